@@ -1,0 +1,86 @@
+/* Building graphs. A graph is a list of nodes over values; building is sticky: the first failure
+ * is kept, later calls do nothing, and qn_graph_finish reports it, so that models stay nested and
+ * readable. Images are channels last: (N, H, W, C). Filters are (K, R, S, C / groups); weights of
+ * linear layers are (out, in). */
+#ifndef QUERN_GRAPH_H
+#define QUERN_GRAPH_H
+
+#include "quern/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { QN_MAX_RANK = 6 };
+
+/* Extents, outermost first; dims beyond the rank are 0. */
+typedef struct qn_shape {
+    int rank;
+    int64_t dims[QN_MAX_RANK];
+} qn_shape;
+
+/* QN_SHAPE(2, 3) is the shape 2x3. */
+#define QN_SHAPE(...)                                                                              \
+    ((qn_shape){.rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                 \
+                .dims = {__VA_ARGS__}})
+
+typedef struct qn_graph qn_graph;
+
+/* Number of a value in its graph. */
+typedef struct qn_value {
+    int32_t id;
+} qn_value;
+
+/* No value: an input that is left out, the result after a failure. */
+#define QN_NO_VALUE ((qn_value){-1})
+
+typedef struct qn_graph_options {
+    const qn_allocator *allocator; /* null: the C library's heap */
+    qn_dtype real;                 /* QN_F32 (also for 0) or QN_F64: type of all real values */
+    bool training;                 /* batch norm and dropout as in training */
+} qn_graph_options;
+
+QN_API qn_status qn_graph_create(const qn_graph_options *options, qn_graph **graph);
+QN_API void qn_graph_destroy(qn_graph *graph);
+
+/* The first failure of building, if there was one. */
+QN_API qn_status qn_graph_finish(qn_graph *graph);
+
+QN_API bool qn_graph_is_training(const qn_graph *graph);
+QN_API qn_shape qn_graph_shape(const qn_graph *graph, qn_value value);
+
+/* Prefix of all names until the matching leave: "stage1." and so on, nested with dots. Names of
+ * nodes and parameters are unique, and stable: random numbers and checkpoints depend on them. */
+QN_API void qn_graph_enter(qn_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+QN_API void qn_graph_leave(qn_graph *graph);
+
+/* What a step is given: data (real) and labels. */
+QN_API qn_value qn_input(qn_graph *graph, const char *name, qn_shape shape);
+QN_API qn_value qn_label(qn_graph *graph, const char *name, qn_dtype dtype, qn_shape shape);
+
+/* How a parameter starts. Every element is drawn by (seed, name, element). */
+typedef enum qn_initial_kind {
+    QN_INITIAL_ZERO = 0,
+    QN_INITIAL_ONE,
+    QN_INITIAL_UNIFORM, /* in [-scale, scale) */
+    QN_INITIAL_NORMAL,  /* mean 0, standard deviation scale */
+} qn_initial_kind;
+
+typedef struct qn_initial {
+    qn_initial_kind kind;
+    double scale;
+} qn_initial;
+
+/* A parameter, shared by all graphs of a trainer under its name. One that is not trainable (the
+ * running statistics of batch norm) is kept and saved, but has no gradient. */
+QN_API qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_initial initial,
+                             bool trainable);
+
+/* Text of the graph, a node a line, in memory of the graph; null when memory is out. */
+QN_API const char *qn_graph_print(qn_graph *graph);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

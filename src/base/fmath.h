@@ -1,0 +1,14 @@
+/* exp and tanh of our own, so that results do not depend on the C library. The vector kernels
+ * evaluate the same polynomials in the same order. */
+#ifndef QN_BASE_FMATH_H
+#define QN_BASE_FMATH_H
+
+/* e^x, at most 2 ulp off; 0 and infinity where it leaves the range, NaN for NaN. */
+float qn_exp_f32(float x);
+double qn_exp_f64(double x);
+
+/* Hyperbolic tangent, at most 4 ulp off; NaN for NaN. */
+float qn_tanh_f32(float x);
+double qn_tanh_f64(double x);
+
+#endif

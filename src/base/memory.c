@@ -1,0 +1,158 @@
+/* See memory.h. */
+#include "base/memory.h"
+
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *heap_allocate(void *user, size_t bytes, size_t align) {
+    (void)user;
+    /* aligned_alloc wants a multiple of the alignment. */
+    if (bytes > SIZE_MAX - align)
+        return NULL;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void heap_release(void *user, void *memory, size_t bytes) {
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+const qn_allocator *qn_allocator_default(void) {
+    static const qn_allocator heap = {NULL, heap_allocate, heap_release};
+    return &heap;
+}
+
+const qn_allocator *qn_allocator_or_default(const qn_allocator *allocator) {
+    return allocator ? allocator : qn_allocator_default();
+}
+
+qn_status qn_allocate(const qn_allocator *allocator, size_t count, size_t size, void *memory) {
+    size_t bytes;
+    void *block = NULL;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return qn_fail_memory(SIZE_MAX);
+    if (bytes > 0) {
+        block = allocator->allocate(allocator->user, bytes, QN_ALIGNMENT);
+        if (!block)
+            return qn_fail_memory(bytes);
+        memset(block, 0, bytes);
+    }
+    memcpy(memory, &block, sizeof block);
+    return QN_OK;
+}
+
+void qn_release(const qn_allocator *allocator, void *memory, size_t count, size_t size) {
+    if (memory)
+        allocator->release(allocator->user, memory, count * size);
+}
+
+qn_status qn_grow(const qn_allocator *allocator, void *items, size_t *capacity, size_t wanted,
+                  size_t size) {
+    if (wanted <= *capacity)
+        return QN_OK;
+    size_t grown = *capacity < 8 ? 8 : *capacity * 2;
+    if (grown < wanted)
+        grown = wanted;
+    void *old, *block;
+    memcpy(&old, items, sizeof old);
+    QN_TRY(qn_allocate(allocator, grown, size, &block));
+    if (old)
+        memcpy(block, old, *capacity * size);
+    qn_release(allocator, old, *capacity, size);
+    memcpy(items, &block, sizeof block);
+    *capacity = grown;
+    return QN_OK;
+}
+
+static void *counter_allocate(void *user, size_t bytes, size_t align) {
+    qn_counter *counter = user;
+    void *memory = counter->below->allocate(counter->below->user, bytes, align);
+    if (!memory)
+        return NULL;
+    __atomic_add_fetch(&counter->n_allocations, 1, __ATOMIC_RELAXED);
+    size_t held = __atomic_add_fetch(&counter->held_bytes, bytes, __ATOMIC_RELAXED);
+    size_t peak = __atomic_load_n(&counter->peak_bytes, __ATOMIC_RELAXED);
+    while (peak < held && !__atomic_compare_exchange_n(&counter->peak_bytes, &peak, held, true,
+                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return memory;
+}
+
+static void counter_release(void *user, void *memory, size_t bytes) {
+    qn_counter *counter = user;
+    counter->below->release(counter->below->user, memory, bytes);
+    __atomic_sub_fetch(&counter->held_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+qn_allocator qn_counter_init(qn_counter *counter, const qn_allocator *below) {
+    *counter = (qn_counter){.below = qn_allocator_or_default(below)};
+    return (qn_allocator){counter, counter_allocate, counter_release};
+}
+
+/* Blocks form a list; the newest is filled first. used + what is left = bytes. */
+struct qn_arena_block {
+    struct qn_arena_block *next;
+    size_t bytes, used;
+};
+
+enum { ARENA_BLOCK_BYTES = 64 * 1024, ARENA_UNIT = 16 };
+
+void qn_arena_init(qn_arena *arena, const qn_allocator *allocator) {
+    *arena = (qn_arena){.allocator = allocator};
+}
+
+void qn_arena_deinit(qn_arena *arena) {
+    struct qn_arena_block *block = arena->block;
+    while (block) {
+        struct qn_arena_block *next = block->next;
+        qn_release(arena->allocator, block, 1, block->bytes);
+        block = next;
+    }
+    arena->block = NULL;
+}
+
+void *qn_arena_allocate(qn_arena *arena, size_t count, size_t size) {
+    const size_t head = (sizeof(struct qn_arena_block) + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) {
+        qn_fail_memory(SIZE_MAX);
+        return NULL;
+    }
+    bytes = (bytes + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
+    struct qn_arena_block *block = arena->block;
+    if (!block || block->bytes - block->used < bytes) {
+        size_t fresh = head + bytes > ARENA_BLOCK_BYTES ? head + bytes : ARENA_BLOCK_BYTES;
+        if (qn_allocate(arena->allocator, 1, fresh, &block) != QN_OK)
+            return NULL;
+        block->next = arena->block;
+        block->bytes = fresh;
+        block->used = head;
+        arena->block = block;
+    }
+    void *memory = (char *)block + block->used;
+    block->used += bytes;
+    return memory;
+}
+
+char *qn_arena_text(qn_arena *arena, const char *text) {
+    return qn_arena_format(arena, "%s", text);
+}
+
+char *qn_arena_format(qn_arena *arena, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = qn_arena_allocate(arena, (size_t)length + 1, 1);
+    if (!text)
+        return NULL;
+    va_start(arguments, format);
+    vsnprintf(text, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    return text;
+}

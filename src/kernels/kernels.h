@@ -1,0 +1,200 @@
+/* The kernel table: pure functions over plain memory, one table per real type. It is filled by ref/
+ * (the specification, one source for float and double) and, for float, overlaid by each instruction
+ * set that the machine has (docs: design, decision 7).
+ *
+ * Guarantees of every kernel: results do not depend on the size of the team; reductions follow a
+ * fixed tree over chunks cut by the shape alone; nothing is allocated; pointers are aligned to
+ * QN_ALIGNMENT unless said; outputs do not overlap inputs unless said "may be in place".
+ * Tensors are dense, channels last. `void *` is float or double, by the table. Axis letters as in
+ * tensor.h. Workspace is scratch of the size that the _workspace twin says for a team size. */
+#ifndef QN_KERNELS_KERNELS_H
+#define QN_KERNELS_KERNELS_H
+
+#include "base/rng.h"
+#include "os/os.h"
+#include "os/team.h"
+
+/* A convolution or pooling window over a batch of images. */
+typedef struct qn_conv2d_shape {
+    int64_t n, h, w, c; /* input (N, H, W, C) */
+    int64_t k, r, s;    /* filter (K, R, S, C / groups); pooling: k = c */
+    int64_t p, q;       /* output (N, P, Q, K) */
+    int64_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
+    int64_t groups;
+} qn_conv2d_shape;
+
+/* The three products of a convolution. */
+typedef enum qn_conv2d_pass {
+    QN_CONV2D_FORWARD,
+    QN_CONV2D_BACKWARD_DATA,
+    QN_CONV2D_BACKWARD_FILTER,
+} qn_conv2d_pass;
+
+/* C (M, N) = op(A) op(B), row-major, where op(A) is (M, K): A is (M, K), or (K, M) if transpose_a;
+ * op(B) is (K, N): B is (K, N), or (N, K) if transpose_b. All dense. */
+typedef struct qn_gemm_shape {
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+} qn_gemm_shape;
+
+/* Elementwise functions; each derivative is a function of the output y alone. */
+typedef enum qn_activation_kind {
+    QN_ACTIVATION_NONE = 0,
+    QN_ACTIVATION_RELU,       /* max(x, 0)                 dx = y > 0 ? dy : 0 */
+    QN_ACTIVATION_RELU6,      /* min(max(x, 0), 6)         dx = 0 < y < 6 ? dy : 0 */
+    QN_ACTIVATION_LEAKY_RELU, /* x > 0 ? x : slope * x     dx = y > 0 ? dy : slope * dy */
+    QN_ACTIVATION_TANH,       /*                           dx = dy * (1 - y * y) */
+    QN_ACTIVATION_SIGMOID,    /* 1 / (1 + exp(-x))         dx = dy * y * (1 - y) */
+} qn_activation_kind;
+
+typedef struct qn_activation {
+    qn_activation_kind kind;
+    double slope; /* of leaky relu, > 0 */
+} qn_activation;
+
+/* Numbers of an optimiser step, in this order, in a tensor of QN_HYPER_COUNT reals. */
+enum qn_hyper {
+    QN_HYPER_RATE,         /* learning rate */
+    QN_HYPER_MOMENTUM,     /* SGD */
+    QN_HYPER_DECAY,        /* weight decay */
+    QN_HYPER_BETA1,        /* Adam */
+    QN_HYPER_BETA2,        /* Adam */
+    QN_HYPER_EPSILON,      /* Adam */
+    QN_HYPER_CORRECTION1,  /* Adam: 1 - beta1^t */
+    QN_HYPER_CORRECTION2,  /* Adam: 1 - beta2^t */
+    QN_HYPER_GRADIENT,     /* factor of every gradient: 1 / accumulated batches */
+    QN_HYPER_COUNT
+};
+
+typedef struct qn_kernels {
+    const char *name; /* "ref", "avx512", …: the highest overlay */
+    qn_dtype real;    /* QN_F32 or QN_F64 */
+
+    /* ---- products ---- */
+
+    /* y (N,P,Q,K) = x (N,H,W,C) * w (K,R,S,C/groups) + bias (K; null: none), then the activation. */
+    void (*conv2d_forward)(qn_team *team, const qn_conv2d_shape *shape, const void *x,
+                           const void *w, const void *bias, qn_activation activation, void *y,
+                           void *workspace);
+    /* dx (N,H,W,C) from dy (N,P,Q,K) and w. */
+    void (*conv2d_backward_data)(qn_team *team, const qn_conv2d_shape *shape, const void *dy,
+                                 const void *w, void *dx, void *workspace);
+    /* dw (K,R,S,C/groups) from x and dy: a left chain over fixed chunks of the batch. */
+    void (*conv2d_backward_filter)(qn_team *team, const qn_conv2d_shape *shape, const void *x,
+                                   const void *dy, void *dw, void *workspace);
+    size_t (*conv2d_workspace)(const qn_conv2d_shape *shape, qn_conv2d_pass pass, int n_threads);
+
+    /* c = op(a) op(b) + bias (N; null: none) in every row, then the activation. */
+    void (*gemm)(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
+                 const void *bias, qn_activation activation, void *c, void *workspace);
+    size_t (*gemm_workspace)(const qn_gemm_shape *shape, int n_threads);
+
+    /* ---- reductions over rows ---- */
+
+    /* sums (C) of the columns of x (rows, C). */
+    void (*column_sum)(qn_team *team, int64_t rows, int64_t c, const void *x, void *sums,
+                       void *workspace);
+    size_t (*column_sum_workspace)(int64_t rows, int64_t c, int n_threads);
+
+    /* Sum of n elements -> *sum. */
+    void (*sum)(qn_team *team, int64_t n, const void *x, void *sum, void *workspace);
+    /* Sum of the squares of n elements -> *sum. */
+    void (*sum_squares)(qn_team *team, int64_t n, const void *x, void *sum, void *workspace);
+    size_t (*sum_workspace)(int64_t n, int n_threads);
+
+    /* ---- batch norm over x (rows, C) ---- */
+
+    /* mean, inv_std (C) = 1 / sqrt(biased variance + epsilon);
+     * y = activation((x - mean) * inv_std * scale + shift). */
+    void (*batch_norm_forward)(qn_team *team, int64_t rows, int64_t c, const void *x,
+                               const void *scale, const void *shift, double epsilon,
+                               qn_activation activation, void *y, void *mean, void *inv_std,
+                               void *workspace);
+    /* running = (1 - momentum) * running + momentum * batch's, the variance made unbiased. */
+    void (*batch_norm_running)(int64_t rows, int64_t c, const void *mean, const void *inv_std,
+                               double epsilon, double momentum, void *running_mean,
+                               void *running_variance);
+    /* y from the running statistics; may be in place. */
+    void (*batch_norm_inference)(qn_team *team, int64_t rows, int64_t c, const void *x,
+                                 const void *scale, const void *shift, const void *running_mean,
+                                 const void *running_variance, double epsilon,
+                                 qn_activation activation, void *y);
+    /* dx, dscale, dshift of the above. y is its output, read only where there is an activation
+     * (else null). dx may be in place of dy. */
+    void (*batch_norm_backward)(qn_team *team, int64_t rows, int64_t c, const void *x,
+                                const void *y, const void *dy, const void *scale, const void *mean,
+                                const void *inv_std, qn_activation activation, void *dx,
+                                void *dscale, void *dshift, void *workspace);
+    size_t (*batch_norm_workspace)(int64_t rows, int64_t c, int n_threads);
+
+    /* ---- elementwise, n elements; all may be in place ---- */
+
+    void (*activation_forward)(qn_team *team, qn_activation activation, int64_t n, const void *x,
+                               void *y);
+    void (*activation_backward)(qn_team *team, qn_activation activation, int64_t n, const void *y,
+                                const void *dy, void *dx);
+    /* y = activation(a + b). */
+    void (*add)(qn_team *team, int64_t n, const void *a, const void *b, qn_activation activation,
+                void *y);
+    void (*multiply)(qn_team *team, int64_t n, const void *a, const void *b, void *y);
+    /* y = factor * x. */
+    void (*scale)(qn_team *team, int64_t n, double factor, const void *x, void *y);
+    /* y = factor * *scalar in each of n elements. */
+    void (*broadcast)(qn_team *team, int64_t n, double factor, const void *scalar, void *y);
+    /* y (rows, C) = x + bias (C). */
+    void (*bias)(qn_team *team, int64_t rows, int64_t c, const void *x, const void *bias, void *y);
+    /* y[i] = x[i] / (1 - rate), or 0 where qn_rng_uniform(word i of the stream) < rate. */
+    void (*dropout)(qn_team *team, int64_t n, qn_rng rng, double rate, const void *x, void *y);
+
+    /* ---- rows of x (rows, C) ---- */
+
+    void (*softmax)(qn_team *team, int64_t rows, int64_t c, const void *x, void *y);
+    /* dx = y * (dy - sum over the row of y * dy). */
+    void (*softmax_backward)(qn_team *team, int64_t rows, int64_t c, const void *y, const void *dy,
+                             void *dx);
+    /* loss (rows), probabilities (rows, C); labels (rows): negative: loss 0. */
+    void (*cross_entropy)(qn_team *team, int64_t rows, int64_t c, const void *logits,
+                          const int32_t *labels, double smoothing, void *loss,
+                          void *probabilities);
+    /* dlogits = (probabilities - smoothed one-hot) * dloss of the row; 0 for negative labels.
+     * May be in place of probabilities. */
+    void (*cross_entropy_backward)(qn_team *team, int64_t rows, int64_t c,
+                                   const void *probabilities, const int32_t *labels,
+                                   double smoothing, const void *dloss, void *dlogits);
+    /* loss (rows) = mean over C of (x - target)^2. */
+    void (*squared_error)(qn_team *team, int64_t rows, int64_t c, const void *x,
+                          const void *target, void *loss);
+    /* dx = 2 (x - target) / C * dloss of the row. */
+    void (*squared_error_backward)(qn_team *team, int64_t rows, int64_t c, const void *x,
+                                   const void *target, const void *dloss, void *dx);
+
+    /* ---- pooling; shape.k = shape.c, groups ignored ---- */
+
+    /* index (N,P,Q,C): position r * S + s of the first largest element in its window. */
+    void (*max_pool)(qn_team *team, const qn_conv2d_shape *shape, const void *x, void *y,
+                     uint16_t *index);
+    void (*max_pool_backward)(qn_team *team, const qn_conv2d_shape *shape, const void *dy,
+                              const uint16_t *index, void *dx);
+    void (*average_pool)(qn_team *team, const qn_conv2d_shape *shape, const void *x, void *y);
+    void (*average_pool_backward)(qn_team *team, const qn_conv2d_shape *shape, const void *dy,
+                                  void *dx);
+
+    /* ---- optimisers; all in place; *factor multiplies the gradient (clipping), null: 1 ---- */
+
+    /* g = gradient * factor * hyper gradient + decay * w; m = momentum * m + g;
+     * w -= rate * (nesterov ? g + momentum * m : m). m null: momentum 0. (Sutskever et al. 2013,
+     * in PyTorch's form.) */
+    void (*sgd)(qn_team *team, int64_t n, const void *hyper, bool nesterov, const void *factor,
+                const void *gradient, void *w, void *m);
+    /* Adam (Kingma and Ba 2015, algorithm 1) with weight decay added to the gradient, or decoupled
+     * (AdamW, Loshchilov and Hutter 2019, algorithm 2): w -= rate * decay * w first.
+     * w -= rate * (m / correction1) / (sqrt(v / correction2) + epsilon). */
+    void (*adam)(qn_team *team, int64_t n, const void *hyper, bool decoupled, const void *factor,
+                 const void *gradient, void *w, void *m, void *v);
+} qn_kernels;
+
+/* The table for a real type (QN_F32, QN_F64) and an instruction set; never fails: a missing fast
+ * kernel is the reference's. */
+const qn_kernels *qn_kernels_get(qn_dtype real, qn_isa isa);
+
+#endif

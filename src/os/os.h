@@ -1,0 +1,83 @@
+/* The only seam to the operating system besides team.h: clock, memory of the process, CPU
+ * features, files and folders, plain threads. */
+#ifndef QN_OS_OS_H
+#define QN_OS_OS_H
+
+#include "quern/base.h"
+
+#include <stdio.h>
+
+/* Monotonic time in nanoseconds. */
+int64_t qn_clock_ns(void);
+
+/* Largest resident size of this process so far. */
+int64_t qn_process_peak_bytes(void);
+
+/* Processors this process may run on (affinity and container limits), at least 1. */
+int qn_cpu_count(void);
+
+/* Instruction sets that kernels exist for, in rising order. */
+typedef enum qn_isa { QN_ISA_REF = 0, QN_ISA_NEON, QN_ISA_AVX2, QN_ISA_AVX512 } qn_isa;
+
+/* The best this processor and system can run, capped by the environment variable QUERN_ISA
+ * (ref, neon, avx2, avx512). An unknown or impossible cap is an error that names the choices. */
+qn_status qn_cpu_isa(qn_isa *isa);
+const char *qn_isa_name(qn_isa isa);
+
+/* ---- threads ---- */
+typedef struct qn_thread qn_thread;
+
+/* Starts body(context) on a thread of its own; join waits for it and frees the handle. */
+qn_status qn_thread_start(const qn_allocator *allocator, void (*body)(void *), void *context,
+                          qn_thread **thread);
+void qn_thread_join(qn_thread *thread);
+
+/* A mutex with a condition: what a bounded queue needs. */
+typedef struct qn_monitor qn_monitor;
+qn_status qn_monitor_create(const qn_allocator *allocator, qn_monitor **monitor);
+void qn_monitor_destroy(qn_monitor *monitor);
+void qn_monitor_lock(qn_monitor *monitor);
+void qn_monitor_unlock(qn_monitor *monitor);
+void qn_monitor_wait(qn_monitor *monitor);   /* locked; atomically unlocks, waits, locks */
+void qn_monitor_notify(qn_monitor *monitor); /* wakes all who wait */
+
+/* ---- files ----  Every failure names the path and the system's reason. */
+typedef struct qn_file qn_file;
+
+/* Opens for reading at any offset. */
+qn_status qn_file_open(const qn_allocator *allocator, const char *path, qn_file **file);
+void qn_file_close(qn_file *file);
+int64_t qn_file_bytes(const qn_file *file);
+const char *qn_file_path(const qn_file *file);
+
+/* Reads exactly bytes at offset; a file that ends earlier is QN_ERROR_FORMAT. Thread-safe. */
+qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes);
+
+/* Writes a file so that a reader sees all of it or the old one: to PATH.tmp-PID in the same
+ * folder, synced, renamed over path, folder synced. write is called once and appends with
+ * qn_writer_put; on any failure the temporary file is removed and path is as it was. */
+typedef struct qn_writer qn_writer;
+qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes);
+qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),
+                          void *context);
+
+/* Whether something is there. */
+bool qn_path_is_file(const char *path);
+bool qn_path_is_folder(const char *path);
+
+/* Makes a folder and those above it; one that exists is fine. */
+qn_status qn_folder_create(const char *path);
+
+/* Calls visit for every entry but . and .., sorted by name in bytes; stops at its first failure. */
+qn_status qn_folder_list(const qn_allocator *allocator, const char *path,
+                         qn_status (*visit)(void *context, const char *name, bool is_folder),
+                         void *context);
+
+/* The user's cache folder of this program: $XDG_CACHE_HOME/quern or ~/.cache/quern, else
+ * /tmp/quern-UID. Made if it is not there; its path goes to path. */
+qn_status qn_folder_cache(char *path, size_t bytes);
+
+/* Modification time in nanoseconds since the epoch; 0 when unknown. */
+int64_t qn_file_modified_ns(const char *path);
+
+#endif
