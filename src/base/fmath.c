@@ -1,0 +1,20 @@
+/* See fmath.h; the bodies are in fmath_inline.h. */
+#include "base/fmath.h"
+
+#include "base/fmath_inline.h"
+
+float qn_exp_f32(float x) {
+    return qn_exp_inline_f32(x);
+}
+
+double qn_exp_f64(double x) {
+    return qn_exp_inline_f64(x);
+}
+
+float qn_tanh_f32(float x) {
+    return qn_tanh_inline_f32(x);
+}
+
+double qn_tanh_f64(double x) {
+    return qn_tanh_inline_f64(x);
+}

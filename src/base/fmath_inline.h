@@ -1,0 +1,108 @@
+/* The bodies of exp and tanh, without branches, so that a loop over them becomes vector code. They
+ * give the same bits everywhere, provided that contraction is off where they are compiled.
+ *
+ * exp: x = k ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; e^r by its Taylor series, cut where
+ * the rest is below a tenth of an ulp; 2^k in two factors, so that results may be subnormal.
+ * tanh: with m = e^(2 |x|) - 1, which keeps its relative accuracy near 0, it is m / (m + 2). */
+#ifndef QN_BASE_FMATH_INLINE_H
+#define QN_BASE_FMATH_INLINE_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* 1.5 * 2^52: adding it to a small x leaves round(x) in the low bits of the mantissa. */
+#define QN_ROUND_F64 0x1.8p52
+#define QN_ROUND_F32 0x1.8p23f
+
+/* 2^k for an integral k in the exponent's range. */
+static inline double qn_power_of_two_f64(double k) {
+    double shifted = k + QN_ROUND_F64;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 1023) << 52;
+    memcpy(&k, &bits, sizeof bits);
+    return k;
+}
+
+static inline float qn_power_of_two_f32(float k) {
+    float shifted = k + QN_ROUND_F32;
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 127) << 23;
+    memcpy(&k, &bits, sizeof bits);
+    return k;
+}
+
+/* x = *k ln 2 + the result. */
+static inline double qn_reduce_f64(double x, double *k) {
+    *k = (x * 1.4426950408889634074 + QN_ROUND_F64) - QN_ROUND_F64;
+    return (x - *k * 6.93147180369123816490e-01) - *k * 1.90821492927058770002e-10;
+}
+
+static inline float qn_reduce_f32(float x, float *k) {
+    *k = (x * 1.44269504f + QN_ROUND_F32) - QN_ROUND_F32;
+    return (x - *k * 0.693359375f) - *k * -2.12194440e-4f;
+}
+
+/* e^r - 1 for |r| <= ln 2 / 2. */
+static inline double qn_expm1_near_zero_f64(double r) {
+    double p = 1.0 / 6227020800;
+    p = p * r + 1.0 / 479001600;
+    p = p * r + 1.0 / 39916800;
+    p = p * r + 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    return r + r * r * p;
+}
+
+static inline float qn_expm1_near_zero_f32(float r) {
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    return r + r * r * p;
+}
+
+static inline double qn_exp_inline_f64(double x) {
+    x = x > 710.0 ? 710.0 : x;
+    x = x < -746.0 ? -746.0 : x;
+    double k, r = qn_reduce_f64(x, &k);
+    double half = (k * 0.5 + QN_ROUND_F64) - QN_ROUND_F64;
+    double power = 1.0 + qn_expm1_near_zero_f64(r);
+    return power * qn_power_of_two_f64(half) * qn_power_of_two_f64(k - half);
+}
+
+static inline float qn_exp_inline_f32(float x) {
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    float k, r = qn_reduce_f32(x, &k);
+    float half = (k * 0.5f + QN_ROUND_F32) - QN_ROUND_F32;
+    float power = 1.0f + qn_expm1_near_zero_f32(r);
+    return power * qn_power_of_two_f32(half) * qn_power_of_two_f32(k - half);
+}
+
+static inline double qn_tanh_inline_f64(double x) {
+    double twice = 2.0 * __builtin_fabs(x);
+    twice = twice > 44.0 ? 44.0 : twice;
+    double k, r = qn_reduce_f64(twice, &k), power = qn_power_of_two_f64(k);
+    double m = power * qn_expm1_near_zero_f64(r) + (power - 1.0);
+    return __builtin_copysign(m / (m + 2.0), x);
+}
+
+static inline float qn_tanh_inline_f32(float x) {
+    float twice = 2.0f * __builtin_fabsf(x);
+    twice = twice > 20.0f ? 20.0f : twice;
+    float k, r = qn_reduce_f32(twice, &k), power = qn_power_of_two_f32(k);
+    float m = power * qn_expm1_near_zero_f32(r) + (power - 1.0f);
+    return __builtin_copysignf(m / (m + 2.0f), x);
+}
+
+#endif

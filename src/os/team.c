@@ -1,0 +1,193 @@
+/* See team.h. The caller publishes a job by raising `round`; a worker that sees it raised does its
+ * share and counts `busy` down. Both sides spin for a moment and then sleep on a condition. A side
+ * that is about to sleep announces it before it looks a last time, and the other side looks for
+ * sleepers after it has changed the word: one of the two always sees the other (both orders are
+ * sequentially consistent). Spinning happens only where every thread has a processor. */
+#include "os/team.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "os/os.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { SPIN_NS = 30000, PAUSES_PER_LOOK_AT_CLOCK = 64 };
+
+typedef struct worker {
+    struct qn_team *team;
+    int thread;
+    pthread_t handle;
+} worker;
+
+struct qn_team {
+    const qn_allocator *allocator;
+    int n_threads, n_started; /* n_started: workers that run, without the caller */
+    bool may_spin, stop;
+    worker *workers;
+
+    qn_task *task; /* the job of this round, written before round is raised */
+    void *context;
+    int64_t n_tasks;
+
+    uint32_t round; /* atomic */
+    int busy;       /* atomic: workers that have not done their share */
+    int n_asleep;   /* atomic: workers about to sleep or asleep */
+    int caller_asleep;
+    pthread_mutex_t mutex;
+    pthread_cond_t started, finished;
+};
+
+static inline void pause_processor(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Spins until *word is (or, if !equal, is not) value; false when the time is over. */
+static bool spin_until(const qn_team *team, const int *word, int value, bool equal) {
+    int64_t end_ns = 0;
+    for (int look = 0;; look++) {
+        for (int i = 0; i < PAUSES_PER_LOOK_AT_CLOCK; i++) {
+            if ((__atomic_load_n(word, __ATOMIC_SEQ_CST) == value) == equal)
+                return true;
+            if (!team->may_spin)
+                return false;
+            pause_processor();
+        }
+        int64_t now_ns = qn_clock_ns();
+        if (look == 0)
+            end_ns = now_ns + SPIN_NS;
+        if (now_ns >= end_ns)
+            return false;
+    }
+}
+
+static void do_share(qn_team *team, int thread) {
+    int64_t begin = team->n_tasks * thread / team->n_threads;
+    int64_t end = team->n_tasks * (thread + 1) / team->n_threads;
+    if (begin < end)
+        team->task(team->context, begin, end, thread);
+}
+
+static void wait_for_round(qn_team *team, uint32_t seen) {
+    if (spin_until(team, (const int *)&team->round, (int)seen, false))
+        return;
+    pthread_mutex_lock(&team->mutex);
+    __atomic_add_fetch(&team->n_asleep, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&team->round, __ATOMIC_SEQ_CST) == seen)
+        pthread_cond_wait(&team->started, &team->mutex);
+    __atomic_sub_fetch(&team->n_asleep, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&team->mutex);
+}
+
+static void *work(void *argument) {
+    worker *self = argument;
+    qn_team *team = self->team;
+    for (uint32_t seen = 0;; seen++) {
+        wait_for_round(team, seen);
+        if (team->stop)
+            return NULL;
+        do_share(team, self->thread);
+        if (__atomic_sub_fetch(&team->busy, 1, __ATOMIC_SEQ_CST) == 0 &&
+            __atomic_load_n(&team->caller_asleep, __ATOMIC_SEQ_CST)) {
+            pthread_mutex_lock(&team->mutex);
+            pthread_cond_signal(&team->finished);
+            pthread_mutex_unlock(&team->mutex);
+        }
+    }
+}
+
+static void start_round(qn_team *team) {
+    __atomic_store_n(&team->busy, team->n_started, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&team->n_asleep, __ATOMIC_SEQ_CST) > 0) {
+        pthread_mutex_lock(&team->mutex);
+        pthread_cond_broadcast(&team->started);
+        pthread_mutex_unlock(&team->mutex);
+    }
+}
+
+static void wait_for_workers(qn_team *team) {
+    if (spin_until(team, &team->busy, 0, true))
+        return;
+    pthread_mutex_lock(&team->mutex);
+    __atomic_store_n(&team->caller_asleep, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&team->busy, __ATOMIC_SEQ_CST) > 0)
+        pthread_cond_wait(&team->finished, &team->mutex);
+    __atomic_store_n(&team->caller_asleep, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&team->mutex);
+}
+
+static qn_status start_workers(qn_team *team) {
+    for (int i = 1; i < team->n_threads; i++) {
+        worker *fresh = &team->workers[i];
+        *fresh = (worker){.team = team, .thread = i};
+        int code = pthread_create(&fresh->handle, NULL, work, fresh);
+        if (code != 0)
+            return qn_fail(QN_ERROR_MEMORY, "cannot start thread %d of %d: %s; use fewer threads",
+                           i + 1, team->n_threads, strerror(code));
+        team->n_started++;
+    }
+    return QN_OK;
+}
+
+qn_status qn_team_create(const qn_allocator *allocator, int n_threads, qn_team **team) {
+    if (n_threads < 1 || n_threads > QN_MAX_THREADS)
+        return qn_fail(QN_ERROR_ARGUMENT, "a team of %d threads; 1 to %d are possible", n_threads,
+                       QN_MAX_THREADS);
+    allocator = qn_allocator_or_default(allocator);
+    qn_team *fresh;
+    QN_TRY(qn_allocate(allocator, 1, sizeof *fresh, &fresh));
+    fresh->allocator = allocator;
+    fresh->n_threads = n_threads;
+    fresh->may_spin = n_threads <= qn_cpu_count();
+    pthread_mutex_init(&fresh->mutex, NULL);
+    pthread_cond_init(&fresh->started, NULL);
+    pthread_cond_init(&fresh->finished, NULL);
+    qn_status status =
+        qn_allocate(allocator, (size_t)n_threads, sizeof *fresh->workers, &fresh->workers);
+    if (status == QN_OK)
+        status = start_workers(fresh);
+    if (status != QN_OK) {
+        qn_team_destroy(fresh);
+        return status;
+    }
+    *team = fresh;
+    return QN_OK;
+}
+
+void qn_team_destroy(qn_team *team) {
+    if (!team)
+        return;
+    team->stop = true;
+    start_round(team);
+    for (int i = 1; i <= team->n_started; i++)
+        pthread_join(team->workers[i].handle, NULL);
+    pthread_cond_destroy(&team->finished);
+    pthread_cond_destroy(&team->started);
+    pthread_mutex_destroy(&team->mutex);
+    qn_release(team->allocator, team->workers, (size_t)team->n_threads, sizeof *team->workers);
+    qn_release(team->allocator, team, 1, sizeof *team);
+}
+
+int qn_team_size(const qn_team *team) {
+    return team ? team->n_threads : 1;
+}
+
+void qn_team_run(qn_team *team, int64_t n_tasks, qn_task *task, void *context) {
+    if (n_tasks <= 0)
+        return;
+    if (!team || team->n_threads == 1 || n_tasks == 1) {
+        task(context, 0, n_tasks, 0);
+        return;
+    }
+    team->task = task;
+    team->context = context;
+    team->n_tasks = n_tasks;
+    start_round(team);
+    do_share(team, 0);
+    wait_for_workers(team);
+}
