@@ -1,0 +1,99 @@
+/* The training graph: nodes over values, in the order in which they were added, which is a
+ * topological one. Nodes and values never move and live until the graph is destroyed.
+ *
+ * Invariants (qn_graph_check):
+ *     nodes[i]->inputs are outputs of nodes before i, or have no producer
+ *     values[v]->producer < 0  <=>  kind is input, label, parameter, optimiser state, or an
+ *                                   accumulated gradient (all given from outside the graph)
+ *     values[v]->overwrites = u >= 0  =>  u has no producer, and no other value overwrites u */
+#ifndef QN_GRAPH_GRAPH_H
+#define QN_GRAPH_GRAPH_H
+
+#include "base/memory.h"
+#include "graph/op.h"
+#include "quern/graph.h"
+#include "tensor/tensor.h"
+
+/* What a value is for; memory reports and planners go by it. */
+typedef enum qn_kind {
+    QN_KIND_INPUT,
+    QN_KIND_LABEL,
+    QN_KIND_PARAMETER,
+    QN_KIND_GRADIENT,
+    QN_KIND_STATE, /* of the optimiser */
+    QN_KIND_FEATURE,
+    QN_KIND_WORKSPACE,
+    QN_KIND_COUNT
+} qn_kind;
+
+const char *qn_kind_name(qn_kind kind);
+
+typedef struct qn_value_info {
+    const char *name;
+    qn_kind kind;
+    qn_tensor tensor;
+    int32_t producer;   /* node, or -1: given from outside */
+    int32_t output;     /* which output of the producer */
+    int32_t overwrites; /* value whose storage this one takes over: an update in place; or -1 */
+    qn_initial initial; /* of a parameter or state */
+    bool trainable;     /* of a parameter */
+    bool is_result;     /* read from outside after the run, so alive to its end */
+} qn_value_info;
+
+typedef struct qn_node {
+    const qn_op *op;
+    const char *name;
+    uint64_t key; /* hash of the name: the purpose of its random stream */
+    const void *attributes;
+    int n_inputs, n_outputs;
+    qn_value *inputs; /* an id of -1: left out */
+    qn_value *outputs;
+} qn_node;
+
+struct qn_graph {
+    const qn_allocator *allocator;
+    qn_arena arena;
+    qn_dtype real;
+    bool training;
+    qn_status status; /* first failure of building, with its text below */
+    char message[512];
+    char scope[256]; /* "stage1.0." */
+    int n_nodes, n_values;
+    size_t node_capacity, value_capacity;
+    qn_node **nodes;
+    qn_value_info **values;
+    size_t *names; /* open-addressing table over value names: id + 1, or 0 */
+    size_t name_capacity, n_names;
+};
+
+/* Keeps a failure (the first one). */
+void qn_graph_fail(qn_graph *graph, qn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Adds a node. name null: the operator's name and a number. attributes (op->attributes_bytes) are
+ * copied. The shape rule runs; outputs get kind feature map, or gradient where it says so. On
+ * failure the graph keeps the message and null is returned. */
+const qn_node *qn_graph_add(qn_graph *graph, const qn_op *op, const char *name,
+                            const qn_value *inputs, int n_inputs, const void *attributes);
+
+/* The same for an operator with one output: that output, or QN_NO_VALUE. */
+qn_value qn_graph_add1(qn_graph *graph, const qn_op *op, const char *name, const qn_value *inputs,
+                       int n_inputs, const void *attributes);
+
+/* A value given from outside: kind parameter, state, gradient (accumulated), input, or label. */
+qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn_tensor tensor,
+                             qn_initial initial, bool trainable);
+
+/* Information on a value; null for QN_NO_VALUE and after a failure. */
+qn_value_info *qn_graph_value(const qn_graph *graph, qn_value value);
+
+/* Description of a value; dtype QN_NONE for QN_NO_VALUE. */
+qn_tensor qn_graph_tensor(const qn_graph *graph, qn_value value);
+
+/* Value by its full name, or QN_NO_VALUE. */
+qn_value qn_graph_find(const qn_graph *graph, const char *name);
+
+/* The invariants at the top; a violation is QN_ERROR_ARGUMENT with the node's name. */
+qn_status qn_graph_check(const qn_graph *graph);
+
+#endif

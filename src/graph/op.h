@@ -1,0 +1,80 @@
+/* What an operator is. One file of ops/ holds an operator with the operators of its gradient; one
+ * row in ops/list.c makes it known. */
+#ifndef QN_GRAPH_OP_H
+#define QN_GRAPH_OP_H
+
+#include "kernels/kernels.h"
+#include "quern/graph.h"
+#include "tensor/tensor.h"
+
+struct qn_node;
+typedef struct qn_op qn_op;
+
+enum { QN_MAX_OUTPUTS = 4 };
+
+/* The shape rule's view of a node: reads attributes and inputs, writes outputs. */
+typedef struct qn_infer {
+    const void *attributes;
+    int n_inputs;
+    const qn_tensor *inputs; /* dtype QN_NONE: left out */
+    int n_outputs;           /* preset to 1 */
+    qn_tensor outputs[QN_MAX_OUTPUTS];
+} qn_infer;
+
+/* Work of one call: arithmetic operations (a multiply-add is two) and bytes that must move. */
+typedef struct qn_cost {
+    int64_t flops, bytes;
+} qn_cost;
+
+/* A node about to run: its tensors' descriptions and memory. Axis shapes as the operator says. */
+typedef struct qn_call {
+    const struct qn_node *node;
+    const void *attributes;
+    const qn_kernels *kernels; /* of the graph's real type */
+    qn_team *team;
+    const qn_tensor *inputs, *outputs;
+    void *const *in; /* null: left out */
+    void *const *out;
+    void *workspace;
+    uint64_t seed, step; /* with the node's key: its random stream */
+} qn_call;
+
+/* The gradient rule's view: it adds nodes that work out d(inputs) from d(outputs). */
+typedef struct qn_gradient {
+    const struct qn_node *node;
+    const qn_value *outputs; /* d(output), or QN_NO_VALUE: zero */
+    const bool *wanted;      /* which inputs need one */
+    qn_value *inputs;        /* preset to QN_NO_VALUE; d(input) goes here */
+} qn_gradient;
+
+/* One example for the tests that walk the operator list: builds the operator over inputs and
+ * parameters of odd shapes and returns the value whose gradient is checked. */
+typedef qn_value qn_sample(qn_graph *graph, int variant);
+
+struct qn_op {
+    const char *name;
+    size_t attributes_bytes;
+    int min_inputs, max_inputs; /* max_inputs -1: any number */
+    /* Fails with the reason, without the node's name, which the builder adds. */
+    qn_status (*infer)(qn_infer *infer);
+    /* Null: no gradient flows (integer inputs, updates, gradient operators). */
+    void (*gradient)(qn_graph *graph, const qn_gradient *gradient);
+    /* Null: no arithmetic; bytes of inputs and outputs. */
+    qn_cost (*cost)(const void *attributes, const qn_tensor *inputs, const qn_tensor *outputs);
+    /* Null: none. */
+    size_t (*workspace)(const qn_kernels *kernels, const void *attributes, const qn_tensor *inputs,
+                        const qn_tensor *outputs, int n_threads);
+    void (*run)(const qn_call *call);
+    /* Input that output 0 may share its memory with if it is not read later, as a bit mask. */
+    uint32_t in_place;
+    /* Output 0 is input 0 in another shape: no memory of its own, nothing to run. */
+    bool is_view;
+    /* Output i takes over the storage of input overwrites[i] - 1 (0: of none): an update. */
+    int8_t overwrites[QN_MAX_OUTPUTS];
+    /* Outputs are gradients in memory reports. */
+    bool is_gradient;
+    int n_samples; /* variants for the tests */
+    qn_sample *sample;
+};
+
+#endif
