@@ -46,11 +46,11 @@ typedef struct qn_data_source {
 typedef struct qn_data_options {
     const qn_allocator *allocator;
     const qn_log *log;
-    uint64_t seed;     /* of held-out parts and synthetic data */
-    double holdout;    /* part held out as test set where the set has none of its own; 0: its rule */
-    qn_shape sample;   /* of the model, for synthetic data; rank 0: none */
-    int n_classes;     /* of the model, for synthetic data */
-    int n_targets;     /* > 0: synthetic targets are numbers */
+    uint64_t seed;   /* of held-out parts and synthetic data */
+    double holdout;  /* part held out as test set where the set has none of its own; 0: its rule */
+    qn_shape sample; /* of the model, for synthetic data; rank 0: none */
+    int n_classes;   /* of the model, for synthetic data */
+    int n_targets;   /* > 0: synthetic targets are numbers */
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR,
@@ -63,11 +63,11 @@ QN_API void qn_data_close(qn_data_source *source);
 
 /* A prepared batch. Valid until the next call of next. */
 typedef struct qn_batch {
-    const float *x;     /* (batch,) + preparation.sample */
-    const void *y;      /* (batch) int32_t, or (batch, n_targets) float */
-    int64_t n_valid;    /* the first so many are samples, the rest padding (x 0, class -1) */
-    int64_t epoch;      /* from 0 */
-    int64_t position;   /* batch of that epoch, from 0 */
+    const float *x;   /* (batch,) + preparation.sample */
+    const void *y;    /* (batch) int32_t, or (batch, n_targets) float */
+    int64_t n_valid;  /* the first so many are samples, the rest padding (x 0, class -1) */
+    int64_t epoch;    /* from 0 */
+    int64_t position; /* batch of that epoch, from 0 */
 } qn_batch;
 
 typedef struct qn_loader_options {
@@ -75,13 +75,13 @@ typedef struct qn_loader_options {
     qn_split split;
     int64_t batch;
     uint64_t seed;
-    bool shuffle;       /* a new order every epoch, by seed */
-    bool crop;          /* augment: shift by up to 1/8 of the size, zero padding (after preparation) */
-    bool flip;          /* augment: mirror left and right, half of the time */
-    bool pad_last;      /* true: the last partial batch is padded; false: it is dropped */
-    int64_t first;      /* batch to begin with, counted over all epochs: where a resume goes on */
-    int64_t n_batches;  /* how many until the end; < 0: without end */
-    int n_prefetched;   /* batches made ahead by a thread of its own; 0: none, no thread */
+    bool shuffle;  /* a new order every epoch, by seed */
+    bool crop;     /* augment: shift by up to 1/8 of the size, zero padding (after preparation) */
+    bool flip;     /* augment: mirror left and right, half of the time */
+    bool pad_last; /* true: the last partial batch is padded; false: it is dropped */
+    int64_t first; /* batch to begin with, counted over all epochs: where a resume goes on */
+    int64_t n_batches; /* how many until the end; < 0: without end */
+    int n_prefetched;  /* batches made ahead by a thread of its own; 0: none, no thread */
 } qn_loader_options;
 
 typedef struct qn_loader qn_loader;

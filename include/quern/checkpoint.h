@@ -1,0 +1,45 @@
+/* Checkpoints: safetensors files with weights, optimiser state and, as text pairs, everything that
+ * a run needs to go on. Written so that a reader sees the old file or the whole new one. */
+#ifndef QUERN_CHECKPOINT_H
+#define QUERN_CHECKPOINT_H
+
+#include "quern/trainer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Text pairs kept beside the tensors: settings, preparation. */
+typedef struct qn_metadata qn_metadata;
+
+QN_API qn_status qn_metadata_create(const qn_allocator *allocator, qn_metadata **metadata);
+QN_API void qn_metadata_destroy(qn_metadata *metadata);
+QN_API qn_status qn_metadata_set(qn_metadata *metadata, const char *key, const char *value);
+QN_API const char *qn_metadata_get(const qn_metadata *metadata, const char *key); /* or null */
+QN_API int qn_metadata_count(const qn_metadata *metadata);
+QN_API void qn_metadata_at(const qn_metadata *metadata, int index, const char **key,
+                           const char **value);
+
+/* The preparation as pairs "preparation.*", and back. The result's arrays live in metadata. */
+QN_API qn_status qn_metadata_set_preparation(qn_metadata *metadata,
+                                             const qn_preparation *preparation);
+QN_API qn_status qn_metadata_get_preparation(qn_metadata *metadata, qn_preparation *preparation);
+
+/* Writes all tensors of the trainer, its step and the pairs (sorted by key: equal content gives
+ * equal bytes). */
+QN_API qn_status qn_checkpoint_save(const qn_trainer *trainer, const qn_metadata *metadata,
+                                    const char *path);
+
+/* Reads the pairs only ("step" among them). */
+QN_API qn_status qn_checkpoint_read(const qn_allocator *allocator, const char *path,
+                                    qn_metadata **metadata);
+
+/* Fills the trainer's tensors and step. with_state false: weights only (a file without optimiser
+ * state is fine). A file of another model is refused; the first tensor that differs is named and
+ * nothing is changed. */
+QN_API qn_status qn_checkpoint_load(qn_trainer *trainer, const char *path, bool with_state);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

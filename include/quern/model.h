@@ -1,0 +1,63 @@
+/* Models: a function that builds the network over an input, with what it suggests for training.
+ * The zoo's are found by name; a model of one's own is a qn_model that the caller fills. */
+#ifndef QUERN_MODEL_H
+#define QUERN_MODEL_H
+
+#include "quern/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum qn_optimizer { QN_SGD = 0, QN_ADAM, QN_ADAMW } qn_optimizer;
+
+/* Learning rate over the steps after warm-up: constant; a tenth after each third; half a cosine
+ * down to 0 (Loshchilov and Hutter 2017, equation 5, without restarts). */
+typedef enum qn_schedule { QN_CONSTANT = 0, QN_STEP, QN_COSINE } qn_schedule;
+
+/* How a model is trained unless said otherwise. */
+typedef struct qn_recipe {
+    qn_optimizer optimizer;
+    double rate, momentum, weight_decay;
+    bool nesterov;
+    qn_schedule schedule;
+    int64_t warmup; /* steps of linear rise from 0 */
+    int64_t epochs, batch;
+    double label_smoothing;
+} qn_recipe;
+
+typedef struct qn_model {
+    const char *name, *domain, *source; /* "resnet18", "image classification", "He et al. 2016" */
+    qn_shape input;                     /* (H, W, C) of a sample, or (C) */
+    int n_classes;                      /* outputs, unless the data says otherwise */
+    int64_t large_size;                 /* input height from which on the ImageNet form is built,
+                                           with 1000 classes unless said otherwise; 0: one form */
+    qn_recipe recipe;
+    void *user;
+    /* Builds the network: x (N,) + input -> logits (N, n_outputs). A failure is kept by graph. */
+    qn_value (*build)(qn_graph *graph, void *user, qn_value x, int n_outputs);
+} qn_model;
+
+/* The zoo in a fixed order; null beyond its end. */
+QN_API const qn_model *qn_model_at(int index);
+
+/* A model of the zoo by name, or null (the message names the nearest). */
+QN_API const qn_model *qn_model_find(const char *name);
+
+/* Classes of a model for an input shape when nothing says otherwise. */
+QN_API int qn_model_classes(const qn_model *model, qn_shape input);
+
+/* Size of a network for one sample. */
+typedef struct qn_model_size {
+    int64_t n_parameters;  /* trainable numbers */
+    int64_t forward_flops; /* a multiply-add counts 2; products only, padding included */
+    int64_t feature_bytes; /* all values that the forward pass writes, float */
+} qn_model_size;
+
+QN_API qn_status qn_model_measure(const qn_model *model, qn_shape input, int n_outputs,
+                                  qn_model_size *size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

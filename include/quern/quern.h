@@ -1,0 +1,13 @@
+/* The whole interface of quern. */
+#ifndef QUERN_QUERN_H
+#define QUERN_QUERN_H
+
+#include "quern/base.h"
+#include "quern/checkpoint.h"
+#include "quern/data.h"
+#include "quern/graph.h"
+#include "quern/model.h"
+#include "quern/ops.h"
+#include "quern/trainer.h"
+
+#endif

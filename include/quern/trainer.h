@@ -1,0 +1,155 @@
+/* The trainer: a model's parameters and optimiser state, and several plans over them (training,
+ * evaluation). All memory is taken when it is made; a step allocates nothing. For one build on one
+ * instruction set, equal options and data give equal bits, whatever the number of threads. */
+#ifndef QUERN_TRAINER_H
+#define QUERN_TRAINER_H
+
+#include "quern/data.h"
+#include "quern/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qn_trainer qn_trainer;
+
+typedef struct qn_trainer_options {
+    const qn_allocator *allocator; /* null: the C library's heap */
+    const qn_log *log;             /* null: silent */
+    const qn_model *model;         /* must outlive the trainer */
+    qn_shape input;                /* of a sample; rank 0: the model's */
+    int n_outputs;                 /* classes or targets; 0: the model's classes */
+    bool regression;               /* targets are numbers: squared error, not cross entropy */
+    qn_dtype real;                 /* QN_F32 (also for 0) or QN_F64 */
+    int64_t batch;                 /* samples of a training batch, at least 1 */
+    int64_t evaluation_batch;      /* 0: as batch */
+    qn_optimizer optimizer;
+    double rate, momentum, weight_decay;
+    bool nesterov;
+    double beta1, beta2, epsilon; /* of Adam; 0: 0.9, 0.999, 1e-8 */
+    qn_schedule schedule;
+    int64_t warmup, schedule_steps; /* length of the schedule; 0: constant after warm-up */
+    double clip_norm;               /* 0: none */
+    int64_t accumulate;             /* batches for one step; 0: 1 */
+    double label_smoothing;
+    bool no_dropout; /* dropout layers pass their input through (checks against references) */
+    int n_threads;   /* 0: the processors available */
+    uint64_t seed;
+} qn_trainer_options;
+
+/* Options of the model's own recipe. */
+QN_API qn_trainer_options qn_trainer_options_for(const qn_model *model);
+
+QN_API qn_status qn_trainer_create(const qn_trainer_options *options, qn_trainer **trainer);
+QN_API void qn_trainer_destroy(qn_trainer *trainer);
+
+/* The options in force, defaults filled in. */
+QN_API const qn_trainer_options *qn_trainer_get_options(const qn_trainer *trainer);
+
+/* What one batch gave. */
+typedef struct qn_step_result {
+    int64_t step;    /* steps done, this one included if it was completed */
+    bool completed;  /* false while batches are accumulated */
+    double loss;     /* mean over the step's batches so far, before its update */
+    double accuracy; /* likewise; 0 for regression */
+    double rate;     /* learning rate of the step */
+} qn_step_result;
+
+/* One training batch. x (batch,) + input, reals of the trainer's type; y (batch) int32_t classes,
+ * or (batch, n_outputs) reals. A loss that is not finite is QN_ERROR_NUMERIC and names the step;
+ * the weights are then of no use. */
+QN_API qn_status qn_trainer_step(qn_trainer *trainer, const void *x, const void *y,
+                                 qn_step_result *result);
+
+/* Sums over evaluated samples. */
+typedef struct qn_evaluation {
+    int64_t n_samples, n_correct;
+    double loss_sum;
+} qn_evaluation;
+
+/* Adds the first n_valid samples of a batch (of the evaluation batch's size) to *sum. */
+QN_API qn_status qn_trainer_evaluate(qn_trainer *trainer, const void *x, const void *y,
+                                     int64_t n_valid, qn_evaluation *sum);
+
+/* Outputs (evaluation batch, n_outputs) for x: probabilities, or values for regression. */
+QN_API qn_status qn_trainer_predict(qn_trainer *trainer, const void *x, void *outputs);
+
+/* Steps done so far. */
+QN_API int64_t qn_trainer_steps(const qn_trainer *trainer);
+
+/* A parameter or piece of optimiser state. */
+typedef struct qn_trainer_tensor {
+    const char *name; /* "conv1.weight"; state: "optimizer.momentum.conv1.weight" */
+    qn_dtype dtype;
+    qn_shape shape;
+    bool is_state;
+    bool trainable;
+    void *data;
+    size_t bytes;
+} qn_trainer_tensor;
+
+QN_API int qn_trainer_tensor_count(const qn_trainer *trainer);
+QN_API qn_trainer_tensor qn_trainer_tensor_at(const qn_trainer *trainer, int index);
+
+/* Says that the tensors were filled as of so many steps (loading a checkpoint). */
+QN_API void qn_trainer_set_steps(qn_trainer *trainer, int64_t steps);
+
+typedef struct qn_trainer_memory {
+    size_t peak_bytes;      /* all that the trainer's allocator held at most */
+    size_t parameter_bytes; /* parameters and optimiser state */
+    size_t arena_bytes;     /* the largest plan */
+    size_t kind_bytes[7];   /* at the training plan's peak: input, label, parameter, gradient,
+                               state, feature map, workspace */
+} qn_trainer_memory;
+
+QN_API qn_trainer_memory qn_trainer_get_memory(const qn_trainer *trainer);
+
+/* The trainer's allocator: counts towards peak_bytes. For loaders. */
+QN_API const qn_allocator *qn_trainer_allocator(const qn_trainer *trainer);
+
+/* Nodes of the training plan as text, a step a line, for people; in memory of the trainer. */
+QN_API const char *qn_trainer_print_plan(qn_trainer *trainer);
+
+/* ---- the loop ---- */
+
+/* Where batches come from, as qn_loader_batches makes it of a loader. */
+typedef struct qn_batches {
+    void *self;
+    qn_status (*next)(void *self, qn_batch *batch); /* batch->x null: the end */
+    qn_status (*rewind)(void *self);                /* to the first batch again */
+} qn_batches;
+
+typedef struct qn_epoch_result {
+    int64_t epoch; /* epochs done */
+    double train_loss;
+    bool has_test;
+    double test_loss, test_accuracy;
+    double samples_per_second; /* of training */
+} qn_epoch_result;
+
+typedef struct qn_fit_options {
+    qn_batches train;         /* positioned at batch steps * accumulate */
+    qn_batches test;          /* next null: no test set */
+    int64_t epoch_batches;    /* training batches in an epoch */
+    int64_t steps;            /* total, resumed ones included */
+    int64_t checkpoint_every; /* steps; 0: never */
+    void *user;
+    /* Each may be null; a failure ends the loop with it. */
+    qn_status (*on_step)(void *user, const qn_step_result *result, int64_t nanoseconds);
+    qn_status (*on_epoch)(void *user, const qn_epoch_result *result);
+    qn_status (*on_checkpoint)(void *user);
+    bool (*should_stop)(void *user); /* asked after every step */
+} qn_fit_options;
+
+/* Trains until `steps` are done or should_stop says so; QN_ERROR_INTERRUPTED in the latter case,
+ * with the step completed. */
+QN_API qn_status qn_trainer_fit(qn_trainer *trainer, const qn_fit_options *options);
+
+/* Evaluates a whole test set. */
+QN_API qn_status qn_trainer_evaluate_all(qn_trainer *trainer, qn_batches test,
+                                         qn_evaluation *evaluation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
