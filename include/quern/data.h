@@ -98,6 +98,19 @@ QN_API qn_status qn_loader_next(qn_loader *loader, qn_batch *batch);
 /* Batches in an epoch. */
 QN_API int64_t qn_loader_epoch_batches(const qn_loader *loader);
 
+/* Goes back to the batch the loader was created with (options.first). */
+QN_API qn_status qn_loader_rewind(qn_loader *loader);
+
+/* A stream of batches, whatever makes them: what the training loop reads. */
+typedef struct qn_batches {
+    void *self;
+    qn_status (*next)(void *self, qn_batch *batch); /* batch->x null: the end */
+    qn_status (*rewind)(void *self);                /* to the first batch again */
+} qn_batches;
+
+/* The loader as a stream; it stays the caller's. */
+QN_API qn_batches qn_loader_batches(qn_loader *loader);
+
 /* Nanoseconds that next has waited for data so far. */
 QN_API int64_t qn_loader_wait_ns(const qn_loader *loader);
 

@@ -112,13 +112,6 @@ QN_API const char *qn_trainer_print_plan(qn_trainer *trainer);
 
 /* ---- the loop ---- */
 
-/* Where batches come from, as qn_loader_batches makes it of a loader. */
-typedef struct qn_batches {
-    void *self;
-    qn_status (*next)(void *self, qn_batch *batch); /* batch->x null: the end */
-    qn_status (*rewind)(void *self);                /* to the first batch again */
-} qn_batches;
-
 typedef struct qn_epoch_result {
     int64_t epoch; /* epochs done */
     double train_loss;
