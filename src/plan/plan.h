@@ -1,0 +1,77 @@
+/* The plan of a graph: in which order its nodes run, and where every value lies. It is data: made
+ * before the first step, checked, printed, and run by an executor that decides nothing.
+ *
+ * Invariants (qn_plan_check):
+ *     two arena storages whose [first, last] meet share no byte
+ *     offset % QN_ALIGNMENT = 0 and offset + bytes <= arena_bytes
+ *     a step reads only what its storage holds at that time: a value is written before it is read
+ *     and not overwritten before its last reader
+ *     lower_bound_bytes <= arena_bytes */
+#ifndef QN_PLAN_PLAN_H
+#define QN_PLAN_PLAN_H
+
+#include "graph/graph.h"
+
+/* A node's turn. Views have none. */
+typedef struct qn_step {
+    int32_t node;
+    int32_t device;    /* row of qn_devices */
+    int32_t n_threads; /* that take part */
+    int32_t workspace; /* storage, or -1 */
+} qn_step;
+
+/* A piece of memory and the steps during which it holds something that is still read. */
+typedef struct qn_storage {
+    size_t offset, bytes; /* in the arena; a multiple of QN_ALIGNMENT */
+    int32_t first, last;  /* steps, both included */
+    qn_kind kind;
+    bool is_bound; /* memory given from outside the arena: parameters, state, inputs */
+} qn_storage;
+
+/* Where a value lies: several values may be views of one storage. */
+typedef struct qn_placement {
+    int32_t storage;              /* -1: the value is never made */
+    size_t offset;                /* bytes from the storage's begin */
+    int64_t strides[QN_MAX_RANK]; /* elements from one index of an axis to the next */
+} qn_placement;
+
+typedef struct qn_plan {
+    const qn_allocator *allocator;
+    int n_threads;
+    int32_t n_steps, n_storages, n_values;
+    size_t step_capacity, storage_capacity;
+    qn_step *steps;
+    qn_storage *storages;
+    qn_placement *placements; /* by value */
+    size_t arena_bytes;       /* what the arena needs */
+    size_t lower_bound_bytes; /* largest sum of bytes alive in one step: no packing is smaller */
+} qn_plan;
+
+/* Plans the graph for a team of n_threads with a kernel table. */
+qn_status qn_plan_create(const qn_allocator *allocator, const qn_graph *graph,
+                         const qn_kernels *kernels, int n_threads, qn_plan **plan);
+void qn_plan_destroy(qn_plan *plan);
+
+/* The invariants at the top; a violation names the step and the values. */
+qn_status qn_plan_check(const qn_plan *plan, const qn_graph *graph);
+
+/* Bytes alive by kind in the step where most arena bytes are alive. */
+void qn_plan_peak_by_kind(const qn_plan *plan, size_t bytes[QN_KIND_COUNT]);
+
+/* Writes the plan for people, a step a line, through put. */
+void qn_plan_print(const qn_plan *plan, const qn_graph *graph,
+                   void (*put)(void *context, const char *line), void *context);
+
+/* ---- the stages, in order ---- */
+
+/* Fills steps: nodes that something needs, in the graph's order, updates as early as what they
+ * overwrite allows, so that gradients are released early. */
+qn_status qn_plan_order(qn_plan *plan, const qn_graph *graph);
+
+/* Fills storages and placements: lifetimes, views, results in place. */
+qn_status qn_plan_lifetimes(qn_plan *plan, const qn_graph *graph, const qn_kernels *kernels);
+
+/* Fills the offsets of arena storages and arena_bytes: the best of several greedy orders. */
+qn_status qn_plan_pack(qn_plan *plan);
+
+#endif
