@@ -54,15 +54,15 @@ typedef struct qn_activation {
 
 /* Numbers of an optimiser step, in this order, in a tensor of QN_HYPER_COUNT reals. */
 enum qn_hyper {
-    QN_HYPER_RATE,         /* learning rate */
-    QN_HYPER_MOMENTUM,     /* SGD */
-    QN_HYPER_DECAY,        /* weight decay */
-    QN_HYPER_BETA1,        /* Adam */
-    QN_HYPER_BETA2,        /* Adam */
-    QN_HYPER_EPSILON,      /* Adam */
-    QN_HYPER_CORRECTION1,  /* Adam: 1 - beta1^t */
-    QN_HYPER_CORRECTION2,  /* Adam: 1 - beta2^t */
-    QN_HYPER_GRADIENT,     /* factor of every gradient: 1 / accumulated batches */
+    QN_HYPER_RATE,        /* learning rate */
+    QN_HYPER_MOMENTUM,    /* SGD */
+    QN_HYPER_DECAY,       /* weight decay */
+    QN_HYPER_BETA1,       /* Adam */
+    QN_HYPER_BETA2,       /* Adam */
+    QN_HYPER_EPSILON,     /* Adam */
+    QN_HYPER_CORRECTION1, /* Adam: 1 - beta1^t */
+    QN_HYPER_CORRECTION2, /* Adam: 1 - beta2^t */
+    QN_HYPER_GRADIENT,    /* factor of every gradient: 1 / accumulated batches */
     QN_HYPER_COUNT
 };
 
@@ -154,16 +154,15 @@ typedef struct qn_kernels {
                              void *dx);
     /* loss (rows), probabilities (rows, C); labels (rows): negative: loss 0. */
     void (*cross_entropy)(qn_team *team, int64_t rows, int64_t c, const void *logits,
-                          const int32_t *labels, double smoothing, void *loss,
-                          void *probabilities);
+                          const int32_t *labels, double smoothing, void *loss, void *probabilities);
     /* dlogits = (probabilities - smoothed one-hot) * dloss of the row; 0 for negative labels.
      * May be in place of probabilities. */
     void (*cross_entropy_backward)(qn_team *team, int64_t rows, int64_t c,
                                    const void *probabilities, const int32_t *labels,
                                    double smoothing, const void *dloss, void *dlogits);
     /* loss (rows) = mean over C of (x - target)^2. */
-    void (*squared_error)(qn_team *team, int64_t rows, int64_t c, const void *x,
-                          const void *target, void *loss);
+    void (*squared_error)(qn_team *team, int64_t rows, int64_t c, const void *x, const void *target,
+                          void *loss);
     /* dx = 2 (x - target) / C * dloss of the row. */
     void (*squared_error_backward)(qn_team *team, int64_t rows, int64_t c, const void *x,
                                    const void *target, const void *dloss, void *dx);

@@ -1,0 +1,236 @@
+/* Elementwise kernels. A task is a run of elements; loops are plain, so that the compiler makes
+ * vector code for the instruction set of the including file. */
+#ifndef QN_KERNELS_REF_ELEMENTWISE_H
+#define QN_KERNELS_REF_ELEMENTWISE_H
+
+#include "kernels/ref/real.h"
+
+/* Calls a loop with the kind as a constant, so that the choice is made outside of the loop. */
+#define WITH_ACTIVATION(kind, LOOP)                                                                \
+    switch (kind) {                                                                                \
+    case QN_ACTIVATION_NONE:                                                                       \
+        LOOP(QN_ACTIVATION_NONE);                                                                  \
+        break;                                                                                     \
+    case QN_ACTIVATION_RELU:                                                                       \
+        LOOP(QN_ACTIVATION_RELU);                                                                  \
+        break;                                                                                     \
+    case QN_ACTIVATION_RELU6:                                                                      \
+        LOOP(QN_ACTIVATION_RELU6);                                                                 \
+        break;                                                                                     \
+    case QN_ACTIVATION_LEAKY_RELU:                                                                 \
+        LOOP(QN_ACTIVATION_LEAKY_RELU);                                                            \
+        break;                                                                                     \
+    case QN_ACTIVATION_TANH:                                                                       \
+        LOOP(QN_ACTIVATION_TANH);                                                                  \
+        break;                                                                                     \
+    case QN_ACTIVATION_SIGMOID:                                                                    \
+        LOOP(QN_ACTIVATION_SIGMOID);                                                               \
+        break;                                                                                     \
+    }
+
+/* NaN stays NaN. */
+static inline __attribute__((always_inline)) real activate(qn_activation_kind kind, real slope,
+                                                           real x) {
+    switch (kind) {
+    case QN_ACTIVATION_NONE:
+        return x;
+    case QN_ACTIVATION_RELU:
+        return x < 0 ? 0 : x;
+    case QN_ACTIVATION_RELU6:
+        x = x < 0 ? 0 : x;
+        return x > 6 ? 6 : x;
+    case QN_ACTIVATION_LEAKY_RELU:
+        return x > 0 ? x : slope * x;
+    case QN_ACTIVATION_TANH:
+        return REAL_TANH(x);
+    case QN_ACTIVATION_SIGMOID:
+        return 1 / (1 + REAL_EXP(-x));
+    }
+    return x;
+}
+
+/* dy times the derivative where the output is y. */
+static inline __attribute__((always_inline)) real derive(qn_activation_kind kind, real slope,
+                                                         real y, real dy) {
+    switch (kind) {
+    case QN_ACTIVATION_NONE:
+        return dy;
+    case QN_ACTIVATION_RELU:
+        return y > 0 ? dy : 0;
+    case QN_ACTIVATION_RELU6:
+        return (y > 0) & (y < 6) ? dy : 0;
+    case QN_ACTIVATION_LEAKY_RELU:
+        return y > 0 ? dy : slope * dy;
+    case QN_ACTIVATION_TANH:
+        return dy * (1 - y * y);
+    case QN_ACTIVATION_SIGMOID:
+        return dy * (y * (1 - y));
+    }
+    return dy;
+}
+
+/* One activation over a row. */
+static inline void activate_row(qn_activation activation, int64_t n, const real *x, real *y) {
+    const real slope = (real)activation.slope;
+#define LOOP(KIND)                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    y[i] = activate(KIND, slope, x[i])
+    WITH_ACTIVATION(activation.kind, LOOP)
+#undef LOOP
+}
+
+/* The operands of an elementwise kernel; what is unused is null or zero. */
+typedef struct elementwise_context {
+    qn_activation activation;
+    int64_t n, c;
+    real factor;
+    const real *a, *b;
+    real *y;
+    qn_rng rng;
+    double rate;
+} elementwise_context;
+
+/* The elements of the tasks [begin, end), cut at n. */
+#define ELEMENT_LOOP(context, i)                                                                   \
+    for (int64_t i = begin * ELEMENTS_PER_TASK,                                                    \
+                 i##_end = min_int((context)->n, end * ELEMENTS_PER_TASK);                         \
+         i < i##_end; i++)
+
+static void run_elementwise(qn_team *team, qn_task *task, elementwise_context *context) {
+    qn_team_run(team, ceil_div(context->n, ELEMENTS_PER_TASK), task, context);
+}
+
+static void activation_forward_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    int64_t first = begin * ELEMENTS_PER_TASK, last = min_int(e->n, end * ELEMENTS_PER_TASK);
+    activate_row(e->activation, last - first, e->a + first, e->y + first);
+}
+
+static void activation_forward(qn_team *team, qn_activation activation, int64_t n, const void *x,
+                               void *y) {
+    elementwise_context e = {.activation = activation, .n = n, .a = x, .y = y};
+    run_elementwise(team, activation_forward_task, &e);
+}
+
+static void activation_backward_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *y = e->a, *dy = e->b, slope = (real)e->activation.slope;
+    real *dx = e->y;
+#define LOOP(KIND)                                                                                 \
+    ELEMENT_LOOP(e, i)                                                                             \
+    dx[i] = derive(KIND, slope, y[i], dy[i])
+    WITH_ACTIVATION(e->activation.kind, LOOP)
+#undef LOOP
+}
+
+static void activation_backward(qn_team *team, qn_activation activation, int64_t n, const void *y,
+                                const void *dy, void *dx) {
+    elementwise_context e = {.activation = activation, .n = n, .a = y, .b = dy, .y = dx};
+    run_elementwise(team, activation_backward_task, &e);
+}
+
+static void add_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *a = e->a, *b = e->b, slope = (real)e->activation.slope;
+    real *y = e->y;
+#define LOOP(KIND)                                                                                 \
+    ELEMENT_LOOP(e, i)                                                                             \
+    y[i] = activate(KIND, slope, a[i] + b[i])
+    WITH_ACTIVATION(e->activation.kind, LOOP)
+#undef LOOP
+}
+
+static void add(qn_team *team, int64_t n, const void *a, const void *b, qn_activation activation,
+                void *y) {
+    elementwise_context e = {.activation = activation, .n = n, .a = a, .b = b, .y = y};
+    run_elementwise(team, add_task, &e);
+}
+
+static void multiply_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *a = e->a, *b = e->b;
+    real *y = e->y;
+    ELEMENT_LOOP(e, i)
+    y[i] = a[i] * b[i];
+}
+
+static void multiply(qn_team *team, int64_t n, const void *a, const void *b, void *y) {
+    elementwise_context e = {.n = n, .a = a, .b = b, .y = y};
+    run_elementwise(team, multiply_task, &e);
+}
+
+static void scale_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *x = e->a, factor = e->factor;
+    real *y = e->y;
+    ELEMENT_LOOP(e, i)
+    y[i] = factor * x[i];
+}
+
+static void scale(qn_team *team, int64_t n, double factor, const void *x, void *y) {
+    elementwise_context e = {.n = n, .factor = (real)factor, .a = x, .y = y};
+    run_elementwise(team, scale_task, &e);
+}
+
+static void broadcast_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real value = e->factor;
+    real *y = e->y;
+    ELEMENT_LOOP(e, i)
+    y[i] = value;
+}
+
+static void broadcast(qn_team *team, int64_t n, double factor, const void *scalar, void *y) {
+    elementwise_context e = {.n = n, .factor = (real)factor * *(const real *)scalar, .y = y};
+    run_elementwise(team, broadcast_task, &e);
+}
+
+/* Rows of this many elements or more are tasks of their own; shorter ones are bundled. */
+static int64_t rows_per_task(int64_t c) {
+    return max_int(1, ELEMENTS_PER_TASK / max_int(c, 1));
+}
+
+static void bias_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const int64_t bundle = rows_per_task(e->c), c = e->c;
+    const real *bias = e->b;
+    for (int64_t row = begin * bundle; row < min_int(e->n, end * bundle); row++) {
+        const real *x = e->a + row * c;
+        real *y = e->y + row * c;
+        for (int64_t j = 0; j < c; j++)
+            y[j] = x[j] + bias[j];
+    }
+}
+
+static void bias(qn_team *team, int64_t rows, int64_t c, const void *x, const void *bias_,
+                 void *y) {
+    elementwise_context e = {.n = rows, .c = c, .a = x, .b = bias_, .y = y};
+    qn_team_run(team, ceil_div(rows, rows_per_task(c)), bias_task, &e);
+}
+
+static void dropout_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const float rate = (float)e->rate;
+    uint32_t words[4] = {0};
+    ELEMENT_LOOP(e, i) {
+        if (i % 4 == 0)
+            qn_rng_block(e->rng, (uint64_t)i / 4, words);
+        e->y[i] = qn_rng_uniform(words[i % 4]) < rate ? 0 : e->a[i] * e->factor;
+    }
+}
+
+static void dropout(qn_team *team, int64_t n, qn_rng rng, double rate, const void *x, void *y) {
+    elementwise_context e = {
+        .n = n, .factor = (real)(1 / (1 - rate)), .a = x, .y = y, .rng = rng, .rate = rate};
+    run_elementwise(team, dropout_task, &e);
+}
+
+#endif

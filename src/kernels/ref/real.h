@@ -1,0 +1,50 @@
+/* What the reference's sources are written in: a `real`, which is float unless QN_REAL_F64 is
+ * defined, and the small things that all of them use. The sources hold static functions only, so
+ * that any kernel file can include those it wants and compile them for its instruction set. */
+#ifndef QN_KERNELS_REF_REAL_H
+#define QN_KERNELS_REF_REAL_H
+
+#include "base/fmath_inline.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#if defined(QN_REAL_F64)
+typedef double real;
+typedef int64_t real_int;
+#define QN_REAL_DTYPE QN_F64
+#define REAL_EXP      qn_exp_inline_f64
+#define REAL_TANH     qn_tanh_inline_f64
+#define REAL_LOG      log
+#define REAL_SQRT     __builtin_sqrt
+#else
+typedef float real;
+typedef int32_t real_int;
+#define QN_REAL_DTYPE QN_F32
+#define REAL_EXP      qn_exp_inline_f32
+#define REAL_TANH     qn_tanh_inline_f32
+#define REAL_LOG      logf
+#define REAL_SQRT     __builtin_sqrtf
+#endif
+
+static inline int64_t min_int(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t max_int(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static inline int64_t round_up(int64_t a, int64_t b) {
+    return ceil_div(a, b) * b;
+}
+
+/* What tasks of n elements are cut into. */
+enum { ELEMENTS_PER_TASK = 8192 };
+
+#endif

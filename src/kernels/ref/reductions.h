@@ -1,0 +1,419 @@
+/* Sums of all elements, of columns, and batch norm. Chunks are cut by the shape; a chunk is summed
+ * in a fixed order in lanes or columns of `real`, the chunks are combined in double, in order. */
+#ifndef QN_KERNELS_REF_REDUCTIONS_H
+#define QN_KERNELS_REF_REDUCTIONS_H
+
+#include "kernels/ref/elementwise.h"
+
+/* ---- all elements ---- */
+
+enum { SUM_LANES = 64 };
+
+typedef struct sum_context {
+    int64_t n;
+    bool squares;
+    const real *x;
+    double *partial; /* (tasks) */
+} sum_context;
+
+static double sum_chunk(const real *restrict x, int64_t n, bool squares) {
+    real parts[SUM_LANES] = {0};
+    int64_t i = 0;
+    if (squares) {
+        for (; i + SUM_LANES <= n; i += SUM_LANES) {
+            for (int j = 0; j < SUM_LANES; j++)
+                parts[j] += x[i + j] * x[i + j];
+        }
+    } else {
+        for (; i + SUM_LANES <= n; i += SUM_LANES) {
+            for (int j = 0; j < SUM_LANES; j++)
+                parts[j] += x[i + j];
+        }
+    }
+    for (int j = 0; i < n; i++, j++)
+        parts[j] += squares ? x[i] * x[i] : x[i];
+    double sum = 0;
+    for (int j = 0; j < SUM_LANES; j++)
+        sum += (double)parts[j];
+    return sum;
+}
+
+static void sum_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const sum_context *s = context;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        int64_t first = chunk * ELEMENTS_PER_TASK;
+        s->partial[chunk] =
+            sum_chunk(s->x + first, min_int(ELEMENTS_PER_TASK, s->n - first), s->squares);
+    }
+}
+
+static void run_sum(qn_team *team, sum_context *context, real *sum) {
+    int64_t chunks = ceil_div(context->n, ELEMENTS_PER_TASK);
+    qn_team_run(team, chunks, sum_task, context);
+    double total = 0;
+    for (int64_t chunk = 0; chunk < chunks; chunk++)
+        total += context->partial[chunk];
+    *sum = (real)total;
+}
+
+static void sum(qn_team *team, int64_t n, const void *x, void *sum_, void *workspace) {
+    sum_context s = {.n = n, .x = x, .partial = workspace};
+    run_sum(team, &s, sum_);
+}
+
+static void sum_squares(qn_team *team, int64_t n, const void *x, void *sum_, void *workspace) {
+    sum_context s = {.n = n, .squares = true, .x = x, .partial = workspace};
+    run_sum(team, &s, sum_);
+}
+
+static size_t sum_workspace(int64_t n, int n_threads) {
+    (void)n_threads;
+    return (size_t)max_int(1, ceil_div(n, ELEMENTS_PER_TASK)) * sizeof(double);
+}
+
+/* ---- columns ---- */
+
+/* Chunks of rows that stay in the second cache, at most MAX_CHUNKS of them. Several rows are
+ * folded into one of about FOLD_ELEMENTS where C is small, so that loops over it are long. */
+enum { CHUNK_ELEMENTS = 32768, MAX_CHUNKS = 256, FOLD_ELEMENTS = 192 };
+
+static int64_t rows_per_chunk(int64_t rows, int64_t c) {
+    return max_int(ceil_div(rows, MAX_CHUNKS), max_int(1, CHUNK_ELEMENTS / c));
+}
+
+static int64_t fold_of(int64_t c) {
+    return max_int(1, FOLD_ELEMENTS / c);
+}
+
+/* sums (C) = column sums of x (rows, C). */
+static void add_rows(int64_t rows, int64_t c, const real *restrict x, real *restrict sums) {
+    const int64_t fold = fold_of(c);
+    if (fold == 1) {
+        memset(sums, 0, (size_t)c * sizeof *sums);
+        int64_t row = 0;
+        for (; row + 4 <= rows; row += 4, x += 4 * c) {
+            const real *x1 = x + c, *x2 = x + 2 * c, *x3 = x + 3 * c;
+            for (int64_t j = 0; j < c; j++)
+                sums[j] += (x[j] + x1[j]) + (x2[j] + x3[j]);
+        }
+        for (; row < rows; row++, x += c) {
+            for (int64_t j = 0; j < c; j++)
+                sums[j] += x[j];
+        }
+        return;
+    }
+    real wide[FOLD_ELEMENTS] = {0};
+    const int64_t width = fold * c, n = rows * c;
+    int64_t i = 0;
+    for (; i + width <= n; i += width) {
+        for (int64_t j = 0; j < width; j++)
+            wide[j] += x[i + j];
+    }
+    for (int64_t j = 0; i + j < n; j++)
+        wide[j] += x[i + j];
+    for (int64_t j = 0; j < c; j++) {
+        real total = wide[j];
+        for (int64_t f = 1; f < fold; f++)
+            total += wide[f * c + j];
+        sums[j] = total;
+    }
+}
+
+typedef struct columns_context {
+    int64_t rows, c, chunk_rows;
+    const real *x;
+    real *partial; /* (chunks, C) */
+} columns_context;
+
+static void column_sum_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const columns_context *s = context;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        int64_t first = chunk * s->chunk_rows;
+        add_rows(min_int(s->chunk_rows, s->rows - first), s->c, s->x + first * s->c,
+                 s->partial + chunk * s->c);
+    }
+}
+
+static void column_sum(qn_team *team, int64_t rows, int64_t c, const void *x, void *sums_,
+                       void *workspace) {
+    columns_context s = {
+        .rows = rows, .c = c, .chunk_rows = rows_per_chunk(rows, c), .x = x, .partial = workspace};
+    const int64_t chunks = ceil_div(rows, s.chunk_rows);
+    real *sums = sums_;
+    qn_team_run(team, chunks, column_sum_task, &s);
+    for (int64_t j = 0; j < c; j++) {
+        double total = 0;
+        for (int64_t chunk = 0; chunk < chunks; chunk++)
+            total += (double)s.partial[chunk * c + j];
+        sums[j] = (real)total;
+    }
+}
+
+static size_t column_sum_workspace(int64_t rows, int64_t c, int n_threads) {
+    (void)n_threads;
+    return (size_t)(max_int(1, ceil_div(rows, rows_per_chunk(rows, c))) * c) * sizeof(real);
+}
+
+/* ---- batch norm ---- */
+
+typedef struct norm_context {
+    int64_t rows, c, chunk_rows;
+    qn_activation activation;
+    const real *x, *y_in, *dy;
+    const real *scale, *shift, *mean, *inv_std;
+    real *y, *dx;
+    real *partial;              /* (chunks, 2, C) */
+    real *factor, *term, *tilt; /* (C): per-channel numbers of the elementwise pass */
+} norm_context;
+
+static norm_context norm_init(int64_t rows, int64_t c, qn_activation activation, real *workspace) {
+    int64_t chunk_rows = rows_per_chunk(rows, c);
+    int64_t chunks = ceil_div(rows, chunk_rows);
+    norm_context b = {.rows = rows, .c = c, .chunk_rows = chunk_rows, .activation = activation};
+    b.partial = workspace;
+    b.factor = workspace + 2 * chunks * c;
+    b.term = b.factor + c;
+    b.tilt = b.term + c;
+    return b;
+}
+
+static size_t batch_norm_workspace(int64_t rows, int64_t c, int n_threads) {
+    (void)n_threads;
+    int64_t chunks = max_int(1, ceil_div(rows, rows_per_chunk(rows, c)));
+    return (size_t)((2 * chunks + 3) * c) * sizeof(real);
+}
+
+/* Of each chunk: the mean of the columns and the sum of squared distances from it, from two passes
+ * over rows that are still in the cache. */
+static void norm_moments_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const norm_context *b = context;
+    const int64_t c = b->c;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        const int64_t first = chunk * b->chunk_rows;
+        const int64_t rows = min_int(b->chunk_rows, b->rows - first);
+        const real *restrict x = b->x + first * c;
+        real *restrict mean = b->partial + chunk * 2 * c, *restrict spread = mean + c;
+        add_rows(rows, c, x, mean);
+        for (int64_t j = 0; j < c; j++) {
+            mean[j] *= 1 / (real)rows;
+            spread[j] = 0;
+        }
+        for (int64_t row = 0; row < rows; row++, x += c) {
+            for (int64_t j = 0; j < c; j++)
+                spread[j] += (x[j] - mean[j]) * (x[j] - mean[j]);
+        }
+    }
+}
+
+/* Mean and inverse deviation of all rows from those of the chunks. */
+static void norm_combine(const norm_context *b, double epsilon, real *mean, real *inv_std) {
+    const int64_t chunks = ceil_div(b->rows, b->chunk_rows), c = b->c;
+    for (int64_t j = 0; j < c; j++) {
+        double total = 0, spread = 0;
+        for (int64_t chunk = 0; chunk < chunks; chunk++) {
+            int64_t rows = min_int(b->chunk_rows, b->rows - chunk * b->chunk_rows);
+            total += (double)rows * (double)b->partial[chunk * 2 * c + j];
+        }
+        total /= (double)b->rows;
+        for (int64_t chunk = 0; chunk < chunks; chunk++) {
+            int64_t rows = min_int(b->chunk_rows, b->rows - chunk * b->chunk_rows);
+            double distance = (double)b->partial[chunk * 2 * c + j] - total;
+            spread +=
+                (double)b->partial[(chunk * 2 + 1) * c + j] + (double)rows * distance * distance;
+        }
+        mean[j] = (real)total;
+        inv_std[j] = (real)(1 / sqrt(spread / (double)b->rows + epsilon));
+    }
+}
+
+/* y = activation((x - mean) * factor + term). The difference first: it loses nothing where the
+ * mean is large against the deviation. */
+static void norm_apply_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const norm_context *b = context;
+    const int64_t bundle = rows_per_task(b->c), c = b->c;
+    const real slope = (real)b->activation.slope;
+    const real *mean = b->mean, *factor = b->factor, *term = b->term;
+    for (int64_t row = begin * bundle; row < min_int(b->rows, end * bundle); row++) {
+        const real *x = b->x + row * c;
+        real *y = b->y + row * c;
+#define LOOP(KIND)                                                                                 \
+    for (int64_t j = 0; j < c; j++)                                                                \
+    y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + term[j])
+        WITH_ACTIVATION(b->activation.kind, LOOP)
+#undef LOOP
+    }
+}
+
+static void batch_norm_forward(qn_team *team, int64_t rows, int64_t c, const void *x,
+                               const void *scale_, const void *shift, double epsilon,
+                               qn_activation activation, void *y, void *mean, void *inv_std,
+                               void *workspace) {
+    norm_context b = norm_init(rows, c, activation, workspace);
+    b.x = x;
+    qn_team_run(team, ceil_div(rows, b.chunk_rows), norm_moments_task, &b);
+    norm_combine(&b, epsilon, mean, inv_std);
+    const real *deviations = inv_std, *scales = scale_;
+    for (int64_t j = 0; j < c; j++)
+        b.factor[j] = deviations[j] * scales[j];
+    memcpy(b.term, shift, (size_t)c * sizeof(real));
+    b.mean = mean;
+    b.y = y;
+    qn_team_run(team, ceil_div(rows, rows_per_task(c)), norm_apply_task, &b);
+}
+
+static void batch_norm_running(int64_t rows, int64_t c, const void *mean_, const void *inv_std_,
+                               double epsilon, double momentum, void *running_mean_,
+                               void *running_variance_) {
+    const real *mean = mean_, *inv_std = inv_std_;
+    real *running_mean = running_mean_, *running_variance = running_variance_;
+    const double unbiased = rows > 1 ? (double)rows / (double)(rows - 1) : 1;
+    for (int64_t j = 0; j < c; j++) {
+        double variance = 1 / ((double)inv_std[j] * (double)inv_std[j]) - epsilon;
+        variance = (variance < 0 ? 0 : variance) * unbiased;
+        running_mean[j] =
+            (real)((1 - momentum) * (double)running_mean[j] + momentum * (double)mean[j]);
+        running_variance[j] =
+            (real)((1 - momentum) * (double)running_variance[j] + momentum * variance);
+    }
+}
+
+/* No workspace is given: the channels are done in blocks with their numbers on the stack. */
+enum { INFERENCE_BLOCK = 256 };
+
+static void norm_inference_rows(const norm_context *b, const real *variance, double epsilon,
+                                int64_t first, int64_t last) {
+    const real slope = (real)b->activation.slope;
+    for (int64_t block = 0; block < b->c; block += INFERENCE_BLOCK) {
+        const int64_t width = min_int(INFERENCE_BLOCK, b->c - block);
+        const real *mean = b->mean + block, *shift = b->shift + block;
+        real factor[INFERENCE_BLOCK];
+        for (int64_t j = 0; j < width; j++)
+            factor[j] =
+                (real)((double)b->scale[block + j] / sqrt((double)variance[block + j] + epsilon));
+        for (int64_t row = first; row < last; row++) {
+            const real *x = b->x + row * b->c + block;
+            real *y = b->y + row * b->c + block;
+#define LOOP(KIND)                                                                                 \
+    for (int64_t j = 0; j < width; j++)                                                            \
+    y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + shift[j])
+            WITH_ACTIVATION(b->activation.kind, LOOP)
+#undef LOOP
+        }
+    }
+}
+
+typedef struct inference_context {
+    norm_context norm;
+    const real *variance;
+    double epsilon;
+} inference_context;
+
+static void norm_inference_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const inference_context *i = context;
+    const int64_t bundle = rows_per_task(i->norm.c);
+    norm_inference_rows(&i->norm, i->variance, i->epsilon, begin * bundle,
+                        min_int(i->norm.rows, end * bundle));
+}
+
+static void batch_norm_inference(qn_team *team, int64_t rows, int64_t c, const void *x,
+                                 const void *scale_, const void *shift, const void *running_mean,
+                                 const void *running_variance, double epsilon,
+                                 qn_activation activation, void *y) {
+    inference_context i = {.norm = {.rows = rows,
+                                    .c = c,
+                                    .activation = activation,
+                                    .x = x,
+                                    .scale = scale_,
+                                    .shift = shift,
+                                    .mean = running_mean,
+                                    .y = y},
+                           .variance = running_variance,
+                           .epsilon = epsilon};
+    qn_team_run(team, ceil_div(rows, rows_per_task(c)), norm_inference_task, &i);
+}
+
+/* Of each chunk: sums of g and of g * (x - mean), where g = dy times the activation's derivative. */
+static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const norm_context *b = context;
+    const int64_t c = b->c;
+    const real slope = (real)b->activation.slope, *restrict mean = b->mean;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        const int64_t first = chunk * b->chunk_rows;
+        const int64_t rows = min_int(b->chunk_rows, b->rows - first);
+        real *restrict sums = b->partial + chunk * 2 * c, *restrict dots = sums + c;
+        memset(sums, 0, (size_t)(2 * c) * sizeof *sums);
+        for (int64_t row = first; row < first + rows; row++) {
+            const real *restrict x = b->x + row * c, *restrict dy = b->dy + row * c;
+            const real *restrict y = b->y_in ? b->y_in + row * c : dy;
+#define LOOP(KIND)                                                                                 \
+    for (int64_t j = 0; j < c; j++) {                                                              \
+        real g = derive(KIND, slope, y[j], dy[j]);                                                 \
+        sums[j] += g;                                                                              \
+        dots[j] += g * (x[j] - mean[j]);                                                           \
+    }
+            WITH_ACTIVATION(b->activation.kind, LOOP)
+#undef LOOP
+        }
+    }
+}
+
+/* dshift, dscale, and the numbers of dx = factor * g - term - (x - mean) * tilt. */
+static void norm_gradients(const norm_context *b, real *dscale, real *dshift) {
+    const int64_t chunks = ceil_div(b->rows, b->chunk_rows), c = b->c;
+    for (int64_t j = 0; j < c; j++) {
+        double total = 0, dot = 0, inv_std = (double)b->inv_std[j];
+        for (int64_t chunk = 0; chunk < chunks; chunk++) {
+            total += (double)b->partial[chunk * 2 * c + j];
+            dot += (double)b->partial[(chunk * 2 + 1) * c + j];
+        }
+        double factor = (double)b->scale[j] * inv_std;
+        dshift[j] = (real)total;
+        dscale[j] = (real)(dot * inv_std);
+        b->factor[j] = (real)factor;
+        b->term[j] = (real)(factor * total / (double)b->rows);
+        b->tilt[j] = (real)(factor * inv_std * inv_std * dot / (double)b->rows);
+    }
+}
+
+static void norm_backward_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const norm_context *b = context;
+    const int64_t bundle = rows_per_task(b->c), c = b->c;
+    const real slope = (real)b->activation.slope, *mean = b->mean;
+    const real *factor = b->factor, *term = b->term, *tilt = b->tilt;
+    for (int64_t row = begin * bundle; row < min_int(b->rows, end * bundle); row++) {
+        const real *x = b->x + row * c, *dy = b->dy + row * c;
+        const real *y = b->y_in ? b->y_in + row * c : dy;
+        real *dx = b->dx + row * c;
+#define LOOP(KIND)                                                                                 \
+    for (int64_t j = 0; j < c; j++)                                                                \
+    dx[j] = factor[j] * derive(KIND, slope, y[j], dy[j]) - term[j] - (x[j] - mean[j]) * tilt[j]
+        WITH_ACTIVATION(b->activation.kind, LOOP)
+#undef LOOP
+    }
+}
+
+static void batch_norm_backward(qn_team *team, int64_t rows, int64_t c, const void *x,
+                                const void *y, const void *dy, const void *scale_, const void *mean,
+                                const void *inv_std, qn_activation activation, void *dx,
+                                void *dscale, void *dshift, void *workspace) {
+    norm_context b = norm_init(rows, c, activation, workspace);
+    b.x = x;
+    b.y_in = activation.kind == QN_ACTIVATION_NONE ? NULL : y;
+    b.dy = dy;
+    b.scale = scale_;
+    b.mean = mean;
+    b.inv_std = inv_std;
+    b.dx = dx;
+    qn_team_run(team, ceil_div(rows, b.chunk_rows), norm_sums_task, &b);
+    norm_gradients(&b, dscale, dshift);
+    qn_team_run(team, ceil_div(rows, rows_per_task(c)), norm_backward_task, &b);
+}
+
+#endif

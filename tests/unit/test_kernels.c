@@ -1,0 +1,665 @@
+/* Every kernel of every table this machine can run: a case draws inputs that float holds exactly,
+ * calls the kernel and records its outputs. The double reference's record is the truth; a float
+ * table's must lie within the bound that the case gives, and have equal bits for teams of one to
+ * four. The double reference's convolution and product are checked against plain sums. Outputs and
+ * workspace hold NaN before a call and have exactly the promised size, for the sanitizers. */
+#include "base/rng.h"
+#include "check.h"
+#include "kernels/kernels.h"
+
+#include <float.h>
+#include <stdlib.h>
+
+/* ---- what a case works with ---- */
+
+enum { MAX_RECORDS = 16, MAX_BUFFERS = 64, MAX_TEAM = 4 };
+
+typedef struct record {
+    const char *name;
+    int64_t n;
+    double *values, bound;
+} record;
+
+typedef struct bench {
+    const qn_kernels *table;
+    qn_team *team;
+    int n_threads, n_records, n_buffers;
+    record records[MAX_RECORDS];
+    void *buffers[MAX_BUFFERS];
+} bench;
+
+typedef void test_case(bench *b, const void *shape);
+
+static size_t real_bytes(const bench *b) {
+    return b->table->real == QN_F64 ? sizeof(double) : sizeof(float);
+}
+
+static void *bytes_of_nan(bench *b, size_t bytes) {
+    void *memory = NULL;
+    if (posix_memalign(&memory, 64, bytes ? bytes : 1) != 0)
+        abort();
+    memset(memory, 0xff, bytes);
+    if (b->n_buffers == MAX_BUFFERS)
+        abort();
+    return b->buffers[b->n_buffers++] = memory;
+}
+
+/* n reals, not a number. */
+static void *blank(bench *b, int64_t n) {
+    return bytes_of_nan(b, (size_t)n * real_bytes(b));
+}
+
+static void put(bench *b, void *to, int64_t i, double value) {
+    if (b->table->real == QN_F64)
+        ((double *)to)[i] = value;
+    else
+        ((float *)to)[i] = (float)value;
+}
+
+static double get(const bench *b, const void *from, int64_t i) {
+    return b->table->real == QN_F64 ? ((const double *)from)[i] : (double)((const float *)from)[i];
+}
+
+/* n reals in [low, high), in steps that a float holds exactly. */
+static void *draw(bench *b, int64_t n, uint64_t seed, double low, double high) {
+    void *values = blank(b, n);
+    qn_rng rng = qn_rng_make(seed, 1, 0);
+    for (int64_t i = 0; i < n; i++) {
+        double uniform = (double)qn_rng_uniform(qn_rng_word(rng, (uint64_t)i));
+        put(b, values, i, (double)(float)(low + (high - low) * uniform));
+    }
+    return values;
+}
+
+static void *copy(bench *b, const void *from, int64_t n) {
+    return memcpy(blank(b, n), from, (size_t)n * real_bytes(b));
+}
+
+/* Keeps an output; |float's - double's| <= bound. */
+static void keep(bench *b, const char *name, const void *from, int64_t n, double bound) {
+    if (b->n_records == MAX_RECORDS)
+        abort();
+    record *fresh = &b->records[b->n_records++];
+    *fresh = (record){name, n, malloc((size_t)n * sizeof(double) + 1), bound};
+    for (int64_t i = 0; i < n; i++)
+        fresh->values[i] = get(b, from, i);
+}
+
+static void release_records(bench *b) {
+    for (int i = 0; i < b->n_records; i++)
+        free(b->records[i].values);
+    b->n_records = 0;
+}
+
+static void run_case(bench *b, test_case *run, const void *shape) {
+    run(b, shape);
+    for (int i = 0; i < b->n_buffers; i++)
+        free(b->buffers[i]);
+    b->n_buffers = 0;
+}
+
+/* ---- comparing ---- */
+
+static bool is_close(const record *got, const record *want) {
+    for (int64_t i = 0; i < want->n; i++) {
+        double error = fabs(got->values[i] - want->values[i]);
+        if (!(error <= want->bound)) {
+            printf("%s[%lld]: %.9g, not %.9g (error %.3g, bound %.3g)\n", got->name, (long long)i,
+                   got->values[i], want->values[i], error, want->bound);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_equal(const record *a, const record *b) {
+    return a->n == b->n && memcmp(a->values, b->values, (size_t)a->n * sizeof(double)) == 0;
+}
+
+static qn_team *teams[MAX_TEAM + 1];
+
+/* One float table against the truth, and against itself with other teams. */
+static void check_table(const char *name, const qn_kernels *table, const bench *want,
+                        test_case *run, const void *shape) {
+    bench one = {.table = table, .n_threads = 1};
+    run_case(&one, run, shape);
+    for (int i = 0; i < want->n_records; i++) {
+        bool close = is_close(&one.records[i], &want->records[i]);
+        if (!close)
+            printf("  %s, table %s\n", name, table->name);
+        CHECK(close);
+    }
+    for (int size = 2; size <= MAX_TEAM; size++) {
+        bench many = {.table = table, .team = teams[size], .n_threads = size};
+        run_case(&many, run, shape);
+        for (int i = 0; i < want->n_records; i++) {
+            bool equal = is_equal(&one.records[i], &many.records[i]);
+            if (!equal)
+                printf("%s (%s), table %s, %d threads:\n", name, one.records[i].name, table->name,
+                       size);
+            CHECK(equal);
+        }
+        release_records(&many);
+    }
+    release_records(&one);
+}
+
+static qn_isa best_isa;
+
+static void check_case(const char *name, test_case *run, const void *shape) {
+    bench truth = {.table = qn_kernels_get(QN_F64, QN_ISA_REF), .n_threads = 1};
+    run_case(&truth, run, shape);
+    const qn_kernels *last = NULL;
+    for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
+        const qn_kernels *table = qn_kernels_get(QN_F32, (qn_isa)isa);
+        if (table != last)
+            check_table(name, table, &truth, run, shape);
+        last = table;
+    }
+    check_table(name, truth.table, &truth, run, shape);
+    release_records(&truth);
+}
+
+/* The bound of a sum of so many products of numbers in [-1, 1). */
+static double sum_bound(int64_t length) {
+    return (double)FLT_EPSILON * ((double)length + 8);
+}
+
+/* ---- convolution ---- */
+
+static void *workspace_of(bench *b, size_t bytes) {
+    return bytes_of_nan(b, bytes);
+}
+
+static qn_conv2d_shape conv(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k, int64_t r,
+                            int64_t s, int64_t stride, int64_t pad, int64_t dilation,
+                            int64_t groups) {
+    qn_conv2d_shape d = {.n = n,
+                         .h = h,
+                         .w = w,
+                         .c = c,
+                         .k = k,
+                         .r = r,
+                         .s = s,
+                         .stride_h = stride,
+                         .stride_w = stride,
+                         .pad_top = pad,
+                         .pad_left = pad,
+                         .dilation_h = dilation,
+                         .dilation_w = dilation,
+                         .groups = groups};
+    d.p = (h + 2 * pad - dilation * (r - 1) - 1) / stride + 1;
+    d.q = (w + 2 * pad - dilation * (s - 1) - 1) / stride + 1;
+    return d;
+}
+
+static int64_t x_count(const qn_conv2d_shape *d) {
+    return d->n * d->h * d->w * d->c;
+}
+
+static int64_t y_count(const qn_conv2d_shape *d) {
+    return d->n * d->p * d->q * d->k;
+}
+
+static int64_t w_count(const qn_conv2d_shape *d) {
+    return d->k * d->r * d->s * d->c / d->groups;
+}
+
+static void conv_case(bench *b, const void *shape) {
+    const qn_conv2d_shape *d = shape;
+    const void *x = draw(b, x_count(d), 1, -1, 1), *w = draw(b, w_count(d), 2, -1, 1);
+    const void *dy = draw(b, y_count(d), 3, -1, 1), *bias = draw(b, d->k, 4, -1, 1);
+    const qn_activation none = {QN_ACTIVATION_NONE, 0}, relu = {QN_ACTIVATION_RELU, 0};
+    void *y = blank(b, y_count(d)), *dx = blank(b, x_count(d)), *dw = blank(b, w_count(d));
+    void *space[3];
+    for (int pass = 0; pass < 3; pass++)
+        space[pass] =
+            workspace_of(b, b->table->conv2d_workspace(d, (qn_conv2d_pass)pass, b->n_threads));
+    const int64_t taps = d->r * d->s;
+    b->table->conv2d_forward(b->team, d, x, w, bias, none, y, space[0]);
+    keep(b, "y", y, y_count(d), sum_bound(taps * d->c / d->groups));
+    b->table->conv2d_forward(b->team, d, x, w, NULL, relu, y, space[0]);
+    keep(b, "relu y", y, y_count(d), sum_bound(taps * d->c / d->groups));
+    b->table->conv2d_backward_data(b->team, d, dy, w, dx, space[1]);
+    keep(b, "dx", dx, x_count(d), sum_bound(taps * d->k / d->groups));
+    b->table->conv2d_backward_filter(b->team, d, x, dy, dw, space[2]);
+    keep(b, "dw", dw, w_count(d), sum_bound(d->n * d->p * d->q));
+}
+
+/* The definition, in double: *y, *dx and *dw are added to. */
+static void conv_plain(const qn_conv2d_shape *d, const double *x, const double *w, const double *dy,
+                       double *y, double *dx, double *dw) {
+    const int64_t group_c = d->c / d->groups, group_k = d->k / d->groups;
+    const int64_t count = y_count(d) * d->r * d->s * group_c;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t c = i % group_c, rest = i / group_c;
+        int64_t s = rest % d->s, r = rest / d->s % d->r;
+        int64_t out = rest / d->s / d->r, k = out % d->k;
+        int64_t q = out / d->k % d->q, p = out / d->k / d->q % d->p, n = out / d->k / d->q / d->p;
+        int64_t h = p * d->stride_h - d->pad_top + r * d->dilation_h;
+        int64_t v = q * d->stride_w - d->pad_left + s * d->dilation_w;
+        if (h < 0 || h >= d->h || v < 0 || v >= d->w)
+            continue;
+        int64_t in = ((n * d->h + h) * d->w + v) * d->c + k / group_k * group_c + c;
+        int64_t weight = ((k * d->r + r) * d->s + s) * group_c + c;
+        y[out] += x[in] * w[weight];
+        dx[in] += dy[out] * w[weight];
+        dw[weight] += dy[out] * x[in];
+    }
+}
+
+static void check_conv_definition(const qn_conv2d_shape *d) {
+    bench b = {.table = qn_kernels_get(QN_F64, QN_ISA_REF), .n_threads = 1};
+    const double *x = draw(&b, x_count(d), 1, -1, 1), *w = draw(&b, w_count(d), 2, -1, 1);
+    const double *dy = draw(&b, y_count(d), 3, -1, 1);
+    double *out[3] = {draw(&b, y_count(d), 0, 0, 0), draw(&b, x_count(d), 0, 0, 0),
+                      draw(&b, w_count(d), 0, 0, 0)};
+    void *got[3] = {blank(&b, y_count(d)), blank(&b, x_count(d)), blank(&b, w_count(d))};
+    int64_t counts[3] = {y_count(d), x_count(d), w_count(d)};
+    void *space[3];
+    for (int pass = 0; pass < 3; pass++)
+        space[pass] = workspace_of(&b, b.table->conv2d_workspace(d, (qn_conv2d_pass)pass, 1));
+    conv_plain(d, x, w, dy, out[0], out[1], out[2]);
+    const qn_activation none = {QN_ACTIVATION_NONE, 0};
+    b.table->conv2d_forward(NULL, d, x, w, NULL, none, got[0], space[0]);
+    b.table->conv2d_backward_data(NULL, d, dy, w, got[1], space[1]);
+    b.table->conv2d_backward_filter(NULL, d, x, dy, got[2], space[2]);
+    for (int i = 0; i < 3; i++) {
+        keep(&b, "got", got[i], counts[i], 1e-11);
+        keep(&b, "plain", out[i], counts[i], 1e-11);
+        CHECK(is_close(&b.records[2 * i], &b.records[2 * i + 1]));
+    }
+    release_records(&b);
+    for (int i = 0; i < b.n_buffers; i++)
+        free(b.buffers[i]);
+}
+
+static void test_convolutions(void) {
+    const qn_conv2d_shape shapes[] = {
+        conv(1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1),        conv(2, 5, 7, 3, 5, 3, 3, 1, 1, 1, 1),
+        conv(3, 8, 8, 16, 32, 3, 3, 1, 1, 1, 1),      conv(2, 9, 6, 17, 33, 3, 2, 2, 1, 1, 1),
+        conv(2, 7, 7, 24, 40, 1, 1, 1, 0, 1, 1),      conv(3, 7, 5, 37, 70, 1, 1, 2, 0, 1, 1),
+        conv(4, 12, 12, 1, 6, 5, 5, 1, 2, 1, 1),      conv(5, 14, 14, 6, 16, 5, 5, 1, 0, 1, 1),
+        conv(1, 20, 20, 4, 32, 8, 8, 4, 0, 1, 1),     conv(2, 11, 11, 8, 8, 3, 3, 1, 2, 2, 1),
+        conv(2, 11, 9, 6, 9, 3, 3, 2, 3, 3, 3),       conv(2, 8, 8, 12, 8, 3, 3, 1, 1, 1, 4),
+        conv(2, 9, 9, 7, 7, 3, 3, 1, 1, 1, 7),        conv(3, 9, 9, 48, 48, 3, 3, 2, 1, 1, 48),
+        conv(2, 6, 6, 5, 15, 3, 3, 1, 1, 1, 5),       conv(2, 6, 6, 33, 33, 5, 5, 2, 2, 1, 33),
+        conv(2, 10, 10, 20, 20, 3, 3, 1, 2, 2, 20),   conv(1, 4, 4, 64, 128, 3, 3, 1, 1, 1, 1),
+        conv(2, 2, 2, 96, 64, 3, 3, 1, 1, 1, 1),      conv(1, 16, 16, 3, 64, 7, 7, 2, 3, 1, 1),
+        conv(2, 6, 6, 160, 12, 3, 3, 1, 1, 1, 1),     conv(9, 4, 4, 3, 4, 4, 4, 1, 0, 1, 1),
+        conv(1, 3, 3, 2, 2, 3, 3, 3, 2, 1, 1),        conv(2, 8, 8, 32, 64, 2, 2, 2, 0, 1, 2),
+        conv(1, 33, 31, 19, 21, 3, 3, 1, 1, 1, 1),    conv(2, 5, 5, 300, 20, 1, 1, 1, 0, 1, 1),
+        conv(1, 6, 40, 144, 144, 3, 3, 1, 1, 1, 144), conv(6, 8, 8, 130, 130, 3, 3, 2, 1, 1, 130),
+    };
+    char name[32];
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        snprintf(name, sizeof name, "convolution %zu", i);
+        check_conv_definition(&shapes[i]);
+        check_case(name, conv_case, &shapes[i]);
+    }
+}
+
+/* Padding and strides that differ by axis. */
+static void test_lopsided_convolutions(void) {
+    qn_conv2d_shape d = conv(2, 9, 12, 5, 20, 3, 5, 1, 0, 1, 1);
+    d.stride_h = 2;
+    d.pad_top = 1;
+    d.pad_left = 3;
+    d.p = 5; /* one more row of padding below than above */
+    d.q = 12;
+    check_conv_definition(&d);
+    check_case("lopsided convolution", conv_case, &d);
+    d.c = d.k = d.groups = 36;
+    check_conv_definition(&d);
+    check_case("lopsided depthwise convolution", conv_case, &d);
+}
+
+/* ---- matrix product ---- */
+
+static void gemm_case(bench *b, const void *shape) {
+    const qn_gemm_shape *d = shape;
+    const void *x = draw(b, d->m * d->k, 1, -1, 1), *w = draw(b, d->k * d->n, 2, -1, 1);
+    const void *bias = draw(b, d->n, 3, -1, 1);
+    void *y = blank(b, d->m * d->n);
+    void *space = workspace_of(b, b->table->gemm_workspace(d, b->n_threads));
+    const qn_activation none = {QN_ACTIVATION_NONE, 0}, tanh_ = {QN_ACTIVATION_TANH, 0};
+    b->table->gemm(b->team, d, x, w, NULL, none, y, space);
+    keep(b, "c", y, d->m * d->n, sum_bound(d->k));
+    b->table->gemm(b->team, d, x, w, bias, tanh_, y, space);
+    keep(b, "tanh c", y, d->m * d->n, sum_bound(d->k));
+}
+
+static void check_gemm_definition(const qn_gemm_shape *d) {
+    bench b = {.table = qn_kernels_get(QN_F64, QN_ISA_REF), .n_threads = 1};
+    const double *x = draw(&b, d->m * d->k, 1, -1, 1), *w = draw(&b, d->k * d->n, 2, -1, 1);
+    double *got = blank(&b, d->m * d->n);
+    const qn_activation none = {QN_ACTIVATION_NONE, 0};
+    b.table->gemm(NULL, d, x, w, NULL, none, got, workspace_of(&b, b.table->gemm_workspace(d, 1)));
+    bool same = true;
+    for (int64_t i = 0; i < d->m; i++) {
+        for (int64_t j = 0; j < d->n; j++) {
+            double sum = 0;
+            for (int64_t p = 0; p < d->k; p++)
+                sum += x[d->transpose_a ? p * d->m + i : i * d->k + p] *
+                       w[d->transpose_b ? j * d->k + p : p * d->n + j];
+            same = same && fabs(sum - got[i * d->n + j]) < 1e-11;
+        }
+    }
+    CHECK(same);
+    for (int i = 0; i < b.n_buffers; i++)
+        free(b.buffers[i]);
+}
+
+static void test_products(void) {
+    const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 4},     {13, 33, 257}, {64, 10, 84},
+                                {4, 120, 400}, {7, 300, 30},  {1, 65, 513},  {70, 70, 70},
+                                {33, 1, 9},    {130, 48, 64}, {24, 520, 16}, {300, 17, 12},
+                                {5, 1100, 37}, {520, 130, 40}};
+    char name[64];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int transposed = 0; transposed < 4; transposed++) {
+            qn_gemm_shape d = {sizes[i][0], sizes[i][1], sizes[i][2], transposed & 1,
+                               transposed >> 1};
+            snprintf(name, sizeof name, "product %lld x %lld x %lld %d", (long long)d.m,
+                     (long long)d.n, (long long)d.k, transposed);
+            check_gemm_definition(&d);
+            check_case(name, gemm_case, &d);
+        }
+    }
+}
+
+/* ---- sums and batch norm ---- */
+
+typedef struct rows_shape {
+    int64_t rows, c;
+} rows_shape;
+
+static void sums_case(bench *b, const void *shape) {
+    const rows_shape *d = shape;
+    const int64_t n = d->rows * d->c;
+    const void *x = draw(b, n, 1, -1, 1);
+    void *columns = blank(b, d->c), *total = blank(b, 1);
+    void *space = workspace_of(b, b->table->column_sum_workspace(d->rows, d->c, b->n_threads));
+    b->table->column_sum(b->team, d->rows, d->c, x, columns, space);
+    keep(b, "column sums", columns, d->c, sum_bound(d->rows));
+    space = workspace_of(b, b->table->sum_workspace(n, b->n_threads));
+    b->table->sum(b->team, n, x, total, space);
+    keep(b, "sum", total, 1, sum_bound(n));
+    b->table->sum_squares(b->team, n, x, total, space);
+    keep(b, "sum of squares", total, 1, sum_bound(n));
+}
+
+/* One batch norm with an activation, from statistics to gradients, dx in place of dy. */
+static void norm_case_of(bench *b, const rows_shape *d, qn_activation_kind kind, double offset) {
+    const int64_t n = d->rows * d->c;
+    const qn_activation activation = {kind, 0.25};
+    const void *x = draw(b, n, 1, offset - 1, offset + 1), *scale = draw(b, d->c, 2, 0.5, 2);
+    const void *shift = draw(b, d->c, 3, -1, 1);
+    void *dy = draw(b, n, 4, -1, 1);
+    void *y = blank(b, n), *mean = blank(b, d->c), *inv_std = blank(b, d->c);
+    void *running[2] = {draw(b, d->c, 5, -1, 1), draw(b, d->c, 6, 1, 2)};
+    void *dscale = blank(b, d->c), *dshift = blank(b, d->c);
+    void *space = workspace_of(b, b->table->batch_norm_workspace(d->rows, d->c, b->n_threads));
+    /* The offset itself is rounded once in every element. */
+    const double bound = (32 + 4 * offset) * (double)FLT_EPSILON;
+    b->table->batch_norm_forward(b->team, d->rows, d->c, x, scale, shift, 1e-5, activation, y, mean,
+                                 inv_std, space);
+    /* A deviation of few rows may be tiny, and magnifies. */
+    keep(b, "y", y, n, bound * (d->rows > 8 ? 4 : 64));
+    keep(b, "mean", mean, d->c, bound);
+    keep(b, "inverse deviation", inv_std, d->c, bound * (d->rows > 8 ? 8 : 1024));
+    b->table->batch_norm_running(d->rows, d->c, mean, inv_std, 1e-5, 0.1, running[0], running[1]);
+    keep(b, "running mean", running[0], d->c, bound);
+    keep(b, "running variance", running[1], d->c, bound);
+    b->table->batch_norm_inference(b->team, d->rows, d->c, x, scale, shift, running[0], running[1],
+                                   1e-5, activation, y);
+    keep(b, "inference", y, n, bound * (d->rows > 8 ? 4 : 64));
+    /* The gradient as a function of the same numbers: one record's errors are not another's. */
+    for (int64_t j = 0; j < d->c; j++) {
+        put(b, mean, j, offset + 0.125 * (double)(j % 3));
+        put(b, inv_std, j, 1.75);
+    }
+    for (int64_t i = 0; i < n; i++)
+        put(b, y, i, (double)(float)(get(b, x, i) - offset));
+    b->table->batch_norm_backward(b->team, d->rows, d->c, x, y, dy, scale, mean, inv_std,
+                                  activation, dy, dscale, dshift, space);
+    keep(b, "dx", dy, n, bound * 16);
+    keep(b, "dscale", dscale, d->c, 4 * sum_bound(d->rows) * (1 + offset));
+    keep(b, "dshift", dshift, d->c, 4 * sum_bound(d->rows));
+}
+
+static void norm_none_case(bench *b, const void *shape) {
+    norm_case_of(b, shape, QN_ACTIVATION_NONE, 0);
+}
+
+static void norm_relu_case(bench *b, const void *shape) {
+    norm_case_of(b, shape, QN_ACTIVATION_RELU, 0);
+}
+
+static void norm_relu6_case(bench *b, const void *shape) {
+    norm_case_of(b, shape, QN_ACTIVATION_RELU6, 0);
+}
+
+static void norm_offset_case(bench *b, const void *shape) {
+    norm_case_of(b, shape, QN_ACTIVATION_LEAKY_RELU, 100);
+}
+
+static void test_sums_and_norms(void) {
+    const rows_shape shapes[] = {{1, 1},    {1, 40},   {2, 3},     {7, 129},  {100, 6},
+                                 {5000, 3}, {999, 64}, {4099, 17}, {3, 5000}, {40000, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_case("sums", sums_case, &shapes[i]);
+        if (shapes[i].rows < 2)
+            continue;
+        check_case("batch norm", norm_none_case, &shapes[i]);
+        check_case("batch norm, relu", norm_relu_case, &shapes[i]);
+        check_case("batch norm, relu6", norm_relu6_case, &shapes[i]);
+        check_case("batch norm far from zero", norm_offset_case, &shapes[i]);
+    }
+}
+
+/* ---- elementwise ---- */
+
+static void elementwise_case(bench *b, const void *shape) {
+    const int64_t n = *(const int64_t *)shape;
+    const void *x = draw(b, n, 1, -8, 8), *z = draw(b, n, 2, -1, 1);
+    const qn_activation none = {QN_ACTIVATION_NONE, 0};
+    void *y = blank(b, n);
+    const double bound = 16 * (double)FLT_EPSILON;
+    b->table->add(b->team, n, x, z, none, y);
+    keep(b, "add", y, n, bound);
+    b->table->multiply(b->team, n, x, z, y);
+    keep(b, "multiply", y, n, bound);
+    b->table->scale(b->team, n, 0.375, y, y);
+    keep(b, "scale", y, n, bound);
+    b->table->broadcast(b->team, n, 0.25, x, y);
+    keep(b, "broadcast", y, n, bound);
+    b->table->dropout(b->team, n, qn_rng_make(7, 8, 9), 0.4, x, y);
+    keep(b, "dropout", y, n, bound);
+}
+
+static void activation_case(bench *b, const void *shape) {
+    const int64_t n = *(const int64_t *)shape;
+    const double bound = 16 * (double)FLT_EPSILON;
+    static const char *const names[] = {"none", "relu", "relu6", "leaky relu", "tanh", "sigmoid"};
+    const void *x = draw(b, n, 1, -8, 8), *dy = draw(b, n, 2, -1, 1);
+    const void *inner = draw(b, n, 3, -0.9, 0.9);
+    for (int kind = QN_ACTIVATION_NONE; kind <= QN_ACTIVATION_SIGMOID; kind++) {
+        const qn_activation activation = {(qn_activation_kind)kind, 0.125};
+        void *y = copy(b, x, n), *dx = copy(b, dy, n);
+        b->table->activation_forward(b->team, activation, n, y, y);
+        keep(b, names[kind], y, n, bound);
+        b->table->activation_backward(b->team, activation, n, inner, dx, dx);
+        keep(b, names[kind], dx, n, bound);
+    }
+}
+
+static void test_elementwise(void) {
+    const int64_t sizes[] = {1, 7, 63, 1000, 30001};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        check_case("elementwise", elementwise_case, &sizes[i]);
+        check_case("activations", activation_case, &sizes[i]);
+    }
+}
+
+/* A NaN must reach the loss: no activation, pool or product may hide it. */
+static void test_nan_passes(void) {
+    for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
+        const qn_kernels *table = qn_kernels_get(QN_F32, (qn_isa)isa);
+        for (int kind = QN_ACTIVATION_NONE; kind <= QN_ACTIVATION_SIGMOID; kind++) {
+            float x[40];
+            for (int i = 0; i < 40; i++)
+                x[i] = i == 17 || i == 39 ? NAN : 1;
+            table->activation_forward(NULL, (qn_activation){(qn_activation_kind)kind, 0.1}, 40, x,
+                                      x);
+            CHECK(isnan(x[17]) && isnan(x[39]) && !isnan(x[16]));
+        }
+        float y[20];
+        uint16_t index[20];
+        float x[40] = {[3] = NAN};
+        qn_conv2d_shape d = conv(1, 2, 2, 10, 10, 2, 2, 2, 0, 1, 1);
+        table->max_pool(NULL, &d, x, y, index);
+        CHECK(isnan(y[3]) && !isnan(y[2]) && index[3] == 0);
+    }
+}
+
+/* ---- rows ---- */
+
+static void rows_case(bench *b, const void *shape) {
+    const rows_shape *d = shape;
+    const int64_t n = d->rows * d->c;
+    const void *x = draw(b, n, 1, -3, 3), *dy = draw(b, n, 2, -1, 1),
+               *bias = draw(b, d->c, 3, -1, 1);
+    const void *dloss = draw(b, d->rows, 4, 0, 1), *p = draw(b, n, 5, 0, 1);
+    int32_t *labels = bytes_of_nan(b, (size_t)d->rows * sizeof *labels);
+    for (int64_t i = 0; i < d->rows; i++)
+        labels[i] = i % 5 == 4 ? -1 : (int32_t)(i * 7 % d->c);
+    void *y = blank(b, n), *loss = blank(b, d->rows);
+    const double bound = 32 * (double)FLT_EPSILON;
+    b->table->bias(b->team, d->rows, d->c, x, bias, y);
+    keep(b, "bias", y, n, bound);
+    b->table->softmax(b->team, d->rows, d->c, x, y);
+    keep(b, "softmax", y, n, bound);
+    b->table->softmax_backward(b->team, d->rows, d->c, p, dy, y);
+    keep(b, "softmax backward", y, n, sum_bound(d->c));
+    for (int smooth = 0; smooth < 2; smooth++) {
+        b->table->cross_entropy(b->team, d->rows, d->c, x, labels, smooth * 0.125, loss, y);
+        keep(b, "loss", loss, d->rows, bound);
+        keep(b, "probabilities", y, n, bound);
+        void *in_place = copy(b, p, n);
+        b->table->cross_entropy_backward(b->team, d->rows, d->c, in_place, labels, smooth * 0.125,
+                                         dloss, in_place);
+        keep(b, "cross entropy backward", in_place, n, bound);
+    }
+    b->table->squared_error(b->team, d->rows, d->c, x, p, loss);
+    keep(b, "squared error", loss, d->rows, bound);
+    b->table->squared_error_backward(b->team, d->rows, d->c, x, p, dloss, y);
+    keep(b, "squared error backward", y, n, bound);
+}
+
+static void test_rows(void) {
+    const rows_shape shapes[] = {{1, 1}, {3, 2}, {64, 10}, {9, 1000}, {2000, 7}, {5, 33}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_case("rows", rows_case, &shapes[i]);
+}
+
+/* ---- pooling ---- */
+
+static void pool_case(bench *b, const void *shape) {
+    const qn_conv2d_shape *d = shape;
+    const void *x = draw(b, x_count(d), 1, -1, 1), *dy = draw(b, y_count(d), 2, -1, 1);
+    void *y = blank(b, y_count(d)), *dx = blank(b, x_count(d)), *places = blank(b, y_count(d));
+    uint16_t *index = bytes_of_nan(b, (size_t)y_count(d) * sizeof *index);
+    const double bound = sum_bound(d->r * d->s);
+    b->table->max_pool(b->team, d, x, y, index);
+    keep(b, "max pool", y, y_count(d), 0);
+    for (int64_t i = 0; i < y_count(d); i++)
+        put(b, places, i, index[i]);
+    keep(b, "max pool index", places, y_count(d), 0);
+    b->table->max_pool_backward(b->team, d, dy, index, dx);
+    keep(b, "max pool backward", dx, x_count(d), bound);
+    b->table->average_pool(b->team, d, x, y);
+    keep(b, "average pool", y, y_count(d), bound);
+    b->table->average_pool_backward(b->team, d, dy, dx);
+    keep(b, "average pool backward", dx, x_count(d), bound);
+}
+
+static void test_pools(void) {
+    const qn_conv2d_shape shapes[] = {
+        conv(2, 6, 6, 5, 5, 2, 2, 2, 0, 1, 1),   conv(2, 7, 9, 140, 140, 3, 3, 2, 1, 1, 1),
+        conv(1, 8, 8, 16, 16, 3, 3, 1, 1, 1, 1), conv(3, 4, 4, 37, 37, 4, 4, 1, 0, 1, 1),
+        conv(2, 28, 28, 6, 6, 2, 2, 2, 0, 1, 1), conv(2, 5, 5, 3, 3, 3, 3, 2, 0, 1, 1),
+        conv(1, 9, 9, 8, 8, 2, 2, 3, 0, 2, 1),
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_case("pool", pool_case, &shapes[i]);
+}
+
+/* ---- optimisers ---- */
+
+static void optimizer_case(bench *b, const void *shape) {
+    const int64_t n = *(const int64_t *)shape;
+    const double numbers[QN_HYPER_COUNT] = {0.125,        0.875, 0.0625,  0.875, 0.96875,
+                                            0.0009765625, 0.125, 0.03125, 0.5};
+    void *hyper = blank(b, QN_HYPER_COUNT), *factor = blank(b, 1);
+    for (int i = 0; i < QN_HYPER_COUNT; i++)
+        put(b, hyper, i, numbers[i]);
+    put(b, factor, 0, 0.75);
+    const void *gradient = draw(b, n, 1, -1, 1), *w = draw(b, n, 2, -1, 1);
+    const void *m = draw(b, n, 3, -1, 1), *v = draw(b, n, 4, 0, 1);
+    const double bound = 16 * (double)FLT_EPSILON;
+    for (int variant = 0; variant < 3; variant++) {
+        void *fresh_w = copy(b, w, n), *fresh_m = copy(b, m, n);
+        b->table->sgd(b->team, n, hyper, variant == 1, variant ? NULL : factor, gradient, fresh_w,
+                      variant == 2 ? NULL : fresh_m);
+        keep(b, "sgd w", fresh_w, n, bound);
+        keep(b, "sgd m", fresh_m, n, bound);
+    }
+    for (int decoupled = 0; decoupled < 2; decoupled++) {
+        void *fresh_w = copy(b, w, n), *fresh_m = copy(b, m, n), *fresh_v = copy(b, v, n);
+        b->table->adam(b->team, n, hyper, decoupled, decoupled ? NULL : factor, gradient, fresh_w,
+                       fresh_m, fresh_v);
+        keep(b, "adam w", fresh_w, n, 4 * bound);
+        keep(b, "adam m", fresh_m, n, bound);
+        keep(b, "adam v", fresh_v, n, bound);
+    }
+}
+
+/* The first two steps in numbers done by hand. */
+static void test_sgd_by_hand(void) {
+    const qn_kernels *table = qn_kernels_get(QN_F64, QN_ISA_REF);
+    double hyper[QN_HYPER_COUNT] = {
+        [QN_HYPER_RATE] = 0.5, [QN_HYPER_MOMENTUM] = 0.5, [QN_HYPER_GRADIENT] = 1};
+    double gradient = 1, w = 0, m = 0;
+    table->sgd(NULL, 1, hyper, false, NULL, &gradient, &w, &m);
+    CHECK(w == -0.5 && m == 1);
+    table->sgd(NULL, 1, hyper, false, NULL, &gradient, &w, &m);
+    CHECK(w == -1.25 && m == 1.5);
+    table->sgd(NULL, 1, hyper, true, NULL, &gradient, &w, &m);
+    CHECK(w == -1.25 - 0.5 * (1 + 0.5 * 1.75) && m == 1.75);
+}
+
+static void test_optimizers(void) {
+    const int64_t sizes[] = {1, 37, 9000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        check_case("optimisers", optimizer_case, &sizes[i]);
+    test_sgd_by_hand();
+}
+
+int main(void) {
+    CHECK_OK(qn_cpu_isa(&best_isa));
+    for (int size = 2; size <= MAX_TEAM; size++)
+        CHECK_OK(qn_team_create(NULL, size, &teams[size]));
+    test_convolutions();
+    test_lopsided_convolutions();
+    test_products();
+    test_sums_and_norms();
+    test_elementwise();
+    test_nan_passes();
+    test_rows();
+    test_pools();
+    test_optimizers();
+    for (int size = 2; size <= MAX_TEAM; size++)
+        qn_team_destroy(teams[size]);
+    return checks_finish();
+}
