@@ -1,0 +1,108 @@
+/* Clock, memory of the process and what its processor can do; see os.h. */
+#define _GNU_SOURCE
+
+#include "base/status.h"
+#include "os/os.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t qn_clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The kernel's own high-water mark: getrusage also remembers the program that started this one. */
+int64_t qn_process_peak_bytes(void) {
+    long long kib = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %lld", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    struct rusage usage;
+    if (kib == 0 && getrusage(RUSAGE_SELF, &usage) == 0)
+        kib = usage.ru_maxrss;
+    return (int64_t)kib * 1024;
+}
+
+/* Processors that a container's quota pays for, rounded up; 0 where there is no quota. */
+static int quota_cpus(void) {
+    long long quota = 0, period = 0;
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!file)
+        return 0;
+    int n_read = fscanf(file, "%lld %lld", &quota, &period);
+    fclose(file);
+    if (n_read != 2 || quota <= 0 || period <= 0)
+        return 0;
+    return (int)((quota + period - 1) / period);
+}
+
+int qn_cpu_count(void) {
+    cpu_set_t set;
+    int count = 0;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        count = CPU_COUNT(&set);
+    if (count < 1)
+        count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int quota = quota_cpus();
+    if (quota > 0 && quota < count)
+        count = quota;
+    return count < 1 ? 1 : count;
+}
+
+static const char *const isa_names[] = {[QN_ISA_REF] = "ref",
+                                        [QN_ISA_NEON] = "neon",
+                                        [QN_ISA_AVX2] = "avx2",
+                                        [QN_ISA_AVX512] = "avx512"};
+
+enum { N_ISAS = sizeof isa_names / sizeof *isa_names };
+
+const char *qn_isa_name(qn_isa isa) {
+    return isa_names[isa];
+}
+
+static bool isa_is_possible(qn_isa isa) {
+#if defined(__x86_64__)
+    /* These ask for the operating system's support of the registers, too. */
+    __builtin_cpu_init();
+    if (isa == QN_ISA_AVX2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (isa == QN_ISA_AVX512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+#elif defined(__aarch64__)
+    if (isa == QN_ISA_NEON)
+        return true;
+#endif
+    return isa == QN_ISA_REF;
+}
+
+qn_status qn_cpu_isa(qn_isa *isa) {
+    const char *cap = getenv("QUERN_ISA");
+    qn_isa best = QN_ISA_REF;
+    char choices[64] = "";
+    for (int i = 0; i < N_ISAS; i++) {
+        if (!isa_is_possible((qn_isa)i))
+            continue;
+        snprintf(choices + strlen(choices), sizeof choices - strlen(choices), " %s", isa_names[i]);
+        best = (qn_isa)i;
+        if (cap && strcmp(cap, isa_names[i]) == 0) {
+            *isa = best;
+            return QN_OK;
+        }
+    }
+    if (cap && *cap)
+        return qn_fail(QN_ERROR_ARGUMENT, "QUERN_ISA=%s: this machine has%s; choose one of them",
+                       cap, choices);
+    *isa = best;
+    return QN_OK;
+}

@@ -1,0 +1,95 @@
+/* Plain threads and the mutex with a condition that a bounded queue needs; see os.h. Locking and
+ * waiting on a sound monitor cannot fail, so these return nothing. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "os/os.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+struct qn_thread {
+    const qn_allocator *allocator;
+    pthread_t id;
+    void (*body)(void *);
+    void *context;
+};
+
+static void *thread_main(void *argument) {
+    qn_thread *thread = argument;
+    thread->body(thread->context);
+    return NULL;
+}
+
+/* Signals stay with the threads of the program: one like Ctrl-C is not the library's. */
+static int create_without_signals(qn_thread *thread) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int error = pthread_create(&thread->id, NULL, thread_main, thread);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+qn_status qn_thread_start(const qn_allocator *allocator, void (*body)(void *), void *context,
+                          qn_thread **thread) {
+    qn_thread *started;
+    allocator = qn_allocator_or_default(allocator);
+    QN_TRY(qn_allocate(allocator, 1, sizeof *started, &started));
+    *started = (qn_thread){.allocator = allocator, .body = body, .context = context};
+    int error = create_without_signals(started);
+    if (error) {
+        qn_release(allocator, started, 1, sizeof *started);
+        return qn_fail(QN_ERROR_MEMORY, "cannot start a thread: %s", strerror(error));
+    }
+    *thread = started;
+    return QN_OK;
+}
+
+void qn_thread_join(qn_thread *thread) {
+    if (!thread)
+        return;
+    pthread_join(thread->id, NULL);
+    qn_release(thread->allocator, thread, 1, sizeof *thread);
+}
+
+struct qn_monitor {
+    const qn_allocator *allocator;
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+};
+
+qn_status qn_monitor_create(const qn_allocator *allocator, qn_monitor **monitor) {
+    qn_monitor *created;
+    allocator = qn_allocator_or_default(allocator);
+    QN_TRY(qn_allocate(allocator, 1, sizeof *created, &created));
+    created->allocator = allocator;
+    pthread_mutex_init(&created->mutex, NULL);
+    pthread_cond_init(&created->condition, NULL);
+    *monitor = created;
+    return QN_OK;
+}
+
+void qn_monitor_destroy(qn_monitor *monitor) {
+    if (!monitor)
+        return;
+    pthread_cond_destroy(&monitor->condition);
+    pthread_mutex_destroy(&monitor->mutex);
+    qn_release(monitor->allocator, monitor, 1, sizeof *monitor);
+}
+
+void qn_monitor_lock(qn_monitor *monitor) {
+    pthread_mutex_lock(&monitor->mutex);
+}
+
+void qn_monitor_unlock(qn_monitor *monitor) {
+    pthread_mutex_unlock(&monitor->mutex);
+}
+
+void qn_monitor_wait(qn_monitor *monitor) {
+    pthread_cond_wait(&monitor->condition, &monitor->mutex);
+}
+
+void qn_monitor_notify(qn_monitor *monitor) {
+    pthread_cond_broadcast(&monitor->condition);
+}
