@@ -38,6 +38,7 @@ typedef struct qn_graph_options {
     const qn_allocator *allocator; /* null: the C library's heap */
     qn_dtype real;                 /* QN_F32 (also for 0) or QN_F64: type of all real values */
     bool training;                 /* batch norm and dropout as in training */
+    bool no_dropout;               /* dropout passes its input through in training too */
 } qn_graph_options;
 
 QN_API qn_status qn_graph_create(const qn_graph_options *options, qn_graph **graph);

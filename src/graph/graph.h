@@ -54,7 +54,7 @@ struct qn_graph {
     const qn_allocator *allocator;
     qn_arena arena;
     qn_dtype real;
-    bool training;
+    bool training, no_dropout;
     qn_status status; /* first failure of building, with its text below */
     char message[512];
     char scope[256]; /* "stage1.0." */

@@ -1,0 +1,102 @@
+/* See store.h. */
+#include "run/store.h"
+
+#include "base/rng.h"
+#include "base/status.h"
+
+#include <string.h>
+
+void qn_store_init(qn_store *store, const qn_allocator *allocator) {
+    *store = (qn_store){.allocator = allocator};
+}
+
+void qn_store_deinit(qn_store *store) {
+    const qn_allocator *a = store->allocator;
+    for (int i = 0; i < store->n_tensors; i++) {
+        qn_trainer_tensor *t = &store->tensors[i];
+        qn_release(a, t->data, 1, t->bytes);
+        qn_release(a, (void *)(uintptr_t)t->name, 1, strlen(t->name) + 1);
+    }
+    qn_release(a, store->tensors, store->capacity, sizeof *store->tensors);
+    *store = (qn_store){.allocator = a};
+}
+
+const qn_trainer_tensor *qn_store_find(const qn_store *store, const char *name) {
+    for (int i = 0; i < store->n_tensors; i++) {
+        if (strcmp(store->tensors[i].name, name) == 0)
+            return &store->tensors[i];
+    }
+    return NULL;
+}
+
+static void set_real(const qn_trainer_tensor *tensor, int64_t i, double value) {
+    if (tensor->dtype == QN_F64)
+        ((double *)tensor->data)[i] = value;
+    else
+        ((float *)tensor->data)[i] = (float)value;
+}
+
+static void draw(const qn_trainer_tensor *tensor, qn_initial initial, uint64_t seed) {
+    const qn_rng rng = qn_rng_make(seed, qn_hash_text(tensor->name), 0);
+    const int64_t n = qn_shape_count(tensor->shape);
+    switch (initial.kind) {
+    case QN_INITIAL_ZERO:
+        memset(tensor->data, 0, tensor->bytes);
+        break;
+    case QN_INITIAL_ONE:
+        for (int64_t i = 0; i < n; i++)
+            set_real(tensor, i, 1);
+        break;
+    case QN_INITIAL_UNIFORM:
+        for (int64_t i = 0; i < n; i += 4) {
+            uint32_t words[4];
+            qn_rng_block(rng, (uint64_t)i / 4, words);
+            for (int64_t j = 0; j < 4 && i + j < n; j++)
+                set_real(tensor, i + j, initial.scale * (2.0 * qn_rng_uniform(words[j]) - 1.0));
+        }
+        break;
+    case QN_INITIAL_NORMAL:
+        for (int64_t i = 0; i < n; i++)
+            set_real(tensor, i, initial.scale * qn_rng_normal(rng, (uint64_t)i));
+        break;
+    }
+}
+
+static qn_status add(qn_store *store, const qn_value_info *info, uint64_t seed) {
+    const qn_allocator *a = store->allocator;
+    QN_TRY(qn_grow(a, &store->tensors, &store->capacity, (size_t)store->n_tensors + 1,
+                   sizeof *store->tensors));
+    qn_trainer_tensor tensor = {
+        .dtype = info->tensor.dtype,
+        .shape = info->tensor.shape,
+        .is_state = info->kind == QN_KIND_STATE,
+        .trainable = info->trainable,
+        .bytes = qn_tensor_bytes(info->tensor),
+    };
+    const size_t length = strlen(info->name) + 1;
+    char *name;
+    QN_TRY(qn_allocate(a, 1, length, &name));
+    memcpy(name, info->name, length);
+    qn_status status = qn_allocate(a, 1, tensor.bytes, &tensor.data);
+    if (status != QN_OK) {
+        qn_release(a, name, 1, length);
+        return status;
+    }
+    tensor.name = name;
+    draw(&tensor, info->initial, seed);
+    store->tensors[store->n_tensors++] = tensor;
+    store->bytes += tensor.bytes;
+    return QN_OK;
+}
+
+qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t kinds,
+                             uint64_t seed) {
+    for (int v = 0; v < graph->n_values; v++) {
+        const qn_value_info *info = graph->values[v];
+        bool is_kept =
+            info->producer < 0 && (info->kind == QN_KIND_PARAMETER || info->kind == QN_KIND_STATE);
+        if (is_kept && !qn_store_find(store, info->name))
+            QN_TRY(add(store, info, seed));
+    }
+    return QN_OK;
+}

@@ -1,0 +1,26 @@
+/* The parameters and optimiser state that all plans of a trainer share, by name. */
+#ifndef QN_RUN_STORE_H
+#define QN_RUN_STORE_H
+
+#include "graph/graph.h"
+#include "quern/trainer.h"
+
+/* Invariant: names are unique; bytes = sum of the tensors' bytes. */
+typedef struct qn_store {
+    const qn_allocator *allocator;
+    int n_tensors;
+    size_t capacity, bytes;
+    qn_trainer_tensor *tensors; /* in the order in which the graphs declare them */
+} qn_store;
+
+void qn_store_init(qn_store *store, const qn_allocator *allocator);
+void qn_store_deinit(qn_store *store);
+
+/* Takes up every value of the graph that is given from outside, of a kind in the bit mask, and not
+ * there yet, with its starting value drawn by (seed, name, element). */
+qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t kinds, uint64_t seed);
+
+/* A tensor by name, or null. */
+const qn_trainer_tensor *qn_store_find(const qn_store *store, const char *name);
+
+#endif
