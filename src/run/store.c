@@ -93,8 +93,7 @@ qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t ki
                              uint64_t seed) {
     for (int v = 0; v < graph->n_values; v++) {
         const qn_value_info *info = graph->values[v];
-        bool is_kept =
-            info->producer < 0 && (info->kind == QN_KIND_PARAMETER || info->kind == QN_KIND_STATE);
+        bool is_kept = info->producer < 0 && (kinds >> info->kind & 1);
         if (is_kept && !qn_store_find(store, info->name))
             QN_TRY(add(store, info, seed));
     }
