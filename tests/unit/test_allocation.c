@@ -1,0 +1,113 @@
+/* Running out of memory at every allocation in turn, and no allocation in a step. */
+#include "base/memory.h"
+#include "check.h"
+#include "quern/quern.h"
+#include "small_models.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Fails the allocation number `failing` (from 0), and counts all. */
+typedef struct failing_heap {
+    int64_t failing, n_allocations, held_bytes;
+} failing_heap;
+
+static void *heap_allocate(void *user, size_t bytes, size_t align) {
+    failing_heap *heap = user;
+    if (heap->n_allocations++ == heap->failing)
+        return NULL;
+    void *memory = aligned_alloc(align, (bytes + align - 1) / align * align);
+    heap->held_bytes += memory ? (int64_t)bytes : 0;
+    return memory;
+}
+
+static void heap_release(void *user, void *memory, size_t bytes) {
+    failing_heap *heap = user;
+    heap->held_bytes -= memory ? (int64_t)bytes : 0;
+    free(memory);
+}
+
+static const char *path;
+
+/* Makes a trainer, does a step and an evaluation, saves and loads. */
+static qn_status whole_run(const qn_allocator *allocator, qn_trainer **trainer,
+                           qn_metadata **metadata) {
+    static _Alignas(64) float x[6 * 8 * 8 * 3];
+    static _Alignas(64) int32_t y[6];
+    qn_trainer_options o = qn_trainer_options_for(&small_conv);
+    qn_step_result result;
+    qn_evaluation sum = {0};
+    o.allocator = allocator;
+    o.n_threads = 2;
+    o.accumulate = 2;
+    qn_status status = qn_trainer_create(&o, trainer);
+    for (int i = 0; i < 2 && status == QN_OK; i++)
+        status = qn_trainer_step(*trainer, x, y, &result);
+    if (status == QN_OK)
+        status = qn_trainer_evaluate(*trainer, x, y, 6, &sum);
+    if (status == QN_OK)
+        status = qn_metadata_create(allocator, metadata);
+    if (status == QN_OK)
+        status = qn_metadata_set(*metadata, "model", "small");
+    if (status == QN_OK)
+        status = qn_checkpoint_save(*trainer, *metadata, path);
+    if (status == QN_OK)
+        status = qn_checkpoint_load(*trainer, path, true);
+    qn_metadata_destroy(*metadata);
+    *metadata = NULL;
+    if (status == QN_OK)
+        status = qn_checkpoint_read(allocator, path, metadata);
+    return status;
+}
+
+static void test_failures(void) {
+    failing_heap heap = {0};
+    const qn_allocator allocator = {&heap, heap_allocate, heap_release};
+    qn_status status = QN_ERROR_MEMORY;
+    int64_t n = 0;
+    for (; status != QN_OK && n < 100000; n++) {
+        qn_trainer *trainer = NULL;
+        qn_metadata *metadata = NULL;
+        heap = (failing_heap){.failing = n};
+        status = whole_run(&allocator, &trainer, &metadata);
+        qn_metadata_destroy(metadata);
+        qn_trainer_destroy(trainer);
+        CHECK(status == QN_OK || status == QN_ERROR_MEMORY);
+        CHECK(heap.held_bytes == 0);
+    }
+    CHECK(status == QN_OK);
+    printf("%lld allocations failed in turn\n", (long long)n - 1);
+}
+
+/* The allocator sees no allocation while steps run. */
+static void test_steps(void) {
+    static _Alignas(64) float x[6 * 8 * 8 * 3];
+    static _Alignas(64) int32_t y[6];
+    failing_heap heap = {.failing = -1};
+    const qn_allocator allocator = {&heap, heap_allocate, heap_release};
+    qn_trainer_options o = qn_trainer_options_for(&small_conv);
+    qn_trainer *trainer = NULL;
+    o.allocator = &allocator;
+    o.n_threads = 2;
+    CHECK_OK(qn_trainer_create(&o, &trainer));
+    const int64_t before = heap.n_allocations;
+    for (int i = 0; i < 10; i++) {
+        qn_step_result result;
+        qn_evaluation sum = {0};
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+        CHECK_OK(qn_trainer_evaluate(trainer, x, y, 6, &sum));
+    }
+    CHECK(heap.n_allocations == before);
+    qn_trainer_destroy(trainer);
+    CHECK(heap.held_bytes == 0);
+}
+
+int main(void) {
+    char file[64];
+    snprintf(file, sizeof file, "/tmp/quern-allocation-%ld.safetensors", (long)getpid());
+    path = file;
+    test_steps();
+    test_failures();
+    remove(file);
+    return checks_finish();
+}
