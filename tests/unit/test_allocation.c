@@ -7,6 +7,38 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Counts calls of the C library's heap by standing before it, where no sanitizer does that. */
+static _Atomic int64_t n_heap_calls;
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HEAP_IS_TAKEN
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define HEAP_IS_TAKEN
+#endif
+#ifndef HEAP_IS_TAKEN
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t bytes);
+
+void *malloc(size_t bytes) {
+    n_heap_calls++;
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t size) {
+    n_heap_calls++;
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *memory, size_t bytes) {
+    n_heap_calls++;
+    return __libc_realloc(memory, bytes);
+}
+#endif
+
 /* Fails the allocation number `failing` (from 0), and counts all. */
 typedef struct failing_heap {
     int64_t failing, n_allocations, held_bytes;
@@ -79,7 +111,7 @@ static void test_failures(void) {
     printf("%lld allocations failed in turn\n", (long long)n - 1);
 }
 
-/* The allocator sees no allocation while steps run. */
+/* Neither the allocator nor the C library's heap sees an allocation while steps run. */
 static void test_steps(void) {
     static _Alignas(64) float x[6 * 8 * 8 * 3];
     static _Alignas(64) int32_t y[6];
@@ -90,7 +122,7 @@ static void test_steps(void) {
     o.allocator = &allocator;
     o.n_threads = 2;
     CHECK_OK(qn_trainer_create(&o, &trainer));
-    const int64_t before = heap.n_allocations;
+    const int64_t before = heap.n_allocations, n_calls = n_heap_calls;
     for (int i = 0; i < 10; i++) {
         qn_step_result result;
         qn_evaluation sum = {0};
@@ -98,6 +130,7 @@ static void test_steps(void) {
         CHECK_OK(qn_trainer_evaluate(trainer, x, y, 6, &sum));
     }
     CHECK(heap.n_allocations == before);
+    CHECK(n_heap_calls == n_calls);
     qn_trainer_destroy(trainer);
     CHECK(heap.held_bytes == 0);
 }
@@ -106,6 +139,10 @@ int main(void) {
     char file[64];
     snprintf(file, sizeof file, "/tmp/quern-allocation-%ld.safetensors", (long)getpid());
     path = file;
+#ifndef HEAP_IS_TAKEN
+    free(malloc(1));
+    CHECK(n_heap_calls > 0);
+#endif
     test_steps();
     test_failures();
     remove(file);
