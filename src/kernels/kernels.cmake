@@ -1,10 +1,30 @@
-# The kernels' sources and the flags of each. Included by the top CMakeLists.txt; paths are its own.
+# The kernels' sources and the flags of each. Included by the top CMakeLists.txt, which gives paths
+# from the top. A set of instructions is used only where the processor has it (kernels.c), so its
+# files alone are compiled for it, and everything in them is static but the table.
 set(QUERN_KERNEL_SOURCES
   src/kernels/kernels.c
   src/kernels/ref/ref_f32.c
   src/kernels/ref/ref_f64.c)
 
-# No result changes by these: they allow a loop with a choice in it to become vector code.
+# These change no result: they allow a loop with a choice in it to become vector code.
 set(QUERN_KERNEL_FLAGS -O3 -fno-math-errno -fno-trapping-math)
 set_source_files_properties(${QUERN_KERNEL_SOURCES} PROPERTIES
   COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS}")
+
+# A tile's sums are fused multiply-adds; contraction is on there and nowhere else.
+function(quern_kernel_set name)
+  set(files src/kernels/${name}/tile.c src/kernels/${name}/kernels.c)
+  set_source_files_properties(${files} PROPERTIES
+    COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS};${ARGN}")
+  set_source_files_properties(src/kernels/${name}/tile.c PROPERTIES
+    COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS};${ARGN};-ffp-contract=fast")
+  set(QUERN_KERNEL_SOURCES ${QUERN_KERNEL_SOURCES} ${files} PARENT_SCOPE)
+endfunction()
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  quern_kernel_set(avx2 -mavx2 -mfma)
+  quern_kernel_set(avx512 -mavx512f -mavx512vl -mavx512dq -mavx512bw -mavx2 -mfma
+    -mprefer-vector-width=512)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  quern_kernel_set(neon)
+endif()

@@ -1,7 +1,8 @@
 /* The reference's table for one real type; a file defines QN_TABLE and includes this. */
+#include "kernels/ref/conv.h"
+#include "kernels/ref/gemm.h"
 #include "kernels/ref/optimizers.h"
 #include "kernels/ref/pool.h"
-#include "kernels/ref/products.h"
 #include "kernels/ref/reductions.h"
 #include "kernels/ref/rows.h"
 #include "kernels/tables.h"

@@ -1,129 +1,21 @@
-/* Convolution and matrix product. All go through one tile of MR x NR sums in short vectors:
- *   forward        a block of output pixels, gathered into rows of R * S * C, times the filter
- *   backward data  a block of input pixels, gathered into rows of R * S * K, times the filter
+/* Convolution, through the tile of sums:
+ *   forward          a block of output pixels, gathered into rows of R * S * C, times the filter
+ *   backward data    a block of input pixels, gathered into rows of R * S * K, times the filter
  *   backward filter  for a tap and some of K: dy times x, over blocks of pixels; a chunk of the
- *                  batch is one sample
+ *                    batch is one sample
  * Depthwise filters (one channel a group) are done directly, along the channels. */
-#ifndef QN_KERNELS_REF_PRODUCTS_H
-#define QN_KERNELS_REF_PRODUCTS_H
+#ifndef QN_KERNELS_REF_CONV_H
+#define QN_KERNELS_REF_CONV_H
 
 #include "kernels/ref/elementwise.h"
 #include "kernels/ref/pool.h"
+#include "kernels/ref/tile.h"
 
-typedef real lanes __attribute__((vector_size(16), aligned(sizeof(real)), may_alias));
 enum {
-    LANES = 16 / sizeof(real),
-    MR = 4,
-    NV = 2,
-    NR = NV * LANES,
-    DEPTH_BLOCK = 256,
     PIXELS = 16,        /* of a task, forward and backward data */
     FILTER_PIXELS = 64, /* of a block, backward filter */
     FILTER_ROWS = 32,   /* of K in a task, backward filter */
-    GEMM_COLUMNS = 4 * NR,
 };
-
-/* sums (MR, NR) of a[i][p * a_step] * b[p * b_row + j] over p < depth, in blocks of the depth. */
-static void tile(int64_t depth, const real *const a[MR], int64_t a_step, const real *b,
-                 int64_t b_row, real *sums) {
-    const real *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
-    lanes total[MR][NV] = {{{0}}};
-    for (int64_t block = 0; block < depth; block += DEPTH_BLOCK) {
-        lanes acc[MR][NV] = {{{0}}};
-        for (int64_t p = block; p < min_int(depth, block + DEPTH_BLOCK); p++) {
-            const lanes b0 = *(const lanes *)(b + p * b_row);
-            const lanes b1 = *(const lanes *)(b + p * b_row + LANES);
-            const int64_t at = p * a_step;
-            acc[0][0] += a0[at] * b0;
-            acc[0][1] += a0[at] * b1;
-            acc[1][0] += a1[at] * b0;
-            acc[1][1] += a1[at] * b1;
-            acc[2][0] += a2[at] * b0;
-            acc[2][1] += a2[at] * b1;
-            acc[3][0] += a3[at] * b0;
-            acc[3][1] += a3[at] * b1;
-        }
-        for (int i = 0; i < MR; i++) {
-            total[i][0] += acc[i][0];
-            total[i][1] += acc[i][1];
-        }
-    }
-    for (int i = 0; i < MR; i++) {
-        *(lanes *)(sums + i * NR) = total[i][0];
-        *(lanes *)(sums + i * NR + LANES) = total[i][1];
-    }
-}
-
-/* ---- matrix product ---- */
-
-typedef struct gemm_context {
-    const qn_gemm_shape *shape;
-    const real *a, *b, *bias;
-    qn_activation activation;
-    real *c, *panels; /* panels: (threads, K, GEMM_COLUMNS) */
-} gemm_context;
-
-/* panel (K, GEMM_COLUMNS) = columns [first, first + width) of op(B), zero padded. */
-static void gemm_pack(const gemm_context *g, int64_t first, int64_t width, real *restrict panel) {
-    const qn_gemm_shape *d = g->shape;
-    const int64_t row = d->transpose_b ? 1 : d->n, column = d->transpose_b ? d->k : 1;
-    if (width < GEMM_COLUMNS)
-        memset(panel, 0, (size_t)(d->k * GEMM_COLUMNS) * sizeof *panel);
-    for (int64_t p = 0; p < d->k; p++) {
-        const real *restrict b = g->b + p * row + first * column;
-        for (int64_t j = 0; j < width; j++)
-            panel[p * GEMM_COLUMNS + j] = b[j * column];
-    }
-}
-
-static void gemm_store(const gemm_context *g, const real *sums, int64_t i, int64_t j, int64_t rows,
-                       int64_t columns) {
-    for (int64_t y = 0; y < rows; y++) {
-        real row[NR];
-        for (int64_t x = 0; x < columns; x++)
-            row[x] = sums[y * NR + x] + (g->bias ? g->bias[j + x] : 0);
-        activate_row(g->activation, columns, row, g->c + (i + y) * g->shape->n + j);
-    }
-}
-
-static void gemm_task(void *context, int64_t begin, int64_t end, int thread) {
-    const gemm_context *g = context;
-    const qn_gemm_shape *d = g->shape;
-    real *panel = g->panels + thread * d->k * GEMM_COLUMNS, sums[MR * NR];
-    const int64_t row = d->transpose_a ? 1 : d->k, step = d->transpose_a ? d->m : 1;
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t first = task * GEMM_COLUMNS;
-        const int64_t width = min_int(GEMM_COLUMNS, d->n - first);
-        gemm_pack(g, first, width, panel);
-        for (int64_t i = 0; i < d->m; i += MR) {
-            const real *a[MR];
-            for (int64_t y = 0; y < MR; y++)
-                a[y] = g->a + min_int(i + y, d->m - 1) * row;
-            for (int64_t j = 0; j < width; j += NR) {
-                tile(d->k, a, step, panel + j, GEMM_COLUMNS, sums);
-                gemm_store(g, sums, i, first + j, min_int(MR, d->m - i), min_int(NR, width - j));
-            }
-        }
-    }
-}
-
-static void gemm(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
-                 const void *bias_, qn_activation activation, void *c, void *workspace) {
-    gemm_context g = {.shape = shape,
-                      .a = a,
-                      .b = b,
-                      .bias = bias_,
-                      .activation = activation,
-                      .c = c,
-                      .panels = workspace};
-    qn_team_run(team, ceil_div(shape->n, GEMM_COLUMNS), gemm_task, &g);
-}
-
-static size_t gemm_workspace(const qn_gemm_shape *shape, int n_threads) {
-    return (size_t)(n_threads * shape->k * GEMM_COLUMNS) * sizeof(real);
-}
-
-/* ---- convolution ---- */
 
 typedef struct conv_context {
     const qn_conv2d_shape *shape;
@@ -211,7 +103,7 @@ static void conv_block(const conv_context *v, int64_t first, int64_t pixels, int
             const real *a[MR];
             for (int64_t y = 0; y < MR; y++)
                 a[y] = patches + min_int(i + y, pixels - 1) * depth;
-            tile(depth, a, 1, b, NR, sums);
+            sum_tile(depth, a, 1, b, NR, sums);
             for (int64_t y = 0; y < min_int(MR, pixels - i); y++) {
                 real *row = sums + y * NR;
                 for (int64_t x = 0; v->bias && x < columns; x++)
@@ -400,7 +292,7 @@ static void filter_sample(const conv_context *v, int64_t n, int64_t tap, int64_t
         for (int64_t i = 0; i < rows; i += MR) {
             const real *a[MR] = {dy + i, dy + i + 1, dy + i + 2, dy + i + 3};
             for (int64_t j = 0; j < columns; j += NR) {
-                tile(count, a, FILTER_ROWS, x + j, columns, part);
+                sum_tile(count, a, FILTER_ROWS, x + j, columns, part);
                 for (int64_t e = 0; e < MR * NR; e++)
                     sums[(i + e / NR) * columns + j + e % NR] += part[e];
             }

@@ -1,0 +1,7 @@
+/* Sizes of the float kernels on AVX2. */
+#define VL           8 /* floats in a vector */
+#define TILE_ROWS    6
+#define TILE_VECTORS 2
+#define TILES        qn_tiles_avx2
+#define TABLE        qn_kernels_avx2_f32
+#define TABLE_NAME   "avx2"

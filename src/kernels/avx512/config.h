@@ -1,0 +1,7 @@
+/* Sizes of the float kernels on AVX-512. */
+#define VL           16 /* floats in a vector */
+#define TILE_ROWS    12
+#define TILE_VECTORS 2
+#define TILES        qn_tiles_avx512
+#define TABLE        qn_kernels_avx512_f32
+#define TABLE_NAME   "avx512"

@@ -1,0 +1,7 @@
+/* Sizes of the float kernels on NEON. */
+#define VL           4 /* floats in a vector */
+#define TILE_ROWS    8
+#define TILE_VECTORS 3
+#define TILES        qn_tiles_neon
+#define TABLE        qn_kernels_neon_f32
+#define TABLE_NAME   "neon"

@@ -1,0 +1,271 @@
+/* Convolution as implicit matrix products over gathered windows. Backward data: the window runs
+ * over dy with the filter turned round; a stride cuts dx into stride_h * stride_w phases, each a
+ * dense product with the taps that meet it. Backward filter: along the pixels, in chunks of whole
+ * samples. Groups are done one after another; a stride together with a dilation, backward to the
+ * data, is left to the reference. */
+#ifndef QN_KERNELS_VECTOR_CONV_H
+#define QN_KERNELS_VECTOR_CONV_H
+
+#include "kernels/ref/conv.h"
+#include "kernels/vector/product.h"
+
+static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t group) {
+    const int64_t c = d->c / d->groups;
+    return window_finish((window){.image = x + group * c,
+                                  .image_h = d->h,
+                                  .image_w = d->w,
+                                  .channels = d->c,
+                                  .depth = c,
+                                  .rows = d->p,
+                                  .columns = d->q,
+                                  .taps_h = d->r,
+                                  .taps_w = d->s,
+                                  .step_h = d->stride_h,
+                                  .step_w = d->stride_w,
+                                  .offset_h = -d->pad_top,
+                                  .offset_w = -d->pad_left,
+                                  .dilation_h = d->dilation_h,
+                                  .dilation_w = d->dilation_w});
+}
+
+/* A product whose A is a window: straight from memory where it can be. */
+static void set_a_window(product *t, const window *g) {
+    if (window_is_direct(g)) {
+        t->a = g->image;
+        t->a_step = g->channels;
+    } else {
+        t->a_window = g;
+    }
+}
+
+static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const void *x,
+                                  const void *w, const void *bias_row, qn_activation activation,
+                                  void *y, void *workspace) {
+    if (is_depthwise(d)) {
+        conv2d_forward(team, d, x, w, bias_row, activation, y, workspace);
+        return;
+    }
+    const int64_t k = d->k / d->groups, depth = d->r * d->s * (d->c / d->groups);
+    float *scratch = (float *)workspace + round_up(panels_size(k, depth), 16);
+    for (int64_t group = 0; group < d->groups; group++) {
+        const window g = forward_window(d, x, group);
+        product t = {.m = d->n * d->p * d->q,
+                     .n = k,
+                     .k = depth,
+                     .panels = workspace,
+                     .c = (float *)y + group * k,
+                     .c_row = d->k,
+                     .bias = bias_row ? (const float *)bias_row + group * k : NULL,
+                     .activation = activation};
+        set_a_window(&t, &g);
+        pack_transposed(team, &t, (const float *)w + group * k * depth, depth);
+        run_by_panels(team, &t, scratch);
+    }
+}
+
+/* ---- backward data ---- */
+
+/* One axis of one phase: inputs phase, phase + stride, ... meet taps first, first + stride, ...;
+ * the last of them at output i + offset, the one before it a dilation further. */
+typedef struct phase_axis {
+    int64_t count, taps, first, offset;
+} phase_axis;
+
+static phase_axis phase_of(int64_t phase, int64_t size, int64_t taps, int64_t stride, int64_t pad,
+                           int64_t dilation) {
+    const int64_t first = (phase + pad) % stride;
+    phase_axis axis = {.count = size > phase ? ceil_div(size - phase, stride) : 0,
+                       .taps = taps > first ? ceil_div(taps - first, stride) : 0,
+                       .first = first};
+    axis.offset = (phase + pad - first) / stride - (axis.taps - 1) * dilation;
+    return axis;
+}
+
+typedef struct phase_context {
+    const qn_conv2d_shape *shape;
+    const float *dy, *w;
+    float *dx, *workspace;
+} phase_context;
+
+static void zero_phase(const qn_conv2d_shape *d, const grid *to, float *dx) {
+    const int64_t c = d->c / d->groups;
+    for (int64_t row = 0; row < d->n * to->rows; row++) {
+        const int64_t y = row / to->rows * d->h + row % to->rows * to->step_h + to->offset_h;
+        for (int64_t j = 0; j < to->columns; j++)
+            zero_floats(dx + (y * d->w + j * to->step_w + to->offset_w) * d->c, c);
+    }
+}
+
+static void backward_phase(qn_team *team, const phase_context *b, int64_t group, int64_t phase_h,
+                           int64_t phase_w) {
+    const qn_conv2d_shape *d = b->shape;
+    const int64_t c = d->c / d->groups, k = d->k / d->groups;
+    const phase_axis h = phase_of(phase_h, d->h, d->r, d->stride_h, d->pad_top, d->dilation_h);
+    const phase_axis v = phase_of(phase_w, d->w, d->s, d->stride_w, d->pad_left, d->dilation_w);
+    const grid to = {h.count, v.count, d->h, d->w, d->stride_h, d->stride_w, phase_h, phase_w};
+    float *dx = b->dx + group * c;
+    if (h.count == 0 || v.count == 0)
+        return;
+    if (h.taps == 0 || v.taps == 0) {
+        zero_phase(d, &to, dx);
+        return;
+    }
+    const window g = window_finish((window){.image = b->dy + group * k,
+                                            .image_h = d->p,
+                                            .image_w = d->q,
+                                            .channels = d->k,
+                                            .depth = k,
+                                            .rows = h.count,
+                                            .columns = v.count,
+                                            .taps_h = h.taps,
+                                            .taps_w = v.taps,
+                                            .step_h = 1,
+                                            .step_w = 1,
+                                            .offset_h = h.offset,
+                                            .offset_w = v.offset,
+                                            .dilation_h = d->dilation_h,
+                                            .dilation_w = d->dilation_w});
+    product t = {.m = d->n * h.count * v.count,
+                 .n = c,
+                 .k = h.taps * v.taps * k,
+                 .panels = b->workspace,
+                 .c = dx,
+                 .c_row = d->c,
+                 .to = d->stride_h * d->stride_w > 1 ? &to : NULL};
+    set_a_window(&t, &g);
+    const filter_rows rows = {.w = b->w + group * k * d->r * d->s * c,
+                              .depth = k,
+                              .channel_step = d->r * d->s * c,
+                              .taps_w = v.taps,
+                              .tap_step_h = -d->stride_h * d->s * c,
+                              .tap_step_w = -d->stride_w * c,
+                              .offset = ((h.first + (h.taps - 1) * d->stride_h) * d->s + v.first +
+                                         (v.taps - 1) * d->stride_w) *
+                                        c};
+    pack_rows(team, &t, &rows);
+    run_by_panels(team, &t, b->workspace + round_up(panels_size(c, d->r * d->s * k), 16));
+}
+
+static bool is_strided_and_dilated(const qn_conv2d_shape *d) {
+    return (d->stride_h > 1 && d->dilation_h > 1) || (d->stride_w > 1 && d->dilation_w > 1);
+}
+
+static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const void *dy,
+                                        const void *w, void *dx, void *workspace) {
+    if (is_depthwise(d) || is_strided_and_dilated(d)) {
+        conv2d_backward_data(team, d, dy, w, dx, workspace);
+        return;
+    }
+    const phase_context b = {d, dy, w, dx, workspace};
+    for (int64_t group = 0; group < d->groups; group++) {
+        for (int64_t phase = 0; phase < d->stride_h * d->stride_w; phase++)
+            backward_phase(team, &b, group, phase / d->stride_w, phase % d->stride_w);
+    }
+}
+
+/* ---- backward filter ---- */
+
+enum { SMALL_FILTER = 8192, SMALL_CHUNK_PIXELS = 1024, CHUNK_CHAIN = 1024 };
+
+/* Whether the gradient has too few tiles to be shared out: then the batch is. */
+static bool is_small_filter(const qn_conv2d_shape *d) {
+    return d->k / d->groups * d->r * d->s * (d->c / d->groups) <= SMALL_FILTER;
+}
+
+/* Samples of a chunk: by the shape of one sample alone, so that a batch may be cut at chunk borders
+ * without a change of bits. */
+static int64_t filter_chunk(const qn_conv2d_shape *d) {
+    const int64_t pixels = is_small_filter(d) ? SMALL_CHUNK_PIXELS : DEPTH_STEP;
+    return ceil_div(pixels, d->p * d->q);
+}
+
+static int64_t filter_chunks(const qn_conv2d_shape *d) {
+    return ceil_div(d->n, filter_chunk(d));
+}
+
+/* A task is a chunk: its own gradient, into its place after t->c. */
+static void filter_chunk_task(void *context, int64_t begin, int64_t end, int thread) {
+    const product *t = context;
+    float *space = t->scratch + thread * t->scratch_size;
+    for (int64_t task = begin; task < end; task++) {
+        float *c = t->c + task * t->m * t->n;
+        const int64_t first = task * t->chunk, last = min_int(t->k, first + t->chunk);
+        for (int64_t j = 0; j < t->n; j += GATHER_MAX)
+            rows_block(t, 0, t->m, j, min_int(GATHER_MAX, t->n - j), first, last, c + j, space);
+    }
+}
+
+typedef struct chain_context {
+    int64_t n, chunks;
+    const float *parts;
+    float *sums;
+} chain_context;
+
+static void chain_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const chain_context *s = context;
+    const int64_t first = begin * CHUNK_CHAIN, last = min_int(s->n, end * CHUNK_CHAIN);
+    copy_floats(s->sums + first, s->parts + first, last - first);
+    for (int64_t chunk = 1; chunk < s->chunks; chunk++) {
+        const float *restrict part = s->parts + chunk * s->n;
+        for (int64_t i = first; i < last; i++)
+            s->sums[i] += part[i];
+    }
+}
+
+static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, const void *x,
+                                          const void *dy, void *dw, void *workspace) {
+    if (is_depthwise(d)) {
+        conv2d_backward_filter(team, d, x, dy, dw, workspace);
+        return;
+    }
+    const int64_t k = d->k / d->groups, columns = d->r * d->s * (d->c / d->groups);
+    const int64_t chunks = filter_chunks(d);
+    for (int64_t group = 0; group < d->groups; group++) {
+        const window g = forward_window(d, x, group);
+        float *to = (float *)dw + group * k * columns;
+        product t = {.m = k,
+                     .n = columns,
+                     .k = d->n * d->p * d->q,
+                     .a = (const float *)dy + group * k,
+                     .a_step = d->k,
+                     .a_columns = true,
+                     .b_window = &g,
+                     .chunk = filter_chunk(d) * d->p * d->q,
+                     .c = to,
+                     .c_row = columns};
+        if (!is_small_filter(d) || chunks == 1) {
+            run_by_rows(team, &t, workspace);
+            continue;
+        }
+        t.c = workspace;
+        t.scratch = t.c + round_up(chunks * k * columns, 16);
+        t.scratch_size = ROWS_SCRATCH;
+        qn_team_run(team, chunks, filter_chunk_task, &t);
+        chain_context s = {k * columns, chunks, t.c, to};
+        qn_team_run(team, ceil_div(s.n, CHUNK_CHAIN), chain_task, &s);
+    }
+}
+
+static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
+                                      int n_threads) {
+    const int64_t k = d->k / d->groups, c = d->c / d->groups, taps = d->r * d->s;
+    int64_t count;
+    if (is_depthwise(d))
+        return conv2d_workspace(d, pass, n_threads);
+    if (pass == QN_CONV2D_FORWARD) {
+        count = round_up(panels_size(k, taps * c), 16) + n_threads * panels_scratch(k, true, false);
+    } else if (pass == QN_CONV2D_BACKWARD_DATA) {
+        if (is_strided_and_dilated(d))
+            return conv2d_workspace(d, pass, n_threads);
+        count = round_up(panels_size(c, taps * k), 16) +
+                n_threads * panels_scratch(c, true, d->stride_h * d->stride_w > 1);
+    } else {
+        const bool by_chunks = is_small_filter(d) && filter_chunks(d) > 1;
+        count = (by_chunks ? round_up(filter_chunks(d) * k * taps * c, 16) : 0) +
+                (int64_t)n_threads * ROWS_SCRATCH;
+    }
+    return (size_t)count * sizeof(float);
+}
+
+#endif

@@ -1,0 +1,374 @@
+/* C (M, N) = A (M, K) B (K, N) over the tiles of an instruction set, in two ways:
+ *   by panels  B is packed once into panels that a tile reads straight; a task is a block of rows
+ *              and columns of C. For convolutions and large products.
+ *   by rows    a task copies the rows of B that it needs, K-block by K-block. For products along
+ *              the pixels (filter gradients) and those whose B is read once.
+ * Each element of C is a chain over K-blocks of DEPTH_STEP, each summed from zero by a tile; so its
+ * bits do not depend on how the blocks of M and N are cut, and they may be cut for the team. */
+#ifndef QN_KERNELS_VECTOR_PRODUCT_H
+#define QN_KERNELS_VECTOR_PRODUCT_H
+
+#include "kernels/ref/elementwise.h"
+#include "kernels/vector/gather.h"
+#include "kernels/vector/tiles.h"
+
+enum {
+    TILE_COLUMNS = TILE_VECTORS * VL,
+    DEPTH_STEP = 256, /* the K-block: part of what a result is; not to be tuned at run time */
+    ROWS_MAX = 96,    /* rows of C in a task */
+    ROW_PAD = 16,     /* keeps rows of a block from meeting in one cache set */
+    GATHER_MAX = 288, /* columns of B that a task by rows copies */
+};
+
+typedef struct product {
+    int64_t m, n, k;
+    /* A: rows contiguous (a_columns false) or columns contiguous, a_step apart; or a window. */
+    const float *a;
+    int64_t a_step;
+    bool a_columns;
+    const window *a_window;
+    /* B: panels, or rows b_row apart, or a window. */
+    float *panels;
+    const float *b;
+    int64_t b_row;
+    const window *b_window;
+    int64_t chunk; /* by rows: K-blocks do not cross multiples of it */
+    /* C, rows c_row apart; or on the grid of `to`, row by row. */
+    float *c;
+    int64_t c_row;
+    const struct grid *to;
+    const float *bias;
+    qn_activation activation;
+    /* the cutting */
+    int64_t m_block, n_block, m_blocks, n_blocks;
+    float *scratch;
+    int64_t scratch_size; /* floats of a thread */
+} product;
+
+/* Where a phase of a strided backward pass writes: pixel (i, j) of rows x columns is pixel
+ * (i * step_h + offset_h, ...) of an image of h x w. */
+typedef struct grid {
+    int64_t rows, columns, h, w, step_h, step_w, offset_h, offset_w;
+} grid;
+
+static int64_t padded(int64_t n) {
+    return round_up(n, VL);
+}
+
+/* ---- one tile ---- */
+
+/* Bias and activation over a finished tile that is still in the first cache. */
+static void finish_tile(const product *t, float *c, int64_t rows, int64_t columns, int64_t j) {
+    const float slope = (float)t->activation.slope, *restrict bias_row = t->bias;
+    for (int64_t i = 0; i < rows; i++) {
+        float *restrict row = c + i * t->c_row;
+        if (bias_row) {
+            for (int64_t x = 0; x < columns; x++)
+                row[x] += bias_row[j + x];
+        }
+#define LOOP(KIND)                                                                                 \
+    for (int64_t x = 0; x < columns; x++)                                                          \
+    row[x] = activate(KIND, slope, row[x])
+        if (t->activation.kind != QN_ACTIVATION_NONE)
+            WITH_ACTIVATION(t->activation.kind, LOOP)
+#undef LOOP
+    }
+}
+
+/* The tile of `rows` rows and `columns` columns at c; a column count that is no whole number of
+ * vectors goes through a copy. */
+static void run_tile(bool a_columns, int64_t rows, int64_t columns, int64_t depth, const float *a,
+                     int64_t a_step, const float *b, int64_t b_row, float *c, int64_t c_row,
+                     bool add_to) {
+    const int64_t vectors = ceil_div(columns, VL);
+    qn_tile *run = TILES[a_columns][vectors - 1][rows - 1];
+    if (vectors * VL == columns) {
+        run(depth, a, a_step, b, b_row, c, c_row, add_to);
+        return;
+    }
+    float sums[TILE_ROWS * TILE_COLUMNS] __attribute__((aligned(64)));
+    run(depth, a, a_step, b, b_row, sums, TILE_COLUMNS, false);
+    for (int64_t i = 0; i < rows; i++) {
+        const float *restrict from = sums + i * TILE_COLUMNS;
+        float *restrict to = c + i * c_row;
+        if (add_to) {
+            for (int64_t j = 0; j < columns; j++)
+                to[j] += from[j];
+        } else {
+            for (int64_t j = 0; j < columns; j++)
+                to[j] = from[j];
+        }
+    }
+}
+
+/* ---- by panels ---- */
+
+/* panels: for each K-block, for each panel of TILE_COLUMNS (the last one narrower, a whole number
+ * of vectors), depth rows of it. */
+static int64_t panels_size(int64_t n, int64_t k) {
+    return padded(n) * k;
+}
+
+static float *panel_at(const product *t, int64_t p, int64_t depth, int64_t j) {
+    return t->panels + p * padded(t->n) + j * depth;
+}
+
+/* Where the rows of A of this block are; gathered if need be. */
+static const float *rows_of_a(const product *t, int64_t i, int64_t rows, int64_t p, int64_t depth,
+                              float *space, int64_t *step) {
+    *step = t->a_step;
+    if (!t->a_window)
+        return t->a_columns ? t->a + p * t->a_step + i : t->a + i * t->a_step + p;
+    *step = round_up(depth, VL) + ROW_PAD;
+    gather_rows(t->a_window, i, rows, p, p + depth, space, *step, depth);
+    return space;
+}
+
+/* Copies rows of a finished block to where they belong on the grid. */
+static void scatter_rows(const product *t, const float *from, int64_t row, int64_t first,
+                         int64_t rows, int64_t j, int64_t columns) {
+    const grid *g = t->to;
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t pixel = first + i, x = pixel % g->columns, y = pixel / g->columns % g->rows;
+        const int64_t n = pixel / g->columns / g->rows;
+        const int64_t at =
+            (n * g->h + y * g->step_h + g->offset_h) * g->w + x * g->step_w + g->offset_w;
+        copy_floats(t->c + at * t->c_row + j, from + i * row, columns);
+    }
+}
+
+static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
+                        float *space) {
+    float *block = space + (t->a_window ? ROWS_MAX * (DEPTH_STEP + ROW_PAD) : 0);
+    float *c = t->to ? block : t->c + i0 * t->c_row + j0;
+    const int64_t c_row = t->to ? padded(t->n_block) : t->c_row;
+    for (int64_t p = 0; p < t->k; p += DEPTH_STEP) {
+        const int64_t depth = min_int(DEPTH_STEP, t->k - p);
+        int64_t step;
+        const float *a = rows_of_a(t, i0, rows, p, depth, space, &step);
+        for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
+            const int64_t width = min_int(TILE_COLUMNS, columns - j);
+            const float *b = panel_at(t, p, depth, j0 + j);
+            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+                const int64_t height = min_int(TILE_ROWS, rows - i);
+                run_tile(t->a_columns, height, width, depth, t->a_columns ? a + i : a + i * step,
+                         step, b, padded(width), c + i * c_row + j, c_row, p > 0);
+                if (p + depth == t->k && (t->bias || t->activation.kind != QN_ACTIVATION_NONE))
+                    finish_tile(t, c + i * c_row + j, height, width, j0 + j);
+            }
+        }
+    }
+    if (t->to)
+        scatter_rows(t, block, c_row, i0, rows, j0, columns);
+}
+
+/* Tasks run along M within a block of N: a thread's share keeps to few panels. */
+static void panel_task(void *context, int64_t begin, int64_t end, int thread) {
+    const product *t = context;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t i = task % t->m_blocks * t->m_block, j = task / t->m_blocks * t->n_block;
+        panel_block(t, i, min_int(t->m_block, t->m - i), j, min_int(t->n_block, t->n - j),
+                    t->scratch + thread * t->scratch_size);
+    }
+}
+
+/* Few rows: the columns are cut for the team; else the rows, into equal shares. */
+static void cut_panels(product *t, int threads) {
+    const int64_t panels = ceil_div(t->n, TILE_COLUMNS);
+    const bool by_columns =
+        panels >= threads && t->m <= 4 * threads * ROWS_MAX &&
+        (panels % threads == 0 || panels >= 4 * threads || t->m < 2 * threads * TILE_ROWS);
+    t->n_blocks = by_columns ? threads : 1;
+    t->n_block = round_up(ceil_div(t->n, t->n_blocks), TILE_COLUMNS);
+    t->n_blocks = ceil_div(t->n, t->n_block);
+    const int64_t shares = by_columns ? 1 : threads;
+    const int64_t rounds = ceil_div(t->m, shares * ROWS_MAX);
+    t->m_block = min_int(ROWS_MAX, round_up(ceil_div(t->m, shares * rounds), TILE_ROWS));
+    t->m_blocks = ceil_div(t->m, t->m_block);
+}
+
+/* Floats of scratch of a thread, for any cutting. */
+static int64_t panels_scratch(int64_t n, bool is_gathered, bool is_scattered) {
+    return round_up((is_gathered ? ROWS_MAX * (DEPTH_STEP + ROW_PAD) : 0) +
+                        (is_scattered ? ROWS_MAX * round_up(n, TILE_COLUMNS) : 0),
+                    16);
+}
+
+static void run_by_panels(qn_team *team, product *t, float *scratch) {
+    cut_panels(t, qn_team_size(team));
+    t->scratch = scratch;
+    t->scratch_size = panels_scratch(t->n, t->a_window != NULL, t->to != NULL);
+    qn_team_run(team, t->m_blocks * t->n_blocks, panel_task, t);
+}
+
+/* ---- packing ---- */
+
+/* Row p of B: channel p % depth of tap p / depth of a filter (channels, R, S, columns), taps taken
+ * backwards in steps; a plain matrix is a filter of one tap. */
+typedef struct filter_rows {
+    const float *w;
+    int64_t depth, channel_step; /* floats from one channel's row to the next */
+    int64_t taps_w, tap_step_h, tap_step_w;
+    int64_t offset; /* of the first tap */
+} filter_rows;
+
+typedef struct pack_context {
+    const product *product;
+    const float *w; /* transposed: (N, K), rows w_row apart */
+    int64_t w_row;
+    const filter_rows *rows;
+} pack_context;
+
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* to[p][0..3] = from[0..3][p] for p < 4. */
+static inline void transpose_quad(const float *from, int64_t from_row, float *to, int64_t to_row) {
+    const quad a = *(const quad *)from, b = *(const quad *)(from + from_row);
+    const quad c = *(const quad *)(from + 2 * from_row), d = *(const quad *)(from + 3 * from_row);
+    const quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    const quad ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const quad cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(quad *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+    *(quad *)(to + to_row) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+    *(quad *)(to + 2 * to_row) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+    *(quad *)(to + 3 * to_row) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+/* to (columns, to_row) = from (rows, from_row) transposed; zeros up to `width` in each row. */
+static void transpose_block(const float *from, int64_t from_row, int64_t rows, int64_t columns,
+                            float *to, int64_t to_row, int64_t width) {
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+        int64_t p = 0;
+        for (; p + 4 <= columns; p += 4)
+            transpose_quad(from + i * from_row + p, from_row, to + p * to_row + i, to_row);
+        for (; p < columns; p++) {
+            for (int64_t x = 0; x < 4; x++)
+                to[p * to_row + i + x] = from[(i + x) * from_row + p];
+        }
+    }
+    for (; i < width; i++) {
+        for (int64_t p = 0; p < columns; p++)
+            to[p * to_row + i] = i < rows ? from[i * from_row + p] : 0;
+    }
+}
+
+/* A task is a panel in one K-block. */
+static void pack_transposed_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const pack_context *pack = context;
+    const product *t = pack->product;
+    const int64_t n_panels = ceil_div(t->n, TILE_COLUMNS);
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t j = task % n_panels * TILE_COLUMNS, p = task / n_panels * DEPTH_STEP;
+        const int64_t depth = min_int(DEPTH_STEP, t->k - p);
+        const int64_t width = min_int(TILE_COLUMNS, t->n - j);
+        transpose_block(pack->w + j * pack->w_row + p, pack->w_row, width, depth,
+                        panel_at(t, p, depth, j), padded(width), padded(width));
+    }
+}
+
+static void pack_rows_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const pack_context *pack = context;
+    const product *t = pack->product;
+    const filter_rows *f = pack->rows;
+    const int64_t n_panels = ceil_div(t->n, TILE_COLUMNS);
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t j = task % n_panels * TILE_COLUMNS, p0 = task / n_panels * DEPTH_STEP;
+        const int64_t depth = min_int(DEPTH_STEP, t->k - p0);
+        const int64_t width = min_int(TILE_COLUMNS, t->n - j);
+        float *to = panel_at(t, p0, depth, j);
+        int64_t channel = p0 % f->depth, tap = p0 / f->depth;
+        for (int64_t p = 0; p < depth; p++, to += padded(width)) {
+            const float *from = f->w + f->offset + channel * f->channel_step +
+                                tap / f->taps_w * f->tap_step_h + tap % f->taps_w * f->tap_step_w +
+                                j;
+            copy_floats(to, from, width);
+            zero_floats(to + width, padded(width) - width);
+            if (++channel == f->depth) {
+                channel = 0;
+                tap++;
+            }
+        }
+    }
+}
+
+static int64_t pack_tasks(const product *t) {
+    return ceil_div(t->n, TILE_COLUMNS) * ceil_div(t->k, DEPTH_STEP);
+}
+
+static void pack_transposed(qn_team *team, const product *t, const float *w, int64_t w_row) {
+    pack_context pack = {.product = t, .w = w, .w_row = w_row};
+    qn_team_run(team, pack_tasks(t), pack_transposed_task, &pack);
+}
+
+static void pack_rows(qn_team *team, const product *t, const filter_rows *rows) {
+    pack_context pack = {.product = t, .rows = rows};
+    qn_team_run(team, pack_tasks(t), pack_rows_task, &pack);
+}
+
+/* ---- by rows ---- */
+
+static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int64_t columns,
+                      float *to, int64_t to_row) {
+    if (t->b_window) {
+        gather_rows(t->b_window, p, depth, j, j + columns, to, to_row, padded(columns));
+        return;
+    }
+    for (int64_t i = 0; i < depth; i++, to += to_row) {
+        copy_floats(to, t->b + (p + i) * t->b_row + j, columns);
+        zero_floats(to + columns, padded(columns) - columns);
+    }
+}
+
+/* C block = the chain of K-blocks over [k_begin, k_end). */
+static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
+                       int64_t k_begin, int64_t k_end, float *c, float *space) {
+    const int64_t row = padded(columns) + ROW_PAD;
+    for (int64_t p = k_begin, depth; p < k_end; p += depth) {
+        const int64_t border = min_int(k_end, (p / t->chunk + 1) * t->chunk);
+        depth = min_int(DEPTH_STEP, border - p);
+        copy_rows(t, p, depth, j0, columns, space, row);
+        const float *a = t->a_columns ? t->a + p * t->a_step + i0 : t->a + i0 * t->a_step + p;
+        for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
+            const int64_t width = min_int(TILE_COLUMNS, columns - j);
+            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+                const int64_t height = min_int(TILE_ROWS, rows - i);
+                run_tile(t->a_columns, height, width, depth,
+                         t->a_columns ? a + i : a + i * t->a_step, t->a_step, space + j, row,
+                         c + i * t->c_row + j, t->c_row, p > k_begin);
+                if (p + depth == k_end && (t->bias || t->activation.kind != QN_ACTIVATION_NONE))
+                    finish_tile(t, c + i * t->c_row + j, height, width, j0 + j);
+            }
+        }
+    }
+}
+
+static void rows_task(void *context, int64_t begin, int64_t end, int thread) {
+    const product *t = context;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t i = task % t->m_blocks * t->m_block, j = task / t->m_blocks * t->n_block;
+        rows_block(t, i, min_int(t->m_block, t->m - i), j, min_int(t->n_block, t->n - j), 0, t->k,
+                   t->c + i * t->c_row + j, t->scratch + thread * t->scratch_size);
+    }
+}
+
+enum { ROWS_SCRATCH = DEPTH_STEP * (GATHER_MAX + TILE_COLUMNS + ROW_PAD) };
+
+static void run_by_rows(qn_team *team, product *t, float *scratch) {
+    const int64_t threads = qn_team_size(team);
+    int64_t parts =
+        min_int(round_up(ceil_div(t->n, GATHER_MAX), threads), ceil_div(t->n, TILE_COLUMNS));
+    t->n_block = round_up(ceil_div(t->n, parts), TILE_COLUMNS);
+    t->n_blocks = ceil_div(t->n, t->n_block);
+    const int64_t shares = t->n_blocks < threads ? ceil_div(threads, t->n_blocks) : 1;
+    t->m_block = round_up(ceil_div(t->m, shares), TILE_ROWS);
+    t->m_blocks = ceil_div(t->m, t->m_block);
+    t->scratch = scratch;
+    t->scratch_size = ROWS_SCRATCH;
+    qn_team_run(team, t->m_blocks * t->n_blocks, rows_task, t);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* The float table of an instruction set: its own products; the rest is the reference's source,
+ * compiled for the set. Defines TABLE of config.h. */
+#include "kernels/ref/optimizers.h"
+#include "kernels/ref/pool.h"
+#include "kernels/ref/reductions.h"
+#include "kernels/ref/rows.h"
+#include "kernels/tables.h"
+#include "kernels/vector/conv.h"
+#include "kernels/vector/gemm.h"
+
+const qn_kernels TABLE = {
+    .name = TABLE_NAME,
+    .real = QN_F32,
+    .conv2d_forward = vector_conv2d_forward,
+    .conv2d_backward_data = vector_conv2d_backward_data,
+    .conv2d_backward_filter = vector_conv2d_backward_filter,
+    .conv2d_workspace = vector_conv2d_workspace,
+    .gemm = vector_gemm,
+    .gemm_workspace = vector_gemm_workspace,
+    .column_sum = column_sum,
+    .column_sum_workspace = column_sum_workspace,
+    .sum = sum,
+    .sum_squares = sum_squares,
+    .sum_workspace = sum_workspace,
+    .batch_norm_forward = batch_norm_forward,
+    .batch_norm_running = batch_norm_running,
+    .batch_norm_inference = batch_norm_inference,
+    .batch_norm_backward = batch_norm_backward,
+    .batch_norm_workspace = batch_norm_workspace,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
+    .add = add,
+    .multiply = multiply,
+    .scale = scale,
+    .broadcast = broadcast,
+    .bias = bias,
+    .dropout = dropout,
+    .softmax = softmax,
+    .softmax_backward = softmax_backward,
+    .cross_entropy = cross_entropy,
+    .cross_entropy_backward = cross_entropy_backward,
+    .squared_error = squared_error,
+    .squared_error_backward = squared_error_backward,
+    .max_pool = max_pool,
+    .max_pool_backward = max_pool_backward,
+    .average_pool = average_pool,
+    .average_pool_backward = average_pool_backward,
+    .sgd = sgd,
+    .adam = adam,
+};

@@ -1,0 +1,105 @@
+/* The float micro-kernel in the compilers' vector extensions: a tile of sums stays in registers
+ * while rows of B pass through, each multiplied by broadcast elements of A. A file of an
+ * instruction set defines TILES (the name of its set) and includes config.h (VL, TILE_ROWS,
+ * TILE_VECTORS) and this. It is the only code compiled with -ffp-contract=fast: every sum here
+ * is meant to be fused. */
+#include "kernels/vector/tiles.h"
+
+typedef float vector __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+
+/* The addresses of A's rows are written as four bases and twice one distance, so that they fit in
+ * the processor's registers. */
+static inline __attribute__((always_inline)) void
+tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_step,
+          const float *b, int64_t b_row, float *c, int64_t c_row, bool add) {
+    vector sums[TILE_ROWS][TILE_VECTORS];
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            sums[i][j] = (vector){0};
+    }
+    const float *base[4] = {a, a + 3 * a_step, a + 6 * a_step, a + 9 * a_step};
+    for (int64_t p = 0; p < depth; p++) {
+        vector row[TILE_VECTORS];
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            row[j] = *(const vector *)(b + j * VL);
+#pragma GCC unroll 16
+        for (int i = 0; i < m; i++) {
+            const float scalar = columns ? a[i] : base[i / 3][i % 3 * a_step];
+#pragma GCC unroll 4
+            for (int j = 0; j < nv; j++)
+                sums[i][j] += row[j] * scalar;
+        }
+        b += b_row;
+        if (columns) {
+            a += a_step;
+        } else {
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++)
+                base[i]++;
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++) {
+            vector *to = (vector *)(c + i * c_row + j * VL);
+            *to = add ? (vector)(*to + sums[i][j]) : sums[i][j];
+        }
+    }
+}
+
+#define TILE(COLUMNS, NV, M)                                                                       \
+    static void tile_##COLUMNS##_##NV##_##M(int64_t depth, const float *a, int64_t a_step,         \
+                                            const float *b, int64_t b_row, float *c,               \
+                                            int64_t c_row, bool add) {                             \
+        tile_body(COLUMNS, NV, M, depth, a, a_step, b, b_row, c, c_row, add);                      \
+    }
+#define NAME(COLUMNS, NV, M) tile_##COLUMNS##_##NV##_##M,
+
+#if TILE_ROWS == 12
+#define EACH_ROWS(F, COLUMNS, NV)                                                                  \
+    F(COLUMNS, NV, 1)                                                                              \
+    F(COLUMNS, NV, 2)                                                                              \
+    F(COLUMNS, NV, 3) F(COLUMNS, NV, 4) F(COLUMNS, NV, 5) F(COLUMNS, NV, 6) F(COLUMNS, NV, 7)      \
+        F(COLUMNS, NV, 8) F(COLUMNS, NV, 9) F(COLUMNS, NV, 10) F(COLUMNS, NV, 11)                  \
+            F(COLUMNS, NV, 12)
+#elif TILE_ROWS == 8
+#define EACH_ROWS(F, COLUMNS, NV)                                                                  \
+    F(COLUMNS, NV, 1)                                                                              \
+    F(COLUMNS, NV, 2)                                                                              \
+    F(COLUMNS, NV, 3) F(COLUMNS, NV, 4) F(COLUMNS, NV, 5) F(COLUMNS, NV, 6) F(COLUMNS, NV, 7)      \
+        F(COLUMNS, NV, 8)
+#elif TILE_ROWS == 6
+#define EACH_ROWS(F, COLUMNS, NV)                                                                  \
+    F(COLUMNS, NV, 1)                                                                              \
+    F(COLUMNS, NV, 2) F(COLUMNS, NV, 3) F(COLUMNS, NV, 4) F(COLUMNS, NV, 5) F(COLUMNS, NV, 6)
+#endif
+
+EACH_ROWS(TILE, 0, 1)
+EACH_ROWS(TILE, 0, 2)
+EACH_ROWS(TILE, 1, 1)
+EACH_ROWS(TILE, 1, 2)
+#if TILE_VECTORS == 3
+EACH_ROWS(TILE, 0, 3)
+EACH_ROWS(TILE, 1, 3)
+#endif
+
+const qn_tile_set TILES = {
+    {
+        {EACH_ROWS(NAME, 0, 1)},
+        {EACH_ROWS(NAME, 0, 2)},
+#if TILE_VECTORS == 3
+        {EACH_ROWS(NAME, 0, 3)},
+#endif
+    },
+    {
+        {EACH_ROWS(NAME, 1, 1)},
+        {EACH_ROWS(NAME, 1, 2)},
+#if TILE_VECTORS == 3
+        {EACH_ROWS(NAME, 1, 3)},
+#endif
+    },
+};

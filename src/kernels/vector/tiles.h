@@ -1,0 +1,22 @@
+/* The micro-kernel's interface, shared by what makes tiles (one instruction set's tile.c) and what
+ * uses them (product.h of the same set). */
+#ifndef QN_KERNELS_VECTOR_TILES_H
+#define QN_KERNELS_VECTOR_TILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* c (m, nv * VL) = or += sum over p < depth of a(i, p) * b[p * b_row + j], where a(i, p) is
+ * a[i * a_step + p] (rows of A contiguous) or a[p * a_step + i] (columns contiguous), and m and nv
+ * are constants of the function. No alignment is needed. The sum is made from zero in one chain of
+ * fused multiply-adds a c, rising p; then it is added to c, or stored. */
+typedef void qn_tile(int64_t depth, const float *a, int64_t a_step, const float *b, int64_t b_row,
+                     float *c, int64_t c_row, bool add);
+
+/* [columns contiguous][vectors - 1][rows - 1] of each instruction set; sizes in config.h there. */
+enum { QN_TILE_MAX_ROWS = 12, QN_TILE_MAX_VECTORS = 3 };
+typedef qn_tile *qn_tile_set[2][QN_TILE_MAX_VECTORS][QN_TILE_MAX_ROWS];
+
+extern const qn_tile_set qn_tiles_avx2, qn_tiles_avx512, qn_tiles_neon;
+
+#endif
