@@ -1,0 +1,258 @@
+/* Text pairs, and the preparation of data as such pairs. Lists are kept as JSON, so that class
+ * names may hold any character and numbers come back to the last bit. */
+#include "format/metadata.h"
+
+#include "base/status.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+qn_status qn_metadata_create(const qn_allocator *allocator, qn_metadata **metadata) {
+    qn_metadata *made;
+    allocator = qn_allocator_or_default(allocator);
+    QN_TRY(qn_allocate(allocator, 1, sizeof *made, &made));
+    made->allocator = allocator;
+    qn_arena_init(&made->texts, allocator);
+    *metadata = made;
+    return QN_OK;
+}
+
+void qn_metadata_destroy(qn_metadata *metadata) {
+    if (!metadata)
+        return;
+    qn_release(metadata->allocator, metadata->pairs, metadata->capacity, sizeof *metadata->pairs);
+    qn_arena_deinit(&metadata->texts);
+    qn_release(metadata->allocator, metadata, 1, sizeof *metadata);
+}
+
+/* First pair whose key is not before key. */
+static size_t find_place(const qn_metadata *metadata, const char *key) {
+    size_t low = 0, high = metadata->n_pairs;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(metadata->pairs[middle].key, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_at(const qn_metadata *metadata, size_t i, const char *key) {
+    return i < metadata->n_pairs && strcmp(metadata->pairs[i].key, key) == 0;
+}
+
+qn_status qn_metadata_set(qn_metadata *metadata, const char *key, const char *value) {
+    const size_t i = find_place(metadata, key);
+    const char *kept = qn_arena_text(&metadata->texts, value);
+    if (!kept)
+        return QN_ERROR_MEMORY;
+    if (is_at(metadata, i, key)) {
+        metadata->pairs[i].value = kept;
+        return QN_OK;
+    }
+    const char *kept_key = qn_arena_text(&metadata->texts, key);
+    if (!kept_key)
+        return QN_ERROR_MEMORY;
+    QN_TRY(qn_grow(metadata->allocator, &metadata->pairs, &metadata->capacity,
+                   metadata->n_pairs + 1, sizeof *metadata->pairs));
+    memmove(&metadata->pairs[i + 1], &metadata->pairs[i],
+            (metadata->n_pairs - i) * sizeof *metadata->pairs);
+    metadata->pairs[i] = (qn_safetensors_pair){kept_key, kept};
+    metadata->n_pairs++;
+    return QN_OK;
+}
+
+const char *qn_metadata_get(const qn_metadata *metadata, const char *key) {
+    const size_t i = find_place(metadata, key);
+    return is_at(metadata, i, key) ? metadata->pairs[i].value : NULL;
+}
+
+int qn_metadata_count(const qn_metadata *metadata) {
+    return (int)metadata->n_pairs;
+}
+
+void qn_metadata_at(const qn_metadata *metadata, int index, const char **key, const char **value) {
+    *key = metadata->pairs[index].key;
+    *value = metadata->pairs[index].value;
+}
+
+/* ---- preparation ---- */
+
+/* Keeps a list as JSON text and frees it; a null list is one that memory was too short for. */
+static qn_status set_list(qn_metadata *metadata, const char *key, cJSON *list) {
+    char *printed = list ? cJSON_PrintUnformatted(list) : NULL;
+    qn_status status = printed ? qn_metadata_set(metadata, key, printed) : qn_fail_memory(0);
+    cJSON_free(printed);
+    cJSON_Delete(list);
+    return status;
+}
+
+static cJSON *list_numbers(const float *numbers, int n) {
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; i < n; i++) {
+        if (!cJSON_AddItemToArray(list, cJSON_CreateNumber((double)numbers[i]))) {
+            cJSON_Delete(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static cJSON *list_texts(const char *const *texts, int n) {
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; i < n; i++) {
+        if (!cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]))) {
+            cJSON_Delete(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static qn_status set_number(qn_metadata *metadata, const char *key, int64_t number) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", (long long)number);
+    return qn_metadata_set(metadata, key, digits);
+}
+
+qn_status qn_metadata_set_preparation(qn_metadata *metadata, const qn_preparation *p) {
+    char shape[QN_SHAPE_TEXT];
+    QN_TRY(qn_metadata_set(metadata, "preparation.sample", qn_shape_print(p->sample, shape)));
+    QN_TRY(set_number(metadata, "preparation.centre_crop", p->centre_crop));
+    QN_TRY(set_number(metadata, "preparation.n_classes", p->n_classes));
+    QN_TRY(set_list(metadata, "preparation.mean", list_numbers(p->mean, p->n_statistics)));
+    QN_TRY(set_list(metadata, "preparation.std_dev", list_numbers(p->std_dev, p->n_statistics)));
+    return set_list(metadata, "preparation.class_names",
+                    list_texts(p->class_names, p->class_names ? p->n_classes : 0));
+}
+
+static qn_status refuse(const char *key, const char *what) {
+    return qn_fail(QN_ERROR_FORMAT, "the checkpoint's \"%s\" %s", key, what);
+}
+
+static qn_status get_text(const qn_metadata *metadata, const char *key, const char **value) {
+    *value = qn_metadata_get(metadata, key);
+    return *value ? QN_OK : refuse(key, "is missing: it was written without preparation");
+}
+
+static qn_status get_number(const qn_metadata *metadata, const char *key, int64_t most,
+                            int64_t *number) {
+    const char *value;
+    char *end;
+    QN_TRY(get_text(metadata, key, &value));
+    *number = strtoll(value, &end, 10);
+    if (end == value || *end || *number < 0 || *number > most)
+        return refuse(key, "is no count");
+    return QN_OK;
+}
+
+static qn_status get_shape(const qn_metadata *metadata, const char *key, qn_shape *shape) {
+    const char *value;
+    QN_TRY(get_text(metadata, key, &value));
+    *shape = (qn_shape){.rank = 0};
+    for (;;) {
+        char *end;
+        const long long extent = strtoll(value, &end, 10);
+        if (end == value || extent < 1 || shape->rank == QN_MAX_RANK)
+            return refuse(key, "is no shape");
+        shape->dims[shape->rank++] = extent;
+        if (!*end)
+            return qn_shape_is_valid(*shape) ? QN_OK : refuse(key, "is too large");
+        if (*end != 'x')
+            return refuse(key, "is no shape");
+        value = end + 1;
+    }
+}
+
+/* The list of a key, to be freed by the caller, and its length. */
+static qn_status get_list(const qn_metadata *metadata, const char *key, cJSON **list, int *n) {
+    const char *value;
+    QN_TRY(get_text(metadata, key, &value));
+    *list = cJSON_Parse(value);
+    if (!cJSON_IsArray(*list)) {
+        cJSON_Delete(*list);
+        return refuse(key, "is no list");
+    }
+    *n = cJSON_GetArraySize(*list);
+    return QN_OK;
+}
+
+static qn_status copy_numbers(const cJSON *list, const char *key, bool is_divisor, float *to) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        const float number = cJSON_IsNumber(item) ? (float)item->valuedouble : NAN;
+        if (!isfinite(number) || (is_divisor && number == 0))
+            return refuse(key, "holds something that is no usable number");
+        *to++ = number;
+    }
+    return QN_OK;
+}
+
+static qn_status get_numbers(qn_metadata *metadata, const char *key, bool is_divisor,
+                             const float **numbers, int *n) {
+    cJSON *list;
+    QN_TRY(get_list(metadata, key, &list, n));
+    float *copy = qn_arena_allocate(&metadata->texts, (size_t)*n + 1, sizeof *copy);
+    qn_status status = copy ? copy_numbers(list, key, is_divisor, copy) : QN_ERROR_MEMORY;
+    *numbers = copy;
+    cJSON_Delete(list);
+    return status;
+}
+
+static qn_status copy_texts(qn_metadata *metadata, const cJSON *list, const char *key,
+                            const char **to) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsString(item))
+            return refuse(key, "holds something that is no text");
+        *to = qn_arena_text(&metadata->texts, item->valuestring);
+        if (!*to++)
+            return QN_ERROR_MEMORY;
+    }
+    return QN_OK;
+}
+
+static qn_status get_class_names(qn_metadata *metadata, qn_preparation *p) {
+    const char *key = "preparation.class_names";
+    cJSON *list;
+    int n;
+    QN_TRY(get_list(metadata, key, &list, &n));
+    const char **names = qn_arena_allocate(&metadata->texts, (size_t)n + 1, sizeof *names);
+    qn_status status = names ? copy_texts(metadata, list, key, names) : QN_ERROR_MEMORY;
+    cJSON_Delete(list);
+    QN_TRY(status);
+    if (n != 0 && n != p->n_classes)
+        return refuse(key, "are not one for each class");
+    p->class_names = n > 0 ? names : NULL;
+    return QN_OK;
+}
+
+/* None, one for all, or one for each channel or column. */
+static qn_status check_statistics(const qn_preparation *p, int n_deviations) {
+    const int n = p->n_statistics;
+    if (n != n_deviations)
+        return refuse("preparation.mean", "has another length than preparation.std_dev");
+    if (n > 1 && n != p->sample.dims[p->sample.rank - 1])
+        return refuse("preparation.mean", "does not match the sample's channels");
+    return QN_OK;
+}
+
+qn_status qn_metadata_get_preparation(qn_metadata *metadata, qn_preparation *preparation) {
+    qn_preparation p = {.n_classes = 0};
+    int64_t crop, n_classes;
+    int n_deviations;
+    QN_TRY(get_shape(metadata, "preparation.sample", &p.sample));
+    QN_TRY(get_number(metadata, "preparation.centre_crop", 1, &crop));
+    QN_TRY(get_number(metadata, "preparation.n_classes", INT32_MAX, &n_classes));
+    QN_TRY(get_numbers(metadata, "preparation.mean", false, &p.mean, &p.n_statistics));
+    QN_TRY(get_numbers(metadata, "preparation.std_dev", true, &p.std_dev, &n_deviations));
+    QN_TRY(check_statistics(&p, n_deviations));
+    p.centre_crop = crop != 0;
+    p.n_classes = (int)n_classes;
+    QN_TRY(get_class_names(metadata, &p));
+    *preparation = p;
+    return QN_OK;
+}

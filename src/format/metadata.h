@@ -1,0 +1,17 @@
+/* Text pairs, sorted by key. The struct is open to checkpoint.c only. */
+#ifndef QN_FORMAT_METADATA_H
+#define QN_FORMAT_METADATA_H
+
+#include "format/safetensors.h"
+#include "quern/checkpoint.h"
+
+/* Invariant: pairs[i].key < pairs[i + 1].key; all texts live in texts. A value that is replaced
+ * stays in texts until the end. */
+struct qn_metadata {
+    const qn_allocator *allocator;
+    qn_arena texts;
+    qn_safetensors_pair *pairs; /* (n_pairs) of capacity */
+    size_t n_pairs, capacity;
+};
+
+#endif

@@ -1,0 +1,398 @@
+/* See safetensors.h. The header is parsed by cJSON; what it says is checked here. */
+#include "format/safetensors.h"
+
+#include "base/status.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PREFIX_BYTES = 8, ALIGNMENT = 8 };
+
+/* Types of the format that quern has too. */
+static const struct {
+    const char *name;
+    qn_dtype dtype;
+} types[] = {
+    {"F32", QN_F32}, {"F64", QN_F64}, {"I32", QN_I32}, {"U8", QN_U8}, {"U16", QN_U16},
+};
+
+enum { N_TYPES = sizeof types / sizeof types[0] };
+
+const char *qn_safetensors_type(qn_dtype dtype) {
+    for (int i = 0; i < N_TYPES; i++) {
+        if (types[i].dtype == dtype)
+            return types[i].name;
+    }
+    return NULL;
+}
+
+static qn_dtype find_type(const char *name) {
+    for (int i = 0; name && i < N_TYPES; i++) {
+        if (strcmp(types[i].name, name) == 0)
+            return types[i].dtype;
+    }
+    return QN_NONE;
+}
+
+void qn_safetensors_init(qn_safetensors *file, const qn_allocator *allocator) {
+    *file = (qn_safetensors){.n_tensors = 0};
+    qn_arena_init(&file->texts, qn_allocator_or_default(allocator));
+}
+
+void qn_safetensors_deinit(qn_safetensors *file) {
+    qn_arena_deinit(&file->texts);
+}
+
+/* ---- reading ---- */
+
+/* Where a message says the trouble is: the file, and the tensor if one is read. */
+typedef struct place {
+    const char *file, *tensor;
+} place;
+
+static qn_status refuse(place where, const char *what) {
+    if (!where.tensor)
+        return qn_fail(QN_ERROR_FORMAT, "%s: not a valid safetensors file: %s", where.file, what);
+    return qn_fail(QN_ERROR_FORMAT, "%s: not a valid safetensors file: tensor %s: %s", where.file,
+                   where.tensor, what);
+}
+
+/* A number without sign or fraction that a double holds exactly. */
+static bool get_count(const cJSON *item, int64_t *count) {
+    const double largest = 9007199254740992.0;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > largest)
+        return false;
+    *count = (int64_t)item->valuedouble;
+    return (double)*count == item->valuedouble;
+}
+
+static qn_status parse_shape(const cJSON *item, place where, qn_shape *shape) {
+    const cJSON *extent;
+    *shape = (qn_shape){.rank = 0};
+    if (!cJSON_IsArray(item))
+        return refuse(where, "shape is no array");
+    cJSON_ArrayForEach(extent, item) {
+        if (shape->rank == QN_MAX_RANK)
+            return qn_fail(QN_ERROR_UNSUPPORTED, "%s: tensor %s has more than %d axes", where.file,
+                           where.tensor, QN_MAX_RANK);
+        if (!get_count(extent, &shape->dims[shape->rank++]))
+            return refuse(where, "an extent of the shape is no count");
+    }
+    return QN_OK;
+}
+
+/* Bytes that type and shape ask for; false when they do not fit in 62 bits. */
+static bool count_bytes(const qn_safetensor *tensor, int64_t *bytes) {
+    *bytes = (int64_t)qn_dtype_bytes(tensor->dtype);
+    for (int i = 0; i < tensor->shape.rank; i++) {
+        if (__builtin_mul_overflow(*bytes, tensor->shape.dims[i], bytes))
+            return false;
+    }
+    return *bytes < INT64_MAX / 2;
+}
+
+static qn_status parse_type(const cJSON *item, place where, qn_dtype *dtype) {
+    const char *name = cJSON_GetStringValue(item);
+    if (!name)
+        return refuse(where, "dtype is no text");
+    *dtype = find_type(name);
+    if (*dtype == QN_NONE)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s: tensor %s is of type %.20s; quern reads F32, F64, I32, U8 and U16",
+                       where.file, where.tensor, name);
+    return QN_OK;
+}
+
+static qn_status parse_tensor(const cJSON *item, place where, int64_t n_data,
+                              qn_safetensor *tensor) {
+    int64_t end, bytes;
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    if (!cJSON_IsObject(item))
+        return refuse(where, "its entry is no object");
+    QN_TRY(parse_type(cJSON_GetObjectItemCaseSensitive(item, "dtype"), where, &tensor->dtype));
+    QN_TRY(parse_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), where, &tensor->shape));
+    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
+        !get_count(cJSON_GetArrayItem(offsets, 0), &tensor->begin) ||
+        !get_count(cJSON_GetArrayItem(offsets, 1), &end))
+        return refuse(where, "data_offsets are not two counts");
+    if (end < tensor->begin || end > n_data)
+        return refuse(where, "data_offsets lie outside the file; it may have been cut short");
+    if (!count_bytes(tensor, &bytes) || bytes != end - tensor->begin)
+        return refuse(where, "data_offsets do not match type and shape");
+    tensor->bytes = (size_t)bytes;
+    return QN_OK;
+}
+
+static qn_status parse_pairs(qn_safetensors *file, const cJSON *object, const char *from) {
+    const cJSON *item;
+    if (!cJSON_IsObject(object))
+        return refuse((place){from, NULL}, "__metadata__ is no object");
+    if (file->pairs)
+        return refuse((place){from, NULL}, "__metadata__ is there twice");
+    const size_t n_pairs = (size_t)cJSON_GetArraySize(object);
+    file->pairs = qn_arena_allocate(&file->texts, n_pairs + 1, sizeof *file->pairs);
+    if (!file->pairs)
+        return QN_ERROR_MEMORY;
+    cJSON_ArrayForEach(item, object) {
+        qn_safetensors_pair *pair = &file->pairs[file->n_pairs];
+        if (!cJSON_IsString(item))
+            return refuse((place){from, item->string}, "its metadata is no text");
+        pair->key = qn_arena_text(&file->texts, item->string);
+        pair->value = qn_arena_text(&file->texts, item->valuestring);
+        if (!pair->key || !pair->value)
+            return QN_ERROR_MEMORY;
+        file->n_pairs++;
+    }
+    return QN_OK;
+}
+
+static qn_status parse_entries(qn_safetensors *file, const char *from, const cJSON *header,
+                               int64_t n_data) {
+    const cJSON *item;
+    const size_t n_entries = (size_t)cJSON_GetArraySize(header);
+    file->tensors = qn_arena_allocate(&file->texts, n_entries + 1, sizeof *file->tensors);
+    if (!file->tensors)
+        return QN_ERROR_MEMORY;
+    cJSON_ArrayForEach(item, header) {
+        if (strcmp(item->string, "__metadata__") == 0) {
+            QN_TRY(parse_pairs(file, item, from));
+            continue;
+        }
+        qn_safetensor *tensor = &file->tensors[file->n_tensors];
+        tensor->name = qn_arena_text(&file->texts, item->string);
+        if (!tensor->name)
+            return QN_ERROR_MEMORY;
+        QN_TRY(parse_tensor(item, (place){from, tensor->name}, n_data, tensor));
+        file->n_tensors++;
+    }
+    return QN_OK;
+}
+
+static int compare_places(const void *left, const void *right) {
+    const qn_safetensor *a = left, *b = right;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
+    return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+static int compare_names(const void *left, const void *right) {
+    return strcmp(((const qn_safetensor *)left)->name, ((const qn_safetensor *)right)->name);
+}
+
+static int compare_keys(const void *left, const void *right) {
+    return strcmp(((const qn_safetensors_pair *)left)->key,
+                  ((const qn_safetensors_pair *)right)->key);
+}
+
+/* The tensors fill the data without gap or overlap. */
+static qn_status check_places(qn_safetensors *file, const char *from, int64_t n_data) {
+    int64_t end = 0;
+    qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare_places);
+    for (size_t i = 0; i < file->n_tensors; i++) {
+        const place where = {from, file->tensors[i].name};
+        if (file->tensors[i].begin < end)
+            return refuse(where, "its data overlaps another tensor's");
+        if (file->tensors[i].begin > end)
+            return refuse(where, "there is a gap before its data");
+        end += (int64_t)file->tensors[i].bytes;
+    }
+    if (end != n_data)
+        return refuse((place){from, NULL}, "there is data that belongs to no tensor");
+    return QN_OK;
+}
+
+/* Sorts by name; two of one name are refused. */
+static qn_status check_names(qn_safetensors *file, const char *from) {
+    qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare_names);
+    for (size_t i = 1; i < file->n_tensors; i++) {
+        if (compare_names(&file->tensors[i - 1], &file->tensors[i]) == 0)
+            return refuse((place){from, file->tensors[i].name}, "it is there twice");
+    }
+    if (file->n_pairs > 0)
+        qsort(file->pairs, file->n_pairs, sizeof *file->pairs, compare_keys);
+    for (size_t i = 1; i < file->n_pairs; i++) {
+        if (compare_keys(&file->pairs[i - 1], &file->pairs[i]) == 0)
+            return refuse((place){from, file->pairs[i].key}, "its metadata is there twice");
+    }
+    return QN_OK;
+}
+
+/* Only spaces may follow the header's object. */
+static cJSON *parse_json(const char *header, size_t bytes) {
+    const char *end = header;
+    if (bytes == 0 || header[0] != '{')
+        return NULL;
+    cJSON *json = cJSON_ParseWithLengthOpts(header, bytes, &end, false);
+    while (json && end < header + bytes) {
+        if (*end++ == ' ')
+            continue;
+        cJSON_Delete(json);
+        json = NULL;
+    }
+    return json;
+}
+
+qn_status qn_safetensors_parse(qn_safetensors *file, const char *from, const char *header,
+                               size_t header_bytes, int64_t n_data) {
+    cJSON *json = parse_json(header, header_bytes);
+    if (!json)
+        return refuse((place){from, NULL}, "its header is no JSON object");
+    qn_status status = parse_entries(file, from, json, n_data);
+    cJSON_Delete(json);
+    QN_TRY(status);
+    QN_TRY(check_places(file, from, n_data));
+    file->data_offset = PREFIX_BYTES + (int64_t)header_bytes;
+    return check_names(file, from);
+}
+
+qn_status qn_safetensors_read(qn_safetensors *file, qn_file *from) {
+    const place where = {qn_file_path(from), NULL};
+    const int64_t n_bytes = qn_file_bytes(from);
+    unsigned char prefix[PREFIX_BYTES];
+    uint64_t length = 0;
+    char *header;
+    if (n_bytes < PREFIX_BYTES)
+        return refuse(where, "it is shorter than 8 bytes");
+    QN_TRY(qn_file_read(from, 0, prefix, sizeof prefix));
+    for (int i = PREFIX_BYTES - 1; i >= 0; i--)
+        length = length << 8 | prefix[i];
+    if (length > QN_SAFETENSORS_MAX_HEADER || (int64_t)length > n_bytes - PREFIX_BYTES)
+        return refuse(where, "its header is longer than the file or than 100 MB");
+    const qn_allocator *allocator = file->texts.allocator;
+    QN_TRY(qn_allocate(allocator, (size_t)length, 1, &header));
+    qn_status status = qn_file_read(from, PREFIX_BYTES, header, (size_t)length);
+    if (status == QN_OK)
+        status = qn_safetensors_parse(file, where.file, header, (size_t)length,
+                                      n_bytes - PREFIX_BYTES - (int64_t)length);
+    qn_release(allocator, header, (size_t)length, 1);
+    return status;
+}
+
+const qn_safetensor *qn_safetensors_find(const qn_safetensors *file, const char *name) {
+    const qn_safetensor wanted = {.name = name};
+    if (file->n_tensors == 0)
+        return NULL;
+    return bsearch(&wanted, file->tensors, file->n_tensors, sizeof wanted, compare_names);
+}
+
+/* ---- writing ---- */
+
+/* A text that grows; the first failure is kept. */
+typedef struct text {
+    const qn_allocator *allocator;
+    char *bytes; /* (n_bytes) of capacity */
+    size_t n_bytes, capacity;
+    qn_status status;
+} text;
+
+static void put_bytes(text *to, const char *bytes, size_t n_bytes) {
+    if (to->status == QN_OK)
+        to->status = qn_grow(to->allocator, &to->bytes, &to->capacity, to->n_bytes + n_bytes, 1);
+    if (to->status != QN_OK)
+        return;
+    memcpy(to->bytes + to->n_bytes, bytes, n_bytes);
+    to->n_bytes += n_bytes;
+}
+
+static void put_text(text *to, const char *from) {
+    put_bytes(to, from, strlen(from));
+}
+
+static void put_count(text *to, int64_t count) {
+    char digits[24];
+    put_bytes(to, digits, (size_t)snprintf(digits, sizeof digits, "%lld", (long long)count));
+}
+
+/* In quotation marks, as JSON wants it. */
+static void put_quoted(text *to, const char *from) {
+    put_text(to, "\"");
+    for (; *from; from++) {
+        char escaped[8];
+        if ((unsigned char)*from < ' ')
+            put_bytes(to, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", *from));
+        else if (*from == '"' || *from == '\\')
+            put_bytes(to, (char[]){'\\', *from}, 2);
+        else
+            put_bytes(to, from, 1);
+    }
+    put_text(to, "\"");
+}
+
+static void put_tensor(text *to, const qn_safetensor *tensor, int64_t begin) {
+    put_quoted(to, tensor->name);
+    put_text(to, ":{\"dtype\":");
+    put_quoted(to, qn_safetensors_type(tensor->dtype));
+    put_text(to, ",\"shape\":[");
+    for (int i = 0; i < tensor->shape.rank; i++) {
+        put_text(to, i ? "," : "");
+        put_count(to, tensor->shape.dims[i]);
+    }
+    put_text(to, "],\"data_offsets\":[");
+    put_count(to, begin);
+    put_text(to, ",");
+    put_count(to, begin + (int64_t)tensor->bytes);
+    put_text(to, "]}");
+}
+
+static void put_pairs(text *to, const qn_safetensors_pair *pairs, size_t n_pairs) {
+    put_text(to, "\"__metadata__\":{");
+    for (size_t i = 0; i < n_pairs; i++) {
+        put_text(to, i ? "," : "");
+        put_quoted(to, pairs[i].key);
+        put_text(to, ":");
+        put_quoted(to, pairs[i].value);
+    }
+    put_text(to, "}");
+}
+
+/* What is written: the header's text, then the tensors' bytes. */
+typedef struct content {
+    text header;
+    const qn_safetensor *tensors; /* (n_tensors) */
+    size_t n_tensors;
+} content;
+
+static qn_status write_content(void *context, qn_writer *writer) {
+    const content *c = context;
+    unsigned char prefix[PREFIX_BYTES];
+    for (int i = 0; i < PREFIX_BYTES; i++)
+        prefix[i] = (unsigned char)((uint64_t)c->header.n_bytes >> (8 * i));
+    QN_TRY(qn_writer_put(writer, prefix, sizeof prefix));
+    QN_TRY(qn_writer_put(writer, c->header.bytes, c->header.n_bytes));
+    for (size_t i = 0; i < c->n_tensors; i++)
+        QN_TRY(qn_writer_put(writer, c->tensors[i].data, c->tensors[i].bytes));
+    return QN_OK;
+}
+
+static void put_header(text *to, const qn_safetensor *tensors, size_t n_tensors,
+                       const qn_safetensors_pair *pairs, size_t n_pairs) {
+    int64_t begin = 0;
+    put_text(to, "{");
+    if (n_pairs > 0)
+        put_pairs(to, pairs, n_pairs);
+    for (size_t i = 0; i < n_tensors; i++) {
+        put_text(to, i || n_pairs ? "," : "");
+        put_tensor(to, &tensors[i], begin);
+        begin += (int64_t)tensors[i].bytes;
+    }
+    put_text(to, "}");
+    while (to->n_bytes % ALIGNMENT != 0 && to->status == QN_OK)
+        put_text(to, " ");
+}
+
+qn_status qn_safetensors_write(const qn_allocator *allocator, const char *path,
+                               const qn_safetensor *tensors, size_t n_tensors,
+                               const qn_safetensors_pair *pairs, size_t n_pairs) {
+    content c = {.header = {.allocator = qn_allocator_or_default(allocator)},
+                 .tensors = tensors,
+                 .n_tensors = n_tensors};
+    put_header(&c.header, tensors, n_tensors, pairs, n_pairs);
+    qn_status status = c.header.status;
+    if (status == QN_OK && c.header.n_bytes > QN_SAFETENSORS_MAX_HEADER)
+        status = qn_fail(QN_ERROR_UNSUPPORTED, "%s: the header would be longer than 100 MB", path);
+    if (status == QN_OK)
+        status = qn_file_replace(path, write_content, &c);
+    qn_release(c.header.allocator, c.header.bytes, c.header.capacity, 1);
+    return status;
+}
