@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) real derive(qn_activation_kind kind
     case QN_ACTIVATION_RELU:
         return y > 0 ? dy : 0;
     case QN_ACTIVATION_RELU6:
-        return (y > 0) & (y < 6) ? dy : 0;
+        return ((y > 0) & (y < 6)) ? dy : 0;
     case QN_ACTIVATION_LEAKY_RELU:
         return y > 0 ? dy : slope * dy;
     case QN_ACTIVATION_TANH:

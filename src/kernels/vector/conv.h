@@ -12,6 +12,7 @@
 static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t group) {
     const int64_t c = d->c / d->groups;
     return window_finish((window){.image = x + group * c,
+                                  .end = x + d->n * d->h * d->w * d->c,
                                   .image_h = d->h,
                                   .image_w = d->w,
                                   .channels = d->c,
@@ -111,6 +112,7 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
         return;
     }
     const window g = window_finish((window){.image = b->dy + group * k,
+                                            .end = b->dy + d->n * d->p * d->q * d->k,
                                             .image_h = d->p,
                                             .image_w = d->q,
                                             .channels = d->k,

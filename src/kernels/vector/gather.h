@@ -14,6 +14,7 @@ typedef float vector __attribute__((vector_size(VL * 4), aligned(4), may_alias))
  *     run_taps divides taps_w; taps_h * taps_w * depth floats a row */
 typedef struct window {
     const float *image; /* (N, image_h, image_w, channels); depth of the channels are used */
+    const float *end;   /* of the tensor that the image is in */
     int64_t image_h, image_w, channels, depth;
     int64_t rows, columns;
     int64_t taps_h, taps_w, run_taps; /* run_taps: neighbouring taps that are contiguous */
@@ -64,28 +65,97 @@ static inline void gather_run(const window *g, int64_t n, int64_t y, int64_t x, 
     zero_floats(to + high - begin, end - high);
 }
 
-/* Floats [begin, end) of the rows of pixels [first, first + count) go to `to`, to_row apart, and
- * zeros after them up to `width`. */
-static void gather_rows(const window *g, int64_t first, int64_t count, int64_t begin, int64_t end,
-                        float *to, int64_t to_row, int64_t width) {
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Copies `count` runs of n floats, from_step apart, to places to_row apart, in whole vectors: up to
+ * VL - 1 floats further are read and written. Short runs go by small vectors. */
+static inline void copy_runs(int64_t count, int64_t n, const float *from, int64_t from_step,
+                             float *to, int64_t to_row) {
+    for (int64_t j = 0; j < count; j++, from += from_step, to += to_row) {
+        int64_t i = 0;
+        for (; i + VL <= n; i += VL)
+            *(vector *)(to + i) = *(const vector *)(from + i);
+        for (; i < n; i += 4)
+            *(quad *)(to + i) = *(const quad *)(from + i);
+    }
+}
+
+/* The part of pixels [first, last) of a grid row whose runs of taps lie inside of the image. */
+static inline void inner_pixels(const window *g, int64_t *first, int64_t *last) {
+    const int64_t room = g->image_w - g->taps_w - g->offset_w;
+    const int64_t high = room < 0 ? 0 : room / g->step_w + 1;
+    *first = min_int(*last, max_int(*first, ceil_div(max_int(0, -g->offset_w), g->step_w)));
+    *last = max_int(*first, min_int(*last, high));
+}
+
+/* Whole rows of pixels [first, last) of grid row i of image n, where a row of taps is one run. What
+ * a copy writes too much, the copy of the next row of taps writes again. */
+static void gather_grid_row(const window *g, int64_t n, int64_t i, int64_t first, int64_t last,
+                            float *to, int64_t to_row) {
+    const int64_t run = g->taps_w * g->depth, step = g->step_w * g->channels;
+    int64_t low = first, high = last;
+    inner_pixels(g, &low, &high);
+    for (int64_t r = 0; r < g->taps_h; r++, to += run) {
+        const int64_t y = i * g->step_h + g->offset_h + r * g->dilation_h;
+        int64_t until = y >= 0 && y < g->image_h ? high : low;
+        const float *from =
+            g->image + ((n * g->image_h + y) * g->image_w + g->offset_w) * g->channels;
+        while (until > low && g->end - (from + (until - 1) * step) < run + VL)
+            until--;
+        for (int64_t j = first; j < low; j++)
+            gather_run(g, n, y, j * g->step_w + g->offset_w, 0, run, to + (j - first) * to_row);
+        copy_runs(until - low, run, from + low * step, step, to + (low - first) * to_row, to_row);
+        for (int64_t j = until; j < last; j++)
+            gather_run(g, n, y, j * g->step_w + g->offset_w, 0, run, to + (j - first) * to_row);
+    }
+}
+
+/* gather_rows below, for whole rows of one run a row of taps. */
+static void gather_whole_rows(const window *g, int64_t first, int64_t count, float *to,
+                              int64_t to_row, int64_t width) {
+    const int64_t size = g->taps_h * g->taps_w * g->depth;
+    while (count > 0) {
+        const int64_t j = first % g->columns, i = first / g->columns;
+        const int64_t part = min_int(count, g->columns - j);
+        gather_grid_row(g, i / g->rows, i % g->rows, j, j + part, to, to_row);
+        for (int64_t pixel = 0; pixel < part && width > size; pixel++)
+            zero_floats(to + pixel * to_row + size, width - size);
+        to += part * to_row;
+        first += part;
+        count -= part;
+    }
+}
+
+/* Floats [begin, end) of that row, however its runs lie. */
+static inline void gather_part(const window *g, int64_t n, int64_t y, int64_t x, int64_t begin,
+                               int64_t end, float *to) {
     const int64_t run = g->run_taps * g->depth, runs_w = g->taps_w / g->run_taps;
     const int64_t first_run = begin / run, last_run = (end - 1) / run;
+    int64_t r = first_run / runs_w, s = first_run % runs_w;
+    for (int64_t u = first_run; u <= last_run; u++) {
+        const int64_t from = max_int(begin - u * run, 0), until = min_int(end - u * run, run);
+        gather_run(g, n, y + r * g->dilation_h, x + s * g->dilation_w, from, until, to);
+        to += until - from;
+        if (++s == runs_w) {
+            s = 0;
+            r++;
+        }
+    }
+}
+
+/* Floats [begin, end) of the rows of pixels [first, first + count) go to `to`, to_row apart, and
+ * zeros after them up to `width`. Up to VL - 1 more floats of `to` are written. */
+static void gather_rows(const window *g, int64_t first, int64_t count, int64_t begin, int64_t end,
+                        float *to, int64_t to_row, int64_t width) {
+    if (g->run_taps == g->taps_w && begin == 0 && end == g->taps_h * g->taps_w * g->depth) {
+        gather_whole_rows(g, first, count, to, to_row, width);
+        return;
+    }
     int64_t j = first % g->columns, i = first / g->columns % g->rows;
     int64_t n = first / g->columns / g->rows;
     for (int64_t pixel = 0; pixel < count; pixel++, to += to_row) {
-        const int64_t y = i * g->step_h + g->offset_h, x = j * g->step_w + g->offset_w;
-        float *at = to;
-        int64_t r = first_run / runs_w, s = first_run % runs_w;
-        for (int64_t u = first_run; u <= last_run; u++) {
-            const int64_t from = max_int(begin - u * run, 0), until = min_int(end - u * run, run);
-            gather_run(g, n, y + r * g->dilation_h, x + s * g->dilation_w, from, until, at);
-            at += until - from;
-            if (++s == runs_w) {
-                s = 0;
-                r++;
-            }
-        }
-        zero_floats(at, width - (end - begin));
+        gather_part(g, n, i * g->step_h + g->offset_h, j * g->step_w + g->offset_w, begin, end, to);
+        zero_floats(to + end - begin, width - (end - begin));
         if (++j == g->columns) {
             j = 0;
             if (++i == g->rows) {

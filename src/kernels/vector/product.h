@@ -58,47 +58,73 @@ static int64_t padded(int64_t n) {
 /* ---- one tile ---- */
 
 /* Bias and activation over a finished tile that is still in the first cache. */
-static void finish_tile(const product *t, float *c, int64_t rows, int64_t columns, int64_t j) {
-    const float slope = (float)t->activation.slope, *restrict bias_row = t->bias;
+static void finish_tile(qn_activation activation, const float *bias_row, int64_t rows,
+                        int64_t columns, float *c, int64_t c_row) {
+    const float slope = (float)activation.slope;
     for (int64_t i = 0; i < rows; i++) {
-        float *restrict row = c + i * t->c_row;
+        float *restrict row = c + i * c_row;
         if (bias_row) {
             for (int64_t x = 0; x < columns; x++)
-                row[x] += bias_row[j + x];
+                row[x] += bias_row[x];
         }
 #define LOOP(KIND)                                                                                 \
     for (int64_t x = 0; x < columns; x++)                                                          \
     row[x] = activate(KIND, slope, row[x])
-        if (t->activation.kind != QN_ACTIVATION_NONE)
-            WITH_ACTIVATION(t->activation.kind, LOOP)
+        if (activation.kind != QN_ACTIVATION_NONE)
+            WITH_ACTIVATION(activation.kind, LOOP)
 #undef LOOP
     }
 }
 
-/* The tile of `rows` rows and `columns` columns at c; a column count that is no whole number of
- * vectors goes through a copy. */
-static void run_tile(bool a_columns, int64_t rows, int64_t columns, int64_t depth, const float *a,
-                     int64_t a_step, const float *b, int64_t b_row, float *c, int64_t c_row,
-                     bool add_to) {
+/* Copies a narrow tile out. Where rows of C follow each other, whole vectors are stored as long as
+ * what they overwrite is within the tile and written later. */
+static void store_narrow(const float *sums, int64_t rows, int64_t columns, float *c,
+                         int64_t c_row) {
+    int64_t i = 0;
+    if (c_row == columns && columns < VL) {
+        for (; (rows - i) * columns >= VL; i++)
+            *(vector *)(c + i * c_row) = *(const vector *)(sums + i * TILE_COLUMNS);
+    }
+    for (; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++)
+            c[i * c_row + j] = sums[i * TILE_COLUMNS + j];
+    }
+}
+
+/* What a tile of C is made from. */
+typedef struct operands {
+    int64_t depth;
+    const float *a, *b;
+    int64_t a_step, b_row;
+    bool add, is_last; /* add to what is there; the last K-block */
+} operands;
+
+/* The tile of `rows` rows and `columns` columns at c, column j of C. A column count that is no
+ * whole number of vectors goes through a copy, so that bias and activation see whole vectors. */
+static void run_tile(const product *t, operands o, int64_t rows, int64_t columns, int64_t j,
+                     float *c, int64_t c_row) {
     const int64_t vectors = ceil_div(columns, VL);
-    qn_tile *run = TILES[a_columns][vectors - 1][rows - 1];
+    const bool finish = o.is_last && (t->bias || t->activation.kind != QN_ACTIVATION_NONE);
+    const float *bias_row = t->bias ? t->bias + j : NULL;
+    qn_tile *run = TILES[t->a_columns][vectors - 1][rows - 1];
     if (vectors * VL == columns) {
-        run(depth, a, a_step, b, b_row, c, c_row, add_to);
+        run(o.depth, o.a, o.a_step, o.b, o.b_row, c, c_row, o.add);
+        if (finish)
+            finish_tile(t->activation, bias_row, rows, columns, c, c_row);
         return;
     }
-    float sums[TILE_ROWS * TILE_COLUMNS] __attribute__((aligned(64)));
-    run(depth, a, a_step, b, b_row, sums, TILE_COLUMNS, false);
-    for (int64_t i = 0; i < rows; i++) {
-        const float *restrict from = sums + i * TILE_COLUMNS;
-        float *restrict to = c + i * c_row;
-        if (add_to) {
-            for (int64_t j = 0; j < columns; j++)
-                to[j] += from[j];
-        } else {
-            for (int64_t j = 0; j < columns; j++)
-                to[j] = from[j];
-        }
+    float sums[TILE_ROWS * TILE_COLUMNS], wide_bias[TILE_COLUMNS] = {0};
+    run(o.depth, o.a, o.a_step, o.b, o.b_row, sums, TILE_COLUMNS, false);
+    for (int64_t i = 0; o.add && i < rows; i++) {
+        for (int64_t x = 0; x < columns; x++)
+            sums[i * TILE_COLUMNS + x] = c[i * c_row + x] + sums[i * TILE_COLUMNS + x];
     }
+    if (finish) {
+        if (bias_row)
+            copy_floats(wide_bias, bias_row, columns);
+        finish_tile(t->activation, wide_bias, rows, vectors * VL, sums, TILE_COLUMNS);
+    }
+    store_narrow(sums, rows, columns, c, c_row);
 }
 
 /* ---- by panels ---- */
@@ -151,10 +177,14 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
             const float *b = panel_at(t, p, depth, j0 + j);
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
                 const int64_t height = min_int(TILE_ROWS, rows - i);
-                run_tile(t->a_columns, height, width, depth, t->a_columns ? a + i : a + i * step,
-                         step, b, padded(width), c + i * c_row + j, c_row, p > 0);
-                if (p + depth == t->k && (t->bias || t->activation.kind != QN_ACTIVATION_NONE))
-                    finish_tile(t, c + i * c_row + j, height, width, j0 + j);
+                const operands o = {depth,
+                                    t->a_columns ? a + i : a + i * step,
+                                    b,
+                                    step,
+                                    padded(width),
+                                    p > 0,
+                                    p + depth == t->k};
+                run_tile(t, o, height, width, j0 + j, c + i * c_row + j, c_row);
             }
         }
     }
@@ -218,8 +248,6 @@ typedef struct pack_context {
     int64_t w_row;
     const filter_rows *rows;
 } pack_context;
-
-typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* to[p][0..3] = from[0..3][p] for p < 4. */
 static inline void transpose_quad(const float *from, int64_t from_row, float *to, int64_t to_row) {
@@ -336,11 +364,14 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
             const int64_t width = min_int(TILE_COLUMNS, columns - j);
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
                 const int64_t height = min_int(TILE_ROWS, rows - i);
-                run_tile(t->a_columns, height, width, depth,
-                         t->a_columns ? a + i : a + i * t->a_step, t->a_step, space + j, row,
-                         c + i * t->c_row + j, t->c_row, p > k_begin);
-                if (p + depth == k_end && (t->bias || t->activation.kind != QN_ACTIVATION_NONE))
-                    finish_tile(t, c + i * t->c_row + j, height, width, j0 + j);
+                const operands o = {depth,
+                                    t->a_columns ? a + i : a + i * t->a_step,
+                                    space + j,
+                                    t->a_step,
+                                    row,
+                                    p > k_begin,
+                                    p + depth == k_end};
+                run_tile(t, o, height, width, j0 + j, c + i * t->c_row + j, t->c_row);
             }
         }
     }
