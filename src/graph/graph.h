@@ -32,12 +32,13 @@ typedef struct qn_value_info {
     const char *name;
     qn_kind kind;
     qn_tensor tensor;
-    int32_t producer;   /* node, or -1: given from outside */
-    int32_t output;     /* which output of the producer */
-    int32_t overwrites; /* value whose storage this one takes over: an update in place; or -1 */
-    qn_initial initial; /* of a parameter or state */
-    bool trainable;     /* of a parameter */
-    bool is_result;     /* read from outside after the run, so alive to its end */
+    int32_t producer;    /* node, or -1: given from outside */
+    int32_t output;      /* which output of the producer */
+    int32_t overwrites;  /* value whose storage this one takes over: an update in place; or -1 */
+    bool is_overwritten; /* some value overwrites this one */
+    qn_initial initial;  /* of a parameter or state */
+    bool trainable;      /* of a parameter */
+    bool is_result;      /* read from outside after the run, so alive to its end */
 } qn_value_info;
 
 typedef struct qn_node {
@@ -58,21 +59,28 @@ struct qn_graph {
     qn_status status; /* first failure of building, with its text below */
     char message[512];
     char scope[256]; /* "stage1.0." */
+    int depth;       /* of scopes; scope_ends[i] is the scope's length outside of scope i */
+    size_t scope_ends[16];
     int n_nodes, n_values;
     size_t node_capacity, value_capacity;
     qn_node **nodes;
     qn_value_info **values;
-    size_t *names; /* open-addressing table over value names: id + 1, or 0 */
-    size_t name_capacity, n_names;
+    size_t *names;                 /* open-addressing table over value names: id + 1, or 0 */
+    size_t name_capacity, n_names; /* capacity: 0 or a power of two, more than n_names */
 };
 
 /* Keeps a failure (the first one). */
 void qn_graph_fail(qn_graph *graph, qn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* base with a number behind it that makes it free in the current scope ("add" -> "add1"), or base
+ * itself if it is free and need not be numbered; in the graph's memory. Null after a failure. */
+const char *qn_graph_unique(qn_graph *graph, const char *base, bool is_numbered);
+
 /* Adds a node. name null: the operator's name and a number. attributes (op->attributes_bytes) are
- * copied. The shape rule runs; outputs get kind feature map, or gradient where it says so. On
- * failure the graph keeps the message and null is returned. */
+ * copied. The shape rule runs; outputs get kind feature map (autodiff makes gradients of them), an
+ * update's the kind of what it overwrites. On failure the graph keeps the message and null is
+ * returned. */
 const qn_node *qn_graph_add(qn_graph *graph, const qn_op *op, const char *name,
                             const qn_value *inputs, int n_inputs, const void *attributes);
 
@@ -92,6 +100,9 @@ qn_tensor qn_graph_tensor(const qn_graph *graph, qn_value value);
 
 /* Value by its full name, or QN_NO_VALUE. */
 qn_value qn_graph_find(const qn_graph *graph, const char *name);
+
+/* " name=value" of a node's attributes, in the graph's memory; null when memory is out. */
+const char *qn_node_print_attributes(qn_graph *graph, const qn_node *node);
 
 /* The invariants at the top; a violation is QN_ERROR_ARGUMENT with the node's name. */
 qn_status qn_graph_check(const qn_graph *graph);

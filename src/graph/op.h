@@ -12,6 +12,24 @@ typedef struct qn_op qn_op;
 
 enum { QN_MAX_OUTPUTS = 4 };
 
+/* A field of an operator's attributes, so that they can be printed, saved and compared. */
+typedef enum qn_attribute_type {
+    QN_ATTRIBUTE_BOOL,
+    QN_ATTRIBUTE_INT,
+    QN_ATTRIBUTE_INT64,
+    QN_ATTRIBUTE_DOUBLE,
+    QN_ATTRIBUTE_SHAPE,
+    QN_ATTRIBUTE_ACTIVATION, /* qn_activation */
+    QN_ATTRIBUTE_WINDOW,     /* qn_window */
+    QN_ATTRIBUTE_CONV2D,     /* qn_conv2d_shape */
+} qn_attribute_type;
+
+typedef struct qn_attribute {
+    const char *name; /* null ends the list */
+    qn_attribute_type type;
+    size_t offset;
+} qn_attribute;
+
 /* The shape rule's view of a node: reads attributes and inputs, writes outputs. */
 typedef struct qn_infer {
     const void *attributes;
@@ -54,12 +72,17 @@ typedef qn_value qn_sample(qn_graph *graph, int variant);
 struct qn_op {
     const char *name;
     size_t attributes_bytes;
-    int min_inputs, max_inputs; /* max_inputs -1: any number */
+    const qn_attribute *attributes; /* its fields; null: none */
+    int min_inputs, max_inputs;     /* max_inputs -1: any number */
+    uint32_t optional_inputs;       /* that may be left out, as a bit mask; the rest may not */
+    uint32_t integer_inputs;        /* whose type the shape rule checks; the rest are real */
+    /* Words for the names of outputs 1 and on, "conv1.WORD"; null: their number. */
+    const char *output_names[QN_MAX_OUTPUTS];
     /* Fails with the reason, without the node's name, which the builder adds. */
     qn_status (*infer)(qn_infer *infer);
     /* Null: no gradient flows (integer inputs, updates, gradient operators). */
     void (*gradient)(qn_graph *graph, const qn_gradient *gradient);
-    /* Null: no arithmetic; bytes of inputs and outputs. */
+    /* Null: no arithmetic. Bytes left 0 are those of all inputs and outputs. */
     qn_cost (*cost)(const void *attributes, const qn_tensor *inputs, const qn_tensor *outputs);
     /* Null: none. */
     size_t (*workspace)(const qn_kernels *kernels, const void *attributes, const qn_tensor *inputs,
@@ -71,8 +94,6 @@ struct qn_op {
     bool is_view;
     /* Output i takes over the storage of input overwrites[i] - 1 (0: of none): an update. */
     int8_t overwrites[QN_MAX_OUTPUTS];
-    /* Outputs are gradients in memory reports. */
-    bool is_gradient;
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

@@ -13,6 +13,9 @@ const qn_op *qn_op_find(const char *name);
 /* The work of a node by its operator's rule. */
 qn_cost qn_node_cost(const qn_graph *graph, const qn_node *node);
 
+/* A scalar constant. */
+qn_value qn_op_scalar(qn_graph *graph, const char *name, double value);
+
 /* A tensor with factor * scalar in every element. */
 qn_value qn_op_broadcast(qn_graph *graph, const char *name, qn_value scalar, qn_shape shape,
                          double factor);

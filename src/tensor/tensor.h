@@ -10,6 +10,7 @@ size_t qn_dtype_bytes(qn_dtype dtype);
 
 /* "f32", "i32", … and back; QN_NONE for an unknown name. */
 const char *qn_dtype_name(qn_dtype dtype);
+qn_dtype qn_dtype_find(const char *name);
 
 bool qn_dtype_is_real(qn_dtype dtype);
 

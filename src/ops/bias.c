@@ -1,0 +1,89 @@
+/* x (..., C) plus bias (C), and the sums over columns that are a bias's gradient. */
+#include "ops/shared.h"
+
+static qn_status bias_infer(qn_infer *infer) {
+    QN_TRY(qn_infer_expect(infer, 1, "bias", QN_SHAPE(qn_shape_columns(infer->inputs[0].shape))));
+    infer->outputs[0] = infer->inputs[0];
+    return QN_OK;
+}
+
+static qn_cost bias_cost(const void *attributes, const qn_tensor *inputs,
+                         const qn_tensor *outputs) {
+    (void)attributes;
+    (void)inputs;
+    return qn_cost_elements(1, outputs);
+}
+
+static void bias_run(const qn_call *call) {
+    const qn_shape shape = call->inputs[0].shape;
+    call->kernels->bias(call->team, qn_shape_rows(shape), qn_shape_columns(shape), call->in[0],
+                        call->in[1], call->out[0]);
+}
+
+static void bias_gradient(qn_graph *graph, const qn_gradient *gradient) {
+    const qn_value dy = gradient->outputs[0];
+    if (gradient->wanted[1])
+        gradient->inputs[1] = qn_gradient_columns(graph, gradient->node, "backward_bias", dy);
+    gradient->inputs[0] = dy;
+}
+
+static qn_value bias_sample(qn_graph *graph, int variant) {
+    const qn_shape shape = variant ? QN_SHAPE(5, 7) : QN_SHAPE(3, 5, 2, 7);
+    qn_value x = qn_sample_parameter(graph, "x", shape, 1);
+    return qn_bias(graph, "y", x, qn_sample_parameter(graph, "bias", QN_SHAPE(7), 1));
+}
+
+const qn_op qn_op_bias = {
+    .name = "bias",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .infer = bias_infer,
+    .gradient = bias_gradient,
+    .cost = bias_cost,
+    .run = bias_run,
+    .in_place = 1 << 0,
+    .n_samples = 2,
+    .sample = bias_sample,
+};
+
+qn_value qn_bias(qn_graph *graph, const char *name, qn_value x, qn_value bias) {
+    return qn_graph_add1(graph, &qn_op_bias, name, (qn_value[]){x, bias}, 2, NULL);
+}
+
+/* ---- sums (C) of x (..., C) ---- */
+
+static qn_status sum_infer(qn_infer *infer) {
+    infer->outputs[0] =
+        (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(qn_shape_columns(infer->inputs[0].shape))};
+    return QN_OK;
+}
+
+static qn_cost sum_cost(const void *attributes, const qn_tensor *inputs, const qn_tensor *outputs) {
+    (void)attributes;
+    (void)outputs;
+    return (qn_cost){.flops = qn_shape_count(inputs[0].shape)};
+}
+
+static size_t sum_workspace(const qn_kernels *kernels, const void *attributes,
+                            const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
+    (void)attributes;
+    (void)outputs;
+    const qn_shape shape = inputs[0].shape;
+    return kernels->column_sum_workspace(qn_shape_rows(shape), qn_shape_columns(shape), n_threads);
+}
+
+static void sum_run(const qn_call *call) {
+    const qn_shape shape = call->inputs[0].shape;
+    call->kernels->column_sum(call->team, qn_shape_rows(shape), qn_shape_columns(shape),
+                              call->in[0], call->out[0], call->workspace);
+}
+
+const qn_op qn_op_column_sum = {
+    .name = "column_sum",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .infer = sum_infer,
+    .cost = sum_cost,
+    .workspace = sum_workspace,
+    .run = sum_run,
+};

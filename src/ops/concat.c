@@ -1,0 +1,106 @@
+/* Parts side by side along an axis; the gradient cuts them apart again. */
+#include "ops/shared.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct concat_attributes {
+    int axis;
+} concat_attributes;
+
+static const qn_attribute concat_fields[] = {
+    QN_FIELD(concat_attributes, QN_ATTRIBUTE_INT, axis),
+    {0},
+};
+
+static qn_status concat_infer(qn_infer *infer) {
+    const int axis = ((const concat_attributes *)infer->attributes)->axis;
+    char text[QN_SHAPE_TEXT];
+    qn_shape shape = infer->inputs[0].shape;
+    if (axis < 0 || axis >= shape.rank)
+        return qn_fail(QN_ERROR_ARGUMENT, "there is no axis %d in %s", axis,
+                       qn_shape_print(shape, text));
+    for (int i = 1; i < infer->n_inputs; i++) {
+        qn_shape wanted = infer->inputs[0].shape;
+        if (infer->inputs[i].shape.rank == wanted.rank)
+            wanted.dims[axis] = infer->inputs[i].shape.dims[axis];
+        QN_TRY(qn_infer_expect(infer, i, "part", wanted));
+        if (__builtin_add_overflow(shape.dims[axis], wanted.dims[axis], &shape.dims[axis]))
+            return qn_fail(QN_ERROR_ARGUMENT, "the parts are too large together");
+    }
+    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, shape};
+    return QN_OK;
+}
+
+/* A task is one row of the axes before the axis. */
+static void concat_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const qn_call *call = context;
+    const int axis = ((const concat_attributes *)call->attributes)->axis;
+    const size_t row = qn_tensor_bytes(call->outputs[0]) /
+                       (size_t)qn_shape_count_range(call->outputs[0].shape, 0, axis);
+    size_t offset = 0;
+    for (int i = 0; i < call->node->n_inputs; i++) {
+        const size_t part = qn_tensor_bytes(call->inputs[i]) /
+                            (size_t)qn_shape_count_range(call->inputs[i].shape, 0, axis);
+        for (int64_t r = begin; r < end; r++)
+            memcpy((char *)call->out[0] + (size_t)r * row + offset,
+                   (const char *)call->in[i] + (size_t)r * part, part);
+        offset += part;
+    }
+}
+
+static void concat_run(const qn_call *call) {
+    const int axis = ((const concat_attributes *)call->attributes)->axis;
+    qn_call copy = *call;
+    qn_team_run(call->team, qn_shape_count_range(call->outputs[0].shape, 0, axis), concat_task,
+                &copy);
+}
+
+static void concat_gradient(qn_graph *graph, const qn_gradient *gradient) {
+    const qn_node *node = gradient->node;
+    const int axis = ((const concat_attributes *)node->attributes)->axis;
+    int64_t begin = 0;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const int64_t end = begin + qn_graph_shape(graph, node->inputs[i]).dims[axis];
+        char name[1024];
+        snprintf(name, sizeof name, "%s.backward_%d", node->name, i);
+        if (gradient->wanted[i])
+            gradient->inputs[i] = qn_slice(graph, qn_graph_unique(graph, name, false),
+                                           gradient->outputs[0], axis, begin, end);
+        begin = end;
+    }
+}
+
+static qn_value concat_sample(qn_graph *graph, int variant) {
+    const int axis = variant == 0 ? -1 : variant - 1;
+    qn_value parts[3];
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        qn_shape shape = QN_SHAPE(3, 5, 4);
+        shape.dims[axis < 0 ? 2 : axis] = 2 * i + 1;
+        snprintf(name, sizeof name, "part%d", i);
+        parts[i] = qn_sample_parameter(graph, name, shape, 1);
+    }
+    return qn_concat(graph, "y", parts, 3, axis);
+}
+
+const qn_op qn_op_concat = {
+    .name = "concat",
+    .attributes_bytes = sizeof(concat_attributes),
+    .attributes = concat_fields,
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .infer = concat_infer,
+    .gradient = concat_gradient,
+    .run = concat_run,
+    .n_samples = 3,
+    .sample = concat_sample,
+};
+
+qn_value qn_concat(qn_graph *graph, const char *name, const qn_value *parts, int n_parts,
+                   int axis) {
+    const int rank = n_parts > 0 ? qn_graph_shape(graph, parts[0]).rank : 0;
+    const concat_attributes attributes = {axis < 0 ? axis + rank : axis};
+    return qn_graph_add1(graph, &qn_op_concat, name, parts, n_parts, &attributes);
+}

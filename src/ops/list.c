@@ -1,0 +1,89 @@
+/* The operators. */
+#include "ops/shared.h"
+
+#include <string.h>
+
+const qn_op *const qn_ops[] = {
+    &qn_op_conv2d,
+    &qn_op_conv2d_backward_data,
+    &qn_op_conv2d_backward_filter,
+    &qn_op_linear,
+    &qn_op_linear_backward_data,
+    &qn_op_linear_backward_weight,
+    &qn_op_bias,
+    &qn_op_column_sum,
+    &qn_op_batch_norm,
+    &qn_op_batch_norm_backward,
+    &qn_op_batch_norm_running,
+    &qn_op_batch_norm_inference,
+    &qn_op_relu,
+    &qn_op_relu6,
+    &qn_op_leaky_relu,
+    &qn_op_tanh,
+    &qn_op_sigmoid,
+    &qn_op_activation_backward,
+    &qn_op_softmax,
+    &qn_op_softmax_backward,
+    &qn_op_softmax_cross_entropy,
+    &qn_op_softmax_cross_entropy_backward,
+    &qn_op_squared_error,
+    &qn_op_squared_error_backward,
+    &qn_op_mean,
+    &qn_op_broadcast_scalar,
+    &qn_op_constant,
+    &qn_op_max_pool,
+    &qn_op_max_pool_backward,
+    &qn_op_average_pool,
+    &qn_op_average_pool_backward,
+    &qn_op_global_average_pool,
+    &qn_op_dropout,
+    &qn_op_add,
+    &qn_op_multiply,
+    &qn_op_concat,
+    &qn_op_slice,
+    &qn_op_slice_backward,
+    &qn_op_reshape,
+    &qn_op_clip,
+    &qn_op_accumulation,
+    &qn_op_sgd_step,
+    &qn_op_adam_step,
+    NULL,
+};
+
+const qn_op *qn_op_find(const char *name) {
+    for (int i = 0; qn_ops[i]; i++) {
+        if (strcmp(qn_ops[i]->name, name) == 0)
+            return qn_ops[i];
+    }
+    return NULL;
+}
+
+static int64_t count_bytes(const qn_graph *graph, const qn_value *values, int n) {
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++) {
+        const qn_value_info *info = qn_graph_value(graph, values[i]);
+        bytes += info ? (int64_t)qn_tensor_bytes(info->tensor) : 0;
+    }
+    return bytes;
+}
+
+/* The widest node that cost rules read fits here; clip_factor, which takes any number of inputs, is
+ * counted by its bytes where it is wider. */
+enum { COST_INPUTS = 1024 };
+
+qn_cost qn_node_cost(const qn_graph *graph, const qn_node *node) {
+    qn_tensor inputs[COST_INPUTS], outputs[QN_MAX_OUTPUTS];
+    qn_cost cost = {0};
+    if (node->op->is_view)
+        return cost;
+    for (int i = 0; i < node->n_inputs && i < COST_INPUTS; i++)
+        inputs[i] = qn_graph_tensor(graph, node->inputs[i]);
+    for (int i = 0; i < node->n_outputs; i++)
+        outputs[i] = qn_graph_tensor(graph, node->outputs[i]);
+    if (node->op->cost && node->n_inputs <= COST_INPUTS)
+        cost = node->op->cost(node->attributes, inputs, outputs);
+    if (cost.bytes == 0)
+        cost.bytes = count_bytes(graph, node->inputs, node->n_inputs) +
+                     count_bytes(graph, node->outputs, node->n_outputs);
+    return cost;
+}

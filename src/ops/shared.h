@@ -1,0 +1,91 @@
+/* What operators have in common: parts of shape rules, costs and gradient rules. */
+#ifndef QN_OPS_SHARED_H
+#define QN_OPS_SHARED_H
+
+#include "base/status.h"
+#include "ops/ops.h"
+
+#include <stddef.h>
+
+/* One row of an operator's attribute list. */
+#define QN_FIELD(struct_name, type, member)                                                        \
+    { #member, type, offsetof(struct_name, member) }
+
+/* Attributes of operators that have nothing but an activation. */
+typedef struct qn_activation_attributes {
+    qn_activation activation;
+} qn_activation_attributes;
+
+extern const qn_attribute qn_activation_fields[];
+
+/* ---- shape rules ---- */
+
+/* Output 0 is like input 0, and all inputs that are there have one shape. */
+qn_status qn_infer_elementwise(qn_infer *infer);
+
+/* Input i must have a shape; what names it in the message. */
+qn_status qn_infer_expect(const qn_infer *infer, int i, const char *what, qn_shape shape);
+
+/* Input i must have a rank; axes says which, as "(N, H, W, C)". */
+qn_status qn_infer_rank(const qn_infer *infer, int i, int rank, const char *axes);
+
+/* Input i must be of an integer type. */
+qn_status qn_infer_dtype(const qn_infer *infer, int i, qn_dtype dtype);
+
+/* The last extent, and the product of all others. */
+int64_t qn_shape_columns(qn_shape shape);
+int64_t qn_shape_rows(qn_shape shape);
+
+/* A window of kernel (R, S) over an input (N, H, W, C) with K outputs: fills *d. */
+qn_status qn_window_apply(const qn_window *window, qn_shape input, int64_t k, int64_t r, int64_t s,
+                          int64_t groups, qn_conv2d_shape *d);
+
+/* The shapes of the tensors of a convolution or pooling. */
+qn_shape qn_conv2d_input(const qn_conv2d_shape *d);
+qn_shape qn_conv2d_filter(const qn_conv2d_shape *d);
+qn_shape qn_conv2d_output(const qn_conv2d_shape *d);
+
+/* ---- costs ---- */
+
+/* So many operations for each element of output 0; bytes of all inputs and outputs. */
+qn_cost qn_cost_elements(int64_t flops_each, const qn_tensor *outputs);
+
+/* ---- gradient rules ---- */
+
+/* Adds an operator of the gradient of node under the name "NODE.suffix"; output 0. */
+qn_value qn_gradient_add(qn_graph *graph, const qn_node *node, const char *suffix, const qn_op *op,
+                         const qn_value *inputs, int n_inputs, const void *attributes);
+
+/* d(before the activation) from y and dy; dy itself where there is no activation. */
+qn_value qn_gradient_activation(qn_graph *graph, const qn_node *node, qn_activation activation,
+                                qn_value y, qn_value dy);
+
+/* Sums over all axes but the last: the gradient of a bias. */
+qn_value qn_gradient_columns(qn_graph *graph, const qn_node *node, const char *suffix, qn_value dy);
+
+/* Shape rule, cost and kernel call of operators that are nothing but an activation. */
+void qn_activation_gradient(qn_graph *graph, const qn_gradient *gradient);
+qn_cost qn_activation_cost(const void *attributes, const qn_tensor *inputs,
+                           const qn_tensor *outputs);
+void qn_activation_run(const qn_call *call);
+
+/* Elements of output 0 of a call. */
+int64_t qn_call_count(const qn_call *call);
+
+/* A parameter for a sample, uniform in [-scale, scale). */
+qn_value qn_sample_parameter(qn_graph *graph, const char *name, qn_shape shape, double scale);
+
+/* ---- every operator; list.c holds the list ---- */
+extern const qn_op qn_op_conv2d, qn_op_conv2d_backward_data, qn_op_conv2d_backward_filter,
+    qn_op_linear, qn_op_linear_backward_data, qn_op_linear_backward_weight, qn_op_bias,
+    qn_op_column_sum, qn_op_batch_norm, qn_op_batch_norm_backward, qn_op_batch_norm_running,
+    qn_op_batch_norm_inference, qn_op_relu, qn_op_relu6, qn_op_leaky_relu, qn_op_tanh,
+    qn_op_sigmoid, qn_op_activation_backward, qn_op_softmax, qn_op_softmax_backward,
+    qn_op_softmax_cross_entropy, qn_op_softmax_cross_entropy_backward, qn_op_squared_error,
+    qn_op_squared_error_backward, qn_op_mean, qn_op_broadcast_scalar, qn_op_constant,
+    qn_op_max_pool, qn_op_max_pool_backward, qn_op_average_pool, qn_op_average_pool_backward,
+    qn_op_global_average_pool, qn_op_dropout, qn_op_add, qn_op_multiply, qn_op_concat, qn_op_slice,
+    qn_op_slice_backward, qn_op_reshape, qn_op_clip, qn_op_accumulation, qn_op_sgd_step,
+    qn_op_adam_step;
+
+#endif

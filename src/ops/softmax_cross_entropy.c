@@ -1,0 +1,124 @@
+/* Cross entropy of softmax(logits (N, C)) with labels (N) -> loss (N), and the probabilities
+ * (N, C), which its gradient needs. A negative label makes a sample's loss and gradient 0. */
+#include "ops/shared.h"
+
+typedef struct entropy_attributes {
+    double smoothing;
+} entropy_attributes;
+
+static const qn_attribute entropy_fields[] = {
+    QN_FIELD(entropy_attributes, QN_ATTRIBUTE_DOUBLE, smoothing),
+    {0},
+};
+
+static qn_status entropy_infer(qn_infer *infer) {
+    const qn_shape logits = infer->inputs[0].shape;
+    QN_TRY(qn_infer_rank(infer, 0, 2, "logits (N, C)"));
+    QN_TRY(qn_infer_dtype(infer, 1, QN_I32));
+    QN_TRY(qn_infer_expect(infer, 1, "labels", QN_SHAPE(logits.dims[0])));
+    infer->n_outputs = 2;
+    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(logits.dims[0])};
+    infer->outputs[1] = infer->inputs[0];
+    return QN_OK;
+}
+
+static qn_cost entropy_cost(const void *attributes, const qn_tensor *inputs,
+                            const qn_tensor *outputs) {
+    (void)attributes;
+    (void)outputs;
+    return qn_cost_elements(4, inputs);
+}
+
+static void entropy_run(const qn_call *call) {
+    const entropy_attributes *a = call->attributes;
+    const qn_shape logits = call->inputs[0].shape;
+    call->kernels->cross_entropy(call->team, logits.dims[0], logits.dims[1], call->in[0],
+                                 call->in[1], a->smoothing, call->out[0], call->out[1]);
+}
+
+static void entropy_gradient(qn_graph *graph, const qn_gradient *gradient) {
+    const qn_node *node = gradient->node;
+    if (gradient->outputs[1].id >= 0) {
+        qn_graph_fail(graph, QN_ERROR_UNSUPPORTED,
+                      "%s: no gradient flows through the probabilities; use softmax", node->name);
+        return;
+    }
+    const qn_value inputs[] = {node->outputs[1], node->inputs[1], gradient->outputs[0]};
+    gradient->inputs[0] =
+        qn_gradient_add(graph, node, "backward", &qn_op_softmax_cross_entropy_backward, inputs, 3,
+                        node->attributes);
+}
+
+static qn_value entropy_sample(qn_graph *graph, int variant) {
+    qn_value logits = qn_sample_parameter(graph, "logits", QN_SHAPE(7, 5), 3);
+    qn_value labels = qn_label(graph, "labels", QN_I32, QN_SHAPE(7));
+    return qn_softmax_cross_entropy(graph, "y", logits, labels, variant ? 0.1 : 0);
+}
+
+const qn_op qn_op_softmax_cross_entropy = {
+    .name = "softmax_cross_entropy",
+    .attributes_bytes = sizeof(entropy_attributes),
+    .attributes = entropy_fields,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .integer_inputs = 1 << 1,
+    .output_names = {NULL, "probabilities"},
+    .infer = entropy_infer,
+    .gradient = entropy_gradient,
+    .cost = entropy_cost,
+    .run = entropy_run,
+    .n_samples = 2,
+    .sample = entropy_sample,
+};
+
+qn_value qn_softmax_cross_entropy(qn_graph *graph, const char *name, qn_value logits,
+                                  qn_value labels, double label_smoothing) {
+    const entropy_attributes attributes = {label_smoothing};
+    if (!(label_smoothing >= 0 && label_smoothing <= 1)) {
+        qn_graph_fail(graph, QN_ERROR_ARGUMENT,
+                      "%s (softmax_cross_entropy): label smoothing %g is not in [0, 1]",
+                      name ? name : "unnamed", label_smoothing);
+        return QN_NO_VALUE;
+    }
+    return qn_graph_add1(graph, &qn_op_softmax_cross_entropy, name, (qn_value[]){logits, labels}, 2,
+                         &attributes);
+}
+
+/* ---- gradient: dlogits from probabilities, labels, dloss ---- */
+
+static qn_status backward_infer(qn_infer *infer) {
+    const qn_shape shape = infer->inputs[0].shape;
+    QN_TRY(qn_infer_rank(infer, 0, 2, "probabilities (N, C)"));
+    QN_TRY(qn_infer_dtype(infer, 1, QN_I32));
+    QN_TRY(qn_infer_expect(infer, 1, "labels", QN_SHAPE(shape.dims[0])));
+    QN_TRY(qn_infer_expect(infer, 2, "gradient", QN_SHAPE(shape.dims[0])));
+    infer->outputs[0] = infer->inputs[0];
+    return QN_OK;
+}
+
+static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
+                             const qn_tensor *outputs) {
+    (void)attributes;
+    (void)inputs;
+    return qn_cost_elements(2, outputs);
+}
+
+static void backward_run(const qn_call *call) {
+    const entropy_attributes *a = call->attributes;
+    const qn_shape shape = call->inputs[0].shape;
+    call->kernels->cross_entropy_backward(call->team, shape.dims[0], shape.dims[1], call->in[0],
+                                          call->in[1], a->smoothing, call->in[2], call->out[0]);
+}
+
+const qn_op qn_op_softmax_cross_entropy_backward = {
+    .name = "softmax_cross_entropy_backward",
+    .attributes_bytes = sizeof(entropy_attributes),
+    .attributes = entropy_fields,
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .integer_inputs = 1 << 1,
+    .infer = backward_infer,
+    .cost = backward_cost,
+    .run = backward_run,
+    .in_place = 1 << 0,
+};
