@@ -58,7 +58,7 @@ qn_status qn_grow(const qn_allocator *allocator, void *items, size_t *capacity, 
     size_t grown = *capacity < 8 ? 8 : *capacity * 2;
     if (grown < wanted)
         grown = wanted;
-    void *old, *block;
+    void *old, *block = NULL;
     memcpy(&old, items, sizeof old);
     QN_TRY(qn_allocate(allocator, grown, size, &block));
     if (old)
