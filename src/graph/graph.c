@@ -31,6 +31,7 @@ qn_status qn_graph_create(const qn_graph_options *options, qn_graph **graph) {
     g->allocator = allocator;
     g->real = real;
     g->training = options->training;
+    g->no_dropout = options->no_dropout;
     qn_arena_init(&g->arena, allocator);
     *graph = g;
     return QN_OK;

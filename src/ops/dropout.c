@@ -67,7 +67,7 @@ qn_value qn_dropout(qn_graph *graph, const char *name, qn_value x, double rate) 
                       name ? name : "unnamed", rate);
         return QN_NO_VALUE;
     }
-    if (!graph->training || rate == 0)
+    if (!graph->training || graph->no_dropout || rate == 0)
         return x;
     return qn_graph_add1(graph, &qn_op_dropout, name, &x, 1, &attributes);
 }
