@@ -17,7 +17,8 @@ typedef enum qn_split { QN_TRAIN = 0, QN_TEST = 1 } qn_split;
 typedef struct qn_preparation {
     qn_shape sample;      /* (H, W, C) of the network's input, or (C) for rows of numbers */
     bool centre_crop;     /* resize the short side, crop the centre; else stretch */
-    int n_statistics;     /* 0: no normalisation; 1: one for all; else one per channel or column */
+    int n_statistics;     /* 0: no normalisation; 1: one for all; else one per channel, or one per
+                             element (columns of rows that feed a network of images) */
     const float *mean;    /* (n_statistics) */
     const float *std_dev; /* (n_statistics), never 0 */
     int n_classes;        /* 0: targets are numbers */
@@ -35,10 +36,12 @@ typedef struct qn_data_source {
     qn_preparation preparation; /* the set's own; the sample shape is the one it suggests */
     /* Reads sample `index` of a split into x, and its class (int32_t) or targets (float) into y. x
      * holds what preparation.sample says where sizes differ between samples (the source resizes,
-     * as bytes or floats of dtype), else `sample`. Called from one thread at a time. */
+     * as bytes or floats of dtype), else `sample`. Each loader with a thread calls it from there:
+     * two loaders over one source at the same time call it at the same time. */
     qn_status (*read)(void *self, qn_split split, int64_t index, void *x, void *y);
-    /* The set with samples delivered in another size than its own suggestion; called once, before
-     * the first read, only where sizes differ between samples. May be null otherwise. */
+    /* The set with samples delivered in another size than its own suggestion. The loader calls it,
+     * before its first read, only where sizes differ between samples; a second size while the first
+     * is in use is an error. May be null otherwise. */
     qn_status (*set_size)(void *self, int64_t h, int64_t w, int64_t c);
     void (*close)(void *self); /* may be null */
 } qn_data_source;
@@ -86,13 +89,14 @@ typedef struct qn_loader_options {
 
 typedef struct qn_loader qn_loader;
 
-/* A loader over a source, which must stay open. The samples in a batch, their order and their
+/* A loader over a source, which must stay open (the structure itself is copied). The samples in a batch, their order and their
  * augmentation depend only on the seed and the batch's number. */
 QN_API qn_status qn_loader_create(const qn_data_source *source, const qn_preparation *preparation,
                                   const qn_loader_options *options, qn_loader **loader);
 QN_API void qn_loader_destroy(qn_loader *loader);
 
-/* The next batch; batch->x null at the end. */
+/* The next batch; batch->x null at the end. A failure to read comes with the batch it concerns, and
+ * again at every call after it. */
 QN_API qn_status qn_loader_next(qn_loader *loader, qn_batch *batch);
 
 /* Batches in an epoch. */

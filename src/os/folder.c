@@ -28,6 +28,17 @@ int64_t qn_file_modified_ns(const char *path) {
     return (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
 }
 
+qn_status qn_path_resolve(const char *path, char *resolved, size_t bytes) {
+    char *text = realpath(path, NULL);
+    if (!text)
+        return qn_fail(QN_ERROR_IO, "cannot find %s: %s", path, strerror(errno));
+    int length = snprintf(resolved, bytes, "%s", text);
+    free(text);
+    if ((size_t)length >= bytes)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s: the path is too long", path);
+    return QN_OK;
+}
+
 static qn_status create_one(const char *path, mode_t mode) {
     if (mkdir(path, mode) == 0 || qn_path_is_folder(path))
         return QN_OK;

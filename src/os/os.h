@@ -77,6 +77,9 @@ qn_status qn_folder_list(const qn_allocator *allocator, const char *path,
  * /tmp/quern-UID. Made if it is not there; its path goes to path. */
 qn_status qn_folder_cache(char *path, size_t bytes);
 
+/* The path from the root, links resolved; the file must exist. */
+qn_status qn_path_resolve(const char *path, char *resolved, size_t bytes);
+
 /* Modification time in nanoseconds since the epoch; 0 when unknown. */
 int64_t qn_file_modified_ns(const char *path);
 

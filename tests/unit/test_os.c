@@ -201,6 +201,11 @@ static void check_folders(void) {
                 "stop");
     CHECK(strcmp(names, "Z a c/ link/ stop ") == 0);
     CHECK_FAILS(qn_folder_list(NULL, in_root("none"), join_names, names), QN_ERROR_IO, "none");
+    char resolved[PATH_MAX];
+    CHECK_OK(qn_path_resolve(in_root("b/link/../a"), resolved, sizeof resolved));
+    CHECK(strcmp(resolved, in_root("b/a")) == 0);
+    CHECK_FAILS(qn_path_resolve(in_root("none"), resolved, sizeof resolved), QN_ERROR_IO, "none");
+    CHECK_FAILS(qn_path_resolve(root, resolved, 3), QN_ERROR_ARGUMENT, "too long");
     CHECK_FAILS(qn_folder_create(in_root("file/x")), QN_ERROR_IO, "file");
 }
 

@@ -1,0 +1,30 @@
+/* Files derived once from others and kept in the user's cache folder: unpacked gzip, parsed CSV.
+ * A derived file is found by the path, size and time of its source, so a source that changes is
+ * derived again. It appears as a whole or not at all, so two processes may derive it at once. */
+#ifndef QN_DATA_CACHE_H
+#define QN_DATA_CACHE_H
+
+#include "data/source.h"
+#include "os/os.h"
+
+/* Where derived bytes go. */
+typedef struct qn_sink {
+    void *context;
+    qn_status (*put)(void *context, const void *data, size_t bytes);
+} qn_sink;
+
+/* Derives: reads source, gives all bytes to sink. */
+typedef qn_status qn_derive(void *context, qn_file *source, qn_sink sink);
+
+/* Opens what derive makes of the file at path, deriving it first if it is not there. variant tells
+ * apart what is derived of one source, as "gunzip". */
+qn_status qn_cache_open(const qn_source_base *base, const char *path, const char *variant,
+                        qn_derive *derive, void *context, qn_file **file);
+
+/* Opens a file, through the cache if its name ends in .gz. */
+qn_status qn_data_open_file(const qn_source_base *base, const char *path, qn_file **file);
+
+/* Unpacks a gzip file (one member or several); CRC and length are checked. A qn_derive. */
+qn_status qn_gzip_unpack(void *context, qn_file *source, qn_sink sink);
+
+#endif

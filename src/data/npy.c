@@ -1,0 +1,354 @@
+/* Arrays as numpy saves them: X float32 or uint8, (N, H, W, C), (N, H, W) or (N, C), with nchw
+ * (N, C, H, W); Y of any integer type (classes from 0) or float32 targets, (N) or (N, T). C order,
+ * little endian. All labels are looked at when opening. */
+#include "base/status.h"
+#include "data/headers.h"
+#include "data/source.h"
+#include "os/os.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+/* ---- header ---- */
+
+/* Text between at and end, end exclusive. */
+typedef struct npy_text {
+    const char *at, *end;
+} npy_text;
+
+static void skip_space(npy_text *text) {
+    while (text->at < text->end && strchr(" \t\r\n", *text->at) && *text->at)
+        text->at++;
+}
+
+static bool skip_char(npy_text *text, char c) {
+    skip_space(text);
+    bool is_there = text->at < text->end && *text->at == c;
+    text->at += is_there;
+    return is_there;
+}
+
+/* A quoted text without escapes, cut to fit. */
+static bool take_quoted(npy_text *text, char *value, size_t bytes) {
+    skip_space(text);
+    char quote = text->at < text->end ? *text->at : 0;
+    if (quote != '\'' && quote != '"')
+        return false;
+    const char *begin = ++text->at;
+    while (text->at < text->end && *text->at != quote)
+        text->at++;
+    size_t length = (size_t)(text->at - begin);
+    if (text->at == text->end || length >= bytes)
+        return false;
+    text->at++;
+    memcpy(value, begin, length);
+    value[length] = 0;
+    return true;
+}
+
+static bool take_word(npy_text *text, const char *word) {
+    skip_space(text);
+    size_t length = strlen(word);
+    bool is_there = (size_t)(text->end - text->at) >= length && memcmp(text->at, word, length) == 0;
+    text->at += is_there ? length : 0;
+    return is_there;
+}
+
+static bool take_extent(npy_text *text, int64_t *extent) {
+    skip_space(text);
+    const char *begin = text->at;
+    for (*extent = 0; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++) {
+        if (text->at - begin > 15)
+            return false;
+        *extent = *extent * 10 + (*text->at - '0');
+    }
+    return text->at > begin;
+}
+
+static bool take_shape(npy_text *text, qn_shape *shape) {
+    *shape = (qn_shape){0};
+    if (!skip_char(text, '('))
+        return false;
+    while (!skip_char(text, ')')) {
+        if (shape->rank == QN_MAX_RANK || !take_extent(text, &shape->dims[shape->rank++]))
+            return false;
+        if (!skip_char(text, ',') && !(text->at < text->end && *text->at == ')'))
+            return false;
+    }
+    return true;
+}
+
+/* A type like <f4. Bytes have no order; others must be little endian. */
+static qn_status set_type(const char *type, qn_npy_header *header) {
+    const char *known = "<f4 |u1 |i1 <u2 <i2 <u4 <i4 <u8 <i8 ";
+    char plain[8];
+    snprintf(plain, sizeof plain, "%c%.2s ", type[0] && strchr("<>|=", type[0]) ? type[0] : '|',
+             type[0] && strchr("<>|=", type[0]) ? type + 1 : type);
+    if (plain[0] && plain[1] && plain[2] == '1')
+        plain[0] = '|';
+    if (strlen(type) > 3 || strlen(plain) != 4 || !strstr(known, plain))
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "elements of type '%s'; convert them to float32, uint8 or (labels) "
+                       "integers, little endian",
+                       type);
+    header->kind = plain[1];
+    header->element_bytes = plain[2] - '0';
+    return QN_OK;
+}
+
+static qn_status parse_dictionary(npy_text text, qn_npy_header *header) {
+    char key[32], type[32] = "";
+    bool has_order = false, has_shape = false, is_good = skip_char(&text, '{');
+    while (is_good && !skip_char(&text, '}')) {
+        is_good = take_quoted(&text, key, sizeof key) && skip_char(&text, ':');
+        if (is_good && strcmp(key, "descr") == 0) {
+            is_good = take_quoted(&text, type, sizeof type);
+        } else if (is_good && strcmp(key, "fortran_order") == 0) {
+            header->is_fortran = take_word(&text, "True");
+            has_order = is_good = header->is_fortran || take_word(&text, "False");
+        } else if (is_good && strcmp(key, "shape") == 0) {
+            has_shape = is_good = take_shape(&text, &header->shape);
+        } else {
+            is_good = false;
+        }
+        skip_char(&text, ',');
+    }
+    if (!is_good || !has_order || !has_shape || !type[0])
+        return qn_fail(QN_ERROR_FORMAT, "header that is not {'descr': 'TYPE', 'fortran_order': "
+                                        "False, 'shape': (...)}");
+    return set_type(type, header);
+}
+
+/* Where the dictionary is. */
+static qn_status find_dictionary(const unsigned char *data, size_t bytes, npy_text *text) {
+    if (bytes < 12 || memcmp(data, "\x93NUMPY", 6) != 0)
+        return qn_fail(QN_ERROR_FORMAT, "not a .npy file (its first bytes are not \\x93NUMPY)");
+    if (data[6] < 1 || data[6] > 3)
+        return qn_fail(QN_ERROR_UNSUPPORTED, ".npy version %d; known are 1 to 3", data[6]);
+    size_t begin = data[6] == 1 ? 10 : 12;
+    uint32_t length = (uint32_t)data[8] | (uint32_t)data[9] << 8;
+    if (data[6] > 1)
+        length |= (uint32_t)data[10] << 16 | (uint32_t)data[11] << 24;
+    if (length > QN_NPY_MAX_HEADER - begin)
+        return qn_fail(QN_ERROR_FORMAT, "header of %" PRIu32 " bytes, %d is the most", length,
+                       QN_NPY_MAX_HEADER);
+    if (begin + length > bytes)
+        return qn_fail(QN_ERROR_FORMAT, "truncated within its header");
+    *text = (npy_text){(const char *)data + begin, (const char *)data + begin + length};
+    return QN_OK;
+}
+
+qn_status qn_npy_parse(const unsigned char *data, size_t bytes, qn_npy_header *header) {
+    npy_text text = {NULL, NULL};
+    *header = (qn_npy_header){0};
+    QN_TRY(find_dictionary(data, bytes, &text));
+    QN_TRY(parse_dictionary(text, header));
+    header->header_bytes = (const unsigned char *)text.end - data;
+    header->data_bytes = header->element_bytes;
+    for (int i = 0; i < header->shape.rank; i++)
+        if (header->shape.dims[i] < 1 ||
+            __builtin_mul_overflow(header->data_bytes, header->shape.dims[i], &header->data_bytes))
+            return qn_fail(QN_ERROR_FORMAT, "extent %" PRId64 " in dimension %d of an array",
+                           header->shape.dims[i], i);
+    if (header->is_fortran && header->shape.rank > 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "array in Fortran order; save numpy.ascontiguousarray of it");
+    return QN_OK;
+}
+
+/* ---- source ---- */
+
+typedef struct npy_array {
+    qn_file *file;
+    qn_npy_header header;
+} npy_array;
+
+typedef struct npy_source {
+    qn_source_base base;
+    npy_array x, y;
+    int64_t x_bytes, y_bytes; /* of a sample */
+    int64_t planes;           /* channels that are to go last; 0: they are */
+    size_t element_bytes;     /* of X */
+    int n_targets;
+    qn_holdout holdout;
+} npy_source;
+
+static qn_status open_array(const qn_source_base *base, const char *path, npy_array *array) {
+    unsigned char data[QN_NPY_MAX_HEADER];
+    QN_TRY(qn_file_open(base->options.allocator, path, &array->file));
+    int64_t file_bytes = qn_file_bytes(array->file);
+    size_t bytes = file_bytes < QN_NPY_MAX_HEADER ? (size_t)file_bytes : QN_NPY_MAX_HEADER;
+    QN_TRY(qn_file_read(array->file, 0, data, bytes));
+    qn_status status = qn_npy_parse(data, bytes, &array->header);
+    if (status != QN_OK)
+        return qn_fail_within(status, "%s", path);
+    if (array->header.shape.rank < 1)
+        return qn_fail(QN_ERROR_FORMAT, "%s: a single number, not an array of samples", path);
+    if (file_bytes - array->header.header_bytes < array->header.data_bytes)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "%s: truncated: its header tells of %" PRId64 " bytes, there are %" PRId64,
+                       path, array->header.data_bytes, file_bytes - array->header.header_bytes);
+    return QN_OK;
+}
+
+/* Gathers planes (C, H * W) to x (H * W, C), in pieces that fit the buffer. */
+static qn_status read_planes(const npy_source *npy, int64_t offset, char *x) {
+    char buffer[4096];
+    int64_t size = (int64_t)npy->element_bytes, n_channels = npy->planes;
+    int64_t plane = npy->x_bytes / size / n_channels, most = (int64_t)sizeof buffer / size;
+    for (int64_t c = 0; c < n_channels; c++)
+        for (int64_t at = 0; at < plane; at += most) {
+            int64_t n = plane - at < most ? plane - at : most;
+            QN_TRY(qn_file_read(npy->x.file, offset + (c * plane + at) * size, buffer,
+                                (size_t)(n * size)));
+            for (int64_t i = 0; i < n; i++)
+                memcpy(x + ((at + i) * n_channels + c) * size, buffer + i * size, (size_t)size);
+        }
+    return QN_OK;
+}
+
+/* An integer of any size, sign extended. */
+static int64_t widen(const unsigned char *data, int bytes, bool is_signed) {
+    uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; i--)
+        value = value << 8 | data[i];
+    int unused = 64 - 8 * bytes;
+    return is_signed ? (int64_t)(value << unused) >> unused : (int64_t)value;
+}
+
+static qn_status check_class(const npy_source *npy, const unsigned char *data, int64_t row,
+                             int32_t *number) {
+    const qn_npy_header *header = &npy->y.header;
+    int64_t label = widen(data, header->element_bytes, header->kind == 'i');
+    if (label < 0 || label > 1000000)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "%s: label %" PRId64 " in row %" PRId64
+                       "; classes are numbered from 0 (and at most a million)",
+                       qn_file_path(npy->y.file), label, row);
+    *number = (int32_t)label;
+    return QN_OK;
+}
+
+static qn_status npy_read(void *self, qn_split split, int64_t index, void *x, void *y) {
+    npy_source *npy = self;
+    unsigned char label[8];
+    int64_t row = qn_holdout_index(&npy->holdout, split, index);
+    int64_t offset = npy->x.header.header_bytes + row * npy->x_bytes;
+    QN_TRY(npy->planes > 0 ? read_planes(npy, offset, x)
+                           : qn_file_read(npy->x.file, offset, x, (size_t)npy->x_bytes));
+    offset = npy->y.header.header_bytes + row * npy->y_bytes;
+    if (npy->n_targets > 0)
+        return qn_file_read(npy->y.file, offset, y, (size_t)npy->y_bytes);
+    QN_TRY(qn_file_read(npy->y.file, offset, label, (size_t)npy->y_bytes));
+    return check_class(npy, label, row, y);
+}
+
+static qn_status count_classes(const npy_source *npy, int64_t n, int *n_classes) {
+    unsigned char buffer[8192];
+    int64_t size = npy->y.header.element_bytes, most = (int64_t)sizeof buffer / size;
+    *n_classes = 0;
+    for (int64_t at = 0; at < n; at += most) {
+        int64_t count = n - at < most ? n - at : most;
+        QN_TRY(qn_file_read(npy->y.file, npy->y.header.header_bytes + at * size, buffer,
+                            (size_t)(count * size)));
+        for (int64_t i = 0; i < count; i++) {
+            int32_t label = 0;
+            QN_TRY(check_class(npy, buffer + i * size, at + i, &label));
+            *n_classes = label + 1 > *n_classes ? label + 1 : *n_classes;
+        }
+    }
+    return QN_OK;
+}
+
+/* X.npy,Y.npy[,nchw] */
+static qn_status split_argument(const char *argument, char *paths[2], bool *is_nchw) {
+    char *first = strchr(argument, ',');
+    char *second = first ? strchr(first + 1, ',') : NULL;
+    *is_nchw = second && strcmp(second, ",nchw") == 0;
+    if (!first || (second && !*is_nchw))
+        return qn_fail(QN_ERROR_ARGUMENT, "data 'npy:%s': it is written npy:X.npy,Y.npy[,nchw]",
+                       argument);
+    size_t lengths[2] = {(size_t)(first - argument),
+                         second ? (size_t)(second - first - 1) : strlen(first + 1)};
+    if (lengths[0] >= PATH_MAX || lengths[1] >= PATH_MAX)
+        return qn_fail(QN_ERROR_ARGUMENT, "data 'npy:%s': the path is too long", argument);
+    snprintf(paths[0], PATH_MAX, "%.*s", (int)lengths[0], argument);
+    snprintf(paths[1], PATH_MAX, "%.*s", (int)lengths[1], first + 1);
+    return QN_OK;
+}
+
+static qn_status set_samples(npy_source *npy, bool is_nchw, qn_data_source *source) {
+    const qn_npy_header *header = &npy->x.header;
+    const int64_t *d = header->shape.dims;
+    int rank = header->shape.rank;
+    bool is_bytes = header->kind == 'u' && header->element_bytes == 1;
+    if (header->kind != 'f' && !is_bytes)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s: samples are float32 or uint8",
+                       qn_file_path(npy->x.file));
+    if (rank == 4)
+        source->sample = is_nchw ? QN_SHAPE(d[2], d[3], d[1]) : QN_SHAPE(d[1], d[2], d[3]);
+    else if (rank == 3 && !is_nchw)
+        source->sample = QN_SHAPE(d[1], d[2], 1);
+    else if (rank == 2 && !is_nchw)
+        source->sample = QN_SHAPE(d[1]);
+    else
+        return qn_fail(QN_ERROR_FORMAT, "%s: %d dimensions; samples are %s",
+                       qn_file_path(npy->x.file), rank,
+                       is_nchw ? "(N, C, H, W)" : "(N, H, W, C), (N, H, W) or (N, C)");
+    if (source->sample.rank == 3 && source->sample.dims[0] > 65535)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s: samples of more than 65535 rows",
+                       qn_file_path(npy->x.file));
+    source->dtype = is_bytes ? QN_U8 : QN_F32;
+    npy->element_bytes = (size_t)header->element_bytes;
+    npy->planes = is_nchw && d[1] > 1 ? d[1] : 0;
+    npy->x_bytes = header->data_bytes / d[0];
+    npy->base.wants_statistics = is_bytes;
+    return QN_OK;
+}
+
+static qn_status set_labels(npy_source *npy, qn_data_source *source) {
+    const qn_npy_header *header = &npy->y.header;
+    int64_t n = npy->x.header.shape.dims[0], width = header->data_bytes / header->element_bytes;
+    if (header->shape.dims[0] != n)
+        return qn_fail(QN_ERROR_FORMAT, "%s: %" PRId64 " labels for %" PRId64 " samples in %s",
+                       qn_file_path(npy->y.file), header->shape.dims[0], n,
+                       qn_file_path(npy->x.file));
+    width /= n;
+    npy->y_bytes = width * header->element_bytes;
+    if (header->kind == 'f' && width <= INT_MAX) {
+        npy->n_targets = source->n_targets = (int)width;
+        return QN_OK;
+    }
+    if (width != 1)
+        return qn_fail(QN_ERROR_FORMAT, "%s: %" PRId64 " labels a sample; classes are (N)",
+                       qn_file_path(npy->y.file), width);
+    return count_classes(npy, n, &source->preparation.n_classes);
+}
+
+static qn_status npy_open(qn_source_base *base, qn_data_source *source) {
+    npy_source *npy = (npy_source *)base;
+    char x_path[PATH_MAX], y_path[PATH_MAX];
+    bool is_nchw;
+    QN_TRY(split_argument(base->argument, (char *[]){x_path, y_path}, &is_nchw));
+    QN_TRY(open_array(base, x_path, &npy->x));
+    QN_TRY(open_array(base, y_path, &npy->y));
+    QN_TRY(set_samples(npy, is_nchw, source));
+    QN_TRY(set_labels(npy, source));
+    int64_t n = npy->x.header.shape.dims[0];
+    QN_TRY(qn_holdout_make(n, base->options.holdout, base->options.seed, &npy->holdout));
+    source->n_samples[QN_TRAIN] = n - npy->holdout.n_test;
+    source->n_samples[QN_TEST] = npy->holdout.n_test;
+    source->preparation.sample = source->sample;
+    source->read = npy_read;
+    return QN_OK;
+}
+
+static void npy_release(qn_source_base *base) {
+    npy_source *npy = (npy_source *)base;
+    qn_file_close(npy->x.file);
+    qn_file_close(npy->y.file);
+}
+
+const qn_data_format qn_format_npy = {"npy", "X.npy,Y.npy[,nchw]", sizeof(npy_source), npy_open,
+                                      npy_release};

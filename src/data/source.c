@@ -1,0 +1,111 @@
+/* The list of data formats, opening and closing by name; see source.h and quern/data.h. */
+#include "data/source.h"
+
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+extern const qn_data_format qn_format_fashion_mnist, qn_format_idx, qn_format_cifar10,
+    qn_format_cifar100, qn_format_images, qn_format_npy, qn_format_csv, qn_format_synthetic;
+
+static const qn_data_format *const formats[] = {
+    &qn_format_fashion_mnist, &qn_format_idx, &qn_format_cifar10, &qn_format_cifar100,
+    &qn_format_images,        &qn_format_npy, &qn_format_csv,     &qn_format_synthetic,
+};
+
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+void qn_data_tell(const qn_source_base *base, int level, const char *format, ...) {
+    const qn_log *log = base->options.log;
+    char text[1024];
+    if (!log || !log->write)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    log->write(log->user, level, text);
+}
+
+static qn_status fail_unknown(const char *specification) {
+    char known[512] = "";
+    for (int i = 0; i < N_FORMATS; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s%s%s", i > 0 ? ", " : "", formats[i]->name,
+                 formats[i]->usage ? ":" : "", formats[i]->usage ? formats[i]->usage : "");
+    }
+    return qn_fail(QN_ERROR_ARGUMENT, "data '%s' is not known; known are %s", specification, known);
+}
+
+/* The row that a specification names; *argument is what follows the colon, "" if nothing does. */
+static qn_status find_format(const char *specification, const qn_data_format **format,
+                             const char **argument) {
+    size_t length = strcspn(specification, ":");
+    bool has_argument = specification[length] == ':' && specification[length + 1];
+    for (int i = 0; i < N_FORMATS; i++) {
+        if (strlen(formats[i]->name) != length ||
+            memcmp(specification, formats[i]->name, length) != 0)
+            continue;
+        if (has_argument == !formats[i]->usage)
+            return qn_fail(QN_ERROR_ARGUMENT, "data '%s': it is written %s%s%s", specification,
+                           formats[i]->name, formats[i]->usage ? ":" : "",
+                           formats[i]->usage ? formats[i]->usage : "");
+        *format = formats[i];
+        *argument = specification + length + has_argument;
+        return QN_OK;
+    }
+    return fail_unknown(specification);
+}
+
+static void close_source(void *self) {
+    qn_source_base *base = self;
+    if (base->format->release)
+        base->format->release(base);
+    qn_arena_deinit(&base->arena);
+    qn_release(base->options.allocator, base, 1, base->format->self_bytes);
+}
+
+static qn_status fill_source(qn_source_base *base, const char *specification, const char *argument,
+                             qn_data_source *source) {
+    base->argument = qn_arena_text(&base->arena, argument);
+    source->name = qn_arena_text(&base->arena, specification);
+    if (!base->argument || !source->name)
+        return QN_ERROR_MEMORY;
+    QN_TRY(base->format->open(base, source));
+    if (source->n_samples[QN_TRAIN] < 1)
+        return qn_fail(QN_ERROR_FORMAT, "%s holds no training samples", specification);
+    if (base->wants_statistics)
+        return qn_statistics_measure(base, source);
+    return QN_OK;
+}
+
+qn_status qn_data_open(const char *specification, const qn_data_options *options,
+                       qn_data_source *source) {
+    const qn_data_format *format = NULL;
+    const char *argument = NULL;
+    qn_source_base *base = NULL;
+    qn_data_options known = options ? *options : (qn_data_options){0};
+    known.allocator = qn_allocator_or_default(known.allocator);
+    QN_TRY(find_format(specification, &format, &argument));
+    QN_TRY(qn_allocate(known.allocator, 1, format->self_bytes, &base));
+    base->format = format;
+    base->options = known;
+    qn_arena_init(&base->arena, known.allocator);
+    qn_data_source opened = {.self = base, .close = close_source};
+    qn_status status = fill_source(base, specification, argument, &opened);
+    if (status != QN_OK) {
+        close_source(base);
+        return status;
+    }
+    *source = opened;
+    return QN_OK;
+}
+
+void qn_data_close(qn_data_source *source) {
+    if (source && source->close)
+        source->close(source->self);
+    if (source)
+        *source = (qn_data_source){0};
+}
