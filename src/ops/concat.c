@@ -76,7 +76,7 @@ static qn_value concat_sample(qn_graph *graph, int variant) {
     const int axis = variant == 0 ? -1 : variant - 1;
     qn_value parts[3];
     for (int i = 0; i < 3; i++) {
-        char name[16];
+        char name[32];
         qn_shape shape = QN_SHAPE(3, 5, 4);
         shape.dims[axis < 0 ? 2 : axis] = 2 * i + 1;
         snprintf(name, sizeof name, "part%d", i);
