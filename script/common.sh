@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# Shared by the scripts: where the top is, and how a preset is built. Sourced, not run.
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+jobs=$(nproc)
+if command -v ninja >/dev/null; then
+  export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}
+fi
+
+# Configures and builds a preset: build_preset NAME [CMAKE-ARGUMENT...]. Says little when it goes well.
+build_preset() {
+  local preset=$1 log
+  shift
+  log=$(mktemp)
+  echo "== build $preset"
+  if ! { cmake --preset "$preset" "$@" && cmake --build "build/$preset" -j "$jobs"; } >"$log" 2>&1
+  then
+    tail -n 60 "$log"
+    rm -f "$log"
+    echo "build of $preset failed" >&2
+    return 1
+  fi
+  grep -B1 -A6 'warning:' "$log" || true
+  rm -f "$log"
+}
+
+# Runs a preset's tests: test_preset NAME [CTEST-ARGUMENT...].
+test_preset() {
+  local preset=$1
+  shift
+  echo "== test $preset $*"
+  ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error "$@"
+}
