@@ -5,3 +5,4 @@
 #define TILES        qn_tiles_avx2
 #define TABLE        qn_kernels_avx2_f32
 #define TABLE_NAME   "avx2"
+#define DEPTHWISE    qn_depthwise_avx2

@@ -1,4 +1,5 @@
-/* The micro-kernel for AVX2. */
+/* The micro-kernels for AVX2. */
 #include "kernels/avx2/config.h"
 
+#include "kernels/vector/depthwise_rows.h"
 #include "kernels/vector/tile.h"

@@ -5,3 +5,4 @@
 #define TILES        qn_tiles_avx512
 #define TABLE        qn_kernels_avx512_f32
 #define TABLE_NAME   "avx512"
+#define DEPTHWISE    qn_depthwise_avx512

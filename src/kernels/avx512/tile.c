@@ -1,4 +1,5 @@
-/* The micro-kernel for AVX-512. */
+/* The micro-kernels for AVX-512. */
 #include "kernels/avx512/config.h"
 
+#include "kernels/vector/depthwise_rows.h"
 #include "kernels/vector/tile.h"

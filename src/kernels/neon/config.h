@@ -5,3 +5,4 @@
 #define TILES        qn_tiles_neon
 #define TABLE        qn_kernels_neon_f32
 #define TABLE_NAME   "neon"
+#define DEPTHWISE    qn_depthwise_neon

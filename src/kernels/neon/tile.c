@@ -1,4 +1,5 @@
-/* The micro-kernel for NEON. */
+/* The micro-kernels for NEON. */
 #include "kernels/neon/config.h"
 
+#include "kernels/vector/depthwise_rows.h"
 #include "kernels/vector/tile.h"

@@ -7,6 +7,8 @@
 #define QN_KERNELS_VECTOR_CONV_H
 
 #include "kernels/ref/conv.h"
+#include "kernels/vector/depthwise.h"
+#include "kernels/vector/phase.h"
 #include "kernels/vector/product.h"
 
 static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t group) {
@@ -42,6 +44,10 @@ static void set_a_window(product *t, const window *g) {
 static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const void *x,
                                   const void *w, const void *bias_row, qn_activation activation,
                                   void *y, void *workspace) {
+    if (is_fast_depthwise(d)) {
+        fast_depthwise_forward(team, d, x, w, bias_row, activation, y, workspace);
+        return;
+    }
     if (is_depthwise(d)) {
         conv2d_forward(team, d, x, w, bias_row, activation, y, workspace);
         return;
@@ -66,22 +72,6 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
 
 /* ---- backward data ---- */
 
-/* One axis of one phase: inputs phase, phase + stride, ... meet taps first, first + stride, ...;
- * the last of them at output i + offset, the one before it a dilation further. */
-typedef struct phase_axis {
-    int64_t count, taps, first, offset;
-} phase_axis;
-
-static phase_axis phase_of(int64_t phase, int64_t size, int64_t taps, int64_t stride, int64_t pad,
-                           int64_t dilation) {
-    const int64_t first = (phase + pad) % stride;
-    phase_axis axis = {.count = size > phase ? ceil_div(size - phase, stride) : 0,
-                       .taps = taps > first ? ceil_div(taps - first, stride) : 0,
-                       .first = first};
-    axis.offset = (phase + pad - first) / stride - (axis.taps - 1) * dilation;
-    return axis;
-}
-
 typedef struct phase_context {
     const qn_conv2d_shape *shape;
     const float *dy, *w;
@@ -101,8 +91,7 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
                            int64_t phase_w) {
     const qn_conv2d_shape *d = b->shape;
     const int64_t c = d->c / d->groups, k = d->k / d->groups;
-    const phase_axis h = phase_of(phase_h, d->h, d->r, d->stride_h, d->pad_top, d->dilation_h);
-    const phase_axis v = phase_of(phase_w, d->w, d->s, d->stride_w, d->pad_left, d->dilation_w);
+    const phase_axis h = phase_h_of(d, phase_h), v = phase_w_of(d, phase_w);
     const grid to = {h.count, v.count, d->h, d->w, d->stride_h, d->stride_w, phase_h, phase_w};
     float *dx = b->dx + group * c;
     if (h.count == 0 || v.count == 0)
@@ -148,12 +137,12 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
     run_by_panels(team, &t, b->workspace + round_up(panels_size(c, d->r * d->s * k), 16));
 }
 
-static bool is_strided_and_dilated(const qn_conv2d_shape *d) {
-    return (d->stride_h > 1 && d->dilation_h > 1) || (d->stride_w > 1 && d->dilation_w > 1);
-}
-
 static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const void *dy,
                                         const void *w, void *dx, void *workspace) {
+    if (is_fast_depthwise(d)) {
+        fast_depthwise_backward_data(team, d, dy, w, dx, workspace);
+        return;
+    }
     if (is_depthwise(d) || is_strided_and_dilated(d)) {
         conv2d_backward_data(team, d, dy, w, dx, workspace);
         return;
@@ -167,7 +156,7 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
 
 /* ---- backward filter ---- */
 
-enum { SMALL_FILTER = 8192, SMALL_CHUNK_PIXELS = 1024, CHUNK_CHAIN = 1024 };
+enum { SMALL_FILTER = 8192, SMALL_CHUNK_PIXELS = 1024 };
 
 /* Whether the gradient has too few tiles to be shared out: then the batch is. */
 static bool is_small_filter(const qn_conv2d_shape *d) {
@@ -197,26 +186,12 @@ static void filter_chunk_task(void *context, int64_t begin, int64_t end, int thr
     }
 }
 
-typedef struct chain_context {
-    int64_t n, chunks;
-    const float *parts;
-    float *sums;
-} chain_context;
-
-static void chain_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
-    const chain_context *s = context;
-    const int64_t first = begin * CHUNK_CHAIN, last = min_int(s->n, end * CHUNK_CHAIN);
-    copy_floats(s->sums + first, s->parts + first, last - first);
-    for (int64_t chunk = 1; chunk < s->chunks; chunk++) {
-        const float *restrict part = s->parts + chunk * s->n;
-        for (int64_t i = first; i < last; i++)
-            s->sums[i] += part[i];
-    }
-}
-
 static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, const void *x,
                                           const void *dy, void *dw, void *workspace) {
+    if (is_fast_depthwise(d)) {
+        fast_depthwise_backward_filter(team, d, x, dy, dw, workspace);
+        return;
+    }
     if (is_depthwise(d)) {
         conv2d_backward_filter(team, d, x, dy, dw, workspace);
         return;
@@ -244,8 +219,7 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
         t.scratch = t.c + round_up(chunks * k * columns, 16);
         t.scratch_size = ROWS_SCRATCH;
         qn_team_run(team, chunks, filter_chunk_task, &t);
-        chain_context s = {k * columns, chunks, t.c, to};
-        qn_team_run(team, ceil_div(s.n, CHUNK_CHAIN), chain_task, &s);
+        run_chain(team, k * columns, chunks, t.c, to);
     }
 }
 
@@ -253,6 +227,8 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
                                       int n_threads) {
     const int64_t k = d->k / d->groups, c = d->c / d->groups, taps = d->r * d->s;
     int64_t count;
+    if (is_fast_depthwise(d))
+        return (size_t)fast_depthwise_workspace(d, pass) * sizeof(float);
     if (is_depthwise(d))
         return conv2d_workspace(d, pass, n_threads);
     if (pass == QN_CONV2D_FORWARD) {

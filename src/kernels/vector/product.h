@@ -402,4 +402,32 @@ static void run_by_rows(qn_team *team, product *t, float *scratch) {
     qn_team_run(team, t->m_blocks * t->n_blocks, rows_task, t);
 }
 
+/* ---- sums of chunks ---- */
+
+enum { CHUNK_CHAIN = 1024 };
+
+typedef struct chain_context {
+    int64_t n, chunks;
+    const float *parts;
+    float *sums;
+} chain_context;
+
+static void chain_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const chain_context *s = context;
+    const int64_t first = begin * CHUNK_CHAIN, last = min_int(s->n, end * CHUNK_CHAIN);
+    copy_floats(s->sums + first, s->parts + first, last - first);
+    for (int64_t chunk = 1; chunk < s->chunks; chunk++) {
+        const float *restrict part = s->parts + chunk * s->n;
+        for (int64_t i = first; i < last; i++)
+            s->sums[i] += part[i];
+    }
+}
+
+/* sums (n) = parts[0] + parts[1] + ..., added in order. */
+static void run_chain(qn_team *team, int64_t n, int64_t chunks, const float *parts, float *sums) {
+    chain_context s = {n, chunks, parts, sums};
+    qn_team_run(team, ceil_div(n, CHUNK_CHAIN), chain_task, &s);
+}
+
 #endif

@@ -1,11 +1,9 @@
 /* The float micro-kernel in the compilers' vector extensions: a tile of sums stays in registers
  * while rows of B pass through, each multiplied by broadcast elements of A. A file of an
  * instruction set defines TILES (the name of its set) and includes config.h (VL, TILE_ROWS,
- * TILE_VECTORS) and this. It is the only code compiled with -ffp-contract=fast: every sum here
- * is meant to be fused. */
-#include "kernels/vector/tiles.h"
-
-typedef float vector __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+ * TILE_VECTORS) and this. With depthwise_rows.h it is the only code compiled with
+ * -ffp-contract=fast: every sum in the two is meant to be fused. */
+#include "kernels/vector/depthwise_rows.h"
 
 /* The addresses of A's rows are written as four bases and twice one distance, so that they fit in
  * the processor's registers. */
@@ -65,8 +63,10 @@ tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_
     F(COLUMNS, NV, 2)                                                                              \
     F(COLUMNS, NV, 3)                                                                              \
     F(COLUMNS, NV, 4)                                                                              \
-    F(COLUMNS, NV, 5) F(COLUMNS, NV, 6) F(COLUMNS, NV, 7) F(COLUMNS, NV, 8) F(COLUMNS, NV, 9)      \
-        F(COLUMNS, NV, 10) F(COLUMNS, NV, 11) F(COLUMNS, NV, 12)
+    F(COLUMNS, NV, 5)                                                                              \
+    F(COLUMNS, NV, 6)                                                                              \
+    F(COLUMNS, NV, 7) F(COLUMNS, NV, 8) F(COLUMNS, NV, 9) F(COLUMNS, NV, 10) F(COLUMNS, NV, 11)    \
+        F(COLUMNS, NV, 12)
 #elif TILE_ROWS == 8
 #define EACH_ROWS(F, COLUMNS, NV)                                                                  \
     F(COLUMNS, NV, 1)                                                                              \

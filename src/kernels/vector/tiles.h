@@ -17,6 +17,26 @@ typedef void qn_tile(int64_t depth, const float *a, int64_t a_step, const float 
 enum { QN_TILE_MAX_ROWS = 12, QN_TILE_MAX_VECTORS = 3 };
 typedef qn_tile *qn_tile_set[2][QN_TILE_MAX_VECTORS][QN_TILE_MAX_ROWS];
 
+/* A depthwise window over one image (h, w, c): pixel (i, j) meets at tap (r, s) image pixel
+ * (i * step_h + offset_h + r * dilation_h, likewise w). Filters are (R, S, C); c >= VL. */
+typedef struct qn_depthwise {
+    int64_t h, w, c;
+    int64_t taps_h, taps_w, columns;
+    int64_t step_h, step_w, offset_h, offset_w, dilation_h, dilation_w;
+} qn_depthwise;
+
+typedef struct qn_depthwise_rows {
+    /* Row i of outputs: pixel j at out + j * out_step is bias (C; null: 0) plus the window's sum. */
+    void (*forward)(const qn_depthwise *d, const float *image, const float *filter,
+                    const float *bias, int64_t i, float *out, int64_t out_step);
+    /* sums (R, S, blocks * VL) += what row i of dy (columns, C) and the image give, for the blocks
+     * [first, last) of channels. A block is VL channels; the last one ends at C and may overlap the
+     * one before. */
+    void (*filter)(const qn_depthwise *d, const float *image, const float *dy, int64_t i,
+                   int64_t first, int64_t last, float *sums);
+} qn_depthwise_rows;
+
+extern const qn_depthwise_rows qn_depthwise_avx2, qn_depthwise_avx512, qn_depthwise_neon;
 extern const qn_tile_set qn_tiles_avx2, qn_tiles_avx512, qn_tiles_neon;
 
 #endif

@@ -1,0 +1,222 @@
+/* Depthwise convolution, a row at a time: a vector holds neighbouring channels, PIXELS_WIDE outputs
+ * of a row are summed in registers, and each input is loaded once for all of them; outside of the
+ * image zeros are loaded. Windows of one to three taps at steps of one and two are unrolled; in
+ * others the pixels go one by one. Compiled with -ffp-contract=fast, as tile.h. */
+#ifndef QN_KERNELS_VECTOR_DEPTHWISE_ROWS_H
+#define QN_KERNELS_VECTOR_DEPTHWISE_ROWS_H
+
+#include "kernels/vector/tiles.h"
+
+typedef float vector __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+
+enum { PIXELS_WIDE = 4 };
+
+static const vector zeros;
+
+static inline vector load(const float *from) {
+    return *(const vector *)from;
+}
+
+/* from[x * c], or zeros where `checked` and pixel x is not in [0, w). */
+static inline __attribute__((always_inline)) vector load_pixel(bool checked, const float *from,
+                                                               int64_t x, int64_t w, int64_t c) {
+    return load(!checked || (uint64_t)x < (uint64_t)w ? from + x * c : (const float *)&zeros);
+}
+
+/* Pixels whose windows lie inside of a row: [*low, *high). */
+static inline void inner_columns(const qn_depthwise *d, int64_t *low, int64_t *high) {
+    const int64_t room = d->w - (d->taps_w - 1) * d->dilation_w - 1 - d->offset_w;
+    const int64_t begin = d->offset_w < 0 ? (-d->offset_w + d->step_w - 1) / d->step_w : 0;
+    const int64_t end = room < 0 ? 0 : room / d->step_w + 1;
+    *low = begin < d->columns ? begin : d->columns;
+    *high = end < d->columns ? end : d->columns;
+    *high = *high < *low ? *low : *high;
+}
+
+/* The first channel of the vector after c; the last vector overlaps the one before. */
+static inline int64_t next_channel(int64_t c, int64_t end) {
+    return c + 2 * VL <= end || c + VL == end ? c + VL : end - VL;
+}
+
+/* ---- forward ---- */
+
+/* One pixel, taps outside of the image left out. */
+static void forward_pixel(const qn_depthwise *d, const float *image, const float *filter,
+                          const float *bias, int64_t i, int64_t j, int64_t c, float *out) {
+    vector sum = bias ? load(bias + c) : (vector){0};
+    for (int64_t r = 0; r < d->taps_h; r++) {
+        const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
+        if (y < 0 || y >= d->h)
+            continue;
+        for (int64_t s = 0; s < d->taps_w; s++) {
+            const int64_t x = j * d->step_w + d->offset_w + s * d->dilation_w;
+            if (x >= 0 && x < d->w)
+                sum += load(image + (y * d->w + x) * d->c + c) *
+                       load(filter + (r * d->taps_w + s) * d->c + c);
+        }
+    }
+    *(vector *)(out + c) = sum;
+}
+
+/* PIXELS_WIDE pixels from j on; checked, taps and step are constants. */
+static inline __attribute__((always_inline)) void
+forward_wide(const qn_depthwise *d, bool checked, int taps, int step, const float *image,
+             const float *filter, const float *bias, int64_t i, int64_t j, int64_t c, float *out,
+             int64_t out_step) {
+    const vector start = bias ? load(bias + c) : (vector){0};
+    vector sums[PIXELS_WIDE];
+#pragma GCC unroll 8
+    for (int e = 0; e < PIXELS_WIDE; e++)
+        sums[e] = start;
+    for (int64_t r = 0; r < d->taps_h; r++) {
+        const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
+        if (y < 0 || y >= d->h)
+            continue;
+        const float *from = image + y * d->w * d->c + c;
+        const int64_t first = j * step + d->offset_w;
+        vector weights[3];
+#pragma GCC unroll 4
+        for (int s = 0; s < taps; s++)
+            weights[s] = load(filter + (r * taps + s) * d->c + c);
+#pragma GCC unroll 16
+        for (int x = 0; x < (PIXELS_WIDE - 1) * step + taps; x++) {
+            const vector input = load_pixel(checked, from, first + x, d->w, d->c);
+#pragma GCC unroll 4
+            for (int s = 0; s < taps; s++) {
+                if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
+                    sums[(x - s) / step] += input * weights[s];
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int e = 0; e < PIXELS_WIDE; e++)
+        *(vector *)(out + e * out_step + c) = sums[e];
+}
+
+static inline __attribute__((always_inline)) void
+forward_row_of(const qn_depthwise *d, int taps, int step, const float *image, const float *filter,
+               const float *bias, int64_t i, float *out, int64_t out_step) {
+    int64_t low, high;
+    inner_columns(d, &low, &high);
+    for (int64_t c = 0; c < d->c; c = next_channel(c, d->c)) {
+        int64_t j = 0;
+        while (taps && j < d->columns && d->columns >= PIXELS_WIDE) {
+            /* The last one overlaps the one before: it writes the same again. */
+            j = j + PIXELS_WIDE <= d->columns ? j : d->columns - PIXELS_WIDE;
+            if (j >= low && j + PIXELS_WIDE <= high)
+                forward_wide(d, false, taps, step, image, filter, bias, i, j, c, out + j * out_step,
+                             out_step);
+            else
+                forward_wide(d, true, taps, step, image, filter, bias, i, j, c, out + j * out_step,
+                             out_step);
+            j += PIXELS_WIDE;
+        }
+        for (; j < d->columns; j++)
+            forward_pixel(d, image, filter, bias, i, j, c, out + j * out_step);
+    }
+}
+
+static void depthwise_forward_row_wide(const qn_depthwise *d, const float *image,
+                                       const float *filter, const float *bias, int64_t i,
+                                       float *out, int64_t out_step) {
+    const int64_t taps = d->dilation_w == 1 ? d->taps_w : 0;
+    if (taps == 3 && d->step_w == 1)
+        forward_row_of(d, 3, 1, image, filter, bias, i, out, out_step);
+    else if (taps == 3 && d->step_w == 2)
+        forward_row_of(d, 3, 2, image, filter, bias, i, out, out_step);
+    else if (taps == 2 && d->step_w == 1)
+        forward_row_of(d, 2, 1, image, filter, bias, i, out, out_step);
+    else if (taps == 1 && d->step_w == 1)
+        forward_row_of(d, 1, 1, image, filter, bias, i, out, out_step);
+    else
+        forward_row_of(d, 0, 1, image, filter, bias, i, out, out_step);
+}
+
+/* ---- filter ---- */
+
+/* What one pixel adds at a row of taps; sums are sums_step apart from tap to tap. */
+static void filter_pixel(const qn_depthwise *d, const float *row, const float *dy, int64_t j,
+                         int64_t c, float *sums, int64_t sums_step) {
+    for (int64_t s = 0; s < d->taps_w; s++) {
+        const int64_t x = j * d->step_w + d->offset_w + s * d->dilation_w;
+        vector *sum = (vector *)(sums + s * sums_step);
+        if (x >= 0 && x < d->w)
+            *sum += load(row + x * d->c + c) * load(dy + j * d->c + c);
+    }
+}
+
+/* What PIXELS_WIDE pixels from j on add at a row of taps. */
+static inline __attribute__((always_inline)) void filter_wide(const qn_depthwise *d, bool checked,
+                                                              int taps, int step, const float *row,
+                                                              const float *dy, int64_t j,
+                                                              vector sum[3]) {
+    const int64_t first = j * step + d->offset_w;
+    vector gradient[PIXELS_WIDE];
+#pragma GCC unroll 8
+    for (int e = 0; e < PIXELS_WIDE; e++)
+        gradient[e] = load_pixel(checked, dy, j + e, d->columns, d->c);
+#pragma GCC unroll 16
+    for (int x = 0; x < (PIXELS_WIDE - 1) * step + taps; x++) {
+        const vector input = load_pixel(checked, row, first + x, d->w, d->c);
+#pragma GCC unroll 4
+        for (int s = 0; s < taps; s++) {
+            if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
+                sum[s] += input * gradient[(x - s) / step];
+        }
+    }
+}
+
+/* What a row of pixels adds at a row of taps. */
+static inline __attribute__((always_inline)) void
+filter_taps(const qn_depthwise *d, int taps, int step, const float *row, const float *dy,
+            int64_t low, int64_t high, float *sums, int64_t sums_step) {
+    vector sum[3];
+#pragma GCC unroll 4
+    for (int s = 0; s < taps; s++)
+        sum[s] = load(sums + s * sums_step);
+    for (int64_t j = 0; j < d->columns; j += PIXELS_WIDE) {
+        if (j >= low && j + PIXELS_WIDE <= high)
+            filter_wide(d, false, taps, step, row, dy, j, sum);
+        else
+            filter_wide(d, true, taps, step, row, dy, j, sum);
+    }
+#pragma GCC unroll 4
+    for (int s = 0; s < taps; s++)
+        *(vector *)(sums + s * sums_step) = sum[s];
+}
+
+static inline __attribute__((always_inline)) void
+filter_row_of(const qn_depthwise *d, int taps, int step, const float *image, const float *dy,
+              int64_t i, int64_t first, int64_t last, float *sums) {
+    const int64_t width = (d->c + VL - 1) / VL * VL;
+    int64_t low, high;
+    inner_columns(d, &low, &high);
+    for (int64_t r = 0; r < d->taps_h; r++) {
+        const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
+        if (y < 0 || y >= d->h)
+            continue;
+        const float *row = image + y * d->w * d->c;
+        for (int64_t block = first; block < last; block++) {
+            const int64_t c = block * VL + VL <= d->c ? block * VL : d->c - VL;
+            float *to = sums + r * d->taps_w * width + block * VL;
+            if (taps)
+                filter_taps(d, taps, step, row + c, dy + c, low, high, to, width);
+            for (int64_t j = 0; !taps && j < d->columns; j++)
+                filter_pixel(d, row, dy, j, c, to, width);
+        }
+    }
+}
+
+static void depthwise_filter_row_wide(const qn_depthwise *d, const float *image, const float *dy,
+                                      int64_t i, int64_t first, int64_t last, float *sums) {
+    if (d->taps_w == 3 && d->dilation_w == 1 && d->step_w == 1)
+        filter_row_of(d, 3, 1, image, dy, i, first, last, sums);
+    else if (d->taps_w == 3 && d->dilation_w == 1 && d->step_w == 2)
+        filter_row_of(d, 3, 2, image, dy, i, first, last, sums);
+    else
+        filter_row_of(d, 0, 1, image, dy, i, first, last, sums);
+}
+
+const qn_depthwise_rows DEPTHWISE = {depthwise_forward_row_wide, depthwise_filter_row_wide};
+
+#endif
