@@ -1,0 +1,197 @@
+/* quern help: the overview, the help of a command, and the manual page, all from the tables. */
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const option options[] = {
+    {.name = "man",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "print the manual page quern(1) as roff"},
+};
+
+static const char *const data_kinds[][2] = {
+    {"fashion-mnist", "the Debian package dataset-fashion-mnist"},
+    {"idx:DIR", "the four files of MNIST's format, gzipped or not"},
+    {"cifar10:DIR", "CIFAR-10 in its binary format"},
+    {"cifar100:DIR", "CIFAR-100 in its binary format"},
+    {"images:DIR", "PNG and JPEG files: train/CLASS/* and test/CLASS/*, or CLASS/*"},
+    {"npy:X.npy,Y.npy[,nchw]", "arrays of samples, and of labels or float32 targets"},
+    {"csv:FILE[,label=NAME]", "rows of numbers, the last column the label"},
+    {"synthetic", "seeded and learnable, in the model's shape"},
+};
+
+enum { N_DATA_KINDS = sizeof data_kinds / sizeof data_kinds[0] };
+
+#define LENET5 "lenet5.safetensors"
+
+static const char *const examples[] = {
+    "quern train lenet5 --data fashion-mnist --save " LENET5,
+    "quern train lenet5 --data fashion-mnist --epochs 6 --resume " LENET5 " --save " LENET5,
+    "quern evaluate lenet5 --weights " LENET5 " --data fashion-mnist",
+    "quern predict lenet5 --weights " LENET5 " shirt.png",
+};
+
+enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };
+
+static bool takes_data(const command *c) {
+    return option_find(c, "data") >= 0;
+}
+
+/* "--epochs N"; a flag in the form that changes something. */
+static void format_option(const option *o, char *text, size_t bytes) {
+    const bool is_on = o->kind == OPTION_FLAG && o->fallback && strcmp(o->fallback, "yes") == 0;
+    snprintf(text, bytes, "--%s%s%s%s", is_on ? "no-" : "", o->name, o->argument ? " " : "",
+             o->argument ? o->argument : "");
+}
+
+/* The default in words, or null. */
+static const char *describe_default(const option *o, const qn_model *model, char *text,
+                                    size_t bytes) {
+    char value[40];
+    if (o->kind == OPTION_FLAG && !(model && o->otherwise))
+        return NULL;
+    if (model && recipe_value(model, o->name, value, sizeof value)) {
+        snprintf(text, bytes, "%s, %s's recipe", value, model->name);
+        return text;
+    }
+    return o->otherwise ? o->otherwise : o->fallback;
+}
+
+static void print_option(const option *o, const qn_model *model) {
+    char name[80], words[80];
+    format_option(o, name, sizeof name);
+    const char *fallback = describe_default(o, model, words, sizeof words);
+    if (strlen(name) > 24)
+        printf("  %s\n  %-24s  %s", name, "", o->help);
+    else
+        printf("  %-24s  %s", name, o->help);
+    if (fallback)
+        printf("\n  %-24s  (default: %s)", "", fallback);
+    putchar('\n');
+}
+
+static void print_data_kinds(void) {
+    puts("\nDATA is one of:");
+    for (int i = 0; i < N_DATA_KINDS; i++)
+        printf("  %-24s  %s\n", data_kinds[i][0], data_kinds[i][1]);
+}
+
+void help_print_command(const command *c, const char *model_name) {
+    const qn_model *model = model_name ? qn_model_find(model_name) : NULL;
+    printf("usage: quern %s%s%s%s\n\n%s.\n", c->name, c->words ? " " : "", c->words ? c->words : "",
+           c->n_options ? " [OPTION...]" : "", c->summary);
+    if (c->description)
+        printf("\n%s\n", c->description);
+    if (takes_data(c))
+        print_data_kinds();
+    if (c->n_options)
+        puts("\nOptions:");
+    for (int i = 0; i < c->n_options; i++)
+        print_option(&c->options[i], model);
+}
+
+static void print_overview(void) {
+    puts("quern trains neural networks where the data is.\n\nusage: quern COMMAND [OPTION...]\n");
+    for (int i = 0; command_at(i); i++)
+        printf("  %-10s %s\n", command_at(i)->name, command_at(i)->summary);
+    puts("\nquern COMMAND --help describes a command's options. Examples:\n");
+    for (int i = 0; i < N_EXAMPLES; i++)
+        printf("  %s\n", examples[i]);
+    puts("\nExit status: 0 done, 1 failed while running, 2 wrong usage.");
+}
+
+/* ---- manual page ---- */
+
+/* Text as roff: a hyphen that is typed must not become a dash, and no line may begin a request. */
+static void roff(const char *text) {
+    for (bool is_start = true; *text; text++) {
+        if (is_start && (*text == '.' || *text == '\''))
+            fputs("\\&", stdout);
+        is_start = *text == '\n';
+        if (*text == '-')
+            fputs("\\-", stdout);
+        else if (*text == '\\')
+            fputs("\\e", stdout);
+        else
+            putchar(*text);
+    }
+}
+
+static void roff_item(const char *term, const char *text, const char *after, const char *end) {
+    fputs(".TP\n.B ", stdout);
+    roff(term);
+    putchar('\n');
+    roff(text);
+    if (after) {
+        fputs(" (default: ", stdout);
+        roff(after);
+        putchar(')');
+    }
+    fputs(end, stdout);
+}
+
+static void man_command(const command *c) {
+    char text[80];
+    printf(".SS quern %s%s%s\n", c->name, c->words ? " " : "", c->words ? c->words : "");
+    roff(c->summary);
+    puts(".");
+    if (c->description) {
+        puts(".PP");
+        roff(c->description);
+        putchar('\n');
+    }
+    for (int i = 0; i < c->n_options; i++) {
+        format_option(&c->options[i], text, sizeof text);
+        roff_item(text, c->options[i].help, describe_default(&c->options[i], NULL, NULL, 0), ".\n");
+    }
+}
+
+static void print_man(void) {
+    puts(".TH QUERN 1\n.SH NAME\nquern \\- train neural networks where the data is\n"
+         ".SH SYNOPSIS\n.B quern\n.I COMMAND\n.RI [ OPTION ...]\n.SH DESCRIPTION\n"
+         "quern trains, evaluates and applies neural networks on this machine.\n.SH COMMANDS");
+    for (int i = 0; command_at(i); i++)
+        man_command(command_at(i));
+    puts(".SH DATA");
+    for (int i = 0; i < N_DATA_KINDS; i++)
+        roff_item(data_kinds[i][0], data_kinds[i][1], NULL, ".\n");
+    puts(".SH EXIT STATUS\n0 done, 1 failed while running, 2 wrong usage.\n.SH ENVIRONMENT\n"
+         ".TP\n.B QUERN_ISA\nCaps the instruction set: ref, neon, avx2 or avx512.\n"
+         ".TP\n.B XDG_CACHE_HOME\nWhere unpacked data sets are kept (default: ~/.cache).\n"
+         ".SH EXAMPLES");
+    for (int i = 0; i < N_EXAMPLES; i++) {
+        puts(".PP\n.EX");
+        roff(examples[i]);
+        puts("\n.EE");
+    }
+}
+
+static int run(const arguments *a) {
+    if (arguments_flag(a, "man")) {
+        print_man();
+        return EXIT_DONE;
+    }
+    if (a->n_words == 0) {
+        print_overview();
+        return EXIT_DONE;
+    }
+    const command *c = command_find(a->words[0]);
+    if (!c)
+        return report_failure(QN_ERROR_ARGUMENT);
+    help_print_command(c, NULL);
+    return EXIT_DONE;
+}
+
+const command command_help = {
+    .name = "help",
+    .words = "[COMMAND]",
+    .most_words = 1,
+    .summary = "Describe quern or one of its commands",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run = run,
+};

@@ -1,0 +1,22 @@
+/* JSON lines on standard output: one object a line, written at once. */
+#ifndef QN_CLI_JSON_H
+#define QN_CLI_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* begin opens an object, the others add to it, end closes the line and flushes it. */
+void json_begin(void);
+void json_end(void);
+void json_text(const char *key, const char *value);
+void json_count(const char *key, int64_t value);
+void json_number(const char *key, double value); /* null where it is not finite */
+void json_null(const char *key);
+
+/* An array of objects under key: open, then begin_item and end_item for each, close. */
+void json_open_list(const char *key);
+void json_begin_item(void);
+void json_end_item(void);
+void json_close_list(void);
+
+#endif

@@ -1,0 +1,322 @@
+/* See options.h. */
+#include "cli/options.h"
+
+#include "base/status.h"
+#include "tensor/tensor.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- nearest names ---- */
+
+static int least_of(int a, int b, int c) {
+    const int ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/* Insertions, deletions and exchanges that lead from a to b (Wagner and Fischer 1974). */
+static int edit_distance(const char *a, const char *b) {
+    enum { LONGEST = 64 };
+    int row[LONGEST + 1];
+    const size_t n_a = strlen(a), n_b = strlen(b);
+    if (n_a > LONGEST || n_b > LONGEST)
+        return LONGEST;
+    for (size_t j = 0; j <= n_b; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= n_a; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= n_b; j++) {
+            const int above = row[j];
+            row[j] = least_of(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[n_b];
+}
+
+const char *nearest_name(const char *typed, const char *const *names, int n_names) {
+    const char *nearest = NULL;
+    int nearest_distance = (int)strlen(typed) / 3 + 2;
+    for (int i = 0; i < n_names; i++) {
+        const int distance = edit_distance(typed, names[i]);
+        if (distance < nearest_distance) {
+            nearest_distance = distance;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}
+
+/* ---- values ---- */
+
+bool shape_parse(const char *text, qn_shape *shape) {
+    *shape = (qn_shape){.rank = 0};
+    for (;;) {
+        char *end;
+        if (*text < '1' || *text > '9' || shape->rank == QN_MAX_RANK - 1)
+            return false;
+        const long long extent = strtoll(text, &end, 10);
+        if (extent > 1000000000)
+            return false;
+        shape->dims[shape->rank++] = extent;
+        if (!*end)
+            return qn_shape_is_valid(*shape);
+        if (*end != 'x')
+            return false;
+        text = end + 1;
+    }
+}
+
+static qn_status refuse(const option *o, const char *value, const char *wanted) {
+    return qn_fail(QN_ERROR_ARGUMENT, "--%s %s: it must be %s", o->name, value, wanted);
+}
+
+static qn_status refuse_range(const option *o, const char *value) {
+    char wanted[80];
+    const char *what = o->kind == OPTION_COUNT ? "a whole number" : "a number";
+    if (o->most >= 1e15)
+        snprintf(wanted, sizeof wanted, "%s from %.15g", what, o->least);
+    else
+        snprintf(wanted, sizeof wanted, "%s from %.15g to %.15g", what, o->least, o->most);
+    return refuse(o, value, wanted);
+}
+
+static qn_status keep(qn_arena *texts, const char *text, const char **kept) {
+    *kept = qn_arena_text(texts, text);
+    return *kept ? QN_OK : QN_ERROR_MEMORY;
+}
+
+static qn_status canonical_count(const option *o, const char *value, qn_arena *texts,
+                                 const char **canonical) {
+    char *end, digits[24];
+    errno = 0;
+    const long long count = strtoll(value, &end, 10);
+    if (end == value || *end || errno || (double)count < o->least || (double)count > o->most)
+        return refuse_range(o, value);
+    snprintf(digits, sizeof digits, "%lld", count);
+    return keep(texts, digits, canonical);
+}
+
+/* The shortest digits that give the same number. */
+static qn_status canonical_number(const option *o, const char *value, qn_arena *texts,
+                                  const char **canonical) {
+    char *end, digits[40];
+    const double number = strtod(value, &end);
+    if (end == value || *end || !(number >= o->least && number <= o->most))
+        return refuse_range(o, value);
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, number);
+        if (strtod(digits, NULL) == number)
+            break;
+    }
+    return keep(texts, digits, canonical);
+}
+
+/* The next name of a list, in *bytes; false at its end. */
+static bool next_name(const char **list, size_t *n_bytes, const char **name, char separator) {
+    if (!**list)
+        return false;
+    const char *end = strchr(*list, separator);
+    *n_bytes = end ? (size_t)(end - *list) : strlen(*list);
+    *name = *list;
+    *list += *n_bytes + (end != NULL);
+    return true;
+}
+
+static bool has_name(const char *list, char separator, const char *wanted, size_t n_wanted) {
+    const char *name;
+    size_t n_bytes;
+    while (next_name(&list, &n_bytes, &name, separator)) {
+        if (n_bytes == n_wanted && memcmp(name, wanted, n_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+static qn_status canonical_choice(const option *o, const char *value, qn_arena *texts,
+                                  const char **canonical) {
+    if (!has_name(o->argument, '|', value, strlen(value)))
+        return refuse(o, value, o->argument);
+    return keep(texts, value, canonical);
+}
+
+static qn_status canonical_list(const option *o, const char *value, qn_arena *texts,
+                                const char **canonical) {
+    const char *rest = value, *names = o->argument, *name;
+    size_t n_bytes, n_chosen = 0;
+    char chosen[80] = "";
+    if (strcmp(value, "none") == 0)
+        return keep(texts, value, canonical);
+    while (next_name(&rest, &n_bytes, &name, ',')) {
+        if (!has_name(o->argument, ',', name, n_bytes))
+            return qn_fail(QN_ERROR_ARGUMENT, "--%s %s: there is no %.*s; there is %s and none",
+                           o->name, value, (int)n_bytes, name, o->argument);
+    }
+    while (next_name(&names, &n_bytes, &name, ',')) {
+        if (has_name(value, ',', name, n_bytes))
+            n_chosen += (size_t)snprintf(chosen + n_chosen, sizeof chosen - n_chosen, "%s%.*s",
+                                         n_chosen ? "," : "", (int)n_bytes, name);
+    }
+    return keep(texts, n_chosen ? chosen : "none", canonical);
+}
+
+static qn_status canonical_shape(const option *o, const char *value, qn_arena *texts,
+                                 const char **canonical) {
+    qn_shape shape;
+    if (!shape_parse(value, &shape))
+        return refuse(o, value, "a shape as 32x32x3");
+    return keep(texts, value, canonical);
+}
+
+qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
+                           const char **canonical) {
+    switch (o->kind) {
+    case OPTION_COUNT:
+        return canonical_count(o, value, texts, canonical);
+    case OPTION_NUMBER:
+        return canonical_number(o, value, texts, canonical);
+    case OPTION_CHOICE:
+        return canonical_choice(o, value, texts, canonical);
+    case OPTION_LIST:
+        return canonical_list(o, value, texts, canonical);
+    case OPTION_SHAPE:
+        return canonical_shape(o, value, texts, canonical);
+    case OPTION_FLAG:
+    case OPTION_TEXT:
+        break;
+    }
+    return keep(texts, value, canonical);
+}
+
+/* ---- parsing ---- */
+
+int option_find(const command *c, const char *name) {
+    for (int i = 0; i < c->n_options; i++) {
+        if (strcmp(c->options[i].name, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static qn_status fail_unknown(const command *c, const char *name) {
+    const char *names[MAX_OPTIONS + 1] = {"help"};
+    for (int i = 0; i < c->n_options; i++)
+        names[i + 1] = c->options[i].name;
+    const char *nearest = nearest_name(name, names, c->n_options + 1);
+    if (nearest)
+        return qn_fail(QN_ERROR_ARGUMENT, "unknown option --%s; did you mean --%s?", name, nearest);
+    return qn_fail(QN_ERROR_ARGUMENT, "unknown option --%s; see quern %s --help", name, c->name);
+}
+
+/* Where parsing is. */
+typedef struct cursor {
+    char **texts; /* (n) */
+    int i, n;
+} cursor;
+
+static bool is_negated_flag(const command *c, const char *name, int *row) {
+    if (strncmp(name, "no-", 3) != 0)
+        return false;
+    *row = option_find(c, name + 3);
+    return *row >= 0 && c->options[*row].kind == OPTION_FLAG;
+}
+
+static qn_status parse_flag(arguments *a, int row, const char *name, const char *value,
+                            const char *state) {
+    if (value)
+        return qn_fail(QN_ERROR_ARGUMENT, "--%s takes no value", name);
+    a->values[row] = state;
+    return QN_OK;
+}
+
+/* The option named name; value is what follows its "=", or null. */
+static qn_status parse_option(arguments *a, const char *name, const char *value, cursor *at) {
+    const command *c = a->command;
+    int row = option_find(c, name), negated;
+    if (row < 0 && is_negated_flag(c, name, &negated))
+        return parse_flag(a, negated, name, value, "no");
+    if (row < 0)
+        return fail_unknown(c, name);
+    const option *o = &c->options[row];
+    if (o->kind == OPTION_FLAG)
+        return parse_flag(a, row, name, value, "yes");
+    if (!value && at->i == at->n)
+        return qn_fail(QN_ERROR_ARGUMENT, "--%s needs a value: --%s %s", name, name, o->argument);
+    if (!value)
+        value = at->texts[at->i++];
+    return option_canonical(o, value, &a->texts, &a->values[row]);
+}
+
+static qn_status parse_dashed(arguments *a, const char *text, cursor *at) {
+    if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
+        a->wants_help = true;
+        return QN_OK;
+    }
+    if (text[1] != '-')
+        return qn_fail(QN_ERROR_ARGUMENT, "unknown option %s; options begin with two dashes", text);
+    char *name = qn_arena_text(&a->texts, text + 2);
+    if (!name)
+        return QN_ERROR_MEMORY;
+    char *equals = strchr(name, '=');
+    if (equals)
+        *equals++ = 0;
+    return parse_option(a, name, equals, at);
+}
+
+static qn_status check_words(const arguments *a) {
+    const command *c = a->command;
+    if (a->n_words < c->least_words)
+        return qn_fail(QN_ERROR_ARGUMENT, "quern %s needs %s; see quern %s --help", c->name,
+                       c->words, c->name);
+    if (c->most_words >= 0 && a->n_words > c->most_words)
+        return qn_fail(QN_ERROR_ARGUMENT, "\"%s\" is one word too many; see quern %s --help",
+                       a->words[c->most_words], c->name);
+    return QN_OK;
+}
+
+qn_status arguments_parse(const command *c, int n, char **texts, arguments *a) {
+    cursor at = {texts, 0, n};
+    bool is_option = true;
+    *a = (arguments){.command = c};
+    qn_arena_init(&a->texts, qn_allocator_default());
+    a->words = qn_arena_allocate(&a->texts, (size_t)n + 1, sizeof *a->words);
+    if (!a->words)
+        return QN_ERROR_MEMORY;
+    while (at.i < n) {
+        const char *text = texts[at.i++];
+        if (is_option && strcmp(text, "--") == 0)
+            is_option = false;
+        else if (is_option && text[0] == '-' && text[1])
+            QN_TRY(parse_dashed(a, text, &at));
+        else
+            a->words[a->n_words++] = text;
+    }
+    return a->wants_help ? QN_OK : check_words(a);
+}
+
+void arguments_deinit(arguments *a) {
+    qn_arena_deinit(&a->texts);
+}
+
+bool arguments_has(const arguments *a, const char *name) {
+    return a->values[option_find(a->command, name)] != NULL;
+}
+
+const char *arguments_get(const arguments *a, const char *name) {
+    const int row = option_find(a->command, name);
+    return a->values[row] ? a->values[row] : a->command->options[row].fallback;
+}
+
+bool arguments_flag(const arguments *a, const char *name) {
+    const char *value = arguments_get(a, name);
+    return value && strcmp(value, "yes") == 0;
+}
+
+int64_t arguments_count(const arguments *a, const char *name) {
+    const char *value = arguments_get(a, name);
+    return value ? strtoll(value, NULL, 10) : 0;
+}

@@ -1,0 +1,82 @@
+/* What a command accepts, as data: parsing, help, the manual page, defaults and what a checkpoint
+ * keeps all come from one table of options. Values are kept as text in one form each ("0.1" for
+ * 1e-1), so that two of them can be compared and stored. */
+#ifndef QN_CLI_OPTIONS_H
+#define QN_CLI_OPTIONS_H
+
+#include "base/memory.h"
+#include "quern/graph.h"
+
+typedef enum option_kind {
+    OPTION_FLAG,   /* --name and --no-name: "yes", "no" */
+    OPTION_TEXT,   /* as it is */
+    OPTION_COUNT,  /* whole number within least and most */
+    OPTION_NUMBER, /* within least and most */
+    OPTION_CHOICE, /* one of argument's, "a|b|c" */
+    OPTION_LIST,   /* some of argument's, "a,b", in that order; or none */
+    OPTION_SHAPE,  /* "28x28x1" */
+} option_kind;
+
+/* A row of a command's table. */
+typedef struct option {
+    const char *name; /* without dashes */
+    option_kind kind;
+    const char *argument;  /* "N"; null for a flag */
+    double least, most;    /* of counts and numbers */
+    const char *fallback;  /* default; null: none, or found otherwise */
+    const char *otherwise; /* that default in words */
+    const char *help;
+    bool is_kept; /* a checkpoint keeps it, and a resume holds to it */
+    bool is_free; /* kept, but a resume may change it: how long to train */
+} option;
+
+struct arguments;
+
+/* A command: one file, and one row in commands.c. */
+typedef struct command {
+    const char *name;
+    const char *words;           /* "MODEL IMAGE..." */
+    int least_words, most_words; /* of them; most < 0: any */
+    const char *summary;         /* a line */
+    const char *description;     /* further text of its help; may be null */
+    const option *options;       /* (n_options) */
+    int n_options;
+    int (*run)(const struct arguments *arguments); /* exit status */
+} command;
+
+enum { MAX_OPTIONS = 40 };
+
+/* A parsed command line; values by row of the command's table, null where not given. */
+typedef struct arguments {
+    const command *command;
+    const char *values[MAX_OPTIONS];
+    const char **words; /* (n_words) */
+    int n_words;
+    bool wants_help;
+    qn_arena texts;
+} arguments;
+
+/* Parses what follows the command's name. A failure is wrong usage. */
+qn_status arguments_parse(const command *command, int n, char **texts, arguments *arguments);
+void arguments_deinit(arguments *arguments);
+
+/* Row of an option's name, or -1. */
+int option_find(const command *command, const char *name);
+
+/* Value of an option as given, or its fallback, or null. */
+const char *arguments_get(const arguments *arguments, const char *name);
+bool arguments_has(const arguments *arguments, const char *name);
+bool arguments_flag(const arguments *arguments, const char *name);
+int64_t arguments_count(const arguments *arguments, const char *name);
+
+/* The one form of a value ("0.1"), in texts; fails where the option does not accept it. */
+qn_status option_canonical(const option *option, const char *value, qn_arena *texts,
+                           const char **canonical);
+
+/* "28x28x1" as a shape; false when it is none. */
+bool shape_parse(const char *text, qn_shape *shape);
+
+/* The nearest of names to a mistyped one, or null when none is near. */
+const char *nearest_name(const char *typed, const char *const *names, int n_names);
+
+#endif

@@ -1,0 +1,262 @@
+/* See settings.h. */
+#include "cli/settings.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const optimizer_names[] = {
+    [QN_SGD] = "sgd", [QN_ADAM] = "adam", [QN_ADAMW] = "adamw"};
+static const char *const schedule_names[] = {
+    [QN_CONSTANT] = "constant", [QN_STEP] = "step", [QN_COSINE] = "cosine"};
+
+enum { N_OPTIMIZERS = 3, N_SCHEDULES = 3 };
+
+static int find_name(const char *const *names, int n, const char *name) {
+    for (int i = 1; i < n; i++) {
+        if (strcmp(names[i], name) == 0)
+            return i;
+    }
+    return 0;
+}
+
+/* What another optimizer than the recipe's begins with: rates that suit one do not suit the next. */
+static const struct {
+    const char *name, *values[N_OPTIMIZERS];
+} optimizer_defaults[] = {
+    {"lr", {"0.01", "0.001", "0.001"}},
+    {"momentum", {"0.9", "0", "0"}},
+    {"nesterov", {"no", "no", "no"}},
+    {"weight-decay", {"0", "0", "0.01"}},
+};
+
+enum { N_DEFAULTS = sizeof optimizer_defaults / sizeof optimizer_defaults[0] };
+
+/* The default of an option that goes with the optimizer, or null. */
+static const char *optimizer_default(const char *optimizer, const char *name) {
+    for (int i = 0; i < N_DEFAULTS; i++) {
+        if (strcmp(optimizer_defaults[i].name, name) == 0)
+            return optimizer_defaults[i]
+                .values[find_name(optimizer_names, N_OPTIMIZERS, optimizer)];
+    }
+    return NULL;
+}
+
+/* ---- the recipe as text ---- */
+
+static bool recipe_text(const qn_recipe *r, const char *name, const char **text) {
+    if (strcmp(name, "optimizer") == 0)
+        *text = optimizer_names[r->optimizer];
+    else if (strcmp(name, "schedule") == 0)
+        *text = schedule_names[r->schedule];
+    else if (strcmp(name, "nesterov") == 0)
+        *text = r->nesterov ? "yes" : "no";
+    else
+        return false;
+    return true;
+}
+
+static bool recipe_number(const qn_recipe *r, const char *name, double *number) {
+    const struct {
+        const char *name;
+        double number;
+    } numbers[] = {
+        {"epochs", (double)r->epochs},
+        {"batch", (double)r->batch},
+        {"warmup", (double)r->warmup},
+        {"lr", r->rate},
+        {"momentum", r->momentum},
+        {"weight-decay", r->weight_decay},
+        {"label-smoothing", r->label_smoothing},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (strcmp(numbers[i].name, name) != 0)
+            continue;
+        *number = numbers[i].number;
+        return true;
+    }
+    return false;
+}
+
+bool recipe_value(const qn_model *model, const char *name, char *text, size_t bytes) {
+    const char *word;
+    double number;
+    if (recipe_text(&model->recipe, name, &word))
+        snprintf(text, bytes, "%s", word);
+    else if (recipe_number(&model->recipe, name, &number))
+        snprintf(text, bytes, "%.15g", number);
+    else
+        return false;
+    return true;
+}
+
+/* ---- resolving ---- */
+
+/* Values of this row that were found, by where; null where there is none. */
+typedef struct origins {
+    const char *given, *stored;
+} origins;
+
+static qn_status find_stored(const option *o, const qn_metadata *checkpoint, settings *s,
+                             const char **stored) {
+    const char *value = checkpoint ? qn_metadata_get(checkpoint, o->name) : NULL;
+    *stored = NULL;
+    if (!value)
+        return QN_OK;
+    if (option_canonical(o, value, &s->texts, stored) == QN_OK)
+        return QN_OK;
+    qn_fail_within(QN_ERROR_FORMAT, "the checkpoint's settings");
+    return QN_ERROR_FORMAT;
+}
+
+static qn_status check_conflict(const arguments *a, const option *o, origins from) {
+    if (!from.given || !from.stored || o->is_free || arguments_flag(a, "override") ||
+        strcmp(from.given, from.stored) == 0)
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "--%s is %s, but %s was trained with %s; leave it out, or add --override",
+                   o->name, from.given, arguments_get(a, "resume"), from.stored);
+}
+
+/* The optimizer comes first: defaults of others depend on it. */
+static qn_status resolve_optimizer(const arguments *a, const qn_model *model,
+                                   const qn_metadata *checkpoint, settings *s) {
+    const int row = option_find(s->command, "optimizer");
+    origins from = {.given = a->values[row]};
+    QN_TRY(find_stored(&s->command->options[row], checkpoint, s, &from.stored));
+    s->is_new_optimizer = from.given && from.stored && strcmp(from.given, from.stored) != 0;
+    s->values[row] = from.given    ? from.given
+                     : from.stored ? from.stored
+                                   : optimizer_names[model->recipe.optimizer];
+    return QN_OK;
+}
+
+/* What a row is where nobody says otherwise. */
+static qn_status find_default(const qn_model *model, const option *o, settings *s,
+                              const char **value) {
+    char text[40];
+    const char *optimizer = settings_get(s, "optimizer");
+    const char *other = optimizer_default(optimizer, o->name);
+    const bool is_recipe = strcmp(optimizer, optimizer_names[model->recipe.optimizer]) == 0;
+    *value = o->fallback;
+    if (other && !is_recipe)
+        *value = other;
+    else if (recipe_value(model, o->name, text, sizeof text))
+        return option_canonical(o, text, &s->texts, value);
+    return QN_OK;
+}
+
+static qn_status resolve_row(const arguments *a, const qn_model *model,
+                             const qn_metadata *checkpoint, int row, settings *s) {
+    const option *o = &s->command->options[row];
+    origins from = {.given = a->values[row]};
+    QN_TRY(find_stored(o, checkpoint, s, &from.stored));
+    QN_TRY(check_conflict(a, o, from));
+    if (s->is_new_optimizer && optimizer_default("sgd", o->name))
+        from.stored = NULL;
+    s->values[row] = from.given ? from.given : from.stored;
+    return s->values[row] ? QN_OK : find_default(model, o, s, &s->values[row]);
+}
+
+/* --steps given alone replaces epochs, --epochs given alone steps. */
+static void resolve_length(const arguments *a, const qn_metadata *checkpoint, settings *s) {
+    const int epochs = option_find(s->command, "epochs"), steps = option_find(s->command, "steps");
+    const bool has_steps = s->values[steps] != NULL;
+    if (a->values[epochs] && !a->values[steps])
+        s->values[steps] = NULL;
+    else if (a->values[steps] && !a->values[epochs])
+        s->values[epochs] = NULL;
+    else if (!a->values[epochs] && checkpoint && has_steps &&
+             !qn_metadata_get(checkpoint, "epochs"))
+        s->values[epochs] = NULL;
+}
+
+qn_status settings_resolve(const arguments *a, const qn_model *model, const qn_metadata *checkpoint,
+                           settings *s) {
+    *s = (settings){.command = a->command};
+    qn_arena_init(&s->texts, qn_allocator_default());
+    QN_TRY(resolve_optimizer(a, model, checkpoint, s));
+    for (int i = 0; i < s->command->n_options; i++) {
+        if (s->command->options[i].is_kept)
+            QN_TRY(resolve_row(a, model, checkpoint, i, s));
+    }
+    resolve_length(a, checkpoint, s);
+    return QN_OK;
+}
+
+void settings_deinit(settings *s) {
+    if (s->command)
+        qn_arena_deinit(&s->texts);
+}
+
+/* ---- reading ---- */
+
+const char *settings_get(const settings *s, const char *name) {
+    return s->values[option_find(s->command, name)];
+}
+
+bool settings_flag(const settings *s, const char *name) {
+    const char *value = settings_get(s, name);
+    return value && strcmp(value, "yes") == 0;
+}
+
+int64_t settings_count(const settings *s, const char *name) {
+    const char *value = settings_get(s, name);
+    return value ? strtoll(value, NULL, 10) : 0;
+}
+
+double settings_number(const settings *s, const char *name) {
+    const char *value = settings_get(s, name);
+    return value ? strtod(value, NULL) : 0;
+}
+
+qn_status settings_set(settings *s, const char *name, const char *value) {
+    const char *kept = qn_arena_text(&s->texts, value);
+    if (!kept)
+        return QN_ERROR_MEMORY;
+    s->values[option_find(s->command, name)] = kept;
+    return QN_OK;
+}
+
+qn_status settings_store(const settings *s, qn_metadata *metadata) {
+    for (int i = 0; i < s->command->n_options; i++) {
+        if (s->values[i])
+            QN_TRY(qn_metadata_set(metadata, s->command->options[i].name, s->values[i]));
+    }
+    return QN_OK;
+}
+
+qn_trainer_options settings_trainer_options(const settings *s, const qn_model *model) {
+    return (qn_trainer_options){
+        .model = model,
+        .batch = settings_count(s, "batch"),
+        .optimizer =
+            (qn_optimizer)find_name(optimizer_names, N_OPTIMIZERS, settings_get(s, "optimizer")),
+        .rate = settings_number(s, "lr"),
+        .momentum = settings_number(s, "momentum"),
+        .weight_decay = settings_number(s, "weight-decay"),
+        .nesterov = settings_flag(s, "nesterov"),
+        .schedule =
+            (qn_schedule)find_name(schedule_names, N_SCHEDULES, settings_get(s, "schedule")),
+        .warmup = settings_count(s, "warmup"),
+        .schedule_steps = settings_count(s, "schedule-steps"),
+        .clip_norm = settings_number(s, "clip-norm"),
+        .accumulate = settings_count(s, "accumulate"),
+        .label_smoothing = settings_number(s, "label-smoothing"),
+        .seed = (uint64_t)settings_count(s, "seed"),
+    };
+}
+
+int64_t settings_total_steps(const settings *s, int64_t epoch_batches) {
+    const int64_t accumulate = settings_count(s, "accumulate");
+    const int64_t steps = settings_count(s, "steps");
+    int64_t of_epochs;
+    if (!settings_get(s, "epochs"))
+        return steps;
+    if (__builtin_mul_overflow(settings_count(s, "epochs"), epoch_batches, &of_epochs))
+        of_epochs = INT64_MAX / 2;
+    of_epochs = (of_epochs - 1) / accumulate + 1;
+    return settings_get(s, "steps") && steps < of_epochs ? steps : of_epochs;
+}
