@@ -57,11 +57,26 @@ static void add_forward(qn_program *p, const qn_trainer_options *options, int64_
     set_result(p->graph, p->outputs);
 }
 
+/* Puts the fused graph in the place of the one that was built. */
+static qn_status fuse(qn_program *p) {
+    qn_graph *fused;
+    const qn_value *values;
+    QN_TRY(qn_graph_finish(p->graph));
+    QN_TRY(qn_fuse(p->graph, &fused, &values));
+    qn_value *const kept[] = {&p->x, &p->y, &p->loss, &p->losses, &p->outputs, &p->chances};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        if (kept[i]->id >= 0)
+            *kept[i] = values[kept[i]->id];
+    }
+    qn_graph_destroy(p->graph);
+    p->graph = fused;
+    return QN_OK;
+}
+
 /* parameters and gradients without the parameters that the loss does not depend on. */
 static qn_status differentiate(qn_program *p, qn_value **parameters, qn_value **gradients, int *n) {
     const qn_value *all, *all_gradients;
     int n_all;
-    QN_TRY(qn_graph_finish(p->graph));
     QN_TRY(qn_autodiff(p->graph, p->loss, &all, &all_gradients, &n_all));
     *parameters = qn_arena_allocate(&p->graph->arena, (size_t)n_all, sizeof **parameters);
     *gradients = qn_arena_allocate(&p->graph->arena, (size_t)n_all, sizeof **gradients);
@@ -104,6 +119,7 @@ qn_status qn_program_build_training(qn_program *p, const qn_trainer_options *opt
     add_forward(p, options, options->batch, options->label_smoothing);
     p->loss = qn_mean(p->graph, "loss", p->losses);
     set_result(p->graph, p->loss);
+    QN_TRY(fuse(p));
     QN_TRY(differentiate(p, &parameters, &gradients, &n));
     if (options->accumulate > 1)
         add_sums(p->graph, parameters, gradients, n);
@@ -143,7 +159,7 @@ qn_status qn_program_build_evaluation(qn_program *p, const qn_trainer_options *o
         p->chances = qn_softmax(p->graph, "probabilities", p->outputs);
         set_result(p->graph, p->chances);
     }
-    return qn_graph_finish(p->graph);
+    return fuse(p);
 }
 
 void qn_program_deinit(qn_program *p) {
