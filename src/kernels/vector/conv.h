@@ -137,6 +137,70 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
     run_by_panels(team, &t, b->workspace + round_up(panels_size(c, d->r * d->s * k), 16));
 }
 
+/* Few input channels leave most of a vector empty when dx is the product. Then dy times the filter
+ * (K, R * S * C) is, and its rows are added to dx where they belong. A task is a sample. */
+static bool is_scattered(const qn_conv2d_shape *d) {
+    const int64_t taps = d->r * d->s;
+    const int64_t gathered = d->h * d->w * taps * d->k * padded(d->c) / (d->stride_h * d->stride_w);
+    return d->groups == 1 && d->dilation_w == 1 &&
+           2 * d->p * d->q * d->k * padded(taps * d->c) < gathered;
+}
+
+static inline void add_floats(float *restrict to, const float *restrict from, int64_t n) {
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        *(vector *)(to + i) += *(const vector *)(from + i);
+    for (; i + 4 <= n; i += 4)
+        *(quad *)(to + i) += *(const quad *)(from + i);
+    for (; i < n; i++)
+        to[i] += from[i];
+}
+
+/* Adds the row (R, S, C) of output pixel (p, q) to a sample's dx. */
+static void add_pixel(const qn_conv2d_shape *d, int64_t p, int64_t q, const float *row, float *dx) {
+    const int64_t x = q * d->stride_w - d->pad_left, run = d->s * d->c;
+    const int64_t low = x < 0 ? -x * d->c : 0, high = min_int(run, (d->w - x) * d->c);
+    for (int64_t r = 0; r < d->r && low < high; r++, row += run) {
+        const int64_t y = p * d->stride_h - d->pad_top + r * d->dilation_h;
+        if (y >= 0 && y < d->h)
+            add_floats(dx + (y * d->w + x) * d->c + low, row + low, high - low);
+    }
+}
+
+static void scatter_task(void *context, int64_t begin, int64_t end, int thread) {
+    const phase_context *b = context;
+    const qn_conv2d_shape *d = b->shape;
+    const int64_t columns = d->r * d->s * d->c, pixels = d->p * d->q, size = d->h * d->w * d->c;
+    float *rows = b->workspace + round_up(panels_size(columns, d->k), 16) +
+                  thread * ROWS_MAX * padded(columns);
+    product t = {.n = columns,
+                 .k = d->k,
+                 .a_step = d->k,
+                 .panels = b->workspace,
+                 .c = rows,
+                 .c_row = padded(columns)};
+    for (int64_t n = begin; n < end; n++) {
+        float *dx = b->dx + n * size;
+        zero_floats(dx, size);
+        for (int64_t first = 0; first < pixels; first += ROWS_MAX) {
+            const int64_t count = min_int(ROWS_MAX, pixels - first);
+            t.a = b->dy + (n * pixels + first) * d->k;
+            panel_block(&t, 0, count, 0, columns, NULL);
+            for (int64_t i = first; i < first + count; i++)
+                add_pixel(d, i / d->q, i % d->q, rows + (i - first) * padded(columns), dx);
+        }
+    }
+}
+
+static void backward_data_scattered(qn_team *team, const phase_context *b) {
+    const qn_conv2d_shape *d = b->shape;
+    const int64_t columns = d->r * d->s * d->c;
+    const product t = {.n = columns, .k = d->k, .panels = b->workspace};
+    const filter_rows rows = {.w = b->w, .depth = d->k, .channel_step = columns, .taps_w = 1};
+    pack_rows(team, &t, &rows);
+    qn_team_run(team, d->n, scatter_task, (void *)b);
+}
+
 static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const void *dy,
                                         const void *w, void *dx, void *workspace) {
     if (is_fast_depthwise(d)) {
@@ -148,6 +212,10 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
         return;
     }
     const phase_context b = {d, dy, w, dx, workspace};
+    if (is_scattered(d)) {
+        backward_data_scattered(team, &b);
+        return;
+    }
     for (int64_t group = 0; group < d->groups; group++) {
         for (int64_t phase = 0; phase < d->stride_h * d->stride_w; phase++)
             backward_phase(team, &b, group, phase / d->stride_w, phase % d->stride_w);
@@ -236,6 +304,10 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {
         if (is_strided_and_dilated(d))
             return conv2d_workspace(d, pass, n_threads);
+        if (is_scattered(d))
+            return (size_t)(round_up(panels_size(taps * c, k), 16) +
+                            n_threads * ROWS_MAX * padded(taps * c)) *
+                   sizeof(float);
         count = round_up(panels_size(c, taps * k), 16) +
                 n_threads * panels_scratch(c, true, d->stride_h * d->stride_w > 1);
     } else {

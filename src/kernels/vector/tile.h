@@ -65,8 +65,8 @@ tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_
     F(COLUMNS, NV, 4)                                                                              \
     F(COLUMNS, NV, 5)                                                                              \
     F(COLUMNS, NV, 6)                                                                              \
-    F(COLUMNS, NV, 7) F(COLUMNS, NV, 8) F(COLUMNS, NV, 9) F(COLUMNS, NV, 10) F(COLUMNS, NV, 11)    \
-        F(COLUMNS, NV, 12)
+    F(COLUMNS, NV, 7)                                                                              \
+    F(COLUMNS, NV, 8) F(COLUMNS, NV, 9) F(COLUMNS, NV, 10) F(COLUMNS, NV, 11) F(COLUMNS, NV, 12)
 #elif TILE_ROWS == 8
 #define EACH_ROWS(F, COLUMNS, NV)                                                                  \
     F(COLUMNS, NV, 1)                                                                              \
