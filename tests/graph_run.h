@@ -176,24 +176,34 @@ static inline void sample_find_sources(op_sample *sample) {
     }
 }
 
-/* Builds a sample, and where the operator has a gradient mean(y * weights) as the loss. The graph
- * keeps a failure. */
-static inline op_sample sample_build(const qn_op *op, int variant, qn_dtype real) {
+/* Builds a sample; the graph keeps a failure. */
+static inline op_sample sample_begin(const qn_op *op, int variant, qn_dtype real) {
     op_sample sample = {0};
     qn_graph_options options = {.real = real, .training = true};
     if (qn_graph_create(&options, &sample.graph) != QN_OK)
         abort();
     sample.y = op->sample(sample.graph, variant);
-    sample_find_sources(&sample);
-    sample.has_gradients = op->gradient != NULL;
-    if (!sample.has_gradients || sample.graph->status != QN_OK)
-        return sample;
-    qn_value weights = qn_graph_add_source(sample.graph, QN_KIND_INPUT, "loss.weights",
-                                           qn_graph_tensor(sample.graph, sample.y),
+    sample.has_gradients = op->gradient != NULL && sample.graph->status == QN_OK;
+    return sample;
+}
+
+/* Adds mean(y * weights) as the loss, and the gradients of the sources. */
+static inline void sample_differentiate(op_sample *sample) {
+    qn_value weights = qn_graph_add_source(sample->graph, QN_KIND_INPUT, "loss.weights",
+                                           qn_graph_tensor(sample->graph, sample->y),
                                            (qn_initial){QN_INITIAL_UNIFORM, 1}, false);
-    sample.loss = qn_mean(sample.graph, "loss",
-                          qn_multiply(sample.graph, "loss.weighted", sample.y, weights));
-    qn_autodiff_for(sample.graph, sample.loss, sample.sources, sample.n_sources, sample.gradients);
+    sample->loss = qn_mean(sample->graph, "loss",
+                           qn_multiply(sample->graph, "loss.weighted", sample->y, weights));
+    qn_autodiff_for(sample->graph, sample->loss, sample->sources, sample->n_sources,
+                    sample->gradients);
+}
+
+/* A sample with the gradients of its parameters, if its operator has a gradient. */
+static inline op_sample sample_build(const qn_op *op, int variant, qn_dtype real) {
+    op_sample sample = sample_begin(op, variant, real);
+    sample_find_sources(&sample);
+    if (sample.has_gradients)
+        sample_differentiate(&sample);
     return sample;
 }
 

@@ -1,0 +1,276 @@
+#!/usr/bin/python3
+"""Compares every sample of every operator with PyTorch in float64: outputs and gradients must be
+equal to 1e-9 of their norm. An operator without a counterpart here fails the test.
+
+The program dump_ops in the folder $QUERN_TOOLS writes the samples."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+TOLERANCE = 1e-9
+
+
+def pair(text):
+    return tuple(int(part) for part in text.split("x"))
+
+
+def to_nchw(x):
+    return x.permute(0, 3, 1, 2)
+
+
+def to_nhwc(x):
+    return x.permute(0, 2, 3, 1)
+
+
+def activate(a, x):
+    kind = a.get("activation", "none")
+    return {
+        "none": lambda: x,
+        "relu": lambda: F.relu(x),
+        "relu6": lambda: F.relu6(x),
+        "leaky_relu": lambda: F.leaky_relu(x, float(a["slope"])),
+        "tanh": lambda: torch.tanh(x),
+        "sigmoid": lambda: torch.sigmoid(x),
+    }[kind]()
+
+
+def windowed(a, x, fill):
+    """x as NCHW with its padding, and stride and dilation."""
+    top, left, bottom, right = (int(p) for p in a["pad"].split(","))
+    padded = F.pad(to_nchw(x), (left, right, top, bottom), value=fill)
+    stride = [max(s, 1) for s in pair(a["stride"])]
+    dilation = [max(d, 1) for d in pair(a["dilation"])]
+    return padded, stride, dilation
+
+
+# A counterpart takes the node's inputs, its attributes and the engine's outputs, and returns its
+# own outputs; None is not compared.
+
+
+def conv2d(inputs, a, _):
+    x, filters, bias = inputs
+    padded, stride, dilation = windowed(a, x, 0)
+    y = F.conv2d(padded, to_nchw(filters), bias, stride, 0, dilation, int(a["groups"]))
+    return [activate(a, to_nhwc(y))]
+
+
+def linear(inputs, a, _):
+    return [activate(a, F.linear(*inputs))]
+
+
+def batch_norm(inputs, a, _):
+    x, scale, shift = inputs
+    flat = x.reshape(-1, x.shape[-1])
+    y = F.batch_norm(flat, None, None, scale, shift, True, 0.1, float(a["epsilon"]))
+    mean = flat.mean(0)
+    inv_std = 1 / torch.sqrt(flat.var(0, unbiased=False) + float(a["epsilon"]))
+    return [activate(a, y.reshape(x.shape)), mean, inv_std]
+
+
+def batch_norm_running(inputs, a, _):
+    """Through PyTorch's own update, with a batch that has the given mean and variance."""
+    mean, inv_std, running_mean, running_variance = (x.detach().clone() for x in inputs)
+    rows, epsilon = int(a["rows"]), float(a["epsilon"])
+    spread = torch.linspace(-1, 1, rows, dtype=torch.float64)
+    spread = spread / spread.std(unbiased=False)
+    x = mean + spread[:, None] * torch.sqrt(1 / inv_std**2 - epsilon)
+    F.batch_norm(x, running_mean, running_variance, None, None, True, float(a["momentum"]), epsilon)
+    return [running_mean, running_variance]
+
+
+def batch_norm_inference(inputs, a, _):
+    x, scale, shift, mean, variance = inputs
+    flat = x.reshape(-1, x.shape[-1])
+    y = F.batch_norm(flat, mean.detach(), variance.detach(), scale, shift, False, 0, float(a["epsilon"]))
+    return [activate(a, y.reshape(x.shape))]
+
+
+def cross_entropy(inputs, a, _):
+    logits, labels = inputs
+    loss = F.cross_entropy(logits, labels.long(), reduction="none", ignore_index=-1,
+                           label_smoothing=float(a["smoothing"]))
+    return [loss, F.softmax(logits, -1)]
+
+
+def max_pool(inputs, a, outputs):
+    padded, stride, dilation = windowed(a, inputs[0], -float("inf"))
+    kernel = pair(a["kernel"])
+    y, flat = F.max_pool2d(padded, kernel, stride, 0, dilation, return_indices=True)
+    width, (_, p, q, _) = padded.shape[3], outputs[0].shape
+    h, w = to_nhwc(flat) // width, to_nhwc(flat) % width
+    r = (h - torch.arange(p)[:, None, None] * stride[0]) // dilation[0]
+    s = (w - torch.arange(q)[:, None] * stride[1]) // dilation[1]
+    return [to_nhwc(y), (r * kernel[1] + s).double()]
+
+
+def average_pool(inputs, a, _):
+    padded, stride, _ = windowed(a, inputs[0], 0)
+    return [to_nhwc(F.avg_pool2d(padded, pair(a["kernel"]), stride))]
+
+
+def dropout(inputs, a, outputs):
+    """Which elements stay is the engine's choice; how many, nearly the rate's."""
+    kept = (outputs[0] != 0).double()
+    rate = float(a["rate"])
+    assert abs(1 - kept.mean() - rate) < 0.2, "share of zeros"
+    return [inputs[0] * kept / (1 - rate)]
+
+
+def slice_axis(inputs, a, _):
+    begin, end = int(a["begin"]), int(a["end"])
+    return [inputs[0].narrow(int(a["axis"]), begin, end - begin)]
+
+
+def broadcast(inputs, a, outputs):
+    return [(inputs[0] * float(a["factor"])).expand(outputs[0].shape)]
+
+
+RATE, MOMENTUM, DECAY, BETA1, BETA2, EPSILON, _, _, GRADIENT = range(9)
+
+
+def with_gradient(w, gradient, factor, hyper):
+    w = w.detach().clone().requires_grad_()
+    w.grad = gradient.detach() * hyper[GRADIENT] * (1 if factor is None else factor.detach())
+    return w
+
+
+def sgd(inputs, a, _):
+    hyper, factor, gradient, w, momentum = inputs
+    hyper = hyper.tolist()
+    w = with_gradient(w, gradient, factor, hyper)
+    optimizer = torch.optim.SGD([w], hyper[RATE], 0 if momentum is None else hyper[MOMENTUM],
+                                weight_decay=hyper[DECAY], nesterov=a["nesterov"] == "1")
+    if momentum is not None:
+        optimizer.state[w]["momentum_buffer"] = momentum.detach().clone()
+    optimizer.step()
+    return [w] if momentum is None else [w, optimizer.state[w]["momentum_buffer"]]
+
+
+def adam(inputs, a, _):
+    hyper, factor, gradient, w, m, v = inputs
+    hyper = hyper.tolist()
+    w = with_gradient(w, gradient, factor, hyper)
+    kind = torch.optim.AdamW if a["decoupled"] == "1" else torch.optim.Adam
+    optimizer = kind([w], hyper[RATE], (hyper[BETA1], hyper[BETA2]), hyper[EPSILON], hyper[DECAY])
+    state = optimizer.state[w]
+    state["step"] = torch.tensor(2.0)
+    state["exp_avg"], state["exp_avg_sq"] = m.detach().clone(), v.detach().clone()
+    optimizer.step()
+    return [w, state["exp_avg"], state["exp_avg_sq"]]
+
+
+def clip_factor(inputs, a, _):
+    norm = torch.cat([x.flatten() for x in inputs[1:]]).norm() * inputs[0][GRADIENT]
+    return [torch.clamp(float(a["limit"]) / norm, max=1)]
+
+
+OPERATORS = {
+    "conv2d": conv2d,
+    "linear": linear,
+    "bias": lambda x, a, _: [x[0] + x[1]],
+    "batch_norm": batch_norm,
+    "batch_norm_running": batch_norm_running,
+    "batch_norm_inference": batch_norm_inference,
+    "relu": lambda x, a, _: [F.relu(x[0])],
+    "relu6": lambda x, a, _: [F.relu6(x[0])],
+    "leaky_relu": lambda x, a, _: [F.leaky_relu(x[0], float(a["slope"]))],
+    "tanh": lambda x, a, _: [torch.tanh(x[0])],
+    "sigmoid": lambda x, a, _: [torch.sigmoid(x[0])],
+    "softmax": lambda x, a, _: [F.softmax(x[0], -1)],
+    "softmax_cross_entropy": cross_entropy,
+    "squared_error": lambda x, a, _: [F.mse_loss(x[0], x[1], reduction="none").mean(-1)],
+    "mean": lambda x, a, _: [x[0].mean()],
+    "broadcast": broadcast,
+    "constant": lambda x, a, _: [torch.tensor(float(a["value"]), dtype=torch.float64)],
+    "max_pool": max_pool,
+    "average_pool": average_pool,
+    "global_average_pool": lambda x, a, _: [F.adaptive_avg_pool2d(to_nchw(x[0]), 1).flatten(1)],
+    "dropout": dropout,
+    "add": lambda x, a, _: [activate(a, x[0] + x[1])],
+    "multiply": lambda x, a, _: [x[0] * x[1]],
+    "concat": lambda x, a, _: [torch.cat(x, int(a["axis"]))],
+    "slice": slice_axis,
+    "reshape": lambda x, a, y: [x[0].reshape(y[0].shape)],
+    "clip_factor": clip_factor,
+    "accumulate": lambda x, a, _: [x[0] + x[1]],
+    "sgd": sgd,
+    "adam": adam,
+}
+
+
+def read_tensor(data, record):
+    if record is None:
+        return None
+    count = int(np.prod(record["shape"], dtype=np.int64))
+    part = data[record["offset"]:record["offset"] + count]
+    return torch.from_numpy(part.reshape(record["shape"]).copy())
+
+
+def read_inputs(data, records):
+    """One tensor a value, so that one read twice gets the sum of both gradients."""
+    by_id = {r["id"]: read_tensor(data, r).requires_grad_() for r in records if r}
+    return [by_id[r["id"]] if r else None for r in records]
+
+
+def compare(what, ours, theirs):
+    """Number of failures: 0 or 1."""
+    if ours.shape != theirs.shape:
+        print(f"{what}: shape {tuple(ours.shape)}, PyTorch's {tuple(theirs.shape)}")
+        return 1
+    error = float((ours - theirs).norm() / max(float(theirs.norm()), 1e-300))
+    if error <= TOLERANCE or torch.equal(ours, theirs):
+        return 0
+    print(f"{what}: relative error {error:.3g}")
+    return 1
+
+
+def check(data, record):
+    """Compares one sample: number of comparisons, of failures."""
+    name = f"{record['op']}, sample {record['variant']}"
+    attributes = dict(field.split("=", 1) for field in record["attributes"].split())
+    inputs = read_inputs(data, record["inputs"])
+    outputs = [read_tensor(data, r) for r in record["outputs"]]
+    theirs = OPERATORS[record["op"]](inputs, attributes, outputs)
+    done = failed = 0
+    for i, output in enumerate(outputs):
+        failed += compare(f"{name}, output {i}", output, theirs[i].detach())
+        done += 1
+    if "gradients" not in record:
+        return done, failed
+    weights = read_tensor(data, record["weights"][0])
+    (theirs[0] * weights).mean().backward()
+    for i, gradient in enumerate(record["gradients"]):
+        if gradient is not None:
+            failed += compare(f"{name}, gradient {i}", read_tensor(data, gradient), inputs[i].grad)
+            done += 1
+    return done, failed
+
+
+def main():
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([os.path.join(os.environ["QUERN_TOOLS"], "dump_ops"), folder], check=True)
+        data = np.fromfile(os.path.join(folder, "ops.bin"), dtype=np.float64)
+        with open(os.path.join(folder, "ops.jsonl"), encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+    done = failed = 0
+    for record in records:
+        if record["op"] not in OPERATORS:
+            print(f"{record['op']}: no counterpart in PyTorch is known here")
+            failed += 1
+            continue
+        n, n_failed = check(data, record)
+        done, failed = done + n, failed + n_failed
+    print(f"{len(records)} samples, {done} comparisons with PyTorch, {failed} failed")
+    return 1 if failed or not records else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
