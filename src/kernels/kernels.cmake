@@ -6,8 +6,12 @@ set(QUERN_KERNEL_SOURCES
   src/kernels/ref/ref_f32.c
   src/kernels/ref/ref_f64.c)
 
-# These change no result: they allow a loop with a choice in it to become vector code.
+# These change no result: they allow a loop with a choice in it to become vector code, and keep loops
+# over a few floats from becoming calls of memset and memcpy.
 set(QUERN_KERNEL_FLAGS -O3 -fno-math-errno -fno-trapping-math)
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  list(APPEND QUERN_KERNEL_FLAGS -fno-tree-loop-distribute-patterns)
+endif()
 set_source_files_properties(${QUERN_KERNEL_SOURCES} PROPERTIES
   COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS}")
 
