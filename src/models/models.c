@@ -1,0 +1,112 @@
+/* The zoo: finding and measuring models, and the blocks they share. */
+#include "models/models.h"
+
+#include "base/status.h"
+#include "base/text.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+const qn_model *const qn_zoo[] = {&qn_model_mlp,          &qn_model_lenet5,
+                                  &qn_model_alexnet,      &qn_model_vgg11,
+                                  &qn_model_vgg16,        &qn_model_vgg19,
+                                  &qn_model_resnet18,     &qn_model_resnet34,
+                                  &qn_model_resnet50,     &qn_model_resnet101,
+                                  &qn_model_resnet152,    &qn_model_mobilenet_v1,
+                                  &qn_model_mobilenet_v2, NULL};
+
+const qn_model *qn_model_at(int index) {
+    const int n = (int)(sizeof qn_zoo / sizeof *qn_zoo) - 1;
+    return index >= 0 && index < n ? qn_zoo[index] : NULL;
+}
+
+const qn_model *qn_model_find(const char *name) {
+    const char *names[sizeof qn_zoo / sizeof *qn_zoo];
+    int n = 0;
+    for (; qn_zoo[n]; n++) {
+        if (strcmp(qn_zoo[n]->name, name) == 0)
+            return qn_zoo[n];
+        names[n] = qn_zoo[n]->name;
+    }
+    const char *nearest = qn_text_nearest(name, names, n);
+    if (nearest)
+        qn_fail(QN_ERROR_ARGUMENT, "no model is called %s; did you mean %s?", name, nearest);
+    else
+        qn_fail(QN_ERROR_ARGUMENT, "no model is called %s; quern models lists all", name);
+    return NULL;
+}
+
+static bool is_product(const qn_node *node) {
+    return strcmp(node->op->name, "conv2d") == 0 || strcmp(node->op->name, "linear") == 0;
+}
+
+static void measure(const qn_graph *graph, qn_model_size *size) {
+    *size = (qn_model_size){0};
+    for (int v = 0; v < graph->n_values; v++) {
+        const qn_value_info *info = graph->values[v];
+        if (info->kind == QN_KIND_PARAMETER && info->producer < 0 && info->trainable)
+            size->n_parameters += qn_shape_count(info->tensor.shape);
+        if (info->producer >= 0 && info->overwrites < 0 &&
+            !graph->nodes[info->producer]->op->is_view)
+            size->feature_bytes += (int64_t)qn_tensor_bytes(info->tensor);
+    }
+    for (int n = 0; n < graph->n_nodes; n++) {
+        if (is_product(graph->nodes[n]))
+            size->forward_flops += qn_node_cost(graph, graph->nodes[n]).flops;
+    }
+}
+
+qn_status qn_model_measure(const qn_model *model, qn_shape input, int n_outputs,
+                           qn_model_size *size) {
+    qn_graph *graph;
+    qn_shape shape = {.rank = input.rank + 1, .dims = {1}};
+    if (input.rank < 1 || input.rank >= QN_MAX_RANK)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s: an input has 1 to %d extents, not %d", model->name,
+                       QN_MAX_RANK - 1, input.rank);
+    memcpy(shape.dims + 1, input.dims, (size_t)input.rank * sizeof *input.dims);
+    QN_TRY(qn_graph_create(&(qn_graph_options){.training = true}, &graph));
+    model->build(graph, model->user, qn_input(graph, "input", shape), n_outputs);
+    qn_status status = qn_graph_finish(graph);
+    if (status == QN_OK)
+        measure(graph, size);
+    qn_graph_destroy(graph);
+    return status;
+}
+
+/* ---- blocks ---- */
+
+bool qn_is_large(const qn_graph *graph, qn_value x) {
+    const qn_shape shape = qn_graph_shape(graph, x);
+    return shape.rank == 4 && shape.dims[1] >= QN_LARGE_IMAGE;
+}
+
+bool qn_needs_size(qn_graph *graph, const char *model, qn_value x, int64_t size, const char *why) {
+    const qn_shape shape = qn_graph_shape(graph, x);
+    if (shape.rank == 4 && shape.dims[1] >= size && shape.dims[2] >= size)
+        return true;
+    char text[QN_SHAPE_TEXT];
+    qn_graph_fail(graph, QN_ERROR_ARGUMENT,
+                  "%s: a batch of %s will not do: %s need images of at "
+                  "least %lldx%lld",
+                  model, qn_shape_print(shape, text), why, (long long)size, (long long)size);
+    return false;
+}
+
+qn_value qn_conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t filters, int kernel,
+                      int stride, int64_t groups) {
+    qn_graph_enter(graph, "%s", name);
+    x = qn_conv2d_layer(graph, "conv", x, filters, qn_window_square(kernel, stride, kernel / 2),
+                        (int)groups, false);
+    x = qn_batch_norm_layer(graph, "norm", x, 1e-5);
+    qn_graph_leave(graph);
+    return x;
+}
+
+qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                           int kernel, int stride, int64_t groups) {
+    x = qn_conv_norm(graph, name, x, filters, kernel, stride, groups);
+    qn_graph_enter(graph, "%s", name);
+    x = qn_relu(graph, "relu", x);
+    qn_graph_leave(graph);
+    return x;
+}
