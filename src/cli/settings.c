@@ -156,8 +156,11 @@ static qn_status resolve_row(const arguments *a, const qn_model *model,
     QN_TRY(check_conflict(a, o, from));
     if (s->is_new_optimizer && optimizer_default("sgd", o->name))
         from.stored = NULL;
-    s->values[row] = from.given ? from.given : from.stored;
-    return s->values[row] ? QN_OK : find_default(model, o, s, &s->values[row]);
+    const char *value = from.given ? from.given : from.stored;
+    if (!value)
+        QN_TRY(find_default(model, o, s, &value));
+    s->values[row] = value;
+    return QN_OK;
 }
 
 /* --steps given alone replaces epochs, --epochs given alone steps. */
