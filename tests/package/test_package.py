@@ -1,0 +1,82 @@
+"""Installs into a prefix, moves the prefix, and builds and runs the examples against it: with
+find_package (shared and static) and with pkg-config (shared and static)."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(os.environ["QUERN_SOURCE"])
+BUILD = pathlib.Path(os.environ["QUERN_BUILD"])
+EXAMPLES = ("own_model", "own_data")
+
+
+def run(*command, **more):
+    """Runs a command; its output only if it fails."""
+    result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, **more)
+    if result.returncode:
+        print("$", *command)
+        print(result.stdout)
+        sys.exit(f"{command[0]} ended with {result.returncode}")
+    return result.stdout
+
+
+def install(folder):
+    """Installs, then moves it all: nothing in it may know its old place."""
+    run("cmake", "--install", BUILD, "--prefix", folder / "first")
+    prefix = folder / "moved" / "here"
+    prefix.parent.mkdir()
+    (folder / "first").rename(prefix)
+    return prefix
+
+
+def try_examples(folder, environment, suffix=""):
+    for example in EXAMPLES:
+        print(f"== {example}{suffix}")
+        print(run(folder / (example + suffix), cwd=folder, env=environment), end="")
+
+
+def with_cmake(folder, prefix):
+    where = folder / "with-cmake"
+    run("cmake", "-S", SOURCE / "examples", "-B", where, f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
+    run("cmake", "--build", where)
+    try_examples(where, None)
+    try_examples(where, None, "_static")
+
+
+def with_pkg_config(folder, prefix):
+    library = next(prefix.rglob("libquern.so")).parent
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(library),
+                       PKG_CONFIG_PATH=str(library / "pkgconfig"))
+    flags = run("pkg-config", "--cflags", "--libs", "quern", env=environment).split()
+    fixed = run("pkg-config", "--cflags", "--libs", "--static", "quern", env=environment).split()
+    fixed = [str(library / "libquern.a") if flag == "-lquern" else flag for flag in fixed]
+    for example in EXAMPLES:
+        source = SOURCE / "examples" / f"{example}.c"
+        run("cc", source, "-o", folder / example, *flags, "-lm", env=environment)
+        run("cc", source, "-o", folder / f"{example}_fixed", *fixed, "-lm", env=environment)
+    try_examples(folder, environment)
+    try_examples(folder, None, "_fixed")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        prefix = install(folder)
+        for file in sorted(prefix.rglob("*")):
+            if file.suffix in (".pc", ".cmake") and str(folder) in file.read_text():
+                sys.exit(f"{file} holds the path it was installed to")
+        with_cmake(folder, prefix)
+        with_pkg_config(folder, prefix)
+        command = prefix / "bin" / "quern"
+        print(run(command, "version"), end="")
+        page = prefix / "share" / "man" / "man1" / "quern.1"
+        if not page.is_file():
+            sys.exit("the manual page is not installed")
+    print("package: ok")
+
+
+if __name__ == "__main__":
+    main()
