@@ -1,8 +1,9 @@
 /* Batch norm over all axes of x (..., C) but the last (Ioffe and Szegedy 2015, algorithm 1). In
  * training one node makes y and the batch's statistics, and a second moves the running ones; the
- * inference form is an operator of its own, without a gradient. */
+ * inference form is an operator of its own, in whose gradient the statistics are constants. */
 #include "ops/shared.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct norm_attributes {
@@ -235,14 +236,57 @@ static void inference_run(const qn_call *call) {
                                         call->in[4], a->epsilon, a->activation, call->out[0]);
 }
 
+/* (C) numbers of one value. */
+static qn_value add_vector(qn_graph *graph, const qn_node *node, const char *suffix, qn_value one,
+                           double number) {
+    char name[1024];
+    const qn_shape channels = qn_graph_shape(graph, node->inputs[1]);
+    snprintf(name, sizeof name, "%s.%s", node->name, suffix);
+    return qn_op_broadcast(graph, qn_graph_unique(graph, name, false), one, channels, number);
+}
+
+/* dscale = sums of dy times x normalised, without scale and shift. */
+static qn_value add_scale_gradient(qn_graph *graph, const qn_node *node, qn_value one,
+                                   qn_value zeros, qn_value dy) {
+    const norm_attributes plain = {.epsilon = ((const norm_attributes *)node->attributes)->epsilon};
+    const qn_value normalise[] = {node->inputs[0], add_vector(graph, node, "ones", one, 1), zeros,
+                                  node->inputs[3], node->inputs[4]};
+    qn_value x = qn_gradient_add(graph, node, "normalised", &qn_op_batch_norm_inference, normalise,
+                                 5, &plain);
+    qn_value product = qn_gradient_add(graph, node, "backward_product", &qn_op_multiply,
+                                       (qn_value[]){dy, x}, 2, NULL);
+    return qn_gradient_columns(graph, node, "backward_scale", product);
+}
+
+/* dx is dy under the same scale, with neither mean nor shift. */
+static void inference_gradient(qn_graph *graph, const qn_gradient *gradient) {
+    const qn_node *node = gradient->node;
+    const norm_attributes *a = node->attributes;
+    const norm_attributes plain = {.epsilon = a->epsilon};
+    char name[1024];
+    const qn_value dy =
+        qn_gradient_activation(graph, node, a->activation, node->outputs[0], gradient->outputs[0]);
+    snprintf(name, sizeof name, "%s.one", node->name);
+    const qn_value one = qn_op_scalar(graph, qn_graph_unique(graph, name, false), 1);
+    const qn_value zeros = add_vector(graph, node, "zeros", one, 0);
+    if (gradient->wanted[2])
+        gradient->inputs[2] = qn_gradient_columns(graph, node, "backward_shift", dy);
+    if (gradient->wanted[1])
+        gradient->inputs[1] = add_scale_gradient(graph, node, one, zeros, dy);
+    const qn_value inputs[] = {dy, node->inputs[1], zeros, zeros, node->inputs[4]};
+    if (gradient->wanted[0])
+        gradient->inputs[0] = qn_gradient_add(graph, node, "backward", &qn_op_batch_norm_inference,
+                                              inputs, 5, &plain);
+}
+
 static qn_value inference_sample(qn_graph *graph, int variant) {
-    static const qn_activation_kind activations[] = {QN_ACTIVATION_NONE, QN_ACTIVATION_RELU};
+    static const qn_activation_kind activations[] = {QN_ACTIVATION_NONE, QN_ACTIVATION_TANH};
     const qn_shape channels = QN_SHAPE(3);
     const qn_value inputs[] = {
         qn_sample_parameter(graph, "x", QN_SHAPE(2, 5, 7, 3), 2),
         qn_sample_parameter(graph, "scale", channels, 1),
         qn_sample_parameter(graph, "shift", channels, 1),
-        qn_sample_parameter(graph, "mean", channels, 1),
+        qn_parameter(graph, "mean", channels, (qn_initial){QN_INITIAL_UNIFORM, 1}, false),
         qn_parameter(graph, "variance", channels, (qn_initial){QN_INITIAL_ONE, 0}, false)};
     const norm_attributes attributes = {1e-3, {activations[variant], 0}};
     return qn_graph_add1(graph, &qn_op_batch_norm_inference, "y", inputs, 5, &attributes);
@@ -255,6 +299,7 @@ const qn_op qn_op_batch_norm_inference = {
     .min_inputs = 5,
     .max_inputs = 5,
     .infer = infer_channels,
+    .gradient = inference_gradient,
     .cost = inference_cost,
     .run = inference_run,
     .in_place = 1 << 0,

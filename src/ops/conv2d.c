@@ -110,87 +110,86 @@ static void conv2d_gradient(qn_graph *graph, const qn_gradient *gradient) {
 }
 
 /* Odd extents; strides, uneven pads, dilation, groups, depthwise, and each with its activation. */
+static const struct {
+    int64_t n, h, w, c, k, r, s;
+    qn_window window;
+    int groups;
+    bool has_bias;
+    qn_activation_kind activation;
+} samples[] = {
+    {2,
+     7,
+     5,
+     3,
+     5,
+     3,
+     3,
+     {.pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1},
+     1,
+     true,
+     QN_ACTIVATION_NONE},
+    {3,
+     9,
+     7,
+     4,
+     6,
+     3,
+     2,
+     {.stride_h = 2, .stride_w = 3, .pad_top = 2, .pad_right = 1},
+     2,
+     false,
+     QN_ACTIVATION_NONE},
+    {1,
+     9,
+     11,
+     2,
+     3,
+     3,
+     3,
+     {.dilation_h = 2, .dilation_w = 3, .pad_left = 4},
+     1,
+     true,
+     QN_ACTIVATION_TANH},
+    {2,
+     6,
+     7,
+     5,
+     5,
+     3,
+     3,
+     {.stride_h = 2, .stride_w = 2, .pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1},
+     5,
+     true,
+     QN_ACTIVATION_NONE},
+    {2, 5, 3, 7, 9, 1, 1, {0}, 1, true, QN_ACTIVATION_SIGMOID},
+    {1,
+     5,
+     5,
+     3,
+     6,
+     5,
+     5,
+     {.pad_top = 2, .pad_left = 2, .pad_bottom = 2, .pad_right = 2},
+     3,
+     false,
+     QN_ACTIVATION_TANH},
+};
+
 static qn_value conv2d_sample(qn_graph *graph, int variant) {
-    static const struct {
-        int64_t n, h, w, c, k, r, s;
-        qn_window window;
-        int groups;
-        bool has_bias;
-        qn_activation_kind activation;
-    } all[] = {
-        {2,
-         7,
-         5,
-         3,
-         5,
-         3,
-         3,
-         {.pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1},
-         1,
-         true,
-         QN_ACTIVATION_NONE},
-        {3,
-         9,
-         7,
-         4,
-         6,
-         3,
-         2,
-         {.stride_h = 2, .stride_w = 3, .pad_top = 2, .pad_right = 1},
-         2,
-         false,
-         QN_ACTIVATION_NONE},
-        {1,
-         9,
-         11,
-         2,
-         3,
-         3,
-         3,
-         {.dilation_h = 2, .dilation_w = 3, .pad_left = 4},
-         1,
-         true,
-         QN_ACTIVATION_TANH},
-        {2,
-         6,
-         7,
-         5,
-         5,
-         3,
-         3,
-         {.stride_h = 2,
-          .stride_w = 2,
-          .pad_top = 1,
-          .pad_left = 1,
-          .pad_bottom = 1,
-          .pad_right = 1},
-         5,
-         true,
-         QN_ACTIVATION_NONE},
-        {2, 5, 3, 7, 9, 1, 1, {0}, 1, true, QN_ACTIVATION_SIGMOID},
-        {1,
-         5,
-         5,
-         3,
-         6,
-         5,
-         5,
-         {.pad_top = 2, .pad_left = 2, .pad_bottom = 2, .pad_right = 2},
-         3,
-         false,
-         QN_ACTIVATION_TANH},
-    };
     qn_value x = qn_sample_parameter(
-        graph, "x", QN_SHAPE(all[variant].n, all[variant].h, all[variant].w, all[variant].c), 1);
-    qn_value filter = qn_sample_parameter(graph, "filter",
-                                          QN_SHAPE(all[variant].k, all[variant].r, all[variant].s,
-                                                   all[variant].c / all[variant].groups),
-                                          0.5);
+        graph, "x",
+        QN_SHAPE(samples[variant].n, samples[variant].h, samples[variant].w, samples[variant].c),
+        1);
+    qn_value filter =
+        qn_sample_parameter(graph, "filter",
+                            QN_SHAPE(samples[variant].k, samples[variant].r, samples[variant].s,
+                                     samples[variant].c / samples[variant].groups),
+                            0.5);
     qn_value bias = QN_NO_VALUE;
-    if (all[variant].has_bias)
-        bias = qn_sample_parameter(graph, "bias", QN_SHAPE(all[variant].k), 1);
+    if (samples[variant].has_bias)
+        bias = qn_sample_parameter(graph, "bias", QN_SHAPE(samples[variant].k), 1);
     const conv2d_attributes attributes = {
-        all[variant].window, all[variant].groups, {all[variant].activation, 0}};
+        samples[variant].window, samples[variant].groups, {samples[variant].activation, 0}};
     return qn_graph_add1(graph, &qn_op_conv2d, "y", (qn_value[]){x, filter, bias}, 3, &attributes);
 }
 
