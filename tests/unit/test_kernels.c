@@ -494,6 +494,24 @@ static void activation_case(bench *b, const void *shape) {
     }
 }
 
+/* Dropout by its definition, a word of the stream for each element. */
+static void test_dropout(void) {
+    enum { N = 9001 };
+    static float x[N], y[N];
+    const qn_rng rng = {.key = 0x123456789abcdefu, .step = 5000000000u};
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(i + 1);
+    for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
+        qn_kernels_get(QN_F32, (qn_isa)isa)->dropout(NULL, N, rng, 0.3, x, y);
+        bool same = true;
+        for (int i = 0; i < N; i++) {
+            bool is_kept = qn_rng_uniform(qn_rng_word(rng, (uint64_t)i)) >= 0.3f;
+            same = same && fabsf(y[i] - (is_kept ? x[i] / 0.7f : 0)) <= x[i] * 1e-6f;
+        }
+        CHECK(same);
+    }
+}
+
 static void test_elementwise(void) {
     const int64_t sizes[] = {1, 7, 63, 1000, 30001};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -655,6 +673,7 @@ int main(void) {
     test_products();
     test_sums_and_norms();
     test_elementwise();
+    test_dropout();
     test_nan_passes();
     test_rows();
     test_pools();

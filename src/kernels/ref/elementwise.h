@@ -215,15 +215,45 @@ static void bias(qn_team *team, int64_t rows, int64_t c, const void *x, const vo
     qn_team_run(team, ceil_div(rows, rows_per_task(c)), bias_task, &e);
 }
 
+/* Words of RNG_BLOCKS blocks from `block` on: qn_rng_block (base/rng.c) for many blocks side by
+ * side; words[i] are word i of every block. A word becomes a number as in qn_rng_uniform. */
+enum { RNG_BLOCKS = 64 };
+
+static void rng_blocks(qn_rng rng, uint64_t block, uint32_t words[4][RNG_BLOCKS]) {
+    for (int i = 0; i < RNG_BLOCKS; i++) {
+        words[0][i] = (uint32_t)(block + (uint64_t)i);
+        words[1][i] = (uint32_t)((block + (uint64_t)i) >> 32);
+        words[2][i] = (uint32_t)rng.step;
+        words[3][i] = (uint32_t)(rng.step >> 32);
+    }
+    uint32_t k0 = (uint32_t)rng.key, k1 = (uint32_t)(rng.key >> 32);
+    for (int round = 0; round < 10; round++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
+        for (int i = 0; i < RNG_BLOCKS; i++) {
+            const uint64_t p0 = (uint64_t)0xd2511f53u * words[0][i];
+            const uint64_t p1 = (uint64_t)0xcd9e8d57u * words[2][i];
+            words[0][i] = (uint32_t)(p1 >> 32) ^ words[1][i] ^ k0;
+            words[2][i] = (uint32_t)(p0 >> 32) ^ words[3][i] ^ k1;
+            words[1][i] = (uint32_t)p1;
+            words[3][i] = (uint32_t)p0;
+        }
+    }
+}
+
 static void dropout_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const elementwise_context *e = context;
     const float rate = (float)e->rate;
-    uint32_t words[4] = {0};
-    ELEMENT_LOOP(e, i) {
-        if (i % 4 == 0)
-            qn_rng_block(e->rng, (uint64_t)i / 4, words);
-        e->y[i] = qn_rng_uniform(words[i % 4]) < rate ? 0 : e->a[i] * e->factor;
+    uint32_t words[4][RNG_BLOCKS];
+    real keep[4 * RNG_BLOCKS];
+    const int64_t last = min_int(e->n, end * ELEMENTS_PER_TASK);
+    for (int64_t first = begin * ELEMENTS_PER_TASK; first < last; first += 4 * RNG_BLOCKS) {
+        rng_blocks(e->rng, (uint64_t)first / 4, words);
+        for (int i = 0; i < 4 * RNG_BLOCKS; i++) {
+            const float uniform = (float)(int32_t)(words[i % 4][i / 4] >> 8) * 0x1p-24f;
+            keep[i] = uniform < rate ? 0 : e->factor;
+        }
+        for (int64_t i = 0; i < min_int(4 * RNG_BLOCKS, last - first); i++)
+            e->y[first + i] = keep[i] == 0 ? 0 : e->a[first + i] * keep[i];
     }
 }
 

@@ -156,12 +156,57 @@ static void average_pool_output(const qn_conv2d_shape *d, const real *image, int
         y[c] *= factor;
 }
 
+/* Sums of `count` neighbouring windows of S pixels, without padding, over one row of the image: the
+ * rows were added into `row` before. */
+static void average_windows(const qn_conv2d_shape *d, int64_t count, const real *row, real *y) {
+    const real factor = 1 / (real)(d->r * d->s);
+    for (int64_t q = 0; q < count; q++, row += d->stride_w * d->c, y += d->c) {
+        for (int64_t c = 0; c < d->c; c++) {
+            real total = row[c];
+            for (int64_t s = 1; s < d->s; s++)
+                total += row[s * d->c + c];
+            y[c] = total * factor;
+        }
+    }
+}
+
+/* Few channels make short loops: the rows of the windows are added first, as one long row. */
+enum { NARROW_CHANNELS = 24, NARROW_ROW = 2048 };
+
+static bool is_narrow_pool(const qn_conv2d_shape *d) {
+    return d->c <= NARROW_CHANNELS && d->w * d->c <= NARROW_ROW && d->pad_left == 0 &&
+           d->dilation_w == 1 && (d->q - 1) * d->stride_w + d->s <= d->w;
+}
+
+static void average_pool_row(const qn_conv2d_shape *d, const real *image, int64_t p, real *y) {
+    real row[NARROW_ROW];
+    const int64_t width = d->w * d->c;
+    bool is_first = true;
+    for (int64_t r = 0; r < d->r; r++) {
+        const int64_t h = p * d->stride_h - d->pad_top + r * d->dilation_h;
+        if (h < 0 || h >= d->h)
+            continue;
+        const real *restrict x = image + h * width;
+        for (int64_t i = 0; i < width; i++)
+            row[i] = is_first ? x[i] : row[i] + x[i];
+        is_first = false;
+    }
+    if (is_first)
+        memset(y, 0, (size_t)(d->q * d->c) * sizeof *y);
+    else
+        average_windows(d, d->q, row, y);
+}
+
 static void average_pool_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pool_context *m = context;
     const qn_conv2d_shape *d = m->shape;
     for (int64_t row = begin; row < end; row++) {
         const real *image = m->x + row / d->p * d->h * d->w * d->c;
+        if (is_narrow_pool(d)) {
+            average_pool_row(d, image, row % d->p, m->y + row * d->q * d->c);
+            continue;
+        }
         for (int64_t q = 0; q < d->q; q++)
             average_pool_output(d, image, row % d->p, q, m->y + (row * d->q + q) * d->c);
     }
