@@ -1,0 +1,137 @@
+/* Walks the zoo: every model and form builds, in training and not; sizes are the reference's
+ * (PyTorch's parameter counts, and the work of its convolutions and linear layers); names are
+ * unique; other sizes and classes do; what cannot be built is refused with the reason. */
+#include "check.h"
+#include "graph/graph.h"
+#include "quern/quern.h"
+
+/* The reference's numbers, for the model's own input and for 224x224x3 with 1000 classes. */
+static const struct expected {
+    const char *name;
+    int64_t n_parameters, n_large_parameters; /* large 0: one form */
+    double mflop, large_mflop;                /* to two decimals */
+} expected[] = {
+    {"mlp", 235146, 0, 0.47, 0},
+    {"lenet5", 61706, 0, 0.83, 0},
+    {"alexnet", 23272266, 61100840, 125.49, 1428.38},
+    {"vgg11", 9231114, 132863336, 305.54, 15218.18},
+    {"vgg16", 14728266, 138357544, 626.40, 30940.53},
+    {"vgg19", 20040522, 143667240, 796.27, 39264.12},
+    {"resnet18", 11173962, 11689512, 1110.85, 3628.15},
+    {"resnet34", 21282122, 21797672, 2318.80, 7327.52},
+    {"resnet50", 23520842, 25557032, 2595.66, 8178.37},
+    {"resnet101", 42512970, 44549160, 5019.97, 15602.81},
+    {"resnet152", 58156618, 60192808, 7444.28, 23027.25},
+    {"mobilenet-v1", 3217226, 4231976, 92.71, 1137.48},
+    {"mobilenet-v2", 2236682, 3504872, 175.95, 601.55},
+};
+
+enum { N_EXPECTED = sizeof expected / sizeof *expected };
+
+static const qn_shape large = {3, {224, 224, 3}};
+
+/* ---- sizes ---- */
+
+static void check_size(const qn_model *model, qn_shape input, int64_t n_parameters, double mflop) {
+    qn_model_size size = {0};
+    CHECK_OK(qn_model_measure(model, input, qn_model_classes(model, input), &size));
+    CHECK(size.n_parameters == n_parameters);
+    CHECK(fabs((double)size.forward_flops * 1e-6 - mflop) < 0.0051);
+    CHECK(size.feature_bytes > 0);
+    if (size.n_parameters != n_parameters)
+        printf("%s: %lld parameters\n", model->name, (long long)size.n_parameters);
+}
+
+static void test_sizes(void) {
+    for (int i = 0; i < N_EXPECTED; i++) {
+        const qn_model *model = qn_model_find(expected[i].name);
+        CHECK(model);
+        if (!model)
+            continue;
+        CHECK(qn_model_classes(model, model->input) == 10);
+        check_size(model, model->input, expected[i].n_parameters, expected[i].mflop);
+        CHECK((model->large_size > 0) == (expected[i].n_large_parameters > 0));
+        if (model->large_size == 0)
+            continue;
+        CHECK(qn_model_classes(model, large) == 1000);
+        check_size(model, large, expected[i].n_large_parameters, expected[i].large_mflop);
+    }
+}
+
+/* ---- the list ---- */
+
+static void test_list(void) {
+    int n = 0;
+    for (; qn_model_at(n); n++) {
+        const qn_model *model = qn_model_at(n);
+        CHECK(qn_model_find(model->name) == model);
+        CHECK(model->domain && model->source && model->build);
+        CHECK(model->recipe.rate > 0 && model->recipe.epochs > 0 && model->recipe.batch == 64);
+    }
+    CHECK(n == N_EXPECTED);
+    CHECK(!qn_model_at(-1) && !qn_model_at(n + 1));
+    CHECK(!qn_model_find("resnet51") && strstr(qn_error_message(), "did you mean resnet50?"));
+    CHECK(!qn_model_find("mobilenetv2") && strstr(qn_error_message(), "mobilenet-v2"));
+    CHECK(!qn_model_find("a name like no other"));
+}
+
+/* ---- graphs ---- */
+
+static void check_names(const qn_graph *graph) {
+    for (int v = 0; v < graph->n_values; v++)
+        CHECK(qn_graph_find(graph, graph->values[v]->name).id == v);
+    for (int n = 1; n < graph->n_nodes; n++) {
+        bool is_unique = true;
+        for (int m = 0; m < n; m++)
+            is_unique &= strcmp(graph->nodes[n]->name, graph->nodes[m]->name) != 0;
+        CHECK(is_unique);
+    }
+}
+
+static void check_builds(const qn_model *model, qn_shape input, int n_outputs, bool training) {
+    qn_graph *graph;
+    CHECK_OK(qn_graph_create(&(qn_graph_options){.training = training}, &graph));
+    qn_shape batch = {input.rank + 1, {3, input.dims[0], input.dims[1], input.dims[2]}};
+    qn_value y = model->build(graph, model->user, qn_input(graph, "input", batch), n_outputs);
+    CHECK_OK(qn_graph_finish(graph));
+    CHECK_OK(qn_graph_check(graph));
+    const qn_shape shape = qn_graph_shape(graph, y);
+    CHECK(shape.rank == 2 && shape.dims[0] == 3 && shape.dims[1] == n_outputs);
+    check_names(graph);
+    qn_graph_destroy(graph);
+}
+
+static void test_builds(void) {
+    for (int i = 0; qn_model_at(i); i++) {
+        const qn_model *model = qn_model_at(i);
+        check_builds(model, model->input, 7, true);
+        check_builds(model, model->input, 1, false);
+        check_builds(model, QN_SHAPE(48, 40, 1), 2, true);
+        check_builds(model, QN_SHAPE(65, 51, 4), 100, true);
+        check_builds(model, large, 3, true);
+        check_builds(model, QN_SHAPE(299, 256, 3), 1000, false);
+    }
+    check_builds(qn_model_find("mlp"), QN_SHAPE(17), 5, true);
+}
+
+static void test_refusals(void) {
+    qn_model_size size;
+    const qn_shape tiny = QN_SHAPE(16, 16, 3), row = QN_SHAPE(784);
+    CHECK_FAILS(qn_model_measure(qn_model_find("vgg16"), tiny, 10, &size), QN_ERROR_ARGUMENT,
+                "five pools");
+    CHECK(strstr(qn_error_message(), "32x32"));
+    CHECK_FAILS(qn_model_measure(qn_model_find("lenet5"), tiny, 10, &size), QN_ERROR_ARGUMENT,
+                "28x28");
+    for (int i = 1; qn_model_at(i); i++)
+        CHECK_FAILS(qn_model_measure(qn_model_at(i), row, 10, &size), QN_ERROR_ARGUMENT, "784");
+    CHECK_FAILS(qn_model_measure(qn_model_find("mlp"), (qn_shape){0}, 10, &size), QN_ERROR_ARGUMENT,
+                "mlp");
+}
+
+int main(void) {
+    test_list();
+    test_sizes();
+    test_builds();
+    test_refusals();
+    return checks_finish();
+}
