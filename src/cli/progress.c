@@ -139,6 +139,7 @@ static void print_step_json(const qn_step_result *result, bool is_regression) {
 void progress_step(progress *p, const qn_step_result *result, int64_t nanoseconds) {
     const double fade = p->has_bar ? 0.98 : 1;
     p->n_steps++;
+    p->step = result->step;
     p->training_ns += nanoseconds;
     note_time(&p->times, nanoseconds);
     p->loss = p->loss * fade + result->loss;
@@ -166,7 +167,12 @@ static void print_epoch_json(const progress *p, const qn_epoch_result *result) {
 }
 
 static void print_epoch(const progress *p, const qn_epoch_result *result) {
-    printf("epoch %lld: train loss %.4f", (long long)result->epoch, result->train_loss);
+    /* A run of --steps may end within an epoch. */
+    if ((double)p->step - (double)result->epoch * p->epoch_steps >= 1)
+        printf("after step %lld", (long long)p->step);
+    else
+        printf("epoch %lld", (long long)result->epoch);
+    printf(": train loss %.4f", result->train_loss);
     if (result->has_test)
         printf(", test loss %.4f", result->test_loss);
     if (result->has_test && !p->is_regression)

@@ -24,6 +24,7 @@ typedef struct progress {
     double loss, accuracy;           /* sums since the last line, or of late where there is a bar */
     double weight;                   /* steps in them */
     int64_t n_steps, training_ns;    /* of this run */
+    int64_t step;                    /* steps done */
     bool is_regression;
     bool has_test;
     double test_loss, test_accuracy; /* of the last test */

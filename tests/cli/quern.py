@@ -1,0 +1,104 @@
+"""What the tests of the command line share: running it, reading its JSON, small data sets.
+
+The command is $QUERN. Nothing but the standard library is needed."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+QUERN = os.path.abspath(os.environ.get("QUERN", "build/release/quern"))
+
+
+class Run:
+    """A finished run: exit status, output, messages, JSON events."""
+
+    def __init__(self, status, output, errors):
+        self.status, self.output, self.errors = status, output, errors
+
+    @property
+    def events(self):
+        return [json.loads(line) for line in self.output.splitlines()]
+
+    def of(self, kind):
+        return [event for event in self.events if event["event"] == kind]
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own, in which the command runs."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="quern-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
+
+    def start(self, *arguments, **options):
+        """Starts the command; its streams are pipes unless options say otherwise."""
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        return subprocess.Popen([QUERN, *map(str, arguments)], cwd=self.folder, text=True,
+                                env=self.environment, **options)
+
+    def run_quern(self, *arguments, status=0, **options):
+        """Runs the command to its end and checks its exit status."""
+        process = self.start(*arguments, **options)
+        output, errors = process.communicate()
+        self.assertEqual(process.returncode, status, f"{arguments}\n{output}{errors}")
+        return Run(process.returncode, output, errors)
+
+    def fails(self, status, *arguments, says=()):
+        """A run that must fail, with a message that holds all of the texts."""
+        run = self.run_quern(*arguments, status=status)
+        for text in says:
+            self.assertIn(text, run.errors)
+        self.assertTrue(run.errors.startswith("quern: ") or "\nquern: " in run.errors, run.errors)
+        return run
+
+    def bytes_of(self, name):
+        return (self.folder / name).read_bytes()
+
+    def make_images(self, n=256, side=28, channels=1, classes=10, name="x"):
+        """A learnable set of byte images as two npy files; returns the data's name."""
+        draw = random.Random(n)
+        labels = [i % classes for i in range(n)]
+        rows = []
+        for label in labels:
+            row = bytearray(draw.randrange(60) for _ in range(side * side * channels))
+            begin = label * (len(row) // classes)
+            for i in range(begin, begin + len(row) // classes):
+                row[i] = 200 + draw.randrange(50)
+            rows.append(bytes(row))
+        write_npy(self.folder / f"{name}.npy", "|u1", (n, side, side, channels), b"".join(rows))
+        write_npy(self.folder / f"{name}-y.npy", "|u1", (n,), bytes(labels))
+        return f"npy:{name}.npy,{name}-y.npy"
+
+
+def write_npy(path, kind, shape, data):
+    shape = "(" + "".join(f"{extent}, " for extent in shape) + ")"
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def write_png(path, width, height, pixels):
+    """A grey image of 8 bits."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(
+            ">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + pixels[y * width:(y + 1) * width] for y in range(height))
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n"
+                   + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+                   + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def metadata_of(path):
+    """The text pairs of a safetensors file."""
+    with open(path, "rb") as file:
+        length = struct.unpack("<Q", file.read(8))[0]
+        return json.loads(file.read(length))["__metadata__"]
