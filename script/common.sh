@@ -2,9 +2,14 @@
 # Shared by the scripts: where the top is, and how a preset is built. Sourced, not run.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 jobs=$(nproc)
-if command -v ninja >/dev/null; then
-  export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}
-fi
+
+# Ninja where it is; again after an installation.
+choose_generator() {
+  if command -v ninja >/dev/null; then
+    export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}
+  fi
+}
+choose_generator
 
 # Configures and builds a preset: build_preset NAME [CMAKE-ARGUMENT...]. Says little when it goes well.
 build_preset() {
@@ -12,7 +17,7 @@ build_preset() {
   shift
   log=$(mktemp)
   echo "== build $preset"
-  if ! { cmake --preset "$preset" "$@" && cmake --build "build/$preset" -j "$jobs"; } >"$log" 2>&1
+  if ! { cmake --preset "$preset" -DBUILD_TESTING=ON "$@" && cmake --build "build/$preset" -j "$jobs"; } >"$log" 2>&1
   then
     tail -n 60 "$log"
     rm -f "$log"
