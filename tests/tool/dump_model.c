@@ -1,0 +1,150 @@
+/* Trains a model for some steps on one batch from given weights, for a comparison elsewhere:
+ *     dump_model MODEL HxWxC CLASSES BATCH f32|f64 RATE STEPS IN OUT
+ * IN: trainable parameters in order, the batch (NHWC), its labels; OUT: the loss of every step,
+ * then the gradients of the first; all as doubles. The step is SGD with momentum 0.9, whose buffer
+ * after one step is the gradient. Dropout is off. */
+#include "quern/quern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void stop(const char *what) {
+    fprintf(stderr, "dump_model: %s: %s\n", what, qn_error_message());
+    exit(1);
+}
+
+static void *take_memory(size_t bytes) {
+    void *memory = malloc(bytes);
+    if (!memory)
+        stop("out of memory");
+    return memory;
+}
+
+/* n doubles of the file into memory of a type. */
+static void read_reals(FILE *file, qn_dtype dtype, size_t n, void *memory) {
+    for (size_t i = 0; i < n; i++) {
+        double value;
+        if (fread(&value, sizeof value, 1, file) != 1)
+            stop("the input ends early");
+        if (dtype == QN_F64)
+            ((double *)memory)[i] = value;
+        else if (dtype == QN_F32)
+            ((float *)memory)[i] = (float)value;
+        else
+            ((int32_t *)memory)[i] = (int32_t)value;
+    }
+}
+
+static void write_real(FILE *file, double value) {
+    if (fwrite(&value, sizeof value, 1, file) != 1)
+        stop("the output cannot be written");
+}
+
+static size_t element_bytes(qn_dtype dtype) {
+    return dtype == QN_F64 ? sizeof(double) : sizeof(float);
+}
+
+static qn_trainer *make_trainer(char **arguments) {
+    const qn_model *model = qn_model_find(arguments[0]);
+    if (!model)
+        stop(arguments[0]);
+    qn_trainer_options options = qn_trainer_options_for(model);
+    long long h, w, c;
+    if (sscanf(arguments[1], "%lldx%lldx%lld", &h, &w, &c) != 3)
+        stop("the shape must be HxWxC");
+    options.input = QN_SHAPE(h, w, c);
+    options.n_outputs = atoi(arguments[2]);
+    options.batch = atoi(arguments[3]);
+    options.evaluation_batch = 1;
+    options.real = strcmp(arguments[4], "f64") == 0 ? QN_F64 : QN_F32;
+    options.optimizer = QN_SGD;
+    options.rate = atof(arguments[5]);
+    options.momentum = 0.9;
+    options.weight_decay = 0;
+    options.label_smoothing = 0;
+    options.nesterov = false;
+    options.schedule = QN_CONSTANT;
+    options.warmup = 0;
+    options.no_dropout = true;
+    options.n_threads = 2;
+    qn_trainer *trainer;
+    if (qn_trainer_create(&options, &trainer) != QN_OK)
+        stop(arguments[0]);
+    return trainer;
+}
+
+static void fill_parameters(qn_trainer *trainer, FILE *file) {
+    for (int i = 0; i < qn_trainer_tensor_count(trainer); i++) {
+        qn_trainer_tensor t = qn_trainer_tensor_at(trainer, i);
+        if (!t.is_state && t.trainable)
+            read_reals(file, t.dtype, t.bytes / element_bytes(t.dtype), t.data);
+    }
+}
+
+/* The momentum buffer of a parameter. */
+static qn_trainer_tensor find_momentum(const qn_trainer *trainer, const char *parameter) {
+    char name[512];
+    snprintf(name, sizeof name, "optimizer.momentum.%s", parameter);
+    for (int i = 0; i < qn_trainer_tensor_count(trainer); i++) {
+        qn_trainer_tensor t = qn_trainer_tensor_at(trainer, i);
+        if (strcmp(t.name, name) == 0)
+            return t;
+    }
+    stop(name);
+    return (qn_trainer_tensor){0};
+}
+
+/* All gradients as doubles, in the parameters' order; memory of the caller's. */
+static double *copy_gradients(const qn_trainer *trainer, size_t *n) {
+    double *copy = NULL;
+    *n = 0;
+    for (int i = 0; i < qn_trainer_tensor_count(trainer); i++) {
+        const qn_trainer_tensor p = qn_trainer_tensor_at(trainer, i);
+        if (p.is_state || !p.trainable)
+            continue;
+        const qn_trainer_tensor m = find_momentum(trainer, p.name);
+        const size_t count = m.bytes / element_bytes(m.dtype);
+        copy = realloc(copy, (*n + count) * sizeof *copy);
+        if (!copy)
+            stop("out of memory");
+        for (size_t j = 0; j < count; j++)
+            copy[*n + j] = m.dtype == QN_F64 ? ((double *)m.data)[j] : ((float *)m.data)[j];
+        *n += count;
+    }
+    return copy;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 10)
+        stop("usage: MODEL HxWxC CLASSES BATCH f32|f64 RATE STEPS IN OUT");
+    qn_trainer *trainer = make_trainer(argv + 1);
+    const qn_trainer_options *o = qn_trainer_get_options(trainer);
+    const size_t n_x = (size_t)(o->batch * o->input.dims[0] * o->input.dims[1] * o->input.dims[2]);
+    FILE *in = fopen(argv[8], "rb"), *out = fopen(argv[9], "wb");
+    if (!in || !out)
+        stop("the files cannot be opened");
+    void *x = take_memory(n_x * sizeof(double)), *y = take_memory((size_t)o->batch * 4);
+    fill_parameters(trainer, in);
+    read_reals(in, o->real, n_x, x);
+    read_reals(in, QN_I32, (size_t)o->batch, y);
+    double *gradients = NULL;
+    size_t n_gradients = 0;
+    for (int step = 0; step < atoi(argv[7]); step++) {
+        qn_step_result result;
+        if (qn_trainer_step(trainer, x, y, &result) != QN_OK)
+            stop("step");
+        write_real(out, result.loss);
+        if (step == 0)
+            gradients = copy_gradients(trainer, &n_gradients);
+    }
+    for (size_t i = 0; i < n_gradients; i++)
+        write_real(out, gradients[i]);
+    const bool is_written = fclose(out) == 0;
+    fclose(in);
+    free(gradients);
+    free(x);
+    free(y);
+    qn_trainer_destroy(trainer);
+    return is_written ? 0 : 1;
+}
