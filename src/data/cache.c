@@ -7,6 +7,9 @@
 #include <limits.h>
 #include <string.h>
 
+/* Files above this size take long enough to tell of it. */
+enum { LONG_BYTES = 4 * 1000 * 1000 };
+
 typedef struct derivation {
     qn_derive *derive;
     void *context;
@@ -40,8 +43,9 @@ static qn_status open_derived(const qn_source_base *base, const char *variant, d
     char path[PATH_MAX];
     QN_TRY(name_derived(d->source, variant, path, sizeof path));
     if (!qn_path_is_file(path)) {
-        qn_data_tell(base, 0, "reading %s once (%" PRId64 " MB), keeping the result as %s",
-                     qn_file_path(d->source), qn_file_bytes(d->source) / 1000000, path);
+        if (qn_file_bytes(d->source) > LONG_BYTES)
+            qn_data_tell(base, 0, "reading %s once (%" PRId64 " MB), keeping the result as %s",
+                         qn_file_path(d->source), qn_file_bytes(d->source) / 1000000, path);
         QN_TRY(qn_file_replace(path, write_derived, d));
     }
     return qn_file_open(base->options.allocator, path, file);

@@ -193,6 +193,8 @@ static qn_status take_memory(qn_loader *loader, const qn_shape *raw) {
     const qn_allocator *allocator = loader->allocator;
     const qn_loader_options *options = &loader->options;
     size_t batch = (size_t)options->batch, sample = (size_t)qn_shape_count(loader->sample);
+    if (sample > (size_t)INT64_MAX / sizeof(float) / batch)
+        return qn_fail_memory(SIZE_MAX);
     loader->x_count = batch * sample;
     loader->y_bytes = batch * label_bytes(&loader->source);
     loader->raw_bytes = (size_t)qn_shape_count(*raw) * qn_dtype_bytes(loader->source.dtype);

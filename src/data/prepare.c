@@ -95,7 +95,7 @@ static qn_status allocate_lines(qn_preparer *p, const qn_shape *from, bool centr
 }
 
 static bool is_sample(const qn_shape *shape) {
-    if (shape->rank != 1 && shape->rank != 3)
+    if ((shape->rank != 1 && shape->rank != 3) || !qn_shape_is_valid(*shape))
         return false;
     for (int i = 0; i < shape->rank; i++)
         if (shape->dims[i] < 1 || shape->dims[i] > INT32_MAX)

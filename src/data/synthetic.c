@@ -8,16 +8,17 @@
 
 enum { GRID = 4, N_TRAIN = 10000, N_TEST = 2000 };
 
-/* Noise of deviation 1 is NOISE times a sum of four bytes about its mean: the sum's variance is
- * 4 * (256^2 - 1) / 12. */
-#define NOISE    0.0067658f
-#define SUM_MEAN 510.0f
+/* Noise is uniform, a byte for each number: deviation 1 is 1 / sqrt((256^2 - 1) / 12). */
+#define NOISE      0.013532f
+#define NOISE_MEAN 127.5f
 
 typedef struct synthetic_source {
     qn_source_base base;
     int n_patterns, n_targets;
     int64_t h, w, c, grid; /* grid: points along each side of a pattern */
     const float *patterns; /* (n_patterns, grid, grid, c), uniform in [-1, 1) */
+    int64_t *left;         /* (w): grid point before a column */
+    float *weight;         /* (w): how far behind it */
 } synthetic_source;
 
 /* Weight and place of pixel i of n in a pattern of grid points. */
@@ -32,11 +33,12 @@ static int64_t locate(int64_t i, int64_t n, int64_t grid, float *weight) {
 static void add_pattern_row(const synthetic_source *s, int pattern, float amount, int64_t y,
                             float *row) {
     int64_t last = s->grid - 1;
-    float wy, wx;
+    float wy;
     int64_t top = locate(y, s->h, s->grid, &wy), bottom = top < last ? top + 1 : top;
     const float *points = s->patterns + (int64_t)pattern * s->grid * s->grid * s->c;
     for (int64_t x = 0; x < s->w; x++) {
-        int64_t left = locate(x, s->w, s->grid, &wx), right = left < last ? left + 1 : left;
+        int64_t left = s->left[x], right = left < last ? left + 1 : left;
+        float wx = s->weight[x];
         const float *tl = points + (top * s->grid + left) * s->c;
         const float *tr = points + (top * s->grid + right) * s->c;
         const float *bl = points + (bottom * s->grid + left) * s->c;
@@ -48,17 +50,16 @@ static void add_pattern_row(const synthetic_source *s, int pattern, float amount
     }
 }
 
-static float noise_of(uint32_t word) {
-    uint32_t sum = (word & 255) + (word >> 8 & 255) + (word >> 16 & 255) + (word >> 24);
-    return ((float)sum - SUM_MEAN) * NOISE;
-}
-
 static void fill_noise(qn_rng rng, int64_t n, float *x) {
-    for (int64_t i = 0; i < n; i += 4) {
+    for (int64_t i = 0; i < n; i += 16) {
         uint32_t words[4];
-        qn_rng_block(rng, (uint64_t)i / 4, words);
-        for (int64_t k = 0; k < 4 && i + k < n; k++)
-            x[i + k] = noise_of(words[k]);
+        unsigned char bytes[16];
+        int64_t left = n - i < 16 ? n - i : 16;
+        qn_rng_block(rng, (uint64_t)i / 16, words);
+        for (int k = 0; k < 16; k++)
+            bytes[k] = (unsigned char)(words[k / 4] >> (k % 4 * 8));
+        for (int64_t k = 0; k < left; k++)
+            x[i + k] = ((float)bytes[k] - NOISE_MEAN) * NOISE;
     }
 }
 
@@ -87,8 +88,12 @@ static qn_status make_patterns(synthetic_source *s) {
     size_t n = (size_t)s->n_patterns * (size_t)(s->grid * s->grid * s->c);
     qn_rng rng = qn_rng_make(s->base.options.seed, qn_hash_text("synthetic.pattern"), 0);
     float *patterns = qn_arena_allocate(&s->base.arena, n, sizeof *patterns);
-    if (!patterns)
+    s->left = qn_arena_allocate(&s->base.arena, (size_t)s->w, sizeof *s->left);
+    s->weight = qn_arena_allocate(&s->base.arena, (size_t)s->w, sizeof *s->weight);
+    if (!patterns || !s->left || !s->weight)
         return QN_ERROR_MEMORY;
+    for (int64_t x = 0; x < s->w; x++)
+        s->left[x] = locate(x, s->w, s->grid, &s->weight[x]);
     for (size_t i = 0; i < n; i++)
         patterns[i] = 2.0f * qn_rng_uniform(qn_rng_word(rng, i)) - 1.0f;
     s->patterns = patterns;

@@ -4,6 +4,7 @@
 #include "data/csv.h"
 #include "os/os.h"
 
+#include <sys/wait.h>
 #include <zlib.h>
 
 static void write_gzip(const char *path, const void *data, unsigned bytes) {
@@ -377,6 +378,28 @@ static void check_csv_bad(void) {
     CHECK_OPEN_FAILS("csv:@/none.csv", QN_ERROR_IO, "none.csv");
 }
 
+/* Processes that derive the same file at the same time all succeed, and leave one file. */
+static void check_race(void) {
+    enum { N_PROCESSES = 6 };
+    qn_data_source source;
+    pid_t children[N_PROCESSES];
+    int before = n_cached();
+    char text[60000] = "";
+    for (size_t i = 0; i < sizeof text - 1; i++)
+        text[i] = "1,2,0\n3,4,1\n"[i % 12];
+    write_text("@/race.csv", text);
+    for (int i = 0; i < N_PROCESSES; i++)
+        if ((children[i] = fork()) == 0)
+            _exit(open_at("csv:@/race.csv", NULL, &source) == QN_OK && source.n_samples[0] == 10000
+                      ? 0
+                      : 1);
+    for (int i = 0; i < N_PROCESSES; i++) {
+        int status = -1;
+        CHECK(waitpid(children[i], &status, 0) == children[i] && status == 0);
+    }
+    CHECK(n_cached() == before + 1);
+}
+
 int main(void) {
     files_begin();
     check_idx();
@@ -387,6 +410,7 @@ int main(void) {
     check_numbers();
     check_csv_good();
     check_csv_bad();
+    check_race();
     CHECK_OPEN_FAILS("mnist", QN_ERROR_ARGUMENT, "fashion-mnist, idx:DIR, cifar10:DIR");
     CHECK_OPEN_FAILS("synthetic:3", QN_ERROR_ARGUMENT, "it is written synthetic");
     CHECK_OPEN_FAILS("images:@/nothing", QN_ERROR_IO, "nothing");
