@@ -127,6 +127,40 @@ static void run_tile(const product *t, operands o, int64_t rows, int64_t columns
     store_narrow(sums, rows, columns, c, c_row);
 }
 
+/* ---- looking ahead ---- */
+
+/* What the next block will read, fetched into the second cache a slice per tile: the copying of
+ * rows would else wait for memory, and so would tiles on what they read in place. */
+typedef struct ahead {
+    const char *at;
+    int64_t lines, slice;
+} ahead;
+
+enum { LINE_BYTES = 64, AHEAD_MAX_LINES = 8192 };
+
+static ahead ahead_of(const float *from, int64_t count, int64_t tiles) {
+    const int64_t lines = count * (int64_t)sizeof(float) / LINE_BYTES;
+    return (ahead){(const char *)from, lines > AHEAD_MAX_LINES ? 0 : lines, ceil_div(lines, tiles)};
+}
+
+static inline void fetch_slice(ahead *a) {
+    const int64_t count = min_int(a->slice, a->lines);
+    for (int64_t i = 0; i < count; i++)
+        __builtin_prefetch(a->at + i * LINE_BYTES, 0, 2);
+    a->at += count * LINE_BYTES;
+    a->lines -= count;
+}
+
+/* Pixels [p, p + count) of a window's image, roughly: as if each pixel of the grid had its own
+ * step_h * step_w pixels of the image. */
+static ahead window_ahead(const window *g, int64_t p, int64_t count, int64_t tiles) {
+    const int64_t pixel = g->channels * g->step_h * g->step_w;
+    const float *from = g->image + p * pixel;
+    if (count <= 0 || from >= g->end)
+        return (ahead){0};
+    return ahead_of(from, min_int(count * pixel, g->end - from), tiles);
+}
+
 /* ---- by panels ---- */
 
 /* panels: for each K-block, for each panel of TILE_COLUMNS (the last one narrower, a whole number
@@ -163,11 +197,24 @@ static void scatter_rows(const product *t, const float *from, int64_t row, int64
     }
 }
 
+/* Rows [i, i + rows) of A, as far as there are. */
+static ahead block_ahead(const product *t, int64_t i, int64_t rows, int64_t tiles) {
+    rows = min_int(rows, t->m - i);
+    if (t->a_window)
+        return window_ahead(t->a_window, i, rows, tiles);
+    if (t->a_columns || rows <= 0)
+        return (ahead){0};
+    return ahead_of(t->a + i * t->a_step, rows * t->a_step, tiles);
+}
+
 static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                         float *space) {
     float *block = space + (t->a_window ? ROWS_MAX * (DEPTH_STEP + ROW_PAD) : 0);
     float *c = t->to ? block : t->c + i0 * t->c_row + j0;
     const int64_t c_row = t->to ? padded(t->n_block) : t->c_row;
+    ahead next = block_ahead(t, i0 + rows, rows,
+                             ceil_div(t->k, DEPTH_STEP) * ceil_div(columns, TILE_COLUMNS) *
+                                 ceil_div(rows, TILE_ROWS));
     for (int64_t p = 0; p < t->k; p += DEPTH_STEP) {
         const int64_t depth = min_int(DEPTH_STEP, t->k - p);
         int64_t step;
@@ -177,6 +224,7 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
             const float *b = panel_at(t, p, depth, j0 + j);
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
                 const int64_t height = min_int(TILE_ROWS, rows - i);
+                fetch_slice(&next);
                 const operands o = {depth,
                                     t->a_columns ? a + i : a + i * step,
                                     b,
@@ -351,45 +399,6 @@ static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int
     }
 }
 
-/* What the next K-block will read, fetched into the second cache a slice per tile: the copying of
- * rows would else wait for memory, and the tiles for each new column of A. */
-typedef struct ahead {
-    const char *at;
-    int64_t lines, slice;
-} ahead;
-
-enum { LINE_BYTES = 64, AHEAD_MAX_LINES = 8192 };
-
-static ahead ahead_of(const float *from, int64_t count, int64_t tiles) {
-    const int64_t lines = count * (int64_t)sizeof(float) / LINE_BYTES;
-    return (ahead){(const char *)from, lines > AHEAD_MAX_LINES ? 0 : lines, ceil_div(lines, tiles)};
-}
-
-static inline void fetch_slice(ahead *a) {
-    const int64_t count = min_int(a->slice, a->lines);
-    for (int64_t i = 0; i < count; i++)
-        __builtin_prefetch(a->at + i * LINE_BYTES, 0, 2);
-    a->at += count * LINE_BYTES;
-    a->lines -= count;
-}
-
-/* The pixels [p, p + depth) of A and of the window's image, roughly: the image as if each pixel of
- * the grid had its own step_h * step_w pixels of it. */
-static void look_ahead(const product *t, int64_t p, int64_t depth, int64_t tiles, ahead *a,
-                       ahead *b) {
-    const window *g = t->b_window;
-    *a = *b = (ahead){0};
-    if (depth <= 0 || !t->a_columns)
-        return;
-    *a = ahead_of(t->a + p * t->a_step, depth * t->a_step, tiles);
-    if (!g)
-        return;
-    const int64_t pixel = g->channels * g->step_h * g->step_w;
-    const float *from = g->image + p * pixel;
-    if (from < g->end)
-        *b = ahead_of(from, min_int(depth * pixel, g->end - from), tiles);
-}
-
 /* C block = the chain of K-blocks over [k_begin, k_end). */
 static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                        int64_t k_begin, int64_t k_end, float *c, float *space) {
@@ -399,9 +408,13 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
         depth = min_int(DEPTH_STEP, border - p);
         copy_rows(t, p, depth, j0, columns, space, row);
         const float *a = t->a_columns ? t->a + p * t->a_step + i0 : t->a + i0 * t->a_step + p;
-        ahead next_a, next_b;
-        look_ahead(t, p + depth, min_int(DEPTH_STEP, k_end - p - depth),
-                   ceil_div(columns, TILE_COLUMNS) * ceil_div(rows, TILE_ROWS), &next_a, &next_b);
+        const int64_t tiles = ceil_div(columns, TILE_COLUMNS) * ceil_div(rows, TILE_ROWS);
+        const int64_t next = min_int(DEPTH_STEP, k_end - p - depth);
+        ahead next_a = {0}, next_b = {0};
+        if (next > 0 && t->a_columns)
+            next_a = ahead_of(t->a + (p + depth) * t->a_step, next * t->a_step, tiles);
+        if (t->b_window)
+            next_b = window_ahead(t->b_window, p + depth, next, tiles);
         for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
             const int64_t width = min_int(TILE_COLUMNS, columns - j);
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
