@@ -51,7 +51,7 @@ typedef struct qn_data_options {
     const qn_log *log;
     uint64_t seed;   /* of held-out parts and synthetic data */
     double holdout;  /* part held out as test set where the set has none of its own; 0: its rule */
-    qn_shape sample; /* of the model, for synthetic data; rank 0: none */
+    qn_shape sample; /* of the model, for synthetic data and images; rank 0: none */
     int n_classes;   /* of the model, for synthetic data */
     int n_targets;   /* > 0: synthetic targets are numbers */
 } qn_data_options;
@@ -89,8 +89,8 @@ typedef struct qn_loader_options {
 
 typedef struct qn_loader qn_loader;
 
-/* A loader over a source, which must stay open (the structure itself is copied). The samples in a batch, their order and their
- * augmentation depend only on the seed and the batch's number. */
+/* A loader over a source, which must stay open (the structure itself is copied). The samples in a
+ * batch, their order and their augmentation depend only on the seed and the batch's number. */
 QN_API qn_status qn_loader_create(const qn_data_source *source, const qn_preparation *preparation,
                                   const qn_loader_options *options, qn_loader **loader);
 QN_API void qn_loader_destroy(qn_loader *loader);

@@ -76,7 +76,7 @@ static qn_status cifar_read(void *self, qn_split split, int64_t index, void *x, 
     return QN_OK;
 }
 
-/* The labels are few enough to be looked at one by one; the training set's are by its statistics. */
+/* All labels of the test set; those of the training set are checked when its statistics are. */
 static qn_status check_test_labels(cifar_source *cifar, int64_t n) {
     unsigned char x[PIXELS];
     int32_t y;

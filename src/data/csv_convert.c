@@ -6,7 +6,6 @@
 #include "base/status.h"
 #include "data/csv.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Unpacking gzip through zlib, which checks CRC and length of every member; see cache.h. Zeros after
- * the last member are padding; anything else there is an error. */
+/* Unpacking gzip through zlib, which checks CRC and length of every member; see cache.h. Zeros
+ * after the last member are padding; anything else there is an error. */
 #include "base/status.h"
 #include "data/cache.h"
 

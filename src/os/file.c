@@ -1,6 +1,8 @@
 /* Reading files at any offset and replacing them as a whole; see os.h. A replaced file is either
  * the old one or all of the new one, also after a full disk, a kill or a power cut: the new one is
- * written beside it, synced and renamed over it. What stays behind after a kill is PATH.tmp-PID. */
+ * written beside it, synced and renamed over it. What stays behind after a kill is PATH.tmp-ID. */
+#define _GNU_SOURCE /* gettid */
+
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/os.h"
@@ -167,7 +169,7 @@ qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn
                           void *context) {
     char temporary[PATH_MAX];
     struct stat old;
-    int length = snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
+    int length = snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)gettid());
     if (length < 0 || (size_t)length >= sizeof temporary)
         return qn_fail(QN_ERROR_ARGUMENT, "cannot create %s: the path is too long", path);
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
