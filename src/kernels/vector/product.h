@@ -17,6 +17,7 @@ enum {
     DEPTH_STEP = 256, /* the K-block: part of what a result is; not to be tuned at run time */
     ROWS_MAX = 96,    /* rows of C in a task */
     ROW_PAD = 16,     /* keeps rows of a block from meeting in one cache set */
+    STRIP_COLUMNS = 16 * TILE_COLUMNS,
     GATHER_MAX = 288, /* columns of B that a task by rows copies */
 };
 
@@ -240,13 +241,17 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
         scatter_rows(t, block, c_row, i0, rows, j0, columns);
 }
 
-/* Tasks run along M within a block of N: a thread's share keeps to few panels. */
+/* Tasks run along M within a block of N: a thread's share keeps to few panels. A task goes by
+ * strips of columns whose C stays in the second cache from one K-block to the next. */
 static void panel_task(void *context, int64_t begin, int64_t end, int thread) {
     const product *t = context;
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task % t->m_blocks * t->m_block, j = task / t->m_blocks * t->n_block;
-        panel_block(t, i, min_int(t->m_block, t->m - i), j, min_int(t->n_block, t->n - j),
-                    t->scratch + thread * t->scratch_size);
+        const int64_t last = min_int(t->n, j + t->n_block);
+        for (int64_t strip = j; strip < last; strip += STRIP_COLUMNS)
+            panel_block(t, i, min_int(t->m_block, t->m - i), strip,
+                        min_int(STRIP_COLUMNS, last - strip),
+                        t->scratch + thread * t->scratch_size);
     }
 }
 
