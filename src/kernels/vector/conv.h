@@ -41,6 +41,63 @@ static void set_a_window(product *t, const window *g) {
     }
 }
 
+/* A few pixels against many weights: the weights are read in place, and the gathered rows become
+ * the panels of the swapped product. */
+static bool is_swapped(const qn_conv2d_shape *d) {
+    return d->groups == 1 && d->n * d->p * d->q <= FEW_ROWS;
+}
+
+typedef struct turn_context {
+    const product *product; /* of y^T (K, pixels) */
+    const window *window;
+    float *scratch;
+} turn_context;
+
+enum { TURN_SIZE = TILE_COLUMNS * (DEPTH_STEP + ROW_PAD) };
+
+/* A task is a panel in one K-block. */
+static void pack_gathered_task(void *context, int64_t begin, int64_t end, int thread) {
+    const turn_context *turn = context;
+    const product *t = turn->product;
+    float *space = turn->scratch + thread * TURN_SIZE;
+    const int64_t n_panels = ceil_div(t->n, TILE_COLUMNS);
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t j = task % n_panels * TILE_COLUMNS, p = task / n_panels * DEPTH_STEP;
+        const int64_t depth = min_int(DEPTH_STEP, t->k - p);
+        const int64_t width = min_int(TILE_COLUMNS, t->n - j);
+        gather_rows(turn->window, j, width, p, p + depth, space, DEPTH_STEP + ROW_PAD, depth);
+        transpose_block(space, DEPTH_STEP + ROW_PAD, width, depth, panel_at(t, p, depth, j),
+                        padded(width), padded(width));
+    }
+}
+
+static void forward_swapped(qn_team *team, const qn_conv2d_shape *d, const float *x, const float *w,
+                            const float *bias_row, qn_activation activation, float *y,
+                            float *workspace) {
+    const int64_t pixels = d->n * d->p * d->q, depth = d->r * d->s * d->c;
+    float *turned = workspace + round_up(panels_size(pixels, depth), 16);
+    const window g = forward_window(d, x, 0);
+    product t = {.m = d->k,
+                 .n = pixels,
+                 .k = depth,
+                 .a = w,
+                 .a_step = depth,
+                 .panels = workspace,
+                 .c = turned,
+                 .c_row = padded(pixels)};
+    turn_context turn = {&t, &g, turned + round_up(d->k * padded(pixels), 16)};
+    qn_team_run(team, pack_tasks(&t), pack_gathered_task, &turn);
+    run_by_panels(team, &t, NULL);
+    run_swap(team, &t, bias_row, activation, y);
+}
+
+static size_t swapped_workspace(const qn_conv2d_shape *d, int n_threads) {
+    const int64_t pixels = d->n * d->p * d->q, depth = d->r * d->s * d->c;
+    return (size_t)(round_up(panels_size(pixels, depth), 16) + round_up(d->k * padded(pixels), 16) +
+                    (int64_t)n_threads * TURN_SIZE) *
+           sizeof(float);
+}
+
 static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const void *x,
                                   const void *w, const void *bias_row, qn_activation activation,
                                   void *y, void *workspace) {
@@ -50,6 +107,10 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
     }
     if (is_depthwise(d)) {
         conv2d_forward(team, d, x, w, bias_row, activation, y, workspace);
+        return;
+    }
+    if (is_swapped(d)) {
+        forward_swapped(team, d, x, w, bias_row, activation, y, workspace);
         return;
     }
     const int64_t k = d->k / d->groups, depth = d->r * d->s * (d->c / d->groups);
@@ -299,6 +360,8 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
         return (size_t)fast_depthwise_workspace(d, pass) * sizeof(float);
     if (is_depthwise(d))
         return conv2d_workspace(d, pass, n_threads);
+    if (pass == QN_CONV2D_FORWARD && is_swapped(d))
+        return swapped_workspace(d, n_threads);
     if (pass == QN_CONV2D_FORWARD) {
         count = round_up(panels_size(k, taps * c), 16) + n_threads * panels_scratch(k, true, false);
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {

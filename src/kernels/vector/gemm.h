@@ -3,13 +3,11 @@
  *   B (N, K), many rows       B is packed into panels
  *   B (K, N), few rows or A (K, M)   by rows
  *   B (K, N), many rows       B is packed into panels
- * The four give the same bits, but for nothing: each is one chain of K-blocks. */
+ * An element has the same bits in each: one chain of K-blocks. */
 #ifndef QN_KERNELS_VECTOR_GEMM_H
 #define QN_KERNELS_VECTOR_GEMM_H
 
 #include "kernels/vector/product.h"
-
-enum { FEW_ROWS = 128 };
 
 typedef enum gemm_way { GEMM_SWAPPED, GEMM_PANELS, GEMM_ROWS } gemm_way;
 
@@ -17,33 +15,6 @@ static gemm_way gemm_choose(const qn_gemm_shape *d) {
     if (d->transpose_b)
         return d->m <= FEW_ROWS && !d->transpose_a ? GEMM_SWAPPED : GEMM_PANELS;
     return d->m <= FEW_ROWS || d->transpose_a ? GEMM_ROWS : GEMM_PANELS;
-}
-
-typedef struct swap_context {
-    const product *product; /* of C^T (N, M) */
-    const float *bias;
-    qn_activation activation;
-    float *c; /* (M, N) */
-} swap_context;
-
-/* Turns columns of C^T into rows of C. A task is SWAP_COLUMNS columns of C. */
-enum { SWAP_COLUMNS = 64 };
-
-static void swap_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
-    const swap_context *s = context;
-    const int64_t n = s->product->m, m = s->product->n, row = s->product->c_row;
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t j = task * SWAP_COLUMNS, width = min_int(SWAP_COLUMNS, n - j);
-        transpose_block(s->product->c + j * row, row, width, m, s->c + j, n, width);
-        for (int64_t i = 0; i < m; i++) {
-            float *to = s->c + i * n + j;
-            for (int64_t x = 0; s->bias && x < width; x++)
-                to[x] += s->bias[j + x];
-            if (s->activation.kind != QN_ACTIVATION_NONE)
-                activate_row(s->activation, width, to, to);
-        }
-    }
 }
 
 static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, const float *b,
@@ -60,8 +31,7 @@ static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, 
                  .c_row = padded(d->m)};
     pack_transposed(team, &t, a, d->k);
     run_by_panels(team, &t, NULL);
-    swap_context s = {.product = &t, .bias = bias_row, .activation = activation, .c = c};
-    qn_team_run(team, ceil_div(d->n, SWAP_COLUMNS), swap_task, &s);
+    run_swap(team, &t, bias_row, activation, c);
 }
 
 static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,

@@ -390,6 +390,45 @@ static void pack_rows(qn_team *team, const product *t, const filter_rows *rows) 
     qn_team_run(team, pack_tasks(t), pack_rows_task, &pack);
 }
 
+/* ---- swapped ---- */
+
+/* With this many rows of A or fewer, a large B (N, K) is better read in place, once, as the A of
+ * C^T = B A^T, and A packed. */
+enum { FEW_ROWS = 128 };
+
+typedef struct swap_context {
+    const product *product; /* of C^T (N, M) */
+    const float *bias;
+    qn_activation activation;
+    float *c; /* (M, N) */
+} swap_context;
+
+/* Turns columns of C^T into rows of C. A task is SWAP_COLUMNS columns of C. */
+enum { SWAP_COLUMNS = 64 };
+
+static void swap_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const swap_context *s = context;
+    const int64_t n = s->product->m, m = s->product->n, row = s->product->c_row;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t j = task * SWAP_COLUMNS, width = min_int(SWAP_COLUMNS, n - j);
+        transpose_block(s->product->c + j * row, row, width, m, s->c + j, n, width);
+        for (int64_t i = 0; i < m; i++) {
+            float *to = s->c + i * n + j;
+            for (int64_t x = 0; s->bias && x < width; x++)
+                to[x] += s->bias[j + x];
+            if (s->activation.kind != QN_ACTIVATION_NONE)
+                activate_row(s->activation, width, to, to);
+        }
+    }
+}
+
+static void run_swap(qn_team *team, const product *t, const float *bias_row,
+                     qn_activation activation, float *c) {
+    swap_context s = {.product = t, .bias = bias_row, .activation = activation, .c = c};
+    qn_team_run(team, ceil_div(t->m, SWAP_COLUMNS), swap_task, &s);
+}
+
 /* ---- by rows ---- */
 
 static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int64_t columns,
