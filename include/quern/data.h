@@ -47,7 +47,7 @@ typedef struct qn_data_source {
 } qn_data_source;
 
 typedef struct qn_data_options {
-    const qn_allocator *allocator;
+    const qn_allocator *allocator; /* null: the heap; this and the log outlive the source */
     const qn_log *log;
     uint64_t seed;   /* of held-out parts and synthetic data */
     double holdout;  /* part held out as test set where the set has none of its own; 0: its rule */

@@ -61,10 +61,10 @@ static void check_idx(void) {
     make_folder("@/gz");
     write_idx("@/idx", false);
     write_idx("@/gz", true);
+    check_open_survives("idx:@/idx");
+    check_open_survives("idx:@/gz"); /* unpacking on the way */
     check_idx_content("idx:@/idx");
     check_idx_content("idx:@/gz");
-    check_open_survives("idx:@/idx");
-    check_open_survives("idx:@/gz");
     size_t bytes = make_idx(data, 3, 10);
     write_file("@/idx/train-images-idx3-ubyte", data, bytes - 1);
     CHECK_OPEN_FAILS("idx:@/idx", QN_ERROR_FORMAT, "train-images-idx3-ubyte: truncated");
@@ -400,6 +400,24 @@ static void check_race(void) {
     CHECK(n_cached() == before + 1);
 }
 
+/* The set itself, where its package is installed: what is published of it. */
+static void check_fashion_mnist(void) {
+    qn_data_source source;
+    uint8_t x[784];
+    int32_t y;
+    if (!qn_path_is_folder("/usr/share/datasets/fashion-mnist")) {
+        CHECK_OPEN_FAILS("fashion-mnist", QN_ERROR_IO, "apt-get install dataset-fashion-mnist");
+        return;
+    }
+    CHECK_OK(open_at("fashion-mnist", NULL, &source));
+    CHECK(source.n_samples[0] == 60000 && source.n_samples[1] == 10000);
+    CHECK(fabsf(source.preparation.mean[0] - 0.2860f) < 5e-5f);
+    CHECK(fabsf(source.preparation.std_dev[0] - 0.3530f) < 5e-5f);
+    CHECK_OK(source.read(source.self, QN_TRAIN, 0, x, &y));
+    CHECK(strcmp(source.preparation.class_names[y], "Ankle boot") == 0);
+    qn_data_close(&source);
+}
+
 int main(void) {
     files_begin();
     check_idx();
@@ -411,6 +429,7 @@ int main(void) {
     check_csv_good();
     check_csv_bad();
     check_race();
+    check_fashion_mnist();
     CHECK_OPEN_FAILS("mnist", QN_ERROR_ARGUMENT, "fashion-mnist, idx:DIR, cifar10:DIR");
     CHECK_OPEN_FAILS("synthetic:3", QN_ERROR_ARGUMENT, "it is written synthetic");
     CHECK_OPEN_FAILS("images:@/nothing", QN_ERROR_IO, "nothing");
