@@ -15,7 +15,7 @@ install(EXPORT quern-shared NAMESPACE quern:: DESTINATION ${package_folder})
 install(EXPORT quern-static NAMESPACE quern:: DESTINATION ${package_folder})
 if(TARGET quern)
   install(TARGETS quern RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES ${PROJECT_BINARY_DIR}/quern.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES docs/quern.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

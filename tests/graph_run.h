@@ -37,7 +37,7 @@ static inline void *run_allocate(size_t bytes) {
 }
 
 static inline graph_run run_create(const qn_graph *graph) {
-    graph_run run = {graph, graph->n_values, calloc((size_t)graph->n_values, sizeof(void *))};
+    graph_run run = {graph, graph->n_values, calloc((uint32_t)graph->n_values, sizeof(void *))};
     for (int v = 0; v < run.n_values; v++) {
         const int root = run_root(graph, v);
         run.memory[v] =
