@@ -350,27 +350,27 @@ static void pack_transposed_task(void *context, int64_t begin, int64_t end, int 
     }
 }
 
+/* A task is PACK_CHANNELS channels, all taps and columns: the filter is read once from end to end. */
+enum { PACK_CHANNELS = 16 };
+
 static void pack_rows_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pack_context *pack = context;
     const product *t = pack->product;
     const filter_rows *f = pack->rows;
-    const int64_t n_panels = ceil_div(t->n, TILE_COLUMNS);
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t j = task % n_panels * TILE_COLUMNS, p0 = task / n_panels * DEPTH_STEP;
-        const int64_t depth = min_int(DEPTH_STEP, t->k - p0);
-        const int64_t width = min_int(TILE_COLUMNS, t->n - j);
-        float *to = panel_at(t, p0, depth, j);
-        int64_t channel = p0 % f->depth, tap = p0 / f->depth;
-        for (int64_t p = 0; p < depth; p++, to += padded(width)) {
+    const int64_t taps = t->k / f->depth;
+    const int64_t last = min_int(f->depth, end * PACK_CHANNELS);
+    for (int64_t channel = begin * PACK_CHANNELS; channel < last; channel++) {
+        for (int64_t tap = taps - 1; tap >= 0; tap--) {
             const float *from = f->w + f->offset + channel * f->channel_step +
-                                tap / f->taps_w * f->tap_step_h + tap % f->taps_w * f->tap_step_w +
-                                j;
-            copy_floats(to, from, width);
-            zero_floats(to + width, padded(width) - width);
-            if (++channel == f->depth) {
-                channel = 0;
-                tap++;
+                                tap / f->taps_w * f->tap_step_h + tap % f->taps_w * f->tap_step_w;
+            const int64_t p = tap * f->depth + channel, block = p / DEPTH_STEP * DEPTH_STEP;
+            const int64_t depth = min_int(DEPTH_STEP, t->k - block);
+            for (int64_t j = 0; j < t->n; j += TILE_COLUMNS) {
+                const int64_t width = min_int(TILE_COLUMNS, t->n - j);
+                float *to = panel_at(t, block, depth, j) + (p - block) * padded(width);
+                copy_floats(to, from + j, width);
+                zero_floats(to + width, padded(width) - width);
             }
         }
     }
@@ -387,7 +387,7 @@ static void pack_transposed(qn_team *team, const product *t, const float *w, int
 
 static void pack_rows(qn_team *team, const product *t, const filter_rows *rows) {
     pack_context pack = {.product = t, .rows = rows};
-    qn_team_run(team, pack_tasks(t), pack_rows_task, &pack);
+    qn_team_run(team, ceil_div(rows->depth, PACK_CHANNELS), pack_rows_task, &pack);
 }
 
 /* ---- swapped ---- */
