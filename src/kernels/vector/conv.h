@@ -148,6 +148,34 @@ static void zero_phase(const qn_conv2d_shape *d, const grid *to, float *dx) {
     }
 }
 
+/* Few pixels, again: the rows of A are gathered once, and the filter goes by rows, each copied to
+ * the second cache by the one task that needs it. */
+static bool is_gathered_first(const qn_conv2d_shape *d) {
+    return d->groups == 1 && d->stride_h * d->stride_w == 1 && d->n * d->h * d->w <= FEW_ROWS;
+}
+
+static int64_t gathered_step(int64_t depth) {
+    return round_up(depth, VL) + ROW_PAD;
+}
+
+static void gather_first_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const turn_context *turn = context;
+    const int64_t k = turn->product->k, step = gathered_step(k);
+    gather_rows(turn->window, begin, end - begin, 0, k, turn->scratch + begin * step, step, k);
+}
+
+static void gather_first(qn_team *team, product *t, float *workspace) {
+    if (t->a_window) {
+        turn_context turn = {t, t->a_window, workspace};
+        qn_team_run(team, t->m, gather_first_task, &turn);
+        t->a = workspace;
+        t->a_step = gathered_step(t->k);
+        t->a_window = NULL;
+    }
+    run_by_rows(team, t, workspace + round_up(t->m * gathered_step(t->k), 16));
+}
+
 static void backward_phase(qn_team *team, const phase_context *b, int64_t group, int64_t phase_h,
                            int64_t phase_w) {
     const qn_conv2d_shape *d = b->shape;
@@ -194,6 +222,12 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
                               .offset = ((h.first + (h.taps - 1) * d->stride_h) * d->s + v.first +
                                          (v.taps - 1) * d->stride_w) *
                                         c};
+    if (is_gathered_first(d)) {
+        t.chunk = t.k;
+        t.b_filter = &rows;
+        gather_first(team, &t, b->workspace);
+        return;
+    }
     pack_rows(team, &t, &rows);
     run_by_panels(team, &t, b->workspace + round_up(panels_size(c, d->r * d->s * k), 16));
 }
@@ -367,6 +401,10 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {
         if (is_strided_and_dilated(d))
             return conv2d_workspace(d, pass, n_threads);
+        if (is_gathered_first(d) && !is_scattered(d))
+            return (size_t)(round_up(d->n * d->h * d->w * gathered_step(taps * k), 16) +
+                            (int64_t)n_threads * ROWS_SCRATCH) *
+                   sizeof(float);
         if (is_scattered(d))
             return (size_t)(round_up(panels_size(taps * c, k), 16) +
                             n_threads * ROWS_MAX * padded(taps * c)) *

@@ -28,11 +28,12 @@ typedef struct product {
     int64_t a_step;
     bool a_columns;
     const window *a_window;
-    /* B: panels, or rows b_row apart, or a window. */
+    /* B: panels, or rows b_row apart, or a window, or rows of a filter. */
     float *panels;
     const float *b;
     int64_t b_row;
     const window *b_window;
+    const struct filter_rows *b_filter;
     int64_t chunk; /* by rows: K-blocks do not cross multiples of it */
     /* C, rows c_row apart; or on the grid of `to`, row by row. */
     float *c;
@@ -295,6 +296,12 @@ typedef struct filter_rows {
     int64_t offset; /* of the first tap */
 } filter_rows;
 
+static const float *filter_row(const filter_rows *f, int64_t p) {
+    const int64_t tap = p / f->depth;
+    return f->w + f->offset + p % f->depth * f->channel_step + tap / f->taps_w * f->tap_step_h +
+           tap % f->taps_w * f->tap_step_w;
+}
+
 typedef struct pack_context {
     const product *product;
     const float *w; /* transposed: (N, K), rows w_row apart */
@@ -362,9 +369,8 @@ static void pack_rows_task(void *context, int64_t begin, int64_t end, int thread
     const int64_t last = min_int(f->depth, end * PACK_CHANNELS);
     for (int64_t channel = begin * PACK_CHANNELS; channel < last; channel++) {
         for (int64_t tap = taps - 1; tap >= 0; tap--) {
-            const float *from = f->w + f->offset + channel * f->channel_step +
-                                tap / f->taps_w * f->tap_step_h + tap % f->taps_w * f->tap_step_w;
             const int64_t p = tap * f->depth + channel, block = p / DEPTH_STEP * DEPTH_STEP;
+            const float *from = filter_row(f, p);
             const int64_t depth = min_int(DEPTH_STEP, t->k - block);
             for (int64_t j = 0; j < t->n; j += TILE_COLUMNS) {
                 const int64_t width = min_int(TILE_COLUMNS, t->n - j);
@@ -437,8 +443,9 @@ static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int
         gather_rows(t->b_window, p, depth, j, j + columns, to, to_row, padded(columns));
         return;
     }
-    for (int64_t i = 0; i < depth; i++, to += to_row) {
-        copy_floats(to, t->b + (p + i) * t->b_row + j, columns);
+    for (int64_t i = p; i < p + depth; i++, to += to_row) {
+        const float *from = t->b_filter ? filter_row(t->b_filter, i) : t->b + i * t->b_row;
+        copy_floats(to, from + j, columns);
         zero_floats(to + columns, padded(columns) - columns);
     }
 }
