@@ -148,11 +148,12 @@ char *qn_arena_format(qn_arena *arena, const char *format, ...) {
     va_start(arguments, format);
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    char *text = qn_arena_allocate(arena, (size_t)length + 1, 1);
+    const size_t bytes = length < 0 ? 1 : (size_t)length + 1;
+    char *text = qn_arena_allocate(arena, bytes, 1);
     if (!text)
         return NULL;
     va_start(arguments, format);
-    vsnprintf(text, (size_t)length + 1, format, arguments);
+    vsnprintf(text, bytes, format, arguments);
     va_end(arguments);
     return text;
 }
