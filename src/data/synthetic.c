@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-enum { GRID = 4, N_TRAIN = 10000, N_TEST = 2000 };
+enum { GRID = 4, N_TRAIN = 10000 };
+
+/* The test set: about a million numbers, so that testing a large network takes no longer than the
+ * few steps it is tried with. */
+enum { TEST_NUMBERS = 1 << 20, LEAST_TEST = 64, MOST_TEST = 1000 };
 
 /* Noise is uniform, a byte for each number: deviation 1 is 1 / sqrt((256^2 - 1) / 12). */
 #define NOISE      0.013532f
@@ -100,6 +104,11 @@ static qn_status make_patterns(synthetic_source *s) {
     return QN_OK;
 }
 
+static int64_t test_samples(qn_shape sample) {
+    const int64_t n = TEST_NUMBERS / qn_shape_count(sample);
+    return n < LEAST_TEST ? LEAST_TEST : n > MOST_TEST ? MOST_TEST : n;
+}
+
 static qn_status synthetic_open(qn_source_base *base, qn_data_source *source) {
     synthetic_source *s = (synthetic_source *)base;
     const qn_data_options *options = &base->options;
@@ -119,7 +128,7 @@ static qn_status synthetic_open(qn_source_base *base, qn_data_source *source) {
         source->preparation.n_classes = options->n_classes > 0 ? options->n_classes : 10;
     s->n_patterns = s->n_targets > 0 ? s->n_targets : source->preparation.n_classes;
     source->n_samples[QN_TRAIN] = N_TRAIN;
-    source->n_samples[QN_TEST] = N_TEST;
+    source->n_samples[QN_TEST] = test_samples(sample);
     source->sample = source->preparation.sample = sample;
     source->dtype = QN_F32;
     source->read = synthetic_read;
