@@ -80,8 +80,9 @@ static void format_state(const progress *p, const qn_step_result *result, int64_
     format_duration(elapsed / (double)p->n_steps * remaining, left, sizeof left);
     if (!p->is_regression)
         snprintf(accuracy, sizeof accuracy, "   accuracy %.1f %%", 100 * p->accuracy / p->weight);
-    snprintf(text, bytes, "loss %.4f%s   %.0f samples/s   %s left", p->loss / p->weight, accuracy,
-             progress_samples_per_second(p), left);
+    const double rate = progress_samples_per_second(p);
+    snprintf(text, bytes, "loss %.4f%s   %.*f samples/s   %s left", p->loss / p->weight, accuracy,
+             rate < 10 ? 2 : 0, rate, left);
 }
 
 /* "epoch 2/3" */
@@ -177,7 +178,8 @@ static void print_epoch(const progress *p, const qn_epoch_result *result) {
         printf(", test loss %.4f", result->test_loss);
     if (result->has_test && !p->is_regression)
         printf(", test accuracy %.2f %%", 100 * result->test_accuracy);
-    printf(", %.0f samples/s\n", result->samples_per_second);
+    printf(", %.*f samples/s\n", result->samples_per_second < 10 ? 2 : 0,
+           result->samples_per_second);
 }
 
 void progress_epoch(progress *p, const qn_epoch_result *result) {
@@ -190,5 +192,6 @@ void progress_epoch(progress *p, const qn_epoch_result *result) {
     else
         print_epoch(p, result);
     fflush(stdout);
-    p->shown_ns = qn_clock_ns();
+    if (!p->has_bar)
+        p->shown_ns = qn_clock_ns();
 }

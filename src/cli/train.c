@@ -167,6 +167,10 @@ static const option options[] = {
      .is_kept = true,
      .fallback = "1",
      .help = "of weights, order, augmentation, dropout and held-out parts"},
+    {.name = "test",
+     .kind = OPTION_FLAG,
+     .fallback = "yes",
+     .help = "leave the test after each epoch and at the end out"},
     {.name = "threads",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -206,6 +210,8 @@ typedef struct training {
     qn_metadata *pairs; /* what its checkpoints say */
     const char *save;   /* or null */
     int64_t first_step, total_steps, saved_step;
+    qn_batches batches; /* of the training loader */
+    qn_batch last;      /* of them, valid until the next one */
     progress progress;
 } training;
 
@@ -306,7 +312,9 @@ static qn_status open_loaders(training *t) {
                        "samples; use a smaller --batch",
                        (long long)batch, t->s.source.name, (long long)n_samples);
     QN_TRY(qn_loader_create(&t->s.source, &t->s.preparation, &loader, &t->s.train));
-    return t->s.source.n_samples[QN_TEST] > 0 ? session_open_test(&t->s, QN_TEST, batch) : QN_OK;
+    if (t->s.source.n_samples[QN_TEST] == 0 || !arguments_flag(t->a, "test"))
+        return QN_OK;
+    return session_open_test(&t->s, QN_TEST, batch);
 }
 
 static qn_status open_trainer(training *t) {
@@ -425,7 +433,29 @@ static void print_resume_command(const training *t) {
 
 /* ---- the run ---- */
 
+static qn_status next_batch(void *self, qn_batch *batch) {
+    training *t = self;
+    QN_TRY(t->batches.next(t->batches.self, batch));
+    t->last = *batch;
+    return QN_OK;
+}
+
+/* The loss of a step is that before its update. Weights after it may be of no use already: then
+ * they must not replace those that were. */
+static qn_status check_loss(training *t) {
+    qn_evaluation sum = {0};
+    if (!t->last.x)
+        return QN_OK;
+    QN_TRY(qn_trainer_evaluate(t->s.trainer, t->last.x, t->last.y, t->last.n_valid, &sum));
+    if (isfinite(sum.loss_sum))
+        return QN_OK;
+    return qn_fail(QN_ERROR_NUMERIC,
+                   "step %lld: after it the loss is %g; lower the learning rate, or clip gradients",
+                   (long long)qn_trainer_steps(t->s.trainer), sum.loss_sum);
+}
+
 static qn_status save_checkpoint(training *t) {
+    QN_TRY(check_loss(t));
     QN_TRY(qn_checkpoint_save(t->s.trainer, t->pairs, t->save));
     t->saved_step = qn_trainer_steps(t->s.trainer);
     return QN_OK;
@@ -467,7 +497,7 @@ static bool should_stop(void *user) {
 static qn_status fit(training *t) {
     qn_batches test = {NULL, NULL, NULL};
     qn_fit_options fit_options = {
-        .train = qn_loader_batches(t->s.train),
+        .train = {t, next_batch, NULL},
         .epoch_batches = qn_loader_epoch_batches(t->s.train),
         .steps = t->total_steps,
         .checkpoint_every = arguments_count(t->a, "checkpoint-every"),
@@ -477,6 +507,7 @@ static qn_status fit(training *t) {
         .on_checkpoint = on_checkpoint,
         .should_stop = should_stop,
     };
+    t->batches = qn_loader_batches(t->s.train);
     if (t->s.test) {
         test = qn_loader_batches(t->s.test);
         fit_options.test = interruptible(&test);
@@ -598,8 +629,9 @@ const command command_train = {
     .summary = "Train a model on data",
     .description =
         "On --resume the checkpoint's settings hold; an option that says otherwise is refused,\n"
-        "unless --override is given. --epochs, --steps, --threads, --save, --checkpoint-every and\n"
-        "--json are free. A run that is made longer stretches its schedule, unless\n"
+        "unless --override is given. --epochs, --steps, --no-test, --threads, --save,\n"
+        "--checkpoint-every and --json are free. A run that is made longer stretches its schedule, "
+        "unless\n"
         "--schedule-steps was given when it began. Ctrl-C finishes the step and saves.\n"
         "quern train MODEL --help shows that model's recipe.",
     .options = options,

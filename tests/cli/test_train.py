@@ -52,6 +52,10 @@ class Output(Train):
         self.assertIsNone(run.of("epoch")[0]["test_loss"])
         self.assertIsNone(run.of("done")[0]["test_accuracy"])
 
+    def test_untested(self):
+        run = self.train("--epochs", 1, "--holdout", 0.25, "--no-test")
+        self.assertIsNone(run.of("done")[0]["test_accuracy"])
+
     def test_learns(self):
         run = self.train("--epochs", 8, "--holdout", 0.25, "--lr", 0.1)
         self.assertGreater(run.of("done")[0]["test_accuracy"], 0.9)
@@ -250,6 +254,17 @@ class Trouble(Train):
                              "w.safetensors", "--lr", 1e6, "--override", "--steps", 100, status=1)
         self.assertIn("w.safetensors still holds the checkpoint of step 3", run.errors)
         self.assertEqual(self.bytes_of("w.safetensors"), before)
+
+    def test_not_finite_every_step(self):
+        """A checkpoint after every step, and still the last one is of use."""
+        run = self.run_quern("train", "mlp", "--data", self.data, "--batch", 16, "--lr", 1e5,
+                             "--momentum", 0, "--warmup", 30, "--steps", 100, "--save",
+                             "w.safetensors", "--checkpoint-every", 1, status=1)
+        step = quern.metadata_of(self.folder / "w.safetensors")["step"]
+        self.assertIn(f"still holds the checkpoint of step {step}", run.errors)
+        result = self.run_quern("evaluate", "mlp", "--weights", "w.safetensors", "--split",
+                                "train", "--json").events[0]
+        self.assertIsNotNone(result["loss"])
 
     def test_full_disk(self):
         """A limit on file sizes stands for the full disk."""
