@@ -1,10 +1,7 @@
 /* quern train: trains a model, resumes a run, saves checkpoints. */
 #include "base/status.h"
 #include "cli/interrupt.h"
-#include "cli/json.h"
-#include "cli/progress.h"
-#include "cli/session.h"
-#include "cli/settings.h"
+#include "cli/training.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -202,19 +199,6 @@ static const option options[] = {
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
 };
 
-/* A run. saved_step: of the last checkpoint that this run wrote, or of the one resumed; -1: none. */
-typedef struct training {
-    const arguments *a;
-    session s;
-    settings settings;
-    qn_metadata *pairs; /* what its checkpoints say */
-    const char *save;   /* or null */
-    int64_t first_step, total_steps, saved_step;
-    qn_batches batches; /* of the training loader */
-    qn_batch last;      /* of them, valid until the next one */
-    progress progress;
-} training;
-
 /* ---- usage ---- */
 
 static qn_status check_usage(const arguments *a) {
@@ -339,98 +323,6 @@ static qn_status make_pairs(training *t) {
     return qn_metadata_set_preparation(t->pairs, &t->s.preparation);
 }
 
-/* ---- what is said about the run ---- */
-
-static void print_opening(const training *t) {
-    const qn_data_source *data = &t->s.source;
-    const qn_trainer_options *o = qn_trainer_get_options(t->s.trainer);
-    char input[QN_SHAPE_TEXT], parameters[32];
-    int64_t n_parameters = 0;
-    for (int i = 0; i < qn_trainer_tensor_count(t->s.trainer); i++) {
-        const qn_trainer_tensor tensor = qn_trainer_tensor_at(t->s.trainer, i);
-        n_parameters += tensor.trainable && !tensor.is_state ? qn_shape_count(tensor.shape) : 0;
-    }
-    printf("%s: %s parameters, input %s, %d output%s\n", t->s.model->name,
-           grouped(n_parameters, parameters), qn_shape_print(t->s.input, input), t->s.n_outputs,
-           t->s.n_outputs == 1 ? "" : "s");
-    printf("%s: %lld training and %lld test samples\n", data->name,
-           (long long)data->n_samples[QN_TRAIN], (long long)data->n_samples[QN_TEST]);
-    printf("%s, rate %s, schedule %s, batch %lld, steps %lld to %lld, seed %llu, %d thread%s\n",
-           settings_get(&t->settings, "optimizer"), settings_get(&t->settings, "lr"),
-           settings_get(&t->settings, "schedule"), (long long)o->batch,
-           (long long)t->first_step + 1, (long long)t->total_steps, (unsigned long long)o->seed,
-           o->n_threads, o->n_threads == 1 ? "" : "s");
-    if (data->n_samples[QN_TRAIN] % o->batch)
-        printf("the last %lld samples of each epoch fill no batch and are left out\n",
-               (long long)(data->n_samples[QN_TRAIN] % o->batch));
-    fflush(stdout);
-}
-
-static double test_accuracy(const training *t) {
-    return t->progress.has_test && !t->s.is_regression ? t->progress.test_accuracy : NAN;
-}
-
-static void print_done_json(training *t) {
-    const qn_trainer_options *o = qn_trainer_get_options(t->s.trainer);
-    json_begin();
-    json_text("event", "done");
-    json_number("test_accuracy", test_accuracy(t));
-    json_number("median_step_ms", progress_median_ms(&t->progress));
-    json_number("samples_per_second", progress_samples_per_second(&t->progress));
-    json_count("steps", qn_trainer_steps(t->s.trainer));
-    json_count("threads", o->n_threads);
-    json_count("seed", (int64_t)o->seed);
-    json_count("peak_bytes", (int64_t)t->s.counter.peak_bytes);
-    json_count("parameter_bytes", (int64_t)qn_trainer_get_memory(t->s.trainer).parameter_bytes);
-    json_count("peak_rss_bytes", qn_process_peak_bytes());
-    json_end();
-}
-
-static void print_done(training *t) {
-    const double mib = 1.0 / (1 << 20);
-    printf("done: %lld steps", (long long)qn_trainer_steps(t->s.trainer));
-    if (t->progress.has_test && t->s.is_regression)
-        printf(", test loss %.4f", t->progress.test_loss);
-    else if (t->progress.has_test)
-        printf(", test accuracy %.2f %%", 100 * t->progress.test_accuracy);
-    if (t->progress.times.n_times > 0)
-        printf(", %.2f ms a step, %.0f samples/s", progress_median_ms(&t->progress),
-               progress_samples_per_second(&t->progress));
-    printf(", %.1f MiB of memory (%.1f of them parameters)\n",
-           (double)t->s.counter.peak_bytes * mib,
-           (double)qn_trainer_get_memory(t->s.trainer).parameter_bytes * mib);
-}
-
-/* In single quotes where a shell would cut it. */
-static void print_quoted(const char *text) {
-    if (*text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                              "_-./:,=+@%") == strlen(text)) {
-        fputs(text, stderr);
-        return;
-    }
-    fputc('\'', stderr);
-    for (; *text; text++)
-        fputs(*text == '\'' ? "'\\''" : (char[]){*text, 0}, stderr);
-    fputc('\'', stderr);
-}
-
-static void print_resume_command(const training *t) {
-    static const char *const repeated[] = {"checkpoint-every", "threads"};
-    if (!t->save) {
-        fputs("quern: nothing is saved; with --save FILE a stopped run can be resumed\n", stderr);
-        return;
-    }
-    fprintf(stderr, "resume with: quern train %s --resume ", t->s.model->name);
-    print_quoted(t->save);
-    fputs(" --save ", stderr);
-    print_quoted(t->save);
-    for (int i = 0; i < 2; i++) {
-        if (arguments_has(t->a, repeated[i]))
-            fprintf(stderr, " --%s %s", repeated[i], arguments_get(t->a, repeated[i]));
-    }
-    fputs(arguments_flag(t->a, "json") ? " --json\n" : "\n", stderr);
-}
-
 /* ---- the run ---- */
 
 static qn_status next_batch(void *self, qn_batch *batch) {
@@ -537,7 +429,7 @@ static int finish_interrupted(training *t) {
         fprintf(stderr, "quern: not saved: %s\n", qn_error_message());
         return EXIT_FAILED;
     }
-    print_resume_command(t);
+    training_print_resume_command(t);
     return EXIT_FAILED;
 }
 
@@ -551,10 +443,7 @@ static int finish_failed(training *t) {
 
 static int finish_done(training *t) {
     qn_status saved = t->save ? save_checkpoint(t) : QN_OK;
-    if (arguments_flag(t->a, "json"))
-        print_done_json(t);
-    else
-        print_done(t);
+    training_print_done(t);
     if (saved != QN_OK) {
         qn_fail_within(saved, "trained, but not saved");
         return finish_failed(t);
@@ -612,7 +501,7 @@ static int run(const arguments *a) {
     } else {
         prepare_progress(&t);
         if (!t.progress.is_json)
-            print_opening(&t);
+            training_print_opening(&t);
         result = run_training(&t);
     }
     qn_metadata_destroy(t.pairs);
