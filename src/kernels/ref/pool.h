@@ -105,12 +105,12 @@ static void pool_backward_row(const pool_context *m, int64_t n, int64_t h) {
         if (!window_of(h, r, d->stride_h, d->pad_top, d->dilation_h, d->p, &p))
             continue;
         for (int64_t s = 0; s < d->s; s++) {
-            for (int64_t w = 0; w < d->w; w++) {
-                if (!window_of(w, s, d->stride_w, d->pad_left, d->dilation_w, d->q, &q))
-                    continue;
+            for (q = 0; q < d->q; q++) {
+                const int64_t w = q * d->stride_w - d->pad_left + s * d->dilation_w;
                 const int64_t at = ((n * d->p + p) * d->q + q) * d->c;
-                pool_pass_back(d->c, m->x + at, m->index_in ? m->index_in + at : NULL,
-                               (uint16_t)(r * d->s + s), factor, row + w * d->c);
+                if (w >= 0 && w < d->w)
+                    pool_pass_back(d->c, m->x + at, m->index_in ? m->index_in + at : NULL,
+                                   (uint16_t)(r * d->s + s), factor, row + w * d->c);
             }
         }
     }
