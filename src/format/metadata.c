@@ -84,7 +84,8 @@ void qn_metadata_at(const qn_metadata *metadata, int index, const char **key, co
 /* Keeps a list as JSON text and frees it; a null list is one that memory was too short for. */
 static qn_status set_list(qn_metadata *metadata, const char *key, cJSON *list) {
     char *printed = list ? cJSON_PrintUnformatted(list) : NULL;
-    qn_status status = printed ? qn_metadata_set(metadata, key, printed) : qn_fail_memory(0);
+    qn_status status = printed ? qn_metadata_set(metadata, key, printed)
+                               : qn_fail(QN_ERROR_MEMORY, "no memory for %s", key);
     cJSON_free(printed);
     cJSON_Delete(list);
     return status;
