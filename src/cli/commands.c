@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,7 @@ const command *command_find(const char *name) {
         if (strcmp(names[i], name) == 0)
             return commands[i];
     }
-    const char *nearest = nearest_name(name, names, N_COMMANDS);
+    const char *nearest = qn_text_nearest(name, names, N_COMMANDS);
     if (nearest)
         qn_fail(QN_ERROR_ARGUMENT, "unknown command %s; did you mean %s?", name, nearest);
     else

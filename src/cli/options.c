@@ -2,6 +2,7 @@
 #include "cli/options.h"
 
 #include "base/status.h"
+#include "base/text.h"
 #include "tensor/tensor.h"
 
 #include <errno.h>
@@ -9,47 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- nearest names ---- */
-
-static int least_of(int a, int b, int c) {
-    const int ab = a < b ? a : b;
-    return ab < c ? ab : c;
-}
-
-/* Insertions, deletions and exchanges that lead from a to b (Wagner and Fischer 1974). */
-static int edit_distance(const char *a, const char *b) {
-    enum { LONGEST = 64 };
-    int row[LONGEST + 1];
-    const size_t n_a = strlen(a), n_b = strlen(b);
-    if (n_a > LONGEST || n_b > LONGEST)
-        return LONGEST;
-    for (size_t j = 0; j <= n_b; j++)
-        row[j] = (int)j;
-    for (size_t i = 1; i <= n_a; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= n_b; j++) {
-            const int above = row[j];
-            row[j] = least_of(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[n_b];
-}
-
-const char *nearest_name(const char *typed, const char *const *names, int n_names) {
-    const char *nearest = NULL;
-    int nearest_distance = (int)strlen(typed) / 3 + 2;
-    for (int i = 0; i < n_names; i++) {
-        const int distance = edit_distance(typed, names[i]);
-        if (distance < nearest_distance) {
-            nearest_distance = distance;
-            nearest = names[i];
-        }
-    }
-    return nearest;
-}
 
 /* ---- values ---- */
 
@@ -206,7 +166,7 @@ static qn_status fail_unknown(const command *c, const char *name) {
     const char *names[MAX_OPTIONS + 1] = {"help"};
     for (int i = 0; i < c->n_options; i++)
         names[i + 1] = c->options[i].name;
-    const char *nearest = nearest_name(name, names, c->n_options + 1);
+    const char *nearest = qn_text_nearest(name, names, c->n_options + 1);
     if (nearest)
         return qn_fail(QN_ERROR_ARGUMENT, "unknown option --%s; did you mean --%s?", name, nearest);
     return qn_fail(QN_ERROR_ARGUMENT, "unknown option --%s; see quern %s --help", name, c->name);

@@ -76,7 +76,4 @@ qn_status option_canonical(const option *option, const char *value, qn_arena *te
 /* "28x28x1" as a shape; false when it is none. */
 bool shape_parse(const char *text, qn_shape *shape);
 
-/* The nearest of names to a mistyped one, or null when none is near. */
-const char *nearest_name(const char *typed, const char *const *names, int n_names);
-
 #endif

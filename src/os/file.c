@@ -1,7 +1,9 @@
 /* Reading files at any offset and replacing them as a whole; see os.h. A replaced file is either
  * the old one or all of the new one, also after a full disk, a kill or a power cut: the new one is
- * written beside it, synced and renamed over it. What stays behind after a kill is PATH.tmp-ID. */
-#define _GNU_SOURCE /* gettid */
+ * written to a file without a name in the same folder, synced, named PATH.tmp-ID and renamed over
+ * it, so that a kill leaves nothing behind. Where the file system knows no files without names, it
+ * is PATH.tmp-ID from the beginning, and stays after a kill. */
+#define _GNU_SOURCE /* gettid, O_TMPFILE */
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -99,6 +101,7 @@ enum { WRITER_BYTES = 32 * 1024 };
 struct qn_writer {
     const char *path; /* the temporary file */
     int descriptor;
+    bool is_nameless;
     size_t used; /* <= WRITER_BYTES */
     char buffer[WRITER_BYTES];
 };
@@ -132,15 +135,21 @@ qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes) {
     return QN_OK;
 }
 
-/* Makes the entry of path in its folder lasting; some file systems know no such thing, and say so
- * with EINVAL or ENOTSUP. */
-static qn_status sync_folder_of(const char *path) {
-    char folder[PATH_MAX];
+/* The folder that a path's entry is in. */
+static void folder_of(const char *path, char folder[PATH_MAX]) {
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
     memcpy(folder, path, length);
     folder[length] = 0;
-    const char *name = length > 0 ? folder : slash ? "/" : ".";
+    if (length == 0)
+        strcpy(folder, slash ? "/" : ".");
+}
+
+/* Makes the entry of path in its folder lasting; some file systems know no such thing, and say so
+ * with EINVAL or ENOTSUP. */
+static qn_status sync_folder_of(const char *path) {
+    char name[PATH_MAX];
+    folder_of(path, name);
     int descriptor = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
         return fail_at("open folder", name);
@@ -150,16 +159,41 @@ static qn_status sync_folder_of(const char *path) {
     return status;
 }
 
+/* Opens what is written to: without a name yet, where the system can do that. */
+static qn_status open_writer(qn_writer *writer) {
+    char folder[PATH_MAX];
+    folder_of(writer->path, folder);
+    writer->descriptor = -1;
+    if (access("/proc/self/fd", X_OK) == 0)
+        writer->descriptor = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    writer->is_nameless = writer->descriptor >= 0;
+    if (!writer->is_nameless)
+        writer->descriptor =
+            open(writer->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return writer->descriptor < 0 ? fail_at("create", writer->path) : QN_OK;
+}
+
+/* Gives a nameless file its name; one of that name is left over and goes. */
+static qn_status give_name(qn_writer *writer) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", writer->descriptor);
+    if (!writer->is_nameless)
+        return QN_OK;
+    int result = linkat(AT_FDCWD, link, AT_FDCWD, writer->path, AT_SYMLINK_FOLLOW);
+    if (result != 0 && errno == EEXIST && unlink(writer->path) == 0)
+        result = linkat(AT_FDCWD, link, AT_FDCWD, writer->path, AT_SYMLINK_FOLLOW);
+    return result != 0 ? fail_at("create", writer->path) : QN_OK;
+}
+
 static qn_status fill(qn_writer *writer, qn_status (*write)(void *, qn_writer *), void *context) {
-    writer->descriptor =
-        open(writer->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (writer->descriptor < 0)
-        return fail_at("create", writer->path);
+    QN_TRY(open_writer(writer));
     qn_status status = write(context, writer);
     if (status == QN_OK)
         status = flush(writer);
     if (status == QN_OK && fsync(writer->descriptor) != 0)
         status = fail_at("sync", writer->path);
+    if (status == QN_OK)
+        status = give_name(writer);
     if (close(writer->descriptor) != 0 && status == QN_OK)
         status = fail_at("close", writer->path);
     return status;
