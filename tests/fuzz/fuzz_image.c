@@ -36,10 +36,14 @@ static int is_large(const uint8_t *data, size_t size) {
     return (uint64_t)read_be32(data + 16) * read_be32(data + 20) > 1 << 20;
 }
 
+static int64_t read_be16(const uint8_t *p) {
+    return (int64_t)p[0] << 8 | p[1];
+}
+
 static int has_large_frame(const uint8_t *data, size_t size) {
     for (size_t i = 0; i + 9 < size; i++)
         if (data[i] == 0xff && data[i + 1] >= 0xc0 && data[i + 1] <= 0xcf &&
-            (data[i + 5] << 8 | data[i + 6]) * (data[i + 7] << 8 | data[i + 8]) > 1 << 18)
+            read_be16(data + i + 5) * read_be16(data + i + 7) > 1 << 18)
             return 1;
     return 0;
 }
