@@ -215,27 +215,40 @@ static void bias(qn_team *team, int64_t rows, int64_t c, const void *x, const vo
     qn_team_run(team, ceil_div(rows, rows_per_task(c)), bias_task, &e);
 }
 
-/* Words of RNG_BLOCKS blocks from `block` on: qn_rng_block (base/rng.c) for many blocks side by
- * side; words[i] are word i of every block. A word becomes a number as in qn_rng_uniform. */
-enum { RNG_BLOCKS = 64 };
+/* Words 4 * block to 4 * (block + RNG_BLOCKS) of a stream: qn_rng_block (base/rng.c) for several
+ * blocks side by side, a block a lane. A word becomes a number as in qn_rng_uniform. */
+enum { RNG_LANES = 8, RNG_BLOCKS = 64 };
+typedef uint32_t rng_words __attribute__((vector_size(RNG_LANES * 4)));
+typedef uint64_t rng_products __attribute__((vector_size(RNG_LANES * 8)));
 
-static void rng_blocks(qn_rng rng, uint64_t block, uint32_t words[4][RNG_BLOCKS]) {
-    for (int i = 0; i < RNG_BLOCKS; i++) {
-        words[0][i] = (uint32_t)(block + (uint64_t)i);
-        words[1][i] = (uint32_t)((block + (uint64_t)i) >> 32);
-        words[2][i] = (uint32_t)rng.step;
-        words[3][i] = (uint32_t)(rng.step >> 32);
+/* high, low: the two halves of factor * x; high is mixed with two more words. By pointer, since
+ * vectors this wide are passed in no one way. */
+static inline void rng_multiply(const rng_words *x, uint64_t factor, const rng_words *mixed,
+                                uint32_t key, rng_words *high, rng_words *low) {
+    const rng_products product = __builtin_convertvector(*x, rng_products) * factor;
+    *high = __builtin_convertvector(product >> 32, rng_words) ^ *mixed ^ key;
+    *low = __builtin_convertvector(product, rng_words);
+}
+
+static void rng_lanes(qn_rng rng, uint64_t block, uint32_t words[4 * RNG_LANES]) {
+    rng_words x0, x1, x2 = (rng_words){0} + (uint32_t)rng.step;
+    rng_words x3 = (rng_words){0} + (uint32_t)(rng.step >> 32);
+    for (int i = 0; i < RNG_LANES; i++) {
+        x0[i] = (uint32_t)(block + (uint64_t)i);
+        x1[i] = (uint32_t)((block + (uint64_t)i) >> 32);
     }
     uint32_t k0 = (uint32_t)rng.key, k1 = (uint32_t)(rng.key >> 32);
     for (int round = 0; round < 10; round++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
-        for (int i = 0; i < RNG_BLOCKS; i++) {
-            const uint64_t p0 = (uint64_t)0xd2511f53u * words[0][i];
-            const uint64_t p1 = (uint64_t)0xcd9e8d57u * words[2][i];
-            words[0][i] = (uint32_t)(p1 >> 32) ^ words[1][i] ^ k0;
-            words[2][i] = (uint32_t)(p0 >> 32) ^ words[3][i] ^ k1;
-            words[1][i] = (uint32_t)p1;
-            words[3][i] = (uint32_t)p0;
-        }
+        rng_words y0, y1, y2, y3;
+        rng_multiply(&x2, 0xcd9e8d57u, &x1, k0, &y0, &y1);
+        rng_multiply(&x0, 0xd2511f53u, &x3, k1, &y2, &y3);
+        x0 = y0, x1 = y1, x2 = y2, x3 = y3;
+    }
+    for (int i = 0; i < RNG_LANES; i++) {
+        words[4 * i] = x0[i];
+        words[4 * i + 1] = x1[i];
+        words[4 * i + 2] = x2[i];
+        words[4 * i + 3] = x3[i];
     }
 }
 
@@ -243,17 +256,18 @@ static void dropout_task(void *context, int64_t begin, int64_t end, int thread) 
     (void)thread;
     const elementwise_context *e = context;
     const float rate = (float)e->rate;
-    uint32_t words[4][RNG_BLOCKS];
-    real keep[4 * RNG_BLOCKS];
+    const real factor = e->factor;
+    uint32_t words[4 * RNG_BLOCKS];
     const int64_t last = min_int(e->n, end * ELEMENTS_PER_TASK);
     for (int64_t first = begin * ELEMENTS_PER_TASK; first < last; first += 4 * RNG_BLOCKS) {
-        rng_blocks(e->rng, (uint64_t)first / 4, words);
-        for (int i = 0; i < 4 * RNG_BLOCKS; i++) {
-            const float uniform = (float)(int32_t)(words[i % 4][i / 4] >> 8) * 0x1p-24f;
-            keep[i] = uniform < rate ? 0 : e->factor;
+        for (int b = 0; b < RNG_BLOCKS; b += RNG_LANES)
+            rng_lanes(e->rng, (uint64_t)first / 4 + (uint64_t)b, words + 4 * b);
+        const real *x = e->a + first;
+        real *y = e->y + first;
+        for (int64_t i = 0; i < min_int(4 * RNG_BLOCKS, last - first); i++) {
+            const float uniform = (float)(int32_t)(words[i] >> 8) * 0x1p-24f;
+            y[i] = uniform < rate ? 0 : x[i] * factor;
         }
-        for (int64_t i = 0; i < min_int(4 * RNG_BLOCKS, last - first); i++)
-            e->y[first + i] = keep[i] == 0 ? 0 : e->a[first + i] * keep[i];
     }
 }
 
