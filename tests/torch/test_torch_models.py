@@ -1,10 +1,16 @@
 #!/usr/bin/python3
 """Compares the zoo's training with PyTorch's from the same weights on the same batch, dropout off.
 
-In double: loss, the whole gradient by norm, and the losses of five SGD steps, to 1e-8. In float:
-the gradient's error against float64 is at most twice PyTorch's own. Without arguments the small
-forms run; NAME... limits it to these models, --large takes the forms for ImageNet. The program
-dump_model in the folder $QUERN_TOOLS does the engine's part."""
+In double: loss, the whole gradient by norm, and the losses of five SGD steps, to 1e-8. In float, on
+the first batch: the gradient's error against float64 is at most twice PyTorch's own. In networks
+with batch norm that ratio is chance: whether a number just beside 0 comes out on the other side of
+a ReLU decides between errors of 1e-6 and of 1e-2, on either side. So two
+figures are printed that are no condition: on how many of five batches the bound holds, and the
+error of the last layer's gradient, the median of the five, which hangs on the forward pass alone
+and knows no such jumps: where it is above PyTorch's, a kernel is less accurate.
+
+Without arguments the small forms run; NAME... limits it to these models, --large takes the forms
+for ImageNet. The program dump_model in the folder $QUERN_TOOLS does the engine's part."""
 
 import argparse
 import os
@@ -21,7 +27,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "mod
 import reference  # noqa: E402 (found by the line before)
 
 TOLERANCE = 1e-8
-RATE, MOMENTUM, STEPS = 0.001, 0.9, 5
+RATE, MOMENTUM, STEPS, BATCHES = 0.001, 0.9, 5, 5
 SMALL = ("mlp", "lenet5", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "mobilenet-v1",
          "mobilenet-v2")
 
@@ -75,26 +81,51 @@ def distance(a, b):
     return np.linalg.norm(a - b) / np.linalg.norm(b)
 
 
+def compare_double(net, model, x, y, folder):
+    """Distances of the losses and the gradient, and PyTorch's gradient."""
+    losses, gradient = torch_run(net, x, y, STEPS)
+    our_losses, our_gradient = engine_run(*model, len(x), "f64", STEPS, folder)
+    return np.max(np.abs(our_losses / losses - 1)), distance(our_gradient, gradient), gradient
+
+
+def float_errors(net, state, model, x, y, truth, folder):
+    """The engine's and PyTorch's errors in float, of the whole gradient and of the last layer's;
+    truth: the gradient in double."""
+    net.load_state_dict(state)
+    _, theirs = torch_run(net.float(), x.float(), y, 1)
+    _, ours = engine_run(*model, len(x), "f32", 1, folder)
+    last = slice(-sum(p.numel() for p in list(net.parameters())[-2:]), None)
+    return [distance(g[part], truth[part]) for part in (slice(None), last) for g in (ours, theirs)]
+
+
+def judge(loss, double, errors):
+    """Whether the bounds hold; a text of the figures."""
+    whole, last = errors[:, :2], errors[:, 2:]
+    middle = np.median(last, axis=0)
+    is_well = loss <= TOLERANCE and double <= TOLERANCE and whole[0, 0] <= 2 * whole[0, 1]
+    within = np.count_nonzero(whole[:, 0] <= 2 * whole[:, 1])
+    return is_well, (f"losses {loss:.1e}, gradient {double:.1e}; in float {whole[0, 0]:.2e}, "
+                     f"PyTorch's {whole[0, 1]:.2e}, at most twice that on {within} of "
+                     f"{len(errors)} batches; last layer {middle[0]:.2e}, {middle[1]:.2e}")
+
+
 def compare(name, shape, classes, count, folder):
     """One model and form: whether all is well."""
     torch.manual_seed(1)
-    start = time.monotonic()
-    net = reference.build(name, shape, classes, dropout=False)
-    x, y = make_batch(shape, classes, count)
-    write_input(os.path.join(folder, "in.bin"), net, x, y)
+    start, model, errors = time.monotonic(), (name, shape, classes), []
+    net = reference.build(*model, dropout=False)
     state = {key: value.clone() for key, value in net.state_dict().items()}
-    _, float_gradient = torch_run(net, x.float(), y, 1)
-    net.load_state_dict(state)
-    losses, gradient = torch_run(net.double(), x, y, STEPS)
-    del net, state
-    our_losses, our_gradient = engine_run(name, shape, classes, count, "f64", STEPS, folder)
-    double = distance(our_gradient, gradient)
-    _, our_float = engine_run(name, shape, classes, count, "f32", 1, folder)
-    errors = distance(our_float, gradient), distance(float_gradient, gradient)
-    worst_loss = float(np.max(np.abs(our_losses / losses - 1)))
-    is_well = double <= TOLERANCE and worst_loss <= TOLERANCE and errors[0] <= 2 * errors[1]
-    print(f"{name} {'x'.join(map(str, shape))} batch {count}: losses {worst_loss:.1e}, gradient "
-          f"{double:.1e}; in float {errors[0]:.2e}, PyTorch's {errors[1]:.2e}"
+    for i in range(BATCHES):
+        x, y = make_batch(shape, classes, count)
+        net.load_state_dict(state)
+        write_input(os.path.join(folder, "in.bin"), net.double(), x, y)
+        if i == 0:
+            loss, double, truth = compare_double(net, model, x, y, folder)
+        else:
+            _, truth = torch_run(net, x, y, 1)
+        errors.append(float_errors(net, state, model, x, y, truth, folder))
+    is_well, text = judge(loss, double, np.array(errors))
+    print(f"{name} {'x'.join(map(str, shape))} batch {count}: {text}"
           f"{'' if is_well else ' FAILED'} ({time.monotonic() - start:.0f} s)", flush=True)
     return is_well
 
