@@ -1,5 +1,5 @@
-/* Sums of all elements, of columns, and batch norm. Chunks are cut by the shape; a chunk is summed
- * in a fixed order in lanes or columns of `real`, the chunks are combined in double, in order. */
+/* Sums of all elements, of columns, and batch norm. Chunks are cut by the shape; within a chunk short
+ * runs are summed in `real`, runs and chunks in double, all in a fixed order. */
 #ifndef QN_KERNELS_REF_REDUCTIONS_H
 #define QN_KERNELS_REF_REDUCTIONS_H
 
@@ -74,49 +74,110 @@ static size_t sum_workspace(int64_t n, int n_threads) {
 
 /* ---- columns ---- */
 
-/* Chunks of rows that stay in the second cache, at most MAX_CHUNKS of them. Several rows are
- * folded into one of about FOLD_ELEMENTS where C is small, so that loops over it are long. */
-enum { CHUNK_ELEMENTS = 32768, MAX_CHUNKS = 256, FOLD_ELEMENTS = 192 };
+/* Chunks of rows that stay in the second cache, at most MAX_CHUNKS of them. */
+enum { CHUNK_ELEMENTS = 32768, MAX_CHUNKS = 256 };
 
 static int64_t rows_per_chunk(int64_t rows, int64_t c) {
     return max_int(ceil_div(rows, MAX_CHUNKS), max_int(1, CHUNK_ELEMENTS / c));
 }
 
-static int64_t fold_of(int64_t c) {
-    return max_int(1, FOLD_ELEMENTS / c);
+/* A chunk is summed in strips of at most STRIP_WIDTH columns; several rows are folded into one line
+ * of a strip where C is small, so that loops over it are long. STRIP_RUN lines are summed in `real`,
+ * the runs in double. */
+enum { STRIP_WIDTH = 256, STRIP_RUN = 16 };
+
+typedef struct column_strip {
+    int64_t lines, width, step; /* elements from one line to the next */
+    int64_t tail;               /* elements of a shorter last line */
+    int64_t columns, fold;      /* width = columns * fold */
+} column_strip;
+
+static column_strip column_strip_of(int64_t rows, int64_t c, int64_t column) {
+    const int64_t fold = max_int(1, STRIP_WIDTH / c), width = fold * c;
+    if (c > STRIP_WIDTH)
+        return (column_strip){.lines = rows,
+                              .width = min_int(STRIP_WIDTH, c - column),
+                              .step = c,
+                              .columns = min_int(STRIP_WIDTH, c - column),
+                              .fold = 1};
+    return (column_strip){.lines = rows * c / width,
+                          .width = width,
+                          .step = width,
+                          .tail = rows * c % width,
+                          .columns = c,
+                          .fold = fold};
+}
+
+/* What is summed: x; the square of x - mean; g and g * (x - mean), where g is dy times the
+ * activation's derivative at y. mean is a line of a strip. */
+typedef enum strip_kind { STRIP_X, STRIP_SQUARES, STRIP_GRADIENTS } strip_kind;
+
+typedef struct strip_inputs {
+    const real *x, *y, *dy, *mean;
+    real slope;
+} strip_inputs;
+
+static inline __attribute__((always_inline)) void
+add_line(strip_kind kind, qn_activation_kind activation, const strip_inputs *in, int64_t at,
+         int64_t width, real *restrict sums, real *restrict dots) {
+    const real *restrict x = in->x + at, *restrict mean = in->mean;
+    const real *restrict dy = in->dy + at, *restrict y = in->y + at;
+    for (int64_t j = 0; j < width; j++) {
+        if (kind == STRIP_X) {
+            sums[j] += x[j];
+        } else if (kind == STRIP_SQUARES) {
+            sums[j] += (x[j] - mean[j]) * (x[j] - mean[j]);
+        } else {
+            const real g = derive(activation, in->slope, y[j], dy[j]);
+            sums[j] += g;
+            dots[j] += g * (x[j] - mean[j]);
+        }
+    }
+}
+
+/* Column sums of a strip: sums, and dots for gradients (columns). */
+static inline __attribute__((always_inline)) void
+sum_strip(strip_kind kind, qn_activation_kind activation, const column_strip *s,
+          const strip_inputs *in, double *sums, double *dots) {
+    double totals[2][STRIP_WIDTH] = {0};
+    for (int64_t first = 0; first * s->step < s->lines * s->step + s->tail; first += STRIP_RUN) {
+        real parts[2][STRIP_WIDTH] = {0};
+        const int64_t last = min_int(s->lines, first + STRIP_RUN);
+        for (int64_t line = first; line < last; line++)
+            add_line(kind, activation, in, line * s->step, s->width, parts[0], parts[1]);
+        if (last == s->lines && last < first + STRIP_RUN)
+            add_line(kind, activation, in, last * s->step, s->tail, parts[0], parts[1]);
+        for (int64_t j = 0; j < s->width; j++) {
+            totals[0][j] += (double)parts[0][j];
+            if (kind == STRIP_GRADIENTS)
+                totals[1][j] += (double)parts[1][j];
+        }
+    }
+    for (int64_t j = 0; j < s->columns; j++) {
+        sums[j] = totals[0][j];
+        for (int64_t f = 1; f < s->fold; f++)
+            sums[j] += totals[0][f * s->columns + j];
+        if (kind != STRIP_GRADIENTS)
+            continue;
+        dots[j] = totals[1][j];
+        for (int64_t f = 1; f < s->fold; f++)
+            dots[j] += totals[1][f * s->columns + j];
+    }
+}
+
+static void sum_strip_x(const column_strip *s, const real *x, double *sums) {
+    const strip_inputs in = {x, x, x, x, 0};
+    sum_strip(STRIP_X, QN_ACTIVATION_NONE, s, &in, sums, NULL);
 }
 
 /* sums (C) = column sums of x (rows, C). */
-static void add_rows(int64_t rows, int64_t c, const real *restrict x, real *restrict sums) {
-    const int64_t fold = fold_of(c);
-    if (fold == 1) {
-        memset(sums, 0, (size_t)c * sizeof *sums);
-        int64_t row = 0;
-        for (; row + 4 <= rows; row += 4, x += 4 * c) {
-            const real *x1 = x + c, *x2 = x + 2 * c, *x3 = x + 3 * c;
-            for (int64_t j = 0; j < c; j++)
-                sums[j] += (x[j] + x1[j]) + (x2[j] + x3[j]);
-        }
-        for (; row < rows; row++, x += c) {
-            for (int64_t j = 0; j < c; j++)
-                sums[j] += x[j];
-        }
-        return;
-    }
-    real wide[FOLD_ELEMENTS] = {0};
-    const int64_t width = fold * c, n = rows * c;
-    int64_t i = 0;
-    for (; i + width <= n; i += width) {
-        for (int64_t j = 0; j < width; j++)
-            wide[j] += x[i + j];
-    }
-    for (int64_t j = 0; i + j < n; j++)
-        wide[j] += x[i + j];
-    for (int64_t j = 0; j < c; j++) {
-        real total = wide[j];
-        for (int64_t f = 1; f < fold; f++)
-            total += wide[f * c + j];
-        sums[j] = total;
+static void add_rows(int64_t rows, int64_t c, const real *x, real *sums) {
+    for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
+        const column_strip s = column_strip_of(rows, c, column);
+        double totals[STRIP_WIDTH];
+        sum_strip_x(&s, x + column, totals);
+        for (int64_t j = 0; j < s.columns; j++)
+            sums[column + j] = (real)totals[j];
     }
 }
 
@@ -185,6 +246,12 @@ static size_t batch_norm_workspace(int64_t rows, int64_t c, int n_threads) {
     return (size_t)((2 * chunks + 3) * c) * sizeof(real);
 }
 
+/* A line of a strip with the columns' numbers in every fold of it. */
+static void repeat_columns(const column_strip *s, const real *from, real *line) {
+    for (int64_t f = 0; f < s->fold; f++)
+        memcpy(line + f * s->columns, from, (size_t)s->columns * sizeof *line);
+}
+
 /* Of each chunk: the mean of the columns and the sum of squared distances from it, from two passes
  * over rows that are still in the cache. */
 static void norm_moments_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -194,16 +261,20 @@ static void norm_moments_task(void *context, int64_t begin, int64_t end, int thr
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t first = chunk * b->chunk_rows;
         const int64_t rows = min_int(b->chunk_rows, b->rows - first);
-        const real *restrict x = b->x + first * c;
-        real *restrict mean = b->partial + chunk * 2 * c, *restrict spread = mean + c;
-        add_rows(rows, c, x, mean);
-        for (int64_t j = 0; j < c; j++) {
-            mean[j] *= 1 / (real)rows;
-            spread[j] = 0;
-        }
-        for (int64_t row = 0; row < rows; row++, x += c) {
-            for (int64_t j = 0; j < c; j++)
-                spread[j] += (x[j] - mean[j]) * (x[j] - mean[j]);
+        for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
+            const column_strip s = column_strip_of(rows, c, column);
+            const real *x = b->x + first * c + column;
+            real *mean = b->partial + chunk * 2 * c + column, *spread = mean + c;
+            double sums[STRIP_WIDTH];
+            real line[STRIP_WIDTH];
+            sum_strip_x(&s, x, sums);
+            for (int64_t j = 0; j < s.columns; j++)
+                mean[j] = (real)(sums[j] / (double)rows);
+            repeat_columns(&s, mean, line);
+            const strip_inputs in = {x, x, x, line, 0};
+            sum_strip(STRIP_SQUARES, QN_ACTIVATION_NONE, &s, &in, sums, NULL);
+            for (int64_t j = 0; j < s.columns; j++)
+                spread[j] = (real)sums[j];
         }
     }
 }
@@ -342,23 +413,24 @@ static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread
     (void)thread;
     const norm_context *b = context;
     const int64_t c = b->c;
-    const real slope = (real)b->activation.slope, *restrict mean = b->mean;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t first = chunk * b->chunk_rows;
-        const int64_t rows = min_int(b->chunk_rows, b->rows - first);
-        real *restrict sums = b->partial + chunk * 2 * c, *restrict dots = sums + c;
-        memset(sums, 0, (size_t)(2 * c) * sizeof *sums);
-        for (int64_t row = first; row < first + rows; row++) {
-            const real *restrict x = b->x + row * c, *restrict dy = b->dy + row * c;
-            const real *restrict y = b->y_in ? b->y_in + row * c : dy;
-#define LOOP(KIND)                                                                                 \
-    for (int64_t j = 0; j < c; j++) {                                                              \
-        real g = derive(KIND, slope, y[j], dy[j]);                                                 \
-        sums[j] += g;                                                                              \
-        dots[j] += g * (x[j] - mean[j]);                                                           \
-    }
+        for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
+            const column_strip s =
+                column_strip_of(min_int(b->chunk_rows, b->rows - first), c, column);
+            const int64_t at = first * c + column;
+            double sums[STRIP_WIDTH], dots[STRIP_WIDTH];
+            real line[STRIP_WIDTH], *partial = b->partial + chunk * 2 * c + column;
+            repeat_columns(&s, b->mean + column, line);
+            const strip_inputs in = {b->x + at, (b->y_in ? b->y_in : b->dy) + at, b->dy + at, line,
+                                     (real)b->activation.slope};
+#define LOOP(KIND) sum_strip(STRIP_GRADIENTS, KIND, &s, &in, sums, dots)
             WITH_ACTIVATION(b->activation.kind, LOOP)
 #undef LOOP
+            for (int64_t j = 0; j < s.columns; j++) {
+                partial[j] = (real)sums[j];
+                partial[c + j] = (real)dots[j];
+            }
         }
     }
 }
