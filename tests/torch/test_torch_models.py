@@ -2,12 +2,11 @@
 """Compares the zoo's training with PyTorch's from the same weights on the same batch, dropout off.
 
 In double: loss, the whole gradient by norm, and the losses of five SGD steps, to 1e-8. In float, on
-the first batch: the gradient's error against float64 is at most twice PyTorch's own. In networks
-with batch norm that ratio is chance: whether a number just beside 0 comes out on the other side of
-a ReLU decides between errors of 1e-6 and of 1e-2, on either side. So two
-figures are printed that are no condition: on how many of five batches the bound holds, and the
-error of the last layer's gradient, the median of the five, which hangs on the forward pass alone
-and knows no such jumps: where it is above PyTorch's, a kernel is less accurate.
+five batches: the gradient's error against float64 is at most twice PyTorch's own. In deep networks
+that ratio is chance: whether a number just beside 0 comes out on the other side of a ReLU decides
+between errors of 1e-6 and of 1e-2, on either side. Where it does not hold on all five batches, it
+must on one, and the last layer's gradient, which hangs on the forward pass alone and knows no such
+jumps, must have at most twice PyTorch's error (medians of the five).
 
 Without arguments the small forms run; NAME... limits it to these models, --large takes the forms
 for ImageNet. The program dump_model in the folder $QUERN_TOOLS does the engine's part."""
@@ -102,8 +101,9 @@ def judge(loss, double, errors):
     """Whether the bounds hold; a text of the figures."""
     whole, last = errors[:, :2], errors[:, 2:]
     middle = np.median(last, axis=0)
-    is_well = loss <= TOLERANCE and double <= TOLERANCE and whole[0, 0] <= 2 * whole[0, 1]
     within = np.count_nonzero(whole[:, 0] <= 2 * whole[:, 1])
+    is_float_well = within == len(errors) or (within > 0 and middle[0] <= 2 * middle[1])
+    is_well = loss <= TOLERANCE and double <= TOLERANCE and is_float_well
     return is_well, (f"losses {loss:.1e}, gradient {double:.1e}; in float {whole[0, 0]:.2e}, "
                      f"PyTorch's {whole[0, 1]:.2e}, at most twice that on {within} of "
                      f"{len(errors)} batches; last layer {middle[0]:.2e}, {middle[1]:.2e}")
@@ -130,12 +130,12 @@ def compare(name, shape, classes, count, folder):
     return is_well
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--batch", type=int, default=2)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(2)
     failed = done = 0
     for name in options.names or SMALL:
