@@ -11,7 +11,7 @@ import html
 import json
 import pathlib
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 720, 300, 56, 36
+WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM = 720, 300, 56, 24, 36
 COLOURS = ["#1f5fa8", "#c2571a", "#2c7d4f", "#7a3e9d", "#8a6d00"]
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:760px;margin:2em auto;padding:0 1em;
 color:#222;background:#fff}svg{width:100%;height:auto}table{border-collapse:collapse}
@@ -53,7 +53,7 @@ def accuracies(run):
 def chart(title, curves, low, high, percent=False, dots=False):
     """An SVG of curves [(label, [(x, y)...])...] over y from low to high."""
     right = max((x for _, points in curves for x, _ in points), default=1)
-    inner_width, inner_height = WIDTH - LEFT - 10, HEIGHT - BOTTOM - 28
+    inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM - 28
 
     def place(x, y):
         return (LEFT + inner_width * x / right,
@@ -66,7 +66,7 @@ def chart(title, curves, low, high, percent=False, dots=False):
         value = low + (high - low) * tick / 4
         _, y = place(0, value)
         text = f"{value:.1%}" if percent else f"{value:.2f}"
-        parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - 10}" stroke="#ddd"/>'
+        parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
                      f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
         x, _ = place(right * tick / 4, low)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 12}" text-anchor="middle">'
@@ -80,7 +80,7 @@ def chart(title, curves, low, high, percent=False, dots=False):
         if dots:
             parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
                       for x, y in placed]
-        parts.append(f'<text x="{WIDTH - 16}" y="{16 + 14 * index}" text-anchor="end" '
+        parts.append(f'<text x="{WIDTH - RIGHT - 6}" y="{16 + 14 * index}" text-anchor="end" '
                      f'fill="{colour}">{html.escape(label)}</text>')
     return "".join(parts) + "</svg>"
 
