@@ -114,7 +114,8 @@ static void wait_for_workers(qn_team *team) {
     if (spin_until(team, &team->busy, 0, true))
         return;
     pthread_mutex_lock(&team->mutex);
-    /* An exchange, not a store: qemu 7 lets the load below pass an AArch64 store-release. */
+    /* An exchange, not a store, so that the load below cannot pass it: a test hung under qemu
+     * 7 (AArch64) with the round over and the caller asleep. */
     __atomic_exchange_n(&team->caller_asleep, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&team->busy, __ATOMIC_SEQ_CST) > 0)
         pthread_cond_wait(&team->finished, &team->mutex);

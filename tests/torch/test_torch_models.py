@@ -6,7 +6,8 @@ five batches: the gradient's error against float64 is at most twice PyTorch's ow
 that ratio is chance: whether a number just beside 0 comes out on the other side of a ReLU decides
 between errors of 1e-6 and of 1e-2, on either side. Where it does not hold on all five batches, it
 must on one, and the last layer's gradient, which hangs on the forward pass alone and knows no such
-jumps, must have at most twice PyTorch's error (medians of the five).
+jumps, must have at most twice PyTorch's error (medians of the five). This is weaker than the bound
+on every batch: the stricter rules that came before it failed on some networks.
 
 Without arguments the small forms run; NAME... limits it to these models, --large takes the forms
 for ImageNet. The program dump_model in the folder $QUERN_TOOLS does the engine's part."""
