@@ -15,7 +15,6 @@ typedef struct qn_trainer qn_trainer;
 
 typedef struct qn_trainer_options {
     const qn_allocator *allocator; /* null: the C library's heap */
-    const qn_log *log;             /* null: silent */
     const qn_model *model;         /* must outlive the trainer */
     qn_shape input;                /* of a sample; rank 0: the model's */
     int n_outputs;                 /* classes or targets; 0: the model's classes */

@@ -134,7 +134,6 @@ qn_status session_load(session *s, const char *path, bool with_state) {
 qn_status session_open_weights(session *s, const char *path, int64_t batch, int n_threads) {
     qn_trainer_options options = qn_trainer_options_for(s->model);
     options.allocator = &s->allocator;
-    options.log = &session_log;
     options.input = s->input;
     options.n_outputs = s->n_outputs;
     options.regression = s->is_regression;

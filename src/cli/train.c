@@ -305,7 +305,6 @@ static qn_status open_trainer(training *t) {
     qn_trainer_options trainer = settings_trainer_options(&t->settings, t->s.model);
     t->total_steps = settings_total_steps(&t->settings, qn_loader_epoch_batches(t->s.train));
     trainer.allocator = &t->s.allocator;
-    trainer.log = &session_log;
     trainer.input = t->s.input;
     trainer.n_outputs = t->s.n_outputs;
     trainer.regression = t->s.is_regression;

@@ -3,14 +3,10 @@
 
 #include "graph/graph.h"
 
-static bool cpu_can_run(const qn_op *op) {
-    return op->run != NULL;
-}
-
 static void cpu_run(const qn_call *call) {
     call->node->op->run(call);
 }
 
-static const qn_device cpu = {"cpu", cpu_can_run, cpu_run};
+static const qn_device cpu = {"cpu", cpu_run};
 
 const qn_device *const qn_devices[] = {&cpu, NULL};

@@ -6,8 +6,6 @@
 
 typedef struct qn_device {
     const char *name;
-    /* Whether it has a kernel for the operator. */
-    bool (*can_run)(const qn_op *op);
     /* Runs a node to its end. */
     void (*run)(const qn_call *call);
 } qn_device;

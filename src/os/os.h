@@ -53,10 +53,11 @@ const char *qn_file_path(const qn_file *file);
 /* Reads exactly bytes at offset; a file that ends earlier is QN_ERROR_FORMAT. Thread-safe. */
 qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes);
 
-/* Writes a file so that a reader sees all of it or the old one: to PATH.tmp-ID in the same folder
- * (ID: the calling thread's), synced, renamed over path, folder synced. write is called once and
- * appends with qn_writer_put; on any failure before the rename the temporary file is removed and
- * path is as it was. */
+/* Writes a file so that a reader sees all of it or the old one: to a file without a name in the same
+ * folder, synced, named PATH.tmp-ID (ID: the calling thread's), renamed over path, folder synced.
+ * Where files without names are not to be had, PATH.tmp-ID is written from the beginning. write is
+ * called once and appends with qn_writer_put; on any failure before the rename the temporary file is
+ * removed and path is as it was. */
 typedef struct qn_writer qn_writer;
 qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes);
 qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),
