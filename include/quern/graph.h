@@ -56,9 +56,19 @@ QN_API void qn_graph_enter(qn_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 QN_API void qn_graph_leave(qn_graph *graph);
 
-/* What a step is given: data (real) and labels. */
+/* Until the matching leave, names of nodes and values begin with the prefix, those of parameters do
+ * not, and a parameter that is in the graph already is that one, as the graph's last update leaves
+ * it: the same layers over other data ("real", then "fake"). */
+QN_API void qn_graph_call(qn_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What a step is given: data (real), whole numbers (QN_I32: tokens, positions), and labels. */
 QN_API qn_value qn_input(qn_graph *graph, const char *name, qn_shape shape);
+QN_API qn_value qn_index_input(qn_graph *graph, const char *name, qn_shape shape);
 QN_API qn_value qn_label(qn_graph *graph, const char *name, qn_dtype dtype, qn_shape shape);
+
+/* Marks a value that is read after a run; results are numbered in the order of the calls. */
+QN_API void qn_result(qn_graph *graph, qn_value value);
 
 /* How a parameter starts. Every element is drawn by (seed, name, element). */
 typedef enum qn_initial_kind {

@@ -24,7 +24,16 @@ typedef struct qn_recipe {
     int64_t warmup; /* steps of linear rise from 0 */
     int64_t epochs, batch;
     double label_smoothing;
+    double beta1, clip_norm; /* of Adam, 0: 0.9; largest norm of the whole gradient, 0: none */
 } qn_recipe;
+
+/* Extents of a network that is not a classifier; what is of no meaning to a model is 0. */
+typedef struct qn_network_sizes {
+    int64_t batch;
+    int64_t length, target_length; /* tokens of a sequence; of a decoder's */
+    int64_t n_inputs, n_outputs;   /* vocabulary of what goes in; of what comes out; actions */
+    int variant;                   /* of a model with several networks ("--net") */
+} qn_network_sizes;
 
 typedef struct qn_model {
     const char *name, *domain, *source; /* "resnet18", "image classification", "He et al. 2016" */
@@ -36,6 +45,14 @@ typedef struct qn_model {
     void *user;
     /* Builds the network: x (N,) + input -> logits (N, n_outputs). A failure is kept by graph. */
     qn_value (*build)(qn_graph *graph, void *user, qn_value x, int n_outputs);
+    /* ---- models that are no classifiers; build is null then ---- */
+    const char *task;       /* "language", "generation", …; null: "classification" */
+    qn_network_sizes sizes; /* of the published model, for one sample (batch 1) */
+    /* Its program (see qn_program_options.build, phases and trained too): inputs, labels and results
+     * are those that the task says. */
+    qn_value (*network)(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept);
+    int n_phases;           /* 0: 1 */
+    const char *trained[2]; /* by phase */
 } qn_model;
 
 /* The zoo in a fixed order; null beyond its end. */

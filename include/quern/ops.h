@@ -28,6 +28,17 @@ QN_API qn_window qn_window_square(int kernel, int stride, int pad);
 QN_API qn_value qn_conv2d(qn_graph *graph, const char *name, qn_value x, qn_value filter,
                           qn_value bias, qn_window window, int groups);
 
+/* The transpose of a convolution, "deconvolution": x (N, P, Q, K) with filter (K, R, S, C), plus bias
+ * (C) unless QN_NO_VALUE -> (N, H, W, C), where H = (P - 1) * stride + R - pads (dilation 1): the
+ * gradient of qn_conv2d with respect to its data. */
+QN_API qn_value qn_conv2d_transpose(qn_graph *graph, const char *name, qn_value x, qn_value filter,
+                                    qn_value bias, qn_window window);
+
+/* Convolution over time: x (N, T, C) with filter (K, R, C), plus bias (K) unless QN_NO_VALUE, with so
+ * many zeros before and after -> (N, T + pads - R + 1, K). Pad R - 1 before and 0 after: causal. */
+QN_API qn_value qn_conv1d(qn_graph *graph, const char *name, qn_value x, qn_value filter,
+                          qn_value bias, int pad_before, int pad_after);
+
 /* x (N, C) times weight (K, C) transposed, plus bias (K) unless QN_NO_VALUE -> (N, K). */
 QN_API qn_value qn_linear(qn_graph *graph, const char *name, qn_value x, qn_value weight,
                           qn_value bias);
@@ -48,6 +59,43 @@ QN_API qn_value qn_leaky_relu(qn_graph *graph, const char *name, qn_value x, dou
 QN_API qn_value qn_tanh(qn_graph *graph, const char *name, qn_value x);
 QN_API qn_value qn_sigmoid(qn_graph *graph, const char *name, qn_value x);
 
+/* x * Phi(x), with the error function (Hendrycks and Gimpel 2016, section 2). */
+QN_API qn_value qn_gelu(qn_graph *graph, const char *name, qn_value x);
+
+/* Layer norm over the last axis (Ba et al. 2016, equation 4; biased variance); scale, shift (C). */
+QN_API qn_value qn_layer_norm(qn_graph *graph, const char *name, qn_value x, qn_value scale,
+                              qn_value shift, double epsilon);
+
+/* Rows of table (V, C) by indices (...), QN_I32, each from 0 to V - 1 (others are taken as the
+ * nearest) -> indices' shape + (C). */
+QN_API qn_value qn_embedding(qn_graph *graph, const char *name, qn_value table, qn_value indices);
+
+/* What qn_lstm gives. */
+typedef struct qn_lstm_result {
+    qn_value y;    /* (N, T, K): h of every step */
+    qn_value h, c; /* (N, K): after the last step of each sequence */
+} qn_lstm_result;
+
+/* A layer of LSTM over whole sequences (Hochreiter and Schmidhuber 1997 with the forget gate of Gers
+ * et al. 2000): x (N, T, C); weight_x (4 K, C), weight_h (4 K, K) and bias (4 K) hold input,
+ * forget, cell and output gate, in this order (one bias: the sum of PyTorch's two); h, c (N, K) are
+ * the state before, QN_NO_VALUE: zeros; lengths (N), QN_I32, of the sequences, 1 to T, QN_NO_VALUE:
+ * all T. After a sequence's end y is 0 and the state stays. Gradients flow to all reals. */
+QN_API qn_lstm_result qn_lstm(qn_graph *graph, const char *name, qn_value x, qn_value weight_x,
+                              qn_value weight_h, qn_value bias, qn_value h, qn_value c,
+                              qn_value lengths);
+
+/* Matrix products over all leading axes, which are equal: a (..., M, K) or, if transpose_a,
+ * (..., K, M); b (..., K, N) or, if transpose_b, (..., N, K) -> (..., M, N). */
+QN_API qn_value qn_matmul(qn_graph *graph, const char *name, qn_value a, qn_value b,
+                          bool transpose_a, bool transpose_b);
+
+/* Scaled dot-product attention (Vaswani et al. 2017, equation 1) for query (N, H, T, D), key and value
+ * (N, H, U, D) -> (N, H, T, D): softmax(scale * query key^T) value. lengths (N), QN_I32: keys from
+ * there on are not looked at; QN_NO_VALUE: all are. dropout: rate on the softmax, in training. */
+QN_API qn_value qn_attention(qn_graph *graph, const char *name, qn_value query, qn_value key,
+                             qn_value value, qn_value lengths, double scale, double dropout);
+
 /* Softmax over the last axis. */
 QN_API qn_value qn_softmax(qn_graph *graph, const char *name, qn_value x);
 
@@ -60,11 +108,39 @@ QN_API qn_value qn_softmax_cross_entropy(qn_graph *graph, const char *name, qn_v
 /* Mean over the last axis of (x - target)^2 for x, target (N, C) -> (N). */
 QN_API qn_value qn_squared_error(qn_graph *graph, const char *name, qn_value x, qn_value target);
 
+/* Binary cross entropy of sigmoid(x) with target, both of one shape: the loss of each element,
+ * max(x, 0) - x * target + log(1 + exp(-|x|)). */
+QN_API qn_value qn_binary_cross_entropy(qn_graph *graph, const char *name, qn_value x,
+                                        qn_value target);
+
+/* The same with one target, 0 to 1, for all. */
+QN_API qn_value qn_binary_cross_entropy_with(qn_graph *graph, const char *name, qn_value x,
+                                             double target);
+
+/* Smooth L1, or Huber's loss with delta 1 (Girshick 2015, equation 3), of each element of x - target. */
+QN_API qn_value qn_smooth_l1(qn_graph *graph, const char *name, qn_value x, qn_value target);
+
 /* Mean of all elements -> scalar. */
 QN_API qn_value qn_mean(qn_graph *graph, const char *name, qn_value x);
 
+/* Sum, mean or largest of the elements along one axis (negative: from the end), which goes away. */
+typedef enum qn_reduction { QN_SUM = 0, QN_MEAN, QN_MAX } qn_reduction;
+QN_API qn_value qn_reduce(qn_graph *graph, const char *name, qn_value x, int axis,
+                          qn_reduction reduction);
+
+/* From each row of x (N, C) the element indices (N), QN_I32, 0 to C - 1 (others are taken as the
+ * nearest) -> (N). */
+QN_API qn_value qn_gather(qn_graph *graph, const char *name, qn_value x, qn_value indices);
+
+/* factor * x. */
+QN_API qn_value qn_scale(qn_graph *graph, const char *name, qn_value x, double factor);
+
+/* x, through which no gradient flows. */
+QN_API qn_value qn_stop_gradient(qn_graph *graph, const char *name, qn_value x);
+
 /* Largest and mean element of each window of x (N, H, W, C) -> (N, P, Q, C). Padding never is the
- * largest; the mean divides by the whole kernel, zeros of the padding included. */
+ * largest; the mean divides by the whole kernel, zeros of the padding included. (A last window that
+ * is only partly inside, "ceil mode", is a larger pad_bottom and pad_right.) */
 QN_API qn_value qn_max_pool(qn_graph *graph, const char *name, qn_value x, qn_window window);
 QN_API qn_value qn_average_pool(qn_graph *graph, const char *name, qn_value x, qn_window window);
 
@@ -90,6 +166,9 @@ QN_API qn_value qn_slice(qn_graph *graph, const char *name, qn_value x, int axis
 /* The same elements in another shape. An extent of -1 is worked out. */
 QN_API qn_value qn_reshape(qn_graph *graph, const char *name, qn_value x, qn_shape shape);
 
+/* Axes in another order: axis i of the result is axis order[i] of x. */
+QN_API qn_value qn_transpose(qn_graph *graph, const char *name, qn_value x, const int *order);
+
 /* (N, ...) -> (N, all the rest). */
 QN_API qn_value qn_flatten(qn_graph *graph, const char *name, qn_value x);
 
@@ -105,6 +184,22 @@ QN_API qn_value qn_linear_layer(qn_graph *graph, const char *name, qn_value x, i
 
 /* Batch norm with scale 1 and shift 0 at the start, running mean 0 and variance 1, momentum 0.1. */
 QN_API qn_value qn_batch_norm_layer(qn_graph *graph, const char *name, qn_value x, double epsilon);
+
+/* conv1d, conv2d_transpose, embedding (normal with deviation 1, as PyTorch's), layer norm (scale 1,
+ * shift 0), and LSTM (uniform with bound 1 / sqrt(K)) with parameters of their own. */
+QN_API qn_value qn_conv1d_layer(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                                int kernel, int pad_before, int pad_after);
+QN_API qn_value qn_conv2d_transpose_layer(qn_graph *graph, const char *name, qn_value x,
+                                          int64_t channels, qn_window window, bool bias);
+QN_API qn_value qn_embedding_layer(qn_graph *graph, const char *name, qn_value indices,
+                                   int64_t n_rows, int64_t channels, double deviation);
+QN_API qn_value qn_layer_norm_layer(qn_graph *graph, const char *name, qn_value x, double epsilon);
+QN_API qn_lstm_result qn_lstm_layer(qn_graph *graph, const char *name, qn_value x, int64_t outputs,
+                                    qn_value h, qn_value c, qn_value lengths);
+
+/* Linear layer over the last axis: x (..., C) -> (..., outputs). */
+QN_API qn_value qn_linear_last_layer(qn_graph *graph, const char *name, qn_value x,
+                                     int64_t outputs);
 
 #ifdef __cplusplus
 }

@@ -5,9 +5,11 @@
 #include "quern/base.h"
 #include "quern/checkpoint.h"
 #include "quern/data.h"
+#include "quern/engine.h"
 #include "quern/graph.h"
 #include "quern/model.h"
 #include "quern/ops.h"
+#include "quern/task.h"
 #include "quern/trainer.h"
 
 #endif

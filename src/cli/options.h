@@ -26,8 +26,9 @@ typedef struct option {
     const char *fallback;  /* default; null: none, or found otherwise */
     const char *otherwise; /* that default in words */
     const char *help;
-    bool is_kept; /* a checkpoint keeps it, and a resume holds to it */
-    bool is_free; /* kept, but a resume may change it: how long to train */
+    const char *of; /* the tasks it is of, "language translation"; null: all */
+    bool is_kept;   /* a checkpoint keeps it, and a resume holds to it */
+    bool is_free;   /* kept, but a resume may change it: how long to train */
 } option;
 
 struct arguments;
@@ -44,7 +45,7 @@ typedef struct command {
     int (*run)(const struct arguments *arguments); /* exit status */
 } command;
 
-enum { MAX_OPTIONS = 40 };
+enum { MAX_OPTIONS = 64 };
 
 /* A parsed command line; values by row of the command's table, null where not given. */
 typedef struct arguments {
