@@ -85,10 +85,10 @@ static qn_status run(qn_trainer *one, qn_trainer *other, const char *path) {
     if (status == QN_OK)
         status = qn_metadata_set(notes, "made-by", "own_model");
     if (status == QN_OK)
-        status = qn_checkpoint_save(one, notes, path);
+        status = qn_checkpoint_save(qn_trainer_engine(one), notes, path);
     qn_metadata_destroy(notes);
     if (status == QN_OK)
-        status = qn_checkpoint_load(other, path, true);
+        status = qn_checkpoint_load(qn_trainer_engine(other), path, true);
     if (status == QN_OK)
         status = test(other, &after);
     if (status == QN_OK && (before.n_correct != after.n_correct || after.n_correct < 900))
@@ -98,7 +98,7 @@ static qn_status run(qn_trainer *one, qn_trainer *other, const char *path) {
 
 int main(int n_arguments, char **arguments) {
     qn_trainer_options options = qn_trainer_options_for(&spiral);
-    options.schedule_steps = STEPS;
+    options.update.schedule_steps = STEPS;
     qn_trainer *one = NULL, *other = NULL;
     qn_status status = qn_trainer_create(&options, &one);
     if (status == QN_OK)

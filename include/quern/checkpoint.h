@@ -3,7 +3,8 @@
 #ifndef QUERN_CHECKPOINT_H
 #define QUERN_CHECKPOINT_H
 
-#include "quern/trainer.h"
+#include "quern/data.h"
+#include "quern/engine.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,19 +26,19 @@ QN_API qn_status qn_metadata_set_preparation(qn_metadata *metadata,
                                              const qn_preparation *preparation);
 QN_API qn_status qn_metadata_get_preparation(qn_metadata *metadata, qn_preparation *preparation);
 
-/* Writes all tensors of the trainer, its step and the pairs (sorted by key: equal content gives
+/* Writes all tensors of the engine, its step and the pairs (sorted by key: equal content gives
  * equal bytes). */
-QN_API qn_status qn_checkpoint_save(const qn_trainer *trainer, const qn_metadata *metadata,
+QN_API qn_status qn_checkpoint_save(const qn_engine *engine, const qn_metadata *metadata,
                                     const char *path);
 
 /* Reads the pairs only ("step" among them). */
 QN_API qn_status qn_checkpoint_read(const qn_allocator *allocator, const char *path,
                                     qn_metadata **metadata);
 
-/* Fills the trainer's tensors and step. with_state false: weights only (a file without optimiser
+/* Fills the engine's tensors and step. with_state false: weights only (a file without optimiser
  * state is fine). A file of another model is refused; the first tensor that differs is named and
  * nothing is changed. */
-QN_API qn_status qn_checkpoint_load(qn_trainer *trainer, const char *path, bool with_state);
+QN_API qn_status qn_checkpoint_load(qn_engine *engine, const char *path, bool with_state);
 
 #ifdef __cplusplus
 }

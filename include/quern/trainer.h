@@ -1,11 +1,12 @@
-/* The trainer: a model's parameters and optimiser state, and several plans over them (training,
- * evaluation). All memory is taken when it is made; a step allocates nothing. For one build on one
- * instruction set, equal options and data give equal bits, whatever the number of threads. */
+/* The trainer: an engine that trains and evaluates a classifier, or a network whose outputs are
+ * numbers, batch by batch. All memory is taken when it is made; a step allocates nothing. For one
+ * build on one instruction set, equal options and data give equal bits, whatever the number of
+ * threads. */
 #ifndef QUERN_TRAINER_H
 #define QUERN_TRAINER_H
 
 #include "quern/data.h"
-#include "quern/model.h"
+#include "quern/engine.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,14 +23,7 @@ typedef struct qn_trainer_options {
     qn_dtype real;                 /* QN_F32 (also for 0) or QN_F64 */
     int64_t batch;                 /* samples of a training batch, at least 1 */
     int64_t evaluation_batch;      /* 0: as batch */
-    qn_optimizer optimizer;
-    double rate, momentum, weight_decay;
-    bool nesterov;
-    double beta1, beta2, epsilon; /* of Adam; 0: 0.9, 0.999, 1e-8 */
-    qn_schedule schedule;
-    int64_t warmup, schedule_steps; /* length of the schedule; 0: constant after warm-up */
-    double clip_norm;               /* 0: none */
-    int64_t accumulate;             /* batches for one step; 0: 1 */
+    qn_update_options update;
     double label_smoothing;
     bool no_dropout; /* dropout layers pass their input through (checks against references) */
     int n_threads;   /* 0: the processors available */
@@ -76,38 +70,9 @@ QN_API qn_status qn_trainer_predict(qn_trainer *trainer, const void *x, void *ou
 /* Steps done so far. */
 QN_API int64_t qn_trainer_steps(const qn_trainer *trainer);
 
-/* A parameter or piece of optimiser state. */
-typedef struct qn_trainer_tensor {
-    const char *name; /* "conv1.weight"; state: "optimizer.momentum.conv1.weight" */
-    qn_dtype dtype;
-    qn_shape shape;
-    bool is_state;
-    bool trainable;
-    void *data;
-    size_t bytes;
-} qn_trainer_tensor;
-
-QN_API int qn_trainer_tensor_count(const qn_trainer *trainer);
-QN_API qn_trainer_tensor qn_trainer_tensor_at(const qn_trainer *trainer, int index);
-
-/* Says that the tensors were filled as of so many steps (loading a checkpoint). */
-QN_API void qn_trainer_set_steps(qn_trainer *trainer, int64_t steps);
-
-typedef struct qn_trainer_memory {
-    size_t peak_bytes;      /* all that the trainer's allocator held at most */
-    size_t parameter_bytes; /* parameters and optimiser state */
-    size_t arena_bytes;     /* the largest plan */
-    size_t kind_bytes[7];   /* at the training plan's peak: input, label, parameter, gradient,
-                               state, feature map, workspace */
-} qn_trainer_memory;
-
-QN_API qn_trainer_memory qn_trainer_get_memory(const qn_trainer *trainer);
-
-/* The trainer's allocator: counts towards peak_bytes. For loaders. */
-QN_API const qn_allocator *qn_trainer_allocator(const qn_trainer *trainer);
-
-/* Nodes of the training plan as text, a step a line, for people; in memory of the trainer. */
-QN_API const char *qn_trainer_print_plan(qn_trainer *trainer);
+/* Its parameters, state, memory and plans (program 0 trains, 1 evaluates): for checkpoints. Runs
+ * and steps stay the trainer's. */
+QN_API qn_engine *qn_trainer_engine(const qn_trainer *trainer);
 
 /* ---- the loop ---- */
 

@@ -123,7 +123,7 @@ qn_status session_read_checkpoint(session *s, const char *path) {
 qn_status session_load(session *s, const char *path, bool with_state) {
     const char *kept = s->metadata ? qn_metadata_get(s->metadata, "model") : NULL;
     const bool is_other = kept && strcmp(kept, s->model->name) != 0;
-    qn_status status = qn_checkpoint_load(s->trainer, path, with_state);
+    qn_status status = qn_checkpoint_load(qn_trainer_engine(s->trainer), path, with_state);
     if (is_other && status == QN_OK)
         return qn_fail(QN_ERROR_FORMAT, "%s is of model %s, not %s", path, kept, s->model->name);
     if (is_other)
@@ -139,9 +139,9 @@ qn_status session_open_weights(session *s, const char *path, int64_t batch, int 
     options.regression = s->is_regression;
     options.batch = 1;
     options.evaluation_batch = batch;
-    options.optimizer = QN_SGD;
-    options.momentum = 0;
-    options.nesterov = false;
+    options.update.optimizer = QN_SGD;
+    options.update.momentum = 0;
+    options.update.nesterov = false;
     options.n_threads = n_threads;
     QN_TRY(qn_trainer_create(&options, &s->trainer));
     return session_load(s, path, false);

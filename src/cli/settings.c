@@ -235,18 +235,18 @@ qn_trainer_options settings_trainer_options(const settings *s, const qn_model *m
     return (qn_trainer_options){
         .model = model,
         .batch = settings_count(s, "batch"),
-        .optimizer =
+        .update.optimizer =
             (qn_optimizer)find_name(optimizer_names, N_OPTIMIZERS, settings_get(s, "optimizer")),
-        .rate = settings_number(s, "lr"),
-        .momentum = settings_number(s, "momentum"),
-        .weight_decay = settings_number(s, "weight-decay"),
-        .nesterov = settings_flag(s, "nesterov"),
-        .schedule =
+        .update.rate = settings_number(s, "lr"),
+        .update.momentum = settings_number(s, "momentum"),
+        .update.weight_decay = settings_number(s, "weight-decay"),
+        .update.nesterov = settings_flag(s, "nesterov"),
+        .update.schedule =
             (qn_schedule)find_name(schedule_names, N_SCHEDULES, settings_get(s, "schedule")),
-        .warmup = settings_count(s, "warmup"),
-        .schedule_steps = settings_count(s, "schedule-steps"),
-        .clip_norm = settings_number(s, "clip-norm"),
-        .accumulate = settings_count(s, "accumulate"),
+        .update.warmup = settings_count(s, "warmup"),
+        .update.schedule_steps = settings_count(s, "schedule-steps"),
+        .update.clip_norm = settings_number(s, "clip-norm"),
+        .update.accumulate = settings_count(s, "accumulate"),
         .label_smoothing = settings_number(s, "label-smoothing"),
         .seed = (uint64_t)settings_count(s, "seed"),
     };

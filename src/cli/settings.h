@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "quern/checkpoint.h"
+#include "quern/trainer.h"
 
 /* Values by row of the command's table, in their one form; null where there is none. */
 typedef struct settings {

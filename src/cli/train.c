@@ -309,8 +309,8 @@ static qn_status open_trainer(training *t) {
     trainer.n_outputs = t->s.n_outputs;
     trainer.regression = t->s.is_regression;
     trainer.n_threads = (int)arguments_count(t->a, "threads");
-    if (trainer.schedule_steps == 0)
-        trainer.schedule_steps = t->total_steps;
+    if (trainer.update.schedule_steps == 0)
+        trainer.update.schedule_steps = t->total_steps;
     return qn_trainer_create(&trainer, &t->s.trainer);
 }
 
@@ -347,7 +347,7 @@ static qn_status check_loss(training *t) {
 
 static qn_status save_checkpoint(training *t) {
     QN_TRY(check_loss(t));
-    QN_TRY(qn_checkpoint_save(t->s.trainer, t->pairs, t->save));
+    QN_TRY(qn_checkpoint_save(qn_trainer_engine(t->s.trainer), t->pairs, t->save));
     t->saved_step = qn_trainer_steps(t->s.trainer);
     return QN_OK;
 }
@@ -483,8 +483,8 @@ static void prepare_progress(training *t) {
     t->progress.is_regression = t->s.is_regression;
     t->progress.first_step = t->first_step;
     t->progress.total_steps = t->total_steps;
-    t->progress.epoch_steps = epoch_batches / (double)o->accumulate;
-    t->progress.step_samples = o->batch * o->accumulate;
+    t->progress.epoch_steps = epoch_batches / (double)o->update.accumulate;
+    t->progress.step_samples = o->batch * o->update.accumulate;
 }
 
 static int run(const arguments *a) {

@@ -13,8 +13,8 @@ void training_print_opening(const training *t) {
     const qn_trainer_options *o = qn_trainer_get_options(t->s.trainer);
     char input[QN_SHAPE_TEXT], parameters[32];
     int64_t n_parameters = 0;
-    for (int i = 0; i < qn_trainer_tensor_count(t->s.trainer); i++) {
-        const qn_trainer_tensor tensor = qn_trainer_tensor_at(t->s.trainer, i);
+    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(t->s.trainer)); i++) {
+        const qn_stored_tensor tensor = qn_engine_tensor_at(qn_trainer_engine(t->s.trainer), i);
         n_parameters += tensor.trainable && !tensor.is_state ? qn_shape_count(tensor.shape) : 0;
     }
     printf("%s: %s parameters, input %s, %d output%s\n", t->s.model->name,
@@ -48,7 +48,8 @@ static void print_done_json(training *t) {
     json_count("threads", o->n_threads);
     json_count("seed", (int64_t)o->seed);
     json_count("peak_bytes", (int64_t)t->s.counter.peak_bytes);
-    json_count("parameter_bytes", (int64_t)qn_trainer_get_memory(t->s.trainer).parameter_bytes);
+    json_count("parameter_bytes",
+               (int64_t)qn_engine_get_memory(qn_trainer_engine(t->s.trainer)).parameter_bytes);
     json_count("peak_rss_bytes", qn_process_peak_bytes());
     json_end();
 }
@@ -65,7 +66,7 @@ static void print_done_line(training *t) {
                progress_samples_per_second(&t->progress));
     printf(", %.1f MiB of memory (%.1f of them parameters)\n",
            (double)t->s.counter.peak_bytes * mib,
-           (double)qn_trainer_get_memory(t->s.trainer).parameter_bytes * mib);
+           (double)qn_engine_get_memory(qn_trainer_engine(t->s.trainer)).parameter_bytes * mib);
 }
 
 void training_print_done(training *t) {

@@ -118,15 +118,15 @@ static qn_value add_value(qn_graph *graph, qn_value_info info) {
     return value;
 }
 
-static const char *scoped(qn_graph *graph, const char *name) {
-    const char *full = qn_arena_format(&graph->arena, "%s%s", graph->scope, name);
+static const char *scoped(qn_graph *graph, const char *scope, const char *name) {
+    const char *full = qn_arena_format(&graph->arena, "%s%s", scope, name);
     if (!full)
         fail_memory(graph);
     return full;
 }
 
-qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn_tensor tensor,
-                             qn_initial initial, bool trainable) {
+static qn_value add_source(qn_graph *graph, qn_kind kind, const char *scope, const char *name,
+                           qn_tensor tensor, qn_initial initial, bool trainable) {
     char text[QN_SHAPE_TEXT];
     if (graph->status != QN_OK)
         return QN_NO_VALUE;
@@ -140,7 +140,7 @@ qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn
                       name, qn_shape_print(tensor.shape, text), QN_MAX_RANK);
         return QN_NO_VALUE;
     }
-    const char *full = scoped(graph, name);
+    const char *full = scoped(graph, scope, name);
     if (!full)
         return QN_NO_VALUE;
     return add_value(graph, (qn_value_info){.name = full,
@@ -150,6 +150,11 @@ qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn
                                             .overwrites = -1,
                                             .initial = initial,
                                             .trainable = trainable});
+}
+
+qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn_tensor tensor,
+                             qn_initial initial, bool trainable) {
+    return add_source(graph, kind, graph->scope, name, tensor, initial, trainable);
 }
 
 qn_value qn_input(qn_graph *graph, const char *name, qn_shape shape) {
@@ -162,10 +167,58 @@ qn_value qn_label(qn_graph *graph, const char *name, qn_dtype dtype, qn_shape sh
                                (qn_initial){QN_INITIAL_ZERO, 0}, false);
 }
 
+qn_value qn_index_input(qn_graph *graph, const char *name, qn_shape shape) {
+    return qn_graph_add_source(graph, QN_KIND_INPUT, name, (qn_tensor){QN_I32, shape},
+                               (qn_initial){QN_INITIAL_ZERO, 0}, false);
+}
+
+qn_value qn_graph_latest(const qn_graph *graph, qn_value v) {
+    for (int32_t next = v.id + 1; v.id >= 0 && next < graph->n_values; next++) {
+        if (graph->values[next]->overwrites == v.id)
+            v.id = next;
+    }
+    return v;
+}
+
+/* A parameter that an earlier call of the same layers has declared. */
+static qn_value share_parameter(qn_graph *graph, qn_value found, qn_shape shape) {
+    char text[QN_SHAPE_TEXT], wanted[QN_SHAPE_TEXT];
+    const qn_value_info *info = graph->values[found.id];
+    if (info->kind == QN_KIND_PARAMETER && qn_shape_equal(info->tensor.shape, shape))
+        return qn_graph_latest(graph, found);
+    qn_graph_fail(graph, QN_ERROR_ARGUMENT,
+                  "%s: it is %s %s, and cannot be shared as a parameter %s", info->name,
+                  qn_kind_name(info->kind), qn_shape_print(info->tensor.shape, text),
+                  qn_shape_print(shape, wanted));
+    return QN_NO_VALUE;
+}
+
 qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_initial initial,
                       bool trainable) {
-    return qn_graph_add_source(graph, QN_KIND_PARAMETER, name, (qn_tensor){graph->real, shape},
-                               initial, trainable);
+    const char *full;
+    if (graph->status != QN_OK || !name)
+        return QN_NO_VALUE;
+    if (graph->n_calls > 0) {
+        full = qn_arena_format(&graph->arena, "%s%s", graph->parameter_scope, name);
+        const qn_value found = full ? qn_graph_find(graph, full) : QN_NO_VALUE;
+        if (found.id >= 0)
+            return share_parameter(graph, found, shape);
+    }
+    return add_source(graph, QN_KIND_PARAMETER, graph->parameter_scope, name,
+                      (qn_tensor){graph->real, shape}, initial, trainable);
+}
+
+void qn_result(qn_graph *graph, qn_value value) {
+    qn_value_info *info = qn_graph_value(graph, value);
+    if (graph->status != QN_OK)
+        return;
+    if (!info || graph->n_results == QN_MAX_RESULTS) {
+        qn_graph_fail(graph, QN_ERROR_ARGUMENT, "graph: result %d is no value, or one more than %d",
+                      graph->n_results, QN_MAX_RESULTS);
+        return;
+    }
+    info->is_result = true;
+    graph->results[graph->n_results++] = value;
 }
 
 /* ---- nodes ---- */
@@ -206,7 +259,7 @@ static qn_status infer_outputs(const qn_graph *graph, const qn_node *node, qn_in
                            qn_shape_print(infer->outputs[i].shape, text));
         const int from = node->op->overwrites[i] - 1;
         const qn_value_info *old = from < 0 ? NULL : qn_graph_value(graph, node->inputs[from]);
-        if (old && old->producer >= 0)
+        if (old && old->producer >= 0 && old->overwrites < 0)
             return qn_fail(QN_ERROR_ARGUMENT, "%s is computed, so it cannot be updated", old->name);
         if (old && old->is_overwritten)
             return qn_fail(QN_ERROR_ARGUMENT, "%s is updated twice", old->name);
@@ -246,7 +299,7 @@ static qn_node *make_node(qn_graph *graph, const qn_op *op, const char *name,
     qn_value *copies = qn_arena_allocate(&graph->arena, (size_t)n_inputs + 1, sizeof *copies);
     void *fields = qn_arena_allocate(&graph->arena, 1, op->attributes_bytes + 1);
     const char *full = name ? name : qn_graph_unique(graph, op->name, true);
-    full = full ? scoped(graph, full) : NULL;
+    full = full ? scoped(graph, graph->scope, full) : NULL;
     if (!node || !copies || !fields || !full) {
         fail_memory(graph);
         return NULL;

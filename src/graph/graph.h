@@ -5,7 +5,8 @@
  *     nodes[i]->inputs are outputs of nodes before i, or have no producer
  *     values[v]->producer < 0  <=>  kind is input, label, parameter, optimiser state, or an
  *                                   accumulated gradient (all given from outside the graph)
- *     values[v]->overwrites = u >= 0  =>  u has no producer, and no other value overwrites u */
+ *     values[v]->overwrites = u >= 0  =>  u has no producer or overwrites a value itself, and no other
+ *                                         value overwrites u */
 #ifndef QN_GRAPH_GRAPH_H
 #define QN_GRAPH_GRAPH_H
 
@@ -51,6 +52,14 @@ typedef struct qn_node {
     qn_value *outputs;
 } qn_node;
 
+/* Where the texts of the scopes outside of one end. */
+typedef struct qn_scope {
+    size_t scope_end, parameter_end;
+    bool is_call;
+} qn_scope;
+
+enum { QN_MAX_RESULTS = 32 };
+
 struct qn_graph {
     const qn_allocator *allocator;
     qn_arena arena;
@@ -58,10 +67,12 @@ struct qn_graph {
     bool training, no_dropout;
     qn_status status; /* first failure of building, with its text below */
     char message[512];
-    char scope[256]; /* "stage1.0." */
-    int depth;       /* of scopes; scope_ends[i] is the scope's length outside of scope i */
-    size_t scope_ends[16];
-    int n_nodes, n_values;
+    char scope[256];           /* "fake.stage1.0." */
+    char parameter_scope[256]; /* "stage1.0.": without calls */
+    int depth, n_calls;        /* of scopes; n_calls of them are calls */
+    qn_scope scopes[16];       /* (depth) */
+    int n_nodes, n_values, n_results;
+    qn_value results[QN_MAX_RESULTS]; /* (n_results), in the order of qn_result */
     size_t node_capacity, value_capacity;
     qn_node **nodes;
     qn_value_info **values;
@@ -97,6 +108,9 @@ qn_value_info *qn_graph_value(const qn_graph *graph, qn_value value);
 
 /* Description of a value; dtype QN_NONE for QN_NO_VALUE. */
 qn_tensor qn_graph_tensor(const qn_graph *graph, qn_value value);
+
+/* The value that holds what v held, as the graph's last update left it: v, if nothing updates it. */
+qn_value qn_graph_latest(const qn_graph *graph, qn_value v);
 
 /* Value by its full name, or QN_NO_VALUE. */
 qn_value qn_graph_find(const qn_graph *graph, const char *name);

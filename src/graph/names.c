@@ -82,8 +82,17 @@ const char *qn_graph_unique(qn_graph *graph, const char *base, bool is_numbered)
     return name;
 }
 
-void qn_graph_enter(qn_graph *graph, const char *format, ...) {
-    const size_t used = strlen(graph->scope), left = sizeof graph->scope - used;
+/* Appends "text." to a scope's text of a graph; false: it has no room. */
+static bool append(char *scope, size_t bytes, const char *text) {
+    const size_t used = strlen(scope);
+    if (used + strlen(text) + 2 > bytes)
+        return false;
+    snprintf(scope + used, bytes - used, "%s.", text);
+    return true;
+}
+
+static void open_scope(qn_graph *graph, bool is_call, const char *format, va_list arguments) {
+    char text[sizeof graph->scope];
     if (graph->status != QN_OK)
         return;
     if (graph->depth == MAX_SCOPES) {
@@ -91,18 +100,33 @@ void qn_graph_enter(qn_graph *graph, const char *format, ...) {
                       graph->scope);
         return;
     }
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(graph->scope + used, left, format, arguments);
-    va_end(arguments);
-    if (length < 0 || (size_t)length + 2 > left) {
-        graph->scope[used] = 0;
+    qn_scope *scope = &graph->scopes[graph->depth];
+    *scope = (qn_scope){strlen(graph->scope), strlen(graph->parameter_scope), is_call};
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    if (length < 0 || (size_t)length >= sizeof text ||
+        !append(graph->scope, sizeof graph->scope, text)) {
         qn_graph_fail(graph, QN_ERROR_ARGUMENT, "graph: the names of scopes under \"%s\" are long",
                       graph->scope);
         return;
     }
-    strcpy(graph->scope + used + length, ".");
-    graph->scope_ends[graph->depth++] = used;
+    if (!is_call) /* as long as the other at most, so it has room */
+        append(graph->parameter_scope, sizeof graph->parameter_scope, text);
+    graph->depth++;
+    graph->n_calls += is_call;
+}
+
+void qn_graph_enter(qn_graph *graph, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    open_scope(graph, false, format, arguments);
+    va_end(arguments);
+}
+
+void qn_graph_call(qn_graph *graph, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    open_scope(graph, true, format, arguments);
+    va_end(arguments);
 }
 
 void qn_graph_leave(qn_graph *graph) {
@@ -112,5 +136,8 @@ void qn_graph_leave(qn_graph *graph) {
         qn_graph_fail(graph, QN_ERROR_ARGUMENT, "graph: a scope was left that was not entered");
         return;
     }
-    graph->scope[graph->scope_ends[--graph->depth]] = 0;
+    const qn_scope *scope = &graph->scopes[--graph->depth];
+    graph->scope[scope->scope_end] = 0;
+    graph->parameter_scope[scope->parameter_end] = 0;
+    graph->n_calls -= scope->is_call;
 }

@@ -169,7 +169,7 @@ static qn_status check_value(const qn_graph *graph, int v) {
     if (info->overwrites < 0)
         return QN_OK;
     const qn_value_info *old = qn_graph_value(graph, (qn_value){info->overwrites});
-    if (!old || old->producer >= 0 || !old->is_overwritten)
+    if (!old || (old->producer >= 0 && old->overwrites < 0) || !old->is_overwritten)
         return qn_fail(QN_ERROR_ARGUMENT, "%s: what it overwrites is not from outside", info->name);
     for (int other = 0; other < v; other++) {
         if (graph->values[other]->overwrites == info->overwrites)

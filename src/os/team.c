@@ -26,7 +26,7 @@ struct qn_team {
     bool may_spin, stop;
     worker *workers;
 
-    qn_task *task; /* the job of this round, written before round is raised */
+    qn_team_task *task; /* the job of this round, written before round is raised */
     void *context;
     int64_t n_tasks;
 
@@ -179,7 +179,7 @@ int qn_team_size(const qn_team *team) {
     return team ? team->n_threads : 1;
 }
 
-void qn_team_run(qn_team *team, int64_t n_tasks, qn_task *task, void *context) {
+void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *context) {
     if (n_tasks <= 0)
         return;
     if (!team || team->n_threads == 1 || n_tasks == 1) {

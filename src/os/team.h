@@ -12,7 +12,7 @@ typedef struct qn_team qn_team;
 enum { QN_MAX_THREADS = 256 };
 
 /* Part of a task list: does tasks [begin, end) as thread `thread` (0 <= thread < team size). */
-typedef void qn_task(void *context, int64_t begin, int64_t end, int thread);
+typedef void qn_team_task(void *context, int64_t begin, int64_t end, int thread);
 
 /* A team of n_threads, the calling thread included. */
 qn_status qn_team_create(const qn_allocator *allocator, int n_threads, qn_team **team);
@@ -23,6 +23,6 @@ int qn_team_size(const qn_team *team);
 
 /* Runs tasks 0 to n_tasks - 1 and returns when all are done. A null team and a single task run on
  * the calling thread. Calls from inside a task are not allowed. */
-void qn_team_run(qn_team *team, int64_t n_tasks, qn_task *task, void *context);
+void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *context);
 
 #endif

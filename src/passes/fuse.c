@@ -9,6 +9,7 @@
 typedef struct fusion {
     const qn_graph *from;
     qn_graph *to;
+    int first_node;          /* those before it stay as they are */
     qn_value *values;        /* (from's values): the same value in to, or QN_NO_VALUE */
     int32_t *n_readers;      /* (from's values) */
     const qn_node **absorbs; /* (from's nodes): the activation it takes in, or null */
@@ -41,7 +42,7 @@ static void count_readers(fusion *f) {
 }
 
 static void choose(fusion *f) {
-    for (int n = 0; n < f->from->n_nodes; n++) {
+    for (int n = f->first_node; n < f->from->n_nodes; n++) {
         const qn_node *node = f->from->nodes[n];
         if (!is_activation(node->op))
             continue;
@@ -83,10 +84,18 @@ static void copy_node(fusion *f, int n) {
     const qn_node *copy =
         qn_graph_add(f->to, node->op, node->name, inputs, node->n_inputs, attributes);
     for (int i = 0; copy && i < node->n_outputs; i++) {
+        const qn_value_info *old = f->from->values[node->outputs[i].id];
+        qn_value_info *fresh = f->to->values[copy->outputs[i].id];
         f->values[node->outputs[i].id] = copy->outputs[i];
-        f->to->values[copy->outputs[i].id]->is_result =
-            f->from->values[node->outputs[i].id]->is_result;
+        fresh->is_result = old->is_result;
+        fresh->kind = old->kind;
     }
+}
+
+static void copy_results(fusion *f) {
+    for (int i = 0; i < f->from->n_results; i++)
+        f->to->results[i] = f->values[f->from->results[i].id];
+    f->to->n_results = f->from->n_results;
 }
 
 static void copy_all(fusion *f) {
@@ -120,15 +129,17 @@ static qn_status fuse(fusion *f) {
     count_readers(f);
     choose(f);
     copy_all(f);
+    copy_results(f);
     return qn_graph_finish(f->to);
 }
 
-qn_status qn_fuse(const qn_graph *graph, qn_graph **fused, const qn_value **values) {
+qn_status qn_fuse(const qn_graph *graph, int first_node, qn_graph **fused,
+                  const qn_value **values) {
     const qn_graph_options options = {.allocator = graph->allocator,
                                       .real = graph->real,
                                       .training = graph->training,
                                       .no_dropout = graph->no_dropout};
-    fusion f = {.from = graph};
+    fusion f = {.from = graph, .first_node = first_node};
     QN_TRY(qn_graph_create(&options, &f.to));
     f.values = qn_arena_allocate(&f.to->arena, (size_t)graph->n_values + 1, sizeof *f.values);
     qn_status status = f.values ? fuse(&f) : QN_ERROR_MEMORY;

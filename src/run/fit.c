@@ -66,7 +66,7 @@ static qn_status do_step(qn_trainer *trainer, const qn_fit_options *options, epo
 }
 
 qn_status qn_trainer_fit(qn_trainer *trainer, const qn_fit_options *options) {
-    const int64_t accumulate = qn_trainer_get_options(trainer)->accumulate;
+    const int64_t accumulate = qn_trainer_get_options(trainer)->update.accumulate;
     epoch e = {0};
     if (qn_trainer_get_options(trainer)->real != QN_F32)
         return qn_fail(QN_ERROR_ARGUMENT, "the loop feeds floats: make the trainer with QN_F32, or "

@@ -14,7 +14,7 @@ static qn_value add_state(qn_graph *graph, const char *what, const qn_value_info
                                (qn_initial){QN_INITIAL_ZERO, 0}, false);
 }
 
-static void add_update(qn_graph *graph, const qn_trainer_options *options, qn_value hyper,
+static void add_update(qn_graph *graph, const qn_update_options *options, qn_value hyper,
                        qn_value factor, qn_value gradient, qn_value w) {
     const qn_value_info *info = qn_graph_value(graph, w);
     char name[512];
@@ -33,21 +33,21 @@ static void add_update(qn_graph *graph, const qn_trainer_options *options, qn_va
     qn_op_adam(graph, name, hyper, factor, gradient, w, m, v, options->optimizer == QN_ADAMW);
 }
 
-void qn_optimizer_add(qn_graph *graph, const qn_trainer_options *options,
-                      const qn_value *parameters, const qn_value *gradients, int n,
-                      qn_value *hyper) {
-    *hyper = qn_graph_add_source(graph, QN_KIND_INPUT, "optimizer.hyper",
-                                 (qn_tensor){graph->real, QN_SHAPE(QN_HYPER_COUNT)},
-                                 (qn_initial){QN_INITIAL_ZERO, 0}, false);
+void qn_optimizer_add(qn_graph *graph, const qn_update_options *options, const qn_value *parameters,
+                      const qn_value *gradients, int n, qn_value *hyper) {
+    if (hyper->id < 0)
+        *hyper = qn_graph_add_source(graph, QN_KIND_INPUT, "optimizer.hyper",
+                                     (qn_tensor){graph->real, QN_SHAPE(QN_HYPER_COUNT)},
+                                     (qn_initial){QN_INITIAL_ZERO, 0}, false);
     qn_value factor = QN_NO_VALUE;
     if (options->clip_norm > 0)
-        factor =
-            qn_op_clip_factor(graph, "optimizer.clip", *hyper, gradients, n, options->clip_norm);
+        factor = qn_op_clip_factor(graph, qn_graph_unique(graph, "optimizer.clip", false), *hyper,
+                                   gradients, n, options->clip_norm);
     for (int i = 0; i < n; i++)
         add_update(graph, options, *hyper, factor, gradients[i], parameters[i]);
 }
 
-double qn_optimizer_rate(const qn_trainer_options *options, int64_t step) {
+double qn_optimizer_rate(const qn_update_options *options, int64_t step) {
     const double pi = 3.14159265358979323846;
     if (step < options->warmup)
         return options->rate * (double)(step + 1) / (double)options->warmup;
@@ -61,7 +61,7 @@ double qn_optimizer_rate(const qn_trainer_options *options, int64_t step) {
     return options->rate * (done < 1.0 / 3 ? 1 : done < 2.0 / 3 ? 0.1 : 0.01);
 }
 
-void qn_optimizer_fill(const qn_trainer_options *options, int64_t step,
+void qn_optimizer_fill(const qn_update_options *options, int64_t step,
                        double hyper[QN_HYPER_COUNT]) {
     hyper[QN_HYPER_RATE] = qn_optimizer_rate(options, step);
     hyper[QN_HYPER_MOMENTUM] = options->momentum;

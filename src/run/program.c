@@ -9,89 +9,75 @@
 #include <stdio.h>
 #include <string.h>
 
-static const qn_program empty = {.x = {-1},
-                                 .y = {-1},
-                                 .hyper = {-1},
-                                 .loss = {-1},
-                                 .losses = {-1},
-                                 .outputs = {-1},
-                                 .chances = {-1}};
+/* A program while it is built. */
+typedef struct building {
+    qn_program *program;
+    const qn_program_options *options;
+    const qn_engine_options *engine;
+    qn_value kept[QN_MAX_KEPT];
+} building;
 
-static qn_status start(qn_program *program, const qn_trainer_options *options, bool training) {
-    *program = empty;
-    const qn_graph_options graph_options = {.allocator = options->allocator,
-                                            .real = options->real,
-                                            .training = training,
-                                            .no_dropout = options->no_dropout};
-    return qn_graph_create(&graph_options, &program->graph);
+static qn_status start(qn_program *program, const qn_engine_options *engine, bool training) {
+    *program = (qn_program){.training = training, .hyper = QN_NO_VALUE};
+    const qn_graph_options options = {.allocator = engine->allocator,
+                                      .real = engine->real,
+                                      .training = training,
+                                      .no_dropout = engine->no_dropout};
+    return qn_graph_create(&options, &program->graph);
 }
 
-static void set_result(qn_graph *graph, qn_value value) {
-    qn_value_info *info = qn_graph_value(graph, value);
-    if (info)
-        info->is_result = true;
-}
-
-/* x, y, the model, and the loss of every sample. */
-static void add_forward(qn_program *p, const qn_trainer_options *options, int64_t batch,
-                        double smoothing) {
-    qn_shape shape = {.rank = options->input.rank + 1};
-    shape.dims[0] = batch;
-    for (int i = 0; i < options->input.rank; i++)
-        shape.dims[i + 1] = options->input.dims[i];
-    p->x = qn_input(p->graph, "input", shape);
-    if (options->regression)
-        p->y = qn_label(p->graph, "target", options->real, QN_SHAPE(batch, options->n_outputs));
-    else
-        p->y = qn_label(p->graph, "label", QN_I32, QN_SHAPE(batch));
-    p->outputs = options->model->build(p->graph, options->model->user, p->x, options->n_outputs);
-    const qn_value_info *info = qn_graph_value(p->graph, p->outputs);
-    if (info && !qn_shape_equal(info->tensor.shape, QN_SHAPE(batch, options->n_outputs)))
-        qn_graph_fail(p->graph, QN_ERROR_ARGUMENT,
-                      "model %s: its output must have the shape (batch, %d); return that of its "
-                      "last linear layer",
-                      options->model->name, options->n_outputs);
-    p->losses = options->regression ? qn_squared_error(p->graph, "loss.samples", p->outputs, p->y)
-                                    : qn_softmax_cross_entropy(p->graph, "loss.samples", p->outputs,
-                                                               p->y, smoothing);
-    set_result(p->graph, p->outputs);
-}
-
-/* Puts the fused graph in the place of the one that was built. */
-static qn_status fuse(qn_program *p) {
+/* Puts the graph whose nodes from first_node on are fused in the place of the one that was built. */
+static qn_status fuse(building *b, int first_node) {
+    qn_program *p = b->program;
     qn_graph *fused;
     const qn_value *values;
     QN_TRY(qn_graph_finish(p->graph));
-    QN_TRY(qn_fuse(p->graph, &fused, &values));
-    qn_value *const kept[] = {&p->x, &p->y, &p->loss, &p->losses, &p->outputs, &p->chances};
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        if (kept[i]->id >= 0)
-            *kept[i] = values[kept[i]->id];
-    }
+    QN_TRY(qn_fuse(p->graph, first_node, &fused, &values));
+    for (int i = 0; i < QN_MAX_KEPT; i++)
+        b->kept[i] = b->kept[i].id < 0 ? QN_NO_VALUE : values[b->kept[i].id];
+    for (int i = 0; i < p->n_losses; i++)
+        p->losses[i] = values[p->losses[i].id];
+    for (int i = 0; i < p->n_inputs; i++)
+        p->inputs[i] = values[p->inputs[i].id];
+    if (p->hyper.id >= 0)
+        p->hyper = values[p->hyper.id];
     qn_graph_destroy(p->graph);
     p->graph = fused;
     return QN_OK;
 }
 
-/* parameters and gradients without the parameters that the loss does not depend on. */
-static qn_status differentiate(qn_program *p, qn_value **parameters, qn_value **gradients, int *n) {
-    const qn_value *all, *all_gradients;
-    int n_all;
-    QN_TRY(qn_autodiff(p->graph, p->loss, &all, &all_gradients, &n_all));
-    *parameters = qn_arena_allocate(&p->graph->arena, (size_t)n_all, sizeof **parameters);
-    *gradients = qn_arena_allocate(&p->graph->arena, (size_t)n_all, sizeof **gradients);
-    if (!*parameters || !*gradients)
+static bool is_trained(const qn_value_info *info, const char *prefix) {
+    return info->producer < 0 && info->kind == QN_KIND_PARAMETER && info->trainable &&
+           (!prefix || strncmp(info->name, prefix, strlen(prefix)) == 0);
+}
+
+/* The parameters that a loss changes, and their gradients, in the graph's memory. */
+static qn_status differentiate(qn_graph *graph, qn_value loss, const char *prefix,
+                               qn_value **parameters, qn_value **gradients, int *n) {
+    const int n_values = graph->n_values;
+    qn_value *wanted = qn_arena_allocate(&graph->arena, (size_t)n_values + 1, sizeof *wanted);
+    qn_value *found = qn_arena_allocate(&graph->arena, (size_t)n_values + 1, sizeof *found);
+    int n_wanted = 0;
+    if (!wanted || !found)
         return QN_ERROR_MEMORY;
-    *n = 0;
-    for (int i = 0; i < n_all; i++) {
-        if (all_gradients[i].id < 0)
-            continue;
-        (*parameters)[*n] = all[i];
-        (*gradients)[(*n)++] = all_gradients[i];
+    for (int v = 0; v < n_values; v++) {
+        if (is_trained(graph->values[v], prefix))
+            wanted[n_wanted++] = (qn_value){v};
     }
+    QN_TRY(qn_autodiff_for(graph, loss, wanted, n_wanted, found));
+    *n = 0;
+    for (int i = 0; i < n_wanted; i++) {
+        if (found[i].id < 0)
+            continue;
+        wanted[*n] = wanted[i];
+        found[(*n)++] = found[i];
+    }
+    *parameters = wanted;
+    *gradients = found;
     if (*n == 0)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "the loss depends on no trainable parameter; add a layer that has one");
+                       "the loss depends on no trainable parameter%s%s; add a layer that has one",
+                       prefix ? " named " : "", prefix ? prefix : "");
     return QN_OK;
 }
 
@@ -112,25 +98,77 @@ static void add_sums(qn_graph *graph, const qn_value *parameters, const qn_value
     }
 }
 
-qn_status qn_program_build_training(qn_program *p, const qn_trainer_options *options) {
+/* Gradients of a phase's loss and what is done with them. */
+static qn_status add_backward(building *b, qn_value loss, const char *prefix) {
+    qn_program *p = b->program;
     qn_value *parameters, *gradients;
     int n;
-    QN_TRY(start(p, options, true));
-    add_forward(p, options, options->batch, options->label_smoothing);
-    p->loss = qn_mean(p->graph, "loss", p->losses);
-    set_result(p->graph, p->loss);
-    QN_TRY(fuse(p));
-    QN_TRY(differentiate(p, &parameters, &gradients, &n));
-    if (options->accumulate > 1)
+    QN_TRY(differentiate(p->graph, loss, prefix, &parameters, &gradients, &n));
+    if (b->engine->update.accumulate > 1)
         add_sums(p->graph, parameters, gradients, n);
     else
-        qn_optimizer_add(p->graph, options, parameters, gradients, n, &p->hyper);
+        qn_optimizer_add(p->graph, &b->engine->update, parameters, gradients, n, &p->hyper);
     return qn_graph_finish(p->graph);
 }
 
-qn_status qn_program_build_update(qn_program *p, const qn_trainer_options *options,
+static qn_status list_inputs(qn_program *p) {
+    for (int v = 0; v < p->graph->n_values; v++) {
+        const qn_kind kind = p->graph->values[v]->kind;
+        if (p->graph->values[v]->producer >= 0 || (kind != QN_KIND_INPUT && kind != QN_KIND_LABEL))
+            continue;
+        if (p->n_inputs == QN_MAX_INPUTS)
+            return qn_fail(QN_ERROR_ARGUMENT, "more than %d inputs", QN_MAX_INPUTS);
+        p->inputs[p->n_inputs++] = (qn_value){v};
+    }
+    return QN_OK;
+}
+
+static qn_status build_phase(building *b, int phase) {
+    qn_program *p = b->program;
+    const int first_node = p->graph->n_nodes;
+    const qn_value loss = b->options->build(p->graph, b->options->user, phase, b->kept);
+    QN_TRY(qn_graph_finish(p->graph));
+    if (phase == 0)
+        QN_TRY(list_inputs(p));
+    const bool is_trained_on = p->training && loss.id >= 0;
+    if (is_trained_on) {
+        p->losses[p->n_losses++] = loss;
+        p->graph->values[loss.id]->is_result = true;
+    }
+    QN_TRY(fuse(b, first_node));
+    if (!is_trained_on)
+        return QN_OK;
+    return add_backward(b, p->losses[p->n_losses - 1], b->options->trained[phase]);
+}
+
+static qn_status build(building *b, int n_phases) {
+    if (n_phases > QN_MAX_PHASES)
+        return qn_fail(QN_ERROR_ARGUMENT, "%d phases; there may be %d", n_phases, QN_MAX_PHASES);
+    if (n_phases > 1 && b->program->training && b->engine->update.accumulate > 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "a step of several updates cannot accumulate batches; use a larger batch");
+    for (int phase = 0; phase < n_phases; phase++)
+        QN_TRY(build_phase(b, phase));
+    if (b->program->training && b->program->n_losses == 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "it is to be trained, but has no loss");
+    return QN_OK;
+}
+
+qn_status qn_program_build(qn_program *program, const qn_program_options *options,
+                           const qn_engine_options *engine) {
+    building b = {.program = program, .options = options, .engine = engine};
+    for (int i = 0; i < QN_MAX_KEPT; i++)
+        b.kept[i] = QN_NO_VALUE;
+    QN_TRY(start(program, engine, options->training));
+    qn_status status = build(&b, options->n_phases > 0 ? options->n_phases : 1);
+    if (status != QN_OK && options->name)
+        return qn_fail_within(status, "%s", options->name);
+    return status;
+}
+
+qn_status qn_program_build_update(qn_program *p, const qn_engine_options *engine,
                                   const qn_graph *training) {
-    QN_TRY(start(p, options, true));
+    QN_TRY(start(p, engine, true));
     const size_t n_most = (size_t)training->n_values;
     qn_value *parameters = qn_arena_allocate(&p->graph->arena, n_most, sizeof *parameters);
     qn_value *sums = qn_arena_allocate(&p->graph->arena, n_most, sizeof *sums);
@@ -147,32 +185,21 @@ qn_status qn_program_build_update(qn_program *p, const qn_trainer_options *optio
         sums[n++] = qn_graph_add_source(p->graph, QN_KIND_GRADIENT, sum->name, sum->tensor,
                                         sum->initial, false);
     }
-    qn_optimizer_add(p->graph, options, parameters, sums, n, &p->hyper);
+    qn_optimizer_add(p->graph, &engine->update, parameters, sums, n, &p->hyper);
     return qn_graph_finish(p->graph);
-}
-
-qn_status qn_program_build_evaluation(qn_program *p, const qn_trainer_options *options) {
-    QN_TRY(start(p, options, false));
-    add_forward(p, options, options->evaluation_batch, 0);
-    set_result(p->graph, p->losses);
-    if (!options->regression) {
-        p->chances = qn_softmax(p->graph, "probabilities", p->outputs);
-        set_result(p->graph, p->chances);
-    }
-    return fuse(p);
 }
 
 void qn_program_deinit(qn_program *p) {
     qn_executor_destroy(p->executor);
     qn_plan_destroy(p->plan);
     qn_graph_destroy(p->graph);
-    *p = empty;
+    *p = (qn_program){.hyper = QN_NO_VALUE};
 }
 
 void qn_program_bind(qn_program *p, const qn_store *store) {
     for (int v = 0; v < p->graph->n_values; v++) {
         const qn_value_info *info = p->graph->values[v];
-        const qn_trainer_tensor *tensor =
+        const qn_stored_tensor *tensor =
             info->producer < 0 ? qn_store_find(store, info->name) : NULL;
         if (tensor)
             qn_executor_bind(p->executor, (qn_value){v}, tensor->data);

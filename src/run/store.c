@@ -13,7 +13,7 @@ void qn_store_init(qn_store *store, const qn_allocator *allocator) {
 void qn_store_deinit(qn_store *store) {
     const qn_allocator *a = store->allocator;
     for (int i = 0; i < store->n_tensors; i++) {
-        qn_trainer_tensor *t = &store->tensors[i];
+        qn_stored_tensor *t = &store->tensors[i];
         qn_release(a, t->data, 1, t->bytes);
         qn_release(a, (void *)(uintptr_t)t->name, 1, strlen(t->name) + 1);
     }
@@ -21,7 +21,7 @@ void qn_store_deinit(qn_store *store) {
     *store = (qn_store){.allocator = a};
 }
 
-const qn_trainer_tensor *qn_store_find(const qn_store *store, const char *name) {
+const qn_stored_tensor *qn_store_find(const qn_store *store, const char *name) {
     for (int i = 0; i < store->n_tensors; i++) {
         if (strcmp(store->tensors[i].name, name) == 0)
             return &store->tensors[i];
@@ -29,14 +29,14 @@ const qn_trainer_tensor *qn_store_find(const qn_store *store, const char *name) 
     return NULL;
 }
 
-static void set_real(const qn_trainer_tensor *tensor, int64_t i, double value) {
+static void set_real(const qn_stored_tensor *tensor, int64_t i, double value) {
     if (tensor->dtype == QN_F64)
         ((double *)tensor->data)[i] = value;
     else
         ((float *)tensor->data)[i] = (float)value;
 }
 
-static void draw(const qn_trainer_tensor *tensor, qn_initial initial, uint64_t seed) {
+static void draw(const qn_stored_tensor *tensor, qn_initial initial, uint64_t seed) {
     const qn_rng rng = qn_rng_make(seed, qn_hash_text(tensor->name), 0);
     const int64_t n = qn_shape_count(tensor->shape);
     switch (initial.kind) {
@@ -62,30 +62,51 @@ static void draw(const qn_trainer_tensor *tensor, qn_initial initial, uint64_t s
     }
 }
 
-static qn_status add(qn_store *store, const qn_value_info *info, uint64_t seed) {
+/* Adds the tensor with memory of zeros and a copy of its name; its number is the last one. */
+static qn_status add(qn_store *store, qn_stored_tensor tensor) {
     const qn_allocator *a = store->allocator;
+    const size_t length = strlen(tensor.name) + 1;
+    char *name;
     QN_TRY(qn_grow(a, &store->tensors, &store->capacity, (size_t)store->n_tensors + 1,
                    sizeof *store->tensors));
-    qn_trainer_tensor tensor = {
-        .dtype = info->tensor.dtype,
-        .shape = info->tensor.shape,
-        .is_state = info->kind == QN_KIND_STATE,
-        .trainable = info->trainable,
-        .bytes = qn_tensor_bytes(info->tensor),
-    };
-    const size_t length = strlen(info->name) + 1;
-    char *name;
     QN_TRY(qn_allocate(a, 1, length, &name));
-    memcpy(name, info->name, length);
+    memcpy(name, tensor.name, length);
+    tensor.name = name;
     qn_status status = qn_allocate(a, 1, tensor.bytes, &tensor.data);
     if (status != QN_OK) {
         qn_release(a, name, 1, length);
         return status;
     }
-    tensor.name = name;
-    draw(&tensor, info->initial, seed);
     store->tensors[store->n_tensors++] = tensor;
     store->bytes += tensor.bytes;
+    return QN_OK;
+}
+
+static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t seed) {
+    QN_TRY(add(store, (qn_stored_tensor){
+                          .name = info->name,
+                          .dtype = info->tensor.dtype,
+                          .shape = info->tensor.shape,
+                          .is_state = info->kind == QN_KIND_STATE,
+                          .trainable = info->trainable,
+                          .bytes = qn_tensor_bytes(info->tensor),
+                      }));
+    draw(&store->tensors[store->n_tensors - 1], info->initial, seed);
+    return QN_OK;
+}
+
+qn_status qn_store_add(qn_store *store, const char *name, qn_dtype dtype, qn_shape shape,
+                       void **data) {
+    if (qn_store_find(store, name))
+        return qn_fail(QN_ERROR_ARGUMENT, "there is a tensor %s already", name);
+    if (!qn_shape_is_valid(shape) || qn_dtype_bytes(dtype) == 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "tensor %s is empty or too large", name);
+    QN_TRY(add(store, (qn_stored_tensor){.name = name,
+                                         .dtype = dtype,
+                                         .shape = shape,
+                                         .is_state = true,
+                                         .bytes = qn_tensor_bytes((qn_tensor){dtype, shape})}));
+    *data = store->tensors[store->n_tensors - 1].data;
     return QN_OK;
 }
 
@@ -95,7 +116,7 @@ qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t ki
         const qn_value_info *info = graph->values[v];
         bool is_kept = info->producer < 0 && (kinds >> info->kind & 1);
         if (is_kept && !qn_store_find(store, info->name))
-            QN_TRY(add(store, info, seed));
+            QN_TRY(add_value(store, info, seed));
     }
     return QN_OK;
 }

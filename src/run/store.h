@@ -3,14 +3,14 @@
 #define QN_RUN_STORE_H
 
 #include "graph/graph.h"
-#include "quern/trainer.h"
+#include "quern/engine.h"
 
 /* Invariant: names are unique; bytes = sum of the tensors' bytes. */
 typedef struct qn_store {
     const qn_allocator *allocator;
     int n_tensors;
     size_t capacity, bytes;
-    qn_trainer_tensor *tensors; /* in the order in which the graphs declare them */
+    qn_stored_tensor *tensors; /* in the order in which the graphs declare them */
 } qn_store;
 
 void qn_store_init(qn_store *store, const qn_allocator *allocator);
@@ -20,7 +20,11 @@ void qn_store_deinit(qn_store *store);
  * there yet, with its starting value drawn by (seed, name, element). */
 qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t kinds, uint64_t seed);
 
+/* Adds a tensor of zeros, which is state. */
+qn_status qn_store_add(qn_store *store, const char *name, qn_dtype dtype, qn_shape shape,
+                       void **data);
+
 /* A tensor by name, or null. */
-const qn_trainer_tensor *qn_store_find(const qn_store *store, const char *name);
+const qn_stored_tensor *qn_store_find(const qn_store *store, const char *name);
 
 #endif

@@ -58,14 +58,14 @@ static qn_trainer *make_trainer(char **arguments) {
     options.batch = atoi(arguments[3]);
     options.evaluation_batch = 1;
     options.real = strcmp(arguments[4], "f64") == 0 ? QN_F64 : QN_F32;
-    options.optimizer = QN_SGD;
-    options.rate = atof(arguments[5]);
-    options.momentum = 0.9;
-    options.weight_decay = 0;
+    options.update.optimizer = QN_SGD;
+    options.update.rate = atof(arguments[5]);
+    options.update.momentum = 0.9;
+    options.update.weight_decay = 0;
     options.label_smoothing = 0;
-    options.nesterov = false;
-    options.schedule = QN_CONSTANT;
-    options.warmup = 0;
+    options.update.nesterov = false;
+    options.update.schedule = QN_CONSTANT;
+    options.update.warmup = 0;
     options.no_dropout = true;
     options.n_threads = 2;
     qn_trainer *trainer;
@@ -75,35 +75,35 @@ static qn_trainer *make_trainer(char **arguments) {
 }
 
 static void fill_parameters(qn_trainer *trainer, FILE *file) {
-    for (int i = 0; i < qn_trainer_tensor_count(trainer); i++) {
-        qn_trainer_tensor t = qn_trainer_tensor_at(trainer, i);
+    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(trainer)); i++) {
+        qn_stored_tensor t = qn_engine_tensor_at(qn_trainer_engine(trainer), i);
         if (!t.is_state && t.trainable)
             read_reals(file, t.dtype, t.bytes / element_bytes(t.dtype), t.data);
     }
 }
 
 /* The momentum buffer of a parameter. */
-static qn_trainer_tensor find_momentum(const qn_trainer *trainer, const char *parameter) {
+static qn_stored_tensor find_momentum(const qn_trainer *trainer, const char *parameter) {
     char name[512];
     snprintf(name, sizeof name, "optimizer.momentum.%s", parameter);
-    for (int i = 0; i < qn_trainer_tensor_count(trainer); i++) {
-        qn_trainer_tensor t = qn_trainer_tensor_at(trainer, i);
+    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(trainer)); i++) {
+        qn_stored_tensor t = qn_engine_tensor_at(qn_trainer_engine(trainer), i);
         if (strcmp(t.name, name) == 0)
             return t;
     }
     stop(name);
-    return (qn_trainer_tensor){0};
+    return (qn_stored_tensor){0};
 }
 
 /* All gradients as doubles, in the parameters' order; memory of the caller's. */
 static double *copy_gradients(const qn_trainer *trainer, size_t *n) {
     double *copy = NULL;
     *n = 0;
-    for (int i = 0; i < qn_trainer_tensor_count(trainer); i++) {
-        const qn_trainer_tensor p = qn_trainer_tensor_at(trainer, i);
+    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(trainer)); i++) {
+        const qn_stored_tensor p = qn_engine_tensor_at(qn_trainer_engine(trainer), i);
         if (p.is_state || !p.trainable)
             continue;
-        const qn_trainer_tensor m = find_momentum(trainer, p.name);
+        const qn_stored_tensor m = find_momentum(trainer, p.name);
         const size_t count = m.bytes / element_bytes(m.dtype);
         copy = realloc(copy, (*n + count) * sizeof *copy);
         if (!copy)

@@ -71,7 +71,7 @@ static qn_status whole_run(const qn_allocator *allocator, qn_trainer **trainer,
     qn_evaluation sum = {0};
     o.allocator = allocator;
     o.n_threads = 2;
-    o.accumulate = 2;
+    o.update.accumulate = 2;
     qn_status status = qn_trainer_create(&o, trainer);
     for (int i = 0; i < 2 && status == QN_OK; i++)
         status = qn_trainer_step(*trainer, x, y, &result);
@@ -82,9 +82,9 @@ static qn_status whole_run(const qn_allocator *allocator, qn_trainer **trainer,
     if (status == QN_OK)
         status = qn_metadata_set(*metadata, "model", "small");
     if (status == QN_OK)
-        status = qn_checkpoint_save(*trainer, *metadata, path);
+        status = qn_checkpoint_save(qn_trainer_engine(*trainer), *metadata, path);
     if (status == QN_OK)
-        status = qn_checkpoint_load(*trainer, path, true);
+        status = qn_checkpoint_load(qn_trainer_engine(*trainer), path, true);
     qn_metadata_destroy(*metadata);
     *metadata = NULL;
     if (status == QN_OK)

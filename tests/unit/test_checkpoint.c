@@ -87,7 +87,7 @@ static void test_bad_preparation(void) {
 static qn_trainer *make_trainer(const qn_model *model, qn_optimizer optimizer, uint64_t seed) {
     qn_trainer_options o = qn_trainer_options_for(model);
     qn_trainer *trainer = NULL;
-    o.optimizer = optimizer;
+    o.update.optimizer = optimizer;
     o.n_threads = 1;
     o.seed = seed;
     CHECK_OK(qn_trainer_create(&o, &trainer));
@@ -127,14 +127,14 @@ static void test_resume(qn_optimizer optimizer) {
     qn_trainer *first = make_trainer(&small_conv, optimizer, 3);
     qn_trainer *second = make_trainer(&small_conv, optimizer, 3);
     do_steps(whole, 5);
-    CHECK_OK(qn_checkpoint_save(whole, NULL, other_path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(whole), NULL, other_path));
     do_steps(first, 2);
-    CHECK_OK(qn_checkpoint_save(first, NULL, path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(first), NULL, path));
     CHECK(!files_equal(path, other_path));
-    CHECK_OK(qn_checkpoint_load(second, path, true));
+    CHECK_OK(qn_checkpoint_load(qn_trainer_engine(second), path, true));
     CHECK(qn_trainer_steps(second) == 2);
     do_steps(second, 3);
-    CHECK_OK(qn_checkpoint_save(second, NULL, path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(second), NULL, path));
     CHECK(files_equal(path, other_path));
     qn_trainer_destroy(whole);
     qn_trainer_destroy(first);
@@ -147,7 +147,7 @@ static void test_saved_pairs(void) {
     CHECK_OK(qn_metadata_create(NULL, &m));
     CHECK_OK(qn_metadata_set(m, "model", "small"));
     CHECK_OK(qn_metadata_set(m, "step", "99"));
-    CHECK_OK(qn_checkpoint_save(trainer, m, path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(trainer), m, path));
     CHECK_OK(qn_checkpoint_read(NULL, path, &back));
     CHECK(strcmp(qn_metadata_get(back, "model"), "small") == 0);
     CHECK(strcmp(qn_metadata_get(back, "step"), "0") == 0);
@@ -160,11 +160,12 @@ static void test_saved_pairs(void) {
 
 /* A file that does not fit is refused, and the trainer's next file is what it was before. */
 static void check_refused(qn_trainer *trainer, bool with_state, const char *message) {
-    CHECK_OK(qn_checkpoint_save(trainer, NULL, other_path));
-    CHECK_FAILS(qn_checkpoint_load(trainer, path, with_state), QN_ERROR_FORMAT, message);
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(trainer), NULL, other_path));
+    CHECK_FAILS(qn_checkpoint_load(qn_trainer_engine(trainer), path, with_state), QN_ERROR_FORMAT,
+                message);
     char after[80];
     snprintf(after, sizeof after, "%s-after", other_path);
-    CHECK_OK(qn_checkpoint_save(trainer, NULL, after));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(trainer), NULL, after));
     CHECK(files_equal(after, other_path));
     unlink(after);
 }
@@ -176,14 +177,15 @@ static void test_other_models(void) {
     qn_model narrow = small_linear;
     narrow.n_classes = 2;
     qn_trainer *two = make_trainer(&narrow, QN_SGD, 1);
-    CHECK_OK(qn_checkpoint_save(conv, NULL, path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(conv), NULL, path));
     check_refused(linear, true, "fc.weight");
     check_refused(adam, true, "optimizer.");
-    CHECK_OK(qn_checkpoint_load(adam, path, false));
-    CHECK_OK(qn_checkpoint_save(linear, NULL, path));
+    CHECK_OK(qn_checkpoint_load(qn_trainer_engine(adam), path, false));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(linear), NULL, path));
     check_refused(two, true, "is F32 3x4, but the model's is F32 2x4");
     check_refused(conv, false, "conv1.weight");
-    CHECK_FAILS(qn_checkpoint_load(conv, "/nonexistent/file", true), QN_ERROR_IO, "/nonexistent");
+    CHECK_FAILS(qn_checkpoint_load(qn_trainer_engine(conv), "/nonexistent/file", true), QN_ERROR_IO,
+                "/nonexistent");
     qn_trainer_destroy(conv);
     qn_trainer_destroy(adam);
     qn_trainer_destroy(linear);
@@ -194,7 +196,7 @@ static void test_other_models(void) {
 static void test_truncated(void) {
     qn_trainer *trainer = make_trainer(&small_linear, QN_SGD, 1);
     char bytes[4096];
-    CHECK_OK(qn_checkpoint_save(trainer, NULL, path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(trainer), NULL, path));
     FILE *file = fopen(path, "rb");
     const size_t n_bytes = file ? fread(bytes, 1, sizeof bytes, file) : 0;
     if (file)
@@ -205,7 +207,7 @@ static void test_truncated(void) {
         CHECK(file && fwrite(bytes, 1, n, file) == n);
         if (file)
             fclose(file);
-        CHECK(qn_checkpoint_load(trainer, path, true) == QN_ERROR_FORMAT);
+        CHECK(qn_checkpoint_load(qn_trainer_engine(trainer), path, true) == QN_ERROR_FORMAT);
     }
     qn_trainer_destroy(trainer);
 }
@@ -215,14 +217,14 @@ static void test_full_disk(void) {
     qn_trainer *small = make_trainer(&small_linear, QN_SGD, 1);
     qn_trainer *large = make_trainer(&small_conv, QN_SGD, 1);
     struct rlimit before, limit;
-    CHECK_OK(qn_checkpoint_save(small, NULL, path));
-    CHECK_OK(qn_checkpoint_save(small, NULL, other_path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(small), NULL, path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(small), NULL, other_path));
     CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
     limit = before;
     limit.rlim_cur = 4096;
     signal(SIGXFSZ, SIG_IGN);
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    CHECK_FAILS(qn_checkpoint_save(large, NULL, path), QN_ERROR_IO, "write");
+    CHECK_FAILS(qn_checkpoint_save(qn_trainer_engine(large), NULL, path), QN_ERROR_IO, "write");
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
     CHECK(files_equal(path, other_path));
     qn_trainer_destroy(small);
@@ -231,11 +233,12 @@ static void test_full_disk(void) {
 
 static void test_not_finite(void) {
     qn_trainer *trainer = make_trainer(&small_linear, QN_SGD, 1);
-    CHECK_OK(qn_checkpoint_save(trainer, NULL, path));
-    CHECK_OK(qn_checkpoint_save(trainer, NULL, other_path));
-    const qn_trainer_tensor tensor = qn_trainer_tensor_at(trainer, 0);
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(trainer), NULL, path));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(trainer), NULL, other_path));
+    const qn_stored_tensor tensor = qn_engine_tensor_at(qn_trainer_engine(trainer), 0);
     ((float *)tensor.data)[0] = NAN;
-    CHECK_FAILS(qn_checkpoint_save(trainer, NULL, path), QN_ERROR_NUMERIC, tensor.name);
+    CHECK_FAILS(qn_checkpoint_save(qn_trainer_engine(trainer), NULL, path), QN_ERROR_NUMERIC,
+                tensor.name);
     CHECK(files_equal(path, other_path));
     qn_trainer_destroy(trainer);
 }

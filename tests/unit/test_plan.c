@@ -4,6 +4,7 @@
 #include "check.h"
 #include "quern/quern.h"
 #include "run/program.h"
+#include "run/trainer.h"
 #include "small_models.h"
 
 #include <stdlib.h>
@@ -17,16 +18,24 @@ static void plan_program(qn_program *p) {
     CHECK_OK(qn_plan_check(p->plan, p->graph));
 }
 
+static qn_status build(qn_program *p, const qn_trainer_options *o, int index) {
+    const qn_engine_options engine = {
+        .allocator = o->allocator, .real = o->real, .update = o->update};
+    qn_program_options programs[QN_TRAINER_PROGRAMS];
+    qn_trainer_describe(o, programs);
+    return qn_program_build(p, &programs[index], &engine);
+}
+
 static void check_model(const qn_model *model, int64_t accumulate) {
     qn_trainer_options o = qn_trainer_options_for(model);
     o.allocator = qn_allocator_default();
     o.real = QN_F32;
     o.n_outputs = model->n_classes;
     o.batch = o.evaluation_batch = 2;
-    o.accumulate = accumulate;
+    o.update.accumulate = accumulate;
     qn_program training, evaluation;
-    CHECK_OK(qn_program_build_training(&training, &o));
-    CHECK_OK(qn_program_build_evaluation(&evaluation, &o));
+    CHECK_OK(build(&training, &o, QN_TRAINER_TRAINING));
+    CHECK_OK(build(&evaluation, &o, QN_TRAINER_EVALUATION));
     plan_program(&training);
     plan_program(&evaluation);
     CHECK(training.plan->arena_bytes <= training.plan->lower_bound_bytes * 11 / 10);
@@ -58,9 +67,9 @@ static void test_broken_plans(void) {
     o.allocator = qn_allocator_default();
     o.real = QN_F32;
     o.n_outputs = 5;
-    o.accumulate = 1;
+    o.update.accumulate = 1;
     qn_program p;
-    CHECK_OK(qn_program_build_training(&p, &o));
+    CHECK_OK(build(&p, &o, QN_TRAINER_TRAINING));
     plan_program(&p);
     qn_plan *plan = p.plan;
     qn_storage *storage = &plan->storages[find_storage(plan)], kept = *storage;

@@ -47,8 +47,8 @@ static uint64_t train(const qn_trainer_options *options, int64_t n_steps, double
     }
     *last_loss = result.loss;
     uint64_t hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < qn_trainer_tensor_count(trainer); i++) {
-        qn_trainer_tensor t = qn_trainer_tensor_at(trainer, i);
+    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(trainer)); i++) {
+        qn_stored_tensor t = qn_engine_tensor_at(qn_trainer_engine(trainer), i);
         for (size_t j = 0; j < t.bytes; j++)
             hash = (hash ^ ((const unsigned char *)t.data)[j]) * 0x100000001b3u;
     }
@@ -61,8 +61,8 @@ static void test_same_bits(void) {
     double loss, other_loss;
     o.seed = 3;
     for (int optimizer = QN_SGD; optimizer <= QN_ADAMW; optimizer++) {
-        o.optimizer = (qn_optimizer)optimizer;
-        o.clip_norm = optimizer == QN_ADAM ? 0.5 : 0;
+        o.update.optimizer = (qn_optimizer)optimizer;
+        o.update.clip_norm = optimizer == QN_ADAM ? 0.5 : 0;
         o.n_threads = 1;
         const uint64_t hash = train(&o, 20, &loss);
         for (o.n_threads = 2; o.n_threads <= 4; o.n_threads++) {
@@ -90,11 +90,11 @@ static void test_accumulation(void) {
     static batch whole, half;
     qn_trainer_options o = qn_trainer_options_for(&small_linear);
     o.real = QN_F32;
-    o.momentum = 0.9;
-    o.weight_decay = 0.01;
+    o.update.momentum = 0.9;
+    o.update.weight_decay = 0.01;
     qn_trainer *big = make(&o);
     o.batch = 4;
-    o.accumulate = 2;
+    o.update.accumulate = 2;
     qn_trainer *small = make(&o);
     for (int step = 0; step < 5; step++) {
         qn_step_result a, b;
@@ -109,11 +109,11 @@ static void test_accumulation(void) {
         CHECK(b.step == a.step);
         CHECK(fabs(a.loss - b.loss) < 1e-6);
     }
-    for (int i = 0; i < qn_trainer_tensor_count(big); i++) {
-        const float *a = qn_trainer_tensor_at(big, i).data;
-        for (int j = 0; j < qn_trainer_tensor_count(small); j++) {
-            qn_trainer_tensor t = qn_trainer_tensor_at(small, j);
-            if (strcmp(t.name, qn_trainer_tensor_at(big, i).name) != 0)
+    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(big)); i++) {
+        const float *a = qn_engine_tensor_at(qn_trainer_engine(big), i).data;
+        for (int j = 0; j < qn_engine_tensor_count(qn_trainer_engine(small)); j++) {
+            qn_stored_tensor t = qn_engine_tensor_at(qn_trainer_engine(small), j);
+            if (strcmp(t.name, qn_engine_tensor_at(qn_trainer_engine(big), i).name) != 0)
                 continue;
             for (size_t k = 0; k < t.bytes / sizeof(float); k++)
                 CHECK(fabsf(a[k] - ((const float *)t.data)[k]) < 1e-6f);
@@ -148,19 +148,19 @@ static void hand_gradient(const by_hand *h, const double *x, const int32_t *y, i
 }
 
 static void hand_update(by_hand *h, const qn_trainer_options *o, double *g, int step) {
-    double norm = 0, rate = o->rate;
+    double norm = 0, rate = o->update.rate;
     for (int i = 0; i < 15; i++)
         norm += g[i] * g[i];
     for (int i = 0; i < 15; i++) {
-        if (o->clip_norm > 0 && sqrt(norm) > o->clip_norm)
-            g[i] *= o->clip_norm / sqrt(norm);
-        if (o->optimizer == QN_ADAMW)
-            h->w[i] -= rate * o->weight_decay * h->w[i];
+        if (o->update.clip_norm > 0 && sqrt(norm) > o->update.clip_norm)
+            g[i] *= o->update.clip_norm / sqrt(norm);
+        if (o->update.optimizer == QN_ADAMW)
+            h->w[i] -= rate * o->update.weight_decay * h->w[i];
         else
-            g[i] += o->weight_decay * h->w[i];
-        if (o->optimizer == QN_SGD) {
-            h->m[i] = o->momentum * h->m[i] + g[i];
-            h->w[i] -= rate * (o->nesterov ? g[i] + o->momentum * h->m[i] : h->m[i]);
+            g[i] += o->update.weight_decay * h->w[i];
+        if (o->update.optimizer == QN_SGD) {
+            h->m[i] = o->update.momentum * h->m[i] + g[i];
+            h->w[i] -= rate * (o->update.nesterov ? g[i] + o->update.momentum * h->m[i] : h->m[i]);
             continue;
         }
         h->m[i] = 0.9 * h->m[i] + 0.1 * g[i];
@@ -171,9 +171,9 @@ static void hand_update(by_hand *h, const qn_trainer_options *o, double *g, int 
 }
 
 static const double *tensor(const qn_trainer *trainer, const char *name) {
-    for (int i = 0; i < qn_trainer_tensor_count(trainer); i++) {
-        if (strcmp(qn_trainer_tensor_at(trainer, i).name, name) == 0)
-            return qn_trainer_tensor_at(trainer, i).data;
+    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(trainer)); i++) {
+        if (strcmp(qn_engine_tensor_at(qn_trainer_engine(trainer), i).name, name) == 0)
+            return qn_engine_tensor_at(qn_trainer_engine(trainer), i).data;
     }
     CHECK(!"a tensor of that name");
     exit(checks_finish());
@@ -207,24 +207,29 @@ static void compare_by_hand(qn_trainer_options o) {
 }
 
 static void test_optimizers(void) {
-    compare_by_hand((qn_trainer_options){.rate = 0.3});
-    compare_by_hand((qn_trainer_options){.rate = 0.3, .momentum = 0.9, .weight_decay = 0.02});
-    compare_by_hand((qn_trainer_options){.rate = 0.3, .momentum = 0.9, .nesterov = true});
-    compare_by_hand((qn_trainer_options){.rate = 0.3, .momentum = 0.5, .clip_norm = 0.1});
-    compare_by_hand((qn_trainer_options){.rate = 0.05, .optimizer = QN_ADAM, .weight_decay = 0.02});
-    compare_by_hand((qn_trainer_options){.rate = 0.05, .optimizer = QN_ADAMW, .weight_decay = 0.1});
+    compare_by_hand((qn_trainer_options){.update.rate = 0.3});
+    compare_by_hand((qn_trainer_options){
+        .update.rate = 0.3, .update.momentum = 0.9, .update.weight_decay = 0.02});
+    compare_by_hand(
+        (qn_trainer_options){.update.rate = 0.3, .update.momentum = 0.9, .update.nesterov = true});
+    compare_by_hand(
+        (qn_trainer_options){.update.rate = 0.3, .update.momentum = 0.5, .update.clip_norm = 0.1});
+    compare_by_hand((qn_trainer_options){
+        .update.rate = 0.05, .update.optimizer = QN_ADAM, .update.weight_decay = 0.02});
+    compare_by_hand((qn_trainer_options){
+        .update.rate = 0.05, .update.optimizer = QN_ADAMW, .update.weight_decay = 0.1});
 }
 
 static double rate_at(qn_schedule schedule, int64_t step) {
     static batch b;
     qn_trainer_options o = qn_trainer_options_for(&small_linear);
-    o.rate = 1;
-    o.schedule = schedule;
-    o.warmup = 10;
-    o.schedule_steps = 100;
+    o.update.rate = 1;
+    o.update.schedule = schedule;
+    o.update.warmup = 10;
+    o.update.schedule_steps = 100;
     qn_trainer *trainer = make(&o);
     qn_step_result result = {0};
-    qn_trainer_set_steps(trainer, step);
+    qn_engine_set_steps(qn_trainer_engine(trainer), step);
     fill(&b, &o, 0);
     CHECK_OK(qn_trainer_step(trainer, b.x, b.y, &result));
     qn_trainer_destroy(trainer);
@@ -278,12 +283,12 @@ static void test_bad_input(void) {
     o.batch = 0;
     CHECK_FAILS(qn_trainer_create(&o, &trainer), QN_ERROR_ARGUMENT, "batch");
     o.batch = 8;
-    o.rate = NAN;
+    o.update.rate = NAN;
     CHECK_FAILS(qn_trainer_create(&o, &trainer), QN_ERROR_ARGUMENT, "learning rate");
-    o.rate = 0.1;
-    o.nesterov = true;
+    o.update.rate = 0.1;
+    o.update.nesterov = true;
     CHECK_FAILS(qn_trainer_create(&o, &trainer), QN_ERROR_ARGUMENT, "nesterov");
-    o.nesterov = false;
+    o.update.nesterov = false;
     CHECK(trainer == NULL);
     trainer = make(&o);
     qn_step_result result;
@@ -298,12 +303,12 @@ static void test_bad_input(void) {
 
 static void test_memory(void) {
     qn_trainer_options o = qn_trainer_options_for(&small_linear);
-    o.momentum = 0.9;
+    o.update.momentum = 0.9;
     qn_trainer *trainer = make(&o);
-    qn_trainer_memory memory = qn_trainer_get_memory(trainer);
+    qn_memory_use memory = qn_engine_get_memory(qn_trainer_engine(trainer));
     CHECK(memory.parameter_bytes == 2 * 15 * sizeof(float));
     CHECK(memory.peak_bytes >= memory.arena_bytes + memory.parameter_bytes);
-    CHECK(strstr(qn_trainer_print_plan(trainer), "fc.weight.update") != NULL);
+    CHECK(strstr(qn_engine_print_plan(qn_trainer_engine(trainer), 0), "fc.weight.update") != NULL);
     qn_trainer_destroy(trainer);
 }
 

@@ -96,7 +96,7 @@ typedef struct elementwise_context {
                  i##_end = min_int((context)->n, end * ELEMENTS_PER_TASK);                         \
          i < i##_end; i++)
 
-static void run_elementwise(qn_team *team, qn_task *task, elementwise_context *context) {
+static void run_elementwise(qn_team *team, qn_team_task *task, elementwise_context *context) {
     qn_team_run(team, ceil_div(context->n, ELEMENTS_PER_TASK), task, context);
 }
 

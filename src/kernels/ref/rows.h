@@ -14,7 +14,7 @@ typedef struct rows_context {
     real *y;    /* (rows, C) */
 } rows_context;
 
-static void run_rows(qn_team *team, qn_task *task, rows_context *context) {
+static void run_rows(qn_team *team, qn_team_task *task, rows_context *context) {
     qn_team_run(team, ceil_div(context->rows, rows_per_task(context->c)), task, context);
 }
 

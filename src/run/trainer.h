@@ -1,0 +1,13 @@
+/* The programs of a trainer, for tests of what is below it. */
+#ifndef QN_RUN_TRAINER_H
+#define QN_RUN_TRAINER_H
+
+#include "quern/trainer.h"
+
+enum { QN_TRAINER_TRAINING, QN_TRAINER_EVALUATION, QN_TRAINER_PROGRAMS };
+
+/* Describes them for complete options, which they refer to. */
+void qn_trainer_describe(const qn_trainer_options *options,
+                         qn_program_options programs[QN_TRAINER_PROGRAMS]);
+
+#endif
