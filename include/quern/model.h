@@ -49,7 +49,8 @@ typedef struct qn_model {
     const char *task;       /* "language", "generation", …; null: "classification" */
     qn_network_sizes sizes; /* of the published model, for one sample (batch 1) */
     /* Its program (see qn_program_options.build, phases and trained too): inputs, labels and results
-     * are those that the task says. */
+     * are those that the task says; the first result of each phase is its loss, and with one phase
+     * it is result 0. */
     qn_value (*network)(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept);
     int n_phases;           /* 0: 1 */
     const char *trained[2]; /* by phase */
