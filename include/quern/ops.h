@@ -46,6 +46,10 @@ QN_API qn_value qn_linear(qn_graph *graph, const char *name, qn_value x, qn_valu
 /* x (..., C) plus bias (C). */
 QN_API qn_value qn_bias(qn_graph *graph, const char *name, qn_value x, qn_value bias);
 
+/* x (N, ...) plus rows of the shape of one sample (...): embeddings of positions. It is qn_bias over
+ * views. */
+QN_API qn_value qn_add_rows(qn_graph *graph, const char *name, qn_value x, qn_value rows);
+
 /* Batch norm over all axes but the last (Ioffe and Szegedy 2015, algorithm 1). In a training graph
  * it normalises with the batch's statistics and moves the running ones towards them by momentum
  * (running variance: unbiased); otherwise it uses the running ones. All four are (C). */
@@ -99,9 +103,9 @@ QN_API qn_value qn_attention(qn_graph *graph, const char *name, qn_value query, 
 /* Softmax over the last axis. */
 QN_API qn_value qn_softmax(qn_graph *graph, const char *name, qn_value x);
 
-/* Cross entropy of softmax(logits (N, C)) with classes labels (N), QN_I32 -> loss per sample (N).
- * Label smoothing s gives the class 1 - s + s / C and every other s / C. A negative label makes
- * the sample's loss and gradient 0. */
+/* Cross entropy of softmax(logits (..., C)) with classes labels (...), QN_I32 -> losses (...): of
+ * samples (N), of the tokens of sequences (N, T). Label smoothing s gives the class 1 - s + s / C and
+ * every other s / C. A negative label makes its loss and gradient 0. */
 QN_API qn_value qn_softmax_cross_entropy(qn_graph *graph, const char *name, qn_value logits,
                                          qn_value labels, double label_smoothing);
 
@@ -122,6 +126,10 @@ QN_API qn_value qn_smooth_l1(qn_graph *graph, const char *name, qn_value x, qn_v
 
 /* Mean of all elements -> scalar. */
 QN_API qn_value qn_mean(qn_graph *graph, const char *name, qn_value x);
+
+/* Mean of the losses whose label, QN_I32, of the same shape, is not negative -> scalar; 0 if there
+ * are none. */
+QN_API qn_value qn_mean_valid(qn_graph *graph, const char *name, qn_value losses, qn_value labels);
 
 /* Sum, mean or largest of the elements along one axis (negative: from the end), which goes away. */
 typedef enum qn_reduction { QN_SUM = 0, QN_MEAN, QN_MAX } qn_reduction;

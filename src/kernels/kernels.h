@@ -143,6 +143,10 @@ typedef struct qn_kernels {
     void (*broadcast)(qn_team *team, int64_t n, double factor, const void *scalar, void *y);
     /* y (rows, C) = x + bias (C). */
     void (*bias)(qn_team *team, int64_t rows, int64_t c, const void *x, const void *bias, void *y);
+    /* y = d * d / 2 where |d| < 1, else |d| - 1 / 2, for d = x - target; dx = dy * d cut to [-1, 1]. */
+    void (*smooth_l1)(qn_team *team, int64_t n, const void *x, const void *target, void *y);
+    void (*smooth_l1_backward)(qn_team *team, int64_t n, const void *x, const void *target,
+                               const void *dy, void *dx);
     /* y[i] = x[i] / (1 - rate), or 0 where qn_rng_uniform(word i of the stream) < rate. */
     void (*dropout)(qn_team *team, int64_t n, qn_rng rng, double rate, const void *x, void *y);
 
@@ -166,6 +170,30 @@ typedef struct qn_kernels {
     /* dx = 2 (x - target) / C * dloss of the row. */
     void (*squared_error_backward)(qn_team *team, int64_t rows, int64_t c, const void *x,
                                    const void *target, const void *dloss, void *dx);
+
+    /* Mean of the losses (n) whose label is not negative -> *mean; 0 if there are none. */
+    void (*mean_valid)(int64_t n, const void *losses, const int32_t *labels, void *mean);
+    void (*mean_valid_backward)(int64_t n, const int32_t *labels, const void *dmean, void *dlosses);
+
+    /* ---- elements in other places ---- */
+
+    /* y, dense with these extents (2 to QN_MAX_RANK of them), where element (i, j, ...) is
+     * x[i * strides[0] + j * strides[1] + ...]. */
+    void (*transpose)(qn_team *team, int rank, const int64_t *extents, const int64_t *strides,
+                      const void *x, void *y);
+    /* y (outer, inner) = factor * sum over the middle axis of x (outer, n, inner). */
+    void (*reduce_sum)(qn_team *team, int64_t outer, int64_t n, int64_t inner, double factor,
+                       const void *x, void *y);
+    /* The largest instead, and index (outer, inner), where it is first. NaN is the largest. */
+    void (*reduce_max)(qn_team *team, int64_t outer, int64_t n, int64_t inner, const void *x,
+                       void *y, int32_t *index);
+    /* dx (outer, n, inner) = factor * dy (outer, inner), where index (null: anywhere) says. */
+    void (*reduce_backward)(qn_team *team, int64_t outer, int64_t n, int64_t inner, double factor,
+                            const void *dy, const int32_t *index, void *dx);
+    /* y (rows): of each row of x (rows, C) the element indices[row], cut to [0, C). */
+    void (*gather)(int64_t rows, int64_t c, const void *x, const int32_t *indices, void *y);
+    void (*gather_backward)(int64_t rows, int64_t c, const void *dy, const int32_t *indices,
+                            void *dx);
 
     /* ---- pooling; shape.k = shape.c, groups ignored ---- */
 

@@ -50,6 +50,21 @@ qn_value qn_bias(qn_graph *graph, const char *name, qn_value x, qn_value bias) {
     return qn_graph_add1(graph, &qn_op_bias, name, (qn_value[]){x, bias}, 2, NULL);
 }
 
+qn_value qn_add_rows(qn_graph *graph, const char *name, qn_value x, qn_value rows) {
+    char is[QN_SHAPE_TEXT], sample[QN_SHAPE_TEXT];
+    const qn_shape shape = qn_graph_shape(graph, x), row = qn_graph_shape(graph, rows);
+    if (shape.rank < 1 || !qn_shape_equal(qn_shape_make(shape.rank - 1, shape.dims + 1), row)) {
+        qn_graph_fail(graph, QN_ERROR_ARGUMENT, "%s%s (add_rows): rows %s are no sample of %s",
+                      graph->scope, name ? name : "unnamed", qn_shape_print(row, is),
+                      qn_shape_print(shape, sample));
+        return QN_NO_VALUE;
+    }
+    const int64_t count = qn_shape_count(row);
+    x = qn_reshape(graph, NULL, x, QN_SHAPE(shape.dims[0], count));
+    x = qn_bias(graph, name, x, qn_reshape(graph, NULL, rows, QN_SHAPE(count)));
+    return qn_reshape(graph, NULL, x, shape);
+}
+
 /* ---- sums (C) of x (..., C) ---- */
 
 static qn_status sum_infer(qn_infer *infer) {

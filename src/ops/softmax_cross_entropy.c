@@ -1,5 +1,5 @@
-/* Cross entropy of softmax(logits (N, C)) with labels (N) -> loss (N), and the probabilities
- * (N, C), which its gradient needs. A negative label makes a sample's loss and gradient 0. */
+/* Cross entropy of softmax(logits (..., C)) with labels (...) -> loss (...), and the probabilities
+ * (..., C), which its gradient needs. A negative label makes a loss and its gradient 0. */
 #include "ops/shared.h"
 
 typedef struct entropy_attributes {
@@ -11,13 +11,21 @@ static const qn_attribute entropy_fields[] = {
     {0},
 };
 
+/* The shape without its last axis. */
+static qn_shape rows_of(qn_shape shape) {
+    if (shape.rank > 0)
+        shape.dims[--shape.rank] = 0;
+    return shape;
+}
+
 static qn_status entropy_infer(qn_infer *infer) {
     const qn_shape logits = infer->inputs[0].shape;
-    QN_TRY(qn_infer_rank(infer, 0, 2, "logits (N, C)"));
+    if (logits.rank < 2)
+        QN_TRY(qn_infer_rank(infer, 0, 2, "logits (N, C) or with more axes before C"));
     QN_TRY(qn_infer_dtype(infer, 1, QN_I32));
-    QN_TRY(qn_infer_expect(infer, 1, "labels", QN_SHAPE(logits.dims[0])));
+    QN_TRY(qn_infer_expect(infer, 1, "labels", rows_of(logits)));
     infer->n_outputs = 2;
-    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(logits.dims[0])};
+    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, rows_of(logits)};
     infer->outputs[1] = infer->inputs[0];
     return QN_OK;
 }
@@ -32,8 +40,9 @@ static qn_cost entropy_cost(const void *attributes, const qn_tensor *inputs,
 static void entropy_run(const qn_call *call) {
     const entropy_attributes *a = call->attributes;
     const qn_shape logits = call->inputs[0].shape;
-    call->kernels->cross_entropy(call->team, logits.dims[0], logits.dims[1], call->in[0],
-                                 call->in[1], a->smoothing, call->out[0], call->out[1]);
+    call->kernels->cross_entropy(call->team, qn_shape_rows(logits), qn_shape_columns(logits),
+                                 call->in[0], call->in[1], a->smoothing, call->out[0],
+                                 call->out[1]);
 }
 
 static void entropy_gradient(qn_graph *graph, const qn_gradient *gradient) {
@@ -50,8 +59,9 @@ static void entropy_gradient(qn_graph *graph, const qn_gradient *gradient) {
 }
 
 static qn_value entropy_sample(qn_graph *graph, int variant) {
-    qn_value logits = qn_sample_parameter(graph, "logits", QN_SHAPE(7, 5), 3);
-    qn_value labels = qn_label(graph, "labels", QN_I32, QN_SHAPE(7));
+    const qn_shape shape = variant == 2 ? QN_SHAPE(3, 2, 4) : QN_SHAPE(7, 5);
+    qn_value logits = qn_sample_parameter(graph, "logits", shape, 3);
+    qn_value labels = qn_label(graph, "labels", QN_I32, rows_of(shape));
     return qn_softmax_cross_entropy(graph, "y", logits, labels, variant ? 0.1 : 0);
 }
 
@@ -67,7 +77,7 @@ const qn_op qn_op_softmax_cross_entropy = {
     .gradient = entropy_gradient,
     .cost = entropy_cost,
     .run = entropy_run,
-    .n_samples = 2,
+    .n_samples = 3,
     .sample = entropy_sample,
 };
 
@@ -88,10 +98,9 @@ qn_value qn_softmax_cross_entropy(qn_graph *graph, const char *name, qn_value lo
 
 static qn_status backward_infer(qn_infer *infer) {
     const qn_shape shape = infer->inputs[0].shape;
-    QN_TRY(qn_infer_rank(infer, 0, 2, "probabilities (N, C)"));
     QN_TRY(qn_infer_dtype(infer, 1, QN_I32));
-    QN_TRY(qn_infer_expect(infer, 1, "labels", QN_SHAPE(shape.dims[0])));
-    QN_TRY(qn_infer_expect(infer, 2, "gradient", QN_SHAPE(shape.dims[0])));
+    QN_TRY(qn_infer_expect(infer, 1, "labels", rows_of(shape)));
+    QN_TRY(qn_infer_expect(infer, 2, "gradient", rows_of(shape)));
     infer->outputs[0] = infer->inputs[0];
     return QN_OK;
 }
@@ -106,8 +115,9 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
 static void backward_run(const qn_call *call) {
     const entropy_attributes *a = call->attributes;
     const qn_shape shape = call->inputs[0].shape;
-    call->kernels->cross_entropy_backward(call->team, shape.dims[0], shape.dims[1], call->in[0],
-                                          call->in[1], a->smoothing, call->in[2], call->out[0]);
+    call->kernels->cross_entropy_backward(call->team, qn_shape_rows(shape), qn_shape_columns(shape),
+                                          call->in[0], call->in[1], a->smoothing, call->in[2],
+                                          call->out[0]);
 }
 
 const qn_op qn_op_softmax_cross_entropy_backward = {

@@ -94,9 +94,27 @@ def batch_norm_inference(inputs, a, _):
 
 def cross_entropy(inputs, a, _):
     logits, labels = inputs
-    loss = F.cross_entropy(logits, labels.long(), reduction="none", ignore_index=-1,
-                           label_smoothing=float(a["smoothing"]))
-    return [loss, F.softmax(logits, -1)]
+    loss = F.cross_entropy(logits.flatten(0, -2), labels.long().flatten(), reduction="none",
+                           ignore_index=-1, label_smoothing=float(a["smoothing"]))
+    return [loss.reshape(labels.shape), F.softmax(logits, -1)]
+
+
+def mean_valid(inputs, a, _):
+    losses, labels = inputs
+    return [losses[labels >= 0].mean()]
+
+
+def reduce(inputs, a, _):
+    x, axis = inputs[0], int(a["axis"])
+    if a["reduction"] == "2":
+        y = x.max(axis)
+        return [y.values, y.indices.double()]
+    return [x.sum(axis) if a["reduction"] == "0" else x.mean(axis)]
+
+
+def gather(inputs, a, _):
+    x, indices = inputs
+    return [x.gather(1, indices.long().clamp(0, x.shape[1] - 1)[:, None])[:, 0]]
 
 
 def max_pool(inputs, a, outputs):
@@ -186,6 +204,10 @@ OPERATORS = {
     "softmax": lambda x, a, _: [F.softmax(x[0], -1)],
     "softmax_cross_entropy": cross_entropy,
     "squared_error": lambda x, a, _: [F.mse_loss(x[0], x[1], reduction="none").mean(-1)],
+    "smooth_l1": lambda x, a, _: [F.smooth_l1_loss(x[0], x[1], reduction="none")],
+    "mean_valid": mean_valid,
+    "reduce": reduce,
+    "gather": gather,
     "mean": lambda x, a, _: [x[0].mean()],
     "broadcast": broadcast,
     "constant": lambda x, a, _: [torch.tensor(float(a["value"]), dtype=torch.float64)],
@@ -198,6 +220,7 @@ OPERATORS = {
     "concat": lambda x, a, _: [torch.cat(x, int(a["axis"]))],
     "slice": slice_axis,
     "reshape": lambda x, a, y: [x[0].reshape(y[0].shape)],
+    "transpose": lambda x, a, _: [x[0].permute(pair(a["order"]))],
     "clip_factor": clip_factor,
     "accumulate": lambda x, a, _: [x[0] + x[1]],
     "sgd": sgd,

@@ -475,6 +475,10 @@ static void elementwise_case(bench *b, const void *shape) {
     keep(b, "scale", y, n, bound);
     b->table->broadcast(b->team, n, 0.25, x, y);
     keep(b, "broadcast", y, n, bound);
+    b->table->smooth_l1(b->team, n, x, z, y);
+    keep(b, "smooth l1", y, n, bound);
+    b->table->smooth_l1_backward(b->team, n, z, x, x, y);
+    keep(b, "smooth l1 backward", y, n, bound);
     b->table->dropout(b->team, n, qn_rng_make(7, 8, 9), 0.4, x, y);
     keep(b, "dropout", y, n, bound);
 }
@@ -576,10 +580,79 @@ static void rows_case(bench *b, const void *shape) {
     keep(b, "squared error backward", y, n, bound);
 }
 
+/* One element of each row, and means without padding. */
+static void choice_case(bench *b, const void *shape) {
+    const rows_shape *d = shape;
+    const int64_t n = d->rows * d->c;
+    const void *x = draw(b, n, 1, -3, 3), *dloss = draw(b, d->rows, 2, 0, 1);
+    int32_t *labels = bytes_of_nan(b, (size_t)d->rows * sizeof *labels);
+    for (int64_t i = 0; i < d->rows; i++)
+        labels[i] = i % 5 == 4 ? -1 : (int32_t)(i * 7 % (d->c + 1));
+    void *y = blank(b, n), *loss = blank(b, d->rows), *mean = blank(b, 1);
+    b->table->gather(d->rows, d->c, x, labels, loss);
+    keep(b, "gather", loss, d->rows, 0);
+    b->table->gather_backward(d->rows, d->c, dloss, labels, y);
+    keep(b, "gather backward", y, n, 0);
+    b->table->mean_valid(d->rows, dloss, labels, mean);
+    keep(b, "mean of valid", mean, 1, (double)FLT_EPSILON);
+    b->table->mean_valid_backward(d->rows, labels, dloss, loss);
+    keep(b, "mean of valid backward", loss, d->rows, (double)FLT_EPSILON);
+}
+
 static void test_rows(void) {
     const rows_shape shapes[] = {{1, 1}, {3, 2}, {64, 10}, {9, 1000}, {2000, 7}, {5, 33}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         check_case("rows", rows_case, &shapes[i]);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_case("choices", choice_case, &shapes[i]);
+}
+
+/* ---- reductions and transposes ---- */
+
+typedef struct axis_shape {
+    int64_t outer, n, inner;
+} axis_shape;
+
+static void axis_case(bench *b, const void *shape) {
+    const axis_shape *d = shape;
+    const int64_t n = d->outer * d->n * d->inner, results = d->outer * d->inner;
+    const void *x = draw(b, n, 1, -1, 1), *dy = draw(b, results, 2, -1, 1);
+    void *y = blank(b, results), *dx = blank(b, n), *places = blank(b, results);
+    int32_t *index = bytes_of_nan(b, (size_t)results * sizeof *index);
+    b->table->reduce_sum(b->team, d->outer, d->n, d->inner, 0.25, x, y);
+    keep(b, "sum", y, results, sum_bound(d->n));
+    b->table->reduce_max(b->team, d->outer, d->n, d->inner, x, y, index);
+    keep(b, "max", y, results, 0);
+    for (int64_t i = 0; i < results; i++)
+        put(b, places, i, index[i]);
+    keep(b, "index", places, results, 0);
+    b->table->reduce_backward(b->team, d->outer, d->n, d->inner, 0.25, dy, NULL, dx);
+    keep(b, "sum backward", dx, n, 0);
+    b->table->reduce_backward(b->team, d->outer, d->n, d->inner, 1, dy, index, dx);
+    keep(b, "max backward", dx, n, 0);
+    const int64_t extents[] = {d->inner, d->outer, d->n}, back[] = {1, d->n * d->inner, d->inner};
+    b->table->transpose(b->team, 3, extents, back, x, dx);
+    keep(b, "transpose", dx, n, 0);
+    CHECK(get(b, dx, n - 1) == get(b, x, n - 1));
+    CHECK(n < 2 || d->n < 2 || get(b, dx, 1) == get(b, x, d->inner));
+}
+
+static void test_axes(void) {
+    const axis_shape shapes[] = {{1, 1, 1},   {3, 7, 1},   {1, 1000, 1}, {2, 5, 3},
+                                 {40, 3, 33}, {1, 50, 70}, {5, 17, 129}, {200, 4, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_case("axis", axis_case, &shapes[i]);
+}
+
+/* The largest of what has a NaN is NaN, and where that is. */
+static void test_nan_is_largest(void) {
+    for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
+        const float x[] = {3, NAN, 5, 1, 2, 3};
+        float y[3];
+        int32_t index[3];
+        qn_kernels_get(QN_F32, (qn_isa)isa)->reduce_max(NULL, 2, 3, 1, x, y, index);
+        CHECK(isnan(y[0]) && index[0] == 1 && y[1] == 3 && index[1] == 2);
+    }
 }
 
 /* ---- pooling ---- */
@@ -677,6 +750,8 @@ int main(void) {
     test_dropout();
     test_nan_passes();
     test_rows();
+    test_axes();
+    test_nan_is_largest();
     test_pools();
     test_optimizers();
     for (int size = 2; size <= MAX_TEAM; size++)

@@ -170,6 +170,8 @@ static bool takes_more_axes(const qn_op *op, int input) {
     if (strcmp(op->name, "bias") == 0 || strcmp(op->name, "batch_norm") == 0 ||
         strcmp(op->name, "batch_norm_inference") == 0)
         return input == 0;
+    if (strcmp(op->name, "mean_valid_backward") == 0)
+        return input == 0;
     return op->max_inputs == 1;
 }
 

@@ -84,7 +84,7 @@ typedef struct elementwise_context {
     qn_activation activation;
     int64_t n, c;
     real factor;
-    const real *a, *b;
+    const real *a, *b, *dy;
     real *y;
     qn_rng rng;
     double rate;
@@ -161,6 +161,41 @@ static void multiply_task(void *context, int64_t begin, int64_t end, int thread)
 static void multiply(qn_team *team, int64_t n, const void *a, const void *b, void *y) {
     elementwise_context e = {.n = n, .a = a, .b = b, .y = y};
     run_elementwise(team, multiply_task, &e);
+}
+
+static void smooth_l1_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *x = e->a, *target = e->b;
+    real *y = e->y;
+    ELEMENT_LOOP(e, i) {
+        const real d = x[i] - target[i], size = d < 0 ? -d : d;
+        y[i] = size < 1 ? d * d / 2 : size - (real)0.5;
+    }
+}
+
+static void smooth_l1(qn_team *team, int64_t n, const void *x, const void *target, void *y) {
+    elementwise_context e = {.n = n, .a = x, .b = target, .y = y};
+    run_elementwise(team, smooth_l1_task, &e);
+}
+
+static void smooth_l1_backward_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *x = e->a, *target = e->b, *dy = e->dy;
+    real *dx = e->y;
+    ELEMENT_LOOP(e, i) {
+        real slope = x[i] - target[i];
+        slope = slope < -1 ? -1 : slope;
+        slope = slope > 1 ? 1 : slope;
+        dx[i] = dy[i] * slope;
+    }
+}
+
+static void smooth_l1_backward(qn_team *team, int64_t n, const void *x, const void *target,
+                               const void *dy, void *dx) {
+    elementwise_context e = {.n = n, .a = x, .b = target, .dy = dy, .y = dx};
+    run_elementwise(team, smooth_l1_backward_task, &e);
 }
 
 static void scale_task(void *context, int64_t begin, int64_t end, int thread) {

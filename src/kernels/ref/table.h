@@ -1,4 +1,5 @@
 /* The reference's table for one real type; a file defines QN_TABLE and includes this. */
+#include "kernels/ref/arrange.h"
 #include "kernels/ref/conv.h"
 #include "kernels/ref/gemm.h"
 #include "kernels/ref/optimizers.h"
@@ -33,6 +34,8 @@ const qn_kernels QN_TABLE = {
     .scale = scale,
     .broadcast = broadcast,
     .bias = bias,
+    .smooth_l1 = smooth_l1,
+    .smooth_l1_backward = smooth_l1_backward,
     .dropout = dropout,
     .softmax = softmax,
     .softmax_backward = softmax_backward,
@@ -40,6 +43,14 @@ const qn_kernels QN_TABLE = {
     .cross_entropy_backward = cross_entropy_backward,
     .squared_error = squared_error,
     .squared_error_backward = squared_error_backward,
+    .mean_valid = mean_valid,
+    .mean_valid_backward = mean_valid_backward,
+    .transpose = transpose,
+    .reduce_sum = reduce_sum,
+    .reduce_max = reduce_max,
+    .reduce_backward = reduce_backward,
+    .gather = gather,
+    .gather_backward = gather_backward,
     .max_pool = max_pool,
     .max_pool_backward = max_pool_backward,
     .average_pool = average_pool,

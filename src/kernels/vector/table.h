@@ -1,5 +1,6 @@
 /* The float table of an instruction set: its own products; the rest is the reference's source,
  * compiled for the set. Defines TABLE of config.h. */
+#include "kernels/ref/arrange.h"
 #include "kernels/ref/optimizers.h"
 #include "kernels/ref/pool.h"
 #include "kernels/ref/reductions.h"
@@ -34,6 +35,8 @@ const qn_kernels TABLE = {
     .scale = scale,
     .broadcast = broadcast,
     .bias = bias,
+    .smooth_l1 = smooth_l1,
+    .smooth_l1_backward = smooth_l1_backward,
     .dropout = dropout,
     .softmax = softmax,
     .softmax_backward = softmax_backward,
@@ -41,6 +44,14 @@ const qn_kernels TABLE = {
     .cross_entropy_backward = cross_entropy_backward,
     .squared_error = squared_error,
     .squared_error_backward = squared_error_backward,
+    .mean_valid = mean_valid,
+    .mean_valid_backward = mean_valid_backward,
+    .transpose = transpose,
+    .reduce_sum = reduce_sum,
+    .reduce_max = reduce_max,
+    .reduce_backward = reduce_backward,
+    .gather = gather,
+    .gather_backward = gather_backward,
     .max_pool = max_pool,
     .max_pool_backward = max_pool_backward,
     .average_pool = average_pool,

@@ -1,0 +1,141 @@
+/* Sum, mean or largest along one axis, which goes away. The largest keeps where it was first, for
+ * its gradient. */
+#include "ops/shared.h"
+
+typedef struct reduce_attributes {
+    int axis, reduction;
+    qn_shape shape; /* of x */
+} reduce_attributes;
+
+static const qn_attribute reduce_fields[] = {
+    QN_FIELD(reduce_attributes, QN_ATTRIBUTE_INT, axis),
+    QN_FIELD(reduce_attributes, QN_ATTRIBUTE_INT, reduction),
+    QN_FIELD(reduce_attributes, QN_ATTRIBUTE_SHAPE, shape),
+    {0},
+};
+
+static qn_shape without_axis(qn_shape shape, int axis) {
+    for (int i = axis; i + 1 < shape.rank; i++)
+        shape.dims[i] = shape.dims[i + 1];
+    shape.dims[--shape.rank] = 0;
+    return shape;
+}
+
+static qn_status reduce_infer(qn_infer *infer) {
+    const reduce_attributes *a = infer->attributes;
+    char text[QN_SHAPE_TEXT];
+    const qn_shape x = infer->inputs[0].shape;
+    if (a->axis < 0 || a->axis >= x.rank)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s has no axis %d", qn_shape_print(x, text), a->axis);
+    if (a->reduction < QN_SUM || a->reduction > QN_MAX)
+        return qn_fail(QN_ERROR_ARGUMENT, "there is no reduction %d", a->reduction);
+    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, without_axis(x, a->axis)};
+    if (a->reduction == QN_MAX) {
+        infer->n_outputs = 2;
+        infer->outputs[1] = (qn_tensor){QN_I32, infer->outputs[0].shape};
+    }
+    return QN_OK;
+}
+
+static qn_cost reduce_cost(const void *attributes, const qn_tensor *inputs,
+                           const qn_tensor *outputs) {
+    (void)attributes;
+    (void)outputs;
+    return qn_cost_elements(1, inputs);
+}
+
+/* x as (outer, n, inner), and what a sum is multiplied with. */
+typedef struct extents {
+    int64_t outer, n, inner;
+    double factor;
+} extents;
+
+static extents extents_of(const reduce_attributes *a, qn_shape x) {
+    const int64_t n = x.dims[a->axis];
+    return (extents){.outer = qn_shape_count_range(x, 0, a->axis),
+                     .n = n,
+                     .inner = qn_shape_count_range(x, a->axis + 1, x.rank),
+                     .factor = a->reduction == QN_MEAN ? 1 / (double)n : 1};
+}
+
+static void reduce_run(const qn_call *call) {
+    const reduce_attributes *a = call->attributes;
+    const extents e = extents_of(a, call->inputs[0].shape);
+    if (a->reduction == QN_MAX)
+        call->kernels->reduce_max(call->team, e.outer, e.n, e.inner, call->in[0], call->out[0],
+                                  call->out[1]);
+    else
+        call->kernels->reduce_sum(call->team, e.outer, e.n, e.inner, e.factor, call->in[0],
+                                  call->out[0]);
+}
+
+static void reduce_gradient(qn_graph *graph, const qn_gradient *gradient) {
+    const qn_node *node = gradient->node;
+    reduce_attributes attributes = *(const reduce_attributes *)node->attributes;
+    attributes.shape = qn_graph_shape(graph, node->inputs[0]);
+    const qn_value inputs[] = {gradient->outputs[0],
+                               node->n_outputs > 1 ? node->outputs[1] : QN_NO_VALUE};
+    gradient->inputs[0] =
+        qn_gradient_add(graph, node, "backward", &qn_op_reduce_backward, inputs, 2, &attributes);
+}
+
+static qn_value reduce_sample(qn_graph *graph, int variant) {
+    qn_value x = qn_sample_parameter(graph, "x", QN_SHAPE(5, 7, 3), 1);
+    return qn_reduce(graph, "y", x, variant % 3 - 1, (qn_reduction)(variant / 3));
+}
+
+const qn_op qn_op_reduce = {
+    .name = "reduce",
+    .attributes_bytes = sizeof(reduce_attributes),
+    .attributes = reduce_fields,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_names = {NULL, "index"},
+    .infer = reduce_infer,
+    .gradient = reduce_gradient,
+    .cost = reduce_cost,
+    .run = reduce_run,
+    .n_samples = 9,
+    .sample = reduce_sample,
+};
+
+qn_value qn_reduce(qn_graph *graph, const char *name, qn_value x, int axis,
+                   qn_reduction reduction) {
+    const qn_shape shape = qn_graph_shape(graph, x);
+    const reduce_attributes attributes = {
+        .axis = axis < 0 ? axis + shape.rank : axis, .reduction = (int)reduction, .shape = shape};
+    return qn_graph_add1(graph, &qn_op_reduce, name, &x, 1, &attributes);
+}
+
+/* ---- gradient: dx from dy and, for the largest, index ---- */
+
+static qn_status backward_infer(qn_infer *infer) {
+    const reduce_attributes *a = infer->attributes;
+    const bool has_index = infer->n_inputs > 1 && infer->inputs[1].dtype != QN_NONE;
+    QN_TRY(qn_infer_expect(infer, 0, "gradient", without_axis(a->shape, a->axis)));
+    if (has_index) {
+        QN_TRY(qn_infer_dtype(infer, 1, QN_I32));
+        QN_TRY(qn_infer_expect(infer, 1, "index", infer->inputs[0].shape));
+    }
+    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, a->shape};
+    return QN_OK;
+}
+
+static void backward_run(const qn_call *call) {
+    const reduce_attributes *a = call->attributes;
+    const extents e = extents_of(a, a->shape);
+    call->kernels->reduce_backward(call->team, e.outer, e.n, e.inner, e.factor, call->in[0],
+                                   call->in[1], call->out[0]);
+}
+
+const qn_op qn_op_reduce_backward = {
+    .name = "reduce_backward",
+    .attributes_bytes = sizeof(reduce_attributes),
+    .attributes = reduce_fields,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .optional_inputs = 1 << 1,
+    .integer_inputs = 1 << 1,
+    .infer = backward_infer,
+    .run = backward_run,
+};
