@@ -82,6 +82,7 @@ struct qn_op {
     qn_status (*infer)(qn_infer *infer);
     /* Null: no gradient flows (integer inputs, updates, gradient operators). */
     void (*gradient)(qn_graph *graph, const qn_gradient *gradient);
+    bool stops_gradient; /* its outputs are constants to autodiff, and that is no mistake */
     /* Null: no arithmetic. Bytes left 0 are those of all inputs and outputs. */
     qn_cost (*cost)(const void *attributes, const qn_tensor *inputs, const qn_tensor *outputs);
     /* Null: none. */

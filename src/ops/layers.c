@@ -72,6 +72,27 @@ qn_value qn_linear_layer(qn_graph *graph, const char *name, qn_value x, int64_t 
     return qn_linear(graph, name, x, w, b);
 }
 
+/* Over the rows of x, whatever axes they have. */
+qn_value qn_linear_last_layer(qn_graph *graph, const char *name, qn_value x, int64_t outputs) {
+    char label[NAME_BYTES];
+    if (!has_name(graph, "linear", name))
+        return QN_NO_VALUE;
+    qn_shape shape = qn_graph_shape(graph, x);
+    if (shape.rank == 2)
+        return qn_linear_layer(graph, name, x, outputs);
+    if (shape.rank == 0) {
+        qn_graph_fail(graph, QN_ERROR_ARGUMENT, "%s%s (linear): a scalar has no last axis",
+                      graph->scope, name);
+        return QN_NO_VALUE;
+    }
+    snprintf(label, sizeof label, "%s.rows", name);
+    const qn_shape rows = QN_SHAPE(qn_shape_rows(shape), qn_shape_columns(shape));
+    qn_value y = qn_linear_layer(graph, name, qn_reshape(graph, label, x, rows), outputs);
+    shape.dims[shape.rank - 1] = outputs;
+    snprintf(label, sizeof label, "%s.axes", name);
+    return qn_reshape(graph, label, y, shape);
+}
+
 qn_value qn_batch_norm_layer(qn_graph *graph, const char *name, qn_value x, double epsilon) {
     if (!has_name(graph, "batch_norm", name))
         return QN_NO_VALUE;

@@ -40,7 +40,7 @@ static bool allocate(autodiff *a) {
 }
 
 /* From the wanted values forwards: what depends on them. Updates are left out: what they write is
- * the next step's. */
+ * the next step's; so is what stops gradients. */
 static void find_leads(autodiff *a, const qn_value *wanted, int n) {
     for (int i = 0; i < n; i++) {
         if (wanted[i].id >= 0 && wanted[i].id < a->n_values)
@@ -49,7 +49,7 @@ static void find_leads(autodiff *a, const qn_value *wanted, int n) {
     for (int i = 0; i < a->n_nodes; i++) {
         const qn_node *node = a->graph->nodes[i];
         bool leads = false;
-        for (int j = 0; j < node->n_inputs; j++)
+        for (int j = 0; j < node->n_inputs && !node->op->stops_gradient; j++)
             leads |= node->inputs[j].id >= 0 && a->leads[node->inputs[j].id];
         for (int j = 0; j < node->n_outputs; j++) {
             const qn_value_info *info = qn_graph_value(a->graph, node->outputs[j]);

@@ -221,6 +221,8 @@ OPERATORS = {
     "slice": slice_axis,
     "reshape": lambda x, a, y: [x[0].reshape(y[0].shape)],
     "transpose": lambda x, a, _: [x[0].permute(pair(a["order"]))],
+    "scale": lambda x, a, _: [x[0] * float(a["factor"])],
+    "stop_gradient": lambda x, a, _: [x[0].detach()],
     "clip_factor": clip_factor,
     "accumulate": lambda x, a, _: [x[0] + x[1]],
     "sgd": sgd,

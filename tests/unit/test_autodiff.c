@@ -62,6 +62,29 @@ static void test_only_what_is_needed(void) {
     qn_graph_destroy(g);
 }
 
+/* loss = mean(stop(x * x) * x): dx = x * x / n, and nothing behind the stop has a gradient. */
+static void test_stop(void) {
+    qn_graph *g = create();
+    qn_value x = qn_parameter(g, "x", QN_SHAPE(5), uniform, true);
+    qn_value unreached = qn_parameter(g, "unreached", QN_SHAPE(5), uniform, true);
+    qn_value square = qn_stop_gradient(g, "stop", qn_multiply(g, "square", x, x));
+    qn_value still = qn_stop_gradient(g, "still", qn_tanh(g, "tanh", unreached));
+    qn_value y = qn_add(g, "sum", qn_multiply(g, "cube", square, x), still);
+    const qn_value wanted[] = {x, unreached};
+    qn_value gradients[2];
+    CHECK_OK(qn_autodiff_for(g, qn_mean(g, "loss", y), wanted, 2, gradients));
+    CHECK(gradients[1].id == -1 && count_nodes(g, "activation_backward") == 0);
+    graph_run run = run_create(g);
+    run_fill(&run);
+    run_all(&run, qn_kernels_get(QN_F64, QN_ISA_REF), NULL);
+    for (int i = 0; i < 5; i++) {
+        const double at = run_get(&run, x, i);
+        CHECK(fabs(run_get(&run, gradients[0], i) - at * at / 5) < 1e-15);
+    }
+    run_destroy(&run);
+    qn_graph_destroy(g);
+}
+
 /* Two losses over one graph, and a second time the same: names stay unique. */
 static void test_twice(void) {
     qn_graph *g = create();
@@ -160,6 +183,7 @@ static void test_network(void) {
 int main(void) {
     test_several_readers();
     test_only_what_is_needed();
+    test_stop();
     test_twice();
     test_failures();
     test_dropout();

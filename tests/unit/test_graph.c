@@ -197,6 +197,26 @@ static void test_updates(void) {
     qn_graph_destroy(g);
 }
 
+/* A linear layer over the last axis: whatever axes are before it come back. */
+static void test_linear_last(void) {
+    qn_graph *g = create();
+    const qn_shape shapes[] = {QN_SHAPE(7), QN_SHAPE(2, 7), QN_SHAPE(2, 3, 7),
+                               QN_SHAPE(2, 3, 5, 7)};
+    for (int i = 0; i < 4; i++) {
+        qn_shape wanted = shapes[i];
+        wanted.dims[wanted.rank - 1] = 4;
+        qn_graph_enter(g, "%d", i);
+        qn_value y = qn_linear_last_layer(g, "fc", qn_input(g, "x", shapes[i]), 4);
+        qn_graph_leave(g);
+        CHECK(qn_shape_equal(qn_graph_shape(g, y), wanted));
+    }
+    CHECK(qn_shape_equal(qn_graph_shape(g, qn_graph_find(g, "2.fc.weight")), QN_SHAPE(4, 7)));
+    CHECK_OK(qn_graph_finish(g));
+    qn_linear_last_layer(g, "fc", qn_input(g, "scalar", (qn_shape){0}), 4);
+    CHECK_FAILS(qn_graph_finish(g), QN_ERROR_ARGUMENT, "fc (linear): a scalar has no last axis");
+    qn_graph_destroy(g);
+}
+
 static void test_inference(void) {
     qn_graph *g;
     CHECK_OK(qn_graph_create(&(qn_graph_options){.real = QN_F64}, &g));
@@ -286,6 +306,7 @@ int main(void) {
     test_messages();
     test_sticky();
     test_updates();
+    test_linear_last();
     test_inference();
     test_print();
     test_failing_allocations();
