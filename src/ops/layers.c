@@ -59,6 +59,18 @@ qn_value qn_conv2d_layer(qn_graph *graph, const char *name, qn_value x, int64_t 
     return qn_conv2d(graph, name, x, w, b, window, groups);
 }
 
+qn_value qn_conv1d_layer(qn_graph *graph, const char *name, qn_value x, int64_t filters, int kernel,
+                         int pad_before, int pad_after) {
+    if (!has_name(graph, "conv1d", name))
+        return QN_NO_VALUE;
+    const int64_t channels = qn_shape_columns(qn_graph_shape(graph, x));
+    const qn_initial initial = uniform((double)kernel * (double)channels);
+    qn_value w =
+        parameter(graph, name, "weight", QN_SHAPE(filters, kernel, channels), initial, true);
+    qn_value b = parameter(graph, name, "bias", QN_SHAPE(filters), initial, true);
+    return qn_conv1d(graph, name, x, w, b, pad_before, pad_after);
+}
+
 qn_value qn_linear_layer(qn_graph *graph, const char *name, qn_value x, int64_t outputs) {
     char flat[NAME_BYTES];
     if (!has_name(graph, "linear", name))

@@ -1,7 +1,9 @@
 /* Writes what every operator of the list makes of its samples, in double: to FOLDER/ops.jsonl an
- * object a line with the operator, its attributes and where its tensors lie in FOLDER/ops.bin.
+ * object a line with the operator, its attributes and where its tensors lie in FOLDER/ops.bin. The
+ * same for what is put together from several operators; its inputs are the sample's parameters.
  * test_torch_ops.py does the same in PyTorch and compares. */
 #include "graph_run.h"
+#include "ops/shared.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,6 +62,30 @@ static void fill(const graph_run *run) {
     set_hyper(run);
 }
 
+/* ---- put together ---- */
+
+static qn_value sample_conv1d(qn_graph *graph, int variant) {
+    qn_value x = qn_sample_parameter(graph, "x", QN_SHAPE(3, 9, 5), 1);
+    qn_value filter = qn_sample_parameter(graph, "filter", QN_SHAPE(7, 3, 5), 1);
+    qn_value bias = qn_sample_parameter(graph, "bias", QN_SHAPE(7), 1);
+    return qn_conv1d(graph, variant ? "y" : NULL, x, filter, bias, 2, variant);
+}
+
+static qn_value sample_add_rows(qn_graph *graph, int variant) {
+    qn_value x = qn_sample_parameter(graph, "x", QN_SHAPE(3, 5, 7), 1);
+    return qn_add_rows(graph, variant ? "y" : NULL, x,
+                       qn_sample_parameter(graph, "rows", QN_SHAPE(5, 7), 1));
+}
+
+static const struct {
+    const char *name;
+    qn_sample *sample;
+} composites[] = {{"conv1d", sample_conv1d}, {"add_rows", sample_add_rows}};
+
+enum { N_COMPOSITES = sizeof composites / sizeof *composites, COMPOSITE_VARIANTS = 2 };
+
+/* ---- one sample ---- */
+
 /* The node's inputs are what gradients are taken of. */
 static void want_inputs(op_sample *sample, const qn_node *node) {
     sample->n_sources = node->n_inputs;
@@ -67,34 +93,60 @@ static void want_inputs(op_sample *sample, const qn_node *node) {
         sample->sources[i] = node->inputs[i];
 }
 
-static bool put_sample(dump *d, const qn_op *op, int variant) {
-    op_sample sample = sample_begin(op, variant, QN_F64);
-    if (sample.graph->status != QN_OK) {
-        fprintf(stderr, "%s, sample %d: %s\n", op->name, variant, sample.graph->message);
-        return false;
-    }
-    const qn_node *node = sample.graph->nodes[qn_graph_value(sample.graph, sample.y)->producer];
-    want_inputs(&sample, node);
-    if (sample.has_gradients)
-        sample_differentiate(&sample);
-    graph_run run = run_create(sample.graph);
+/* outputs of the sample; its sources are the inputs. */
+static void put_sample(dump *d, op_sample *sample, const char *name, int variant,
+                       const char *attributes, const qn_value *outputs, int n_outputs) {
+    if (sample->has_gradients)
+        sample_differentiate(sample);
+    graph_run run = run_create(sample->graph);
     fill(&run);
     run_all(&run, qn_kernels_get(QN_F64, QN_ISA_REF), NULL);
-    fprintf(d->index, "{\"op\": \"%s\", \"variant\": %d, \"attributes\": \"%s\"", node->op->name,
-            variant, qn_node_print_attributes(sample.graph, node));
-    put_tensors(d, &run, "outputs", node->outputs, node->n_outputs);
-    if (sample.has_gradients) {
-        const qn_value weights = qn_graph_find(sample.graph, "loss.weights");
-        put_tensors(d, &run, "gradients", sample.gradients, node->n_inputs);
+    fprintf(d->index, "{\"op\": \"%s\", \"variant\": %d, \"attributes\": \"%s\"", name, variant,
+            attributes);
+    put_tensors(d, &run, "outputs", outputs, n_outputs);
+    if (sample->has_gradients) {
+        const qn_value weights = qn_graph_find(sample->graph, "loss.weights");
+        put_tensors(d, &run, "gradients", sample->gradients, sample->n_sources);
         put_tensors(d, &run, "weights", &weights, 1);
     }
     /* Updates have changed some: inputs are written as they were before. */
     fill(&run);
-    put_tensors(d, &run, "inputs", node->inputs, node->n_inputs);
+    put_tensors(d, &run, "inputs", sample->sources, sample->n_sources);
     fprintf(d->index, "}\n");
     run_destroy(&run);
+}
+
+static bool is_built(const op_sample *sample, const char *name, int variant) {
+    if (sample->graph->status == QN_OK)
+        return true;
+    fprintf(stderr, "%s, sample %d: %s\n", name, variant, sample->graph->message);
+    return false;
+}
+
+static bool put_operator(dump *d, const qn_op *op, int variant) {
+    op_sample sample = sample_begin(op, variant, QN_F64);
+    const bool is_done = is_built(&sample, op->name, variant);
+    if (is_done) {
+        const qn_node *node = sample.graph->nodes[qn_graph_value(sample.graph, sample.y)->producer];
+        want_inputs(&sample, node);
+        put_sample(d, &sample, node->op->name, variant,
+                   qn_node_print_attributes(sample.graph, node), node->outputs, node->n_outputs);
+    }
     qn_graph_destroy(sample.graph);
-    return true;
+    return is_done;
+}
+
+static bool put_composite(dump *d, int i, int variant) {
+    const qn_op whole = {.sample = composites[i].sample};
+    op_sample sample = sample_begin(&whole, variant, QN_F64);
+    const bool is_done = is_built(&sample, composites[i].name, variant);
+    if (is_done) {
+        sample_find_sources(&sample);
+        sample.has_gradients = true;
+        put_sample(d, &sample, composites[i].name, variant, "", &sample.y, 1);
+    }
+    qn_graph_destroy(sample.graph);
+    return is_done;
 }
 
 static FILE *open_in(const char *folder, const char *name) {
@@ -115,7 +167,11 @@ int main(int argc, char **argv) {
     bool is_done = d.index && d.data;
     for (int i = 0; is_done && qn_ops[i]; i++) {
         for (int variant = 0; is_done && variant < qn_ops[i]->n_samples; variant++)
-            is_done = put_sample(&d, qn_ops[i], variant);
+            is_done = put_operator(&d, qn_ops[i], variant);
+    }
+    for (int i = 0; is_done && i < N_COMPOSITES; i++) {
+        for (int variant = 0; is_done && variant < COMPOSITE_VARIANTS; variant++)
+            is_done = put_composite(&d, i, variant);
     }
     if (d.index)
         is_done &= fclose(d.index) == 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Compares every sample of every operator with PyTorch in float64: outputs and gradients must be
-equal to 1e-9 of their norm. An operator without a counterpart here fails the test.
+"""Compares every sample of every operator, and of what is put together from several, with PyTorch
+in float64: outputs and gradients must be equal to 1e-9 of their norm. An operator without a counterpart here fails the test.
 
 The program dump_ops in the folder $QUERN_TOOLS writes the samples."""
 
@@ -184,6 +184,14 @@ def adam(inputs, a, _):
     return [w, state["exp_avg"], state["exp_avg_sq"]]
 
 
+def conv1d(inputs, a, outputs):
+    """Two zeros before; so many after as the result's length says."""
+    x, filters, bias = inputs
+    after = outputs[0].shape[1] + filters.shape[1] - 1 - x.shape[1] - 2
+    padded = F.pad(x.transpose(1, 2), (2, after))
+    return [F.conv1d(padded, filters.transpose(1, 2), bias).transpose(1, 2)]
+
+
 def clip_factor(inputs, a, _):
     norm = torch.cat([x.flatten() for x in inputs[1:]]).norm() * inputs[0][GRADIENT]
     return [torch.clamp(float(a["limit"]) / norm, max=1)]
@@ -224,6 +232,8 @@ OPERATORS = {
     "scale": lambda x, a, _: [x[0] * float(a["factor"])],
     "stop_gradient": lambda x, a, _: [x[0].detach()],
     "clip_factor": clip_factor,
+    "conv1d": conv1d,
+    "add_rows": lambda x, a, _: [x[0] + x[1]],
     "accumulate": lambda x, a, _: [x[0] + x[1]],
     "sgd": sgd,
     "adam": adam,

@@ -235,9 +235,27 @@ static void check_sample(const qn_op *op, int variant, qn_isa best) {
     qn_graph_destroy(sample.graph);
 }
 
+/* What is put together from several operators refuses wrong shapes under its own name. */
+static void check_composites(void) {
+    qn_graph *graph;
+    CHECK_OK(qn_graph_create(&(qn_graph_options){.training = true}, &graph));
+    qn_value x = qn_input(graph, "x", QN_SHAPE(3, 9, 5));
+    CHECK(qn_conv1d_layer(graph, "conv", x, 7, 3, 2, 0).id >= 0);
+    CHECK(qn_shape_equal(qn_graph_shape(graph, qn_graph_find(graph, "conv.weight")),
+                         QN_SHAPE(7, 3, 5)));
+    CHECK(qn_add_rows(graph, "wrong", x, qn_input(graph, "rows", QN_SHAPE(5))).id < 0);
+    CHECK_FAILS(qn_graph_finish(graph), QN_ERROR_ARGUMENT, "wrong (add_rows): rows 5");
+    qn_graph_destroy(graph);
+    CHECK_OK(qn_graph_create(&(qn_graph_options){.training = true}, &graph));
+    CHECK(qn_conv1d_layer(graph, "conv", qn_input(graph, "x", QN_SHAPE(3, 5)), 7, 3, 2, 0).id < 0);
+    CHECK_FAILS(qn_graph_finish(graph), QN_ERROR_ARGUMENT, "conv (conv1d)");
+    qn_graph_destroy(graph);
+}
+
 int main(void) {
     qn_isa best;
     CHECK_OK(qn_cpu_isa(&best));
+    check_composites();
     for (int i = 0; qn_ops[i]; i++) {
         for (int variant = 0; variant < qn_ops[i]->n_samples; variant++)
             check_sample(qn_ops[i], variant, best);
