@@ -195,6 +195,13 @@ typedef struct qn_kernels {
     void (*gather_backward)(int64_t rows, int64_t c, const void *dy, const int32_t *indices,
                             void *dx);
 
+    /* y (rows, C) = rows of the table (table_rows, C) by indices (rows), which are cut to its rows. */
+    void (*embedding)(qn_team *team, int64_t rows, int64_t c, int64_t table_rows, const void *table,
+                      const int32_t *indices, void *y);
+    /* dtable (table_rows, C): sums of the rows of dy (rows, C) with that index, added in order. */
+    void (*embedding_backward)(qn_team *team, int64_t rows, int64_t c, int64_t table_rows,
+                               const void *dy, const int32_t *indices, void *dtable);
+
     /* ---- pooling; shape.k = shape.c, groups ignored ---- */
 
     /* index (N,P,Q,C): position r * S + s of the first largest element in its window. */

@@ -105,6 +105,15 @@ qn_value qn_linear_last_layer(qn_graph *graph, const char *name, qn_value x, int
     return qn_reshape(graph, label, y, shape);
 }
 
+qn_value qn_embedding_layer(qn_graph *graph, const char *name, qn_value indices, int64_t n_rows,
+                            int64_t channels, double deviation) {
+    if (!has_name(graph, "embedding", name))
+        return QN_NO_VALUE;
+    const qn_initial initial = {QN_INITIAL_NORMAL, deviation};
+    qn_value table = parameter(graph, name, "weight", QN_SHAPE(n_rows, channels), initial, true);
+    return qn_embedding(graph, name, table, indices);
+}
+
 qn_value qn_batch_norm_layer(qn_graph *graph, const char *name, qn_value x, double epsilon) {
     if (!has_name(graph, "batch_norm", name))
         return QN_NO_VALUE;

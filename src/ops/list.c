@@ -54,6 +54,8 @@ const qn_op *const qn_ops[] = {
     &qn_op_transpose,
     &qn_op_scale,
     &qn_op_stop_gradient,
+    &qn_op_embedding,
+    &qn_op_embedding_backward,
     &qn_op_clip,
     &qn_op_accumulation,
     &qn_op_sgd_step,

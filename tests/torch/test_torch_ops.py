@@ -229,6 +229,7 @@ OPERATORS = {
     "slice": slice_axis,
     "reshape": lambda x, a, y: [x[0].reshape(y[0].shape)],
     "transpose": lambda x, a, _: [x[0].permute(pair(a["order"]))],
+    "embedding": lambda x, a, _: [F.embedding(x[1].long().clamp(0, len(x[0]) - 1), x[0])],
     "scale": lambda x, a, _: [x[0] * float(a["factor"])],
     "stop_gradient": lambda x, a, _: [x[0].detach()],
     "clip_factor": clip_factor,

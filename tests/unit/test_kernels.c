@@ -599,12 +599,33 @@ static void choice_case(bench *b, const void *shape) {
     keep(b, "mean of valid backward", loss, d->rows, (double)FLT_EPSILON);
 }
 
+/* Indices that repeat, that are never used, and that lie outside. */
+static void embedding_case(bench *b, const void *shape) {
+    const rows_shape *d = shape;
+    const int64_t n = d->rows * d->c, table_rows = 1 + d->rows / 3;
+    const void *table = draw(b, table_rows * d->c, 1, -1, 1), *dy = draw(b, n, 2, -1, 1);
+    int32_t *indices = bytes_of_nan(b, (size_t)d->rows * sizeof *indices);
+    for (int64_t i = 0; i < d->rows; i++)
+        indices[i] = (int32_t)(i * i % (table_rows + 2)) - 1;
+    void *y = blank(b, n), *dtable = blank(b, table_rows * d->c);
+    b->table->embedding(b->team, d->rows, d->c, table_rows, table, indices, y);
+    keep(b, "embedding", y, n, 0);
+    for (int64_t i = 0; i < d->rows; i++) {
+        const int64_t row = indices[i] < 0 ? 0 : (int64_t)fmin(indices[i], (double)table_rows - 1);
+        CHECK(get(b, y, i * d->c) == get(b, table, row * d->c));
+    }
+    b->table->embedding_backward(b->team, d->rows, d->c, table_rows, dy, indices, dtable);
+    keep(b, "embedding backward", dtable, table_rows * d->c, sum_bound(d->rows));
+}
+
 static void test_rows(void) {
     const rows_shape shapes[] = {{1, 1}, {3, 2}, {64, 10}, {9, 1000}, {2000, 7}, {5, 33}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         check_case("rows", rows_case, &shapes[i]);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         check_case("choices", choice_case, &shapes[i]);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_case("embedding", embedding_case, &shapes[i]);
 }
 
 /* ---- reductions and transposes ---- */

@@ -172,6 +172,8 @@ static bool takes_more_axes(const qn_op *op, int input) {
         return input == 0;
     if (strcmp(op->name, "mean_valid_backward") == 0)
         return input == 0;
+    if (strcmp(op->name, "embedding") == 0)
+        return input == 1;
     return op->max_inputs == 1;
 }
 

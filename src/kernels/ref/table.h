@@ -1,6 +1,7 @@
 /* The reference's table for one real type; a file defines QN_TABLE and includes this. */
 #include "kernels/ref/arrange.h"
 #include "kernels/ref/conv.h"
+#include "kernels/ref/embedding.h"
 #include "kernels/ref/gemm.h"
 #include "kernels/ref/optimizers.h"
 #include "kernels/ref/pool.h"
@@ -51,6 +52,8 @@ const qn_kernels QN_TABLE = {
     .reduce_backward = reduce_backward,
     .gather = gather,
     .gather_backward = gather_backward,
+    .embedding = embedding,
+    .embedding_backward = embedding_backward,
     .max_pool = max_pool,
     .max_pool_backward = max_pool_backward,
     .average_pool = average_pool,

@@ -1,6 +1,7 @@
 /* The float table of an instruction set: its own products; the rest is the reference's source,
  * compiled for the set. Defines TABLE of config.h. */
 #include "kernels/ref/arrange.h"
+#include "kernels/ref/embedding.h"
 #include "kernels/ref/optimizers.h"
 #include "kernels/ref/pool.h"
 #include "kernels/ref/reductions.h"
@@ -52,6 +53,8 @@ const qn_kernels TABLE = {
     .reduce_backward = reduce_backward,
     .gather = gather,
     .gather_backward = gather_backward,
+    .embedding = embedding,
+    .embedding_backward = embedding_backward,
     .max_pool = max_pool,
     .max_pool_backward = max_pool_backward,
     .average_pool = average_pool,
