@@ -84,7 +84,8 @@ typedef struct qn_kernels {
                                    const void *dy, void *dw, void *workspace);
     size_t (*conv2d_workspace)(const qn_conv2d_shape *shape, qn_conv2d_pass pass, int n_threads);
 
-    /* c = op(a) op(b) + bias (N; null: none) in every row, then the activation. */
+    /* c = op(a) op(b) + bias (N; null: none) in every row, then the activation. Matrices need no
+     * alignment, so that a task may call it with a null team for one of many. */
     void (*gemm)(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
                  const void *bias, qn_activation activation, void *c, void *workspace);
     size_t (*gemm_workspace)(const qn_gemm_shape *shape, int n_threads);

@@ -10,6 +10,7 @@ const qn_op *const qn_ops[] = {
     &qn_op_linear,
     &qn_op_linear_backward_data,
     &qn_op_linear_backward_weight,
+    &qn_op_matmul,
     &qn_op_bias,
     &qn_op_column_sum,
     &qn_op_batch_norm,

@@ -65,6 +65,13 @@ def linear(inputs, a, _):
     return [activate(a, F.linear(*inputs))]
 
 
+def matmul(inputs, a, _):
+    left, right = inputs
+    left = left.transpose(-1, -2) if a["transpose_a"] == "1" else left
+    right = right.transpose(-1, -2) if a["transpose_b"] == "1" else right
+    return [left @ right]
+
+
 def batch_norm(inputs, a, _):
     x, scale, shift = inputs
     flat = x.reshape(-1, x.shape[-1])
@@ -200,6 +207,7 @@ def clip_factor(inputs, a, _):
 OPERATORS = {
     "conv2d": conv2d,
     "linear": linear,
+    "matmul": matmul,
     "bias": lambda x, a, _: [x[0] + x[1]],
     "batch_norm": batch_norm,
     "batch_norm_running": batch_norm_running,
