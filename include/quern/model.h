@@ -23,6 +23,7 @@ typedef struct qn_recipe {
     qn_schedule schedule;
     int64_t warmup; /* steps of linear rise from 0 */
     int64_t epochs, batch;
+    int64_t steps; /* of data without an end, which has no epochs */
     double label_smoothing;
     double beta1, clip_norm; /* of Adam, 0: 0.9; largest norm of the whole gradient, 0: none */
 } qn_recipe;
@@ -48,9 +49,9 @@ typedef struct qn_model {
     /* ---- models that are no classifiers; build is null then ---- */
     const char *task;       /* "language", "generation", …; null: "classification" */
     qn_network_sizes sizes; /* of the published model, for one sample (batch 1) */
-    /* Its program (see qn_program_options.build, phases and trained too): inputs, labels and results
-     * are those that the task says; the first result of each phase is its loss, and with one phase
-     * it is result 0. */
+    /* Its program (see qn_program_options.build, phases and trained too); inputs, labels and results
+     * are those that the task says. The first result is the loss; with two phases the first marks
+     * its loss alone, so that results 0 and 1 are the two losses. */
     qn_value (*network)(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept);
     int n_phases;           /* 0: 1 */
     const char *trained[2]; /* by phase */

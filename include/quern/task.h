@@ -45,8 +45,10 @@ typedef struct qn_task_facts {
     const char *output;   /* "10 outputs" */
     const char *unit;     /* what a batch counts: "samples", "sentences" */
     int64_t n_samples[2]; /* of them by qn_split; 0: none, or without end */
+    int64_t batch;        /* samples in a batch */
     double epoch_steps;   /* steps in a pass over the data; 0: it has no end */
-    int64_t step_samples; /* samples in a step */
+    int64_t step_samples; /* samples in a step: the batches that it accumulates */
+    int64_t n_left_out;   /* samples at the end of each epoch that fill no batch */
     int64_t total_steps;  /* of the run, as the settings say (epochs, steps) */
 } qn_task_facts;
 
@@ -76,6 +78,13 @@ QN_API qn_status qn_task_step(qn_task *task, qn_metrics *metrics);
  * Training goes on afterwards as if it had not been called. */
 QN_API qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(void *user),
                                   void *user, qn_metrics *metrics, int64_t *n_samples);
+
+/* Fails with QN_ERROR_NUMERIC if the weights as they are now give no finite loss: they are not worth
+ * keeping. */
+QN_API qn_status qn_task_check(qn_task *task);
+
+/* The name of a model's task: "classification". */
+QN_API const char *qn_task_of(const qn_model *model);
 
 /* What is to be looked at, and where it goes. */
 typedef struct qn_sample_options {

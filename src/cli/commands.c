@@ -9,8 +9,8 @@
 
 /* One row for each command, in the order of help. */
 static const command *const commands[] = {
-    &command_models,  &command_train, &command_evaluate,
-    &command_predict, &command_help,  &command_version,
+    &command_models, &command_train, &command_evaluate, &command_predict,
+    &command_sample, &command_help,  &command_version,
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

@@ -26,6 +26,6 @@ int report_failed_run(void);
 const char *grouped(int64_t count, char *text);
 
 extern const command command_help, command_models, command_train, command_evaluate, command_predict,
-    command_version;
+    command_sample, command_version;
 
 #endif

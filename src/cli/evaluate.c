@@ -1,12 +1,10 @@
-/* quern evaluate: accuracy and loss of trained weights on data. */
+/* quern evaluate: what trained weights achieve on data. */
 #include "base/status.h"
+#include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/session.h"
-#include "os/os.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const option options[] = {
@@ -48,88 +46,60 @@ static const option options[] = {
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print a JSON object"},
 };
 
-/* An option as given, else the checkpoint's setting, else "". */
-static const char *given_or_kept(const arguments *a, const session *s, const char *name) {
-    const char *kept = qn_metadata_get(s->metadata, name);
-    return arguments_has(a, name) ? arguments_get(a, name) : kept ? kept : "";
+static bool should_stop(void *user) {
+    (void)user;
+    return was_interrupted();
 }
 
-static qn_status open_data(const arguments *a, session *s) {
-    const char *seed = qn_metadata_get(s->metadata, "seed");
-    const qn_preparation kept = s->preparation;
-    const int n_outputs = s->n_outputs;
-    const bool is_regression = s->is_regression;
-    const data_request request = {
-        .specification = given_or_kept(a, s, "data"),
-        .seed = seed ? strtoull(seed, NULL, 10) : 0,
-        .holdout = strtod(given_or_kept(a, s, "holdout"), NULL),
-        .input = s->input,
-        .n_classes = s->n_outputs,
-    };
-    if (!*request.specification)
-        return qn_fail(QN_ERROR_ARGUMENT, "quern evaluate needs --data");
-    QN_TRY(session_open_data(s, &request, &kept));
-    if (s->n_outputs != n_outputs || s->is_regression != is_regression)
-        return qn_fail(QN_ERROR_FORMAT, "%s has other targets than the weights were trained for",
-                       request.specification);
-    return QN_OK;
+static void print_result(const session *s, const qn_metrics *metrics, int64_t n, double seconds) {
+    const qn_task_facts facts = qn_task_get_facts(s->task);
+    char words[40];
+    printf("%s on %s: ", s->model->name, facts.data);
+    for (int i = metrics->n - 1; i >= 0; i--) {
+        const qn_metric *m = &metrics->list[i];
+        printf(m->is_fraction ? "%s %.2f %%, " : "%s %.4f, ",
+               metric_words(m->name, words, sizeof words),
+               m->is_fraction ? 100 * m->value : m->value);
+    }
+    printf("%lld %s, %.0f %s/s\n", (long long)n, facts.unit, (double)n / seconds, facts.unit);
 }
 
-static qn_status open_all(const arguments *a, session *s) {
-    const char *weights = arguments_get(a, "weights");
-    const int64_t batch = arguments_count(a, "batch");
-    const bool is_train = strcmp(arguments_get(a, "split"), "train") == 0;
-    const qn_split split = is_train ? QN_TRAIN : QN_TEST;
-    if (!weights)
-        return qn_fail(QN_ERROR_ARGUMENT, "quern evaluate needs --weights FILE");
-    s->model = qn_model_find(a->words[0]);
-    if (!s->model)
-        return QN_ERROR_ARGUMENT;
-    QN_TRY(session_read_checkpoint(s, weights));
-    QN_TRY(session_open_weights(s, weights, batch, (int)arguments_count(a, "threads")));
-    QN_TRY(open_data(a, s));
-    if (s->source.n_samples[split] == 0)
-        return qn_fail(QN_ERROR_FORMAT, "%s has no test samples; use --split train, or --holdout",
-                       s->source.name);
-    return session_open_test(s, split, batch);
-}
-
-static void print_result(const session *s, const qn_evaluation *sum, double seconds) {
-    printf("%s on %s: ", s->model->name, s->source.name);
-    if (!s->is_regression)
-        printf("accuracy %.2f %%, ", 100.0 * (double)sum->n_correct / (double)sum->n_samples);
-    printf("loss %.4f, %lld samples, %.0f samples/s\n", sum->loss_sum / (double)sum->n_samples,
-           (long long)sum->n_samples, (double)sum->n_samples / seconds);
-}
-
-static void print_json(const session *s, const qn_evaluation *sum, double seconds) {
-    const double n = (double)sum->n_samples;
+static void print_json(const qn_metrics *metrics, int64_t n, double seconds) {
     json_begin();
     json_text("event", "evaluation");
-    json_number("accuracy", s->is_regression ? NAN : (double)sum->n_correct / n);
-    json_number("loss", sum->loss_sum / n);
-    json_count("samples", sum->n_samples);
-    json_number("samples_per_second", n / seconds);
+    for (int i = metrics->n - 1; i >= 0; i--)
+        json_number(metrics->list[i].name, metrics->list[i].value);
+    json_count("samples", n);
+    json_number("samples_per_second", (double)n / seconds);
     json_end();
 }
 
 static int evaluate(const arguments *a, session *s) {
-    qn_evaluation sum;
+    const bool is_train = strcmp(arguments_get(a, "split"), "train") == 0;
+    qn_metrics metrics;
+    int64_t n;
     const int64_t begin_ns = qn_clock_ns();
-    if (qn_trainer_evaluate_all(s->trainer, qn_loader_batches(s->test), &sum) != QN_OK)
-        return report_failed_run();
+    interrupt_watch();
+    qn_status status =
+        qn_task_evaluate(s->task, is_train ? QN_TRAIN : QN_TEST, should_stop, NULL, &metrics, &n);
     const double seconds = (double)(qn_clock_ns() - begin_ns) * 1e-9;
+    if (status == QN_OK && n == 0)
+        status = qn_fail(QN_ERROR_FORMAT, "%s has no test samples; use --split train, or --holdout",
+                         qn_task_get_facts(s->task).data);
+    if (status != QN_OK)
+        return report_failed_run();
     if (arguments_flag(a, "json"))
-        print_json(s, &sum, seconds);
+        print_json(&metrics, n, seconds);
     else
-        print_result(s, &sum, seconds);
+        print_result(s, &metrics, n, seconds);
     return EXIT_DONE;
 }
 
 static int run(const arguments *a) {
+    static const char *const names[] = {"data", "holdout", "batch", NULL};
     session s;
     session_init(&s);
-    qn_status status = open_all(a, &s);
+    qn_status status = session_open_trained(&s, a, names);
     int result = status == QN_OK ? evaluate(a, &s) : report_failure(status);
     session_deinit(&s);
     return result;
@@ -140,9 +110,9 @@ const command command_evaluate = {
     .words = "MODEL",
     .least_words = 1,
     .most_words = 1,
-    .summary = "Measure accuracy and loss of trained weights",
+    .summary = "Measure what trained weights achieve",
     .description =
-        "Samples are prepared as the checkpoint says: size, mean and deviation, classes.",
+        "Data is prepared as the checkpoint says: size, mean and deviation, classes, vocabulary.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/settings.h"
+#include "quern/task.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,8 @@ static const char *describe_default(const option *o, const qn_model *model, char
 
 static void print_option(const option *o, const qn_model *model) {
     char name[80], words[80];
+    if (model && !option_is_of(o, qn_task_of(model)))
+        return;
     format_option(o, name, sizeof name);
     const char *fallback = describe_default(o, model, words, sizeof words);
     if (strlen(name) > 24)
@@ -71,6 +74,8 @@ static void print_option(const option *o, const qn_model *model) {
         printf("  %-24s  %s", name, o->help);
     if (fallback)
         printf("\n  %-24s  (default: %s)", "", fallback);
+    if (o->of && !model)
+        printf("\n  %-24s  (task: %s)", "", o->of);
     putchar('\n');
 }
 

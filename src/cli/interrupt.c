@@ -1,7 +1,6 @@
 /* See interrupt.h. */
 #include "cli/interrupt.h"
 
-#include "base/status.h"
 #include "cli/commands.h"
 
 #include <signal.h>
@@ -22,20 +21,4 @@ void interrupt_watch(void) {
 
 bool was_interrupted(void) {
     return n_signals > 0;
-}
-
-static qn_status next(void *self, qn_batch *batch) {
-    const qn_batches *below = self;
-    if (was_interrupted())
-        return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
-    return below->next(below->self, batch);
-}
-
-static qn_status rewind_below(void *self) {
-    const qn_batches *below = self;
-    return below->rewind(below->self);
-}
-
-qn_batches interruptible(qn_batches *below) {
-    return (qn_batches){below, next, rewind_below};
 }

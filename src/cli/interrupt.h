@@ -2,13 +2,10 @@
 #ifndef QN_CLI_INTERRUPT_H
 #define QN_CLI_INTERRUPT_H
 
-#include "quern/data.h"
+#include <stdbool.h>
 
 /* From now on signals are noted; was_interrupted says whether one came. */
 void interrupt_watch(void);
 bool was_interrupted(void);
-
-/* A stream that fails with QN_ERROR_INTERRUPTED once a signal came. below must outlive it. */
-qn_batches interruptible(qn_batches *below);
 
 #endif

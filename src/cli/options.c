@@ -258,6 +258,17 @@ qn_status arguments_parse(const command *c, int n, char **texts, arguments *a) {
     return a->wants_help ? QN_OK : check_words(a);
 }
 
+bool option_is_of(const option *o, const char *task) {
+    const size_t length = strlen(task);
+    const char *at = o->of;
+    for (; at && (at = strstr(at, task)); at += length) {
+        const bool is_start = at == o->of || at[-1] == ' ';
+        if (is_start && (at[length] == ' ' || !at[length]))
+            return true;
+    }
+    return !o->of;
+}
+
 void arguments_deinit(arguments *a) {
     qn_arena_deinit(&a->texts);
 }

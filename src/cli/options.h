@@ -61,6 +61,9 @@ typedef struct arguments {
 qn_status arguments_parse(const command *command, int n, char **texts, arguments *arguments);
 void arguments_deinit(arguments *arguments);
 
+/* Whether the option is of a task. */
+bool option_is_of(const option *option, const char *task);
+
 /* Row of an option's name, or -1. */
 int option_find(const command *command, const char *name);
 

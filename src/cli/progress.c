@@ -2,6 +2,7 @@
 #include "cli/progress.h"
 
 #include "cli/json.h"
+#include "cli/session.h"
 #include "os/os.h"
 
 #include <math.h>
@@ -72,32 +73,42 @@ static void format_duration(double seconds, char *text, size_t bytes) {
 }
 
 /* "loss 0.3211   accuracy 88.1 %   12345 samples/s   0:12 left" */
-static void format_state(const progress *p, const qn_step_result *result, int64_t now_ns,
-                         char *text, size_t bytes) {
-    char left[32], accuracy[40] = "";
+static void format_state(const progress *p, int64_t step, int64_t now_ns, char *text,
+                         size_t bytes) {
+    char left[32], words[40];
+    size_t used = 0;
     const double elapsed = (double)(now_ns - p->begin_ns) * 1e-9;
-    const double remaining = (double)(p->total_steps - result->step);
-    format_duration(elapsed / (double)p->n_steps * remaining, left, sizeof left);
-    if (!p->is_regression)
-        snprintf(accuracy, sizeof accuracy, "   accuracy %.1f %%", 100 * p->accuracy / p->weight);
+    format_duration(elapsed / (double)p->n_steps * (double)(p->total_steps - step), left,
+                    sizeof left);
+    for (int i = 0; i < p->sums.n; i++) {
+        const qn_metric *m = &p->sums.list[i];
+        if (p->weights[i] > 0 && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used,
+                                     m->is_fraction ? "%s %.1f %%   " : "%s %.4f   ",
+                                     metric_words(m->name, words, sizeof words),
+                                     (m->is_fraction ? 100 : 1) * m->value / p->weights[i]);
+    }
     const double rate = progress_samples_per_second(p);
-    snprintf(text, bytes, "loss %.4f%s   %.*f samples/s   %s left", p->loss / p->weight, accuracy,
-             rate < 10 ? 2 : 0, rate, left);
+    if (used < bytes)
+        snprintf(text + used, bytes - used, "%.*f %s/s   %s left", rate < 10 ? 2 : 0, rate, p->unit,
+                 left);
 }
 
 /* "epoch 2/3" */
-static void format_epoch(const progress *p, const qn_step_result *result, char *text,
-                         size_t bytes) {
+static void format_epoch(const progress *p, int64_t step, char *text, size_t bytes) {
+    if (!(p->epoch_steps > 0)) {
+        snprintf(text, bytes, "step %lld/%lld", (long long)step, (long long)p->total_steps);
+        return;
+    }
     const double n_epochs = ceil((double)p->total_steps / p->epoch_steps - 1e-9);
-    const double epoch = floor((double)(result->step - 1) / p->epoch_steps) + 1;
+    const double epoch = floor((double)(step - 1) / p->epoch_steps) + 1;
     snprintf(text, bytes, "epoch %.0f/%.0f", epoch < n_epochs ? epoch : n_epochs, n_epochs);
 }
 
-static void draw_bar(progress *p, const qn_step_result *result, const char *epoch,
-                     const char *state) {
+static void draw_bar(const progress *p, int64_t step, const char *epoch, const char *state) {
     enum { WIDTH = 20 };
     char bar[WIDTH + 1];
-    const int n_full = (int)(WIDTH * result->step / p->total_steps);
+    const int n_full = (int)(WIDTH * step / p->total_steps);
     for (int i = 0; i < WIDTH; i++)
         bar[i] = i < n_full ? '#' : '.';
     bar[WIDTH] = 0;
@@ -105,18 +116,21 @@ static void draw_bar(progress *p, const qn_step_result *result, const char *epoc
     fflush(stderr);
 }
 
-static void show(progress *p, const qn_step_result *result, int64_t now_ns) {
-    char epoch[40], state[160];
-    format_epoch(p, result, epoch, sizeof epoch);
-    format_state(p, result, now_ns, state, sizeof state);
+static void show(progress *p, int64_t step, int64_t now_ns) {
+    char epoch[64], state[320];
+    format_epoch(p, step, epoch, sizeof epoch);
+    format_state(p, step, now_ns, state, sizeof state);
     if (p->has_bar) {
-        draw_bar(p, result, epoch, state);
+        draw_bar(p, step, epoch, state);
         return;
     }
-    printf("%s   step %lld/%lld   %s\n", epoch, (long long)result->step, (long long)p->total_steps,
-           state);
+    if (p->epoch_steps > 0)
+        printf("%s   step %lld/%lld   %s\n", epoch, (long long)step, (long long)p->total_steps,
+               state);
+    else
+        printf("%s   %s\n", epoch, state);
     fflush(stdout);
-    p->loss = p->accuracy = p->weight = 0;
+    p->sums.n = 0;
 }
 
 /* Plain lines come every 5 seconds at first, then ever more rarely. */
@@ -128,70 +142,106 @@ static bool is_due(const progress *p, int64_t now_ns) {
     return now_ns - p->shown_ns >= pause;
 }
 
-static void print_step_json(const qn_step_result *result, bool is_regression) {
+static void print_step_json(int64_t step, const qn_metrics *metrics) {
     json_begin();
     json_text("event", "step");
-    json_count("step", result->step);
-    json_number("loss", result->loss);
-    json_number("accuracy", is_regression ? NAN : result->accuracy);
+    json_count("step", step);
+    for (int i = 0; i < metrics->n; i++)
+        json_number(metrics->list[i].name, metrics->list[i].value);
     json_end();
 }
 
-void progress_step(progress *p, const qn_step_result *result, int64_t nanoseconds) {
+/* Adds a step to the sums. A metric that there is not yet (no episode has ended) counts for nothing. */
+static void add_metrics(progress *p, const qn_metrics *metrics) {
     const double fade = p->has_bar ? 0.98 : 1;
+    for (int i = 0; i < metrics->n; i++) {
+        if (p->sums.n <= i) {
+            p->sums.list[i] = metrics->list[i];
+            p->sums.list[i].value = p->weights[i] = 0;
+            p->sums.n = i + 1;
+        }
+        if (isnan(metrics->list[i].value))
+            continue;
+        p->sums.list[i].value = p->sums.list[i].value * fade + metrics->list[i].value;
+        p->weights[i] = p->weights[i] * fade + 1;
+    }
+}
+
+void progress_step(progress *p, int64_t step, const qn_metrics *metrics, int64_t nanoseconds) {
     p->n_steps++;
-    p->step = result->step;
+    p->step = step;
     p->training_ns += nanoseconds;
+    p->epoch_ns += nanoseconds;
+    p->n_epoch_steps++;
+    p->epoch_loss += qn_metrics_get(metrics, "loss");
     note_time(&p->times, nanoseconds);
-    p->loss = p->loss * fade + result->loss;
-    p->accuracy = p->accuracy * fade + result->accuracy;
-    p->weight = p->weight * fade + 1;
+    add_metrics(p, metrics);
     if (p->is_json)
-        print_step_json(result, p->is_regression);
+        print_step_json(step, metrics);
     const int64_t now_ns = qn_clock_ns();
     if ((p->is_json && !p->has_bar) || !is_due(p, now_ns))
         return;
-    show(p, result, now_ns);
+    show(p, step, now_ns);
     p->shown_ns = now_ns;
 }
 
-static void print_epoch_json(const progress *p, const qn_epoch_result *result) {
+void progress_add_test(const progress *p) {
+    const qn_metrics *names = p->has_test ? &p->test : &p->sums;
+    char name[64];
+    for (int i = 0; i < names->n; i++) {
+        snprintf(name, sizeof name, "test_%s", names->list[i].name);
+        json_number(name, p->has_test ? names->list[i].value : NAN);
+    }
+}
+
+static double epoch_rate(const progress *p) {
+    return p->epoch_ns ? 1e9 * (double)(p->n_epoch_steps * p->step_samples) / (double)p->epoch_ns
+                       : 0;
+}
+
+static double train_loss(const progress *p) {
+    return p->n_epoch_steps ? p->epoch_loss / (double)p->n_epoch_steps : NAN;
+}
+
+static void print_epoch_json(const progress *p, int64_t epoch) {
     json_begin();
     json_text("event", "epoch");
-    json_count("epoch", result->epoch);
-    json_number("train_loss", result->train_loss);
-    json_number("test_loss", result->has_test ? result->test_loss : NAN);
-    json_number("test_accuracy",
-                result->has_test && !p->is_regression ? result->test_accuracy : NAN);
-    json_number("samples_per_second", result->samples_per_second);
+    json_count("epoch", epoch);
+    json_number("train_loss", train_loss(p));
+    progress_add_test(p);
+    json_number("samples_per_second", epoch_rate(p));
     json_end();
 }
 
-static void print_epoch(const progress *p, const qn_epoch_result *result) {
+static void print_epoch(const progress *p, int64_t epoch) {
+    char words[40];
     /* A run of --steps may end within an epoch. */
-    if ((double)p->step - (double)result->epoch * p->epoch_steps >= 1)
+    if (!(p->epoch_steps > 0) || (double)p->step - (double)epoch * p->epoch_steps >= 1)
         printf("after step %lld", (long long)p->step);
     else
-        printf("epoch %lld", (long long)result->epoch);
-    printf(": train loss %.4f", result->train_loss);
-    if (result->has_test)
-        printf(", test loss %.4f", result->test_loss);
-    if (result->has_test && !p->is_regression)
-        printf(", test accuracy %.2f %%", 100 * result->test_accuracy);
-    printf(", %.*f samples/s\n", result->samples_per_second < 10 ? 2 : 0,
-           result->samples_per_second);
+        printf("epoch %lld", (long long)epoch);
+    printf(": train loss %.4f", train_loss(p));
+    for (int i = 0; p->has_test && i < p->test.n; i++) {
+        const qn_metric *m = &p->test.list[i];
+        printf(m->is_fraction ? ", test %s %.2f %%" : ", test %s %.4f",
+               metric_words(m->name, words, sizeof words),
+               m->is_fraction ? 100 * m->value : m->value);
+    }
+    printf(", %.*f %s/s\n", epoch_rate(p) < 10 ? 2 : 0, epoch_rate(p), p->unit);
 }
 
-void progress_epoch(progress *p, const qn_epoch_result *result) {
-    p->has_test = result->has_test;
-    p->test_loss = result->test_loss;
-    p->test_accuracy = result->test_accuracy;
+void progress_epoch(progress *p, int64_t epoch, const qn_metrics *test) {
+    p->has_test = test != NULL;
+    if (test)
+        p->test = *test;
     progress_clear(p);
     if (p->is_json)
-        print_epoch_json(p, result);
+        print_epoch_json(p, epoch);
     else
-        print_epoch(p, result);
+        print_epoch(p, epoch);
     fflush(stdout);
+    p->epoch_loss = 0;
+    p->n_epoch_steps = p->epoch_ns = 0;
     if (!p->has_bar)
         p->shown_ns = qn_clock_ns();
 }

@@ -3,7 +3,7 @@
 #ifndef QN_CLI_PROGRESS_H
 #define QN_CLI_PROGRESS_H
 
-#include "quern/trainer.h"
+#include "quern/task.h"
 
 enum { PROGRESS_TIMES = 1 << 16 };
 
@@ -21,20 +21,27 @@ typedef struct progress {
     double epoch_steps;              /* steps in an epoch */
     int64_t step_samples;            /* samples in a step */
     int64_t begin_ns, shown_ns;      /* of the run and of the last line; 0: not yet */
-    double loss, accuracy;           /* sums since the last line, or of late where there is a bar */
-    double weight;                   /* steps in them */
-    int64_t n_steps, training_ns;    /* of this run */
-    int64_t step;                    /* steps done */
-    bool is_regression;
+    qn_metrics sums;                 /* since the last line, or of late where there is a bar */
+    double weights[8];               /* steps in them */
+    double epoch_loss;               /* sum over the epoch's steps */
+    int64_t n_epoch_steps, epoch_ns;
+    int64_t n_steps, training_ns; /* of this run */
+    int64_t step;                 /* steps done */
+    const char *unit;             /* "samples" */
     bool has_test;
-    double test_loss, test_accuracy; /* of the last test */
+    qn_metrics test; /* of the last test */
     step_times times;
 } progress;
 
 /* Zero but for what the caller has filled above begin_ns. */
 void progress_begin(progress *p);
-void progress_step(progress *p, const qn_step_result *result, int64_t nanoseconds);
-void progress_epoch(progress *p, const qn_epoch_result *result);
+void progress_step(progress *p, int64_t step, const qn_metrics *metrics, int64_t nanoseconds);
+
+/* test null: nothing was tested. */
+void progress_epoch(progress *p, int64_t epoch, const qn_metrics *test);
+
+/* Adds what a test gave to a JSON object: null for each metric where it was none. */
+void progress_add_test(const progress *p);
 
 /* Takes the bar away, so that something else can be printed. */
 void progress_clear(progress *p);

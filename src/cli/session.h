@@ -1,5 +1,4 @@
-/* What train, evaluate and predict share: a model, a data set, its preparation and a trainer, from
- * options or from a checkpoint. */
+/* What train, evaluate and sample share: a model, a checkpoint's pairs, and a task. */
 #ifndef QN_CLI_SESSION_H
 #define QN_CLI_SESSION_H
 
@@ -12,47 +11,33 @@ typedef struct session {
     qn_counter counter; /* of all memory below */
     qn_allocator allocator;
     const qn_model *model;
-    qn_metadata *metadata; /* of the checkpoint, or of the run; may be null */
-    qn_data_source source;
-    qn_preparation preparation;
-    qn_shape input;
-    int n_outputs;
-    bool is_regression;
-    qn_loader *train, *test; /* null: not made */
-    qn_trainer *trainer;
+    qn_metadata *kept;  /* pairs of the checkpoint; may be null */
+    qn_metadata *pairs; /* the task's settings */
+    qn_task *task;
 } session;
 
 void session_init(session *s);
 void session_deinit(session *s);
 
-/* What is to be opened. */
-typedef struct data_request {
-    const char *specification;
-    uint64_t seed;
-    double holdout;
-    qn_shape input; /* rank 0: the model's, or that of rows of numbers */
-    int n_classes;  /* 0: the data's */
-} data_request;
+/* Finds the model of the command's first word, and, unless path is null, reads a checkpoint's pairs;
+ * one of another model is refused. pairs begins empty. */
+qn_status session_begin(session *s, const char *model, const char *path);
 
-/* Opens the data and settles input, outputs and preparation; kept: the preparation of a checkpoint,
- * or null for the data's own. */
-qn_status session_open_data(session *s, const data_request *request, const qn_preparation *kept);
+/* Adds those of the checkpoint's pairs that pairs has no value for. */
+qn_status session_keep_pairs(session *s);
 
-/* Reads a checkpoint's pairs and, with them, input, outputs and preparation. */
-qn_status session_read_checkpoint(session *s, const char *path);
+/* Opens the task with the pairs. */
+qn_status session_open_task(session *s, bool training, int n_threads);
 
-/* A loader of the test split, or of the training split in file order, from its first to its last
- * sample. */
-qn_status session_open_test(session *s, qn_split split, int64_t batch);
-
-/* A trainer that only evaluates, with a checkpoint's weights. */
-qn_status session_open_weights(session *s, const char *path, int64_t batch, int n_threads);
-
-/* Fills the trainer; a file of another model is named as such. */
+/* Fills the engine from a checkpoint and goes on from there. */
 qn_status session_load(session *s, const char *path, bool with_state);
 
-/* The name of a class, or its number, in text. */
-const char *class_name(const qn_preparation *preparation, int64_t index, char *text, size_t bytes);
+/* For evaluate and sample: the task as the checkpoint has it, but for what the options "data",
+ * "holdout" and others in names (a list, null at its end) say. */
+qn_status session_open_trained(session *s, const arguments *a, const char *const *names);
+
+/* "bits per character" of "bits_per_character", in text. */
+const char *metric_words(const char *name, char *text, size_t bytes);
 
 /* Messages of the library go to standard error. */
 extern const qn_log session_log;

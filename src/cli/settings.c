@@ -2,21 +2,17 @@
 #include "cli/settings.h"
 
 #include "base/status.h"
+#include "tasks/tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const optimizer_names[] = {
-    [QN_SGD] = "sgd", [QN_ADAM] = "adam", [QN_ADAMW] = "adamw"};
-static const char *const schedule_names[] = {
-    [QN_CONSTANT] = "constant", [QN_STEP] = "step", [QN_COSINE] = "cosine"};
+enum { N_OPTIMIZERS = 3 };
 
-enum { N_OPTIMIZERS = 3, N_SCHEDULES = 3 };
-
-static int find_name(const char *const *names, int n, const char *name) {
-    for (int i = 1; i < n; i++) {
-        if (strcmp(names[i], name) == 0)
+static int find_optimizer(const char *name) {
+    for (int i = 1; i < N_OPTIMIZERS; i++) {
+        if (strcmp(qn_optimizer_name(i), name) == 0)
             return i;
     }
     return 0;
@@ -38,8 +34,7 @@ enum { N_DEFAULTS = sizeof optimizer_defaults / sizeof optimizer_defaults[0] };
 static const char *optimizer_default(const char *optimizer, const char *name) {
     for (int i = 0; i < N_DEFAULTS; i++) {
         if (strcmp(optimizer_defaults[i].name, name) == 0)
-            return optimizer_defaults[i]
-                .values[find_name(optimizer_names, N_OPTIMIZERS, optimizer)];
+            return optimizer_defaults[i].values[find_optimizer(optimizer)];
     }
     return NULL;
 }
@@ -48,9 +43,9 @@ static const char *optimizer_default(const char *optimizer, const char *name) {
 
 static bool recipe_text(const qn_recipe *r, const char *name, const char **text) {
     if (strcmp(name, "optimizer") == 0)
-        *text = optimizer_names[r->optimizer];
+        *text = qn_optimizer_name((int)r->optimizer);
     else if (strcmp(name, "schedule") == 0)
-        *text = schedule_names[r->schedule];
+        *text = qn_schedule_name((int)r->schedule);
     else if (strcmp(name, "nesterov") == 0)
         *text = r->nesterov ? "yes" : "no";
     else
@@ -62,20 +57,24 @@ static bool recipe_number(const qn_recipe *r, const char *name, double *number) 
     const struct {
         const char *name;
         double number;
+        bool is_length; /* 0: the recipe does not say it */
     } numbers[] = {
-        {"epochs", (double)r->epochs},
-        {"batch", (double)r->batch},
-        {"warmup", (double)r->warmup},
-        {"lr", r->rate},
-        {"momentum", r->momentum},
-        {"weight-decay", r->weight_decay},
-        {"label-smoothing", r->label_smoothing},
+        {"epochs", (double)r->epochs, true},
+        {"steps", (double)r->steps, true},
+        {"batch", (double)r->batch, true},
+        {"warmup", (double)r->warmup, false},
+        {"lr", r->rate, false},
+        {"momentum", r->momentum, false},
+        {"weight-decay", r->weight_decay, false},
+        {"label-smoothing", r->label_smoothing, false},
+        {"beta1", r->beta1 > 0 ? r->beta1 : 0.9, false},
+        {"clip-norm", r->clip_norm, false},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strcmp(numbers[i].name, name) != 0)
             continue;
         *number = numbers[i].number;
-        return true;
+        return numbers[i].is_length ? *number > 0 : true;
     }
     return false;
 }
@@ -129,7 +128,7 @@ static qn_status resolve_optimizer(const arguments *a, const qn_model *model,
     s->is_new_optimizer = from.given && from.stored && strcmp(from.given, from.stored) != 0;
     s->values[row] = from.given    ? from.given
                      : from.stored ? from.stored
-                                   : optimizer_names[model->recipe.optimizer];
+                                   : qn_optimizer_name((int)model->recipe.optimizer);
     return QN_OK;
 }
 
@@ -139,13 +138,22 @@ static qn_status find_default(const qn_model *model, const option *o, settings *
     char text[40];
     const char *optimizer = settings_get(s, "optimizer");
     const char *other = optimizer_default(optimizer, o->name);
-    const bool is_recipe = strcmp(optimizer, optimizer_names[model->recipe.optimizer]) == 0;
+    const bool is_recipe = strcmp(optimizer, qn_optimizer_name((int)model->recipe.optimizer)) == 0;
     *value = o->fallback;
     if (other && !is_recipe)
         *value = other;
     else if (recipe_value(model, o->name, text, sizeof text))
         return option_canonical(o, text, &s->texts, value);
     return QN_OK;
+}
+
+/* An option of other tasks is left without a value, and must not be given. */
+static qn_status check_task(const arguments *a, const qn_model *model, int row) {
+    const option *o = &a->command->options[row];
+    if (!a->values[row])
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT, "--%s is of models of the task %s; that of %s is %s", o->name,
+                   o->of, model->name, qn_task_of(model));
 }
 
 static qn_status resolve_row(const arguments *a, const qn_model *model,
@@ -182,7 +190,9 @@ qn_status settings_resolve(const arguments *a, const qn_model *model, const qn_m
     qn_arena_init(&s->texts, qn_allocator_default());
     QN_TRY(resolve_optimizer(a, model, checkpoint, s));
     for (int i = 0; i < s->command->n_options; i++) {
-        if (s->command->options[i].is_kept)
+        if (!option_is_of(&s->command->options[i], qn_task_of(model)))
+            QN_TRY(check_task(a, model, i));
+        else if (s->command->options[i].is_kept)
             QN_TRY(resolve_row(a, model, checkpoint, i, s));
     }
     resolve_length(a, checkpoint, s);
@@ -215,51 +225,10 @@ double settings_number(const settings *s, const char *name) {
     return value ? strtod(value, NULL) : 0;
 }
 
-qn_status settings_set(settings *s, const char *name, const char *value) {
-    const char *kept = qn_arena_text(&s->texts, value);
-    if (!kept)
-        return QN_ERROR_MEMORY;
-    s->values[option_find(s->command, name)] = kept;
-    return QN_OK;
-}
-
 qn_status settings_store(const settings *s, qn_metadata *metadata) {
     for (int i = 0; i < s->command->n_options; i++) {
         if (s->values[i])
             QN_TRY(qn_metadata_set(metadata, s->command->options[i].name, s->values[i]));
     }
     return QN_OK;
-}
-
-qn_trainer_options settings_trainer_options(const settings *s, const qn_model *model) {
-    return (qn_trainer_options){
-        .model = model,
-        .batch = settings_count(s, "batch"),
-        .update.optimizer =
-            (qn_optimizer)find_name(optimizer_names, N_OPTIMIZERS, settings_get(s, "optimizer")),
-        .update.rate = settings_number(s, "lr"),
-        .update.momentum = settings_number(s, "momentum"),
-        .update.weight_decay = settings_number(s, "weight-decay"),
-        .update.nesterov = settings_flag(s, "nesterov"),
-        .update.schedule =
-            (qn_schedule)find_name(schedule_names, N_SCHEDULES, settings_get(s, "schedule")),
-        .update.warmup = settings_count(s, "warmup"),
-        .update.schedule_steps = settings_count(s, "schedule-steps"),
-        .update.clip_norm = settings_number(s, "clip-norm"),
-        .update.accumulate = settings_count(s, "accumulate"),
-        .label_smoothing = settings_number(s, "label-smoothing"),
-        .seed = (uint64_t)settings_count(s, "seed"),
-    };
-}
-
-int64_t settings_total_steps(const settings *s, int64_t epoch_batches) {
-    const int64_t accumulate = settings_count(s, "accumulate");
-    const int64_t steps = settings_count(s, "steps");
-    int64_t of_epochs;
-    if (!settings_get(s, "epochs"))
-        return steps;
-    if (__builtin_mul_overflow(settings_count(s, "epochs"), epoch_batches, &of_epochs))
-        of_epochs = INT64_MAX / 2;
-    of_epochs = (of_epochs - 1) / accumulate + 1;
-    return settings_get(s, "steps") && steps < of_epochs ? steps : of_epochs;
 }

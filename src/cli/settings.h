@@ -5,8 +5,7 @@
 #define QN_CLI_SETTINGS_H
 
 #include "cli/options.h"
-#include "quern/checkpoint.h"
-#include "quern/trainer.h"
+#include "quern/task.h"
 
 /* Values by row of the command's table, in their one form; null where there is none. */
 typedef struct settings {
@@ -28,15 +27,8 @@ const char *settings_get(const settings *s, const char *name); /* or null */
 bool settings_flag(const settings *s, const char *name);
 int64_t settings_count(const settings *s, const char *name); /* 0 where there is none */
 double settings_number(const settings *s, const char *name); /* 0 where there is none */
-qn_status settings_set(settings *s, const char *name, const char *value);
 
 /* Keeps them in metadata. */
 qn_status settings_store(const settings *s, qn_metadata *metadata);
-
-/* The trainer's options; what data decides and threads are left to the caller. */
-qn_trainer_options settings_trainer_options(const settings *s, const qn_model *model);
-
-/* Steps of the whole run, of epochs of so many batches: the shorter of epochs and steps. */
-int64_t settings_total_steps(const settings *s, int64_t epoch_batches);
 
 #endif

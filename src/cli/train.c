@@ -2,7 +2,6 @@
 #include "base/status.h"
 #include "cli/interrupt.h"
 #include "cli/training.h"
-#include "tensor/tensor.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -88,6 +87,13 @@ static const option options[] = {
      .is_kept = true,
      .otherwise = RECIPE_FOR("0, adamw 0.01"),
      .help = "decay of the weights"},
+    {.name = "beta1",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 0.999999,
+     .is_kept = true,
+     .otherwise = RECIPE,
+     .help = "decay of the mean gradient of adam and adamw"},
     {.name = "schedule",
      .kind = OPTION_CHOICE,
      .argument = "constant|step|cosine",
@@ -114,8 +120,7 @@ static const option options[] = {
      .argument = "X",
      .most = many,
      .is_kept = true,
-     .fallback = "0",
-     .otherwise = "0, no clipping",
+     .otherwise = RECIPE ", 0: no clipping",
      .help = "largest norm of the whole gradient"},
     {.name = "accumulate",
      .kind = OPTION_COUNT,
@@ -126,6 +131,7 @@ static const option options[] = {
      .fallback = "1",
      .help = "batches whose gradients make one step"},
     {.name = "label-smoothing",
+     .of = "classification",
      .kind = OPTION_NUMBER,
      .argument = "X",
      .most = 0.999999,
@@ -133,6 +139,7 @@ static const option options[] = {
      .otherwise = RECIPE,
      .help = "part of each target spread over all classes"},
     {.name = "augment",
+     .of = "classification",
      .kind = OPTION_LIST,
      .argument = "crop,flip",
      .is_kept = true,
@@ -144,12 +151,14 @@ static const option options[] = {
      .fallback = "yes",
      .help = "keep the file's order; else a new one every epoch"},
     {.name = "input",
+     .of = "classification",
      .kind = OPTION_SHAPE,
      .argument = "HxWxC",
      .is_kept = true,
      .otherwise = "the model's; for rows of numbers, their length",
      .help = "input shape; 224x224x3 builds the ImageNet form where there is one"},
     {.name = "classes",
+     .of = "classification",
      .kind = OPTION_COUNT,
      .argument = "N",
      .least = 1,
@@ -168,6 +177,16 @@ static const option options[] = {
      .kind = OPTION_FLAG,
      .fallback = "yes",
      .help = "leave the test after each epoch and at the end out"},
+    {.name = "samples",
+     .kind = OPTION_FLAG,
+     .fallback = "yes",
+     .help = "do not show, after training, what models of text and games have learned"},
+    {.name = "picture",
+     .of = "generation",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "PNG file that samples are drawn to, after every epoch"},
     {.name = "threads",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -239,144 +258,48 @@ static qn_status check_save(const char *path) {
 /* ---- opening ---- */
 
 static qn_status read_settings(training *t) {
-    const char *resume = arguments_get(t->a, "resume");
-    if (resume) {
-        QN_TRY(session_read_checkpoint(&t->s, resume));
-        const char *step = qn_metadata_get(t->s.metadata, "step");
+    if (t->s.kept) {
+        const char *step = qn_metadata_get(t->s.kept, "step");
         t->first_step = step ? strtoll(step, NULL, 10) : 0;
         t->saved_step = t->first_step;
     }
-    QN_TRY(settings_resolve(t->a, t->s.model, t->s.metadata, &t->settings));
+    QN_TRY(settings_resolve(t->a, t->s.model, t->s.kept, &t->settings));
     return check_settings(t->a, &t->settings);
 }
 
-static qn_status open_data(training *t) {
-    data_request request = {
-        .specification = settings_get(&t->settings, "data"),
-        .seed = (uint64_t)settings_count(&t->settings, "seed"),
-        .holdout = settings_number(&t->settings, "holdout"),
-        .n_classes = (int)settings_count(&t->settings, "classes"),
-    };
-    const char *input = settings_get(&t->settings, "input");
-    const char *kept_data = t->s.metadata ? qn_metadata_get(t->s.metadata, "data") : NULL;
-    const qn_preparation kept = t->s.preparation;
-    const bool is_same =
-        kept_data && request.specification && strcmp(kept_data, request.specification) == 0;
-    if (!request.specification)
-        return qn_fail(QN_ERROR_ARGUMENT, "the checkpoint does not say its data; give --data");
-    if (input)
-        shape_parse(input, &request.input);
-    QN_TRY(session_open_data(&t->s, &request, is_same ? &kept : NULL));
-    char text[QN_SHAPE_TEXT];
-    QN_TRY(settings_set(&t->settings, "input", qn_shape_print(t->s.input, text)));
-    snprintf(text, sizeof text, "%d", t->s.n_outputs);
-    return settings_set(&t->settings, "classes", text);
-}
-
-static qn_status open_loaders(training *t) {
-    const settings *s = &t->settings;
-    const char *augment = settings_get(s, "augment");
-    const int64_t batch = settings_count(s, "batch");
-    const int64_t n_samples = t->s.source.n_samples[QN_TRAIN];
-    const qn_loader_options loader = {
-        .allocator = &t->s.allocator,
-        .split = QN_TRAIN,
-        .batch = batch,
-        .seed = (uint64_t)settings_count(s, "seed"),
-        .shuffle = settings_flag(s, "shuffle"),
-        .crop = strstr(augment, "crop") != NULL,
-        .flip = strstr(augment, "flip") != NULL,
-        .first = t->first_step * settings_count(s, "accumulate"),
-        .n_batches = -1,
-        .n_prefetched = 2,
-    };
-    if (batch > n_samples)
-        return qn_fail(QN_ERROR_FORMAT,
-                       "a batch of %lld is larger than the data set: %s has %lld training "
-                       "samples; use a smaller --batch",
-                       (long long)batch, t->s.source.name, (long long)n_samples);
-    QN_TRY(qn_loader_create(&t->s.source, &t->s.preparation, &loader, &t->s.train));
-    if (t->s.source.n_samples[QN_TEST] == 0 || !arguments_flag(t->a, "test"))
-        return QN_OK;
-    return session_open_test(&t->s, QN_TEST, batch);
-}
-
-static qn_status open_trainer(training *t) {
-    qn_trainer_options trainer = settings_trainer_options(&t->settings, t->s.model);
-    t->total_steps = settings_total_steps(&t->settings, qn_loader_epoch_batches(t->s.train));
-    trainer.allocator = &t->s.allocator;
-    trainer.input = t->s.input;
-    trainer.n_outputs = t->s.n_outputs;
-    trainer.regression = t->s.is_regression;
-    trainer.n_threads = (int)arguments_count(t->a, "threads");
-    if (trainer.update.schedule_steps == 0)
-        trainer.update.schedule_steps = t->total_steps;
-    return qn_trainer_create(&trainer, &t->s.trainer);
-}
-
+/* What the task is opened with, and what its checkpoints say. */
 static qn_status make_pairs(training *t) {
-    QN_TRY(qn_metadata_create(NULL, &t->pairs));
-    QN_TRY(qn_metadata_set(t->pairs, "format", "quern checkpoint 1"));
-    QN_TRY(qn_metadata_set(t->pairs, "model", t->s.model->name));
-    QN_TRY(settings_store(&t->settings, t->pairs));
-    return qn_metadata_set_preparation(t->pairs, &t->s.preparation);
+    QN_TRY(qn_metadata_set(t->s.pairs, "format", "quern checkpoint 1"));
+    QN_TRY(qn_metadata_set(t->s.pairs, "model", t->s.model->name));
+    QN_TRY(settings_store(&t->settings, t->s.pairs));
+    /* What is not a setting was found out by the task; a setting that is gone stays gone. */
+    for (int i = 0; t->s.kept && i < qn_metadata_count(t->s.kept); i++) {
+        const char *key, *value;
+        qn_metadata_at(t->s.kept, i, &key, &value);
+        if (option_find(t->a->command, key) < 0 && strcmp(key, "step") != 0)
+            QN_TRY(qn_metadata_set(t->s.pairs, key, value));
+    }
+    return QN_OK;
+}
+
+static qn_status open_task(training *t) {
+    if (!settings_get(&t->settings, "data"))
+        return qn_fail(QN_ERROR_ARGUMENT, "the checkpoint does not say its data; give --data");
+    QN_TRY(make_pairs(t));
+    QN_TRY(session_open_task(&t->s, true, (int)arguments_count(t->a, "threads")));
+    t->total_steps = qn_task_get_facts(t->s.task).total_steps;
+    if (t->total_steps < 1)
+        return qn_fail(QN_ERROR_ARGUMENT, "nothing says how long to train; give --steps");
+    return QN_OK;
 }
 
 /* ---- the run ---- */
 
-static qn_status next_batch(void *self, qn_batch *batch) {
-    training *t = self;
-    QN_TRY(t->batches.next(t->batches.self, batch));
-    t->last = *batch;
-    return QN_OK;
-}
-
-/* The loss of a step is that before its update. Weights after it may be of no use already: then
- * they must not replace those that were. */
-static qn_status check_loss(training *t) {
-    qn_evaluation sum = {0};
-    if (!t->last.x)
-        return QN_OK;
-    QN_TRY(qn_trainer_evaluate(t->s.trainer, t->last.x, t->last.y, t->last.n_valid, &sum));
-    if (isfinite(sum.loss_sum))
-        return QN_OK;
-    return qn_fail(QN_ERROR_NUMERIC,
-                   "step %lld: after it the loss is %g; lower the learning rate, or clip gradients",
-                   (long long)qn_trainer_steps(t->s.trainer), sum.loss_sum);
-}
-
 static qn_status save_checkpoint(training *t) {
-    QN_TRY(check_loss(t));
-    QN_TRY(qn_checkpoint_save(qn_trainer_engine(t->s.trainer), t->pairs, t->save));
-    t->saved_step = qn_trainer_steps(t->s.trainer);
-    return QN_OK;
-}
-
-static qn_status on_step(void *user, const qn_step_result *result, int64_t nanoseconds) {
-    training *t = user;
-    progress_step(&t->progress, result, nanoseconds);
-    return QN_OK;
-}
-
-static qn_status on_epoch(void *user, const qn_epoch_result *result) {
-    training *t = user;
-    progress_epoch(&t->progress, result);
-    if (result->has_test && !isfinite(result->test_loss))
-        return qn_fail(QN_ERROR_NUMERIC,
-                       "step %lld: the test loss is %g; lower the learning rate, or clip gradients",
-                       (long long)qn_trainer_steps(t->s.trainer), result->test_loss);
-    return QN_OK;
-}
-
-/* Hours of training are not thrown away for a disk that is full now: the end tries again. */
-static qn_status on_checkpoint(void *user) {
-    training *t = user;
-    qn_status status = save_checkpoint(t);
-    if (status == QN_OK || status == QN_ERROR_NUMERIC)
-        return status;
-    progress_clear(&t->progress);
-    fprintf(stderr, "quern: warning: no checkpoint at step %lld: %s; training goes on\n",
-            (long long)qn_trainer_steps(t->s.trainer), qn_error_message());
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    QN_TRY(qn_task_check(t->s.task));
+    QN_TRY(qn_checkpoint_save(engine, t->s.pairs, t->save));
+    t->saved_step = qn_engine_steps(engine);
     return QN_OK;
 }
 
@@ -385,41 +308,95 @@ static bool should_stop(void *user) {
     return was_interrupted();
 }
 
-static qn_status fit(training *t) {
-    qn_batches test = {NULL, NULL, NULL};
-    qn_fit_options fit_options = {
-        .train = {t, next_batch, NULL},
-        .epoch_batches = qn_loader_epoch_batches(t->s.train),
-        .steps = t->total_steps,
-        .checkpoint_every = arguments_count(t->a, "checkpoint-every"),
-        .user = t,
-        .on_step = on_step,
-        .on_epoch = on_epoch,
-        .on_checkpoint = on_checkpoint,
-        .should_stop = should_stop,
+/* Measures on what is held out, into the progress; nothing where there is none. */
+static qn_status test(training *t, bool *has_test, qn_metrics *metrics) {
+    int64_t n_samples = 0;
+    *has_test = false;
+    if (!arguments_flag(t->a, "test"))
+        return QN_OK;
+    QN_TRY(qn_task_evaluate(t->s.task, QN_TEST, should_stop, t, metrics, &n_samples));
+    *has_test = n_samples > 0;
+    return QN_OK;
+}
+
+static void put_line(void *user, const char *line) {
+    (void)user;
+    puts(line);
+}
+
+static qn_status show(training *t, const char *picture, void (*put)(void *, const char *)) {
+    const qn_sample_options sampled = {
+        .temperature = 1,
+        .seed = (uint64_t)settings_count(&t->settings, "seed"),
+        .picture = picture,
+        .put = put,
     };
-    t->batches = qn_loader_batches(t->s.train);
-    if (t->s.test) {
-        test = qn_loader_batches(t->s.test);
-        fit_options.test = interruptible(&test);
-    }
+    const qn_status status = qn_task_sample(t->s.task, &sampled);
+    return status == QN_ERROR_UNSUPPORTED ? QN_OK : status;
+}
+
+static qn_status end_epoch(training *t, int64_t epoch) {
+    qn_metrics metrics;
+    bool has_test;
+    QN_TRY(test(t, &has_test, &metrics));
+    progress_epoch(&t->progress, epoch, has_test ? &metrics : NULL);
+    const qn_metric *first = has_test ? &metrics.list[0] : NULL;
+    if (first && strcmp(first->name, "loss") == 0 && !isfinite(first->value))
+        return qn_fail(QN_ERROR_NUMERIC,
+                       "step %lld: the test loss is %g; lower the learning rate, or clip gradients",
+                       (long long)qn_engine_steps(qn_task_engine(t->s.task)), first->value);
+    const char *picture = arguments_get(t->a, "picture");
+    return picture ? show(t, picture, NULL) : QN_OK;
+}
+
+/* Hours of training are not thrown away for a disk that is full now: the end tries again. */
+static qn_status save_between(training *t, int64_t step) {
+    qn_status status = save_checkpoint(t);
+    if (status == QN_OK || status == QN_ERROR_NUMERIC)
+        return status;
+    progress_clear(&t->progress);
+    fprintf(stderr, "quern: warning: no checkpoint at step %lld: %s; training goes on\n",
+            (long long)step, qn_error_message());
+    return QN_OK;
+}
+
+/* The epoch that a step is of, counted from 0; all of endless data are one. */
+static int64_t epoch_of(const training *t, int64_t step) {
+    const double epoch_steps = t->progress.epoch_steps;
+    return epoch_steps > 0 ? (int64_t)floor((double)step / epoch_steps + 1e-9) : 0;
+}
+
+static qn_status do_step(training *t, int64_t step) {
+    qn_metrics metrics;
+    const int64_t begin = qn_clock_ns();
+    QN_TRY(qn_task_step(t->s.task, &metrics));
+    progress_step(&t->progress, step, &metrics, qn_clock_ns() - begin);
+    return QN_OK;
+}
+
+static qn_status fit(training *t) {
+    const int64_t every = arguments_count(t->a, "checkpoint-every");
     progress_begin(&t->progress);
     interrupt_watch();
-    return qn_trainer_fit(t->s.trainer, &fit_options);
+    for (int64_t step = t->first_step + 1; step <= t->total_steps; step++) {
+        QN_TRY(do_step(t, step));
+        const int64_t epoch = epoch_of(t, step);
+        if (epoch > epoch_of(t, step - 1) || step == t->total_steps)
+            QN_TRY(end_epoch(t, epoch));
+        if (t->save && every > 0 && step % every == 0 && step < t->total_steps)
+            QN_TRY(save_between(t, step));
+        if (was_interrupted() && step < t->total_steps)
+            return qn_fail(QN_ERROR_INTERRUPTED, "stopped after step %lld of %lld", (long long)step,
+                           (long long)t->total_steps);
+    }
+    return QN_OK;
 }
 
 /* A checkpoint that is trained already is only tested. */
 static qn_status test_only(training *t) {
-    qn_evaluation sum;
     fprintf(stderr, "quern: %s has %lld of %lld steps already; train longer with --epochs\n",
             arguments_get(t->a, "resume"), (long long)t->first_step, (long long)t->total_steps);
-    if (!t->s.test)
-        return QN_OK;
-    QN_TRY(qn_trainer_evaluate_all(t->s.trainer, qn_loader_batches(t->s.test), &sum));
-    t->progress.has_test = sum.n_samples > 0;
-    t->progress.test_loss = sum.loss_sum / (double)sum.n_samples;
-    t->progress.test_accuracy = (double)sum.n_correct / (double)sum.n_samples;
-    return QN_OK;
+    return test(t, &t->progress.has_test, &t->progress.test);
 }
 
 static int finish_interrupted(training *t) {
@@ -449,6 +426,8 @@ static int finish_done(training *t) {
     }
     if (t->save && !arguments_flag(t->a, "json"))
         printf("saved to %s\n", t->save);
+    if (arguments_flag(t->a, "samples") && !t->progress.is_json && show(t, NULL, put_line) != QN_OK)
+        return report_failed_run();
     return EXIT_DONE;
 }
 
@@ -462,29 +441,23 @@ static int run_training(training *t) {
 }
 
 static qn_status open_training(training *t) {
+    const char *resume = arguments_get(t->a, "resume");
     QN_TRY(check_usage(t->a));
-    t->s.model = qn_model_find(t->a->words[0]);
-    if (!t->s.model)
-        return QN_ERROR_ARGUMENT;
+    QN_TRY(session_begin(&t->s, t->a->words[0], resume));
     QN_TRY(check_save(t->save));
     QN_TRY(read_settings(t));
-    QN_TRY(open_data(t));
-    QN_TRY(open_loaders(t));
-    QN_TRY(open_trainer(t));
-    if (arguments_has(t->a, "resume"))
-        QN_TRY(session_load(&t->s, arguments_get(t->a, "resume"), !t->settings.is_new_optimizer));
-    return make_pairs(t);
+    QN_TRY(open_task(t));
+    return resume ? session_load(&t->s, resume, !t->settings.is_new_optimizer) : QN_OK;
 }
 
 static void prepare_progress(training *t) {
-    const qn_trainer_options *o = qn_trainer_get_options(t->s.trainer);
-    const double epoch_batches = (double)qn_loader_epoch_batches(t->s.train);
+    const qn_task_facts facts = qn_task_get_facts(t->s.task);
     t->progress.is_json = arguments_flag(t->a, "json");
-    t->progress.is_regression = t->s.is_regression;
     t->progress.first_step = t->first_step;
     t->progress.total_steps = t->total_steps;
-    t->progress.epoch_steps = epoch_batches / (double)o->update.accumulate;
-    t->progress.step_samples = o->batch * o->update.accumulate;
+    t->progress.epoch_steps = facts.epoch_steps;
+    t->progress.step_samples = facts.step_samples;
+    t->progress.unit = facts.unit;
 }
 
 static int run(const arguments *a) {
@@ -503,7 +476,6 @@ static int run(const arguments *a) {
             training_print_opening(&t);
         result = run_training(&t);
     }
-    qn_metadata_destroy(t.pairs);
     settings_deinit(&t.settings);
     session_deinit(&t.s);
     return result;

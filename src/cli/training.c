@@ -4,69 +4,73 @@
 #include "cli/json.h"
 #include "tensor/tensor.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 void training_print_opening(const training *t) {
-    const qn_data_source *data = &t->s.source;
-    const qn_trainer_options *o = qn_trainer_get_options(t->s.trainer);
-    char input[QN_SHAPE_TEXT], parameters[32];
+    const qn_task_facts facts = qn_task_get_facts(t->s.task);
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    const qn_engine_options *o = qn_engine_get_options(engine);
+    char parameters[32];
     int64_t n_parameters = 0;
-    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(t->s.trainer)); i++) {
-        const qn_stored_tensor tensor = qn_engine_tensor_at(qn_trainer_engine(t->s.trainer), i);
+    for (int i = 0; i < qn_engine_tensor_count(engine); i++) {
+        const qn_stored_tensor tensor = qn_engine_tensor_at(engine, i);
         n_parameters += tensor.trainable && !tensor.is_state ? qn_shape_count(tensor.shape) : 0;
     }
-    printf("%s: %s parameters, input %s, %d output%s\n", t->s.model->name,
-           grouped(n_parameters, parameters), qn_shape_print(t->s.input, input), t->s.n_outputs,
-           t->s.n_outputs == 1 ? "" : "s");
-    printf("%s: %lld training and %lld test samples\n", data->name,
-           (long long)data->n_samples[QN_TRAIN], (long long)data->n_samples[QN_TEST]);
+    printf("%s: %s parameters, input %s, %s\n", t->s.model->name, grouped(n_parameters, parameters),
+           facts.input, facts.output);
+    if (facts.n_samples[QN_TRAIN] > 0)
+        printf("%s: %lld training and %lld test %s\n", facts.data,
+               (long long)facts.n_samples[QN_TRAIN], (long long)facts.n_samples[QN_TEST],
+               facts.unit);
+    else
+        printf("%s\n", facts.data);
     printf("%s, rate %s, schedule %s, batch %lld, steps %lld to %lld, seed %llu, %d thread%s\n",
            settings_get(&t->settings, "optimizer"), settings_get(&t->settings, "lr"),
-           settings_get(&t->settings, "schedule"), (long long)o->batch,
+           settings_get(&t->settings, "schedule"), (long long)facts.batch,
            (long long)t->first_step + 1, (long long)t->total_steps, (unsigned long long)o->seed,
            o->n_threads, o->n_threads == 1 ? "" : "s");
-    if (data->n_samples[QN_TRAIN] % o->batch)
-        printf("the last %lld samples of each epoch fill no batch and are left out\n",
-               (long long)(data->n_samples[QN_TRAIN] % o->batch));
+    if (facts.n_left_out > 0)
+        printf("the last %lld %s of each epoch fill no batch and are left out\n",
+               (long long)facts.n_left_out, facts.unit);
     fflush(stdout);
 }
 
-static double test_accuracy(const training *t) {
-    return t->progress.has_test && !t->s.is_regression ? t->progress.test_accuracy : NAN;
-}
-
 static void print_done_json(training *t) {
-    const qn_trainer_options *o = qn_trainer_get_options(t->s.trainer);
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    const qn_engine_options *o = qn_engine_get_options(engine);
     json_begin();
     json_text("event", "done");
-    json_number("test_accuracy", test_accuracy(t));
+    progress_add_test(&t->progress);
     json_number("median_step_ms", progress_median_ms(&t->progress));
     json_number("samples_per_second", progress_samples_per_second(&t->progress));
-    json_count("steps", qn_trainer_steps(t->s.trainer));
+    json_count("steps", qn_engine_steps(engine));
     json_count("threads", o->n_threads);
     json_count("seed", (int64_t)o->seed);
     json_count("peak_bytes", (int64_t)t->s.counter.peak_bytes);
-    json_count("parameter_bytes",
-               (int64_t)qn_engine_get_memory(qn_trainer_engine(t->s.trainer)).parameter_bytes);
+    json_count("parameter_bytes", (int64_t)qn_engine_get_memory(engine).parameter_bytes);
     json_count("peak_rss_bytes", qn_process_peak_bytes());
     json_end();
 }
 
 static void print_done_line(training *t) {
     const double mib = 1.0 / (1 << 20);
-    printf("done: %lld steps", (long long)qn_trainer_steps(t->s.trainer));
-    if (t->progress.has_test && t->s.is_regression)
-        printf(", test loss %.4f", t->progress.test_loss);
-    else if (t->progress.has_test)
-        printf(", test accuracy %.2f %%", 100 * t->progress.test_accuracy);
-    if (t->progress.times.n_times > 0)
-        printf(", %.2f ms a step, %.0f samples/s", progress_median_ms(&t->progress),
-               progress_samples_per_second(&t->progress));
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    const progress *p = &t->progress;
+    char words[40];
+    printf("done: %lld steps", (long long)qn_engine_steps(engine));
+    for (int i = 0; p->has_test && i < p->test.n; i++) {
+        const qn_metric *m = &p->test.list[i];
+        printf(m->is_fraction ? ", test %s %.2f %%" : ", test %s %.4f",
+               metric_words(m->name, words, sizeof words),
+               m->is_fraction ? 100 * m->value : m->value);
+    }
+    if (p->times.n_times > 0)
+        printf(", %.2f ms a step, %.0f %s/s", progress_median_ms(&t->progress),
+               progress_samples_per_second(p), p->unit);
     printf(", %.1f MiB of memory (%.1f of them parameters)\n",
            (double)t->s.counter.peak_bytes * mib,
-           (double)qn_engine_get_memory(qn_trainer_engine(t->s.trainer)).parameter_bytes * mib);
+           (double)qn_engine_get_memory(engine).parameter_bytes * mib);
 }
 
 void training_print_done(training *t) {

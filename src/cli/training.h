@@ -11,11 +11,8 @@ typedef struct training {
     const arguments *a;
     session s;
     settings settings;
-    qn_metadata *pairs; /* what its checkpoints say */
-    const char *save;   /* or null */
+    const char *save; /* or null */
     int64_t first_step, total_steps, saved_step;
-    qn_batches batches; /* of the training loader */
-    qn_batch last;      /* of them, valid until the next one */
     progress progress;
 } training;
 

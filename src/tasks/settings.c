@@ -66,8 +66,11 @@ void qn_task_set_length(qn_task *task, int64_t epoch_batches) {
         of_epochs = (of_epochs - 1) / accumulate + 1;
         total = steps > 0 && steps < of_epochs ? steps : of_epochs;
     }
+    if (total == 0)
+        total = task->model->recipe.steps;
+    task->facts.batch = qn_task_batch(task);
     task->facts.epoch_steps = (double)epoch_batches / (double)accumulate;
-    task->facts.step_samples = qn_task_batch(task) * accumulate;
+    task->facts.step_samples = task->facts.batch * accumulate;
     task->facts.total_steps = total;
 }
 

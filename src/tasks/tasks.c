@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-const qn_task_kind *const qn_task_kinds[] = {NULL};
+const qn_task_kind *const qn_task_kinds[] = {&qn_task_classification, NULL};
 
 static const qn_task_kind *find_kind(const char *name) {
     for (int i = 0; qn_task_kinds[i]; i++) {
@@ -19,7 +19,7 @@ static const qn_task_kind *find_kind(const char *name) {
 
 qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
     const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
-    const char *name = options->model->task ? options->model->task : "classification";
+    const char *name = qn_task_of(options->model);
     const qn_task_kind *kind = find_kind(name);
     qn_task *t;
     if (!kind)
@@ -74,6 +74,14 @@ qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(vo
     metrics->n = 0;
     *n_samples = 0;
     return task->kind->evaluate(task, split, should_stop, user, metrics, n_samples);
+}
+
+qn_status qn_task_check(qn_task *task) {
+    return task->kind->check ? task->kind->check(task) : QN_OK;
+}
+
+const char *qn_task_of(const qn_model *model) {
+    return model->task ? model->task : qn_task_classification.name;
 }
 
 qn_status qn_task_sample(qn_task *task, const qn_sample_options *options) {

@@ -19,7 +19,12 @@ typedef struct qn_task_kind {
                           void *user, qn_metrics *metrics, int64_t *n_samples);
     qn_status (*sample)(qn_task *task,
                         const qn_sample_options *options); /* null: nothing to show */
+    /* Fails if the weights as they are now give no finite loss. Null: only the losses of steps are
+     * looked at. */
+    qn_status (*check)(qn_task *task);
 } qn_task_kind;
+
+extern const qn_task_kind qn_task_classification;
 
 /* One row for each kind; a null pointer ends it. */
 extern const qn_task_kind *const qn_task_kinds[];

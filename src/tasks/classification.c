@@ -1,0 +1,306 @@
+/* Classification: samples of a data set and the class of each, or, where the data has numeric
+ * targets, regression. A client of the trainer and the loader. What a sample is matched to the
+ * network with (size, mean and deviation, classes) is kept in the settings: a resumed run on the
+ * same data and every evaluation prepare samples in the same way. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "quern/trainer.h"
+#include "tasks/tasks.h"
+#include "tensor/tensor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PREFETCHED = 2 };
+
+/* The data whose preparation is kept. */
+static const char prepared_key[] = "prepared";
+
+typedef struct classification {
+    qn_data_source source;
+    qn_preparation preparation;
+    qn_shape input;
+    int n_outputs;
+    bool is_regression;
+    qn_loader *train;   /* of training, null otherwise */
+    qn_loader *test[2]; /* by split, made when first asked for */
+    qn_trainer *trainer;
+    qn_batch last; /* of train, valid until the next */
+    char input_text[QN_SHAPE_TEXT], output_text[32];
+} classification;
+
+/* ---- data ---- */
+
+static bool parse_shape(const char *text, qn_shape *shape) {
+    long long extents[3];
+    int n_read = 0, length = 0;
+    *shape = (qn_shape){.rank = 0};
+    while (text && *text && shape->rank < 3) {
+        n_read = sscanf(text, "%lld%n", &extents[shape->rank], &length);
+        if (n_read != 1 || extents[shape->rank] < 1)
+            return false;
+        shape->dims[shape->rank] = extents[shape->rank];
+        shape->rank++;
+        text += length;
+        text += *text == 'x';
+    }
+    return shape->rank > 0 && !*text;
+}
+
+static bool has_open_size(const qn_data_source *source) {
+    for (int i = 0; i < source->sample.rank; i++) {
+        if (source->sample.dims[i] == 0)
+            return true;
+    }
+    return false;
+}
+
+static qn_status find_outputs(qn_task *task, classification *c) {
+    const int n_asked = (int)qn_setting_count(task, "classes", 0);
+    const int n_found = c->source.preparation.n_classes;
+    c->is_regression = c->source.n_targets > 0;
+    c->n_outputs = c->is_regression ? c->source.n_targets : n_asked > 0 ? n_asked : n_found;
+    if (!c->is_regression && n_asked > 0 && n_asked < n_found)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s has %d classes, but the model is to have %d",
+                       c->source.name, n_found, n_asked);
+    return QN_OK;
+}
+
+/* Whether the settings hold the preparation that is to be used: any checkpoint's for evaluation, that
+ * of the same data for training. */
+static bool is_prepared(const qn_task *task) {
+    const char *prepared = qn_setting_text(task, prepared_key, NULL);
+    const char *data = qn_setting_text(task, "data", NULL);
+    return prepared && (!task->training || (data && strcmp(prepared, data) == 0));
+}
+
+/* Rows of numbers decide the input themselves; images are matched to the model. */
+static void find_input(const qn_task *task, classification *c) {
+    if (parse_shape(qn_setting_text(task, "input", NULL), &c->input))
+        return;
+    c->input = c->source.sample.rank == 1 ? c->source.sample : task->model->input;
+}
+
+static qn_status open_source(qn_task *task, classification *c) {
+    const char *data = qn_setting_text(task, "data", NULL);
+    const int n_classes = (int)qn_setting_count(task, "classes", 0);
+    qn_shape asked;
+    if (!data)
+        return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
+    const bool is_asked = parse_shape(qn_setting_text(task, "input", NULL), &asked);
+    const qn_shape sample = is_asked ? asked : task->model->input;
+    const qn_data_options options = {
+        .allocator = task->allocator,
+        .log = task->log,
+        .seed = (uint64_t)qn_setting_count(task, "seed", 1),
+        .holdout = qn_setting_number(task, "holdout", 0),
+        .sample = sample,
+        .n_classes = n_classes > 0 ? n_classes : qn_model_classes(task->model, sample),
+    };
+    return qn_data_open(data, &options, &c->source);
+}
+
+static qn_status prepare(qn_task *task, classification *c) {
+    c->preparation = c->source.preparation;
+    if (is_prepared(task))
+        QN_TRY(qn_metadata_get_preparation(task->settings, &c->preparation));
+    const int64_t n_asked = qn_setting_count(task, "classes", c->n_outputs);
+    if (!task->training && ((c->preparation.n_classes == 0) != c->is_regression ||
+                            (c->is_regression && c->n_outputs != n_asked)))
+        return qn_fail(QN_ERROR_FORMAT, "%s has other targets than the weights were trained for",
+                       qn_setting_text(task, "data", ""));
+    c->preparation.sample = c->input;
+    if (has_open_size(&c->source) && c->source.set_size && c->input.rank == 3)
+        QN_TRY(c->source.set_size(c->source.self, c->input.dims[0], c->input.dims[1],
+                                  c->input.dims[2]));
+    if (!task->training)
+        return QN_OK;
+    QN_TRY(qn_setting_set(task, "input", c->input_text));
+    QN_TRY(qn_setting_set_count(task, "classes", c->n_outputs));
+    QN_TRY(qn_setting_set(task, prepared_key, qn_setting_text(task, "data", "")));
+    return qn_metadata_set_preparation(task->settings, &c->preparation);
+}
+
+static qn_status open_data(qn_task *task, classification *c) {
+    QN_TRY(open_source(task, c));
+    find_input(task, c);
+    QN_TRY(find_outputs(task, c));
+    qn_shape_print(c->input, c->input_text);
+    snprintf(c->output_text, sizeof c->output_text, "%d output%s", c->n_outputs,
+             c->n_outputs == 1 ? "" : "s");
+    return prepare(task, c);
+}
+
+/* ---- opening ---- */
+
+static qn_status open_train(qn_task *task, classification *c, int64_t first) {
+    const char *augment = qn_setting_text(task, "augment", "");
+    const qn_loader_options options = {
+        .allocator = task->allocator,
+        .split = QN_TRAIN,
+        .batch = qn_task_batch(task),
+        .seed = (uint64_t)qn_setting_count(task, "seed", 1),
+        .shuffle = qn_setting_flag(task, "shuffle", true),
+        .crop = strstr(augment, "crop") != NULL,
+        .flip = strstr(augment, "flip") != NULL,
+        .first = first,
+        .n_batches = -1,
+        .n_prefetched = PREFETCHED,
+    };
+    if (options.batch > c->source.n_samples[QN_TRAIN])
+        return qn_fail(QN_ERROR_FORMAT,
+                       "a batch of %lld is larger than the data set: %s has %lld training "
+                       "samples; use a smaller --batch",
+                       (long long)options.batch, c->source.name,
+                       (long long)c->source.n_samples[QN_TRAIN]);
+    return qn_loader_create(&c->source, &c->preparation, &options, &c->train);
+}
+
+static qn_status make_trainer(qn_task *task, classification *c) {
+    const qn_engine_options engine = qn_task_engine_options(task);
+    const qn_trainer_options options = {
+        .allocator = task->allocator,
+        .model = task->model,
+        .input = c->input,
+        .n_outputs = c->n_outputs,
+        .regression = c->is_regression,
+        .batch = task->training ? qn_task_batch(task) : 1,
+        .evaluation_batch = qn_task_batch(task),
+        .update = engine.update,
+        .label_smoothing =
+            qn_setting_number(task, "label-smoothing", task->model->recipe.label_smoothing),
+        .n_threads = engine.n_threads,
+        .seed = engine.seed,
+    };
+    QN_TRY(qn_trainer_create(&options, &c->trainer));
+    task->engine = qn_trainer_engine(c->trainer);
+    return QN_OK;
+}
+
+static void fill_facts(qn_task *task, const classification *c) {
+    task->facts.data = c->source.name;
+    task->facts.input = c->input_text;
+    task->facts.output = c->output_text;
+    task->facts.unit = "samples";
+    task->facts.n_left_out =
+        task->training ? c->source.n_samples[QN_TRAIN] % qn_task_batch(task) : 0;
+    for (int split = 0; split < 2; split++)
+        task->facts.n_samples[split] = c->source.n_samples[split];
+}
+
+static qn_status classification_open(qn_task *task) {
+    classification *c;
+    QN_TRY(qn_allocate(task->allocator, 1, sizeof *c, &c));
+    task->self = c;
+    QN_TRY(open_data(task, c));
+    if (task->training) {
+        QN_TRY(open_train(task, c, 0));
+        qn_task_set_length(task, qn_loader_epoch_batches(c->train));
+    }
+    fill_facts(task, c);
+    return make_trainer(task, c);
+}
+
+static void classification_close(qn_task *task) {
+    classification *c = task->self;
+    if (!c)
+        return;
+    qn_trainer_destroy(c->trainer);
+    task->engine = NULL;
+    for (int split = 0; split < 2; split++)
+        qn_loader_destroy(c->test[split]);
+    qn_loader_destroy(c->train);
+    qn_data_close(&c->source);
+    qn_release(task->allocator, c, 1, sizeof *c);
+}
+
+static qn_status classification_resume(qn_task *task) {
+    classification *c = task->self;
+    const int64_t accumulate = qn_setting_count(task, "accumulate", 1);
+    if (!task->training)
+        return QN_OK;
+    qn_loader_destroy(c->train);
+    c->train = NULL;
+    return open_train(task, c, qn_trainer_steps(c->trainer) * accumulate);
+}
+
+/* ---- running ---- */
+
+static qn_status classification_step(qn_task *task, qn_metrics *metrics) {
+    classification *c = task->self;
+    qn_step_result result = {0};
+    while (!result.completed) {
+        QN_TRY(qn_loader_next(c->train, &c->last));
+        QN_TRY(qn_trainer_step(c->trainer, c->last.x, c->last.y, &result));
+    }
+    qn_metrics_add(metrics, "loss", result.loss, false);
+    if (!c->is_regression)
+        qn_metrics_add(metrics, "accuracy", result.accuracy, true);
+    return QN_OK;
+}
+
+/* A loader from the first to the last sample of a split, in order. */
+static qn_status open_test(qn_task *task, classification *c, qn_split split) {
+    const int64_t batch = qn_task_batch(task);
+    const qn_loader_options options = {
+        .allocator = task->allocator,
+        .split = split,
+        .batch = batch,
+        .pad_last = true,
+        .n_batches = (c->source.n_samples[split] + batch - 1) / batch,
+        .n_prefetched = PREFETCHED,
+    };
+    if (c->test[split])
+        return qn_loader_rewind(c->test[split]);
+    return qn_loader_create(&c->source, &c->preparation, &options, &c->test[split]);
+}
+
+static qn_status classification_evaluate(qn_task *task, qn_split split,
+                                         bool (*should_stop)(void *user), void *user,
+                                         qn_metrics *metrics, int64_t *n_samples) {
+    classification *c = task->self;
+    qn_evaluation sum = {0};
+    qn_batch batch;
+    if (c->source.n_samples[split] == 0)
+        return QN_OK;
+    QN_TRY(open_test(task, c, split));
+    for (;;) {
+        if (should_stop && should_stop(user))
+            return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
+        QN_TRY(qn_loader_next(c->test[split], &batch));
+        if (!batch.x)
+            break;
+        QN_TRY(qn_trainer_evaluate(c->trainer, batch.x, batch.y, batch.n_valid, &sum));
+    }
+    *n_samples = sum.n_samples;
+    qn_metrics_add(metrics, "loss", sum.loss_sum / (double)sum.n_samples, false);
+    if (!c->is_regression)
+        qn_metrics_add(metrics, "accuracy", (double)sum.n_correct / (double)sum.n_samples, true);
+    return QN_OK;
+}
+
+/* The loss of a step is that before its update. Weights after it may be of no use already. */
+static qn_status classification_check(qn_task *task) {
+    classification *c = task->self;
+    qn_evaluation sum = {0};
+    if (!c->last.x)
+        return QN_OK;
+    QN_TRY(qn_trainer_evaluate(c->trainer, c->last.x, c->last.y, c->last.n_valid, &sum));
+    if (isfinite(sum.loss_sum))
+        return QN_OK;
+    return qn_fail(QN_ERROR_NUMERIC,
+                   "step %lld: after it the loss is %g; lower the learning rate, or clip gradients",
+                   (long long)qn_trainer_steps(c->trainer), sum.loss_sum);
+}
+
+const qn_task_kind qn_task_classification = {
+    .name = "classification",
+    .summary = "naming the class of an image or a row of numbers, or its numeric targets",
+    .open = classification_open,
+    .close = classification_close,
+    .resume = classification_resume,
+    .step = classification_step,
+    .evaluate = classification_evaluate,
+    .check = classification_check,
+};
