@@ -1,6 +1,6 @@
 /* The matrix product, by the shape:
  *   B (N, K), few rows of A   C^T = B A^T: the large B is read in place, once; A is packed
- *   B (N, K), many rows       B is packed into panels
+ *   B (N, K), else            B is packed into panels
  *   B (K, N), few rows or A (K, M)   by rows
  *   B (K, N), many rows       B is packed into panels
  * An element has the same bits in each: one chain of K-blocks. */
@@ -11,9 +11,14 @@
 
 typedef enum gemm_way { GEMM_SWAPPED, GEMM_PANELS, GEMM_ROWS } gemm_way;
 
+/* Swapped, A is packed and C is turned; else B is packed. */
+static bool is_swap_less(const qn_gemm_shape *d) {
+    return d->m * (d->k + d->n) < d->n * d->k;
+}
+
 static gemm_way gemm_choose(const qn_gemm_shape *d) {
     if (d->transpose_b)
-        return d->m <= FEW_ROWS && !d->transpose_a ? GEMM_SWAPPED : GEMM_PANELS;
+        return d->m <= FEW_ROWS && !d->transpose_a && is_swap_less(d) ? GEMM_SWAPPED : GEMM_PANELS;
     return d->m <= FEW_ROWS || d->transpose_a ? GEMM_ROWS : GEMM_PANELS;
 }
 
