@@ -37,6 +37,13 @@ typedef struct qn_gemm_shape {
     bool transpose_a, transpose_b;
 } qn_gemm_shape;
 
+/* Attention of T rows of query to U keys and values, all of D numbers, in H heads of N samples. */
+typedef struct qn_attention_shape {
+    int64_t n, h, t, u, d;
+    double scale; /* of the scores */
+    double rate;  /* of dropout on the weights; 0: none */
+} qn_attention_shape;
+
 /* Elementwise functions; each derivative is a function of the output y alone. */
 typedef enum qn_activation_kind {
     QN_ACTIVATION_NONE = 0,
@@ -175,6 +182,21 @@ typedef struct qn_kernels {
     /* Mean of the losses (n) whose label is not negative -> *mean; 0 if there are none. */
     void (*mean_valid)(int64_t n, const void *losses, const int32_t *labels, void *mean);
     void (*mean_valid_backward)(int64_t n, const int32_t *labels, const void *dmean, void *dlosses);
+
+    /* ---- attention ---- */
+
+    /* y (N,H,T,D) = dropout(softmax(scale * query key^T)) value for query (N,H,T,D), key and value
+     * (N,H,U,D), of which lengths (N; null: all) keys are looked at; none: y is 0. The mask is that of
+     * `dropout` over weights (N,H,T,U). log_sums (N,H,T): log of the sum of a row's e^score. */
+    void (*attention_forward)(qn_team *team, const qn_attention_shape *shape, qn_rng rng,
+                              const void *query, const void *key, const void *value,
+                              const int32_t *lengths, void *y, void *log_sums, void *workspace);
+    void (*attention_backward)(qn_team *team, const qn_attention_shape *shape, qn_rng rng,
+                               const void *query, const void *key, const void *value,
+                               const int32_t *lengths, const void *y, const void *log_sums,
+                               const void *dy, void *dquery, void *dkey, void *dvalue,
+                               void *workspace);
+    size_t (*attention_workspace)(const qn_attention_shape *shape, bool is_backward, int n_threads);
 
     /* ---- elements in other places ---- */
 

@@ -25,6 +25,8 @@ const qn_op *const qn_ops[] = {
     &qn_op_activation_backward,
     &qn_op_softmax,
     &qn_op_softmax_backward,
+    &qn_op_attention,
+    &qn_op_attention_backward,
     &qn_op_softmax_cross_entropy,
     &qn_op_softmax_cross_entropy_backward,
     &qn_op_squared_error,

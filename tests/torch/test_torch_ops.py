@@ -148,6 +148,51 @@ def dropout(inputs, a, outputs):
     return [inputs[0] * kept / (1 - rate)]
 
 
+def mix(x):
+    """The finaliser of SplitMix64."""
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 % 2**64
+    x = (x ^ x >> 27) * 0x94d049bb133111eb % 2**64
+    return x ^ x >> 31
+
+
+def uniforms(seed, name, step, count):
+    """The engine's random numbers of a node: Philox 4x32 with 10 rounds, keyed by its name."""
+    key = 0xcbf29ce484222325
+    for byte in name.encode():
+        key = (key ^ byte) * 0x100000001b3 % 2**64
+    key = mix(mix((seed + 0x9e3779b97f4a7c15) % 2**64) ^ key)
+    low, numbers = 2**32 - 1, []
+    for block in range((count + 3) // 4):
+        x = [block & low, block >> 32, step & low, step >> 32]
+        keys = [key & low, key >> 32]
+        for _ in range(10):
+            p, q = 0xd2511f53 * x[0], 0xcd9e8d57 * x[2]
+            x = [q >> 32 ^ x[1] ^ keys[0], q & low, p >> 32 ^ x[3] ^ keys[1], p & low]
+            keys = [(keys[0] + 0x9e3779b9) & low, (keys[1] + 0xbb67ae85) & low]
+        numbers += x
+    return torch.tensor([(word >> 8) / 2**24 for word in numbers[:count]], dtype=torch.float64)
+
+
+def attention(inputs, a, _):
+    """By hand: keys from a sample's length on weigh nothing; dropout is the engine's by its seed,
+    step and name, which dump_ops gives."""
+    query, key, value, lengths = inputs
+    scores = query @ key.transpose(-1, -2) * float(a["scale"])
+    if lengths is None:
+        seen = torch.ones_like(scores, dtype=torch.bool)
+    else:
+        seen = torch.arange(key.shape[2]) < lengths[:, None, None, None]
+    seen = seen.expand(scores.shape)
+    weights = torch.where(seen, scores.exp(), torch.zeros_like(scores))
+    sums = weights.sum(-1, keepdim=True)
+    is_empty = sums == 0
+    sums = torch.where(is_empty, torch.ones_like(sums), sums)
+    rate = float(a["rate"])
+    kept = uniforms(3, "y", 5, scores.numel()).reshape(scores.shape) >= np.float32(rate)
+    y = weights / sums * kept / (1 - rate) @ value
+    return [y, sums.log()[..., 0]]
+
+
 def slice_axis(inputs, a, _):
     begin, end = int(a["begin"]), int(a["end"])
     return [inputs[0].narrow(int(a["axis"]), begin, end - begin)]
@@ -208,6 +253,7 @@ OPERATORS = {
     "conv2d": conv2d,
     "linear": linear,
     "matmul": matmul,
+    "attention": attention,
     "bias": lambda x, a, _: [x[0] + x[1]],
     "batch_norm": batch_norm,
     "batch_norm_running": batch_norm_running,

@@ -676,6 +676,54 @@ static void test_nan_is_largest(void) {
     }
 }
 
+/* ---- attention ---- */
+
+typedef struct attention_case_shape {
+    qn_attention_shape shape;
+    bool has_lengths;
+} attention_case_shape;
+
+static void attention_case(bench *b, const void *shape) {
+    const attention_case_shape *s = shape;
+    const qn_attention_shape *d = &s->shape;
+    const int64_t heads = d->n * d->h, rows = heads * d->t, keys = heads * d->u;
+    const qn_rng rng = qn_rng_make(7, 8, 9);
+    const void *query = draw(b, rows * d->d, 1, -1, 1), *key = draw(b, keys * d->d, 2, -1, 1);
+    const void *value = draw(b, keys * d->d, 3, -1, 1), *dy = draw(b, rows * d->d, 4, -1, 1);
+    void *y = blank(b, rows * d->d), *log_sums = blank(b, rows);
+    void *dquery = blank(b, rows * d->d), *dkey = blank(b, keys * d->d);
+    void *dvalue = blank(b, keys * d->d), *space[2];
+    int32_t *lengths = NULL;
+    if (s->has_lengths)
+        lengths = bytes_of_nan(b, (size_t)d->n * sizeof *lengths);
+    for (int64_t i = 0; lengths && i < d->n; i++)
+        lengths[i] = (int32_t)(i * 7 % (d->u + 2) - 1);
+    for (int pass = 0; pass < 2; pass++)
+        space[pass] = workspace_of(b, b->table->attention_workspace(d, pass, b->n_threads));
+    b->table->attention_forward(b->team, d, rng, query, key, value, lengths, y, log_sums, space[0]);
+    /* Errors of scores are relative errors of weights; a row's weights add up to 1. */
+    const double bound = (double)FLT_EPSILON * (2 * (double)d->d + 64) / (1 - d->rate);
+    keep(b, "y", y, rows * d->d, bound);
+    keep(b, "log sums", log_sums, rows, bound);
+    b->table->attention_backward(b->team, d, rng, query, key, value, lengths, y, log_sums, dy,
+                                 dquery, dkey, dvalue, space[1]);
+    keep(b, "dquery", dquery, rows * d->d, 4 * bound * sqrt((double)d->d));
+    keep(b, "dkey", dkey, keys * d->d, 4 * bound * sqrt((double)(d->d * d->t)));
+    keep(b, "dvalue", dvalue, keys * d->d, 4 * bound * sqrt((double)d->t));
+}
+
+/* One row, odd extents, several blocks of rows, lengths of 0 and above U, long rows. */
+static void test_attention(void) {
+    const attention_case_shape shapes[] = {
+        {{1, 1, 1, 1, 1, 1, 0}, false},          {{2, 3, 17, 19, 5, 0.5, 0}, false},
+        {{9, 2, 5, 6, 7, 0.4, 0.25}, true},      {{2, 2, 64, 64, 64, 0.125, 0.1}, false},
+        {{3, 1, 130, 300, 12, 0.3, 0}, true},    {{2, 1, 37, 3000, 33, 0.2, 0.1}, true},
+        {{1, 2, 200, 333, 40, 0.2, 0.5}, false},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_case("attention", attention_case, &shapes[i]);
+}
+
 /* ---- pooling ---- */
 
 static void pool_case(bench *b, const void *shape) {
@@ -773,6 +821,7 @@ int main(void) {
     test_rows();
     test_axes();
     test_nan_is_largest();
+    test_attention();
     test_pools();
     test_optimizers();
     for (int size = 2; size <= MAX_TEAM; size++)

@@ -3,6 +3,7 @@
  * number of threads; costs; wrong shapes are refused. Every operator must be reached. */
 #include "check.h"
 #include "graph_run.h"
+#include "ops/shared.h"
 
 #include <float.h>
 
@@ -254,10 +255,58 @@ static void check_composites(void) {
     qn_graph_destroy(graph);
 }
 
+/* The same attention from four operators; a dropout node of its name draws the same mask. */
+static qn_value plain_attention(qn_graph *graph, qn_value query, qn_value key, qn_value value) {
+    qn_value scores = qn_matmul(graph, "scores", query, key, false, true);
+    qn_value weights = qn_softmax(graph, "weights", qn_scale(graph, "scaled", scores, 0.25));
+    return qn_matmul(graph, "mixed", qn_dropout(graph, "y", weights, 0.3), value, false, false);
+}
+
+/* Mean of y * y, whose gradients of three parameters are compared. */
+static op_sample attention_variant(bool is_plain) {
+    op_sample sample = {0};
+    CHECK_OK(qn_graph_create(&(qn_graph_options){.real = QN_F64, .training = true}, &sample.graph));
+    qn_graph *graph = sample.graph;
+    qn_value query = qn_sample_parameter(graph, "query", QN_SHAPE(2, 3, 9, 5), 2);
+    qn_value key = qn_sample_parameter(graph, "key", QN_SHAPE(2, 3, 11, 5), 2);
+    qn_value value = qn_sample_parameter(graph, "value", QN_SHAPE(2, 3, 11, 5), 1);
+    sample_find_sources(&sample);
+    if (is_plain)
+        sample.y = plain_attention(graph, query, key, value);
+    else
+        sample.y = qn_attention(graph, "y", query, key, value, QN_NO_VALUE, 0.25, 0.3);
+    sample.loss = qn_mean(graph, "loss", qn_multiply(graph, "square", sample.y, sample.y));
+    CHECK_OK(qn_autodiff_for(graph, sample.loss, sample.sources, 3, sample.gradients));
+    return sample;
+}
+
+static void check_attention(void) {
+    op_sample fused = attention_variant(false), plain = attention_variant(true);
+    graph_run run = run_create(fused.graph), truth = run_create(plain.graph);
+    run_fill(&run);
+    run_fill(&truth);
+    run_all(&run, qn_kernels_get(QN_F64, QN_ISA_REF), NULL);
+    run_all(&truth, qn_kernels_get(QN_F64, QN_ISA_REF), NULL);
+    for (int i = 0; i < 4; i++) {
+        const qn_value a = i < 3 ? fused.gradients[i] : fused.y;
+        const qn_value b = i < 3 ? plain.gradients[i] : plain.y;
+        const int64_t n = qn_shape_count(qn_graph_shape(fused.graph, a));
+        double error = 0;
+        for (int64_t j = 0; j < n; j++)
+            error = fmax(error, fabs(run_get(&run, a, j) - run_get(&truth, b, j)));
+        CHECK(error < 1e-13);
+    }
+    run_destroy(&run);
+    run_destroy(&truth);
+    qn_graph_destroy(fused.graph);
+    qn_graph_destroy(plain.graph);
+}
+
 int main(void) {
     qn_isa best;
     CHECK_OK(qn_cpu_isa(&best));
     check_composites();
+    check_attention();
     for (int i = 0; qn_ops[i]; i++) {
         for (int variant = 0; variant < qn_ops[i]->n_samples; variant++)
             check_sample(qn_ops[i], variant, best);

@@ -9,6 +9,10 @@
 #include "kernels/ref/rows.h"
 #include "kernels/tables.h"
 
+#define PRODUCT       gemm
+#define PRODUCT_BOUND gemm_workspace
+#include "kernels/ref/attention.h"
+
 const qn_kernels QN_TABLE = {
     .name = "ref",
     .real = QN_REAL_DTYPE,
@@ -54,6 +58,9 @@ const qn_kernels QN_TABLE = {
     .gather_backward = gather_backward,
     .embedding = embedding,
     .embedding_backward = embedding_backward,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .attention_workspace = attention_workspace,
     .max_pool = max_pool,
     .max_pool_backward = max_pool_backward,
     .average_pool = average_pool,

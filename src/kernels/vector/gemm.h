@@ -72,9 +72,9 @@ static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a
     run_by_panels(team, &t, NULL);
 }
 
-static size_t vector_gemm_workspace(const qn_gemm_shape *d, int n_threads) {
+static size_t gemm_bytes(const qn_gemm_shape *d, gemm_way way, int n_threads) {
     int64_t count = 0;
-    switch (gemm_choose(d)) {
+    switch (way) {
     case GEMM_SWAPPED:
         count = round_up(panels_size(d->m, d->k), 16) + d->n * padded(d->m);
         break;
@@ -86,6 +86,20 @@ static size_t vector_gemm_workspace(const qn_gemm_shape *d, int n_threads) {
         break;
     }
     return (size_t)count * sizeof(float);
+}
+
+static size_t vector_gemm_workspace(const qn_gemm_shape *d, int n_threads) {
+    return gemm_bytes(d, gemm_choose(d), n_threads);
+}
+
+/* The most for this shape and all smaller ones, whichever way they go. */
+static size_t vector_gemm_bound(const qn_gemm_shape *d, int n_threads) {
+    size_t most = 0;
+    for (int way = GEMM_SWAPPED; way <= GEMM_ROWS; way++) {
+        const size_t bytes = gemm_bytes(d, (gemm_way)way, n_threads);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 #endif

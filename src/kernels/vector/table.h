@@ -10,6 +10,10 @@
 #include "kernels/vector/conv.h"
 #include "kernels/vector/gemm.h"
 
+#define PRODUCT       vector_gemm
+#define PRODUCT_BOUND vector_gemm_bound
+#include "kernels/ref/attention.h"
+
 const qn_kernels TABLE = {
     .name = TABLE_NAME,
     .real = QN_F32,
@@ -55,6 +59,9 @@ const qn_kernels TABLE = {
     .gather_backward = gather_backward,
     .embedding = embedding,
     .embedding_backward = embedding_backward,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .attention_workspace = attention_workspace,
     .max_pool = max_pool,
     .max_pool_backward = max_pool_backward,
     .average_pool = average_pool,
