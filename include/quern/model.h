@@ -48,6 +48,7 @@ typedef struct qn_model {
     qn_value (*build)(qn_graph *graph, void *user, qn_value x, int n_outputs);
     /* ---- models that are no classifiers; build is null then ---- */
     const char *task;       /* "language", "generation", …; null: "classification" */
+    const char *input_text; /* of the published model, "100 of 96 characters" */
     qn_network_sizes sizes; /* of the published model, for one sample (batch 1) */
     /* Its program (see qn_program_options.build, phases and trained too); inputs, labels and results
      * are those that the task says. The first result is the loss; with two phases the first marks
@@ -73,6 +74,8 @@ typedef struct qn_model_size {
     int64_t feature_bytes; /* all values that the forward pass writes, float */
 } qn_model_size;
 
+/* Of a network that is no classifier, its published sizes are measured; input and n_outputs are not
+ * looked at. */
 QN_API qn_status qn_model_measure(const qn_model *model, qn_shape input, int n_outputs,
                                   qn_model_size *size);
 

@@ -1,7 +1,7 @@
 /* quern models: the zoo as a table. */
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "quern/model.h"
+#include "quern/task.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static const option options[] = {
 
 static void print_row(const qn_model *m, const char *input, const qn_model_size *size) {
     char parameters[32], bytes[32];
-    printf("%-14s %-22s %-10s %13s %14.2f %15s\n", m->name, m->domain, input,
+    printf("%-14s %-22s %-24s %13s %14.2f %15s\n", m->name, m->domain, input,
            grouped(size->n_parameters, parameters), (double)size->forward_flops * 1e-6,
            grouped(size->feature_bytes, bytes));
 }
@@ -26,6 +26,7 @@ static void print_json(const qn_model *m, const char *input, const qn_model_size
     json_begin();
     json_text("model", m->name);
     json_text("domain", m->domain);
+    json_text("task", qn_task_of(m));
     json_text("source", m->source);
     json_text("input", input);
     json_count("parameters", size->n_parameters);
@@ -45,18 +46,18 @@ static bool show(const qn_model *m, const arguments *a) {
         fprintf(stderr, "quern: %s: %s\n", m->name, qn_error_message());
         return false;
     }
-    qn_shape_print(input, shape);
+    const char *text = m->network ? m->input_text : qn_shape_print(input, shape);
     if (arguments_flag(a, "json"))
-        print_json(m, shape, &size);
+        print_json(m, text, &size);
     else
-        print_row(m, shape, &size);
+        print_row(m, text, &size);
     return true;
 }
 
 static int run(const arguments *a) {
     int n_shown = 0;
     if (!arguments_flag(a, "json"))
-        printf("%-14s %-22s %-10s %13s %14s %15s\n", "model", "domain", "input", "parameters",
+        printf("%-14s %-22s %-24s %13s %14s %15s\n", "model", "domain", "input", "parameters",
                "forward MFLOP", "bytes/sample");
     for (int i = 0; qn_model_at(i); i++)
         n_shown += show(qn_model_at(i), a);

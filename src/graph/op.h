@@ -93,6 +93,8 @@ struct qn_op {
     uint32_t in_place;
     /* Output 0 is input 0 in another shape: no memory of its own, nothing to run. */
     bool is_view;
+    /* Its arithmetic is products: what a model's FLOPs count. */
+    bool is_product;
     /* Output i takes over the storage of input overwrites[i] - 1 (0: of none): an update. */
     int8_t overwrites[QN_MAX_OUTPUTS];
     int n_samples; /* variants for the tests */

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "ops/ops.h"
+#include "quern/engine.h"
 
 #include <string.h>
 
@@ -36,10 +37,6 @@ const qn_model *qn_model_find(const char *name) {
     return NULL;
 }
 
-static bool is_product(const qn_node *node) {
-    return strcmp(node->op->name, "conv2d") == 0 || strcmp(node->op->name, "linear") == 0;
-}
-
 static void measure(const qn_graph *graph, qn_model_size *size) {
     *size = (qn_model_size){0};
     for (int v = 0; v < graph->n_values; v++) {
@@ -51,21 +48,40 @@ static void measure(const qn_graph *graph, qn_model_size *size) {
             size->feature_bytes += (int64_t)qn_tensor_bytes(info->tensor);
     }
     for (int n = 0; n < graph->n_nodes; n++) {
-        if (is_product(graph->nodes[n]))
+        if (graph->nodes[n]->op->is_product)
             size->forward_flops += qn_node_cost(graph, graph->nodes[n]).flops;
     }
+}
+
+/* The network over one sample of a shape. */
+static void build_classifier(qn_graph *graph, const qn_model *model, qn_shape input,
+                             int n_outputs) {
+    qn_shape shape = {.rank = input.rank + 1, .dims = {1}};
+    memcpy(shape.dims + 1, input.dims, (size_t)input.rank * sizeof *input.dims);
+    model->build(graph, model->user, qn_input(graph, "input", shape), n_outputs);
+}
+
+/* All that a step of the published network computes before its gradients. */
+static void build_network(qn_graph *graph, const qn_model *model) {
+    const int n_phases = model->n_phases > 0 ? model->n_phases : 1;
+    qn_value kept[QN_MAX_KEPT];
+    for (int i = 0; i < QN_MAX_KEPT; i++)
+        kept[i] = QN_NO_VALUE;
+    for (int phase = 0; phase < n_phases; phase++)
+        model->network(graph, &model->sizes, phase, kept);
 }
 
 qn_status qn_model_measure(const qn_model *model, qn_shape input, int n_outputs,
                            qn_model_size *size) {
     qn_graph *graph;
-    qn_shape shape = {.rank = input.rank + 1, .dims = {1}};
-    if (input.rank < 1 || input.rank >= QN_MAX_RANK)
+    if (!model->network && (input.rank < 1 || input.rank >= QN_MAX_RANK))
         return qn_fail(QN_ERROR_ARGUMENT, "%s: an input has 1 to %d extents, not %d", model->name,
                        QN_MAX_RANK - 1, input.rank);
-    memcpy(shape.dims + 1, input.dims, (size_t)input.rank * sizeof *input.dims);
     QN_TRY(qn_graph_create(&(qn_graph_options){.training = true}, &graph));
-    model->build(graph, model->user, qn_input(graph, "input", shape), n_outputs);
+    if (model->network)
+        build_network(graph, model);
+    else
+        build_classifier(graph, model, input, n_outputs);
     qn_status status = qn_graph_finish(graph);
     if (status == QN_OK)
         measure(graph, size);

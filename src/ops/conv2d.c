@@ -200,6 +200,7 @@ const qn_op qn_op_conv2d = {
     .min_inputs = 2,
     .max_inputs = 3,
     .optional_inputs = 1 << 2,
+    .is_product = true,
     .infer = conv2d_infer,
     .gradient = conv2d_gradient,
     .cost = conv2d_cost,

@@ -92,6 +92,7 @@ const qn_op qn_op_linear = {
     .min_inputs = 2,
     .max_inputs = 3,
     .optional_inputs = 1 << 2,
+    .is_product = true,
     .infer = linear_infer,
     .gradient = linear_gradient,
     .cost = linear_cost,

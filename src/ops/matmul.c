@@ -153,6 +153,7 @@ const qn_op qn_op_matmul = {
     .attributes = matmul_fields,
     .min_inputs = 2,
     .max_inputs = 2,
+    .is_product = true,
     .infer = matmul_infer,
     .gradient = matmul_gradient,
     .cost = matmul_cost,

@@ -113,7 +113,7 @@ class Models(quern.Case):
         self.assertEqual(parameters["lenet5"], 61706)
         self.assertLessEqual(set(MODELS), set(parameters))
         for row in rows:
-            self.assertEqual(list(row), ["model", "domain", "source", "input", "parameters",
+            self.assertEqual(list(row), ["model", "domain", "task", "source", "input", "parameters",
                                          "forward_mflop", "feature_bytes"])
 
     def test_input(self):
