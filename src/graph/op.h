@@ -10,7 +10,7 @@
 struct qn_node;
 typedef struct qn_op qn_op;
 
-enum { QN_MAX_OUTPUTS = 4 };
+enum { QN_MAX_OUTPUTS = 5 };
 
 /* A field of an operator's attributes, so that they can be printed, saved and compared. */
 typedef enum qn_attribute_type {

@@ -44,6 +44,29 @@ typedef struct qn_attention_shape {
     double rate;  /* of dropout on the weights; 0: none */
 } qn_attention_shape;
 
+/* The recurrence of an LSTM layer of K units over N sequences of T steps. */
+typedef struct qn_lstm_shape {
+    int64_t n, t, k;
+} qn_lstm_shape;
+
+typedef struct qn_lstm_forward {
+    const void *x;          /* (N, T, 4, K): what the input gives the gates, biases included */
+    const void *weight;     /* (4, K, K) */
+    const void *h, *c;      /* (N, K): the state before; null: zeros */
+    const int32_t *lengths; /* (N): steps of each sequence, cut to 1 to T; null: all T */
+    void *gates;            /* (N, T, 4, K): input, forget, cell, output; may be in place of x */
+    void *y, *cells;        /* (N, T, K): h, but 0 from a sequence's end on, and c of each step */
+    void *h_last, *c_last;  /* (N, K): after the last step of each sequence */
+} qn_lstm_forward;
+
+typedef struct qn_lstm_backward {
+    const void *gates, *cells, *weight, *c; /* as above; c: the state before */
+    const int32_t *lengths;
+    const void *dy, *dh, *dc; /* of y, h_last and c_last; null: zeros */
+    void *dx;                 /* (N, T, 4, K); may be in place of gates */
+    void *dh0, *dc0;          /* (N, K): of the state before; null: not wanted */
+} qn_lstm_backward;
+
 /* Elementwise functions; each derivative is a function of the output y alone. */
 typedef enum qn_activation_kind {
     QN_ACTIVATION_NONE = 0,
@@ -96,6 +119,16 @@ typedef struct qn_kernels {
     void (*gemm)(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
                  const void *bias, qn_activation activation, void *c, void *workspace);
     size_t (*gemm_workspace)(const qn_gemm_shape *shape, int n_threads);
+
+    /* ---- LSTM: the steps, one after the other ---- */
+
+    /* c = forget * c + input * cell; h = output * tanh(c), with the gates' sums x + h weight^T through
+     * sigmoid, but the cell's through tanh. */
+    void (*lstm_forward)(qn_team *team, const qn_lstm_shape *shape, const qn_lstm_forward *operands,
+                         void *workspace);
+    void (*lstm_backward)(qn_team *team, const qn_lstm_shape *shape,
+                          const qn_lstm_backward *operands, void *workspace);
+    size_t (*lstm_workspace)(const qn_lstm_shape *shape, bool is_backward, int n_threads);
 
     /* ---- reductions over rows ---- */
 

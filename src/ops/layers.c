@@ -114,6 +114,22 @@ qn_value qn_embedding_layer(qn_graph *graph, const char *name, qn_value indices,
     return qn_embedding(graph, name, table, indices);
 }
 
+/* Two biases, since others' models have two and count them. */
+qn_lstm_result qn_lstm_layer(qn_graph *graph, const char *name, qn_value x, int64_t outputs,
+                             qn_value h, qn_value c, qn_value lengths) {
+    char label[NAME_BYTES];
+    if (!has_name(graph, "lstm", name))
+        return (qn_lstm_result){QN_NO_VALUE, QN_NO_VALUE, QN_NO_VALUE};
+    const int64_t inputs = qn_shape_columns(qn_graph_shape(graph, x)), gates = 4 * outputs;
+    const qn_initial initial = uniform((double)outputs);
+    qn_value wx = parameter(graph, name, "weight_x", QN_SHAPE(gates, inputs), initial, true);
+    qn_value wh = parameter(graph, name, "weight_h", QN_SHAPE(gates, outputs), initial, true);
+    qn_value bx = parameter(graph, name, "bias_x", QN_SHAPE(gates), initial, true);
+    qn_value bh = parameter(graph, name, "bias_h", QN_SHAPE(gates), initial, true);
+    snprintf(label, sizeof label, "%s.bias", name);
+    return qn_lstm(graph, name, x, wx, wh, qn_add(graph, label, bx, bh), h, c, lengths);
+}
+
 qn_value qn_batch_norm_layer(qn_graph *graph, const char *name, qn_value x, double epsilon) {
     if (!has_name(graph, "batch_norm", name))
         return QN_NO_VALUE;

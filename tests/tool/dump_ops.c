@@ -77,10 +77,24 @@ static qn_value sample_add_rows(qn_graph *graph, int variant) {
                        qn_sample_parameter(graph, "rows", QN_SHAPE(5, 7), 1));
 }
 
+static qn_value sample_lstm_layer(qn_graph *graph, int variant) {
+    const int64_t n = 3, t = 5, c = 7, k = 6;
+    qn_value x = qn_sample_parameter(graph, "x", QN_SHAPE(n, t, c), 1);
+    qn_value weight_x = qn_sample_parameter(graph, "weight_x", QN_SHAPE(4 * k, c), 1);
+    qn_value weight_h = qn_sample_parameter(graph, "weight_h", QN_SHAPE(4 * k, k), 1);
+    qn_value bias = qn_sample_parameter(graph, "bias", QN_SHAPE(4 * k), 1);
+    qn_value h = qn_sample_parameter(graph, "h", QN_SHAPE(n, k), 1);
+    qn_value cells = qn_sample_parameter(graph, "c", QN_SHAPE(n, k), 1);
+    const qn_lstm_result r =
+        qn_lstm(graph, variant ? "y" : NULL, x, weight_x, weight_h, bias, h, cells, QN_NO_VALUE);
+    return variant ? r.c : r.y;
+}
+
 static const struct {
     const char *name;
     qn_sample *sample;
-} composites[] = {{"conv1d", sample_conv1d}, {"add_rows", sample_add_rows}};
+} composites[] = {
+    {"lstm_layer", sample_lstm_layer}, {"conv1d", sample_conv1d}, {"add_rows", sample_add_rows}};
 
 enum { N_COMPOSITES = sizeof composites / sizeof *composites, COMPOSITE_VARIANTS = 2 };
 
@@ -101,8 +115,11 @@ static void put_sample(dump *d, op_sample *sample, const char *name, int variant
     graph_run run = run_create(sample->graph);
     fill(&run);
     run_all(&run, qn_kernels_get(QN_F64, QN_ISA_REF), NULL);
-    fprintf(d->index, "{\"op\": \"%s\", \"variant\": %d, \"attributes\": \"%s\"", name, variant,
-            attributes);
+    int output = 0; /* whose gradients follow */
+    while (output + 1 < n_outputs && outputs[output].id != sample->y.id)
+        output++;
+    fprintf(d->index, "{\"op\": \"%s\", \"variant\": %d, \"output\": %d, \"attributes\": \"%s\"",
+            name, variant, output, attributes);
     put_tensors(d, &run, "outputs", outputs, n_outputs);
     if (sample->has_gradients) {
         const qn_value weights = qn_graph_find(sample->graph, "loss.weights");

@@ -202,6 +202,41 @@ def broadcast(inputs, a, outputs):
     return [(inputs[0] * float(a["factor"])).expand(outputs[0].shape)]
 
 
+def run_lstm(x, h, c, weights, lengths=None):
+    """What torch.nn.LSTM computes, with tensors of our own as its weights: y, h and c."""
+    states = [h[None], c[None]]
+    if lengths is None:
+        y, h, c = torch.lstm(x, states, weights, True, 1, 0, True, False, True)
+        return y, h[0], c[0]
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
+    states = [s[:, packed.sorted_indices] for s in states]
+    data, h, c = torch.lstm(packed.data, packed.batch_sizes, states, weights, True, 1, 0, True,
+                            False)
+    packed = packed._replace(data=data)
+    y, _ = torch.nn.utils.rnn.pad_packed_sequence(packed, True, total_length=x.shape[1])
+    return y, h[0, packed.unsorted_indices], c[0, packed.unsorted_indices]
+
+
+def lstm(inputs, a, outputs):
+    """With an identity as the input's weight: x is what the gates are given."""
+    x, weight, h, c, lengths = inputs
+    n, t, k = outputs[1].shape
+    zeros = torch.zeros(4 * k, dtype=torch.float64)
+    weights = [torch.eye(4 * k, dtype=torch.float64), weight, zeros, zeros]
+    h, c = (torch.zeros(n, k, dtype=torch.float64) if s is None else s for s in (h, c))
+    if lengths is not None:
+        lengths = lengths.detach().long().clamp(1, t)
+    y, h, c = run_lstm(x, h, c, weights, lengths)
+    return [None, y, h, c, None]
+
+
+def lstm_layer(inputs, a, outputs):
+    """The whole layer; PyTorch's second bias is zero. Its result is y, or c after the last step."""
+    x, weight_x, weight_h, bias, h, c = inputs
+    y, _, c = run_lstm(x, h, c, [weight_x, weight_h, bias, torch.zeros_like(bias)])
+    return [y if outputs[0].shape == y.shape else c]
+
+
 RATE, MOMENTUM, DECAY, BETA1, BETA2, EPSILON, _, _, GRADIENT = range(9)
 
 
@@ -284,6 +319,8 @@ OPERATORS = {
     "reshape": lambda x, a, y: [x[0].reshape(y[0].shape)],
     "transpose": lambda x, a, _: [x[0].permute(pair(a["order"]))],
     "embedding": lambda x, a, _: [F.embedding(x[1].long().clamp(0, len(x[0]) - 1), x[0])],
+    "lstm": lstm,
+    "lstm_layer": lstm_layer,
     "scale": lambda x, a, _: [x[0] * float(a["factor"])],
     "stop_gradient": lambda x, a, _: [x[0].detach()],
     "clip_factor": clip_factor,
@@ -330,12 +367,14 @@ def check(data, record):
     theirs = OPERATORS[record["op"]](inputs, attributes, outputs)
     done = failed = 0
     for i, output in enumerate(outputs):
+        if theirs[i] is None:
+            continue
         failed += compare(f"{name}, output {i}", output, theirs[i].detach())
         done += 1
     if "gradients" not in record:
         return done, failed
     weights = read_tensor(data, record["weights"][0])
-    (theirs[0] * weights).mean().backward()
+    (theirs[record["output"]] * weights).mean().backward()
     for i, gradient in enumerate(record["gradients"]):
         if gradient is not None:
             failed += compare(f"{name}, gradient {i}", read_tensor(data, gradient), inputs[i].grad)

@@ -217,6 +217,37 @@ static void test_linear_last(void) {
     qn_graph_destroy(g);
 }
 
+static int64_t parameter_count(const qn_graph *g, const char *name) {
+    return qn_shape_count(qn_graph_shape(g, qn_graph_find(g, name)));
+}
+
+/* Embedding and LSTM as layers: PyTorch's parameters, two biases, and all of them trained. */
+static void test_sequence_layers(void) {
+    const qn_value *parameters, *gradients;
+    int n;
+    qn_graph *g = create();
+    qn_value tokens = qn_index_input(g, "tokens", QN_SHAPE(2, 3));
+    qn_value x = qn_embedding_layer(g, "embedding", tokens, 11, 5, 1);
+    qn_lstm_result r = qn_lstm_layer(g, "lstm1", x, 7, QN_NO_VALUE, QN_NO_VALUE, QN_NO_VALUE);
+    r = qn_lstm_layer(g, "lstm2", r.y, 7, r.h, r.c, QN_NO_VALUE);
+    qn_value y = qn_linear_last_layer(g, "output", r.y, 11);
+    CHECK(qn_shape_equal(qn_graph_shape(g, y), QN_SHAPE(2, 3, 11)));
+    CHECK(qn_shape_equal(qn_graph_shape(g, r.c), QN_SHAPE(2, 7)));
+    CHECK(parameter_count(g, "embedding.weight") == 11 * 5);
+    CHECK(parameter_count(g, "lstm1.weight_x") == 4 * 7 * 5);
+    CHECK(parameter_count(g, "lstm2.weight_h") == 4 * 7 * 7);
+    CHECK(parameter_count(g, "lstm2.bias_x") == 4 * 7 && parameter_count(g, "lstm2.bias_h") == 28);
+    CHECK_OK(qn_autodiff(g, qn_mean(g, "loss", y), &parameters, &gradients, &n));
+    CHECK(n == 11);
+    for (int i = 0; i < n; i++)
+        CHECK(gradients[i].id >= 0);
+    CHECK_OK(qn_graph_check(g));
+    qn_lstm_layer(g, "lstm3", tokens, 7, QN_NO_VALUE, QN_NO_VALUE, QN_NO_VALUE);
+    CHECK_FAILS(qn_graph_finish(g), QN_ERROR_ARGUMENT,
+                "lstm3 (lstm): x is 2x3, but (N, T, C) is needed");
+    qn_graph_destroy(g);
+}
+
 static void test_inference(void) {
     qn_graph *g;
     CHECK_OK(qn_graph_create(&(qn_graph_options){.real = QN_F64}, &g));
@@ -307,6 +338,7 @@ int main(void) {
     test_sticky();
     test_updates();
     test_linear_last();
+    test_sequence_layers();
     test_inference();
     test_print();
     test_failing_allocations();

@@ -628,6 +628,79 @@ static void test_rows(void) {
         check_case("embedding", embedding_case, &shapes[i]);
 }
 
+/* ---- LSTM ---- */
+
+/* Numbers as a layer has them: weights within 1 / sqrt(K), gates within their functions' range. In
+ * place: gates in that of x, dx in that of gates. */
+static void lstm_case_of(bench *b, const qn_lstm_shape *d, bool is_whole) {
+    const int64_t state = d->n * d->k, steps = state * d->t;
+    const double scale = 1 / sqrt((double)d->k), bound = 8 * sum_bound(d->k);
+    int32_t *lengths = bytes_of_nan(b, (size_t)d->n * sizeof *lengths);
+    for (int64_t i = 0; i < d->n; i++)
+        lengths[i] = (int32_t)(i * 5 % (d->t + 3)) - 1;
+    const void *h = draw(b, state, 1, -1, 1), *c = draw(b, state, 2, -1, 1);
+    const qn_lstm_forward forward = {
+        .x = draw(b, 4 * steps, 3, -2, 2),
+        .weight = draw(b, 4 * d->k * d->k, 4, -scale, scale),
+        .h = is_whole ? h : NULL,
+        .c = is_whole ? c : NULL,
+        .lengths = is_whole ? lengths : NULL,
+        .y = blank(b, steps),
+        .cells = blank(b, steps),
+        .h_last = blank(b, state),
+        .c_last = blank(b, state),
+    };
+    qn_lstm_forward in_place = forward;
+    in_place.gates = copy(b, forward.x, 4 * steps);
+    in_place.x = in_place.gates;
+    b->table->lstm_forward(b->team, d, &in_place,
+                           workspace_of(b, b->table->lstm_workspace(d, false, b->n_threads)));
+    keep(b, "gates", in_place.gates, 4 * steps, bound);
+    keep(b, "y", forward.y, steps, bound);
+    keep(b, "cells", forward.cells, steps, 2 * bound);
+    keep(b, "h", forward.h_last, state, bound);
+    keep(b, "c", forward.c_last, state, 2 * bound);
+    const qn_lstm_backward backward = {
+        .gates = draw(b, 4 * steps, 5, 0, 1),
+        .cells = draw(b, steps, 6, -1, 1),
+        .weight = forward.weight,
+        .c = forward.c,
+        .lengths = forward.lengths,
+        .dy = draw(b, steps, 7, -1, 1),
+        .dh = is_whole ? h : NULL,
+        .dc = is_whole ? c : NULL,
+        .dh0 = is_whole ? blank(b, state) : NULL,
+        .dc0 = is_whole ? blank(b, state) : NULL,
+    };
+    qn_lstm_backward back = backward;
+    back.dx = copy(b, backward.gates, 4 * steps);
+    back.gates = back.dx;
+    b->table->lstm_backward(b->team, d, &back,
+                            workspace_of(b, b->table->lstm_workspace(d, true, b->n_threads)));
+    keep(b, "dx", back.dx, 4 * steps, 4 * bound);
+    if (is_whole) {
+        keep(b, "dh", back.dh0, state, 4 * bound);
+        keep(b, "dc", back.dc0, state, 4 * bound);
+    }
+}
+
+static void lstm_case(bench *b, const void *shape) {
+    lstm_case_of(b, shape, false);
+}
+
+static void whole_lstm_case(bench *b, const void *shape) {
+    lstm_case_of(b, shape, true);
+}
+
+static void test_lstms(void) {
+    const qn_lstm_shape shapes[] = {{1, 1, 1},   {3, 4, 5},   {5, 3, 33}, {13, 2, 40},
+                                    {26, 5, 64}, {2, 3, 270}, {70, 2, 17}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_case("lstm", lstm_case, &shapes[i]);
+        check_case("lstm with states and lengths", whole_lstm_case, &shapes[i]);
+    }
+}
+
 /* ---- reductions and transposes ---- */
 
 typedef struct axis_shape {
@@ -819,6 +892,7 @@ int main(void) {
     test_dropout();
     test_nan_passes();
     test_rows();
+    test_lstms();
     test_axes();
     test_nan_is_largest();
     test_attention();

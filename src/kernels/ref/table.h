@@ -3,6 +3,7 @@
 #include "kernels/ref/conv.h"
 #include "kernels/ref/embedding.h"
 #include "kernels/ref/gemm.h"
+#include "kernels/ref/lstm_tile.h"
 #include "kernels/ref/optimizers.h"
 #include "kernels/ref/pool.h"
 #include "kernels/ref/reductions.h"
@@ -22,6 +23,9 @@ const qn_kernels QN_TABLE = {
     .conv2d_workspace = conv2d_workspace,
     .gemm = gemm,
     .gemm_workspace = gemm_workspace,
+    .lstm_forward = lstm_forward,
+    .lstm_backward = lstm_backward,
+    .lstm_workspace = lstm_workspace,
     .column_sum = column_sum,
     .column_sum_workspace = column_sum_workspace,
     .sum = sum,

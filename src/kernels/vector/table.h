@@ -9,6 +9,7 @@
 #include "kernels/tables.h"
 #include "kernels/vector/conv.h"
 #include "kernels/vector/gemm.h"
+#include "kernels/vector/lstm.h"
 
 #define PRODUCT       vector_gemm
 #define PRODUCT_BOUND vector_gemm_bound
@@ -23,6 +24,9 @@ const qn_kernels TABLE = {
     .conv2d_workspace = vector_conv2d_workspace,
     .gemm = vector_gemm,
     .gemm_workspace = vector_gemm_workspace,
+    .lstm_forward = lstm_forward,
+    .lstm_backward = lstm_backward,
+    .lstm_workspace = lstm_workspace,
     .column_sum = column_sum,
     .column_sum_workspace = column_sum_workspace,
     .sum = sum,
