@@ -178,33 +178,35 @@ static void bench_gemm(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
 
 static void run_norm_forward(job *j) {
     const qn_activation relu = {QN_ACTIVATION_RELU, 0};
-    table->batch_norm_forward(team, j->rows, j->c, j->a, j->d, j->d, 1e-5, relu, j->b, j->e,
-                              j->e + j->c, j->workspace);
+    table->batch_norm_forward(team, &(qn_rows){j->rows, j->c, {0}}, j->a, j->d, j->d, 1e-5, relu,
+                              j->b, j->e, j->e + j->c, j->workspace);
 }
 
 static void run_norm_backward(job *j) {
     const qn_activation relu = {QN_ACTIVATION_RELU, 0};
-    table->batch_norm_backward(team, j->rows, j->c, j->a, j->b, j->c_, j->d, j->e, j->e + j->c,
-                               relu, j->c_, j->e + 2 * j->c, j->e + 3 * j->c, j->workspace);
+    table->batch_norm_backward(team, &(qn_rows){j->rows, j->c, {0}}, j->a, j->b, j->c_, j->d, j->e,
+                               j->e + j->c, relu, j->c_, j->e + 2 * j->c, j->e + 3 * j->c,
+                               j->workspace);
 }
 
 static void run_relu(job *j) {
-    table->activation_forward(team, (qn_activation){QN_ACTIVATION_RELU, 0}, j->rows * j->c, j->a,
-                              j->b);
+    table->activation_forward(team, (qn_activation){QN_ACTIVATION_RELU, 0},
+                              &(qn_rows){j->rows, j->c, {0}}, j->a, j->b);
 }
 
 static void run_tanh(job *j) {
-    table->activation_forward(team, (qn_activation){QN_ACTIVATION_TANH, 0}, j->rows * j->c, j->a,
-                              j->b);
+    table->activation_forward(team, (qn_activation){QN_ACTIVATION_TANH, 0},
+                              &(qn_rows){j->rows, j->c, {0}}, j->a, j->b);
 }
 
 static void run_tanh_backward(job *j) {
-    table->activation_backward(team, (qn_activation){QN_ACTIVATION_TANH, 0}, j->rows * j->c, j->a,
-                               j->b, j->c_);
+    table->activation_backward(team, (qn_activation){QN_ACTIVATION_TANH, 0},
+                               &(qn_rows){j->rows, j->c, {0}}, j->a, j->b, j->c_);
 }
 
 static void run_add(job *j) {
-    table->add(team, j->rows * j->c, j->a, j->b, (qn_activation){QN_ACTIVATION_RELU, 0}, j->c_);
+    table->add(team, &(qn_rows){j->rows, j->c, {0}}, j->a, j->b,
+               (qn_activation){QN_ACTIVATION_RELU, 0}, j->c_);
 }
 
 static void run_column_sum(job *j) {

@@ -53,6 +53,8 @@ typedef struct qn_call {
     const qn_tensor *inputs, *outputs;
     void *const *in; /* null: left out */
     void *const *out;
+    /* Elements from one row (all axes but the last) of each to the next; null: all are dense. */
+    const int64_t *in_steps, *out_steps;
     void *workspace;
     uint64_t seed, step; /* with the node's key: its random stream */
 } qn_call;

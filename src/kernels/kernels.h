@@ -5,7 +5,9 @@
  * Guarantees of every kernel: results do not depend on the size of the team; reductions follow a
  * fixed tree over chunks cut by the shape alone; nothing is allocated; pointers are aligned to
  * QN_ALIGNMENT unless said; outputs do not overlap inputs unless said "may be in place".
- * Tensors are dense, channels last. `void *` is float or double, by the table. Axis letters as in
+ * Tensors are dense, channels last, but for those that are said to have a step: their rows (all axes
+ * but the last) may lie apart and begin at any element; what lies between is neither read into a
+ * result nor written. `void *` is float or double, by the table. Axis letters as in
  * tensor.h. Workspace is scratch of the size that the _workspace twin says for a team size. */
 #ifndef QN_KERNELS_KERNELS_H
 #define QN_KERNELS_KERNELS_H
@@ -21,7 +23,15 @@ typedef struct qn_conv2d_shape {
     int64_t p, q;       /* output (N, P, Q, K) */
     int64_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
     int64_t groups;
+    int64_t y_step; /* elements from one pixel of y or dy to the next; 0: k, dense */
 } qn_conv2d_shape;
+
+/* Tensors of one shape (rows, C), and for each that is said to have a step, in the order of the
+ * arguments, the elements from one of its rows to the next; 0: c, dense. */
+typedef struct qn_rows {
+    int64_t rows, c;
+    int64_t steps[3];
+} qn_rows;
 
 /* The three products of a convolution. */
 typedef enum qn_conv2d_pass {
@@ -102,7 +112,8 @@ typedef struct qn_kernels {
 
     /* ---- products ---- */
 
-    /* y (N,P,Q,K) = x (N,H,W,C) * w (K,R,S,C/groups) + bias (K; null: none), then the activation. */
+    /* y (N,P,Q,K) = x (N,H,W,C) * w (K,R,S,C/groups) + bias (K; null: none), then the activation.
+     * y and, below, dy have a step. */
     void (*conv2d_forward)(qn_team *team, const qn_conv2d_shape *shape, const void *x,
                            const void *w, const void *bias, qn_activation activation, void *y,
                            void *workspace);
@@ -143,11 +154,11 @@ typedef struct qn_kernels {
     void (*sum_squares)(qn_team *team, int64_t n, const void *x, void *sum, void *workspace);
     size_t (*sum_workspace)(int64_t n, int n_threads);
 
-    /* ---- batch norm over x (rows, C) ---- */
+    /* ---- batch norm over x (rows, C); steps: x, y, and backward dy ---- */
 
     /* mean, inv_std (C) = 1 / sqrt(biased variance + epsilon);
      * y = activation((x - mean) * inv_std * scale + shift). */
-    void (*batch_norm_forward)(qn_team *team, int64_t rows, int64_t c, const void *x,
+    void (*batch_norm_forward)(qn_team *team, const qn_rows *shape, const void *x,
                                const void *scale, const void *shift, double epsilon,
                                qn_activation activation, void *y, void *mean, void *inv_std,
                                void *workspace);
@@ -156,27 +167,31 @@ typedef struct qn_kernels {
                                double epsilon, double momentum, void *running_mean,
                                void *running_variance);
     /* y from the running statistics; may be in place. */
-    void (*batch_norm_inference)(qn_team *team, int64_t rows, int64_t c, const void *x,
+    void (*batch_norm_inference)(qn_team *team, const qn_rows *shape, const void *x,
                                  const void *scale, const void *shift, const void *running_mean,
                                  const void *running_variance, double epsilon,
                                  qn_activation activation, void *y);
     /* dx, dscale, dshift of the above. y is its output, read only where there is an activation
-     * (else null). dx may be in place of dy. */
-    void (*batch_norm_backward)(qn_team *team, int64_t rows, int64_t c, const void *x,
-                                const void *y, const void *dy, const void *scale, const void *mean,
+     * (else null). dx is dense; it may be in place of a dense dy. */
+    void (*batch_norm_backward)(qn_team *team, const qn_rows *shape, const void *x, const void *y,
+                                const void *dy, const void *scale, const void *mean,
                                 const void *inv_std, qn_activation activation, void *dx,
                                 void *dscale, void *dshift, void *workspace);
     size_t (*batch_norm_workspace)(int64_t rows, int64_t c, int n_threads);
 
-    /* ---- elementwise, n elements; all may be in place ---- */
+    /* ---- elementwise; all may be in place, of operands with the same step ---- */
 
-    void (*activation_forward)(qn_team *team, qn_activation activation, int64_t n, const void *x,
-                               void *y);
-    void (*activation_backward)(qn_team *team, qn_activation activation, int64_t n, const void *y,
-                                const void *dy, void *dx);
-    /* y = activation(a + b). */
-    void (*add)(qn_team *team, int64_t n, const void *a, const void *b, qn_activation activation,
-                void *y);
+    /* Steps: x, y. */
+    void (*activation_forward)(qn_team *team, qn_activation activation, const qn_rows *shape,
+                               const void *x, void *y);
+    /* Steps: y, dy, dx. */
+    void (*activation_backward)(qn_team *team, qn_activation activation, const qn_rows *shape,
+                                const void *y, const void *dy, void *dx);
+    /* y = activation(a + b). Steps: a, b, y. */
+    void (*add)(qn_team *team, const qn_rows *shape, const void *a, const void *b,
+                qn_activation activation, void *y);
+
+    /* n elements each. */
     void (*multiply)(qn_team *team, int64_t n, const void *a, const void *b, void *y);
     /* y = factor * x. */
     void (*scale)(qn_team *team, int64_t n, double factor, const void *x, void *y);
@@ -258,7 +273,7 @@ typedef struct qn_kernels {
     void (*embedding_backward)(qn_team *team, int64_t rows, int64_t c, int64_t table_rows,
                                const void *dy, const int32_t *indices, void *dtable);
 
-    /* ---- pooling; shape.k = shape.c, groups ignored ---- */
+    /* ---- pooling; shape.k = shape.c, groups ignored; y and dy have a step, index has none ---- */
 
     /* index (N,P,Q,C): position r * S + s of the first largest element in its window. */
     void (*max_pool)(qn_team *team, const qn_conv2d_shape *shape, const void *x, void *y,

@@ -9,7 +9,8 @@ static qn_cost accumulate_cost(const void *attributes, const qn_tensor *inputs,
 }
 
 static void accumulate_run(const qn_call *call) {
-    call->kernels->add(call->team, qn_call_count(call), call->in[0], call->in[1],
+    const qn_rows rows = qn_call_rows(call);
+    call->kernels->add(call->team, &rows, call->in[0], call->in[1],
                        (qn_activation){QN_ACTIVATION_NONE, 0}, call->out[0]);
 }
 

@@ -11,8 +11,10 @@ qn_cost qn_activation_cost(const void *attributes, const qn_tensor *inputs,
 
 void qn_activation_run(const qn_call *call) {
     const qn_activation_attributes *a = call->attributes;
-    call->kernels->activation_forward(call->team, a->activation, qn_call_count(call), call->in[0],
-                                      call->out[0]);
+    qn_rows rows = qn_call_rows(call);
+    rows.steps[0] = qn_call_in_step(call, 0);
+    rows.steps[1] = qn_call_out_step(call, 0);
+    call->kernels->activation_forward(call->team, a->activation, &rows, call->in[0], call->out[0]);
 }
 
 void qn_activation_gradient(qn_graph *graph, const qn_gradient *gradient) {
@@ -31,8 +33,12 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
 
 static void backward_run(const qn_call *call) {
     const qn_activation_attributes *a = call->attributes;
-    call->kernels->activation_backward(call->team, a->activation, qn_call_count(call), call->in[0],
-                                       call->in[1], call->out[0]);
+    qn_rows rows = qn_call_rows(call);
+    rows.steps[0] = qn_call_in_step(call, 0);
+    rows.steps[1] = qn_call_in_step(call, 1);
+    rows.steps[2] = qn_call_out_step(call, 0);
+    call->kernels->activation_backward(call->team, a->activation, &rows, call->in[0], call->in[1],
+                                       call->out[0]);
 }
 
 const qn_op qn_op_activation_backward = {

@@ -9,8 +9,11 @@ static qn_cost add_cost(const void *attributes, const qn_tensor *inputs, const q
 
 static void add_run(const qn_call *call) {
     const qn_activation_attributes *a = call->attributes;
-    call->kernels->add(call->team, qn_call_count(call), call->in[0], call->in[1], a->activation,
-                       call->out[0]);
+    qn_rows rows = qn_call_rows(call);
+    rows.steps[0] = qn_call_in_step(call, 0);
+    rows.steps[1] = qn_call_in_step(call, 1);
+    rows.steps[2] = qn_call_out_step(call, 0);
+    call->kernels->add(call->team, &rows, call->in[0], call->in[1], a->activation, call->out[0]);
 }
 
 static void add_gradient(qn_graph *graph, const qn_gradient *gradient) {

@@ -42,8 +42,10 @@ static qn_cost pool_cost(const void *attributes, const qn_tensor *inputs,
 
 static void pool_run(const qn_call *call) {
     qn_conv2d_shape d;
-    if (pool_shape(call->attributes, call->inputs[0].shape, &d) == QN_OK)
-        call->kernels->average_pool(call->team, &d, call->in[0], call->out[0]);
+    if (pool_shape(call->attributes, call->inputs[0].shape, &d) != QN_OK)
+        return;
+    d.y_step = qn_call_out_step(call, 0);
+    call->kernels->average_pool(call->team, &d, call->in[0], call->out[0]);
 }
 
 static void add_backward(qn_graph *graph, const qn_gradient *gradient, const qn_conv2d_shape *d) {
@@ -114,8 +116,9 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
 }
 
 static void backward_run(const qn_call *call) {
-    const backward_attributes *a = call->attributes;
-    call->kernels->average_pool_backward(call->team, &a->shape, call->in[0], call->out[0]);
+    qn_conv2d_shape d = ((const backward_attributes *)call->attributes)->shape;
+    d.y_step = qn_call_in_step(call, 0);
+    call->kernels->average_pool_backward(call->team, &d, call->in[0], call->out[0]);
 }
 
 const qn_op qn_op_average_pool_backward = {
@@ -165,7 +168,8 @@ static qn_cost global_cost(const void *attributes, const qn_tensor *inputs,
 }
 
 static void global_run(const qn_call *call) {
-    const qn_conv2d_shape d = global_shape(call->inputs[0].shape);
+    qn_conv2d_shape d = global_shape(call->inputs[0].shape);
+    d.y_step = qn_call_out_step(call, 0);
     call->kernels->average_pool(call->team, &d, call->in[0], call->out[0]);
 }
 

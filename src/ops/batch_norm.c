@@ -53,10 +53,12 @@ static size_t norm_workspace(const qn_kernels *kernels, const void *attributes,
 
 static void norm_run(const qn_call *call) {
     const norm_attributes *a = call->attributes;
-    const qn_shape x = call->inputs[0].shape;
-    call->kernels->batch_norm_forward(
-        call->team, qn_shape_rows(x), qn_shape_columns(x), call->in[0], call->in[1], call->in[2],
-        a->epsilon, a->activation, call->out[0], call->out[1], call->out[2], call->workspace);
+    qn_rows rows = qn_call_rows(call);
+    rows.steps[0] = qn_call_in_step(call, 0);
+    rows.steps[1] = qn_call_out_step(call, 0);
+    call->kernels->batch_norm_forward(call->team, &rows, call->in[0], call->in[1], call->in[2],
+                                      a->epsilon, a->activation, call->out[0], call->out[1],
+                                      call->out[2], call->workspace);
 }
 
 /* One operator gives all three gradients: they share their sums. */
@@ -134,11 +136,13 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
 
 static void backward_run(const qn_call *call) {
     const norm_attributes *a = call->attributes;
-    const qn_shape x = call->inputs[0].shape;
-    call->kernels->batch_norm_backward(call->team, qn_shape_rows(x), qn_shape_columns(x),
-                                       call->in[0], call->in[1], call->in[2], call->in[3],
-                                       call->in[4], call->in[5], a->activation, call->out[0],
-                                       call->out[1], call->out[2], call->workspace);
+    qn_rows rows = qn_call_rows(call);
+    rows.steps[0] = qn_call_in_step(call, 0);
+    rows.steps[1] = call->in[1] ? qn_call_in_step(call, 1) : 0;
+    rows.steps[2] = qn_call_in_step(call, 2);
+    call->kernels->batch_norm_backward(call->team, &rows, call->in[0], call->in[1], call->in[2],
+                                       call->in[3], call->in[4], call->in[5], a->activation,
+                                       call->out[0], call->out[1], call->out[2], call->workspace);
 }
 
 const qn_op qn_op_batch_norm_backward = {
@@ -230,10 +234,12 @@ static qn_cost inference_cost(const void *attributes, const qn_tensor *inputs,
 
 static void inference_run(const qn_call *call) {
     const norm_attributes *a = call->attributes;
-    const qn_shape x = call->inputs[0].shape;
-    call->kernels->batch_norm_inference(call->team, qn_shape_rows(x), qn_shape_columns(x),
-                                        call->in[0], call->in[1], call->in[2], call->in[3],
-                                        call->in[4], a->epsilon, a->activation, call->out[0]);
+    qn_rows rows = qn_call_rows(call);
+    rows.steps[0] = qn_call_in_step(call, 0);
+    rows.steps[1] = qn_call_out_step(call, 0);
+    call->kernels->batch_norm_inference(call->team, &rows, call->in[0], call->in[1], call->in[2],
+                                        call->in[3], call->in[4], a->epsilon, a->activation,
+                                        call->out[0]);
 }
 
 /* (C) numbers of one value. */

@@ -82,9 +82,11 @@ static void conv2d_run(const qn_call *call) {
     const conv2d_attributes *a = call->attributes;
     const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
     qn_conv2d_shape d;
-    if (conv2d_shape(a, call->inputs, &d) == QN_OK)
-        call->kernels->conv2d_forward(call->team, &d, call->in[0], call->in[1], bias, a->activation,
-                                      call->out[0], call->workspace);
+    if (conv2d_shape(a, call->inputs, &d) != QN_OK)
+        return;
+    d.y_step = qn_call_out_step(call, 0);
+    call->kernels->conv2d_forward(call->team, &d, call->in[0], call->in[1], bias, a->activation,
+                                  call->out[0], call->workspace);
 }
 
 static void conv2d_gradient(qn_graph *graph, const qn_gradient *gradient) {
@@ -243,9 +245,10 @@ static size_t backward_data_workspace(const qn_kernels *kernels, const void *att
 }
 
 static void backward_data_run(const qn_call *call) {
-    const backward_attributes *a = call->attributes;
-    call->kernels->conv2d_backward_data(call->team, &a->shape, call->in[0], call->in[1],
-                                        call->out[0], call->workspace);
+    qn_conv2d_shape d = ((const backward_attributes *)call->attributes)->shape;
+    d.y_step = qn_call_in_step(call, 0);
+    call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
+                                        call->workspace);
 }
 
 const qn_op qn_op_conv2d_backward_data = {
@@ -278,9 +281,10 @@ static size_t backward_filter_workspace(const qn_kernels *kernels, const void *a
 }
 
 static void backward_filter_run(const qn_call *call) {
-    const backward_attributes *a = call->attributes;
-    call->kernels->conv2d_backward_filter(call->team, &a->shape, call->in[0], call->in[1],
-                                          call->out[0], call->workspace);
+    qn_conv2d_shape d = ((const backward_attributes *)call->attributes)->shape;
+    d.y_step = qn_call_in_step(call, 1);
+    call->kernels->conv2d_backward_filter(call->team, &d, call->in[0], call->in[1], call->out[0],
+                                          call->workspace);
 }
 
 const qn_op qn_op_conv2d_backward_filter = {

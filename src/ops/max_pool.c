@@ -47,8 +47,10 @@ static qn_cost pool_cost(const void *attributes, const qn_tensor *inputs,
 
 static void pool_run(const qn_call *call) {
     qn_conv2d_shape d;
-    if (pool_shape(call->attributes, call->inputs[0].shape, &d) == QN_OK)
-        call->kernels->max_pool(call->team, &d, call->in[0], call->out[0], call->out[1]);
+    if (pool_shape(call->attributes, call->inputs[0].shape, &d) != QN_OK)
+        return;
+    d.y_step = qn_call_out_step(call, 0);
+    call->kernels->max_pool(call->team, &d, call->in[0], call->out[0], call->out[1]);
 }
 
 static void pool_gradient(qn_graph *graph, const qn_gradient *gradient) {
@@ -118,8 +120,9 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
 }
 
 static void backward_run(const qn_call *call) {
-    const backward_attributes *a = call->attributes;
-    call->kernels->max_pool_backward(call->team, &a->shape, call->in[0], call->in[1], call->out[0]);
+    qn_conv2d_shape d = ((const backward_attributes *)call->attributes)->shape;
+    d.y_step = qn_call_in_step(call, 0);
+    call->kernels->max_pool_backward(call->team, &d, call->in[0], call->in[1], call->out[0]);
 }
 
 const qn_op qn_op_max_pool_backward = {

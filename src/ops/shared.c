@@ -136,6 +136,20 @@ int64_t qn_call_count(const qn_call *call) {
     return qn_shape_count(call->outputs[0].shape);
 }
 
+int64_t qn_call_in_step(const qn_call *call, int input) {
+    return call->in_steps ? call->in_steps[input] : qn_shape_columns(call->inputs[input].shape);
+}
+
+int64_t qn_call_out_step(const qn_call *call, int output) {
+    return call->out_steps ? call->out_steps[output]
+                           : qn_shape_columns(call->outputs[output].shape);
+}
+
+qn_rows qn_call_rows(const qn_call *call) {
+    const qn_shape shape = call->outputs[0].shape;
+    return (qn_rows){.rows = qn_shape_rows(shape), .c = qn_shape_columns(shape)};
+}
+
 qn_value qn_sample_parameter(qn_graph *graph, const char *name, qn_shape shape, double scale) {
     return qn_parameter(graph, name, shape, (qn_initial){QN_INITIAL_UNIFORM, scale}, true);
 }

@@ -72,6 +72,13 @@ void qn_activation_run(const qn_call *call);
 /* Elements of output 0 of a call. */
 int64_t qn_call_count(const qn_call *call);
 
+/* Elements from one row of an input or output of a call to the next. */
+int64_t qn_call_in_step(const qn_call *call, int input);
+int64_t qn_call_out_step(const qn_call *call, int output);
+
+/* Rows and columns of output 0 of a call, dense. */
+qn_rows qn_call_rows(const qn_call *call);
+
 /* A parameter for a sample, uniform in [-scale, scale). */
 qn_value qn_sample_parameter(qn_graph *graph, const char *name, qn_shape shape, double scale);
 

@@ -2,7 +2,9 @@
  * calls the kernel and records its outputs. The double reference's record is the truth; a float
  * table's must lie within the bound that the case gives, and have equal bits for teams of one to
  * four. The double reference's convolution and product are checked against plain sums. Outputs and
- * workspace hold NaN before a call and have exactly the promised size, for the sanitizers. */
+ * workspace hold NaN before a call and have exactly the promised size, for the sanitizers. Kernels
+ * whose rows may lie apart run a second time that way: to the same bits, and with NaN between the
+ * rows that no result may show and no kernel may write. */
 #include "base/rng.h"
 #include "check.h"
 #include "kernels/kernels.h"
@@ -12,7 +14,7 @@
 
 /* ---- what a case works with ---- */
 
-enum { MAX_RECORDS = 16, MAX_BUFFERS = 64, MAX_TEAM = 4 };
+enum { MAX_RECORDS = 16, MAX_BUFFERS = 96, MAX_TEAM = 4 };
 
 typedef struct record {
     const char *name;
@@ -73,6 +75,50 @@ static void *draw(bench *b, int64_t n, uint64_t seed, double low, double high) {
 
 static void *copy(bench *b, const void *from, int64_t n) {
     return memcpy(blank(b, n), from, (size_t)n * real_bytes(b));
+}
+
+/* Rows of a tensor that lie apart, with bytes of NaN before and between them and nothing behind. */
+typedef struct apart {
+    char *memory, *first; /* first: where the first row begins */
+    int64_t rows, c, step;
+} apart;
+
+enum { APART_BEFORE = 3 };
+
+/* The rows of a dense tensor; blank ones if it is null. */
+static apart spread(bench *b, const void *dense, int64_t rows, int64_t c, int64_t gap) {
+    const size_t size = real_bytes(b), row = (size_t)c * size;
+    apart a = {.rows = rows, .c = c, .step = c + gap};
+    a.memory = blank(b, APART_BEFORE + (rows - 1) * a.step + c);
+    a.first = a.memory + APART_BEFORE * size;
+    for (int64_t i = 0; dense && i < rows; i++)
+        memcpy(a.first + (size_t)(i * a.step) * size, (const char *)dense + (size_t)i * row, row);
+    return a;
+}
+
+static bool is_untouched(const char *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] != (char)0xff)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the rows hold the bits of the dense tensor, and what is between them is as it was. */
+static bool is_spread(const bench *b, const apart *a, const void *dense) {
+    const size_t size = real_bytes(b), row = (size_t)a->c * size;
+    bool good = is_untouched(a->memory, APART_BEFORE * size);
+    for (int64_t i = 0; i < a->rows; i++) {
+        const char *at = a->first + (size_t)(i * a->step) * size;
+        good = good && memcmp(at, (const char *)dense + (size_t)i * row, row) == 0;
+        if (i + 1 < a->rows)
+            good = good && is_untouched(at + row, (size_t)(a->step - a->c) * size);
+    }
+    return good;
+}
+
+static bool is_same(const bench *b, const void *left, const void *right, int64_t n) {
+    return memcmp(left, right, (size_t)n * real_bytes(b)) == 0;
 }
 
 /* Keeps an output; |float's - double's| <= bound. */
@@ -224,6 +270,19 @@ static void conv_case(bench *b, const void *shape) {
     keep(b, "dx", dx, x_count(d), sum_bound(taps * d->k / d->groups));
     b->table->conv2d_backward_filter(b->team, d, x, dy, dw, space[2]);
     keep(b, "dw", dw, w_count(d), sum_bound(d->n * d->p * d->q));
+
+    const int64_t pixels = d->n * d->p * d->q;
+    const apart y_apart = spread(b, NULL, pixels, d->k, 7),
+                dy_apart = spread(b, dy, pixels, d->k, 7);
+    void *dx_again = blank(b, x_count(d)), *dw_again = blank(b, w_count(d));
+    qn_conv2d_shape e = *d;
+    e.y_step = y_apart.step;
+    b->table->conv2d_forward(b->team, &e, x, w, NULL, relu, y_apart.first, space[0]);
+    CHECK(is_spread(b, &y_apart, y));
+    b->table->conv2d_backward_data(b->team, &e, dy_apart.first, w, dx_again, space[1]);
+    CHECK(is_same(b, dx, dx_again, x_count(d)));
+    b->table->conv2d_backward_filter(b->team, &e, x, dy_apart.first, dw_again, space[2]);
+    CHECK(is_same(b, dw, dw_again, w_count(d)));
 }
 
 /* The definition, in double: *y, *dx and *dw are added to. */
@@ -403,8 +462,18 @@ static void norm_case_of(bench *b, const rows_shape *d, qn_activation_kind kind,
     void *space = workspace_of(b, b->table->batch_norm_workspace(d->rows, d->c, b->n_threads));
     /* The offset itself is rounded once in every element. */
     const double bound = (32 + 4 * offset) * (double)FLT_EPSILON;
-    b->table->batch_norm_forward(b->team, d->rows, d->c, x, scale, shift, 1e-5, activation, y, mean,
+    const qn_rows dense = {.rows = d->rows, .c = d->c};
+    const apart x_apart = spread(b, x, d->rows, d->c, 5),
+                y_apart = spread(b, NULL, d->rows, d->c, 9);
+    const apart dy_apart = spread(b, dy, d->rows, d->c, 2);
+    const qn_rows lying_apart = {d->rows, d->c, {x_apart.step, y_apart.step, dy_apart.step}};
+    void *sums_again[2] = {blank(b, d->c), blank(b, d->c)}, *dx_again = blank(b, n);
+    b->table->batch_norm_forward(b->team, &dense, x, scale, shift, 1e-5, activation, y, mean,
                                  inv_std, space);
+    b->table->batch_norm_forward(b->team, &lying_apart, x_apart.first, scale, shift, 1e-5,
+                                 activation, y_apart.first, sums_again[0], sums_again[1], space);
+    CHECK(is_spread(b, &y_apart, y) && is_same(b, mean, sums_again[0], d->c) &&
+          is_same(b, inv_std, sums_again[1], d->c));
     /* A deviation of few rows may be tiny, and magnifies. */
     keep(b, "y", y, n, bound * (d->rows > 8 ? 4 : 64));
     keep(b, "mean", mean, d->c, bound);
@@ -412,8 +481,11 @@ static void norm_case_of(bench *b, const rows_shape *d, qn_activation_kind kind,
     b->table->batch_norm_running(d->rows, d->c, mean, inv_std, 1e-5, 0.1, running[0], running[1]);
     keep(b, "running mean", running[0], d->c, bound);
     keep(b, "running variance", running[1], d->c, bound);
-    b->table->batch_norm_inference(b->team, d->rows, d->c, x, scale, shift, running[0], running[1],
-                                   1e-5, activation, y);
+    b->table->batch_norm_inference(b->team, &dense, x, scale, shift, running[0], running[1], 1e-5,
+                                   activation, y);
+    b->table->batch_norm_inference(b->team, &lying_apart, x_apart.first, scale, shift, running[0],
+                                   running[1], 1e-5, activation, y_apart.first);
+    CHECK(is_spread(b, &y_apart, y));
     keep(b, "inference", y, n, bound * (d->rows > 8 ? 4 : 64));
     /* The gradient as a function of the same numbers: one record's errors are not another's. */
     for (int64_t j = 0; j < d->c; j++) {
@@ -422,8 +494,14 @@ static void norm_case_of(bench *b, const rows_shape *d, qn_activation_kind kind,
     }
     for (int64_t i = 0; i < n; i++)
         put(b, y, i, (double)(float)(get(b, x, i) - offset));
-    b->table->batch_norm_backward(b->team, d->rows, d->c, x, y, dy, scale, mean, inv_std,
-                                  activation, dy, dscale, dshift, space);
+    const apart y_given = spread(b, y, d->rows, d->c, 9);
+    b->table->batch_norm_backward(b->team, &dense, x, y, dy, scale, mean, inv_std, activation, dy,
+                                  dscale, dshift, space);
+    b->table->batch_norm_backward(b->team, &lying_apart, x_apart.first, y_given.first,
+                                  dy_apart.first, scale, mean, inv_std, activation, dx_again,
+                                  sums_again[0], sums_again[1], space);
+    CHECK(is_same(b, dy, dx_again, n) && is_same(b, dscale, sums_again[0], d->c) &&
+          is_same(b, dshift, sums_again[1], d->c));
     keep(b, "dx", dy, n, bound * 16);
     keep(b, "dscale", dscale, d->c, 4 * sum_bound(d->rows) * (1 + offset));
     keep(b, "dshift", dshift, d->c, 4 * sum_bound(d->rows));
@@ -467,7 +545,7 @@ static void elementwise_case(bench *b, const void *shape) {
     const qn_activation none = {QN_ACTIVATION_NONE, 0};
     void *y = blank(b, n);
     const double bound = 16 * (double)FLT_EPSILON;
-    b->table->add(b->team, n, x, z, none, y);
+    b->table->add(b->team, &(qn_rows){.rows = 1, .c = n}, x, z, none, y);
     keep(b, "add", y, n, bound);
     b->table->multiply(b->team, n, x, z, y);
     keep(b, "multiply", y, n, bound);
@@ -492,10 +570,37 @@ static void activation_case(bench *b, const void *shape) {
     for (int kind = QN_ACTIVATION_NONE; kind <= QN_ACTIVATION_SIGMOID; kind++) {
         const qn_activation activation = {(qn_activation_kind)kind, 0.125};
         void *y = copy(b, x, n), *dx = copy(b, dy, n);
-        b->table->activation_forward(b->team, activation, n, y, y);
+        b->table->activation_forward(b->team, activation, &(qn_rows){.rows = n, .c = 1}, y, y);
         keep(b, names[kind], y, n, bound);
-        b->table->activation_backward(b->team, activation, n, inner, dx, dx);
+        b->table->activation_backward(b->team, activation, &(qn_rows){.rows = 1, .c = n}, inner, dx,
+                                      dx);
         keep(b, names[kind], dx, n, bound);
+    }
+}
+
+/* The elementwise kernels over rows that lie apart, against dense ones. */
+static void apart_case(bench *b, const void *shape) {
+    const rows_shape *d = shape;
+    const int64_t n = d->rows * d->c;
+    const qn_rows dense = {.rows = d->rows, .c = d->c};
+    const void *x = draw(b, n, 1, -3, 3), *z = draw(b, n, 2, -1, 1);
+    const apart x_apart = spread(b, x, d->rows, d->c, 6), z_apart = spread(b, z, d->rows, d->c, 1);
+    void *y = blank(b, n);
+    for (int kind = QN_ACTIVATION_NONE; kind <= QN_ACTIVATION_SIGMOID; kind++) {
+        const qn_activation activation = {(qn_activation_kind)kind, 0.125};
+        const apart y_apart = spread(b, NULL, d->rows, d->c, 4);
+        const qn_rows two = {d->rows, d->c, {x_apart.step, y_apart.step}};
+        const qn_rows three = {d->rows, d->c, {x_apart.step, z_apart.step, y_apart.step}};
+        b->table->activation_forward(b->team, activation, &dense, x, y);
+        b->table->activation_forward(b->team, activation, &two, x_apart.first, y_apart.first);
+        CHECK(is_spread(b, &y_apart, y));
+        b->table->activation_backward(b->team, activation, &dense, x, z, y);
+        b->table->activation_backward(b->team, activation, &three, x_apart.first, z_apart.first,
+                                      y_apart.first);
+        CHECK(is_spread(b, &y_apart, y));
+        b->table->add(b->team, &dense, x, z, activation, y);
+        b->table->add(b->team, &three, x_apart.first, z_apart.first, activation, y_apart.first);
+        CHECK(is_spread(b, &y_apart, y));
     }
 }
 
@@ -523,6 +628,9 @@ static void test_elementwise(void) {
         check_case("elementwise", elementwise_case, &sizes[i]);
         check_case("activations", activation_case, &sizes[i]);
     }
+    const rows_shape shapes[] = {{1, 1}, {1, 40}, {3, 5000}, {999, 12}, {5000, 1}, {130, 64}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_case("rows apart", apart_case, &shapes[i]);
 }
 
 /* A NaN must reach the loss: no activation, pool or product may hide it. */
@@ -533,8 +641,8 @@ static void test_nan_passes(void) {
             float x[40];
             for (int i = 0; i < 40; i++)
                 x[i] = i == 17 || i == 39 ? NAN : 1;
-            table->activation_forward(NULL, (qn_activation){(qn_activation_kind)kind, 0.1}, 40, x,
-                                      x);
+            table->activation_forward(NULL, (qn_activation){(qn_activation_kind)kind, 0.1},
+                                      &(qn_rows){.rows = 8, .c = 5}, x, x);
             CHECK(isnan(x[17]) && isnan(x[39]) && !isnan(x[16]));
         }
         float y[20];
@@ -799,6 +907,30 @@ static void test_attention(void) {
 
 /* ---- pooling ---- */
 
+static void pool_apart(bench *b, const qn_conv2d_shape *d, const void *x, const void *dy) {
+    const int64_t pixels = d->n * d->p * d->q;
+    void *y = blank(b, y_count(d)), *dx = blank(b, x_count(d)), *dx_again = blank(b, x_count(d));
+    uint16_t *index = bytes_of_nan(b, (size_t)y_count(d) * sizeof *index);
+    uint16_t *index_again = bytes_of_nan(b, (size_t)y_count(d) * sizeof *index);
+    const apart y_max = spread(b, NULL, pixels, d->c, 5), y_mean = spread(b, NULL, pixels, d->c, 5);
+    const apart dy_apart = spread(b, dy, pixels, d->c, 5);
+    qn_conv2d_shape e = *d;
+    e.y_step = d->c + 5;
+    b->table->max_pool(b->team, d, x, y, index);
+    b->table->max_pool(b->team, &e, x, y_max.first, index_again);
+    CHECK(is_spread(b, &y_max, y));
+    CHECK(memcmp(index, index_again, (size_t)y_count(d) * sizeof *index) == 0);
+    b->table->max_pool_backward(b->team, d, dy, index, dx);
+    b->table->max_pool_backward(b->team, &e, dy_apart.first, index, dx_again);
+    CHECK(is_same(b, dx, dx_again, x_count(d)));
+    b->table->average_pool(b->team, d, x, y);
+    b->table->average_pool(b->team, &e, x, y_mean.first);
+    CHECK(is_spread(b, &y_mean, y));
+    b->table->average_pool_backward(b->team, d, dy, dx);
+    b->table->average_pool_backward(b->team, &e, dy_apart.first, dx_again);
+    CHECK(is_same(b, dx, dx_again, x_count(d)));
+}
+
 static void pool_case(bench *b, const void *shape) {
     const qn_conv2d_shape *d = shape;
     const void *x = draw(b, x_count(d), 1, -1, 1), *dy = draw(b, y_count(d), 2, -1, 1);
@@ -816,6 +948,7 @@ static void pool_case(bench *b, const void *shape) {
     keep(b, "average pool", y, y_count(d), bound);
     b->table->average_pool_backward(b->team, d, dy, dx);
     keep(b, "average pool backward", dx, x_count(d), bound);
+    pool_apart(b, d, x, dy);
 }
 
 static void test_pools(void) {

@@ -83,6 +83,7 @@ static inline void activate_row(qn_activation activation, int64_t n, const real 
 typedef struct elementwise_context {
     qn_activation activation;
     int64_t n, c;
+    int64_t rows, bundle, steps[3]; /* of kernels with steps; bundle: rows of a task */
     real factor;
     const real *a, *b, *dy;
     real *y;
@@ -100,53 +101,91 @@ static void run_elementwise(qn_team *team, qn_team_task *task, elementwise_conte
     qn_team_run(team, ceil_div(context->n, ELEMENTS_PER_TASK), task, context);
 }
 
+/* Rows of this many elements or more are tasks of their own; shorter ones are bundled. */
+static int64_t rows_per_task(int64_t c) {
+    return max_int(1, ELEMENTS_PER_TASK / max_int(c, 1));
+}
+
+/* A kernel over rows that may lie apart. Dense rows are taken as longer ones, of a task's elements,
+ * of which the last may be shorter. */
+static void run_rows_apart(qn_team *team, qn_team_task *task, elementwise_context *e,
+                           const qn_rows *shape) {
+    bool is_dense = true;
+    e->n = shape->rows * shape->c;
+    e->rows = shape->rows;
+    e->c = shape->c;
+    for (int i = 0; i < 3; i++) {
+        e->steps[i] = row_step(shape, i);
+        is_dense = is_dense && e->steps[i] == e->c;
+    }
+    if (is_dense) {
+        e->c = e->steps[0] = e->steps[1] = e->steps[2] = ELEMENTS_PER_TASK;
+        e->rows = ceil_div(e->n, e->c);
+    }
+    e->bundle = rows_per_task(e->c);
+    qn_team_run(team, ceil_div(e->rows, e->bundle), task, e);
+}
+
+/* The rows of the tasks [begin, end), each of n elements. */
+#define APART_LOOP(context, row, n)                                                                \
+    for (int64_t row = begin * (context)->bundle,                                                  \
+                 row##_end = min_int((context)->rows, end * (context)->bundle),                    \
+                 n = min_int((context)->c, (context)->n - row * (context)->c);                     \
+         row < row##_end; row++, n = min_int((context)->c, (context)->n - row * (context)->c))
+
 static void activation_forward_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const elementwise_context *e = context;
-    int64_t first = begin * ELEMENTS_PER_TASK, last = min_int(e->n, end * ELEMENTS_PER_TASK);
-    activate_row(e->activation, last - first, e->a + first, e->y + first);
+    APART_LOOP(e, row, n)
+    activate_row(e->activation, n, e->a + row * e->steps[0], e->y + row * e->steps[1]);
 }
 
-static void activation_forward(qn_team *team, qn_activation activation, int64_t n, const void *x,
-                               void *y) {
-    elementwise_context e = {.activation = activation, .n = n, .a = x, .y = y};
-    run_elementwise(team, activation_forward_task, &e);
+static void activation_forward(qn_team *team, qn_activation activation, const qn_rows *shape,
+                               const void *x, void *y) {
+    elementwise_context e = {.activation = activation, .a = x, .y = y};
+    run_rows_apart(team, activation_forward_task, &e, shape);
 }
 
 static void activation_backward_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const elementwise_context *e = context;
-    const real *y = e->a, *dy = e->b, slope = (real)e->activation.slope;
-    real *dx = e->y;
+    const real slope = (real)e->activation.slope;
+    APART_LOOP(e, row, n) {
+        const real *y = e->a + row * e->steps[0], *dy = e->b + row * e->steps[1];
+        real *dx = e->y + row * e->steps[2];
 #define LOOP(KIND)                                                                                 \
-    ELEMENT_LOOP(e, i)                                                                             \
+    for (int64_t i = 0; i < n; i++)                                                                \
     dx[i] = derive(KIND, slope, y[i], dy[i])
-    WITH_ACTIVATION(e->activation.kind, LOOP)
+        WITH_ACTIVATION(e->activation.kind, LOOP)
 #undef LOOP
+    }
 }
 
-static void activation_backward(qn_team *team, qn_activation activation, int64_t n, const void *y,
-                                const void *dy, void *dx) {
-    elementwise_context e = {.activation = activation, .n = n, .a = y, .b = dy, .y = dx};
-    run_elementwise(team, activation_backward_task, &e);
+static void activation_backward(qn_team *team, qn_activation activation, const qn_rows *shape,
+                                const void *y, const void *dy, void *dx) {
+    elementwise_context e = {.activation = activation, .a = y, .b = dy, .y = dx};
+    run_rows_apart(team, activation_backward_task, &e, shape);
 }
 
 static void add_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const elementwise_context *e = context;
-    const real *a = e->a, *b = e->b, slope = (real)e->activation.slope;
-    real *y = e->y;
+    const real slope = (real)e->activation.slope;
+    APART_LOOP(e, row, n) {
+        const real *a = e->a + row * e->steps[0], *b = e->b + row * e->steps[1];
+        real *y = e->y + row * e->steps[2];
 #define LOOP(KIND)                                                                                 \
-    ELEMENT_LOOP(e, i)                                                                             \
+    for (int64_t i = 0; i < n; i++)                                                                \
     y[i] = activate(KIND, slope, a[i] + b[i])
-    WITH_ACTIVATION(e->activation.kind, LOOP)
+        WITH_ACTIVATION(e->activation.kind, LOOP)
 #undef LOOP
+    }
 }
 
-static void add(qn_team *team, int64_t n, const void *a, const void *b, qn_activation activation,
-                void *y) {
-    elementwise_context e = {.activation = activation, .n = n, .a = a, .b = b, .y = y};
-    run_elementwise(team, add_task, &e);
+static void add(qn_team *team, const qn_rows *shape, const void *a, const void *b,
+                qn_activation activation, void *y) {
+    elementwise_context e = {.activation = activation, .a = a, .b = b, .y = y};
+    run_rows_apart(team, add_task, &e, shape);
 }
 
 static void multiply_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -224,11 +263,6 @@ static void broadcast_task(void *context, int64_t begin, int64_t end, int thread
 static void broadcast(qn_team *team, int64_t n, double factor, const void *scalar, void *y) {
     elementwise_context e = {.n = n, .factor = (real)factor * *(const real *)scalar, .y = y};
     run_elementwise(team, broadcast_task, &e);
-}
-
-/* Rows of this many elements or more are tasks of their own; shorter ones are bundled. */
-static int64_t rows_per_task(int64_t c) {
-    return max_int(1, ELEMENTS_PER_TASK / max_int(c, 1));
 }
 
 static void bias_task(void *context, int64_t begin, int64_t end, int thread) {

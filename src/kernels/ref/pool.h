@@ -59,10 +59,10 @@ static void max_pool_task(void *context, int64_t begin, int64_t end, int thread)
     for (int64_t row = begin; row < end; row++) {
         const real *image = m->x + row / d->p * d->h * d->w * d->c;
         for (int64_t q = 0; q < d->q; q++) {
-            const int64_t at = (row * d->q + q) * d->c;
+            const int64_t pixel = row * d->q + q;
             for (int64_t c = 0; c < d->c; c += POOL_BLOCK)
                 max_pool_block(d, image, row % d->p, q, c, min_int(POOL_BLOCK, d->c - c),
-                               m->y + at + c, m->index + at + c);
+                               m->y + pixel * y_step_of(d) + c, m->index + pixel * d->c + c);
         }
     }
 }
@@ -107,9 +107,10 @@ static void pool_backward_row(const pool_context *m, int64_t n, int64_t h) {
         for (int64_t s = 0; s < d->s; s++) {
             for (q = 0; q < d->q; q++) {
                 const int64_t w = q * d->stride_w - d->pad_left + s * d->dilation_w;
-                const int64_t at = ((n * d->p + p) * d->q + q) * d->c;
+                const int64_t pixel = (n * d->p + p) * d->q + q;
                 if (w >= 0 && w < d->w)
-                    pool_pass_back(d->c, m->x + at, m->index_in ? m->index_in + at : NULL,
+                    pool_pass_back(d->c, m->x + pixel * y_step_of(d),
+                                   m->index_in ? m->index_in + pixel * d->c : NULL,
                                    (uint16_t)(r * d->s + s), factor, row + w * d->c);
             }
         }
@@ -160,7 +161,7 @@ static void average_pool_output(const qn_conv2d_shape *d, const real *image, int
  * rows were added into `row` before. */
 static void average_windows(const qn_conv2d_shape *d, int64_t count, const real *row, real *y) {
     const real factor = 1 / (real)(d->r * d->s);
-    for (int64_t q = 0; q < count; q++, row += d->stride_w * d->c, y += d->c) {
+    for (int64_t q = 0; q < count; q++, row += d->stride_w * d->c, y += y_step_of(d)) {
         for (int64_t c = 0; c < d->c; c++) {
             real total = row[c];
             for (int64_t s = 1; s < d->s; s++)
@@ -191,10 +192,12 @@ static void average_pool_row(const qn_conv2d_shape *d, const real *image, int64_
             row[i] = is_first ? x[i] : row[i] + x[i];
         is_first = false;
     }
-    if (is_first)
-        memset(y, 0, (size_t)(d->q * d->c) * sizeof *y);
-    else
+    if (!is_first) {
         average_windows(d, d->q, row, y);
+        return;
+    }
+    for (int64_t q = 0; q < d->q; q++)
+        memset(y + q * y_step_of(d), 0, (size_t)d->c * sizeof *y);
 }
 
 static void average_pool_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -204,11 +207,11 @@ static void average_pool_task(void *context, int64_t begin, int64_t end, int thr
     for (int64_t row = begin; row < end; row++) {
         const real *image = m->x + row / d->p * d->h * d->w * d->c;
         if (is_narrow_pool(d)) {
-            average_pool_row(d, image, row % d->p, m->y + row * d->q * d->c);
+            average_pool_row(d, image, row % d->p, m->y + row * d->q * y_step_of(d));
             continue;
         }
         for (int64_t q = 0; q < d->q; q++)
-            average_pool_output(d, image, row % d->p, q, m->y + (row * d->q + q) * d->c);
+            average_pool_output(d, image, row % d->p, q, m->y + (row * d->q + q) * y_step_of(d));
     }
 }
 

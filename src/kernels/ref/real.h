@@ -44,6 +44,15 @@ static inline int64_t round_up(int64_t a, int64_t b) {
     return ceil_div(a, b) * b;
 }
 
+/* Elements from one pixel of y or dy to the next, or from one row of a tensor. */
+static inline int64_t y_step_of(const qn_conv2d_shape *d) {
+    return d->y_step ? d->y_step : d->k;
+}
+
+static inline int64_t row_step(const qn_rows *shape, int tensor) {
+    return shape->steps[tensor] ? shape->steps[tensor] : shape->c;
+}
+
 /* What tasks of n elements are cut into. */
 enum { ELEMENTS_PER_TASK = 8192 };
 

@@ -87,9 +87,9 @@ static int64_t rows_per_chunk(int64_t rows, int64_t c) {
 enum { STRIP_WIDTH = 256, STRIP_RUN = 16 };
 
 typedef struct column_strip {
-    int64_t lines, width, step; /* elements from one line to the next */
-    int64_t tail;               /* elements of a shorter last line */
-    int64_t columns, fold;      /* width = columns * fold */
+    int64_t lines, width;
+    int64_t tail;          /* elements of a shorter last line */
+    int64_t columns, fold; /* width = columns * fold */
 } column_strip;
 
 static column_strip column_strip_of(int64_t rows, int64_t c, int64_t column) {
@@ -97,12 +97,10 @@ static column_strip column_strip_of(int64_t rows, int64_t c, int64_t column) {
     if (c > STRIP_WIDTH)
         return (column_strip){.lines = rows,
                               .width = min_int(STRIP_WIDTH, c - column),
-                              .step = c,
                               .columns = min_int(STRIP_WIDTH, c - column),
                               .fold = 1};
     return (column_strip){.lines = rows * c / width,
                           .width = width,
-                          .step = width,
                           .tail = rows * c % width,
                           .columns = c,
                           .fold = fold};
@@ -114,14 +112,16 @@ typedef enum strip_kind { STRIP_X, STRIP_SQUARES, STRIP_GRADIENTS } strip_kind;
 
 typedef struct strip_inputs {
     const real *x, *y, *dy, *mean;
+    int64_t x_step, y_step, dy_step; /* elements from one row to the next */
+    bool is_dense;                   /* the rows of a line follow each other */
     real slope;
 } strip_inputs;
 
 static inline __attribute__((always_inline)) void
-add_line(strip_kind kind, qn_activation_kind activation, const strip_inputs *in, int64_t at,
-         int64_t width, real *restrict sums, real *restrict dots) {
-    const real *restrict x = in->x + at, *restrict mean = in->mean;
-    const real *restrict dy = in->dy + at, *restrict y = in->y + at;
+add_run(strip_kind kind, qn_activation_kind activation, const strip_inputs *in, int64_t row,
+        int64_t width, const real *restrict mean, real *restrict sums, real *restrict dots) {
+    const real *restrict x = in->x + row * in->x_step;
+    const real *restrict dy = in->dy + row * in->dy_step, *restrict y = in->y + row * in->y_step;
     for (int64_t j = 0; j < width; j++) {
         if (kind == STRIP_X) {
             sums[j] += x[j];
@@ -135,18 +135,31 @@ add_line(strip_kind kind, qn_activation_kind activation, const strip_inputs *in,
     }
 }
 
+/* The first `width` elements of a line; row by row where rows lie apart. */
+static inline __attribute__((always_inline)) void
+add_line(strip_kind kind, qn_activation_kind activation, const column_strip *s,
+         const strip_inputs *in, int64_t line, int64_t width, real *sums, real *dots) {
+    if (s->fold == 1 || in->is_dense) {
+        add_run(kind, activation, in, line * s->fold, width, in->mean, sums, dots);
+        return;
+    }
+    for (int64_t f = 0, at = 0; at < width; f++, at += s->columns)
+        add_run(kind, activation, in, line * s->fold + f, s->columns, in->mean + at, sums + at,
+                dots + at);
+}
+
 /* Column sums of a strip: sums, and dots for gradients (columns). */
 static inline __attribute__((always_inline)) void
 sum_strip(strip_kind kind, qn_activation_kind activation, const column_strip *s,
           const strip_inputs *in, double *sums, double *dots) {
     double totals[2][STRIP_WIDTH] = {0};
-    for (int64_t first = 0; first * s->step < s->lines * s->step + s->tail; first += STRIP_RUN) {
+    for (int64_t first = 0; first < s->lines + (s->tail > 0); first += STRIP_RUN) {
         real parts[2][STRIP_WIDTH] = {0};
         const int64_t last = min_int(s->lines, first + STRIP_RUN);
         for (int64_t line = first; line < last; line++)
-            add_line(kind, activation, in, line * s->step, s->width, parts[0], parts[1]);
+            add_line(kind, activation, s, in, line, s->width, parts[0], parts[1]);
         if (last == s->lines && last < first + STRIP_RUN)
-            add_line(kind, activation, in, last * s->step, s->tail, parts[0], parts[1]);
+            add_line(kind, activation, s, in, last, s->tail, parts[0], parts[1]);
         for (int64_t j = 0; j < s->width; j++) {
             totals[0][j] += (double)parts[0][j];
             if (kind == STRIP_GRADIENTS)
@@ -165,8 +178,14 @@ sum_strip(strip_kind kind, qn_activation_kind activation, const column_strip *s,
     }
 }
 
-static void sum_strip_x(const column_strip *s, const real *x, double *sums) {
-    const strip_inputs in = {x, x, x, x, 0};
+/* Sums of x alone: all inputs are x, with rows step apart. */
+static strip_inputs inputs_of_x(const real *x, int64_t step, int64_t c, const real *mean) {
+    return (strip_inputs){x, x, x, mean, step, step, step, step == c, 0};
+}
+
+static void sum_strip_x(const column_strip *s, const real *x, int64_t step, int64_t c,
+                        double *sums) {
+    const strip_inputs in = inputs_of_x(x, step, c, x);
     sum_strip(STRIP_X, QN_ACTIVATION_NONE, s, &in, sums, NULL);
 }
 
@@ -175,7 +194,7 @@ static void add_rows(int64_t rows, int64_t c, const real *x, real *sums) {
     for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
         const column_strip s = column_strip_of(rows, c, column);
         double totals[STRIP_WIDTH];
-        sum_strip_x(&s, x + column, totals);
+        sum_strip_x(&s, x + column, c, c, totals);
         for (int64_t j = 0; j < s.columns; j++)
             sums[column + j] = (real)totals[j];
     }
@@ -221,6 +240,7 @@ static size_t column_sum_workspace(int64_t rows, int64_t c, int n_threads) {
 
 typedef struct norm_context {
     int64_t rows, c, chunk_rows;
+    int64_t x_step, y_step, dy_step;
     qn_activation activation;
     const real *x, *y_in, *dy;
     const real *scale, *shift, *mean, *inv_std;
@@ -229,10 +249,16 @@ typedef struct norm_context {
     real *factor, *term, *tilt; /* (C): per-channel numbers of the elementwise pass */
 } norm_context;
 
-static norm_context norm_init(int64_t rows, int64_t c, qn_activation activation, real *workspace) {
-    int64_t chunk_rows = rows_per_chunk(rows, c);
-    int64_t chunks = ceil_div(rows, chunk_rows);
-    norm_context b = {.rows = rows, .c = c, .chunk_rows = chunk_rows, .activation = activation};
+static norm_context norm_init(const qn_rows *shape, qn_activation activation, real *workspace) {
+    const int64_t c = shape->c, chunk_rows = rows_per_chunk(shape->rows, c);
+    const int64_t chunks = ceil_div(shape->rows, chunk_rows);
+    norm_context b = {.rows = shape->rows,
+                      .c = c,
+                      .chunk_rows = chunk_rows,
+                      .x_step = row_step(shape, 0),
+                      .y_step = row_step(shape, 1),
+                      .dy_step = row_step(shape, 2),
+                      .activation = activation};
     b.partial = workspace;
     b.factor = workspace + 2 * chunks * c;
     b.term = b.factor + c;
@@ -263,15 +289,15 @@ static void norm_moments_task(void *context, int64_t begin, int64_t end, int thr
         const int64_t rows = min_int(b->chunk_rows, b->rows - first);
         for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
             const column_strip s = column_strip_of(rows, c, column);
-            const real *x = b->x + first * c + column;
+            const real *x = b->x + first * b->x_step + column;
             real *mean = b->partial + chunk * 2 * c + column, *spread = mean + c;
             double sums[STRIP_WIDTH];
             real line[STRIP_WIDTH];
-            sum_strip_x(&s, x, sums);
+            sum_strip_x(&s, x, b->x_step, c, sums);
             for (int64_t j = 0; j < s.columns; j++)
                 mean[j] = (real)(sums[j] / (double)rows);
             repeat_columns(&s, mean, line);
-            const strip_inputs in = {x, x, x, line, 0};
+            const strip_inputs in = inputs_of_x(x, b->x_step, c, line);
             sum_strip(STRIP_SQUARES, QN_ACTIVATION_NONE, &s, &in, sums, NULL);
             for (int64_t j = 0; j < s.columns; j++)
                 spread[j] = (real)sums[j];
@@ -309,8 +335,8 @@ static void norm_apply_task(void *context, int64_t begin, int64_t end, int threa
     const real slope = (real)b->activation.slope;
     const real *mean = b->mean, *factor = b->factor, *term = b->term;
     for (int64_t row = begin * bundle; row < min_int(b->rows, end * bundle); row++) {
-        const real *x = b->x + row * c;
-        real *y = b->y + row * c;
+        const real *x = b->x + row * b->x_step;
+        real *y = b->y + row * b->y_step;
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < c; j++)                                                                \
     y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + term[j])
@@ -319,11 +345,12 @@ static void norm_apply_task(void *context, int64_t begin, int64_t end, int threa
     }
 }
 
-static void batch_norm_forward(qn_team *team, int64_t rows, int64_t c, const void *x,
+static void batch_norm_forward(qn_team *team, const qn_rows *shape, const void *x,
                                const void *scale_, const void *shift, double epsilon,
                                qn_activation activation, void *y, void *mean, void *inv_std,
                                void *workspace) {
-    norm_context b = norm_init(rows, c, activation, workspace);
+    const int64_t rows = shape->rows, c = shape->c;
+    norm_context b = norm_init(shape, activation, workspace);
     b.x = x;
     qn_team_run(team, ceil_div(rows, b.chunk_rows), norm_moments_task, &b);
     norm_combine(&b, epsilon, mean, inv_std);
@@ -366,8 +393,8 @@ static void norm_inference_rows(const norm_context *b, const real *variance, dou
             factor[j] =
                 (real)((double)b->scale[block + j] / sqrt((double)variance[block + j] + epsilon));
         for (int64_t row = first; row < last; row++) {
-            const real *x = b->x + row * b->c + block;
-            real *y = b->y + row * b->c + block;
+            const real *x = b->x + row * b->x_step + block;
+            real *y = b->y + row * b->y_step + block;
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < width; j++)                                                            \
     y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + shift[j])
@@ -391,12 +418,15 @@ static void norm_inference_task(void *context, int64_t begin, int64_t end, int t
                         min_int(i->norm.rows, end * bundle));
 }
 
-static void batch_norm_inference(qn_team *team, int64_t rows, int64_t c, const void *x,
+static void batch_norm_inference(qn_team *team, const qn_rows *shape, const void *x,
                                  const void *scale_, const void *shift, const void *running_mean,
                                  const void *running_variance, double epsilon,
                                  qn_activation activation, void *y) {
+    const int64_t rows = shape->rows, c = shape->c;
     inference_context i = {.norm = {.rows = rows,
                                     .c = c,
+                                    .x_step = row_step(shape, 0),
+                                    .y_step = row_step(shape, 1),
                                     .activation = activation,
                                     .x = x,
                                     .scale = scale_,
@@ -418,12 +448,21 @@ static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread
         for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
             const column_strip s =
                 column_strip_of(min_int(b->chunk_rows, b->rows - first), c, column);
-            const int64_t at = first * c + column;
+            const real *x = b->x + first * b->x_step + column;
+            const real *dy = b->dy + first * b->dy_step + column;
             double sums[STRIP_WIDTH], dots[STRIP_WIDTH];
             real line[STRIP_WIDTH], *partial = b->partial + chunk * 2 * c + column;
             repeat_columns(&s, b->mean + column, line);
-            const strip_inputs in = {b->x + at, (b->y_in ? b->y_in : b->dy) + at, b->dy + at, line,
-                                     (real)b->activation.slope};
+            const strip_inputs in = {.x = x,
+                                     .y = b->y_in ? b->y_in + first * b->y_step + column : dy,
+                                     .dy = dy,
+                                     .mean = line,
+                                     .x_step = b->x_step,
+                                     .y_step = b->y_in ? b->y_step : b->dy_step,
+                                     .dy_step = b->dy_step,
+                                     .is_dense = b->x_step == c && b->dy_step == c &&
+                                                 (!b->y_in || b->y_step == c),
+                                     .slope = (real)b->activation.slope};
 #define LOOP(KIND) sum_strip(STRIP_GRADIENTS, KIND, &s, &in, sums, dots)
             WITH_ACTIVATION(b->activation.kind, LOOP)
 #undef LOOP
@@ -460,8 +499,8 @@ static void norm_backward_task(void *context, int64_t begin, int64_t end, int th
     const real slope = (real)b->activation.slope, *mean = b->mean;
     const real *factor = b->factor, *term = b->term, *tilt = b->tilt;
     for (int64_t row = begin * bundle; row < min_int(b->rows, end * bundle); row++) {
-        const real *x = b->x + row * c, *dy = b->dy + row * c;
-        const real *y = b->y_in ? b->y_in + row * c : dy;
+        const real *x = b->x + row * b->x_step, *dy = b->dy + row * b->dy_step;
+        const real *y = b->y_in ? b->y_in + row * b->y_step : dy;
         real *dx = b->dx + row * c;
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < c; j++)                                                                \
@@ -471,11 +510,12 @@ static void norm_backward_task(void *context, int64_t begin, int64_t end, int th
     }
 }
 
-static void batch_norm_backward(qn_team *team, int64_t rows, int64_t c, const void *x,
-                                const void *y, const void *dy, const void *scale_, const void *mean,
+static void batch_norm_backward(qn_team *team, const qn_rows *shape, const void *x, const void *y,
+                                const void *dy, const void *scale_, const void *mean,
                                 const void *inv_std, qn_activation activation, void *dx,
                                 void *dscale, void *dshift, void *workspace) {
-    norm_context b = norm_init(rows, c, activation, workspace);
+    const int64_t rows = shape->rows, c = shape->c;
+    norm_context b = norm_init(shape, activation, workspace);
     b.x = x;
     b.y_in = activation.kind == QN_ACTIVATION_NONE ? NULL : y;
     b.dy = dy;

@@ -88,7 +88,7 @@ static void forward_swapped(qn_team *team, const qn_conv2d_shape *d, const float
     turn_context turn = {&t, &g, turned + round_up(d->k * padded(pixels), 16)};
     qn_team_run(team, pack_tasks(&t), pack_gathered_task, &turn);
     run_by_panels(team, &t, NULL);
-    run_swap(team, &t, bias_row, activation, y);
+    run_swap(team, &t, bias_row, activation, y, y_step_of(d));
 }
 
 static size_t swapped_workspace(const qn_conv2d_shape *d, int n_threads) {
@@ -122,7 +122,7 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
                      .k = depth,
                      .panels = workspace,
                      .c = (float *)y + group * k,
-                     .c_row = d->k,
+                     .c_row = y_step_of(d),
                      .bias = bias_row ? (const float *)bias_row + group * k : NULL,
                      .activation = activation};
         set_a_window(&t, &g);
@@ -189,22 +189,23 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
         zero_phase(d, &to, dx);
         return;
     }
-    const window g = window_finish((window){.image = b->dy + group * k,
-                                            .end = b->dy + d->n * d->p * d->q * d->k,
-                                            .image_h = d->p,
-                                            .image_w = d->q,
-                                            .channels = d->k,
-                                            .depth = k,
-                                            .rows = h.count,
-                                            .columns = v.count,
-                                            .taps_h = h.taps,
-                                            .taps_w = v.taps,
-                                            .step_h = 1,
-                                            .step_w = 1,
-                                            .offset_h = h.offset,
-                                            .offset_w = v.offset,
-                                            .dilation_h = d->dilation_h,
-                                            .dilation_w = d->dilation_w});
+    const window g =
+        window_finish((window){.image = b->dy + group * k,
+                               .end = b->dy + (d->n * d->p * d->q - 1) * y_step_of(d) + d->k,
+                               .image_h = d->p,
+                               .image_w = d->q,
+                               .channels = y_step_of(d),
+                               .depth = k,
+                               .rows = h.count,
+                               .columns = v.count,
+                               .taps_h = h.taps,
+                               .taps_w = v.taps,
+                               .step_h = 1,
+                               .step_w = 1,
+                               .offset_h = h.offset,
+                               .offset_w = v.offset,
+                               .dilation_h = d->dilation_h,
+                               .dilation_w = d->dilation_w});
     product t = {.m = d->n * h.count * v.count,
                  .n = c,
                  .k = h.taps * v.taps * k,
@@ -270,7 +271,7 @@ static void scatter_task(void *context, int64_t begin, int64_t end, int thread) 
                   thread * ROWS_MAX * padded(columns);
     product t = {.n = columns,
                  .k = d->k,
-                 .a_step = d->k,
+                 .a_step = y_step_of(d),
                  .panels = b->workspace,
                  .c = rows,
                  .c_row = padded(columns)};
@@ -279,7 +280,7 @@ static void scatter_task(void *context, int64_t begin, int64_t end, int thread) 
         zero_floats(dx, size);
         for (int64_t first = 0; first < pixels; first += ROWS_MAX) {
             const int64_t count = min_int(ROWS_MAX, pixels - first);
-            t.a = b->dy + (n * pixels + first) * d->k;
+            t.a = b->dy + (n * pixels + first) * y_step_of(d);
             panel_block(&t, 0, count, 0, columns, NULL);
             for (int64_t i = first; i < first + count; i++)
                 add_pixel(d, i / d->q, i % d->q, rows + (i - first) * padded(columns), dx);
@@ -368,7 +369,7 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
                      .n = columns,
                      .k = d->n * d->p * d->q,
                      .a = (const float *)dy + group * k,
-                     .a_step = d->k,
+                     .a_step = y_step_of(d),
                      .a_columns = true,
                      .b_window = &g,
                      .chunk = filter_chunk(d) * d->p * d->q,

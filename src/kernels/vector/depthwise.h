@@ -34,7 +34,9 @@ static qn_depthwise depthwise_window(const qn_conv2d_shape *d) {
                           .offset_h = -d->pad_top,
                           .offset_w = -d->pad_left,
                           .dilation_h = d->dilation_h,
-                          .dilation_w = d->dilation_w};
+                          .dilation_w = d->dilation_w,
+                          .image_step = d->c,
+                          .dy_step = y_step_of(d)};
 }
 
 static void fast_forward_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -42,12 +44,13 @@ static void fast_forward_task(void *context, int64_t begin, int64_t end, int thr
     const depthwise_context *v = context;
     const qn_conv2d_shape *d = v->shape;
     const qn_depthwise view = depthwise_window(d);
+    const int64_t step = y_step_of(d), runs = step == d->c ? 1 : d->q;
     for (int64_t row = begin; row < end; row++) {
-        float *y = v->to + row * d->q * d->c;
+        float *y = v->to + row * d->q * step;
         DEPTHWISE.forward(&view, v->from + row / d->p * d->h * d->w * d->c, v->filter, v->bias,
-                          row % d->p, y, d->c);
-        if (v->activation.kind != QN_ACTIVATION_NONE)
-            activate_row(v->activation, d->q * d->c, y, y);
+                          row % d->p, y, step);
+        for (int64_t i = 0; v->activation.kind != QN_ACTIVATION_NONE && i < runs; i++)
+            activate_row(v->activation, d->q / runs * d->c, y + i * step, y + i * step);
     }
 }
 
@@ -103,8 +106,9 @@ static void fast_backward_task(void *context, int64_t begin, int64_t end, int th
                                        .offset_h = h.offset,
                                        .offset_w = w.offset,
                                        .dilation_h = d->dilation_h,
-                                       .dilation_w = d->dilation_w};
-            DEPTHWISE.forward(&view, v->from + n * d->p * d->q * d->c,
+                                       .dilation_w = d->dilation_w,
+                                       .image_step = y_step_of(d)};
+            DEPTHWISE.forward(&view, v->from + n * d->p * d->q * y_step_of(d),
                               v->filter + (y % d->stride_h * d->stride_w + phase) * size, NULL,
                               y / d->stride_h, v->to + (row * d->w + phase) * d->c,
                               d->stride_w * d->c);
@@ -147,7 +151,8 @@ static void fast_filter_task(void *context, int64_t begin, int64_t end, int thre
         for (int64_t n = chunk * v->chunk; n < min_int(d->n, (chunk + 1) * v->chunk); n++) {
             for (int64_t p = 0; p < d->p; p++)
                 DEPTHWISE.filter(&view, v->from + n * d->h * d->w * d->c,
-                                 v->dy + (n * d->p + p) * d->q * d->c, p, first, last, sums);
+                                 v->dy + (n * d->p + p) * d->q * y_step_of(d), p, first, last,
+                                 sums);
         }
     }
 }

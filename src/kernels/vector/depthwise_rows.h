@@ -17,10 +17,10 @@ static inline vector load(const float *from) {
     return *(const vector *)from;
 }
 
-/* from[x * c], or zeros where `checked` and pixel x is not in [0, w). */
+/* from[x * step], or zeros where `checked` and pixel x is not in [0, w). */
 static inline __attribute__((always_inline)) vector load_pixel(bool checked, const float *from,
-                                                               int64_t x, int64_t w, int64_t c) {
-    return load(!checked || (uint64_t)x < (uint64_t)w ? from + x * c : (const float *)&zeros);
+                                                               int64_t x, int64_t w, int64_t step) {
+    return load(!checked || (uint64_t)x < (uint64_t)w ? from + x * step : (const float *)&zeros);
 }
 
 /* Pixels whose windows lie inside of a row: [*low, *high). */
@@ -51,7 +51,7 @@ static void forward_pixel(const qn_depthwise *d, const float *image, const float
         for (int64_t s = 0; s < d->taps_w; s++) {
             const int64_t x = j * d->step_w + d->offset_w + s * d->dilation_w;
             if (x >= 0 && x < d->w)
-                sum += load(image + (y * d->w + x) * d->c + c) *
+                sum += load(image + (y * d->w + x) * d->image_step + c) *
                        load(filter + (r * d->taps_w + s) * d->c + c);
         }
     }
@@ -72,7 +72,7 @@ forward_wide(const qn_depthwise *d, bool checked, int taps, int step, const floa
         const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
         if (y < 0 || y >= d->h)
             continue;
-        const float *from = image + y * d->w * d->c + c;
+        const float *from = image + y * d->w * d->image_step + c;
         const int64_t first = j * step + d->offset_w;
         vector weights[3];
 #pragma GCC unroll 4
@@ -80,7 +80,7 @@ forward_wide(const qn_depthwise *d, bool checked, int taps, int step, const floa
             weights[s] = load(filter + (r * taps + s) * d->c + c);
 #pragma GCC unroll 16
         for (int x = 0; x < (PIXELS_WIDE - 1) * step + taps; x++) {
-            const vector input = load_pixel(checked, from, first + x, d->w, d->c);
+            const vector input = load_pixel(checked, from, first + x, d->w, d->image_step);
 #pragma GCC unroll 4
             for (int s = 0; s < taps; s++) {
                 if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
@@ -141,7 +141,7 @@ static void filter_pixel(const qn_depthwise *d, const float *row, const float *d
         const int64_t x = j * d->step_w + d->offset_w + s * d->dilation_w;
         vector *sum = (vector *)(sums + s * sums_step);
         if (x >= 0 && x < d->w)
-            *sum += load(row + x * d->c + c) * load(dy + j * d->c + c);
+            *sum += load(row + x * d->image_step + c) * load(dy + j * d->dy_step + c);
     }
 }
 
@@ -154,10 +154,10 @@ static inline __attribute__((always_inline)) void filter_wide(const qn_depthwise
     vector gradient[PIXELS_WIDE];
 #pragma GCC unroll 8
     for (int e = 0; e < PIXELS_WIDE; e++)
-        gradient[e] = load_pixel(checked, dy, j + e, d->columns, d->c);
+        gradient[e] = load_pixel(checked, dy, j + e, d->columns, d->dy_step);
 #pragma GCC unroll 16
     for (int x = 0; x < (PIXELS_WIDE - 1) * step + taps; x++) {
-        const vector input = load_pixel(checked, row, first + x, d->w, d->c);
+        const vector input = load_pixel(checked, row, first + x, d->w, d->image_step);
 #pragma GCC unroll 4
         for (int s = 0; s < taps; s++) {
             if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
@@ -195,7 +195,7 @@ filter_row_of(const qn_depthwise *d, int taps, int step, const float *image, con
         const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
         if (y < 0 || y >= d->h)
             continue;
-        const float *row = image + y * d->w * d->c;
+        const float *row = image + y * d->w * d->image_step;
         for (int64_t block = first; block < last; block++) {
             const int64_t c = block * VL + VL <= d->c ? block * VL : d->c - VL;
             float *to = sums + r * d->taps_w * width + block * VL;

@@ -108,35 +108,36 @@ static inline void copy_runs(int64_t count, int64_t n, const float *from, int64_
 
 /* The part of pixels [first, last) of a grid row whose runs of taps lie inside of the image. */
 static inline void inner_pixels(const window *g, int64_t *first, int64_t *last) {
-    const int64_t room = g->image_w - g->taps_w - g->offset_w;
+    const int64_t room = g->image_w - (g->taps_w - 1) * g->dilation_w - 1 - g->offset_w;
     const int64_t high = room < 0 ? 0 : room / g->step_w + 1;
     *first = min_int(*last, max_int(*first, ceil_div(max_int(0, -g->offset_w), g->step_w)));
     *last = max_int(*first, min_int(*last, high));
 }
 
-/* Whole rows of pixels [first, last) of grid row i of image n, where a row of taps is one run. What
- * a copy writes too much, the copy of the next row of taps writes again. */
+/* Whole rows of pixels [first, last) of grid row i of image n, a run of taps at a time. What a copy
+ * writes too much, the copy of the next run writes again. */
 static void gather_grid_row(const window *g, int64_t n, int64_t i, int64_t first, int64_t last,
                             float *to, int64_t to_row) {
-    const int64_t run = g->taps_w * g->depth, step = g->step_w * g->channels;
+    const int64_t run = g->run_taps * g->depth, step = g->step_w * g->channels;
+    const int64_t runs_w = g->taps_w / g->run_taps;
     int64_t low = first, high = last;
     inner_pixels(g, &low, &high);
-    for (int64_t r = 0; r < g->taps_h; r++, to += run) {
-        const int64_t y = i * g->step_h + g->offset_h + r * g->dilation_h;
+    for (int64_t u = 0; u < g->taps_h * runs_w; u++, to += run) {
+        const int64_t y = i * g->step_h + g->offset_h + u / runs_w * g->dilation_h;
+        const int64_t x = g->offset_w + u % runs_w * g->dilation_w;
         int64_t until = y >= 0 && y < g->image_h ? high : low;
-        const float *from =
-            g->image + ((n * g->image_h + y) * g->image_w + g->offset_w) * g->channels;
+        const float *from = g->image + ((n * g->image_h + y) * g->image_w + x) * g->channels;
         while (until > low && g->end - (from + (until - 1) * step) < run + VL)
             until--;
         for (int64_t j = first; j < low; j++)
-            gather_run(g, n, y, j * g->step_w + g->offset_w, 0, run, to + (j - first) * to_row);
+            gather_run(g, n, y, j * g->step_w + x, 0, run, to + (j - first) * to_row);
         copy_runs(until - low, run, from + low * step, step, to + (low - first) * to_row, to_row);
         for (int64_t j = until; j < last; j++)
-            gather_run(g, n, y, j * g->step_w + g->offset_w, 0, run, to + (j - first) * to_row);
+            gather_run(g, n, y, j * g->step_w + x, 0, run, to + (j - first) * to_row);
     }
 }
 
-/* gather_rows below, for whole rows of one run a row of taps. */
+/* gather_rows below, for whole rows. */
 static void gather_whole_rows(const window *g, int64_t first, int64_t count, float *to,
                               int64_t to_row, int64_t width) {
     const int64_t size = g->taps_h * g->taps_w * g->depth;
@@ -173,7 +174,7 @@ static inline void gather_part(const window *g, int64_t n, int64_t y, int64_t x,
  * zeros after them up to `width`. Up to VL - 1 more floats of `to` are written. */
 static void gather_rows(const window *g, int64_t first, int64_t count, int64_t begin, int64_t end,
                         float *to, int64_t to_row, int64_t width) {
-    if (g->run_taps == g->taps_w && begin == 0 && end == g->taps_h * g->taps_w * g->depth) {
+    if (begin == 0 && end == g->taps_h * g->taps_w * g->depth) {
         gather_whole_rows(g, first, count, to, to_row, width);
         return;
     }

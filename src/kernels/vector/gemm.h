@@ -36,7 +36,7 @@ static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, 
                  .c_row = padded(d->m)};
     pack_transposed(team, &t, a, d->k);
     run_by_panels(team, &t, NULL);
-    run_swap(team, &t, bias_row, activation, c);
+    run_swap(team, &t, bias_row, activation, c, d->n);
 }
 
 static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,

@@ -154,11 +154,11 @@ static inline void fetch_slice(ahead *a) {
 }
 
 /* Pixels [p, p + count) of a window's image, roughly: as if each pixel of the grid had its own
- * step_h * step_w pixels of the image. */
+ * step_h * step_w pixels of the image. Nothing where most of what would be fetched is not used. */
 static ahead window_ahead(const window *g, int64_t p, int64_t count, int64_t tiles) {
     const int64_t pixel = g->channels * g->step_h * g->step_w;
     const float *from = g->image + p * pixel;
-    if (count <= 0 || from >= g->end)
+    if (count <= 0 || from >= g->end || g->channels > 2 * g->depth)
         return (ahead){0};
     return ahead_of(from, min_int(count * pixel, g->end - from), tiles);
 }
@@ -204,7 +204,7 @@ static ahead block_ahead(const product *t, int64_t i, int64_t rows, int64_t tile
     rows = min_int(rows, t->m - i);
     if (t->a_window)
         return window_ahead(t->a_window, i, rows, tiles);
-    if (t->a_columns || rows <= 0)
+    if (t->a_columns || rows <= 0 || t->a_step > 2 * t->k)
         return (ahead){0};
     return ahead_of(t->a + i * t->a_step, rows * t->a_step, tiles);
 }
@@ -406,7 +406,8 @@ typedef struct swap_context {
     const product *product; /* of C^T (N, M) */
     const float *bias;
     qn_activation activation;
-    float *c; /* (M, N) */
+    float *c; /* (M, N), rows c_row apart */
+    int64_t c_row;
 } swap_context;
 
 /* Turns columns of C^T into rows of C. A task is SWAP_COLUMNS columns of C. */
@@ -418,9 +419,9 @@ static void swap_task(void *context, int64_t begin, int64_t end, int thread) {
     const int64_t n = s->product->m, m = s->product->n, row = s->product->c_row;
     for (int64_t task = begin; task < end; task++) {
         const int64_t j = task * SWAP_COLUMNS, width = min_int(SWAP_COLUMNS, n - j);
-        transpose_block(s->product->c + j * row, row, width, m, s->c + j, n, width);
+        transpose_block(s->product->c + j * row, row, width, m, s->c + j, s->c_row, width);
         for (int64_t i = 0; i < m; i++) {
-            float *to = s->c + i * n + j;
+            float *to = s->c + i * s->c_row + j;
             for (int64_t x = 0; s->bias && x < width; x++)
                 to[x] += s->bias[j + x];
             if (s->activation.kind != QN_ACTIVATION_NONE)
@@ -430,8 +431,9 @@ static void swap_task(void *context, int64_t begin, int64_t end, int thread) {
 }
 
 static void run_swap(qn_team *team, const product *t, const float *bias_row,
-                     qn_activation activation, float *c) {
-    swap_context s = {.product = t, .bias = bias_row, .activation = activation, .c = c};
+                     qn_activation activation, float *c, int64_t c_row) {
+    swap_context s = {
+        .product = t, .bias = bias_row, .activation = activation, .c = c, .c_row = c_row};
     qn_team_run(team, ceil_div(t->m, SWAP_COLUMNS), swap_task, &s);
 }
 
@@ -462,7 +464,7 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
         const int64_t tiles = ceil_div(columns, TILE_COLUMNS) * ceil_div(rows, TILE_ROWS);
         const int64_t next = min_int(DEPTH_STEP, k_end - p - depth);
         ahead next_a = {0}, next_b = {0};
-        if (next > 0 && t->a_columns)
+        if (next > 0 && t->a_columns && t->a_step < 2 * t->m)
             next_a = ahead_of(t->a + (p + depth) * t->a_step, next * t->a_step, tiles);
         if (t->b_window)
             next_b = window_ahead(t->b_window, p + depth, next, tiles);

@@ -23,6 +23,7 @@ typedef struct qn_depthwise {
     int64_t h, w, c;
     int64_t taps_h, taps_w, columns;
     int64_t step_h, step_w, offset_h, offset_w, dilation_h, dilation_w;
+    int64_t image_step, dy_step; /* floats from one pixel to the next */
 } qn_depthwise;
 
 typedef struct qn_depthwise_rows {
