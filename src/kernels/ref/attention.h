@@ -44,9 +44,16 @@ typedef struct attention_scratch {
 
 /* ---- rows ---- */
 
-typedef real row_lanes __attribute__((vector_size(64), aligned(sizeof(real)), may_alias));
-typedef real_int row_choice __attribute__((vector_size(64)));
-enum { ROW_LANES = 64 / sizeof(real) };
+#if defined(__AVX512F__)
+enum { ROW_BYTES = 64 };
+#elif defined(__AVX__)
+enum { ROW_BYTES = 32 };
+#else
+enum { ROW_BYTES = 16 };
+#endif
+typedef real row_lanes __attribute__((vector_size(ROW_BYTES), aligned(sizeof(real)), may_alias));
+typedef real_int row_choice __attribute__((vector_size(ROW_BYTES)));
+enum { ROW_LANES = ROW_BYTES / sizeof(real) };
 
 static inline __attribute__((always_inline)) real fold_sum(row_lanes sums) {
     for (int half = ROW_LANES / 2; half > 0; half /= 2) {

@@ -284,40 +284,41 @@ static void bias(qn_team *team, int64_t rows, int64_t c, const void *x, const vo
     qn_team_run(team, ceil_div(rows, rows_per_task(c)), bias_task, &e);
 }
 
-/* Words 4 * block to 4 * (block + RNG_BLOCKS) of a stream: qn_rng_block (base/rng.c) for several
- * blocks side by side, a block a lane. A word becomes a number as in qn_rng_uniform. */
-enum { RNG_LANES = 8, RNG_BLOCKS = 64 };
-typedef uint32_t rng_words __attribute__((vector_size(RNG_LANES * 4)));
-typedef uint64_t rng_products __attribute__((vector_size(RNG_LANES * 8)));
+enum { RNG_LANES = 16, RNG_BLOCKS = 64 };
 
-/* high, low: the two halves of factor * x; high is mixed with two more words. By pointer, since
- * vectors this wide are passed in no one way. */
-static inline void rng_multiply(const rng_words *x, uint64_t factor, const rng_words *mixed,
-                                uint32_t key, rng_words *high, rng_words *low) {
-    const rng_products product = __builtin_convertvector(*x, rng_products) * factor;
-    *high = __builtin_convertvector(product >> 32, rng_words) ^ *mixed ^ key;
-    *low = __builtin_convertvector(product, rng_words);
-}
+/* A round of qn_rng_block (base/rng.c) on the words x0 to x3 with the keys k0 and k1. */
+#define RNG_ROUND                                                                                  \
+    do {                                                                                           \
+        const uint64_t p0 = (uint64_t)0xd2511f53u * x0, p1 = (uint64_t)0xcd9e8d57u * x2;           \
+        x0 = (uint32_t)(p1 >> 32) ^ x1 ^ k0;                                                       \
+        x2 = (uint32_t)(p0 >> 32) ^ x3 ^ k1;                                                       \
+        x1 = (uint32_t)p1;                                                                         \
+        x3 = (uint32_t)p0;                                                                         \
+        k0 += 0x9e3779b9u;                                                                         \
+        k1 += 0xbb67ae85u;                                                                         \
+    } while (0)
 
-static void rng_lanes(qn_rng rng, uint64_t block, uint32_t words[4 * RNG_LANES]) {
-    rng_words x0, x1, x2 = (rng_words){0} + (uint32_t)rng.step;
-    rng_words x3 = (rng_words){0} + (uint32_t)(rng.step >> 32);
-    for (int i = 0; i < RNG_LANES; i++) {
-        x0[i] = (uint32_t)(block + (uint64_t)i);
-        x1[i] = (uint32_t)((block + (uint64_t)i) >> 32);
-    }
-    uint32_t k0 = (uint32_t)rng.key, k1 = (uint32_t)(rng.key >> 32);
-    for (int round = 0; round < 10; round++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
-        rng_words y0, y1, y2, y3;
-        rng_multiply(&x2, 0xcd9e8d57u, &x1, k0, &y0, &y1);
-        rng_multiply(&x0, 0xd2511f53u, &x3, k1, &y2, &y3);
-        x0 = y0, x1 = y1, x2 = y2, x3 = y3;
-    }
-    for (int i = 0; i < RNG_LANES; i++) {
-        words[4 * i] = x0[i];
-        words[4 * i + 1] = x1[i];
-        words[4 * i + 2] = x2[i];
-        words[4 * i + 3] = x3[i];
+/* Words 4 * block to 4 * (block + RNG_LANES) of a stream, blocks side by side: without an inner
+ * loop, the compiler makes vector code of it. */
+static void rng_lanes(qn_rng rng, uint64_t block, uint32_t *restrict words) {
+    for (uint64_t i = 0; i < RNG_LANES; i++) {
+        uint32_t x0 = (uint32_t)(block + i), x1 = (uint32_t)((block + i) >> 32);
+        uint32_t x2 = (uint32_t)rng.step, x3 = (uint32_t)(rng.step >> 32);
+        uint32_t k0 = (uint32_t)rng.key, k1 = (uint32_t)(rng.key >> 32);
+        RNG_ROUND;
+        RNG_ROUND;
+        RNG_ROUND;
+        RNG_ROUND;
+        RNG_ROUND;
+        RNG_ROUND;
+        RNG_ROUND;
+        RNG_ROUND;
+        RNG_ROUND;
+        RNG_ROUND;
+        words[4 * i] = x0;
+        words[4 * i + 1] = x1;
+        words[4 * i + 2] = x2;
+        words[4 * i + 3] = x3;
     }
 }
 
