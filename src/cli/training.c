@@ -7,18 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-void training_print_opening(const training *t) {
-    const qn_task_facts facts = qn_task_get_facts(t->s.task);
-    const qn_engine *engine = qn_task_engine(t->s.task);
-    const qn_engine_options *o = qn_engine_get_options(engine);
-    char parameters[32];
+static int64_t count_parameters(const qn_engine *engine) {
     int64_t n_parameters = 0;
     for (int i = 0; i < qn_engine_tensor_count(engine); i++) {
         const qn_stored_tensor tensor = qn_engine_tensor_at(engine, i);
         n_parameters += tensor.trainable && !tensor.is_state ? qn_shape_count(tensor.shape) : 0;
     }
-    printf("%s: %s parameters, input %s, %s\n", t->s.model->name, grouped(n_parameters, parameters),
-           facts.input, facts.output);
+    return n_parameters;
+}
+
+void training_print_opening(const training *t) {
+    const qn_task_facts facts = qn_task_get_facts(t->s.task);
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    const qn_engine_options *o = qn_engine_get_options(engine);
+    char parameters[32];
+    printf("%s: %s parameters, input %s, %s\n", t->s.model->name,
+           grouped(count_parameters(engine), parameters), facts.input, facts.output);
     if (facts.n_samples[QN_TRAIN] > 0)
         printf("%s: %lld training and %lld test %s\n", facts.data,
                (long long)facts.n_samples[QN_TRAIN], (long long)facts.n_samples[QN_TEST],
@@ -47,6 +51,7 @@ static void print_done_json(training *t) {
     json_count("steps", qn_engine_steps(engine));
     json_count("threads", o->n_threads);
     json_count("seed", (int64_t)o->seed);
+    json_count("parameters", count_parameters(engine));
     json_count("peak_bytes", (int64_t)t->s.counter.peak_bytes);
     json_count("parameter_bytes", (int64_t)qn_engine_get_memory(engine).parameter_bytes);
     json_count("peak_rss_bytes", qn_process_peak_bytes());

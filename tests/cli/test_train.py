@@ -11,8 +11,8 @@ import unittest
 
 import quern
 
-DONE = ["event", "test_loss", "test_accuracy", "median_step_ms", "samples_per_second", "steps", "threads",
-        "seed", "peak_bytes", "parameter_bytes", "peak_rss_bytes"]
+DONE = ["event", "test_loss", "test_accuracy", "median_step_ms", "samples_per_second", "steps",
+        "threads", "seed", "parameters", "peak_bytes", "parameter_bytes", "peak_rss_bytes"]
 EPOCH = ["event", "epoch", "train_loss", "test_loss", "test_accuracy", "samples_per_second"]
 STEP = ["event", "step", "loss", "accuracy"]
 
@@ -312,7 +312,8 @@ class Trouble(Train):
                    says=["batch of 1000", "256"])
         self.fails(1, "train", "lenet5", "--data", "npy:none.npy,x-y.npy", says=["none.npy"])
         self.fails(2, "train", "lenet5", "--data", self.data, "--classes", 5, says=["10", "5"])
-        self.fails(1, "train", "lenet5", "--data", self.data, "--save", "no/such/w", says=["no/such"])
+        self.fails(1, "train", "lenet5", "--data", self.data, "--save", "no/such/w",
+                   says=["no/such"])
 
     def test_other_model(self):
         self.train("--steps", 2, "--save", "w.safetensors")
