@@ -1,24 +1,29 @@
 #!/usr/bin/python3
-"""Compares the time of a training step with PyTorch's, both measured in one interleaved run.
+"""Compares training with PyTorch's, time and memory of both measured in one interleaved run.
 
     bench/bench_steps.py OUT [--models A,B] [--batches 4,16] [--quick] [--quern PROGRAM]
 
 Every cell, a model at a batch size, runs in fresh processes in turn: quern, and PyTorch in three
 settings: as packaged; tuned (OpenBLAS with OpenMP, AVX-512 kernels where the processor has them,
-memory kept between steps); tuned with channels last. A process reports its median step: forward,
-backward, and SGD with momentum. Data is random, read from memory, the same for all.
+memory kept between steps); tuned with channels last, for models of images. A process reports its
+median step (forward, loss, backward, and SGD with momentum) and its largest resident memory. Data
+is random, the same in kind for all. A step of seconds is repeated a few times only; cells that
+would hold more than --memory GiB are left out, by an estimate from smaller batches.
 
 OUT.csv gets a line for each process; a run that was stopped goes on from there. OUT.md gets the
-table. PyTorch's time is that of its fastest process in any setting, since some models settle at
-one of two speeds for a whole process; quern's is the median of its processes. A ratio above 1
-means that quern is faster. The load that the machine had from others is noted in each line: a
-table is good only from a machine that is otherwise idle."""
+table, OUT-time.svg and OUT-memory.svg draw it. PyTorch's time is that of its fastest process in any
+setting, since some models settle at one of two speeds for a whole process; quern's is the median of
+its processes. Memory is that of PyTorch as packaged, the smallest of the three, with the libraries
+that each side loads. A ratio above 1 means that quern is faster, or smaller. The load that the
+machine had from others is noted in each line: a table is good only from a machine that is otherwise
+idle."""
 
 import argparse
 import csv
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -27,10 +32,12 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "torch", "models"))
+sys.path.insert(0, HERE)
+import dots  # noqa: E402 (found by the line before)
 
-MODELS = ("mlp,lenet5,alexnet,vgg11,vgg16,resnet18,resnet50,mobilenet-v1,mobilenet-v2")
 SETTINGS = ("packaged", "tuned", "channels-last")
-FIELDS = ("model", "batch", "threads", "program", "process", "median_ms", "steps", "load")
+FIELDS = ("model", "batch", "threads", "program", "process", "median_ms", "steps", "peak_bytes",
+          "load")
 CLASSES, N_SAMPLES, N_WARM = 10, 256, 3
 
 
@@ -56,32 +63,22 @@ def environment(setting, threads):
 
 def measure_torch(name, batch, threads, setting, seconds):
     """Runs in a process of its own; prints one JSON object."""
-    import reference
+    import steps
     import torch
-    import torch.nn.functional as F
 
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    shape, _ = reference.forms(name)[0]
-    net = reference.build(name, shape, CLASSES)
-    x, y = torch.randn(batch, shape[2], *shape[:2]), torch.randint(CLASSES, (batch,))
-    if setting == "channels-last":
-        net = net.to(memory_format=torch.channels_last)
-        x = x.contiguous(memory_format=torch.channels_last)
-    update = torch.optim.SGD(net.parameters(), 0.01, 0.9)
+    step = steps.make(name, batch, setting == "channels-last")
     times, start = [], None
-    while len(times) < N_WARM + 5 or (time.monotonic() - start < seconds and len(times) < 500):
+    while (len(times) < N_WARM + 3 or (time.monotonic() - start < seconds and len(times) < 500)):
         if len(times) == N_WARM:
             start = time.monotonic()
         before = time.perf_counter()
-        update.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        update.step()
-        loss.item()
+        step()
         times.append((time.perf_counter() - before) * 1e3)
     print(json.dumps({"median_ms": statistics.median(times[N_WARM:]),
-                      "steps": len(times) - N_WARM}))
+                      "steps": len(times) - N_WARM,
+                      "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 
 
 def run_torch(cell, setting, seconds):
@@ -93,25 +90,34 @@ def run_torch(cell, setting, seconds):
     return json.loads(result.stdout)
 
 
-def run_quern(quern, cell, expected_ms, seconds, folder):
-    """The held samples are as many as a batch divides, and none is kept for testing, so that the
-    process does nothing but train. expected_ms: to choose the number of steps by."""
+def run_quern(options, cell, expected_ms, folder):
+    """Classifiers read samples from memory, as many as a batch divides, so that the process does
+    nothing but train; other models make theirs. expected_ms: to choose the number of steps by."""
+    import steps
+
     name, batch, threads = cell
-    steps = N_WARM + max(5, min(500, int(seconds * 1e3 / expected_ms)))
-    x, y = (os.path.join(folder, f"{name}-{part}.npy") for part in "xy")
-    command = [quern, "train", name, "--data", f"npy:{x},{y}", "--classes", str(CLASSES), "--steps",
-               str(steps), "--batch", str(batch), "--threads", str(threads), "--optimizer", "sgd",
-               "--lr", "0.01", "--momentum", "0.9", "--weight-decay", "0", "--schedule",
-               "constant", "--json"]
+    n_steps = N_WARM + max(3, min(500, int(options.seconds * 1e3 / expected_ms)))
+    data = ["--data", "synthetic"]
+    if steps.is_classifier(name):
+        x, y = (os.path.join(folder, f"{name}-{part}.npy") for part in "xy")
+        data = ["--data", f"npy:{x},{y}", "--classes", str(CLASSES)]
+    command = [options.quern, "train", name, *data, *steps.QUERN_OPTIONS.get(name, ()), "--steps",
+               str(n_steps), "--batch", str(batch), "--threads", str(threads), "--optimizer", "sgd",
+               "--lr", "0.001", "--momentum", "0.9", "--weight-decay", "0", "--schedule",
+               "constant", "--no-test", "--json"]
     result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     done = json.loads(result.stdout.splitlines()[-1])
-    return {"median_ms": done["median_step_ms"], "steps": steps - N_WARM}
+    return {"median_ms": done["median_step_ms"], "steps": n_steps - N_WARM,
+            "peak_bytes": done["peak_rss_bytes"]}
 
 
 def write_samples(name, folder):
     import numpy as np
     import reference
+    import steps
 
+    if not steps.is_classifier(name):
+        return
     random = np.random.default_rng(1)
     shape, _ = reference.forms(name)[0]
     np.save(os.path.join(folder, f"{name}-x.npy"),
@@ -134,20 +140,35 @@ def read_rows(path):
         return list(csv.DictReader(file))
 
 
+def programs(name):
+    """Whom to measure: channels last is of images only."""
+    import steps
+
+    return (SETTINGS if steps.has_images(name) else SETTINGS[:2]) + ("quern",)
+
+
+def is_too_large(options, rows, cell):
+    """Whether PyTorch would hold more memory than is allowed, going by half the batch."""
+    half = [int(row["peak_bytes"]) for row in rows
+            if row["model"] == cell[0] and int(row["batch"]) * 2 >= cell[1]]
+    return bool(half) and 2 * max(half) > options.memory * (1 << 30)
+
+
 def run_cell(options, cell, rows, folder):
     """Fills in what rows lacks of a cell, in turn."""
     known = {key(row) for row in rows}
     for process in range(options.processes):
-        for program in SETTINGS + ("quern",):
+        for program in programs(cell[0]):
             if (*cell, program, process) in known:
                 continue
             if program == "quern":
                 expected = min(float(r["median_ms"]) for r in rows if key(r)[:3] == cell)
-                found = run_quern(options.quern, cell, expected, options.seconds, folder)
+                found = run_quern(options, cell, expected, folder)
             else:
                 found = run_torch(cell, program, options.seconds)
             row = dict(zip(FIELDS, (*cell, program, process, f"{found['median_ms']:.3f}",
-                                    found["steps"], f"{os.getloadavg()[0]:.1f}")))
+                                    found["steps"], found["peak_bytes"],
+                                    f"{os.getloadavg()[0]:.1f}")))
             rows.append(row)
             with open(options.out + ".csv", "a", encoding="ascii", newline="") as file:
                 writer = csv.DictWriter(file, FIELDS)
@@ -159,50 +180,77 @@ def run_cell(options, cell, rows, folder):
 
 
 def summarise(rows, cell):
-    """quern's time, each setting's fastest process, and the ratio; null while parts are missing."""
-    times = {}
+    """quern's time, each setting's fastest process, the ratio, memory of quern and of PyTorch;
+    null while parts are missing."""
+    times, peaks = {}, {}
     for row in rows:
         if key(row)[:3] == cell:
             times.setdefault(row["program"], []).append(float(row["median_ms"]))
-    if len(times) < len(SETTINGS) + 1:
+            peaks.setdefault(row["program"], []).append(int(row["peak_bytes"]))
+    if any(program not in times for program in programs(cell[0])):
         return None
-    ours, peers = statistics.median(times["quern"]), [min(times[s]) for s in SETTINGS]
-    return ours, peers, min(peers) / ours
+    ours = statistics.median(times["quern"])
+    peers = [min(times[s]) if s in times else None for s in SETTINGS]
+    return (ours, peers, min(p for p in peers if p) / ours, min(peaks["quern"]),
+            min(min(peaks[s]) for s in SETTINGS if s in peaks))
 
 
-def write_table(options, rows, cells):
+def mean_ratio(ratios):
+    return statistics.geometric_mean(ratios) if ratios else float("nan")
+
+
+def describe(options, rows):
     import torch
 
     with open("/proc/cpuinfo", encoding="ascii") as file:
         names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
     loads = [float(row["load"]) for row in rows] or [0]
     is_quiet = max(loads) <= options.threads + 1
-    lines = [f"Milliseconds of a training step; {options.threads} threads on "
-             f"{names[0] if names else platform.machine()}, PyTorch {torch.__version__}, "
-             f"{time.strftime('%Y-%m-%d')}. "
-             f"Load average during the run {min(loads):.1f} to {max(loads):.1f}. "
-             f"Ratio: PyTorch's fastest / quern."
-             f"{'' if is_quiet else ' **Others used the machine: not to be relied on.**'}", "",
-             f"| model | batch | quern | {' | '.join(SETTINGS)} | ratio |", "|---|" + "---:|" * 6]
-    for cell in cells:
-        summary = summarise(rows, cell)
-        if summary:
-            ours, peers, ratio = summary
-            lines.append(f"| {cell[0]} | {cell[1]} | {ours:.2f} | "
-                         f"{' | '.join(f'{p:.2f}' for p in peers)} | {ratio:.2f} |")
+    return (f"{options.threads} threads on {names[0] if names else platform.machine()}, PyTorch "
+            f"{torch.__version__}, {time.strftime('%Y-%m-%d')}; {options.processes} process"
+            f"{'es' if options.processes > 1 else ''} of {options.seconds:g} s a cell; load "
+            f"average {min(loads):.1f} to {max(loads):.1f}."
+            f"{'' if is_quiet else ' **Others used the machine: not to be relied on.**'}")
+
+
+def write_results(options, rows, cells):
+    found = {cell: summary for cell in cells if (summary := summarise(rows, cell))}
+    times = [summary[2] for summary in found.values()]
+    memory = [summary[4] / summary[3] for summary in found.values()]
+    lines = ["Milliseconds of a training step, and the process's largest resident memory in MiB; "
+             + describe(options, rows), "",
+             f"Geometric mean of the ratios: time {mean_ratio(times):.2f}, memory "
+             f"{mean_ratio(memory):.2f}.", "",
+             f"| model | batch | quern | {' | '.join(SETTINGS)} | ratio | quern, MiB | PyTorch, MiB "
+             "| ratio |", "|---|" + "---:|" * 9]
+    mib = 1 / (1 << 20)
+    for cell, (ours, peers, ratio, our_peak, their_peak) in found.items():
+        lines.append(f"| {cell[0]} | {cell[1]} | {ours:.2f} | "
+                     f"{' | '.join(f'{p:.2f}' if p else '' for p in peers)} | {ratio:.2f} | "
+                     f"{our_peak * mib:.0f} | {their_peak * mib:.0f} | "
+                     f"{their_peak / our_peak:.2f} |")
     with open(options.out + ".md", "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
+    for what, values in (("time", times), ("memory", memory)):
+        ratios = {}
+        for cell, value in zip(found, values):
+            ratios.setdefault(cell[0], {})[cell[1]] = value
+        subtitle = ("step time of PyTorch's fastest setting / quern's" if what == "time"
+                    else "resident memory of PyTorch's smallest setting / quern's")
+        dots.draw(f"quern beside PyTorch: {what}", f"{subtitle}; right of 1 quern is ahead", ratios,
+                  f"{options.out}-{what}.svg")
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", help="where OUT.csv and OUT.md go")
-    parser.add_argument("--models", default=MODELS)
+    parser.add_argument("out", help="where OUT.csv, OUT.md and the pictures go")
+    parser.add_argument("--models", default="", help="all of the zoo unless said")
     parser.add_argument("--batches", default="4,16,32,64")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--processes", type=int, default=2, help="of each program")
     parser.add_argument("--seconds", type=float, default=2, help="measured in each process")
+    parser.add_argument("--memory", type=float, default=16, help="GiB that PyTorch may hold")
     parser.add_argument("--quick", action="store_true", help="half a second, one process of each")
     parser.add_argument("--quern", default=os.path.join(HERE, "..", "build", "release", "quern"))
     options = parser.parse_args()
@@ -216,19 +264,25 @@ def main():
         name, batch, threads, setting, seconds = sys.argv[2:]
         measure_torch(name, int(batch), int(threads), setting, float(seconds))
         return
+    import steps
+
     options = parse()
-    cells = [(name, int(batch), options.threads) for name in options.models.split(",")
+    names = options.models.split(",") if options.models else steps.ALL
+    cells = [(name, int(batch), options.threads) for name in names
              for batch in options.batches.split(",")]
     rows = read_rows(options.out + ".csv")
     if os.getloadavg()[0] > options.threads + 1:
         print(f"bench_steps: the load average is {os.getloadavg()[0]:.1f}: others use the machine, "
               "and the times will not be good", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.models.split(","):
+        for name in names:
             write_samples(name, folder)
         for cell in cells:
+            if is_too_large(options, rows, cell):
+                print(f"{cell[0]} batch {cell[1]}: left out, too much memory", file=sys.stderr)
+                continue
             run_cell(options, cell, rows, folder)
-            write_table(options, rows, cells)
+            write_results(options, rows, cells)
 
 
 if __name__ == "__main__":
