@@ -18,3 +18,11 @@ float qn_tanh_f32(float x) {
 double qn_tanh_f64(double x) {
     return qn_tanh_inline_f64(x);
 }
+
+float qn_log1p_f32(float x) {
+    return qn_log1p_inline_f32(x);
+}
+
+double qn_log1p_f64(double x) {
+    return qn_log1p_inline_f64(x);
+}

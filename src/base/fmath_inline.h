@@ -1,9 +1,11 @@
-/* The bodies of exp and tanh, without branches, so that a loop over them becomes vector code. They
+/* The bodies of exp, tanh and log1p, without branches, so that a loop over them becomes vector code. They
  * give the same bits everywhere, provided that contraction is off where they are compiled.
  *
  * exp: x = k ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; e^r by its Taylor series, cut where
  * the rest is below a tenth of an ulp; 2^k in two factors, so that results may be subnormal.
- * tanh: with m = e^(2 |x|) - 1, which keeps its relative accuracy near 0, it is m / (m + 2). */
+ * tanh: with m = e^(2 |x|) - 1, which keeps its relative accuracy near 0, it is m / (m + 2).
+ * log1p: above sqrt(2) - 1 it is ln 2 + log1p((x - 1) / 2); with s = x / (2 + x) it is the odd series
+ * 2 s + 2 s^3 / 3 + ..., s at most 0.172 in size. */
 #ifndef QN_BASE_FMATH_INLINE_H
 #define QN_BASE_FMATH_INLINE_H
 
@@ -103,6 +105,46 @@ static inline float qn_tanh_inline_f32(float x) {
     float k, r = qn_reduce_f32(twice, &k), power = qn_power_of_two_f32(k);
     float m = power * qn_expm1_near_zero_f32(r) + (power - 1.0f);
     return __builtin_copysignf(m / (m + 2.0f), x);
+}
+
+/* log1p for -0.293 <= x <= 0.415. */
+static inline double qn_log1p_near_zero_f64(double x) {
+    const double s = x / (2.0 + x), z = s * s;
+    double p = 2.0 / 23;
+    p = p * z + 2.0 / 21;
+    p = p * z + 2.0 / 19;
+    p = p * z + 2.0 / 17;
+    p = p * z + 2.0 / 15;
+    p = p * z + 2.0 / 13;
+    p = p * z + 2.0 / 11;
+    p = p * z + 2.0 / 9;
+    p = p * z + 2.0 / 7;
+    p = p * z + 2.0 / 5;
+    p = p * z + 2.0 / 3;
+    /* 2 s = x - s x: the leading term keeps x's accuracy. */
+    return x - s * (x - z * p);
+}
+
+static inline float qn_log1p_near_zero_f32(float x) {
+    const float s = x / (2.0f + x), z = s * s;
+    float p = 2.0f / 11;
+    p = p * z + 2.0f / 9;
+    p = p * z + 2.0f / 7;
+    p = p * z + 2.0f / 5;
+    p = p * z + 2.0f / 3;
+    return x - s * (x - z * p);
+}
+
+static inline double qn_log1p_inline_f64(double x) {
+    const int is_large = x > 0.41421356237309503;
+    const double near = qn_log1p_near_zero_f64(is_large ? (x - 1.0) * 0.5 : x);
+    return is_large ? near + 6.93147180559945286e-01 : near;
+}
+
+static inline float qn_log1p_inline_f32(float x) {
+    const int is_large = x > 0.414213562f;
+    const float near = qn_log1p_near_zero_f32(is_large ? (x - 1.0f) * 0.5f : x);
+    return is_large ? near + 0.693147180f : near;
 }
 
 #endif

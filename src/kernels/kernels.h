@@ -203,6 +203,13 @@ typedef struct qn_kernels {
     void (*smooth_l1)(qn_team *team, int64_t n, const void *x, const void *target, void *y);
     void (*smooth_l1_backward)(qn_team *team, int64_t n, const void *x, const void *target,
                                const void *dy, void *dx);
+    /* y = max(x, 0) - x * t + log(1 + exp(-|x|)); dx = dy * (1 / (1 + exp(-x)) - t), where t is the
+     * element's in targets, or target for all where that is null. */
+    void (*binary_cross_entropy)(qn_team *team, int64_t n, const void *x, const void *targets,
+                                 double target, void *y);
+    void (*binary_cross_entropy_backward)(qn_team *team, int64_t n, const void *x,
+                                          const void *targets, double target, const void *dy,
+                                          void *dx);
     /* y[i] = x[i] / (1 - rate), or 0 where qn_rng_uniform(word i of the stream) < rate. */
     void (*dropout)(qn_team *team, int64_t n, qn_rng rng, double rate, const void *x, void *y);
 

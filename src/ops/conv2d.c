@@ -15,13 +15,8 @@ static const qn_attribute conv2d_fields[] = {
     {0},
 };
 
-/* The gradient's operators cannot tell all extents from their inputs. */
-typedef struct backward_attributes {
-    qn_conv2d_shape shape;
-} backward_attributes;
-
 static const qn_attribute backward_fields[] = {
-    QN_FIELD(backward_attributes, QN_ATTRIBUTE_CONV2D, shape),
+    QN_FIELD(qn_conv2d_backward_attributes, QN_ATTRIBUTE_CONV2D, shape),
     {0},
 };
 
@@ -94,7 +89,7 @@ static void conv2d_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const conv2d_attributes *a = node->attributes;
     const qn_value x = node->inputs[0], filter = node->inputs[1];
     const qn_tensor inputs[] = {qn_graph_tensor(graph, x), qn_graph_tensor(graph, filter)};
-    backward_attributes backward;
+    qn_conv2d_backward_attributes backward;
     if (conv2d_shape(a, inputs, &backward.shape) != QN_OK)
         return;
     const qn_value dy =
@@ -224,11 +219,11 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
                              const qn_tensor *outputs) {
     (void)inputs;
     (void)outputs;
-    return product_cost(&((const backward_attributes *)attributes)->shape);
+    return product_cost(&((const qn_conv2d_backward_attributes *)attributes)->shape);
 }
 
 static qn_status backward_data_infer(qn_infer *infer) {
-    const qn_conv2d_shape *d = &((const backward_attributes *)infer->attributes)->shape;
+    const qn_conv2d_shape *d = &((const qn_conv2d_backward_attributes *)infer->attributes)->shape;
     QN_TRY(qn_infer_expect(infer, 0, "gradient", qn_conv2d_output(d)));
     QN_TRY(qn_infer_expect(infer, 1, "filter", qn_conv2d_filter(d)));
     infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, qn_conv2d_input(d)};
@@ -240,12 +235,12 @@ static size_t backward_data_workspace(const qn_kernels *kernels, const void *att
                                       int n_threads) {
     (void)inputs;
     (void)outputs;
-    return kernels->conv2d_workspace(&((const backward_attributes *)attributes)->shape,
+    return kernels->conv2d_workspace(&((const qn_conv2d_backward_attributes *)attributes)->shape,
                                      QN_CONV2D_BACKWARD_DATA, n_threads);
 }
 
 static void backward_data_run(const qn_call *call) {
-    qn_conv2d_shape d = ((const backward_attributes *)call->attributes)->shape;
+    qn_conv2d_shape d = ((const qn_conv2d_backward_attributes *)call->attributes)->shape;
     d.y_step = qn_call_in_step(call, 0);
     call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
                                         call->workspace);
@@ -253,7 +248,7 @@ static void backward_data_run(const qn_call *call) {
 
 const qn_op qn_op_conv2d_backward_data = {
     .name = "conv2d_backward_data",
-    .attributes_bytes = sizeof(backward_attributes),
+    .attributes_bytes = sizeof(qn_conv2d_backward_attributes),
     .attributes = backward_fields,
     .min_inputs = 2,
     .max_inputs = 2,
@@ -264,7 +259,7 @@ const qn_op qn_op_conv2d_backward_data = {
 };
 
 static qn_status backward_filter_infer(qn_infer *infer) {
-    const qn_conv2d_shape *d = &((const backward_attributes *)infer->attributes)->shape;
+    const qn_conv2d_shape *d = &((const qn_conv2d_backward_attributes *)infer->attributes)->shape;
     QN_TRY(qn_infer_expect(infer, 0, "input", qn_conv2d_input(d)));
     QN_TRY(qn_infer_expect(infer, 1, "gradient", qn_conv2d_output(d)));
     infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, qn_conv2d_filter(d)};
@@ -276,12 +271,12 @@ static size_t backward_filter_workspace(const qn_kernels *kernels, const void *a
                                         int n_threads) {
     (void)inputs;
     (void)outputs;
-    return kernels->conv2d_workspace(&((const backward_attributes *)attributes)->shape,
+    return kernels->conv2d_workspace(&((const qn_conv2d_backward_attributes *)attributes)->shape,
                                      QN_CONV2D_BACKWARD_FILTER, n_threads);
 }
 
 static void backward_filter_run(const qn_call *call) {
-    qn_conv2d_shape d = ((const backward_attributes *)call->attributes)->shape;
+    qn_conv2d_shape d = ((const qn_conv2d_backward_attributes *)call->attributes)->shape;
     d.y_step = qn_call_in_step(call, 1);
     call->kernels->conv2d_backward_filter(call->team, &d, call->in[0], call->in[1], call->out[0],
                                           call->workspace);
@@ -289,7 +284,7 @@ static void backward_filter_run(const qn_call *call) {
 
 const qn_op qn_op_conv2d_backward_filter = {
     .name = "conv2d_backward_filter",
-    .attributes_bytes = sizeof(backward_attributes),
+    .attributes_bytes = sizeof(qn_conv2d_backward_attributes),
     .attributes = backward_fields,
     .min_inputs = 2,
     .max_inputs = 2,

@@ -59,6 +59,20 @@ qn_value qn_conv2d_layer(qn_graph *graph, const char *name, qn_value x, int64_t 
     return qn_conv2d(graph, name, x, w, b, window, groups);
 }
 
+qn_value qn_conv2d_transpose_layer(qn_graph *graph, const char *name, qn_value x, int64_t channels,
+                                   qn_window window, bool bias) {
+    if (!has_name(graph, "conv2d_transpose", name))
+        return QN_NO_VALUE;
+    const int64_t inputs = qn_shape_columns(qn_graph_shape(graph, x));
+    const qn_shape shape = QN_SHAPE(inputs, window.kernel_h, window.kernel_w, channels);
+    const qn_initial initial =
+        uniform((double)window.kernel_h * window.kernel_w * (double)channels);
+    qn_value w = parameter(graph, name, "weight", shape, initial, true), b = QN_NO_VALUE;
+    if (bias)
+        b = parameter(graph, name, "bias", QN_SHAPE(channels), initial, true);
+    return qn_conv2d_transpose(graph, name, x, w, b, window);
+}
+
 qn_value qn_conv1d_layer(qn_graph *graph, const char *name, qn_value x, int64_t filters, int kernel,
                          int pad_before, int pad_after) {
     if (!has_name(graph, "conv1d", name))

@@ -18,6 +18,12 @@ typedef struct qn_activation_attributes {
 
 extern const qn_attribute qn_activation_fields[];
 
+/* Attributes of the operators of a convolution's gradient, which cannot tell all extents from their
+ * inputs. */
+typedef struct qn_conv2d_backward_attributes {
+    qn_conv2d_shape shape;
+} qn_conv2d_backward_attributes;
+
 /* ---- shape rules ---- */
 
 /* Output 0 is like input 0, and all inputs that are there have one shape. */
@@ -84,6 +90,7 @@ qn_value qn_sample_parameter(qn_graph *graph, const char *name, qn_shape shape, 
 
 /* ---- every operator; list.c holds the list ---- */
 extern const qn_op qn_op_conv2d, qn_op_conv2d_backward_data, qn_op_conv2d_backward_filter,
+    qn_op_conv2d_transpose, qn_op_binary_cross_entropy, qn_op_binary_cross_entropy_backward,
     qn_op_matmul, qn_op_linear, qn_op_linear_backward_data, qn_op_linear_backward_weight,
     qn_op_bias, qn_op_column_sum, qn_op_batch_norm, qn_op_batch_norm_backward,
     qn_op_batch_norm_running, qn_op_batch_norm_inference, qn_op_relu, qn_op_relu6, qn_op_leaky_relu,

@@ -90,11 +90,21 @@ static qn_value sample_lstm_layer(qn_graph *graph, int variant) {
     return variant ? r.c : r.y;
 }
 
+static qn_value sample_deconv2d(qn_graph *graph, int variant) {
+    qn_value x = qn_sample_parameter(graph, "x", QN_SHAPE(3, 4, 3, 5), 1);
+    qn_value filter = qn_sample_parameter(graph, "filter", QN_SHAPE(5, 4, 4, 7), 1);
+    qn_value bias = qn_sample_parameter(graph, "bias", QN_SHAPE(7), 1);
+    return qn_conv2d_transpose(graph, variant ? "y" : NULL, x, filter, bias,
+                               qn_window_square(4, 2, 1));
+}
+
 static const struct {
     const char *name;
     qn_sample *sample;
-} composites[] = {
-    {"lstm_layer", sample_lstm_layer}, {"conv1d", sample_conv1d}, {"add_rows", sample_add_rows}};
+} composites[] = {{"lstm_layer", sample_lstm_layer},
+                  {"conv1d", sample_conv1d},
+                  {"deconv2d", sample_deconv2d},
+                  {"add_rows", sample_add_rows}};
 
 enum { N_COMPOSITES = sizeof composites / sizeof *composites, COMPOSITE_VARIANTS = 2 };
 

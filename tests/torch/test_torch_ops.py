@@ -61,6 +61,22 @@ def conv2d(inputs, a, _):
     return [activate(a, to_nhwc(y))]
 
 
+def conv2d_transpose(inputs, a, _):
+    """PyTorch's takes one pad for both sides of an axis: none, and what ours cut away is cut here."""
+    x, filters = inputs
+    stride = [max(s, 1) for s in pair(a["stride"])]
+    dilation = [max(d, 1) for d in pair(a["dilation"])]
+    y = F.conv_transpose2d(to_nchw(x), to_nchw(filters), None, stride, 0, dilation=dilation)
+    top, left, bottom, right = (int(p) for p in a["pad"].split(","))
+    return [to_nhwc(y)[:, top:y.shape[2] - bottom, left:y.shape[3] - right]]
+
+
+def binary_cross_entropy(inputs, a, _):
+    x, target = inputs
+    target = torch.full_like(x, float(a["target"])) if target is None else target
+    return [F.binary_cross_entropy_with_logits(x, target, reduction="none")]
+
+
 def linear(inputs, a, _):
     return [activate(a, F.linear(*inputs))]
 
@@ -279,6 +295,11 @@ def conv1d(inputs, a, outputs):
     return [F.conv1d(padded, filters.transpose(1, 2), bias).transpose(1, 2)]
 
 
+def deconv2d(inputs, a, _):
+    x, filters, bias = inputs
+    return [to_nhwc(F.conv_transpose2d(to_nchw(x), to_nchw(filters), bias, 2, 1))]
+
+
 def clip_factor(inputs, a, _):
     norm = torch.cat([x.flatten() for x in inputs[1:]]).norm() * inputs[0][GRADIENT]
     return [torch.clamp(float(a["limit"]) / norm, max=1)]
@@ -286,6 +307,8 @@ def clip_factor(inputs, a, _):
 
 OPERATORS = {
     "conv2d": conv2d,
+    "conv2d_transpose": conv2d_transpose,
+    "binary_cross_entropy": binary_cross_entropy,
     "linear": linear,
     "matmul": matmul,
     "attention": attention,
@@ -325,6 +348,7 @@ OPERATORS = {
     "stop_gradient": lambda x, a, _: [x[0].detach()],
     "clip_factor": clip_factor,
     "conv1d": conv1d,
+    "deconv2d": deconv2d,
     "add_rows": lambda x, a, _: [x[0] + x[1]],
     "accumulate": lambda x, a, _: [x[0] + x[1]],
     "sgd": sgd,

@@ -42,6 +42,13 @@ static void test_f64(void) {
     }
     printf("tanh in double: %.2f ulp\n", worst);
     CHECK(worst < 4);
+    worst = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        double x = fabs(argument(i, 1));
+        note(x == 0 ? 0 : ulps(qn_log1p_f64(x), log1pl((long double)x), DBL_MANT_DIG));
+    }
+    printf("log1p in double: %.2f ulp\n", worst);
+    CHECK(worst < 2);
 }
 
 static void test_f32(void) {
@@ -59,6 +66,13 @@ static void test_f32(void) {
     }
     printf("tanh in float: %.2f ulp\n", worst);
     CHECK(worst < 4);
+    worst = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        float x = (float)fabs(argument(i, 1));
+        note(x == 0 ? 0 : ulps((double)qn_log1p_f32(x), log1pl((long double)x), FLT_MANT_DIG));
+    }
+    printf("log1p in float: %.2f ulp\n", worst);
+    CHECK(worst < 2);
 }
 
 static void test_ends(void) {
@@ -75,6 +89,9 @@ static void test_ends(void) {
     CHECK(qn_tanh_f64(INFINITY) == 1 && qn_tanh_f64(-INFINITY) == -1);
     CHECK(qn_tanh_f32(INFINITY) == 1 && qn_tanh_f32(-INFINITY) == -1);
     CHECK(qn_tanh_f64(1000) == 1 && qn_tanh_f32(-1000) == -1);
+    CHECK(qn_log1p_f64(0) == 0 && qn_log1p_f32(0) == 0);
+    CHECK(qn_log1p_f64(1) == log(2) && qn_log1p_f32(1) == (float)log(2));
+    CHECK(isnan(qn_log1p_f64(NAN)) && isnan(qn_log1p_f32(NAN)));
     CHECK(qn_tanh_f64(0) == 0 && signbit(qn_tanh_f64(-0.0)) && signbit(qn_tanh_f32(-0.0f)));
     CHECK(qn_tanh_f64(-0.3) == -qn_tanh_f64(0.3) && qn_tanh_f32(-0.3f) == -qn_tanh_f32(0.3f));
 }

@@ -349,6 +349,8 @@ static void test_convolutions(void) {
         conv(1, 3, 3, 2, 2, 3, 3, 3, 2, 1, 1),        conv(2, 8, 8, 32, 64, 2, 2, 2, 0, 1, 2),
         conv(1, 33, 31, 19, 21, 3, 3, 1, 1, 1, 1),    conv(2, 5, 5, 300, 20, 1, 1, 1, 0, 1, 1),
         conv(2, 3, 3, 330, 40, 3, 3, 1, 1, 1, 1),     conv(3, 7, 7, 70, 300, 3, 3, 1, 1, 1, 1),
+        conv(3, 4, 4, 64, 100, 4, 4, 1, 0, 1, 1),     conv(40, 4, 4, 32, 1, 4, 4, 1, 0, 1, 1),
+        conv(3, 16, 16, 24, 40, 4, 4, 2, 1, 1, 1),    conv(2, 32, 32, 3, 64, 4, 4, 2, 1, 1, 1),
         conv(1, 6, 40, 144, 144, 3, 3, 1, 1, 1, 144), conv(6, 8, 8, 130, 130, 3, 3, 2, 1, 1, 130),
     };
     char name[32];
@@ -557,6 +559,14 @@ static void elementwise_case(bench *b, const void *shape) {
     keep(b, "smooth l1", y, n, bound);
     b->table->smooth_l1_backward(b->team, n, z, x, x, y);
     keep(b, "smooth l1 backward", y, n, bound);
+    b->table->binary_cross_entropy(b->team, n, x, z, 0, y);
+    keep(b, "binary cross entropy", y, n, bound);
+    b->table->binary_cross_entropy(b->team, n, x, NULL, 0.75, y);
+    keep(b, "binary cross entropy with", y, n, bound);
+    b->table->binary_cross_entropy_backward(b->team, n, x, z, 0, z, y);
+    keep(b, "binary cross entropy backward", y, n, bound);
+    b->table->binary_cross_entropy_backward(b->team, n, x, NULL, 0.75, z, y);
+    keep(b, "binary cross entropy with, backward", y, n, bound);
     b->table->dropout(b->team, n, qn_rng_make(7, 8, 9), 0.4, x, y);
     keep(b, "dropout", y, n, bound);
 }

@@ -165,7 +165,10 @@ static void check_costs(qn_graph *graph) {
 }
 
 /* Inputs of which any shape with one axis more is right, too. */
-static bool takes_more_axes(const qn_op *op, int input) {
+static bool takes_more_axes(const qn_node *node, int input) {
+    const qn_op *op = node->op;
+    if (strcmp(op->name, "binary_cross_entropy") == 0)
+        return node->inputs[1].id < 0;
     if (strcmp(op->name, "clip_factor") == 0)
         return input > 0;
     if (strcmp(op->name, "bias") == 0 || strcmp(op->name, "batch_norm") == 0 ||
@@ -215,7 +218,7 @@ static void check_refusals(const qn_graph *graph) {
         const qn_node *node = graph->nodes[n];
         check_refusal(graph, node, -1);
         for (int i = 0; i < node->n_inputs; i++) {
-            if (node->inputs[i].id >= 0 && !takes_more_axes(node->op, i))
+            if (node->inputs[i].id >= 0 && !takes_more_axes(node, i))
                 check_refusal(graph, node, i);
         }
     }
@@ -246,6 +249,13 @@ static void check_composites(void) {
     CHECK(qn_conv1d_layer(graph, "conv", x, 7, 3, 2, 0).id >= 0);
     CHECK(qn_shape_equal(qn_graph_shape(graph, qn_graph_find(graph, "conv.weight")),
                          QN_SHAPE(7, 3, 5)));
+    qn_value image = qn_input(graph, "image", QN_SHAPE(2, 4, 4, 6));
+    qn_value twice =
+        qn_conv2d_transpose_layer(graph, "up", image, 7, qn_window_square(4, 2, 1), true);
+    CHECK(qn_shape_equal(qn_graph_shape(graph, twice), QN_SHAPE(2, 8, 8, 7)));
+    CHECK(qn_shape_equal(qn_graph_shape(graph, qn_graph_find(graph, "up.weight")),
+                         QN_SHAPE(6, 4, 4, 7)));
+    CHECK(qn_shape_equal(qn_graph_shape(graph, qn_graph_find(graph, "up.bias")), QN_SHAPE(7)));
     CHECK(qn_add_rows(graph, "wrong", x, qn_input(graph, "rows", QN_SHAPE(5))).id < 0);
     CHECK_FAILS(qn_graph_finish(graph), QN_ERROR_ARGUMENT, "wrong (add_rows): rows 5");
     qn_graph_destroy(graph);

@@ -237,6 +237,52 @@ static void smooth_l1_backward(qn_team *team, int64_t n, const void *x, const vo
     run_elementwise(team, smooth_l1_backward_task, &e);
 }
 
+/* The loop over elements with each one's target as t. */
+#define TARGET_LOOP(BODY)                                                                          \
+    if (e->b) {                                                                                    \
+        ELEMENT_LOOP(e, i) {                                                                       \
+            const real t = e->b[i];                                                                \
+            BODY;                                                                                  \
+        }                                                                                          \
+    } else {                                                                                       \
+        const real t = e->factor;                                                                  \
+        ELEMENT_LOOP(e, i) {                                                                       \
+            BODY;                                                                                  \
+        }                                                                                          \
+    }
+
+static void binary_cross_entropy_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *x = e->a;
+    real *y = e->y;
+    TARGET_LOOP(const real size = x[i] < 0 ? -x[i] : x[i]; const real most = x[i] > 0 ? x[i] : 0;
+                y[i] = most - x[i] * t + REAL_LOG1P(REAL_EXP(-size)))
+}
+
+static void binary_cross_entropy(qn_team *team, int64_t n, const void *x, const void *targets,
+                                 double target, void *y) {
+    elementwise_context e = {.n = n, .factor = (real)target, .a = x, .b = targets, .y = y};
+    run_elementwise(team, binary_cross_entropy_task, &e);
+}
+
+static void binary_cross_entropy_backward_task(void *context, int64_t begin, int64_t end,
+                                               int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *x = e->a, *dy = e->dy;
+    real *dx = e->y;
+    TARGET_LOOP(dx[i] = dy[i] * (1 / (1 + REAL_EXP(-x[i])) - t))
+}
+
+static void binary_cross_entropy_backward(qn_team *team, int64_t n, const void *x,
+                                          const void *targets, double target, const void *dy,
+                                          void *dx) {
+    elementwise_context e = {
+        .n = n, .factor = (real)target, .a = x, .b = targets, .dy = dy, .y = dx};
+    run_elementwise(team, binary_cross_entropy_backward_task, &e);
+}
+
 static void scale_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const elementwise_context *e = context;

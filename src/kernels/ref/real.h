@@ -16,6 +16,7 @@ typedef int64_t real_int;
 #define QN_REAL_DTYPE QN_F64
 #define REAL_EXP      qn_exp_inline_f64
 #define REAL_TANH     qn_tanh_inline_f64
+#define REAL_LOG1P    qn_log1p_inline_f64
 #define REAL_LOG      log
 #define REAL_SQRT     __builtin_sqrt
 #else
@@ -24,6 +25,7 @@ typedef int32_t real_int;
 #define QN_REAL_DTYPE QN_F32
 #define REAL_EXP      qn_exp_inline_f32
 #define REAL_TANH     qn_tanh_inline_f32
+#define REAL_LOG1P    qn_log1p_inline_f32
 #define REAL_LOG      logf
 #define REAL_SQRT     __builtin_sqrtf
 #endif
