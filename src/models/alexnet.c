@@ -20,7 +20,7 @@ static qn_value build(qn_graph *graph, void *user, qn_value x, int n_outputs) {
     const bool is_large = qn_is_large(graph, x);
     const qn_window pool = is_large ? qn_window_square(3, 2, 0) : qn_window_square(2, 2, 0);
     const qn_window three = qn_window_square(3, 1, 1);
-    if (!qn_needs_size(graph, "alexnet", x, 16, "a stride of 2 and three pools"))
+    if (!qn_needs_size(graph, "alexnet", x, is_large ? 63 : 16, "the strides and three pools"))
         return QN_NO_VALUE;
     x = conv_relu(graph, "conv1", x, 64,
                   is_large ? qn_window_square(11, 4, 2) : qn_window_square(3, 2, 1));

@@ -8,13 +8,12 @@
 
 #include <string.h>
 
-const qn_model *const qn_zoo[] = {&qn_model_mlp,          &qn_model_lenet5,
-                                  &qn_model_alexnet,      &qn_model_vgg11,
-                                  &qn_model_vgg16,        &qn_model_vgg19,
-                                  &qn_model_resnet18,     &qn_model_resnet34,
-                                  &qn_model_resnet50,     &qn_model_resnet101,
-                                  &qn_model_resnet152,    &qn_model_mobilenet_v1,
-                                  &qn_model_mobilenet_v2, NULL};
+const qn_model *const qn_zoo[] = {
+    &qn_model_mlp,          &qn_model_lenet5,       &qn_model_alexnet,     &qn_model_vgg11,
+    &qn_model_vgg16,        &qn_model_vgg19,        &qn_model_resnet18,    &qn_model_resnet34,
+    &qn_model_resnet50,     &qn_model_resnet101,    &qn_model_resnet152,   &qn_model_squeezenet,
+    &qn_model_mobilenet_v1, &qn_model_mobilenet_v2, &qn_model_googlenet,   &qn_model_inception_v3,
+    &qn_model_xception,     &qn_model_densenet40,   &qn_model_densenet100, NULL};
 
 const qn_model *qn_model_at(int index) {
     const int n = (int)(sizeof qn_zoo / sizeof *qn_zoo) - 1;
@@ -108,21 +107,67 @@ bool qn_needs_size(qn_graph *graph, const char *model, qn_value x, int64_t size,
     return false;
 }
 
-qn_value qn_conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t filters, int kernel,
-                      int stride, int64_t groups) {
+qn_window qn_window_keep(int kernel_h, int kernel_w) {
+    return (qn_window){.kernel_h = kernel_h,
+                       .kernel_w = kernel_w,
+                       .pad_top = kernel_h / 2,
+                       .pad_left = kernel_w / 2,
+                       .pad_bottom = kernel_h / 2,
+                       .pad_right = kernel_w / 2};
+}
+
+qn_window qn_window_keep_square(int kernel, int stride) {
+    return qn_window_square(kernel, stride, kernel / 2);
+}
+
+/* Rows beyond the image that the last window of an axis covers. */
+static int overhang(int64_t extent, int kernel, int stride) {
+    if (extent <= kernel)
+        return (int)(kernel - extent);
+    const int64_t n_more = (extent - kernel + stride - 1) / stride;
+    const int64_t n_inside = (extent - 1) / stride;
+    const int64_t end = (n_more < n_inside ? n_more : n_inside) * stride + kernel;
+    return end > extent ? (int)(end - extent) : 0;
+}
+
+qn_value qn_max_pool_ceil(qn_graph *graph, const char *name, qn_value x, int kernel, int stride) {
+    const qn_shape shape = qn_graph_shape(graph, x);
+    qn_window window = qn_window_square(kernel, stride, 0);
+    if (shape.rank == 4) {
+        window.pad_bottom = overhang(shape.dims[1], kernel, stride);
+        window.pad_right = overhang(shape.dims[2], kernel, stride);
+    }
+    return qn_max_pool(graph, name, x, window);
+}
+
+static qn_value conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                          qn_window window, int64_t groups, double epsilon) {
     qn_graph_enter(graph, "%s", name);
-    x = qn_conv2d_layer(graph, "conv", x, filters, qn_window_square(kernel, stride, kernel / 2),
-                        (int)groups, false);
-    x = qn_batch_norm_layer(graph, "norm", x, 1e-5);
+    x = qn_conv2d_layer(graph, "conv", x, filters, window, (int)groups, false);
+    x = qn_batch_norm_layer(graph, "norm", x, epsilon);
     qn_graph_leave(graph);
     return x;
+}
+
+static qn_value then_relu(qn_graph *graph, const char *name, qn_value x) {
+    qn_graph_enter(graph, "%s", name);
+    x = qn_relu(graph, "relu", x);
+    qn_graph_leave(graph);
+    return x;
+}
+
+qn_value qn_conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t filters, int kernel,
+                      int stride, int64_t groups) {
+    return conv_norm(graph, name, x, filters, qn_window_keep_square(kernel, stride), groups, 1e-5);
 }
 
 qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                            int kernel, int stride, int64_t groups) {
     x = qn_conv_norm(graph, name, x, filters, kernel, stride, groups);
-    qn_graph_enter(graph, "%s", name);
-    x = qn_relu(graph, "relu", x);
-    qn_graph_leave(graph);
-    return x;
+    return then_relu(graph, name, x);
+}
+
+qn_value qn_conv_norm_relu_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                                  qn_window window, double epsilon) {
+    return then_relu(graph, name, conv_norm(graph, name, x, filters, window, 1, epsilon));
 }

@@ -9,7 +9,9 @@ extern const qn_model *const qn_zoo[];
 
 extern const qn_model qn_model_mlp, qn_model_lenet5, qn_model_alexnet, qn_model_vgg11,
     qn_model_vgg16, qn_model_vgg19, qn_model_resnet18, qn_model_resnet34, qn_model_resnet50,
-    qn_model_resnet101, qn_model_resnet152, qn_model_mobilenet_v1, qn_model_mobilenet_v2;
+    qn_model_resnet101, qn_model_resnet152, qn_model_squeezenet, qn_model_mobilenet_v1,
+    qn_model_mobilenet_v2, qn_model_googlenet, qn_model_inception_v3, qn_model_xception,
+    qn_model_densenet40, qn_model_densenet100;
 
 /* Input height from which on image classifiers take their ImageNet form. */
 enum { QN_LARGE_IMAGE = 128 };
@@ -20,6 +22,13 @@ bool qn_is_large(const qn_graph *graph, qn_value x);
 /* Fails the graph unless x is (N, H, W, C) with H and W of at least size; why ends the message. */
 bool qn_needs_size(qn_graph *graph, const char *model, qn_value x, int64_t size, const char *why);
 
+/* A window that keeps the size at stride 1, of odd extents; a square one. */
+qn_window qn_window_keep(int kernel_h, int kernel_w);
+qn_window qn_window_keep_square(int kernel, int stride);
+
+/* Max pool without padding whose last windows may reach beyond the image, but start in it. */
+qn_value qn_max_pool_ceil(qn_graph *graph, const char *name, qn_value x, int kernel, int stride);
+
 /* Convolution without bias that keeps the size at stride 1, and batch norm: "NAME.conv",
  * "NAME.norm". groups 0: 1. */
 qn_value qn_conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t filters, int kernel,
@@ -28,5 +37,9 @@ qn_value qn_conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t fil
 /* The same with ReLU: "NAME.relu". */
 qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                            int kernel, int stride, int64_t groups);
+
+/* The same with any window and epsilon, in one group. */
+qn_value qn_conv_norm_relu_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                                  qn_window window, double epsilon);
 
 #endif

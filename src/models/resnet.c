@@ -5,6 +5,7 @@
 
 /* What distinguishes the depths. */
 typedef struct resnet {
+    const char *name;
     bool has_bottleneck;
     int n_blocks[4];
 } resnet;
@@ -43,22 +44,25 @@ static qn_value add_stage(qn_graph *graph, const resnet *net, int stage, qn_valu
 }
 
 static qn_value build(qn_graph *graph, void *user, qn_value x, int n_outputs) {
+    const resnet *net = user;
     const bool is_large = qn_is_large(graph, x);
-    if (!qn_needs_size(graph, "resnet", x, 8, "three strides of 2"))
+    if (!qn_needs_size(graph, net->name, x, 8, "three strides of 2"))
         return QN_NO_VALUE;
     x = is_large ? qn_conv_norm_relu(graph, "stem", x, 64, 7, 2, 1)
                  : qn_conv_norm_relu(graph, "stem", x, 64, 3, 1, 1);
     if (is_large)
         x = qn_max_pool(graph, "pool", x, qn_window_square(3, 2, 1));
     for (int stage = 0; stage < 4; stage++)
-        x = add_stage(graph, user, stage, x);
+        x = add_stage(graph, net, stage, x);
     x = qn_global_average_pool(graph, "mean", x);
     return qn_linear_layer(graph, "fc", x, n_outputs);
 }
 
-static resnet depth18 = {false, {2, 2, 2, 2}}, depth34 = {false, {3, 4, 6, 3}},
-              depth50 = {true, {3, 4, 6, 3}}, depth101 = {true, {3, 4, 23, 3}},
-              depth152 = {true, {3, 8, 36, 3}};
+static resnet depth18 = {"resnet18", false, {2, 2, 2, 2}},
+              depth34 = {"resnet34", false, {3, 4, 6, 3}},
+              depth50 = {"resnet50", true, {3, 4, 6, 3}},
+              depth101 = {"resnet101", true, {3, 4, 23, 3}},
+              depth152 = {"resnet152", true, {3, 8, 36, 3}};
 
 #define RESNET(NAME, NET)                                                                          \
     {                                                                                              \

@@ -3,11 +3,17 @@
  * published one, without batch norm and with three linear layers. */
 #include "models/models.h"
 
-static qn_value add_stages(qn_graph *graph, const char *depths, qn_value x, bool has_norm) {
+/* What distinguishes the depths. */
+typedef struct vgg {
+    const char *name;
+    int n_blocks[5];
+} vgg;
+
+static qn_value add_stages(qn_graph *graph, const vgg *net, qn_value x, bool has_norm) {
     static const int64_t widths[5] = {64, 128, 256, 512, 512};
     for (int stage = 0; stage < 5; stage++) {
         qn_graph_enter(graph, "stage%d", stage + 1);
-        for (int i = 1; i <= depths[stage] - '0'; i++) {
+        for (int i = 1; i <= net->n_blocks[stage]; i++) {
             qn_graph_enter(graph, "block%d", i);
             x = qn_conv2d_layer(graph, "conv", x, widths[stage], qn_window_square(3, 1, 1), 1,
                                 true);
@@ -22,12 +28,12 @@ static qn_value add_stages(qn_graph *graph, const char *depths, qn_value x, bool
     return x;
 }
 
-/* user: the convolutions of each stage, as "11222". */
 static qn_value build(qn_graph *graph, void *user, qn_value x, int n_outputs) {
+    const vgg *net = user;
     const bool is_large = qn_is_large(graph, x);
-    if (!qn_needs_size(graph, "vgg", x, 32, "five pools"))
+    if (!qn_needs_size(graph, net->name, x, 32, "five pools"))
         return QN_NO_VALUE;
-    x = add_stages(graph, user, x, !is_large);
+    x = add_stages(graph, net, x, !is_large);
     if (!is_large)
         return qn_linear_layer(graph, "fc", x, n_outputs);
     x = qn_relu(graph, "relu1", qn_linear_layer(graph, "fc1", x, 4096));
@@ -37,7 +43,10 @@ static qn_value build(qn_graph *graph, void *user, qn_value x, int n_outputs) {
     return qn_linear_layer(graph, "fc3", x, n_outputs);
 }
 
-#define VGG(NAME, DEPTHS)                                                                          \
+static vgg depth11 = {"vgg11", {1, 1, 2, 2, 2}}, depth16 = {"vgg16", {2, 2, 3, 3, 3}},
+           depth19 = {"vgg19", {2, 2, 4, 4, 4}};
+
+#define VGG(NAME, NET)                                                                             \
     {                                                                                              \
         .name = NAME, .domain = "image classification", .source = "Simonyan and Zisserman 2015",   \
         .input = {3, {32, 32, 3}}, .n_classes = 10, .large_size = QN_LARGE_IMAGE,                  \
@@ -47,9 +56,9 @@ static qn_value build(qn_graph *graph, void *user, qn_value x, int n_outputs) {
                    .schedule = QN_COSINE,                                                          \
                    .epochs = 30,                                                                   \
                    .batch = 64},                                                                   \
-        .user = DEPTHS, .build = build,                                                            \
+        .user = &NET, .build = build,                                                              \
     }
 
-const qn_model qn_model_vgg11 = VGG("vgg11", "11222");
-const qn_model qn_model_vgg16 = VGG("vgg16", "22333");
-const qn_model qn_model_vgg19 = VGG("vgg19", "22444");
+const qn_model qn_model_vgg11 = VGG("vgg11", depth11);
+const qn_model qn_model_vgg16 = VGG("vgg16", depth16);
+const qn_model qn_model_vgg19 = VGG("vgg19", depth19);

@@ -28,8 +28,8 @@ import reference  # noqa: E402 (found by the line before)
 
 TOLERANCE = 1e-8
 RATE, MOMENTUM, STEPS, BATCHES = 0.001, 0.9, 5, 5
-SMALL = ("mlp", "lenet5", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "mobilenet-v1",
-         "mobilenet-v2")
+SMALL = ("mlp", "lenet5", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "squeezenet",
+         "mobilenet-v1", "mobilenet-v2", "googlenet", "inception-v3", "xception", "densenet40")
 
 
 def make_batch(shape, classes, count):

@@ -5,25 +5,33 @@
 #include "graph/graph.h"
 #include "quern/quern.h"
 
-/* The reference's numbers, for the model's own input and for 224x224x3 with 1000 classes. */
+/* The reference's numbers, for the model's own input and for its ImageNet form's with 1000
+ * classes. */
 static const struct expected {
     const char *name;
     int64_t n_parameters, n_large_parameters; /* large 0: one form */
     double mflop, large_mflop;                /* to two decimals */
+    int64_t large_size;                       /* 0: 224 */
 } expected[] = {
-    {"mlp", 235146, 0, 0.47, 0},
-    {"lenet5", 61706, 0, 0.83, 0},
-    {"alexnet", 23272266, 61100840, 125.49, 1428.38},
-    {"vgg11", 9231114, 132863336, 305.54, 15218.18},
-    {"vgg16", 14728266, 138357544, 626.40, 30940.53},
-    {"vgg19", 20040522, 143667240, 796.27, 39264.12},
-    {"resnet18", 11173962, 11689512, 1110.85, 3628.15},
-    {"resnet34", 21282122, 21797672, 2318.80, 7327.52},
-    {"resnet50", 23520842, 25557032, 2595.66, 8178.37},
-    {"resnet101", 42512970, 44549160, 5019.97, 15602.81},
-    {"resnet152", 58156618, 60192808, 7444.28, 23027.25},
-    {"mobilenet-v1", 3217226, 4231976, 92.71, 1137.48},
-    {"mobilenet-v2", 2236682, 3504872, 175.95, 601.55},
+    {"mlp", 235146, 0, 0.47, 0, 0},
+    {"lenet5", 61706, 0, 0.83, 0, 0},
+    {"alexnet", 23272266, 61100840, 125.49, 1428.38, 0},
+    {"vgg11", 9231114, 132863336, 305.54, 15218.18, 0},
+    {"vgg16", 14728266, 138357544, 626.40, 30940.53, 0},
+    {"vgg19", 20040522, 143667240, 796.27, 39264.12, 0},
+    {"resnet18", 11173962, 11689512, 1110.85, 3628.15, 0},
+    {"resnet34", 21282122, 21797672, 2318.80, 7327.52, 0},
+    {"resnet50", 23520842, 25557032, 2595.66, 8178.37, 0},
+    {"resnet101", 42512970, 44549160, 5019.97, 15602.81, 0},
+    {"resnet152", 58156618, 60192808, 7444.28, 23027.25, 0},
+    {"squeezenet", 727626, 1235496, 47.02, 698.30, 0},
+    {"mobilenet-v1", 3217226, 4231976, 92.71, 1137.48, 0},
+    {"mobilenet-v2", 2236682, 3504872, 175.95, 601.55, 0},
+    {"googlenet", 5871914, 6624904, 2894.48, 2996.75, 0},
+    {"inception-v3", 21806058, 23834568, 677.74, 11426.43, 299},
+    {"xception", 20827442, 22855952, 2719.31, 16714.81, 299},
+    {"densenet40", 1019722, 0, 529.63, 0, 0},
+    {"densenet100", 6979642, 0, 3539.03, 0, 0},
 };
 
 enum { N_EXPECTED = sizeof expected / sizeof *expected };
@@ -53,8 +61,10 @@ static void test_sizes(void) {
         CHECK((model->large_size > 0) == (expected[i].n_large_parameters > 0));
         if (model->large_size == 0)
             continue;
-        CHECK(qn_model_classes(model, large) == 1000);
-        check_size(model, large, expected[i].n_large_parameters, expected[i].large_mflop);
+        const int64_t size = expected[i].large_size ? expected[i].large_size : 224;
+        const qn_shape larger = QN_SHAPE(size, size, 3);
+        CHECK(qn_model_classes(model, larger) == 1000);
+        check_size(model, larger, expected[i].n_large_parameters, expected[i].large_mflop);
     }
 }
 
@@ -106,12 +116,28 @@ static void test_builds(void) {
         const qn_model *model = qn_model_at(i);
         check_builds(model, model->input, 7, true);
         check_builds(model, model->input, 1, false);
-        check_builds(model, QN_SHAPE(48, 40, 1), 2, true);
-        check_builds(model, QN_SHAPE(65, 51, 4), 100, true);
+        check_builds(model, QN_SHAPE(96, 75, 1), 2, true);
+        if (model->input.dims[0] <= 40)
+            check_builds(model, QN_SHAPE(65, 40, 4), 100, true);
         check_builds(model, large, 3, true);
         check_builds(model, QN_SHAPE(299, 256, 3), 1000, false);
     }
     check_builds(qn_model_find("mlp"), QN_SHAPE(17), 5, true);
+}
+
+/* An image that is too small is refused by the model, not by one of its operators. */
+static void check_small_images(const qn_model *model, int64_t height) {
+    static const int64_t widths[] = {1, 2, 3, 4, 5, 7, 8, 13, 14, 15, 16, 17, 31, 62, 63, 74, 75};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        qn_model_size size;
+        const qn_shape image = QN_SHAPE(height ? height : widths[i], widths[i], 3);
+        const qn_status status = qn_model_measure(model, image, 10, &size);
+        const size_t length = strlen(model->name);
+        const char *message = qn_error_message();
+        CHECK(status == QN_OK ||
+              (status == QN_ERROR_ARGUMENT && strncmp(message, model->name, length) == 0 &&
+               message[length] == ':' && strstr(message, "need images of")));
+    }
 }
 
 static void test_refusals(void) {
@@ -124,6 +150,10 @@ static void test_refusals(void) {
                 "28x28");
     for (int i = 1; qn_model_at(i); i++)
         CHECK_FAILS(qn_model_measure(qn_model_at(i), row, 10, &size), QN_ERROR_ARGUMENT, "784");
+    for (int i = 0; qn_model_at(i); i++) {
+        check_small_images(qn_model_at(i), 0);
+        check_small_images(qn_model_at(i), 128);
+    }
     CHECK_FAILS(qn_model_measure(qn_model_find("mlp"), (qn_shape){0}, 10, &size), QN_ERROR_ARGUMENT,
                 "mlp");
 }
