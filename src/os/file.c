@@ -94,6 +94,26 @@ qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes) 
     return QN_OK;
 }
 
+qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,
+                             size_t *bytes) {
+    qn_file *file;
+    char *read = NULL;
+    allocator = qn_allocator_or_default(allocator);
+    QN_TRY(qn_file_open(allocator, path, &file));
+    const size_t n = (size_t)file->bytes;
+    qn_status status = qn_allocate(allocator, n + 1, 1, &read);
+    if (status == QN_OK)
+        status = qn_file_read(file, 0, read, n);
+    qn_file_close(file);
+    if (status != QN_OK) {
+        qn_release(allocator, read, n + 1, 1);
+        return status;
+    }
+    *text = read;
+    *bytes = n;
+    return QN_OK;
+}
+
 /* ---- replacing ---- */
 
 enum { WRITER_BYTES = 32 * 1024 };

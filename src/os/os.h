@@ -53,6 +53,10 @@ const char *qn_file_path(const qn_file *file);
 /* Reads exactly bytes at offset; a file that ends earlier is QN_ERROR_FORMAT. Thread-safe. */
 qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes);
 
+/* Reads a whole file into *bytes + 1 bytes of the allocator, of which the last is 0. */
+qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,
+                             size_t *bytes);
+
 /* Writes a file so that a reader sees all of it or the old one: to a file without a name in the same
  * folder, synced, named PATH.tmp-ID (ID: the calling thread's), renamed over path, folder synced.
  * Where files without names are not to be had, PATH.tmp-ID is written from the beginning. write is
