@@ -142,6 +142,7 @@ const qn_op qn_op_attention = {
     .optional_inputs = 1 << LENGTHS,
     .integer_inputs = 1 << LENGTHS,
     .output_names = {NULL, "log_sums"},
+    .is_product = true,
     .infer = attention_infer,
     .gradient = attention_gradient,
     .cost = attention_cost,

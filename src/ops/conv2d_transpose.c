@@ -127,6 +127,7 @@ const qn_op qn_op_conv2d_transpose = {
     .attributes = transpose_fields,
     .min_inputs = 2,
     .max_inputs = 2,
+    .is_product = true,
     .infer = transpose_infer,
     .gradient = transpose_gradient,
     .cost = transpose_cost,

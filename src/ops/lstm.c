@@ -165,6 +165,7 @@ const qn_op qn_op_lstm = {
     .optional_inputs = 1 << IN_H | 1 << IN_C | 1 << IN_LENGTHS,
     .integer_inputs = 1 << IN_LENGTHS,
     .output_names = {NULL, "y", "h", "c", "cells"},
+    .is_product = true,
     .infer = lstm_infer,
     .gradient = lstm_gradient,
     .cost = lstm_cost,
