@@ -26,3 +26,11 @@ float qn_log1p_f32(float x) {
 double qn_log1p_f64(double x) {
     return qn_log1p_inline_f64(x);
 }
+
+float qn_erf_f32(float x) {
+    return qn_erf_inline_f32(x);
+}
+
+double qn_erf_f64(double x) {
+    return qn_erf_inline_f64(x);
+}

@@ -179,6 +179,20 @@ typedef struct qn_kernels {
                                 void *dscale, void *dshift, void *workspace);
     size_t (*batch_norm_workspace)(int64_t rows, int64_t c, int n_threads);
 
+    /* ---- layer norm of the rows of x (rows, C) ---- */
+
+    /* mean, inv_std (rows) = 1 / sqrt(biased variance + epsilon); y = (x - mean) * inv_std * scale (C)
+     * + shift (C); may be in place. */
+    void (*layer_norm_forward)(qn_team *team, int64_t rows, int64_t c, const void *x,
+                               const void *scale, const void *shift, double epsilon, void *y,
+                               void *mean, void *inv_std);
+    /* dx, dscale, dshift of the above; dx may be in place of dy. */
+    void (*layer_norm_backward)(qn_team *team, int64_t rows, int64_t c, const void *x,
+                                const void *dy, const void *scale, const void *mean,
+                                const void *inv_std, void *dx, void *dscale, void *dshift,
+                                void *workspace);
+    size_t (*layer_norm_workspace)(int64_t rows, int64_t c, int n_threads);
+
     /* ---- elementwise; all may be in place, of operands with the same step ---- */
 
     /* Steps: x, y. */
@@ -199,6 +213,9 @@ typedef struct qn_kernels {
     void (*broadcast)(qn_team *team, int64_t n, double factor, const void *scalar, void *y);
     /* y (rows, C) = x + bias (C). */
     void (*bias)(qn_team *team, int64_t rows, int64_t c, const void *x, const void *bias, void *y);
+    /* y = x * Phi(x), Phi the normal distribution; dx = dy * (Phi(x) + x * phi(x)). */
+    void (*gelu)(qn_team *team, int64_t n, const void *x, void *y);
+    void (*gelu_backward)(qn_team *team, int64_t n, const void *x, const void *dy, void *dx);
     /* y = d * d / 2 where |d| < 1, else |d| - 1 / 2, for d = x - target; dx = dy * d cut to [-1, 1]. */
     void (*smooth_l1)(qn_team *team, int64_t n, const void *x, const void *target, void *y);
     void (*smooth_l1_backward)(qn_team *team, int64_t n, const void *x, const void *target,

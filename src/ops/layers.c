@@ -128,6 +128,16 @@ qn_value qn_embedding_layer(qn_graph *graph, const char *name, qn_value indices,
     return qn_embedding(graph, name, table, indices);
 }
 
+qn_value qn_layer_norm_layer(qn_graph *graph, const char *name, qn_value x, double epsilon) {
+    if (!has_name(graph, "layer_norm", name))
+        return QN_NO_VALUE;
+    const qn_initial zero = {QN_INITIAL_ZERO, 0}, one = {QN_INITIAL_ONE, 0};
+    const qn_shape shape = QN_SHAPE(qn_shape_columns(qn_graph_shape(graph, x)));
+    qn_value scale = parameter(graph, name, "scale", shape, one, true);
+    qn_value shift = parameter(graph, name, "shift", shape, zero, true);
+    return qn_layer_norm(graph, name, x, scale, shift, epsilon);
+}
+
 /* Two biases, since others' models have two and count them. */
 qn_lstm_result qn_lstm_layer(qn_graph *graph, const char *name, qn_value x, int64_t outputs,
                              qn_value h, qn_value c, qn_value lengths) {

@@ -104,6 +104,7 @@ extern const qn_op qn_op_conv2d, qn_op_conv2d_backward_data, qn_op_conv2d_backwa
     qn_op_reduce, qn_op_reduce_backward, qn_op_transpose, qn_op_mean_valid,
     qn_op_mean_valid_backward, qn_op_attention, qn_op_attention_backward;
 extern const qn_op qn_op_scale, qn_op_stop_gradient, qn_op_embedding, qn_op_embedding_backward,
-    qn_op_lstm, qn_op_lstm_before, qn_op_lstm_backward;
+    qn_op_lstm, qn_op_lstm_before, qn_op_lstm_backward, qn_op_layer_norm, qn_op_layer_norm_backward,
+    qn_op_gelu, qn_op_gelu_backward;
 
 #endif

@@ -218,6 +218,13 @@ def broadcast(inputs, a, outputs):
     return [(inputs[0] * float(a["factor"])).expand(outputs[0].shape)]
 
 
+def layer_norm(inputs, a, _):
+    x, epsilon = inputs[0], float(a["epsilon"])
+    rows = x.reshape(-1, x.shape[-1])
+    inv_std = 1 / torch.sqrt(rows.var(1, unbiased=False) + epsilon)
+    return [F.layer_norm(x, x.shape[-1:], *inputs[1:], epsilon), rows.mean(1), inv_std]
+
+
 def run_lstm(x, h, c, weights, lengths=None):
     """What torch.nn.LSTM computes, with tensors of our own as its weights: y, h and c."""
     states = [h[None], c[None]]
@@ -342,6 +349,8 @@ OPERATORS = {
     "reshape": lambda x, a, y: [x[0].reshape(y[0].shape)],
     "transpose": lambda x, a, _: [x[0].permute(pair(a["order"]))],
     "embedding": lambda x, a, _: [F.embedding(x[1].long().clamp(0, len(x[0]) - 1), x[0])],
+    "layer_norm": layer_norm,
+    "gelu": lambda x, a, _: [F.gelu(x[0])],
     "lstm": lstm,
     "lstm_layer": lstm_layer,
     "scale": lambda x, a, _: [x[0] * float(a["factor"])],

@@ -1,4 +1,4 @@
-/* exp and tanh of our own against the C library in a wider type, and their ends. */
+/* exp, tanh, log1p and erf of our own against the C library in a wider type, and their ends. */
 #include "base/fmath.h"
 
 #include "base/rng.h"
@@ -49,6 +49,13 @@ static void test_f64(void) {
     }
     printf("log1p in double: %.2f ulp\n", worst);
     CHECK(worst < 2);
+    worst = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        double x = argument(i, i % 2 ? 7 : 1.5);
+        note(x == 0 ? 0 : ulps(qn_erf_f64(x), erfl((long double)x), DBL_MANT_DIG));
+    }
+    printf("erf in double: %.2f ulp\n", worst);
+    CHECK(worst < 2);
 }
 
 static void test_f32(void) {
@@ -73,6 +80,13 @@ static void test_f32(void) {
     }
     printf("log1p in float: %.2f ulp\n", worst);
     CHECK(worst < 2);
+    worst = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        float x = (float)argument(i, i % 2 ? 5 : 1.5);
+        note(x == 0 ? 0 : ulps((double)qn_erf_f32(x), erfl((long double)x), FLT_MANT_DIG));
+    }
+    printf("erf in float: %.2f ulp\n", worst);
+    CHECK(worst < 2);
 }
 
 static void test_ends(void) {
@@ -92,6 +106,11 @@ static void test_ends(void) {
     CHECK(qn_log1p_f64(0) == 0 && qn_log1p_f32(0) == 0);
     CHECK(qn_log1p_f64(1) == log(2) && qn_log1p_f32(1) == (float)log(2));
     CHECK(isnan(qn_log1p_f64(NAN)) && isnan(qn_log1p_f32(NAN)));
+    CHECK(isnan(qn_erf_f64(NAN)) && isnan(qn_erf_f32(NAN)));
+    CHECK(qn_erf_f64(INFINITY) == 1 && qn_erf_f64(-INFINITY) == -1);
+    CHECK(qn_erf_f32(INFINITY) == 1 && qn_erf_f32(-INFINITY) == -1 && qn_erf_f32(4.5f) == 1);
+    CHECK(signbit(qn_erf_f64(-0.0)) && signbit(qn_erf_f32(-0.0f)) && qn_erf_f64(6.5) == 1);
+    CHECK(qn_erf_f64(-0.3) == -qn_erf_f64(0.3) && qn_erf_f32(-1.3f) == -qn_erf_f32(1.3f));
     CHECK(qn_tanh_f64(0) == 0 && signbit(qn_tanh_f64(-0.0)) && signbit(qn_tanh_f32(-0.0f)));
     CHECK(qn_tanh_f64(-0.3) == -qn_tanh_f64(0.3) && qn_tanh_f32(-0.3f) == -qn_tanh_f32(0.3f));
 }

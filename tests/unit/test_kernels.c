@@ -555,6 +555,11 @@ static void elementwise_case(bench *b, const void *shape) {
     keep(b, "scale", y, n, bound);
     b->table->broadcast(b->team, n, 0.25, x, y);
     keep(b, "broadcast", y, n, bound);
+    b->table->gelu(b->team, n, x, y);
+    keep(b, "gelu", y, n, bound);
+    void *in_place = copy(b, z, n);
+    b->table->gelu_backward(b->team, n, x, in_place, in_place);
+    keep(b, "gelu backward", in_place, n, bound);
     b->table->smooth_l1(b->team, n, x, z, y);
     keep(b, "smooth l1", y, n, bound);
     b->table->smooth_l1_backward(b->team, n, z, x, x, y);
@@ -744,6 +749,53 @@ static void test_rows(void) {
         check_case("choices", choice_case, &shapes[i]);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         check_case("embedding", embedding_case, &shapes[i]);
+}
+
+/* ---- layer norm ---- */
+
+/* Rows far from zero, too: the offset itself is rounded once in every element. */
+static void layer_norm_case_of(bench *b, const rows_shape *d, double offset) {
+    const int64_t n = d->rows * d->c;
+    void *x = draw(b, n, 1, offset - 1, offset + 1), *dy = draw(b, n, 2, -1, 1);
+    const void *scale = draw(b, d->c, 3, 0.5, 2), *shift = draw(b, d->c, 4, -1, 1);
+    const void *near = draw(b, n, 5, -1, 1);
+    void *y = blank(b, n), *mean = blank(b, d->rows), *inv_std = blank(b, d->rows);
+    void *dscale = blank(b, d->c), *dshift = blank(b, d->c);
+    /* A deviation of few numbers may be tiny, and magnifies. */
+    const double bound = (32 + 4 * offset) * (double)FLT_EPSILON, most = d->c > 8 ? 8 : 1024;
+    b->table->layer_norm_forward(b->team, d->rows, d->c, x, scale, shift, 1e-5, y, mean, inv_std);
+    keep(b, "y", y, n, bound * most);
+    keep(b, "mean", mean, d->rows, bound);
+    keep(b, "inverse deviation", inv_std, d->rows, bound * most);
+    b->table->layer_norm_forward(b->team, d->rows, d->c, x, scale, shift, 1e-5, x, mean, inv_std);
+    keep(b, "y in place", x, n, bound * most);
+    for (int64_t i = 0; i < d->rows; i++) {
+        put(b, mean, i, 0.125 * (double)(i % 3));
+        put(b, inv_std, i, 1.75);
+    }
+    b->table->layer_norm_backward(
+        b->team, d->rows, d->c, near, dy, scale, mean, inv_std, dy, dscale, dshift,
+        workspace_of(b, b->table->layer_norm_workspace(d->rows, d->c, b->n_threads)));
+    keep(b, "dx", dy, n, bound * 4);
+    keep(b, "dscale", dscale, d->c, 4 * sum_bound(d->rows));
+    keep(b, "dshift", dshift, d->c, 4 * sum_bound(d->rows));
+}
+
+static void layer_norm_case(bench *b, const void *shape) {
+    layer_norm_case_of(b, shape, 0);
+}
+
+static void layer_norm_offset_case(bench *b, const void *shape) {
+    layer_norm_case_of(b, shape, 100);
+}
+
+static void test_layer_norms(void) {
+    const rows_shape shapes[] = {{1, 2},   {3, 7},     {100, 64}, {5, 768},
+                                 {999, 6}, {130, 300}, {2, 5000}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_case("layer norm", layer_norm_case, &shapes[i]);
+        check_case("layer norm far from zero", layer_norm_offset_case, &shapes[i]);
+    }
 }
 
 /* ---- LSTM ---- */
@@ -1035,6 +1087,7 @@ int main(void) {
     test_dropout();
     test_nan_passes();
     test_rows();
+    test_layer_norms();
     test_lstms();
     test_axes();
     test_nan_is_largest();

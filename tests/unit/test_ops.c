@@ -172,7 +172,7 @@ static bool takes_more_axes(const qn_node *node, int input) {
     if (strcmp(op->name, "clip_factor") == 0)
         return input > 0;
     if (strcmp(op->name, "bias") == 0 || strcmp(op->name, "batch_norm") == 0 ||
-        strcmp(op->name, "batch_norm_inference") == 0)
+        strcmp(op->name, "batch_norm_inference") == 0 || strcmp(op->name, "layer_norm") == 0)
         return input == 0;
     if (strcmp(op->name, "mean_valid_backward") == 0)
         return input == 0;

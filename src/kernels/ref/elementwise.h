@@ -167,6 +167,41 @@ static void activation_backward(qn_team *team, qn_activation activation, const q
     run_rows_apart(team, activation_backward_task, &e, shape);
 }
 
+/* Phi(x), the normal distribution. */
+static inline real normal_below(real x) {
+    return (real)0.5 + (real)0.5 * REAL_ERF(x * (real)0.70710678118654752440);
+}
+
+static void gelu_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *x = e->a;
+    real *y = e->y;
+    ELEMENT_LOOP(e, i)
+    y[i] = x[i] * normal_below(x[i]);
+}
+
+static void gelu(qn_team *team, int64_t n, const void *x, void *y) {
+    elementwise_context e = {.n = n, .a = x, .y = y};
+    run_elementwise(team, gelu_task, &e);
+}
+
+static void gelu_backward_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const elementwise_context *e = context;
+    const real *x = e->a, *dy = e->b;
+    real *dx = e->y;
+    ELEMENT_LOOP(e, i) {
+        const real density = (real)0.39894228040143267794 * REAL_EXP((real)-0.5 * x[i] * x[i]);
+        dx[i] = dy[i] * (normal_below(x[i]) + x[i] * density);
+    }
+}
+
+static void gelu_backward(qn_team *team, int64_t n, const void *x, const void *dy, void *dx) {
+    elementwise_context e = {.n = n, .a = x, .b = dy, .y = dx};
+    run_elementwise(team, gelu_backward_task, &e);
+}
+
 static void add_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const elementwise_context *e = context;

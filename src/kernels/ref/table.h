@@ -3,6 +3,7 @@
 #include "kernels/ref/conv.h"
 #include "kernels/ref/embedding.h"
 #include "kernels/ref/gemm.h"
+#include "kernels/ref/layer_norm.h"
 #include "kernels/ref/lstm_tile.h"
 #include "kernels/ref/optimizers.h"
 #include "kernels/ref/pool.h"
@@ -36,6 +37,9 @@ const qn_kernels QN_TABLE = {
     .batch_norm_inference = batch_norm_inference,
     .batch_norm_backward = batch_norm_backward,
     .batch_norm_workspace = batch_norm_workspace,
+    .layer_norm_forward = layer_norm_forward,
+    .layer_norm_backward = layer_norm_backward,
+    .layer_norm_workspace = layer_norm_workspace,
     .activation_forward = activation_forward,
     .activation_backward = activation_backward,
     .add = add,
@@ -43,6 +47,8 @@ const qn_kernels QN_TABLE = {
     .scale = scale,
     .broadcast = broadcast,
     .bias = bias,
+    .gelu = gelu,
+    .gelu_backward = gelu_backward,
     .smooth_l1 = smooth_l1,
     .smooth_l1_backward = smooth_l1_backward,
     .binary_cross_entropy = binary_cross_entropy,

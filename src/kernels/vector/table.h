@@ -2,6 +2,7 @@
  * compiled for the set. Defines TABLE of config.h. */
 #include "kernels/ref/arrange.h"
 #include "kernels/ref/embedding.h"
+#include "kernels/ref/layer_norm.h"
 #include "kernels/ref/optimizers.h"
 #include "kernels/ref/pool.h"
 #include "kernels/ref/reductions.h"
@@ -37,6 +38,9 @@ const qn_kernels TABLE = {
     .batch_norm_inference = batch_norm_inference,
     .batch_norm_backward = batch_norm_backward,
     .batch_norm_workspace = batch_norm_workspace,
+    .layer_norm_forward = layer_norm_forward,
+    .layer_norm_backward = layer_norm_backward,
+    .layer_norm_workspace = layer_norm_workspace,
     .activation_forward = activation_forward,
     .activation_backward = activation_backward,
     .add = add,
@@ -44,6 +48,8 @@ const qn_kernels TABLE = {
     .scale = scale,
     .broadcast = broadcast,
     .bias = bias,
+    .gelu = gelu,
+    .gelu_backward = gelu_backward,
     .smooth_l1 = smooth_l1,
     .smooth_l1_backward = smooth_l1_backward,
     .binary_cross_entropy = binary_cross_entropy,

@@ -1,0 +1,176 @@
+/* Layer norm of the rows of x (rows, C). A row's sums are made in lanes of `real`, the lanes added in
+ * double; squares are of distances from the mean. Sums over rows, of the gradients of scale and shift,
+ * are made chunk by chunk as those of batch norm. */
+#ifndef QN_KERNELS_REF_LAYER_NORM_H
+#define QN_KERNELS_REF_LAYER_NORM_H
+
+#include "kernels/ref/reductions.h"
+
+typedef struct layer_norm_context {
+    int64_t rows, c, chunk_rows;
+    double epsilon;
+    const real *x, *dy, *scale, *shift;
+    real *mean, *inv_std; /* (rows) */
+    real *y, *dx;
+    real *partial; /* (chunks, 2, C): sums of dy times x normalised, and of dy */
+} layer_norm_context;
+
+static double sum_lanes(const real *parts) {
+    double sum = 0;
+    for (int j = 0; j < SUM_LANES; j++)
+        sum += (double)parts[j];
+    return sum;
+}
+
+static double sum_distances(int64_t c, const real *restrict x, real mean) {
+    real parts[SUM_LANES] = {0};
+    int64_t i = 0;
+    for (; i + SUM_LANES <= c; i += SUM_LANES) {
+        for (int j = 0; j < SUM_LANES; j++)
+            parts[j] += (x[i + j] - mean) * (x[i + j] - mean);
+    }
+    for (int j = 0; i < c; i++, j++)
+        parts[j] += (x[i] - mean) * (x[i] - mean);
+    return sum_lanes(parts);
+}
+
+static void layer_norm_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const layer_norm_context *l = context;
+    const int64_t bundle = rows_per_task(l->c), c = l->c;
+    const real *scale = l->scale, *shift = l->shift;
+    for (int64_t row = begin * bundle; row < min_int(l->rows, end * bundle); row++) {
+        const real *x = l->x + row * c;
+        real *y = l->y + row * c;
+        const real mean = (real)(sum_chunk(x, c, false) / (double)c);
+        const real inv_std = (real)(1 / sqrt(sum_distances(c, x, mean) / (double)c + l->epsilon));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = (x[j] - mean) * inv_std * scale[j] + shift[j];
+        l->mean[row] = mean;
+        l->inv_std[row] = inv_std;
+    }
+}
+
+static void layer_norm_forward(qn_team *team, int64_t rows, int64_t c, const void *x,
+                               const void *scale_, const void *shift, double epsilon, void *y,
+                               void *mean, void *inv_std) {
+    layer_norm_context l = {.rows = rows,
+                            .c = c,
+                            .epsilon = epsilon,
+                            .x = x,
+                            .scale = scale_,
+                            .shift = shift,
+                            .mean = mean,
+                            .inv_std = inv_std,
+                            .y = y};
+    qn_team_run(team, ceil_div(rows, rows_per_task(c)), layer_norm_task, &l);
+}
+
+/* Sums over a row of g = dy * scale and of g * (x - mean). */
+static void layer_norm_sums(int64_t c, const real *restrict x, const real *restrict dy,
+                            const real *restrict scale, real mean, double *sum, double *dot) {
+    real sums[SUM_LANES] = {0}, dots[SUM_LANES] = {0};
+    int64_t i = 0;
+    for (; i + SUM_LANES <= c; i += SUM_LANES) {
+        for (int j = 0; j < SUM_LANES; j++) {
+            const real g = dy[i + j] * scale[i + j];
+            sums[j] += g;
+            dots[j] += g * (x[i + j] - mean);
+        }
+    }
+    for (int j = 0; i < c; i++, j++) {
+        sums[j] += dy[i] * scale[i];
+        dots[j] += dy[i] * scale[i] * (x[i] - mean);
+    }
+    *sum = sum_lanes(sums);
+    *dot = sum_lanes(dots);
+}
+
+/* dx = inv_std * (g - mean of g - x normalised * mean of g * x normalised); may be in place of dy. */
+static void layer_norm_row(const layer_norm_context *l, int64_t row) {
+    const int64_t c = l->c;
+    const real *x = l->x + row * c, *dy = l->dy + row * c, *scale = l->scale;
+    const real mean = l->mean[row], inv_std = l->inv_std[row];
+    real *dx = l->dx + row * c;
+    double sum, dot;
+    layer_norm_sums(c, x, dy, scale, mean, &sum, &dot);
+    const real term = (real)(sum / (double)c);
+    const real tilt = (real)(dot / (double)c * (double)inv_std * (double)inv_std);
+    for (int64_t j = 0; j < c; j++)
+        dx[j] = inv_std * (dy[j] * scale[j] - term - (x[j] - mean) * tilt);
+}
+
+/* The two sums of rows [first, last) for a strip of columns. */
+static void layer_norm_columns(const layer_norm_context *l, int64_t first, int64_t last,
+                               int64_t column, int64_t width, real *partial) {
+    double totals[2][STRIP_WIDTH] = {0};
+    for (int64_t run = first; run < last; run += STRIP_RUN) {
+        real parts[2][STRIP_WIDTH] = {0};
+        for (int64_t row = run; row < min_int(last, run + STRIP_RUN); row++) {
+            const real *restrict x = l->x + row * l->c + column;
+            const real *restrict dy = l->dy + row * l->c + column;
+            const real mean = l->mean[row], inv_std = l->inv_std[row];
+            for (int64_t j = 0; j < width; j++) {
+                parts[0][j] += dy[j] * ((x[j] - mean) * inv_std);
+                parts[1][j] += dy[j];
+            }
+        }
+        for (int64_t j = 0; j < width; j++) {
+            totals[0][j] += (double)parts[0][j];
+            totals[1][j] += (double)parts[1][j];
+        }
+    }
+    for (int64_t j = 0; j < width; j++) {
+        partial[column + j] = (real)totals[0][j];
+        partial[l->c + column + j] = (real)totals[1][j];
+    }
+}
+
+/* A task is a chunk of rows; its columns first, since dx may take the place of dy. */
+static void layer_norm_backward_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const layer_norm_context *l = context;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        const int64_t first = chunk * l->chunk_rows;
+        const int64_t last = min_int(l->rows, first + l->chunk_rows);
+        for (int64_t column = 0; column < l->c; column += STRIP_WIDTH)
+            layer_norm_columns(l, first, last, column, min_int(STRIP_WIDTH, l->c - column),
+                               l->partial + chunk * 2 * l->c);
+        for (int64_t row = first; row < last; row++)
+            layer_norm_row(l, row);
+    }
+}
+
+static void layer_norm_backward(qn_team *team, int64_t rows, int64_t c, const void *x,
+                                const void *dy, const void *scale_, const void *mean,
+                                const void *inv_std, void *dx, void *dscale, void *dshift,
+                                void *workspace) {
+    layer_norm_context l = {.rows = rows,
+                            .c = c,
+                            .chunk_rows = rows_per_chunk(rows, c),
+                            .x = x,
+                            .dy = dy,
+                            .scale = scale_,
+                            .mean = (real *)mean,
+                            .inv_std = (real *)inv_std,
+                            .dx = dx,
+                            .partial = workspace};
+    const int64_t chunks = ceil_div(rows, l.chunk_rows);
+    real *sums[2] = {dscale, dshift};
+    qn_team_run(team, chunks, layer_norm_backward_task, &l);
+    for (int i = 0; i < 2; i++) {
+        for (int64_t j = 0; j < c; j++) {
+            double total = 0;
+            for (int64_t chunk = 0; chunk < chunks; chunk++)
+                total += (double)l.partial[(chunk * 2 + i) * c + j];
+            sums[i][j] = (real)total;
+        }
+    }
+}
+
+static size_t layer_norm_workspace(int64_t rows, int64_t c, int n_threads) {
+    (void)n_threads;
+    return (size_t)(max_int(1, ceil_div(rows, rows_per_chunk(rows, c))) * 2 * c) * sizeof(real);
+}
+
+#endif
