@@ -33,6 +33,7 @@ typedef struct qn_network_sizes {
     int64_t batch;
     int64_t length, target_length; /* tokens of a sequence; of a decoder's */
     int64_t n_inputs, n_outputs;   /* vocabulary of what goes in; of what comes out; actions */
+    int64_t hidden;                /* units of a layer, where a model lets one choose; 0: its own */
     int variant;                   /* of a model with several networks ("--net") */
 } qn_network_sizes;
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-const qn_task_kind *const qn_task_kinds[] = {&qn_task_classification, NULL};
+const qn_task_kind *const qn_task_kinds[] = {&qn_task_classification, &qn_task_language, NULL};
 
 static const qn_task_kind *find_kind(const char *name) {
     for (int i = 0; qn_task_kinds[i]; i++) {
@@ -50,6 +50,11 @@ void qn_task_close(qn_task *task) {
     task->kind->close(task);
     qn_engine_destroy(task->engine);
     qn_release(task->allocator, task, 1, sizeof *task);
+}
+
+qn_value qn_task_build(qn_graph *graph, void *user, int phase, qn_value *kept) {
+    const qn_task_network *n = user;
+    return n->model->network(graph, &n->sizes, phase, kept);
 }
 
 qn_engine *qn_task_engine(const qn_task *task) {

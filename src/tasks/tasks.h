@@ -24,7 +24,7 @@ typedef struct qn_task_kind {
     qn_status (*check)(qn_task *task);
 } qn_task_kind;
 
-extern const qn_task_kind qn_task_classification;
+extern const qn_task_kind qn_task_classification, qn_task_language;
 
 /* One row for each kind; a null pointer ends it. */
 extern const qn_task_kind *const qn_task_kinds[];
@@ -63,6 +63,14 @@ qn_engine_options qn_task_engine_options(const qn_task *task);
 
 /* Makes task->engine of programs. The first program is the training one. */
 qn_status qn_task_make_engine(qn_task *task, const qn_program_options *programs, int n_programs);
+
+/* A network of certain sizes, and the build of its program: user points to one of them. */
+typedef struct qn_task_network {
+    const qn_model *model;
+    qn_network_sizes sizes;
+} qn_task_network;
+
+qn_value qn_task_build(qn_graph *graph, void *user, int phase, qn_value *kept);
 
 /* Adds a metric; the ninth is left out. */
 void qn_metrics_add(qn_metrics *metrics, const char *name, double value, bool is_fraction);
