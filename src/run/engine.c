@@ -30,8 +30,9 @@ struct qn_engine {
     qn_program update;    /* from the sums */
     void *arena;
     size_t arena_bytes;
-    void *hyper;  /* (QN_HYPER_COUNT) */
-    char *copies; /* of inputs that are not aligned, one behind the other */
+    void *update_arena; /* of its own: results of the batch before it outlive the update */
+    void *hyper;        /* (QN_HYPER_COUNT) */
+    char *copies;       /* of inputs that are not aligned, one behind the other */
     size_t copy_bytes;
     int64_t steps, n_accumulated;
     text plan_text;
@@ -114,11 +115,12 @@ static qn_status make_program(qn_engine *e, int index, const qn_program_options 
     QN_TRY(qn_program_build_update(&e->update, &e->options, p->graph));
     QN_TRY(qn_store_add_graph(&e->store, e->update.graph, kept, e->options.seed));
     QN_TRY(qn_store_add_graph(&e->sums, e->update.graph, 1u << QN_KIND_GRADIENT, 0));
-    return make_plan(e, &e->update);
+    return qn_plan_create(&e->allocator, e->update.graph, e->kernels, qn_team_size(e->team),
+                          &e->update.plan);
 }
 
-static qn_status make_executor(qn_engine *e, qn_program *p) {
-    QN_TRY(qn_executor_create(&e->allocator, p->graph, p->plan, e->kernels, e->team, e->arena,
+static qn_status make_executor(qn_engine *e, qn_program *p, void *arena) {
+    QN_TRY(qn_executor_create(&e->allocator, p->graph, p->plan, e->kernels, e->team, arena,
                               &p->executor));
     qn_program_bind(p, &e->store);
     qn_program_bind(p, &e->sums);
@@ -133,6 +135,10 @@ static size_t copy_bytes(const qn_program *p, int input) {
     return (bytes + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
 }
 
+static size_t update_bytes(const qn_engine *e) {
+    return e->update.plan ? e->update.plan->arena_bytes : 0;
+}
+
 static qn_status allocate_buffers(qn_engine *e) {
     for (int i = 0; i < e->n_programs; i++) {
         size_t bytes = 0;
@@ -142,6 +148,7 @@ static qn_status allocate_buffers(qn_engine *e) {
     }
     QN_TRY(qn_allocate(&e->allocator, QN_HYPER_COUNT, sizeof(double), &e->hyper));
     QN_TRY(qn_allocate(&e->allocator, 1, e->copy_bytes, &e->copies));
+    QN_TRY(qn_allocate(&e->allocator, 1, update_bytes(e), &e->update_arena));
     return qn_allocate(&e->allocator, 1, e->arena_bytes, &e->arena);
 }
 
@@ -155,8 +162,8 @@ static qn_status make(qn_engine *e, const qn_program_options *programs) {
         QN_TRY(make_program(e, i, &programs[i]));
     QN_TRY(allocate_buffers(e));
     for (int i = 0; i < e->n_programs; i++)
-        QN_TRY(make_executor(e, &e->programs[i]));
-    return e->update.graph ? make_executor(e, &e->update) : QN_OK;
+        QN_TRY(make_executor(e, &e->programs[i], e->arena));
+    return e->update.graph ? make_executor(e, &e->update, e->update_arena) : QN_OK;
 }
 
 qn_status qn_engine_create(const qn_engine_options *options, const qn_program_options *programs,
@@ -187,6 +194,7 @@ qn_status qn_engine_create(const qn_engine_options *options, const qn_program_op
 void qn_engine_destroy(qn_engine *e) {
     if (!e)
         return;
+    qn_release(&e->allocator, e->update_arena, 1, update_bytes(e));
     for (int i = 0; e->programs && i < e->n_programs; i++)
         qn_program_deinit(&e->programs[i]);
     qn_program_deinit(&e->update);
