@@ -4,6 +4,7 @@
 #define QN_KERNELS_REF_ARRANGE_H
 
 #include "kernels/ref/elementwise.h"
+#include "kernels/ref/lanes.h"
 
 /* ---- transpose ---- */
 
@@ -77,8 +78,7 @@ static void transpose(qn_team *team, int rank, const int64_t *extents, const int
 
 /* ---- reductions along an axis of x (outer, n, inner) ---- */
 
-/* Columns of a task; rows of one column are summed in as many lanes. */
-enum { REDUCE_COLUMNS = 64, REDUCE_LANES = 16 };
+enum { REDUCE_COLUMNS = 64 }; /* of a task */
 
 typedef struct reduce_context {
     int64_t n, inner, blocks;
@@ -88,21 +88,6 @@ typedef struct reduce_context {
     real *y;
     int32_t *index;
 } reduce_context;
-
-/* Sum of n neighbours in lanes that are then added pairwise. */
-static double sum_neighbours(int64_t n, const real *x) {
-    double lanes[REDUCE_LANES] = {0};
-    for (int64_t i = 0; i < n; i += REDUCE_LANES) {
-        const int64_t width = min_int(REDUCE_LANES, n - i);
-        for (int64_t l = 0; l < width; l++)
-            lanes[l] += (double)x[i + l];
-    }
-    for (int64_t half = REDUCE_LANES / 2; half > 0; half /= 2) {
-        for (int64_t l = 0; l < half; l++)
-            lanes[l] += lanes[l + half];
-    }
-    return lanes[0];
-}
 
 static void sum_columns_of(const reduce_context *r, const real *x, int64_t width, real *y) {
     double sums[REDUCE_COLUMNS] = {0};
@@ -139,7 +124,7 @@ static void reduce_task(void *context, int64_t begin, int64_t end, int thread) {
         if (r->index)
             max_columns_of(r, x, width, r->y + at, r->index + at);
         else if (r->inner == 1)
-            r->y[at] = (real)(r->factor * sum_neighbours(r->n, x));
+            r->y[at] = (real)(r->factor * sum_of_row(r->n, x));
         else
             sum_columns_of(r, x, width, r->y + at);
     }

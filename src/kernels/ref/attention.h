@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "kernels/ref/elementwise.h"
+#include "kernels/ref/lanes.h"
 
 /* Scores of a block: what should fit in a second cache beside as many slopes. Not to be tuned at run
  * time: gradients of keys and values are sums over blocks. */
@@ -44,69 +45,18 @@ typedef struct attention_scratch {
 
 /* ---- rows ---- */
 
-#if defined(__AVX512F__)
-enum { ROW_BYTES = 64 };
-#elif defined(__AVX__)
-enum { ROW_BYTES = 32 };
-#else
-enum { ROW_BYTES = 16 };
-#endif
-typedef real row_lanes __attribute__((vector_size(ROW_BYTES), aligned(sizeof(real)), may_alias));
-typedef real_int row_choice __attribute__((vector_size(ROW_BYTES)));
-enum { ROW_LANES = ROW_BYTES / sizeof(real) };
-
-static inline __attribute__((always_inline)) real fold_sum(row_lanes sums) {
-    for (int half = ROW_LANES / 2; half > 0; half /= 2) {
-        for (int l = 0; l < half; l++)
-            sums[l] += sums[l + half];
-    }
-    return sums[0];
-}
-
-/* The sum of n elements, in lanes; where y is given, of their products with it. */
-static inline __attribute__((always_inline)) real sum_row(int64_t n, const real *x, const real *y) {
-    row_lanes sums = {0};
-    int64_t j = 0;
-    for (; j + ROW_LANES <= n; j += ROW_LANES) {
-        row_lanes part = *(const row_lanes *)(x + j);
-        if (y)
-            part *= *(const row_lanes *)(y + j);
-        sums += part;
-    }
-    for (int l = 0; j < n; j++, l++)
-        sums[l] += y ? x[j] * y[j] : x[j];
-    return fold_sum(sums);
-}
-
-static real largest_of(int64_t n, const real *x) {
-    real largest = x[0];
-    int64_t j = 0;
-    if (n >= ROW_LANES) {
-        row_lanes best = *(const row_lanes *)x;
-        for (j = ROW_LANES; j + ROW_LANES <= n; j += ROW_LANES) {
-            const row_lanes next = *(const row_lanes *)(x + j);
-            const row_choice better = next > best;
-            best = (row_lanes)(((row_choice)next & better) | ((row_choice)best & ~better));
-        }
-        for (int l = 0; l < ROW_LANES; l++)
-            largest = best[l] > largest ? best[l] : largest;
-    }
-    for (; j < n; j++)
-        largest = x[j] > largest ? x[j] : largest;
-    return largest;
-}
-
 /* scores (n) become weights; returns log of the sum of e^(scale * score). */
 static real weigh_row(int64_t n, real scale, real *scores) {
     for (int64_t j = 0; j < n; j++)
         scores[j] *= scale;
-    const real largest = largest_of(n, scores);
+    const real largest = largest_of_row(n, scores);
     for (int64_t j = 0; j < n; j++)
         scores[j] = REAL_EXP(scores[j] - largest);
-    const real sum = sum_row(n, scores, NULL), inverse = 1 / sum;
+    const double sum = sum_of_row(n, scores);
+    const real inverse = (real)(1 / sum);
     for (int64_t j = 0; j < n; j++)
         scores[j] *= inverse;
-    return (real)((double)largest + log((double)sum));
+    return (real)((double)largest + log(sum));
 }
 
 /* kept[j] = 0 or 1 / (1 - rate), as dropout of element first + j of a tensor. */
@@ -305,8 +255,8 @@ static void attention_backward_block(const attention_context *a, int64_t head, i
         if (kept)
             draw_kept(a->rng, first_weight(a, head, first + i), keys, d->rate, scratch->kept);
         slope_row(keys, (real)d->scale, a->log_sums_in[at + i],
-                  sum_row(d->d, dy + i * d->d, y + i * d->d), kept, scratch->weights + i * keys,
-                  scratch->slopes + i * keys);
+                  (real)dot_of_rows(d->d, dy + i * d->d, y + i * d->d), kept,
+                  scratch->weights + i * keys, scratch->slopes + i * keys);
     }
     multiply_block((qn_gemm_shape){.m = rows, .n = d->d, .k = keys}, scratch->slopes, key,
                    a->dquery + at * d->d, scratch);

@@ -3,6 +3,7 @@
 #define QN_KERNELS_REF_ROWS_H
 
 #include "kernels/ref/elementwise.h"
+#include "kernels/ref/lanes.h"
 
 typedef struct rows_context {
     int64_t rows, c;
@@ -25,14 +26,10 @@ static void run_rows(qn_team *team, qn_team_task *task, rows_context *context) {
 
 /* y = softmax(x); *log_sum = log of the sum of e^x. */
 static void softmax_row(int64_t c, const real *x, real *y, double *log_sum) {
-    real largest = x[0];
-    for (int64_t j = 1; j < c; j++)
-        largest = x[j] > largest ? x[j] : largest;
+    const real largest = largest_of_row(c, x);
     for (int64_t j = 0; j < c; j++)
         y[j] = REAL_EXP(x[j] - largest);
-    double sum = 0;
-    for (int64_t j = 0; j < c; j++)
-        sum += (double)y[j];
+    const double sum = sum_of_row(c, y);
     const real inverse = (real)(1 / sum);
     for (int64_t j = 0; j < c; j++)
         y[j] *= inverse;
@@ -58,11 +55,9 @@ static void softmax_backward_task(void *context, int64_t begin, int64_t end, int
     ROW_LOOP(r, row) {
         const real *y = r->x + row * r->c, *dy = r->other + row * r->c;
         real *dx = r->y + row * r->c;
-        double dot = 0;
+        const real dot = (real)dot_of_rows(r->c, y, dy);
         for (int64_t j = 0; j < r->c; j++)
-            dot += (double)y[j] * (double)dy[j];
-        for (int64_t j = 0; j < r->c; j++)
-            dx[j] = y[j] * (dy[j] - (real)dot);
+            dx[j] = y[j] * (dy[j] - dot);
     }
 }
 
@@ -81,11 +76,8 @@ static void cross_entropy_task(void *context, int64_t begin, int64_t end, int th
         const real *x = r->x + row * r->c;
         double log_sum, mean = 0;
         softmax_row(r->c, x, r->y + row * r->c, &log_sum);
-        if (r->smoothing != 0) {
-            for (int64_t j = 0; j < r->c; j++)
-                mean += (double)x[j];
-            mean /= (double)r->c;
-        }
+        if (r->smoothing != 0)
+            mean = sum_of_row(r->c, x) / (double)r->c;
         int32_t label = r->labels[row];
         double at_label = label < 0 ? 0 : (double)x[label];
         double loss = log_sum - (1 - r->smoothing) * at_label - r->smoothing * mean;
