@@ -65,6 +65,7 @@ static double measure_peak(qn_isa isa) {
 typedef struct job {
     qn_conv2d_shape conv;
     qn_gemm_shape gemm;
+    qn_attention_shape attention;
     int64_t rows, c;
     int pass;
     float *a, *b, *c_, *d, *e;
@@ -306,6 +307,51 @@ static void bench_passes(int64_t rows, int64_t c, int64_t side) {
     bench_pass("dropout", run_dropout, rows, c, side, 2);
 }
 
+/* ---- attention ---- */
+
+/* a, b, c_: query, key, value, and their gradients after them; d: y and dy; e: sums of rows. */
+static void run_attention(job *j) {
+    const qn_attention_shape *d = &j->attention;
+    const int64_t queries = d->n * d->h * d->t * d->d, keys = d->n * d->h * d->u * d->d;
+    if (j->pass == 0)
+        table->attention_forward(team, d, (qn_rng){1, 2}, j->a, j->b, j->c_, NULL, j->d, j->e,
+                                 j->workspace);
+    else
+        table->attention_backward(team, d, (qn_rng){1, 2}, j->a, j->b, j->c_, NULL, j->d, j->e,
+                                  j->d + queries, j->a + queries, j->b + keys, j->c_ + keys,
+                                  j->workspace);
+}
+
+static void bench_attention(int64_t n, int64_t heads, int64_t length, int64_t size, double rate) {
+    char name[96];
+    snprintf(name, sizeof name, "attention %lldx%lldx%lldx%lld dropout %g", (long long)n,
+             (long long)heads, (long long)length, (long long)size, rate);
+    if (!strstr(name, only))
+        return;
+    job j = {.attention = {n, heads, length, length, size, 0.125, rate}};
+    const int64_t count = n * heads * length * size;
+    j.a = floats(2 * count);
+    j.b = floats(2 * count);
+    j.c_ = floats(2 * count);
+    j.d = floats(2 * count);
+    j.e = floats(n * heads * length);
+    printf("%-32s", name);
+    for (j.pass = 0; j.pass < 2; j.pass++) {
+        const size_t bytes = table->attention_workspace(&j.attention, j.pass > 0, n_threads);
+        j.workspace = floats((int64_t)(bytes / sizeof(float)));
+        const double gflops =
+            (j.pass ? 10.0 : 4.0) * (double)(count * length) * 1e-9 / best_of(run_attention, &j);
+        printf("  %6.1f (%3.0f %%)", gflops, 100 * gflops / peak);
+        free(j.workspace);
+    }
+    printf("\n");
+    free(j.a);
+    free(j.b);
+    free(j.c_);
+    free(j.d);
+    free(j.e);
+}
+
 int main(int argc, char **argv) {
     qn_isa isa;
     n_threads = argc > 1 ? atoi(argv[1]) : 2;
@@ -344,6 +390,9 @@ int main(int argc, char **argv) {
         {64, 10, 84, 0, 1}};
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         bench_gemm(products[i][0], products[i][1], products[i][2], products[i][3], products[i][4]);
+    bench_attention(4, 12, 128, 64, 0);
+    bench_attention(4, 12, 128, 64, 0.1);
+    bench_attention(4, 2, 64, 64, 0.1);
     bench_passes(64 * 28 * 28, 6, 28);
     bench_passes(32 * 32 * 32, 64, 32);
     bench_passes(32 * 8 * 8, 512, 8);
