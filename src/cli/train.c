@@ -214,6 +214,14 @@ static const option options[] = {
      .argument = "FILE",
      .otherwise = "none",
      .help = "PNG file that samples are drawn to, after every epoch"},
+    {.name = "picture-every",
+     .of = "generation",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = many,
+     .fallback = "0",
+     .otherwise = "0, after every epoch",
+     .help = "steps between pictures"},
     {.name = "threads",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -254,6 +262,8 @@ static qn_status check_usage(const arguments *a) {
         return qn_fail(QN_ERROR_ARGUMENT, "--override is of use with --resume only");
     if (arguments_count(a, "checkpoint-every") > 0 && !arguments_has(a, "save"))
         return qn_fail(QN_ERROR_ARGUMENT, "--checkpoint-every needs --save FILE");
+    if (arguments_count(a, "picture-every") > 0 && !arguments_has(a, "picture"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--picture-every needs --picture FILE");
     return QN_OK;
 }
 
@@ -269,16 +279,16 @@ static qn_status check_settings(const arguments *a, const settings *s) {
 }
 
 /* A path that cannot be written is found before training, not after. */
-static qn_status check_save(const char *path) {
+static qn_status check_target(const char *name, const char *path) {
     char folder[4096];
     const char *slash = path ? strrchr(path, '/') : NULL;
     if (path && (!*path || qn_path_is_folder(path)))
-        return qn_fail(QN_ERROR_ARGUMENT, "--save \"%s\": it must name a file", path);
+        return qn_fail(QN_ERROR_ARGUMENT, "--%s \"%s\": it must name a file", name, path);
     if (!slash || slash == path)
         return QN_OK;
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
     if (!qn_path_is_folder(folder))
-        return qn_fail(QN_ERROR_IO, "--save %s: there is no folder %s", path, folder);
+        return qn_fail(QN_ERROR_IO, "--%s %s: there is no folder %s", name, path, folder);
     return QN_OK;
 }
 
@@ -403,11 +413,14 @@ static qn_status do_step(training *t, int64_t step) {
 
 static qn_status fit(training *t) {
     const int64_t every = arguments_count(t->a, "checkpoint-every");
+    const int64_t pictures = arguments_count(t->a, "picture-every");
     progress_begin(&t->progress);
     interrupt_watch();
     for (int64_t step = t->first_step + 1; step <= t->total_steps; step++) {
         QN_TRY(do_step(t, step));
         const int64_t epoch = epoch_of(t, step);
+        if (pictures > 0 && step % pictures == 0)
+            QN_TRY(show(t, arguments_get(t->a, "picture"), NULL));
         if (epoch > epoch_of(t, step - 1) || step == t->total_steps)
             QN_TRY(end_epoch(t, epoch));
         if (t->save && every > 0 && step % every == 0 && step < t->total_steps)
@@ -471,7 +484,8 @@ static qn_status open_training(training *t) {
     const char *resume = arguments_get(t->a, "resume");
     QN_TRY(check_usage(t->a));
     QN_TRY(session_begin(&t->s, t->a->words[0], resume));
-    QN_TRY(check_save(t->save));
+    QN_TRY(check_target("save", t->save));
+    QN_TRY(check_target("picture", arguments_get(t->a, "picture")));
     QN_TRY(read_settings(t));
     QN_TRY(open_task(t));
     return resume ? session_load(&t->s, resume, !t->settings.is_new_optimizer) : QN_OK;

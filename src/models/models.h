@@ -12,7 +12,7 @@ extern const qn_model qn_model_mlp, qn_model_lenet5, qn_model_alexnet, qn_model_
     qn_model_resnet101, qn_model_resnet152, qn_model_squeezenet, qn_model_mobilenet_v1,
     qn_model_mobilenet_v2, qn_model_googlenet, qn_model_inception_v3, qn_model_xception,
     qn_model_densenet40, qn_model_densenet100, qn_model_char_cnn, qn_model_char_lstm,
-    qn_model_seq2seq;
+    qn_model_seq2seq, qn_model_dcgan;
 
 /* Networks of a model that translates; see the task "translation". */
 enum { QN_TRANSLATE_WHOLE = 0, QN_TRANSLATE_ENCODER, QN_TRANSLATE_STEP };

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-const qn_task_kind *const qn_task_kinds[] = {&qn_task_classification, &qn_task_language, NULL};
+const qn_task_kind *const qn_task_kinds[] = {&qn_task_classification, &qn_task_language,
+                                             &qn_task_generation, NULL};
 
 static const qn_task_kind *find_kind(const char *name) {
     for (int i = 0; qn_task_kinds[i]; i++) {

@@ -4,9 +4,10 @@
  *     dump_network MODEL SIZES f32|f64 RATE STEPS IN OUT
  * SIZES: batch,length,target_length,n_inputs,n_outputs,variant as in qn_network_sizes; a 0 is the
  * published model's. The first prints a line "parameter NAME EXTENTS..." for each trainable
- * parameter and "input NAME EXTENTS..." for each input, in order. IN: the parameters, then the
- * inputs, in that order; OUT: the losses of each step (one a phase), then the gradients of the first
- * step in the parameters' order; all as doubles. The step is SGD with momentum 0.9, whose buffer
+ * parameter, "statistic NAME EXTENTS..." for each other one, and "input NAME EXTENTS..." for each
+ * input, in order. IN: the parameters, then the inputs, in that order; OUT: the losses of each step
+ * (one a phase), then the gradients of the first step in the parameters' order, then, as they are at
+ * the end, the parameters and the statistics; all as doubles. The step is SGD with momentum 0.9, whose buffer
  * after one step is the gradient. Dropout is off. */
 #include "quern/quern.h"
 
@@ -111,12 +112,22 @@ static void print_row(const char *what, const char *name, qn_shape shape) {
     putchar('\n');
 }
 
-static void list(const qn_engine *engine) {
+static bool is_statistic(const qn_stored_tensor *t) {
+    return !t->is_state && !t->trainable;
+}
+
+static void list_tensors(const qn_engine *engine, const char *what,
+                         bool (*is_listed)(const qn_stored_tensor *)) {
     for (int i = 0; i < qn_engine_tensor_count(engine); i++) {
         const qn_stored_tensor t = qn_engine_tensor_at(engine, i);
-        if (is_parameter(&t))
-            print_row("parameter", t.name, t.shape);
+        if (is_listed(&t))
+            print_row(what, t.name, t.shape);
     }
+}
+
+static void list(const qn_engine *engine) {
+    list_tensors(engine, "parameter", is_parameter);
+    list_tensors(engine, "statistic", is_statistic);
     for (int i = 0; i < qn_engine_input_count(engine, 0); i++) {
         const qn_engine_input input = qn_engine_input_at(engine, 0, i);
         print_row("input", input.name, input.shape);
@@ -134,6 +145,15 @@ static void write_gradients(const qn_engine *engine, FILE *out) {
         if (!m.data)
             stop(name);
         write_reals(out, m.dtype, m.bytes, m.data);
+    }
+}
+
+static void write_tensors(const qn_engine *engine, FILE *out,
+                          bool (*is_written)(const qn_stored_tensor *)) {
+    for (int i = 0; i < qn_engine_tensor_count(engine); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(engine, i);
+        if (is_written(&t))
+            write_reals(out, t.dtype, t.bytes, t.data);
     }
 }
 
@@ -168,6 +188,8 @@ static void train(const network *n, qn_engine *engine, int steps, FILE *in, FILE
     for (int byte = fgetc(gradients); byte != EOF; byte = fgetc(gradients))
         fputc(byte, out);
     fclose(gradients);
+    write_tensors(engine, out, is_parameter);
+    write_tensors(engine, out, is_statistic);
     for (int i = 0; i < qn_engine_input_count(engine, 0); i++)
         free((void *)(uintptr_t)inputs[i]);
 }

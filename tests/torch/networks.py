@@ -15,20 +15,36 @@ def _command(model, sizes, *rest):
     return [program, model, ",".join(map(str, sizes)), *map(str, rest)]
 
 
-def describe(model, sizes):
-    """The trainable parameters and the inputs as two dicts, name -> shape, in the engine's order."""
+def _describe(model, sizes):
+    """Three dicts, name -> shape, in the engine's order: trainable parameters, statistics, inputs."""
     text = subprocess.run(_command(model, sizes, "list"), check=True, capture_output=True,
                           text=True).stdout
     rows = [line.split() for line in text.splitlines()]
     return tuple({row[1]: tuple(map(int, row[2:])) for row in rows if row[0] == kind}
-                 for kind in ("parameter", "input"))
+                 for kind in ("parameter", "statistic", "input"))
 
 
-def run(model, sizes, parameters, inputs, real, rate, steps, phases=1):
+def describe(model, sizes):
+    """The trainable parameters and the inputs as two dicts, name -> shape, in the engine's order."""
+    parameters, _, inputs = _describe(model, sizes)
+    return parameters, inputs
+
+
+def _split(numbers, shapes):
+    """The arrays of so many shapes, and the numbers after them."""
+    arrays = {}
+    for name, shape in shapes.items():
+        count = int(np.prod(shape))
+        arrays[name], numbers = numbers[:count].reshape(shape), numbers[count:]
+    return arrays, numbers
+
+
+def run_all(model, sizes, parameters, inputs, real, rate, steps, phases=1):
     """Trains for some steps. parameters and inputs: dicts name -> array in the engine's layout.
 
-    Returns the losses (steps, phases) and the gradients of the first step as a dict name -> array."""
-    shapes, input_shapes = describe(model, sizes)
+    Returns the losses (steps, phases) and, as dicts name -> array, the gradients of the first step,
+    the parameters at the end, and the statistics (of batch norm) at the end."""
+    shapes, statistic_shapes, input_shapes = _describe(model, sizes)
     with tempfile.TemporaryDirectory() as folder:
         source, target = (os.path.join(folder, name) for name in ("in.bin", "out.bin"))
         with open(source, "wb") as file:
@@ -41,12 +57,16 @@ def run(model, sizes, parameters, inputs, real, rate, steps, phases=1):
         subprocess.run(_command(model, sizes, real, rate, steps, source, target), check=True)
         result = np.fromfile(target)
     losses, rest = result[:steps * phases].reshape(steps, phases), result[steps * phases:]
-    gradients = {}
-    for name, shape in shapes.items():
-        count = int(np.prod(shape))
-        gradients[name], rest = rest[:count].reshape(shape), rest[count:]
+    gradients, rest = _split(rest, shapes)
+    updated, rest = _split(rest, shapes)
+    statistics, rest = _split(rest, statistic_shapes)
     assert len(rest) == 0
-    return losses, gradients
+    return losses, gradients, updated, statistics
+
+
+def run(model, sizes, parameters, inputs, real, rate, steps, phases=1):
+    """The losses and the gradients of run_all."""
+    return run_all(model, sizes, parameters, inputs, real, rate, steps, phases)[:2]
 
 
 def distance(ours, theirs):

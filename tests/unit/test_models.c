@@ -46,6 +46,7 @@ static const struct expected_network {
     {"char-cnn", 1188192, 234.29},
     {"char-lstm", 1101920, 214.63},
     {"seq2seq", 21225792, 781.82},
+    {"dcgan", 1732224, 141.35},
 };
 
 enum { N_NETWORKS = sizeof expected_networks / sizeof *expected_networks };
@@ -140,11 +141,29 @@ static void check_builds(const qn_model *model, qn_shape input, int n_outputs, b
     qn_graph_destroy(graph);
 }
 
+/* All phases of a network that is no classifier, without their updates. */
+static void check_network(const qn_model *model, bool training) {
+    qn_graph *graph;
+    qn_value kept[QN_MAX_KEPT] = {QN_NO_VALUE, QN_NO_VALUE, QN_NO_VALUE, QN_NO_VALUE};
+    qn_network_sizes sizes = model->sizes;
+    sizes.batch = 3;
+    CHECK_OK(qn_graph_create(&(qn_graph_options){.training = training}, &graph));
+    for (int phase = 0; phase < (model->n_phases ? model->n_phases : 1); phase++)
+        CHECK(qn_graph_shape(graph, model->network(graph, &sizes, phase, kept)).rank == 0);
+    CHECK_OK(qn_graph_finish(graph));
+    CHECK_OK(qn_graph_check(graph));
+    check_names(graph);
+    qn_graph_destroy(graph);
+}
+
 static void test_builds(void) {
     for (int i = 0; qn_model_at(i); i++) {
         const qn_model *model = qn_model_at(i);
-        if (!model->build)
+        if (!model->build) {
+            check_network(model, true);
+            check_network(model, false);
             continue;
+        }
         check_builds(model, model->input, 7, true);
         check_builds(model, model->input, 1, false);
         check_builds(model, QN_SHAPE(96, 75, 1), 2, true);
