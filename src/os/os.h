@@ -89,4 +89,21 @@ qn_status qn_path_resolve(const char *path, char *resolved, size_t bytes);
 /* Modification time in nanoseconds since the epoch; 0 when unknown. */
 int64_t qn_file_modified_ns(const char *path);
 
+/* ---- other programs ---- */
+typedef struct qn_process qn_process;
+
+/* Starts a command with the shell, with its standard input and output to us; its messages go where
+ * ours go. It is in a process group of its own: a Ctrl-C is for us alone. */
+qn_status qn_process_start(const qn_allocator *allocator, const char *command,
+                           qn_process **process);
+
+/* Closes its standard input, waits for a second, and then ends it and all of its group. */
+void qn_process_close(qn_process *process);
+
+/* Both fail with QN_ERROR_IO after so many nanoseconds, and when the process has ended (the message
+ * then says how). Write gives all of the bytes; read takes what there is, at least one byte. */
+qn_status qn_process_write(qn_process *process, const void *data, size_t bytes, int64_t timeout_ns);
+qn_status qn_process_read(qn_process *process, void *data, size_t bytes, int64_t timeout_ns,
+                          size_t *n_read);
+
 #endif
