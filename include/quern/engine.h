@@ -99,7 +99,8 @@ QN_API void qn_engine_set_steps(qn_engine *engine, int64_t steps);
 /* Learning rate of the next step. */
 QN_API double qn_engine_rate(const qn_engine *engine);
 
-/* A parameter, a piece of optimiser state, or state of a task's own. */
+/* A parameter, a piece of optimiser state, or state of a task's own (which a parameter whose name
+ * begins with "task." is too: a target network's). */
 typedef struct qn_stored_tensor {
     const char *name; /* "conv1.weight"; state: "optimizer.momentum.conv1.weight", "task.replay" */
     qn_dtype dtype;

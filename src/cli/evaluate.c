@@ -36,6 +36,21 @@ static const option options[] = {
      .most = 1e9,
      .fallback = "64",
      .help = "samples in a batch"},
+    {.name = "episodes",
+     .of = "control",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e6,
+     .otherwise = "the checkpoint's; conv 30, mlp 100",
+     .help = "episodes to play"},
+    {.name = "test-epsilon",
+     .of = "control",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 1,
+     .otherwise = "the checkpoint's; conv 0.05, mlp 0",
+     .help = "part of random actions; 1 plays at random"},
     {.name = "threads",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -96,7 +111,7 @@ static int evaluate(const arguments *a, session *s) {
 }
 
 static int run(const arguments *a) {
-    static const char *const names[] = {"data", "holdout", "batch", NULL};
+    static const char *const names[] = {"data", "holdout", "batch", "episodes", "test-epsilon", NULL};
     session s;
     session_init(&s);
     qn_status status = session_open_trained(&s, a, names);

@@ -5,7 +5,7 @@
 #include "quern/model.h"
 
 /* One row of qn_zoo for each model; a null pointer ends it. */
-extern const qn_model *const qn_zoo[];
+extern const qn_model *const qn_zoo[], qn_model_dqn;
 
 extern const qn_model qn_model_mlp, qn_model_lenet5, qn_model_alexnet, qn_model_vgg11,
     qn_model_vgg16, qn_model_vgg19, qn_model_resnet18, qn_model_resnet34, qn_model_resnet50,
@@ -45,5 +45,12 @@ qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_
 /* The same with any window and epsilon, in one group. */
 qn_value qn_conv_norm_relu_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                                   qn_window window, double epsilon);
+
+/* ---- the network of Q-learning, which acts as well as learns ---- */
+enum { QN_DQN_FRAMES = 0, QN_DQN_MLP = 1 }; /* variants */
+
+/* Its input, (N, 84, 84, 4) or (N, C), and the values (N, n_outputs) of the actions in x. */
+qn_shape qn_dqn_input(const qn_network_sizes *sizes);
+qn_value qn_dqn_values(qn_graph *graph, const qn_network_sizes *sizes, qn_value x);
 
 #endif

@@ -82,12 +82,17 @@ static qn_status add(qn_store *store, qn_stored_tensor tensor) {
     return QN_OK;
 }
 
+/* Parameters that a task keeps beside the model's, as a target network's. */
+static bool is_of_task(const char *name) {
+    return strncmp(name, "task.", 5) == 0;
+}
+
 static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t seed) {
     QN_TRY(add(store, (qn_stored_tensor){
                           .name = info->name,
                           .dtype = info->tensor.dtype,
                           .shape = info->tensor.shape,
-                          .is_state = info->kind == QN_KIND_STATE,
+                          .is_state = info->kind == QN_KIND_STATE || is_of_task(info->name),
                           .trainable = info->trainable,
                           .bytes = qn_tensor_bytes(info->tensor),
                       }));

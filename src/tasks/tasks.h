@@ -24,7 +24,8 @@ typedef struct qn_task_kind {
     qn_status (*check)(qn_task *task);
 } qn_task_kind;
 
-extern const qn_task_kind qn_task_classification, qn_task_language, qn_task_generation;
+extern const qn_task_kind qn_task_classification, qn_task_language, qn_task_generation,
+    qn_task_control;
 
 /* One row for each kind; a null pointer ends it. */
 extern const qn_task_kind *const qn_task_kinds[];
