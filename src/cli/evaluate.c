@@ -111,7 +111,8 @@ static int evaluate(const arguments *a, session *s) {
 }
 
 static int run(const arguments *a) {
-    static const char *const names[] = {"data", "holdout", "batch", "episodes", "test-epsilon", NULL};
+    static const char *const names[] = {"data",     "holdout",      "batch",
+                                        "episodes", "test-epsilon", NULL};
     session s;
     session_init(&s);
     qn_status status = session_open_trained(&s, a, names);

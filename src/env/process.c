@@ -136,9 +136,6 @@ static void process_close(qn_env *env) {
     outside *o = env->self;
     if (!o)
         return;
-    /* One that is gone or does not listen is ended below. */
-    if (o->process)
-        qn_process_write(o->process, "close\n", 6, 0);
     qn_process_close(o->process);
     qn_release(env->allocator, o, 1, sizeof *o);
 }
