@@ -10,6 +10,7 @@
 #include "kernels/vector/depthwise.h"
 #include "kernels/vector/phase.h"
 #include "kernels/vector/product.h"
+#include "kernels/vector/sliding.h"
 
 static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t group) {
     const int64_t c = d->c / d->groups;
@@ -111,6 +112,10 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
     }
     if (is_swapped(d)) {
         forward_swapped(team, d, x, w, bias_row, activation, y, workspace);
+        return;
+    }
+    if (is_sliding(d)) {
+        forward_sliding(team, d, x, w, bias_row, activation, y, workspace);
         return;
     }
     const int64_t k = d->k / d->groups, depth = d->r * d->s * (d->c / d->groups);
@@ -360,6 +365,10 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
         conv2d_backward_filter(team, d, x, dy, dw, workspace);
         return;
     }
+    if (is_sliding(d)) {
+        filter_sliding(team, d, x, dy, dw, workspace);
+        return;
+    }
     const int64_t k = d->k / d->groups, columns = d->r * d->s * (d->c / d->groups);
     const int64_t chunks = filter_chunks(d);
     for (int64_t group = 0; group < d->groups; group++) {
@@ -397,6 +406,8 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
         return conv2d_workspace(d, pass, n_threads);
     if (pass == QN_CONV2D_FORWARD && is_swapped(d))
         return swapped_workspace(d, n_threads);
+    if (is_sliding(d) && pass != QN_CONV2D_BACKWARD_DATA)
+        return (size_t)sliding_workspace(d, pass == QN_CONV2D_FORWARD, n_threads) * sizeof(float);
     if (pass == QN_CONV2D_FORWARD) {
         count = round_up(panels_size(k, taps * c), 16) + n_threads * panels_scratch(k, true, false);
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {
