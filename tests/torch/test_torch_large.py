@@ -7,4 +7,4 @@ import test_torch_models
 
 if __name__ == "__main__":
     sys.exit(test_torch_models.main(["--large", "--batch", "1", "alexnet", "resnet18", "resnet50",
-                                     "mobilenet-v1", "mobilenet-v2"]))
+                                     "squeezenet", "mobilenet-v1", "mobilenet-v2", "googlenet"]))

@@ -9,7 +9,7 @@ must on one, and the last layer's gradient, which hangs on the forward pass alon
 jumps, must have at most twice PyTorch's error (medians of the five). This is weaker than the bound
 on every batch: the stricter rules that came before it failed on some networks.
 
-Without arguments the small forms run; NAME... limits it to these models, --large takes the forms
+Without arguments the small forms that take seconds run; NAME... limits it to these models, --large takes the forms
 for ImageNet. The program dump_model in the folder $QUERN_TOOLS does the engine's part."""
 
 import argparse
@@ -29,7 +29,10 @@ import reference  # noqa: E402 (found by the line before)
 TOLERANCE = 1e-8
 RATE, MOMENTUM, STEPS, BATCHES = 0.001, 0.9, 5, 5
 SMALL = ("mlp", "lenet5", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "squeezenet",
-         "mobilenet-v1", "mobilenet-v2", "googlenet", "inception-v3", "xception", "densenet40")
+         "mobilenet-v1", "mobilenet-v2", "densenet40")
+# Batch norm over one pixel of each of two samples gives 1 and -1 whatever they are: what comes
+# before it has no gradient but rounding.
+LEAST_BATCHES = {("inception-v3", 96): 8}
 
 
 def make_batch(shape, classes, count):
@@ -145,7 +148,8 @@ def main(arguments=None):
             continue
         shape, classes = forms[-1 if options.large else 0]
         with tempfile.TemporaryDirectory() as folder:
-            failed += not compare(name, shape, classes, options.batch, folder)
+            count = max(options.batch, LEAST_BATCHES.get((name, shape[0]), 1))
+            failed += not compare(name, shape, classes, count, folder)
         done += 1
     print(f"{done} models compared with PyTorch, {failed} failed")
     return 1 if failed or not done else 0
