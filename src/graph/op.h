@@ -99,6 +99,16 @@ struct qn_op {
     bool is_product;
     /* Output i takes over the storage of input overwrites[i] - 1 (0: of none): an update. */
     int8_t overwrites[QN_MAX_OUTPUTS];
+    /* Inputs and outputs whose rows may lie apart (steps of qn_call) and begin at any element, as bit
+     * masks; the last bit stands for all further inputs too. Operators with one of the functions
+     * below: only where it says so. */
+    uint32_t apart_inputs, apart_outputs;
+    /* Whether a row of output 0 is the inputs' rows side by side. Inputs that lie there already are
+     * not copied. Null: never. */
+    bool (*joins_columns)(const void *attributes, qn_shape first_input);
+    /* The first of the columns of input 0 that output 0 is, or -1: it is not columns. If it lies there
+     * already, nothing is copied. Null: never. */
+    int64_t (*cuts_column)(const void *attributes, qn_shape input);
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

@@ -51,4 +51,6 @@ const qn_op qn_op_activation_backward = {
     .cost = backward_cost,
     .run = backward_run,
     .in_place = 1 << 0 | 1 << 1,
+    .apart_inputs = 1 << 0 | 1 << 1,
+    .apart_outputs = 1 << 0,
 };

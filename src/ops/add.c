@@ -45,6 +45,8 @@ const qn_op qn_op_add = {
     .cost = add_cost,
     .run = add_run,
     .in_place = 1 << 0 | 1 << 1,
+    .apart_inputs = 1 << 0 | 1 << 1,
+    .apart_outputs = 1 << 0,
     .n_samples = 3,
     .sample = add_sample,
 };

@@ -88,6 +88,7 @@ const qn_op qn_op_average_pool = {
     .gradient = pool_gradient,
     .cost = pool_cost,
     .run = pool_run,
+    .apart_outputs = 1 << 0,
     .n_samples = 2,
     .sample = pool_sample,
 };
@@ -130,6 +131,7 @@ const qn_op qn_op_average_pool_backward = {
     .infer = backward_infer,
     .cost = backward_cost,
     .run = backward_run,
+    .apart_inputs = 1 << 0,
 };
 
 /* ---- global: one window as large as the image ---- */
@@ -192,6 +194,7 @@ const qn_op qn_op_global_average_pool = {
     .gradient = global_gradient,
     .cost = global_cost,
     .run = global_run,
+    .apart_outputs = 1 << 0,
     .n_samples = 1,
     .sample = global_sample,
 };

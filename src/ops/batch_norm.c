@@ -107,6 +107,8 @@ const qn_op qn_op_batch_norm = {
     .cost = norm_cost,
     .workspace = norm_workspace,
     .run = norm_run,
+    .apart_inputs = 1 << 0,
+    .apart_outputs = 1 << 0,
     .n_samples = 3,
     .sample = norm_sample,
 };
@@ -158,6 +160,7 @@ const qn_op qn_op_batch_norm_backward = {
     .workspace = norm_workspace,
     .run = backward_run,
     .in_place = 1 << 2,
+    .apart_inputs = 1 << 0 | 1 << 1 | 1 << 2,
 };
 
 /* ---- running statistics: moved towards the batch's, in place ---- */
@@ -309,6 +312,8 @@ const qn_op qn_op_batch_norm_inference = {
     .cost = inference_cost,
     .run = inference_run,
     .in_place = 1 << 0,
+    .apart_inputs = 1 << 0,
+    .apart_outputs = 1 << 0,
     .n_samples = 2,
     .sample = inference_sample,
 };

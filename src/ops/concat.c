@@ -1,4 +1,5 @@
-/* Parts side by side along an axis; the gradient cuts them apart again. */
+/* Parts side by side along an axis; the gradient cuts them apart again. Along the last axis parts may
+ * have been made where they belong (the planner sees to it); then nothing is copied. */
 #include "ops/shared.h"
 
 #include <stdio.h>
@@ -32,29 +33,56 @@ static qn_status concat_infer(qn_infer *infer) {
     return QN_OK;
 }
 
+static bool concat_joins_columns(const void *attributes, qn_shape first) {
+    return ((const concat_attributes *)attributes)->axis == first.rank - 1;
+}
+
+/* Bytes of a row of the axes before the axis, and from one to the next. */
+typedef struct row_bytes {
+    size_t row, step;
+} row_bytes;
+
+/* row_step: of the last axis. */
+static row_bytes bytes_of(const qn_call *call, qn_tensor tensor, int64_t row_step) {
+    const int axis = ((const concat_attributes *)call->attributes)->axis;
+    const size_t row =
+        qn_tensor_bytes(tensor) / (size_t)qn_shape_count_range(tensor.shape, 0, axis);
+    const bool is_last = axis == tensor.shape.rank - 1;
+    return (row_bytes){row, is_last ? qn_dtype_bytes(tensor.dtype) * (size_t)row_step : row};
+}
+
 /* A task is one row of the axes before the axis. */
 static void concat_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const qn_call *call = context;
-    const int axis = ((const concat_attributes *)call->attributes)->axis;
-    const size_t row = qn_tensor_bytes(call->outputs[0]) /
-                       (size_t)qn_shape_count_range(call->outputs[0].shape, 0, axis);
-    size_t offset = 0;
+    const row_bytes whole = bytes_of(call, call->outputs[0], qn_call_out_step(call, 0));
+    char *to = call->out[0];
     for (int i = 0; i < call->node->n_inputs; i++) {
-        const size_t part = qn_tensor_bytes(call->inputs[i]) /
-                            (size_t)qn_shape_count_range(call->inputs[i].shape, 0, axis);
-        for (int64_t r = begin; r < end; r++)
-            memcpy((char *)call->out[0] + (size_t)r * row + offset,
-                   (const char *)call->in[i] + (size_t)r * part, part);
-        offset += part;
+        const row_bytes part = bytes_of(call, call->inputs[i], qn_call_in_step(call, i));
+        const char *from = call->in[i];
+        for (int64_t r = begin; r < end && from != to; r++)
+            memcpy(to + (size_t)r * whole.step, from + (size_t)r * part.step, part.row);
+        to += part.row;
     }
+}
+
+/* Whether every part lies where it belongs. */
+static bool is_in_place(const qn_call *call) {
+    const char *to = call->out[0];
+    for (int i = 0; i < call->node->n_inputs; i++) {
+        if (call->in[i] != to)
+            return false;
+        to += bytes_of(call, call->inputs[i], 0).row;
+    }
+    return true;
 }
 
 static void concat_run(const qn_call *call) {
     const int axis = ((const concat_attributes *)call->attributes)->axis;
     qn_call copy = *call;
-    qn_team_run(call->team, qn_shape_count_range(call->outputs[0].shape, 0, axis), concat_task,
-                &copy);
+    if (!is_in_place(call))
+        qn_team_run(call->team, qn_shape_count_range(call->outputs[0].shape, 0, axis), concat_task,
+                    &copy);
 }
 
 static void concat_gradient(qn_graph *graph, const qn_gradient *gradient) {
@@ -94,6 +122,9 @@ const qn_op qn_op_concat = {
     .infer = concat_infer,
     .gradient = concat_gradient,
     .run = concat_run,
+    .apart_inputs = UINT32_MAX,
+    .apart_outputs = 1 << 0,
+    .joins_columns = concat_joins_columns,
     .n_samples = 3,
     .sample = concat_sample,
 };

@@ -203,6 +203,7 @@ const qn_op qn_op_conv2d = {
     .cost = conv2d_cost,
     .workspace = conv2d_workspace,
     .run = conv2d_run,
+    .apart_outputs = 1 << 0,
     .n_samples = 6,
     .sample = conv2d_sample,
 };
@@ -256,6 +257,7 @@ const qn_op qn_op_conv2d_backward_data = {
     .cost = backward_cost,
     .workspace = backward_data_workspace,
     .run = backward_data_run,
+    .apart_inputs = 1 << 0,
 };
 
 static qn_status backward_filter_infer(qn_infer *infer) {
@@ -292,4 +294,5 @@ const qn_op qn_op_conv2d_backward_filter = {
     .cost = backward_cost,
     .workspace = backward_filter_workspace,
     .run = backward_filter_run,
+    .apart_inputs = 1 << 1,
 };

@@ -92,6 +92,7 @@ const qn_op qn_op_max_pool = {
     .gradient = pool_gradient,
     .cost = pool_cost,
     .run = pool_run,
+    .apart_outputs = 1 << 0,
     .n_samples = 3,
     .sample = pool_sample,
 };
@@ -135,4 +136,5 @@ const qn_op qn_op_max_pool_backward = {
     .infer = backward_infer,
     .cost = backward_cost,
     .run = backward_run,
+    .apart_inputs = 1 << 0,
 };

@@ -1,4 +1,5 @@
-/* Elements [begin, end) of an axis; the gradient puts them back among zeros. */
+/* Elements [begin, end) of an axis; the gradient puts them back among zeros. Of the last axis they
+ * may be read where they lie (the planner sees to it); then nothing is copied. */
 #include "ops/shared.h"
 
 #include <string.h>
@@ -31,11 +32,18 @@ static qn_status slice_infer(qn_infer *infer) {
     return QN_OK;
 }
 
-/* Bytes of a row of the large tensor, of the part in it, and of what lies before that. */
+static int64_t slice_cuts_column(const void *attributes, qn_shape x) {
+    const slice_attributes *a = attributes;
+    return a->axis == x.rank - 1 ? a->begin : -1;
+}
+
+/* Bytes of a row of the large tensor, of the part in it, and of what lies before that; of slices,
+ * from one row to the next of both. */
 typedef struct rows {
     const char *from;
     char *to;
     size_t large, part, before;
+    size_t from_step, to_step;
 } rows;
 
 static rows make_rows(const qn_call *call, qn_shape large, qn_dtype dtype) {
@@ -53,14 +61,20 @@ static void slice_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const rows *r = context;
     for (int64_t i = begin; i < end; i++)
-        memcpy(r->to + (size_t)i * r->part, r->from + (size_t)i * r->large + r->before, r->part);
+        memcpy(r->to + (size_t)i * r->to_step, r->from + (size_t)i * r->from_step + r->before,
+               r->part);
 }
 
 static void slice_run(const qn_call *call) {
     const slice_attributes *a = call->attributes;
-    rows r = make_rows(call, call->inputs[0].shape, call->inputs[0].dtype);
-    qn_team_run(call->team, qn_shape_count_range(call->inputs[0].shape, 0, a->axis), slice_task,
-                &r);
+    const qn_tensor x = call->inputs[0];
+    rows r = make_rows(call, x.shape, x.dtype);
+    const bool is_last = a->axis == x.shape.rank - 1;
+    const size_t size = qn_dtype_bytes(x.dtype);
+    r.from_step = is_last ? size * (size_t)qn_call_in_step(call, 0) : r.large;
+    r.to_step = is_last ? size * (size_t)qn_call_out_step(call, 0) : r.part;
+    if (r.from + r.before != r.to)
+        qn_team_run(call->team, qn_shape_count_range(x.shape, 0, a->axis), slice_task, &r);
 }
 
 static void slice_gradient(qn_graph *graph, const qn_gradient *gradient) {
@@ -82,6 +96,9 @@ const qn_op qn_op_slice = {
     .infer = slice_infer,
     .gradient = slice_gradient,
     .run = slice_run,
+    .apart_inputs = 1 << 0,
+    .apart_outputs = 1 << 0,
+    .cuts_column = slice_cuts_column,
     .n_samples = 3,
     .sample = slice_sample,
 };

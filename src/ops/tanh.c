@@ -17,6 +17,8 @@ const qn_op qn_op_tanh = {
     .cost = qn_activation_cost,
     .run = qn_activation_run,
     .in_place = 1 << 0,
+    .apart_inputs = 1 << 0,
+    .apart_outputs = 1 << 0,
     .n_samples = 2,
     .sample = tanh_sample,
 };

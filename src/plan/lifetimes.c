@@ -1,6 +1,7 @@
 /* Which storage every value lies in and for how long. Values given from outside have storages of
- * their own that are bound to memory later; views, updates and results in place share the storage
- * of their input. */
+ * their own that are bound to memory later; updates and results in place share the storage of their
+ * input; values that lie in others share theirs, from the first one's writer to the last one's last
+ * reader. */
 #include "base/status.h"
 #include "plan/plan.h"
 
@@ -8,22 +9,32 @@ typedef struct lifetimes {
     qn_plan *plan;
     const qn_graph *graph;
     const qn_kernels *kernels;
-    int32_t *root; /* (n_values): the value this one is a view of, or itself */
-    int32_t *last; /* (n_values), of roots: last step that reads it, its writer at least, or -1 */
+    qn_berth *berths; /* (n_values) */
+    int32_t *owner;   /* (n_values): the outermost value that this one lies in, or itself */
+    int32_t *last;    /* (n_values), of owners: last step that reads or writes in it, or -1 */
+    int32_t *storage; /* (n_values), of owners; -1: none yet */
 } lifetimes;
 
-static void find_roots(lifetimes *l) {
-    for (int v = 0; v < l->graph->n_values; v++) {
-        const qn_value_info *info = l->graph->values[v];
-        l->root[v] = v;
-        l->last[v] = -1;
-        if (info->producer < 0)
-            continue;
-        /* A node's inputs have lower numbers than its outputs, so their roots are known. */
-        const qn_node *node = l->graph->nodes[info->producer];
-        if (node->op->is_view)
-            l->root[v] = l->root[node->inputs[0].id];
+static void find_owners(lifetimes *l) {
+    for (int32_t v = 0; v < l->graph->n_values; v++) {
+        l->owner[v] = v;
+        l->last[v] = l->storage[v] = -1;
+        while (l->berths[l->owner[v]].outer >= 0)
+            l->owner[v] = l->berths[l->owner[v]].outer;
     }
+}
+
+/* A reshape is dense: the rows of what lies in it have nothing to do with those of its input. */
+static bool is_reshape(const lifetimes *l, int32_t value) {
+    const int32_t producer = l->graph->values[value]->producer;
+    return producer >= 0 && l->graph->nodes[producer]->op->is_view;
+}
+
+/* Whether a value is all of its owner, dense. */
+static bool is_whole(const lifetimes *l, int32_t value) {
+    while (is_reshape(l, value))
+        value = l->berths[value].outer;
+    return l->owner[value] == value;
 }
 
 static void find_last_reads(lifetimes *l) {
@@ -31,14 +42,14 @@ static void find_last_reads(lifetimes *l) {
         const qn_node *node = l->graph->nodes[l->plan->steps[s].node];
         for (int i = 0; i < node->n_inputs; i++) {
             if (node->inputs[i].id >= 0)
-                l->last[l->root[node->inputs[i].id]] = s;
+                l->last[l->owner[node->inputs[i].id]] = s;
         }
         for (int i = 0; i < node->n_outputs; i++)
-            l->last[node->outputs[i].id] = s;
+            l->last[l->owner[node->outputs[i].id]] = s;
     }
     for (int v = 0; v < l->graph->n_values; v++) {
         if (l->graph->values[v]->is_result)
-            l->last[l->root[v]] = l->plan->n_steps;
+            l->last[l->owner[v]] = l->plan->n_steps;
     }
 }
 
@@ -51,49 +62,54 @@ static qn_status add_storage(qn_plan *plan, qn_storage storage, int32_t *id) {
     return QN_OK;
 }
 
-static void place(lifetimes *l, int32_t value, int32_t storage) {
+/* Its rows are columns of the rows of the nearest value around it that is dense. */
+static void place(lifetimes *l, int32_t value) {
     qn_placement *placement = &l->plan->placements[value];
-    const qn_shape shape = l->graph->values[value]->tensor.shape;
-    *placement = (qn_placement){.storage = storage};
+    const qn_tensor tensor = l->graph->values[value]->tensor;
+    int64_t column = 0;
+    int32_t dense = value;
+    for (; l->berths[dense].outer >= 0 && !is_reshape(l, dense); dense = l->berths[dense].outer)
+        column += l->berths[dense].column;
+    *placement = (qn_placement){.storage = l->storage[l->owner[value]],
+                                .offset = (size_t)column * qn_dtype_bytes(tensor.dtype)};
+    const qn_shape around = l->graph->values[dense]->tensor.shape, shape = tensor.shape;
     int64_t stride = 1;
     for (int axis = shape.rank - 1; axis >= 0; axis--) {
         placement->strides[axis] = stride;
-        stride *= shape.dims[axis];
+        stride *= axis == shape.rank - 1 ? around.dims[around.rank - 1] : shape.dims[axis];
     }
 }
 
 static qn_status place_sources(lifetimes *l) {
     for (int v = 0; v < l->graph->n_values; v++) {
         const qn_value_info *info = l->graph->values[v];
-        l->plan->placements[v].storage = -1;
         if (info->producer >= 0)
             continue;
-        int32_t id;
         QN_TRY(add_storage(l->plan,
                            (qn_storage){.bytes = qn_tensor_bytes(info->tensor),
                                         .first = 0,
                                         .last = l->plan->n_steps,
                                         .kind = info->kind,
                                         .is_bound = true},
-                           &id));
-        place(l, v, id);
+                           &l->storage[v]));
     }
     return QN_OK;
 }
 
-/* The storage of an input that output 0 may take over: no other input lies in it, it ends here,
- * and it has the right size. -1: none. */
+/* The storage of an input that output 0 may take over: the input is all of it, no other input lies
+ * in it, it ends here, and it has the right size. -1: none. */
 static int32_t find_in_place(const lifetimes *l, const qn_node *node, int32_t step) {
     const size_t bytes = qn_tensor_bytes(qn_graph_tensor(l->graph, node->outputs[0]));
     for (int i = 0; i < node->n_inputs && i < 32; i++) {
-        if (!(node->op->in_place >> i & 1) || node->inputs[i].id < 0)
+        if (!(node->op->in_place >> i & 1) || node->inputs[i].id < 0 ||
+            !is_whole(l, node->inputs[i].id))
             continue;
-        int32_t id = l->plan->placements[l->root[node->inputs[i].id]].storage;
+        int32_t id = l->storage[l->owner[node->inputs[i].id]];
         const qn_storage *storage = &l->plan->storages[id];
         int n_uses = 0;
         for (int j = 0; j < node->n_inputs; j++) {
             int32_t other = node->inputs[j].id;
-            n_uses += other >= 0 && l->plan->placements[l->root[other]].storage == id;
+            n_uses += other >= 0 && l->storage[l->owner[other]] == id;
         }
         if (!storage->is_bound && storage->last == step && n_uses == 1 &&
             bytes == qn_tensor_bytes(qn_graph_tensor(l->graph, node->inputs[i])))
@@ -102,25 +118,28 @@ static int32_t find_in_place(const lifetimes *l, const qn_node *node, int32_t st
     return -1;
 }
 
+/* Gives the owner of an output a storage, unless something else that lies in it came first. */
 static qn_status place_output(lifetimes *l, const qn_node *node, int index, int32_t step) {
-    const int32_t value = node->outputs[index].id;
-    const qn_value_info *info = l->graph->values[value];
+    const int32_t value = node->outputs[index].id, owner = l->owner[value];
+    const qn_value_info *info = l->graph->values[owner];
     int32_t id = -1;
+    if (l->storage[owner] >= 0)
+        return QN_OK;
     if (info->overwrites >= 0)
-        id = l->plan->placements[info->overwrites].storage;
-    else if (index == 0)
+        id = l->storage[info->overwrites];
+    else if (index == 0 && owner == value)
         id = find_in_place(l, node, step);
     if (id < 0) {
         QN_TRY(add_storage(l->plan,
                            (qn_storage){.bytes = qn_tensor_bytes(info->tensor),
                                         .first = step,
-                                        .last = l->last[value],
+                                        .last = l->last[owner],
                                         .kind = info->kind},
                            &id));
     }
-    if (l->plan->storages[id].last < l->last[value])
-        l->plan->storages[id].last = l->last[value];
-    place(l, value, id);
+    if (l->plan->storages[id].last < l->last[owner])
+        l->plan->storages[id].last = l->last[owner];
+    l->storage[owner] = id;
     return QN_OK;
 }
 
@@ -147,15 +166,9 @@ static qn_status place_workspace(lifetimes *l, const qn_node *node, int32_t step
         &l->plan->steps[step].workspace);
 }
 
-static void place_views(lifetimes *l) {
-    for (int v = 0; v < l->graph->n_values; v++) {
-        if (l->root[v] != v && l->plan->placements[l->root[v]].storage >= 0)
-            place(l, v, l->plan->placements[l->root[v]].storage);
-    }
-}
-
 static qn_status place_all(lifetimes *l) {
-    find_roots(l);
+    QN_TRY(qn_plan_share(l->plan, l->graph, l->berths));
+    find_owners(l);
     find_last_reads(l);
     QN_TRY(place_sources(l));
     for (int32_t s = 0; s < l->plan->n_steps; s++) {
@@ -164,24 +177,31 @@ static qn_status place_all(lifetimes *l) {
             QN_TRY(place_output(l, node, i, s));
         QN_TRY(place_workspace(l, node, s));
     }
-    place_views(l);
+    for (int32_t v = 0; v < l->graph->n_values; v++)
+        place(l, v);
     return QN_OK;
 }
 
 qn_status qn_plan_lifetimes(qn_plan *plan, const qn_graph *graph, const qn_kernels *kernels) {
     const size_t n_values = (size_t)graph->n_values;
     lifetimes l = {.plan = plan, .graph = graph, .kernels = kernels};
-    qn_status status = qn_allocate(plan->allocator, n_values, sizeof *l.root, &l.root);
+    const qn_allocator *a = plan->allocator;
+    qn_status status = qn_allocate(a, n_values, sizeof *l.berths, &l.berths);
     if (status == QN_OK)
-        status = qn_allocate(plan->allocator, n_values, sizeof *l.last, &l.last);
+        status = qn_allocate(a, n_values, sizeof *l.owner, &l.owner);
+    if (status == QN_OK)
+        status = qn_allocate(a, n_values, sizeof *l.last, &l.last);
+    if (status == QN_OK)
+        status = qn_allocate(a, n_values, sizeof *l.storage, &l.storage);
     if (status == QN_OK) {
         plan->n_values = graph->n_values;
-        status =
-            qn_allocate(plan->allocator, n_values, sizeof *plan->placements, &plan->placements);
+        status = qn_allocate(a, n_values, sizeof *plan->placements, &plan->placements);
     }
     if (status == QN_OK)
         status = place_all(&l);
-    qn_release(plan->allocator, l.root, n_values, sizeof *l.root);
-    qn_release(plan->allocator, l.last, n_values, sizeof *l.last);
+    qn_release(a, l.berths, n_values, sizeof *l.berths);
+    qn_release(a, l.owner, n_values, sizeof *l.owner);
+    qn_release(a, l.last, n_values, sizeof *l.last);
+    qn_release(a, l.storage, n_values, sizeof *l.storage);
     return status;
 }

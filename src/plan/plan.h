@@ -5,7 +5,9 @@
  *     two arena storages whose [first, last] meet share no byte
  *     offset % QN_ALIGNMENT = 0 and offset + bytes <= arena_bytes
  *     a step reads only what its storage holds at that time: a value is written before it is read
- *     and not overwritten before its last reader
+ *     and not overwritten before its last reader; values that lie in one another hold the same there
+ *     rows that lie apart are written and read only by operators that can, and no result is so
+ *     a step writes over what it reads only in place
  *     lower_bound_bytes <= arena_bytes */
 #ifndef QN_PLAN_PLAN_H
 #define QN_PLAN_PLAN_H
@@ -28,7 +30,10 @@ typedef struct qn_storage {
     bool is_bound; /* memory given from outside the arena: parameters, state, inputs */
 } qn_storage;
 
-/* Where a value lies: several values may be views of one storage. */
+/* Where a value lies: several values may be views of one storage. Rows (all axes but the last) are
+ * equally far apart:
+ *     strides[rank - 1] = 1, strides[rank - 2] >= dims[rank - 1], and
+ *     strides[i] = strides[i + 1] * dims[i + 1] for the axes before */
 typedef struct qn_placement {
     int32_t storage;              /* -1: the value is never made */
     size_t offset;                /* bytes from the storage's begin */
@@ -52,6 +57,9 @@ qn_status qn_plan_create(const qn_allocator *allocator, const qn_graph *graph,
                          const qn_kernels *kernels, int n_threads, qn_plan **plan);
 void qn_plan_destroy(qn_plan *plan);
 
+/* Elements from one row of a value of this shape to the next. */
+int64_t qn_placement_step(const qn_placement *placement, qn_shape shape);
+
 /* The invariants at the top; a violation names the step and the values. */
 qn_status qn_plan_check(const qn_plan *plan, const qn_graph *graph);
 
@@ -67,6 +75,28 @@ void qn_plan_print(const qn_plan *plan, const qn_graph *graph,
 /* Fills steps: nodes that something needs, in the graph's order, updates as early as what they
  * overwrite allows, so that gradients are released early. */
 qn_status qn_plan_order(qn_plan *plan, const qn_graph *graph);
+
+/* The value that one lies in, and at which column of its rows; outer -1: in none. */
+typedef struct qn_berth {
+    int32_t outer;
+    int64_t column;
+} qn_berth;
+
+/* Fills berths (n_values). */
+qn_status qn_plan_share(const qn_plan *plan, const qn_graph *graph, qn_berth *berths);
+
+/* Whether rows of an input or output of a node may lie apart. */
+bool qn_plan_reads_apart(const qn_graph *graph, const qn_node *node, int input);
+bool qn_plan_writes_apart(const qn_graph *graph, const qn_node *node, int output);
+
+/* What a node leaves uncopied if it lies at its place: inner at a column of outer. Of a node that
+ * joins its inputs: input and output 0; of one that cuts: output 0 and its input; else -1. */
+typedef struct qn_columns {
+    int32_t inner, outer;
+    int64_t column;
+} qn_columns;
+
+qn_columns qn_plan_columns(const qn_graph *graph, const qn_node *node, int input);
 
 /* Fills storages and placements: lifetimes, views, results in place. */
 qn_status qn_plan_lifetimes(qn_plan *plan, const qn_graph *graph, const qn_kernels *kernels);

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "device/device.h"
 
-/* calls[s] is step s; its in, out and descriptions are slices of the arrays below.
+/* calls[s] is step s; its in, out, steps and descriptions are slices of the arrays below.
  * pointers[i] = bases[storage of operand i] + its offset, for every operand i of every call. */
 struct qn_executor {
     const qn_allocator *allocator;
@@ -14,6 +14,7 @@ struct qn_executor {
     qn_call *calls;     /* (n_steps) */
     void **pointers;    /* (n_operands) */
     qn_tensor *tensors; /* (n_operands) */
+    int64_t *steps;     /* (n_operands): from row to row; 0: left out */
     int32_t *values;    /* (n_operands), -1: left out */
     char **bases;       /* (n_storages), null: not bound yet */
 };
@@ -41,6 +42,9 @@ static void add_operands(qn_executor *e, const qn_value *values, int n, size_t *
         e->values[*next] = values[i].id;
         e->tensors[*next] = qn_graph_tensor(e->graph, values[i]);
         e->pointers[*next] = locate(e, values[i].id);
+        if (values[i].id >= 0)
+            e->steps[*next] =
+                qn_placement_step(&e->plan->placements[values[i].id], e->tensors[*next].shape);
     }
 }
 
@@ -61,6 +65,8 @@ static void fill_calls(qn_executor *e, const qn_kernels *kernels, qn_team *team)
             .outputs = e->tensors + outputs,
             .in = e->pointers + begin,
             .out = e->pointers + outputs,
+            .in_steps = e->steps + begin,
+            .out_steps = e->steps + outputs,
             .workspace = step->workspace < 0 ? NULL : e->bases[step->workspace],
         };
     }
@@ -71,6 +77,7 @@ static qn_status allocate_all(qn_executor *e) {
     QN_TRY(qn_allocate(e->allocator, n_steps, sizeof *e->calls, &e->calls));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->pointers, &e->pointers));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->tensors, &e->tensors));
+    QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->steps, &e->steps));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->values, &e->values));
     return qn_allocate(e->allocator, n_storages, sizeof *e->bases, &e->bases);
 }
@@ -105,6 +112,7 @@ void qn_executor_destroy(qn_executor *e) {
     qn_release(a, e->calls, (size_t)e->plan->n_steps, sizeof *e->calls);
     qn_release(a, e->pointers, e->n_operands, sizeof *e->pointers);
     qn_release(a, e->tensors, e->n_operands, sizeof *e->tensors);
+    qn_release(a, e->steps, e->n_operands, sizeof *e->steps);
     qn_release(a, e->values, e->n_operands, sizeof *e->values);
     qn_release(a, e->bases, (size_t)e->plan->n_storages, sizeof *e->bases);
     qn_release(a, e, 1, sizeof *e);

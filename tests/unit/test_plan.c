@@ -26,6 +26,30 @@ static qn_status build(qn_program *p, const qn_trainer_options *o, int index) {
     return qn_program_build(p, &programs[index], &engine);
 }
 
+static qn_value build_network(qn_graph *graph, void *user, int phase, qn_value *kept) {
+    const qn_model *model = user;
+    qn_network_sizes sizes = model->sizes;
+    sizes.batch = 2;
+    return model->network(graph, &sizes, phase, kept);
+}
+
+/* The training program of a model that is no classifier. */
+static void check_network(const qn_model *model, int64_t accumulate) {
+    const qn_engine_options engine = {.allocator = qn_allocator_default(),
+                                      .real = QN_F32,
+                                      .update = {.optimizer = QN_SGD, .accumulate = accumulate}};
+    const qn_program_options options = {.name = model->name,
+                                        .training = true,
+                                        .n_phases = model->n_phases,
+                                        .trained = {model->trained[0], model->trained[1]},
+                                        .user = (void *)(uintptr_t)model,
+                                        .build = build_network};
+    qn_program training;
+    CHECK_OK(qn_program_build(&training, &options, &engine));
+    plan_program(&training);
+    qn_program_deinit(&training);
+}
+
 static void check_model(const qn_model *model, int64_t accumulate) {
     qn_trainer_options o = qn_trainer_options_for(model);
     o.allocator = qn_allocator_default();
@@ -47,8 +71,13 @@ static void check_model(const qn_model *model, int64_t accumulate) {
 static void test_models(void) {
     check_model(&small_conv, 1);
     check_model(&small_conv, 2);
-    for (int i = 0; qn_model_at(i); i++)
-        check_model(qn_model_at(i), 1 + i % 2);
+    for (int i = 0; qn_model_at(i); i++) {
+        const qn_model *model = qn_model_at(i);
+        if (model->network)
+            check_network(model, model->n_phases > 1 ? 1 : 1 + i % 2);
+        else
+            check_model(model, 1 + i % 2);
+    }
 }
 
 /* A feature map whose storage lives for more than one step. */

@@ -1,0 +1,323 @@
+/* The invariants of plan.h, proven for one plan by going through its steps with a note of which
+ * values lie whole where they should. Nothing of how the plan was made is used, but for what the
+ * graph says of its operators: which rows may lie apart, what is done in place, and which columns of
+ * one value are another. */
+#include "base/status.h"
+#include "plan/plan.h"
+
+/* ---- storages ---- */
+
+static qn_status check_storage(const qn_plan *plan, int32_t i) {
+    const qn_storage *a = &plan->storages[i];
+    if (a->first < 0 || a->last < a->first || a->last > plan->n_steps)
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: storage %d lives from step %d to %d of %d", i,
+                       a->first, a->last, plan->n_steps);
+    if (a->is_bound)
+        return QN_OK;
+    if (a->offset % QN_ALIGNMENT || a->offset > plan->arena_bytes ||
+        a->bytes > plan->arena_bytes - a->offset)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "plan: storage %d at %zu with %zu bytes leaves the arena of %zu or its "
+                       "alignment",
+                       i, a->offset, a->bytes, plan->arena_bytes);
+    for (int32_t j = 0; j < i; j++) {
+        const qn_storage *b = &plan->storages[j];
+        bool meets = !b->is_bound && a->first <= b->last && b->first <= a->last;
+        if (meets && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "plan: storages %d and %d are alive in step %d and share bytes", j, i,
+                           a->first > b->first ? a->first : b->first);
+    }
+    return QN_OK;
+}
+
+/* ---- places ---- */
+
+/* Bytes of a storage: `rows` rows of `row` bytes, step apart, from offset on. */
+typedef struct region {
+    int32_t storage;
+    size_t offset, rows, row, step;
+} region;
+
+static size_t last_row(const region *a) {
+    return a->offset + (a->rows - 1) * a->step;
+}
+
+static region region_of(const qn_placement *placement, qn_tensor tensor) {
+    const size_t size = qn_dtype_bytes(tensor.dtype);
+    const int rank = tensor.shape.rank;
+    const size_t columns = rank > 0 ? (size_t)tensor.shape.dims[rank - 1] : 1;
+    return (region){.storage = placement->storage,
+                    .offset = placement->offset,
+                    .rows = (size_t)qn_shape_count(tensor.shape) / columns,
+                    .row = columns * size,
+                    .step = (size_t)qn_placement_step(placement, tensor.shape) * size};
+}
+
+/* Never false where a byte is shared; exact for rows of one step that keep within it. */
+static bool do_overlap(const region *a, const region *b) {
+    if (a->storage != b->storage || last_row(a) + a->row <= b->offset ||
+        last_row(b) + b->row <= a->offset)
+        return false;
+    const size_t at = a->offset % a->step, other = b->offset % a->step;
+    if (a->step != b->step || at + a->row > a->step || other + b->row > b->step)
+        return true;
+    return at < other + b->row && other < at + a->row;
+}
+
+static bool is_equal(const region *a, const region *b) {
+    return a->storage == b->storage && a->offset == b->offset && a->row == b->row &&
+           a->rows == b->rows && (a->step == b->step || a->rows == 1);
+}
+
+/* ---- the steps, one by one ---- */
+
+enum { UNWRITTEN = -1 };
+
+typedef struct replay {
+    const qn_plan *plan;
+    const qn_graph *graph;
+    int32_t *head; /* (n_storages): a value that lies whole in it, or -1 */
+    int32_t *next; /* (n_values): another one in the same storage, or -1 */
+    int32_t
+        *fate; /* (n_values): itself while it is whole, the value written over it, or UNWRITTEN */
+} replay;
+
+static region region_at(const replay *r, int32_t value) {
+    return region_of(&r->plan->placements[value], r->graph->values[value]->tensor);
+}
+
+static int32_t resolve_view(const qn_graph *graph, int32_t value) {
+    for (;;) {
+        const qn_value_info *info = graph->values[value];
+        if (info->producer < 0 || !graph->nodes[info->producer]->op->is_view)
+            return value;
+        value = graph->nodes[info->producer]->inputs[0].id;
+    }
+}
+
+static bool is_apart(const region *a) {
+    return (a->step != a->row && a->rows > 1) || a->offset % QN_ALIGNMENT;
+}
+
+static bool has_row_strides(const qn_placement *placement, qn_shape shape) {
+    const int rank = shape.rank;
+    if (rank > 0 && placement->strides[rank - 1] != 1)
+        return false;
+    if (rank > 1 && placement->strides[rank - 2] < shape.dims[rank - 1])
+        return false;
+    for (int i = 0; i < rank - 2; i++) {
+        if (placement->strides[i] != placement->strides[i + 1] * shape.dims[i + 1])
+            return false;
+    }
+    return true;
+}
+
+/* can_be_apart: what the operator says of this operand. */
+static qn_status check_use(const replay *r, int32_t step, int32_t value, bool can_be_apart) {
+    const qn_value_info *info = r->graph->values[value];
+    const qn_placement *placement = &r->plan->placements[value];
+    if (placement->storage < 0 || placement->storage >= r->plan->n_storages)
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d uses %s, which has no storage", step,
+                       info->name);
+    const qn_storage *storage = &r->plan->storages[placement->storage];
+    if (step < storage->first || step > storage->last)
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d uses %s, alive from %d to %d only", step,
+                       info->name, storage->first, storage->last);
+    if (!has_row_strides(placement, info->tensor.shape))
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: the strides of %s are not those of rows",
+                       info->name);
+    const region place = region_at(r, value);
+    if (place.offset > storage->bytes || last_row(&place) + place.row > storage->bytes)
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: %s leaves its storage", info->name);
+    if (is_apart(&place) && !can_be_apart)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "plan: step %d uses %s, whose rows lie apart, where they must not", step,
+                       info->name);
+    return QN_OK;
+}
+
+static bool is_held(const replay *r, int32_t value) {
+    const int32_t whole = resolve_view(r->graph, value);
+    const region a = region_at(r, value), b = region_at(r, whole);
+    return r->fate[whole] == whole && a.storage == b.storage && a.offset == b.offset &&
+           (a.step == b.step || (!is_apart(&a) && !is_apart(&b)));
+}
+
+static qn_status check_reads(const replay *r, int32_t step, const qn_node *node) {
+    for (int i = 0; i < node->n_inputs; i++) {
+        int32_t value = node->inputs[i].id;
+        if (value < 0)
+            continue;
+        QN_TRY(check_use(r, step, value, qn_plan_reads_apart(r->graph, node, i)));
+        if (is_held(r, value))
+            continue;
+        const int32_t fate = r->fate[resolve_view(r->graph, value)];
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) reads %s where %s lies", step,
+                       node->name, r->graph->values[value]->name,
+                       fate < 0 ? "nothing" : r->graph->values[fate]->name);
+    }
+    return QN_OK;
+}
+
+/* Whether an output may be written over an input that the node reads. */
+static bool may_replace(const replay *r, const qn_node *node, int output, int input) {
+    const region to = region_at(r, node->outputs[output].id);
+    const region from = region_at(r, node->inputs[input].id);
+    const qn_value_info *info = qn_graph_value(r->graph, node->outputs[output]);
+    const bool is_named = (output == 0 && input < 32 && node->op->in_place >> input & 1) ||
+                          (info->overwrites >= 0 && info->overwrites == node->inputs[input].id);
+    return is_named && is_equal(&to, &from);
+}
+
+/* A node writes these bytes of an output: what lay there is gone. */
+static qn_status overwrite(const replay *r, int32_t step, const qn_node *node, int output,
+                           const region *written) {
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i].id < 0)
+            continue;
+        const region from = region_at(r, node->inputs[i].id);
+        if (do_overlap(written, &from) && !may_replace(r, node, output, i))
+            return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) writes %s over its input %s",
+                           step, node->name, qn_graph_value(r->graph, node->outputs[output])->name,
+                           qn_graph_value(r->graph, node->inputs[i])->name);
+    }
+    for (int32_t *at = &r->head[written->storage]; *at >= 0;) {
+        const int32_t value = *at;
+        const region held = region_at(r, value);
+        if (!do_overlap(written, &held)) {
+            at = &r->next[value];
+            continue;
+        }
+        r->fate[value] = node->outputs[output].id;
+        *at = r->next[value];
+    }
+    return QN_OK;
+}
+
+static void hold(const replay *r, int32_t value) {
+    const int32_t storage = r->plan->placements[value].storage;
+    r->fate[value] = value;
+    r->next[value] = r->head[storage];
+    r->head[storage] = value;
+}
+
+/* The columns of outer that inner is, wherever inner itself lies. */
+static region columns_in(const replay *r, const qn_columns *c) {
+    const qn_tensor inner = r->graph->values[c->inner]->tensor;
+    region a = region_at(r, c->outer);
+    const size_t size = qn_dtype_bytes(inner.dtype);
+    a.offset += (size_t)c->column * size;
+    a.row = (size_t)inner.shape.dims[inner.shape.rank - 1] * size;
+    return a;
+}
+
+/* What an operator that joins or cuts writes: each piece that does not lie at its place already. */
+static qn_status write_columns(const replay *r, int32_t step, const qn_node *node) {
+    const int n_pieces = node->op->joins_columns ? node->n_inputs : 1;
+    for (int i = 0; i < n_pieces; i++) {
+        const qn_columns c = qn_plan_columns(r->graph, node, i);
+        const region place = columns_in(r, &c), is = region_at(r, c.inner);
+        if (is_equal(&place, &is))
+            continue;
+        QN_TRY(overwrite(r, step, node, 0, node->op->joins_columns ? &place : &is));
+    }
+    return QN_OK;
+}
+
+static qn_status check_writes(const replay *r, int32_t step, const qn_node *node) {
+    for (int i = 0; i < node->n_outputs; i++)
+        QN_TRY(check_use(r, step, node->outputs[i].id, qn_plan_writes_apart(r->graph, node, i)));
+    if (qn_plan_columns(r->graph, node, 0).inner >= 0) {
+        QN_TRY(write_columns(r, step, node));
+        hold(r, node->outputs[0].id);
+        return QN_OK;
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        const region to = region_at(r, node->outputs[i].id);
+        for (int j = 0; j < i; j++) {
+            const region other = region_at(r, node->outputs[j].id);
+            if (do_overlap(&to, &other))
+                return qn_fail(QN_ERROR_ARGUMENT, "plan: outputs %d and %d of %s share bytes", j, i,
+                               node->name);
+        }
+        QN_TRY(overwrite(r, step, node, i, &to));
+        hold(r, node->outputs[i].id);
+    }
+    return QN_OK;
+}
+
+/* No operand of the step may lie in its workspace. */
+static qn_status check_workspace(const replay *r, int32_t step, const qn_node *node) {
+    const int32_t workspace = r->plan->steps[step].workspace;
+    if (workspace < 0)
+        return QN_OK;
+    bool is_good = workspace < r->plan->n_storages && !r->plan->storages[workspace].is_bound &&
+                   r->plan->storages[workspace].first <= step &&
+                   r->plan->storages[workspace].last >= step;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const int32_t value = node->inputs[i].id;
+        is_good = is_good && (value < 0 || r->plan->placements[value].storage != workspace);
+    }
+    for (int i = 0; i < node->n_outputs; i++)
+        is_good = is_good && r->plan->placements[node->outputs[i].id].storage != workspace;
+    return is_good ? QN_OK
+                   : qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) has no workspace to itself",
+                             step, node->name);
+}
+
+/* Results, and what is given from outside: itself or its last update. */
+static qn_status check_end(const replay *r) {
+    for (int v = 0; v < r->graph->n_values; v++) {
+        const qn_value_info *info = r->graph->values[v];
+        const bool is_outside = info->producer < 0 || info->overwrites >= 0;
+        if (!info->is_result && (!is_outside || info->is_overwritten))
+            continue;
+        QN_TRY(check_use(r, r->plan->n_steps, v, false));
+        if (!is_held(r, v))
+            return qn_fail(QN_ERROR_ARGUMENT, "plan: %s is gone at the end", info->name);
+    }
+    return QN_OK;
+}
+
+static qn_status check_steps(const replay *r) {
+    for (int32_t i = 0; i < r->plan->n_storages; i++)
+        r->head[i] = -1;
+    for (int v = 0; v < r->graph->n_values; v++) {
+        r->fate[v] = UNWRITTEN;
+        if (r->graph->values[v]->producer < 0 && r->plan->placements[v].storage >= 0)
+            hold(r, v);
+    }
+    for (int32_t s = 0; s < r->plan->n_steps; s++) {
+        const qn_node *node = r->graph->nodes[r->plan->steps[s].node];
+        QN_TRY(check_reads(r, s, node));
+        QN_TRY(check_writes(r, s, node));
+        QN_TRY(check_workspace(r, s, node));
+    }
+    return check_end(r);
+}
+
+qn_status qn_plan_check(const qn_plan *plan, const qn_graph *graph) {
+    const qn_allocator *a = plan->allocator;
+    const size_t n_storages = (size_t)plan->n_storages, n_values = (size_t)graph->n_values;
+    if (plan->n_values != graph->n_values)
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: made for %d values, the graph has %d",
+                       plan->n_values, graph->n_values);
+    if (plan->lower_bound_bytes > plan->arena_bytes)
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: %zu bytes are alive at once in an arena of %zu",
+                       plan->lower_bound_bytes, plan->arena_bytes);
+    for (int32_t i = 0; i < plan->n_storages; i++)
+        QN_TRY(check_storage(plan, i));
+    replay r = {.plan = plan, .graph = graph};
+    qn_status status = qn_allocate(a, n_storages, sizeof *r.head, &r.head);
+    if (status == QN_OK)
+        status = qn_allocate(a, n_values, sizeof *r.next, &r.next);
+    if (status == QN_OK)
+        status = qn_allocate(a, n_values, sizeof *r.fate, &r.fate);
+    if (status == QN_OK)
+        status = check_steps(&r);
+    qn_release(a, r.head, n_storages, sizeof *r.head);
+    qn_release(a, r.next, n_values, sizeof *r.next);
+    qn_release(a, r.fate, n_values, sizeof *r.fate);
+    return status;
+}
