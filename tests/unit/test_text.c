@@ -1,9 +1,11 @@
 /* Characters and words with their vocabularies, texts and parallel sentences: what is read, what is
- * held out, what is refused, and running out of memory. */
+ * held out, what is refused, batches of like length, BLEU, and running out of memory. */
 #include "base/status.h"
+#include "data/buckets.h"
 #include "data/corpus.h"
 #include "data/pairs.h"
 #include "data_files.h"
+#include "tasks/bleu.h"
 
 static void test_utf8(void) {
     /* RFC 3629: the ends of each length, and what is no character. */
@@ -237,6 +239,91 @@ static void test_synthetic_pairs(void) {
     qn_pairs_close(p);
 }
 
+/* ---- batches ---- */
+
+enum { N_PAIRS = 400, LONGEST = 12, BATCH = 16 };
+
+/* Sources of 1 to 11 words and targets of 1 to 11, some longer than their source. */
+static qn_status open_uneven(qn_pairs **pairs) {
+    static char texts[2][N_PAIRS * LONGEST * 2 + 1];
+    for (int side = 0; side < 2; side++) {
+        char *at = texts[side];
+        for (int i = 0; i < N_PAIRS; i++) {
+            for (int k = 0; k <= (i * (side + 3)) % (LONGEST - 1); k++)
+                at += sprintf(at, "w ");
+            at += sprintf(at, "\n");
+        }
+    }
+    write_text("@/uneven.s", texts[0]);
+    write_text("@/uneven.t", texts[1]);
+    const qn_pairs_options options = {.most_words = 10, .length = LONGEST, .seed = 1};
+    return qn_pairs_open(at_root("pairs:@/uneven.s,@/uneven.t"), &options, pairs);
+}
+
+static int64_t columns_of(const qn_pairs *p, int64_t pair) {
+    const int64_t source = qn_pairs_get(p, QN_TRAIN, pair, QN_SOURCE).n;
+    const int64_t target = qn_pairs_get(p, QN_TRAIN, pair, QN_TARGET).n + 1;
+    return source > target ? source : target;
+}
+
+/* An epoch has no pair twice, and each batch fits its bucket and not the one before. */
+static void check_epoch(const qn_buckets *b, const qn_pairs *p, int64_t epoch) {
+    bool is_met[N_PAIRS] = {false};
+    int64_t pairs[BATCH];
+    for (int64_t i = 0; i < b->n_batches; i++) {
+        const int bucket = qn_buckets_get(b, epoch * b->n_batches + i, pairs);
+        for (int k = 0; k < BATCH; k++) {
+            const int64_t columns = columns_of(p, pairs[k]);
+            CHECK(columns <= b->length[bucket]);
+            CHECK(bucket == 0 || columns > b->length[bucket - 1]);
+            CHECK(!is_met[pairs[k]]);
+            is_met[pairs[k]] = true;
+        }
+    }
+}
+
+static void test_buckets(void) {
+    qn_pairs *p;
+    qn_buckets b;
+    qn_arena arena;
+    int64_t first[BATCH], again[BATCH];
+    qn_arena_init(&arena, qn_allocator_default());
+    CHECK_OK(open_uneven(&p));
+    CHECK_OK(qn_buckets_make(&arena, p, BATCH, 7, true, &b));
+    CHECK(b.n == 4 && b.length[0] == 3 && b.length[3] == LONGEST);
+    CHECK(b.first[4] == qn_pairs_count(p, QN_TRAIN));
+    for (int64_t epoch = 0; epoch < 3; epoch++)
+        check_epoch(&b, p, epoch);
+    qn_buckets_get(&b, 5, first);
+    qn_buckets_get(&b, 5 + b.n_batches, again);
+    CHECK(memcmp(first, again, sizeof first) != 0);
+    /* Buckets that fill no batch join. */
+    CHECK_OK(qn_buckets_make(&arena, p, 350, 7, true, &b));
+    CHECK(b.n == 1 && b.length[0] == LONGEST && b.n_batches == 1);
+    CHECK_FAILS(qn_buckets_make(&arena, p, 381, 7, true, &b), QN_ERROR_ARGUMENT,
+                "380 training pairs");
+    qn_pairs_close(p);
+    qn_arena_deinit(&arena);
+}
+
+/* Matches of the example in Papineni et al. 2002, section 2: "the" seven times has a precision of two
+ * sevenths; and a score worked out by hand. */
+static void test_bleu(void) {
+    static const int32_t the[] = {1, 1, 1, 1, 1, 1, 1}, cat[] = {1, 2, 3, 4, 1, 5};
+    static const int32_t output[] = {1, 2, 3, 4, 6}, wanted[] = {1, 2, 3, 4, 5, 7};
+    qn_bleu bleu = {0};
+    qn_bleu_add(&bleu, (qn_sentence){the, 7}, (qn_sentence){cat, 6});
+    CHECK(bleu.n_matches[0] == 2 && bleu.n_grams[0] == 7 && qn_bleu_score(&bleu) == 0);
+    bleu = (qn_bleu){0};
+    qn_bleu_add(&bleu, (qn_sentence){output, 5}, (qn_sentence){wanted, 6});
+    const double precisions = 4.0 / 5 * 3 / 4 * 2 / 3 * 1 / 2;
+    CHECK(fabs(qn_bleu_score(&bleu) - exp(1 - 6.0 / 5) * pow(precisions, 0.25)) < 1e-12);
+    bleu = (qn_bleu){0};
+    qn_bleu_add(&bleu, (qn_sentence){wanted, 6}, (qn_sentence){wanted, 6});
+    qn_bleu_add(&bleu, (qn_sentence){NULL, 0}, (qn_sentence){NULL, 0});
+    CHECK(fabs(qn_bleu_score(&bleu) - 1) < 1e-12);
+}
+
 /* ---- memory ---- */
 
 static qn_status open_and_close(const char *specification, const qn_allocator *allocator) {
@@ -277,6 +364,8 @@ int main(void) {
     test_pairs();
     test_pairs_refusals();
     test_synthetic_pairs();
+    test_buckets();
+    test_bleu();
     check_survives("text:@/a.txt");
     check_survives("text:@/texts");
     check_survives("pairs:@/s,@/t");

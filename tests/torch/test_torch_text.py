@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""Compares char-cnn, char-lstm and seq2seq with PyTorch in double, from the same weights on the same
+batch: loss, the whole gradient by norm and the losses of five SGD steps, to 1e-8, and parameter
+counts. The program dump_network in the folder $QUERN_TOOLS does the engine's part."""
+
+import os
+import sys
+import unittest
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import networks  # noqa: E402 (found by the line before)
+
+TOLERANCE = 1e-8
+RATE, MOMENTUM, STEPS = 0.1, 0.9, 5
+
+
+class CharLSTM(nn.Module):
+    def __init__(self, vocabulary=96, hidden=256):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, hidden)
+        self.lstm = nn.LSTM(hidden, hidden, 2, batch_first=True)
+        self.output = nn.Linear(hidden, vocabulary)
+
+    def forward(self, tokens):
+        return self.output(self.lstm(self.embedding(tokens))[0])
+
+
+class CharCNN(CharLSTM):
+    def __init__(self, vocabulary=96, hidden=256):
+        super().__init__(vocabulary, hidden)
+        self.embedding = nn.Embedding(vocabulary, 128)
+        self.conv = nn.Conv1d(128, hidden, 3)
+
+    def forward(self, tokens):
+        x = F.pad(self.embedding(tokens).transpose(1, 2), (2, 0))
+        return self.output(self.lstm(F.relu(self.conv(x)).transpose(1, 2))[0])
+
+
+class Seq2Seq(nn.Module):
+    def __init__(self, vocabulary=8000, hidden=512):
+        super().__init__()
+        self.source_embedding = nn.Embedding(vocabulary, hidden)
+        self.encoder = nn.LSTM(hidden, hidden, 2, batch_first=True)
+        self.target_embedding = nn.Embedding(vocabulary, hidden)
+        self.decoder = nn.LSTM(hidden, hidden, 2, batch_first=True)
+        self.combine = nn.Linear(2 * hidden, hidden)
+        self.output = nn.Linear(hidden, vocabulary)
+
+    def forward(self, source, target, lengths):
+        embedded = nn.utils.rnn.pack_padded_sequence(
+            self.source_embedding(source), lengths, batch_first=True, enforce_sorted=False)
+        packed, state = self.encoder(embedded)
+        encoded, _ = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True,
+                                                      total_length=source.shape[1])
+        decoded, _ = self.decoder(self.target_embedding(target), state)
+        scores = decoded @ encoded.transpose(1, 2)
+        is_padding = torch.arange(source.shape[1]) >= lengths[:, None]
+        weights = F.softmax(scores.masked_fill(is_padding[:, None], -torch.inf), -1)
+        attended = torch.tanh(self.combine(torch.cat([weights @ encoded, decoded], -1)))
+        return self.output(attended)
+
+
+def ours(net):
+    """The engine's names and layouts for the parameters, as functions of the array."""
+    result = {}
+    for name, parameter in net.named_parameters():
+        module, _, kind = name.rpartition(".")
+        layout = (lambda array: array.transpose(0, 2, 1)) if parameter.dim() == 3 else None
+        if "_l" in kind:
+            what, layer = kind[:-1].rsplit("_l", 1)[0], int(kind[-1]) + 1
+            part = "weight" if what.startswith("weight") else "bias"
+            side = "x" if what.endswith("ih") else "h"
+            prefix = f"lstm{layer}" if module == "lstm" else f"{module}.lstm{layer}"
+            result[f"{prefix}.{part}_{side}"] = (parameter, layout)
+        else:
+            result[name] = (parameter, layout)
+    return result
+
+
+def arrays(net, pick):
+    return {name: pick(parameter).numpy().transpose(0, 2, 1) if layout else pick(parameter).numpy()
+            for name, (parameter, layout) in ours(net).items()}
+
+
+class Text(unittest.TestCase):
+    def compare(self, model, sizes, net, inputs, forward, labels):
+        net = net.double()
+        parameters = {name: array.copy()
+                      for name, array in arrays(net, lambda p: p.detach()).items()}
+        losses, gradients = networks.run(model, sizes, parameters, inputs, "f64", RATE, STEPS)
+        update = torch.optim.SGD(net.parameters(), RATE, MOMENTUM)
+        wanted = []
+        for step in range(STEPS):
+            update.zero_grad(set_to_none=True)
+            loss = F.cross_entropy(forward(net).flatten(0, 1), labels.flatten(), ignore_index=-1)
+            loss.backward()
+            wanted.append(loss.item())
+            if step == 0:
+                distance = networks.distance(gradients, arrays(net, lambda p: p.grad.detach()))
+            update.step()
+        error = np.max(np.abs(losses[:, 0] - wanted) / wanted)
+        print(f"{model} {sizes}: losses {error:.1e}, gradient {distance:.1e}")
+        self.assertLess(error, TOLERANCE)
+        self.assertLess(distance, TOLERANCE)
+
+    def compare_characters(self, model, make, batch, length):
+        torch.manual_seed(1)
+        text = torch.randint(96, (batch, length + 1))
+        tokens, labels = text[:, :-1], text[:, 1:]
+        sizes = (batch, length, 0, 0, 0, 0)
+        shapes, input_shapes = networks.describe(model, sizes)
+        net = make()
+        self.assertEqual(sum(int(np.prod(shape)) for shape in shapes.values()),
+                         sum(p.numel() for p in net.parameters()))
+        inputs = {name: np.zeros(shape) for name, shape in input_shapes.items()}
+        inputs.update(tokens=tokens.numpy(), labels=labels.flatten().numpy())
+        self.compare(model, sizes, net, inputs, lambda net: net(tokens), labels)
+
+    def test_char_lstm(self):
+        self.compare_characters("char-lstm", CharLSTM, 2, 40)
+
+    def test_char_cnn(self):
+        self.compare_characters("char-cnn", CharCNN, 2, 40)
+
+    def compare_translation(self, sizes, lengths, n_targets):
+        torch.manual_seed(2)
+        (batch, length, target_length, vocabulary), net = sizes[:4], Seq2Seq(sizes[3])
+        source = torch.randint(vocabulary, (batch, length))
+        target = torch.randint(vocabulary, (batch, target_length + 1))
+        given, labels = target[:, :-1], target[:, 1:].clone()
+        labels[torch.arange(target_length) >= n_targets[:, None]] = -1
+        shapes, _ = networks.describe("seq2seq", sizes)
+        self.assertEqual(sum(int(np.prod(shape)) for shape in shapes.values()),
+                         sum(p.numel() for p in net.parameters()))
+        inputs = {"source": source.numpy(), "source_lengths": lengths.numpy(),
+                  "target": given.numpy(), "labels": labels.flatten().numpy()}
+        self.compare("seq2seq", sizes, net, inputs,
+                     lambda net: net(source, given, lengths), labels)
+
+    def test_seq2seq(self):
+        """The published form: sequences of full length."""
+        self.compare_translation((2, 30, 30, 8000, 8000, 0), torch.tensor([30, 30]),
+                                 torch.tensor([30, 30]))
+
+    def test_padded(self):
+        self.compare_translation((3, 9, 7, 50, 50, 0), torch.tensor([9, 1, 4]),
+                                 torch.tensor([2, 7, 1]))
+
+
+if __name__ == "__main__":
+    unittest.main()
