@@ -66,6 +66,7 @@ typedef struct job {
     qn_conv2d_shape conv;
     qn_gemm_shape gemm;
     qn_attention_shape attention;
+    qn_lstm_shape lstm;
     int64_t rows, c;
     int pass;
     float *a, *b, *c_, *d, *e;
@@ -230,6 +231,25 @@ static void run_dropout(job *j) {
     table->dropout(team, j->rows * j->c, qn_rng_make(1, 2, 3), 0.5, j->a, j->b);
 }
 
+static void run_gelu(job *j) {
+    table->gelu(team, j->rows * j->c, j->a, j->b);
+}
+
+static void run_gelu_backward(job *j) {
+    table->gelu_backward(team, j->rows * j->c, j->a, j->b, j->c_);
+}
+
+static void run_layer_norm(job *j) {
+    table->layer_norm_forward(team, j->rows, j->c, j->a, j->d, j->d, 1e-5, j->b, j->c_,
+                              j->c_ + j->rows);
+}
+
+/* Any numbers serve as statistics. */
+static void run_layer_norm_backward(job *j) {
+    table->layer_norm_backward(team, j->rows, j->c, j->a, j->b, j->d, j->b, j->b + j->rows, j->c_,
+                               j->e, j->e + j->c, j->workspace);
+}
+
 static void run_max_pool(job *j) {
     table->max_pool(team, &j->conv, j->a, j->b, j->index);
 }
@@ -277,6 +297,8 @@ static void bench_pass(const char *what, void (*run)(job *), int64_t rows, int64
     size_t bytes = table->batch_norm_workspace(rows, c, n_threads);
     size_t other = table->column_sum_workspace(rows, c, n_threads);
     bytes = bytes > other ? bytes : other;
+    other = table->layer_norm_workspace(rows, c, n_threads);
+    bytes = bytes > other ? bytes : other;
     j.workspace = floats((int64_t)bytes / 4 + rows * c);
     double seconds = best_of(run, &j);
     printf("%-32s %9.1f us  %5.1f GB/s\n", name, seconds * 1e6,
@@ -296,6 +318,10 @@ static void bench_passes(int64_t rows, int64_t c, int64_t side) {
     bench_pass("relu", run_relu, rows, c, side, 2);
     bench_pass("tanh", run_tanh, rows, c, side, 2);
     bench_pass("tanh backward", run_tanh_backward, rows, c, side, 3);
+    bench_pass("gelu", run_gelu, rows, c, side, 2);
+    bench_pass("gelu backward", run_gelu_backward, rows, c, side, 3);
+    bench_pass("layer norm", run_layer_norm, rows, c, side, 2);
+    bench_pass("layer norm backward", run_layer_norm_backward, rows, c, side, 3);
     bench_pass("add relu", run_add, rows, c, side, 3);
     bench_pass("column sum", run_column_sum, rows, c, side, 1);
     bench_pass("max pool", run_max_pool, rows, c, side, 1.375);
@@ -352,6 +378,58 @@ static void bench_attention(int64_t n, int64_t heads, int64_t length, int64_t si
     free(j.e);
 }
 
+/* ---- LSTM: the recurrence alone ---- */
+
+/* a: gates, in the place of the input's products; b: weight; c_: y, cells; d: states; e: the gates'
+ * gradients. */
+static void run_lstm(job *j) {
+    const qn_lstm_shape *d = &j->lstm;
+    const int64_t steps = d->n * d->t * d->k, state = d->n * d->k;
+    if (j->pass == 0)
+        table->lstm_forward(team, d,
+                            &(qn_lstm_forward){.x = j->a,
+                                               .weight = j->b,
+                                               .gates = j->a,
+                                               .y = j->c_,
+                                               .cells = j->c_ + steps,
+                                               .h_last = j->d,
+                                               .c_last = j->d + state},
+                            j->workspace);
+    else
+        table->lstm_backward(
+            team, d,
+            &(qn_lstm_backward){
+                .gates = j->a, .cells = j->c_ + steps, .weight = j->b, .dy = j->c_, .dx = j->e},
+            j->workspace);
+}
+
+static void bench_lstm(int64_t n, int64_t t, int64_t k) {
+    char name[96];
+    snprintf(name, sizeof name, "lstm %lldx%lldx%lld", (long long)n, (long long)t, (long long)k);
+    if (!strstr(name, only))
+        return;
+    job j = {.lstm = {n, t, k}};
+    j.a = floats(4 * n * t * k);
+    j.b = floats(4 * k * k);
+    j.c_ = floats(2 * n * t * k);
+    j.d = floats(2 * n * k);
+    j.e = floats(4 * n * t * k);
+    printf("%-32s", name);
+    for (j.pass = 0; j.pass < 2; j.pass++) {
+        const size_t bytes = table->lstm_workspace(&j.lstm, j.pass > 0, n_threads);
+        j.workspace = floats((int64_t)(bytes / sizeof(float)));
+        const double gflops = 8e-9 * (double)(n * t * k * k) / best_of(run_lstm, &j);
+        printf("  %6.1f (%3.0f %%)", gflops, 100 * gflops / peak);
+        free(j.workspace);
+    }
+    printf("\n");
+    free(j.a);
+    free(j.b);
+    free(j.c_);
+    free(j.d);
+    free(j.e);
+}
+
 int main(int argc, char **argv) {
     qn_isa isa;
     n_threads = argc > 1 ? atoi(argv[1]) : 2;
@@ -393,6 +471,10 @@ int main(int argc, char **argv) {
     bench_attention(4, 12, 128, 64, 0);
     bench_attention(4, 12, 128, 64, 0.1);
     bench_attention(4, 2, 64, 64, 0.1);
+    bench_lstm(4, 100, 256);
+    bench_lstm(16, 100, 256);
+    bench_lstm(64, 100, 256);
+    bench_lstm(16, 30, 512);
     bench_passes(64 * 28 * 28, 6, 28);
     bench_passes(32 * 32 * 32, 64, 32);
     bench_passes(32 * 8 * 8, 512, 8);

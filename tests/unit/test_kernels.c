@@ -650,6 +650,22 @@ static void test_elementwise(void) {
         check_case("rows apart", apart_case, &shapes[i]);
 }
 
+/* Far from zero GELU is x or 0, and its slope 1 or 0; a NaN stays one. */
+static void test_gelu_ends(void) {
+    const float x[] = {1e30f, 40, -40, -1e30f, NAN, 0}, want[] = {1, 1, 0, 0, NAN, 0.5f};
+    const float one[] = {1, 1, 1, 1, 1, 1};
+    for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
+        const qn_kernels *table = qn_kernels_get(QN_F32, (qn_isa)isa);
+        float y[6], dx[6];
+        table->gelu(NULL, 6, x, y);
+        table->gelu_backward(NULL, 6, x, one, dx);
+        for (int i = 0; i < 6; i++) {
+            CHECK(isnan(x[i]) ? isnan(y[i]) : y[i] == (want[i] > 0.5f ? x[i] : 0));
+            CHECK(isnan(x[i]) ? isnan(dx[i]) : fabsf(dx[i] - want[i]) < 1e-6f);
+        }
+    }
+}
+
 /* A NaN must reach the loss: no activation, pool or product may hide it. */
 static void test_nan_passes(void) {
     for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
@@ -1087,6 +1103,7 @@ int main(void) {
     test_sums_and_norms();
     test_elementwise();
     test_dropout();
+    test_gelu_ends();
     test_nan_passes();
     test_rows();
     test_layer_norms();

@@ -167,9 +167,15 @@ static void activation_backward(qn_team *team, qn_activation activation, const q
     run_rows_apart(team, activation_backward_task, &e, shape);
 }
 
-/* Phi(x), the normal distribution. */
-static inline real normal_below(real x) {
-    return (real)0.5 + (real)0.5 * REAL_ERF(x * (real)0.70710678118654752440);
+/* x cut to where e^(-x^2 / 2) is no subnormal number; NaN stays NaN. */
+static inline real bell_argument(real x) {
+    x = x > BELL_END ? BELL_END : x;
+    return x < -BELL_END ? -BELL_END : x;
+}
+
+/* Phi(x), the normal distribution, where bell is e^(-x^2 / 2). */
+static inline real normal_below(real x, real bell) {
+    return (real)0.5 + (real)0.5 * REAL_ERF(x * (real)0.70710678118654752440, bell);
 }
 
 static void gelu_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -177,8 +183,10 @@ static void gelu_task(void *context, int64_t begin, int64_t end, int thread) {
     const elementwise_context *e = context;
     const real *x = e->a;
     real *y = e->y;
-    ELEMENT_LOOP(e, i)
-    y[i] = x[i] * normal_below(x[i]);
+    ELEMENT_LOOP(e, i) {
+        const real cut = bell_argument(x[i]);
+        y[i] = x[i] * normal_below(x[i], REAL_BELL((real)-0.5 * cut * cut));
+    }
 }
 
 static void gelu(qn_team *team, int64_t n, const void *x, void *y) {
@@ -192,8 +200,9 @@ static void gelu_backward_task(void *context, int64_t begin, int64_t end, int th
     const real *x = e->a, *dy = e->b;
     real *dx = e->y;
     ELEMENT_LOOP(e, i) {
-        const real density = (real)0.39894228040143267794 * REAL_EXP((real)-0.5 * x[i] * x[i]);
-        dx[i] = dy[i] * (normal_below(x[i]) + x[i] * density);
+        const real cut = bell_argument(x[i]), bell = REAL_BELL((real)-0.5 * cut * cut);
+        const real density = (real)0.39894228040143267794 * bell;
+        dx[i] = dy[i] * (normal_below(x[i], bell) + cut * density);
     }
 }
 

@@ -1,9 +1,10 @@
-/* Layer norm of the rows of x (rows, C). A row's sums are made in lanes of `real`, the lanes added in
- * double; squares are of distances from the mean. Sums over rows, of the gradients of scale and shift,
- * are made chunk by chunk as those of batch norm. */
+/* Layer norm of the rows of x (rows, C). A row's sums are made in lanes of doubles; squares are of
+ * distances from the mean. Sums over rows, of the gradients of scale and shift, are made chunk by
+ * chunk as those of batch norm. */
 #ifndef QN_KERNELS_REF_LAYER_NORM_H
 #define QN_KERNELS_REF_LAYER_NORM_H
 
+#include "kernels/ref/lanes.h"
 #include "kernels/ref/reductions.h"
 
 typedef struct layer_norm_context {
@@ -15,23 +16,21 @@ typedef struct layer_norm_context {
     real *partial; /* (chunks, 2, C): sums of dy times x normalised, and of dy */
 } layer_norm_context;
 
-static double sum_lanes(const real *parts) {
-    double sum = 0;
-    for (int j = 0; j < SUM_LANES; j++)
-        sum += (double)parts[j];
-    return sum;
-}
-
-static double sum_distances(int64_t c, const real *restrict x, real mean) {
-    real parts[SUM_LANES] = {0};
-    int64_t i = 0;
-    for (; i + SUM_LANES <= c; i += SUM_LANES) {
-        for (int j = 0; j < SUM_LANES; j++)
-            parts[j] += (x[i + j] - mean) * (x[i + j] - mean);
+/* The sum of the squares of x - mean. */
+static double distances_of_row(int64_t n, const real *x, double mean) {
+    double_lanes chains[DOUBLE_CHAINS] = {{0}};
+    int64_t j = 0;
+    for (; j + DOUBLE_STEP <= n; j += DOUBLE_STEP) {
+#pragma GCC unroll 4
+        for (int i = 0; i < DOUBLE_CHAINS; i++) {
+            const double_lanes distance = DOUBLES_AT(x + j + i * DOUBLE_LANES) - mean;
+            chains[i] += distance * distance;
+        }
     }
-    for (int j = 0; i < c; i++, j++)
-        parts[j] += (x[i] - mean) * (x[i] - mean);
-    return sum_lanes(parts);
+    double rest = 0;
+    for (; j < n; j++)
+        rest += ((double)x[j] - mean) * ((double)x[j] - mean);
+    return fold_sums(chains) + rest;
 }
 
 static void layer_norm_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -42,8 +41,9 @@ static void layer_norm_task(void *context, int64_t begin, int64_t end, int threa
     for (int64_t row = begin * bundle; row < min_int(l->rows, end * bundle); row++) {
         const real *x = l->x + row * c;
         real *y = l->y + row * c;
-        const real mean = (real)(sum_chunk(x, c, false) / (double)c);
-        const real inv_std = (real)(1 / sqrt(sum_distances(c, x, mean) / (double)c + l->epsilon));
+        const double middle = sum_of_row(c, x) / (double)c;
+        const double variance = distances_of_row(c, x, middle) / (double)c;
+        const real mean = (real)middle, inv_std = (real)(1 / sqrt(variance + l->epsilon));
         for (int64_t j = 0; j < c; j++)
             y[j] = (x[j] - mean) * inv_std * scale[j] + shift[j];
         l->mean[row] = mean;
@@ -67,23 +67,26 @@ static void layer_norm_forward(qn_team *team, int64_t rows, int64_t c, const voi
 }
 
 /* Sums over a row of g = dy * scale and of g * (x - mean). */
-static void layer_norm_sums(int64_t c, const real *restrict x, const real *restrict dy,
-                            const real *restrict scale, real mean, double *sum, double *dot) {
-    real sums[SUM_LANES] = {0}, dots[SUM_LANES] = {0};
-    int64_t i = 0;
-    for (; i + SUM_LANES <= c; i += SUM_LANES) {
-        for (int j = 0; j < SUM_LANES; j++) {
-            const real g = dy[i + j] * scale[i + j];
-            sums[j] += g;
-            dots[j] += g * (x[i + j] - mean);
+static void layer_norm_sums(int64_t c, const real *x, const real *dy, const real *scale,
+                            double mean, double *sum, double *dot) {
+    double_lanes sums[DOUBLE_CHAINS] = {{0}}, dots[DOUBLE_CHAINS] = {{0}};
+    int64_t j = 0;
+    for (; j + DOUBLE_STEP <= c; j += DOUBLE_STEP) {
+#pragma GCC unroll 4
+        for (int i = 0; i < DOUBLE_CHAINS; i++) {
+            const int64_t at = j + i * DOUBLE_LANES;
+            const double_lanes g = DOUBLES_AT(dy + at) * DOUBLES_AT(scale + at);
+            sums[i] += g;
+            dots[i] += g * (DOUBLES_AT(x + at) - mean);
         }
     }
-    for (int j = 0; i < c; i++, j++) {
-        sums[j] += dy[i] * scale[i];
-        dots[j] += dy[i] * scale[i] * (x[i] - mean);
+    *sum = *dot = 0;
+    for (; j < c; j++) {
+        *sum += (double)dy[j] * (double)scale[j];
+        *dot += (double)dy[j] * (double)scale[j] * ((double)x[j] - mean);
     }
-    *sum = sum_lanes(sums);
-    *dot = sum_lanes(dots);
+    *sum += fold_sums(sums);
+    *dot += fold_sums(dots);
 }
 
 /* dx = inv_std * (g - mean of g - x normalised * mean of g * x normalised); may be in place of dy. */
@@ -93,7 +96,7 @@ static void layer_norm_row(const layer_norm_context *l, int64_t row) {
     const real mean = l->mean[row], inv_std = l->inv_std[row];
     real *dx = l->dx + row * c;
     double sum, dot;
-    layer_norm_sums(c, x, dy, scale, mean, &sum, &dot);
+    layer_norm_sums(c, x, dy, scale, (double)mean, &sum, &dot);
     const real term = (real)(sum / (double)c);
     const real tilt = (real)(dot / (double)c * (double)inv_std * (double)inv_std);
     for (int64_t j = 0; j < c; j++)

@@ -17,7 +17,9 @@ typedef int64_t real_int;
 #define REAL_EXP      qn_exp_inline_f64
 #define REAL_TANH     qn_tanh_inline_f64
 #define REAL_LOG1P    qn_log1p_inline_f64
-#define REAL_ERF      qn_erf_inline_f64
+#define REAL_ERF      qn_erf_given_f64
+#define REAL_BELL     qn_exp_normal_f64
+#define BELL_END      37
 #define REAL_LOG      log
 #define REAL_SQRT     __builtin_sqrt
 #else
@@ -27,7 +29,9 @@ typedef int32_t real_int;
 #define REAL_EXP      qn_exp_inline_f32
 #define REAL_TANH     qn_tanh_inline_f32
 #define REAL_LOG1P    qn_log1p_inline_f32
-#define REAL_ERF      qn_erf_inline_f32
+#define REAL_ERF      qn_erf_given_f32
+#define REAL_BELL     qn_exp_normal_f32
+#define BELL_END      13
 #define REAL_LOG      logf
 #define REAL_SQRT     __builtin_sqrtf
 #endif
