@@ -12,10 +12,13 @@ extern const qn_model qn_model_mlp, qn_model_lenet5, qn_model_alexnet, qn_model_
     qn_model_resnet101, qn_model_resnet152, qn_model_squeezenet, qn_model_mobilenet_v1,
     qn_model_mobilenet_v2, qn_model_googlenet, qn_model_inception_v3, qn_model_xception,
     qn_model_densenet40, qn_model_densenet100, qn_model_char_cnn, qn_model_char_lstm,
-    qn_model_seq2seq, qn_model_dcgan, qn_model_dqn;
+    qn_model_seq2seq, qn_model_dcgan, qn_model_dqn, qn_model_bert_base, qn_model_bert_tiny;
 
 /* Networks of a model that translates; see the task "translation". */
 enum { QN_TRANSLATE_WHOLE = 0, QN_TRANSLATE_ENCODER, QN_TRANSLATE_STEP };
+
+/* Networks of a model that answers questions; see the task "answering". */
+enum { QN_ANSWER_FULL = 0, QN_ANSWER_PADDED };
 
 /* Input height from which on image classifiers take their ImageNet form. */
 enum { QN_LARGE_IMAGE = 128 };
