@@ -8,6 +8,7 @@
 
 #include "kernels/ref/conv.h"
 #include "kernels/vector/depthwise.h"
+#include "kernels/vector/gemm.h"
 #include "kernels/vector/phase.h"
 #include "kernels/vector/product.h"
 #include "kernels/vector/sliding.h"
@@ -302,6 +303,16 @@ static void backward_data_scattered(qn_team *team, const phase_context *b) {
     qn_team_run(team, d->n, scatter_task, (void *)b);
 }
 
+/* One output pixel that sees all of the image: dx (N, H * W * C) is dy (N, K) times the filter. */
+static bool is_whole(const qn_conv2d_shape *d) {
+    return d->groups == 1 && d->p * d->q == 1 && d->pad_top + d->pad_left == 0 && d->h == d->r &&
+           d->w == d->s && d->dilation_h * d->dilation_w == 1;
+}
+
+static qn_gemm_shape whole_product(const qn_conv2d_shape *d) {
+    return (qn_gemm_shape){.m = d->n, .n = d->r * d->s * d->c, .k = d->k};
+}
+
 static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const void *dy,
                                         const void *w, void *dx, void *workspace) {
     if (is_fast_depthwise(d)) {
@@ -310,6 +321,12 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
     }
     if (is_depthwise(d) || is_strided_and_dilated(d)) {
         conv2d_backward_data(team, d, dy, w, dx, workspace);
+        return;
+    }
+    if (is_whole(d)) {
+        const qn_gemm_shape whole = whole_product(d);
+        const qn_activation none = {QN_ACTIVATION_NONE, 0};
+        gemm_stepped(team, &whole, dy, y_step_of(d), w, NULL, none, dx, workspace);
         return;
     }
     const phase_context b = {d, dy, w, dx, workspace};
@@ -413,6 +430,10 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {
         if (is_strided_and_dilated(d))
             return conv2d_workspace(d, pass, n_threads);
+        if (is_whole(d)) {
+            const qn_gemm_shape whole = whole_product(d);
+            return vector_gemm_workspace(&whole, n_threads);
+        }
         if (is_gathered_first(d) && !is_scattered(d))
             return (size_t)(round_up(d->n * d->h * d->w * gathered_step(taps * k), 16) +
                             (int64_t)n_threads * ROWS_SCRATCH) *

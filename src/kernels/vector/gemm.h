@@ -22,8 +22,8 @@ static gemm_way gemm_choose(const qn_gemm_shape *d) {
     return d->m <= FEW_ROWS || d->transpose_a ? GEMM_ROWS : GEMM_PANELS;
 }
 
-static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, const float *b,
-                         const float *bias_row, qn_activation activation, float *c,
+static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, int64_t a_step,
+                         const float *b, const float *bias_row, qn_activation activation, float *c,
                          float *workspace) {
     float *turned = workspace + round_up(panels_size(d->m, d->k), 16);
     product t = {.m = d->n,
@@ -34,23 +34,25 @@ static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, 
                  .panels = workspace,
                  .c = turned,
                  .c_row = padded(d->m)};
-    pack_transposed(team, &t, a, d->k);
+    pack_transposed(team, &t, a, a_step);
     run_by_panels(team, &t, NULL);
     run_swap(team, &t, bias_row, activation, c, d->n);
 }
 
-static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
-                        const void *bias_row, qn_activation activation, void *c, void *workspace) {
+/* Rows of A are a_step apart. */
+static void gemm_stepped(qn_team *team, const qn_gemm_shape *shape, const float *a, int64_t a_step,
+                         const float *b, const float *bias_row, qn_activation activation, float *c,
+                         float *workspace) {
     const gemm_way way = gemm_choose(shape);
     if (way == GEMM_SWAPPED) {
-        gemm_swapped(team, shape, a, b, bias_row, activation, c, workspace);
+        gemm_swapped(team, shape, a, a_step, b, bias_row, activation, c, workspace);
         return;
     }
     product t = {.m = shape->m,
                  .n = shape->n,
                  .k = shape->k,
                  .a = a,
-                 .a_step = shape->transpose_a ? shape->m : shape->k,
+                 .a_step = a_step,
                  .a_columns = shape->transpose_a,
                  .b = b,
                  .b_row = shape->n,
@@ -70,6 +72,12 @@ static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a
     else
         pack_rows(team, &t, &rows);
     run_by_panels(team, &t, NULL);
+}
+
+static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
+                        const void *bias_row, qn_activation activation, void *c, void *workspace) {
+    gemm_stepped(team, shape, a, shape->transpose_a ? shape->m : shape->k, b, bias_row, activation,
+                 c, workspace);
 }
 
 static size_t gemm_bytes(const qn_gemm_shape *d, gemm_way way, int n_threads) {
