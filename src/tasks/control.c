@@ -19,7 +19,7 @@
 
 static const char target_prefix[] = "task.target";
 
-enum { STACK = 4, SYNTHETIC = 256 };
+enum { STACK = 4, SYNTHETIC = 64 };
 
 /* ---- settings ---- */
 

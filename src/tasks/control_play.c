@@ -141,9 +141,10 @@ static qn_status show_episode(qn_task *task, player *p, const qn_sample_options 
     const uint64_t pause = options->length > 0 ? (uint64_t)options->length : 60;
     char line[80];
     QN_TRY(begin(task, p, options->seed));
-    for (int64_t n_shown = 0; !p->is_over;) {
+    show_observation(c, p, options);
+    for (int64_t n_shown = 1; !p->is_over;) {
         QN_TRY(act(task, p));
-        if (n_shown == most || p->n_actions % pause != 0)
+        if (n_shown >= most || p->n_actions % pause != 0)
             continue;
         show_observation(c, p, options);
         n_shown++;
