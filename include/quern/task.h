@@ -59,6 +59,7 @@ typedef struct qn_metric {
     const char *name; /* "loss", "accuracy", "bits_per_character" */
     double value;
     bool is_fraction; /* shown in per cent */
+    bool is_count;    /* of what there was so far; shown as it is now, where others are means */
 } qn_metric;
 
 /* The first is the loss, where there is one. */

@@ -84,7 +84,9 @@ static void format_state(const progress *p, int64_t step, int64_t now_ns, char *
         const qn_metric *m = &p->sums.list[i];
         if (p->weights[i] > 0 && used < bytes)
             used += (size_t)snprintf(text + used, bytes - used,
-                                     m->is_fraction ? "%s %.1f %%   " : "%s %.4f   ",
+                                     m->is_fraction ? "%s %.1f %%   "
+                                     : m->is_count  ? "%s %.0f   "
+                                                    : "%s %.4f   ",
                                      metric_words(m->name, words, sizeof words),
                                      (m->is_fraction ? 100 : 1) * m->value / p->weights[i]);
     }
@@ -162,8 +164,9 @@ static void add_metrics(progress *p, const qn_metrics *metrics) {
         }
         if (isnan(metrics->list[i].value))
             continue;
-        p->sums.list[i].value = p->sums.list[i].value * fade + metrics->list[i].value;
-        p->weights[i] = p->weights[i] * fade + 1;
+        const double kept = metrics->list[i].is_count ? 0 : fade;
+        p->sums.list[i].value = p->sums.list[i].value * kept + metrics->list[i].value;
+        p->weights[i] = p->weights[i] * kept + 1;
     }
 }
 

@@ -420,8 +420,8 @@ static void add_metrics(const qn_task *task, const qn_control *c, qn_metrics *me
         return;
     qn_metrics_add(metrics, "return", mean_return(c->state), false);
     qn_metrics_add(metrics, "epsilon", epsilon_now(c), false);
-    qn_metrics_add(metrics, "episodes", (double)c->state->n_episodes, false);
-    qn_metrics_add(metrics, "frames", (double)c->state->n_frames, false);
+    qn_metrics_add_count(metrics, "episodes", c->state->n_episodes);
+    qn_metrics_add_count(metrics, "frames", c->state->n_frames);
 }
 
 static qn_status control_step(qn_task *task, qn_metrics *metrics) {

@@ -105,7 +105,14 @@ qn_status qn_task_sample(qn_task *task, const qn_sample_options *options) {
 
 void qn_metrics_add(qn_metrics *metrics, const char *name, double value, bool is_fraction) {
     if (metrics->n < (int)(sizeof metrics->list / sizeof metrics->list[0]))
-        metrics->list[metrics->n++] = (qn_metric){name, value, is_fraction};
+        metrics->list[metrics->n++] = (qn_metric){name, value, is_fraction, false};
+}
+
+void qn_metrics_add_count(qn_metrics *metrics, const char *name, int64_t count) {
+    const int before = metrics->n;
+    qn_metrics_add(metrics, name, (double)count, false);
+    if (metrics->n > before)
+        metrics->list[before].is_count = true;
 }
 
 double qn_metrics_get(const qn_metrics *metrics, const char *name) {

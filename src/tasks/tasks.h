@@ -75,6 +75,7 @@ qn_value qn_task_build(qn_graph *graph, void *user, int phase, qn_value *kept);
 
 /* Adds a metric; the ninth is left out. */
 void qn_metrics_add(qn_metrics *metrics, const char *name, double value, bool is_fraction);
+void qn_metrics_add_count(qn_metrics *metrics, const char *name, int64_t count);
 
 /* Names of optimizers and schedules, null beyond the last. */
 const char *qn_optimizer_name(int optimizer);
