@@ -1,8 +1,8 @@
-/* The recurrence of an LSTM layer. Each step is one round of the team, whose tasks are blocks of
- * LSTM_COLUMNS units: the products of all gates of a block with the state before, then the gates and
- * the cells, while the sums are in the first cache. Weights are packed once for all steps, block by
- * block; a thread does the same blocks in every step, so its part stays in its second cache. A step
- * reads one copy of the state and writes the other.
+/* The recurrence of an LSTM layer. Each step is one round of the team, whose tasks are LSTM_COLUMNS
+ * units, a block, of some sequences: the products of all gates of the block with the state before,
+ * then the gates and the cells, while the sums are in the first cache. Weights are packed once for all
+ * steps, block by block; a thread does the same tasks in every step, so its part stays in its second
+ * cache. A step reads one copy of the state and writes the other.
  * The including file says LSTM_ROWS, LSTM_COLUMNS, lstm_tile and lstm_transpose. */
 #ifndef QN_KERNELS_REF_LSTM_H
 #define QN_KERNELS_REF_LSTM_H
@@ -93,9 +93,23 @@ static void lstm_product(const lstm_context *l, int64_t row, int64_t rows, const
         memset(sums, 0, (size_t)(rows * LSTM_COLUMNS) * sizeof *sums);
 }
 
-/* Rows are cut into tiles that are nearly equal, of LSTM_ROWS at most. */
-static int64_t lstm_tile_rows(const qn_lstm_shape *d) {
-    return ceil_div(d->n, ceil_div(d->n, LSTM_ROWS));
+/* Rows are cut into tiles that are nearly equal, of LSTM_ROWS at most; a task is one of a block's. */
+static int64_t lstm_tiles(const qn_lstm_shape *d) {
+    return ceil_div(d->n, LSTM_ROWS);
+}
+
+typedef struct lstm_part {
+    int64_t block, row, rows;
+} lstm_part;
+
+static lstm_part lstm_part_of(const qn_lstm_shape *d, int64_t task) {
+    const int64_t tiles = lstm_tiles(d), height = ceil_div(d->n, tiles);
+    const int64_t row = task % tiles * height;
+    return (lstm_part){task / tiles, row, min_int(height, d->n - row)};
+}
+
+static int64_t lstm_parts(const qn_lstm_shape *d) {
+    return lstm_blocks(d) * lstm_tiles(d);
 }
 
 /* ---- forward ---- */
@@ -179,18 +193,15 @@ static void lstm_forward_row(const lstm_context *l, int64_t row, int64_t unit, c
 static void lstm_forward_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const lstm_context *l = context;
-    const int64_t n = l->shape.n, height = lstm_tile_rows(&l->shape);
     real sums[LSTM_GATES * LSTM_ROWS * LSTM_COLUMNS];
-    for (int64_t block = begin; block < end; block++) {
-        const real *panels = l->panels + block * LSTM_GATES * l->depth * LSTM_COLUMNS;
-        for (int64_t row = 0; row < n; row += height) {
-            const int64_t rows = min_int(height, n - row);
-            for (int64_t gate = 0; gate < LSTM_GATES; gate++)
-                lstm_product(l, row, rows, panels + gate * l->depth * LSTM_COLUMNS,
-                             sums + gate * LSTM_ROWS * LSTM_COLUMNS);
-            for (int64_t i = 0; i < rows; i++)
-                lstm_forward_row(l, row + i, block * LSTM_COLUMNS, sums + i * LSTM_COLUMNS);
-        }
+    for (int64_t task = begin; task < end; task++) {
+        const lstm_part part = lstm_part_of(&l->shape, task);
+        const real *panels = l->panels + part.block * LSTM_GATES * l->depth * LSTM_COLUMNS;
+        for (int64_t gate = 0; gate < LSTM_GATES; gate++)
+            lstm_product(l, part.row, part.rows, panels + gate * l->depth * LSTM_COLUMNS,
+                         sums + gate * LSTM_ROWS * LSTM_COLUMNS);
+        for (int64_t i = 0; i < part.rows; i++)
+            lstm_forward_row(l, part.row + i, part.block * LSTM_COLUMNS, sums + i * LSTM_COLUMNS);
     }
 }
 
@@ -203,7 +214,7 @@ static void lstm_forward(qn_team *team, const qn_lstm_shape *d, const qn_lstm_fo
     qn_team_run(team, lstm_blocks(d), lstm_pack_forward_task, &l);
     for (l.t = 0; l.t < d->t; l.t++) {
         l.to = l.state[l.t % 2];
-        qn_team_run(team, lstm_blocks(d), lstm_forward_task, &l);
+        qn_team_run(team, lstm_parts(d), lstm_forward_task, &l);
         l.from = l.to;
         l.from_row = l.state_row;
     }
@@ -288,26 +299,24 @@ static void lstm_backward_row(const lstm_context *l, int64_t row, int64_t unit, 
     }
 }
 
-/* The sums of rows [row, row + rows) of a block; calls of the steps, and of the state before. */
+/* The steps', and, where t is -1, the gradient of the state before the first. */
 static void lstm_backward_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const lstm_context *l = context;
-    const int64_t n = l->shape.n, k = l->shape.k, height = lstm_tile_rows(&l->shape);
+    const int64_t k = l->shape.k;
     real sums[LSTM_ROWS * LSTM_COLUMNS];
-    for (int64_t block = begin; block < end; block++) {
-        const int64_t unit = block * LSTM_COLUMNS;
-        const real *panel = l->panels + block * l->depth * LSTM_COLUMNS;
-        for (int64_t row = 0; row < n; row += height) {
-            const int64_t rows = min_int(height, n - row);
-            lstm_product(l, row, rows, panel, sums);
-            for (int64_t i = 0; i < rows; i++) {
-                const real *line = sums + i * LSTM_COLUMNS;
-                if (l->t >= 0)
-                    lstm_backward_row(l, row + i, unit, line);
-                else
-                    lstm_store(min_int(LSTM_COLUMNS, k - unit), line,
-                               (real *)l->backward->dh0 + (row + i) * k + unit);
-            }
+    for (int64_t task = begin; task < end; task++) {
+        const lstm_part part = lstm_part_of(&l->shape, task);
+        const int64_t unit = part.block * LSTM_COLUMNS;
+        lstm_product(l, part.row, part.rows, l->panels + part.block * l->depth * LSTM_COLUMNS,
+                     sums);
+        for (int64_t i = 0; i < part.rows; i++) {
+            const real *line = sums + i * LSTM_COLUMNS;
+            if (l->t >= 0)
+                lstm_backward_row(l, part.row + i, unit, line);
+            else
+                lstm_store(min_int(LSTM_COLUMNS, k - unit), line,
+                           (real *)l->backward->dh0 + (part.row + i) * k + unit);
         }
     }
 }
@@ -325,11 +334,11 @@ static void lstm_backward(qn_team *team, const qn_lstm_shape *d, const qn_lstm_b
     qn_team_run(team, lstm_blocks(d), lstm_pack_backward_task, &l);
     for (l.t = d->t - 1; l.t >= 0; l.t--) {
         l.to = l.state[l.t % 2];
-        qn_team_run(team, lstm_blocks(d), lstm_backward_task, &l);
+        qn_team_run(team, lstm_parts(d), lstm_backward_task, &l);
         l.from = l.to;
     }
-    if (b->dh0) /* one product more, of step 0, which t = -1 stands for */
-        qn_team_run(team, lstm_blocks(d), lstm_backward_task, &l);
+    if (b->dh0) /* one product more: t is -1 */
+        qn_team_run(team, lstm_parts(d), lstm_backward_task, &l);
     if (b->dc0)
         memcpy(b->dc0, l.dc, cells);
 }
