@@ -13,7 +13,9 @@ HEAVY = ("vgg19", "resnet50", "resnet101", "resnet152", "googlenet", "inception-
          "densenet100", "seq2seq", "bert-base")
 STEPS, HALF = 4, 2
 # What makes a model small enough to be tried in passing.
-SMALLER = {"seq2seq": ("--hidden", 64), "bert-base": ("--length", 16)}
+SMALLER = {"seq2seq": ("--hidden", 64), "bert-base": ("--length", 16),
+           "dqn": ("--net", "mlp", "--replay", 500, "--fill", 32)}
+DATA = {"dqn": "cartpole"}  # synthetic data is no game that could be played
 CONSTANT = ("--schedule", "constant", "--warmup", 0, "--seed", 3)
 
 
@@ -30,7 +32,8 @@ class Suite(quern.Case):
 
     def train(self, name, *options):
         is_classifier = all_models()[name] == "classification"
-        data = self.make_images(n=8, side=32) if is_classifier else "synthetic"
+        data = (self.make_images(n=8, side=32) if is_classifier
+                else DATA.get(name, "synthetic"))
         return self.run_quern("train", name, "--data", data, "--batch", 2, *CONSTANT,
                               *SMALLER.get(name, ()), "--no-test", "--json", *options)
 
@@ -45,8 +48,9 @@ class Suite(quern.Case):
         self.assertEqual([event["loss"] for event in whole.of("step")][HALF:],
                          [event["loss"] for event in rest.of("step")])
         self.assertEqual(self.bytes_of("part.safetensors"), self.bytes_of("whole.safetensors"))
+        split = ("--split", "train") if all_models()[name] == "classification" else ()
         result = self.run_quern("evaluate", name, "--weights", "whole.safetensors", "--batch", 2,
-                                "--split", "train", "--json").events[-1]
+                                *split, "--json").events[-1]
         self.assertGreater(result["samples"], 0)
 
     def test_models(self):
