@@ -102,7 +102,7 @@ static qn_value build_cuts(qn_graph *g, qn_value x) {
 
 /* ---- running ---- */
 
-/* A graph with its loss, as training has it; gradients are results. */
+/* A graph with a loss; in training with its gradients, which are results. */
 typedef struct subject {
     qn_graph *graph;
     qn_plan *plan;
@@ -113,13 +113,20 @@ static void set_result(qn_graph *graph, qn_value value) {
         qn_graph_value(graph, value)->is_result = true;
 }
 
-static subject create(qn_value (*build)(qn_graph *g, qn_value x), const qn_kernels *kernels,
-                      int n_threads) {
-    const qn_value *values, *parameters, *gradients;
+static void differentiate(qn_graph *graph, qn_value loss) {
+    const qn_value *parameters, *gradients;
+    int n;
+    CHECK_OK(qn_autodiff(graph, loss, &parameters, &gradients, &n));
+    for (int i = 0; i < n; i++)
+        set_result(graph, gradients[i]);
+}
+
+static subject create(qn_value (*build)(qn_graph *g, qn_value x), bool training,
+                      const qn_kernels *kernels, int n_threads) {
+    const qn_value *values;
     subject s = {0};
     qn_graph *g;
-    int n;
-    CHECK_OK(qn_graph_create(&(qn_graph_options){.real = kernels->real, .training = true}, &g));
+    CHECK_OK(qn_graph_create(&(qn_graph_options){.real = kernels->real, .training = training}, &g));
     qn_value y = build(g, qn_input(g, "x", QN_SHAPE(3, 6, 6, 4)));
     qn_value weights = qn_graph_add_source(g, QN_KIND_INPUT, "weights", qn_graph_tensor(g, y),
                                            (qn_initial){QN_INITIAL_UNIFORM, 1}, false);
@@ -128,10 +135,9 @@ static subject create(qn_value (*build)(qn_graph *g, qn_value x), const qn_kerne
     CHECK_OK(qn_fuse(g, 0, &s.graph, &values));
     loss = values[loss.id];
     qn_graph_destroy(g);
-    CHECK_OK(qn_autodiff(s.graph, loss, &parameters, &gradients, &n));
+    if (training)
+        differentiate(s.graph, loss);
     set_result(s.graph, loss);
-    for (int i = 0; i < n; i++)
-        set_result(s.graph, gradients[i]);
     CHECK_OK(qn_plan_create(qn_allocator_default(), s.graph, kernels, n_threads, &s.plan));
     CHECK_OK(qn_plan_check(s.plan, s.graph));
     return s;
@@ -208,23 +214,25 @@ static tally count(const subject *s) {
 static const struct {
     const char *name;
     qn_value (*build)(qn_graph *g, qn_value x);
-    tally expected;
+    tally evaluation, training;
 } graphs[] = {
-    {"dense", build_dense, {24, 0}}, {"inception", build_inception, {14, 0}},
-    {"fire", build_fire, {8, 0}},    {"copies", build_copies, {12, 7}},
-    {"cuts", build_cuts, {11, 5}},
+    {"dense", build_dense, {12, 0}, {24, 0}}, {"inception", build_inception, {7, 0}, {14, 0}},
+    {"fire", build_fire, {4, 0}, {8, 0}},     {"copies", build_copies, {6, 4}, {12, 7}},
+    {"cuts", build_cuts, {9, 3}, {11, 5}},
 };
 
 static qn_team *teams[4];
 
-static void check_graph(size_t i, const qn_kernels *kernels) {
+static void check_graph(size_t i, bool training, const qn_kernels *kernels) {
+    const tally expected = training ? graphs[i].training : graphs[i].evaluation;
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
-        subject s = create(graphs[i].build, kernels, n_threads);
+        subject s = create(graphs[i].build, training, kernels, n_threads);
         const tally t = count(&s);
         check_run(&s, kernels, teams[n_threads]);
-        if (t.in_place != graphs[i].expected.in_place || t.copied != graphs[i].expected.copied)
-            printf("%s: %d in place, %d copied\n", graphs[i].name, t.in_place, t.copied);
-        CHECK(t.in_place == graphs[i].expected.in_place && t.copied == graphs[i].expected.copied);
+        if (t.in_place != expected.in_place || t.copied != expected.copied)
+            printf("%s %d: %d in place, %d copied\n", graphs[i].name, training, t.in_place,
+                   t.copied);
+        CHECK(t.in_place == expected.in_place && t.copied == expected.copied);
         destroy(&s);
     }
 }
@@ -293,9 +301,9 @@ static void break_apart(const subject *s, int32_t value) {
     node->op = kept;
 }
 
-static void test_broken(void) {
+static void test_broken(bool training) {
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
-        subject s = create(graphs[i].build, qn_kernels_get(QN_F64, QN_ISA_REF), 2);
+        subject s = create(graphs[i].build, training, qn_kernels_get(QN_F64, QN_ISA_REF), 2);
         for (int32_t v = 0; v < s.graph->n_values; v++) {
             const qn_placement *placement = &s.plan->placements[v];
             const qn_shape shape = s.graph->values[v]->tensor.shape;
@@ -318,11 +326,14 @@ int main(void) {
     for (int size = 2; size <= 3; size++)
         CHECK_OK(qn_team_create(NULL, size, &teams[size]));
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
-        check_graph(i, qn_kernels_get(QN_F64, QN_ISA_REF));
-        for (int isa = QN_ISA_REF; isa <= (int)best; isa++)
-            check_graph(i, qn_kernels_get(QN_F32, (qn_isa)isa));
+        check_graph(i, true, qn_kernels_get(QN_F64, QN_ISA_REF));
+        for (int isa = QN_ISA_REF; isa <= (int)best; isa++) {
+            check_graph(i, true, qn_kernels_get(QN_F32, (qn_isa)isa));
+            check_graph(i, false, qn_kernels_get(QN_F32, (qn_isa)isa));
+        }
     }
-    test_broken();
+    test_broken(true);
+    test_broken(false);
     for (int size = 2; size <= 3; size++)
         qn_team_destroy(teams[size]);
     return checks_finish();
