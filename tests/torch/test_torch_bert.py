@@ -26,13 +26,14 @@ RATE, MOMENTUM, STEPS = 0.01, 0.9, 5
 class Layer(nn.Module):
     """Self-attention and two linear layers, each with layer norm after its sum."""
 
-    def __init__(self, hidden, heads, wide):
+    def __init__(self, hidden, heads, wide, dropout):
         super().__init__()
         self.heads = heads
         self.qkv, self.context = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
         self.attention_norm = nn.LayerNorm(hidden, eps=1e-12)
         self.wide, self.output = nn.Linear(hidden, wide), nn.Linear(wide, hidden)
         self.output_norm = nn.LayerNorm(hidden, eps=1e-12)
+        self.drop = nn.Dropout(dropout)
 
     def forward(self, x, mask):
         n, length, hidden = x.shape
@@ -41,28 +42,30 @@ class Layer(nn.Module):
         scores = query @ key.transpose(2, 3) / math.sqrt(hidden // self.heads)
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None, None, :], -math.inf)
-        y = (F.softmax(scores, -1) @ value).transpose(1, 2).reshape(x.shape)
-        x = self.attention_norm(x + self.context(y))
-        return self.output_norm(x + self.output(F.gelu(self.wide(x))))
+        weights = self.drop(F.softmax(scores, -1))
+        y = (weights @ value).transpose(1, 2).reshape(x.shape)
+        x = self.attention_norm(x + self.drop(self.context(y)))
+        return self.output_norm(x + self.drop(self.output(F.gelu(self.wide(x)))))
 
 
 class Bert(nn.Module):
     """The encoder with a head for spans: logits (N, T, 2)."""
 
-    def __init__(self, vocabulary, hidden, layers, heads, wide):
+    def __init__(self, vocabulary, hidden, layers, heads, wide, dropout=0):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, hidden)
         self.positions, self.types = nn.Embedding(512, hidden), nn.Embedding(2, hidden)
         self.norm = nn.LayerNorm(hidden, eps=1e-12)
-        self.layers = nn.ModuleList(Layer(hidden, heads, wide) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(hidden, heads, wide, dropout) for _ in range(layers))
         self.span = nn.Linear(hidden, 2)
+        self.drop = nn.Dropout(dropout)
 
     def forward(self, tokens, types, lengths):
         mask = None
         if lengths is not None:
             mask = torch.arange(tokens.shape[1])[None] < lengths[:, None]
         x = self.tokens(tokens) + self.positions.weight[:tokens.shape[1]] + self.types(types)
-        x = self.norm(x)
+        x = self.drop(self.norm(x))
         for layer in self.layers:
             x = layer(x, mask)
         return self.span(x)

@@ -131,5 +131,6 @@ def check_float():
     return int(not ours <= 2 * theirs)
 
 
-torch.set_num_threads(1)
-sys.exit(1 if check_double() + check_float() else 0)
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    sys.exit(1 if check_double() + check_float() else 0)

@@ -55,16 +55,22 @@ class Seq2Seq(nn.Module):
         self.output = nn.Linear(hidden, vocabulary)
 
     def forward(self, source, target, lengths):
-        embedded = nn.utils.rnn.pack_padded_sequence(
-            self.source_embedding(source), lengths, batch_first=True, enforce_sorted=False)
-        packed, state = self.encoder(embedded)
-        encoded, _ = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True,
-                                                      total_length=source.shape[1])
+        """lengths of the sources; None: all are full."""
+        embedded = self.source_embedding(source)
+        if lengths is None:
+            encoded, state = self.encoder(embedded)
+        else:
+            packed, state = self.encoder(nn.utils.rnn.pack_padded_sequence(
+                embedded, lengths, batch_first=True, enforce_sorted=False))
+            encoded, _ = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True,
+                                                          total_length=source.shape[1])
         decoded, _ = self.decoder(self.target_embedding(target), state)
         scores = decoded @ encoded.transpose(1, 2)
-        is_padding = torch.arange(source.shape[1]) >= lengths[:, None]
-        weights = F.softmax(scores.masked_fill(is_padding[:, None], -torch.inf), -1)
-        attended = torch.tanh(self.combine(torch.cat([weights @ encoded, decoded], -1)))
+        if lengths is not None:
+            is_padding = torch.arange(source.shape[1]) >= lengths[:, None]
+            scores = scores.masked_fill(is_padding[:, None], -torch.inf)
+        context = F.softmax(scores, -1) @ encoded
+        attended = torch.tanh(self.combine(torch.cat([context, decoded], -1)))
         return self.output(attended)
 
 
