@@ -27,12 +27,12 @@ static void read_settings(const qn_task *task, qn_control_settings *s) {
     const bool is_mlp = strcmp(qn_setting_text(task, "net", "conv"), "mlp") == 0;
     *s = (qn_control_settings){
         .is_mlp = is_mlp,
-        .frames = qn_setting_count(task, "frames", is_mlp ? 60000 : 1000000),
-        .replay = qn_setting_count(task, "replay", is_mlp ? 20000 : 50000),
-        .fill = qn_setting_count(task, "fill", is_mlp ? 1000 : 20000),
-        .explore = qn_setting_count(task, "explore", is_mlp ? 10000 : 200000),
+        .frames = qn_setting_count(task, "frames", is_mlp ? 60000 : 200000),
+        .replay = qn_setting_count(task, "replay", is_mlp ? 20000 : 30000),
+        .fill = qn_setting_count(task, "fill", is_mlp ? 1000 : 8000),
+        .explore = qn_setting_count(task, "explore", is_mlp ? 10000 : 80000),
         .update_every = qn_setting_count(task, "update-every", is_mlp ? 1 : 4),
-        .target_every = qn_setting_count(task, "target-every", is_mlp ? 250 : 500),
+        .target_every = qn_setting_count(task, "target-every", 250),
         .return_steps = qn_setting_count(task, "return-steps", 3),
         .episodes = qn_setting_count(task, "episodes", is_mlp ? 100 : 30),
         .timeout_ms = 1000 * qn_setting_count(task, "timeout", 30),
