@@ -35,12 +35,39 @@ static void read_settings(const qn_task *task, qn_control_settings *s) {
         .target_every = qn_setting_count(task, "target-every", 250),
         .return_steps = qn_setting_count(task, "return-steps", 3),
         .episodes = qn_setting_count(task, "episodes", is_mlp ? 100 : 30),
-        .timeout_ms = 1000 * qn_setting_count(task, "timeout", 30),
+        .timeout_s = qn_setting_count(task, "timeout", 30),
         .discount = qn_setting_number(task, "discount", 0.99),
         .epsilon = qn_setting_number(task, "epsilon", is_mlp ? 0.02 : 0.05),
         .test_epsilon = qn_setting_number(task, "test-epsilon", is_mlp ? 0 : 0.05),
         .seed = (uint64_t)qn_setting_count(task, "seed", 1),
     };
+}
+
+/* Settings may come from a file: none may lead to a division by zero or an endless game. */
+static qn_status check_ranges(const qn_task *task, const qn_control_settings *s) {
+    const int64_t many = 1000000000000000;
+    const struct {
+        const char *name;
+        int64_t value, least, most;
+    } rows[] = {
+        {"batch", qn_task_batch(task), 1, 1000000000},
+        {"frames", s->frames, 1, many},
+        {"replay", s->replay, 100, 1000000000},
+        {"fill", s->fill, 0, many},
+        {"explore", s->explore, 0, many},
+        {"update-every", s->update_every, 1, 1000000},
+        {"target-every", s->target_every, 1, many},
+        {"return-steps", s->return_steps, 1, 100},
+        {"episodes", s->episodes, 1, 1000000},
+        {"timeout", s->timeout_s, 1, 86400},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].value < rows[i].least || rows[i].value > rows[i].most)
+            return qn_fail(QN_ERROR_ARGUMENT, "--%s is %lld; it must be %lld to %lld", rows[i].name,
+                           (long long)rows[i].value, (long long)rows[i].least,
+                           (long long)rows[i].most);
+    }
+    return QN_OK;
 }
 
 /* ---- the environment ---- */
@@ -53,7 +80,7 @@ qn_status qn_control_open_env(const qn_task *task, qn_env **env) {
                        "nothing says what environment to use; give --data cartpole, breakout or "
                        "process:COMMAND");
     const qn_env_options options = {
-        .allocator = task->allocator, .specification = data, .timeout_ms = c->s.timeout_ms};
+        .allocator = task->allocator, .specification = data, .timeout_ms = 1000 * c->s.timeout_s};
     return qn_env_open(&options, env);
 }
 
@@ -242,10 +269,6 @@ static void set_length(qn_task *task, const qn_control *c) {
 }
 
 static qn_status check_settings(const qn_task *task, const qn_control *c) {
-    const int64_t least = 100;
-    if (c->s.replay < least)
-        return qn_fail(QN_ERROR_ARGUMENT, "--replay is %lld; it must be at least %lld",
-                       (long long)c->s.replay, (long long)least);
     if (qn_setting_count(task, "accumulate", 1) != 1)
         return qn_fail(QN_ERROR_UNSUPPORTED, "control accumulates no batches; use --batch");
     if (!task->training && !c->env)
@@ -259,6 +282,7 @@ static qn_status control_open(qn_task *task) {
     QN_TRY(qn_allocate(task->allocator, 1, sizeof *c, &c));
     task->self = c;
     read_settings(task, &c->s);
+    QN_TRY(check_ranges(task, &c->s));
     QN_TRY(open_space(task, c));
     QN_TRY(check_settings(task, c));
     set_length(task, c);

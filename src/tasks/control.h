@@ -32,7 +32,7 @@ typedef struct qn_control_settings {
     bool is_mlp;
     int64_t frames, replay, fill, explore; /* frames, observations, frames, frames */
     int64_t update_every, target_every;    /* actions, updates */
-    int64_t return_steps, episodes, timeout_ms;
+    int64_t return_steps, episodes, timeout_s;
     double discount, epsilon, test_epsilon;
     uint64_t seed;
 } qn_control_settings;

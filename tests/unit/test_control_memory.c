@@ -93,7 +93,25 @@ static void test_undisturbed(void) {
     CHECK(plain == tested);
 }
 
+/* Settings of a file that no command line would let through. */
+static void test_refused_settings(void) {
+    static const char *const names[] = {"batch",        "frames",       "replay",   "update-every",
+                                        "target-every", "return-steps", "episodes", "timeout"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        qn_metadata *settings;
+        qn_task *task;
+        CHECK_OK(qn_metadata_create(NULL, &settings));
+        CHECK_OK(qn_metadata_set(settings, "data", "cartpole"));
+        CHECK_OK(qn_metadata_set(settings, "net", "mlp"));
+        CHECK_OK(qn_metadata_set(settings, names[i], "0"));
+        const qn_task_options options = {.model = qn_model_find("dqn"), .settings = settings};
+        CHECK_FAILS(qn_task_open(&options, &task), QN_ERROR_ARGUMENT, names[i]);
+        qn_metadata_destroy(settings);
+    }
+}
+
 int main(void) {
+    test_refused_settings();
     test_out_of_memory();
     test_undisturbed();
     return checks_finish();
