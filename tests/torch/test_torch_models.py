@@ -9,8 +9,9 @@ must on one, and the last layer's gradient, which hangs on the forward pass alon
 jumps, must have at most twice PyTorch's error (medians of the five). This is weaker than the bound
 on every batch: the stricter rules that came before it failed on some networks.
 
-Without arguments the small forms that take seconds run; NAME... limits it to these models, --large takes the forms
-for ImageNet. The program dump_model in the folder $QUERN_TOOLS does the engine's part."""
+Without arguments the small forms that take seconds run; NAME... limits it to these models, --large
+takes the forms for ImageNet. The program dump_model in the folder $QUERN_TOOLS does the engine's
+part."""
 
 import argparse
 import os
@@ -30,9 +31,10 @@ TOLERANCE = 1e-8
 RATE, MOMENTUM, STEPS, BATCHES = 0.001, 0.9, 5, 5
 SMALL = ("mlp", "lenet5", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "squeezenet",
          "mobilenet-v1", "mobilenet-v2", "densenet40")
-# Batch norm over one pixel of each of two samples gives 1 and -1 whatever they are: what comes
-# before it has no gradient but rounding.
+# Batch norm over one pixel of each of few samples magnifies rounding: of two it makes 1 and -1
+# whatever they are, and with 8 five steps of RATE part by 1e-7, with a gradient equal to 2e-12.
 LEAST_BATCHES = {("inception-v3", 96): 8}
+RATES = {("inception-v3", 96): 1e-5}
 
 
 def make_batch(shape, classes, count):
@@ -47,9 +49,9 @@ def engine_gradient(net):
     return torch.cat([layout(p.grad).reshape(-1).double() for layout, p in parts]).numpy()
 
 
-def torch_run(net, x, y, steps):
+def torch_run(net, x, y, steps, rate=RATE):
     """The loss of every step and the gradient of the first."""
-    update = torch.optim.SGD(net.parameters(), RATE, MOMENTUM)
+    update = torch.optim.SGD(net.parameters(), rate, MOMENTUM)
     losses, gradient = [], None
     for _ in range(steps):
         update.zero_grad()
@@ -69,11 +71,11 @@ def write_input(path, net, x, y):
         y.double().numpy().tofile(file)
 
 
-def engine_run(name, shape, classes, count, real, steps, folder):
+def engine_run(name, shape, classes, count, real, steps, folder, rate=RATE):
     source, target = (os.path.join(folder, f) for f in ("in.bin", "out.bin"))
     program = os.path.join(os.environ["QUERN_TOOLS"], "dump_model")
     subprocess.run([program, name, "x".join(map(str, shape)), str(classes), str(count), real,
-                    str(RATE), str(steps), source, target], check=True)
+                    str(rate), str(steps), source, target], check=True)
     result = np.fromfile(target)
     return result[:steps], result[steps:]
 
@@ -86,8 +88,9 @@ def distance(a, b):
 
 def compare_double(net, model, x, y, folder):
     """Distances of the losses and the gradient, and PyTorch's gradient."""
-    losses, gradient = torch_run(net, x, y, STEPS)
-    our_losses, our_gradient = engine_run(*model, len(x), "f64", STEPS, folder)
+    rate = RATES.get((model[0], model[1][0]), RATE)
+    losses, gradient = torch_run(net, x, y, STEPS, rate)
+    our_losses, our_gradient = engine_run(*model, len(x), "f64", STEPS, folder, rate)
     return np.max(np.abs(our_losses / losses - 1)), distance(our_gradient, gradient), gradient
 
 

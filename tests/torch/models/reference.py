@@ -188,7 +188,8 @@ def squeezenet(net, large, _name):
 
     def fire(squeeze, expand):
         net.conv(squeeze, 1).relu()
-        net.split(lambda part: part.conv(expand, 1).relu(), lambda part: part.conv(expand, 3).relu())
+        net.split(lambda part: part.conv(expand, 1).relu(),
+                  lambda part: part.conv(expand, 3).relu())
 
     net.conv(64, 3, 2 if large else 1, pad=0 if large else 1).relu()
     for widths in ((64, 64), (128, 128), (192, 192, 256, 256)):
