@@ -16,7 +16,7 @@ STEPS, HALF = 4, 2
 SMALLER = {"seq2seq": ("--hidden", 64), "bert-base": ("--length", 16),
            "dqn": ("--net", "mlp", "--replay", 500, "--fill", 32)}
 DATA = {"dqn": "cartpole"}  # synthetic data is no game that could be played
-CONSTANT = ("--schedule", "constant", "--warmup", 0, "--seed", 3)
+CONSTANT = ("--schedule", "constant", "--warmup", 0, "--lr", 0.0001, "--seed", 3)
 
 
 def all_models():
