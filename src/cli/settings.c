@@ -152,8 +152,8 @@ static qn_status check_task(const arguments *a, const qn_model *model, int row) 
     const option *o = &a->command->options[row];
     if (!a->values[row])
         return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT, "--%s is of models of the task %s; that of %s is %s", o->name,
-                   o->of, model->name, qn_task_of(model));
+    return qn_fail(QN_ERROR_ARGUMENT, "--%s is only for tasks of: %s; the task of %s is %s",
+                   o->name, o->of, model->name, qn_task_of(model));
 }
 
 static qn_status resolve_row(const arguments *a, const qn_model *model,
