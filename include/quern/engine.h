@@ -38,8 +38,6 @@ typedef struct qn_engine_options {
     uint64_t seed;
 } qn_engine_options;
 
-enum { QN_MAX_KEPT = 4, QN_MAX_PHASES = 2 };
-
 typedef struct qn_program_options {
     const char *name; /* for messages: "training" */
     bool training;    /* batch norm and dropout as in training; the losses are minimised */

@@ -37,6 +37,9 @@ typedef struct qn_network_sizes {
     int variant;                   /* of a model with several networks ("--net") */
 } qn_network_sizes;
 
+/* Updates of a step, and values that the first of them leaves for the second. */
+enum { QN_MAX_PHASES = 2, QN_MAX_KEPT = 4 };
+
 typedef struct qn_model {
     const char *name, *domain, *source; /* "resnet18", "image classification", "He et al. 2016" */
     qn_shape input;                     /* (H, W, C) of a sample, or (C) */
@@ -55,8 +58,8 @@ typedef struct qn_model {
      * are those that the task says. The first result is the loss; with two phases the first marks
      * its loss alone, so that results 0 and 1 are the two losses. */
     qn_value (*network)(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept);
-    int n_phases;           /* 0: 1 */
-    const char *trained[2]; /* by phase */
+    int n_phases;                       /* 0: 1 */
+    const char *trained[QN_MAX_PHASES]; /* by phase */
 } qn_model;
 
 /* The zoo in a fixed order; null beyond its end. */

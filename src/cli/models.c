@@ -41,7 +41,7 @@ static bool show(const qn_model *m, const arguments *a) {
     qn_shape input = m->input;
     char shape[QN_SHAPE_TEXT];
     if (arguments_has(a, "input"))
-        shape_parse(arguments_get(a, "input"), &input);
+        qn_shape_parse(arguments_get(a, "input"), &input);
     if (qn_model_measure(m, input, qn_model_classes(m, input), &size) != QN_OK) {
         fprintf(stderr, "quern: %s: %s\n", m->name, qn_error_message());
         return false;

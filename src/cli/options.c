@@ -13,24 +13,6 @@
 
 /* ---- values ---- */
 
-bool shape_parse(const char *text, qn_shape *shape) {
-    *shape = (qn_shape){.rank = 0};
-    for (;;) {
-        char *end;
-        if (*text < '1' || *text > '9' || shape->rank == QN_MAX_RANK - 1)
-            return false;
-        const long long extent = strtoll(text, &end, 10);
-        if (extent > 1000000000)
-            return false;
-        shape->dims[shape->rank++] = extent;
-        if (!*end)
-            return qn_shape_is_valid(*shape);
-        if (*end != 'x')
-            return false;
-        text = end + 1;
-    }
-}
-
 static qn_status refuse(const option *o, const char *value, const char *wanted) {
     return qn_fail(QN_ERROR_ARGUMENT, "--%s %s: it must be %s", o->name, value, wanted);
 }
@@ -127,7 +109,7 @@ static qn_status canonical_list(const option *o, const char *value, qn_arena *te
 static qn_status canonical_shape(const option *o, const char *value, qn_arena *texts,
                                  const char **canonical) {
     qn_shape shape;
-    if (!shape_parse(value, &shape))
+    if (!qn_shape_parse(value, &shape))
         return refuse(o, value, "a shape as 32x32x3");
     return keep(texts, value, canonical);
 }

@@ -77,7 +77,4 @@ int64_t arguments_count(const arguments *arguments, const char *name);
 qn_status option_canonical(const option *option, const char *value, qn_arena *texts,
                            const char **canonical);
 
-/* "28x28x1" as a shape; false when it is none. */
-bool shape_parse(const char *text, qn_shape *shape);
-
 #endif

@@ -57,7 +57,7 @@ static qn_status read_checkpoint(prediction *p, const char *path) {
         return qn_fail_within(status, "%s", path);
     const char *input = qn_metadata_get(p->metadata, "input");
     const char *classes = qn_metadata_get(p->metadata, "classes");
-    if (!input || !classes || !shape_parse(input, &p->input))
+    if (!input || !classes || !qn_shape_parse(input, &p->input))
         return qn_fail(QN_ERROR_FORMAT, "%s: its settings do not say input and classes", path);
     p->n_outputs = atoi(classes);
     p->is_regression = p->preparation.n_classes == 0;

@@ -142,12 +142,13 @@ qn_status qn_autodiff_for(qn_graph *graph, qn_value loss, const qn_value *wanted
     return QN_OK;
 }
 
-static bool is_trainable(const qn_value_info *info) {
-    return info->producer < 0 && info->kind == QN_KIND_PARAMETER && info->trainable;
+static bool is_wanted(const qn_value_info *info, const char *prefix) {
+    return info->producer < 0 && info->kind == QN_KIND_PARAMETER && info->trainable &&
+           (!prefix || strncmp(info->name, prefix, strlen(prefix)) == 0);
 }
 
-qn_status qn_autodiff(qn_graph *graph, qn_value loss, const qn_value **parameters,
-                      const qn_value **gradients, int *n_parameters) {
+qn_status qn_autodiff(qn_graph *graph, qn_value loss, const char *prefix,
+                      const qn_value **parameters, const qn_value **gradients, int *n_parameters) {
     const size_t n_values = (size_t)graph->n_values;
     int n = 0;
     QN_TRY(qn_graph_finish(graph));
@@ -158,7 +159,7 @@ qn_status qn_autodiff(qn_graph *graph, qn_value loss, const qn_value **parameter
         return qn_graph_finish(graph);
     }
     for (int v = 0; v < graph->n_values; v++) {
-        if (is_trainable(graph->values[v]))
+        if (is_wanted(graph->values[v], prefix))
             wanted[n++] = (qn_value){v};
     }
     QN_TRY(qn_autodiff_for(graph, loss, wanted, n, results));

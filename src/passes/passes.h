@@ -5,12 +5,12 @@
 #include "graph/graph.h"
 
 /* Adds nodes for the gradient of the scalar loss with respect to every trainable parameter it
- * depends on (reverse accumulation: Griewank and Walther 2008, section 3.2). Only what is needed
+ * depends on whose name begins with prefix, null: any (reverse accumulation: Griewank and Walther 2008, section 3.2). Only what is needed
  * is added: nothing flows towards inputs. gradients[i] belongs to parameters[i], in the order in
  * which the parameters were added; a parameter that the loss does not depend on gets
  * QN_NO_VALUE. Both arrays are in the graph's memory. */
-qn_status qn_autodiff(qn_graph *graph, qn_value loss, const qn_value **parameters,
-                      const qn_value **gradients, int *n_parameters);
+qn_status qn_autodiff(qn_graph *graph, qn_value loss, const char *prefix,
+                      const qn_value **parameters, const qn_value **gradients, int *n_parameters);
 
 /* The same for chosen values, inputs included (tests, adapters). gradients (n) is the caller's. */
 qn_status qn_autodiff_for(qn_graph *graph, qn_value loss, const qn_value *wanted, int n,

@@ -46,31 +46,22 @@ static qn_status fuse(building *b, int first_node) {
     return QN_OK;
 }
 
-static bool is_trained(const qn_value_info *info, const char *prefix) {
-    return info->producer < 0 && info->kind == QN_KIND_PARAMETER && info->trainable &&
-           (!prefix || strncmp(info->name, prefix, strlen(prefix)) == 0);
-}
-
 /* The parameters that a loss changes, and their gradients, in the graph's memory. */
 static qn_status differentiate(qn_graph *graph, qn_value loss, const char *prefix,
                                qn_value **parameters, qn_value **gradients, int *n) {
-    const int n_values = graph->n_values;
-    qn_value *wanted = qn_arena_allocate(&graph->arena, (size_t)n_values + 1, sizeof *wanted);
-    qn_value *found = qn_arena_allocate(&graph->arena, (size_t)n_values + 1, sizeof *found);
-    int n_wanted = 0;
+    const qn_value *all, *all_gradients;
+    int n_all;
+    QN_TRY(qn_autodiff(graph, loss, prefix, &all, &all_gradients, &n_all));
+    qn_value *wanted = qn_arena_allocate(&graph->arena, (size_t)n_all + 1, sizeof *wanted);
+    qn_value *found = qn_arena_allocate(&graph->arena, (size_t)n_all + 1, sizeof *found);
     if (!wanted || !found)
         return QN_ERROR_MEMORY;
-    for (int v = 0; v < n_values; v++) {
-        if (is_trained(graph->values[v], prefix))
-            wanted[n_wanted++] = (qn_value){v};
-    }
-    QN_TRY(qn_autodiff_for(graph, loss, wanted, n_wanted, found));
     *n = 0;
-    for (int i = 0; i < n_wanted; i++) {
-        if (found[i].id < 0)
+    for (int i = 0; i < n_all; i++) {
+        if (all_gradients[i].id < 0)
             continue;
-        wanted[*n] = wanted[i];
-        found[(*n)++] = found[i];
+        wanted[*n] = all[i];
+        found[(*n)++] = all_gradients[i];
     }
     *parameters = wanted;
     *gradients = found;

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PREFETCHED = 2 };
-
 /* The data whose preparation is kept. */
 static const char prepared_key[] = "prepared";
 
@@ -32,20 +30,10 @@ typedef struct classification {
 
 /* ---- data ---- */
 
-static bool parse_shape(const char *text, qn_shape *shape) {
-    long long extents[3];
-    int n_read = 0, length = 0;
-    *shape = (qn_shape){.rank = 0};
-    while (text && *text && shape->rank < 3) {
-        n_read = sscanf(text, "%lld%n", &extents[shape->rank], &length);
-        if (n_read != 1 || extents[shape->rank] < 1)
-            return false;
-        shape->dims[shape->rank] = extents[shape->rank];
-        shape->rank++;
-        text += length;
-        text += *text == 'x';
-    }
-    return shape->rank > 0 && !*text;
+/* The input that the settings ask for; false: they ask for none. */
+static bool find_asked(const qn_task *task, qn_shape *shape) {
+    const char *text = qn_setting_text(task, "input", NULL);
+    return text && qn_shape_parse(text, shape);
 }
 
 static bool has_open_size(const qn_data_source *source) {
@@ -77,7 +65,7 @@ static bool is_prepared(const qn_task *task) {
 
 /* Rows of numbers decide the input themselves; images are matched to the model. */
 static void find_input(const qn_task *task, classification *c) {
-    if (parse_shape(qn_setting_text(task, "input", NULL), &c->input))
+    if (find_asked(task, &c->input))
         return;
     c->input = c->source.sample.rank == 1 ? c->source.sample : task->model->input;
 }
@@ -88,7 +76,7 @@ static qn_status open_source(qn_task *task, classification *c) {
     qn_shape asked;
     if (!data)
         return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
-    const bool is_asked = parse_shape(qn_setting_text(task, "input", NULL), &asked);
+    const bool is_asked = find_asked(task, &asked);
     const qn_shape sample = is_asked ? asked : task->model->input;
     const qn_data_options options = {
         .allocator = task->allocator,
@@ -134,29 +122,6 @@ static qn_status open_data(qn_task *task, classification *c) {
 
 /* ---- opening ---- */
 
-static qn_status open_train(qn_task *task, classification *c, int64_t first) {
-    const char *augment = qn_setting_text(task, "augment", "");
-    const qn_loader_options options = {
-        .allocator = task->allocator,
-        .split = QN_TRAIN,
-        .batch = qn_task_batch(task),
-        .seed = (uint64_t)qn_setting_count(task, "seed", 1),
-        .shuffle = qn_setting_flag(task, "shuffle", true),
-        .crop = strstr(augment, "crop") != NULL,
-        .flip = strstr(augment, "flip") != NULL,
-        .first = first,
-        .n_batches = -1,
-        .n_prefetched = PREFETCHED,
-    };
-    if (options.batch > c->source.n_samples[QN_TRAIN])
-        return qn_fail(QN_ERROR_FORMAT,
-                       "a batch of %lld is larger than the data set: %s has %lld training "
-                       "samples; use a smaller --batch",
-                       (long long)options.batch, c->source.name,
-                       (long long)c->source.n_samples[QN_TRAIN]);
-    return qn_loader_create(&c->source, &c->preparation, &options, &c->train);
-}
-
 static qn_status make_trainer(qn_task *task, classification *c) {
     const qn_engine_options engine = qn_task_engine_options(task);
     const qn_trainer_options options = {
@@ -195,7 +160,7 @@ static qn_status classification_open(qn_task *task) {
     task->self = c;
     QN_TRY(open_data(task, c));
     if (task->training) {
-        QN_TRY(open_train(task, c, 0));
+        QN_TRY(qn_task_open_train(task, &c->source, &c->preparation, 0, &c->train));
         qn_task_set_length(task, qn_loader_epoch_batches(c->train));
     }
     fill_facts(task, c);
@@ -222,7 +187,8 @@ static qn_status classification_resume(qn_task *task) {
         return QN_OK;
     qn_loader_destroy(c->train);
     c->train = NULL;
-    return open_train(task, c, qn_trainer_steps(c->trainer) * accumulate);
+    return qn_task_open_train(task, &c->source, &c->preparation,
+                              qn_trainer_steps(c->trainer) * accumulate, &c->train);
 }
 
 /* ---- running ---- */
@@ -240,22 +206,6 @@ static qn_status classification_step(qn_task *task, qn_metrics *metrics) {
     return QN_OK;
 }
 
-/* A loader from the first to the last sample of a split, in order. */
-static qn_status open_test(qn_task *task, classification *c, qn_split split) {
-    const int64_t batch = qn_task_batch(task);
-    const qn_loader_options options = {
-        .allocator = task->allocator,
-        .split = split,
-        .batch = batch,
-        .pad_last = true,
-        .n_batches = (c->source.n_samples[split] + batch - 1) / batch,
-        .n_prefetched = PREFETCHED,
-    };
-    if (c->test[split])
-        return qn_loader_rewind(c->test[split]);
-    return qn_loader_create(&c->source, &c->preparation, &options, &c->test[split]);
-}
-
 static qn_status classification_evaluate(qn_task *task, qn_split split,
                                          bool (*should_stop)(void *user), void *user,
                                          qn_metrics *metrics, int64_t *n_samples) {
@@ -264,7 +214,7 @@ static qn_status classification_evaluate(qn_task *task, qn_split split,
     qn_batch batch;
     if (c->source.n_samples[split] == 0)
         return QN_OK;
-    QN_TRY(open_test(task, c, split));
+    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, split, &c->test[split]));
     for (;;) {
         if (should_stop && should_stop(user))
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");

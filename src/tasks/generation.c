@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PREFETCHED = 2, DEFAULT_COUNT = 64, MOST_COUNT = 10000 };
+enum { DEFAULT_COUNT = 64, MOST_COUNT = 10000 };
 
 /* Results of the network's program: the losses; the logits (N, 1) that the judge gives the data's
  * images and the generated ones, before its update; where nothing is trained, the images made. */
@@ -74,42 +74,6 @@ static qn_status open_data(qn_task *task, generation *g) {
     return QN_OK;
 }
 
-static qn_status open_train(qn_task *task, generation *g, int64_t first) {
-    const qn_loader_options options = {
-        .allocator = task->allocator,
-        .split = QN_TRAIN,
-        .batch = qn_task_batch(task),
-        .seed = (uint64_t)qn_setting_count(task, "seed", 1),
-        .shuffle = qn_setting_flag(task, "shuffle", true),
-        .first = first,
-        .n_batches = -1,
-        .n_prefetched = PREFETCHED,
-    };
-    if (options.batch > g->source.n_samples[QN_TRAIN])
-        return qn_fail(QN_ERROR_FORMAT,
-                       "a batch of %lld is larger than the data set: %s has %lld training "
-                       "samples; use a smaller --batch",
-                       (long long)options.batch, g->source.name,
-                       (long long)g->source.n_samples[QN_TRAIN]);
-    return qn_loader_create(&g->source, &g->preparation, &options, &g->train);
-}
-
-/* A loader from the first to the last sample of a split, in order. */
-static qn_status open_test(qn_task *task, generation *g, qn_split split) {
-    const int64_t batch = g->sizes.batch;
-    const qn_loader_options options = {
-        .allocator = task->allocator,
-        .split = split,
-        .batch = batch,
-        .pad_last = true,
-        .n_batches = (g->source.n_samples[split] + batch - 1) / batch,
-        .n_prefetched = PREFETCHED,
-    };
-    if (g->test[split])
-        return qn_loader_rewind(g->test[split]);
-    return qn_loader_create(&g->source, &g->preparation, &options, &g->test[split]);
-}
-
 /* ---- opening ---- */
 
 static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
@@ -158,7 +122,7 @@ static qn_status generation_open(qn_task *task) {
     task->self = g;
     if (task->training) {
         QN_TRY(open_data(task, g));
-        QN_TRY(open_train(task, g, 0));
+        QN_TRY(qn_task_open_train(task, &g->source, &g->preparation, 0, &g->train));
         qn_task_set_length(task, qn_loader_epoch_batches(g->train));
     }
     g->sizes = task->model->sizes;
@@ -188,7 +152,8 @@ static qn_status generation_resume(qn_task *task) {
         return QN_OK;
     qn_loader_destroy(g->train);
     g->train = NULL;
-    return open_train(task, g, qn_engine_steps(task->engine));
+    return qn_task_open_train(task, &g->source, &g->preparation, qn_engine_steps(task->engine),
+                              &g->train);
 }
 
 /* ---- running ---- */
@@ -259,7 +224,7 @@ static qn_status generation_evaluate(qn_task *task, qn_split split, bool (*shoul
     QN_TRY(open_data(task, g));
     if (g->source.n_samples[split] == 0)
         return QN_OK;
-    QN_TRY(open_test(task, g, split));
+    QN_TRY(qn_task_open_split(task, &g->source, &g->preparation, split, &g->test[split]));
     for (int64_t i = 0;; i++) {
         if (should_stop && should_stop(user))
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");

@@ -59,6 +59,16 @@ int64_t qn_task_batch(const qn_task *task);
  * depends on it. */
 void qn_task_set_length(qn_task *task, int64_t epoch_batches);
 
+/* A loader of training samples without end, from batch `first` on, as the settings batch, seed,
+ * shuffle and augment say. */
+qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
+                             const qn_preparation *preparation, int64_t first, qn_loader **loader);
+
+/* A loader from the first to the last sample of a split, in order; one that is there already
+ * (*loader not null) begins again. */
+qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
+                             const qn_preparation *preparation, qn_split split, qn_loader **loader);
+
 /* The engine's options as the settings and the recipe say. */
 qn_engine_options qn_task_engine_options(const qn_task *task);
 

@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -85,4 +86,22 @@ char *qn_shape_print(qn_shape shape, char text[QN_SHAPE_TEXT]) {
 
 size_t qn_tensor_bytes(qn_tensor tensor) {
     return (size_t)qn_shape_count(tensor.shape) * qn_dtype_bytes(tensor.dtype);
+}
+
+bool qn_shape_parse(const char *text, qn_shape *shape) {
+    *shape = (qn_shape){.rank = 0};
+    for (;;) {
+        char *end;
+        if (*text < '1' || *text > '9' || shape->rank == QN_MAX_RANK - 1)
+            return false;
+        const long long extent = strtoll(text, &end, 10);
+        if (extent > 1000000000)
+            return false;
+        shape->dims[shape->rank++] = extent;
+        if (!*end)
+            return qn_shape_is_valid(*shape);
+        if (*end != 'x')
+            return false;
+        text = end + 1;
+    }
 }

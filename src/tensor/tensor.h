@@ -32,6 +32,10 @@ bool qn_shape_is_valid(qn_shape shape);
 enum { QN_SHAPE_TEXT = 128 };
 char *qn_shape_print(qn_shape shape, char text[QN_SHAPE_TEXT]);
 
+/* "28x28x1" as a shape, which is a sample's: one axis short of QN_MAX_RANK at most. False: it is
+ * none, and *shape is undefined. */
+bool qn_shape_parse(const char *text, qn_shape *shape);
+
 /* A tensor's description. dtype QN_NONE: an input that is left out. */
 typedef struct qn_tensor {
     qn_dtype dtype;

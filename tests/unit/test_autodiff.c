@@ -49,7 +49,7 @@ static void test_only_what_is_needed(void) {
     qn_relu(g, "aside", y);
     const qn_value *parameters, *gradients;
     int n;
-    CHECK_OK(qn_autodiff(g, qn_mean(g, "loss", y), &parameters, &gradients, &n));
+    CHECK_OK(qn_autodiff(g, qn_mean(g, "loss", y), NULL, &parameters, &gradients, &n));
     CHECK(n == 3 && parameters[0].id == unused.id && gradients[0].id == -1);
     CHECK(n == 3 && gradients[1].id >= 0 && gradients[2].id >= 0);
     CHECK(count_nodes(g, "conv2d_backward_data") == 0);
@@ -163,7 +163,7 @@ static void test_network(void) {
     int n;
     qn_graph *g = create();
     qn_value loss = build_network(g);
-    CHECK_OK(qn_autodiff(g, loss, &parameters, &gradients, &n));
+    CHECK_OK(qn_autodiff(g, loss, NULL, &parameters, &gradients, &n));
     CHECK(n == 7);
     graph_run run = run_create(g);
     run_fill(&run);

@@ -237,7 +237,7 @@ static void test_sequence_layers(void) {
     CHECK(parameter_count(g, "lstm1.weight_x") == 4 * 7 * 5);
     CHECK(parameter_count(g, "lstm2.weight_h") == 4 * 7 * 7);
     CHECK(parameter_count(g, "lstm2.bias_x") == 4 * 7 && parameter_count(g, "lstm2.bias_h") == 28);
-    CHECK_OK(qn_autodiff(g, qn_mean(g, "loss", y), &parameters, &gradients, &n));
+    CHECK_OK(qn_autodiff(g, qn_mean(g, "loss", y), NULL, &parameters, &gradients, &n));
     CHECK(n == 11);
     for (int i = 0; i < n; i++)
         CHECK(gradients[i].id >= 0);
@@ -310,7 +310,7 @@ static qn_status build_all(const qn_allocator *allocator) {
     int n = 0;
     status = qn_graph_finish(g);
     if (status == QN_OK)
-        status = qn_autodiff(g, loss, &parameters, &gradients, &n);
+        status = qn_autodiff(g, loss, NULL, &parameters, &gradients, &n);
     if (status == QN_OK && !qn_graph_print(g))
         status = QN_ERROR_MEMORY;
     qn_graph_destroy(g);

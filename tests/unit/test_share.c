@@ -116,7 +116,7 @@ static void set_result(qn_graph *graph, qn_value value) {
 static void differentiate(qn_graph *graph, qn_value loss) {
     const qn_value *parameters, *gradients;
     int n;
-    CHECK_OK(qn_autodiff(graph, loss, &parameters, &gradients, &n));
+    CHECK_OK(qn_autodiff(graph, loss, NULL, &parameters, &gradients, &n));
     for (int i = 0; i < n; i++)
         set_result(graph, gradients[i]);
 }

@@ -1,0 +1,48 @@
+/* Loaders as a task's settings say: what tasks on images share. */
+#include "base/status.h"
+#include "tasks/tasks.h"
+
+#include <string.h>
+
+enum { PREFETCHED = 2 };
+
+qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
+                             const qn_preparation *preparation, int64_t first, qn_loader **loader) {
+    const char *augment = qn_setting_text(task, "augment", "");
+    const qn_loader_options options = {
+        .allocator = task->allocator,
+        .split = QN_TRAIN,
+        .batch = qn_task_batch(task),
+        .seed = (uint64_t)qn_setting_count(task, "seed", 1),
+        .shuffle = qn_setting_flag(task, "shuffle", true),
+        .crop = strstr(augment, "crop") != NULL,
+        .flip = strstr(augment, "flip") != NULL,
+        .first = first,
+        .n_batches = -1,
+        .n_prefetched = PREFETCHED,
+    };
+    if (options.batch > source->n_samples[QN_TRAIN])
+        return qn_fail(QN_ERROR_FORMAT,
+                       "a batch of %lld is larger than the data set: %s has %lld training "
+                       "samples; use a smaller --batch",
+                       (long long)options.batch, source->name,
+                       (long long)source->n_samples[QN_TRAIN]);
+    return qn_loader_create(source, preparation, &options, loader);
+}
+
+qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
+                             const qn_preparation *preparation, qn_split split,
+                             qn_loader **loader) {
+    const int64_t batch = qn_task_batch(task);
+    const qn_loader_options options = {
+        .allocator = task->allocator,
+        .split = split,
+        .batch = batch,
+        .pad_last = true,
+        .n_batches = (source->n_samples[split] + batch - 1) / batch,
+        .n_prefetched = PREFETCHED,
+    };
+    if (*loader)
+        return qn_loader_rewind(*loader);
+    return qn_loader_create(source, preparation, &options, loader);
+}
