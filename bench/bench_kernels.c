@@ -212,7 +212,7 @@ static void run_add(job *j) {
 }
 
 static void run_column_sum(job *j) {
-    table->column_sum(team, j->rows, j->c, j->a, j->e, j->workspace);
+    table->column_sum(team, j->rows, 1, j->c, j->a, false, j->e, j->workspace);
 }
 
 static void run_sgd(job *j) {
@@ -228,7 +228,7 @@ static void run_adam(job *j) {
 }
 
 static void run_dropout(job *j) {
-    table->dropout(team, j->rows * j->c, qn_rng_make(1, 2, 3), 0.5, j->a, j->b);
+    table->dropout(team, j->rows * j->c, qn_rng_make(1, 2, 3), 0, 0.5, j->a, j->b);
 }
 
 static void run_gelu(job *j) {
@@ -246,8 +246,8 @@ static void run_layer_norm(job *j) {
 
 /* Any numbers serve as statistics. */
 static void run_layer_norm_backward(job *j) {
-    table->layer_norm_backward(team, j->rows, j->c, j->a, j->b, j->d, j->b, j->b + j->rows, j->c_,
-                               j->e, j->e + j->c, j->workspace);
+    table->layer_norm_backward(team, j->rows, j->c, j->a, j->b, j->d, j->b, j->b + j->rows, false,
+                               j->c_, j->e, j->e + j->c, j->workspace);
 }
 
 static void run_max_pool(job *j) {
@@ -295,7 +295,7 @@ static void bench_pass(const char *what, void (*run)(job *), int64_t rows, int64
                                .dilation_w = 1,
                                .groups = 1};
     size_t bytes = table->batch_norm_workspace(rows, c, n_threads);
-    size_t other = table->column_sum_workspace(rows, c, n_threads);
+    size_t other = table->column_sum_workspace(rows, 1, c, n_threads);
     bytes = bytes > other ? bytes : other;
     other = table->layer_norm_workspace(rows, c, n_threads);
     bytes = bytes > other ? bytes : other;

@@ -16,6 +16,8 @@ install(EXPORT quern-static NAMESPACE quern:: DESTINATION ${package_folder})
 if(TARGET quern)
   install(TARGETS quern RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES docs/quern.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(DIRECTORY share/maps DESTINATION ${CMAKE_INSTALL_DATADIR}/quern
+    FILES_MATCHING PATTERN "*.csv")
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -114,6 +114,24 @@ static inline void run_fill(const graph_run *run) {
     }
 }
 
+/* Sources that start with given values get them. */
+static inline void run_fill_given(const graph_run *run) {
+    for (int v = 0; v < run->graph->n_values; v++) {
+        const qn_value_info *info = run->graph->values[v];
+        const qn_shape shape = info->tensor.shape;
+        for (int64_t i = 0; info->given && i < qn_shape_count(shape); i++) {
+            const qn_given *given = info->given;
+            int64_t at = 0, rest = i;
+            for (int axis = shape.rank - 1; axis >= 0; rest /= shape.dims[axis--])
+                at += rest % shape.dims[axis] * given->strides[axis];
+            run_set(run, (qn_value){v}, i,
+                    given->dtype == QN_F64   ? ((const double *)given->data)[at]
+                    : given->dtype == QN_F32 ? (double)((const float *)given->data)[at]
+                                             : (double)((const int32_t *)given->data)[at]);
+        }
+    }
+}
+
 static inline void run_node(const graph_run *run, const qn_node *node, const qn_kernels *kernels,
                             qn_team *team) {
     const size_t n_inputs = (size_t)node->n_inputs;

@@ -9,7 +9,9 @@
 extern "C" {
 #endif
 
-typedef enum qn_split { QN_TRAIN = 0, QN_TEST = 1 } qn_split;
+/* Validation samples are training samples that are held out: to say when to stop, and which weights
+ * to keep. */
+typedef enum qn_split { QN_TRAIN = 0, QN_TEST, QN_VALIDATION, QN_SPLITS } qn_split;
 
 /* What a sample is matched to a network with; kept in checkpoints, so that evaluation and
  * prediction do the same. Pixel bytes count as 0 to 1. Order: resize, repeat grey, (augment),
@@ -29,11 +31,11 @@ typedef struct qn_preparation {
 typedef struct qn_data_source {
     void *self;
     const char *name;
-    int64_t n_samples[2];       /* by qn_split; there may be no test samples */
-    qn_shape sample;            /* (H, W, C) or (C); extents of 0: differ between samples */
-    qn_dtype dtype;             /* QN_U8 or QN_F32 */
-    int n_targets;              /* 0: classes */
-    qn_preparation preparation; /* the set's own; the sample shape is the one it suggests */
+    int64_t n_samples[QN_SPLITS]; /* there may be no test samples, and no validation samples */
+    qn_shape sample;              /* (H, W, C) or (C); extents of 0: differ between samples */
+    qn_dtype dtype;               /* QN_U8 or QN_F32 */
+    int n_targets;                /* 0: classes */
+    qn_preparation preparation;   /* the set's own; the sample shape is the one it suggests */
     /* Reads sample `index` of a split into x, and its class (int32_t) or targets (float) into y. x
      * holds what preparation.sample says where sizes differ between samples (the source resizes,
      * as bytes or floats of dtype), else `sample`. Each loader with a thread calls it from there:
@@ -44,16 +46,19 @@ typedef struct qn_data_source {
      * is in use is an error. May be null otherwise. */
     qn_status (*set_size)(void *self, int64_t h, int64_t w, int64_t c);
     void (*close)(void *self); /* may be null */
+    /* As read, the class alone, where it is to be had without the sample; may be null. */
+    qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *label);
 } qn_data_source;
 
 typedef struct qn_data_options {
     const qn_allocator *allocator; /* null: the heap; this and the log outlive the source */
     const qn_log *log;
-    uint64_t seed;   /* of held-out parts and synthetic data */
-    double holdout;  /* part held out as test set where the set has none of its own; 0: its rule */
-    qn_shape sample; /* of the model, for synthetic data and images; rank 0: none */
-    int n_classes;   /* of the model, for synthetic data */
-    int n_targets;   /* > 0: synthetic targets are numbers */
+    uint64_t seed;  /* of held-out parts and synthetic data */
+    double holdout; /* part held out as test set where the set has none of its own; 0: its rule */
+    double validation; /* part of the training samples held out for validation; 0: none */
+    qn_shape sample;   /* of the model, for synthetic data and images; rank 0: none */
+    int n_classes;     /* of the model, for synthetic data */
+    int n_targets;     /* > 0: synthetic targets are numbers */
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR,

@@ -88,6 +88,19 @@ typedef struct qn_initial {
 QN_API qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_initial initial,
                              bool trainable);
 
+/* Values that a parameter starts with, QN_F32, QN_F64 or QN_I32, at data[i0 * strides[0] + i1 * strides[1] +
+ * ...]: the parameter's axes may lie there in another order. They stay where they are until the engines of
+ * the graph have been made. */
+typedef struct qn_given {
+    qn_dtype dtype;
+    const void *data;
+    int64_t strides[QN_MAX_RANK]; /* in elements */
+} qn_given;
+
+/* A parameter that starts with given values, which are converted to the graph's type. */
+QN_API qn_value qn_parameter_from(qn_graph *graph, const char *name, qn_shape shape,
+                                  const qn_given *given, bool trainable);
+
 /* Text of the graph, a node a line, in memory of the graph; null when memory is out. */
 QN_API const char *qn_graph_print(qn_graph *graph);
 

@@ -50,6 +50,8 @@ typedef struct qn_model {
     void *user;
     /* Builds the network: x (N,) + input -> logits (N, n_outputs). A failure is kept by graph. */
     qn_value (*build)(qn_graph *graph, void *user, qn_value x, int n_outputs);
+    bool has_fixed_outputs; /* build makes n_classes; of another number the last layer begins anew,
+                               where a tuning says so */
     /* ---- models that are no classifiers; build is null then ---- */
     const char *task;       /* "language", "generation", …; null: "classification" */
     const char *input_text; /* of the published model, "100 of 96 characters" */

@@ -152,6 +152,10 @@ QN_API qn_value qn_stop_gradient(qn_graph *graph, const char *name, qn_value x);
 QN_API qn_value qn_max_pool(qn_graph *graph, const char *name, qn_value x, qn_window window);
 QN_API qn_value qn_average_pool(qn_graph *graph, const char *name, qn_value x, qn_window window);
 
+/* The mean of each window's elements that are inside of the image: padding is not counted. */
+QN_API qn_value qn_average_pool_inside(qn_graph *graph, const char *name, qn_value x,
+                                       qn_window window);
+
 /* Mean over H and W of x (N, H, W, C) -> (N, C). */
 QN_API qn_value qn_global_average_pool(qn_graph *graph, const char *name, qn_value x);
 
@@ -170,6 +174,50 @@ QN_API qn_value qn_concat(qn_graph *graph, const char *name, const qn_value *par
 /* Elements [begin, end) of an axis. */
 QN_API qn_value qn_slice(qn_graph *graph, const char *name, qn_value x, int axis, int64_t begin,
                          int64_t end);
+
+/* How what lies between elements of an axis is made of them. Halves go down or up to the nearest. Cubic:
+ * Keys 1981, equation 4, with a factor a of one's own. */
+typedef enum qn_interpolation {
+    QN_NEAREST = 0,
+    QN_NEAREST_UP,
+    QN_NEAREST_FLOOR,
+    QN_NEAREST_CEIL,
+    QN_LINEAR,
+    QN_CUBIC
+} qn_interpolation;
+
+/* What lies outside of an axis: a constant, its edge, its mirror image (without the edge), itself. */
+typedef enum qn_border {
+    QN_BORDER_VALUE = 0,
+    QN_BORDER_EDGE,
+    QN_BORDER_REFLECT,
+    QN_BORDER_WRAP
+} qn_border;
+
+/* Element i is what lies at (i + shift) * step / scale + offset. */
+typedef struct qn_resampling {
+    qn_interpolation interpolation;
+    qn_border border;
+    double value; /* of a constant border */
+    double shift, step, scale, offset;
+    double cubic;     /* a */
+    bool leaves_outs; /* linear, cubic: what is outside has no weight, and the others have more */
+} qn_resampling;
+
+/* An axis (negative: from the end) sampled anew, so many times. Whole numbers (QN_I32) with interpolations
+ * that choose one. */
+QN_API qn_value qn_resample(qn_graph *graph, const char *name, qn_value x, int axis, int64_t extent,
+                            const qn_resampling *how);
+
+/* The same with elements begin, begin + step, ...; and with so many put before and after (negative:
+ * cut off). */
+QN_API qn_value qn_slice_steps(qn_graph *graph, const char *name, qn_value x, int axis,
+                               int64_t begin, int64_t step, int64_t extent);
+QN_API qn_value qn_pad(qn_graph *graph, const char *name, qn_value x, int axis, int64_t before,
+                       int64_t after, qn_border border, double value);
+
+/* x repeated along axes where it has an extent of 1, or no axis at the front, and the shape more. */
+QN_API qn_value qn_expand(qn_graph *graph, const char *name, qn_value x, qn_shape shape);
 
 /* The same elements in another shape. An extent of -1 is worked out. */
 QN_API qn_value qn_reshape(qn_graph *graph, const char *name, qn_value x, qn_shape shape);

@@ -7,9 +7,12 @@
 #include "quern/data.h"
 #include "quern/engine.h"
 #include "quern/graph.h"
+#include "quern/meter.h"
 #include "quern/model.h"
+#include "quern/onnx.h"
 #include "quern/ops.h"
 #include "quern/task.h"
 #include "quern/trainer.h"
+#include "quern/tuning.h"
 
 #endif

@@ -24,8 +24,25 @@ typedef struct qn_task_options {
      * the task is the one that was saved. The task adds what it found out (input, classes,
      * preparation, vocabulary), so that the pairs go into checkpoints as they are. */
     qn_metadata *settings;
-    bool training; /* false: only evaluation and samples; the data may then be absent */
-    int n_threads; /* 0: the processors available */
+    bool training;       /* false: only evaluation and samples; the data may then be absent */
+    int n_threads;       /* 0: the processors available */
+    int64_t micro_batch; /* as that of qn_engine_options */
+    /* As that of qn_engine_options: its engine is there to be looked at, nothing can be run. */
+    bool plan_only;
+    bool no_fusion; /* as that of qn_engine_options */
+    /* Bytes within which everything keeps that the task allocates: what its engine holds, batches,
+     * data that is in memory; 0: no limit. Batches are then not made ahead, and images tested 32 at a
+     * time at most. Equal bits. QN_ERROR_MEMORY where it cannot work, with the least that can. */
+    size_t memory_budget_bytes;
+    bool no_least;                          /* as those of qn_engine_options */
+    const struct qn_saved_plan *saved_plan; /* which may end when the task is open */
+    /* Called when the programs are built and before they are planned; may be null. */
+    qn_status (*on_built)(void *user, qn_engine *engine);
+    void *user;
+    const char *swap_folder;     /* as that of qn_engine_options, with a budget only; null: none */
+    size_t memory_outside_bytes; /* of the budget, what the caller holds besides the task */
+    bool budget_changes;         /* as that of qn_engine_options */
+    bool confusion;              /* evaluations count what samples of each class were taken for */
 } qn_task_options;
 
 QN_API qn_status qn_task_open(const qn_task_options *options, qn_task **task);
@@ -40,16 +57,16 @@ QN_API qn_status qn_task_resume(qn_task *task);
 
 /* What one would say of it before the first step. */
 typedef struct qn_task_facts {
-    const char *data;     /* name of the data: "fashion-mnist" */
-    const char *input;    /* "28x28x1", "100 of 96 characters" */
-    const char *output;   /* "10 outputs" */
-    const char *unit;     /* what a batch counts: "samples", "sentences" */
-    int64_t n_samples[2]; /* of them by qn_split; 0: none, or without end */
-    int64_t batch;        /* samples in a batch */
-    double epoch_steps;   /* steps in a pass over the data; 0: it has no end */
-    int64_t step_samples; /* samples in a step: the batches that it accumulates */
-    int64_t n_left_out;   /* samples at the end of each epoch that fill no batch */
-    int64_t total_steps;  /* of the run, as the settings say (epochs, steps) */
+    const char *data;             /* name of the data: "fashion-mnist" */
+    const char *input;            /* "28x28x1", "100 of 96 characters" */
+    const char *output;           /* "10 outputs" */
+    const char *unit;             /* what a batch counts: "samples", "sentences" */
+    int64_t n_samples[QN_SPLITS]; /* of them; 0: none, or without end */
+    int64_t batch;                /* samples in a batch */
+    double epoch_steps;           /* steps in a pass over the data; 0: it has no end */
+    int64_t step_samples;         /* samples in a step: the batches that it accumulates */
+    int64_t n_left_out;           /* samples at the end of each epoch that fill no batch */
+    int64_t total_steps;          /* of the run, as the settings say (epochs, steps) */
 } qn_task_facts;
 
 QN_API qn_task_facts qn_task_get_facts(const qn_task *task);
@@ -79,6 +96,22 @@ QN_API qn_status qn_task_step(qn_task *task, qn_metrics *metrics);
  * Training goes on afterwards as if it had not been called. */
 QN_API qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(void *user),
                                   void *user, qn_metrics *metrics, int64_t *n_samples);
+
+/* What samples of each class were taken for in the last evaluation. */
+typedef struct qn_confusion {
+    int n_classes;            /* outputs of the model */
+    int n_names;              /* classes with a name: the first so many */
+    const char *const *names; /* (n_names) */
+    const int64_t *counts;    /* (n_classes, n_classes), rows by class; null: not counted, since the
+                                 task was not opened so, or names no classes */
+} qn_confusion;
+
+QN_API qn_confusion qn_task_get_confusion(const qn_task *task);
+
+/* Runs the network forward as evaluation does, once, on the batch of the last step: what applying
+ * it costs beside training it. Of an agent: the values of that batch by the learned and the target
+ * network. Does nothing before the first step. */
+QN_API qn_status qn_task_infer(qn_task *task);
 
 /* Fails with QN_ERROR_NUMERIC if the weights as they are now give no finite loss: they are not worth
  * keeping. */

@@ -24,10 +24,27 @@ typedef struct qn_trainer_options {
     int64_t batch;                 /* samples of a training batch, at least 1 */
     int64_t evaluation_batch;      /* 0: as batch */
     qn_update_options update;
+    qn_tuning tuning;
     double label_smoothing;
-    bool no_dropout; /* dropout layers pass their input through (checks against references) */
-    int n_threads;   /* 0: the processors available */
+    /* (n_outputs), at least 0, or null: what each class's samples count in the training loss of a
+     * batch, sum(w l) / sum(w) over its samples (0 where all their weights are 0). Copied. Losses of
+     * evaluations, and accuracies, count all samples alike. */
+    const double *class_weights;
+    int64_t micro_batch; /* as in qn_engine_options */
+    bool no_dropout;     /* dropout layers pass their input through (checks against references) */
+    int n_threads;       /* 0: the processors available */
     uint64_t seed;
+    bool plan_only; /* as that of qn_engine_options: cannot step, evaluate or predict */
+    bool no_fusion; /* as that of qn_engine_options */
+    /* As those of qn_engine_options. The budget is of all that the trainer takes; batches are the
+     * caller's. After plan_later, qn_engine_plan(qn_trainer_engine(trainer), ...) comes before the first
+     * step. */
+    size_t memory_budget_bytes;
+    bool no_least;
+    const struct qn_saved_plan *saved_plan;
+    const char *swap_folder; /* as that of qn_engine_options */
+    bool plan_later, aligned_inputs;
+    bool budget_changes; /* qn_trainer_set_budget may be called */
 } qn_trainer_options;
 
 /* Options of the model's own recipe. */
@@ -58,6 +75,8 @@ QN_API qn_status qn_trainer_step(qn_trainer *trainer, const void *x, const void 
 typedef struct qn_evaluation {
     int64_t n_samples, n_correct;
     double loss_sum;
+    int64_t *confusion; /* (n_outputs, n_outputs) samples of each class by what they were taken for;
+                           null: not counted */
 } qn_evaluation;
 
 /* Adds the first n_valid samples of a batch (of the evaluation batch's size) to *sum. */
@@ -73,6 +92,9 @@ QN_API int64_t qn_trainer_steps(const qn_trainer *trainer);
 /* Its parameters, state, memory and plans (program 0 trains, 1 evaluates): for checkpoints. Runs
  * and steps stay the trainer's. */
 QN_API qn_engine *qn_trainer_engine(const qn_trainer *trainer);
+
+/* As qn_engine_set_budget. */
+QN_API qn_status qn_trainer_set_budget(qn_trainer *trainer, size_t bytes);
 
 /* ---- the loop ---- */
 

@@ -69,24 +69,40 @@ qn_status qn_grow(const qn_allocator *allocator, void *items, size_t *capacity, 
     return QN_OK;
 }
 
-static void *counter_allocate(void *user, size_t bytes, size_t align) {
-    qn_counter *counter = user;
-    void *memory = counter->below->allocate(counter->below->user, bytes, align);
-    if (!memory)
-        return NULL;
-    __atomic_add_fetch(&counter->n_allocations, 1, __ATOMIC_RELAXED);
+void qn_counter_add(qn_counter *counter, size_t bytes) {
     size_t held = __atomic_add_fetch(&counter->held_bytes, bytes, __ATOMIC_RELAXED);
     size_t peak = __atomic_load_n(&counter->peak_bytes, __ATOMIC_RELAXED);
     while (peak < held && !__atomic_compare_exchange_n(&counter->peak_bytes, &peak, held, true,
                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
+}
+
+void qn_counter_subtract(qn_counter *counter, size_t bytes) {
+    __atomic_sub_fetch(&counter->held_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+size_t qn_counter_held(const qn_counter *counter) {
+    return __atomic_load_n(&counter->held_bytes, __ATOMIC_RELAXED);
+}
+
+static void *counter_allocate(void *user, size_t bytes, size_t align) {
+    qn_counter *counter = user;
+    if (counter->limit_bytes > 0 && counter->held_bytes + bytes > counter->limit_bytes) {
+        counter->n_refused++;
+        return NULL;
+    }
+    void *memory = counter->below->allocate(counter->below->user, bytes, align);
+    if (!memory)
+        return NULL;
+    __atomic_add_fetch(&counter->n_allocations, 1, __ATOMIC_RELAXED);
+    qn_counter_add(counter, bytes);
     return memory;
 }
 
 static void counter_release(void *user, void *memory, size_t bytes) {
     qn_counter *counter = user;
     counter->below->release(counter->below->user, memory, bytes);
-    __atomic_sub_fetch(&counter->held_bytes, bytes, __ATOMIC_RELAXED);
+    qn_counter_subtract(counter, bytes);
 }
 
 qn_allocator qn_counter_init(qn_counter *counter, const qn_allocator *below) {
@@ -116,6 +132,15 @@ void qn_arena_deinit(qn_arena *arena) {
     arena->block = NULL;
 }
 
+/* A block made for one large piece goes behind the newest, which has room for more. */
+static void put_block(qn_arena *arena, struct qn_arena_block *block) {
+    struct qn_arena_block **place = &arena->block;
+    if (*place && block->bytes > ARENA_BLOCK_BYTES)
+        place = &(*place)->next;
+    block->next = *place;
+    *place = block;
+}
+
 void *qn_arena_allocate(qn_arena *arena, size_t count, size_t size) {
     const size_t head = (sizeof(struct qn_arena_block) + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
     size_t bytes;
@@ -129,10 +154,9 @@ void *qn_arena_allocate(qn_arena *arena, size_t count, size_t size) {
         size_t fresh = head + bytes > ARENA_BLOCK_BYTES ? head + bytes : ARENA_BLOCK_BYTES;
         if (qn_allocate(arena->allocator, 1, fresh, &block) != QN_OK)
             return NULL;
-        block->next = arena->block;
         block->bytes = fresh;
         block->used = head;
-        arena->block = block;
+        put_block(arena, block);
     }
     void *memory = (char *)block + block->used;
     block->used += bytes;

@@ -26,14 +26,24 @@ qn_status qn_grow(const qn_allocator *allocator, void *items, size_t *capacity, 
                   size_t size);
 
 /* Counts what passes through to another allocator. Safe to use from several threads.
- *     held_bytes <= peak_bytes */
+ *     held_bytes <= peak_bytes
+ * While a limit is set, which one thread at a time may allocate under, what would go above it fails as
+ * if memory were out, and is counted in n_refused. */
 typedef struct qn_counter {
     const qn_allocator *below;
-    size_t held_bytes, peak_bytes, n_allocations;
+    size_t held_bytes, peak_bytes, n_allocations, n_refused;
+    size_t limit_bytes; /* 0: none */
 } qn_counter;
 
 /* An allocator that counts in *counter, which must outlive all it allocates. */
 qn_allocator qn_counter_init(qn_counter *counter, const qn_allocator *below);
+
+/* Count memory that does not come from below. */
+void qn_counter_add(qn_counter *counter, size_t bytes);
+void qn_counter_subtract(qn_counter *counter, size_t bytes);
+
+/* Bytes held now, where others may allocate and release meanwhile. */
+size_t qn_counter_held(const qn_counter *counter);
 
 /* Memory released all at once. Pointers stay valid until deinit. */
 typedef struct qn_arena {

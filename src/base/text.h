@@ -2,9 +2,21 @@
 #ifndef QN_BASE_TEXT_H
 #define QN_BASE_TEXT_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* The one of n names that is nearest to what was typed by edit distance (insertions, deletions,
  * replacements; Levenshtein 1966), or null if none is near: for "did you mean". Names beyond 63
  * bytes are compared by their first 63. */
 const char *qn_text_nearest(const char *typed, const char *const *names, int n_names);
+
+/* Bytes of a size as people write it: "300M", "1.5G", "64K", "4096"; K, M, G and T are powers of 1024,
+ * may be small, and "iB" or "B" may follow. False: it is none, or beyond 2^60. */
+bool qn_text_size(const char *text, uint64_t *bytes);
+
+enum { QN_SIZE_TEXT = 32 };
+
+/* "300 MiB", "1.5 GiB": three digits. */
+const char *qn_text_print_size(uint64_t bytes, char text[QN_SIZE_TEXT]);
 
 #endif

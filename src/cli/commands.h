@@ -25,7 +25,8 @@ int report_failed_run(void);
 /* "12,345,678" in text, which holds at least 32 bytes. Returns text. */
 const char *grouped(int64_t count, char *text);
 
-extern const command command_help, command_models, command_train, command_evaluate, command_predict,
-    command_sample, command_version;
+extern const command command_help, command_models, command_train, command_plan, command_profile,
+    command_study, command_evaluate, command_predict, command_sample, command_convert,
+    command_merge, command_import, command_export, command_meter, command_devices, command_version;
 
 #endif

@@ -1,6 +1,7 @@
 /* quern help: the overview, the help of a command, and the manual page, all from the tables. */
 #include "base/status.h"
 #include "cli/commands.h"
+#include "cli/model.h"
 #include "cli/settings.h"
 #include "quern/task.h"
 
@@ -86,17 +87,19 @@ static void print_data_kinds(void) {
 }
 
 void help_print_command(const command *c, const char *model_name) {
-    const qn_model *model = model_name ? qn_model_find(model_name) : NULL;
+    const qn_model *model = NULL;
+    if (model_name && model_find(model_name, &model) != QN_OK)
+        model = NULL;
     printf("usage: quern %s%s%s%s\n\n%s.\n", c->name, c->words ? " " : "", c->words ? c->words : "",
-           c->n_options ? " [OPTION...]" : "", c->summary);
+           option_count(c) ? " [OPTION...]" : "", c->summary);
     if (c->description)
         printf("\n%s\n", c->description);
     if (takes_data(c))
         print_data_kinds();
-    if (c->n_options)
+    if (option_count(c))
         puts("\nOptions:");
-    for (int i = 0; i < c->n_options; i++)
-        print_option(&c->options[i], model);
+    for (int i = 0; option_at(c, i); i++)
+        print_option(option_at(c, i), model);
 }
 
 static void print_overview(void) {
@@ -149,9 +152,10 @@ static void man_command(const command *c) {
         roff(c->description);
         putchar('\n');
     }
-    for (int i = 0; i < c->n_options; i++) {
-        format_option(&c->options[i], text, sizeof text);
-        roff_item(text, c->options[i].help, describe_default(&c->options[i], NULL, NULL, 0), ".\n");
+    const option *o;
+    for (int i = 0; (o = option_at(c, i)); i++) {
+        format_option(o, text, sizeof text);
+        roff_item(text, o->help, describe_default(o, NULL, NULL, 0), ".\n");
     }
 }
 

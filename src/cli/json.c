@@ -4,42 +4,57 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Null: standard output. */
+static FILE *chosen;
+
 /* Whether the next entry is the first in its object or list. */
 static bool is_first;
 
+void json_to(FILE *stream) {
+    chosen = stream;
+}
+
+static FILE *out(void) {
+    return chosen ? chosen : stdout;
+}
+
+static void put(char c) {
+    fputc(c, out());
+}
+
 static void separate(void) {
     if (!is_first)
-        putchar(',');
+        put(',');
     is_first = false;
 }
 
 static void put_quoted(const char *text) {
-    putchar('"');
+    put('"');
     for (; *text; text++) {
         if ((unsigned char)*text < ' ')
-            printf("\\u%04x", (unsigned)*text);
+            fprintf(out(), "\\u%04x", (unsigned)*text);
         else if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
+            fprintf(out(), "\\%c", *text);
         else
-            putchar(*text);
+            put(*text);
     }
-    putchar('"');
+    put('"');
 }
 
 static void put_key(const char *key) {
     separate();
     put_quoted(key);
-    putchar(':');
+    put(':');
 }
 
 void json_begin(void) {
-    putchar('{');
+    put('{');
     is_first = true;
 }
 
 void json_end(void) {
-    puts("}");
-    fflush(stdout);
+    fputs("}\n", out());
+    fflush(out());
 }
 
 void json_text(const char *key, const char *value) {
@@ -49,25 +64,37 @@ void json_text(const char *key, const char *value) {
 
 void json_count(const char *key, int64_t value) {
     put_key(key);
-    printf("%lld", (long long)value);
+    fprintf(out(), "%lld", (long long)value);
 }
 
 void json_number(const char *key, double value) {
     put_key(key);
     if (isfinite(value))
-        printf("%.9g", value);
+        fprintf(out(), "%.9g", value);
     else
-        printf("null");
+        fprintf(out(), "null");
+}
+
+void json_flag(const char *key, bool value) {
+    put_key(key);
+    printf(value ? "true" : "false");
 }
 
 void json_null(const char *key) {
     put_key(key);
-    printf("null");
+    fprintf(out(), "null");
+}
+
+void json_counts(const char *key, int64_t n, const int64_t *values) {
+    put_key(key);
+    for (int64_t i = 0; i < n; i++)
+        fprintf(out(), "%c%lld", i ? ',' : '[', (long long)values[i]);
+    fputs(n ? "]" : "[]", out());
 }
 
 void json_open_list(const char *key) {
     put_key(key);
-    putchar('[');
+    put('[');
     is_first = true;
 }
 
@@ -77,11 +104,11 @@ void json_begin_item(void) {
 }
 
 void json_end_item(void) {
-    putchar('}');
+    put('}');
     is_first = false;
 }
 
 void json_close_list(void) {
-    putchar(']');
+    put(']');
     is_first = false;
 }

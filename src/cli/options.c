@@ -3,9 +3,11 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "os/os.h"
 #include "tensor/tensor.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +116,87 @@ static qn_status canonical_shape(const option *o, const char *value, qn_arena *t
     return keep(texts, value, canonical);
 }
 
+static qn_status canonical_size(const option *o, const char *value, qn_arena *texts,
+                                const char **canonical) {
+    uint64_t bytes;
+    char digits[24];
+    if (!qn_text_size(value, &bytes) || bytes == 0)
+        return refuse(o, value, "a size as 300M or 1.5G");
+    snprintf(digits, sizeof digits, "%" PRIu64, bytes);
+    return keep(texts, digits, canonical);
+}
+
+/* A path that cannot be written is found before the work, not after. */
+static qn_status canonical_target(const option *o, const char *value, qn_arena *texts,
+                                  const char **canonical) {
+    char folder[4096];
+    const char *slash = strrchr(value, '/');
+    if (!*value || qn_path_is_folder(value))
+        return qn_fail(QN_ERROR_ARGUMENT, "--%s \"%s\": it must name a file", o->name, value);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - value) : 0, value);
+    if (*folder && !qn_path_is_folder(folder))
+        return qn_fail(QN_ERROR_IO, "--%s %s: there is no folder %s", o->name, value, folder);
+    return keep(texts, value, canonical);
+}
+
+/* "NAME=N" as "N,NAME"; what is so already stays. */
+static qn_status canonical_head(const option *o, const char *value, qn_arena *texts,
+                                const char **canonical) {
+    const char *comma = strchr(value, ','), *equals = comma ? NULL : strrchr(value, '=');
+    const char *count = equals ? equals + 1 : value, *name = comma ? comma + 1 : value;
+    char *end;
+    const long long n = strtoll(count, &end, 10);
+    const bool is_count = end != count && (!*end || *end == ',');
+    const bool is_data = strncmp(count, "data", 4) == 0 && (!count[4] || count[4] == ',');
+    int n_name = (int)(equals ? (size_t)(equals - value) : strlen(name));
+    if ((is_count && (n < 1 || n > 1000000)) || (equals && !is_count && !is_data) || !*value ||
+        ((comma || equals) && n_name == 0) || (comma && !is_count && !is_data))
+        return refuse(o, value, "N, NAME or NAME=N, with N from 1 to 1000000");
+    if (!comma && !equals && (is_count || is_data))
+        n_name = 0;
+    char digits[24] = "data";
+    if (is_count)
+        snprintf(digits, sizeof digits, "%lld", n);
+    *canonical = qn_arena_format(texts, "%s%s%.*s", digits, n_name > 0 ? "," : "", n_name, name);
+    return *canonical ? QN_OK : QN_ERROR_MEMORY;
+}
+
+static bool takes(const char *part, size_t n_bytes, const char *key, const char **value) {
+    const size_t n_key = strlen(key);
+    *value = part + n_key;
+    return n_bytes > n_key && strncmp(part, key, n_key) == 0;
+}
+
+/* What follows "layers=" without a key of its own is another pattern. */
+static qn_status canonical_lora(const option *o, const char *value, qn_arena *texts,
+                                const char **canonical) {
+    const char *rest = value, *part, *found, *layers = "";
+    size_t n_bytes;
+    long long rank = 0;
+    double alpha = 0;
+    bool is_right = true;
+    while (is_right && next_name(&rest, &n_bytes, &part, ',')) {
+        char *end = NULL;
+        if (takes(part, n_bytes, "rank=", &found))
+            rank = strtoll(found, &end, 10);
+        else if (takes(part, n_bytes, "alpha=", &found))
+            alpha = strtod(found, &end);
+        else if (!takes(part, n_bytes, "layers=", &found))
+            found = *layers ? part : NULL;
+        is_right = found && (!end || (end > found && end == part + n_bytes));
+        if (is_right && !end)
+            layers = qn_arena_format(texts, "%s%s%.*s", layers, *layers ? "," : "",
+                                     (int)(part + n_bytes - found), found);
+        if (!layers)
+            return QN_ERROR_MEMORY;
+    }
+    if (!is_right || rank < 1 || rank > 65536 || !(alpha >= 0 && alpha < 1e9) || !*layers)
+        return refuse(o, value, "rank=N,layers=PATTERN, with alpha=X or without");
+    *canonical = qn_arena_format(texts, "rank=%lld,alpha=%.17g,layers=%s", rank,
+                                 alpha > 0 ? alpha : (double)rank, layers);
+    return *canonical ? QN_OK : QN_ERROR_MEMORY;
+}
+
 qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
                            const char **canonical) {
     switch (o->kind) {
@@ -127,8 +210,17 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
         return canonical_list(o, value, texts, canonical);
     case OPTION_SHAPE:
         return canonical_shape(o, value, texts, canonical);
+    case OPTION_SIZE:
+        return canonical_size(o, value, texts, canonical);
+    case OPTION_TARGET:
+        return canonical_target(o, value, texts, canonical);
+    case OPTION_HEAD:
+        return canonical_head(o, value, texts, canonical);
+    case OPTION_LORA:
+        return canonical_lora(o, value, texts, canonical);
     case OPTION_FLAG:
     case OPTION_TEXT:
+    case OPTION_PARTS:
         break;
     }
     return keep(texts, value, canonical);
@@ -136,9 +228,29 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
 
 /* ---- parsing ---- */
 
+const option *option_at(const command *c, int row) {
+    if (row < c->n_options)
+        return &c->options[row];
+    row -= c->n_options;
+    for (int i = 0; c->shared[i]; i++) {
+        if (row < c->shared[i]->n)
+            return &c->shared[i]->rows[row];
+        row -= c->shared[i]->n;
+    }
+    return NULL;
+}
+
+int option_count(const command *c) {
+    int n = c->n_options;
+    for (int i = 0; c->shared[i]; i++)
+        n += c->shared[i]->n;
+    return n;
+}
+
 int option_find(const command *c, const char *name) {
-    for (int i = 0; i < c->n_options; i++) {
-        if (strcmp(c->options[i].name, name) == 0)
+    const option *o;
+    for (int i = 0; (o = option_at(c, i)); i++) {
+        if (strcmp(o->name, name) == 0)
             return i;
     }
     return -1;
@@ -146,9 +258,10 @@ int option_find(const command *c, const char *name) {
 
 static qn_status fail_unknown(const command *c, const char *name) {
     const char *names[MAX_OPTIONS + 1] = {"help"};
-    for (int i = 0; i < c->n_options; i++)
-        names[i + 1] = c->options[i].name;
-    const char *nearest = qn_text_nearest(name, names, c->n_options + 1);
+    const int n = option_count(c);
+    for (int i = 0; i < n; i++)
+        names[i + 1] = option_at(c, i)->name;
+    const char *nearest = qn_text_nearest(name, names, n + 1);
     if (nearest)
         return qn_fail(QN_ERROR_ARGUMENT, "unknown option --%s; did you mean --%s?", name, nearest);
     return qn_fail(QN_ERROR_ARGUMENT, "unknown option --%s; see quern %s --help", name, c->name);
@@ -164,7 +277,7 @@ static bool is_negated_flag(const command *c, const char *name, int *row) {
     if (strncmp(name, "no-", 3) != 0)
         return false;
     *row = option_find(c, name + 3);
-    return *row >= 0 && c->options[*row].kind == OPTION_FLAG;
+    return *row >= 0 && option_at(c, *row)->kind == OPTION_FLAG;
 }
 
 static qn_status parse_flag(arguments *a, int row, const char *name, const char *value,
@@ -183,13 +296,17 @@ static qn_status parse_option(arguments *a, const char *name, const char *value,
         return parse_flag(a, negated, name, value, "no");
     if (row < 0)
         return fail_unknown(c, name);
-    const option *o = &c->options[row];
+    const option *o = option_at(c, row);
     if (o->kind == OPTION_FLAG)
         return parse_flag(a, row, name, value, "yes");
     if (!value && at->i == at->n)
         return qn_fail(QN_ERROR_ARGUMENT, "--%s needs a value: --%s %s", name, name, o->argument);
     if (!value)
         value = at->texts[at->i++];
+    if (o->kind == OPTION_PARTS && a->values[row])
+        value = qn_arena_format(&a->texts, "%s,%s", a->values[row], value);
+    if (!value)
+        return QN_ERROR_MEMORY;
     return option_canonical(o, value, &a->texts, &a->values[row]);
 }
 
@@ -261,7 +378,7 @@ bool arguments_has(const arguments *a, const char *name) {
 
 const char *arguments_get(const arguments *a, const char *name) {
     const int row = option_find(a->command, name);
-    return a->values[row] ? a->values[row] : a->command->options[row].fallback;
+    return a->values[row] ? a->values[row] : option_at(a->command, row)->fallback;
 }
 
 bool arguments_flag(const arguments *a, const char *name) {

@@ -10,11 +10,16 @@
 typedef enum option_kind {
     OPTION_FLAG,   /* --name and --no-name: "yes", "no" */
     OPTION_TEXT,   /* as it is */
+    OPTION_TARGET, /* a file to be written, in a folder that is there */
     OPTION_COUNT,  /* whole number within least and most */
     OPTION_NUMBER, /* within least and most */
     OPTION_CHOICE, /* one of argument's, "a|b|c" */
     OPTION_LIST,   /* some of argument's, "a,b", in that order; or none */
     OPTION_SHAPE,  /* "28x28x1" */
+    OPTION_SIZE,   /* "300M": as a count of bytes */
+    OPTION_PARTS,  /* texts with commas between; given again, it adds to them */
+    OPTION_HEAD,   /* "N", "NAME", "NAME=N": as N or "data", and ",NAME" */
+    OPTION_LORA,   /* "rank=N,layers=PATTERNS,alpha=X" in any order: layers last */
 } option_kind;
 
 /* A row of a command's table. */
@@ -31,21 +36,29 @@ typedef struct option {
     bool is_free;   /* kept, but a resume may change it: how long to train */
 } option;
 
+/* Rows that several commands have. */
+typedef struct option_list {
+    const option *rows; /* (n) */
+    int n;
+} option_list;
+
 struct arguments;
 
-/* A command: one file, and one row in commands.c. */
+/* A command: one file, and one row in commands.c. Its table of options is its own rows, then those of
+ * the shared lists. */
 typedef struct command {
     const char *name;
     const char *words;           /* "MODEL IMAGE..." */
     int least_words, most_words; /* of them; most < 0: any */
     const char *summary;         /* a line */
     const char *description;     /* further text of its help; may be null */
-    const option *options;       /* (n_options) */
+    const option *options;       /* (n_options) its own */
     int n_options;
+    const option_list *shared[5];                  /* null at the end */
     int (*run)(const struct arguments *arguments); /* exit status */
 } command;
 
-enum { MAX_OPTIONS = 64 };
+enum { MAX_OPTIONS = 96 };
 
 /* A parsed command line; values by row of the command's table, null where not given. */
 typedef struct arguments {
@@ -60,6 +73,10 @@ typedef struct arguments {
 /* Parses what follows the command's name. A failure is wrong usage. */
 qn_status arguments_parse(const command *command, int n, char **texts, arguments *arguments);
 void arguments_deinit(arguments *arguments);
+
+/* Rows of a command's table, and one of them; null beyond the last. */
+int option_count(const command *command);
+const option *option_at(const command *command, int row);
 
 /* Whether the option is of a task. */
 bool option_is_of(const option *option, const char *task);

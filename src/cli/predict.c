@@ -2,7 +2,9 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/model.h"
 #include "quern/quern.h"
+#include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -55,6 +57,7 @@ static qn_status read_checkpoint(prediction *p, const char *path) {
     const qn_status status = qn_metadata_get_preparation(p->metadata, &p->preparation);
     if (status != QN_OK)
         return qn_fail_within(status, "%s", path);
+    QN_TRY(model_check(p->model, p->metadata, path));
     const char *input = qn_metadata_get(p->metadata, "input");
     const char *classes = qn_metadata_get(p->metadata, "classes");
     if (!input || !classes || !qn_shape_parse(input, &p->input))
@@ -78,10 +81,13 @@ static qn_status open_trainer(prediction *p, const char *path, int n_threads) {
         .input = p->input,
         .n_outputs = p->n_outputs,
         .regression = p->is_regression,
+        .tuning = qn_tuning_of(p->metadata),
+        .seed = qn_seed_of(p->metadata),
         .batch = 1,
         .n_threads = n_threads,
     };
     QN_TRY(qn_trainer_create(&trainer, &p->trainer));
+    QN_TRY(qn_checkpoint_load_base(qn_trainer_engine(p->trainer), p->metadata, path));
     const qn_status status = qn_checkpoint_load(qn_trainer_engine(p->trainer), path, false);
     if (status != QN_OK && kept && strcmp(kept, p->model->name) != 0)
         return qn_fail_within(status, "%s is of model %s, not %s", path, kept, p->model->name);
@@ -92,9 +98,7 @@ static qn_status open_all(const arguments *a, prediction *p) {
     const char *weights = arguments_get(a, "weights");
     if (!weights)
         return qn_fail(QN_ERROR_ARGUMENT, "quern predict needs --weights FILE");
-    p->model = qn_model_find(a->words[0]);
-    if (!p->model)
-        return QN_ERROR_ARGUMENT;
+    QN_TRY(model_find(a->words[0], &p->model));
     if (!p->model->build)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "quern predict names what images show; see quern sample for %s",

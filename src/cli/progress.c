@@ -13,7 +13,7 @@
 static const int64_t second_ns = 1000000000;
 
 void progress_begin(progress *p) {
-    p->has_bar = isatty(STDERR_FILENO) && !(p->is_json && isatty(STDOUT_FILENO));
+    p->has_bar = isatty(STDERR_FILENO) && !(p->is_json && isatty(STDOUT_FILENO)) && !p->is_quiet;
     p->times.stride = 1;
     p->begin_ns = p->shown_ns = qn_clock_ns();
 }
@@ -27,8 +27,7 @@ void progress_clear(progress *p) {
 /* ---- step times ---- */
 
 static void note_time(step_times *t, int64_t nanoseconds) {
-    enum { SKIPPED = 3 };
-    const int64_t i = t->n_seen++ - SKIPPED;
+    const int64_t i = t->n_seen++ - t->n_skipped;
     if (i < 0 || i % t->stride != 0)
         return;
     if (t->n_times == PROGRESS_TIMES) {
@@ -54,6 +53,13 @@ double progress_median_ms(progress *p) {
         return NAN;
     qsort(t->ns, (size_t)n, sizeof t->ns[0], compare_times);
     return ((double)t->ns[(n - 1) / 2] + (double)t->ns[n / 2]) / 2e6;
+}
+
+double progress_mean_ms(const progress *p) {
+    double sum = 0;
+    for (int i = 0; i < p->times.n_times; i++)
+        sum += (double)p->times.ns[i] * 1e-6;
+    return sum / p->times.n_times;
 }
 
 double progress_samples_per_second(const progress *p) {
@@ -179,6 +185,8 @@ void progress_step(progress *p, int64_t step, const qn_metrics *metrics, int64_t
     p->epoch_loss += qn_metrics_get(metrics, "loss");
     note_time(&p->times, nanoseconds);
     add_metrics(p, metrics);
+    if (p->is_quiet)
+        return;
     if (p->is_json)
         print_step_json(step, metrics);
     const int64_t now_ns = qn_clock_ns();
@@ -194,6 +202,24 @@ void progress_add_test(const progress *p) {
     for (int i = 0; i < names->n; i++) {
         snprintf(name, sizeof name, "test_%s", names->list[i].name);
         json_number(name, p->has_test ? names->list[i].value : NAN);
+    }
+    for (int i = 0; p->has_validation && i < p->validation.n; i++) {
+        snprintf(name, sizeof name, "validation_%s", p->validation.list[i].name);
+        json_number(name, p->validation.list[i].value);
+    }
+}
+
+void progress_print_test(const progress *p) {
+    const qn_metrics *both[] = {p->has_validation ? &p->validation : NULL,
+                                p->has_test ? &p->test : NULL};
+    char words[40];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; both[k] && i < both[k]->n; i++) {
+            const qn_metric *m = &both[k]->list[i];
+            printf(m->is_fraction ? ", %s %s %.2f %%" : ", %s %s %.4f", k ? "test" : "validation",
+                   metric_words(m->name, words, sizeof words),
+                   m->is_fraction ? 100 * m->value : m->value);
+        }
     }
 }
 
@@ -217,26 +243,27 @@ static void print_epoch_json(const progress *p, int64_t epoch) {
 }
 
 static void print_epoch(const progress *p, int64_t epoch) {
-    char words[40];
     /* A run of --steps may end within an epoch. */
     if (!(p->epoch_steps > 0) || (double)p->step - (double)epoch * p->epoch_steps >= 1)
         printf("after step %lld", (long long)p->step);
     else
         printf("epoch %lld", (long long)epoch);
-    printf(": train loss %.4f", train_loss(p));
-    for (int i = 0; p->has_test && i < p->test.n; i++) {
-        const qn_metric *m = &p->test.list[i];
-        printf(m->is_fraction ? ", test %s %.2f %%" : ", test %s %.4f",
-               metric_words(m->name, words, sizeof words),
-               m->is_fraction ? 100 * m->value : m->value);
-    }
-    printf(", %.*f %s/s\n", epoch_rate(p) < 10 ? 2 : 0, epoch_rate(p), p->unit);
+    if (p->n_epoch_steps > 0)
+        printf(": train loss %.4f", train_loss(p));
+    progress_print_test(p);
+    if (p->n_epoch_steps > 0)
+        printf(", %.*f %s/s", epoch_rate(p) < 10 ? 2 : 0, epoch_rate(p), p->unit);
+    putchar('\n');
 }
 
-void progress_epoch(progress *p, int64_t epoch, const qn_metrics *test) {
+void progress_epoch(progress *p, int64_t epoch, const qn_metrics *test,
+                    const qn_metrics *validation) {
     p->has_test = test != NULL;
+    p->has_validation = validation != NULL;
     if (test)
         p->test = *test;
+    if (validation)
+        p->validation = *validation;
     progress_clear(p);
     if (p->is_json)
         print_epoch_json(p, epoch);

@@ -2,6 +2,9 @@
 #include "cli/session.h"
 
 #include "base/status.h"
+#include "cli/model.h"
+#include "cli/patience.h"
+#include "format/operation_times.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,11 +28,11 @@ void session_deinit(session *s) {
 }
 
 qn_status session_begin(session *s, const char *model, const char *path) {
-    s->model = qn_model_find(model);
-    if (!s->model)
-        return QN_ERROR_ARGUMENT;
+    QN_TRY(model_find(model, &s->model));
     if (path)
         QN_TRY(qn_checkpoint_read(&s->allocator, path, &s->kept));
+    if (s->kept)
+        QN_TRY(model_check(s->model, s->kept, path));
     return qn_metadata_create(&s->allocator, &s->pairs);
 }
 
@@ -43,7 +46,25 @@ qn_status session_keep_pairs(session *s) {
     return QN_OK;
 }
 
-qn_status session_open_task(session *s, bool training, int n_threads) {
+void session_set_budget(session *s, size_t bytes) {
+    s->memory_budget_bytes = bytes;
+    if (bytes > 0)
+        qn_memory_give_back_early();
+}
+
+static qn_status use_times(void *user, qn_engine *engine) {
+    const session *s = user;
+    int64_t n_found;
+    return s->memory_budget_bytes > 0 ? qn_operation_times_load(engine, &n_found) : QN_OK;
+}
+
+static qn_status prepare_timing(void *user, qn_engine *engine) {
+    (void)user;
+    return qn_engine_prepare_timing(engine);
+}
+
+static qn_status open_task(session *s, bool training, int n_threads,
+                           qn_status (*on_built)(void *user, qn_engine *engine)) {
     const qn_task_options options = {
         .allocator = &s->allocator,
         .log = &session_log,
@@ -51,13 +72,57 @@ qn_status session_open_task(session *s, bool training, int n_threads) {
         .settings = s->pairs,
         .training = training,
         .n_threads = n_threads,
+        .memory_budget_bytes = s->memory_budget_bytes,
+        .saved_plan = s->saved_plan,
+        .on_built = on_built,
+        .user = s,
+        .swap_folder = s->swap_folder,
+        .memory_outside_bytes = s->counter.held_bytes,
+        .micro_batch = s->micro_batch,
+        .budget_changes = s->budget_changes,
+        .confusion = s->wants_confusion,
     };
-    return qn_task_open(&options, &s->task);
+    return patience_open(&options, &s->task);
+}
+
+qn_status session_open_task(session *s, bool training, int n_threads) {
+    return open_task(s, training, n_threads, use_times);
+}
+
+/* The first steps, which touch memory for the first time, are longer; the shortest of each operation
+ * counts. */
+static qn_status measure(qn_task *task) {
+    enum { STEPS = 4 };
+    qn_engine *engine = qn_task_engine(task);
+    qn_engine_begin_timing(engine);
+    for (int i = 0; i < STEPS; i++) {
+        qn_metrics metrics;
+        QN_TRY(qn_task_step(task, &metrics));
+        QN_TRY(qn_engine_take_times(engine));
+    }
+    return qn_operation_times_save(engine);
+}
+
+qn_status session_measure(session *s, int n_threads) {
+    QN_TRY(open_task(s, true, n_threads, prepare_timing));
+    const qn_status status = measure(s->task);
+    qn_task_close(s->task);
+    s->task = NULL;
+    return status;
+}
+
+qn_status session_load_start(session *s, const char *path) {
+    int n_loaded, n_new;
+    QN_TRY(qn_checkpoint_begin(qn_task_engine(s->task), path, &n_loaded, &n_new));
+    fprintf(stderr, "quern: %d tensors are those of %s; %d begin anew\n", n_loaded, path, n_new);
+    return QN_OK;
 }
 
 qn_status session_load(session *s, const char *path, bool with_state) {
     const char *kept = qn_metadata_get(s->kept, "model");
-    const bool is_other = kept && strcmp(kept, s->model->name) != 0;
+    const bool is_other = kept && !model_hash(s->model) && strcmp(kept, s->model->name) != 0;
+    /* An adapter's file has only what was trained. */
+    QN_TRY(qn_checkpoint_load_base(qn_task_engine(s->task), s->pairs, path));
     qn_status status = qn_checkpoint_load(qn_task_engine(s->task), path, with_state);
     if (is_other && status == QN_OK)
         return qn_fail(QN_ERROR_FORMAT, "%s is of model %s, not %s", path, kept, s->model->name);
@@ -76,6 +141,7 @@ qn_status session_open_trained(session *s, const arguments *a, const char *const
             QN_TRY(qn_metadata_set(s->pairs, *names, arguments_get(a, *names)));
     }
     QN_TRY(session_keep_pairs(s));
+    session_set_budget(s, (size_t)arguments_count(a, "memory"));
     QN_TRY(session_open_task(s, false, (int)arguments_count(a, "threads")));
     return session_load(s, weights, false);
 }

@@ -11,8 +11,14 @@ typedef struct session {
     qn_counter counter; /* of all memory below */
     qn_allocator allocator;
     const qn_model *model;
-    qn_metadata *kept;  /* pairs of the checkpoint; may be null */
-    qn_metadata *pairs; /* the task's settings */
+    int64_t micro_batch;                    /* of the task; 0: whole batches */
+    size_t memory_budget_bytes;             /* of the task; 0: none */
+    const char *swap_folder;                /* likewise; null: none */
+    bool budget_changes;                    /* while the task runs */
+    bool wants_confusion;                   /* as that of qn_task_options */
+    const struct qn_saved_plan *saved_plan; /* of the task; null: none */
+    qn_metadata *kept;                      /* pairs of the checkpoint; may be null */
+    qn_metadata *pairs;                     /* the task's settings */
     qn_task *task;
 } session;
 
@@ -26,11 +32,21 @@ qn_status session_begin(session *s, const char *model, const char *path);
 /* Adds those of the checkpoint's pairs that pairs has no value for. */
 qn_status session_keep_pairs(session *s);
 
-/* Opens the task with the pairs. */
+/* The budget of what is opened then; 0: none. */
+void session_set_budget(session *s, size_t bytes);
+
+/* Opens the task with the pairs; under a budget, with the times of operations that were kept for it. */
 qn_status session_open_task(session *s, bool training, int n_threads);
+
+/* Opens a training task, measures its operations in some steps, keeps their times for the next that is
+ * opened, and closes it. */
+qn_status session_measure(session *s, int n_threads);
 
 /* Fills the engine from a checkpoint and goes on from there. */
 qn_status session_load(session *s, const char *path, bool with_state);
+
+/* Fills the engine with weights to begin with, and says what begins anew. */
+qn_status session_load_start(session *s, const char *path);
 
 /* For evaluate and sample: the task as the checkpoint has it, but for what the options "data",
  * "holdout" and others in names (a list, null at its end) say. */

@@ -124,7 +124,7 @@ static qn_status resolve_optimizer(const arguments *a, const qn_model *model,
                                    const qn_metadata *checkpoint, settings *s) {
     const int row = option_find(s->command, "optimizer");
     origins from = {.given = a->values[row]};
-    QN_TRY(find_stored(&s->command->options[row], checkpoint, s, &from.stored));
+    QN_TRY(find_stored(option_at(s->command, row), checkpoint, s, &from.stored));
     s->is_new_optimizer = from.given && from.stored && strcmp(from.given, from.stored) != 0;
     s->values[row] = from.given    ? from.given
                      : from.stored ? from.stored
@@ -149,7 +149,7 @@ static qn_status find_default(const qn_model *model, const option *o, settings *
 
 /* An option of other tasks is left without a value, and must not be given. */
 static qn_status check_task(const arguments *a, const qn_model *model, int row) {
-    const option *o = &a->command->options[row];
+    const option *o = option_at(a->command, row);
     if (!a->values[row])
         return QN_OK;
     return qn_fail(QN_ERROR_ARGUMENT, "--%s is only for tasks of: %s; the task of %s is %s",
@@ -158,7 +158,7 @@ static qn_status check_task(const arguments *a, const qn_model *model, int row) 
 
 static qn_status resolve_row(const arguments *a, const qn_model *model,
                              const qn_metadata *checkpoint, int row, settings *s) {
-    const option *o = &s->command->options[row];
+    const option *o = option_at(s->command, row);
     origins from = {.given = a->values[row]};
     QN_TRY(find_stored(o, checkpoint, s, &from.stored));
     QN_TRY(check_conflict(a, o, from));
@@ -174,6 +174,8 @@ static qn_status resolve_row(const arguments *a, const qn_model *model,
 /* --steps given alone replaces epochs, --epochs given alone steps. */
 static void resolve_length(const arguments *a, const qn_metadata *checkpoint, settings *s) {
     const int epochs = option_find(s->command, "epochs"), steps = option_find(s->command, "steps");
+    if (epochs < 0 || steps < 0)
+        return;
     const bool has_steps = s->values[steps] != NULL;
     if (a->values[epochs] && !a->values[steps])
         s->values[steps] = NULL;
@@ -189,10 +191,11 @@ qn_status settings_resolve(const arguments *a, const qn_model *model, const qn_m
     *s = (settings){.command = a->command};
     qn_arena_init(&s->texts, qn_allocator_default());
     QN_TRY(resolve_optimizer(a, model, checkpoint, s));
-    for (int i = 0; i < s->command->n_options; i++) {
-        if (!option_is_of(&s->command->options[i], qn_task_of(model)))
+    const option *o;
+    for (int i = 0; (o = option_at(s->command, i)); i++) {
+        if (!option_is_of(o, qn_task_of(model)))
             QN_TRY(check_task(a, model, i));
-        else if (s->command->options[i].is_kept)
+        else if (o->is_kept)
             QN_TRY(resolve_row(a, model, checkpoint, i, s));
     }
     resolve_length(a, checkpoint, s);
@@ -225,10 +228,15 @@ double settings_number(const settings *s, const char *name) {
     return value ? strtod(value, NULL) : 0;
 }
 
+qn_status settings_set(settings *s, const char *name, const char *value) {
+    const int row = option_find(s->command, name);
+    return option_canonical(option_at(s->command, row), value, &s->texts, &s->values[row]);
+}
+
 qn_status settings_store(const settings *s, qn_metadata *metadata) {
-    for (int i = 0; i < s->command->n_options; i++) {
+    for (int i = 0; i < option_count(s->command); i++) {
         if (s->values[i])
-            QN_TRY(qn_metadata_set(metadata, s->command->options[i].name, s->values[i]));
+            QN_TRY(qn_metadata_set(metadata, option_at(s->command, i)->name, s->values[i]));
     }
     return QN_OK;
 }

@@ -28,6 +28,9 @@ bool settings_flag(const settings *s, const char *name);
 int64_t settings_count(const settings *s, const char *name); /* 0 where there is none */
 double settings_number(const settings *s, const char *name); /* 0 where there is none */
 
+/* Gives an option of the command another value. */
+qn_status settings_set(settings *s, const char *name, const char *value);
+
 /* Keeps them in metadata. */
 qn_status settings_store(const settings *s, qn_metadata *metadata);
 

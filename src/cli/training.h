@@ -1,23 +1,57 @@
-/* A run of quern train, and what is said about it. */
+/* A run of training, as its options say: opening it, and what is said about it. */
 #ifndef QN_CLI_TRAINING_H
 #define QN_CLI_TRAINING_H
 
+#include "cli/best.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/settings.h"
+#include "format/plan_file.h"
+
+/* Options of all commands that train, but for data, epochs and steps, which every such command has
+ * too, with its own defaults. */
+extern const option_list training_options;
+
+/* --plan, of commands that can train by a saved plan. */
+extern const option_list by_plan_options;
 
 /* saved_step: of the last checkpoint that this run wrote, or of the one resumed; -1: none. */
 typedef struct training {
     const arguments *a;
     session s;
     settings settings;
-    const char *save; /* or null */
+    qn_plan_file plan;         /* to train by; model null: none */
+    const char *save;          /* or null */
+    best best;                 /* so far, where it is looked for */
+    bool has_best, is_stopped; /* it is looked for; training has ended early */
     int64_t first_step, total_steps, saved_step;
+    int64_t saved_best; /* step of the best weights that this run saved; -1: none */
     progress progress;
 } training;
 
+/* t: zeroed; half a megabyte. */
+void training_init(training *t, const arguments *a);
+void training_deinit(training *t);
+
+/* Finds the model, reads the checkpoint that is resumed, and resolves the settings, which can be
+ * changed before training_open opens the task. A failure of QN_ERROR_ARGUMENT is wrong usage. */
+qn_status training_begin(training *t);
+qn_status training_open(training *t);
+
+/* In between: measures the operations of this training, for the plans of what is opened then. */
+qn_status training_measure(training *t);
+
+/* Progress of the run from its beginning, as training_open leaves it. */
+void training_prepare_progress(training *t);
+
+/* Parameters that are trained. */
+int64_t training_count_parameters(const training *t);
+
 /* Model, data and settings, before the first step. */
 void training_print_opening(const training *t);
+
+/* Under a budget: what was planned, before the first step, a line or an object. */
+void training_print_plan(const training *t);
 
 /* Results: JSON lines with --json, else a line for people. */
 void training_print_done(training *t);

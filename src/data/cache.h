@@ -5,15 +5,10 @@
 #define QN_DATA_CACHE_H
 
 #include "data/source.h"
+#include "format/gzip.h"
 #include "os/os.h"
 
-/* Where derived bytes go. */
-typedef struct qn_sink {
-    void *context;
-    qn_status (*put)(void *context, const void *data, size_t bytes);
-} qn_sink;
-
-/* Derives: reads source, gives all bytes to sink. */
+/* Derives: reads source, gives all bytes to sink. qn_gzip_unpack is one. */
 typedef qn_status qn_derive(void *context, qn_file *source, qn_sink sink);
 
 /* Opens what derive makes of the file at path, deriving it first if it is not there. variant tells
@@ -23,8 +18,5 @@ qn_status qn_cache_open(const qn_source_base *base, const char *path, const char
 
 /* Opens a file, through the cache if its name ends in .gz. */
 qn_status qn_data_open_file(const qn_source_base *base, const char *path, qn_file **file);
-
-/* Unpacks a gzip file (one member or several); CRC and length are checked. A qn_derive. */
-qn_status qn_gzip_unpack(void *context, qn_file *source, qn_sink sink);
 
 #endif

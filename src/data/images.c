@@ -153,15 +153,27 @@ static qn_status list_all(images_source *images) {
 
 /* ---- source ---- */
 
+static const image_entry *find_entry(const images_source *images, qn_split split, int64_t index,
+                                     const image_list **list) {
+    *list = &images->lists[split];
+    if (!images->lists[QN_TEST].root) {
+        *list = &images->lists[QN_TRAIN];
+        index = qn_holdout_index(&images->holdout, split, index);
+    }
+    return &(*list)->entries[index];
+}
+
+static qn_status images_read_class(void *self, qn_split split, int64_t index, int32_t *class) {
+    const image_list *list;
+    *class = find_entry(self, split, index, &list)->class;
+    return QN_OK;
+}
+
 static qn_status images_read(void *self, qn_split split, int64_t index, void *x, void *y) {
     images_source *images = self;
     char path[4096];
-    const image_list *list = &images->lists[split];
-    if (!images->lists[QN_TEST].root) {
-        list = &images->lists[QN_TRAIN];
-        index = qn_holdout_index(&images->holdout, split, index);
-    }
-    const image_entry *entry = &list->entries[index];
+    const image_list *list;
+    const image_entry *entry = find_entry(images, split, index, &list);
     int length = snprintf(path, sizeof path, "%s/%s/%s", list->root, images->classes[entry->class],
                           entry->name);
     if ((size_t)length >= sizeof path)
@@ -208,6 +220,7 @@ static qn_status images_open(qn_source_base *base, qn_data_source *source) {
     source->sample = QN_SHAPE(0, 0, 0);
     source->dtype = QN_U8;
     source->read = images_read;
+    source->read_class = images_read_class;
     source->set_size = images_set_size;
     source->preparation = (qn_preparation){.sample = images->size,
                                            .centre_crop = true,

@@ -154,16 +154,16 @@ static void prefetch(void *context) {
 static qn_status check_options(const qn_data_source *source, const qn_preparation *preparation,
                                const qn_loader_options *o) {
     int64_t n = source->n_samples[o->split];
-    const char *split = o->split == QN_TRAIN ? "training" : "test";
+    static const char *const splits[] = {"training", "test", "validation"};
     if (o->batch < 1 || o->batch > INT32_MAX)
         return qn_fail(QN_ERROR_ARGUMENT, "a batch of %" PRId64 "; it is at least 1", o->batch);
     if (n < 1)
-        return qn_fail(QN_ERROR_ARGUMENT, "%s has no %s samples", source->name, split);
+        return qn_fail(QN_ERROR_ARGUMENT, "%s has no %s samples", source->name, splits[o->split]);
     if (!o->pad_last && o->batch > n)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "a batch of %" PRId64 " is larger than the %" PRId64
                        " %s samples of %s; use --batch %" PRId64 " or less",
-                       o->batch, n, split, source->name, n);
+                       o->batch, n, splits[o->split], source->name, n);
     if (o->first < 0 || o->n_prefetched < 0 || o->n_prefetched > 1024)
         return qn_fail(QN_ERROR_ARGUMENT, "a loader's first batch is at least 0, and it makes 0 to "
                                           "1024 batches ahead");

@@ -67,6 +67,48 @@ static void close_source(void *self) {
     qn_release(base->options.allocator, base, 1, base->format->self_bytes);
 }
 
+/* ---- validation ---- */
+
+/* The sample of the format's that one of a split is. */
+static void find_sample(const qn_source_base *base, qn_split *split, int64_t *index) {
+    if (*split == QN_TEST)
+        return;
+    *index = qn_holdout_index(base->validation, *split == QN_TRAIN ? QN_TRAIN : QN_TEST, *index);
+    *split = QN_TRAIN;
+}
+
+static qn_status read_split(void *self, qn_split split, int64_t index, void *x, void *y) {
+    const qn_source_base *base = self;
+    find_sample(base, &split, &index);
+    return base->read(self, split, index, x, y);
+}
+
+static qn_status read_class_split(void *self, qn_split split, int64_t index, int32_t *class) {
+    const qn_source_base *base = self;
+    find_sample(base, &split, &index);
+    return base->read_class(self, split, index, class);
+}
+
+/* Holds validation samples out, by another draw than a test set's. Whatever reads afterwards, the
+ * statistics of the training samples too, does not see them among those. */
+static qn_status hold_out_validation(qn_source_base *base, qn_data_source *source) {
+    const uint64_t seed = base->options.seed ^ qn_hash_text("validation");
+    if (base->options.validation == 0)
+        return QN_OK;
+    base->validation = qn_arena_allocate(&base->arena, 1, sizeof *base->validation);
+    if (!base->validation)
+        return QN_ERROR_MEMORY;
+    QN_TRY(qn_holdout_make(source->n_samples[QN_TRAIN], base->options.validation, seed,
+                           base->validation));
+    source->n_samples[QN_VALIDATION] = base->validation->n_test;
+    source->n_samples[QN_TRAIN] -= base->validation->n_test;
+    base->read = source->read;
+    base->read_class = source->read_class;
+    source->read = read_split;
+    source->read_class = source->read_class ? read_class_split : NULL;
+    return QN_OK;
+}
+
 static qn_status fill_source(qn_source_base *base, const char *specification, const char *argument,
                              qn_data_source *source) {
     base->argument = qn_arena_text(&base->arena, argument);
@@ -76,6 +118,7 @@ static qn_status fill_source(qn_source_base *base, const char *specification, co
     QN_TRY(base->format->open(base, source));
     if (source->n_samples[QN_TRAIN] < 1)
         return qn_fail(QN_ERROR_FORMAT, "%s holds no training samples", specification);
+    QN_TRY(hold_out_validation(base, source));
     if (base->wants_statistics)
         return qn_statistics_measure(base, source);
     return QN_OK;

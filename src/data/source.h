@@ -18,6 +18,9 @@ typedef struct qn_source_base {
     qn_arena arena;          /* names, lists and statistics, until close */
     const char *argument;    /* what followed the colon, in arena */
     bool wants_statistics;   /* mean and deviation of the training set, per channel or column */
+    struct qn_holdout *validation; /* of the format's training samples, in arena; null: none */
+    qn_status (*read)(void *self, qn_split split, int64_t index, void *x, void *y); /* format's */
+    qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *class); /* too */
 } qn_source_base;
 
 struct qn_data_format {

@@ -36,57 +36,101 @@ static int compare_names(const void *left, const void *right) {
     return strcmp(((const qn_safetensor *)left)->name, ((const qn_safetensor *)right)->name);
 }
 
-static qn_status list_tensors(const qn_engine *engine, const char *path, qn_safetensor *tensors) {
-    const int n = qn_engine_tensor_count(engine);
-    for (int i = 0; i < n; i++) {
-        const qn_stored_tensor tensor = qn_engine_tensor_at(engine, i);
+static bool has_adapters(const qn_engine *engine) {
+    return qn_engine_get_options(engine)->tuning.lora_rank > 0;
+}
+
+static bool is_adapter(const char *name) {
+    return strstr(name, ".lora_a.") || strstr(name, ".lora_b.");
+}
+
+/* How an engine's tensors are written. */
+typedef struct saving {
+    const qn_engine *engine;
+    const char *path;
+    bool is_merged; /* parameters without adapters; else all, or what is changed beside adapters */
+    qn_safetensor *tensors;
+    size_t n_tensors;
+} saving;
+
+static bool is_left_out(const saving *s, const qn_stored_tensor *tensor) {
+    if (s->is_merged)
+        return tensor->is_state || is_adapter(tensor->name);
+    return tensor->is_frozen && !tensor->is_head && has_adapters(s->engine);
+}
+
+static qn_status list_tensors(saving *s) {
+    size_t n = 0;
+    for (int i = 0; i < qn_engine_tensor_count(s->engine); i++) {
+        const qn_stored_tensor tensor = qn_engine_tensor_at(s->engine, i);
+        if (is_left_out(s, &tensor))
+            continue;
         if (!is_finite(&tensor))
             return qn_fail(QN_ERROR_NUMERIC,
                            "step %lld: %s holds numbers that are not finite; %s is not written",
-                           (long long)qn_engine_steps(engine), tensor.name, path);
-        tensors[i] = (qn_safetensor){.name = tensor.name,
-                                     .dtype = tensor.dtype,
-                                     .shape = tensor.shape,
-                                     .bytes = tensor.bytes,
-                                     .data = tensor.data};
+                           (long long)qn_engine_steps(s->engine), tensor.name, s->path);
+        s->tensors[n++] = (qn_safetensor){.name = tensor.name,
+                                          .dtype = tensor.dtype,
+                                          .shape = tensor.shape,
+                                          .bytes = tensor.bytes,
+                                          .data = tensor.data};
     }
+    s->n_tensors = n;
     if (n > 0)
-        qsort(tensors, (size_t)n, sizeof *tensors, compare_names);
+        qsort(s->tensors, n, sizeof *s->tensors, compare_names);
     return QN_OK;
 }
 
+static bool is_of_tuning(const char *key) {
+    static const char *const keys[] = {"freeze", "train-only", "lr-for", "lora", "load"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(keys[i], key) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* A copy of the caller's pairs with the engine's step. */
-static qn_status copy_pairs(const qn_engine *engine, const qn_metadata *from, qn_metadata *to) {
+static qn_status copy_pairs(const saving *s, const qn_metadata *from, qn_metadata *to) {
     char digits[24];
-    for (size_t i = 0; from && i < from->n_pairs; i++)
-        QN_TRY(qn_metadata_set(to, from->pairs[i].key, from->pairs[i].value));
-    snprintf(digits, sizeof digits, "%lld", (long long)qn_engine_steps(engine));
+    for (size_t i = 0; from && i < from->n_pairs; i++) {
+        if (!s->is_merged || !is_of_tuning(from->pairs[i].key))
+            QN_TRY(qn_metadata_set(to, from->pairs[i].key, from->pairs[i].value));
+    }
+    snprintf(digits, sizeof digits, "%lld", (long long)qn_engine_steps(s->engine));
     return qn_metadata_set(to, step_key, digits);
 }
 
-static qn_status save(const qn_engine *engine, const qn_metadata *metadata, const char *path,
-                      qn_metadata *pairs, qn_safetensor *tensors) {
-    QN_TRY(list_tensors(engine, path, tensors));
-    QN_TRY(copy_pairs(engine, metadata, pairs));
-    return qn_safetensors_write(pairs->allocator, path, tensors,
-                                (size_t)qn_engine_tensor_count(engine), pairs->pairs,
+static qn_status write_file(saving *s, const qn_metadata *metadata, qn_metadata *pairs) {
+    QN_TRY(list_tensors(s));
+    QN_TRY(copy_pairs(s, metadata, pairs));
+    return qn_safetensors_write(pairs->allocator, s->path, s->tensors, s->n_tensors, pairs->pairs,
                                 pairs->n_pairs);
+}
+
+static qn_status save(saving *s, const qn_metadata *metadata) {
+    const qn_allocator *allocator = qn_engine_allocator(s->engine);
+    const size_t n = (size_t)qn_engine_tensor_count(s->engine);
+    qn_metadata *pairs;
+    QN_TRY(qn_metadata_create(allocator, &pairs));
+    qn_status status = qn_allocate(allocator, n, sizeof *s->tensors, &s->tensors);
+    if (status == QN_OK) {
+        status = write_file(s, metadata, pairs);
+        qn_release(allocator, s->tensors, n, sizeof *s->tensors);
+    }
+    qn_metadata_destroy(pairs);
+    return status;
 }
 
 qn_status qn_checkpoint_save(const qn_engine *engine, const qn_metadata *metadata,
                              const char *path) {
-    const qn_allocator *allocator = qn_engine_allocator(engine);
-    const size_t n = (size_t)qn_engine_tensor_count(engine);
-    qn_metadata *pairs;
-    qn_safetensor *tensors;
-    QN_TRY(qn_metadata_create(allocator, &pairs));
-    qn_status status = qn_allocate(allocator, n, sizeof *tensors, &tensors);
-    if (status == QN_OK) {
-        status = save(engine, metadata, path, pairs, tensors);
-        qn_release(allocator, tensors, n, sizeof *tensors);
-    }
-    qn_metadata_destroy(pairs);
-    return status;
+    return save(&(saving){.engine = engine, .path = path}, metadata);
+}
+
+qn_status qn_checkpoint_save_merged(qn_engine *engine, const qn_metadata *metadata,
+                                    const char *path) {
+    qn_engine_merge_adapters(engine);
+    return save(&(saving){.engine = engine, .path = path, .is_merged = true}, metadata);
 }
 
 /* ---- reading ---- */
@@ -125,10 +169,21 @@ typedef struct loading {
     qn_file *from;
     qn_safetensors file;
     bool with_state;
+    bool is_start; /* weights to begin with: the head is left as it is, and so are adapters */
+    int n_loaded, n_left;
 } loading;
 
+/* Whether the file may do without it. */
+static bool may_lack(const loading *load, const qn_stored_tensor *tensor) {
+    if (load->is_start)
+        return tensor->is_head || is_adapter(tensor->name);
+    return has_adapters(load->engine) && !tensor->is_state && !is_adapter(tensor->name);
+}
+
 static bool is_wanted(const loading *load, const qn_stored_tensor *tensor) {
-    return load->with_state || !tensor->is_state;
+    if ((!load->with_state && tensor->is_state) || (load->is_start && tensor->is_head))
+        return false;
+    return qn_safetensors_find(&load->file, tensor->name) || !may_lack(load, tensor);
 }
 
 static qn_status check_tensor(const loading *load, const qn_stored_tensor *tensor) {
@@ -141,10 +196,11 @@ static qn_status check_tensor(const loading *load, const qn_stored_tensor *tenso
                        tensor->is_state ? "; it was saved with another optimizer" : "");
     if (found->dtype == tensor->dtype && qn_shape_equal(found->shape, tensor->shape))
         return QN_OK;
-    return qn_fail(QN_ERROR_FORMAT, "%s: tensor %s is %s %s, but the model's is %s %s", path,
+    return qn_fail(QN_ERROR_FORMAT, "%s: tensor %s is %s %s, but the model's is %s %s%s", path,
                    tensor->name, qn_safetensors_type(found->dtype),
                    qn_shape_print(found->shape, given), qn_safetensors_type(tensor->dtype),
-                   qn_shape_print(tensor->shape, wanted));
+                   qn_shape_print(tensor->shape, wanted),
+                   load->is_start ? "; --head begins the last layer anew" : "");
 }
 
 static bool is_state_name(const char *name) {
@@ -194,11 +250,14 @@ static qn_status find_step(const loading *load, int64_t *step) {
     return QN_OK;
 }
 
-static qn_status fill(const loading *load) {
+static qn_status fill(loading *load) {
     for (int i = 0; i < qn_engine_tensor_count(load->engine); i++) {
         const qn_stored_tensor tensor = qn_engine_tensor_at(load->engine, i);
-        if (!is_wanted(load, &tensor))
+        if (!is_wanted(load, &tensor)) {
+            load->n_left += !tensor.is_state;
             continue;
+        }
+        load->n_loaded++;
         const qn_safetensor *found = qn_safetensors_find(&load->file, tensor.name);
         QN_TRY(qn_file_read(load->from, load->file.data_offset + found->begin, tensor.data,
                             tensor.bytes));
@@ -212,17 +271,38 @@ static qn_status load_file(loading *load) {
     QN_TRY(check_tensors(load));
     QN_TRY(find_step(load, &step));
     QN_TRY(fill(load));
-    qn_engine_set_steps(load->engine, step);
+    if (!load->is_start)
+        qn_engine_set_steps(load->engine, step);
     return QN_OK;
 }
 
-qn_status qn_checkpoint_load(qn_engine *engine, const char *path, bool with_state) {
-    const qn_allocator *allocator = qn_engine_allocator(engine);
-    loading load = {.engine = engine, .with_state = with_state};
-    QN_TRY(qn_file_open(allocator, path, &load.from));
-    qn_safetensors_init(&load.file, allocator);
-    qn_status status = load_file(&load);
-    qn_safetensors_deinit(&load.file);
-    qn_file_close(load.from);
+static qn_status load_path(loading *load, const char *path) {
+    const qn_allocator *allocator = qn_engine_allocator(load->engine);
+    QN_TRY(qn_file_open(allocator, path, &load->from));
+    qn_safetensors_init(&load->file, allocator);
+    qn_status status = load_file(load);
+    qn_safetensors_deinit(&load->file);
+    qn_file_close(load->from);
     return status;
+}
+
+qn_status qn_checkpoint_load(qn_engine *engine, const char *path, bool with_state) {
+    return load_path(&(loading){.engine = engine, .with_state = with_state}, path);
+}
+
+qn_status qn_checkpoint_load_base(qn_engine *engine, const qn_metadata *pairs, const char *path) {
+    const char *base = qn_metadata_get(pairs, "load");
+    int n_loaded, n_new;
+    if (!base || !qn_metadata_get(pairs, "lora"))
+        return QN_OK;
+    const qn_status status = qn_checkpoint_begin(engine, base, &n_loaded, &n_new);
+    return status == QN_OK ? QN_OK : qn_fail_within(status, "what %s was trained beside", path);
+}
+
+qn_status qn_checkpoint_begin(qn_engine *engine, const char *path, int *n_loaded, int *n_new) {
+    loading load = {.engine = engine, .is_start = true};
+    QN_TRY(load_path(&load, path));
+    *n_loaded = load.n_loaded;
+    *n_new = load.n_left;
+    return QN_OK;
 }

@@ -19,6 +19,17 @@ static const struct {
 
 enum { N_TYPES = sizeof types / sizeof types[0] };
 
+/* Those that it has none of. */
+static const struct {
+    const char *name;
+    int bytes;
+} other_types[] = {
+    {"F16", 2}, {"BF16", 2}, {"I64", 8},  {"U64", 8},     {"U32", 4},
+    {"I16", 2}, {"I8", 1},   {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
+};
+
+enum { N_OTHER_TYPES = sizeof other_types / sizeof other_types[0] };
+
 const char *qn_safetensors_type(qn_dtype dtype) {
     for (int i = 0; i < N_TYPES; i++) {
         if (types[i].dtype == dtype)
@@ -85,6 +96,10 @@ static qn_status parse_shape(const cJSON *item, place where, qn_shape *shape) {
 /* Bytes that type and shape ask for; false when they do not fit in 62 bits. */
 static bool count_bytes(const qn_safetensor *tensor, int64_t *bytes) {
     *bytes = (int64_t)qn_dtype_bytes(tensor->dtype);
+    for (int i = 0; tensor->dtype == QN_NONE && i < N_OTHER_TYPES; i++) {
+        if (tensor->type == other_types[i].name)
+            *bytes = other_types[i].bytes;
+    }
     for (int i = 0; i < tensor->shape.rank; i++) {
         if (__builtin_mul_overflow(*bytes, tensor->shape.dims[i], bytes))
             return false;
@@ -92,25 +107,30 @@ static bool count_bytes(const qn_safetensor *tensor, int64_t *bytes) {
     return *bytes < INT64_MAX / 2;
 }
 
-static qn_status parse_type(const cJSON *item, place where, qn_dtype *dtype) {
+static qn_status parse_type(const cJSON *item, place where, bool takes_any, qn_safetensor *tensor) {
     const char *name = cJSON_GetStringValue(item);
     if (!name)
         return refuse(where, "dtype is no text");
-    *dtype = find_type(name);
-    if (*dtype == QN_NONE)
+    tensor->dtype = find_type(name);
+    tensor->type = qn_safetensors_type(tensor->dtype);
+    for (int i = 0; takes_any && !tensor->type && i < N_OTHER_TYPES; i++) {
+        if (strcmp(other_types[i].name, name) == 0)
+            tensor->type = other_types[i].name;
+    }
+    if (!tensor->type)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "%s: tensor %s is of type %.20s; quern reads F32, F64, I32, U8 and U16",
                        where.file, where.tensor, name);
     return QN_OK;
 }
 
-static qn_status parse_tensor(const cJSON *item, place where, int64_t n_data,
+static qn_status parse_tensor(const cJSON *item, place where, int64_t n_data, bool takes_any,
                               qn_safetensor *tensor) {
     int64_t end, bytes;
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
     if (!cJSON_IsObject(item))
         return refuse(where, "its entry is no object");
-    QN_TRY(parse_type(cJSON_GetObjectItemCaseSensitive(item, "dtype"), where, &tensor->dtype));
+    QN_TRY(parse_type(cJSON_GetObjectItemCaseSensitive(item, "dtype"), where, takes_any, tensor));
     QN_TRY(parse_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), where, &tensor->shape));
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !get_count(cJSON_GetArrayItem(offsets, 0), &tensor->begin) ||
@@ -163,7 +183,8 @@ static qn_status parse_entries(qn_safetensors *file, const char *from, const cJS
         tensor->name = qn_arena_text(&file->texts, item->string);
         if (!tensor->name)
             return QN_ERROR_MEMORY;
-        QN_TRY(parse_tensor(item, (place){from, tensor->name}, n_data, tensor));
+        QN_TRY(
+            parse_tensor(item, (place){from, tensor->name}, n_data, file->takes_any_type, tensor));
         file->n_tensors++;
     }
     return QN_OK;

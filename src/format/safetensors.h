@@ -1,7 +1,7 @@
 /* The safetensors format: 8 bytes with the header's length, a JSON header that names every tensor,
  * the tensors' bytes without gaps. Reading trusts nothing: a header that lies about sizes, types or
  * places is refused before a tensor is read. Data goes between file and tensor without a copy in
- * between. Left out: element types that quern has none of (named in the error). */
+ * between. Element types that quern has none of are refused by name, unless they are asked for. */
 #ifndef QN_FORMAT_SAFETENSORS_H
 #define QN_FORMAT_SAFETENSORS_H
 
@@ -15,11 +15,12 @@ enum { QN_SAFETENSORS_MAX_HEADER = 100000000 };
 /* A tensor in a file: bytes = extents' product * element size, lies at data_offset + begin. */
 typedef struct qn_safetensor {
     const char *name;
-    qn_dtype dtype;
+    qn_dtype dtype; /* QN_NONE: one that quern has none of */
     qn_shape shape;
     int64_t begin;
     size_t bytes;
     const void *data; /* what is written; null when read */
+    const char *type; /* as the file has it, "BF16"; null when written */
 } qn_safetensor;
 
 /* A text pair of the header's "__metadata__". */
@@ -34,6 +35,7 @@ typedef struct qn_safetensors {
     qn_safetensors_pair *pairs; /* (n_pairs) */
     size_t n_tensors, n_pairs;
     int64_t data_offset;
+    bool takes_any_type; /* set before reading: also types that quern has none of */
 } qn_safetensors;
 
 void qn_safetensors_init(qn_safetensors *file, const qn_allocator *allocator);

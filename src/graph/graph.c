@@ -180,6 +180,15 @@ qn_value qn_graph_latest(const qn_graph *graph, qn_value v) {
     return v;
 }
 
+qn_value qn_graph_unview(const qn_graph *graph, qn_value v) {
+    for (;;) {
+        const int32_t producer = graph->values[v.id]->producer;
+        if (producer < 0 || !graph->nodes[producer]->op->is_view)
+            return v;
+        v = graph->nodes[producer]->inputs[0];
+    }
+}
+
 /* A parameter that an earlier call of the same layers has declared. */
 static qn_value share_parameter(qn_graph *graph, qn_value found, qn_shape shape) {
     char text[QN_SHAPE_TEXT], wanted[QN_SHAPE_TEXT];
@@ -206,6 +215,29 @@ qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_init
     }
     return add_source(graph, QN_KIND_PARAMETER, graph->parameter_scope, name,
                       (qn_tensor){graph->real, shape}, initial, trainable);
+}
+
+void qn_graph_give(qn_graph *graph, qn_value source, const qn_given *given) {
+    qn_value_info *info = qn_graph_value(graph, source);
+    if (graph->status != QN_OK || !info || !given)
+        return;
+    qn_given *copy = qn_arena_allocate(&graph->arena, 1, sizeof *copy);
+    if (!copy) {
+        fail_memory(graph);
+        return;
+    }
+    *copy = *given;
+    info->given = copy;
+}
+
+qn_value qn_parameter_from(qn_graph *graph, const char *name, qn_shape shape, const qn_given *given,
+                           bool trainable) {
+    const qn_value value =
+        qn_parameter(graph, name, shape, (qn_initial){QN_INITIAL_ZERO, 0}, trainable);
+    const qn_value_info *info = qn_graph_value(graph, value);
+    if (info && info->producer < 0 && !info->given)
+        qn_graph_give(graph, value, given);
+    return value;
 }
 
 void qn_result(qn_graph *graph, qn_value value) {

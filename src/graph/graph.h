@@ -33,13 +33,15 @@ typedef struct qn_value_info {
     const char *name;
     qn_kind kind;
     qn_tensor tensor;
-    int32_t producer;    /* node, or -1: given from outside */
-    int32_t output;      /* which output of the producer */
-    int32_t overwrites;  /* value whose storage this one takes over: an update in place; or -1 */
-    bool is_overwritten; /* some value overwrites this one */
-    qn_initial initial;  /* of a parameter or state */
-    bool trainable;      /* of a parameter */
-    bool is_result;      /* read from outside after the run, so alive to its end */
+    int32_t producer;      /* node, or -1: given from outside */
+    int32_t output;        /* which output of the producer */
+    int32_t overwrites;    /* value whose storage this one takes over: an update in place; or -1 */
+    bool is_overwritten;   /* some value overwrites this one */
+    qn_initial initial;    /* of a parameter or state */
+    const qn_given *given; /* values that it starts with instead; or null */
+    bool trainable;        /* of a parameter */
+    bool is_head;   /* likewise: of the layer that makes the outputs, where a tuning looked */
+    bool is_result; /* read from outside after the run, so alive to its end */
 } qn_value_info;
 
 typedef struct qn_node {
@@ -103,6 +105,9 @@ qn_value qn_graph_add1(qn_graph *graph, const qn_op *op, const char *name, const
 qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn_tensor tensor,
                              qn_initial initial, bool trainable);
 
+/* Makes a source start with values, of which *given is copied and the data are not. Null: nothing. */
+void qn_graph_give(qn_graph *graph, qn_value source, const qn_given *given);
+
 /* Information on a value; null for QN_NO_VALUE and after a failure. */
 qn_value_info *qn_graph_value(const qn_graph *graph, qn_value value);
 
@@ -111,6 +116,9 @@ qn_tensor qn_graph_tensor(const qn_graph *graph, qn_value value);
 
 /* The value that holds what v held, as the graph's last update left it: v, if nothing updates it. */
 qn_value qn_graph_latest(const qn_graph *graph, qn_value v);
+
+/* The value whose memory a value shows: what it is a view of, through all views, or itself. */
+qn_value qn_graph_unview(const qn_graph *graph, qn_value v);
 
 /* Value by its full name, or QN_NO_VALUE. */
 qn_value qn_graph_find(const qn_graph *graph, const char *name);

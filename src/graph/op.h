@@ -4,10 +4,12 @@
 #define QN_GRAPH_OP_H
 
 #include "kernels/kernels.h"
+#include "os/swap.h"
 #include "quern/graph.h"
 #include "tensor/tensor.h"
 
 struct qn_node;
+struct qn_graph;
 typedef struct qn_op qn_op;
 
 enum { QN_MAX_OUTPUTS = 5 };
@@ -44,6 +46,23 @@ typedef struct qn_cost {
     int64_t flops, bytes;
 } qn_cost;
 
+/* What an operator does with the swap file. */
+typedef enum qn_swapping {
+    QN_SWAPPING_NONE,
+    QN_SWAPPING_STORE,  /* begins to write a value */
+    QN_SWAPPING_STORED, /* waits for that */
+    QN_SWAPPING_LOAD,   /* begins to read a copy */
+    QN_SWAPPING_LOADED, /* waits for that */
+} qn_swapping;
+
+/* Where a node that swaps does so: the file, and, of one that begins something, its place in the file
+ * and its request. */
+typedef struct qn_swap_place {
+    qn_swap *file;
+    int64_t offset;
+    int request;
+} qn_swap_place;
+
 /* A node about to run: its tensors' descriptions and memory. Axis shapes as the operator says. */
 typedef struct qn_call {
     const struct qn_node *node;
@@ -56,7 +75,8 @@ typedef struct qn_call {
     /* Elements from one row (all axes but the last) of each to the next; null: all are dense. */
     const int64_t *in_steps, *out_steps;
     void *workspace;
-    uint64_t seed, step; /* with the node's key: its random stream */
+    uint64_t seed, step;       /* with the node's key: its random stream */
+    const qn_swap_place *swap; /* of a node that swaps */
 } qn_call;
 
 /* The gradient rule's view: it adds nodes that work out d(inputs) from d(outputs). */
@@ -109,6 +129,18 @@ struct qn_op {
     /* The first of the columns of input 0 that output 0 is, or -1: it is not columns. If it lies there
      * already, nothing is copied. Null: never. */
     int64_t (*cuts_column)(const void *attributes, qn_shape input);
+    qn_swapping swapping;
+    /* Makes the attributes, a copy of a node's over a whole batch, those of piece number `piece` of so
+     * many equal pieces of the batch. Null: they are the same. */
+    void (*cut)(const struct qn_graph *graph, const struct qn_node *node, int64_t piece,
+                int64_t pieces, void *attributes);
+    /* For operators that sum over the batch: such a sum may be made piece by piece. Outputs without
+     * the batch's axis then have an input each, behind all others, with the sums of the pieces before,
+     * which output 0 may take the place of. Says the chunk that pieces but the last must be whole
+     * numbers of, in the first axis of input 0, or 0: not with these attributes. Null: never. */
+    int64_t (*chunk)(const qn_kernels *kernels, const void *attributes, const qn_tensor *inputs);
+    /* What it makes of one sample depends on all of them. */
+    bool looks_at_batch;
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

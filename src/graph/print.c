@@ -45,6 +45,8 @@ static void put_conv2d(text *t, const qn_conv2d_shape *d) {
     put(t, " stride=%lldx%lld pad=%lld,%lld dilation=%lldx%lld groups=%lld", (long long)d->stride_h,
         (long long)d->stride_w, (long long)d->pad_top, (long long)d->pad_left,
         (long long)d->dilation_h, (long long)d->dilation_w, (long long)d->groups);
+    if (d->batch)
+        put(t, " batch=%lld add=%d", (long long)d->batch, d->add);
 }
 
 static void put_activation(text *t, const qn_activation *activation) {

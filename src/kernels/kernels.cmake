@@ -3,24 +3,33 @@
 # files alone are compiled for it, and everything in them is static but the table.
 set(QUERN_KERNEL_SOURCES
   src/kernels/kernels.c
+  src/kernels/peak.c
   src/kernels/ref/ref_f32.c
-  src/kernels/ref/ref_f64.c)
+  src/kernels/ref/ref_f64.c
+  src/kernels/ref/peak.c)
 
 # These change no result: they allow a loop with a choice in it to become vector code, and keep loops
 # over a few floats from becoming calls of memset and memcpy.
-set(QUERN_KERNEL_FLAGS -O3 -fno-math-errno -fno-trapping-math)
+set(QUERN_KERNEL_FLAGS -fno-math-errno -fno-trapping-math)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
   list(APPEND QUERN_KERNEL_FLAGS -fno-tree-loop-distribute-patterns)
 endif()
 set_source_files_properties(${QUERN_KERNEL_SOURCES} PROPERTIES
   COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS}")
 
+# With -O3 a whole table would be half as large again, and no faster; its innermost loops are in tile.c.
+set(QUERN_TABLE_FLAGS ${QUERN_KERNEL_FLAGS})
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  list(APPEND QUERN_TABLE_FLAGS -ftree-vectorize -fvect-cost-model=dynamic -funswitch-loops)
+endif()
+list(APPEND QUERN_KERNEL_FLAGS -O3)
+
 # A tile's sums are fused multiply-adds; contraction is on there and nowhere else.
 function(quern_kernel_set name)
-  set(files src/kernels/${name}/tile.c src/kernels/${name}/kernels.c)
+  set(files src/kernels/${name}/tile.c src/kernels/${name}/peak.c src/kernels/${name}/kernels.c)
   set_source_files_properties(${files} PROPERTIES
-    COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS};${ARGN}")
-  set_source_files_properties(src/kernels/${name}/tile.c PROPERTIES
+    COMPILE_OPTIONS "${QUERN_TABLE_FLAGS};${ARGN}")
+  set_source_files_properties(src/kernels/${name}/tile.c src/kernels/${name}/peak.c PROPERTIES
     COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS};${ARGN};-ffp-contract=fast")
   set(QUERN_KERNEL_SOURCES ${QUERN_KERNEL_SOURCES} ${files} PARENT_SCOPE)
 endfunction()

@@ -24,6 +24,9 @@ typedef struct qn_conv2d_shape {
     int64_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
     int64_t groups;
     int64_t y_step; /* elements from one pixel of y or dy to the next; 0: k, dense */
+    int64_t batch;  /* samples of the whole batch that these n are a part of; 0: n */
+    bool add;       /* backward filter: go on from the sums that dw holds */
+    bool inside; /* average pool: the mean is that of the window's elements inside of the image */
 } qn_conv2d_shape;
 
 /* Tensors of one shape (rows, C), and for each that is said to have a step, in the order of the
@@ -40,19 +43,34 @@ typedef enum qn_conv2d_pass {
     QN_CONV2D_BACKWARD_FILTER,
 } qn_conv2d_pass;
 
+/* A sum over a batch may be made in several calls, the later ones with `add`: where each but the last
+ * has a whole number of the chunks that the _chunk twin says, the bits are those of one call. */
+
 /* C (M, N) = op(A) op(B), row-major, where op(A) is (M, K): A is (M, K), or (K, M) if transpose_a;
  * op(B) is (K, N): B is (K, N), or (N, K) if transpose_b. All dense. */
 typedef struct qn_gemm_shape {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
+    bool add; /* go on from the sums that C holds; transpose_a alone, without bias and activation */
 } qn_gemm_shape;
 
 /* Attention of T rows of query to U keys and values, all of D numbers, in H heads of N samples. */
 typedef struct qn_attention_shape {
     int64_t n, h, t, u, d;
-    double scale; /* of the scores */
-    double rate;  /* of dropout on the weights; 0: none */
+    double scale;  /* of the scores */
+    double rate;   /* of dropout on the weights; 0: none */
+    int64_t first; /* number of the first sample in the batch that dropout counts elements of */
 } qn_attention_shape;
+
+/* Sums of rows of an axis of n as the m rows of another: row i is the sum of weights[e] times row at[e]
+ * for first[i] <= e < first[i + 1], or `fill` where there is no e. */
+typedef struct qn_axis_map {
+    int64_t outer, n, m, inner;
+    const int32_t *first;  /* (m + 1) */
+    const int32_t *at;     /* (first[m]), each 0 to n - 1 */
+    const double *weights; /* (first[m]) */
+    double fill;
+} qn_axis_map;
 
 /* The recurrence of an LSTM layer of K units over N sequences of T steps. */
 typedef struct qn_lstm_shape {
@@ -92,6 +110,58 @@ typedef struct qn_activation {
     double slope; /* of leaky relu, > 0 */
 } qn_activation;
 
+/* Functions of one operand whose derivative needs x itself, with numbers a, b, least and most. */
+typedef enum qn_function_kind {
+    QN_FUNCTION_LINE, /* min(max(a x + b, least), most) */
+    QN_FUNCTION_ABS,
+    QN_FUNCTION_SQRT,
+    QN_FUNCTION_RECIPROCAL, /* 1 / x */
+    QN_FUNCTION_EXP,
+    QN_FUNCTION_LOG,
+    QN_FUNCTION_ERF,
+    QN_FUNCTION_ELU,        /* b x where x > 0, else b a (e^x - 1) */
+    QN_FUNCTION_SOFTPLUS,   /* log(1 + e^x) */
+    QN_FUNCTION_HARD_SWISH, /* x min(max(a x + b, 0), 1) */
+    QN_FUNCTION_POWER,      /* x^a */
+    QN_FUNCTION_COUNT
+} qn_function_kind;
+
+typedef struct qn_function {
+    qn_function_kind kind;
+    double a, b, least, most;
+} qn_function;
+
+/* Rules of two operands a and b, and those that their derivatives need, with dy as c. */
+typedef enum qn_combination {
+    QN_COMBINE_ADD,
+    QN_COMBINE_SUBTRACT,
+    QN_COMBINE_MULTIPLY,
+    QN_COMBINE_DIVIDE,
+    QN_COMBINE_POWER, /* a^b */
+    QN_COMBINE_LEAST,
+    QN_COMBINE_MOST,
+    QN_COMBINE_SLOPE,       /* a where a > 0, else b a */
+    QN_COMBINE_EQUAL,       /* 1 or 0 */
+    QN_COMBINE_LESS,        /* 1 or 0 */
+    QN_COMBINE_DIVIDE_B,    /* -c a / (b b) */
+    QN_COMBINE_POWER_A,     /* c b a^(b - 1) */
+    QN_COMBINE_POWER_B,     /* c a^b log(a) */
+    QN_COMBINE_IF_LESS,     /* c where a < b, else 0 */
+    QN_COMBINE_UNLESS_LESS, /* 0 where a < b, else c */
+    QN_COMBINE_SLOPE_A,     /* c where a > 0, else b c */
+    QN_COMBINE_SLOPE_B,     /* 0 where a > 0, else a c */
+    QN_COMBINE_WHERE,       /* b where a is not 0, else c */
+    QN_COMBINE_COUNT
+} qn_combination;
+
+/* The result's extents, 1 to QN_BROADCAST_RANK of them, and how far apart each operand's elements are along
+ * these axes: 0 where it has one for all. Along the last axis it is 0 or 1. */
+enum { QN_BROADCAST_RANK = 6 };
+typedef struct qn_broadcast {
+    int rank;
+    int64_t extents[QN_BROADCAST_RANK], strides[3][QN_BROADCAST_RANK];
+} qn_broadcast;
+
 /* Numbers of an optimiser step, in this order, in a tensor of QN_HYPER_COUNT reals. */
 enum qn_hyper {
     QN_HYPER_RATE,        /* learning rate */
@@ -124,12 +194,15 @@ typedef struct qn_kernels {
     void (*conv2d_backward_filter)(qn_team *team, const qn_conv2d_shape *shape, const void *x,
                                    const void *dy, void *dw, void *workspace);
     size_t (*conv2d_workspace)(const qn_conv2d_shape *shape, qn_conv2d_pass pass, int n_threads);
+    /* Samples; 0: the filter's gradient is made in one call. By batch, not by n. */
+    int64_t (*conv2d_filter_chunk)(const qn_conv2d_shape *shape);
 
     /* c = op(a) op(b) + bias (N; null: none) in every row, then the activation. Matrices need no
      * alignment, so that a task may call it with a null team for one of many. */
     void (*gemm)(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
                  const void *bias, qn_activation activation, void *c, void *workspace);
     size_t (*gemm_workspace)(const qn_gemm_shape *shape, int n_threads);
+    int64_t gemm_chunk; /* of k */
 
     /* ---- LSTM: the steps, one after the other ---- */
 
@@ -143,10 +216,11 @@ typedef struct qn_kernels {
 
     /* ---- reductions over rows ---- */
 
-    /* sums (C) of the columns of x (rows, C). */
-    void (*column_sum)(qn_team *team, int64_t rows, int64_t c, const void *x, void *sums,
-                       void *workspace);
-    size_t (*column_sum_workspace)(int64_t rows, int64_t c, int n_threads);
+    /* sums (C) of the columns of x (N, rows, C), or, with add, added to what is there. */
+    void (*column_sum)(qn_team *team, int64_t n, int64_t rows, int64_t c, const void *x, bool add,
+                       void *sums, void *workspace);
+    size_t (*column_sum_workspace)(int64_t n, int64_t rows, int64_t c, int n_threads);
+    int64_t (*column_sum_chunk)(int64_t rows, int64_t c); /* samples */
 
     /* Sum of n elements -> *sum. */
     void (*sum)(qn_team *team, int64_t n, const void *x, void *sum, void *workspace);
@@ -186,12 +260,14 @@ typedef struct qn_kernels {
     void (*layer_norm_forward)(qn_team *team, int64_t rows, int64_t c, const void *x,
                                const void *scale, const void *shift, double epsilon, void *y,
                                void *mean, void *inv_std);
-    /* dx, dscale, dshift of the above; dx may be in place of dy. */
+    /* dx, dscale, dshift of the above, the latter two, with add, added to what is there; dx may be
+     * in place of dy. */
     void (*layer_norm_backward)(qn_team *team, int64_t rows, int64_t c, const void *x,
                                 const void *dy, const void *scale, const void *mean,
-                                const void *inv_std, void *dx, void *dscale, void *dshift,
+                                const void *inv_std, bool add, void *dx, void *dscale, void *dshift,
                                 void *workspace);
     size_t (*layer_norm_workspace)(int64_t rows, int64_t c, int n_threads);
+    int64_t (*layer_norm_chunk)(int64_t c); /* rows */
 
     /* ---- elementwise; all may be in place, of operands with the same step ---- */
 
@@ -227,8 +303,23 @@ typedef struct qn_kernels {
     void (*binary_cross_entropy_backward)(qn_team *team, int64_t n, const void *x,
                                           const void *targets, double target, const void *dy,
                                           void *dx);
-    /* y[i] = x[i] / (1 - rate), or 0 where qn_rng_uniform(word i of the stream) < rate. */
-    void (*dropout)(qn_team *team, int64_t n, qn_rng rng, double rate, const void *x, void *y);
+    /* y[i] = x[i] / (1 - rate), or 0 where qn_rng_uniform(word first + i of the stream) < rate. */
+    void (*dropout)(qn_team *team, int64_t n, qn_rng rng, uint64_t first, double rate,
+                    const void *x, void *y);
+
+    /* ---- formulas, elementwise; where an operand has the result's shape, they may be in place ---- */
+
+    /* y = f(x); dx = dy f'(x); n elements. */
+    void (*function_forward)(qn_team *team, const qn_function *function, int64_t n, const void *x,
+                             void *y);
+    void (*function_backward)(qn_team *team, const qn_function *function, int64_t n, const void *x,
+                              const void *dy, void *dx);
+    /* y = the rule of a, b, and c where it has one (else null). */
+    void (*combine)(qn_team *team, qn_combination kind, const qn_broadcast *shape, const void *a,
+                    const void *b, const void *c, void *y);
+    /* y = x as int32_t, cut towards 0 (is_whole: what leaves the range, and NaN, is INT32_MIN), or x,
+     * int32_t, as reals. */
+    void (*cast)(qn_team *team, int64_t n, bool is_whole, const void *x, void *y);
 
     /* ---- rows of x (rows, C) ---- */
 
@@ -285,6 +376,8 @@ typedef struct qn_kernels {
     /* dx (outer, n, inner) = factor * dy (outer, inner), where index (null: anywhere) says. */
     void (*reduce_backward)(qn_team *team, int64_t outer, int64_t n, int64_t inner, double factor,
                             const void *dy, const int32_t *index, void *dx);
+    /* y (outer, m, inner) of x (outer, n, inner) by the map of the middle axis. */
+    void (*map_axis)(qn_team *team, const qn_axis_map *map, const void *x, void *y);
     /* y (rows): of each row of x (rows, C) the element indices[row], cut to [0, C). */
     void (*gather)(int64_t rows, int64_t c, const void *x, const int32_t *indices, void *y);
     void (*gather_backward)(int64_t rows, int64_t c, const void *dy, const int32_t *indices,
@@ -293,9 +386,10 @@ typedef struct qn_kernels {
     /* y (rows, C) = rows of the table (table_rows, C) by indices (rows), which are cut to its rows. */
     void (*embedding)(qn_team *team, int64_t rows, int64_t c, int64_t table_rows, const void *table,
                       const int32_t *indices, void *y);
-    /* dtable (table_rows, C): sums of the rows of dy (rows, C) with that index, added in order. */
+    /* dtable (table_rows, C): sums of the rows of dy (rows, C) with that index, added in order, with
+     * add to what is there; its chunk is one row. */
     void (*embedding_backward)(qn_team *team, int64_t rows, int64_t c, int64_t table_rows,
-                               const void *dy, const int32_t *indices, void *dtable);
+                               const void *dy, const int32_t *indices, bool add, void *dtable);
 
     /* ---- pooling; shape.k = shape.c, groups ignored; y and dy have a step, index has none ---- */
 

@@ -4,10 +4,12 @@
 
 typedef struct adam_attributes {
     bool decoupled;
+    double rate; /* factor of the learning rate */
 } adam_attributes;
 
 static const qn_attribute adam_fields[] = {
     QN_FIELD(adam_attributes, QN_ATTRIBUTE_BOOL, decoupled),
+    QN_FIELD(adam_attributes, QN_ATTRIBUTE_DOUBLE, rate),
     {0},
 };
 
@@ -32,8 +34,10 @@ static qn_cost adam_cost(const void *attributes, const qn_tensor *inputs,
 
 static void adam_run(const qn_call *call) {
     const adam_attributes *a = call->attributes;
-    call->kernels->adam(call->team, qn_call_count(call), call->in[0], a->decoupled, call->in[1],
-                        call->in[2], call->out[0], call->out[1], call->out[2]);
+    double own[QN_HYPER_COUNT];
+    call->kernels->adam(call->team, qn_call_count(call), qn_call_hyper(call, a->rate, own),
+                        a->decoupled, call->in[1], call->in[2], call->out[0], call->out[1],
+                        call->out[2]);
 }
 
 static qn_value adam_sample(qn_graph *graph, int variant) {
@@ -48,7 +52,8 @@ static qn_value adam_sample(qn_graph *graph, int variant) {
                                      (qn_initial){QN_INITIAL_ONE, 0}, false);
     if (variant > 0)
         factor = qn_sample_parameter(graph, "factor", (qn_shape){0}, 1);
-    return qn_op_adam(graph, "y", hyper, factor, gradient, w, m, v, variant > 0);
+    return qn_op_adam(graph, "y", hyper, factor, gradient, w, m, v, variant == 1,
+                      variant < 2 ? 1 : 0.25);
 }
 
 const qn_op qn_op_adam_step = {
@@ -63,13 +68,14 @@ const qn_op qn_op_adam_step = {
     .cost = adam_cost,
     .run = adam_run,
     .overwrites = {4, 5, 6},
-    .n_samples = 2,
+    .n_samples = 3,
     .sample = adam_sample,
 };
 
 qn_value qn_op_adam(qn_graph *graph, const char *name, qn_value hyper, qn_value factor,
-                    qn_value gradient, qn_value w, qn_value m, qn_value v, bool decoupled) {
-    const adam_attributes attributes = {decoupled};
+                    qn_value gradient, qn_value w, qn_value m, qn_value v, bool decoupled,
+                    double rate) {
+    const adam_attributes attributes = {decoupled, rate};
     const qn_value inputs[] = {hyper, factor, gradient, w, m, v};
     return qn_graph_add1(graph, &qn_op_adam_step, name, inputs, 6, &attributes);
 }

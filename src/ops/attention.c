@@ -7,13 +7,15 @@
 
 typedef struct attention_attributes {
     double scale, rate;
-    int64_t key; /* of the random stream; 0: the node's own */
+    int64_t key;   /* of the random stream; 0: the node's own */
+    int64_t first; /* number of the first sample in the batch: of a piece of it */
 } attention_attributes;
 
 static const qn_attribute attention_fields[] = {
     QN_FIELD(attention_attributes, QN_ATTRIBUTE_DOUBLE, scale),
     QN_FIELD(attention_attributes, QN_ATTRIBUTE_DOUBLE, rate),
     QN_FIELD(attention_attributes, QN_ATTRIBUTE_INT64, key),
+    QN_FIELD(attention_attributes, QN_ATTRIBUTE_INT64, first),
     {0},
 };
 
@@ -29,12 +31,20 @@ static qn_attention_shape shape_of(const void *attributes, const qn_tensor *inpu
                                 .u = inputs[KEY].shape.dims[2],
                                 .d = query[3],
                                 .scale = a->scale,
-                                .rate = a->rate};
+                                .rate = a->rate,
+                                .first = a->first};
 }
 
 static uint64_t stream_key(const qn_node *node) {
     const attention_attributes *a = node->attributes;
     return a->key ? (uint64_t)a->key : node->key;
+}
+
+static void attention_cut(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                          void *attributes) {
+    attention_attributes *a = attributes;
+    a->key = (int64_t)stream_key(node);
+    a->first = piece * (qn_graph_shape(graph, node->inputs[QUERY]).dims[0] / pieces);
 }
 
 static qn_rng stream_of(const qn_call *call) {
@@ -148,6 +158,7 @@ const qn_op qn_op_attention = {
     .cost = attention_cost,
     .workspace = attention_workspace,
     .run = attention_run,
+    .cut = attention_cut,
     .n_samples = 4,
     .sample = attention_sample,
 };
@@ -210,4 +221,5 @@ const qn_op qn_op_attention_backward = {
     .cost = backward_cost,
     .workspace = backward_workspace,
     .run = backward_run,
+    .cut = attention_cut,
 };

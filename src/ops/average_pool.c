@@ -1,19 +1,19 @@
-/* Mean of each window of x (N, H, W, C), zeros of the padding included -> (N, P, Q, C); and the
+/* Mean of each window of x (N, H, W, C), zeros of the padding included or not -> (N, P, Q, C); and the
  * mean over all of H and W -> (N, C), which is the same with a window as large as the image. */
 #include "ops/shared.h"
 
 typedef struct pool_attributes {
     qn_window window;
+    bool inside; /* the mean is that of the elements inside of the image */
 } pool_attributes;
 
 static const qn_attribute pool_fields[] = {
     QN_FIELD(pool_attributes, QN_ATTRIBUTE_WINDOW, window),
+    QN_FIELD(pool_attributes, QN_ATTRIBUTE_BOOL, inside),
     {0},
 };
 
-typedef struct backward_attributes {
-    qn_conv2d_shape shape;
-} backward_attributes;
+typedef qn_conv2d_backward_attributes backward_attributes;
 
 static const qn_attribute backward_fields[] = {
     QN_FIELD(backward_attributes, QN_ATTRIBUTE_CONV2D, shape),
@@ -21,8 +21,11 @@ static const qn_attribute backward_fields[] = {
 };
 
 static qn_status pool_shape(const void *attributes, qn_shape x, qn_conv2d_shape *d) {
-    const qn_window *w = &((const pool_attributes *)attributes)->window;
-    return qn_window_apply(w, x, x.dims[3], w->kernel_h, w->kernel_w, 1, d);
+    const pool_attributes *a = attributes;
+    const qn_window *w = &a->window;
+    QN_TRY(qn_window_apply(w, x, x.dims[3], w->kernel_h, w->kernel_w, 1, d));
+    d->inside = a->inside;
+    return QN_OK;
 }
 
 static qn_status pool_infer(qn_infer *infer) {
@@ -75,7 +78,8 @@ static qn_value pool_sample(qn_graph *graph, int variant) {
          .pad_right = 1},
     };
     qn_value x = qn_sample_parameter(graph, "x", QN_SHAPE(3, 7, 5, 3), 1);
-    return qn_average_pool(graph, "y", x, windows[variant]);
+    return variant < 2 ? qn_average_pool(graph, "y", x, windows[variant])
+                       : qn_average_pool_inside(graph, "y", x, windows[1]);
 }
 
 const qn_op qn_op_average_pool = {
@@ -89,12 +93,17 @@ const qn_op qn_op_average_pool = {
     .cost = pool_cost,
     .run = pool_run,
     .apart_outputs = 1 << 0,
-    .n_samples = 2,
+    .n_samples = 3,
     .sample = pool_sample,
 };
 
 qn_value qn_average_pool(qn_graph *graph, const char *name, qn_value x, qn_window window) {
-    const pool_attributes attributes = {window};
+    const pool_attributes attributes = {window, false};
+    return qn_graph_add1(graph, &qn_op_average_pool, name, &x, 1, &attributes);
+}
+
+qn_value qn_average_pool_inside(qn_graph *graph, const char *name, qn_value x, qn_window window) {
+    const pool_attributes attributes = {window, true};
     return qn_graph_add1(graph, &qn_op_average_pool, name, &x, 1, &attributes);
 }
 
@@ -132,6 +141,7 @@ const qn_op qn_op_average_pool_backward = {
     .cost = backward_cost,
     .run = backward_run,
     .apart_inputs = 1 << 0,
+    .cut = qn_cut_conv2d,
 };
 
 /* ---- global: one window as large as the image ---- */

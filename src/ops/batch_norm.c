@@ -275,11 +275,13 @@ static void inference_gradient(qn_graph *graph, const qn_gradient *gradient) {
     char name[1024];
     const qn_value dy =
         qn_gradient_activation(graph, node, a->activation, node->outputs[0], gradient->outputs[0]);
+    if (gradient->wanted[2])
+        gradient->inputs[2] = qn_gradient_columns(graph, node, "backward_shift", dy);
+    if (!gradient->wanted[0] && !gradient->wanted[1])
+        return;
     snprintf(name, sizeof name, "%s.one", node->name);
     const qn_value one = qn_op_scalar(graph, qn_graph_unique(graph, name, false), 1);
     const qn_value zeros = add_vector(graph, node, "zeros", one, 0);
-    if (gradient->wanted[2])
-        gradient->inputs[2] = qn_gradient_columns(graph, node, "backward_shift", dy);
     if (gradient->wanted[1])
         gradient->inputs[1] = add_scale_gradient(graph, node, one, zeros, dy);
     const qn_value inputs[] = {dy, node->inputs[1], zeros, zeros, node->inputs[4]};

@@ -67,7 +67,19 @@ qn_value qn_add_rows(qn_graph *graph, const char *name, qn_value x, qn_value row
 
 /* ---- sums (C) of x (..., C) ---- */
 
+/* The rows of a sample of x, of which there are as many as its first extent. */
+static int64_t sample_rows(qn_shape x) {
+    return x.rank > 1 ? qn_shape_count_range(x, 1, x.rank - 1) : 1;
+}
+
+static int64_t sample_count(qn_shape x) {
+    return x.rank > 1 ? x.dims[0] : 1;
+}
+
 static qn_status sum_infer(qn_infer *infer) {
+    if (infer->n_inputs > 1)
+        QN_TRY(
+            qn_infer_expect(infer, 1, "sum", QN_SHAPE(qn_shape_columns(infer->inputs[0].shape))));
     infer->outputs[0] =
         (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(qn_shape_columns(infer->inputs[0].shape))};
     return QN_OK;
@@ -84,21 +96,32 @@ static size_t sum_workspace(const qn_kernels *kernels, const void *attributes,
     (void)attributes;
     (void)outputs;
     const qn_shape shape = inputs[0].shape;
-    return kernels->column_sum_workspace(qn_shape_rows(shape), qn_shape_columns(shape), n_threads);
+    return kernels->column_sum_workspace(sample_count(shape), sample_rows(shape),
+                                         qn_shape_columns(shape), n_threads);
 }
 
 static void sum_run(const qn_call *call) {
     const qn_shape shape = call->inputs[0].shape;
-    call->kernels->column_sum(call->team, qn_shape_rows(shape), qn_shape_columns(shape),
-                              call->in[0], call->out[0], call->workspace);
+    call->kernels->column_sum(call->team, sample_count(shape), sample_rows(shape),
+                              qn_shape_columns(shape), call->in[0], qn_call_goes_on(call, 1, 0),
+                              call->out[0], call->workspace);
+}
+
+static int64_t sum_chunk(const qn_kernels *kernels, const void *attributes,
+                         const qn_tensor *inputs) {
+    const qn_shape x = inputs[0].shape;
+    (void)attributes;
+    return x.rank > 1 ? kernels->column_sum_chunk(sample_rows(x), qn_shape_columns(x)) : 0;
 }
 
 const qn_op qn_op_column_sum = {
     .name = "column_sum",
     .min_inputs = 1,
-    .max_inputs = 1,
+    .max_inputs = 2,
     .infer = sum_infer,
     .cost = sum_cost,
     .workspace = sum_workspace,
     .run = sum_run,
+    .in_place = 1 << 1,
+    .chunk = sum_chunk,
 };

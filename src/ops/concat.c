@@ -26,6 +26,7 @@ static qn_status concat_infer(qn_infer *infer) {
         if (infer->inputs[i].shape.rank == wanted.rank)
             wanted.dims[axis] = infer->inputs[i].shape.dims[axis];
         QN_TRY(qn_infer_expect(infer, i, "part", wanted));
+        QN_TRY(qn_infer_dtype(infer, i, infer->inputs[0].dtype));
         if (__builtin_add_overflow(shape.dims[axis], wanted.dims[axis], &shape.dims[axis]))
             return qn_fail(QN_ERROR_ARGUMENT, "the parts are too large together");
     }
@@ -119,6 +120,7 @@ const qn_op qn_op_concat = {
     .attributes = concat_fields,
     .min_inputs = 1,
     .max_inputs = -1,
+    .integer_inputs = UINT32_MAX,
     .infer = concat_infer,
     .gradient = concat_gradient,
     .run = concat_run,

@@ -6,12 +6,14 @@ typedef struct conv2d_attributes {
     qn_window window;
     int groups;
     qn_activation activation;
+    int64_t batch; /* samples of the whole batch of which this is a piece; 0: all */
 } conv2d_attributes;
 
 static const qn_attribute conv2d_fields[] = {
     QN_FIELD(conv2d_attributes, QN_ATTRIBUTE_WINDOW, window),
     QN_FIELD(conv2d_attributes, QN_ATTRIBUTE_INT, groups),
     QN_FIELD(conv2d_attributes, QN_ATTRIBUTE_ACTIVATION, activation),
+    QN_FIELD(conv2d_attributes, QN_ATTRIBUTE_INT64, batch),
     {0},
 };
 
@@ -23,8 +25,17 @@ static const qn_attribute backward_fields[] = {
 static qn_status conv2d_shape(const void *attributes, const qn_tensor *inputs, qn_conv2d_shape *d) {
     const conv2d_attributes *a = attributes;
     const qn_shape x = inputs[0].shape, filter = inputs[1].shape;
-    return qn_window_apply(&a->window, x, filter.dims[0], filter.dims[1], filter.dims[2], a->groups,
-                           d);
+    QN_TRY(qn_window_apply(&a->window, x, filter.dims[0], filter.dims[1], filter.dims[2], a->groups,
+                           d));
+    d->batch = a->batch;
+    return QN_OK;
+}
+
+static void conv2d_cut(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                       void *attributes) {
+    (void)piece;
+    (void)pieces;
+    ((conv2d_attributes *)attributes)->batch = qn_graph_shape(graph, node->inputs[0]).dims[0];
 }
 
 static qn_status conv2d_infer(qn_infer *infer) {
@@ -186,7 +197,7 @@ static qn_value conv2d_sample(qn_graph *graph, int variant) {
     if (samples[variant].has_bias)
         bias = qn_sample_parameter(graph, "bias", QN_SHAPE(samples[variant].k), 1);
     const conv2d_attributes attributes = {
-        samples[variant].window, samples[variant].groups, {samples[variant].activation, 0}};
+        samples[variant].window, samples[variant].groups, {samples[variant].activation, 0}, 0};
     return qn_graph_add1(graph, &qn_op_conv2d, "y", (qn_value[]){x, filter, bias}, 3, &attributes);
 }
 
@@ -204,6 +215,7 @@ const qn_op qn_op_conv2d = {
     .workspace = conv2d_workspace,
     .run = conv2d_run,
     .apart_outputs = 1 << 0,
+    .cut = conv2d_cut,
     .n_samples = 6,
     .sample = conv2d_sample,
 };
@@ -258,12 +270,15 @@ const qn_op qn_op_conv2d_backward_data = {
     .workspace = backward_data_workspace,
     .run = backward_data_run,
     .apart_inputs = 1 << 0,
+    .cut = qn_cut_conv2d,
 };
 
 static qn_status backward_filter_infer(qn_infer *infer) {
     const qn_conv2d_shape *d = &((const qn_conv2d_backward_attributes *)infer->attributes)->shape;
     QN_TRY(qn_infer_expect(infer, 0, "input", qn_conv2d_input(d)));
     QN_TRY(qn_infer_expect(infer, 1, "gradient", qn_conv2d_output(d)));
+    if (infer->n_inputs > 2)
+        QN_TRY(qn_infer_expect(infer, 2, "sum", qn_conv2d_filter(d)));
     infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, qn_conv2d_filter(d)};
     return QN_OK;
 }
@@ -280,8 +295,16 @@ static size_t backward_filter_workspace(const qn_kernels *kernels, const void *a
 static void backward_filter_run(const qn_call *call) {
     qn_conv2d_shape d = ((const qn_conv2d_backward_attributes *)call->attributes)->shape;
     d.y_step = qn_call_in_step(call, 1);
+    d.add = qn_call_goes_on(call, 2, 0);
     call->kernels->conv2d_backward_filter(call->team, &d, call->in[0], call->in[1], call->out[0],
                                           call->workspace);
+}
+
+static int64_t backward_filter_chunk(const qn_kernels *kernels, const void *attributes,
+                                     const qn_tensor *inputs) {
+    (void)inputs;
+    return kernels->conv2d_filter_chunk(
+        &((const qn_conv2d_backward_attributes *)attributes)->shape);
 }
 
 const qn_op qn_op_conv2d_backward_filter = {
@@ -289,10 +312,13 @@ const qn_op qn_op_conv2d_backward_filter = {
     .attributes_bytes = sizeof(qn_conv2d_backward_attributes),
     .attributes = backward_fields,
     .min_inputs = 2,
-    .max_inputs = 2,
+    .max_inputs = 3,
     .infer = backward_filter_infer,
     .cost = backward_cost,
     .workspace = backward_filter_workspace,
     .run = backward_filter_run,
+    .in_place = 1 << 2,
     .apart_inputs = 1 << 1,
+    .cut = qn_cut_conv2d,
+    .chunk = backward_filter_chunk,
 };

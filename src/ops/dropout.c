@@ -4,12 +4,14 @@
 
 typedef struct dropout_attributes {
     double rate;
-    int64_t key; /* of the random stream; 0: the node's own */
+    int64_t key;   /* of the random stream; 0: the node's own */
+    int64_t first; /* number of the first element in the stream: of a piece of a batch */
 } dropout_attributes;
 
 static const qn_attribute dropout_fields[] = {
     QN_FIELD(dropout_attributes, QN_ATTRIBUTE_DOUBLE, rate),
     QN_FIELD(dropout_attributes, QN_ATTRIBUTE_INT64, key),
+    QN_FIELD(dropout_attributes, QN_ATTRIBUTE_INT64, first),
     {0},
 };
 
@@ -28,13 +30,20 @@ static uint64_t stream_key(const qn_node *node) {
 static void dropout_run(const qn_call *call) {
     const dropout_attributes *a = call->attributes;
     const qn_rng rng = qn_rng_make(call->seed, stream_key(call->node), call->step);
-    call->kernels->dropout(call->team, qn_call_count(call), rng, a->rate, call->in[0],
-                           call->out[0]);
+    call->kernels->dropout(call->team, qn_call_count(call), rng, (uint64_t)a->first, a->rate,
+                           call->in[0], call->out[0]);
+}
+
+static void dropout_cut(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                        void *attributes) {
+    dropout_attributes *a = attributes;
+    a->key = (int64_t)stream_key(node);
+    a->first = piece * (qn_shape_count(qn_graph_shape(graph, node->outputs[0])) / pieces);
 }
 
 static void dropout_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const dropout_attributes *a = gradient->node->attributes;
-    const dropout_attributes attributes = {a->rate, (int64_t)stream_key(gradient->node)};
+    const dropout_attributes attributes = {a->rate, (int64_t)stream_key(gradient->node), a->first};
     gradient->inputs[0] = qn_gradient_add(graph, gradient->node, "backward", &qn_op_dropout,
                                           gradient->outputs, 1, &attributes);
 }
@@ -56,6 +65,7 @@ const qn_op qn_op_dropout = {
     .cost = dropout_cost,
     .run = dropout_run,
     .in_place = 1 << 0,
+    .cut = dropout_cut,
     .n_samples = 1,
     .sample = dropout_sample,
 };

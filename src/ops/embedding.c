@@ -73,6 +73,8 @@ static qn_status backward_infer(qn_infer *infer) {
     if (indices.rank > 0)
         indices.dims[--indices.rank] = 0;
     QN_TRY(qn_infer_expect(infer, 1, "indices", indices));
+    if (infer->n_inputs > 2)
+        QN_TRY(qn_infer_expect(infer, 2, "sum", QN_SHAPE(a->rows, qn_shape_columns(dy))));
     infer->outputs[0] =
         (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(a->rows, qn_shape_columns(dy))};
     return QN_OK;
@@ -89,7 +91,16 @@ static void backward_run(const qn_call *call) {
     const qn_shape table = call->outputs[0].shape;
     call->kernels->embedding_backward(call->team, qn_shape_count(call->inputs[1].shape),
                                       table.dims[1], table.dims[0], call->in[0], call->in[1],
-                                      call->out[0]);
+                                      qn_call_goes_on(call, 2, 0), call->out[0]);
+}
+
+/* Row by row. */
+static int64_t backward_chunk(const qn_kernels *kernels, const void *attributes,
+                              const qn_tensor *inputs) {
+    (void)kernels;
+    (void)attributes;
+    (void)inputs;
+    return 1;
 }
 
 const qn_op qn_op_embedding_backward = {
@@ -97,9 +108,11 @@ const qn_op qn_op_embedding_backward = {
     .attributes_bytes = sizeof(backward_attributes),
     .attributes = backward_fields,
     .min_inputs = 2,
-    .max_inputs = 2,
+    .max_inputs = 3,
     .integer_inputs = 1 << 1,
     .infer = backward_infer,
     .cost = backward_cost,
     .run = backward_run,
+    .in_place = 1 << 2,
+    .chunk = backward_chunk,
 };

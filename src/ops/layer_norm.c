@@ -91,12 +91,16 @@ qn_value qn_layer_norm(qn_graph *graph, const char *name, qn_value x, qn_value s
 
 /* ---- gradient: dx, dscale, dshift from x, dy, scale, mean, inv_std ---- */
 
+enum { FIRST_SUM = 5 };
+
 static qn_status backward_infer(qn_infer *infer) {
     const qn_shape x = infer->inputs[0].shape;
     QN_TRY(qn_infer_expect(infer, 1, "gradient", x));
     QN_TRY(qn_infer_expect(infer, 2, "scale", QN_SHAPE(qn_shape_columns(x))));
     QN_TRY(qn_infer_expect(infer, 3, "mean", QN_SHAPE(qn_shape_rows(x))));
     QN_TRY(qn_infer_expect(infer, 4, "deviation", QN_SHAPE(qn_shape_rows(x))));
+    for (int i = FIRST_SUM; i < infer->n_inputs; i++)
+        QN_TRY(qn_infer_expect(infer, i, "sum", infer->inputs[2].shape));
     infer->n_outputs = 3;
     infer->outputs[0] = infer->inputs[0];
     infer->outputs[1] = infer->outputs[2] = infer->inputs[2];
@@ -120,19 +124,37 @@ static size_t backward_workspace(const qn_kernels *kernels, const void *attribut
 
 static void backward_run(const qn_call *call) {
     const qn_shape x = call->inputs[0].shape;
-    call->kernels->layer_norm_backward(
-        call->team, qn_shape_rows(x), qn_shape_columns(x), call->in[0], call->in[1], call->in[2],
-        call->in[3], call->in[4], call->out[0], call->out[1], call->out[2], call->workspace);
+    const bool goes_on =
+        qn_call_goes_on(call, FIRST_SUM, 1) && qn_call_goes_on(call, FIRST_SUM + 1, 2);
+    call->kernels->layer_norm_backward(call->team, qn_shape_rows(x), qn_shape_columns(x),
+                                       call->in[0], call->in[1], call->in[2], call->in[3],
+                                       call->in[4], goes_on, call->out[0], call->out[1],
+                                       call->out[2], call->workspace);
+}
+
+/* Chunks of rows are powers of two; a sample may have any number of rows. */
+static int64_t backward_chunk(const qn_kernels *kernels, const void *attributes,
+                              const qn_tensor *inputs) {
+    const qn_shape x = inputs[0].shape;
+    (void)attributes;
+    if (x.rank < 2)
+        return 0;
+    const int64_t rows = qn_shape_rows(x) / x.dims[0];
+    int64_t chunk = kernels->layer_norm_chunk(qn_shape_columns(x));
+    for (int64_t rest = rows; chunk > 1 && rest % 2 == 0; rest /= 2)
+        chunk /= 2;
+    return chunk;
 }
 
 const qn_op qn_op_layer_norm_backward = {
     .name = "layer_norm_backward",
     .min_inputs = 5,
-    .max_inputs = 5,
+    .max_inputs = 7,
     .output_names = {NULL, "scale", "shift"},
     .infer = backward_infer,
     .cost = backward_cost,
     .workspace = backward_workspace,
     .run = backward_run,
     .in_place = 1 << 1,
+    .chunk = backward_chunk,
 };

@@ -166,6 +166,8 @@ static qn_status weight_infer(qn_infer *infer) {
     QN_TRY(qn_infer_rank(infer, 0, 2, "(N, C)"));
     QN_TRY(qn_infer_rank(infer, 1, 2, "(N, K)"));
     QN_TRY(qn_infer_expect(infer, 1, "gradient", QN_SHAPE(x.dims[0], dy.dims[1])));
+    if (infer->n_inputs > 2)
+        QN_TRY(qn_infer_expect(infer, 2, "sum", QN_SHAPE(dy.dims[1], x.dims[1])));
     infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(dy.dims[1], x.dims[1])};
     return QN_OK;
 }
@@ -186,17 +188,27 @@ static size_t weight_workspace(const qn_kernels *kernels, const void *attributes
 }
 
 static void weight_run(const qn_call *call) {
-    const qn_gemm_shape gemm = weight_gemm(call->inputs);
+    qn_gemm_shape gemm = weight_gemm(call->inputs);
+    gemm.add = qn_call_goes_on(call, 2, 0);
     call->kernels->gemm(call->team, &gemm, call->in[1], call->in[0], NULL,
                         (qn_activation){QN_ACTIVATION_NONE, 0}, call->out[0], call->workspace);
+}
+
+static int64_t weight_chunk(const qn_kernels *kernels, const void *attributes,
+                            const qn_tensor *inputs) {
+    (void)attributes;
+    (void)inputs;
+    return kernels->gemm_chunk;
 }
 
 const qn_op qn_op_linear_backward_weight = {
     .name = "linear_backward_weight",
     .min_inputs = 2,
-    .max_inputs = 2,
+    .max_inputs = 3,
     .infer = weight_infer,
     .cost = weight_cost,
     .workspace = weight_workspace,
     .run = weight_run,
+    .in_place = 1 << 2,
+    .chunk = weight_chunk,
 };

@@ -11,9 +11,7 @@ static const qn_attribute pool_fields[] = {
     {0},
 };
 
-typedef struct backward_attributes {
-    qn_conv2d_shape shape;
-} backward_attributes;
+typedef qn_conv2d_backward_attributes backward_attributes;
 
 static const qn_attribute backward_fields[] = {
     QN_FIELD(backward_attributes, QN_ATTRIBUTE_CONV2D, shape),
@@ -137,4 +135,5 @@ const qn_op qn_op_max_pool_backward = {
     .cost = backward_cost,
     .run = backward_run,
     .apart_inputs = 1 << 0,
+    .cut = qn_cut_conv2d,
 };

@@ -70,4 +70,5 @@ const qn_op qn_op_mean_valid_backward = {
     .integer_inputs = 1 << 0,
     .infer = backward_infer,
     .run = backward_run,
+    .looks_at_batch = true,
 };

@@ -21,6 +21,14 @@ static qn_shape without_axis(qn_shape shape, int axis) {
     return shape;
 }
 
+static void reduce_cut(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                       void *attributes) {
+    (void)graph;
+    (void)node;
+    (void)piece;
+    qn_cut_shape(pieces, &((reduce_attributes *)attributes)->shape);
+}
+
 static qn_status reduce_infer(qn_infer *infer) {
     const reduce_attributes *a = infer->attributes;
     char text[QN_SHAPE_TEXT];
@@ -95,6 +103,7 @@ const qn_op qn_op_reduce = {
     .gradient = reduce_gradient,
     .cost = reduce_cost,
     .run = reduce_run,
+    .cut = reduce_cut,
     .n_samples = 9,
     .sample = reduce_sample,
 };
@@ -138,4 +147,5 @@ const qn_op qn_op_reduce_backward = {
     .integer_inputs = 1 << 1,
     .infer = backward_infer,
     .run = backward_run,
+    .cut = reduce_cut,
 };

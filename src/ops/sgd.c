@@ -4,10 +4,12 @@
 
 typedef struct sgd_attributes {
     bool nesterov;
+    double rate; /* factor of the learning rate */
 } sgd_attributes;
 
 static const qn_attribute sgd_fields[] = {
     QN_FIELD(sgd_attributes, QN_ATTRIBUTE_BOOL, nesterov),
+    QN_FIELD(sgd_attributes, QN_ATTRIBUTE_DOUBLE, rate),
     {0},
 };
 
@@ -32,8 +34,10 @@ static qn_cost sgd_cost(const void *attributes, const qn_tensor *inputs, const q
 
 static void sgd_run(const qn_call *call) {
     const sgd_attributes *a = call->attributes;
-    call->kernels->sgd(call->team, qn_call_count(call), call->in[0], a->nesterov, call->in[1],
-                       call->in[2], call->out[0], call->node->n_outputs > 1 ? call->out[1] : NULL);
+    double own[QN_HYPER_COUNT];
+    call->kernels->sgd(call->team, qn_call_count(call), qn_call_hyper(call, a->rate, own),
+                       a->nesterov, call->in[1], call->in[2], call->out[0],
+                       call->node->n_outputs > 1 ? call->out[1] : NULL);
 }
 
 static qn_value sgd_sample(qn_graph *graph, int variant) {
@@ -47,7 +51,8 @@ static qn_value sgd_sample(qn_graph *graph, int variant) {
         momentum = qn_graph_add_source(graph, QN_KIND_STATE, "momentum",
                                        (qn_tensor){graph->real, QN_SHAPE(7, 5)},
                                        (qn_initial){QN_INITIAL_UNIFORM, 1}, false);
-    return qn_op_sgd(graph, "y", hyper, factor, gradient, w, momentum, variant > 1);
+    return qn_op_sgd(graph, "y", hyper, factor, gradient, w, momentum, variant == 2,
+                     variant < 3 ? 1 : 0.25);
 }
 
 const qn_op qn_op_sgd_step = {
@@ -62,13 +67,13 @@ const qn_op qn_op_sgd_step = {
     .cost = sgd_cost,
     .run = sgd_run,
     .overwrites = {4, 5},
-    .n_samples = 3,
+    .n_samples = 4,
     .sample = sgd_sample,
 };
 
 qn_value qn_op_sgd(qn_graph *graph, const char *name, qn_value hyper, qn_value factor,
-                   qn_value gradient, qn_value w, qn_value momentum, bool nesterov) {
-    const sgd_attributes attributes = {nesterov};
+                   qn_value gradient, qn_value w, qn_value momentum, bool nesterov, double rate) {
+    const sgd_attributes attributes = {nesterov, rate};
     const qn_value inputs[] = {hyper, factor, gradient, w, momentum};
     return qn_graph_add1(graph, &qn_op_sgd_step, name, inputs, 5, &attributes);
 }

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 const qn_attribute qn_activation_fields[] = {
     QN_FIELD(qn_activation_attributes, QN_ATTRIBUTE_ACTIVATION, activation),
@@ -106,6 +107,29 @@ qn_shape qn_conv2d_output(const qn_conv2d_shape *d) {
     return QN_SHAPE(d->n, d->p, d->q, d->k);
 }
 
+void qn_cut_shape(int64_t pieces, qn_shape *shape) {
+    if (shape->rank > 0 && shape->dims[0] % pieces == 0)
+        shape->dims[0] /= pieces;
+}
+
+void qn_cut_conv2d(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                   void *attributes) {
+    qn_conv2d_shape *d = &((qn_conv2d_backward_attributes *)attributes)->shape;
+    (void)graph;
+    (void)node;
+    d->batch = d->n;
+    d->n /= pieces;
+    d->add = piece > 0;
+}
+
+bool qn_call_goes_on(const qn_call *call, int sum, int output) {
+    if (call->node->n_inputs <= sum)
+        return false;
+    if (call->in[sum] != call->out[output])
+        memcpy(call->out[output], call->in[sum], qn_tensor_bytes(call->outputs[output]));
+    return true;
+}
+
 qn_cost qn_cost_elements(int64_t flops_each, const qn_tensor *outputs) {
     return (qn_cost){.flops = flops_each * qn_shape_count(outputs[0].shape)};
 }
@@ -134,6 +158,21 @@ qn_value qn_gradient_columns(qn_graph *graph, const qn_node *node, const char *s
 
 int64_t qn_call_count(const qn_call *call) {
     return qn_shape_count(call->outputs[0].shape);
+}
+
+const void *qn_call_hyper(const qn_call *call, double factor, double own[QN_HYPER_COUNT]) {
+    if (factor == 1)
+        return call->in[0];
+    memcpy(own, call->in[0], QN_HYPER_COUNT * qn_dtype_bytes(call->inputs[0].dtype));
+    if (call->inputs[0].dtype == QN_F64) {
+        own[QN_HYPER_RATE] *= factor;
+        return own;
+    }
+    float rate;
+    memcpy(&rate, (float *)(void *)own + QN_HYPER_RATE, sizeof rate);
+    rate = (float)(rate * factor);
+    memcpy((float *)(void *)own + QN_HYPER_RATE, &rate, sizeof rate);
+    return own;
 }
 
 int64_t qn_call_in_step(const qn_call *call, int input) {

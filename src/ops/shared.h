@@ -51,6 +51,18 @@ qn_shape qn_conv2d_input(const qn_conv2d_shape *d);
 qn_shape qn_conv2d_filter(const qn_conv2d_shape *d);
 qn_shape qn_conv2d_output(const qn_conv2d_shape *d);
 
+/* ---- pieces of a batch ---- */
+
+/* The first extent, for a piece. */
+void qn_cut_shape(int64_t pieces, qn_shape *shape);
+
+/* The rule "cut" for qn_conv2d_backward_attributes. */
+void qn_cut_conv2d(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                   void *attributes);
+
+/* Whether a call goes on from the sum in input `sum`; it is then in output `output`. */
+bool qn_call_goes_on(const qn_call *call, int sum, int output);
+
 /* ---- costs ---- */
 
 /* So many operations for each element of output 0; bytes of all inputs and outputs. */
@@ -77,6 +89,10 @@ void qn_activation_run(const qn_call *call);
 
 /* Elements of output 0 of a call. */
 int64_t qn_call_count(const qn_call *call);
+
+/* Of an optimiser's call: its hyper, the first input, with the rate times a factor; in own, unless the
+ * factor is 1. */
+const void *qn_call_hyper(const qn_call *call, double factor, double own[QN_HYPER_COUNT]);
 
 /* Elements from one row of an input or output of a call to the next. */
 int64_t qn_call_in_step(const qn_call *call, int input);
@@ -105,6 +121,9 @@ extern const qn_op qn_op_conv2d, qn_op_conv2d_backward_data, qn_op_conv2d_backwa
     qn_op_mean_valid_backward, qn_op_attention, qn_op_attention_backward;
 extern const qn_op qn_op_scale, qn_op_stop_gradient, qn_op_embedding, qn_op_embedding_backward,
     qn_op_lstm, qn_op_lstm_before, qn_op_lstm_backward, qn_op_layer_norm, qn_op_layer_norm_backward,
-    qn_op_gelu, qn_op_gelu_backward;
+    qn_op_gelu, qn_op_gelu_backward, qn_op_resample, qn_op_resample_backward, qn_op_join,
+    qn_op_swap_store_value, qn_op_swap_stored_value, qn_op_swap_load_value, qn_op_swap_loaded_value;
+extern const qn_op qn_op_function_forward, qn_op_function_backward, qn_op_combine_forward,
+    qn_op_where_forward, qn_op_cast_forward;
 
 #endif

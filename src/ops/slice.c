@@ -93,6 +93,7 @@ const qn_op qn_op_slice = {
     .attributes = slice_fields,
     .min_inputs = 1,
     .max_inputs = 1,
+    .integer_inputs = 1 << 0,
     .infer = slice_infer,
     .gradient = slice_gradient,
     .run = slice_run,

@@ -11,10 +11,24 @@
 #include <time.h>
 #include <unistd.h>
 
-int64_t qn_clock_ns(void) {
+static int64_t read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void qn_host_name(char *name, size_t bytes) {
+    if (gethostname(name, bytes) != 0)
+        *name = 0;
+    name[bytes - 1] = 0;
+}
+
+int64_t qn_clock_ns(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t qn_thread_cpu_ns(void) {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* The kernel's own high-water mark: getrusage also remembers the program that started this one. */

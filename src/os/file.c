@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,6 +93,25 @@ qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes) 
         bytes -= (size_t)n_read;
     }
     return QN_OK;
+}
+
+qn_status qn_file_map(const qn_file *file, const void **memory) {
+    *memory = NULL;
+    if (file->bytes == 0)
+        return QN_OK;
+    if ((uint64_t)file->bytes > SIZE_MAX)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s is larger than this machine can address",
+                       file->path);
+    void *mapped = mmap(NULL, (size_t)file->bytes, PROT_READ, MAP_PRIVATE, file->descriptor, 0);
+    if (mapped == MAP_FAILED)
+        return fail_at("map", file->path);
+    *memory = mapped;
+    return QN_OK;
+}
+
+void qn_file_unmap(const void *memory, size_t bytes) {
+    if (memory)
+        munmap((void *)memory, bytes);
 }
 
 qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,

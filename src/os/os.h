@@ -10,8 +10,40 @@
 /* Monotonic time in nanoseconds. */
 int64_t qn_clock_ns(void);
 
+/* Processor time of the calling thread in nanoseconds. */
+int64_t qn_thread_cpu_ns(void);
+
+/* Clocks that other programs put into their files. */
+typedef enum qn_clock {
+    QN_CLOCK_REALTIME,  /* since 1970; can be set */
+    QN_CLOCK_MONOTONIC, /* since the system started, without its sleep */
+    QN_CLOCK_BOOTTIME,  /* since the system started */
+    QN_CLOCK_COUNT
+} qn_clock;
+
+/* That clock minus ours at a moment of ours; the truth is within error_ns of it. */
+typedef struct qn_clock_offset {
+    int64_t at_ns, offset_ns, error_ns;
+} qn_clock_offset;
+
+qn_clock_offset qn_clock_compare(qn_clock clock);
+
 /* Largest resident size of this process so far. */
 int64_t qn_process_peak_bytes(void);
+
+/* Memory that programs may still take without swapping: what the system has available, within what
+ * this container's limit leaves; 0: unknown. */
+int64_t qn_memory_available_bytes(void);
+
+/* The machine's name in its network; "" where it has none. */
+void qn_host_name(char *name, size_t bytes);
+
+/* Makes the heap give memory back to the system as soon as it is released, so that what is resident
+ * is what is held; calls take longer. Before threads are started. */
+void qn_memory_give_back_early(void);
+
+/* Gives back what the heap holds and nobody uses. */
+void qn_memory_give_back(void);
 
 /* Processors this process may run on (affinity and container limits), at least 1. */
 int qn_cpu_count(void);
@@ -37,8 +69,11 @@ typedef struct qn_monitor qn_monitor;
 qn_status qn_monitor_create(const qn_allocator *allocator, qn_monitor **monitor);
 void qn_monitor_destroy(qn_monitor *monitor);
 void qn_monitor_lock(qn_monitor *monitor);
+bool qn_monitor_try_lock(qn_monitor *monitor); /* false: another thread holds it */
 void qn_monitor_unlock(qn_monitor *monitor);
-void qn_monitor_wait(qn_monitor *monitor);   /* locked; atomically unlocks, waits, locks */
+void qn_monitor_wait(qn_monitor *monitor); /* locked; atomically unlocks, waits, locks */
+/* As wait, but no longer than until a moment of qn_clock_ns: whether there was still time. */
+bool qn_monitor_wait_until(qn_monitor *monitor, int64_t moment_ns);
 void qn_monitor_notify(qn_monitor *monitor); /* wakes all who wait */
 
 /* ---- files ----  Every failure names the path and the system's reason. */
@@ -52,6 +87,11 @@ const char *qn_file_path(const qn_file *file);
 
 /* Reads exactly bytes at offset; a file that ends earlier is QN_ERROR_FORMAT. Thread-safe. */
 qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes);
+
+/* The whole file as memory, which stays when the file is closed; null where it is empty. Reading it is
+ * reading the file: who cuts the file short meanwhile ends this process. */
+qn_status qn_file_map(const qn_file *file, const void **memory);
+void qn_file_unmap(const void *memory, size_t bytes);
 
 /* Reads a whole file into *bytes + 1 bytes of the allocator, of which the last is 0. */
 qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,
@@ -105,5 +145,21 @@ void qn_process_close(qn_process *process);
 qn_status qn_process_write(qn_process *process, const void *data, size_t bytes, int64_t timeout_ns);
 qn_status qn_process_read(qn_process *process, void *data, size_t bytes, int64_t timeout_ns,
                           size_t *n_read);
+
+/* How a program that was run came to its end. */
+typedef struct qn_program_end {
+    bool was_stopped;   /* because should_stop said so */
+    int status;         /* exit status; -1: ended by a signal */
+    int signal;         /* that ended it, or 0 */
+    int64_t peak_bytes; /* largest resident size */
+    char last[256];     /* the last line that it wrote to its standard error, or "" */
+} qn_program_end;
+
+/* Runs a program with arguments (the first is its path, the one after the last is null) to its end. What it
+ * prints goes nowhere. It is in a process group of its own, is ended when we end, whatever ends us,
+ * and is the first to go when the system runs out of memory. should_stop (may be null) is asked ten
+ * times a second; true ends the program. Fails only where it cannot be started. */
+qn_status qn_program_run(const char *const *arguments, bool (*should_stop)(void *user), void *user,
+                         qn_program_end *end);
 
 #endif

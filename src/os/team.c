@@ -2,7 +2,9 @@
  * share and counts `busy` down. Both sides spin for a moment and then sleep on a condition. A side
  * that is about to sleep announces it before it looks a last time, and the other side looks for
  * sleepers after it has changed the word: one of the two always sees the other (both orders are
- * sequentially consistent). Spinning happens only where every thread has a processor. */
+ * sequentially consistent). Spinning happens only where every thread has a processor, and longer than
+ * what is between two operations of a step: a thread that slept must wait for its processor where
+ * others want it too. */
 #include "os/team.h"
 
 #include "base/memory.h"
@@ -12,12 +14,22 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { SPIN_NS = 30000, PAUSES_PER_LOOK_AT_CLOCK = 64 };
+enum {
+    SPIN_NS = 300000,
+    PAUSES_PER_LOOK_AT_CLOCK = 64,
+    PIECES = 4,
+    CACHE_LINE = 64,
+    LONG_PIECE_NS = 100000
+};
 
+/* Also the thread's share of a round: what is left of it begins at `next`, and whoever has time takes
+ * a piece from there, its own thread first. The caller's is workers[0], which has no handle. */
 typedef struct worker {
     struct qn_team *team;
     int thread;
     pthread_t handle;
+    int64_t end, piece;
+    _Alignas(CACHE_LINE) int64_t next; /* atomic */
 } worker;
 
 struct qn_team {
@@ -26,13 +38,19 @@ struct qn_team {
     bool may_spin, stop;
     worker *workers;
 
-    qn_team_task *task; /* the job of this round, written before round is raised */
-    void *context;
-    int64_t n_tasks;
+    qn_events *events; /* null: not watched */
+    /* Of the caller, watched: looks at the clock between the pieces of this round; when it did last. */
+    bool is_looking;
+    int64_t look_ns;
 
-    uint32_t round; /* atomic */
-    int busy;       /* atomic: workers that have not done their share */
-    int n_asleep;   /* atomic: workers about to sleep or asleep */
+    /* One line, so that a worker that sees a round has its job. */
+    _Alignas(CACHE_LINE) uint32_t round; /* atomic */
+    qn_team_task *task;                  /* the job of this round, written before round is raised */
+    void *context;
+    qn_event label; /* of what is recorded: program, step and item */
+
+    _Alignas(CACHE_LINE) int busy; /* atomic: workers that have not done their share */
+    int n_asleep;                  /* atomic: workers about to sleep or asleep */
     int caller_asleep;
     pthread_mutex_t mutex;
     pthread_cond_t started, finished;
@@ -49,7 +67,7 @@ static inline void pause_processor(void) {
 /* Spins until *word is (or, if !equal, is not) value; false when the time is over. */
 static bool spin_until(const qn_team *team, const int *word, int value, bool equal) {
     int64_t end_ns = 0;
-    for (int look = 0;; look++) {
+    for (int turn = 0;; turn++) {
         for (int i = 0; i < PAUSES_PER_LOOK_AT_CLOCK; i++) {
             if ((__atomic_load_n(word, __ATOMIC_SEQ_CST) == value) == equal)
                 return true;
@@ -58,18 +76,59 @@ static bool spin_until(const qn_team *team, const int *word, int value, bool equ
             pause_processor();
         }
         int64_t now_ns = qn_clock_ns();
-        if (look == 0)
+        if (turn == 0)
             end_ns = now_ns + SPIN_NS;
+        if (equal && team->events) /* the caller */
+            qn_events_look(team->events, now_ns);
         if (now_ns >= end_ns)
             return false;
     }
 }
 
-static void do_share(qn_team *team, int thread) {
-    int64_t begin = team->n_tasks * thread / team->n_threads;
-    int64_t end = team->n_tasks * (thread + 1) / team->n_threads;
-    if (begin < end)
-        team->task(team->context, begin, end, thread);
+/* Rings the alarm of who watches, if it is due. A short round is left at one look. */
+static void look(qn_team *team) {
+    const int64_t now_ns = qn_clock_ns();
+    qn_events_look(team->events, now_ns);
+    team->is_looking = now_ns - team->look_ns >= LONG_PIECE_NS;
+    team->look_ns = now_ns;
+}
+
+/* Takes pieces of a share until nothing is left of it; whether it took any. */
+static bool do_pieces(qn_team *team, worker *share, int thread) {
+    for (int n = 0;; n++) {
+        const int64_t begin = __atomic_fetch_add(&share->next, share->piece, __ATOMIC_RELAXED);
+        const int64_t rest = share->end - begin;
+        if (rest <= 0)
+            return n > 0;
+        team->task(team->context, begin, begin + (rest < share->piece ? rest : share->piece),
+                   thread);
+        if (thread == 0 && __builtin_expect(team->is_looking, 0))
+            look(team);
+    }
+}
+
+/* A thread's own share, then what others have not come to: another program may have their processor. */
+static bool do_all(qn_team *team, int thread) {
+    bool has_worked = false;
+    for (int i = 0; i < team->n_threads; i++)
+        has_worked |= do_pieces(team, &team->workers[(thread + i) % team->n_threads], thread);
+    return has_worked;
+}
+
+static void do_round(qn_team *team, int thread) {
+    qn_event event;
+    if (!team->events || thread == 0) {
+        do_all(team, thread);
+        return;
+    }
+    event = team->label;
+    event.kind = QN_EVENT_SHARE;
+    event.thread = (int16_t)thread;
+    event.begin_ns = qn_clock_ns();
+    if (!do_all(team, thread))
+        return;
+    event.end_ns = qn_clock_ns();
+    qn_events_put(team->events, thread, &event);
 }
 
 static void wait_for_round(qn_team *team, uint32_t seen) {
@@ -90,13 +149,23 @@ static void *work(void *argument) {
         wait_for_round(team, seen);
         if (team->stop)
             return NULL;
-        do_share(team, self->thread);
+        do_round(team, self->thread);
         if (__atomic_sub_fetch(&team->busy, 1, __ATOMIC_SEQ_CST) == 0 &&
             __atomic_load_n(&team->caller_asleep, __ATOMIC_SEQ_CST)) {
             pthread_mutex_lock(&team->mutex);
             pthread_cond_signal(&team->finished);
             pthread_mutex_unlock(&team->mutex);
         }
+    }
+}
+
+static void share_out(qn_team *team, int64_t n_tasks) {
+    for (int i = 0; i < team->n_threads; i++) {
+        worker *share = &team->workers[i];
+        const int64_t begin = n_tasks * i / team->n_threads;
+        share->end = n_tasks * (i + 1) / team->n_threads;
+        share->piece = (share->end - begin + PIECES - 1) / PIECES;
+        __atomic_store_n(&share->next, begin, __ATOMIC_RELAXED);
     }
 }
 
@@ -188,8 +257,17 @@ void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *conte
     }
     team->task = task;
     team->context = context;
-    team->n_tasks = n_tasks;
+    team->is_looking = team->events != NULL;
+    share_out(team, n_tasks);
     start_round(team);
-    do_share(team, 0);
+    do_round(team, 0);
     wait_for_workers(team);
+}
+
+void qn_team_watch(qn_team *team, qn_events *events) {
+    team->events = events;
+}
+
+void qn_team_label(qn_team *team, const qn_event *label) {
+    team->label = *label;
 }

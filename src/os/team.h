@@ -1,17 +1,19 @@
-/* A team of threads that work on one task after another. The splitting is fixed: thread t of T
- * gets the t-th of T contiguous shares. Results never depend on T, because a kernel's tasks are
+/* A team of threads that work on one task after another. Thread t of T gets the t-th of T contiguous
+ * shares, which it does piece by piece; one that is done goes on with the pieces of a thread that another
+ * program keeps from working. Results depend neither on T nor on that, because a kernel's tasks are
  * cut by the shape alone and a task is done by one thread. Waiting threads spin shortly, then
  * sleep. Nothing is allocated between create and destroy. */
 #ifndef QN_OS_TEAM_H
 #define QN_OS_TEAM_H
 
-#include "quern/base.h"
+#include "base/events.h"
 
 typedef struct qn_team qn_team;
 
 enum { QN_MAX_THREADS = 256 };
 
-/* Part of a task list: does tasks [begin, end) as thread `thread` (0 <= thread < team size). */
+/* Part of a task list: does tasks [begin, end) as thread `thread` (0 <= thread < team size). A thread is
+ * given several parts, in no order that can be relied on. */
 typedef void qn_team_task(void *context, int64_t begin, int64_t end, int thread);
 
 /* A team of n_threads, the calling thread included. */
@@ -24,5 +26,10 @@ int qn_team_size(const qn_team *team);
 /* Runs tasks 0 to n_tasks - 1 and returns when all are done. A null team and a single task run on
  * the calling thread. Calls from inside a task are not allowed. */
 void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *context);
+
+/* From now on what the team's further threads do is recorded in events, a record for each round,
+ * labelled with the program, step and item of the last label; null: no longer. Not inside a task. */
+void qn_team_watch(qn_team *team, qn_events *events);
+void qn_team_label(qn_team *team, const qn_event *label);
 
 #endif

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 struct qn_thread {
     const qn_allocator *allocator;
@@ -64,8 +65,12 @@ qn_status qn_monitor_create(const qn_allocator *allocator, qn_monitor **monitor)
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *created, &created));
     created->allocator = allocator;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* that of wait_until */
     pthread_mutex_init(&created->mutex, NULL);
-    pthread_cond_init(&created->condition, NULL);
+    pthread_cond_init(&created->condition, &attributes);
+    pthread_condattr_destroy(&attributes);
     *monitor = created;
     return QN_OK;
 }
@@ -82,12 +87,22 @@ void qn_monitor_lock(qn_monitor *monitor) {
     pthread_mutex_lock(&monitor->mutex);
 }
 
+bool qn_monitor_try_lock(qn_monitor *monitor) {
+    return pthread_mutex_trylock(&monitor->mutex) == 0;
+}
+
 void qn_monitor_unlock(qn_monitor *monitor) {
     pthread_mutex_unlock(&monitor->mutex);
 }
 
 void qn_monitor_wait(qn_monitor *monitor) {
     pthread_cond_wait(&monitor->condition, &monitor->mutex);
+}
+
+bool qn_monitor_wait_until(qn_monitor *monitor, int64_t moment_ns) {
+    const struct timespec moment = {.tv_sec = (time_t)(moment_ns / 1000000000),
+                                    .tv_nsec = (long)(moment_ns % 1000000000)};
+    return pthread_cond_timedwait(&monitor->condition, &monitor->mutex, &moment) == 0;
 }
 
 void qn_monitor_notify(qn_monitor *monitor) {

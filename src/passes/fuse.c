@@ -2,6 +2,7 @@
  * never written to memory. Operators that can take one say so by an attribute of that type. */
 #include "base/status.h"
 #include "ops/shared.h"
+#include "passes/copy.h"
 #include "passes/passes.h"
 
 #include <string.h>
@@ -60,49 +61,28 @@ static void choose(fusion *f) {
     }
 }
 
-static void copy_source(fusion *f, int v) {
-    const qn_value_info *info = f->from->values[v];
-    f->values[v] = qn_graph_add_source(f->to, info->kind, info->name, info->tensor, info->initial,
-                                       info->trainable);
-}
-
 static void copy_node(fusion *f, int n) {
     const qn_node *node = f->from->nodes[n], *activation = f->absorbs[n];
-    qn_arena *arena = &f->to->arena;
-    qn_value *inputs = qn_arena_allocate(arena, (size_t)node->n_inputs + 1, sizeof *inputs);
-    void *attributes = qn_arena_allocate(arena, 1, node->op->attributes_bytes + 1);
-    if (!inputs || !attributes) {
+    void *attributes = qn_arena_allocate(&f->to->arena, 1, node->op->attributes_bytes + 1);
+    if (!attributes) {
         qn_graph_fail(f->to, QN_ERROR_MEMORY, "fusion: %s", qn_error_message());
         return;
     }
-    for (int i = 0; i < node->n_inputs; i++)
-        inputs[i] = node->inputs[i].id < 0 ? QN_NO_VALUE : f->values[node->inputs[i].id];
     memcpy(attributes, node->attributes, node->op->attributes_bytes);
     if (activation)
         *find_activation(node->op, attributes) =
             ((const qn_activation_attributes *)activation->attributes)->activation;
-    const qn_node *copy =
-        qn_graph_add(f->to, node->op, node->name, inputs, node->n_inputs, attributes);
-    for (int i = 0; copy && i < node->n_outputs; i++) {
-        const qn_value_info *old = f->from->values[node->outputs[i].id];
-        qn_value_info *fresh = f->to->values[copy->outputs[i].id];
-        f->values[node->outputs[i].id] = copy->outputs[i];
-        fresh->is_result = old->is_result;
-        fresh->kind = old->kind;
-    }
-}
-
-static void copy_results(fusion *f) {
-    for (int i = 0; i < f->from->n_results; i++)
-        f->to->results[i] = f->values[f->from->results[i].id];
-    f->to->n_results = f->from->n_results;
+    const qn_node *copy = qn_copy_node(f->to, f->from, node, node->name, attributes, f->values);
+    for (int i = 0; copy && i < node->n_outputs; i++)
+        f->to->values[copy->outputs[i].id]->is_result =
+            f->from->values[node->outputs[i].id]->is_result;
 }
 
 static void copy_all(fusion *f) {
     for (int v = 0; v < f->from->n_values && f->to->status == QN_OK; v++) {
         const qn_value_info *info = f->from->values[v];
         if (info->producer < 0) {
-            copy_source(f, v);
+            f->values[v] = qn_copy_source(f->to, info);
             continue;
         }
         if (!f->is_absorbed[info->producer]) {
@@ -129,18 +109,14 @@ static qn_status fuse(fusion *f) {
     count_readers(f);
     choose(f);
     copy_all(f);
-    copy_results(f);
+    qn_copy_results(f->to, f->from, f->values);
     return qn_graph_finish(f->to);
 }
 
 qn_status qn_fuse(const qn_graph *graph, int first_node, qn_graph **fused,
                   const qn_value **values) {
-    const qn_graph_options options = {.allocator = graph->allocator,
-                                      .real = graph->real,
-                                      .training = graph->training,
-                                      .no_dropout = graph->no_dropout};
     fusion f = {.from = graph, .first_node = first_node};
-    QN_TRY(qn_graph_create(&options, &f.to));
+    QN_TRY(qn_copy_begin(graph, &f.to));
     f.values = qn_arena_allocate(&f.to->arena, (size_t)graph->n_values + 1, sizeof *f.values);
     qn_status status = f.values ? fuse(&f) : QN_ERROR_MEMORY;
     if (status != QN_OK) {

@@ -7,26 +7,28 @@
 
 /* ---- storages ---- */
 
-static qn_status check_storage(const qn_plan *plan, int32_t i) {
+static qn_status check_storage(const qn_plan *plan, const qn_graph *graph, int32_t i) {
     const qn_storage *a = &plan->storages[i];
     if (a->first < 0 || a->last < a->first || a->last > plan->n_steps)
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: storage %d lives from step %d to %d of %d", i,
-                       a->first, a->last, plan->n_steps);
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: storage %d (%s) lives from step %d to %d of %d", i,
+                       qn_plan_name_of(plan, graph, i), a->first, a->last, plan->n_steps);
     if (a->is_bound)
         return QN_OK;
     if (a->offset % QN_ALIGNMENT || a->offset > plan->arena_bytes ||
         a->bytes > plan->arena_bytes - a->offset)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "plan: storage %d at %zu with %zu bytes leaves the arena of %zu or its "
-                       "alignment",
-                       i, a->offset, a->bytes, plan->arena_bytes);
+                       "plan: storage %d (%s) at %zu with %zu bytes leaves the arena of %zu or "
+                       "its alignment",
+                       i, qn_plan_name_of(plan, graph, i), a->offset, a->bytes, plan->arena_bytes);
     for (int32_t j = 0; j < i; j++) {
         const qn_storage *b = &plan->storages[j];
         bool meets = !b->is_bound && a->first <= b->last && b->first <= a->last;
         if (meets && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
-            return qn_fail(QN_ERROR_ARGUMENT,
-                           "plan: storages %d and %d are alive in step %d and share bytes", j, i,
-                           a->first > b->first ? a->first : b->first);
+            return qn_fail(
+                QN_ERROR_ARGUMENT,
+                "plan: storages %d (%s) and %d (%s) are alive in step %d and share bytes", j,
+                qn_plan_name_of(plan, graph, j), i, qn_plan_name_of(plan, graph, i),
+                a->first > b->first ? a->first : b->first);
     }
     return QN_OK;
 }
@@ -87,15 +89,6 @@ static region region_at(const replay *r, int32_t value) {
     return region_of(&r->plan->placements[value], r->graph->values[value]->tensor);
 }
 
-static int32_t resolve_view(const qn_graph *graph, int32_t value) {
-    for (;;) {
-        const qn_value_info *info = graph->values[value];
-        if (info->producer < 0 || !graph->nodes[info->producer]->op->is_view)
-            return value;
-        value = graph->nodes[info->producer]->inputs[0].id;
-    }
-}
-
 static bool is_apart(const region *a) {
     return (a->step != a->row && a->rows > 1) || a->offset % QN_ALIGNMENT;
 }
@@ -138,7 +131,7 @@ static qn_status check_use(const replay *r, int32_t step, int32_t value, bool ca
 }
 
 static bool is_held(const replay *r, int32_t value) {
-    const int32_t whole = resolve_view(r->graph, value);
+    const int32_t whole = qn_graph_unview(r->graph, (qn_value){value}).id;
     const region a = region_at(r, value), b = region_at(r, whole);
     return r->fate[whole] == whole && a.storage == b.storage && a.offset == b.offset &&
            (a.step == b.step || (!is_apart(&a) && !is_apart(&b)));
@@ -152,7 +145,7 @@ static qn_status check_reads(const replay *r, int32_t step, const qn_node *node)
         QN_TRY(check_use(r, step, value, qn_plan_reads_apart(r->graph, node, i)));
         if (is_held(r, value))
             continue;
-        const int32_t fate = r->fate[resolve_view(r->graph, value)];
+        const int32_t fate = r->fate[qn_graph_unview(r->graph, (qn_value){value}).id];
         return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) reads %s where %s lies", step,
                        node->name, r->graph->values[value]->name,
                        fate < 0 ? "nothing" : r->graph->values[fate]->name);
@@ -280,7 +273,8 @@ static qn_status check_end(const replay *r) {
     return QN_OK;
 }
 
-static qn_status check_steps(const replay *r) {
+/* Goes through the first n_steps. */
+static qn_status check_steps(const replay *r, int32_t n_steps) {
     for (int32_t i = 0; i < r->plan->n_storages; i++)
         r->head[i] = -1;
     for (int v = 0; v < r->graph->n_values; v++) {
@@ -288,18 +282,43 @@ static qn_status check_steps(const replay *r) {
         if (r->graph->values[v]->producer < 0 && r->plan->placements[v].storage >= 0)
             hold(r, v);
     }
-    for (int32_t s = 0; s < r->plan->n_steps; s++) {
+    for (int32_t s = 0; s < n_steps; s++) {
         const qn_node *node = r->graph->nodes[r->plan->steps[s].node];
         QN_TRY(check_reads(r, s, node));
         QN_TRY(check_writes(r, s, node));
         QN_TRY(check_workspace(r, s, node));
     }
-    return check_end(r);
+    return QN_OK;
+}
+
+static qn_status allocate_replay(replay *r) {
+    const qn_allocator *a = r->plan->allocator;
+    const size_t n_storages = (size_t)r->plan->n_storages, n_values = (size_t)r->graph->n_values;
+    QN_TRY(qn_allocate(a, n_storages, sizeof *r->head, &r->head));
+    QN_TRY(qn_allocate(a, n_values, sizeof *r->next, &r->next));
+    return qn_allocate(a, n_values, sizeof *r->fate, &r->fate);
+}
+
+static void release_replay(replay *r) {
+    const qn_allocator *a = r->plan->allocator;
+    const size_t n_storages = (size_t)r->plan->n_storages, n_values = (size_t)r->graph->n_values;
+    qn_release(a, r->head, n_storages, sizeof *r->head);
+    qn_release(a, r->next, n_values, sizeof *r->next);
+    qn_release(a, r->fate, n_values, sizeof *r->fate);
+}
+
+qn_status qn_plan_held(const qn_plan *plan, const qn_graph *graph, int32_t step, bool *is_held) {
+    replay r = {.plan = plan, .graph = graph};
+    qn_status status = allocate_replay(&r);
+    if (status == QN_OK)
+        status = check_steps(&r, step);
+    for (int v = 0; status == QN_OK && v < graph->n_values; v++)
+        is_held[v] = r.fate[v] == v;
+    release_replay(&r);
+    return status;
 }
 
 qn_status qn_plan_check(const qn_plan *plan, const qn_graph *graph) {
-    const qn_allocator *a = plan->allocator;
-    const size_t n_storages = (size_t)plan->n_storages, n_values = (size_t)graph->n_values;
     if (plan->n_values != graph->n_values)
         return qn_fail(QN_ERROR_ARGUMENT, "plan: made for %d values, the graph has %d",
                        plan->n_values, graph->n_values);
@@ -307,17 +326,15 @@ qn_status qn_plan_check(const qn_plan *plan, const qn_graph *graph) {
         return qn_fail(QN_ERROR_ARGUMENT, "plan: %zu bytes are alive at once in an arena of %zu",
                        plan->lower_bound_bytes, plan->arena_bytes);
     for (int32_t i = 0; i < plan->n_storages; i++)
-        QN_TRY(check_storage(plan, i));
+        QN_TRY(check_storage(plan, graph, i));
     replay r = {.plan = plan, .graph = graph};
-    qn_status status = qn_allocate(a, n_storages, sizeof *r.head, &r.head);
+    qn_status status = allocate_replay(&r);
     if (status == QN_OK)
-        status = qn_allocate(a, n_values, sizeof *r.next, &r.next);
+        status = check_steps(&r, plan->n_steps);
     if (status == QN_OK)
-        status = qn_allocate(a, n_values, sizeof *r.fate, &r.fate);
+        status = check_end(&r);
     if (status == QN_OK)
-        status = check_steps(&r);
-    qn_release(a, r.head, n_storages, sizeof *r.head);
-    qn_release(a, r.next, n_values, sizeof *r.next);
-    qn_release(a, r.fate, n_values, sizeof *r.fate);
+        status = qn_plan_check_swaps(plan, graph);
+    release_replay(&r);
     return status;
 }

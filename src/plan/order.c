@@ -89,6 +89,11 @@ static int64_t update_rank(const order *o, const qn_node *node) {
     return rank;
 }
 
+static qn_step make_step(const qn_plan *plan, int32_t node) {
+    return (qn_step){
+        .node = node, .device = 0, .n_threads = plan->n_threads, .workspace = -1, .swapped = -1};
+}
+
 static void fill_steps(order *o, qn_plan *plan) {
     const int n_nodes = o->graph->n_nodes;
     for (int n = 0; n < n_nodes; n++) {
@@ -103,8 +108,7 @@ static void fill_steps(order *o, qn_plan *plan) {
     for (int n = 0; n < n_nodes; n++) {
         if (!o->is_needed[n] || o->graph->nodes[n]->op->is_view)
             continue;
-        plan->steps[o->counts[o->rank[n]]++] =
-            (qn_step){.node = n, .device = 0, .n_threads = plan->n_threads, .workspace = -1};
+        plan->steps[o->counts[o->rank[n]]++] = make_step(plan, n);
     }
 }
 
@@ -135,4 +139,14 @@ qn_status qn_plan_order(qn_plan *plan, const qn_graph *graph) {
     qn_release(a, o.counts, 2 * n_nodes + 2, sizeof *o.counts);
     qn_release(a, is_read, n_values, sizeof *is_read);
     return status;
+}
+
+qn_status qn_plan_keep_order(qn_plan *plan, const qn_graph *graph) {
+    QN_TRY(qn_grow(plan->allocator, &plan->steps, &plan->step_capacity, (size_t)graph->n_nodes,
+                   sizeof *plan->steps));
+    for (int n = 0; n < graph->n_nodes; n++) {
+        if (!graph->nodes[n]->op->is_view)
+            plan->steps[plan->n_steps++] = make_step(plan, n);
+    }
+    return QN_OK;
 }

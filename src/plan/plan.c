@@ -7,19 +7,23 @@
 #include <stdio.h>
 #include <string.h>
 
-static qn_status make(qn_plan *plan, const qn_graph *graph, const qn_kernels *kernels) {
-    QN_TRY(qn_plan_order(plan, graph));
+typedef qn_status ordering(qn_plan *plan, const qn_graph *graph);
+
+static qn_status make(qn_plan *plan, const qn_graph *graph, const qn_kernels *kernels,
+                      ordering *order) {
+    QN_TRY(order(plan, graph));
     QN_TRY(qn_plan_lifetimes(plan, graph, kernels));
-    return qn_plan_pack(plan);
+    QN_TRY(qn_plan_pack(plan));
+    return qn_plan_swap(plan, graph);
 }
 
-qn_status qn_plan_create(const qn_allocator *allocator, const qn_graph *graph,
-                         const qn_kernels *kernels, int n_threads, qn_plan **plan) {
+static qn_status create(const qn_allocator *allocator, const qn_graph *graph,
+                        const qn_kernels *kernels, int n_threads, ordering *order, qn_plan **plan) {
     qn_plan *fresh;
     QN_TRY(qn_allocate(allocator, 1, sizeof *fresh, &fresh));
     fresh->allocator = allocator;
     fresh->n_threads = n_threads;
-    qn_status status = make(fresh, graph, kernels);
+    qn_status status = make(fresh, graph, kernels, order);
     if (status != QN_OK) {
         qn_plan_destroy(fresh);
         return status;
@@ -28,12 +32,23 @@ qn_status qn_plan_create(const qn_allocator *allocator, const qn_graph *graph,
     return QN_OK;
 }
 
+qn_status qn_plan_create(const qn_allocator *allocator, const qn_graph *graph,
+                         const qn_kernels *kernels, int n_threads, qn_plan **plan) {
+    return create(allocator, graph, kernels, n_threads, qn_plan_order, plan);
+}
+
+qn_status qn_plan_create_as_is(const qn_allocator *allocator, const qn_graph *graph,
+                               const qn_kernels *kernels, int n_threads, qn_plan **plan) {
+    return create(allocator, graph, kernels, n_threads, qn_plan_keep_order, plan);
+}
+
 void qn_plan_destroy(qn_plan *plan) {
     if (!plan)
         return;
     const qn_allocator *a = plan->allocator;
     qn_release(a, plan->steps, plan->step_capacity, sizeof *plan->steps);
     qn_release(a, plan->storages, plan->storage_capacity, sizeof *plan->storages);
+    qn_release(a, plan->swapped, plan->swapped_capacity, sizeof *plan->swapped);
     qn_release(a, plan->placements, (size_t)plan->n_values, sizeof *plan->placements);
     qn_release(a, plan, 1, sizeof *plan);
 }
@@ -45,6 +60,18 @@ int64_t qn_placement_step(const qn_placement *placement, qn_shape shape) {
 }
 
 /* ---- reports ---- */
+
+const char *qn_plan_name_of(const qn_plan *plan, const qn_graph *graph, int32_t storage) {
+    for (int32_t v = 0; v < plan->n_values; v++) {
+        if (plan->placements[v].storage == storage)
+            return graph->values[v]->name;
+    }
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        if (plan->steps[s].workspace == storage)
+            return graph->nodes[plan->steps[s].node]->name;
+    }
+    return "nothing";
+}
 
 static size_t alive_at(const qn_plan *plan, int32_t step, size_t bytes[QN_KIND_COUNT]) {
     size_t total = 0;

@@ -1,42 +1,13 @@
 /* The engine: programs run over one store of parameters, in one arena. */
-#include "quern/engine.h"
+#include "run/changing.h"
 
 #include "base/status.h"
+#include "os/os.h"
 #include "run/optimizer.h"
-#include "run/program.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* A text that is printed once and kept. */
-typedef struct text {
-    char *to;
-    size_t bytes, full_bytes; /* full_bytes counts on when there is no room */
-} text;
-
-/* Invariants: 0 <= n_accumulated < options.update.accumulate; every program's outside values are
- * bound to store, sums, hyper or, during a run, to its inputs. */
-struct qn_engine {
-    qn_counter counter;
-    qn_allocator allocator; /* counts in counter */
-    qn_engine_options options;
-    qn_team *team;
-    const qn_kernels *kernels;
-    qn_store store; /* parameters and state */
-    qn_store sums;  /* of gradients, where batches are accumulated */
-    int n_programs;
-    qn_program *programs; /* (n_programs) */
-    qn_program update;    /* from the sums */
-    void *arena;
-    size_t arena_bytes;
-    void *update_arena; /* of its own: results of the batch before it outlive the update */
-    void *hyper;        /* (QN_HYPER_COUNT) */
-    char *copies;       /* of inputs that are not aligned, one behind the other */
-    size_t copy_bytes;
-    int64_t steps, n_accumulated;
-    text plan_text;
-};
 
 qn_update_options qn_update_options_for(const qn_model *model) {
     const qn_recipe *r = &model->recipe;
@@ -97,30 +68,22 @@ static void fill_defaults(qn_engine_options *o) {
 
 /* ---- making ---- */
 
-static qn_status make_plan(qn_engine *e, qn_program *p) {
-    QN_TRY(qn_plan_create(&e->allocator, p->graph, e->kernels, qn_team_size(e->team), &p->plan));
-    if (p->plan->arena_bytes > e->arena_bytes)
-        e->arena_bytes = p->plan->arena_bytes;
-    return QN_OK;
-}
-
 static qn_status make_program(qn_engine *e, int index, const qn_program_options *options) {
     const uint32_t kept = 1u << QN_KIND_PARAMETER | 1u << QN_KIND_STATE;
     qn_program *p = &e->programs[index];
     QN_TRY(qn_program_build(p, options, &e->options));
+    if (p->training && e->options.micro_batch > 0)
+        QN_TRY(qn_program_split(p, e->kernels, e->options.micro_batch));
     QN_TRY(qn_store_add_graph(&e->store, p->graph, kept, e->options.seed));
-    QN_TRY(make_plan(e, p));
     if (!p->training || e->options.update.accumulate == 1 || e->update.graph)
         return QN_OK;
     QN_TRY(qn_program_build_update(&e->update, &e->options, p->graph));
     QN_TRY(qn_store_add_graph(&e->store, e->update.graph, kept, e->options.seed));
-    QN_TRY(qn_store_add_graph(&e->sums, e->update.graph, 1u << QN_KIND_GRADIENT, 0));
-    return qn_plan_create(&e->allocator, e->update.graph, e->kernels, qn_team_size(e->team),
-                          &e->update.plan);
+    return qn_store_add_graph(&e->sums, e->update.graph, 1u << QN_KIND_GRADIENT, 0);
 }
 
-static qn_status make_executor(qn_engine *e, qn_program *p, void *arena) {
-    QN_TRY(qn_executor_create(&e->allocator, p->graph, p->plan, e->kernels, e->team, arena,
+qn_status qn_engine_make_executor(qn_engine *e, qn_program *p) {
+    QN_TRY(qn_executor_create(&e->allocator, p->graph, p->plan, e->kernels, e->team, NULL,
                               &p->executor));
     qn_program_bind(p, &e->store);
     qn_program_bind(p, &e->sums);
@@ -139,6 +102,15 @@ static size_t update_bytes(const qn_engine *e) {
     return e->update.plan ? e->update.plan->arena_bytes : 0;
 }
 
+/* Memory of a run, which an engine that only plans counts. */
+static qn_status allocate_planned(qn_engine *e, size_t bytes, void *memory) {
+    if (!e->options.plan_only)
+        return qn_allocate(&e->allocator, 1, bytes, memory);
+    e->planned_bytes += bytes;
+    return QN_OK;
+}
+
+/* What is there before the plans. */
 static qn_status allocate_buffers(qn_engine *e) {
     for (int i = 0; i < e->n_programs; i++) {
         size_t bytes = 0;
@@ -146,14 +118,17 @@ static qn_status allocate_buffers(qn_engine *e) {
             bytes += copy_bytes(&e->programs[i], input);
         e->copy_bytes = bytes > e->copy_bytes ? bytes : e->copy_bytes;
     }
+    if (e->options.aligned_inputs)
+        e->copy_bytes = 0;
+    if (e->options.plan_only)
+        e->planned_bytes += e->store.bytes + e->sums.bytes;
     QN_TRY(qn_allocate(&e->allocator, QN_HYPER_COUNT, sizeof(double), &e->hyper));
-    QN_TRY(qn_allocate(&e->allocator, 1, e->copy_bytes, &e->copies));
-    QN_TRY(qn_allocate(&e->allocator, 1, update_bytes(e), &e->update_arena));
-    return qn_allocate(&e->allocator, 1, e->arena_bytes, &e->arena);
+    return allocate_planned(e, e->copy_bytes, &e->copies);
 }
 
 static qn_status make(qn_engine *e, const qn_program_options *programs) {
     qn_isa isa;
+    QN_TRY(qn_engine_name_swap(e, e->options.swap_folder));
     QN_TRY(qn_cpu_isa(&isa));
     e->kernels = qn_kernels_get(e->options.real, isa);
     QN_TRY(qn_team_create(&e->allocator, e->options.n_threads, &e->team));
@@ -161,9 +136,29 @@ static qn_status make(qn_engine *e, const qn_program_options *programs) {
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(make_program(e, i, &programs[i]));
     QN_TRY(allocate_buffers(e));
+    return e->options.plan_later ? QN_OK : qn_engine_plan(e, 0);
+}
+
+qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
+    if (e->is_planned)
+        return qn_fail(QN_ERROR_ARGUMENT, "this engine is planned already");
+    if (e->options.budget_changes && e->options.saved_plan)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "a plan from a file is fixed, and the budget is to "
+                                             "change; give one of them");
+    if (e->options.budget_changes && !e->options.plan_only && !e->changing)
+        QN_TRY(qn_changing_create(e));
+    e->outside_bytes = outside_bytes + qn_changing_reserve(e);
+    QN_TRY(qn_engine_make_plans(e));
+    QN_TRY(qn_engine_open_swap(e));
+    QN_TRY(e->changing ? qn_changing_open_arena(e)
+                       : allocate_planned(e, e->arena_bytes, &e->arena));
+    QN_TRY(allocate_planned(e, update_bytes(e), &e->update_arena));
     for (int i = 0; i < e->n_programs; i++)
-        QN_TRY(make_executor(e, &e->programs[i], e->arena));
-    return e->update.graph ? make_executor(e, &e->update, e->update_arena) : QN_OK;
+        qn_executor_set_arena(e->programs[i].executor, e->arena);
+    if (e->update.executor)
+        qn_executor_set_arena(e->update.executor, e->update_arena);
+    e->is_planned = true;
+    return QN_OK;
 }
 
 qn_status qn_engine_create(const qn_engine_options *options, const qn_program_options *programs,
@@ -182,6 +177,7 @@ qn_status qn_engine_create(const qn_engine_options *options, const qn_program_op
     e->n_programs = n_programs;
     qn_store_init(&e->store, &e->allocator);
     qn_store_init(&e->sums, &e->allocator);
+    e->store.plan_only = e->sums.plan_only = filled.plan_only;
     qn_status status = make(e, programs);
     if (status != QN_OK) {
         qn_engine_destroy(e);
@@ -194,6 +190,7 @@ qn_status qn_engine_create(const qn_engine_options *options, const qn_program_op
 void qn_engine_destroy(qn_engine *e) {
     if (!e)
         return;
+    qn_changing_destroy(e);
     qn_release(&e->allocator, e->update_arena, 1, update_bytes(e));
     for (int i = 0; e->programs && i < e->n_programs; i++)
         qn_program_deinit(&e->programs[i]);
@@ -204,8 +201,11 @@ void qn_engine_destroy(qn_engine *e) {
     qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
     qn_release(&e->allocator, e->hyper, QN_HYPER_COUNT, sizeof(double));
     qn_release(&e->allocator, e->copies, 1, e->copy_bytes);
+    qn_swap_close(e->swap);
+    qn_release(&e->allocator, e->swap_folder, 1, e->swap_folder_bytes);
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
     qn_team_destroy(e->team);
+    qn_events_destroy(e->timing);
     const qn_allocator *below = e->counter.below;
     qn_release(below, e, 1, sizeof *e);
 }
@@ -217,17 +217,23 @@ const qn_engine_options *qn_engine_get_options(const qn_engine *engine) {
 /* ---- running ---- */
 
 /* Inputs where kernels may read them; others are copied. */
-static void bind_inputs(qn_engine *e, qn_program *p, const void *const *inputs) {
+static qn_status bind_inputs(qn_engine *e, qn_program *p, const void *const *inputs) {
     char *copy = e->copies;
     for (int i = 0; i < p->n_inputs; i++) {
         void *memory = (void *)(uintptr_t)inputs[i];
         if ((uintptr_t)memory % QN_ALIGNMENT != 0) {
+            if (!e->copies)
+                return qn_fail(QN_ERROR_ARGUMENT,
+                               "input %s is not aligned to %d bytes; make the engine without "
+                               "aligned_inputs",
+                               qn_graph_value(p->graph, p->inputs[i])->name, QN_ALIGNMENT);
             memcpy(copy, memory, qn_tensor_bytes(qn_graph_tensor(p->graph, p->inputs[i])));
             memory = copy;
         }
         qn_executor_bind(p->executor, p->inputs[i], memory);
         copy += copy_bytes(p, i);
     }
+    return QN_OK;
 }
 
 static void fill_hyper(qn_engine *e) {
@@ -255,31 +261,63 @@ static qn_status check_losses(const qn_engine *e, const qn_program *p) {
     return QN_OK;
 }
 
-static void finish_step(qn_engine *e) {
+static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    if (e->changing && program != QN_PROGRAM_UPDATE)
+        return qn_changing_run(e, program, step, watch);
+    return qn_executor_run(qn_engine_get_program(e, program)->executor, e->options.seed, step,
+                           watch);
+}
+
+/* Runs a program and records it. */
+static qn_status run_watched(qn_engine *e, int program, uint64_t step) {
+    qn_event event = {.program = (int16_t)program, .step = (int32_t)(e->steps & INT32_MAX)};
+    const qn_watch watch = {e->events, event};
+    event.kind = QN_EVENT_RUN;
+    event.item = -1;
+    event.begin_ns = qn_clock_ns();
+    const qn_status status = run_plan(e, program, step, &watch);
+    event.end_ns = qn_clock_ns();
+    qn_events_put(e->events, event.thread, &event);
+    return status;
+}
+
+static qn_status run(qn_engine *e, int program, uint64_t step) {
+    const qn_program *p = qn_engine_get_program(e, program);
+    const qn_status status =
+        e->events ? run_watched(e, program, step) : run_plan(e, program, step, NULL);
+    if (status != QN_OK && p->training)
+        return qn_fail_within(status,
+                              "step %lld is lost, and with it the parameters, some of which it has "
+                              "changed; go on from a checkpoint",
+                              (long long)e->steps + 1);
+    return status;
+}
+
+static qn_status finish_step(qn_engine *e) {
     if (e->options.update.accumulate > 1) {
-        qn_executor_run(e->update.executor, e->options.seed, (uint64_t)e->steps);
+        QN_TRY(run(e, QN_PROGRAM_UPDATE, (uint64_t)e->steps));
         for (int i = 0; i < e->sums.n_tensors; i++)
             memset(e->sums.tensors[i].data, 0, e->sums.tensors[i].bytes);
     }
     e->steps++;
     e->n_accumulated = 0;
+    return QN_OK;
 }
 
 qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
     qn_program *p = &e->programs[program];
     const int64_t accumulate = e->options.update.accumulate;
-    bind_inputs(e, p, inputs);
-    if (!p->training) {
-        qn_executor_run(p->executor, e->options.seed, 0);
-        return QN_OK;
-    }
+    if (e->options.plan_only)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "this engine only plans; make one without plan_only");
+    if (!e->is_planned)
+        return qn_fail(QN_ERROR_ARGUMENT, "this engine has no plans yet; call qn_engine_plan");
+    QN_TRY(bind_inputs(e, p, inputs));
+    if (!p->training)
+        return run(e, program, 0);
     fill_hyper(e);
-    qn_executor_run(p->executor, e->options.seed,
-                    (uint64_t)(e->steps * accumulate + e->n_accumulated));
+    QN_TRY(run(e, program, (uint64_t)(e->steps * accumulate + e->n_accumulated)));
     QN_TRY(check_losses(e, p));
-    if (++e->n_accumulated == accumulate)
-        finish_step(e);
-    return QN_OK;
+    return ++e->n_accumulated == accumulate ? finish_step(e) : QN_OK;
 }
 
 const void *qn_engine_result(const qn_engine *e, int program, int index) {
@@ -293,6 +331,19 @@ qn_shape qn_engine_result_shape(const qn_engine *e, int program, int index) {
 }
 
 /* ---- looking in ---- */
+
+int qn_engine_program_count(const qn_engine *engine) {
+    return engine->n_programs;
+}
+
+const qn_program *qn_engine_get_program(const qn_engine *engine, int program) {
+    return program == QN_PROGRAM_UPDATE ? &engine->update : &engine->programs[program];
+}
+
+void qn_engine_watch(qn_engine *engine, qn_events *events) {
+    engine->events = events;
+    qn_team_watch(engine->team, events);
+}
 
 int qn_engine_input_count(const qn_engine *engine, int program) {
     return engine->programs[program].n_inputs;
@@ -341,11 +392,15 @@ qn_status qn_engine_add_state(qn_engine *engine, const char *name, qn_dtype dtyp
 
 qn_memory_use qn_engine_get_memory(const qn_engine *e) {
     qn_memory_use use = {
-        .peak_bytes = e->counter.peak_bytes,
+        .held_bytes = sizeof *e + qn_counter_held(&e->counter),
+        .peak_bytes = __atomic_load_n(&e->counter.peak_bytes, __ATOMIC_RELAXED),
+        .mapped_bytes = e->mapped_bytes,
         .parameter_bytes = e->store.bytes,
         .arena_bytes = e->arena_bytes,
+        .planned_bytes = e->planned_bytes,
     };
-    qn_plan_peak_by_kind(e->programs[0].plan, use.kind_bytes);
+    if (e->is_planned)
+        qn_plan_peak_by_kind(e->programs[0].plan, use.kind_bytes);
     return use;
 }
 
@@ -354,7 +409,7 @@ const qn_allocator *qn_engine_allocator(const qn_engine *engine) {
 }
 
 static void put_line(void *context, const char *line) {
-    text *t = context;
+    qn_engine_text *t = context;
     const size_t length = strlen(line);
     if (t->full_bytes + length + 1 < t->bytes) {
         memcpy(t->to + t->full_bytes, line, length);
@@ -365,7 +420,7 @@ static void put_line(void *context, const char *line) {
 
 const char *qn_engine_print_plan(qn_engine *e, int program) {
     const qn_program *p = &e->programs[program];
-    text printed = {0};
+    qn_engine_text printed = {0};
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
     e->plan_text = printed;
     qn_plan_print(p->plan, p->graph, put_line, &printed);

@@ -3,16 +3,20 @@
 #ifndef QN_RUN_EXECUTOR_H
 #define QN_RUN_EXECUTOR_H
 
+#include "base/events.h"
 #include "plan/plan.h"
 
 typedef struct qn_executor qn_executor;
 
 /* An executor of a plan over the arena (plan->arena_bytes, QN_ALIGNMENT), which several executors
- * may share in turn. Graph, plan, kernels and team must outlive it. */
+ * may share in turn; null: it can be looked at, but not run. Graph, plan, kernels and team must outlive it. */
 qn_status qn_executor_create(const qn_allocator *allocator, const qn_graph *graph,
                              const qn_plan *plan, const qn_kernels *kernels, qn_team *team,
                              void *arena, qn_executor **executor);
 void qn_executor_destroy(qn_executor *executor);
+
+/* Says where the arena is: again, if it has moved. Bits in it are nobody's here. Null: nowhere. */
+void qn_executor_set_arena(qn_executor *executor, void *arena);
 
 /* Says where a value given from outside (parameter, state, input, label) lies. */
 void qn_executor_bind(qn_executor *executor, qn_value value, void *memory);
@@ -20,7 +24,28 @@ void qn_executor_bind(qn_executor *executor, qn_value value, void *memory);
 /* Where a value lies: a result after run. */
 void *qn_executor_get(const qn_executor *executor, qn_value value);
 
-/* Runs all steps. seed and step key the random streams. Every outside value is bound. */
-void qn_executor_run(qn_executor *executor, uint64_t seed, uint64_t step);
+/* Where a run is recorded, and as what. */
+typedef struct qn_watch {
+    qn_events *events;
+    qn_event label; /* its program and step go into every record */
+} qn_watch;
+
+/* The file that a plan with swapped values needs before it runs: plan->swap_bytes, and
+ * plan->n_requests. */
+void qn_executor_set_swap(qn_executor *executor, qn_swap *file);
+
+/* Runs all steps; or, where the swap file fails, those before the one that needs what it should have
+ * held (QN_ERROR_IO): updates up to there are done. seed and step key the random streams. Every outside value is bound. watch: null,
+ * or where each step is recorded; the team is watched too then. */
+qn_status qn_executor_run(qn_executor *executor, uint64_t seed, uint64_t step,
+                          const qn_watch *watch);
+
+/* The same from step *next on to before step end, and only until *stop (null: never), looked at before
+ * each step and set by any thread, is not 0. *next is then the step that would run next. */
+qn_status qn_executor_run_from(qn_executor *executor, int32_t *next, int32_t end, const int *stop,
+                               uint64_t seed, uint64_t step, const qn_watch *watch);
+
+/* A step of the plan as it is called: node, descriptions of its tensors. */
+const qn_call *qn_executor_get_call(const qn_executor *executor, int32_t step);
 
 #endif

@@ -1,10 +1,14 @@
 /* See optimizer.h. */
 #include "run/optimizer.h"
 
+#include "base/patterns.h"
+#include "base/status.h"
 #include "ops/ops.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Source of kind state with the parameter's shape, starting at zero. */
 static qn_value add_state(qn_graph *graph, const char *what, const qn_value_info *parameter) {
@@ -14,27 +18,72 @@ static qn_value add_state(qn_graph *graph, const char *what, const qn_value_info
                                (qn_initial){QN_INITIAL_ZERO, 0}, false);
 }
 
-static void add_update(qn_graph *graph, const qn_update_options *options, qn_value hyper,
+/* "PATTERN=X" or "PATTERN=xX": the pattern is then all before the sign. */
+static qn_status parse_rate(qn_pattern *part, double usual, double *factor) {
+    char text[64] = "", *end = text;
+    const char *equals = memchr(part->text, '=', part->bytes);
+    const size_t n = equals ? part->bytes - (size_t)(equals + 1 - part->text) : 0;
+    if (n > 0 && n < sizeof text)
+        memcpy(text, equals + 1, n);
+    const bool is_factor = text[0] == 'x';
+    *factor = strtod(text + is_factor, &end);
+    if (end == text + is_factor || *end || !(*factor >= 0 && *factor <= 1e15) ||
+        equals == part->text)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "lr-for: \"%.*s\" is neither PATTERN=RATE nor PATTERN=xFACTOR",
+                       (int)part->bytes, part->text);
+    if (!is_factor && usual <= 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "lr-for: \"%.*s\" is a rate, but the usual one is 0; give that, or a factor",
+                       (int)part->bytes, part->text);
+    *factor = is_factor ? *factor : *factor / usual;
+    part->bytes = (size_t)(equals - part->text);
+    return QN_OK;
+}
+
+qn_status qn_optimizer_factor(const qn_engine_options *options, const char *parameter,
+                              double *factor) {
+    const char *list = options->tuning.rates;
+    qn_pattern part;
+    *factor = 1;
+    while (qn_pattern_next(&list, &part)) {
+        double found;
+        QN_TRY(parse_rate(&part, options->update.rate, &found));
+        if (qn_pattern_fits(part, parameter))
+            *factor = found;
+    }
+    return QN_OK;
+}
+
+static void add_update(qn_graph *graph, const qn_engine_options *engine, qn_value hyper,
                        qn_value factor, qn_value gradient, qn_value w) {
+    const qn_update_options *options = &engine->update;
     const qn_value_info *info = qn_graph_value(graph, w);
     char name[512];
+    double rate;
     if (!info)
         return;
+    const qn_status status = qn_optimizer_factor(engine, info->name, &rate);
+    if (status != QN_OK) {
+        qn_graph_fail(graph, status, "%s", qn_error_message());
+        return;
+    }
     snprintf(name, sizeof name, "%s.update", info->name);
     if (options->optimizer == QN_SGD) {
         qn_value momentum = QN_NO_VALUE;
         if (options->momentum > 0)
             momentum = add_state(graph, "momentum", info);
-        qn_op_sgd(graph, name, hyper, factor, gradient, w, momentum, options->nesterov);
+        qn_op_sgd(graph, name, hyper, factor, gradient, w, momentum, options->nesterov, rate);
         return;
     }
     qn_value m = add_state(graph, "adam_m", info);
     qn_value v = add_state(graph, "adam_v", info);
-    qn_op_adam(graph, name, hyper, factor, gradient, w, m, v, options->optimizer == QN_ADAMW);
+    qn_op_adam(graph, name, hyper, factor, gradient, w, m, v, options->optimizer == QN_ADAMW, rate);
 }
 
-void qn_optimizer_add(qn_graph *graph, const qn_update_options *options, const qn_value *parameters,
+void qn_optimizer_add(qn_graph *graph, const qn_engine_options *engine, const qn_value *parameters,
                       const qn_value *gradients, int n, qn_value *hyper) {
+    const qn_update_options *options = &engine->update;
     if (hyper->id < 0)
         *hyper = qn_graph_add_source(graph, QN_KIND_INPUT, "optimizer.hyper",
                                      (qn_tensor){graph->real, QN_SHAPE(QN_HYPER_COUNT)},
@@ -44,7 +93,7 @@ void qn_optimizer_add(qn_graph *graph, const qn_update_options *options, const q
         factor = qn_op_clip_factor(graph, qn_graph_unique(graph, "optimizer.clip", false), *hyper,
                                    gradients, n, options->clip_norm);
     for (int i = 0; i < n; i++)
-        add_update(graph, options, *hyper, factor, gradients[i], parameters[i]);
+        add_update(graph, engine, *hyper, factor, gradients[i], parameters[i]);
 }
 
 double qn_optimizer_rate(const qn_update_options *options, int64_t step) {

@@ -9,8 +9,13 @@
  * "optimizer.momentum.NAME", "optimizer.adam_m.NAME", "optimizer.adam_v.NAME". hyper is
  * the input of QN_HYPER_COUNT reals that every step is given; QN_NO_VALUE: it is added. Clipping by norm makes every update wait
  * for all gradients; otherwise each runs as soon as its gradient is done. */
-void qn_optimizer_add(qn_graph *graph, const qn_update_options *options, const qn_value *parameters,
+void qn_optimizer_add(qn_graph *graph, const qn_engine_options *options, const qn_value *parameters,
                       const qn_value *gradients, int n, qn_value *hyper);
+
+/* What the rate of a parameter is multiplied by, as a tuning's list of rates says: 1 where it says
+ * nothing. QN_ERROR_ARGUMENT: a part of the list is no rate. */
+qn_status qn_optimizer_factor(const qn_engine_options *options, const char *parameter,
+                              double *factor);
 
 /* The learning rate of a step, counted from 0. */
 double qn_optimizer_rate(const qn_update_options *options, int64_t step);

@@ -4,6 +4,8 @@
 #include "base/status.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
+#include "passes/split.h"
+#include "passes/tune.h"
 #include "run/optimizer.h"
 
 #include <stdio.h>
@@ -26,13 +28,9 @@ static qn_status start(qn_program *program, const qn_engine_options *engine, boo
     return qn_graph_create(&options, &program->graph);
 }
 
-/* Puts the graph whose nodes from first_node on are fused in the place of the one that was built. */
-static qn_status fuse(building *b, int first_node) {
+/* Puts what a pass has made in the place of the graph that was built. */
+static void take_graph(building *b, qn_graph *made, const qn_value *values) {
     qn_program *p = b->program;
-    qn_graph *fused;
-    const qn_value *values;
-    QN_TRY(qn_graph_finish(p->graph));
-    QN_TRY(qn_fuse(p->graph, first_node, &fused, &values));
     for (int i = 0; i < QN_MAX_KEPT; i++)
         b->kept[i] = b->kept[i].id < 0 ? QN_NO_VALUE : values[b->kept[i].id];
     for (int i = 0; i < p->n_losses; i++)
@@ -42,7 +40,26 @@ static qn_status fuse(building *b, int first_node) {
     if (p->hyper.id >= 0)
         p->hyper = values[p->hyper.id];
     qn_graph_destroy(p->graph);
-    p->graph = fused;
+    p->graph = made;
+}
+
+/* What is trained, and how; then activations are taken into what is before them. */
+static qn_status run_passes(building *b, int first_node) {
+    qn_program *p = b->program;
+    const qn_tuning *tuning = &b->engine->tuning;
+    qn_graph *made;
+    const qn_value *values;
+    if (qn_tuning_is_used(tuning)) {
+        if (p->training)
+            QN_TRY(qn_tune_select(p->graph, p->n_losses ? p->losses[p->n_losses - 1] : QN_NO_VALUE,
+                                  tuning));
+        QN_TRY(qn_tune(p->graph, first_node, tuning, &made, &values));
+        take_graph(b, made, values);
+    }
+    if (b->engine->no_fusion)
+        return QN_OK;
+    QN_TRY(qn_fuse(p->graph, first_node, &made, &values));
+    take_graph(b, made, values);
     return QN_OK;
 }
 
@@ -97,8 +114,9 @@ static qn_status add_backward(building *b, qn_value loss, const char *prefix) {
     QN_TRY(differentiate(p->graph, loss, prefix, &parameters, &gradients, &n));
     if (b->engine->update.accumulate > 1)
         add_sums(p->graph, parameters, gradients, n);
-    else
-        qn_optimizer_add(p->graph, &b->engine->update, parameters, gradients, n, &p->hyper);
+    p->phases[p->n_phases - 1].backward = p->graph->n_nodes;
+    if (b->engine->update.accumulate <= 1)
+        qn_optimizer_add(p->graph, b->engine, parameters, gradients, n, &p->hyper);
     return qn_graph_finish(p->graph);
 }
 
@@ -114,6 +132,10 @@ static qn_status list_inputs(qn_program *p) {
     return QN_OK;
 }
 
+static int n_phases(const building *b) {
+    return b->options->n_phases > 0 ? b->options->n_phases : 1;
+}
+
 static qn_status build_phase(building *b, int phase) {
     qn_program *p = b->program;
     const int first_node = p->graph->n_nodes;
@@ -126,23 +148,33 @@ static qn_status build_phase(building *b, int phase) {
         p->losses[p->n_losses++] = loss;
         p->graph->values[loss.id]->is_result = true;
     }
-    QN_TRY(fuse(b, first_node));
-    if (!is_trained_on)
-        return QN_OK;
-    return add_backward(b, p->losses[p->n_losses - 1], b->options->trained[phase]);
+    QN_TRY(run_passes(b, first_node));
+    if (p->training && phase == n_phases(b) - 1)
+        QN_TRY(qn_tune_check(p->graph, &b->engine->tuning));
+    qn_phase_ends *ends = &p->phases[p->n_phases++];
+    ends->forward = ends->backward = p->graph->n_nodes;
+    if (is_trained_on)
+        QN_TRY(add_backward(b, p->losses[p->n_losses - 1], b->options->trained[phase]));
+    ends->update = p->graph->n_nodes;
+    return QN_OK;
 }
 
-static qn_status build(building *b, int n_phases) {
-    if (n_phases > QN_MAX_PHASES)
-        return qn_fail(QN_ERROR_ARGUMENT, "%d phases; there may be %d", n_phases, QN_MAX_PHASES);
-    if (n_phases > 1 && b->program->training && b->engine->update.accumulate > 1)
+static qn_status build(building *b) {
+    if (n_phases(b) > QN_MAX_PHASES)
+        return qn_fail(QN_ERROR_ARGUMENT, "%d phases; there may be %d", n_phases(b), QN_MAX_PHASES);
+    if (n_phases(b) > 1 && b->program->training && b->engine->update.accumulate > 1)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "a step of several updates cannot accumulate batches; use a larger batch");
-    for (int phase = 0; phase < n_phases; phase++)
+    for (int phase = 0; phase < n_phases(b); phase++)
         QN_TRY(build_phase(b, phase));
     if (b->program->training && b->program->n_losses == 0)
         return qn_fail(QN_ERROR_ARGUMENT, "it is to be trained, but has no loss");
     return QN_OK;
+}
+
+static qn_status keep_name(qn_program *program, const char *name) {
+    program->name = qn_arena_text(&program->graph->arena, name);
+    return program->name ? QN_OK : QN_ERROR_MEMORY;
 }
 
 qn_status qn_program_build(qn_program *program, const qn_program_options *options,
@@ -151,10 +183,72 @@ qn_status qn_program_build(qn_program *program, const qn_program_options *option
     for (int i = 0; i < QN_MAX_KEPT; i++)
         b.kept[i] = QN_NO_VALUE;
     QN_TRY(start(program, engine, options->training));
-    qn_status status = build(&b, options->n_phases > 0 ? options->n_phases : 1);
+    qn_status status = build(&b);
+    if (status == QN_OK)
+        status = keep_name(program, options->name       ? options->name
+                                    : options->training ? "training"
+                                                        : "evaluation");
     if (status != QN_OK && options->name)
         return qn_fail_within(status, "%s", options->name);
     return status;
+}
+
+int64_t qn_program_batch(const qn_program *p) {
+    const qn_shape shape = p->n_inputs > 0 ? qn_graph_shape(p->graph, p->inputs[0]) : (qn_shape){0};
+    return shape.rank > 0 ? shape.dims[0] : 0;
+}
+
+static qn_status check_micro_batch(const qn_program *p, int64_t micro_batch) {
+    const int64_t batch = qn_program_batch(p);
+    if (micro_batch < 1 || micro_batch > batch || batch % micro_batch != 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "micro-batches of %lld samples do not make up a batch of %lld; give a "
+                       "number that divides it",
+                       (long long)micro_batch, (long long)batch);
+    if (p->n_phases > 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "a step of several updates cannot be done in micro-batches");
+    return QN_OK;
+}
+
+qn_status qn_program_split(qn_program *p, const qn_kernels *kernels, int64_t micro_batch) {
+    qn_graph *split;
+    qn_split_origins origins;
+    QN_TRY(check_micro_batch(p, micro_batch));
+    if (micro_batch == qn_program_batch(p))
+        return QN_OK;
+    QN_TRY(qn_split(p->graph, kernels, p->inputs, p->n_inputs, qn_program_batch(p) / micro_batch,
+                    &split, &origins));
+    memcpy(p->whole.inputs, p->inputs, sizeof p->inputs);
+    memcpy(p->whole.losses, p->losses, sizeof p->losses);
+    p->whole.hyper = p->hyper;
+    p->whole.node_ns = p->node_ns;
+    p->node_ns = NULL;
+    for (int i = 0; i < p->n_inputs; i++)
+        p->inputs[i] = origins.values[p->inputs[i].id];
+    for (int i = 0; i < p->n_losses; i++)
+        p->losses[i] = origins.values[p->losses[i].id];
+    if (p->hyper.id >= 0)
+        p->hyper = origins.values[p->hyper.id];
+    p->uncut = p->graph;
+    p->graph = split;
+    p->uncut_node = origins.node_of;
+    p->micro_batch = micro_batch;
+    return QN_OK;
+}
+
+void qn_program_unsplit(qn_program *p) {
+    if (!p->uncut)
+        return;
+    qn_graph_destroy(p->graph);
+    p->graph = p->uncut;
+    p->uncut = NULL;
+    p->uncut_node = NULL;
+    p->micro_batch = 0;
+    memcpy(p->inputs, p->whole.inputs, sizeof p->inputs);
+    memcpy(p->losses, p->whole.losses, sizeof p->losses);
+    p->hyper = p->whole.hyper;
+    p->node_ns = p->whole.node_ns;
 }
 
 qn_status qn_program_build_update(qn_program *p, const qn_engine_options *engine,
@@ -176,13 +270,68 @@ qn_status qn_program_build_update(qn_program *p, const qn_engine_options *engine
         sums[n++] = qn_graph_add_source(p->graph, QN_KIND_GRADIENT, sum->name, sum->tensor,
                                         sum->initial, false);
     }
-    qn_optimizer_add(p->graph, &engine->update, parameters, sums, n, &p->hyper);
-    return qn_graph_finish(p->graph);
+    qn_optimizer_add(p->graph, engine, parameters, sums, n, &p->hyper);
+    p->phases[p->n_phases++].update = p->graph->n_nodes;
+    QN_TRY(qn_graph_finish(p->graph));
+    return keep_name(p, "update");
+}
+
+/* Graph, plan and values of the budget's plan. */
+static void refer(qn_program *p) {
+    const qn_value *last = p->budget.origins.last, hyper = p->built.hyper;
+    p->graph = p->budget.graph;
+    p->plan = p->budget.plan;
+    for (int i = 0; i < p->n_inputs; i++)
+        p->inputs[i] = last[p->built.inputs[i].id];
+    for (int i = 0; i < p->n_losses; i++)
+        p->losses[i] = last[p->built.losses[i].id];
+    p->hyper = hyper.id < 0 ? QN_NO_VALUE : last[hyper.id];
+}
+
+void qn_program_take(qn_program *p, qn_budget_plan *made) {
+    memcpy(p->built.inputs, p->inputs, sizeof p->inputs);
+    memcpy(p->built.losses, p->losses, sizeof p->losses);
+    p->built.hyper = p->hyper;
+    p->base = p->graph;
+    p->budget = *made;
+    refer(p);
+    *made = (qn_budget_plan){0};
+}
+
+void qn_program_exchange(qn_program *p, qn_budget_plan *plan, qn_executor **executor) {
+    const qn_budget_plan old_plan = p->budget;
+    qn_executor *old_executor = p->executor;
+    p->budget = *plan;
+    p->executor = *executor;
+    *plan = old_plan;
+    *executor = old_executor;
+    refer(p);
+}
+
+void qn_program_unplan(qn_program *p) {
+    qn_executor_destroy(p->executor);
+    p->executor = NULL;
+    if (!p->base) {
+        qn_plan_destroy(p->plan);
+        p->plan = NULL;
+        return;
+    }
+    qn_budget_plan_deinit(&p->budget);
+    p->plan = NULL;
+    p->graph = p->base;
+    p->base = NULL;
+    memcpy(p->inputs, p->built.inputs, sizeof p->inputs);
+    memcpy(p->losses, p->built.losses, sizeof p->losses);
+    p->hyper = p->built.hyper;
+}
+
+int32_t qn_program_built_node(const qn_program *p, int32_t node) {
+    return p->base ? p->budget.origins.node_of[node] : node;
 }
 
 void qn_program_deinit(qn_program *p) {
-    qn_executor_destroy(p->executor);
-    qn_plan_destroy(p->plan);
+    qn_program_unplan(p);
+    qn_program_unsplit(p);
     qn_graph_destroy(p->graph);
     *p = (qn_program){.hyper = QN_NO_VALUE};
 }

@@ -36,6 +36,31 @@ static void set_real(const qn_stored_tensor *tensor, int64_t i, double value) {
         ((float *)tensor->data)[i] = (float)value;
 }
 
+static double real_at(const qn_given *given, int64_t i) {
+    return given->dtype == QN_F64 ? ((const double *)given->data)[i]
+                                  : ((const float *)given->data)[i];
+}
+
+/* Element by element, the last axis quickest. */
+static void copy_given(const qn_stored_tensor *tensor, const qn_given *given) {
+    const qn_shape shape = tensor->shape;
+    const int64_t n = qn_shape_count(shape);
+    int64_t index[QN_MAX_RANK] = {0}, from = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (tensor->dtype == QN_I32)
+            ((int32_t *)tensor->data)[i] = ((const int32_t *)given->data)[from];
+        else
+            set_real(tensor, i, real_at(given, from));
+        for (int axis = shape.rank - 1; axis >= 0; axis--) {
+            from += given->strides[axis];
+            if (++index[axis] < shape.dims[axis])
+                break;
+            from -= index[axis] * given->strides[axis];
+            index[axis] = 0;
+        }
+    }
+}
+
 static void draw(const qn_stored_tensor *tensor, qn_initial initial, uint64_t seed) {
     const qn_rng rng = qn_rng_make(seed, qn_hash_text(tensor->name), 0);
     const int64_t n = qn_shape_count(tensor->shape);
@@ -62,8 +87,8 @@ static void draw(const qn_stored_tensor *tensor, qn_initial initial, uint64_t se
     }
 }
 
-/* Adds the tensor with memory of zeros and a copy of its name; its number is the last one. */
-static qn_status add(qn_store *store, qn_stored_tensor tensor) {
+/* Adds the tensor, with memory of zeros or none, and a copy of its name; its number is the last. */
+static qn_status add(qn_store *store, qn_stored_tensor tensor, bool has_memory) {
     const qn_allocator *a = store->allocator;
     const size_t length = strlen(tensor.name) + 1;
     char *name;
@@ -72,7 +97,7 @@ static qn_status add(qn_store *store, qn_stored_tensor tensor) {
     QN_TRY(qn_allocate(a, 1, length, &name));
     memcpy(name, tensor.name, length);
     tensor.name = name;
-    qn_status status = qn_allocate(a, 1, tensor.bytes, &tensor.data);
+    qn_status status = has_memory ? qn_allocate(a, 1, tensor.bytes, &tensor.data) : QN_OK;
     if (status != QN_OK) {
         qn_release(a, name, 1, length);
         return status;
@@ -88,15 +113,24 @@ static bool is_of_task(const char *name) {
 }
 
 static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t seed) {
-    QN_TRY(add(store, (qn_stored_tensor){
-                          .name = info->name,
-                          .dtype = info->tensor.dtype,
-                          .shape = info->tensor.shape,
-                          .is_state = info->kind == QN_KIND_STATE || is_of_task(info->name),
-                          .trainable = info->trainable,
-                          .bytes = qn_tensor_bytes(info->tensor),
-                      }));
-    draw(&store->tensors[store->n_tensors - 1], info->initial, seed);
+    QN_TRY(add(store,
+               (qn_stored_tensor){
+                   .name = info->name,
+                   .dtype = info->tensor.dtype,
+                   .shape = info->tensor.shape,
+                   .is_state = info->kind == QN_KIND_STATE || is_of_task(info->name),
+                   .trainable = info->trainable,
+                   .is_frozen =
+                       info->kind == QN_KIND_PARAMETER && !info->trainable && !info->is_overwritten,
+                   .is_head = info->is_head,
+                   .bytes = qn_tensor_bytes(info->tensor),
+               },
+               !store->plan_only));
+    const qn_stored_tensor *tensor = &store->tensors[store->n_tensors - 1];
+    if (!store->plan_only && info->given)
+        copy_given(tensor, info->given);
+    else if (!store->plan_only)
+        draw(tensor, info->initial, seed);
     return QN_OK;
 }
 
@@ -106,11 +140,13 @@ qn_status qn_store_add(qn_store *store, const char *name, qn_dtype dtype, qn_sha
         return qn_fail(QN_ERROR_ARGUMENT, "there is a tensor %s already", name);
     if (!qn_shape_is_valid(shape) || qn_dtype_bytes(dtype) == 0)
         return qn_fail(QN_ERROR_ARGUMENT, "tensor %s is empty or too large", name);
-    QN_TRY(add(store, (qn_stored_tensor){.name = name,
-                                         .dtype = dtype,
-                                         .shape = shape,
-                                         .is_state = true,
-                                         .bytes = qn_tensor_bytes((qn_tensor){dtype, shape})}));
+    QN_TRY(add(store,
+               (qn_stored_tensor){.name = name,
+                                  .dtype = dtype,
+                                  .shape = shape,
+                                  .is_state = true,
+                                  .bytes = qn_tensor_bytes((qn_tensor){dtype, shape})},
+               true));
     *data = store->tensors[store->n_tensors - 1].data;
     return QN_OK;
 }

@@ -10,6 +10,7 @@ typedef struct qn_store {
     const qn_allocator *allocator;
     int n_tensors;
     size_t capacity, bytes;
+    bool plan_only;            /* what graphs declare gets no memory */
     qn_stored_tensor *tensors; /* in the order in which the graphs declare them */
 } qn_store;
 

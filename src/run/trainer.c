@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "graph/graph.h"
 #include "os/os.h"
+#include "passes/head.h"
 
 #include <string.h>
 
@@ -15,10 +16,12 @@ struct qn_trainer {
     const qn_allocator *allocator; /* the caller's */
     qn_trainer_options options;
     qn_engine *engine;
-    void *labels;       /* zeros, for predictions */
-    double loss_sum;    /* of the accumulated batches */
-    int64_t n_correct;  /* likewise */
-    size_t label_bytes; /* of labels */
+    void *labels;          /* zeros, for predictions */
+    double loss_sum;       /* of the accumulated batches */
+    int64_t n_correct;     /* likewise */
+    size_t label_bytes;    /* of labels */
+    double *class_weights; /* (n_outputs), or null */
+    void *weights;         /* (batch) reals of the samples of a training batch, or null */
 };
 
 qn_trainer_options qn_trainer_options_for(const qn_model *model) {
@@ -56,6 +59,17 @@ static qn_status check_options(const qn_trainer_options *o) {
     return QN_OK;
 }
 
+static qn_status check_weights(const qn_trainer_options *o) {
+    if (o->class_weights && o->regression)
+        return qn_fail(QN_ERROR_ARGUMENT, "class weights are of classes; the targets are numbers");
+    for (int i = 0; o->class_weights && i < o->n_outputs; i++) {
+        if (!(o->class_weights[i] >= 0 && o->class_weights[i] <= 1e30))
+            return qn_fail(QN_ERROR_ARGUMENT, "class %d has the weight %g; weights are at least 0",
+                           i, o->class_weights[i]);
+    }
+    return QN_OK;
+}
+
 static void fill_defaults(qn_trainer_options *o) {
     o->real = o->real ? o->real : QN_F32;
     if (o->input.rank == 0 && o->model)
@@ -80,7 +94,7 @@ static qn_value add_forward(qn_graph *graph, const qn_trainer_options *o, int64_
         y = qn_label(graph, "target", o->real, QN_SHAPE(batch, o->n_outputs));
     else
         y = qn_label(graph, "label", QN_I32, QN_SHAPE(batch));
-    *outputs = o->model->build(graph, o->model->user, x, o->n_outputs);
+    *outputs = qn_build_outputs(graph, o->model, x, o->n_outputs, o->tuning.head);
     const qn_value_info *info = qn_graph_value(graph, *outputs);
     if (info && !qn_shape_equal(info->tensor.shape, QN_SHAPE(batch, o->n_outputs)))
         qn_graph_fail(graph, QN_ERROR_ARGUMENT,
@@ -96,7 +110,10 @@ static qn_value build_training(qn_graph *graph, void *user, int phase, qn_value 
     qn_value outputs;
     (void)phase;
     (void)kept;
-    const qn_value losses = add_forward(graph, o, o->batch, o->label_smoothing, &outputs);
+    qn_value losses = add_forward(graph, o, o->batch, o->label_smoothing, &outputs);
+    if (o->class_weights)
+        losses = qn_multiply(graph, "loss.weighted", losses,
+                             qn_label(graph, "weight", o->real, QN_SHAPE(o->batch)));
     const qn_value loss = qn_mean(graph, "loss", losses);
     qn_result(graph, loss);
     qn_result(graph, outputs);
@@ -128,16 +145,42 @@ static qn_status make_engine(qn_trainer *t) {
     const qn_engine_options options = {.allocator = t->allocator,
                                        .real = o->real,
                                        .update = o->update,
+                                       .tuning = o->tuning,
+                                       .micro_batch = o->micro_batch,
                                        .no_dropout = o->no_dropout,
                                        .n_threads = o->n_threads,
-                                       .seed = o->seed};
+                                       .seed = o->seed,
+                                       .plan_only = o->plan_only,
+                                       .no_fusion = o->no_fusion,
+                                       .memory_budget_bytes = o->memory_budget_bytes,
+                                       .no_least = o->no_least,
+                                       .saved_plan = o->saved_plan,
+                                       .swap_folder = o->swap_folder,
+                                       .plan_later = true,
+                                       .budget_changes = o->budget_changes,
+                                       .aligned_inputs = o->aligned_inputs};
     qn_program_options programs[QN_TRAINER_PROGRAMS];
     qn_trainer_describe(o, programs);
     QN_TRY(qn_engine_create(&options, programs, QN_TRAINER_PROGRAMS, &t->engine));
+    t->options.saved_plan = NULL;
     t->options.update = qn_engine_get_options(t->engine)->update;
     t->options.n_threads = qn_engine_get_options(t->engine)->n_threads;
     t->label_bytes = qn_engine_input_at(t->engine, QN_TRAINER_EVALUATION, 1).bytes;
-    return qn_allocate(qn_engine_allocator(t->engine), 1, t->label_bytes, &t->labels);
+    QN_TRY(qn_allocate(qn_engine_allocator(t->engine), 1, t->label_bytes, &t->labels));
+    if (o->class_weights)
+        QN_TRY(qn_allocate(qn_engine_allocator(t->engine), (size_t)o->batch, sizeof(double),
+                           &t->weights));
+    return o->plan_later ? QN_OK : qn_engine_plan(t->engine, sizeof *t);
+}
+
+static qn_status copy_weights(qn_trainer *t) {
+    const size_t n = (size_t)t->options.n_outputs;
+    if (!t->options.class_weights)
+        return QN_OK;
+    QN_TRY(qn_allocate(t->allocator, n, sizeof(double), &t->class_weights));
+    memcpy(t->class_weights, t->options.class_weights, n * sizeof(double));
+    t->options.class_weights = t->class_weights;
+    return QN_OK;
 }
 
 qn_status qn_trainer_create(const qn_trainer_options *options, qn_trainer **trainer) {
@@ -146,10 +189,13 @@ qn_status qn_trainer_create(const qn_trainer_options *options, qn_trainer **trai
     qn_trainer *t;
     fill_defaults(&filled);
     QN_TRY(check_options(&filled));
+    QN_TRY(check_weights(&filled));
     QN_TRY(qn_allocate(allocator, 1, sizeof *t, &t));
     t->allocator = allocator;
     t->options = filled;
-    qn_status status = make_engine(t);
+    qn_status status = copy_weights(t);
+    if (status == QN_OK)
+        status = make_engine(t);
     if (status != QN_OK) {
         qn_trainer_destroy(t);
         return status;
@@ -161,9 +207,13 @@ qn_status qn_trainer_create(const qn_trainer_options *options, qn_trainer **trai
 void qn_trainer_destroy(qn_trainer *t) {
     if (!t)
         return;
-    if (t->engine)
+    if (t->engine) {
         qn_release(qn_engine_allocator(t->engine), t->labels, 1, t->label_bytes);
+        qn_release(qn_engine_allocator(t->engine), t->weights, (size_t)t->options.batch,
+                   sizeof(double));
+    }
     qn_engine_destroy(t->engine);
+    qn_release(t->allocator, t->class_weights, (size_t)t->options.n_outputs, sizeof(double));
     qn_release(t->allocator, t, 1, sizeof *t);
 }
 
@@ -173,6 +223,10 @@ const qn_trainer_options *qn_trainer_get_options(const qn_trainer *trainer) {
 
 qn_engine *qn_trainer_engine(const qn_trainer *trainer) {
     return trainer->engine;
+}
+
+qn_status qn_trainer_set_budget(qn_trainer *trainer, size_t bytes) {
+    return qn_engine_set_budget(trainer->engine, bytes);
 }
 
 int64_t qn_trainer_steps(const qn_trainer *trainer) {
@@ -196,9 +250,25 @@ static qn_status check_labels(const qn_trainer *t, const int32_t *labels, int64_
     return QN_OK;
 }
 
-/* How many of the first n rows of outputs are largest at their label. */
+/* What the samples of a batch count in the mean of their losses: weights whose mean is 1. */
+static void weigh(const qn_trainer *t, const int32_t *labels) {
+    const int64_t n = t->options.batch;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += labels[i] < 0 ? 0 : t->class_weights[labels[i]];
+    for (int64_t i = 0; i < n; i++) {
+        const double weight = labels[i] < 0 ? 0 : t->class_weights[labels[i]];
+        const double part = sum > 0 ? weight * (double)n / sum : 0;
+        if (t->options.real == QN_F64)
+            ((double *)t->weights)[i] = part;
+        else
+            ((float *)t->weights)[i] = (float)part;
+    }
+}
+
+/* How many of the first n rows of outputs are largest at their label. confusion as qn_evaluation's. */
 static int64_t count_correct(const qn_trainer *t, const void *outputs, const int32_t *labels,
-                             int64_t n) {
+                             int64_t n, int64_t *confusion) {
     const int64_t n_classes = t->options.n_outputs;
     int64_t n_correct = 0;
     for (int64_t i = 0; !t->options.regression && i < n; i++) {
@@ -208,6 +278,8 @@ static int64_t count_correct(const qn_trainer *t, const void *outputs, const int
                 best = c;
         }
         n_correct += best == labels[i];
+        if (confusion && labels[i] >= 0)
+            confusion[labels[i] * n_classes + best]++;
     }
     return n_correct;
 }
@@ -217,10 +289,12 @@ qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_r
     const int64_t n_done = qn_engine_accumulated(t->engine) + 1;
     const double rate = qn_engine_rate(t->engine);
     QN_TRY(check_labels(t, y, o->batch));
-    QN_TRY(qn_engine_run(t->engine, QN_TRAINER_TRAINING, (const void *[]){x, y}));
+    if (t->class_weights)
+        weigh(t, y);
+    QN_TRY(qn_engine_run(t->engine, QN_TRAINER_TRAINING, (const void *[]){x, y, t->weights}));
     t->loss_sum += real_at(t, qn_engine_result(t->engine, QN_TRAINER_TRAINING, TRAINING_LOSS), 0);
     t->n_correct += count_correct(
-        t, qn_engine_result(t->engine, QN_TRAINER_TRAINING, TRAINING_OUTPUTS), y, o->batch);
+        t, qn_engine_result(t->engine, QN_TRAINER_TRAINING, TRAINING_OUTPUTS), y, o->batch, NULL);
     *result = (qn_step_result){
         .step = qn_engine_steps(t->engine),
         .completed = n_done == o->update.accumulate,
@@ -245,8 +319,9 @@ qn_status qn_trainer_evaluate(qn_trainer *t, const void *x, const void *y, int64
     const void *losses = qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_LOSSES);
     for (int64_t i = 0; i < n_valid; i++)
         sum->loss_sum += real_at(t, losses, i);
-    sum->n_correct += count_correct(
-        t, qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_OUTPUTS), y, n_valid);
+    sum->n_correct +=
+        count_correct(t, qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_OUTPUTS), y,
+                      n_valid, sum->confusion);
     sum->n_samples += n_valid;
     return QN_OK;
 }

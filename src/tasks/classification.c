@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "quern/trainer.h"
+#include "tasks/class_weights.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -15,16 +16,21 @@
 /* The data whose preparation is kept. */
 static const char prepared_key[] = "prepared";
 
+/* The class weights that were found for the setting "class-weights", and for which of its values. */
+static const char weights_key[] = "class_weights", weighted_key[] = "class_weights_of";
+
 typedef struct classification {
     qn_data_source source;
     qn_preparation preparation;
     qn_shape input;
     int n_outputs;
     bool is_regression;
-    qn_loader *train;   /* of training, null otherwise */
-    qn_loader *test[2]; /* by split, made when first asked for */
+    qn_loader *train;           /* of training, null otherwise */
+    qn_loader *test[QN_SPLITS]; /* by split, made when first asked for, or under a budget at once */
     qn_trainer *trainer;
-    qn_batch last; /* of train, valid until the next */
+    qn_batch last;         /* of train, valid until the next */
+    double *class_weights; /* (n_outputs), or null */
+    int64_t *confusion;    /* (n_outputs, n_outputs), or null */
     char input_text[QN_SHAPE_TEXT], output_text[32];
 } classification;
 
@@ -44,8 +50,14 @@ static bool has_open_size(const qn_data_source *source) {
     return false;
 }
 
+/* Classes that the settings ask for, for the model or for a new head, or 0. */
+static int count_asked(const qn_task *task) {
+    const int n_head = (int)qn_setting_count(task, "head", 0);
+    return n_head > 0 ? n_head : (int)qn_setting_count(task, "classes", 0);
+}
+
 static qn_status find_outputs(qn_task *task, classification *c) {
-    const int n_asked = (int)qn_setting_count(task, "classes", 0);
+    const int n_asked = count_asked(task);
     const int n_found = c->source.preparation.n_classes;
     c->is_regression = c->source.n_targets > 0;
     c->n_outputs = c->is_regression ? c->source.n_targets : n_asked > 0 ? n_asked : n_found;
@@ -72,7 +84,7 @@ static void find_input(const qn_task *task, classification *c) {
 
 static qn_status open_source(qn_task *task, classification *c) {
     const char *data = qn_setting_text(task, "data", NULL);
-    const int n_classes = (int)qn_setting_count(task, "classes", 0);
+    const int n_classes = count_asked(task);
     qn_shape asked;
     if (!data)
         return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
@@ -83,6 +95,7 @@ static qn_status open_source(qn_task *task, classification *c) {
         .log = task->log,
         .seed = (uint64_t)qn_setting_count(task, "seed", 1),
         .holdout = qn_setting_number(task, "holdout", 0),
+        .validation = qn_setting_number(task, "validation", 0),
         .sample = sample,
         .n_classes = n_classes > 0 ? n_classes : qn_model_classes(task->model, sample),
     };
@@ -110,6 +123,44 @@ static qn_status prepare(qn_task *task, classification *c) {
     return qn_metadata_set_preparation(task->settings, &c->preparation);
 }
 
+/* ---- class weights ---- */
+
+/* Numbers with commas between, as later runs on the same data find them. */
+static qn_status keep_weights(qn_task *task, const classification *c, const char *asked) {
+    enum { NUMBER_BYTES = 26 };
+    const size_t bytes = (size_t)c->n_outputs * NUMBER_BYTES;
+    size_t used = 0;
+    char *text;
+    QN_TRY(qn_allocate(task->allocator, bytes, 1, &text));
+    for (int i = 0; i < c->n_outputs; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.17g", i ? "," : "",
+                                 c->class_weights[i]);
+    qn_status status = qn_setting_set(task, weights_key, text);
+    if (status == QN_OK)
+        status = qn_setting_set(task, weighted_key, asked);
+    qn_release(task->allocator, text, bytes, 1);
+    return status;
+}
+
+/* was_prepared: whether the settings are of the same data. */
+static qn_status find_weights(qn_task *task, classification *c, bool was_prepared) {
+    const char *asked = qn_setting_text(task, "class-weights", "none");
+    const char *of = qn_setting_text(task, weighted_key, "");
+    const char *kept = qn_setting_text(task, weights_key, NULL);
+    const bool is_kept = was_prepared && kept && strcmp(of, asked) == 0;
+    if (!task->training || strcmp(asked, "none") == 0)
+        return QN_OK;
+    if (c->is_regression)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--class-weights is for classes; the targets of %s are "
+                       "numbers",
+                       c->source.name);
+    QN_TRY(qn_allocate(task->allocator, (size_t)c->n_outputs, sizeof(double), &c->class_weights));
+    QN_TRY(qn_class_weights_find(task->allocator, &c->source, is_kept ? kept : asked, c->n_outputs,
+                                 c->class_weights));
+    return is_kept ? QN_OK : keep_weights(task, c, asked);
+}
+
 static qn_status open_data(qn_task *task, classification *c) {
     QN_TRY(open_source(task, c));
     find_input(task, c);
@@ -117,7 +168,9 @@ static qn_status open_data(qn_task *task, classification *c) {
     qn_shape_print(c->input, c->input_text);
     snprintf(c->output_text, sizeof c->output_text, "%d output%s", c->n_outputs,
              c->n_outputs == 1 ? "" : "s");
-    return prepare(task, c);
+    const bool was_prepared = is_prepared(task);
+    QN_TRY(prepare(task, c));
+    return find_weights(task, c, was_prepared);
 }
 
 /* ---- opening ---- */
@@ -131,15 +184,40 @@ static qn_status make_trainer(qn_task *task, classification *c) {
         .n_outputs = c->n_outputs,
         .regression = c->is_regression,
         .batch = task->training ? qn_task_batch(task) : 1,
-        .evaluation_batch = qn_task_batch(task),
+        .evaluation_batch = qn_task_test_batch(task),
         .update = engine.update,
+        .tuning = engine.tuning,
         .label_smoothing =
             qn_setting_number(task, "label-smoothing", task->model->recipe.label_smoothing),
+        .class_weights = c->class_weights,
         .n_threads = engine.n_threads,
+        .micro_batch = engine.micro_batch,
         .seed = engine.seed,
+        .plan_only = engine.plan_only,
+        .no_fusion = engine.no_fusion,
+        .memory_budget_bytes = engine.memory_budget_bytes,
+        .no_least = engine.no_least,
+        .saved_plan = engine.saved_plan,
+        .swap_folder = engine.swap_folder,
+        .budget_changes = engine.budget_changes,
+        .plan_later = engine.plan_later,
+        .aligned_inputs = engine.aligned_inputs,
     };
     QN_TRY(qn_trainer_create(&options, &c->trainer));
     task->engine = qn_trainer_engine(c->trainer);
+    return QN_OK;
+}
+
+static qn_status make_confusion(qn_task *task, classification *c) {
+    const size_t n = (size_t)c->n_outputs;
+    if (!task->wants_confusion || c->is_regression)
+        return QN_OK;
+    QN_TRY(qn_allocate(task->allocator, n * n, sizeof *c->confusion, &c->confusion));
+    task->confusion =
+        (qn_confusion){.n_classes = c->n_outputs,
+                       .n_names = c->preparation.class_names ? c->preparation.n_classes : 0,
+                       .names = c->preparation.class_names,
+                       .counts = c->confusion};
     return QN_OK;
 }
 
@@ -150,7 +228,7 @@ static void fill_facts(qn_task *task, const classification *c) {
     task->facts.unit = "samples";
     task->facts.n_left_out =
         task->training ? c->source.n_samples[QN_TRAIN] % qn_task_batch(task) : 0;
-    for (int split = 0; split < 2; split++)
+    for (int split = 0; split < QN_SPLITS; split++)
         task->facts.n_samples[split] = c->source.n_samples[split];
 }
 
@@ -163,7 +241,11 @@ static qn_status classification_open(qn_task *task) {
         QN_TRY(qn_task_open_train(task, &c->source, &c->preparation, 0, &c->train));
         qn_task_set_length(task, qn_loader_epoch_batches(c->train));
     }
+    QN_TRY(
+        qn_task_open_tests(task, &c->source, &c->preparation, qn_task_test_batch(task), c->test));
     fill_facts(task, c);
+    QN_TRY(make_confusion(task, c));
+    task->aligned_inputs = true;
     return make_trainer(task, c);
 }
 
@@ -173,9 +255,12 @@ static void classification_close(qn_task *task) {
         return;
     qn_trainer_destroy(c->trainer);
     task->engine = NULL;
-    for (int split = 0; split < 2; split++)
+    for (int split = 0; split < QN_SPLITS; split++)
         qn_loader_destroy(c->test[split]);
     qn_loader_destroy(c->train);
+    const size_t n = (size_t)c->n_outputs;
+    qn_release(task->allocator, c->confusion, n * n, sizeof *c->confusion);
+    qn_release(task->allocator, c->class_weights, (size_t)c->n_outputs, sizeof(double));
     qn_data_close(&c->source);
     qn_release(task->allocator, c, 1, sizeof *c);
 }
@@ -210,11 +295,15 @@ static qn_status classification_evaluate(qn_task *task, qn_split split,
                                          bool (*should_stop)(void *user), void *user,
                                          qn_metrics *metrics, int64_t *n_samples) {
     classification *c = task->self;
-    qn_evaluation sum = {0};
+    qn_evaluation sum = {.confusion = c->confusion};
     qn_batch batch;
     if (c->source.n_samples[split] == 0)
         return QN_OK;
-    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, split, &c->test[split]));
+    const size_t n = c->confusion ? (size_t)c->n_outputs : 0;
+    if (n > 0)
+        memset(c->confusion, 0, n * n * sizeof *c->confusion);
+    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, split, qn_task_test_batch(task),
+                              &c->test[split]));
     for (;;) {
         if (should_stop && should_stop(user))
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
@@ -230,18 +319,15 @@ static qn_status classification_evaluate(qn_task *task, qn_split split,
     return QN_OK;
 }
 
-/* The loss of a step is that before its update. Weights after it may be of no use already. */
-static qn_status classification_check(qn_task *task) {
+static qn_status classification_infer(qn_task *task, double *loss) {
     classification *c = task->self;
+    const int64_t most = qn_task_test_batch(task), n = c->last.n_valid;
     qn_evaluation sum = {0};
     if (!c->last.x)
         return QN_OK;
-    QN_TRY(qn_trainer_evaluate(c->trainer, c->last.x, c->last.y, c->last.n_valid, &sum));
-    if (isfinite(sum.loss_sum))
-        return QN_OK;
-    return qn_fail(QN_ERROR_NUMERIC,
-                   "step %lld: after it the loss is %g; lower the learning rate, or clip gradients",
-                   (long long)qn_trainer_steps(c->trainer), sum.loss_sum);
+    QN_TRY(qn_trainer_evaluate(c->trainer, c->last.x, c->last.y, n < most ? n : most, &sum));
+    *loss = sum.loss_sum;
+    return QN_OK;
 }
 
 const qn_task_kind qn_task_classification = {
@@ -252,5 +338,5 @@ const qn_task_kind qn_task_classification = {
     .resume = classification_resume,
     .step = classification_step,
     .evaluate = classification_evaluate,
-    .check = classification_check,
+    .infer = classification_infer,
 };

@@ -287,6 +287,8 @@ static qn_status control_open(qn_task *task) {
     QN_TRY(check_settings(task, c));
     set_length(task, c);
     fill_facts(task, c);
+    task->aligned_inputs = true;
+    task->reserve_bytes = qn_control_play_bytes(c);
     QN_TRY(make_programs(task, c));
     QN_TRY(qn_allocate(task->allocator, (size_t)c->sizes.batch, c->stack_bytes, &c->states));
     QN_TRY(qn_allocate(task->allocator, 1, c->observation_bytes, &c->observation));
@@ -456,7 +458,21 @@ static qn_status control_step(qn_task *task, qn_metrics *metrics) {
     QN_TRY(draw_batch(task, c));
     QN_TRY(
         qn_engine_run(task->engine, c->learn, (const void *[]){c->states, c->actions, c->targets}));
+    c->has_batch = true;
     add_metrics(task, c, metrics);
+    return QN_OK;
+}
+
+static qn_status control_infer(qn_task *task, double *loss) {
+    const qn_control *c = task->self;
+    if (!c->has_batch)
+        return QN_OK;
+    QN_TRY(qn_engine_run(task->engine, c->judge, (const void *[]){c->states}));
+    const float *values = qn_engine_result(task->engine, c->judge, 0);
+    const int64_t n = c->sizes.batch * c->space.n_actions;
+    *loss = 0;
+    for (int64_t i = 0; i < n; i++)
+        *loss += (double)values[i] / (double)n;
     return QN_OK;
 }
 
@@ -492,4 +508,5 @@ const qn_task_kind qn_task_control = {
     .step = control_step,
     .evaluate = qn_control_evaluate,
     .sample = qn_control_sample,
+    .infer = control_infer,
 };

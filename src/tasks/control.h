@@ -46,6 +46,7 @@ typedef struct qn_control {
     qn_control_state *state;    /* of the engine's, in training */
     int learn, act, judge;      /* programs; learn and judge in training only */
     float *states, *next;       /* (N) stacks */
+    bool has_batch;             /* states are of the last step */
     float *targets, *discounts; /* (N) */
     int32_t *actions;           /* (N) */
     void *observation;          /* one */
@@ -60,6 +61,9 @@ qn_status qn_control_decide(qn_task *task, const qn_replay *replay, double epsil
                             const char *purpose, uint64_t number, int *action);
 
 qn_status qn_control_open_env(const qn_task *task, qn_env **env);
+
+/* What playing an episode takes besides its environment. */
+size_t qn_control_play_bytes(const qn_control *control);
 uint64_t qn_control_episode_seed(const qn_control *control, const char *purpose, uint64_t episode);
 
 /* Of qn_task_kind; control_play.c. */

@@ -18,6 +18,10 @@ typedef struct player {
     bool is_over;
 } player;
 
+size_t qn_control_play_bytes(const qn_control *c) {
+    return SLOTS * qn_replay_slot_bytes(c->observation_bytes);
+}
+
 static void player_deinit(const qn_task *task, player *p) {
     const qn_control *c = task->self;
     qn_env_close(p->env);

@@ -28,9 +28,10 @@ typedef struct generation {
     qn_data_source source;
     bool is_open; /* the source */
     qn_preparation preparation;
-    qn_loader *train;   /* of training, null otherwise */
-    qn_loader *test[2]; /* by split, made when first asked for */
+    qn_loader *train;           /* of training, null otherwise */
+    qn_loader *test[QN_SPLITS]; /* by split, made when first asked for */
     qn_network_sizes sizes;
+    qn_batch last;           /* of the last step */
     int test_program;        /* which evaluates and samples */
     float *noise;            /* (n_noise) */
     float *blank;            /* (n_blank), zeros: instead of the data's images */
@@ -127,8 +128,13 @@ static qn_status generation_open(qn_task *task) {
     }
     g->sizes = task->model->sizes;
     g->sizes.batch = qn_task_batch(task);
+    if (task->training)
+        QN_TRY(qn_task_open_tests(task, &g->source, &g->preparation, g->sizes.batch, g->test));
     fill_facts(task, g);
     QN_TRY(allocate_inputs(task, g));
+    if (!task->training) /* a batch to test, or images in rows */
+        task->reserve_bytes = 2 * g->n_blank * sizeof *g->blank;
+    task->aligned_inputs = true;
     return make_engine(task, g);
 }
 
@@ -204,14 +210,24 @@ static qn_status generation_step(qn_task *task, qn_metrics *metrics) {
     generation *g = task->self;
     const uint64_t seed = (uint64_t)qn_setting_count(task, "seed", 1);
     judgement sum = {0};
-    qn_batch batch;
-    QN_TRY(qn_loader_next(g->train, &batch));
+    QN_TRY(qn_loader_next(g->train, &g->last));
     fill_noise(g, 0, seed, "training noise", qn_engine_steps(task->engine));
-    QN_TRY(qn_engine_run(task->engine, 0, (const void *[]){batch.x, g->noise}));
+    QN_TRY(qn_engine_run(task->engine, 0, (const void *[]){g->last.x, g->noise}));
     add_judgement(task, 0, g->sizes.batch, &sum);
     sum.generator_loss = (double)sum.n * (double)*(const float *)qn_engine_result(
                                              task->engine, 0, RESULT_GENERATOR_LOSS);
     put_metrics(metrics, &sum);
+    return QN_OK;
+}
+
+static qn_status generation_infer(qn_task *task, double *loss) {
+    generation *g = task->self;
+    judgement sum = {0};
+    if (!g->last.x)
+        return QN_OK;
+    QN_TRY(qn_engine_run(task->engine, g->test_program, (const void *[]){g->last.x, g->noise}));
+    add_judgement(task, g->test_program, g->sizes.batch, &sum);
+    *loss = sum.loss;
     return QN_OK;
 }
 
@@ -224,7 +240,8 @@ static qn_status generation_evaluate(qn_task *task, qn_split split, bool (*shoul
     QN_TRY(open_data(task, g));
     if (g->source.n_samples[split] == 0)
         return QN_OK;
-    QN_TRY(qn_task_open_split(task, &g->source, &g->preparation, split, &g->test[split]));
+    QN_TRY(qn_task_open_split(task, &g->source, &g->preparation, split, g->sizes.batch,
+                              &g->test[split]));
     for (int64_t i = 0;; i++) {
         if (should_stop && should_stop(user))
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
@@ -285,4 +302,5 @@ const qn_task_kind qn_task_generation = {
     .step = generation_step,
     .evaluate = generation_evaluate,
     .sample = generation_sample,
+    .infer = generation_infer,
 };

@@ -19,7 +19,7 @@ qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
         .flip = strstr(augment, "flip") != NULL,
         .first = first,
         .n_batches = -1,
-        .n_prefetched = PREFETCHED,
+        .n_prefetched = task->memory_budget_bytes > 0 ? 0 : PREFETCHED,
     };
     if (options.batch > source->n_samples[QN_TRAIN])
         return qn_fail(QN_ERROR_FORMAT,
@@ -31,18 +31,30 @@ qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
 }
 
 qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
-                             const qn_preparation *preparation, qn_split split,
+                             const qn_preparation *preparation, qn_split split, int64_t batch,
                              qn_loader **loader) {
-    const int64_t batch = qn_task_batch(task);
     const qn_loader_options options = {
         .allocator = task->allocator,
         .split = split,
         .batch = batch,
         .pad_last = true,
         .n_batches = (source->n_samples[split] + batch - 1) / batch,
-        .n_prefetched = PREFETCHED,
+        .n_prefetched = task->memory_budget_bytes > 0 ? 0 : PREFETCHED,
     };
     if (*loader)
         return qn_loader_rewind(*loader);
     return qn_loader_create(source, preparation, &options, loader);
+}
+
+qn_status qn_task_open_tests(const qn_task *task, const qn_data_source *source,
+                             const qn_preparation *preparation, int64_t batch,
+                             qn_loader **loaders) {
+    if (task->memory_budget_bytes == 0)
+        return QN_OK;
+    for (int split = task->training ? QN_TEST : QN_TRAIN; split < QN_SPLITS; split++) {
+        if (source->n_samples[split] > 0)
+            QN_TRY(qn_task_open_split(task, source, preparation, (qn_split)split, batch,
+                                      &loaders[split]));
+    }
+    return QN_OK;
 }

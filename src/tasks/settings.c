@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FEW_SAMPLES = 32 };
+
 static const char *const optimizer_names[] = {
     [QN_SGD] = "sgd", [QN_ADAM] = "adam", [QN_ADAMW] = "adamw"};
 static const char *const schedule_names[] = {
@@ -52,6 +54,11 @@ qn_status qn_setting_set_count(qn_task *task, const char *name, int64_t value) {
 
 int64_t qn_task_batch(const qn_task *task) {
     return qn_setting_count(task, "batch", task->model->recipe.batch);
+}
+
+int64_t qn_task_test_batch(const qn_task *task) {
+    const int64_t batch = qn_task_batch(task);
+    return task->memory_budget_bytes > 0 && batch > FEW_SAMPLES ? FEW_SAMPLES : batch;
 }
 
 void qn_task_set_length(qn_task *task, int64_t epoch_batches) {
@@ -102,11 +109,45 @@ static qn_update_options update_options(const qn_task *task) {
     };
 }
 
+qn_tuning qn_tuning_of(const qn_metadata *settings) {
+    if (!settings)
+        return (qn_tuning){0};
+    const char *lora = qn_metadata_get(settings, "lora"), *head = qn_metadata_get(settings, "head");
+    qn_tuning t = {.freeze = qn_metadata_get(settings, "freeze"),
+                   .train_only = qn_metadata_get(settings, "train-only"),
+                   .rates = qn_metadata_get(settings, "lr-for")};
+    if (head)
+        t.head = strchr(head, ',') ? strchr(head, ',') + 1 : "*";
+    if (lora && strstr(lora, "rank=") && strstr(lora, "layers=")) {
+        const char *alpha = strstr(lora, "alpha=");
+        t.lora_rank = strtoll(strstr(lora, "rank=") + 5, NULL, 10);
+        t.lora_alpha = alpha ? strtod(alpha + 6, NULL) : 0;
+        t.lora_layers = strstr(lora, "layers=") + 7;
+    }
+    return t;
+}
+
+uint64_t qn_seed_of(const qn_metadata *settings) {
+    const char *seed = settings ? qn_metadata_get(settings, "seed") : NULL;
+    return seed ? strtoull(seed, NULL, 10) : 1;
+}
+
 qn_engine_options qn_task_engine_options(const qn_task *task) {
     qn_engine_options options = {
         .allocator = task->allocator,
         .n_threads = task->n_threads,
-        .seed = (uint64_t)qn_setting_count(task, "seed", 1),
+        .micro_batch = task->micro_batch,
+        .seed = qn_seed_of(task->settings),
+        .tuning = qn_tuning_of(task->settings),
+        .plan_only = task->plan_only,
+        .no_fusion = task->no_fusion,
+        .memory_budget_bytes = task->memory_budget_bytes,
+        .no_least = task->no_least,
+        .saved_plan = task->saved_plan,
+        .swap_folder = task->swap_folder,
+        .budget_changes = task->budget_changes,
+        .plan_later = true,
+        .aligned_inputs = task->aligned_inputs,
     };
     /* Without optimiser state where nothing is trained. */
     if (task->training)

@@ -3,6 +3,7 @@
 #ifndef QN_TASKS_TASKS_H
 #define QN_TASKS_TASKS_H
 
+#include "base/memory.h"
 #include "quern/task.h"
 
 /* A kind. What fails leaves the task to close, which copes with a task that is half open. */
@@ -19,9 +20,9 @@ typedef struct qn_task_kind {
                           void *user, qn_metrics *metrics, int64_t *n_samples);
     qn_status (*sample)(qn_task *task,
                         const qn_sample_options *options); /* null: nothing to show */
-    /* Fails if the weights as they are now give no finite loss. Null: only the losses of steps are
-     * looked at. */
-    qn_status (*check)(qn_task *task);
+    /* Runs the network forward, as evaluation does, on the last step's batch. *loss gets what is
+     * finite only if the weights are of use, and stays as it is where no step was done. */
+    qn_status (*infer)(qn_task *task, double *loss);
 } qn_task_kind;
 
 extern const qn_task_kind qn_task_classification, qn_task_language, qn_task_generation,
@@ -36,9 +37,21 @@ struct qn_task {
     const qn_log *log;
     const qn_model *model;
     qn_metadata *settings;
-    bool training;
+    bool training, plan_only, no_fusion, budget_changes;
+    size_t memory_budget_bytes; /* 0: none */
+    bool no_least;
+    bool wants_confusion;
+    qn_confusion confusion;                 /* where it is wanted and the kind counts it */
+    const struct qn_saved_plan *saved_plan; /* until the task is open; null: none */
+    const char *swap_folder;                /* until the engine is made */
+    size_t outside_bytes;                   /* of it, that the caller holds */
+    size_t reserve_bytes; /* of it, for what the kind allocates after it has been opened */
+    bool aligned_inputs;  /* those of its programs: the kind says so before it makes the engine */
     int n_threads;
-    qn_engine *engine; /* made by open, destroyed by qn_task_close after close */
+    qn_counter counter; /* of all that goes through the allocator */
+    qn_allocator counting;
+    qn_engine *engine;   /* made by open, destroyed by qn_task_close after close */
+    int64_t micro_batch; /* 0: whole batches */
     qn_task_facts facts;
     void *self; /* the kind's own */
 };
@@ -54,6 +67,10 @@ qn_status qn_setting_set_count(qn_task *task, const char *name, int64_t value);
 /* Batch size: the setting, else the recipe's. */
 int64_t qn_task_batch(const qn_task *task);
 
+/* Samples that are tested at a time where that is free to choose: under a budget few, which gives
+ * equal numbers. */
+int64_t qn_task_test_batch(const qn_task *task);
+
 /* Fills facts.epoch_steps (0 batches: no end), step_samples and total_steps from the settings epochs,
  * steps and accumulate and the recipe. Call it before the engine is made: the schedule's length
  * depends on it. */
@@ -64,10 +81,23 @@ void qn_task_set_length(qn_task *task, int64_t epoch_batches);
 qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, int64_t first, qn_loader **loader);
 
-/* A loader from the first to the last sample of a split, in order; one that is there already
- * (*loader not null) begins again. */
+/* A loader from the first to the last sample of a split, in order, in batches of so many; one that is
+ * there already (*loader not null) begins again. */
 qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
-                             const qn_preparation *preparation, qn_split split, qn_loader **loader);
+                             const qn_preparation *preparation, qn_split split, int64_t batch,
+                             qn_loader **loader);
+
+/* Under a budget: makes the loaders (QN_SPLITS) of the splits that will be tested on, so that their memory is
+ * there when the engine is planned. */
+qn_status qn_task_open_tests(const qn_task *task, const qn_data_source *source,
+                             const qn_preparation *preparation, int64_t batch, qn_loader **loaders);
+
+/* What settings say of tuning, in their texts. head: "N" or "data", and ",NAME"; lora:
+ * "rank=N,alpha=X,layers=PATTERNS". */
+qn_tuning qn_tuning_of(const qn_metadata *settings);
+
+/* The seed that settings say, by which what no file holds was drawn; 1 where they do not. */
+uint64_t qn_seed_of(const qn_metadata *settings);
 
 /* The engine's options as the settings and the recipe say. */
 qn_engine_options qn_task_engine_options(const qn_task *task);

@@ -264,20 +264,13 @@ static qn_status translation_step(qn_task *task, qn_metrics *metrics) {
     return QN_OK;
 }
 
-/* The last batch again: the loss of a step is that before its update. */
-static qn_status translation_check(qn_task *task) {
+static qn_status translation_infer(qn_task *task, double *loss) {
     translation *t = task->self;
-    double loss;
     if (t->n_batches == 0)
         return QN_OK;
     qn_buckets_get(&t->buckets, t->n_batches - 1, t->indices);
     fill_batch(t, QN_TRAIN, t->sizes.batch, t->sizes.length);
-    QN_TRY(run_whole(task, t, t->evaluation, &loss));
-    if (isfinite(loss))
-        return QN_OK;
-    return qn_fail(QN_ERROR_NUMERIC,
-                   "step %lld: after it the loss is %g; lower the learning rate, or clip gradients",
-                   (long long)qn_engine_steps(task->engine), loss);
+    return run_whole(task, t, t->evaluation, loss);
 }
 
 /* ---- translating ---- */
@@ -502,5 +495,5 @@ const qn_task_kind qn_task_translation = {
     .step = translation_step,
     .evaluate = translation_evaluate,
     .sample = translation_sample,
-    .check = translation_check,
+    .infer = translation_infer,
 };

@@ -38,6 +38,7 @@ class Answering(quern.Case):
 
 
 class Training(Answering):
+    @quern.numbers
     def test_learns(self):
         """12 questions, more rows: a passage is looked at through windows."""
         run = self.train("--steps", 120, "--save", "w.q", data="squad:few.json,few.json")

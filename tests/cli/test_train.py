@@ -56,6 +56,7 @@ class Output(Train):
         run = self.train("--epochs", 1, "--holdout", 0.25, "--no-test")
         self.assertIsNone(run.of("done")[0]["test_accuracy"])
 
+    @quern.numbers
     def test_learns(self):
         run = self.train("--epochs", 8, "--holdout", 0.25, "--lr", 0.1)
         self.assertGreater(run.of("done")[0]["test_accuracy"], 0.9)
@@ -69,10 +70,11 @@ class Output(Train):
         self.assertNotIn("\r", run.output + run.errors)
 
     def test_terminal(self):
+        epochs = 8 if quern.SLOW else 40
         controller, terminal = os.openpty()
         process = subprocess.Popen(
             [quern.QUERN, "train", "lenet5", "--data", self.data, "--batch", "16", "--epochs",
-             "40"], cwd=self.folder, stdout=terminal, stderr=terminal, env=self.environment)
+             str(epochs)], cwd=self.folder, stdout=terminal, stderr=terminal, env=self.environment)
         os.close(terminal)
         seen = b""
         while True:
@@ -85,7 +87,7 @@ class Output(Train):
             seen += part
         os.close(controller)
         self.assertEqual(process.wait(), 0)
-        self.assertRegex(seen.decode(), r"epoch \d+/40 \[#+\.*\] loss [0-9.]+   accuracy [0-9.]+ %"
+        self.assertRegex(seen.decode(), rf"epoch \d+/{epochs} \[#+\.*\] loss [0-9.]+   accuracy [0-9.]+ %"
                                         r"   \d+ samples/s   \d+:\d\d left")
 
     def test_closed_output(self):
@@ -103,6 +105,7 @@ class SameBits(Train):
     def test_threads_lenet5(self):
         self.assertEqual(len({self.digest("lenet5", self.data, n) for n in (1, 2, 3, 4)}), 1)
 
+    @quern.numbers
     def test_threads_mobilenet(self):
         data = self.make_images(n=64, side=32, channels=3, name="rgb")
         self.assertEqual(len({self.digest("mobilenet-v2", data, n) for n in (1, 2, 3, 4)}), 1)

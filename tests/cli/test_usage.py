@@ -2,16 +2,17 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 
 import quern
 
 SOURCE = pathlib.Path(os.environ.get("QUERN_SOURCE", pathlib.Path(__file__).parents[2]))
-COMMANDS = ["models", "train", "evaluate", "predict", "help", "version"]
+COMMANDS = ["models", "train", "plan", "study", "evaluate", "convert", "predict", "devices", "help", "version"]
 TRAIN_OPTIONS = """epochs steps batch optimizer lr momentum nesterov weight-decay schedule warmup
     schedule-steps clip-norm accumulate label-smoothing augment no-shuffle input classes threads
-    seed save checkpoint-every resume override json data""".split()
+    seed save checkpoint-every resume override json data freeze train-only lr-for lora head load""".split()
 MODELS = "mlp lenet5 alexnet vgg11 vgg16 resnet18 resnet50 mobilenet-v1 mobilenet-v2".split()
 
 
@@ -28,6 +29,15 @@ class Help(quern.Case):
             self.assertTrue(output.startswith(f"usage: quern {command}"))
             self.assertEqual(output, self.run_quern("help", command).output)
             self.assertLessEqual(max(map(len, output.splitlines())), 101)
+
+    def test_no_option_comes_twice(self):
+        """Rows of shared lists and a command's own are one table."""
+        overview = self.run_quern("help").output
+        commands = re.findall(r"^  (\w+) +[A-Z]", overview, re.M)
+        self.assertLessEqual(set(COMMANDS), set(commands))
+        for command in commands:
+            options = re.findall(r"^  --([\w-]+)", self.run_quern(command, "--help").output, re.M)
+            self.assertEqual(sorted(options), sorted(set(options)), command)
 
     def test_train_options(self):
         output = self.run_quern("train", "--help").output
@@ -98,7 +108,10 @@ class WrongUsage(quern.Case):
         train("--optimizer", "adam", "--momentum", "0.9", says=["--momentum"])
         train("--optimizer", "adam", "--nesterov", says=["sgd"])
         train("--nesterov", "--momentum", "0", says=["--momentum"])
-        train("--save", ".", says=["--save"])
+        train("--save", ".", says=["--save", "must name a file"])
+        train("--save", "", says=["--save", "must name a file"])
+        self.fails(1, "train", "mlp", "--data", "synthetic", "--save", "nowhere/x.safetensors",
+                   says=["--save nowhere/x.safetensors: there is no folder nowhere"])
 
 
 class Models(quern.Case):

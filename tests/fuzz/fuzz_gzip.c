@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* memfd_create */
 
 #include "base/status.h"
-#include "data/cache.h"
+#include "format/gzip.h"
 
 #include "memory_file.h"
 

@@ -9,7 +9,8 @@ import re
 import sys
 
 FLOORS = ["base", "os", "tensor", "kernels", "graph", "ops", "passes", "device", "plan", "run",
-          "format", "meter", "data", "env", "models", "tasks", "label", "federate", "report", "cli"]
+          "format", "meter", "data", "env", "models", "onnx", "tasks", "label", "federate", "report", "study",
+          "cli"]
 LONGEST, USUAL = 60, 30
 PRINTS = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort)\s*\("
                     r"|\bfprintf\s*\(\s*std(out|err)")

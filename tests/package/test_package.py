@@ -8,7 +8,7 @@ import tempfile
 
 SOURCE = pathlib.Path(os.environ["QUERN_SOURCE"])
 BUILD = pathlib.Path(os.environ["QUERN_BUILD"])
-EXAMPLES = ("own_model", "own_data")
+EXAMPLES = ("own_model", "own_data", "own_meter")
 
 
 def run(*command, **more):

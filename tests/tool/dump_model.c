@@ -1,8 +1,9 @@
 /* Trains a model for some steps on one batch from given weights, for a comparison elsewhere:
- *     dump_model MODEL HxWxC CLASSES BATCH f32|f64 RATE STEPS IN OUT
- * IN: trainable parameters in order, the batch (NHWC), its labels; OUT: the loss of every step,
- * then the gradients of the first; all as doubles. The step is SGD with momentum 0.9, whose buffer
- * after one step is the gradient. Dropout is off. */
+ *     dump_model MODEL HxWxC CLASSES BATCH f32|f64 RATE STEPS IN OUT [SETTING...]
+ * IN: all parameters in order, the batch (NHWC), its labels; OUT: the loss of every step, then the
+ * gradients of the first, of the parameters that train; all as doubles. The step is SGD with momentum
+ * 0.9, whose buffer after one step is the gradient. Dropout is off. SETTING: weights of the classes with
+ * commas between; freeze=PATTERNS, only=PATTERNS, rates=PATTERN=X, rank=N, alpha=X, layers=PATTERNS. */
 #include "quern/quern.h"
 
 #include <stdio.h>
@@ -45,6 +46,40 @@ static size_t element_bytes(qn_dtype dtype) {
     return dtype == QN_F64 ? sizeof(double) : sizeof(float);
 }
 
+/* Numbers with commas between. */
+static double *parse_weights(char *text, int n) {
+    double *weights = take_memory((size_t)n * sizeof *weights);
+    for (int i = 0; i < n; i++) {
+        weights[i] = strtod(text, &text);
+        text += *text == ',';
+    }
+    return weights;
+}
+
+/* A setting of the tuning; false: it is none. */
+static bool tune(qn_tuning *tuning, const char *setting) {
+    const struct {
+        const char *key, **text;
+    } texts[] = {{"freeze=", &tuning->freeze},
+                 {"only=", &tuning->train_only},
+                 {"rates=", &tuning->rates},
+                 {"layers=", &tuning->lora_layers}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const size_t n = strlen(texts[i].key);
+        if (strncmp(setting, texts[i].key, n) == 0) {
+            *texts[i].text = setting + n;
+            return true;
+        }
+    }
+    if (strncmp(setting, "rank=", 5) == 0)
+        tuning->lora_rank = atoi(setting + 5);
+    else if (strncmp(setting, "alpha=", 6) == 0)
+        tuning->lora_alpha = atof(setting + 6);
+    else
+        return false;
+    return true;
+}
+
 static qn_trainer *make_trainer(char **arguments) {
     const qn_model *model = qn_model_find(arguments[0]);
     if (!model)
@@ -68,16 +103,23 @@ static qn_trainer *make_trainer(char **arguments) {
     options.update.warmup = 0;
     options.no_dropout = true;
     options.n_threads = 2;
+    double *class_weights = NULL;
+    for (int i = 9; arguments[i]; i++) {
+        if (!tune(&options.tuning, arguments[i]) && !class_weights)
+            class_weights = parse_weights(arguments[i], options.n_outputs);
+    }
+    options.class_weights = class_weights;
     qn_trainer *trainer;
     if (qn_trainer_create(&options, &trainer) != QN_OK)
         stop(arguments[0]);
+    free(class_weights);
     return trainer;
 }
 
 static void fill_parameters(qn_trainer *trainer, FILE *file) {
     for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(trainer)); i++) {
         qn_stored_tensor t = qn_engine_tensor_at(qn_trainer_engine(trainer), i);
-        if (!t.is_state && t.trainable)
+        if (!t.is_state && !strstr(t.name, ".running_"))
             read_reals(file, t.dtype, t.bytes / element_bytes(t.dtype), t.data);
     }
 }
@@ -116,8 +158,8 @@ static double *copy_gradients(const qn_trainer *trainer, size_t *n) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 10)
-        stop("usage: MODEL HxWxC CLASSES BATCH f32|f64 RATE STEPS IN OUT");
+    if (argc < 10)
+        stop("usage: MODEL HxWxC CLASSES BATCH f32|f64 RATE STEPS IN OUT [SETTING...]");
     qn_trainer *trainer = make_trainer(argv + 1);
     const qn_trainer_options *o = qn_trainer_get_options(trainer);
     const size_t n_x = (size_t)(o->batch * o->input.dims[0] * o->input.dims[1] * o->input.dims[2]);

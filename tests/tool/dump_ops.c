@@ -98,13 +98,21 @@ static qn_value sample_deconv2d(qn_graph *graph, int variant) {
                                qn_window_square(4, 2, 1));
 }
 
+static qn_value sample_expand(qn_graph *graph, int variant) {
+    qn_value x =
+        qn_sample_parameter(graph, "x", variant ? QN_SHAPE(1, 1, 3, 1) : QN_SHAPE(4, 1), 1);
+    return qn_expand(graph, variant ? "y" : NULL, x,
+                     variant ? QN_SHAPE(2, 5, 3, 4) : QN_SHAPE(3, 4, 5));
+}
+
 static const struct {
     const char *name;
     qn_sample *sample;
 } composites[] = {{"lstm_layer", sample_lstm_layer},
                   {"conv1d", sample_conv1d},
                   {"deconv2d", sample_deconv2d},
-                  {"add_rows", sample_add_rows}};
+                  {"add_rows", sample_add_rows},
+                  {"expand", sample_expand}};
 
 enum { N_COMPOSITES = sizeof composites / sizeof *composites, COMPOSITE_VARIANTS = 2 };
 

@@ -153,7 +153,11 @@ def max_pool(inputs, a, outputs):
 
 def average_pool(inputs, a, _):
     padded, stride, _ = windowed(a, inputs[0], 0)
-    return [to_nhwc(F.avg_pool2d(padded, pair(a["kernel"]), stride))]
+    y = F.avg_pool2d(padded, pair(a["kernel"]), stride)
+    if a["inside"] == "1":
+        inside, _, _ = windowed(a, torch.ones_like(inputs[0]), 0)
+        y = y / F.avg_pool2d(inside, pair(a["kernel"]), stride)
+    return [to_nhwc(y)]
 
 
 def dropout(inputs, a, outputs):
@@ -260,6 +264,51 @@ def lstm_layer(inputs, a, outputs):
     return [y if outputs[0].shape == y.shape else c]
 
 
+def resample(inputs, a, outputs):
+    """By interpolation, pad or indexing of PyTorch's own, whichever has the sample's numbers; the axis
+    goes last."""
+    x, axis, to = inputs[0].movedim(int(a["axis"]), -1), int(a["axis"]), int(a["to"])
+    kind, border, n = int(a["interpolation"]), int(a["border"]), x.shape[-1]
+    shift, step, scale, offset = (float(a[k]) for k in ("shift", "step", "scale", "offset"))
+    places = (torch.arange(to, dtype=torch.float64) + shift) * step / scale + offset
+    flat = x.reshape(1, -1, n)
+    if kind == 4 and border == 1:
+        aligned = shift == 0
+        y = F.interpolate(flat, size=to, mode="linear", align_corners=aligned)
+    elif kind == 5 and a["leaves_outs"] == "0":
+        y = F.interpolate(flat[:, None], size=(x[..., 0].numel(), to), mode="bicubic")[:, 0]
+    elif kind == 5:
+        y = flat @ keys_weights(places, n, float(a["cubic"]))
+    elif kind == 4:
+        inside = (places >= 0) & (places <= n - 1)
+        y = torch.where(inside, flat[..., places.long().clamp(0, n - 1)],
+                        torch.tensor(float(a["value"]), dtype=torch.float64))
+    elif border == 0 and step == 1:
+        y = F.pad(flat, (int(-offset), to - n - int(-offset)), value=float(a["value"]))
+    elif border == 2:
+        y = F.pad(flat, (int(-offset), to - n - int(-offset)), mode="reflect")
+    elif border == 3:
+        y = flat[..., torch.arange(to) % n]
+    else:
+        rounded = [torch.ceil(places - 0.5), torch.floor(places + 0.5), places.floor(),
+                   places.ceil()][kind]
+        y = flat[..., rounded.long().clamp(0, n - 1)]
+    return [y.reshape(*x.shape[:-1], to).movedim(-1, axis)]
+
+
+def keys_weights(places, n, a):
+    """(n, places): Keys' kernel of each distance, without what is outside, made to sum to one."""
+    d = (torch.arange(n, dtype=torch.float64)[:, None] - places).abs()
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+    w = torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros_like(d)))
+    return w / w.sum(0)
+
+
+def expand(inputs, a, outputs):
+    return [inputs[0].expand(outputs[0].shape)]
+
+
 RATE, MOMENTUM, DECAY, BETA1, BETA2, EPSILON, _, _, GRADIENT = range(9)
 
 
@@ -273,7 +322,7 @@ def sgd(inputs, a, _):
     hyper, factor, gradient, w, momentum = inputs
     hyper = hyper.tolist()
     w = with_gradient(w, gradient, factor, hyper)
-    optimizer = torch.optim.SGD([w], hyper[RATE], 0 if momentum is None else hyper[MOMENTUM],
+    optimizer = torch.optim.SGD([w], hyper[RATE] * float(a["rate"]), 0 if momentum is None else hyper[MOMENTUM],
                                 weight_decay=hyper[DECAY], nesterov=a["nesterov"] == "1")
     if momentum is not None:
         optimizer.state[w]["momentum_buffer"] = momentum.detach().clone()
@@ -286,7 +335,8 @@ def adam(inputs, a, _):
     hyper = hyper.tolist()
     w = with_gradient(w, gradient, factor, hyper)
     kind = torch.optim.AdamW if a["decoupled"] == "1" else torch.optim.Adam
-    optimizer = kind([w], hyper[RATE], (hyper[BETA1], hyper[BETA2]), hyper[EPSILON], hyper[DECAY])
+    optimizer = kind([w], hyper[RATE] * float(a["rate"]), (hyper[BETA1], hyper[BETA2]),
+                     hyper[EPSILON], hyper[DECAY])
     state = optimizer.state[w]
     state["step"] = torch.tensor(2.0)
     state["exp_avg"], state["exp_avg_sq"] = m.detach().clone(), v.detach().clone()
@@ -310,6 +360,23 @@ def deconv2d(inputs, a, _):
 def clip_factor(inputs, a, _):
     norm = torch.cat([x.flatten() for x in inputs[1:]]).norm() * inputs[0][GRADIENT]
     return [torch.clamp(float(a["limit"]) / norm, max=1)]
+
+
+def function(inputs, a, _):
+    x, p, q = inputs[0], float(a["a"]), float(a["b"])
+    kinds = [lambda: torch.clamp(p * x + q, float(a["least"]), float(a["most"])),
+             x.abs, x.sqrt, x.reciprocal, x.exp, x.log, x.erf,
+             lambda: q * F.elu(x, p), lambda: F.softplus(x),
+             lambda: x * torch.clamp(p * x + q, 0, 1), lambda: x ** p]
+    return [kinds[int(a["kind"])]()]
+
+
+def combine(inputs, a, _):
+    x, y = inputs
+    kinds = [torch.add, torch.sub, torch.mul, torch.div, torch.pow, torch.minimum, torch.maximum,
+             lambda x, y: torch.where(x > 0, x, x * y),
+             lambda x, y: (x == y).double(), lambda x, y: (x < y).double()]
+    return [kinds[int(a["kind"])](x, y)]
 
 
 OPERATORS = {
@@ -345,7 +412,10 @@ OPERATORS = {
     "add": lambda x, a, _: [activate(a, x[0] + x[1])],
     "multiply": lambda x, a, _: [x[0] * x[1]],
     "concat": lambda x, a, _: [torch.cat(x, int(a["axis"]))],
+    "join": lambda x, a, _: [torch.cat([x[1][:int(a["first"])], x[0], x[1][int(a["first"]) + len(x[0]):]])],
     "slice": slice_axis,
+    "resample": resample,
+    "expand": expand,
     "reshape": lambda x, a, y: [x[0].reshape(y[0].shape)],
     "transpose": lambda x, a, _: [x[0].permute(pair(a["order"]))],
     "embedding": lambda x, a, _: [F.embedding(x[1].long().clamp(0, len(x[0]) - 1), x[0])],
@@ -356,6 +426,10 @@ OPERATORS = {
     "scale": lambda x, a, _: [x[0] * float(a["factor"])],
     "stop_gradient": lambda x, a, _: [x[0].detach()],
     "clip_factor": clip_factor,
+    "function": function,
+    "combine": combine,
+    "where": lambda x, a, _: [torch.where(x[0] != 0, x[1], x[2])],
+    "cast": lambda x, a, _: [x[0].trunc()],
     "conv1d": conv1d,
     "deconv2d": deconv2d,
     "add_rows": lambda x, a, _: [x[0] + x[1]],

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "check.h"
+#include "failing.h"
 #include "quern/data.h"
 
 #include <limits.h>
@@ -73,26 +74,6 @@ static inline qn_status open_at(const char *specification, const qn_data_options
         qn_data_source unopened;                                                                   \
         CHECK_FAILS(open_at(specification, NULL, &unopened), status, text);                        \
     } while (0)
-
-/* Fails the allocation number `left` (from 0), counts what is held. */
-typedef struct failing {
-    int64_t left;
-    size_t held_bytes;
-} failing;
-
-static inline void *failing_allocate(void *user, size_t bytes, size_t align) {
-    failing *f = user;
-    const qn_allocator *heap = qn_allocator_default();
-    if (f->left-- == 0)
-        return NULL;
-    f->held_bytes += bytes;
-    return heap->allocate(heap->user, bytes, align);
-}
-
-static inline void failing_release(void *user, void *memory, size_t bytes) {
-    ((failing *)user)->held_bytes -= bytes;
-    qn_allocator_default()->release(NULL, memory, bytes);
-}
 
 /* Opening with the n-th allocation failing, for every n up to the first success: an error of memory
  * each time, and nothing is kept. */

@@ -1,7 +1,8 @@
-/* Running out of memory at every allocation in turn, and no allocation in a step. */
+/* Running out of memory at every allocation in turn, and no allocation in a step, watched or not. */
 #include "base/memory.h"
 #include "check.h"
 #include "quern/quern.h"
+#include "run/watch.h"
 #include "small_models.h"
 
 #include <stdlib.h>
@@ -112,7 +113,7 @@ static void test_failures(void) {
 }
 
 /* Neither the allocator nor the C library's heap sees an allocation while steps run. */
-static void test_steps(void) {
+static void test_steps(bool is_watched) {
     static _Alignas(64) float x[6 * 8 * 8 * 3];
     static _Alignas(64) int32_t y[6];
     failing_heap heap = {.failing = -1};
@@ -122,6 +123,9 @@ static void test_steps(void) {
     o.allocator = &allocator;
     o.n_threads = 2;
     CHECK_OK(qn_trainer_create(&o, &trainer));
+    qn_events *events = NULL;
+    CHECK_OK(qn_events_create(NULL, 2, 4096, &events));
+    qn_engine_watch(qn_trainer_engine(trainer), is_watched ? events : NULL);
     const int64_t before = heap.n_allocations, n_calls = n_heap_calls;
     for (int i = 0; i < 10; i++) {
         qn_step_result result;
@@ -131,8 +135,32 @@ static void test_steps(void) {
     }
     CHECK(heap.n_allocations == before);
     CHECK(n_heap_calls == n_calls);
+    CHECK((qn_events_waiting(events, 1) > 0) == is_watched);
     qn_trainer_destroy(trainer);
+    qn_events_destroy(events);
     CHECK(heap.held_bytes == 0);
+}
+
+/* Nor while a meter samples and moves what it is told. */
+static void test_metered_steps(void) {
+    static _Alignas(64) float x[6 * 8 * 8 * 3];
+    static _Alignas(64) int32_t y[6];
+    qn_trainer_options o = qn_trainer_options_for(&small_conv);
+    qn_trainer *trainer = NULL;
+    qn_meter *meter = NULL;
+    o.n_threads = 2;
+    CHECK_OK(qn_trainer_create(&o, &trainer));
+    const qn_meter_options options = {.engine = qn_trainer_engine(trainer), .interval_ns = 1000000};
+    CHECK_OK(qn_meter_start(&options, &meter));
+    const int64_t n_calls = n_heap_calls;
+    for (int i = 0; i < 100; i++) {
+        qn_step_result result;
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+        qn_meter_mark(meter);
+    }
+    CHECK(n_heap_calls == n_calls);
+    qn_meter_destroy(meter);
+    qn_trainer_destroy(trainer);
 }
 
 int main(void) {
@@ -144,7 +172,9 @@ int main(void) {
     free(block);
     CHECK(n_heap_calls > 0);
 #endif
-    test_steps();
+    test_steps(false);
+    test_steps(true);
+    test_metered_steps();
     test_failures();
     remove(file);
     return checks_finish();

@@ -56,7 +56,7 @@ static void run(qn_graph *graph, qn_value y, float *results) {
             at[i] = (float)qn_rng_normal(rng, (uint64_t)i);
         qn_executor_bind(executor, (qn_value){v}, at);
     }
-    qn_executor_run(executor, 1, 0);
+    CHECK_OK(qn_executor_run(executor, 1, 0, NULL));
     memcpy(results, qn_executor_get(executor, y), sizeof(float));
     memcpy(results + 1, qn_executor_get(executor, gradient), 108 * sizeof(float));
     for (int i = 0; i < n; i++)

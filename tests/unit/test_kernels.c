@@ -16,6 +16,17 @@
 
 enum { MAX_RECORDS = 16, MAX_BUFFERS = 96, MAX_TEAM = 4 };
 
+/* The thread sanitizer looks at how threads meet, which is alike in all tables and teams, and is slow. */
+#ifdef __SANITIZE_THREAD__
+enum { IS_BRIEF = 1 };
+#else
+enum { IS_BRIEF = 0 };
+#endif
+
+/* Sizes of teams that results are compared for. An emulated or instrumented program takes the one whose
+ * shares are uneven. */
+static int first_team = 2, last_team = IS_BRIEF ? 2 : MAX_TEAM;
+
 typedef struct record {
     const char *name;
     int64_t n;
@@ -121,6 +132,11 @@ static bool is_same(const bench *b, const void *left, const void *right, int64_t
     return memcmp(left, right, (size_t)n * real_bytes(b)) == 0;
 }
 
+/* Element i of a tensor. */
+static void *element(const bench *b, const void *from, int64_t i) {
+    return (char *)(uintptr_t)from + (size_t)i * real_bytes(b);
+}
+
 /* Keeps an output; |float's - double's| <= bound. */
 static void keep(bench *b, const char *name, const void *from, int64_t n, double bound) {
     if (b->n_records == MAX_RECORDS)
@@ -175,7 +191,7 @@ static void check_table(const char *name, const qn_kernels *table, const bench *
             printf("  %s, table %s\n", name, table->name);
         CHECK(close);
     }
-    for (int size = 2; size <= MAX_TEAM; size++) {
+    for (int size = first_team; size <= last_team; size++) {
         bench many = {.table = table, .team = teams[size], .n_threads = size};
         run_case(&many, run, shape);
         for (int i = 0; i < want->n_records; i++) {
@@ -196,7 +212,7 @@ static void check_case(const char *name, test_case *run, const void *shape) {
     bench truth = {.table = qn_kernels_get(QN_F64, QN_ISA_REF), .n_threads = 1};
     run_case(&truth, run, shape);
     const qn_kernels *last = NULL;
-    for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
+    for (int isa = IS_BRIEF ? (int)best_isa : QN_ISA_REF; isa <= (int)best_isa; isa++) {
         const qn_kernels *table = qn_kernels_get(QN_F32, (qn_isa)isa);
         if (table != last)
             check_table(name, table, &truth, run, shape);
@@ -251,6 +267,56 @@ static int64_t w_count(const qn_conv2d_shape *d) {
     return d->k * d->r * d->s * d->c / d->groups;
 }
 
+/* Winograd's transforms, which float tables may use for filters of 3x3 at stride 1, magnify rounding
+ * (docs/speed.md). */
+static double conv_bound(const qn_conv2d_shape *d, int64_t length) {
+    const bool is_magnified = d->r == 3 && d->s == 3 && d->groups == 1 && d->c >= 32 &&
+                              d->k >= 32 && d->stride_h * d->stride_w * d->dilation_h == 1;
+    return sum_bound(length) * (is_magnified ? 4 : 1);
+}
+
+/* The filter's gradient of a batch cut at a border of chunks has the same bits. */
+static void check_filter_pieces(bench *b, const qn_conv2d_shape *d, const void *x, const void *dy,
+                                const void *dw) {
+    const int64_t chunk = b->table->conv2d_filter_chunk(d);
+    for (int64_t first = chunk; chunk > 0 && first < d->n; first += 2 * chunk) {
+        void *sum = blank(b, w_count(d));
+        qn_conv2d_shape piece = *d;
+        piece.batch = d->n;
+        for (int64_t at = 0; at < d->n; at += piece.n) {
+            piece.n = at ? d->n - first : first;
+            piece.add = at > 0;
+            b->table->conv2d_backward_filter(
+                b->team, &piece, element(b, x, at * d->h * d->w * d->c),
+                element(b, dy, at * d->p * d->q * d->k), sum,
+                workspace_of(b, b->table->conv2d_workspace(&piece, QN_CONV2D_BACKWARD_FILTER,
+                                                           b->n_threads)));
+        }
+        CHECK(is_same(b, sum, dw, w_count(d)));
+    }
+}
+
+/* Samples alone, computed as those of the batch that they are from, have the same bits. */
+static void check_single_samples(bench *b, const qn_conv2d_shape *d, const void *x, const void *w,
+                                 const void *dy, const void *y, const void *dx) {
+    const qn_activation relu = {QN_ACTIVATION_RELU, 0};
+    const int64_t in = d->h * d->w * d->c, out = d->p * d->q * d->k;
+    qn_conv2d_shape one = *d;
+    one.batch = d->n;
+    one.n = 1;
+    void *space[2], *y_one = blank(b, out), *dx_one = blank(b, in);
+    for (int pass = 0; pass < 2; pass++)
+        space[pass] =
+            workspace_of(b, b->table->conv2d_workspace(&one, (qn_conv2d_pass)pass, b->n_threads));
+    for (int64_t n = 0; n < d->n; n++) {
+        b->table->conv2d_forward(b->team, &one, element(b, x, n * in), w, NULL, relu, y_one,
+                                 space[0]);
+        CHECK(is_same(b, y_one, element(b, y, n * out), out));
+        b->table->conv2d_backward_data(b->team, &one, element(b, dy, n * out), w, dx_one, space[1]);
+        CHECK(is_same(b, dx_one, element(b, dx, n * in), in));
+    }
+}
+
 static void conv_case(bench *b, const void *shape) {
     const qn_conv2d_shape *d = shape;
     const void *x = draw(b, x_count(d), 1, -1, 1), *w = draw(b, w_count(d), 2, -1, 1);
@@ -263,13 +329,15 @@ static void conv_case(bench *b, const void *shape) {
             workspace_of(b, b->table->conv2d_workspace(d, (qn_conv2d_pass)pass, b->n_threads));
     const int64_t taps = d->r * d->s;
     b->table->conv2d_forward(b->team, d, x, w, bias, none, y, space[0]);
-    keep(b, "y", y, y_count(d), sum_bound(taps * d->c / d->groups));
+    keep(b, "y", y, y_count(d), conv_bound(d, taps * d->c / d->groups));
     b->table->conv2d_forward(b->team, d, x, w, NULL, relu, y, space[0]);
-    keep(b, "relu y", y, y_count(d), sum_bound(taps * d->c / d->groups));
+    keep(b, "relu y", y, y_count(d), conv_bound(d, taps * d->c / d->groups));
     b->table->conv2d_backward_data(b->team, d, dy, w, dx, space[1]);
-    keep(b, "dx", dx, x_count(d), sum_bound(taps * d->k / d->groups));
+    keep(b, "dx", dx, x_count(d), conv_bound(d, taps * d->k / d->groups));
     b->table->conv2d_backward_filter(b->team, d, x, dy, dw, space[2]);
-    keep(b, "dw", dw, w_count(d), sum_bound(d->n * d->p * d->q));
+    keep(b, "dw", dw, w_count(d), conv_bound(d, d->n * d->p * d->q));
+    check_filter_pieces(b, d, x, dy, dw);
+    check_single_samples(b, d, x, w, dy, y, dx);
 
     const int64_t pixels = d->n * d->p * d->q;
     const apart y_apart = spread(b, NULL, pixels, d->k, 7),
@@ -335,32 +403,80 @@ static void check_conv_definition(const qn_conv2d_shape *d) {
 
 static void test_convolutions(void) {
     const qn_conv2d_shape shapes[] = {
-        conv(1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1),        conv(2, 5, 7, 3, 5, 3, 3, 1, 1, 1, 1),
-        conv(3, 8, 8, 16, 32, 3, 3, 1, 1, 1, 1),      conv(2, 9, 6, 17, 33, 3, 2, 2, 1, 1, 1),
-        conv(2, 7, 7, 24, 40, 1, 1, 1, 0, 1, 1),      conv(3, 7, 5, 37, 70, 1, 1, 2, 0, 1, 1),
-        conv(4, 12, 12, 1, 6, 5, 5, 1, 2, 1, 1),      conv(5, 14, 14, 6, 16, 5, 5, 1, 0, 1, 1),
-        conv(1, 20, 20, 4, 32, 8, 8, 4, 0, 1, 1),     conv(2, 11, 11, 8, 8, 3, 3, 1, 2, 2, 1),
-        conv(2, 11, 9, 6, 9, 3, 3, 2, 3, 3, 3),       conv(2, 8, 8, 12, 8, 3, 3, 1, 1, 1, 4),
-        conv(2, 9, 9, 7, 7, 3, 3, 1, 1, 1, 7),        conv(3, 9, 9, 48, 48, 3, 3, 2, 1, 1, 48),
-        conv(2, 6, 6, 5, 15, 3, 3, 1, 1, 1, 5),       conv(2, 6, 6, 33, 33, 5, 5, 2, 2, 1, 33),
-        conv(2, 10, 10, 20, 20, 3, 3, 1, 2, 2, 20),   conv(1, 4, 4, 64, 128, 3, 3, 1, 1, 1, 1),
-        conv(2, 2, 2, 96, 64, 3, 3, 1, 1, 1, 1),      conv(1, 16, 16, 3, 64, 7, 7, 2, 3, 1, 1),
-        conv(2, 6, 6, 160, 12, 3, 3, 1, 1, 1, 1),     conv(9, 4, 4, 3, 4, 4, 4, 1, 0, 1, 1),
-        conv(1, 3, 3, 2, 2, 3, 3, 3, 2, 1, 1),        conv(2, 8, 8, 32, 64, 2, 2, 2, 0, 1, 2),
-        conv(1, 33, 31, 19, 21, 3, 3, 1, 1, 1, 1),    conv(2, 5, 5, 300, 20, 1, 1, 1, 0, 1, 1),
-        conv(2, 3, 3, 330, 40, 3, 3, 1, 1, 1, 1),     conv(3, 7, 7, 70, 300, 3, 3, 1, 1, 1, 1),
-        conv(3, 4, 4, 64, 100, 4, 4, 1, 0, 1, 1),     conv(40, 4, 4, 32, 1, 4, 4, 1, 0, 1, 1),
-        conv(3, 16, 16, 24, 40, 4, 4, 2, 1, 1, 1),    conv(2, 32, 32, 3, 64, 4, 4, 2, 1, 1, 1),
-        conv(3, 13, 17, 40, 12, 3, 3, 1, 1, 1, 1),    conv(2, 32, 32, 76, 12, 3, 3, 1, 1, 1, 1),
-        conv(5, 9, 14, 19, 7, 5, 5, 1, 3, 1, 1),      conv(1, 60, 61, 33, 30, 3, 3, 1, 0, 1, 1),
-        conv(1, 6, 40, 144, 144, 3, 3, 1, 1, 1, 144), conv(6, 8, 8, 130, 130, 3, 3, 2, 1, 1, 130),
+        conv(1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1),
+        conv(2, 5, 7, 3, 5, 3, 3, 1, 1, 1, 1),
+        conv(3, 8, 8, 16, 32, 3, 3, 1, 1, 1, 1),
+        conv(2, 9, 6, 17, 33, 3, 2, 2, 1, 1, 1),
+        conv(2, 7, 7, 24, 40, 1, 1, 1, 0, 1, 1),
+        conv(3, 7, 5, 37, 70, 1, 1, 2, 0, 1, 1),
+        conv(4, 12, 12, 1, 6, 5, 5, 1, 2, 1, 1),
+        conv(5, 14, 14, 6, 16, 5, 5, 1, 0, 1, 1),
+        conv(1, 20, 20, 4, 32, 8, 8, 4, 0, 1, 1),
+        conv(2, 11, 11, 8, 8, 3, 3, 1, 2, 2, 1),
+        conv(2, 11, 9, 6, 9, 3, 3, 2, 3, 3, 3),
+        conv(2, 8, 8, 12, 8, 3, 3, 1, 1, 1, 4),
+        conv(2, 9, 9, 7, 7, 3, 3, 1, 1, 1, 7),
+        conv(3, 9, 9, 48, 48, 3, 3, 2, 1, 1, 48),
+        conv(2, 6, 6, 5, 15, 3, 3, 1, 1, 1, 5),
+        conv(2, 6, 6, 33, 33, 5, 5, 2, 2, 1, 33),
+        conv(2, 10, 10, 20, 20, 3, 3, 1, 2, 2, 20),
+        conv(1, 4, 4, 64, 128, 3, 3, 1, 1, 1, 1),
+        conv(2, 2, 2, 96, 64, 3, 3, 1, 1, 1, 1),
+        conv(1, 16, 16, 3, 64, 7, 7, 2, 3, 1, 1),
+        conv(2, 6, 6, 160, 12, 3, 3, 1, 1, 1, 1),
+        conv(9, 4, 4, 3, 4, 4, 4, 1, 0, 1, 1),
+        conv(1, 3, 3, 2, 2, 3, 3, 3, 2, 1, 1),
+        conv(2, 8, 8, 32, 64, 2, 2, 2, 0, 1, 2),
+        conv(1, 33, 31, 19, 21, 3, 3, 1, 1, 1, 1),
+        conv(2, 5, 5, 300, 20, 1, 1, 1, 0, 1, 1),
+        conv(2, 3, 3, 330, 40, 3, 3, 1, 1, 1, 1),
+        conv(3, 7, 7, 70, 300, 3, 3, 1, 1, 1, 1),
+        conv(3, 4, 4, 64, 100, 4, 4, 1, 0, 1, 1),
+        conv(40, 4, 4, 32, 1, 4, 4, 1, 0, 1, 1),
+        conv(3, 16, 16, 24, 40, 4, 4, 2, 1, 1, 1),
+        conv(2, 32, 32, 3, 64, 4, 4, 2, 1, 1, 1),
+        conv(3, 13, 17, 40, 12, 3, 3, 1, 1, 1, 1),
+        conv(2, 32, 32, 76, 12, 3, 3, 1, 1, 1, 1),
+        conv(5, 9, 14, 19, 7, 5, 5, 1, 3, 1, 1),
+        conv(1, 60, 61, 33, 30, 3, 3, 1, 0, 1, 1),
+        conv(1, 6, 40, 144, 144, 3, 3, 1, 1, 1, 144),
+        conv(6, 8, 8, 130, 130, 3, 3, 2, 1, 1, 130),
+        conv(2, 9, 14, 48, 80, 3, 3, 1, 1, 1, 1),
+        conv(2, 12, 11, 32, 48, 3, 3, 1, 0, 1, 1),
+        conv(4, 6, 7, 64, 32, 3, 3, 1, 2, 1, 1),
+        /* more samples than a chunk of a filter gradient: few taps, many, by bands, Winograd's */
+        conv(37, 10, 10, 6, 16, 5, 5, 1, 0, 1, 1),
+        conv(11, 7, 9, 70, 130, 3, 3, 2, 1, 1, 1),
+        conv(7, 20, 20, 12, 24, 3, 3, 1, 1, 1, 1),
+        conv(9, 16, 14, 32, 48, 3, 3, 1, 1, 1, 1),
     };
     char name[32];
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += IS_BRIEF ? 3 : 1) {
         snprintf(name, sizeof name, "convolution %zu", i);
         check_conv_definition(&shapes[i]);
         check_case(name, conv_case, &shapes[i]);
     }
+}
+
+/* Few channels on both sides: pixels in the vectors. */
+static void test_thin_convolutions(void) {
+    const qn_conv2d_shape shapes[] = {
+        conv(3, 28, 28, 1, 6, 5, 5, 1, 0, 1, 1),  conv(2, 17, 35, 3, 7, 3, 3, 1, 1, 1, 1),
+        conv(1, 20, 40, 4, 12, 5, 5, 1, 2, 1, 1), conv(2, 18, 33, 2, 3, 3, 4, 1, 3, 1, 1),
+        conv(5, 19, 60, 1, 1, 7, 7, 1, 3, 1, 1),
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_conv_definition(&shapes[i]);
+        check_case("thin convolution", conv_case, &shapes[i]);
+    }
+}
+
+/* More tiles of 4x4 than Winograd's convolution takes at once: of one sample, and of several. */
+static void test_large_convolutions(void) {
+    const qn_conv2d_shape of_one = conv(1, 60, 60, 32, 32, 3, 3, 1, 1, 1, 1);
+    const qn_conv2d_shape of_several = conv(3, 28, 28, 32, 32, 3, 3, 1, 1, 1, 1);
+    check_case("convolution of a large sample", conv_case, &of_one);
+    check_case("convolution of many samples", conv_case, &of_several);
 }
 
 /* Padding and strides that differ by axis. */
@@ -380,6 +496,23 @@ static void test_lopsided_convolutions(void) {
 
 /* ---- matrix product ---- */
 
+static void check_product_pieces(bench *b, const qn_gemm_shape *d, const void *x, const void *w,
+                                 const void *y) {
+    const qn_activation none = {QN_ACTIVATION_NONE, 0};
+    const int64_t first = b->table->gemm_chunk;
+    if (first >= d->k)
+        return;
+    qn_gemm_shape piece = *d;
+    void *sum = blank(b, d->m * d->n);
+    for (int64_t at = 0; at < d->k; at += piece.k) {
+        piece.k = at ? d->k - first : first;
+        piece.add = at > 0;
+        b->table->gemm(b->team, &piece, element(b, x, at * d->m), element(b, w, at * d->n), NULL,
+                       none, sum, workspace_of(b, b->table->gemm_workspace(&piece, b->n_threads)));
+    }
+    CHECK(is_same(b, sum, y, d->m * d->n));
+}
+
 static void gemm_case(bench *b, const void *shape) {
     const qn_gemm_shape *d = shape;
     const void *x = draw(b, d->m * d->k, 1, -1, 1), *w = draw(b, d->k * d->n, 2, -1, 1);
@@ -389,6 +522,8 @@ static void gemm_case(bench *b, const void *shape) {
     const qn_activation none = {QN_ACTIVATION_NONE, 0}, tanh_ = {QN_ACTIVATION_TANH, 0};
     b->table->gemm(b->team, d, x, w, NULL, none, y, space);
     keep(b, "c", y, d->m * d->n, sum_bound(d->k));
+    if (d->transpose_a && !d->transpose_b)
+        check_product_pieces(b, d, x, w, y);
     b->table->gemm(b->team, d, x, w, bias, tanh_, y, space);
     keep(b, "tanh c", y, d->m * d->n, sum_bound(d->k));
 }
@@ -422,8 +557,8 @@ static void test_products(void) {
     char name[64];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int transposed = 0; transposed < 4; transposed++) {
-            qn_gemm_shape d = {sizes[i][0], sizes[i][1], sizes[i][2], transposed & 1,
-                               transposed >> 1};
+            qn_gemm_shape d = {sizes[i][0],    sizes[i][1],     sizes[i][2],
+                               transposed & 1, transposed >> 1, false};
             snprintf(name, sizeof name, "product %lld x %lld x %lld %d", (long long)d.m,
                      (long long)d.n, (long long)d.k, transposed);
             check_gemm_definition(&d);
@@ -438,14 +573,32 @@ typedef struct rows_shape {
     int64_t rows, c;
 } rows_shape;
 
+/* The columns of n samples of so many rows, at once and in two pieces. */
+static void check_column_pieces(bench *b, int64_t n, int64_t rows, int64_t c, const void *x) {
+    const int64_t first = b->table->column_sum_chunk(rows, c);
+    void *whole = blank(b, c), *sum = blank(b, c);
+    void *space = workspace_of(b, b->table->column_sum_workspace(n, rows, c, b->n_threads));
+    b->table->column_sum(b->team, n, rows, c, x, false, whole, space);
+    keep(b, "column sums of samples", whole, c, sum_bound(n * rows));
+    if (first >= n)
+        return;
+    b->table->column_sum(b->team, first, rows, c, x, false, sum, space);
+    b->table->column_sum(b->team, n - first, rows, c, element(b, x, first * rows * c), true, sum,
+                         space);
+    CHECK(is_same(b, whole, sum, c));
+}
+
 static void sums_case(bench *b, const void *shape) {
     const rows_shape *d = shape;
     const int64_t n = d->rows * d->c;
     const void *x = draw(b, n, 1, -1, 1);
     void *columns = blank(b, d->c), *total = blank(b, 1);
-    void *space = workspace_of(b, b->table->column_sum_workspace(d->rows, d->c, b->n_threads));
-    b->table->column_sum(b->team, d->rows, d->c, x, columns, space);
+    void *space = workspace_of(b, b->table->column_sum_workspace(1, d->rows, d->c, b->n_threads));
+    b->table->column_sum(b->team, 1, d->rows, d->c, x, false, columns, space);
     keep(b, "column sums", columns, d->c, sum_bound(d->rows));
+    check_column_pieces(b, d->rows, 1, d->c, x);
+    if (d->rows % 5 == 0)
+        check_column_pieces(b, 5, d->rows / 5, d->c, x);
     space = workspace_of(b, b->table->sum_workspace(n, b->n_threads));
     b->table->sum(b->team, n, x, total, space);
     keep(b, "sum", total, 1, sum_bound(n));
@@ -574,8 +727,14 @@ static void elementwise_case(bench *b, const void *shape) {
     keep(b, "binary cross entropy backward", y, n, bound);
     b->table->binary_cross_entropy_backward(b->team, n, x, NULL, 0.75, z, y);
     keep(b, "binary cross entropy with, backward", y, n, bound);
-    b->table->dropout(b->team, n, qn_rng_make(7, 8, 9), 0.4, x, y);
+    b->table->dropout(b->team, n, qn_rng_make(7, 8, 9), 0, 0.4, x, y);
     keep(b, "dropout", y, n, bound);
+    for (int64_t first = 1; first < n && first < 10; first++) {
+        void *rest = blank(b, n - first);
+        b->table->dropout(b->team, n - first, qn_rng_make(7, 8, 9), (uint64_t)first, 0.4,
+                          element(b, x, first), rest);
+        CHECK(is_same(b, rest, element(b, y, first), n - first));
+    }
 }
 
 static void activation_case(bench *b, const void *shape) {
@@ -629,7 +788,7 @@ static void test_dropout(void) {
     for (int i = 0; i < N; i++)
         x[i] = (float)(i + 1);
     for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
-        qn_kernels_get(QN_F32, (qn_isa)isa)->dropout(NULL, N, rng, 0.3, x, y);
+        qn_kernels_get(QN_F32, (qn_isa)isa)->dropout(NULL, N, rng, 0, 0.3, x, y);
         bool same = true;
         for (int i = 0; i < N; i++) {
             bool is_kept = qn_rng_uniform(qn_rng_word(rng, (uint64_t)i)) >= 0.3f;
@@ -755,8 +914,14 @@ static void embedding_case(bench *b, const void *shape) {
         const int64_t row = indices[i] < 0 ? 0 : (int64_t)fmin(indices[i], (double)table_rows - 1);
         CHECK(get(b, y, i * d->c) == get(b, table, row * d->c));
     }
-    b->table->embedding_backward(b->team, d->rows, d->c, table_rows, dy, indices, dtable);
+    b->table->embedding_backward(b->team, d->rows, d->c, table_rows, dy, indices, false, dtable);
     keep(b, "embedding backward", dtable, table_rows * d->c, sum_bound(d->rows));
+    void *sum = blank(b, table_rows * d->c);
+    const int64_t half = d->rows / 2;
+    b->table->embedding_backward(b->team, half, d->c, table_rows, dy, indices, false, sum);
+    b->table->embedding_backward(b->team, d->rows - half, d->c, table_rows,
+                                 element(b, dy, half * d->c), indices + half, true, sum);
+    CHECK(is_same(b, sum, dtable, table_rows * d->c));
 }
 
 static void test_rows(void) {
@@ -791,9 +956,19 @@ static void layer_norm_case_of(bench *b, const rows_shape *d, double offset) {
         put(b, mean, i, 0.125 * (double)(i % 3));
         put(b, inv_std, i, 1.75);
     }
-    b->table->layer_norm_backward(
-        b->team, d->rows, d->c, near, dy, scale, mean, inv_std, dy, dscale, dshift,
-        workspace_of(b, b->table->layer_norm_workspace(d->rows, d->c, b->n_threads)));
+    void *space = workspace_of(b, b->table->layer_norm_workspace(d->rows, d->c, b->n_threads));
+    void *dx = copy(b, dy, n), *sums[2] = {blank(b, d->c), blank(b, d->c)};
+    const int64_t chunk = b->table->layer_norm_chunk(d->c);
+    const int64_t first = chunk < d->rows ? chunk : d->rows;
+    for (int64_t at = 0, rows = first; rows > 0; at += rows, rows = d->rows - at)
+        b->table->layer_norm_backward(b->team, rows, d->c, element(b, near, at * d->c),
+                                      element(b, dx, at * d->c), scale, element(b, mean, at),
+                                      element(b, inv_std, at), at > 0, element(b, dx, at * d->c),
+                                      sums[0], sums[1], space);
+    b->table->layer_norm_backward(b->team, d->rows, d->c, near, dy, scale, mean, inv_std, false, dy,
+                                  dscale, dshift, space);
+    CHECK(is_same(b, dx, dy, n) && is_same(b, sums[0], dscale, d->c) &&
+          is_same(b, sums[1], dshift, d->c));
     keep(b, "dx", dy, n, bound * 4);
     keep(b, "dscale", dscale, d->c, 4 * sum_bound(d->rows));
     keep(b, "dshift", dshift, d->c, 4 * sum_bound(d->rows));
@@ -976,10 +1151,10 @@ static void attention_case(bench *b, const void *shape) {
 /* One row, odd extents, several blocks of rows, lengths of 0 and above U, long rows. */
 static void test_attention(void) {
     const attention_case_shape shapes[] = {
-        {{1, 1, 1, 1, 1, 1, 0}, false},          {{2, 3, 17, 19, 5, 0.5, 0}, false},
-        {{9, 2, 5, 6, 7, 0.4, 0.25}, true},      {{2, 2, 64, 64, 64, 0.125, 0.1}, false},
-        {{3, 1, 130, 300, 12, 0.3, 0}, true},    {{2, 1, 37, 3000, 33, 0.2, 0.1}, true},
-        {{1, 2, 200, 333, 40, 0.2, 0.5}, false},
+        {{1, 1, 1, 1, 1, 1, 0, 0}, false},          {{2, 3, 17, 19, 5, 0.5, 0, 0}, false},
+        {{9, 2, 5, 6, 7, 0.4, 0.25, 5}, true},      {{2, 2, 64, 64, 64, 0.125, 0.1, 0}, false},
+        {{3, 1, 130, 300, 12, 0.3, 0, 0}, true},    {{2, 1, 37, 3000, 33, 0.2, 0.1, 0}, true},
+        {{1, 2, 200, 333, 40, 0.2, 0.5, 0}, false},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         check_case("attention", attention_case, &shapes[i]);
@@ -1095,9 +1270,13 @@ static void test_optimizers(void) {
 
 int main(void) {
     CHECK_OK(qn_cpu_isa(&best_isa));
+    if (getenv("QUERN_SLOW") && !IS_BRIEF)
+        first_team = last_team = 3;
     for (int size = 2; size <= MAX_TEAM; size++)
         CHECK_OK(qn_team_create(NULL, size, &teams[size]));
     test_convolutions();
+    test_thin_convolutions();
+    test_large_convolutions();
     test_lopsided_convolutions();
     test_products();
     test_sums_and_norms();

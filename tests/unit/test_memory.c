@@ -46,6 +46,23 @@ static void test_allocate(void) {
     CHECK(counter.held_bytes == 0 && counter.n_allocations == 2);
 }
 
+static void test_counter_limit(void) {
+    qn_counter counter;
+    qn_allocator allocator = qn_counter_init(&counter, NULL);
+    unsigned char *block = NULL, *second = NULL;
+    CHECK_OK(qn_allocate(&allocator, 1, 100, &block));
+    counter.limit_bytes = 150;
+    CHECK(qn_allocate(&allocator, 1, 51, &second) == QN_ERROR_MEMORY && counter.n_refused == 1);
+    CHECK_OK(qn_allocate(&allocator, 1, 50, &second));
+    CHECK(counter.held_bytes == 150 && counter.peak_bytes == 150 && counter.n_refused == 1);
+    qn_release(&allocator, second, 1, 50);
+    counter.limit_bytes = 0;
+    CHECK_OK(qn_allocate(&allocator, 1, 51, &second));
+    qn_release(&allocator, second, 1, 51);
+    qn_release(&allocator, block, 1, 100);
+    CHECK(counter.held_bytes == 0);
+}
+
 static void test_allocate_limits(void) {
     const qn_allocator *heap = qn_allocator_default();
     int left = 0;
@@ -124,6 +141,7 @@ static void test_arena_without_memory(void) {
 
 int main(void) {
     test_allocate();
+    test_counter_limit();
     test_allocate_limits();
     test_grow();
     test_arena();

@@ -6,6 +6,7 @@
 #include "run/program.h"
 #include "run/trainer.h"
 #include "small_models.h"
+#include "training_program.h"
 
 #include <stdlib.h>
 
@@ -26,26 +27,11 @@ static qn_status build(qn_program *p, const qn_trainer_options *o, int index) {
     return qn_program_build(p, &programs[index], &engine);
 }
 
-static qn_value build_network(qn_graph *graph, void *user, int phase, qn_value *kept) {
-    const qn_model *model = user;
-    qn_network_sizes sizes = model->sizes;
-    sizes.batch = 2;
-    return model->network(graph, &sizes, phase, kept);
-}
-
 /* The training program of a model that is no classifier. */
 static void check_network(const qn_model *model, int64_t accumulate) {
-    const qn_engine_options engine = {.allocator = qn_allocator_default(),
-                                      .real = QN_F32,
-                                      .update = {.optimizer = QN_SGD, .accumulate = accumulate}};
-    const qn_program_options options = {.name = model->name,
-                                        .training = true,
-                                        .n_phases = model->n_phases,
-                                        .trained = {model->trained[0], model->trained[1]},
-                                        .user = (void *)(uintptr_t)model,
-                                        .build = build_network};
+    const qn_update_options update = {.optimizer = QN_SGD, .accumulate = accumulate};
     qn_program training;
-    CHECK_OK(qn_program_build(&training, &options, &engine));
+    CHECK_OK(build_training(model, 2, &update, &training));
     plan_program(&training);
     qn_program_deinit(&training);
 }

@@ -21,8 +21,8 @@ static void test_layout(void) {
     const float a[2] = {1, 2};
     const uint8_t b[3] = {7, 8, 9};
     const qn_safetensor tensors[] = {
-        {"a", QN_F32, {2, {2, 1}}, 0, 8, a},
-        {"b\"\n", QN_U8, {1, {3}}, 0, 3, b},
+        {"a", QN_F32, {2, {2, 1}}, 0, 8, a, NULL},
+        {"b\"\n", QN_U8, {1, {3}}, 0, 3, b, NULL},
     };
     const qn_safetensors_pair pairs[] = {{"k", "v"}, {"l", "\\"}};
     const char header[] =

@@ -169,7 +169,7 @@ static void check_run(const subject *s, const qn_kernels *kernels, qn_team *team
             qn_executor_bind(executor, (qn_value){v}, bound.memory[v]);
     }
     run_all(&plain, kernels, team);
-    qn_executor_run(executor, 3, 5);
+    CHECK_OK(qn_executor_run(executor, 3, 5, NULL));
     for (int v = 0; v < s->graph->n_values; v++) {
         const qn_value_info *info = s->graph->values[v];
         if (info->is_result)

@@ -1,5 +1,5 @@
-/* Tasks of text without the command line: every allocation failing in turn, from opening to drawing;
- * and a step that allocates nothing. */
+/* Tasks without the command line: of text, every allocation failing in turn, from opening to drawing,
+ * and a step that allocates nothing; of every kind, that running forward between steps changes none. */
 #include "base/memory.h"
 #include "data_files.h"
 #include "quern/quern.h"
@@ -93,6 +93,64 @@ static void check_steps(const char *model, const char *const *pairs) {
     qn_metadata_destroy(settings);
 }
 
+/* Loss of the fourth of four steps, with or without running forward after each. */
+static double fourth_loss(const char *model, const char *const *pairs, bool infers) {
+    qn_metadata *settings;
+    qn_metrics metrics = {0};
+    qn_task *task;
+    CHECK_OK(qn_metadata_create(NULL, &settings));
+    CHECK_OK(set_all(settings, pairs));
+    const qn_task_options options = {
+        .model = qn_model_find(model), .settings = settings, .training = true, .n_threads = 1};
+    CHECK_OK(qn_task_open(&options, &task));
+    CHECK_OK(qn_task_infer(task));
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(qn_task_step(task, &metrics));
+        if (infers)
+            CHECK_OK(qn_task_infer(task));
+    }
+    qn_task_close(task);
+    qn_metadata_destroy(settings);
+    return qn_metrics_get(&metrics, "loss");
+}
+
+static void check_infer(const char *model) {
+    static const char *const pairs[] = {"data",   "synthetic", "batch", "2",   "length", "16",
+                                        "hidden", "8",         "net",   "mlp", NULL};
+    const double loss = fourth_loss(model, pairs, false);
+    CHECK(isfinite(loss));
+    CHECK(fourth_loss(model, pairs, true) == loss);
+}
+
+/* Bytes that an open task holds, or, where it only plans, would hold. */
+static size_t held_bytes(const char *model, bool plan_only) {
+    static const char *const pairs[] = {"data", "synthetic", "batch", "2", "accumulate", "1", NULL};
+    qn_counter counter;
+    const qn_allocator allocator = qn_counter_init(&counter, NULL);
+    qn_metadata *settings;
+    qn_task *task;
+    CHECK_OK(qn_metadata_create(&allocator, &settings));
+    CHECK_OK(set_all(settings, pairs));
+    const qn_task_options options = {.allocator = &allocator,
+                                     .model = qn_model_find(model),
+                                     .settings = settings,
+                                     .training = true,
+                                     .n_threads = 2,
+                                     .plan_only = plan_only};
+    CHECK_OK(qn_task_open(&options, &task));
+    const qn_memory_use use = qn_engine_get_memory(qn_task_engine(task));
+    const size_t held = counter.held_bytes + use.planned_bytes;
+    CHECK((use.planned_bytes > use.arena_bytes) == plan_only);
+    if (plan_only) {
+        qn_metrics metrics;
+        CHECK_FAILS(qn_task_step(task, &metrics), QN_ERROR_UNSUPPORTED, "only plans");
+    }
+    qn_task_close(task);
+    qn_metadata_destroy(settings);
+    CHECK(counter.held_bytes == 0);
+    return held;
+}
+
 int main(void) {
     static const char *const language[] = {"data", "text:@/text", "length", "4", "hidden",
                                            "3",    "batch",       "2",      NULL};
@@ -106,6 +164,12 @@ int main(void) {
         check_failures(models[i], i < 2 ? language : translation);
         check_steps(models[i], i < 2 ? language : translation);
     }
+    static const char *const kinds[] = {"lenet5", "char-lstm", "seq2seq",
+                                        "dcgan",  "dqn",       "bert-tiny"};
+    for (int i = 0; i < 6; i++)
+        check_infer(kinds[i]);
+    for (int i = 0; i < 6; i++)
+        CHECK(held_bytes(kinds[i], true) == held_bytes(kinds[i], false));
     files_end();
     return checks_finish();
 }

@@ -6,3 +6,4 @@
 #define TABLE        qn_kernels_avx2_f32
 #define TABLE_NAME   "avx2"
 #define DEPTHWISE    qn_depthwise_avx2
+#define WINOGRAD     qn_winograd_avx2

@@ -6,3 +6,4 @@
 #define TABLE        qn_kernels_avx512_f32
 #define TABLE_NAME   "avx512"
 #define DEPTHWISE    qn_depthwise_avx512
+#define WINOGRAD     qn_winograd_avx512

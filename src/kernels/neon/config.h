@@ -6,3 +6,4 @@
 #define TABLE        qn_kernels_neon_f32
 #define TABLE_NAME   "neon"
 #define DEPTHWISE    qn_depthwise_neon
+#define WINOGRAD     qn_winograd_neon

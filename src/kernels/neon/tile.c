@@ -3,3 +3,4 @@
 
 #include "kernels/vector/depthwise_rows.h"
 #include "kernels/vector/tile.h"
+#include "kernels/vector/winograd_tiles.h"

@@ -171,6 +171,57 @@ static void reduce_backward(qn_team *team, int64_t outer, int64_t n, int64_t inn
     run_reduce(team, outer, &r, reduce_backward_task);
 }
 
+/* ---- sums of rows of an axis ---- */
+
+typedef struct map_context {
+    const qn_axis_map *map;
+    const real *x;
+    real *y;
+} map_context;
+
+/* y (inner) = the sum of rows [first, end) of the map, of x (n, inner). */
+static void sum_mapped_rows(const qn_axis_map *map, int32_t first, int32_t end, const real *x,
+                            real *y) {
+    for (int64_t j0 = 0; j0 < map->inner; j0 += REDUCE_COLUMNS) {
+        const int64_t width = min_int(REDUCE_COLUMNS, map->inner - j0);
+        double sums[REDUCE_COLUMNS] = {0};
+        for (int32_t e = first; e < end; e++) {
+            const real *row = x + map->at[e] * map->inner + j0;
+            for (int64_t j = 0; j < width; j++)
+                sums[j] += map->weights[e] * (double)row[j];
+        }
+        for (int64_t j = 0; j < width; j++)
+            y[j0 + j] = (real)sums[j];
+    }
+}
+
+/* A task is a row of y. */
+static void map_axis_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const map_context *c = context;
+    const qn_axis_map *map = c->map;
+    for (int64_t task = begin; task < end; task++) {
+        const int32_t first = map->first[task % map->m], last = map->first[task % map->m + 1];
+        const real *x = c->x + task / map->m * map->n * map->inner;
+        real *y = c->y + task * map->inner;
+        if (first == last) {
+            for (int64_t j = 0; j < map->inner; j++)
+                y[j] = (real)map->fill;
+        } else if (last - first > 1 || map->weights[first] != 1) {
+            sum_mapped_rows(map, first, last, x, y);
+        } else if (map->inner == 1) {
+            *y = x[map->at[first]];
+        } else {
+            memcpy(y, x + map->at[first] * map->inner, (size_t)map->inner * sizeof *y);
+        }
+    }
+}
+
+static void map_axis(qn_team *team, const qn_axis_map *map, const void *x, void *y) {
+    map_context c = {map, x, y};
+    qn_team_run(team, map->outer * map->m, map_axis_task, &c);
+}
+
 /* ---- one element of each row of x (rows, C) ---- */
 
 static int64_t nearest_index(int32_t index, int64_t c) {

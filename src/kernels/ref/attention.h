@@ -157,7 +157,8 @@ static void attention_init(attention_context *a, bool is_backward, void *workspa
 
 /* Index of the first weight of row t of a head, among all weights. */
 static uint64_t first_weight(const attention_context *a, int64_t head, int64_t t) {
-    return (uint64_t)((head * a->shape->t + t) * a->shape->u);
+    const qn_attention_shape *d = a->shape;
+    return (uint64_t)(((d->first * d->h + head) * d->t + t) * d->u);
 }
 
 /* ---- forward ---- */

@@ -103,7 +103,7 @@ static void conv_block(const conv_context *v, int64_t first, int64_t pixels, int
             const real *a[MR];
             for (int64_t y = 0; y < MR; y++)
                 a[y] = patches + min_int(i + y, pixels - 1) * depth;
-            sum_tile(depth, a, 1, b, NR, sums);
+            sum_tile(depth, a, 1, b, NR, false, sums);
             for (int64_t y = 0; y < min_int(MR, pixels - i); y++) {
                 real *row = sums + y * NR;
                 for (int64_t x = 0; v->bias && x < columns; x++)
@@ -292,12 +292,17 @@ static void filter_sample(const conv_context *v, int64_t n, int64_t tap, int64_t
         for (int64_t i = 0; i < rows; i += MR) {
             const real *a[MR] = {dy + i, dy + i + 1, dy + i + 2, dy + i + 3};
             for (int64_t j = 0; j < columns; j += NR) {
-                sum_tile(count, a, FILTER_ROWS, x + j, columns, part);
+                sum_tile(count, a, FILTER_ROWS, x + j, columns, false, part);
                 for (int64_t e = 0; e < MR * NR; e++)
                     sums[(i + e / NR) * columns + j + e % NR] += part[e];
             }
         }
     }
+}
+
+/* The gradient (C of a group) of output channel k at a tap. */
+static real *filter_row_of(const conv_context *v, int64_t k, int64_t tap) {
+    return v->to + (k * v->taps + tap) * v->c;
 }
 
 /* A task is a tap and FILTER_ROWS of a group's K. */
@@ -308,14 +313,18 @@ static void filter_task(void *context, int64_t begin, int64_t end, int thread) {
     for (int64_t task = begin; task < end; task++) {
         const int64_t tap = task % v->taps, k = task / v->taps % blocks * FILTER_ROWS;
         const int64_t group = task / v->taps / blocks;
+        const int64_t rows = min_int(FILTER_ROWS, v->k - k);
         memset(total, 0, (size_t)(FILTER_ROWS * columns) * sizeof *total);
+        for (int64_t i = 0; v->shape->add && i < rows; i++)
+            memcpy(total + i * columns, filter_row_of(v, group * v->k + k + i, tap),
+                   (size_t)v->c * sizeof *total);
         for (int64_t n = 0; n < v->shape->n; n++) {
             filter_sample(v, n, tap, k, group, sums);
             for (int64_t e = 0; e < FILTER_ROWS * columns; e++)
                 total[e] += sums[e];
         }
-        for (int64_t i = 0; i < min_int(FILTER_ROWS, v->k - k); i++)
-            memcpy(v->to + ((group * v->k + k + i) * v->taps + tap) * v->c, total + i * columns,
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(filter_row_of(v, group * v->k + k + i, tap), total + i * columns,
                    (size_t)v->c * sizeof *total);
     }
 }
@@ -365,6 +374,11 @@ static void conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *shape, 
         qn_team_run(team, v.taps, depthwise_filter_task, &v);
     else
         qn_team_run(team, v.taps * filter_blocks(&v) * shape->groups, filter_task, &v);
+}
+
+/* Chunks are samples; depthwise sums are made in one call. */
+static __attribute__((unused)) int64_t conv2d_filter_chunk(const qn_conv2d_shape *shape) {
+    return is_depthwise(shape) ? 0 : 1;
 }
 
 static size_t conv2d_workspace(const qn_conv2d_shape *shape, qn_conv2d_pass pass, int n_threads) {

@@ -88,6 +88,7 @@ typedef struct elementwise_context {
     const real *a, *b, *dy;
     real *y;
     qn_rng rng;
+    uint64_t first; /* word of the stream */
     double rate;
 } elementwise_context;
 
@@ -419,21 +420,30 @@ static void dropout_task(void *context, int64_t begin, int64_t end, int thread) 
     const real factor = e->factor;
     uint32_t words[4 * RNG_BLOCKS];
     const int64_t last = min_int(e->n, end * ELEMENTS_PER_TASK);
-    for (int64_t first = begin * ELEMENTS_PER_TASK; first < last; first += 4 * RNG_BLOCKS) {
+    for (int64_t first = begin * ELEMENTS_PER_TASK, count; first < last; first += count) {
+        const uint64_t at = e->first + (uint64_t)first;
+        const uint32_t *drawn = words + at % 4;
+        count = min_int(4 * RNG_BLOCKS - (int64_t)(at % 4), last - first);
         for (int b = 0; b < RNG_BLOCKS; b += RNG_LANES)
-            rng_lanes(e->rng, (uint64_t)first / 4 + (uint64_t)b, words + 4 * b);
+            rng_lanes(e->rng, at / 4 + (uint64_t)b, words + 4 * b);
         const real *x = e->a + first;
         real *y = e->y + first;
-        for (int64_t i = 0; i < min_int(4 * RNG_BLOCKS, last - first); i++) {
-            const float uniform = (float)(int32_t)(words[i] >> 8) * 0x1p-24f;
+        for (int64_t i = 0; i < count; i++) {
+            const float uniform = (float)(int32_t)(drawn[i] >> 8) * 0x1p-24f;
             y[i] = uniform < rate ? 0 : x[i] * factor;
         }
     }
 }
 
-static void dropout(qn_team *team, int64_t n, qn_rng rng, double rate, const void *x, void *y) {
-    elementwise_context e = {
-        .n = n, .factor = (real)(1 / (1 - rate)), .a = x, .y = y, .rng = rng, .rate = rate};
+static void dropout(qn_team *team, int64_t n, qn_rng rng, uint64_t first, double rate,
+                    const void *x, void *y) {
+    elementwise_context e = {.n = n,
+                             .factor = (real)(1 / (1 - rate)),
+                             .a = x,
+                             .y = y,
+                             .rng = rng,
+                             .first = first,
+                             .rate = rate};
     run_elementwise(team, dropout_task, &e);
 }
 

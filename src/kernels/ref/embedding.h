@@ -55,9 +55,10 @@ static void embedding_add_task(void *context, int64_t begin, int64_t end, int th
 }
 
 static void embedding_backward(qn_team *team, int64_t rows, int64_t c, int64_t table_rows,
-                               const void *dy, const int32_t *indices, void *dtable) {
+                               const void *dy, const int32_t *indices, bool add, void *dtable) {
     embedding_context e = {rows, c, table_rows, dy, indices, dtable};
-    qn_team_run(team, ceil_div(table_rows * c, ELEMENTS_PER_TASK), embedding_clear_task, &e);
+    if (!add)
+        qn_team_run(team, ceil_div(table_rows * c, ELEMENTS_PER_TASK), embedding_clear_task, &e);
     qn_team_run(team, ceil_div(c, EMBEDDING_COLUMNS), embedding_add_task, &e);
 }
 

@@ -37,6 +37,14 @@ static void gemm_store(const gemm_context *g, const real *sums, int64_t i, int64
     }
 }
 
+/* The sums to go on from: zeros beyond the rows and columns that are there. */
+static void gemm_load(const gemm_context *g, int64_t i, int64_t j, int64_t rows, int64_t columns,
+                      real *sums) {
+    memset(sums, 0, MR * NR * sizeof *sums);
+    for (int64_t y = 0; y < rows; y++)
+        memcpy(sums + y * NR, g->c + (i + y) * g->shape->n + j, (size_t)columns * sizeof *sums);
+}
+
 static void gemm_task(void *context, int64_t begin, int64_t end, int thread) {
     const gemm_context *g = context;
     const qn_gemm_shape *d = g->shape;
@@ -51,8 +59,11 @@ static void gemm_task(void *context, int64_t begin, int64_t end, int thread) {
             for (int64_t y = 0; y < MR; y++)
                 a[y] = g->a + min_int(i + y, d->m - 1) * row;
             for (int64_t j = 0; j < width; j += NR) {
-                sum_tile(d->k, a, step, panel + j, GEMM_COLUMNS, sums);
-                gemm_store(g, sums, i, first + j, min_int(MR, d->m - i), min_int(NR, width - j));
+                const int64_t rows = min_int(MR, d->m - i), columns = min_int(NR, width - j);
+                if (d->add)
+                    gemm_load(g, i, first + j, rows, columns, sums);
+                sum_tile(d->k, a, step, panel + j, GEMM_COLUMNS, d->add, sums);
+                gemm_store(g, sums, i, first + j, rows, columns);
             }
         }
     }

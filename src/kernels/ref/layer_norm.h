@@ -1,6 +1,6 @@
 /* Layer norm of the rows of x (rows, C). A row's sums are made in lanes of doubles; squares are of
  * distances from the mean. Sums over rows, of the gradients of scale and shift, are made chunk by
- * chunk as those of batch norm. */
+ * chunk, and the chunks added in order, so that rows may be cut between two. */
 #ifndef QN_KERNELS_REF_LAYER_NORM_H
 #define QN_KERNELS_REF_LAYER_NORM_H
 
@@ -144,13 +144,17 @@ static void layer_norm_backward_task(void *context, int64_t begin, int64_t end, 
     }
 }
 
+static int64_t layer_norm_chunk(int64_t c) {
+    return power_below(fixed_chunk_rows(c));
+}
+
 static void layer_norm_backward(qn_team *team, int64_t rows, int64_t c, const void *x,
                                 const void *dy, const void *scale_, const void *mean,
-                                const void *inv_std, void *dx, void *dscale, void *dshift,
+                                const void *inv_std, bool add, void *dx, void *dscale, void *dshift,
                                 void *workspace) {
     layer_norm_context l = {.rows = rows,
                             .c = c,
-                            .chunk_rows = rows_per_chunk(rows, c),
+                            .chunk_rows = layer_norm_chunk(c),
                             .x = x,
                             .dy = dy,
                             .scale = scale_,
@@ -161,19 +165,18 @@ static void layer_norm_backward(qn_team *team, int64_t rows, int64_t c, const vo
     const int64_t chunks = ceil_div(rows, l.chunk_rows);
     real *sums[2] = {dscale, dshift};
     qn_team_run(team, chunks, layer_norm_backward_task, &l);
-    for (int i = 0; i < 2; i++) {
-        for (int64_t j = 0; j < c; j++) {
-            double total = 0;
-            for (int64_t chunk = 0; chunk < chunks; chunk++)
-                total += (double)l.partial[(chunk * 2 + i) * c + j];
-            sums[i][j] = (real)total;
+    for (int64_t chunk = 0; chunk < chunks; chunk++) {
+        for (int i = 0; i < 2; i++) {
+            const real *partial = l.partial + (chunk * 2 + i) * c;
+            for (int64_t j = 0; j < c; j++)
+                sums[i][j] = chunk > 0 || add ? sums[i][j] + partial[j] : partial[j];
         }
     }
 }
 
 static size_t layer_norm_workspace(int64_t rows, int64_t c, int n_threads) {
     (void)n_threads;
-    return (size_t)(max_int(1, ceil_div(rows, rows_per_chunk(rows, c))) * 2 * c) * sizeof(real);
+    return (size_t)(ceil_div(rows, layer_norm_chunk(c)) * 2 * c) * sizeof(real);
 }
 
 #endif

@@ -13,7 +13,7 @@ static void lstm_tile(int64_t depth, const real *a, int64_t a_row, int64_t rows,
     const real *starts[MR];
     for (int64_t i = 0; i < MR; i++)
         starts[i] = a + min_int(i, rows - 1) * a_row;
-    sum_tile(depth, starts, 1, panel, LSTM_COLUMNS, sums);
+    sum_tile(depth, starts, 1, panel, LSTM_COLUMNS, false, sums);
 }
 
 /* panel (k, LSTM_COLUMNS) = w (width, k) transposed, zeros beyond width. */

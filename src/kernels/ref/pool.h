@@ -95,9 +95,28 @@ static void pool_pass_back(int64_t c, const real *restrict dy, const uint16_t *r
         dx[j] += index[j] == tap ? dy[j] : 0;
 }
 
+/* Elements of window number p of an axis that lie inside of the image. */
+static int64_t inside_taps(int64_t p, int64_t taps, int64_t stride, int64_t pad, int64_t dilation,
+                           int64_t extent) {
+    int64_t n = 0;
+    for (int64_t tap = 0; tap < taps; tap++) {
+        const int64_t at = p * stride - pad + tap * dilation;
+        n += at >= 0 && at < extent;
+    }
+    return n;
+}
+
+/* What a sum over a window is multiplied with to be its mean. */
+static real mean_factor(const qn_conv2d_shape *d, int64_t p, int64_t q) {
+    int64_t taps = d->r * d->s;
+    if (d->inside)
+        taps = inside_taps(p, d->r, d->stride_h, d->pad_top, d->dilation_h, d->h) *
+               inside_taps(q, d->s, d->stride_w, d->pad_left, d->dilation_w, d->w);
+    return 1 / (real)(taps > 0 ? taps : 1);
+}
+
 static void pool_backward_row(const pool_context *m, int64_t n, int64_t h) {
     const qn_conv2d_shape *d = m->shape;
-    const real factor = 1 / (real)(d->r * d->s);
     real *row = m->y + (n * d->h + h) * d->w * d->c;
     memset(row, 0, (size_t)(d->w * d->c) * sizeof *row);
     for (int64_t r = 0; r < d->r; r++) {
@@ -111,7 +130,8 @@ static void pool_backward_row(const pool_context *m, int64_t n, int64_t h) {
                 if (w >= 0 && w < d->w)
                     pool_pass_back(d->c, m->x + pixel * y_step_of(d),
                                    m->index_in ? m->index_in + pixel * d->c : NULL,
-                                   (uint16_t)(r * d->s + s), factor, row + w * d->c);
+                                   (uint16_t)(r * d->s + s), m->index_in ? 1 : mean_factor(d, p, q),
+                                   row + w * d->c);
             }
         }
     }
@@ -152,16 +172,15 @@ static void average_pool_output(const qn_conv2d_shape *d, const real *image, int
                 y[c] += x[c];
         }
     }
-    const real factor = 1 / (real)(d->r * d->s);
+    const real factor = mean_factor(d, p, q);
     for (int64_t c = 0; c < d->c; c++)
         y[c] *= factor;
 }
 
 /* Sums of `count` neighbouring windows of S pixels, without padding, over one row of the image: the
  * rows were added into `row` before. */
-static void average_windows(const qn_conv2d_shape *d, int64_t count, const real *row, real *y) {
-    const real factor = 1 / (real)(d->r * d->s);
-    for (int64_t q = 0; q < count; q++, row += d->stride_w * d->c, y += y_step_of(d)) {
+static void average_windows(const qn_conv2d_shape *d, real factor, const real *row, real *y) {
+    for (int64_t q = 0; q < d->q; q++, row += d->stride_w * d->c, y += y_step_of(d)) {
         for (int64_t c = 0; c < d->c; c++) {
             real total = row[c];
             for (int64_t s = 1; s < d->s; s++)
@@ -193,7 +212,7 @@ static void average_pool_row(const qn_conv2d_shape *d, const real *image, int64_
         is_first = false;
     }
     if (!is_first) {
-        average_windows(d, d->q, row, y);
+        average_windows(d, mean_factor(d, p, 0), row, y); /* every column is inside */
         return;
     }
     for (int64_t q = 0; q < d->q; q++)

@@ -52,6 +52,20 @@ static inline int64_t round_up(int64_t a, int64_t b) {
     return ceil_div(a, b) * b;
 }
 
+/* The largest power of two that is at most n, n >= 1; the least that is at least n. */
+static inline int64_t power_below(int64_t n) {
+    return (int64_t)1 << (63 - __builtin_clzll((unsigned long long)n));
+}
+
+static inline int64_t power_above(int64_t n) {
+    return n <= 1 ? 1 : 2 * power_below(n - 1);
+}
+
+/* Samples of the whole batch, by which the way of a convolution is chosen. */
+static inline int64_t batch_of(const qn_conv2d_shape *d) {
+    return d->batch ? d->batch : d->n;
+}
+
 /* Elements from one pixel of y or dy to the next, or from one row of a tensor. */
 static inline int64_t y_step_of(const qn_conv2d_shape *d) {
     return d->y_step ? d->y_step : d->k;

@@ -1,5 +1,6 @@
 /* Sums of all elements, of columns, and batch norm. Chunks are cut by the shape; within a chunk short
- * runs are summed in `real`, runs and chunks in double, all in a fixed order. */
+ * runs are summed in `real`, runs and chunks in double, all in a fixed order. Sums of columns can be
+ * made piece by piece of a batch. */
 #ifndef QN_KERNELS_REF_REDUCTIONS_H
 #define QN_KERNELS_REF_REDUCTIONS_H
 
@@ -200,40 +201,69 @@ static void add_rows(int64_t rows, int64_t c, const real *x, real *sums) {
     }
 }
 
+/* Rows of a chunk, whatever their number: part of what a sum over a batch is. */
+static int64_t fixed_chunk_rows(int64_t c) {
+    return max_int(1, CHUNK_ELEMENTS / c);
+}
+
+/* Samples of a unit: several small ones, or a large one, whose chunks are then added up in double.
+ * Units are added up in `real`, in order, so that a batch may be cut between two. */
+static int64_t column_sum_chunk(int64_t rows, int64_t c) {
+    return power_below(max_int(1, fixed_chunk_rows(c) / rows));
+}
+
 typedef struct columns_context {
-    int64_t rows, c, chunk_rows;
+    int64_t n, rows, c;
+    int64_t unit, parts; /* samples of a unit, chunks of a unit */
     const real *x;
-    real *partial; /* (chunks, C) */
+    real *partial; /* (units, parts, C) */
 } columns_context;
 
+static columns_context columns_of(int64_t n, int64_t rows, int64_t c) {
+    const int64_t unit = column_sum_chunk(rows, c);
+    return (columns_context){.n = n,
+                             .rows = rows,
+                             .c = c,
+                             .unit = unit,
+                             .parts = ceil_div(unit * rows, fixed_chunk_rows(c))};
+}
+
+/* A task is a chunk. */
 static void column_sum_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const columns_context *s = context;
-    for (int64_t chunk = begin; chunk < end; chunk++) {
-        int64_t first = chunk * s->chunk_rows;
-        add_rows(min_int(s->chunk_rows, s->rows - first), s->c, s->x + first * s->c,
-                 s->partial + chunk * s->c);
+    const int64_t size = fixed_chunk_rows(s->c);
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t sample = task / s->parts * s->unit, skipped = task % s->parts * size;
+        const int64_t rows = min_int(s->unit, s->n - sample) * s->rows;
+        add_rows(min_int(size, rows - skipped), s->c, s->x + (sample * s->rows + skipped) * s->c,
+                 s->partial + task * s->c);
     }
 }
 
-static void column_sum(qn_team *team, int64_t rows, int64_t c, const void *x, void *sums_,
-                       void *workspace) {
-    columns_context s = {
-        .rows = rows, .c = c, .chunk_rows = rows_per_chunk(rows, c), .x = x, .partial = workspace};
-    const int64_t chunks = ceil_div(rows, s.chunk_rows);
+static void column_sum(qn_team *team, int64_t n, int64_t rows, int64_t c, const void *x, bool add,
+                       void *sums_, void *workspace) {
+    columns_context s = columns_of(n, rows, c);
+    const int64_t units = ceil_div(n, s.unit);
     real *sums = sums_;
-    qn_team_run(team, chunks, column_sum_task, &s);
-    for (int64_t j = 0; j < c; j++) {
-        double total = 0;
-        for (int64_t chunk = 0; chunk < chunks; chunk++)
-            total += (double)s.partial[chunk * c + j];
-        sums[j] = (real)total;
+    s.x = x;
+    s.partial = workspace;
+    qn_team_run(team, units * s.parts, column_sum_task, &s);
+    for (int64_t unit = 0; unit < units; unit++) {
+        const real *partial = s.partial + unit * s.parts * c;
+        for (int64_t j = 0; j < c; j++) {
+            double total = 0;
+            for (int64_t part = 0; part < s.parts; part++)
+                total += (double)partial[part * c + j];
+            sums[j] = unit > 0 || add ? sums[j] + (real)total : (real)total;
+        }
     }
 }
 
-static size_t column_sum_workspace(int64_t rows, int64_t c, int n_threads) {
+static size_t column_sum_workspace(int64_t n, int64_t rows, int64_t c, int n_threads) {
     (void)n_threads;
-    return (size_t)(max_int(1, ceil_div(rows, rows_per_chunk(rows, c))) * c) * sizeof(real);
+    const columns_context s = columns_of(n, rows, c);
+    return (size_t)(ceil_div(n, s.unit) * s.parts * c) * sizeof(real);
 }
 
 /* ---- batch norm ---- */

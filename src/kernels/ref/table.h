@@ -2,6 +2,7 @@
 #include "kernels/ref/arrange.h"
 #include "kernels/ref/conv.h"
 #include "kernels/ref/embedding.h"
+#include "kernels/ref/formula.h"
 #include "kernels/ref/gemm.h"
 #include "kernels/ref/layer_norm.h"
 #include "kernels/ref/lstm_tile.h"
@@ -22,13 +23,16 @@ const qn_kernels QN_TABLE = {
     .conv2d_backward_data = conv2d_backward_data,
     .conv2d_backward_filter = conv2d_backward_filter,
     .conv2d_workspace = conv2d_workspace,
+    .conv2d_filter_chunk = conv2d_filter_chunk,
     .gemm = gemm,
     .gemm_workspace = gemm_workspace,
+    .gemm_chunk = DEPTH_BLOCK,
     .lstm_forward = lstm_forward,
     .lstm_backward = lstm_backward,
     .lstm_workspace = lstm_workspace,
     .column_sum = column_sum,
     .column_sum_workspace = column_sum_workspace,
+    .column_sum_chunk = column_sum_chunk,
     .sum = sum,
     .sum_squares = sum_squares,
     .sum_workspace = sum_workspace,
@@ -40,6 +44,7 @@ const qn_kernels QN_TABLE = {
     .layer_norm_forward = layer_norm_forward,
     .layer_norm_backward = layer_norm_backward,
     .layer_norm_workspace = layer_norm_workspace,
+    .layer_norm_chunk = layer_norm_chunk,
     .activation_forward = activation_forward,
     .activation_backward = activation_backward,
     .add = add,
@@ -54,6 +59,10 @@ const qn_kernels QN_TABLE = {
     .binary_cross_entropy = binary_cross_entropy,
     .binary_cross_entropy_backward = binary_cross_entropy_backward,
     .dropout = dropout,
+    .function_forward = FORMULA_NAME(qn_function_forward),
+    .function_backward = FORMULA_NAME(qn_function_backward),
+    .combine = FORMULA_NAME(qn_combine),
+    .cast = FORMULA_NAME(qn_cast),
     .softmax = softmax,
     .softmax_backward = softmax_backward,
     .cross_entropy = cross_entropy,
@@ -66,6 +75,7 @@ const qn_kernels QN_TABLE = {
     .reduce_sum = reduce_sum,
     .reduce_max = reduce_max,
     .reduce_backward = reduce_backward,
+    .map_axis = map_axis,
     .gather = gather,
     .gather_backward = gather_backward,
     .embedding = embedding,

@@ -13,11 +13,16 @@ enum {
     DEPTH_BLOCK = 256,
 };
 
-/* sums (MR, NR) of a[i][p * a_step] * b[p * b_row + j] over p < depth, in blocks of the depth. */
+/* sums (MR, NR) of a[i][p * a_step] * b[p * b_row + j] over p < depth, in blocks of the depth; with
+ * add they are added to what is there. */
 static void sum_tile(int64_t depth, const real *const a[MR], int64_t a_step, const real *b,
-                     int64_t b_row, real *sums) {
+                     int64_t b_row, bool add, real *sums) {
     const real *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
     lanes total[MR][NV] = {{{0}}};
+    for (int i = 0; add && i < MR; i++) {
+        total[i][0] = *(const lanes *)(sums + i * NR);
+        total[i][1] = *(const lanes *)(sums + i * NR + LANES);
+    }
     for (int64_t block = 0; block < depth; block += DEPTH_BLOCK) {
         lanes acc[MR][NV] = {{{0}}};
         for (int64_t p = block; p < min_int(depth, block + DEPTH_BLOCK); p++) {

@@ -12,6 +12,8 @@
 #include "kernels/vector/phase.h"
 #include "kernels/vector/product.h"
 #include "kernels/vector/sliding.h"
+#include "kernels/vector/thin.h"
+#include "kernels/vector/winograd.h"
 
 static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t group) {
     const int64_t c = d->c / d->groups;
@@ -44,9 +46,11 @@ static void set_a_window(product *t, const window *g) {
 }
 
 /* A few pixels against many weights: the weights are read in place, and the gathered rows become
- * the panels of the swapped product. */
+ * the panels of the swapped product. A convolution by bands rounds otherwise, so that there the whole
+ * batch counts. */
 static bool is_swapped(const qn_conv2d_shape *d) {
-    return d->groups == 1 && d->n * d->p * d->q <= FEW_ROWS;
+    const int64_t n = is_sliding(d) ? batch_of(d) : d->n;
+    return d->groups == 1 && n * d->p * d->q <= FEW_ROWS;
 }
 
 typedef struct turn_context {
@@ -109,6 +113,14 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
     }
     if (is_depthwise(d)) {
         conv2d_forward(team, d, x, w, bias_row, activation, y, workspace);
+        return;
+    }
+    if (is_winograd(d)) {
+        forward_winograd(team, d, x, w, bias_row, activation, y, workspace);
+        return;
+    }
+    if (is_thin(d)) {
+        forward_thin(team, d, x, w, bias_row, activation, y, workspace);
         return;
     }
     if (is_swapped(d)) {
@@ -323,6 +335,10 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
         conv2d_backward_data(team, d, dy, w, dx, workspace);
         return;
     }
+    if (is_winograd(d)) {
+        backward_data_winograd(team, d, dy, w, dx, workspace);
+        return;
+    }
     if (is_whole(d)) {
         const qn_gemm_shape whole = whole_product(d);
         const qn_activation none = {QN_ACTIVATION_NONE, 0};
@@ -350,14 +366,27 @@ static bool is_small_filter(const qn_conv2d_shape *d) {
 }
 
 /* Samples of a chunk: by the shape of one sample alone, so that a batch may be cut at chunk borders
- * without a change of bits. */
+ * without a change of bits; powers of two, so that many cuts are. */
 static int64_t filter_chunk(const qn_conv2d_shape *d) {
     const int64_t pixels = is_small_filter(d) ? SMALL_CHUNK_PIXELS : DEPTH_STEP;
-    return ceil_div(pixels, d->p * d->q);
+    return power_above(ceil_div(pixels, d->p * d->q));
 }
 
 static int64_t filter_chunks(const qn_conv2d_shape *d) {
     return ceil_div(d->n, filter_chunk(d));
+}
+
+/* Whether chunks are summed each by itself, and then added in order. */
+static bool is_by_chunks(const qn_conv2d_shape *d) {
+    return is_small_filter(d) && (d->add || filter_chunks(d) > 1);
+}
+
+static int64_t vector_conv2d_filter_chunk(const qn_conv2d_shape *d) {
+    if (is_depthwise(d))
+        return 0;
+    if (is_winograd(d))
+        return max_int(1, gradient_tiles(d) / (tiles_h(d) * tiles_w(d)));
+    return is_sliding(d) ? sliding_chunk(d) : filter_chunk(d);
 }
 
 /* A task is a chunk: its own gradient, into its place after t->c. */
@@ -382,7 +411,11 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
         conv2d_backward_filter(team, d, x, dy, dw, workspace);
         return;
     }
-    if (is_sliding(d)) {
+    if (is_winograd(d)) {
+        backward_filter_winograd(team, d, x, dy, dw, workspace);
+        return;
+    }
+    if (is_sliding(d) || is_thin(d)) {
         filter_sliding(team, d, x, dy, dw, workspace);
         return;
     }
@@ -399,17 +432,19 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
                      .a_columns = true,
                      .b_window = &g,
                      .chunk = filter_chunk(d) * d->p * d->q,
+                     .add = d->add,
                      .c = to,
                      .c_row = columns};
-        if (!is_small_filter(d) || chunks == 1) {
+        if (!is_by_chunks(d)) {
             run_by_rows(team, &t, workspace);
             continue;
         }
+        t.add = false;
         t.c = workspace;
         t.scratch = t.c + round_up(chunks * k * columns, 16);
         t.scratch_size = ROWS_SCRATCH;
         qn_team_run(team, chunks, filter_chunk_task, &t);
-        run_chain(team, k * columns, chunks, t.c, to);
+        run_chain(team, k * columns, chunks, t.c, d->add, to);
     }
 }
 
@@ -421,9 +456,13 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
         return (size_t)fast_depthwise_workspace(d, pass) * sizeof(float);
     if (is_depthwise(d))
         return conv2d_workspace(d, pass, n_threads);
+    if (is_winograd(d))
+        return winograd_workspace(d, pass, n_threads);
+    if (pass == QN_CONV2D_FORWARD && is_thin(d))
+        return (size_t)thin_workspace(d, n_threads) * sizeof(float);
     if (pass == QN_CONV2D_FORWARD && is_swapped(d))
         return swapped_workspace(d, n_threads);
-    if (is_sliding(d) && pass != QN_CONV2D_BACKWARD_DATA)
+    if ((is_sliding(d) || is_thin(d)) && pass != QN_CONV2D_BACKWARD_DATA)
         return (size_t)sliding_workspace(d, pass == QN_CONV2D_FORWARD, n_threads) * sizeof(float);
     if (pass == QN_CONV2D_FORWARD) {
         count = round_up(panels_size(k, taps * c), 16) + n_threads * panels_scratch(k, true, false);
@@ -445,8 +484,7 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
         count = round_up(panels_size(c, taps * k), 16) +
                 n_threads * panels_scratch(c, true, d->stride_h * d->stride_w > 1);
     } else {
-        const bool by_chunks = is_small_filter(d) && filter_chunks(d) > 1;
-        count = (by_chunks ? round_up(filter_chunks(d) * k * taps * c, 16) : 0) +
+        count = (is_by_chunks(d) ? round_up(filter_chunks(d) * k * taps * c, 16) : 0) +
                 (int64_t)n_threads * ROWS_SCRATCH;
     }
     return (size_t)count * sizeof(float);

@@ -169,7 +169,7 @@ static void fast_depthwise_backward_filter(qn_team *team, const qn_conv2d_shape 
                            .parts = chunks >= ENOUGH_CHUNKS ? 1 : ceil_div(blocks, DEPTHWISE_PART)};
     qn_team_run(team, chunks * v.parts, fast_filter_task, &v);
     float *sums = workspace + chunks * size;
-    run_chain(team, size, chunks, workspace, sums);
+    run_chain(team, size, chunks, workspace, false, sums);
     for (int64_t c = 0; c < d->c; c++) {
         const int64_t block = c / VL, at = min_int(block * VL, d->c - VL);
         for (int64_t tap = 0; tap < taps; tap++)

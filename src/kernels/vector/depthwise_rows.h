@@ -1,7 +1,8 @@
-/* Depthwise convolution, a row at a time: a vector holds neighbouring channels, PIXELS_WIDE outputs
- * of a row are summed in registers, and each input is loaded once for all of them; outside of the
- * image zeros are loaded. Windows of one to three taps at steps of one and two are unrolled; in
- * others the pixels go one by one. Compiled with -ffp-contract=fast, as tile.h. */
+/* Depthwise convolution, a row at a time: a vector holds neighbouring channels, several outputs of a
+ * row are summed in registers (eight where the row is that long: with fewer a sum waits for the one
+ * before), and each input is loaded once for all of them; outside of the image zeros are loaded.
+ * Windows of one to three taps at steps of one and two are unrolled; in others the pixels go one by
+ * one. Compiled with -ffp-contract=fast, as tile.h. */
 #ifndef QN_KERNELS_VECTOR_DEPTHWISE_ROWS_H
 #define QN_KERNELS_VECTOR_DEPTHWISE_ROWS_H
 
@@ -9,7 +10,7 @@
 
 typedef float vector __attribute__((vector_size(VL * 4), aligned(4), may_alias));
 
-enum { PIXELS_WIDE = 4 };
+enum { PIXELS_WIDE = 4, MOST_WIDE = 8 };
 
 static const vector zeros;
 
@@ -58,15 +59,15 @@ static void forward_pixel(const qn_depthwise *d, const float *image, const float
     *(vector *)(out + c) = sum;
 }
 
-/* PIXELS_WIDE pixels from j on; checked, taps and step are constants. */
+/* So many pixels from j on; checked, wide, taps and step are constants. */
 static inline __attribute__((always_inline)) void
-forward_wide(const qn_depthwise *d, bool checked, int taps, int step, const float *image,
+forward_wide(const qn_depthwise *d, bool checked, int wide, int taps, int step, const float *image,
              const float *filter, const float *bias, int64_t i, int64_t j, int64_t c, float *out,
              int64_t out_step) {
     const vector start = bias ? load(bias + c) : (vector){0};
-    vector sums[PIXELS_WIDE];
+    vector sums[MOST_WIDE];
 #pragma GCC unroll 8
-    for (int e = 0; e < PIXELS_WIDE; e++)
+    for (int e = 0; e < wide; e++)
         sums[e] = start;
     for (int64_t r = 0; r < d->taps_h; r++) {
         const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
@@ -78,19 +79,39 @@ forward_wide(const qn_depthwise *d, bool checked, int taps, int step, const floa
 #pragma GCC unroll 4
         for (int s = 0; s < taps; s++)
             weights[s] = load(filter + (r * taps + s) * d->c + c);
-#pragma GCC unroll 16
-        for (int x = 0; x < (PIXELS_WIDE - 1) * step + taps; x++) {
+#pragma GCC unroll 32
+        for (int x = 0; x < (wide - 1) * step + taps; x++) {
             const vector input = load_pixel(checked, from, first + x, d->w, d->image_step);
 #pragma GCC unroll 4
             for (int s = 0; s < taps; s++) {
-                if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
+                if (x >= s && (x - s) % step == 0 && (x - s) / step < wide)
                     sums[(x - s) / step] += input * weights[s];
             }
         }
     }
 #pragma GCC unroll 8
-    for (int e = 0; e < PIXELS_WIDE; e++)
+    for (int e = 0; e < wide; e++)
         *(vector *)(out + e * out_step + c) = sums[e];
+}
+
+/* One vector of channels of a row, from pixel 0 on, `wide` at a time: how many pixels are done. The last
+ * ones overlap those before: they write the same again. */
+static inline __attribute__((always_inline)) int64_t
+forward_channels(const qn_depthwise *d, int wide, int taps, int step, const float *image,
+                 const float *filter, const float *bias, int64_t i, int64_t c, int64_t low,
+                 int64_t high, float *out, int64_t out_step) {
+    int64_t j = 0;
+    while (d->columns >= wide && j < d->columns) {
+        j = j + wide <= d->columns ? j : d->columns - wide;
+        if (j >= low && j + wide <= high)
+            forward_wide(d, false, wide, taps, step, image, filter, bias, i, j, c,
+                         out + j * out_step, out_step);
+        else
+            forward_wide(d, true, wide, taps, step, image, filter, bias, i, j, c,
+                         out + j * out_step, out_step);
+        j += wide;
+    }
+    return j;
 }
 
 static inline __attribute__((always_inline)) void
@@ -100,17 +121,12 @@ forward_row_of(const qn_depthwise *d, int taps, int step, const float *image, co
     inner_columns(d, &low, &high);
     for (int64_t c = 0; c < d->c; c = next_channel(c, d->c)) {
         int64_t j = 0;
-        while (taps && j < d->columns && d->columns >= PIXELS_WIDE) {
-            /* The last one overlaps the one before: it writes the same again. */
-            j = j + PIXELS_WIDE <= d->columns ? j : d->columns - PIXELS_WIDE;
-            if (j >= low && j + PIXELS_WIDE <= high)
-                forward_wide(d, false, taps, step, image, filter, bias, i, j, c, out + j * out_step,
-                             out_step);
-            else
-                forward_wide(d, true, taps, step, image, filter, bias, i, j, c, out + j * out_step,
-                             out_step);
-            j += PIXELS_WIDE;
-        }
+        if (taps && d->columns >= MOST_WIDE)
+            j = forward_channels(d, MOST_WIDE, taps, step, image, filter, bias, i, c, low, high,
+                                 out, out_step);
+        else if (taps)
+            j = forward_channels(d, PIXELS_WIDE, taps, step, image, filter, bias, i, c, low, high,
+                                 out, out_step);
         for (; j < d->columns; j++)
             forward_pixel(d, image, filter, bias, i, j, c, out + j * out_step);
     }

@@ -58,6 +58,7 @@ static void gemm_stepped(qn_team *team, const qn_gemm_shape *shape, const float 
                  .b_row = shape->n,
                  .panels = workspace,
                  .chunk = shape->k,
+                 .add = shape->add,
                  .c = c,
                  .c_row = shape->n,
                  .bias = bias_row,

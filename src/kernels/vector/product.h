@@ -17,6 +17,10 @@ enum {
     DEPTH_STEP = 256, /* the K-block: part of what a result is; not to be tuned at run time */
     ROWS_MAX = 96,    /* rows of C in a task */
     ROW_PAD = 16,     /* keeps rows of a block from meeting in one cache set */
+    /* Short vectors are multiplied by lanes of others, so that A is best read by columns: its rows are
+     * turned where so many tiles side by side read them. */
+    TURNS_ROWS = VL == 4,
+    TURNED_TILES = 3,
     STRIP_COLUMNS = 16 * TILE_COLUMNS,
     GATHER_MAX = 288, /* columns of B that a task by rows copies */
 };
@@ -35,6 +39,7 @@ typedef struct product {
     const window *b_window;
     const struct filter_rows *b_filter;
     int64_t chunk; /* by rows: K-blocks do not cross multiples of it */
+    bool add;      /* by rows: go on from what C holds */
     /* C, rows c_row apart; or on the grid of `to`, row by row. */
     float *c;
     int64_t c_row;
@@ -99,6 +104,7 @@ typedef struct operands {
     const float *a, *b;
     int64_t a_step, b_row;
     bool add, is_last; /* add to what is there; the last K-block */
+    bool a_columns;
 } operands;
 
 /* The tile of `rows` rows and `columns` columns at c, column j of C. A column count that is no
@@ -108,7 +114,7 @@ static void run_tile(const product *t, operands o, int64_t rows, int64_t columns
     const int64_t vectors = ceil_div(columns, VL);
     const bool finish = o.is_last && (t->bias || t->activation.kind != QN_ACTIVATION_NONE);
     const float *bias_row = t->bias ? t->bias + j : NULL;
-    qn_tile *run = TILES[t->a_columns][vectors - 1][rows - 1];
+    qn_tile *run = TILES[o.a_columns][vectors - 1][rows - 1];
     if (vectors * VL == columns) {
         run(o.depth, o.a, o.a_step, o.b, o.b_row, c, c_row, o.add);
         if (finish)
@@ -163,6 +169,41 @@ static ahead window_ahead(const window *g, int64_t p, int64_t count, int64_t til
     return ahead_of(from, min_int(count * pixel, g->end - from), tiles);
 }
 
+/* ---- turning ---- */
+
+/* to[p][0..3] = from[0..3][p] for p < 4. */
+static inline void transpose_quad(const float *from, int64_t from_row, float *to, int64_t to_row) {
+    const quad a = *(const quad *)from, b = *(const quad *)(from + from_row);
+    const quad c = *(const quad *)(from + 2 * from_row), d = *(const quad *)(from + 3 * from_row);
+    const quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    const quad ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const quad cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(quad *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+    *(quad *)(to + to_row) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+    *(quad *)(to + 2 * to_row) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+    *(quad *)(to + 3 * to_row) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+/* to (columns, to_row) = from (rows, from_row) transposed; zeros up to `width` in each row. */
+static void transpose_block(const float *from, int64_t from_row, int64_t rows, int64_t columns,
+                            float *to, int64_t to_row, int64_t width) {
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+        int64_t p = 0;
+        for (; p + 4 <= columns; p += 4)
+            transpose_quad(from + i * from_row + p, from_row, to + p * to_row + i, to_row);
+        for (; p < columns; p++) {
+            for (int64_t x = 0; x < 4; x++)
+                to[p * to_row + i + x] = from[(i + x) * from_row + p];
+        }
+    }
+    for (; i < width; i++) {
+        for (int64_t p = 0; p < columns; p++)
+            to[p * to_row + i] = i < rows ? from[i * from_row + p] : 0;
+    }
+}
+
 /* ---- by panels ---- */
 
 /* panels: for each K-block, for each panel of TILE_COLUMNS (the last one narrower, a whole number
@@ -209,11 +250,20 @@ static ahead block_ahead(const product *t, int64_t i, int64_t rows, int64_t tile
     return ahead_of(t->a + i * t->a_step, rows * t->a_step, tiles);
 }
 
+/* Rows of A as columns of TILE_ROWS: those of tile i / TILE_ROWS at to + i * depth. */
+static void turn_rows(const float *a, int64_t step, int64_t rows, int64_t depth, float *to) {
+    for (int64_t i = 0; i < rows; i += TILE_ROWS)
+        transpose_block(a + i * step, step, min_int(TILE_ROWS, rows - i), depth, to + i * depth,
+                        TILE_ROWS, TILE_ROWS);
+}
+
 static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                         float *space) {
     float *block = space + (t->a_window ? ROWS_MAX * (DEPTH_STEP + ROW_PAD) : 0);
     float *c = t->to ? block : t->c + i0 * t->c_row + j0;
     const int64_t c_row = t->to ? padded(t->n_block) : t->c_row;
+    const bool is_turned = TURNS_ROWS && !t->a_columns && columns >= TURNED_TILES * TILE_COLUMNS;
+    float turned[TURNS_ROWS ? ROWS_MAX * DEPTH_STEP : 1];
     ahead next = block_ahead(t, i0 + rows, rows,
                              ceil_div(t->k, DEPTH_STEP) * ceil_div(columns, TILE_COLUMNS) *
                                  ceil_div(rows, TILE_ROWS));
@@ -221,19 +271,23 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
         const int64_t depth = min_int(DEPTH_STEP, t->k - p);
         int64_t step;
         const float *a = rows_of_a(t, i0, rows, p, depth, space, &step);
+        if (is_turned)
+            turn_rows(a, step, rows, depth, turned);
         for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
             const int64_t width = min_int(TILE_COLUMNS, columns - j);
             const float *b = panel_at(t, p, depth, j0 + j);
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
                 const int64_t height = min_int(TILE_ROWS, rows - i);
                 fetch_slice(&next);
-                const operands o = {depth,
-                                    t->a_columns ? a + i : a + i * step,
-                                    b,
-                                    step,
-                                    padded(width),
-                                    p > 0,
-                                    p + depth == t->k};
+                const operands o = {.depth = depth,
+                                    .a = is_turned ? turned + i * depth
+                                                   : a + (t->a_columns ? i : i * step),
+                                    .b = b,
+                                    .a_step = is_turned ? TILE_ROWS : step,
+                                    .b_row = padded(width),
+                                    .add = p > 0,
+                                    .is_last = p + depth == t->k,
+                                    .a_columns = t->a_columns || is_turned};
                 run_tile(t, o, height, width, j0 + j, c + i * c_row + j, c_row);
             }
         }
@@ -308,39 +362,6 @@ typedef struct pack_context {
     int64_t w_row;
     const filter_rows *rows;
 } pack_context;
-
-/* to[p][0..3] = from[0..3][p] for p < 4. */
-static inline void transpose_quad(const float *from, int64_t from_row, float *to, int64_t to_row) {
-    const quad a = *(const quad *)from, b = *(const quad *)(from + from_row);
-    const quad c = *(const quad *)(from + 2 * from_row), d = *(const quad *)(from + 3 * from_row);
-    const quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    const quad ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    const quad cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(quad *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-    *(quad *)(to + to_row) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-    *(quad *)(to + 2 * to_row) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    *(quad *)(to + 3 * to_row) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
-}
-
-/* to (columns, to_row) = from (rows, from_row) transposed; zeros up to `width` in each row. */
-static void transpose_block(const float *from, int64_t from_row, int64_t rows, int64_t columns,
-                            float *to, int64_t to_row, int64_t width) {
-    int64_t i = 0;
-    for (; i + 4 <= rows; i += 4) {
-        int64_t p = 0;
-        for (; p + 4 <= columns; p += 4)
-            transpose_quad(from + i * from_row + p, from_row, to + p * to_row + i, to_row);
-        for (; p < columns; p++) {
-            for (int64_t x = 0; x < 4; x++)
-                to[p * to_row + i + x] = from[(i + x) * from_row + p];
-        }
-    }
-    for (; i < width; i++) {
-        for (int64_t p = 0; p < columns; p++)
-            to[p * to_row + i] = i < rows ? from[i * from_row + p] : 0;
-    }
-}
 
 /* A task is a panel in one K-block. */
 static void pack_transposed_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -474,13 +495,14 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
                 const int64_t height = min_int(TILE_ROWS, rows - i);
                 fetch_slice(&next_a);
                 fetch_slice(&next_b);
-                const operands o = {depth,
-                                    t->a_columns ? a + i : a + i * t->a_step,
-                                    space + j,
-                                    t->a_step,
-                                    row,
-                                    p > k_begin,
-                                    p + depth == k_end};
+                const operands o = {.depth = depth,
+                                    .a = t->a_columns ? a + i : a + i * t->a_step,
+                                    .b = space + j,
+                                    .a_step = t->a_step,
+                                    .b_row = row,
+                                    .add = t->add || p > k_begin,
+                                    .is_last = p + depth == k_end,
+                                    .a_columns = t->a_columns};
                 run_tile(t, o, height, width, j0 + j, c + i * t->c_row + j, t->c_row);
             }
         }
@@ -519,6 +541,7 @@ enum { CHUNK_CHAIN = 1024 };
 typedef struct chain_context {
     int64_t n, chunks;
     const float *parts;
+    bool add;
     float *sums;
 } chain_context;
 
@@ -526,17 +549,19 @@ static void chain_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const chain_context *s = context;
     const int64_t first = begin * CHUNK_CHAIN, last = min_int(s->n, end * CHUNK_CHAIN);
-    copy_floats(s->sums + first, s->parts + first, last - first);
-    for (int64_t chunk = 1; chunk < s->chunks; chunk++) {
+    if (!s->add)
+        copy_floats(s->sums + first, s->parts + first, last - first);
+    for (int64_t chunk = s->add ? 0 : 1; chunk < s->chunks; chunk++) {
         const float *restrict part = s->parts + chunk * s->n;
         for (int64_t i = first; i < last; i++)
             s->sums[i] += part[i];
     }
 }
 
-/* sums (n) = parts[0] + parts[1] + ..., added in order. */
-static void run_chain(qn_team *team, int64_t n, int64_t chunks, const float *parts, float *sums) {
-    chain_context s = {n, chunks, parts, sums};
+/* sums (n) = parts[0] + parts[1] + ..., added in order, with add to what is there. */
+static void run_chain(qn_team *team, int64_t n, int64_t chunks, const float *parts, bool add,
+                      float *sums) {
+    chain_context s = {n, chunks, parts, add, sums};
     qn_team_run(team, ceil_div(n, CHUNK_CHAIN), chain_task, &s);
 }
 

@@ -206,6 +206,7 @@ static void slide_filter_task(void *context, int64_t begin, int64_t end, int thr
 typedef struct sliding_sum {
     int64_t run, rows, chunks;
     const float *parts;
+    bool add;
     float *dw;
 } sliding_sum;
 
@@ -218,13 +219,13 @@ static void slide_sum_task(void *context, int64_t begin, int64_t end, int thread
         for (int64_t chunk = 0; chunk < s->chunks; chunk++) {
             const float *restrict from = s->parts + (chunk * s->rows + row) * padded(s->run);
             for (int64_t j = 0; j < s->run; j++)
-                to[j] = chunk ? to[j] + from[j] : from[j];
+                to[j] = s->add || chunk ? to[j] + from[j] : from[j];
         }
     }
 }
 
 static int64_t sliding_chunk(const qn_conv2d_shape *d) {
-    return ceil_div(SLIDING_CHUNK_PIXELS, d->p * d->q);
+    return power_above(ceil_div(SLIDING_CHUNK_PIXELS, d->p * d->q));
 }
 
 static int64_t sliding_parts(const qn_conv2d_shape *d) {
@@ -247,7 +248,7 @@ static void filter_sliding(qn_team *team, const qn_conv2d_shape *d, const float 
                          .scratch = workspace + sliding_parts(d),
                          .scratch_size = filter_sliding_scratch(d)};
     qn_team_run(team, chunks * ceil_div(d->r, s.tap_rows), slide_filter_task, &s);
-    sliding_sum sum = {d->s * d->c, d->k * d->r, chunks, workspace, dw};
+    sliding_sum sum = {d->s * d->c, d->k * d->r, chunks, workspace, d->add, dw};
     qn_team_run(team, d->k * d->r, slide_sum_task, &sum);
 }
 

@@ -5,8 +5,10 @@
  * -ffp-contract=fast: every sum in the two is meant to be fused. */
 #include "kernels/vector/depthwise_rows.h"
 
-/* The addresses of A's rows are written as four bases and twice one distance, so that they fit in
- * the processor's registers. */
+enum { STEPS_AT_A_TIME = VL == 4 ? 4 : 1 };
+
+/* The addresses of A's rows, where these are contiguous, are written as four bases and twice one
+ * distance, so that they fit in the processor's registers. */
 static inline __attribute__((always_inline)) void
 tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_step,
           const float *b, int64_t b_row, float *c, int64_t c_row, bool add) {
@@ -18,14 +20,24 @@ tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_
             sums[i][j] = (vector){0};
     }
     const float *base[4] = {a, a + 3 * a_step, a + 6 * a_step, a + 9 * a_step};
+    /* Short vectors are multiplied by one lane of another: rows of A are loaded by the vector. */
+    const bool by_lane = columns && VL == 4 && m % VL == 0;
+#pragma GCC unroll STEPS_AT_A_TIME
     for (int64_t p = 0; p < depth; p++) {
-        vector row[TILE_VECTORS];
+        vector row[TILE_VECTORS], lanes[TILE_ROWS / VL + 1];
+        if (by_lane) {
+#pragma GCC unroll 4
+            for (int i = 0; i < m / VL; i++)
+                lanes[i] = load(a + i * VL);
+        }
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
             row[j] = *(const vector *)(b + j * VL);
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++) {
-            const float scalar = columns ? a[i] : base[i / 3][i % 3 * a_step];
+            const float scalar = by_lane   ? lanes[i / VL][i % VL]
+                                 : columns ? a[i]
+                                           : base[i / 3][i % 3 * a_step];
 #pragma GCC unroll 4
             for (int j = 0; j < nv; j++)
                 sums[i][j] += row[j] * scalar;
@@ -53,7 +65,10 @@ tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_
     static void tile_##COLUMNS##_##NV##_##M(int64_t depth, const float *a, int64_t a_step,         \
                                             const float *b, int64_t b_row, float *c,               \
                                             int64_t c_row, bool add) {                             \
-        tile_body(COLUMNS, NV, M, depth, a, a_step, b, b_row, c, c_row, add);                      \
+        if (VL == 4 && (COLUMNS) && a_step == TILE_ROWS && b_row == (NV)*VL)                       \
+            tile_body(COLUMNS, NV, M, depth, a, TILE_ROWS, b, (NV)*VL, c, c_row, add);             \
+        else                                                                                       \
+            tile_body(COLUMNS, NV, M, depth, a, a_step, b, b_row, c, c_row, add);                  \
     }
 #define NAME(COLUMNS, NV, M) tile_##COLUMNS##_##NV##_##M,
 

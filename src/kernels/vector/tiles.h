@@ -37,6 +37,35 @@ typedef struct qn_depthwise_rows {
                    int64_t first, int64_t last, float *sums);
 } qn_depthwise_rows;
 
+/* The transforms of Winograd's convolution (winograd.h), each over n channels, a whole number of
+ * vectors. Transformed tiles are QN_WINOGRAD_POINTS planes, plane_step floats apart. */
+enum { QN_WINOGRAD_OUT = 4, QN_WINOGRAD_IN = 6, QN_WINOGRAD_LINE = 7, QN_WINOGRAD_POINTS = 49 };
+
+/* A tile of an image: pixel (i, j) at pixels + i * row_step + j * pixel_step, those outside of
+ * [top, bottom) x [left, right) count as zeros when read, and are left as they are when written. */
+typedef struct qn_winograd_tile {
+    float *pixels;
+    int64_t row_step, pixel_step;
+    int top, bottom, left, right;
+} qn_winograd_tile;
+
+typedef struct qn_winograd {
+    /* 6x6 pixels of an input; 4x4 pixels of an output's gradient. */
+    void (*input)(const qn_winograd_tile *tile, int64_t n, float *planes, int64_t plane_step);
+    void (*gradient)(const qn_winograd_tile *tile, int64_t n, float *planes, int64_t plane_step);
+    /* 4x4 pixels of an output, plus bias (n; null: none). */
+    void (*output)(const float *planes, int64_t plane_step, int64_t n, const float *bias,
+                   const qn_winograd_tile *tile);
+    /* A filter's 3x3 taps, tap (r, s) at taps + r * row_step + s * tap_step; the steps may be
+     * negative. */
+    void (*filter)(const float *taps, int64_t row_step, int64_t tap_step, int64_t n, float *planes,
+                   int64_t plane_step);
+    /* The gradient of a filter; added to what is there, or stored. */
+    void (*filter_gradient)(const float *planes, int64_t plane_step, int64_t n, float *taps,
+                            int64_t row_step, int64_t tap_step, bool add);
+} qn_winograd;
+
+extern const qn_winograd qn_winograd_avx2, qn_winograd_avx512, qn_winograd_neon;
 extern const qn_depthwise_rows qn_depthwise_avx2, qn_depthwise_avx512, qn_depthwise_neon;
 extern const qn_tile_set qn_tiles_avx2, qn_tiles_avx512, qn_tiles_neon;
 

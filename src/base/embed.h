@@ -1,0 +1,14 @@
+/* A file as part of the program: the assembler takes it from its place in the build. */
+#ifndef QN_BASE_EMBED_H
+#define QN_BASE_EMBED_H
+
+/* Declares and defines name, the first byte of a file, and name_end, which lies behind its last. */
+#define QN_EMBED(name, path)                                                                       \
+    __asm__(".pushsection .rodata\n"                                                               \
+            ".globl " #name "\n.hidden " #name "\n"                                                \
+            ".globl " #name "_end\n.hidden " #name "_end\n" #name ":\n"                            \
+            ".incbin \"" path "\"\n" #name "_end:\n"                                               \
+            ".popsection\n");                                                                      \
+    extern const unsigned char name[], name##_end[]
+
+#endif

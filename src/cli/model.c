@@ -1,0 +1,100 @@
+/* See model.h. */
+#include "cli/model.h"
+
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "quern/onnx.h"
+#include "tensor/tensor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The one that is open: a command has one model. */
+static struct {
+    qn_onnx_network *network;
+    const qn_model *model;
+    char hash[17];
+} imported;
+
+/* FNV-1a over a file (Fowler, Noll and Vo; 64 bits). */
+static qn_status hash_file(const char *path, char hash[17]) {
+    FILE *file = fopen(path, "rb");
+    unsigned char part[4096];
+    uint64_t sum = UINT64_C(14695981039346656037);
+    size_t n;
+    if (!file)
+        return qn_fail(QN_ERROR_IO, "%s cannot be opened", path);
+    while ((n = fread(part, 1, sizeof part, file)) > 0) {
+        for (size_t i = 0; i < n; i++)
+            sum = (sum ^ part[i]) * UINT64_C(1099511628211);
+    }
+    const bool is_bad = ferror(file) != 0;
+    fclose(file);
+    snprintf(hash, 17, "%016" PRIx64, sum);
+    return is_bad ? qn_fail(QN_ERROR_IO, "%s cannot be read", path) : QN_OK;
+}
+
+static qn_status import(const char *path) {
+    const qn_onnx_options options = {.log = &session_log};
+    QN_TRY(qn_onnx_open(&options, path, &imported.network));
+    qn_status status = hash_file(path, imported.hash);
+    if (status == QN_OK)
+        status = qn_onnx_model_of(imported.network, &imported.model);
+    if (status != QN_OK) {
+        qn_onnx_close(imported.network);
+        imported.network = NULL;
+    }
+    return status;
+}
+
+qn_status model_find(const char *name, const qn_model **model) {
+    const size_t n = strlen(name);
+    if (n < 5 || strcmp(name + n - 5, ".onnx") != 0) {
+        *model = qn_model_find(name);
+        return *model ? QN_OK : QN_ERROR_ARGUMENT;
+    }
+    const bool is_open = imported.model && strcmp(imported.model->name, name) == 0;
+    if (imported.model && !is_open)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s and %s: one ONNX file at a time",
+                       imported.model->name, name);
+    if (!is_open)
+        QN_TRY(import(name));
+    *model = imported.model;
+    return QN_OK;
+}
+
+const char *model_hash(const qn_model *model) {
+    return model && model == imported.model ? imported.hash : NULL;
+}
+
+qn_status model_check(const qn_model *model, const qn_metadata *kept, const char *path) {
+    const char *hash = model_hash(model), *said = kept ? qn_metadata_get(kept, "model_hash") : NULL;
+    const char *name = kept ? qn_metadata_get(kept, "model") : NULL;
+    if (!kept || (!hash && !said) || (hash && said && strcmp(hash, said) == 0))
+        return QN_OK;
+    if (!hash || !said)
+        return qn_fail(QN_ERROR_FORMAT, "%s is of %s, not of %s", path,
+                       name ? name : "another model", model->name);
+    return qn_fail(QN_ERROR_FORMAT,
+                   "%s was trained from another file than %s, or that file has changed since: give "
+                   "the one that it was trained from (it was %s)",
+                   path, model->name, name ? name : "not named");
+}
+
+qn_status model_say(const qn_model *model) {
+    qn_model_size size;
+    char count[32];
+    if (!model_hash(model))
+        return QN_OK;
+    QN_TRY(qn_model_measure(model, model->input, model->n_classes, &size));
+    if (size.n_parameters == 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%s: nothing in it would train, since no layer reads real weights of the "
+                       "file; export with the weights as initialisers",
+                       model->name);
+    fprintf(stderr, "quern: %s: %s numbers train; quern import lists them\n", model->name,
+            grouped(size.n_parameters, count));
+    return QN_OK;
+}

@@ -1,0 +1,30 @@
+/* Weights that another program saved as safetensors, into the parameters of an engine: by a map of names,
+ * with the layouts that differ rearranged and F16, BF16 and F64 widened or rounded to the engine's type.
+ * Everything is checked before the first parameter is filled, and every tensor without a counterpart is
+ * named, on both sides. Leaves out: files in shards, other types, one tensor to several parameters. */
+#ifndef QN_FORMAT_FOREIGN_WEIGHTS_H
+#define QN_FORMAT_FOREIGN_WEIGHTS_H
+
+#include "format/name_map.h"
+#include "quern/engine.h"
+
+typedef struct qn_foreign_options {
+    const qn_name_map *map; /* null: names are equal */
+    bool is_partial;        /* parameters that nothing goes to stay as they are */
+    void *user;
+    void (*tell)(void *user, const char *line); /* each tensor that does not fit; may be null */
+} qn_foreign_options;
+
+/* Tensors of the file that were used and that the map leaves out; parameters that were filled and
+ * that stayed as they were. */
+typedef struct qn_foreign_counts {
+    int64_t n_used, n_left_out, n_filled, n_kept;
+} qn_foreign_counts;
+
+qn_status qn_foreign_weights_load(qn_engine *engine, const char *path,
+                                  const qn_foreign_options *options, qn_foreign_counts *counts);
+
+/* A number of F16 (IEEE 754 binary16), by its bits. */
+double qn_half_value(uint16_t bits);
+
+#endif

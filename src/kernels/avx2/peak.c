@@ -1,0 +1,6 @@
+/* The loops that measure what AVX2 can do. */
+#define PEAK         qn_peak_avx2
+#define VECTOR_BYTES 32
+#define SUMS         12
+
+#include "kernels/vector/peak.h"

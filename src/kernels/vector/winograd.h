@@ -1,0 +1,360 @@
+/* Convolution of 3x3 at stride 1 by Winograd's F(4x4, 3x3): inputs, filters and gradients are
+ * transformed tile by tile into 49 planes, in which the convolution is 49 products: a third of the
+ * direct sum's. Backward data is the same with the filter turned round; backward filter sums the
+ * products of the planes of x and dy over the tiles. Tiles are done in blocks whose planes stay near
+ * the processor; a filter's planes are never written as a whole, but made by the task that needs
+ * them.
+ *
+ * It rounds otherwise than the direct sum, about as well (docs/speed.md). So which convolutions go
+ * this way is part of what a result is, and follows from the shape and the instruction set alone; so do
+ * the blocks that a filter gradient is summed in. Parts of a batch that are to give the bits of the
+ * whole must be done the way that the whole would be. */
+#ifndef QN_KERNELS_VECTOR_WINOGRAD_H
+#define QN_KERNELS_VECTOR_WINOGRAD_H
+
+#include "kernels/vector/product.h"
+
+enum {
+    PLANES = QN_WINOGRAD_POINTS,
+    WINOGRAD_SPACE = 1 << 19, /* floats of a block's planes, about */
+    WINOGRAD_DEPTH = 64,      /* the K-block of its products */
+    WINOGRAD_ROWS = 72,       /* tiles of a task; a multiple of TILE_ROWS */
+    WINOGRAD_TILES = 48,      /* tiles of a block of a filter gradient, at least */
+    WINOGRAD_K = 48,          /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
+    WINOGRAD_LEAST = 16,      /* tiles; measured: about 12 are even with the direct sum */
+    WINOGRAD_CHANNELS = 32,   /* fewer do not pay for the transforms */
+};
+
+static int64_t tiles_h(const qn_conv2d_shape *d) {
+    return ceil_div(d->p, QN_WINOGRAD_OUT);
+}
+
+static int64_t tiles_w(const qn_conv2d_shape *d) {
+    return ceil_div(d->q, QN_WINOGRAD_OUT);
+}
+
+/* Whether n images h x w are covered by tiles without much waste, and give so many of them that
+ * transforming the filter pays. */
+static bool is_tiled_well(int64_t n, int64_t h, int64_t w) {
+    const int64_t tiles = ceil_div(h, QN_WINOGRAD_OUT) * ceil_div(w, QN_WINOGRAD_OUT);
+    return n * tiles >= WINOGRAD_LEAST && 9 * h * w >= 2 * PLANES * tiles;
+}
+
+static bool is_winograd(const qn_conv2d_shape *d) {
+    return d->r == 3 && d->s == 3 && d->groups == 1 && d->stride_h == 1 && d->stride_w == 1 &&
+           d->dilation_h == 1 && d->dilation_w == 1 && d->c % VL == 0 && d->k % VL == 0 &&
+           d->c >= WINOGRAD_CHANNELS && d->k >= WINOGRAD_CHANNELS && d->pad_top <= 2 &&
+           d->pad_left <= 2 && is_tiled_well(batch_of(d), d->p, d->q) &&
+           is_tiled_well(batch_of(d), d->h, d->w);
+}
+
+/* One side of a convolution: an image whose tiles begin every 4 pixels at -pad. */
+typedef struct tiling {
+    const float *image; /* (N, h, w, step), of which c are used */
+    int64_t h, w, c, step, pad_h, pad_w;
+    int64_t rows, columns; /* tiles of a sample */
+    int size;              /* pixels of a tile's side */
+    float *planes;         /* of a block: (PLANES, tiles, c) */
+    int64_t row, plane;    /* floats from one tile to the next, from one plane to the next */
+} tiling;
+
+/* Rows of planes lie a little apart, so that they do not meet in one cache set. */
+static int64_t plane_row(int64_t c) {
+    return c + ROW_PAD;
+}
+
+static qn_winograd_tile tile_of(const tiling *t, int64_t index) {
+    const int64_t j = index % t->columns, i = index / t->columns % t->rows;
+    const int64_t n = index / t->columns / t->rows;
+    const int64_t y = i * QN_WINOGRAD_OUT - t->pad_h, x = j * QN_WINOGRAD_OUT - t->pad_w;
+    return (qn_winograd_tile){.pixels = (float *)(uintptr_t)t->image +
+                                        ((n * t->h + y) * t->w + x) * t->step,
+                              .row_step = t->w * t->step,
+                              .pixel_step = t->step,
+                              .top = (int)max_int(0, -y),
+                              .bottom = (int)min_int(t->size, t->h - y),
+                              .left = (int)max_int(0, -x),
+                              .right = (int)min_int(t->size, t->w - x)};
+}
+
+/* ---- planes of a block of tiles ---- */
+
+typedef struct planes_context {
+    const tiling *sides[2]; /* those to be transformed; null: none */
+    int64_t first, count;   /* tiles of the block */
+} planes_context;
+
+enum { TILES_PER_TASK = 4 };
+
+static void planes_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const planes_context *b = context;
+    const int64_t last = min_int(b->count, end * TILES_PER_TASK);
+    for (int side = 0; side < 2 && b->sides[side]; side++) {
+        const tiling *t = b->sides[side];
+        for (int64_t i = begin * TILES_PER_TASK; i < last; i++) {
+            const qn_winograd_tile tile = tile_of(t, b->first + i);
+            (t->size == QN_WINOGRAD_IN ? WINOGRAD.input : WINOGRAD.gradient)(
+                &tile, t->c, t->planes + i * t->row, t->plane);
+        }
+    }
+}
+
+static void make_planes(qn_team *team, const planes_context *b) {
+    qn_team_run(team, ceil_div(b->count, TILES_PER_TASK), planes_task, (void *)b);
+}
+
+/* ---- forward, and backward data ---- */
+
+/* Filter of `columns` output channels: tap (r, s) of input channel p and output channel j at
+ * w + p * p_step + j * j_step + r * r_step + s * s_step; one of p_step and j_step is 1. */
+typedef struct winograd_filter_rows {
+    const float *w;
+    int64_t p_step, j_step, r_step, s_step;
+} winograd_filter_rows;
+
+typedef struct winograd_forward {
+    tiling in, out;
+    winograd_filter_rows filter;
+    int64_t k; /* output channels */
+    const float *bias;
+    qn_activation activation;
+    int64_t first, count, blocks; /* tiles of the block; tasks along them */
+    float *scratch;
+    int64_t scratch_size;
+} winograd_forward;
+
+/* Planes of channels [p, p + depth) to [j, j + width) of the filter, as panels (PLANES, depth, width). */
+static void filter_planes(const winograd_filter_rows *f, int64_t p, int64_t depth, int64_t j,
+                          int64_t width, float *taps, float *planes) {
+    const float *w = f->w + p * f->p_step + j * f->j_step;
+    if (f->j_step == 1) {
+        for (int64_t i = 0; i < depth; i++)
+            WINOGRAD.filter(w + i * f->p_step, f->r_step, f->s_step, width, planes + i * width,
+                            depth * width);
+        return;
+    }
+    for (int tap = 0; tap < 9; tap++)
+        transpose_block(w + tap / 3 * f->r_step + tap % 3 * f->s_step, f->j_step, width, depth,
+                        taps + tap * depth * width, width, width);
+    WINOGRAD.filter(taps, 3 * depth * width, depth * width, depth * width, planes, depth * width);
+}
+
+static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
+                           int64_t width, float *scratch) {
+    const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.c);
+    float *filter = scratch, *taps = filter + PLANES * depth_most * TILE_COLUMNS;
+    float *sums = taps + 9 * depth_most * TILE_COLUMNS;
+    for (int64_t p = 0; p < b->in.c; p += WINOGRAD_DEPTH) {
+        const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c - p);
+        filter_planes(&b->filter, p, depth, j, width, taps, filter);
+        for (int e = 0; e < PLANES; e++) {
+            const float *a = b->in.planes + e * b->in.plane + i0 * b->in.row + p;
+            float *to = sums + e * rows * width;
+            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+                const int64_t height = min_int(TILE_ROWS, rows - i);
+                TILES[0][width / VL - 1][height - 1](depth, a + i * b->in.row, b->in.row,
+                                                     filter + e * depth * width, width,
+                                                     to + i * width, width, p > 0);
+            }
+        }
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        qn_winograd_tile tile = tile_of(&b->out, b->first + i0 + i);
+        tile.pixels += j;
+        WINOGRAD.output(sums + i * width, rows * width, width, b->bias ? b->bias + j : NULL, &tile);
+        for (int y = 0; b->activation.kind != QN_ACTIVATION_NONE && y < tile.bottom; y++) {
+            for (int x = 0; x < tile.right; x++) {
+                float *pixel = tile.pixels + y * tile.row_step + x * tile.pixel_step;
+                activate_row(b->activation, width, pixel, pixel);
+            }
+        }
+    }
+}
+
+static void winograd_task(void *context, int64_t begin, int64_t end, int thread) {
+    const winograd_forward *b = context;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t i = task % b->blocks * WINOGRAD_ROWS, j = task / b->blocks * TILE_COLUMNS;
+        winograd_block(b, i, min_int(WINOGRAD_ROWS, b->count - i), j,
+                       min_int(TILE_COLUMNS, b->k - j), b->scratch + thread * b->scratch_size);
+    }
+}
+
+/* Tiles of a block. */
+static int64_t winograd_tiles(int64_t tiles, int64_t channels) {
+    const int64_t most = WINOGRAD_SPACE / (PLANES * plane_row(channels));
+    return min_int(tiles, max_int(most / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
+}
+
+static int64_t winograd_scratch(int64_t c) {
+    return round_up((PLANES + 9) * min_int(WINOGRAD_DEPTH, c) * TILE_COLUMNS +
+                        PLANES * WINOGRAD_ROWS * TILE_COLUMNS,
+                    16);
+}
+
+static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
+    return n * ceil_div(h, QN_WINOGRAD_OUT) * ceil_div(w, QN_WINOGRAD_OUT);
+}
+
+/* Floats for channels c of the tiles of n outputs h x w. */
+static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int n_threads) {
+    const int64_t tiles = winograd_tiles(image_tiles(n, h, w), c);
+    return round_up(PLANES * tiles * plane_row(c), 16) + n_threads * winograd_scratch(c);
+}
+
+/* The output of n images h x w, from an image with its channels, step, sizes and pads. */
+static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *workspace) {
+    const int64_t tiles = image_tiles(n, b->out.h, b->out.w);
+    const int64_t block = winograd_tiles(tiles, b->in.c);
+    b->in.rows = b->out.rows = ceil_div(b->out.h, QN_WINOGRAD_OUT);
+    b->in.columns = b->out.columns = ceil_div(b->out.w, QN_WINOGRAD_OUT);
+    b->in.size = QN_WINOGRAD_IN;
+    b->out.size = QN_WINOGRAD_OUT;
+    b->in.planes = workspace;
+    b->in.row = plane_row(b->in.c);
+    b->in.plane = block * b->in.row;
+    b->scratch = workspace + round_up(PLANES * b->in.plane, 16);
+    b->scratch_size = winograd_scratch(b->in.c);
+    for (b->first = 0; b->first < tiles; b->first += block) {
+        b->count = min_int(block, tiles - b->first);
+        b->blocks = ceil_div(b->count, WINOGRAD_ROWS);
+        make_planes(team, &(planes_context){{&b->in}, b->first, b->count});
+        qn_team_run(team, b->blocks * ceil_div(b->k, TILE_COLUMNS), winograd_task, b);
+    }
+}
+
+static void forward_winograd(qn_team *team, const qn_conv2d_shape *d, const float *x,
+                             const float *w, const float *bias_row, qn_activation activation,
+                             float *y, float *workspace) {
+    winograd_forward b = {
+        .in = {.image = x, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
+        .out = {.image = y, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
+        .filter = {w, 1, 9 * d->c, 3 * d->c, d->c},
+        .k = d->k,
+        .bias = bias_row,
+        .activation = activation,
+    };
+    b.in.pad_h = d->pad_top;
+    b.in.pad_w = d->pad_left;
+    run_winograd(team, &b, d->n, workspace);
+}
+
+static void backward_data_winograd(qn_team *team, const qn_conv2d_shape *d, const float *dy,
+                                   const float *w, float *dx, float *workspace) {
+    winograd_forward b = {
+        .in = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
+        .out = {.image = dx, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
+        .filter = {w + 8 * d->c, 9 * d->c, 1, -3 * d->c, -d->c},
+        .k = d->c,
+    };
+    b.in.pad_h = 2 - d->pad_top;
+    b.in.pad_w = 2 - d->pad_left;
+    run_winograd(team, &b, d->n, workspace);
+}
+
+/* ---- backward filter ---- */
+
+typedef struct winograd_gradient {
+    tiling x, dy;
+    int64_t count, k_blocks;
+    bool add;
+    float *dw, *scratch;
+} winograd_gradient;
+
+/* A task is a block of WINOGRAD_K x TILE_COLUMNS of the gradient. */
+static void gradient_task(void *context, int64_t begin, int64_t end, int thread) {
+    const winograd_gradient *g = context;
+    const int64_t c = g->x.c, size = PLANES * WINOGRAD_K * TILE_COLUMNS;
+    float *sums = g->scratch + thread * size;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t k = task % g->k_blocks * WINOGRAD_K, j = task / g->k_blocks * TILE_COLUMNS;
+        const int64_t rows = min_int(WINOGRAD_K, g->dy.c - k);
+        const int64_t width = min_int(TILE_COLUMNS, c - j);
+        for (int e = 0; e < PLANES; e++) {
+            const float *b = g->x.planes + e * g->x.plane + j;
+            const float *a = g->dy.planes + e * g->dy.plane + k;
+            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+                const int64_t height = min_int(TILE_ROWS, rows - i);
+                for (int64_t p = 0; p < g->count; p += WINOGRAD_DEPTH)
+                    TILES[1][width / VL - 1][height - 1](
+                        min_int(WINOGRAD_DEPTH, g->count - p), a + p * g->dy.row + i, g->dy.row,
+                        b + p * g->x.row, g->x.row, sums + (e * rows + i) * width, width, p > 0);
+            }
+        }
+        for (int64_t i = 0; i < rows; i++)
+            WINOGRAD.filter_gradient(sums + i * width, rows * width, width,
+                                     g->dw + (k + i) * 9 * c + j, 3 * c, c, g->add);
+    }
+}
+
+/* n, or the power of two above it that is not far. */
+static int64_t power_near(int64_t n) {
+    return 4 * n >= 3 * power_above(n) ? power_above(n) : power_below(n);
+}
+
+/* Tiles of a block: whole samples, a power of two of them, or, of large ones, part of one; never by
+ * their number. */
+static int64_t gradient_tiles(const qn_conv2d_shape *d) {
+    const int64_t sample = tiles_h(d) * tiles_w(d);
+    const int64_t most =
+        max_int(WINOGRAD_SPACE / (PLANES * (plane_row(d->c) + plane_row(d->k))), WINOGRAD_TILES);
+    return sample > most ? most : power_near(most / sample) * sample;
+}
+
+static int64_t winograd_gradient_size(const qn_conv2d_shape *d, int n_threads) {
+    const int64_t tiles = min_int(gradient_tiles(d), d->n * tiles_h(d) * tiles_w(d));
+    return round_up(PLANES * tiles * plane_row(d->c), 16) +
+           round_up(PLANES * tiles * plane_row(d->k), 16) +
+           n_threads * PLANES * WINOGRAD_K * TILE_COLUMNS;
+}
+
+static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, const float *x,
+                                     const float *dy, float *dw, float *workspace) {
+    const int64_t sample = tiles_h(d) * tiles_w(d), tiles = d->n * sample;
+    const int64_t block = gradient_tiles(d), held = min_int(block, tiles);
+    winograd_gradient g = {
+        .x = {.image = x, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
+        .dy = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
+        .k_blocks = ceil_div(d->k, WINOGRAD_K),
+        .dw = dw,
+    };
+    g.x.pad_h = d->pad_top;
+    g.x.pad_w = d->pad_left;
+    g.x.rows = g.dy.rows = tiles_h(d);
+    g.x.columns = g.dy.columns = tiles_w(d);
+    g.x.size = QN_WINOGRAD_IN;
+    g.dy.size = QN_WINOGRAD_OUT;
+    g.x.row = plane_row(d->c);
+    g.dy.row = plane_row(d->k);
+    g.x.plane = held * g.x.row;
+    g.dy.plane = held * g.dy.row;
+    g.x.planes = workspace;
+    g.dy.planes = g.x.planes + round_up(PLANES * g.x.plane, 16);
+    g.scratch = g.dy.planes + round_up(PLANES * g.dy.plane, 16);
+    for (int64_t first = 0; first < tiles; first += g.count) {
+        const int64_t border = block >= sample ? tiles : (first / sample + 1) * sample;
+        g.count = min_int(block, border - first);
+        g.add = d->add || first > 0;
+        make_planes(team, &(planes_context){{&g.x, &g.dy}, first, g.count});
+        qn_team_run(team, g.k_blocks * ceil_div(d->c, TILE_COLUMNS), gradient_task, &g);
+    }
+}
+
+static size_t winograd_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
+    int64_t count = 0;
+    switch (pass) {
+    case QN_CONV2D_FORWARD:
+        count = winograd_forward_size(d->n, d->p, d->q, d->c, n_threads);
+        break;
+    case QN_CONV2D_BACKWARD_DATA:
+        count = winograd_forward_size(d->n, d->h, d->w, d->k, n_threads);
+        break;
+    case QN_CONV2D_BACKWARD_FILTER:
+        count = winograd_gradient_size(d, n_threads);
+        break;
+    }
+    return (size_t)count * sizeof(float);
+}
+
+#endif

@@ -1,0 +1,246 @@
+/* Runs over a file's nodes and adds them to a graph. Guarantees that every translator gets inputs that are
+ * there, that every output which is read was given, and that names of nodes are the file's wherever these are
+ * free and given. Knows no operator but "Constant". */
+#include "onnx/builder.h"
+
+#include "base/rng.h"
+#include "base/status.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- items ---- */
+
+static int *find_slot(const qn_onnx_builder *b, const char *name) {
+    size_t slot = qn_hash_text(name) & (b->capacity - 1);
+    while (b->table[slot] && strcmp(b->items[b->table[slot] - 1].name, name) != 0)
+        slot = (slot + 1) & (b->capacity - 1);
+    return &b->table[slot];
+}
+
+qn_onnx_item *qn_onnx_find_item(const qn_onnx_builder *b, const char *name) {
+    const int number = *name ? *find_slot(b, name) : 0;
+    return number > 0 ? &b->items[number - 1] : NULL;
+}
+
+static qn_onnx_item *add_item(qn_onnx_builder *b, const char *name, qn_onnx_type type,
+                              const qn_onnx_tensor *initializer) {
+    qn_onnx_item *item = &b->items[b->n_items++];
+    *item = (qn_onnx_item){.name = name,
+                           .type = type,
+                           .value = QN_NO_VALUE,
+                           .other = QN_NO_VALUE,
+                           .initializer = initializer};
+    *find_slot(b, name) = b->n_items;
+    return item;
+}
+
+static void add_items(qn_onnx_builder *b) {
+    const qn_onnx_model *m = b->model;
+    for (int i = 0; i < m->n_inputs; i++)
+        add_item(b, m->inputs[i].name, m->inputs[i].type, NULL);
+    for (int i = 0; i < m->n_initializers; i++)
+        add_item(b, m->initializers[i].name, m->initializers[i].type, &m->initializers[i]);
+    for (int n = 0; n < m->n_nodes; n++) {
+        for (int i = 0; i < m->nodes[n].n_outputs; i++) {
+            if (*m->nodes[n].outputs[i])
+                add_item(b, m->nodes[n].outputs[i], QN_ONNX_NONE, NULL);
+        }
+    }
+}
+
+qn_status qn_onnx_builder_init(qn_onnx_builder *b, const qn_onnx_model *model, qn_graph *graph,
+                               qn_arena *kept) {
+    size_t most = (size_t)model->n_inputs + (size_t)model->n_initializers;
+    for (int n = 0; n < model->n_nodes; n++)
+        most += (size_t)model->nodes[n].n_outputs;
+    *b = (qn_onnx_builder){
+        .model = model, .graph = graph, .kept = kept, .capacity = 16, .left_out = -1, .batch = -1};
+    while (b->capacity < 2 * most)
+        b->capacity *= 2;
+    qn_arena_init(&b->arena, graph->allocator);
+    b->items = qn_arena_allocate(&b->arena, most + 1, sizeof *b->items);
+    b->table = qn_arena_allocate(&b->arena, b->capacity, sizeof *b->table);
+    if (!b->items || !b->table) {
+        qn_arena_deinit(&b->arena);
+        return QN_ERROR_MEMORY;
+    }
+    add_items(b);
+    return QN_OK;
+}
+
+void qn_onnx_builder_deinit(qn_onnx_builder *b) {
+    qn_arena_deinit(&b->arena);
+}
+
+/* ---- names ---- */
+
+/* The file's name of a node without what would spoil a line of text; its first output's where it has none;
+ * no initialiser's, since these become parameters. In the builder's memory, or null. */
+static const char *node_name(qn_onnx_builder *b, const qn_onnx_node *node) {
+    const char *given = *node->name ? node->name : node->type;
+    for (int i = 0; !*node->name && i < node->n_outputs && given == node->type; i++)
+        given = *node->outputs[i] ? node->outputs[i] : given;
+    const qn_onnx_item *item = qn_onnx_find_item(b, given);
+    char *name =
+        qn_arena_format(&b->arena, "%s%s", given, item && item->initializer ? ".node" : "");
+    for (char *c = name; c && *c; c++)
+        *c = (char)(iscntrl((unsigned char)*c) ? '_' : *c);
+    return qn_onnx_free_name(b, name);
+}
+
+const char *qn_onnx_free_name(qn_onnx_builder *b, const char *name) {
+    if (!name)
+        qn_graph_fail(b->graph, QN_ERROR_MEMORY, "%s", qn_error_message());
+    return name ? qn_graph_unique(b->graph, name, false) : NULL;
+}
+
+const char *qn_onnx_side_name(qn_onnx_call *call, const char *suffix) {
+    return qn_onnx_free_name(call->builder,
+                             qn_arena_format(&call->builder->arena, "%s.%s", call->name, suffix));
+}
+
+/* ---- nodes ---- */
+
+static qn_status build_constant(qn_onnx_call *call) {
+    static const char *const others[] = {"value_float", "value_int", "value_floats", "value_ints"};
+    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, "value");
+    qn_onnx_item *item = qn_onnx_find_item(call->builder, call->node->outputs[0]);
+    if (item && a && a->kind == QN_ONNX_ATTRIBUTE_TENSOR) {
+        item->initializer = &a->tensor;
+        item->type = a->tensor.type;
+        item->is_constant_node = true;
+        return QN_OK;
+    }
+    for (int i = 0; i < 4 && (!a || i == 0); i++)
+        a = qn_onnx_find_attribute(call->node, others[i]);
+    if (!a)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "it has no value that is a tensor or number");
+    const double number = a->number;
+    if (a->kind == QN_ONNX_ATTRIBUTE_FLOAT)
+        return qn_onnx_give_reals(call, 0, (qn_shape){0}, &number);
+    if (a->kind == QN_ONNX_ATTRIBUTE_INT)
+        return qn_onnx_give_whole(call, 0, QN_ONNX_INT64, (qn_shape){0}, &a->count);
+    const qn_shape shape = {.rank = 1, .dims = {a->n}};
+    if (a->kind == QN_ONNX_ATTRIBUTE_INTS)
+        return qn_onnx_give_whole(call, 0, QN_ONNX_INT64, shape, a->counts);
+    double *numbers = qn_onnx_scratch(call, ((size_t)a->n + 1) * sizeof *numbers);
+    for (int i = 0; numbers && i < a->n; i++)
+        numbers[i] = a->numbers[i];
+    return numbers ? qn_onnx_give_reals(call, 0, shape, numbers) : QN_ERROR_MEMORY;
+}
+
+static const qn_onnx_translator constant_translator = {"Constant", 0, 0, build_constant};
+
+const qn_onnx_translator *qn_onnx_find_translator(const char *type) {
+    if (strcmp(type, constant_translator.type) == 0)
+        return &constant_translator;
+    for (int list = 0; qn_onnx_translators[list]; list++) {
+        for (const qn_onnx_translator *t = qn_onnx_translators[list]; t->type; t++) {
+            if (strcmp(t->type, type) == 0)
+                return t;
+        }
+    }
+    return NULL;
+}
+
+/* Inputs left out at the end are not counted. */
+static qn_status find_inputs(qn_onnx_call *call, qn_onnx_item **inputs) {
+    for (int i = 0; i < call->node->n_inputs; i++) {
+        inputs[i] = qn_onnx_find_item(call->builder, call->node->inputs[i]);
+        if (inputs[i])
+            call->n_inputs = i + 1;
+    }
+    call->inputs = inputs;
+    return QN_OK;
+}
+
+static qn_status check_call(const qn_onnx_call *call, const qn_onnx_translator *translator) {
+    const char *domain = call->node->domain;
+    if (*domain)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "it is of the domain %s; export with operators of ONNX's own", domain);
+    if (!translator)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "there is no such operator here; export with another opset, or write the "
+                       "model without it");
+    if (call->n_inputs < translator->least_inputs ||
+        (translator->most_inputs >= 0 && call->n_inputs > translator->most_inputs))
+        return qn_fail(QN_ERROR_FORMAT, "it has %d inputs where %d to %d are needed",
+                       call->n_inputs, translator->least_inputs, translator->most_inputs);
+    for (int i = 0; i < translator->least_inputs; i++) {
+        if (!call->inputs[i])
+            return qn_fail(QN_ERROR_FORMAT, "its input %d is left out, but needed", i);
+    }
+    if (call->node->n_outputs < 1)
+        return qn_fail(QN_ERROR_FORMAT, "it has no output");
+    return QN_OK;
+}
+
+static qn_status build_node(qn_onnx_call *call) {
+    const qn_onnx_translator *translator = qn_onnx_find_translator(call->node->type);
+    qn_onnx_item **inputs =
+        qn_onnx_scratch(call, ((size_t)call->node->n_inputs + 1) * sizeof(qn_onnx_item *));
+    if (!inputs || !call->name)
+        return QN_ERROR_MEMORY;
+    QN_TRY(find_inputs(call, inputs));
+    QN_TRY(check_call(call, translator));
+    QN_TRY(translator->build(call));
+    return call->graph->status == QN_OK ? QN_OK
+                                        : qn_fail(call->graph->status, "%s", call->graph->message);
+}
+
+/* What reads an output that nothing was given for fails. */
+static qn_status check_given(const qn_onnx_call *call) {
+    for (int i = 0; i < call->n_inputs; i++) {
+        const qn_onnx_item *item = call->inputs[i];
+        if (item && item->value.id < 0 && !item->constant && !item->initializer)
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "its input %s is an output that is not made here; export for inference, "
+                           "or without it",
+                           item->name);
+    }
+    return QN_OK;
+}
+
+/* Says where it was, and what may be the cause. */
+static void fail_node(const qn_onnx_builder *b, const qn_onnx_call *call, qn_status status) {
+    qn_fail_within(status, "node %s (%s)", call->name ? call->name : "", call->node->type);
+    if (b->file_batch > 0 && b->file_batch != b->batch && status != QN_ERROR_MEMORY)
+        qn_fail(status,
+                "%s; the file is made for a batch of %lld, and this is one of %lld: export it "
+                "with an open batch",
+                qn_error_message(), (long long)b->file_batch, (long long)b->batch);
+    qn_graph_fail(b->graph, status, "%s", qn_error_message());
+}
+
+static qn_status run_node(qn_onnx_builder *b, int n) {
+    const qn_onnx_node *node = &b->model->nodes[n];
+    qn_onnx_call call = {.builder = b,
+                         .graph = b->graph,
+                         .node = node,
+                         .name = node_name(b, node),
+                         .opset = b->model->opset};
+    qn_onnx_item *first = node->n_inputs > 0 ? qn_onnx_find_item(b, node->inputs[0]) : NULL;
+    if (n == b->left_out && first) {
+        call.inputs = &first;
+        call.n_inputs = 1;
+        qn_onnx_give_input(&call, 0, 0);
+        return QN_OK;
+    }
+    qn_status status = build_node(&call);
+    if (status != QN_OK && status != QN_ERROR_MEMORY && check_given(&call) != QN_OK)
+        status = QN_ERROR_UNSUPPORTED;
+    if (status == QN_OK)
+        return QN_OK;
+    if (b->graph->status == QN_ERROR_MEMORY)
+        status = qn_fail(QN_ERROR_MEMORY, "%s", b->graph->message);
+    fail_node(b, &call, status);
+    return status;
+}
+
+qn_status qn_onnx_builder_run(qn_onnx_builder *b) {
+    for (int n = 0; n < b->model->n_nodes; n++)
+        QN_TRY(run_node(b, n));
+    return QN_OK;
+}

@@ -1,0 +1,54 @@
+/* The inside of a build: one run over a file's nodes that adds them to a graph. Items are found by
+ * name; memory of folded constants is the build's, that of constants which became values the network's
+ * (engines read them after the build). What translators see is translate.h. */
+#ifndef QN_ONNX_BUILDER_H
+#define QN_ONNX_BUILDER_H
+
+#include "onnx/translate.h"
+
+struct qn_onnx_builder {
+    const qn_onnx_model *model;
+    qn_graph *graph;
+    qn_arena *kept; /* of the network */
+    qn_arena arena;
+    int n_items;
+    qn_onnx_item *items; /* (n_items): inputs, initialisers, outputs of nodes */
+    size_t capacity;     /* a power of two, at least twice n_items */
+    int *table;          /* (capacity) by hash of the name: number of an item + 1, or 0 */
+    int left_out;        /* node whose output is its first input: a softmax at the end; or -1 */
+    int64_t file_batch,
+        batch; /* first extent of the first input: what the file says (-1: open), and is */
+};
+
+/* Items of all that the file gives; nothing is built yet. */
+qn_status qn_onnx_builder_init(qn_onnx_builder *b, const qn_onnx_model *model, qn_graph *graph,
+                               qn_arena *kept);
+void qn_onnx_builder_deinit(qn_onnx_builder *b);
+
+qn_onnx_item *qn_onnx_find_item(const qn_onnx_builder *b, const char *name);
+
+/* A name that is free in the graph; null, which the graph keeps, where memory is out or name null. */
+const char *qn_onnx_free_name(qn_onnx_builder *b, const char *name);
+
+/* The type that an item of a value has unless somebody says otherwise. */
+qn_onnx_type qn_onnx_type_of_value(const qn_graph *graph, qn_value value);
+
+/* All nodes in turn; the first failure names its node and is the graph's, too. */
+qn_status qn_onnx_builder_run(qn_onnx_builder *b);
+
+/* An item as a value, of a call or without one (outputs of the network). */
+qn_value qn_onnx_item_value(qn_onnx_builder *b, qn_onnx_item *item);
+
+/* A tensor's shape; QN_ERROR_UNSUPPORTED above QN_MAX_RANK. */
+qn_status qn_onnx_tensor_shape(const qn_onnx_tensor *tensor, qn_shape *shape);
+
+bool qn_onnx_type_is_real(qn_onnx_type type);
+
+/* The tensor's elements as doubles, or whole numbers; in the arena. Null: memory is out, or the type or rank
+ * is none of those known. */
+const qn_onnx_constant *qn_onnx_read_constant(qn_arena *arena, const qn_onnx_tensor *tensor);
+
+/* The real tensor as floats or doubles: in place, or converted into the arena. False: memory is out. */
+bool qn_onnx_read_reals(qn_arena *arena, const qn_onnx_tensor *tensor, qn_given *given);
+
+#endif

@@ -1,0 +1,528 @@
+/* Writes networks as ONNX files of opset 17. A classifier's graph is the one that trains, so that
+ * dropout and the momentum of batch norm come along: a runtime takes these for what they are in
+ * inference, an import gets them back. Only what the outputs depend on is written, in the graph's
+ * order; nodes and parameters keep their names. The first extent of inputs and outputs is open, and
+ * called N where it is the batch itself. Left out: losses, gradients, updates. */
+#include "onnx/export.h"
+
+#include "base/status.h"
+#include "ops/ops.h"
+#include "passes/head.h"
+#include "quern/onnx.h"
+#include "run/store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { IR_VERSION = 8, OPSET = 17, MOST_ATTRIBUTES = 8 };
+enum { MOST_INPUTS = 5 }; /* of a node: room for at least so many */
+enum { BATCH = 7 };       /* that graphs are built with: an extent that little else has */
+
+struct qn_onnx_exporter {
+    const qn_onnx_export_options *options;
+    const qn_allocator *allocator;
+    qn_arena arena;
+    qn_graph *graph;
+    qn_store store;          /* of starting values */
+    const char *(*names)[2]; /* (n_values), by order; null: not there */
+    bool *wanted;            /* (n_nodes) */
+    bool *used;              /* (n_values) */
+    qn_onnx_node *nodes;
+    qn_onnx_tensor *tensors;
+    size_t node_capacity, tensor_capacity;
+    qn_onnx_model model;
+    qn_status status;
+};
+
+const qn_graph *qn_onnx_exporter_graph(const qn_onnx_exporter *e) {
+    return e->graph;
+}
+
+void qn_onnx_export_fail(qn_onnx_exporter *e, qn_status status, const char *message) {
+    if (e->status == QN_OK)
+        e->status = qn_fail(status, "%s", message);
+}
+
+/* count * size zeroed bytes; null after a failure. */
+static void *place(qn_onnx_exporter *e, size_t count, size_t size) {
+    void *memory = e->status == QN_OK ? qn_arena_allocate(&e->arena, count + 1, size) : NULL;
+    if (!memory && e->status == QN_OK)
+        e->status = QN_ERROR_MEMORY;
+    return memory;
+}
+
+/* A text that was made in the arena; null after a failure. */
+static const char *check_text(qn_onnx_exporter *e, const char *text) {
+    if (!text && e->status == QN_OK)
+        e->status = QN_ERROR_MEMORY;
+    return text;
+}
+
+const void *qn_onnx_field(const qn_node *node, const char *name) {
+    for (const qn_attribute *a = node->op->attributes; a && a->name; a++) {
+        if (strcmp(a->name, name) == 0)
+            return (const char *)node->attributes + a->offset;
+    }
+    return NULL;
+}
+
+/* ---- nodes ---- */
+
+qn_onnx_node *qn_onnx_put(qn_onnx_exporter *e, const char *type, const char *name,
+                          const char *const *inputs, int n_inputs, const char *output) {
+    const int n_places = n_inputs > MOST_INPUTS ? n_inputs : MOST_INPUTS;
+    const char **places = place(e, (size_t)n_places + 1, sizeof *places);
+    qn_onnx_attribute *attributes = place(e, MOST_ATTRIBUTES, sizeof *attributes);
+    if (e->status == QN_OK)
+        e->status = qn_grow(e->allocator, &e->nodes, &e->node_capacity,
+                            (size_t)e->model.n_nodes + 1, sizeof *e->nodes);
+    if (e->status != QN_OK)
+        return NULL;
+    for (int i = 0; i < n_inputs; i++)
+        places[i] = inputs[i];
+    places[n_places] = output;
+    qn_onnx_node *node = &e->nodes[e->model.n_nodes++];
+    *node = (qn_onnx_node){.name = name,
+                           .type = type,
+                           .domain = "",
+                           .n_inputs = n_inputs,
+                           .n_outputs = 1,
+                           .inputs = places,
+                           .outputs = places + n_places,
+                           .attributes = attributes};
+    return node;
+}
+
+qn_onnx_node *qn_onnx_put_all(qn_onnx_exporter *e, const char *type, const qn_node *node,
+                              qn_onnx_order order, const char *output) {
+    const char **inputs = place(e, (size_t)node->n_inputs, sizeof *inputs);
+    for (int i = 0; inputs && i < node->n_inputs; i++)
+        inputs[i] = qn_onnx_name(e, node->inputs[i], order);
+    return inputs ? qn_onnx_put(e, type, node->name, inputs, node->n_inputs, output) : NULL;
+}
+
+void qn_onnx_put_outputs(qn_onnx_exporter *e, qn_onnx_node *node, const char *const *names, int n) {
+    const char **kept = place(e, (size_t)n, sizeof *kept);
+    if (!kept || !node)
+        return;
+    memcpy(kept, names, (size_t)n * sizeof *kept);
+    node->outputs = kept;
+    node->n_outputs = n;
+}
+
+qn_onnx_node *qn_onnx_last(qn_onnx_exporter *e) {
+    return e->model.n_nodes > 0 ? &e->nodes[e->model.n_nodes - 1] : NULL;
+}
+
+static void put_attribute(qn_onnx_node *node, const qn_onnx_attribute *attribute) {
+    if (node && node->n_attributes < MOST_ATTRIBUTES)
+        ((qn_onnx_attribute *)node->attributes)[node->n_attributes++] = *attribute;
+}
+
+void qn_onnx_put_int(qn_onnx_exporter *e, qn_onnx_node *node, const char *name, int64_t value) {
+    (void)e;
+    put_attribute(
+        node, &(qn_onnx_attribute){.name = name, .kind = QN_ONNX_ATTRIBUTE_INT, .count = value});
+}
+
+void qn_onnx_put_float(qn_onnx_exporter *e, qn_onnx_node *node, const char *name, double value) {
+    (void)e;
+    put_attribute(node, &(qn_onnx_attribute){
+                            .name = name, .kind = QN_ONNX_ATTRIBUTE_FLOAT, .number = (float)value});
+}
+
+void qn_onnx_put_ints(qn_onnx_exporter *e, qn_onnx_node *node, const char *name,
+                      const int64_t *values, int n) {
+    int64_t *kept = place(e, (size_t)n, sizeof *kept);
+    if (!kept)
+        return;
+    memcpy(kept, values, (size_t)n * sizeof *kept);
+    put_attribute(node, &(qn_onnx_attribute){
+                            .name = name, .kind = QN_ONNX_ATTRIBUTE_INTS, .n = n, .counts = kept});
+}
+
+/* ---- initialisers ---- */
+
+static const char *put_tensor(qn_onnx_exporter *e, const char *name, qn_onnx_type type,
+                              const int64_t *dims, int n_dims, const void *data, size_t bytes) {
+    int64_t *kept = place(e, (size_t)n_dims, sizeof *kept);
+    if (e->status == QN_OK)
+        e->status = qn_grow(e->allocator, &e->tensors, &e->tensor_capacity,
+                            (size_t)e->model.n_initializers + 1, sizeof *e->tensors);
+    if (e->status != QN_OK)
+        return NULL;
+    if (n_dims > 0)
+        memcpy(kept, dims, (size_t)n_dims * sizeof *kept);
+    e->tensors[e->model.n_initializers++] = (qn_onnx_tensor){name, type, n_dims, kept, bytes, data};
+    return name;
+}
+
+const char *qn_onnx_number(qn_onnx_exporter *e, qn_onnx_type type, double number) {
+    const size_t bytes = qn_onnx_type_bytes(type);
+    const char *name = check_text(
+        e, qn_arena_format(&e->arena, "constant/%s/%.9g", qn_onnx_type_name(type), number));
+    for (int i = 0; name && i < e->model.n_initializers; i++) {
+        if (strcmp(e->tensors[i].name, name) == 0)
+            return e->tensors[i].name;
+    }
+    double *data = place(e, 1, sizeof *data);
+    if (!data)
+        return NULL;
+    const float single = (float)number;
+    const int64_t whole = (int64_t)number;
+    memcpy(data,
+           type == QN_ONNX_FLOAT   ? (const void *)&single
+           : type == QN_ONNX_INT64 ? (const void *)&whole
+                                   : (const void *)&number,
+           bytes);
+    return put_tensor(e, name, type, NULL, 0, data, bytes);
+}
+
+const char *qn_onnx_whole(qn_onnx_exporter *e, const char *name, const int64_t *values, int n) {
+    int64_t *data = place(e, (size_t)n, sizeof *data);
+    const int64_t dims[] = {n};
+    if (!data)
+        return NULL;
+    memcpy(data, values, (size_t)n * sizeof *data);
+    return put_tensor(e, name, QN_ONNX_INT64, dims, 1, data, (size_t)n * sizeof *data);
+}
+
+/* The numbers of a parameter: the engine's, or those it starts with. */
+static bool find_data(qn_onnx_exporter *e, const qn_value_info *info, qn_stored_tensor *stored) {
+    const qn_stored_tensor *start = qn_store_find(&e->store, info->name);
+    *stored = e->options->engine ? qn_engine_find(e->options->engine, info->name)
+                                 : (start ? *start : (qn_stored_tensor){0});
+    if (stored->data && qn_shape_equal(stored->shape, info->tensor.shape))
+        return true;
+    if (e->status == QN_OK)
+        e->status =
+            qn_fail(QN_ERROR_ARGUMENT, "the weights have no %s of the network's shape", info->name);
+    return false;
+}
+
+static float number_at(const qn_stored_tensor *stored, int64_t i) {
+    return stored->dtype == QN_F64 ? (float)((const double *)stored->data)[i]
+                                   : ((const float *)stored->data)[i];
+}
+
+/* A parameter (A, ..., C) as it is, or as (A, C, ...). */
+static const char *put_parameter(qn_onnx_exporter *e, const qn_value_info *info,
+                                 qn_onnx_order order) {
+    const qn_shape shape = info->tensor.shape;
+    const int64_t n = qn_shape_count(shape);
+    const bool moves = order == QN_ONNX_CHANNELS_SECOND && shape.rank > 2;
+    const int64_t columns = moves ? shape.dims[shape.rank - 1] : 1;
+    const int64_t between = moves ? n / shape.dims[0] / columns : 1;
+    int64_t dims[QN_MAX_RANK];
+    qn_stored_tensor stored;
+    float *data = find_data(e, info, &stored) ? place(e, (size_t)n, sizeof *data) : NULL;
+    if (!data)
+        return NULL;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t c = i % columns, b = i / columns % between, a = i / columns / between;
+        data[(a * columns + c) * between + b] = number_at(&stored, i);
+    }
+    for (int i = 0; i < shape.rank; i++)
+        dims[i] = shape.dims[!moves || i == 0 ? i : i == 1 ? shape.rank - 1 : i - 1];
+    return put_tensor(e, info->name, QN_ONNX_FLOAT, dims, shape.rank, data,
+                      (size_t)n * sizeof *data);
+}
+
+/* ---- names ---- */
+
+qn_onnx_order qn_onnx_order_of(const qn_onnx_exporter *e, qn_value value) {
+    const bool is_second =
+        !e->names[value.id][QN_ONNX_PLAIN] && e->names[value.id][QN_ONNX_CHANNELS_SECOND];
+    return is_second ? QN_ONNX_CHANNELS_SECOND : QN_ONNX_PLAIN;
+}
+
+const char *qn_onnx_call_it(qn_onnx_exporter *e, qn_value value, qn_onnx_order order,
+                            const char *name) {
+    if (qn_graph_shape(e->graph, value).rank < 3)
+        order = QN_ONNX_PLAIN;
+    return e->names[value.id][order] = name ? name : qn_graph_value(e->graph, value)->name;
+}
+
+const char *qn_onnx_part(qn_onnx_exporter *e, const qn_node *node, const char *suffix) {
+    return check_text(e, qn_arena_format(&e->arena, "%s/%s", node->name, suffix));
+}
+
+/* The other order of a value that is there in one. */
+static const char *put_transpose(qn_onnx_exporter *e, qn_value value, qn_onnx_order order) {
+    const qn_value_info *info = qn_graph_value(e->graph, value);
+    const int rank = info->tensor.shape.rank;
+    const bool is_second = order == QN_ONNX_CHANNELS_SECOND;
+    int64_t axes[QN_MAX_RANK] = {0};
+    for (int i = 1; i < rank; i++)
+        axes[i] = is_second ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
+    const char *name = check_text(
+        e, qn_arena_format(&e->arena, "%s/channels_%s", info->name, is_second ? "second" : "last"));
+    qn_onnx_node *node = qn_onnx_put(e, "Transpose", name, &e->names[value.id][!order], 1, name);
+    qn_onnx_put_ints(e, node, "perm", axes, rank);
+    return name;
+}
+
+const char *qn_onnx_name(qn_onnx_exporter *e, qn_value value, qn_onnx_order order) {
+    const qn_value_info *info = qn_graph_value(e->graph, value);
+    if (!info || e->status != QN_OK)
+        return "";
+    const char **names = e->names[value.id];
+    if (info->tensor.shape.rank < 3)
+        order = QN_ONNX_PLAIN;
+    if (!names[order] && names[!order])
+        names[order] = put_transpose(e, value, order);
+    else if (!names[order] && info->producer < 0 && info->kind == QN_KIND_PARAMETER)
+        names[order] = put_parameter(e, info, order);
+    if (!names[order]) {
+        qn_onnx_export_fail(e, QN_ERROR_UNSUPPORTED, "a value that is given is no input");
+        return "";
+    }
+    return names[order];
+}
+
+/* ---- the graph ---- */
+
+static const qn_onnx_writer *find_writer(const qn_node *node) {
+    const qn_onnx_writer *w = qn_onnx_writers;
+    while (w->op && strcmp(w->op, node->op->name) != 0)
+        w++;
+    return w->op ? w : NULL;
+}
+
+/* What a node reads as it is written. */
+static int list_read(const qn_graph *graph, const qn_node *node, qn_value *read,
+                     const qn_value **list) {
+    const qn_onnx_writer *w = find_writer(node);
+    *list = w && w->read ? read : node->inputs;
+    return w && w->read ? w->read(graph, node, read) : node->n_inputs;
+}
+
+static void mark_producer(qn_onnx_exporter *e, qn_value value) {
+    const qn_value_info *info = qn_graph_value(e->graph, value);
+    if (info && info->producer >= 0)
+        e->wanted[info->producer] = true;
+}
+
+/* Marks what the outputs depend on, nodes and the values that they read. */
+static void mark(qn_onnx_exporter *e, const qn_value *outputs, int n_outputs) {
+    const qn_graph *g = e->graph;
+    qn_value read[QN_ONNX_MOST_READ];
+    const qn_value *list;
+    for (int i = 0; i < n_outputs; i++)
+        mark_producer(e, outputs[i]);
+    for (int n = g->n_nodes - 1; n >= 0; n--) {
+        const int n_read = e->wanted[n] ? list_read(g, g->nodes[n], read, &list) : 0;
+        for (int i = 0; i < n_read; i++) {
+            mark_producer(e, list[i]);
+            if (list[i].id >= 0)
+                e->used[list[i].id] = true;
+        }
+    }
+}
+
+static void write_node(qn_onnx_exporter *e, const qn_node *node) {
+    const qn_onnx_writer *w = find_writer(node);
+    if (w)
+        w->write(e, node);
+    else if (e->status == QN_OK)
+        e->status =
+            qn_fail(QN_ERROR_UNSUPPORTED, "%s: nothing in ONNX is written for the operator %s",
+                    node->name, node->op->name);
+}
+
+/* A place of the file for a value of the graph: (N, ...), images with their channels second. */
+static void describe(qn_onnx_exporter *e, qn_value value, qn_onnx_value *to) {
+    const qn_value_info *info = qn_graph_value(e->graph, value);
+    const qn_shape shape = info->tensor.shape;
+    const bool is_second = qn_onnx_order_of(e, value) == QN_ONNX_CHANNELS_SECOND;
+    int64_t *dims = place(e, QN_MAX_RANK, sizeof *dims);
+    const char **symbols = place(e, QN_MAX_RANK, sizeof *symbols);
+    if (!dims || !symbols)
+        return;
+    for (int i = 0; i < shape.rank; i++) {
+        dims[i] = shape.dims[!is_second || i == 0 ? i : i == 1 ? shape.rank - 1 : i - 1];
+        symbols[i] = i == 0 && shape.dims[0] == BATCH ? "N" : "";
+    }
+    if (shape.rank > 0)
+        dims[0] = -1;
+    *to = (qn_onnx_value){.name = e->names[value.id][is_second],
+                          .type = info->tensor.dtype == QN_I32 ? QN_ONNX_INT32 : QN_ONNX_FLOAT,
+                          .n_dims = shape.rank,
+                          .dims = dims,
+                          .symbols = symbols};
+}
+
+/* Whether a value is only flattened: to a network of rows images are nothing but rows. */
+static bool is_flattened(const qn_onnx_exporter *e, int32_t value) {
+    const qn_graph *g = e->graph;
+    for (int n = 0; n < g->n_nodes; n++) {
+        for (int i = 0; e->wanted[n] && i < g->nodes[n]->n_inputs; i++) {
+            if (g->nodes[n]->inputs[i].id == value && !g->nodes[n]->op->is_view)
+                return false;
+        }
+    }
+    return true;
+}
+
+static void write_inputs(qn_onnx_exporter *e) {
+    const qn_graph *g = e->graph;
+    qn_onnx_value *inputs = place(e, (size_t)g->n_values, sizeof *inputs);
+    for (int v = 0; inputs && v < g->n_values; v++) {
+        const qn_value_info *info = g->values[v];
+        if (info->producer >= 0 || info->kind != QN_KIND_INPUT || !e->used[v])
+            continue;
+        const bool is_image = info->tensor.shape.rank == 4 && !is_flattened(e, v);
+        qn_onnx_call_it(e, (qn_value){v}, is_image ? QN_ONNX_CHANNELS_SECOND : QN_ONNX_PLAIN, NULL);
+        describe(e, (qn_value){v}, &inputs[e->model.n_inputs++]);
+    }
+    e->model.inputs = inputs;
+}
+
+static void write_outputs(qn_onnx_exporter *e, const qn_value *outputs, int n_outputs) {
+    qn_onnx_value *places = place(e, (size_t)n_outputs, sizeof *places);
+    for (int i = 0; places && i < n_outputs; i++) {
+        const bool is_image = qn_graph_shape(e->graph, outputs[i]).rank == 4;
+        qn_onnx_name(e, outputs[i], is_image ? QN_ONNX_CHANNELS_SECOND : QN_ONNX_PLAIN);
+        if (e->status != QN_OK)
+            return;
+        if (is_image)
+            e->names[outputs[i].id][QN_ONNX_PLAIN] = NULL; /* it is this order that goes out */
+        describe(e, outputs[i], &places[i]);
+    }
+    e->model.n_outputs = n_outputs;
+    e->model.outputs = places;
+}
+
+static void write_graph(qn_onnx_exporter *e, const qn_value *outputs, int n_outputs) {
+    const qn_graph *g = e->graph;
+    e->names = place(e, (size_t)g->n_values, sizeof *e->names);
+    e->wanted = place(e, (size_t)g->n_nodes, sizeof *e->wanted);
+    e->used = place(e, (size_t)g->n_values, sizeof *e->used);
+    if (e->status != QN_OK)
+        return;
+    mark(e, outputs, n_outputs);
+    write_inputs(e);
+    for (int n = 0; n < g->n_nodes && e->status == QN_OK; n++) {
+        if (e->wanted[n])
+            write_node(e, g->nodes[n]);
+    }
+    if (e->status == QN_OK)
+        write_outputs(e, outputs, n_outputs);
+}
+
+/* ---- models ---- */
+
+/* The network in training form over BATCH samples: its logits. */
+static qn_value build_classifier(qn_onnx_exporter *e) {
+    const qn_model *model = e->options->model;
+    const qn_shape sample = e->options->input.rank > 0 ? e->options->input : model->input;
+    qn_shape shape = {.rank = sample.rank + 1, .dims = {BATCH}};
+    const int n_outputs =
+        e->options->n_outputs > 0 ? e->options->n_outputs : qn_model_classes(model, sample);
+    memcpy(shape.dims + 1, sample.dims, (size_t)sample.rank * sizeof *sample.dims);
+    const qn_engine *engine = e->options->engine;
+    return qn_build_outputs(e->graph, model, qn_input(e->graph, "input", shape), n_outputs,
+                            engine ? qn_engine_get_options(engine)->tuning.head : NULL);
+}
+
+/* The network of another task in evaluation form, losses and all. */
+static void build_network(qn_onnx_exporter *e) {
+    const qn_model *model = e->options->model;
+    qn_network_sizes sizes = e->options->sizes ? *e->options->sizes : model->sizes;
+    qn_value kept[QN_MAX_KEPT];
+    sizes.batch = BATCH;
+    for (int i = 0; i < QN_MAX_KEPT; i++)
+        kept[i] = QN_NO_VALUE;
+    for (int phase = 0; phase < (model->n_phases > 0 ? model->n_phases : 1); phase++)
+        model->network(e->graph, &sizes, phase, kept);
+}
+
+/* Marks nodes that can be written: they depend on no label and on no loss. */
+static bool *find_writable(qn_onnx_exporter *e) {
+    const qn_graph *g = e->graph;
+    bool *writable = place(e, (size_t)g->n_nodes, sizeof *writable);
+    for (int n = 0; writable && n < g->n_nodes; n++) {
+        writable[n] = find_writer(g->nodes[n]) != NULL;
+        for (int i = 0; i < g->nodes[n]->n_inputs; i++) {
+            const qn_value_info *info = qn_graph_value(g, g->nodes[n]->inputs[i]);
+            if (info &&
+                (info->producer >= 0 ? !writable[info->producer] : info->kind == QN_KIND_LABEL))
+                writable[n] = false;
+        }
+    }
+    return writable;
+}
+
+/* Results that can be written; where there are none, what losses are worked out from. */
+static int find_outputs(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS]) {
+    const qn_graph *g = e->graph;
+    const bool *writable = find_writable(e);
+    int n_outputs = 0;
+    for (int i = 0; writable && i < g->n_results; i++) {
+        const int32_t producer = qn_graph_value(g, g->results[i])->producer;
+        if (producer >= 0 && writable[producer])
+            outputs[n_outputs++] = g->results[i];
+    }
+    for (int n = 0; writable && n_outputs == 0 && n < g->n_nodes; n++) {
+        for (int i = 0; !writable[n] && i < g->nodes[n]->n_inputs && n_outputs == 0; i++) {
+            const qn_value_info *info = qn_graph_value(g, g->nodes[n]->inputs[i]);
+            if (info && info->producer >= 0 && writable[info->producer])
+                outputs[n_outputs++] = g->nodes[n]->inputs[i];
+        }
+    }
+    return n_outputs;
+}
+
+static qn_status build(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS], int *n_outputs) {
+    *n_outputs = 1;
+    if (e->options->model->build)
+        outputs[0] = build_classifier(e);
+    else
+        build_network(e);
+    QN_TRY(qn_graph_finish(e->graph));
+    if (!e->options->model->build)
+        *n_outputs = find_outputs(e, outputs);
+    return e->status;
+}
+
+static qn_status write_model(qn_onnx_exporter *e, const char *path) {
+    const qn_model *model = e->options->model;
+    qn_value outputs[QN_MAX_RESULTS];
+    int n_outputs;
+    QN_TRY(build(e, outputs, &n_outputs));
+    if (!e->options->engine)
+        QN_TRY(qn_store_add_graph(&e->store, e->graph, 1u << QN_KIND_PARAMETER, e->options->seed));
+    write_graph(e, outputs, n_outputs);
+    QN_TRY(e->status);
+    const qn_onnx_property properties[] = {
+        {"quern.model", model->name}, {"quern.task", model->task ? model->task : "classification"}};
+    e->model.ir_version = IR_VERSION;
+    e->model.opset = OPSET;
+    e->model.producer = "quern";
+    e->model.producer_version = qn_version();
+    e->model.graph_name = model->name;
+    e->model.nodes = e->nodes;
+    e->model.initializers = e->tensors;
+    e->model.properties = properties;
+    e->model.n_properties = (int)(sizeof properties / sizeof *properties);
+    return qn_onnx_file_write(e->allocator, &e->model, path, e->options->is_outside);
+}
+
+qn_status qn_onnx_export(const qn_onnx_export_options *options, const char *path) {
+    qn_onnx_exporter e = {.options = options,
+                          .allocator = qn_allocator_or_default(options->allocator)};
+    const qn_graph_options graph = {.allocator = e.allocator,
+                                    .training = options->model->build != NULL};
+    QN_TRY(qn_graph_create(&graph, &e.graph));
+    qn_arena_init(&e.arena, e.allocator);
+    qn_store_init(&e.store, e.allocator);
+    qn_status status = write_model(&e, path);
+    if (status != QN_OK)
+        status = qn_fail_within(status, "exporting %s", options->model->name);
+    qn_release(e.allocator, e.nodes, e.node_capacity, sizeof *e.nodes);
+    qn_release(e.allocator, e.tensors, e.tensor_capacity, sizeof *e.tensors);
+    qn_store_deinit(&e.store);
+    qn_arena_deinit(&e.arena);
+    qn_graph_destroy(e.graph);
+    return status;
+}

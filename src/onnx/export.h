@@ -1,0 +1,62 @@
+/* What writers of operators (export_operators.c) use of the exporter. A value of the graph has up to two
+ * names in the file: of its own order of axes, and with its channels second, which convolutions, pools and
+ * norms of ONNX want. What is there in one order only is transposed when it is asked for in the
+ * other. */
+#ifndef QN_ONNX_EXPORT_H
+#define QN_ONNX_EXPORT_H
+
+#include "format/onnx_file.h"
+#include "graph/graph.h"
+
+typedef enum qn_onnx_order { QN_ONNX_PLAIN = 0, QN_ONNX_CHANNELS_SECOND } qn_onnx_order;
+
+typedef struct qn_onnx_exporter qn_onnx_exporter;
+
+/* An operator: how its node is written, and what it reads there, where that is not the node's inputs. */
+enum { QN_ONNX_MOST_READ = 8 };
+typedef struct qn_onnx_writer {
+    const char *op;
+    void (*write)(qn_onnx_exporter *e, const qn_node *node);
+    int (*read)(const qn_graph *graph, const qn_node *node, qn_value read[QN_ONNX_MOST_READ]);
+} qn_onnx_writer;
+extern const qn_onnx_writer qn_onnx_writers[]; /* ended by an op null */
+
+const qn_graph *qn_onnx_exporter_graph(const qn_onnx_exporter *e);
+void qn_onnx_export_fail(qn_onnx_exporter *e, qn_status status, const char *message);
+
+/* Where an attribute of a node is. */
+const void *qn_onnx_field(const qn_node *node, const char *name);
+
+/* The name of a value in an order; that in which it is there, plain if both. */
+const char *qn_onnx_name(qn_onnx_exporter *e, qn_value value, qn_onnx_order order);
+qn_onnx_order qn_onnx_order_of(const qn_onnx_exporter *e, qn_value value);
+
+/* Says the name of a value in an order: its own, or another value's that is the same. */
+const char *qn_onnx_call_it(qn_onnx_exporter *e, qn_value value, qn_onnx_order order,
+                            const char *name);
+
+/* "NODE/suffix". */
+const char *qn_onnx_part(qn_onnx_exporter *e, const qn_node *node, const char *suffix);
+
+/* A node from some names to one; null after a failure. */
+qn_onnx_node *qn_onnx_put(qn_onnx_exporter *e, const char *type, const char *name,
+                          const char *const *inputs, int n_inputs, const char *output);
+/* The same from all inputs of a graph's node, in one order, with its name. */
+qn_onnx_node *qn_onnx_put_all(qn_onnx_exporter *e, const char *type, const qn_node *node,
+                              qn_onnx_order order, const char *output);
+void qn_onnx_put_int(qn_onnx_exporter *e, qn_onnx_node *node, const char *name, int64_t value);
+void qn_onnx_put_float(qn_onnx_exporter *e, qn_onnx_node *node, const char *name, double value);
+void qn_onnx_put_ints(qn_onnx_exporter *e, qn_onnx_node *node, const char *name,
+                      const int64_t *values, int n);
+
+/* Names of further outputs, n in all. */
+void qn_onnx_put_outputs(qn_onnx_exporter *e, qn_onnx_node *node, const char *const *names, int n);
+
+/* The last node that was put. */
+qn_onnx_node *qn_onnx_last(qn_onnx_exporter *e);
+
+/* Names of constants: a number, a list of whole numbers. */
+const char *qn_onnx_number(qn_onnx_exporter *e, qn_onnx_type type, double number);
+const char *qn_onnx_whole(qn_onnx_exporter *e, const char *name, const int64_t *values, int n);
+
+#endif

@@ -1,0 +1,141 @@
+/* See fold.h. */
+#include "onnx/fold.h"
+
+#include "base/status.h"
+#include "onnx/builder.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- constants ---- */
+
+/* A number cut towards 0 and wrapped to a type. */
+static int64_t whole_of(double number, qn_onnx_type type) {
+    if (type == QN_ONNX_BOOL)
+        return number != 0;
+    if (!(fabs(number) < 0x1p63))
+        return number > 0 ? INT64_MAX : INT64_MIN;
+    const int64_t whole = (int64_t)number;
+    switch (type) {
+    case QN_ONNX_UINT8:
+        return (uint8_t)whole;
+    case QN_ONNX_INT8:
+        return (int8_t)whole;
+    case QN_ONNX_UINT16:
+        return (uint16_t)whole;
+    case QN_ONNX_INT16:
+        return (int16_t)whole;
+    case QN_ONNX_UINT32:
+        return (uint32_t)whole;
+    case QN_ONNX_INT32:
+        return (int32_t)whole;
+    default:
+        return whole;
+    }
+}
+
+const qn_onnx_constant *qn_onnx_make_constant(qn_onnx_call *call, qn_onnx_type type, qn_shape shape,
+                                              const double *numbers) {
+    const int64_t n = qn_shape_count(shape);
+    qn_onnx_constant *made = qn_onnx_scratch(call, sizeof *made);
+    double *reals = qn_onnx_scratch(call, ((size_t)n + 1) * sizeof *reals);
+    int64_t *whole = (int64_t *)(void *)reals;
+    const bool is_real = qn_onnx_type_is_real(type);
+    if (!made || !reals)
+        return NULL;
+    for (int64_t i = 0; i < n; i++) {
+        if (is_real)
+            reals[i] = numbers[i];
+        else
+            whole[i] = whole_of(numbers[i], type);
+    }
+    *made = (qn_onnx_constant){.type = type, .shape = shape, .n = n};
+    made->reals = is_real ? reals : NULL;
+    made->whole = is_real ? NULL : whole;
+    return made;
+}
+
+const double *qn_onnx_numbers(qn_onnx_call *call, const qn_onnx_constant *constant) {
+    if (constant->reals)
+        return constant->reals;
+    double *numbers = qn_onnx_scratch(call, ((size_t)constant->n + 1) * sizeof *numbers);
+    for (int64_t i = 0; numbers && i < constant->n; i++)
+        numbers[i] = (double)constant->whole[i];
+    return numbers;
+}
+
+const qn_onnx_constant *qn_onnx_fold_function(qn_onnx_call *call, const qn_function *function,
+                                              const qn_onnx_constant *x) {
+    const double *numbers = x ? qn_onnx_numbers(call, x) : NULL;
+    double *y = x ? qn_onnx_scratch(call, ((size_t)x->n + 1) * sizeof *y) : NULL;
+    if (!numbers || !y)
+        return NULL;
+    qn_kernels_get(QN_F64, QN_ISA_REF)->function_forward(NULL, function, x->n, numbers, y);
+    return qn_onnx_make_constant(call, x->type, x->shape, y);
+}
+
+const qn_onnx_constant *qn_onnx_fold_rule(qn_onnx_call *call, qn_combination kind,
+                                          qn_onnx_type type, const qn_onnx_constant *a,
+                                          const qn_onnx_constant *b, const qn_onnx_constant *c) {
+    const qn_onnx_constant *const all[] = {a, b, c};
+    const int n = c ? 3 : 2;
+    const double *in[3] = {NULL};
+    qn_tensor tensors[3];
+    qn_shape shape = {0};
+    for (int i = 0; i < n; i++) {
+        if (!all[i] || !(in[i] = qn_onnx_numbers(call, all[i])))
+            return NULL;
+        tensors[i] = (qn_tensor){QN_F64, all[i]->shape};
+        if (!qn_shape_broadcast(shape, all[i]->shape, &shape)) {
+            qn_graph_fail(call->graph, QN_ERROR_FORMAT, "%s: its operands do not go together",
+                          call->name);
+            return NULL;
+        }
+    }
+    double *y = qn_onnx_scratch(call, ((size_t)qn_shape_count(shape) + 1) * sizeof *y);
+    if (!y)
+        return NULL;
+    const qn_broadcast layout = qn_broadcast_of(tensors, n, shape);
+    qn_kernels_get(QN_F64, QN_ISA_REF)->combine(NULL, kind, &layout, in[0], in[1], in[2], y);
+    return qn_onnx_make_constant(call, type, shape, y);
+}
+
+qn_status qn_onnx_give_constant(qn_onnx_call *call, const qn_onnx_constant *constant) {
+    if (!constant)
+        return call->graph->status != QN_OK ? call->graph->status : QN_ERROR_MEMORY;
+    return constant->reals
+               ? qn_onnx_give_reals(call, 0, constant->shape, constant->reals)
+               : qn_onnx_give_whole(call, 0, constant->type, constant->shape, constant->whole);
+}
+
+/* ---- values ---- */
+
+qn_value qn_onnx_as_reals(qn_onnx_call *call, qn_value x) {
+    if (qn_graph_tensor(call->graph, x).dtype != QN_I32)
+        return x;
+    const char *name = qn_onnx_side_name(call, "reals");
+    return name ? qn_op_cast(call->graph, name, x, call->graph->real) : QN_NO_VALUE;
+}
+
+void qn_onnx_give_as(qn_onnx_call *call, qn_value value, bool is_image, qn_onnx_type type) {
+    if (!qn_onnx_type_is_real(type) && type != QN_ONNX_BOOL) {
+        const char *name = qn_onnx_side_name(call, "whole");
+        value = name ? qn_op_cast(call->graph, name, value, QN_I32) : QN_NO_VALUE;
+    }
+    qn_onnx_give_typed(call, 0, value, is_image, type);
+}
+
+void qn_onnx_operands(qn_onnx_call *call, int n, qn_value *values, bool *is_image) {
+    int rank = 0, image_rank = 0;
+    for (int i = 0; i < n; i++) {
+        const int own = qn_onnx_shape(call, i).rank;
+        rank = own > rank ? own : rank;
+        if (qn_onnx_is_image(call, i))
+            image_rank = own;
+    }
+    *is_image = image_rank > 0 && image_rank == rank;
+    for (int i = 0; i < n; i++) {
+        values[i] = *is_image ? qn_onnx_channels_last(call, i, rank) : qn_onnx_plain(call, i);
+        values[i] = qn_onnx_as_reals(call, values[i]);
+    }
+}

@@ -1,0 +1,372 @@
+/* Networks from ONNX files: opening, building, and a classifier as a model. A network keeps its file open (weights
+ * are read where they lie) until it is closed, which is after all engines of it were made. */
+#include "onnx/import.h"
+
+#include "base/status.h"
+
+#include <string.h>
+
+enum { GUESSED_IMAGE = 224, GUESSED_LENGTH = 8 };
+
+/* ---- places ---- */
+
+/* What passes images through as they lie. */
+static bool keeps_layout(const char *type) {
+    static const char *const types[] = {"Abs",       "Add",      "BatchNormalization",
+                                        "Cast",      "Clip",     "Concat",
+                                        "Div",       "Dropout",  "Elu",
+                                        "Erf",       "Exp",      "HardSigmoid",
+                                        "HardSwish", "Identity", "LeakyRelu",
+                                        "Log",       "Mul",      "Neg",
+                                        "PRelu",     "Pad",      "Pow",
+                                        "Relu",      "Sigmoid",  "Softplus",
+                                        "Sqrt",      "Sub",      "Tanh",
+                                        NULL};
+    for (int i = 0; types[i]; i++) {
+        if (strcmp(types[i], type) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool makes_images(const char *type) {
+    static const char *const types[] = {
+        "Conv",          "ConvTranspose", "MaxPool",  "AveragePool",        "GlobalAveragePool",
+        "GlobalMaxPool", "Resize",        "Upsample", "BatchNormalization", NULL};
+    for (int i = 0; types[i]; i++) {
+        if (strcmp(types[i], type) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_in(const char *name, const char *const *names, int n) {
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a convolution, pool or the like reads it, perhaps after work element by element. names: room for
+ * as many as there are nodes, and one. */
+static bool is_read_as_image(const qn_onnx_model *m, const char *name, const char **names) {
+    int n_names = 1;
+    names[0] = name;
+    for (int n = 0; n < m->n_nodes; n++) {
+        const qn_onnx_node *node = &m->nodes[n];
+        bool is_read = false;
+        for (int i = 0; i < node->n_inputs; i++)
+            is_read = is_read || is_in(node->inputs[i], names, n_names);
+        if (is_read && makes_images(node->type))
+            return true;
+        if (is_read && keeps_layout(node->type) && node->n_outputs > 0)
+            names[n_names++] = node->outputs[0];
+    }
+    return false;
+}
+
+static qn_dtype place_type(qn_onnx_type type) {
+    return qn_onnx_type_is_real(type) ? QN_F32 : QN_I32;
+}
+
+static qn_status read_place(qn_onnx_network *n, const qn_onnx_value *value, qn_onnx_place *place) {
+    if (value->n_dims > QN_MAX_RANK)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s has %d axes, where %d are the most here",
+                       value->name, value->n_dims, QN_MAX_RANK);
+    *place = (qn_onnx_place){
+        .name = value->name, .dtype = place_type(value->type), .n_dims = value->n_dims};
+    for (int i = 0; i < value->n_dims; i++)
+        place->dims[i] = value->dims[i];
+    const bool may_be = value->n_dims >= 3 && value->n_dims <= 5 && place->dtype == QN_F32;
+    const char **names =
+        qn_arena_allocate(&n->arena, (size_t)n->source->n_nodes + 1, sizeof *names);
+    if (!names)
+        return QN_ERROR_MEMORY;
+    place->is_image = may_be && is_read_as_image(n->source, value->name, names);
+    return QN_OK;
+}
+
+static qn_status read_places(qn_onnx_network *n) {
+    const qn_onnx_model *m = n->source;
+    n->inputs = qn_arena_allocate(&n->arena, (size_t)m->n_inputs + 1, sizeof *n->inputs);
+    n->outputs = qn_arena_allocate(&n->arena, (size_t)m->n_outputs + 1, sizeof *n->outputs);
+    if (!n->inputs || !n->outputs)
+        return QN_ERROR_MEMORY;
+    for (; n->n_inputs < m->n_inputs; n->n_inputs++)
+        QN_TRY(read_place(n, &m->inputs[n->n_inputs], &n->inputs[n->n_inputs]));
+    for (; n->n_outputs < m->n_outputs; n->n_outputs++)
+        n->outputs[n->n_outputs] =
+            (qn_onnx_place){.name = m->outputs[n->n_outputs].name,
+                            .dtype = place_type(m->outputs[n->n_outputs].type),
+                            .n_dims = -1};
+    return QN_OK;
+}
+
+int qn_onnx_softmax_at_end(const qn_onnx_model *model) {
+    for (int n = 0; n < model->n_nodes && model->n_outputs == 1; n++) {
+        const qn_onnx_node *node = &model->nodes[n];
+        const bool is_softmax =
+            strcmp(node->type, "Softmax") == 0 || strcmp(node->type, "LogSoftmax") == 0;
+        if (is_softmax && !*node->domain && node->n_inputs == 1 && node->n_outputs == 1 &&
+            strcmp(node->outputs[0], model->outputs[0].name) == 0)
+            return n;
+    }
+    return -1;
+}
+
+/* ---- building ---- */
+
+static qn_status check_input(const qn_onnx_network *n, int i, const qn_graph *graph,
+                             qn_value value) {
+    const qn_onnx_place *place = &n->inputs[i];
+    const qn_tensor tensor = qn_graph_tensor(graph, value);
+    char text[QN_SHAPE_TEXT];
+    bool fits = place->n_dims < 0 || place->n_dims == tensor.shape.rank;
+    for (int axis = 1; fits && axis < place->n_dims; axis++) {
+        const int from = !place->is_image ? axis : axis == 1 ? place->n_dims - 1 : axis - 1;
+        fits = place->dims[axis] < 0 || place->dims[axis] == tensor.shape.dims[from];
+    }
+    if (!fits)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%s: input %s cannot be %s; quern import FILE --check shows its shape%s",
+                       n->model.name, place->name, qn_shape_print(tensor.shape, text),
+                       place->is_image ? " (channels come last here)" : "");
+    if ((place->dtype == QN_I32) != (tensor.dtype == QN_I32))
+        return qn_fail(QN_ERROR_ARGUMENT, "%s: input %s is of %s", n->model.name, place->name,
+                       place->dtype == QN_I32 ? "whole numbers" : "reals");
+    return QN_OK;
+}
+
+static qn_status give_inputs(const qn_onnx_network *n, qn_onnx_builder *b, const qn_value *inputs) {
+    for (int i = 0; i < n->n_inputs; i++) {
+        qn_onnx_item *item = qn_onnx_find_item(b, n->inputs[i].name);
+        QN_TRY(check_input(n, i, b->graph, inputs[i]));
+        item->value = inputs[i];
+        item->is_image = n->inputs[i].is_image;
+    }
+    if (n->n_inputs > 0 && n->inputs[0].n_dims > 0) {
+        b->file_batch = n->inputs[0].dims[0];
+        b->batch = qn_graph_shape(b->graph, inputs[0]).dims[0];
+    }
+    return QN_OK;
+}
+
+static qn_status take_outputs(qn_onnx_network *n, qn_onnx_builder *b, qn_value *outputs) {
+    for (int i = 0; i < n->n_outputs; i++) {
+        qn_onnx_item *item = qn_onnx_find_item(b, n->outputs[i].name);
+        outputs[i] = item ? qn_onnx_item_value(b, item) : QN_NO_VALUE;
+        if (outputs[i].id < 0)
+            return qn_fail(QN_ERROR_UNSUPPORTED, "output %s is not made here: %s",
+                           n->outputs[i].name, b->graph->message);
+        n->outputs[i].is_image = item->is_image;
+        n->outputs[i].dtype =
+            qn_graph_tensor(b->graph, outputs[i]).dtype == QN_I32 ? QN_I32 : QN_F32;
+    }
+    return QN_OK;
+}
+
+static qn_status build(qn_onnx_network *n, qn_onnx_builder *b, const qn_value *inputs,
+                       qn_value *outputs) {
+    b->left_out = n->softmax;
+    QN_TRY(give_inputs(n, b, inputs));
+    QN_TRY(qn_onnx_builder_run(b));
+    return take_outputs(n, b, outputs);
+}
+
+qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
+                        qn_value *outputs) {
+    qn_onnx_builder b;
+    for (int i = 0; i < network->n_outputs; i++)
+        outputs[i] = QN_NO_VALUE;
+    if (graph->status != QN_OK)
+        return graph->status;
+    qn_status status = qn_onnx_builder_init(&b, network->source, graph, &network->arena);
+    if (status == QN_OK) {
+        status = build(network, &b, inputs, outputs);
+        qn_onnx_builder_deinit(&b);
+    }
+    if (status != QN_OK)
+        qn_graph_fail(graph, status, "%s", qn_error_message());
+    return status;
+}
+
+/* A guess for an extent that the file leaves open. */
+static int64_t guess(const qn_onnx_place *place, int axis) {
+    if (axis == 0)
+        return 1;
+    return place->is_image && place->n_dims >= 4 ? (axis == 1 ? 3 : GUESSED_IMAGE) : GUESSED_LENGTH;
+}
+
+static qn_shape guess_shape(const qn_onnx_place *place) {
+    qn_shape shape = {.rank = place->n_dims};
+    for (int i = 0; i < place->n_dims; i++) {
+        const int to = !place->is_image || i == 0 ? i : i == 1 ? place->n_dims - 1 : i - 1;
+        shape.dims[to] = place->dims[i] >= 0 ? place->dims[i] : guess(place, i);
+    }
+    return shape;
+}
+
+qn_status qn_onnx_try(qn_onnx_network *n, bool training, qn_graph **graph, qn_value *outputs) {
+    qn_value *inputs = qn_arena_allocate(&n->arena, (size_t)n->n_inputs + 1, sizeof *inputs);
+    *graph = NULL;
+    if (!inputs)
+        return QN_ERROR_MEMORY;
+    QN_TRY(qn_graph_create(&(qn_graph_options){.allocator = n->allocator, .training = training},
+                           graph));
+    for (int i = 0; i < n->n_inputs; i++) {
+        const qn_onnx_place *place = &n->inputs[i];
+        const char *name = qn_arena_format(&n->arena, "input.%d", i);
+        if (place->n_dims < 0)
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "the rank of input %s is not said; export with example inputs",
+                           place->name);
+        if (!name)
+            return QN_ERROR_MEMORY;
+        inputs[i] = place->dtype == QN_I32 ? qn_index_input(*graph, name, guess_shape(place))
+                                           : qn_input(*graph, name, guess_shape(place));
+    }
+    return qn_onnx_build(n, *graph, inputs, outputs);
+}
+
+/* ---- opening ---- */
+
+qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
+                       qn_onnx_network **network) {
+    const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
+    qn_onnx_network *n;
+    QN_TRY(qn_allocate(allocator, 1, sizeof *n, &n));
+    *n = (qn_onnx_network){.allocator = allocator,
+                           .log = options->log,
+                           .keep_softmax = options->keep_softmax,
+                           .softmax = -1};
+    qn_arena_init(&n->arena, allocator);
+    n->model.name = qn_arena_text(&n->arena, path);
+    qn_status status =
+        n->model.name ? qn_onnx_file_open(allocator, path, &n->file) : QN_ERROR_MEMORY;
+    if (status == QN_OK)
+        status = qn_onnx_recognise(qn_onnx_file_model(n->file), &n->arena, &n->source);
+    if (status == QN_OK) {
+        n->softmax = n->keep_softmax ? -1 : qn_onnx_softmax_at_end(n->source);
+        status = read_places(n);
+        if (status != QN_OK)
+            qn_fail_within(status, "%s", path);
+    }
+    if (status != QN_OK)
+        qn_onnx_close(n);
+    else
+        *network = n;
+    return status;
+}
+
+/* The outputs' extents as they came out of the trial. */
+static void note_outputs(qn_onnx_network *n, const qn_graph *graph, const qn_value *outputs) {
+    for (int i = 0; i < n->n_outputs; i++) {
+        qn_onnx_place *place = &n->outputs[i];
+        const qn_shape shape = qn_graph_shape(graph, outputs[i]);
+        place->n_dims = shape.rank;
+        for (int axis = 0; axis < shape.rank; axis++) {
+            const int from = !place->is_image || axis == 0 ? axis
+                             : axis == 1                   ? shape.rank - 1
+                                                           : axis - 1;
+            place->dims[axis] = shape.dims[from];
+        }
+        const qn_onnx_value *said = &n->source->outputs[i];
+        for (int axis = 0; axis < said->n_dims && axis < shape.rank; axis++)
+            place->dims[axis] = said->dims[axis] < 0 ? -1 : place->dims[axis];
+    }
+}
+
+qn_status qn_onnx_open(const qn_onnx_options *options, const char *path,
+                       qn_onnx_network **network) {
+    qn_onnx_network *n;
+    qn_graph *graph;
+    QN_TRY(qn_onnx_read(options, path, &n));
+    qn_value *outputs = qn_arena_allocate(&n->arena, (size_t)n->n_outputs + 1, sizeof *outputs);
+    qn_status status = outputs ? qn_onnx_try(n, false, &graph, outputs) : QN_ERROR_MEMORY;
+    if (status == QN_OK)
+        note_outputs(n, graph, outputs);
+    else /* what a builder takes for its caller's mistake is the file's */
+        status = qn_fail_within(status == QN_ERROR_ARGUMENT ? QN_ERROR_FORMAT : status, "%s", path);
+    if (outputs)
+        qn_graph_destroy(graph);
+    if (status != QN_OK)
+        qn_onnx_close(n);
+    else
+        *network = n;
+    return status;
+}
+
+void qn_onnx_close(qn_onnx_network *network) {
+    if (!network)
+        return;
+    const qn_allocator *allocator = network->allocator;
+    qn_onnx_file_close(network->file);
+    qn_arena_deinit(&network->arena);
+    qn_release(allocator, network, 1, sizeof *network);
+}
+
+int qn_onnx_input_count(const qn_onnx_network *network) {
+    return network->n_inputs;
+}
+
+int qn_onnx_output_count(const qn_onnx_network *network) {
+    return network->n_outputs;
+}
+
+const qn_onnx_place *qn_onnx_input(const qn_onnx_network *network, int index) {
+    return index >= 0 && index < network->n_inputs ? &network->inputs[index] : NULL;
+}
+
+const qn_onnx_place *qn_onnx_output(const qn_onnx_network *network, int index) {
+    return index >= 0 && index < network->n_outputs ? &network->outputs[index] : NULL;
+}
+
+/* ---- as a classifier ---- */
+
+/* The number of outputs is the file's; who wants another has the last layer made anew. */
+static qn_value build_classifier(qn_graph *graph, void *user, qn_value x, int n_outputs) {
+    qn_value logits;
+    (void)n_outputs;
+    return qn_onnx_build(user, graph, &x, &logits) == QN_OK ? logits : QN_NO_VALUE;
+}
+
+static qn_status check_classifier(const qn_onnx_network *n) {
+    if (n->n_inputs != 1 || n->n_outputs != 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s: a classifier has one input and one output, and this has %d and %d; "
+                       "build it with qn_onnx_build instead",
+                       n->model.name, n->n_inputs, n->n_outputs);
+    if (n->inputs[0].dtype != QN_F32 || n->inputs[0].n_dims < 2)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s: its input %s is no batch of real samples",
+                       n->model.name, n->inputs[0].name);
+    if (n->outputs[0].n_dims != 2 || n->outputs[0].dims[1] < 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s: its output %s has %d axes, where a classifier's is (N, classes)",
+                       n->model.name, n->outputs[0].name, n->outputs[0].n_dims);
+    return QN_OK;
+}
+
+qn_status qn_onnx_model_of(qn_onnx_network *network, const qn_model **model) {
+    QN_TRY(check_classifier(network));
+    const qn_shape whole = guess_shape(&network->inputs[0]);
+    qn_model *m = &network->model;
+    m->domain = "ONNX file";
+    m->source = *network->source->producer ? network->source->producer : "ONNX";
+    m->input = qn_shape_make(whole.rank - 1, whole.dims + 1);
+    m->n_classes = (int)network->outputs[0].dims[1];
+    m->has_fixed_outputs = true;
+    m->recipe = (qn_recipe){.optimizer = QN_SGD,
+                            .rate = 0.01,
+                            .momentum = 0.9,
+                            .schedule = QN_COSINE,
+                            .epochs = 10,
+                            .batch = 32};
+    m->user = network;
+    m->build = build_classifier;
+    if (network->softmax >= 0 && network->log)
+        network->log->write(network->log->user, 0,
+                            "the softmax at the end is left out: the loss has one of its own");
+    *model = m;
+    return QN_OK;
+}

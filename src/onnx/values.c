@@ -1,0 +1,460 @@
+/* What translators ask of their inputs and give for their outputs: constants, parameters, and values with
+ * their channels where they are wanted. Parameters that the file gives start with its values, read where they
+ * lie; a transpose is added only where it moves something. */
+#include "base/status.h"
+#include "onnx/builder.h"
+#include "ops/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- attributes ---- */
+
+int64_t qn_onnx_int(const qn_onnx_call *call, const char *name, int64_t fallback) {
+    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    return a && a->kind == QN_ONNX_ATTRIBUTE_INT ? a->count : fallback;
+}
+
+double qn_onnx_float(const qn_onnx_call *call, const char *name, double fallback) {
+    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    return a && a->kind == QN_ONNX_ATTRIBUTE_FLOAT ? qn_onnx_decimal(a->number) : fallback;
+}
+
+double qn_onnx_decimal(float number) {
+    char text[32];
+    double value = number;
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)number);
+        value = strtod(text, NULL);
+        if ((float)value == number)
+            return value;
+    }
+    return number;
+}
+
+const char *qn_onnx_text(const qn_onnx_call *call, const char *name, const char *fallback) {
+    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    return a && a->kind == QN_ONNX_ATTRIBUTE_TEXT ? a->text : fallback;
+}
+
+const int64_t *qn_onnx_ints(const qn_onnx_call *call, const char *name, int *n) {
+    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    *n = a && a->kind == QN_ONNX_ATTRIBUTE_INTS ? a->n : 0;
+    return *n > 0 ? a->counts : NULL;
+}
+
+/* ---- what inputs are ---- */
+
+static qn_onnx_item *item_at(const qn_onnx_call *call, int input) {
+    return input < call->n_inputs ? call->inputs[input] : NULL;
+}
+
+bool qn_onnx_has(const qn_onnx_call *call, int input) {
+    return item_at(call, input) != NULL;
+}
+
+qn_onnx_type qn_onnx_type_at(const qn_onnx_call *call, int input) {
+    const qn_onnx_item *item = item_at(call, input);
+    return item ? item->type : QN_ONNX_NONE;
+}
+
+bool qn_onnx_is_image(const qn_onnx_call *call, int input) {
+    const qn_onnx_item *item = item_at(call, input);
+    return item && item->is_image;
+}
+
+static bool is_weight(const qn_onnx_item *item) {
+    return item->initializer && !item->is_constant_node && item->initializer->n_dims > 0 &&
+           qn_onnx_type_is_real(item->initializer->type);
+}
+
+bool qn_onnx_is_known(const qn_onnx_call *call, int input) {
+    const qn_onnx_item *item = item_at(call, input);
+    return item && item->value.id < 0 && !is_weight(item) && (item->constant || item->initializer);
+}
+
+bool qn_onnx_folds(const qn_onnx_call *call) {
+    for (int i = 0; i < call->n_inputs; i++) {
+        if (call->inputs[i] && !qn_onnx_is_known(call, i))
+            return false;
+    }
+    return call->n_inputs > 0;
+}
+
+/* The item's tensor as a constant, if it has one; a failure is the graph's. */
+static const qn_onnx_constant *read_item(qn_onnx_builder *b, qn_onnx_item *item) {
+    const qn_onnx_tensor *tensor = item->initializer;
+    if (item->constant || !tensor)
+        return item->constant;
+    const bool is_known = qn_onnx_type_bytes(tensor->type) > 0 && tensor->n_dims <= QN_MAX_RANK;
+    item->constant = qn_onnx_read_constant(&b->arena, tensor);
+    if (!item->constant)
+        qn_graph_fail(b->graph, is_known ? QN_ERROR_MEMORY : QN_ERROR_UNSUPPORTED, "%s: %s",
+                      item->name, qn_error_message());
+    return item->constant;
+}
+
+const qn_onnx_constant *qn_onnx_constant_of(const qn_onnx_call *call, int input) {
+    qn_onnx_item *item = item_at(call, input);
+    return item ? read_item(call->builder, item) : NULL;
+}
+
+/* ---- the order of axes ---- */
+
+/* Axis i of the file's is axis [i] here, of a value with its channels last. */
+static void plain_order(int rank, int order[QN_MAX_RANK]) {
+    order[0] = 0;
+    for (int i = 1; i < rank; i++)
+        order[i] = i == 1 ? rank - 1 : i - 1;
+}
+
+/* Axis i of a value with its channels last is the file's axis [i]. */
+static void last_order(int rank, int order[QN_MAX_RANK]) {
+    order[0] = 0;
+    for (int i = 1; i < rank; i++)
+        order[i] = i == rank - 1 ? 1 : i + 1;
+}
+
+static qn_shape permuted(qn_shape shape, const int *order) {
+    qn_shape result = {.rank = shape.rank};
+    for (int i = 0; i < shape.rank; i++)
+        result.dims[i] = shape.dims[order[i]];
+    return result;
+}
+
+/* A transpose, or, where it moves no element, a view. */
+static qn_value reordered(qn_onnx_builder *b, qn_value x, const int *order, const char *name) {
+    const qn_shape shape = qn_graph_shape(b->graph, x);
+    int last = -1;
+    bool is_moved = false;
+    for (int i = 0; i < shape.rank; i++) {
+        if (shape.dims[order[i]] == 1)
+            continue;
+        is_moved = is_moved || order[i] < last;
+        last = order[i];
+    }
+    const char *text = qn_arena_format(&b->arena, "%s.%s", name, is_moved ? "order" : "view");
+    text = qn_onnx_free_name(b, text);
+    if (b->graph->status != QN_OK || !text)
+        return QN_NO_VALUE;
+    return is_moved ? qn_transpose(b->graph, text, x, order)
+                    : qn_reshape(b->graph, text, x, permuted(shape, order));
+}
+
+qn_shape qn_onnx_shape(const qn_onnx_call *call, int input) {
+    const qn_onnx_item *item = item_at(call, input);
+    qn_shape shape = {0};
+    int order[QN_MAX_RANK];
+    if (!item)
+        return shape;
+    if (item->constant)
+        return item->constant->shape;
+    if (item->initializer) {
+        const qn_status status = qn_onnx_tensor_shape(item->initializer, &shape);
+        if (status != QN_OK)
+            qn_graph_fail(call->graph, status, "%s: %s", item->name, qn_error_message());
+        return shape;
+    }
+    shape = qn_graph_shape(call->graph, item->value);
+    plain_order(shape.rank, order);
+    return item->is_image ? permuted(shape, order) : shape;
+}
+
+/* ---- values ---- */
+
+/* Names that the engine and tasks keep for themselves get a prefix. */
+static const char *parameter_name(qn_onnx_builder *b, const char *name) {
+    const bool is_kept = strncmp(name, "task.", 5) == 0 || strncmp(name, "optimizer.", 10) == 0;
+    const char *full = qn_arena_format(&b->arena, "%s%s", is_kept ? "file." : "", name);
+    return qn_onnx_free_name(b, full);
+}
+
+/* The item's tensor as a parameter with its axes in an order. */
+static qn_value make_parameter(qn_onnx_builder *b, qn_onnx_item *item, const int *order,
+                               bool trainable) {
+    qn_shape shape = {0};
+    qn_given given = {0}, ordered;
+    const qn_status status = qn_onnx_tensor_shape(item->initializer, &shape);
+    if (status != QN_OK || !qn_onnx_read_reals(b->kept, item->initializer, &given)) {
+        qn_graph_fail(b->graph, status != QN_OK ? status : QN_ERROR_MEMORY, "%s: %s", item->name,
+                      qn_error_message());
+        return QN_NO_VALUE;
+    }
+    ordered = given;
+    for (int i = 0; i < shape.rank; i++) {
+        item->order[i] = order ? order[i] : i;
+        ordered.strides[i] = given.strides[item->order[i]];
+    }
+    const char *name = parameter_name(b, item->name);
+    if (!name)
+        return QN_NO_VALUE;
+    return qn_parameter_from(b->graph, name, permuted(shape, item->order), &ordered, trainable);
+}
+
+/* The item's parameter, if it is one and there already, in an order. */
+static qn_value parameter_again(qn_onnx_builder *b, const qn_onnx_item *item, const int *order) {
+    const int rank = qn_graph_shape(b->graph, item->value).rank;
+    int moves[QN_MAX_RANK];
+    bool is_same = true;
+    for (int i = 0; i < rank; i++) {
+        const int wanted = order ? order[i] : i;
+        for (int j = 0; j < rank; j++)
+            moves[i] = item->order[j] == wanted ? j : moves[i];
+        is_same = is_same && moves[i] == i;
+    }
+    return is_same ? item->value : reordered(b, item->value, moves, item->name);
+}
+
+/* A source of whole numbers that never change. */
+static qn_value whole_value(qn_onnx_builder *b, const char *name, const qn_onnx_constant *c) {
+    int32_t *data = qn_arena_allocate(b->kept, (size_t)c->n + 1, sizeof *data);
+    qn_given given = {.dtype = QN_I32, .data = data};
+    name = parameter_name(b, name);
+    if (!data)
+        qn_graph_fail(b->graph, QN_ERROR_MEMORY, "%s", qn_error_message());
+    if (!data || !name)
+        return QN_NO_VALUE;
+    for (int64_t i = 0; i < c->n; i++) {
+        const int64_t w = c->whole[i];
+        data[i] = (int32_t)(w > INT32_MAX ? INT32_MAX : w < INT32_MIN ? INT32_MIN : w);
+    }
+    for (int i = c->shape.rank - 1, step = 1; i >= 0; step *= (int)c->shape.dims[i--])
+        given.strides[i] = step;
+    const qn_value value =
+        qn_graph_add_source(b->graph, QN_KIND_PARAMETER, name, (qn_tensor){QN_I32, c->shape},
+                            (qn_initial){QN_INITIAL_ZERO, 0}, false);
+    qn_graph_give(b->graph, value, &given);
+    return value;
+}
+
+/* Folded reals: a scalar that is spread, or, where they differ, a parameter that does not train. */
+static qn_value real_value(qn_onnx_builder *b, const char *name, const qn_onnx_constant *c) {
+    bool is_even = c->n > 0;
+    for (int64_t i = 1; i < c->n && is_even; i++)
+        is_even = c->reals[i] == c->reals[0];
+    name = parameter_name(b, name);
+    if (!name)
+        return QN_NO_VALUE;
+    if (is_even) {
+        const qn_value one = qn_op_scalar(b->graph, name, c->reals[0]);
+        return c->shape.rank == 0 ? one : qn_op_broadcast(b->graph, NULL, one, c->shape, 1);
+    }
+    double *data = qn_arena_allocate(b->kept, (size_t)c->n + 1, sizeof *data);
+    qn_given given = {.dtype = QN_F64, .data = data};
+    if (!data) {
+        qn_graph_fail(b->graph, QN_ERROR_MEMORY, "%s", qn_error_message());
+        return QN_NO_VALUE;
+    }
+    memcpy(data, c->reals, (size_t)c->n * sizeof *data);
+    for (int64_t i = c->shape.rank - 1, step = 1; i >= 0; step *= c->shape.dims[i--])
+        given.strides[i] = step;
+    return qn_parameter_from(b->graph, name, c->shape, &given, false);
+}
+
+qn_value qn_onnx_item_value(qn_onnx_builder *b, qn_onnx_item *item) {
+    if (item->value.id >= 0 || b->graph->status != QN_OK)
+        return item->initializer && item->value.id >= 0 ? parameter_again(b, item, NULL)
+                                                        : item->value;
+    if (is_weight(item))
+        return item->value = make_parameter(b, item, NULL, true);
+    if (!read_item(b, item))
+        qn_graph_fail(b->graph, QN_ERROR_UNSUPPORTED, "%s is not made here", item->name);
+    else
+        item->value = item->constant->reals ? real_value(b, item->name, item->constant)
+                                            : whole_value(b, item->name, item->constant);
+    for (int i = 0; i < QN_MAX_RANK; i++)
+        item->order[i] = i;
+    return item->value;
+}
+
+qn_value qn_onnx_value_of(qn_onnx_call *call, int input) {
+    qn_onnx_item *item = item_at(call, input);
+    return item ? qn_onnx_item_value(call->builder, item) : QN_NO_VALUE;
+}
+
+qn_value qn_onnx_parameter(qn_onnx_call *call, int input, const int *order, bool trainable) {
+    qn_onnx_item *item = item_at(call, input);
+    qn_onnx_builder *b = call->builder;
+    if (item && item->value.id < 0 && item->initializer && b->graph->status == QN_OK &&
+        qn_onnx_type_is_real(item->initializer->type))
+        return item->value = make_parameter(b, item, order, trainable);
+    if (item && item->value.id >= 0 && item->initializer)
+        return parameter_again(b, item, order);
+    const qn_value x = qn_onnx_plain(call, input);
+    return order && x.id >= 0 ? reordered(b, x, order, item->name) : x;
+}
+
+qn_value qn_onnx_plain(qn_onnx_call *call, int input) {
+    qn_onnx_item *item = item_at(call, input);
+    int order[QN_MAX_RANK];
+    qn_value x = qn_onnx_value_of(call, input);
+    if (!item || !item->is_image || x.id < 0)
+        return x;
+    plain_order(qn_graph_shape(call->graph, x).rank, order);
+    if (item->other.id < 0)
+        item->other = reordered(call->builder, x, order, item->name);
+    return item->other;
+}
+
+/* A tensor of the file that is to be an operand of an image: its axes in an image's order, with 1s before. */
+static qn_value image_operand(qn_onnx_call *call, int input, int rank) {
+    int order[QN_MAX_RANK];
+    const qn_shape small = qn_onnx_shape(call, input);
+    if (small.rank == rank) {
+        last_order(rank, order);
+        return qn_onnx_parameter(call, input, order, true);
+    }
+    const char *name = qn_onnx_side_name(call, "operand");
+    qn_shape shape = {.rank = rank};
+    for (int i = 0; i < rank; i++)
+        shape.dims[i] = i < rank - small.rank ? 1 : small.dims[i - (rank - small.rank)];
+    last_order(rank, order);
+    if (!name)
+        return QN_NO_VALUE;
+    const qn_value x = qn_reshape(call->graph, name, qn_onnx_plain(call, input), shape);
+    return x.id < 0 ? x : reordered(call->builder, x, order, name);
+}
+
+qn_value qn_onnx_channels_last(qn_onnx_call *call, int input, int rank) {
+    qn_onnx_item *item = item_at(call, input);
+    int order[QN_MAX_RANK];
+    const qn_shape shape = qn_onnx_shape(call, input);
+    if (!item || call->graph->status != QN_OK)
+        return QN_NO_VALUE;
+    if (shape.rank > rank || rank < 3 || rank > QN_MAX_RANK) {
+        qn_graph_fail(call->graph, QN_ERROR_UNSUPPORTED, "%s: its input %s has rank %d, not %d",
+                      call->name, item->name, shape.rank, rank);
+        return QN_NO_VALUE;
+    }
+    if (shape.rank < rank ||
+        (item->initializer && qn_onnx_type_is_real(item->type) && is_weight(item)))
+        return image_operand(call, input, rank);
+    const qn_value x = qn_onnx_value_of(call, input);
+    if (item->is_image || x.id < 0)
+        return x;
+    last_order(rank, order);
+    if (item->other.id < 0)
+        item->other = reordered(call->builder, x, order, item->name);
+    return item->other;
+}
+
+qn_value qn_onnx_image(qn_onnx_call *call, int input) {
+    return qn_onnx_channels_last(call, input, 4);
+}
+
+/* ---- outputs ---- */
+
+static qn_onnx_item *output_item(const qn_onnx_call *call, int output) {
+    return output < call->node->n_outputs
+               ? qn_onnx_find_item(call->builder, call->node->outputs[output])
+               : NULL;
+}
+
+qn_onnx_type qn_onnx_type_of_value(const qn_graph *graph, qn_value value) {
+    return qn_graph_tensor(graph, value).dtype == QN_I32 ? QN_ONNX_INT64 : QN_ONNX_FLOAT;
+}
+
+void qn_onnx_give_typed(qn_onnx_call *call, int output, qn_value value, bool is_image,
+                        qn_onnx_type type) {
+    qn_onnx_item *item = output_item(call, output);
+    if (!item)
+        return;
+    item->value = value;
+    item->type = type;
+    item->is_image = is_image;
+}
+
+void qn_onnx_give(qn_onnx_call *call, int output, qn_value value, bool is_image) {
+    qn_onnx_give_typed(call, output, value, is_image, qn_onnx_type_of_value(call->graph, value));
+}
+
+static qn_status give_constant(qn_onnx_call *call, int output, qn_onnx_type type, qn_shape shape,
+                               const void *numbers) {
+    qn_onnx_item *item = output_item(call, output);
+    qn_onnx_constant *constant = qn_onnx_scratch(call, sizeof *constant);
+    const int64_t n = qn_shape_count(shape);
+    void *copy = qn_onnx_scratch(call, ((size_t)n + 1) * sizeof(double));
+    if (!constant || !copy)
+        return QN_ERROR_MEMORY;
+    memcpy(copy, numbers, (size_t)n * sizeof(double));
+    const bool is_real = qn_onnx_type_is_real(type);
+    *constant = (qn_onnx_constant){.type = type,
+                                   .shape = shape,
+                                   .n = n,
+                                   .reals = is_real ? copy : NULL,
+                                   .whole = is_real ? NULL : copy};
+    if (item) {
+        item->constant = constant;
+        item->type = type;
+    }
+    return QN_OK;
+}
+
+qn_status qn_onnx_give_whole(qn_onnx_call *call, int output, qn_onnx_type type, qn_shape shape,
+                             const int64_t *whole) {
+    return give_constant(call, output, type, shape, whole);
+}
+
+qn_status qn_onnx_give_reals(qn_onnx_call *call, int output, qn_shape shape, const double *reals) {
+    return give_constant(call, output, QN_ONNX_FLOAT, shape, reals);
+}
+
+static bool is_even(const qn_onnx_tensor *tensor) {
+    const size_t width = qn_onnx_type_bytes(tensor->type);
+    const char *data = tensor->data;
+    return tensor->bytes > width && memcmp(data, data + width, tensor->bytes - width) == 0;
+}
+
+/* A weight given on keeps its parameter: that is made before it gets a second name. Exporters let one that is
+ * all ones, or zeros, stand for all that begin so, by "Identity": these are parameters of their own. */
+void qn_onnx_give_input(qn_onnx_call *call, int output, int input) {
+    qn_onnx_item *from = item_at(call, input), *to = output_item(call, output);
+    if (!from || !to)
+        return;
+    const char *name = to->name;
+    const bool is_apart =
+        is_weight(from) && strcmp(call->node->type, "Identity") == 0 && is_even(from->initializer);
+    if (is_weight(from) && !is_apart)
+        qn_onnx_value_of(call, input);
+    *to = *from;
+    to->name = name;
+    if (is_apart) {
+        to->value = to->other = QN_NO_VALUE;
+        to->is_statistic = false;
+    }
+}
+
+bool qn_onnx_is_used(const qn_onnx_call *call, int output) {
+    const qn_onnx_item *item = output_item(call, output);
+    const qn_onnx_model *m = call->builder->model;
+    for (int n = 0; item && n < m->n_nodes; n++) {
+        for (int i = 0; i < m->nodes[n].n_inputs; i++) {
+            if (strcmp(m->nodes[n].inputs[i], item->name) == 0)
+                return true;
+        }
+    }
+    for (int i = 0; item && i < m->n_outputs; i++) {
+        if (strcmp(m->outputs[i].name, item->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void qn_onnx_batch(const qn_onnx_call *call, int64_t *file, int64_t *now) {
+    *file = call->builder->file_batch;
+    *now = call->builder->batch;
+}
+
+void *qn_onnx_scratch(qn_onnx_call *call, size_t bytes) {
+    static const size_t MOST = (size_t)1 << 30;
+    if (bytes > MOST) {
+        qn_graph_fail(call->graph, QN_ERROR_UNSUPPORTED,
+                      "%s makes more than %zu bytes of numbers at import", call->name, MOST);
+        return NULL;
+    }
+    void *memory = qn_arena_allocate(&call->builder->arena, 1, bytes + 1);
+    if (!memory)
+        qn_graph_fail(call->graph, QN_ERROR_MEMORY, "%s", qn_error_message());
+    return memory;
+}

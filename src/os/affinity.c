@@ -1,0 +1,22 @@
+/* See affinity.h. */
+#define _GNU_SOURCE
+
+#include "os/affinity.h"
+
+#include <sched.h>
+
+bool qn_core_is_allowed(int core) {
+    cpu_set_t set;
+    if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof set, &set) != 0)
+        return false;
+    return CPU_ISSET((size_t)core, &set);
+}
+
+bool qn_thread_pin(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (core < 0 || core >= CPU_SETSIZE)
+        return false;
+    CPU_SET((size_t)core, &set);
+    return sched_setaffinity(0, sizeof set, &set) == 0;
+}

@@ -1,0 +1,13 @@
+/* Which cores threads may and do run on. Cores go by the kernel's numbers. */
+#ifndef QN_OS_AFFINITY_H
+#define QN_OS_AFFINITY_H
+
+#include <stdbool.h>
+
+/* Whether this process may run on a core. */
+bool qn_core_is_allowed(int core);
+
+/* Keeps the calling thread on a core; false: the system does not let it. */
+bool qn_thread_pin(int core);
+
+#endif

@@ -1,0 +1,33 @@
+/* Clocks besides our own; see os.h. */
+#include "os/os.h"
+
+#include <time.h>
+
+/* The more often it is tried, the less likely is it that each try was interrupted. */
+enum { TRIES = 8 };
+
+static const clockid_t ids[QN_CLOCK_COUNT] = {
+    [QN_CLOCK_REALTIME] = CLOCK_REALTIME,
+    [QN_CLOCK_MONOTONIC] = CLOCK_MONOTONIC,
+    [QN_CLOCK_BOOTTIME] = CLOCK_BOOTTIME,
+};
+
+static int64_t read_clock(qn_clock clock) {
+    struct timespec now = {0};
+    clock_gettime(ids[clock], &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+qn_clock_offset qn_clock_compare(qn_clock clock) {
+    qn_clock_offset best = {.error_ns = INT64_MAX};
+    if (clock == QN_CLOCK_MONOTONIC) /* it is ours */
+        return (qn_clock_offset){.at_ns = qn_clock_ns()};
+    for (int i = 0; i < TRIES; i++) {
+        const int64_t before_ns = qn_clock_ns();
+        const int64_t there_ns = read_clock(clock);
+        const int64_t after_ns = qn_clock_ns(), width_ns = after_ns - before_ns;
+        if (width_ns < best.error_ns)
+            best = (qn_clock_offset){before_ns, there_ns - before_ns - width_ns / 2, width_ns};
+    }
+    return best;
+}

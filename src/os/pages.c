@@ -1,0 +1,50 @@
+/* See pages.h. */
+#define _GNU_SOURCE
+#include "os/pages.h"
+
+#include "base/status.h"
+#include "os/tasks.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static size_t whole_pages(size_t bytes) {
+    const size_t page = (size_t)qn_page_bytes();
+    return (bytes + page - 1) / page * page;
+}
+
+static qn_status check(void *block, size_t bytes, void **memory) {
+    if (block == MAP_FAILED)
+        return qn_fail(QN_ERROR_MEMORY, "the system has no %zu bytes: %s", bytes, strerror(errno));
+    *memory = block;
+    return QN_OK;
+}
+
+qn_status qn_pages_open(size_t bytes, void **memory) {
+    *memory = NULL;
+    if (bytes == 0)
+        return QN_OK;
+    return check(
+        mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+        bytes, memory);
+}
+
+void qn_pages_close(void *memory, size_t bytes) {
+    if (memory)
+        munmap(memory, whole_pages(bytes));
+}
+
+qn_status qn_pages_resize(void **memory, size_t bytes, size_t new_bytes) {
+    const size_t old = whole_pages(bytes), new = whole_pages(new_bytes);
+    if (old == new)
+        return QN_OK;
+    if (!*memory)
+        return qn_pages_open(new_bytes, memory);
+    if (new_bytes == 0) {
+        qn_pages_close(*memory, bytes);
+        *memory = NULL;
+        return QN_OK;
+    }
+    return check(mremap(*memory, old, new, MREMAP_MAYMOVE), new_bytes, memory);
+}

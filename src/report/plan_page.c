@@ -1,0 +1,293 @@
+/* See plan_report.h: plans as an HTML page. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "format/output.h"
+#include "report/document.h"
+#include "report/plan_report.h"
+#include "report/words.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Kinds as they are shown: those of the arena first. Their number is that of their colour. */
+static const struct {
+    qn_kind kind;
+    const char *words;
+} shown_kinds[QN_KIND_COUNT] = {
+    {QN_KIND_FEATURE, "feature map"}, {QN_KIND_GRADIENT, "gradient"},
+    {QN_KIND_WORKSPACE, "workspace"}, {QN_KIND_INPUT, "input"},
+    {QN_KIND_LABEL, "labels"},        {QN_KIND_PARAMETER, "parameters"},
+    {QN_KIND_STATE, "state"},
+};
+
+enum { MADE_AGAIN = 1, READ_BACK = 2, LINE = 256 };
+
+static int colour_of(qn_kind kind) {
+    int i = 0;
+    while (shown_kinds[i].kind != kind)
+        i++;
+    return i;
+}
+
+/* ---- figures ---- */
+
+static void add_figures(qn_document *d, const qn_plan_report *r) {
+    char size[QN_SIZE_TEXT], other[QN_SIZE_TEXT], note[LINE];
+    snprintf(note, sizeof note, "%s unplanned, %s by default",
+             qn_text_print_size(r->unplanned_peak_bytes, size),
+             qn_text_print_size(r->default_peak_bytes, other));
+    qn_document_figure(d, "Peak of all that training holds",
+                       qn_text_print_size(r->peak_bytes, size), note);
+    if (r->budget_bytes > 0)
+        qn_document_figure(d, "Budget", qn_text_print_size(r->budget_bytes, size), NULL);
+    qn_document_figure(d, "Fixed part", qn_text_print_size(r->fixed_bytes, size),
+                       "parameters and optimiser state");
+    snprintf(note, sizeof note, "at least %s are alive at once",
+             qn_text_print_size(r->lower_bound_bytes, other));
+    qn_document_figure(d, "Arena", qn_text_print_size(r->arena_bytes, size), note);
+    const qn_report_program *p = &r->programs[r->largest];
+    snprintf(other, sizeof other, "%.1f ms", p->base_ns * 1e-6);
+    const char *how = r->is_measured ? "measured" : "estimated";
+    snprintf(note, sizeof note, "%s, of %.60s; %.1f ms (%.1f %%) more for less memory", how,
+             p->name, p->extra_ns * 1e-6, 100 * p->extra_ns / p->base_ns);
+    qn_document_figure(d, "Time of a step", other, p->n_again > 0 ? note : how);
+    qn_document_figure(d, "Updating early saves", qn_text_print_size(r->early_bytes, size),
+                       "of the arena: gradients are released at once");
+    snprintf(note, sizeof note, "%.1f ms", (double)r->planning_ns * 1e-6);
+    qn_document_figure(d, "Planning", note, qn_text_print_size(r->planner_bytes, size));
+}
+
+/* ---- the picture ---- */
+
+static void put_steps(qn_output *out, const qn_report_program *p) {
+    qn_json_open(out, "steps", '[');
+    for (int32_t s = 0; s < p->plan->n_steps; s++) {
+        const qn_node *node = p->graph->nodes[p->plan->steps[s].node];
+        qn_json_open(out, NULL, '[');
+        qn_json_text(out, NULL, node->name);
+        qn_json_text(out, NULL, node->op->name);
+        qn_json_close(out, ']');
+    }
+    qn_json_close(out, ']');
+}
+
+/* Whether a value of the graph that runs was made before. */
+static int flags_of(const qn_report_program *p, int32_t value) {
+    const qn_origins *o = p->budget ? &p->budget->origins : NULL;
+    if (!o || o->value_of[value] < 0 || o->first[o->value_of[value]].id == value)
+        return 0;
+    const int32_t producer = p->graph->values[value]->producer;
+    return producer >= 0 && o->node_of[producer] < 0 ? READ_BACK : MADE_AGAIN;
+}
+
+/* What is known of a storage by its values. */
+typedef struct box {
+    int32_t value; /* the first that lies in it, or -1 */
+    int n_values, flags;
+} box;
+
+static void find_boxes(const qn_report_program *p, box *boxes) {
+    for (int32_t i = 0; i < p->plan->n_storages; i++)
+        boxes[i] = (box){.value = -1};
+    for (int32_t v = 0; v < p->plan->n_values; v++) {
+        const int32_t storage = p->plan->placements[v].storage;
+        if (storage < 0)
+            continue;
+        box *b = &boxes[storage];
+        b->value = b->n_values == 0 ? v : b->value;
+        b->flags |= b->n_values == 0 ? flags_of(p, v) : 0;
+        b->n_values++;
+    }
+}
+
+static void put_box(qn_output *out, const qn_report_program *p, const box *b, int32_t i) {
+    const qn_storage *s = &p->plan->storages[i];
+    char name[LINE], shape[QN_SHAPE_TEXT] = "";
+    const char *first = qn_plan_name_of(p->plan, p->graph, i);
+    if (b->n_values > 1)
+        snprintf(name, sizeof name, "%.200s and %d more", first, b->n_values - 1);
+    else
+        snprintf(name, sizeof name, "%.200s", first);
+    if (b->value >= 0)
+        qn_shape_print(p->graph->values[b->value]->tensor.shape, shape);
+    qn_json_open(out, NULL, '[');
+    qn_json_count(out, NULL, s->first);
+    qn_json_count(out, NULL, s->last);
+    qn_json_count(out, NULL, (int64_t)s->offset);
+    qn_json_count(out, NULL, (int64_t)s->bytes);
+    qn_json_count(out, NULL, colour_of(s->kind));
+    qn_json_count(out, NULL, b->flags);
+    qn_json_text(out, NULL, name);
+    qn_json_text(out, NULL, shape);
+    qn_json_close(out, ']');
+}
+
+static void put_boxes(qn_output *out, const qn_report_program *p, const box *boxes) {
+    qn_json_open(out, "boxes", '[');
+    for (int32_t i = 0; i < p->plan->n_storages; i++) {
+        if (!p->plan->storages[i].is_bound)
+            put_box(out, p, &boxes[i], i);
+    }
+    qn_json_close(out, ']');
+}
+
+/* Bytes that a budget leaves for the arena; 0: there is none. */
+static size_t arena_limit(const qn_plan_report *r) {
+    const size_t rest = r->peak_bytes - r->arena_bytes;
+    return r->budget_bytes > rest ? r->budget_bytes - rest : 0;
+}
+
+static void put_picture(qn_output *out, const qn_plan_report *r, const qn_report_program *p,
+                        const box *boxes) {
+    qn_json_open(out, NULL, '{');
+    put_steps(out, p);
+    qn_json_open(out, "kinds", '[');
+    for (int i = 0; i < QN_KIND_COUNT; i++)
+        qn_json_text(out, NULL, shown_kinds[i].words);
+    qn_json_close(out, ']');
+    qn_json_count(out, "arena", (int64_t)p->plan->arena_bytes);
+    qn_json_count(out, "least", (int64_t)p->plan->lower_bound_bytes);
+    qn_json_count(out, "limit", (int64_t)arena_limit(r));
+    put_boxes(out, p, boxes);
+    qn_json_close(out, '}');
+}
+
+static void add_picture(qn_document *d, const qn_plan_report *r, const qn_report_program *p) {
+    static const char told[] =
+        "Time across, addresses up; the line is what is alive. Point at a box, or tap it. Drag to "
+        "move; Ctrl and wheel, two fingers, + and - zoom.";
+    static const char *const key[] = {"feature map", "gradient", "workspace",
+                                      "made again or read back", NULL};
+    static const int colours[] = {0, 1, 2, -1};
+    const qn_allocator *a = qn_document_allocator(d);
+    const size_t n = (size_t)p->plan->n_storages;
+    char title[LINE];
+    box *boxes = NULL;
+    const qn_status status = qn_allocate(a, n, sizeof *boxes, &boxes);
+    qn_document_fail(d, status);
+    if (status != QN_OK)
+        return;
+    find_boxes(p, boxes);
+    snprintf(title, sizeof title, "The arena of %.100s", p->name);
+    qn_output *out = qn_document_begin_picture(d, "plan", title, told, key, colours);
+    if (out)
+        put_picture(out, r, p, boxes);
+    qn_document_end_picture(d);
+    qn_release(a, boxes, n, sizeof *boxes);
+}
+
+/* ---- tables ---- */
+
+static size_t made_bytes(const qn_report_program *p, const qn_node *node) {
+    size_t bytes = 0;
+    for (int i = 0; i < node->n_outputs; i++) {
+        const qn_value_info *info = qn_graph_value(p->graph, node->outputs[i]);
+        bytes += info->overwrites < 0 ? qn_tensor_bytes(info->tensor) : 0;
+    }
+    return bytes;
+}
+
+/* Of a node of the graph that runs. */
+static double step_ns(const qn_report_program *p, int32_t node) {
+    const int32_t base = p->budget ? p->budget->origins.node_of[node] : node;
+    return base < 0 ? NAN : qn_report_node_ns(p, base);
+}
+
+static void add_operation(qn_document *d, const qn_report_program *p, int32_t s, size_t alive) {
+    const int32_t n = p->plan->steps[s].node;
+    const qn_node *node = p->graph->nodes[n];
+    char shape[QN_SHAPE_TEXT];
+    qn_document_cell_number(d, s, 0);
+    qn_document_cell_text(d, node->name);
+    qn_document_cell_text(d, node->op->name);
+    qn_document_cell_text(d,
+                          qn_shape_print(qn_graph_tensor(p->graph, node->outputs[0]).shape, shape));
+    qn_document_cell_number(d, (double)made_bytes(p, node) / 1024, 1);
+    qn_document_cell_number(d, (double)alive / 1024, 1);
+    qn_document_cell_number(d, step_ns(p, n) * 1e-3, 1);
+}
+
+/* Bytes alive in each step, from what begins and ends there. */
+static void find_alive(const qn_plan *plan, size_t *alive) {
+    for (int32_t i = 0; i < plan->n_storages; i++) {
+        const qn_storage *s = &plan->storages[i];
+        if (s->is_bound)
+            continue;
+        alive[s->first] += s->bytes;
+        alive[s->last + 1] -= s->bytes; /* wraps around, and back when summed */
+    }
+    for (int32_t t = 1; t <= plan->n_steps; t++)
+        alive[t] += alive[t - 1];
+}
+
+static void add_operations(qn_document *d, const qn_report_program *p) {
+    static const char *const columns[] = {"step",      "operation", "type",     "output",
+                                          "makes KiB", "alive KiB", "\xc2\xb5s"};
+    const qn_allocator *a = qn_document_allocator(d);
+    const size_t n = (size_t)p->plan->n_steps + 2;
+    char title[LINE];
+    size_t *alive = NULL;
+    const qn_status status = qn_allocate(a, n, sizeof *alive, &alive);
+    qn_document_fail(d, status);
+    if (status != QN_OK)
+        return;
+    find_alive(p->plan, alive);
+    snprintf(title, sizeof title, "Operations of %.100s", p->name);
+    qn_document_begin_table(d, title, sizeof columns / sizeof *columns, columns);
+    for (int32_t s = 0; s < p->plan->n_steps; s++)
+        add_operation(d, p, s, alive[s]);
+    qn_document_end_table(d);
+    qn_release(a, alive, n, sizeof *alive);
+}
+
+static void add_again(qn_document *d, const qn_report_program *p) {
+    static const char *const columns[] = {"name", "type", "times", "KiB", "\xc2\xb5s"};
+    char title[LINE];
+    if (p->n_again == 0)
+        return;
+    snprintf(title, sizeof title, "Made again or swapped in %.100s", p->name);
+    qn_document_begin_table(d, title, sizeof columns / sizeof *columns, columns);
+    for (int32_t i = 0; i < p->n_again; i++) {
+        const qn_report_again *again = &p->again[i];
+        qn_document_cell_text(d, again->name);
+        qn_document_cell_text(d, again->type);
+        qn_document_cell_number(d, again->n_times, 0);
+        qn_document_cell_number(d, (double)again->bytes / 1024, 1);
+        qn_document_cell_number(d, again->ns * 1e-3, 1);
+    }
+    qn_document_end_table(d);
+}
+
+static void add_program(qn_document *d, const qn_plan_report *r, const qn_report_program *p) {
+    char line[LINE], arena[QN_SIZE_TEXT], bound[QN_SIZE_TEXT], unplanned[QN_SIZE_TEXT];
+    qn_document_heading(d, p->name);
+    snprintf(line, sizeof line,
+             "%d steps; the arena is of %s, of which %s are alive at once in step %d. Without a "
+             "plan %s would be.",
+             p->plan->n_steps, qn_text_print_size(p->plan->arena_bytes, arena),
+             qn_text_print_size(p->plan->lower_bound_bytes, bound), p->peak_step,
+             qn_text_print_size(p->unplanned.bytes, unplanned));
+    qn_document_text(d, line);
+    add_picture(d, r, p);
+    add_again(d, p);
+    add_operations(d, p);
+}
+
+qn_status qn_plan_report_write(const qn_allocator *allocator, const qn_plan_report *r,
+                               const char *path) {
+    qn_document *document;
+    char title[LINE];
+    snprintf(title, sizeof title, "%.100s, batch %lld: the plan", r->model, (long long)r->batch);
+    QN_TRY(qn_document_create(allocator, title, &document));
+    snprintf(title, sizeof title, "Input %.100s, %s, %d thread%s, %s.", r->input, r->optimizer,
+             r->n_threads, r->n_threads == 1 ? "" : "s", r->isa);
+    qn_document_text(document, title);
+    add_figures(document, r);
+    for (int i = 0; i < r->n_programs; i++)
+        add_program(document, r, &r->programs[i]);
+    const qn_status status = qn_document_write(document, path);
+    qn_document_destroy(document);
+    return status;
+}

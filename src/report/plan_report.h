@@ -1,0 +1,70 @@
+/* What there is to say of the plans of a trainer, and their HTML page. */
+#ifndef QN_REPORT_PLAN_REPORT_H
+#define QN_REPORT_PLAN_REPORT_H
+
+#include "plan/budget.h"
+#include "plan/figures.h"
+
+/* What costs time so that less memory is needed: a node that runs again, or a value that goes to the
+ * swap file and comes back. */
+typedef struct qn_report_again {
+    int32_t id; /* of the base graph */
+    const char *name, *type;
+    bool is_swapped;
+    int32_t n_times;
+    size_t bytes; /* of what is made or read back, once */
+    double ns;    /* estimated for all times; of swapping 0, as other work goes on meanwhile */
+} qn_report_again;
+
+/* A program's plan. What is borrowed must outlive the report. */
+typedef struct qn_report_program {
+    const char *name;
+    bool is_training;
+    int64_t micro_batch;          /* samples that it works on at a time; 0: all of its batch */
+    const qn_graph *uncut;        /* the graph of the whole batch where it is cut */
+    const qn_graph *base;         /* as it was built */
+    const qn_graph *graph;        /* as it runs: base, or what a budget made of it */
+    const qn_plan *plan;          /* of graph */
+    const qn_budget_plan *budget; /* null: planned without one */
+    size_t default_bytes;         /* arena without a budget */
+    qn_unplanned unplanned;       /* arena without a plan */
+    size_t late_bytes;            /* arena of the default plan with updates behind all gradients */
+    const double *node_ns;        /* by node of base: measured, below 0: not; null: none is */
+    double base_ns, extra_ns;     /* a run's, estimated; of it what the budget costs */
+    int32_t n_again;
+    qn_report_again *again;           /* (n_again): swapped, then the dearest first */
+    int32_t peak_step;                /* where most bytes of the arena are alive */
+    size_t kind_bytes[QN_KIND_COUNT]; /* alive there */
+} qn_report_program;
+
+/* Invariants: peak_bytes = fixed_bytes + arena_bytes + rest, likewise the default's;
+ * lower_bound_bytes <= arena_bytes. */
+typedef struct qn_plan_report {
+    const char *model, *input, *optimizer, *isa;
+    int64_t batch;
+    int n_threads;
+    size_t budget_bytes;                   /* 0: none */
+    size_t peak_bytes;                     /* all that the trainer holds */
+    size_t fixed_bytes;                    /* parameters and optimiser state */
+    size_t arena_bytes, lower_bound_bytes; /* of the largest plan */
+    size_t default_peak_bytes, unplanned_peak_bytes;
+    size_t early_bytes; /* that updating parameters early saves of the default arena */
+    bool is_measured;   /* times: of operations on this machine; else they are estimated */
+    int64_t planning_ns;
+    size_t planner_bytes;        /* that planning held at most */
+    int n_programs, largest;     /* largest: the program whose arena it is */
+    qn_report_program *programs; /* (n_programs) */
+} qn_plan_report;
+
+/* Time of a node of the base graph: measured, or estimated. */
+double qn_report_node_ns(const qn_report_program *program, int32_t node);
+
+/* Fills again, in memory. */
+qn_status qn_plan_report_again(qn_arena *memory, qn_report_program *program);
+
+/* Writes the page, whole or not at all: the figures, and of each program the picture of its arena and
+ * a table of its operations. */
+qn_status qn_plan_report_write(const qn_allocator *allocator, const qn_plan_report *report,
+                               const char *path);
+
+#endif

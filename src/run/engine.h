@@ -1,0 +1,79 @@
+/* The engine from inside, for the files of this folder: what it holds, and how its programs are
+ * planned. */
+#ifndef QN_RUN_ENGINE_H
+#define QN_RUN_ENGINE_H
+
+#include "os/team.h"
+#include "run/program.h"
+#include "run/watch.h"
+
+/* A text that is printed once and kept. */
+typedef struct qn_engine_text {
+    char *to;
+    size_t bytes, full_bytes; /* full_bytes counts on when there is no room */
+} qn_engine_text;
+
+struct qn_changing;
+
+/* Invariants: 0 <= n_accumulated < options.update.accumulate; every program's outside values are
+ * bound to store, sums, hyper or, during a run, to its inputs. */
+struct qn_engine {
+    qn_counter counter;
+    qn_allocator allocator; /* counts in counter */
+    qn_engine_options options;
+    qn_team *team;
+    const qn_kernels *kernels;
+    qn_store store; /* parameters and state */
+    qn_store sums;  /* of gradients, where batches are accumulated */
+    int n_programs;
+    qn_program *programs; /* (n_programs) */
+    qn_program update;    /* from the sums */
+    void *arena;
+    size_t arena_bytes;
+    size_t mapped_bytes;  /* the largest so far, if it is the system's */
+    size_t outside_bytes; /* of the budget, that others hold */
+    size_t noted_bytes;   /* that were held at most before the plans, by others too */
+    size_t planner_bytes; /* that planning held at most, besides the rest */
+    int64_t planning_ns;
+    void *update_arena; /* of its own: results of the batch before it outlive the update */
+    void *hyper;        /* (QN_HYPER_COUNT) */
+    char *copies;       /* of inputs that are not aligned, one behind the other */
+    size_t copy_bytes;
+    size_t planned_bytes; /* that were left out, as nothing is to be run */
+    int64_t steps, n_accumulated;
+    bool is_planned;
+    qn_events *timing; /* memory to measure operations in, or null */
+    qn_events *events; /* where runs are recorded, or null */
+    char *swap_folder; /* (swap_folder_bytes), or null */
+    size_t swap_folder_bytes;
+    qn_swap_speed swap_speed;     /* of the folder */
+    qn_swap *swap;                /* where plans swap */
+    struct qn_changing *changing; /* null: the budget is fixed */
+    qn_engine_text plan_text;
+};
+
+/* A program by its number, or the update program, whose graph is null where there is none. */
+const qn_program *qn_engine_get_program(const qn_engine *engine, int program);
+
+/* An executor for a program's plan, bound to what the engine holds; its arena is set later. */
+qn_status qn_engine_make_executor(qn_engine *engine, qn_program *program);
+
+/* Says that so much of the budget was held at some time before the plans: reading data. */
+void qn_engine_note_peak(qn_engine *engine, size_t bytes);
+
+/* Plans all programs and makes their executors: without a budget each as it is, else so that all
+ * that the engine holds, the arena of arena_bytes to come, and outside_bytes keep within it.
+ * QN_ERROR_MEMORY says the least budget that does. */
+qn_status qn_engine_make_plans(qn_engine *engine);
+
+/* Takes the plans of options.saved_plan for the programs; which is forgotten then. */
+qn_status qn_engine_take_saved(qn_engine *engine);
+
+/* Swapping: keeps a folder (null: none) among the options; measures it before planning; and opens the
+ * file that the plans need, which takes so much memory. */
+qn_status qn_engine_name_swap(qn_engine *engine, const char *folder);
+qn_status qn_engine_measure_swap(qn_engine *engine);
+size_t qn_engine_swap_memory(const qn_engine *engine);
+qn_status qn_engine_open_swap(qn_engine *engine);
+
+#endif

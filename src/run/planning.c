@@ -1,0 +1,561 @@
+/* How an engine's programs are planned: without a budget each as it is; within one, so that all that
+ * is held at any time, planning included, keeps within it. What plans and executors take themselves
+ * is known only when they are made, so planning is tried with a guess, and again with what was found. */
+#include "base/status.h"
+#include "base/text.h"
+#include "os/os.h"
+#include "run/changing.h"
+
+#include <stdio.h>
+
+/* A guess of what a node takes in a graph that was made anew, its plan and its executor. */
+enum { NODE_BYTES = 2200, EXECUTOR_BYTES = 500 };
+
+/* Times to try with what the last try found. */
+enum { MOST_TRIES = 4, MOST_RAISES = 8, MOST_LOWERINGS = 16 };
+
+/* The budget that is named as the least is tried with this part less. */
+enum { LEAST_PART = 50 };
+static const int64_t most_lowering_ns = 20000000000;
+
+/* What a try of planning within `total` bytes came to. */
+typedef struct fit {
+    size_t total;        /* bytes, those outside included */
+    size_t before;       /* that were held at most before planning */
+    size_t reserve;      /* set aside for plans and executors */
+    size_t peak_bytes;   /* that were held at most in its tries */
+    size_t needed_bytes; /* that would have done, as far as is known; 0: unknown */
+    size_t used;         /* rounded, of plans that fit: what they take, and took to be made */
+} fit;
+
+/* What counts against a budget besides what the counter counts. */
+static size_t uncounted_bytes(const qn_engine *e) {
+    return sizeof *e + e->planned_bytes + e->outside_bytes;
+}
+
+/* All that is held, and would be by an engine that runs. */
+static size_t held_bytes(const qn_engine *e) {
+    return uncounted_bytes(e) + qn_counter_held(&e->counter);
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* Of what is known, which 0 is not. */
+static size_t smaller(size_t a, size_t b) {
+    return a == 0 || (b > 0 && b < a) ? b : a;
+}
+
+/* Measured times of all nodes; those that were not seen are estimated, and scaled to the others. Null:
+ * none was seen. */
+static const double *complete_times(qn_program *p) {
+    const qn_graph *graph = p->graph;
+    const qn_speed speed = qn_speed_typical(1); /* only ratios are used */
+    double measured = 0, estimated = 0;
+    for (int n = 0; p->node_ns && n < graph->n_nodes; n++) {
+        if (p->node_ns[n] < 0)
+            continue;
+        measured += p->node_ns[n];
+        estimated += qn_estimate_ns(graph, n, &speed);
+    }
+    const double scale = estimated > 0 ? measured / estimated : 1;
+    for (int n = 0; p->node_ns && n < graph->n_nodes; n++) {
+        if (p->node_ns[n] < 0)
+            p->node_ns[n] = scale * qn_estimate_ns(graph, n, &speed);
+    }
+    return p->node_ns;
+}
+
+static void note_arena(qn_engine *e, const qn_program *p) {
+    e->arena_bytes = larger(e->arena_bytes, p->plan->arena_bytes);
+}
+
+static qn_status plan_as_is(qn_engine *e, qn_program *p) {
+    if (e->changing && p != &e->update)
+        return qn_changing_plan(e, p);
+    return qn_plan_create(&e->allocator, p->graph, e->kernels, qn_team_size(e->team), &p->plan);
+}
+
+static void unplan(qn_engine *e) {
+    for (int i = 0; i < e->n_programs; i++) {
+        qn_program_unplan(&e->programs[i]);
+        if (e->options.micro_batch == 0)
+            qn_program_unsplit(&e->programs[i]);
+    }
+    qn_program_unplan(&e->update);
+    e->arena_bytes = 0;
+}
+
+/* ---- within a budget ---- */
+
+/* Estimated time of a run of a program that is planned as its graph is. */
+static double estimate_ns(const qn_program *p) {
+    const qn_speed speed = qn_speed_typical(p->plan->n_threads);
+    double ns = 0;
+    for (int32_t s = 0; s < p->plan->n_steps; s++)
+        ns += qn_estimate_ns(p->graph, p->plan->steps[s].node, &speed);
+    return ns;
+}
+
+/* Pieces that a batch is cut into at most, and nodes of the graph that this makes, about; less where
+ * values are to be made again in it, which takes long to plan. */
+enum { MOST_PIECES = 16, MOST_PIECE_NODES = 5000, MOST_MIXED_NODES = 1000 };
+
+/* Bytes of an arena with what a program's pieces take besides what was set aside: their graph, their
+ * plan, and an executor. */
+static size_t bytes_of_pieces(const qn_engine *e, const qn_program *p, const fit *f,
+                              size_t before) {
+    const size_t executor = (size_t)p->graph->n_nodes * EXECUTOR_BYTES;
+    const size_t taken = held_bytes(e) - before + executor;
+    return p->plan->arena_bytes + (taken > f->reserve ? taken - f->reserve : 0);
+}
+
+/* From here on nothing is allocated that a try may not hold. Gives what end_limit takes. */
+static size_t begin_limit(qn_engine *e, const fit *f) {
+    const size_t uncounted = uncounted_bytes(e);
+    e->counter.limit_bytes = f->total > uncounted ? f->total - uncounted : 1;
+    return e->counter.n_refused;
+}
+
+/* True where something was refused since. */
+static bool end_limit(qn_engine *e, size_t n_refused) {
+    e->counter.limit_bytes = 0;
+    return e->counter.n_refused > n_refused;
+}
+
+static void make_whole(qn_program *p) {
+    qn_program_unplan(p);
+    qn_program_unsplit(p);
+}
+
+/* Plans a program in pieces of so many samples. Where that takes more memory than there is, or it cannot
+ * be cut, *is_cut is false, and it is whole. */
+static qn_status cut(qn_engine *e, qn_program *p, const fit *f, int64_t micro_batch, bool *is_cut) {
+    const size_t n_refused = begin_limit(e, f);
+    qn_status status = qn_program_split(p, e->kernels, micro_batch);
+    const bool cannot = status == QN_ERROR_UNSUPPORTED;
+    if (status == QN_OK)
+        status = plan_as_is(e, p);
+    *is_cut = !end_limit(e, n_refused) && !cannot;
+    if (*is_cut)
+        return status;
+    make_whole(p);
+    return QN_OK;
+}
+
+/* What is known of a program's pieces. */
+typedef struct pieces {
+    int64_t micro_batch; /* the largest that fit; 0: none do */
+    double extra;        /* time that they cost, as a part of that of the whole batch */
+    int64_t smallest;    /* that had the smallest arena, where none fit; 0: none */
+    size_t least;        /* bytes of an arena that would have done for some of them; 0: unknown */
+    double whole_ns;     /* of the whole batch: time, arena */
+    size_t whole_bytes;
+} pieces;
+
+/* Cuts the batch into as few equal pieces as it takes for an arena of at most limit bytes, planned;
+ * where none do, or it cannot be cut, the program is whole and without a plan. */
+static qn_status plan_in_pieces(qn_engine *e, qn_program *p, const fit *f, size_t limit,
+                                pieces *found) {
+    const int64_t batch = qn_program_batch(p), most = MOST_PIECE_NODES / p->graph->n_nodes;
+    const size_t before = held_bytes(e);
+    size_t smallest = found->whole_bytes;
+    for (int64_t n = 2; n <= batch && n <= MOST_PIECES && n <= most; n++) {
+        bool is_cut;
+        if (batch % n != 0)
+            continue;
+        QN_TRY(cut(e, p, f, batch / n, &is_cut));
+        if (!is_cut)
+            break;
+        const size_t bytes = bytes_of_pieces(e, p, f, before);
+        if (bytes <= limit) {
+            const double extra = estimate_ns(p) / found->whole_ns - 1;
+            found->micro_batch = batch / n;
+            found->extra = extra > 0 ? extra : 0;
+            return QN_OK;
+        }
+        found->least = smaller(found->least, bytes);
+        if (p->plan->arena_bytes < smallest && p->graph->n_nodes <= MOST_MIXED_NODES) {
+            found->smallest = batch / n;
+            smallest = p->plan->arena_bytes;
+        }
+        make_whole(p);
+    }
+    return QN_OK;
+}
+
+/* A plan of its graph with an arena of at most limit bytes, where values are made again or swapped. */
+static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
+    const qn_budget_options options = {.arena_bytes = limit,
+                                       .node_ns = complete_times(p),
+                                       .swap = e->swap_folder ? &e->swap_speed : NULL,
+                                       .swap_bytes = e->options.swap_bytes};
+    qn_budget_plan found = {0};
+    const size_t before = held_bytes(e);
+    QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, e->kernels, qn_team_size(e->team), &options,
+                               &found, least));
+    const size_t peak = before + found.planner_bytes;
+    e->planner_bytes = larger(e->planner_bytes, found.planner_bytes);
+    e->planning_ns += found.planning_ns;
+    qn_program_take(p, &found);
+    if (peak <= f->total)
+        return QN_OK;
+    f->needed_bytes = larger(f->needed_bytes, peak);
+    return QN_ERROR_MEMORY;
+}
+
+/* Pieces that cost less than this part of a step are taken without looking for anything better. */
+static const double little_time = 0.02;
+
+/* Both: values are made again in pieces of so many samples. */
+static qn_status plan_both(qn_engine *e, qn_program *p, fit *f, size_t limit, int64_t micro_batch,
+                           size_t *least) {
+    const size_t known = *least;
+    bool is_cut;
+    QN_TRY(cut(e, p, f, micro_batch, &is_cut));
+    qn_program_unplan(p);
+    const qn_status status = plan_again(e, p, f, limit, least);
+    *least = smaller(*least, known);
+    return status;
+}
+
+/* The same for a program that may be cut as well: what costs less of both, or both where neither
+ * does. Looking for what to make again may not take more than there is, since pieces are left. Times
+ * are measured of whole batches, if at all. */
+static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, pieces found,
+                             size_t *least) {
+    bool is_cut;
+    QN_TRY(plan_in_pieces(e, p, f, limit, &found));
+    if (found.micro_batch > 0 && found.extra <= little_time && !e->timing)
+        return QN_OK;
+    make_whole(p);
+    if (found.micro_batch == 0 && found.smallest == 0)
+        return plan_again(e, p, f, limit, least);
+    const size_t n_refused = begin_limit(e, f);
+    const qn_status status = plan_again(e, p, f, limit, least);
+    const bool is_refused = end_limit(e, n_refused);
+    const double extra = p->base ? p->budget.extra_ns / p->budget.base_ns : 0;
+    if (status == QN_OK && (found.micro_batch == 0 || e->timing || extra <= found.extra))
+        return QN_OK;
+    if (status != QN_OK && (status != QN_ERROR_MEMORY || (*least == 0 && !is_refused)))
+        return status;
+    *least = smaller(*least, found.least);
+    qn_program_unplan(p);
+    if (found.micro_batch == 0)
+        return plan_both(e, p, f, limit, found.smallest, least);
+    QN_TRY(cut(e, p, f, found.micro_batch, &is_cut));
+    return is_cut ? QN_OK : plan_again(e, p, f, limit, least);
+}
+
+/* Micro-batches are the caller's where it gave some; plans for changed budgets are of whole batches. */
+static bool may_be_cut(const qn_engine *e, const qn_program *p) {
+    return p->training && p->n_phases == 1 && e->options.micro_batch == 0 &&
+           !e->options.budget_changes;
+}
+
+/* A plan with an arena of at most limit bytes; where there is none, *least gets the smallest that
+ * was found. */
+static qn_status plan_within(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
+    QN_TRY(plan_as_is(e, p));
+    if (p->plan->arena_bytes <= limit)
+        return QN_OK;
+    const pieces whole = {.whole_ns = estimate_ns(p), .whole_bytes = p->plan->arena_bytes};
+    qn_program_unplan(p);
+    return may_be_cut(e, p) ? plan_either(e, p, f, limit, whole, least)
+                            : plan_again(e, p, f, limit, least);
+}
+
+/* All programs with arenas of at most limit bytes. Goes on after one that has none, to learn what
+ * all of them need; fails with what else goes wrong. */
+static qn_status plan_all(qn_engine *e, fit *f, size_t limit, bool *does_fit) {
+    size_t most = 0;
+    *does_fit = true;
+    f->needed_bytes = 0;
+    for (int i = 0; i < e->n_programs; i++) {
+        size_t least = 0;
+        const qn_status status = plan_within(e, &e->programs[i], f, limit, &least);
+        if (status != QN_OK && (status != QN_ERROR_MEMORY || (least == 0 && !f->needed_bytes)))
+            return status;
+        *does_fit &= status == QN_OK;
+        most = status == QN_OK ? most : larger(most, least);
+        if (e->programs[i].plan)
+            note_arena(e, &e->programs[i]);
+    }
+    if (most > 0)
+        f->needed_bytes = larger(f->needed_bytes, f->total - limit + most);
+    return QN_OK;
+}
+
+static qn_status make_executors(qn_engine *e) {
+    for (int i = 0; i < e->n_programs; i++)
+        QN_TRY(qn_engine_make_executor(e, &e->programs[i]));
+    return e->update.graph ? qn_engine_make_executor(e, &e->update) : QN_OK;
+}
+
+static size_t guess_reserve(const qn_engine *e) {
+    size_t n_nodes = 0;
+    for (int i = 0; i < e->n_programs; i++)
+        n_nodes += (size_t)e->programs[i].graph->n_nodes;
+    return n_nodes * NODE_BYTES + (e->swap_folder ? qn_swap_memory(e->swap_folder, 64) : 0);
+}
+
+static size_t update_bytes(const qn_engine *e) {
+    return e->update.plan ? e->update.plan->arena_bytes : 0;
+}
+
+/* What is held with the arenas to come. */
+static size_t used_bytes(const qn_engine *e) {
+    return held_bytes(e) + update_bytes(e) + e->arena_bytes + qn_engine_swap_memory(e);
+}
+
+/* One try. *does_fit is false where the reserve was too small, or no plan was found (needed_bytes
+ * then says for how much). */
+static qn_status try_fit(qn_engine *e, fit *f, bool *does_fit) {
+    *does_fit = false;
+    if (e->update.graph)
+        QN_TRY(plan_as_is(e, &e->update));
+    const size_t before = held_bytes(e), taken = before + f->reserve + update_bytes(e);
+    QN_TRY(plan_all(e, f, f->total > taken ? f->total - taken : 0, does_fit));
+    if (!*does_fit) {
+        f->needed_bytes += f->total > taken ? 0 : taken - f->total;
+        return QN_OK;
+    }
+    QN_TRY(make_executors(e));
+    *does_fit = used_bytes(e) <= f->total;
+    f->reserve = held_bytes(e) - before + qn_engine_swap_memory(e);
+    return QN_OK;
+}
+
+/* A try, and what was held at most while it was made. */
+static qn_status try_measured(qn_engine *e, fit *f, bool *does_fit) {
+    const size_t peak = e->counter.peak_bytes;
+    unplan(e);
+    e->counter.peak_bytes = e->counter.held_bytes;
+    const qn_status status = try_fit(e, f, does_fit);
+    f->peak_bytes = larger(f->peak_bytes, uncounted_bytes(e) + e->counter.peak_bytes);
+    e->counter.peak_bytes = larger(peak, e->counter.peak_bytes);
+    return status;
+}
+
+/* Plans within f->total, with as many tries as it takes, of which none may hold more; needed_bytes is 0
+ * if it fits. */
+static qn_status fit_within(qn_engine *e, fit *f) {
+    if (f->before > f->total) {
+        f->needed_bytes = f->before;
+        return QN_OK;
+    }
+    unplan(e); /* the guess is of whole batches */
+    f->reserve = guess_reserve(e);
+    f->peak_bytes = 0;
+    size_t needed = 0;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        bool does_fit;
+        QN_TRY(try_measured(e, f, &does_fit));
+        if (f->peak_bytes > f->total) {
+            f->needed_bytes = larger(f->needed_bytes, f->peak_bytes);
+            return QN_OK;
+        }
+        if (does_fit) {
+            f->needed_bytes = 0;
+            return QN_OK;
+        }
+        needed = larger(needed, f->needed_bytes);
+        if (f->needed_bytes > 0 && i > 0) {
+            f->needed_bytes = needed;
+            return QN_OK;
+        }
+        if (f->needed_bytes > 0) /* less may do for them; what they take is then known */
+            f->reserve /= 4;
+    }
+    f->needed_bytes = f->total + f->reserve / 8;
+    return QN_OK;
+}
+
+/* ---- what is said where nothing fits ---- */
+
+/* A budget as it is given: in whole MiB, or, if it is small, in less: about 2 % at most. */
+static size_t round_up(size_t bytes) {
+    const size_t mib = (size_t)1 << 20;
+    const size_t unit = bytes < 4 * mib ? mib / 64 : bytes < 64 * mib ? mib / 8 : mib;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* Exact, and so that it is read again. */
+static const char *print_option(size_t bytes, char text[QN_SIZE_TEXT]) {
+    const bool is_whole = bytes % ((size_t)1 << 20) == 0;
+    snprintf(text, QN_SIZE_TEXT, "%zu%s", bytes >> (is_whole ? 20 : 10), is_whole ? "M" : "K");
+    return text;
+}
+
+/* Planning itself has held more than what was given. */
+static bool is_exceeded(const qn_engine *e) {
+    return uncounted_bytes(e) + e->counter.peak_bytes > e->options.memory_budget_bytes;
+}
+
+/* Plans within total; what does is kept in *f, lowered to what its plans take, else *low is total. */
+static qn_status try_lower(qn_engine *e, fit *f, size_t total, size_t *low) {
+    fit tried = {.total = total, .before = f->before};
+    QN_TRY(fit_within(e, &tried));
+    if (tried.needed_bytes > 0) {
+        *low = total;
+        return QN_OK;
+    }
+    f->total = total;
+    f->used = round_up(larger(used_bytes(e), tried.peak_bytes));
+    return QN_OK;
+}
+
+/* What is tried next below a budget that does: what its plans take, where that is less; else the
+ * middle; at last 2 % less, which must not do. 0: nothing. */
+static size_t next_lower(const fit *f, size_t low) {
+    const size_t least = f->total - f->total / LEAST_PART;
+    if (f->used < f->total && f->used > low)
+        return f->used;
+    const size_t middle = round_up(low + (f->total - low) / 2);
+    if (middle < least && middle > low)
+        return middle;
+    return low < round_up(least) && round_up(least) < f->total ? round_up(least) : 0;
+}
+
+/* A budget that is known to do, lowered while planning within less succeeds; below the one that was
+ * given only if that was kept to. low: does not. Ends early after a while. */
+static qn_status lower(qn_engine *e, fit *f, size_t low) {
+    const int64_t until_ns = qn_clock_ns() + most_lowering_ns;
+    for (int i = 0; i < MOST_LOWERINGS && qn_clock_ns() < until_ns; i++) {
+        const size_t total = next_lower(f, low);
+        if (total == 0 || (total <= e->options.memory_budget_bytes && is_exceeded(e)))
+            break;
+        QN_TRY(try_lower(e, f, total, &low));
+    }
+    return QN_OK;
+}
+
+/* The least budget that was found to do: what was needed is raised until planning succeeds within it, and
+ * lowered again: pieces may do with much less than what making again needs. */
+static qn_status find_least(qn_engine *e, fit *f) {
+    size_t low = f->total;
+    for (int i = 0; i < MOST_RAISES && f->needed_bytes > 0; i++) {
+        const size_t raised = f->total + f->total / 64;
+        low = f->total;
+        f->total = round_up(f->needed_bytes > f->total ? f->needed_bytes : raised);
+        QN_TRY(fit_within(e, f));
+    }
+    if (f->needed_bytes > 0)
+        return QN_OK;
+    f->used = round_up(larger(used_bytes(e), f->peak_bytes));
+    return lower(e, f, low);
+}
+
+static qn_status refuse(qn_engine *e, fit *f) {
+    char least[QN_SIZE_TEXT], given[QN_SIZE_TEXT], option[QN_SIZE_TEXT];
+    if (!e->options.no_least)
+        QN_TRY(find_least(e, f));
+    if (f->needed_bytes == 0 && f->total <= e->options.memory_budget_bytes)
+        return fit_within(e, f); /* less was found to do than what was given */
+    qn_text_print_size(e->options.memory_budget_bytes, given);
+    if (f->needed_bytes > 0)
+        return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too little; lower --batch", given);
+    return qn_fail(QN_ERROR_MEMORY,
+                   "a budget of %s is too little: it needs at least %s; lower --batch, or give "
+                   "--memory %s",
+                   given, qn_text_print_size(f->total, least), print_option(f->total, option));
+}
+
+static qn_status plan_budget(qn_engine *e) {
+    const size_t own = sizeof *e + e->counter.peak_bytes + e->outside_bytes;
+    fit f = {.total = e->options.memory_budget_bytes, .before = larger(e->noted_bytes, own)};
+    QN_TRY(fit_within(e, &f));
+    return f.needed_bytes > 0 ? refuse(e, &f) : QN_OK;
+}
+
+static qn_status plan_freely(qn_engine *e) {
+    for (int i = 0; i < e->n_programs; i++) {
+        QN_TRY(plan_as_is(e, &e->programs[i]));
+        note_arena(e, &e->programs[i]);
+    }
+    if (e->update.graph)
+        QN_TRY(plan_as_is(e, &e->update));
+    return make_executors(e);
+}
+
+/* Plans that are given cannot be made smaller. */
+static qn_status plan_as_saved(qn_engine *e) {
+    const size_t budget = e->options.memory_budget_bytes;
+    char given[QN_SIZE_TEXT], needed[QN_SIZE_TEXT];
+    QN_TRY(qn_engine_take_saved(e));
+    if (e->update.graph)
+        QN_TRY(plan_as_is(e, &e->update));
+    QN_TRY(make_executors(e));
+    if (budget == 0 || used_bytes(e) <= budget)
+        return QN_OK;
+    return qn_fail(QN_ERROR_MEMORY, "the plan needs %s, and the budget is %s; plan anew",
+                   qn_text_print_size(used_bytes(e), needed), qn_text_print_size(budget, given));
+}
+
+void qn_engine_note_peak(qn_engine *e, size_t bytes) {
+    e->noted_bytes = larger(e->noted_bytes, bytes);
+}
+
+qn_status qn_engine_make_plans(qn_engine *e) {
+    if (e->options.saved_plan)
+        return plan_as_saved(e);
+    QN_TRY(qn_engine_measure_swap(e));
+    return e->options.memory_budget_bytes > 0 ? plan_budget(e) : plan_freely(e);
+}
+
+/* ---- what is said before the first step ---- */
+
+static double base_ns(const qn_program *p) {
+    const qn_speed speed = qn_speed_typical(p->plan->n_threads);
+    double ns = 0;
+    if (p->base)
+        return p->budget.base_ns;
+    for (int32_t s = 0; s < p->plan->n_steps; s++) {
+        const int32_t node = p->plan->steps[s].node;
+        ns += p->node_ns && p->node_ns[node] >= 0 ? p->node_ns[node]
+                                                  : qn_estimate_ns(p->graph, node, &speed);
+    }
+    return ns;
+}
+
+/* Estimated time of a graph's nodes, each once. */
+static double sum_ns(const qn_graph *graph, int n_threads) {
+    const qn_speed speed = qn_speed_typical(n_threads);
+    double ns = 0;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        ns += graph->nodes[n]->op->is_view ? 0 : qn_estimate_ns(graph, n, &speed);
+    return ns;
+}
+
+/* What a batch in pieces takes more than the whole one, by estimates; with what is made again in it. */
+static double extra_of_pieces(const qn_program *p, double whole_ns) {
+    const double again = p->budget.base_ns > 0 ? p->budget.extra_ns / p->budget.base_ns : 0;
+    const double ns = (1 + again) * sum_ns(p->base ? p->base : p->graph, p->plan->n_threads);
+    return ns > whole_ns ? ns - whole_ns : 0;
+}
+
+qn_budget_use qn_engine_get_budget(const qn_engine *e) {
+    qn_budget_use use = {.budget_bytes = e->options.memory_budget_bytes,
+                         .planner_bytes = e->planner_bytes,
+                         .planning_ns = e->planning_ns};
+    double base = 0, extra = 0;
+    if (!e->is_planned)
+        return use;
+    use.peak_bytes = held_bytes(e);
+    for (int i = 0; i < e->n_programs; i++) {
+        const qn_program *p = &e->programs[i];
+        if (!p->training)
+            continue;
+        const double ns = p->uncut ? sum_ns(p->uncut, p->plan->n_threads) : base_ns(p);
+        base += ns;
+        extra += p->uncut ? extra_of_pieces(p, ns) : p->budget.extra_ns;
+        use.micro_batch = p->uncut ? p->micro_batch : use.micro_batch;
+        use.is_measured |= p->node_ns != NULL;
+        use.n_operations += p->plan->n_steps;
+        use.n_again += p->budget.n_again;
+        use.swapped_bytes += p->budget.swapped_bytes;
+    }
+    use.slowdown = base > 0 ? (base + extra) / base : 1;
+    return use;
+}

@@ -1,0 +1,40 @@
+/* Plans that were saved, in the place of those that an engine would make; see engine.h. */
+#include "base/status.h"
+#include "base/text.h"
+#include "os/os.h"
+#include "plan/saved.h"
+#include "run/engine.h"
+
+static qn_status restore(qn_engine *e, const char *isa, int index) {
+    const qn_saved_plan *plan = e->options.saved_plan;
+    const int n_threads = qn_team_size(e->team);
+    const qn_saved_program *saved;
+    qn_program *p = &e->programs[index];
+    qn_budget_plan made = {0};
+    QN_TRY(qn_saved_find(plan, index, p->name, n_threads, isa, &saved));
+    if (saved->micro_batch > 0 && !p->uncut)
+        QN_TRY(qn_program_split(p, e->kernels, saved->micro_batch));
+    QN_TRY(qn_saved_restore_usual(&e->allocator, saved, p->graph, e->kernels, n_threads, &p->plan));
+    if (!p->plan) {
+        QN_TRY(qn_saved_restore(&e->allocator, saved, p->graph, e->kernels, n_threads, &made));
+        qn_program_take(p, &made);
+    }
+    if (p->plan->arena_bytes > e->arena_bytes)
+        e->arena_bytes = p->plan->arena_bytes;
+    return QN_OK;
+}
+
+qn_status qn_engine_take_saved(qn_engine *e) {
+    const int n_saved = e->options.saved_plan->n_programs;
+    const int64_t begin = qn_clock_ns();
+    qn_isa isa;
+    QN_TRY(qn_cpu_isa(&isa));
+    if (n_saved != e->n_programs)
+        return qn_fail(QN_ERROR_FORMAT, "the plan is of %d programs; here are %d", n_saved,
+                       e->n_programs);
+    for (int i = 0; i < e->n_programs; i++)
+        QN_TRY(restore(e, qn_isa_name(isa), i));
+    e->planning_ns = qn_clock_ns() - begin;
+    e->options.saved_plan = NULL;
+    return QN_OK;
+}

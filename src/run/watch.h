@@ -1,0 +1,37 @@
+/* What can be seen of an engine at work: which operations its programs are made of, and, while it
+ * is watched, when each of them ran. */
+#ifndef QN_RUN_WATCH_H
+#define QN_RUN_WATCH_H
+
+#include "base/events.h"
+#include "quern/engine.h"
+
+/* Number of the program that updates parameters from accumulated gradients. */
+enum { QN_PROGRAM_UPDATE = -1 };
+
+typedef enum qn_pass { QN_PASS_FORWARD, QN_PASS_BACKWARD, QN_PASS_UPDATE } qn_pass;
+
+/* A step of a program's plan. Texts are the engine's. */
+typedef struct qn_operation {
+    const char *type;   /* operator: "conv2d" */
+    const char *name;   /* node: "conv1", "conv1.weight_gradient" */
+    const char *device; /* "cpu" */
+    qn_pass pass;
+    int n_threads; /* that may take part */
+    int64_t flops; /* a multiply-add is two */
+    int64_t bytes; /* that must move */
+} qn_operation;
+
+/* Programs 0 to n - 1; the update program, if there is one, is QN_PROGRAM_UPDATE. */
+int qn_engine_program_count(const qn_engine *engine);
+const char *qn_engine_program_name(const qn_engine *engine, int program);
+
+/* Operations of a program, by step of its plan; 0 for an update program that is not there. */
+int qn_engine_operation_count(const qn_engine *engine, int program);
+qn_operation qn_engine_operation_at(const qn_engine *engine, int program, int item);
+
+/* From now on every run is recorded in events, which has a ring for every thread of the team, and must
+ * outlive the watch; null: no longer. Not while a program runs. Bits never depend on it. */
+void qn_engine_watch(qn_engine *engine, qn_events *events);
+
+#endif

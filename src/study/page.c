@@ -1,0 +1,222 @@
+/* The page of a study: what was found, the figures, all cells, and what is missing. */
+#include "base/status.h"
+#include "graph/graph.h"
+#include "study/figures.h"
+#include "study/results.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Part of the cores that is worth a warning. */
+static const double others_noted = 0.1;
+
+static void add_figure(qn_document *d, const char *label, const char *note, const char *format,
+                       double value) {
+    char text[64];
+    snprintf(text, sizeof text, format, value);
+    qn_document_figure(d, label, text, note);
+}
+
+static int count_verdicts(const qn_finding findings[QN_OBSERVATIONS], qn_verdict verdict) {
+    int n = 0;
+    for (int i = 0; i < QN_OBSERVATIONS; i++)
+        n += findings[i].verdict == verdict;
+    return n;
+}
+
+/* Part of the cores that other programs took while cells ran: the mean over cells; NaN: not seen. */
+static double others_use(const qn_study_facts *facts) {
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < facts->n_rows; i++) {
+        const double others = facts->rows[i].cpu - facts->rows[i].process;
+        if (!isfinite(others))
+            continue;
+        sum += others;
+        n++;
+    }
+    return n > 0 ? sum / n : (double)NAN;
+}
+
+static void warn_of_others(const qn_figures *f) {
+    char text[240];
+    const double use = others_use(f->facts);
+    if (!(use >= others_noted))
+        return;
+    snprintf(
+        text, sizeof text,
+        "Other programs took %.0f %% of the cores while the cells ran: time and throughput are "
+        "those of a busy machine, and comparisons between cells are uncertain.",
+        100 * use);
+    qn_document_warning(f->document, text);
+}
+
+static void add_top(const qn_figures *f, const qn_finding findings[QN_OBSERVATIONS]) {
+    char text[160], done[40];
+    const int n_done = qn_study_count_in(f->study, QN_CELL_DONE);
+    const int n_waiting = qn_study_count_in(f->study, QN_CELL_WAITING);
+    double meter = 0;
+    for (int i = 0; i < f->facts->n_rows; i++)
+        meter = fmax(meter, f->facts->rows[i].meter_bytes);
+    qn_document_text(f->document, qn_study_machine(f->study));
+    snprintf(done, sizeof done, "%d of %d", n_done, qn_study_count(f->study));
+    snprintf(text, sizeof text, "%d failed, %d left out, %d still to run",
+             qn_study_count_in(f->study, QN_CELL_FAILED),
+             qn_study_count_in(f->study, QN_CELL_LEFT_OUT), n_waiting);
+    qn_document_figure(f->document, "Cells done", done, text);
+    add_figure(f->document, "Observations confirmed", "of the study's twelve", "%.0f",
+               count_verdicts(findings, QN_VERDICT_CONFIRMED));
+    add_figure(f->document, "Not confirmed", "by the numbers of this machine", "%.0f",
+               count_verdicts(findings, QN_VERDICT_NOT_CONFIRMED));
+    add_figure(f->document, "Cannot be judged here", "no GPU, no sensor, too few cells", "%.0f",
+               count_verdicts(findings, QN_VERDICT_UNKNOWN));
+    add_figure(f->document, "Memory of the meter", "most of any cell", "%.1f MB", meter * 1e-6);
+    if (n_waiting > 0)
+        qn_document_warning(f->document, "The study is not complete: these are the cells so far.");
+    warn_of_others(f);
+}
+
+static const char *short_verdict(const qn_finding *f) {
+    return f->verdict == QN_VERDICT_UNKNOWN ? "cannot be judged" : qn_verdict_text(f->verdict);
+}
+
+/* First what fits a phone, then each with its numbers. */
+static void add_findings(qn_document *d, const qn_finding findings[QN_OBSERVATIONS]) {
+    static const char *const columns[] = {"no.", "observation", "verdict"};
+    qn_document_heading(d, "The twelve observations");
+    qn_document_text(
+        d, "What Liu et al. (2019, arXiv 1906.04278) saw on a Jetson TX2, and whether the "
+           "numbers of this machine say the same. docs/study.md has the rules.");
+    qn_document_begin_table(d, "Verdicts", 3, columns);
+    for (int i = 0; i < QN_OBSERVATIONS; i++) {
+        const qn_finding *f = &findings[i];
+        qn_document_cell_number(d, f->number, 0);
+        qn_document_cell_text(d, f->title);
+        qn_document_cell_text(d, short_verdict(f));
+    }
+    qn_document_end_table(d);
+    for (int i = 0; i < QN_OBSERVATIONS; i++) {
+        const qn_finding *f = &findings[i];
+        char text[1200];
+        snprintf(text, sizeof text, "%d. %s Here: %s%s. %s On the TX2: %s.", f->number, f->claim,
+                 short_verdict(f), f->is_estimated ? " (estimated)" : "", f->here, f->theirs);
+        qn_document_text(d, text);
+    }
+}
+
+/* ---- all cells ---- */
+
+static void add_cell_row(qn_document *d, const qn_study_row *r) {
+    qn_document_cell_text(d, r->model);
+    qn_document_cell_text(d, qn_domain_name(r->domain));
+    qn_document_cell_number(d, (double)r->batch, 0);
+    qn_document_cell_number(d, r->step_ms, 2);
+    qn_document_cell_number(d, r->throughput, 1);
+    qn_document_cell_number(d, 100 * r->cpu, 1);
+    qn_document_cell_number(d, 100 * r->gpu, 1);
+    qn_document_cell_number(d, r->energy_mj * 1e-3, 3);
+    qn_document_cell_number(d, r->memory[QN_KIND_PARAMETER] * 1e-6, 2);
+    qn_document_cell_number(d, (r->memory[QN_KIND_FEATURE] + r->memory[QN_KIND_WORKSPACE]) * 1e-6,
+                            2);
+    qn_document_cell_number(d, r->resident_bytes * 1e-6, 1);
+    qn_document_cell_number(d, r->use_periodicity, 2);
+    qn_document_cell_number(d, r->power_periodicity, 2);
+}
+
+static void add_cells(const qn_figures *f) {
+    static const char *const columns[] = {"model",          "domain",
+                                          "batch",          "step ms",
+                                          "samples/s",      "cores %",
+                                          "GPU %",          "J a step",
+                                          "parameters MB",  "feature maps and workspace MB",
+                                          "resident MB",    "rhythm of use",
+                                          "rhythm of power"};
+    enum { N = sizeof columns / sizeof columns[0] };
+    qn_document_heading(f->document, "All cells");
+    qn_document_text(
+        f->document,
+        "A rhythm is the autocorrelation at one step: 1 repeats exactly. A dash was not "
+        "measured, or cannot be seen at the sampler's interval.");
+    qn_document_begin_table(f->document, "All cells", N, columns);
+    for (int i = 0; i < f->facts->n_rows; i++)
+        add_cell_row(f->document, &f->facts->rows[i]);
+    qn_document_end_table(f->document);
+}
+
+/* ---- what is missing ---- */
+
+static void add_missing_cells(const qn_figures *f) {
+    static const char *const columns[] = {"cell", "what became of it", "why"};
+    static const char *const states[] = {[QN_CELL_WAITING] = "still to run",
+                                         [QN_CELL_DONE] = "done",
+                                         [QN_CELL_FAILED] = "failed",
+                                         [QN_CELL_LEFT_OUT] = "left out"};
+    qn_document_begin_table(f->document, "Cells without numbers", 3, columns);
+    for (int i = 0; i < qn_study_count(f->study); i++) {
+        const qn_cell *c = qn_study_cell(f->study, i);
+        char title[128];
+        if (c->state == QN_CELL_DONE)
+            continue;
+        qn_cell_title(c, title, sizeof title);
+        qn_document_cell_text(f->document, title);
+        qn_document_cell_text(f->document, states[c->state]);
+        qn_document_cell_text(f->document, c->reason ? c->reason : "");
+    }
+    qn_document_end_table(f->document);
+}
+
+/* What sources of the first cell said: the same in all. */
+static void add_said(const qn_figures *f) {
+    for (int i = 0; i < qn_study_count(f->study); i++) {
+        const qn_cell *c = qn_study_cell(f->study, i);
+        if (c->state != QN_CELL_DONE || c->m.n_said == 0)
+            continue;
+        for (int k = 0; k < c->m.n_said; k++)
+            qn_document_text(f->document, c->m.said[k]);
+        return;
+    }
+}
+
+static void add_missing(const qn_figures *f) {
+    qn_document_heading(f->document, "What is missing");
+    if (qn_study_count_in(f->study, QN_CELL_DONE) < qn_study_count(f->study))
+        add_missing_cells(f);
+    else
+        qn_document_text(f->document, "All cells were run.");
+    add_said(f);
+}
+
+/* ---- the page ---- */
+
+static qn_status add_figures(const qn_figures *f) {
+    QN_TRY(qn_figures_add_utilisation(f));
+    QN_TRY(qn_figures_add_power(f));
+    QN_TRY(qn_figures_add_batches(f));
+    QN_TRY(qn_figures_add_memory(f));
+    QN_TRY(qn_figures_add_inference(f));
+    return qn_figures_add_drip(f);
+}
+
+static qn_status fill(qn_figures *f, const qn_finding findings[QN_OBSERVATIONS], const char *path) {
+    qn_figures_choose(f);
+    add_top(f, findings);
+    add_findings(f->document, findings);
+    QN_TRY(add_figures(f));
+    add_cells(f);
+    add_missing(f);
+    return qn_document_write(f->document, path);
+}
+
+qn_status qn_study_write_page(const qn_study *study, const qn_study_facts *facts,
+                              const qn_finding findings[QN_OBSERVATIONS], const char *path) {
+    const qn_allocator *allocator = qn_allocator_or_default(qn_study_get_options(study)->allocator);
+    qn_arena arena;
+    qn_figures f = {.study = study, .facts = facts, .arena = &arena};
+    QN_TRY(qn_document_create(allocator, "Training on this machine", &f.document));
+    qn_arena_init(&arena, allocator);
+    const qn_status status = fill(&f, findings, path);
+    qn_arena_deinit(&arena);
+    qn_document_destroy(f.document);
+    return status;
+}

@@ -1,0 +1,137 @@
+"""quern devices: each shipped tree shows what it has and names what it lacks; this device, too."""
+import json
+import os
+import pathlib
+import shutil
+import unittest
+
+import quern
+
+SOURCE = pathlib.Path(os.environ.get("QUERN_SOURCE", pathlib.Path(__file__).parents[2]))
+TREES = SOURCE / "tests" / "devices"
+
+
+class Devices(quern.Case):
+    def look(self, tree):
+        """What a tree shows: the JSON object, sensors by (source, channel, quantity), missing by source."""
+        run = self.run_quern("devices", "--sysroot", TREES / tree, "--json")
+        event = run.of("devices")[0]
+        sensors = {(s["source"], s["channel"], s["quantity"]): s for s in event["sensors"]}
+        missing = {m["source"]: m["why"] for m in event["missing"]}
+        return event, sensors, missing
+
+    def check_text(self, tree, *texts):
+        output = self.run_quern("devices", "--sysroot", TREES / tree).output
+        for text in texts:
+            self.assertIn(text, output)
+        for line in output.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+
+    def kinds(self, event):
+        return [(k["name"], k["model"], k["threads"]) for k in event["kinds"]]
+
+    def test_jetson_tx2(self):
+        event, sensors, missing = self.look("jetson-tx2")
+        self.assertEqual(self.kinds(event), [("performance", "Denver 2", 2),
+                                             ("efficiency", "Cortex-A57", 4)])
+        self.assertEqual(event["clusters"], 2)
+        parts = {name: s["part"] for (source, name, _), s in sensors.items() if source == "ina3221"}
+        self.assertEqual(parts, {"VDD_IN": "system", "VDD_SYS_GPU": "gpu", "VDD_SYS_CPU": "cpu",
+                                 "VDD_SYS_SOC": "soc", "VDD_SYS_DDR": "memory",
+                                 "VDD_4V0_WIFI": "other"})
+        self.assertAlmostEqual(sensors["ina3221", "VDD_IN", "power"]["value"], 11.910)
+        self.assertAlmostEqual(sensors["gpu-load", "gpu", "utilisation"]["value"], 0.823)
+        for source in ("rapl", "battery", "nvml", "hwmon"):
+            self.assertIn("not there", missing[source])
+        self.assertFalse([s for s in event["sensors"] if s["estimated"]])
+        self.check_text("jetson-tx2", "2 cores (Denver 2), up to 2.04 GHz", "cpu0,3-5", "VDD_SYS_DDR",
+                        "L2 2 MiB for 4", "not there: energy counters of Intel and AMD processors")
+
+    def test_phone(self):
+        event, sensors, missing = self.look("snapdragon-phone")
+        self.assertEqual([name for name, _, _ in self.kinds(event)],
+                         ["prime", "performance", "efficiency"])
+        self.assertEqual(event["caches"], [])
+        self.assertAlmostEqual(sensors["battery", "battery", "power"]["value"],
+                               3.912345 * 0.412109, 6)
+        self.assertIn(("gpu-load", "gpu", "utilisation"), sensors)
+        self.assertIn("rapl", missing)
+        self.assertIn("ina3221", missing)
+        self.check_text("snapdragon-phone", "SM8150", "caches: the kernel does not tell",
+                        "3 cores (Kryo 4xx Gold), up to 2.42 GHz, cluster 1: cpu4-6")
+
+    def test_raspberry_pi(self):
+        event, sensors, missing = self.look("raspberry-pi-5")
+        self.assertEqual(self.kinds(event), [("cpu", "Cortex-A76", 4)])
+        self.assertEqual([c["bytes"] for c in event["caches"]],
+                         [64 << 10, 64 << 10, 512 << 10, 2 << 20])
+        for source in ("rapl", "ina3221", "hwmon", "battery", "nvml"):
+            self.assertIn("not there", missing[source])
+        power = [s for s in event["sensors"] if s["quantity"] == "power"]
+        self.assertTrue(power and all(s["estimated"] and s["source"] == "model" for s in power))
+        self.check_text("raspberry-pi-5", "Raspberry Pi 5 Model B Rev 1.0", "estimated",
+                        "no sensor measures the power")
+
+    def test_laptop(self):
+        event, sensors, missing = self.look("intel-laptop")
+        self.assertEqual(event["isa"], "avx2")
+        self.assertEqual([(k["name"], k["cores"], k["threads"]) for k in event["kinds"]],
+                         [("performance", 2, 4), ("efficiency", 4, 4)])
+        rapl = {name for source, name, _ in sensors if source == "rapl"}
+        self.assertEqual(rapl, {"package-0", "core-0", "uncore-0", "psys"}) # not twice by MMIO
+        self.assertAlmostEqual(sensors["battery", "BAT0", "power"]["value"], 7.412)
+        self.assertEqual([s for s in sensors if s[0] == "hwmon"], []) # it is the battery's
+        self.assertIn("ina3221", missing)
+        self.check_text("intel-laptop", "i3-1215U", "2 cores with 4 threads, up to 4.40 GHz",
+                        "L2 2 MiB for 4", "L3 10 MiB for 8")
+
+    def test_faults(self):
+        """What cannot be read is said, with the reason."""
+        tree = self.folder / "laptop"
+        shutil.copytree(TREES / "intel-laptop", tree)
+        powercap = tree / "sys/class/powercap"
+        for zone in powercap.iterdir():
+            (zone / "energy_uj").unlink()
+            (zone / "energy_uj").mkdir() # nobody can read a folder, not even root
+        (tree / "sys/class/power_supply/BAT0/status").write_text("Charging\n")
+        event, sensors, missing = self.look(tree)
+        self.assertIn("energy_uj: cannot be read: Is a directory", missing["rapl"])
+        self.assertIn("BAT0: Charging", missing["battery"])
+        self.assertIn("unplug", missing["battery"])
+        self.assertNotIn("rapl", {source for source, _, _ in sensors})
+        self.check_text(tree, "unplug it to")
+
+    def test_wrong_usage(self):
+        self.fails(2, "devices", "--sysroot", "nowhere", says=["--sysroot nowhere", "no such folder"])
+        self.fails(2, "devices", "--sysroot", self.folder, says=["sys/devices/system/cpu/present"])
+        self.fails(2, "devices", "--sysroot", TREES / "jetson-tx2", "--calibrate",
+                   says=["--calibrate measures this device"])
+
+    def test_here(self):
+        run = self.run_quern("devices", "--json")
+        event = run.of("devices")[0]
+        self.assertIn(event["isa"], ("ref", "neon", "avx2", "avx512"))
+        self.assertEqual(sum(k["threads"] for k in event["kinds"]),
+                         sum(c["kind"] is not None for c in event["cores"]))
+        output = self.run_quern("devices").output
+        self.assertIn("\nsensors\n", output)
+        self.assertIn("--calibrate", output)
+        for line in output.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+
+    def test_calibrated(self):
+        """The roofline that was measured is kept, and shown from then on."""
+        event = self.run_quern("devices", "--calibrate", "--json").of("devices")[0]
+        self.assertIn("f32", {p["dtype"] for p in event["peaks"]})
+        for peak in event["peaks"]:
+            self.assertGreater(peak["flops"], 1e7)
+        self.assertEqual(event["levels"][-1]["name"], "DRAM")
+        for level in event["levels"]:
+            self.assertGreater(level["bandwidth"], 1e7)
+        again = self.run_quern("devices", "--json").of("devices")[0]
+        self.assertEqual(again["peaks"], event["peaks"])
+        self.assertIn("FLOP/s of one core", self.run_quern("devices").output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+/* The reader of ONNX files: whatever the bytes, what is handed out keeps what onnx_file.h guarantees. */
+#include "format/onnx_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/quern-fuzz-onnx-XXXXXX", data_path[sizeof folder + 16];
+
+static void remove_folder(void) {
+    unlink(data_path);
+    rmdir(folder);
+}
+
+/* A folder with one file of outside data. */
+static void make_folder(void) {
+    if (data_path[0] || !mkdtemp(folder))
+        return;
+    snprintf(data_path, sizeof data_path, "%s/quern-fuzz.data", folder);
+    FILE *file = fopen(data_path, "wb");
+    if (!file || fwrite(data_path, 1, 40, file) != 40 || fclose(file) != 0)
+        abort();
+    atexit(remove_folder);
+}
+
+static size_t sum; /* of what was read, so that all of it is */
+
+static void read_bytes(const void *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        sum += ((const unsigned char *)bytes)[i];
+}
+
+static void read_text(const char *text) {
+    read_bytes(text, strlen(text));
+}
+
+static void check_tensor(const qn_onnx_tensor *tensor) {
+    size_t bytes = qn_onnx_type_bytes(tensor->type);
+    for (int i = 0; i < tensor->n_dims; i++)
+        bytes *= (size_t)tensor->dims[i];
+    if (bytes != tensor->bytes || !tensor->data || tensor->n_dims > QN_ONNX_MOST_DIMS ||
+        (uintptr_t)tensor->data % qn_onnx_type_bytes(tensor->type) != 0)
+        abort();
+    read_text(tensor->name);
+    read_bytes(tensor->data, tensor->bytes);
+}
+
+static void check_attribute(const qn_onnx_attribute *a) {
+    read_text(a->name);
+    if (a->kind == QN_ONNX_ATTRIBUTE_TEXT)
+        read_text(a->text);
+    if (a->kind == QN_ONNX_ATTRIBUTE_TENSOR)
+        check_tensor(&a->tensor);
+    if (a->kind == QN_ONNX_ATTRIBUTE_FLOATS)
+        read_bytes(a->numbers, (size_t)a->n * sizeof *a->numbers);
+    if (a->kind == QN_ONNX_ATTRIBUTE_INTS)
+        read_bytes(a->counts, (size_t)a->n * sizeof *a->counts);
+    for (int i = 0; a->kind == QN_ONNX_ATTRIBUTE_TEXTS && i < a->n; i++)
+        read_text(a->texts[i]);
+}
+
+static void check_value(const qn_onnx_value *value) {
+    read_text(value->name);
+    for (int i = 0; i < value->n_dims; i++) {
+        if (value->dims[i] < -1)
+            abort();
+        read_text(value->symbols[i]);
+    }
+}
+
+/* How often a name is given before a node. */
+static int count_givers(const qn_onnx_model *m, int before, const char *name) {
+    int n = 0;
+    for (int i = 0; i < m->n_initializers; i++)
+        n += strcmp(m->initializers[i].name, name) == 0;
+    for (int i = 0; i < m->n_inputs; i++)
+        n += strcmp(m->inputs[i].name, name) == 0;
+    for (int i = 0; i < before; i++) {
+        for (int k = 0; k < m->nodes[i].n_outputs; k++)
+            n += strcmp(m->nodes[i].outputs[k], name) == 0;
+    }
+    return n;
+}
+
+static void check_node(const qn_onnx_model *m, int index) {
+    const qn_onnx_node *node = &m->nodes[index];
+    read_text(node->name);
+    read_text(node->type);
+    read_text(node->domain);
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i][0] && count_givers(m, index, node->inputs[i]) != 1)
+            abort();
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        if (node->outputs[i][0] && count_givers(m, m->n_nodes, node->outputs[i]) != 1)
+            abort();
+    }
+    for (int i = 0; i < node->n_attributes; i++) {
+        check_attribute(&node->attributes[i]);
+        if (qn_onnx_find_attribute(node, node->attributes[i].name) != &node->attributes[i])
+            abort();
+    }
+}
+
+static void check_model(const qn_onnx_model *m) {
+    if (m->opset < 7 || m->opset > 17)
+        abort();
+    for (int i = 0; i < m->n_initializers; i++)
+        check_tensor(&m->initializers[i]);
+    for (int i = 0; i < m->n_nodes; i++)
+        check_node(m, i);
+    for (int i = 0; i < m->n_inputs; i++)
+        check_value(&m->inputs[i]);
+    for (int i = 0; i < m->n_outputs; i++)
+        check_value(&m->outputs[i]);
+    for (int i = 0; i < m->n_infos; i++)
+        check_value(&m->infos[i]);
+    for (int i = 0; i < m->n_properties; i++) {
+        read_text(m->properties[i].key);
+        read_text(m->properties[i].value);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    qn_onnx_file *file;
+    make_folder();
+    if (qn_onnx_file_open_bytes(NULL, data, size, folder, "FILE", &file) == QN_OK) {
+        check_model(qn_onnx_file_model(file));
+        qn_onnx_file_close(file);
+    }
+    return 0;
+}
