@@ -1,19 +1,22 @@
-/* Our memory planner beside the policies of others, under one executor: for a model, a batch and budgets,
- * whether each finds a plan, its peak, the time that it loses (predicted from measured times of the nodes,
- * and measured, all interleaved), the time that planning took, and whether the weights have the same bits.
+/* Our memory planner beside the policies of others, under one executor: for a model, a batch and
+ * budgets, whether each finds a plan, its peak, the time that it loses (predicted from measured
+ * times of the nodes, and measured, all interleaved), the time that planning took, and whether the
+ * weights have the same bits.
  *
  *     bench_memory MODEL [--batch N] [--size PIXELS] [--percent 75,50,35,25] [--bytes A,B]
- *                  [--policies quern,melon] [--threads N] [--profile ROUNDS] [--rounds N] [--steps N]
+ *                  [--policies quern,melon] [--threads N] [--profile ROUNDS] [--rounds N] [--steps
+ * N]
  *                  [--seconds S]
  *                  [--swap DIR] [--write BYTES_PER_NS --read BYTES_PER_NS] [--most BYTES]
  *
  * Budgets are those of the arena: per cent of that of the plan without a budget, or bytes. A JSON
- * object a line: first the model's figures, then one for each budget and policy. --profile 0: times of
- * nodes are estimated; --rounds 0: nothing is measured; more rounds than said are run where they take no
- * longer than --seconds for a budget. With --threads 1 processor time is measured, else time. Plans that swap need --swap DIR to be run; --write and
- * --read are what the planners are told of its speed instead of what it is. quern-again: our planner when it
- * may not swap. Where the plan without a budget takes more than --most bytes, it is not run: nodes are then
- * measured in a plan of ours within the first budget. */
+ * object a line: first the model's figures, then one for each budget and policy. --profile 0: times
+ * of nodes are estimated; --rounds 0: nothing is measured; more rounds than said are run where they
+ * take no longer than --seconds for a budget. With --threads 1 processor time is measured, else
+ * time. Plans that swap need --swap DIR to be run; --write and
+ * --read are what the planners are told of its speed instead of what it is. quern-again: our
+ * planner when it may not swap. Where the plan without a budget takes more than --most bytes, it is
+ * not run: nodes are then measured in a plan of ours within the first budget. */
 #include "memory_subject.h"
 
 #include "base/status.h"

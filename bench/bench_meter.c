@@ -1,9 +1,9 @@
 /* What measuring costs: training steps with the meter against steps without, in turn within one
  * process, so that nothing but the meter differs. Usage: bench_meter [ROUNDS [MODEL:BATCH ...]].
  * A round runs a stretch of steps without the meter and one at each interval of sampling, in an
- * order that goes on by one from round to round. An interval's cost is the median over the rounds of
- * (median step with / median step without - 1); the quartiles beside it say how much the machine's own
- * unrest counts. The exit status is 1 where a cost is above what is allowed. */
+ * order that goes on by one from round to round. An interval's cost is the median over the rounds
+ * of (median step with / median step without - 1); the quartiles beside it say how much the
+ * machine's own unrest counts. The exit status is 1 where a cost is above what is allowed. */
 #include "base/memory.h"
 #include "os/os.h"
 #include "quern/quern.h"

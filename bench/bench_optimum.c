@@ -2,10 +2,9 @@
  * bench_optimum.py, which compares with proven optima:
  *     bench_optimum SEED
  *     graph N_TURNS N_VALUES BASE_NS ARENA_BYTES    the step, and its arena without a limit
- *     turn I NS WORKSPACE_BYTES LATEST              in the usual order; may run again in front of LATEST
- *     output TURN VALUE BYTES IS_RESULT
- *     read TURN VALUE MAY_TAKE_PLACE
- *     plan LIMIT_BYTES ARENA_BYTES EXTRA_NS PLANNING_NS */
+ *     turn I NS WORKSPACE_BYTES LATEST              in the usual order; may run again in front of
+ * LATEST output TURN VALUE BYTES IS_RESULT read TURN VALUE MAY_TAKE_PLACE plan LIMIT_BYTES
+ * ARENA_BYTES EXTRA_NS PLANNING_NS */
 #include "plan/budget_model.h"
 #include "quern/quern.h"
 #include "run/program.h"

@@ -1,5 +1,5 @@
-/* How close packings come to the bytes alive at once, and how long they take: over the training graphs
- * of the whole zoo, and over rectangles cut into boxes, of which a perfect packing is known.
+/* How close packings come to the bytes alive at once, and how long they take: over the training
+ * graphs of the whole zoo, and over rectangles cut into boxes, of which a perfect packing is known.
  * Usage: bench_packing zoo [MODEL] | cut [SECONDS [FIRST LAST]] */
 #include "../tests/cut_rectangle.h"
 #include "os/os.h"

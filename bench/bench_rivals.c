@@ -1,11 +1,11 @@
-/* The products of training beside those of well-kept libraries, in one process, in turn: convolutions, all
- * three passes, against oneDNN in the layouts that it chooses, without its reorders; matrix products
- * against the best of oneDNN, OpenBLAS and BLIS, shape by shape.
+/* The products of training beside those of well-kept libraries, in one process, in turn:
+ * convolutions, all three passes, against oneDNN in the layouts that it chooses, without its
+ * reorders; matrix products against the best of oneDNN, OpenBLAS and BLIS, shape by shape.
  *     bench_rivals [CSV [WORD [BATCH [ROUNDS]]]]    only lines with WORD; a line each goes to CSV
- * Shapes are those that a peer was measured on, and every convolution of the suite's models at a batch.
- * A round runs a rival's calls for some milliseconds and then ours; a ratio, rival's time / ours, is
- * the median over the rounds of the ratio of median calls. The number of threads is that of
- * OMP_NUM_THREADS, which the rivals read too, else 2. */
+ * Shapes are those that a peer was measured on, and every convolution of the suite's models at a
+ * batch. A round runs a rival's calls for some milliseconds and then ours; a ratio, rival's time /
+ * ours, is the median over the rounds of the ratio of median calls. The number of threads is that
+ * of OMP_NUM_THREADS, which the rivals read too, else 2. */
 #include "kernels/kernels.h"
 
 #include "base/memory.h"
@@ -58,8 +58,8 @@ static double median(double *values, int n) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* Seconds of the median call of a turn; the first call, which finds another's data in the caches and
- * threads asleep, is left out. */
+/* Seconds of the median call of a turn; the first call, which finds another's data in the caches
+ * and threads asleep, is left out. */
 static double take_turn(const work *w) {
     static double times[MOST_CALLS];
     int n = 0;
@@ -73,7 +73,8 @@ static double take_turn(const work *w) {
     return median(times, n);
 }
 
-/* The ratio of each rival's time to ours; seconds (1 + n_rivals), ours first, are medians over rounds. */
+/* The ratio of each rival's time to ours; seconds (1 + n_rivals), ours first, are medians over
+ * rounds. */
 static void compare(const work *ours, const work *rivals, int n_rivals, double *seconds,
                     double *ratios) {
     static double times[4][MOST_ROUNDS], parts[MOST_ROUNDS];

@@ -1,5 +1,5 @@
-/* A model's training step without an engine: its graph, as an engine would build it, with parameters and
- * random batches in memory, so that any plan of it can be made, run and timed. */
+/* A model's training step without an engine: its graph, as an engine would build it, with
+ * parameters and random batches in memory, so that any plan of it can be made, run and timed. */
 #ifndef QN_BENCH_MEMORY_SUBJECT_H
 #define QN_BENCH_MEMORY_SUBJECT_H
 

@@ -1,5 +1,5 @@
-/* Training measured from inside: LeNet-5 on made-up digits, ten steps of it under a meter, and where
- * their time and energy went; own_meter.json opens in Perfetto (https://ui.perfetto.dev). */
+/* Training measured from inside: LeNet-5 on made-up digits, ten steps of it under a meter, and
+ * where their time and energy went; own_meter.json opens in Perfetto (https://ui.perfetto.dev). */
 #include <quern/quern.h>
 
 #include <stdio.h>

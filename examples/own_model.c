@@ -1,5 +1,6 @@
 /* A model of one's own: two hidden layers that tell the arms of two spirals apart, trained batch by
- * batch with samples made here, saved, and loaded into a second trainer that gives the same answer. */
+ * batch with samples made here, saved, and loaded into a second trainer that gives the same answer.
+ */
 #include <quern/quern.h>
 
 #include <math.h>

@@ -80,7 +80,8 @@ static inline void check_same_bits(const qn_graph *graph, const qn_budget_plan *
     run_destroy(&b);
 }
 
-/* A limit between the least that is found and what is needed without one, by turns nearer to either. */
+/* A limit between the least that is found and what is needed without one, by turns nearer to
+ * either. */
 static inline size_t draw_limit(const qn_graph *graph, const qn_kernels *kernels, uint64_t seed) {
     const qn_budget_options options = {0};
     qn_plan *plan = NULL;

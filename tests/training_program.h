@@ -1,5 +1,5 @@
-/* The training program of a model, as an engine builds it, without an engine: for tests of what is done
- * with programs. */
+/* The training program of a model, as an engine builds it, without an engine: for tests of what is
+ * done with programs. */
 #ifndef QN_TESTS_TRAINING_PROGRAM_H
 #define QN_TESTS_TRAINING_PROGRAM_H
 

@@ -1,9 +1,9 @@
-/* Capuchin (Peng et al., ASPLOS 2020, sections 4.2 to 4.4): from measured times of accesses, feature
- * maps that are alive at the peak are evicted until it is within the limit. First those whose swap
- * hides behind the time between their accesses, the longest such time first; then, when swapping
- * would cost time, what saves most bytes for each moment of recomputation (MSPS), unless swapping it costs
- * less. Costs of recomputation take into account what was evicted already. Loading begins early enough
- * to be done at the access, as far as the channel is free. */
+/* Capuchin (Peng et al., ASPLOS 2020, sections 4.2 to 4.4): from measured times of accesses,
+ * feature maps that are alive at the peak are evicted until it is within the limit. First those
+ * whose swap hides behind the time between their accesses, the longest such time first; then, when
+ * swapping would cost time, what saves most bytes for each moment of recomputation (MSPS), unless
+ * swapping it costs less. Costs of recomputation take into account what was evicted already.
+ * Loading begins early enough to be done at the access, as far as the channel is free. */
 #include "decided.h"
 
 #include "base/status.h"

@@ -1,6 +1,6 @@
-/* Steps in which it was decided beforehand for each feature map whether it is kept, dropped and made
- * again, or swapped between its last forward and its first backward reader: what Capuchin and vDNN
- * have in common. */
+/* Steps in which it was decided beforehand for each feature map whether it is kept, dropped and
+ * made again, or swapped between its last forward and its first backward reader: what Capuchin and
+ * vDNN have in common. */
 #ifndef QN_BENCH_DECIDED_H
 #define QN_BENCH_DECIDED_H
 

@@ -1,6 +1,7 @@
 /* See facts.h. Where a step has several updates in turn, what an earlier one changed is read by the
- * nodes behind it, so that nodes before it cannot run again behind it. All such updates are moved to
- * where the first of those readers is, and what is made before and read behind stays in memory. */
+ * nodes behind it, so that nodes before it cannot run again behind it. All such updates are moved
+ * to where the first of those readers is, and what is made before and read behind stays in memory.
+ */
 #include "facts.h"
 
 #include "base/status.h"
@@ -91,8 +92,8 @@ static void mark_reads(const qn_facts *f, bool *is_read) {
     }
 }
 
-/* Updates that later nodes depend on move to just before the first of those. Returns how far what is made
- * before and read behind must stay: 0 where there is no such update. */
+/* Updates that later nodes depend on move to just before the first of those. Returns how far what
+ * is made before and read behind must stay: 0 where there is no such update. */
 static qn_status order_turns(qn_facts *f, int32_t *barrier) {
     const qn_sequence *base = f->problem->base;
     bool *is_read = qn_arena_allocate(&f->arena, (size_t)f->graph->n_values, sizeof *is_read);

@@ -27,7 +27,8 @@ typedef struct qn_facts {
 qn_status qn_facts_init(qn_facts *facts, const qn_policy_problem *problem);
 void qn_facts_deinit(qn_facts *facts);
 
-/* The first turn from `turn` on that reads a value; n_turns: it is a result; -1: nothing reads it. */
+/* The first turn from `turn` on that reads a value; n_turns: it is a result; -1: nothing reads it.
+ */
 int32_t qn_facts_next_read(const qn_facts *facts, int32_t value, int32_t turn);
 
 /* Largest sum of bytes alive at once when nothing is evicted, workspaces included. */

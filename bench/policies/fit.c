@@ -1,4 +1,5 @@
-/* See qn_policy_fit_arena: halves the range of limits, then tries a few more about the largest that fitted. */
+/* See qn_policy_fit_arena: halves the range of limits, then tries a few more about the largest that
+ * fitted. */
 #include "base/status.h"
 #include "policies.h"
 

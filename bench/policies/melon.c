@@ -1,11 +1,13 @@
 /* Melon (Wang et al., MobiSys 2022; algorithms from the authors' published code): a pool whose
- * addresses are planned beforehand, the longest life first at the best fit; and recomputation that is
- * calibrated with it: before each node, while anything that is alive then ends above the limit, the
- * value with the largest TPS = bytes x time until its release / time to make it again is evicted. Its box is
- * cut at that moment; of what lies above it, what is alive already and lives within its life sinks, the
- * rest is placed anew. Forward feature maps alone are evicted. Before anything is evicted, all that is alive then or later is placed anew, which the paper
- * does not do: without it what is made again piles up on top. What is made again gets a box of its own at the best fit. Both are done as the paper says them, not
- * with the errors that the published code has. */
+ * addresses are planned beforehand, the longest life first at the best fit; and recomputation that
+ * is calibrated with it: before each node, while anything that is alive then ends above the limit,
+ * the value with the largest TPS = bytes x time until its release / time to make it again is
+ * evicted. Its box is cut at that moment; of what lies above it, what is alive already and lives
+ * within its life sinks, the rest is placed anew. Forward feature maps alone are evicted. Before
+ * anything is evicted, all that is alive then or later is placed anew, which the paper does not do:
+ * without it what is made again piles up on top. What is made again gets a box of its own at the
+ * best fit. Both are done as the paper says them, not with the errors that the published code has.
+ */
 #include "replay.h"
 
 #include "base/status.h"
@@ -63,8 +65,8 @@ static void lift(melon *m) {
     m->n_order = n;
 }
 
-/* The smallest gap that is large enough between the boxes that are alive at some time with it, or on
- * top of them. */
+/* The smallest gap that is large enough between the boxes that are alive at some time with it, or
+ * on top of them. */
 static void best_fit(melon *m, int32_t index) {
     const box *fresh = &m->boxes[index];
     size_t end = 0, best = SIZE_MAX, best_room = SIZE_MAX;

@@ -3,8 +3,8 @@
  * runs them all. qn_policies lists them.
  *
  * They share the facts of a graph (facts.h) and the replay of a step (replay.h), and all get what
- * our executor gives anyone: early updates, results in place, parts that lie in their concatenation,
- * and our packer. So they are better than they were published. */
+ * our executor gives anyone: early updates, results in place, parts that lie in their
+ * concatenation, and our packer. So they are better than they were published. */
 #ifndef QN_BENCH_POLICIES_H
 #define QN_BENCH_POLICIES_H
 
@@ -26,7 +26,8 @@ typedef struct qn_policy {
     bool swaps;         /* has nothing to offer without a swap file */
     bool has_limit;     /* looks at limit_bytes */
     /* Adds items to an empty sequence. A limit that cannot be kept is no failure: the sequence then
-     * needs more. *own_top_bytes is filled by those that place values themselves: the end of their pool. */
+     * needs more. *own_top_bytes is filled by those that place values themselves: the end of their
+     * pool. */
     qn_status (*make)(const qn_policy_problem *problem, qn_sequence *sequence,
                       size_t *own_top_bytes);
 } qn_policy;
@@ -41,8 +42,8 @@ extern const qn_policy qn_policy_none, qn_policy_sublinear, qn_policy_sqrt, qn_p
 /* A policy by name, or null. */
 const qn_policy *qn_policy_find(const char *name);
 
-/* Time of a step that runs a sequence: its nodes one after the other, beside a channel that stores and
- * loads in turn. */
+/* Time of a step that runs a sequence: its nodes one after the other, beside a channel that stores
+ * and loads in turn. */
 double qn_policy_predict_ns(const qn_policy_problem *problem, const qn_sequence *sequence);
 
 /* What a policy did for an arena. */
@@ -57,8 +58,8 @@ typedef struct qn_policy_fit {
 } qn_policy_fit;
 
 /* Tries limits until the plan of the policy's sequence fits an arena, and keeps the fastest that
- * does: a policy's accounts know nothing of what lies in what, so the limit that it has to be told is
- * above or below the arena. problem->limit_bytes is not looked at. */
+ * does: a policy's accounts know nothing of what lies in what, so the limit that it has to be told
+ * is above or below the arena. problem->limit_bytes is not looked at. */
 qn_status qn_policy_fit_arena(const qn_policy *policy, const qn_policy_problem *problem,
                               const qn_kernels *kernels, int n_threads, size_t arena_bytes,
                               qn_policy_fit *fit);

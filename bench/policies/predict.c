@@ -1,5 +1,5 @@
-/* The time of a sequence: nodes run one after the other; a channel of the swap file stores and loads
- * beside them, one thing at a time. */
+/* The time of a sequence: nodes run one after the other; a channel of the swap file stores and
+ * loads beside them, one thing at a time. */
 #include "policies.h"
 
 typedef struct course {

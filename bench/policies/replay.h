@@ -24,7 +24,8 @@ typedef struct qn_replay_hooks {
     /* Before the node of a turn and what it needs; behind it. */
     qn_status (*turn)(void *user, qn_replay *replay);
     qn_status (*behind)(void *user, qn_replay *replay);
-    /* A node of the set that is to run again was chosen; further ones may be with qn_replay_want. */
+    /* A node of the set that is to run again was chosen; further ones may be with qn_replay_want.
+     */
     void (*wanted)(void *user, qn_replay *replay, int32_t node);
     /* A value has come to be here (again: it was evicted before), or is no more. */
     qn_status (*came)(void *user, qn_replay *replay, int32_t value, bool again);

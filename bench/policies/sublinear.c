@@ -1,9 +1,9 @@
-/* Checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost", section 4.3): the
- * forward pass is cut into segments where one value alone crosses, if there are such places; what
- * crosses is kept, what else the backward pass reads is dropped and made again a segment at a time.
- * A segment ends once it holds more than b bytes. "sqrt" takes as many segments as the square root
- * of the places; "sublinear" searches b for the fastest that keeps to the limit (the paper's search
- * over the budget, over a wider range). */
+/* Checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost", section 4.3):
+ * the forward pass is cut into segments where one value alone crosses, if there are such places;
+ * what crosses is kept, what else the backward pass reads is dropped and made again a segment at a
+ * time. A segment ends once it holds more than b bytes. "sqrt" takes as many segments as the square
+ * root of the places; "sublinear" searches b for the fastest that keeps to the limit (the paper's
+ * search over the budget, over a wider range). */
 #include "replay.h"
 
 #include "base/status.h"
@@ -14,12 +14,11 @@ enum { NOT_DROPPED = -1 };
 
 typedef struct checkpoints {
     qn_facts *facts;
-    bool *may_cut;    /* (n_turns): a segment may end behind it */
-    int32_t *segment; /* (n_turns) of forward turns; -1 of others */
-    int32_t *drop_at; /* (n_values): turn behind which it is dropped, or NOT_DROPPED */
-    int32_t
-        *last_forward; /* (n_values): the last turn that makes or reads it before a backward one,
-                              updates of running statistics included */
+    bool *may_cut;         /* (n_turns): a segment may end behind it */
+    int32_t *segment;      /* (n_turns) of forward turns; -1 of others */
+    int32_t *drop_at;      /* (n_values): turn behind which it is dropped, or NOT_DROPPED */
+    int32_t *last_forward; /* (n_values): the last turn that makes or reads it before a backward
+                              one, updates of running statistics included */
     int32_t *drops, *next; /* (n_turns), (n_values): lists of what is dropped behind a turn */
 } checkpoints;
 
@@ -45,8 +44,8 @@ static void find_last_forward(checkpoints *c) {
     }
 }
 
-/* Places that one value alone crosses, on its way to another forward turn; where there are few such, all
- * places. */
+/* Places that one value alone crosses, on its way to another forward turn; where there are few
+ * such, all places. */
 static int32_t find_cuts(checkpoints *c, int32_t *crossing) {
     const qn_facts *f = c->facts;
     int32_t n_cuts = 0, n_forward = 0, n = 0;
@@ -79,8 +78,9 @@ static size_t kept_bytes(const checkpoints *c, int32_t turn) {
     return bytes;
 }
 
-/* Cuts the forward turns where a segment has come to hold more than so many bytes. Whenever backward turns
- * lie between, a new segment begins. Returns nothing; the last segment before backward turns is kept. */
+/* Cuts the forward turns where a segment has come to hold more than so many bytes. Whenever
+ * backward turns lie between, a new segment begins. Returns nothing; the last segment before
+ * backward turns is kept. */
 static void cut(checkpoints *c, double most_bytes) {
     int32_t segment = 0;
     double held = 0;

@@ -1,14 +1,14 @@
-/* vDNN (Rhu et al., MICRO 2016, section III): inputs of layers with products (of convolutions, in the
- * paper's "conv" form) go to the other memory while the layer runs, the next layer waits until they
- * are there, and each comes back while the backward pass of the layer behind it runs. The paper swaps
- * all or finds out by trial; here they are swapped in the order of the layers until the sum of live
- * bytes is within the limit. */
+/* vDNN (Rhu et al., MICRO 2016, section III): inputs of layers with products (of convolutions, in
+ * the paper's "conv" form) go to the other memory while the layer runs, the next layer waits until
+ * they are there, and each comes back while the backward pass of the layer behind it runs. The
+ * paper swaps all or finds out by trial; here they are swapped in the order of the layers until the
+ * sum of live bytes is within the limit. */
 #include "decided.h"
 
 #include "base/status.h"
 
-/* The next feature map from a turn on that a layer with products reads last in the forward pass; by turn
- * of that read. */
+/* The next feature map from a turn on that a layer with products reads last in the forward pass; by
+ * turn of that read. */
 static int32_t find_offloaded(const qn_decided *d, int32_t *turn) {
     const qn_facts *f = d->facts;
     for (; *turn < f->n_turns; (*turn)++) {

@@ -42,20 +42,21 @@ QN_API qn_status qn_checkpoint_read(const qn_allocator *allocator, const char *p
  * leaves that as it is. */
 QN_API qn_status qn_checkpoint_load(qn_engine *engine, const char *path, bool with_state);
 
-/* Fills the parameters with weights to begin with, of a file of the same network, and leaves the step at
- * 0. Adapters that are not in it and the head, where tuning.head says which it is, begin anew. Says how
- * many tensors were filled and how many begin anew. */
+/* Fills the parameters with weights to begin with, of a file of the same network, and leaves the
+ * step at 0. Adapters that are not in it and the head, where tuning.head says which it is, begin
+ * anew. Says how many tensors were filled and how many begin anew. */
 QN_API qn_status qn_checkpoint_begin(qn_engine *engine, const char *path, int *n_loaded,
                                      int *n_new);
 
-/* Fills the parameters with what a checkpoint with these pairs stands on: of an adapter the weights that its
- * training began with, whose path they hold. Nothing to do for others. path: the adapter's, for messages. */
+/* Fills the parameters with what a checkpoint with these pairs stands on: of an adapter the weights
+ * that its training began with, whose path they hold. Nothing to do for others. path: the
+ * adapter's, for messages. */
 QN_API qn_status qn_checkpoint_load_base(qn_engine *engine, const qn_metadata *pairs,
                                          const char *path);
 
 /* Puts every adapter into its weight, W + alpha / rank * B A, after which B is zero and the engine
- * computes what it did, and writes the weights without adapters and state. Pairs that say how it was
- * tuned are left out. */
+ * computes what it did, and writes the weights without adapters and state. Pairs that say how it
+ * was tuned are left out. */
 QN_API qn_status qn_checkpoint_save_merged(qn_engine *engine, const qn_metadata *metadata,
                                            const char *path);
 

@@ -41,21 +41,23 @@ typedef struct qn_engine_options {
                             refused where a sample's results depend on others (batch norm) */
     int n_threads;       /* 0: the processors available */
     uint64_t seed;
-    /* Graphs and plans are made, but no memory for parameters, optimiser state and arena: to look at
-     * plans of what this device could not hold. Tensors have no data, and nothing can be run. */
+    /* Graphs and plans are made, but no memory for parameters, optimiser state and arena: to look
+     * at plans of what this device could not hold. Tensors have no data, and nothing can be run. */
     bool plan_only;
     bool no_fusion; /* every operator as the network is written (comparisons); equal bits */
-    /* Bytes within which all of it has to keep: parameters, gradients, optimiser state, feature maps,
-     * workspace, graphs, plans, and planning them; 0: no limit. Where they are too few for the usual plan,
-     * batches are worked on in pieces, or values are made again instead of kept: equal bits, more time. */
+    /* Bytes within which all of it has to keep: parameters, gradients, optimiser state, feature
+     * maps, workspace, graphs, plans, and planning them; 0: no limit. Where they are too few for
+     * the usual plan, batches are worked on in pieces, or values are made again instead of kept:
+     * equal bits, more time. */
     size_t memory_budget_bytes;
     bool no_least; /* a budget that cannot work is refused without looking for one that can */
-    /* The plans of all programs, read from a file and proven here (format/plan_file.h); null: they are
-     * made. It need not outlive the making of the engine. */
+    /* The plans of all programs, read from a file and proven here (format/plan_file.h); null: they
+     * are made. It need not outlive the making of the engine. */
     const struct qn_saved_plan *saved_plan;
-    /* Folder on a disk (not in memory) to whose file feature maps may go while they are not needed, where
-     * that is cheaper than making them again; null: none. Copied. Its speed is measured at its first use.
-     * The file has no name, so that nothing is left of it, and its space is reserved at once. */
+    /* Folder on a disk (not in memory) to whose file feature maps may go while they are not needed,
+     * where that is cheaper than making them again; null: none. Copied. Its speed is measured at
+     * its first use. The file has no name, so that nothing is left of it, and its space is reserved
+     * at once. */
     const char *swap_folder;
     size_t swap_bytes; /* that the file may have; 0: as many as the disk has */
     /* qn_engine_set_budget may be called. Graphs are kept twice, and of a budget some memory is set
@@ -100,8 +102,8 @@ QN_API const qn_engine_options *qn_engine_get_options(const qn_engine *engine);
  * order (memory that is not aligned to 64 bytes is copied first). A training program updates the
  * parameters, or, where batches are accumulated, adds to the gradients and updates with the last of
  * them. A loss that is not finite is QN_ERROR_NUMERIC and names the step; a swap file that fails is
- * QN_ERROR_IO. The parameters are then of no use, since a step updates them while it runs: go on from
- * a checkpoint. */
+ * QN_ERROR_IO. The parameters are then of no use, since a step updates them while it runs: go on
+ * from a checkpoint. */
 QN_API qn_status qn_engine_run(qn_engine *engine, int program, const void *const *inputs);
 
 /* A result of a program's last run, in the order of qn_result, and what it is. Its memory holds it
@@ -150,12 +152,12 @@ QN_API qn_stored_tensor qn_engine_tensor_at(const qn_engine *engine, int index);
 /* A tensor by name; data null: there is none. */
 QN_API qn_stored_tensor qn_engine_find(const qn_engine *engine, const char *name);
 
-/* Puts every adapter into its weight, W + alpha / rank * B A, and makes B zero: what the engine computes
- * stays the same, but for rounding. */
+/* Puts every adapter into its weight, W + alpha / rank * B A, and makes B zero: what the engine
+ * computes stays the same, but for rounding. */
 QN_API void qn_engine_merge_adapters(qn_engine *engine);
 
-/* Memory of the caller's that checkpoints keep beside the optimiser's state: zeros, in memory of the
- * engine. The name begins with "task.". */
+/* Memory of the caller's that checkpoints keep beside the optimiser's state: zeros, in memory of
+ * the engine. The name begins with "task.". */
 QN_API qn_status qn_engine_add_state(qn_engine *engine, const char *name, qn_dtype dtype,
                                      qn_shape shape, void **data);
 
@@ -203,12 +205,13 @@ typedef struct qn_budget_change {
 } qn_budget_change;
 
 /* Changes the budget of an engine made with budget_changes; from any thread, also while a program
- * runs. Plans for it on the calling thread while training goes on, asks for the change, and returns;
- * the thread that runs programs makes it between two operations, at the first one at which all that
- * the new plan needs is there or can be made again from it: the step under way is not lost, and bits
- * stay equal. Less memory is given back at once, more is used as soon as that saves more time than
- * it costs, at the next run at the latest. While an engine is watched, changes wait. A budget
- * that cannot work is QN_ERROR_MEMORY with the least that can, and the one before stays. 0: none. */
+ * runs. Plans for it on the calling thread while training goes on, asks for the change, and
+ * returns; the thread that runs programs makes it between two operations, at the first one at which
+ * all that the new plan needs is there or can be made again from it: the step under way is not
+ * lost, and bits stay equal. Less memory is given back at once, more is used as soon as that saves
+ * more time than it costs, at the next run at the latest. While an engine is watched, changes wait.
+ * A budget that cannot work is QN_ERROR_MEMORY with the least that can, and the one before stays.
+ * 0: none. */
 QN_API qn_status qn_engine_set_budget(qn_engine *engine, size_t bytes);
 
 /* Calls changed after every change, on the thread that runs programs; null: no longer. */

@@ -56,9 +56,9 @@ typedef struct qn_model {
     const char *task;       /* "language", "generation", …; null: "classification" */
     const char *input_text; /* of the published model, "100 of 96 characters" */
     qn_network_sizes sizes; /* of the published model, for one sample (batch 1) */
-    /* Its program (see qn_program_options.build, phases and trained too); inputs, labels and results
-     * are those that the task says. The first result is the loss; with two phases the first marks
-     * its loss alone, so that results 0 and 1 are the two losses. */
+    /* Its program (see qn_program_options.build, phases and trained too); inputs, labels and
+     * results are those that the task says. The first result is the loss; with two phases the first
+     * marks its loss alone, so that results 0 and 1 are the two losses. */
     qn_value (*network)(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept);
     int n_phases;                       /* 0: 1 */
     const char *trained[QN_MAX_PHASES]; /* by phase */

@@ -1,6 +1,6 @@
-/* Networks that come and go as ONNX files (opset 7 to 17). An imported network is built by the public
- * builder into any graph; images are turned to channels last inside, so that data are given as (N, H,
- * W, C) where the file says (N, C, H, W). */
+/* Networks that come and go as ONNX files (opset 7 to 17). An imported network is built by the
+ * public builder into any graph; images are turned to channels last inside, so that data are given
+ * as (N, H, W, C) where the file says (N, C, H, W). */
 #ifndef QUERN_ONNX_H
 #define QUERN_ONNX_H
 
@@ -16,25 +16,25 @@ typedef struct qn_onnx_network qn_onnx_network;
 typedef struct qn_onnx_options {
     const qn_allocator *allocator; /* null: the C library's heap */
     const qn_log *log;             /* what is changed or left out on import; may be null */
-    bool
-        keep_softmax; /* a softmax at the end stays (inference); else a classifier's is left out, since the
-                          loss has it */
+    bool keep_softmax; /* a softmax at the end stays (inference); else a classifier's is left out,
+                          since the loss has it */
 } qn_onnx_options;
 
-/* Reads a file and checks that every node can be built. QN_ERROR_UNSUPPORTED names the first node that
- * cannot, with what to do; qn_onnx_report says all of them. */
+/* Reads a file and checks that every node can be built. QN_ERROR_UNSUPPORTED names the first node
+ * that cannot, with what to do; qn_onnx_report says all of them. */
 QN_API qn_status qn_onnx_open(const qn_onnx_options *options, const char *path,
                               qn_onnx_network **network);
 QN_API void qn_onnx_close(qn_onnx_network *network);
 
-/* The network as a model of the task "classification": its build makes logits (N, n_outputs) of x. Its
- * input is the first input's shape for one sample, its name the file's. Parameters bear the names of the
- * file's initialisers and start with their values. It lives as long as the network. A network that is no
- * classifier (several inputs or outputs, an output that is not (N, C)) gives QN_ERROR_UNSUPPORTED. */
+/* The network as a model of the task "classification": its build makes logits (N, n_outputs) of x.
+ * Its input is the first input's shape for one sample, its name the file's. Parameters bear the
+ * names of the file's initialisers and start with their values. It lives as long as the network. A
+ * network that is no classifier (several inputs or outputs, an output that is not (N, C)) gives
+ * QN_ERROR_UNSUPPORTED. */
 QN_API qn_status qn_onnx_model_of(qn_onnx_network *network, const qn_model **model);
 
-/* Inputs and outputs as the file has them, for networks of any kind. Extents that the file leaves open
- * are -1. */
+/* Inputs and outputs as the file has them, for networks of any kind. Extents that the file leaves
+ * open are -1. */
 typedef struct qn_onnx_place {
     const char *name;
     qn_dtype dtype; /* QN_F32, or QN_I32 for whole numbers of any width and bools */
@@ -47,22 +47,22 @@ QN_API int qn_onnx_output_count(const qn_onnx_network *network);
 QN_API const qn_onnx_place *qn_onnx_input(const qn_onnx_network *network, int index);
 QN_API const qn_onnx_place *qn_onnx_output(const qn_onnx_network *network, int index);
 
-/* Builds the network over the given inputs (as many as it has) and writes its outputs. Extents that were
- * open are those of the inputs. A failure is kept by the graph, too. */
+/* Builds the network over the given inputs (as many as it has) and writes its outputs. Extents that
+ * were open are those of the inputs. A failure is kept by the graph, too. */
 QN_API qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
                                qn_value *outputs);
 
-/* What is in the file, a JSON object: opset, operators with counts and whether each is supported, inputs,
- * outputs, parameters with shapes and whether they train, nodes that cannot be built and why. Made on
- * qn_onnx_inspect, which fails only where the file is no ONNX file at all. */
+/* What is in the file, a JSON object: opset, operators with counts and whether each is supported,
+ * inputs, outputs, parameters with shapes and whether they train, nodes that cannot be built and
+ * why. Made on qn_onnx_inspect, which fails only where the file is no ONNX file at all. */
 QN_API qn_status qn_onnx_inspect(const qn_onnx_options *options, const char *path, char **json);
 QN_API void qn_onnx_free_text(const qn_onnx_options *options, char *text);
 
-/* Writes a network as ONNX: the model's evaluation form over input (of one that is no classifier, its results
- * that depend on no label and no loss), weights from the engine's parameters
- * by name (null: their starting values by seed). Node and parameter names are kept, so that what is
- * imported again is the same network, dropout's random stream included. Images go in as (N, C, H, W) as
- * is the custom there; N is open. is_outside: weights in PATH.data. */
+/* Writes a network as ONNX: the model's evaluation form over input (of one that is no classifier,
+ * its results that depend on no label and no loss), weights from the engine's parameters by name
+ * (null: their starting values by seed). Node and parameter names are kept, so that what is
+ * imported again is the same network, dropout's random stream included. Images go in as (N, C, H,
+ * W) as is the custom there; N is open. is_outside: weights in PATH.data. */
 typedef struct qn_onnx_export_options {
     const qn_allocator *allocator;
     const qn_model *model;

@@ -28,14 +28,15 @@ QN_API qn_window qn_window_square(int kernel, int stride, int pad);
 QN_API qn_value qn_conv2d(qn_graph *graph, const char *name, qn_value x, qn_value filter,
                           qn_value bias, qn_window window, int groups);
 
-/* The transpose of a convolution, "deconvolution": x (N, P, Q, K) with filter (K, R, S, C), plus bias
- * (C) unless QN_NO_VALUE -> (N, H, W, C), where H = (P - 1) * stride + R - pads (dilation 1): the
- * gradient of qn_conv2d with respect to its data. */
+/* The transpose of a convolution, "deconvolution": x (N, P, Q, K) with filter (K, R, S, C), plus
+ * bias (C) unless QN_NO_VALUE -> (N, H, W, C), where H = (P - 1) * stride + R - pads (dilation 1):
+ * the gradient of qn_conv2d with respect to its data. */
 QN_API qn_value qn_conv2d_transpose(qn_graph *graph, const char *name, qn_value x, qn_value filter,
                                     qn_value bias, qn_window window);
 
-/* Convolution over time: x (N, T, C) with filter (K, R, C), plus bias (K) unless QN_NO_VALUE, with so
- * many zeros before and after -> (N, T + pads - R + 1, K). Pad R - 1 before and 0 after: causal. */
+/* Convolution over time: x (N, T, C) with filter (K, R, C), plus bias (K) unless QN_NO_VALUE, with
+ * so many zeros before and after -> (N, T + pads - R + 1, K). Pad R - 1 before and 0 after: causal.
+ */
 QN_API qn_value qn_conv1d(qn_graph *graph, const char *name, qn_value x, qn_value filter,
                           qn_value bias, int pad_before, int pad_after);
 
@@ -46,8 +47,8 @@ QN_API qn_value qn_linear(qn_graph *graph, const char *name, qn_value x, qn_valu
 /* x (..., C) plus bias (C). */
 QN_API qn_value qn_bias(qn_graph *graph, const char *name, qn_value x, qn_value bias);
 
-/* x (N, ...) plus rows of the shape of one sample (...): embeddings of positions. It is qn_bias over
- * views. */
+/* x (N, ...) plus rows of the shape of one sample (...): embeddings of positions. It is qn_bias
+ * over views. */
 QN_API qn_value qn_add_rows(qn_graph *graph, const char *name, qn_value x, qn_value rows);
 
 /* Batch norm over all axes but the last (Ioffe and Szegedy 2015, algorithm 1). In a training graph
@@ -80,8 +81,8 @@ typedef struct qn_lstm_result {
     qn_value h, c; /* (N, K): after the last step of each sequence */
 } qn_lstm_result;
 
-/* A layer of LSTM over whole sequences (Hochreiter and Schmidhuber 1997 with the forget gate of Gers
- * et al. 2000): x (N, T, C); weight_x (4 K, C), weight_h (4 K, K) and bias (4 K) hold input,
+/* A layer of LSTM over whole sequences (Hochreiter and Schmidhuber 1997 with the forget gate of
+ * Gers et al. 2000): x (N, T, C); weight_x (4 K, C), weight_h (4 K, K) and bias (4 K) hold input,
  * forget, cell and output gate, in this order (one bias: the sum of PyTorch's two); h, c (N, K) are
  * the state before, QN_NO_VALUE: zeros; lengths (N), QN_I32, of the sequences, 1 to T, QN_NO_VALUE:
  * all T. After a sequence's end y is 0 and the state stays. Gradients flow to all reals. */
@@ -94,9 +95,10 @@ QN_API qn_lstm_result qn_lstm(qn_graph *graph, const char *name, qn_value x, qn_
 QN_API qn_value qn_matmul(qn_graph *graph, const char *name, qn_value a, qn_value b,
                           bool transpose_a, bool transpose_b);
 
-/* Scaled dot-product attention (Vaswani et al. 2017, equation 1) for query (N, H, T, D), key and value
- * (N, H, U, D) -> (N, H, T, D): softmax(scale * query key^T) value. lengths (N), QN_I32: keys from
- * there on are not looked at; QN_NO_VALUE: all are. dropout: rate on the softmax, in training. */
+/* Scaled dot-product attention (Vaswani et al. 2017, equation 1) for query (N, H, T, D), key and
+ * value (N, H, U, D) -> (N, H, T, D): softmax(scale * query key^T) value. lengths (N), QN_I32: keys
+ * from there on are not looked at; QN_NO_VALUE: all are. dropout: rate on the softmax, in training.
+ */
 QN_API qn_value qn_attention(qn_graph *graph, const char *name, qn_value query, qn_value key,
                              qn_value value, qn_value lengths, double scale, double dropout);
 
@@ -104,8 +106,8 @@ QN_API qn_value qn_attention(qn_graph *graph, const char *name, qn_value query, 
 QN_API qn_value qn_softmax(qn_graph *graph, const char *name, qn_value x);
 
 /* Cross entropy of softmax(logits (..., C)) with classes labels (...), QN_I32 -> losses (...): of
- * samples (N), of the tokens of sequences (N, T). Label smoothing s gives the class 1 - s + s / C and
- * every other s / C. A negative label makes its loss and gradient 0. */
+ * samples (N), of the tokens of sequences (N, T). Label smoothing s gives the class 1 - s + s / C
+ * and every other s / C. A negative label makes its loss and gradient 0. */
 QN_API qn_value qn_softmax_cross_entropy(qn_graph *graph, const char *name, qn_value logits,
                                          qn_value labels, double label_smoothing);
 
@@ -121,7 +123,8 @@ QN_API qn_value qn_binary_cross_entropy(qn_graph *graph, const char *name, qn_va
 QN_API qn_value qn_binary_cross_entropy_with(qn_graph *graph, const char *name, qn_value x,
                                              double target);
 
-/* Smooth L1, or Huber's loss with delta 1 (Girshick 2015, equation 3), of each element of x - target. */
+/* Smooth L1, or Huber's loss with delta 1 (Girshick 2015, equation 3), of each element of x -
+ * target. */
 QN_API qn_value qn_smooth_l1(qn_graph *graph, const char *name, qn_value x, qn_value target);
 
 /* Mean of all elements -> scalar. */
@@ -175,8 +178,8 @@ QN_API qn_value qn_concat(qn_graph *graph, const char *name, const qn_value *par
 QN_API qn_value qn_slice(qn_graph *graph, const char *name, qn_value x, int axis, int64_t begin,
                          int64_t end);
 
-/* How what lies between elements of an axis is made of them. Halves go down or up to the nearest. Cubic:
- * Keys 1981, equation 4, with a factor a of one's own. */
+/* How what lies between elements of an axis is made of them. Halves go down or up to the nearest.
+ * Cubic: Keys 1981, equation 4, with a factor a of one's own. */
 typedef enum qn_interpolation {
     QN_NEAREST = 0,
     QN_NEAREST_UP,
@@ -186,7 +189,8 @@ typedef enum qn_interpolation {
     QN_CUBIC
 } qn_interpolation;
 
-/* What lies outside of an axis: a constant, its edge, its mirror image (without the edge), itself. */
+/* What lies outside of an axis: a constant, its edge, its mirror image (without the edge), itself.
+ */
 typedef enum qn_border {
     QN_BORDER_VALUE = 0,
     QN_BORDER_EDGE,
@@ -204,8 +208,8 @@ typedef struct qn_resampling {
     bool leaves_outs; /* linear, cubic: what is outside has no weight, and the others have more */
 } qn_resampling;
 
-/* An axis (negative: from the end) sampled anew, so many times. Whole numbers (QN_I32) with interpolations
- * that choose one. */
+/* An axis (negative: from the end) sampled anew, so many times. Whole numbers (QN_I32) with
+ * interpolations that choose one. */
 QN_API qn_value qn_resample(qn_graph *graph, const char *name, qn_value x, int axis, int64_t extent,
                             const qn_resampling *how);
 
@@ -216,7 +220,8 @@ QN_API qn_value qn_slice_steps(qn_graph *graph, const char *name, qn_value x, in
 QN_API qn_value qn_pad(qn_graph *graph, const char *name, qn_value x, int axis, int64_t before,
                        int64_t after, qn_border border, double value);
 
-/* x repeated along axes where it has an extent of 1, or no axis at the front, and the shape more. */
+/* x repeated along axes where it has an extent of 1, or no axis at the front, and the shape more.
+ */
 QN_API qn_value qn_expand(qn_graph *graph, const char *name, qn_value x, qn_shape shape);
 
 /* The same elements in another shape. An extent of -1 is worked out. */

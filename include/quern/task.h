@@ -31,8 +31,8 @@ typedef struct qn_task_options {
     bool plan_only;
     bool no_fusion; /* as that of qn_engine_options */
     /* Bytes within which everything keeps that the task allocates: what its engine holds, batches,
-     * data that is in memory; 0: no limit. Batches are then not made ahead, and images tested 32 at a
-     * time at most. Equal bits. QN_ERROR_MEMORY where it cannot work, with the least that can. */
+     * data that is in memory; 0: no limit. Batches are then not made ahead, and images tested 32 at
+     * a time at most. Equal bits. QN_ERROR_MEMORY where it cannot work, with the least that can. */
     size_t memory_budget_bytes;
     bool no_least;                          /* as those of qn_engine_options */
     const struct qn_saved_plan *saved_plan; /* which may end when the task is open */
@@ -113,8 +113,8 @@ QN_API qn_confusion qn_task_get_confusion(const qn_task *task);
  * network. Does nothing before the first step. */
 QN_API qn_status qn_task_infer(qn_task *task);
 
-/* Fails with QN_ERROR_NUMERIC if the weights as they are now give no finite loss: they are not worth
- * keeping. */
+/* Fails with QN_ERROR_NUMERIC if the weights as they are now give no finite loss: they are not
+ * worth keeping. */
 QN_API qn_status qn_task_check(qn_task *task);
 
 /* The name of a model's task: "classification". */

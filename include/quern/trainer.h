@@ -27,8 +27,8 @@ typedef struct qn_trainer_options {
     qn_tuning tuning;
     double label_smoothing;
     /* (n_outputs), at least 0, or null: what each class's samples count in the training loss of a
-     * batch, sum(w l) / sum(w) over its samples (0 where all their weights are 0). Copied. Losses of
-     * evaluations, and accuracies, count all samples alike. */
+     * batch, sum(w l) / sum(w) over its samples (0 where all their weights are 0). Copied. Losses
+     * of evaluations, and accuracies, count all samples alike. */
     const double *class_weights;
     int64_t micro_batch; /* as in qn_engine_options */
     bool no_dropout;     /* dropout layers pass their input through (checks against references) */
@@ -37,8 +37,8 @@ typedef struct qn_trainer_options {
     bool plan_only; /* as that of qn_engine_options: cannot step, evaluate or predict */
     bool no_fusion; /* as that of qn_engine_options */
     /* As those of qn_engine_options. The budget is of all that the trainer takes; batches are the
-     * caller's. After plan_later, qn_engine_plan(qn_trainer_engine(trainer), ...) comes before the first
-     * step. */
+     * caller's. After plan_later, qn_engine_plan(qn_trainer_engine(trainer), ...) comes before the
+     * first step. */
     size_t memory_budget_bytes;
     bool no_least;
     const struct qn_saved_plan *saved_plan;

@@ -1,7 +1,7 @@
-/* See events.h. head and tail only rise; a record's place is its number modulo the capacity, which is
- * a power of two. The one that puts owns head, the one that takes owns tail, and each keeps the last
- * it saw of the other's, so that a word moves between two processors only when a ring looks full or
- * empty.
+/* See events.h. head and tail only rise; a record's place is its number modulo the capacity, which
+ * is a power of two. The one that puts owns head, the one that takes owns tail, and each keeps the
+ * last it saw of the other's, so that a word moves between two processors only when a ring looks
+ * full or empty.
  *
  * Invariant of a ring: tail <= head <= tail + capacity. */
 #include "base/events.h"

@@ -1,7 +1,7 @@
-/* What ran when: records of work, in a ring for each thread. A thread puts into its own ring without
- * a lock, without allocating and without waiting; one reader takes from all of them. A full ring
- * keeps what it has, loses the newcomer and counts it. Between two records of thread 0, which runs
- * the plan, a reader can have something done at a time that it sets. */
+/* What ran when: records of work, in a ring for each thread. A thread puts into its own ring
+ * without a lock, without allocating and without waiting; one reader takes from all of them. A full
+ * ring keeps what it has, loses the newcomer and counts it. Between two records of thread 0, which
+ * runs the plan, a reader can have something done at a time that it sets. */
 #ifndef QN_BASE_EVENTS_H
 #define QN_BASE_EVENTS_H
 
@@ -28,7 +28,8 @@ typedef struct qn_event {
 
 typedef struct qn_events qn_events;
 
-/* What is to be done on thread 0 as soon as it puts a record that ends at or after due_ns, or looks. */
+/* What is to be done on thread 0 as soon as it puts a record that ends at or after due_ns, or
+ * looks. */
 typedef struct qn_alarm {
     int64_t due_ns;
     int64_t (*ring)(void *user, int64_t now_ns); /* returns when it is due again */

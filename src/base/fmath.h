@@ -1,5 +1,5 @@
-/* exp, tanh, log1p and erf of our own, so that results do not depend on the C library. The vector kernels
- * evaluate the same polynomials in the same order. */
+/* exp, tanh, log1p and erf of our own, so that results do not depend on the C library. The vector
+ * kernels evaluate the same polynomials in the same order. */
 #ifndef QN_BASE_FMATH_H
 #define QN_BASE_FMATH_H
 

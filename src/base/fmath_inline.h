@@ -5,11 +5,11 @@
  * exp: x = k ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; e^r by its Taylor series, cut where
  * the rest is below a tenth of an ulp; 2^k in two factors, so that results may be subnormal.
  * tanh: with m = e^(2 |x|) - 1, which keeps its relative accuracy near 0, it is m / (m + 2).
- * log1p: above sqrt(2) - 1 it is ln 2 + log1p((x - 1) / 2); with s = x / (2 + x) it is the odd series
- * 2 s + 2 s^3 / 3 + ..., s at most 0.172 in size.
- * erf: x (1 + a polynomial of x^2) up to 1; from there 1 - e^(-x^2) times a polynomial; from 6 on
- * (float: 4) it is 1. The polynomials' coefficients are least squares fits, weighted until the
- * largest error is least: 1.3e-19 and 4.6e-19 (float: 1.2e-9 and 2.5e-9). */
+ * log1p: above sqrt(2) - 1 it is ln 2 + log1p((x - 1) / 2); with s = x / (2 + x) it is the odd
+ * series 2 s + 2 s^3 / 3 + ..., s at most 0.172 in size. erf: x (1 + a polynomial of x^2) up to 1;
+ * from there 1 - e^(-x^2) times a polynomial; from 6 on (float: 4) it is 1. The polynomials'
+ * coefficients are least squares fits, weighted until the largest error is least: 1.3e-19
+ * and 4.6e-19 (float: 1.2e-9 and 2.5e-9). */
 #ifndef QN_BASE_FMATH_INLINE_H
 #define QN_BASE_FMATH_INLINE_H
 

@@ -14,8 +14,8 @@ bool qn_pattern_next(const char **list, qn_pattern *pattern) {
     return false;
 }
 
-/* After a mismatch the last star takes in one character more; earlier stars need not, since what lies
- * between two stars fits best where it fits first. */
+/* After a mismatch the last star takes in one character more; earlier stars need not, since what
+ * lies between two stars fits best where it fits first. */
 bool qn_pattern_fits(qn_pattern pattern, const char *name) {
     const char *p = pattern.text, *end = p + pattern.bytes, *star = NULL, *from = NULL;
     while (*name) {

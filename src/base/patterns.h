@@ -11,7 +11,8 @@ typedef struct qn_pattern {
     size_t bytes;
 } qn_pattern;
 
-/* Takes the next part of a list (null: an empty one); false at its end. Empty parts are left out. */
+/* Takes the next part of a list (null: an empty one); false at its end. Empty parts are left out.
+ */
 bool qn_pattern_next(const char **list, qn_pattern *pattern);
 
 bool qn_pattern_fits(qn_pattern pattern, const char *name);

@@ -10,8 +10,8 @@
  * bytes are compared by their first 63. */
 const char *qn_text_nearest(const char *typed, const char *const *names, int n_names);
 
-/* Bytes of a size as people write it: "300M", "1.5G", "64K", "4096"; K, M, G and T are powers of 1024,
- * may be small, and "iB" or "B" may follow. False: it is none, or beyond 2^60. */
+/* Bytes of a size as people write it: "300M", "1.5G", "64K", "4096"; K, M, G and T are powers of
+ * 1024, may be small, and "iB" or "B" may follow. False: it is none, or beyond 2^60. */
 bool qn_text_size(const char *text, uint64_t *bytes);
 
 enum { QN_SIZE_TEXT = 32 };

@@ -1,6 +1,6 @@
 /* The best weights of a run: which epoch measured best so far, on the validation samples or, where
- * there are none, on the test samples, by the first metric: a loss, or what is better the higher it is.
- * Kept in the pairs of checkpoints, so that a resumed run goes on with it. */
+ * there are none, on the test samples, by the first metric: a loss, or what is better the higher it
+ * is. Kept in the pairs of checkpoints, so that a resumed run goes on with it. */
 #ifndef QN_CLI_BEST_H
 #define QN_CLI_BEST_H
 
@@ -19,16 +19,16 @@ typedef struct best {
 /* From the pairs of a checkpoint, or none. */
 void best_read(best *b, const qn_metadata *pairs);
 
-/* Notes what was measured at a step, and keeps it in pairs: *is_better. A measurement of another split
- * or metric than before begins anew. */
+/* Notes what was measured at a step, and keeps it in pairs: *is_better. A measurement of another
+ * split or metric than before begins anew. */
 qn_status best_note(best *b, qn_split split, const qn_metric *metric, int64_t step,
                     qn_metadata *pairs, bool *is_better);
 
 /* "test", "validation". */
 const char *best_split(const best *b);
 
-/* Adds it to a JSON object: best_metric "validation_loss", best_value, best_step; null while there is
- * none. */
+/* Adds it to a JSON object: best_metric "validation_loss", best_value, best_step; null while there
+ * is none. */
 void best_add_json(const best *b);
 
 #endif

@@ -1,5 +1,5 @@
-/* See budget.h. A file is read by a thread when its time changes; what it asks for is planned there,
- * while training goes on. */
+/* See budget.h. A file is read by a thread when its time changes; what it asks for is planned
+ * there, while training goes on. */
 #include "cli/budget.h"
 
 #include "base/status.h"

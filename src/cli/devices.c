@@ -1,5 +1,5 @@
-/* quern devices: what this device, or one of which a tree of files was recorded, is made of, which sensors
- * it has, and which it lacks and why; and, where it is asked to, how fast it is at most. */
+/* quern devices: what this device, or one of which a tree of files was recorded, is made of, which
+ * sensors it has, and which it lacks and why; and, where it is asked to, how fast it is at most. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -264,8 +264,8 @@ static void print_sensors(const sensing *s) {
     }
 }
 
-/* What has no channel, though a device could have it: sources of the process, of files that the user
- * names, and the estimate are no sensors. */
+/* What has no channel, though a device could have it: sources of the process, of files that the
+ * user names, and the estimate are no sensors. */
 static bool is_missing(const sensed *k) {
     static const char *const others[] = {"threads", "resident", "peak", "replay", "model"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {

@@ -1,5 +1,5 @@
-/* The maps of names that quern carries (share/maps): where weights that others publish for a model of
- * the zoo go. One row a model. */
+/* The maps of names that quern carries (share/maps): where weights that others publish for a model
+ * of the zoo go. One row a model. */
 #ifndef QN_CLI_MAPS_H
 #define QN_CLI_MAPS_H
 

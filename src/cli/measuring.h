@@ -18,7 +18,8 @@ extern const option_list report_options;
 qn_status measuring_read(const arguments *a, qn_meter_options *options);
 
 /* Writes the reports that report_options ask for, each whole or not at all. What fails is told, and
- * the others are still written; lines (may be null) gets where they are. Returns whether all were. */
+ * the others are still written; lines (may be null) gets where they are. Returns whether all were.
+ */
 bool measuring_write(const arguments *a, const qn_measurement *m, const char *title, FILE *lines);
 
 #endif

@@ -5,14 +5,15 @@
 #include "quern/checkpoint.h"
 #include "quern/model.h"
 
-/* By name, or, where it ends in ".onnx", from that file, which stays open until the program ends. */
+/* By name, or, where it ends in ".onnx", from that file, which stays open until the program ends.
+ */
 qn_status model_find(const char *name, const qn_model **model);
 
 /* Sixteen digits that tell an ONNX file's content from another's; null for models of the zoo. */
 const char *model_hash(const qn_model *model);
 
-/* QN_ERROR_FORMAT where a checkpoint is of an ONNX file with another content, or of another model than this
- * file. kept null: there is none. */
+/* QN_ERROR_FORMAT where a checkpoint is of an ONNX file with another content, or of another model
+ * than this file. kept null: there is none. */
 qn_status model_check(const qn_model *model, const qn_metadata *kept, const char *path);
 
 /* Says what of an ONNX file will train; QN_ERROR_ARGUMENT where nothing would. */

@@ -44,8 +44,8 @@ typedef struct option_list {
 
 struct arguments;
 
-/* A command: one file, and one row in commands.c. Its table of options is its own rows, then those of
- * the shared lists. */
+/* A command: one file, and one row in commands.c. Its table of options is its own rows, then those
+ * of the shared lists. */
 typedef struct command {
     const char *name;
     const char *words;           /* "MODEL IMAGE..." */

@@ -61,8 +61,8 @@ typedef struct planning {
 void planning_init(planning *p, const arguments *a);
 void planning_deinit(planning *p);
 
-/* Finds the model and its settings, as the command line says. A failure of QN_ERROR_ARGUMENT is wrong
- * usage. */
+/* Finds the model and its settings, as the command line says. A failure of QN_ERROR_ARGUMENT is
+ * wrong usage. */
 qn_status planning_begin(planning *p);
 
 /* Opens the tasks and notes their programs. */
@@ -71,8 +71,8 @@ qn_status planning_open(planning *p);
 /* Works out the report of the programs. */
 qn_status planning_fill(planning *p);
 
-/* Between begin and open: finds the largest batch within the budget, says what was found, and makes it
- * the settings'. */
+/* Between begin and open: finds the largest batch within the budget, says what was found, and makes
+ * it the settings'. */
 qn_status plan_batches(planning *p);
 
 /* Instead of begin, open and fill: the plan of a file, proven. What fails names the file. */

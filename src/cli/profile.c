@@ -79,7 +79,8 @@ static qn_status check_usage(const arguments *a) {
     return QN_OK;
 }
 
-/* Steps are counted from the start of training, those that are measured from where this run begins. */
+/* Steps are counted from the start of training, those that are measured from where this run begins.
+ */
 static qn_status set_length(profile *p) {
     const arguments *a = p->t.a;
     char text[24];

@@ -159,7 +159,8 @@ static void print_step_json(int64_t step, const qn_metrics *metrics) {
     json_end();
 }
 
-/* Adds a step to the sums. A metric that there is not yet (no episode has ended) counts for nothing. */
+/* Adds a step to the sums. A metric that there is not yet (no episode has ended) counts for
+ * nothing. */
 static void add_metrics(progress *p, const qn_metrics *metrics) {
     const double fade = p->has_bar ? 0.98 : 1;
     for (int i = 0; i < metrics->n; i++) {

@@ -43,8 +43,8 @@ void progress_step(progress *p, int64_t step, const qn_metrics *metrics, int64_t
 void progress_epoch(progress *p, int64_t epoch, const qn_metrics *test,
                     const qn_metrics *validation);
 
-/* Adds what a test gave to a JSON object: null for each metric where it was none; and what validation
- * gave, if it did. */
+/* Adds what a test gave to a JSON object: null for each metric where it was none; and what
+ * validation gave, if it did. */
 void progress_add_test(const progress *p);
 
 /* The same in words: ", validation loss 0.2104, test loss 0.2201, test accuracy 93.10 %". */

@@ -1,4 +1,5 @@
-/* What a device's sensors are and say: every kind of source opened, its channels read for a moment. */
+/* What a device's sensors are and say: every kind of source opened, its channels read for a moment.
+ */
 #ifndef QN_CLI_SENSING_H
 #define QN_CLI_SENSING_H
 
@@ -28,8 +29,8 @@ typedef struct sensing {
     qn_status status; /* of what a source said: memory may run out */
 } sensing;
 
-/* Opens the sensors of a device (root "": this one) and reads them, for as long as the slowest needs to
- * say something, a second and a half at most. */
+/* Opens the sensors of a device (root "": this one) and reads them, for as long as the slowest
+ * needs to say something, a second and a half at most. */
 qn_status sensing_begin(sensing *s, const char *root);
 void sensing_end(sensing *s);
 

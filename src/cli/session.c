@@ -89,8 +89,8 @@ qn_status session_open_task(session *s, bool training, int n_threads) {
     return open_task(s, training, n_threads, use_times);
 }
 
-/* The first steps, which touch memory for the first time, are longer; the shortest of each operation
- * counts. */
+/* The first steps, which touch memory for the first time, are longer; the shortest of each
+ * operation counts. */
 static qn_status measure(qn_task *task) {
     enum { STEPS = 4 };
     qn_engine *engine = qn_task_engine(task);

@@ -25,8 +25,8 @@ typedef struct session {
 void session_init(session *s);
 void session_deinit(session *s);
 
-/* Finds the model of the command's first word, and, unless path is null, reads a checkpoint's pairs;
- * one of another model is refused. pairs begins empty. */
+/* Finds the model of the command's first word, and, unless path is null, reads a checkpoint's
+ * pairs; one of another model is refused. pairs begins empty. */
 qn_status session_begin(session *s, const char *model, const char *path);
 
 /* Adds those of the checkpoint's pairs that pairs has no value for. */
@@ -35,11 +35,12 @@ qn_status session_keep_pairs(session *s);
 /* The budget of what is opened then; 0: none. */
 void session_set_budget(session *s, size_t bytes);
 
-/* Opens the task with the pairs; under a budget, with the times of operations that were kept for it. */
+/* Opens the task with the pairs; under a budget, with the times of operations that were kept for
+ * it. */
 qn_status session_open_task(session *s, bool training, int n_threads);
 
-/* Opens a training task, measures its operations in some steps, keeps their times for the next that is
- * opened, and closes it. */
+/* Opens a training task, measures its operations in some steps, keeps their times for the next that
+ * is opened, and closes it. */
 qn_status session_measure(session *s, int n_threads);
 
 /* Fills the engine from a checkpoint and goes on from there. */

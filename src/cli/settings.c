@@ -18,7 +18,8 @@ static int find_optimizer(const char *name) {
     return 0;
 }
 
-/* What another optimizer than the recipe's begins with: rates that suit one do not suit the next. */
+/* What another optimizer than the recipe's begins with: rates that suit one do not suit the next.
+ */
 static const struct {
     const char *name, *values[N_OPTIMIZERS];
 } optimizer_defaults[] = {

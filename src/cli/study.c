@@ -1,6 +1,6 @@
-/* quern study: the characterisation of training on this machine. Each cell is a run of quern profile,
- * or a drip training, in a process of its own; the study's floor starts them and keeps what they
- * leave. */
+/* quern study: the characterisation of training on this machine. Each cell is a run of quern
+ * profile, or a drip training, in a process of its own; the study's floor starts them and keeps
+ * what they leave. */
 #include "study/study.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -36,7 +36,8 @@ static void drop_border(qn_buckets *b, int bucket, int64_t counts[QN_MOST_BUCKET
     b->n--;
 }
 
-/* Joins buckets until each fills a batch; the last one, which has no next, takes those before it. */
+/* Joins buckets until each fills a batch; the last one, which has no next, takes those before it.
+ */
 static void join(qn_buckets *b, int64_t counts[QN_MOST_BUCKETS]) {
     for (int i = 0; i + 1 < b->n;) {
         if (counts[i] < b->batch)

@@ -48,8 +48,8 @@ qn_status qn_squad_add_question(qn_squad *squad, const qn_squad_question *questi
 
 /* ---- made up ---- */
 
-/* The text of a vocabulary of so many words, at least 16: the marks, then t5, t6 and so on. Memory of
- * the arena; null: memory is out. */
+/* The text of a vocabulary of so many words, at least 16: the marks, then t5, t6 and so on. Memory
+ * of the arena; null: memory is out. */
 char *qn_synthetic_vocabulary(qn_arena *arena, int32_t n_words);
 
 /* Adds questions on passages of such words, drawn by seed: the answer stands between t5 and t6.
@@ -61,9 +61,9 @@ qn_status qn_squad_synthesise(qn_squad *squad, int64_t n_questions, int64_t ques
 
 /* A row: "[CLS] question [SEP] part of the passage [SEP]". Where the passage is longer than fits,
  * several rows of the question look at it through a window that moves on by a stride. start and
- * end are the tokens of the row with the first and the last of the answer; where the window does not
- * hold all of it, both are 0, the place of [CLS].
- *     first, n: pieces of the passage; 0 <= start <= end < n_tokens */
+ * end are the tokens of the row with the first and the last of the answer; where the window does
+ * not hold all of it, both are 0, the place of [CLS]. first, n: pieces of the passage; 0 <= start
+ * <= end < n_tokens */
 typedef struct qn_squad_row {
     int32_t question, first, n, start, end;
 } qn_squad_row;
@@ -87,8 +87,8 @@ qn_status qn_squad_rows_init(qn_squad_rows *rows, const qn_allocator *allocator,
                              int64_t stride);
 void qn_squad_rows_deinit(qn_squad_rows *rows);
 
-/* Tokens and their types (0: question, 1: passage) of a row, both (length); the padding's type is 0.
- * Returns how many are no padding. */
+/* Tokens and their types (0: question, 1: passage) of a row, both (length); the padding's type is
+ * 0. Returns how many are no padding. */
 int32_t qn_squad_rows_fill(const qn_squad_rows *rows, size_t row, int32_t *tokens, int32_t *types);
 
 /* Where the passage's part begins in a row. */

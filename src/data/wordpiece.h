@@ -1,7 +1,7 @@
 /* WordPiece: text to tokens of a vocabulary as BERT does it (Devlin et al. 2019, section 3), each
- * with its place in the text, so that a span of tokens is a piece of the text again. A vocabulary is
- * UTF-8, a token a line, the first of number 0; it is cased if a token outside square brackets has
- * a capital letter, else texts are lower-cased and lose their accents. */
+ * with its place in the text, so that a span of tokens is a piece of the text again. A vocabulary
+ * is UTF-8, a token a line, the first of number 0; it is cased if a token outside square brackets
+ * has a capital letter, else texts are lower-cased and lose their accents. */
 #ifndef QN_DATA_WORDPIECE_H
 #define QN_DATA_WORDPIECE_H
 
@@ -21,8 +21,8 @@ typedef struct qn_pieces {
     size_t n, capacity;
 } qn_pieces;
 
-/* Numbers of the tokens with a meaning: "[PAD]", "[UNK]", "[CLS]", "[SEP]", and "[MASK]", which is -1
- * in a vocabulary without it. */
+/* Numbers of the tokens with a meaning: "[PAD]", "[UNK]", "[CLS]", "[SEP]", and "[MASK]", which is
+ * -1 in a vocabulary without it. */
 typedef struct qn_wordpiece_marks {
     int32_t padding, unknown, first, separator, mask;
 } qn_wordpiece_marks;

@@ -1,6 +1,6 @@
 /* Vocabularies of words. Words are what blanks separate, as bytes: case, punctuation and whatever
- * else the text has are kept. Numbers 0 to 2 are a word that is not known, the beginning and the end
- * of a sentence; the others are words, the most frequent first. */
+ * else the text has are kept. Numbers 0 to 2 are a word that is not known, the beginning and the
+ * end of a sentence; the others are words, the most frequent first. */
 #ifndef QN_DATA_WORDS_H
 #define QN_DATA_WORDS_H
 
@@ -29,16 +29,16 @@ typedef struct qn_word_table {
 qn_status qn_word_table_add(qn_word_table *table, const char *word, size_t bytes);
 void qn_word_table_deinit(qn_word_table *table);
 
-/* words[i] for i >= QN_FIRST_WORD is word number i; before it "<unknown>" and so on. The table finds
- * each of them. */
+/* words[i] for i >= QN_FIRST_WORD is word number i; before it "<unknown>" and so on. The table
+ * finds each of them. */
 typedef struct qn_words {
     int32_t n;
     const char **words; /* (n) */
     qn_word_table table;
 } qn_words;
 
-/* Of the words counted the most frequent, at most `most` with the first three numbers, and none that
- * was met less than `least` times; of equally frequent ones the first by bytes. */
+/* Of the words counted the most frequent, at most `most` with the first three numbers, and none
+ * that was met less than `least` times; of equally frequent ones the first by bytes. */
 qn_status qn_words_choose(qn_arena *arena, const qn_word_table *counted, int64_t most,
                           int64_t least, qn_words *words);
 

@@ -1,6 +1,6 @@
 /* Environments of reinforcement learning: something that is looked at and acted upon, step by step,
- * in episodes. Those of our own hold all they are in one block of plain memory, so that a checkpoint
- * can keep it and go on in the middle of an episode; an outside one is a process (see
+ * in episodes. Those of our own hold all they are in one block of plain memory, so that a
+ * checkpoint can keep it and go on in the middle of an episode; an outside one is a process (see
  * docs/environments.md) and cannot be kept. For equal seeds and actions our own give equal bits. */
 #ifndef QN_ENV_ENV_H
 #define QN_ENV_ENV_H
@@ -18,9 +18,9 @@ typedef struct qn_env_space {
 /* What an action led to. Neither: the episode goes on. */
 typedef struct qn_env_outcome {
     double reward;
-    bool
-        is_terminal; /* what comes after is worth nothing to what came before: lost, or a life lost */
-    bool is_over;    /* the episode has ended; reset comes next. Without is_terminal: cut short */
+    bool is_terminal; /* what comes after is worth nothing to what came before: lost, or a life lost
+                       */
+    bool is_over;     /* the episode has ended; reset comes next. Without is_terminal: cut short */
 } qn_env_outcome;
 
 typedef struct qn_env qn_env;

@@ -7,8 +7,8 @@
 
 #include "plan/packing.h"
 
-/* A buffer's text: [begin, end) of the file without its line's end; its offset's field, from `field`,
- * or empty at the end of the line. */
+/* A buffer's text: [begin, end) of the file without its line's end; its offset's field, from
+ * `field`, or empty at the end of the line. */
 typedef struct qn_buffer_row {
     size_t begin, end, field, field_bytes;
 } qn_buffer_row;

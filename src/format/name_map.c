@@ -18,9 +18,9 @@ typedef struct span {
 
 /* ---- matching ---- */
 
-/* Where a match that failed goes on: the last star takes a character more. No star before it need take
- * more, since the least that it can take leaves the most to those after it; but a dot ends a single
- * star, and then the last ** before it has to. */
+/* Where a match that failed goes on: the last star takes a character more. No star before it need
+ * take more, since the least that it can take leaves the most to those after it; but a dot ends a
+ * single star, and then the last ** before it has to. */
 typedef struct retry {
     const char *pattern, *name; /* null: none */
     int n;

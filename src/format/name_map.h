@@ -1,8 +1,8 @@
 /* Maps from the names of weights elsewhere to those of a model, as a CSV file with the columns
- * from,to[,layout]. Rows apply in order, each to what the rows above it have made of a name. In from, *
- * stands for some characters of a part between two dots, ** for some characters of any kind; in to, {2}
- * stands for what the second of them stood for, {2+1} for that number and one more. An empty to leaves a
- * tensor out. A # begins a comment line. Parsing trusts nothing. */
+ * from,to[,layout]. Rows apply in order, each to what the rows above it have made of a name. In
+ * from, * stands for some characters of a part between two dots, ** for some characters of any
+ * kind; in to, {2} stands for what the second of them stood for, {2+1} for that number and one
+ * more. An empty to leaves a tensor out. A # begins a comment line. Parsing trusts nothing. */
 #ifndef QN_FORMAT_NAME_MAP_H
 #define QN_FORMAT_NAME_MAP_H
 
@@ -42,8 +42,9 @@ void qn_name_map_deinit(qn_name_map *map);
 /* Fills an initialised map from text (not terminated); place names it in messages. */
 qn_status qn_name_map_parse(qn_name_map *map, const char *place, const char *text, size_t bytes);
 
-/* What a name becomes: name as it is where no row matches; "" where it is left out. *rule: the last row
- * that matched and says a layout, else the last that matched, or null. Fails where it grows too long. */
+/* What a name becomes: name as it is where no row matches; "" where it is left out. *rule: the last
+ * row that matched and says a layout, else the last that matched, or null. Fails where it grows too
+ * long. */
 qn_status qn_name_map_apply(const qn_name_map *map, const char *name, char to[QN_MAP_NAME],
                             const qn_map_rule **rule);
 

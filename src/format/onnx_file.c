@@ -1,6 +1,6 @@
-/* See onnx_file.h: opening and closing. protobuf-c unpacks by recursion and joins what is given twice at
- * a cost that grows with its square, so a file's bytes are walked first, and messages that nest deeper
- * than any model's, or are given twice where one is meant, are refused. */
+/* See onnx_file.h: opening and closing. protobuf-c unpacks by recursion and joins what is given
+ * twice at a cost that grows with its square, so a file's bytes are walked first, and messages that
+ * nest deeper than any model's, or are given twice where one is meant, are refused. */
 #include "base/status.h"
 #include "format/onnx_parts.h"
 #include "os/os.h"

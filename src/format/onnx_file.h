@@ -1,12 +1,14 @@
 /* ONNX files as plain structures: reading checks everything that a file can get wrong, so that what
- * is handed out can be walked without looking again, and writing makes a file of the same structures.
- * Opset 7 to 17 of the default domain. What operators mean is no matter of this file (onnx/import.h).
+ * is handed out can be walked without looking again, and writing makes a file of the same
+ * structures. Opset 7 to 17 of the default domain. What operators mean is no matter of this file
+ * (onnx/import.h).
  *
- * Guaranteed of what was read: no pointer of a count above 0 is null, texts end with 0, names of values are
- * given once (by one node output, input, or initialiser; an initialiser may stand for an input), inputs of
- * nodes are "" or values that are given, nodes are in an order in which each value is given before it
- * is read (files with another order are sorted; a cycle is refused), tensors hold as many bytes as type and
- * dims say. Not guaranteed: that an operator exists or its attributes fit it. */
+ * Guaranteed of what was read: no pointer of a count above 0 is null, texts end with 0, names of
+ * values are given once (by one node output, input, or initialiser; an initialiser may stand for an
+ * input), inputs of nodes are "" or values that are given, nodes are in an order in which each
+ * value is given before it is read (files with another order are sorted; a cycle is refused),
+ * tensors hold as many bytes as type and dims say. Not guaranteed: that an operator exists or its
+ * attributes fit it. */
 #ifndef QN_FORMAT_ONNX_FILE_H
 #define QN_FORMAT_ONNX_FILE_H
 
@@ -80,8 +82,8 @@ typedef struct qn_onnx_node {
     const qn_onnx_attribute *attributes;
 } qn_onnx_node;
 
-/* An input or output. dims -1: known at run time only, then symbols has its name or "". n_dims -1: the
- * rank is not known. */
+/* An input or output. dims -1: known at run time only, then symbols has its name or "". n_dims -1:
+ * the rank is not known. */
 typedef struct qn_onnx_value {
     const char *name;
     qn_onnx_type type;
@@ -109,14 +111,14 @@ typedef struct qn_onnx_model {
 /* What was read, with its memory. */
 typedef struct qn_onnx_file qn_onnx_file;
 
-/* Reads a file; initialisers kept outside of it come from its folder (paths that lead out of that folder,
- * by "..", "/" or a link, are refused) and are mapped, not copied. QN_ERROR_FORMAT names what is
- * wrong and where ("model.onnx: node 'conv1' reads 'x7', which nothing gives"); opsets that are not
- * known are QN_ERROR_UNSUPPORTED. */
+/* Reads a file; initialisers kept outside of it come from its folder (paths that lead out of that
+ * folder, by "..", "/" or a link, are refused) and are mapped, not copied. QN_ERROR_FORMAT names
+ * what is wrong and where ("model.onnx: node 'conv1' reads 'x7', which nothing gives"); opsets that
+ * are not known are QN_ERROR_UNSUPPORTED. */
 qn_status qn_onnx_file_open(const qn_allocator *allocator, const char *path, qn_onnx_file **file);
 
-/* The same of bytes in memory, which may go away afterwards. folder: of outside data; null: such data is
- * refused. name: for messages. */
+/* The same of bytes in memory, which may go away afterwards. folder: of outside data; null: such
+ * data is refused. name: for messages. */
 qn_status qn_onnx_file_open_bytes(const qn_allocator *allocator, const void *bytes, size_t n,
                                   const char *folder, const char *name, qn_onnx_file **file);
 void qn_onnx_file_close(qn_onnx_file *file);
@@ -126,8 +128,8 @@ const qn_onnx_model *qn_onnx_file_model(const qn_onnx_file *file);
 qn_status qn_onnx_tensor_open(const qn_allocator *allocator, const char *path, qn_onnx_file **file,
                               const qn_onnx_tensor **tensor);
 
-/* Writes a model, whole or not at all. Where all of it would be above 2 GB minus a margin, or is_outside,
- * initialisers go to PATH.data beside it. */
+/* Writes a model, whole or not at all. Where all of it would be above 2 GB minus a margin, or
+ * is_outside, initialisers go to PATH.data beside it. */
 qn_status qn_onnx_file_write(const qn_allocator *allocator, const qn_onnx_model *model,
                              const char *path, bool is_outside);
 

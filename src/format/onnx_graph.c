@@ -1,5 +1,5 @@
-/* Graphs of ONNX files: nodes with their attributes, values with their types, initialisers. Left out
- * are the graphs inside of attributes. */
+/* Graphs of ONNX files: nodes with their attributes, values with their types, initialisers. Left
+ * out are the graphs inside of attributes. */
 #include "base/status.h"
 #include "format/onnx_parts.h"
 
@@ -66,7 +66,8 @@ static Onnx__AttributeProto__AttributeType type_of(const Onnx__AttributeProto *f
                             : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
 }
 
-/* A tensor that cannot be had leaves the attribute without a value: only its node is the worse for it. */
+/* A tensor that cannot be had leaves the attribute without a value: only its node is the worse for
+ * it. */
 static qn_status read_attribute_tensor(qn_onnx_reading *reading, const Onnx__AttributeProto *from,
                                        qn_onnx_attribute *attribute) {
     if (!from->t)

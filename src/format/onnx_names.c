@@ -1,6 +1,6 @@
 /* Names of values in an ONNX graph: each is given once, what is read is given by something, and
- * nodes come after what they read. A file in another order is sorted: depth first from the first node on,
- * so that what was in order stays in it. */
+ * nodes come after what they read. A file in another order is sorted: depth first from the first
+ * node on, so that what was in order stays in it. */
 #include "base/status.h"
 #include "format/onnx_parts.h"
 

@@ -1,6 +1,6 @@
-/* What the files of onnx_file.h share. Messages of protobuf-c (names Onnx__...) are unpacked into the
- * file's arena, and what is handed out points into them. Numbers in ONNX files are little-endian; so
- * must the machine be. */
+/* What the files of onnx_file.h share. Messages of protobuf-c (names Onnx__...) are unpacked into
+ * the file's arena, and what is handed out points into them. Numbers in ONNX files are
+ * little-endian; so must the machine be. */
 #ifndef QN_FORMAT_ONNX_PARTS_H
 #define QN_FORMAT_ONNX_PARTS_H
 

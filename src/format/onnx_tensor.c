@@ -1,6 +1,7 @@
-/* Tensors of ONNX files: what type and extents say is compared with what there is, in the message (as raw
- * bytes or as a list of numbers) or in a file beside it. Raw and outside data are used where they lie;
- * lists are made dense. Left out: tensors in segments, of texts, of complex numbers. */
+/* Tensors of ONNX files: what type and extents say is compared with what there is, in the message
+ * (as raw bytes or as a list of numbers) or in a file beside it. Raw and outside data are used
+ * where they lie; lists are made dense. Left out: tensors in segments, of texts, of complex
+ * numbers. */
 #include "base/status.h"
 #include "format/onnx_parts.h"
 #include "os/os.h"

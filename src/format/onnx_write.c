@@ -1,7 +1,7 @@
-/* Writing ONNX files: the structures of onnx_file.h become messages that point to the same texts and
- * data, and go to the file a piece at a time. Outside data go to PATH.data while the model's file
- * is not yet renamed, so that what fails leaves the old model; only initialisers of some size go there, since
- * runtimes look at small ones when they work out shapes. */
+/* Writing ONNX files: the structures of onnx_file.h become messages that point to the same texts
+ * and data, and go to the file a piece at a time. Outside data go to PATH.data while the model's
+ * file is not yet renamed, so that what fails leaves the old model; only initialisers of some size
+ * go there, since runtimes look at small ones when they work out shapes. */
 #include "base/status.h"
 #include "format/onnx_parts.h"
 #include "os/os.h"
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of a file that is read again, with room for all that is not data; of a tensor that may go outside, and
- * what its place there is a multiple of. */
+/* Bytes of a file that is read again, with room for all that is not data; of a tensor that may go
+ * outside, and what its place there is a multiple of. */
 static const int64_t most_bytes = INT32_MAX - ((int64_t)64 << 20);
 enum { LEAST_OUTSIDE = 1024, OUTSIDE_ALIGNMENT = 64 };
 

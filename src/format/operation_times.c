@@ -1,4 +1,5 @@
-/* See operation_times.h. The text: a first line that says what it is, then "PROGRAM NS NAME" each. */
+/* See operation_times.h. The text: a first line that says what it is, then "PROGRAM NS NAME" each.
+ */
 #include "format/operation_times.h"
 
 #include "base/memory.h"

@@ -1,12 +1,13 @@
-/* Measured times of an engine's operations as a file in the user's cache folder, found by the machine and
- * the engine's hash: a line an operation. What is not such a file is as if there were none. */
+/* Measured times of an engine's operations as a file in the user's cache folder, found by the
+ * machine and the engine's hash: a line an operation. What is not such a file is as if there were
+ * none. */
 #ifndef QN_FORMAT_OPERATION_TIMES_H
 #define QN_FORMAT_OPERATION_TIMES_H
 
 #include "run/timing.h"
 
-/* Calls put for every line of a text, until it fails. QN_ERROR_FORMAT with the line's number where one is
- * none; put may have been called before. */
+/* Calls put for every line of a text, until it fails. QN_ERROR_FORMAT with the line's number where
+ * one is none; put may have been called before. */
 qn_status qn_operation_times_parse(const char *text, size_t bytes,
                                    qn_status (*put)(void *context, int program, const char *node,
                                                     double ns),

@@ -110,7 +110,8 @@ static const char *escape_html(int32_t code, char scratch[ESCAPE_BYTES]) {
     }
 }
 
-/* What JSON wants escaped, what could end a script element, and what is an end of line to JavaScript. */
+/* What JSON wants escaped, what could end a script element, and what is an end of line to
+ * JavaScript. */
 static bool is_special_in_json(int32_t code) {
     return code < ' ' || code == '<' || code == '>' || code == '&' || code == 0x7F ||
            code == 0x2028 || code == 0x2029;

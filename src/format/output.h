@@ -34,8 +34,8 @@ const char *qn_print_fixed(double value, int decimals, char text[QN_NUMBER_TEXT]
 void qn_output_html(qn_output *output, const char *text);
 void qn_output_csv(qn_output *output, const char *text);
 
-/* ---- JSON ----  Also safe inside a script element. key is null in a list. A number has nine digits,
- * one that is not finite is null. */
+/* ---- JSON ----  Also safe inside a script element. key is null in a list. A number has nine
+ * digits, one that is not finite is null. */
 void qn_json_open(qn_output *output, const char *key, char bracket); /* { or [ */
 void qn_json_close(qn_output *output, char bracket);                 /* } or ] */
 void qn_json_text(qn_output *output, const char *key, const char *text);

@@ -5,8 +5,8 @@
  *     nodes[i]->inputs are outputs of nodes before i, or have no producer
  *     values[v]->producer < 0  <=>  kind is input, label, parameter, optimiser state, or an
  *                                   accumulated gradient (all given from outside the graph)
- *     values[v]->overwrites = u >= 0  =>  u has no producer or overwrites a value itself, and no other
- *                                         value overwrites u */
+ *     values[v]->overwrites = u >= 0  =>  u has no producer or overwrites a value itself, and no
+ * other value overwrites u */
 #ifndef QN_GRAPH_GRAPH_H
 #define QN_GRAPH_GRAPH_H
 
@@ -105,7 +105,8 @@ qn_value qn_graph_add1(qn_graph *graph, const qn_op *op, const char *name, const
 qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn_tensor tensor,
                              qn_initial initial, bool trainable);
 
-/* Makes a source start with values, of which *given is copied and the data are not. Null: nothing. */
+/* Makes a source start with values, of which *given is copied and the data are not. Null: nothing.
+ */
 void qn_graph_give(qn_graph *graph, qn_value source, const qn_given *given);
 
 /* Information on a value; null for QN_NO_VALUE and after a failure. */
@@ -114,7 +115,8 @@ qn_value_info *qn_graph_value(const qn_graph *graph, qn_value value);
 /* Description of a value; dtype QN_NONE for QN_NO_VALUE. */
 qn_tensor qn_graph_tensor(const qn_graph *graph, qn_value value);
 
-/* The value that holds what v held, as the graph's last update left it: v, if nothing updates it. */
+/* The value that holds what v held, as the graph's last update left it: v, if nothing updates it.
+ */
 qn_value qn_graph_latest(const qn_graph *graph, qn_value v);
 
 /* The value whose memory a value shows: what it is a view of, through all views, or itself. */

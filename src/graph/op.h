@@ -55,8 +55,8 @@ typedef enum qn_swapping {
     QN_SWAPPING_LOADED, /* waits for that */
 } qn_swapping;
 
-/* Where a node that swaps does so: the file, and, of one that begins something, its place in the file
- * and its request. */
+/* Where a node that swaps does so: the file, and, of one that begins something, its place in the
+ * file and its request. */
 typedef struct qn_swap_place {
     qn_swap *file;
     int64_t offset;
@@ -119,25 +119,26 @@ struct qn_op {
     bool is_product;
     /* Output i takes over the storage of input overwrites[i] - 1 (0: of none): an update. */
     int8_t overwrites[QN_MAX_OUTPUTS];
-    /* Inputs and outputs whose rows may lie apart (steps of qn_call) and begin at any element, as bit
-     * masks; the last bit stands for all further inputs too. Operators with one of the functions
-     * below: only where it says so. */
+    /* Inputs and outputs whose rows may lie apart (steps of qn_call) and begin at any element, as
+     * bit masks; the last bit stands for all further inputs too. Operators with one of the
+     * functions below: only where it says so. */
     uint32_t apart_inputs, apart_outputs;
     /* Whether a row of output 0 is the inputs' rows side by side. Inputs that lie there already are
      * not copied. Null: never. */
     bool (*joins_columns)(const void *attributes, qn_shape first_input);
-    /* The first of the columns of input 0 that output 0 is, or -1: it is not columns. If it lies there
-     * already, nothing is copied. Null: never. */
+    /* The first of the columns of input 0 that output 0 is, or -1: it is not columns. If it lies
+     * there already, nothing is copied. Null: never. */
     int64_t (*cuts_column)(const void *attributes, qn_shape input);
     qn_swapping swapping;
-    /* Makes the attributes, a copy of a node's over a whole batch, those of piece number `piece` of so
-     * many equal pieces of the batch. Null: they are the same. */
+    /* Makes the attributes, a copy of a node's over a whole batch, those of piece number `piece` of
+     * so many equal pieces of the batch. Null: they are the same. */
     void (*cut)(const struct qn_graph *graph, const struct qn_node *node, int64_t piece,
                 int64_t pieces, void *attributes);
     /* For operators that sum over the batch: such a sum may be made piece by piece. Outputs without
-     * the batch's axis then have an input each, behind all others, with the sums of the pieces before,
-     * which output 0 may take the place of. Says the chunk that pieces but the last must be whole
-     * numbers of, in the first axis of input 0, or 0: not with these attributes. Null: never. */
+     * the batch's axis then have an input each, behind all others, with the sums of the pieces
+     * before, which output 0 may take the place of. Says the chunk that pieces but the last must be
+     * whole numbers of, in the first axis of input 0, or 0: not with these attributes. Null: never.
+     */
     int64_t (*chunk)(const qn_kernels *kernels, const void *attributes, const qn_tensor *inputs);
     /* What it makes of one sample depends on all of them. */
     bool looks_at_batch;

@@ -5,10 +5,10 @@
  * Guarantees of every kernel: results do not depend on the size of the team; reductions follow a
  * fixed tree over chunks cut by the shape alone; nothing is allocated; pointers are aligned to
  * QN_ALIGNMENT unless said; outputs do not overlap inputs unless said "may be in place".
- * Tensors are dense, channels last, but for those that are said to have a step: their rows (all axes
- * but the last) may lie apart and begin at any element; what lies between is neither read into a
- * result nor written. `void *` is float or double, by the table. Axis letters as in
- * tensor.h. Workspace is scratch of the size that the _workspace twin says for a team size. */
+ * Tensors are dense, channels last, but for those that are said to have a step: their rows (all
+ * axes but the last) may lie apart and begin at any element; what lies between is neither read into
+ * a result nor written. `void *` is float or double, by the table. Axis letters as in tensor.h.
+ * Workspace is scratch of the size that the _workspace twin says for a team size. */
 #ifndef QN_KERNELS_KERNELS_H
 #define QN_KERNELS_KERNELS_H
 
@@ -43,8 +43,9 @@ typedef enum qn_conv2d_pass {
     QN_CONV2D_BACKWARD_FILTER,
 } qn_conv2d_pass;
 
-/* A sum over a batch may be made in several calls, the later ones with `add`: where each but the last
- * has a whole number of the chunks that the _chunk twin says, the bits are those of one call. */
+/* A sum over a batch may be made in several calls, the later ones with `add`: where each but the
+ * last has a whole number of the chunks that the _chunk twin says, the bits are those of one call.
+ */
 
 /* C (M, N) = op(A) op(B), row-major, where op(A) is (M, K): A is (M, K), or (K, M) if transpose_a;
  * op(B) is (K, N): B is (K, N), or (N, K) if transpose_b. All dense. */
@@ -62,8 +63,8 @@ typedef struct qn_attention_shape {
     int64_t first; /* number of the first sample in the batch that dropout counts elements of */
 } qn_attention_shape;
 
-/* Sums of rows of an axis of n as the m rows of another: row i is the sum of weights[e] times row at[e]
- * for first[i] <= e < first[i + 1], or `fill` where there is no e. */
+/* Sums of rows of an axis of n as the m rows of another: row i is the sum of weights[e] times row
+ * at[e] for first[i] <= e < first[i + 1], or `fill` where there is no e. */
 typedef struct qn_axis_map {
     int64_t outer, n, m, inner;
     const int32_t *first;  /* (m + 1) */
@@ -154,8 +155,8 @@ typedef enum qn_combination {
     QN_COMBINE_COUNT
 } qn_combination;
 
-/* The result's extents, 1 to QN_BROADCAST_RANK of them, and how far apart each operand's elements are along
- * these axes: 0 where it has one for all. Along the last axis it is 0 or 1. */
+/* The result's extents, 1 to QN_BROADCAST_RANK of them, and how far apart each operand's elements
+ * are along these axes: 0 where it has one for all. Along the last axis it is 0 or 1. */
 enum { QN_BROADCAST_RANK = 6 };
 typedef struct qn_broadcast {
     int rank;
@@ -206,8 +207,8 @@ typedef struct qn_kernels {
 
     /* ---- LSTM: the steps, one after the other ---- */
 
-    /* c = forget * c + input * cell; h = output * tanh(c), with the gates' sums x + h weight^T through
-     * sigmoid, but the cell's through tanh. */
+    /* c = forget * c + input * cell; h = output * tanh(c), with the gates' sums x + h weight^T
+     * through sigmoid, but the cell's through tanh. */
     void (*lstm_forward)(qn_team *team, const qn_lstm_shape *shape, const qn_lstm_forward *operands,
                          void *workspace);
     void (*lstm_backward)(qn_team *team, const qn_lstm_shape *shape,
@@ -255,7 +256,8 @@ typedef struct qn_kernels {
 
     /* ---- layer norm of the rows of x (rows, C) ---- */
 
-    /* mean, inv_std (rows) = 1 / sqrt(biased variance + epsilon); y = (x - mean) * inv_std * scale (C)
+    /* mean, inv_std (rows) = 1 / sqrt(biased variance + epsilon); y = (x - mean) * inv_std * scale
+     * (C)
      * + shift (C); may be in place. */
     void (*layer_norm_forward)(qn_team *team, int64_t rows, int64_t c, const void *x,
                                const void *scale, const void *shift, double epsilon, void *y,
@@ -292,7 +294,8 @@ typedef struct qn_kernels {
     /* y = x * Phi(x), Phi the normal distribution; dx = dy * (Phi(x) + x * phi(x)). */
     void (*gelu)(qn_team *team, int64_t n, const void *x, void *y);
     void (*gelu_backward)(qn_team *team, int64_t n, const void *x, const void *dy, void *dx);
-    /* y = d * d / 2 where |d| < 1, else |d| - 1 / 2, for d = x - target; dx = dy * d cut to [-1, 1]. */
+    /* y = d * d / 2 where |d| < 1, else |d| - 1 / 2, for d = x - target; dx = dy * d cut to [-1,
+     * 1]. */
     void (*smooth_l1)(qn_team *team, int64_t n, const void *x, const void *target, void *y);
     void (*smooth_l1_backward)(qn_team *team, int64_t n, const void *x, const void *target,
                                const void *dy, void *dx);
@@ -307,7 +310,8 @@ typedef struct qn_kernels {
     void (*dropout)(qn_team *team, int64_t n, qn_rng rng, uint64_t first, double rate,
                     const void *x, void *y);
 
-    /* ---- formulas, elementwise; where an operand has the result's shape, they may be in place ---- */
+    /* ---- formulas, elementwise; where an operand has the result's shape, they may be in place
+     * ---- */
 
     /* y = f(x); dx = dy f'(x); n elements. */
     void (*function_forward)(qn_team *team, const qn_function *function, int64_t n, const void *x,
@@ -317,8 +321,8 @@ typedef struct qn_kernels {
     /* y = the rule of a, b, and c where it has one (else null). */
     void (*combine)(qn_team *team, qn_combination kind, const qn_broadcast *shape, const void *a,
                     const void *b, const void *c, void *y);
-    /* y = x as int32_t, cut towards 0 (is_whole: what leaves the range, and NaN, is INT32_MIN), or x,
-     * int32_t, as reals. */
+    /* y = x as int32_t, cut towards 0 (is_whole: what leaves the range, and NaN, is INT32_MIN), or
+     * x, int32_t, as reals. */
     void (*cast)(qn_team *team, int64_t n, bool is_whole, const void *x, void *y);
 
     /* ---- rows of x (rows, C) ---- */
@@ -349,8 +353,8 @@ typedef struct qn_kernels {
     /* ---- attention ---- */
 
     /* y (N,H,T,D) = dropout(softmax(scale * query key^T)) value for query (N,H,T,D), key and value
-     * (N,H,U,D), of which lengths (N; null: all) keys are looked at; none: y is 0. The mask is that of
-     * `dropout` over weights (N,H,T,U). log_sums (N,H,T): log of the sum of a row's e^score. */
+     * (N,H,U,D), of which lengths (N; null: all) keys are looked at; none: y is 0. The mask is that
+     * of `dropout` over weights (N,H,T,U). log_sums (N,H,T): log of the sum of a row's e^score. */
     void (*attention_forward)(qn_team *team, const qn_attention_shape *shape, qn_rng rng,
                               const void *query, const void *key, const void *value,
                               const int32_t *lengths, void *y, void *log_sums, void *workspace);
@@ -383,11 +387,12 @@ typedef struct qn_kernels {
     void (*gather_backward)(int64_t rows, int64_t c, const void *dy, const int32_t *indices,
                             void *dx);
 
-    /* y (rows, C) = rows of the table (table_rows, C) by indices (rows), which are cut to its rows. */
+    /* y (rows, C) = rows of the table (table_rows, C) by indices (rows), which are cut to its rows.
+     */
     void (*embedding)(qn_team *team, int64_t rows, int64_t c, int64_t table_rows, const void *table,
                       const int32_t *indices, void *y);
-    /* dtable (table_rows, C): sums of the rows of dy (rows, C) with that index, added in order, with
-     * add to what is there; its chunk is one row. */
+    /* dtable (table_rows, C): sums of the rows of dy (rows, C) with that index, added in order,
+     * with add to what is there; its chunk is one row. */
     void (*embedding_backward)(qn_team *team, int64_t rows, int64_t c, int64_t table_rows,
                                const void *dy, const int32_t *indices, bool add, void *dtable);
 

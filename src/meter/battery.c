@@ -1,7 +1,7 @@
 /* What a device takes from its battery (power_supply): the power of the whole while nothing else
  * feeds it. Drivers differ in the sign of the current, so that the status says whether the battery
- * discharges; while it does not, or a charger is on, there is no number, since nobody can tell what the
- * device itself takes; where no battery discharges at first, there is no source at all. Several
+ * discharges; while it does not, or a charger is on, there is no number, since nobody can tell what
+ * the device itself takes; where no battery discharges at first, there is no source at all. Several
  * batteries are added up. */
 #include "meter/rails.h"
 

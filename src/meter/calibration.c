@@ -1,5 +1,5 @@
-/* See roofline.h: measuring. Every thread of a gang works for the same short time and counts what it
- * got done, so that cores of different speed add up rightly. */
+/* See roofline.h: measuring. Every thread of a gang works for the same short time and counts what
+ * it got done, so that cores of different speed add up rightly. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "kernels/peak.h"
@@ -92,8 +92,8 @@ static bool wait_for_all(gang *g) {
     return is_on;
 }
 
-/* What a thread does for itself is timed by its own processor time, so that it does not matter who else
- * uses the machine; what threads share, by the clock that they share. */
+/* What a thread does for itself is timed by its own processor time, so that it does not matter who
+ * else uses the machine; what threads share, by the clock that they share. */
 static int64_t time_of(const gang *g) {
     return g->is_shared ? qn_clock_ns() : qn_thread_cpu_ns();
 }
@@ -292,8 +292,8 @@ static void add_core(cores *to, int kind, int core) {
     to->n++;
 }
 
-/* A quota may allow fewer than there are: the strongest then. Where nothing is known of cores, or none
- * of those known may be used, they are one kind, and the system chooses. */
+/* A quota may allow fewer than there are: the strongest then. Where nothing is known of cores, or
+ * none of those known may be used, they are one kind, and the system chooses. */
 static void find_cores(const qn_processor *p, cores *found) {
     for (int kind = 0; kind < p->n_kinds; kind++) {
         const int before = found->n;

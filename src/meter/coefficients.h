@@ -4,8 +4,8 @@
  *     {"package_w": 0.4, "rest_w": 2.0,
  *      "cores": [{"kind": "cpu", "idle_w": 0.05, "busy_w": 1.4, "at_hz": 2.4e9, "exponent": 2}]}
  *
- * A core needs idle_w + (busy_w - idle_w) * utilisation * (frequency / at_hz) ^ exponent; package_w is
- * what the processor needs besides, rest_w what the rest of the device does, whatever runs. */
+ * A core needs idle_w + (busy_w - idle_w) * utilisation * (frequency / at_hz) ^ exponent; package_w
+ * is what the processor needs besides, rest_w what the rest of the device does, whatever runs. */
 #ifndef QN_METER_COEFFICIENTS_H
 #define QN_METER_COEFFICIENTS_H
 

@@ -1,9 +1,9 @@
 /* Utilisation of each core, by the best of the counters that there are:
- *   cpuacct    nanoseconds that tasks ran on a core, up to the scheduler's last tick (control groups
- *              of the first version: Android, Jetson, many containers; there it is the container's)
- *   schedstat  nanoseconds that tasks ran on a core, each added when the task leaves the core; where
- *              nothing left and nothing came, /proc/stat decides between idle and busy
- *   stat       time that a core was idle, in units of 10 ms: read every 100 ms at most */
+ *   cpuacct    nanoseconds that tasks ran on a core, up to the scheduler's last tick (control
+ * groups of the first version: Android, Jetson, many containers; there it is the container's)
+ *   schedstat  nanoseconds that tasks ran on a core, each added when the task leaves the core;
+ * where nothing left and nothing came, /proc/stat decides between idle and busy stat       time
+ * that a core was idle, in units of 10 ms: read every 100 ms at most */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/busy.h"
@@ -51,7 +51,8 @@ typedef struct cores {
 
 /* ---- the three files ---- */
 
-/* More than any counter reaches in a hundred years: what is beyond is nonsense, and does no harm. */
+/* More than any counter reaches in a hundred years: what is beyond is nonsense, and does no harm.
+ */
 static int64_t bound(uint64_t number, int64_t most) {
     return number < (uint64_t)most ? (int64_t)number : most;
 }

@@ -1,6 +1,7 @@
-/* Load and frequency of GPUs that have no library to ask: those of Jetson boards (load in thousandths),
- * Adreno (kgsl: busy and all microseconds of its last second), Mali, and what else has a frequency
- * that the kernel's devfreq governs. Of a GPU's several files of load the finest is read. */
+/* Load and frequency of GPUs that have no library to ask: those of Jetson boards (load in
+ * thousandths), Adreno (kgsl: busy and all microseconds of its last second), Mali, and what else
+ * has a frequency that the kernel's devfreq governs. Of a GPU's several files of load the finest is
+ * read. */
 #define _GNU_SOURCE
 
 #include "base/memory.h"

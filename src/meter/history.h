@@ -31,9 +31,9 @@ void qn_history_add(qn_history *history, int row, const qn_reading *reading);
 
 const qn_reading *qn_history_get(const qn_history *history, int row, size_t *n);
 
-/* One reading for two that follow one another: the mean over time, so that value times time stays, or
- * the highest. Time between the two that was not measured stays outside: the first is moved up to
- * the second. */
+/* One reading for two that follow one another: the mean over time, so that value times time stays,
+ * or the highest. Time between the two that was not measured stays outside: the first is moved up
+ * to the second. */
 qn_reading qn_reading_merge(const qn_reading *first, const qn_reading *second, bool is_highest);
 
 #endif

@@ -1,6 +1,6 @@
-/* Power sensors of other hwmon chips: powerN_input and powerN_average in microwatts, energyN_input in
- * microjoules. Chips that have a source of their own are left to it: Jetson's rails, and batteries,
- * which the kernel shows as hwmon chips, too. */
+/* Power sensors of other hwmon chips: powerN_input and powerN_average in microwatts, energyN_input
+ * in microjoules. Chips that have a source of their own are left to it: Jetson's rails, and
+ * batteries, which the kernel shows as hwmon chips, too. */
 #include "meter/rails.h"
 
 #include "base/status.h"
@@ -87,7 +87,8 @@ static qn_status add_input(search *s, int number) {
     return QN_OK;
 }
 
-/* A counter where a chip shows no power: it has 64 bits. A graphics card's first is the whole card. */
+/* A counter where a chip shows no power: it has 64 bits. A graphics card's first is the whole card.
+ */
 static qn_status add_counter(search *s, int number) {
     qn_rail rail = {.kind = QN_RAIL_ENERGY, .energy = {.unit_j = 1e-6, .is_coarse = true}};
     qn_channel channel;

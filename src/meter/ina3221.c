@@ -1,6 +1,6 @@
 /* Power rails of NVIDIA's Jetson boards, which INA3221 chips measure: by the kernel's hwmon files
- * (volts and amperes of each input), and by the files of NVIDIA's older kernels (TX2, Xavier, Nano). Rails
- * are put to parts of the device by their names. */
+ * (volts and amperes of each input), and by the files of NVIDIA's older kernels (TX2, Xavier,
+ * Nano). Rails are put to parts of the device by their names. */
 #include "meter/rails.h"
 
 #include "base/status.h"
@@ -70,8 +70,8 @@ static void read_label(const search *s, const char *folder, const char *name, in
         label[0] = 0;
 }
 
-/* Opens what measures an input: power, or voltage beside current. unit_w: of one count of power, and of
- * voltage times current. */
+/* Opens what measures an input: power, or voltage beside current. unit_w: of one count of power,
+ * and of voltage times current. */
 static bool open_rail(const search *s, const char *folder, const char *const files[3], int number,
                       const double unit_w[2], qn_rail *rail) {
     *rail = (qn_rail){.kind = QN_RAIL_WATTS, .unit_w = unit_w[0]};
@@ -86,7 +86,8 @@ static bool open_rail(const search *s, const char *folder, const char *const fil
     return false;
 }
 
-/* ---- hwmon: in1_label, in1_input in mV, curr1_input in mA; some kernels power1_input in uW ---- */
+/* ---- hwmon: in1_label, in1_input in mV, curr1_input in mA; some kernels power1_input in uW ----
+ */
 
 static qn_status visit_hwmon(void *context, const char *entry, bool is_folder) {
     static const char *const files[3] = {"%s/power%d_input", "%s/in%d_input", "%s/curr%d_input"};

@@ -1,6 +1,7 @@
-/* See journal.h. Rings are merged by begin_ns; what comes late (a run after its operations) is moved
- * back to its place. Marks are taken before the other rings are: all events of the steps that they end
- * then lie in the rings or in the journal, and nothing begins before a mark that was folded up to. */
+/* See journal.h. Rings are merged by begin_ns; what comes late (a run after its operations) is
+ * moved back to its place. Marks are taken before the other rings are: all events of the steps that
+ * they end then lie in the rings or in the journal, and nothing begins before a mark that was
+ * folded up to. */
 #include "meter/journal.h"
 
 #include "base/memory.h"
@@ -125,8 +126,8 @@ static void fold_until(qn_journal *j, int64_t mark) {
 }
 
 /* Makes room for an event: those of steps that are not measured go first, then the oldest steps are
- * folded, a quarter of all events at once, but none that ends after the event begins: more of it may
- * come. False: there are not even whole steps. */
+ * folded, a quarter of all events at once, but none that ends after the event begins: more of it
+ * may come. False: there are not even whole steps. */
 static bool make_room(qn_journal *j, int64_t begin_ns) {
     const int64_t last = mark_after(j, begin_ns) - 1;
     const int64_t first = j->skip_steps < last ? j->skip_steps : last;
@@ -145,7 +146,8 @@ static bool make_room(qn_journal *j, int64_t begin_ns) {
     return true;
 }
 
-/* Leaves out half of the steps, the oldest: they are not measured then, and nothing of them stays. */
+/* Leaves out half of the steps, the oldest: they are not measured then, and nothing of them stays.
+ */
 static void leave_out_steps(qn_journal *j) {
     int64_t first = j->n_marks / 2;
     while (first < j->n_marks - 1 && j->fold.n_events > 0 && j->marks_ns[first] < j->fold.end_ns)

@@ -5,7 +5,8 @@
  *
  * Invariants:
  *     events are sorted by begin_ns, and begin at or after floor_ns; marks rise
- *     n_rows > 0 and something was folded => fold.begin_ns <= fold.end_ns <= floor_ns, marks both */
+ *     n_rows > 0 and something was folded => fold.begin_ns <= fold.end_ns <= floor_ns, marks both
+ */
 #ifndef QN_METER_JOURNAL_H
 #define QN_METER_JOURNAL_H
 

@@ -1,6 +1,6 @@
-/* What was measured of a run, worked out: the tables and numbers that reports are made of. Times are
- * seconds unless said otherwise; a number that could not be measured is NaN. Tables are held by the
- * measurement; events, readings and texts by the recording, which must outlive it. */
+/* What was measured of a run, worked out: the tables and numbers that reports are made of. Times
+ * are seconds unless said otherwise; a number that could not be measured is NaN. Tables are held by
+ * the measurement; events, readings and texts by the recording, which must outlive it. */
 #ifndef QN_METER_MEASUREMENT_H
 #define QN_METER_MEASUREMENT_H
 
@@ -9,7 +9,8 @@
 #include "meter/source.h"
 #include "quern/engine.h"
 
-/* Whether arithmetic or memory limits an operation, by its FLOPs, bytes and the measured roofline. */
+/* Whether arithmetic or memory limits an operation, by its FLOPs, bytes and the measured roofline.
+ */
 typedef enum qn_bound { QN_BOUND_UNKNOWN, QN_BOUND_COMPUTE, QN_BOUND_MEMORY } qn_bound;
 
 /* A line of the operations' table: a node of a program, a type of operator, or a layer. */

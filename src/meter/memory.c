@@ -1,6 +1,7 @@
 /* Resident memory of the watched process: now (statm, a microsecond), and the most so far, by the
  * kernel's own mark (VmHWM of status, some ten microseconds: once a second and at the end). Of
- * another process, now counts all that it started too; what they share is counted more than once. */
+ * another process, now counts all that it started too; what they share is counted more than once.
+ */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/family.h"

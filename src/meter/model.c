@@ -1,6 +1,6 @@
-/* Power where no sensor measures it: estimated from what each core does (utilisation and frequency, by
- * the sources "cores" and "frequency") and coefficients of the device. A device whose whole, or whose
- * processor, is measured has no such estimate. Every channel is marked as estimated. */
+/* Power where no sensor measures it: estimated from what each core does (utilisation and frequency,
+ * by the sources "cores" and "frequency") and coefficients of the device. A device whose whole, or
+ * whose processor, is measured has no such estimate. Every channel is marked as estimated. */
 #include "meter/coefficients.h"
 #include "meter/sensor.h"
 #include "meter/sources.h"

@@ -1,5 +1,6 @@
-/* See processor.h. Cores are put into kinds by what they are called (on ARM: by implementer and part
- * number), by the kernel's measure of their strength, and by the lists of a hybrid processor. */
+/* See processor.h. Cores are put into kinds by what they are called (on ARM: by implementer and
+ * part number), by the kernel's measure of their strength, and by the lists of a hybrid processor.
+ */
 #include "meter/processor.h"
 
 #include "base/memory.h"
@@ -20,7 +21,8 @@ enum { MOST_CORES = 1 << 13 };
 typedef struct facts {
     char model[64];
     unsigned implementer, part;
-    int strength; /* where the kernel does not measure it: of known parts, from their age and size */
+    int strength; /* where the kernel does not measure it: of known parts, from their age and size
+                   */
     int cluster_first; /* lowest core of its cluster */
 } facts;
 
@@ -226,7 +228,8 @@ static bool is_efficiency(const work *w, int core) {
     return list_has(w->efficiency, w->processor->cores[core].number);
 }
 
-/* Whether two cores are of one kind. Favoured cores of x86 reach different clocks; that makes no kind. */
+/* Whether two cores are of one kind. Favoured cores of x86 reach different clocks; that makes no
+ * kind. */
 static bool are_alike(const work *w, int a, int b) {
     const qn_core *left = &w->processor->cores[a], *right = &w->processor->cores[b];
     if (strcmp(w->facts[a].model, w->facts[b].model) != 0 ||
@@ -308,8 +311,8 @@ static void make_kinds(work *w) {
 
 /* ---- clusters ---- */
 
-/* Lowest core of those that share this one's cluster, clock or chip: what first tells more than of the
- * core itself. */
+/* Lowest core of those that share this one's cluster, clock or chip: what first tells more than of
+ * the core itself. */
 static int cluster_first(const work *w, const qn_core *core) {
     static const char *const files[] = {"topology/cluster_cpus_list", "cpufreq/related_cpus",
                                         "topology/package_cpus_list",

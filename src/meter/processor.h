@@ -53,8 +53,8 @@ typedef struct qn_processor {
     int64_t memory_bytes;                /* main memory */
 } qn_processor;
 
-/* root: "" for this device, or a recorded tree's folder. Fails for lack of memory only; a tree without
- * a processor gives n_cores 0. Destroy with qn_processor_destroy. */
+/* root: "" for this device, or a recorded tree's folder. Fails for lack of memory only; a tree
+ * without a processor gives n_cores 0. Destroy with qn_processor_destroy. */
 qn_status qn_processor_create(const qn_allocator *allocator, const char *root,
                               qn_processor **processor);
 void qn_processor_destroy(qn_processor *processor);

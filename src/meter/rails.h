@@ -1,14 +1,15 @@
-/* Power sensors that are files: a gauge of watts, a voltage beside a current, or a counter of energy. A
- * source of them finds its files and adds a rail for each; reading, wraps, lost files and what is
- * said of them are here. A gauge's reading is the mean of both ends of its time (trapezoid), a
- * counter's is the difference over time; where either cannot be told, there is none. */
+/* Power sensors that are files: a gauge of watts, a voltage beside a current, or a counter of
+ * energy. A source of them finds its files and adds a rail for each; reading, wraps, lost files and
+ * what is said of them are here. A gauge's reading is the mean of both ends of its time
+ * (trapezoid), a counter's is the difference over time; where either cannot be told, there is none.
+ */
 #ifndef QN_METER_RAILS_H
 #define QN_METER_RAILS_H
 
 #include "meter/sensor.h"
 
-/* No device that is measured here takes more: what shows more is no power. A counter is not believed
- * over a time in which it could have wrapped more than once at this power. */
+/* No device that is measured here takes more: what shows more is no power. A counter is not
+ * believed over a time in which it could have wrapped more than once at this power. */
 enum { QN_MOST_WATTS = 5000 };
 
 /* Watts that were seen last. A gauge that was not read for longer than this is not interpolated. */
@@ -57,8 +58,8 @@ typedef struct qn_rails {
 
 qn_status qn_rails_create(const qn_source_options *options, const char *source, qn_rails **rails);
 
-/* Takes the rail, its open files with it, also where it fails. The channel's source and quantity are
- * filled in; one whose name is taken gets a number behind it. */
+/* Takes the rail, its open files with it, also where it fails. The channel's source and quantity
+ * are filled in; one whose name is taken gets a number behind it. */
 qn_status qn_rails_add(qn_rails *rails, const qn_channel *channel, const qn_rail *rail);
 
 /* Takes a rail away; those behind it move up. */
@@ -78,8 +79,8 @@ const qn_channel *qn_rails_channels(const void *source, int *n);
 void qn_rails_read(void *source, int64_t now_ns, qn_reading *readings);
 void qn_rails_close(void *source);
 
-/* Ends open with its status: gives the rails away, or closes them where there are none. A folder that
- * may not be looked into is said and fails nothing. */
+/* Ends open with its status: gives the rails away, or closes them where there are none. A folder
+ * that may not be looked into is said and fails nothing. */
 qn_status qn_rails_finish(qn_rails *rails, qn_status status, void **source);
 
 #endif

@@ -87,8 +87,8 @@ static qn_status visit(void *context, const char *folder, bool is_folder) {
 
 /* ---- the platform ---- */
 
-/* A board that does not wire psys shows a counter that stands still, while the package's goes on: it
- * steps every millisecond. */
+/* A board that does not wire psys shows a counter that stands still, while the package's goes on:
+ * it steps every millisecond. */
 static bool stands_still(qn_rails *rails, int psys) {
     enum { MOST_WAIT_NS = 50000000 };
     const int64_t end_ns = qn_clock_ns() + MOST_WAIT_NS;

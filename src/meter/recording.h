@@ -51,8 +51,8 @@ typedef struct qn_recording {
     size_t n_events;
     const qn_event *events; /* sorted by begin_ns */
     int64_t n_lost_events;
-    /* Where events are pieces of calls: the measured calls, by which operations are counted and timed.
-     * Null: every QN_EVENT_OPERATION is a call. */
+    /* Where events are pieces of calls: the measured calls, by which operations are counted and
+     * timed. Null: every QN_EVENT_OPERATION is a call. */
     size_t n_calls;
     const qn_recorded_call *calls; /* (n_calls) */
     int n_folds;
@@ -68,8 +68,8 @@ typedef struct qn_recording {
     size_t meter_bytes; /* most memory that the meter held */
 } qn_recording;
 
-/* Fill a recording's operations, threads, type and memory from an engine; its series, texts and cost
- * from a sampler. What they need beyond that is in the arena. */
+/* Fill a recording's operations, threads, type and memory from an engine; its series, texts and
+ * cost from a sampler. What they need beyond that is in the arena. */
 qn_status qn_recording_add_engine(qn_recording *recording, qn_arena *arena,
                                   const qn_engine *engine);
 qn_status qn_recording_add_sampler(qn_recording *recording, qn_arena *arena,

@@ -32,9 +32,9 @@ typedef struct qn_roofline {
     qn_roofline_level levels[QN_ROOFLINE_MOST];
 } qn_roofline;
 
-/* Measures, in a few seconds, on threads of its own, each kept on a core. Each number is the best of
- * several short tries: what the machine can do, not what it does while others use it. tell (may be
- * null) hears what is being measured and the part done. */
+/* Measures, in a few seconds, on threads of its own, each kept on a core. Each number is the best
+ * of several short tries: what the machine can do, not what it does while others use it. tell (may
+ * be null) hears what is being measured and the part done. */
 qn_status qn_roofline_measure(const qn_allocator *allocator, qn_roofline *roofline, void *user,
                               void (*tell)(void *user, const char *what, double done));
 
@@ -53,8 +53,8 @@ void qn_roofline_parse(const char *text, size_t bytes, qn_roofline *roofline);
 /* Most FLOPs per second of n_threads with a type of element; NaN where it was not measured. */
 double qn_roofline_flops(const qn_roofline *roofline, const char *dtype, int n_threads);
 
-/* Most bytes per second of n_threads that walk through so much memory again and again: the bandwidth
- * of the nearest level that holds it. NaN where it was not measured. */
+/* Most bytes per second of n_threads that walk through so much memory again and again: the
+ * bandwidth of the nearest level that holds it. NaN where it was not measured. */
 double qn_roofline_bandwidth(const qn_roofline *roofline, int n_threads, double bytes);
 
 #endif

@@ -1,7 +1,7 @@
-/* See sampler.h. A tick reads the fast sources and is the only one that touches the history; each slow
- * source has a thread that leaves what it read in a tray, which the next tick empties. Ticks are
- * taken by a thread of the sampler or by whoever calls qn_sampler_tick, one at a time: whoever finds
- * another at it leaves it be. Nothing is allocated between start and stop. */
+/* See sampler.h. A tick reads the fast sources and is the only one that touches the history; each
+ * slow source has a thread that leaves what it read in a tray, which the next tick empties. Ticks
+ * are taken by a thread of the sampler or by whoever calls qn_sampler_tick, one at a time: whoever
+ * finds another at it leaves it be. Nothing is allocated between start and stop. */
 #include "meter/sampler.h"
 
 #include "base/memory.h"
@@ -193,9 +193,9 @@ static bool has_help(const qn_sampler *s) {
     return since_ns < MOST_PATIENCE * s->options.interval_ns;
 }
 
-/* How long after a tick is due the thread looks whether it was taken: at once, or, where others help,
- * half an interval, and where it woke in vain twice in a row or more, one and a half, three and a half,
- * and so on. */
+/* How long after a tick is due the thread looks whether it was taken: at once, or, where others
+ * help, half an interval, and where it woke in vain twice in a row or more, one and a half, three
+ * and a half, and so on. */
 static int64_t patience_ns(const qn_sampler *s, int n_needless) {
     const int64_t interval_ns = s->options.interval_ns;
     int64_t n = 1;

@@ -1,9 +1,10 @@
-/* The sampler: reads all sources at a fixed interval, on threads of its own. Ticks do not drift: tick k
- * is due at begin + k * interval, and one that comes a whole interval late is missed and counted.
- * A program that has no core to spare for that thread can take ticks itself: as long as it does, the
- * thread sleeps, and looks every few intervals whether it still does. A slow source has its own thread and ticks. What is kept has a bound: where it is reached, neighbouring
- * readings of the fullest channels are merged two by two (the mean by time; of memory and
- * temperatures the highest), and go on being merged. */
+/* The sampler: reads all sources at a fixed interval, on threads of its own. Ticks do not drift:
+ * tick k is due at begin + k * interval, and one that comes a whole interval late is missed and
+ * counted. A program that has no core to spare for that thread can take ticks itself: as long as it
+ * does, the thread sleeps, and looks every few intervals whether it still does. A slow source has
+ * its own thread and ticks. What is kept has a bound: where it is reached, neighbouring readings of
+ * the fullest channels are merged two by two (the mean by time; of memory and temperatures the
+ * highest), and go on being merged. */
 #ifndef QN_METER_SAMPLER_H
 #define QN_METER_SAMPLER_H
 
@@ -31,9 +32,10 @@ void qn_sampler_destroy(qn_sampler *sampler);
 
 /* Takes the first reading of all but slow sources before it returns. */
 qn_status qn_sampler_start(qn_sampler *sampler);
-/* Takes a tick on the calling thread if one is due at now_ns (of qn_clock_ns) and no other thread takes
- * it just now; slow sources are left to their threads. Returns when the next one is due. It neither
- * waits nor allocates; from any thread between start and destroy, after stop it does nothing. */
+/* Takes a tick on the calling thread if one is due at now_ns (of qn_clock_ns) and no other thread
+ * takes it just now; slow sources are left to their threads. Returns when the next one is due. It
+ * neither waits nor allocates; from any thread between start and destroy, after stop it does
+ * nothing. */
 int64_t qn_sampler_tick(qn_sampler *sampler, int64_t now_ns);
 
 /* Takes a last reading of everything, so that readings reach to the end. */
@@ -43,9 +45,9 @@ int qn_sampler_channel_count(const qn_sampler *sampler);
 const qn_channel *qn_sampler_channel(const qn_sampler *sampler, int channel);
 
 /* Whether a power channel's energy counts towards the whole: the system's own sensor if there is
- * one (once started: one that said anything), else every channel that lies inside no other (of several
- * sources that measure the processor, or the memory, those of the first); estimated ones only where
- * their part is not measured, and of the system only where nothing is. */
+ * one (once started: one that said anything), else every channel that lies inside no other (of
+ * several sources that measure the processor, or the memory, those of the first); estimated ones
+ * only where their part is not measured, and of the system only where nothing is. */
 bool qn_sampler_counts(const qn_sampler *sampler, int channel);
 
 /* Readings of a channel, oldest first. While it runs: only from on_tick. */

@@ -1,5 +1,5 @@
-/* A small file of the kernel that holds a number, read again and again: what most sources are made of.
- * One that can no longer be read is said once and gives nothing until it can be read again. */
+/* A small file of the kernel that holds a number, read again and again: what most sources are made
+ * of. One that can no longer be read is said once and gives nothing until it can be read again. */
 #ifndef QN_METER_SENSOR_H
 #define QN_METER_SENSOR_H
 

@@ -45,8 +45,8 @@ typedef struct qn_channel {
 } qn_channel;
 
 /* A channel's value over a stretch of time. Utilisation, frequency and power are means over
- * (begin_ns, end_ns]; memory and temperature are as of end_ns. A channel's readings follow one another
- * without gaps where it is measured without interruption, and never overlap. */
+ * (begin_ns, end_ns]; memory and temperature are as of end_ns. A channel's readings follow one
+ * another without gaps where it is measured without interruption, and never overlap. */
 typedef struct qn_reading {
     int64_t begin_ns, end_ns; /* of qn_clock_ns */
     double value;
@@ -62,8 +62,8 @@ typedef struct qn_source_options {
     const char *description; /* file of coefficients for the source "model", or null */
     void *user;
     /* Says something once: a sensor that is not there and why, or that is lost. May be called from
-     * any thread. Texts are complete: what, why, what to do ("/sys/.../energy_uj: permission denied;
-     * run as root, or give it read permission"). */
+     * any thread. Texts are complete: what, why, what to do ("/sys/.../energy_uj: permission
+     * denied; run as root, or give it read permission"). */
     void (*say)(void *user, const char *source, const char *text);
 } qn_source_options;
 
@@ -78,15 +78,15 @@ typedef struct qn_source_kind {
     qn_status (*open)(const qn_source_options *options, void **source);
     /* Its channels; they stay the same until close. */
     const qn_channel *(*channels)(const void *source, int *n);
-    /* readings (n), one for each channel, preset to 0: end_ns stays 0 where there is nothing new. Never
-     * a wrong number: what cannot be read is left out and said once. The first call may give
+    /* readings (n), one for each channel, preset to 0: end_ns stays 0 where there is nothing new.
+     * Never a wrong number: what cannot be read is left out and said once. The first call may give
      * nothing. Allocates nothing. */
     void (*read)(void *source, int64_t now_ns, qn_reading *readings);
     /* How many of its channels, from the first on, have ever had anything to give; null: all. */
     int (*in_use)(const void *source);
-    /* A source that works its numbers out from another one's: that one's name, which stands before it in
-     * the list and has the same period. follow gives it what that one has just read; it is then not
-     * read a second time. Null: from none. */
+    /* A source that works its numbers out from another one's: that one's name, which stands before
+     * it in the list and has the same period. follow gives it what that one has just read; it is
+     * then not read a second time. Null: from none. */
     const char *follows;
     void (*follow)(void *source, const qn_reading *readings);
     void (*close)(void *source);

@@ -87,7 +87,8 @@ static void lay_spans(const walk *w, qn_step_row *step) {
 
 /* ---- readings over a step ---- */
 
-/* Shares out what the channels of one sort read. Spans null: to idle. *seen: there was something. */
+/* Shares out what the channels of one sort read. Spans null: to idle. *seen: there was something.
+ */
 static qn_status share_out(const walk *w, const qn_step_row *step, bool is_energy,
                            const qn_span *spans, qn_shares *shares, bool *seen) {
     const qn_recording *r = w->recording;

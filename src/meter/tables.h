@@ -4,8 +4,8 @@
 
 #include "meter/sums.h"
 
-/* Fills m's nodes, types and layers, in m->arena; its other numbers are there. Operations of programs
- * that did not run have no row. */
+/* Fills m's nodes, types and layers, in m->arena; its other numbers are there. Operations of
+ * programs that did not run have no row. */
 qn_status qn_tables_make(const qn_recording *recording, const qn_sums *sums, qn_measurement *m);
 
 /* What a node's name says of its layer: name without what gradients, updates and running statistics

@@ -1,11 +1,11 @@
-/* Utilisation of the watched process, in cores, and of each of its threads, from the scheduler's count
- * of nanoseconds: exact for this process, up to the scheduler's last tick for another one, of which
- * what it starts counts too. Threads come and go: each gets a channel as it is first seen; when all
- * have been given away, those of threads that have ended are given again.
+/* Utilisation of the watched process, in cores, and of each of its threads, from the scheduler's
+ * count of nanoseconds: exact for this process, up to the scheduler's last tick for another one, of
+ * which what it starts counts too. Threads come and go: each gets a channel as it is first seen;
+ * when all have been given away, those of threads that have ended are given again.
  *
- * Where this process is asked more often than every 10 ms, only the clocks of threads that are at work
- * are read in between, and the process's time goes on by what they used; every 10 ms all threads and
- * the process's own clock are read, so that nothing is lost. */
+ * Where this process is asked more often than every 10 ms, only the clocks of threads that are at
+ * work are read in between, and the process's time goes on by what they used; every 10 ms all
+ * threads and the process's own clock are read, so that nothing is lost. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/busy.h"

@@ -19,13 +19,13 @@ int qn_onnx_place_axis(const qn_onnx_operand *operand, int axis);
 /* An axis, negative: from the end; QN_ERROR_FORMAT where there is none. */
 qn_status qn_onnx_axis(int64_t axis, int rank, int *result);
 
-/* Whole numbers that older operators have as an attribute and newer ones as an input; null and *n 0 where
- * there are none. QN_ERROR_UNSUPPORTED where they are known only when it runs. */
+/* Whole numbers that older operators have as an attribute and newer ones as an input; null and *n 0
+ * where there are none. QN_ERROR_UNSUPPORTED where they are known only when it runs. */
 qn_status qn_onnx_list(const qn_onnx_call *call, const char *attribute, int input,
                        const int64_t **list, int *n);
 
-/* A list as a shape; QN_ERROR_UNSUPPORTED above QN_MAX_RANK, or where constants of that shape would be
- * absurdly large. */
+/* A list as a shape; QN_ERROR_UNSUPPORTED above QN_MAX_RANK, or where constants of that shape would
+ * be absurdly large. */
 qn_status qn_onnx_shape_of_list(const int64_t *list, int n, qn_shape *shape);
 
 /* Folds: gives, of the numbers of input 0, element begin + i * strides[0] + j * strides[1] + ... as

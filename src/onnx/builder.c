@@ -1,6 +1,6 @@
-/* Runs over a file's nodes and adds them to a graph. Guarantees that every translator gets inputs that are
- * there, that every output which is read was given, and that names of nodes are the file's wherever these are
- * free and given. Knows no operator but "Constant". */
+/* Runs over a file's nodes and adds them to a graph. Guarantees that every translator gets inputs
+ * that are there, that every output which is read was given, and that names of nodes are the file's
+ * wherever these are free and given. Knows no operator but "Constant". */
 #include "onnx/builder.h"
 
 #include "base/rng.h"
@@ -75,8 +75,8 @@ void qn_onnx_builder_deinit(qn_onnx_builder *b) {
 
 /* ---- names ---- */
 
-/* The file's name of a node without what would spoil a line of text; its first output's where it has none;
- * no initialiser's, since these become parameters. In the builder's memory, or null. */
+/* The file's name of a node without what would spoil a line of text; its first output's where it
+ * has none; no initialiser's, since these become parameters. In the builder's memory, or null. */
 static const char *node_name(qn_onnx_builder *b, const qn_onnx_node *node) {
     const char *given = *node->name ? node->name : node->type;
     for (int i = 0; !*node->name && i < node->n_outputs && given == node->type; i++)

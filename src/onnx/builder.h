@@ -1,6 +1,6 @@
 /* The inside of a build: one run over a file's nodes that adds them to a graph. Items are found by
- * name; memory of folded constants is the build's, that of constants which became values the network's
- * (engines read them after the build). What translators see is translate.h. */
+ * name; memory of folded constants is the build's, that of constants which became values the
+ * network's (engines read them after the build). What translators see is translate.h. */
 #ifndef QN_ONNX_BUILDER_H
 #define QN_ONNX_BUILDER_H
 
@@ -27,7 +27,8 @@ void qn_onnx_builder_deinit(qn_onnx_builder *b);
 
 qn_onnx_item *qn_onnx_find_item(const qn_onnx_builder *b, const char *name);
 
-/* A name that is free in the graph; null, which the graph keeps, where memory is out or name null. */
+/* A name that is free in the graph; null, which the graph keeps, where memory is out or name null.
+ */
 const char *qn_onnx_free_name(qn_onnx_builder *b, const char *name);
 
 /* The type that an item of a value has unless somebody says otherwise. */
@@ -44,11 +45,12 @@ qn_status qn_onnx_tensor_shape(const qn_onnx_tensor *tensor, qn_shape *shape);
 
 bool qn_onnx_type_is_real(qn_onnx_type type);
 
-/* The tensor's elements as doubles, or whole numbers; in the arena. Null: memory is out, or the type or rank
- * is none of those known. */
+/* The tensor's elements as doubles, or whole numbers; in the arena. Null: memory is out, or the
+ * type or rank is none of those known. */
 const qn_onnx_constant *qn_onnx_read_constant(qn_arena *arena, const qn_onnx_tensor *tensor);
 
-/* The real tensor as floats or doubles: in place, or converted into the arena. False: memory is out. */
+/* The real tensor as floats or doubles: in place, or converted into the arena. False: memory is
+ * out. */
 bool qn_onnx_read_reals(qn_arena *arena, const qn_onnx_tensor *tensor, qn_given *given);
 
 #endif

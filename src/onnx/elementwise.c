@@ -1,5 +1,6 @@
-/* Element by element work: functions of one operand, arithmetic and comparisons with broadcasting, choices
- * and casts. What is known at import is folded. Operands of an image keep the image's order of axes. */
+/* Element by element work: functions of one operand, arithmetic and comparisons with broadcasting,
+ * choices and casts. What is known at import is folded. Operands of an image keep the image's order
+ * of axes. */
 #include "base/status.h"
 #include "onnx/builder.h"
 #include "onnx/fold.h"
@@ -177,8 +178,8 @@ static qn_value combine(qn_onnx_call *call, const char *name, qn_combination kin
     return qn_op_combine(graph, name, kind, a, b);
 }
 
-/* The number that an input is in all, where it is known, is one element, and has no more axes than the
- * other: the result is the other's shape. */
+/* The number that an input is in all, where it is known, is one element, and has no more axes than
+ * the other: the result is the other's shape. */
 static bool is_number(qn_onnx_call *call, int input, double *number) {
     const qn_onnx_constant *c =
         qn_onnx_is_known(call, input) ? qn_onnx_constant_of(call, input) : NULL;

@@ -1,7 +1,7 @@
-/* What writers of operators (export_operators.c) use of the exporter. A value of the graph has up to two
- * names in the file: of its own order of axes, and with its channels second, which convolutions, pools and
- * norms of ONNX want. What is there in one order only is transposed when it is asked for in the
- * other. */
+/* What writers of operators (export_operators.c) use of the exporter. A value of the graph has up
+ * to two names in the file: of its own order of axes, and with its channels second, which
+ * convolutions, pools and norms of ONNX want. What is there in one order only is transposed when it
+ * is asked for in the other. */
 #ifndef QN_ONNX_EXPORT_H
 #define QN_ONNX_EXPORT_H
 
@@ -12,7 +12,8 @@ typedef enum qn_onnx_order { QN_ONNX_PLAIN = 0, QN_ONNX_CHANNELS_SECOND } qn_onn
 
 typedef struct qn_onnx_exporter qn_onnx_exporter;
 
-/* An operator: how its node is written, and what it reads there, where that is not the node's inputs. */
+/* An operator: how its node is written, and what it reads there, where that is not the node's
+ * inputs. */
 enum { QN_ONNX_MOST_READ = 8 };
 typedef struct qn_onnx_writer {
     const char *op;

@@ -1,5 +1,5 @@
-/* How nodes of the graph are written as nodes of ONNX, an operator a row of the list at the end. What ONNX
- * has no operator for is written as several, of which the last has the node's name. */
+/* How nodes of the graph are written as nodes of ONNX, an operator a row of the list at the end.
+ * What ONNX has no operator for is written as several, of which the last has the node's name. */
 #include "onnx/export.h"
 #include "quern/ops.h"
 #include "tensor/tensor.h"
@@ -502,7 +502,8 @@ static int read_lstm(const qn_graph *graph, const qn_node *node, qn_value *read)
     return N_LSTM;
 }
 
-/* Weights of the gates i, f, g, o as i, o, f, g with an axis in front. more: what comes behind, or null. */
+/* Weights of the gates i, f, g, o as i, o, f, g with an axis in front. more: what comes behind, or
+ * null. */
 static const char *put_gates(qn_onnx_exporter *e, const qn_node *node, const char *suffix,
                              qn_value weights, const char *more) {
     static const int64_t order[] = {0, 3, 1, 2};

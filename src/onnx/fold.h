@@ -1,6 +1,6 @@
-/* Arithmetic of what is known at import, and operands of what is not. Constants are worked out in double
- * by the reference's kernels; whole numbers are then cut towards 0 and wrapped to their type, which is exact
- * up to 2^53. */
+/* Arithmetic of what is known at import, and operands of what is not. Constants are worked out in
+ * double by the reference's kernels; whole numbers are then cut towards 0 and wrapped to their
+ * type, which is exact up to 2^53. */
 #ifndef QN_ONNX_FOLD_H
 #define QN_ONNX_FOLD_H
 
@@ -14,8 +14,8 @@ const qn_onnx_constant *qn_onnx_make_constant(qn_onnx_call *call, qn_onnx_type t
 /* A constant's elements as doubles; null when memory is out. */
 const double *qn_onnx_numbers(qn_onnx_call *call, const qn_onnx_constant *constant);
 
-/* f(x), and a rule of two or three constants (c null: two), of a type. Null: memory is out, or the shapes do
- * not go together, with the reason. */
+/* f(x), and a rule of two or three constants (c null: two), of a type. Null: memory is out, or the
+ * shapes do not go together, with the reason. */
 const qn_onnx_constant *qn_onnx_fold_function(qn_onnx_call *call, const qn_function *function,
                                               const qn_onnx_constant *x);
 const qn_onnx_constant *qn_onnx_fold_rule(qn_onnx_call *call, qn_combination kind,
@@ -31,8 +31,8 @@ qn_value qn_onnx_as_reals(qn_onnx_call *call, qn_value x);
 /* Gives reals for output 0 as what a type says: whole numbers are cast back. */
 void qn_onnx_give_as(qn_onnx_call *call, qn_value value, bool is_image, qn_onnx_type type);
 
-/* Inputs [0, n), n at most 3, as reals beside one another: with channels last where one of them is an image
- * and none has more axes, else in the file's order. *is_image: which of the two. */
+/* Inputs [0, n), n at most 3, as reals beside one another: with channels last where one of them is
+ * an image and none has more axes, else in the file's order. *is_image: which of the two. */
 void qn_onnx_operands(qn_onnx_call *call, int n, qn_value *values, bool *is_image);
 
 #endif

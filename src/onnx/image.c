@@ -1,6 +1,7 @@
-/* Convolutions and pools over images and sequences. A sequence (N, C, T) is an image one row high, so that
- * there is one way for both; three axes of space are not known here. Pads, strides and dilations may
- * differ by side and axis; where a pool's last window is only partly inside (ceil_mode), its pads are larger. */
+/* Convolutions and pools over images and sequences. A sequence (N, C, T) is an image one row high,
+ * so that there is one way for both; three axes of space are not known here. Pads, strides and
+ * dilations may differ by side and axis; where a pool's last window is only partly inside
+ * (ceil_mode), its pads are larger. */
 #include "base/status.h"
 #include "onnx/translate.h"
 
@@ -206,8 +207,8 @@ static qn_status build_conv(qn_onnx_call *call) {
 
 /* ---- transposed ---- */
 
-/* Pads from output_shape or output_padding. beyond: what the output has beyond what the filter covers, before and
- * after on each axis. */
+/* Pads from output_shape or output_padding. beyond: what the output has beyond what the filter
+ * covers, before and after on each axis. */
 static qn_status read_output(const qn_onnx_call *call, place *w, int64_t beyond[2][2]) {
     int64_t more[2], wanted[2];
     QN_TRY(read_axes(call, "output_padding", w, 0, more));
@@ -287,8 +288,8 @@ static qn_status build_conv_transpose(qn_onnx_call *call) {
 
 /* ---- pools ---- */
 
-/* Makes the pads behind larger where the last window, which starts in the image or the pad before it, is cut
- * off; true if one is. */
+/* Makes the pads behind larger where the last window, which starts in the image or the pad before
+ * it, is cut off; true if one is. */
 static bool round_up(place *w) {
     bool is_cut = false;
     for (int i = 2 - w->n_axes; i < 2; i++) {

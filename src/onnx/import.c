@@ -1,5 +1,6 @@
-/* Networks from ONNX files: opening, building, and a classifier as a model. A network keeps its file open (weights
- * are read where they lie) until it is closed, which is after all engines of it were made. */
+/* Networks from ONNX files: opening, building, and a classifier as a model. A network keeps its
+ * file open (weights are read where they lie) until it is closed, which is after all engines of it
+ * were made. */
 #include "onnx/import.h"
 
 #include "base/status.h"
@@ -48,8 +49,8 @@ static bool is_in(const char *name, const char *const *names, int n) {
     return false;
 }
 
-/* Whether a convolution, pool or the like reads it, perhaps after work element by element. names: room for
- * as many as there are nodes, and one. */
+/* Whether a convolution, pool or the like reads it, perhaps after work element by element. names:
+ * room for as many as there are nodes, and one. */
 static bool is_read_as_image(const qn_onnx_model *m, const char *name, const char **names) {
     int n_names = 1;
     names[0] = name;

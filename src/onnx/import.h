@@ -21,12 +21,13 @@ struct qn_onnx_network {
 /* Reads a file and finds its places; whether its nodes can be built is not looked at. */
 qn_status qn_onnx_read(const qn_onnx_options *options, const char *path, qn_onnx_network **network);
 
-/* A graph of the network over inputs of the file's extents; those that it leaves open are guessed: a batch
- * of 1, images of 224x224, sequences of 8. The graph is the caller's, even after a failure (null if there is
- * none). outputs (n_outputs) */
+/* A graph of the network over inputs of the file's extents; those that it leaves open are guessed:
+ * a batch of 1, images of 224x224, sequences of 8. The graph is the caller's, even after a failure
+ * (null if there is none). outputs (n_outputs) */
 qn_status qn_onnx_try(qn_onnx_network *network, bool training, qn_graph **graph, qn_value *outputs);
 
-/* The model with layer norms and GELUs that are written out node by node as one node each; in the arena. */
+/* The model with layer norms and GELUs that are written out node by node as one node each; in the
+ * arena. */
 qn_status qn_onnx_recognise(const qn_onnx_model *model, qn_arena *arena,
                             const qn_onnx_model **simpler);
 

@@ -1,6 +1,6 @@
-/* Picking elements along an axis by index. Rows of a table are an embedding; one index, or indices that
- * follow each other, are a slice; anything else is an embedding of the axis put first. Indices that are
- * known at import may count from the end. */
+/* Picking elements along an axis by index. Rows of a table are an embedding; one index, or indices
+ * that follow each other, are a slice; anything else is an embedding of the axis put first. Indices
+ * that are known at import may count from the end. */
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "onnx/builder.h"
@@ -103,7 +103,8 @@ static qn_value count_from_front(qn_onnx_call *call, qn_value indices, int64_t n
     return qn_op_cast(graph, front, indices, QN_I32);
 }
 
-/* The indices as a value of whole numbers. Those of a table's rows are tokens, none of which is below 0. */
+/* The indices as a value of whole numbers. Those of a table's rows are tokens, none of which is
+ * below 0. */
 static qn_value indices_value(qn_onnx_call *call, const gathering *g,
                               const qn_onnx_constant *indices) {
     const char *name = qn_onnx_side_name(call, "indices");

@@ -1,5 +1,6 @@
-/* Matrix products. One with a weight of the file on the right is a linear layer, whose weight is kept as (out, in)
- * whatever way the file has it; other products go over leading axes, which are broadcast. */
+/* Matrix products. One with a weight of the file on the right is a linear layer, whose weight is
+ * kept as (out, in) whatever way the file has it; other products go over leading axes, which are
+ * broadcast. */
 #include "base/status.h"
 #include "onnx/translate.h"
 

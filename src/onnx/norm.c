@@ -1,5 +1,5 @@
-/* Normalisation and dropout. Batch norm and dropout do in training what they are for, whether or not the file
- * was made for inference: a file says nothing of how it is to be trained further. */
+/* Normalisation and dropout. Batch norm and dropout do in training what they are for, whether or
+ * not the file was made for inference: a file says nothing of how it is to be trained further. */
 #include "base/status.h"
 #include "onnx/translate.h"
 #include "ops/ops.h"

@@ -1,9 +1,9 @@
-/* Layer norm and GELU as exporters write them out, node by node, become one node again ("LayerNormalization",
- * "Gelu"), which is quicker and keeps less:
- *     d = x - mean(x);  d / sqrt(mean(d * d) + epsilon), perhaps * scale, + shift   (Ba et al. 2016)
- *     x * (erf(x / sqrt(2)) + 1) * 0.5                     (Hendrycks and Gimpel 2016)
- * Only over the last axis, and only where nothing else reads what lies in between. The model that was read
- * stays as it is; a list of nodes of its own is made. */
+/* Layer norm and GELU as exporters write them out, node by node, become one node again
+ * ("LayerNormalization", "Gelu"), which is quicker and keeps less: d = x - mean(x);  d /
+ * sqrt(mean(d * d) + epsilon), perhaps * scale, + shift   (Ba et al. 2016) x * (erf(x / sqrt(2)) +
+ * 1) * 0.5                     (Hendrycks and Gimpel 2016) Only over the last axis, and only where
+ * nothing else reads what lies in between. The model that was read stays as it is; a list of nodes
+ * of its own is made. */
 #include "onnx/import.h"
 
 #include <math.h>

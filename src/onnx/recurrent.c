@@ -1,8 +1,9 @@
-/* RNN, GRU and LSTM over whole sequences. A plain LSTM is quern's own layer; the others are put together
- * step by step, with weights that all steps share. The product of the input is one node for all steps.
- * Directions: a reversed one sees its sequence backwards. Weights keep the file's order of gates and both
- * biases, so that what is trained goes back as it came. Left out: clip, input_forget, activations that are
- * not the usual ones of RNN, GRU and LSTM, and sequences of different lengths but for a forward LSTM. */
+/* RNN, GRU and LSTM over whole sequences. A plain LSTM is quern's own layer; the others are put
+ * together step by step, with weights that all steps share. The product of the input is one node
+ * for all steps. Directions: a reversed one sees its sequence backwards. Weights keep the file's
+ * order of gates and both biases, so that what is trained goes back as it came. Left out: clip,
+ * input_forget, activations that are not the usual ones of RNN, GRU and LSTM, and sequences of
+ * different lengths but for a forward LSTM. */
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "ops/ops.h"
@@ -87,8 +88,8 @@ static qn_value apply(const layer *l, function *f, qn_value x) {
 
 /* ---- operands ---- */
 
-/* One direction's share of an input (directions, ...) in a shape without that axis. Where batches come
- * first, states have the axis second. */
+/* One direction's share of an input (directions, ...) in a shape without that axis. Where batches
+ * come first, states have the axis second. */
 static qn_value share(const layer *l, int input, int number, int axis, qn_shape shape) {
     if (!qn_onnx_has(l->call, input))
         return QN_NO_VALUE;
@@ -215,8 +216,8 @@ static void step_rnn(const layer *l, direction *d, qn_value x) {
     d->h = apply(l, d->activations[0], sum(l, x, recur(l, d->h, d->weight_h, QN_NO_VALUE)));
 }
 
-/* Update z, reset r, and n, which the state moves to: h = n + z (h - n). The reset is of h, or of what
- * becomes of it. */
+/* Update z, reset r, and n, which the state moves to: h = n + z (h - n). The reset is of h, or of
+ * what becomes of it. */
 static void step_gru(const layer *l, direction *d, qn_value x) {
     const qn_value h = d->h;
     const qn_value all = l->resets_after ? recur(l, h, d->weight_h, d->bias_h)
@@ -287,7 +288,8 @@ static qn_status run_steps(const layer *l, direction *d, step *move) {
 
 /* ---- the whole sequence by quern's own layer ---- */
 
-/* Rows of four gates, or a bias, from input, output, forget, cell to input, forget, cell, output. */
+/* Rows of four gates, or a bias, from input, output, forget, cell to input, forget, cell, output.
+ */
 static qn_value order_gates(const layer *l, qn_value x) {
     if (x.id < 0)
         return x;
@@ -309,7 +311,8 @@ static void run_lstm(const layer *l, direction *d, qn_value lengths) {
 
 /* ---- outputs ---- */
 
-/* What the directions made, side by side along an axis that they have not; shape: with a 1 there. */
+/* What the directions made, side by side along an axis that they have not; shape: with a 1 there.
+ */
 static void give_joined(const layer *l, int output, const qn_value *made, qn_shape shape,
                         int axis) {
     qn_value parts[MOST_DIRECTIONS];

@@ -1,6 +1,6 @@
-/* Sums, means, products and largest along axes, and softmax. Axes that lie beside one another are reduced
- * at once, the others one run after the other, so that nothing is transposed; the rest (norms, logarithms of
- * sums) is put together of these and elementwise operators. */
+/* Sums, means, products and largest along axes, and softmax. Axes that lie beside one another are
+ * reduced at once, the others one run after the other, so that nothing is transposed; the rest
+ * (norms, logarithms of sums) is put together of these and elementwise operators. */
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "onnx/fold.h"

@@ -1,4 +1,5 @@
-/* What is in an ONNX file, as JSON: told for any file that can be read, whether or not it can be built. */
+/* What is in an ONNX file, as JSON: told for any file that can be read, whether or not it can be
+ * built. */
 #include "base/status.h"
 #include "format/output.h"
 #include "onnx/import.h"

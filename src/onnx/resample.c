@@ -1,5 +1,5 @@
-/* What takes, repeats or works out elements along axes, one axis after the other: slices, pads, tiles and
- * changes of an image's size. */
+/* What takes, repeats or works out elements along axes, one axis after the other: slices, pads,
+ * tiles and changes of an image's size. */
 #include "base/status.h"
 #include "onnx/axes.h"
 
@@ -283,7 +283,8 @@ static qn_status choose_interpolation(const resize *r, qn_interpolation *result)
     return qn_fail(QN_ERROR_UNSUPPORTED, "there is no resizing by %s, %s", r->mode, r->nearest);
 }
 
-/* Where the elements of an axis come from (the operator's description, "coordinate_transformation_mode"). */
+/* Where the elements of an axis come from (the operator's description,
+ * "coordinate_transformation_mode"). */
 static qn_status choose_places(const resize *r, int axis, int rank, int64_t n, qn_resampling *how) {
     const int64_t m = r->extents[axis];
     const double last = (double)(n - 1), extent = (double)n * r->scales[axis];

@@ -1,5 +1,5 @@
-/* Shapes, and what puts elements into another shape, order or tensor. Of constants all of it is done
- * at import. */
+/* Shapes, and what puts elements into another shape, order or tensor. Of constants all of it is
+ * done at import. */
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "onnx/builder.h"

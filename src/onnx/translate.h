@@ -1,13 +1,13 @@
-/* How nodes of ONNX become quern's. A translator is a function for one operator of ONNX and one row of
- * the list of its file (image.c, elementwise.c, ...); list.c joins these lists. Every translator sees its
- * inputs as items: values of the graph, or, of shapes, indices and what is worked out of them,
- * whole numbers known at import ("constants"), which are folded: no node is built for them.
+/* How nodes of ONNX become quern's. A translator is a function for one operator of ONNX and one row
+ * of the list of its file (image.c, elementwise.c, ...); list.c joins these lists. Every translator
+ * sees its inputs as items: values of the graph, or, of shapes, indices and what is worked out of
+ * them, whole numbers known at import ("constants"), which are folded: no node is built for them.
  *
  * Layout. An item that is an image (is_image) is (N, H, W, C) in the graph for what the file calls
- * (N, C, H, W); a sequence of conv1d is alike (N, T, C) for (N, C, T). Convolutions, pools and norms take and make
- * images; element by element work keeps what it gets; everything else asks for the file's own order by
- * qn_onnx_plain, which adds a transpose where the item is an image (none where it would move nothing, as
- * with 1x1 images). */
+ * (N, C, H, W); a sequence of conv1d is alike (N, T, C) for (N, C, T). Convolutions, pools and
+ * norms take and make images; element by element work keeps what it gets; everything else asks for
+ * the file's own order by qn_onnx_plain, which adds a transpose where the item is an image (none
+ * where it would move nothing, as with 1x1 images). */
 #ifndef QN_ONNX_TRANSLATE_H
 #define QN_ONNX_TRANSLATE_H
 
@@ -25,9 +25,10 @@ typedef struct qn_onnx_constant {
     const int64_t *whole; /* (n) of whole numbers and bools, else null */
 } qn_onnx_constant;
 
-/* What a name of the file stands for: a value, a constant, or a tensor of the file (an initialiser, or that
- * of a node "Constant"), which becomes a constant (qn_onnx_constant_of) or a value (qn_onnx_value_of) when
- * somebody asks. Comparisons are values of 0 and 1 of the graph's real type, with type QN_ONNX_BOOL. */
+/* What a name of the file stands for: a value, a constant, or a tensor of the file (an initialiser,
+ * or that of a node "Constant"), which becomes a constant (qn_onnx_constant_of) or a value
+ * (qn_onnx_value_of) when somebody asks. Comparisons are values of 0 and 1 of the graph's real
+ * type, with type QN_ONNX_BOOL. */
 typedef struct qn_onnx_item {
     const char *name;
     qn_onnx_type type;
@@ -47,8 +48,8 @@ typedef struct qn_onnx_call {
     qn_onnx_builder *builder;
     qn_graph *graph;
     const qn_onnx_node *node;
-    const char *
-        name; /* for the graph's node: the file's, made unique and free of what names may not have */
+    const char *name; /* for the graph's node: the file's, made unique and free of what names may
+                         not have */
     int64_t opset;
     int n_inputs;
     qn_onnx_item *const *inputs; /* null: left out */
@@ -57,9 +58,9 @@ typedef struct qn_onnx_call {
 typedef struct qn_onnx_translator {
     const char *type;              /* "Conv" */
     int least_inputs, most_inputs; /* most -1: any number */
-    /* Sets every output that is used by qn_onnx_give*; a failure is QN_ERROR_UNSUPPORTED with the reason
-     * and what to do ("auto_pad with dilation: export with explicit pads"), QN_ERROR_FORMAT where the node
-     * is wrong. The node's name is added by the caller. */
+    /* Sets every output that is used by qn_onnx_give*; a failure is QN_ERROR_UNSUPPORTED with the
+     * reason and what to do ("auto_pad with dilation: export with explicit pads"), QN_ERROR_FORMAT
+     * where the node is wrong. The node's name is added by the caller. */
     qn_status (*build)(qn_onnx_call *call);
 } qn_onnx_translator;
 
@@ -84,29 +85,31 @@ const int64_t *qn_onnx_ints(const qn_onnx_call *call, const char *name, int *n);
 bool qn_onnx_has(const qn_onnx_call *call, int input);
 qn_onnx_type qn_onnx_type_at(const qn_onnx_call *call, int input); /* QN_ONNX_NONE: left out */
 bool qn_onnx_is_image(const qn_onnx_call *call, int input);
-/* Known at import: shapes and what follows from them, constants of the file, scalars. Weights, which
- * are real initialisers of rank 1 and above, are not, so that folding leaves them to be trained. */
+/* Known at import: shapes and what follows from them, constants of the file, scalars. Weights,
+ * which are real initialisers of rank 1 and above, are not, so that folding leaves them to be
+ * trained. */
 bool qn_onnx_is_known(const qn_onnx_call *call, int input);
 /* All inputs that are there are: fold. */
 bool qn_onnx_folds(const qn_onnx_call *call);
-/* As a value of the graph, however it lies; a real initialiser becomes a parameter (trainable where it is
- * a float that layers read), another constant a constant of the graph. */
+/* As a value of the graph, however it lies; a real initialiser becomes a parameter (trainable where
+ * it is a float that layers read), another constant a constant of the graph. */
 qn_value qn_onnx_value_of(qn_onnx_call *call, int input);
 /* The same in the file's order of axes. */
 qn_value qn_onnx_plain(qn_onnx_call *call, int input);
-/* With channels last, (N, H, W, C), of something of rank 4, or less: 1s are put before it then (an operand
- * that is broadcast against an image). */
+/* With channels last, (N, H, W, C), of something of rank 4, or less: 1s are put before it then (an
+ * operand that is broadcast against an image). */
 qn_value qn_onnx_image(qn_onnx_call *call, int input);
 /* The same of rank 3 to 5: (N, ..., C). */
 qn_value qn_onnx_channels_last(qn_onnx_call *call, int input, int rank);
 /* Its shape in the file's order of axes. */
 qn_shape qn_onnx_shape(const qn_onnx_call *call, int input);
-/* What is known at import, weights too, or null: then it changes while training and cannot be what is asked
- * for (or memory is out). */
+/* What is known at import, weights too, or null: then it changes while training and cannot be what
+ * is asked for (or memory is out). */
 const qn_onnx_constant *qn_onnx_constant_of(const qn_onnx_call *call, int input);
-/* A parameter of a layer under the initialiser's name, its axes in the order given (null: as they are; axis
- * i of the result is the file's order[i]): filters (K, C, R, S) by {0, 2, 3, 1} become (K, R, S, C). Where the
- * input is no tensor of the file, or is there already in another order, a transpose of its value. */
+/* A parameter of a layer under the initialiser's name, its axes in the order given (null: as they
+ * are; axis i of the result is the file's order[i]): filters (K, C, R, S) by {0, 2, 3, 1} become
+ * (K, R, S, C). Where the input is no tensor of the file, or is there already in another order, a
+ * transpose of its value. */
 qn_value qn_onnx_parameter(qn_onnx_call *call, int input, const int *order, bool trainable);
 
 /* ---- outputs ---- */
@@ -122,12 +125,12 @@ qn_status qn_onnx_give_reals(qn_onnx_call *call, int output, qn_shape shape, con
 void qn_onnx_give_input(qn_onnx_call *call, int output, int input);
 bool qn_onnx_is_used(const qn_onnx_call *call, int output);
 
-/* "NAME.suffix", free in the graph, for a node beside the one that is called NAME; null when memory is
- * out. */
+/* "NAME.suffix", free in the graph, for a node beside the one that is called NAME; null when memory
+ * is out. */
 const char *qn_onnx_side_name(qn_onnx_call *call, const char *suffix);
 
-/* The batch: what the file says (-1: open), and what it is now. Equal unless a file that was made for one batch
- * is used with another; shapes in it may then begin with the file's. */
+/* The batch: what the file says (-1: open), and what it is now. Equal unless a file that was made
+ * for one batch is used with another; shapes in it may then begin with the file's. */
 void qn_onnx_batch(const qn_onnx_call *call, int64_t *file, int64_t *now);
 
 /* Memory until the build ends; null when memory is out (the graph keeps that). */

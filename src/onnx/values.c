@@ -1,6 +1,6 @@
-/* What translators ask of their inputs and give for their outputs: constants, parameters, and values with
- * their channels where they are wanted. Parameters that the file gives start with its values, read where they
- * lie; a transpose is added only where it moves something. */
+/* What translators ask of their inputs and give for their outputs: constants, parameters, and
+ * values with their channels where they are wanted. Parameters that the file gives start with its
+ * values, read where they lie; a transpose is added only where it moves something. */
 #include "base/status.h"
 #include "onnx/builder.h"
 #include "ops/ops.h"
@@ -297,7 +297,8 @@ qn_value qn_onnx_plain(qn_onnx_call *call, int input) {
     return item->other;
 }
 
-/* A tensor of the file that is to be an operand of an image: its axes in an image's order, with 1s before. */
+/* A tensor of the file that is to be an operand of an image: its axes in an image's order, with 1s
+ * before. */
 static qn_value image_operand(qn_onnx_call *call, int input, int rank) {
     int order[QN_MAX_RANK];
     const qn_shape small = qn_onnx_shape(call, input);
@@ -406,8 +407,9 @@ static bool is_even(const qn_onnx_tensor *tensor) {
     return tensor->bytes > width && memcmp(data, data + width, tensor->bytes - width) == 0;
 }
 
-/* A weight given on keeps its parameter: that is made before it gets a second name. Exporters let one that is
- * all ones, or zeros, stand for all that begin so, by "Identity": these are parameters of their own. */
+/* A weight given on keeps its parameter: that is made before it gets a second name. Exporters let
+ * one that is all ones, or zeros, stand for all that begin so, by "Identity": these are parameters
+ * of their own. */
 void qn_onnx_give_input(qn_onnx_call *call, int output, int input) {
     qn_onnx_item *from = item_at(call, input), *to = output_item(call, output);
     if (!from || !to)

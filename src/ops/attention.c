@@ -1,8 +1,8 @@
-/* Scaled dot-product attention: y (N, H, T, D) = dropout(softmax(scale * query key^T)) value for query
- * (N, H, T, D), key and value (N, H, U, D), of which lengths (N) keys are looked at. Beside y it keeps
- * the logarithm of each row's sum (N, H, T); weights (N, H, T, U) are made block by block, again in
- * the backward pass, and never are a tensor. The mask of dropout is a function of seed, step, key and
- * element, as in dropout.c over the weights. */
+/* Scaled dot-product attention: y (N, H, T, D) = dropout(softmax(scale * query key^T)) value for
+ * query (N, H, T, D), key and value (N, H, U, D), of which lengths (N) keys are looked at. Beside y
+ * it keeps the logarithm of each row's sum (N, H, T); weights (N, H, T, U) are made block by block,
+ * again in the backward pass, and never are a tensor. The mask of dropout is a function of seed,
+ * step, key and element, as in dropout.c over the weights. */
 #include "ops/shared.h"
 
 typedef struct attention_attributes {

@@ -113,7 +113,8 @@ const qn_op qn_op_batch_norm = {
     .sample = norm_sample,
 };
 
-/* ---- gradient: dx, dscale, dshift from x, y (with an activation), dy, scale, mean, inv_std ---- */
+/* ---- gradient: dx, dscale, dshift from x, y (with an activation), dy, scale, mean, inv_std ----
+ */
 
 static qn_status backward_infer(qn_infer *infer) {
     const qn_shape x = infer->inputs[0].shape;

@@ -1,6 +1,7 @@
-/* Two or three operands elementwise, broadcast to one shape as NumPy does it: shapes are put side by side
- * at their last axes, and an extent of 1, or one that is not there, goes with any other. An operand's
- * gradient is made in the result's shape and then summed over the axes along which it was broadcast. */
+/* Two or three operands elementwise, broadcast to one shape as NumPy does it: shapes are put side
+ * by side at their last axes, and an extent of 1, or one that is not there, goes with any other. An
+ * operand's gradient is made in the result's shape and then summed over the axes along which it was
+ * broadcast. */
 #include "ops/shared.h"
 
 #include <stdio.h>
@@ -69,7 +70,8 @@ static qn_cost combine_cost(const void *attributes, const qn_tensor *inputs,
 
 /* ---- running ---- */
 
-/* Whether axes axis and axis + 1 of the result are one for every operand: it has both or neither. */
+/* Whether axes axis and axis + 1 of the result are one for every operand: it has both or neither.
+ */
 static bool are_one(const qn_tensor *operands, int n, qn_shape y, int axis) {
     for (int i = 0; i < n; i++) {
         const qn_shape x = operands[i].shape;
@@ -240,8 +242,8 @@ static const shape_pair sample_shapes[] = {
 
 enum { N_SHAPES = sizeof sample_shapes / sizeof *sample_shapes };
 
-/* Every rule, and then a product in every pair of shapes. Powers have bases, quotients have divisors,
- * that are above 0. */
+/* Every rule, and then a product in every pair of shapes. Powers have bases, quotients have
+ * divisors, that are above 0. */
 static qn_value combine_sample(qn_graph *graph, int variant) {
     const qn_function positive = {QN_FUNCTION_LINE, 0.4, 1, -100, 100};
     const qn_combination kind =

@@ -1,5 +1,5 @@
-/* Parts side by side along an axis; the gradient cuts them apart again. Along the last axis parts may
- * have been made where they belong (the planner sees to it); then nothing is copied. */
+/* Parts side by side along an axis; the gradient cuts them apart again. Along the last axis parts
+ * may have been made where they belong (the planner sees to it); then nothing is copied. */
 #include "ops/shared.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* Rows of a whole batch from a piece of it: whole (rows, ...) with x (n, ...) from row `first` on. The
- * first piece makes the whole, further ones put theirs into the whole so far, in its place; rows that
- * no piece was put into hold anything. */
+/* Rows of a whole batch from a piece of it: whole (rows, ...) with x (n, ...) from row `first` on.
+ * The first piece makes the whole, further ones put theirs into the whole so far, in its place;
+ * rows that no piece was put into hold anything. */
 #include "ops/shared.h"
 
 #include <stdio.h>

@@ -46,24 +46,24 @@ qn_value qn_op_clip_factor(qn_graph *graph, const char *name, qn_value hyper,
 /* sum (a source of kind gradient) + gradient, in the sum's storage. */
 qn_value qn_op_accumulate(qn_graph *graph, const char *name, qn_value sum, qn_value gradient);
 
-/* x (n, ...) as the rows from `first` on of a whole (rows, ...), which is made (QN_NO_VALUE) or, so far,
- * given; it goes on in the given one's storage. */
+/* x (n, ...) as the rows from `first` on of a whole (rows, ...), which is made (QN_NO_VALUE) or, so
+ * far, given; it goes on in the given one's storage. */
 qn_value qn_op_join_rows(qn_graph *graph, const char *name, qn_value x, qn_value whole,
                          int64_t first, int64_t rows);
 
 /* Optimiser steps in the storage of w and its state. hyper (QN_HYPER_COUNT); factor: scalar or
- * QN_NO_VALUE; momentum: QN_NO_VALUE for plain SGD; rate: factor of the learning rate. They return the
- * new w. */
+ * QN_NO_VALUE; momentum: QN_NO_VALUE for plain SGD; rate: factor of the learning rate. They return
+ * the new w. */
 qn_value qn_op_sgd(qn_graph *graph, const char *name, qn_value hyper, qn_value factor,
                    qn_value gradient, qn_value w, qn_value momentum, bool nesterov, double rate);
 qn_value qn_op_adam(qn_graph *graph, const char *name, qn_value hyper, qn_value factor,
                     qn_value gradient, qn_value w, qn_value m, qn_value v, bool decoupled,
                     double rate);
 
-/* A value goes to the swap file, whose work goes on while other nodes run: store begins to write it,
- * stored waits for that, after which its memory is free; load begins to read a copy of it, which
- * nothing may read but loaded, which waits and passes it on in place. Each gives what the next one
- * needs; the same stored value may be loaded several times. */
+/* A value goes to the swap file, whose work goes on while other nodes run: store begins to write
+ * it, stored waits for that, after which its memory is free; load begins to read a copy of it,
+ * which nothing may read but loaded, which waits and passes it on in place. Each gives what the
+ * next one needs; the same stored value may be loaded several times. */
 qn_value qn_op_swap_store(qn_graph *graph, const char *name, qn_value value);
 qn_value qn_op_swap_stored(qn_graph *graph, const char *name, qn_value value, qn_value storing);
 qn_value qn_op_swap_load(qn_graph *graph, const char *name, qn_tensor tensor, qn_value stored,

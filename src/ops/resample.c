@@ -1,7 +1,7 @@
-/* An axis sampled anew: elements of it, or sums of a few with weights, by where each comes from. It is
- * what slices with a step, pads, tiles, repetition and interpolation have in common; those of several axes
- * are done one after the other. The map of an axis is a short table, made in the workspace; the
- * gradient's is its transpose. An axis of the batch is never cut into pieces. */
+/* An axis sampled anew: elements of it, or sums of a few with weights, by where each comes from. It
+ * is what slices with a step, pads, tiles, repetition and interpolation have in common; those of
+ * several axes are done one after the other. The map of an axis is a short table, made in the
+ * workspace; the gradient's is its transpose. An axis of the batch is never cut into pieces. */
 #include "ops/shared.h"
 
 #include <limits.h>

@@ -90,8 +90,8 @@ void qn_activation_run(const qn_call *call);
 /* Elements of output 0 of a call. */
 int64_t qn_call_count(const qn_call *call);
 
-/* Of an optimiser's call: its hyper, the first input, with the rate times a factor; in own, unless the
- * factor is 1. */
+/* Of an optimiser's call: its hyper, the first input, with the rate times a factor; in own, unless
+ * the factor is 1. */
 const void *qn_call_hyper(const qn_call *call, double factor, double own[QN_HYPER_COUNT]);
 
 /* Elements from one row of an input or output of a call to the next. */

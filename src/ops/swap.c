@@ -1,8 +1,9 @@
 /* A value goes to the swap file and comes back. Four operators, so that the file works while others
- * run: a plan sees that the value's memory is read until it is stored, and that the copy's is written
- * from the load on. What passes between them in tickets is the request to wait for, and the sum of
- * the bytes that were written. They are added to graphs that are otherwise complete, so there are no
- * gradients; a failure of the file is the file's to tell (os/swap.h), and no node may run behind it. */
+ * run: a plan sees that the value's memory is read until it is stored, and that the copy's is
+ * written from the load on. What passes between them in tickets is the request to wait for, and the
+ * sum of the bytes that were written. They are added to graphs that are otherwise complete, so
+ * there are no gradients; a failure of the file is the file's to tell (os/swap.h), and no node may
+ * run behind it. */
 #include "ops/shared.h"
 
 #include <string.h>

@@ -88,8 +88,8 @@ const char *qn_file_path(const qn_file *file);
 /* Reads exactly bytes at offset; a file that ends earlier is QN_ERROR_FORMAT. Thread-safe. */
 qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes);
 
-/* The whole file as memory, which stays when the file is closed; null where it is empty. Reading it is
- * reading the file: who cuts the file short meanwhile ends this process. */
+/* The whole file as memory, which stays when the file is closed; null where it is empty. Reading it
+ * is reading the file: who cuts the file short meanwhile ends this process. */
 qn_status qn_file_map(const qn_file *file, const void **memory);
 void qn_file_unmap(const void *memory, size_t bytes);
 
@@ -97,11 +97,11 @@ void qn_file_unmap(const void *memory, size_t bytes);
 qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,
                              size_t *bytes);
 
-/* Writes a file so that a reader sees all of it or the old one: to a file without a name in the same
- * folder, synced, named PATH.tmp-ID (ID: the calling thread's), renamed over path, folder synced.
- * Where files without names are not to be had, PATH.tmp-ID is written from the beginning. write is
- * called once and appends with qn_writer_put; on any failure before the rename the temporary file is
- * removed and path is as it was. */
+/* Writes a file so that a reader sees all of it or the old one: to a file without a name in the
+ * same folder, synced, named PATH.tmp-ID (ID: the calling thread's), renamed over path, folder
+ * synced. Where files without names are not to be had, PATH.tmp-ID is written from the beginning.
+ * write is called once and appends with qn_writer_put; on any failure before the rename the
+ * temporary file is removed and path is as it was. */
 typedef struct qn_writer qn_writer;
 qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes);
 qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),
@@ -155,10 +155,10 @@ typedef struct qn_program_end {
     char last[256];     /* the last line that it wrote to its standard error, or "" */
 } qn_program_end;
 
-/* Runs a program with arguments (the first is its path, the one after the last is null) to its end. What it
- * prints goes nowhere. It is in a process group of its own, is ended when we end, whatever ends us,
- * and is the first to go when the system runs out of memory. should_stop (may be null) is asked ten
- * times a second; true ends the program. Fails only where it cannot be started. */
+/* Runs a program with arguments (the first is its path, the one after the last is null) to its end.
+ * What it prints goes nowhere. It is in a process group of its own, is ended when we end, whatever
+ * ends us, and is the first to go when the system runs out of memory. should_stop (may be null) is
+ * asked ten times a second; true ends the program. Fails only where it cannot be started. */
 qn_status qn_program_run(const char *const *arguments, bool (*should_stop)(void *user), void *user,
                          qn_program_end *end);
 

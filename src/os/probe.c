@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A read of no more than this gives all that there is: the kernel makes texts in pages, and cuts only
- * what does not fit into one. That saves asking whether there is more. */
+/* A read of no more than this gives all that there is: the kernel makes texts in pages, and cuts
+ * only what does not fit into one. That saves asking whether there is more. */
 enum { SMALL = 1024 };
 
 bool qn_path_is_there(const char *path) {

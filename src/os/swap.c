@@ -109,7 +109,8 @@ static int read_all(int descriptor, char *to, size_t bytes, int64_t offset) {
     return 0;
 }
 
-/* Where the cache is not bypassed: what it holds of these bytes goes to the disk and out of memory. */
+/* Where the cache is not bypassed: what it holds of these bytes goes to the disk and out of memory.
+ */
 static int empty_cache(const qn_swap *s, int64_t offset, size_t bytes, bool is_write) {
     int error = 0;
     if (s->is_direct)

@@ -1,5 +1,5 @@
-/* A file on a disk that memory goes to and comes back from while the program goes on: threads of the
- * file's own write and read, a request is waited for when its memory is needed. Its space is
+/* A file on a disk that memory goes to and comes back from while the program goes on: threads of
+ * the file's own write and read, a request is waited for when its memory is needed. Its space is
  * reserved when it is opened and it has no name, so that nothing is left of it, whatever ends the
  * program. Nothing is allocated between open and close.
  *
@@ -20,7 +20,8 @@ typedef struct qn_swap qn_swap;
 enum { QN_SWAP_BLOCK = 4096 };
 
 /* A file of so many bytes in a folder, for requests 0 to n_requests - 1. A folder that is memory
- * itself (tmpfs), one that has no room, and one that cannot be written are refused with what to do. */
+ * itself (tmpfs), one that has no room, and one that cannot be written are refused with what to do.
+ */
 qn_status qn_swap_open(const qn_allocator *allocator, const char *folder, int64_t bytes,
                        int n_requests, qn_swap **swap);
 

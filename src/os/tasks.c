@@ -1,5 +1,5 @@
-/* See tasks.h. The clocks of other threads and processes are numbered as the kernel's interface has it
- * (the complement of the number, shifted by three, and the kind of clock): what
+/* See tasks.h. The clocks of other threads and processes are numbered as the kernel's interface has
+ * it (the complement of the number, shifted by three, and the kind of clock): what
  * pthread_getcpuclockid and clock_getcpuclockid do, the first of which takes no thread number. */
 #define _GNU_SOURCE
 

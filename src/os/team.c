@@ -2,9 +2,9 @@
  * share and counts `busy` down. Both sides spin for a moment and then sleep on a condition. A side
  * that is about to sleep announces it before it looks a last time, and the other side looks for
  * sleepers after it has changed the word: one of the two always sees the other (both orders are
- * sequentially consistent). Spinning happens only where every thread has a processor, and longer than
- * what is between two operations of a step: a thread that slept must wait for its processor where
- * others want it too. */
+ * sequentially consistent). Spinning happens only where every thread has a processor, and longer
+ * than what is between two operations of a step: a thread that slept must wait for its processor
+ * where others want it too. */
 #include "os/team.h"
 
 #include "base/memory.h"
@@ -22,8 +22,9 @@ enum {
     LONG_PIECE_NS = 100000
 };
 
-/* Also the thread's share of a round: what is left of it begins at `next`, and whoever has time takes
- * a piece from there, its own thread first. The caller's is workers[0], which has no handle. */
+/* Also the thread's share of a round: what is left of it begins at `next`, and whoever has time
+ * takes a piece from there, its own thread first. The caller's is workers[0], which has no handle.
+ */
 typedef struct worker {
     struct qn_team *team;
     int thread;
@@ -39,7 +40,8 @@ struct qn_team {
     worker *workers;
 
     qn_events *events; /* null: not watched */
-    /* Of the caller, watched: looks at the clock between the pieces of this round; when it did last. */
+    /* Of the caller, watched: looks at the clock between the pieces of this round; when it did
+     * last. */
     bool is_looking;
     int64_t look_ns;
 
@@ -107,7 +109,8 @@ static bool do_pieces(qn_team *team, worker *share, int thread) {
     }
 }
 
-/* A thread's own share, then what others have not come to: another program may have their processor. */
+/* A thread's own share, then what others have not come to: another program may have their
+ * processor. */
 static bool do_all(qn_team *team, int thread) {
     bool has_worked = false;
     for (int i = 0; i < team->n_threads; i++)

@@ -1,8 +1,8 @@
-/* A team of threads that work on one task after another. Thread t of T gets the t-th of T contiguous
- * shares, which it does piece by piece; one that is done goes on with the pieces of a thread that another
- * program keeps from working. Results depend neither on T nor on that, because a kernel's tasks are
- * cut by the shape alone and a task is done by one thread. Waiting threads spin shortly, then
- * sleep. Nothing is allocated between create and destroy. */
+/* A team of threads that work on one task after another. Thread t of T gets the t-th of T
+ * contiguous shares, which it does piece by piece; one that is done goes on with the pieces of a
+ * thread that another program keeps from working. Results depend neither on T nor on that, because
+ * a kernel's tasks are cut by the shape alone and a task is done by one thread. Waiting threads
+ * spin shortly, then sleep. Nothing is allocated between create and destroy. */
 #ifndef QN_OS_TEAM_H
 #define QN_OS_TEAM_H
 
@@ -12,8 +12,8 @@ typedef struct qn_team qn_team;
 
 enum { QN_MAX_THREADS = 256 };
 
-/* Part of a task list: does tasks [begin, end) as thread `thread` (0 <= thread < team size). A thread is
- * given several parts, in no order that can be relied on. */
+/* Part of a task list: does tasks [begin, end) as thread `thread` (0 <= thread < team size). A
+ * thread is given several parts, in no order that can be relied on. */
 typedef void qn_team_task(void *context, int64_t begin, int64_t end, int thread);
 
 /* A team of n_threads, the calling thread included. */
@@ -28,7 +28,8 @@ int qn_team_size(const qn_team *team);
 void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *context);
 
 /* From now on what the team's further threads do is recorded in events, a record for each round,
- * labelled with the program, step and item of the last label; null: no longer. Not inside a task. */
+ * labelled with the program, step and item of the last label; null: no longer. Not inside a task.
+ */
 void qn_team_watch(qn_team *team, qn_events *events);
 void qn_team_label(qn_team *team, const qn_event *label);
 

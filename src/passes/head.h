@@ -1,17 +1,18 @@
-/* A network with another number of outputs than it was made with: its last layer, or a named one, begins
- * anew. For networks whose build does not choose the number, as those of files. */
+/* A network with another number of outputs than it was made with: its last layer, or a named one,
+ * begins anew. For networks whose build does not choose the number, as those of files. */
 #ifndef QN_PASSES_HEAD_H
 #define QN_PASSES_HEAD_H
 
 #include "graph/graph.h"
 #include "quern/model.h"
 
-/* The last node that makes a value out of weights, on the way to it, whose name, or its weight's, fits the
- * patterns (null: any). Null: there is none, or memory is out, which the graph keeps. */
+/* The last node that makes a value out of weights, on the way to it, whose name, or its weight's,
+ * fits the patterns (null: any). Null: there is none, or memory is out, which the graph keeps. */
 const qn_node *qn_find_head(qn_graph *graph, qn_value value, const char *patterns);
 
-/* Builds a classifier over x into the graph: logits (N, n_outputs). head: patterns of the layer that is
- * made anew where the model's outputs are fixed; null: none is, and the number must be its own. */
+/* Builds a classifier over x into the graph: logits (N, n_outputs). head: patterns of the layer
+ * that is made anew where the model's outputs are fixed; null: none is, and the number must be its
+ * own. */
 qn_value qn_build_outputs(qn_graph *graph, const qn_model *model, qn_value x, int n_outputs,
                           const char *head);
 

@@ -1,6 +1,6 @@
 /* Makes the graph that a sequence says; see sequence.h. Every item copies its node; a table tells
- * the latest copy of each value, which the next reader gets. A view is copied when it is read and what it
- * shows has a newer copy than it. */
+ * the latest copy of each value, which the next reader gets. A view is copied when it is read and
+ * what it shows has a newer copy than it. */
 #include "base/status.h"
 #include "ops/ops.h"
 #include "passes/copy.h"
@@ -16,7 +16,8 @@ typedef struct resequencing {
     int32_t *n_runs;   /* (from's nodes): copies so far */
     qn_value *tickets; /* (from's values): of the last swap item of a value */
     qn_value *stored;  /* (from's values): the ticket of what is in the file */
-    /* By node and value of to; their own lists, since views' copies cannot be counted beforehand. */
+    /* By node and value of to; their own lists, since views' copies cannot be counted beforehand.
+     */
     size_t node_capacity, item_capacity, value_capacity;
     int32_t *node_of, *item_of, *value_of;
 } resequencing;

@@ -1,19 +1,18 @@
 /* In which order a graph's nodes run, where some may run more than once so that what they make need
  * not be kept (recomputation), and values may go to a file and come back (swapping). A sequence is
- * data: planners write it, qn_resequence makes a graph of it, and nothing below knows more than that
- * graph.
+ * data: planners write it, qn_resequence makes a graph of it, and nothing below knows more than
+ * that graph.
  *
  * An item that runs a node makes new copies of its outputs; who reads a value reads its latest
- * copy, and a copy lives until its last reader before the next copy. So what is released when need not
- * be said.
+ * copy, and a copy lives until its last reader before the next copy. So what is released when need
+ * not be said.
  *
  * Invariants (qn_sequence_check):
  *     an item reads only values that come from outside or have a copy
- *     a node that updates in place runs once, behind everything that reads what it overwrites; views
- *     are no items
- *     every result of the graph and every update is made
- *     STORE(v), STORED(v), LOAD(v), LOADED(v) follow one another in this order; between LOAD and LOADED
- *     nothing reads v, between STORE and STORED nothing makes it */
+ *     a node that updates in place runs once, behind everything that reads what it overwrites;
+ * views are no items every result of the graph and every update is made STORE(v), STORED(v),
+ * LOAD(v), LOADED(v) follow one another in this order; between LOAD and LOADED nothing reads v,
+ * between STORE and STORED nothing makes it */
 #ifndef QN_PASSES_SEQUENCE_H
 #define QN_PASSES_SEQUENCE_H
 
@@ -57,10 +56,10 @@ typedef struct qn_origins {
     qn_value *last;    /* (old n_values): its last copy */
 } qn_origins;
 
-/* The graph that a sequence says, which is checked: a node an item, in its order (views are made anew
- * where they are read). Copies of a node have its key, so its random numbers, and the name "NAME.again",
- * "NAME.again2". Sources and kinds stay; a result is its value's last copy. Equal bits as the graph it
- * came from. */
+/* The graph that a sequence says, which is checked: a node an item, in its order (views are made
+ * anew where they are read). Copies of a node have its key, so its random numbers, and the name
+ * "NAME.again", "NAME.again2". Sources and kinds stay; a result is its value's last copy. Equal
+ * bits as the graph it came from. */
 qn_status qn_resequence(const qn_graph *graph, const qn_sequence *sequence, qn_graph **made,
                         qn_origins *origins);
 

@@ -1,11 +1,10 @@
 /* See split.h. Nodes are sorted in their order, which is a topological one, by what they read:
- *     EARLY   nothing of a sample: constants, views of parameters; or samples from outside alone, of
- *             which it looks at all (the weights of a mean over valid labels)
- *     PIECE   samples, and makes samples: there once for every piece
- *     SUM     samples, and makes sums that can go on from piece to piece, or, where its chunks are
- *             longer than a piece, from one group of pieces to the next
- *     LATE    sums, or samples of which it makes a sum that cannot
- * and then added: the early ones, piece by piece those of PIECE and SUM, the late ones. */
+ *     EARLY   nothing of a sample: constants, views of parameters; or samples from outside alone,
+ * of which it looks at all (the weights of a mean over valid labels) PIECE   samples, and makes
+ * samples: there once for every piece SUM     samples, and makes sums that can go on from piece to
+ * piece, or, where its chunks are longer than a piece, from one group of pieces to the next LATE
+ * sums, or samples of which it makes a sum that cannot and then added: the early ones, piece by
+ * piece those of PIECE and SUM, the late ones. */
 #include "passes/split.h"
 
 #include "base/status.h"
@@ -80,7 +79,8 @@ static void cut_attributes(const splitting *s, const qn_node *node, int64_t piec
     }
 }
 
-/* The axis by which a piece differs from the whole, -1 if there is none, -2 if it is no piece of it. */
+/* The axis by which a piece differs from the whole, -1 if there is none, -2 if it is no piece of
+ * it. */
 static int find_axis(const splitting *s, qn_shape small, qn_shape whole) {
     int found = -1;
     if (small.rank != whole.rank)
@@ -162,8 +162,8 @@ static bool reads_less_than_it_makes(const splitting *s, const qn_node *node) {
     return read < made;
 }
 
-/* How many pieces are a whole number of the chunks of a sum, whose s->attributes and s->tensors are;
- * 0: it cannot go on. */
+/* How many pieces are a whole number of the chunks of a sum, whose s->attributes and s->tensors
+ * are; 0: it cannot go on. */
 static int64_t find_group(const splitting *s, const qn_node *node) {
     const int64_t chunk =
         node->op->chunk ? node->op->chunk(s->kernels, s->attributes, s->tensors) : 0;

@@ -1,6 +1,7 @@
-/* Fine-tuning as passes: choosing what is trained, and the graph that follows from it, with adapters
- * beside layers, and with running statistics in the place of a batch's where a norm is frozen. Done
- * before fusion and autodiff, which then work out only what the trained parameters need. */
+/* Fine-tuning as passes: choosing what is trained, and the graph that follows from it, with
+ * adapters beside layers, and with running statistics in the place of a batch's where a norm is
+ * frozen. Done before fusion and autodiff, which then work out only what the trained parameters
+ * need. */
 #ifndef QN_PASSES_TUNE_H
 #define QN_PASSES_TUNE_H
 
@@ -13,8 +14,8 @@ bool qn_tuning_is_used(const qn_tuning *tuning);
 /* Says of the graph's parameters which are trained. Fails where none would be. */
 qn_status qn_tune_select(qn_graph *graph, qn_value loss, const qn_tuning *tuning);
 
-/* The graph with adapters, and, if it is one of training, frozen norms as in inference; nodes before
- * first_node stay. values: as those of qn_fuse. */
+/* The graph with adapters, and, if it is one of training, frozen norms as in inference; nodes
+ * before first_node stay. values: as those of qn_fuse. */
 qn_status qn_tune(const qn_graph *graph, int first_node, const qn_tuning *tuning, qn_graph **tuned,
                   const qn_value **values);
 
@@ -27,11 +28,12 @@ const qn_value_info *qn_parameter_of(const qn_graph *graph, qn_value value);
 /* Whether a layer, the node that reads a weight, is one of those of a list of patterns. */
 bool qn_layer_fits(const char *patterns, const char *node_name, const char *weight_name);
 
-/* Whether an adapter can stand beside a node: it is linear or a 1x1 convolution, over a parameter. */
+/* Whether an adapter can stand beside a node: it is linear or a 1x1 convolution, over a parameter.
+ */
 bool qn_can_adapt(const qn_graph *graph, const qn_node *node);
 
-/* Adds the adapter of a node whose copy in the graph is y, over x and a weight with so many columns;
- * returns their sum. */
+/* Adds the adapter of a node whose copy in the graph is y, over x and a weight with so many
+ * columns; returns their sum. */
 qn_value qn_add_adapter(qn_graph *graph, const qn_node *node, const qn_value_info *weight,
                         qn_value x, qn_value y, const qn_tuning *tuning);
 

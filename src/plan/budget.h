@@ -1,5 +1,5 @@
-/* Planning within bytes: which values are kept, made again, or swapped out, so that the arena is not
- * above a limit and as little time as possible is lost. The choice and the packing are made
+/* Planning within bytes: which values are kept, made again, or swapped out, so that the arena is
+ * not above a limit and as little time as possible is lost. The choice and the packing are made
  * together, against the packing's real top. */
 #ifndef QN_PLAN_BUDGET_H
 #define QN_PLAN_BUDGET_H

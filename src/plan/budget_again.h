@@ -4,9 +4,10 @@
 
 #include "plan/budget.h"
 
-/* Replaces, in a sequence that only runs nodes and whose plan holds the limit, runs of nodes that ran before
- * by trips of what they make, each where that saves time and the plan still holds the limit. node_ns
- * (n_nodes) are the nodes' times. *to becomes a sequence (empty where nothing was gained), *ns its time. */
+/* Replaces, in a sequence that only runs nodes and whose plan holds the limit, runs of nodes that
+ * ran before by trips of what they make, each where that saves time and the plan still holds the
+ * limit. node_ns (n_nodes) are the nodes' times. *to becomes a sequence (empty where nothing was
+ * gained), *ns its time. */
 qn_status qn_budget_swap_again(const qn_allocator *allocator, const qn_graph *graph,
                                const qn_kernels *kernels, int n_threads,
                                const qn_budget_options *options, const double *node_ns,

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Of most_work 0: a sequence is measured so often; and so many items more where there are more than a
- * few turns to choose from, which takes some tenths of a second. */
+/* Of most_work 0: a sequence is measured so often; and so many items more where there are more than
+ * a few turns to choose from, which takes some tenths of a second. */
 enum { USUAL_MEASURES = 4000, FEW_TURNS = 64, MOST_MORE_ITEMS = 12000000, MORE_BY_CUBE = 4 };
 
 /* As much as qn_plan_pack searches, and what is spent on one of many sequences. */
@@ -126,8 +126,8 @@ static void lower_target(finding *f, size_t top) {
     f->search.target_bytes = from > less ? from - less : 0;
 }
 
-/* Whether the packing of the sequence at hand is within the limit; it is the best then, if it is the
- * cheapest. */
+/* Whether the packing of the sequence at hand is within the limit; it is the best then, if it is
+ * the cheapest. */
 static qn_status check_fit(finding *f, size_t *top, bool *fits) {
     QN_TRY(find_top(f, top));
     if (*top > f->limit)
@@ -257,8 +257,8 @@ static int64_t most_items(const finding *f) {
     return USUAL_MEASURES * n + (more < MOST_MORE_ITEMS ? more : MOST_MORE_ITEMS);
 }
 
-/* Makes the best sequence's plan, from the sequence at hand on. *fits: there is one within the limit;
- * at first: the sequence at hand is, and is the best. */
+/* Makes the best sequence's plan, from the sequence at hand on. *fits: there is one within the
+ * limit; at first: the sequence at hand is, and is the best. */
 static qn_status search_plan(finding *f, const qn_allocator *allocator, qn_budget_plan *made,
                              bool *fits) {
     qn_budget_search *s = &f->search;
@@ -382,7 +382,8 @@ static qn_status find(finding *f, const qn_allocator *allocator, qn_budget_plan 
     return fits ? QN_OK : find_otherwise(f, allocator, made, least);
 }
 
-/* The cheaper one of what was found and of what can be done with swapping too. status: of finding. */
+/* The cheaper one of what was found and of what can be done with swapping too. status: of finding.
+ */
 static qn_status mix(finding *f, const qn_allocator *allocator, qn_status status,
                      qn_budget_plan *made, size_t *least) {
     size_t bytes;

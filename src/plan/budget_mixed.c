@@ -1,8 +1,8 @@
-/* See budget_mixed.h. Where running nodes again is enough, runs are replaced by swaps as long as that
- * saves time. Where it is not, values are ranked by what the file takes for them beside what making them
- * again would; the first so many go to the file, in a graph in which their swaps are ordinary nodes, and
- * that graph is planned within the limit by what runs again; several numbers of values are tried. The
- * two sequences are then put together as one of the graph itself. */
+/* See budget_mixed.h. Where running nodes again is enough, runs are replaced by swaps as long as
+ * that saves time. Where it is not, values are ranked by what the file takes for them beside what
+ * making them again would; the first so many go to the file, in a graph in which their swaps are
+ * ordinary nodes, and that graph is planned within the limit by what runs again; several numbers of
+ * values are tried. The two sequences are then put together as one of the graph itself. */
 #include "plan/budget_mixed.h"
 
 #include "base/status.h"
@@ -174,8 +174,8 @@ static qn_status keep_cheaper(mixing *m, qn_sequence *sequence) {
     return QN_OK;
 }
 
-/* Whether a failure only says that this try leads nowhere: no plan within the limit, or one that makes a
- * value while the file works on it. */
+/* Whether a failure only says that this try leads nowhere: no plan within the limit, or one that
+ * makes a value while the file works on it. */
 static bool leads_nowhere(qn_status status, size_t least) {
     return status == QN_ERROR_ARGUMENT || (status == QN_ERROR_MEMORY && least > 0);
 }

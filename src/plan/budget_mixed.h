@@ -8,9 +8,9 @@
 bool qn_budget_may_swap(const qn_budget_options *options, const qn_plan *plan);
 
 /* Tries to plan the graph within the limit with swapping (options->swap) cheaper than `known`, the
- * plan that swaps nothing, or, where its plan is null, at all. What is found takes the place of known.
- * *least_bytes becomes the smallest arena that was found without success, if that is smaller;
- * *planner_bytes is what was held at most. */
+ * plan that swaps nothing, or, where its plan is null, at all. What is found takes the place of
+ * known. *least_bytes becomes the smallest arena that was found without success, if that is
+ * smaller; *planner_bytes is what was held at most. */
 qn_status qn_budget_plan_mix(const qn_allocator *allocator, const qn_graph *graph,
                              const qn_kernels *kernels, int n_threads,
                              const qn_budget_options *options, qn_budget_plan *known,

@@ -1,6 +1,6 @@
-/* A graph as the planner of budgets sees it: nodes are turns in the order of the base sequence, with
- * a time each; values are those that take memory in the arena, views being what they are views of.
- * What is given from outside has no memory here and only says how late a turn may run again.
+/* A graph as the planner of budgets sees it: nodes are turns in the order of the base sequence,
+ * with a time each; values are those that take memory in the arena, views being what they are views
+ * of. What is given from outside has no memory here and only says how late a turn may run again.
  *
  * Invariants:
  *     a turn reads values of turns before it

@@ -1,8 +1,8 @@
-/* Moves, and descending by them; see budget_search.h. A move is scored by what it takes off the bytes
- * above the target, summed over time, for each nanosecond that it costs: Melon's metric of tensor
- * size times its idle time by recomputation time (Wang and others, "Melon", MobiSys 2022, section
- * 4.3), with the time counted only where there is something to be gained. Scores are estimates; the
- * best few moves are measured. */
+/* Moves, and descending by them; see budget_search.h. A move is scored by what it takes off the
+ * bytes above the target, summed over time, for each nanosecond that it costs: Melon's metric of
+ * tensor size times its idle time by recomputation time (Wang and others, "Melon", MobiSys 2022,
+ * section 4.3), with the time counted only where there is something to be gained. Scores are
+ * estimates; the best few moves are measured. */
 #include "plan/budget_search.h"
 
 #include "base/status.h"
@@ -141,8 +141,8 @@ static int32_t find_later(const qn_budget_search *s, int32_t turn, int32_t item)
     return found >= 0 && s->now.is_again[found] ? found : -1;
 }
 
-/* The run of a turn whose results nothing reads in front of an item, in front of which it runs again;
- * -1: there is none. */
+/* The run of a turn whose results nothing reads in front of an item, in front of which it runs
+ * again; -1: there is none. */
 static int32_t find_idle(const qn_budget_search *s, int32_t turn, int32_t before) {
     const qn_budget_turn *t = &s->model->turns[turn];
     int32_t item = -1;
@@ -450,8 +450,8 @@ static double draw(qn_budget_search *s) {
     return (double)qn_rng_uniform(qn_rng_word(s->rng, s->n_drawn++));
 }
 
-/* Writes the sequence into s->items, within a stretch without some repetitions, or without all and in
- * the usual order. */
+/* Writes the sequence into s->items, within a stretch without some repetitions, or without all and
+ * in the usual order. */
 static int32_t write_ruined(qn_budget_search *s) {
     const qn_budget_trial *now = &s->now;
     const uint64_t n = (uint64_t)now->n_items;

@@ -47,12 +47,12 @@ void qn_budget_search_deinit(qn_budget_search *search);
 /* Moves until the target holds (*holds) or no move brings it nearer. */
 qn_status qn_budget_search_descend(qn_budget_search *search, bool *holds);
 
-/* Leaves out what need not run again for the target to hold, the dearest first, and runs whose results
- * nothing reads. */
+/* Leaves out what need not run again for the target to hold, the dearest first, and runs whose
+ * results nothing reads. */
 void qn_budget_search_prune(qn_budget_search *search);
 
-/* Leaves out some repetitions at random, neighbours in time or any, and descends to the target again
- * in another way; *holds as above. */
+/* Leaves out some repetitions at random, neighbours in time or any, and descends to the target
+ * again in another way; *holds as above. */
 qn_status qn_budget_search_vary(qn_budget_search *search, bool *holds);
 
 #endif

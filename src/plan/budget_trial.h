@@ -1,6 +1,6 @@
 /* A sequence that is tried: its turns as items, and what holding it in memory would take. The same
- * storages result as those that qn_plan_lifetimes gives the graph of the sequence: copies that lie in
- * one another are a group, and a group may take over the storage of another in place.
+ * storages result as those that qn_plan_lifetimes gives the graph of the sequence: copies that lie
+ * in one another are a group, and a group may take over the storage of another in place.
  *
  * Invariants, once measured:
  *     live_bytes[i] is the sum over the storages s with s.first <= i <= s.last

@@ -1,7 +1,7 @@
 /* The invariants of plan.h, proven for one plan by going through its steps with a note of which
  * values lie whole where they should. Nothing of how the plan was made is used, but for what the
- * graph says of its operators: which rows may lie apart, what is done in place, and which columns of
- * one value are another. */
+ * graph says of its operators: which rows may lie apart, what is done in place, and which columns
+ * of one value are another. */
 #include "base/status.h"
 #include "plan/plan.h"
 

@@ -1,7 +1,7 @@
-/* The invariants of plan.h that are about the swap file, proven by going through the steps with a note
- * of what becomes of every place in it. That the memory of a value is its own until it is stored, and
- * that of a copy from the load on, is proven with all other memory (check.c): the step that waits reads
- * both. */
+/* The invariants of plan.h that are about the swap file, proven by going through the steps with a
+ * note of what becomes of every place in it. That the memory of a value is its own until it is
+ * stored, and that of a copy from the load on, is proven with all other memory (check.c): the step
+ * that waits reads both. */
 #include "base/status.h"
 #include "plan/plan.h"
 

@@ -4,9 +4,10 @@
 
 #include "plan/plan.h"
 
-/* The largest sums of bytes alive at once where nothing is planned: nodes in the graph's order, every
- * value allocated at its producer and freed after its last reader, results never. Values from outside
- * and scratch memory of kernels are not counted, views and updates in place take nothing. */
+/* The largest sums of bytes alive at once where nothing is planned: nodes in the graph's order,
+ * every value allocated at its producer and freed after its last reader, results never. Values from
+ * outside and scratch memory of kernels are not counted, views and updates in place take nothing.
+ */
 typedef struct qn_unplanned {
     size_t bytes;       /* with all gradients, of feature maps too, kept until after the update */
     size_t freed_bytes; /* with gradients freed after their last readers, as other values are */

@@ -38,7 +38,8 @@ typedef struct qn_packing {
 qn_status qn_pack(const qn_allocator *allocator, qn_box *boxes, int32_t n,
                   const qn_packing_options *options, qn_packing *packing);
 
-/* Every two boxes alive at once share no byte, and all lie below the top; a violation names them. */
+/* Every two boxes alive at once share no byte, and all lie below the top; a violation names them.
+ */
 qn_status qn_packing_check(const qn_box *boxes, int32_t n, size_t top_bytes);
 
 #endif

@@ -63,8 +63,8 @@ static int by_end(const void *left, const void *right) {
     return a->upper != b->upper ? (a->upper < b->upper ? 1 : -1) : by_length(a, b);
 }
 
-/* Puts a box at the lowest offset that is free of n ranges, which are sorted by offset and of which it
- * becomes one. Returns its end. */
+/* Puts a box at the lowest offset that is free of n ranges, which are sorted by offset and of which
+ * it becomes one. Returns its end. */
 static size_t put(qn_packed_range *ranges, int32_t n, qn_packed_box *box) {
     size_t offset = 0;
     for (int32_t i = 0; i < n; i++) {

@@ -21,7 +21,8 @@ typedef struct qn_packed_range {
 /* Invariants:
  *     boxes[i].id = i, and all have bytes
  *     load_bytes[s] = sum of the bytes of boxes alive in section s
- *     bound_bytes = max(load_bytes) <= proven_bytes <= best_bytes = max(best[i] + boxes[i].bytes) */
+ *     bound_bytes = max(load_bytes) <= proven_bytes <= best_bytes = max(best[i] + boxes[i].bytes)
+ */
 typedef struct qn_packing_problem {
     const qn_allocator *allocator;
     int32_t n, n_sections;

@@ -77,7 +77,8 @@ static int32_t last_of(const uint64_t *set, int32_t n_words) {
 
 /* ---- where next ---- */
 
-/* The corner with the fewest choices for its weight. Returns their number: 0, a dead end; 1, forced. */
+/* The corner with the fewest choices for its weight. Returns their number: 0, a dead end; 1,
+ * forced. */
 static int32_t choose_corner(const search *s, qn_valley *best, int *best_side) {
     const qn_skyline *skyline = &s->skyline;
     double least = INFINITY;
@@ -326,7 +327,8 @@ static qn_status init(qn_packing_problem *p, const qn_packing_problem *packed, q
 /* ---- turns ---- */
 
 /* Which capacity a run is for: the lowest that is open; what is wanted, which may be above that;
- * between that and the best, since what is found there is better already; that of a filled problem. */
+ * between that and the best, since what is found there is better already; that of a filled problem.
+ */
 typedef enum goal { LOWEST, WANTED, BETWEEN, FILLED } goal;
 
 typedef struct turn {

@@ -132,8 +132,8 @@ bool qn_skyline_may_place(const qn_skyline *s, int32_t i) {
     return below < i || s->boxes[below].lower != b->lower || s->boxes[below].upper != b->upper;
 }
 
-/* Adds what begins (ends, from the right) at a time within the valley, if so much waste before it is
- * allowed. */
+/* Adds what begins (ends, from the right) at a time within the valley, if so much waste before it
+ * is allowed. */
 static int32_t add_boxes(const qn_skyline *s, const qn_valley *v, int side, int32_t time,
                          size_t allowed, int32_t most, qn_choice *choices) {
     const size_t depth = v->walls[side] - v->floor;

@@ -1,14 +1,15 @@
 /* A packing as it grows from the bottom: how high every section is filled, what may still be wasted
  * in it, and which boxes fit into the corners of its valleys. Internal to the packer.
  *
- * A valley is a run of sections of one floor between higher walls. In a packing that cannot sink any
- * more, whatever lies lowest at a valley's left is a box that lies on the floor: there its leftmost
- * such box begins, and what is to the left of that is wasted up to the lower of wall and box; or
- * nothing lies on the floor, and the valley is wasted up to the lower wall. So the choices at one
- * corner of any valley are all there are, and the waste that the capacity allows leaves few of them:
- * none but boxes that begin in the corner where a perfect packing is sought. The same from the right.
- * (Placing on the lowest floor, and bounding every section by what is left to place in it, are
- * section inference of Moffitt, "MiniMalloc", ASPLOS 2023; corners of any valley are ours.) */
+ * A valley is a run of sections of one floor between higher walls. In a packing that cannot sink
+ * any more, whatever lies lowest at a valley's left is a box that lies on the floor: there its
+ * leftmost such box begins, and what is to the left of that is wasted up to the lower of wall and
+ * box; or nothing lies on the floor, and the valley is wasted up to the lower wall. So the choices
+ * at one corner of any valley are all there are, and the waste that the capacity allows leaves few
+ * of them: none but boxes that begin in the corner where a perfect packing is sought. The same from
+ * the right. (Placing on the lowest floor, and bounding every section by what is left to place in
+ * it, are section inference of Moffitt, "MiniMalloc", ASPLOS 2023; corners of any valley are ours.)
+ */
 #ifndef QN_PLAN_PACKING_SKYLINE_H
 #define QN_PLAN_PACKING_SKYLINE_H
 
@@ -20,7 +21,8 @@ typedef struct qn_valley {
     size_t floor, walls[2];
 } qn_valley;
 
-/* What lies in a corner: a box by its number in the skyline, or QN_NOTHING: the valley is raised. */
+/* What lies in a corner: a box by its number in the skyline, or QN_NOTHING: the valley is raised.
+ */
 typedef struct qn_choice {
     int32_t box;
     float worth;
@@ -69,9 +71,9 @@ void qn_skyline_reset(qn_skyline *skyline, const qn_packing_problem *problem, si
 /* The first valley that begins at a section or later, in which boxes are left. */
 bool qn_skyline_find(const qn_skyline *skyline, int32_t section, qn_valley *valley);
 
-/* Whether a box may lie on its valley's floor: not placed, and not one that a symmetry rules out. Of
- * boxes that are alike only the first is tried; of those with one lifetime that lie on each other,
- * the first in the skyline's order is below. */
+/* Whether a box may lie on its valley's floor: not placed, and not one that a symmetry rules out.
+ * Of boxes that are alike only the first is tried; of those with one lifetime that lie on each
+ * other, the first in the skyline's order is below. */
 bool qn_skyline_may_place(const qn_skyline *skyline, int32_t box);
 
 /* Counts what may lie in a corner, up to `most`, and writes it to choices unless that is null. */

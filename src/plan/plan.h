@@ -5,13 +5,12 @@
  *     two arena storages whose [first, last] meet share no byte
  *     offset % QN_ALIGNMENT = 0 and offset + bytes <= arena_bytes
  *     a step reads only what its storage holds at that time: a value is written before it is read
- *     and not overwritten before its last reader; values that lie in one another hold the same there
- *     rows that lie apart are written and read only by operators that can, and no result is so
- *     a step writes over what it reads only in place
- *     lower_bound_bytes <= arena_bytes
- *     offset % QN_SWAP_BLOCK = 0 and offset + bytes <= swap_bytes of every swapped
- *     two of them whose [first, last] meet share no byte of the file
- *     store, stored, load and loaded of a value follow one another, and nothing reads what is loading */
+ *     and not overwritten before its last reader; values that lie in one another hold the same
+ * there rows that lie apart are written and read only by operators that can, and no result is so a
+ * step writes over what it reads only in place lower_bound_bytes <= arena_bytes offset %
+ * QN_SWAP_BLOCK = 0 and offset + bytes <= swap_bytes of every swapped two of them whose [first,
+ * last] meet share no byte of the file store, stored, load and loaded of a value follow one
+ * another, and nothing reads what is loading */
 #ifndef QN_PLAN_PLAN_H
 #define QN_PLAN_PLAN_H
 
@@ -26,7 +25,8 @@ typedef struct qn_step {
     int32_t swapped;   /* of a node that swaps: which place in the file; or -1 */
 } qn_step;
 
-/* A place in the swap file and the steps during which it holds a value or is being written or read. */
+/* A place in the swap file and the steps during which it holds a value or is being written or read.
+ */
 typedef struct qn_swapped {
     size_t offset, bytes; /* multiples of QN_SWAP_BLOCK */
     int32_t first, last;  /* steps, both included */

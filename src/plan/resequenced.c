@@ -22,8 +22,8 @@ static qn_status copy_sequence(const qn_sequence *from, qn_sequence *to) {
     return QN_OK;
 }
 
-/* Whether a node of the made graph is a later run of one that ran before: its first output is no first
- * copy. */
+/* Whether a node of the made graph is a later run of one that ran before: its first output is no
+ * first copy. */
 static bool runs_again(const qn_budget_plan *made, int node) {
     const qn_value output = made->graph->nodes[node]->outputs[0];
     return made->origins.item_of[node] >= 0 && made->origins.node_of[node] >= 0 &&

@@ -44,14 +44,14 @@ uint64_t qn_saved_fingerprint(const qn_graph *graph);
 qn_status qn_saved_take(qn_arena *memory, const char *name, const qn_graph *base,
                         const qn_budget_plan *planned, qn_saved_program *saved);
 
-/* Makes the plan that was saved. QN_ERROR_FORMAT where it is of another graph or breaks a promise, with
- * the item or step and the values named. */
+/* Makes the plan that was saved. QN_ERROR_FORMAT where it is of another graph or breaks a promise,
+ * with the item or step and the values named. */
 qn_status qn_saved_restore(const qn_allocator *allocator, const qn_saved_program *saved,
                            const qn_graph *base, const qn_kernels *kernels, int n_threads,
                            qn_budget_plan *restored);
 
-/* The same where everything runs once and in the usual order, so that the graph is as it was built: its
- * plan; null where it is not so. */
+/* The same where everything runs once and in the usual order, so that the graph is as it was built:
+ * its plan; null where it is not so. */
 qn_status qn_saved_restore_usual(const qn_allocator *allocator, const qn_saved_program *saved,
                                  const qn_graph *base, const qn_kernels *kernels, int n_threads,
                                  qn_plan **plan);

@@ -1,5 +1,5 @@
-/* Which place of the swap file every swapped value has, and for how long: from the step that begins to
- * write it to the last that waits for it to be read. */
+/* Which place of the swap file every swapped value has, and for how long: from the step that begins
+ * to write it to the last that waits for it to be read. */
 #include "base/status.h"
 #include "plan/packing.h"
 #include "plan/plan.h"

@@ -1,5 +1,5 @@
-/* See swap_speed.h. The text that is kept has a line for each of machine, folder, write, read (bytes per
- * second), latency (ns) and work (ns of processor time for a GiB). */
+/* See swap_speed.h. The text that is kept has a line for each of machine, folder, write, read
+ * (bytes per second), latency (ns) and work (ns of processor time for a GiB). */
 #include "plan/swap_speed.h"
 
 #include "base/rng.h"
@@ -43,7 +43,8 @@ static void end(measuring *m, bool is_write, int i) {
         qn_swap_end_read(m->swap, i, m->sums[i]);
 }
 
-/* One pass over the first m->n requests of the file, or as far as time allows; then m->n is how far. */
+/* One pass over the first m->n requests of the file, or as far as time allows; then m->n is how
+ * far. */
 static int64_t pass_over(measuring *m, bool is_write) {
     const int64_t begin_ns = qn_clock_ns();
     int n_begun = 0, n_ended = 0;
@@ -117,8 +118,8 @@ qn_status qn_swap_speed_measure(const qn_allocator *allocator, const char *folde
 
 /* ---- keeping ---- */
 
-/* The rest of a line that begins with a word and a space; the text goes on behind the line. Null: it
- * begins otherwise, or does not end. */
+/* The rest of a line that begins with a word and a space; the text goes on behind the line. Null:
+ * it begins otherwise, or does not end. */
 static const char *take_line(const char **text, const char *end, const char *word, size_t *bytes) {
     const size_t length = strlen(word);
     const char *line = *text, *stop = memchr(line, '\n', (size_t)(end - line));

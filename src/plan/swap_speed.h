@@ -4,13 +4,13 @@
 
 #include "plan/budget.h"
 
-/* Writes and reads some MiB in the folder, in half a second or a little more, as training would: pieces
- * of a reserved file that have been written before, several at a time. */
+/* Writes and reads some MiB in the folder, in half a second or a little more, as training would:
+ * pieces of a reserved file that have been written before, several at a time. */
 qn_status qn_swap_speed_measure(const qn_allocator *allocator, const char *folder,
                                 qn_swap_speed *speed);
 
-/* The speed kept for this machine and folder, or, where there is none, measured now and kept. A cache
- * that cannot be written is no failure. */
+/* The speed kept for this machine and folder, or, where there is none, measured now and kept. A
+ * cache that cannot be written is no failure. */
 qn_status qn_swap_speed_get(const qn_allocator *allocator, const char *folder,
                             qn_swap_speed *speed);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A disk that serves others too, through threads that wait for busy cores, takes about twice as long as
- * it did when it was measured alone. */
+/* A disk that serves others too, through threads that wait for busy cores, takes about twice as
+ * long as it did when it was measured alone. */
 #define BUSY 2.0
 
 double qn_swap_write_ns(const qn_swap_speed *speed, size_t bytes) {
@@ -101,7 +101,8 @@ static int by_before_downwards(const void *left, const void *right) {
                                   : (a->value > b->value) - (a->value < b->value);
 }
 
-/* The first item from `from` to `to` that begins at `moment` or later; else `to`. begins (n_items). */
+/* The first item from `from` to `to` that begins at `moment` or later; else `to`. begins (n_items).
+ */
 static int32_t find_item(const double *begins, int32_t from, int32_t to, double moment) {
     while (from < to && begins[from] < moment)
         from++;
@@ -155,7 +156,8 @@ qn_status qn_trips_schedule(const qn_allocator *allocator, const qn_graph *graph
 
 /* ---- putting them in ---- */
 
-/* Actions before one item, in an order in which memory is free as early and taken as late as can be. */
+/* Actions before one item, in an order in which memory is free as early and taken as late as can
+ * be. */
 static qn_status insert_before(int32_t item, const qn_trip *trips, int32_t n, qn_sequence *to) {
     for (int32_t i = 0; i < n; i++) {
         if (trips[i].store == item)

@@ -4,8 +4,8 @@
 
 #include "quern/task.h"
 
-/* Of a class: precision = right / taken for it, recall = right / samples of it, F1 = their harmonic mean;
- * NaN where there is nothing to divide by, F1 also where both are 0. */
+/* Of a class: precision = right / taken for it, recall = right / samples of it, F1 = their harmonic
+ * mean; NaN where there is nothing to divide by, F1 also where both are 0. */
 typedef struct qn_class_scores {
     int64_t n_samples, n_taken, n_right;
     double precision, recall, f1;
@@ -25,7 +25,8 @@ int qn_confusion_most_wrong(const qn_confusion *confusion, int class);
 /* A row a class, a column for what its samples were taken for, names in the first of both. */
 qn_status qn_confusion_write_csv(const qn_confusion *confusion, const char *path);
 
-/* One page: figures, the matrix as a picture, a table of the classes. metrics as they were measured. */
+/* One page: figures, the matrix as a picture, a table of the classes. metrics as they were
+ * measured. */
 qn_status qn_confusion_write_html(const qn_allocator *allocator, const qn_confusion *confusion,
                                   const char *title, const qn_metrics *metrics, const char *path);
 

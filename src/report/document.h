@@ -1,6 +1,6 @@
 /* A report to look at: headings, text, tables and charts, written as one HTML file that needs no
- * network, reads on a phone, and follows the reader's light or dark setting. Tables can be sorted, and
- * the data of every chart and table saved as CSV. Charts are drawn by Chart.js, which the file
+ * network, reads on a phone, and follows the reader's light or dark setting. Tables can be sorted,
+ * and the data of every chart and table saved as CSV. Charts are drawn by Chart.js, which the file
  * carries. Adders are sticky: the first failure is kept and returned by write. Texts are copied and
  * escaped. */
 #ifndef QN_REPORT_DOCUMENT_H
@@ -17,8 +17,8 @@ qn_status qn_document_create(const qn_allocator *allocator, const char *title,
                              qn_document **document);
 void qn_document_destroy(qn_document *document);
 
-/* For adders of more than one part: where their memory comes from, and a failure of their own, whose
- * message is this thread's; QN_OK does nothing. */
+/* For adders of more than one part: where their memory comes from, and a failure of their own,
+ * whose message is this thread's; QN_OK does nothing. */
 const qn_allocator *qn_document_allocator(const qn_document *document);
 void qn_document_fail(qn_document *document, qn_status status);
 
@@ -56,8 +56,8 @@ typedef struct qn_chart {
 } qn_chart;
 
 void qn_document_begin_chart(qn_document *document, const qn_chart *chart);
-/* One series: points (x[i], y[i]); x null for bars, whose n is n_labels. NaN leaves a gap. Long lines
- * are thinned for drawing; the data that is saved is whole. */
+/* One series: points (x[i], y[i]); x null for bars, whose n is n_labels. NaN leaves a gap. Long
+ * lines are thinned for drawing; the data that is saved is whole. */
 void qn_document_series(qn_document *document, const char *name, int64_t n, const double *x,
                         const double *y);
 /* A thin dashed line in a chart over numbers, that the series are held against: a roof, a budget,
@@ -66,9 +66,10 @@ void qn_document_guide(qn_document *document, const char *name, int64_t n, const
                        const double *y);
 void qn_document_end_chart(qn_document *document);
 
-/* A picture that a script of the page draws: its data is put as JSON, within begin and end, through the
- * output, which is null after a failure. kind: the figure's class; told: what stands below it until
- * something is pointed at; key: names with colours of series, below 0 hatched; null at the end. */
+/* A picture that a script of the page draws: its data is put as JSON, within begin and end, through
+ * the output, which is null after a failure. kind: the figure's class; told: what stands below it
+ * until something is pointed at; key: names with colours of series, below 0 hatched; null at the
+ * end. */
 struct qn_output;
 struct qn_output *qn_document_begin_picture(qn_document *document, const char *kind,
                                             const char *title, const char *told,

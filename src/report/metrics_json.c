@@ -1,5 +1,5 @@
-/* All of a run's metrics as JSON; see profile.h. Keys are the names of the measurement's fields; what
- * was not measured is null. */
+/* All of a run's metrics as JSON; see profile.h. Keys are the names of the measurement's fields;
+ * what was not measured is null. */
 #include "format/output.h"
 #include "os/os.h"
 #include "report/profile.h"

@@ -1,4 +1,5 @@
-/* The table of a run's operations as CSV; see profile.h. What was not measured is an empty field. */
+/* The table of a run's operations as CSV; see profile.h. What was not measured is an empty field.
+ */
 #include "format/output.h"
 #include "os/os.h"
 #include "report/profile.h"

@@ -5,8 +5,8 @@
 #include "plan/budget.h"
 #include "plan/figures.h"
 
-/* What costs time so that less memory is needed: a node that runs again, or a value that goes to the
- * swap file and comes back. */
+/* What costs time so that less memory is needed: a node that runs again, or a value that goes to
+ * the swap file and comes back. */
 typedef struct qn_report_again {
     int32_t id; /* of the base graph */
     const char *name, *type;
@@ -62,8 +62,8 @@ double qn_report_node_ns(const qn_report_program *program, int32_t node);
 /* Fills again, in memory. */
 qn_status qn_plan_report_again(qn_arena *memory, qn_report_program *program);
 
-/* Writes the page, whole or not at all: the figures, and of each program the picture of its arena and
- * a table of its operations. */
+/* Writes the page, whole or not at all: the figures, and of each program the picture of its arena
+ * and a table of its operations. */
 qn_status qn_plan_report_write(const qn_allocator *allocator, const qn_plan_report *report,
                                const char *path);
 

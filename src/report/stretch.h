@@ -9,7 +9,8 @@ typedef struct qn_stretch {
     int64_t begin_ns, end_ns;
 } qn_stretch;
 
-/* The first three measured steps, or as many as hold twenty readings of the channel that has most. */
+/* The first three measured steps, or as many as hold twenty readings of the channel that has most.
+ */
 qn_stretch qn_stretch_of(const qn_measurement *m);
 
 /* Readings of a series that overlap [begin_ns, end_ns): the first of them, and how many. */

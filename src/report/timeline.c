@@ -1,6 +1,6 @@
 /* A run as a trace; see profile.h. A process of the program: steps on a track of their own, then a
- * track for each thread of the team, runs of programs around their operations; and its own counters.
- * A process of the device: a counter for each sensor. */
+ * track for each thread of the team, runs of programs around their operations; and its own
+ * counters. A process of the device: a counter for each sensor. */
 #include "format/trace.h"
 #include "report/profile.h"
 #include "report/words.h"
@@ -109,7 +109,8 @@ static qn_status put_events(const qn_measurement *m, qn_trace *trace) {
     return QN_OK;
 }
 
-/* A mean over a stretch of time shows from where that begins; what holds at a moment, from there. */
+/* A mean over a stretch of time shows from where that begins; what holds at a moment, from there.
+ */
 static qn_status put_series(const qn_series *s, qn_trace *trace) {
     const qn_channel *c = &s->channel;
     const bool is_mean =

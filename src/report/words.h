@@ -12,8 +12,8 @@ const char *qn_words_bound(qn_bound bound);          /* "compute" */
 enum { QN_MEMORY_KINDS = 7 };
 extern const char *const qn_words_memory[QN_MEMORY_KINDS];
 
-/* What a quantity is shown in, and one of its unit in that: "W" 1, "MHz" 1e-6. Utilisation of a part
- * that is not a single unit (process, thread) is in cores. */
+/* What a quantity is shown in, and one of its unit in that: "W" 1, "MHz" 1e-6. Utilisation of a
+ * part that is not a single unit (process, thread) is in cores. */
 const char *qn_words_unit(const qn_channel *channel, double *scale);
 
 /* Three significant digits with a prefix: "1.93 J", "912 MB"; no prefix below 1e-12. Not for

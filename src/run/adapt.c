@@ -1,5 +1,5 @@
-/* See adapt.h: what has run, what is held, which step of the new plan stands where the old one is, and
- * what must be made again. */
+/* See adapt.h: what has run, what is held, which step of the new plan stands where the old one is,
+ * and what must be made again. */
 #include "run/adapt.h"
 
 #include "base/status.h"
@@ -177,8 +177,8 @@ static bool is_in_wanted(const qn_adapting *a, int32_t value) {
     return false;
 }
 
-/* Whether something of what the plan needs at a step is, or should be, on its way to the swap file and
- * back. */
+/* Whether something of what the plan needs at a step is, or should be, on its way to the swap file
+ * and back. */
 static bool is_swapping(const qn_adapting *a, int32_t step) {
     const qn_variant *to = &a->options->to;
     for (int32_t i = 0; i < to->plan->n_swapped; i++) {
@@ -206,7 +206,8 @@ static void note_wanted(qn_adapting *a, int32_t step) {
 
 /* ---- what is made again ---- */
 
-/* All rows of what from's plan holds lie one behind the other, at an offset that any operator takes. */
+/* All rows of what from's plan holds lie one behind the other, at an offset that any operator
+ * takes. */
 static bool is_dense(const qn_variant *version, int32_t value) {
     const qn_move rows = qn_adapting_rows(version, value);
     return (rows.rows == 1 || rows.from.step == rows.row) && rows.from.offset % QN_ALIGNMENT == 0;
@@ -299,8 +300,8 @@ static double find_rest(const qn_adapting *a, const qn_variant *variant, int32_t
     return ns;
 }
 
-/* The steps that stand where the old plan is: from *first on, where all has run that had run, to *end,
- * where something new runs. */
+/* The steps that stand where the old plan is: from *first on, where all has run that had run, to
+ * *end, where something new runs. */
 static qn_status find_steps(const qn_adapting *a, int32_t *first, int32_t *end) {
     const qn_variant *to = &a->options->to;
     int32_t n_seen = 0;

@@ -1,14 +1,15 @@
 /* From one plan of a program to another in the middle of a run. Both plans come from one base graph
- * and run its nodes for the first time in the same order, so the new one has a step that stands where
- * the old one is. What that step needs is kept where the old plan's memory still holds it, moved
- * inside the arena to where the new plan wants it, and what is missing is made again in the base
- * graph's order from what is there (an extension of what Melon does when it shrinks: Wang et al.,
- * MobiSys 2022, "on-the-fly budget adapting": here values are moved within one memory, memory that is free
- * but not yet written over counts as held, and it may grow too). Results are equal in every bit.
+ * and run its nodes for the first time in the same order, so the new one has a step that stands
+ * where the old one is. What that step needs is kept where the old plan's memory still holds it,
+ * moved inside the arena to where the new plan wants it, and what is missing is made again in the
+ * base graph's order from what is there (an extension of what Melon does when it shrinks: Wang et
+ * al., MobiSys 2022, "on-the-fly budget adapting": here values are moved within one memory, memory
+ * that is free but not yet written over counts as held, and it may grow too). Results are equal in
+ * every bit.
  *
- * Guarantees: what is made again reads no parameter that the run has updated, and updates nothing; no
- * byte from limit_bytes on is touched; a switch that is not possible is said so before anything has
- * changed. Left out: values whose copy in a file, or on its way there, is the only one. */
+ * Guarantees: what is made again reads no parameter that the run has updated, and updates nothing;
+ * no byte from limit_bytes on is touched; a switch that is not possible is said so before anything
+ * has changed. Left out: values whose copy in a file, or on its way there, is the only one. */
 #ifndef QN_RUN_ADAPT_H
 #define QN_RUN_ADAPT_H
 
@@ -75,8 +76,8 @@ bool qn_adapt_is_worth_it(const qn_adapt *adapt);
 /* Whether a step of a plan runs a node that has run before it. */
 bool qn_adapt_runs_again(const qn_variant *variant, int32_t step);
 
-/* Does it, in the arena of both executors; what is bound to from is then bound to `to`. seed and step
- * as of the run. */
+/* Does it, in the arena of both executors; what is bound to from is then bound to `to`. seed and
+ * step as of the run. */
 void qn_adapt_run(qn_adapt *adapt, const qn_adapt_options *options, qn_executor *from,
                   qn_executor *to, void *arena, qn_team *team, uint64_t seed, uint64_t step);
 

@@ -1,5 +1,5 @@
-/* See changing.h. What is shared between threads is under the lock, but for the flag that the running
- * thread looks at before each operation. */
+/* See changing.h. What is shared between threads is under the lock, but for the flag that the
+ * running thread looks at before each operation. */
 #include "run/changing.h"
 
 #include "base/status.h"
@@ -195,8 +195,8 @@ static qn_status make_executor(qn_engine *e, int program) {
     return QN_OK;
 }
 
-/* Plans of all programs with arenas within limit; *least: of the smallest arena for which there would
- * be some, where there is none. */
+/* Plans of all programs with arenas within limit; *least: of the smallest arena for which there
+ * would be some, where there is none. */
 static qn_status plan_all(qn_engine *e, size_t limit, size_t *least) {
     qn_changing *c = e->changing;
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *c->next, &c->next));
@@ -219,8 +219,8 @@ static qn_status refuse(size_t bytes, size_t needed) {
                    qn_text_print_size(bytes, given), qn_text_print_size(rounded, least));
 }
 
-/* One try with `spare` bytes set aside beside what the plans in force take; *spare grows to what would
- * have done. */
+/* One try with `spare` bytes set aside beside what the plans in force take; *spare grows to what
+ * would have done. */
 static qn_status try_budget(qn_engine *e, size_t bytes, size_t *spare, bool *does_fit) {
     qn_changing *c = e->changing;
     const size_t fixed = fixed_bytes(e), taken = fixed + c->plan_bytes + *spare;
@@ -288,8 +288,8 @@ static bool find_faster(qn_engine *e, const double *rough_ns, size_t limit) {
     return is_any;
 }
 
-/* After a change to plans that were ready has been asked for: not under the lock, so that it is made
- * meanwhile. What fails leaves those plans, or, where they still wait, the budget before. */
+/* After a change to plans that were ready has been asked for: not under the lock, so that it is
+ * made meanwhile. What fails leaves those plans, or, where they still wait, the budget before. */
 static qn_status refine(qn_engine *e, size_t bytes, int64_t n_asked, const double *rough_ns,
                         size_t limit) {
     qn_changing *c = e->changing;
@@ -370,8 +370,9 @@ static qn_adapt_options describe(const qn_engine *e, const running *r) {
     };
 }
 
-/* A change to more memory, or to a faster plan, is not urgent: within a run it is made where it saves more
- * than it costs. That is looked at when it is asked for, and before what would run again. */
+/* A change to more memory, or to a faster plan, is not urgent: within a run it is made where it
+ * saves more than it costs. That is looked at when it is asked for, and before what would run
+ * again. */
 static bool may_wait(const qn_engine *e, const running *r) {
     return r->next > 0 && r->next < r->program->plan->n_steps &&
            (e->changing->next_arena_bytes > e->arena_bytes || e->changing->is_refined);

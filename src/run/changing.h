@@ -1,5 +1,5 @@
-/* Budgets that change while an engine runs: any thread plans for a new one, and the thread that runs
- * the programs changes over between two operations (run/adapt.h). */
+/* Budgets that change while an engine runs: any thread plans for a new one, and the thread that
+ * runs the programs changes over between two operations (run/adapt.h). */
 #ifndef QN_RUN_CHANGING_H
 #define QN_RUN_CHANGING_H
 
@@ -7,8 +7,8 @@
 
 typedef struct qn_changing qn_changing;
 
-/* Bytes set aside in a budget, for each node and besides, for planning another one while training goes
- * on, and for plans that are ready. */
+/* Bytes set aside in a budget, for each node and besides, for planning another one while training
+ * goes on, and for plans that are ready. */
 enum { QN_CHANGING_NODE_BYTES = 5120, QN_CHANGING_BYTES = 1 << 17 };
 
 /* Of an engine whose budget may change; before its programs are planned. */
@@ -18,8 +18,8 @@ void qn_changing_destroy(qn_engine *engine);
 /* What is set aside of a budget. */
 size_t qn_changing_reserve(const qn_engine *engine);
 
-/* Plans a program as it is, in the form in which plans are exchanged: the program has its built graph
- * as base. */
+/* Plans a program as it is, in the form in which plans are exchanged: the program has its built
+ * graph as base. */
 qn_status qn_changing_plan(qn_engine *engine, qn_program *program);
 
 /* The arena, whose pages come from the system; and what it takes with the plans. */

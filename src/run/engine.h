@@ -69,8 +69,8 @@ qn_status qn_engine_make_plans(qn_engine *engine);
 /* Takes the plans of options.saved_plan for the programs; which is forgotten then. */
 qn_status qn_engine_take_saved(qn_engine *engine);
 
-/* Swapping: keeps a folder (null: none) among the options; measures it before planning; and opens the
- * file that the plans need, which takes so much memory. */
+/* Swapping: keeps a folder (null: none) among the options; measures it before planning; and opens
+ * the file that the plans need, which takes so much memory. */
 qn_status qn_engine_name_swap(qn_engine *engine, const char *folder);
 qn_status qn_engine_measure_swap(qn_engine *engine);
 size_t qn_engine_swap_memory(const qn_engine *engine);

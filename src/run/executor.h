@@ -9,7 +9,8 @@
 typedef struct qn_executor qn_executor;
 
 /* An executor of a plan over the arena (plan->arena_bytes, QN_ALIGNMENT), which several executors
- * may share in turn; null: it can be looked at, but not run. Graph, plan, kernels and team must outlive it. */
+ * may share in turn; null: it can be looked at, but not run. Graph, plan, kernels and team must
+ * outlive it. */
 qn_status qn_executor_create(const qn_allocator *allocator, const qn_graph *graph,
                              const qn_plan *plan, const qn_kernels *kernels, qn_team *team,
                              void *arena, qn_executor **executor);
@@ -34,14 +35,15 @@ typedef struct qn_watch {
  * plan->n_requests. */
 void qn_executor_set_swap(qn_executor *executor, qn_swap *file);
 
-/* Runs all steps; or, where the swap file fails, those before the one that needs what it should have
- * held (QN_ERROR_IO): updates up to there are done. seed and step key the random streams. Every outside value is bound. watch: null,
- * or where each step is recorded; the team is watched too then. */
+/* Runs all steps; or, where the swap file fails, those before the one that needs what it should
+ * have held (QN_ERROR_IO): updates up to there are done. seed and step key the random streams.
+ * Every outside value is bound. watch: null, or where each step is recorded; the team is watched
+ * too then. */
 qn_status qn_executor_run(qn_executor *executor, uint64_t seed, uint64_t step,
                           const qn_watch *watch);
 
-/* The same from step *next on to before step end, and only until *stop (null: never), looked at before
- * each step and set by any thread, is not 0. *next is then the step that would run next. */
+/* The same from step *next on to before step end, and only until *stop (null: never), looked at
+ * before each step and set by any thread, is not 0. *next is then the step that would run next. */
 qn_status qn_executor_run_from(qn_executor *executor, int32_t *next, int32_t end, const int *stop,
                                uint64_t seed, uint64_t step, const qn_watch *watch);
 

@@ -1,5 +1,6 @@
-/* Merging adapters into the weights that they stand beside (Hu et al. 2021, section 4.1, "no additional
- * inference latency"); passes/adapter.c says what they are called. Sums are made in double. */
+/* Merging adapters into the weights that they stand beside (Hu et al. 2021, section 4.1, "no
+ * additional inference latency"); passes/adapter.c says what they are called. Sums are made in
+ * double. */
 #include "quern/engine.h"
 #include "tensor/tensor.h"
 

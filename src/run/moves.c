@@ -1,6 +1,6 @@
-/* See moves.h. A move may run when no other one that still waits reads where it writes. When all that
- * wait are blocked, there is a circle of them: the smallest of it is parked in free bytes, which
- * unblocks the one behind it. */
+/* See moves.h. A move may run when no other one that still waits reads where it writes. When all
+ * that wait are blocked, there is a circle of them: the smallest of it is parked in free bytes,
+ * which unblocks the one behind it. */
 #include "run/moves.h"
 
 #include "base/status.h"
@@ -112,8 +112,8 @@ static qn_status move_free(finding *f) {
 
 /* ---- parking ---- */
 
-/* The smallest of a circle of moves that block one another: from anywhere the way to a blocker's blocker
- * ends in one. */
+/* The smallest of a circle of moves that block one another: from anywhere the way to a blocker's
+ * blocker ends in one. */
 static size_t find_smallest_of_circle(const finding *f) {
     size_t at = f->n_done;
     for (size_t i = f->n_done; i < f->n; i++)
@@ -135,8 +135,8 @@ static void add_span(finding *f, size_t *n, const qn_move *move, const qn_rows_a
     f->spans[(*n)++] = (span){at->offset, at->offset + qn_move_extent(move, at)};
 }
 
-/* The largest gap between what waits and what is done, and, where and_goals is set, what is still to
- * be written. */
+/* The largest gap between what waits and what is done, and, where and_goals is set, what is still
+ * to be written. */
 static span find_gap(finding *f, bool and_goals) {
     size_t n = 0, end = 0;
     span best = {0, 0};
@@ -196,8 +196,8 @@ static qn_status cut_all(finding *f, size_t most) {
     return QN_OK;
 }
 
-/* Moves one of a circle to where nothing lies. Where no gap holds it, all are cut so small that a gap
- * holds several. */
+/* Moves one of a circle to where nothing lies. Where no gap holds it, all are cut so small that a
+ * gap holds several. */
 static qn_status park(finding *f) {
     const size_t m = find_smallest_of_circle(f), bytes = f->items[m].rows * f->items[m].row;
     span gap = find_gap(f, true);

@@ -1,6 +1,6 @@
 /* Moving pieces of one memory to other places in it, where old and new places may overlap in any
- * way: first an order is worked out, as data, in which nothing is overwritten before it was read, then
- * it is run. Circles are broken through bytes that hold nothing at that time, so no memory is
+ * way: first an order is worked out, as data, in which nothing is overwritten before it was read,
+ * then it is run. Circles are broken through bytes that hold nothing at that time, so no memory is
  * needed beside that which is rearranged. Knows nothing of graphs and plans. */
 #ifndef QN_RUN_MOVES_H
 #define QN_RUN_MOVES_H
@@ -27,8 +27,9 @@ typedef struct qn_moves {
 } qn_moves;
 
 /* Adds moves that bring all of what is wanted to its place, using bytes below limit_bytes alone.
- * wanted (n): places that are moved to share no byte; those that are moved from may. What is nowhere
- * moved from is free. Its order is changed. QN_ERROR_UNSUPPORTED: there is too little free room. */
+ * wanted (n): places that are moved to share no byte; those that are moved from may. What is
+ * nowhere moved from is free. Its order is changed. QN_ERROR_UNSUPPORTED: there is too little free
+ * room. */
 qn_status qn_moves_find(const qn_allocator *allocator, qn_move *wanted, size_t n,
                         size_t limit_bytes, qn_moves *found);
 

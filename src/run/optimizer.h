@@ -7,8 +7,9 @@
 
 /* Adds the update of every parameter that has a gradient, and the state it needs as values named
  * "optimizer.momentum.NAME", "optimizer.adam_m.NAME", "optimizer.adam_v.NAME". hyper is
- * the input of QN_HYPER_COUNT reals that every step is given; QN_NO_VALUE: it is added. Clipping by norm makes every update wait
- * for all gradients; otherwise each runs as soon as its gradient is done. */
+ * the input of QN_HYPER_COUNT reals that every step is given; QN_NO_VALUE: it is added. Clipping by
+ * norm makes every update wait for all gradients; otherwise each runs as soon as its gradient is
+ * done. */
 void qn_optimizer_add(qn_graph *graph, const qn_engine_options *options, const qn_value *parameters,
                       const qn_value *gradients, int n, qn_value *hyper);
 

@@ -1,6 +1,7 @@
-/* How an engine's programs are planned: without a budget each as it is; within one, so that all that
- * is held at any time, planning included, keeps within it. What plans and executors take themselves
- * is known only when they are made, so planning is tried with a guess, and again with what was found. */
+/* How an engine's programs are planned: without a budget each as it is; within one, so that all
+ * that is held at any time, planning included, keeps within it. What plans and executors take
+ * themselves is known only when they are made, so planning is tried with a guess, and again with
+ * what was found. */
 #include "base/status.h"
 #include "base/text.h"
 #include "os/os.h"
@@ -47,8 +48,8 @@ static size_t smaller(size_t a, size_t b) {
     return a == 0 || (b > 0 && b < a) ? b : a;
 }
 
-/* Measured times of all nodes; those that were not seen are estimated, and scaled to the others. Null:
- * none was seen. */
+/* Measured times of all nodes; those that were not seen are estimated, and scaled to the others.
+ * Null: none was seen. */
 static const double *complete_times(qn_program *p) {
     const qn_graph *graph = p->graph;
     const qn_speed speed = qn_speed_typical(1); /* only ratios are used */
@@ -98,12 +99,12 @@ static double estimate_ns(const qn_program *p) {
     return ns;
 }
 
-/* Pieces that a batch is cut into at most, and nodes of the graph that this makes, about; less where
- * values are to be made again in it, which takes long to plan. */
+/* Pieces that a batch is cut into at most, and nodes of the graph that this makes, about; less
+ * where values are to be made again in it, which takes long to plan. */
 enum { MOST_PIECES = 16, MOST_PIECE_NODES = 5000, MOST_MIXED_NODES = 1000 };
 
-/* Bytes of an arena with what a program's pieces take besides what was set aside: their graph, their
- * plan, and an executor. */
+/* Bytes of an arena with what a program's pieces take besides what was set aside: their graph,
+ * their plan, and an executor. */
 static size_t bytes_of_pieces(const qn_engine *e, const qn_program *p, const fit *f,
                               size_t before) {
     const size_t executor = (size_t)p->graph->n_nodes * EXECUTOR_BYTES;
@@ -129,8 +130,8 @@ static void make_whole(qn_program *p) {
     qn_program_unsplit(p);
 }
 
-/* Plans a program in pieces of so many samples. Where that takes more memory than there is, or it cannot
- * be cut, *is_cut is false, and it is whole. */
+/* Plans a program in pieces of so many samples. Where that takes more memory than there is, or it
+ * cannot be cut, *is_cut is false, and it is whole. */
 static qn_status cut(qn_engine *e, qn_program *p, const fit *f, int64_t micro_batch, bool *is_cut) {
     const size_t n_refused = begin_limit(e, f);
     qn_status status = qn_program_split(p, e->kernels, micro_batch);
@@ -185,7 +186,8 @@ static qn_status plan_in_pieces(qn_engine *e, qn_program *p, const fit *f, size_
     return QN_OK;
 }
 
-/* A plan of its graph with an arena of at most limit bytes, where values are made again or swapped. */
+/* A plan of its graph with an arena of at most limit bytes, where values are made again or swapped.
+ */
 static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
     const qn_budget_options options = {.arena_bytes = limit,
                                        .node_ns = complete_times(p),
@@ -221,8 +223,8 @@ static qn_status plan_both(qn_engine *e, qn_program *p, fit *f, size_t limit, in
 }
 
 /* The same for a program that may be cut as well: what costs less of both, or both where neither
- * does. Looking for what to make again may not take more than there is, since pieces are left. Times
- * are measured of whole batches, if at all. */
+ * does. Looking for what to make again may not take more than there is, since pieces are left.
+ * Times are measured of whole batches, if at all. */
 static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, pieces found,
                              size_t *least) {
     bool is_cut;
@@ -248,7 +250,8 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
     return is_cut ? QN_OK : plan_again(e, p, f, limit, least);
 }
 
-/* Micro-batches are the caller's where it gave some; plans for changed budgets are of whole batches. */
+/* Micro-batches are the caller's where it gave some; plans for changed budgets are of whole
+ * batches. */
 static bool may_be_cut(const qn_engine *e, const qn_program *p) {
     return p->training && p->n_phases == 1 && e->options.micro_batch == 0 &&
            !e->options.budget_changes;
@@ -338,8 +341,8 @@ static qn_status try_measured(qn_engine *e, fit *f, bool *does_fit) {
     return status;
 }
 
-/* Plans within f->total, with as many tries as it takes, of which none may hold more; needed_bytes is 0
- * if it fits. */
+/* Plans within f->total, with as many tries as it takes, of which none may hold more; needed_bytes
+ * is 0 if it fits. */
 static qn_status fit_within(qn_engine *e, fit *f) {
     if (f->before > f->total) {
         f->needed_bytes = f->before;
@@ -393,7 +396,8 @@ static bool is_exceeded(const qn_engine *e) {
     return uncounted_bytes(e) + e->counter.peak_bytes > e->options.memory_budget_bytes;
 }
 
-/* Plans within total; what does is kept in *f, lowered to what its plans take, else *low is total. */
+/* Plans within total; what does is kept in *f, lowered to what its plans take, else *low is total.
+ */
 static qn_status try_lower(qn_engine *e, fit *f, size_t total, size_t *low) {
     fit tried = {.total = total, .before = f->before};
     QN_TRY(fit_within(e, &tried));
@@ -431,8 +435,8 @@ static qn_status lower(qn_engine *e, fit *f, size_t low) {
     return QN_OK;
 }
 
-/* The least budget that was found to do: what was needed is raised until planning succeeds within it, and
- * lowered again: pieces may do with much less than what making again needs. */
+/* The least budget that was found to do: what was needed is raised until planning succeeds within
+ * it, and lowered again: pieces may do with much less than what making again needs. */
 static qn_status find_least(qn_engine *e, fit *f) {
     size_t low = f->total;
     for (int i = 0; i < MOST_RAISES && f->needed_bytes > 0; i++) {
@@ -528,7 +532,8 @@ static double sum_ns(const qn_graph *graph, int n_threads) {
     return ns;
 }
 
-/* What a batch in pieces takes more than the whole one, by estimates; with what is made again in it. */
+/* What a batch in pieces takes more than the whole one, by estimates; with what is made again in
+ * it. */
 static double extra_of_pieces(const qn_program *p, double whole_ns) {
     const double again = p->budget.base_ns > 0 ? p->budget.extra_ns / p->budget.base_ns : 0;
     const double ns = (1 + again) * sum_ns(p->base ? p->base : p->graph, p->plan->n_threads);

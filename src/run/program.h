@@ -14,9 +14,9 @@ typedef struct qn_phase_ends {
     int forward, backward, update;
 } qn_phase_ends;
 
-/* Graph and plan are what is run. Where that is not the graph as it was built, since nodes run again or
- * values are swapped, base is the latter, budget holds the others, and built the values below in
- * base. */
+/* Graph and plan are what is run. Where that is not the graph as it was built, since nodes run
+ * again or values are swapped, base is the latter, budget holds the others, and built the values
+ * below in base. */
 typedef struct qn_program {
     const char *name; /* in the built graph's memory */
     qn_graph *graph;
@@ -29,7 +29,8 @@ typedef struct qn_program {
     qn_value losses[QN_MAX_PHASES];      /* (n_losses) */
     qn_value hyper;                      /* (QN_HYPER_COUNT), or QN_NO_VALUE */
     /* Where the batch is cut into pieces of so many samples (0: it is whole): the graph before, the
-     * values above in it, and its node (-1: none) by node of the graph as built. phases counts its. */
+     * values above in it, and its node (-1: none) by node of the graph as built. phases counts its.
+     */
     int64_t micro_batch;
     qn_graph *uncut;
     const int32_t *uncut_node;

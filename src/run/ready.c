@@ -220,8 +220,8 @@ size_t qn_ready_held(const qn_ready *r) {
 
 /* ---- making ---- */
 
-/* The fastest within the limit; *bound_ns: the most that those above it lose: one for just this limit
- * would hardly lose less. */
+/* The fastest within the limit; *bound_ns: the most that those above it lose: one for just this
+ * limit would hardly lose less. */
 static const kept *choose(const prepared *p, size_t limit, double *bound_ns) {
     const kept *best = NULL;
     *bound_ns = 0;

@@ -1,8 +1,8 @@
-/* Plans for budgets that are likely to come, found ahead on a thread of their own while training goes
- * on: for some shares of a program's usual arena, down to the least that is found. What is kept of a plan
- * is its sequence and its offsets, some bytes an operation; making the plan of them takes milliseconds
- * where finding it takes up to seconds. Time and memory are bounded; what is not ready when it is
- * wanted, is found then. */
+/* Plans for budgets that are likely to come, found ahead on a thread of their own while training
+ * goes on: for some shares of a program's usual arena, down to the least that is found. What is
+ * kept of a plan is its sequence and its offsets, some bytes an operation; making the plan of them
+ * takes milliseconds where finding it takes up to seconds. Time and memory are bounded; what is not
+ * ready when it is wanted, is found then. */
 #ifndef QN_RUN_READY_H
 #define QN_RUN_READY_H
 
@@ -31,8 +31,9 @@ void qn_ready_wait(qn_ready *ready);
 /* Bytes held now. */
 size_t qn_ready_held(const qn_ready *ready);
 
-/* The fastest plan with an arena of at most limit bytes that is ready: made->plan is null where there
- * is none. *is_rough: one that is found for this limit may well be faster. From any thread. */
+/* The fastest plan with an arena of at most limit bytes that is ready: made->plan is null where
+ * there is none. *is_rough: one that is found for this limit may well be faster. From any thread.
+ */
 qn_status qn_ready_make(qn_ready *ready, const qn_allocator *allocator, int program, size_t limit,
                         qn_budget_plan *made, bool *is_rough);
 

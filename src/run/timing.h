@@ -1,14 +1,14 @@
-/* Measured times of operations: what planning within a budget goes by instead of estimates. They are of
- * nodes of the graphs as they were built, by name, so that they hold for every plan of the same graphs. Bits
- * never depend on them. */
+/* Measured times of operations: what planning within a budget goes by instead of estimates. They
+ * are of nodes of the graphs as they were built, by name, so that they hold for every plan of the
+ * same graphs. Bits never depend on them. */
 #ifndef QN_RUN_TIMING_H
 #define QN_RUN_TIMING_H
 
 #include "base/events.h"
 #include "quern/engine.h"
 
-/* Says how long a node of a program takes. Before the engine is planned; a node that is not there is left
- * out, and a program that is not too. */
+/* Says how long a node of a program takes. Before the engine is planned; a node that is not there
+ * is left out, and a program that is not too. */
 qn_status qn_engine_set_time(qn_engine *engine, int program, const char *node, double ns);
 
 /* Calls visit for every node whose time is known, until it fails. */
@@ -26,7 +26,8 @@ uint64_t qn_engine_hash(const qn_engine *engine);
 /* Takes the memory to measure in; before the engine is planned, it is thus in its budget. */
 qn_status qn_engine_prepare_timing(qn_engine *engine);
 
-/* From now on the engine is watched, by nobody else; after every step or so, what ran is taken down. */
+/* From now on the engine is watched, by nobody else; after every step or so, what ran is taken
+ * down. */
 void qn_engine_begin_timing(qn_engine *engine);
 qn_status qn_engine_take_times(qn_engine *engine);
 

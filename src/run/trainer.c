@@ -266,7 +266,8 @@ static void weigh(const qn_trainer *t, const int32_t *labels) {
     }
 }
 
-/* How many of the first n rows of outputs are largest at their label. confusion as qn_evaluation's. */
+/* How many of the first n rows of outputs are largest at their label. confusion as qn_evaluation's.
+ */
 static int64_t count_correct(const qn_trainer *t, const void *outputs, const int32_t *labels,
                              int64_t n, int64_t *confusion) {
     const int64_t n_classes = t->options.n_outputs;

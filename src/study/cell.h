@@ -1,6 +1,6 @@
-/* A cell of a study: one model at one batch size, trained or run forward only, or one drip training;
- * with what is known of it from the file that its process left. A file is either the metrics of a
- * run (qn_report_json), the days of a drip training, or the reason why there are none:
+/* A cell of a study: one model at one batch size, trained or run forward only, or one drip
+ * training; with what is known of it from the file that its process left. A file is either the
+ * metrics of a run (qn_report_json), the days of a drip training, or the reason why there are none:
  *     {"steps": 20, "step_ms_mean": 3.1, ...}   {"drip": {...}}   {"failed": "..."}
  * Whatever a file holds, reading it gives a cell or a failure that names the place. */
 #ifndef QN_STUDY_CELL_H
@@ -63,8 +63,8 @@ void qn_cell_name(const qn_cell *cell, char *name, size_t bytes);
 /* "lenet5, batch 4, inference": for people. */
 void qn_cell_title(const qn_cell *cell, char *title, size_t bytes);
 
-/* Fills state, reason and what was measured from the text of a file, which ends with 0; from names it in
- * messages. On failure the cell is as it was. */
+/* Fills state, reason and what was measured from the text of a file, which ends with 0; from names
+ * it in messages. On failure the cell is as it was. */
 qn_status qn_cell_parse(qn_cell *cell, const char *text, size_t bytes, const char *from);
 
 /* The same from a file. */

@@ -1,5 +1,5 @@
-/* The figures of a study's page: those of the TX2 study (its figures 3 to 10), the drip training of its
- * twelfth observation, and training against inference, for this machine. */
+/* The figures of a study's page: those of the TX2 study (its figures 3 to 10), the drip training of
+ * its twelfth observation, and training against inference, for this machine. */
 #ifndef QN_STUDY_FIGURES_H
 #define QN_STUDY_FIGURES_H
 
@@ -18,7 +18,8 @@ typedef struct qn_figures {
 
 void qn_figures_choose(qn_figures *f);
 
-/* Each adds headings, charts and words about what is missing; memory that runs out is QN_ERROR_MEMORY. */
+/* Each adds headings, charts and words about what is missing; memory that runs out is
+ * QN_ERROR_MEMORY. */
 qn_status qn_figures_add_utilisation(const qn_figures *f);
 qn_status qn_figures_add_power(const qn_figures *f);
 qn_status qn_figures_add_batches(const qn_figures *f);

@@ -1,4 +1,5 @@
-/* See observations.h. Each rule is a function of the rows; a threshold is a constant with a name. */
+/* See observations.h. Each rule is a function of the rows; a threshold is a constant with a name.
+ */
 #include "study/observations.h"
 
 #include "graph/graph.h"
@@ -203,8 +204,8 @@ static void judge_balance(const qn_study_facts *facts, qn_finding *f) {
         100 * cpu, correlation);
 }
 
-/* Periodicity of the cells in which it could be seen; their median must be high enough, which is the
- * same as half of them being so. */
+/* Periodicity of the cells in which it could be seen; their median must be high enough, which is
+ * the same as half of them being so. */
 static void judge_rhythm(const qn_study_facts *facts, qn_row_value value, const char *what,
                          qn_finding *f) {
     int n_high;

@@ -25,7 +25,8 @@ static int count_verdicts(const qn_finding findings[QN_OBSERVATIONS], qn_verdict
     return n;
 }
 
-/* Part of the cores that other programs took while cells ran: the mean over cells; NaN: not seen. */
+/* Part of the cores that other programs took while cells ran: the mean over cells; NaN: not seen.
+ */
 static double others_use(const qn_study_facts *facts) {
     double sum = 0;
     int n = 0;

@@ -79,8 +79,8 @@ static double correlation_of(const qn_measurement *m) {
 
 /* ---- periodicity ---- */
 
-/* Readings a step must span for its rhythm to be seen, and how far from the step's length a period may
- * be. */
+/* Readings a step must span for its rhythm to be seen, and how far from the step's length a period
+ * may be. */
 static const double least_readings = 5, period_tolerance = 0.2;
 
 static double mean_interval_s(const qn_series *s) {

@@ -1,5 +1,5 @@
-/* A cell's numbers as the observations, the table and the figures use them: one row for each cell that
- * was trained. What was not measured is NaN. */
+/* A cell's numbers as the observations, the table and the figures use them: one row for each cell
+ * that was trained. What was not measured is NaN. */
 #ifndef QN_STUDY_ROW_H
 #define QN_STUDY_ROW_H
 
@@ -56,8 +56,8 @@ double qn_cell_throughput(const qn_cell *cell);
 void qn_study_row_fill(const qn_cell *cell, const qn_cell *inference, const qn_study_cores *cores,
                        qn_study_row *row);
 
-/* Pearson's coefficient of the readings of two channels at the times of the first's; NaN with fewer than
- * eight that overlap, and where one of them never changes. */
+/* Pearson's coefficient of the readings of two channels at the times of the first's; NaN with fewer
+ * than eight that overlap, and where one of them never changes. */
 double qn_correlation(const qn_series *a, const qn_series *b);
 
 #endif

@@ -17,8 +17,8 @@
 
 enum { SKIPPED_STEPS = 3, MOST_STEPS = 5000 };
 
-/* Of a processor of which nothing has been measured yet, for each thread; and what a cell takes beside
- * its steps. */
+/* Of a processor of which nothing has been measured yet, for each thread; and what a cell takes
+ * beside its steps. */
 static const double guessed_flops = 5e9, start_s = 0.5;
 
 struct qn_study {
@@ -272,8 +272,8 @@ static double memory_limit(const qn_study *s) {
     return s->o.memory_limit > 0 ? s->o.memory_limit : (double)qn_memory_available_bytes();
 }
 
-/* A cell that the plan says would not fit is left out. The process of an inference holds the plans of
- * training, too. */
+/* A cell that the plan says would not fit is left out. The process of an inference holds the plans
+ * of training, too. */
 static qn_status check_memory(qn_study *s, qn_cell *cell) {
     const double limit = memory_limit(s);
     if (cell->kind == QN_CELL_DRIP)

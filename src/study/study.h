@@ -1,12 +1,10 @@
 /* A study: the characterisation of training on this machine, as cells that each run in a process of
- * their own and leave a file in FOLDER/cells, written whole or not at all. So the memory of a cell is
- * its own, one that dies is a row with its reason, and a study that was stopped, however suddenly, goes
- * on where it was. After every cell the results are written anew:
- *     FOLDER/study.csv     a row for each cell
- *     FOLDER/study.json    the same, and the findings
- *     FOLDER/report.html   figures, tables, findings: a page to look at
- *     FOLDER/settings.json what the cells were made with; others are refused
- * Results cover all cells of the folder, those of this run or not. */
+ * their own and leave a file in FOLDER/cells, written whole or not at all. So the memory of a cell
+ * is its own, one that dies is a row with its reason, and a study that was stopped, however
+ * suddenly, goes on where it was. After every cell the results are written anew: FOLDER/study.csv
+ * a row for each cell FOLDER/study.json    the same, and the findings FOLDER/report.html   figures,
+ * tables, findings: a page to look at FOLDER/settings.json what the cells were made with; others
+ * are refused Results cover all cells of the folder, those of this run or not. */
 #ifndef QN_STUDY_STUDY_H
 #define QN_STUDY_STUDY_H
 
@@ -21,8 +19,8 @@ typedef struct qn_study_setting {
 
 enum { QN_STUDY_ARGUMENTS = 40 };
 
-/* Fills the command line of a cell's process, (QN_STUDY_ARGUMENTS) with a null at its end; texts are
- * its memory. The process is to write its file to path. */
+/* Fills the command line of a cell's process, (QN_STUDY_ARGUMENTS) with a null at its end; texts
+ * are its memory. The process is to write its file to path. */
 typedef qn_status (*qn_study_command)(void *user, const qn_cell *cell, int64_t steps,
                                       const char *path, qn_arena *texts, const char **arguments);
 
@@ -52,13 +50,13 @@ typedef struct qn_study_options {
     void (*warn)(void *user, const char *text);
 } qn_study_options;
 
-/* Makes the folder and its settings, or compares them with those that are there, and reads the cells
- * that are. A cell's file that cannot be read counts as missing; warn hears of it. */
+/* Makes the folder and its settings, or compares them with those that are there, and reads the
+ * cells that are. A cell's file that cannot be read counts as missing; warn hears of it. */
 qn_status qn_study_open(const qn_study_options *options, qn_study **study);
 void qn_study_close(qn_study *study);
 
-/* Runs what is missing, and writes the results after each cell. QN_ERROR_INTERRUPTED where should_stop
- * said so; the results are then those so far. */
+/* Runs what is missing, and writes the results after each cell. QN_ERROR_INTERRUPTED where
+ * should_stop said so; the results are then those so far. */
 qn_status qn_study_run(qn_study *study);
 
 /* Writes CSV, JSON and page, each whole or not at all. */

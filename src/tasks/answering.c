@@ -1,10 +1,10 @@
-/* Answering: the part of a passage that answers a question. Each sample is a row of tokens, question
- * and passage side by side (data/squad.h); a passage that is too long for one gives several. Loss is
- * the mean of the cross entropies of the first and the last token of the answer. The vocabulary is
- * kept in checkpoints, so that nothing but them is needed to ask.
- * A network of this task (variant QN_ANSWER_PADDED) has the inputs tokens, types (N, T), lengths (N),
- * and as labels first and last token (N); its results are the loss and the logits of both (N, T).
- * Leaves out: searching thresholds for questions without an answer; they are told by the sign of the
+/* Answering: the part of a passage that answers a question. Each sample is a row of tokens,
+ * question and passage side by side (data/squad.h); a passage that is too long for one gives
+ * several. Loss is the mean of the cross entropies of the first and the last token of the answer.
+ * The vocabulary is kept in checkpoints, so that nothing but them is needed to ask. A network of
+ * this task (variant QN_ANSWER_PADDED) has the inputs tokens, types (N, T), lengths (N), and as
+ * labels first and last token (N); its results are the loss and the logits of both (N, T). Leaves
+ * out: searching thresholds for questions without an answer; they are told by the sign of the
  * difference to the likelihood of [CLS]. */
 #include "base/memory.h"
 #include "base/rng.h"

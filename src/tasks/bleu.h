@@ -1,7 +1,7 @@
-/* BLEU of a set of translations with one reference each (Papineni et al. 2002, sections 2.1 to 2.3):
- * the geometric mean of the precisions of one to four words, each word counted at most as often as
- * the reference has it, times the brevity penalty. Words are compared as they are, nothing is
- * smoothed: without one match of four words it is 0. */
+/* BLEU of a set of translations with one reference each (Papineni et al. 2002, sections 2.1
+ * to 2.3): the geometric mean of the precisions of one to four words, each word counted at most as
+ * often as the reference has it, times the brevity penalty. Words are compared as they are, nothing
+ * is smoothed: without one match of four words it is 0. */
 #ifndef QN_TASKS_BLEU_H
 #define QN_TASKS_BLEU_H
 

@@ -1,4 +1,5 @@
-/* What the samples of each class count in the training loss: as the setting "class-weights" says. */
+/* What the samples of each class count in the training loss: as the setting "class-weights" says.
+ */
 #ifndef QN_TASKS_CLASS_WEIGHTS_H
 #define QN_TASKS_CLASS_WEIGHTS_H
 

@@ -16,7 +16,8 @@
 /* The data whose preparation is kept. */
 static const char prepared_key[] = "prepared";
 
-/* The class weights that were found for the setting "class-weights", and for which of its values. */
+/* The class weights that were found for the setting "class-weights", and for which of its values.
+ */
 static const char weights_key[] = "class_weights", weighted_key[] = "class_weights_of";
 
 typedef struct classification {
@@ -67,8 +68,8 @@ static qn_status find_outputs(qn_task *task, classification *c) {
     return QN_OK;
 }
 
-/* Whether the settings hold the preparation that is to be used: any checkpoint's for evaluation, that
- * of the same data for training. */
+/* Whether the settings hold the preparation that is to be used: any checkpoint's for evaluation,
+ * that of the same data for training. */
 static bool is_prepared(const qn_task *task) {
     const char *prepared = qn_setting_text(task, prepared_key, NULL);
     const char *data = qn_setting_text(task, "data", NULL);

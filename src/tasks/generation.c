@@ -1,6 +1,6 @@
-/* Generation: a network that makes images of random numbers, and one that judges whether an image is
- * the data's, learn from each other. The data is any set of images; classes are not looked at. Its
- * bytes become -1 to 1, numbers are taken as the data set's own preparation gives them. Random
+/* Generation: a network that makes images of random numbers, and one that judges whether an image
+ * is the data's, learn from each other. The data is any set of images; classes are not looked at.
+ * Its bytes become -1 to 1, numbers are taken as the data set's own preparation gives them. Random
  * numbers are drawn by seed and step, so that a resumed run sees the same. Measured are both losses
  * and how real the judge takes the data's images and the generated ones to be. Sampling needs no
  * data. */

@@ -1,11 +1,11 @@
 /* Language: the next character of a text. The training text is cut into as many streams as a batch
- * has rows; each step takes the next block of every stream, and the network's state goes on from the
- * block before (gradients do not), also through a checkpoint. An epoch begins with states of zero;
- * what is left at its end and fills no block is left out.
- * A network of this task has the inputs tokens (N, T), its states, and labels (N * T); its results are
- * the loss, the states after the block, and, unless it trains, the loss of each label and the logits
- * (N * T, C). Any number of states, of any shape, in the same order on both sides.
- * Leaves out: words, streams that begin elsewhere in each epoch. */
+ * has rows; each step takes the next block of every stream, and the network's state goes on from
+ * the block before (gradients do not), also through a checkpoint. An epoch begins with states of
+ * zero; what is left at its end and fills no block is left out. A network of this task has the
+ * inputs tokens (N, T), its states, and labels (N * T); its results are the loss, the states after
+ * the block, and, unless it trains, the loss of each label and the logits (N * T, C). Any number of
+ * states, of any shape, in the same order on both sides. Leaves out: words, streams that begin
+ * elsewhere in each epoch. */
 #include "base/fmath.h"
 #include "base/memory.h"
 #include "base/rng.h"
@@ -102,8 +102,8 @@ static qn_status cut_training(qn_task *task, language *l) {
     return QN_OK;
 }
 
-/* Fills tokens and labels with block `number` of every row; labels beyond a row's end are -1. Returns
- * how many are not. */
+/* Fills tokens and labels with block `number` of every row; labels beyond a row's end are -1.
+ * Returns how many are not. */
 static int64_t fill_block(const streams *s, int64_t number, int32_t *tokens, int32_t *labels) {
     int64_t n_labels = 0;
     for (int64_t row = 0; row < s->n_rows; row++) {

@@ -157,7 +157,8 @@ qn_replay_sample qn_replay_draw(const qn_replay *r, uint64_t seed, uint64_t upda
         discount *= r->discount;
         is_terminal = (slot_at(r, i)->marks & TERMINAL) != 0;
     }
-    /* What follows a terminal action is there only if the episode goes on; it counts for nothing. */
+    /* What follows a terminal action is there only if the episode goes on; it counts for nothing.
+     */
     if (next)
         read_state(r, is_terminal ? i - 1 : i, next);
     return (qn_replay_sample){action, (float)reward, is_terminal ? 0 : (float)discount};

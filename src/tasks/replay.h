@@ -32,8 +32,8 @@ qn_status qn_replay_check(const qn_replay *replay, int n_actions);
 /* An episode begins with an observation. */
 void qn_replay_begin(qn_replay *replay, const void *observation);
 
-/* What was done in the newest observation, and what came of it. next: the observation after it; null
- * where the episode is over and what would come next is worth nothing. */
+/* What was done in the newest observation, and what came of it. next: the observation after it;
+ * null where the episode is over and what would come next is worth nothing. */
 void qn_replay_add(qn_replay *replay, int action, double reward, bool is_terminal,
                    const void *next);
 

@@ -71,9 +71,9 @@ int64_t qn_task_batch(const qn_task *task);
  * equal numbers. */
 int64_t qn_task_test_batch(const qn_task *task);
 
-/* Fills facts.epoch_steps (0 batches: no end), step_samples and total_steps from the settings epochs,
- * steps and accumulate and the recipe. Call it before the engine is made: the schedule's length
- * depends on it. */
+/* Fills facts.epoch_steps (0 batches: no end), step_samples and total_steps from the settings
+ * epochs, steps and accumulate and the recipe. Call it before the engine is made: the schedule's
+ * length depends on it. */
 void qn_task_set_length(qn_task *task, int64_t epoch_batches);
 
 /* A loader of training samples without end, from batch `first` on, as the settings batch, seed,
@@ -81,14 +81,14 @@ void qn_task_set_length(qn_task *task, int64_t epoch_batches);
 qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, int64_t first, qn_loader **loader);
 
-/* A loader from the first to the last sample of a split, in order, in batches of so many; one that is
- * there already (*loader not null) begins again. */
+/* A loader from the first to the last sample of a split, in order, in batches of so many; one that
+ * is there already (*loader not null) begins again. */
 qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, qn_split split, int64_t batch,
                              qn_loader **loader);
 
-/* Under a budget: makes the loaders (QN_SPLITS) of the splits that will be tested on, so that their memory is
- * there when the engine is planned. */
+/* Under a budget: makes the loaders (QN_SPLITS) of the splits that will be tested on, so that their
+ * memory is there when the engine is planned. */
 qn_status qn_task_open_tests(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, int64_t batch, qn_loader **loaders);
 

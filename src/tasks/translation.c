@@ -1,9 +1,9 @@
-/* Translation: sentences word by word into another language. Batches are of sentences of like length,
- * a training program for each length over one set of parameters; what is shorter is padded, and the
- * padding counts nowhere. The decoder is trained with the words it should have given before; to
- * translate it takes its own likeliest ones, a step at a time.
- * A network of this task is one of three, by variant (models.h):
- *     whole    source (N, S), source_lengths (N), target (N, T), labels (N * T)
+/* Translation: sentences word by word into another language. Batches are of sentences of like
+ * length, a training program for each length over one set of parameters; what is shorter is padded,
+ * and the padding counts nowhere. The decoder is trained with the words it should have given
+ * before; to translate it takes its own likeliest ones, a step at a time. A network of this task is
+ * one of three, by variant (models.h): whole    source (N, S), source_lengths (N), target (N, T),
+ * labels (N * T)
  *              -> loss; unless it trains, the loss of each label and logits (N * T, C)
  *     encoder  source, source_lengths -> encoded (N, S, K), states
  *     step     encoded, source_lengths, states, word (N, 1) -> logits (N, C), states

@@ -1,6 +1,6 @@
 /* One matrix product by the best float kernels that the processor has, on the calling thread: small
- * enough to be run an instruction at a time (core/count_instructions.py). Fails where a result is not what
- * the sums of whole numbers give. */
+ * enough to be run an instruction at a time (core/count_instructions.py). Fails where a result is
+ * not what the sums of whole numbers give. */
 #include "kernels/kernels.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A stand-in for NVIDIA's management library, so that its source is tested where there is no GPU. The test
- * that loads it sets what it answers by the variables that are named fake_. */
+/* A stand-in for NVIDIA's management library, so that its source is tested where there is no GPU.
+ * The test that loads it sets what it answers by the variables that are named fake_. */
 #include <stddef.h>
 
 #define API __attribute__((visibility("default")))

@@ -1,5 +1,5 @@
-/* A description of a device's power: whatever it holds, it is refused and changes nothing, or gives cores
- * a power that is finite, not negative, and no less when busy. */
+/* A description of a device's power: whatever it holds, it is refused and changes nothing, or gives
+ * cores a power that is finite, not negative, and no less when busy. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include "meter/coefficients.h"

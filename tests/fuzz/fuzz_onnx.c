@@ -1,4 +1,5 @@
-/* The reader of ONNX files: whatever the bytes, what is handed out keeps what onnx_file.h guarantees. */
+/* The reader of ONNX files: whatever the bytes, what is handed out keeps what onnx_file.h
+ * guarantees. */
 #include "format/onnx_file.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Translation of ONNX files: whatever a model says, its nodes make a graph that keeps the graph's invariants, or
- * are refused. Nothing is run; extents that the file leaves open are 2. */
+/* Translation of ONNX files: whatever a model says, its nodes make a graph that keeps the graph's
+ * invariants, or are refused. Nothing is run; extents that the file leaves open are 2. */
 #include "onnx/import.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* Plan files: whatever the bytes, a plan that is restored from them keeps its promises, and every other
- * one is refused. They are held against the training graph of LeNet-5 for a batch of 2, planned for two
- * threads and the reference kernels; fingerprints are passed over, for no file would match by chance. */
+/* Plan files: whatever the bytes, a plan that is restored from them keeps its promises, and every
+ * other one is refused. They are held against the training graph of LeNet-5 for a batch of 2,
+ * planned for two threads and the reference kernels; fingerprints are passed over, for no file
+ * would match by chance. */
 #include "format/plan_file.h"
 #include "quern/quern.h"
 #include "run/program.h"

@@ -1,6 +1,6 @@
-/* The kernel's files that tell of processors and power, with any text in them: parts of the input, between
- * bytes of 255, go to one file each, and move on by one file for the second look. Power is within what can
- * be, readings do not go back in time, and a processor's numbers fit together. */
+/* The kernel's files that tell of processors and power, with any text in them: parts of the input,
+ * between bytes of 255, go to one file each, and move on by one file for the second look. Power is
+ * within what can be, readings do not go back in time, and a processor's numbers fit together. */
 #define _GNU_SOURCE
 
 #include "base/memory.h"

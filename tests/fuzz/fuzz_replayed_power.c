@@ -1,5 +1,5 @@
-/* A recorded file of power: whatever it holds, it is refused, or its readings are finite, not negative,
- * and join without overlap. */
+/* A recorded file of power: whatever it holds, it is refused, or its readings are finite, not
+ * negative, and join without overlap. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include "meter/sources.h"

@@ -1,6 +1,6 @@
-/* The kernel's files that the meter reads, with any text in them: a recorded tree may hold anything.
- * The first half of the input is read first, then all of it. Numbers that come out are in bounds, and
- * readings do not go back in time. */
+/* The kernel's files that the meter reads, with any text in them: a recorded tree may hold
+ * anything. The first half of the input is read first, then all of it. Numbers that come out are in
+ * bounds, and readings do not go back in time. */
 #define _GNU_SOURCE
 
 #include "base/memory.h"
@@ -41,7 +41,8 @@ static void remove_files(void) {
     device_files_remove(&files, "");
 }
 
-/* Files that share their name with a better one are read only without it: a bit of `left_out` each. */
+/* Files that share their name with a better one are read only without it: a bit of `left_out` each.
+ */
 static void put_files(const uint8_t *data, size_t size, int left_out) {
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (left_out >> i & 1)

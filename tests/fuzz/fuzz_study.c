@@ -1,5 +1,5 @@
-/* A cell's file: what is read of it can be used, whatever it says. The first byte chooses between a run
- * and a drip training (d). */
+/* A cell's file: what is read of it can be used, whatever it says. The first byte chooses between a
+ * run and a drip training (d). */
 #include "study/cell.h"
 
 #include "study/observations.h"

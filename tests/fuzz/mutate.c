@@ -1,6 +1,6 @@
-/* Runs a fuzz target on so many files made from its corpus by chance: bits, bytes, lengths and stretches are
- * changed, one to eight times a file, most often few. File I is the same on every machine, so that what breaks the target
- * can be made again by its number. */
+/* Runs a fuzz target on so many files made from its corpus by chance: bits, bytes, lengths and
+ * stretches are changed, one to eight times a file, most often few. File I is the same on every
+ * machine, so that what breaks the target can be made again by its number. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 
 #include "base/rng.h"

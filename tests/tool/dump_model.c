@@ -1,9 +1,10 @@
 /* Trains a model for some steps on one batch from given weights, for a comparison elsewhere:
  *     dump_model MODEL HxWxC CLASSES BATCH f32|f64 RATE STEPS IN OUT [SETTING...]
  * IN: all parameters in order, the batch (NHWC), its labels; OUT: the loss of every step, then the
- * gradients of the first, of the parameters that train; all as doubles. The step is SGD with momentum
- * 0.9, whose buffer after one step is the gradient. Dropout is off. SETTING: weights of the classes with
- * commas between; freeze=PATTERNS, only=PATTERNS, rates=PATTERN=X, rank=N, alpha=X, layers=PATTERNS. */
+ * gradients of the first, of the parameters that train; all as doubles. The step is SGD with
+ * momentum 0.9, whose buffer after one step is the gradient. Dropout is off. SETTING: weights of
+ * the classes with commas between; freeze=PATTERNS, only=PATTERNS, rates=PATTERN=X, rank=N,
+ * alpha=X, layers=PATTERNS. */
 #include "quern/quern.h"
 
 #include <stdio.h>

@@ -6,9 +6,9 @@
  * published model's. The first prints a line "parameter NAME EXTENTS..." for each trainable
  * parameter, "statistic NAME EXTENTS..." for each other one, and "input NAME EXTENTS..." for each
  * input, in order. IN: the parameters, then the inputs, in that order; OUT: the losses of each step
- * (one a phase), then the gradients of the first step in the parameters' order, then, as they are at
- * the end, the parameters and the statistics; all as doubles. The step is SGD with momentum 0.9, whose buffer
- * after one step is the gradient. Dropout is off. */
+ * (one a phase), then the gradients of the first step in the parameters' order, then, as they are
+ * at the end, the parameters and the statistics; all as doubles. The step is SGD with momentum 0.9,
+ * whose buffer after one step is the gradient. Dropout is off. */
 #include "quern/quern.h"
 
 #include <stdio.h>

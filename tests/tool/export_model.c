@@ -1,7 +1,6 @@
-/* Trains a model of the zoo for some steps on chance data and exports it, for a comparison elsewhere:
- *     export_model MODEL BATCH STEPS FOLDER [outside]
- * FOLDER gets MODEL.onnx, MODEL.x, a batch as floats (N, C, H, W), and MODEL.y, its outputs (N,
- * outputs). */
+/* Trains a model of the zoo for some steps on chance data and exports it, for a comparison
+ * elsewhere: export_model MODEL BATCH STEPS FOLDER [outside] FOLDER gets MODEL.onnx, MODEL.x, a
+ * batch as floats (N, C, H, W), and MODEL.y, its outputs (N, outputs). */
 #include "base/rng.h"
 #include "quern/onnx.h"
 #include "quern/quern.h"

@@ -1,7 +1,7 @@
 /* Exports a network of the zoo that is no classifier, for a comparison elsewhere:
  *     export_network MODEL BATCH FOLDER
- * FOLDER gets MODEL.onnx, and for each of its inputs and outputs MODEL.in.I and MODEL.out.I: chance numbers and
- * what quern makes of them, as floats or 32-bit numbers, images as (N, C, H, W). */
+ * FOLDER gets MODEL.onnx, and for each of its inputs and outputs MODEL.in.I and MODEL.out.I: chance
+ * numbers and what quern makes of them, as floats or 32-bit numbers, images as (N, C, H, W). */
 #include "base/rng.h"
 #include "format/onnx_file.h"
 #include "models/models.h"

@@ -3,8 +3,9 @@
  *     known_load PERCENT SECONDS other    the load is another process, and that one is sampled
  *     known_load PERCENT SECONDS CONTROL ACK    perf stat counts from the load's begin to its end:
  *                                         the two named pipes of its --control
- * Prints a line of JSON: the duty that was reached by the load's own processor time, what the system
- * says of it (getrusage) and of the core (/proc/stat), and what the sampler's channels say. */
+ * Prints a line of JSON: the duty that was reached by the load's own processor time, what the
+ * system says of it (getrusage) and of the core (/proc/stat), and what the sampler's channels say.
+ */
 #define _GNU_SOURCE
 
 #include "meter/sampler.h"
@@ -22,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* perf stat sees nothing of a switch between threads, some 20 us each that the kernel's own clocks do
- * count: beside it load and sampler sleep less often, so that these stay below a part in 300. */
+/* perf stat sees nothing of a switch between threads, some 20 us each that the kernel's own clocks
+ * do count: beside it load and sampler sleep less often, so that these stay below a part in 300. */
 enum { PERIOD_NS = 10000000, PERF_PERIOD_NS = 100000000 };
 
 /* The last processor that this process may run on. */

@@ -1,7 +1,7 @@
-/* onnx_gradients MODEL FOLDER: builds an ONNX file in double over the inputs FOLDER/input_N.pb, and writes to
- * FOLDER/numbers.bin, as doubles, every output and then the gradient of the sum of the outputs' mean squares
- * for every trainable parameter, the real inputs among them, as "input.N". On standard output a line each:
- * name and extents. Channels stay where the file has them. */
+/* onnx_gradients MODEL FOLDER: builds an ONNX file in double over the inputs FOLDER/input_N.pb, and
+ * writes to FOLDER/numbers.bin, as doubles, every output and then the gradient of the sum of the
+ * outputs' mean squares for every trainable parameter, the real inputs among them, as "input.N". On
+ * standard output a line each: name and extents. Channels stay where the file has them. */
 #include "graph_run.h"
 
 #include "base/status.h"

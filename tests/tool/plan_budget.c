@@ -1,8 +1,9 @@
 /* Plans a model's training step within budgets:
  *     plan_budget MODEL BATCH WORK PERCENT...
- * WORK is that of qn_budget_options (0: usual). It prints a line a budget: percent, arena of the plan without a limit, limit, arena, least time of the
- * step and what is lost (ns, estimated), nodes that run again, planning ns of the processor, bytes
- * of the planner; or the least that would do. */
+ * WORK is that of qn_budget_options (0: usual). It prints a line a budget: percent, arena of the
+ * plan without a limit, limit, arena, least time of the step and what is lost (ns, estimated),
+ * nodes that run again, planning ns of the processor, bytes of the planner; or the least that would
+ * do. */
 #include "base/status.h"
 #include "os/os.h"
 #include "plan/budget.h"

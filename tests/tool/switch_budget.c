@@ -1,13 +1,13 @@
 /* Changes the budget of a model's training step at a quarter, half and three quarters of its time:
  *     switch_budget MODEL BATCH PERCENT [run]
- * from the usual plan to one of PERCENT of its arena, and back. Prints a line of ns that the smaller plan
- * took to be found, and takes to be made of what is kept ready; then a line a switch: direction,
- * percent of the step's time, ns of all that a restart under the new plan would run again, ns of what
- * the switch does, runs again before it while it is put off and, where the arena grows, after it; ns of
- * what would have run again without it from there on, number of nodes of the switch, bytes kept and
- * moved, operations that went by before it was possible or worth it, and ns of working it out
- * (estimated ns of operations, measured of working it out). "run": also runs it, adds ns measured, and fails unless results and parameters have equal bits
- * as without a switch. */
+ * from the usual plan to one of PERCENT of its arena, and back. Prints a line of ns that the
+ * smaller plan took to be found, and takes to be made of what is kept ready; then a line a switch:
+ * direction, percent of the step's time, ns of all that a restart under the new plan would run
+ * again, ns of what the switch does, runs again before it while it is put off and, where the arena
+ * grows, after it; ns of what would have run again without it from there on, number of nodes of the
+ * switch, bytes kept and moved, operations that went by before it was possible or worth it, and ns
+ * of working it out (estimated ns of operations, measured of working it out). "run": also runs it,
+ * adds ns measured, and fails unless results and parameters have equal bits as without a switch. */
 #include "base/rng.h"
 #include "base/status.h"
 #include "os/os.h"

@@ -1,4 +1,5 @@
-/* Self times of a trace, as the library reads it: a line "TRACK\tNAME\tNANOSECONDS" for each slice. */
+/* Self times of a trace, as the library reads it: a line "TRACK\tNAME\tNANOSECONDS" for each slice.
+ */
 #include "format/trace.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* Trains an ONNX file for some steps on one batch, for a comparison elsewhere:
  *     train_onnx FILE f32|f64 RATE STEPS IN OUT SHAPE
- * SHAPE: of the input as it is given here, channels last: 4x32x32x3. IN: the batch, then its labels; OUT: the
- * loss of every step; all as doubles. The step is plain SGD; dropout is off. */
+ * SHAPE: of the input as it is given here, channels last: 4x32x32x3. IN: the batch, then its
+ * labels; OUT: the loss of every step; all as doubles. The step is plain SGD; dropout is off. */
 #include "quern/onnx.h"
 #include "quern/quern.h"
 

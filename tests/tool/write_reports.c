@@ -1,7 +1,7 @@
 /* Writes reports of made-up content into the folder that is the argument: document.html, with every
  * part that a document can have, and those of a made-up measurement: measured.* with power that was
- * measured, estimated.* with power of a model, bare.* with nothing but marks; and real.*, of a small
- * network that is trained here under a meter, N_REAL steps after 3. */
+ * measured, estimated.* with power of a model, bare.* with nothing but marks; and real.*, of a
+ * small network that is trained here under a meter, N_REAL steps after 3. */
 #define _GNU_SOURCE
 
 #include "check.h"
@@ -78,7 +78,8 @@ static void add_points(qn_document *d) {
     qn_document_end_chart(d);
 }
 
-/* A line so long that it must be thinned, with one point that must be seen, and steps with a gap. */
+/* A line so long that it must be thinned, with one point that must be seen, and steps with a gap.
+ */
 static void add_lines(qn_document *d) {
     double *x = malloc(N_LONG * sizeof *x), *y = malloc(N_LONG * sizeof *y);
     if (!x || !y)

@@ -36,8 +36,8 @@ static inline void device_files_remove(const device_files *files, const char *pa
     nftw(whole, device_files_remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Writes a file below the root ("sys/class/hwmon/hwmon0/name"), and the folders above it. A file that
- * is there is written in place, so that who has opened it sees the new text. */
+/* Writes a file below the root ("sys/class/hwmon/hwmon0/name"), and the folders above it. A file
+ * that is there is written in place, so that who has opened it sees the new text. */
 static inline void device_files_put(const device_files *files, const char *path, const char *format,
                                     ...) __attribute__((format(printf, 3, 4)));
 

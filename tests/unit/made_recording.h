@@ -1,6 +1,6 @@
 /* A made-up recording: twenty steps and three before them of a small network on four threads, with
- * sensors of cores, frequency, power (measured or estimated), memory and temperature. Of the power of
- * the package one reading is missing. Names hold what formats must escape. */
+ * sensors of cores, frequency, power (measured or estimated), memory and temperature. Of the power
+ * of the package one reading is missing. Names hold what formats must escape. */
 #ifndef QN_TESTS_MADE_RECORDING_H
 #define QN_TESTS_MADE_RECORDING_H
 
@@ -60,7 +60,8 @@ static inline void made_operations(made *a) {
     a->recording.operations = o;
 }
 
-/* Operations one after another in each step, with shares a little shorter, and the run around them. */
+/* Operations one after another in each step, with shares a little shorter, and the run around them.
+ */
 static inline void made_events(made *a) {
     qn_event *e = qn_arena_allocate(&a->arena, MADE_EVENTS, sizeof *e);
     int64_t *marks = qn_arena_allocate(&a->arena, MADE_STEPS + 1, sizeof *marks);

@@ -1,6 +1,6 @@
-/* Classifiers of the zoo exported as ONNX files and read back: the network that comes back has the same
- * tensors, the same loss in every one of five steps, and the same bits in weights and optimiser state after
- * them, dropout and running statistics included. */
+/* Classifiers of the zoo exported as ONNX files and read back: the network that comes back has the
+ * same tensors, the same loss in every one of five steps, and the same bits in weights and
+ * optimiser state after them, dropout and running statistics included. */
 #ifndef QN_TESTS_ONNX_ROUND_TRIP_H
 #define QN_TESTS_ONNX_ROUND_TRIP_H
 

@@ -1,5 +1,5 @@
-/* A source of power under test: opened below a folder, read at moments of the test's own, what it says
- * kept. Include device_files.h's folder for the files. */
+/* A source of power under test: opened below a folder, read at moments of the test's own, what it
+ * says kept. Include device_files.h's folder for the files. */
 #ifndef QN_TESTS_POWER_SOURCE_H
 #define QN_TESTS_POWER_SOURCE_H
 

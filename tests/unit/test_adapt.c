@@ -1,7 +1,8 @@
-/* From one plan to another in the middle of a run, at every step, between the usual plan and plans in
- * which nodes run again here and there, for small networks with joins, updates in two phases, dropout
- * and recurrence: results, parameters and statistics have equal bits as without a switch, and
- * nothing beyond the room that was given is touched. Then what is refused, and failing allocations. */
+/* From one plan to another in the middle of a run, at every step, between the usual plan and plans
+ * in which nodes run again here and there, for small networks with joins, updates in two phases,
+ * dropout and recurrence: results, parameters and statistics have equal bits as without a switch,
+ * and nothing beyond the room that was given is touched. Then what is refused, and failing
+ * allocations. */
 #include "check.h"
 #include "failing.h"
 #include "graph_run.h"

@@ -1,4 +1,5 @@
-/* Running out of memory at every allocation in turn, and no allocation in a step, watched or not. */
+/* Running out of memory at every allocation in turn, and no allocation in a step, watched or not.
+ */
 #include "base/memory.h"
 #include "check.h"
 #include "quern/quern.h"

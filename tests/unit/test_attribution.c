@@ -29,7 +29,8 @@ static int compare_spans(const void *left, const void *right) {
     return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
-/* Readings of up to longest_reading with gaps now and then; spans of up to longest_span anywhere. */
+/* Readings of up to longest_reading with gaps now and then; spans of up to longest_span anywhere.
+ */
 static void fill(instance *in, uint64_t key, int64_t longest_reading, int64_t longest_span) {
     *in = (instance){.rng = qn_rng_make(key, 0, 0)};
     int64_t now = below(in, 20);

@@ -1,7 +1,7 @@
-/* Budgets that change while a trainer trains, asked for by another thread at any moment: a hundred in a
- * row, shrinking and growing, at steps and in their middle; parameters have equal bits as without any,
- * and what is held keeps within each budget once it is in force. Then what is refused, a change between
- * two steps, evaluation between, accumulated batches, and failing allocations. */
+/* Budgets that change while a trainer trains, asked for by another thread at any moment: a hundred
+ * in a row, shrinking and growing, at steps and in their middle; parameters have equal bits as
+ * without any, and what is held keeps within each budget once it is in force. Then what is refused,
+ * a change between two steps, evaluation between, accumulated batches, and failing allocations. */
 #include "base/rng.h"
 #include "check.h"
 #include "failing.h"
@@ -204,8 +204,8 @@ static void test_fixed(void) {
     qn_trainer_destroy(trainer);
 }
 
-/* The n-th allocation of making the trainer, changing its budget and training on fails: either all goes
- * on with equal bits, or there is no trainer; nothing is lost. */
+/* The n-th allocation of making the trainer, changing its budget and training on fails: either all
+ * goes on with equal bits, or there is no trainer; nothing is lost. */
 static void test_allocation_failure(uint64_t wanted) {
     int n_failed = 0;
     for (int64_t left = 0; left < 600; left += left < 20 ? 1 : 29) {

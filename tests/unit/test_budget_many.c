@@ -1,4 +1,5 @@
-/* Plans within budgets of ten thousand random training steps, as test_budget does of three hundred. */
+/* Plans within budgets of ten thousand random training steps, as test_budget does of three hundred.
+ */
 #include "budget_checks.h"
 #include "os/team.h"
 

@@ -16,7 +16,8 @@
 #include <fcntl.h>
 #include <signal.h>
 
-/* A run of steps of 50 ms, sampled every 10, with a core that is busy in the first half of a step. */
+/* A run of steps of 50 ms, sampled every 10, with a core that is busy in the first half of a step.
+ */
 static const char run_text[] =
     "{\"steps\":20,\"skipped_steps\":3,\"samples_per_step\":4,\"step_ms_mean\":50,"
     "\"step_ms_median\":49.5,\"throughput\":80,\"cpu_utilisation\":0.5,\"gpu_utilisation\":null,"

@@ -1,6 +1,6 @@
 /* Class weights in the loss: against the definition worked out from the losses of single samples,
- * equal bits in pieces and within a budget, balanced weights and lists and files of them, validation
- * samples that are those of the training set, and failing allocations. */
+ * equal bits in pieces and within a budget, balanced weights and lists and files of them,
+ * validation samples that are those of the training set, and failing allocations. */
 #include "check.h"
 #include "failing.h"
 #include "os/os.h"

@@ -17,7 +17,8 @@ enum { BEGIN_S = 1000, END_S = 1060 };
 #define REALTIME_AHEAD (1790000000LL * S + 123456789)
 #define BOOTTIME_AHEAD (5000LL * S)
 
-/* A comparison every 10 s. realtime gains drift_ns every second and is set by step_ns after 30 s. */
+/* A comparison every 10 s. realtime gains drift_ns every second and is set by step_ns after 30 s.
+ */
 static void make_log(qn_clock_log *log, int64_t drift_ns, int64_t step_ns, int64_t boottime_ahead) {
     qn_clock_log_init(log);
     for (int i = 0; i <= 6; i++) {

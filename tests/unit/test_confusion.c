@@ -1,5 +1,5 @@
-/* Confusion: scores worked out by hand, classes without samples, names that CSV must quote, the page's
- * parts, and every allocation failing in turn. */
+/* Confusion: scores worked out by hand, classes without samples, names that CSV must quote, the
+ * page's parts, and every allocation failing in turn. */
 #include "check.h"
 #include "failing.h"
 #include "os/os.h"

@@ -1,6 +1,6 @@
-/* Documents: parts in places where they may not be, the first failure kept, every allocation failing
- * in turn, a disk that is full, and Chart.js with its licence inside. What a browser makes of one
- * is looked at in tests/cli/test_report*.py. */
+/* Documents: parts in places where they may not be, the first failure kept, every allocation
+ * failing in turn, a disk that is full, and Chart.js with its licence inside. What a browser makes
+ * of one is looked at in tests/cli/test_report*.py. */
 #include "data_files.h"
 
 #include "base/status.h"

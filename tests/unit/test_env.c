@@ -1,6 +1,6 @@
 /* Environments: equal seeds and actions give equal bits, a state that is put elsewhere goes on the
- * same, states that cannot be are refused, the rules hold; and what a process may do wrong: it dies,
- * talks nonsense, keeps silent. */
+ * same, states that cannot be are refused, the rules hold; and what a process may do wrong: it
+ * dies, talks nonsense, keeps silent. */
 #include "base/rng.h"
 #include "check.h"
 #include "env/env.h"

@@ -1,5 +1,5 @@
-/* The rings of events: what is put comes out in order, from each ring its own; a full ring keeps what
- * it has and counts what it loses; one thread puts while another takes. */
+/* The rings of events: what is put comes out in order, from each ring its own; a full ring keeps
+ * what it has and counts what it loses; one thread puts while another takes. */
 #include "base/events.h"
 
 #include "base/memory.h"
@@ -129,8 +129,8 @@ static int64_t note_ring(void *user, int64_t now_ns) {
     return r->next_ns;
 }
 
-/* Rings after the first record of thread 0 that ends when it is due or later, once; not after others'
- * records, but also when a ring is full. */
+/* Rings after the first record of thread 0 that ends when it is due or later, once; not after
+ * others' records, but also when a ring is full. */
 static void test_alarm(void) {
     qn_events *events = NULL;
     rung r = {.next_ns = 100};

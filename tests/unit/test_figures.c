@@ -1,5 +1,5 @@
-/* What a plan is held against: counted by hand on a small graph, on whole models by the definition's
- * words, step by step; and training without fusion, which must give the same bits. */
+/* What a plan is held against: counted by hand on a small graph, on whole models by the
+ * definition's words, step by step; and training without fusion, which must give the same bits. */
 #include "check.h"
 #include "plan/figures.h"
 #include "quern/quern.h"
@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-/* tanh and sigmoid of it are alive beside their sum: three times 256 bytes; the view takes nothing. */
+/* tanh and sigmoid of it are alive beside their sum: three times 256 bytes; the view takes nothing.
+ */
 static void test_by_hand(void) {
     qn_graph *g;
     qn_unplanned bytes = {0};
@@ -49,8 +50,9 @@ static bool is_read_from(const qn_graph *graph, int32_t value, int32_t from) {
     return false;
 }
 
-/* The definition, said again: at each node, what it makes and what it or a later one still reads, and
- * all gradients, as the only updates come at the end. All nodes of a training graph are needed. */
+/* The definition, said again: at each node, what it makes and what it or a later one still reads,
+ * and all gradients, as the only updates come at the end. All nodes of a training graph are needed.
+ */
 static size_t count_unplanned(const qn_graph *graph, bool keeps_gradients) {
     size_t most = 0;
     for (int32_t n = 0; n < graph->n_nodes; n++) {

@@ -110,8 +110,8 @@ static int count_from(const history *h, int64_t from_ns) {
     return n;
 }
 
-/* The fold is of whole measured steps, right behind the skipped ones; what it sums up is what lay there;
- * all later events were kept. */
+/* The fold is of whole measured steps, right behind the skipped ones; what it sums up is what lay
+ * there; all later events were kept. */
 static void check_fold(const history *h, const qn_recording *r) {
     const qn_fold *fold = &r->folds[0];
     bool all = true;

@@ -16,15 +16,16 @@
 
 enum { MAX_RECORDS = 16, MAX_BUFFERS = 96, MAX_TEAM = 4 };
 
-/* The thread sanitizer looks at how threads meet, which is alike in all tables and teams, and is slow. */
+/* The thread sanitizer looks at how threads meet, which is alike in all tables and teams, and is
+ * slow. */
 #ifdef __SANITIZE_THREAD__
 enum { IS_BRIEF = 1 };
 #else
 enum { IS_BRIEF = 0 };
 #endif
 
-/* Sizes of teams that results are compared for. An emulated or instrumented program takes the one whose
- * shares are uneven. */
+/* Sizes of teams that results are compared for. An emulated or instrumented program takes the one
+ * whose shares are uneven. */
 static int first_team = 2, last_team = IS_BRIEF ? 2 : MAX_TEAM;
 
 typedef struct record {
@@ -267,8 +268,8 @@ static int64_t w_count(const qn_conv2d_shape *d) {
     return d->k * d->r * d->s * d->c / d->groups;
 }
 
-/* Winograd's transforms, which float tables may use for filters of 3x3 at stride 1, magnify rounding
- * (docs/speed.md). */
+/* Winograd's transforms, which float tables may use for filters of 3x3 at stride 1, magnify
+ * rounding (docs/speed.md). */
 static double conv_bound(const qn_conv2d_shape *d, int64_t length) {
     const bool is_magnified = d->r == 3 && d->s == 3 && d->groups == 1 && d->c >= 32 &&
                               d->k >= 32 && d->stride_h * d->stride_w * d->dilation_h == 1;

@@ -1,5 +1,5 @@
-/* Allocation: sizes that overflow, zeroed and aligned blocks, the counter, arrays that grow, arenas,
- * and each of them when memory is out. */
+/* Allocation: sizes that overflow, zeroed and aligned blocks, the counter, arrays that grow,
+ * arenas, and each of them when memory is out. */
 #include "base/memory.h"
 
 #include "check.h"

@@ -1,5 +1,5 @@
-/* An engine within a budget: all that it ever holds is inside, weights are the same bits, and what is
- * refused says a budget that does work. */
+/* An engine within a budget: all that it ever holds is inside, weights are the same bits, and what
+ * is refused says a budget that does work. */
 #include "base/status.h"
 #include "check.h"
 #include "failing.h"
@@ -213,7 +213,8 @@ static void test_watched(void) {
     qn_trainer_destroy(trainer);
 }
 
-/* The first allocations fail one by one, later ones here and there: planning is thousands of them. */
+/* The first allocations fail one by one, later ones here and there: planning is thousands of them.
+ */
 static void test_failures(void) {
     outcome usual;
     CHECK_OK(train(options_for(&small_conv, 512, 0), &usual));

@@ -1,5 +1,6 @@
-/* Truth of time, on ResNet18 with small images at batch 16, against a clock of the test's own around
- * the steps: operations make nearly all of a step, and with the measured idle time all of it. */
+/* Truth of time, on ResNet18 with small images at batch 16, against a clock of the test's own
+ * around the steps: operations make nearly all of a step, and with the measured idle time all of
+ * it. */
 #include "check.h"
 #include "quern/quern.h"
 

@@ -1,6 +1,6 @@
-/* Moves within one memory: random layouts with and without rows apart, crowded and roomy, rearranged
- * into other random layouts, against copies made aside; no byte above the limit may change. Then
- * circles, no room, and failing allocations. */
+/* Moves within one memory: random layouts with and without rows apart, crowded and roomy,
+ * rearranged into other random layouts, against copies made aside; no byte above the limit may
+ * change. Then circles, no room, and failing allocations. */
 #include "base/rng.h"
 #include "check.h"
 #include "failing.h"
@@ -18,7 +18,8 @@ static size_t draw(size_t below) {
 }
 
 /* Places of n pieces in random order, one behind the other, with gaps of at most `gap` units of 64
- * bytes between; where two have equal rows they may lie row by row side by side. Returns the end. */
+ * bytes between; where two have equal rows they may lie row by row side by side. Returns the end.
+ */
 static size_t lay_out(const qn_move *pieces, size_t n, size_t gap, qn_rows_at *places) {
     size_t order[MOST], end = 0;
     for (size_t i = 0; i < n; i++)

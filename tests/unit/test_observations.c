@@ -1,5 +1,5 @@
-/* The rules of the twelve observations, on made-up numbers: each verdict of each rule, and what lies at
- * its thresholds. */
+/* The rules of the twelve observations, on made-up numbers: each verdict of each rule, and what
+ * lies at its thresholds. */
 #include "study/observations.h"
 
 #include "check.h"

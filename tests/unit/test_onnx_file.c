@@ -1,6 +1,6 @@
-/* ONNX files: what is read is what was packed, nodes out of order are sorted, outside data are mapped,
- * and what a file can get wrong is refused with the reason. The files are packed by protobuf-c, which can
- * write what no exporter would. */
+/* ONNX files: what is read is what was packed, nodes out of order are sorted, outside data are
+ * mapped, and what a file can get wrong is refused with the reason. The files are packed by
+ * protobuf-c, which can write what no exporter would. */
 #include "format/onnx_parts.h"
 
 #include "check.h"

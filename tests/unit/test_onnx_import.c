@@ -1,6 +1,7 @@
-/* Importing networks: what exporters write out node by node becomes one operator again, weights start with the
- * file's numbers in the order of axes that is used here, equal ones that are one by accident are parted, and
- * memory that runs out at any point is said and leaves nothing behind. Files are written by the writer. */
+/* Importing networks: what exporters write out node by node becomes one operator again, weights
+ * start with the file's numbers in the order of axes that is used here, equal ones that are one by
+ * accident are parted, and memory that runs out at any point is said and leaves nothing behind.
+ * Files are written by the writer. */
 #include "check.h"
 #include "failing.h"
 
@@ -32,7 +33,8 @@ static float filter[6 * 2], row[6], ones[6] = {1, 1, 1, 1, 1, 1}, head[6 * 3];
 static const qn_onnx_attribute last[] = {
     {.name = "axes", .kind = QN_ONNX_ATTRIBUTE_INTS, .n = 1, .counts = (const int64_t[]){-1}}};
 
-/* A convolution, the mean over the image, two layer norms whose scale is one tensor, GELU, a linear layer. */
+/* A convolution, the mean over the image, two layer norms whose scale is one tensor, GELU, a linear
+ * layer. */
 static const qn_onnx_node nodes[] = {
     NODE("conv", "Conv", "a", 2, "x", "filter"),
     NODE("mean", "GlobalAveragePool", "b", 1, "a"),

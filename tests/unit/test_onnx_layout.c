@@ -1,6 +1,7 @@
-/* What an import makes of a network beside right numbers, which test_onnx_nodes shows: images keep their
- * channels last through elementwise work, reductions and softmax, so that no transpose is added; numbers
- * known at import are attributes, not operands; shape arithmetic leaves no node that runs. */
+/* What an import makes of a network beside right numbers, which test_onnx_nodes shows: images keep
+ * their channels last through elementwise work, reductions and softmax, so that no transpose is
+ * added; numbers known at import are attributes, not operands; shape arithmetic leaves no node that
+ * runs. */
 #include "check.h"
 
 #include "onnx/builder.h"

@@ -1,9 +1,11 @@
-/* The operator tests of ONNX itself (Debian's libonnx-testdata): a model of one or few nodes with inputs and
- * the outputs that are right, a folder each. Each trains, too: where an output depends on reals, autodiff's
- * gradient of the whole, in double, agrees with a difference quotient along a random direction. Every test whose operators are all translated must pass, but
- * those of tests/onnx/excluded.txt, a name and the reason a line, which must not. Inputs are tried as what
- * changes from step to step; where a model cannot be built so, as constants: whole numbers first, then all
- * but the first, then all. What is of rank 4 is given with channels last, too. Counts are printed. */
+/* The operator tests of ONNX itself (Debian's libonnx-testdata): a model of one or few nodes with
+ * inputs and the outputs that are right, a folder each. Each trains, too: where an output depends
+ * on reals, autodiff's gradient of the whole, in double, agrees with a difference quotient along a
+ * random direction. Every test whose operators are all translated must pass, but those of
+ * tests/onnx/excluded.txt, a name and the reason a line, which must not. Inputs are tried as what
+ * changes from step to step; where a model cannot be built so, as constants: whole numbers first,
+ * then all but the first, then all. What is of rank 4 is given with channels last, too. Counts are
+ * printed. */
 #define _GNU_SOURCE
 #include "check.h"
 #include "graph_run.h"
@@ -107,7 +109,8 @@ static bool is_image(const attempt *a, const qn_onnx_tensor *tensor) {
     return a->channels_last && tensor->n_dims == 4 && qn_onnx_type_is_real(tensor->type);
 }
 
-/* A tensor's file may be named otherwise than the input that it is for; inputs left out have none. */
+/* A tensor's file may be named otherwise than the input that it is for; inputs left out have none.
+ */
 static void share_inputs(attempt *a, way how) {
     const qn_onnx_model *m = qn_onnx_file_model(a->test->file);
     a->model = *m;

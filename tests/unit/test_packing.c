@@ -1,6 +1,6 @@
-/* The packer: every packing is checked; on tiny problems against all orders there are; on rectangles
- * cut into boxes against the packing they were cut from; equal work gives equal offsets; no failing
- * allocation changes anything. */
+/* The packer: every packing is checked; on tiny problems against all orders there are; on
+ * rectangles cut into boxes against the packing they were cut from; equal work gives equal offsets;
+ * no failing allocation changes anything. */
 #include "base/rng.h"
 #include "check.h"
 #include "cut_rectangle.h"
@@ -45,8 +45,8 @@ static size_t lowest(const qn_box *box, const int *before, int n) {
     return offset;
 }
 
-/* The lowest top of any order in which each box goes to the lowest free offset, and not above `enough`
- * at best: some order gives an optimal packing, that of its offsets once all have sunk. */
+/* The lowest top of any order in which each box goes to the lowest free offset, and not above
+ * `enough` at best: some order gives an optimal packing, that of its offsets once all have sunk. */
 static size_t best_of_all(int *order, int n_done, int n, size_t top, size_t best, size_t enough) {
     if (top >= best || n_done == n)
         return top < best ? top : best;

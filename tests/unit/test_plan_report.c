@@ -1,5 +1,5 @@
-/* The page of a plan: it holds what it is made of, and whatever allocation fails, no file is left and no
- * memory lost. */
+/* The page of a plan: it holds what it is made of, and whatever allocation fails, no file is left
+ * and no memory lost. */
 #include "check.h"
 #include "failing.h"
 #include "os/os.h"

@@ -1,6 +1,6 @@
-/* The rivals that our planner is measured against: on random training steps each makes a sequence that
- * holds, changes no bit and, where it has all the memory that it asks for, runs nothing again; on a chain
- * they keep what was published of them; failing allocations leave nothing behind. */
+/* The rivals that our planner is measured against: on random training steps each makes a sequence
+ * that holds, changes no bit and, where it has all the memory that it asks for, runs nothing again;
+ * on a chain they keep what was published of them; failing allocations leave nothing behind. */
 #include "budget_checks.h"
 #include "failing.h"
 #include "os/team.h"
@@ -69,8 +69,8 @@ static int count_runs(const qn_sequence *sequence) {
 
 /* ---- random graphs ---- */
 
-/* A sequence that was made: its invariants, those of its plan, and its bits where nothing is swapped. A
- * policy may give up. Returns how many nodes run again, or -1. */
+/* A sequence that was made: its invariants, those of its plan, and its bits where nothing is
+ * swapped. A policy may give up. Returns how many nodes run again, or -1. */
 static int check_policy(const qn_policy *policy, const qn_policy_problem *problem) {
     qn_sequence sequence;
     qn_budget_plan made = {0};
@@ -164,8 +164,8 @@ static int chain_again(const qn_policy *policy, qn_policy_problem problem, int n
     return n_again;
 }
 
-/* Chen et al.: the root of n segments, one more forward pass. DTR: 2 times the root, a number of nodes that
- * grows as n. All: less memory than without, for no more than some forward passes. */
+/* Chen et al.: the root of n segments, one more forward pass. DTR: 2 times the root, a number of
+ * nodes that grows as n. All: less memory than without, for no more than some forward passes. */
 static void test_chain(void) {
     qn_program p = chain_program();
     subject s = subject_init(p.graph);

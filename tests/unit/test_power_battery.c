@@ -1,4 +1,5 @@
-/* Batteries: signs of the current, chargers, states, two of them, counters, units that cannot be. */
+/* Batteries: signs of the current, chargers, states, two of them, counters, units that cannot be.
+ */
 #define _GNU_SOURCE
 
 #include "power_source.h"

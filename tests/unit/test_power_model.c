@@ -1,5 +1,5 @@
-/* Estimated power: from load, frequency and coefficients; descriptions that make no sense; only where
- * nothing is measured. */
+/* Estimated power: from load, frequency and coefficients; descriptions that make no sense; only
+ * where nothing is measured. */
 #define _GNU_SOURCE
 
 #include "power_source.h"

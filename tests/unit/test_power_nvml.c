@@ -1,5 +1,5 @@
-/* NVIDIA GPUs, by the stand-in in the folder that LD_LIBRARY_PATH names; where that is not loaded (the
- * test run by hand), by what the machine has, which must then make sense. */
+/* NVIDIA GPUs, by the stand-in in the folder that LD_LIBRARY_PATH names; where that is not loaded
+ * (the test run by hand), by what the machine has, which must then make sense. */
 #define _GNU_SOURCE
 
 #include "power_source.h"

@@ -1,5 +1,6 @@
 /* Rails of Jetson boards and other hwmon chips: names and parts, both kinds of files, trapezoids,
- * sensors that vanish and come back, inputs that are off or talk nonsense, and who owns which chip. */
+ * sensors that vanish and come back, inputs that are off or talk nonsense, and who owns which chip.
+ */
 #define _GNU_SOURCE
 
 #include "power_source.h"
@@ -90,8 +91,8 @@ static void test_orin(void) {
     device_files_remove(&files, "");
 }
 
-/* Lost: a path that cannot be read any more, and again can. In a tree of files that takes a new file, as
- * when a driver is loaded anew. */
+/* Lost: a path that cannot be read any more, and again can. In a tree of files that takes a new
+ * file, as when a driver is loaded anew. */
 static void test_vanished(void) {
     const device_files files = device_files_make();
     power_source s;
@@ -148,7 +149,8 @@ static void test_other_chips(void) {
     device_files_remove(&files, "");
 }
 
-/* A counter of long steps: its reading reaches from step to step, and the first may be part of one. */
+/* A counter of long steps: its reading reaches from step to step, and the first may be part of one.
+ */
 static void test_coarse(void) {
     qn_energy energy = {.unit_j = 1, .is_coarse = true};
     qn_reading reading = {0};

@@ -1,5 +1,6 @@
-/* Replayed power: the energy of known waveforms (steps, ramps, a counter that wraps) as it is added up
- * from readings at uneven moments, against what they hold by formula; files that make no sense. */
+/* Replayed power: the energy of known waveforms (steps, ramps, a counter that wraps) as it is added
+ * up from readings at uneven moments, against what they hold by formula; files that make no sense.
+ */
 #define _GNU_SOURCE
 
 #include "power_source.h"
@@ -37,8 +38,8 @@ static bool is_true(double value, double truth) {
     return fabs(value - truth) <= 1e-6 * truth; /* 0.5 % is demanded */
 }
 
-/* 5 W, a burst of 20 W from 1.0 to 1.35 s, 5 W, and a ramp from 5 W to 12 W from 2 to 4 s; and the same
- * burst seen by a counter of millijoules that begins again at 10000. */
+/* 5 W, a burst of 20 W from 1.0 to 1.35 s, 5 W, and a ramp from 5 W to 12 W from 2 to 4 s; and the
+ * same burst seen by a counter of millijoules that begins again at 10000. */
 static void test_waveform(const device_files *files) {
     power_source s;
     double joules[MOST_CHANNELS], count = 0;

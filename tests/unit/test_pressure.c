@@ -1,5 +1,6 @@
 /* Pressure read from a file like the system's: told once when it rises above what is high, and once
- * when it has been calm for long enough; wrong files are refused. Then memory whose pages go back. */
+ * when it has been calm for long enough; wrong files are refused. Then memory whose pages go back.
+ */
 #include "check.h"
 #include "failing.h"
 #include "os/os.h"
@@ -98,7 +99,8 @@ static int64_t resident_pages(void) {
     return resident;
 }
 
-/* Whether so many pages are resident; a sanitizer's own are among them, so there nothing is said. */
+/* Whether so many pages are resident; a sanitizer's own are among them, so there nothing is said.
+ */
 static bool is_resident(int64_t before, int64_t least, int64_t most) {
 #ifdef __SANITIZE_THREAD__
     return before >= 0 && least < most;

@@ -1,4 +1,5 @@
-/* Processors of the shipped trees: kinds, clusters, caches; and trees that say little or nonsense. */
+/* Processors of the shipped trees: kinds, clusters, caches; and trees that say little or nonsense.
+ */
 #define _GNU_SOURCE
 
 #include "meter/processor.h"

@@ -1,6 +1,6 @@
-/* Reports of a measurement: every allocation failing in turn, a disk that is full under each format,
- * sensors by the hundred, the stretch that charts show, and how numbers are printed. What is in the
- * files is looked at in tests/cli/test_report.py and test_trace.py. */
+/* Reports of a measurement: every allocation failing in turn, a disk that is full under each
+ * format, sensors by the hundred, the stretch that charts show, and how numbers are printed. What
+ * is in the files is looked at in tests/cli/test_report.py and test_trace.py. */
 #include "data_files.h"
 #include "made_recording.h"
 

@@ -1,6 +1,7 @@
-/* Plans made ahead: what is ready after waiting keeps within each limit and passes the checker, loses
- * no more the more room there is, and what is found later is chosen where it is faster; memory keeps
- * within what was given, and ending in the middle or without memory leaves nothing behind. */
+/* Plans made ahead: what is ready after waiting keeps within each limit and passes the checker,
+ * loses no more the more room there is, and what is found later is chosen where it is faster;
+ * memory keeps within what was given, and ending in the middle or without memory leaves nothing
+ * behind. */
 #include "check.h"
 #include "failing.h"
 #include "run/ready.h"

@@ -1,6 +1,6 @@
-/* Replay memory: each draw is a state, an action, the rewards after it and the state they led to, of
- * one episode, with stacks that go no further back than its beginning; also after the ring has been
- * round, and for equal seeds the same. */
+/* Replay memory: each draw is a state, an action, the rewards after it and the state they led to,
+ * of one episode, with stacks that go no further back than its beginning; also after the ring has
+ * been round, and for equal seeds the same. */
 #include "check.h"
 #include "tasks/replay.h"
 

@@ -1,5 +1,6 @@
-/* The sampler with sources of the test's own: ticks that do not drift, missed ones, slow sources that
- * delay nobody, memory with a bound, what counts towards the whole, and failing allocations. */
+/* The sampler with sources of the test's own: ticks that do not drift, missed ones, slow sources
+ * that delay nobody, memory with a bound, what counts towards the whole, and failing allocations.
+ */
 #include "base/memory.h"
 #include "base/status.h"
 #include "check.h"
@@ -199,8 +200,8 @@ static void check_noted(const qn_sampler *s, const ticked *t, int64_t begin_ns) 
         CHECK(fakes[0].read_ns[i] >= fakes[0].read_ns[i - 1]);
 }
 
-/* While this thread looks often, it takes ticks and the sampler's own seldom does; as soon as it no longer
- * looks, the sampler's own does. A slow source goes on by itself. */
+/* While this thread looks often, it takes ticks and the sampler's own seldom does; as soon as it no
+ * longer looks, the sampler's own does. A slow source goes on by itself. */
 static void check_others(void) {
     qn_sampler *s;
     ticked t = {.by = qn_thread_id()};

@@ -1,5 +1,5 @@
-/* Plans that are taken down and restored are the plans they were, also where nodes run again, and whatever
- * allocation fails, nothing is left behind. */
+/* Plans that are taken down and restored are the plans they were, also where nodes run again, and
+ * whatever allocation fails, nothing is left behind. */
 #include "check.h"
 #include "failing.h"
 #include "format/plan_file.h"

@@ -1,5 +1,6 @@
-/* Sequences: the usual one gives the usual plan; nodes that run again, wherever it is allowed, change no
- * bit, random numbers included; what cannot be run is refused with the item and the node. */
+/* Sequences: the usual one gives the usual plan; nodes that run again, wherever it is allowed,
+ * change no bit, random numbers included; what cannot be run is refused with the item and the node.
+ */
 #include "check.h"
 #include "failing.h"
 #include "graph_run.h"

@@ -1,8 +1,8 @@
 /* Values that lie in others: graphs of concats and slices run by their plan, against the same graph
  * run with memory of its own for every value, where each concat and slice copies. Losses, gradients
- * and statistics must have equal bits, in every kernel table and for teams of one to three; and what
- * should lie in place does. Then each placement and storage is broken, one at a time, and the check
- * must refuse the plan. */
+ * and statistics must have equal bits, in every kernel table and for teams of one to three; and
+ * what should lie in place does. Then each placement and storage is broken, one at a time, and the
+ * check must refuse the plan. */
 #include "check.h"
 #include "graph_run.h"
 #include "plan/plan.h"
@@ -69,8 +69,8 @@ static qn_value build_fire(qn_graph *g, qn_value x) {
     return x;
 }
 
-/* What must be copied: a part from outside, twice the same, in two concats, read where rows must not
- * lie apart, made where they must not; and another axis. */
+/* What must be copied: a part from outside, twice the same, in two concats, read where rows must
+ * not lie apart, made where they must not; and another axis. */
 static qn_value build_copies(qn_graph *g, qn_value x) {
     qn_value a = conv_norm(g, "a", x, 4, 3), b = conv_norm(g, "b", x, 4, 3);
     qn_value outside = join(g, "outside", x, a);

@@ -1,5 +1,5 @@
-/* Sources of processor use, memory, frequency, temperature and GPU load: every file they can be read from, in trees of the test's own;
- * and this machine, where threads come and go. */
+/* Sources of processor use, memory, frequency, temperature and GPU load: every file they can be
+ * read from, in trees of the test's own; and this machine, where threads come and go. */
 #define _GNU_SOURCE
 
 #include "base/memory.h"
@@ -444,8 +444,8 @@ static double cores_of(const opened *o, int channel) {
     return r->value * (double)(r->end_ns - r->begin_ns);
 }
 
-/* A thread that comes, uses 60 ms of a processor, and goes: it is found within 10 ms, and told as much as
- * it used from then on. */
+/* A thread that comes, uses 60 ms of a processor, and goes: it is found within 10 ms, and told as
+ * much as it used from then on. */
 static void check_own_threads(void) {
     spinner s = {.cpu_ns = 60 * MS};
     qn_thread *thread;
@@ -480,8 +480,8 @@ static void check_own_threads(void) {
     close_kind(&o);
 }
 
-/* Looked at every millisecond, when not all clocks are read each time: what is told in all is what was
- * used, of the process as of its threads, one that ended in between included. */
+/* Looked at every millisecond, when not all clocks are read each time: what is told in all is what
+ * was used, of the process as of its threads, one that ended in between included. */
 static void check_own_often(void) {
     spinner s = {.cpu_ns = 80 * MS};
     qn_thread *thread;
@@ -517,8 +517,8 @@ static void end_group(pid_t child) {
     waitpid(child, NULL, 0);
 }
 
-/* A process that starts another, which uses 50 ms of a processor and ends: its time and its memory are
- * counted, and its time stays counted. */
+/* A process that starts another, which uses 50 ms of a processor and ends: its time and its memory
+ * are counted, and its time stays counted. */
 static void check_family(void) {
     opened threads, memory;
     double told = 0, most = 0;

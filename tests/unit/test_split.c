@@ -1,6 +1,6 @@
-/* Micro-batches against whole batches: after some steps equal bits of all tensors, losses and counts,
- * whatever the size of the pieces, the threads, the type and the instruction set; networks that look at
- * the whole batch are refused; a budget cuts the batch by itself. */
+/* Micro-batches against whole batches: after some steps equal bits of all tensors, losses and
+ * counts, whatever the size of the pieces, the threads, the type and the instruction set; networks
+ * that look at the whole batch are refused; a budget cuts the batch by itself. */
 #include "base/rng.h"
 #include "check.h"
 #include "os/os.h"

@@ -1,5 +1,5 @@
-/* Questions on passages: reading SQuAD's format, good and bad, rows of tokens with their windows, and
- * the scores of answers. */
+/* Questions on passages: reading SQuAD's format, good and bad, rows of tokens with their windows,
+ * and the scores of answers. */
 #include "base/status.h"
 #include "data/squad.h"
 #include "data_files.h"

@@ -1,6 +1,7 @@
-/* Values that go to the swap file and come back: plans with them hold, steps give the same bits however
- * slow the disk is, plans that swap some and make others again are no dearer than those that only make again, and a disk that fails ends the step before a wrong number is used. The moments and
- * the time of trips are those worked out by hand. */
+/* Values that go to the swap file and come back: plans with them hold, steps give the same bits
+ * however slow the disk is, plans that swap some and make others again are no dearer than those
+ * that only make again, and a disk that fails ends the step before a wrong number is used. The
+ * moments and the time of trips are those worked out by hand. */
 #include "check.h"
 #include "failing.h"
 #include "faulty_disk.h"
@@ -443,7 +444,8 @@ static qn_trainer *find_swapping(const qn_allocator *allocator, size_t full) {
     exit(1);
 }
 
-/* Same bits, nothing allocated in a step, all inside the budget; a step whose disk fails is lost. */
+/* Same bits, nothing allocated in a step, all inside the budget; a step whose disk fails is lost.
+ */
 static void test_engine(void) {
     qn_counter counter;
     const qn_allocator counting = qn_counter_init(&counter, qn_allocator_default());
@@ -612,7 +614,8 @@ static void test_failing_mixing(void) {
     qn_program_deinit(&p);
 }
 
-/* Under the thread sanitizer the small network alone: large ones take minutes, and have no other threads. */
+/* Under the thread sanitizer the small network alone: large ones take minutes, and have no other
+ * threads. */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else

@@ -1,5 +1,6 @@
-/* Tasks without the command line: of text, every allocation failing in turn, from opening to drawing,
- * and a step that allocates nothing; of every kind, that running forward between steps changes none. */
+/* Tasks without the command line: of text, every allocation failing in turn, from opening to
+ * drawing, and a step that allocates nothing; of every kind, that running forward between steps
+ * changes none. */
 #include "base/memory.h"
 #include "data_files.h"
 #include "quern/quern.h"

@@ -1,6 +1,6 @@
-/* The thread team: every task once, in shares of contiguous pieces; a thread that is kept from working
- * loses what it has not begun to the others; many short rounds in a row, with rests between them so that
- * threads fall asleep, and with more threads than processors. */
+/* The thread team: every task once, in shares of contiguous pieces; a thread that is kept from
+ * working loses what it has not begun to the others; many short rounds in a row, with rests between
+ * them so that threads fall asleep, and with more threads than processors. */
 #include "os/team.h"
 
 #include "base/memory.h"

@@ -306,8 +306,8 @@ static void test_buckets(void) {
     qn_arena_deinit(&arena);
 }
 
-/* Matches of the example in Papineni et al. 2002, section 2: "the" seven times has a precision of two
- * sevenths; and a score worked out by hand. */
+/* Matches of the example in Papineni et al. 2002, section 2: "the" seven times has a precision of
+ * two sevenths; and a score worked out by hand. */
 static void test_bleu(void) {
     static const int32_t the[] = {1, 1, 1, 1, 1, 1, 1}, cat[] = {1, 2, 3, 4, 1, 5};
     static const int32_t output[] = {1, 2, 3, 4, 6}, wanted[] = {1, 2, 3, 4, 5, 7};

@@ -1,5 +1,5 @@
-/* Fine-tuning: patterns; what is trained and what is not there at all then; rates; adapters, what their
- * files hold and what merging makes of them; and mistakes. */
+/* Fine-tuning: patterns; what is trained and what is not there at all then; rates; adapters, what
+ * their files hold and what merging makes of them; and mistakes. */
 #include "base/patterns.h"
 #include "check.h"
 #include "failing.h"
@@ -79,8 +79,8 @@ static int count_nodes(const qn_trainer *trainer, const char *prefix) {
     return n;
 }
 
-/* What comes before the first trained layer has neither gradients nor state, and batch norm neither looks
- * at the batch nor moves. The batch norm stands before all that differs. */
+/* What comes before the first trained layer has neither gradients nor state, and batch norm neither
+ * looks at the batch nor moves. The batch norm stands before all that differs. */
 static void test_frozen_front(void) {
     const qn_trainer_options all = options_of((qn_tuning){0}, QN_F64);
     const qn_trainer_options some = options_of((qn_tuning){.freeze = "conv?.*,bn1.*"}, QN_F64);
@@ -102,8 +102,8 @@ static void test_frozen_front(void) {
     qn_trainer_destroy(fresh);
 }
 
-/* Freezing what comes behind changes no bit of the first gradients before it; neither does freezing a
- * convolution alone, whose norm then still looks at the batch. */
+/* Freezing what comes behind changes no bit of the first gradients before it; neither does freezing
+ * a convolution alone, whose norm then still looks at the batch. */
 static void test_equal_gradients(void) {
     static const char *const lists[] = {"fc?.*", "conv?.weight", "conv2.*,fc1.bias"};
     static const char *const names[] = {"conv1.weight", "bn1.scale",  "bn1.shift", "conv2.weight",
@@ -234,8 +234,8 @@ static void test_begin(void) {
     unlink(path);
 }
 
-/* A network as of a file, which makes five outputs whatever it is asked for, through a 1x1 convolution and
- * a view, or with bias (user: not null) a linear layer in the middle. */
+/* A network as of a file, which makes five outputs whatever it is asked for, through a 1x1
+ * convolution and a view, or with bias (user: not null) a linear layer in the middle. */
 static qn_value build_fixed(qn_graph *graph, void *user, qn_value in, int n_outputs) {
     (void)n_outputs;
     const qn_window one = qn_window_square(1, 1, 0);
@@ -280,7 +280,8 @@ static void test_fixed_outputs(void) {
     }
 }
 
-/* Bits do not depend on threads, micro-batches (where no norm looks at the batch) or a budget's plan. */
+/* Bits do not depend on threads, micro-batches (where no norm looks at the batch) or a budget's
+ * plan. */
 static void test_same_bits(void) {
     qn_trainer_options o = options_of(adapters, QN_F32);
     qn_trainer *two = make(&o);

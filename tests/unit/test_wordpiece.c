@@ -88,8 +88,8 @@ static void test_unicode(void) {
                 "the[the] \xe4\xb8\xad[\xe4\xb8\xad] \xe5\x9b\xbd[\xe5\x9b\xbd] the[the]");
     CHECK_SPLIT(w, "\xce\x9f\xce\x94\xce\x9f\xce\xa3", /* no final sigma */
                 "\xce\xbf\xce\xb4\xce\xbf\xcf\x83[\xce\x9f\xce\x94\xce\x9f\xce\xa3]");
-    /* A no-break space and a line separator part words; a soft hyphen, a zero byte's replacement and
-     * broken UTF-8 are passed over. */
+    /* A no-break space and a line separator part words; a soft hyphen, a zero byte's replacement
+     * and broken UTF-8 are passed over. */
     CHECK_SPLIT(w, "the\xc2\xa0mat\xe2\x80\xa8the", "the[the] mat[mat] the[the]");
     CHECK_SPLIT(w, "\xc2\xadthe\xef\xbf\xbd \xff\x80mat", "the[the] mat[mat]");
     CHECK_SPLIT(w, "lo\xc2\xadw", "low[lo\xc2\xadw]");

@@ -54,8 +54,8 @@ static bool zoo_check_budget(const qn_program *p, int percent) {
     return true;
 }
 
-/* All programs of a model, with the budgets in percent of the arena, 0 at the end. Returns for how many
- * a plan was found. */
+/* All programs of a model, with the budgets in percent of the arena, 0 at the end. Returns for how
+ * many a plan was found. */
 static int zoo_check(const qn_model *model, const char *batch, const int *percents) {
     qn_metadata *settings;
     qn_task *task;

@@ -13,8 +13,8 @@
 #include "kernels/ref/elementwise.h"
 #include "kernels/ref/lanes.h"
 
-/* Scores of a block: what should fit in a second cache beside as many slopes. Not to be tuned at run
- * time: gradients of keys and values are sums over blocks. */
+/* Scores of a block: what should fit in a second cache beside as many slopes. Not to be tuned at
+ * run time: gradients of keys and values are sums over blocks. */
 enum { ATTENTION_SCORES = 32768, ATTENTION_ROWS_UNIT = 12 };
 
 /* Bytes of each part of a thread's memory; slopes and part are the backward pass's. */

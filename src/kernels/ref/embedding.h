@@ -1,6 +1,6 @@
-/* Rows of a table by index, and their gradient. Forwards a task is a bundle of rows; backwards it is
- * a run of columns, in which all rows are added in their order, so that rows which meet in one row of
- * the table are added up in the same order whatever the team. */
+/* Rows of a table by index, and their gradient. Forwards a task is a bundle of rows; backwards it
+ * is a run of columns, in which all rows are added in their order, so that rows which meet in one
+ * row of the table are added up in the same order whatever the team. */
 #ifndef QN_KERNELS_REF_EMBEDDING_H
 #define QN_KERNELS_REF_EMBEDDING_H
 

@@ -1,5 +1,5 @@
-/* Elementwise formulas that imported networks are written in: functions of one operand, and of two or
- * three that are broadcast to one shape. They are compiled once for each real type, for any
+/* Elementwise formulas that imported networks are written in: functions of one operand, and of two
+ * or three that are broadcast to one shape. They are compiled once for each real type, for any
  * processor: the tables of all instruction sets name these. A task is a run of the result's
  * elements, done in blocks of one length, over which operands are spread where they do not lie so:
  * every formula is one loop of a known length, which becomes vector code without a rest. */
@@ -248,8 +248,8 @@ static int64_t operand_offset(const qn_broadcast *shape, int operand, int64_t ro
     return offset;
 }
 
-/* An operand's n elements from element `at` of the result on: where they lie, if that is a whole block,
- * else row by row in a buffer. */
+/* An operand's n elements from element `at` of the result on: where they lie, if that is a whole
+ * block, else row by row in a buffer. */
 static const real *spread(const combine_context *c, int operand, int64_t at, int64_t n,
                           real buffer[FORMULA_BLOCK]) {
     const int last = c->shape->rank - 1;

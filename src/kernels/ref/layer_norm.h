@@ -89,7 +89,8 @@ static void layer_norm_sums(int64_t c, const real *x, const real *dy, const real
     *dot += fold_sums(dots);
 }
 
-/* dx = inv_std * (g - mean of g - x normalised * mean of g * x normalised); may be in place of dy. */
+/* dx = inv_std * (g - mean of g - x normalised * mean of g * x normalised); may be in place of dy.
+ */
 static void layer_norm_row(const layer_norm_context *l, int64_t row) {
     const int64_t c = l->c;
     const real *x = l->x + row * c, *dy = l->dy + row * c, *scale = l->scale;

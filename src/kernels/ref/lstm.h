@@ -1,9 +1,9 @@
 /* The recurrence of an LSTM layer. Each step is one round of the team, whose tasks are LSTM_COLUMNS
  * units, a block, of some sequences: the products of all gates of the block with the state before,
- * then the gates and the cells, while the sums are in the first cache. Weights are packed once for all
- * steps, block by block; a thread does the same tasks in every step, so its part stays in its second
- * cache. A step reads one copy of the state and writes the other.
- * The including file says LSTM_ROWS, LSTM_COLUMNS, lstm_tile and lstm_transpose. */
+ * then the gates and the cells, while the sums are in the first cache. Weights are packed once for
+ * all steps, block by block; a thread does the same tasks in every step, so its part stays in its
+ * second cache. A step reads one copy of the state and writes the other. The including file says
+ * LSTM_ROWS, LSTM_COLUMNS, lstm_tile and lstm_transpose. */
 #ifndef QN_KERNELS_REF_LSTM_H
 #define QN_KERNELS_REF_LSTM_H
 
@@ -93,7 +93,8 @@ static void lstm_product(const lstm_context *l, int64_t row, int64_t rows, const
         memset(sums, 0, (size_t)(rows * LSTM_COLUMNS) * sizeof *sums);
 }
 
-/* Rows are cut into tiles that are nearly equal, of LSTM_ROWS at most; a task is one of a block's. */
+/* Rows are cut into tiles that are nearly equal, of LSTM_ROWS at most; a task is one of a block's.
+ */
 static int64_t lstm_tiles(const qn_lstm_shape *d) {
     return ceil_div(d->n, LSTM_ROWS);
 }

@@ -6,8 +6,8 @@
 
 enum { LSTM_ROWS = MR, LSTM_COLUMNS = NR };
 
-/* sums (rows, LSTM_COLUMNS) = a (rows, depth) panel (depth, LSTM_COLUMNS); all LSTM_ROWS rows of the
- * sums are written. */
+/* sums (rows, LSTM_COLUMNS) = a (rows, depth) panel (depth, LSTM_COLUMNS); all LSTM_ROWS rows of
+ * the sums are written. */
 static void lstm_tile(int64_t depth, const real *a, int64_t a_row, int64_t rows, const real *panel,
                       real *sums) {
     const real *starts[MR];

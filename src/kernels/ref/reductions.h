@@ -1,6 +1,6 @@
-/* Sums of all elements, of columns, and batch norm. Chunks are cut by the shape; within a chunk short
- * runs are summed in `real`, runs and chunks in double, all in a fixed order. Sums of columns can be
- * made piece by piece of a batch. */
+/* Sums of all elements, of columns, and batch norm. Chunks are cut by the shape; within a chunk
+ * short runs are summed in `real`, runs and chunks in double, all in a fixed order. Sums of columns
+ * can be made piece by piece of a batch. */
 #ifndef QN_KERNELS_REF_REDUCTIONS_H
 #define QN_KERNELS_REF_REDUCTIONS_H
 
@@ -83,8 +83,8 @@ static int64_t rows_per_chunk(int64_t rows, int64_t c) {
 }
 
 /* A chunk is summed in strips of at most STRIP_WIDTH columns; several rows are folded into one line
- * of a strip where C is small, so that loops over it are long. STRIP_RUN lines are summed in `real`,
- * the runs in double. */
+ * of a strip where C is small, so that loops over it are long. STRIP_RUN lines are summed in
+ * `real`, the runs in double. */
 enum { STRIP_WIDTH = 256, STRIP_RUN = 16 };
 
 typedef struct column_strip {
@@ -468,7 +468,8 @@ static void batch_norm_inference(qn_team *team, const qn_rows *shape, const void
     qn_team_run(team, ceil_div(rows, rows_per_task(c)), norm_inference_task, &i);
 }
 
-/* Of each chunk: sums of g and of g * (x - mean), where g = dy times the activation's derivative. */
+/* Of each chunk: sums of g and of g * (x - mean), where g = dy times the activation's derivative.
+ */
 static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const norm_context *b = context;

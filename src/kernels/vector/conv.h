@@ -46,8 +46,8 @@ static void set_a_window(product *t, const window *g) {
 }
 
 /* A few pixels against many weights: the weights are read in place, and the gathered rows become
- * the panels of the swapped product. A convolution by bands rounds otherwise, so that there the whole
- * batch counts. */
+ * the panels of the swapped product. A convolution by bands rounds otherwise, so that there the
+ * whole batch counts. */
 static bool is_swapped(const qn_conv2d_shape *d) {
     const int64_t n = is_sliding(d) ? batch_of(d) : d->n;
     return d->groups == 1 && n * d->p * d->q <= FEW_ROWS;

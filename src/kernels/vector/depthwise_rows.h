@@ -1,8 +1,8 @@
-/* Depthwise convolution, a row at a time: a vector holds neighbouring channels, several outputs of a
- * row are summed in registers (eight where the row is that long: with fewer a sum waits for the one
- * before), and each input is loaded once for all of them; outside of the image zeros are loaded.
- * Windows of one to three taps at steps of one and two are unrolled; in others the pixels go one by
- * one. Compiled with -ffp-contract=fast, as tile.h. */
+/* Depthwise convolution, a row at a time: a vector holds neighbouring channels, several outputs of
+ * a row are summed in registers (eight where the row is that long: with fewer a sum waits for the
+ * one before), and each input is loaded once for all of them; outside of the image zeros are
+ * loaded. Windows of one to three taps at steps of one and two are unrolled; in others the pixels
+ * go one by one. Compiled with -ffp-contract=fast, as tile.h. */
 #ifndef QN_KERNELS_VECTOR_DEPTHWISE_ROWS_H
 #define QN_KERNELS_VECTOR_DEPTHWISE_ROWS_H
 
@@ -94,8 +94,8 @@ forward_wide(const qn_depthwise *d, bool checked, int wide, int taps, int step, 
         *(vector *)(out + e * out_step + c) = sums[e];
 }
 
-/* One vector of channels of a row, from pixel 0 on, `wide` at a time: how many pixels are done. The last
- * ones overlap those before: they write the same again. */
+/* One vector of channels of a row, from pixel 0 on, `wide` at a time: how many pixels are done. The
+ * last ones overlap those before: they write the same again. */
 static inline __attribute__((always_inline)) int64_t
 forward_channels(const qn_depthwise *d, int wide, int taps, int step, const float *image,
                  const float *filter, const float *bias, int64_t i, int64_t c, int64_t low,

@@ -17,8 +17,8 @@ enum {
     DEPTH_STEP = 256, /* the K-block: part of what a result is; not to be tuned at run time */
     ROWS_MAX = 96,    /* rows of C in a task */
     ROW_PAD = 16,     /* keeps rows of a block from meeting in one cache set */
-    /* Short vectors are multiplied by lanes of others, so that A is best read by columns: its rows are
-     * turned where so many tiles side by side read them. */
+    /* Short vectors are multiplied by lanes of others, so that A is best read by columns: its rows
+     * are turned where so many tiles side by side read them. */
     TURNS_ROWS = VL == 4,
     TURNED_TILES = 3,
     STRIP_COLUMNS = 16 * TILE_COLUMNS,
@@ -378,7 +378,8 @@ static void pack_transposed_task(void *context, int64_t begin, int64_t end, int 
     }
 }
 
-/* A task is PACK_CHANNELS channels, all taps and columns: the filter is read once from end to end. */
+/* A task is PACK_CHANNELS channels, all taps and columns: the filter is read once from end to end.
+ */
 enum { PACK_CHANNELS = 16 };
 
 static void pack_rows_task(void *context, int64_t begin, int64_t end, int thread) {

@@ -1,9 +1,9 @@
-/* Forward convolution of stride 1 from few channels to few: a digit's first layer. Neither side fills a
- * vector, so the pixels of a row of outputs do. Each sample's channels are copied apart, with their
- * padding; a tile's rows are then the filters, its columns neighbouring pixels, and row s of B is
- * the image s floats further on. Each output is a sum over rows of taps and channels, each a chain
- * over a row's taps. Which convolutions go this way follows from the shape of one sample and the
- * instruction set. */
+/* Forward convolution of stride 1 from few channels to few: a digit's first layer. Neither side
+ * fills a vector, so the pixels of a row of outputs do. Each sample's channels are copied apart,
+ * with their padding; a tile's rows are then the filters, its columns neighbouring pixels, and row
+ * s of B is the image s floats further on. Each output is a sum over rows of taps and channels,
+ * each a chain over a row's taps. Which convolutions go this way follows from the shape of one
+ * sample and the instruction set. */
 #ifndef QN_KERNELS_VECTOR_THIN_H
 #define QN_KERNELS_VECTOR_THIN_H
 
@@ -62,8 +62,8 @@ static void thin_row(const thin_context *t, const float *planes, int64_t plane, 
     }
 }
 
-/* y (Q, K) = activation(sums (K, padded Q) + bias), transposed; the last filters, fewer than four, go
- * with those before them, which are written twice. */
+/* y (Q, K) = activation(sums (K, padded Q) + bias), transposed; the last filters, fewer than four,
+ * go with those before them, which are written twice. */
 static void thin_finish(const thin_context *t, float *sums, float *y) {
     const qn_conv2d_shape *d = t->shape;
     const int64_t columns = padded(d->q), quads = d->k / 4 * 4, step = y_step_of(d);

@@ -27,7 +27,8 @@ typedef struct qn_depthwise {
 } qn_depthwise;
 
 typedef struct qn_depthwise_rows {
-    /* Row i of outputs: pixel j at out + j * out_step is bias (C; null: 0) plus the window's sum. */
+    /* Row i of outputs: pixel j at out + j * out_step is bias (C; null: 0) plus the window's sum.
+     */
     void (*forward)(const qn_depthwise *d, const float *image, const float *filter,
                     const float *bias, int64_t i, float *out, int64_t out_step);
     /* sums (R, S, blocks * VL) += what row i of dy (columns, C) and the image give, for the blocks

@@ -1,14 +1,14 @@
 /* Convolution of 3x3 at stride 1 by Winograd's F(4x4, 3x3): inputs, filters and gradients are
  * transformed tile by tile into 49 planes, in which the convolution is 49 products: a third of the
  * direct sum's. Backward data is the same with the filter turned round; backward filter sums the
- * products of the planes of x and dy over the tiles. Tiles are done in blocks whose planes stay near
- * the processor; a filter's planes are never written as a whole, but made by the task that needs
- * them.
+ * products of the planes of x and dy over the tiles. Tiles are done in blocks whose planes stay
+ * near the processor; a filter's planes are never written as a whole, but made by the task that
+ * needs them.
  *
  * It rounds otherwise than the direct sum, about as well (docs/speed.md). So which convolutions go
- * this way is part of what a result is, and follows from the shape and the instruction set alone; so do
- * the blocks that a filter gradient is summed in. Parts of a batch that are to give the bits of the
- * whole must be done the way that the whole would be. */
+ * this way is part of what a result is, and follows from the shape and the instruction set alone;
+ * so do the blocks that a filter gradient is summed in. Parts of a batch that are to give the bits
+ * of the whole must be done the way that the whole would be. */
 #ifndef QN_KERNELS_VECTOR_WINOGRAD_H
 #define QN_KERNELS_VECTOR_WINOGRAD_H
 
@@ -124,7 +124,8 @@ typedef struct winograd_forward {
     int64_t scratch_size;
 } winograd_forward;
 
-/* Planes of channels [p, p + depth) to [j, j + width) of the filter, as panels (PLANES, depth, width). */
+/* Planes of channels [p, p + depth) to [j, j + width) of the filter, as panels (PLANES, depth,
+ * width). */
 static void filter_planes(const winograd_filter_rows *f, int64_t p, int64_t depth, int64_t j,
                           int64_t width, float *taps, float *planes) {
     const float *w = f->w + p * f->p_step + j * f->j_step;

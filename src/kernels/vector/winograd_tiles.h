@@ -1,11 +1,11 @@
-/* The transforms of a Winograd convolution F(4x4, 3x3): outputs of 4x4 pixels from inputs of 6x6 by 49
- * products instead of 144. Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"
- * (2016), section 4.1, with the points 0, 1, -1, i, -i and infinity, of Meng and Brothers, "Efficient
- * Winograd Convolution via Integer Arithmetic" (2019), section 4: the two complex ones are a
- * product of complex numbers, of three real products. The usual points 0, 1, -1, 2, -2 need 36
- * products, but their powers make rounding errors several times those of the direct sum; here all factors
- * are 1, 1/2 and 1/4, and results are about as good. A transform of a plane is one of its columns,
- * then of its rows. */
+/* The transforms of a Winograd convolution F(4x4, 3x3): outputs of 4x4 pixels from inputs of 6x6 by
+ * 49 products instead of 144. Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural
+ * Networks" (2016), section 4.1, with the points 0, 1, -1, i, -i and infinity, of Meng and
+ * Brothers, "Efficient Winograd Convolution via Integer Arithmetic" (2019), section 4: the two
+ * complex ones are a product of complex numbers, of three real products. The usual points 0, 1, -1,
+ * 2, -2 need 36 products, but their powers make rounding errors several times those of the direct
+ * sum; here all factors are 1, 1/2 and 1/4, and results are about as good. A transform of a plane
+ * is one of its columns, then of its rows. */
 #ifndef QN_KERNELS_VECTOR_WINOGRAD_TILES_H
 #define QN_KERNELS_VECTOR_WINOGRAD_TILES_H
 
