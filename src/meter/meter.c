@@ -11,7 +11,7 @@
 #include "meter/journal.h"
 #include "os/os.h"
 
-enum { LEAST_CAPACITY = 256, MOST_CAPACITY = 8192, DEFAULT_SKIPPED = 3 };
+enum { LEAST_CAPACITY = 512, DEFAULT_SKIPPED = 3 };
 enum { DRAIN_NS = 10000000 };
 enum { MEBIBYTE = 1 << 20, MOST_BYTES = 12 * MEBIBYTE, LEAST_BYTES = MEBIBYTE };
 
@@ -110,12 +110,22 @@ static qn_status keep_options(qn_meter *m) {
     return QN_OK;
 }
 
-/* Rings that hold what comes between two ticks, in a sixth of the memory. */
+static size_t count_operations(const qn_engine *engine) {
+    size_t n = 0;
+    for (int p = QN_PROGRAM_UPDATE; engine && p < qn_engine_program_count(engine); p++)
+        n += (size_t)qn_engine_operation_count(engine, p);
+    return n;
+}
+
+/* Rings whose half holds a step at the least, since they are emptied at the end of one, and that
+ * are no larger than that asks for: what was written a moment ago is to be in the cache when it is
+ * read, and the next record's place when it is written. In a sixth of the memory. */
 static qn_status make_rings(qn_meter *m) {
     const size_t n_rings = (size_t)m->n_threads + 1;
     const size_t most = m->options.most_bytes / 6 / n_rings / sizeof(qn_event);
+    const size_t enough = 4 * count_operations(m->options.engine);
     size_t capacity = LEAST_CAPACITY;
-    while (capacity * 2 <= most && capacity < MOST_CAPACITY)
+    while (capacity < enough && capacity * 2 <= most)
         capacity *= 2;
     return qn_events_create(&m->allocator, (int)n_rings, capacity, &m->events);
 }
