@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs exported networks of the zoo with ONNX Runtime and compares their outputs with quern's.
+"""Runs exported networks of the zoo with ONNX Runtime and compares their outputs with quern's; of an ONNX file, with
+those of the same network as quern exports it again.
 
-usage: check_onnxruntime.py TOOLS [MODEL...]
+usage: check_onnxruntime.py TOOLS [MODEL|FILE.onnx...]
 
-TOOLS is the folder of the built tools (build/release/tests). onnxruntime and numpy are installed from PyPI into a
+TOOLS is the folder of the built tools (build/release/tests), beside which the command is. onnxruntime and numpy are installed from PyPI into a
 folder that goes away again, unless they are there. Prints a table for people; fails where outputs (of classifiers
 logits) differ by more than 1e-4 of their range.
 """
@@ -70,6 +71,22 @@ def compare(tools, name, folder):
     return worst, worst / np.ptp(y), size
 
 
+def compare_again(tools, name, folder):
+    """The same of a file and what quern makes of it, for random inputs."""
+    import numpy as np
+    path, rng = os.path.join(folder, "again.onnx"), np.random.default_rng(1)
+    subprocess.run([os.path.join(tools, os.pardir, "quern"), "export", name, "--out", path], check=True,
+                   stdout=subprocess.DEVNULL)
+    first, again = open_session(name), open_session(path)
+    inputs = [rng.standard_normal([e if isinstance(e, int) else BATCH for e in place.shape]).astype(np.float32)
+              for place in first.get_inputs()]
+    expected, found = (session.run(None, {p.name: x for p, x in zip(session.get_inputs(), inputs)})[0]
+                       for session in (first, again))
+    worst, size = np.abs(found - expected).max(), os.path.getsize(path)
+    os.remove(path)
+    return worst, worst / np.ptp(expected), size
+
+
 def main():
     tools, names = sys.argv[1], sys.argv[2:] or CLASSIFIERS + OTHERS
     failed = []
@@ -79,8 +96,9 @@ def main():
         print(f"ONNX Runtime {onnxruntime.__version__}, batches of {BATCH}, after {STEPS} steps of training")
         print(f"{'model':14s} {'file MB':>9s} {'difference':>11s} {'of the range':>13s}")
         for name in names:
-            worst, share, size = (compare_outputs if name in OTHERS else compare)(tools, name, folder)
-            print(f"{name:14s} {size / 1e6:9.1f} {worst:11.2g} {share:13.2g}", flush=True)
+            kind = compare_again if name.endswith(".onnx") else compare_outputs if name in OTHERS else compare
+            worst, share, size = kind(tools, name, folder)
+            print(f"{os.path.basename(name):14s} {size / 1e6:9.1f} {worst:11.2g} {share:13.2g}", flush=True)
             if not share < LIMIT:
                 failed.append(name)
     print("all agree" if not failed else f"differ by more than {LIMIT} of the range: {' '.join(failed)}")

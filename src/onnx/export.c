@@ -1,8 +1,10 @@
 /* Writes networks as ONNX files of opset 17. A classifier's graph is the one that trains, so that
  * dropout and the momentum of batch norm come along: a runtime takes these for what they are in
  * inference, an import gets them back. Only what the outputs depend on is written, in the graph's
- * order; nodes and parameters keep their names. The first extent of inputs and outputs is open, and
- * called N where it is the batch itself. Left out: losses, gradients, updates. */
+ * order; nodes and parameters keep their names. The network is built twice, with two batches:
+ * extents that differ are the batch, or follow from it, and are open in the file. One that another
+ * batch would make another network is written for the batch that it was made for. Left out: losses,
+ * gradients, updates. */
 #include "onnx/export.h"
 
 #include "base/status.h"
@@ -16,14 +18,15 @@
 
 enum { IR_VERSION = 8, OPSET = 17, MOST_ATTRIBUTES = 8 };
 enum { MOST_INPUTS = 5 }; /* of a node: room for at least so many */
-enum { BATCH = 7 };       /* that graphs are built with: an extent that little else has */
+enum { BATCH = 7, OTHER_BATCH = 11 };
 
 struct qn_onnx_exporter {
     const qn_onnx_export_options *options;
     const qn_allocator *allocator;
     qn_arena arena;
     qn_graph *graph;
-    qn_store store;          /* of starting values */
+    qn_graph *other; /* of another batch, node by node the same; null: the batch is a fixed one */
+    qn_store store;  /* of starting values */
     const char *(*names)[2]; /* (n_values), by order; null: not there */
     bool *wanted;            /* (n_nodes) */
     bool *used;              /* (n_values) */
@@ -51,11 +54,27 @@ static void *place(qn_onnx_exporter *e, size_t count, size_t size) {
     return memory;
 }
 
+void *qn_onnx_room(qn_onnx_exporter *e, size_t count, size_t size) {
+    return place(e, count, size);
+}
+
 /* A text that was made in the arena; null after a failure. */
 static const char *check_text(qn_onnx_exporter *e, const char *text) {
     if (!text && e->status == QN_OK)
         e->status = QN_ERROR_MEMORY;
     return text;
+}
+
+int64_t qn_onnx_other_extent(const qn_onnx_exporter *e, qn_value value, int axis) {
+    return qn_graph_shape(e->other ? e->other : e->graph, value).dims[axis];
+}
+
+bool qn_onnx_is_open(const qn_onnx_exporter *e, qn_value value, int axis) {
+    return qn_onnx_other_extent(e, value, axis) != qn_graph_shape(e->graph, value).dims[axis];
+}
+
+const qn_node *qn_onnx_other_node(const qn_onnx_exporter *e, const qn_node *node) {
+    return e->other ? e->other->nodes[qn_graph_value(e->graph, node->outputs[0])->producer] : node;
 }
 
 const void *qn_onnx_field(const qn_node *node, const char *name) {
@@ -131,6 +150,12 @@ void qn_onnx_put_float(qn_onnx_exporter *e, qn_onnx_node *node, const char *name
                             .name = name, .kind = QN_ONNX_ATTRIBUTE_FLOAT, .number = (float)value});
 }
 
+void qn_onnx_put_text(qn_onnx_exporter *e, qn_onnx_node *node, const char *name, const char *text) {
+    (void)e;
+    put_attribute(node,
+                  &(qn_onnx_attribute){.name = name, .kind = QN_ONNX_ATTRIBUTE_TEXT, .text = text});
+}
+
 void qn_onnx_put_ints(qn_onnx_exporter *e, qn_onnx_node *node, const char *name,
                       const int64_t *values, int n) {
     int64_t *kept = place(e, (size_t)n, sizeof *kept);
@@ -170,9 +195,11 @@ const char *qn_onnx_number(qn_onnx_exporter *e, qn_onnx_type type, double number
         return NULL;
     const float single = (float)number;
     const int64_t whole = (int64_t)number;
+    const int32_t narrow = (int32_t)whole;
     memcpy(data,
            type == QN_ONNX_FLOAT   ? (const void *)&single
            : type == QN_ONNX_INT64 ? (const void *)&whole
+           : type == QN_ONNX_INT32 ? (const void *)&narrow
                                    : (const void *)&number,
            bytes);
     return put_tensor(e, name, type, NULL, 0, data, bytes);
@@ -185,6 +212,15 @@ const char *qn_onnx_whole(qn_onnx_exporter *e, const char *name, const int64_t *
         return NULL;
     memcpy(data, values, (size_t)n * sizeof *data);
     return put_tensor(e, name, QN_ONNX_INT64, dims, 1, data, (size_t)n * sizeof *data);
+}
+
+const char *qn_onnx_reals(qn_onnx_exporter *e, const char *name, const double *values, int n) {
+    float *data = place(e, (size_t)n, sizeof *data);
+    const int64_t dims[] = {n};
+    for (int i = 0; data && i < n; i++)
+        data[i] = (float)values[i];
+    return data ? put_tensor(e, name, QN_ONNX_FLOAT, dims, 1, data, (size_t)n * sizeof *data)
+                : NULL;
 }
 
 /* The numbers of a parameter: the engine's, or those it starts with. */
@@ -226,6 +262,56 @@ static const char *put_parameter(qn_onnx_exporter *e, const qn_value_info *info,
         dims[i] = shape.dims[!moves || i == 0 ? i : i == 1 ? shape.rank - 1 : i - 1];
     return put_tensor(e, info->name, QN_ONNX_FLOAT, dims, shape.rank, data,
                       (size_t)n * sizeof *data);
+}
+
+/* ---- extents ---- */
+
+int64_t qn_onnx_axis_in(qn_onnx_order order, int64_t axis, int rank) {
+    if (order == QN_ONNX_PLAIN || axis == 0)
+        return axis;
+    return axis == rank - 1 ? 1 : axis + 1;
+}
+
+/* The list of one number that is the batch when it runs. */
+static const char *put_batch(qn_onnx_exporter *e, const char *list) {
+    const qn_onnx_value *inputs = e->model.inputs;
+    int i = 0;
+    while (i < e->model.n_inputs &&
+           (inputs[i].n_dims < 1 || strcmp(inputs[i].symbols[0], "N") != 0))
+        i++;
+    if (i == e->model.n_inputs) {
+        qn_onnx_export_fail(e, QN_ERROR_UNSUPPORTED, "no input begins with the batch");
+        return NULL;
+    }
+    const char *name = check_text(e, qn_arena_format(&e->arena, "%s/batch", list));
+    qn_onnx_node *node = qn_onnx_put(e, "Shape", name, &inputs[i].name, 1, name);
+    qn_onnx_put_int(e, node, "start", 0);
+    qn_onnx_put_int(e, node, "end", 1);
+    return name;
+}
+
+const char *qn_onnx_shape_list(qn_onnx_exporter *e, const char *name, const int64_t *values,
+                               const int64_t *other, int n) {
+    const char *parts[QN_MAX_RANK], *batch = NULL;
+    if (memcmp(values, other, (size_t)n * sizeof *values) == 0)
+        return qn_onnx_whole(e, name, values, n);
+    for (int i = 0; i < n; i++) {
+        const int64_t times = values[i] / BATCH;
+        const char *part = check_text(e, qn_arena_format(&e->arena, "%s/%d", name, i));
+        if (other[i] == values[i]) {
+            parts[i] = qn_onnx_whole(e, part, &values[i], 1);
+            continue;
+        }
+        if (values[i] % BATCH != 0 || other[i] != times * OTHER_BATCH)
+            qn_onnx_export_fail(e, QN_ERROR_UNSUPPORTED, "an extent is no multiple of the batch");
+        batch = batch ? batch : put_batch(e, name);
+        parts[i] = times == 1 ? batch : part;
+        const char *factors[] = {batch, qn_onnx_number(e, QN_ONNX_INT64, (double)times)};
+        if (times != 1)
+            qn_onnx_put(e, "Mul", part, factors, 2, part);
+    }
+    qn_onnx_put_int(e, qn_onnx_put(e, "Concat", name, parts, n, name), "axis", 0);
+    return name;
 }
 
 /* ---- names ---- */
@@ -330,7 +416,15 @@ static void write_node(qn_onnx_exporter *e, const qn_node *node) {
                     node->name, node->op->name);
 }
 
-/* A place of the file for a value of the graph: (N, ...), images with their channels second. */
+/* What an open extent is called: N, or a multiple of it. */
+static const char *symbol_of(qn_onnx_exporter *e, int64_t extent, int64_t other) {
+    const int64_t times = extent / BATCH;
+    if (extent % BATCH != 0 || other != times * OTHER_BATCH)
+        return "";
+    return times == 1 ? "N" : check_text(e, qn_arena_format(&e->arena, "N*%lld", (long long)times));
+}
+
+/* A place of the file for a value of the graph, images with their channels second. */
 static void describe(qn_onnx_exporter *e, qn_value value, qn_onnx_value *to) {
     const qn_value_info *info = qn_graph_value(e->graph, value);
     const qn_shape shape = info->tensor.shape;
@@ -340,11 +434,12 @@ static void describe(qn_onnx_exporter *e, qn_value value, qn_onnx_value *to) {
     if (!dims || !symbols)
         return;
     for (int i = 0; i < shape.rank; i++) {
-        dims[i] = shape.dims[!is_second || i == 0 ? i : i == 1 ? shape.rank - 1 : i - 1];
-        symbols[i] = i == 0 && shape.dims[0] == BATCH ? "N" : "";
+        const int axis = !is_second || i == 0 ? i : i == 1 ? shape.rank - 1 : i - 1;
+        const int64_t other = qn_onnx_other_extent(e, value, axis);
+        const bool is_open = other != shape.dims[axis];
+        dims[i] = is_open ? -1 : shape.dims[axis];
+        symbols[i] = is_open ? symbol_of(e, shape.dims[axis], other) : "";
     }
-    if (shape.rank > 0)
-        dims[0] = -1;
     *to = (qn_onnx_value){.name = e->names[value.id][is_second],
                           .type = info->tensor.dtype == QN_I32 ? QN_ONNX_INT32 : QN_ONNX_FLOAT,
                           .n_dims = shape.rank,
@@ -355,9 +450,12 @@ static void describe(qn_onnx_exporter *e, qn_value value, qn_onnx_value *to) {
 /* Whether a value is only flattened: to a network of rows images are nothing but rows. */
 static bool is_flattened(const qn_onnx_exporter *e, int32_t value) {
     const qn_graph *g = e->graph;
+    qn_value read[QN_ONNX_MOST_READ];
+    const qn_value *list;
     for (int n = 0; n < g->n_nodes; n++) {
-        for (int i = 0; e->wanted[n] && i < g->nodes[n]->n_inputs; i++) {
-            if (g->nodes[n]->inputs[i].id == value && !g->nodes[n]->op->is_view)
+        const int n_read = e->wanted[n] ? list_read(g, g->nodes[n], read, &list) : 0;
+        for (int i = 0; i < n_read; i++) {
+            if (list[i].id == value && !g->nodes[n]->op->is_view)
                 return false;
         }
     }
@@ -395,12 +493,6 @@ static void write_outputs(qn_onnx_exporter *e, const qn_value *outputs, int n_ou
 
 static void write_graph(qn_onnx_exporter *e, const qn_value *outputs, int n_outputs) {
     const qn_graph *g = e->graph;
-    e->names = place(e, (size_t)g->n_values, sizeof *e->names);
-    e->wanted = place(e, (size_t)g->n_nodes, sizeof *e->wanted);
-    e->used = place(e, (size_t)g->n_values, sizeof *e->used);
-    if (e->status != QN_OK)
-        return;
-    mark(e, outputs, n_outputs);
     write_inputs(e);
     for (int n = 0; n < g->n_nodes && e->status == QN_OK; n++) {
         if (e->wanted[n])
@@ -412,29 +504,29 @@ static void write_graph(qn_onnx_exporter *e, const qn_value *outputs, int n_outp
 
 /* ---- models ---- */
 
-/* The network in training form over BATCH samples: its logits. */
-static qn_value build_classifier(qn_onnx_exporter *e) {
+/* The network in training form over a batch: its logits. */
+static qn_value build_classifier(const qn_onnx_exporter *e, qn_graph *graph, int64_t batch) {
     const qn_model *model = e->options->model;
     const qn_shape sample = e->options->input.rank > 0 ? e->options->input : model->input;
-    qn_shape shape = {.rank = sample.rank + 1, .dims = {BATCH}};
+    qn_shape shape = {.rank = sample.rank + 1, .dims = {batch}};
     const int n_outputs =
         e->options->n_outputs > 0 ? e->options->n_outputs : qn_model_classes(model, sample);
     memcpy(shape.dims + 1, sample.dims, (size_t)sample.rank * sizeof *sample.dims);
     const qn_engine *engine = e->options->engine;
-    return qn_build_outputs(e->graph, model, qn_input(e->graph, "input", shape), n_outputs,
+    return qn_build_outputs(graph, model, qn_input(graph, "input", shape), n_outputs,
                             engine ? qn_engine_get_options(engine)->tuning.head : NULL);
 }
 
 /* The network of another task in evaluation form, losses and all. */
-static void build_network(qn_onnx_exporter *e) {
+static void build_network(const qn_onnx_exporter *e, qn_graph *graph, int64_t batch) {
     const qn_model *model = e->options->model;
     qn_network_sizes sizes = e->options->sizes ? *e->options->sizes : model->sizes;
     qn_value kept[QN_MAX_KEPT];
-    sizes.batch = BATCH;
+    sizes.batch = batch;
     for (int i = 0; i < QN_MAX_KEPT; i++)
         kept[i] = QN_NO_VALUE;
     for (int phase = 0; phase < (model->n_phases > 0 ? model->n_phases : 1); phase++)
-        model->network(e->graph, &sizes, phase, kept);
+        model->network(graph, &sizes, phase, kept);
 }
 
 /* Marks nodes that can be written: they depend on no label and on no loss. */
@@ -473,15 +565,117 @@ static int find_outputs(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS]) {
     return n_outputs;
 }
 
-static qn_status build(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS], int *n_outputs) {
-    *n_outputs = 1;
-    if (e->options->model->build)
-        outputs[0] = build_classifier(e);
+/* The graph over a batch; of a classifier *logits are its output. */
+static qn_status build(const qn_onnx_exporter *e, int64_t batch, qn_graph **graph,
+                       qn_value *logits) {
+    const bool classifies = e->options->model->build != NULL;
+    const qn_graph_options options = {.allocator = e->allocator, .training = classifies};
+    QN_TRY(qn_graph_create(&options, graph));
+    if (classifies)
+        *logits = build_classifier(e, *graph, batch);
     else
-        build_network(e);
-    QN_TRY(qn_graph_finish(e->graph));
-    if (!e->options->model->build)
-        *n_outputs = find_outputs(e, outputs);
+        build_network(e, *graph, batch);
+    return qn_graph_finish(*graph);
+}
+
+/* ---- two batches ---- */
+
+/* Shapes, which writers put as they are for any batch, and extents of what they do so, too. */
+static bool may_differ(const qn_op *op, const qn_attribute *field) {
+    static const char *const fields[][2] = {
+        {"resample", "from"}, {"resample", "to"}, {"slice", "end"}, {"slice", "extent"}};
+    for (int i = 0; i < (int)(sizeof fields / sizeof *fields); i++) {
+        if (strcmp(fields[i][0], op->name) == 0 && strcmp(fields[i][1], field->name) == 0)
+            return true;
+    }
+    return field->type > QN_ATTRIBUTE_DOUBLE;
+}
+
+/* Of windows and the like nothing but the batch itself depends on the batch. */
+static bool is_same_field(const qn_op *op, const qn_attribute *field, const char *a,
+                          const char *b) {
+    static const size_t bytes[] = {
+        [QN_ATTRIBUTE_BOOL] = sizeof(bool),
+        [QN_ATTRIBUTE_INT] = sizeof(int),
+        [QN_ATTRIBUTE_INT64] = sizeof(int64_t),
+        [QN_ATTRIBUTE_DOUBLE] = sizeof(double),
+    };
+    return may_differ(op, field) ||
+           memcmp(a + field->offset, b + field->offset, bytes[field->type]) == 0;
+}
+
+static bool is_same_node(const qn_node *a, const qn_node *b) {
+    bool is_same = a->op == b->op && a->n_inputs == b->n_inputs && strcmp(a->name, b->name) == 0;
+    for (int i = 0; is_same && i < a->n_inputs; i++)
+        is_same = a->inputs[i].id == b->inputs[i].id;
+    for (const qn_attribute *f = a->op->attributes; is_same && f && f->name; f++)
+        is_same = is_same_field(a->op, f, a->attributes, b->attributes);
+    return is_same;
+}
+
+/* A source that is no input: its shape, and, if it was worked out at import, its numbers. */
+static bool is_same_source(const qn_value_info *a, const qn_value_info *b) {
+    const qn_given *x = a->given, *y = b->given;
+    if (a->producer >= 0 || a->kind != QN_KIND_PARAMETER)
+        return true;
+    if (!qn_shape_equal(a->tensor.shape, b->tensor.shape) || !x != !y)
+        return false;
+    return !x || x->data == y->data ||
+           (x->dtype == y->dtype &&
+            memcmp(x->data, y->data,
+                   (size_t)qn_shape_count(a->tensor.shape) * qn_dtype_bytes(x->dtype)) == 0);
+}
+
+/* Whether the other graph is the same network for another batch, where it is written. */
+static bool is_same_network(const qn_onnx_exporter *e) {
+    const qn_graph *a = e->graph, *b = e->other;
+    bool is_same = a->n_nodes == b->n_nodes && a->n_values == b->n_values;
+    for (int n = 0; is_same && n < a->n_nodes; n++)
+        is_same = a->nodes[n]->op == b->nodes[n]->op &&
+                  (!e->wanted[n] || is_same_node(a->nodes[n], b->nodes[n]));
+    for (int v = 0; is_same && v < a->n_values; v++)
+        is_same = a->values[v]->kind == b->values[v]->kind &&
+                  a->values[v]->tensor.shape.rank == b->values[v]->tensor.shape.rank &&
+                  (!e->used[v] || is_same_source(a->values[v], b->values[v]));
+    return is_same;
+}
+
+/* Finds the outputs and what they depend on. */
+static int choose(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS]) {
+    const qn_graph *g = e->graph;
+    const int n_outputs = e->options->model->build ? 1 : find_outputs(e, outputs);
+    e->names = place(e, (size_t)g->n_values, sizeof *e->names);
+    e->wanted = place(e, (size_t)g->n_nodes, sizeof *e->wanted);
+    e->used = place(e, (size_t)g->n_values, sizeof *e->used);
+    if (e->status == QN_OK)
+        mark(e, outputs, n_outputs);
+    return n_outputs;
+}
+
+/* Builds with two batches. *is_open false: the network is another one with each. */
+static qn_status build_open(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS], int *n_outputs,
+                            bool *is_open) {
+    qn_value other;
+    *is_open = false;
+    qn_status status = build(e, BATCH, &e->graph, outputs);
+    if (status == QN_OK)
+        status = build(e, OTHER_BATCH, &e->other, &other);
+    if (status != QN_OK)
+        return status == QN_ERROR_MEMORY ? status : QN_OK;
+    *n_outputs = choose(e, outputs);
+    *is_open = e->status == QN_OK && is_same_network(e);
+    return e->status;
+}
+
+/* Builds with the batch that the network was made for, or one sample. */
+static qn_status build_fixed(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS],
+                             int *n_outputs) {
+    const int64_t batch = e->options->model->sizes.batch;
+    qn_graph_destroy(e->graph);
+    qn_graph_destroy(e->other);
+    e->graph = e->other = NULL;
+    QN_TRY(build(e, batch > 0 ? batch : 1, &e->graph, outputs));
+    *n_outputs = choose(e, outputs);
     return e->status;
 }
 
@@ -489,7 +683,10 @@ static qn_status write_model(qn_onnx_exporter *e, const char *path) {
     const qn_model *model = e->options->model;
     qn_value outputs[QN_MAX_RESULTS];
     int n_outputs;
-    QN_TRY(build(e, outputs, &n_outputs));
+    bool is_open;
+    QN_TRY(build_open(e, outputs, &n_outputs, &is_open));
+    if (!is_open)
+        QN_TRY(build_fixed(e, outputs, &n_outputs));
     if (!e->options->engine)
         QN_TRY(qn_store_add_graph(&e->store, e->graph, 1u << QN_KIND_PARAMETER, e->options->seed));
     write_graph(e, outputs, n_outputs);
@@ -511,9 +708,6 @@ static qn_status write_model(qn_onnx_exporter *e, const char *path) {
 qn_status qn_onnx_export(const qn_onnx_export_options *options, const char *path) {
     qn_onnx_exporter e = {.options = options,
                           .allocator = qn_allocator_or_default(options->allocator)};
-    const qn_graph_options graph = {.allocator = e.allocator,
-                                    .training = options->model->build != NULL};
-    QN_TRY(qn_graph_create(&graph, &e.graph));
     qn_arena_init(&e.arena, e.allocator);
     qn_store_init(&e.store, e.allocator);
     qn_status status = write_model(&e, path);
@@ -524,5 +718,6 @@ qn_status qn_onnx_export(const qn_onnx_export_options *options, const char *path
     qn_store_deinit(&e.store);
     qn_arena_deinit(&e.arena);
     qn_graph_destroy(e.graph);
+    qn_graph_destroy(e.other);
     return status;
 }

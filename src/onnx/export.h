@@ -28,6 +28,12 @@ void qn_onnx_export_fail(qn_onnx_exporter *e, qn_status status, const char *mess
 /* Where an attribute of a node is. */
 const void *qn_onnx_field(const qn_node *node, const char *name);
 
+/* The same with another batch: an axis of a value, which is open where its extents differ, and the
+ * node itself. Where the batch is a fixed one they are what they are. */
+int64_t qn_onnx_other_extent(const qn_onnx_exporter *e, qn_value value, int axis);
+bool qn_onnx_is_open(const qn_onnx_exporter *e, qn_value value, int axis);
+const qn_node *qn_onnx_other_node(const qn_onnx_exporter *e, const qn_node *node);
+
 /* The name of a value in an order; that in which it is there, plain if both. */
 const char *qn_onnx_name(qn_onnx_exporter *e, qn_value value, qn_onnx_order order);
 qn_onnx_order qn_onnx_order_of(const qn_onnx_exporter *e, qn_value value);
@@ -35,6 +41,9 @@ qn_onnx_order qn_onnx_order_of(const qn_onnx_exporter *e, qn_value value);
 /* Says the name of a value in an order: its own, or another value's that is the same. */
 const char *qn_onnx_call_it(qn_onnx_exporter *e, qn_value value, qn_onnx_order order,
                             const char *name);
+
+/* Zeroed memory that lives as long as the export; null after a failure. */
+void *qn_onnx_room(qn_onnx_exporter *e, size_t count, size_t size);
 
 /* "NODE/suffix". */
 const char *qn_onnx_part(qn_onnx_exporter *e, const qn_node *node, const char *suffix);
@@ -47,6 +56,8 @@ qn_onnx_node *qn_onnx_put_all(qn_onnx_exporter *e, const char *type, const qn_no
                               qn_onnx_order order, const char *output);
 void qn_onnx_put_int(qn_onnx_exporter *e, qn_onnx_node *node, const char *name, int64_t value);
 void qn_onnx_put_float(qn_onnx_exporter *e, qn_onnx_node *node, const char *name, double value);
+/* The text stays the caller's. */
+void qn_onnx_put_text(qn_onnx_exporter *e, qn_onnx_node *node, const char *name, const char *text);
 void qn_onnx_put_ints(qn_onnx_exporter *e, qn_onnx_node *node, const char *name,
                       const int64_t *values, int n);
 
@@ -56,8 +67,23 @@ void qn_onnx_put_outputs(qn_onnx_exporter *e, qn_onnx_node *node, const char *co
 /* The last node that was put. */
 qn_onnx_node *qn_onnx_last(qn_onnx_exporter *e);
 
-/* Names of constants: a number, a list of whole numbers. */
+/* Names of constants: a number, a list of whole numbers, or of floats. */
 const char *qn_onnx_number(qn_onnx_exporter *e, qn_onnx_type type, double number);
 const char *qn_onnx_whole(qn_onnx_exporter *e, const char *name, const int64_t *values, int n);
+const char *qn_onnx_reals(qn_onnx_exporter *e, const char *name, const double *values, int n);
+
+/* An axis of a value's own order in another. */
+int64_t qn_onnx_axis_in(qn_onnx_order order, int64_t axis, int rank);
+
+/* The name of a list of whole numbers that is an open shape where some of other are not those of
+ * values: all of them are extents of a batch, so many times the first extent of what the network is
+ * given. */
+const char *qn_onnx_shape_list(qn_onnx_exporter *e, const char *name, const int64_t *values,
+                               const int64_t *other, int n);
+
+/* Axes that are sampled anew, and what such a node reads (export_resample.c). */
+void qn_onnx_write_resample(qn_onnx_exporter *e, const qn_node *node);
+int qn_onnx_read_resample(const qn_graph *graph, const qn_node *node,
+                          qn_value read[QN_ONNX_MOST_READ]);
 
 #endif

@@ -213,6 +213,27 @@ static void write_constant(qn_onnx_exporter *e, const qn_node *node) {
     qn_onnx_call_it(e, node->outputs[0], QN_ONNX_PLAIN, qn_onnx_number(e, QN_ONNX_FLOAT, *value));
 }
 
+/* A number in every place of a shape. */
+static void write_broadcast(qn_onnx_exporter *e, const qn_node *node) {
+    const qn_graph *graph = qn_onnx_exporter_graph(e);
+    const qn_value_info *x = qn_graph_value(graph, node->inputs[0]);
+    const qn_node *number = x->producer >= 0 ? graph->nodes[x->producer] : NULL;
+    const double *factor = qn_onnx_field(node, "factor");
+    const qn_shape shape = shape_of(e, node->outputs[0]);
+    int64_t other[QN_MAX_RANK];
+    if (!number || strcmp(number->op->name, "constant") != 0) {
+        qn_onnx_export_fail(e, QN_ERROR_UNSUPPORTED, "a number that is spread and is no constant");
+        return;
+    }
+    for (int i = 0; i < shape.rank; i++)
+        other[i] = qn_onnx_other_extent(e, node->outputs[0], i);
+    const double value = *factor * *(const double *)qn_onnx_field(number, "value");
+    const char *inputs[] = {
+        qn_onnx_number(e, QN_ONNX_FLOAT, value),
+        qn_onnx_shape_list(e, qn_onnx_part(e, node, "shape"), shape.dims, other, shape.rank)};
+    qn_onnx_put(e, "Expand", node->name, inputs, 2, result(e, node, QN_ONNX_PLAIN));
+}
+
 /* That of a transposed convolution goes into its node. */
 static void write_bias(qn_onnx_exporter *e, const qn_node *node) {
     qn_onnx_node *last = qn_onnx_last(e);
@@ -262,7 +283,7 @@ static void write_pool(qn_onnx_exporter *e, const qn_node *node) {
     qn_onnx_node *to = put(e, node, is_max ? "MaxPool" : "AveragePool", 1, QN_ONNX_CHANNELS_SECOND);
     put_window(e, to, w, w->kernel_h, w->kernel_w);
     if (!is_max)
-        qn_onnx_put_int(e, to, "count_include_pad", 1);
+        qn_onnx_put_int(e, to, "count_include_pad", !*(const bool *)qn_onnx_field(node, "inside"));
 }
 
 static void write_global_average_pool(qn_onnx_exporter *e, const qn_node *node) {
@@ -341,35 +362,51 @@ static bool is_same_order(qn_shape shape) {
     return shape.rank < 3 || columns == 1 || qn_shape_count(shape) == shape.dims[0] * columns;
 }
 
-/* The first extent, the batch's, is what is left. */
+/* Whether two values begin with the same extent. */
+static bool is_same_first(const qn_onnx_exporter *e, qn_value x, qn_value y) {
+    return shape_of(e, x).dims[0] == shape_of(e, y).dims[0] &&
+           qn_onnx_other_extent(e, x, 0) == qn_onnx_other_extent(e, y, 0);
+}
+
+/* An extent that the batch is in is what is left; where there are several, a shape says them. */
 static void write_reshape(qn_onnx_exporter *e, const qn_node *node) {
-    const qn_shape x = shape_of(e, node->inputs[0]), y = shape_of(e, node->outputs[0]);
-    int64_t dims[QN_MAX_RANK];
-    const qn_onnx_order order =
-        is_same_order(x) ? qn_onnx_order_of(e, node->inputs[0]) : QN_ONNX_PLAIN;
-    const char *inputs[2] = {qn_onnx_name(e, node->inputs[0], order)};
+    const qn_value from = node->inputs[0], to = node->outputs[0];
+    const qn_shape x = shape_of(e, from), y = shape_of(e, to);
+    int64_t other[QN_MAX_RANK];
+    int n_open = 0, open = 0;
+    const qn_onnx_order order = is_same_order(x) ? qn_onnx_order_of(e, from) : QN_ONNX_PLAIN;
+    const char *inputs[2] = {qn_onnx_name(e, from, order)};
     const char *output = result(e, node, QN_ONNX_PLAIN);
-    if (y.rank == 2 && x.rank > 1 && x.dims[0] == y.dims[0]) {
+    if (y.rank == 2 && x.rank > 1 && is_same_first(e, from, to)) {
         qn_onnx_put(e, "Flatten", node->name, inputs, 1, output);
         return;
     }
-    for (int i = 0; i < y.rank; i++)
-        dims[i] = i == 0 ? -1 : y.dims[i];
-    inputs[1] = qn_onnx_whole(e, qn_onnx_part(e, node, "shape"), dims, y.rank);
+    for (int i = 0; i < y.rank; i++) {
+        other[i] = qn_onnx_other_extent(e, to, i);
+        open = other[i] != y.dims[i] ? i : open;
+        n_open += other[i] != y.dims[i];
+    }
+    qn_shape dims = y;
+    if (n_open == 1)
+        dims.dims[open] = other[open] = -1;
+    inputs[1] = qn_onnx_shape_list(e, qn_onnx_part(e, node, "shape"), dims.dims, other, dims.rank);
     qn_onnx_put(e, "Reshape", node->name, inputs, 2, output);
 }
 
+/* What puts last channels second is there already where they are second in the file. */
 static void write_transpose(qn_onnx_exporter *e, const qn_node *node) {
     const qn_shape *order = qn_onnx_field(node, "order");
+    bool is_second = qn_onnx_order_of(e, node->inputs[0]) == QN_ONNX_CHANNELS_SECOND;
+    for (int i = 0; i < order->rank; i++)
+        is_second =
+            is_second && qn_onnx_axis_in(QN_ONNX_CHANNELS_SECOND, order->dims[i], order->rank) == i;
+    if (is_second) {
+        qn_onnx_call_it(e, node->outputs[0], QN_ONNX_PLAIN,
+                        qn_onnx_name(e, node->inputs[0], QN_ONNX_CHANNELS_SECOND));
+        return;
+    }
     qn_onnx_put_ints(e, put(e, node, "Transpose", 1, QN_ONNX_PLAIN), "perm", order->dims,
                      order->rank);
-}
-
-/* An axis in an order. */
-static int64_t axis_in(qn_onnx_order order, int64_t axis, int rank) {
-    if (order == QN_ONNX_PLAIN || axis == 0)
-        return axis;
-    return axis == rank - 1 ? 1 : axis + 1;
 }
 
 static void write_concat(qn_onnx_exporter *e, const qn_node *node) {
@@ -377,17 +414,22 @@ static void write_concat(qn_onnx_exporter *e, const qn_node *node) {
     const int axis = *(const int *)qn_onnx_field(node, "axis");
     const int rank = shape_of(e, node->outputs[0]).rank;
     qn_onnx_node *to = qn_onnx_put_all(e, "Concat", node, order, result(e, node, order));
-    qn_onnx_put_int(e, to, "axis", axis_in(order, axis, rank));
+    qn_onnx_put_int(e, to, "axis", qn_onnx_axis_in(order, axis, rank));
 }
 
 static void write_slice(qn_onnx_exporter *e, const qn_node *node) {
     const qn_onnx_order order = qn_onnx_order_of(e, node->inputs[0]);
     const int axis = *(const int *)qn_onnx_field(node, "axis");
-    const int64_t axes[] = {axis_in(order, axis, shape_of(e, node->inputs[0]).rank)};
+    const int64_t axes[] = {qn_onnx_axis_in(order, axis, shape_of(e, node->inputs[0]).rank)};
+    const int64_t end = *(const int64_t *)qn_onnx_field(node, "end");
+    const int64_t other = *(const int64_t *)qn_onnx_field(qn_onnx_other_node(e, node), "end");
+    const int64_t whole = INT64_MAX;
+    if (end != other && other != qn_onnx_other_extent(e, node->inputs[0], axis))
+        qn_onnx_export_fail(e, QN_ERROR_UNSUPPORTED, "a slice of the batch that depends on it");
     const char *inputs[] = {
         qn_onnx_name(e, node->inputs[0], order),
         qn_onnx_whole(e, qn_onnx_part(e, node, "begin"), qn_onnx_field(node, "begin"), 1),
-        qn_onnx_whole(e, qn_onnx_part(e, node, "end"), qn_onnx_field(node, "end"), 1),
+        qn_onnx_whole(e, qn_onnx_part(e, node, "end"), end == other ? &end : &whole, 1),
         qn_onnx_whole(e, qn_onnx_part(e, node, "axis"), axes, 1)};
     qn_onnx_put(e, "Slice", node->name, inputs, 4, result(e, node, order));
 }
@@ -590,6 +632,7 @@ const qn_onnx_writer qn_onnx_writers[] = {
     {"batch_norm", write_batch_norm, NULL},
     {"batch_norm_inference", write_batch_norm_inference, NULL},
     {"bias", write_bias, NULL},
+    {"broadcast", write_broadcast, NULL},
     {"cast", write_cast, NULL},
     {"combine", write_combine, NULL},
     {"concat", write_concat, NULL},
@@ -611,6 +654,7 @@ const qn_onnx_writer qn_onnx_writers[] = {
     {"reduce", write_reduce, NULL},
     {"relu", write_unary, NULL},
     {"relu6", write_relu6, NULL},
+    {"resample", qn_onnx_write_resample, qn_onnx_read_resample},
     {"reshape", write_reshape, NULL},
     {"scale", write_scale, NULL},
     {"sigmoid", write_unary, NULL},

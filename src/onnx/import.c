@@ -21,8 +21,8 @@ static bool keeps_layout(const char *type) {
                                         "Log",       "Mul",      "Neg",
                                         "PRelu",     "Pad",      "Pow",
                                         "Relu",      "Sigmoid",  "Softplus",
-                                        "Sqrt",      "Sub",      "Tanh",
-                                        NULL};
+                                        "Sqrt",      "Slice",    "Sub",
+                                        "Tanh",      "Tile",     NULL};
     for (int i = 0; types[i]; i++) {
         if (strcmp(types[i], type) == 0)
             return true;
@@ -357,6 +357,7 @@ qn_status qn_onnx_model_of(qn_onnx_network *network, const qn_model **model) {
     m->input = qn_shape_make(whole.rank - 1, whole.dims + 1);
     m->n_classes = (int)network->outputs[0].dims[1];
     m->has_fixed_outputs = true;
+    m->sizes.batch = network->inputs[0].dims[0] > 0 ? network->inputs[0].dims[0] : 0;
     m->recipe = (qn_recipe){.optimizer = QN_SGD,
                             .rate = 0.01,
                             .momentum = 0.9,

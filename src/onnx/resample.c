@@ -315,6 +315,12 @@ static qn_status choose_places(const resize *r, int axis, int rank, int64_t n, q
     return QN_OK;
 }
 
+/* Whether an axis does not stay as it is: another extent, or a part of it. */
+static bool is_sampled(const resize *r, qn_shape x, int axis) {
+    return r->extents[axis] != x.dims[axis] ||
+           (r->region && (r->region->reals[axis] != 0 || r->region->reals[x.rank + axis] != 1));
+}
+
 static qn_status build_resize(qn_onnx_call *call) {
     qn_onnx_operand x = qn_onnx_operand_of(call, 0);
     resize r;
@@ -324,13 +330,13 @@ static qn_status build_resize(qn_onnx_call *call) {
     QN_TRY(read_resize(call, x.shape, &r));
     QN_TRY(choose_interpolation(&r, &interpolation));
     for (int i = 0; i < x.shape.rank; i++)
-        left += r.region || r.extents[i] != x.shape.dims[i];
+        left += is_sampled(&r, x.shape, i);
     if (left == 0) {
         qn_onnx_give_input(call, 0, 0);
         return QN_OK;
     }
     for (int i = 0; i < x.shape.rank; i++) {
-        if (!r.region && r.extents[i] == x.shape.dims[i])
+        if (!is_sampled(&r, x.shape, i))
             continue;
         how = (qn_resampling){.interpolation = interpolation,
                               .border = QN_BORDER_EDGE,

@@ -10,7 +10,7 @@ import torch
 
 import test_torch_export as first
 
-NAMES = ["vgg", "resnext", "mobilenet-v3", "decoder"]
+NAMES = ["lenet", "vgg", "convnext", "resnext", "mobilenet-v3", "decoder", "vit", "unet"]
 
 
 def compare(case, folder):

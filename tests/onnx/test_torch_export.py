@@ -208,6 +208,31 @@ class Decoder(nn.Module):
         return self.head(self.last(y).mean([2, 3]))
 
 
+class Unet(nn.Module):
+    """Pads of three kinds, sizes that go up and down by neighbours and between them, slices with steps, a
+    token of every sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.pads = nn.ModuleList([nn.ReflectionPad2d((1, 2, 2, 1)), nn.ReplicationPad2d(1),
+                                   nn.ConstantPad2d((0, 1, 1, 0), 0.3)])
+        self.down = nn.ModuleList([norm_relu(3, 8, stride=2), norm_relu(8, 12, stride=2)])
+        self.up = nn.ModuleList([norm_relu(20, 10), norm_relu(13, 8)])
+        self.token, self.mix = nn.Parameter(torch.randn(1, 8, 1)), nn.Linear(8, 8)
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, x):
+        x = self.pads[0](x)
+        a = self.down[0](x)
+        b = self.down[1](self.pads[2](self.pads[1](a)))
+        b = F.interpolate(b, size=a.shape[2:], mode="bilinear", align_corners=False)
+        c = self.up[0](torch.cat([a, b], 1))
+        c = F.interpolate(F.interpolate(c, size=(7, 13), mode="bilinear", align_corners=True), scale_factor=2.0)
+        d = self.up[1](torch.cat([c, x[:, :, 1:15, :13].repeat(1, 1, 1, 2)], 1))[:, :, ::2, 1::3]
+        d = torch.cat([self.token.expand(x.shape[0], -1, -1), d.flatten(2)], 2).transpose(1, 2)
+        return self.head(torch.tanh(self.mix(d)).mean(1))
+
+
 def words(n):
     return torch.randint(0, 50, (n, 9))
 
@@ -230,6 +255,8 @@ CASES = [
     ("vit", Vit, images, False, {}),
     ("vit exported for inference", Vit, images, False, {"training": EVAL, "opset_version": 12}),
     ("decoder", Decoder, images, True, {}),
+    ("unet", Unet, images, False, {}),
+    ("unet, opset 11", Unet, images, False, {"opset_version": 11}),
 ]
 
 
