@@ -2,6 +2,7 @@
 #include "base/rng.h"
 
 #include <math.h>
+#include <string.h>
 
 uint64_t qn_hash_text(const char *text) {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -15,6 +16,18 @@ static uint64_t mix(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
+}
+
+uint64_t qn_hash_bytes(const void *bytes, size_t n) {
+    const unsigned char *from = bytes;
+    uint64_t hash = mix(n);
+    for (size_t i = 0; i < n; i += sizeof hash) {
+        uint64_t word = 0;
+        memcpy(&word, from + i, n - i < sizeof word ? n - i : sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return mix(hash);
 }
 
 qn_rng qn_rng_make(uint64_t seed, uint64_t purpose, uint64_t step) {

@@ -16,6 +16,10 @@ typedef struct qn_rng {
 /* 64-bit FNV-1a of a text: the stable number of a stable name. */
 uint64_t qn_hash_text(const char *text);
 
+/* A number that tells one content from another, by words of 8 bytes: against mistakes, not against
+ * whoever wants two contents to look the same. */
+uint64_t qn_hash_bytes(const void *bytes, size_t n);
+
 /* The stream of a purpose (the hash of a node's or parameter's name) under a seed. */
 qn_rng qn_rng_make(uint64_t seed, uint64_t purpose, uint64_t step);
 

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/session.h"
+#include "onnx/import.h"
 #include "quern/onnx.h"
 #include "tensor/tensor.h"
 
@@ -18,8 +19,8 @@ static struct {
     char hash[17];
 } imported;
 
-/* FNV-1a over a file (Fowler, Noll and Vo; 64 bits). */
-static qn_status hash_file(const char *path, char hash[17]) {
+/* FNV-1a over a file (Fowler, Noll and Vo; 64 bits), and what it keeps outside. */
+static qn_status hash_file(const char *path, uint64_t outside, char hash[17]) {
     FILE *file = fopen(path, "rb");
     unsigned char part[4096];
     uint64_t sum = UINT64_C(14695981039346656037);
@@ -32,14 +33,15 @@ static qn_status hash_file(const char *path, char hash[17]) {
     }
     const bool is_bad = ferror(file) != 0;
     fclose(file);
-    snprintf(hash, 17, "%016" PRIx64, sum);
+    snprintf(hash, 17, "%016" PRIx64, sum ^ outside);
     return is_bad ? qn_fail(QN_ERROR_IO, "%s cannot be read", path) : QN_OK;
 }
 
 static qn_status import(const char *path) {
     const qn_onnx_options options = {.log = &session_log};
     QN_TRY(qn_onnx_open(&options, path, &imported.network));
-    qn_status status = hash_file(path, imported.hash);
+    qn_status status =
+        hash_file(path, qn_onnx_file_hash_outside(imported.network->file), imported.hash);
     if (status == QN_OK)
         status = qn_onnx_model_of(imported.network, &imported.model);
     if (status != QN_OK) {

@@ -4,14 +4,16 @@
  * replace the last good checkpoint. */
 #include "quern/checkpoint.h"
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "format/metadata.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char step_key[] = "step";
+static const char step_key[] = "step", base_key[] = "base_hash";
 
 /* ---- saving ---- */
 
@@ -44,6 +46,11 @@ static bool is_adapter(const char *name) {
     return strstr(name, ".lora_a.") || strstr(name, ".lora_b.");
 }
 
+/* One tensor's part of the sum that a base is known by, which no order changes. */
+static uint64_t hash_tensor(const qn_stored_tensor *tensor) {
+    return qn_hash_text(tensor->name) * 3 ^ qn_hash_bytes(tensor->data, tensor->bytes);
+}
+
 /* How an engine's tensors are written. */
 typedef struct saving {
     const qn_engine *engine;
@@ -51,6 +58,7 @@ typedef struct saving {
     bool is_merged; /* parameters without adapters; else all, or what is changed beside adapters */
     qn_safetensor *tensors;
     size_t n_tensors;
+    uint64_t base; /* of the weights that an adapter stands beside */
 } saving;
 
 static bool is_left_out(const saving *s, const qn_stored_tensor *tensor) {
@@ -63,8 +71,10 @@ static qn_status list_tensors(saving *s) {
     size_t n = 0;
     for (int i = 0; i < qn_engine_tensor_count(s->engine); i++) {
         const qn_stored_tensor tensor = qn_engine_tensor_at(s->engine, i);
-        if (is_left_out(s, &tensor))
+        if (is_left_out(s, &tensor)) {
+            s->base += tensor.is_state || s->is_merged ? 0 : hash_tensor(&tensor);
             continue;
+        }
         if (!is_finite(&tensor))
             return qn_fail(QN_ERROR_NUMERIC,
                            "step %lld: %s holds numbers that are not finite; %s is not written",
@@ -82,7 +92,7 @@ static qn_status list_tensors(saving *s) {
 }
 
 static bool is_of_tuning(const char *key) {
-    static const char *const keys[] = {"freeze", "train-only", "lr-for", "lora", "load"};
+    static const char *const keys[] = {"freeze", "train-only", "lr-for", "lora", "load", base_key};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (strcmp(keys[i], key) == 0)
             return true;
@@ -98,7 +108,11 @@ static qn_status copy_pairs(const saving *s, const qn_metadata *from, qn_metadat
             QN_TRY(qn_metadata_set(to, from->pairs[i].key, from->pairs[i].value));
     }
     snprintf(digits, sizeof digits, "%lld", (long long)qn_engine_steps(s->engine));
-    return qn_metadata_set(to, step_key, digits);
+    QN_TRY(qn_metadata_set(to, step_key, digits));
+    if (s->is_merged || !has_adapters(s->engine))
+        return QN_OK;
+    snprintf(digits, sizeof digits, "%016" PRIx64, s->base);
+    return qn_metadata_set(to, base_key, digits);
 }
 
 static qn_status write_file(saving *s, const qn_metadata *metadata, qn_metadata *pairs) {
@@ -203,6 +217,42 @@ static qn_status check_tensor(const loading *load, const qn_stored_tensor *tenso
                    load->is_start ? "; --head begins the last layer anew" : "");
 }
 
+static const char *find_pair(const loading *load, const char *key) {
+    for (size_t i = 0; i < load->file.n_pairs; i++) {
+        if (strcmp(load->file.pairs[i].key, key) == 0)
+            return load->file.pairs[i].value;
+    }
+    return NULL;
+}
+
+/* What the engine holds of the weights that an adapter's file leaves out must be what it was
+ * trained beside. Files from before there was such a sum have none. */
+static qn_status check_base(const loading *load) {
+    const char *wanted = find_pair(load, base_key), *base = find_pair(load, "load");
+    const char *model = find_pair(load, "model");
+    char digits[24];
+    uint64_t sum = 0;
+    if (!wanted || load->is_start || !has_adapters(load->engine))
+        return QN_OK;
+    for (int i = 0; i < qn_engine_tensor_count(load->engine); i++) {
+        const qn_stored_tensor tensor = qn_engine_tensor_at(load->engine, i);
+        if (!tensor.is_state && !qn_safetensors_find(&load->file, tensor.name))
+            sum += hash_tensor(&tensor);
+    }
+    snprintf(digits, sizeof digits, "%016" PRIx64, sum);
+    if (strcmp(digits, wanted) == 0)
+        return QN_OK;
+    return qn_fail(QN_ERROR_FORMAT,
+                   "%s was trained beside other weights than these: beside those of %s, whose "
+                   "sum was %.16s, and the sum of these is %s; quern merge --load FILE takes them "
+                   "from where they are now",
+                   qn_file_path(load->from),
+                   base    ? base
+                   : model ? model
+                           : "a model",
+                   wanted, digits);
+}
+
 static bool is_state_name(const char *name) {
     return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "task.", 5) == 0;
 }
@@ -269,6 +319,7 @@ static qn_status load_file(loading *load) {
     int64_t step;
     QN_TRY(qn_safetensors_read(&load->file, load->from));
     QN_TRY(check_tensors(load));
+    QN_TRY(check_base(load));
     QN_TRY(find_step(load, &step));
     QN_TRY(fill(load));
     if (!load->is_start)

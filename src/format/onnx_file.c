@@ -1,6 +1,7 @@
 /* See onnx_file.h: opening and closing. protobuf-c unpacks by recursion and joins what is given
  * twice at a cost that grows with its square, so a file's bytes are walked first, and messages that
  * nest deeper than any model's, or are given twice where one is meant, are refused. */
+#include "base/rng.h"
 #include "base/status.h"
 #include "format/onnx_parts.h"
 #include "os/os.h"
@@ -256,6 +257,13 @@ void qn_onnx_file_close(qn_onnx_file *file) {
         qn_file_unmap(m->memory, m->bytes);
     qn_arena_deinit(&file->arena);
     qn_release(file->allocator, file, 1, sizeof *file);
+}
+
+uint64_t qn_onnx_file_hash_outside(const qn_onnx_file *file) {
+    uint64_t sum = 0;
+    for (const qn_onnx_mapping *m = file->mappings; m; m = m->next)
+        sum += qn_hash_text(m->location) * 3 ^ qn_hash_bytes(m->memory, m->bytes);
+    return sum;
 }
 
 const qn_onnx_model *qn_onnx_file_model(const qn_onnx_file *file) {

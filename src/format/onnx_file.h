@@ -124,6 +124,9 @@ qn_status qn_onnx_file_open_bytes(const qn_allocator *allocator, const void *byt
 void qn_onnx_file_close(qn_onnx_file *file);
 const qn_onnx_model *qn_onnx_file_model(const qn_onnx_file *file);
 
+/* A number of what the file keeps outside of itself; 0: nothing. */
+uint64_t qn_onnx_file_hash_outside(const qn_onnx_file *file);
+
 /* One TensorProto file (the .pb of test data). The tensor lives until the file is closed. */
 qn_status qn_onnx_tensor_open(const qn_allocator *allocator, const char *path, qn_onnx_file **file,
                               const qn_onnx_tensor **tensor);

@@ -87,6 +87,7 @@ class FineTuning(quern.Case):
         self.train("--save", "base.st")
         self.train("--load", "base.st", *lora, "--save", "adapter.st")
         held, pairs = self.read("adapter.st")
+        pairs_of_adapter = pairs
         weights = {name for name in held if not name.startswith("optimizer.")}
         self.assertEqual(weights, {f"{layer}.lora_{side}.weight" for layer in ("fc1",)
                                    for side in "ab"} | {"fc2.weight", "fc2.bias"})
@@ -107,6 +108,17 @@ class FineTuning(quern.Case):
             self.run_quern("export", "lenet5", "--weights", name + ".st", "--out", name + ".onnx")
         self.assertEqual(*((self.folder / name).read_bytes()
                            for name in ("adapter.onnx", "merged.onnx")))
+        self.assertEqual(len(pairs_of_adapter["base_hash"]), 16)
+        self.assertNotIn("base_hash", pairs)
+        self.train("--save", "other.st", "--seed", 9)
+        kept = (self.folder / "base.st").read_bytes()
+        (self.folder / "base.st").write_bytes((self.folder / "other.st").read_bytes())
+        for command, more in (("evaluate", ()), ("merge", ("--out", "x.st")), ("export", ("--out", "x.onnx"))):
+            self.fails(1, command, "lenet5", "--weights", "adapter.st", *more,
+                       says=["other weights", "base.st"])
+        (self.folder / "moved.st").write_bytes(kept)
+        self.run_quern("merge", "lenet5", "--weights", "adapter.st", "--load", "moved.st", "--out", "again.st")
+        self.assertEqual(merged, self.read("again.st")[0])
         (self.folder / "base.st").unlink()
         self.fails(1, "evaluate", "lenet5", "--weights", "adapter.st", says=["base.st"])
 
@@ -146,6 +158,17 @@ class FineTuning(quern.Case):
                                  "train", "--json").of("evaluation")[0]["loss"]
                   for name in ("adapter", "merged")]
         self.assertAlmostEqual(*losses, places=5)
+
+    def test_outside_data(self):
+        """What a file keeps outside of itself is part of what it is known by."""
+        self.run_quern("export", "lenet5", "--out", "net.onnx", "--outside")
+        self.train("--lora", "rank=2,layers=fc1", "--save", "adapter.st", model="net.onnx")
+        self.run_quern("evaluate", "net.onnx", "--weights", "adapter.st", "--split", "train")
+        data = bytearray((self.folder / "net.onnx.data").read_bytes())
+        data[-2] ^= 1
+        (self.folder / "net.onnx.data").write_bytes(data)
+        self.fails(1, "evaluate", "net.onnx", "--weights", "adapter.st", "--split", "train",
+                   says=["changed since"])
 
     def test_resume(self):
         """Eight steps at once and four twice: equal files, whatever the threads."""
