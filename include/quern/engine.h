@@ -45,6 +45,9 @@ typedef struct qn_engine_options {
      * at plans of what this device could not hold. Tensors have no data, and nothing can be run. */
     bool plan_only;
     bool no_fusion; /* every operator as the network is written (comparisons); equal bits */
+    /* A table of rules by which convolutions choose their algorithm, as text (docs/rules.md): part
+     * of what results are, like the seed. Null: the built-in one. Copied. */
+    const char *rules;
     /* Bytes within which all of it has to keep: parameters, gradients, optimiser state, feature
      * maps, workspace, graphs, plans, and planning them; 0: no limit. Where they are too few for
      * the usual plan, batches are worked on in pieces, or values are made again instead of kept:

@@ -9,10 +9,10 @@
 
 /* One row for each command, in the order of help. */
 static const command *const commands[] = {
-    &command_models,  &command_train,    &command_plan,    &command_profile,
-    &command_study,   &command_evaluate, &command_predict, &command_sample,
-    &command_convert, &command_merge,    &command_import,  &command_export,
-    &command_meter,   &command_devices,  &command_help,    &command_version,
+    &command_models,   &command_train,   &command_plan,   &command_profile, &command_study,
+    &command_evaluate, &command_predict, &command_sample, &command_convert, &command_merge,
+    &command_import,   &command_export,  &command_meter,  &command_devices, &command_rules,
+    &command_help,     &command_version,
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

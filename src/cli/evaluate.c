@@ -43,6 +43,11 @@ static const option options[] = {
      .most = 1e9,
      .fallback = "64",
      .help = "samples in a batch"},
+    {.name = "rules",
+     .kind = OPTION_RULES,
+     .argument = "FILE",
+     .otherwise = "the checkpoint's",
+     .help = "table of algorithms, as quern rules prints it"},
     {.name = "episodes",
      .of = "control",
      .kind = OPTION_COUNT,
@@ -203,8 +208,8 @@ static int evaluate(const arguments *a, session *s) {
 }
 
 static int run(const arguments *a) {
-    static const char *const names[] = {"data",     "holdout",      "validation", "batch",
-                                        "episodes", "test-epsilon", NULL};
+    static const char *const names[] = {"data",  "holdout",  "validation",   "batch",
+                                        "rules", "episodes", "test-epsilon", NULL};
     session s;
     session_init(&s);
     s.wants_confusion = wants_confusion(a);

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "cli/rules.h"
 #include "os/os.h"
 #include "tensor/tensor.h"
 
@@ -216,6 +217,8 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
         return canonical_target(o, value, texts, canonical);
     case OPTION_HEAD:
         return canonical_head(o, value, texts, canonical);
+    case OPTION_RULES:
+        return rules_canonical(value, texts, canonical);
     case OPTION_LORA:
         return canonical_lora(o, value, texts, canonical);
     case OPTION_FLAG:

@@ -19,6 +19,7 @@ typedef enum option_kind {
     OPTION_SIZE,   /* "300M": as a count of bytes */
     OPTION_PARTS,  /* texts with commas between; given again, it adds to them */
     OPTION_HEAD,   /* "N", "NAME", "NAME=N": as N or "data", and ",NAME" */
+    OPTION_RULES,  /* "built-in" or a file's table of rules, all in one line */
     OPTION_LORA,   /* "rank=N,layers=PATTERNS,alpha=X" in any order: layers last */
 } option_kind;
 

@@ -17,7 +17,7 @@ static qn_status find_kernels(const qn_engine *engine, const qn_kernels **kernel
                               const char **name) {
     qn_isa isa;
     QN_TRY(qn_cpu_isa(&isa));
-    *kernels = qn_kernels_get(qn_engine_get_options(engine)->real, isa);
+    *kernels = engine->kernels;
     *name = qn_isa_name(isa);
     return QN_OK;
 }

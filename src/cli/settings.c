@@ -2,6 +2,7 @@
 #include "cli/settings.h"
 
 #include "base/status.h"
+#include "cli/rules.h"
 #include "tasks/tasks.h"
 
 #include <stdio.h>
@@ -111,13 +112,20 @@ static qn_status find_stored(const option *o, const qn_metadata *checkpoint, set
     return QN_ERROR_FORMAT;
 }
 
+/* What a message calls a value. */
+static const char *value_name(const option *o, const char *value, char text[RULES_NAME]) {
+    return o->kind == OPTION_RULES ? rules_name(value, text) : value;
+}
+
 static qn_status check_conflict(const arguments *a, const option *o, origins from) {
+    char given[RULES_NAME], stored[RULES_NAME];
     if (!from.given || !from.stored || o->is_free || arguments_flag(a, "override") ||
         strcmp(from.given, from.stored) == 0)
         return QN_OK;
     return qn_fail(QN_ERROR_ARGUMENT,
                    "--%s is %s, but %s was trained with %s; leave it out, or add --override",
-                   o->name, from.given, arguments_get(a, "resume"), from.stored);
+                   o->name, value_name(o, from.given, given), arguments_get(a, "resume"),
+                   value_name(o, from.stored, stored));
 }
 
 /* The optimizer comes first: defaults of others depend on it. */

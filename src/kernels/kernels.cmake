@@ -24,6 +24,10 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
 endif()
 list(APPEND QUERN_KERNEL_FLAGS -O3)
 
+# A choice a call.
+list(APPEND QUERN_KERNEL_SOURCES src/kernels/rules.c)
+quern_make_small(src/kernels/rules.c EXCEPT none)
+
 # A tile's sums are fused multiply-adds; contraction is on there and nowhere else.
 function(quern_kernel_set name)
   set(files src/kernels/${name}/tile.c src/kernels/${name}/peak.c src/kernels/${name}/kernels.c)

@@ -27,6 +27,7 @@ typedef struct qn_conv2d_shape {
     int64_t batch;  /* samples of the whole batch that these n are a part of; 0: n */
     bool add;       /* backward filter: go on from the sums that dw holds */
     bool inside; /* average pool: the mean is that of the window's elements inside of the image */
+    const struct qn_rules *rules; /* by which a convolution's algorithm is chosen; null: built-in */
 } qn_conv2d_shape;
 
 /* Tensors of one shape (rows, C), and for each that is said to have a step, in the order of the
@@ -180,6 +181,8 @@ enum qn_hyper {
 typedef struct qn_kernels {
     const char *name; /* "ref", "avx512", …: the highest overlay */
     qn_dtype real;    /* QN_F32 or QN_F64 */
+    /* What operators put into the shapes of convolutions; null: the built-in rules. */
+    const struct qn_rules *rules;
 
     /* ---- products ---- */
 

@@ -81,6 +81,7 @@ static size_t conv2d_workspace(const qn_kernels *kernels, const void *attributes
     qn_conv2d_shape d;
     if (conv2d_shape(attributes, inputs, &d) != QN_OK)
         return 0;
+    d.rules = kernels->rules;
     return kernels->conv2d_workspace(&d, QN_CONV2D_FORWARD, n_threads);
 }
 
@@ -91,6 +92,7 @@ static void conv2d_run(const qn_call *call) {
     if (conv2d_shape(a, call->inputs, &d) != QN_OK)
         return;
     d.y_step = qn_call_out_step(call, 0);
+    d.rules = call->kernels->rules;
     call->kernels->conv2d_forward(call->team, &d, call->in[0], call->in[1], bias, a->activation,
                                   call->out[0], call->workspace);
 }
@@ -235,6 +237,12 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
     return product_cost(&((const qn_conv2d_backward_attributes *)attributes)->shape);
 }
 
+static qn_conv2d_shape backward_shape(const qn_kernels *kernels, const void *attributes) {
+    qn_conv2d_shape d = ((const qn_conv2d_backward_attributes *)attributes)->shape;
+    d.rules = kernels->rules;
+    return d;
+}
+
 static qn_status backward_data_infer(qn_infer *infer) {
     const qn_conv2d_shape *d = &((const qn_conv2d_backward_attributes *)infer->attributes)->shape;
     QN_TRY(qn_infer_expect(infer, 0, "gradient", qn_conv2d_output(d)));
@@ -248,12 +256,12 @@ static size_t backward_data_workspace(const qn_kernels *kernels, const void *att
                                       int n_threads) {
     (void)inputs;
     (void)outputs;
-    return kernels->conv2d_workspace(&((const qn_conv2d_backward_attributes *)attributes)->shape,
-                                     QN_CONV2D_BACKWARD_DATA, n_threads);
+    const qn_conv2d_shape d = backward_shape(kernels, attributes);
+    return kernels->conv2d_workspace(&d, QN_CONV2D_BACKWARD_DATA, n_threads);
 }
 
 static void backward_data_run(const qn_call *call) {
-    qn_conv2d_shape d = ((const qn_conv2d_backward_attributes *)call->attributes)->shape;
+    qn_conv2d_shape d = backward_shape(call->kernels, call->attributes);
     d.y_step = qn_call_in_step(call, 0);
     call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
                                         call->workspace);
@@ -288,12 +296,12 @@ static size_t backward_filter_workspace(const qn_kernels *kernels, const void *a
                                         int n_threads) {
     (void)inputs;
     (void)outputs;
-    return kernels->conv2d_workspace(&((const qn_conv2d_backward_attributes *)attributes)->shape,
-                                     QN_CONV2D_BACKWARD_FILTER, n_threads);
+    const qn_conv2d_shape d = backward_shape(kernels, attributes);
+    return kernels->conv2d_workspace(&d, QN_CONV2D_BACKWARD_FILTER, n_threads);
 }
 
 static void backward_filter_run(const qn_call *call) {
-    qn_conv2d_shape d = ((const qn_conv2d_backward_attributes *)call->attributes)->shape;
+    qn_conv2d_shape d = backward_shape(call->kernels, call->attributes);
     d.y_step = qn_call_in_step(call, 1);
     d.add = qn_call_goes_on(call, 2, 0);
     call->kernels->conv2d_backward_filter(call->team, &d, call->in[0], call->in[1], call->out[0],
@@ -303,8 +311,8 @@ static void backward_filter_run(const qn_call *call) {
 static int64_t backward_filter_chunk(const qn_kernels *kernels, const void *attributes,
                                      const qn_tensor *inputs) {
     (void)inputs;
-    return kernels->conv2d_filter_chunk(
-        &((const qn_conv2d_backward_attributes *)attributes)->shape);
+    const qn_conv2d_shape d = backward_shape(kernels, attributes);
+    return kernels->conv2d_filter_chunk(&d);
 }
 
 const qn_op qn_op_conv2d_backward_filter = {

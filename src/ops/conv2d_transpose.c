@@ -74,14 +74,17 @@ static size_t transpose_workspace(const qn_kernels *kernels, const void *attribu
     (void)outputs;
     if (convolution_of(attributes, inputs, &d) != QN_OK)
         return 0;
+    d.rules = kernels->rules;
     return kernels->conv2d_workspace(&d, QN_CONV2D_BACKWARD_DATA, n_threads);
 }
 
 static void transpose_run(const qn_call *call) {
     qn_conv2d_shape d;
-    if (convolution_of(call->attributes, call->inputs, &d) == QN_OK)
-        call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
-                                            call->workspace);
+    if (convolution_of(call->attributes, call->inputs, &d) != QN_OK)
+        return;
+    d.rules = call->kernels->rules;
+    call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
+                                        call->workspace);
 }
 
 static void transpose_gradient(qn_graph *graph, const qn_gradient *gradient) {

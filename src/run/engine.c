@@ -1,6 +1,7 @@
 /* The engine: programs run over one store of parameters, in one arena. */
 #include "run/changing.h"
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "os/os.h"
 #include "run/optimizer.h"
@@ -126,11 +127,27 @@ static qn_status allocate_buffers(qn_engine *e) {
     return allocate_planned(e, e->copy_bytes, &e->copies);
 }
 
-static qn_status make(qn_engine *e, const qn_program_options *programs) {
+/* The kernels, by the user's rules if there are any. */
+static qn_status choose_kernels(qn_engine *e) {
+    const char *text = e->options.rules;
     qn_isa isa;
-    QN_TRY(qn_engine_name_swap(e, e->options.swap_folder));
     QN_TRY(qn_cpu_isa(&isa));
     e->kernels = qn_kernels_get(e->options.real, isa);
+    if (!text)
+        return QN_OK;
+    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *e->ruled, &e->ruled));
+    QN_TRY(qn_rules_parse(text, strlen(text), e->ruled->rows, &e->ruled->rules));
+    e->ruled->kernels = *e->kernels;
+    e->ruled->kernels.rules = &e->ruled->rules;
+    e->ruled->hash = qn_hash_text(text);
+    e->kernels = &e->ruled->kernels;
+    e->options.rules = NULL;
+    return QN_OK;
+}
+
+static qn_status make(qn_engine *e, const qn_program_options *programs) {
+    QN_TRY(qn_engine_name_swap(e, e->options.swap_folder));
+    QN_TRY(choose_kernels(e));
     QN_TRY(qn_team_create(&e->allocator, e->options.n_threads, &e->team));
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *e->programs, &e->programs));
     for (int i = 0; i < e->n_programs; i++)
@@ -204,6 +221,7 @@ void qn_engine_destroy(qn_engine *e) {
     qn_swap_close(e->swap);
     qn_release(&e->allocator, e->swap_folder, 1, e->swap_folder_bytes);
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
+    qn_release(&e->allocator, e->ruled, 1, sizeof *e->ruled);
     qn_team_destroy(e->team);
     qn_events_destroy(e->timing);
     const qn_allocator *below = e->counter.below;
@@ -422,6 +440,7 @@ const char *qn_engine_print_plan(qn_engine *e, int program) {
     const qn_program *p = &e->programs[program];
     qn_engine_text printed = {0};
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
+    qn_release(&e->allocator, e->ruled, 1, sizeof *e->ruled);
     e->plan_text = printed;
     qn_plan_print(p->plan, p->graph, put_line, &printed);
     printed.bytes = printed.full_bytes + 1;

@@ -3,6 +3,7 @@
 #ifndef QN_RUN_ENGINE_H
 #define QN_RUN_ENGINE_H
 
+#include "kernels/rules.h"
 #include "os/team.h"
 #include "run/program.h"
 #include "run/watch.h"
@@ -12,6 +13,14 @@ typedef struct qn_engine_text {
     char *to;
     size_t bytes, full_bytes; /* full_bytes counts on when there is no room */
 } qn_engine_text;
+
+/* A user's rules, and the kernels that go by them. */
+typedef struct qn_ruled {
+    qn_kernels kernels;
+    qn_rules rules;
+    qn_rule rows[QN_MAX_RULES];
+    uint64_t hash; /* of their text */
+} qn_ruled;
 
 struct qn_changing;
 
@@ -23,8 +32,9 @@ struct qn_engine {
     qn_engine_options options;
     qn_team *team;
     const qn_kernels *kernels;
-    qn_store store; /* parameters and state */
-    qn_store sums;  /* of gradients, where batches are accumulated */
+    qn_ruled *ruled; /* where they go by a user's rules, or null */
+    qn_store store;  /* parameters and state */
+    qn_store sums;   /* of gradients, where batches are accumulated */
     int n_programs;
     qn_program *programs; /* (n_programs) */
     qn_program update;    /* from the sums */

@@ -75,6 +75,7 @@ uint64_t qn_engine_hash(const qn_engine *e) {
     hash = mix(hash, qn_hash_text(__VERSION__));
     hash = mix(hash, qn_cpu_isa(&isa) == QN_OK ? (uint64_t)isa : 0);
     hash = mix(hash, (uint64_t)qn_team_size(e->team));
+    hash = mix(hash, e->ruled ? e->ruled->hash : 0);
     for (int i = 0; i < e->n_programs; i++)
         hash = hash_graph(built_graph(&e->programs[i]), hash);
     return hash;

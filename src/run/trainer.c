@@ -152,6 +152,7 @@ static qn_status make_engine(qn_trainer *t) {
                                        .seed = o->seed,
                                        .plan_only = o->plan_only,
                                        .no_fusion = o->no_fusion,
+                                       .rules = o->rules,
                                        .memory_budget_bytes = o->memory_budget_bytes,
                                        .no_least = o->no_least,
                                        .saved_plan = o->saved_plan,
@@ -163,6 +164,7 @@ static qn_status make_engine(qn_trainer *t) {
     qn_trainer_describe(o, programs);
     QN_TRY(qn_engine_create(&options, programs, QN_TRAINER_PROGRAMS, &t->engine));
     t->options.saved_plan = NULL;
+    t->options.rules = NULL;
     t->options.update = qn_engine_get_options(t->engine)->update;
     t->options.n_threads = qn_engine_get_options(t->engine)->n_threads;
     t->label_bytes = qn_engine_input_at(t->engine, QN_TRAINER_EVALUATION, 1).bytes;

@@ -132,6 +132,12 @@ uint64_t qn_seed_of(const qn_metadata *settings) {
     return seed ? strtoull(seed, NULL, 10) : 1;
 }
 
+/* "built-in", too, for the built-in ones. */
+static const char *rules_of(const qn_task *task) {
+    const char *rules = qn_setting_text(task, "rules", NULL);
+    return rules && strcmp(rules, "built-in") != 0 ? rules : NULL;
+}
+
 qn_engine_options qn_task_engine_options(const qn_task *task) {
     qn_engine_options options = {
         .allocator = task->allocator,
@@ -141,6 +147,7 @@ qn_engine_options qn_task_engine_options(const qn_task *task) {
         .tuning = qn_tuning_of(task->settings),
         .plan_only = task->plan_only,
         .no_fusion = task->no_fusion,
+        .rules = rules_of(task),
         .memory_budget_bytes = task->memory_budget_bytes,
         .no_least = task->no_least,
         .saved_plan = task->saved_plan,

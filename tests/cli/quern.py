@@ -107,3 +107,10 @@ def metadata_of(path):
     with open(path, "rb") as file:
         length = struct.unpack("<Q", file.read(8))[0]
         return json.loads(file.read(length))["__metadata__"]
+
+
+def weights_of(path):
+    """The tensors of a safetensors file, as bytes."""
+    with open(path, "rb") as file:
+        file.seek(struct.unpack("<Q", file.read(8))[0], 1)
+        return file.read()

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "check.h"
 #include "kernels/kernels.h"
+#include "kernels/rules.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -271,8 +272,9 @@ static int64_t w_count(const qn_conv2d_shape *d) {
 /* Winograd's transforms, which float tables may use for filters of 3x3 at stride 1, magnify
  * rounding (docs/speed.md). */
 static double conv_bound(const qn_conv2d_shape *d, int64_t length) {
-    const bool is_magnified = d->r == 3 && d->s == 3 && d->groups == 1 && d->c >= 32 &&
-                              d->k >= 32 && d->stride_h * d->stride_w * d->dilation_h == 1;
+    const bool is_wide = d->rules || (d->c >= 32 && d->k >= 32);
+    const bool is_magnified = d->r == 3 && d->s == 3 && d->groups == 1 && is_wide &&
+                              d->stride_h * d->stride_w * d->dilation_h == 1;
     return sum_bound(length) * (is_magnified ? 4 : 1);
 }
 
@@ -478,6 +480,26 @@ static void test_large_convolutions(void) {
     const qn_conv2d_shape of_several = conv(3, 28, 28, 32, 32, 3, 3, 1, 1, 1, 1);
     check_case("convolution of a large sample", conv_case, &of_one);
     check_case("convolution of many samples", conv_case, &of_several);
+}
+
+/* Each algorithm where rules force it, as far as it is possible: also on shapes that the built-in
+ * ones would not give it. */
+static void test_forced_convolutions(void) {
+    const qn_conv2d_shape shapes[] = {
+        conv(2, 9, 7, 16, 16, 3, 3, 1, 1, 1, 1),  conv(1, 4, 3, 48, 32, 3, 3, 1, 2, 1, 1),
+        conv(3, 6, 5, 20, 12, 1, 1, 1, 0, 1, 1),  conv(2, 12, 3, 6, 5, 3, 2, 1, 1, 1, 1),
+        conv(2, 20, 40, 40, 6, 5, 5, 1, 2, 1, 1), conv(5, 9, 9, 24, 40, 3, 3, 2, 1, 1, 1),
+        conv(4, 8, 8, 8, 8, 3, 3, 1, 1, 1, 2),    conv(6, 5, 5, 70, 130, 3, 3, 1, 1, 1, 1),
+    };
+    for (int algorithm = 0; algorithm < QN_ALGORITHM_COUNT; algorithm++) {
+        const qn_rule rule = {QN_ALL_SETS, QN_ALL_PASSES, (uint8_t)algorithm, 0, {{0}}};
+        const qn_rules forced = {1, &rule};
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            qn_conv2d_shape d = shapes[i];
+            d.rules = &forced;
+            check_case(qn_algorithm_names[algorithm], conv_case, &d);
+        }
+    }
 }
 
 /* Padding and strides that differ by axis. */
@@ -1277,6 +1299,7 @@ int main(void) {
         CHECK_OK(qn_team_create(NULL, size, &teams[size]));
     test_convolutions();
     test_thin_convolutions();
+    test_forced_convolutions();
     test_large_convolutions();
     test_lopsided_convolutions();
     test_products();

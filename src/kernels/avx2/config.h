@@ -7,3 +7,4 @@
 #define TABLE_NAME   "avx2"
 #define DEPTHWISE    qn_depthwise_avx2
 #define WINOGRAD     qn_winograd_avx2
+#define SET          QN_ISA_AVX2

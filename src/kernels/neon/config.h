@@ -7,3 +7,4 @@
 #define TABLE_NAME   "neon"
 #define DEPTHWISE    qn_depthwise_neon
 #define WINOGRAD     qn_winograd_neon
+#define SET          QN_ISA_NEON

@@ -7,6 +7,7 @@
 #define QN_KERNELS_VECTOR_CONV_H
 
 #include "kernels/ref/conv.h"
+#include "kernels/rules.h"
 #include "kernels/vector/depthwise.h"
 #include "kernels/vector/gemm.h"
 #include "kernels/vector/phase.h"
@@ -14,6 +15,24 @@
 #include "kernels/vector/sliding.h"
 #include "kernels/vector/thin.h"
 #include "kernels/vector/winograd.h"
+
+/* What can compute it, as a bit mask of qn_algorithm. */
+static unsigned possible(const qn_conv2d_shape *d) {
+    unsigned mask = 1u << QN_ALGORITHM_PRODUCT | 1u << QN_ALGORITHM_CHUNKS;
+    if (can_winograd(d))
+        mask |= 1u << QN_ALGORITHM_WINOGRAD;
+    if (can_slide(d))
+        mask |= 1u << QN_ALGORITHM_SLIDING;
+    if (can_be_thin(d))
+        mask |= 1u << QN_ALGORITHM_THIN;
+    if (d->groups == 1 && d->dilation_w == 1)
+        mask |= 1u << QN_ALGORITHM_SCATTER;
+    return mask;
+}
+
+static qn_algorithm choose(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
+    return qn_rules_choose(d->rules, SET, pass, d, possible(d));
+}
 
 static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t group) {
     const int64_t c = d->c / d->groups;
@@ -46,11 +65,9 @@ static void set_a_window(product *t, const window *g) {
 }
 
 /* A few pixels against many weights: the weights are read in place, and the gathered rows become
- * the panels of the swapped product. A convolution by bands rounds otherwise, so that there the
- * whole batch counts. */
+ * the panels of the swapped product. */
 static bool is_swapped(const qn_conv2d_shape *d) {
-    const int64_t n = is_sliding(d) ? batch_of(d) : d->n;
-    return d->groups == 1 && n * d->p * d->q <= FEW_ROWS;
+    return d->groups == 1 && d->n * d->p * d->q <= FEW_ROWS;
 }
 
 typedef struct turn_context {
@@ -115,20 +132,21 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
         conv2d_forward(team, d, x, w, bias_row, activation, y, workspace);
         return;
     }
-    if (is_winograd(d)) {
+    switch (choose(d, QN_CONV2D_FORWARD)) {
+    case QN_ALGORITHM_WINOGRAD:
         forward_winograd(team, d, x, w, bias_row, activation, y, workspace);
         return;
-    }
-    if (is_thin(d)) {
+    case QN_ALGORITHM_THIN:
         forward_thin(team, d, x, w, bias_row, activation, y, workspace);
         return;
+    case QN_ALGORITHM_SLIDING:
+        forward_sliding(team, d, x, w, bias_row, activation, y, workspace);
+        return;
+    default:
+        break;
     }
     if (is_swapped(d)) {
         forward_swapped(team, d, x, w, bias_row, activation, y, workspace);
-        return;
-    }
-    if (is_sliding(d)) {
-        forward_sliding(team, d, x, w, bias_row, activation, y, workspace);
         return;
     }
     const int64_t k = d->k / d->groups, depth = d->r * d->s * (d->c / d->groups);
@@ -253,13 +271,6 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
 
 /* Few input channels leave most of a vector empty when dx is the product. Then dy times the filter
  * (K, R * S * C) is, and its rows are added to dx where they belong. A task is a sample. */
-static bool is_scattered(const qn_conv2d_shape *d) {
-    const int64_t taps = d->r * d->s;
-    const int64_t gathered = d->h * d->w * taps * d->k * padded(d->c) / (d->stride_h * d->stride_w);
-    return d->groups == 1 && d->dilation_w == 1 &&
-           2 * d->p * d->q * d->k * padded(taps * d->c) < gathered;
-}
-
 static inline void add_floats(float *restrict to, const float *restrict from, int64_t n) {
     int64_t i = 0;
     for (; i + VL <= n; i += VL)
@@ -335,7 +346,8 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
         conv2d_backward_data(team, d, dy, w, dx, workspace);
         return;
     }
-    if (is_winograd(d)) {
+    const qn_algorithm algorithm = choose(d, QN_CONV2D_BACKWARD_DATA);
+    if (algorithm == QN_ALGORITHM_WINOGRAD) {
         backward_data_winograd(team, d, dy, w, dx, workspace);
         return;
     }
@@ -346,7 +358,7 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
         return;
     }
     const phase_context b = {d, dy, w, dx, workspace};
-    if (is_scattered(d)) {
+    if (algorithm == QN_ALGORITHM_SCATTER) {
         backward_data_scattered(team, &b);
         return;
     }
@@ -358,35 +370,28 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
 
 /* ---- backward filter ---- */
 
-enum { SMALL_FILTER = 8192, SMALL_CHUNK_PIXELS = 1024 };
-
-/* Whether the gradient has too few tiles to be shared out: then the batch is. */
-static bool is_small_filter(const qn_conv2d_shape *d) {
-    return d->k / d->groups * d->r * d->s * (d->c / d->groups) <= SMALL_FILTER;
-}
+enum { CHUNK_PIXELS = 1024 };
 
 /* Samples of a chunk: by the shape of one sample alone, so that a batch may be cut at chunk borders
  * without a change of bits; powers of two, so that many cuts are. */
-static int64_t filter_chunk(const qn_conv2d_shape *d) {
-    const int64_t pixels = is_small_filter(d) ? SMALL_CHUNK_PIXELS : DEPTH_STEP;
+static int64_t filter_chunk(const qn_conv2d_shape *d, qn_algorithm algorithm) {
+    const int64_t pixels = algorithm == QN_ALGORITHM_CHUNKS ? CHUNK_PIXELS : DEPTH_STEP;
     return power_above(ceil_div(pixels, d->p * d->q));
 }
 
-static int64_t filter_chunks(const qn_conv2d_shape *d) {
-    return ceil_div(d->n, filter_chunk(d));
-}
-
-/* Whether chunks are summed each by itself, and then added in order. */
-static bool is_by_chunks(const qn_conv2d_shape *d) {
-    return is_small_filter(d) && (d->add || filter_chunks(d) > 1);
+/* Chunks that are summed each by itself, and then added in order; 0: they are not. */
+static int64_t filter_chunks(const qn_conv2d_shape *d, qn_algorithm algorithm) {
+    const int64_t n = ceil_div(d->n, filter_chunk(d, algorithm));
+    return algorithm == QN_ALGORITHM_CHUNKS && (d->add || n > 1) ? n : 0;
 }
 
 static int64_t vector_conv2d_filter_chunk(const qn_conv2d_shape *d) {
     if (is_depthwise(d))
         return 0;
-    if (is_winograd(d))
+    const qn_algorithm algorithm = choose(d, QN_CONV2D_BACKWARD_FILTER);
+    if (algorithm == QN_ALGORITHM_WINOGRAD)
         return max_int(1, gradient_tiles(d) / (tiles_h(d) * tiles_w(d)));
-    return is_sliding(d) ? sliding_chunk(d) : filter_chunk(d);
+    return algorithm == QN_ALGORITHM_SLIDING ? sliding_chunk(d) : filter_chunk(d, algorithm);
 }
 
 /* A task is a chunk: its own gradient, into its place after t->c. */
@@ -411,16 +416,17 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
         conv2d_backward_filter(team, d, x, dy, dw, workspace);
         return;
     }
-    if (is_winograd(d)) {
+    const qn_algorithm algorithm = choose(d, QN_CONV2D_BACKWARD_FILTER);
+    if (algorithm == QN_ALGORITHM_WINOGRAD) {
         backward_filter_winograd(team, d, x, dy, dw, workspace);
         return;
     }
-    if (is_sliding(d) || is_thin(d)) {
+    if (algorithm == QN_ALGORITHM_SLIDING) {
         filter_sliding(team, d, x, dy, dw, workspace);
         return;
     }
     const int64_t k = d->k / d->groups, columns = d->r * d->s * (d->c / d->groups);
-    const int64_t chunks = filter_chunks(d);
+    const int64_t chunks = filter_chunks(d, algorithm);
     for (int64_t group = 0; group < d->groups; group++) {
         const window g = forward_window(d, x, group);
         float *to = (float *)dw + group * k * columns;
@@ -431,11 +437,11 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
                      .a_step = y_step_of(d),
                      .a_columns = true,
                      .b_window = &g,
-                     .chunk = filter_chunk(d) * d->p * d->q,
+                     .chunk = filter_chunk(d, algorithm) * d->p * d->q,
                      .add = d->add,
                      .c = to,
                      .c_row = columns};
-        if (!is_by_chunks(d)) {
+        if (chunks == 0) {
             run_by_rows(team, &t, workspace);
             continue;
         }
@@ -448,46 +454,62 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
     }
 }
 
-static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
-                                      int n_threads) {
+/* Floats of the products of a backward pass to the data. */
+static int64_t backward_data_floats(const qn_conv2d_shape *d, int n_threads) {
+    const int64_t k = d->k / d->groups, c = d->c / d->groups, taps = d->r * d->s;
+    if (is_gathered_first(d))
+        return round_up(d->n * d->h * d->w * gathered_step(taps * k), 16) +
+               (int64_t)n_threads * ROWS_SCRATCH;
+    return round_up(panels_size(c, taps * k), 16) +
+           n_threads * panels_scratch(c, true, d->stride_h * d->stride_w > 1);
+}
+
+static size_t product_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
+                                qn_algorithm algorithm, int n_threads) {
     const int64_t k = d->k / d->groups, c = d->c / d->groups, taps = d->r * d->s;
     int64_t count;
-    if (is_fast_depthwise(d))
-        return (size_t)fast_depthwise_workspace(d, pass) * sizeof(float);
-    if (is_depthwise(d))
-        return conv2d_workspace(d, pass, n_threads);
-    if (is_winograd(d))
-        return winograd_workspace(d, pass, n_threads);
-    if (pass == QN_CONV2D_FORWARD && is_thin(d))
-        return (size_t)thin_workspace(d, n_threads) * sizeof(float);
-    if (pass == QN_CONV2D_FORWARD && is_swapped(d))
-        return swapped_workspace(d, n_threads);
-    if ((is_sliding(d) || is_thin(d)) && pass != QN_CONV2D_BACKWARD_DATA)
-        return (size_t)sliding_workspace(d, pass == QN_CONV2D_FORWARD, n_threads) * sizeof(float);
     if (pass == QN_CONV2D_FORWARD) {
+        if (is_swapped(d))
+            return swapped_workspace(d, n_threads);
         count = round_up(panels_size(k, taps * c), 16) + n_threads * panels_scratch(k, true, false);
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {
-        if (is_strided_and_dilated(d))
-            return conv2d_workspace(d, pass, n_threads);
-        if (is_whole(d)) {
-            const qn_gemm_shape whole = whole_product(d);
-            return vector_gemm_workspace(&whole, n_threads);
-        }
-        if (is_gathered_first(d) && !is_scattered(d))
-            return (size_t)(round_up(d->n * d->h * d->w * gathered_step(taps * k), 16) +
-                            (int64_t)n_threads * ROWS_SCRATCH) *
-                   sizeof(float);
-        if (is_scattered(d))
-            return (size_t)(round_up(panels_size(taps * c, k), 16) +
-                            n_threads * ROWS_MAX * padded(taps * c)) *
-                   sizeof(float);
-        count = round_up(panels_size(c, taps * k), 16) +
-                n_threads * panels_scratch(c, true, d->stride_h * d->stride_w > 1);
+        count = backward_data_floats(d, n_threads);
     } else {
-        count = (is_by_chunks(d) ? round_up(filter_chunks(d) * k * taps * c, 16) : 0) +
+        count = round_up(filter_chunks(d, algorithm) * k * taps * c, 16) +
                 (int64_t)n_threads * ROWS_SCRATCH;
     }
     return (size_t)count * sizeof(float);
+}
+
+static int64_t scatter_workspace(const qn_conv2d_shape *d, int n_threads) {
+    const int64_t columns = d->r * d->s * d->c;
+    return round_up(panels_size(columns, d->k), 16) + n_threads * ROWS_MAX * padded(columns);
+}
+
+static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
+                                      int n_threads) {
+    const bool is_data = pass == QN_CONV2D_BACKWARD_DATA;
+    if (is_fast_depthwise(d))
+        return (size_t)fast_depthwise_workspace(d, pass) * sizeof(float);
+    if (is_depthwise(d) || (is_data && is_strided_and_dilated(d)))
+        return conv2d_workspace(d, pass, n_threads);
+    const qn_algorithm algorithm = choose(d, pass);
+    if (algorithm == QN_ALGORITHM_WINOGRAD)
+        return winograd_workspace(d, pass, n_threads);
+    if (is_data && is_whole(d)) {
+        const qn_gemm_shape whole = whole_product(d);
+        return vector_gemm_workspace(&whole, n_threads);
+    }
+    switch (algorithm) {
+    case QN_ALGORITHM_THIN:
+        return (size_t)thin_workspace(d, n_threads) * sizeof(float);
+    case QN_ALGORITHM_SLIDING:
+        return (size_t)sliding_workspace(d, pass == QN_CONV2D_FORWARD, n_threads) * sizeof(float);
+    case QN_ALGORITHM_SCATTER:
+        return (size_t)scatter_workspace(d, n_threads) * sizeof(float);
+    default:
+        return product_workspace(d, pass, algorithm, n_threads);
+    }
 }
 
 #endif

@@ -1,27 +1,23 @@
 /* Convolution of stride 1 to few output channels, forward and backward to the filter: the rows of a
  * gathered window would cost about as much to write as the product. Here a band of the image is
  * copied once, with its padding. In it the window of the next pixel is C floats further on, so that
- * tiles read one row of taps at a time straight from the copy. Which convolutions go this way, the
- * bands and the chunks follow from the shape of one sample and the instruction set. */
+ * tiles read one row of taps at a time straight from the copy. The bands and
+ * the chunks follow from the shape of one sample and the instruction set. */
 #ifndef QN_KERNELS_VECTOR_SLIDING_H
 #define QN_KERNELS_VECTOR_SLIDING_H
 
 #include "kernels/vector/product.h"
 
 enum {
-    SLIDING_MIN_RUN = 32,       /* floats of a row of taps; fewer make tiles too shallow */
-    SLIDING_MIN_COLUMNS = 8,    /* pixels of a row of outputs; fewer make tiles too low */
-    SLIDING_MAX_RUN = 1 << 15,  /* more would make a band too large */
+    SLIDING_MAX_RUN = 1 << 15,  /* floats of a row of taps; more would make a band too large */
     SLIDING_BAND = 1 << 16,     /* floats of a band, about */
     SLIDING_CHUNK_PIXELS = 1024 /* of a filter gradient of its own, at least */
 };
 
-static bool is_sliding(const qn_conv2d_shape *d) {
-    const int64_t run = d->s * d->c;
+static bool can_slide(const qn_conv2d_shape *d) {
     return d->groups == 1 && d->stride_h == 1 && d->stride_w == 1 && d->dilation_h == 1 &&
-           d->dilation_w == 1 && d->r * d->s > 1 && d->k <= TILE_COLUMNS &&
-           d->q >= SLIDING_MIN_COLUMNS && run >= SLIDING_MIN_RUN &&
-           run * (d->r + 1) <= SLIDING_MAX_RUN;
+           d->dilation_w == 1 && d->k <= TILE_COLUMNS &&
+           d->s * d->c * (d->r + 1) <= SLIDING_MAX_RUN;
 }
 
 /* Pixels of a row of the image with its padding, as far as windows reach. */

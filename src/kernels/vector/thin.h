@@ -2,19 +2,15 @@
  * fills a vector, so the pixels of a row of outputs do. Each sample's channels are copied apart,
  * with their padding; a tile's rows are then the filters, its columns neighbouring pixels, and row
  * s of B is the image s floats further on. Each output is a sum over rows of taps and channels,
- * each a chain over a row's taps. Which convolutions go this way follows from the shape of one
- * sample and the instruction set. */
+ * each a chain over a row's taps. */
 #ifndef QN_KERNELS_VECTOR_THIN_H
 #define QN_KERNELS_VECTOR_THIN_H
 
 #include "kernels/vector/sliding.h"
 
-enum { THIN_MAX_CHANNELS = 4, THIN_MIN_TAPS = 3 };
-
-static bool is_thin(const qn_conv2d_shape *d) {
+static bool can_be_thin(const qn_conv2d_shape *d) {
     return d->groups == 1 && d->stride_h == 1 && d->stride_w == 1 && d->dilation_h == 1 &&
-           d->dilation_w == 1 && d->c <= THIN_MAX_CHANNELS && d->k <= TILE_ROWS &&
-           d->s >= THIN_MIN_TAPS && d->q >= VL;
+           d->dilation_w == 1 && d->k <= TILE_ROWS;
 }
 
 /* Floats of a row of one channel: what the last tile reads beyond the padding counts. */

@@ -6,8 +6,8 @@
  * needs them.
  *
  * It rounds otherwise than the direct sum, about as well (docs/speed.md). So which convolutions go
- * this way is part of what a result is, and follows from the shape and the instruction set alone;
- * so do the blocks that a filter gradient is summed in. Parts of a batch that are to give the bits
+ * this way is part of what a result is, and follows from the rules (kernels/rules.h) alone; so do
+ * the blocks that a filter gradient is summed in. Parts of a batch that are to give the bits
  * of the whole must be done the way that the whole would be. */
 #ifndef QN_KERNELS_VECTOR_WINOGRAD_H
 #define QN_KERNELS_VECTOR_WINOGRAD_H
@@ -21,8 +21,6 @@ enum {
     WINOGRAD_ROWS = 72,       /* tiles of a task; a multiple of TILE_ROWS */
     WINOGRAD_TILES = 48,      /* tiles of a block of a filter gradient, at least */
     WINOGRAD_K = 48,          /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
-    WINOGRAD_LEAST = 16,      /* tiles; measured: about 12 are even with the direct sum */
-    WINOGRAD_CHANNELS = 32,   /* fewer do not pay for the transforms */
 };
 
 static int64_t tiles_h(const qn_conv2d_shape *d) {
@@ -33,19 +31,10 @@ static int64_t tiles_w(const qn_conv2d_shape *d) {
     return ceil_div(d->q, QN_WINOGRAD_OUT);
 }
 
-/* Whether n images h x w are covered by tiles without much waste, and give so many of them that
- * transforming the filter pays. */
-static bool is_tiled_well(int64_t n, int64_t h, int64_t w) {
-    const int64_t tiles = ceil_div(h, QN_WINOGRAD_OUT) * ceil_div(w, QN_WINOGRAD_OUT);
-    return n * tiles >= WINOGRAD_LEAST && 9 * h * w >= 2 * PLANES * tiles;
-}
-
-static bool is_winograd(const qn_conv2d_shape *d) {
+static bool can_winograd(const qn_conv2d_shape *d) {
     return d->r == 3 && d->s == 3 && d->groups == 1 && d->stride_h == 1 && d->stride_w == 1 &&
            d->dilation_h == 1 && d->dilation_w == 1 && d->c % VL == 0 && d->k % VL == 0 &&
-           d->c >= WINOGRAD_CHANNELS && d->k >= WINOGRAD_CHANNELS && d->pad_top <= 2 &&
-           d->pad_left <= 2 && is_tiled_well(batch_of(d), d->p, d->q) &&
-           is_tiled_well(batch_of(d), d->h, d->w);
+           d->pad_top <= 2 && d->pad_left <= 2;
 }
 
 /* One side of a convolution: an image whose tiles begin every 4 pixels at -pad. */
