@@ -30,6 +30,7 @@ static qn_onnx_item *add_item(qn_onnx_builder *b, const char *name, qn_onnx_type
                            .type = type,
                            .value = QN_NO_VALUE,
                            .other = QN_NO_VALUE,
+                           .row = QN_NO_VALUE,
                            .initializer = initializer};
     *find_slot(b, name) = b->n_items;
     return item;
@@ -194,7 +195,8 @@ static qn_status build_node(qn_onnx_call *call) {
 static qn_status check_given(const qn_onnx_call *call) {
     for (int i = 0; i < call->n_inputs; i++) {
         const qn_onnx_item *item = call->inputs[i];
-        if (item && item->value.id < 0 && !item->constant && !item->initializer)
+        if (item && item->value.id < 0 && !item->constant && !item->initializer && !item->turned &&
+            item->row.id < 0)
             return qn_fail(QN_ERROR_UNSUPPORTED,
                            "its input %s is an output that is not made here; export for inference, "
                            "or without it",

@@ -116,6 +116,7 @@ static qn_value indices_value(qn_onnx_call *call, const gathering *g,
                              .type = indices->type,
                              .value = QN_NO_VALUE,
                              .other = QN_NO_VALUE,
+                             .row = QN_NO_VALUE,
                              .constant = indices};
         value = qn_onnx_item_value(call->builder, &item);
     } else {

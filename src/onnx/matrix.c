@@ -136,7 +136,7 @@ static qn_status build_matmul(qn_onnx_call *call) {
     if (left < 1 || right < 1)
         return qn_fail(QN_ERROR_FORMAT, "an input is a scalar");
     const qn_value a = qn_onnx_plain(call, 0);
-    const bool is_layer = left > 1 && right == 2 && call->inputs[1]->initializer;
+    const bool is_layer = left > 1 && right == 2 && qn_onnx_is_weight(call, 1);
     const qn_value y = is_layer ? over_rows(call, a) : general_product(call, a);
     qn_onnx_give(call, 0, without_ones(call, y, left == 1, right == 1), false);
     return QN_OK;

@@ -99,9 +99,37 @@ static qn_value share(const layer *l, int input, int number, int axis, qn_shape 
     return shaped(l, x, shape);
 }
 
+/* Whether a state is zeros, which is what stands for none, too. */
+static bool is_zeros(const layer *l, int input) {
+    const qn_onnx_constant *c =
+        qn_onnx_is_known(l->call, input) ? qn_onnx_constant_of(l->call, input) : NULL;
+    bool is_zeros = c && c->reals;
+    for (int64_t i = 0; is_zeros && i < c->n; i++)
+        is_zeros = c->reals[i] == 0;
+    return is_zeros;
+}
+
+/* Whether a file that was made for one sample has a state for that. */
+static bool is_of_one(const layer *l, int input) {
+    int64_t file, now;
+    qn_onnx_batch(l->call, &file, &now);
+    return file == 1 && l->n != 1 && qn_onnx_has(l->call, input) &&
+           qn_onnx_shape(l->call, input).dims[l->is_batch_first ? 0 : 1] == 1;
+}
+
+/* A direction's state (N, K) to begin with, or none. */
+static qn_value read_state(const layer *l, int input, int number) {
+    const int axis = l->is_batch_first ? 1 : 0;
+    const qn_shape all = QN_SHAPE(l->n, l->k), one = QN_SHAPE(1, l->k);
+    if (!qn_onnx_has(l->call, input) || is_zeros(l, input))
+        return QN_NO_VALUE;
+    if (!is_of_one(l, input))
+        return share(l, input, number, axis, all);
+    return qn_expand(l->call->graph, name_of(l, "batch"), share(l, input, number, axis, one), all);
+}
+
 static direction read_direction(const layer *l, int number) {
     const int64_t rows = l->gates * l->k;
-    const int axis = l->is_batch_first ? 1 : 0;
     const qn_value both = share(l, IN_B, number, 0, QN_SHAPE(2 * rows));
     direction d = {
         .is_reversed = number > 0 || l->is_reversed,
@@ -109,8 +137,8 @@ static direction read_direction(const layer *l, int number) {
         .weight_h = share(l, IN_R, number, 0, QN_SHAPE(rows, l->k)),
         .bias = both,
         .bias_h = QN_NO_VALUE,
-        .h = share(l, IN_H, number, axis, QN_SHAPE(l->n, l->k)),
-        .c = share(l, IN_C, number, axis, QN_SHAPE(l->n, l->k)),
+        .h = read_state(l, IN_H, number),
+        .c = read_state(l, IN_C, number),
         .peepholes = share(l, IN_P, number, 0, QN_SHAPE(3 * l->k)),
         .activations = l->activations + l->n_activations * number,
     };
@@ -136,12 +164,15 @@ static qn_status expect(const qn_onnx_call *call, int input, qn_shape wanted) {
 
 static qn_status check_operands(const layer *l) {
     const int64_t d = l->directions, rows = l->gates * l->k;
-    const qn_shape state = l->is_batch_first ? QN_SHAPE(l->n, d, l->k) : QN_SHAPE(d, l->n, l->k);
     QN_TRY(expect(l->call, IN_W, QN_SHAPE(d, rows, l->c)));
     QN_TRY(expect(l->call, IN_R, QN_SHAPE(d, rows, l->k)));
     QN_TRY(expect(l->call, IN_B, QN_SHAPE(d, 2 * rows)));
-    QN_TRY(expect(l->call, IN_H, state));
-    QN_TRY(expect(l->call, IN_C, state));
+    for (int input = IN_H; input <= IN_C; input++) {
+        const int64_t n = is_of_one(l, input) ? 1 : l->n;
+        if (!is_zeros(l, input))
+            QN_TRY(expect(l->call, input,
+                          l->is_batch_first ? QN_SHAPE(n, d, l->k) : QN_SHAPE(d, n, l->k)));
+    }
     return expect(l->call, IN_P, QN_SHAPE(d, 3 * l->k));
 }
 

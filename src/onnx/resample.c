@@ -116,17 +116,51 @@ static qn_status join_broadcast(const qn_onnx_call *call, qn_shape x, qn_shape *
     return QN_OK;
 }
 
+/* Whether one row is repeated as often as the batch that the file was made for has samples. */
+static bool is_for_batch(const qn_onnx_call *call, qn_shape x, qn_shape y) {
+    int64_t file, now;
+    qn_onnx_batch(call, &file, &now);
+    return file > 1 && file != now && y.rank > 0 && y.dims[0] == file &&
+           (x.rank < y.rank || x.dims[0] == 1);
+}
+
+/* The shape of input 0, with 1s where a constant of one number alone has the batch that the file
+ * was made for, and y that which is now. */
+static qn_shape shape_for_batch(const qn_onnx_call *call, qn_shape y) {
+    const qn_onnx_constant *c = qn_onnx_is_known(call, 0) ? qn_onnx_constant_of(call, 0) : NULL;
+    qn_shape shape = qn_onnx_shape(call, 0);
+    int64_t file, now;
+    bool is_one = c && c->reals;
+    qn_onnx_batch(call, &file, &now);
+    for (int64_t i = 1; is_one && i < c->n; i++)
+        is_one = c->reals[i] == c->reals[0];
+    for (int i = shape.rank - 1, j = y.rank - 1; i >= 0 && j >= 0 && is_one; i--, j--) {
+        if (shape.dims[i] == file && y.dims[j] == now)
+            shape.dims[i] = 1;
+    }
+    return shape;
+}
+
 static qn_status build_expand(qn_onnx_call *call) {
-    const qn_shape x = qn_onnx_shape(call, 0);
     const int64_t *list;
     int64_t own[QN_MAX_RANK], strides[QN_MAX_RANK];
     int n;
     qn_shape y;
     QN_TRY(qn_onnx_list(call, NULL, 1, &list, &n));
     QN_TRY(qn_onnx_shape_of_list(list, n, &y));
+    const qn_shape x = shape_for_batch(call, y);
     QN_TRY(join_broadcast(call, x, &y));
     if (qn_shape_equal(x, y)) {
         qn_onnx_give_input(call, 0, 0);
+        return QN_OK;
+    }
+    if (!qn_onnx_is_known(call, 0) && is_for_batch(call, x, y)) {
+        qn_shape row = y;
+        row.dims[0] = 1;
+        qn_onnx_give_rows(
+            call, 0,
+            qn_expand(call->graph, qn_onnx_side_name(call, "row"), qn_onnx_plain(call, 0), row),
+            y.dims[0]);
         return QN_OK;
     }
     if (!qn_onnx_is_known(call, 0)) {

@@ -42,7 +42,7 @@ static qn_status build_constant_of_shape(qn_onnx_call *call) {
             return qn_fail(QN_ERROR_FORMAT, "its value is not one number");
         fill = *given;
     }
-    qn_onnx_item item = {.value = QN_NO_VALUE, .constant = &fill};
+    qn_onnx_item item = {.value = QN_NO_VALUE, .row = QN_NO_VALUE, .constant = &fill};
     qn_onnx_call filled = *call;
     filled.inputs = (qn_onnx_item *[]){&item};
     return qn_onnx_give_selection(&filled, 0, shape, 0, none);
@@ -238,6 +238,8 @@ static qn_status build_transpose(qn_onnx_call *call) {
     }
     if (qn_onnx_is_known(call, 0))
         return qn_onnx_give_selection(call, 0, y, 0, moved);
+    if (qn_onnx_give_turned(call, order))
+        return QN_OK;
     if (call->inputs[0]->initializer || shape.rank < 2) {
         qn_onnx_give_like(call, 0, qn_onnx_parameter(call, 0, order, true), false);
         return QN_OK;
@@ -301,11 +303,30 @@ static qn_status build_space_to_depth(qn_onnx_call *call) {
 
 /* ---- several side by side ---- */
 
+/* Parts that are the same for every sample, beside others that have the batch, are given it. */
+static qn_shape part_shape(const qn_onnx_call *call, int i, bool is_batch) {
+    qn_shape shape = qn_onnx_shape(call, i);
+    int64_t file;
+    if (is_batch && qn_onnx_is_even(call, i))
+        qn_onnx_batch(call, &file, &shape.dims[0]);
+    return shape;
+}
+
+/* Whether parts are put side by side sample by sample: some have the batch. */
+static bool is_by_sample(const qn_onnx_call *call, int axis) {
+    int64_t file, now;
+    bool is = false;
+    qn_onnx_batch(call, &file, &now);
+    for (int i = 0; i < call->n_inputs && axis > 0 && file != now; i++)
+        is = is || (!qn_onnx_is_even(call, i) && qn_onnx_shape(call, i).dims[0] == now);
+    return is;
+}
+
 /* Shape of the parts together along the axis; parts of nothing are passed over. */
-static qn_status join_shapes(const qn_onnx_call *call, int axis, qn_shape *whole) {
-    *whole = qn_onnx_shape(call, 0);
+static qn_status join_shapes(const qn_onnx_call *call, int axis, bool is_batch, qn_shape *whole) {
+    *whole = part_shape(call, 0, is_batch);
     for (int i = 1; i < call->n_inputs; i++) {
-        const qn_shape part = qn_onnx_shape(call, i);
+        const qn_shape part = part_shape(call, i, is_batch);
         bool fits = part.rank == whole->rank;
         for (int k = 0; k < part.rank && fits; k++)
             fits = k == axis || part.dims[k] == whole->dims[k];
@@ -345,7 +366,8 @@ static qn_status build_concat(qn_onnx_call *call) {
     qn_onnx_operand whole = {.x = QN_NO_VALUE};
     int axis, n = 0;
     QN_TRY(qn_onnx_axis(qn_onnx_int(call, "axis", 0), qn_onnx_shape(call, 0).rank, &axis));
-    QN_TRY(join_shapes(call, axis, &whole.shape));
+    const bool is_batch = is_by_sample(call, axis);
+    QN_TRY(join_shapes(call, axis, is_batch, &whole.shape));
     if (qn_onnx_folds(call))
         return fold_concat(call, axis, whole.shape);
     for (int i = 0; i < call->n_inputs; i++)
@@ -353,8 +375,10 @@ static qn_status build_concat(qn_onnx_call *call) {
     qn_value *parts = qn_onnx_scratch(call, (size_t)call->n_inputs * sizeof *parts);
     for (int i = 0; parts && i < call->n_inputs; i++) {
         if (qn_onnx_shape(call, i).dims[axis] > 0)
-            parts[n++] = whole.is_image ? qn_onnx_channels_last(call, i, whole.shape.rank)
-                                        : qn_onnx_plain(call, i);
+            parts[n++] = is_batch && qn_onnx_is_even(call, i)
+                             ? qn_onnx_for_batch(call, i, whole.is_image)
+                         : whole.is_image ? qn_onnx_channels_last(call, i, whole.shape.rank)
+                                          : qn_onnx_plain(call, i);
     }
     if (!parts)
         return QN_ERROR_MEMORY;

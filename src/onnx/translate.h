@@ -36,10 +36,16 @@ typedef struct qn_onnx_item {
     bool is_image;
     const qn_onnx_constant *constant;
     const qn_onnx_tensor *initializer; /* the tensor of the file, or null */
-    bool is_constant_node;  /* it is a node's: no parameter that trains, unless a layer's */
-    int order[QN_MAX_RANK]; /* of a parameter: axis i of value is the file's order[i] */
-    bool is_statistic;      /* a batch norm moves it */
-    qn_value other;         /* value with its channels the other way, once made */
+    bool is_constant_node;       /* it is a node's: no parameter that trains, unless a layer's */
+    int order[QN_MAX_RANK];      /* of a parameter: axis i of value is the file's order[i] */
+    bool is_statistic;           /* a batch norm moves it */
+    struct qn_onnx_item *turned; /* the weight of the file that it is the transpose of, of which a
+                                    value is made when somebody asks; or null */
+    qn_value row; /* what was repeated for a batch of the file's, of which a value is made when
+                     somebody asks, named row_name; or QN_NO_VALUE */
+    const char *row_name;
+    int64_t n_rows;
+    qn_value other; /* value with its channels the other way, once made */
 } qn_onnx_item;
 
 /* A node that is being built. */
@@ -103,6 +109,12 @@ qn_value qn_onnx_image(qn_onnx_call *call, int input);
 qn_value qn_onnx_channels_last(qn_onnx_call *call, int input, int rank);
 /* Its shape in the file's order of axes. */
 qn_shape qn_onnx_shape(const qn_onnx_call *call, int input);
+/* Whether, in a file that was made for another batch, it is the same for every sample of one: equal
+ * rows for as many as the file's batch. Where it goes together with what has this batch, it has it,
+ * too: a value (or QN_NO_VALUE) with that first extent, in the layout of a rank, or as the file
+ * says. */
+bool qn_onnx_is_even(const qn_onnx_call *call, int input);
+qn_value qn_onnx_for_batch(qn_onnx_call *call, int input, bool is_image);
 /* What is known at import, weights too, or null: then it changes while training and cannot be what
  * is asked for (or memory is out). */
 const qn_onnx_constant *qn_onnx_constant_of(const qn_onnx_call *call, int input);
@@ -111,6 +123,8 @@ const qn_onnx_constant *qn_onnx_constant_of(const qn_onnx_call *call, int input)
  * (K, R, S, C). Where the input is no tensor of the file, or is there already in another order, a
  * transpose of its value. */
 qn_value qn_onnx_parameter(qn_onnx_call *call, int input, const int *order, bool trainable);
+/* Whether it is a matrix of the file, or the transpose of one, which a layer can have as weight. */
+bool qn_onnx_is_weight(const qn_onnx_call *call, int input);
 
 /* ---- outputs ---- */
 void qn_onnx_give(qn_onnx_call *call, int output, qn_value value, bool is_image);
@@ -123,6 +137,11 @@ qn_status qn_onnx_give_whole(qn_onnx_call *call, int output, qn_onnx_type type, 
 qn_status qn_onnx_give_reals(qn_onnx_call *call, int output, qn_shape shape, const double *reals);
 /* Gives the input itself (Identity, a cast that changes nothing). */
 void qn_onnx_give_input(qn_onnx_call *call, int output, int input);
+/* Gives the transpose of a matrix of the file, so that a product with it is a layer with that
+ * weight; false where input 0 or the order are others. */
+bool qn_onnx_give_turned(qn_onnx_call *call, const int *order);
+/* Gives a value with a first extent of 1 as one of n_rows equal rows. */
+void qn_onnx_give_rows(qn_onnx_call *call, int output, qn_value row, int64_t n_rows);
 bool qn_onnx_is_used(const qn_onnx_call *call, int output);
 
 /* "NAME.suffix", free in the graph, for a node beside the one that is called NAME; null when memory

@@ -150,6 +150,13 @@ qn_shape qn_onnx_shape(const qn_onnx_call *call, int input) {
         return shape;
     if (item->constant)
         return item->constant->shape;
+    if (item->turned && qn_onnx_tensor_shape(item->turned->initializer, &shape) == QN_OK)
+        return QN_SHAPE(shape.dims[1], shape.dims[0]);
+    if (item->row.id >= 0) {
+        shape = qn_graph_shape(call->graph, item->row);
+        shape.dims[0] = item->n_rows;
+        return shape;
+    }
     if (item->initializer) {
         const qn_status status = qn_onnx_tensor_shape(item->initializer, &shape);
         if (status != QN_OK)
@@ -252,7 +259,27 @@ static qn_value real_value(qn_onnx_builder *b, const char *name, const qn_onnx_c
     return qn_parameter_from(b->graph, name, c->shape, &given, false);
 }
 
+static const int turned_order[] = {1, 0};
+
+/* A real tensor of the file as a parameter, or what is there of it already, in an order. */
+static qn_value ordered_parameter(qn_onnx_builder *b, qn_onnx_item *item, const int *order,
+                                  bool trainable) {
+    if (item->turned)
+        return ordered_parameter(b, item->turned, order && order[0] == 1 ? NULL : turned_order,
+                                 trainable);
+    if (item->value.id < 0)
+        return item->value = make_parameter(b, item, order, trainable);
+    return parameter_again(b, item, order);
+}
+
 qn_value qn_onnx_item_value(qn_onnx_builder *b, qn_onnx_item *item) {
+    if (item->turned && item->value.id < 0 && b->graph->status == QN_OK)
+        item->value = ordered_parameter(b, item, NULL, true);
+    if (item->row.id >= 0 && item->value.id < 0 && b->graph->status == QN_OK) {
+        qn_shape shape = qn_graph_shape(b->graph, item->row);
+        shape.dims[0] = item->n_rows;
+        item->value = qn_expand(b->graph, item->row_name, item->row, shape);
+    }
     if (item->value.id >= 0 || b->graph->status != QN_OK)
         return item->initializer && item->value.id >= 0 ? parameter_again(b, item, NULL)
                                                         : item->value;
@@ -276,11 +303,9 @@ qn_value qn_onnx_value_of(qn_onnx_call *call, int input) {
 qn_value qn_onnx_parameter(qn_onnx_call *call, int input, const int *order, bool trainable) {
     qn_onnx_item *item = item_at(call, input);
     qn_onnx_builder *b = call->builder;
-    if (item && item->value.id < 0 && item->initializer && b->graph->status == QN_OK &&
-        qn_onnx_type_is_real(item->initializer->type))
-        return item->value = make_parameter(b, item, order, trainable);
-    if (item && item->value.id >= 0 && item->initializer)
-        return parameter_again(b, item, order);
+    if (item && (item->turned || item->initializer) && b->graph->status == QN_OK &&
+        (item->turned || item->value.id >= 0 || qn_onnx_type_is_real(item->initializer->type)))
+        return ordered_parameter(b, item, order, trainable);
     const qn_value x = qn_onnx_plain(call, input);
     return order && x.id >= 0 ? reordered(b, x, order, item->name) : x;
 }
@@ -342,6 +367,34 @@ qn_value qn_onnx_channels_last(qn_onnx_call *call, int input, int rank) {
 
 qn_value qn_onnx_image(qn_onnx_call *call, int input) {
     return qn_onnx_channels_last(call, input, 4);
+}
+
+bool qn_onnx_is_even(const qn_onnx_call *call, int input) {
+    const qn_onnx_item *item = item_at(call, input);
+    int64_t file, now;
+    qn_onnx_batch(call, &file, &now);
+    if (!item || file == now || file < 1 || qn_onnx_shape(call, input).rank < 1)
+        return false;
+    return item->row.id >= 0 ? item->n_rows == file
+                             : file == 1 && qn_onnx_shape(call, input).dims[0] == 1;
+}
+
+/* Its one row in the layout that is asked for. */
+static qn_value row_of(qn_onnx_call *call, int input, bool is_image) {
+    const qn_onnx_item *item = item_at(call, input);
+    int order[QN_MAX_RANK];
+    if (item->row.id < 0)
+        return is_image ? qn_onnx_channels_last(call, input, qn_onnx_shape(call, input).rank)
+                        : qn_onnx_plain(call, input);
+    last_order(qn_graph_shape(call->graph, item->row).rank, order);
+    return is_image ? reordered(call->builder, item->row, order, item->row_name) : item->row;
+}
+
+qn_value qn_onnx_for_batch(qn_onnx_call *call, int input, bool is_image) {
+    const qn_value x = row_of(call, input, is_image);
+    qn_shape shape = qn_graph_shape(call->graph, x);
+    shape.dims[0] = call->builder->batch;
+    return x.id < 0 ? x : qn_expand(call->graph, qn_onnx_side_name(call, "batch"), x, shape);
 }
 
 /* ---- outputs ---- */
@@ -425,6 +478,30 @@ void qn_onnx_give_input(qn_onnx_call *call, int output, int input) {
         to->value = to->other = QN_NO_VALUE;
         to->is_statistic = false;
     }
+}
+
+void qn_onnx_give_rows(qn_onnx_call *call, int output, qn_value row, int64_t n_rows) {
+    qn_onnx_item *item = output_item(call, output);
+    if (!item)
+        return;
+    item->row = row;
+    item->row_name = call->name;
+    item->n_rows = n_rows;
+    item->type = qn_onnx_type_of_value(call->graph, row);
+}
+
+bool qn_onnx_give_turned(qn_onnx_call *call, const int *order) {
+    qn_onnx_item *from = item_at(call, 0), *to = output_item(call, 0);
+    if (!from || !to || !is_weight(from) || from->initializer->n_dims != 2 || order[0] != 1)
+        return false;
+    to->turned = from;
+    to->type = from->type;
+    return true;
+}
+
+bool qn_onnx_is_weight(const qn_onnx_call *call, int input) {
+    const qn_onnx_item *item = item_at(call, input);
+    return item && (item->initializer || item->turned);
 }
 
 bool qn_onnx_is_used(const qn_onnx_call *call, int output) {

@@ -14,25 +14,37 @@ typedef struct replacing {
     const qn_graph *from;
     qn_graph *to;
     const qn_node *head;
+    qn_value bias; /* of a node of its own; or no value */
     int64_t old_width, width;
     qn_value *values; /* (from's values): the same in to */
 } replacing;
 
 static bool is_of_head(const replacing *r, int v) {
     for (int i = 1; i < r->head->n_inputs; i++) {
-        if (r->head->inputs[i].id == v)
+        if (r->head->inputs[i].id >= 0 && qn_graph_unview(r->from, r->head->inputs[i]).id == v)
             return true;
     }
-    return false;
+    return r->bias.id == v;
 }
 
-/* A parameter of the head: its first axis is the outputs. Weights and bias start uniform with bound
- * 1 / sqrt(fan in), as those of any layer. */
+/* The axis of the outputs: a weight's first, and of a bias, which has one number for each, that
+ * which is no 1. */
+static int outputs_axis(const replacing *r, qn_shape shape) {
+    int axis = 0;
+    if (qn_shape_count(shape) != r->old_width)
+        return 0;
+    while (axis < shape.rank - 1 && shape.dims[axis] != r->old_width)
+        axis++;
+    return axis;
+}
+
+/* A parameter of the head. Weights and bias start uniform with bound 1 / sqrt(fan in), as those of
+ * any layer. */
 static qn_value add_new(replacing *r, const qn_value_info *info) {
     const qn_shape weight = qn_graph_shape(r->from, r->head->inputs[1]);
     const double fan_in = (double)(qn_shape_count(weight) / weight.dims[0]);
     qn_tensor tensor = info->tensor;
-    tensor.shape.dims[0] = r->width;
+    tensor.shape.dims[outputs_axis(r, tensor.shape)] = r->width;
     return qn_graph_add_source(r->to, info->kind, info->name, tensor,
                                (qn_initial){QN_INITIAL_UNIFORM, 1 / sqrt(fan_in)}, true);
 }
@@ -90,6 +102,7 @@ static qn_value replace(qn_graph *from, qn_graph *to, qn_value given, qn_value x
         return QN_NO_VALUE;
     }
     r.old_width = weight->tensor.shape.dims[0];
+    r.bias = qn_find_head_bias(from, r.head);
     r.values = qn_arena_allocate(&from->arena, (size_t)from->n_values + 1, sizeof *r.values);
     if (!r.values) {
         qn_graph_fail(to, QN_ERROR_MEMORY, "head: %s", qn_error_message());

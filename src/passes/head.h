@@ -10,6 +10,10 @@
  * fits the patterns (null: any). Null: there is none, or memory is out, which the graph keeps. */
 const qn_node *qn_find_head(qn_graph *graph, qn_value value, const char *patterns);
 
+/* The parameter that is added to what a head makes, one number for each output, where a node of its
+ * own does it (a product of matrices and a sum); no value: there is none. */
+qn_value qn_find_head_bias(const qn_graph *graph, const qn_node *head);
+
 /* Builds a classifier over x into the graph: logits (N, n_outputs). head: patterns of the layer
  * that is made anew where the model's outputs are fixed; null: none is, and the number must be its
  * own. */

@@ -196,8 +196,31 @@ const qn_node *qn_find_head(qn_graph *graph, qn_value value, const char *pattern
     return find_head(&s);
 }
 
+static bool is_sum(const qn_node *node) {
+    return node->op == &qn_op_bias || node->op == &qn_op_add ||
+           (node->op == &qn_op_combine_forward && *(const int *)node->attributes == QN_COMBINE_ADD);
+}
+
+qn_value qn_find_head_bias(const qn_graph *graph, const qn_node *head) {
+    const qn_shape made = qn_graph_shape(graph, head->outputs[0]);
+    for (int n = 0; n < graph->n_nodes; n++) {
+        const qn_node *node = graph->nodes[n];
+        for (int i = 0; i < 2 && is_sum(node); i++) {
+            const qn_value x = qn_graph_unview(graph, node->inputs[i]);
+            const qn_value bias = qn_graph_unview(graph, node->inputs[!i]);
+            const qn_value_info *info = qn_parameter_of(graph, bias);
+            if (x.id == head->outputs[0].id && info && made.rank > 0 &&
+                qn_shape_count(info->tensor.shape) == made.dims[made.rank - 1])
+                return bias;
+        }
+    }
+    return QN_NO_VALUE;
+}
+
 static void find_roles(selection *s) {
     const qn_node *head = find_head(s);
+    if (head)
+        add_role(s, qn_find_head_bias(s->graph, head), IS_HEAD);
     for (int n = 0; n < s->graph->n_nodes; n++) {
         const qn_node *node = s->graph->nodes[n];
         if (is_norm(node->op)) {

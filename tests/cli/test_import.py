@@ -69,14 +69,64 @@ def unsupported(folder):
 
 
 def fixed_batch(folder):
-    """A file for one sample is trained with more, unless it needs its one."""
-    path = os.path.join(folder, "one.onnx")
-    for nodes, status in ((), 0), ([helper.make_node("Concat", ["e", "rows"], ["f"], "join", axis=1)], 1):
-        model = classifier(nodes, [weight("rows", 1, 2)])
-        model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    """A file for one sample, or a few, is trained with more where what it joins them with is the same for each."""
+    path = os.path.join(folder, "fixed.onnx")
+    join = helper.make_node("Concat", ["e", "rows"], ["y"], "join", axis=1)
+    extents = numpy_helper.from_array(np.array([2, 2]), "extents")
+    expand = helper.make_node("Expand", ["row", "extents"], ["rows"], "expand")
+    for batch, nodes, weights, status in (
+            (1, [], [], 0), (1, [join], [weight("rows", 1, 2)], 0), (2, [join], [weight("rows", 2, 2)], 1),
+            (2, [expand, join], [weight("row", 1, 2), extents], 0), (2, [expand, join], [weight("row", 2), extents], 0)):
+        model = classifier(nodes, weights, 12 if nodes else 10)
+        if nodes:
+            del model.graph.initializer[3].float_data[:], model.graph.node[-1]
+            model.graph.initializer[2].CopyFrom(weight("head.weight", 10, 6))
+            model.graph.initializer[3].CopyFrom(weight("head.bias", 10))
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = batch
         onnx.save(model, path)
         done = run("train", path, "--data", "synthetic", "--steps", "1", "--batch", "4", status=status)
-        assert ("made for a batch of 1, and this is one of 4: export it with an open batch" in done.stderr) == bool(nodes)
+        says = f"made for a batch of {batch}, and this is one of"
+        assert (says in done.stderr) == bool(status), done.stderr
+        if status == 0:
+            again = os.path.join(folder, "again.onnx")
+            run("export", path, "--out", again)
+            onnx.checker.check_model(again, full_check=True)
+            assert onnx.load(again).graph.input[0].type.tensor_type.shape.dim[0].dim_param == "N"
+
+
+def heads(folder):
+    """The last layer is found and made anew in every form that exporters give it."""
+    path, saved = os.path.join(folder, "head.onnx"), os.path.join(folder, "head.safetensors")
+    turned, filters = weight("head.turned", 6, 10), weight("head.filters", 10, 6, 1, 1)
+    plain, bias, row = weight("head.weight", 10, 6), weight("head.bias", 10), weight("head.row", 1, 10)
+    flat = helper.make_node("Flatten", ["c"], ["d"], "flatten")
+    product = helper.make_node("MatMul", ["d", "head.turned"], ["p"], "product")
+    turn = helper.make_node("Transpose", ["head.weight"], ["t"], "turn", perm=[1, 0])
+    for name, nodes, weights in (
+            ("MatMul, Add", [flat, product, helper.make_node("Add", ["p", "head.bias"], ["y"], "sum")], [turned, bias]),
+            ("Add the other way", [flat, product, helper.make_node("Add", ["head.row", "p"], ["y"], "sum")],
+             [turned, row]),
+            ("MatMul of a Transpose", [flat, turn, helper.make_node("MatMul", ["d", "t"], ["p"], "product"),
+                                       helper.make_node("Add", ["p", "head.bias"], ["y"], "sum")], [plain, bias]),
+            ("Gemm, as it is", [flat, helper.make_node("Gemm", ["d", "head.turned", "head.row"], ["y"], "head")],
+             [turned, row]),
+            ("Gemm of a Transpose", [flat, turn, helper.make_node("Gemm", ["d", "t"], ["y"], "head")], [plain]),
+            ("Conv and Flatten", [helper.make_node("Conv", ["c", "head.filters", "head.bias"], ["p"], "head"),
+                                  helper.make_node("Flatten", ["p"], ["y"], "flatten")], [filters, bias])):
+        model = classifier()
+        del model.graph.node[3:], model.graph.initializer[2:]
+        model.graph.node.extend(nodes)
+        model.graph.initializer.extend(weights)
+        onnx.save(model, path)
+        run("import", path, "--check")
+        done = run("train", path, "--data", "synthetic", "--steps", "3", "--batch", "4", "--head", "7", "--train-only",
+                   "head", "--classes", "7", "--save", saved, "--json")
+        trained = json.loads(done.stdout.splitlines()[-1])["parameters"]
+        assert trained == 7 * 6 + 7 * (len(weights) - 1), (name, trained)
+        again = os.path.join(folder, "again.onnx")
+        run("export", path, "--weights", saved, "--out", again)
+        found = json.loads(run("import", again, "--json").stdout)
+        assert found["outputs"][0]["shape"] == ["open", 7], (name, found["outputs"])
 
 
 def trains(folder):
@@ -138,7 +188,7 @@ def hostile(folder):
 
 
 def main():
-    for check in (report, unsupported, fixed_batch, trains, hostile):
+    for check in (report, unsupported, fixed_batch, heads, trains, hostile):
         with tempfile.TemporaryDirectory() as folder:
             check(folder)
             print(f"{check.__name__}: ok", flush=True)

@@ -255,15 +255,22 @@ CASES = [
     ("vit", Vit, images, False, {}),
     ("vit exported for inference", Vit, images, False, {"training": EVAL, "opset_version": 12}),
     ("decoder", Decoder, images, True, {}),
+    ("vit of one sample", Vit, images, False, {"fixed": 1}),
+    ("vit of two samples", Vit, images, False, {"fixed": 2}),
+    ("lstm of one sample", Lstm, words, True, {"fixed": 1}),
+    ("lstm of two samples", Lstm, words, True, {"fixed": 2}),
     ("unet", Unet, images, False, {}),
     ("unet, opset 11", Unet, images, False, {"opset_version": 11}),
 ]
 
 
 def export(network, x, path, options):
-    """In double: a network's weights are then what PyTorch trains in double."""
+    """In double: a network's weights are then what PyTorch trains in double. Option "fixed": for so many samples."""
+    options = dict(options)
+    fixed = options.pop("fixed", None)
+    axes = None if fixed else {"x": {0: "batch"}}
     options = {"training": TRAINING, "do_constant_folding": False, "opset_version": 13} | options
-    torch.onnx.export(network, x, path, input_names=["x"], dynamic_axes={"x": {0: "batch"}}, **options)
+    torch.onnx.export(network, x[:fixed], path, input_names=["x"], dynamic_axes=axes, **options)
 
 
 def losses_of_torch(network, x, labels):
