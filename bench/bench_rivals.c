@@ -1,11 +1,12 @@
 /* The products of training beside those of well-kept libraries, in one process, in turn:
  * convolutions, all three passes, against oneDNN in the layouts that it chooses, without its
  * reorders; matrix products against the best of oneDNN, OpenBLAS and BLIS, shape by shape.
- *     bench_rivals [CSV [WORD [BATCH [ROUNDS]]]]    only lines with WORD; a line each goes to CSV
+ *     bench_rivals [CSV [WORD [BATCH [ROUNDS [least]]]]]    only lines with WORD; each goes to CSV
  * Shapes are those that a peer was measured on, and every convolution of the suite's models at a
  * batch. A round runs a rival's calls for some milliseconds and then ours; a ratio, rival's time /
- * ours, is the median over the rounds of the ratio of median calls. The number of threads is that
- * of OMP_NUM_THREADS, which the rivals read too, else 2. */
+ * ours, is the median over the rounds of the ratio of median calls; with `least`, for machines that
+ * others use too, the ratio of the fastest calls of all rounds. The number of threads is that of
+ * OMP_NUM_THREADS, which the rivals read too, else 2. */
 #include "kernels/kernels.h"
 
 #include "base/memory.h"
@@ -26,6 +27,7 @@ enum { MOST_SHAPES = 512, MOST_LINES = 4096 };
 static qn_team *team;
 static const qn_kernels *table;
 static int n_threads = 2, n_rounds = 5;
+static bool is_least;
 static const char *only = "";
 static FILE *csv;
 static dnnl_engine_t engine;
@@ -58,8 +60,8 @@ static double median(double *values, int n) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* Seconds of the median call of a turn; the first call, which finds another's data in the caches
- * and threads asleep, is left out. */
+/* Seconds of the median call of a turn, or of the fastest; the first call, which finds another's
+ * data in the caches and threads asleep, is left out. */
 static double take_turn(const work *w) {
     static double times[MOST_CALLS];
     int n = 0;
@@ -70,11 +72,12 @@ static double take_turn(const work *w) {
         w->run(w->context);
         times[n] = (double)(qn_clock_ns() - call_ns) * 1e-9;
     }
-    return median(times, n);
+    const double middle = median(times, n);
+    return is_least ? times[0] : middle;
 }
 
-/* The ratio of each rival's time to ours; seconds (1 + n_rivals), ours first, are medians over
- * rounds. */
+/* The ratio of each rival's time to ours; seconds (1 + n_rivals), ours first, are medians or minima
+ * over rounds. */
 static void compare(const work *ours, const work *rivals, int n_rivals, double *seconds,
                     double *ratios) {
     static double times[4][MOST_ROUNDS], parts[MOST_ROUNDS];
@@ -88,8 +91,12 @@ static void compare(const work *ours, const work *rivals, int n_rivals, double *
             parts[round] = times[1 + i][round] / times[0][round];
         ratios[i] = median(parts, n_rounds);
     }
-    for (int i = 0; i <= n_rivals; i++)
-        seconds[i] = median(times[i], n_rounds);
+    for (int i = 0; i <= n_rivals; i++) {
+        const double middle = median(times[i], n_rounds);
+        seconds[i] = is_least ? times[i][0] : middle;
+    }
+    for (int i = 0; i < n_rivals && is_least; i++)
+        ratios[i] = seconds[1 + i] / seconds[0];
 }
 
 static float *floats(int64_t n) {
@@ -267,9 +274,9 @@ static void compare_pass(convolution *c, const char *name) {
 
 static void compare_convolution(const qn_conv2d_shape *d, const char *model, bool is_first) {
     char name[96];
-    snprintf(name, sizeof name, "%dx%d/%d g%d %d->%d @%dx%d b%d %s", (int)d->r, (int)d->s,
-             (int)d->stride_h, (int)d->groups, (int)d->c, (int)d->k, (int)d->h, (int)d->w,
-             (int)d->n, model);
+    snprintf(name, sizeof name, "%s%dx%d/%d g%d %d->%d @%dx%d b%d %s",
+             d->groups == d->c ? "dw " : "", (int)d->r, (int)d->s, (int)d->stride_h, (int)d->groups,
+             (int)d->c, (int)d->k, (int)d->h, (int)d->w, (int)d->n, model);
     if (!strstr(name, only))
         return;
     convolution c = {.d = *d};
@@ -502,8 +509,9 @@ int main(int argc, char **argv) {
     n_threads = threads ? atoi(threads) : n_threads;
     only = argc > 2 ? argv[2] : only;
     n_rounds = argc > 4 ? atoi(argv[4]) : n_rounds;
+    is_least = argc > 5 && strcmp(argv[5], "least") == 0;
     if (batch < 1 || n_rounds < 1 || n_rounds > MOST_ROUNDS)
-        stop("usage: bench_rivals [CSV [WORD [BATCH [ROUNDS]]]]");
+        stop("usage: bench_rivals [CSV [WORD [BATCH [ROUNDS [least]]]]]");
     if (qn_cpu_isa(&isa) != QN_OK || qn_team_create(NULL, n_threads, &team) != QN_OK)
         stop(qn_error_message());
     table = qn_kernels_get(QN_F32, isa);

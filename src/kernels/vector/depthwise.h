@@ -130,7 +130,13 @@ static void fast_depthwise_backward_data(qn_team *team, const qn_conv2d_shape *d
 
 /* ---- backward filter ---- */
 
-enum { DEPTHWISE_CHUNK_PIXELS = 1024, DEPTHWISE_PART = 4, ENOUGH_CHUNKS = 8 };
+/* DEPTHWISE_TURN: pixels that a vector of channels takes at a time: so many that its sums are
+ * seldom loaded and stored, so few that what the next vector needs is still in the first cache. */
+enum {
+    DEPTHWISE_CHUNK_PIXELS = 1024,
+    DEPTHWISE_TURN = 64,
+    ENOUGH_CHUNKS = 4,
+};
 
 static int64_t depthwise_chunk(const qn_conv2d_shape *d) {
     return ceil_div(DEPTHWISE_CHUNK_PIXELS, d->p * d->q);
@@ -142,6 +148,7 @@ static void fast_filter_task(void *context, int64_t begin, int64_t end, int thre
     const qn_conv2d_shape *d = v->shape;
     const qn_depthwise view = depthwise_window(d);
     const int64_t blocks = ceil_div(d->c, VL), taps = d->r * d->s;
+    const int64_t rows = ceil_div(DEPTHWISE_TURN, d->q);
     for (int64_t task = begin; task < end; task++) {
         const int64_t chunk = task / v->parts, part = task % v->parts;
         const int64_t first = blocks * part / v->parts, last = blocks * (part + 1) / v->parts;
@@ -149,10 +156,10 @@ static void fast_filter_task(void *context, int64_t begin, int64_t end, int thre
         for (int64_t tap = 0; tap < taps; tap++)
             zero_floats(sums + (tap * blocks + first) * VL, (last - first) * VL);
         for (int64_t n = chunk * v->chunk; n < min_int(d->n, (chunk + 1) * v->chunk); n++) {
-            for (int64_t p = 0; p < d->p; p++)
+            for (int64_t p = 0; p < d->p; p += rows)
                 DEPTHWISE.filter(&view, v->from + n * d->h * d->w * d->c,
-                                 v->dy + (n * d->p + p) * d->q * y_step_of(d), p, first, last,
-                                 sums);
+                                 v->dy + n * d->p * d->q * y_step_of(d), p, min_int(d->p, p + rows),
+                                 first, last, sums);
         }
     }
 }
@@ -161,12 +168,15 @@ static void fast_depthwise_backward_filter(qn_team *team, const qn_conv2d_shape 
                                            const float *dy, float *dw, float *workspace) {
     const int64_t chunk = depthwise_chunk(d), chunks = ceil_div(d->n, chunk);
     const int64_t blocks = ceil_div(d->c, VL), taps = d->r * d->s, size = taps * blocks * VL;
+    const int64_t threads = qn_team_size(team);
     depthwise_context v = {.shape = d,
                            .from = x,
                            .dy = dy,
                            .to = workspace,
                            .chunk = chunk,
-                           .parts = chunks >= ENOUGH_CHUNKS ? 1 : ceil_div(blocks, DEPTHWISE_PART)};
+                           .parts = chunks % threads == 0 || chunks >= ENOUGH_CHUNKS * threads
+                                        ? 1
+                                        : min_int(blocks, threads)};
     qn_team_run(team, chunks * v.parts, fast_filter_task, &v);
     float *sums = workspace + chunks * size;
     run_chain(team, size, chunks, workspace, false, sums);

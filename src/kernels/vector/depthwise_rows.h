@@ -161,78 +161,109 @@ static void filter_pixel(const qn_depthwise *d, const float *row, const float *d
     }
 }
 
-/* What PIXELS_WIDE pixels from j on add at a row of taps. */
-static inline __attribute__((always_inline)) void filter_wide(const qn_depthwise *d, bool checked,
-                                                              int taps, int step, const float *row,
-                                                              const float *dy, int64_t j,
-                                                              vector sum[3]) {
+/* The line of the next channels, which lie too far from pixel to pixel for a processor to guess; at
+ * a step of two the loads of so many lines are all that there is time for. */
+static inline void fetch_next(int step, const float *pixel) {
+    if (VL >= 8 && step == 1)
+        __builtin_prefetch(pixel + 16);
+}
+
+/* What PIXELS_WIDE pixels from j on add at nine taps, whose rows of the image are `rows` (null:
+ * outside): each input is loaded once. */
+static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d, bool checked,
+                                                           int step, const float *const rows[3],
+                                                           const float *dy, int64_t j,
+                                                           vector sums[9]) {
     const int64_t first = j * step + d->offset_w;
     vector gradient[PIXELS_WIDE];
 #pragma GCC unroll 8
     for (int e = 0; e < PIXELS_WIDE; e++)
         gradient[e] = load_pixel(checked, dy, j + e, d->columns, d->dy_step);
-#pragma GCC unroll 16
-    for (int x = 0; x < (PIXELS_WIDE - 1) * step + taps; x++) {
-        const vector input = load_pixel(checked, row, first + x, d->w, d->image_step);
+#pragma GCC unroll 8
+    for (int e = 0; e < PIXELS_WIDE; e++)
+        fetch_next(step, dy + (j + e) * d->dy_step);
 #pragma GCC unroll 4
-        for (int s = 0; s < taps; s++) {
-            if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
-                sum[s] += input * gradient[(x - s) / step];
+    for (int r = 0; r < 3; r++) {
+        if (!rows[r])
+            continue;
+#pragma GCC unroll 8
+        for (int e = 0; e < PIXELS_WIDE; e++) {
+            if (r == 2)
+                fetch_next(step, rows[r] + (first + e) * d->image_step);
+        }
+#pragma GCC unroll 16
+        for (int x = 0; x < (PIXELS_WIDE - 1) * step + 3; x++) {
+            const vector input = load_pixel(checked, rows[r], first + x, d->w, d->image_step);
+#pragma GCC unroll 4
+            for (int s = 0; s < 3; s++) {
+                if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
+                    sums[3 * r + s] += input * gradient[(x - s) / step];
+            }
         }
     }
 }
 
-/* What a row of pixels adds at a row of taps. */
+/* What rows [begin, end) of outputs add at nine taps of one vector of channels: all sums stay in
+ * registers. */
 static inline __attribute__((always_inline)) void
-filter_taps(const qn_depthwise *d, int taps, int step, const float *row, const float *dy,
-            int64_t low, int64_t high, float *sums, int64_t sums_step) {
-    vector sum[3];
+filter_nine(const qn_depthwise *d, int step, const float *image, const float *dy, int64_t begin,
+            int64_t end, int64_t low, int64_t high, float *to, int64_t to_step) {
+    vector sums[9];
+#pragma GCC unroll 16
+    for (int tap = 0; tap < 9; tap++)
+        sums[tap] = load(to + tap * to_step);
+    for (int64_t i = begin; i < end; i++) {
+        const float *rows[3], *row = dy + i * d->columns * d->dy_step;
 #pragma GCC unroll 4
-    for (int s = 0; s < taps; s++)
-        sum[s] = load(sums + s * sums_step);
-    for (int64_t j = 0; j < d->columns; j += PIXELS_WIDE) {
-        if (j >= low && j + PIXELS_WIDE <= high)
-            filter_wide(d, false, taps, step, row, dy, j, sum);
-        else
-            filter_wide(d, true, taps, step, row, dy, j, sum);
+        for (int r = 0; r < 3; r++) {
+            const int64_t y = i * d->step_h + d->offset_h + r;
+            rows[r] = y >= 0 && y < d->h ? image + y * d->w * d->image_step : 0;
+        }
+        for (int64_t j = 0; j < d->columns; j += PIXELS_WIDE) {
+            if (j >= low && j + PIXELS_WIDE <= high)
+                add_nine(d, false, step, rows, row, j, sums);
+            else
+                add_nine(d, true, step, rows, row, j, sums);
+        }
     }
-#pragma GCC unroll 4
-    for (int s = 0; s < taps; s++)
-        *(vector *)(sums + s * sums_step) = sum[s];
+#pragma GCC unroll 16
+    for (int tap = 0; tap < 9; tap++)
+        *(vector *)(to + tap * to_step) = sums[tap];
 }
 
-static inline __attribute__((always_inline)) void
-filter_row_of(const qn_depthwise *d, int taps, int step, const float *image, const float *dy,
-              int64_t i, int64_t first, int64_t last, float *sums) {
+/* The same at any number of taps, pixel by pixel. */
+static void filter_any(const qn_depthwise *d, const float *image, const float *dy, int64_t begin,
+                       int64_t end, int64_t c, float *to, int64_t to_step) {
+    for (int64_t i = begin; i < end; i++) {
+        for (int64_t r = 0; r < d->taps_h; r++) {
+            const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
+            for (int64_t j = 0; y >= 0 && y < d->h && j < d->columns; j++)
+                filter_pixel(d, image + y * d->w * d->image_step, dy + i * d->columns * d->dy_step,
+                             j, c, to + r * d->taps_w * to_step, to_step);
+        }
+    }
+}
+
+static void depthwise_filter_rows(const qn_depthwise *d, const float *image, const float *dy,
+                                  int64_t begin, int64_t end, int64_t first, int64_t last,
+                                  float *sums) {
     const int64_t width = (d->c + VL - 1) / VL * VL;
+    const bool is_nine = d->taps_h == 3 && d->taps_w == 3 && d->dilation_h * d->dilation_w == 1;
+    const int64_t step = is_nine ? d->step_w : 0;
     int64_t low, high;
     inner_columns(d, &low, &high);
-    for (int64_t r = 0; r < d->taps_h; r++) {
-        const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
-        if (y < 0 || y >= d->h)
-            continue;
-        const float *row = image + y * d->w * d->image_step;
-        for (int64_t block = first; block < last; block++) {
-            const int64_t c = block * VL + VL <= d->c ? block * VL : d->c - VL;
-            float *to = sums + r * d->taps_w * width + block * VL;
-            if (taps)
-                filter_taps(d, taps, step, row + c, dy + c, low, high, to, width);
-            for (int64_t j = 0; !taps && j < d->columns; j++)
-                filter_pixel(d, row, dy, j, c, to, width);
-        }
+    for (int64_t block = first; block < last; block++) {
+        const int64_t c = block * VL + VL <= d->c ? block * VL : d->c - VL;
+        float *to = sums + block * VL;
+        if (step == 1)
+            filter_nine(d, 1, image + c, dy + c, begin, end, low, high, to, width);
+        else if (step == 2)
+            filter_nine(d, 2, image + c, dy + c, begin, end, low, high, to, width);
+        else
+            filter_any(d, image, dy, begin, end, c, to, width);
     }
 }
 
-static void depthwise_filter_row_wide(const qn_depthwise *d, const float *image, const float *dy,
-                                      int64_t i, int64_t first, int64_t last, float *sums) {
-    if (d->taps_w == 3 && d->dilation_w == 1 && d->step_w == 1)
-        filter_row_of(d, 3, 1, image, dy, i, first, last, sums);
-    else if (d->taps_w == 3 && d->dilation_w == 1 && d->step_w == 2)
-        filter_row_of(d, 3, 2, image, dy, i, first, last, sums);
-    else
-        filter_row_of(d, 0, 1, image, dy, i, first, last, sums);
-}
-
-const qn_depthwise_rows DEPTHWISE = {depthwise_forward_row_wide, depthwise_filter_row_wide};
+const qn_depthwise_rows DEPTHWISE = {depthwise_forward_row_wide, depthwise_filter_rows};
 
 #endif

@@ -31,11 +31,11 @@ typedef struct qn_depthwise_rows {
      */
     void (*forward)(const qn_depthwise *d, const float *image, const float *filter,
                     const float *bias, int64_t i, float *out, int64_t out_step);
-    /* sums (R, S, blocks * VL) += what row i of dy (columns, C) and the image give, for the blocks
-     * [first, last) of channels. A block is VL channels; the last one ends at C and may overlap the
-     * one before. */
-    void (*filter)(const qn_depthwise *d, const float *image, const float *dy, int64_t i,
-                   int64_t first, int64_t last, float *sums);
+    /* sums (R, S, blocks * VL) += what rows [begin, end) of an image's dy (rows, columns, C) and
+     * the image give, for the blocks [first, last) of channels. A block is VL channels; the last
+     * one ends at C and may overlap the one before. */
+    void (*filter)(const qn_depthwise *d, const float *image, const float *dy, int64_t begin,
+                   int64_t end, int64_t first, int64_t last, float *sums);
 } qn_depthwise_rows;
 
 /* The transforms of Winograd's convolution (winograd.h), each over n channels, a whole number of
