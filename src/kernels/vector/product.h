@@ -461,6 +461,14 @@ static void run_swap(qn_team *team, const product *t, const float *bias_row,
 
 /* ---- by rows ---- */
 
+enum {
+    PACK_ROWS = 48, /* rows of C whose part of A, by columns, is packed */
+    PACK_STEP = 32, /* rows of A this far apart share no line */
+    PACK_PANEL = DEPTH_STEP * TILE_ROWS + ROW_PAD,
+    SHORT_DEPTH = 64,
+    FETCH_ROWS = 4, /* so far ahead are rows of B fetched while others are copied */
+};
+
 static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int64_t columns,
                       float *to, int64_t to_row) {
     if (t->b_window) {
@@ -469,8 +477,47 @@ static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int
     }
     for (int64_t i = p; i < p + depth; i++, to += to_row) {
         const float *from = t->b_filter ? filter_row(t->b_filter, i) : t->b + i * t->b_row;
+        if (!t->b_filter && i + FETCH_ROWS < t->k) {
+            for (int64_t x = 0; x < columns; x += LINE_BYTES / (int64_t)sizeof(float))
+                __builtin_prefetch(from + FETCH_ROWS * t->b_row + j + x, 0, 2);
+        }
         copy_floats(to, from + j, columns);
         zero_floats(to + columns, padded(columns) - columns);
+    }
+}
+
+/* Columns of A as panels of TILE_ROWS, PACK_PANEL apart: a tile then reads what lies together.
+ * Whole vectors are written; what is too much is written again or never read. */
+static void pack_columns(const float *a, int64_t step, int64_t rows, int64_t depth, float *to) {
+    for (int64_t p = 0; p < depth; p++, a += step) {
+        for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+            float *at = to + i / TILE_ROWS * PACK_PANEL + p * TILE_ROWS;
+            if (p + 1 < depth) {
+#pragma GCC unroll 4
+                for (int v = 0; v < TILE_ROWS; v += VL)
+                    *(vector *)(at + v) = *(const vector *)(a + i + v);
+            } else {
+                copy_floats(at, a + i, min_int(TILE_ROWS, rows - i));
+            }
+        }
+    }
+}
+
+/* Rows [i0, i0 + rows) and columns [j0, j0 + columns) of C += or = a K-block, B being at `b`. */
+static void rows_tiles(const product *t, operands o, int64_t rows, int64_t j0, int64_t columns,
+                       float *c, bool is_packed, ahead next[2]) {
+    const float *a = o.a, *b = o.b;
+    const int64_t n_i = ceil_div(rows, TILE_ROWS), n_j = ceil_div(columns, TILE_COLUMNS);
+    const bool along_rows = o.depth <= SHORT_DEPTH;
+    for (int64_t tile = 0; tile < n_i * n_j; tile++) {
+        const int64_t i = (along_rows ? tile / n_j : tile % n_i) * TILE_ROWS;
+        const int64_t j = (along_rows ? tile % n_j : tile / n_i) * TILE_COLUMNS;
+        fetch_slice(&next[0]);
+        fetch_slice(&next[1]);
+        o.a = is_packed ? a + i / TILE_ROWS * PACK_PANEL : a + (o.a_columns ? i : i * o.a_step);
+        o.b = b + j;
+        run_tile(t, o, min_int(TILE_ROWS, rows - i), min_int(TILE_COLUMNS, columns - j), j0 + j,
+                 c + i * t->c_row + j, t->c_row);
     }
 }
 
@@ -478,34 +525,34 @@ static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int
 static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                        int64_t k_begin, int64_t k_end, float *c, float *space) {
     const int64_t row = padded(columns) + ROW_PAD;
+    const bool is_packed = t->a_columns && columns > TILE_COLUMNS && t->a_step >= PACK_STEP;
+    float *packed = space + DEPTH_STEP * (GATHER_MAX + TILE_COLUMNS + ROW_PAD);
     for (int64_t p = k_begin, depth; p < k_end; p += depth) {
         const int64_t border = min_int(k_end, (p / t->chunk + 1) * t->chunk);
         depth = min_int(DEPTH_STEP, border - p);
         copy_rows(t, p, depth, j0, columns, space, row);
         const float *a = t->a_columns ? t->a + p * t->a_step + i0 : t->a + i0 * t->a_step + p;
         const int64_t tiles = ceil_div(columns, TILE_COLUMNS) * ceil_div(rows, TILE_ROWS);
-        const int64_t next = min_int(DEPTH_STEP, k_end - p - depth);
-        ahead next_a = {0}, next_b = {0};
-        if (next > 0 && t->a_columns && t->a_step < 2 * t->m)
-            next_a = ahead_of(t->a + (p + depth) * t->a_step, next * t->a_step, tiles);
+        const int64_t count = min_int(DEPTH_STEP, k_end - p - depth);
+        ahead next[2] = {{0}, {0}};
+        if (count > 0 && t->a_columns && t->a_step < 2 * t->m)
+            next[0] = ahead_of(t->a + (p + depth) * t->a_step, count * t->a_step, tiles);
         if (t->b_window)
-            next_b = window_ahead(t->b_window, p + depth, next, tiles);
-        for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
-            const int64_t width = min_int(TILE_COLUMNS, columns - j);
-            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
-                const int64_t height = min_int(TILE_ROWS, rows - i);
-                fetch_slice(&next_a);
-                fetch_slice(&next_b);
-                const operands o = {.depth = depth,
-                                    .a = t->a_columns ? a + i : a + i * t->a_step,
-                                    .b = space + j,
-                                    .a_step = t->a_step,
-                                    .b_row = row,
-                                    .add = t->add || p > k_begin,
-                                    .is_last = p + depth == k_end,
-                                    .a_columns = t->a_columns};
-                run_tile(t, o, height, width, j0 + j, c + i * t->c_row + j, t->c_row);
-            }
+            next[1] = window_ahead(t->b_window, p + depth, count, tiles);
+        const int64_t step = is_packed ? PACK_ROWS : rows;
+        for (int64_t i = 0; i < rows; i += step) {
+            const int64_t part = min_int(step, rows - i);
+            if (is_packed)
+                pack_columns(a + i, t->a_step, part, depth, packed);
+            const operands o = {.depth = depth,
+                                .a = is_packed ? packed : a,
+                                .b = space,
+                                .a_step = is_packed ? TILE_ROWS : t->a_step,
+                                .b_row = row,
+                                .add = t->add || p > k_begin,
+                                .is_last = p + depth == k_end,
+                                .a_columns = t->a_columns};
+            rows_tiles(t, o, part, j0, columns, c + i * t->c_row, is_packed, next);
         }
     }
 }
@@ -519,12 +566,17 @@ static void rows_task(void *context, int64_t begin, int64_t end, int thread) {
     }
 }
 
-enum { ROWS_SCRATCH = DEPTH_STEP * (GATHER_MAX + TILE_COLUMNS + ROW_PAD) };
+enum {
+    ROWS_SCRATCH =
+        DEPTH_STEP * (GATHER_MAX + TILE_COLUMNS + ROW_PAD) + (PACK_ROWS / TILE_ROWS) * PACK_PANEL
+};
 
 static void run_by_rows(qn_team *team, product *t, float *scratch) {
     const int64_t threads = qn_team_size(team);
-    int64_t parts =
-        min_int(round_up(ceil_div(t->n, GATHER_MAX), threads), ceil_div(t->n, TILE_COLUMNS));
+    /* So many columns of B that a task's part of a K-block stays in the second cache. */
+    const int64_t most =
+        GATHER_MAX * DEPTH_STEP / min_int(DEPTH_STEP, t->k) / TILE_COLUMNS * TILE_COLUMNS;
+    int64_t parts = min_int(round_up(ceil_div(t->n, most), threads), ceil_div(t->n, TILE_COLUMNS));
     t->n_block = round_up(ceil_div(t->n, parts), TILE_COLUMNS);
     t->n_blocks = ceil_div(t->n, t->n_block);
     const int64_t shares = t->n_blocks < threads ? ceil_div(threads, t->n_blocks) : 1;
