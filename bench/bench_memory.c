@@ -8,6 +8,7 @@
  * N]
  *                  [--seconds S]
  *                  [--swap DIR] [--write BYTES_PER_NS --read BYTES_PER_NS] [--most BYTES]
+ *                  [--ideal N]
  *
  * Budgets are those of the arena: per cent of that of the plan without a budget, or bytes. A JSON
  * object a line: first the model's figures, then one for each budget and policy. --profile 0: times
@@ -16,11 +17,14 @@
  * time. Plans that swap need --swap DIR to be run; --write and
  * --read are what the planners are told of its speed instead of what it is. quern-again: our
  * planner when it may not swap. Where the plan without a budget takes more than --most bytes, it is
- * not run: nodes are then measured in a plan of ours within the first budget. */
+ * not run: nodes are then measured in a plan of ours within the first budget. --ideal N: in every
+ * round a small batch of N is run without a budget, too, as often as takes a quarter of a policy's
+ * samples; "over_ideal" is the time per sample over that of the small batch. */
 #include "memory_subject.h"
 
 #include "base/status.h"
 #include "os/os.h"
+#include "plan/budget_model.h"
 #include "plan/swap_speed.h"
 
 #include <stdio.h>
@@ -31,7 +35,7 @@ enum { MOST_BUDGETS = 16, MOST_POLICIES = 24, MOST_ROUNDS = 101 };
 
 typedef struct settings {
     const char *model;
-    int64_t batch, size;
+    int64_t batch, size, ideal;
     int n_threads, n_profile, n_rounds, n_steps, n_budgets;
     double percents[MOST_BUDGETS]; /* 0: bytes */
     size_t bytes[MOST_BUDGETS];
@@ -45,8 +49,10 @@ typedef struct settings {
 typedef struct contender {
     const char *name;
     qn_policy_fit fit;
+    int64_t planning_cpu_ns; /* that all of a policy's tries took, with finding the least */
     qn_subject_run run;
     double times[MOST_ROUNDS], ratios[MOST_ROUNDS]; /* ns; to the plan without a budget */
+    double over_ideal[MOST_ROUNDS];                 /* per sample, to a small batch */
     int n_rounds;
     double waited_ns; /* for the swap file, in a step */
     uint64_t hash;
@@ -107,6 +113,8 @@ static settings parse(int argc, char **argv) {
             s.swap_folder = value;
         else if (strcmp(name, "--seconds") == 0)
             s.seconds = atof(value);
+        else if (strcmp(name, "--ideal") == 0)
+            s.ideal = atoll(value);
         else if (strcmp(name, "--most") == 0)
             s.most_bytes = (size_t)atof(value);
         else if (strcmp(name, "--percent") == 0 || strcmp(name, "--bytes") == 0)
@@ -153,9 +161,11 @@ static void plan_ours(const qn_subject *s, const qn_policy_problem *problem, siz
     const qn_budget_options options = {
         .arena_bytes = arena_bytes, .node_ns = s->node_ns, .swap = problem->swap};
     qn_policy_fit *fit = &ours->fit;
+    const int64_t begin_ns = qn_thread_cpu_ns();
     const qn_status status =
         qn_budget_plan_find(s->engine.allocator, s->program.graph, s->kernels, s->engine.n_threads,
                             &options, &fit->plan, &fit->least_bytes);
+    ours->planning_cpu_ns = qn_thread_cpu_ns() - begin_ns;
     fit->n_tries = 1;
     fit->is_feasible = status == QN_OK;
     if (!fit->is_feasible && status != QN_ERROR_MEMORY)
@@ -184,6 +194,7 @@ static int plan_all(const settings *set, const qn_subject *s, size_t arena_bytes
         const qn_policy *policy = qn_policies[i];
         if (!is_asked(set, policy->name) || (policy->swaps && !has_swap(set)))
             continue;
+        const int64_t begin_ns = qn_thread_cpu_ns();
         contenders[n] = (contender){.name = policy->name};
         try(qn_policy_fit_arena(policy, &problem, s->kernels, s->engine.n_threads, arena_bytes,
                                 &contenders[n].fit),
@@ -191,6 +202,7 @@ static int plan_all(const settings *set, const qn_subject *s, size_t arena_bytes
         if (contenders[n].fit.is_feasible)
             try(qn_plan_check(contenders[n].fit.plan.plan, contenders[n].fit.plan.graph),
                 policy->name);
+        contenders[n].planning_cpu_ns = qn_thread_cpu_ns() - begin_ns;
         n++;
     }
     return n;
@@ -248,8 +260,47 @@ static void prepare(const settings *set, qn_subject *s, contender *c, void *aren
     hash_weights(set, s, c);
 }
 
-static void time_round(const settings *set, qn_subject *s, contender *base, contender *contenders,
-                       int n, int round) {
+/* The small batch that is run between. */
+typedef struct small_batch {
+    qn_subject subject;
+    contender base;
+    void *arena;
+    int64_t batch;
+} small_batch;
+
+static void open_small(const settings *set, small_batch *small) {
+    small->batch = set->ideal;
+    try(qn_subject_open(&small->subject, set->model, set->ideal, set->size, set->n_threads),
+        set->model);
+    plan_base(&small->subject, &small->base);
+    const size_t bytes = small->base.fit.plan.plan->arena_bytes;
+    try(qn_subject_fill(&small->subject), "tensors");
+    try(qn_allocate(small->subject.engine.allocator, 1, bytes, &small->arena), "arena");
+    try(qn_subject_prepare(&small->subject, &small->base.fit.plan, small->arena, &small->base.run),
+        "small batch");
+    time_step(&small->subject, &small->base, 0);
+}
+
+static void close_small(small_batch *small) {
+    const size_t bytes = small->base.fit.plan.plan->arena_bytes;
+    qn_subject_finish(&small->base.run);
+    qn_release(small->subject.engine.allocator, small->arena, 1, bytes);
+    qn_budget_plan_deinit(&small->base.fit.plan);
+    qn_subject_close(&small->subject);
+}
+
+/* ns per sample of the small batch, over a quarter as many samples as the large one has. */
+static double time_small(const settings *set, small_batch *small, int round) {
+    const int64_t quarter = set->batch / 4 / small->batch, n = quarter > 1 ? quarter : 1;
+    double ns = 0;
+    for (int64_t i = 0; i < n; i++)
+        ns += time_step(&small->subject, &small->base, round);
+    return ns / (double)(n * small->batch);
+}
+
+static void time_round(const settings *set, qn_subject *s, small_batch *small, contender *base,
+                       contender *contenders, int n, int round) {
+    const double ideal_ns = small->batch > 0 ? time_small(set, small, round) : 0;
     if (is_run(set, base))
         base->times[round] = time_step(s, base, round);
     for (int i = 0; i < n; i++) {
@@ -258,6 +309,8 @@ static void time_round(const settings *set, qn_subject *s, contender *base, cont
             continue;
         c->times[round] = time_step(s, c, round);
         c->ratios[round] = is_run(set, base) ? c->times[round] / base->times[round] : 0;
+        c->over_ideal[round] =
+            small->batch > 0 ? c->times[round] / (double)set->batch / ideal_ns : 0;
     }
 }
 
@@ -298,17 +351,22 @@ static void measure_waiting(const settings *set, qn_subject *s, contender *c) {
 static void measure(const settings *set, qn_subject *s, contender *base, contender *contenders,
                     int n) {
     void *arena;
+    static small_batch small;
     const size_t bytes = largest_arena(set, contenders, n, largest_arena(set, base, 1, 0));
     try(qn_allocate(s->engine.allocator, 1, bytes, &arena), "arena");
     prepare(set, s, base, arena);
     for (int i = 0; i < n; i++)
         prepare(set, s, &contenders[i], arena);
+    if (set->ideal > 0)
+        open_small(set, &small);
     const int n_rounds = count_rounds(set, s, contenders, n);
     base->n_rounds = n_rounds;
     for (int i = 0; i < n; i++)
         contenders[i].n_rounds = n_rounds;
     for (int round = 0; round < n_rounds; round++)
-        time_round(set, s, base, contenders, n, round);
+        time_round(set, s, &small, base, contenders, n, round);
+    if (set->ideal > 0)
+        close_small(&small);
     for (int i = 0; i < n; i++)
         measure_waiting(set, s, &contenders[i]);
     for (int i = 0; i < n; i++)
@@ -319,16 +377,28 @@ static void measure(const settings *set, qn_subject *s, contender *base, contend
 
 /* ---- results ---- */
 
+/* What the largest operation touches at once: no arena is smaller, whatever the order. */
+static size_t find_bound(const qn_subject *s) {
+    const qn_budget_options options = {.node_ns = s->node_ns};
+    qn_budget_model model;
+    try(qn_budget_model_init(s->engine.allocator, s->program.graph, s->kernels, s->engine.n_threads,
+                             &options, &model),
+        "bound");
+    const size_t bytes = model.least_bytes;
+    qn_budget_model_deinit(&model);
+    return bytes;
+}
+
 static void print_subject(const settings *set, const qn_subject *s, const contender *base) {
     const qn_policy_problem problem = qn_subject_problem(s, NULL);
     printf("{\"model\": \"%s\", \"batch\": %lld, \"size\": %lld, \"threads\": %d, "
            "\"fixed_bytes\": %zu, \"unplanned_bytes\": %zu, \"unplanned_freed_bytes\": %zu, "
            "\"default_bytes\": %zu, "
-           "\"lower_bound_bytes\": %zu, \"nodes\": %zu, \"base_ns\": %.0f}\n",
+           "\"lower_bound_bytes\": %zu, \"bound_bytes\": %zu, \"nodes\": %zu, \"base_ns\": %.0f}\n",
            set->model, (long long)set->batch, (long long)set->size, s->engine.n_threads,
            s->fixed_bytes, s->unplanned.bytes, s->unplanned.freed_bytes,
-           base->fit.plan.plan->arena_bytes, base->fit.plan.plan->lower_bound_bytes, s->base.n,
-           qn_policy_predict_ns(&problem, &s->base));
+           base->fit.plan.plan->arena_bytes, base->fit.plan.plan->lower_bound_bytes, find_bound(s),
+           s->base.n, qn_policy_predict_ns(&problem, &s->base));
     fflush(stdout);
 }
 
@@ -346,10 +416,12 @@ static void print_contender(const settings *set, const qn_subject *s, int budget
     const qn_policy_fit *fit = &c->fit;
     printf("{\"model\": \"%s\", \"batch\": %lld, \"size\": %lld, \"percent\": %g, "
            "\"limit_bytes\": %zu, \"policy\": \"%s\", \"feasible\": %s, \"least_bytes\": %zu, "
-           "\"planning_ns\": %lld, \"tries\": %d",
+           "\"planning_ns\": %lld, \"planning_cpu_ns\": %lld, \"planner_bytes\": %zu, "
+           "\"tries\": %d",
            set->model, (long long)set->batch, (long long)set->size, set->percents[budget],
            arena_bytes, c->name, fit->is_feasible ? "true" : "false", fit->least_bytes,
-           (long long)fit->plan.planning_ns, fit->n_tries);
+           (long long)fit->plan.planning_ns, (long long)c->planning_cpu_ns, fit->plan.planner_bytes,
+           fit->n_tries);
     if (fit->is_feasible)
         printf(", \"arena_bytes\": %zu, \"own_top_bytes\": %zu, \"predicted\": %.5f, "
                "\"again\": %lld, \"swapped_bytes\": %zu",
@@ -368,6 +440,8 @@ static void print_contender(const settings *set, const qn_subject *s, int budget
                : c->hash == base->hash ? "true"
                                        : "false",
                c->is_finite ? "true" : "false");
+    if (is_run(set, c) && set->ideal > 0 && set->n_rounds > 0)
+        printf(", \"over_ideal\": %.5f", median(c->over_ideal, c->n_rounds));
     printf("}\n");
     fflush(stdout);
 }

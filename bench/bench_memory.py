@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 """Holds our memory planner against the rivals in bench/policies, with bench_memory.
 
-    bench/bench_memory.py OUT [slowdown] [batch] [large] [--models A,B] [--rounds N] [--minutes M]
+    bench/bench_memory.py OUT [slowdown] [batch] [large] [planning] [--models A,B] [--rounds N]
 
 slowdown: every model at batch 32 within 75, 50, 35 and 25 % of the arena that training takes without a
 budget: the time of a step over that without one, predicted from measured times of the nodes and (where
 --rounds is above 0) measured, by policy. batch: the largest batch within what an unplanned training
-step (qn_figures_unplanned) of batch 32 takes, for four models at 224x224, and the time per sample
-beside that of batch 16 without a budget, which nobody can do better than ("ideal"). large: the six models
+step (qn_figures_unplanned) of batch 32 takes, for four models at 224x224, and the time per sample there, but at eight times the batch at most,
+beside that of batch 16 without a budget ("ideal"), run in turn in one process. large: the six models
 that a board of 8 GB could not train at batch 16, within 2 GB, or fixed part + 25 % where the fixed
-part leaves no room, with the least arena that is found.
+part leaves no room, with the least arena that is found. planning: the processor time and the memory
+of planning within 75, 50, 35 and 25 % at batch 64.
 
 OUT.csv gets a line for each result; a run that was stopped, or whose --minutes were over, goes on from
 there. With --threads 1 it is processor time that is measured, which others on the machine change
@@ -31,7 +32,8 @@ import dots  # noqa: E402 (found by the line before)
 
 FIELDS = ("part", "model", "batch", "size", "percent", "policy", "feasible", "limit_bytes",
           "arena_bytes", "least_bytes", "own_top_bytes", "predicted", "measured", "fastest",
-          "rounds", "step_ns", "default_step_ns", "same_bits", "again", "planning_ns", "fixed_bytes", "default_bytes",
+          "rounds", "step_ns", "default_step_ns", "over_ideal", "same_bits", "again", "planning_ns",
+          "planning_cpu_ns", "planner_bytes", "fixed_bytes", "default_bytes", "bound_bytes",
           "unplanned_bytes", "unplanned_freed_bytes", "load")
 ZOO = ("mlp", "lenet5", "alexnet", "vgg11", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50",
        "resnet101", "resnet152", "squeezenet", "mobilenet-v1", "mobilenet-v2", "googlenet",
@@ -42,8 +44,10 @@ RIVALS = ("none", "sqrt", "sublinear", "capuchin-recompute", "dtr", "dtr-eq", "d
 BATCH_MODELS = ("mobilenet-v1", "mobilenet-v2", "squeezenet", "resnet50")
 LARGE = (("vgg19", 224), ("resnet101", 224), ("resnet152", 224), ("bert-base", 0),
          ("densenet100", 0), ("seq2seq", 0))
+PLANNED = ("lenet5", "resnet50", "resnet152", "bert-base")
+PLANNED_BATCH = 64
 LARGE_BYTES, LARGE_BATCH = 2 << 30, 16
-SMALL_BATCH, PHONE_BATCH, MELON_RATIO, PIXELS = 16, 32, 4.33, 224
+SMALL_BATCH, PHONE_BATCH, AIM_BATCH, PIXELS = 16, 32, 256, 224
 
 
 # ---- results so far ----
@@ -91,8 +95,8 @@ def run(options, model, batch, size, *arguments):
 
 def take(options, rows, part, subject, found):
     for one in found:
-        shared = {k: subject[k] for k in ("fixed_bytes", "default_bytes", "unplanned_bytes",
-                                          "unplanned_freed_bytes")}
+        shared = {k: subject[k] for k in ("fixed_bytes", "default_bytes", "bound_bytes",
+                                          "unplanned_bytes", "unplanned_freed_bytes")}
         add_row(options, rows, {**one, **shared, "part": part,
                                 "load": f"{os.getloadavg()[0]:.1f}"})
         print(f"{part}: {one['model']} batch {one['batch']} {one['percent']:g} % {one['policy']}: "
@@ -103,13 +107,13 @@ def take(options, rows, part, subject, found):
 def run_slowdown(options, rows):
     part = "slowdown" if options.rounds else "predicted"
     for model in options.models or ZOO:
-        left = [p for p in PERCENTS if not find(rows, part=part, model=model, percent=p)]
+        left = [p for p in options.percents if not find(rows, part=part, model=model, percent=p)]
         if not left or is_over(options):
             continue
         subject, found = run(options, model, options.batch, 0, "--percent",
                              ",".join(map(str, left)), "--rounds", options.rounds, "--seconds",
-                             options.seconds, "--profile", options.profile, "--policies",
-                             ",".join(("quern",) + options.rivals))
+                             options.seconds, "--profile", options.profile, "--steps",
+                             options.steps, "--policies", ",".join(("quern",) + options.rivals))
         if subject:
             take(options, rows, part, subject, found)
             write_results(options, rows)
@@ -137,19 +141,15 @@ def run_batch(options, rows):
         if find(rows, part="batch", model=model) or is_over(options):
             continue
         phone, _ = run(options, model, PHONE_BATCH, PIXELS, "--rounds", 0, "--profile", 0)
-        _, ideal = run(options, model, SMALL_BATCH, PIXELS, "--percent", 100, "--rounds",
-                       options.rounds, "--profile", 1, "--steps", 1, "--policies", "none,quern")
-        if not phone or not ideal:
+        if not phone:
             continue
         limit = phone["unplanned_bytes"]
         most = largest_batch(options, model, limit)
-        four = int(PHONE_BATCH * MELON_RATIO + 1)
-        for batch in (SMALL_BATCH, four, PHONE_BATCH * 8, most):
-            if batch > most or find(rows, part="batch", model=model, batch=batch):
-                continue
+        for batch in sorted({min(most, AIM_BATCH), most}):
+            rounds = options.rounds if batch <= AIM_BATCH else 0
             subject, found = run(options, model, batch, PIXELS, "--bytes", limit, "--rounds",
-                                 options.rounds, "--profile", 1, "--steps", 1, "--most",
-                                 max(limit, 1 << 30), "--policies", "quern")
+                                 rounds, "--profile", 0, "--steps", 0, "--most",
+                                 max(limit, 1 << 30), "--ideal", SMALL_BATCH, "--policies", "quern")
             if subject:
                 take(options, rows, "batch", subject, found)
                 write_results(options, rows)
@@ -173,6 +173,18 @@ def run_large(options, rows):
             for one in found:
                 one["least_bytes"] = least[0]["least_bytes"]
             take(options, rows, "large", subject, found)
+            write_results(options, rows)
+
+
+def run_planning(options, rows):
+    for model in options.models or PLANNED:
+        if find(rows, part="planning", model=model) or is_over(options):
+            continue
+        subject, found = run(options, model, PLANNED_BATCH, 0, "--percent",
+                             ",".join(map(str, PERCENTS)), "--rounds", 0, "--profile", 0,
+                             "--policies", "quern")
+        if subject:
+            take(options, rows, "planning", subject, found)
             write_results(options, rows)
 
 
@@ -232,8 +244,8 @@ def means_table(rows, part):
 
 
 def memory_table(rows):
-    lines = ["| model | fixed part | unplanned | default | ratio | least found | of default |",
-             "|---|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| model | fixed part | unplanned | default | ratio | least found | of default "
+             "| no arena is below |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
     ratios = []
     for model in ZOO:
         mine = [r for r in rows if r["part"] in ("slowdown", "predicted") and r["model"] == model]
@@ -241,28 +253,39 @@ def memory_table(rows):
             continue
         full, plain = number(mine[0], "default_bytes"), number(mine[0], "unplanned_bytes")
         least = min(number(r, "least_bytes") for r in mine if r["policy"] == "quern")
+        bound = number(mine[0], "bound_bytes")
         ratios.append(full / plain)
         lines.append(f"| {model} | {number(mine[0], 'fixed_bytes') / 1e6:.1f} | {plain / 1e6:.1f} | "
                      f"{full / 1e6:.1f} | {full / plain:.3f} | {least / 1e6:.1f} | "
-                     f"{100 * least / full:.0f} % |")
+                     f"{100 * least / full:.0f} % | {100 * bound / full:.0f} % |")
     return lines + ["", f"Geometric mean of default to unplanned: {mean(ratios)}."]
 
 
 def batch_table(rows):
-    lines = ["| model | budget, MB | batch | times 32 | ms a sample | over batch 16 | again |",
-             "|---|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| model | arena, MB | batch | times 32 | ms a sample | over batch 16 | predicted | again |",
+             "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for model in BATCH_MODELS:
-        mine = find(rows, part="batch", model=model)
-        each = {int(r["batch"]): number(r, "step_ns") / int(r["batch"]) for r in mine
-                if number(r, "step_ns")}
-        for r in mine:
-            batch = int(r["batch"])
-            if batch not in each:
-                continue
-            ratio = each[batch] / each[SMALL_BATCH] if SMALL_BATCH in each else float("nan")
+        for r in find(rows, part="batch", model=model):
+            batch, step, over = int(r["batch"]), number(r, "step_ns"), number(r, "over_ideal")
             lines.append(f"| {model} | {number(r, 'limit_bytes') / 1e6:.0f} | {batch} | "
-                         f"{batch / PHONE_BATCH:.2f} | {each[batch] / 1e6:.2f} | {ratio:.3f} | "
+                         f"{batch / PHONE_BATCH:.2f} | "
+                         f"{f'{step / batch / 1e6:.1f}' if step else '—'} | "
+                         f"{f'{over:.3f}' if over else '—'} | {number(r, 'predicted'):.3f} | "
                          f"{r['again']} |")
+    return lines
+
+
+def planning_table(rows):
+    lines = ["| model | budget | processor time, ms | planner's memory, MB | slowdown |",
+             "|---|---:|---:|---:|---:|"]
+    for r in rows:
+        if r["part"] != "planning":
+            continue
+        fits = r["feasible"] == "True"
+        text = (f"{number(r, 'planner_bytes') / 1e6:.1f} | {number(r, 'predicted'):.3f}" if fits
+                else "— | refused")
+        lines.append(f"| {r['model']} | {r['percent']} % | "
+                     f"{number(r, 'planning_cpu_ns') / 1e6:.0f} | {text} |")
     return lines
 
 
@@ -302,7 +325,8 @@ def write_results(options, rows):
     if find(rows, part="slowdown") or find(rows, part="predicted"):
         lines += ["## Memory without a budget, MB", "", *memory_table(rows), ""]
     for part, title, table in (("batch", "Largest batch", batch_table),
-                               ("large", "Large models at batch 16", large_table)):
+                               ("large", "Large models at batch 16", large_table),
+                               ("planning", "Planning at batch 64", planning_table)):
         if find(rows, part=part):
             lines += [f"## {title}", "", describe(rows, part), "", *table(rows), ""]
     with open(options.out + ".md", "w", encoding="utf-8") as file:
@@ -330,21 +354,24 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", help="where OUT.csv, OUT.md and the pictures go")
-    parser.add_argument("parts", nargs="*", choices=("slowdown", "batch", "large"))
+    parser.add_argument("parts", nargs="*", choices=("slowdown", "batch", "large", "planning"))
     parser.add_argument("--models", default="")
     parser.add_argument("--rivals", default=",".join(RIVALS))
     parser.add_argument("--batch", type=int, default=32, help="of slowdown")
+    parser.add_argument("--percents", default=",".join(map(str, PERCENTS)), help="of slowdown")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5, help="of all plans in turn; 0: predicted")
     parser.add_argument("--seconds", type=float, default=10, help="more rounds within this, a budget")
     parser.add_argument("--profile", type=int, default=5, help="steps that nodes are measured in")
-    parser.add_argument("--steps", type=int, default=20, help="of large, before the rounds")
+    parser.add_argument("--steps", type=int, default=2,
+                        help="whose weights are compared, before the rounds")
     parser.add_argument("--minutes", type=float, default=1e6, help="after which no run is begun")
     parser.add_argument("--program", default=os.path.join(HERE, "..", "build", "release", "bench",
                                                           "bench_memory"))
     options = parser.parse_args()
     options.models = tuple(filter(None, options.models.split(",")))
     options.rivals = tuple(filter(None, options.rivals.split(",")))
+    options.percents = tuple(map(int, options.percents.split(",")))
     options.end = time.monotonic() + 60 * options.minutes
     return options
 
@@ -352,7 +379,8 @@ def parse():
 def main():
     options = parse()
     rows = read_rows(options.out + ".csv")
-    for part, do in (("slowdown", run_slowdown), ("batch", run_batch), ("large", run_large)):
+    for part, do in (("slowdown", run_slowdown), ("batch", run_batch), ("large", run_large),
+                     ("planning", run_planning)):
         if part in options.parts:
             do(options, rows)
     write_results(options, rows)

@@ -27,6 +27,15 @@ typedef struct qn_swap_speed {
         work_ns_per_byte; /* processor time of a write or a read, taken from those that compute */
 } qn_swap_speed;
 
+/* The sequence with the smallest arena that was found for a graph, kept so that it is looked for
+ * once for all limits. Zeroed: not known yet. */
+typedef struct qn_budget_low {
+    size_t arena_bytes;
+    int32_t n_items, n_storages;
+    int32_t *items;  /* (n_items) */
+    size_t *offsets; /* (n_storages) */
+} qn_budget_low;
+
 typedef struct qn_budget_options {
     size_t arena_bytes;        /* the limit; SIZE_MAX: none */
     const double *node_ns;     /* (n_nodes) measured; null: estimated */
@@ -34,7 +43,9 @@ typedef struct qn_budget_options {
     const qn_swap_speed *swap; /* null: nothing is swapped */
     size_t swap_bytes;         /* that the swap file may have; 0: any number */
     int64_t most_work;         /* sequences measured to find a cheaper one; 0: usual */
-    int64_t most_ns; /* of planning, after which no cheaper one is looked for; 0: no limit */
+    int64_t most_ns;    /* of planning, after which no cheaper one is looked for; 0: no limit */
+    qn_budget_low *low; /* of the same graph, threads and times; filled where it is not known yet,
+                           in memory of the planner's allocator; null: not kept */
 } qn_budget_options;
 
 /* What was planned. The graph is one of its own (of the sequence). Zeroed: nothing, and may be
@@ -70,6 +81,9 @@ qn_status qn_budget_plan_find(const qn_allocator *allocator, const qn_graph *gra
                               const qn_kernels *kernels, int n_threads,
                               const qn_budget_options *options, qn_budget_plan *found,
                               size_t *least_bytes);
+
+/* Releases what planning with the same allocator has kept. */
+void qn_budget_low_deinit(const qn_allocator *allocator, qn_budget_low *low);
 
 /* The smallest arena that the planner finds, whatever the time lost. */
 qn_status qn_budget_least(const qn_allocator *allocator, const qn_graph *graph,

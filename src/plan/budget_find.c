@@ -8,9 +8,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Of most_work 0: a sequence is measured so often; and so many items more where there are more than
- * a few turns to choose from, which takes some tenths of a second. */
-enum { USUAL_MEASURES = 4000, FEW_TURNS = 64, MOST_MORE_ITEMS = 12000000, MORE_BY_CUBE = 4 };
+/* Of most_work 0: a sequence is measured so often, less often where there are few turns to choose
+ * from; and so many items more where there are more, which takes some tenths of a second. */
+enum {
+    USUAL_MEASURES = 4000,
+    FEW_MEASURES = 1500,
+    FEW_TURNS = 64,
+    MOST_MORE_ITEMS = 12000000,
+    MORE_BY_CUBE = 4
+};
 
 /* As much as qn_plan_pack searches, and what is spent on one of many sequences. */
 enum { FULL_PACKING_WORK = 1 << 21, PACKING_WORK = FULL_PACKING_WORK / 4 };
@@ -20,6 +26,10 @@ enum { PLACEMENTS_BY_ITEM = 4 };
 static const double most_dearer = 0.06;
 
 enum { MOST_LOWERINGS = 12, MOST_REPAIRS = 3, MOST_HALVINGS = 7, MOST_FURTHER = 24 };
+
+/* The least arena: it is looked for until this part of it lies above what no arena is below, or so
+ * many items were measured and turns looked at. */
+enum { NEAR_BOUND = 128, MOST_LEAST_WORK = 12000000 };
 
 typedef struct finding {
     qn_counter counter;
@@ -254,7 +264,8 @@ static int64_t most_items(const finding *f) {
     const int64_t n = f->model.n_turns, more = n < FEW_TURNS ? 0 : MORE_BY_CUBE * n * n * n;
     if (f->options->most_work > 0)
         return f->options->most_work * n;
-    return USUAL_MEASURES * n + (more < MOST_MORE_ITEMS ? more : MOST_MORE_ITEMS);
+    return (n < FEW_TURNS ? FEW_MEASURES : USUAL_MEASURES) * n +
+           (more < MOST_MORE_ITEMS ? more : MOST_MORE_ITEMS);
 }
 
 /* Makes the best sequence's plan, from the sequence at hand on. *fits: there is one within the
@@ -310,10 +321,17 @@ static qn_status reach(finding *f, size_t target, size_t *least, bool *is_less) 
     return check_least(f, least, is_less);
 }
 
+/* Whether it may be worth looking for less, with the work that is left. */
+static bool may_go_lower(const finding *f, size_t least, int64_t most_work) {
+    const size_t bound = f->model.least_bytes;
+    return least > bound + bound / NEAR_BOUND && f->search.work + f->search.n_looks < most_work;
+}
+
 /* Varies the sequence of the least, towards a little less. */
-static qn_status reach_further(finding *f, size_t low, size_t *least) {
+static qn_status reach_further(finding *f, int64_t most_work, size_t *least) {
     qn_budget_search *s = &f->search;
-    for (int i = 0; i < MOST_FURTHER && low < *least; i++) {
+    const size_t low = f->model.least_bytes;
+    for (int i = 0; i < MOST_FURTHER && may_go_lower(f, *least, most_work); i++) {
         bool holds, is_less;
         s->target_bytes = *least - *least / 64 > low ? *least - *least / 64 : low;
         qn_budget_trial_set(&s->now, f->best_items, f->n_best_items);
@@ -324,9 +342,9 @@ static qn_status reach_further(finding *f, size_t low, size_t *least) {
     return QN_OK;
 }
 
-/* Halves what lies between what no arena is below and the least that was reached; the sequence of
- * the least is the best afterwards. */
-static qn_status find_least(finding *f, size_t *least) {
+/* From the base sequence as low as moves lead; then halves what lies between what no arena is below
+ * and the least that was reached. The sequence of the least is the best afterwards. */
+static qn_status look_for_least(finding *f, size_t *least) {
     const size_t limit = f->limit;
     size_t low = f->model.least_bytes;
     bool is_less;
@@ -336,13 +354,59 @@ static qn_status find_least(finding *f, size_t *least) {
     f->search.most_work = INT64_MAX;
     QN_TRY(reach(f, SIZE_MAX, least, &is_less));
     f->packing_work = PACKING_WORK;
-    for (int i = 0; i < MOST_HALVINGS && low < *least; i++) {
-        const size_t target = i == 0 ? low : low + (*least - low) / 2;
+    QN_TRY(reach(f, low, least, &is_less));
+    const int64_t most_work = f->search.work + f->search.n_looks + MOST_LEAST_WORK;
+    for (int i = 1; i < MOST_HALVINGS && may_go_lower(f, *least, most_work); i++) {
+        const size_t target = low + (*least - low) / 2;
         QN_TRY(reach(f, target, least, &is_less));
         low = is_less ? low : target;
     }
-    QN_TRY(reach_further(f, f->model.least_bytes, least));
+    QN_TRY(reach_further(f, most_work, least));
     f->limit = limit;
+    return QN_OK;
+}
+
+void qn_budget_low_deinit(const qn_allocator *allocator, qn_budget_low *low) {
+    const qn_allocator *a = qn_allocator_or_default(allocator);
+    qn_release(a, low->items, (size_t)low->n_items, sizeof *low->items);
+    qn_release(a, low->offsets, (size_t)low->n_storages, sizeof *low->offsets);
+    *low = (qn_budget_low){0};
+}
+
+/* Keeps the best sequence as that of the least; where memory is out, nothing. */
+static void keep_low(finding *f, const qn_allocator *allocator, size_t least, qn_budget_low *low) {
+    qn_budget_trial_set(&f->search.now, f->best_items, f->n_best_items);
+    *low = (qn_budget_low){.n_items = f->n_best_items, .n_storages = f->search.now.n_storages};
+    if (qn_allocate(allocator, (size_t)low->n_items, sizeof *low->items, &low->items) != QN_OK ||
+        qn_allocate(allocator, (size_t)low->n_storages, sizeof *low->offsets, &low->offsets) !=
+            QN_OK) {
+        qn_budget_low_deinit(allocator, low);
+        return;
+    }
+    memcpy(low->items, f->best_items, (size_t)low->n_items * sizeof *low->items);
+    memcpy(low->offsets, f->best_offsets, (size_t)low->n_storages * sizeof *low->offsets);
+    low->arena_bytes = least;
+}
+
+static void take_low(finding *f, const qn_budget_low *low) {
+    memcpy(f->best_items, low->items, (size_t)low->n_items * sizeof *low->items);
+    memcpy(f->best_offsets, low->offsets, (size_t)low->n_storages * sizeof *low->offsets);
+    f->n_best_items = low->n_items;
+    qn_budget_trial_set(&f->search.now, f->best_items, f->n_best_items);
+    f->best_ns = f->search.now.again_ns;
+}
+
+/* The least arena and, as the best, its sequence; found, or known already. */
+static qn_status find_least(finding *f, const qn_allocator *allocator, size_t *least) {
+    qn_budget_low *low = f->options->low;
+    if (low && low->arena_bytes > 0) {
+        take_low(f, low);
+        *least = low->arena_bytes;
+        return QN_OK;
+    }
+    QN_TRY(look_for_least(f, least));
+    if (low)
+        keep_low(f, allocator, *least, low);
     return QN_OK;
 }
 
@@ -352,7 +416,7 @@ qn_status qn_budget_least(const qn_allocator *allocator, const qn_graph *graph,
     finding f;
     qn_status status = start(&f, allocator, graph, kernels, n_threads, options);
     if (status == QN_OK)
-        status = find_least(&f, least_bytes);
+        status = find_least(&f, qn_allocator_or_default(allocator), least_bytes);
     finish(&f);
     return status;
 }
@@ -361,7 +425,7 @@ qn_status qn_budget_least(const qn_allocator *allocator, const qn_graph *graph,
 static qn_status find_otherwise(finding *f, const qn_allocator *allocator, qn_budget_plan *made,
                                 size_t *least) {
     bool fits = false;
-    QN_TRY(find_least(f, least));
+    QN_TRY(find_least(f, allocator, least));
     if (*least <= f->limit) {
         fits = true;
         qn_budget_trial_set(&f->search.now, f->best_items, f->n_best_items);

@@ -20,6 +20,10 @@ enum {
 
 enum { MEASURED_MOVES = 6, MEASURED_FREE_MOVES = 3, MOST_MEASURED_MOVES = 48 };
 
+/* What is kept longer for a move may cost so many times what it gains: runs that it leaves out give
+ * some of that back. */
+enum { MOST_LOSS = 4 };
+
 /* Sequences may get so much longer. */
 enum { MOST_TIMES = 6 };
 
@@ -186,8 +190,9 @@ static int by_turn(const void *left, const void *right) {
     return *(const int32_t *)left - *(const int32_t *)right;
 }
 
-/* Fills s->again with the turns that a move makes again. */
-static closure close_move(qn_budget_search *s, const qn_budget_move *move) {
+/* Fills s->again with the turns that a move makes again; without what may be left out for them.
+ * What is kept longer for it may cost most_loss, or else it is given up as impossible. */
+static closure close_over(qn_budget_search *s, const qn_budget_move *move, double most_loss) {
     const qn_budget_trial *now = &s->now;
     closure c = {.is_possible = true};
     s->mark++;
@@ -200,7 +205,15 @@ static closure close_move(qn_budget_search *s, const qn_budget_move *move) {
         const qn_budget_turn *t = &s->model->turns[s->again[i]];
         for (int32_t r = 0; r < t->n_reads && c.is_possible; r++)
             reach_input(s, move, &c, s->model->reads[t->first_read + r].value);
+        c.is_possible &= c.loss <= most_loss;
     }
+    s->n_looks += s->n_again;
+    return c;
+}
+
+/* The same, with what may be left out for them. */
+static closure close_move(qn_budget_search *s, const qn_budget_move *move) {
+    closure c = close_over(s, move, INFINITY);
     if (c.is_possible)
         count_merges(s, move, &c);
     return c;
@@ -237,26 +250,35 @@ static double score(double gain, double ns) {
     return gain / (ns > 1 ? ns : 1);
 }
 
+/* Adds a move that seems to gain something. known: the closure of the one before, which is not
+ * worth trying twice. */
+static qn_status add_variant(qn_budget_search *s, qn_budget_move *move, double gain,
+                             const closure *c, closure *known) {
+    if ((move->merges && !c->has_later) || gain <= c->loss ||
+        (c->ns == known->ns && c->loss == known->loss))
+        return QN_OK;
+    *known = *c;
+    move->score = score(gain - c->loss, c->ns) * move->factor;
+    move->is_free = c->ns <= 0;
+    return add_move(s, move);
+}
+
 /* Adds the variants of letting a group go between two uses that seem to gain something. */
 static qn_status add_moves(qn_budget_search *s, int32_t group, int32_t after, int32_t before) {
     qn_budget_move move = {.group = group, .after = after, .before = before};
     if (count_over(s, after + 1, before) == 0)
         return QN_OK;
     const double gain = find_gain(s, &move);
+    closure known = {.ns = -1, .loss = -1};
     move.factor = draw_factor(s);
-    double known_ns = -1, known_loss = -1;
-    for (int variant = 0; variant < 2 * N_POLICIES; variant++) {
-        move.policy = (int8_t)(variant / 2);
-        move.merges = variant % 2;
-        const closure c = close_move(s, &move);
-        if (!c.is_possible || (move.merges && !c.has_later) || gain <= c.loss ||
-            (c.ns == known_ns && c.loss == known_loss))
-            continue;
-        known_ns = c.ns;
-        known_loss = c.loss;
-        move.score = score(gain - c.loss, c.ns) * move.factor;
-        move.is_free = c.ns <= 0;
-        QN_TRY(add_move(s, &move));
+    for (move.policy = 0; move.policy < N_POLICIES; move.policy++) {
+        const closure kept = close_over(s, &move, MOST_LOSS * gain);
+        for (int merges = 0; merges < 2 && kept.is_possible; merges++) {
+            closure c = kept;
+            move.merges = merges;
+            count_merges(s, &move, &c);
+            QN_TRY(add_variant(s, &move, gain, &c, &known));
+        }
     }
     return QN_OK;
 }

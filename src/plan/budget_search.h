@@ -25,6 +25,7 @@ typedef struct qn_budget_search {
     qn_rng rng;
     uint64_t n_drawn;
     int64_t work, most_work;   /* items measured */
+    int64_t n_looks;           /* turns looked at to find moves */
     qn_budget_trial now, next; /* the sequence at hand, and one that is tried */
     int32_t *item_of;          /* (n_turns): a turn's first item in now */
     int32_t *n_over;           /* (items + 1): items above the target in front */

@@ -27,6 +27,7 @@ typedef struct fit {
     size_t peak_bytes;   /* that were held at most in its tries */
     size_t needed_bytes; /* that would have done, as far as is known; 0: unknown */
     size_t used;         /* rounded, of plans that fit: what they take, and took to be made */
+    bool is_rough;       /* only whether there are plans matters, not how fast they are */
 } fit;
 
 /* What counts against a budget besides what the counter counts. */
@@ -186,13 +187,32 @@ static qn_status plan_in_pieces(qn_engine *e, qn_program *p, const fit *f, size_
     return QN_OK;
 }
 
+/* What is known of the least arena of its graph as it is cut now. */
+static qn_budget_low *low_of(const qn_engine *e, qn_program *p) {
+    if (p->micro_batch == 0)
+        return &p->low[0];
+    if (p->low_pieces != p->micro_batch)
+        qn_budget_low_deinit(&e->allocator, &p->low[1]);
+    p->low_pieces = p->micro_batch;
+    return &p->low[1];
+}
+
+static void forget_lows(qn_engine *e) {
+    for (int i = 0; i < e->n_programs; i++) {
+        qn_budget_low_deinit(&e->allocator, &e->programs[i].low[0]);
+        qn_budget_low_deinit(&e->allocator, &e->programs[i].low[1]);
+    }
+}
+
 /* A plan of its graph with an arena of at most limit bytes, where values are made again or swapped.
  */
 static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
     const qn_budget_options options = {.arena_bytes = limit,
                                        .node_ns = complete_times(p),
                                        .swap = e->swap_folder ? &e->swap_speed : NULL,
-                                       .swap_bytes = e->options.swap_bytes};
+                                       .swap_bytes = e->options.swap_bytes,
+                                       .most_work = f->is_rough ? 1 : 0,
+                                       .low = low_of(e, p)};
     qn_budget_plan found = {0};
     const size_t before = held_bytes(e);
     QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, e->kernels, qn_team_size(e->team), &options,
@@ -399,7 +419,7 @@ static bool is_exceeded(const qn_engine *e) {
 /* Plans within total; what does is kept in *f, lowered to what its plans take, else *low is total.
  */
 static qn_status try_lower(qn_engine *e, fit *f, size_t total, size_t *low) {
-    fit tried = {.total = total, .before = f->before};
+    fit tried = {.total = total, .before = f->before, .is_rough = true};
     QN_TRY(fit_within(e, &tried));
     if (tried.needed_bytes > 0) {
         *low = total;
@@ -439,6 +459,7 @@ static qn_status lower(qn_engine *e, fit *f, size_t low) {
  * it, and lowered again: pieces may do with much less than what making again needs. */
 static qn_status find_least(qn_engine *e, fit *f) {
     size_t low = f->total;
+    f->is_rough = true;
     for (int i = 0; i < MOST_RAISES && f->needed_bytes > 0; i++) {
         const size_t raised = f->total + f->total / 64;
         low = f->total;
@@ -455,6 +476,7 @@ static qn_status refuse(qn_engine *e, fit *f) {
     char least[QN_SIZE_TEXT], given[QN_SIZE_TEXT], option[QN_SIZE_TEXT];
     if (!e->options.no_least)
         QN_TRY(find_least(e, f));
+    f->is_rough = false;
     if (f->needed_bytes == 0 && f->total <= e->options.memory_budget_bytes)
         return fit_within(e, f); /* less was found to do than what was given */
     qn_text_print_size(e->options.memory_budget_bytes, given);
@@ -469,8 +491,11 @@ static qn_status refuse(qn_engine *e, fit *f) {
 static qn_status plan_budget(qn_engine *e) {
     const size_t own = sizeof *e + e->counter.peak_bytes + e->outside_bytes;
     fit f = {.total = e->options.memory_budget_bytes, .before = larger(e->noted_bytes, own)};
-    QN_TRY(fit_within(e, &f));
-    return f.needed_bytes > 0 ? refuse(e, &f) : QN_OK;
+    qn_status status = fit_within(e, &f);
+    if (status == QN_OK && f.needed_bytes > 0)
+        status = refuse(e, &f);
+    forget_lows(e);
+    return status;
 }
 
 static qn_status plan_freely(qn_engine *e) {

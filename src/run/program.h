@@ -42,6 +42,8 @@ typedef struct qn_program {
                               unknown; null: none is known */
     qn_graph *base;        /* null: graph is as built */
     qn_budget_plan budget; /* all 0: graph is as built */
+    qn_budget_low low[2];  /* while it is planned: of the whole batch, of pieces of low_pieces */
+    int64_t low_pieces;
     struct {
         qn_value inputs[QN_MAX_INPUTS], losses[QN_MAX_PHASES], hyper;
     } built;

@@ -48,7 +48,7 @@ class Budget(quern.Case):
         return changes, resident, errors
 
     def test_file(self):
-        small, file = self.peak() * 7 // 10, self.folder / "budget"
+        small, file = self.peak() * 3 // 4, self.folder / "budget"
         file.write_text(f"{small}\n")
 
         def write(text):
@@ -72,7 +72,7 @@ class Budget(quern.Case):
             self.assertEqual(run.of("budget"), [])
 
     def test_pressure(self):
-        low, file = self.peak() * 7 // 10, self.folder / "pressure"
+        low, file = self.peak() * 3 // 4, self.folder / "pressure"
 
         def write(share):
             with open(file, "w" if not file.exists() else "r+") as f:
