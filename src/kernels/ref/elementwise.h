@@ -28,6 +28,23 @@
         break;                                                                                     \
     }
 
+/* The same where the loop does something else too: only for the kinds that a layer often has, what
+ * is the same for all others being done with OTHERS. Six copies of a loop are a lot of code. */
+#define WITH_OFTEN(kind, LOOP, OTHERS)                                                             \
+    switch (kind) {                                                                                \
+    case QN_ACTIVATION_NONE:                                                                       \
+        LOOP(QN_ACTIVATION_NONE);                                                                  \
+        break;                                                                                     \
+    case QN_ACTIVATION_RELU:                                                                       \
+        LOOP(QN_ACTIVATION_RELU);                                                                  \
+        break;                                                                                     \
+    case QN_ACTIVATION_RELU6:                                                                      \
+        LOOP(QN_ACTIVATION_RELU6);                                                                 \
+        break;                                                                                     \
+    default:                                                                                       \
+        OTHERS;                                                                                    \
+    }
+
 /* NaN stays NaN. */
 static inline __attribute__((always_inline)) real activate(qn_activation_kind kind, real slope,
                                                            real x) {
@@ -69,12 +86,23 @@ static inline __attribute__((always_inline)) real derive(qn_activation_kind kind
     return dy;
 }
 
-/* One activation over a row. */
-static inline void activate_row(qn_activation activation, int64_t n, const real *x, real *y) {
+/* One activation over a row; may be in place. */
+static void activate_row(qn_activation activation, int64_t n, const real *x, real *y) {
     const real slope = (real)activation.slope;
 #define LOOP(KIND)                                                                                 \
     for (int64_t i = 0; i < n; i++)                                                                \
     y[i] = activate(KIND, slope, x[i])
+    WITH_ACTIVATION(activation.kind, LOOP)
+#undef LOOP
+}
+
+/* Its derivative times dy over a row whose outputs are y; may be in place. */
+static void derive_row(qn_activation activation, int64_t n, const real *y, const real *dy,
+                       real *dx) {
+    const real slope = (real)activation.slope;
+#define LOOP(KIND)                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    dx[i] = derive(KIND, slope, y[i], dy[i])
     WITH_ACTIVATION(activation.kind, LOOP)
 #undef LOOP
 }
@@ -150,16 +178,9 @@ static void activation_forward(qn_team *team, qn_activation activation, const qn
 static void activation_backward_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const elementwise_context *e = context;
-    const real slope = (real)e->activation.slope;
-    APART_LOOP(e, row, n) {
-        const real *y = e->a + row * e->steps[0], *dy = e->b + row * e->steps[1];
-        real *dx = e->y + row * e->steps[2];
-#define LOOP(KIND)                                                                                 \
-    for (int64_t i = 0; i < n; i++)                                                                \
-    dx[i] = derive(KIND, slope, y[i], dy[i])
-        WITH_ACTIVATION(e->activation.kind, LOOP)
-#undef LOOP
-    }
+    APART_LOOP(e, row, n)
+    derive_row(e->activation, n, e->a + row * e->steps[0], e->b + row * e->steps[1],
+               e->y + row * e->steps[2]);
 }
 
 static void activation_backward(qn_team *team, qn_activation activation, const qn_rows *shape,
@@ -222,7 +243,10 @@ static void add_task(void *context, int64_t begin, int64_t end, int thread) {
 #define LOOP(KIND)                                                                                 \
     for (int64_t i = 0; i < n; i++)                                                                \
     y[i] = activate(KIND, slope, a[i] + b[i])
-        WITH_ACTIVATION(e->activation.kind, LOOP)
+        WITH_OFTEN(e->activation.kind, LOOP, {
+            LOOP(QN_ACTIVATION_NONE);
+            activate_row(e->activation, n, y, y);
+        })
 #undef LOOP
     }
 }

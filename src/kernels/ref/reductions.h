@@ -115,21 +115,29 @@ typedef struct strip_inputs {
     const real *x, *y, *dy, *mean;
     int64_t x_step, y_step, dy_step; /* elements from one row to the next */
     bool is_dense;                   /* the rows of a line follow each other */
-    real slope;
+    qn_activation activation;
 } strip_inputs;
 
+/* SIGMOID stands for all activations that WITH_OFTEN does not name. */
 static inline __attribute__((always_inline)) void
 add_run(strip_kind kind, qn_activation_kind activation, const strip_inputs *in, int64_t row,
         int64_t width, const real *restrict mean, real *restrict sums, real *restrict dots) {
     const real *restrict x = in->x + row * in->x_step;
     const real *restrict dy = in->dy + row * in->dy_step, *restrict y = in->y + row * in->y_step;
+    const real slope = (real)in->activation.slope;
+    real derived[STRIP_WIDTH];
+    if (kind == STRIP_GRADIENTS && activation == QN_ACTIVATION_SIGMOID) {
+        derive_row(in->activation, width, y, dy, derived);
+        activation = QN_ACTIVATION_NONE;
+        dy = derived;
+    }
     for (int64_t j = 0; j < width; j++) {
         if (kind == STRIP_X) {
             sums[j] += x[j];
         } else if (kind == STRIP_SQUARES) {
             sums[j] += (x[j] - mean[j]) * (x[j] - mean[j]);
         } else {
-            const real g = derive(activation, in->slope, y[j], dy[j]);
+            const real g = derive(activation, slope, y[j], dy[j]);
             sums[j] += g;
             dots[j] += g * (x[j] - mean[j]);
         }
@@ -181,7 +189,7 @@ sum_strip(strip_kind kind, qn_activation_kind activation, const column_strip *s,
 
 /* Sums of x alone: all inputs are x, with rows step apart. */
 static strip_inputs inputs_of_x(const real *x, int64_t step, int64_t c, const real *mean) {
-    return (strip_inputs){x, x, x, mean, step, step, step, step == c, 0};
+    return (strip_inputs){x, x, x, mean, step, step, step, step == c, {QN_ACTIVATION_NONE, 0}};
 }
 
 static void sum_strip_x(const column_strip *s, const real *x, int64_t step, int64_t c,
@@ -370,7 +378,10 @@ static void norm_apply_task(void *context, int64_t begin, int64_t end, int threa
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < c; j++)                                                                \
     y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + term[j])
-        WITH_ACTIVATION(b->activation.kind, LOOP)
+        WITH_OFTEN(b->activation.kind, LOOP, {
+            LOOP(QN_ACTIVATION_NONE);
+            activate_row(b->activation, c, y, y);
+        })
 #undef LOOP
     }
 }
@@ -428,7 +439,10 @@ static void norm_inference_rows(const norm_context *b, const real *variance, dou
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < width; j++)                                                            \
     y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + shift[j])
-            WITH_ACTIVATION(b->activation.kind, LOOP)
+            WITH_OFTEN(b->activation.kind, LOOP, {
+                LOOP(QN_ACTIVATION_NONE);
+                activate_row(b->activation, width, y, y);
+            })
 #undef LOOP
         }
     }
@@ -493,9 +507,9 @@ static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread
                                      .dy_step = b->dy_step,
                                      .is_dense = b->x_step == c && b->dy_step == c &&
                                                  (!b->y_in || b->y_step == c),
-                                     .slope = (real)b->activation.slope};
+                                     .activation = b->activation};
 #define LOOP(KIND) sum_strip(STRIP_GRADIENTS, KIND, &s, &in, sums, dots)
-            WITH_ACTIVATION(b->activation.kind, LOOP)
+            WITH_OFTEN(b->activation.kind, LOOP, LOOP(QN_ACTIVATION_SIGMOID))
 #undef LOOP
             for (int64_t j = 0; j < s.columns; j++) {
                 partial[j] = (real)sums[j];
@@ -536,7 +550,11 @@ static void norm_backward_task(void *context, int64_t begin, int64_t end, int th
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < c; j++)                                                                \
     dx[j] = factor[j] * derive(KIND, slope, y[j], dy[j]) - term[j] - (x[j] - mean[j]) * tilt[j]
-        WITH_ACTIVATION(b->activation.kind, LOOP)
+        WITH_OFTEN(b->activation.kind, LOOP, {
+            derive_row(b->activation, c, y, dy, dx);
+            dy = dx;
+            LOOP(QN_ACTIVATION_NONE);
+        })
 #undef LOOP
     }
 }

@@ -78,7 +78,7 @@ static void finish_tile(qn_activation activation, const float *bias_row, int64_t
     for (int64_t x = 0; x < columns; x++)                                                          \
     row[x] = activate(KIND, slope, row[x])
         if (activation.kind != QN_ACTIVATION_NONE)
-            WITH_ACTIVATION(activation.kind, LOOP)
+            WITH_OFTEN(activation.kind, LOOP, activate_row(activation, columns, row, row))
 #undef LOOP
     }
 }
