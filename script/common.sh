@@ -11,13 +11,15 @@ choose_generator() {
 }
 choose_generator
 
-# Configures and builds a preset: build_preset NAME [CMAKE-ARGUMENT...]. Says little when it goes well.
+# Configures a preset and builds it, or some targets of it: build_preset NAME[:TARGET,...]
+# [CMAKE-ARGUMENT...]. Says little when it goes well.
 build_preset() {
-  local preset=$1 log
+  local preset=${1%%:*} targets=(all) log
+  [ "$preset" = "$1" ] || IFS=, read -ra targets <<<"${1#*:}"
   shift
   log=$(mktemp)
   echo "== build $preset"
-  if ! { cmake --preset "$preset" -DBUILD_TESTING=ON "$@" && cmake --build "build/$preset" -j "$jobs"; } >"$log" 2>&1
+  if ! { cmake --preset "$preset" -DBUILD_TESTING=ON "$@" && cmake --build "build/$preset" -j "$jobs" --target "${targets[@]}"; } >"$log" 2>&1
   then
     tail -n 60 "$log"
     rm -f "$log"

@@ -16,6 +16,8 @@ import zlib
 # the others.
 SLOW = "QUERN_SLOW" in os.environ
 numbers = unittest.skipIf(SLOW, "looks at numbers alone")
+# script/test --all: combinations are tried that others stand for.
+ALL = "QUERN_ALL" in os.environ
 
 QUERN = os.path.abspath(os.environ.get("QUERN", "build/release/quern"))
 

@@ -124,14 +124,13 @@ static bool is_smaller(const qn_budget_use *use) {
 }
 
 static void test_model(const qn_model *model, int64_t batch) {
-    static const int percents[] = {100, 75, 50, 35, 25, 1};
+    static const int percents[] = {75, 35, 1, 100, 50, 25};
+    const int n = getenv("QUERN_ALL") ? 6 : getenv("QUERN_SLOW") && model != &small_conv ? 1 : 3;
     outcome usual;
     CHECK_OK(train(options_for(model, batch, 0), &usual));
     CHECK(usual.use.budget_bytes == 0 && usual.use.slowdown == 1);
     int n_refused = 0, n_smaller = 0;
-    for (int i = 0; i < 6; i++) {
-        if (getenv("QUERN_SLOW") && percents[i] != 75 && percents[i] != 1)
-            continue;
+    for (int i = 0; i < n; i++) {
         const qn_trainer_options o =
             options_for(model, batch, part_of(&usual, (size_t)percents[i]));
         outcome out;
@@ -149,7 +148,8 @@ static void test_model(const qn_model *model, int64_t batch) {
         CHECK(is_smaller(&out.use) >= (out.use.slowdown > 1));
         n_smaller += is_smaller(&out.use);
     }
-    CHECK(n_refused >= 1 && n_refused < 6 && n_smaller > 0);
+    CHECK(n_refused < n && n_smaller > 0);
+    CHECK(n_refused >= 1 || n == 1);
 }
 
 /* ---- the ways in ---- */
@@ -238,7 +238,8 @@ static void test_failures(void) {
 int main(void) {
     test_model(&small_conv, 512);
     test_model(qn_model_find("lenet5"), 512);
-    test_model(qn_model_find("squeezenet"), 16);
+    if (!getenv("QUERN_SLOW"))
+        test_model(qn_model_find("squeezenet"), 16);
     test_later();
     test_plan_only();
     test_watched();
