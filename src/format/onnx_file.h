@@ -136,6 +136,9 @@ qn_status qn_onnx_tensor_open(const qn_allocator *allocator, const char *path, q
 qn_status qn_onnx_file_write(const qn_allocator *allocator, const qn_onnx_model *model,
                              const char *path, bool is_outside);
 
+/* Whether its initialisers are too much for one file: more than 2 GB minus 64 MB. */
+bool qn_onnx_is_beyond_file(const qn_onnx_model *model);
+
 /* An attribute by name, or null. */
 const qn_onnx_attribute *qn_onnx_find_attribute(const qn_onnx_node *node, const char *name);
 

@@ -290,11 +290,19 @@ static qn_status write_message(void *context, qn_writer *writer) {
     return w->end > 0 ? qn_file_replace(w->data_path, write_data, w) : QN_OK;
 }
 
+bool qn_onnx_is_beyond_file(const qn_onnx_model *model) {
+    size_t left = (size_t)most_bytes;
+    for (int i = 0; i < model->n_initializers; i++) {
+        const size_t bytes = model->initializers[i].bytes;
+        if (bytes > left)
+            return true;
+        left -= bytes;
+    }
+    return false;
+}
+
 static qn_status write_model(writing *w) {
-    int64_t bytes = 0;
-    for (int i = 0; i < w->model->n_initializers; i++)
-        bytes += (int64_t)w->model->initializers[i].bytes;
-    w->is_outside = w->is_outside || bytes > most_bytes;
+    w->is_outside = w->is_outside || qn_onnx_is_beyond_file(w->model);
     w->data_path = qn_arena_format(&w->arena, "%s.data", w->path);
     w->message = place(w, 1, sizeof *w->message);
     if (!w->message || !w->data_path)

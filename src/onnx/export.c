@@ -241,7 +241,7 @@ static float number_at(const qn_stored_tensor *stored, int64_t i) {
                                    : ((const float *)stored->data)[i];
 }
 
-/* A parameter (A, ..., C) as it is, or as (A, C, ...). */
+/* A parameter (A, ..., C) as it is, where it lies if it can be, or as (A, C, ...). */
 static const char *put_parameter(qn_onnx_exporter *e, const qn_value_info *info,
                                  qn_onnx_order order) {
     const qn_shape shape = info->tensor.shape;
@@ -251,10 +251,13 @@ static const char *put_parameter(qn_onnx_exporter *e, const qn_value_info *info,
     const int64_t between = moves ? n / shape.dims[0] / columns : 1;
     int64_t dims[QN_MAX_RANK];
     qn_stored_tensor stored;
-    float *data = find_data(e, info, &stored) ? place(e, (size_t)n, sizeof *data) : NULL;
+    if (!find_data(e, info, &stored))
+        return NULL;
+    const bool is_there = !moves && stored.dtype == QN_F32;
+    float *data = is_there ? stored.data : place(e, (size_t)n, sizeof *data);
     if (!data)
         return NULL;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !is_there; i++) {
         const int64_t c = i % columns, b = i / columns % between, a = i / columns / between;
         data[(a * columns + c) * between + b] = number_at(&stored, i);
     }

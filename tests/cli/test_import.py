@@ -182,6 +182,9 @@ def hostile(folder):
         done = run("train", path, "--data", "synthetic", "--steps", "1", status=1)
         assert word in done.stderr and done.stderr.startswith("quern: "), done.stderr
         assert subprocess.run([QUERN, "import", path, "--check"], capture_output=True, check=False).returncode == 1
+    with open(path, "wb") as file:  # without holes filled
+        file.truncate(2**31)
+    assert "below 2 GB" in run("import", path, status=1).stderr
     with open(path, "wb") as file:
         file.write(b"no ONNX at all")
     assert "bad.onnx" in run("import", path, status=1).stderr

@@ -516,6 +516,28 @@ static void test_writing(void) {
     qn_onnx_file_close(file);
 }
 
+/* What a file may hold, 2 GB minus 64 MB, to the byte; no sum of sizes may wrap around. */
+static void test_limit(void) {
+    const size_t most = ((size_t)1 << 31) - 1 - ((size_t)64 << 20);
+    const struct {
+        size_t bytes[3];
+        bool is_beyond;
+    } sums[] = {{{0, 0, 0}, false},
+                {{most, 0, 0}, false},
+                {{most, 1, 0}, true},
+                {{most / 2, most - most / 2, 0}, false},
+                {{most / 2, most / 2, 2}, true},
+                {{1, most + 1, 0}, true},
+                {{SIZE_MAX / 2 + 1, SIZE_MAX / 2 + 1, 1}, true}};
+    for (int i = 0; i < (int)(sizeof sums / sizeof *sums); i++) {
+        qn_onnx_tensor tensors[3] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+        const qn_onnx_model model = {.n_initializers = 3, .initializers = tensors};
+        for (int t = 0; t < 3; t++)
+            tensors[t].bytes = sums[i].bytes[t];
+        CHECK(qn_onnx_is_beyond_file(&model) == sums[i].is_beyond);
+    }
+}
+
 static void test_writing_memory(void) {
     failing f = {.left = 0};
     const qn_allocator allocator = {&f, failing_allocate, failing_release};
@@ -552,6 +574,7 @@ int main(void) {
     test_order();
     test_initializer_as_input();
     test_lists();
+    test_limit();
     test_outside();
     test_outside_refused();
     test_refused();
