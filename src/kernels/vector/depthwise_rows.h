@@ -10,7 +10,7 @@
 
 typedef float vector __attribute__((vector_size(VL * 4), aligned(4), may_alias));
 
-enum { PIXELS_WIDE = 4, MOST_WIDE = 8 };
+enum { PIXELS_WIDE = 4, MOST_WIDE = 8, FAR_FLOATS = 65536, LINE_FLOATS = 16 };
 
 static const vector zeros;
 
@@ -41,6 +41,20 @@ static inline int64_t next_channel(int64_t c, int64_t end) {
 
 /* ---- forward ---- */
 
+/* Whether an image is too large to stay in the second cache: what is a pixel away is then to be
+ * fetched, for it lies too far for a processor to guess. */
+static inline bool is_far(const qn_depthwise *d) {
+    return VL >= 8 && d->h * d->w * d->image_step >= FAR_FLOATS;
+}
+
+/* The next channels of so many pixels. */
+static inline __attribute__((always_inline)) void fetch_next(int pixels, const float *from,
+                                                             int64_t step) {
+#pragma GCC unroll 8
+    for (int e = 0; e < pixels; e++)
+        __builtin_prefetch(from + e * step + LINE_FLOATS);
+}
+
 /* One pixel, taps outside of the image left out. */
 static void forward_pixel(const qn_depthwise *d, const float *image, const float *filter,
                           const float *bias, int64_t i, int64_t j, int64_t c, float *out) {
@@ -69,6 +83,9 @@ forward_wide(const qn_depthwise *d, bool checked, int wide, int taps, int step, 
 #pragma GCC unroll 8
     for (int e = 0; e < wide; e++)
         sums[e] = start;
+    const bool far = step == 1 && is_far(d);
+    if (far)
+        fetch_next(wide, out + c, out_step);
     for (int64_t r = 0; r < d->taps_h; r++) {
         const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
         if (y < 0 || y >= d->h)
@@ -76,6 +93,8 @@ forward_wide(const qn_depthwise *d, bool checked, int wide, int taps, int step, 
         const float *from = image + y * d->w * d->image_step + c;
         const int64_t first = j * step + d->offset_w;
         vector weights[3];
+        if (far && r + 1 == d->taps_h)
+            fetch_next(wide, from + first * d->image_step, d->image_step);
 #pragma GCC unroll 4
         for (int s = 0; s < taps; s++)
             weights[s] = load(filter + (r * taps + s) * d->c + c);
@@ -161,13 +180,6 @@ static void filter_pixel(const qn_depthwise *d, const float *row, const float *d
     }
 }
 
-/* The line of the next channels, which lie too far from pixel to pixel for a processor to guess; at
- * a step of two the loads of so many lines are all that there is time for. */
-static inline void fetch_next(int step, const float *pixel) {
-    if (VL >= 8 && step == 1)
-        __builtin_prefetch(pixel + 16);
-}
-
 /* What PIXELS_WIDE pixels from j on add at nine taps, whose rows of the image are `rows` (null:
  * outside): each input is loaded once. */
 static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d, bool checked,
@@ -179,18 +191,15 @@ static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d
 #pragma GCC unroll 8
     for (int e = 0; e < PIXELS_WIDE; e++)
         gradient[e] = load_pixel(checked, dy, j + e, d->columns, d->dy_step);
-#pragma GCC unroll 8
-    for (int e = 0; e < PIXELS_WIDE; e++)
-        fetch_next(step, dy + (j + e) * d->dy_step);
+    const bool fetches = VL >= 8 && step == 1;
+    if (fetches)
+        fetch_next(PIXELS_WIDE, dy + j * d->dy_step, d->dy_step);
 #pragma GCC unroll 4
     for (int r = 0; r < 3; r++) {
         if (!rows[r])
             continue;
-#pragma GCC unroll 8
-        for (int e = 0; e < PIXELS_WIDE; e++) {
-            if (r == 2)
-                fetch_next(step, rows[r] + (first + e) * d->image_step);
-        }
+        if (fetches && r == 2)
+            fetch_next(PIXELS_WIDE, rows[r] + first * d->image_step, d->image_step);
 #pragma GCC unroll 16
         for (int x = 0; x < (PIXELS_WIDE - 1) * step + 3; x++) {
             const vector input = load_pixel(checked, rows[r], first + x, d->w, d->image_step);

@@ -22,6 +22,9 @@ enum {
     TURNS_ROWS = VL == 4,
     TURNED_TILES = 3,
     STRIP_COLUMNS = 16 * TILE_COLUMNS,
+    /* So short a depth leaves most of the time to C, which is then written along its rows. */
+    SHORT_DEPTH = 64, /* where B is read but once */
+    SHORT_PANELS = 32,
     GATHER_MAX = 288, /* columns of B that a task by rows copies */
 };
 
@@ -263,6 +266,8 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
     float *c = t->to ? block : t->c + i0 * t->c_row + j0;
     const int64_t c_row = t->to ? padded(t->n_block) : t->c_row;
     const bool is_turned = TURNS_ROWS && !t->a_columns && columns >= TURNED_TILES * TILE_COLUMNS;
+    const bool along_rows = t->k <= SHORT_PANELS;
+    const int64_t n_i = ceil_div(rows, TILE_ROWS), n_j = ceil_div(columns, TILE_COLUMNS);
     float turned[TURNS_ROWS ? ROWS_MAX * DEPTH_STEP : 1];
     ahead next = block_ahead(t, i0 + rows, rows,
                              ceil_div(t->k, DEPTH_STEP) * ceil_div(columns, TILE_COLUMNS) *
@@ -273,23 +278,21 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
         const float *a = rows_of_a(t, i0, rows, p, depth, space, &step);
         if (is_turned)
             turn_rows(a, step, rows, depth, turned);
-        for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
+        for (int64_t tile = 0; tile < n_i * n_j; tile++) {
+            const int64_t i = (along_rows ? tile / n_j : tile % n_i) * TILE_ROWS;
+            const int64_t j = (along_rows ? tile % n_j : tile / n_i) * TILE_COLUMNS;
             const int64_t width = min_int(TILE_COLUMNS, columns - j);
-            const float *b = panel_at(t, p, depth, j0 + j);
-            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
-                const int64_t height = min_int(TILE_ROWS, rows - i);
-                fetch_slice(&next);
-                const operands o = {.depth = depth,
-                                    .a = is_turned ? turned + i * depth
-                                                   : a + (t->a_columns ? i : i * step),
-                                    .b = b,
-                                    .a_step = is_turned ? TILE_ROWS : step,
-                                    .b_row = padded(width),
-                                    .add = p > 0,
-                                    .is_last = p + depth == t->k,
-                                    .a_columns = t->a_columns || is_turned};
-                run_tile(t, o, height, width, j0 + j, c + i * c_row + j, c_row);
-            }
+            fetch_slice(&next);
+            const operands o = {.depth = depth,
+                                .a = is_turned ? turned + i * depth
+                                               : a + (t->a_columns ? i : i * step),
+                                .b = panel_at(t, p, depth, j0 + j),
+                                .a_step = is_turned ? TILE_ROWS : step,
+                                .b_row = padded(width),
+                                .add = p > 0,
+                                .is_last = p + depth == t->k,
+                                .a_columns = t->a_columns || is_turned};
+            run_tile(t, o, min_int(TILE_ROWS, rows - i), width, j0 + j, c + i * c_row + j, c_row);
         }
     }
     if (t->to)
@@ -465,7 +468,6 @@ enum {
     PACK_ROWS = 48, /* rows of C whose part of A, by columns, is packed */
     PACK_STEP = 32, /* rows of A this far apart share no line */
     PACK_PANEL = DEPTH_STEP * TILE_ROWS + ROW_PAD,
-    SHORT_DEPTH = 64,
     FETCH_ROWS = 4, /* so far ahead are rows of B fetched while others are copied */
 };
 
