@@ -149,6 +149,7 @@ static qn_status make(qn_engine *e, const qn_program_options *programs) {
     QN_TRY(qn_engine_name_swap(e, e->options.swap_folder));
     QN_TRY(choose_kernels(e));
     QN_TRY(qn_team_create(&e->allocator, e->options.n_threads, &e->team));
+    e->store.team = e->team;
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *e->programs, &e->programs));
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(make_program(e, i, &programs[i]));

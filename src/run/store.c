@@ -61,30 +61,47 @@ static void copy_given(const qn_stored_tensor *tensor, const qn_given *given) {
     }
 }
 
-static void draw(const qn_stored_tensor *tensor, qn_initial initial, uint64_t seed) {
-    const qn_rng rng = qn_rng_make(seed, qn_hash_text(tensor->name), 0);
-    const int64_t n = qn_shape_count(tensor->shape);
-    switch (initial.kind) {
-    case QN_INITIAL_ZERO:
-        memset(tensor->data, 0, tensor->bytes);
-        break;
-    case QN_INITIAL_ONE:
-        for (int64_t i = 0; i < n; i++)
-            set_real(tensor, i, 1);
-        break;
-    case QN_INITIAL_UNIFORM:
-        for (int64_t i = 0; i < n; i += 4) {
-            uint32_t words[4];
-            qn_rng_block(rng, (uint64_t)i / 4, words);
-            for (int64_t j = 0; j < 4 && i + j < n; j++)
-                set_real(tensor, i + j, initial.scale * (2.0 * qn_rng_uniform(words[j]) - 1.0));
-        }
-        break;
-    case QN_INITIAL_NORMAL:
-        for (int64_t i = 0; i < n; i++)
-            set_real(tensor, i, initial.scale * qn_rng_normal(rng, (uint64_t)i));
-        break;
+enum { DRAWN_AT_ONCE = 8192 }; /* elements of a task; a multiple of 4 */
+
+typedef struct drawing {
+    const qn_stored_tensor *tensor;
+    qn_initial initial;
+    qn_rng rng;
+    int64_t n;
+} drawing;
+
+static void draw_uniform(const drawing *d, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += 4) {
+        uint32_t words[4];
+        qn_rng_block(d->rng, (uint64_t)i / 4, words);
+        for (int64_t j = 0; j < 4 && i + j < end; j++)
+            set_real(d->tensor, i + j, d->initial.scale * (2.0 * qn_rng_uniform(words[j]) - 1.0));
     }
+}
+
+static void draw_task(void *context, int64_t begin, int64_t end, int thread) {
+    const drawing *d = context;
+    (void)thread;
+    begin *= DRAWN_AT_ONCE;
+    end = end * DRAWN_AT_ONCE < d->n ? end * DRAWN_AT_ONCE : d->n;
+    if (d->initial.kind == QN_INITIAL_UNIFORM) {
+        draw_uniform(d, begin, end);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        set_real(d->tensor, i,
+                 d->initial.kind == QN_INITIAL_ONE
+                     ? 1
+                     : d->initial.scale * qn_rng_normal(d->rng, (uint64_t)i));
+}
+
+/* Memory is zeros so far. Millions of numbers that do not depend on each other: most of the time
+ * before a large model's first step. */
+static void draw(qn_team *team, const qn_stored_tensor *tensor, qn_initial initial, uint64_t seed) {
+    drawing d = {tensor, initial, qn_rng_make(seed, qn_hash_text(tensor->name), 0),
+                 qn_shape_count(tensor->shape)};
+    if (initial.kind != QN_INITIAL_ZERO)
+        qn_team_run(team, (d.n + DRAWN_AT_ONCE - 1) / DRAWN_AT_ONCE, draw_task, &d);
 }
 
 /* Adds the tensor, with memory of zeros or none, and a copy of its name; its number is the last. */
@@ -130,7 +147,7 @@ static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t 
     if (!store->plan_only && info->given)
         copy_given(tensor, info->given);
     else if (!store->plan_only)
-        draw(tensor, info->initial, seed);
+        draw(store->team, tensor, info->initial, seed);
     return QN_OK;
 }
 

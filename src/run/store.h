@@ -3,11 +3,13 @@
 #define QN_RUN_STORE_H
 
 #include "graph/graph.h"
+#include "os/team.h"
 #include "quern/engine.h"
 
 /* Invariant: names are unique; bytes = sum of the tensors' bytes. */
 typedef struct qn_store {
     const qn_allocator *allocator;
+    qn_team *team; /* draws starting values; null: the calling thread */
     int n_tensors;
     size_t capacity, bytes;
     bool plan_only;            /* what graphs declare gets no memory */
