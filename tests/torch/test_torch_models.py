@@ -149,7 +149,7 @@ def main(arguments=None):
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--batch", type=int, default=2)
     options = parser.parse_args(arguments)
-    torch.set_num_threads(2)
+    torch.set_num_threads(2 if ALL else 1)  # others run beside it
     failed = done = 0
     for name in options.names or SMALL + (MORE if ALL else ()):
         forms = reference.forms(name)
