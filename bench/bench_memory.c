@@ -14,7 +14,8 @@
  * object a line: first the model's figures, then one for each budget and policy. --profile 0: times
  * of nodes are estimated; --rounds 0: nothing is measured; more rounds than said are run where they
  * take no longer than --seconds for a budget. With --threads 1 processor time is measured, else
- * time. Plans that swap need --swap DIR to be run; --write and
+ * time. The policy "default" is the plan without a budget once more: what it differs by is the
+ * noise. Plans that swap need --swap DIR to be run; --write and
  * --read are what the planners are told of its speed instead of what it is. quern-again: our
  * planner when it may not swap. Where the plan without a budget takes more than --most bytes, it is
  * not run: nodes are then measured in a plan of ours within the first budget. --ideal N: in every
@@ -181,6 +182,8 @@ static int plan_all(const settings *set, const qn_subject *s, size_t arena_bytes
                     contender *contenders) {
     const qn_policy_problem problem = qn_subject_problem(s, has_swap(set) ? &set->swap : NULL);
     int n = 0;
+    if (set->policies && is_asked(set, "default"))
+        plan_base(s, &contenders[n++]);
     if (is_asked(set, "quern")) {
         contenders[n] = (contender){.name = "quern"};
         plan_ours(s, &problem, arena_bytes, &contenders[n++]);

@@ -40,7 +40,8 @@ ZOO = ("mlp", "lenet5", "alexnet", "vgg11", "vgg16", "vgg19", "resnet18", "resne
        "inception-v3", "xception", "densenet40", "densenet100", "char-cnn", "char-lstm", "seq2seq",
        "dcgan", "dqn", "bert-tiny", "bert-base")
 PERCENTS = (75, 50, 35, 25)
-RIVALS = ("none", "sqrt", "sublinear", "capuchin-recompute", "dtr", "dtr-eq", "dtr-local", "melon")
+RIVALS = ("default", "none", "sqrt", "sublinear", "capuchin-recompute", "dtr", "dtr-eq", "dtr-local",
+          "melon")
 BATCH_MODELS = ("mobilenet-v1", "mobilenet-v2", "squeezenet", "resnet50")
 LARGE = (("vgg19", 224), ("resnet101", 224), ("resnet152", 224), ("bert-base", 0),
          ("densenet100", 0), ("seq2seq", 0))
@@ -167,8 +168,8 @@ def run_large(options, rows):
         if room < least[0]["least_bytes"]:
             room = max(figures["default_bytes"] // 4, least[0]["least_bytes"])
         subject, found = run(options, model, LARGE_BATCH, size, "--bytes", room, "--rounds",
-                             options.rounds, "--profile", 1, "--steps", options.steps, "--policies",
-                             "quern")
+                             options.rounds, "--profile", options.profile, "--steps",
+                             options.steps, "--policies", "quern")
         if subject:
             for one in found:
                 one["least_bytes"] = least[0]["least_bytes"]
@@ -356,7 +357,8 @@ def parse():
     parser.add_argument("out", help="where OUT.csv, OUT.md and the pictures go")
     parser.add_argument("parts", nargs="*", choices=("slowdown", "batch", "large", "planning"))
     parser.add_argument("--models", default="")
-    parser.add_argument("--rivals", default=",".join(RIVALS))
+    parser.add_argument("--rivals", default=",".join(RIVALS[1:]),
+                        help="default: the plan without a budget again, which shows the noise")
     parser.add_argument("--batch", type=int, default=32, help="of slowdown")
     parser.add_argument("--percents", default=",".join(map(str, PERCENTS)), help="of slowdown")
     parser.add_argument("--threads", type=int, default=2)

@@ -25,7 +25,7 @@ enum { PLACEMENTS_BY_ITEM = 4 };
 /* How much dearer than the best a sequence may be to be gone on from, at first. */
 static const double most_dearer = 0.06;
 
-enum { MOST_LOWERINGS = 12, MOST_REPAIRS = 3, MOST_HALVINGS = 7, MOST_FURTHER = 24 };
+enum { MOST_LOWERINGS = 12, MOST_REPAIRS = 3, MOST_HALVINGS = 7, MOST_FURTHER = 96 };
 
 /* The least arena: it is looked for until this part of it lies above what no arena is below, or so
  * many items were measured and turns looked at. */
