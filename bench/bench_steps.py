@@ -140,6 +140,14 @@ def read_rows(path):
         return list(csv.DictReader(file))
 
 
+def append_row(path, row):
+    with open(path, "a", encoding="ascii", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if file.tell() == 0:
+            writer.writeheader()
+        writer.writerow(row)
+
+
 def programs(name):
     """Whom to measure: channels last is of images only."""
     import steps
@@ -170,11 +178,7 @@ def run_cell(options, cell, rows, folder):
                                     found["steps"], found["peak_bytes"],
                                     f"{os.getloadavg()[0]:.1f}")))
             rows.append(row)
-            with open(options.out + ".csv", "a", encoding="ascii", newline="") as file:
-                writer = csv.DictWriter(file, FIELDS)
-                if file.tell() == 0:
-                    writer.writeheader()
-                writer.writerow(row)
+            append_row(options.out + ".csv", row)
             print(f"{cell[0]} batch {cell[1]}: {program} {row['median_ms']} ms", file=sys.stderr,
                   flush=True)
 
