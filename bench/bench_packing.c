@@ -101,7 +101,10 @@ static const cutting cuttings[] = {
     {CUT_BRICKS, 1024, 1024, 150, 0},   {CUT_BRICKS, 1024, 1024, 500, 0},
     {CUT_STRAIGHT, 1024, 1024, 300, 3}, {CUT_PINWHEEL, 1024, 1024, 300, 3},
     {CUT_STRAIGHT, 256, 256, 300, 0},   {CUT_PINWHEEL, 256, 256, 300, 0},
-    {CUT_STRAIGHT, 64, 1024, 200, 0},   {CUT_PINWHEEL, 64, 1024, 300, 0},
+    {CUT_STRAIGHT, 128, 1024, 300, 0},  {CUT_PINWHEEL, 128, 1024, 500, 0},
+    {CUT_STRAIGHT, 64, 1024, 200, 0},   {CUT_STRAIGHT, 64, 1024, 500, 0},
+    {CUT_PINWHEEL, 64, 1024, 150, 0},   {CUT_PINWHEEL, 64, 1024, 300, 0},
+    {CUT_BRICKS, 64, 1024, 300, 0},
 };
 
 static void pack_cutting(const cutting *c, double seconds, int first, int last) {

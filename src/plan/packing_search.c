@@ -11,12 +11,15 @@
  * - Runs are short and begin anew, with lengths by Luby et al. ("Optimal speedup of Las Vegas
  *   algorithms", 1993) and choices in another order of nearly equal worth.
  *
+ * - Some runs are of a problem whose boxes have been joined (packing_join.h), which may be few.
+ *
  * A run that ends without restart proves that nothing is within the capacity. */
 #include "plan/packing_search.h"
 
 #include "base/status.h"
 #include "os/os.h"
 #include "plan/packing_fill.h"
+#include "plan/packing_join.h"
 #include "plan/packing_skyline.h"
 
 #include <math.h>
@@ -293,6 +296,17 @@ static void keep(search *s) {
     qn_packing_sink(p);
 }
 
+/* What keep does, for a search of joined boxes. */
+static void keep_joined(search *s, qn_joining *joining) {
+    qn_packing_problem *p = s->problem;
+    for (int32_t i = 0; i < s->skyline.n; i++)
+        joining->pieces[s->skyline.boxes[i].id].offset = s->skyline.boxes[i].offset;
+    qn_joining_place(joining);
+    for (int32_t i = 0; i < p->n; i++)
+        p->best[i] = joining->pieces[i].offset;
+    qn_packing_sink(p);
+}
+
 /* The i-th of 1, 1, 2, 1, 1, 2, 4, ... from 1. */
 static int64_t luby(int64_t i) {
     int64_t power = 1;
@@ -328,24 +342,26 @@ static qn_status init(qn_packing_problem *p, const qn_packing_problem *packed, q
 
 /* Which capacity a run is for: the lowest that is open; what is wanted, which may be above that;
  * between that and the best, since what is found there is better already; that of a filled problem.
- */
-typedef enum goal { LOWEST, WANTED, BETWEEN, FILLED } goal;
+ * Of joined boxes, by turns what is wanted and that of the problem that they were joined of. */
+typedef enum goal { LOWEST, WANTED, BETWEEN, FILLED, JOINED } goal;
 
 typedef struct turn {
     goal goal;
     search *search;
+    qn_joining *joining; /* or null */
 } turn;
 
-enum { MOST_TURNS = 8 };
+enum { MOST_TURNS = 12, MOST_FILLINGS = 4 };
 
 /* What takes turns. All tops that need to be looked at are multiples of divisor. */
 typedef struct turns {
     qn_packing_problem *problem;
     qn_arena arena;
     size_t divisor;
-    search plain, filled[4];
-    qn_packing_problem fillings[4];
-    int n, n_filled;
+    search plain, filled[MOST_FILLINGS];
+    qn_packing_problem fillings[MOST_FILLINGS];
+    qn_joining joinings[MOST_FILLINGS + 1];
+    int n, n_filled, n_joinings;
     turn list[MOST_TURNS]; /* (n) */
 } turns;
 
@@ -368,6 +384,8 @@ static size_t capacity_of(const turns *t, const turn *of, int64_t round) {
     const size_t wanted = p->target_bytes > low ? p->target_bytes : low;
     if (of->goal == FILLED)
         return of->search->packed->bound_bytes;
+    if (of->goal == JOINED)
+        return round % 2 ? wanted : of->joining->problem->bound_bytes;
     if (of->goal == LOWEST || wanted >= most)
         return of->goal == LOWEST ? low : most;
     if (of->goal == WANTED)
@@ -375,16 +393,46 @@ static size_t capacity_of(const turns *t, const turn *of, int64_t round) {
     return wanted + (most - wanted) / (round % 2 ? 2 : 8) / t->divisor * t->divisor;
 }
 
-static void search_by_turns(turns *t) {
+/* Searches for a packing of joined boxes. */
+static qn_status run_joined(turns *t, qn_joining *joining, size_t capacity, int64_t most_work) {
+    qn_arena arena;
+    search s;
+    qn_arena_init(&arena, t->problem->allocator);
+    const qn_status status = init(t->problem, &joining->joined, &arena, &s);
+    s.random = joining->n_tries;
+    if (status == QN_OK && run(&s, capacity, most_work) == FOUND)
+        keep_joined(&s, joining);
+    qn_arena_deinit(&arena);
+    return status;
+}
+
+/* Joins boxes time and again, and searches where that leaves few. */
+static qn_status search_joined(turns *t, qn_joining *joining, size_t capacity, int64_t most_work) {
+    qn_packing_problem *p = t->problem;
+    const int64_t end = p->work + most_work;
+    do {
+        const bool is_promising = qn_joining_try(joining);
+        if (is_promising && !qn_packing_is_done(p))
+            QN_TRY(run_joined(t, joining, capacity, RUN_WORK));
+    } while (p->work < end && p->best_bytes > capacity && !qn_packing_is_done(p));
+    return QN_OK;
+}
+
+static qn_status search_by_turns(turns *t) {
     qn_packing_problem *p = t->problem;
     for (int64_t round = 0; !qn_packing_is_done(p); round++) {
         const int64_t n_before = round / t->n;
         const turn *next = &t->list[round % t->n];
         const size_t capacity = capacity_of(t, next, n_before);
+        const int64_t most_work = (RUN_WORK + 2 * p->n) * luby(n_before + 1);
         if (capacity < p->proven_bytes || capacity >= p->best_bytes)
             continue;
+        if (next->joining) {
+            QN_TRY(search_joined(t, next->joining, capacity, most_work));
+            continue;
+        }
         next->search->random = (uint64_t)round;
-        switch (run(next->search, capacity, (RUN_WORK + 2 * p->n) * luby(n_before + 1))) {
+        switch (run(next->search, capacity, most_work)) {
         case FOUND:
             keep(next->search);
             break;
@@ -395,10 +443,19 @@ static void search_by_turns(turns *t) {
             break;
         }
     }
+    return QN_OK;
 }
 
 static void add_turn(turns *t, goal aim, search *by) {
-    t->list[t->n++] = (turn){aim, by};
+    t->list[t->n++] = (turn){aim, by, NULL};
+}
+
+/* Takes turns at what is joined of the boxes of a problem without waste. */
+static qn_status add_joined(turns *t, const qn_packing_problem *of) {
+    qn_joining *joining = &t->joinings[t->n_joinings++];
+    QN_TRY(qn_joining_init(t->problem, of, &t->arena, joining));
+    t->list[t->n++] = (turn){JOINED, NULL, joining};
+    return QN_OK;
 }
 
 /* Takes turns at a filled problem. */
@@ -410,7 +467,7 @@ static qn_status add_filled(turns *t, size_t capacity, bool is_cut) {
         return QN_OK;
     QN_TRY(init(t->problem, filling, &t->arena, s));
     add_turn(t, FILLED, s);
-    return QN_OK;
+    return add_joined(t, filling);
 }
 
 /* The same in both ways, where a capacity leaves something little over. */
@@ -420,7 +477,9 @@ static qn_status add_both_filled(turns *t, size_t capacity) {
     capacity -= capacity % t->divisor;
     for (int32_t i = 0; i < p->n_sections; i++)
         left += (double)(capacity - p->load_bytes[i]);
-    if (left == 0 || left > MOST_FILLED * (double)capacity * p->n_sections)
+    if (left == 0)
+        return add_joined(t, p);
+    if (left > MOST_FILLED * (double)capacity * p->n_sections)
         return QN_OK;
     QN_TRY(add_filled(t, capacity, false));
     return add_filled(t, capacity, true);
@@ -446,9 +505,9 @@ qn_status qn_packing_search(qn_packing_problem *problem) {
     if (qn_packing_is_done(problem) || !qn_skyline_is_possible(problem))
         return QN_OK;
     qn_arena_init(&t.arena, problem->allocator);
-    const qn_status status = make_turns(&t);
+    qn_status status = make_turns(&t);
     if (status == QN_OK)
-        search_by_turns(&t);
+        status = search_by_turns(&t);
     qn_arena_deinit(&t.arena);
     return status;
 }

@@ -129,6 +129,18 @@ static void test_rectangles(void) {
     CHECK(pack(n, 0, MUCH).top_bytes == 1024);
 }
 
+/* Many boxes begin and end at the same few times. */
+static void test_few_times(void) {
+    for (int kind = 0; kind < CUT_KINDS; kind++) {
+        for (uint64_t seed = 0; seed < 2; seed++) {
+            const int32_t n = cut_rectangle((cut_kind)kind, seed, 64, 1024, boxes, 150);
+            CHECK(pack(n, 1034, MUCH).top_bytes <= 1034);
+        }
+    }
+    const int32_t n = cut_rectangle(CUT_STRAIGHT, 0, 64, 1024, boxes, 200);
+    CHECK(pack(n, 0, MUCH / 4).top_bytes == 1024);
+}
+
 /* Without every ninth box a packing within the rectangle is still known, and waste is allowed. */
 static void test_holes(void) {
     for (uint64_t seed = 0; seed < 6; seed++) {
@@ -223,6 +235,7 @@ int main(void) {
     test_edges();
     test_against_all_orders();
     test_rectangles();
+    test_few_times();
     test_holes();
     test_capacity();
     test_alignment();
