@@ -45,7 +45,8 @@ def compare_outputs(tools, name, folder):
     session, given = open_session(path + ".onnx"), {}
     for i, place in enumerate(session.get_inputs()):
         dtype = np.int32 if place.type == "tensor(int32)" else np.float32
-        given[place.name] = np.fromfile(f"{path}.in.{i}", dtype=dtype).reshape([BATCH] + place.shape[1:])
+        shape = [BATCH] + [d if isinstance(d, int) else -1 for d in place.shape[1:]]
+        given[place.name] = np.fromfile(f"{path}.in.{i}", dtype=dtype).reshape(shape)
     worst, share = [], []
     for i, found in enumerate(session.run(None, given)):
         expected = np.fromfile(f"{path}.out.{i}", dtype=np.float32).reshape(found.shape)

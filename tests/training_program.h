@@ -16,7 +16,7 @@ static qn_value build_training_network(qn_graph *graph, void *user, int phase, q
     const training_network *n = user;
     qn_network_sizes sizes = n->model->sizes;
     sizes.batch = n->batch;
-    return n->model->network(graph, &sizes, phase, kept);
+    return n->model->network(graph, n->model->user, &sizes, phase, kept);
 }
 
 /* The program for float batches of that many samples; update null: the model's own. */

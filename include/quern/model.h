@@ -35,6 +35,8 @@ typedef struct qn_network_sizes {
     int64_t n_inputs, n_outputs;   /* vocabulary of what goes in; of what comes out; actions */
     int64_t hidden;                /* units of a layer, where a model lets one choose; 0: its own */
     int variant;                   /* of a model with several networks ("--net") */
+    bool is_bare; /* the network alone, from its inputs to its outputs, which are the results:
+                     without labels and losses, for files and for what acts */
 } qn_network_sizes;
 
 /* Updates of a step, and values that the first of them leaves for the second. */
@@ -58,8 +60,12 @@ typedef struct qn_model {
     qn_network_sizes sizes; /* of the published model, for one sample (batch 1) */
     /* Its program (see qn_program_options.build, phases and trained too); inputs, labels and
      * results are those that the task says. The first result is the loss; with two phases the first
-     * marks its loss alone, so that results 0 and 1 are the two losses. */
-    qn_value (*network)(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept);
+     * marks its loss alone, so that results 0 and 1 are the two losses. A bare network has one
+     * phase. */
+    qn_value (*network)(qn_graph *graph, void *user, const qn_network_sizes *sizes, int phase,
+                        qn_value *kept);
+    bool has_fixed_length;              /* it can be built for sizes.length alone */
+    bool has_one_variant;               /* of translation: no encoder, no decoder's step, apart */
     int n_phases;                       /* 0: 1 */
     const char *trained[QN_MAX_PHASES]; /* by phase */
 } qn_model;

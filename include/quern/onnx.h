@@ -4,6 +4,7 @@
 #ifndef QUERN_ONNX_H
 #define QUERN_ONNX_H
 
+#include "quern/checkpoint.h"
 #include "quern/engine.h"
 #include "quern/model.h"
 
@@ -33,6 +34,17 @@ QN_API void qn_onnx_close(qn_onnx_network *network);
  * QN_ERROR_UNSUPPORTED. */
 QN_API qn_status qn_onnx_model_of(qn_onnx_network *network, const qn_model **model);
 
+/* The network as a model of a task ("language"; null: the one that the file says it was exported
+ * from, else the first that it fits), whose recipe is that of a model of the zoo. Inputs and
+ * outputs must be those that the task has, as docs/onnx.md says; QN_ERROR_UNSUPPORTED says what is
+ * needed. It lives as long as the network, and takes the place of one that was there before. */
+QN_API qn_status qn_onnx_model_for(qn_onnx_network *network, const char *task,
+                                   const qn_model **model);
+
+/* Pairs that the file was exported with (see qn_onnx_export_options.properties), added to others
+ * where these have none of that name: settings of a task. */
+QN_API qn_status qn_onnx_properties(const qn_onnx_network *network, qn_metadata *metadata);
+
 /* Inputs and outputs as the file has them, for networks of any kind. Extents that the file leaves
  * open are -1. */
 typedef struct qn_onnx_place {
@@ -58,8 +70,8 @@ QN_API qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const 
 QN_API qn_status qn_onnx_inspect(const qn_onnx_options *options, const char *path, char **json);
 QN_API void qn_onnx_free_text(const qn_onnx_options *options, char *text);
 
-/* Writes a network as ONNX: the model's evaluation form over input (of one that is no classifier,
- * its results that depend on no label and no loss), weights from the engine's parameters by name
+/* Writes a network as ONNX: that of a classifier over input, or the bare one of another task's,
+ * with its dropout, weights from the engine's parameters by name
  * (null: their starting values by seed). Node and parameter names are kept, so that what is
  * imported again is the same network, dropout's random stream included. Images go in as (N, C, H,
  * W) as is the custom there; N is open. is_outside: weights in PATH.data. */
@@ -72,6 +84,8 @@ typedef struct qn_onnx_export_options {
     uint64_t seed;
     const qn_engine *engine;
     bool is_outside;
+    const qn_metadata *properties; /* pairs that are kept in the file, such as a vocabulary; null:
+                                      none. Read by qn_onnx_properties */
 } qn_onnx_export_options;
 QN_API qn_status qn_onnx_export(const qn_onnx_export_options *options, const char *path);
 

@@ -66,6 +66,7 @@ typedef struct qn_task_facts {
     double epoch_steps;           /* steps in a pass over the data; 0: it has no end */
     int64_t step_samples;         /* samples in a step: the batches that it accumulates */
     int64_t n_left_out;           /* samples at the end of each epoch that fill no batch */
+    qn_network_sizes sizes;       /* of the network, in training; 0 of classifiers */
     int64_t total_steps;          /* of the run, as the settings say (epochs, steps) */
 } qn_task_facts;
 

@@ -98,7 +98,7 @@ static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     const conversion *c = user;
     if (!c->model->network)
         return build_classifier(graph, c);
-    c->model->network(graph, &c->sizes, phase, kept);
+    c->model->network(graph, c->model->user, &c->sizes, phase, kept);
     return QN_NO_VALUE;
 }
 

@@ -88,7 +88,7 @@ static void print_data_kinds(void) {
 
 void help_print_command(const command *c, const char *model_name) {
     const qn_model *model = NULL;
-    if (model_name && model_find(model_name, &model) != QN_OK)
+    if (model_name && model_find(model_name, NULL, &model) != QN_OK)
         model = NULL;
     printf("usage: quern %s%s%s%s\n\n%s.\n", c->name, c->words ? " " : "", c->words ? c->words : "",
            option_count(c) ? " [OPTION...]" : "", c->summary);

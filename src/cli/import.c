@@ -78,6 +78,31 @@ static void print_parameters(const cJSON *report) {
            grouped((int64_t)number_of(report, "numbers_that_train"), count));
 }
 
+/* What one trains it on, or, where nothing fits, what each task needs. */
+static void print_tasks(const cJSON *report) {
+    static const char *const data[][2] = {
+        {"classification", "any samples with classes, images:DIR"},
+        {"language", "text:FILE"},
+        {"answering", "squad:FILE"},
+        {"translation", "pairs:FILE,FILE"},
+        {"generation", "images:DIR"},
+        {"control", "cartpole, breakout or process:COMMAND"},
+    };
+    const cJSON *one, *tasks = cJSON_GetObjectItemCaseSensitive(report, "tasks");
+    int n_fitting = 0;
+    cJSON_ArrayForEach(one, tasks) {
+        for (size_t i = 0; flag_of(one, "fits") && i < sizeof data / sizeof *data; i++) {
+            if (strcmp(data[i][0], text_of(one, "task")) == 0)
+                printf("%-12s%s, --data %s\n", "task", data[i][0], data[i][1]);
+        }
+        n_fitting += flag_of(one, "fits");
+    }
+    cJSON_ArrayForEach(one, tasks) {
+        if (n_fitting == 0)
+            printf("%-12s%s\n", "no task", text_of(one, "reason"));
+    }
+}
+
 static void print_report(const cJSON *report) {
     const cJSON *one;
     printf("%s: opset %.0f%s%s\n", text_of(report, "file"), number_of(report, "opset"),
@@ -87,6 +112,7 @@ static void print_report(const cJSON *report) {
     print_operators(report);
     if (flag_of(report, "supported"))
         print_parameters(report);
+    print_tasks(report);
     if (flag_of(report, "softmax_left_out"))
         printf("the softmax at the end is left out in training: the loss has one of its own\n");
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "failures")) {
@@ -122,7 +148,7 @@ const command command_import = {
     .most_words = 1,
     .summary = "Say what is in an ONNX file and what of it trains",
     .description =
-        "Lists inputs, outputs, operators and parameters. A file that is a classifier is trained,\n"
+        "Lists inputs, outputs, operators, parameters, and the tasks that fit. A file is trained,\n"
         "evaluated and so on by giving its name, which ends in .onnx, in place of a model's:\n"
         "quern train mine.onnx --data images:FOLDER. docs/onnx.md says how to export one.",
     .options = options,

@@ -32,7 +32,7 @@ static qn_status merge(const arguments *a, session *s) {
     const char *weights = arguments_get(a, "weights"), *out = arguments_get(a, "out");
     if (!weights || !out)
         return qn_fail(QN_ERROR_ARGUMENT, "quern merge needs --weights FILE and --out FILE");
-    QN_TRY(session_begin(s, a->words[0], weights));
+    QN_TRY(session_begin(s, a->words[0], NULL, weights));
     if (!qn_metadata_get(s->kept, "lora"))
         return qn_fail(QN_ERROR_ARGUMENT, "%s is no adapter, so there is nothing to merge",
                        weights);

@@ -37,13 +37,25 @@ static qn_status hash_file(const char *path, uint64_t outside, char hash[17]) {
     return is_bad ? qn_fail(QN_ERROR_IO, "%s cannot be read", path) : QN_OK;
 }
 
-static qn_status import(const char *path) {
+const char *model_task_of_data(const char *data) {
+    static const char *const tasks[][2] = {
+        {"text:", "language"},   {"pairs:", "translation"}, {"squad:", "answering"},
+        {"cartpole", "control"}, {"breakout", "control"},   {"process:", "control"},
+    };
+    for (size_t i = 0; data && i < sizeof tasks / sizeof *tasks; i++) {
+        if (strncmp(data, tasks[i][0], strlen(tasks[i][0])) == 0)
+            return tasks[i][1];
+    }
+    return NULL;
+}
+
+static qn_status import(const char *path, const char *data) {
     const qn_onnx_options options = {.log = &session_log};
     QN_TRY(qn_onnx_open(&options, path, &imported.network));
     qn_status status =
         hash_file(path, qn_onnx_file_hash_outside(imported.network->file), imported.hash);
     if (status == QN_OK)
-        status = qn_onnx_model_of(imported.network, &imported.model);
+        status = qn_onnx_model_for(imported.network, model_task_of_data(data), &imported.model);
     if (status != QN_OK) {
         qn_onnx_close(imported.network);
         imported.network = NULL;
@@ -51,7 +63,7 @@ static qn_status import(const char *path) {
     return status;
 }
 
-qn_status model_find(const char *name, const qn_model **model) {
+qn_status model_find(const char *name, const char *data, const qn_model **model) {
     const size_t n = strlen(name);
     if (n < 5 || strcmp(name + n - 5, ".onnx") != 0) {
         *model = qn_model_find(name);
@@ -62,9 +74,13 @@ qn_status model_find(const char *name, const qn_model **model) {
         return qn_fail(QN_ERROR_ARGUMENT, "%s and %s: one ONNX file at a time",
                        imported.model->name, name);
     if (!is_open)
-        QN_TRY(import(name));
+        QN_TRY(import(name, data));
     *model = imported.model;
     return QN_OK;
+}
+
+qn_status model_add_pairs(const qn_model *model, qn_metadata *pairs) {
+    return model_hash(model) ? qn_onnx_properties(imported.network, pairs) : QN_OK;
 }
 
 const char *model_hash(const qn_model *model) {

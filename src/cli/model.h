@@ -5,9 +5,17 @@
 #include "quern/checkpoint.h"
 #include "quern/model.h"
 
-/* By name, or, where it ends in ".onnx", from that file, which stays open until the program ends.
- */
-qn_status model_find(const char *name, const qn_model **model);
+/* By name, or, where it ends in ".onnx", from that file, which stays open until the program ends:
+ * for the task that the data is for, or, where that does not say it, the file or its inputs. data
+ * may be null. */
+qn_status model_find(const char *name, const char *data, const qn_model **model);
+
+/* The task of data that are for one alone ("text:FILE": "language"), or null. */
+const char *model_task_of_data(const char *data);
+
+/* Adds the pairs that an ONNX file was exported with, such as its vocabulary, and that are not
+ * there yet. */
+qn_status model_add_pairs(const qn_model *model, qn_metadata *pairs);
 
 /* Sixteen digits that tell an ONNX file's content from another's; null for models of the zoo. */
 const char *model_hash(const qn_model *model);

@@ -93,7 +93,10 @@ static qn_status find_model(planning *p, const qn_plan_file *file) {
     if (p->a->n_words > 0 && strcmp(p->a->words[0], file->model) != 0)
         return qn_fail(QN_ERROR_ARGUMENT, "the plan is of %s, not of %s", file->model,
                        p->a->words[0]);
-    return model_find(file->model, &p->model) == QN_OK ? QN_OK : QN_ERROR_FORMAT;
+    const char *data = NULL;
+    for (size_t i = 0; i < file->n_settings; i++)
+        data = strcmp(file->settings[i].key, "data") == 0 ? file->settings[i].value : data;
+    return model_find(file->model, data, &p->model) == QN_OK ? QN_OK : QN_ERROR_FORMAT;
 }
 
 static qn_status load(planning *p, const qn_plan_file *file) {

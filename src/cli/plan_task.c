@@ -2,15 +2,18 @@
 #include "cli/plan.h"
 
 #include "base/status.h"
+#include "cli/model.h"
 #include "cli/patience.h"
 #include "format/operation_times.h"
 
 #include <stdio.h>
 
-static qn_status fill_pairs(planned_task *t, const settings *s, const planned_as *as) {
+static qn_status fill_pairs(planned_task *t, const qn_model *model, const settings *s,
+                            const planned_as *as) {
     char batch[24];
     QN_TRY(qn_metadata_create(&t->allocator, &t->pairs));
     QN_TRY(settings_store(s, t->pairs));
+    QN_TRY(model_add_pairs(model, t->pairs));
     if (as->batch == 0)
         return QN_OK;
     snprintf(batch, sizeof batch, "%lld", (long long)as->batch);
@@ -27,7 +30,7 @@ static qn_status use_times(void *user, qn_engine *engine) {
 qn_status planned_open(planned_task *t, const planning *p, const planned_as *as) {
     *t = (planned_task){.task = NULL};
     t->allocator = qn_counter_init(&t->counter, NULL);
-    qn_status status = fill_pairs(t, &p->settings, as);
+    qn_status status = fill_pairs(t, p->model, &p->settings, as);
     const qn_task_options options = {
         .allocator = &t->allocator,
         .log = as->is_search ? NULL : &session_log,

@@ -98,7 +98,7 @@ static qn_status open_all(const arguments *a, prediction *p) {
     const char *weights = arguments_get(a, "weights");
     if (!weights)
         return qn_fail(QN_ERROR_ARGUMENT, "quern predict needs --weights FILE");
-    QN_TRY(model_find(a->words[0], &p->model));
+    QN_TRY(model_find(a->words[0], NULL, &p->model));
     if (!p->model->build)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "quern predict names what images show; see quern sample for %s",

@@ -27,10 +27,14 @@ void session_deinit(session *s) {
     qn_metadata_destroy(s->kept);
 }
 
-qn_status session_begin(session *s, const char *model, const char *path) {
-    QN_TRY(model_find(model, &s->model));
+qn_status session_begin(session *s, const char *model, const char *data, const char *path) {
+    if (path && !strstr(model, ".onnx"))
+        QN_TRY(model_find(model, data, &s->model)); /* a name that is none is said first */
     if (path)
         QN_TRY(qn_checkpoint_read(&s->allocator, path, &s->kept));
+    if (!data && s->kept)
+        data = qn_metadata_get(s->kept, "data");
+    QN_TRY(model_find(model, data, &s->model));
     if (s->kept)
         QN_TRY(model_check(s->model, s->kept, path));
     return qn_metadata_create(&s->allocator, &s->pairs);
@@ -65,6 +69,7 @@ static qn_status prepare_timing(void *user, qn_engine *engine) {
 
 static qn_status open_task(session *s, bool training, int n_threads,
                            qn_status (*on_built)(void *user, qn_engine *engine)) {
+    QN_TRY(model_add_pairs(s->model, s->pairs));
     const qn_task_options options = {
         .allocator = &s->allocator,
         .log = &session_log,
@@ -132,10 +137,11 @@ qn_status session_load(session *s, const char *path, bool with_state) {
 }
 
 qn_status session_open_trained(session *s, const arguments *a, const char *const *names) {
-    const char *weights = arguments_get(a, "weights");
-    if (!weights)
+    const char *weights = arguments_get(a, "weights"), *name = a->words[0];
+    const bool is_file = strlen(name) > 5 && strcmp(name + strlen(name) - 5, ".onnx") == 0;
+    if (!weights && !is_file)
         return qn_fail(QN_ERROR_ARGUMENT, "quern %s needs --weights FILE", a->command->name);
-    QN_TRY(session_begin(s, a->words[0], weights));
+    QN_TRY(session_begin(s, a->words[0], arguments_get(a, "data"), weights));
     for (; *names; names++) {
         if (arguments_get(a, *names))
             QN_TRY(qn_metadata_set(s->pairs, *names, arguments_get(a, *names)));
@@ -143,7 +149,7 @@ qn_status session_open_trained(session *s, const arguments *a, const char *const
     QN_TRY(session_keep_pairs(s));
     session_set_budget(s, (size_t)arguments_count(a, "memory"));
     QN_TRY(session_open_task(s, false, (int)arguments_count(a, "threads")));
-    return session_load(s, weights, false);
+    return weights ? session_load(s, weights, false) : QN_OK;
 }
 
 const char *metric_words(const char *name, char *text, size_t bytes) {

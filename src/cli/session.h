@@ -25,9 +25,10 @@ typedef struct session {
 void session_init(session *s);
 void session_deinit(session *s);
 
-/* Finds the model of the command's first word, and, unless path is null, reads a checkpoint's
- * pairs; one of another model is refused. pairs begins empty. */
-qn_status session_begin(session *s, const char *model, const char *path);
+/* Unless path is null, reads a checkpoint's pairs, and finds the model, which data (else the
+ * checkpoint's; may be null) may say the task of; a checkpoint of another model is refused. pairs
+ * begins empty. */
+qn_status session_begin(session *s, const char *model, const char *data, const char *path);
 
 /* Adds those of the checkpoint's pairs that pairs has no value for. */
 qn_status session_keep_pairs(session *s);
@@ -49,7 +50,8 @@ qn_status session_load(session *s, const char *path, bool with_state);
 /* Fills the engine with weights to begin with, and says what begins anew. */
 qn_status session_load_start(session *s, const char *path);
 
-/* For evaluate and sample: the task as the checkpoint has it, but for what the options "data",
+/* For evaluate and sample: the task as the checkpoint has it (of an ONNX file, which has weights,
+ * one is not needed), but for what the options "data",
  * "holdout" and others in names (a list, null at its end) say. */
 qn_status session_open_trained(session *s, const arguments *a, const char *const *names);
 

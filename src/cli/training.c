@@ -93,7 +93,8 @@ static qn_status use_plan(training *t, const char *path) {
 qn_status training_begin(training *t) {
     if (arguments_flag(t->a, "override") && !arguments_has(t->a, "resume"))
         return qn_fail(QN_ERROR_ARGUMENT, "--override is of use with --resume only");
-    QN_TRY(session_begin(&t->s, t->a->words[0], arguments_get(t->a, "resume")));
+    QN_TRY(session_begin(&t->s, t->a->words[0], arguments_get(t->a, "data"),
+                         arguments_get(t->a, "resume")));
     QN_TRY(model_say(t->s.model));
     QN_TRY(read_settings(t));
     const char *plan = option_find(t->a->command, "plan") < 0 ? NULL : arguments_get(t->a, "plan");

@@ -74,24 +74,28 @@ static qn_value embed(qn_graph *graph, const extents *e, const qn_network_sizes 
     return qn_dropout(graph, "dropout", x, dropout_rate);
 }
 
-/* Logits (N, T) of one side of the span, marked as a result, to the mean of its losses. */
-static qn_value add_side(qn_graph *graph, const char *name, const qn_network_sizes *s, qn_value x,
-                         int side, qn_value *logits) {
-    qn_graph_enter(graph, "%s", name);
-    qn_value label = qn_label(graph, "label", QN_I32, QN_SHAPE(s->batch));
-    *logits = qn_reshape(graph, "logits", qn_slice(graph, NULL, x, 2, side, side + 1),
-                         QN_SHAPE(s->batch, s->length));
-    qn_value losses = qn_softmax_cross_entropy(graph, "losses", *logits, label, 0);
-    qn_value loss = qn_mean_valid(graph, "loss", losses, label);
-    qn_graph_leave(graph);
-    return loss;
+/* Logits (N, T) of both sides of the span; the loss, unless it is to be bare. */
+static qn_value finish(qn_graph *graph, const qn_network_sizes *s, qn_value x) {
+    static const char *const sides[] = {"start", "end"};
+    qn_value logits[2];
+    for (int i = 0; i < 2; i++) {
+        qn_graph_enter(graph, "%s", sides[i]);
+        logits[i] = qn_reshape(graph, "logits", qn_slice(graph, NULL, x, 2, i, i + 1),
+                               QN_SHAPE(s->batch, s->length));
+        qn_graph_leave(graph);
+    }
+    if (!s->is_bare)
+        return qn_answering_loss(graph, logits);
+    qn_result(graph, logits[0]);
+    qn_result(graph, logits[1]);
+    return logits[0];
 }
 
 static qn_value build(qn_graph *graph, const extents *e, const qn_network_sizes *s) {
     const qn_shape shape = QN_SHAPE(s->batch, s->length);
     qn_value tokens = qn_index_input(graph, "token_numbers", shape);
     qn_value types = qn_index_input(graph, "type_numbers", shape);
-    qn_value lengths = QN_NO_VALUE, logits[2];
+    qn_value lengths = QN_NO_VALUE;
     if (s->length > MOST_POSITIONS) {
         qn_graph_fail(graph, QN_ERROR_ARGUMENT, "a row of %lld tokens: BERT has %d positions",
                       (long long)s->length, MOST_POSITIONS);
@@ -106,23 +110,21 @@ static qn_value build(qn_graph *graph, const extents *e, const qn_network_sizes 
         qn_graph_leave(graph);
     }
     x = qn_linear_last_layer(graph, "span", x, 2);
-    qn_value start = add_side(graph, "start", s, x, 0, &logits[0]);
-    qn_value end = add_side(graph, "end", s, x, 1, &logits[1]);
-    qn_value loss = qn_scale(graph, "loss", qn_add(graph, "losses", start, end), 0.5);
-    qn_result(graph, loss);
-    qn_result(graph, logits[0]);
-    qn_result(graph, logits[1]);
-    return loss;
+    return finish(graph, s, x);
 }
 
-static qn_value build_base(qn_graph *graph, const qn_network_sizes *s, int phase, qn_value *kept) {
+static qn_value build_base(qn_graph *graph, void *user, const qn_network_sizes *s, int phase,
+                           qn_value *kept) {
+    (void)user;
     (void)phase;
     (void)kept;
     return build(graph, &(extents){.hidden = 768, .heads = 12, .feed_forward = 3072, .layers = 12},
                  s);
 }
 
-static qn_value build_tiny(qn_graph *graph, const qn_network_sizes *s, int phase, qn_value *kept) {
+static qn_value build_tiny(qn_graph *graph, void *user, const qn_network_sizes *s, int phase,
+                           qn_value *kept) {
+    (void)user;
     (void)phase;
     (void)kept;
     return build(graph, &(extents){.hidden = 128, .heads = 2, .feed_forward = 512, .layers = 2}, s);
@@ -144,6 +146,7 @@ const qn_model qn_model_bert_base = {
     .input_text = "128 of 30522 words",
     .sizes = {.batch = 1, .length = 128, .n_inputs = 30522},
     .network = build_base,
+    .has_fixed_length = true,
 };
 
 const qn_model qn_model_bert_tiny = {
@@ -162,4 +165,5 @@ const qn_model qn_model_bert_tiny = {
     .input_text = "64 of 8192 words",
     .sizes = {.batch = 1, .length = 64, .n_inputs = 8192},
     .network = build_tiny,
+    .has_fixed_length = true,
 };

@@ -37,25 +37,20 @@ static qn_value add_layers(qn_graph *graph, carried *c, qn_value x, int64_t hidd
     return x;
 }
 
-/* Logits (N, T, C) and the loss of each character, with the results. */
+/* Logits (N, T, C), and the loss, unless it is to be bare, with the results. */
 static qn_value finish(qn_graph *graph, const carried *c, qn_value x, const qn_network_sizes *s) {
-    const int64_t rows = s->batch * s->length;
-    qn_value labels = qn_label(graph, "labels", QN_I32, QN_SHAPE(rows));
     x = qn_linear_last_layer(graph, "output", x, s->n_outputs);
-    qn_value flat = qn_reshape(graph, "logits", x, QN_SHAPE(rows, s->n_outputs));
-    qn_value losses = qn_softmax_cross_entropy(graph, "losses", flat, labels, 0);
-    qn_value loss = qn_mean_valid(graph, "loss", losses, labels);
-    qn_result(graph, loss);
+    if (!s->is_bare)
+        return qn_language_loss(graph, x, c->after, c->n);
+    qn_result(graph, x);
     for (int i = 0; i < c->n; i++)
         qn_result(graph, c->after[i]);
-    if (!qn_graph_is_training(graph)) {
-        qn_result(graph, losses);
-        qn_result(graph, flat);
-    }
-    return loss;
+    return x;
 }
 
-static qn_value build_lstm(qn_graph *graph, const qn_network_sizes *s, int phase, qn_value *kept) {
+static qn_value build_lstm(qn_graph *graph, void *user, const qn_network_sizes *s, int phase,
+                           qn_value *kept) {
+    (void)user;
     (void)phase;
     (void)kept;
     carried c = {.n = 0};
@@ -79,7 +74,9 @@ static qn_value convolve(qn_graph *graph, carried *c, qn_value x, int64_t hidden
     return qn_relu(graph, "relu", qn_conv1d_layer(graph, "conv", x, hidden, KERNEL, 0, 0));
 }
 
-static qn_value build_cnn(qn_graph *graph, const qn_network_sizes *s, int phase, qn_value *kept) {
+static qn_value build_cnn(qn_graph *graph, void *user, const qn_network_sizes *s, int phase,
+                          qn_value *kept) {
+    (void)user;
     (void)phase;
     (void)kept;
     carried c = {.n = 0};

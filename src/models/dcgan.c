@@ -10,9 +10,6 @@
 
 enum { SIDE = 32, CHANNELS = 3, NOISE = 100, WIDTH = 64 };
 
-/* Values that the second phase needs of the first. */
-enum { KEPT_FAKE, KEPT_OF_REAL, KEPT_OF_FAKE };
-
 static const double slope = 0.2, epsilon = 1e-5;
 
 static qn_value weight(qn_graph *graph, const char *name, int64_t k, int64_t c) {
@@ -31,7 +28,8 @@ static qn_value up(qn_graph *graph, const char *name, qn_value x, int64_t output
 }
 
 /* noise (N, 100) -> images (N, 32, 32, 3) in -1 to 1. */
-static qn_value generate(qn_graph *graph, qn_value noise) {
+static qn_value generate(qn_graph *graph, void *user, qn_value noise) {
+    (void)user;
     const qn_window grow = qn_window_square(4, 2, 1);
     const int64_t n = qn_graph_shape(graph, noise).dims[0];
     qn_graph_enter(graph, "generator");
@@ -53,10 +51,10 @@ static qn_value down(qn_graph *graph, const char *name, qn_value x, int64_t outp
     return qn_conv2d(graph, name, x, weight(graph, name, outputs, inputs), QN_NO_VALUE, window, 0);
 }
 
-/* images (N, 32, 32, 3) -> logits (N, 1) of being real. Called several times, each under a name. */
-static qn_value judge(qn_graph *graph, const char *call, qn_value x) {
+/* images (N, 32, 32, 3) -> logits (N, 1) of being real. */
+static qn_value judge(qn_graph *graph, void *user, qn_value x) {
+    (void)user;
     const qn_window shrink = qn_window_square(4, 2, 1);
-    qn_graph_call(graph, "%s", call);
     qn_graph_enter(graph, "discriminator");
     x = qn_leaky_relu(graph, "leaky1", down(graph, "conv1", x, WIDTH, shrink), slope);
     x = qn_batch_norm_layer(graph, "norm2", down(graph, "conv2", x, 2 * WIDTH, shrink), epsilon);
@@ -65,45 +63,19 @@ static qn_value judge(qn_graph *graph, const char *call, qn_value x) {
     x = qn_leaky_relu(graph, "leaky3", x, slope);
     x = qn_flatten(graph, "flatten", down(graph, "conv4", x, 1, qn_window_square(4, 1, 0)));
     qn_graph_leave(graph);
-    qn_graph_leave(graph);
     return x;
 }
 
-/* Mean loss of judging all of them as the target says. */
-static qn_value loss_of(qn_graph *graph, const char *name, qn_value logits, double target) {
-    qn_graph_enter(graph, "%s", name);
-    qn_value loss =
-        qn_mean(graph, "mean", qn_binary_cross_entropy_with(graph, "entropy", logits, target));
-    qn_graph_leave(graph);
-    return loss;
-}
+static const qn_adversaries adversaries = {.generate = generate, .judge = judge};
 
-static qn_value teach_discriminator(qn_graph *graph, int64_t batch, qn_value *kept) {
-    qn_value real = qn_input(graph, "real", QN_SHAPE(batch, SIDE, SIDE, CHANNELS));
-    qn_value fake = generate(graph, qn_input(graph, "noise", QN_SHAPE(batch, NOISE)));
-    qn_value of_real = judge(graph, "real", real), of_fake = judge(graph, "fake", fake);
-    kept[KEPT_FAKE] = fake;
-    kept[KEPT_OF_REAL] = of_real;
-    kept[KEPT_OF_FAKE] = of_fake;
-    qn_value loss = qn_add(graph, "discriminator_loss", loss_of(graph, "real_loss", of_real, 1),
-                           loss_of(graph, "fake_loss", of_fake, 0));
-    qn_result(graph, loss);
-    return loss;
-}
-
-static qn_value teach_generator(qn_graph *graph, qn_value *kept) {
-    qn_value loss = loss_of(graph, "generator_loss", judge(graph, "again", kept[KEPT_FAKE]), 1);
-    qn_result(graph, loss);
-    qn_result(graph, kept[KEPT_OF_REAL]);
-    qn_result(graph, kept[KEPT_OF_FAKE]);
-    if (!qn_graph_is_training(graph))
-        qn_result(graph, kept[KEPT_FAKE]);
-    return loss;
-}
-
-static qn_value network(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept) {
-    return phase == 0 ? teach_discriminator(graph, sizes->batch, kept)
-                      : teach_generator(graph, kept);
+static qn_value network(qn_graph *graph, void *user, const qn_network_sizes *sizes, int phase,
+                        qn_value *kept) {
+    const qn_shape images = QN_SHAPE(sizes->batch, SIDE, SIDE, CHANNELS);
+    const qn_shape noise = QN_SHAPE(sizes->batch, NOISE);
+    (void)user;
+    if (sizes->is_bare)
+        return qn_generation_bare(graph, &adversaries, images, noise);
+    return qn_generation_loss(graph, &adversaries, images, noise, phase, kept);
 }
 
 const qn_model qn_model_dcgan = {

@@ -18,7 +18,7 @@ static qn_value conv(qn_graph *graph, const char *name, const char *relu, qn_val
     return qn_relu(graph, relu, qn_conv2d_layer(graph, name, x, filters, window, 1, true));
 }
 
-qn_value qn_dqn_values(qn_graph *graph, const qn_network_sizes *sizes, qn_value x) {
+static qn_value values_of(qn_graph *graph, const qn_network_sizes *sizes, qn_value x) {
     if (sizes->variant == QN_DQN_MLP) {
         x = qn_relu(graph, "relu1", qn_linear_layer(graph, "fc1", x, MLP_HIDDEN));
         x = qn_relu(graph, "relu2", qn_linear_layer(graph, "fc2", x, MLP_HIDDEN));
@@ -31,18 +31,19 @@ qn_value qn_dqn_values(qn_graph *graph, const qn_network_sizes *sizes, qn_value 
     return qn_linear_layer(graph, "fc2", x, sizes->n_outputs);
 }
 
-/* Inputs: state, action (N), target (N). Results: the loss, and the values (N) of the actions. */
-static qn_value network(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept) {
+/* Inputs: state, action (N), target (N). Results: the loss, and the values (N) of the actions.
+ * Bare: the values (N, n_outputs). */
+static qn_value network(qn_graph *graph, void *user, const qn_network_sizes *sizes, int phase,
+                        qn_value *kept) {
+    (void)user;
     (void)phase;
-    (void)kept;
-    qn_value state = qn_input(graph, "state", qn_dqn_input(sizes));
-    qn_value action = qn_label(graph, "action", QN_I32, QN_SHAPE(sizes->batch));
-    qn_value target = qn_input(graph, "target", QN_SHAPE(sizes->batch));
-    qn_value values = qn_gather(graph, "value", qn_dqn_values(graph, sizes, state), action);
-    qn_value loss = qn_mean(graph, "loss", qn_smooth_l1(graph, "loss.samples", values, target));
-    qn_result(graph, loss);
+    qn_value state =
+        sizes->is_bare && kept[0].id >= 0 ? kept[0] : qn_input(graph, "state", qn_dqn_input(sizes));
+    qn_value values = values_of(graph, sizes, state);
+    if (!sizes->is_bare)
+        return qn_control_loss(graph, values);
     qn_result(graph, values);
-    return loss;
+    return values;
 }
 
 const qn_model qn_model_dqn = {

@@ -71,7 +71,7 @@ static void build_network(qn_graph *graph, const qn_model *model) {
     for (int i = 0; i < QN_MAX_KEPT; i++)
         kept[i] = QN_NO_VALUE;
     for (int phase = 0; phase < n_phases; phase++)
-        model->network(graph, &model->sizes, phase, kept);
+        model->network(graph, model->user, &model->sizes, phase, kept);
 }
 
 qn_status qn_model_measure(const qn_model *model, qn_shape input, int n_outputs,

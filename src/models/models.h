@@ -49,11 +49,38 @@ qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_
 qn_value qn_conv_norm_relu_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                                   qn_window window, double epsilon);
 
-/* ---- the network of Q-learning, which acts as well as learns ---- */
-enum { QN_DQN_FRAMES = 0, QN_DQN_MLP = 1 }; /* variants */
+/* The network of Q-learning over frames, or rows of numbers: variants. Bare, it takes kept[0],
+ * where that is a value, for its state. */
+enum { QN_DQN_FRAMES = 0, QN_DQN_MLP = 1 };
 
-/* Its input, (N, 84, 84, 4) or (N, C), and the values (N, n_outputs) of the actions in x. */
+/* Its input, (N, 84, 84, 4) or (N, C). */
 qn_shape qn_dqn_input(const qn_network_sizes *sizes);
-qn_value qn_dqn_values(qn_graph *graph, const qn_network_sizes *sizes, qn_value x);
+
+/* ---- losses.c: what tasks make of outputs. Each adds labels and results, and returns the loss
+ * ---- */
+
+/* Logits (..., C), with a label for each row; then the states (n) that go on. */
+qn_value qn_language_loss(qn_graph *graph, qn_value logits, const qn_value *states, int n);
+qn_value qn_translation_loss(qn_graph *graph, qn_value logits);
+
+/* Logits (N, T) of the first and the last token of the answer. */
+qn_value qn_answering_loss(qn_graph *graph, const qn_value logits[2]);
+
+/* Values (N, actions). */
+qn_value qn_control_loss(qn_graph *graph, qn_value values);
+
+/* Two networks that learn from each other: noise to images, images to logits (N, 1) of being real.
+ */
+typedef struct qn_adversaries {
+    void *user;
+    qn_value (*generate)(qn_graph *graph, void *user, qn_value noise);
+    qn_value (*judge)(qn_graph *graph, void *user, qn_value images);
+} qn_adversaries;
+
+qn_value qn_generation_loss(qn_graph *graph, const qn_adversaries *adversaries, qn_shape images,
+                            qn_shape noise, int phase, qn_value *kept);
+/* Both apart, with inputs for images and noise; results are the images made and the logits. */
+qn_value qn_generation_bare(qn_graph *graph, const qn_adversaries *adversaries, qn_shape images,
+                            qn_shape noise);
 
 #endif

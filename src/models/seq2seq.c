@@ -60,22 +60,15 @@ static qn_value decode(qn_graph *graph, const qn_network_sizes *s, qn_value targ
 
 static qn_value build_whole(qn_graph *graph, const qn_network_sizes *s) {
     qn_value states[N_STATES];
-    const int64_t rows = s->batch * s->target_length;
     qn_value source = qn_index_input(graph, "source", QN_SHAPE(s->batch, s->length));
     qn_value lengths = qn_index_input(graph, "source_lengths", QN_SHAPE(s->batch));
     qn_value target = qn_index_input(graph, "target", QN_SHAPE(s->batch, s->target_length));
-    qn_value labels = qn_label(graph, "labels", QN_I32, QN_SHAPE(rows));
     qn_value encoded = encode(graph, s, lengths, source, states);
     qn_value x = decode(graph, s, target, encoded, lengths, states);
-    x = qn_reshape(graph, "logits", x, QN_SHAPE(rows, s->n_outputs));
-    qn_value losses = qn_softmax_cross_entropy(graph, "losses", x, labels, 0);
-    qn_value loss = qn_mean_valid(graph, "loss", losses, labels);
-    qn_result(graph, loss);
-    if (!qn_graph_is_training(graph)) {
-        qn_result(graph, losses);
-        qn_result(graph, x);
-    }
-    return loss;
+    if (!s->is_bare)
+        return qn_translation_loss(graph, x);
+    qn_result(graph, x);
+    return x;
 }
 
 static qn_value build_encoder(qn_graph *graph, const qn_network_sizes *s) {
@@ -103,7 +96,9 @@ static qn_value build_step(qn_graph *graph, const qn_network_sizes *s) {
     return QN_NO_VALUE;
 }
 
-static qn_value build(qn_graph *graph, const qn_network_sizes *s, int phase, qn_value *kept) {
+static qn_value build(qn_graph *graph, void *user, const qn_network_sizes *s, int phase,
+                      qn_value *kept) {
+    (void)user;
     (void)phase;
     (void)kept;
     switch (s->variant) {

@@ -242,7 +242,9 @@ static qn_status run_node(qn_onnx_builder *b, int n) {
 }
 
 qn_status qn_onnx_builder_run(qn_onnx_builder *b) {
-    for (int n = 0; n < b->model->n_nodes; n++)
-        QN_TRY(run_node(b, n));
+    for (int n = 0; n < b->model->n_nodes; n++) {
+        if (!b->wanted || b->wanted[n])
+            QN_TRY(run_node(b, n));
+    }
     return QN_OK;
 }

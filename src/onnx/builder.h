@@ -15,6 +15,7 @@ struct qn_onnx_builder {
     qn_onnx_item *items; /* (n_items): inputs, initialisers, outputs of nodes */
     size_t capacity;     /* a power of two, at least twice n_items */
     int *table;          /* (capacity) by hash of the name: number of an item + 1, or 0 */
+    const bool *wanted;  /* nodes that are built, (n_nodes); null: all */
     int left_out;        /* node whose output is its first input: a softmax at the end; or -1 */
     int64_t file_batch,
         batch; /* first extent of the first input: what the file says (-1: open), and is */

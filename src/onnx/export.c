@@ -1,13 +1,15 @@
-/* Writes networks as ONNX files of opset 17. A classifier's graph is the one that trains, so that
- * dropout and the momentum of batch norm come along: a runtime takes these for what they are in
- * inference, an import gets them back. Only what the outputs depend on is written, in the graph's
- * order; nodes and parameters keep their names. The network is built twice, with two batches:
- * extents that differ are the batch, or follow from it, and are open in the file. One that another
- * batch would make another network is written for the batch that it was made for. Left out: losses,
- * gradients, updates. */
+/* Writes networks as ONNX files of opset 17. The graph is the one that trains, so that dropout and
+ * the momentum of batch norm come along: a runtime takes these for what they are in inference, an
+ * import gets them back; of networks that are no classifiers it is the bare one. Only what the
+ * outputs depend on is written, in the graph's order; nodes and parameters keep their names. The
+ * network is built twice, with two batches, and two lengths of sequences where it takes any:
+ * extents that differ are the batch or a length, or follow from them, and are open in the file. One
+ * that another batch would make another network is written for the batch that it was made for. Left
+ * out: losses, gradients, updates. */
 #include "onnx/export.h"
 
 #include "base/status.h"
+#include "models/models.h"
 #include "ops/ops.h"
 #include "passes/head.h"
 #include "quern/onnx.h"
@@ -19,6 +21,7 @@
 enum { IR_VERSION = 8, OPSET = 17, MOST_ATTRIBUTES = 8 };
 enum { MOST_INPUTS = 5 }; /* of a node: room for at least so many */
 enum { BATCH = 7, OTHER_BATCH = 11 };
+enum { LENGTH = 101, TARGET_LENGTH = 211, LONGER = 2 }; /* likewise, and by how much in the other */
 
 struct qn_onnx_exporter {
     const qn_onnx_export_options *options;
@@ -419,8 +422,10 @@ static void write_node(qn_onnx_exporter *e, const qn_node *node) {
                     node->name, node->op->name);
 }
 
-/* What an open extent is called: N, or a multiple of it. */
+/* What an open extent is called: N, or a multiple of it; T, and U, lengths. */
 static const char *symbol_of(qn_onnx_exporter *e, int64_t extent, int64_t other) {
+    if (other == extent + LONGER && (extent == LENGTH || extent == TARGET_LENGTH))
+        return extent == LENGTH ? "T" : "U";
     const int64_t times = extent / BATCH;
     if (extent % BATCH != 0 || other != times * OTHER_BATCH)
         return "";
@@ -520,62 +525,31 @@ static qn_value build_classifier(const qn_onnx_exporter *e, qn_graph *graph, int
                             engine ? qn_engine_get_options(engine)->tuning.head : NULL);
 }
 
-/* The network of another task in evaluation form, losses and all. */
+/* The bare network of another task. */
 static void build_network(const qn_onnx_exporter *e, qn_graph *graph, int64_t batch) {
     const qn_model *model = e->options->model;
     qn_network_sizes sizes = e->options->sizes ? *e->options->sizes : model->sizes;
+    const int more = batch == OTHER_BATCH ? LONGER : 0;
     qn_value kept[QN_MAX_KEPT];
+    if (!e->options->sizes && model->task && strcmp(model->task, "answering") == 0)
+        sizes.variant = QN_ANSWER_PADDED; /* as the task trains it */
     sizes.batch = batch;
+    sizes.is_bare = true;
+    if (!model->has_fixed_length) {
+        sizes.length = LENGTH + more;
+        sizes.target_length = TARGET_LENGTH + more;
+    }
     for (int i = 0; i < QN_MAX_KEPT; i++)
         kept[i] = QN_NO_VALUE;
-    for (int phase = 0; phase < (model->n_phases > 0 ? model->n_phases : 1); phase++)
-        model->network(graph, &sizes, phase, kept);
+    model->network(graph, model->user, &sizes, 0, kept);
 }
 
-/* Marks nodes that can be written: they depend on no label and on no loss. */
-static bool *find_writable(qn_onnx_exporter *e) {
-    const qn_graph *g = e->graph;
-    bool *writable = place(e, (size_t)g->n_nodes, sizeof *writable);
-    for (int n = 0; writable && n < g->n_nodes; n++) {
-        writable[n] = find_writer(g->nodes[n]) != NULL;
-        for (int i = 0; i < g->nodes[n]->n_inputs; i++) {
-            const qn_value_info *info = qn_graph_value(g, g->nodes[n]->inputs[i]);
-            if (info &&
-                (info->producer >= 0 ? !writable[info->producer] : info->kind == QN_KIND_LABEL))
-                writable[n] = false;
-        }
-    }
-    return writable;
-}
-
-/* Results that can be written; where there are none, what losses are worked out from. */
-static int find_outputs(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS]) {
-    const qn_graph *g = e->graph;
-    const bool *writable = find_writable(e);
-    int n_outputs = 0;
-    for (int i = 0; writable && i < g->n_results; i++) {
-        const int32_t producer = qn_graph_value(g, g->results[i])->producer;
-        if (producer >= 0 && writable[producer])
-            outputs[n_outputs++] = g->results[i];
-    }
-    for (int n = 0; writable && n_outputs == 0 && n < g->n_nodes; n++) {
-        for (int i = 0; !writable[n] && i < g->nodes[n]->n_inputs && n_outputs == 0; i++) {
-            const qn_value_info *info = qn_graph_value(g, g->nodes[n]->inputs[i]);
-            if (info && info->producer >= 0 && writable[info->producer])
-                outputs[n_outputs++] = g->nodes[n]->inputs[i];
-        }
-    }
-    return n_outputs;
-}
-
-/* The graph over a batch; of a classifier *logits are its output. */
-static qn_status build(const qn_onnx_exporter *e, int64_t batch, qn_graph **graph,
-                       qn_value *logits) {
-    const bool classifies = e->options->model->build != NULL;
-    const qn_graph_options options = {.allocator = e->allocator, .training = classifies};
+/* The graph over a batch; its outputs are its results. */
+static qn_status build(const qn_onnx_exporter *e, int64_t batch, qn_graph **graph) {
+    const qn_graph_options options = {.allocator = e->allocator, .training = true};
     QN_TRY(qn_graph_create(&options, graph));
-    if (classifies)
-        *logits = build_classifier(e, *graph, batch);
+    if (e->options->model->build)
+        qn_result(*graph, build_classifier(e, *graph, batch));
     else
         build_network(e, *graph, batch);
     return qn_graph_finish(*graph);
@@ -585,8 +559,11 @@ static qn_status build(const qn_onnx_exporter *e, int64_t batch, qn_graph **grap
 
 /* Shapes, which writers put as they are for any batch, and extents of what they do so, too. */
 static bool may_differ(const qn_op *op, const qn_attribute *field) {
-    static const char *const fields[][2] = {
-        {"resample", "from"}, {"resample", "to"}, {"slice", "end"}, {"slice", "extent"}};
+    static const char *const fields[][2] = {{"resample", "from"},
+                                            {"resample", "to"},
+                                            {"slice", "begin"},
+                                            {"slice", "end"},
+                                            {"slice", "extent"}};
     for (int i = 0; i < (int)(sizeof fields / sizeof *fields); i++) {
         if (strcmp(fields[i][0], op->name) == 0 && strcmp(fields[i][1], field->name) == 0)
             return true;
@@ -643,68 +620,77 @@ static bool is_same_network(const qn_onnx_exporter *e) {
     return is_same;
 }
 
-/* Finds the outputs and what they depend on. */
-static int choose(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS]) {
+/* Finds what the outputs depend on. */
+static qn_status choose(qn_onnx_exporter *e) {
     const qn_graph *g = e->graph;
-    const int n_outputs = e->options->model->build ? 1 : find_outputs(e, outputs);
     e->names = place(e, (size_t)g->n_values, sizeof *e->names);
     e->wanted = place(e, (size_t)g->n_nodes, sizeof *e->wanted);
     e->used = place(e, (size_t)g->n_values, sizeof *e->used);
     if (e->status == QN_OK)
-        mark(e, outputs, n_outputs);
-    return n_outputs;
-}
-
-/* Builds with two batches. *is_open false: the network is another one with each. */
-static qn_status build_open(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS], int *n_outputs,
-                            bool *is_open) {
-    qn_value other;
-    *is_open = false;
-    qn_status status = build(e, BATCH, &e->graph, outputs);
-    if (status == QN_OK)
-        status = build(e, OTHER_BATCH, &e->other, &other);
-    if (status != QN_OK)
-        return status == QN_ERROR_MEMORY ? status : QN_OK;
-    *n_outputs = choose(e, outputs);
-    *is_open = e->status == QN_OK && is_same_network(e);
+        mark(e, g->results, g->n_results);
     return e->status;
 }
 
+/* Builds with two batches. *is_open false: the network is another one with each. */
+static qn_status build_open(qn_onnx_exporter *e, bool *is_open) {
+    *is_open = false;
+    qn_status status = build(e, BATCH, &e->graph);
+    if (status == QN_OK)
+        status = build(e, OTHER_BATCH, &e->other);
+    if (status != QN_OK)
+        return status == QN_ERROR_MEMORY ? status : QN_OK;
+    QN_TRY(choose(e));
+    *is_open = is_same_network(e);
+    return QN_OK;
+}
+
 /* Builds with the batch that the network was made for, or one sample. */
-static qn_status build_fixed(qn_onnx_exporter *e, qn_value outputs[QN_MAX_RESULTS],
-                             int *n_outputs) {
+static qn_status build_fixed(qn_onnx_exporter *e) {
     const int64_t batch = e->options->model->sizes.batch;
     qn_graph_destroy(e->graph);
     qn_graph_destroy(e->other);
     e->graph = e->other = NULL;
-    QN_TRY(build(e, batch > 0 ? batch : 1, &e->graph, outputs));
-    *n_outputs = choose(e, outputs);
-    return e->status;
+    QN_TRY(build(e, batch > 0 ? batch : 1, &e->graph));
+    return choose(e);
+}
+
+/* Pairs that say what the file is, and those of the caller. */
+static void put_properties(qn_onnx_exporter *e) {
+    const qn_model *model = e->options->model;
+    const qn_metadata *pairs = e->options->properties;
+    const int n = pairs ? qn_metadata_count(pairs) : 0;
+    qn_onnx_property *properties = place(e, 2 + (size_t)n, sizeof *properties);
+    if (!properties)
+        return;
+    properties[0] = (qn_onnx_property){"quern.model", model->name};
+    properties[1] = (qn_onnx_property){"quern.task", model->task ? model->task : "classification"};
+    for (int i = 0; i < n; i++) {
+        const char *key, *value;
+        qn_metadata_at(pairs, i, &key, &value);
+        properties[2 + i].key = check_text(e, qn_arena_format(&e->arena, "quern.%s", key));
+        properties[2 + i].value = value;
+    }
+    e->model.properties = properties;
+    e->model.n_properties = 2 + n;
 }
 
 static qn_status write_model(qn_onnx_exporter *e, const char *path) {
-    const qn_model *model = e->options->model;
-    qn_value outputs[QN_MAX_RESULTS];
-    int n_outputs;
     bool is_open;
-    QN_TRY(build_open(e, outputs, &n_outputs, &is_open));
+    QN_TRY(build_open(e, &is_open));
     if (!is_open)
-        QN_TRY(build_fixed(e, outputs, &n_outputs));
+        QN_TRY(build_fixed(e));
     if (!e->options->engine)
         QN_TRY(qn_store_add_graph(&e->store, e->graph, 1u << QN_KIND_PARAMETER, e->options->seed));
-    write_graph(e, outputs, n_outputs);
+    write_graph(e, e->graph->results, e->graph->n_results);
+    put_properties(e);
     QN_TRY(e->status);
-    const qn_onnx_property properties[] = {
-        {"quern.model", model->name}, {"quern.task", model->task ? model->task : "classification"}};
     e->model.ir_version = IR_VERSION;
     e->model.opset = OPSET;
     e->model.producer = "quern";
     e->model.producer_version = qn_version();
-    e->model.graph_name = model->name;
+    e->model.graph_name = e->options->model->name;
     e->model.nodes = e->nodes;
     e->model.initializers = e->tensors;
-    e->model.properties = properties;
-    e->model.n_properties = (int)(sizeof properties / sizeof *properties);
     return qn_onnx_file_write(e->allocator, &e->model, path, e->options->is_outside);
 }
 

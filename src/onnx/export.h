@@ -28,8 +28,8 @@ void qn_onnx_export_fail(qn_onnx_exporter *e, qn_status status, const char *mess
 /* Where an attribute of a node is. */
 const void *qn_onnx_field(const qn_node *node, const char *name);
 
-/* The same with another batch: an axis of a value, which is open where its extents differ, and the
- * node itself. Where the batch is a fixed one they are what they are. */
+/* The same with another batch and other lengths: an axis of a value, which is open where its
+ * extents differ, and the node itself. Where the batch is a fixed one they are what they are. */
 int64_t qn_onnx_other_extent(const qn_onnx_exporter *e, qn_value value, int axis);
 bool qn_onnx_is_open(const qn_onnx_exporter *e, qn_value value, int axis);
 const qn_node *qn_onnx_other_node(const qn_onnx_exporter *e, const qn_node *node);

@@ -368,12 +368,57 @@ static bool is_same_first(const qn_onnx_exporter *e, qn_value x, qn_value y) {
            qn_onnx_other_extent(e, x, 0) == qn_onnx_other_extent(e, y, 0);
 }
 
-/* An extent that the batch is in is what is left; where there are several, a shape says them. */
+/* The rows (N, T) that a value's first extent is made of: those of what was made into it on the way
+ * here; or QN_NO_VALUE. */
+static qn_value find_rows(const qn_onnx_exporter *e, qn_value value, qn_shape wanted) {
+    const qn_graph *g = qn_onnx_exporter_graph(e);
+    for (int steps = 0; steps < 4 && value.id >= 0; steps++) {
+        const qn_shape shape = qn_graph_shape(g, value);
+        const int32_t producer = qn_graph_value(g, value)->producer;
+        if (shape.rank > 2 && shape.dims[0] == wanted.dims[0] && shape.dims[1] == wanted.dims[1])
+            return value;
+        value = producer >= 0 ? g->nodes[producer]->inputs[0] : QN_NO_VALUE;
+    }
+    return QN_NO_VALUE;
+}
+
+/* The shape where two extents are open, (N, T, ...) from (N * T, ...): those two from a value that
+ * has them. */
+static const char *put_open_shape(qn_onnx_exporter *e, const qn_node *node, qn_shape y) {
+    const qn_value rows = find_rows(e, node->inputs[0], y);
+    const char *x = qn_onnx_name(e, rows, QN_ONNX_PLAIN);
+    const char *extents = qn_onnx_part(e, node, "extents"), *shape = qn_onnx_part(e, node, "shape");
+    qn_onnx_put_int(e, qn_onnx_put(e, "Shape", extents, &x, 1, extents), "end", 2);
+    const char *parts[] = {
+        extents, qn_onnx_whole(e, qn_onnx_part(e, node, "columns"), y.dims + 2, y.rank - 2)};
+    qn_onnx_put_int(e, qn_onnx_put(e, "Concat", shape, parts, 2, shape), "axis", 0);
+    return shape;
+}
+
+/* An extent that is open is what is left, of two the first is that of x; else a shape says them. */
+static const char *put_shape(qn_onnx_exporter *e, const qn_node *node) {
+    const qn_value from = node->inputs[0], to = node->outputs[0];
+    qn_shape y = shape_of(e, to);
+    int64_t other[QN_MAX_RANK];
+    int n_open = 0, open = 0;
+    for (int i = 0; i < y.rank; i++) {
+        other[i] = qn_onnx_other_extent(e, to, i);
+        open = other[i] != y.dims[i] ? i : open;
+        n_open += other[i] != y.dims[i];
+    }
+    const bool is_same = shape_of(e, from).rank > 0 && is_same_first(e, from, to);
+    if (n_open == 2 && !is_same && y.rank > 2 && find_rows(e, from, y).id >= 0)
+        return put_open_shape(e, node, y);
+    if (n_open == 2 && is_same)
+        y.dims[0] = other[0] = 0;
+    if (n_open == 1 || (n_open == 2 && is_same))
+        y.dims[open] = other[open] = -1;
+    return qn_onnx_shape_list(e, qn_onnx_part(e, node, "shape"), y.dims, other, y.rank);
+}
+
 static void write_reshape(qn_onnx_exporter *e, const qn_node *node) {
     const qn_value from = node->inputs[0], to = node->outputs[0];
     const qn_shape x = shape_of(e, from), y = shape_of(e, to);
-    int64_t other[QN_MAX_RANK];
-    int n_open = 0, open = 0;
     const qn_onnx_order order = is_same_order(x) ? qn_onnx_order_of(e, from) : QN_ONNX_PLAIN;
     const char *inputs[2] = {qn_onnx_name(e, from, order)};
     const char *output = result(e, node, QN_ONNX_PLAIN);
@@ -381,15 +426,7 @@ static void write_reshape(qn_onnx_exporter *e, const qn_node *node) {
         qn_onnx_put(e, "Flatten", node->name, inputs, 1, output);
         return;
     }
-    for (int i = 0; i < y.rank; i++) {
-        other[i] = qn_onnx_other_extent(e, to, i);
-        open = other[i] != y.dims[i] ? i : open;
-        n_open += other[i] != y.dims[i];
-    }
-    qn_shape dims = y;
-    if (n_open == 1)
-        dims.dims[open] = other[open] = -1;
-    inputs[1] = qn_onnx_shape_list(e, qn_onnx_part(e, node, "shape"), dims.dims, other, dims.rank);
+    inputs[1] = put_shape(e, node);
     qn_onnx_put(e, "Reshape", node->name, inputs, 2, output);
 }
 
@@ -417,20 +454,35 @@ static void write_concat(qn_onnx_exporter *e, const qn_node *node) {
     qn_onnx_put_int(e, to, "axis", qn_onnx_axis_in(order, axis, rank));
 }
 
+/* Of an axis that is open a slice goes to its end, from as far before it, or from a place that is
+ * the same in all. */
+static void find_range(qn_onnx_exporter *e, const qn_node *node, int axis, int64_t range[2]) {
+    const qn_node *nodes[] = {node, qn_onnx_other_node(e, node)};
+    const int64_t extents[] = {shape_of(e, node->inputs[0]).dims[axis],
+                               qn_onnx_other_extent(e, node->inputs[0], axis)};
+    int64_t begin[2], end[2];
+    for (int i = 0; i < 2; i++) {
+        begin[i] = *(const int64_t *)qn_onnx_field(nodes[i], "begin");
+        end[i] = *(const int64_t *)qn_onnx_field(nodes[i], "end");
+    }
+    const bool to_end = end[0] == extents[0] && end[1] == extents[1];
+    const bool from_end = begin[0] != begin[1] && begin[0] - extents[0] == begin[1] - extents[1];
+    if ((end[0] != end[1] && !to_end) || (begin[0] != begin[1] && !from_end))
+        qn_onnx_export_fail(e, QN_ERROR_UNSUPPORTED, "a slice of an open axis that depends on it");
+    range[0] = from_end ? begin[0] - extents[0] : begin[0];
+    range[1] = end[0] == end[1] ? end[0] : INT64_MAX;
+}
+
 static void write_slice(qn_onnx_exporter *e, const qn_node *node) {
     const qn_onnx_order order = qn_onnx_order_of(e, node->inputs[0]);
     const int axis = *(const int *)qn_onnx_field(node, "axis");
     const int64_t axes[] = {qn_onnx_axis_in(order, axis, shape_of(e, node->inputs[0]).rank)};
-    const int64_t end = *(const int64_t *)qn_onnx_field(node, "end");
-    const int64_t other = *(const int64_t *)qn_onnx_field(qn_onnx_other_node(e, node), "end");
-    const int64_t whole = INT64_MAX;
-    if (end != other && other != qn_onnx_other_extent(e, node->inputs[0], axis))
-        qn_onnx_export_fail(e, QN_ERROR_UNSUPPORTED, "a slice of the batch that depends on it");
-    const char *inputs[] = {
-        qn_onnx_name(e, node->inputs[0], order),
-        qn_onnx_whole(e, qn_onnx_part(e, node, "begin"), qn_onnx_field(node, "begin"), 1),
-        qn_onnx_whole(e, qn_onnx_part(e, node, "end"), end == other ? &end : &whole, 1),
-        qn_onnx_whole(e, qn_onnx_part(e, node, "axis"), axes, 1)};
+    int64_t range[2];
+    find_range(e, node, axis, range);
+    const char *inputs[] = {qn_onnx_name(e, node->inputs[0], order),
+                            qn_onnx_whole(e, qn_onnx_part(e, node, "begin"), &range[0], 1),
+                            qn_onnx_whole(e, qn_onnx_part(e, node, "end"), &range[1], 1),
+                            qn_onnx_whole(e, qn_onnx_part(e, node, "axis"), axes, 1)};
     qn_onnx_put(e, "Slice", node->name, inputs, 4, result(e, node, order));
 }
 
@@ -487,16 +539,25 @@ static void write_matmul(qn_onnx_exporter *e, const qn_node *node) {
     qn_onnx_put(e, "MatMul", node->name, inputs, 2, result(e, node, QN_ONNX_PLAIN));
 }
 
+static const char *put_n_keys(qn_onnx_exporter *e, const qn_node *node) {
+    const char *keys = qn_onnx_name(e, node->inputs[1], QN_ONNX_PLAIN);
+    if (!qn_onnx_is_open(e, node->inputs[1], 2))
+        return qn_onnx_number(e, QN_ONNX_INT64, (double)shape_of(e, node->inputs[1]).dims[2]);
+    const char *extent = put_part(e, node, "Shape", "extent", &keys, 1);
+    qn_onnx_put_int(e, qn_onnx_last(e), "start", 2);
+    qn_onnx_put_int(e, qn_onnx_last(e), "end", 3);
+    return put_part(e, node, "Squeeze", "n_keys", &extent, 1);
+}
+
 /* Scores (N, H, T, U) with those of keys from the lengths on far below all others. */
 static const char *put_mask(qn_onnx_exporter *e, const qn_node *node, const char *scores) {
-    const int64_t axes[] = {1, 2, 3}, n_keys = shape_of(e, node->inputs[1]).dims[2];
+    const int64_t axes[] = {1, 2, 3};
     const char *lengths = qn_onnx_name(e, node->inputs[3], QN_ONNX_PLAIN);
     const char *wide = put_part(e, node, "Cast", "lengths", &lengths, 1);
     qn_onnx_put_int(e, qn_onnx_last(e), "to", QN_ONNX_INT64);
     const char *unsqueezed[] = {wide, qn_onnx_whole(e, qn_onnx_part(e, node, "axes"), axes, 3)};
     const char *ends = put_part(e, node, "Unsqueeze", "ends", unsqueezed, 2);
-    const char *range[] = {qn_onnx_number(e, QN_ONNX_INT64, 0),
-                           qn_onnx_number(e, QN_ONNX_INT64, (double)n_keys),
+    const char *range[] = {qn_onnx_number(e, QN_ONNX_INT64, 0), put_n_keys(e, node),
                            qn_onnx_number(e, QN_ONNX_INT64, 1)};
     const char *places[] = {put_part(e, node, "Range", "places", range, 3), ends};
     const char *choice[] = {put_part(e, node, "Less", "is_there", places, 2), scores,
@@ -548,23 +609,21 @@ static int read_lstm(const qn_graph *graph, const qn_node *node, qn_value *read)
  * null. */
 static const char *put_gates(qn_onnx_exporter *e, const qn_node *node, const char *suffix,
                              qn_value weights, const char *more) {
-    static const int64_t order[] = {0, 3, 1, 2};
-    const int64_t zero = 0, units = shape_of(e, weights).dims[0] / 4;
-    const char *x = qn_onnx_name(e, weights, QN_ONNX_PLAIN), *parts[5];
+    static const char *const gates[] = {"i", "f", "g", "o"};
+    static const int order[] = {0, 3, 1, 2};
+    const int64_t zero = 0;
+    const char *x = qn_onnx_name(e, weights, QN_ONNX_PLAIN), *split[4], *parts[5];
     char part[64];
     for (int i = 0; i < 4; i++) {
-        const int64_t begin = order[i] * units, end = begin + units;
-        const char *slice[4] = {x};
-        snprintf(part, sizeof part, "%s_%lld_begin", suffix, (long long)order[i]);
-        slice[1] = qn_onnx_whole(e, qn_onnx_part(e, node, part), &begin, 1);
-        snprintf(part, sizeof part, "%s_%lld_end", suffix, (long long)order[i]);
-        slice[2] = qn_onnx_whole(e, qn_onnx_part(e, node, part), &end, 1);
-        snprintf(part, sizeof part, "%s_%lld_axis", suffix, (long long)order[i]);
-        slice[3] = qn_onnx_whole(e, qn_onnx_part(e, node, part), &zero, 1);
-        snprintf(part, sizeof part, "%s_%lld", suffix, (long long)order[i]);
-        parts[i] = put_part(e, node, "Slice", part, slice, 4);
+        snprintf(part, sizeof part, "%s_%s", suffix, gates[i]);
+        split[i] = qn_onnx_part(e, node, part);
     }
+    for (int i = 0; i < 4; i++)
+        parts[i] = split[order[i]];
     parts[4] = more;
+    snprintf(part, sizeof part, "%s_split", suffix);
+    qn_onnx_put_outputs(e, qn_onnx_put(e, "Split", qn_onnx_part(e, node, part), &x, 1, split[0]),
+                        split, 4);
     snprintf(part, sizeof part, "%s_gates", suffix);
     x = put_part(e, node, "Concat", part, parts, more ? 5 : 4);
     qn_onnx_put_int(e, qn_onnx_last(e), "axis", 0);

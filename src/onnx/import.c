@@ -142,19 +142,24 @@ static qn_status check_input(const qn_onnx_network *n, int i, const qn_graph *gr
 static qn_status give_inputs(const qn_onnx_network *n, qn_onnx_builder *b, const qn_value *inputs) {
     for (int i = 0; i < n->n_inputs; i++) {
         qn_onnx_item *item = qn_onnx_find_item(b, n->inputs[i].name);
+        if (b->wanted && inputs[i].id < 0)
+            continue;
         QN_TRY(check_input(n, i, b->graph, inputs[i]));
         item->value = inputs[i];
         item->is_image = n->inputs[i].is_image;
     }
-    if (n->n_inputs > 0 && n->inputs[0].n_dims > 0) {
+    if (n->n_inputs > 0 && n->inputs[0].n_dims > 0 && inputs[0].id >= 0) {
         b->file_batch = n->inputs[0].dims[0];
         b->batch = qn_graph_shape(b->graph, inputs[0]).dims[0];
     }
     return QN_OK;
 }
 
-static qn_status take_outputs(qn_onnx_network *n, qn_onnx_builder *b, qn_value *outputs) {
+/* All of them, or, from 0 on, one. */
+static qn_status take_outputs(qn_onnx_network *n, qn_onnx_builder *b, qn_value *outputs, int only) {
     for (int i = 0; i < n->n_outputs; i++) {
+        if (only >= 0 && i != only)
+            continue;
         qn_onnx_item *item = qn_onnx_find_item(b, n->outputs[i].name);
         outputs[i] = item ? qn_onnx_item_value(b, item) : QN_NO_VALUE;
         if (outputs[i].id < 0)
@@ -168,15 +173,19 @@ static qn_status take_outputs(qn_onnx_network *n, qn_onnx_builder *b, qn_value *
 }
 
 static qn_status build(qn_onnx_network *n, qn_onnx_builder *b, const qn_value *inputs,
-                       qn_value *outputs) {
+                       qn_value *outputs, int only) {
     b->left_out = n->softmax;
+    if (only >= 0)
+        b->wanted = qn_onnx_mark_part(n, only);
+    if (only >= 0 && !b->wanted)
+        return QN_ERROR_MEMORY;
     QN_TRY(give_inputs(n, b, inputs));
     QN_TRY(qn_onnx_builder_run(b));
-    return take_outputs(n, b, outputs);
+    return take_outputs(n, b, outputs, only);
 }
 
-qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
-                        qn_value *outputs) {
+static qn_status build_outputs(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
+                               qn_value *outputs, int only) {
     qn_onnx_builder b;
     for (int i = 0; i < network->n_outputs; i++)
         outputs[i] = QN_NO_VALUE;
@@ -184,12 +193,52 @@ qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const qn_valu
         return graph->status;
     qn_status status = qn_onnx_builder_init(&b, network->source, graph, &network->arena);
     if (status == QN_OK) {
-        status = build(network, &b, inputs, outputs);
+        status = build(network, &b, inputs, outputs, only);
         qn_onnx_builder_deinit(&b);
     }
     if (status != QN_OK)
         qn_graph_fail(graph, status, "%s", qn_error_message());
     return status;
+}
+
+qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
+                        qn_value *outputs) {
+    return build_outputs(network, graph, inputs, outputs, -1);
+}
+
+qn_value qn_onnx_build_part(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
+                            int output) {
+    const size_t n = (size_t)network->n_outputs + 1;
+    qn_value *outputs = qn_arena_allocate(&graph->arena, n, sizeof *outputs);
+    if (!outputs) {
+        qn_graph_fail(graph, QN_ERROR_MEMORY, "%s", qn_error_message());
+        return QN_NO_VALUE;
+    }
+    build_outputs(network, graph, inputs, outputs, output);
+    return outputs[output];
+}
+
+/* Whether a node is read for an output: by one that is, or as the output itself. */
+static bool is_read_for(const qn_onnx_model *m, const bool *wanted, int number,
+                        const char *output) {
+    const qn_onnx_node *made = &m->nodes[number];
+    for (int i = 0; i < made->n_outputs; i++) {
+        if (strcmp(made->outputs[i], output) == 0)
+            return true;
+        for (int n = number + 1; n < m->n_nodes && *made->outputs[i]; n++) {
+            if (wanted[n] && is_in(made->outputs[i], m->nodes[n].inputs, m->nodes[n].n_inputs))
+                return true;
+        }
+    }
+    return false;
+}
+
+const bool *qn_onnx_mark_part(qn_onnx_network *n, int output) {
+    const qn_onnx_model *m = n->source;
+    bool *wanted = qn_arena_allocate(&n->arena, (size_t)m->n_nodes + 1, sizeof *wanted);
+    for (int i = m->n_nodes - 1; wanted && i >= 0; i--)
+        wanted[i] = is_read_for(m, wanted, i, n->outputs[output].name);
+    return wanted;
 }
 
 /* A guess for an extent that the file leaves open. */
@@ -199,11 +248,23 @@ static int64_t guess(const qn_onnx_place *place, int axis) {
     return place->is_image && place->n_dims >= 4 ? (axis == 1 ? 3 : GUESSED_IMAGE) : GUESSED_LENGTH;
 }
 
-static qn_shape guess_shape(const qn_onnx_place *place) {
+qn_shape qn_onnx_guess_shape(const qn_onnx_place *place) {
     qn_shape shape = {.rank = place->n_dims};
     for (int i = 0; i < place->n_dims; i++) {
         const int to = !place->is_image || i == 0 ? i : i == 1 ? place->n_dims - 1 : i - 1;
         shape.dims[to] = place->dims[i] >= 0 ? place->dims[i] : guess(place, i);
+    }
+    return shape;
+}
+
+/* An input's shape; what is open under the name of the batch, wherever it is, is as long. */
+static qn_shape guess_input(const qn_onnx_network *n, int i) {
+    const qn_onnx_value *value = &n->source->inputs[i], *first = &n->source->inputs[0];
+    qn_shape shape = qn_onnx_guess_shape(&n->inputs[i]);
+    const char *batch = first->n_dims > 0 && first->dims[0] < 0 ? first->symbols[0] : "";
+    for (int axis = 1; *batch && axis < value->n_dims && !n->inputs[i].is_image; axis++) {
+        if (value->dims[axis] < 0 && strcmp(value->symbols[axis], batch) == 0)
+            shape.dims[axis] = guess(&n->inputs[i], 0);
     }
     return shape;
 }
@@ -224,8 +285,9 @@ qn_status qn_onnx_try(qn_onnx_network *n, bool training, qn_graph **graph, qn_va
                            place->name);
         if (!name)
             return QN_ERROR_MEMORY;
-        inputs[i] = place->dtype == QN_I32 ? qn_index_input(*graph, name, guess_shape(place))
-                                           : qn_input(*graph, name, guess_shape(place));
+        const qn_shape shape = guess_input(n, i);
+        inputs[i] = place->dtype == QN_I32 ? qn_index_input(*graph, name, shape)
+                                           : qn_input(*graph, name, shape);
     }
     return qn_onnx_build(n, *graph, inputs, outputs);
 }
@@ -260,8 +322,7 @@ qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
     return status;
 }
 
-/* The outputs' extents as they came out of the trial. */
-static void note_outputs(qn_onnx_network *n, const qn_graph *graph, const qn_value *outputs) {
+void qn_onnx_note_outputs(qn_onnx_network *n, const qn_graph *graph, const qn_value *outputs) {
     for (int i = 0; i < n->n_outputs; i++) {
         qn_onnx_place *place = &n->outputs[i];
         const qn_shape shape = qn_graph_shape(graph, outputs[i]);
@@ -286,7 +347,7 @@ qn_status qn_onnx_open(const qn_onnx_options *options, const char *path,
     qn_value *outputs = qn_arena_allocate(&n->arena, (size_t)n->n_outputs + 1, sizeof *outputs);
     qn_status status = outputs ? qn_onnx_try(n, false, &graph, outputs) : QN_ERROR_MEMORY;
     if (status == QN_OK)
-        note_outputs(n, graph, outputs);
+        qn_onnx_note_outputs(n, graph, outputs);
     else /* what a builder takes for its caller's mistake is the file's */
         status = qn_fail_within(status == QN_ERROR_ARGUMENT ? QN_ERROR_FORMAT : status, "%s", path);
     if (outputs)
@@ -323,52 +384,28 @@ const qn_onnx_place *qn_onnx_output(const qn_onnx_network *network, int index) {
     return index >= 0 && index < network->n_outputs ? &network->outputs[index] : NULL;
 }
 
-/* ---- as a classifier ---- */
+/* ---- what the file says of itself ---- */
 
-/* The number of outputs is the file's; who wants another has the last layer made anew. */
-static qn_value build_classifier(qn_graph *graph, void *user, qn_value x, int n_outputs) {
-    qn_value logits;
-    (void)n_outputs;
-    return qn_onnx_build(user, graph, &x, &logits) == QN_OK ? logits : QN_NO_VALUE;
+const char *qn_onnx_property_of(const qn_onnx_network *network, const char *key) {
+    static const char prefix[] = "quern.";
+    const size_t length = strlen(prefix);
+    for (int i = 0; i < network->source->n_properties; i++) {
+        const qn_onnx_property *p = &network->source->properties[i];
+        if (strncmp(p->key, prefix, length) == 0 && strcmp(p->key + length, key) == 0)
+            return p->value;
+    }
+    return NULL;
 }
 
-static qn_status check_classifier(const qn_onnx_network *n) {
-    if (n->n_inputs != 1 || n->n_outputs != 1)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "%s: a classifier has one input and one output, and this has %d and %d; "
-                       "build it with qn_onnx_build instead",
-                       n->model.name, n->n_inputs, n->n_outputs);
-    if (n->inputs[0].dtype != QN_F32 || n->inputs[0].n_dims < 2)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "%s: its input %s is no batch of real samples",
-                       n->model.name, n->inputs[0].name);
-    if (n->outputs[0].n_dims != 2 || n->outputs[0].dims[1] < 1)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "%s: its output %s has %d axes, where a classifier's is (N, classes)",
-                       n->model.name, n->outputs[0].name, n->outputs[0].n_dims);
-    return QN_OK;
-}
-
-qn_status qn_onnx_model_of(qn_onnx_network *network, const qn_model **model) {
-    QN_TRY(check_classifier(network));
-    const qn_shape whole = guess_shape(&network->inputs[0]);
-    qn_model *m = &network->model;
-    m->domain = "ONNX file";
-    m->source = *network->source->producer ? network->source->producer : "ONNX";
-    m->input = qn_shape_make(whole.rank - 1, whole.dims + 1);
-    m->n_classes = (int)network->outputs[0].dims[1];
-    m->has_fixed_outputs = true;
-    m->sizes.batch = network->inputs[0].dims[0] > 0 ? network->inputs[0].dims[0] : 0;
-    m->recipe = (qn_recipe){.optimizer = QN_SGD,
-                            .rate = 0.01,
-                            .momentum = 0.9,
-                            .schedule = QN_COSINE,
-                            .epochs = 10,
-                            .batch = 32};
-    m->user = network;
-    m->build = build_classifier;
-    if (network->softmax >= 0 && network->log)
-        network->log->write(network->log->user, 0,
-                            "the softmax at the end is left out: the loss has one of its own");
-    *model = m;
+qn_status qn_onnx_properties(const qn_onnx_network *network, qn_metadata *metadata) {
+    static const char prefix[] = "quern.";
+    for (int i = 0; i < network->source->n_properties; i++) {
+        const qn_onnx_property *p = &network->source->properties[i];
+        const char *key = p->key + strlen(prefix);
+        if (strncmp(p->key, prefix, strlen(prefix)) != 0 || strcmp(key, "model") == 0 ||
+            strcmp(key, "task") == 0 || qn_metadata_get(metadata, key))
+            continue;
+        QN_TRY(qn_metadata_set(metadata, key, p->value));
+    }
     return QN_OK;
 }

@@ -5,6 +5,8 @@
 #include "base/memory.h"
 #include "onnx/builder.h"
 
+enum { QN_ONNX_ROLES = 4 };
+
 struct qn_onnx_network {
     const qn_allocator *allocator;
     const qn_log *log;
@@ -16,6 +18,7 @@ struct qn_onnx_network {
     qn_onnx_place *inputs, *outputs;
     int softmax; /* the node of a softmax at the end that is left out; or -1 */
     qn_model model;
+    int roles[QN_ONNX_ROLES]; /* of inputs or outputs, as the model's task has them */
 };
 
 /* Reads a file and finds its places; whether its nodes can be built is not looked at. */
@@ -25,6 +28,33 @@ qn_status qn_onnx_read(const qn_onnx_options *options, const char *path, qn_onnx
  * a batch of 1, images of 224x224, sequences of 8. The graph is the caller's, even after a failure
  * (null if there is none). outputs (n_outputs) */
 qn_status qn_onnx_try(qn_onnx_network *network, bool training, qn_graph **graph, qn_value *outputs);
+
+/* The outputs' extents as they came out of a trial. */
+void qn_onnx_note_outputs(qn_onnx_network *network, const qn_graph *graph, const qn_value *outputs);
+
+/* Marks the nodes that an output depends on, (n_nodes); null: memory is out. */
+const bool *qn_onnx_mark_part(qn_onnx_network *network, int output);
+
+/* Builds what an output depends on: inputs that it does not may be QN_NO_VALUE. */
+qn_value qn_onnx_build_part(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
+                            int output);
+
+/* The shape of a place where its open extents are guessed, channels last. */
+qn_shape qn_onnx_guess_shape(const qn_onnx_place *place);
+
+/* What the file says under "quern.KEY"; or null. */
+const char *qn_onnx_property_of(const qn_onnx_network *network, const char *key);
+
+/* A task that networks may fit. fit: finds roles and fills the model, but for its name; a failure
+ * says what the task needs. */
+typedef struct qn_onnx_form {
+    const char *task;
+    qn_status (*fit)(qn_onnx_network *network, qn_model *model);
+} qn_onnx_form;
+extern const qn_onnx_form qn_onnx_forms[]; /* forms.c; ended by a task null */
+
+/* Makes the network's model one of the form's task; where it does not fit that is as before. */
+qn_status qn_onnx_fit(qn_onnx_network *network, const qn_onnx_form *form);
 
 /* The model with layer norms and GELUs that are written out node by node as one node each; in the
  * arena. */

@@ -1,6 +1,6 @@
 /* Matrix products. One with a weight of the file on the right is a linear layer, whose weight is
  * kept as (out, in) whatever way the file has it; other products go over leading axes, which are
- * broadcast. */
+ * broadcast, or are attention. */
 #include "base/status.h"
 #include "onnx/translate.h"
 
@@ -142,7 +142,47 @@ static qn_status build_matmul(qn_onnx_call *call) {
     return QN_OK;
 }
 
+/* ---- attention, which recognise_layers.c makes of several nodes ---- */
+
+/* A part of one that is no attention here, since its keys and values are of several kinds. */
+static qn_value take_apart(qn_onnx_call *call, const qn_value x[3], double scale, double rate) {
+    qn_graph *g = call->graph;
+    qn_value y = qn_matmul(g, qn_onnx_side_name(call, "scores"), x[0], x[1], false, true);
+    y = qn_scale(g, qn_onnx_side_name(call, "scaled"), y, scale);
+    y = qn_softmax(g, qn_onnx_side_name(call, "softmax"), y);
+    if (rate > 0)
+        y = qn_dropout(g, qn_onnx_side_name(call, "dropout"), y, rate);
+    return qn_matmul(g, call->name, y, x[2], false, false);
+}
+
+/* Query, keys, values (N, H, T, D), lengths (N) of keys, dropout's ratio. */
+static qn_status build_attention(qn_onnx_call *call) {
+    const double scale = qn_onnx_float(call, "scale", 1);
+    const qn_shape q = qn_onnx_shape(call, 0), k = qn_onnx_shape(call, 1);
+    const bool is_whole = q.rank == 4 && k.rank == 4 && q.dims[0] == k.dims[0] &&
+                          q.dims[1] == k.dims[1] && q.dims[3] == k.dims[3] &&
+                          qn_shape_equal(k, qn_onnx_shape(call, 2));
+    const qn_onnx_constant *ratio = qn_onnx_has(call, 4) ? qn_onnx_constant_of(call, 4) : NULL;
+    qn_value x[3], lengths = QN_NO_VALUE;
+    if (qn_onnx_has(call, 4) && (!ratio || ratio->n != 1 || !ratio->reals))
+        return qn_fail(QN_ERROR_UNSUPPORTED, "its ratio is no number that is known at import");
+    const double rate = ratio ? ratio->reals[0] : 0;
+    if (qn_onnx_has(call, 3) && !is_whole)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "its keys and values differ in shape; pad them");
+    for (int i = 0; i < 3; i++)
+        x[i] = qn_onnx_plain(call, i);
+    if (qn_onnx_has(call, 3))
+        lengths = qn_onnx_plain(call, 3);
+    qn_onnx_give(call, 0,
+                 is_whole
+                     ? qn_attention(call->graph, call->name, x[0], x[1], x[2], lengths, scale, rate)
+                     : take_apart(call, x, scale, rate),
+                 false);
+    return QN_OK;
+}
+
 const qn_onnx_translator qn_onnx_matrix_translators[] = {
+    {"QuernAttention", 3, 5, build_attention},
     {"Gemm", 2, 3, build_gemm},
     {"MatMul", 2, 2, build_matmul},
     {NULL, 0, 0, NULL},

@@ -23,6 +23,7 @@ typedef struct layer {
     bool lies_batch_first; /* x and each y here: (N, T, ...), else (T, N, ...) */
     bool is_reversed;      /* the first direction */
     bool resets_after;     /* GRU: linear_before_reset */
+    bool has_own_gates;    /* LSTM: weights (4 K, ...) with gates in our order, one bias */
     int64_t t, n, c, k;
     qn_value x;
     int n_activations; /* of a direction */
@@ -128,8 +129,21 @@ static qn_value read_state(const layer *l, int input, int number) {
     return qn_expand(l->call->graph, name_of(l, "batch"), share(l, input, number, axis, one), all);
 }
 
+/* Of an LSTM whose weights are as they are here. */
+static direction read_own(const layer *l) {
+    return (direction){.weight_x = qn_onnx_plain(l->call, IN_W),
+                       .weight_h = qn_onnx_plain(l->call, IN_R),
+                       .bias = qn_onnx_plain(l->call, IN_B),
+                       .bias_h = QN_NO_VALUE,
+                       .h = read_state(l, IN_H, 0),
+                       .c = read_state(l, IN_C, 0),
+                       .peepholes = QN_NO_VALUE};
+}
+
 static direction read_direction(const layer *l, int number) {
     const int64_t rows = l->gates * l->k;
+    if (l->has_own_gates)
+        return read_own(l);
     const qn_value both = share(l, IN_B, number, 0, QN_SHAPE(2 * rows));
     direction d = {
         .is_reversed = number > 0 || l->is_reversed,
@@ -164,9 +178,10 @@ static qn_status expect(const qn_onnx_call *call, int input, qn_shape wanted) {
 
 static qn_status check_operands(const layer *l) {
     const int64_t d = l->directions, rows = l->gates * l->k;
-    QN_TRY(expect(l->call, IN_W, QN_SHAPE(d, rows, l->c)));
-    QN_TRY(expect(l->call, IN_R, QN_SHAPE(d, rows, l->k)));
-    QN_TRY(expect(l->call, IN_B, QN_SHAPE(d, 2 * rows)));
+    const bool own = l->has_own_gates;
+    QN_TRY(expect(l->call, IN_W, own ? QN_SHAPE(rows, l->c) : QN_SHAPE(d, rows, l->c)));
+    QN_TRY(expect(l->call, IN_R, own ? QN_SHAPE(rows, l->k) : QN_SHAPE(d, rows, l->k)));
+    QN_TRY(expect(l->call, IN_B, own ? QN_SHAPE(rows) : QN_SHAPE(d, 2 * rows)));
     for (int input = IN_H; input <= IN_C; input++) {
         const int64_t n = is_of_one(l, input) ? 1 : l->n;
         if (!is_zeros(l, input))
@@ -220,14 +235,16 @@ static qn_status begin(layer *l, qn_onnx_call *call, int n_gates, function *cons
                  .directions = way[0] == 'b' ? 2 : 1,
                  .is_reversed = way[0] == 'r',
                  .is_batch_first = qn_onnx_int(call, "layout", 0) != 0,
-                 .resets_after = qn_onnx_int(call, "linear_before_reset", 0) != 0};
-    if (x.rank != 3 || r.rank != 3)
-        return qn_fail(QN_ERROR_FORMAT, "its input has rank %d, its recurrence %d, and not 3",
-                       x.rank, r.rank);
+                 .resets_after = qn_onnx_int(call, "linear_before_reset", 0) != 0,
+                 .has_own_gates = qn_onnx_int(call, "quern_gates", 0) != 0};
+    const int rank = l->has_own_gates ? 2 : 3;
+    if (x.rank != 3 || r.rank != rank)
+        return qn_fail(QN_ERROR_FORMAT, "its input has rank %d, its recurrence %d, and not 3, %d",
+                       x.rank, r.rank, rank);
     l->t = x.dims[l->is_batch_first ? 1 : 0];
     l->n = x.dims[l->is_batch_first ? 0 : 1];
     l->c = x.dims[2];
-    l->k = r.dims[2];
+    l->k = r.dims[rank - 1];
     if (qn_onnx_float(call, "clip", 0) != 0 || qn_onnx_int(call, "input_forget", 0) != 0)
         return qn_fail(QN_ERROR_UNSUPPORTED, "clip and input_forget; export without them");
     QN_TRY(check_operands(l));
@@ -322,7 +339,7 @@ static qn_status run_steps(const layer *l, direction *d, step *move) {
 /* Rows of four gates, or a bias, from input, output, forget, cell to input, forget, cell, output.
  */
 static qn_value order_gates(const layer *l, qn_value x) {
-    if (x.id < 0)
+    if (x.id < 0 || l->has_own_gates)
         return x;
     const qn_value parts[] = {part(l, x, 0, 0, l->k), part(l, x, 0, 2 * l->k, 2 * l->k),
                               part(l, x, 0, l->k, l->k)};
@@ -420,6 +437,8 @@ static qn_status build_lstm(qn_onnx_call *call) {
     bool is_usual = !qn_onnx_has(call, IN_P);
     for (int i = 0; i < 3 * l.directions; i++)
         is_usual = is_usual && l.activations[i] == usual[i % 3];
+    if (l.has_own_gates && (!is_usual || l.directions > 1 || l.is_reversed || l.is_batch_first))
+        return qn_fail(QN_ERROR_FORMAT, "gates of quern's own order are those of a plain layer");
     return finish(&l, is_usual ? NULL : step_lstm);
 }
 

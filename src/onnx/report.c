@@ -133,8 +133,26 @@ static void put_failures(qn_output *out, const qn_onnx_model *m, qn_status statu
     qn_json_close(out, ']');
 }
 
-static void put_report(qn_output *out, const qn_onnx_network *n, const qn_graph *graph,
-                       qn_status status, const char *message) {
+/* Each task: whether the network fits it, or what that needs. */
+static qn_status put_tasks(qn_output *out, qn_onnx_network *n) {
+    qn_json_open(out, "tasks", '[');
+    for (const qn_onnx_form *form = qn_onnx_forms; form->task; form++) {
+        const qn_status status = qn_onnx_fit(n, form);
+        if (status == QN_ERROR_MEMORY)
+            return status;
+        qn_json_open(out, NULL, '{');
+        qn_json_text(out, "task", form->task);
+        qn_json_flag(out, "fits", status == QN_OK);
+        if (status != QN_OK)
+            qn_json_text(out, "reason", qn_error_message());
+        qn_json_close(out, '}');
+    }
+    qn_json_close(out, ']');
+    return QN_OK;
+}
+
+static qn_status put_report(qn_output *out, qn_onnx_network *n, const qn_graph *graph,
+                            qn_status status, const char *message) {
     const qn_onnx_model *m = n->source;
     qn_json_open(out, NULL, '{');
     qn_json_text(out, "file", n->model.name);
@@ -144,10 +162,13 @@ static void put_report(qn_output *out, const qn_onnx_network *n, const qn_graph 
     put_places(out, "outputs", m->outputs, m->n_outputs, NULL);
     put_operators(out, qn_onnx_file_model(n->file));
     put_parameters(out, status == QN_OK ? graph : NULL);
+    if (status == QN_OK)
+        QN_TRY(put_tasks(out, n));
     qn_json_flag(out, "softmax_left_out", n->softmax >= 0);
     qn_json_flag(out, "supported", status == QN_OK);
     put_failures(out, m, status, message);
     qn_json_close(out, '}');
+    return out->status;
 }
 
 /* ---- all of it ---- */
@@ -159,12 +180,14 @@ static qn_status inspect(qn_onnx_network *n, sink *s) {
     char message[512] = "";
     if (!outputs)
         return QN_ERROR_MEMORY;
-    const qn_status status = qn_onnx_try(n, true, &graph, outputs);
+    qn_status status = qn_onnx_try(n, true, &graph, outputs);
+    if (status == QN_OK)
+        qn_onnx_note_outputs(n, graph, outputs);
     strncpy(message, status == QN_OK ? "" : qn_error_message(), sizeof message - 1);
     if (status != QN_ERROR_MEMORY)
-        put_report(&out, n, graph, status, message);
+        status = put_report(&out, n, graph, status, message);
     qn_graph_destroy(graph);
-    return status == QN_ERROR_MEMORY ? status : out.status;
+    return status;
 }
 
 qn_status qn_onnx_inspect(const qn_onnx_options *options, const char *path, char **json) {

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "onnx/builder.h"
+#include "onnx/fold.h"
 
 #include <math.h>
 
@@ -92,8 +93,9 @@ static qn_status give_reshaped(qn_onnx_call *call, qn_shape shape) {
     qn_onnx_strides(shape, strides);
     if (qn_onnx_is_known(call, 0))
         return qn_onnx_give_selection(call, 0, shape, 0, strides);
-    const qn_value x = qn_onnx_plain(call, 0);
-    qn_onnx_give_like(call, 0, qn_reshape(call->graph, call->name, x, shape), false);
+    const qn_value x = qn_onnx_as_reals(call, qn_onnx_plain(call, 0));
+    qn_onnx_give_as(call, qn_reshape(call->graph, call->name, x, shape), false,
+                    qn_onnx_type_at(call, 0));
     return QN_OK;
 }
 

@@ -213,6 +213,7 @@ static void fill_facts(qn_task *task, const answering *a) {
     f->output = "first and last word";
     f->unit = "questions";
     f->batch = a->sizes.batch;
+    f->sizes = a->sizes;
     f->n_left_out =
         task->training ? (int64_t)a->rows[QN_TRAIN].n - a->epoch_batches * a->sizes.batch : 0;
 }

@@ -24,7 +24,8 @@ enum { STACK = 4, SYNTHETIC = 64 };
 /* ---- settings ---- */
 
 static void read_settings(const qn_task *task, qn_control_settings *s) {
-    const bool is_mlp = strcmp(qn_setting_text(task, "net", "conv"), "mlp") == 0;
+    const bool is_mlp = strcmp(qn_setting_text(task, "net", "conv"), "mlp") == 0 ||
+                        task->model->sizes.variant == QN_DQN_MLP;
     *s = (qn_control_settings){
         .is_mlp = is_mlp,
         .frames = qn_setting_count(task, "frames", is_mlp ? 60000 : 200000),
@@ -143,29 +144,30 @@ static qn_status open_space(qn_task *task, qn_control *c) {
 static qn_value build_learning(qn_graph *graph, void *user, int phase, qn_value *kept) {
     const qn_task *task = user;
     const qn_control *c = task->self;
-    return task->model->network(graph, &c->sizes, phase, kept);
+    return task->model->network(graph, task->model->user, &c->sizes, phase, kept);
 }
 
 static qn_value build_acting(qn_graph *graph, void *user, int phase, qn_value *kept) {
-    const qn_control *c = ((const qn_task *)user)->self;
-    qn_network_sizes one = c->sizes;
-    (void)phase;
-    (void)kept;
+    const qn_task *task = user;
+    qn_network_sizes one = ((const qn_control *)task->self)->sizes;
     one.batch = 1;
-    qn_result(graph, qn_dqn_values(graph, &one, qn_input(graph, "state", qn_dqn_input(&one))));
+    one.is_bare = true;
+    task->model->network(graph, task->model->user, &one, phase, kept);
     return QN_NO_VALUE;
 }
 
 /* The values of the next states: ours, which choose the action, and the target network's. */
 static qn_value build_judging(qn_graph *graph, void *user, int phase, qn_value *kept) {
-    const qn_control *c = ((const qn_task *)user)->self;
-    (void)phase;
-    (void)kept;
-    qn_value state = qn_input(graph, "state", qn_dqn_input(&c->sizes));
-    qn_result(graph, qn_dqn_values(graph, &c->sizes, state));
+    const qn_task *task = user;
+    const qn_model *model = task->model;
+    qn_network_sizes sizes = ((const qn_control *)task->self)->sizes;
+    sizes.is_bare = true;
+    kept[0] = qn_input(graph, "state", qn_dqn_input(&sizes));
+    model->network(graph, model->user, &sizes, phase, kept);
     qn_graph_enter(graph, "%s", target_prefix);
-    qn_result(graph, qn_dqn_values(graph, &c->sizes, state));
+    model->network(graph, model->user, &sizes, phase, kept);
     qn_graph_leave(graph);
+    kept[0] = QN_NO_VALUE;
     return QN_NO_VALUE;
 }
 
@@ -253,6 +255,7 @@ static void fill_facts(qn_task *task, qn_control *c) {
     snprintf(c->output_text, sizeof c->output_text, "%d actions", c->space.n_actions);
     task->facts.data = c->env ? qn_env_name(c->env) : "synthetic";
     task->facts.input = c->input_text;
+    task->facts.sizes = c->sizes;
     task->facts.output = c->output_text;
     task->facts.unit = task->training ? "transitions" : "episodes";
 }

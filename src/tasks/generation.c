@@ -80,7 +80,7 @@ static qn_status open_data(qn_task *task, generation *g) {
 static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     const qn_task *task = user;
     const generation *g = task->self;
-    return task->model->network(graph, &g->sizes, phase, kept);
+    return task->model->network(graph, task->model->user, &g->sizes, phase, kept);
 }
 
 static qn_status make_engine(qn_task *task, generation *g) {
@@ -110,6 +110,7 @@ static void fill_facts(qn_task *task, generation *g) {
     task->facts.input = g->input_text;
     task->facts.output = g->output_text;
     task->facts.unit = "samples";
+    task->facts.sizes = g->sizes;
     if (!task->training) {
         task->facts.data = qn_setting_text(task, "data", "no data");
         return;

@@ -151,6 +151,8 @@ static qn_status make_engine(qn_task *task, language *l) {
     programs[n++] =
         (qn_program_options){.name = "evaluation", .user = &block, .build = qn_task_build};
     l->drawing = n;
+    if (task->model->has_fixed_length)
+        return qn_task_make_engine(task, programs, n);
     programs[n++] =
         (qn_program_options){.name = "drawing", .user = &character, .build = qn_task_build};
     return qn_task_make_engine(task, programs, n);
@@ -186,7 +188,8 @@ static qn_status make_buffers(qn_task *task, language *l) {
     if (task->training)
         QN_TRY(make_states(task, l, TRAINING, true, &l->carried));
     QN_TRY(make_states(task, l, l->evaluation, false, &l->measured));
-    return make_states(task, l, l->drawing, false, &l->drawn);
+    return task->model->has_fixed_length ? QN_OK
+                                         : make_states(task, l, l->drawing, false, &l->drawn);
 }
 
 static void fill_facts(qn_task *task, const language *l) {
@@ -197,6 +200,7 @@ static void fill_facts(qn_task *task, const language *l) {
     f->output = l->output_text;
     f->unit = "characters";
     f->batch = l->sizes.batch;
+    f->sizes = l->sizes;
     f->step_samples = l->sizes.batch * l->sizes.length * accumulate;
     f->n_left_out =
         task->training ? l->train.n - 1 - l->epoch_batches * l->sizes.batch * l->sizes.length : 0;
@@ -424,6 +428,11 @@ static qn_status language_sample(qn_task *task, const qn_sample_options *options
     writer w = {.options = options};
     const int64_t count = options->count > 0 ? options->count : 1;
     qn_status status = check_prompt(l, options->prompt);
+    if (task->model->has_fixed_length)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s reads blocks of %lld characters, and text is drawn one by one: export "
+                       "it with an open length",
+                       task->model->name, (long long)l->sizes.length);
     if (!options->put)
         return status;
     for (int64_t i = 0; i < count && status == QN_OK; i++) {

@@ -110,7 +110,7 @@ void qn_task_close(qn_task *task) {
 
 qn_value qn_task_build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     const qn_task_network *n = user;
-    return n->model->network(graph, &n->sizes, phase, kept);
+    return n->model->network(graph, n->model->user, &n->sizes, phase, kept);
 }
 
 qn_engine *qn_task_engine(const qn_task *task) {

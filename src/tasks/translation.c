@@ -2,8 +2,8 @@
  * length, a training program for each length over one set of parameters; what is shorter is padded,
  * and the padding counts nowhere. The decoder is trained with the words it should have given
  * before; to translate it takes its own likeliest ones, a step at a time. A network of this task is
- * one of three, by variant (models.h): whole    source (N, S), source_lengths (N), target (N, T),
- * labels (N * T)
+ * one of three, by variant (models.h), or, from a file, the first alone: whole    source (N, S),
+ * source_lengths (N), target (N, T), labels (N * T)
  *              -> loss; unless it trains, the loss of each label and logits (N * T, C)
  *     encoder  source, source_lengths -> encoded (N, S, K), states
  *     step     encoded, source_lengths, states, word (N, 1) -> logits (N, C), states
@@ -36,8 +36,9 @@ typedef struct translation {
     qn_network_sizes sizes; /* of a batch of the longest sentences */
     qn_buckets buckets;     /* of training; bucket b is program b */
     int evaluation, encoder, step;
-    int64_t n_batches;                           /* trained on so far */
-    int64_t *indices;                            /* (N) */
+    int64_t columns;   /* of a whole network's logits: a file may know more words */
+    int64_t n_batches; /* trained on so far */
+    int64_t *indices;  /* (N) */
     int32_t *source, *lengths, *target, *labels; /* (N, length), lengths (N) */
     int32_t *output, *n_output;                  /* translations, (N, length) and (N) */
     int n_states;
@@ -148,6 +149,8 @@ static qn_status make_engine(qn_task *task, translation *t) {
         networks[n].sizes.length = networks[n].sizes.target_length = t->buckets.length[n];
     }
     t->evaluation = n++;
+    if (task->model->has_one_variant)
+        return qn_task_make_engine(task, programs, n);
     t->encoder = n++;
     t->step = n++;
     networks[t->encoder].sizes.variant = QN_TRANSLATE_ENCODER;
@@ -186,7 +189,7 @@ static qn_status make_buffers(qn_task *task, translation *t) {
     t->indices = qn_arena_allocate(&t->arena, batch, sizeof *t->indices);
     if (!t->lengths || !t->n_output || !t->indices)
         return QN_ERROR_MEMORY;
-    return make_states(task, t);
+    return task->model->has_one_variant ? QN_OK : make_states(task, t);
 }
 
 static void fill_facts(qn_task *task, const translation *t) {
@@ -196,6 +199,7 @@ static void fill_facts(qn_task *task, const translation *t) {
     f->output = t->output_text;
     f->unit = "sentences";
     f->batch = t->sizes.batch;
+    f->sizes = t->sizes;
     if (task->training)
         f->n_left_out = f->n_samples[QN_TRAIN] - t->buckets.n_batches * t->sizes.batch;
 }
@@ -217,6 +221,7 @@ static qn_status translation_open(qn_task *task) {
     }
     fill_facts(task, t);
     QN_TRY(make_engine(task, t));
+    t->columns = qn_engine_result_shape(task->engine, t->evaluation, LOGITS).dims[1];
     return make_buffers(task, t);
 }
 
@@ -297,14 +302,40 @@ static qn_status encode(const qn_task *task, translation *t) {
     return QN_OK;
 }
 
-/* Appends a row's next word unless the sentence has ended; returns whether it goes on. words[row]
- * is what the row's decoder gets next. */
-static bool append_word(translation *t, int64_t row, int32_t word, int32_t *words) {
-    const bool has_ended = words[row] == QN_SENTENCE_END || word == QN_SENTENCE_END;
-    words[row] = has_ended ? QN_SENTENCE_END : word;
+/* Appends a row's next word unless the sentence has ended; returns whether it goes on. *last is
+ * what the row's decoder got, and gets next. */
+static bool append_word(translation *t, int64_t row, int32_t word, int32_t *last) {
+    const bool has_ended = *last == QN_SENTENCE_END || word == QN_SENTENCE_END;
+    *last = has_ended ? QN_SENTENCE_END : word;
     if (!has_ended)
         t->output[row * t->sizes.length + t->n_output[row]++] = word;
     return !has_ended;
+}
+
+/* The same by a whole network, which for each word is run over all that there are so far. */
+static qn_status translate_whole(const qn_task *task, translation *t, int64_t n_rows) {
+    const int64_t length = t->sizes.length;
+    bool goes_on = true;
+    double loss;
+    for (int64_t i = 0; i < t->sizes.batch * length; i++) {
+        t->labels[i] = -1;
+        t->target[i] = QN_SENTENCE_BEGIN;
+    }
+    memset(t->n_output, 0, (size_t)t->sizes.batch * sizeof *t->n_output);
+    for (int64_t i = 0; goes_on && i < length; i++) {
+        QN_TRY(run_whole(task, t, t->evaluation, &loss));
+        const float *logits = qn_engine_result(task->engine, t->evaluation, LOGITS);
+        goes_on = false;
+        for (int64_t row = 0; row < n_rows; row++) {
+            const int64_t at = row * length + i;
+            int32_t last = t->target[at];
+            goes_on |=
+                append_word(t, row, likeliest(logits + at * t->columns, t->sizes.n_outputs), &last);
+            if (i + 1 < length)
+                t->target[at + 1] = last;
+        }
+    }
+    return QN_OK;
 }
 
 /* Translates the first rows of source to output; the words of a step lie in target. */
@@ -312,6 +343,8 @@ static qn_status translate(const qn_task *task, translation *t, int64_t n_rows) 
     const void *inputs[MOST_STATES + 3] = {t->encoded, t->lengths};
     int32_t *words = t->target;
     bool goes_on = true;
+    if (task->model->has_one_variant)
+        return translate_whole(task, t, n_rows);
     QN_TRY(encode(task, t));
     for (int i = 0; i < t->n_states; i++)
         inputs[2 + i] = t->states[i];
@@ -326,7 +359,7 @@ static qn_status translate(const qn_task *task, translation *t, int64_t n_rows) 
         goes_on = false;
         for (int64_t row = 0; row < n_rows; row++) {
             const float *own = logits + row * t->sizes.n_outputs;
-            goes_on |= append_word(t, row, likeliest(own, t->sizes.n_outputs), words);
+            goes_on |= append_word(t, row, likeliest(own, t->sizes.n_outputs), &words[row]);
         }
         keep_states(task, t, t->step);
     }
@@ -356,8 +389,7 @@ static qn_status measure_words(const qn_task *task, translation *t, sums *s) {
             continue;
         s->n_words++;
         s->loss += (double)losses[i];
-        s->n_correct +=
-            likeliest(logits + i * t->sizes.n_outputs, t->sizes.n_outputs) == t->labels[i];
+        s->n_correct += likeliest(logits + i * t->columns, t->sizes.n_outputs) == t->labels[i];
     }
     return QN_OK;
 }

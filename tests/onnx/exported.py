@@ -37,7 +37,7 @@ def export_network(name, folder):
         tensor = place.type.tensor_type
         dtype = np.int32 if tensor.elem_type == onnx.TensorProto.INT32 else np.float32
         return np.fromfile(f"{path}.{end}", dtype=dtype).reshape(
-            [-1] + [d.dim_value for d in tensor.shape.dim][1:])
+            [BATCH] + [d.dim_value or -1 for d in tensor.shape.dim][1:])
     return (path + ".onnx", {p.name: read(p, f"in.{i}") for i, p in enumerate(graph.input)},
             [read(p, f"out.{i}") for i, p in enumerate(graph.output)])
 
@@ -69,11 +69,19 @@ def _norm(a, x, scale, shift, mean, variance):
     return functional.batch_norm(x, mean, variance, scale, shift, False, 0, a["epsilon"])
 
 
+def _reshape(a, x, shape):
+    return x.reshape([x.shape[i] if n == 0 else n for i, n in enumerate(shape.tolist())])
+
+
+DTYPES = {onnx.TensorProto.FLOAT: torch.float32, onnx.TensorProto.INT32: torch.int32,
+          onnx.TensorProto.INT64: torch.int64}
+
 OPERATORS = {
     "Add": lambda a, x, y: x + y,
     "AveragePool": lambda a, x: functional.avg_pool2d(_padded(x, a["pads"]), a["kernel_shape"],
                                                       a["strides"]),
     "BatchNormalization": _norm,
+    "Cast": lambda a, x: x.to(DTYPES[a["to"]]),
     "Clip": lambda a, x, low, high: x.clamp(float(low), float(high)),
     "Concat": lambda a, *parts: torch.cat(parts, a["axis"]),
     "Conv": _convolve,
@@ -86,17 +94,22 @@ OPERATORS = {
     "Gemm": lambda a, x, w, b: x @ w.T + b,
     "GlobalAveragePool": lambda a, x: x.mean((2, 3), keepdim=True),
     "LayerNormalization": _layer_norm,
+    "Less": lambda a, x, y: x < y,
     "LeakyRelu": lambda a, x: functional.leaky_relu(x, a["alpha"]),
     "MatMul": lambda a, x, y: x @ y,
     "MaxPool": lambda a, x: functional.max_pool2d(_padded(x, a["pads"], float("-inf")),
                                                   a["kernel_shape"], a["strides"]),
     "Mul": lambda a, x, y: x * y,
+    "Range": lambda a, *bounds: torch.arange(*(int(x) for x in bounds)),
     "Relu": lambda a, x: x.relu(),
-    "Reshape": lambda a, x, shape: x.reshape(shape.tolist()),
+    "Reshape": _reshape,
+    "Shape": lambda a, x: torch.tensor(x.shape[a.get("start", 0):a.get("end", x.dim())]),
     "Slice": _slice,
     "Softmax": lambda a, x: x.softmax(a["axis"]),
     "Tanh": lambda a, x: x.tanh(),
     "Transpose": lambda a, x: x.permute(a["perm"]),
+    "Unsqueeze": lambda a, x, axes: x[(..., *[None] * len(axes))],
+    "Where": lambda a, is_so, x, y: torch.where(is_so, x, y),
 }
 
 

@@ -62,7 +62,7 @@ static void write_reals(FILE *file, qn_dtype dtype, size_t bytes, const void *me
 
 static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     const network *n = user;
-    return n->model->network(graph, &n->sizes, phase, kept);
+    return n->model->network(graph, n->model->user, &n->sizes, phase, kept);
 }
 
 static void parse_sizes(const char *text, qn_network_sizes *sizes) {

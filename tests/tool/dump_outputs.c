@@ -24,7 +24,7 @@ static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     network *n = user;
     n->n_results = n->model->network ? 3 : 1;
     if (n->model->network) {
-        n->model->network(graph, &n->sizes, phase, kept);
+        n->model->network(graph, n->model->user, &n->sizes, phase, kept);
         return QN_NO_VALUE;
     }
     const qn_value x = qn_input(graph, "input", n->x);

@@ -15,20 +15,6 @@
 
 enum { MOST = 16 };
 
-/* Results of the network that are outputs of the file, in its order. */
-static const struct {
-    const char *model;
-    int n, results[MOST];
-} exported[] = {
-    {"char-lstm", 5, {1, 2, 3, 4, 6}},
-    {"char-cnn", 6, {1, 2, 3, 4, 5, 7}},
-    {"seq2seq", 1, {2}},
-    {"dcgan", 3, {2, 3, 4}},
-    {"bert-tiny", 2, {1, 2}},
-    {"bert-base", 2, {1, 2}},
-    {"dqn", 1, {0}},
-};
-
 static void stop(const char *what) {
     fprintf(stderr, "export_network: %s: %s\n", what, qn_error_message());
     exit(1);
@@ -41,10 +27,7 @@ typedef struct network {
 
 static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     network *n = user;
-    if (strcmp(n->model->name, "dqn") != 0)
-        return n->model->network(graph, &n->sizes, phase, kept);
-    qn_result(graph,
-              qn_dqn_values(graph, &n->sizes, qn_input(graph, "state", qn_dqn_input(&n->sizes))));
+    n->model->network(graph, n->model->user, &n->sizes, phase, kept);
     return QN_NO_VALUE;
 }
 
@@ -98,13 +81,9 @@ static void run(qn_engine *engine, const char *name, const char *folder,
     }
     if (qn_engine_run(engine, 0, inputs) != QN_OK)
         stop(name);
-    for (size_t i = 0; i < sizeof exported / sizeof *exported; i++) {
-        for (int k = 0; strcmp(exported[i].model, name) == 0 && k < exported[i].n; k++) {
-            const int result = exported[i].results[k];
-            snprintf(path, sizeof path, "%s/%s.out.%d", folder, name, k);
-            write_tensor(path, qn_engine_result(engine, 0, result),
-                         qn_engine_result_shape(engine, 0, result));
-        }
+    for (int i = 0; i < file->n_outputs; i++) {
+        snprintf(path, sizeof path, "%s/%s.out.%d", folder, name, i);
+        write_tensor(path, qn_engine_result(engine, 0, i), qn_engine_result_shape(engine, 0, i));
     }
     for (int i = 0; i < n_inputs; i++)
         free((void *)inputs[i]);
@@ -119,10 +98,10 @@ int main(int n_arguments, char **arguments) {
         stop("usage: MODEL BATCH FOLDER");
     n.sizes = n.model->sizes;
     n.sizes.batch = atoi(arguments[2]);
-    const qn_program_options program = {.user = &n,
-                                        .build = build,
-                                        .n_phases =
-                                            strcmp(n.model->name, "dqn") ? n.model->n_phases : 1};
+    n.sizes.is_bare = true;
+    if (strcmp(n.model->task, "answering") == 0)
+        n.sizes.variant = QN_ANSWER_PADDED;
+    const qn_program_options program = {.user = &n, .build = build};
     if (qn_engine_create(&(qn_engine_options){.seed = 3}, &program, 1, &engine) != QN_OK)
         stop(n.model->name);
     snprintf(path, sizeof path, "%s/%s.onnx", arguments[3], n.model->name);

@@ -150,7 +150,8 @@ static void check_network(const qn_model *model, bool training) {
     sizes.batch = 3;
     CHECK_OK(qn_graph_create(&(qn_graph_options){.training = training}, &graph));
     for (int phase = 0; phase < (model->n_phases ? model->n_phases : 1); phase++)
-        CHECK(qn_graph_shape(graph, model->network(graph, &sizes, phase, kept)).rank == 0);
+        CHECK(qn_graph_shape(graph, model->network(graph, model->user, &sizes, phase, kept)).rank ==
+              0);
     CHECK_OK(qn_graph_finish(graph));
     CHECK_OK(qn_graph_check(graph));
     check_names(graph);

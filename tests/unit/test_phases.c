@@ -35,7 +35,9 @@ static qn_value generate(qn_graph *graph, qn_value noise) {
     return x;
 }
 
-static qn_value network(qn_graph *graph, const qn_network_sizes *sizes, int phase, qn_value *kept) {
+static qn_value network(qn_graph *graph, void *user, const qn_network_sizes *sizes, int phase,
+                        qn_value *kept) {
+    (void)user;
     qn_value loss;
     if (phase == 0) {
         qn_value real = qn_input(graph, "real", QN_SHAPE(sizes->batch, SIDE, SIDE, 1));
@@ -76,8 +78,7 @@ static const qn_model small = {
 
 static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     const qn_network_sizes sizes = {.batch = BATCH};
-    (void)user;
-    return network(graph, &sizes, phase, kept);
+    return network(graph, user, &sizes, phase, kept);
 }
 
 /* Each running statistic is overwritten three times, the last time last. */
