@@ -152,7 +152,7 @@ static bool is_plain(const qn_onnx_node *lstm) {
 
 bool qn_onnx_join_lstm(recogniser *r, qn_onnx_node *lstm) {
     enum { WEIGHTS = 3, MOST = 7 };
-    gates g[WEIGHTS] = {{NULL}};
+    gates g[WEIGHTS] = {{0}};
     const char *inputs[MOST];
     if (!is_plain(lstm) || lstm->n_inputs > MOST)
         return true;
