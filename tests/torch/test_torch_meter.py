@@ -11,6 +11,9 @@ import quern  # noqa: E402
 from test_torch_trace import covered_ns, events_of  # noqa: E402
 
 SCRIPT = """
+import os
+for library in "OMP", "OPENBLAS", "MKL", "BLIS":
+    os.environ[library + "_NUM_THREADS"] = "1"
 import json, time, torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -64,7 +67,7 @@ class Meter(quern.Case):
         covered = 0
         for slices in events_of(self.folder / "ops.json").values():
             covered += covered_ns([s for s in slices if not s[2].startswith("monotonic_ns=")])
-        self.assertGreater(covered, 9 * 60e6)
+        self.assertGreater(covered, 9 * 1e6)  # however many threads the product takes
         self.assertAlmostEqual(done["self_ms"], covered / 1e6, delta=covered / 1e6 * 0.001)
 
     def check_clock(self, done, trace, regions):
