@@ -67,7 +67,7 @@ class Meter(quern.Case):
         covered = 0
         for slices in events_of(self.folder / "ops.json").values():
             covered += covered_ns([s for s in slices if not s[2].startswith("monotonic_ns=")])
-        self.assertGreater(covered, 9 * 1e6)  # however many threads the product takes
+        self.assertGreater(covered, 9 * 30e6)
         self.assertAlmostEqual(done["self_ms"], covered / 1e6, delta=covered / 1e6 * 0.001)
 
     def check_clock(self, done, trace, regions):
