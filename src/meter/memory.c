@@ -1,7 +1,8 @@
-/* Resident memory of the watched process: now (statm, a microsecond), and the most so far, by the
- * kernel's own mark (VmHWM of status, some ten microseconds: once a second and at the end). Of
- * another process, now counts all that it started too; what they share is counted more than once.
- */
+/* Resident memory of the watched process: now (statm), and the most so far, by the kernel's own
+ * mark (VmHWM of status: once a second and at the end). While training runs, statm is not in the
+ * caches and takes ten microseconds and more, and it changes rarely: as long as that of this process
+ * stays the same it is read less and less often. Of another process, now counts all that it started too; what they
+ * share is counted more than once. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/family.h"
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LEAST_WAIT_NS = 9500000, MOST_WAIT_NS = 80000000 };
+
 #define MOST_KIB (INT64_C(1) << 42) /* what is beyond is nonsense */
 
 typedef struct memory {
@@ -19,7 +22,8 @@ typedef struct memory {
     qn_sensor file;
     qn_channel channel;
     int64_t last_ns;
-    bool has_family;
+    int64_t last_bytes, wait_ns; /* of statm: what was read, and how long that is good for */
+    bool is_own, has_family;
     qn_family family;
     qn_probe files[QN_FAMILY_MOST]; /* of the others of the family */
     char root[200];
@@ -30,7 +34,8 @@ static qn_status open_memory(const qn_source_options *options, const char *name,
     memory *m;
     QN_TRY(qn_allocate(options->allocator, 1, sizeof *m, &m));
     m->allocator = options->allocator;
-    m->has_family = !options->is_recorded && options->pid != qn_process_id();
+    m->is_own = !options->is_recorded && options->pid == qn_process_id();
+    m->has_family = !options->is_recorded && !m->is_own;
     snprintf(m->root, sizeof m->root, "%s", options->root);
     qn_family_init(m->root, options->pid, &m->family);
     if (!qn_sensor_open(options, name, &m->file, "/proc/%lld/%s", (long long)options->pid, file)) {
@@ -99,9 +104,15 @@ static int64_t others_bytes(memory *m, int64_t now_ns) {
 
 static void read_resident(void *source, int64_t now_ns, qn_reading *readings) {
     memory *m = source;
+    if (m->is_own && now_ns - m->last_ns < m->wait_ns)
+        return;
     const int64_t own = resident_bytes(&m->file.probe);
     const int64_t others = m->has_family ? others_bytes(m, now_ns) : 0;
-    tell(m, now_ns, (own > 0 ? own : 0) + others, readings);
+    const int64_t bytes = (own > 0 ? own : 0) + others;
+    const int64_t twice_ns = 2 * m->wait_ns < MOST_WAIT_NS ? 2 * m->wait_ns : MOST_WAIT_NS;
+    m->wait_ns = bytes == m->last_bytes && m->wait_ns > 0 ? twice_ns : LEAST_WAIT_NS;
+    m->last_bytes = bytes;
+    tell(m, now_ns, bytes, readings);
 }
 
 static void read_peak(void *source, int64_t now_ns, qn_reading *readings) {

@@ -3,9 +3,10 @@
  * which what it starts counts too. Threads come and go: each gets a channel as it is first seen;
  * when all have been given away, those of threads that have ended are given again.
  *
- * Where this process is asked more often than every 10 ms, only the clocks of threads that are at
- * work are read in between, and the process's time goes on by what they used; every 10 ms all
- * threads and the process's own clock are read, so that nothing is lost. */
+ * Of this process, only the clocks of threads that are at work are read each time, and the
+ * process's time goes on by what they used; every 50 ms all threads and the process's own clock are
+ * read, so that nothing is lost: looking for new threads and at those that wait costs as much as
+ * the rest of a tick. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/busy.h"
@@ -18,8 +19,8 @@
 
 enum { MOST_THREADS = 64, MOST_LISTED = 512, LIST_PERIOD_NS = 1000000000 };
 
-/* How often all is looked at: 10 ms, but for what a tick may come early after a late one. */
-enum { WHOLE_PERIOD_NS = 9500000 };
+/* How often all is looked at: 50 ms, but for what a tick may come early after a late one. */
+enum { WHOLE_PERIOD_NS = 49500000 };
 
 /* A thread that used less of a core waits mostly. */
 static const double quiet = 0.125;
