@@ -3,9 +3,9 @@
  * A round runs a stretch of steps without the meter and one at each interval of sampling, in an
  * order that goes on by one from round to round. An interval's cost is the median over the rounds
  * of (median step with / median step without - 1); the quartiles beside it say how much the
- * machine's own unrest counts. The exit status is 1 where a cost is above what is allowed. Stretches
- * are short, since the machine's speed drifts, and rounds many; of a large model there are fewer,
- * ten at the least and no more after five minutes. */
+ * machine's own unrest counts. The exit status is 1 where a cost is above what is allowed.
+ * Stretches are short, since the machine's speed drifts, and rounds many; of a large model there
+ * are fewer, ten at the least and no more after five minutes. */
 #include "base/memory.h"
 #include "os/os.h"
 #include "quern/quern.h"

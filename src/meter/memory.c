@@ -1,8 +1,8 @@
 /* Resident memory of the watched process: now (statm), and the most so far, by the kernel's own
  * mark (VmHWM of status: once a second and at the end). While training runs, statm is not in the
- * caches and takes ten microseconds and more, and it changes rarely: as long as that of this process
- * stays the same it is read less and less often. Of another process, now counts all that it started too; what they
- * share is counted more than once. */
+ * caches and takes ten microseconds and more, and it changes rarely: as long as that of this
+ * process stays the same it is read less and less often. Of another process, now counts all that it
+ * started too; what they share is counted more than once. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/family.h"
