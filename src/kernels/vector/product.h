@@ -147,7 +147,7 @@ typedef struct ahead {
     int64_t lines, slice;
 } ahead;
 
-enum { LINE_BYTES = 64, AHEAD_MAX_LINES = 8192 };
+enum { LINE_BYTES = 64, LINE_FLOATS = LINE_BYTES / 4, AHEAD_MAX_LINES = 8192 };
 
 static ahead ahead_of(const float *from, int64_t count, int64_t tiles) {
     const int64_t lines = count * (int64_t)sizeof(float) / LINE_BYTES;
@@ -468,7 +468,8 @@ enum {
     PACK_ROWS = 48, /* rows of C whose part of A, by columns, is packed */
     PACK_STEP = 32, /* rows of A this far apart share no line */
     PACK_PANEL = DEPTH_STEP * TILE_ROWS + ROW_PAD,
-    FETCH_ROWS = 4, /* so far ahead are rows of B fetched while others are copied */
+    FETCH_ROWS = 4,     /* so far ahead are rows of B fetched while others are copied */
+    FETCH_COLUMNS = 12, /* and columns of A */
 };
 
 static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int64_t columns,
@@ -480,7 +481,7 @@ static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int
     for (int64_t i = p; i < p + depth; i++, to += to_row) {
         const float *from = t->b_filter ? filter_row(t->b_filter, i) : t->b + i * t->b_row;
         if (!t->b_filter && i + FETCH_ROWS < t->k) {
-            for (int64_t x = 0; x < columns; x += LINE_BYTES / (int64_t)sizeof(float))
+            for (int64_t x = 0; x < columns; x += LINE_FLOATS)
                 __builtin_prefetch(from + FETCH_ROWS * t->b_row + j + x, 0, 2);
         }
         copy_floats(to, from + j, columns);
@@ -492,6 +493,8 @@ static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int
  * Whole vectors are written; what is too much is written again or never read. */
 static void pack_columns(const float *a, int64_t step, int64_t rows, int64_t depth, float *to) {
     for (int64_t p = 0; p < depth; p++, a += step) {
+        for (int64_t x = 0; p + FETCH_COLUMNS < depth && x < rows + LINE_FLOATS; x += LINE_FLOATS)
+            __builtin_prefetch(a + FETCH_COLUMNS * step + x, 0, 3);
         for (int64_t i = 0; i < rows; i += TILE_ROWS) {
             float *at = to + i / TILE_ROWS * PACK_PANEL + p * TILE_ROWS;
             if (p + 1 < depth) {
@@ -502,6 +505,14 @@ static void pack_columns(const float *a, int64_t step, int64_t rows, int64_t dep
                 copy_floats(at, a + i, min_int(TILE_ROWS, rows - i));
             }
         }
+    }
+}
+
+/* A tile of C that sums are added to comes from afar while they are made. */
+static inline void fetch_tile(int64_t rows, int64_t columns, const float *c, int64_t c_row) {
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t x = 0; x < columns; x += LINE_FLOATS)
+            __builtin_prefetch(c + i * c_row + x, 1, 3);
     }
 }
 
@@ -517,9 +528,13 @@ static void rows_tiles(const product *t, operands o, int64_t rows, int64_t j0, i
         fetch_slice(&next[0]);
         fetch_slice(&next[1]);
         o.a = is_packed ? a + i / TILE_ROWS * PACK_PANEL : a + (o.a_columns ? i : i * o.a_step);
+        const int64_t height = min_int(TILE_ROWS, rows - i);
+        const int64_t width = min_int(TILE_COLUMNS, columns - j);
+        float *at = c + i * t->c_row + j;
         o.b = b + j;
-        run_tile(t, o, min_int(TILE_ROWS, rows - i), min_int(TILE_COLUMNS, columns - j), j0 + j,
-                 c + i * t->c_row + j, t->c_row);
+        if (o.add)
+            fetch_tile(height, width, at, t->c_row);
+        run_tile(t, o, height, width, j0 + j, at, t->c_row);
     }
 }
 
