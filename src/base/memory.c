@@ -1,4 +1,5 @@
 /* See memory.h. */
+#define _DEFAULT_SOURCE
 #include "base/memory.h"
 
 #include "base/status.h"
@@ -7,13 +8,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+enum { HUGE_PAGE = 2 << 20 };
+
+void qn_prefer_huge_pages(void *block, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+    if (bytes >= HUGE_PAGE)
+        madvise(block, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* else ordinary ones */
+#else
+    (void)block;
+    (void)bytes;
+#endif
+}
 
 static void *heap_allocate(void *user, size_t bytes, size_t align) {
     (void)user;
+    if (bytes >= HUGE_PAGE && align < HUGE_PAGE)
+        align = HUGE_PAGE;
     /* aligned_alloc wants a multiple of the alignment. */
     if (bytes > SIZE_MAX - align)
         return NULL;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
+    void *block = aligned_alloc(align, (bytes + align - 1) / align * align);
+    if (block)
+        qn_prefer_huge_pages(block, bytes);
+    return block;
 }
 
 static void heap_release(void *user, void *memory, size_t bytes) {

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "os/pages.h"
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "os/tasks.h"
 
@@ -25,9 +26,11 @@ qn_status qn_pages_open(size_t bytes, void **memory) {
     *memory = NULL;
     if (bytes == 0)
         return QN_OK;
-    return check(
+    QN_TRY(check(
         mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-        bytes, memory);
+        bytes, memory));
+    qn_prefer_huge_pages(*memory, bytes);
+    return QN_OK;
 }
 
 void qn_pages_close(void *memory, size_t bytes) {
