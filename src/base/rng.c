@@ -34,26 +34,60 @@ qn_rng qn_rng_make(uint64_t seed, uint64_t purpose, uint64_t step) {
     return (qn_rng){.key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ purpose), .step = step};
 }
 
-void qn_rng_block(qn_rng rng, uint64_t block, uint32_t words[4]) {
-    uint32_t x0 = (uint32_t)block, x1 = (uint32_t)(block >> 32);
-    uint32_t x2 = (uint32_t)rng.step, x3 = (uint32_t)(rng.step >> 32);
+/* The rounds of AT_ONCE blocks side by side: one waits for its products, all of them do not. */
+enum { AT_ONCE = 4, WORDS_AT_ONCE = 256 };
+
+static inline __attribute__((always_inline)) void make_blocks(qn_rng rng, uint64_t block, int n,
+                                                              uint32_t *words) {
+    uint32_t x0[AT_ONCE], x1[AT_ONCE], x2[AT_ONCE], x3[AT_ONCE];
     uint32_t k0 = (uint32_t)rng.key, k1 = (uint32_t)(rng.key >> 32);
+    for (int i = 0; i < n; i++) {
+        x0[i] = (uint32_t)(block + (uint64_t)i);
+        x1[i] = (uint32_t)((block + (uint64_t)i) >> 32);
+        x2[i] = (uint32_t)rng.step;
+        x3[i] = (uint32_t)(rng.step >> 32);
+    }
     for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xd2511f53u * x0;
-        uint64_t p1 = (uint64_t)0xcd9e8d57u * x2;
-        uint32_t y0 = (uint32_t)(p1 >> 32) ^ x1 ^ k0;
-        uint32_t y2 = (uint32_t)(p0 >> 32) ^ x3 ^ k1;
-        x0 = y0;
-        x1 = (uint32_t)p1;
-        x2 = y2;
-        x3 = (uint32_t)p0;
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++) {
+            const uint64_t p0 = (uint64_t)0xd2511f53u * x0[i];
+            const uint64_t p1 = (uint64_t)0xcd9e8d57u * x2[i];
+            x0[i] = (uint32_t)(p1 >> 32) ^ x1[i] ^ k0;
+            x1[i] = (uint32_t)p1;
+            x2[i] = (uint32_t)(p0 >> 32) ^ x3[i] ^ k1;
+            x3[i] = (uint32_t)p0;
+        }
         k0 += 0x9e3779b9u;
         k1 += 0xbb67ae85u;
     }
-    words[0] = x0;
-    words[1] = x1;
-    words[2] = x2;
-    words[3] = x3;
+    for (int i = 0; i < n; i++) {
+        words[4 * i] = x0[i];
+        words[4 * i + 1] = x1[i];
+        words[4 * i + 2] = x2[i];
+        words[4 * i + 3] = x3[i];
+    }
+}
+
+void qn_rng_block(qn_rng rng, uint64_t block, uint32_t words[4]) {
+    make_blocks(rng, block, 1, words);
+}
+
+void qn_rng_blocks(qn_rng rng, uint64_t block, size_t n, uint32_t *words) {
+    size_t i = 0;
+    for (; i + AT_ONCE <= n; i += AT_ONCE)
+        make_blocks(rng, block + i, AT_ONCE, words + 4 * i);
+    for (; i < n; i++)
+        make_blocks(rng, block + i, 1, words + 4 * i);
+}
+
+void qn_rng_uniforms(qn_rng rng, uint64_t block, size_t n, float *to) {
+    uint32_t words[WORDS_AT_ONCE];
+    for (size_t i = 0; i < n; i += WORDS_AT_ONCE) {
+        const size_t count = n - i < WORDS_AT_ONCE ? n - i : WORDS_AT_ONCE;
+        qn_rng_blocks(rng, block + i / 4, (count + 3) / 4, words);
+        for (size_t j = 0; j < count; j++)
+            to[i + j] = qn_rng_uniform(words[j]);
+    }
 }
 
 uint32_t qn_rng_word(qn_rng rng, uint64_t index) {

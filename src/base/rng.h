@@ -26,6 +26,12 @@ qn_rng qn_rng_make(uint64_t seed, uint64_t purpose, uint64_t step);
 /* Four random words of block `block` of a stream. */
 void qn_rng_block(qn_rng rng, uint64_t block, uint32_t words[4]);
 
+/* n blocks from `block` on: words (n, 4). */
+void qn_rng_blocks(qn_rng rng, uint64_t block, size_t n, uint32_t *words);
+
+/* n numbers uniform in [0, 1), of the words of `block` and those after it. */
+void qn_rng_uniforms(qn_rng rng, uint64_t block, size_t n, float *to);
+
 /* Word `index` of a stream: word index % 4 of block index / 4. */
 uint32_t qn_rng_word(qn_rng rng, uint64_t index);
 

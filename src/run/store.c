@@ -71,11 +71,12 @@ typedef struct drawing {
 } drawing;
 
 static void draw_uniform(const drawing *d, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i += 4) {
-        uint32_t words[4];
-        qn_rng_block(d->rng, (uint64_t)i / 4, words);
-        for (int64_t j = 0; j < 4 && i + j < end; j++)
-            set_real(d->tensor, i + j, d->initial.scale * (2.0 * qn_rng_uniform(words[j]) - 1.0));
+    for (int64_t i = begin, n; i < end; i += n) {
+        float uniform[256];
+        n = end - i < 256 ? end - i : 256;
+        qn_rng_uniforms(d->rng, (uint64_t)i / 4, (size_t)n, uniform);
+        for (int64_t j = 0; j < n; j++)
+            set_real(d->tensor, i + j, d->initial.scale * (2.0 * uniform[j] - 1.0));
     }
 }
 

@@ -44,6 +44,26 @@ static void test_words_and_uniform(void) {
 }
 
 /* Streams that differ in seed, purpose or step are unrelated. */
+/* Many at once are the same as one by one, across the border of the counter's words too. */
+static void test_many(void) {
+    enum { BLOCKS = 301 };
+    const qn_rng rng = qn_rng_make(11, 12, 13);
+    const uint64_t starts[] = {0, 5, UINT32_MAX - 3, UINT64_MAX - 150};
+    static uint32_t words[4 * BLOCKS];
+    static float uniforms[4 * BLOCKS];
+    for (size_t s = 0; s < sizeof starts / sizeof *starts; s++) {
+        qn_rng_blocks(rng, starts[s], BLOCKS, words);
+        qn_rng_uniforms(rng, starts[s], 4 * BLOCKS - 3, uniforms);
+        for (uint64_t i = 0; i < BLOCKS; i++) {
+            uint32_t one[4];
+            qn_rng_block(rng, starts[s] + i, one);
+            CHECK(memcmp(one, words + 4 * i, sizeof one) == 0);
+            for (uint64_t j = 0; j < 4 && 4 * i + j < 4 * BLOCKS - 3; j++)
+                CHECK(uniforms[4 * i + j] == qn_rng_uniform(one[j]));
+        }
+    }
+}
+
 static void test_streams_differ(void) {
     qn_rng a = qn_rng_make(1, 2, 3);
     CHECK(qn_rng_word(a, 0) != qn_rng_word(qn_rng_make(2, 2, 3), 0));
@@ -118,6 +138,7 @@ int main(void) {
     test_published_vectors();
     test_hash();
     test_words_and_uniform();
+    test_many();
     test_streams_differ();
     test_moments();
     test_below();
