@@ -364,23 +364,42 @@ static void norm_combine(const norm_context *b, double epsilon, real *mean, real
     }
 }
 
+/* Rows that are one line of the elementwise passes: short ones would be mostly overhead. Those that
+ * lie apart are lines of their own. */
+static int64_t rows_of_line(const norm_context *b) {
+    const bool is_dense = b->x_step == b->c && b->y_step == b->c && b->dy_step == b->c;
+    return is_dense ? max_int(1, STRIP_WIDTH / b->c) : 1;
+}
+
+/* Numbers of the channels as often as a line has rows. */
+static const real *repeat_rows(const real *from, int64_t c, int64_t rows, real *space) {
+    for (int64_t i = 0; i < rows && rows > 1; i++)
+        memcpy(space + i * c, from, (size_t)c * sizeof *space);
+    return rows > 1 ? space : from;
+}
+
 /* y = activation((x - mean) * factor + term). The difference first: it loses nothing where the
  * mean is large against the deviation. */
 static void norm_apply_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const norm_context *b = context;
-    const int64_t bundle = rows_per_task(b->c), c = b->c;
+    const int64_t bundle = rows_per_task(b->c), c = b->c, rows = rows_of_line(b);
+    const int64_t last = min_int(b->rows, end * bundle);
     const real slope = (real)b->activation.slope;
-    const real *mean = b->mean, *factor = b->factor, *term = b->term;
-    for (int64_t row = begin * bundle; row < min_int(b->rows, end * bundle); row++) {
+    real lines[3][STRIP_WIDTH];
+    const real *mean = repeat_rows(b->mean, c, rows, lines[0]);
+    const real *factor = repeat_rows(b->factor, c, rows, lines[1]);
+    const real *term = repeat_rows(b->term, c, rows, lines[2]);
+    for (int64_t row = begin * bundle; row < last; row += rows) {
+        const int64_t n = min_int(rows, last - row) * c;
         const real *x = b->x + row * b->x_step;
         real *y = b->y + row * b->y_step;
 #define LOOP(KIND)                                                                                 \
-    for (int64_t j = 0; j < c; j++)                                                                \
+    for (int64_t j = 0; j < n; j++)                                                                \
     y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + term[j])
         WITH_OFTEN(b->activation.kind, LOOP, {
             LOOP(QN_ACTIVATION_NONE);
-            activate_row(b->activation, c, y, y);
+            activate_row(b->activation, n, y, y);
         })
 #undef LOOP
     }
@@ -540,18 +559,24 @@ static void norm_gradients(const norm_context *b, real *dscale, real *dshift) {
 static void norm_backward_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const norm_context *b = context;
-    const int64_t bundle = rows_per_task(b->c), c = b->c;
-    const real slope = (real)b->activation.slope, *mean = b->mean;
-    const real *factor = b->factor, *term = b->term, *tilt = b->tilt;
-    for (int64_t row = begin * bundle; row < min_int(b->rows, end * bundle); row++) {
+    const int64_t bundle = rows_per_task(b->c), c = b->c, rows = rows_of_line(b);
+    const int64_t last = min_int(b->rows, end * bundle);
+    const real slope = (real)b->activation.slope;
+    real lines[4][STRIP_WIDTH];
+    const real *mean = repeat_rows(b->mean, c, rows, lines[0]);
+    const real *factor = repeat_rows(b->factor, c, rows, lines[1]);
+    const real *term = repeat_rows(b->term, c, rows, lines[2]);
+    const real *tilt = repeat_rows(b->tilt, c, rows, lines[3]);
+    for (int64_t row = begin * bundle; row < last; row += rows) {
+        const int64_t n = min_int(rows, last - row) * c;
         const real *x = b->x + row * b->x_step, *dy = b->dy + row * b->dy_step;
         const real *y = b->y_in ? b->y_in + row * b->y_step : dy;
         real *dx = b->dx + row * c;
 #define LOOP(KIND)                                                                                 \
-    for (int64_t j = 0; j < c; j++)                                                                \
+    for (int64_t j = 0; j < n; j++)                                                                \
     dx[j] = factor[j] * derive(KIND, slope, y[j], dy[j]) - term[j] - (x[j] - mean[j]) * tilt[j]
         WITH_OFTEN(b->activation.kind, LOOP, {
-            derive_row(b->activation, c, y, dy, dx);
+            derive_row(b->activation, n, y, dy, dx);
             dy = dx;
             LOOP(QN_ACTIVATION_NONE);
         })
