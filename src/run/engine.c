@@ -441,7 +441,6 @@ const char *qn_engine_print_plan(qn_engine *e, int program) {
     const qn_program *p = &e->programs[program];
     qn_engine_text printed = {0};
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
-    qn_release(&e->allocator, e->ruled, 1, sizeof *e->ruled);
     e->plan_text = printed;
     qn_plan_print(p->plan, p->graph, put_line, &printed);
     printed.bytes = printed.full_bytes + 1;
