@@ -140,6 +140,8 @@ struct qn_op {
      * whole numbers of, in the first axis of input 0, or 0: not with these attributes. Null: never.
      */
     int64_t (*chunk)(const qn_kernels *kernels, const void *attributes, const qn_tensor *inputs);
+    /* Its kernel takes a cut (kernels/cuts.h): run during a question, it does nothing else. */
+    bool takes_cut;
     /* What it makes of one sample depends on all of them. */
     bool looks_at_batch;
     int n_samples; /* variants for the tests */

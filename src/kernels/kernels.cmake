@@ -25,8 +25,8 @@ endif()
 list(APPEND QUERN_KERNEL_FLAGS -O3)
 
 # A choice a call.
-list(APPEND QUERN_KERNEL_SOURCES src/kernels/rules.c)
-quern_make_small(src/kernels/rules.c EXCEPT none)
+list(APPEND QUERN_KERNEL_SOURCES src/kernels/rules.c src/kernels/cuts.c)
+quern_make_small("src/kernels/rules.c;src/kernels/cuts.c" EXCEPT none)
 
 # A tile's sums are fused multiply-adds; contraction is on there and nowhere else.
 function(quern_kernel_set name)

@@ -28,6 +28,7 @@ typedef struct qn_conv2d_shape {
     bool add;       /* backward filter: go on from the sums that dw holds */
     bool inside; /* average pool: the mean is that of the window's elements inside of the image */
     const struct qn_rules *rules; /* by which a convolution's algorithm is chosen; null: built-in */
+    const struct qn_cuts *cuts;   /* how its work is cut (cuts.h); null: by the fixed rules */
 } qn_conv2d_shape;
 
 /* Tensors of one shape (rows, C), and for each that is said to have a step, in the order of the
@@ -54,6 +55,7 @@ typedef struct qn_gemm_shape {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
     bool add; /* go on from the sums that C holds; transpose_a alone, without bias and activation */
+    const struct qn_cuts *cuts; /* as that of a convolution */
 } qn_gemm_shape;
 
 /* Attention of T rows of query to U keys and values, all of D numbers, in H heads of N samples. */
@@ -183,6 +185,8 @@ typedef struct qn_kernels {
     qn_dtype real;    /* QN_F32 or QN_F64 */
     /* What operators put into the shapes of convolutions; null: the built-in rules. */
     const struct qn_rules *rules;
+    /* And into those of large products; null: by the fixed rules. */
+    const struct qn_cuts *cuts;
 
     /* ---- products ---- */
 

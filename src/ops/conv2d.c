@@ -93,6 +93,7 @@ static void conv2d_run(const qn_call *call) {
         return;
     d.y_step = qn_call_out_step(call, 0);
     d.rules = call->kernels->rules;
+    d.cuts = call->kernels->cuts;
     call->kernels->conv2d_forward(call->team, &d, call->in[0], call->in[1], bias, a->activation,
                                   call->out[0], call->workspace);
 }
@@ -216,6 +217,7 @@ const qn_op qn_op_conv2d = {
     .cost = conv2d_cost,
     .workspace = conv2d_workspace,
     .run = conv2d_run,
+    .takes_cut = true,
     .apart_outputs = 1 << 0,
     .cut = conv2d_cut,
     .n_samples = 6,
@@ -240,6 +242,7 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
 static qn_conv2d_shape backward_shape(const qn_kernels *kernels, const void *attributes) {
     qn_conv2d_shape d = ((const qn_conv2d_backward_attributes *)attributes)->shape;
     d.rules = kernels->rules;
+    d.cuts = kernels->cuts;
     return d;
 }
 
@@ -277,6 +280,7 @@ const qn_op qn_op_conv2d_backward_data = {
     .cost = backward_cost,
     .workspace = backward_data_workspace,
     .run = backward_data_run,
+    .takes_cut = true,
     .apart_inputs = 1 << 0,
     .cut = qn_cut_conv2d,
 };
@@ -325,6 +329,7 @@ const qn_op qn_op_conv2d_backward_filter = {
     .cost = backward_cost,
     .workspace = backward_filter_workspace,
     .run = backward_filter_run,
+    .takes_cut = true,
     .in_place = 1 << 2,
     .apart_inputs = 1 << 1,
     .cut = qn_cut_conv2d,

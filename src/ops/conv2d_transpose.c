@@ -83,6 +83,7 @@ static void transpose_run(const qn_call *call) {
     if (convolution_of(call->attributes, call->inputs, &d) != QN_OK)
         return;
     d.rules = call->kernels->rules;
+    d.cuts = call->kernels->cuts;
     call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
                                         call->workspace);
 }
@@ -136,6 +137,7 @@ const qn_op qn_op_conv2d_transpose = {
     .cost = transpose_cost,
     .workspace = transpose_workspace,
     .run = transpose_run,
+    .takes_cut = true,
     .n_samples = 5,
     .sample = transpose_sample,
 };

@@ -44,8 +44,9 @@ static size_t linear_workspace(const qn_kernels *kernels, const void *attributes
 
 static void linear_run(const qn_call *call) {
     const qn_activation_attributes *a = call->attributes;
-    const qn_gemm_shape gemm = forward_gemm(call->inputs);
+    qn_gemm_shape gemm = forward_gemm(call->inputs);
     const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    gemm.cuts = call->kernels->cuts;
     call->kernels->gemm(call->team, &gemm, call->in[0], call->in[1], bias, a->activation,
                         call->out[0], call->workspace);
 }
@@ -98,6 +99,7 @@ const qn_op qn_op_linear = {
     .cost = linear_cost,
     .workspace = linear_workspace,
     .run = linear_run,
+    .takes_cut = true,
     .n_samples = 3,
     .sample = linear_sample,
 };
@@ -139,7 +141,8 @@ static size_t data_workspace(const qn_kernels *kernels, const void *attributes,
 }
 
 static void data_run(const qn_call *call) {
-    const qn_gemm_shape gemm = data_gemm(call->inputs);
+    qn_gemm_shape gemm = data_gemm(call->inputs);
+    gemm.cuts = call->kernels->cuts;
     call->kernels->gemm(call->team, &gemm, call->in[0], call->in[1], NULL,
                         (qn_activation){QN_ACTIVATION_NONE, 0}, call->out[0], call->workspace);
 }
@@ -152,6 +155,7 @@ const qn_op qn_op_linear_backward_data = {
     .cost = data_cost,
     .workspace = data_workspace,
     .run = data_run,
+    .takes_cut = true,
 };
 
 /* ---- gradient: dweight (K, C) = dy (N, K) transposed x (N, C) ---- */
@@ -190,6 +194,7 @@ static size_t weight_workspace(const qn_kernels *kernels, const void *attributes
 static void weight_run(const qn_call *call) {
     qn_gemm_shape gemm = weight_gemm(call->inputs);
     gemm.add = qn_call_goes_on(call, 2, 0);
+    gemm.cuts = call->kernels->cuts;
     call->kernels->gemm(call->team, &gemm, call->in[1], call->in[0], NULL,
                         (qn_activation){QN_ACTIVATION_NONE, 0}, call->out[0], call->workspace);
 }
@@ -209,6 +214,7 @@ const qn_op qn_op_linear_backward_weight = {
     .cost = weight_cost,
     .workspace = weight_workspace,
     .run = weight_run,
+    .takes_cut = true,
     .in_place = 1 << 2,
     .chunk = weight_chunk,
 };

@@ -69,8 +69,8 @@ static void test_products(void) {
     char name[64];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int transposed = 0; transposed < 4; transposed++) {
-            qn_gemm_shape d = {sizes[i][0],    sizes[i][1],     sizes[i][2],
-                               transposed & 1, transposed >> 1, false};
+            qn_gemm_shape d = {sizes[i][0],     sizes[i][1], sizes[i][2], transposed & 1,
+                               transposed >> 1, false,       NULL};
             snprintf(name, sizeof name, "product %lld x %lld x %lld %d", (long long)d.m,
                      (long long)d.n, (long long)d.k, transposed);
             check_gemm_definition(&d);

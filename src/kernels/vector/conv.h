@@ -34,6 +34,38 @@ static qn_algorithm choose(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
     return qn_rules_choose(d->rules, SET, pass, d, possible(d));
 }
 
+/* One output pixel that sees all of the image: dx (N, H * W * C) is dy (N, K) times the filter. */
+static bool is_whole(const qn_conv2d_shape *d) {
+    return d->groups == 1 && d->p * d->q == 1 && d->pad_top + d->pad_left == 0 && d->h == d->r &&
+           d->w == d->s && d->dilation_h * d->dilation_w == 1;
+}
+
+/* What of a cut an algorithm knows. */
+static unsigned known_cuts(const qn_conv2d_shape *d, qn_conv2d_pass pass, qn_algorithm algorithm) {
+    const bool is_filter = pass == QN_CONV2D_BACKWARD_FILTER;
+    if (is_depthwise(d) || (pass == QN_CONV2D_BACKWARD_DATA && is_strided_and_dilated(d)))
+        return 0;
+    if (algorithm == QN_ALGORITHM_WINOGRAD)
+        return is_filter ? 0 : 1u << QN_CUT_TILES;
+    if (algorithm != QN_ALGORITHM_PRODUCT && algorithm != QN_ALGORITHM_CHUNKS)
+        return 0;
+    if (is_filter)
+        return ROWS_CUTS;
+    return PANELS_CUTS | (d->groups == 1 ? 1u << QN_CUT_WAY : 0);
+}
+
+/* The cut of a call; false: it was only asked for. A whole image's product takes its own. */
+static bool take_cut(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads, qn_cut *cut) {
+    *cut = (qn_cut){{0}};
+    if (!d->cuts)
+        return true;
+    const qn_algorithm algorithm = choose(d, pass);
+    if (pass == QN_CONV2D_BACKWARD_DATA && algorithm != QN_ALGORITHM_WINOGRAD && is_whole(d))
+        return true;
+    return qn_cuts_take(d->cuts, qn_cut_key_conv2d(d, pass, (int)algorithm, n_threads),
+                        known_cuts(d, pass, algorithm), cut);
+}
+
 static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t group) {
     const int64_t c = d->c / d->groups;
     return window_finish((window){.image = x + group * c,
@@ -95,7 +127,7 @@ static void pack_gathered_task(void *context, int64_t begin, int64_t end, int th
 }
 
 static void forward_swapped(qn_team *team, const qn_conv2d_shape *d, const float *x, const float *w,
-                            const float *bias_row, qn_activation activation, float *y,
+                            const float *bias_row, qn_activation activation, qn_cut cut, float *y,
                             float *workspace) {
     const int64_t pixels = d->n * d->p * d->q, depth = d->r * d->s * d->c;
     float *turned = workspace + round_up(panels_size(pixels, depth), 16);
@@ -107,7 +139,8 @@ static void forward_swapped(qn_team *team, const qn_conv2d_shape *d, const float
                  .a_step = depth,
                  .panels = workspace,
                  .c = turned,
-                 .c_row = padded(pixels)};
+                 .c_row = padded(pixels),
+                 .cut = cut};
     turn_context turn = {&t, &g, turned + round_up(d->k * padded(pixels), 16)};
     qn_team_run(team, pack_tasks(&t), pack_gathered_task, &turn);
     run_by_panels(team, &t, NULL);
@@ -121,9 +154,28 @@ static size_t swapped_workspace(const qn_conv2d_shape *d, int n_threads) {
            sizeof(float);
 }
 
+static size_t panels_workspace(const qn_conv2d_shape *d, int n_threads) {
+    const int64_t k = d->k / d->groups, depth = d->r * d->s * (d->c / d->groups);
+    return (size_t)(round_up(panels_size(k, depth), 16) +
+                    n_threads * panels_scratch(k, true, false)) *
+           sizeof(float);
+}
+
+/* By a cut only where that takes no more workspace. */
+static bool goes_swapped(const qn_conv2d_shape *d, qn_cut cut, int n_threads) {
+    const uint8_t way = cut.kinds[QN_CUT_WAY];
+    const size_t swapped = swapped_workspace(d, n_threads), panels = panels_workspace(d, n_threads);
+    if (way == QN_CUT_WAY_SWAPPED && d->groups == 1 && swapped <= panels)
+        return true;
+    return is_swapped(d) && !(way == QN_CUT_WAY_PANELS && panels <= swapped);
+}
+
 static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const void *x,
                                   const void *w, const void *bias_row, qn_activation activation,
                                   void *y, void *workspace) {
+    qn_cut cut;
+    if (!take_cut(d, QN_CONV2D_FORWARD, qn_team_size(team), &cut))
+        return;
     if (is_fast_depthwise(d)) {
         fast_depthwise_forward(team, d, x, w, bias_row, activation, y, workspace);
         return;
@@ -134,7 +186,7 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
     }
     switch (choose(d, QN_CONV2D_FORWARD)) {
     case QN_ALGORITHM_WINOGRAD:
-        forward_winograd(team, d, x, w, bias_row, activation, y, workspace);
+        forward_winograd(team, d, x, w, bias_row, activation, cut, y, workspace);
         return;
     case QN_ALGORITHM_THIN:
         forward_thin(team, d, x, w, bias_row, activation, y, workspace);
@@ -145,8 +197,8 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
     default:
         break;
     }
-    if (is_swapped(d)) {
-        forward_swapped(team, d, x, w, bias_row, activation, y, workspace);
+    if (goes_swapped(d, cut, qn_team_size(team))) {
+        forward_swapped(team, d, x, w, bias_row, activation, cut, y, workspace);
         return;
     }
     const int64_t k = d->k / d->groups, depth = d->r * d->s * (d->c / d->groups);
@@ -160,7 +212,8 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
                      .c = (float *)y + group * k,
                      .c_row = y_step_of(d),
                      .bias = bias_row ? (const float *)bias_row + group * k : NULL,
-                     .activation = activation};
+                     .activation = activation,
+                     .cut = cut};
         set_a_window(&t, &g);
         pack_transposed(team, &t, (const float *)w + group * k * depth, depth);
         run_by_panels(team, &t, scratch);
@@ -173,6 +226,8 @@ typedef struct phase_context {
     const qn_conv2d_shape *shape;
     const float *dy, *w;
     float *dx, *workspace;
+    qn_cut cut;
+    bool is_gathered; /* first, and the filter goes by rows */
 } phase_context;
 
 static void zero_phase(const qn_conv2d_shape *d, const grid *to, float *dx) {
@@ -212,6 +267,27 @@ static void gather_first(qn_team *team, product *t, float *workspace) {
     run_by_rows(team, t, workspace + round_up(t->m * gathered_step(t->k), 16));
 }
 
+/* Floats of the products of a backward pass to the data. */
+static int64_t backward_data_floats(const qn_conv2d_shape *d, bool is_gathered, int n_threads) {
+    const int64_t k = d->k / d->groups, c = d->c / d->groups, taps = d->r * d->s;
+    if (is_gathered)
+        return round_up(d->n * d->h * d->w * gathered_step(taps * k), 16) +
+               (int64_t)n_threads * ROWS_SCRATCH;
+    return round_up(panels_size(c, taps * k), 16) +
+           n_threads * panels_scratch(c, true, d->stride_h * d->stride_w > 1);
+}
+
+/* By a cut only where that takes no more workspace. */
+static bool goes_gathered(const qn_conv2d_shape *d, qn_cut cut, int n_threads) {
+    const uint8_t way = cut.kinds[QN_CUT_WAY];
+    const int64_t gathered = backward_data_floats(d, true, n_threads);
+    const int64_t panels = backward_data_floats(d, false, n_threads);
+    if (way == QN_CUT_WAY_ROWS && d->groups == 1 && d->stride_h * d->stride_w == 1 &&
+        gathered <= panels)
+        return true;
+    return is_gathered_first(d) && !(way == QN_CUT_WAY_PANELS && panels <= gathered);
+}
+
 static void backward_phase(qn_team *team, const phase_context *b, int64_t group, int64_t phase_h,
                            int64_t phase_w) {
     const qn_conv2d_shape *d = b->shape;
@@ -248,7 +324,8 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
                  .panels = b->workspace,
                  .c = dx,
                  .c_row = d->c,
-                 .to = d->stride_h * d->stride_w > 1 ? &to : NULL};
+                 .to = d->stride_h * d->stride_w > 1 ? &to : NULL,
+                 .cut = b->cut};
     set_a_window(&t, &g);
     const filter_rows rows = {.w = b->w + group * k * d->r * d->s * c,
                               .depth = k,
@@ -259,7 +336,7 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
                               .offset = ((h.first + (h.taps - 1) * d->stride_h) * d->s + v.first +
                                          (v.taps - 1) * d->stride_w) *
                                         c};
-    if (is_gathered_first(d)) {
+    if (b->is_gathered) {
         t.chunk = t.k;
         t.b_filter = &rows;
         gather_first(team, &t, b->workspace);
@@ -326,18 +403,15 @@ static void backward_data_scattered(qn_team *team, const phase_context *b) {
     qn_team_run(team, d->n, scatter_task, (void *)b);
 }
 
-/* One output pixel that sees all of the image: dx (N, H * W * C) is dy (N, K) times the filter. */
-static bool is_whole(const qn_conv2d_shape *d) {
-    return d->groups == 1 && d->p * d->q == 1 && d->pad_top + d->pad_left == 0 && d->h == d->r &&
-           d->w == d->s && d->dilation_h * d->dilation_w == 1;
-}
-
 static qn_gemm_shape whole_product(const qn_conv2d_shape *d) {
-    return (qn_gemm_shape){.m = d->n, .n = d->r * d->s * d->c, .k = d->k};
+    return (qn_gemm_shape){.m = d->n, .n = d->r * d->s * d->c, .k = d->k, .cuts = d->cuts};
 }
 
 static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const void *dy,
                                         const void *w, void *dx, void *workspace) {
+    qn_cut cut;
+    if (!take_cut(d, QN_CONV2D_BACKWARD_DATA, qn_team_size(team), &cut))
+        return;
     if (is_fast_depthwise(d)) {
         fast_depthwise_backward_data(team, d, dy, w, dx, workspace);
         return;
@@ -348,7 +422,7 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
     }
     const qn_algorithm algorithm = choose(d, QN_CONV2D_BACKWARD_DATA);
     if (algorithm == QN_ALGORITHM_WINOGRAD) {
-        backward_data_winograd(team, d, dy, w, dx, workspace);
+        backward_data_winograd(team, d, dy, w, cut, dx, workspace);
         return;
     }
     if (is_whole(d)) {
@@ -357,7 +431,8 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
         gemm_stepped(team, &whole, dy, y_step_of(d), w, NULL, none, dx, workspace);
         return;
     }
-    const phase_context b = {d, dy, w, dx, workspace};
+    const phase_context b = {
+        d, dy, w, dx, workspace, cut, goes_gathered(d, cut, qn_team_size(team))};
     if (algorithm == QN_ALGORITHM_SCATTER) {
         backward_data_scattered(team, &b);
         return;
@@ -401,13 +476,17 @@ static void filter_chunk_task(void *context, int64_t begin, int64_t end, int thr
     for (int64_t task = begin; task < end; task++) {
         float *c = t->c + task * t->m * t->n;
         const int64_t first = task * t->chunk, last = min_int(t->k, first + t->chunk);
-        for (int64_t j = 0; j < t->n; j += GATHER_MAX)
-            rows_block(t, 0, t->m, j, min_int(GATHER_MAX, t->n - j), first, last, c + j, space);
+        for (int64_t j = 0; j < t->n; j += gather_most(t->cut))
+            rows_block(t, 0, t->m, j, min_int(gather_most(t->cut), t->n - j), first, last, c + j,
+                       space);
     }
 }
 
 static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, const void *x,
                                           const void *dy, void *dw, void *workspace) {
+    qn_cut cut;
+    if (!take_cut(d, QN_CONV2D_BACKWARD_FILTER, qn_team_size(team), &cut))
+        return;
     if (is_fast_depthwise(d)) {
         fast_depthwise_backward_filter(team, d, x, dy, dw, workspace);
         return;
@@ -440,7 +519,8 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
                      .chunk = filter_chunk(d, algorithm) * d->p * d->q,
                      .add = d->add,
                      .c = to,
-                     .c_row = columns};
+                     .c_row = columns,
+                     .cut = cut};
         if (chunks == 0) {
             run_by_rows(team, &t, workspace);
             continue;
@@ -454,16 +534,6 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
     }
 }
 
-/* Floats of the products of a backward pass to the data. */
-static int64_t backward_data_floats(const qn_conv2d_shape *d, int n_threads) {
-    const int64_t k = d->k / d->groups, c = d->c / d->groups, taps = d->r * d->s;
-    if (is_gathered_first(d))
-        return round_up(d->n * d->h * d->w * gathered_step(taps * k), 16) +
-               (int64_t)n_threads * ROWS_SCRATCH;
-    return round_up(panels_size(c, taps * k), 16) +
-           n_threads * panels_scratch(c, true, d->stride_h * d->stride_w > 1);
-}
-
 static size_t product_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
                                 qn_algorithm algorithm, int n_threads) {
     const int64_t k = d->k / d->groups, c = d->c / d->groups, taps = d->r * d->s;
@@ -471,9 +541,9 @@ static size_t product_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
     if (pass == QN_CONV2D_FORWARD) {
         if (is_swapped(d))
             return swapped_workspace(d, n_threads);
-        count = round_up(panels_size(k, taps * c), 16) + n_threads * panels_scratch(k, true, false);
+        return panels_workspace(d, n_threads);
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {
-        count = backward_data_floats(d, n_threads);
+        count = backward_data_floats(d, is_gathered_first(d), n_threads);
     } else {
         count = round_up(filter_chunks(d, algorithm) * k * taps * c, 16) +
                 (int64_t)n_threads * ROWS_SCRATCH;

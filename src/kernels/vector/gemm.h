@@ -3,7 +3,8 @@
  *   B (N, K), else            B is packed into panels
  *   B (K, N), few rows or A (K, M)   by rows
  *   B (K, N), many rows       B is packed into panels
- * An element has the same bits in each: one chain of K-blocks. */
+ * or by a cut (kernels/cuts.h), of those that can and take no more workspace. An element has the
+ * same bits in each: one chain of K-blocks. */
 #ifndef QN_KERNELS_VECTOR_GEMM_H
 #define QN_KERNELS_VECTOR_GEMM_H
 
@@ -22,9 +23,37 @@ static gemm_way gemm_choose(const qn_gemm_shape *d) {
     return d->m <= FEW_ROWS || d->transpose_a ? GEMM_ROWS : GEMM_PANELS;
 }
 
+static size_t gemm_bytes(const qn_gemm_shape *d, gemm_way way, int n_threads) {
+    int64_t count = 0;
+    switch (way) {
+    case GEMM_SWAPPED:
+        count = round_up(panels_size(d->m, d->k), 16) + d->n * padded(d->m);
+        break;
+    case GEMM_PANELS:
+        count = panels_size(d->n, d->k);
+        break;
+    case GEMM_ROWS:
+        count = (int64_t)n_threads * ROWS_SCRATCH;
+        break;
+    }
+    return (size_t)count * sizeof(float);
+}
+
+/* A has columns: by rows alone, since sums may go on. */
+static gemm_way gemm_cut_way(const qn_gemm_shape *d, qn_cut cut, int n_threads) {
+    const gemm_way fixed = gemm_choose(d), other = d->transpose_b ? GEMM_SWAPPED : GEMM_ROWS;
+    static const gemm_way ways[] = {GEMM_PANELS, GEMM_PANELS, GEMM_ROWS, GEMM_SWAPPED};
+    const gemm_way way = ways[cut.kinds[QN_CUT_WAY]];
+    if (cut.kinds[QN_CUT_WAY] == QN_CUT_WAY_FIXED || d->transpose_a ||
+        (way != GEMM_PANELS && way != other) ||
+        gemm_bytes(d, way, n_threads) > gemm_bytes(d, fixed, n_threads))
+        return fixed;
+    return way;
+}
+
 static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, int64_t a_step,
-                         const float *b, const float *bias_row, qn_activation activation, float *c,
-                         float *workspace) {
+                         const float *b, const float *bias_row, qn_activation activation,
+                         qn_cut cut, float *c, float *workspace) {
     float *turned = workspace + round_up(panels_size(d->m, d->k), 16);
     product t = {.m = d->n,
                  .n = d->m,
@@ -33,7 +62,8 @@ static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, 
                  .a_step = d->k,
                  .panels = workspace,
                  .c = turned,
-                 .c_row = padded(d->m)};
+                 .c_row = padded(d->m),
+                 .cut = cut};
     pack_transposed(team, &t, a, a_step);
     run_by_panels(team, &t, NULL);
     run_swap(team, &t, bias_row, activation, c, d->n);
@@ -43,9 +73,14 @@ static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, 
 static void gemm_stepped(qn_team *team, const qn_gemm_shape *shape, const float *a, int64_t a_step,
                          const float *b, const float *bias_row, qn_activation activation, float *c,
                          float *workspace) {
-    const gemm_way way = gemm_choose(shape);
+    const int n_threads = qn_team_size(team);
+    const unsigned known = shape->transpose_a ? ROWS_CUTS : PANELS_CUTS | 1u << QN_CUT_WAY;
+    qn_cut cut = {{0}};
+    if (shape->cuts && !qn_cuts_take(shape->cuts, qn_cut_key_gemm(shape, n_threads), known, &cut))
+        return;
+    const gemm_way way = gemm_cut_way(shape, cut, n_threads);
     if (way == GEMM_SWAPPED) {
-        gemm_swapped(team, shape, a, a_step, b, bias_row, activation, c, workspace);
+        gemm_swapped(team, shape, a, a_step, b, bias_row, activation, cut, c, workspace);
         return;
     }
     product t = {.m = shape->m,
@@ -62,7 +97,8 @@ static void gemm_stepped(qn_team *team, const qn_gemm_shape *shape, const float 
                  .c = c,
                  .c_row = shape->n,
                  .bias = bias_row,
-                 .activation = activation};
+                 .activation = activation,
+                 .cut = cut};
     if (way == GEMM_ROWS) {
         run_by_rows(team, &t, workspace);
         return;
@@ -79,22 +115,6 @@ static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a
                         const void *bias_row, qn_activation activation, void *c, void *workspace) {
     gemm_stepped(team, shape, a, shape->transpose_a ? shape->m : shape->k, b, bias_row, activation,
                  c, workspace);
-}
-
-static size_t gemm_bytes(const qn_gemm_shape *d, gemm_way way, int n_threads) {
-    int64_t count = 0;
-    switch (way) {
-    case GEMM_SWAPPED:
-        count = round_up(panels_size(d->m, d->k), 16) + d->n * padded(d->m);
-        break;
-    case GEMM_PANELS:
-        count = panels_size(d->n, d->k);
-        break;
-    case GEMM_ROWS:
-        count = (int64_t)n_threads * ROWS_SCRATCH;
-        break;
-    }
-    return (size_t)count * sizeof(float);
 }
 
 static size_t vector_gemm_workspace(const qn_gemm_shape *d, int n_threads) {

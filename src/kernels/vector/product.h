@@ -8,6 +8,7 @@
 #ifndef QN_KERNELS_VECTOR_PRODUCT_H
 #define QN_KERNELS_VECTOR_PRODUCT_H
 
+#include "kernels/cuts.h"
 #include "kernels/ref/elementwise.h"
 #include "kernels/vector/gather.h"
 #include "kernels/vector/tiles.h"
@@ -15,7 +16,7 @@
 enum {
     TILE_COLUMNS = TILE_VECTORS * VL,
     DEPTH_STEP = 256, /* the K-block: part of what a result is; not to be tuned at run time */
-    ROWS_MAX = 96,    /* rows of C in a task */
+    ROWS_MAX = 96,    /* rows of C in a task; a multiple of four tiles */
     ROW_PAD = 16,     /* keeps rows of a block from meeting in one cache set */
     /* Short vectors are multiplied by lanes of others, so that A is best read by columns: its rows
      * are turned where so many tiles side by side read them. */
@@ -26,6 +27,12 @@ enum {
     SHORT_DEPTH = 64, /* where B is read but once */
     SHORT_PANELS = 32,
     GATHER_MAX = 288, /* columns of B that a task by rows copies */
+};
+
+/* What of a cut (kernels/cuts.h) each knows. */
+enum {
+    ROWS_CUTS = 1u << QN_CUT_COLUMNS | 1u << QN_CUT_FETCH,
+    PANELS_CUTS = ROWS_CUTS | 1u << QN_CUT_SPLIT | 1u << QN_CUT_ROWS,
 };
 
 typedef struct product {
@@ -50,6 +57,7 @@ typedef struct product {
     const float *bias;
     qn_activation activation;
     /* the cutting */
+    qn_cut cut;
     int64_t m_block, n_block, m_blocks, n_blocks;
     float *scratch;
     int64_t scratch_size; /* floats of a thread */
@@ -63,6 +71,22 @@ typedef struct grid {
 
 static int64_t padded(int64_t n) {
     return round_up(n, VL);
+}
+
+/* What a cut comes to; never more than the fixed rule, but for a strip, which takes no memory. */
+static int64_t rows_most(qn_cut cut) {
+    static const int64_t rows[] = {ROWS_MAX, ROWS_MAX / 2, ROWS_MAX / 4, ROWS_MAX / 4 * 3};
+    return rows[cut.kinds[QN_CUT_ROWS]];
+}
+
+static int64_t strip_columns(qn_cut cut) {
+    static const int64_t columns[] = {STRIP_COLUMNS, STRIP_COLUMNS / 4, STRIP_COLUMNS * 4};
+    return columns[cut.kinds[QN_CUT_COLUMNS]];
+}
+
+static int64_t gather_most(qn_cut cut) {
+    static const int64_t columns[] = {GATHER_MAX, GATHER_MAX / 2, GATHER_MAX / 3};
+    return columns[cut.kinds[QN_CUT_COLUMNS]];
 }
 
 /* ---- one tile ---- */
@@ -246,6 +270,8 @@ static void scatter_rows(const product *t, const float *from, int64_t row, int64
 /* Rows [i, i + rows) of A, as far as there are. */
 static ahead block_ahead(const product *t, int64_t i, int64_t rows, int64_t tiles) {
     rows = min_int(rows, t->m - i);
+    if (t->cut.kinds[QN_CUT_FETCH])
+        return (ahead){0};
     if (t->a_window)
         return window_ahead(t->a_window, i, rows, tiles);
     if (t->a_columns || rows <= 0 || t->a_step > 2 * t->k)
@@ -303,28 +329,35 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
  * strips of columns whose C stays in the second cache from one K-block to the next. */
 static void panel_task(void *context, int64_t begin, int64_t end, int thread) {
     const product *t = context;
+    const int64_t columns = strip_columns(t->cut);
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task % t->m_blocks * t->m_block, j = task / t->m_blocks * t->n_block;
         const int64_t last = min_int(t->n, j + t->n_block);
-        for (int64_t strip = j; strip < last; strip += STRIP_COLUMNS)
-            panel_block(t, i, min_int(t->m_block, t->m - i), strip,
-                        min_int(STRIP_COLUMNS, last - strip),
+        for (int64_t strip = j; strip < last; strip += columns)
+            panel_block(t, i, min_int(t->m_block, t->m - i), strip, min_int(columns, last - strip),
                         t->scratch + thread * t->scratch_size);
     }
 }
 
-/* Few rows: the columns are cut for the team; else the rows, into equal shares. */
-static void cut_panels(product *t, int threads) {
+/* Few rows: the columns are cut for the team. */
+static bool is_cut_by_columns(const product *t, int threads) {
     const int64_t panels = ceil_div(t->n, TILE_COLUMNS);
-    const bool by_columns =
-        panels >= threads && t->m <= 4 * threads * ROWS_MAX &&
-        (panels % threads == 0 || panels >= 4 * threads || t->m < 2 * threads * TILE_ROWS);
+    if (t->cut.kinds[QN_CUT_SPLIT])
+        return t->cut.kinds[QN_CUT_SPLIT] == 2 && panels >= threads;
+    return panels >= threads && t->m <= 4 * threads * ROWS_MAX &&
+           (panels % threads == 0 || panels >= 4 * threads || t->m < 2 * threads * TILE_ROWS);
+}
+
+/* The columns are cut for the team, or else the rows, into equal shares. */
+static void cut_panels(product *t, int threads) {
+    const bool by_columns = is_cut_by_columns(t, threads);
+    const int64_t most = rows_most(t->cut);
     t->n_blocks = by_columns ? threads : 1;
     t->n_block = round_up(ceil_div(t->n, t->n_blocks), TILE_COLUMNS);
     t->n_blocks = ceil_div(t->n, t->n_block);
     const int64_t shares = by_columns ? 1 : threads;
-    const int64_t rounds = ceil_div(t->m, shares * ROWS_MAX);
-    t->m_block = min_int(ROWS_MAX, round_up(ceil_div(t->m, shares * rounds), TILE_ROWS));
+    const int64_t rounds = ceil_div(t->m, shares * most);
+    t->m_block = min_int(most, round_up(ceil_div(t->m, shares * rounds), TILE_ROWS));
     t->m_blocks = ceil_div(t->m, t->m_block);
 }
 
@@ -552,9 +585,10 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
         const int64_t tiles = ceil_div(columns, TILE_COLUMNS) * ceil_div(rows, TILE_ROWS);
         const int64_t count = min_int(DEPTH_STEP, k_end - p - depth);
         ahead next[2] = {{0}, {0}};
-        if (count > 0 && t->a_columns && t->a_step < 2 * t->m)
+        const bool fetches = !t->cut.kinds[QN_CUT_FETCH];
+        if (fetches && count > 0 && t->a_columns && t->a_step < 2 * t->m)
             next[0] = ahead_of(t->a + (p + depth) * t->a_step, count * t->a_step, tiles);
-        if (t->b_window)
+        if (fetches && t->b_window)
             next[1] = window_ahead(t->b_window, p + depth, count, tiles);
         const int64_t step = is_packed ? PACK_ROWS : rows;
         for (int64_t i = 0; i < rows; i += step) {
@@ -592,7 +626,7 @@ static void run_by_rows(qn_team *team, product *t, float *scratch) {
     const int64_t threads = qn_team_size(team);
     /* So many columns of B that a task's part of a K-block stays in the second cache. */
     const int64_t most =
-        GATHER_MAX * DEPTH_STEP / min_int(DEPTH_STEP, t->k) / TILE_COLUMNS * TILE_COLUMNS;
+        gather_most(t->cut) * DEPTH_STEP / min_int(DEPTH_STEP, t->k) / TILE_COLUMNS * TILE_COLUMNS;
     int64_t parts = min_int(round_up(ceil_div(t->n, most), threads), ceil_div(t->n, TILE_COLUMNS));
     t->n_block = round_up(ceil_div(t->n, parts), TILE_COLUMNS);
     t->n_blocks = ceil_div(t->n, t->n_block);

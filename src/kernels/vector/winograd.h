@@ -108,6 +108,7 @@ typedef struct winograd_forward {
     int64_t k; /* output channels */
     const float *bias;
     qn_activation activation;
+    qn_cut cut;
     int64_t first, count, blocks; /* tiles of the block; tasks along them */
     float *scratch;
     int64_t scratch_size;
@@ -171,9 +172,10 @@ static void winograd_task(void *context, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* Tiles of a block. */
-static int64_t winograd_tiles(int64_t tiles, int64_t channels) {
-    const int64_t most = WINOGRAD_SPACE / (PLANES * plane_row(channels));
+/* Tiles of a block; a cut makes it smaller. */
+static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_cut cut) {
+    const int64_t most =
+        (WINOGRAD_SPACE >> cut.kinds[QN_CUT_TILES]) / (PLANES * plane_row(channels));
     return min_int(tiles, max_int(most / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
 }
 
@@ -189,14 +191,14 @@ static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
 
 /* Floats for channels c of the tiles of n outputs h x w. */
 static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int n_threads) {
-    const int64_t tiles = winograd_tiles(image_tiles(n, h, w), c);
+    const int64_t tiles = winograd_tiles(image_tiles(n, h, w), c, (qn_cut){{0}});
     return round_up(PLANES * tiles * plane_row(c), 16) + n_threads * winograd_scratch(c);
 }
 
 /* The output of n images h x w, from an image with its channels, step, sizes and pads. */
 static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *workspace) {
     const int64_t tiles = image_tiles(n, b->out.h, b->out.w);
-    const int64_t block = winograd_tiles(tiles, b->in.c);
+    const int64_t block = winograd_tiles(tiles, b->in.c, b->cut);
     b->in.rows = b->out.rows = ceil_div(b->out.h, QN_WINOGRAD_OUT);
     b->in.columns = b->out.columns = ceil_div(b->out.w, QN_WINOGRAD_OUT);
     b->in.size = QN_WINOGRAD_IN;
@@ -216,7 +218,7 @@ static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *w
 
 static void forward_winograd(qn_team *team, const qn_conv2d_shape *d, const float *x,
                              const float *w, const float *bias_row, qn_activation activation,
-                             float *y, float *workspace) {
+                             qn_cut cut, float *y, float *workspace) {
     winograd_forward b = {
         .in = {.image = x, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
         .out = {.image = y, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
@@ -224,6 +226,7 @@ static void forward_winograd(qn_team *team, const qn_conv2d_shape *d, const floa
         .k = d->k,
         .bias = bias_row,
         .activation = activation,
+        .cut = cut,
     };
     b.in.pad_h = d->pad_top;
     b.in.pad_w = d->pad_left;
@@ -231,12 +234,13 @@ static void forward_winograd(qn_team *team, const qn_conv2d_shape *d, const floa
 }
 
 static void backward_data_winograd(qn_team *team, const qn_conv2d_shape *d, const float *dy,
-                                   const float *w, float *dx, float *workspace) {
+                                   const float *w, qn_cut cut, float *dx, float *workspace) {
     winograd_forward b = {
         .in = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
         .out = {.image = dx, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
         .filter = {w + 8 * d->c, 9 * d->c, 1, -3 * d->c, -d->c},
         .k = d->c,
+        .cut = cut,
     };
     b.in.pad_h = 2 - d->pad_top;
     b.in.pad_w = 2 - d->pad_left;
