@@ -30,6 +30,17 @@ typedef struct qn_update_options {
 /* Those of a model's recipe. */
 QN_API qn_update_options qn_update_options_for(const qn_model *model);
 
+/* How long is spent, when plans are made, on finding out how this machine cuts the products of
+ * convolutions and linear layers fastest: which blocks of rows and columns, which way through
+ * memory, how they are shared out. What was found is kept in the user's cache folder, by machine
+ * and shape. Bits, plans and memory do not depend on it (docs/tuning.md). */
+typedef enum qn_kernel_tuning {
+    QN_TUNE_OFF,   /* by fixed rules of the shape */
+    QN_TUNE_QUICK, /* what was found before, and about two seconds for the longest products that
+                      take no longer */
+    QN_TUNE_FULL,  /* all products that are not known yet */
+} qn_kernel_tuning;
+
 typedef struct qn_engine_options {
     const qn_allocator *allocator; /* null: the C library's heap */
     qn_dtype real;                 /* QN_F32 (also for 0) or QN_F64 */
@@ -48,6 +59,7 @@ typedef struct qn_engine_options {
     /* A table of rules by which convolutions choose their algorithm, as text (docs/rules.md): part
      * of what results are, like the seed. Null: the built-in one. Copied. */
     const char *rules;
+    qn_kernel_tuning tune;
     /* Bytes within which all of it has to keep: parameters, gradients, optimiser state, feature
      * maps, workspace, graphs, plans, and planning them; 0: no limit. Where they are too few for
      * the usual plan, batches are worked on in pieces, or values are made again instead of kept:
@@ -192,6 +204,21 @@ typedef struct qn_budget_use {
 } qn_budget_use;
 
 QN_API qn_budget_use qn_engine_get_budget(const qn_engine *engine);
+
+/* What tuning came to. */
+typedef struct qn_kernel_tuning_use {
+    qn_kernel_tuning tune;
+    int64_t n_products;          /* that can be cut otherwise: each shape once */
+    int64_t n_known, n_measured; /* of them: found in the cache; measured now */
+    int64_t n_cut;               /* of these: not cut by the fixed rules, which were slower */
+    int64_t n_left;              /* that there was no time for */
+    int64_t ns;
+    size_t bytes;          /* that it took, and those of the table that stays; in the budget */
+    bool is_over_budget;   /* nothing was done, since this would be too large a part of it */
+    bool cache_is_damaged; /* what was kept is no such table, and was left out */
+} qn_kernel_tuning_use;
+
+QN_API qn_kernel_tuning_use qn_engine_get_kernel_tuning(const qn_engine *engine);
 
 /* ---- budgets that change while programs run ---- */
 

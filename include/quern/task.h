@@ -29,7 +29,8 @@ typedef struct qn_task_options {
     int64_t micro_batch; /* as that of qn_engine_options */
     /* As that of qn_engine_options: its engine is there to be looked at, nothing can be run. */
     bool plan_only;
-    bool no_fusion; /* as that of qn_engine_options */
+    bool no_fusion;        /* as that of qn_engine_options */
+    qn_kernel_tuning tune; /* likewise */
     /* Bytes within which everything keeps that the task allocates: what its engine holds, batches,
      * data that is in memory; 0: no limit. Batches are then not made ahead, and images tested 32 at
      * a time at most. Equal bits. QN_ERROR_MEMORY where it cannot work, with the least that can. */

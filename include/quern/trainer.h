@@ -34,9 +34,10 @@ typedef struct qn_trainer_options {
     bool no_dropout;     /* dropout layers pass their input through (checks against references) */
     int n_threads;       /* 0: the processors available */
     uint64_t seed;
-    bool plan_only;    /* as that of qn_engine_options: cannot step, evaluate or predict */
-    bool no_fusion;    /* as that of qn_engine_options */
-    const char *rules; /* likewise */
+    bool plan_only;        /* as that of qn_engine_options: cannot step, evaluate or predict */
+    bool no_fusion;        /* as that of qn_engine_options */
+    const char *rules;     /* likewise */
+    qn_kernel_tuning tune; /* likewise */
     /* As those of qn_engine_options. The budget is of all that the trainer takes; batches are the
      * caller's. After plan_later, qn_engine_plan(qn_trainer_engine(trainer), ...) comes before the
      * first step. */

@@ -11,6 +11,7 @@ static const int64_t first_ns = 2000000000, second_ns = 1000000000;
 typedef struct patience {
     qn_monitor *lock;
     bool is_over;
+    const char *what;
     qn_thread *thread;
 } patience;
 
@@ -25,7 +26,7 @@ static void tell(void *context) {
         if (p->is_over || qn_clock_ns() < next_ns)
             continue;
         is_told = true;
-        fprintf(stderr, "\r\033[Klooking for a plan within the budget, or the least: %lld s",
+        fprintf(stderr, "\r\033[K%s: %lld s", p->what,
                 (long long)((next_ns - begin_ns) / second_ns));
         next_ns += second_ns;
     }
@@ -34,8 +35,8 @@ static void tell(void *context) {
         fputs("\r\033[K", stderr);
 }
 
-static void begin(patience *p) {
-    *p = (patience){.is_over = false};
+static void begin(patience *p, const char *what) {
+    *p = (patience){.what = what};
     if (isatty(STDERR_FILENO) && qn_monitor_create(NULL, &p->lock) == QN_OK)
         (void)qn_thread_start(NULL, tell, p, &p->thread);
 }
@@ -53,9 +54,12 @@ static void end(patience *p) {
 
 qn_status patience_open(const qn_task_options *options, qn_task **task) {
     patience p;
-    if (options->memory_budget_bytes == 0)
+    if (options->memory_budget_bytes == 0 && options->tune == QN_TUNE_OFF)
         return qn_task_open(options, task);
-    begin(&p);
+    begin(&p, options->memory_budget_bytes == 0 ? "measuring how products are cut fastest"
+              : options->tune == QN_TUNE_OFF
+                  ? "looking for a plan within the budget, or the least"
+                  : "looking for a plan within the budget, or the least; tuning");
     const qn_status status = qn_task_open(options, task);
     end(&p);
     return status;

@@ -304,6 +304,7 @@ static int run(const arguments *a) {
         if (!p.is_json)
             training_print_opening(&p.t);
         training_print_plan(&p.t);
+        training_print_tuning(&p.t);
         result = run_profile(&p);
     }
     qn_meter_destroy(p.meter);

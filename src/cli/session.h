@@ -15,6 +15,7 @@ typedef struct session {
     size_t memory_budget_bytes;             /* of the task; 0: none */
     const char *swap_folder;                /* likewise; null: none */
     bool budget_changes;                    /* while the task runs */
+    qn_kernel_tuning tune;                  /* of the task */
     bool wants_confusion;                   /* as that of qn_task_options */
     const struct qn_saved_plan *saved_plan; /* of the task; null: none */
     qn_metadata *kept;                      /* pairs of the checkpoint; may be null */

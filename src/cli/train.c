@@ -446,6 +446,7 @@ static int run(const arguments *a) {
         if (!t.progress.is_json)
             training_print_opening(&t);
         training_print_plan(&t);
+        training_print_tuning(&t);
         result = run_training(&t);
     }
     training_deinit(&t);

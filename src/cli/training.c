@@ -107,6 +107,13 @@ static int count_threads(const training *t) {
     return t->plan.model && n_asked == 0 ? t->plan.plan.n_threads : n_asked;
 }
 
+static qn_kernel_tuning tuning_of(const arguments *a) {
+    const char *value = option_find(a->command, "tune") < 0 ? "off" : arguments_get(a, "tune");
+    return strcmp(value, "full") == 0    ? QN_TUNE_FULL
+           : strcmp(value, "quick") == 0 ? QN_TUNE_QUICK
+                                         : QN_TUNE_OFF;
+}
+
 /* What a task of these settings is opened with, and its budget. */
 static qn_status prepare(training *t) {
     if (!settings_get(&t->settings, "data"))
@@ -118,6 +125,7 @@ static qn_status prepare(training *t) {
     session_set_budget(&t->s, given == 0 && has_plan ? t->plan.budget_bytes : given);
     t->s.saved_plan = has_plan ? &t->plan.plan : NULL;
     t->s.swap_folder = arguments_get(t->a, "swap");
+    t->s.tune = tuning_of(t->a);
     return QN_OK;
 }
 
@@ -234,6 +242,46 @@ static void add_budget_json(const training *t) {
     json_count("planner_bytes", (int64_t)use.planner_bytes);
 }
 
+static void add_tuning_json(const qn_kernel_tuning_use *use) {
+    json_begin();
+    json_text("event", "tuning");
+    json_count("products", use->n_products);
+    json_count("known", use->n_known);
+    json_count("measured", use->n_measured);
+    json_count("left", use->n_left);
+    json_count("cut", use->n_cut);
+    json_number("ms", (double)use->ns * 1e-6);
+    json_count("bytes", (int64_t)use->bytes);
+    json_flag("over_budget", use->is_over_budget);
+    json_flag("cache_was_damaged", use->cache_is_damaged);
+    json_end();
+}
+
+void training_print_tuning(const training *t) {
+    const qn_kernel_tuning_use use = qn_engine_get_kernel_tuning(qn_task_engine(t->s.task));
+    char bytes[QN_SIZE_TEXT];
+    if (use.tune == QN_TUNE_OFF)
+        return;
+    if (use.cache_is_damaged)
+        fputs("quern: warning: what tuning had kept cannot be read, and is left out\n", stderr);
+    if (t->progress.is_json) {
+        add_tuning_json(&use);
+        return;
+    }
+    qn_text_print_size(use.bytes, bytes);
+    if (use.is_over_budget) {
+        printf("tuning: left out, since %s is too large a part of the budget\n", bytes);
+    } else {
+        printf("tuning: %lld products: %lld known, %lld measured in %.1f s",
+               (long long)use.n_products, (long long)use.n_known, (long long)use.n_measured,
+               (double)use.ns * 1e-9);
+        if (use.n_left > 0)
+            printf(", %lld left for the next time", (long long)use.n_left);
+        printf("; %lld cut otherwise than usual; %s\n", (long long)use.n_cut, bytes);
+    }
+    fflush(stdout);
+}
+
 void training_print_plan(const training *t) {
     const qn_budget_use use = qn_engine_get_budget(qn_task_engine(t->s.task));
     char peak[QN_SIZE_TEXT], budget[QN_SIZE_TEXT];
@@ -325,8 +373,8 @@ static void print_quoted(const char *text) {
 }
 
 void training_print_resume_command(const training *t) {
-    static const char *const repeated[] = {"checkpoint-every", "save-best",   "threads",
-                                           "memory",           "micro-batch", "swap"};
+    static const char *const repeated[] = {"checkpoint-every", "save-best", "threads", "memory",
+                                           "micro-batch",      "swap",      "tune"};
     if (!t->save) {
         fputs("quern: nothing is saved; with --save FILE a stopped run can be resumed\n", stderr);
         return;

@@ -50,6 +50,9 @@ int64_t training_count_parameters(const training *t);
 /* Model, data and settings, before the first step. */
 void training_print_opening(const training *t);
 
+/* Where products were to be tuned: what came of it, a line or an object. */
+void training_print_tuning(const training *t);
+
 /* Under a budget: what was planned, before the first step, a line or an object. */
 void training_print_plan(const training *t);
 

@@ -397,7 +397,13 @@ static const option rows[] = {
 
 const option_list training_options = {rows, sizeof rows / sizeof rows[0]};
 
+/* What running takes besides, and planning does not. */
 static const option plan_rows[] = {
+    {.name = "tune",
+     .kind = OPTION_CHOICE,
+     .argument = "off|quick|full",
+     .fallback = "off",
+     .help = "measure how products are cut fastest; the result does not depend on it"},
     {.name = "plan",
      .kind = OPTION_TEXT,
      .argument = "FILE",

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "os/os.h"
 #include "run/optimizer.h"
+#include "run/tuner.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -148,6 +149,7 @@ static qn_status choose_kernels(qn_engine *e) {
 static qn_status make(qn_engine *e, const qn_program_options *programs) {
     QN_TRY(qn_engine_name_swap(e, e->options.swap_folder));
     QN_TRY(choose_kernels(e));
+    QN_TRY(qn_tuner_create(e));
     QN_TRY(qn_team_create(&e->allocator, e->options.n_threads, &e->team));
     e->store.team = e->team;
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *e->programs, &e->programs));
@@ -163,6 +165,7 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     if (e->options.budget_changes && e->options.saved_plan)
         return qn_fail(QN_ERROR_UNSUPPORTED, "a plan from a file is fixed, and the budget is to "
                                              "change; give one of them");
+    QN_TRY(qn_tuner_prepare(e));
     if (e->options.budget_changes && !e->options.plan_only && !e->changing)
         QN_TRY(qn_changing_create(e));
     e->outside_bytes = outside_bytes + qn_changing_reserve(e);
@@ -176,6 +179,7 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     if (e->update.executor)
         qn_executor_set_arena(e->update.executor, e->update_arena);
     e->is_planned = true;
+    qn_tuner_run(e);
     return QN_OK;
 }
 
@@ -222,6 +226,7 @@ void qn_engine_destroy(qn_engine *e) {
     qn_swap_close(e->swap);
     qn_release(&e->allocator, e->swap_folder, 1, e->swap_folder_bytes);
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
+    qn_tuner_destroy(e);
     qn_release(&e->allocator, e->ruled, 1, sizeof *e->ruled);
     qn_team_destroy(e->team);
     qn_events_destroy(e->timing);
@@ -231,6 +236,10 @@ void qn_engine_destroy(qn_engine *e) {
 
 const qn_engine_options *qn_engine_get_options(const qn_engine *engine) {
     return &engine->options;
+}
+
+qn_kernel_tuning_use qn_engine_get_kernel_tuning(const qn_engine *engine) {
+    return engine->tuner ? engine->tuner->use : (qn_kernel_tuning_use){.tune = QN_TUNE_OFF};
 }
 
 /* ---- running ---- */

@@ -23,6 +23,7 @@ typedef struct qn_ruled {
 } qn_ruled;
 
 struct qn_changing;
+struct qn_tuner;
 
 /* Invariants: 0 <= n_accumulated < options.update.accumulate; every program's outside values are
  * bound to store, sums, hyper or, during a run, to its inputs. */
@@ -32,9 +33,10 @@ struct qn_engine {
     qn_engine_options options;
     qn_team *team;
     const qn_kernels *kernels;
-    qn_ruled *ruled; /* where they go by a user's rules, or null */
-    qn_store store;  /* parameters and state */
-    qn_store sums;   /* of gradients, where batches are accumulated */
+    qn_ruled *ruled;        /* where they go by a user's rules, or null */
+    struct qn_tuner *tuner; /* where they are cut as this machine likes it, or null */
+    qn_store store;         /* parameters and state */
+    qn_store sums;          /* of gradients, where batches are accumulated */
     int n_programs;
     qn_program *programs; /* (n_programs) */
     qn_program update;    /* from the sums */

@@ -153,6 +153,7 @@ static qn_status make_engine(qn_trainer *t) {
                                        .plan_only = o->plan_only,
                                        .no_fusion = o->no_fusion,
                                        .rules = o->rules,
+                                       .tune = o->tune,
                                        .memory_budget_bytes = o->memory_budget_bytes,
                                        .no_least = o->no_least,
                                        .saved_plan = o->saved_plan,

@@ -197,6 +197,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
         .plan_only = engine.plan_only,
         .no_fusion = engine.no_fusion,
         .rules = engine.rules,
+        .tune = engine.tune,
         .memory_budget_bytes = engine.memory_budget_bytes,
         .no_least = engine.no_least,
         .saved_plan = engine.saved_plan,

@@ -148,6 +148,7 @@ qn_engine_options qn_task_engine_options(const qn_task *task) {
         .plan_only = task->plan_only,
         .no_fusion = task->no_fusion,
         .rules = rules_of(task),
+        .tune = task->tune,
         .memory_budget_bytes = task->memory_budget_bytes,
         .no_least = task->no_least,
         .saved_plan = task->saved_plan,

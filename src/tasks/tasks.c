@@ -75,6 +75,7 @@ qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
                    .training = options->training,
                    .plan_only = options->plan_only,
                    .no_fusion = options->no_fusion,
+                   .tune = options->tune,
                    .budget_changes = options->budget_changes,
                    .wants_confusion = options->confusion,
                    .memory_budget_bytes = options->memory_budget_bytes,

@@ -38,6 +38,7 @@ struct qn_task {
     const qn_model *model;
     qn_metadata *settings;
     bool training, plan_only, no_fusion, budget_changes;
+    qn_kernel_tuning tune;
     size_t memory_budget_bytes; /* 0: none */
     bool no_least;
     bool wants_confusion;
