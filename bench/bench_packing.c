@@ -1,6 +1,7 @@
 /* How close packings come to the bytes alive at once, and how long they take: over the training
  * graphs of the whole zoo, and over rectangles cut into boxes, of which a perfect packing is known.
- * Usage: bench_packing zoo [MODEL] | cut [SECONDS [FIRST LAST]] */
+ * Rectangles are timed by the processor's time, so that other programs matter little; only the
+ * limit is by the clock. Usage: bench_packing zoo [MODEL] | cut [SECONDS [FIRST LAST]] */
 #include "../tests/cut_rectangle.h"
 #include "os/os.h"
 #include "plan/packing.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void stop(const char *what) {
     fprintf(stderr, "bench_packing: %s: %s\n", what, qn_error_message());
@@ -107,10 +109,16 @@ static const cutting cuttings[] = {
     {CUT_BRICKS, 64, 1024, 300, 0},
 };
 
+static double processor_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static void pack_cutting(const cutting *c, double seconds, int first, int last) {
     static qn_box boxes[4096];
     double times[1000], tops[1000], greedy[1000];
-    int n_within = 0, n_runs = 0;
+    int n_within = 0, n_quick = 0, n_runs = 0;
     for (int seed = first; seed < last && n_runs < 1000; seed++, n_runs++) {
         int32_t n = cut_rectangle(c->kind, (uint64_t)seed, c->times, c->bytes, boxes, c->n);
         n -= n * c->hole_percent / 100;
@@ -122,23 +130,25 @@ static void pack_cutting(const cutting *c, double seconds, int first, int last) 
         options.most_work = INT64_MAX;
         options.most_ns = (int64_t)(seconds * 1e9);
         options.capacity = (size_t)c->bytes * 101 / 100;
-        const int64_t begin_ns = qn_clock_ns();
+        const double begin = processor_seconds();
         if (qn_pack(NULL, boxes, n, &options, &packing) != QN_OK ||
             qn_packing_check(boxes, n, packing.top_bytes) != QN_OK)
             stop("qn_pack");
-        times[n_runs] = (double)(qn_clock_ns() - begin_ns) * 1e-9;
+        times[n_runs] = processor_seconds() - begin;
         tops[n_runs] = (double)packing.top_bytes / (double)c->bytes;
         n_within += tops[n_runs] <= 1.01;
+        n_quick += tops[n_runs] <= 1.01 && times[n_runs] <= 10;
     }
     qsort(times, (size_t)n_runs, sizeof *times, by_double);
     qsort(tops, (size_t)n_runs, sizeof *tops, by_double);
     qsort(greedy, (size_t)n_runs, sizeof *greedy, by_double);
     printf(
         "%-8s %4d x %4d, at most %3d boxes, %d %% out: greedy %.3f to %.3f; within 1 %%: %d of %d, "
-        "median %.4f largest %.4f; time median %.2f, ninth of ten %.2f, longest %.2f s\n",
+        "in 10 s %d; median %.4f largest %.4f; seconds: median %.2f, ninth of ten %.2f, longest "
+        "%.2f\n",
         cut_names[c->kind], (int)c->times, (int)c->bytes, c->n, c->hole_percent, greedy[0],
-        greedy[n_runs - 1], n_within, n_runs, tops[n_runs / 2], tops[n_runs - 1], times[n_runs / 2],
-        times[(n_runs * 9 - 1) / 10], times[n_runs - 1]);
+        greedy[n_runs - 1], n_within, n_runs, n_quick, tops[n_runs / 2], tops[n_runs - 1],
+        times[n_runs / 2], times[(n_runs * 9 - 1) / 10], times[n_runs - 1]);
     fflush(stdout);
 }
 

@@ -8,20 +8,27 @@
 /* Part of possible joins that a try with noise leaves out. */
 #define LEFT_OUT 0.03
 
+/* Of noise, what differs between joins of equal sums at one time: which of several equal ones
+ * belong together is a guess of its own. */
+#define NOISE_BETWEEN 0.5
+
+/* A try that leaves one box more is kept with probability exp(-1 / HEAT). */
+#define HEAT 0.3
+
 /* A group is of one lifetime. Of many only few or nearly all are taken, and beyond the largest the
  * rest of them together or not at all. */
-enum {
-    MOST_GROUP = 12,
-    MANY = 8,
-    PARTS_OF_MANY = 3,
-    MOST_SUMS = 800,
-    MOST_LEAST = 10,
-    SUMS_BY_PLACEMENT = 4
-};
+enum { MOST_GROUP = 12, MANY = 8, PARTS_OF_MANY = 3, MOST_SUMS = 800, MOST_LEAST = 10 };
 
-/* Groups at a time; joins between looks at the clock; tries without a better one before all begins
- * anew; every such of equally good tries is worth a search. */
-enum { MOST_GROUPS = 64, CLOCK_JOINS = 16, MOST_SINCE = 200, SEARCHED = 16 };
+/* Sums that take as long as a placement of the search, measured with 300 boxes; how many more a
+ * list of them takes; steps along lists that take as long as a sum. */
+enum { SUMS_BY_PLACEMENT = 150, SUMS_BY_LIST = 4, STEPS_BY_SUM = 32 };
+
+/* Groups at a time; joins between looks at the clock; tries without a better one, for each box,
+ * before all begins anew; every such of equally good tries is worth a search. */
+enum { MOST_GROUPS = 64, CLOCK_JOINS = 16, SINCE_BY_BOX = 10, SEARCHED = 64 };
+
+/* Why to look at a time again: pieces that begin or end there; what pinwheels begin with. */
+enum { LOOK = 1, LOOK_FOR_PINWHEELS = 2 };
 
 /* What is joined: the boxes that meet along one line, left of it and right of it; or a pinwheel:
  * four around one in the middle, which meet along two lines.
@@ -56,7 +63,7 @@ typedef struct sum {
 typedef struct qn_pinwheel {
     group groups[N_SLOTS];
     sum sums[N_SLOTS][MOST_SUMS];
-    int32_t n_sums[N_SLOTS];
+    int32_t n_sums[N_SLOTS];        /* 0: not yet listed */
     int32_t n_ends[2], n_begins[2]; /* pieces at its two lines */
 } qn_pinwheel;
 
@@ -71,16 +78,23 @@ qn_status qn_joining_init(qn_packing_problem *limits, const qn_packing_problem *
                                      .bound_bytes = p->bound_bytes,
                                      .load_bytes = p->load_bytes};
     j->pieces = qn_arena_allocate(arena, 2 * n, sizeof *j->pieces);
-    j->best = qn_arena_allocate(arena, 2 * n, sizeof *j->best);
+    j->kept = qn_arena_allocate(arena, 2 * n, sizeof *j->kept);
     j->numbers = qn_arena_allocate(arena, 2 * n, sizeof *j->numbers);
     j->pinwheel = qn_arena_allocate(arena, 1, sizeof *j->pinwheel);
     j->joins = qn_arena_allocate(arena, 2 * n_times, sizeof *j->joins);
+    j->reasons = qn_arena_allocate(arena, n_times, sizeof *j->reasons);
+    j->log_factorials = qn_arena_allocate(arena, n + 1, sizeof *j->log_factorials);
     j->first[0] = qn_arena_allocate(arena, n_times, sizeof *j->first[0]);
     j->first[1] = qn_arena_allocate(arena, n_times, sizeof *j->first[1]);
     j->joined.boxes = qn_arena_allocate(arena, n, sizeof *j->joined.boxes);
-    const bool is_whole = j->pieces && j->best && j->numbers && j->pinwheel && j->joins &&
-                          j->first[0] && j->first[1] && j->joined.boxes;
-    return is_whole ? QN_OK : QN_ERROR_MEMORY;
+    const bool is_whole = j->pieces && j->kept && j->numbers && j->pinwheel && j->joins &&
+                          j->reasons && j->log_factorials && j->first[0] && j->first[1] &&
+                          j->joined.boxes;
+    if (!is_whole)
+        return QN_ERROR_MEMORY;
+    for (size_t i = 1; i <= n; i++)
+        j->log_factorials[i] = j->log_factorials[i - 1] + log((double)i);
+    return QN_OK;
 }
 
 /* ---- lists ---- */
@@ -120,13 +134,23 @@ static double random_number(qn_joining *j) {
     return number_of(j->random);
 }
 
-/* What is added to a score: the same for equal bytes at a time throughout a try, in which some are
- * not joined at all. */
-static double noise_of(const qn_joining *j, int32_t time, size_t bytes) {
-    const uint64_t what = (uint64_t)time * UINT64_C(0xd1342543de82ef95) +
+static int32_t random_below(qn_joining *j, int32_t n) {
+    return (int32_t)(random_number(j) * n);
+}
+
+/* What is added to the score of a join of two pieces' groups: most of it is the same for equal
+ * bytes at a time throughout a try, in which some are not joined at all. */
+static double noise_of(const qn_joining *j, const qn_joined_piece *left,
+                       const qn_joined_piece *right, size_t bytes) {
+    const uint64_t try = j->n_tries * UINT64_C(0x9e3779b97f4a7c15);
+    const uint64_t what = (uint64_t)left->upper * UINT64_C(0xd1342543de82ef95) +
                           (uint64_t)bytes * UINT64_C(0xaf251af3b0f025b5);
-    const double number = number_of(j->n_tries * UINT64_C(0x9e3779b97f4a7c15) ^ what);
-    return j->noise > 0 && number < LEFT_OUT ? INFINITY : j->noise * number;
+    const uint64_t whose = (uint64_t)left->lower * UINT64_C(0x8cb92ba72f3d8dd7) +
+                           (uint64_t)right->upper * UINT64_C(0x9fb21c651e98df25);
+    const double number = number_of(try ^ what), between = number_of(~try ^ (what + whose));
+    if (j->noise > 0 && number < LEFT_OUT)
+        return INFINITY;
+    return j->noise * (number + NOISE_BETWEEN * between);
 }
 
 /* Adds a piece to its group; it may be among the largest or the rest. */
@@ -187,6 +211,13 @@ static size_t sum_of(const group *g, uint32_t set) {
     return bytes;
 }
 
+/* Counts what takes as long as so many sums. */
+static void count_work(qn_joining *j, int32_t n_sums) {
+    j->n_sums += n_sums;
+    j->limits->work += j->n_sums / SUMS_BY_PLACEMENT;
+    j->n_sums %= SUMS_BY_PLACEMENT;
+}
+
 static int32_t list_sums(qn_joining *j, const group *g, sum *sums) {
     int32_t n = 0;
     for (uint32_t set = 1; set < UINT32_C(1) << g->n; set++) {
@@ -197,7 +228,7 @@ static int32_t list_sums(qn_joining *j, const group *g, sum *sums) {
         sums[n++] = (sum){sum_of(g, set), set};
     }
     qsort(sums, (size_t)n, sizeof *sums, by_bytes);
-    j->limits->work += 1 + n / SUMS_BY_PLACEMENT;
+    count_work(j, SUMS_BY_LIST + n);
     return n;
 }
 
@@ -215,11 +246,8 @@ static bool is_least(const group groups[2], const uint32_t sets[2]) {
 }
 
 /* Logarithm of the ways to take k of n. */
-static double log_ways(int32_t n, int32_t k) {
-    double ways = 0;
-    for (int32_t i = 0; i < k; i++)
-        ways += log((double)(n - i) / (i + 1));
-    return ways;
+static double log_ways(const qn_joining *j, int32_t n, int32_t k) {
+    return j->log_factorials[n] - j->log_factorials[k] - j->log_factorials[n - k];
 }
 
 /* Makes a set of a group's pieces a slot of a join. */
@@ -234,8 +262,9 @@ static void fill_slot(qn_join *to, slot which, const group *g, uint32_t set) {
 static void rate(qn_joining *j, const int32_t n[2], const group groups[2], const uint32_t sets[2],
                  size_t bytes, qn_join *best) {
     const int32_t parts[2] = {__builtin_popcount(sets[0]), __builtin_popcount(sets[1])};
-    const double score = log_ways(n[0], parts[0]) + log_ways(n[1], parts[1]) - log((double)bytes) +
-                         noise_of(j, j->pieces[groups[0].pieces[0]].upper, bytes);
+    const double score =
+        log_ways(j, n[0], parts[0]) + log_ways(j, n[1], parts[1]) - log((double)bytes) +
+        noise_of(j, &j->pieces[groups[0].pieces[0]], &j->pieces[groups[1].pieces[0]], bytes);
     if (score >= best->score || !is_least(groups, sets))
         return;
     best->score = score;
@@ -294,49 +323,72 @@ static void find_group(const qn_joining *j, int32_t lower, int32_t upper, group 
             add_to_group(j, g, i);
 }
 
-static void rate_pinwheel(qn_joining *j, const qn_pinwheel *w, const sum *sums[N_SLOTS],
-                          qn_join *best) {
-    int32_t parts[N_SLOTS];
-    for (int i = 0; i < N_SLOTS; i++)
-        parts[i] = __builtin_popcount(sums[i]->set);
-    const double score = log_ways(w->n_ends[0], parts[LEFT]) +
-                         log_ways(w->n_begins[0], parts[MIDDLE] + parts[TOP]) +
-                         log_ways(w->n_ends[1], parts[MIDDLE] + parts[BOTTOM]) +
-                         log_ways(w->n_begins[1], parts[RIGHT]) - log((double)sums[LEFT]->bytes) -
-                         log((double)sums[RIGHT]->bytes) + j->pinwheel_score +
-                         noise_of(j, j->pieces[w->groups[LEFT].pieces[0]].upper, sums[LEFT]->bytes);
-    if (score >= best->score)
-        return;
-    best->score = score;
-    best->n_slots = N_SLOTS;
-    for (int i = 0; i < N_SLOTS; i++)
-        fill_slot(best, (slot)i, &w->groups[i], sums[i]->set);
-}
+/* The sums that meet along one of a pinwheel's lines, of which the best is found: those of `alone`
+ * are as many bytes as the middle's and those beside the middle. */
+typedef struct meeting {
+    double score; /* INFINITY: there is none */
+    const sum *alone, *beside;
+} meeting;
 
-/* A sum of so many bytes, or null. */
-static const sum *find_sum(const qn_pinwheel *w, slot of, size_t bytes) {
-    for (int32_t i = 0; i < w->n_sums[of]; i++)
-        if (w->sums[of][i].bytes == bytes)
-            return &w->sums[of][i];
-    return NULL;
-}
-
-static void match_pinwheel(qn_joining *j, qn_pinwheel *w, qn_join *best) {
-    const sum *s[N_SLOTS];
-    for (int i = 0; i < N_SLOTS; i++)
-        w->n_sums[i] = list_sums(j, &w->groups[i], w->sums[i]);
-    for (int32_t m = 0; m < w->n_sums[MIDDLE]; m++) {
-        s[MIDDLE] = &w->sums[MIDDLE][m];
-        for (int32_t t = 0; t < w->n_sums[TOP]; t++) {
-            s[TOP] = &w->sums[TOP][t];
-            s[LEFT] = find_sum(w, LEFT, s[MIDDLE]->bytes + s[TOP]->bytes);
-            for (int32_t b = 0; s[LEFT] && b < w->n_sums[BOTTOM]; b++) {
-                s[BOTTOM] = &w->sums[BOTTOM][b];
-                s[RIGHT] = find_sum(w, RIGHT, s[MIDDLE]->bytes + s[BOTTOM]->bytes);
-                if (s[RIGHT])
-                    rate_pinwheel(j, w, s, best);
-            }
+static meeting find_meeting(const qn_joining *j, const qn_pinwheel *w, const sum *middle,
+                            int line) {
+    const slot alone = line == 0 ? LEFT : RIGHT, beside = line == 0 ? TOP : BOTTOM;
+    const int32_t n_alone = line == 0 ? w->n_ends[0] : w->n_begins[1];
+    const int32_t n_others = line == 0 ? w->n_begins[0] : w->n_ends[1];
+    meeting best = {.score = INFINITY};
+    for (int32_t a = 0, b = 0; a < w->n_sums[alone] && b < w->n_sums[beside];) {
+        const sum *x = &w->sums[alone][a], *y = &w->sums[beside][b];
+        const size_t bytes = middle->bytes + y->bytes;
+        if (x->bytes < bytes) {
+            a++;
+            continue;
         }
+        b++;
+        if (x->bytes > bytes)
+            continue;
+        const int parts = __builtin_popcount(middle->set) + __builtin_popcount(y->set);
+        double score = log_ways(j, n_alone, __builtin_popcount(x->set)) +
+                       log_ways(j, n_others, parts) - log((double)bytes);
+        if (line == 0)
+            score += noise_of(j, &j->pieces[w->groups[LEFT].pieces[0]],
+                              &j->pieces[w->groups[TOP].pieces[0]], bytes);
+        if (score < best.score)
+            best = (meeting){score, x, y};
+    }
+    return best;
+}
+
+static void fill_pinwheel(const qn_pinwheel *w, const sum *middle, const meeting of[2],
+                          qn_join *best) {
+    best->n_slots = N_SLOTS;
+    fill_slot(best, LEFT, &w->groups[LEFT], of[0].alone->set);
+    fill_slot(best, RIGHT, &w->groups[RIGHT], of[1].alone->set);
+    fill_slot(best, MIDDLE, &w->groups[MIDDLE], middle->set);
+    fill_slot(best, TOP, &w->groups[TOP], of[0].beside->set);
+    fill_slot(best, BOTTOM, &w->groups[BOTTOM], of[1].beside->set);
+}
+
+/* Looks at all sums of the groups that make a pinwheel. */
+static void match_pinwheel(qn_joining *j, qn_pinwheel *w, qn_join *best) {
+    int32_t n_others = 0;
+    for (int i = 0; i < N_SLOTS; i++) {
+        if (w->n_sums[i] == 0)
+            w->n_sums[i] = list_sums(j, &w->groups[i], w->sums[i]);
+        n_others += i == MIDDLE ? 0 : w->n_sums[i];
+    }
+    count_work(j, w->n_sums[MIDDLE] * (n_others / STEPS_BY_SUM + 1));
+    for (int32_t m = 0; m < w->n_sums[MIDDLE]; m++) {
+        const sum *middle = &w->sums[MIDDLE][m];
+        meeting of[2];
+        of[0] = find_meeting(j, w, middle, 0);
+        if (of[0].score == INFINITY)
+            continue;
+        of[1] = find_meeting(j, w, middle, 1);
+        const double score = of[0].score + of[1].score + j->pinwheel_score;
+        if (score >= best->score)
+            continue;
+        best->score = score;
+        fill_pinwheel(w, middle, of, best);
     }
 }
 
@@ -352,6 +404,7 @@ static void look_for_tops(qn_joining *j, int32_t line, int32_t other, qn_join *b
         if (done[i] <= other)
             continue;
         find_group(j, other, done[i], &w->groups[RIGHT]);
+        w->n_sums[TOP] = w->n_sums[RIGHT] = 0;
         if (w->groups[RIGHT].n > 0)
             match_pinwheel(j, w, best);
     }
@@ -367,6 +420,7 @@ static void look_for_middles(qn_joining *j, int32_t lower, int32_t line, qn_join
         if (done[i] == j->problem->n_sections)
             continue;
         find_group(j, lower, done[i], &w->groups[BOTTOM]);
+        w->n_sums[MIDDLE] = w->n_sums[BOTTOM] = 0;
         if (w->groups[BOTTOM].n > 0)
             look_for_tops(j, line, done[i], best);
     }
@@ -381,8 +435,10 @@ static void look_for_pinwheels(qn_joining *j, int32_t time) {
     best->score = INFINITY;
     w->n_ends[0] = count(j, left, 1);
     w->n_begins[0] = count(j, j->first[0][time], 0);
-    for (int32_t i = 0; i < MOST_GROUPS && next_group(j, left, 1, done, i, &w->groups[LEFT]); i++)
+    for (int32_t i = 0; i < MOST_GROUPS && next_group(j, left, 1, done, i, &w->groups[LEFT]); i++) {
+        w->n_sums[LEFT] = 0;
         look_for_middles(j, done[i], time, best);
+    }
 }
 
 /* ---- joining ---- */
@@ -442,7 +498,7 @@ static bool has_no_work_left(const qn_joining *j) {
     return j->limits->work >= j->limits->most_work;
 }
 
-/* All boxes, with nothing joined. */
+/* All boxes, with nothing joined, and all to be looked at. */
 static void begin_anew(qn_joining *j) {
     const qn_packing_problem *p = j->problem;
     j->n_pieces = p->n;
@@ -451,34 +507,88 @@ static void begin_anew(qn_joining *j) {
         j->pieces[i] =
             (qn_joined_piece){.bytes = b->bytes, .lower = b->lower, .upper = b->upper, .whole = -1};
     }
+    memset(j->reasons, LOOK, (size_t)p->n_sections + 1);
+    j->least = j->n_now = INT32_MAX;
+    j->n_since = 0;
 }
 
-/* The best try, in which some of what was joined last is taken apart again. */
-static void begin_from_best(qn_joining *j) {
-    static const double tops[4] = {0.3, 0.1, 0.5, 0.2}, inners[4] = {0.5, 0.9, 0.3, 1};
-    const double top = tops[j->n_tries / 8 % 4], inner = inners[j->n_tries / 8 % 4];
-    const int32_t n = j->problem->n;
-    for (int32_t i = j->n_best - 1; i >= 0; i--) {
-        const int32_t whole = j->best[i].whole;
-        const bool may_part = whole < 0 || j->numbers[whole] < 0;
-        const bool parts = i >= n && may_part && random_number(j) < (whole < 0 ? top : inner);
-        j->numbers[i] = parts ? -1 : 0;
+/* ---- taking apart: numbers[i] is -1 for what is ---- */
+
+/* Picks a piece that is not part of another, and takes another one that might meet it out of all
+ * that it is part of. */
+static void part_where_one_might_meet(qn_joining *j) {
+    int32_t n = 0, n_met = 0, one = 0, met = -1;
+    for (int32_t i = 0; i < j->n_kept; i++)
+        if (j->kept[i].whole < 0 && random_below(j, ++n) == 0)
+            one = i;
+    const int side = random_below(j, 2);
+    const int other = random_below(j, 4) == 0 ? side : !side;
+    const int32_t time = time_of(&j->kept[one], side);
+    for (int32_t i = 0; i < j->n_kept; i++)
+        if (j->kept[i].whole >= 0 && time_of(&j->kept[i], other) == time &&
+            random_below(j, ++n_met) == 0)
+            met = i;
+    if (met >= j->problem->n && random_below(j, 3) == 0)
+        j->numbers[met] = -1;
+    while (met >= 0 && (met = j->kept[met].whole) >= 0)
+        j->numbers[met] = -1;
+}
+
+/* Takes apart some of all that begins or ends at times [begin, end), and some of that again. */
+static void part_some(qn_joining *j, int32_t begin, int32_t end, double outer, double inner) {
+    for (int32_t i = j->n_kept - 1; i >= j->problem->n; i--) {
+        const qn_joined_piece *piece = &j->kept[i];
+        const bool is_outer = piece->whole < 0;
+        const bool is_there = (piece->lower >= begin && piece->lower < end) ||
+                              (piece->upper >= begin && piece->upper < end);
+        if ((is_outer ? is_there : j->numbers[piece->whole] < 0) &&
+            random_number(j) < (is_outer ? outer : inner))
+            j->numbers[i] = -1;
     }
+}
+
+static void choose_parted(qn_joining *j) {
+    static const double outers[4] = {0.3, 0.1, 0.2, 0.1}, inners[4] = {0.5, 0.9, 0.3, 1};
+    const double kind = random_number(j);
+    const int32_t n_times = j->problem->n_sections + 1;
+    memset(j->numbers, 0, (size_t)j->n_kept * sizeof *j->numbers);
+    if (kind < 0.6) {
+        for (int32_t n = 1 + random_below(j, 4); n > 0; n--)
+            part_where_one_might_meet(j);
+    } else if (kind < 0.85) {
+        const int32_t begin = random_below(j, n_times), end = begin + 1 + random_below(j, 3);
+        const double outer = 0.3 + 0.7 * random_number(j);
+        part_some(j, begin, end, outer, 0.2 + 0.8 * random_number(j));
+    } else {
+        const int32_t i = random_below(j, 4);
+        part_some(j, 0, n_times, outers[i], inners[i]);
+    }
+}
+
+/* What is kept, with some of it taken apart again, and those times to be looked at. */
+static void begin_from_kept(qn_joining *j) {
+    choose_parted(j);
     j->n_pieces = 0;
-    for (int32_t i = 0; i < j->n_best; i++)
+    memset(j->reasons, 0, (size_t)j->problem->n_sections + 1);
+    for (int32_t i = 0; i < j->n_kept; i++)
         if (j->numbers[i] == 0)
             j->numbers[i] = j->n_pieces++;
-    for (int32_t i = 0; i < j->n_best; i++) {
+    for (int32_t i = 0; i < j->n_kept; i++) {
+        const int32_t whole = j->kept[i].whole;
         if (j->numbers[i] < 0)
             continue;
         qn_joined_piece *piece = &j->pieces[j->numbers[i]];
-        *piece = j->best[i];
-        piece->whole = piece->whole < 0 ? -1 : j->numbers[piece->whole];
+        *piece = j->kept[i];
+        piece->whole = whole < 0 ? -1 : j->numbers[whole];
+        if (whole >= 0 && piece->whole < 0)
+            j->reasons[piece->lower] = j->reasons[piece->upper] = LOOK;
     }
 }
 
-/* Links the pieces that are not part of others and looks at all times. */
-static void look_everywhere(qn_joining *j) {
+/* ---- tries ---- */
+
+/* Links the pieces that are not part of others and looks wherever there is a reason. */
+static void look_where_parted(qn_joining *j) {
     const int32_t n_times = j->problem->n_sections + 1;
     for (int32_t t = 0; t < n_times; t++) {
         j->first[0][t] = j->first[1][t] = -1;
@@ -487,9 +597,15 @@ static void look_everywhere(qn_joining *j) {
     for (int32_t i = 0; i < j->n_pieces; i++)
         if (j->pieces[i].whole < 0)
             link_piece(j, i);
+    for (int32_t t = 1; t < n_times - 1; t++)
+        if (j->reasons[t] & LOOK)
+            for (int32_t i = j->first[1][t]; i >= 0; i = j->pieces[i].next[1])
+                j->reasons[j->pieces[i].lower] |= LOOK_FOR_PINWHEELS;
     for (int32_t t = 1; t < n_times - 1 && !has_no_work_left(j); t++) {
-        look(j, t);
-        look_for_pinwheels(j, t);
+        if (j->reasons[t] & LOOK)
+            look(j, t);
+        if (j->reasons[t])
+            look_for_pinwheels(j, t);
     }
 }
 
@@ -542,35 +658,36 @@ static void join_all(qn_joining *j) {
     }
 }
 
-/* Keeps a try that is as good as the best. */
-static bool keep_best(qn_joining *j) {
-    j->n_since = j->joined.n < j->least ? 0 : j->n_since + 1;
-    if (j->joined.n > j->least)
+/* Keeps a try that is as good as what is kept, or not much worse. */
+static bool keep_if_good(qn_joining *j) {
+    const int32_t n = j->joined.n;
+    const bool is_best = n <= j->least;
+    j->n_since = n < j->least ? 0 : j->n_since + 1;
+    j->least = is_best ? n : j->least;
+    if (n > j->n_now && random_number(j) >= exp((j->n_now - n) / HEAT))
         return false;
-    j->least = j->joined.n;
-    j->n_best = j->n_pieces;
-    memcpy(j->best, j->pieces, (size_t)j->n_pieces * sizeof *j->pieces);
-    return j->n_since % SEARCHED == 0;
+    j->n_now = n;
+    j->n_kept = j->n_pieces;
+    memcpy(j->kept, j->pieces, (size_t)j->n_pieces * sizeof *j->pieces);
+    return is_best && j->n_since % SEARCHED == 0;
 }
 
 bool qn_joining_try(qn_joining *j) {
     const uint64_t number = j->n_tries++;
     static const double noises[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     static const double pinwheels[4] = {0, -3, 2, -1};
-    j->random = number;
+    j->random = number * UINT64_C(0xd1342543de82ef95);
     j->noise = noises[number % 8];
     j->pinwheel_score = pinwheels[number / 2 % 4];
-    if (j->n_best == 0 || j->n_since >= MOST_SINCE) {
+    if (j->n_kept == 0 || j->n_since >= SINCE_BY_BOX * j->problem->n)
         begin_anew(j);
-        j->least = INT32_MAX;
-        j->n_since = 0;
-    } else {
-        begin_from_best(j);
-    }
-    look_everywhere(j);
+    else
+        begin_from_kept(j);
+    count_work(j, j->n_pieces + j->problem->n_sections);
+    look_where_parted(j);
     join_all(j);
     finish(j);
-    return keep_best(j);
+    return keep_if_good(j);
 }
 
 void qn_joining_place(qn_joining *j) {

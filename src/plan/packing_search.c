@@ -351,7 +351,8 @@ typedef struct turn {
     qn_joining *joining; /* or null */
 } turn;
 
-enum { MOST_TURNS = 12, MOST_FILLINGS = 4 };
+/* Joining gets so many times the work of another turn where nothing needs to be filled. */
+enum { MOST_TURNS = 12, MOST_FILLINGS = 4, JOINING_SHARE = 4 };
 
 /* What takes turns. All tops that need to be looked at are multiples of divisor. */
 typedef struct turns {
@@ -428,7 +429,8 @@ static qn_status search_by_turns(turns *t) {
         if (capacity < p->proven_bytes || capacity >= p->best_bytes)
             continue;
         if (next->joining) {
-            QN_TRY(search_joined(t, next->joining, capacity, most_work));
+            const int64_t share = next->joining->problem == p ? JOINING_SHARE : 1;
+            QN_TRY(search_joined(t, next->joining, capacity, share * most_work));
             continue;
         }
         next->search->random = (uint64_t)round;
@@ -470,7 +472,8 @@ static qn_status add_filled(turns *t, size_t capacity, bool is_cut) {
     return add_joined(t, filling);
 }
 
-/* The same in both ways, where a capacity leaves something little over. */
+/* The same in both ways, where a capacity leaves a little over; what is joined of the problem
+ * itself where it leaves nothing. */
 static qn_status add_both_filled(turns *t, size_t capacity) {
     const qn_packing_problem *p = t->problem;
     double left = 0;
@@ -493,7 +496,8 @@ static qn_status make_turns(turns *t) {
     add_turn(t, LOWEST, &t->plain);
     QN_TRY(add_both_filled(t, p->bound_bytes));
     add_turn(t, is_wanted ? WANTED : LOWEST, &t->plain);
-    if (is_wanted)
+    /* where the bound leaves nothing over, all that could fill is a band across all times */
+    if (is_wanted && t->n_filled > 0)
         QN_TRY(add_both_filled(t, p->target_bytes));
     add_turn(t, LOWEST, &t->plain);
     add_turn(t, BETWEEN, &t->plain);

@@ -137,8 +137,11 @@ static void test_few_times(void) {
             CHECK(pack(n, 1034, MUCH).top_bytes <= 1034);
         }
     }
-    const int32_t n = cut_rectangle(CUT_STRAIGHT, 0, 64, 1024, boxes, 200);
+    int32_t n = cut_rectangle(CUT_STRAIGHT, 0, 64, 1024, boxes, 200);
     CHECK(pack(n, 0, MUCH / 4).top_bytes == 1024);
+    /* where several boxes on either side of a time are equal, which belong together matters */
+    n = cut_rectangle(CUT_PINWHEEL, 3, 64, 1024, boxes, 300);
+    CHECK(pack(n, 1034, MUCH).top_bytes <= 1034);
 }
 
 /* Without every ninth box a packing within the rectangle is still known, and waste is allowed. */
