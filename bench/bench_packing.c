@@ -43,7 +43,7 @@ static void pack_program(const qn_program *program, const char *model, const cha
     size_t tops[2];
     for (int i = 0; i < 2; i++) {
         const qn_packing_options options = {.most_work = i ? INT64_MAX : 0,
-                                            .most_ns = i ? 1000000000 : 0};
+                                            .most_ns = i ? 950000000 : 0};
         const int64_t begin_ns = qn_clock_ns();
         if (qn_pack(NULL, boxes, n, &options, &packing) != QN_OK)
             stop(model);
