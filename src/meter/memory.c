@@ -1,8 +1,8 @@
 /* Resident memory of the watched process: now (statm), and the most so far, by the kernel's own
  * mark (VmHWM of status: once a second and at the end). While training runs, statm is not in the
- * caches and takes ten microseconds and more, and it changes rarely: as long as that of this
- * process stays the same it is read less and less often. Of another process, now counts all that it
- * started too; what they share is counted more than once. */
+ * caches and takes ten microseconds and more; that of this process is steady while it stays the
+ * same. Of another process, now counts all that it started too; what they share is counted more
+ * than once. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/family.h"
@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEAST_WAIT_NS = 9500000, MOST_WAIT_NS = 80000000 };
-
 #define MOST_KIB (INT64_C(1) << 42) /* what is beyond is nonsense */
 
 typedef struct memory {
@@ -22,8 +20,9 @@ typedef struct memory {
     qn_sensor file;
     qn_channel channel;
     int64_t last_ns;
-    int64_t last_bytes, wait_ns; /* of statm: what was read, and how long that is good for */
-    bool is_own, has_family;
+    int64_t last_bytes;
+    bool is_own, is_same; /* of statm, as the time before */
+    bool has_family;
     qn_family family;
     qn_probe files[QN_FAMILY_MOST]; /* of the others of the family */
     char root[200];
@@ -104,15 +103,17 @@ static int64_t others_bytes(memory *m, int64_t now_ns) {
 
 static void read_resident(void *source, int64_t now_ns, qn_reading *readings) {
     memory *m = source;
-    if (m->is_own && now_ns - m->last_ns < m->wait_ns)
-        return;
     const int64_t own = resident_bytes(&m->file.probe);
     const int64_t others = m->has_family ? others_bytes(m, now_ns) : 0;
     const int64_t bytes = (own > 0 ? own : 0) + others;
-    const int64_t twice_ns = 2 * m->wait_ns < MOST_WAIT_NS ? 2 * m->wait_ns : MOST_WAIT_NS;
-    m->wait_ns = bytes == m->last_bytes && m->wait_ns > 0 ? twice_ns : LEAST_WAIT_NS;
+    m->is_same = bytes == m->last_bytes;
     m->last_bytes = bytes;
     tell(m, now_ns, bytes, readings);
+}
+
+static bool is_steady(const void *source) {
+    const memory *m = source;
+    return m->is_own && m->is_same;
 }
 
 static void read_peak(void *source, int64_t now_ns, qn_reading *readings) {
@@ -140,6 +141,7 @@ const qn_source_kind qn_source_resident = {.name = "resident",
                                            .open = open_resident,
                                            .channels = memory_channels,
                                            .read = read_resident,
+                                           .is_steady = is_steady,
                                            .close = memory_close};
 
 const qn_source_kind qn_source_peak = {.name = "peak",

@@ -230,7 +230,7 @@ static void model_read(void *source, int64_t now_ns, qn_reading *readings) {
 const qn_source_kind qn_source_model = {
     .name = source_name,
     .about = "power estimated from the load of cores, where no sensor measures it",
-    .period_ns = 10000000,
+    .period_ns = 20000000,
     .open = model_open,
     .channels = model_channels,
     .read = model_read,

@@ -16,6 +16,7 @@
 enum { DEFAULT_INTERVAL_NS = 10000000, LEAST_INTERVAL_NS = 1000000 };
 enum { MOST_INTERVAL_NS = 1000000000, DEFAULT_BYTES = 4 << 20 };
 enum { MOST_PATIENCE_NS = 40000000, MOST_PATIENCE = 16, COST_PERIOD_NS = 10000000 };
+enum { MOST_STEADY_NS = 80000000 };
 
 /* A source that has something to say. */
 typedef struct member {
@@ -26,6 +27,7 @@ typedef struct member {
     int first, n, n_used; /* its channels; of these, those that were in use at the last reading */
     int64_t every;        /* ticks between two readings */
     int64_t next_tick;    /* of a fast one */
+    int64_t wait;         /* ticks from its last reading to that */
     qn_reading *readings; /* (n) of one call */
     qn_reading *tray;     /* (n) of a slow one: not yet in the history; end_ns 0: nothing */
     qn_thread *thread;    /* of a slow one */
@@ -98,6 +100,16 @@ static void empty_trays(qn_sampler *s) {
     qn_monitor_unlock(s->monitor);
 }
 
+/* Ticks to a fast source's next reading. */
+static int64_t wait_of(const qn_sampler *s, member *m) {
+    const bool is_steady = m->kind->is_steady && m->kind->is_steady(m->source);
+    if (!is_steady)
+        m->wait = m->every;
+    else if (2 * m->wait * s->options.interval_ns <= MOST_STEADY_NS)
+        m->wait *= 2;
+    return m->wait;
+}
+
 /* Reads the fast sources that are due at a tick. */
 static void read_fast(qn_sampler *s, int64_t tick) {
     for (int i = 0; i < s->n_members; i++) {
@@ -106,7 +118,7 @@ static void read_fast(qn_sampler *s, int64_t tick) {
             continue;
         read_member(m);
         keep(m, m->readings, m->n_used);
-        m->next_tick = tick + m->every;
+        m->next_tick = tick + wait_of(s, m);
     }
 }
 
@@ -324,6 +336,9 @@ static qn_status add_member(qn_sampler *s, const qn_source_kind *kind, void *sou
                   .n_used = n};
     s->has_slow = s->has_slow || kind->is_slow;
     m->every = kind->period_ns <= interval_ns ? 1 : (kind->period_ns - 1) / interval_ns + 1;
+    if (m->followed >= 0)
+        m->every = s->members[m->followed].every;
+    m->wait = m->every;
     QN_TRY(qn_allocate(&s->allocator, (size_t)n, sizeof *m->readings, &m->readings));
     status = qn_allocate(&s->allocator, (size_t)n, sizeof *m->tray, &m->tray);
     if (status != QN_OK) {

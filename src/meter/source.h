@@ -82,11 +82,14 @@ typedef struct qn_source_kind {
      * Never a wrong number: what cannot be read is left out and said once. The first call may give
      * nothing. Allocates nothing. */
     void (*read)(void *source, int64_t now_ns, qn_reading *readings);
+    /* Whether what was read last is likely to stay, so that it is enough to read less often; not of
+     * a slow one. Null: never. */
+    bool (*is_steady)(const void *source);
     /* How many of its channels, from the first on, have ever had anything to give; null: all. */
     int (*in_use)(const void *source);
     /* A source that works its numbers out from another one's: that one's name, which stands before
-     * it in the list and has the same period. follow gives it what that one has just read; it is
-     * then not read a second time. Null: from none. */
+     * it in the list and is never steady; this one is read whenever that one is. follow gives it
+     * what that one has just read; it is then not read a second time. Null: from none. */
     const char *follows;
     void (*follow)(void *source, const qn_reading *readings);
     void (*close)(void *source);

@@ -27,7 +27,7 @@ enum { MOST_READS = 4096, MOST_CHANNELS = 6 };
 
 typedef struct fake {
     const char *name;
-    bool is_there, is_noisy, is_silent;
+    bool is_there, is_noisy, is_silent, is_steady;
     int64_t sleep_ns; /* of a reading */
     int n_channels;
     qn_channel channels[MOST_CHANNELS];
@@ -41,7 +41,7 @@ typedef struct fake {
 
 static fake fakes[4];
 
-/* What the fourth was given of the first's. */
+/* What the fourth was given of the second's. */
 static const qn_reading *followed;
 static int n_followed, n_apart;
 
@@ -91,6 +91,10 @@ static void read_fake(void *source, int64_t now_ns, qn_reading *readings) {
     f->last_ns = now_ns;
 }
 
+static bool is_steady_fake(const void *source) {
+    return ((const fake *)source)->is_steady;
+}
+
 static void close_fake(void *source) {
     fake *f = source;
     qn_release(f->allocator, f->memory, 1, sizeof *f->memory);
@@ -110,7 +114,7 @@ static void follow_fake(void *source, const qn_reading *readings) {
 static void read_follower(void *source, int64_t now_ns, qn_reading *readings) {
     (void)source;
     n_followed++;
-    n_apart += followed->end_ns != 0 && followed->end_ns != fakes[0].last_ns;
+    n_apart += followed->end_ns != 0 && followed->end_ns != fakes[1].last_ns;
     n_apart += followed->end_ns > now_ns;
     readings[0] = *followed;
 }
@@ -119,11 +123,12 @@ static void read_follower(void *source, int64_t now_ns, qn_reading *readings) {
     .name = #NAME, .about = "of the test's own", .period_ns = PERIOD, .is_slow = IS_SLOW,          \
     .open = open_##NAME, .channels = channels_fake, .close = close_fake
 
-static const qn_source_kind fast_kind = {FAKE(fast, 0, false), .read = read_fake};
+static const qn_source_kind fast_kind = {FAKE(fast, 0, false), .read = read_fake,
+                                         .is_steady = is_steady_fake};
 static const qn_source_kind rare_kind = {FAKE(rare, 25 * MS, false), .read = read_fake};
 static const qn_source_kind slow_kind = {FAKE(slow, 0, true), .read = read_fake};
 static const qn_source_kind follower_kind = {FAKE(follower, 0, false), .read = read_follower,
-                                             .follows = "fast", .follow = follow_fake};
+                                             .follows = "rare", .follow = follow_fake};
 
 /* Stands for the list of the library. */
 const qn_source_kind *const qn_source_kinds[] = {&fast_kind, &rare_kind, &slow_kind, &follower_kind,
@@ -308,7 +313,8 @@ static void check_many_others(void) {
     qn_sampler_destroy(l.sampler);
 }
 
-/* A source that follows another has its readings, and it is read no more often for that. */
+/* A source that follows another has its readings, and is read as often as that one, whatever its
+ * own period. */
 static void check_followed(void) {
     qn_sampler *s;
     size_t n;
@@ -318,11 +324,29 @@ static void check_followed(void) {
     n_followed = n_apart = 0;
     CHECK_OK(qn_sampler_create(&(qn_sampler_options){.interval_ns = 5 * MS}, &s));
     CHECK_OK(qn_sampler_start(s));
-    wait_for_reads(&fakes[0], 5);
+    wait_for_reads(&fakes[1], 5);
     qn_sampler_stop(s);
-    CHECK(n_followed > 2 && n_apart == 0 && n_followed == fakes[0].n_reads);
+    CHECK(n_followed > 2 && n_apart == 0 && n_followed == fakes[1].n_reads);
     CHECK(qn_sampler_readings(s, qn_sampler_channel_count(s) - 1, &n) && n > 2);
     fakes[3].is_there = false;
+    qn_sampler_destroy(s);
+}
+
+/* One whose readings stay the same is read less and less often, and once more at the end. */
+static void check_steady(void) {
+    const fake *steady = &fakes[0], *other = &fakes[1];
+    qn_sampler *s;
+    reset_fakes();
+    fakes[0].is_steady = true;
+    CHECK_OK(qn_sampler_create(&(qn_sampler_options){.interval_ns = 5 * MS}, &s));
+    CHECK_OK(qn_sampler_start(s));
+    wait_for_reads(other, 15); /* 70 ticks */
+    const int64_t stop_ns = qn_clock_ns();
+    qn_sampler_stop(s);
+    const qn_sampler_cost cost = qn_sampler_get_cost(s);
+    /* At the start, after 2, 4, 8 and 16 ticks, then every 16, which are 80 ms, and at the end. */
+    CHECK(steady->n_reads >= 4 && steady->n_reads <= 6 + (cost.n_ticks + cost.n_missed) / 16);
+    CHECK(steady->n_reads > 0 && steady->read_ns[steady->n_reads - 1] >= stop_ns);
     qn_sampler_destroy(s);
 }
 
@@ -599,6 +623,7 @@ int main(void) {
     check_others();
     check_many_others();
     check_followed();
+    check_steady();
     check_missed_ticks();
     check_last_reading(10);
     check_bounded();
