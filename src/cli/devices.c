@@ -213,6 +213,17 @@ static int count_alike(const sensed *k, int first) {
     return n;
 }
 
+/* An estimate is good to two digits, and hundredths of a watt; so a line is no wider than a screen.
+ */
+static int digits_of(const qn_channel *channel, double *least, double most) {
+    if (channel->quantity != QN_QUANTITY_POWER)
+        return 4;
+    if (!channel->is_estimated || most >= 99.5)
+        return 3;
+    *least = round(*least * 100) / 100;
+    return 2;
+}
+
 static void format_value(const sensed *k, int first, int n, char *text, size_t bytes) {
     double scale, least = INFINITY, most = -INFINITY;
     const char *unit = qn_words_unit(&k->channels[first], &scale);
@@ -220,7 +231,7 @@ static void format_value(const sensed *k, int first, int n, char *text, size_t b
         least = fmin(least, k->values[i] * scale);
         most = fmax(most, k->values[i] * scale);
     }
-    const int digits = k->channels[first].quantity == QN_QUANTITY_POWER ? 3 : 4;
+    const int digits = digits_of(&k->channels[first], &least, most);
     char range[64];
     snprintf(range, sizeof range, "%.*g", digits, least);
     if (n > 1 && most > least)
