@@ -330,8 +330,7 @@ static void cores_read(void *source, int64_t now_ns, qn_reading *readings) {
 
 const qn_source_kind qn_source_cores = {.name = "cores",
                                         .about = "utilisation of each core",
-                                        .period_ns =
-                                            20000000, /* what lags by up to 10 ms is no finer */
+                                        .period_ns = 20000000, /* it lags by up to 10 ms */
                                         .open = cores_open,
                                         .channels = cores_channels,
                                         .read = cores_read,
