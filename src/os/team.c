@@ -17,7 +17,7 @@
 enum {
     SPIN_NS = 300000,
     PAUSES_PER_LOOK_AT_CLOCK = 64,
-    PIECES = 4,
+    PARTS = 4, /* a piece is one part in so many of what is left */
     CACHE_LINE = 64,
     LONG_PIECE_NS = 100000
 };
@@ -29,7 +29,7 @@ typedef struct worker {
     struct qn_team *team;
     int thread;
     pthread_t handle;
-    int64_t end, piece;
+    int64_t end;
     _Alignas(CACHE_LINE) int64_t next; /* atomic */
 } worker;
 
@@ -95,15 +95,26 @@ static void look(qn_team *team) {
     team->look_ns = now_ns;
 }
 
+/* Takes a part of what is left of a share; 0: nothing is. */
+static int64_t take_piece(worker *share, int64_t *begin) {
+    *begin = __atomic_load_n(&share->next, __ATOMIC_RELAXED);
+    for (;;) {
+        const int64_t rest = share->end - *begin, piece = (rest + PARTS - 1) / PARTS;
+        if (rest <= 0)
+            return 0;
+        if (__atomic_compare_exchange_n(&share->next, begin, *begin + piece, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return piece;
+    }
+}
+
 /* Takes pieces of a share until nothing is left of it; whether it took any. */
 static bool do_pieces(qn_team *team, worker *share, int thread) {
+    int64_t begin, piece;
     for (int n = 0;; n++) {
-        const int64_t begin = __atomic_fetch_add(&share->next, share->piece, __ATOMIC_RELAXED);
-        const int64_t rest = share->end - begin;
-        if (rest <= 0)
+        if ((piece = take_piece(share, &begin)) == 0)
             return n > 0;
-        team->task(team->context, begin, begin + (rest < share->piece ? rest : share->piece),
-                   thread);
+        team->task(team->context, begin, begin + piece, thread);
         if (thread == 0 && __builtin_expect(team->is_looking, 0))
             look(team);
     }
@@ -167,7 +178,6 @@ static void share_out(qn_team *team, int64_t n_tasks) {
         worker *share = &team->workers[i];
         const int64_t begin = n_tasks * i / team->n_threads;
         share->end = n_tasks * (i + 1) / team->n_threads;
-        share->piece = (share->end - begin + PIECES - 1) / PIECES;
         __atomic_store_n(&share->next, begin, __ATOMIC_RELAXED);
     }
 }
