@@ -86,13 +86,22 @@ static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t g
                                   .dilation_w = d->dilation_w});
 }
 
-/* A product whose A is a window: straight from memory where it can be. */
+/* A product whose A or B is a window: straight from memory where it can be. */
 static void set_a_window(product *t, const window *g) {
     if (window_is_direct(g)) {
         t->a = g->image;
         t->a_step = g->channels;
     } else {
         t->a_window = g;
+    }
+}
+
+static void set_b_window(product *t, const window *g) {
+    if (window_is_direct(g)) {
+        t->b = g->image;
+        t->b_row = g->channels;
+    } else {
+        t->b_window = g;
     }
 }
 
@@ -482,6 +491,64 @@ static void filter_chunk_task(void *context, int64_t begin, int64_t end, int thr
     }
 }
 
+/* Along the pixels. */
+static product filter_product(const qn_conv2d_shape *d, qn_algorithm algorithm, qn_cut cut,
+                              int64_t m, int64_t n) {
+    return (product){.m = m,
+                     .n = n,
+                     .k = d->n * d->p * d->q,
+                     .a_columns = true,
+                     .chunk = filter_chunk(d, algorithm) * d->p * d->q,
+                     .add = d->add,
+                     .c_row = n,
+                     .cut = cut};
+}
+
+static void run_filter(qn_team *team, const qn_conv2d_shape *d, qn_algorithm algorithm, product *t,
+                       float *workspace) {
+    const int64_t chunks = filter_chunks(d, algorithm), size = t->m * t->n;
+    float *to = t->c;
+    if (chunks == 0) {
+        run_by_rows(team, t, workspace);
+        return;
+    }
+    t->add = false;
+    t->c = workspace;
+    t->scratch = t->c + round_up(chunks * size, 16);
+    t->scratch_size = ROWS_SCRATCH;
+    qn_team_run(team, chunks, filter_chunk_task, t);
+    run_chain(team, size, chunks, t->c, d->add, to);
+}
+
+/* Of the two sides of a 1x1 convolution's filter the narrow one is better packed into tiles, and
+ * the wide one only copied: where the inputs are few, (C, K) is made and turned. */
+enum { TURNED_MOST = 48 };
+
+static bool is_filter_turned(const qn_conv2d_shape *d) {
+    return d->groups == 1 && d->r * d->s * d->stride_h * d->stride_w == 1 &&
+           d->pad_top + d->pad_left == 0 && d->p == d->h && d->q == d->w && d->c <= TURNED_MOST &&
+           2 * d->c <= d->k;
+}
+
+static int64_t turned_size(const qn_conv2d_shape *d) {
+    return is_filter_turned(d) ? round_up(d->k * d->c, 16) : 0;
+}
+
+static void filter_turned(qn_team *team, const qn_conv2d_shape *d, const float *x, const float *dy,
+                          qn_algorithm algorithm, qn_cut cut, float *dw, float *workspace) {
+    product t = filter_product(d, algorithm, cut, d->c, d->k);
+    t.a = x;
+    t.a_step = d->c;
+    t.b = dy;
+    t.b_row = y_step_of(d);
+    t.c = workspace;
+    if (d->add)
+        transpose_block(dw, d->c, d->k, d->c, t.c, d->k, d->k);
+    run_filter(team, d, algorithm, &t, workspace + turned_size(d));
+    t.c = workspace;
+    run_swap(team, &t, NULL, (qn_activation){QN_ACTIVATION_NONE, 0}, dw, d->c);
+}
+
 static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, const void *x,
                                           const void *dy, void *dw, void *workspace) {
     qn_cut cut;
@@ -504,33 +571,19 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
         filter_sliding(team, d, x, dy, dw, workspace);
         return;
     }
+    if (is_filter_turned(d)) {
+        filter_turned(team, d, x, dy, algorithm, cut, dw, workspace);
+        return;
+    }
     const int64_t k = d->k / d->groups, columns = d->r * d->s * (d->c / d->groups);
-    const int64_t chunks = filter_chunks(d, algorithm);
     for (int64_t group = 0; group < d->groups; group++) {
         const window g = forward_window(d, x, group);
-        float *to = (float *)dw + group * k * columns;
-        product t = {.m = k,
-                     .n = columns,
-                     .k = d->n * d->p * d->q,
-                     .a = (const float *)dy + group * k,
-                     .a_step = y_step_of(d),
-                     .a_columns = true,
-                     .b_window = &g,
-                     .chunk = filter_chunk(d, algorithm) * d->p * d->q,
-                     .add = d->add,
-                     .c = to,
-                     .c_row = columns,
-                     .cut = cut};
-        if (chunks == 0) {
-            run_by_rows(team, &t, workspace);
-            continue;
-        }
-        t.add = false;
-        t.c = workspace;
-        t.scratch = t.c + round_up(chunks * k * columns, 16);
-        t.scratch_size = ROWS_SCRATCH;
-        qn_team_run(team, chunks, filter_chunk_task, &t);
-        run_chain(team, k * columns, chunks, t.c, d->add, to);
+        product t = filter_product(d, algorithm, cut, k, columns);
+        t.a = (const float *)dy + group * k;
+        t.a_step = y_step_of(d);
+        set_b_window(&t, &g);
+        t.c = (float *)dw + group * k * columns;
+        run_filter(team, d, algorithm, &t, workspace);
     }
 }
 
@@ -545,7 +598,7 @@ static size_t product_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {
         count = backward_data_floats(d, is_gathered_first(d), n_threads);
     } else {
-        count = round_up(filter_chunks(d, algorithm) * k * taps * c, 16) +
+        count = turned_size(d) + round_up(filter_chunks(d, algorithm) * k * taps * c, 16) +
                 (int64_t)n_threads * ROWS_SCRATCH;
     }
     return (size_t)count * sizeof(float);

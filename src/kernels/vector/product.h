@@ -25,7 +25,7 @@ enum {
     STRIP_COLUMNS = 16 * TILE_COLUMNS,
     /* So short a depth leaves most of the time to C, which is then written along its rows. */
     SHORT_DEPTH = 64, /* where B is read but once */
-    SHORT_PANELS = 32,
+    SHORT_PANELS = 64,
     GATHER_MAX = 288, /* columns of B that a task by rows copies */
 };
 
@@ -286,6 +286,14 @@ static void turn_rows(const float *a, int64_t step, int64_t rows, int64_t depth,
                         TILE_ROWS, TILE_ROWS);
 }
 
+/* A tile of C, to be added to or written, comes from afar while others are made. */
+static inline void fetch_tile(int64_t rows, int64_t columns, const float *c, int64_t c_row) {
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t x = 0; x < columns; x += LINE_FLOATS)
+            __builtin_prefetch(c + i * c_row + x, 1, 3);
+    }
+}
+
 static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                         float *space) {
     float *block = space + (t->a_window ? ROWS_MAX * (DEPTH_STEP + ROW_PAD) : 0);
@@ -309,6 +317,8 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
             const int64_t j = (along_rows ? tile % n_j : tile / n_i) * TILE_COLUMNS;
             const int64_t width = min_int(TILE_COLUMNS, columns - j);
             fetch_slice(&next);
+            if (along_rows && i + TILE_ROWS < rows)
+                fetch_tile(TILE_ROWS, width, c + (i + TILE_ROWS) * c_row + j, c_row);
             const operands o = {.depth = depth,
                                 .a = is_turned ? turned + i * depth
                                                : a + (t->a_columns ? i : i * step),
@@ -501,6 +511,8 @@ enum {
     PACK_ROWS = 48, /* rows of C whose part of A, by columns, is packed */
     PACK_STEP = 32, /* rows of A this far apart share no line */
     PACK_PANEL = DEPTH_STEP * TILE_ROWS + ROW_PAD,
+    ROWS_OF_TASK = 4 * PACK_ROWS, /* the least, where there are several */
+    TASKS_OF_THREAD = 4,
     FETCH_ROWS = 4,     /* so far ahead are rows of B fetched while others are copied */
     FETCH_COLUMNS = 12, /* and columns of A */
 };
@@ -524,29 +536,29 @@ static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int
 
 /* Columns of A as panels of TILE_ROWS, PACK_PANEL apart: a tile then reads what lies together.
  * Whole vectors are written; what is too much is written again or never read. */
-static void pack_columns(const float *a, int64_t step, int64_t rows, int64_t depth, float *to) {
-    for (int64_t p = 0; p < depth; p++, a += step) {
-        for (int64_t x = 0; p + FETCH_COLUMNS < depth && x < rows + LINE_FLOATS; x += LINE_FLOATS)
-            __builtin_prefetch(a + FETCH_COLUMNS * step + x, 0, 3);
+static inline __attribute__((always_inline)) void
+pack_columns_of(const float *a, int64_t step, int64_t rows, int64_t depth, float *to) {
+    for (int64_t p = 0; p + 1 < depth; p++, a += step, to += TILE_ROWS) {
+        if (p + FETCH_COLUMNS < depth) {
+            for (int64_t x = 0; x < rows + LINE_FLOATS; x += LINE_FLOATS)
+                __builtin_prefetch(a + FETCH_COLUMNS * step + x, 0, 3);
+        }
+#pragma GCC unroll 8
         for (int64_t i = 0; i < rows; i += TILE_ROWS) {
-            float *at = to + i / TILE_ROWS * PACK_PANEL + p * TILE_ROWS;
-            if (p + 1 < depth) {
 #pragma GCC unroll 4
-                for (int v = 0; v < TILE_ROWS; v += VL)
-                    *(vector *)(at + v) = *(const vector *)(a + i + v);
-            } else {
-                copy_floats(at, a + i, min_int(TILE_ROWS, rows - i));
-            }
+            for (int v = 0; v < TILE_ROWS; v += VL)
+                *(vector *)(to + i / TILE_ROWS * PACK_PANEL + v) = *(const vector *)(a + i + v);
         }
     }
+    for (int64_t i = 0; i < rows; i += TILE_ROWS)
+        copy_floats(to + i / TILE_ROWS * PACK_PANEL, a + i, min_int(TILE_ROWS, rows - i));
 }
 
-/* A tile of C that sums are added to comes from afar while they are made. */
-static inline void fetch_tile(int64_t rows, int64_t columns, const float *c, int64_t c_row) {
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t x = 0; x < columns; x += LINE_FLOATS)
-            __builtin_prefetch(c + i * c_row + x, 1, 3);
-    }
+static void pack_columns(const float *a, int64_t step, int64_t rows, int64_t depth, float *to) {
+    if (rows == PACK_ROWS)
+        pack_columns_of(a, step, PACK_ROWS, depth, to);
+    else
+        pack_columns_of(a, step, rows, depth, to);
 }
 
 /* Rows [i0, i0 + rows) and columns [j0, j0 + columns) of C += or = a K-block, B being at `b`. */
@@ -630,8 +642,13 @@ static void run_by_rows(qn_team *team, product *t, float *scratch) {
     int64_t parts = min_int(round_up(ceil_div(t->n, most), threads), ceil_div(t->n, TILE_COLUMNS));
     t->n_block = round_up(ceil_div(t->n, parts), TILE_COLUMNS);
     t->n_blocks = ceil_div(t->n, t->n_block);
-    const int64_t shares = t->n_blocks < threads ? ceil_div(threads, t->n_blocks) : 1;
-    t->m_block = round_up(ceil_div(t->m, shares), TILE_ROWS);
+    /* Each row block copies B anew, which many rows are worth; small tasks keep threads of unequal
+     * speed busy. */
+    const int64_t wanted = threads > 1 ? ceil_div(TASKS_OF_THREAD * threads, t->n_blocks) : 1;
+    int64_t shares = t->n_blocks < threads ? ceil_div(threads, t->n_blocks) : 1;
+    shares = max_int(shares, min_int(wanted, t->m / ROWS_OF_TASK));
+    t->m_block = round_up(ceil_div(t->m, shares),
+                          shares > 1 && t->m > 2 * ROWS_OF_TASK ? PACK_ROWS : TILE_ROWS);
     t->m_blocks = ceil_div(t->m, t->m_block);
     t->scratch = scratch;
     t->scratch_size = ROWS_SCRATCH;
