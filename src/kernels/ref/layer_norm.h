@@ -107,9 +107,9 @@ static void layer_norm_row(const layer_norm_context *l, int64_t row) {
 /* The two sums of rows [first, last) for a strip of columns. */
 static void layer_norm_columns(const layer_norm_context *l, int64_t first, int64_t last,
                                int64_t column, int64_t width, real *partial) {
-    double totals[2][STRIP_WIDTH] = {0};
+    double totals[2][FOLD_WIDTH] = {0};
     for (int64_t run = first; run < last; run += STRIP_RUN) {
-        real parts[2][STRIP_WIDTH] = {0};
+        real parts[2][FOLD_WIDTH] = {0};
         for (int64_t row = run; row < min_int(last, run + STRIP_RUN); row++) {
             const real *restrict x = l->x + row * l->c + column;
             const real *restrict dy = l->dy + row * l->c + column;
@@ -137,8 +137,8 @@ static void layer_norm_backward_task(void *context, int64_t begin, int64_t end, 
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t first = chunk * l->chunk_rows;
         const int64_t last = min_int(l->rows, first + l->chunk_rows);
-        for (int64_t column = 0; column < l->c; column += STRIP_WIDTH)
-            layer_norm_columns(l, first, last, column, min_int(STRIP_WIDTH, l->c - column),
+        for (int64_t column = 0; column < l->c; column += FOLD_WIDTH)
+            layer_norm_columns(l, first, last, column, min_int(FOLD_WIDTH, l->c - column),
                                l->partial + chunk * 2 * l->c);
         for (int64_t row = first; row < last; row++)
             layer_norm_row(l, row);

@@ -82,10 +82,14 @@ static int64_t rows_per_chunk(int64_t rows, int64_t c) {
     return max_int(ceil_div(rows, MAX_CHUNKS), max_int(1, CHUNK_ELEMENTS / c));
 }
 
-/* A chunk is summed in strips of at most STRIP_WIDTH columns; several rows are folded into one line
- * of a strip where C is small, so that loops over it are long. STRIP_RUN lines are summed in
- * `real`, the runs in double. */
-enum { STRIP_WIDTH = 256, STRIP_RUN = 16 };
+/* A chunk is summed in strips of at most STRIP_WIDTH columns, whose sums stay in the first cache;
+ * up to FOLD_WIDTH elements of several rows are folded into one line of a strip where C is small,
+ * so that loops over it are long. STRIP_RUN lines are summed in `real`, the runs in double. */
+enum { STRIP_WIDTH = 1024, FOLD_WIDTH = 256, STRIP_RUN = 16 };
+
+/* Of an array for a strip: processors guess by the low 12 bits of addresses whether a load needs an
+ * earlier store, so that those of such arrays must differ. */
+enum { STRIP_SPACE = STRIP_WIDTH + 288 };
 
 typedef struct column_strip {
     int64_t lines, width;
@@ -94,8 +98,8 @@ typedef struct column_strip {
 } column_strip;
 
 static column_strip column_strip_of(int64_t rows, int64_t c, int64_t column) {
-    const int64_t fold = max_int(1, STRIP_WIDTH / c), width = fold * c;
-    if (c > STRIP_WIDTH)
+    const int64_t fold = max_int(1, FOLD_WIDTH / c), width = fold * c;
+    if (c > FOLD_WIDTH)
         return (column_strip){.lines = rows,
                               .width = min_int(STRIP_WIDTH, c - column),
                               .columns = min_int(STRIP_WIDTH, c - column),
@@ -125,7 +129,7 @@ add_run(strip_kind kind, qn_activation_kind activation, const strip_inputs *in, 
     const real *restrict x = in->x + row * in->x_step;
     const real *restrict dy = in->dy + row * in->dy_step, *restrict y = in->y + row * in->y_step;
     const real slope = (real)in->activation.slope;
-    real derived[STRIP_WIDTH];
+    real derived[STRIP_SPACE];
     if (kind == STRIP_GRADIENTS && activation == QN_ACTIVATION_SIGMOID) {
         derive_row(in->activation, width, y, dy, derived);
         activation = QN_ACTIVATION_NONE;
@@ -144,47 +148,85 @@ add_run(strip_kind kind, qn_activation_kind activation, const strip_inputs *in, 
     }
 }
 
+/* Rows that lie apart are fetched so far ahead: the processor does not guess them. */
+enum { APART_AHEAD = 16, LINE_REALS = 64 / sizeof(real) };
+
+static inline __attribute__((always_inline)) void
+fetch_apart(const real *from, int64_t row, int64_t step, int64_t columns, bool is_written) {
+    if (step == columns)
+        return;
+    const real *at = from + row * step;
+    for (int64_t j = 0; j < columns; j += LINE_REALS) {
+        if (is_written)
+            __builtin_prefetch(at + j, 1);
+        else
+            __builtin_prefetch(at + j);
+    }
+}
+
+/* The rows of a line of x, so far ahead. Out of line, for within it the sums became slower. */
+static __attribute__((noinline)) void fetch_line(const column_strip *s, const strip_inputs *in,
+                                                 int64_t line) {
+    for (int64_t f = 0; f < s->fold; f++)
+        fetch_apart(in->x, line * s->fold + f + APART_AHEAD, in->x_step, s->columns, false);
+}
+
 /* The first `width` elements of a line; row by row where rows lie apart. */
 static inline __attribute__((always_inline)) void
 add_line(strip_kind kind, qn_activation_kind activation, const column_strip *s,
          const strip_inputs *in, int64_t line, int64_t width, real *sums, real *dots) {
-    if (s->fold == 1 || in->is_dense) {
+    if (in->is_dense) {
         add_run(kind, activation, in, line * s->fold, width, in->mean, sums, dots);
         return;
     }
-    for (int64_t f = 0, at = 0; at < width; f++, at += s->columns)
-        add_run(kind, activation, in, line * s->fold + f, s->columns, in->mean + at, sums + at,
-                dots + at);
+    for (int64_t f = 0, at = 0; at < width; f++, at += s->columns) {
+        const int64_t row = line * s->fold + f;
+        if (kind == STRIP_GRADIENTS) {
+            fetch_apart(in->x, row + APART_AHEAD, in->x_step, s->columns, false);
+            fetch_apart(in->dy, row + APART_AHEAD, in->dy_step, s->columns, false);
+            fetch_apart(in->y, row + APART_AHEAD, in->y_step, s->columns, false);
+        }
+        add_run(kind, activation, in, row, s->columns, in->mean + at, sums + at, dots + at);
+    }
+}
+
+/* sums (columns) of the folds of totals (fold, columns). */
+static void add_folds(const column_strip *s, const double *restrict totals, double *restrict sums) {
+    for (int64_t j = 0; j < s->columns; j++)
+        sums[j] = totals[j];
+    for (int64_t f = 1; f < s->fold; f++) {
+        for (int64_t j = 0; j < s->columns; j++)
+            sums[j] += totals[f * s->columns + j];
+    }
 }
 
 /* Column sums of a strip: sums, and dots for gradients (columns). */
 static inline __attribute__((always_inline)) void
 sum_strip(strip_kind kind, qn_activation_kind activation, const column_strip *s,
           const strip_inputs *in, double *sums, double *dots) {
-    double totals[2][STRIP_WIDTH] = {0};
-    for (int64_t first = 0; first < s->lines + (s->tail > 0); first += STRIP_RUN) {
-        real parts[2][STRIP_WIDTH] = {0};
-        const int64_t last = min_int(s->lines, first + STRIP_RUN);
-        for (int64_t line = first; line < last; line++)
-            add_line(kind, activation, s, in, line, s->width, parts[0], parts[1]);
-        if (last == s->lines && last < first + STRIP_RUN)
-            add_line(kind, activation, s, in, last, s->tail, parts[0], parts[1]);
-        for (int64_t j = 0; j < s->width; j++) {
-            totals[0][j] += (double)parts[0][j];
-            if (kind == STRIP_GRADIENTS)
-                totals[1][j] += (double)parts[1][j];
+    double totals[2][STRIP_SPACE];
+    real parts[2][STRIP_SPACE];
+    const int n_sums = kind == STRIP_GRADIENTS ? 2 : 1;
+    for (int i = 0; i < n_sums; i++)
+        memset(totals[i], 0, (size_t)s->width * sizeof(double));
+    const int64_t lines = s->lines + (s->tail > 0);
+    for (int64_t first = 0; first < lines; first += STRIP_RUN) {
+        for (int i = 0; i < n_sums; i++)
+            memset(parts[i], 0, (size_t)s->width * sizeof(real));
+        for (int64_t line = first; line < min_int(lines, first + STRIP_RUN); line++) {
+            if (kind != STRIP_GRADIENTS && !in->is_dense)
+                fetch_line(s, in, line);
+            add_line(kind, activation, s, in, line, line < s->lines ? s->width : s->tail, parts[0],
+                     parts[1]);
+        }
+        for (int i = 0; i < n_sums; i++) {
+            for (int64_t j = 0; j < s->width; j++)
+                totals[i][j] += (double)parts[i][j];
         }
     }
-    for (int64_t j = 0; j < s->columns; j++) {
-        sums[j] = totals[0][j];
-        for (int64_t f = 1; f < s->fold; f++)
-            sums[j] += totals[0][f * s->columns + j];
-        if (kind != STRIP_GRADIENTS)
-            continue;
-        dots[j] = totals[1][j];
-        for (int64_t f = 1; f < s->fold; f++)
-            dots[j] += totals[1][f * s->columns + j];
-    }
+    add_folds(s, totals[0], sums);
+    if (kind == STRIP_GRADIENTS)
+        add_folds(s, totals[1], dots);
 }
 
 /* Sums of x alone: all inputs are x, with rows step apart. */
@@ -202,7 +244,7 @@ static void sum_strip_x(const column_strip *s, const real *x, int64_t step, int6
 static void add_rows(int64_t rows, int64_t c, const real *x, real *sums) {
     for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
         const column_strip s = column_strip_of(rows, c, column);
-        double totals[STRIP_WIDTH];
+        double totals[STRIP_SPACE];
         sum_strip_x(&s, x + column, c, c, totals);
         for (int64_t j = 0; j < s.columns; j++)
             sums[column + j] = (real)totals[j];
@@ -329,8 +371,8 @@ static void norm_moments_task(void *context, int64_t begin, int64_t end, int thr
             const column_strip s = column_strip_of(rows, c, column);
             const real *x = b->x + first * b->x_step + column;
             real *mean = b->partial + chunk * 2 * c + column, *spread = mean + c;
-            double sums[STRIP_WIDTH];
-            real line[STRIP_WIDTH];
+            double sums[STRIP_SPACE];
+            real line[STRIP_SPACE];
             sum_strip_x(&s, x, b->x_step, c, sums);
             for (int64_t j = 0; j < s.columns; j++)
                 mean[j] = (real)(sums[j] / (double)rows);
@@ -343,32 +385,46 @@ static void norm_moments_task(void *context, int64_t begin, int64_t end, int thr
     }
 }
 
+/* Channels whose numbers, in double, are made side by side from those of the chunks. */
+enum { CHANNEL_BLOCK = 128 };
+
 /* Mean and inverse deviation of all rows from those of the chunks. */
 static void norm_combine(const norm_context *b, double epsilon, real *mean, real *inv_std) {
     const int64_t chunks = ceil_div(b->rows, b->chunk_rows), c = b->c;
-    for (int64_t j = 0; j < c; j++) {
-        double total = 0, spread = 0;
+    for (int64_t first = 0; first < c; first += CHANNEL_BLOCK) {
+        const int64_t n = min_int(CHANNEL_BLOCK, c - first);
+        double total[CHANNEL_BLOCK] = {0}, spread[CHANNEL_BLOCK] = {0};
         for (int64_t chunk = 0; chunk < chunks; chunk++) {
-            int64_t rows = min_int(b->chunk_rows, b->rows - chunk * b->chunk_rows);
-            total += (double)rows * (double)b->partial[chunk * 2 * c + j];
+            const real *means = b->partial + chunk * 2 * c + first;
+            const double rows = (double)min_int(b->chunk_rows, b->rows - chunk * b->chunk_rows);
+            for (int64_t j = 0; j < n; j++)
+                total[j] += rows * (double)means[j];
         }
-        total /= (double)b->rows;
+        for (int64_t j = 0; j < n; j++)
+            total[j] /= (double)b->rows;
         for (int64_t chunk = 0; chunk < chunks; chunk++) {
-            int64_t rows = min_int(b->chunk_rows, b->rows - chunk * b->chunk_rows);
-            double distance = (double)b->partial[chunk * 2 * c + j] - total;
-            spread +=
-                (double)b->partial[(chunk * 2 + 1) * c + j] + (double)rows * distance * distance;
+            const real *means = b->partial + chunk * 2 * c + first, *spreads = means + c;
+            const double rows = (double)min_int(b->chunk_rows, b->rows - chunk * b->chunk_rows);
+            for (int64_t j = 0; j < n; j++) {
+                const double distance = (double)means[j] - total[j];
+                spread[j] += (double)spreads[j] + rows * distance * distance;
+            }
         }
-        mean[j] = (real)total;
-        inv_std[j] = (real)(1 / sqrt(spread / (double)b->rows + epsilon));
+        for (int64_t j = 0; j < n; j++) {
+            mean[first + j] = (real)total[j];
+            inv_std[first + j] = (real)(1 / sqrt(spread[j] / (double)b->rows + epsilon));
+        }
     }
+}
+
+static bool is_norm_dense(const norm_context *b) {
+    return b->x_step == b->c && b->y_step == b->c && b->dy_step == b->c;
 }
 
 /* Rows that are one line of the elementwise passes: short ones would be mostly overhead. Those that
  * lie apart are lines of their own. */
 static int64_t rows_of_line(const norm_context *b) {
-    const bool is_dense = b->x_step == b->c && b->y_step == b->c && b->dy_step == b->c;
-    return is_dense ? max_int(1, STRIP_WIDTH / b->c) : 1;
+    return is_norm_dense(b) ? max_int(1, FOLD_WIDTH / b->c) : 1;
 }
 
 /* Numbers of the channels as often as a line has rows. */
@@ -386,7 +442,8 @@ static void norm_apply_task(void *context, int64_t begin, int64_t end, int threa
     const int64_t bundle = rows_per_task(b->c), c = b->c, rows = rows_of_line(b);
     const int64_t last = min_int(b->rows, end * bundle);
     const real slope = (real)b->activation.slope;
-    real lines[3][STRIP_WIDTH];
+    const bool is_dense = is_norm_dense(b);
+    real lines[3][FOLD_WIDTH];
     const real *mean = repeat_rows(b->mean, c, rows, lines[0]);
     const real *factor = repeat_rows(b->factor, c, rows, lines[1]);
     const real *term = repeat_rows(b->term, c, rows, lines[2]);
@@ -394,6 +451,10 @@ static void norm_apply_task(void *context, int64_t begin, int64_t end, int threa
         const int64_t n = min_int(rows, last - row) * c;
         const real *x = b->x + row * b->x_step;
         real *y = b->y + row * b->y_step;
+        if (!is_dense) {
+            fetch_apart(b->x, row + APART_AHEAD, b->x_step, c, false);
+            fetch_apart(b->y, row + APART_AHEAD, b->y_step, c, true);
+        }
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < n; j++)                                                                \
     y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + term[j])
@@ -514,8 +575,8 @@ static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread
                 column_strip_of(min_int(b->chunk_rows, b->rows - first), c, column);
             const real *x = b->x + first * b->x_step + column;
             const real *dy = b->dy + first * b->dy_step + column;
-            double sums[STRIP_WIDTH], dots[STRIP_WIDTH];
-            real line[STRIP_WIDTH], *partial = b->partial + chunk * 2 * c + column;
+            double sums[STRIP_SPACE], dots[STRIP_SPACE];
+            real line[STRIP_SPACE], *partial = b->partial + chunk * 2 * c + column;
             repeat_columns(&s, b->mean + column, line);
             const strip_inputs in = {.x = x,
                                      .y = b->y_in ? b->y_in + first * b->y_step + column : dy,
@@ -541,18 +602,25 @@ static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread
 /* dshift, dscale, and the numbers of dx = factor * g - term - (x - mean) * tilt. */
 static void norm_gradients(const norm_context *b, real *dscale, real *dshift) {
     const int64_t chunks = ceil_div(b->rows, b->chunk_rows), c = b->c;
-    for (int64_t j = 0; j < c; j++) {
-        double total = 0, dot = 0, inv_std = (double)b->inv_std[j];
+    for (int64_t first = 0; first < c; first += CHANNEL_BLOCK) {
+        const int64_t n = min_int(CHANNEL_BLOCK, c - first);
+        double total[CHANNEL_BLOCK] = {0}, dot[CHANNEL_BLOCK] = {0};
         for (int64_t chunk = 0; chunk < chunks; chunk++) {
-            total += (double)b->partial[chunk * 2 * c + j];
-            dot += (double)b->partial[(chunk * 2 + 1) * c + j];
+            const real *totals = b->partial + chunk * 2 * c + first, *dots = totals + c;
+            for (int64_t j = 0; j < n; j++) {
+                total[j] += (double)totals[j];
+                dot[j] += (double)dots[j];
+            }
         }
-        double factor = (double)b->scale[j] * inv_std;
-        dshift[j] = (real)total;
-        dscale[j] = (real)(dot * inv_std);
-        b->factor[j] = (real)factor;
-        b->term[j] = (real)(factor * total / (double)b->rows);
-        b->tilt[j] = (real)(factor * inv_std * inv_std * dot / (double)b->rows);
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t at = first + j;
+            const double inv_std = (double)b->inv_std[at], factor = (double)b->scale[at] * inv_std;
+            dshift[at] = (real)total[j];
+            dscale[at] = (real)(dot[j] * inv_std);
+            b->factor[at] = (real)factor;
+            b->term[at] = (real)(factor * total[j] / (double)b->rows);
+            b->tilt[at] = (real)(factor * inv_std * inv_std * dot[j] / (double)b->rows);
+        }
     }
 }
 
@@ -562,7 +630,8 @@ static void norm_backward_task(void *context, int64_t begin, int64_t end, int th
     const int64_t bundle = rows_per_task(b->c), c = b->c, rows = rows_of_line(b);
     const int64_t last = min_int(b->rows, end * bundle);
     const real slope = (real)b->activation.slope;
-    real lines[4][STRIP_WIDTH];
+    const bool is_dense = is_norm_dense(b);
+    real lines[4][FOLD_WIDTH];
     const real *mean = repeat_rows(b->mean, c, rows, lines[0]);
     const real *factor = repeat_rows(b->factor, c, rows, lines[1]);
     const real *term = repeat_rows(b->term, c, rows, lines[2]);
@@ -572,6 +641,12 @@ static void norm_backward_task(void *context, int64_t begin, int64_t end, int th
         const real *x = b->x + row * b->x_step, *dy = b->dy + row * b->dy_step;
         const real *y = b->y_in ? b->y_in + row * b->y_step : dy;
         real *dx = b->dx + row * c;
+        if (!is_dense) {
+            fetch_apart(b->x, row + APART_AHEAD, b->x_step, c, false);
+            fetch_apart(b->dy, row + APART_AHEAD, b->dy_step, c, false);
+            fetch_apart(b->y_in ? b->y_in : b->dy, row + APART_AHEAD,
+                        b->y_in ? b->y_step : b->dy_step, c, false);
+        }
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < n; j++)                                                                \
     dx[j] = factor[j] * derive(KIND, slope, y[j], dy[j]) - term[j] - (x[j] - mean[j]) * tilt[j]
