@@ -10,7 +10,10 @@
 
 typedef float vector __attribute__((vector_size(VL * 4), aligned(4), may_alias));
 
-enum { PIXELS_WIDE = 4, MOST_WIDE = 8, FAR_FLOATS = 65536, LINE_FLOATS = 16 };
+enum { PIXELS_WIDE = 4, MOST_WIDE = 8, LINE_FLOATS = 16 };
+
+/* Vectors of channels that are taken together: a line's, where the registers hold their sums. */
+enum { LINE_VECTORS = VL == 8 ? 2 : 1 };
 
 static const vector zeros;
 
@@ -41,18 +44,19 @@ static inline int64_t next_channel(int64_t c, int64_t end) {
 
 /* ---- forward ---- */
 
-/* Whether an image is too large to stay in the second cache: what is a pixel away is then to be
- * fetched, for it lies too far for a processor to guess. */
-static inline bool is_far(const qn_depthwise *d) {
-    return VL >= 8 && d->h * d->w * d->image_step >= FAR_FLOATS;
-}
-
-/* The next channels of so many pixels. */
-static inline __attribute__((always_inline)) void fetch_next(int pixels, const float *from,
-                                                             int64_t step) {
-#pragma GCC unroll 8
-    for (int e = 0; e < pixels; e++)
-        __builtin_prefetch(from + e * step + LINE_FLOATS);
+/* What comes next, a row of outputs or of the image, is fetched a slice in each call: so many
+ * lines, the call's number of slices after `row`. Channels of neighbouring pixels lie too far apart
+ * for a processor to guess. */
+static inline __attribute__((always_inline)) void fetch_lines(int lines, const float *row,
+                                                              int64_t call, bool is_written) {
+    const float *at = row + call * lines * LINE_FLOATS;
+#pragma GCC unroll 16
+    for (int e = 0; e < lines; e++) {
+        if (is_written)
+            __builtin_prefetch(at + e * LINE_FLOATS, 1);
+        else
+            __builtin_prefetch(at + e * LINE_FLOATS, 0, 2);
+    }
 }
 
 /* One pixel, taps outside of the image left out. */
@@ -73,79 +77,89 @@ static void forward_pixel(const qn_depthwise *d, const float *image, const float
     *(vector *)(out + c) = sum;
 }
 
-/* So many pixels from j on; checked, wide, taps and step are constants. */
+/* So many pixels from j on, nv vectors of channels of each, of the outputs from `row` on; checked,
+ * nv, wide, taps and step are constants. */
 static inline __attribute__((always_inline)) void
-forward_wide(const qn_depthwise *d, bool checked, int wide, int taps, int step, const float *image,
-             const float *filter, const float *bias, int64_t i, int64_t j, int64_t c, float *out,
-             int64_t out_step) {
-    const vector start = bias ? load(bias + c) : (vector){0};
+forward_wide(const qn_depthwise *d, bool checked, int nv, int wide, int taps, int step,
+             const float *image, const float *filter, const float *bias, int64_t i, int64_t j,
+             int64_t c, float *out, int64_t out_step, const float *row) {
     vector sums[MOST_WIDE];
 #pragma GCC unroll 8
-    for (int e = 0; e < wide; e++)
-        sums[e] = start;
-    const bool far = step == 1 && is_far(d);
-    if (far)
-        fetch_next(wide, out + c, out_step);
+    for (int e = 0; e < wide * nv; e++)
+        sums[e] = bias ? load(bias + c + e % nv * VL) : (vector){0};
+    if (VL >= 8) {
+        const int64_t call = c / (nv * VL) * ((d->columns + wide - 1) / wide) + j / wide;
+        const int lines = wide * nv * VL / LINE_FLOATS;
+        fetch_lines(lines, row + d->columns * out_step, call, true);
+        fetch_lines(lines * step * step,
+                    image + (i * d->step_h + d->offset_h + d->taps_h) * d->w * d->image_step, call,
+                    false);
+    }
     for (int64_t r = 0; r < d->taps_h; r++) {
         const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
         if (y < 0 || y >= d->h)
             continue;
         const float *from = image + y * d->w * d->image_step + c;
         const int64_t first = j * step + d->offset_w;
-        vector weights[3];
-        if (far && r + 1 == d->taps_h)
-            fetch_next(wide, from + first * d->image_step, d->image_step);
-#pragma GCC unroll 4
-        for (int s = 0; s < taps; s++)
-            weights[s] = load(filter + (r * taps + s) * d->c + c);
+        vector weights[3 * LINE_VECTORS];
+#pragma GCC unroll 8
+        for (int s = 0; s < taps * nv; s++)
+            weights[s] = load(filter + (r * taps + s / nv) * d->c + c + s % nv * VL);
 #pragma GCC unroll 32
-        for (int x = 0; x < (wide - 1) * step + taps; x++) {
-            const vector input = load_pixel(checked, from, first + x, d->w, d->image_step);
+        for (int x = 0; x < ((wide - 1) * step + taps) * nv; x++) {
+            const int v = x % nv, at = x / nv;
+            const vector input =
+                load_pixel(checked, from + v * VL, first + at, d->w, d->image_step);
 #pragma GCC unroll 4
             for (int s = 0; s < taps; s++) {
-                if (x >= s && (x - s) % step == 0 && (x - s) / step < wide)
-                    sums[(x - s) / step] += input * weights[s];
+                if (at >= s && (at - s) % step == 0 && (at - s) / step < wide)
+                    sums[(at - s) / step * nv + v] += input * weights[s * nv + v];
             }
         }
     }
 #pragma GCC unroll 8
-    for (int e = 0; e < wide; e++)
-        *(vector *)(out + e * out_step + c) = sums[e];
+    for (int e = 0; e < wide * nv; e++)
+        *(vector *)(out + e / nv * out_step + c + e % nv * VL) = sums[e];
 }
 
-/* One vector of channels of a row, from pixel 0 on, `wide` at a time: how many pixels are done. The
- * last ones overlap those before: they write the same again. */
+/* nv vectors of channels of a row, from pixel 0 on, `wide` pixels at a time: how many pixels are
+ * done. The last ones overlap those before: they write the same again. */
 static inline __attribute__((always_inline)) int64_t
-forward_channels(const qn_depthwise *d, int wide, int taps, int step, const float *image,
+forward_channels(const qn_depthwise *d, int nv, int wide, int taps, int step, const float *image,
                  const float *filter, const float *bias, int64_t i, int64_t c, int64_t low,
                  int64_t high, float *out, int64_t out_step) {
     int64_t j = 0;
     while (d->columns >= wide && j < d->columns) {
         j = j + wide <= d->columns ? j : d->columns - wide;
         if (j >= low && j + wide <= high)
-            forward_wide(d, false, wide, taps, step, image, filter, bias, i, j, c,
-                         out + j * out_step, out_step);
+            forward_wide(d, false, nv, wide, taps, step, image, filter, bias, i, j, c,
+                         out + j * out_step, out_step, out);
         else
-            forward_wide(d, true, wide, taps, step, image, filter, bias, i, j, c,
-                         out + j * out_step, out_step);
+            forward_wide(d, true, nv, wide, taps, step, image, filter, bias, i, j, c,
+                         out + j * out_step, out_step, out);
         j += wide;
     }
     return j;
 }
 
+/* A line of the cache is best read once: its vectors are taken together, of fewer pixels. */
 static inline __attribute__((always_inline)) void
 forward_row_of(const qn_depthwise *d, int taps, int step, const float *image, const float *filter,
                const float *bias, int64_t i, float *out, int64_t out_step) {
-    int64_t low, high;
+    int64_t low, high, c = 0;
     inner_columns(d, &low, &high);
-    for (int64_t c = 0; c < d->c; c = next_channel(c, d->c)) {
+    for (; taps && LINE_VECTORS > 1 && d->columns >= PIXELS_WIDE && c + LINE_FLOATS <= d->c;
+         c += LINE_FLOATS)
+        forward_channels(d, LINE_VECTORS, PIXELS_WIDE, taps, step, image, filter, bias, i, c, low,
+                         high, out, out_step);
+    for (c = c < d->c && c + VL > d->c ? d->c - VL : c; c < d->c; c = next_channel(c, d->c)) {
         int64_t j = 0;
-        if (taps && d->columns >= MOST_WIDE)
-            j = forward_channels(d, MOST_WIDE, taps, step, image, filter, bias, i, c, low, high,
+        if (taps && LINE_VECTORS == 1 && d->columns >= MOST_WIDE)
+            j = forward_channels(d, 1, MOST_WIDE, taps, step, image, filter, bias, i, c, low, high,
                                  out, out_step);
         else if (taps)
-            j = forward_channels(d, PIXELS_WIDE, taps, step, image, filter, bias, i, c, low, high,
-                                 out, out_step);
+            j = forward_channels(d, 1, PIXELS_WIDE, taps, step, image, filter, bias, i, c, low,
+                                 high, out, out_step);
         for (; j < d->columns; j++)
             forward_pixel(d, image, filter, bias, i, j, c, out + j * out_step);
     }
@@ -191,15 +205,10 @@ static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d
 #pragma GCC unroll 8
     for (int e = 0; e < PIXELS_WIDE; e++)
         gradient[e] = load_pixel(checked, dy, j + e, d->columns, d->dy_step);
-    const bool fetches = VL >= 8 && step == 1;
-    if (fetches)
-        fetch_next(PIXELS_WIDE, dy + j * d->dy_step, d->dy_step);
 #pragma GCC unroll 4
     for (int r = 0; r < 3; r++) {
         if (!rows[r])
             continue;
-        if (fetches && r == 2)
-            fetch_next(PIXELS_WIDE, rows[r] + first * d->image_step, d->image_step);
 #pragma GCC unroll 16
         for (int x = 0; x < (PIXELS_WIDE - 1) * step + 3; x++) {
             const vector input = load_pixel(checked, rows[r], first + x, d->w, d->image_step);
@@ -216,7 +225,8 @@ static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d
  * registers. */
 static inline __attribute__((always_inline)) void
 filter_nine(const qn_depthwise *d, int step, const float *image, const float *dy, int64_t begin,
-            int64_t end, int64_t low, int64_t high, float *to, int64_t to_step) {
+            int64_t end, int64_t low, int64_t high, float *to, int64_t to_step,
+            const float *const next[2], int64_t call) {
     vector sums[9];
 #pragma GCC unroll 16
     for (int tap = 0; tap < 9; tap++)
@@ -228,7 +238,12 @@ filter_nine(const qn_depthwise *d, int step, const float *image, const float *dy
             const int64_t y = i * d->step_h + d->offset_h + r;
             rows[r] = y >= 0 && y < d->h ? image + y * d->w * d->image_step : 0;
         }
-        for (int64_t j = 0; j < d->columns; j += PIXELS_WIDE) {
+        for (int64_t j = 0; j < d->columns; j += PIXELS_WIDE, call++) {
+            if (VL >= 8) {
+                const int lines = PIXELS_WIDE * VL / LINE_FLOATS;
+                fetch_lines(lines, next[0], call, false);
+                fetch_lines(lines * step * step, next[1], call, false);
+            }
             if (j >= low && j + PIXELS_WIDE <= high)
                 add_nine(d, false, step, rows, row, j, sums);
             else
@@ -261,13 +276,19 @@ static void depthwise_filter_rows(const qn_depthwise *d, const float *image, con
     const int64_t step = is_nine ? d->step_w : 0;
     int64_t low, high;
     inner_columns(d, &low, &high);
+    /* What the next rows need. */
+    const float *next[2] = {dy + end * d->columns * d->dy_step,
+                            image + (end * d->step_h + d->offset_h + 2) * d->w * d->image_step};
+    const int64_t calls = (end - begin) * ((d->columns + PIXELS_WIDE - 1) / PIXELS_WIDE);
     for (int64_t block = first; block < last; block++) {
         const int64_t c = block * VL + VL <= d->c ? block * VL : d->c - VL;
         float *to = sums + block * VL;
         if (step == 1)
-            filter_nine(d, 1, image + c, dy + c, begin, end, low, high, to, width);
+            filter_nine(d, 1, image + c, dy + c, begin, end, low, high, to, width, next,
+                        block * calls);
         else if (step == 2)
-            filter_nine(d, 2, image + c, dy + c, begin, end, low, high, to, width);
+            filter_nine(d, 2, image + c, dy + c, begin, end, low, high, to, width, next,
+                        block * calls);
         else
             filter_any(d, image, dy, begin, end, c, to, width);
     }
