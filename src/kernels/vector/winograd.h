@@ -47,9 +47,19 @@ typedef struct tiling {
     int64_t row, plane;    /* floats from one tile to the next, from one plane to the next */
 } tiling;
 
-/* Rows of planes lie a little apart, so that they do not meet in one cache set. */
+/* Rows of planes, and planes, lie a little apart, so that they do not meet in one cache set: of a
+ * tile, all planes are written or read. */
 static int64_t plane_row(int64_t c) {
     return c + ROW_PAD;
+}
+
+static int64_t plane_step(int64_t rows, int64_t row) {
+    return round_up(rows * row, 16) + ROW_PAD;
+}
+
+/* Of the planes of a block of tiles: half a page and a line more suits the products too. */
+static int64_t block_plane_step(int64_t tiles, int64_t row) {
+    return plane_step(tiles, row) + 512;
 }
 
 static qn_winograd_tile tile_of(const tiling *t, int64_t index) {
@@ -114,38 +124,40 @@ typedef struct winograd_forward {
     int64_t scratch_size;
 } winograd_forward;
 
-/* Planes of channels [p, p + depth) to [j, j + width) of the filter, as panels (PLANES, depth,
- * width). */
+/* Planes of channels [p, p + depth) to [j, j + width) of the filter, as panels (depth, width), a
+ * plane_step apart. */
 static void filter_planes(const winograd_filter_rows *f, int64_t p, int64_t depth, int64_t j,
                           int64_t width, float *taps, float *planes) {
     const float *w = f->w + p * f->p_step + j * f->j_step;
+    const int64_t step = plane_step(depth, width);
     if (f->j_step == 1) {
         for (int64_t i = 0; i < depth; i++)
             WINOGRAD.filter(w + i * f->p_step, f->r_step, f->s_step, width, planes + i * width,
-                            depth * width);
+                            step);
         return;
     }
     for (int tap = 0; tap < 9; tap++)
         transpose_block(w + tap / 3 * f->r_step + tap % 3 * f->s_step, f->j_step, width, depth,
                         taps + tap * depth * width, width, width);
-    WINOGRAD.filter(taps, 3 * depth * width, depth * width, depth * width, planes, depth * width);
+    WINOGRAD.filter(taps, 3 * depth * width, depth * width, depth * width, planes, step);
 }
 
 static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
                            int64_t width, float *scratch) {
     const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.c);
-    float *filter = scratch, *taps = filter + PLANES * depth_most * TILE_COLUMNS;
+    float *filter = scratch, *taps = filter + PLANES * plane_step(depth_most, TILE_COLUMNS);
     float *sums = taps + 9 * depth_most * TILE_COLUMNS;
+    const int64_t sums_step = plane_step(rows, width);
     for (int64_t p = 0; p < b->in.c; p += WINOGRAD_DEPTH) {
         const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c - p);
         filter_planes(&b->filter, p, depth, j, width, taps, filter);
         for (int e = 0; e < PLANES; e++) {
             const float *a = b->in.planes + e * b->in.plane + i0 * b->in.row + p;
-            float *to = sums + e * rows * width;
+            float *to = sums + e * sums_step;
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
                 const int64_t height = min_int(TILE_ROWS, rows - i);
                 TILES[0][width / VL - 1][height - 1](depth, a + i * b->in.row, b->in.row,
-                                                     filter + e * depth * width, width,
+                                                     filter + e * plane_step(depth, width), width,
                                                      to + i * width, width, p > 0);
             }
         }
@@ -153,7 +165,7 @@ static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, 
     for (int64_t i = 0; i < rows; i++) {
         qn_winograd_tile tile = tile_of(&b->out, b->first + i0 + i);
         tile.pixels += j;
-        WINOGRAD.output(sums + i * width, rows * width, width, b->bias ? b->bias + j : NULL, &tile);
+        WINOGRAD.output(sums + i * width, sums_step, width, b->bias ? b->bias + j : NULL, &tile);
         for (int y = 0; b->activation.kind != QN_ACTIVATION_NONE && y < tile.bottom; y++) {
             for (int x = 0; x < tile.right; x++) {
                 float *pixel = tile.pixels + y * tile.row_step + x * tile.pixel_step;
@@ -180,8 +192,9 @@ static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_cut cut) {
 }
 
 static int64_t winograd_scratch(int64_t c) {
-    return round_up((PLANES + 9) * min_int(WINOGRAD_DEPTH, c) * TILE_COLUMNS +
-                        PLANES * WINOGRAD_ROWS * TILE_COLUMNS,
+    const int64_t depth = min_int(WINOGRAD_DEPTH, c);
+    return round_up(PLANES * plane_step(depth, TILE_COLUMNS) + 9 * depth * TILE_COLUMNS +
+                        PLANES * plane_step(WINOGRAD_ROWS, TILE_COLUMNS),
                     16);
 }
 
@@ -192,7 +205,7 @@ static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
 /* Floats for channels c of the tiles of n outputs h x w. */
 static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int n_threads) {
     const int64_t tiles = winograd_tiles(image_tiles(n, h, w), c, (qn_cut){{0}});
-    return round_up(PLANES * tiles * plane_row(c), 16) + n_threads * winograd_scratch(c);
+    return PLANES * block_plane_step(tiles, plane_row(c)) + n_threads * winograd_scratch(c);
 }
 
 /* The output of n images h x w, from an image with its channels, step, sizes and pads. */
@@ -205,8 +218,8 @@ static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *w
     b->out.size = QN_WINOGRAD_OUT;
     b->in.planes = workspace;
     b->in.row = plane_row(b->in.c);
-    b->in.plane = block * b->in.row;
-    b->scratch = workspace + round_up(PLANES * b->in.plane, 16);
+    b->in.plane = block_plane_step(block, b->in.row);
+    b->scratch = workspace + PLANES * b->in.plane;
     b->scratch_size = winograd_scratch(b->in.c);
     for (b->first = 0; b->first < tiles; b->first += block) {
         b->count = min_int(block, tiles - b->first);
@@ -259,12 +272,12 @@ typedef struct winograd_gradient {
 /* A task is a block of WINOGRAD_K x TILE_COLUMNS of the gradient. */
 static void gradient_task(void *context, int64_t begin, int64_t end, int thread) {
     const winograd_gradient *g = context;
-    const int64_t c = g->x.c, size = PLANES * WINOGRAD_K * TILE_COLUMNS;
+    const int64_t c = g->x.c, size = PLANES * plane_step(WINOGRAD_K, TILE_COLUMNS);
     float *sums = g->scratch + thread * size;
     for (int64_t task = begin; task < end; task++) {
         const int64_t k = task % g->k_blocks * WINOGRAD_K, j = task / g->k_blocks * TILE_COLUMNS;
         const int64_t rows = min_int(WINOGRAD_K, g->dy.c - k);
-        const int64_t width = min_int(TILE_COLUMNS, c - j);
+        const int64_t width = min_int(TILE_COLUMNS, c - j), step = plane_step(rows, width);
         for (int e = 0; e < PLANES; e++) {
             const float *b = g->x.planes + e * g->x.plane + j;
             const float *a = g->dy.planes + e * g->dy.plane + k;
@@ -273,12 +286,12 @@ static void gradient_task(void *context, int64_t begin, int64_t end, int thread)
                 for (int64_t p = 0; p < g->count; p += WINOGRAD_DEPTH)
                     TILES[1][width / VL - 1][height - 1](
                         min_int(WINOGRAD_DEPTH, g->count - p), a + p * g->dy.row + i, g->dy.row,
-                        b + p * g->x.row, g->x.row, sums + (e * rows + i) * width, width, p > 0);
+                        b + p * g->x.row, g->x.row, sums + e * step + i * width, width, p > 0);
             }
         }
         for (int64_t i = 0; i < rows; i++)
-            WINOGRAD.filter_gradient(sums + i * width, rows * width, width,
-                                     g->dw + (k + i) * 9 * c + j, 3 * c, c, g->add);
+            WINOGRAD.filter_gradient(sums + i * width, step, width, g->dw + (k + i) * 9 * c + j,
+                                     3 * c, c, g->add);
     }
 }
 
@@ -298,9 +311,9 @@ static int64_t gradient_tiles(const qn_conv2d_shape *d) {
 
 static int64_t winograd_gradient_size(const qn_conv2d_shape *d, int n_threads) {
     const int64_t tiles = min_int(gradient_tiles(d), d->n * tiles_h(d) * tiles_w(d));
-    return round_up(PLANES * tiles * plane_row(d->c), 16) +
-           round_up(PLANES * tiles * plane_row(d->k), 16) +
-           n_threads * PLANES * WINOGRAD_K * TILE_COLUMNS;
+    return PLANES *
+           (block_plane_step(tiles, plane_row(d->c)) + block_plane_step(tiles, plane_row(d->k)) +
+            n_threads * plane_step(WINOGRAD_K, TILE_COLUMNS));
 }
 
 static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, const float *x,
@@ -321,11 +334,11 @@ static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, co
     g.dy.size = QN_WINOGRAD_OUT;
     g.x.row = plane_row(d->c);
     g.dy.row = plane_row(d->k);
-    g.x.plane = held * g.x.row;
-    g.dy.plane = held * g.dy.row;
+    g.x.plane = block_plane_step(held, g.x.row);
+    g.dy.plane = block_plane_step(held, g.dy.row);
     g.x.planes = workspace;
-    g.dy.planes = g.x.planes + round_up(PLANES * g.x.plane, 16);
-    g.scratch = g.dy.planes + round_up(PLANES * g.dy.plane, 16);
+    g.dy.planes = g.x.planes + PLANES * g.x.plane;
+    g.scratch = g.dy.planes + PLANES * g.dy.plane;
     for (int64_t first = 0; first < tiles; first += g.count) {
         const int64_t border = block >= sample ? tiles : (first / sample + 1) * sample;
         g.count = min_int(block, border - first);
