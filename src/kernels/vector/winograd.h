@@ -2,8 +2,8 @@
  * transformed tile by tile into 49 planes, in which the convolution is 49 products: a third of the
  * direct sum's. Backward data is the same with the filter turned round; backward filter sums the
  * products of the planes of x and dy over the tiles. Tiles are done in blocks whose planes stay
- * near the processor; a filter's planes are never written as a whole, but made by the task that
- * needs them.
+ * near the processor; a small filter's planes are made once, a large one's by each task that needs
+ * them, never as a whole.
  *
  * It rounds otherwise than the direct sum, about as well (docs/speed.md). So which convolutions go
  * this way is part of what a result is, and follows from the rules (kernels/rules.h) alone; so do
@@ -16,11 +16,12 @@
 
 enum {
     PLANES = QN_WINOGRAD_POINTS,
-    WINOGRAD_SPACE = 1 << 19, /* floats of a block's planes, about */
-    WINOGRAD_DEPTH = 64,      /* the K-block of its products */
-    WINOGRAD_ROWS = 72,       /* tiles of a task; a multiple of TILE_ROWS */
-    WINOGRAD_TILES = 48,      /* tiles of a block of a filter gradient, at least */
-    WINOGRAD_K = 48,          /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
+    WINOGRAD_SPACE = 1 << 19,  /* floats of a block's planes, about */
+    WINOGRAD_DEPTH = 64,       /* the K-block of its products */
+    WINOGRAD_ROWS = 72,        /* tiles of a task; a multiple of TILE_ROWS */
+    WINOGRAD_TILES = 48,       /* tiles of a block of a filter gradient, at least */
+    WINOGRAD_FILTER = 1 << 18, /* floats of a whole filter's planes, where they are kept */
+    WINOGRAD_K = 48,           /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
 };
 
 static int64_t tiles_h(const qn_conv2d_shape *d) {
@@ -120,6 +121,7 @@ typedef struct winograd_forward {
     qn_activation activation;
     qn_cut cut;
     int64_t first, count, blocks; /* tiles of the block; tasks along them */
+    float *kept;                  /* the filter's planes; null: made where they are needed */
     float *scratch;
     int64_t scratch_size;
 } winograd_forward;
@@ -142,6 +144,38 @@ static void filter_planes(const winograd_filter_rows *f, int64_t p, int64_t dept
     WINOGRAD.filter(taps, 3 * depth * width, depth * width, depth * width, planes, step);
 }
 
+/* ---- the whole filter's planes ---- */
+
+static int64_t kept_block(int64_t depth) {
+    return PLANES * plane_step(min_int(WINOGRAD_DEPTH, depth), TILE_COLUMNS);
+}
+
+/* Floats, for c inputs and k outputs, or 0: each tile would make them again otherwise, but a large
+ * filter's take too much memory. */
+static int64_t kept_size(int64_t tiles, int64_t c, int64_t k) {
+    const int64_t size = ceil_div(k, TILE_COLUMNS) * ceil_div(c, WINOGRAD_DEPTH) * kept_block(c);
+    return tiles > WINOGRAD_ROWS && size <= WINOGRAD_FILTER ? size : 0;
+}
+
+static float *kept_at(const winograd_forward *b, int64_t p, int64_t j) {
+    const int64_t depths = ceil_div(b->in.c, WINOGRAD_DEPTH);
+    return b->kept + (j / TILE_COLUMNS * depths + p / WINOGRAD_DEPTH) * kept_block(b->in.c);
+}
+
+/* A task is a panel in one K-block. */
+static void keep_task(void *context, int64_t begin, int64_t end, int thread) {
+    const winograd_forward *b = context;
+    const int64_t depths = ceil_div(b->in.c, WINOGRAD_DEPTH);
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t p = task % depths * WINOGRAD_DEPTH, j = task / depths * TILE_COLUMNS;
+        filter_planes(&b->filter, p, min_int(WINOGRAD_DEPTH, b->in.c - p), j,
+                      min_int(TILE_COLUMNS, b->k - j), b->scratch + thread * b->scratch_size,
+                      kept_at(b, p, j));
+    }
+}
+
+/* ---- a block ---- */
+
 static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
                            int64_t width, float *scratch) {
     const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.c);
@@ -150,7 +184,10 @@ static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, 
     const int64_t sums_step = plane_step(rows, width);
     for (int64_t p = 0; p < b->in.c; p += WINOGRAD_DEPTH) {
         const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c - p);
-        filter_planes(&b->filter, p, depth, j, width, taps, filter);
+        if (b->kept)
+            filter = kept_at(b, p, j);
+        else
+            filter_planes(&b->filter, p, depth, j, width, taps, filter);
         for (int e = 0; e < PLANES; e++) {
             const float *a = b->in.planes + e * b->in.plane + i0 * b->in.row + p;
             float *to = sums + e * sums_step;
@@ -188,7 +225,7 @@ static void winograd_task(void *context, int64_t begin, int64_t end, int thread)
 static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_cut cut) {
     const int64_t most =
         (WINOGRAD_SPACE >> cut.kinds[QN_CUT_TILES]) / (PLANES * plane_row(channels));
-    return min_int(tiles, max_int(most / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
+    return min_int(tiles, max_int((most + WINOGRAD_ROWS / 2) / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
 }
 
 static int64_t winograd_scratch(int64_t c) {
@@ -202,10 +239,12 @@ static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
     return n * ceil_div(h, QN_WINOGRAD_OUT) * ceil_div(w, QN_WINOGRAD_OUT);
 }
 
-/* Floats for channels c of the tiles of n outputs h x w. */
-static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int n_threads) {
-    const int64_t tiles = winograd_tiles(image_tiles(n, h, w), c, (qn_cut){{0}});
-    return PLANES * block_plane_step(tiles, plane_row(c)) + n_threads * winograd_scratch(c);
+/* Floats for k channels of n outputs h x w from c channels. */
+static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
+                                     int n_threads) {
+    const int64_t all = image_tiles(n, h, w), tiles = winograd_tiles(all, c, (qn_cut){{0}});
+    return kept_size(all, c, k) + PLANES * block_plane_step(tiles, plane_row(c)) +
+           n_threads * winograd_scratch(c);
 }
 
 /* The output of n images h x w, from an image with its channels, step, sizes and pads. */
@@ -221,6 +260,11 @@ static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *w
     b->in.plane = block_plane_step(block, b->in.row);
     b->scratch = workspace + PLANES * b->in.plane;
     b->scratch_size = winograd_scratch(b->in.c);
+    if (kept_size(tiles, b->in.c, b->k) > 0) {
+        b->kept = b->scratch + qn_team_size(team) * b->scratch_size;
+        qn_team_run(team, ceil_div(b->k, TILE_COLUMNS) * ceil_div(b->in.c, WINOGRAD_DEPTH),
+                    keep_task, b);
+    }
     for (b->first = 0; b->first < tiles; b->first += block) {
         b->count = min_int(block, tiles - b->first);
         b->blocks = ceil_div(b->count, WINOGRAD_ROWS);
@@ -352,10 +396,10 @@ static size_t winograd_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, 
     int64_t count = 0;
     switch (pass) {
     case QN_CONV2D_FORWARD:
-        count = winograd_forward_size(d->n, d->p, d->q, d->c, n_threads);
+        count = winograd_forward_size(d->n, d->p, d->q, d->c, d->k, n_threads);
         break;
     case QN_CONV2D_BACKWARD_DATA:
-        count = winograd_forward_size(d->n, d->h, d->w, d->k, n_threads);
+        count = winograd_forward_size(d->n, d->h, d->w, d->k, d->c, n_threads);
         break;
     case QN_CONV2D_BACKWARD_FILTER:
         count = winograd_gradient_size(d, n_threads);
