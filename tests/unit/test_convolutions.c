@@ -190,6 +190,10 @@ static void test_convolutions(void) {
         conv(11, 7, 9, 70, 130, 3, 3, 2, 1, 1, 1),
         conv(7, 20, 20, 12, 24, 3, 3, 1, 1, 1, 1),
         conv(9, 16, 14, 32, 48, 3, 3, 1, 1, 1, 1),
+        /* few inputs of many outputs, one tap, whose filter's gradient is made turned */
+        conv(37, 6, 7, 20, 70, 1, 1, 1, 0, 1, 1),
+        conv(2, 9, 11, 48, 200, 1, 1, 1, 0, 1, 1),
+        conv(5, 5, 5, 3, 17, 1, 1, 1, 0, 1, 1),
     };
     char name[32];
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += IS_BRIEF ? 3 : 1) {
@@ -228,6 +232,7 @@ static void test_forced_convolutions(void) {
         conv(3, 6, 5, 20, 12, 1, 1, 1, 0, 1, 1),  conv(2, 12, 3, 6, 5, 3, 2, 1, 1, 1, 1),
         conv(2, 20, 40, 40, 6, 5, 5, 1, 2, 1, 1), conv(5, 9, 9, 24, 40, 3, 3, 2, 1, 1, 1),
         conv(4, 8, 8, 8, 8, 3, 3, 1, 1, 1, 2),    conv(6, 5, 5, 70, 130, 3, 3, 1, 1, 1, 1),
+        conv(19, 9, 9, 12, 40, 1, 1, 1, 0, 1, 1),
     };
     for (int algorithm = 0; algorithm < QN_ALGORITHM_COUNT; algorithm++) {
         const qn_rule rule = {QN_ALL_SETS, QN_ALL_PASSES, (uint8_t)algorithm, 0, {{0}}};
