@@ -483,7 +483,7 @@ static void check_own_threads(void) {
 /* Looked at every millisecond, when not all clocks are read each time: what is told in all is what
  * was used, of the process as of its threads, one that ended in between included. */
 static void check_own_often(void) {
-    spinner s = {.cpu_ns = 80 * MS};
+    spinner s = {.cpu_ns = 200 * MS};
     qn_thread *thread;
     opened o;
     double process = 0, told = 0;
