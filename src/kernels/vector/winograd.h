@@ -150,7 +150,7 @@ static int64_t kept_block(int64_t depth) {
     return PLANES * plane_step(min_int(WINOGRAD_DEPTH, depth), TILE_COLUMNS);
 }
 
-/* Floats, for c inputs and k outputs, or 0: each tile would make them again otherwise, but a large
+/* Floats, for c inputs and k outputs, or 0: each block would make them again otherwise, but a large
  * filter's take too much memory. */
 static int64_t kept_size(int64_t tiles, int64_t c, int64_t k) {
     const int64_t size = ceil_div(k, TILE_COLUMNS) * ceil_div(c, WINOGRAD_DEPTH) * kept_block(c);
