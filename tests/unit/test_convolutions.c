@@ -10,7 +10,7 @@ static int64_t w_count(const qn_conv2d_shape *d) {
 /* Winograd's transforms, which float tables may use for filters of 3x3 at stride 1, magnify
  * rounding (docs/speed.md). */
 static double conv_bound(const qn_conv2d_shape *d, int64_t length) {
-    const bool is_wide = d->rules || (d->c >= 32 && d->k >= 32);
+    const bool is_wide = d->rules || (d->c >= 8 && d->k >= 8);
     const bool is_magnified = d->r == 3 && d->s == 3 && d->groups == 1 && is_wide &&
                               d->stride_h * d->stride_w * d->dilation_h == 1;
     return sum_bound(length) * (is_magnified ? 4 : 1);

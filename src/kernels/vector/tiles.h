@@ -38,8 +38,9 @@ typedef struct qn_depthwise_rows {
                    int64_t end, int64_t first, int64_t last, float *sums);
 } qn_depthwise_rows;
 
-/* The transforms of Winograd's convolution (winograd.h), each over n channels, a whole number of
- * vectors. Transformed tiles are QN_WINOGRAD_POINTS planes, plane_step floats apart. */
+/* The transforms of Winograd's convolution (winograd.h), each over n channels. Transformed tiles are
+ * QN_WINOGRAD_POINTS planes, plane_step floats apart, of whole vectors: those written have zeros
+ * after channel n. */
 enum { QN_WINOGRAD_OUT = 4, QN_WINOGRAD_IN = 6, QN_WINOGRAD_LINE = 7, QN_WINOGRAD_POINTS = 49 };
 
 /* A tile of an image: pixel (i, j) at pixels + i * row_step + j * pixel_step, those outside of

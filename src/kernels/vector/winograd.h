@@ -21,6 +21,7 @@ enum {
     WINOGRAD_ROWS = 72,        /* tiles of a task; a multiple of TILE_ROWS */
     WINOGRAD_TILES = 48,       /* tiles of a block of a filter gradient, at least */
     WINOGRAD_FILTER = 1 << 18, /* floats of a whole filter's planes, where they are kept */
+    WINOGRAD_FUSED = 1 << 17,  /* floats of a task's planes and sums, where it makes its own */
     WINOGRAD_K = 48,           /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
 };
 
@@ -34,8 +35,7 @@ static int64_t tiles_w(const qn_conv2d_shape *d) {
 
 static bool can_winograd(const qn_conv2d_shape *d) {
     return d->r == 3 && d->s == 3 && d->groups == 1 && d->stride_h == 1 && d->stride_w == 1 &&
-           d->dilation_h == 1 && d->dilation_w == 1 && d->c % VL == 0 && d->k % VL == 0 &&
-           d->pad_top <= 2 && d->pad_left <= 2;
+           d->dilation_h == 1 && d->dilation_w == 1 && d->pad_top <= 2 && d->pad_left <= 2;
 }
 
 /* One side of a convolution: an image whose tiles begin every 4 pixels at -pad. */
@@ -51,7 +51,7 @@ typedef struct tiling {
 /* Rows of planes, and planes, lie a little apart, so that they do not meet in one cache set: of a
  * tile, all planes are written or read. */
 static int64_t plane_row(int64_t c) {
-    return c + ROW_PAD;
+    return padded(c) + ROW_PAD;
 }
 
 static int64_t plane_step(int64_t rows, int64_t row) {
@@ -79,6 +79,40 @@ static qn_winograd_tile tile_of(const tiling *t, int64_t index) {
 
 /* ---- planes of a block of tiles ---- */
 
+/* A tile's pixels, but those left of column `left`, will be needed soon, and come from afar
+ * meanwhile. */
+static inline __attribute__((always_inline)) void fetch_pixels(const qn_winograd_tile *t, int left,
+                                                               int64_t channels, bool is_written) {
+    for (int y = t->top; y < t->bottom; y++) {
+        for (int x = t->left > left ? t->left : left; x < t->right; x++) {
+            const float *pixel = t->pixels + y * t->row_step + x * t->pixel_step;
+            for (int64_t c = 0; c < channels; c += LINE_FLOATS) {
+                if (is_written)
+                    __builtin_prefetch(pixel + c, 1, 3);
+                else
+                    __builtin_prefetch(pixel + c, 0, 3);
+            }
+        }
+    }
+}
+
+/* Planes of channels [c, c + channels) of so many tiles. */
+static void tile_planes(const tiling *t, int64_t first, int64_t count, int64_t c, int64_t channels,
+                        float *planes, int64_t row, int64_t plane) {
+    qn_winograd_tile next = tile_of(t, first);
+    next.pixels += c;
+    for (int64_t i = 0; i < count; i++) {
+        const qn_winograd_tile tile = next;
+        if (i + 1 < count) {
+            next = tile_of(t, first + i + 1);
+            next.pixels += c;
+            fetch_pixels(&next, t->size - QN_WINOGRAD_OUT, channels, false);
+        }
+        (t->size == QN_WINOGRAD_IN ? WINOGRAD.input : WINOGRAD.gradient)(&tile, channels,
+                                                                         planes + i * row, plane);
+    }
+}
+
 typedef struct planes_context {
     const tiling *sides[2]; /* those to be transformed; null: none */
     int64_t first, count;   /* tiles of the block */
@@ -92,11 +126,8 @@ static void planes_task(void *context, int64_t begin, int64_t end, int thread) {
     const int64_t last = min_int(b->count, end * TILES_PER_TASK);
     for (int side = 0; side < 2 && b->sides[side]; side++) {
         const tiling *t = b->sides[side];
-        for (int64_t i = begin * TILES_PER_TASK; i < last; i++) {
-            const qn_winograd_tile tile = tile_of(t, b->first + i);
-            (t->size == QN_WINOGRAD_IN ? WINOGRAD.input : WINOGRAD.gradient)(
-                &tile, t->c, t->planes + i * t->row, t->plane);
-        }
+        const int64_t i = begin * TILES_PER_TASK;
+        tile_planes(t, b->first + i, last - i, 0, t->c, t->planes + i * t->row, t->row, t->plane);
     }
 }
 
@@ -121,45 +152,63 @@ typedef struct winograd_forward {
     qn_activation activation;
     qn_cut cut;
     int64_t first, count, blocks; /* tiles of the block; tasks along them */
+    int64_t rows;                 /* tiles of a task */
+    bool is_fused;                /* a task makes the planes of its tiles, for all columns */
     float *kept;                  /* the filter's planes; null: made where they are needed */
     float *scratch;
     int64_t scratch_size;
 } winograd_forward;
 
-/* Planes of channels [p, p + depth) to [j, j + width) of the filter, as panels (depth, width), a
- * plane_step apart. */
+/* Planes of channels [p, p + depth) to [j, j + columns) of the filter, as panels of depth rows of
+ * whole vectors, a plane_step apart. */
 static void filter_planes(const winograd_filter_rows *f, int64_t p, int64_t depth, int64_t j,
-                          int64_t width, float *taps, float *planes) {
+                          int64_t columns, float *taps, float *planes) {
     const float *w = f->w + p * f->p_step + j * f->j_step;
-    const int64_t step = plane_step(depth, width);
+    const int64_t width = padded(columns), step = plane_step(depth, width);
     if (f->j_step == 1) {
         for (int64_t i = 0; i < depth; i++)
-            WINOGRAD.filter(w + i * f->p_step, f->r_step, f->s_step, width, planes + i * width,
+            WINOGRAD.filter(w + i * f->p_step, f->r_step, f->s_step, columns, planes + i * width,
                             step);
         return;
     }
     for (int tap = 0; tap < 9; tap++)
-        transpose_block(w + tap / 3 * f->r_step + tap % 3 * f->s_step, f->j_step, width, depth,
+        transpose_block(w + tap / 3 * f->r_step + tap % 3 * f->s_step, f->j_step, columns, depth,
                         taps + tap * depth * width, width, width);
     WINOGRAD.filter(taps, 3 * depth * width, depth * width, depth * width, planes, step);
 }
 
 /* ---- the whole filter's planes ---- */
 
-static int64_t kept_block(int64_t depth) {
-    return PLANES * plane_step(min_int(WINOGRAD_DEPTH, depth), TILE_COLUMNS);
+static int64_t kept_block(int64_t c, int64_t k) {
+    return PLANES * plane_step(min_int(WINOGRAD_DEPTH, c), min_int(TILE_COLUMNS, padded(k)));
 }
 
 /* Floats, for c inputs and k outputs, or 0: each block would make them again otherwise, but a large
  * filter's take too much memory. */
 static int64_t kept_size(int64_t tiles, int64_t c, int64_t k) {
-    const int64_t size = ceil_div(k, TILE_COLUMNS) * ceil_div(c, WINOGRAD_DEPTH) * kept_block(c);
+    const int64_t size = ceil_div(k, TILE_COLUMNS) * ceil_div(c, WINOGRAD_DEPTH) * kept_block(c, k);
     return tiles > WINOGRAD_ROWS && size <= WINOGRAD_FILTER ? size : 0;
+}
+
+/* Few outputs, or few inputs: planes are read so seldom that they must not leave the second cache.
+ */
+static bool can_be_fused(int64_t tiles, int64_t c, int64_t k) {
+    return (k <= TILE_COLUMNS || c <= WINOGRAD_DEPTH) && kept_size(tiles, c, k) > 0;
+}
+
+static int64_t fused_row(int64_t c) {
+    return plane_row(min_int(WINOGRAD_DEPTH, c));
+}
+
+/* Tiles of a task that makes its own planes. */
+static int64_t fused_rows(int64_t c) {
+    const int64_t most = WINOGRAD_FUSED / (PLANES * (fused_row(c) + TILE_COLUMNS));
+    return max_int((most + TILE_ROWS / 2) / TILE_ROWS, 1) * TILE_ROWS;
 }
 
 static float *kept_at(const winograd_forward *b, int64_t p, int64_t j) {
     const int64_t depths = ceil_div(b->in.c, WINOGRAD_DEPTH);
-    return b->kept + (j / TILE_COLUMNS * depths + p / WINOGRAD_DEPTH) * kept_block(b->in.c);
+    return b->kept + (j / TILE_COLUMNS * depths + p / WINOGRAD_DEPTH) * kept_block(b->in.c, b->k);
 }
 
 /* A task is a panel in one K-block. */
@@ -176,20 +225,51 @@ static void keep_task(void *context, int64_t begin, int64_t end, int thread) {
 
 /* ---- a block ---- */
 
+static qn_winograd_tile output_of(const winograd_forward *b, int64_t i, int64_t j) {
+    qn_winograd_tile tile = tile_of(&b->out, b->first + i);
+    tile.pixels += j;
+    return tile;
+}
+
+static void finish_outputs(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
+                           int64_t columns, const float *sums, int64_t sums_step) {
+    qn_winograd_tile next = output_of(b, i0, j);
+    for (int64_t i = 0; i < rows; i++) {
+        const qn_winograd_tile tile = next;
+        if (i + 1 < rows) {
+            next = output_of(b, i0 + i + 1, j);
+            fetch_pixels(&next, 0, columns, true);
+        }
+        WINOGRAD.output(sums + i * padded(columns), sums_step, columns,
+                        b->bias ? b->bias + j : NULL, &tile);
+        for (int y = 0; b->activation.kind != QN_ACTIVATION_NONE && y < tile.bottom; y++) {
+            for (int x = 0; x < tile.right; x++) {
+                float *pixel = tile.pixels + y * tile.row_step + x * tile.pixel_step;
+                activate_row(b->activation, columns, pixel, pixel);
+            }
+        }
+    }
+}
+
+/* Tiles [i0, i0 + rows) of the block, columns [j, j + columns). */
 static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
-                           int64_t width, float *scratch) {
-    const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.c);
+                           int64_t columns, float *scratch) {
+    const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.c), width = padded(columns);
     float *filter = scratch, *taps = filter + PLANES * plane_step(depth_most, TILE_COLUMNS);
     float *sums = taps + 9 * depth_most * TILE_COLUMNS;
+    float *own = sums + PLANES * plane_step(WINOGRAD_ROWS, TILE_COLUMNS);
     const int64_t sums_step = plane_step(rows, width);
     for (int64_t p = 0; p < b->in.c; p += WINOGRAD_DEPTH) {
         const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c - p);
+        const float *planes = b->is_fused ? own : b->in.planes + i0 * b->in.row + p;
+        if (b->is_fused && j == 0)
+            tile_planes(&b->in, b->first + i0, rows, p, depth, own, b->in.row, b->in.plane);
         if (b->kept)
             filter = kept_at(b, p, j);
         else
-            filter_planes(&b->filter, p, depth, j, width, taps, filter);
+            filter_planes(&b->filter, p, depth, j, columns, taps, filter);
         for (int e = 0; e < PLANES; e++) {
-            const float *a = b->in.planes + e * b->in.plane + i0 * b->in.row + p;
+            const float *a = planes + e * b->in.plane;
             float *to = sums + e * sums_step;
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
                 const int64_t height = min_int(TILE_ROWS, rows - i);
@@ -199,25 +279,18 @@ static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, 
             }
         }
     }
-    for (int64_t i = 0; i < rows; i++) {
-        qn_winograd_tile tile = tile_of(&b->out, b->first + i0 + i);
-        tile.pixels += j;
-        WINOGRAD.output(sums + i * width, sums_step, width, b->bias ? b->bias + j : NULL, &tile);
-        for (int y = 0; b->activation.kind != QN_ACTIVATION_NONE && y < tile.bottom; y++) {
-            for (int x = 0; x < tile.right; x++) {
-                float *pixel = tile.pixels + y * tile.row_step + x * tile.pixel_step;
-                activate_row(b->activation, width, pixel, pixel);
-            }
-        }
-    }
+    finish_outputs(b, i0, rows, j, columns, sums, sums_step);
 }
 
 static void winograd_task(void *context, int64_t begin, int64_t end, int thread) {
     const winograd_forward *b = context;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t i = task % b->blocks * WINOGRAD_ROWS, j = task / b->blocks * TILE_COLUMNS;
-        winograd_block(b, i, min_int(WINOGRAD_ROWS, b->count - i), j,
-                       min_int(TILE_COLUMNS, b->k - j), b->scratch + thread * b->scratch_size);
+        const int64_t i = task % b->blocks * b->rows, rows = min_int(b->rows, b->count - i);
+        const int64_t first = task / b->blocks * TILE_COLUMNS;
+        const int64_t last = b->is_fused ? b->k : min_int(b->k, first + TILE_COLUMNS);
+        for (int64_t j = first; j < last; j += TILE_COLUMNS)
+            winograd_block(b, i, rows, j, min_int(TILE_COLUMNS, last - j),
+                           b->scratch + thread * b->scratch_size);
     }
 }
 
@@ -228,10 +301,12 @@ static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_cut cut) {
     return min_int(tiles, max_int((most + WINOGRAD_ROWS / 2) / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
 }
 
-static int64_t winograd_scratch(int64_t c) {
+/* Floats of a thread: a filter's planes and taps, sums, and the planes that a task makes. */
+static int64_t winograd_scratch(int64_t c, bool is_fused) {
     const int64_t depth = min_int(WINOGRAD_DEPTH, c);
     return round_up(PLANES * plane_step(depth, TILE_COLUMNS) + 9 * depth * TILE_COLUMNS +
-                        PLANES * plane_step(WINOGRAD_ROWS, TILE_COLUMNS),
+                        PLANES * plane_step(WINOGRAD_ROWS, TILE_COLUMNS) +
+                        (is_fused ? PLANES * block_plane_step(fused_rows(c), fused_row(c)) : 0),
                     16);
 }
 
@@ -243,33 +318,36 @@ static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
 static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
                                      int n_threads) {
     const int64_t all = image_tiles(n, h, w), tiles = winograd_tiles(all, c, (qn_cut){{0}});
-    return kept_size(all, c, k) + PLANES * block_plane_step(tiles, plane_row(c)) +
-           n_threads * winograd_scratch(c);
+    const bool is_fused = can_be_fused(all, c, k);
+    return kept_size(all, c, k) + (is_fused ? 0 : PLANES * block_plane_step(tiles, plane_row(c))) +
+           n_threads * winograd_scratch(c, is_fused);
 }
 
 /* The output of n images h x w, from an image with its channels, step, sizes and pads. */
 static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *workspace) {
-    const int64_t tiles = image_tiles(n, b->out.h, b->out.w);
-    const int64_t block = winograd_tiles(tiles, b->in.c, b->cut);
+    const int64_t tiles = image_tiles(n, b->out.h, b->out.w), panels = ceil_div(b->k, TILE_COLUMNS);
+    b->is_fused = can_be_fused(tiles, b->in.c, b->k);
+    const int64_t block = b->is_fused ? tiles : winograd_tiles(tiles, b->in.c, b->cut);
+    b->rows = b->is_fused ? fused_rows(b->in.c) : WINOGRAD_ROWS;
     b->in.rows = b->out.rows = ceil_div(b->out.h, QN_WINOGRAD_OUT);
     b->in.columns = b->out.columns = ceil_div(b->out.w, QN_WINOGRAD_OUT);
     b->in.size = QN_WINOGRAD_IN;
     b->out.size = QN_WINOGRAD_OUT;
     b->in.planes = workspace;
-    b->in.row = plane_row(b->in.c);
-    b->in.plane = block_plane_step(block, b->in.row);
-    b->scratch = workspace + PLANES * b->in.plane;
-    b->scratch_size = winograd_scratch(b->in.c);
+    b->in.row = b->is_fused ? fused_row(b->in.c) : plane_row(b->in.c);
+    b->in.plane = block_plane_step(b->is_fused ? b->rows : block, b->in.row);
+    b->scratch = workspace + (b->is_fused ? 0 : PLANES * b->in.plane);
+    b->scratch_size = winograd_scratch(b->in.c, b->is_fused);
     if (kept_size(tiles, b->in.c, b->k) > 0) {
         b->kept = b->scratch + qn_team_size(team) * b->scratch_size;
-        qn_team_run(team, ceil_div(b->k, TILE_COLUMNS) * ceil_div(b->in.c, WINOGRAD_DEPTH),
-                    keep_task, b);
+        qn_team_run(team, panels * ceil_div(b->in.c, WINOGRAD_DEPTH), keep_task, b);
     }
     for (b->first = 0; b->first < tiles; b->first += block) {
         b->count = min_int(block, tiles - b->first);
-        b->blocks = ceil_div(b->count, WINOGRAD_ROWS);
-        make_planes(team, &(planes_context){{&b->in}, b->first, b->count});
-        qn_team_run(team, b->blocks * ceil_div(b->k, TILE_COLUMNS), winograd_task, b);
+        b->blocks = ceil_div(b->count, b->rows);
+        if (!b->is_fused)
+            make_planes(team, &(planes_context){{&b->in}, b->first, b->count});
+        qn_team_run(team, b->blocks * (b->is_fused ? 1 : panels), winograd_task, b);
     }
 }
 
@@ -321,7 +399,8 @@ static void gradient_task(void *context, int64_t begin, int64_t end, int thread)
     for (int64_t task = begin; task < end; task++) {
         const int64_t k = task % g->k_blocks * WINOGRAD_K, j = task / g->k_blocks * TILE_COLUMNS;
         const int64_t rows = min_int(WINOGRAD_K, g->dy.c - k);
-        const int64_t width = min_int(TILE_COLUMNS, c - j), step = plane_step(rows, width);
+        const int64_t columns = min_int(TILE_COLUMNS, c - j), width = padded(columns);
+        const int64_t step = plane_step(rows, width);
         for (int e = 0; e < PLANES; e++) {
             const float *b = g->x.planes + e * g->x.plane + j;
             const float *a = g->dy.planes + e * g->dy.plane + k;
@@ -334,7 +413,7 @@ static void gradient_task(void *context, int64_t begin, int64_t end, int thread)
             }
         }
         for (int64_t i = 0; i < rows; i++)
-            WINOGRAD.filter_gradient(sums + i * width, step, width, g->dw + (k + i) * 9 * c + j,
+            WINOGRAD.filter_gradient(sums + i * width, step, columns, g->dw + (k + i) * 9 * c + j,
                                      3 * c, c, g->add);
     }
 }

@@ -12,7 +12,62 @@
 #include "kernels/vector/depthwise_rows.h"
 #include "kernels/vector/tiles.h"
 
+#if VL >= 8
+#include <immintrin.h>
+#endif
+
 enum { LINE = QN_WINOGRAD_LINE };
+
+/* ---- the first n lanes of a vector, 1 <= n <= VL ----  What lies beyond is not touched; when
+ * read, it counts as zeros. */
+
+static inline int64_t lanes_from(int64_t c, int64_t n) {
+    return n - c < VL ? n - c : VL;
+}
+
+#if VL == 16
+static inline vector load_part(const float *from, int64_t n) {
+    return (vector)_mm512_maskz_loadu_ps((__mmask16)(0xffff >> (VL - n)), from);
+}
+
+static inline void store_part(float *to, vector v, int64_t n) {
+    _mm512_mask_storeu_ps(to, (__mmask16)(0xffff >> (VL - n)), (__m512)v);
+}
+#elif VL == 8
+static const int32_t part_masks[2 * VL] = {-1, -1, -1, -1, -1, -1, -1, -1};
+
+static inline vector load_part(const float *from, int64_t n) {
+    return (vector)_mm256_maskload_ps(from,
+                                      _mm256_loadu_si256((const __m256i *)(part_masks + VL - n)));
+}
+
+static inline void store_part(float *to, vector v, int64_t n) {
+    _mm256_maskstore_ps(to, _mm256_loadu_si256((const __m256i *)(part_masks + VL - n)), (__m256)v);
+}
+#else
+static __attribute__((noinline)) vector load_part(const float *from, int64_t n) {
+    vector v = {0};
+    for (int64_t i = 0; i < n; i++)
+        v[i] = from[i];
+    return v;
+}
+
+static __attribute__((noinline)) void store_part(float *to, vector v, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = v[i];
+}
+#endif
+
+static inline vector load_lanes(const float *from, int64_t n) {
+    return n == VL ? load(from) : load_part(from, n);
+}
+
+static inline void store_lanes(float *to, vector v, int64_t n) {
+    if (n == VL)
+        *(vector *)to = v;
+    else
+        store_part(to, v, n);
+}
 
 /* ---- in one dimension ----  Values at 0, 1, -1, the real part, the imaginary part, the sum of the
  * two, at infinity. */
@@ -72,26 +127,26 @@ static inline __attribute__((always_inline)) void filter_gradient_line(const vec
 /* ---- in two ---- */
 
 static inline __attribute__((always_inline)) vector load_inside(const qn_winograd_tile *t, int i,
-                                                                int j, int64_t c) {
+                                                                int j, int64_t c, int64_t lanes) {
     if (i < t->top || i >= t->bottom || j < t->left || j >= t->right)
         return (vector){0};
-    return load(t->pixels + i * t->row_step + j * t->pixel_step + c);
+    return load_lanes(t->pixels + i * t->row_step + j * t->pixel_step + c, lanes);
 }
 
-/* size x size pixels to 7x7 planes. `inside`: all of the tile is. */
-static inline __attribute__((always_inline)) void pixels_to_planes(bool inside, int size,
-                                                                   const qn_winograd_tile *t,
-                                                                   int64_t n, float *planes,
-                                                                   int64_t plane_step) {
-    for (int64_t c = 0; c < n; c += VL) {
+/* size x size pixels, channels [c, n) of them, to 7x7 planes. `plain`: all of the tile is inside,
+ * and the channels are whole vectors. */
+static inline __attribute__((always_inline)) void
+pixels_to_planes(bool plain, int size, const qn_winograd_tile *t, int64_t c, int64_t n,
+                 float *planes, int64_t plane_step) {
+    for (; c < n; c += VL) {
         vector columns[6][LINE]; /* [column][point] */
 #pragma GCC unroll 6
         for (int j = 0; j < size; j++) {
             vector d[6];
 #pragma GCC unroll 6
             for (int i = 0; i < size; i++)
-                d[i] = inside ? load(t->pixels + i * t->row_step + j * t->pixel_step + c)
-                              : load_inside(t, i, j, c);
+                d[i] = plain ? load(t->pixels + i * t->row_step + j * t->pixel_step + c)
+                             : load_inside(t, i, j, c, lanes_from(c, n));
             if (size == 6)
                 input_line(d, columns[j]);
             else
@@ -114,30 +169,31 @@ static inline __attribute__((always_inline)) void pixels_to_planes(bool inside, 
     }
 }
 
-static bool is_inside(const qn_winograd_tile *t, int size) {
-    return t->top == 0 && t->left == 0 && t->bottom == size && t->right == size;
+/* Channels of the tile's n that are plain. */
+static int64_t plain_channels(const qn_winograd_tile *t, int size, int64_t n) {
+    const bool inside = t->top == 0 && t->left == 0 && t->bottom == size && t->right == size;
+    return inside ? n / VL * VL : 0;
 }
 
 static void winograd_input(const qn_winograd_tile *t, int64_t n, float *planes,
                            int64_t plane_step) {
-    if (is_inside(t, 6))
-        pixels_to_planes(true, 6, t, n, planes, plane_step);
-    else
-        pixels_to_planes(false, 6, t, n, planes, plane_step);
+    const int64_t plain = plain_channels(t, 6, n);
+    pixels_to_planes(true, 6, t, 0, plain, planes, plane_step);
+    pixels_to_planes(false, 6, t, plain, n, planes, plane_step);
 }
 
 static void winograd_gradient(const qn_winograd_tile *t, int64_t n, float *planes,
                               int64_t plane_step) {
-    if (is_inside(t, 4))
-        pixels_to_planes(true, 4, t, n, planes, plane_step);
-    else
-        pixels_to_planes(false, 4, t, n, planes, plane_step);
+    const int64_t plain = plain_channels(t, 4, n);
+    pixels_to_planes(true, 4, t, 0, plain, planes, plane_step);
+    pixels_to_planes(false, 4, t, plain, n, planes, plane_step);
 }
 
 static void winograd_output(const float *planes, int64_t plane_step, int64_t n, const float *bias,
                             const qn_winograd_tile *t) {
     for (int64_t c = 0; c < n; c += VL) {
-        const vector shift = bias ? load(bias + c) : (vector){0};
+        const int64_t lanes = lanes_from(c, n);
+        const vector shift = bias ? load_lanes(bias + c, lanes) : (vector){0};
         vector columns[LINE][4]; /* [column][row] */
 #pragma GCC unroll 7
         for (int j = 0; j < LINE; j++) {
@@ -156,7 +212,7 @@ static void winograd_output(const float *planes, int64_t plane_step, int64_t n, 
             output_line(m, y);
             float *row = t->pixels + i * t->row_step + c;
             for (int j = 0; i < t->bottom && j < t->right; j++)
-                *(vector *)(row + j * t->pixel_step) = y[j] + shift;
+                store_lanes(row + j * t->pixel_step, y[j] + shift, lanes);
         }
     }
 }
@@ -170,7 +226,7 @@ static void winograd_filter(const float *taps, int64_t row_step, int64_t tap_ste
             vector g[3];
 #pragma GCC unroll 3
             for (int i = 0; i < 3; i++)
-                g[i] = load(taps + i * row_step + j * tap_step + c);
+                g[i] = load_lanes(taps + i * row_step + j * tap_step + c, lanes_from(c, n));
             filter_line(g, columns[j]);
         }
 #pragma GCC unroll 7
@@ -187,6 +243,7 @@ static void winograd_filter(const float *taps, int64_t row_step, int64_t tap_ste
 static void winograd_filter_gradient(const float *planes, int64_t plane_step, int64_t n,
                                      float *taps, int64_t row_step, int64_t tap_step, bool add) {
     for (int64_t c = 0; c < n; c += VL) {
+        const int64_t lanes = lanes_from(c, n);
         vector columns[LINE][3];
 #pragma GCC unroll 7
         for (int j = 0; j < LINE; j++) {
@@ -205,8 +262,8 @@ static void winograd_filter_gradient(const float *planes, int64_t plane_step, in
             filter_gradient_line(u, g);
 #pragma GCC unroll 3
             for (int j = 0; j < 3; j++) {
-                vector *to = (vector *)(taps + i * row_step + j * tap_step + c);
-                *to = add ? (vector)(*to + g[j]) : g[j];
+                float *to = taps + i * row_step + j * tap_step + c;
+                store_lanes(to, add ? (vector)(load_lanes(to, lanes) + g[j]) : g[j], lanes);
             }
         }
     }
