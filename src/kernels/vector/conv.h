@@ -108,7 +108,7 @@ static void set_b_window(product *t, const window *g) {
 /* A few pixels against many weights: the weights are read in place, and the gathered rows become
  * the panels of the swapped product. */
 static bool is_swapped(const qn_conv2d_shape *d) {
-    return d->groups == 1 && d->n * d->p * d->q <= FEW_ROWS;
+    return d->groups == 1 && is_better_swapped(d->n * d->p * d->q, d->k, d->r * d->s * d->c);
 }
 
 typedef struct turn_context {
@@ -251,7 +251,8 @@ static void zero_phase(const qn_conv2d_shape *d, const grid *to, float *dx) {
 /* Few pixels, again: the rows of A are gathered once, and the filter goes by rows, each copied to
  * the second cache by the one task that needs it. */
 static bool is_gathered_first(const qn_conv2d_shape *d) {
-    return d->groups == 1 && d->stride_h * d->stride_w == 1 && d->n * d->h * d->w <= FEW_ROWS;
+    return d->groups == 1 && d->stride_h * d->stride_w == 1 &&
+           has_few_rows(d->n * d->h * d->w, d->c, d->r * d->s * d->k);
 }
 
 static int64_t gathered_step(int64_t depth) {

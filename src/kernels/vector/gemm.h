@@ -19,8 +19,10 @@ static bool is_swap_less(const qn_gemm_shape *d) {
 
 static gemm_way gemm_choose(const qn_gemm_shape *d) {
     if (d->transpose_b)
-        return d->m <= FEW_ROWS && !d->transpose_a && is_swap_less(d) ? GEMM_SWAPPED : GEMM_PANELS;
-    return d->m <= FEW_ROWS || d->transpose_a ? GEMM_ROWS : GEMM_PANELS;
+        return is_better_swapped(d->m, d->n, d->k) && !d->transpose_a && is_swap_less(d)
+                   ? GEMM_SWAPPED
+                   : GEMM_PANELS;
+    return has_few_rows(d->m, d->n, d->k) || d->transpose_a ? GEMM_ROWS : GEMM_PANELS;
 }
 
 static size_t gemm_bytes(const qn_gemm_shape *d, gemm_way way, int n_threads) {

@@ -17,7 +17,9 @@ enum {
     TILE_COLUMNS = TILE_VECTORS * VL,
     DEPTH_STEP = 256, /* the K-block: part of what a result is; not to be tuned at run time */
     ROWS_MAX = 96,    /* rows of C in a task; a multiple of four tiles */
-    ROW_PAD = 16,     /* keeps rows of a block from meeting in one cache set */
+    ROWS_MOST = VL == 16 ? 192 : 96, /* the same where B is large: it is read the less often */
+    LARGE = 1 << 20,                 /* floats of a B that leaves the caches */
+    ROW_PAD = 16,                    /* keeps rows of a block from meeting in one cache set */
     /* Short vectors are multiplied by lanes of others, so that A is best read by columns: its rows
      * are turned where so many tiles side by side read them. */
     TURNS_ROWS = VL == 4,
@@ -27,6 +29,7 @@ enum {
     SHORT_DEPTH = 64, /* where B is read but once */
     SHORT_PANELS = 64,
     GATHER_MAX = 288, /* columns of B that a task by rows copies */
+    PLACE_MOST = 128, /* so narrow a B is read where it lies */
 };
 
 /* What of a cut (kernels/cuts.h) each knows. */
@@ -74,9 +77,10 @@ static int64_t padded(int64_t n) {
 }
 
 /* What a cut comes to; never more than the fixed rule, but for a strip, which takes no memory. */
-static int64_t rows_most(qn_cut cut) {
+static int64_t rows_most(const product *t) {
     static const int64_t rows[] = {ROWS_MAX, ROWS_MAX / 2, ROWS_MAX / 4, ROWS_MAX / 4 * 3};
-    return rows[cut.kinds[QN_CUT_ROWS]];
+    const uint8_t kind = t->cut.kinds[QN_CUT_ROWS];
+    return kind == 0 && t->n * t->k >= 2 * LARGE ? ROWS_MOST : rows[kind];
 }
 
 static int64_t strip_columns(qn_cut cut) {
@@ -296,7 +300,7 @@ static inline void fetch_tile(int64_t rows, int64_t columns, const float *c, int
 
 static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                         float *space) {
-    float *block = space + (t->a_window ? ROWS_MAX * (DEPTH_STEP + ROW_PAD) : 0);
+    float *block = space + (t->a_window ? ROWS_MOST * (DEPTH_STEP + ROW_PAD) : 0);
     float *c = t->to ? block : t->c + i0 * t->c_row + j0;
     const int64_t c_row = t->to ? padded(t->n_block) : t->c_row;
     const bool is_turned = TURNS_ROWS && !t->a_columns && columns >= TURNED_TILES * TILE_COLUMNS;
@@ -361,7 +365,7 @@ static bool is_cut_by_columns(const product *t, int threads) {
 /* The columns are cut for the team, or else the rows, into equal shares. */
 static void cut_panels(product *t, int threads) {
     const bool by_columns = is_cut_by_columns(t, threads);
-    const int64_t most = rows_most(t->cut);
+    const int64_t most = rows_most(t);
     t->n_blocks = by_columns ? threads : 1;
     t->n_block = round_up(ceil_div(t->n, t->n_blocks), TILE_COLUMNS);
     t->n_blocks = ceil_div(t->n, t->n_block);
@@ -373,8 +377,8 @@ static void cut_panels(product *t, int threads) {
 
 /* Floats of scratch of a thread, for any cutting. */
 static int64_t panels_scratch(int64_t n, bool is_gathered, bool is_scattered) {
-    return round_up((is_gathered ? ROWS_MAX * (DEPTH_STEP + ROW_PAD) : 0) +
-                        (is_scattered ? ROWS_MAX * round_up(n, TILE_COLUMNS) : 0),
+    return round_up((is_gathered ? ROWS_MOST * (DEPTH_STEP + ROW_PAD) : 0) +
+                        (is_scattered ? ROWS_MOST * round_up(n, TILE_COLUMNS) : 0),
                     16);
 }
 
@@ -466,9 +470,18 @@ static void pack_rows(qn_team *team, const product *t, const filter_rows *rows) 
 
 /* ---- swapped ---- */
 
-/* With this many rows of A or fewer, a large B (N, K) is better read in place, once, as the A of
- * C^T = B A^T, and A packed. */
-enum { FEW_ROWS = 128 };
+/* With few rows of A, B is better read but once, where it lies; a large B makes more of them few.
+ */
+enum { FEW_ROWS = 128, FEW_OF_LARGE = 512 };
+
+static bool has_few_rows(int64_t m, int64_t n, int64_t k) {
+    return m <= (n * k >= LARGE ? FEW_OF_LARGE : FEW_ROWS);
+}
+
+/* A B (N, K) is then the A of C^T = B A^T; A is packed and C turned. */
+static bool is_better_swapped(int64_t m, int64_t n, int64_t k) {
+    return m <= FEW_ROWS || (has_few_rows(m, n, k) && 3 * m * (k + n) < 2 * n * k);
+}
 
 typedef struct swap_context {
     const product *product; /* of C^T (N, M) */
@@ -592,16 +605,20 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
     for (int64_t p = k_begin, depth; p < k_end; p += depth) {
         const int64_t border = min_int(k_end, (p / t->chunk + 1) * t->chunk);
         depth = min_int(DEPTH_STEP, border - p);
-        copy_rows(t, p, depth, j0, columns, space, row);
+        const bool in_place = t->b && t->b_row == columns && columns <= PLACE_MOST;
+        if (!in_place)
+            copy_rows(t, p, depth, j0, columns, space, row);
         const float *a = t->a_columns ? t->a + p * t->a_step + i0 : t->a + i0 * t->a_step + p;
         const int64_t tiles = ceil_div(columns, TILE_COLUMNS) * ceil_div(rows, TILE_ROWS);
-        const int64_t count = min_int(DEPTH_STEP, k_end - p - depth);
+        const int64_t count = min_int(DEPTH_STEP, t->k - p - depth);
         ahead next[2] = {{0}, {0}};
         const bool fetches = !t->cut.kinds[QN_CUT_FETCH];
         if (fetches && count > 0 && t->a_columns && t->a_step < 2 * t->m)
             next[0] = ahead_of(t->a + (p + depth) * t->a_step, count * t->a_step, tiles);
         if (fetches && t->b_window)
             next[1] = window_ahead(t->b_window, p + depth, count, tiles);
+        if (fetches && in_place && count > 0)
+            next[1] = ahead_of(t->b + (p + depth) * t->b_row + j0, count * t->b_row, tiles);
         const int64_t step = is_packed ? PACK_ROWS : rows;
         for (int64_t i = 0; i < rows; i += step) {
             const int64_t part = min_int(step, rows - i);
@@ -609,9 +626,9 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
                 pack_columns(a + i, t->a_step, part, depth, packed);
             const operands o = {.depth = depth,
                                 .a = is_packed ? packed : a,
-                                .b = space,
+                                .b = in_place ? t->b + p * t->b_row + j0 : space,
                                 .a_step = is_packed ? TILE_ROWS : t->a_step,
-                                .b_row = row,
+                                .b_row = in_place ? t->b_row : row,
                                 .add = t->add || p > k_begin,
                                 .is_last = p + depth == k_end,
                                 .a_columns = t->a_columns};
