@@ -17,6 +17,10 @@ endif()
 set_source_files_properties(${QUERN_KERNEL_SOURCES} PROPERTIES
   COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS}")
 
+# The float reference runs only where the processor has none of the sets below.
+set_source_files_properties(src/kernels/ref/ref_f32.c PROPERTIES
+  COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS};-Os")
+
 # With -O3 a whole table would be half as large again, and no faster; its innermost loops are in tile.c.
 set(QUERN_TABLE_FLAGS ${QUERN_KERNEL_FLAGS})
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")

@@ -136,6 +136,7 @@ typedef struct operands {
     int64_t a_step, b_row;
     bool add, is_last; /* add to what is there; the last K-block */
     bool a_columns;
+    bool is_far; /* A is read but once, in rows */
 } operands;
 
 /* The tile of `rows` rows and `columns` columns at c, column j of C. A column count that is no
@@ -145,7 +146,8 @@ static void run_tile(const product *t, operands o, int64_t rows, int64_t columns
     const int64_t vectors = ceil_div(columns, VL);
     const bool finish = o.is_last && (t->bias || t->activation.kind != QN_ACTIVATION_NONE);
     const float *bias_row = t->bias ? t->bias + j : NULL;
-    qn_tile *run = TILES[o.a_columns][vectors - 1][rows - 1];
+    qn_tile *run = o.is_far && rows == TILE_ROWS ? FAR_TILES[vectors - 1]
+                                                 : TILES[o.a_columns][vectors - 1][rows - 1];
     if (vectors * VL == columns) {
         run(o.depth, o.a, o.a_step, o.b, o.b_row, c, c_row, o.add);
         if (finish)
@@ -339,6 +341,25 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
         scatter_rows(t, block, c_row, i0, rows, j0, columns);
 }
 
+/* One panel: long rows of A are read from end to end, a tile's at a time. */
+static void narrow_block(const product *t, int64_t i0, int64_t rows, int64_t j, int64_t columns) {
+    for (int64_t i = i0; i < i0 + rows; i += TILE_ROWS) {
+        for (int64_t p = 0; p < t->k; p += DEPTH_STEP) {
+            const int64_t depth = min_int(DEPTH_STEP, t->k - p);
+            const operands o = {.depth = depth,
+                                .a = t->a + i * t->a_step + p,
+                                .b = panel_at(t, p, depth, j),
+                                .a_step = t->a_step,
+                                .b_row = padded(columns),
+                                .add = p > 0,
+                                .is_last = p + depth == t->k,
+                                .is_far = true};
+            run_tile(t, o, min_int(TILE_ROWS, i0 + rows - i), columns, j, t->c + i * t->c_row + j,
+                     t->c_row);
+        }
+    }
+}
+
 /* Tasks run along M within a block of N: a thread's share keeps to few panels. A task goes by
  * strips of columns whose C stays in the second cache from one K-block to the next. */
 static void panel_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -347,6 +368,11 @@ static void panel_task(void *context, int64_t begin, int64_t end, int thread) {
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task % t->m_blocks * t->m_block, j = task / t->m_blocks * t->n_block;
         const int64_t last = min_int(t->n, j + t->n_block);
+        if (last - j <= TILE_COLUMNS && t->k > 2 * DEPTH_STEP && !t->a_window && !t->a_columns &&
+            !t->to) {
+            narrow_block(t, i, min_int(t->m_block, t->m - i), j, last - j);
+            continue;
+        }
         for (int64_t strip = j; strip < last; strip += columns)
             panel_block(t, i, min_int(t->m_block, t->m - i), strip, min_int(columns, last - strip),
                         t->scratch + thread * t->scratch_size);
@@ -530,6 +556,10 @@ enum {
     FETCH_COLUMNS = 12, /* and columns of A */
 };
 
+static inline const float *b_row_at(const product *t, int64_t p) {
+    return t->b_filter ? filter_row(t->b_filter, p) : t->b + p * t->b_row;
+}
+
 static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int64_t columns,
                       float *to, int64_t to_row) {
     if (t->b_window) {
@@ -537,10 +567,11 @@ static void copy_rows(const product *t, int64_t p, int64_t depth, int64_t j, int
         return;
     }
     for (int64_t i = p; i < p + depth; i++, to += to_row) {
-        const float *from = t->b_filter ? filter_row(t->b_filter, i) : t->b + i * t->b_row;
-        if (!t->b_filter && i + FETCH_ROWS < t->k) {
+        const float *from = b_row_at(t, i);
+        if (i + FETCH_ROWS < t->k) {
+            const float *next = b_row_at(t, i + FETCH_ROWS) + j;
             for (int64_t x = 0; x < columns; x += LINE_FLOATS)
-                __builtin_prefetch(from + FETCH_ROWS * t->b_row + j + x, 0, 2);
+                __builtin_prefetch(next + x, 0, 2);
         }
         copy_floats(to, from + j, columns);
         zero_floats(to + columns, padded(columns) - columns);

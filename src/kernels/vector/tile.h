@@ -5,12 +5,15 @@
  * -ffp-contract=fast: every sum in the two is meant to be fused. */
 #include "kernels/vector/depthwise_rows.h"
 
-enum { STEPS_AT_A_TIME = VL == 4 ? 4 : 1 };
+enum {
+    STEPS_AT_A_TIME = VL == 4 ? 4 : 1,
+    FAR = 256, /* floats that far rows of A are fetched ahead, a line of one of them in each step */
+};
 
 /* The addresses of A's rows, where these are contiguous, are written as four bases and twice one
  * distance, so that they fit in the processor's registers. */
 static inline __attribute__((always_inline)) void
-tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_step,
+tile_body(bool columns, bool is_far, int nv, int m, uint64_t depth, const float *a, int64_t a_step,
           const float *b, int64_t b_row, float *c, int64_t c_row, bool add) {
     vector sums[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 16
@@ -23,8 +26,11 @@ tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_
     /* Short vectors are multiplied by one lane of another: rows of A are loaded by the vector. */
     const bool by_lane = columns && VL == 4 && m % VL == 0;
 #pragma GCC unroll STEPS_AT_A_TIME
-    for (int64_t p = 0; p < depth; p++) {
+    for (uint64_t p = 0; p < depth; p++) {
         vector row[TILE_VECTORS], lanes[TILE_ROWS / VL + 1];
+        if (is_far)
+            __builtin_prefetch(a + p % LINE_FLOATS * a_step + p / LINE_FLOATS * LINE_FLOATS + FAR,
+                               0, 2);
         if (by_lane) {
 #pragma GCC unroll 4
             for (int i = 0; i < m / VL; i++)
@@ -66,9 +72,10 @@ tile_body(bool columns, int nv, int m, int64_t depth, const float *a, int64_t a_
                                             const float *b, int64_t b_row, float *c,               \
                                             int64_t c_row, bool add) {                             \
         if (VL == 4 && (COLUMNS) && a_step == TILE_ROWS && b_row == (NV)*VL)                       \
-            tile_body(COLUMNS, NV, M, depth, a, TILE_ROWS, b, (NV)*VL, c, c_row, add);             \
+            tile_body(COLUMNS, false, NV, M, (uint64_t)depth, a, TILE_ROWS, b, (NV)*VL, c, c_row,  \
+                      add);                                                                        \
         else                                                                                       \
-            tile_body(COLUMNS, NV, M, depth, a, a_step, b, b_row, c, c_row, add);                  \
+            tile_body(COLUMNS, false, NV, M, (uint64_t)depth, a, a_step, b, b_row, c, c_row, add); \
     }
 #define NAME(COLUMNS, NV, M) tile_##COLUMNS##_##NV##_##M,
 
@@ -118,4 +125,24 @@ const qn_tile_set TILES = {
         {EACH_ROWS(NAME, 1, 3)},
 #endif
     },
+};
+
+#define FAR_TILE(NV)                                                                               \
+    static void far_tile_##NV(int64_t depth, const float *a, int64_t a_step, const float *b,       \
+                              int64_t b_row, float *c, int64_t c_row, bool add) {                  \
+        tile_body(false, true, NV, TILE_ROWS, (uint64_t)depth, a, a_step, b, b_row, c, c_row,      \
+                  add);                                                                            \
+    }
+FAR_TILE(1)
+FAR_TILE(2)
+#if TILE_VECTORS == 3
+FAR_TILE(3)
+#endif
+
+const qn_far_tiles FAR_TILES = {
+    far_tile_1,
+    far_tile_2,
+#if TILE_VECTORS == 3
+    far_tile_3,
+#endif
 };

@@ -17,6 +17,10 @@ typedef void qn_tile(int64_t depth, const float *a, int64_t a_step, const float 
 enum { QN_TILE_MAX_ROWS = 12, QN_TILE_MAX_VECTORS = 3 };
 typedef qn_tile *qn_tile_set[2][QN_TILE_MAX_VECTORS][QN_TILE_MAX_ROWS];
 
+/* [vectors - 1], of all rows, contiguous; for an A that is read but once, from afar: what comes
+ * next in its rows is fetched meanwhile. */
+typedef qn_tile *qn_far_tiles[QN_TILE_MAX_VECTORS];
+
 /* A depthwise window over one image (h, w, c): pixel (i, j) meets at tap (r, s) image pixel
  * (i * step_h + offset_h + r * dilation_h, likewise w). Filters are (R, S, C); c >= VL. */
 typedef struct qn_depthwise {
@@ -38,9 +42,9 @@ typedef struct qn_depthwise_rows {
                    int64_t end, int64_t first, int64_t last, float *sums);
 } qn_depthwise_rows;
 
-/* The transforms of Winograd's convolution (winograd.h), each over n channels. Transformed tiles are
- * QN_WINOGRAD_POINTS planes, plane_step floats apart, of whole vectors: those written have zeros
- * after channel n. */
+/* The transforms of Winograd's convolution (winograd.h), each over n channels. Transformed tiles
+ * are QN_WINOGRAD_POINTS planes, plane_step floats apart, of whole vectors: those written have
+ * zeros after channel n. */
 enum { QN_WINOGRAD_OUT = 4, QN_WINOGRAD_IN = 6, QN_WINOGRAD_LINE = 7, QN_WINOGRAD_POINTS = 49 };
 
 /* A tile of an image: pixel (i, j) at pixels + i * row_step + j * pixel_step, those outside of
@@ -70,5 +74,6 @@ typedef struct qn_winograd {
 extern const qn_winograd qn_winograd_avx2, qn_winograd_avx512, qn_winograd_neon;
 extern const qn_depthwise_rows qn_depthwise_avx2, qn_depthwise_avx512, qn_depthwise_neon;
 extern const qn_tile_set qn_tiles_avx2, qn_tiles_avx512, qn_tiles_neon;
+extern const qn_far_tiles qn_far_tiles_avx2, qn_far_tiles_avx512, qn_far_tiles_neon;
 
 #endif
