@@ -4,6 +4,7 @@
 #define TILE_VECTORS 2
 #define TILES        qn_tiles_avx512
 #define FAR_TILES    qn_far_tiles_avx512
+#define NEXT_TILES   qn_next_tiles_avx512
 #define TABLE        qn_kernels_avx512_f32
 #define TABLE_NAME   "avx512"
 #define DEPTHWISE    qn_depthwise_avx512

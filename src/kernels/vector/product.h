@@ -136,27 +136,36 @@ typedef struct operands {
     int64_t a_step, b_row;
     bool add, is_last; /* add to what is there; the last K-block */
     bool a_columns;
-    bool is_far; /* A is read but once, in rows */
+    bool is_far;       /* A is read but once, in rows */
+    const float *next; /* the next K-block of a B in rows next_row apart; null: not to be fetched */
+    int64_t next_row;
 } operands;
 
 /* The tile of `rows` rows and `columns` columns at c, column j of C. A column count that is no
  * whole number of vectors goes through a copy, so that bias and activation see whole vectors. */
-static void run_tile(const product *t, operands o, int64_t rows, int64_t columns, int64_t j,
+static void run_tile(const product *t, const operands *o, int64_t rows, int64_t columns, int64_t j,
                      float *c, int64_t c_row) {
     const int64_t vectors = ceil_div(columns, VL);
-    const bool finish = o.is_last && (t->bias || t->activation.kind != QN_ACTIVATION_NONE);
+    const bool finish = o->is_last && (t->bias || t->activation.kind != QN_ACTIVATION_NONE);
     const float *bias_row = t->bias ? t->bias + j : NULL;
-    qn_tile *run = o.is_far && rows == TILE_ROWS ? FAR_TILES[vectors - 1]
-                                                 : TILES[o.a_columns][vectors - 1][rows - 1];
+    qn_tile *run = o->is_far && rows == TILE_ROWS ? FAR_TILES[vectors - 1]
+                                                  : TILES[o->a_columns][vectors - 1][rows - 1];
+    if (o->next && columns == TILE_COLUMNS && !o->a_columns && (rows == TILE_ROWS || rows == 4)) {
+        NEXT_TILES[rows == TILE_ROWS](o->depth, o->a, o->a_step, o->b, o->b_row, c, c_row, o->add,
+                                      o->next, o->next_row);
+        if (finish)
+            finish_tile(t->activation, bias_row, rows, columns, c, c_row);
+        return;
+    }
     if (vectors * VL == columns) {
-        run(o.depth, o.a, o.a_step, o.b, o.b_row, c, c_row, o.add);
+        run(o->depth, o->a, o->a_step, o->b, o->b_row, c, c_row, o->add);
         if (finish)
             finish_tile(t->activation, bias_row, rows, columns, c, c_row);
         return;
     }
     float sums[TILE_ROWS * TILE_COLUMNS], wide_bias[TILE_COLUMNS] = {0};
-    run(o.depth, o.a, o.a_step, o.b, o.b_row, sums, TILE_COLUMNS, false);
-    for (int64_t i = 0; o.add && i < rows; i++) {
+    run(o->depth, o->a, o->a_step, o->b, o->b_row, sums, TILE_COLUMNS, false);
+    for (int64_t i = 0; o->add && i < rows; i++) {
         for (int64_t x = 0; x < columns; x++)
             sums[i * TILE_COLUMNS + x] = c[i * c_row + x] + sums[i * TILE_COLUMNS + x];
     }
@@ -334,7 +343,7 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
                                 .add = p > 0,
                                 .is_last = p + depth == t->k,
                                 .a_columns = t->a_columns || is_turned};
-            run_tile(t, o, min_int(TILE_ROWS, rows - i), width, j0 + j, c + i * c_row + j, c_row);
+            run_tile(t, &o, min_int(TILE_ROWS, rows - i), width, j0 + j, c + i * c_row + j, c_row);
         }
     }
     if (t->to)
@@ -354,7 +363,7 @@ static void narrow_block(const product *t, int64_t i0, int64_t rows, int64_t j, 
                                 .add = p > 0,
                                 .is_last = p + depth == t->k,
                                 .is_far = true};
-            run_tile(t, o, min_int(TILE_ROWS, i0 + rows - i), columns, j, t->c + i * t->c_row + j,
+            run_tile(t, &o, min_int(TILE_ROWS, i0 + rows - i), columns, j, t->c + i * t->c_row + j,
                      t->c_row);
         }
     }
@@ -608,7 +617,7 @@ static void pack_columns(const float *a, int64_t step, int64_t rows, int64_t dep
 /* Rows [i0, i0 + rows) and columns [j0, j0 + columns) of C += or = a K-block, B being at `b`. */
 static void rows_tiles(const product *t, operands o, int64_t rows, int64_t j0, int64_t columns,
                        float *c, bool is_packed, ahead next[2]) {
-    const float *a = o.a, *b = o.b;
+    const float *a = o.a, *b = o.b, *o_next = o.next;
     const int64_t n_i = ceil_div(rows, TILE_ROWS), n_j = ceil_div(columns, TILE_COLUMNS);
     const bool along_rows = o.depth <= SHORT_DEPTH;
     for (int64_t tile = 0; tile < n_i * n_j; tile++) {
@@ -621,9 +630,10 @@ static void rows_tiles(const product *t, operands o, int64_t rows, int64_t j0, i
         const int64_t width = min_int(TILE_COLUMNS, columns - j);
         float *at = c + i * t->c_row + j;
         o.b = b + j;
+        o.next = o_next && i == 0 ? o_next + j : NULL;
         if (o.add)
             fetch_tile(height, width, at, t->c_row);
-        run_tile(t, o, height, width, j0 + j, at, t->c_row);
+        run_tile(t, &o, height, width, j0 + j, at, t->c_row);
     }
 }
 
@@ -650,6 +660,8 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
             next[1] = window_ahead(t->b_window, p + depth, count, tiles);
         if (fetches && in_place && count > 0)
             next[1] = ahead_of(t->b + (p + depth) * t->b_row + j0, count * t->b_row, tiles);
+        const float *next_b =
+            fetches && count > 0 && !t->b_window ? b_row_at(t, p + depth) + j0 : NULL;
         const int64_t step = is_packed ? PACK_ROWS : rows;
         for (int64_t i = 0; i < rows; i += step) {
             const int64_t part = min_int(step, rows - i);
@@ -662,7 +674,9 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
                                 .b_row = in_place ? t->b_row : row,
                                 .add = t->add || p > k_begin,
                                 .is_last = p + depth == k_end,
-                                .a_columns = t->a_columns};
+                                .a_columns = t->a_columns,
+                                .next = next_b,
+                                .next_row = t->b_filter ? t->b_filter->channel_step : t->b_row};
             rows_tiles(t, o, part, j0, columns, c + i * t->c_row, is_packed, next);
         }
     }

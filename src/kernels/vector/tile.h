@@ -5,16 +5,22 @@
  * -ffp-contract=fast: every sum in the two is meant to be fused. */
 #include "kernels/vector/depthwise_rows.h"
 
+#include <stddef.h>
+
 enum {
     STEPS_AT_A_TIME = VL == 4 ? 4 : 1,
     FAR = 256, /* floats that far rows of A are fetched ahead, a line of one of them in each step */
 };
 
+/* What a tile fetches for those after it. */
+typedef enum fetching { NOTHING, THE_ROWS, THE_NEXT } fetching;
+
 /* The addresses of A's rows, where these are contiguous, are written as four bases and twice one
  * distance, so that they fit in the processor's registers. */
 static inline __attribute__((always_inline)) void
-tile_body(bool columns, bool is_far, int nv, int m, uint64_t depth, const float *a, int64_t a_step,
-          const float *b, int64_t b_row, float *c, int64_t c_row, bool add) {
+tile_body(bool columns, fetching fetch, const float *next, int64_t next_row, int nv, int m,
+          uint64_t depth, const float *a, int64_t a_step, const float *b, int64_t b_row, float *c,
+          int64_t c_row, bool add) {
     vector sums[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 16
     for (int i = 0; i < m; i++) {
@@ -28,7 +34,10 @@ tile_body(bool columns, bool is_far, int nv, int m, uint64_t depth, const float 
 #pragma GCC unroll STEPS_AT_A_TIME
     for (uint64_t p = 0; p < depth; p++) {
         vector row[TILE_VECTORS], lanes[TILE_ROWS / VL + 1];
-        if (is_far)
+        for (int j = 0; fetch == THE_NEXT && j < nv * VL; j += LINE_FLOATS)
+            __builtin_prefetch(next + j, 0, 2);
+        next += next_row;
+        if (fetch == THE_ROWS)
             __builtin_prefetch(a + p % LINE_FLOATS * a_step + p / LINE_FLOATS * LINE_FLOATS + FAR,
                                0, 2);
         if (by_lane) {
@@ -72,10 +81,11 @@ tile_body(bool columns, bool is_far, int nv, int m, uint64_t depth, const float 
                                             const float *b, int64_t b_row, float *c,               \
                                             int64_t c_row, bool add) {                             \
         if (VL == 4 && (COLUMNS) && a_step == TILE_ROWS && b_row == (NV)*VL)                       \
-            tile_body(COLUMNS, false, NV, M, (uint64_t)depth, a, TILE_ROWS, b, (NV)*VL, c, c_row,  \
-                      add);                                                                        \
+            tile_body(COLUMNS, NOTHING, NULL, 0, NV, M, (uint64_t)depth, a, TILE_ROWS, b, (NV)*VL, \
+                      c, c_row, add);                                                              \
         else                                                                                       \
-            tile_body(COLUMNS, false, NV, M, (uint64_t)depth, a, a_step, b, b_row, c, c_row, add); \
+            tile_body(COLUMNS, NOTHING, NULL, 0, NV, M, (uint64_t)depth, a, a_step, b, b_row, c,   \
+                      c_row, add);                                                                 \
     }
 #define NAME(COLUMNS, NV, M) tile_##COLUMNS##_##NV##_##M,
 
@@ -130,8 +140,8 @@ const qn_tile_set TILES = {
 #define FAR_TILE(NV)                                                                               \
     static void far_tile_##NV(int64_t depth, const float *a, int64_t a_step, const float *b,       \
                               int64_t b_row, float *c, int64_t c_row, bool add) {                  \
-        tile_body(false, true, NV, TILE_ROWS, (uint64_t)depth, a, a_step, b, b_row, c, c_row,      \
-                  add);                                                                            \
+        tile_body(false, THE_ROWS, NULL, 0, NV, TILE_ROWS, (uint64_t)depth, a, a_step, b, b_row,   \
+                  c, c_row, add);                                                                  \
     }
 FAR_TILE(1)
 FAR_TILE(2)
@@ -146,3 +156,14 @@ const qn_far_tiles FAR_TILES = {
     far_tile_3,
 #endif
 };
+
+#define NEXT_TILE(NAME, M)                                                                         \
+    static void NAME(int64_t depth, const float *a, int64_t a_step, const float *b, int64_t b_row, \
+                     float *c, int64_t c_row, bool add, const float *next, int64_t next_row) {     \
+        tile_body(false, THE_NEXT, next, next_row, TILE_VECTORS, M, (uint64_t)depth, a, a_step, b, \
+                  b_row, c, c_row, add);                                                           \
+    }
+NEXT_TILE(next_tile_4, 4)
+NEXT_TILE(next_tile, TILE_ROWS)
+
+const qn_next_tiles NEXT_TILES = {next_tile_4, next_tile};
