@@ -52,6 +52,8 @@ static const qn_rule built_in[] = {
     RULE(NEON, FORWARD, THIN, AT_MOST(C, 4), AT_LEAST(S, 3), AT_LEAST(Q, 4)),
     RULE(QN_ALL_SETS, FORWARD, SLIDING, AT_LEAST(PIXELS, 129), AT_LEAST(TAPS, 2), AT_LEAST(Q, 8),
          AT_LEAST(RUN, 32)),
+    RULE(QN_ALL_SETS, DATA, SLIDING, AT_LEAST(PIXELS, 129), AT_LEAST(TAPS, 2), AT_LEAST(Q, 8),
+         AT_LEAST(C, 8), AT_LEAST(K, 8)),
     RULE(QN_ALL_SETS, FILTER, SLIDING, AT_LEAST(TAPS, 2), AT_LEAST(Q, 8), AT_LEAST(RUN, 32)),
     RULE(AVX512, FILTER, SLIDING, AT_MOST(C, 4), AT_MOST(K, 12), AT_LEAST(S, 3), AT_LEAST(Q, 16)),
     RULE(AVX2, FILTER, SLIDING, AT_MOST(C, 4), AT_MOST(K, 6), AT_LEAST(S, 3), AT_LEAST(Q, 8)),
@@ -94,12 +96,9 @@ static int64_t spread_of(const qn_conv2d_shape *d, qn_isa isa) {
 
 /* The passes that an algorithm is of. */
 static const uint8_t passes_of[QN_ALGORITHM_COUNT] = {
-    [QN_ALGORITHM_PRODUCT] = QN_ALL_PASSES,
-    [QN_ALGORITHM_WINOGRAD] = QN_ALL_PASSES,
-    [QN_ALGORITHM_SLIDING] = FORWARD | FILTER,
-    [QN_ALGORITHM_THIN] = FORWARD,
-    [QN_ALGORITHM_SCATTER] = DATA,
-    [QN_ALGORITHM_CHUNKS] = FILTER,
+    [QN_ALGORITHM_PRODUCT] = QN_ALL_PASSES, [QN_ALGORITHM_WINOGRAD] = QN_ALL_PASSES,
+    [QN_ALGORITHM_SLIDING] = QN_ALL_PASSES, [QN_ALGORITHM_THIN] = FORWARD,
+    [QN_ALGORITHM_SCATTER] = DATA,          [QN_ALGORITHM_CHUNKS] = FILTER,
 };
 
 static int64_t feature_of(const qn_conv2d_shape *d, qn_isa isa, qn_feature feature) {

@@ -17,11 +17,11 @@
 #include "kernels/vector/winograd.h"
 
 /* What can compute it, as a bit mask of qn_algorithm. */
-static unsigned possible(const qn_conv2d_shape *d) {
+static unsigned possible(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
     unsigned mask = 1u << QN_ALGORITHM_PRODUCT | 1u << QN_ALGORITHM_CHUNKS;
     if (can_winograd(d))
         mask |= 1u << QN_ALGORITHM_WINOGRAD;
-    if (can_slide(d))
+    if (can_slide(d, pass))
         mask |= 1u << QN_ALGORITHM_SLIDING;
     if (can_be_thin(d))
         mask |= 1u << QN_ALGORITHM_THIN;
@@ -31,7 +31,7 @@ static unsigned possible(const qn_conv2d_shape *d) {
 }
 
 static qn_algorithm choose(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
-    return qn_rules_choose(d->rules, SET, pass, d, possible(d));
+    return qn_rules_choose(d->rules, SET, pass, d, possible(d, pass));
 }
 
 /* One output pixel that sees all of the image: dx (N, H * W * C) is dy (N, K) times the filter. */
@@ -441,6 +441,10 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
         gemm_stepped(team, &whole, dy, y_step_of(d), w, NULL, none, dx, workspace);
         return;
     }
+    if (algorithm == QN_ALGORITHM_SLIDING) {
+        backward_data_sliding(team, d, dy, w, dx, workspace);
+        return;
+    }
     const phase_context b = {
         d, dy, w, dx, workspace, cut, goes_gathered(d, cut, qn_team_size(team))};
     if (algorithm == QN_ALGORITHM_SCATTER) {
@@ -628,7 +632,7 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
     case QN_ALGORITHM_THIN:
         return (size_t)thin_workspace(d, n_threads) * sizeof(float);
     case QN_ALGORITHM_SLIDING:
-        return (size_t)sliding_workspace(d, pass == QN_CONV2D_FORWARD, n_threads) * sizeof(float);
+        return (size_t)sliding_workspace(d, pass, n_threads) * sizeof(float);
     case QN_ALGORITHM_SCATTER:
         return (size_t)scatter_workspace(d, n_threads) * sizeof(float);
     default:

@@ -1,23 +1,42 @@
-/* Convolution of stride 1 to few output channels, forward and backward to the filter: the rows of a
- * gathered window would cost about as much to write as the product. Here a band of the image is
- * copied once, with its padding. In it the window of the next pixel is C floats further on, so that
- * tiles read one row of taps at a time straight from the copy. The bands and
- * the chunks follow from the shape of one sample and the instruction set. */
+/* Convolution of stride 1 to few output channels: the rows of a gathered window would cost about as
+ * much to write as the product. Here a band of the image is copied once, with its padding. In it
+ * the window of the next pixel is C floats further on, so that tiles read one row of taps at a time
+ * straight from the copy. Backward to the data is the same of dy, with the filter turned round. The
+ * bands and the chunks follow from the shape of one sample and the instruction set. */
 #ifndef QN_KERNELS_VECTOR_SLIDING_H
 #define QN_KERNELS_VECTOR_SLIDING_H
 
 #include "kernels/vector/product.h"
 
 enum {
+    SLIDING_COLUMNS = 4 * TILE_COLUMNS, /* output channels, at most */
     SLIDING_MAX_RUN = 1 << 15,  /* floats of a row of taps; more would make a band too large */
     SLIDING_BAND = 1 << 16,     /* floats of a band, about */
     SLIDING_CHUNK_PIXELS = 1024 /* of a filter gradient of its own, at least */
 };
 
-static bool can_slide(const qn_conv2d_shape *d) {
+/* Backward to the data, as the convolution of dy that it is. */
+static qn_conv2d_shape turned_shape(const qn_conv2d_shape *d) {
+    qn_conv2d_shape e = *d;
+    e.h = d->p;
+    e.w = d->q;
+    e.c = d->k;
+    e.p = d->h;
+    e.q = d->w;
+    e.k = d->c;
+    e.pad_top = d->r - 1 - d->pad_top;
+    e.pad_left = d->s - 1 - d->pad_left;
+    e.y_step = 0;
+    return e;
+}
+
+static bool can_slide(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
+    const bool is_data = pass == QN_CONV2D_BACKWARD_DATA;
+    const int64_t c = is_data ? d->k : d->c, k = is_data ? d->c : d->k;
     return d->groups == 1 && d->stride_h == 1 && d->stride_w == 1 && d->dilation_h == 1 &&
-           d->dilation_w == 1 && d->k <= TILE_COLUMNS &&
-           d->s * d->c * (d->r + 1) <= SLIDING_MAX_RUN;
+           d->dilation_w == 1 && d->pad_top < d->r && d->pad_left < d->s &&
+           k <= (pass == QN_CONV2D_BACKWARD_FILTER ? TILE_COLUMNS : SLIDING_COLUMNS) &&
+           d->s * c * (d->r + 1) <= SLIDING_MAX_RUN;
 }
 
 /* Pixels of a row of the image with its padding, as far as windows reach. */
@@ -37,39 +56,6 @@ static int64_t sliding_band(const qn_conv2d_shape *d) {
     return round_up((pixels + d->s) * d->c + TILE_COLUMNS, 16);
 }
 
-/* The band of sample n whose first row of outputs is `first`. */
-static void copy_band(const qn_conv2d_shape *d, const float *x, int64_t n, int64_t first,
-                      int64_t rows, float *band) {
-    const int64_t width = sliding_width(d), inside = min_int(d->w, width - d->pad_left);
-    float *to = band;
-    for (int64_t i = 0; i < rows + d->r - 1; i++, to += width * d->c) {
-        const int64_t y = first + i - d->pad_top;
-        if (y < 0 || y >= d->h) {
-            zero_floats(to, width * d->c);
-            continue;
-        }
-        const int64_t until = (d->pad_left + inside) * d->c;
-        zero_floats(to, d->pad_left * d->c);
-        copy_floats(to + d->pad_left * d->c, x + (n * d->h + y) * d->w * d->c, inside * d->c);
-        zero_floats(to + until, width * d->c - until);
-    }
-    zero_floats(to, band + sliding_band(d) - to);
-}
-
-typedef struct sliding_context {
-    const qn_conv2d_shape *shape;
-    const float *x, *dy;
-    const float *panel; /* (R, S, C, padded K) */
-    float bias[TILE_COLUMNS];
-    bool has_bias;
-    qn_activation activation;
-    float *y;
-    float *parts; /* (chunks, K, R, padded S * C): the filter's gradient of each chunk */
-    int64_t chunk, tap_rows;
-    float *scratch;
-    int64_t scratch_size; /* floats of a thread */
-} sliding_context;
-
 static void copy_exactly(float *restrict to, const float *restrict from, int64_t n) {
     int64_t i = 0;
     for (; i + VL <= n; i += VL)
@@ -80,23 +66,67 @@ static void copy_exactly(float *restrict to, const float *restrict from, int64_t
         to[i] = from[i];
 }
 
+/* The band of sample n whose first row of outputs is `first`; pixels of x lie `step` apart. */
+static void copy_band(const qn_conv2d_shape *d, const float *x, int64_t step, int64_t n,
+                      int64_t first, int64_t rows, float *band) {
+    const int64_t width = sliding_width(d), inside = min_int(d->w, width - d->pad_left);
+    float *to = band;
+    for (int64_t i = 0; i < rows + d->r - 1; i++, to += width * d->c) {
+        const int64_t y = first + i - d->pad_top;
+        if (y < 0 || y >= d->h) {
+            zero_floats(to, width * d->c);
+            continue;
+        }
+        const int64_t until = (d->pad_left + inside) * d->c;
+        zero_floats(to, d->pad_left * d->c);
+        const float *from = x + (n * d->h + y) * d->w * step;
+        const int64_t run = step == d->c ? inside : 1;
+        for (int64_t j = 0; j < inside; j += run)
+            copy_exactly(to + (d->pad_left + j) * d->c, from + j * step, run * d->c);
+        zero_floats(to + until, width * d->c - until);
+    }
+    zero_floats(to, band + sliding_band(d) - to);
+}
+
+typedef struct sliding_context {
+    const qn_conv2d_shape *shape;
+    const float *x, *dy;
+    int64_t x_step;
+    const float *panels; /* (R, S, C, TILE_COLUMNS) each, the last one narrower */
+    float bias[SLIDING_COLUMNS];
+    bool has_bias;
+    qn_activation activation;
+    float *y;
+    float *parts; /* (chunks, K, R, padded S * C): the filter's gradient of each chunk */
+    int64_t chunk, tap_rows;
+    float *scratch;
+    int64_t scratch_size; /* floats of a thread */
+} sliding_context;
+
 /* ---- forward ---- */
 
-/* One row of outputs from the first of its rows in the band. */
-static void slide_row(const sliding_context *s, const float *band, float *sums, float *y) {
-    const qn_conv2d_shape *d = s->shape;
-    const int64_t run = d->s * d->c, columns = padded(d->k), vectors = columns / VL;
-    const int64_t step = ceil_div(d->q, ceil_div(d->q, TILE_ROWS));
+/* A panel's columns of one row of outputs, from the first of its rows in the band. */
+static void slide_panel(const qn_conv2d_shape *d, const float *band, const float *panel,
+                        int64_t columns, float *sums, int64_t sums_row) {
+    const int64_t run = d->s * d->c, step = ceil_div(d->q, ceil_div(d->q, TILE_ROWS));
     for (int64_t r = 0; r < d->r; r++) {
         const float *row = band + r * sliding_width(d) * d->c;
         for (int64_t p = 0; p < run; p += DEPTH_STEP) {
-            const float *b = s->panel + (r * run + p) * columns;
             for (int64_t q = 0; q < d->q; q += step)
-                TILES[0][vectors - 1][min_int(step, d->q - q) - 1](
-                    min_int(DEPTH_STEP, run - p), row + q * d->c + p, d->c, b, columns,
-                    sums + q * columns, columns, r + p > 0);
+                TILES[0][columns / VL - 1][min_int(step, d->q - q) - 1](
+                    min_int(DEPTH_STEP, run - p), row + q * d->c + p, d->c,
+                    panel + (r * run + p) * columns, columns, sums + q * sums_row, sums_row,
+                    r + p > 0);
         }
     }
+}
+
+static void slide_row(const sliding_context *s, const float *band, float *sums, float *y) {
+    const qn_conv2d_shape *d = s->shape;
+    const int64_t columns = padded(d->k), depth = d->r * d->s * d->c;
+    for (int64_t j = 0; j < columns; j += TILE_COLUMNS)
+        slide_panel(d, band, s->panels + j * depth, min_int(TILE_COLUMNS, columns - j), sums + j,
+                    columns);
     if (s->has_bias || s->activation.kind != QN_ACTIVATION_NONE)
         finish_tile(s->activation, s->has_bias ? s->bias : NULL, d->q, columns, sums, columns);
     for (int64_t q = 0; q < d->q; q++)
@@ -112,7 +142,7 @@ static void slide_task(void *context, int64_t begin, int64_t end, int thread) {
     for (int64_t task = begin; task < end; task++) {
         const int64_t n = task / bands, first = task % bands * rows;
         const int64_t count = min_int(rows, d->p - first);
-        copy_band(d, s->x, n, first, count, band);
+        copy_band(d, s->x, s->x_step, n, first, count, band);
         for (int64_t i = 0; i < count; i++)
             slide_row(s, band + i * sliding_width(d) * d->c, sums,
                       s->y + (n * d->p + first + i) * d->q * y_step_of(d));
@@ -123,23 +153,53 @@ static int64_t forward_sliding_scratch(const qn_conv2d_shape *d) {
     return sliding_band(d) + round_up(d->q * padded(d->k), 16);
 }
 
+static void run_sliding(qn_team *team, sliding_context *s, float *scratch) {
+    const qn_conv2d_shape *d = s->shape;
+    s->scratch = scratch;
+    s->scratch_size = forward_sliding_scratch(d);
+    qn_team_run(team, d->n * ceil_div(d->p, sliding_rows(d)), slide_task, s);
+}
+
 static void forward_sliding(qn_team *team, const qn_conv2d_shape *d, const float *x, const float *w,
                             const float *bias, qn_activation activation, float *y,
                             float *workspace) {
     const int64_t depth = d->r * d->s * d->c;
-    const product t = {.n = d->k, .k = depth, .panels = workspace};
     sliding_context s = {.shape = d,
                          .x = x,
-                         .panel = workspace,
+                         .x_step = d->c,
+                         .panels = workspace,
                          .has_bias = bias != NULL,
                          .activation = activation,
-                         .y = y,
-                         .scratch = workspace + round_up(panels_size(d->k, depth), 16),
-                         .scratch_size = forward_sliding_scratch(d)};
+                         .y = y};
     if (bias)
         copy_floats(s.bias, bias, d->k);
-    pack_transposed(team, &t, w, depth);
-    qn_team_run(team, d->n * ceil_div(d->p, sliding_rows(d)), slide_task, &s);
+    for (int64_t j = 0; j < d->k; j += TILE_COLUMNS) {
+        const product t = {
+            .n = min_int(TILE_COLUMNS, d->k - j), .k = depth, .panels = workspace + j * depth};
+        pack_transposed(team, &t, w + j * depth, depth);
+    }
+    run_sliding(team, &s, workspace + round_up(panels_size(d->k, depth), 16));
+}
+
+static void backward_data_sliding(qn_team *team, const qn_conv2d_shape *d, const float *dy,
+                                  const float *w, float *dx, float *workspace) {
+    const qn_conv2d_shape e = turned_shape(d);
+    const int64_t depth = e.r * e.s * e.c;
+    sliding_context s = {
+        .shape = &e, .x = dy, .x_step = y_step_of(d), .panels = workspace, .y = dx};
+    for (int64_t j = 0; j < e.k; j += TILE_COLUMNS) {
+        const product t = {
+            .n = min_int(TILE_COLUMNS, e.k - j), .k = depth, .panels = workspace + j * depth};
+        const filter_rows rows = {.w = w + j,
+                                  .depth = d->k,
+                                  .channel_step = d->r * d->s * d->c,
+                                  .taps_w = d->s,
+                                  .tap_step_h = -d->s * d->c,
+                                  .tap_step_w = -d->c,
+                                  .offset = (d->r * d->s - 1) * d->c};
+        pack_rows(team, &t, &rows);
+    }
+    run_sliding(team, &s, workspace + round_up(panels_size(e.k, depth), 16));
 }
 
 /* ---- backward filter ---- */
@@ -190,7 +250,7 @@ static void slide_filter_task(void *context, int64_t begin, int64_t end, int thr
         for (int64_t n = chunk * s->chunk; n < last; n++) {
             for (int64_t first = 0; first < d->p; first += rows, add = true) {
                 const int64_t count = min_int(rows, d->p - first);
-                copy_band(d, s->x, n, first, count, band);
+                copy_band(d, s->x, d->c, n, first, count, band);
                 copy_gradient(d, s->dy, n, first, count, dy);
                 slide_filter(d, band, dy, count * sliding_width(d), r,
                              min_int(d->r, r + s->tap_rows), part, add);
@@ -248,12 +308,13 @@ static void filter_sliding(qn_team *team, const qn_conv2d_shape *d, const float 
     qn_team_run(team, d->k * d->r, slide_sum_task, &sum);
 }
 
-/* Floats of workspace of either pass. */
-static int64_t sliding_workspace(const qn_conv2d_shape *d, bool is_forward, int n_threads) {
-    if (is_forward)
-        return round_up(panels_size(d->k, d->r * d->s * d->c), 16) +
-               n_threads * forward_sliding_scratch(d);
-    return sliding_parts(d) + n_threads * filter_sliding_scratch(d);
+/* Floats of workspace. */
+static int64_t sliding_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
+    const qn_conv2d_shape e = pass == QN_CONV2D_BACKWARD_DATA ? turned_shape(d) : *d;
+    if (pass == QN_CONV2D_BACKWARD_FILTER)
+        return sliding_parts(d) + n_threads * filter_sliding_scratch(d);
+    return round_up(panels_size(e.k, e.r * e.s * e.c), 16) +
+           n_threads * forward_sliding_scratch(&e);
 }
 
 #endif
