@@ -180,11 +180,10 @@ static void fast_depthwise_backward_filter(qn_team *team, const qn_conv2d_shape 
     qn_team_run(team, chunks * v.parts, fast_filter_task, &v);
     float *sums = workspace + chunks * size;
     run_chain(team, size, chunks, workspace, false, sums);
-    for (int64_t c = 0; c < d->c; c++) {
-        const int64_t block = c / VL, at = min_int(block * VL, d->c - VL);
-        for (int64_t tap = 0; tap < taps; tap++)
-            dw[c * taps + tap] = sums[(tap * blocks + block) * VL + c - at];
-    }
+    /* The last block first: it may overlap the one before. */
+    const int64_t row = blocks * VL;
+    transpose_block(sums + row - VL, row, taps, VL, dw + (d->c - VL) * taps, taps, taps);
+    transpose_block(sums, row, taps, d->c / VL * VL, dw, taps, taps);
 }
 
 static int64_t fast_depthwise_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass) {

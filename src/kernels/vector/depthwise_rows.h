@@ -16,8 +16,6 @@ enum { PIXELS_WIDE = 4, MOST_WIDE = 8, LINE_FLOATS = 16 };
 /* Vectors of channels that are taken together: a line's, where the registers hold their sums. */
 enum { LINE_VECTORS = VL == 8 ? 2 : 1 };
 
-static const vector zeros;
-
 static inline vector load(const float *from) {
     return *(const vector *)from;
 }
@@ -31,26 +29,10 @@ static inline vector load_once(const float *from) {
  * of a loop it would make more than there are registers. */
 #define HIDE(x) __asm__ volatile("" : "+r"(x))
 
-/* from[x * step], or zeros where `checked` and pixel x is not in [0, w). */
-static inline __attribute__((always_inline)) vector load_pixel(bool checked, const float *from,
-                                                               int64_t x, int64_t w, int64_t step) {
-    return load(!checked || (uint64_t)x < (uint64_t)w ? from + x * step : (const float *)&zeros);
-}
-
 /* Bit x: whether pixel first + x, x < n <= 31, is in [0, w). */
 static inline unsigned inside_bits(int64_t first, int n, int64_t w) {
     const int64_t below = first < 0 ? -first : 0, above = first + n > w ? first + n - w : 0;
     return below + above < n ? ((1U << (n - below - above)) - 1) << below : 0;
-}
-
-/* Pixels whose windows lie inside of a row: [*low, *high). */
-static inline void inner_columns(const qn_depthwise *d, int64_t *low, int64_t *high) {
-    const int64_t room = d->w - (d->taps_w - 1) * d->dilation_w - 1 - d->offset_w;
-    const int64_t begin = d->offset_w < 0 ? (-d->offset_w + d->step_w - 1) / d->step_w : 0;
-    const int64_t end = room < 0 ? 0 : room / d->step_w + 1;
-    *low = begin < d->columns ? begin : d->columns;
-    *high = end < d->columns ? end : d->columns;
-    *high = *high < *low ? *low : *high;
 }
 
 /* The first channel of the n after c; the last n overlap those before. */
@@ -209,6 +191,11 @@ static void depthwise_forward_row_wide(const qn_depthwise *d, const float *image
 
 /* ---- filter ---- */
 
+/* FILTER_VECTORS: vectors of channels whose sums at nine taps are made together, as the registers
+ * hold them: the sums of one wait for each other. AHEAD: strips of PIXELS_WIDE pixels, less one, by
+ * which what comes next is fetched before its turn. */
+enum { FILTER_VECTORS = VL == 16 ? 2 : 1, AHEAD = 15 };
+
 /* What one pixel adds at a row of taps; sums are sums_step apart from tap to tap. */
 static void filter_pixel(const qn_depthwise *d, const float *row, const float *dy, int64_t j,
                          int64_t c, float *sums, int64_t sums_step) {
@@ -220,66 +207,86 @@ static void filter_pixel(const qn_depthwise *d, const float *row, const float *d
     }
 }
 
-/* What PIXELS_WIDE pixels from j on add at nine taps, whose rows of the image are `rows` (null:
- * outside): each input is loaded once. */
-static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d, bool checked,
-                                                           int step, const float *const rows[3],
+/* What PIXELS_WIDE pixels from j on add at nine taps of nv vectors of channels, those at rows of
+ * the image that `rows` has a bit of; `row` is the first. Each input is loaded once. */
+static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d, int nv, int step,
+                                                           unsigned rows, const float *row,
                                                            const float *dy, int64_t j,
-                                                           vector sums[9]) {
-    const int64_t first = j * step + d->offset_w;
-    vector gradient[PIXELS_WIDE];
+                                                           vector *sums) {
+    const int64_t first = j * step + d->offset_w, image_step = d->image_step;
+    unsigned bits = inside_bits(first, (PIXELS_WIDE - 1) * step + 3, d->w);
+    vector gradient[PIXELS_WIDE * FILTER_VECTORS];
+    dy += j * d->dy_step;
 #pragma GCC unroll 8
-    for (int e = 0; e < PIXELS_WIDE; e++)
-        gradient[e] = load_pixel(checked, dy, j + e, d->columns, d->dy_step);
+    for (int e = 0; e < PIXELS_WIDE; e++, dy += d->dy_step) {
+        HIDE(dy);
+#pragma GCC unroll 2
+        for (int u = 0; u < nv; u++)
+            gradient[e * nv + u] =
+                __builtin_expect(j + e < d->columns, 1) ? load_once(dy + u * VL) : (vector){0};
+    }
 #pragma GCC unroll 4
     for (int r = 0; r < 3; r++) {
-        if (!rows[r])
+        if (!(rows >> r & 1))
             continue;
+        const float *pixel = row + (r * d->w + first) * image_step;
 #pragma GCC unroll 16
-        for (int x = 0; x < (PIXELS_WIDE - 1) * step + 3; x++) {
-            const vector input = load_pixel(checked, rows[r], first + x, d->w, d->image_step);
+        for (int x = 0; x < (PIXELS_WIDE - 1) * step + 3; x++, pixel += image_step) {
+            HIDE(pixel);
+            if (!(bits >> x & 1))
+                continue;
+#pragma GCC unroll 2
+            for (int u = 0; u < nv; u++) {
+                const vector input = load_once(pixel + u * VL);
 #pragma GCC unroll 4
-            for (int s = 0; s < 3; s++) {
-                if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
-                    sums[3 * r + s] += input * gradient[(x - s) / step];
+                for (int s = 0; s < 3; s++) {
+                    if (x >= s && (x - s) % step == 0 && (x - s) / step < PIXELS_WIDE)
+                        sums[(3 * r + s) * nv + u] += input * gradient[(x - s) / step * nv + u];
+                }
             }
         }
     }
 }
 
-/* What rows [begin, end) of outputs add at nine taps of one vector of channels: all sums stay in
- * registers. */
+/* Fetches nv vectors of so many pixels. */
+static inline __attribute__((always_inline)) void fetch_pixels(int pixels, int nv, const float *at,
+                                                               int64_t step) {
+#pragma GCC unroll 8
+    for (int e = 0; e < pixels; e++, at += step) {
+        HIDE(at);
+        fetch_lines(nv, at);
+    }
+}
+
+/* What rows [begin, end) of outputs add at nine taps of nv vectors of channels: all sums stay in
+ * registers. The same pixels of `next`, an image and its dy, are fetched; null: not. */
 static inline __attribute__((always_inline)) void
-filter_nine(const qn_depthwise *d, int step, const float *image, const float *dy, int64_t begin,
-            int64_t end, int64_t low, int64_t high, float *to, int64_t to_step,
-            const float *const next[2], int64_t call) {
-    vector sums[9];
-#pragma GCC unroll 16
-    for (int tap = 0; tap < 9; tap++)
-        sums[tap] = load(to + tap * to_step);
+filter_nine(const qn_depthwise *d, int nv, int step, const float *image, const float *dy,
+            int64_t begin, int64_t end, float *to, int64_t to_step, const float *const next[2]) {
+    vector sums[9 * FILTER_VECTORS];
+#pragma GCC unroll 18
+    for (int e = 0; e < 9 * nv; e++)
+        sums[e] = load(to + e / nv * to_step + e % nv * VL);
     for (int64_t i = begin; i < end; i++) {
-        const float *rows[3], *row = dy + i * d->columns * d->dy_step;
-#pragma GCC unroll 4
-        for (int r = 0; r < 3; r++) {
-            const int64_t y = i * d->step_h + d->offset_h + r;
-            rows[r] = y >= 0 && y < d->h ? image + y * d->w * d->image_step : 0;
-        }
-        for (int64_t j = 0; j < d->columns; j += PIXELS_WIDE, call++) {
-            if (VL >= 8) {
-                const int lines = PIXELS_WIDE * VL / LINE_FLOATS;
-                fetch_lines(lines, next[0] + call * lines * LINE_FLOATS);
-                fetch_lines(lines * step * step,
-                            next[1] + call * lines * step * step * LINE_FLOATS);
+        const int64_t top = i * d->step_h + d->offset_h;
+        const unsigned rows = inside_bits(top, 3, d->h);
+        for (int64_t j = 0; j < d->columns; j += PIXELS_WIDE) {
+            if (VL >= 8 && next[0]) {
+                const float *at = next[0] + ((top + 3 - step) * d->w + j * step) * d->image_step;
+                fetch_pixels(PIXELS_WIDE * step, nv, at, d->image_step);
+                if (step == 2)
+                    fetch_pixels(PIXELS_WIDE * step, nv, at + d->w * d->image_step, d->image_step);
             }
-            if (j >= low && j + PIXELS_WIDE <= high)
-                add_nine(d, false, step, rows, row, j, sums);
-            else
-                add_nine(d, true, step, rows, row, j, sums);
+            add_nine(d, nv, step, rows, image + top * d->w * d->image_step,
+                     dy + i * d->columns * d->dy_step, j, sums);
+            if (VL >= 8 && next[1])
+                fetch_pixels(PIXELS_WIDE, nv, next[1] + (i * d->columns + j) * d->dy_step,
+                             d->dy_step);
         }
     }
-#pragma GCC unroll 16
-    for (int tap = 0; tap < 9; tap++)
-        *(vector *)(to + tap * to_step) = sums[tap];
+#pragma GCC unroll 18
+    for (int e = 0; e < 9 * nv; e++)
+        *(vector *)(to + e / nv * to_step + e % nv * VL) = sums[e];
 }
 
 /* The same at any number of taps, pixel by pixel. */
@@ -300,22 +307,34 @@ static void depthwise_filter_rows(const qn_depthwise *d, const float *image, con
                                   float *sums) {
     const int64_t width = (d->c + VL - 1) / VL * VL;
     const bool is_nine = d->taps_h == 3 && d->taps_w == 3 && d->dilation_h * d->dilation_w == 1;
-    const int64_t step = is_nine ? d->step_w : 0;
-    int64_t low, high;
-    inner_columns(d, &low, &high);
-    /* What the next rows need. */
-    const float *next[2] = {dy + end * d->columns * d->dy_step,
-                            image + (end * d->step_h + d->offset_h + 2) * d->w * d->image_step};
-    const int64_t calls = (end - begin) * ((d->columns + PIXELS_WIDE - 1) / PIXELS_WIDE);
-    for (int64_t block = first; block < last; block++) {
+    const int64_t step = is_nine ? d->step_w : 0, rows = end - begin;
+    const int64_t strips = rows * ((d->columns + PIXELS_WIDE - 1) / PIXELS_WIDE);
+    int64_t ahead = 2 * (AHEAD / strips + 1);
+    ahead = ahead < last - first ? ahead : last - first;
+    for (int64_t block = first, n; block < last; block += n) {
         const int64_t c = block * VL + VL <= d->c ? block * VL : d->c - VL;
         float *to = sums + block * VL;
-        if (step == 1)
-            filter_nine(d, 1, image + c, dy + c, begin, end, low, high, to, width, next,
-                        block * calls);
+        n = (step == 1 || step == 2) && block + FILTER_VECTORS <= last &&
+                    (block + FILTER_VECTORS) * VL <= d->c
+                ? FILTER_VECTORS
+                : 1;
+        /* So many channels on, past the last ones in the rows after these. Of two vectors of a line
+         * one fetches the image, one dy. */
+        const int64_t after = block + ahead - (VL == 8 ? block % 2 : 0);
+        const int64_t next_c = (after < last ? after : after - last + first) * VL;
+        const int64_t next_row = after < last ? 0 : rows;
+        const float *next[2] = {image + next_c + next_row * d->step_h * d->w * d->image_step,
+                                dy + next_c + next_row * d->columns * d->dy_step};
+        if (VL == 8)
+            next[block % 2] = 0;
+        if (step == 1 && n > 1)
+            filter_nine(d, FILTER_VECTORS, 1, image + c, dy + c, begin, end, to, width, next);
+        else if (step == 2 && n > 1)
+            filter_nine(d, FILTER_VECTORS, 2, image + c, dy + c, begin, end, to, width, next);
+        else if (step == 1)
+            filter_nine(d, 1, 1, image + c, dy + c, begin, end, to, width, next);
         else if (step == 2)
-            filter_nine(d, 2, image + c, dy + c, begin, end, low, high, to, width, next,
-                        block * calls);
+            filter_nine(d, 1, 2, image + c, dy + c, begin, end, to, width, next);
         else
             filter_any(d, image, dy, begin, end, c, to, width);
     }
