@@ -216,6 +216,21 @@ static void test_thin_convolutions(void) {
     }
 }
 
+/* Depthwise: rows shorter than a strip of pixels and longer, and what is left over of each; one
+ * vector of channels, pairs, and the rest of a vector. */
+static void test_depthwise_convolutions(void) {
+    const qn_conv2d_shape shapes[] = {
+        conv(3, 2, 2, 100, 100, 3, 3, 1, 1, 1, 100), conv(2, 4, 4, 40, 40, 3, 3, 2, 1, 1, 40),
+        conv(2, 3, 1, 24, 24, 3, 3, 1, 1, 1, 24),    conv(2, 5, 6, 17, 17, 3, 3, 1, 2, 1, 17),
+        conv(2, 13, 13, 48, 48, 3, 3, 1, 0, 1, 48),  conv(1, 9, 27, 72, 72, 3, 3, 2, 1, 1, 72),
+        conv(2, 8, 11, 32, 32, 2, 2, 1, 1, 1, 32),   conv(2, 7, 7, 50, 50, 3, 3, 3, 1, 1, 50),
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_conv_definition(&shapes[i]);
+        check_case("depthwise convolution", conv_case, &shapes[i]);
+    }
+}
+
 /* More tiles of 4x4 than Winograd's convolution takes at once: of one sample, and of several. */
 static void test_large_convolutions(void) {
     const qn_conv2d_shape of_one = conv(1, 60, 60, 32, 32, 3, 3, 1, 1, 1, 1);
@@ -264,6 +279,7 @@ int main(void) {
     cases_begin();
     test_convolutions();
     test_thin_convolutions();
+    test_depthwise_convolutions();
     test_forced_convolutions();
     test_large_convolutions();
     test_lopsided_convolutions();
