@@ -175,18 +175,15 @@ static __attribute__((noinline)) void fetch_line(const column_strip *s, const st
 static inline __attribute__((always_inline)) void
 add_line(strip_kind kind, qn_activation_kind activation, const column_strip *s,
          const strip_inputs *in, int64_t line, int64_t width, real *sums, real *dots) {
-    if (in->is_dense) {
-        add_run(kind, activation, in, line * s->fold, width, in->mean, sums, dots);
-        return;
-    }
-    for (int64_t f = 0, at = 0; at < width; f++, at += s->columns) {
-        const int64_t row = line * s->fold + f;
-        if (kind == STRIP_GRADIENTS) {
+    const int64_t run = in->is_dense ? width : s->columns;
+    int64_t row = line * s->fold;
+    for (int64_t at = 0; at < width; row++, at += run) {
+        if (kind == STRIP_GRADIENTS && !in->is_dense) {
             fetch_apart(in->x, row + APART_AHEAD, in->x_step, s->columns, false);
             fetch_apart(in->dy, row + APART_AHEAD, in->dy_step, s->columns, false);
             fetch_apart(in->y, row + APART_AHEAD, in->y_step, s->columns, false);
         }
-        add_run(kind, activation, in, row, s->columns, in->mean + at, sums + at, dots + at);
+        add_run(kind, activation, in, row, run, in->mean + at, sums + at, dots + at);
     }
 }
 
