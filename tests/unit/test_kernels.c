@@ -720,10 +720,11 @@ static void pool_case(bench *b, const void *shape) {
 
 static void test_pools(void) {
     const qn_conv2d_shape shapes[] = {
-        conv(2, 6, 6, 5, 5, 2, 2, 2, 0, 1, 1),   conv(2, 7, 9, 140, 140, 3, 3, 2, 1, 1, 1),
-        conv(1, 8, 8, 16, 16, 3, 3, 1, 1, 1, 1), conv(3, 4, 4, 37, 37, 4, 4, 1, 0, 1, 1),
-        conv(2, 28, 28, 6, 6, 2, 2, 2, 0, 1, 1), conv(2, 5, 5, 3, 3, 3, 3, 2, 0, 1, 1),
-        conv(1, 9, 9, 8, 8, 2, 2, 3, 0, 2, 1),
+        conv(2, 6, 6, 5, 5, 2, 2, 2, 0, 1, 1),     conv(2, 7, 9, 140, 140, 3, 3, 2, 1, 1, 1),
+        conv(1, 8, 8, 16, 16, 3, 3, 1, 1, 1, 1),   conv(3, 4, 4, 37, 37, 4, 4, 1, 0, 1, 1),
+        conv(2, 28, 28, 6, 6, 2, 2, 2, 0, 1, 1),   conv(2, 5, 5, 3, 3, 3, 3, 2, 0, 1, 1),
+        conv(1, 9, 9, 8, 8, 2, 2, 3, 0, 2, 1),     conv(2, 6, 5, 77, 77, 3, 3, 1, 1, 1, 1),
+        conv(1, 7, 8, 131, 131, 3, 3, 1, 2, 2, 1),
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         check_case("pool", pool_case, &shapes[i]);
