@@ -20,7 +20,8 @@ enum {
     WINOGRAD_DEPTH = 64,       /* the K-block of its products */
     WINOGRAD_ROWS = 72,        /* tiles of a task; a multiple of TILE_ROWS */
     WINOGRAD_TILES = 48,       /* tiles of a block of a filter gradient, at least */
-    WINOGRAD_FILTER = 1 << 18, /* floats of a whole filter's planes, where they are kept */
+    WINOGRAD_FILTER = 1 << 19, /* floats of a whole filter's planes, where they are kept */
+    WINOGRAD_PARTS = 1 << 20,  /* floats of gradients of blocks, at most */
     WINOGRAD_FUSED = 1 << 17,  /* floats of a task's planes and sums, where it makes its own */
     WINOGRAD_K = 48,           /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
 };
@@ -177,6 +178,12 @@ static void filter_planes(const winograd_filter_rows *f, int64_t p, int64_t dept
     WINOGRAD.filter(taps, 3 * depth * width, depth * width, depth * width, planes, step);
 }
 
+/* Tiles of a task: fewer than `most` where panels are too few for the team. */
+static int64_t task_rows(int64_t tiles, int64_t panels, int64_t most, int n_threads) {
+    const int64_t rows = round_up(ceil_div(tiles * panels, n_threads), TILE_ROWS);
+    return max_int(TILE_ROWS, min_int(most, rows));
+}
+
 /* ---- the whole filter's planes ---- */
 
 static int64_t kept_block(int64_t c, int64_t k) {
@@ -185,15 +192,18 @@ static int64_t kept_block(int64_t c, int64_t k) {
 
 /* Floats, for c inputs and k outputs, or 0: each block would make them again otherwise, but a large
  * filter's take too much memory. */
-static int64_t kept_size(int64_t tiles, int64_t c, int64_t k) {
-    const int64_t size = ceil_div(k, TILE_COLUMNS) * ceil_div(c, WINOGRAD_DEPTH) * kept_block(c, k);
-    return tiles > WINOGRAD_ROWS && size <= WINOGRAD_FILTER ? size : 0;
+static int64_t kept_size(int64_t tiles, int64_t c, int64_t k, int n_threads) {
+    const int64_t panels = ceil_div(k, TILE_COLUMNS);
+    const int64_t size = panels * ceil_div(c, WINOGRAD_DEPTH) * kept_block(c, k);
+    return tiles > task_rows(tiles, panels, WINOGRAD_ROWS, n_threads) && size <= WINOGRAD_FILTER
+               ? size
+               : 0;
 }
 
 /* Few outputs, or few inputs: planes are read so seldom that they must not leave the second cache.
  */
-static bool can_be_fused(int64_t tiles, int64_t c, int64_t k) {
-    return (k <= TILE_COLUMNS || c <= WINOGRAD_DEPTH) && kept_size(tiles, c, k) > 0;
+static bool can_be_fused(int64_t tiles, int64_t c, int64_t k, int n_threads) {
+    return (k <= TILE_COLUMNS || c <= WINOGRAD_DEPTH) && kept_size(tiles, c, k, n_threads) > 0;
 }
 
 static int64_t fused_row(int64_t c) {
@@ -318,17 +328,20 @@ static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
 static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
                                      int n_threads) {
     const int64_t all = image_tiles(n, h, w), tiles = winograd_tiles(all, c, (qn_cut){{0}});
-    const bool is_fused = can_be_fused(all, c, k);
-    return kept_size(all, c, k) + (is_fused ? 0 : PLANES * block_plane_step(tiles, plane_row(c))) +
+    const bool is_fused = can_be_fused(all, c, k, n_threads);
+    return kept_size(all, c, k, n_threads) +
+           (is_fused ? 0 : PLANES * block_plane_step(tiles, plane_row(c))) +
            n_threads * winograd_scratch(c, is_fused);
 }
 
 /* The output of n images h x w, from an image with its channels, step, sizes and pads. */
 static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *workspace) {
     const int64_t tiles = image_tiles(n, b->out.h, b->out.w), panels = ceil_div(b->k, TILE_COLUMNS);
-    b->is_fused = can_be_fused(tiles, b->in.c, b->k);
+    const int n_threads = qn_team_size(team);
+    b->is_fused = can_be_fused(tiles, b->in.c, b->k, n_threads);
     const int64_t block = b->is_fused ? tiles : winograd_tiles(tiles, b->in.c, b->cut);
-    b->rows = b->is_fused ? fused_rows(b->in.c) : WINOGRAD_ROWS;
+    b->rows = b->is_fused ? task_rows(tiles, 1, fused_rows(b->in.c), n_threads)
+                          : task_rows(tiles, panels, WINOGRAD_ROWS, n_threads);
     b->in.rows = b->out.rows = ceil_div(b->out.h, QN_WINOGRAD_OUT);
     b->in.columns = b->out.columns = ceil_div(b->out.w, QN_WINOGRAD_OUT);
     b->in.size = QN_WINOGRAD_IN;
@@ -338,8 +351,8 @@ static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *w
     b->in.plane = block_plane_step(b->is_fused ? b->rows : block, b->in.row);
     b->scratch = workspace + (b->is_fused ? 0 : PLANES * b->in.plane);
     b->scratch_size = winograd_scratch(b->in.c, b->is_fused);
-    if (kept_size(tiles, b->in.c, b->k) > 0) {
-        b->kept = b->scratch + qn_team_size(team) * b->scratch_size;
+    if (kept_size(tiles, b->in.c, b->k, n_threads) > 0) {
+        b->kept = b->scratch + n_threads * b->scratch_size;
         qn_team_run(team, panels * ceil_div(b->in.c, WINOGRAD_DEPTH), keep_task, b);
     }
     for (b->first = 0; b->first < tiles; b->first += block) {
@@ -385,6 +398,7 @@ static void backward_data_winograd(qn_team *team, const qn_conv2d_shape *d, cons
 /* ---- backward filter ---- */
 
 typedef struct winograd_gradient {
+    const qn_conv2d_shape *shape;
     tiling x, dy;
     int64_t count, k_blocks;
     bool add;
@@ -432,18 +446,70 @@ static int64_t gradient_tiles(const qn_conv2d_shape *d) {
     return sample > most ? most : power_near(most / sample) * sample;
 }
 
-static int64_t winograd_gradient_size(const qn_conv2d_shape *d, int n_threads) {
+/* Tiles [*first, *first + *count) are block i; how many blocks there are. */
+static int64_t gradient_block(const qn_conv2d_shape *d, int64_t i, int64_t *first, int64_t *count) {
+    const int64_t sample = tiles_h(d) * tiles_w(d), tiles = d->n * sample;
+    const int64_t block = gradient_tiles(d), parts = ceil_div(sample, block);
+    const bool is_whole = block >= sample;
+    *first = is_whole ? i * block : i / parts * sample + i % parts * block;
+    *count = min_int(block, is_whole ? tiles - *first : (i / parts + 1) * sample - *first);
+    return is_whole ? ceil_div(tiles, block) : d->n * parts;
+}
+
+static int64_t gradient_blocks(const qn_conv2d_shape *d) {
+    int64_t first, count;
+    return gradient_block(d, 0, &first, &count);
+}
+
+/* Floats of a block's planes, of x and of dy. */
+static int64_t gradient_planes(const qn_conv2d_shape *d) {
     const int64_t tiles = min_int(gradient_tiles(d), d->n * tiles_h(d) * tiles_w(d));
     return PLANES *
-           (block_plane_step(tiles, plane_row(d->c)) + block_plane_step(tiles, plane_row(d->k)) +
-            n_threads * plane_step(WINOGRAD_K, TILE_COLUMNS));
+           (block_plane_step(tiles, plane_row(d->c)) + block_plane_step(tiles, plane_row(d->k)));
+}
+
+/* A gradient too small to be cut for the team: each block's is made by one thread, and they are
+ * added in order. */
+static bool is_by_blocks(const qn_conv2d_shape *d, int n_threads) {
+    const int64_t tasks = ceil_div(d->k, WINOGRAD_K) * ceil_div(d->c, TILE_COLUMNS);
+    const int64_t blocks = gradient_blocks(d);
+    return n_threads > 1 && tasks < 4 * n_threads && blocks >= n_threads &&
+           blocks * d->k * 9 * d->c <= WINOGRAD_PARTS;
+}
+
+static int64_t winograd_gradient_size(const qn_conv2d_shape *d, int n_threads) {
+    const int64_t sums = PLANES * plane_step(WINOGRAD_K, TILE_COLUMNS);
+    if (is_by_blocks(d, n_threads))
+        return round_up(gradient_blocks(d) * d->k * 9 * d->c, 16) +
+               n_threads * (gradient_planes(d) + sums);
+    return gradient_planes(d) + n_threads * sums;
+}
+
+/* A task is a block. */
+static void gradient_block_task(void *context, int64_t begin, int64_t end, int thread) {
+    const winograd_gradient *g = context;
+    winograd_gradient own = *g;
+    own.x.planes = g->scratch + thread * (gradient_planes(g->shape) +
+                                          PLANES * plane_step(WINOGRAD_K, TILE_COLUMNS));
+    own.dy.planes = own.x.planes + PLANES * own.x.plane;
+    own.scratch = own.dy.planes + PLANES * own.dy.plane;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t first;
+        gradient_block(g->shape, task, &first, &own.count);
+        own.dw = g->dw + task * g->dy.c * 9 * g->x.c;
+        tile_planes(&own.x, first, own.count, 0, own.x.c, own.x.planes, own.x.row, own.x.plane);
+        tile_planes(&own.dy, first, own.count, 0, own.dy.c, own.dy.planes, own.dy.row,
+                    own.dy.plane);
+        gradient_task(&own, 0, own.k_blocks * ceil_div(own.x.c, TILE_COLUMNS), 0);
+    }
 }
 
 static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, const float *x,
                                      const float *dy, float *dw, float *workspace) {
-    const int64_t sample = tiles_h(d) * tiles_w(d), tiles = d->n * sample;
-    const int64_t block = gradient_tiles(d), held = min_int(block, tiles);
+    const int64_t held = min_int(gradient_tiles(d), d->n * tiles_h(d) * tiles_w(d));
+    const int64_t blocks = gradient_blocks(d), size = d->k * 9 * d->c;
     winograd_gradient g = {
+        .shape = d,
         .x = {.image = x, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
         .dy = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
         .k_blocks = ceil_div(d->k, WINOGRAD_K),
@@ -459,13 +525,20 @@ static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, co
     g.dy.row = plane_row(d->k);
     g.x.plane = block_plane_step(held, g.x.row);
     g.dy.plane = block_plane_step(held, g.dy.row);
+    if (is_by_blocks(d, qn_team_size(team))) {
+        g.dw = workspace;
+        g.scratch = workspace + round_up(blocks * size, 16);
+        qn_team_run(team, blocks, gradient_block_task, &g);
+        run_chain(team, size, blocks, workspace, d->add, dw);
+        return;
+    }
     g.x.planes = workspace;
     g.dy.planes = g.x.planes + PLANES * g.x.plane;
     g.scratch = g.dy.planes + PLANES * g.dy.plane;
-    for (int64_t first = 0; first < tiles; first += g.count) {
-        const int64_t border = block >= sample ? tiles : (first / sample + 1) * sample;
-        g.count = min_int(block, border - first);
-        g.add = d->add || first > 0;
+    for (int64_t i = 0; i < blocks; i++) {
+        int64_t first;
+        gradient_block(d, i, &first, &g.count);
+        g.add = d->add || i > 0;
         make_planes(team, &(planes_context){{&g.x, &g.dy}, first, g.count});
         qn_team_run(team, g.k_blocks * ceil_div(d->c, TILE_COLUMNS), gradient_task, &g);
     }
