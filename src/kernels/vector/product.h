@@ -646,7 +646,8 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
     for (int64_t p = k_begin, depth; p < k_end; p += depth) {
         const int64_t border = min_int(k_end, (p / t->chunk + 1) * t->chunk);
         depth = min_int(DEPTH_STEP, border - p);
-        const bool in_place = t->b && t->b_row == columns && columns <= PLACE_MOST;
+        const bool in_place =
+            t->b && t->b_row == columns && columns % VL == 0 && columns <= PLACE_MOST;
         if (!in_place)
             copy_rows(t, p, depth, j0, columns, space, row);
         const float *a = t->a_columns ? t->a + p * t->a_step + i0 : t->a + i0 * t->a_step + p;
