@@ -29,7 +29,9 @@ enum {
     SHORT_DEPTH = 64, /* where B is read but once */
     SHORT_PANELS = 64,
     GATHER_MAX = 288, /* columns of B that a task by rows copies */
-    PLACE_MOST = 128, /* so narrow a B is read where it lies */
+    PLACE_MOST = 128, /* so narrow a B is read where it lies, and one for so few rows of C */
+    PLACE_ROWS = 48,
+    PLACE_ROWS_MOST = 512,
 };
 
 /* What of a cut (kernels/cuts.h) each knows. */
@@ -137,6 +139,7 @@ typedef struct operands {
     bool add, is_last; /* add to what is there; the last K-block */
     bool a_columns;
     bool is_far;       /* A is read but once, in rows */
+    bool in_place;     /* B is not copied */
     const float *next; /* the next K-block of a B in rows next_row apart; null: not to be fetched */
     int64_t next_row;
 } operands;
@@ -150,9 +153,9 @@ static void run_tile(const product *t, const operands *o, int64_t rows, int64_t 
     const float *bias_row = t->bias ? t->bias + j : NULL;
     qn_tile *run = o->is_far && rows == TILE_ROWS ? FAR_TILES[vectors - 1]
                                                   : TILES[o->a_columns][vectors - 1][rows - 1];
-    if (o->next && columns == TILE_COLUMNS && !o->a_columns && (rows == TILE_ROWS || rows == 4)) {
-        NEXT_TILES[rows == TILE_ROWS](o->depth, o->a, o->a_step, o->b, o->b_row, c, c_row, o->add,
-                                      o->next, o->next_row);
+    if (o->next && columns == TILE_COLUMNS && (rows == TILE_ROWS || rows == 4)) {
+        NEXT_TILES[o->a_columns][rows == TILE_ROWS](o->depth, o->a, o->a_step, o->b, o->b_row, c,
+                                                    c_row, o->add, o->next, o->next_row);
         if (finish)
             finish_tile(t->activation, bias_row, rows, columns, c, c_row);
         return;
@@ -515,7 +518,7 @@ static bool has_few_rows(int64_t m, int64_t n, int64_t k) {
 
 /* A B (N, K) is then the A of C^T = B A^T; A is packed and C turned. */
 static bool is_better_swapped(int64_t m, int64_t n, int64_t k) {
-    return m <= FEW_ROWS || (has_few_rows(m, n, k) && 3 * m * (k + n) < 2 * n * k);
+    return m <= FEW_ROWS || (has_few_rows(m, n, k) && 5 * m * (k + n) < 3 * n * k);
 }
 
 typedef struct swap_context {
@@ -631,10 +634,19 @@ static void rows_tiles(const product *t, operands o, int64_t rows, int64_t j0, i
         float *at = c + i * t->c_row + j;
         o.b = b + j;
         o.next = o_next && i == 0 ? o_next + j : NULL;
+        if (o.in_place && i == 0)
+            o.next = j + TILE_COLUMNS < columns ? o.b + TILE_COLUMNS : o_next;
         if (o.add)
             fetch_tile(height, width, at, t->c_row);
         run_tile(t, &o, height, width, j0 + j, at, t->c_row);
     }
+}
+
+/* Few rows of C are not worth a copy of B. More are where rows of B meet in few sets of a cache. */
+static bool is_in_place(const product *t, int64_t rows, int64_t columns) {
+    const int64_t most = t->b_row % 512 == 0 ? PLACE_ROWS : PLACE_ROWS_MOST;
+    return t->b && columns % VL == 0 &&
+           (t->a_columns ? rows <= most : t->b_row == columns && columns <= PLACE_MOST);
 }
 
 /* C block = the chain of K-blocks over [k_begin, k_end). */
@@ -646,8 +658,7 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
     for (int64_t p = k_begin, depth; p < k_end; p += depth) {
         const int64_t border = min_int(k_end, (p / t->chunk + 1) * t->chunk);
         depth = min_int(DEPTH_STEP, border - p);
-        const bool in_place =
-            t->b && t->b_row == columns && columns % VL == 0 && columns <= PLACE_MOST;
+        const bool in_place = is_in_place(t, rows, columns);
         if (!in_place)
             copy_rows(t, p, depth, j0, columns, space, row);
         const float *a = t->a_columns ? t->a + p * t->a_step + i0 : t->a + i0 * t->a_step + p;
@@ -659,8 +670,6 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
             next[0] = ahead_of(t->a + (p + depth) * t->a_step, count * t->a_step, tiles);
         if (fetches && t->b_window)
             next[1] = window_ahead(t->b_window, p + depth, count, tiles);
-        if (fetches && in_place && count > 0)
-            next[1] = ahead_of(t->b + (p + depth) * t->b_row + j0, count * t->b_row, tiles);
         const float *next_b =
             fetches && count > 0 && !t->b_window ? b_row_at(t, p + depth) + j0 : NULL;
         const int64_t step = is_packed ? PACK_ROWS : rows;
@@ -676,6 +685,7 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
                                 .add = t->add || p > k_begin,
                                 .is_last = p + depth == k_end,
                                 .a_columns = t->a_columns,
+                                .in_place = in_place,
                                 .next = next_b,
                                 .next_row = t->b_filter ? t->b_filter->channel_step : t->b_row};
             rows_tiles(t, o, part, j0, columns, c + i * t->c_row, is_packed, next);

@@ -157,13 +157,15 @@ const qn_far_tiles FAR_TILES = {
 #endif
 };
 
-#define NEXT_TILE(NAME, M)                                                                         \
+#define NEXT_TILE(NAME, COLUMNS, M)                                                                \
     static void NAME(int64_t depth, const float *a, int64_t a_step, const float *b, int64_t b_row, \
                      float *c, int64_t c_row, bool add, const float *next, int64_t next_row) {     \
-        tile_body(false, THE_NEXT, next, next_row, TILE_VECTORS, M, (uint64_t)depth, a, a_step, b, \
-                  b_row, c, c_row, add);                                                           \
+        tile_body(COLUMNS, THE_NEXT, next, next_row, TILE_VECTORS, M, (uint64_t)depth, a, a_step,  \
+                  b, b_row, c, c_row, add);                                                        \
     }
-NEXT_TILE(next_tile_4, 4)
-NEXT_TILE(next_tile, TILE_ROWS)
+NEXT_TILE(next_tile_0_4, false, 4)
+NEXT_TILE(next_tile_0, false, TILE_ROWS)
+NEXT_TILE(next_tile_1_4, true, 4)
+NEXT_TILE(next_tile_1, true, TILE_ROWS)
 
-const qn_next_tiles NEXT_TILES = {next_tile_4, next_tile};
+const qn_next_tiles NEXT_TILES = {{next_tile_0_4, next_tile_0}, {next_tile_1_4, next_tile_1}};

@@ -21,12 +21,12 @@ typedef qn_tile *qn_tile_set[2][QN_TILE_MAX_VECTORS][QN_TILE_MAX_ROWS];
  * next in its rows is fetched meanwhile. */
 typedef qn_tile *qn_far_tiles[QN_TILE_MAX_VECTORS];
 
-/* Of 4 rows and of all, contiguous, and all vectors; in step p the lines of row p of what is at
+/* [columns contiguous][all rows, else 4] of all vectors; in step p the lines of row p of what is at
  * `next`, next_row apart, are fetched. */
 typedef void qn_next_tile(int64_t depth, const float *a, int64_t a_step, const float *b,
                           int64_t b_row, float *c, int64_t c_row, bool add, const float *next,
                           int64_t next_row);
-typedef qn_next_tile *qn_next_tiles[2];
+typedef qn_next_tile *qn_next_tiles[2][2];
 
 /* A depthwise window over one image (h, w, c): pixel (i, j) meets at tap (r, s) image pixel
  * (i * step_h + offset_h + r * dilation_h, likewise w). Filters are (R, S, C); c >= VL. */
