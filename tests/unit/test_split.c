@@ -185,15 +185,16 @@ static void check_planned(qn_trainer_options o, const outcome *within) {
 /* A budget cuts batches, accumulated ones too; not where the caller says the pieces, nor where the
  * budget may change. */
 static void test_chosen(void) {
-    qn_trainer_options o = options_of(&mixed, 120, QN_F32);
+    enum { BATCH = 240 };
+    qn_trainer_options o = options_of(&mixed, BATCH, QN_F32);
     o.update.accumulate = 2;
     const outcome sums = train(&o, 4);
     CHECK(check_within(o, &sums, 50).budget.micro_batch > 0);
     o.update.accumulate = 1;
     const outcome whole = train(&o, 4), within = check_within(o, &whole, 50);
-    CHECK(within.budget.micro_batch > 0 && within.budget.micro_batch < 120);
+    CHECK(within.budget.micro_batch > 0 && within.budget.micro_batch < BATCH);
     check_planned(o, &within);
-    o.micro_batch = 120;
+    o.micro_batch = BATCH;
     CHECK(check_within(o, &whole, 90).budget.micro_batch == 0);
     o.micro_batch = 0;
     o.budget_changes = true;

@@ -166,7 +166,7 @@ static size_t swapped_workspace(const qn_conv2d_shape *d, int n_threads) {
 static size_t panels_workspace(const qn_conv2d_shape *d, int n_threads) {
     const int64_t k = d->k / d->groups, depth = d->r * d->s * (d->c / d->groups);
     return (size_t)(round_up(panels_size(k, depth), 16) +
-                    n_threads * panels_scratch(k, true, false)) *
+                    n_threads * panels_scratch(k, depth, true, false)) *
            sizeof(float);
 }
 
@@ -284,7 +284,7 @@ static int64_t backward_data_floats(const qn_conv2d_shape *d, bool is_gathered, 
         return round_up(d->n * d->h * d->w * gathered_step(taps * k), 16) +
                (int64_t)n_threads * ROWS_SCRATCH;
     return round_up(panels_size(c, taps * k), 16) +
-           n_threads * panels_scratch(c, true, d->stride_h * d->stride_w > 1);
+           n_threads * panels_scratch(c, taps * k, true, d->stride_h * d->stride_w > 1);
 }
 
 /* By a cut only where that takes no more workspace. */

@@ -78,11 +78,16 @@ static int64_t padded(int64_t n) {
     return round_up(n, VL);
 }
 
+/* Rows of C in a task, at most, for a B of this size. */
+static int64_t rows_bound(int64_t n, int64_t k) {
+    return n * k >= 2 * LARGE ? ROWS_MOST : ROWS_MAX;
+}
+
 /* What a cut comes to; never more than the fixed rule, but for a strip, which takes no memory. */
 static int64_t rows_most(const product *t) {
     static const int64_t rows[] = {ROWS_MAX, ROWS_MAX / 2, ROWS_MAX / 4, ROWS_MAX / 4 * 3};
     const uint8_t kind = t->cut.kinds[QN_CUT_ROWS];
-    return kind == 0 && t->n * t->k >= 2 * LARGE ? ROWS_MOST : rows[kind];
+    return kind == 0 ? rows_bound(t->n, t->k) : rows[kind];
 }
 
 static int64_t strip_columns(qn_cut cut) {
@@ -314,7 +319,7 @@ static inline void fetch_tile(int64_t rows, int64_t columns, const float *c, int
 
 static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                         float *space) {
-    float *block = space + (t->a_window ? ROWS_MOST * (DEPTH_STEP + ROW_PAD) : 0);
+    float *block = space + (t->a_window ? rows_bound(t->n, t->k) * (DEPTH_STEP + ROW_PAD) : 0);
     float *c = t->to ? block : t->c + i0 * t->c_row + j0;
     const int64_t c_row = t->to ? padded(t->n_block) : t->c_row;
     const bool is_turned = TURNS_ROWS && !t->a_columns && columns >= TURNED_TILES * TILE_COLUMNS;
@@ -414,16 +419,17 @@ static void cut_panels(product *t, int threads) {
 }
 
 /* Floats of scratch of a thread, for any cutting. */
-static int64_t panels_scratch(int64_t n, bool is_gathered, bool is_scattered) {
-    return round_up((is_gathered ? ROWS_MOST * (DEPTH_STEP + ROW_PAD) : 0) +
-                        (is_scattered ? ROWS_MOST * round_up(n, TILE_COLUMNS) : 0),
+static int64_t panels_scratch(int64_t n, int64_t k, bool is_gathered, bool is_scattered) {
+    const int64_t rows = rows_bound(n, k);
+    return round_up((is_gathered ? rows * (DEPTH_STEP + ROW_PAD) : 0) +
+                        (is_scattered ? rows * round_up(n, TILE_COLUMNS) : 0),
                     16);
 }
 
 static void run_by_panels(qn_team *team, product *t, float *scratch) {
     cut_panels(t, qn_team_size(team));
     t->scratch = scratch;
-    t->scratch_size = panels_scratch(t->n, t->a_window != NULL, t->to != NULL);
+    t->scratch_size = panels_scratch(t->n, t->k, t->a_window != NULL, t->to != NULL);
     qn_team_run(team, t->m_blocks * t->n_blocks, panel_task, t);
 }
 
@@ -642,7 +648,8 @@ static void rows_tiles(const product *t, operands o, int64_t rows, int64_t j0, i
     }
 }
 
-/* Few rows of C are not worth a copy of B. More are where rows of B meet in few sets of a cache. */
+/* Few rows of C are not worth a copy of B; nor are more, unless rows of B meet in few sets of a
+ * cache. */
 static bool is_in_place(const product *t, int64_t rows, int64_t columns) {
     const int64_t most = t->b_row % 512 == 0 ? PLACE_ROWS : PLACE_ROWS_MOST;
     return t->b && columns % VL == 0 &&

@@ -2,8 +2,9 @@
  * transformed tile by tile into 49 planes, in which the convolution is 49 products: a third of the
  * direct sum's. Backward data is the same with the filter turned round; backward filter sums the
  * products of the planes of x and dy over the tiles. Tiles are done in blocks whose planes stay
- * near the processor; a small filter's planes are made once, a large one's by each task that needs
- * them, never as a whole.
+ * near the processor: made by all threads together, or, where few channels leave them little use,
+ * by the one that multiplies them. A small filter's planes are made once, a large one's by each
+ * task that needs them, never as a whole.
  *
  * It rounds otherwise than the direct sum, about as well (docs/speed.md). So which convolutions go
  * this way is part of what a result is, and follows from the rules (kernels/rules.h) alone; so do
@@ -20,9 +21,8 @@ enum {
     WINOGRAD_DEPTH = 64,       /* the K-block of its products */
     WINOGRAD_ROWS = 72,        /* tiles of a task; a multiple of TILE_ROWS */
     WINOGRAD_TILES = 48,       /* tiles of a block of a filter gradient, at least */
-    WINOGRAD_FILTER = 1 << 19, /* floats of a whole filter's planes, where they are kept */
-    WINOGRAD_PARTS = 1 << 20,  /* floats of gradients of blocks, at most */
-    WINOGRAD_FUSED = 1 << 17,  /* floats of a task's planes and sums, where it makes its own */
+    WINOGRAD_FILTER = 1 << 18, /* floats of a whole filter's planes, where they are kept */
+    WINOGRAD_FUSED = 1 << 16,  /* floats of a task's planes and sums, where it makes its own */
     WINOGRAD_K = 48,           /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
 };
 
@@ -153,9 +153,10 @@ typedef struct winograd_forward {
     qn_activation activation;
     qn_cut cut;
     int64_t first, count, blocks; /* tiles of the block; tasks along them */
-    int64_t rows;                 /* tiles of a task */
+    int64_t rows, width;          /* tiles of a task; columns of a panel, at most */
     bool is_fused;                /* a task makes the planes of its tiles, for all columns */
-    float *kept;                  /* the filter's planes; null: made where they are needed */
+    bool is_kept;                 /* the filter's planes are made once */
+    float *kept;
     float *scratch;
     int64_t scratch_size;
 } winograd_forward;
@@ -265,16 +266,16 @@ static void finish_outputs(const winograd_forward *b, int64_t i0, int64_t rows, 
 static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
                            int64_t columns, float *scratch) {
     const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.c), width = padded(columns);
-    float *filter = scratch, *taps = filter + PLANES * plane_step(depth_most, TILE_COLUMNS);
-    float *sums = taps + 9 * depth_most * TILE_COLUMNS;
-    float *own = sums + PLANES * plane_step(WINOGRAD_ROWS, TILE_COLUMNS);
+    float *taps = scratch, *sums = taps + 9 * depth_most * b->width;
+    float *own = sums + PLANES * plane_step(b->rows, b->width);
+    float *filter = own + (b->is_fused ? PLANES * b->in.plane : 0);
     const int64_t sums_step = plane_step(rows, width);
     for (int64_t p = 0; p < b->in.c; p += WINOGRAD_DEPTH) {
         const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c - p);
         const float *planes = b->is_fused ? own : b->in.planes + i0 * b->in.row + p;
         if (b->is_fused && j == 0)
             tile_planes(&b->in, b->first + i0, rows, p, depth, own, b->in.row, b->in.plane);
-        if (b->kept)
+        if (b->is_kept)
             filter = kept_at(b, p, j);
         else
             filter_planes(&b->filter, p, depth, j, columns, taps, filter);
@@ -311,12 +312,13 @@ static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_cut cut) {
     return min_int(tiles, max_int((most + WINOGRAD_ROWS / 2) / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
 }
 
-/* Floats of a thread: a filter's planes and taps, sums, and the planes that a task makes. */
-static int64_t winograd_scratch(int64_t c, bool is_fused) {
-    const int64_t depth = min_int(WINOGRAD_DEPTH, c);
-    return round_up(PLANES * plane_step(depth, TILE_COLUMNS) + 9 * depth * TILE_COLUMNS +
-                        PLANES * plane_step(WINOGRAD_ROWS, TILE_COLUMNS) +
-                        (is_fused ? PLANES * block_plane_step(fused_rows(c), fused_row(c)) : 0),
+/* Floats of a thread: a filter's taps, sums, planes of a filter that are not kept, and those that a
+ * task makes of its tiles. */
+static int64_t winograd_scratch(const winograd_forward *b) {
+    const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c);
+    return round_up(9 * depth * b->width + PLANES * plane_step(b->rows, b->width) +
+                        (b->is_kept ? 0 : PLANES * plane_step(depth, b->width)) +
+                        (b->is_fused ? PLANES * b->in.plane : 0),
                     16);
 }
 
@@ -324,37 +326,43 @@ static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
     return n * ceil_div(h, QN_WINOGRAD_OUT) * ceil_div(w, QN_WINOGRAD_OUT);
 }
 
+/* How the output of n images is cut; b has the sizes. Tiles of a block. */
+static int64_t cut_winograd(winograd_forward *b, int64_t n, int n_threads) {
+    const int64_t tiles = image_tiles(n, b->out.h, b->out.w), panels = ceil_div(b->k, TILE_COLUMNS);
+    b->width = min_int(TILE_COLUMNS, padded(b->k));
+    b->is_kept = kept_size(tiles, b->in.c, b->k, n_threads) > 0;
+    b->is_fused = can_be_fused(tiles, b->in.c, b->k, n_threads);
+    const int64_t block = b->is_fused ? tiles : winograd_tiles(tiles, b->in.c, b->cut);
+    b->rows = b->is_fused ? task_rows(tiles, 1, fused_rows(b->in.c), n_threads)
+                          : task_rows(tiles, panels, WINOGRAD_ROWS, n_threads);
+    b->in.row = b->is_fused ? fused_row(b->in.c) : plane_row(b->in.c);
+    b->in.plane = b->is_fused ? plane_step(b->rows, b->in.row) : block_plane_step(block, b->in.row);
+    b->scratch_size = winograd_scratch(b);
+    return block;
+}
+
 /* Floats for k channels of n outputs h x w from c channels. */
 static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
                                      int n_threads) {
-    const int64_t all = image_tiles(n, h, w), tiles = winograd_tiles(all, c, (qn_cut){{0}});
-    const bool is_fused = can_be_fused(all, c, k, n_threads);
-    return kept_size(all, c, k, n_threads) +
-           (is_fused ? 0 : PLANES * block_plane_step(tiles, plane_row(c))) +
-           n_threads * winograd_scratch(c, is_fused);
+    winograd_forward b = {.in = {.c = c}, .out = {.h = h, .w = w}, .k = k};
+    cut_winograd(&b, n, n_threads);
+    return kept_size(image_tiles(n, h, w), c, k, n_threads) +
+           (b.is_fused ? 0 : PLANES * b.in.plane) + n_threads * b.scratch_size;
 }
 
 /* The output of n images h x w, from an image with its channels, step, sizes and pads. */
 static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *workspace) {
     const int64_t tiles = image_tiles(n, b->out.h, b->out.w), panels = ceil_div(b->k, TILE_COLUMNS);
-    const int n_threads = qn_team_size(team);
-    b->is_fused = can_be_fused(tiles, b->in.c, b->k, n_threads);
-    const int64_t block = b->is_fused ? tiles : winograd_tiles(tiles, b->in.c, b->cut);
-    b->rows = b->is_fused ? task_rows(tiles, 1, fused_rows(b->in.c), n_threads)
-                          : task_rows(tiles, panels, WINOGRAD_ROWS, n_threads);
+    const int64_t block = cut_winograd(b, n, qn_team_size(team));
     b->in.rows = b->out.rows = ceil_div(b->out.h, QN_WINOGRAD_OUT);
     b->in.columns = b->out.columns = ceil_div(b->out.w, QN_WINOGRAD_OUT);
     b->in.size = QN_WINOGRAD_IN;
     b->out.size = QN_WINOGRAD_OUT;
     b->in.planes = workspace;
-    b->in.row = b->is_fused ? fused_row(b->in.c) : plane_row(b->in.c);
-    b->in.plane = block_plane_step(b->is_fused ? b->rows : block, b->in.row);
     b->scratch = workspace + (b->is_fused ? 0 : PLANES * b->in.plane);
-    b->scratch_size = winograd_scratch(b->in.c, b->is_fused);
-    if (kept_size(tiles, b->in.c, b->k, n_threads) > 0) {
-        b->kept = b->scratch + n_threads * b->scratch_size;
+    b->kept = b->scratch + qn_team_size(team) * b->scratch_size;
+    if (b->is_kept)
         qn_team_run(team, panels * ceil_div(b->in.c, WINOGRAD_DEPTH), keep_task, b);
-    }
     for (b->first = 0; b->first < tiles; b->first += block) {
         b->count = min_int(block, tiles - b->first);
         b->blocks = ceil_div(b->count, b->rows);
@@ -405,11 +413,16 @@ typedef struct winograd_gradient {
     float *dw, *scratch;
 } winograd_gradient;
 
+/* Floats of a task's sums. */
+static int64_t gradient_sums(const qn_conv2d_shape *d) {
+    return PLANES * plane_step(min_int(WINOGRAD_K, d->k), min_int(TILE_COLUMNS, padded(d->c)));
+}
+
 /* A task is a block of WINOGRAD_K x TILE_COLUMNS of the gradient. */
 static void gradient_task(void *context, int64_t begin, int64_t end, int thread) {
     const winograd_gradient *g = context;
-    const int64_t c = g->x.c, size = PLANES * plane_step(WINOGRAD_K, TILE_COLUMNS);
-    float *sums = g->scratch + thread * size;
+    const int64_t c = g->x.c;
+    float *sums = g->scratch + thread * gradient_sums(g->shape);
     for (int64_t task = begin; task < end; task++) {
         const int64_t k = task % g->k_blocks * WINOGRAD_K, j = task / g->k_blocks * TILE_COLUMNS;
         const int64_t rows = min_int(WINOGRAD_K, g->dy.c - k);
@@ -468,29 +481,29 @@ static int64_t gradient_planes(const qn_conv2d_shape *d) {
            (block_plane_step(tiles, plane_row(d->c)) + block_plane_step(tiles, plane_row(d->k)));
 }
 
+static int64_t by_blocks_size(const qn_conv2d_shape *d, int n_threads) {
+    return round_up(gradient_blocks(d) * d->k * 9 * d->c, 16) +
+           n_threads * (gradient_planes(d) + gradient_sums(d));
+}
+
 /* A gradient too small to be cut for the team: each block's is made by one thread, and they are
- * added in order. */
+ * added in order; not where that takes more memory than x and dy. */
 static bool is_by_blocks(const qn_conv2d_shape *d, int n_threads) {
     const int64_t tasks = ceil_div(d->k, WINOGRAD_K) * ceil_div(d->c, TILE_COLUMNS);
-    const int64_t blocks = gradient_blocks(d);
-    return n_threads > 1 && tasks < 4 * n_threads && blocks >= n_threads &&
-           blocks * d->k * 9 * d->c <= WINOGRAD_PARTS;
+    return n_threads > 1 && tasks < 4 * n_threads && gradient_blocks(d) >= n_threads &&
+           by_blocks_size(d, n_threads) <= d->n * (d->h * d->w * d->c + d->p * d->q * d->k);
 }
 
 static int64_t winograd_gradient_size(const qn_conv2d_shape *d, int n_threads) {
-    const int64_t sums = PLANES * plane_step(WINOGRAD_K, TILE_COLUMNS);
-    if (is_by_blocks(d, n_threads))
-        return round_up(gradient_blocks(d) * d->k * 9 * d->c, 16) +
-               n_threads * (gradient_planes(d) + sums);
-    return gradient_planes(d) + n_threads * sums;
+    return is_by_blocks(d, n_threads) ? by_blocks_size(d, n_threads)
+                                      : gradient_planes(d) + n_threads * gradient_sums(d);
 }
 
 /* A task is a block. */
 static void gradient_block_task(void *context, int64_t begin, int64_t end, int thread) {
     const winograd_gradient *g = context;
     winograd_gradient own = *g;
-    own.x.planes = g->scratch + thread * (gradient_planes(g->shape) +
-                                          PLANES * plane_step(WINOGRAD_K, TILE_COLUMNS));
+    own.x.planes = g->scratch + thread * (gradient_planes(g->shape) + gradient_sums(g->shape));
     own.dy.planes = own.x.planes + PLANES * own.x.plane;
     own.scratch = own.dy.planes + PLANES * own.dy.plane;
     for (int64_t task = begin; task < end; task++) {
