@@ -1,5 +1,6 @@
 /* The matrix product, by the shape:
- *   B (N, K), few rows of A   C^T = B A^T: the large B is read in place, once; A is packed
+ *   B (N, K), few rows of A   C^T = B A^T: the large B is read in place, once; A is packed, for up
+ *                             to four rows by quads (quad_tile.h)
  *   B (N, K), else            B is packed into panels
  *   B (K, N), few rows or A (K, M)   by rows
  *   B (K, N), many rows       B is packed into panels
@@ -56,6 +57,21 @@ static gemm_way gemm_cut_way(const qn_gemm_shape *d, qn_cut cut, int n_threads) 
 static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, int64_t a_step,
                          const float *b, const float *bias_row, qn_activation activation,
                          qn_cut cut, float *c, float *workspace) {
+    if (d->m <= QUAD_MOST) {
+        const product t = {.m = d->m,
+                           .n = d->n,
+                           .k = d->k,
+                           .a = a,
+                           .a_step = a_step,
+                           .panels = workspace,
+                           .b = b,
+                           .c = c,
+                           .c_row = d->n,
+                           .bias = bias_row,
+                           .activation = activation};
+        run_quads(team, &t, d->k);
+        return;
+    }
     float *turned = workspace + round_up(panels_size(d->m, d->k), 16);
     product t = {.m = d->n,
                  .n = d->m,

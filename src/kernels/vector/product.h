@@ -562,6 +562,69 @@ static void run_swap(qn_team *team, const product *t, const float *bias_row,
     qn_team_run(team, ceil_div(t->m, SWAP_COLUMNS), swap_task, &s);
 }
 
+/* ---- up to four rows ---- */
+
+enum { QUAD_MOST = 4, QUAD_ROWS = QN_QUAD_GROUPS * VL / 4 };
+
+typedef struct quad_context {
+    const product *product; /* of C (M, N); panels: A (K, VL), its rows again and again */
+    int64_t b_row;
+} quad_context;
+
+/* A task is a K-block of A. Where there are fewer than four rows, the last one stands for those
+ * that lack; their sums are not written. */
+static void quad_pack_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const product *t = ((const quad_context *)context)->product;
+    const int64_t last = min_int(t->k, end * DEPTH_STEP);
+    float four[4 * 4] = {0};
+    for (int64_t p = begin * DEPTH_STEP; p < last; p += 4) {
+        const int64_t depth = min_int(4, last - p);
+        for (int64_t i = 0; i < 4; i++)
+            copy_floats(four + i * 4, t->a + min_int(i, t->m - 1) * t->a_step + p, depth);
+        float turned[4 * 4];
+        transpose_quad(four, 4, turned, 4);
+        for (int64_t x = 0; x < depth * VL; x += 4)
+            *(quad *)(t->panels + p * VL + x) = *(const quad *)(turned + x / VL * 4);
+    }
+}
+
+/* A task is SWAP_COLUMNS columns of C. */
+static void quad_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const quad_context *q = context;
+    const product *t = q->product;
+    float sums[SWAP_COLUMNS * 4];
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t j = task * SWAP_COLUMNS, width = min_int(SWAP_COLUMNS, t->n - j);
+        const float *b = t->b + j * q->b_row;
+        for (int64_t p = 0; p < t->k; p += DEPTH_STEP) {
+            const int64_t depth = min_int(DEPTH_STEP, t->k - p);
+            for (int64_t i = 0; i < width; i += QUAD_ROWS) {
+                const float *from = b + i * q->b_row + p;
+                const bool has_next = j + i + 2 * QUAD_ROWS <= t->n && t->n * t->k >= 2 * LARGE;
+                QUAD_TILE(depth, t->panels + p * VL, from, q->b_row, min_int(QUAD_ROWS, width - i),
+                          has_next ? from + QUAD_ROWS * q->b_row : NULL, sums + i * 4, p > 0);
+            }
+        }
+        float *c = t->c + j;
+        for (int64_t i = 0; i < t->m; i++, c += t->c_row) {
+            for (int64_t x = 0; x < width; x++)
+                c[x] = sums[x * 4 + i];
+            for (int64_t x = 0; t->bias && x < width; x++)
+                c[x] += t->bias[j + x];
+            if (t->activation.kind != QN_ACTIVATION_NONE)
+                activate_row(t->activation, width, c, c);
+        }
+    }
+}
+
+static void run_quads(qn_team *team, const product *t, int64_t b_row) {
+    quad_context q = {.product = t, .b_row = b_row};
+    qn_team_run(team, ceil_div(t->k, DEPTH_STEP), quad_pack_task, &q);
+    qn_team_run(team, ceil_div(t->n, SWAP_COLUMNS), quad_task, &q);
+}
+
 /* ---- by rows ---- */
 
 enum {
