@@ -10,6 +10,7 @@ const char *const qn_algorithm_names[QN_ALGORITHM_COUNT] = {
     [QN_ALGORITHM_PRODUCT] = "product", [QN_ALGORITHM_WINOGRAD] = "winograd",
     [QN_ALGORITHM_SLIDING] = "sliding", [QN_ALGORITHM_THIN] = "thin",
     [QN_ALGORITHM_SCATTER] = "scatter", [QN_ALGORITHM_CHUNKS] = "chunks",
+    [QN_ALGORITHM_STRIPS] = "strips",
 };
 
 const char *const qn_feature_names[QN_FEATURE_COUNT] = {
@@ -52,6 +53,9 @@ static const qn_rule built_in[] = {
     RULE(AVX512, FORWARD, THIN, AT_MOST(C, 4), AT_LEAST(S, 3), AT_LEAST(Q, 16)),
     RULE(AVX2, FORWARD, THIN, AT_MOST(C, 4), AT_LEAST(S, 3), AT_LEAST(Q, 8)),
     RULE(NEON, FORWARD, THIN, AT_MOST(C, 4), AT_LEAST(S, 3), AT_LEAST(Q, 4)),
+    RULE(QN_ALL_SETS, FORWARD, STRIPS, AT_MOST(C, 8), AT_LEAST(TAPS, 2), AT_LEAST(Q, 4)),
+    RULE(QN_ALL_SETS, FILTER, STRIPS, AT_MOST(C, 8), AT_MOST(K, 128), AT_LEAST(TAPS, 2),
+         AT_MOST(TAPS, 25), AT_LEAST(Q, 16), AT_MOST(Q, 64)),
     RULE(QN_ALL_SETS, FORWARD, SLIDING, AT_LEAST(PIXELS, 129), AT_LEAST(TAPS, 2), AT_LEAST(Q, 8),
          AT_LEAST(RUN, 32)),
     RULE(QN_ALL_SETS, DATA, SLIDING, AT_LEAST(PIXELS, 129), AT_LEAST(TAPS, 2), AT_LEAST(Q, 8),
@@ -98,9 +102,13 @@ static int64_t spread_of(const qn_conv2d_shape *d, qn_isa isa) {
 
 /* The passes that an algorithm is of. */
 static const uint8_t passes_of[QN_ALGORITHM_COUNT] = {
-    [QN_ALGORITHM_PRODUCT] = QN_ALL_PASSES, [QN_ALGORITHM_WINOGRAD] = QN_ALL_PASSES,
-    [QN_ALGORITHM_SLIDING] = QN_ALL_PASSES, [QN_ALGORITHM_THIN] = FORWARD,
-    [QN_ALGORITHM_SCATTER] = DATA,          [QN_ALGORITHM_CHUNKS] = FILTER,
+    [QN_ALGORITHM_PRODUCT] = QN_ALL_PASSES,
+    [QN_ALGORITHM_WINOGRAD] = QN_ALL_PASSES,
+    [QN_ALGORITHM_SLIDING] = QN_ALL_PASSES,
+    [QN_ALGORITHM_THIN] = FORWARD,
+    [QN_ALGORITHM_SCATTER] = DATA,
+    [QN_ALGORITHM_CHUNKS] = FILTER,
+    [QN_ALGORITHM_STRIPS] = FORWARD | FILTER,
 };
 
 static int64_t feature_of(const qn_conv2d_shape *d, qn_isa isa, qn_feature feature) {

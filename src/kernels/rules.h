@@ -17,6 +17,7 @@ typedef enum qn_algorithm {
     QN_ALGORITHM_THIN,     /* pixels along the vectors */
     QN_ALGORITHM_SCATTER,  /* rows of dy times the filter, added where they belong */
     QN_ALGORITHM_CHUNKS,   /* a product whose batch is shared out, not its tiles */
+    QN_ALGORITHM_STRIPS,   /* rows of the image, copied once column by column */
     QN_ALGORITHM_COUNT
 } qn_algorithm;
 

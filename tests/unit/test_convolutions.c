@@ -247,7 +247,9 @@ static void test_forced_convolutions(void) {
         conv(3, 6, 5, 20, 12, 1, 1, 1, 0, 1, 1),  conv(2, 12, 3, 6, 5, 3, 2, 1, 1, 1, 1),
         conv(2, 20, 40, 40, 6, 5, 5, 1, 2, 1, 1), conv(5, 9, 9, 24, 40, 3, 3, 2, 1, 1, 1),
         conv(4, 8, 8, 8, 8, 3, 3, 1, 1, 1, 2),    conv(6, 5, 5, 70, 130, 3, 3, 1, 1, 1, 1),
-        conv(19, 9, 9, 12, 40, 1, 1, 1, 0, 1, 1),
+        conv(19, 9, 9, 12, 40, 1, 1, 1, 0, 1, 1), conv(3, 17, 40, 3, 20, 3, 3, 2, 1, 1, 1),
+        conv(2, 5, 24, 1, 7, 5, 3, 1, 6, 1, 1),   conv(2, 30, 30, 4, 33, 8, 8, 4, 0, 1, 1),
+        conv(40, 8, 6, 8, 50, 3, 3, 1, 1, 1, 1),  conv(1, 3, 2, 5, 3, 16, 9, 3, 8, 1, 1),
     };
     for (int algorithm = 0; algorithm < QN_ALGORITHM_COUNT; algorithm++) {
         const qn_rule rule = {QN_ALL_SETS, QN_ALL_PASSES, (uint8_t)algorithm, 0, {{0}}};

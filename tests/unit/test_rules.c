@@ -97,7 +97,9 @@ static void test_built_in(void) {
     CHECK(choose(NULL, forward, square(4, 32, 31, 7, 3)) == QN_ALGORITHM_SLIDING);
     CHECK(choose(NULL, forward, square(4, 5, 64, 64, 3)) == QN_ALGORITHM_PRODUCT);
     CHECK(choose(NULL, forward, square(4, 28, 1, 6, 5)) == QN_ALGORITHM_THIN);
-    CHECK(choose(NULL, filter, square(4, 28, 1, 6, 5)) == QN_ALGORITHM_SLIDING);
+    CHECK(choose(NULL, filter, square(4, 28, 1, 6, 5)) == QN_ALGORITHM_STRIPS);
+    CHECK(choose(NULL, forward, square(4, 14, 6, 16, 5)) == QN_ALGORITHM_STRIPS);
+    CHECK(choose(NULL, filter, square(4, 80, 1, 6, 5)) == QN_ALGORITHM_SLIDING);
     CHECK(choose(NULL, filter, square(4, 28, 64, 64, 1)) == QN_ALGORITHM_CHUNKS);
     CHECK(choose(NULL, filter, square(4, 28, 64, 512, 1)) == QN_ALGORITHM_PRODUCT);
     CHECK(choose(NULL, data, square(4, 32, 3, 64, 7)) == QN_ALGORITHM_SCATTER);

@@ -13,6 +13,7 @@
 #include "kernels/vector/phase.h"
 #include "kernels/vector/product.h"
 #include "kernels/vector/sliding.h"
+#include "kernels/vector/strips.h"
 #include "kernels/vector/thin.h"
 #include "kernels/vector/winograd.h"
 
@@ -25,6 +26,8 @@ static unsigned possible(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
         mask |= 1u << QN_ALGORITHM_SLIDING;
     if (can_be_thin(d))
         mask |= 1u << QN_ALGORITHM_THIN;
+    if (can_strip(d))
+        mask |= 1u << QN_ALGORITHM_STRIPS;
     if (d->groups == 1 && d->dilation_w == 1)
         mask |= 1u << QN_ALGORITHM_SCATTER;
     return mask;
@@ -202,6 +205,9 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
         return;
     case QN_ALGORITHM_SLIDING:
         forward_sliding(team, d, x, w, bias_row, activation, y, workspace);
+        return;
+    case QN_ALGORITHM_STRIPS:
+        forward_strips(team, d, x, w, bias_row, activation, y, workspace);
         return;
     default:
         break;
@@ -480,7 +486,9 @@ static int64_t vector_conv2d_filter_chunk(const qn_conv2d_shape *d) {
     const qn_algorithm algorithm = choose(d, QN_CONV2D_BACKWARD_FILTER);
     if (algorithm == QN_ALGORITHM_WINOGRAD)
         return max_int(1, gradient_tiles(d) / (tiles_h(d) * tiles_w(d)));
-    return algorithm == QN_ALGORITHM_SLIDING ? sliding_chunk(d) : filter_chunk(d, algorithm);
+    if (algorithm == QN_ALGORITHM_SLIDING || algorithm == QN_ALGORITHM_STRIPS)
+        return sliding_chunk(d);
+    return filter_chunk(d, algorithm);
 }
 
 /* A task is a chunk: its own gradient, into its place after t->c. */
@@ -576,6 +584,10 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
         filter_sliding(team, d, x, dy, dw, workspace);
         return;
     }
+    if (algorithm == QN_ALGORITHM_STRIPS) {
+        filter_strips(team, d, x, dy, dw, workspace);
+        return;
+    }
     if (is_filter_turned(d)) {
         filter_turned(team, d, x, dy, algorithm, cut, dw, workspace);
         return;
@@ -633,6 +645,8 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
         return (size_t)thin_workspace(d, n_threads) * sizeof(float);
     case QN_ALGORITHM_SLIDING:
         return (size_t)sliding_workspace(d, pass, n_threads) * sizeof(float);
+    case QN_ALGORITHM_STRIPS:
+        return (size_t)strips_workspace(d, pass, n_threads) * sizeof(float);
     case QN_ALGORITHM_SCATTER:
         return (size_t)scatter_workspace(d, n_threads) * sizeof(float);
     default:
