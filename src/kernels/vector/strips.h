@@ -218,14 +218,14 @@ static int64_t strips_parts(const qn_conv2d_shape *d) {
 static void filter_strips(qn_team *team, const qn_conv2d_shape *d, const float *x, const float *dy,
                           float *dw, float *workspace) {
     const int64_t chunk = sliding_chunk(d), chunks = ceil_div(d->n, chunk);
-    const bool is_shared = chunks < 2 * qn_team_size(team);
+    const int64_t shares = ceil_div(qn_team_size(team), chunks);
     strips_context s = {.shape = d,
                         .x = x,
                         .dy = dy,
                         .dw = dw,
                         .parts = workspace,
                         .chunk = chunk,
-                        .share = is_shared ? TILE_ROWS : d->k,
+                        .share = round_up(ceil_div(d->k, shares), 4),
                         .scratch = workspace + strips_parts(d)};
     qn_team_run(team, chunks * ceil_div(d->k, s.share), strips_filter_task, &s);
     qn_team_run(team, d->k, strips_sum_task, &s);
