@@ -102,21 +102,27 @@ static int64_t gather_most(qn_cut cut) {
 
 /* ---- one tile ---- */
 
-/* Bias and activation over a finished tile that is still in the first cache. */
+/* Bias and activation over a finished tile that is still in the first cache. Rows that follow one
+ * another count as one: the rarer activations are long chains, of which a short row has too few to
+ * keep a processor busy. */
 static void finish_tile(qn_activation activation, const float *bias_row, int64_t rows,
                         int64_t columns, float *c, int64_t c_row) {
     const float slope = (float)activation.slope;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; bias_row && i < rows; i++) {
         float *restrict row = c + i * c_row;
-        if (bias_row) {
-            for (int64_t x = 0; x < columns; x++)
-                row[x] += bias_row[x];
-        }
+        for (int64_t x = 0; x < columns; x++)
+            row[x] += bias_row[x];
+    }
+    if (c_row == columns) {
+        columns *= rows;
+        rows = 1;
+    }
+    for (int64_t i = 0; activation.kind != QN_ACTIVATION_NONE && i < rows; i++) {
+        float *restrict row = c + i * c_row;
 #define LOOP(KIND)                                                                                 \
     for (int64_t x = 0; x < columns; x++)                                                          \
     row[x] = activate(KIND, slope, row[x])
-        if (activation.kind != QN_ACTIVATION_NONE)
-            WITH_OFTEN(activation.kind, LOOP, activate_row(activation, columns, row, row))
+        WITH_OFTEN(activation.kind, LOOP, activate_row(activation, columns, row, row))
 #undef LOOP
     }
 }
