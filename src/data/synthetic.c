@@ -8,6 +8,9 @@
 
 enum { GRID = 4, N_TRAIN = 10000 };
 
+/* Numbers of a line, and words of noise, that are made at a time. */
+enum { LINE = 256, WORDS = 64 };
+
 /* The test set: about a million numbers, so that testing a large network takes no longer than the
  * few steps it is tried with. */
 enum { TEST_NUMBERS = 1 << 20, LEAST_TEST = 64, MOST_TEST = 1000 };
@@ -33,37 +36,50 @@ static int64_t locate(int64_t i, int64_t n, int64_t grid, float *weight) {
     return left;
 }
 
-/* Adds amount times a pattern to row y of a sample, (w, c). */
-static void add_pattern_row(const synthetic_source *s, int pattern, float amount, int64_t y,
-                            float *row) {
-    int64_t last = s->grid - 1;
-    float wy;
-    int64_t top = locate(y, s->h, s->grid, &wy), bottom = top < last ? top + 1 : top;
-    const float *points = s->patterns + (int64_t)pattern * s->grid * s->grid * s->c;
-    for (int64_t x = 0; x < s->w; x++) {
-        int64_t left = s->left[x], right = left < last ? left + 1 : left;
-        float wx = s->weight[x];
-        const float *tl = points + (top * s->grid + left) * s->c;
-        const float *tr = points + (top * s->grid + right) * s->c;
-        const float *bl = points + (bottom * s->grid + left) * s->c;
-        const float *br = points + (bottom * s->grid + right) * s->c;
-        for (int64_t k = 0; k < s->c; k++) {
-            float above = tl[k] + wx * (tr[k] - tl[k]), below = bl[k] + wx * (br[k] - bl[k]);
-            row[x * s->c + k] += amount * (above + wy * (below - above));
+/* Numbers [first, first + n) of a line of pixels (w, c) that lies at a row of the grid. */
+static void make_line(const synthetic_source *s, const float *points, int64_t first, int64_t n,
+                      float *line) {
+    int64_t x = first / s->c, k = first % s->c;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t left = s->left[x], right = left < s->grid - 1 ? left + 1 : left;
+        const float l = points[left * s->c + k], r = points[right * s->c + k];
+        line[i] = l + s->weight[x] * (r - l);
+        k = k + 1 < s->c ? k + 1 : 0;
+        x += k == 0;
+    }
+}
+
+static void add_between(const float *restrict above, const float *restrict below, float weight,
+                        float amount, int64_t n, float *restrict to) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] += amount * (above[i] + weight * (below[i] - above[i]));
+}
+
+/* Adds amount times a pattern to a sample. */
+static void add_pattern(const synthetic_source *s, int pattern, float amount, float *pixels) {
+    const int64_t width = s->w * s->c;
+    float lines[GRID][LINE];
+    for (int64_t first = 0; first < width; first += LINE) {
+        const int64_t n = width - first < LINE ? width - first : LINE;
+        for (int64_t i = 0; i < s->grid; i++)
+            make_line(s, s->patterns + (pattern * s->grid + i) * s->grid * s->c, first, n,
+                      lines[i]);
+        for (int64_t y = 0; y < s->h; y++) {
+            float weight;
+            const int64_t top = locate(y, s->h, s->grid, &weight);
+            const int64_t bottom = top < s->grid - 1 ? top + 1 : top;
+            add_between(lines[top], lines[bottom], weight, amount, n, pixels + y * width + first);
         }
     }
 }
 
 static void fill_noise(qn_rng rng, int64_t n, float *x) {
-    for (int64_t i = 0; i < n; i += 16) {
-        uint32_t words[4];
-        unsigned char bytes[16];
-        int64_t left = n - i < 16 ? n - i : 16;
-        qn_rng_block(rng, (uint64_t)i / 16, words);
-        for (int k = 0; k < 16; k++)
-            bytes[k] = (unsigned char)(words[k / 4] >> (k % 4 * 8));
-        for (int64_t k = 0; k < left; k++)
-            x[i + k] = ((float)bytes[k] - NOISE_MEAN) * NOISE;
+    uint32_t words[WORDS];
+    for (int64_t first = 0; first < n; first += 4 * WORDS) {
+        const int64_t left = n - first < 4 * WORDS ? n - first : 4 * WORDS;
+        qn_rng_blocks(rng, (uint64_t)first / 16, (size_t)(left + 15) / 16, words);
+        for (int64_t i = 0; i < left; i++)
+            x[first + i] = ((float)(words[i / 4] >> (i % 4 * 8) & 255) - NOISE_MEAN) * NOISE;
     }
 }
 
@@ -82,8 +98,7 @@ static qn_status synthetic_read(void *self, qn_split split, int64_t index, void 
     int first = s->n_targets > 0 ? 0 : class, end = s->n_targets > 0 ? s->n_targets : class + 1;
     for (int p = first; p < end; p++) {
         float amount = s->n_targets > 0 ? ((const float *)y)[p] : 1.0f;
-        for (int64_t row = 0; row < s->h; row++)
-            add_pattern_row(s, p, amount, row, pixels + row * s->w * s->c);
+        add_pattern(s, p, amount, pixels);
     }
     return QN_OK;
 }
