@@ -82,8 +82,8 @@ static qn_winograd_tile tile_of(const tiling *t, int64_t index) {
 
 /* A tile's pixels, but those left of column `left`, will be needed soon, and come from afar
  * meanwhile. */
-static inline __attribute__((always_inline)) void fetch_pixels(const qn_winograd_tile *t, int left,
-                                                               int64_t channels, bool is_written) {
+static inline __attribute__((always_inline)) void
+fetch_image_tile(const qn_winograd_tile *t, int left, int64_t channels, bool is_written) {
     for (int y = t->top; y < t->bottom; y++) {
         for (int x = t->left > left ? t->left : left; x < t->right; x++) {
             const float *pixel = t->pixels + y * t->row_step + x * t->pixel_step;
@@ -107,7 +107,7 @@ static void tile_planes(const tiling *t, int64_t first, int64_t count, int64_t c
         if (i + 1 < count) {
             next = tile_of(t, first + i + 1);
             next.pixels += c;
-            fetch_pixels(&next, t->size - QN_WINOGRAD_OUT, channels, false);
+            fetch_image_tile(&next, t->size - QN_WINOGRAD_OUT, channels, false);
         }
         (t->size == QN_WINOGRAD_IN ? WINOGRAD.input : WINOGRAD.gradient)(&tile, channels,
                                                                          planes + i * row, plane);
@@ -249,7 +249,7 @@ static void finish_outputs(const winograd_forward *b, int64_t i0, int64_t rows, 
         const qn_winograd_tile tile = next;
         if (i + 1 < rows) {
             next = output_of(b, i0 + i + 1, j);
-            fetch_pixels(&next, 0, columns, true);
+            fetch_image_tile(&next, 0, columns, true);
         }
         WINOGRAD.output(sums + i * padded(columns), sums_step, columns,
                         b->bias ? b->bias + j : NULL, &tile);
