@@ -25,6 +25,21 @@ static void check_product_pieces(bench *b, const qn_gemm_shape *d, const void *x
     CHECK(is_same(b, sum, y, d->m * d->n));
 }
 
+/* Few rows are multiplied in ways of their own, to the bits that they have among many. */
+static void check_few_rows(bench *b, const qn_gemm_shape *d, const void *x, const void *w,
+                           const void *y) {
+    const qn_activation none = {QN_ACTIVATION_NONE, 0};
+    const int64_t few[] = {1, 4, 7};
+    for (size_t i = 0; i < sizeof few / sizeof *few && few[i] < d->m && !d->transpose_a; i++) {
+        qn_gemm_shape part = *d;
+        part.m = few[i];
+        void *rows = blank(b, part.m * d->n);
+        b->table->gemm(b->team, &part, x, w, NULL, none, rows,
+                       workspace_of(b, b->table->gemm_workspace(&part, b->n_threads)));
+        CHECK(is_same(b, rows, y, part.m * d->n));
+    }
+}
+
 static void gemm_case(bench *b, const void *shape) {
     const qn_gemm_shape *d = shape;
     const void *x = draw(b, d->m * d->k, 1, -1, 1), *w = draw(b, d->k * d->n, 2, -1, 1);
@@ -36,6 +51,7 @@ static void gemm_case(bench *b, const void *shape) {
     keep(b, "c", y, d->m * d->n, sum_bound(d->k));
     if (d->transpose_a && !d->transpose_b)
         check_product_pieces(b, d, x, w, y);
+    check_few_rows(b, d, x, w, y);
     b->table->gemm(b->team, d, x, w, bias, tanh_, y, space);
     keep(b, "tanh c", y, d->m * d->n, sum_bound(d->k));
 }
@@ -62,10 +78,10 @@ static void check_gemm_definition(const qn_gemm_shape *d) {
 }
 
 static void test_products(void) {
-    const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 4},     {13, 33, 257}, {64, 10, 84},
-                                {4, 120, 400}, {7, 300, 30},  {1, 65, 513},  {70, 70, 70},
-                                {33, 1, 9},    {130, 48, 64}, {24, 520, 16}, {300, 17, 12},
-                                {5, 1100, 37}, {520, 130, 40}};
+    const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 4},      {13, 33, 257}, {64, 10, 84},
+                                {4, 120, 400}, {7, 300, 30},   {1, 65, 513},  {70, 70, 70},
+                                {33, 1, 9},    {130, 48, 64},  {24, 520, 16}, {300, 17, 12},
+                                {5, 1100, 37}, {520, 130, 40}, {40, 528, 517}};
     char name[64];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int transposed = 0; transposed < 4; transposed++) {

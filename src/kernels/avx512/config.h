@@ -6,6 +6,7 @@
 #define FAR_TILES    qn_far_tiles_avx512
 #define NEXT_TILES   qn_next_tiles_avx512
 #define QUAD_TILE    qn_quad_tile_avx512
+#define STREAM_TILE  qn_stream_tile_avx512
 #define TABLE        qn_kernels_avx512_f32
 #define TABLE_NAME   "avx512"
 #define DEPTHWISE    qn_depthwise_avx512

@@ -3,5 +3,6 @@
 
 #include "kernels/vector/depthwise_rows.h"
 #include "kernels/vector/quad_tile.h"
+#include "kernels/vector/stream_tile.h"
 #include "kernels/vector/tile.h"
 #include "kernels/vector/winograd_tiles.h"

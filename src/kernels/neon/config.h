@@ -6,6 +6,7 @@
 #define FAR_TILES    qn_far_tiles_neon
 #define NEXT_TILES   qn_next_tiles_neon
 #define QUAD_TILE    qn_quad_tile_neon
+#define STREAM_TILE  qn_stream_tile_neon
 #define TABLE        qn_kernels_neon_f32
 #define TABLE_NAME   "neon"
 #define DEPTHWISE    qn_depthwise_neon

@@ -118,7 +118,7 @@ static void gemm_stepped(qn_team *team, const qn_gemm_shape *shape, const float 
                  .activation = activation,
                  .cut = cut};
     if (way == GEMM_ROWS) {
-        run_by_rows(team, &t, workspace);
+        (can_stream(&t) ? run_streamed : run_by_rows)(team, &t, workspace);
         return;
     }
     const filter_rows rows = {.w = b, .depth = shape->k, .channel_step = shape->n, .taps_w = 1};

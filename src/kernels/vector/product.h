@@ -610,7 +610,7 @@ static void quad_task(void *context, int64_t begin, int64_t end, int thread) {
                 const float *from = b + i * q->b_row + p;
                 const bool has_next = j + i + 2 * QUAD_ROWS <= t->n && t->n * t->k >= 2 * LARGE;
                 QUAD_TILE(depth, t->panels + p * VL, from, q->b_row, min_int(QUAD_ROWS, width - i),
-                          has_next ? from + QUAD_ROWS * q->b_row : NULL, sums + i * 4, p > 0);
+                          has_next ? QUAD_ROWS * q->b_row : 0, sums + i * 4, p > 0);
             }
         }
         float *c = t->c + j;
@@ -802,6 +802,54 @@ static void run_by_rows(qn_team *team, product *t, float *scratch) {
     t->scratch = scratch;
     t->scratch_size = ROWS_SCRATCH;
     qn_team_run(team, t->m_blocks * t->n_blocks, rows_task, t);
+}
+
+/* ---- by rows, streamed ---- */
+
+enum {
+    STREAM_ROWS = 8,        /* of A, at most */
+    STREAM_LEAST = 1 << 15, /* floats of a B that is not in the first cache */
+    STREAM_SUMS = 1 << 14,  /* floats of a task's sums */
+    STREAM_SHORTEST = 32    /* a shorter depth leaves most of the time to C */
+};
+
+static bool can_stream(const product *t) {
+    return !t->a_columns && t->m <= STREAM_ROWS && t->n % VL == 0 && t->k >= STREAM_SHORTEST &&
+           t->n * t->k >= STREAM_LEAST;
+}
+
+/* A task is n_block columns of C. */
+static void stream_task(void *context, int64_t begin, int64_t end, int thread) {
+    const product *t = context;
+    float *sums = t->scratch + thread * t->scratch_size;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t j = task * t->n_block, columns = min_int(t->n_block, t->n - j);
+        float *c = t->c + j;
+        for (int64_t p = 0; p < t->k; p += DEPTH_STEP) {
+            const int64_t depth = min_int(DEPTH_STEP, t->k - p);
+            const bool is_first = p == 0 && !t->add;
+            zero_floats(sums, t->m * columns);
+            STREAM_TILE(t->m, columns, depth, t->a + p, t->a_step, t->b + p * t->b_row + j,
+                        t->b_row, p + 2 * DEPTH_STEP <= t->k, sums, columns);
+            for (int64_t i = 0; i < t->m; i++) {
+                const float *restrict from = sums + i * columns;
+                float *restrict to = c + i * t->c_row;
+                for (int64_t x = 0; x < columns; x++)
+                    to[x] = is_first ? from[x] : to[x] + from[x];
+            }
+        }
+        if (t->bias || t->activation.kind != QN_ACTIVATION_NONE)
+            finish_tile(t->activation, t->bias ? t->bias + j : NULL, t->m, columns, c, t->c_row);
+    }
+}
+
+static void run_streamed(qn_team *team, product *t, float *scratch) {
+    const int64_t most = STREAM_SUMS / t->m / VL * VL;
+    const int64_t parts = round_up(ceil_div(t->n, most), qn_team_size(team));
+    t->n_block = round_up(ceil_div(t->n, parts), VL);
+    t->scratch = scratch;
+    t->scratch_size = STREAM_SUMS;
+    qn_team_run(team, ceil_div(t->n, t->n_block), stream_task, t);
 }
 
 /* ---- sums of chunks ---- */

@@ -5,6 +5,8 @@
  * with -ffp-contract=fast, as tile.h. */
 #include "kernels/vector/depthwise_rows.h"
 
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+
 enum { QUADS = VL / 4, QUAD_ROWS = QN_QUAD_GROUPS * QUADS };
 
 #if VL == 16
@@ -56,7 +58,7 @@ static inline __attribute__((always_inline)) void turn_quads(const float *const 
     } while (0)
 
 void QUAD_TILE(int64_t depth, const float *a, const float *b, int64_t b_row, int64_t rows,
-               const float *next, float *c, bool add) {
+               int64_t next, float *c, bool add) {
     const float *row[QUAD_ROWS];
     vector sums[QN_QUAD_GROUPS], turned[QN_QUAD_GROUPS][QUADS];
     int64_t p = 0;
@@ -65,8 +67,8 @@ void QUAD_TILE(int64_t depth, const float *a, const float *b, int64_t b_row, int
     for (int g = 0; g < QN_QUAD_GROUPS; g++)
         sums[g] = (vector){0};
     for (; p + VL <= depth; p += VL, a += VL * VL) {
-        for (int i = 0; next && i < QUAD_ROWS; i++)
-            __builtin_prefetch(next + i * b_row + p, 0, 3);
+        for (int i = 0; i < QUAD_ROWS; i++)
+            __builtin_prefetch(row[i] + next + p, 0, 3);
 #pragma GCC unroll 8
         for (int g = 0; g < QN_QUAD_GROUPS; g++)
             turn_quads(row + g * QUADS, p, turned[g]);
@@ -79,12 +81,13 @@ void QUAD_TILE(int64_t depth, const float *a, const float *b, int64_t b_row, int
         }
     }
     for (; p < depth; p++, a += VL) {
-        for (int g = 0; g < QN_QUAD_GROUPS; g++) {
-            vector elements = {0};
-            for (int i = 0; i < VL; i++)
-                elements[i] = row[g * QUADS + i / 4][p];
-            sums[g] += elements * load(a);
-        }
+        float elements[QUAD_ROWS * 4];
+#pragma GCC unroll 1
+        for (int i = 0; i < QUAD_ROWS; i++)
+            *(quad *)(elements + 4 * i) = (quad){row[i][p], row[i][p], row[i][p], row[i][p]};
+#pragma GCC unroll 4
+        for (int g = 0; g < QN_QUAD_GROUPS; g++)
+            sums[g] += load(elements + g * VL) * load(a);
     }
     for (int g = 0; g < QN_QUAD_GROUPS; g++) {
         vector *to = (vector *)(c + g * VL);

@@ -73,10 +73,6 @@ static void make_strip(const qn_conv2d_shape *d, const float *x, int64_t n, int6
     float *to = strip + left * column;
     if (d->c == 3 && d->r == 3)
         strip_columns_of((const float *const[]){from[0], from[1], from[2]}, 3, 3, inside, to);
-    else if (d->c == 3)
-        strip_columns_of(from, d->r, 3, inside, to);
-    else if (d->c == 1)
-        strip_columns_of(from, d->r, 1, inside, to);
     else
         strip_columns_of(from, d->r, d->c, inside, to);
     zero_floats(strip, left * column);

@@ -31,10 +31,17 @@ typedef qn_next_tile *qn_next_tiles[2][2];
 /* For a B (N, K) whose rows lie b_row apart, and up to four rows of A: c (rows, 4) = or += sum over
  * p < depth of b[n * b_row + p] * a(i, p), in the order of a tile's sums. a (depth, VL) holds the
  * four of each p as often as a vector has place for. At most QN_QUAD_GROUPS * VL / 4 rows. c is
- * written up to that many; `next` are as many rows that are fetched meanwhile, or null. */
+ * written up to that many; what lies `next` floats further on is fetched meanwhile. */
 enum { QN_QUAD_GROUPS = 4 };
 typedef void qn_quad_tile(int64_t depth, const float *a, const float *b, int64_t b_row,
-                          int64_t rows, const float *next, float *c, bool add);
+                          int64_t rows, int64_t next, float *c, bool add);
+
+/* sums (m, n) += a (m, depth) b (depth, n), rows of b b_row apart, n whole vectors; in the order of
+ * a tile's sums, where they were zeros before the first of some calls over rising depths. For a
+ * large b that is read once, row by row; what follows it, if has_next, is fetched meanwhile. */
+typedef void qn_stream_tile(int64_t m, int64_t n, int64_t depth, const float *a, int64_t a_step,
+                            const float *b, int64_t b_row, bool has_next, float *sums,
+                            int64_t sums_row);
 
 /* A depthwise window over one image (h, w, c): pixel (i, j) meets at tap (r, s) image pixel
  * (i * step_h + offset_h + r * dilation_h, likewise w). Filters are (R, S, C); c >= VL. */
@@ -92,5 +99,6 @@ extern const qn_tile_set qn_tiles_avx2, qn_tiles_avx512, qn_tiles_neon;
 extern const qn_far_tiles qn_far_tiles_avx2, qn_far_tiles_avx512, qn_far_tiles_neon;
 extern const qn_next_tiles qn_next_tiles_avx2, qn_next_tiles_avx512, qn_next_tiles_neon;
 extern qn_quad_tile qn_quad_tile_avx2, qn_quad_tile_avx512, qn_quad_tile_neon;
+extern qn_stream_tile qn_stream_tile_avx2, qn_stream_tile_avx512, qn_stream_tile_neon;
 
 #endif
