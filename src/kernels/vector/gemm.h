@@ -2,7 +2,7 @@
  *   B (N, K), few rows of A   C^T = B A^T: the large B is read in place, once; A is packed, for up
  *                             to four rows by quads (quad_tile.h)
  *   B (N, K), else            B is packed into panels
- *   B (K, N), few rows or A (K, M)   by rows
+ *   B (K, N), few rows or A (K, M)   by rows; up to eight of A (M, K) streamed
  *   B (K, N), many rows       B is packed into panels
  * or by a cut (kernels/cuts.h), of those that can and take no more workspace. An element has the
  * same bits in each: one chain of K-blocks. */

@@ -1,8 +1,10 @@
-/* C (M, N) = A (M, K) B (K, N) over the tiles of an instruction set, in two ways:
+/* C (M, N) = A (M, K) B (K, N) over the tiles of an instruction set, in four ways:
  *   by panels  B is packed once into panels that a tile reads straight; a task is a block of rows
  *              and columns of C. For convolutions and large products.
  *   by rows    a task copies the rows of B that it needs, K-block by K-block. For products along
  *              the pixels (filter gradients) and those whose B is read once.
+ *   streamed   up to eight rows of A: rows of B are read from end to end (stream_tile.h).
+ *   by quads   up to four rows of A and a B (N, K): B is read where it lies (quad_tile.h).
  * Each element of C is a chain over K-blocks of DEPTH_STEP, each summed from zero by a tile; so its
  * bits do not depend on how the blocks of M and N are cut, and they may be cut for the team. */
 #ifndef QN_KERNELS_VECTOR_PRODUCT_H

@@ -1,8 +1,8 @@
 /* The float micro-kernel in the compilers' vector extensions: a tile of sums stays in registers
  * while rows of B pass through, each multiplied by broadcast elements of A. A file of an
  * instruction set defines TILES (the name of its set) and includes config.h (VL, TILE_ROWS,
- * TILE_VECTORS) and this. With depthwise_rows.h it is the only code compiled with
- * -ffp-contract=fast: every sum in the two is meant to be fused. */
+ * TILE_VECTORS) and this. With the others that tile.c includes it is the only code
+ * compiled with -ffp-contract=fast: every sum in them is meant to be fused. */
 #include "kernels/vector/depthwise_rows.h"
 
 #include <stddef.h>
