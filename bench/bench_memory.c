@@ -4,9 +4,8 @@
  * weights have the same bits.
  *
  *     bench_memory MODEL [--batch N] [--size PIXELS] [--percent 75,50,35,25] [--bytes A,B]
- *                  [--policies quern,melon] [--threads N] [--profile ROUNDS] [--rounds N] [--steps
- * N]
- *                  [--seconds S]
+ *                  [--policies quern,melon] [--threads N] [--profile ROUNDS] [--rounds N]
+ *                  [--steps N] [--seconds S]
  *                  [--swap DIR] [--write BYTES_PER_NS --read BYTES_PER_NS] [--most BYTES]
  *                  [--ideal N]
  *
@@ -25,8 +24,8 @@
 
 #include "base/status.h"
 #include "os/os.h"
-#include "plan/budget_model.h"
-#include "plan/swap_speed.h"
+#include "plan/budget/model.h"
+#include "plan/swap/swap_speed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,8 +149,8 @@ static bool has_swap(const settings *s) {
 
 static void plan_base(const qn_subject *s, contender *base) {
     *base = (contender){.name = "default", .fit = {.is_feasible = true}};
-    try(qn_budget_plan_make(s->engine.allocator, s->program.graph, s->kernels, s->engine.n_threads,
-                            &s->base, &base->fit.plan),
+    try(qn_budget_plan_make(s->engine.allocator, s->program.graph, &s->machine, &s->base,
+                            &base->fit.plan),
         "default plan");
     base->fit.least_bytes = base->fit.plan.plan->arena_bytes;
 }
@@ -163,9 +162,8 @@ static void plan_ours(const qn_subject *s, const qn_policy_problem *problem, siz
         .arena_bytes = arena_bytes, .node_ns = s->node_ns, .swap = problem->swap};
     qn_policy_fit *fit = &ours->fit;
     const int64_t begin_ns = qn_thread_cpu_ns();
-    const qn_status status =
-        qn_budget_plan_find(s->engine.allocator, s->program.graph, s->kernels, s->engine.n_threads,
-                            &options, &fit->plan, &fit->least_bytes);
+    const qn_status status = qn_budget_plan_find(s->engine.allocator, s->program.graph, &s->machine,
+                                                 &options, &fit->plan, &fit->least_bytes);
     ours->planning_cpu_ns = qn_thread_cpu_ns() - begin_ns;
     fit->n_tries = 1;
     fit->is_feasible = status == QN_OK;
@@ -199,8 +197,7 @@ static int plan_all(const settings *set, const qn_subject *s, size_t arena_bytes
             continue;
         const int64_t begin_ns = qn_thread_cpu_ns();
         contenders[n] = (contender){.name = policy->name};
-        try(qn_policy_fit_arena(policy, &problem, s->kernels, s->engine.n_threads, arena_bytes,
-                                &contenders[n].fit),
+        try(qn_policy_fit_arena(policy, &problem, &s->machine, arena_bytes, &contenders[n].fit),
             policy->name);
         if (contenders[n].fit.is_feasible)
             try(qn_plan_check(contenders[n].fit.plan.plan, contenders[n].fit.plan.graph),
@@ -384,8 +381,7 @@ static void measure(const settings *set, qn_subject *s, contender *base, contend
 static size_t find_bound(const qn_subject *s) {
     const qn_budget_options options = {.node_ns = s->node_ns};
     qn_budget_model model;
-    try(qn_budget_model_init(s->engine.allocator, s->program.graph, s->kernels, s->engine.n_threads,
-                             &options, &model),
+    try(qn_budget_model_init(s->engine.allocator, s->program.graph, &s->machine, &options, &model),
         "bound");
     const size_t bytes = model.least_bytes;
     qn_budget_model_deinit(&model);

@@ -74,7 +74,8 @@ static double mean_step(double *times, int n) {
 /* The mean step of a stretch at a setting. Its first step is left out. */
 static double run_stretch(cell *c, int setting) {
     static double times[MOST_STEPS];
-    const qn_meter_options options = {.engine = qn_trainer_engine(c->trainer),
+    const qn_meter_options options = {QN_OPTIONS_INIT(qn_meter_options),
+                                      .engine = qn_trainer_engine(c->trainer),
                                       .samples_per_step = (double)c->batch,
                                       .interval_ns = (int64_t)interval_ms[setting] * 1000000};
     qn_meter *meter = NULL;

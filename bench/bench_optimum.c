@@ -3,9 +3,12 @@
  *     bench_optimum SEED
  *     graph N_TURNS N_VALUES BASE_NS ARENA_BYTES    the step, and its arena without a limit
  *     turn I NS WORKSPACE_BYTES LATEST              in the usual order; may run again in front of
- * LATEST output TURN VALUE BYTES IS_RESULT read TURN VALUE MAY_TAKE_PLACE plan LIMIT_BYTES
- * ARENA_BYTES EXTRA_NS PLANNING_NS */
-#include "plan/budget_model.h"
+ *                                                   LATEST
+ *     output TURN VALUE BYTES IS_RESULT
+ *     read TURN VALUE MAY_TAKE_PLACE
+ *     plan LIMIT_BYTES ARENA_BYTES EXTRA_NS PLANNING_NS */
+#include "os/heap.h"
+#include "plan/budget/model.h"
 #include "quern/quern.h"
 #include "run/program.h"
 
@@ -75,16 +78,16 @@ static void print_model(const qn_budget_model *model) {
     }
 }
 
-static void print_plans(const qn_graph *graph, const qn_kernels *kernels, size_t full) {
+static void print_plans(const qn_graph *graph, const qn_machine *machine, size_t full) {
     const qn_allocator *a = qn_allocator_default();
     qn_budget_options options = {0};
     size_t least = 0;
-    if (qn_budget_least(a, graph, kernels, 1, &options, &least) != QN_OK)
+    if (qn_budget_least(a, graph, machine, &options, &least) != QN_OK)
         stop("least");
     for (int part = 0; part < 4; part++) {
         qn_budget_plan made;
         options.arena_bytes = least + (full - least) * (size_t)part / 4;
-        if (qn_budget_plan_find(a, graph, kernels, 1, &options, &made, NULL) != QN_OK)
+        if (qn_budget_plan_find(a, graph, machine, &options, &made, NULL) != QN_OK)
             stop("plan");
         printf("plan %zu %zu %.0f %lld\n", options.arena_bytes, made.plan->arena_bytes,
                made.extra_ns, (long long)made.planning_ns);
@@ -94,24 +97,25 @@ static void print_plans(const qn_graph *graph, const qn_kernels *kernels, size_t
 
 int main(int argc, char **argv) {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
-    const qn_engine_options engine = {.allocator = qn_allocator_default(),
-                                      .real = QN_F32,
+    const qn_engine_options engine = {QN_OPTIONS_INIT(qn_engine_options),
+                                      .allocator = qn_allocator_default(), .real = QN_F32,
                                       .update = {.optimizer = QN_SGD, .accumulate = 1}};
-    const qn_program_options options = {.training = true, .user = &seed, .build = build};
+    const qn_program_options options = {QN_OPTIONS_INIT(qn_program_options), .training = true,
+                                        .user = &seed, .build = build};
     qn_program p;
     qn_isa isa;
     qn_budget_model model;
     const qn_budget_options none = {.arena_bytes = SIZE_MAX};
     if (qn_cpu_isa(&isa) != QN_OK || qn_program_build(&p, &options, &engine) != QN_OK)
         stop("graph");
-    const qn_kernels *kernels = qn_kernels_get(QN_F32, isa);
-    if (qn_plan_create(engine.allocator, p.graph, kernels, 1, &p.plan) != QN_OK ||
-        qn_budget_model_init(engine.allocator, p.graph, kernels, 1, &none, &model) != QN_OK)
+    const qn_machine machine = qn_machine_of_isa(isa, 1);
+    if (qn_plan_create(engine.allocator, p.graph, &machine, &p.plan) != QN_OK ||
+        qn_budget_model_init(engine.allocator, p.graph, &machine, &none, &model) != QN_OK)
         stop("plan");
     printf("graph %d %d %.0f %zu\n", model.n_turns, model.n_values, model.base_ns,
            p.plan->arena_bytes);
     print_model(&model);
-    print_plans(p.graph, kernels, p.plan->arena_bytes);
+    print_plans(p.graph, &machine, p.plan->arena_bytes);
     qn_budget_model_deinit(&model);
     qn_program_deinit(&p);
 }

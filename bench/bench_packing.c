@@ -4,7 +4,7 @@
  * limit is by the clock. Usage: bench_packing zoo [MODEL] | cut [SECONDS [FIRST LAST]] */
 #include "../tests/cut_rectangle.h"
 #include "os/os.h"
-#include "plan/packing.h"
+#include "plan/packing/packing.h"
 #include "quern/quern.h"
 #include "run/engine.h"
 #include "run/program.h"
@@ -67,8 +67,8 @@ static void pack_model(const qn_model *model, const char *batch) {
         qn_metadata_set(settings, "data", "synthetic") != QN_OK ||
         qn_metadata_set(settings, "batch", batch) != QN_OK)
         stop(model->name);
-    const qn_task_options options = {
-        .model = model, .settings = settings, .training = true, .n_threads = 2, .plan_only = true};
+    const qn_task_options options = {QN_TASK_OPTIONS_INIT, .model = model, .settings = settings,
+                                     .training = true,     .n_threads = 2, .plan_only = true};
     if (qn_task_open(&options, &task) != QN_OK)
         stop(model->name);
     const qn_engine *engine = qn_task_engine(task);

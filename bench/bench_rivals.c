@@ -377,7 +377,7 @@ static bool is_new(const qn_conv2d_shape *d) {
 
 static void compare_model(const char *name, int64_t batch) {
     const qn_model *model = qn_model_find(name);
-    const qn_graph_options options = {.real = QN_F32};
+    const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options), .real = QN_F32};
     qn_graph *graph;
     if (!model || qn_graph_create(&options, &graph) != QN_OK)
         stop(qn_error_message());

@@ -6,6 +6,7 @@
  * product alone. A number moves only where that saves a thousandth of the time: others are noise.
  *     bench_rules [BATCHES [ROUNDS [MODEL...]]]    as bench_rules 4,16 5 lenet5 resnet18
  * A time is the fastest call of all rounds. With RULES_CSV=FILE each goes there, too. */
+#include "device/cpu/cpu.h"
 #include "kernels/rules.h"
 
 #include "ops/shared.h"
@@ -51,11 +52,11 @@ static qn_conv2d_shape shape_of(const qn_graph *graph, const qn_node *node) {
     const qn_window *w = attribute_of(node, "window");
     const qn_shape x = qn_graph_shape(graph, node->inputs[0]);
     const qn_shape filter = qn_graph_shape(graph, node->inputs[1]);
-    qn_conv2d_shape d;
+    qn_convolution c;
     if (qn_window_apply(w, x, filter.dims[0], filter.dims[1], filter.dims[2],
-                        *(const int *)attribute_of(node, "groups"), &d) != QN_OK)
+                        *(const int *)attribute_of(node, "groups"), &c) != QN_OK)
         stop(qn_error_message());
-    return d;
+    return qn_cpu_window(&c, 0);
 }
 
 static bool is_known(const timed *t) {
@@ -68,7 +69,7 @@ static bool is_known(const timed *t) {
 
 static void add_model(const char *name, int64_t batch) {
     const qn_model *model = qn_model_find(name);
-    const qn_graph_options options = {.real = QN_F32};
+    const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options), .real = QN_F32};
     qn_graph *graph;
     if (!model || !model->build || qn_graph_create(&options, &graph) != QN_OK)
         stop("no such classifier");

@@ -3,9 +3,11 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "device/disk.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "os/team.h"
-#include "plan/figures.h"
+#include "plan/baselines.h"
 #include "run/optimizer.h"
 #include "run/trainer.h"
 #include "tasks/tasks.h"
@@ -18,7 +20,8 @@
 
 /* The options as an engine completes them. */
 static qn_engine_options engine_options(const qn_model *model, int n_threads) {
-    qn_engine_options o = {.allocator = qn_allocator_default(),
+    qn_engine_options o = {QN_OPTIONS_INIT(qn_engine_options),
+                           .allocator = qn_allocator_default(),
                            .real = QN_F32,
                            .update = qn_update_options_for(model),
                            .n_threads = n_threads > 0 ? n_threads : qn_cpu_count(),
@@ -47,8 +50,9 @@ static qn_status build_classifier(qn_subject *s, int64_t batch, int64_t size, qn
 
 static qn_status build_network(qn_subject *s, int64_t batch, qn_program *program) {
     qn_task_network network = {s->model, s->model->sizes};
-    qn_program_options options = {
-        .training = true, .n_phases = s->model->n_phases, .user = &network, .build = qn_task_build};
+    qn_program_options options = {QN_OPTIONS_INIT(qn_program_options), .training = true,
+                                  .n_phases = s->model->n_phases, .user = &network,
+                                  .build = qn_task_build};
     network.sizes.batch = batch;
     memcpy(options.trained, s->model->trained, sizeof options.trained);
     return qn_program_build(program, &options, &s->engine);
@@ -65,25 +69,15 @@ static qn_status measure_unplanned(qn_subject *s, int64_t batch, int64_t size) {
     qn_status status = build(s, batch, size, &program);
     s->engine.no_fusion = false;
     if (status == QN_OK)
-        status = qn_figures_unplanned(s->engine.allocator, program.graph, &s->unplanned);
+        status = qn_baseline_unplanned(s->engine.allocator, program.graph, &s->unplanned);
     qn_program_deinit(&program);
     return status;
 }
 
 static size_t workspace_of(const qn_subject *s, const qn_node *node) {
-    const size_t n = (size_t)node->n_inputs;
-    qn_tensor *inputs, outputs[QN_MAX_OUTPUTS];
-    if (!node->op->workspace ||
-        qn_allocate(s->engine.allocator, n, sizeof *inputs, &inputs) != QN_OK)
-        return 0;
-    for (int i = 0; i < node->n_inputs; i++)
-        inputs[i] = qn_graph_tensor(s->program.graph, node->inputs[i]);
-    for (int i = 0; i < node->n_outputs; i++)
-        outputs[i] = qn_graph_tensor(s->program.graph, node->outputs[i]);
-    const size_t bytes =
-        node->op->workspace(s->kernels, node->attributes, inputs, outputs, s->engine.n_threads);
-    qn_release(s->engine.allocator, inputs, n, sizeof *inputs);
-    return bytes;
+    qn_tensor outputs[QN_MAX_OUTPUTS];
+    const qn_query query = qn_machine_query(s->program.graph, node, s->machine.n_threads, outputs);
+    return qn_machine_workspace(&s->machine, 0, &query);
 }
 
 /* By the roofline of a middling processor, until they are measured. */
@@ -109,8 +103,10 @@ static void add_fixed(qn_subject *s) {
 
 static qn_status open_subject(qn_subject *s, int64_t batch, int64_t size) {
     qn_isa isa;
+    int row;
     QN_TRY(qn_cpu_isa(&isa));
-    s->kernels = qn_kernels_get(QN_F32, isa);
+    s->machine = qn_machine_of_isa(isa, s->engine.n_threads);
+    QN_TRY(qn_machine_add(&s->machine, &qn_device_disk, NULL, &row));
     QN_TRY(measure_unplanned(s, batch, size));
     QN_TRY(build(s, batch, size, &s->program));
     add_fixed(s);
@@ -238,22 +234,21 @@ static void bind(qn_subject *s, qn_subject_run *run) {
 
 qn_status qn_subject_prepare(qn_subject *s, const qn_budget_plan *plan, void *arena,
                              qn_subject_run *run) {
-    *run = (qn_subject_run){.plan = plan};
-    QN_TRY(qn_executor_create(s->engine.allocator, plan->graph, plan->plan, s->kernels, s->team,
-                              arena, &run->executor));
-    if (plan->plan->n_swapped == 0)
-        return QN_OK;
-    if (!s->swap_folder)
+    const int space = qn_machine_disk(&s->machine);
+    const qn_disk_options options = {s->swap_folder, qn_plan_arena(plan->plan, space).bytes, 2};
+    *run = (qn_subject_run){.plan = plan, .machine = s->machine};
+    if (options.bytes > 0 && !s->swap_folder)
         return qn_fail(QN_ERROR_ARGUMENT, "a plan that swaps needs a folder");
-    QN_TRY(qn_swap_open(s->engine.allocator, s->swap_folder, (int64_t)plan->plan->swap_bytes,
-                        plan->plan->n_requests, &run->swap));
-    qn_executor_set_swap(run->executor, run->swap);
-    return QN_OK;
+    if (options.bytes > 0)
+        QN_TRY(qn_device_disk.open(s->engine.allocator, &options, &run->disk));
+    run->machine.devices[s->machine.spaces[space].device].state = run->disk;
+    return qn_executor_create(s->engine.allocator, plan->graph, plan->plan, &run->machine, s->team,
+                              arena, &run->executor);
 }
 
 void qn_subject_finish(qn_subject_run *run) {
-    qn_swap_close(run->swap);
     qn_executor_destroy(run->executor);
+    qn_device_disk.close(run->disk);
     *run = (qn_subject_run){.plan = NULL};
 }
 
@@ -272,12 +267,14 @@ qn_status qn_subject_wait(qn_subject *s, qn_subject_run *run, int64_t step, doub
     const qn_watch watch = {events, {.program = 0}};
     bind(s, run);
     const qn_status status = qn_executor_run(run->executor, s->engine.seed, (uint64_t)step, &watch);
+    int64_t ended_ns = INT64_MAX;
     *waited_ns = 0;
     while (qn_events_take(events, 0, &event, 1) == 1) {
-        const qn_node *node = run->plan->graph->nodes[plan->steps[event.item].node];
-        const qn_swapping swapping = node->op->swapping;
-        if (swapping == QN_SWAPPING_STORED || swapping == QN_SWAPPING_LOADED)
-            *waited_ns += (double)(event.end_ns - event.begin_ns);
+        int32_t n_waits;
+        qn_plan_waits(plan, event.item, &n_waits);
+        if (n_waits > 0 && event.begin_ns > ended_ns)
+            *waited_ns += (double)(event.begin_ns - ended_ns);
+        ended_ns = event.end_ns;
     }
     qn_events_destroy(events);
     return status;

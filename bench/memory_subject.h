@@ -3,9 +3,9 @@
 #ifndef QN_BENCH_MEMORY_SUBJECT_H
 #define QN_BENCH_MEMORY_SUBJECT_H
 
-#include "os/swap.h"
-#include "plan/budget.h"
-#include "plan/figures.h"
+#include "os/files/swap_file.h"
+#include "plan/baselines.h"
+#include "plan/budget/budget.h"
 #include "policies/policies.h"
 #include "quern/quern.h"
 #include "run/program.h"
@@ -15,7 +15,7 @@ typedef struct qn_subject {
     const qn_model *model;
     qn_engine_options engine;
     qn_program program; /* its graph alone */
-    const qn_kernels *kernels;
+    qn_machine machine;
     qn_team *team;
     qn_sequence base;
     double *node_ns;         /* (n_nodes): estimated, then measured */
@@ -43,7 +43,8 @@ qn_status qn_subject_restart(qn_subject *subject);
 typedef struct qn_subject_run {
     const qn_budget_plan *plan;
     qn_executor *executor;
-    qn_swap *swap; /* of a plan that swaps */
+    qn_machine machine; /* the subject's, with a disk of its own where the plan swaps */
+    void *disk;
 } qn_subject_run;
 
 qn_status qn_subject_prepare(qn_subject *subject, const qn_budget_plan *plan, void *arena,

@@ -1,4 +1,4 @@
-# The messages of ONNX files (src/format/onnx_parts.h) from the schema of Debian's libonnx-dev, made
+# The messages of ONNX files (src/format/onnx/onnx_parts.h) from the schema of Debian's libonnx-dev, made
 # into C by protoc-c; names of fields are left out of what is compiled, which needs numbers only.
 set(QUERN_ONNX ${PROJECT_BINARY_DIR}/onnx)
 

@@ -68,6 +68,7 @@ static qn_status print_epoch(void *user, const qn_epoch_result *result) {
 static qn_status open_loader(const qn_data_source *source, const qn_allocator *allocator,
                              qn_split split, qn_loader **loader) {
     const qn_loader_options options = {
+        QN_OPTIONS_INIT(qn_loader_options),
         .allocator = allocator,
         .split = split,
         .batch = BATCH,
@@ -85,7 +86,7 @@ static qn_status train(const qn_data_source *source, const qn_allocator *allocat
     qn_loader *training = NULL, *testing = NULL;
     qn_trainer *trainer = NULL;
     qn_trainer_options options = qn_trainer_options_for(qn_model_find("mlp"));
-    options.allocator = allocator;
+    options.engine.allocator = allocator;
     options.input = source->sample;
     options.n_outputs = source->preparation.n_classes;
     options.batch = BATCH;
@@ -97,6 +98,7 @@ static qn_status train(const qn_data_source *source, const qn_allocator *allocat
     if (status == QN_OK) {
         int64_t epoch_batches = qn_loader_epoch_batches(training);
         status = qn_trainer_fit(trainer, &(qn_fit_options){
+                                             QN_OPTIONS_INIT(qn_fit_options),
                                              .train = qn_loader_batches(training),
                                              .test = qn_loader_batches(testing),
                                              .epoch_batches = epoch_batches,

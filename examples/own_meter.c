@@ -34,10 +34,9 @@ static qn_status train(qn_trainer *trainer, qn_meter *meter) {
 }
 
 static qn_status measure(qn_trainer *trainer) {
-    const qn_meter_options options = {.engine = qn_trainer_engine(trainer),
-                                      .samples_per_step = BATCH,
-                                      .skip_steps = SKIPPED,
-                                      .title = "LeNet-5, batch 32"};
+    const qn_meter_options options = {
+        QN_OPTIONS_INIT(qn_meter_options), .engine = qn_trainer_engine(trainer),
+        .samples_per_step = BATCH, .skip_steps = SKIPPED, .title = "LeNet-5, batch 32"};
     qn_meter_summary summary;
     qn_meter *meter;
     qn_status status = qn_meter_start(&options, &meter);

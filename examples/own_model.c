@@ -99,7 +99,7 @@ static qn_status run(qn_trainer *one, qn_trainer *other, const char *path) {
 
 int main(int n_arguments, char **arguments) {
     qn_trainer_options options = qn_trainer_options_for(&spiral);
-    options.update.schedule_steps = STEPS;
+    options.engine.update.schedule_steps = STEPS;
     qn_trainer *one = NULL, *other = NULL;
     qn_status status = qn_trainer_create(&options, &one);
     if (status == QN_OK)

@@ -2,8 +2,10 @@
 #ifndef QN_TESTS_BUDGET_CHECKS_H
 #define QN_TESTS_BUDGET_CHECKS_H
 
+#include "a_machine.h"
 #include "graph_run.h"
-#include "plan/budget_trial.h"
+#include "os/heap.h"
+#include "plan/budget/trial.h"
 #include "random_graphs.h"
 
 /* The planner's own view of a found sequence has the storages of the plan. */
@@ -32,7 +34,7 @@ static inline void check_view(const qn_graph *graph, const qn_kernels *kernels,
     const size_t n = made->sequence.n;
     int32_t *items = calloc(n + 1, sizeof *items);
     qn_arena_init(&arena, a);
-    CHECK_OK(qn_budget_model_init(a, graph, kernels, 2, options, &model));
+    CHECK_OK(qn_budget_model_init(a, graph, A_MACHINE(kernels, 2), options, &model));
     CHECK_OK(qn_budget_trial_init(&arena, &model, 8 * (int32_t)n, &trial));
     for (size_t i = 0; items && i < n; i++) {
         for (int32_t t = 0; t < model.n_turns; t++)
@@ -86,8 +88,9 @@ static inline size_t draw_limit(const qn_graph *graph, const qn_kernels *kernels
     const qn_budget_options options = {0};
     qn_plan *plan = NULL;
     size_t least = 0;
-    CHECK_OK(qn_plan_create(qn_allocator_default(), graph, kernels, 2, &plan));
-    CHECK_OK(qn_budget_least(qn_allocator_default(), graph, kernels, 2, &options, &least));
+    CHECK_OK(qn_plan_create(qn_allocator_default(), graph, A_MACHINE(kernels, 2), &plan));
+    CHECK_OK(
+        qn_budget_least(qn_allocator_default(), graph, A_MACHINE(kernels, 2), &options, &least));
     CHECK(least > 0 && least <= plan->arena_bytes);
     const double u = (double)qn_rng_uniform(qn_rng_word(qn_rng_make(seed, 8, 0), 0));
     const double share = seed % 4 == 0 ? 0 : seed % 2 ? u : u * u * u;
@@ -105,8 +108,8 @@ static inline void check_random_graphs(uint64_t begin, uint64_t end, const qn_ke
         const qn_budget_options options = {.arena_bytes = draw_limit(p.graph, kernels, seed),
                                            .most_work = 40};
         qn_budget_plan made = {0};
-        CHECK_OK(qn_budget_plan_find(qn_allocator_default(), p.graph, kernels, 2, &options, &made,
-                                     NULL));
+        CHECK_OK(qn_budget_plan_find(qn_allocator_default(), p.graph, A_MACHINE(kernels, 2),
+                                     &options, &made, NULL));
         if (made.graph) {
             n_again += made.n_again > 0;
             check_made(p.graph, kernels, &options, &made);

@@ -5,7 +5,7 @@
 #define QN_TESTS_CUT_RECTANGLE_H
 
 #include "base/rng.h"
-#include "plan/packing.h"
+#include "plan/packing/packing.h"
 
 #include <stdlib.h>
 #include <string.h>

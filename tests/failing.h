@@ -3,6 +3,7 @@
 #define FAILING_H
 
 #include "base/memory.h"
+#include "os/heap.h"
 
 /* Fails allocation number `left` (from 0), and, where and_after is set, all that follow. */
 typedef struct failing {

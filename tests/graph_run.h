@@ -5,9 +5,11 @@
 #define QN_TESTS_GRAPH_RUN_H
 
 #include "base/rng.h"
+#include "device/cpu/cpu.h"
 #include "graph/graph.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
+#include "tensor/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,39 +57,11 @@ static inline void run_destroy(graph_run *run) {
 }
 
 static inline double run_get(const graph_run *run, qn_value value, int64_t i) {
-    const void *memory = run->memory[value.id];
-    switch (run->graph->values[value.id]->tensor.dtype) {
-    case QN_F64:
-        return ((const double *)memory)[i];
-    case QN_F32:
-        return (double)((const float *)memory)[i];
-    case QN_I32:
-        return ((const int32_t *)memory)[i];
-    case QN_U16:
-        return ((const uint16_t *)memory)[i];
-    default:
-        return ((const uint8_t *)memory)[i];
-    }
+    return qn_number_get(run->graph->values[value.id]->tensor.dtype, run->memory[value.id], i);
 }
 
 static inline void run_set(const graph_run *run, qn_value value, int64_t i, double to) {
-    void *memory = run->memory[value.id];
-    switch (run->graph->values[value.id]->tensor.dtype) {
-    case QN_F64:
-        ((double *)memory)[i] = to;
-        break;
-    case QN_F32:
-        ((float *)memory)[i] = (float)to;
-        break;
-    case QN_I32:
-        ((int32_t *)memory)[i] = (int32_t)to;
-        break;
-    case QN_U16:
-        ((uint16_t *)memory)[i] = (uint16_t)to;
-        break;
-    default:
-        ((uint8_t *)memory)[i] = (uint8_t)to;
-    }
+    qn_number_set(run->graph->values[value.id]->tensor.dtype, run->memory[value.id], i, to);
 }
 
 /* Element i of n of a source. Uniform ones are distinct points of a grid that keeps clear of 0 and
@@ -147,20 +121,22 @@ static inline void run_node(const graph_run *run, const qn_node *node, const qn_
         outputs[i] = qn_graph_tensor(run->graph, node->outputs[i]);
         out[i] = run->memory[node->outputs[i].id];
     }
-    if (node->op->workspace)
-        workspace = run_allocate(
-            node->op->workspace(kernels, node->attributes, inputs, outputs, qn_team_size(team)));
-    node->op->run(&(qn_call){.node = node,
-                             .attributes = node->attributes,
-                             .kernels = kernels,
-                             .team = team,
-                             .inputs = inputs,
-                             .outputs = outputs,
-                             .in = in,
-                             .out = out,
-                             .workspace = workspace,
-                             .seed = 3,
-                             .step = 5});
+    const qn_machine machine = qn_machine_cpu(kernels, qn_team_size(team));
+    const qn_query query = {node->op, node->attributes, node->n_inputs,   node->n_outputs,
+                            inputs,   outputs,          machine.n_threads};
+    workspace = run_allocate(qn_machine_workspace(&machine, 0, &query));
+    qn_call call = {.node = node,
+                    .attributes = node->attributes,
+                    .team = team,
+                    .inputs = inputs,
+                    .outputs = outputs,
+                    .in = in,
+                    .out = out,
+                    .workspace = workspace,
+                    .seed = 3,
+                    .step = 5};
+    qn_cpu_prepare(&call, &machine);
+    qn_cpu_run(&call);
     free(workspace);
     free(inputs);
     free(in);
@@ -197,11 +173,12 @@ static inline void sample_find_sources(op_sample *sample) {
 /* Builds a sample; the graph keeps a failure. */
 static inline op_sample sample_begin(const qn_op *op, int variant, qn_dtype real) {
     op_sample sample = {0};
-    qn_graph_options options = {.real = real, .training = true};
+    qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options), .real = real, .training = true};
     if (qn_graph_create(&options, &sample.graph) != QN_OK)
         abort();
     sample.y = op->sample(sample.graph, variant);
-    sample.has_gradients = op->gradient != NULL && sample.graph->status == QN_OK;
+    sample.has_gradients = op->gradient != NULL && sample.graph->status == QN_OK &&
+                           qn_dtype_is_real(qn_graph_tensor(sample.graph, sample.y).dtype);
     return sample;
 }
 

@@ -94,14 +94,14 @@ typedef struct apart {
     int64_t rows, c, step;
 } apart;
 
-enum { APART_BEFORE = 3 };
+enum { STRIDED_BEFORE = 3 };
 
 /* The rows of a dense tensor; blank ones if it is null. */
 static apart spread(bench *b, const void *dense, int64_t rows, int64_t c, int64_t gap) {
     const size_t size = real_bytes(b), row = (size_t)c * size;
     apart a = {.rows = rows, .c = c, .step = c + gap};
-    a.memory = blank(b, APART_BEFORE + (rows - 1) * a.step + c);
-    a.first = a.memory + APART_BEFORE * size;
+    a.memory = blank(b, STRIDED_BEFORE + (rows - 1) * a.step + c);
+    a.first = a.memory + STRIDED_BEFORE * size;
     for (int64_t i = 0; dense && i < rows; i++)
         memcpy(a.first + (size_t)(i * a.step) * size, (const char *)dense + (size_t)i * row, row);
     return a;
@@ -118,7 +118,7 @@ static bool is_untouched(const char *bytes, size_t n) {
 /* Whether the rows hold the bits of the dense tensor, and what is between them is as it was. */
 static bool is_spread(const bench *b, const apart *a, const void *dense) {
     const size_t size = real_bytes(b), row = (size_t)a->c * size;
-    bool good = is_untouched(a->memory, APART_BEFORE * size);
+    bool good = is_untouched(a->memory, STRIDED_BEFORE * size);
     for (int64_t i = 0; i < a->rows; i++) {
         const char *at = a->first + (size_t)(i * a->step) * size;
         good = good && memcmp(at, (const char *)dense + (size_t)i * row, row) == 0;

@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "check.h"
+#include "os/heap.h"
 #include "quern/quern.h"
 #include "run/program.h"
 
@@ -107,8 +108,8 @@ static inline qn_value random_build(qn_graph *graph, void *user, int phase, qn_v
 
 /* The training step number `seed`. */
 static inline qn_program random_program(uint64_t seed) {
-    const qn_engine_options engine = {.allocator = qn_allocator_default(),
-                                      .real = QN_F32,
+    const qn_engine_options engine = {QN_OPTIONS_INIT(qn_engine_options),
+                                      .allocator = qn_allocator_default(), .real = QN_F32,
                                       .update = {.optimizer = seed % 3 == 0 ? QN_ADAM : QN_SGD,
                                                  .momentum = 0.9,
                                                  .beta1 = 0.9,
@@ -116,11 +117,9 @@ static inline qn_program random_program(uint64_t seed) {
                                                  .epsilon = 1e-8,
                                                  .clip_norm = seed % 7 == 0 ? 1 : 0,
                                                  .accumulate = 1}};
-    const qn_program_options options = {.training = true,
-                                        .n_phases = seed % 5 == 0 ? 2 : 1,
-                                        .trained = {"phase0", "phase1"},
-                                        .user = &seed,
-                                        .build = random_build};
+    const qn_program_options options = {
+        QN_OPTIONS_INIT(qn_program_options), .training = true, .n_phases = seed % 5 == 0 ? 2 : 1,
+        .trained = {"phase0", "phase1"},     .user = &seed,    .build = random_build};
     qn_program p;
     CHECK_OK(qn_program_build(&p, &options, &engine));
     return p;

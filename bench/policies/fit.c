@@ -10,8 +10,7 @@
 typedef struct fitting {
     const qn_policy *policy;
     qn_policy_problem problem;
-    const qn_kernels *kernels;
-    int n_threads;
+    const qn_machine *machine;
     size_t arena_bytes;
     double base_ns;
     qn_policy_fit *fit;
@@ -34,8 +33,8 @@ static qn_status try_limit(fitting *f, size_t limit_bytes, bool *fits) {
     if (status == QN_OK)
         status = qn_sequence_check(&sequence, f->problem.graph);
     if (status == QN_OK)
-        status = qn_budget_plan_make(f->problem.allocator, f->problem.graph, f->kernels,
-                                     f->n_threads, &sequence, &plan);
+        status = qn_budget_plan_make(f->problem.allocator, f->problem.graph, f->machine, &sequence,
+                                     &plan);
     if (status != QN_OK) {
         qn_sequence_deinit(&sequence);
         return status;
@@ -88,12 +87,10 @@ static qn_status search(fitting *f) {
 }
 
 qn_status qn_policy_fit_arena(const qn_policy *policy, const qn_policy_problem *problem,
-                              const qn_kernels *kernels, int n_threads, size_t arena_bytes,
-                              qn_policy_fit *fit) {
+                              const qn_machine *machine, size_t arena_bytes, qn_policy_fit *fit) {
     fitting f = {.policy = policy,
                  .problem = *problem,
-                 .kernels = kernels,
-                 .n_threads = n_threads,
+                 .machine = machine,
                  .arena_bytes = arena_bytes,
                  .base_ns = qn_policy_predict_ns(problem, problem->base),
                  .fit = fit};

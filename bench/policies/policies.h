@@ -8,7 +8,7 @@
 #ifndef QN_BENCH_POLICIES_H
 #define QN_BENCH_POLICIES_H
 
-#include "plan/budget.h"
+#include "plan/budget/budget.h"
 
 typedef struct qn_policy_problem {
     const qn_allocator *allocator;
@@ -61,7 +61,6 @@ typedef struct qn_policy_fit {
  * does: a policy's accounts know nothing of what lies in what, so the limit that it has to be told
  * is above or below the arena. problem->limit_bytes is not looked at. */
 qn_status qn_policy_fit_arena(const qn_policy *policy, const qn_policy_problem *problem,
-                              const qn_kernels *kernels, int n_threads, size_t arena_bytes,
-                              qn_policy_fit *fit);
+                              const qn_machine *machine, size_t arena_bytes, qn_policy_fit *fit);
 
 #endif

@@ -1,5 +1,7 @@
-/* Checkpoints: safetensors files with weights, optimiser state and, as text pairs, everything that
- * a run needs to go on. Written so that a reader sees the old file or the whole new one. */
+/* Checkpoints: safetensors files with weights, optimiser state and, as text pairs, everything
+ * needed to resume a run. A reader sees the old file or the complete new one.
+ *
+ * Threads: one call at a time per metadata object, and no call to the engine meanwhile. */
 #ifndef QUERN_CHECKPOINT_H
 #define QUERN_CHECKPOINT_H
 
@@ -18,6 +20,7 @@ QN_API void qn_metadata_destroy(qn_metadata *metadata);
 QN_API qn_status qn_metadata_set(qn_metadata *metadata, const char *key, const char *value);
 QN_API const char *qn_metadata_get(const qn_metadata *metadata, const char *key); /* or null */
 QN_API int qn_metadata_count(const qn_metadata *metadata);
+/* The pair with an index from 0; null if there is none. */
 QN_API void qn_metadata_at(const qn_metadata *metadata, int index, const char **key,
                            const char **value);
 
@@ -26,9 +29,9 @@ QN_API qn_status qn_metadata_set_preparation(qn_metadata *metadata,
                                              const qn_preparation *preparation);
 QN_API qn_status qn_metadata_get_preparation(qn_metadata *metadata, qn_preparation *preparation);
 
-/* Writes all tensors of the engine, its step and the pairs (sorted by key: equal content gives
- * equal bytes). Of an engine with adapters only what training changes: the file goes on top of the
- * weights that training began with. */
+/* Writes all tensors of the engine, its step and the pairs, sorted by key: equal content gives
+ * equal bytes. For an engine with adapters, only the tensors that training changes: the file
+ * belongs to the weights that training began with. */
 QN_API qn_status qn_checkpoint_save(const qn_engine *engine, const qn_metadata *metadata,
                                     const char *path);
 
@@ -36,27 +39,27 @@ QN_API qn_status qn_checkpoint_save(const qn_engine *engine, const qn_metadata *
 QN_API qn_status qn_checkpoint_read(const qn_allocator *allocator, const char *path,
                                     qn_metadata **metadata);
 
-/* Fills the engine's tensors and step. with_state false: weights only (a file without optimiser
- * state is fine). A file of another model is refused; the first tensor that differs is named and
- * nothing is changed. Into an engine with adapters, a file that leaves out what they stand beside
- * leaves that as it is. */
+/* Fills the engine's tensors and step. with_state false: only weights (the file need not contain
+ * optimiser state). A file of another model is refused, naming the first tensor that differs,
+ * and nothing changes. If the engine has adapters, tensors missing from an adapter's file stay
+ * as they are. */
 QN_API qn_status qn_checkpoint_load(qn_engine *engine, const char *path, bool with_state);
 
-/* Fills the parameters with weights to begin with, of a file of the same network, and leaves the
- * step at 0. Adapters that are not in it and the head, where tuning.head says which it is, begin
- * anew. Says how many tensors were filled and how many begin anew. */
+/* Fills the parameters with initial weights (F32, F64, F16 or BF16) from a file of the same
+ * network; the step stays 0. Adapters missing from the file, and the head if tuning.head names it,
+ * are initialised. Returns the number of tensors that were loaded and initialised. */
 QN_API qn_status qn_checkpoint_begin(qn_engine *engine, const char *path, int *n_loaded,
                                      int *n_new);
 
-/* Fills the parameters with what a checkpoint with these pairs stands on: of an adapter the weights
- * that its training began with, whose path they hold. Nothing to do for others. path: the
- * adapter's, for messages. */
+/* Fills the parameters with the weights on which a checkpoint with these pairs is based: for an
+ * adapter, those that its training began with, whose path the pairs contain. Does nothing for
+ * other checkpoints. path: the adapter's, for messages. */
 QN_API qn_status qn_checkpoint_load_base(qn_engine *engine, const qn_metadata *pairs,
                                          const char *path);
 
-/* Puts every adapter into its weight, W + alpha / rank * B A, after which B is zero and the engine
- * computes what it did, and writes the weights without adapters and state. Pairs that say how it
- * was tuned are left out. */
+/* Merges every adapter into its weight, W + alpha / rank * B A (B becomes zero, the function of
+ * the network stays the same), and writes the weights without adapters and state. Pairs about
+ * fine-tuning are omitted. */
 QN_API qn_status qn_checkpoint_save_merged(qn_engine *engine, const qn_metadata *metadata,
                                            const char *path);
 

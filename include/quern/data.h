@@ -1,5 +1,7 @@
-/* Data sets: where samples come from, how they are prepared, and the loader that makes batches of
- * them ahead of time. A source of one's own is a qn_data_source with a read function. */
+/* Data sets: sources of samples, their preparation, and the loader, which makes batches ahead of
+ * time. A custom source is a qn_data_source with a read function.
+ *
+ * Threads: one call at a time per loader; a thread of its own reads the source. */
 #ifndef QUERN_DATA_H
 #define QUERN_DATA_H
 
@@ -9,63 +11,99 @@
 extern "C" {
 #endif
 
-/* Validation samples are training samples that are held out: to say when to stop, and which weights
- * to keep. */
+/* Validation samples are training samples that are held out, to decide when to stop and which
+ * weights to keep. */
 typedef enum qn_split { QN_TRAIN = 0, QN_TEST, QN_VALIDATION, QN_SPLITS } qn_split;
 
-/* What a sample is matched to a network with; kept in checkpoints, so that evaluation and
- * prediction do the same. Pixel bytes count as 0 to 1. Order: resize, repeat grey, (augment),
- * subtract mean, divide by deviation. */
+/* How samples are adapted to a network; stored in checkpoints, so that evaluation and prediction
+ * do the same. Pixel bytes become 0 to 1. Order: resize, repeat grey, (augment), subtract mean,
+ * divide by deviation. */
 typedef struct qn_preparation {
     qn_shape sample;      /* (H, W, C) of the network's input, or (C) for rows of numbers */
-    bool centre_crop;     /* resize the short side, crop the centre; else stretch */
-    int n_statistics;     /* 0: no normalisation; 1: one for all; else one per channel, or one per
-                             element (columns of rows that feed a network of images) */
+    bool centre_crop;     /* resize the short side and crop the centre; otherwise stretch */
+    int n_statistics;     /* 0: no normalisation; 1: one for all; otherwise one per channel, or
+                             one per element (columns of rows that feed an image network) */
     const float *mean;    /* (n_statistics) */
     const float *std_dev; /* (n_statistics), never 0 */
     int n_classes;        /* 0: targets are numbers */
     const char *const *class_names; /* (n_classes), or null */
 } qn_preparation;
 
-/* A data set. Samples are dense; a class is an int32_t, a numeric target n_targets floats. */
+/* A data set. Samples are dense arrays; a class is an int32_t, numeric targets are n_targets
+ * floats. */
 typedef struct qn_data_source {
     void *self;
     const char *name;
-    int64_t n_samples[QN_SPLITS]; /* there may be no test samples, and no validation samples */
-    qn_shape sample;              /* (H, W, C) or (C); extents of 0: differ between samples */
+    int64_t n_samples[QN_SPLITS]; /* test and validation samples may be 0 */
+    qn_shape sample;              /* (H, W, C) or (C); extents of 0: samples differ */
     qn_dtype dtype;               /* QN_U8 or QN_F32 */
     int n_targets;                /* 0: classes */
-    qn_preparation preparation;   /* the set's own; the sample shape is the one it suggests */
-    /* Reads sample `index` of a split into x, and its class (int32_t) or targets (float) into y. x
-     * holds what preparation.sample says where sizes differ between samples (the source resizes,
-     * as bytes or floats of dtype), else `sample`. Each loader with a thread calls it from there:
-     * two loaders over one source at the same time call it at the same time. */
+    qn_preparation preparation;   /* the default of this set; its sample shape is a suggestion */
+    /* Reads sample `index` of a split into x, and its class (int32_t) or targets (float) into y.
+     * If sizes differ between samples, the source resizes to preparation.sample (bytes or floats
+     * of dtype); otherwise x has the shape `sample`. Loader threads call it: two loaders over
+     * one source may call it at the same time. */
     qn_status (*read)(void *self, qn_split split, int64_t index, void *x, void *y);
-    /* The set with samples delivered in another size than its own suggestion. The loader calls it,
-     * before its first read, only where sizes differ between samples; a second size while the first
+    /* Makes the source deliver samples in another size than it suggests. The loader calls it
+     * before its first read, only if sizes differ between samples; a second size while the first
      * is in use is an error. May be null otherwise. */
     qn_status (*set_size)(void *self, int64_t h, int64_t w, int64_t c);
     void (*close)(void *self); /* may be null */
-    /* As read, the class alone, where it is to be had without the sample; may be null. */
+    /* Like read, but only the class, if it is available without the sample; may be null. */
     qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *label);
 } qn_data_source;
 
 typedef struct qn_data_options {
-    const qn_allocator *allocator; /* null: the heap; this and the log outlive the source */
+    size_t size;                   /* QN_OPTIONS_INIT(qn_data_options) */
+    const qn_allocator *allocator; /* null: the heap; must outlive the source, like the log */
     const qn_log *log;
-    uint64_t seed;  /* of held-out parts and synthetic data */
-    double holdout; /* part held out as test set where the set has none of its own; 0: its rule */
-    double validation; /* part of the training samples held out for validation; 0: none */
+    uint64_t seed;     /* of held-out parts and synthetic data */
+    double holdout;    /* fraction held out for testing if the set has no test samples; 0: the
+                       default of the format */
+    double validation; /* fraction of the training samples held out for validation; 0: none */
     qn_shape sample;   /* of the model, for synthetic data and images; rank 0: none */
     int n_classes;     /* of the model, for synthetic data */
     int n_targets;     /* > 0: synthetic targets are numbers */
+    bool strict;       /* unreadable images are an error; otherwise they are skipped */
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR,
- * npy:X,Y[,nchw], csv:FILE[,label=NAME], synthetic. */
+ * npy:X,Y[,nchw], csv:FILE[,label=NAME], synthetic. options null: all 0. */
 QN_API qn_status qn_data_open(const char *specification, const qn_data_options *options,
                               qn_data_source *source);
 QN_API void qn_data_close(qn_data_source *source);
+
+/* The format that a bare path is recognised as: "idx", "cifar10", "cifar100" or "images" for a
+ * folder, by its contents; "csv", "text" or "squad" for a file, by its extension; null: none. */
+QN_API const char *qn_data_kind_of(const char *path);
+
+/* Samples in the caller's memory or from a function, for qn_data_open_samples. */
+typedef struct qn_samples {
+    size_t size;              /* QN_OPTIONS_INIT(qn_samples) */
+    const char *name;         /* for messages and checkpoints; null: "memory" */
+    int64_t n[QN_SPLITS];     /* samples by split; training samples are not needed to evaluate or
+                             predict */
+    const void *x[QN_SPLITS]; /* (n,) + sample by split, contiguous, of dtype; unused if read is
+                                 given */
+    const void *y[QN_SPLITS]; /* (n) int32_t classes, or (n, n_targets) float; null: unknown, all
+                                 0 */
+    qn_shape sample;          /* (H, W, C) or (C) */
+    bool is_nchw;             /* x is (n, C, H, W) instead */
+    qn_dtype dtype;           /* QN_U8 or QN_F32 */
+    int n_classes;            /* 0: derived from y; required with read */
+    int n_targets;            /* 0: classes */
+    void *user;
+    /* Like qn_data_source.read; null: x and y are given. */
+    qn_status (*read)(void *user, qn_split split, int64_t index, void *x, void *y);
+} qn_samples;
+
+/* Opens samples as qn_data_open opens files: labels and floats are validated (except those of
+ * read), options.holdout and options.validation hold samples out, bytes get mean and deviation
+ * of the training samples, and the same samples give the same bits as from a file. Memory and
+ * user must outlive the source; names, shapes and the struct itself need not. options null: all
+ * 0. QN_ERROR_FORMAT names the row of a negative class or a number that is not finite. */
+QN_API qn_status qn_data_open_samples(const qn_samples *samples, const qn_data_options *options,
+                                      qn_data_source *source);
 
 /* ---- loader ---- */
 
@@ -73,12 +111,13 @@ QN_API void qn_data_close(qn_data_source *source);
 typedef struct qn_batch {
     const float *x;   /* (batch,) + preparation.sample */
     const void *y;    /* (batch) int32_t, or (batch, n_targets) float */
-    int64_t n_valid;  /* the first so many are samples, the rest padding (x 0, class -1) */
+    int64_t n_valid;  /* number of samples; the rest is padding (x 0, class -1) */
     int64_t epoch;    /* from 0 */
     int64_t position; /* batch of that epoch, from 0 */
 } qn_batch;
 
 typedef struct qn_loader_options {
+    size_t size; /* QN_OPTIONS_INIT(qn_loader_options) */
     const qn_allocator *allocator;
     qn_split split;
     int64_t batch;
@@ -87,43 +126,58 @@ typedef struct qn_loader_options {
     bool crop;     /* augment: shift by up to 1/8 of the size, zero padding (after preparation) */
     bool flip;     /* augment: mirror left and right, half of the time */
     bool pad_last; /* true: the last partial batch is padded; false: it is dropped */
-    int64_t first; /* batch to begin with, counted over all epochs: where a resume goes on */
-    int64_t n_batches; /* how many until the end; < 0: without end */
-    int n_prefetched;  /* batches made ahead by a thread of its own; 0: none, no thread */
+    bool wrap;     /* batches continue with samples of the next epoch; not with pad_last */
+    int64_t first; /* first batch, counted over all epochs, for resuming */
+    int64_t n_batches; /* number of batches; < 0: unlimited */
+    int n_prefetched;  /* batches made ahead by a separate thread; 0: none, no thread */
 } qn_loader_options;
 
 typedef struct qn_loader qn_loader;
 
-/* A loader over a source, which must stay open (the structure itself is copied). The samples in a
- * batch, their order and their augmentation depend only on the seed and the batch's number. */
+/* Creates a loader for a source, which must stay open (the struct itself is copied). The samples
+ * of a batch, their order and their augmentation depend only on the seed and the number of the
+ * batch. */
 QN_API qn_status qn_loader_create(const qn_data_source *source, const qn_preparation *preparation,
                                   const qn_loader_options *options, qn_loader **loader);
 QN_API void qn_loader_destroy(qn_loader *loader);
 
-/* The next batch; batch->x null at the end. A failure to read comes with the batch it concerns, and
- * again at every call after it. */
+/* The next batch; batch->x is null at the end. A failure to read is returned for the batch that
+ * it concerns, and for every call after it. */
 QN_API qn_status qn_loader_next(qn_loader *loader, qn_batch *batch);
 
 /* Batches in an epoch. */
 QN_API int64_t qn_loader_epoch_batches(const qn_loader *loader);
 
-/* Goes back to the batch the loader was created with (options.first). */
+/* Returns to the first batch (options.first). */
 QN_API qn_status qn_loader_rewind(qn_loader *loader);
 
-/* A stream of batches, whatever makes them: what the training loop reads. */
+/* A stream of batches, as the training loop reads it. */
 typedef struct qn_batches {
     void *self;
     qn_status (*next)(void *self, qn_batch *batch); /* batch->x null: the end */
     qn_status (*rewind)(void *self);                /* to the first batch again */
 } qn_batches;
 
-/* The loader as a stream; it stays the caller's. */
+/* The loader as a stream; the caller keeps owning the loader. */
 QN_API qn_batches qn_loader_batches(qn_loader *loader);
 
-/* Nanoseconds that next has waited for data so far. */
+/* Total nanoseconds that qn_loader_next has waited for data. */
 QN_API int64_t qn_loader_wait_ns(const qn_loader *loader);
 
-/* Reads one image file (PNG or JPEG) and prepares it: x gets preparation->sample floats. */
+/* An image in memory: rows from top to bottom, pixels from left to right, contiguous. */
+typedef struct qn_image {
+    const uint8_t *pixels; /* (height, width, channels), of three channels red, green, blue */
+    int64_t height, width;
+    int channels; /* 3, or 1: grey */
+} qn_image;
+
+/* Prepares an image of any size like the samples of a data set: x gets preparation->sample
+ * floats. */
+QN_API qn_status qn_image_prepare_pixels(const qn_allocator *allocator, const qn_image *image,
+                                         const qn_preparation *preparation, float *x);
+
+/* Reads an image file (PNG, JPEG; WebP, HEIC and AVIF if libwebp and libheif are installed),
+ * turns it upright by its EXIF orientation, and prepares it: x gets preparation->sample floats. */
 QN_API qn_status qn_image_prepare(const qn_allocator *allocator, const char *path,
                                   const qn_preparation *preparation, float *x);
 

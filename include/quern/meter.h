@@ -1,5 +1,5 @@
-/* The meter: says where the time, bytes and energy of training went, down to the single operation,
- * on any device with the sensors it has. It is started and stopped by the program that trains:
+/* The meter: measures time, bytes and energy of training down to the single operation, on any
+ * device with the sensors it has. The training program starts and stops it:
  *
  *     qn_meter_start(&options, &meter);
  *     for (...) { qn_task_step(task, &metrics); qn_meter_mark(meter); }
@@ -8,7 +8,9 @@
  *     qn_meter_write(meter, QN_METER_TRACE, "trace.json");
  *     qn_meter_destroy(meter);
  *
- * Sampling runs on threads of its own; what is measured never changes what is computed. */
+ * Sampling runs on separate threads; measuring never changes what is computed.
+ *
+ * Threads: one call at a time; qn_meter_mark on the thread that runs the engine. */
 #ifndef QUERN_METER_H
 #define QUERN_METER_H
 
@@ -21,6 +23,7 @@ extern "C" {
 typedef struct qn_meter qn_meter;
 
 typedef struct qn_meter_options {
+    size_t size;                   /* QN_OPTIONS_INIT(qn_meter_options) */
     const qn_allocator *allocator; /* null: the C library's heap */
     const qn_log *log;             /* what sensors say, once each; may be null */
     qn_engine *engine;       /* whose operations are recorded; null: none. Must outlive the meter */

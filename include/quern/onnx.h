@@ -1,6 +1,8 @@
-/* Networks that come and go as ONNX files (opset 7 to 17). An imported network is built by the
- * public builder into any graph; images are turned to channels last inside, so that data are given
- * as (N, H, W, C) where the file says (N, C, H, W). */
+/* Import and export of ONNX files (opset 7 to 23). The public builder builds an imported network
+ * into any graph; images are converted to channels last, so data is passed as (N, H, W, C) where
+ * the file has (N, C, H, W).
+ *
+ * Threads: one call at a time per network; several networks can be used in parallel. */
 #ifndef QUERN_ONNX_H
 #define QUERN_ONNX_H
 
@@ -15,67 +17,73 @@ extern "C" {
 typedef struct qn_onnx_network qn_onnx_network;
 
 typedef struct qn_onnx_options {
+    size_t size;                   /* QN_OPTIONS_INIT(qn_onnx_options) */
     const qn_allocator *allocator; /* null: the C library's heap */
-    const qn_log *log;             /* what is changed or left out on import; may be null */
-    bool keep_softmax; /* a softmax at the end stays (inference); else a classifier's is left out,
-                          since the loss has it */
+    const qn_log *log;             /* messages about changes on import; may be null */
+    bool keep_softmax; /* keep a softmax at the end, for inference; otherwise a classifier's is
+                          dropped, since the loss contains one */
 } qn_onnx_options;
 
-/* Reads a file and checks that every node can be built. QN_ERROR_UNSUPPORTED names the first node
- * that cannot, with what to do; qn_onnx_report says all of them. */
+/* Reads a file and verifies that every node is supported. QN_ERROR_UNSUPPORTED names the first
+ * node that is not, with what to do; qn_onnx_inspect lists all of them. */
 QN_API qn_status qn_onnx_open(const qn_onnx_options *options, const char *path,
                               qn_onnx_network **network);
 QN_API void qn_onnx_close(qn_onnx_network *network);
 
-/* The network as a model of the task "classification": its build makes logits (N, n_outputs) of x.
- * Its input is the first input's shape for one sample, its name the file's. Parameters bear the
- * names of the file's initialisers and start with their values. It lives as long as the network. A
- * network that is no classifier (several inputs or outputs, an output that is not (N, C)) gives
- * QN_ERROR_UNSUPPORTED. */
+/* The network as a model of the task "classification": its build computes logits (N, n_outputs)
+ * of x. Its input is the shape of one sample of the first input, its name the file's. Parameters
+ * have the names and initial values of the file's initialisers. Valid as long as the network.
+ * QN_ERROR_UNSUPPORTED for a network that is not a classifier (several inputs or outputs, an
+ * output that is not (N, C)). */
 QN_API qn_status qn_onnx_model_of(qn_onnx_network *network, const qn_model **model);
 
-/* The network as a model of a task ("language"; null: the one that the file says it was exported
- * from, else the first that it fits), whose recipe is that of a model of the zoo. Inputs and
- * outputs must be those that the task has, as docs/onnx.md says; QN_ERROR_UNSUPPORTED says what is
- * needed. It lives as long as the network, and takes the place of one that was there before. */
+/* The network as a model of a task ("language"; null: the one it was exported from, otherwise
+ * the first that fits), with the recipe of a built-in model. Inputs and outputs must be those of
+ * the task (docs/onnx.md); QN_ERROR_UNSUPPORTED says what is required. Valid as long as the
+ * network; replaces an earlier one. */
 QN_API qn_status qn_onnx_model_for(qn_onnx_network *network, const char *task,
                                    const qn_model **model);
 
-/* Pairs that the file was exported with (see qn_onnx_export_options.properties), added to others
- * where these have none of that name: settings of a task. */
+/* Adds the pairs stored in the file (qn_onnx_export_options.properties), the settings of a task,
+ * to metadata, except for names that it already has. */
 QN_API qn_status qn_onnx_properties(const qn_onnx_network *network, qn_metadata *metadata);
 
-/* Inputs and outputs as the file has them, for networks of any kind. Extents that the file leaves
- * open are -1. */
+/* A hash of the file's content, including external data, in sixteen digits. Reads the file
+ * again. */
+enum { QN_ONNX_HASH_TEXT = 17 };
+QN_API qn_status qn_onnx_hash(const qn_onnx_network *network, char text[QN_ONNX_HASH_TEXT]);
+
+/* Inputs and outputs as in the file, for networks of any kind. Open extents are -1. */
 typedef struct qn_onnx_place {
     const char *name;
     qn_dtype dtype; /* QN_F32, or QN_I32 for whole numbers of any width and bools */
     int n_dims;     /* -1: not said */
     int64_t dims[QN_MAX_RANK];
-    bool is_image; /* channels go last: given, or made, as (N, H, W, C) */
+    bool is_image; /* an image: passed or returned as (N, H, W, C) */
 } qn_onnx_place;
 QN_API int qn_onnx_input_count(const qn_onnx_network *network);
 QN_API int qn_onnx_output_count(const qn_onnx_network *network);
 QN_API const qn_onnx_place *qn_onnx_input(const qn_onnx_network *network, int index);
 QN_API const qn_onnx_place *qn_onnx_output(const qn_onnx_network *network, int index);
 
-/* Builds the network over the given inputs (as many as it has) and writes its outputs. Extents that
- * were open are those of the inputs. A failure is kept by the graph, too. */
+/* Builds the network for the given inputs (as many as it has) and returns its outputs. Open
+ * extents are taken from the inputs. Failures are also kept by the graph. */
 QN_API qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
                                qn_value *outputs);
 
-/* What is in the file, a JSON object: opset, operators with counts and whether each is supported,
- * inputs, outputs, parameters with shapes and whether they train, nodes that cannot be built and
- * why. Made on qn_onnx_inspect, which fails only where the file is no ONNX file at all. */
+/* Contents of the file as a JSON object: opset, operators with counts and whether each is
+ * supported, inputs, outputs, parameters with shapes and whether they train, and unsupported
+ * nodes with the reason. Fails only if the file is not ONNX. */
 QN_API qn_status qn_onnx_inspect(const qn_onnx_options *options, const char *path, char **json);
 QN_API void qn_onnx_free_text(const qn_onnx_options *options, char *text);
 
-/* Writes a network as ONNX: that of a classifier over input, or the bare one of another task's,
- * with its dropout, weights from the engine's parameters by name
- * (null: their starting values by seed). Node and parameter names are kept, so that what is
- * imported again is the same network, dropout's random stream included. Images go in as (N, C, H,
- * W) as is the custom there; N is open. is_outside: weights in PATH.data. */
+/* Writes a network as ONNX: a classifier's, or the bare network of another task, with dropout,
+ * and with the engine's parameters by name (null: initial values by seed). Names of nodes and
+ * parameters are kept, so that an import gives the same network, including the random numbers of
+ * dropout. Images are (N, C, H, W), as usual in ONNX; N is open. is_outside: weights in
+ * PATH.SUM.data, where SUM is a checksum of them. */
 typedef struct qn_onnx_export_options {
+    size_t size; /* QN_OPTIONS_INIT(qn_onnx_export_options) */
     const qn_allocator *allocator;
     const qn_model *model;
     qn_shape input;                /* rank 0: the model's */
@@ -84,8 +92,16 @@ typedef struct qn_onnx_export_options {
     uint64_t seed;
     const qn_engine *engine;
     bool is_outside;
-    const qn_metadata *properties; /* pairs that are kept in the file, such as a vocabulary; null:
+    const qn_metadata *properties; /* pairs to store in the file, such as a vocabulary; null:
                                       none. Read by qn_onnx_properties */
+    /* Preparation of samples, stored for users of the file (qn_predictor_open): shape, mean,
+     * deviation, class names. Null: none. */
+    const qn_preparation *preparation;
+    bool with_preparation; /* let the network itself prepare: its input is then bytes as numbers
+                              0 to 255 */
+    const qn_onnx_network *source; /* the file that the model was imported from: written again with
+                                      the engine's parameters, otherwise unchanged; null: the model
+                                      is written as quern has it */
 } qn_onnx_export_options;
 QN_API qn_status qn_onnx_export(const qn_onnx_export_options *options, const char *path);
 

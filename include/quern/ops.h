@@ -1,6 +1,6 @@
 /* Operators. Each adds a node to the graph and returns its result; name may be null (the
- * operator's own name and a number). Shapes: (N, H, W, C) for images, (N, C) for rows. A failure
- * (shapes that do not fit) is kept by the graph. */
+ * operator's name and a number). Shapes: (N, H, W, C) for images, (N, C) for rows. Failures
+ * (incompatible shapes) are kept by the graph. */
 #ifndef QUERN_OPS_H
 #define QUERN_OPS_H
 
@@ -71,13 +71,12 @@ QN_API qn_value qn_gelu(qn_graph *graph, const char *name, qn_value x);
 QN_API qn_value qn_layer_norm(qn_graph *graph, const char *name, qn_value x, qn_value scale,
                               qn_value shift, double epsilon);
 
-/* Rows of table (V, C) by indices (...), QN_I32, each from 0 to V - 1 (others are taken as the
- * nearest) -> indices' shape + (C). */
+/* Rows of table (V, C) by indices (...), QN_I32, clamped to 0 to V - 1 -> indices' shape + (C). */
 QN_API qn_value qn_embedding(qn_graph *graph, const char *name, qn_value table, qn_value indices);
 
-/* What qn_lstm gives. */
+/* Results of qn_lstm. */
 typedef struct qn_lstm_result {
-    qn_value y;    /* (N, T, K): h of every step */
+    qn_value y;    /* h at every step */
     qn_value h, c; /* (N, K): after the last step of each sequence */
 } qn_lstm_result;
 
@@ -139,8 +138,7 @@ typedef enum qn_reduction { QN_SUM = 0, QN_MEAN, QN_MAX } qn_reduction;
 QN_API qn_value qn_reduce(qn_graph *graph, const char *name, qn_value x, int axis,
                           qn_reduction reduction);
 
-/* From each row of x (N, C) the element indices (N), QN_I32, 0 to C - 1 (others are taken as the
- * nearest) -> (N). */
+/* For each row of x (N, C) the element indices (N), QN_I32, clamped to 0 to C - 1 -> (N). */
 QN_API qn_value qn_gather(qn_graph *graph, const char *name, qn_value x, qn_value indices);
 
 /* factor * x. */
@@ -155,7 +153,7 @@ QN_API qn_value qn_stop_gradient(qn_graph *graph, const char *name, qn_value x);
 QN_API qn_value qn_max_pool(qn_graph *graph, const char *name, qn_value x, qn_window window);
 QN_API qn_value qn_average_pool(qn_graph *graph, const char *name, qn_value x, qn_window window);
 
-/* The mean of each window's elements that are inside of the image: padding is not counted. */
+/* Mean of the elements of each window that are inside the image: padding is not counted. */
 QN_API qn_value qn_average_pool_inside(qn_graph *graph, const char *name, qn_value x,
                                        qn_window window);
 
@@ -178,8 +176,8 @@ QN_API qn_value qn_concat(qn_graph *graph, const char *name, const qn_value *par
 QN_API qn_value qn_slice(qn_graph *graph, const char *name, qn_value x, int axis, int64_t begin,
                          int64_t end);
 
-/* How what lies between elements of an axis is made of them. Halves go down or up to the nearest.
- * Cubic: Keys 1981, equation 4, with a factor a of one's own. */
+/* Interpolation between the elements of an axis. The QN_NEAREST variants differ in rounding
+ * halves. Cubic: Keys 1981, equation 4, with a custom factor a. */
 typedef enum qn_interpolation {
     QN_NEAREST = 0,
     QN_NEAREST_UP,
@@ -189,8 +187,8 @@ typedef enum qn_interpolation {
     QN_CUBIC
 } qn_interpolation;
 
-/* What lies outside of an axis: a constant, its edge, its mirror image (without the edge), itself.
- */
+/* Values outside an axis: a constant, the edge, the mirror image (without repeating the edge),
+ * periodic. */
 typedef enum qn_border {
     QN_BORDER_VALUE = 0,
     QN_BORDER_EDGE,
@@ -198,33 +196,33 @@ typedef enum qn_border {
     QN_BORDER_WRAP
 } qn_border;
 
-/* Element i is what lies at (i + shift) * step / scale + offset. */
+/* Element i is the value at position (i + shift) * step / scale + offset. */
 typedef struct qn_resampling {
     qn_interpolation interpolation;
     qn_border border;
     double value; /* of a constant border */
     double shift, step, scale, offset;
     double cubic;     /* a */
-    bool leaves_outs; /* linear, cubic: what is outside has no weight, and the others have more */
+    bool leaves_outs; /* linear, cubic: outside values get no weight, and the other weights are
+                         normalised */
 } qn_resampling;
 
-/* An axis (negative: from the end) sampled anew, so many times. Whole numbers (QN_I32) with
- * interpolations that choose one. */
+/* Resamples an axis (negative: from the end) to an extent. Integers (QN_I32) only with
+ * interpolations that select one element. */
 QN_API qn_value qn_resample(qn_graph *graph, const char *name, qn_value x, int axis, int64_t extent,
                             const qn_resampling *how);
 
-/* The same with elements begin, begin + step, ...; and with so many put before and after (negative:
- * cut off). */
+/* Special cases: elements begin, begin + step, ...; and padding before and after (negative:
+ * cropping). */
 QN_API qn_value qn_slice_steps(qn_graph *graph, const char *name, qn_value x, int axis,
                                int64_t begin, int64_t step, int64_t extent);
 QN_API qn_value qn_pad(qn_graph *graph, const char *name, qn_value x, int axis, int64_t before,
                        int64_t after, qn_border border, double value);
 
-/* x repeated along axes where it has an extent of 1, or no axis at the front, and the shape more.
- */
+/* x repeated along axes of extent 1, and along new axes in front, to the given shape. */
 QN_API qn_value qn_expand(qn_graph *graph, const char *name, qn_value x, qn_shape shape);
 
-/* The same elements in another shape. An extent of -1 is worked out. */
+/* The same elements in another shape. An extent of -1 is computed. */
 QN_API qn_value qn_reshape(qn_graph *graph, const char *name, qn_value x, qn_shape shape);
 
 /* Axes in another order: axis i of the result is axis order[i] of x. */
@@ -235,12 +233,12 @@ QN_API qn_value qn_flatten(qn_graph *graph, const char *name, qn_value x);
 
 /* ---- layers: operators with parameters of their own, "NAME.weight" and so on ---- */
 
-/* Convolution with so many filters, with bias or without. Weights and biases of these layers start
- * uniform with bound 1 / sqrt(fan in), as PyTorch's do. */
+/* Convolution with a number of filters, with or without bias. Weights and biases of these layers
+ * start uniform with bound 1 / sqrt(fan in), as in PyTorch. */
 QN_API qn_value qn_conv2d_layer(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                                 qn_window window, int groups, bool bias);
 
-/* Linear layer to so many outputs with bias; flattens x. */
+/* Linear layer with bias; flattens x. */
 QN_API qn_value qn_linear_layer(qn_graph *graph, const char *name, qn_value x, int64_t outputs);
 
 /* Batch norm with scale 1 and shift 0 at the start, running mean 0 and variance 1, momentum 0.1. */

@@ -7,12 +7,15 @@
 #include "quern/data.h"
 #include "quern/engine.h"
 #include "quern/graph.h"
+#include "quern/label.h"
 #include "quern/meter.h"
 #include "quern/model.h"
 #include "quern/onnx.h"
 #include "quern/ops.h"
+#include "quern/predictor.h"
 #include "quern/task.h"
 #include "quern/trainer.h"
+#include "quern/training.h"
 #include "quern/tuning.h"
 
 #endif

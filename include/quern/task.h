@@ -1,7 +1,9 @@
-/* Tasks: a model on data of its kind, ready to be trained, measured and looked at. What a batch is,
- * what a step does and what is measured differ between classifying images, language, translation,
- * answering questions, generating images and control; how a run is driven does not. quern train,
- * evaluate and sample are clients of this interface. */
+/* Tasks: a model with data of its kind, ready for training and evaluation. Tasks define batches,
+ * steps and metrics for image classification, language, translation, question answering, image
+ * generation and control; a run is driven in the same way for all. quern train, evaluate and sample
+ * are clients of this interface.
+ *
+ * Threads: one call at a time per task and its engine. */
 #ifndef QUERN_TASK_H
 #define QUERN_TASK_H
 
@@ -15,73 +17,78 @@ extern "C" {
 
 typedef struct qn_task qn_task;
 
+/* Sizes of qn_task_options and the engine options in it. */
+#define QN_TASK_OPTIONS_INIT                                                                       \
+    QN_OPTIONS_INIT(qn_task_options), .engine.size = sizeof(qn_engine_options)
+
 typedef struct qn_task_options {
-    const qn_allocator *allocator; /* null: the heap */
-    const qn_log *log;             /* may be null */
-    const qn_model *model;         /* must outlive the task */
-    /* Text pairs under the names of quern train's options ("data", "batch", "lr", "length"); what
-     * is not there is the model's recipe's or the task's default. With the pairs of a checkpoint
-     * the task is the one that was saved. The task adds what it found out (input, classes,
-     * preparation, vocabulary), so that the pairs go into checkpoints as they are. */
+    size_t size; /* QN_TASK_OPTIONS_INIT */
+    /* Also initialised with its size. The settings determine update, tuning, rules and seed; the
+     * task sets plan_later and aligned_inputs, and computes in float. memory_budget_bytes limits
+     * everything that the task allocates: its engine, batches, data in memory. Batches are then
+     * not made ahead of time, and images evaluated at most 32 at a time; equal bits.
+     * QN_ERROR_MEMORY if the budget cannot work; the message names the smallest that can.
+     * saved_plan is only read while the task is opened. */
+    qn_engine_options engine;
+    const qn_log *log;     /* may be null */
+    const qn_model *model; /* must outlive the task */
+    /* Text pairs named like the options of quern train ("data", "batch", "lr", "length");
+     * missing ones are the model's recipe or the task's default. With the pairs of a checkpoint,
+     * the task is the one that was saved. The task adds what it determines (input, classes,
+     * preparation, vocabulary), so that the pairs can go into checkpoints. */
     qn_metadata *settings;
-    bool training;       /* false: only evaluation and samples; the data may then be absent */
-    int n_threads;       /* 0: the processors available */
-    int64_t micro_batch; /* as that of qn_engine_options */
-    /* As that of qn_engine_options: its engine is there to be looked at, nothing can be run. */
-    bool plan_only;
-    bool no_fusion;        /* as that of qn_engine_options */
-    qn_kernel_tuning tune; /* likewise */
-    /* Bytes within which everything keeps that the task allocates: what its engine holds, batches,
-     * data that is in memory; 0: no limit. Batches are then not made ahead, and images tested 32 at
-     * a time at most. Equal bits. QN_ERROR_MEMORY where it cannot work, with the least that can. */
-    size_t memory_budget_bytes;
-    bool no_least;                          /* as those of qn_engine_options */
-    const struct qn_saved_plan *saved_plan; /* which may end when the task is open */
-    /* Called when the programs are built and before they are planned; may be null. */
+    bool training; /* false: only evaluation and samples; the data may then be absent */
+    /* Called after the programs are built and before they are planned; may be null. */
     qn_status (*on_built)(void *user, qn_engine *engine);
     void *user;
-    const char *swap_folder;     /* as that of qn_engine_options, with a budget only; null: none */
-    size_t memory_outside_bytes; /* of the budget, what the caller holds besides the task */
-    bool budget_changes;         /* as that of qn_engine_options */
-    bool confusion;              /* evaluations count what samples of each class were taken for */
+    size_t memory_outside_bytes; /* part of the budget that the caller uses outside the task */
+    bool confusion;              /* evaluations count the confusion matrix */
+    /* The data, instead of the "data" setting; only for classification and regression (others:
+     * QN_ERROR_UNSUPPORTED). It belongs to the caller and must stay open as long as the task.
+     * Its name is stored as "data" if the settings have none. May be null. */
+    const qn_data_source *source;
 } qn_task_options;
 
 QN_API qn_status qn_task_open(const qn_task_options *options, qn_task **task);
 QN_API void qn_task_close(qn_task *task);
 
-/* Its parameters and state: for checkpoints. */
+/* Its engine, with parameters and state: for checkpoints. */
 QN_API qn_engine *qn_task_engine(const qn_task *task);
 
-/* Says that the engine's tensors and steps are a checkpoint's: data goes on from there. Called once
+/* Continues after the engine's tensors and steps were loaded from a checkpoint. Call once,
  * before the first step. */
 QN_API qn_status qn_task_resume(qn_task *task);
 
-/* What one would say of it before the first step. */
+/* Loads the checkpoint from which the settings were taken: base weights of an adapter, tensors,
+ * step and position in the data. with_state as in qn_checkpoint_load. */
+QN_API qn_status qn_task_load(qn_task *task, const char *path, bool with_state);
+
+/* Facts about a task before the first step. */
 typedef struct qn_task_facts {
     const char *data;             /* name of the data: "fashion-mnist" */
     const char *input;            /* "28x28x1", "100 of 96 characters" */
     const char *output;           /* "10 outputs" */
-    const char *unit;             /* what a batch counts: "samples", "sentences" */
-    int64_t n_samples[QN_SPLITS]; /* of them; 0: none, or without end */
+    const char *unit;             /* unit of counts: "samples", "sentences" */
+    int64_t n_samples[QN_SPLITS]; /* by split; 0: none, or unlimited */
     int64_t batch;                /* samples in a batch */
-    double epoch_steps;           /* steps in a pass over the data; 0: it has no end */
-    int64_t step_samples;         /* samples in a step: the batches that it accumulates */
-    int64_t n_left_out;           /* samples at the end of each epoch that fill no batch */
+    double epoch_steps;           /* steps per epoch; 0: unlimited data */
+    int64_t step_samples;         /* samples per step, with accumulation */
+    int64_t n_left_out;           /* samples at the end of each epoch that do not fill a batch */
     qn_network_sizes sizes;       /* of the network, in training; 0 of classifiers */
     int64_t total_steps;          /* of the run, as the settings say (epochs, steps) */
 } qn_task_facts;
 
 QN_API qn_task_facts qn_task_get_facts(const qn_task *task);
 
-/* A number that says how well it goes. */
+/* A metric. */
 typedef struct qn_metric {
     const char *name; /* "loss", "accuracy", "bits_per_character" */
     double value;
     bool is_fraction; /* shown in per cent */
-    bool is_count;    /* of what there was so far; shown as it is now, where others are means */
+    bool is_count;    /* a running count: shown as its current value, not as a mean */
 } qn_metric;
 
-/* The first is the loss, where there is one. */
+/* The first is the loss, if there is one. */
 typedef struct qn_metrics {
     int n;
     qn_metric list[8];
@@ -93,50 +100,82 @@ QN_API double qn_metrics_get(const qn_metrics *metrics, const char *name);
 /* One step: one update of the parameters. */
 QN_API qn_status qn_task_step(qn_task *task, qn_metrics *metrics);
 
-/* Measures on all data of a split. should_stop (may be null) is asked now and then; true ends it
- * with QN_ERROR_INTERRUPTED. n_samples gets how many were measured; 0: the data has no such split.
- * Training goes on afterwards as if it had not been called. */
+/* Evaluates all data of a split. should_stop (may be null) is called now and then; true ends the
+ * evaluation with QN_ERROR_INTERRUPTED. n_samples gets the number of samples; 0: the data has no
+ * such split. Does not affect training. */
 QN_API qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(void *user),
                                   void *user, qn_metrics *metrics, int64_t *n_samples);
 
-/* What samples of each class were taken for in the last evaluation. */
+/* Evaluates data other than the task's own, prepared in the same way; only for classification
+ * and regression (others: QN_ERROR_UNSUPPORTED). QN_ERROR_ARGUMENT if the data has more classes
+ * than the network has outputs, or different targets. */
+QN_API qn_status qn_task_evaluate_on(qn_task *task, const qn_data_source *source, qn_split split,
+                                     bool (*should_stop)(void *user), void *user,
+                                     qn_metrics *metrics, int64_t *n_samples);
+
+/* Outputs of the network for every sample of a split; labels are ignored. outputs:
+ * (n_samples[split], qn_task_output_count), probabilities or values of numeric targets.
+ * Otherwise like qn_task_evaluate_on. */
+QN_API qn_status qn_task_predict(qn_task *task, const qn_data_source *source, qn_split split,
+                                 bool (*should_stop)(void *user), void *user, float *outputs);
+
+/* Outputs per sample; 0 if the task cannot predict. */
+QN_API int qn_task_output_count(const qn_task *task);
+
+/* A cell of the confusion matrix: samples of class `actual` predicted as class `taken`. */
+typedef struct qn_confusion_cell {
+    int32_t actual, taken;
+    int64_t n_samples; /* more than 0 */
+} qn_confusion_cell;
+
+typedef struct qn_class_count {
+    int64_t n_samples, n_taken, n_right; /* of the class; predicted as it; both */
+    int64_t first_cell;
+} qn_class_count;
+
+/* The confusion matrix of the last evaluation: its non-zero cells, at most one per sample. The
+ * cells of class i are cells[classes[i].first_cell] up to, but not including, cells[classes[i +
+ * 1].first_cell]. */
 typedef struct qn_confusion {
     int n_classes;            /* outputs of the model */
-    int n_names;              /* classes with a name: the first so many */
+    int n_names;              /* number of classes with a name, from the first */
     const char *const *names; /* (n_names) */
-    const int64_t *counts;    /* (n_classes, n_classes), rows by class; null: not counted, since the
-                                 task was not opened so, or names no classes */
+    int64_t n_cells;
+    const qn_confusion_cell *cells; /* (n_cells), by actual, then by taken */
+    const qn_class_count *classes;  /* (n_classes + 1), the last one empty; null: not counted, since
+                                       the task was not opened so, or names no classes */
 } qn_confusion;
 
 QN_API qn_confusion qn_task_get_confusion(const qn_task *task);
 
-/* Runs the network forward as evaluation does, once, on the batch of the last step: what applying
- * it costs beside training it. Of an agent: the values of that batch by the learned and the target
+/* Runs the network forward once, as in evaluation, on the batch of the last step, to measure the
+ * cost of inference. For an agent: the values of that batch by the learned and the target
  * network. Does nothing before the first step. */
 QN_API qn_status qn_task_infer(qn_task *task);
 
-/* Fails with QN_ERROR_NUMERIC if the weights as they are now give no finite loss: they are not
- * worth keeping. */
+/* Fails with QN_ERROR_NUMERIC if the loss of the current weights is not finite: such weights are
+ * not worth saving. */
 QN_API qn_status qn_task_check(qn_task *task);
 
 /* The name of a model's task: "classification". */
 QN_API const char *qn_task_of(const qn_model *model);
 
-/* What is to be looked at, and where it goes. */
+/* What to sample, and where to write it. */
 typedef struct qn_sample_options {
-    const char *prompt;  /* text to go on from, a sentence, a question; null: some of the data's */
+    size_t size;         /* QN_OPTIONS_INIT(qn_sample_options) */
+    const char *prompt;  /* text to continue, a sentence, a question; null: from the data */
     const char *context; /* text in which a question is answered */
     int64_t count;       /* samples; 0: the task's default */
     int64_t length;      /* characters; 0: the task's default */
-    double temperature;  /* of drawing characters; 0: the likeliest */
+    double temperature;  /* of sampling characters; 0: the most likely */
     uint64_t seed;
     const char *picture; /* PNG file to write; null: none */
     void *user;
     void (*put)(void *user, const char *line); /* text, a line at a time, without its end */
 } qn_sample_options;
 
-/* Shows what it has learned: text, translations, answers, images, a game. QN_ERROR_UNSUPPORTED for
- * tasks that have nothing to show. Training goes on afterwards as if it had not been called. */
+/* Shows samples of what the task has learned: text, translations, answers, images, a game.
+ * QN_ERROR_UNSUPPORTED for tasks without samples. Does not affect training. */
 QN_API qn_status qn_task_sample(qn_task *task, const qn_sample_options *options);
 
 #ifdef __cplusplus

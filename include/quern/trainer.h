@@ -1,7 +1,8 @@
-/* The trainer: an engine that trains and evaluates a classifier, or a network whose outputs are
- * numbers, batch by batch. All memory is taken when it is made; a step allocates nothing. For one
- * build on one instruction set, equal options and data give equal bits, whatever the number of
- * threads. */
+/* The trainer: an engine that trains and evaluates a classifier, or a network with numeric outputs,
+ * batch by batch. All memory is allocated on creation; a step allocates nothing. For one build on
+ * one instruction set, equal options and data give equal bits for any number of threads.
+ *
+ * Threads: one call at a time per trainer; qn_trainer_set_budget at any time. */
 #ifndef QUERN_TRAINER_H
 #define QUERN_TRAINER_H
 
@@ -14,42 +15,30 @@ extern "C" {
 
 typedef struct qn_trainer qn_trainer;
 
+/* Sizes of qn_trainer_options and the engine options in it. */
+#define QN_TRAINER_OPTIONS_INIT                                                                    \
+    QN_OPTIONS_INIT(qn_trainer_options), .engine.size = sizeof(qn_engine_options)
+
 typedef struct qn_trainer_options {
-    const qn_allocator *allocator; /* null: the C library's heap */
-    const qn_model *model;         /* must outlive the trainer */
-    qn_shape input;                /* of a sample; rank 0: the model's */
-    int n_outputs;                 /* classes or targets; 0: the model's classes */
-    bool regression;               /* targets are numbers: squared error, not cross entropy */
-    qn_dtype real;                 /* QN_F32 (also for 0) or QN_F64 */
-    int64_t batch;                 /* samples of a training batch, at least 1 */
-    int64_t evaluation_batch;      /* 0: as batch */
-    qn_update_options update;
-    qn_tuning tuning;
+    size_t size;              /* QN_TRAINER_OPTIONS_INIT, or qn_trainer_options_for */
+    qn_engine_options engine; /* also initialised with its size. The budget limits everything
+                                 that the trainer allocates; batches belong to the caller. With
+                                 plan_later, call qn_engine_plan(qn_trainer_engine(trainer), ...)
+                                 before the first step */
+    const qn_model *model;    /* must outlive the trainer */
+    qn_shape input;           /* of a sample; rank 0: the model's */
+    int n_outputs;            /* classes or targets; 0: the model's classes */
+    bool regression;          /* targets are numbers: squared error, not cross entropy */
+    int64_t batch;            /* samples of a training batch, at least 1 */
+    int64_t evaluation_batch; /* 0: as batch */
     double label_smoothing;
-    /* (n_outputs), at least 0, or null: what each class's samples count in the training loss of a
-     * batch, sum(w l) / sum(w) over its samples (0 where all their weights are 0). Copied. Losses
-     * of evaluations, and accuracies, count all samples alike. */
+    /* (n_outputs), at least 0, or null: weights of the classes in the training loss of a batch,
+     * sum(w l) / sum(w) over its samples (0 if all weights are 0). Copied. Losses of
+     * evaluations, and accuracies, weigh all samples equally. */
     const double *class_weights;
-    int64_t micro_batch; /* as in qn_engine_options */
-    bool no_dropout;     /* dropout layers pass their input through (checks against references) */
-    int n_threads;       /* 0: the processors available */
-    uint64_t seed;
-    bool plan_only;        /* as that of qn_engine_options: cannot step, evaluate or predict */
-    bool no_fusion;        /* as that of qn_engine_options */
-    const char *rules;     /* likewise */
-    qn_kernel_tuning tune; /* likewise */
-    /* As those of qn_engine_options. The budget is of all that the trainer takes; batches are the
-     * caller's. After plan_later, qn_engine_plan(qn_trainer_engine(trainer), ...) comes before the
-     * first step. */
-    size_t memory_budget_bytes;
-    bool no_least;
-    const struct qn_saved_plan *saved_plan;
-    const char *swap_folder; /* as that of qn_engine_options */
-    bool plan_later, aligned_inputs;
-    bool budget_changes; /* qn_trainer_set_budget may be called */
 } qn_trainer_options;
 
-/* Options of the model's own recipe. */
+/* Options of the model's recipe, with sizes set. */
 QN_API qn_trainer_options qn_trainer_options_for(const qn_model *model);
 
 QN_API qn_status qn_trainer_create(const qn_trainer_options *options, qn_trainer **trainer);
@@ -58,11 +47,11 @@ QN_API void qn_trainer_destroy(qn_trainer *trainer);
 /* The options in force, defaults filled in. */
 QN_API const qn_trainer_options *qn_trainer_get_options(const qn_trainer *trainer);
 
-/* What one batch gave. */
+/* The result of one batch. */
 typedef struct qn_step_result {
-    int64_t step;    /* steps done, this one included if it was completed */
+    int64_t step;    /* steps done, including this one if it was completed */
     bool completed;  /* false while batches are accumulated */
-    double loss;     /* mean over the step's batches so far, before its update */
+    double loss;     /* mean over the batches of the step so far, before its update */
     double accuracy; /* likewise; 0 for regression */
     double rate;     /* learning rate of the step */
 } qn_step_result;
@@ -77,11 +66,12 @@ QN_API qn_status qn_trainer_step(qn_trainer *trainer, const void *x, const void 
 typedef struct qn_evaluation {
     int64_t n_samples, n_correct;
     double loss_sum;
-    int64_t *confusion; /* (n_outputs, n_outputs) samples of each class by what they were taken for;
-                           null: not counted */
+    int32_t *taken; /* (evaluation batch) receives the predicted classes of the last batch; null:
+                       not needed. Not written for regression */
 } qn_evaluation;
 
-/* Adds the first n_valid samples of a batch (of the evaluation batch's size) to *sum. */
+/* Evaluates the first n_valid samples of a batch (of the evaluation batch's size) and adds to
+ * *sum. */
 QN_API qn_status qn_trainer_evaluate(qn_trainer *trainer, const void *x, const void *y,
                                      int64_t n_valid, qn_evaluation *sum);
 
@@ -91,8 +81,8 @@ QN_API qn_status qn_trainer_predict(qn_trainer *trainer, const void *x, void *ou
 /* Steps done so far. */
 QN_API int64_t qn_trainer_steps(const qn_trainer *trainer);
 
-/* Its parameters, state, memory and plans (program 0 trains, 1 evaluates): for checkpoints. Runs
- * and steps stay the trainer's. */
+/* Its engine, with parameters, state, memory and plans (program 0 trains, 1 evaluates): for
+ * checkpoints. Only the trainer runs programs. */
 QN_API qn_engine *qn_trainer_engine(const qn_trainer *trainer);
 
 /* As qn_engine_set_budget. */
@@ -109,10 +99,11 @@ typedef struct qn_epoch_result {
 } qn_epoch_result;
 
 typedef struct qn_fit_options {
+    size_t size;              /* QN_OPTIONS_INIT(qn_fit_options) */
     qn_batches train;         /* positioned at batch steps * accumulate */
     qn_batches test;          /* next null: no test set */
     int64_t epoch_batches;    /* training batches in an epoch */
-    int64_t steps;            /* total, resumed ones included */
+    int64_t steps;            /* total, including those before a resume */
     int64_t checkpoint_every; /* steps; 0: never */
     void *user;
     /* Each may be null; a failure ends the loop with it. */
@@ -122,8 +113,8 @@ typedef struct qn_fit_options {
     bool (*should_stop)(void *user); /* asked after every step */
 } qn_fit_options;
 
-/* Trains until `steps` are done or should_stop says so; QN_ERROR_INTERRUPTED in the latter case,
- * with the step completed. */
+/* Trains until `steps` are done or should_stop returns true; QN_ERROR_INTERRUPTED in the latter
+ * case, after completing the step. */
 QN_API qn_status qn_trainer_fit(qn_trainer *trainer, const qn_fit_options *options);
 
 /* Evaluates a whole test set. */

@@ -41,7 +41,6 @@ qn_status qn_events_create(const qn_allocator *allocator, int n_threads, size_t 
     if (n_threads < 1 || capacity < 1 || capacity > most)
         return qn_fail(QN_ERROR_ARGUMENT, "%zu events for %d threads; there must be one at least",
                        capacity, n_threads);
-    allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *fresh, &fresh));
     fresh->allocator = allocator;
     fresh->n_threads = n_threads;

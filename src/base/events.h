@@ -14,6 +14,7 @@ typedef enum qn_event_kind {
     QN_EVENT_OPERATION, /* a step of a plan, on the thread that runs the plan */
     QN_EVENT_SHARE,     /* what a further thread of the team did of an operation */
     QN_EVENT_RUN,       /* a whole run of a program: its operations and what is between them */
+    QN_EVENT_QUEUED,    /* a step of a further lane, beside the thread that runs the plan */
     QN_EVENT_MARK,      /* the end of a step, as the program that trains says: no length */
 } qn_event_kind;
 
@@ -22,7 +23,7 @@ typedef struct qn_event {
     int32_t step;             /* updates done before it, low 31 bits */
     int32_t item;             /* step of the program's plan; of a run and a mark: -1 */
     int16_t program;          /* of the engine; -1: the update from accumulated gradients */
-    int16_t thread;           /* of the team */
+    int16_t thread;           /* of the team; behind them further lanes */
     int32_t kind;             /* qn_event_kind */
 } qn_event;
 

@@ -1,5 +1,4 @@
 /* See memory.h. */
-#define _DEFAULT_SOURCE
 #include "base/memory.h"
 
 #include "base/status.h"
@@ -8,49 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
-enum { HUGE_PAGE = 2 << 20 };
-
-void qn_prefer_huge_pages(void *block, size_t bytes) {
-#ifdef MADV_HUGEPAGE
-    if (bytes >= HUGE_PAGE)
-        madvise(block, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* else ordinary ones */
-#else
-    (void)block;
-    (void)bytes;
-#endif
-}
-
-static void *heap_allocate(void *user, size_t bytes, size_t align) {
-    (void)user;
-    if (bytes >= HUGE_PAGE && align < HUGE_PAGE)
-        align = HUGE_PAGE;
-    /* aligned_alloc wants a multiple of the alignment. */
-    if (bytes > SIZE_MAX - align)
-        return NULL;
-    void *block = aligned_alloc(align, (bytes + align - 1) / align * align);
-    if (block)
-        qn_prefer_huge_pages(block, bytes);
-    return block;
-}
-
-static void heap_release(void *user, void *memory, size_t bytes) {
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
-const qn_allocator *qn_allocator_default(void) {
-    static const qn_allocator heap = {NULL, heap_allocate, heap_release};
-    return &heap;
-}
-
-const qn_allocator *qn_allocator_or_default(const qn_allocator *allocator) {
-    return allocator ? allocator : qn_allocator_default();
-}
 
 qn_status qn_allocate(const qn_allocator *allocator, size_t count, size_t size, void *memory) {
     size_t bytes;
@@ -127,7 +83,7 @@ static void counter_release(void *user, void *memory, size_t bytes) {
 }
 
 qn_allocator qn_counter_init(qn_counter *counter, const qn_allocator *below) {
-    *counter = (qn_counter){.below = qn_allocator_or_default(below)};
+    *counter = (qn_counter){.below = below};
     return (qn_allocator){counter, counter_allocate, counter_release};
 }
 
@@ -137,7 +93,8 @@ struct qn_arena_block {
     size_t bytes, used;
 };
 
-enum { ARENA_BLOCK_BYTES = 64 * 1024, ARENA_UNIT = 16 };
+/* Blocks double from the first size to the last: many an arena holds a few short texts. */
+enum { ARENA_FIRST_BYTES = 4 * 1024, ARENA_LAST_BYTES = 64 * 1024, ARENA_UNIT = 16 };
 
 void qn_arena_init(qn_arena *arena, const qn_allocator *allocator) {
     *arena = (qn_arena){.allocator = allocator};
@@ -153,13 +110,26 @@ void qn_arena_deinit(qn_arena *arena) {
     arena->block = NULL;
 }
 
-/* A block made for one large piece goes behind the newest, which has room for more. */
-static void put_block(qn_arena *arena, struct qn_arena_block *block) {
-    struct qn_arena_block **place = &arena->block;
-    if (*place && block->bytes > ARENA_BLOCK_BYTES)
+/* The size of the next block that is not made for one large piece. */
+static size_t next_bytes(const qn_arena *arena) {
+    const size_t last = arena->block ? arena->block->bytes : ARENA_FIRST_BYTES / 2;
+    return last < ARENA_LAST_BYTES / 2 ? 2 * last : ARENA_LAST_BYTES;
+}
+
+/* A new block for a piece of so many bytes, its own head included. One made for a large piece goes
+ * behind the newest, which has room for more. */
+static struct qn_arena_block *add_block(qn_arena *arena, size_t head, size_t bytes) {
+    const size_t usual = next_bytes(arena);
+    struct qn_arena_block *block, **place = &arena->block;
+    if (qn_allocate(arena->allocator, 1, bytes > usual ? bytes : usual, &block) != QN_OK)
+        return NULL;
+    block->bytes = bytes > usual ? bytes : usual;
+    block->used = head;
+    if (*place && bytes > usual)
         place = &(*place)->next;
     block->next = *place;
     *place = block;
+    return block;
 }
 
 void *qn_arena_allocate(qn_arena *arena, size_t count, size_t size) {
@@ -172,12 +142,9 @@ void *qn_arena_allocate(qn_arena *arena, size_t count, size_t size) {
     bytes = (bytes + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
     struct qn_arena_block *block = arena->block;
     if (!block || block->bytes - block->used < bytes) {
-        size_t fresh = head + bytes > ARENA_BLOCK_BYTES ? head + bytes : ARENA_BLOCK_BYTES;
-        if (qn_allocate(arena->allocator, 1, fresh, &block) != QN_OK)
+        block = add_block(arena, head, head + bytes);
+        if (!block)
             return NULL;
-        block->bytes = fresh;
-        block->used = head;
-        put_block(arena, block);
     }
     void *memory = (char *)block + block->used;
     block->used += bytes;

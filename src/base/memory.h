@@ -8,17 +8,6 @@
 /* Alignment of every block: a cache line, and the widest vector. */
 enum { QN_ALIGNMENT = 64 };
 
-/* The C library's heap. */
-const qn_allocator *qn_allocator_default(void);
-
-/* Asks the system for pages of 2 MiB where a block has room for them; the default allocator's
- * blocks are. Walking down a matrix else misses the translation of addresses at every row, and each
- * 4 KiB are a page fault of their own. */
-void qn_prefer_huge_pages(void *block, size_t bytes);
-
-/* allocator, or the default where it is null. */
-const qn_allocator *qn_allocator_or_default(const qn_allocator *allocator);
-
 /* count * size zeroed bytes at QN_ALIGNMENT into *memory; a count of 0 gives null and QN_OK. */
 qn_status qn_allocate(const qn_allocator *allocator, size_t count, size_t size, void *memory);
 

@@ -16,7 +16,7 @@ bool qn_pattern_next(const char **list, qn_pattern *pattern) {
 
 /* After a mismatch the last star takes in one character more; earlier stars need not, since what
  * lies between two stars fits best where it fits first. */
-bool qn_pattern_fits(qn_pattern pattern, const char *name) {
+bool qn_pattern_matches(qn_pattern pattern, const char *name) {
     const char *p = pattern.text, *end = p + pattern.bytes, *star = NULL, *from = NULL;
     while (*name) {
         if (p < end && *p == '*') {
@@ -41,10 +41,10 @@ bool qn_pattern_is(qn_pattern pattern, const char *word) {
     return strlen(word) == pattern.bytes && memcmp(pattern.text, word, pattern.bytes) == 0;
 }
 
-bool qn_patterns_fit(const char *list, const char *name) {
+bool qn_patterns_match(const char *list, const char *name) {
     qn_pattern pattern;
     while (qn_pattern_next(&list, &pattern)) {
-        if (qn_pattern_fits(pattern, name))
+        if (qn_pattern_matches(pattern, name))
             return true;
     }
     return false;

@@ -15,12 +15,12 @@ typedef struct qn_pattern {
  */
 bool qn_pattern_next(const char **list, qn_pattern *pattern);
 
-bool qn_pattern_fits(qn_pattern pattern, const char *name);
+bool qn_pattern_matches(qn_pattern pattern, const char *name);
 
 /* Whether the pattern is this word. */
 bool qn_pattern_is(qn_pattern pattern, const char *word);
 
 /* Whether one of a list fits. */
-bool qn_patterns_fit(const char *list, const char *name);
+bool qn_patterns_match(const char *list, const char *name);
 
 #endif

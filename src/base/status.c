@@ -30,6 +30,8 @@ const char *qn_status_text(qn_status status) {
         return "not supported";
     case QN_ERROR_INTERRUPTED:
         return "interrupted";
+    case QN_ERROR_DEVICE:
+        return "a device was lost";
     }
     return "unknown status";
 }
@@ -52,6 +54,10 @@ qn_status qn_fail_within(qn_status status, const char *format, ...) {
     vsnprintf(place, sizeof place, format, arguments);
     va_end(arguments);
     return qn_fail(status, "%s: %s", place, message);
+}
+
+void qn_fail_null(const char *function, const char *name) {
+    qn_fail(QN_ERROR_ARGUMENT, "%s: %s is null", function, name);
 }
 
 qn_status qn_fail_memory(size_t bytes) {

@@ -86,8 +86,8 @@ static qn_status read_file(const budget *b, size_t *bytes) {
     uint64_t size = 0;
     QN_TRY(qn_probe_text_at(b->path, text, sizeof text));
     if (strcmp(text, "none") != 0 && (!qn_text_size(text, &size) || size == 0))
-        return qn_fail(QN_ERROR_FORMAT, "%s: %s is no size as 300M or 1.5G, nor \"none\"", b->path,
-                       text);
+        return qn_fail(QN_ERROR_FORMAT, "%s: %s is not a size such as 300M or 1.5G, nor \"none\"",
+                       b->path, text);
     *bytes = (size_t)size;
     return QN_OK;
 }
@@ -133,7 +133,7 @@ qn_status budget_begin(budget *b, training *t) {
         return QN_OK;
     const qn_allocator *allocator = &t->s.allocator;
     b->engine = qn_task_engine(t->s.task);
-    b->wanted_bytes = b->asked_bytes = t->s.memory_budget_bytes;
+    b->wanted_bytes = b->asked_bytes = t->s.engine.memory_budget_bytes;
     qn_engine_on_budget(b->engine, note_change, b);
     QN_TRY(qn_monitor_create(allocator, &b->lock));
     QN_TRY(open_pressure(b, t->a));

@@ -3,7 +3,7 @@
 #ifndef QN_CLI_BUDGET_H
 #define QN_CLI_BUDGET_H
 
-#include "cli/training.h"
+#include "cli/train/training.h"
 #include "os/os.h"
 #include "os/pressure.h"
 

@@ -4,7 +4,7 @@
 
 #include "cli/options.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_CTRL_C = 130 };
 
 /* The command at an index; null beyond the last. */
 const command *command_at(int index);
@@ -28,6 +28,6 @@ const char *grouped(int64_t count, char *text);
 extern const command command_help, command_models, command_train, command_plan, command_profile,
     command_study, command_evaluate, command_predict, command_sample, command_convert,
     command_merge, command_import, command_export, command_meter, command_devices, command_rules,
-    command_version;
+    command_label, command_version;
 
 #endif

@@ -1,10 +1,11 @@
 /* quern evaluate: what trained weights achieve on data. */
 #include "base/status.h"
-#include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/session.h"
+#include "os/process/interrupt.h"
 #include "report/confusion.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static const option options[] = {
      .otherwise = "none, must be given",
      .help = "checkpoint with the weights, the preparation and the classes"},
     {.name = "data",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_DATA,
      .argument = "DATA",
      .otherwise = "the checkpoint's",
      .help = "what to evaluate on"},
@@ -29,13 +30,13 @@ static const option options[] = {
      .argument = "X",
      .most = 0.9,
      .otherwise = "the checkpoint's",
-     .help = "part held out for testing where the data has no test samples"},
+     .help = "fraction held out for testing if the data has no test set"},
     {.name = "validation",
      .kind = OPTION_NUMBER,
      .argument = "X",
      .most = 0.9,
      .otherwise = "the checkpoint's",
-     .help = "part of the training samples held out for validation"},
+     .help = "fraction of the training samples held out for validation"},
     {.name = "batch",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -62,39 +63,46 @@ static const option options[] = {
      .argument = "X",
      .most = 1,
      .otherwise = "the checkpoint's; conv 0.05, mlp 0",
-     .help = "part of random actions; 1 plays at random"},
+     .help = "fraction of random actions; 1 plays at random"},
     {.name = "memory",
      .kind = OPTION_SIZE,
      .argument = "SIZE",
-     .otherwise = "as much as it takes",
-     .help = "budget of all memory, as 300M; the result does not depend on it"},
+     .otherwise = "no limit",
+     .help = "memory budget, such as 300M; does not change the result"},
     {.name = "threads",
      .kind = OPTION_COUNT,
      .argument = "N",
      .least = 1,
      .most = 256,
-     .otherwise = "the processors there are",
-     .help = "threads; the result does not depend on them"},
+     .otherwise = "all processors",
+     .help = "threads; does not change the result"},
     {.name = "per-class",
      .kind = OPTION_FLAG,
      .fallback = "no",
      .help = "precision, recall and F1 of each class"},
     {.name = "confusion",
-     .kind = OPTION_TARGET,
+     .kind = OPTION_OUTPUT,
      .argument = "FILE",
      .otherwise = "none",
-     .help = "CSV file with what the samples of each class were taken for"},
+     .help = "CSV file for the confusion matrix"},
     {.name = "html",
-     .kind = OPTION_TARGET,
+     .kind = OPTION_OUTPUT,
      .argument = "FILE",
      .otherwise = "none",
      .help = "report of the classes: confusion matrix, precision, recall, F1"},
+    {.name = "most-confused",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e9,
+     .fallback = "1000",
+     .help = "above N classes, show the N most confused pairs instead of the matrix"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print a JSON object"},
 };
 
 static bool should_stop(void *user) {
     (void)user;
-    return was_interrupted();
+    return qn_was_interrupted();
 }
 
 /* ---- classes ---- */
@@ -104,26 +112,88 @@ static bool wants_confusion(const arguments *a) {
            arguments_get(a, "html");
 }
 
-static void print_classes(const qn_confusion *c) {
+static int find_width(const qn_confusion *c) {
     char text[24];
     size_t width = 5;
     for (int i = 0; i < c->n_classes; i++) {
         const size_t length = strlen(qn_confusion_name(c, i, text));
         width = length > width && length <= 40 ? length : width;
     }
-    printf("%-*s %8s %10s %8s %8s  most often taken for\n", (int)width, "class", "samples",
-           "precision", "recall", "F1");
-    for (int i = 0; i < c->n_classes; i++) {
-        const qn_class_scores s = qn_confusion_scores(c, i);
-        const int wrong = qn_confusion_most_wrong(c, i);
-        printf("%-*s %8lld %8.2f %% %6.2f %% %6.2f %%  ", (int)width, qn_confusion_name(c, i, text),
-               (long long)s.n_samples, 100 * s.precision, 100 * s.recall, 100 * s.f1);
-        puts(wrong < 0 ? "-" : qn_confusion_name(c, wrong, text));
-    }
-    printf("mean F1 of the classes %.4f\n", qn_confusion_macro_f1(c));
+    return (int)width;
 }
 
-static void add_classes_json(const qn_confusion *c) {
+/* A share in percent; a dash where there was nothing to divide by. */
+static void print_score(double score, int width) {
+    char text[24] = "-";
+    if (!isnan(score))
+        snprintf(text, sizeof text, "%.2f %%", 100 * score);
+    printf(" %*s", width, text);
+}
+
+static void print_class(const qn_confusion *c, int i, int width) {
+    const qn_class_scores s = qn_confusion_scores(c, i);
+    const qn_confusion_cell *wrong = qn_confusion_most_wrong(c, i);
+    char text[24];
+    printf("%-*s %8lld", width, qn_confusion_name(c, i, text), (long long)s.n_samples);
+    print_score(s.precision, 10);
+    print_score(s.recall, 8);
+    print_score(s.f1, 8);
+    printf("  ");
+    puts(wrong ? qn_confusion_name(c, wrong->taken, text) : "-");
+}
+
+static qn_status print_worst_classes(const qn_confusion *c, int64_t most, int width) {
+    qn_confusion_ranking classes;
+    QN_TRY(qn_confusion_rank_classes(NULL, c, most, &classes));
+    for (int64_t i = 0; i < classes.n; i++)
+        print_class(c, (int)classes.ranks[i].index, width);
+    printf("these are the %lld classes with the most wrong samples, of %d; --most-confused shows "
+           "more\n",
+           (long long)classes.n, c->n_classes);
+    qn_confusion_ranking_deinit(NULL, &classes);
+    return QN_OK;
+}
+
+static qn_status print_classes(const qn_confusion *c, int64_t most) {
+    const int width = find_width(c);
+    printf("%-*s %8s %10s %8s %8s  most often confused with\n", width, "class", "samples",
+           "precision", "recall", "F1");
+    for (int i = 0; c->n_classes <= most && i < c->n_classes; i++)
+        print_class(c, i, width);
+    if (c->n_classes > most)
+        QN_TRY(print_worst_classes(c, most, width));
+    printf("mean F1 of the classes %.4f\n", qn_confusion_macro_f1(c));
+    return QN_OK;
+}
+
+static void add_row_json(const qn_confusion *c, int class) {
+    int64_t cell = c->classes[class].first_cell;
+    json_open_list("taken_for");
+    for (int i = 0; i < c->n_classes; i++)
+        json_item_count(qn_confusion_next(c, class, i, &cell));
+    json_close_list();
+}
+
+static qn_status add_pairs_json(const qn_confusion *c, int64_t most) {
+    qn_confusion_ranking pairs;
+    char text[24];
+    QN_TRY(qn_confusion_rank_pairs(NULL, c, most, &pairs));
+    json_count("confused_pairs", pairs.n_all);
+    json_open_list("most_confused");
+    for (int64_t i = 0; i < pairs.n; i++) {
+        const qn_confusion_cell *cell = &c->cells[pairs.ranks[i].index];
+        json_begin_item();
+        json_text("class", qn_confusion_name(c, cell->actual, text));
+        json_text("taken_for", qn_confusion_name(c, cell->taken, text));
+        json_count("samples", cell->n_samples);
+        json_end_item();
+    }
+    json_close_list();
+    qn_confusion_ranking_deinit(NULL, &pairs);
+    return QN_OK;
+}
+
+static qn_status add_classes_json(const qn_confusion *c, int64_t most) {
     char text[24];
     json_number("macro_f1", qn_confusion_macro_f1(c));
     json_open_list("classes");
@@ -135,21 +205,27 @@ static void add_classes_json(const qn_confusion *c) {
         json_number("precision", s.precision);
         json_number("recall", s.recall);
         json_number("f1", s.f1);
-        json_counts("taken_for", c->n_classes, c->counts + (int64_t)i * c->n_classes);
+        if (c->n_classes <= most)
+            add_row_json(c, i);
         json_end_item();
     }
     json_close_list();
+    return c->n_classes <= most ? QN_OK : add_pairs_json(c, most);
 }
 
 static qn_status write_files(const arguments *a, const session *s, const qn_metrics *metrics) {
     const qn_confusion c = qn_task_get_confusion(s->task);
     const char *csv = arguments_get(a, "confusion"), *html = arguments_get(a, "html");
+    const int64_t most = arguments_count(a, "most-confused");
     char title[512];
     snprintf(title, sizeof title, "%s on %s, %s samples", s->model->name,
              qn_task_get_facts(s->task).data, arguments_get(a, "split"));
     if (csv)
-        QN_TRY(qn_confusion_write_csv(&c, csv));
-    return html ? qn_confusion_write_html(NULL, &c, title, metrics, html) : QN_OK;
+        QN_TRY(qn_confusion_write_csv(NULL, &c, most, csv));
+    if (!html)
+        return QN_OK;
+    const int n_threads = qn_engine_get_options(qn_task_engine(s->task))->n_threads;
+    return qn_confusion_write_html(NULL, &c, most, title, n_threads, metrics, html);
 }
 
 /* ---- all ---- */
@@ -167,17 +243,31 @@ static void print_result(const session *s, const qn_metrics *metrics, int64_t n,
     printf("%lld %s, %.0f %s/s\n", (long long)n, facts.unit, (double)n / seconds, facts.unit);
 }
 
-static void print_json(const qn_metrics *metrics, int64_t n, double seconds,
-                       const qn_confusion *confusion) {
+static qn_status print_json(const qn_metrics *metrics, int64_t n, double seconds,
+                            const qn_confusion *confusion, int64_t most) {
+    qn_status status = QN_OK;
     json_begin();
     json_text("event", "evaluation");
     for (int i = metrics->n - 1; i >= 0; i--)
         json_number(metrics->list[i].name, metrics->list[i].value);
     json_count("samples", n);
     json_number("samples_per_second", (double)n / seconds);
-    if (confusion->counts)
-        add_classes_json(confusion);
+    if (confusion->classes)
+        status = add_classes_json(confusion, most);
     json_end();
+    return status;
+}
+
+/* A figure that is no number says nothing of the model but that it is of no use. */
+static qn_status check_finite(const qn_metrics *metrics) {
+    for (int i = 0; i < metrics->n; i++) {
+        if (!isfinite(metrics->list[i].value))
+            return qn_fail(QN_ERROR_NUMERIC,
+                           "the %s is %g: the weights give no numbers that can be used; take those "
+                           "of an earlier checkpoint",
+                           metrics->list[i].name, metrics->list[i].value);
+    }
+    return QN_OK;
 }
 
 static int evaluate(const arguments *a, session *s) {
@@ -188,23 +278,27 @@ static int evaluate(const arguments *a, session *s) {
     qn_metrics metrics;
     int64_t n;
     const int64_t begin_ns = qn_clock_ns();
-    interrupt_watch();
+    qn_interrupt_watch(EXIT_FAILED);
     qn_status status = qn_task_evaluate(s->task, split, should_stop, NULL, &metrics, &n);
     const double seconds = (double)(qn_clock_ns() - begin_ns) * 1e-9;
     if (status == QN_OK && n == 0)
         status = qn_fail(QN_ERROR_FORMAT, "%s has no %s samples; use --split train, or --%s",
                          qn_task_get_facts(s->task).data, name,
                          split == QN_TEST ? "holdout" : "validation");
+    if (status == QN_OK)
+        status = check_finite(&metrics);
     if (status != QN_OK)
         return report_failed_run();
     const qn_confusion confusion = qn_task_get_confusion(s->task);
+    const int64_t most = arguments_count(a, "most-confused");
     if (arguments_flag(a, "json"))
-        print_json(&metrics, n, seconds, &confusion);
+        status = print_json(&metrics, n, seconds, &confusion, most);
     else
         print_result(s, &metrics, n, seconds);
     if (arguments_flag(a, "per-class") && !arguments_flag(a, "json"))
-        print_classes(&confusion);
-    return write_files(a, s, &metrics) == QN_OK ? EXIT_DONE : report_failed_run();
+        status = print_classes(&confusion, most);
+    return status == QN_OK && write_files(a, s, &metrics) == QN_OK ? EXIT_DONE
+                                                                   : report_failed_run();
 }
 
 static int run(const arguments *a) {
@@ -214,7 +308,7 @@ static int run(const arguments *a) {
     session_init(&s);
     s.wants_confusion = wants_confusion(a);
     qn_status status = session_open_trained(&s, a, names);
-    if (status == QN_OK && s.wants_confusion && !qn_task_get_confusion(s.task).counts)
+    if (status == QN_OK && s.wants_confusion && !qn_task_get_confusion(s.task).classes)
         status = qn_fail(QN_ERROR_ARGUMENT, "--per-class, --confusion and --html are for models "
                                             "that tell classes apart");
     int result = status == QN_OK ? evaluate(a, &s) : report_failure(status);
@@ -224,12 +318,12 @@ static int run(const arguments *a) {
 
 const command command_evaluate = {
     .name = "evaluate",
-    .words = "MODEL",
-    .least_words = 1,
+    .words = "[MODEL]",
     .most_words = 1,
-    .summary = "Measure what trained weights achieve",
+    .summary = "Evaluate trained weights",
     .description =
-        "Data is prepared as the checkpoint says: size, mean and deviation, classes, vocabulary.",
+        "Data is prepared as in training: size, mean and deviation, classes and vocabulary come\n"
+        "from the checkpoint.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

@@ -1,6 +1,8 @@
 /* quern help: the overview, the help of a command, and the manual page, all from the tables. */
 #include "base/status.h"
 #include "cli/commands.h"
+#include "cli/completion.h"
+#include "cli/json.h"
 #include "cli/model.h"
 #include "cli/settings.h"
 #include "quern/task.h"
@@ -13,6 +15,15 @@ static const option options[] = {
      .kind = OPTION_FLAG,
      .fallback = "no",
      .help = "print the manual page quern(1) as roff"},
+    {.name = "completion",
+     .kind = OPTION_CHOICE,
+     .argument = "bash|zsh|fish",
+     .otherwise = "none",
+     .help = "print the completion script of a shell"},
+    {.name = "settings",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "print the settings of quern train as JSON lines, for programs"},
 };
 
 static const char *const data_kinds[][2] = {
@@ -20,7 +31,7 @@ static const char *const data_kinds[][2] = {
     {"idx:DIR", "the four files of MNIST's format, gzipped or not"},
     {"cifar10:DIR", "CIFAR-10 in its binary format"},
     {"cifar100:DIR", "CIFAR-100 in its binary format"},
-    {"images:DIR", "PNG and JPEG files: train/CLASS/* and test/CLASS/*, or CLASS/*"},
+    {"images:DIR", "PNG, JPEG, WebP, HEIC: train/CLASS/* and test/CLASS/*, or CLASS/*"},
     {"npy:X.npy,Y.npy[,nchw]", "arrays of samples, and of labels or float32 targets"},
     {"csv:FILE[,label=NAME]", "rows of numbers, the last column the label"},
     {"synthetic", "seeded and learnable, in the model's shape"},
@@ -80,6 +91,63 @@ static void print_option(const option *o, const qn_model *model) {
     putchar('\n');
 }
 
+/* ---- long tables, in groups ---- */
+
+enum { MANY_OPTIONS = 24 };
+
+/* Names with blanks around; what is in none comes at the end. */
+static const char *const groups[][2] = {
+    {"Options that most runs need", " data epochs batch lr augment input head load save resume "
+                                    "validation memory "},
+    {"Length, tests and checkpoints", " steps seed test holdout samples save-best early-stop "
+                                      "checkpoint-every override json picture picture-every "},
+    {"Optimiser", " optimizer momentum nesterov weight-decay beta1 schedule warmup schedule-steps "
+                  "clip-norm accumulate "},
+    {"Fine-tuning", " freeze train-only lr-for lora "},
+    {"Data and loss", " classes class-weights label-smoothing shuffle strict length stride "
+                      "wordpiece vocabulary hidden min-count "},
+    {"Memory and speed", " threads micro-batch swap plan tune measure budget-file memory-pressure "
+                         "pressure-file pressure-calm rules "},
+    {"Control", " net frames replay fill explore epsilon update-every target-every return-steps "
+                "discount episodes test-epsilon timeout "},
+};
+
+enum { N_GROUPS = sizeof groups / sizeof groups[0] };
+
+static int group_of(const option *o) {
+    char name[80];
+    snprintf(name, sizeof name, " %s ", o->name);
+    for (int g = 0; g < N_GROUPS; g++) {
+        if (strstr(groups[g][1], name))
+            return g;
+    }
+    return N_GROUPS;
+}
+
+/* Whether a table is long, and of what the groups know. */
+static bool has_groups(const command *c) {
+    const option *o;
+    int n_known = 0;
+    for (int i = 0; (o = option_at(c, i)); i++)
+        n_known += group_of(o) < N_GROUPS;
+    return option_count(c) > MANY_OPTIONS && 2 * n_known > option_count(c);
+}
+
+static void print_groups(const command *c, const qn_model *model) {
+    const option *o;
+    for (int g = 0; g <= N_GROUPS; g++) {
+        bool is_first = true;
+        for (int i = 0; (o = option_at(c, i)); i++) {
+            if (group_of(o) != g || (model && !option_is_of(o, qn_task_of(model))))
+                continue;
+            if (is_first)
+                printf("\n%s:\n", g < N_GROUPS ? groups[g][0] : "Further options");
+            is_first = false;
+            print_option(o, model);
+        }
+    }
+}
+
 static void print_data_kinds(void) {
     puts("\nDATA is one of:");
     for (int i = 0; i < N_DATA_KINDS; i++)
@@ -96,9 +164,11 @@ void help_print_command(const command *c, const char *model_name) {
         printf("\n%s\n", c->description);
     if (takes_data(c))
         print_data_kinds();
-    if (option_count(c))
+    if (has_groups(c))
+        print_groups(c, model);
+    else if (option_count(c))
         puts("\nOptions:");
-    for (int i = 0; option_at(c, i); i++)
+    for (int i = 0; option_at(c, i) && !has_groups(c); i++)
         print_option(option_at(c, i), model);
 }
 
@@ -109,7 +179,7 @@ static void print_overview(void) {
     puts("\nquern COMMAND --help describes a command's options. Examples:\n");
     for (int i = 0; i < N_EXAMPLES; i++)
         printf("  %s\n", examples[i]);
-    puts("\nExit status: 0 done, 1 failed while running, 2 wrong usage.");
+    puts("\nExit status: 0 done, 1 failed while running, 2 wrong usage, 130 Ctrl-C.");
 }
 
 /* ---- manual page ---- */
@@ -168,7 +238,8 @@ static void print_man(void) {
     puts(".SH DATA");
     for (int i = 0; i < N_DATA_KINDS; i++)
         roff_item(data_kinds[i][0], data_kinds[i][1], NULL, ".\n");
-    puts(".SH EXIT STATUS\n0 done, 1 failed while running, 2 wrong usage.\n.SH ENVIRONMENT\n"
+    puts(".SH EXIT STATUS\n0 done, 1 failed while running, 2 wrong usage, 130 stopped by "
+         "Ctrl-C.\n.SH ENVIRONMENT\n"
          ".TP\n.B QUERN_ISA\nCaps the instruction set: ref, neon, avx2 or avx512.\n"
          ".TP\n.B XDG_CACHE_HOME\nWhere unpacked data sets are kept (default: ~/.cache).\n"
          ".SH EXAMPLES");
@@ -179,7 +250,51 @@ static void print_man(void) {
     }
 }
 
+/* ---- settings, for programs ---- */
+
+static void print_setting(const option *o) {
+    static const char *const kinds[] = {
+        [OPTION_FLAG] = "flag",     [OPTION_TEXT] = "text",     [OPTION_DATA] = "data",
+        [OPTION_TARGET] = "target", [OPTION_OUTPUT] = "output", [OPTION_COUNT] = "count",
+        [OPTION_NUMBER] = "number", [OPTION_CHOICE] = "choice", [OPTION_LIST] = "list",
+        [OPTION_SHAPE] = "shape",   [OPTION_SIZE] = "size",     [OPTION_PARTS] = "parts",
+        [OPTION_HEAD] = "head",     [OPTION_RULES] = "rules",   [OPTION_LORA] = "lora",
+    };
+    const char *usual = describe_default(o, NULL, NULL, 0);
+    json_begin();
+    json_text("name", o->name);
+    json_text("kind", kinds[o->kind]);
+    if (o->argument)
+        json_text("argument", o->argument);
+    if (o->kind == OPTION_COUNT || o->kind == OPTION_NUMBER) {
+        json_number("least", o->least);
+        json_number("most", o->most);
+    }
+    if (usual)
+        json_text("default", usual);
+    if (o->of)
+        json_text("of", o->of);
+    json_text("help", o->help);
+    json_end();
+}
+
+static void print_settings(void) {
+    const option *o;
+    for (int i = 0; (o = option_at(command_find("train"), i)); i++) {
+        if (o->is_kept)
+            print_setting(o);
+    }
+}
+
 static int run(const arguments *a) {
+    if (arguments_flag(a, "settings")) {
+        print_settings();
+        return EXIT_DONE;
+    }
+    if (arguments_has(a, "completion")) {
+        completion_print(arguments_get(a, "completion"));
+        return EXIT_DONE;
+    }
     if (arguments_flag(a, "man")) {
         print_man();
         return EXIT_DONE;

@@ -85,13 +85,6 @@ void json_null(const char *key) {
     fprintf(out(), "null");
 }
 
-void json_counts(const char *key, int64_t n, const int64_t *values) {
-    put_key(key);
-    for (int64_t i = 0; i < n; i++)
-        fprintf(out(), "%c%lld", i ? ',' : '[', (long long)values[i]);
-    fputs(n ? "]" : "[]", out());
-}
-
 void json_open_list(const char *key) {
     put_key(key);
     put('[');
@@ -106,6 +99,11 @@ void json_begin_item(void) {
 void json_end_item(void) {
     put('}');
     is_first = false;
+}
+
+void json_item_count(int64_t value) {
+    separate();
+    fprintf(out(), "%lld", (long long)value);
 }
 
 void json_close_list(void) {

@@ -1,11 +1,15 @@
 /* quern: the command line. Finds the command, parses its options, runs it. */
 #include "cli/commands.h"
+#include "os/os.h"
+#include "os/process/interrupt.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* Output that could not be written is a failure, whatever the command did. */
 static int finish(int status) {
+    if (status == EXIT_FAILED && qn_was_ctrl_c())
+        status = EXIT_CTRL_C; /* as a shell says of a program that the signal ended */
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     fputs("quern: cannot write to standard output\n", stderr);
@@ -28,6 +32,7 @@ static int run_command(const command *c, int n, char **texts) {
 
 int main(int n, char **texts) {
     const char *name = n > 1 ? texts[1] : "help";
+    qn_process_begin();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";
     if (strcmp(name, "--version") == 0)

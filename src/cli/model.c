@@ -4,11 +4,9 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/session.h"
-#include "onnx/import.h"
 #include "quern/onnx.h"
 #include "tensor/tensor.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,26 +14,8 @@
 static struct {
     qn_onnx_network *network;
     const qn_model *model;
-    char hash[17];
+    char hash[QN_ONNX_HASH_TEXT];
 } imported;
-
-/* FNV-1a over a file (Fowler, Noll and Vo; 64 bits), and what it keeps outside. */
-static qn_status hash_file(const char *path, uint64_t outside, char hash[17]) {
-    FILE *file = fopen(path, "rb");
-    unsigned char part[4096];
-    uint64_t sum = UINT64_C(14695981039346656037);
-    size_t n;
-    if (!file)
-        return qn_fail(QN_ERROR_IO, "%s cannot be opened", path);
-    while ((n = fread(part, 1, sizeof part, file)) > 0) {
-        for (size_t i = 0; i < n; i++)
-            sum = (sum ^ part[i]) * UINT64_C(1099511628211);
-    }
-    const bool is_bad = ferror(file) != 0;
-    fclose(file);
-    snprintf(hash, 17, "%016" PRIx64, sum ^ outside);
-    return is_bad ? qn_fail(QN_ERROR_IO, "%s cannot be read", path) : QN_OK;
-}
 
 const char *model_task_of_data(const char *data) {
     static const char *const tasks[][2] = {
@@ -50,10 +30,9 @@ const char *model_task_of_data(const char *data) {
 }
 
 static qn_status import(const char *path, const char *data) {
-    const qn_onnx_options options = {.log = &session_log};
+    const qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options), .log = &session_log};
     QN_TRY(qn_onnx_open(&options, path, &imported.network));
-    qn_status status =
-        hash_file(path, qn_onnx_file_hash_outside(imported.network->file), imported.hash);
+    qn_status status = qn_onnx_hash(imported.network, imported.hash);
     if (status == QN_OK)
         status = qn_onnx_model_for(imported.network, model_task_of_data(data), &imported.model);
     if (status != QN_OK) {
@@ -85,6 +64,10 @@ qn_status model_add_pairs(const qn_model *model, qn_metadata *pairs) {
 
 const char *model_hash(const qn_model *model) {
     return model && model == imported.model ? imported.hash : NULL;
+}
+
+const qn_onnx_network *model_network(const qn_model *model) {
+    return model_hash(model) ? imported.network : NULL;
 }
 
 qn_status model_check(const qn_model *model, const qn_metadata *kept, const char *path) {

@@ -20,6 +20,9 @@ qn_status model_add_pairs(const qn_model *model, qn_metadata *pairs);
 /* Sixteen digits that tell an ONNX file's content from another's; null for models of the zoo. */
 const char *model_hash(const qn_model *model);
 
+/* The network that an ONNX file's model is of; null for models of the zoo. */
+const struct qn_onnx_network *model_network(const qn_model *model);
+
 /* QN_ERROR_FORMAT where a checkpoint is of an ONNX file with another content, or of another model
  * than this file. kept null: there is none. */
 qn_status model_check(const qn_model *model, const qn_metadata *kept, const char *path);

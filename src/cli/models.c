@@ -1,6 +1,8 @@
 /* quern models: the zoo as a table. */
+#include "models/models.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/model.h"
 #include "quern/task.h"
 #include "tensor/tensor.h"
 
@@ -54,8 +56,45 @@ static bool show(const qn_model *m, const arguments *a) {
     return true;
 }
 
+/* ---- the parameters of one ---- */
+
+static void put_parameter(void *user, int layer, const char *name, const qn_shape *shape,
+                          const char *reader) {
+    char text[QN_SHAPE_TEXT];
+    const bool is_json = *(const bool *)user;
+    qn_shape_print(*shape, text);
+    if (!is_json) {
+        printf("#%-4d %-40s %16s  %s\n", layer, name, text, reader);
+        return;
+    }
+    json_begin();
+    json_count("layer", layer);
+    json_text("parameter", name);
+    json_text("shape", text);
+    json_text("read_by", reader);
+    json_end();
+}
+
+static int show_parameters(const arguments *a) {
+    const qn_model *m;
+    bool is_json = arguments_flag(a, "json");
+    const qn_parameter_list list = {&is_json, put_parameter};
+    qn_status status = model_find(a->words[0], NULL, &m);
+    if (status == QN_OK) {
+        qn_shape input = m->input;
+        if (arguments_has(a, "input"))
+            qn_shape_parse(arguments_get(a, "input"), &input);
+        if (!is_json)
+            printf("%-5s %-40s %16s  %s\n", "layer", "parameter", "shape", "read by");
+        status = qn_model_list_parameters(m, input, qn_model_classes(m, input), &list);
+    }
+    return status == QN_OK ? EXIT_DONE : report_failure(status);
+}
+
 static int run(const arguments *a) {
     int n_shown = 0;
+    if (a->n_words > 0)
+        return show_parameters(a);
     if (!arguments_flag(a, "json"))
         printf("%-14s %-22s %-24s %13s %14s %15s\n", "model", "domain", "input", "parameters",
                "forward MFLOP", "bytes/sample");
@@ -66,10 +105,15 @@ static int run(const arguments *a) {
 
 const command command_models = {
     .name = "models",
-    .summary = "List the models with their size",
+    .words = "[MODEL]",
+    .most_words = 1,
+    .summary = "List the models with their size, or the parameters of one",
     .description =
-        "Parameters are trainable numbers; forward MFLOP counts a multiply-add as two, for one\n"
-        "sample; bytes/sample are all feature maps that the forward pass writes.",
+        "Parameters counts trainable numbers. Forward MFLOP is for one sample; a multiply-add\n"
+        "counts as two. Bytes/sample is the size of all feature maps that the forward pass\n"
+        "writes. With a model (or ONNX file): every parameter with its layer. --freeze and\n"
+        "--train-only accept the parameter's name, the name of the layer that reads it, or its\n"
+        "position, such as '#1-10'.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

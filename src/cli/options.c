@@ -3,7 +3,9 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "cli/data_name.h"
 #include "cli/rules.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "tensor/tensor.h"
 
@@ -111,9 +113,13 @@ static qn_status canonical_list(const option *o, const char *value, qn_arena *te
 
 static qn_status canonical_shape(const option *o, const char *value, qn_arena *texts,
                                  const char **canonical) {
+    char square[64];
     qn_shape shape;
+    snprintf(square, sizeof square, "%sx%sx3", value, value);
+    if (*value && strspn(value, "0123456789") == strlen(value) && qn_shape_parse(square, &shape))
+        return keep(texts, square, canonical);
     if (!qn_shape_parse(value, &shape))
-        return refuse(o, value, "a shape as 32x32x3");
+        return refuse(o, value, "a shape as 32x32x3, or a side as 224");
     return keep(texts, value, canonical);
 }
 
@@ -137,7 +143,9 @@ static qn_status canonical_target(const option *o, const char *value, qn_arena *
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - value) : 0, value);
     if (*folder && !qn_path_is_folder(folder))
         return qn_fail(QN_ERROR_IO, "--%s %s: there is no folder %s", o->name, value, folder);
-    return keep(texts, value, canonical);
+    const qn_status status = qn_file_check_target(value, o->kind == OPTION_OUTPUT);
+    return status == QN_OK ? keep(texts, value, canonical)
+                           : qn_fail_within(status, "--%s", o->name);
 }
 
 /* "NAME=N" as "N,NAME"; what is so already stays. */
@@ -214,11 +222,14 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
     case OPTION_SIZE:
         return canonical_size(o, value, texts, canonical);
     case OPTION_TARGET:
+    case OPTION_OUTPUT:
         return canonical_target(o, value, texts, canonical);
     case OPTION_HEAD:
         return canonical_head(o, value, texts, canonical);
     case OPTION_RULES:
         return rules_canonical(value, texts, canonical);
+    case OPTION_DATA:
+        return data_name_find(value, texts, canonical);
     case OPTION_LORA:
         return canonical_lora(o, value, texts, canonical);
     case OPTION_FLAG:

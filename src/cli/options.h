@@ -10,7 +10,9 @@
 typedef enum option_kind {
     OPTION_FLAG,   /* --name and --no-name: "yes", "no" */
     OPTION_TEXT,   /* as it is */
-    OPTION_TARGET, /* a file to be written, in a folder that is there */
+    OPTION_DATA,   /* a data set: a path alone is looked at, ~ is the user's folder */
+    OPTION_TARGET, /* a file that can be written: it is tried */
+    OPTION_OUTPUT, /* the same, or a stream: "-" is standard output */
     OPTION_COUNT,  /* whole number within least and most */
     OPTION_NUMBER, /* within least and most */
     OPTION_CHOICE, /* one of argument's, "a|b|c" */

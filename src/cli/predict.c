@@ -2,11 +2,12 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/model.h"
+#include "cli/session.h"
+#include "data/images/image.h"
+#include "os/os.h"
 #include "quern/quern.h"
-#include "tasks/tasks.h"
-#include "tensor/tensor.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static const option options[] = {
     {.name = "weights",
      .kind = OPTION_TEXT,
      .argument = "FILE",
-     .otherwise = "none, must be given",
+     .otherwise = "those of an ONNX file, else it must be given",
      .help = "checkpoint with the weights, the preparation and the classes"},
     {.name = "top",
      .kind = OPTION_COUNT,
@@ -23,159 +24,114 @@ static const option options[] = {
      .least = 1,
      .most = 1e6,
      .fallback = "3",
-     .help = "how many classes to name, the likeliest first"},
+     .help = "number of classes to print, most likely first"},
     {.name = "threads",
      .kind = OPTION_COUNT,
      .argument = "N",
      .least = 1,
      .most = 256,
-     .otherwise = "the processors there are",
-     .help = "threads; the result does not depend on them"},
+     .otherwise = "all processors",
+     .help = "threads; does not change the result"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
 };
 
-/* One image and its outputs. */
+/* What is predicted, and how it is shown. */
 typedef struct prediction {
-    qn_counter counter; /* of all memory below */
-    qn_allocator allocator;
-    const qn_model *model;
-    qn_metadata *metadata; /* of the checkpoint */
-    qn_preparation preparation;
-    qn_shape input;
-    int n_outputs;
-    bool is_regression;
-    qn_trainer *trainer;
-    int n_top;
-    bool is_json;
-    float *x;       /* sample */
-    float *outputs; /* (n_outputs) */
+    const char *model; /* null: the checkpoint's */
+    qn_predictor *predictor;
+    bool is_regression, is_json;
+    int n_top, result;   /* of the command */
+    float *outputs;      /* (n_outputs) */
+    qn_prediction *best; /* (n_outputs) */
 } prediction;
 
-/* Input, outputs and preparation as the checkpoint says. */
-static qn_status read_checkpoint(prediction *p, const char *path) {
-    QN_TRY(qn_checkpoint_read(&p->allocator, path, &p->metadata));
-    const qn_status status = qn_metadata_get_preparation(p->metadata, &p->preparation);
-    if (status != QN_OK)
-        return qn_fail_within(status, "%s", path);
-    QN_TRY(model_check(p->model, p->metadata, path));
-    const char *input = qn_metadata_get(p->metadata, "input");
-    const char *classes = qn_metadata_get(p->metadata, "classes");
-    if (!input || !classes || !qn_shape_parse(input, &p->input))
-        return qn_fail(QN_ERROR_FORMAT, "%s: its settings do not say input and classes", path);
-    p->n_outputs = atoi(classes);
-    p->is_regression = p->preparation.n_classes == 0;
-    if (p->n_outputs < 1 || p->n_outputs < p->preparation.n_classes ||
-        !qn_shape_equal(p->input, p->preparation.sample))
-        return qn_fail(QN_ERROR_FORMAT, "%s: its settings and its preparation differ", path);
-    if (p->preparation.sample.rank != 3)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "%s was trained on rows of numbers, not on images",
-                       path);
+/* Whether the first word is a model; else the checkpoint says which. One that is neither a model
+ * nor anything on the disk was meant to be a model. */
+static qn_status find_model(const arguments *a, prediction *p, const qn_model **zoo) {
+    const char *name = a->words[0];
+    const bool is_there = qn_path_is_file(name) || qn_path_is_folder(name);
+    const size_t n = strlen(name);
+    const bool is_onnx = n > 5 && strcmp(name + n - 5, ".onnx") == 0;
+    *zoo = is_onnx ? NULL : qn_model_find(name);
+    p->model = is_onnx || *zoo ? name : NULL;
+    if (!p->model && !is_there && !strchr(name, '.'))
+        return QN_ERROR_ARGUMENT;
+    if (p->model && a->n_words < 2)
+        return qn_fail(QN_ERROR_ARGUMENT, "quern predict needs IMAGE or FOLDER");
     return QN_OK;
-}
-
-static qn_status open_trainer(prediction *p, const char *path, int n_threads) {
-    const char *kept = qn_metadata_get(p->metadata, "model");
-    const qn_trainer_options trainer = {
-        .allocator = &p->allocator,
-        .model = p->model,
-        .input = p->input,
-        .n_outputs = p->n_outputs,
-        .regression = p->is_regression,
-        .tuning = qn_tuning_of(p->metadata),
-        .seed = qn_seed_of(p->metadata),
-        .batch = 1,
-        .n_threads = n_threads,
-    };
-    QN_TRY(qn_trainer_create(&trainer, &p->trainer));
-    QN_TRY(qn_checkpoint_load_base(qn_trainer_engine(p->trainer), p->metadata, path));
-    const qn_status status = qn_checkpoint_load(qn_trainer_engine(p->trainer), path, false);
-    if (status != QN_OK && kept && strcmp(kept, p->model->name) != 0)
-        return qn_fail_within(status, "%s is of model %s, not %s", path, kept, p->model->name);
-    return status;
 }
 
 static qn_status open_all(const arguments *a, prediction *p) {
     const char *weights = arguments_get(a, "weights");
+    const qn_model *zoo;
+    QN_TRY(find_model(a, p, &zoo));
+    const bool has_own_weights = !weights && p->model && !zoo; /* an ONNX file's */
+    if (has_own_weights)
+        weights = p->model;
     if (!weights)
         return qn_fail(QN_ERROR_ARGUMENT, "quern predict needs --weights FILE");
-    QN_TRY(model_find(a->words[0], NULL, &p->model));
-    if (!p->model->build)
+    const qn_predictor_options how = {QN_OPTIONS_INIT(qn_predictor_options), .log = &session_log,
+                                      .model = has_own_weights ? NULL : p->model,
+                                      .n_threads = (int)arguments_count(a, "threads")};
+    if (zoo && !zoo->build)
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "quern predict names what images show; see quern sample for %s",
-                       p->model->name);
-    QN_TRY(read_checkpoint(p, weights));
-    QN_TRY(open_trainer(p, weights, (int)arguments_count(a, "threads")));
-    const size_t n_x = (size_t)qn_shape_count(p->input);
-    QN_TRY(qn_allocate(&p->allocator, n_x, sizeof *p->x, &p->x));
-    return qn_allocate(&p->allocator, (size_t)p->n_outputs, sizeof *p->outputs, &p->outputs);
+                       "quern predict names what images show; see quern sample for %s", zoo->name);
+    QN_TRY(qn_predictor_open(weights, &how, &p->predictor));
+    const qn_predictor_facts facts = qn_predictor_get_facts(p->predictor);
+    const int64_t n_top = arguments_count(a, "top");
+    p->is_regression = facts.is_regression;
+    p->n_top = p->is_regression || n_top > facts.n_outputs ? facts.n_outputs : (int)n_top;
+    p->outputs = calloc((size_t)facts.n_outputs, sizeof *p->outputs);
+    p->best = calloc((size_t)facts.n_outputs, sizeof *p->best);
+    return p->outputs && p->best ? QN_OK : qn_fail(QN_ERROR_MEMORY, "no memory for outputs");
 }
 
 static void close_all(prediction *p) {
-    const size_t n_x = (size_t)qn_shape_count(p->input);
-    qn_release(&p->allocator, p->x, n_x, sizeof *p->x);
-    qn_release(&p->allocator, p->outputs, (size_t)p->n_outputs, sizeof *p->outputs);
-    qn_trainer_destroy(p->trainer);
-    qn_metadata_destroy(p->metadata);
+    free(p->outputs);
+    free(p->best);
+    qn_predictor_close(p->predictor);
 }
 
 /* The name of a class, or its number, in text. */
-static const char *class_name(const qn_preparation *preparation, int64_t index, char *text,
-                              size_t bytes) {
-    if (preparation->class_names && index < preparation->n_classes)
-        return preparation->class_names[index];
-    snprintf(text, bytes, "%lld", (long long)index);
+static const char *class_name(const qn_prediction *of, char *text, size_t bytes) {
+    if (of->name)
+        return of->name;
+    snprintf(text, bytes, "%d", of->index);
     return text;
 }
 
-/* The likeliest class not named yet; its output is taken out. */
-static int take_best(prediction *p, float *chance) {
-    int best = 0;
-    for (int i = 1; i < p->n_outputs; i++) {
-        if (p->outputs[i] > p->outputs[best])
-            best = i;
-    }
-    *chance = p->outputs[best];
-    p->outputs[best] = -1;
-    return best;
-}
-
-static void print_json(prediction *p, const char *path) {
+static void print_json(const prediction *p, const char *path) {
     char number[24];
     json_begin();
     json_text("image", path);
     json_open_list(p->is_regression ? "values" : "classes");
     for (int i = 0; i < p->n_top; i++) {
-        float chance = p->outputs[i];
         json_begin_item();
         if (!p->is_regression)
-            json_text("class",
-                      class_name(&p->preparation, take_best(p, &chance), number, sizeof number));
-        json_number(p->is_regression ? "value" : "probability", (double)chance);
+            json_text("class", class_name(&p->best[i], number, sizeof number));
+        json_number(p->is_regression ? "value" : "probability", p->best[i].value);
         json_end_item();
     }
     json_close_list();
     json_end();
 }
 
-static void print_line(prediction *p, const char *path) {
+static void print_line(const prediction *p, const char *path) {
     char number[24];
     printf("%s:", path);
     for (int i = 0; i < p->n_top; i++) {
-        float chance;
-        if (p->is_regression) {
-            printf(" %.6g", (double)p->outputs[i]);
-            continue;
-        }
-        const char *name =
-            class_name(&p->preparation, take_best(p, &chance), number, sizeof number);
-        printf("%s %s %.1f %%", i ? "," : "", name, 100.0 * (double)chance);
+        const char *name = class_name(&p->best[i], number, sizeof number);
+        if (p->is_regression)
+            printf(" %.6g", p->best[i].value);
+        else
+            printf("%s %s %.1f %%", i ? "," : "", name, 100.0 * p->best[i].value);
     }
     putchar('\n');
 }
 
-static qn_status predict(prediction *p, const char *path) {
-    QN_TRY(qn_image_prepare(&p->allocator, path, &p->preparation, p->x));
-    QN_TRY(qn_trainer_predict(p->trainer, p->x, p->outputs));
+static qn_status predict(const prediction *p, const char *path) {
+    QN_TRY(qn_predictor_predict_file(p->predictor, path, p->outputs));
+    qn_predictor_rank(p->predictor, p->outputs, p->n_top, p->best);
     if (p->is_json)
         print_json(p, path);
     else
@@ -184,34 +140,64 @@ static qn_status predict(prediction *p, const char *path) {
 }
 
 /* An image that cannot be read does not keep the others from being looked at. */
+static void predict_or_tell(prediction *p, const char *path) {
+    if (predict(p, path) != QN_OK)
+        p->result = report_failed_run();
+}
+
+typedef struct folder_visit {
+    prediction *p;
+    const char *folder;
+} folder_visit;
+
+static qn_status predict_folder(prediction *p, const char *folder);
+
+/* Pictures, and folders below; other files are passed over. */
+static qn_status visit(void *context, const char *name, bool is_folder) {
+    const folder_visit *v = context;
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/%s", v->folder, name);
+    if (name[0] == '.' || (size_t)n >= sizeof path)
+        return QN_OK;
+    if (is_folder)
+        return predict_folder(v->p, path);
+    if (qn_image_has_name(name))
+        predict_or_tell(v->p, path);
+    return QN_OK;
+}
+
+static qn_status predict_folder(prediction *p, const char *folder) {
+    folder_visit v = {p, folder};
+    return qn_folder_list(NULL, folder, visit, &v);
+}
+
 static int predict_all(const arguments *a, prediction *p) {
-    const int64_t n_top = arguments_count(a, "top");
-    int result = EXIT_DONE;
     p->is_json = arguments_flag(a, "json");
-    p->n_top = p->is_regression || n_top > p->n_outputs ? p->n_outputs : (int)n_top;
-    for (int i = 1; i < a->n_words; i++) {
-        if (predict(p, a->words[i]) != QN_OK)
-            result = report_failed_run();
+    for (int i = p->model ? 1 : 0; i < a->n_words; i++) {
+        if (!qn_path_is_folder(a->words[i]))
+            predict_or_tell(p, a->words[i]);
+        else if (predict_folder(p, a->words[i]) != QN_OK)
+            p->result = report_failed_run();
     }
-    return result;
+    return p->result;
 }
 
 static int run(const arguments *a) {
-    prediction p = {.x = NULL};
-    p.allocator = qn_counter_init(&p.counter, NULL);
-    qn_status status = open_all(a, &p);
-    int result = status == QN_OK ? predict_all(a, &p) : report_failure(status);
+    prediction p = {.outputs = NULL};
+    const qn_status status = open_all(a, &p);
+    const int result = status == QN_OK ? predict_all(a, &p) : report_failure(status);
     close_all(&p);
     return result;
 }
 
 const command command_predict = {
     .name = "predict",
-    .words = "MODEL IMAGE...",
-    .least_words = 2,
+    .words = "[MODEL] IMAGE|FOLDER...",
+    .least_words = 1,
     .most_words = -1,
-    .summary = "Name what images show",
-    .description = "Images are prepared as the checkpoint says: size, mean and deviation.",
+    .summary = "Classify images",
+    .description =
+        "Images are prepared as in training: size, mean and deviation come from the checkpoint.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

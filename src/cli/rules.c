@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "kernels/rules.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <inttypes.h>
@@ -108,9 +109,9 @@ const command command_rules = {
     .most_words = 1,
     .summary = "Print the rules by which convolutions choose their algorithm",
     .description =
-        "Without FILE the built-in ones, with it those of a file, which is checked. A row "
-        "is an\ninstruction set, a pass, an algorithm and conditions on the shape; the "
-        "first that fits a\nconvolution counts. What is printed is a file for --rules of "
+        "Without FILE, the built-in rules; otherwise those of FILE, after checking them. A row\n"
+        "has an instruction set, a pass, an algorithm and conditions on the shape; the first row\n"
+        "that matches a convolution applies. The output can be edited and used with --rules of\n"
         "train, plan, profile and evaluate.",
     .run = run,
 };

@@ -3,22 +3,43 @@
 
 #include "base/status.h"
 #include "cli/model.h"
-#include "cli/patience.h"
+#include "cli/terminal.h"
+#include "cli/train/patience.h"
 #include "format/operation_times.h"
+#include "os/heap.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static void write_log(void *user, int level, const char *text) {
     (void)user;
+    terminal_clear();
     fprintf(stderr, "quern: %s%s\n", level > 0 ? "warning: " : "", text);
 }
 
-const qn_log session_log = {NULL, write_log};
+/* Redrawn ten times a second; not shown at all where it takes less than half of one. */
+static void show_progress(void *user, const char *what, int64_t n_done, int64_t n) {
+    static int64_t begin_ns, shown_ns;
+    const int64_t now_ns = qn_clock_ns();
+    char text[160];
+    (void)user;
+    if (begin_ns == 0)
+        begin_ns = now_ns;
+    if (n_done == n) {
+        terminal_clear();
+        begin_ns = 0;
+    } else if (now_ns - begin_ns > 500000000 && now_ns - shown_ns > 100000000) {
+        snprintf(text, sizeof text, "%s: %lld of %lld", what, (long long)n_done, (long long)n);
+        terminal_show(text);
+        shown_ns = now_ns;
+    }
+}
+
+const qn_log session_log = {NULL, write_log, show_progress};
 
 void session_init(session *s) {
-    *s = (session){.model = NULL};
-    s->allocator = qn_counter_init(&s->counter, NULL);
+    *s = (session){.engine = {QN_OPTIONS_INIT(qn_engine_options)}};
+    s->allocator = qn_counter_init(&s->counter, qn_allocator_default());
 }
 
 void session_deinit(session *s) {
@@ -28,12 +49,17 @@ void session_deinit(session *s) {
 }
 
 qn_status session_begin(session *s, const char *model, const char *data, const char *path) {
-    if (path && !strstr(model, ".onnx"))
+    if (path && model && !strstr(model, ".onnx"))
         QN_TRY(model_find(model, data, &s->model)); /* a name that is none is said first */
     if (path)
         QN_TRY(qn_checkpoint_read(&s->allocator, path, &s->kept));
     if (!data && s->kept)
         data = qn_metadata_get(s->kept, "data");
+    if (!model && s->kept)
+        model = qn_metadata_get(s->kept, "model");
+    if (!model)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s does not name its model; give it as the first word",
+                       path ? path : "nothing");
     QN_TRY(model_find(model, data, &s->model));
     if (s->kept)
         QN_TRY(model_check(s->model, s->kept, path));
@@ -51,7 +77,7 @@ qn_status session_keep_pairs(session *s) {
 }
 
 void session_set_budget(session *s, size_t bytes) {
-    s->memory_budget_bytes = bytes;
+    s->engine.memory_budget_bytes = bytes;
     if (bytes > 0)
         qn_memory_give_back_early();
 }
@@ -59,7 +85,7 @@ void session_set_budget(session *s, size_t bytes) {
 static qn_status use_times(void *user, qn_engine *engine) {
     const session *s = user;
     int64_t n_found;
-    return s->memory_budget_bytes > 0 ? qn_operation_times_load(engine, &n_found) : QN_OK;
+    return s->engine.memory_budget_bytes > 0 ? qn_operation_times_load(engine, &n_found) : QN_OK;
 }
 
 static qn_status prepare_timing(void *user, qn_engine *engine) {
@@ -70,22 +96,18 @@ static qn_status prepare_timing(void *user, qn_engine *engine) {
 static qn_status open_task(session *s, bool training, int n_threads,
                            qn_status (*on_built)(void *user, qn_engine *engine)) {
     QN_TRY(model_add_pairs(s->model, s->pairs));
+    s->engine.allocator = &s->allocator;
+    s->engine.n_threads = n_threads;
     const qn_task_options options = {
-        .allocator = &s->allocator,
+        .size = sizeof options,
+        .engine = s->engine,
         .log = &session_log,
         .model = s->model,
         .settings = s->pairs,
         .training = training,
-        .n_threads = n_threads,
-        .tune = s->tune,
-        .memory_budget_bytes = s->memory_budget_bytes,
-        .saved_plan = s->saved_plan,
         .on_built = on_built,
         .user = s,
-        .swap_folder = s->swap_folder,
         .memory_outside_bytes = s->counter.held_bytes,
-        .micro_batch = s->micro_batch,
-        .budget_changes = s->budget_changes,
         .confusion = s->wants_confusion,
     };
     return patience_open(&options, &s->task);
@@ -120,29 +142,28 @@ qn_status session_measure(session *s, int n_threads) {
 qn_status session_load_start(session *s, const char *path) {
     int n_loaded, n_new;
     QN_TRY(qn_checkpoint_begin(qn_task_engine(s->task), path, &n_loaded, &n_new));
-    fprintf(stderr, "quern: %d tensors are those of %s; %d begin anew\n", n_loaded, path, n_new);
+    fprintf(stderr, "quern: loaded %d tensors from %s; %d newly initialised\n", n_loaded, path,
+            n_new);
     return QN_OK;
 }
 
 qn_status session_load(session *s, const char *path, bool with_state) {
     const char *kept = qn_metadata_get(s->kept, "model");
     const bool is_other = kept && !model_hash(s->model) && strcmp(kept, s->model->name) != 0;
-    /* An adapter's file has only what was trained. */
-    QN_TRY(qn_checkpoint_load_base(qn_task_engine(s->task), s->pairs, path));
-    qn_status status = qn_checkpoint_load(qn_task_engine(s->task), path, with_state);
+    const qn_status status = qn_task_load(s->task, path, with_state);
     if (is_other && status == QN_OK)
         return qn_fail(QN_ERROR_FORMAT, "%s is of model %s, not %s", path, kept, s->model->name);
-    if (is_other)
-        return qn_fail_within(status, "%s is of model %s, not %s", path, kept, s->model->name);
-    return status == QN_OK ? qn_task_resume(s->task) : status;
+    return is_other
+               ? qn_fail_within(status, "%s is of model %s, not %s", path, kept, s->model->name)
+               : status;
 }
 
 qn_status session_open_trained(session *s, const arguments *a, const char *const *names) {
-    const char *weights = arguments_get(a, "weights"), *name = a->words[0];
+    const char *weights = arguments_get(a, "weights"), *name = a->n_words > 0 ? a->words[0] : "";
     const bool is_file = strlen(name) > 5 && strcmp(name + strlen(name) - 5, ".onnx") == 0;
     if (!weights && !is_file)
         return qn_fail(QN_ERROR_ARGUMENT, "quern %s needs --weights FILE", a->command->name);
-    QN_TRY(session_begin(s, a->words[0], arguments_get(a, "data"), weights));
+    QN_TRY(session_begin(s, *name ? name : NULL, arguments_get(a, "data"), weights));
     for (; *names; names++) {
         if (arguments_get(a, *names))
             QN_TRY(qn_metadata_set(s->pairs, *names, arguments_get(a, *names)));

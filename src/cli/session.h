@@ -11,24 +11,19 @@ typedef struct session {
     qn_counter counter; /* of all memory below */
     qn_allocator allocator;
     const qn_model *model;
-    int64_t micro_batch;                    /* of the task; 0: whole batches */
-    size_t memory_budget_bytes;             /* of the task; 0: none */
-    const char *swap_folder;                /* likewise; null: none */
-    bool budget_changes;                    /* while the task runs */
-    qn_kernel_tuning tune;                  /* of the task */
-    bool wants_confusion;                   /* as that of qn_task_options */
-    const struct qn_saved_plan *saved_plan; /* of the task; null: none */
-    qn_metadata *kept;                      /* pairs of the checkpoint; may be null */
-    qn_metadata *pairs;                     /* the task's settings */
+    qn_engine_options engine; /* of the task that is opened next */
+    bool wants_confusion;     /* as that of qn_task_options */
+    qn_metadata *kept;        /* pairs of the checkpoint; may be null */
+    qn_metadata *pairs;       /* the task's settings */
     qn_task *task;
 } session;
 
 void session_init(session *s);
 void session_deinit(session *s);
 
-/* Unless path is null, reads a checkpoint's pairs, and finds the model, which data (else the
- * checkpoint's; may be null) may say the task of; a checkpoint of another model is refused. pairs
- * begins empty. */
+/* Unless path is null, reads a checkpoint's pairs, and finds the model (null: the checkpoint's),
+ * which data (else the checkpoint's; may be null) may say the task of; a checkpoint of another
+ * model is refused. pairs begins empty. */
 qn_status session_begin(session *s, const char *model, const char *data, const char *path);
 
 /* Adds those of the checkpoint's pairs that pairs has no value for. */

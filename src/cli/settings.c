@@ -3,43 +3,13 @@
 
 #include "base/status.h"
 #include "cli/rules.h"
+#include "os/heap.h"
 #include "tasks/tasks.h"
+#include "tensor/tensor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { N_OPTIMIZERS = 3 };
-
-static int find_optimizer(const char *name) {
-    for (int i = 1; i < N_OPTIMIZERS; i++) {
-        if (strcmp(qn_optimizer_name(i), name) == 0)
-            return i;
-    }
-    return 0;
-}
-
-/* What another optimizer than the recipe's begins with: rates that suit one do not suit the next.
- */
-static const struct {
-    const char *name, *values[N_OPTIMIZERS];
-} optimizer_defaults[] = {
-    {"lr", {"0.01", "0.001", "0.001"}},
-    {"momentum", {"0.9", "0", "0"}},
-    {"nesterov", {"no", "no", "no"}},
-    {"weight-decay", {"0", "0", "0.01"}},
-};
-
-enum { N_DEFAULTS = sizeof optimizer_defaults / sizeof optimizer_defaults[0] };
-
-/* The default of an option that goes with the optimizer, or null. */
-static const char *optimizer_default(const char *optimizer, const char *name) {
-    for (int i = 0; i < N_DEFAULTS; i++) {
-        if (strcmp(optimizer_defaults[i].name, name) == 0)
-            return optimizer_defaults[i].values[find_optimizer(optimizer)];
-    }
-    return NULL;
-}
 
 /* ---- the recipe as text ---- */
 
@@ -103,9 +73,14 @@ typedef struct origins {
 static qn_status find_stored(const option *o, const qn_metadata *checkpoint, settings *s,
                              const char **stored) {
     const char *value = checkpoint ? qn_metadata_get(checkpoint, o->name) : NULL;
+    qn_shape shape;
     *stored = NULL;
     if (!value)
         return QN_OK;
+    if (o->kind == OPTION_SHAPE && qn_shape_parse(value, &shape)) {
+        *stored = value; /* one number is a row of so many here; typed, it is a side of images */
+        return QN_OK;
+    }
     if (option_canonical(o, value, &s->texts, stored) == QN_OK)
         return QN_OK;
     qn_fail_within(QN_ERROR_FORMAT, "the checkpoint's settings");
@@ -146,7 +121,7 @@ static qn_status find_default(const qn_model *model, const option *o, settings *
                               const char **value) {
     char text[40];
     const char *optimizer = settings_get(s, "optimizer");
-    const char *other = optimizer_default(optimizer, o->name);
+    const char *other = qn_optimizer_default(optimizer, o->name);
     const bool is_recipe = strcmp(optimizer, qn_optimizer_name((int)model->recipe.optimizer)) == 0;
     *value = o->fallback;
     if (other && !is_recipe)
@@ -165,16 +140,37 @@ static qn_status check_task(const arguments *a, const qn_model *model, int row) 
                    o->name, o->of, model->name, qn_task_of(model));
 }
 
+/* What a task chooses for itself once it has seen how many photos there are. A rate goes with the
+ * optimizer of the recipe. */
+static bool is_left_to_task(const arguments *a, const qn_model *model,
+                            const qn_metadata *checkpoint, const settings *s, const char *name) {
+    static const char *const names[] = {"batch", "epochs", "augment", "lr"};
+    const char *data = arguments_get(a, "data");
+    if (!data && checkpoint)
+        data = qn_metadata_get(checkpoint, "data");
+    if (!data || strncmp(data, "images:", 7) != 0 ||
+        strcmp(qn_task_of(model), "classification") != 0)
+        return false;
+    if (strcmp(name, "lr") == 0 &&
+        strcmp(settings_get(s, "optimizer"), qn_optimizer_name((int)model->recipe.optimizer)) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static qn_status resolve_row(const arguments *a, const qn_model *model,
                              const qn_metadata *checkpoint, int row, settings *s) {
     const option *o = option_at(s->command, row);
     origins from = {.given = a->values[row]};
     QN_TRY(find_stored(o, checkpoint, s, &from.stored));
     QN_TRY(check_conflict(a, o, from));
-    if (s->is_new_optimizer && optimizer_default("sgd", o->name))
+    if (s->is_new_optimizer && qn_optimizer_default("sgd", o->name))
         from.stored = NULL;
     const char *value = from.given ? from.given : from.stored;
-    if (!value)
+    if (!value && !is_left_to_task(a, model, checkpoint, s, o->name))
         QN_TRY(find_default(model, o, s, &value));
     s->values[row] = value;
     return QN_OK;

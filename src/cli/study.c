@@ -4,9 +4,12 @@
 #include "study/study.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "cli/interrupt.h"
-#include "cli/measuring.h"
+#include "cli/meter/measuring.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
+#include "meter/load.h"
+#include "os/heap.h"
+#include "os/process/interrupt.h"
 #include "study/drip.h"
 
 #include <limits.h>
@@ -22,7 +25,7 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "LIST",
      .otherwise = "all; with --quick five",
-     .help = "names with commas between them, or all"},
+     .help = "comma-separated names, or all"},
     {.name = "batches",
      .kind = OPTION_TEXT,
      .argument = "LIST",
@@ -32,7 +35,7 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "DIR",
      .fallback = "study",
-     .help = "folder of the cells and the results; a study that is there goes on"},
+     .help = "folder of cells and results; an existing study is continued"},
     {.name = "quick",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -43,37 +46,41 @@ static const option options[] = {
      .least = 1,
      .most = 1e6,
      .otherwise = "20; with --quick 6",
-     .help = "measured steps of a cell, at least"},
+     .help = "minimum measured steps of a cell"},
     {.name = "seconds",
      .kind = OPTION_NUMBER,
      .argument = "X",
      .most = 3600,
      .otherwise = "3; with --quick 1",
-     .help = "time that these shall take, at least; short steps are then more"},
+     .help = "minimum measuring time of a cell; short steps are repeated"},
+    {.name = "repeat",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 100,
+     .fallback = "3",
+     .help = "measurements of a cell at most, while other programs are busy"},
     {.name = "data",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_DATA,
      .argument = "DATA",
      .fallback = "fashion-mnist",
-     .help = "what drip training learns; all else is measured on synthetic data"},
-    {.name = "drip", .kind = OPTION_FLAG, .fallback = "yes", .help = "leave drip training out"},
+     .help = "data of drip training; all else uses synthetic data"},
+    {.name = "drip", .kind = OPTION_FLAG, .fallback = "yes", .help = "skip drip training"},
     {.name = "memory-limit",
      .kind = OPTION_COUNT,
      .argument = "BYTES",
      .least = 1,
      .most = 9e18,
-     .otherwise = "what is free when the cell begins",
-     .help = "cells whose plan needs more are left out"},
+     .otherwise = "the memory that is free when a cell begins",
+     .help = "skip cells whose plan needs more"},
     {.name = "threads",
      .kind = OPTION_COUNT,
      .argument = "N",
      .least = 1,
      .most = 256,
-     .otherwise = "the processors there are",
+     .otherwise = "all processors",
      .help = "threads of a cell"},
-    {.name = "retry",
-     .kind = OPTION_FLAG,
-     .fallback = "no",
-     .help = "run cells again that have failed"},
+    {.name = "retry", .kind = OPTION_FLAG, .fallback = "no", .help = "run failed cells again"},
     {.name = "only",
      .kind = OPTION_TEXT,
      .argument = "CELL",
@@ -220,7 +227,7 @@ static qn_status command_of(void *user, const qn_cell *cell, int64_t steps, cons
 
 static bool should_stop(void *user) {
     (void)user;
-    return was_interrupted();
+    return qn_was_interrupted();
 }
 
 static void tell(void *user, const qn_study *study, const qn_cell *cell);
@@ -297,6 +304,7 @@ static void add_profile(words *w, const command_line *l, const qn_cell *cell, in
     add_option(w, "data", "synthetic");
     add_count(w, "batch", cell->batch);
     add_count(w, "steps", steps);
+    add_count(w, "repeat", arguments_count(l->a, "repeat"));
     if (cell->kind == QN_CELL_INFERENCE)
         add(w, "--inference");
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
@@ -340,10 +348,14 @@ static void format_left(double seconds, char *text, size_t bytes) {
 
 static void format_run(const qn_cell *c, char *text, size_t bytes) {
     const double resident = c->m.resident_peak_bytes;
-    const int n = snprintf(text, bytes, "%.2f ms a step, %.1f samples/s", c->m.step_ms_median,
-                           qn_cell_throughput(c));
-    if (isfinite(resident) && n > 0 && (size_t)n < bytes)
-        snprintf(text + n, bytes - (size_t)n, ", %.0f MB", resident * 1e-6);
+    char size[QN_SIZE_TEXT] = "unknown", busy[64] = "";
+    if (isfinite(resident))
+        qn_text_print_size((uint64_t)resident, size);
+    if (c->m.others >= QN_LOAD_NOTED)
+        snprintf(busy, sizeof busy, "; uncertain: other programs used %.0f %%", 100 * c->m.others);
+    snprintf(text, bytes, "%.2f ms a step (%.2f to %.2f), %.1f samples/s, %s%s",
+             c->m.step_ms_median, c->m.step_ms_low, c->m.step_ms_high, qn_cell_throughput(c), size,
+             busy);
 }
 
 static void format_outcome(const qn_cell *c, char *text, size_t bytes) {
@@ -367,8 +379,8 @@ static void tell(void *user, const qn_study *study, const qn_cell *cell) {
     qn_cell_title(cell, title, sizeof title);
     format_outcome(cell, outcome, sizeof outcome);
     format_left(qn_study_seconds_left(study), left, sizeof left);
-    printf("%d/%d %s: %s", n - n_left, n, title, outcome);
-    printf(n_left > 0 ? "   about %s\n" : "\n", left);
+    terminal_print(2, n_left > 0 ? "%d/%d %s: %s; about %s" : "%d/%d %s: %s", n - n_left, n, title,
+                   outcome, left);
     fflush(stdout);
 }
 
@@ -377,7 +389,7 @@ static void print_opening(const qn_study *study) {
     const int n = qn_study_count(study), n_left = qn_study_count_in(study, QN_CELL_WAITING);
     format_left(qn_study_seconds_left(study), left, sizeof left);
     printf("%s\n", qn_study_machine(study));
-    printf("%d cells, %d of them there already; about %s\n", n, n - n_left, left);
+    terminal_print(2, "%d cells, %d of them already measured; about %s", n, n - n_left, left);
     fflush(stdout);
 }
 
@@ -389,8 +401,8 @@ static void print_findings(const qn_study *study) {
     if (qn_study_facts_make(study, &arena, &facts) == QN_OK) {
         qn_observations_judge(&facts, findings);
         for (int i = 0; i < QN_OBSERVATIONS; i++)
-            printf("%2d %-22s %s\n", findings[i].number, qn_verdict_text(findings[i].verdict),
-                   findings[i].claim);
+            terminal_print(26, "%2d %-22s %s", findings[i].number,
+                           qn_verdict_text(findings[i].verdict), findings[i].claim);
     }
     qn_arena_deinit(&arena);
 }
@@ -413,7 +425,7 @@ static int run_study(command_line *l) {
     qn_status status = qn_study_open(&l->options, &study);
     if (status != QN_OK)
         return report_failure(status);
-    interrupt_watch();
+    qn_interrupt_watch(EXIT_FAILED);
     print_opening(study);
     status = qn_study_run(study);
     if (status == QN_OK)
@@ -467,14 +479,11 @@ const command command_study = {
     .name = "study",
     .summary = "Characterise training on this machine",
     .description =
-        "Trains models at several batch sizes, each in a process of its own, and measures time,\n"
-        "utilisation, memory and energy; runs a drip training; and judges the twelve observations "
-        "of\n"
-        "the TX2 study (Liu et al. 2019) on the numbers. Results are DIR/report.html, "
-        "DIR/study.csv\n"
-        "and DIR/study.json. A study that was stopped goes on with the same command; cells that "
-        "have\n"
-        "failed, or would not fit in memory, are rows with their reason.",
+        "Trains models at several batch sizes, each in a process of its own; measures time,\n"
+        "utilisation, memory and energy; runs a drip training; and checks the twelve observations\n"
+        "of the TX2 study (Liu et al. 2019) against the numbers. Results: DIR/report.html,\n"
+        "DIR/study.csv, DIR/study.json. If a study is interrupted, the same command continues it.\n"
+        "Cells that fail, or do not fit in memory, are rows with the reason.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .shared = {&measuring_options},

@@ -1,6 +1,8 @@
 /* Files derived once from others and kept in the user's cache folder: unpacked gzip, parsed CSV.
  * A derived file is found by the path, size and time of its source, so a source that changes is
- * derived again. It appears as a whole or not at all, so two processes may derive it at once. */
+ * derived again, and so is one that is damaged. It appears as a whole or not at all, so two
+ * processes may derive it at once. Where the folder cannot be written, it is derived for this run
+ * alone. */
 #ifndef QN_DATA_CACHE_H
 #define QN_DATA_CACHE_H
 

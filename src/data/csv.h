@@ -25,7 +25,4 @@ typedef struct qn_csv_options {
 /* A qn_derive; context: qn_csv_options. Failures name file, line and column. */
 qn_status qn_csv_convert(void *context, qn_file *source, qn_sink sink);
 
-/* A decimal number, blanks around it aside, whatever the locale; false: it is none. */
-bool qn_number_parse(const char *text, double *value);
-
 #endif

@@ -3,10 +3,12 @@
  * those that the epoch's permutation puts there, their augmentation is drawn by epoch and number of
  * the sample. A failure ends the stream and is told by every next that comes to it. */
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/prepare.h"
 #include "data/source.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <inttypes.h>
@@ -26,6 +28,7 @@ typedef struct slot {
  * thread. */
 struct qn_loader {
     const qn_allocator *allocator;
+    int n_forks;           /* qn_fork_count when it was made */
     qn_data_source source; /* a copy: what it points to stays open */
     qn_loader_options options;
     qn_shape sample; /* of the network */
@@ -87,23 +90,44 @@ static void pad(const qn_loader *loader, int64_t n, slot *to) {
     memset((char *)to->y + (size_t)n * y_stride, filler, n_padding * y_stride);
 }
 
+/* Where sample i of a batch is in the stream of all epochs. */
+typedef struct place {
+    int64_t epoch, index; /* of the epoch's samples, in its order */
+} place;
+
+static place find_place(const qn_loader *loader, int64_t number, int64_t i) {
+    const int64_t batch = loader->options.batch, n = loader->n_samples;
+    if (loader->options.wrap)
+        return (place){(number * batch + i) / n, (number * batch + i) % n};
+    return (place){number / loader->epoch_batches, number % loader->epoch_batches * batch + i};
+}
+
+/* The batch that an epoch begins in, where batches go on with the next epoch. */
+static int64_t first_of_epoch(const qn_loader *loader, int64_t epoch) {
+    const int64_t batch = loader->options.batch;
+    return loader->options.wrap ? (epoch * loader->n_samples + batch - 1) / batch
+                                : epoch * loader->epoch_batches;
+}
+
 static qn_status make_batch(qn_loader *loader, int64_t number, slot *to) {
     const qn_loader_options *options = &loader->options;
-    int64_t epoch = number / loader->epoch_batches, position = number % loader->epoch_batches;
-    int64_t begin = position * options->batch, left = loader->n_samples - begin;
-    int64_t n_valid = left < options->batch ? left : options->batch;
+    const place first = find_place(loader, number, 0);
+    const int64_t left = loader->n_samples - first.index;
+    int64_t n_valid = left < options->batch && !options->wrap ? left : options->batch;
     size_t x_stride = loader->x_count / (size_t)options->batch;
     size_t y_stride = loader->y_bytes / (size_t)options->batch;
-    qn_rng rng = qn_rng_make(options->seed, qn_hash_text("loader.order"), (uint64_t)epoch);
     for (int64_t i = 0; i < n_valid; i++) {
-        uint64_t index = (uint64_t)(begin + i);
+        const place at = find_place(loader, number, i);
+        qn_rng rng = qn_rng_make(options->seed, qn_hash_text("loader.order"), (uint64_t)at.epoch);
+        uint64_t index = (uint64_t)at.index;
         if (options->shuffle)
             index = qn_rng_permute(rng, index, (uint64_t)loader->n_samples);
-        QN_TRY(make_sample(loader, epoch, (int64_t)index, to->x + (size_t)i * x_stride,
+        QN_TRY(make_sample(loader, at.epoch, (int64_t)index, to->x + (size_t)i * x_stride,
                            (char *)to->y + (size_t)i * y_stride));
     }
     pad(loader, n_valid, to);
-    to->batch = (qn_batch){to->x, to->y, n_valid, epoch, position};
+    to->batch = (qn_batch){to->x, to->y, n_valid, first.epoch,
+                           number - first_of_epoch(loader, first.epoch)};
     return QN_OK;
 }
 
@@ -153,6 +177,10 @@ static void prefetch(void *context) {
 
 static qn_status check_options(const qn_data_source *source, const qn_preparation *preparation,
                                const qn_loader_options *o) {
+    QN_DEMAND(source->sample.rank >= 1 && source->sample.rank <= QN_MAX_RANK);
+    QN_DEMAND(preparation->sample.rank >= 1 && preparation->sample.rank <= QN_MAX_RANK);
+    QN_DEMAND(preparation->n_statistics == 0 || (preparation->mean && preparation->std_dev));
+    QN_DEMAND(o->split >= QN_TRAIN && o->split < QN_SPLITS && source->read);
     int64_t n = source->n_samples[o->split];
     static const char *const splits[] = {"training", "test", "validation"};
     if (o->batch < 1 || o->batch > INT32_MAX)
@@ -230,13 +258,21 @@ static qn_status fill_loader(qn_loader *loader, const qn_preparation *preparatio
 
 qn_status qn_loader_create(const qn_data_source *source, const qn_preparation *preparation,
                            const qn_loader_options *options, qn_loader **loader) {
+    QN_NEED(source, "source");
+    QN_NEED(preparation, "preparation");
+    QN_NEED(options, "options");
+    QN_NEED(loader, "loader");
+    qn_loader_options taken;
     qn_loader *created;
+    QN_TRY(QN_OPTIONS_TAKE(qn_loader_options, options, &taken));
+    options = &taken;
     QN_TRY(check_options(source, preparation, options));
     const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *created, &created));
     created->allocator = allocator;
     created->source = *source;
     created->options = *options;
+    created->n_forks = qn_fork_count();
     created->n_samples = source->n_samples[options->split];
     qn_status status = fill_loader(created, preparation);
     if (status != QN_OK) {
@@ -298,6 +334,11 @@ static qn_status next_of_thread(qn_loader *loader, qn_batch *batch) {
 }
 
 qn_status qn_loader_next(qn_loader *loader, qn_batch *batch) {
+    QN_NEED(loader, "loader");
+    QN_NEED(batch, "batch");
+    if (loader->n_forks != qn_fork_count())
+        return qn_fail(QN_ERROR_ARGUMENT, "this loader was made before the process forked, and its "
+                                          "thread is not in the child; make one there");
     if (is_at_end(loader, loader->n_taken)) {
         *batch = (qn_batch){0};
         return QN_OK;
@@ -311,6 +352,7 @@ qn_status qn_loader_next(qn_loader *loader, qn_batch *batch) {
 }
 
 qn_status qn_loader_rewind(qn_loader *loader) {
+    QN_NEED(loader, "loader");
     if (!loader->thread) {
         loader->n_taken = 0;
         return QN_OK;
@@ -327,10 +369,12 @@ qn_status qn_loader_rewind(qn_loader *loader) {
 }
 
 int64_t qn_loader_epoch_batches(const qn_loader *loader) {
+    QN_NEED_OR(loader, "loader", 0);
     return loader->epoch_batches;
 }
 
 int64_t qn_loader_wait_ns(const qn_loader *loader) {
+    QN_NEED_OR(loader, "loader", 0);
     return loader->wait_ns;
 }
 
@@ -343,5 +387,6 @@ static qn_status stream_rewind(void *self) {
 }
 
 qn_batches qn_loader_batches(qn_loader *loader) {
+    QN_NEED_OR(loader, "loader", (qn_batches){0});
     return (qn_batches){loader, stream_next, stream_rewind};
 }

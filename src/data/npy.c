@@ -1,6 +1,7 @@
 /* Arrays as numpy saves them: X float32 or uint8, (N, H, W, C), (N, H, W) or (N, C), with nchw
  * (N, C, H, W); Y of any integer type (classes from 0) or float32 targets, (N) or (N, T). C order,
- * little endian. All labels are looked at when opening. */
+ * little endian. All labels and all floats are looked at when opening: one that is no finite number
+ * is named before anything is trained. */
 #include "base/status.h"
 #include "data/headers.h"
 #include "data/source.h"
@@ -8,6 +9,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- header ---- */
@@ -261,6 +263,36 @@ static qn_status count_classes(const npy_source *npy, int64_t n, int *n_classes)
     return QN_OK;
 }
 
+/* The first of n floats that is infinite or no number, or n. */
+static int64_t find_not_finite(const float *values, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(values[i]))
+            return i;
+    }
+    return n;
+}
+
+/* Whether all floats of n rows of an array are finite; others have no class of their own, and would
+ * only show as a loss that is none. */
+static qn_status check_floats(const npy_array *array, int64_t n) {
+    float values[4096];
+    const int64_t count = array->header.data_bytes / 4, width = count / n;
+    const int64_t most = (int64_t)(sizeof values / sizeof values[0]);
+    for (int64_t at = 0; array->header.kind == 'f' && at < count; at += most) {
+        const int64_t some = count - at < most ? count - at : most;
+        QN_TRY(qn_file_read(array->file, array->header.header_bytes + at * 4, values,
+                            (size_t)some * 4));
+        const int64_t bad = find_not_finite(values, some);
+        if (bad < some)
+            return qn_fail(QN_ERROR_FORMAT,
+                           "%s: row %" PRId64 ", number %" PRId64
+                           " of it: %g; leave the row out, or put a number there",
+                           qn_file_path(array->file), (at + bad) / width, (at + bad) % width,
+                           (double)values[bad]);
+    }
+    return QN_OK;
+}
+
 /* X.npy,Y.npy[,nchw] */
 static qn_status split_argument(const char *argument, char *paths[2], bool *is_nchw) {
     char *first = strchr(argument, ',');
@@ -336,6 +368,8 @@ static qn_status npy_open(qn_source_base *base, qn_data_source *source) {
     QN_TRY(set_samples(npy, is_nchw, source));
     QN_TRY(set_labels(npy, source));
     int64_t n = npy->x.header.shape.dims[0];
+    QN_TRY(check_floats(&npy->x, n));
+    QN_TRY(check_floats(&npy->y, n));
     QN_TRY(qn_holdout_make(n, base->options.holdout, base->options.seed, &npy->holdout));
     source->n_samples[QN_TRAIN] = n - npy->holdout.n_test;
     source->n_samples[QN_TEST] = npy->holdout.n_test;

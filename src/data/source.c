@@ -1,7 +1,9 @@
 /* The list of data formats, opening and closing by name; see source.h and quern/data.h. */
 #include "data/source.h"
 
+#include "base/options.h"
 #include "base/status.h"
+#include "os/heap.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,14 +111,14 @@ static qn_status hold_out_validation(qn_source_base *base, qn_data_source *sourc
     return QN_OK;
 }
 
-static qn_status fill_source(qn_source_base *base, const char *specification, const char *argument,
+static qn_status fill_source(qn_source_base *base, const char *specification,
                              qn_data_source *source) {
-    base->argument = qn_arena_text(&base->arena, argument);
+    base->argument = qn_arena_text(&base->arena, base->argument ? base->argument : "");
     source->name = qn_arena_text(&base->arena, specification);
     if (!base->argument || !source->name)
         return QN_ERROR_MEMORY;
     QN_TRY(base->format->open(base, source));
-    if (source->n_samples[QN_TRAIN] < 1)
+    if (source->n_samples[QN_TRAIN] < 1 && !base->needs_no_training)
         return qn_fail(QN_ERROR_FORMAT, "%s holds no training samples", specification);
     QN_TRY(hold_out_validation(base, source));
     if (base->wants_statistics)
@@ -124,26 +126,38 @@ static qn_status fill_source(qn_source_base *base, const char *specification, co
     return QN_OK;
 }
 
-qn_status qn_data_open(const char *specification, const qn_data_options *options,
-                       qn_data_source *source) {
-    const qn_data_format *format = NULL;
-    const char *argument = NULL;
+qn_status qn_source_open(const qn_data_format *format, const qn_source_base *given,
+                         const char *specification, const qn_data_options *options,
+                         qn_data_source *source) {
     qn_source_base *base = NULL;
-    qn_data_options known = options ? *options : (qn_data_options){0};
+    qn_data_options known = {QN_OPTIONS_INIT(qn_data_options)};
+    if (options)
+        QN_TRY(QN_OPTIONS_TAKE(qn_data_options, options, &known));
     known.allocator = qn_allocator_or_default(known.allocator);
-    QN_TRY(find_format(specification, &format, &argument));
     QN_TRY(qn_allocate(known.allocator, 1, format->self_bytes, &base));
     base->format = format;
     base->options = known;
+    base->argument = given->argument;
+    base->samples = given->samples;
     qn_arena_init(&base->arena, known.allocator);
     qn_data_source opened = {.self = base, .close = close_source};
-    qn_status status = fill_source(base, specification, argument, &opened);
+    qn_status status = fill_source(base, specification, &opened);
     if (status != QN_OK) {
         close_source(base);
         return status;
     }
     *source = opened;
     return QN_OK;
+}
+
+qn_status qn_data_open(const char *specification, const qn_data_options *options,
+                       qn_data_source *source) {
+    QN_NEED(specification, "specification");
+    QN_NEED(source, "source");
+    const qn_data_format *format = NULL;
+    qn_source_base given = {.argument = NULL};
+    QN_TRY(find_format(specification, &format, &given.argument));
+    return qn_source_open(format, &given, specification, options, source);
 }
 
 void qn_data_close(qn_data_source *source) {

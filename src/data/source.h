@@ -14,10 +14,12 @@ typedef struct qn_data_format qn_data_format;
 /* First member of every source of this floor. */
 typedef struct qn_source_base {
     const qn_data_format *format;
-    qn_data_options options; /* the allocator is never null */
-    qn_arena arena;          /* names, lists and statistics, until close */
-    const char *argument;    /* what followed the colon, in arena */
-    bool wants_statistics;   /* mean and deviation of the training set, per channel or column */
+    qn_data_options options;   /* the allocator is never null */
+    qn_arena arena;            /* names, lists and statistics, until close */
+    const char *argument;      /* what followed the colon, in arena */
+    const qn_samples *samples; /* instead of an argument, while it is opened (samples.c) */
+    bool needs_no_training;    /* there may be no training samples */
+    bool wants_statistics;     /* mean and deviation of the training set, per channel or column */
     struct qn_holdout *validation; /* of the format's training samples, in arena; null: none */
     qn_status (*read)(void *self, qn_split split, int64_t index, void *x, void *y); /* format's */
     qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *class); /* too */
@@ -31,6 +33,12 @@ struct qn_data_format {
     qn_status (*open)(qn_source_base *base, qn_data_source *source);
     void (*release)(qn_source_base *base); /* closes files; may be null */
 };
+
+/* Opens a source of a format. specification: its name; given->argument or samples: what it is of.
+ */
+qn_status qn_source_open(const qn_data_format *format, const qn_source_base *given,
+                         const char *specification, const qn_data_options *options,
+                         qn_data_source *source);
 
 /* Tells the user's log, if there is one (level 0 notice, 1 warning). */
 void qn_data_tell(const qn_source_base *base, int level, const char *format, ...)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "env/kinds.h"
+#include "os/heap.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef QN_FORMAT_BUFFERS_H
 #define QN_FORMAT_BUFFERS_H
 
-#include "plan/packing.h"
+#include "plan/packing/packing.h"
 
 /* A buffer's text: [begin, end) of the file without its line's end; its offset's field, from
  * `field`, or empty at the end of the line. */

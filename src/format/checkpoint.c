@@ -7,6 +7,8 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "format/metadata.h"
+#include "graph/graph.h"
+#include "tensor/number.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,19 +21,16 @@ static const char step_key[] = "step", base_key[] = "base_hash";
 
 static bool is_finite(const qn_stored_tensor *tensor) {
     const float *floats = tensor->data;
-    const double *doubles = tensor->data;
+    const size_t n = tensor->bytes / qn_dtype_bytes(tensor->dtype);
+    size_t i = 0;
     if (tensor->dtype == QN_F32) {
-        for (size_t i = 0; i < tensor->bytes / sizeof *floats; i++) {
-            if (!isfinite(floats[i]))
-                return false;
-        }
-    } else if (tensor->dtype == QN_F64) {
-        for (size_t i = 0; i < tensor->bytes / sizeof *doubles; i++) {
-            if (!isfinite(doubles[i]))
-                return false;
-        }
+        while (i < n && isfinite(floats[i]))
+            i++;
+    } else {
+        while (i < n && isfinite(qn_number_get(tensor->dtype, tensor->data, (int64_t)i)))
+            i++;
     }
-    return true;
+    return i == n;
 }
 
 static int compare_names(const void *left, const void *right) {
@@ -44,6 +43,11 @@ static bool has_adapters(const qn_engine *engine) {
 
 static bool is_adapter(const char *name) {
     return strstr(name, ".lora_a.") || strstr(name, ".lora_b.");
+}
+
+/* What a network makes itself whenever it is built. */
+static bool is_constant(const char *name) {
+    return strncmp(name, QN_CONSTANT_PREFIX, strlen(QN_CONSTANT_PREFIX)) == 0;
 }
 
 /* One tensor's part of the sum that a base is known by, which no order changes. */
@@ -62,6 +66,8 @@ typedef struct saving {
 } saving;
 
 static bool is_left_out(const saving *s, const qn_stored_tensor *tensor) {
+    if (is_constant(tensor->name))
+        return true;
     if (s->is_merged)
         return tensor->is_state || is_adapter(tensor->name);
     return tensor->is_frozen && !tensor->is_head && has_adapters(s->engine);
@@ -72,7 +78,9 @@ static qn_status list_tensors(saving *s) {
     for (int i = 0; i < qn_engine_tensor_count(s->engine); i++) {
         const qn_stored_tensor tensor = qn_engine_tensor_at(s->engine, i);
         if (is_left_out(s, &tensor)) {
-            s->base += tensor.is_state || s->is_merged ? 0 : hash_tensor(&tensor);
+            s->base += tensor.is_state || s->is_merged || is_constant(tensor.name)
+                           ? 0
+                           : hash_tensor(&tensor);
             continue;
         }
         if (!is_finite(&tensor))
@@ -138,11 +146,19 @@ static qn_status save(saving *s, const qn_metadata *metadata) {
 
 qn_status qn_checkpoint_save(const qn_engine *engine, const qn_metadata *metadata,
                              const char *path) {
+    QN_NEED(engine, "engine");
+    QN_NEED(path, "path");
+    if (!qn_engine_is_sound(engine))
+        return qn_fail(QN_ERROR_NUMERIC,
+                       "step %lld has failed and spoiled the parameters; %s is not written",
+                       (long long)qn_engine_steps(engine) + 1, path);
     return save(&(saving){.engine = engine, .path = path}, metadata);
 }
 
 qn_status qn_checkpoint_save_merged(qn_engine *engine, const qn_metadata *metadata,
                                     const char *path) {
+    QN_NEED(engine, "engine");
+    QN_NEED(path, "path");
     qn_engine_merge_adapters(engine);
     return save(&(saving){.engine = engine, .path = path, .is_merged = true}, metadata);
 }
@@ -157,6 +173,8 @@ static qn_status read_pairs(const qn_safetensors *file, qn_metadata *metadata) {
 
 qn_status qn_checkpoint_read(const qn_allocator *allocator, const char *path,
                              qn_metadata **metadata) {
+    QN_NEED(path, "path");
+    QN_NEED(metadata, "metadata");
     qn_file *from;
     qn_safetensors file;
     qn_metadata *made = NULL;
@@ -195,9 +213,14 @@ static bool may_lack(const loading *load, const qn_stored_tensor *tensor) {
 }
 
 static bool is_wanted(const loading *load, const qn_stored_tensor *tensor) {
-    if ((!load->with_state && tensor->is_state) || (load->is_start && tensor->is_head))
+    if ((!load->with_state && tensor->is_state) || (load->is_start && tensor->is_head) ||
+        is_constant(tensor->name))
         return false;
     return qn_safetensors_find(&load->file, tensor->name) || !may_lack(load, tensor);
+}
+
+static bool is_real(qn_dtype dtype) {
+    return dtype == QN_F64 || dtype == QN_F32 || dtype == QN_F16 || dtype == QN_BF16;
 }
 
 static qn_status check_tensor(const loading *load, const qn_stored_tensor *tensor) {
@@ -208,7 +231,9 @@ static qn_status check_tensor(const loading *load, const qn_stored_tensor *tenso
         return qn_fail(QN_ERROR_FORMAT, "%s: tensor %s of the model is not in it%s", path,
                        tensor->name,
                        tensor->is_state ? "; it was saved with another optimizer" : "");
-    if (found->dtype == tensor->dtype && qn_shape_equal(found->shape, tensor->shape))
+    const bool is_of_type =
+        found->dtype == tensor->dtype || (load->is_start && is_real(found->dtype));
+    if (is_of_type && qn_shape_equal(found->shape, tensor->shape))
         return QN_OK;
     return qn_fail(QN_ERROR_FORMAT, "%s: tensor %s is %s %s, but the model's is %s %s%s", path,
                    tensor->name, qn_safetensors_type(found->dtype),
@@ -236,7 +261,8 @@ static qn_status check_base(const loading *load) {
         return QN_OK;
     for (int i = 0; i < qn_engine_tensor_count(load->engine); i++) {
         const qn_stored_tensor tensor = qn_engine_tensor_at(load->engine, i);
-        if (!tensor.is_state && !qn_safetensors_find(&load->file, tensor.name))
+        if (!tensor.is_state && !is_constant(tensor.name) &&
+            !qn_safetensors_find(&load->file, tensor.name))
             sum += hash_tensor(&tensor);
     }
     snprintf(digits, sizeof digits, "%016" PRIx64, sum);
@@ -295,22 +321,38 @@ static qn_status find_step(const loading *load, int64_t *step) {
         return QN_OK;
     }
     if (load->with_state)
-        return qn_fail(QN_ERROR_FORMAT, "%s: has no step; it is no checkpoint to go on from",
+        return qn_fail(QN_ERROR_FORMAT, "%s: has no step; it is not a checkpoint to go on from",
                        qn_file_path(load->from));
     return QN_OK;
+}
+
+/* Weights to begin with may be of another type of reals than the engine's. */
+static qn_status read_tensor(const loading *load, const qn_safetensor *found,
+                             const qn_stored_tensor *tensor) {
+    const qn_allocator *allocator = qn_engine_allocator(load->engine);
+    const int64_t at = load->file.data_offset + found->begin;
+    char *bytes;
+    if (found->dtype == tensor->dtype)
+        return qn_file_read(load->from, at, tensor->data, tensor->bytes);
+    QN_TRY(qn_allocate(allocator, found->bytes, 1, &bytes));
+    const qn_status status = qn_file_read(load->from, at, bytes, found->bytes);
+    if (status == QN_OK)
+        qn_numbers_convert(found->dtype, bytes, tensor->dtype, tensor->data, 0,
+                           qn_shape_count(tensor->shape));
+    qn_release(allocator, bytes, found->bytes, 1);
+    return status;
 }
 
 static qn_status fill(loading *load) {
     for (int i = 0; i < qn_engine_tensor_count(load->engine); i++) {
         const qn_stored_tensor tensor = qn_engine_tensor_at(load->engine, i);
         if (!is_wanted(load, &tensor)) {
-            load->n_left += !tensor.is_state;
+            load->n_left += !tensor.is_state && !is_constant(tensor.name);
             continue;
         }
         load->n_loaded++;
         const qn_safetensor *found = qn_safetensors_find(&load->file, tensor.name);
-        QN_TRY(qn_file_read(load->from, load->file.data_offset + found->begin, tensor.data,
-                            tensor.bytes));
+        QN_TRY(read_tensor(load, found, &tensor));
     }
     return QN_OK;
 }
@@ -338,10 +380,14 @@ static qn_status load_path(loading *load, const char *path) {
 }
 
 qn_status qn_checkpoint_load(qn_engine *engine, const char *path, bool with_state) {
+    QN_NEED(engine, "engine");
+    QN_NEED(path, "path");
     return load_path(&(loading){.engine = engine, .with_state = with_state}, path);
 }
 
 qn_status qn_checkpoint_load_base(qn_engine *engine, const qn_metadata *pairs, const char *path) {
+    QN_NEED(engine, "engine");
+    QN_NEED(pairs, "pairs");
     const char *base = qn_metadata_get(pairs, "load");
     int n_loaded, n_new;
     if (!base || !qn_metadata_get(pairs, "lora"))
@@ -351,6 +397,10 @@ qn_status qn_checkpoint_load_base(qn_engine *engine, const qn_metadata *pairs, c
 }
 
 qn_status qn_checkpoint_begin(qn_engine *engine, const char *path, int *n_loaded, int *n_new) {
+    QN_NEED(engine, "engine");
+    QN_NEED(path, "path");
+    QN_NEED(n_loaded, "n_loaded");
+    QN_NEED(n_new, "n_new");
     loading load = {.engine = engine, .is_start = true};
     QN_TRY(load_path(&load, path));
     *n_loaded = load.n_loaded;

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "format/safetensors.h"
+#include "tensor/number.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -161,15 +162,6 @@ static int find_parameter(const qn_engine *engine, const char *name) {
     return -1;
 }
 
-static bool is_float(const char *type) {
-    static const char *const floats[] = {"F32", "F64", "F16", "BF16"};
-    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
-        if (strcmp(floats[i], type) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Notes that an item's tensor comes for its target. */
 static void note_part(loading *l, const item *it) {
     target *t = &l->targets[it->to];
@@ -218,9 +210,9 @@ static qn_status match(loading *l, const qn_safetensor *from, item *it) {
     const qn_shape shape = qn_engine_tensor_at(l->engine, it->to).shape;
     l->counts.n_used++;
     note_part(l, it);
-    if (!is_float(from->type))
-        tell(l, "%s of the file is of type %s; weights are F16, BF16, F32 or F64", from->name,
-             from->type);
+    if (!qn_dtype_is_float(from->dtype))
+        tell(l, "%s of the file is of type %s; weights are F32, F64, F16, BF16, F8_E4M3 or F8_E5M2",
+             from->name, from->type);
     else if (!find_view(from, it->rule, shape, &v))
         tell(l, "%s (%s) of the file does not fit %s (%s)%s", from->name, there, name,
              qn_shape_print(shape, here),
@@ -249,30 +241,6 @@ static void check_targets(loading *l) {
 
 /* ---- filling ---- */
 
-double qn_half_value(uint16_t bits) {
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const double sign = bits >> 15 ? -1 : 1;
-    if (exponent == 31)
-        return fraction ? NAN : sign * INFINITY;
-    if (exponent == 0)
-        return sign * ldexp(fraction, -24);
-    return sign * ldexp(1024 + fraction, exponent - 25);
-}
-
-static double value_at(const char *type, const void *data, int64_t i) {
-    if (strcmp(type, "F64") == 0)
-        return ((const double *)data)[i];
-    if (strcmp(type, "F32") == 0)
-        return (double)((const float *)data)[i];
-    const uint16_t bits = ((const uint16_t *)data)[i];
-    if (strcmp(type, "F16") == 0)
-        return qn_half_value(bits);
-    const uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return (double)value;
-}
-
 /* Adds to elements, or sets them. */
 static void scatter(const qn_safetensor *from, const void *data, const view *v, bool adds,
                     const qn_stored_tensor *to) {
@@ -280,13 +248,9 @@ static void scatter(const qn_safetensor *from, const void *data, const view *v, 
     for (int i = 0; i < v->rank; i++)
         count *= v->extents[i];
     for (int64_t i = 0; i < count; i++) {
-        const double value = value_at(from->type, data, at);
-        if (to->dtype == QN_F64)
-            ((double *)to->data)[v->begin + i] =
-                value + (adds ? ((double *)to->data)[v->begin + i] : 0);
-        else
-            ((float *)to->data)[v->begin + i] =
-                (float)(value + (adds ? (double)((float *)to->data)[v->begin + i] : 0));
+        const double value = qn_number_get(from->dtype, data, at);
+        const double before = adds ? qn_number_get(to->dtype, to->data, v->begin + i) : 0;
+        qn_number_set(to->dtype, to->data, v->begin + i, value + before);
         for (int axis = v->rank - 1; axis >= 0; axis--) {
             at += v->strides[axis];
             if (++index[axis] < v->extents[axis])

@@ -25,7 +25,4 @@ typedef struct qn_foreign_counts {
 qn_status qn_foreign_weights_load(qn_engine *engine, const char *path,
                                   const qn_foreign_options *options, qn_foreign_counts *counts);
 
-/* A number of F16 (IEEE 754 binary16), by its bits. */
-double qn_half_value(uint16_t bits);
-
 #endif

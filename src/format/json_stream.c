@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "format/gzip.h"
+#include "os/heap.h"
 
 #include <setjmp.h>
 #include <string.h>
@@ -171,7 +172,8 @@ static qn_status fail_yajl(stream *s) {
     const char *from = strstr((char *)text, ": ");
     from = from ? from + 2 : (char *)text;
     const size_t bytes = strcspn(from, "\n");
-    qn_fail(QN_ERROR_FORMAT, "it is no JSON: %.*s", (int)(bytes < sizeof what ? bytes : 100), from);
+    qn_fail(QN_ERROR_FORMAT, "it is not JSON: %.*s", (int)(bytes < sizeof what ? bytes : 100),
+            from);
     yajl_free_error(s->yajl, text);
     return fail_here(s, QN_ERROR_FORMAT);
 }
@@ -220,7 +222,7 @@ static qn_status finish(stream *s) {
     if (s->is_done)
         return fail_yajl(s);
     if (s->depth == 0)
-        return fail_here(s, qn_fail(QN_ERROR_FORMAT, "it is no JSON: nothing is there"));
+        return fail_here(s, qn_fail(QN_ERROR_FORMAT, "it is not JSON: nothing is there"));
     return put(s, QN_JSON_CUT_OFF, NULL, 0) ? QN_OK : fail_here(s, s->status);
 }
 

@@ -3,6 +3,7 @@
 #include "format/metadata.h"
 
 #include "base/status.h"
+#include "os/heap.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 
 qn_status qn_metadata_create(const qn_allocator *allocator, qn_metadata **metadata) {
+    QN_NEED(metadata, "metadata");
     qn_metadata *made;
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *made, &made));
@@ -45,6 +47,9 @@ static bool is_at(const qn_metadata *metadata, size_t i, const char *key) {
 }
 
 qn_status qn_metadata_set(qn_metadata *metadata, const char *key, const char *value) {
+    QN_NEED(metadata, "metadata");
+    QN_NEED(key, "key");
+    QN_NEED(value, "value");
     const size_t i = find_place(metadata, key);
     const char *kept = qn_arena_text(&metadata->texts, value);
     if (!kept)
@@ -66,15 +71,23 @@ qn_status qn_metadata_set(qn_metadata *metadata, const char *key, const char *va
 }
 
 const char *qn_metadata_get(const qn_metadata *metadata, const char *key) {
+    QN_NEED_OR(metadata, "metadata", NULL);
+    QN_NEED_OR(key, "key", NULL);
     const size_t i = find_place(metadata, key);
     return is_at(metadata, i, key) ? metadata->pairs[i].value : NULL;
 }
 
 int qn_metadata_count(const qn_metadata *metadata) {
+    QN_NEED_OR(metadata, "metadata", 0);
     return (int)metadata->n_pairs;
 }
 
 void qn_metadata_at(const qn_metadata *metadata, int index, const char **key, const char **value) {
+    QN_NEED_OR(metadata, "metadata", );
+    QN_NEED_OR(key, "key", );
+    QN_NEED_OR(value, "value", );
+    *key = *value = NULL;
+    QN_DEMAND_OR(index >= 0 && index < qn_metadata_count(metadata), );
     *key = metadata->pairs[index].key;
     *value = metadata->pairs[index].value;
 }
@@ -120,7 +133,12 @@ static qn_status set_number(qn_metadata *metadata, const char *key, int64_t numb
 }
 
 qn_status qn_metadata_set_preparation(qn_metadata *metadata, const qn_preparation *p) {
+    QN_NEED(metadata, "metadata");
+    QN_NEED(p, "preparation");
     char shape[QN_SHAPE_TEXT];
+    QN_DEMAND(p->n_statistics >= 0 && p->n_classes >= 0);
+    QN_DEMAND(p->n_statistics == 0 || (p->mean && p->std_dev));
+    QN_DEMAND(p->sample.rank >= 0 && p->sample.rank <= QN_MAX_RANK);
     QN_TRY(qn_metadata_set(metadata, "preparation.sample", qn_shape_print(p->sample, shape)));
     QN_TRY(set_number(metadata, "preparation.centre_crop", p->centre_crop));
     QN_TRY(set_number(metadata, "preparation.n_classes", p->n_classes));
@@ -146,7 +164,7 @@ static qn_status get_number(const qn_metadata *metadata, const char *key, int64_
     QN_TRY(get_text(metadata, key, &value));
     *number = strtoll(value, &end, 10);
     if (end == value || *end || *number < 0 || *number > most)
-        return refuse(key, "is no count");
+        return refuse(key, "is not a count");
     return QN_OK;
 }
 
@@ -158,12 +176,12 @@ static qn_status get_shape(const qn_metadata *metadata, const char *key, qn_shap
         char *end;
         const long long extent = strtoll(value, &end, 10);
         if (end == value || extent < 1 || shape->rank == QN_MAX_RANK)
-            return refuse(key, "is no shape");
+            return refuse(key, "is not a shape");
         shape->dims[shape->rank++] = extent;
         if (!*end)
             return qn_shape_is_valid(*shape) ? QN_OK : refuse(key, "is too large");
         if (*end != 'x')
-            return refuse(key, "is no shape");
+            return refuse(key, "is not a shape");
         value = end + 1;
     }
 }
@@ -175,7 +193,7 @@ static qn_status get_list(const qn_metadata *metadata, const char *key, cJSON **
     *list = cJSON_Parse(value);
     if (!cJSON_IsArray(*list)) {
         cJSON_Delete(*list);
-        return refuse(key, "is no list");
+        return refuse(key, "is not a list");
     }
     *n = cJSON_GetArraySize(*list);
     return QN_OK;
@@ -186,7 +204,7 @@ static qn_status copy_numbers(const cJSON *list, const char *key, bool is_diviso
     cJSON_ArrayForEach(item, list) {
         const float number = cJSON_IsNumber(item) ? (float)item->valuedouble : NAN;
         if (!isfinite(number) || (is_divisor && number == 0))
-            return refuse(key, "holds something that is no usable number");
+            return refuse(key, "holds something that is not a usable number");
         *to++ = number;
     }
     return QN_OK;
@@ -208,7 +226,7 @@ static qn_status copy_texts(qn_metadata *metadata, const cJSON *list, const char
     const cJSON *item;
     cJSON_ArrayForEach(item, list) {
         if (!cJSON_IsString(item))
-            return refuse(key, "holds something that is no text");
+            return refuse(key, "holds something that is not text");
         *to = qn_arena_text(&metadata->texts, item->valuestring);
         if (!*to++)
             return QN_ERROR_MEMORY;
@@ -242,6 +260,8 @@ static qn_status check_statistics(const qn_preparation *p, int n_deviations) {
 }
 
 qn_status qn_metadata_get_preparation(qn_metadata *metadata, qn_preparation *preparation) {
+    QN_NEED(metadata, "metadata");
+    QN_NEED(preparation, "preparation");
     qn_preparation p = {.n_classes = 0};
     int64_t crop, n_classes;
     int n_deviations;

@@ -2,6 +2,8 @@
 #include "format/name_map.h"
 
 #include "base/status.h"
+#include "format/csv.h"
+#include "os/heap.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -233,59 +235,45 @@ static bool parse_layout(const char *text, qn_map_rule *rule) {
     return part >= 0 && part < parts && parts <= 64;
 }
 
-/* The fields of a line, blanks around them aside; what is left of it is in the last. */
-static int split(char *line, char *fields[4]) {
-    int n = 0;
-    for (char *at = line; at && n < 4; n++) {
-        char *comma = strchr(at, ',');
-        if (comma)
-            *comma = 0;
-        at += strspn(at, " \t");
-        size_t length = strlen(at);
-        while (length > 0 && strchr(" \t\r", at[length - 1]))
-            at[--length] = 0;
-        fields[n] = at;
-        at = comma ? comma + 1 : NULL;
+static qn_status refuse(const qn_csv_reader *row, const char *what) {
+    return qn_fail(QN_ERROR_FORMAT, "%s:%lld: %s", row->name, (long long)row->line, what);
+}
+
+/* A field of a row, kept as long as the map; "" where the row has fewer. */
+static const char *keep_field(qn_name_map *map, const qn_csv_reader *row, size_t i) {
+    return i < row->n_fields ? qn_arena_text(&map->texts, qn_csv_text(row, i)) : "";
+}
+
+static qn_status check_row(const qn_csv_reader *row) {
+    for (size_t i = 0; i < row->n_fields; i++) {
+        if (row->fields[i].is_quoted || strchr(qn_csv_text(row, i), '"'))
+            return refuse(row, "names are not quoted");
     }
-    return n;
+    return row->n_fields == 2 || row->n_fields == 3
+               ? QN_OK
+               : refuse(row, "a row is from,to or from,to,layout");
 }
 
-static qn_status refuse(const char *place, int line, const char *what) {
-    return qn_fail(QN_ERROR_FORMAT, "%s:%d: %s", place, line, what);
-}
-
-static qn_status add_rule(qn_name_map *map, const char *place, int line, int n, char *fields[4]) {
-    qn_map_rule rule = {.from = fields[0], .line = line};
-    if (n < 2 || n > 3)
-        return refuse(place, line, "a row is from,to or from,to,layout");
-    rule.to = fields[1];
+static qn_status add_rule(qn_name_map *map, const qn_csv_reader *row) {
+    QN_TRY(check_row(row));
+    qn_map_rule rule = {
+        .from = keep_field(map, row, 0), .to = keep_field(map, row, 1), .line = (int)row->line};
+    if (!rule.from || !rule.to)
+        return QN_ERROR_MEMORY;
     const int n_stars = count_stars(rule.from);
     if (!*rule.from)
-        return refuse(place, line, "from is empty");
+        return refuse(row, "from is empty");
     if (n_stars > QN_MAP_CAPTURES)
-        return refuse(place, line, "more than nine stars");
+        return refuse(row, "more than nine stars");
     if (!are_references_good(rule.to, n_stars))
-        return refuse(place, line,
-                      "to has no stars, but {1}, {2+1}, for what the stars of from stood for");
-    if (!parse_layout(n == 3 ? fields[2] : "", &rule))
-        return refuse(place, line, "layout is same, swap, add, CxHxW or i/n (part i of n, from 0)");
+        return refuse(row, "to has no stars, but {1}, {2+1}, for what the stars of from stood for");
+    if (!parse_layout(row->n_fields == 3 ? qn_csv_text(row, 2) : "", &rule))
+        return refuse(row, "layout is same, swap, add, CxHxW or i/n (part i of n, from 0)");
     if (map->n_rules == MOST_RULES)
-        return refuse(place, line, "too many rows");
+        return refuse(row, "too many rows");
     QN_TRY(qn_grow(map->allocator, &map->rules, &map->capacity, map->n_rules + 1, sizeof rule));
     map->rules[map->n_rules++] = rule;
     return QN_OK;
-}
-
-static qn_status parse_line(qn_name_map *map, const char *place, int line, char *text) {
-    char *fields[4];
-    const char *bad = strpbrk(text, "\"\t");
-    if (bad && *bad == '"')
-        return refuse(place, line, "names are not quoted");
-    const int n = split(text, fields);
-    const bool is_header = line == 1 && strcmp(fields[0], "from") == 0;
-    if (is_header || fields[0][0] == '#' || (n == 1 && !*fields[0]))
-        return QN_OK;
-    return add_rule(map, place, line, n, fields);
 }
 
 void qn_name_map_init(qn_name_map *map, const qn_allocator *allocator) {
@@ -298,24 +286,22 @@ void qn_name_map_deinit(qn_name_map *map) {
     qn_arena_deinit(&map->texts);
 }
 
-qn_status qn_name_map_parse(qn_name_map *map, const char *place, const char *text, size_t bytes) {
-    char *copy = qn_arena_allocate(&map->texts, bytes + 1, 1);
-    int line = 1;
-    if (!copy)
-        return QN_ERROR_MEMORY;
-    memcpy(copy, text, bytes);
-    if (memchr(copy, 0, bytes))
-        return refuse(place, 1, "a byte 0: it is no text");
-    if (strncmp(copy, "\xef\xbb\xbf", 3) == 0)
-        copy += 3;
-    for (; *copy; line++) {
-        char *end = strchr(copy, '\n');
-        if (end)
-            *end = 0;
-        QN_TRY(parse_line(map, place, line, copy));
-        if (!end)
-            break;
-        copy = end + 1;
+static qn_status add_rules(qn_name_map *map, qn_csv_reader *row) {
+    for (;;) {
+        bool is_end;
+        QN_TRY(qn_csv_next(row, &is_end));
+        if (is_end)
+            return QN_OK;
+        if (row->line > 1 || strcmp(qn_csv_text(row, 0), "from") != 0)
+            QN_TRY(add_rule(map, row));
     }
-    return QN_OK;
+}
+
+qn_status qn_name_map_parse(qn_name_map *map, const char *place, const char *text, size_t bytes) {
+    qn_csv_reader row;
+    qn_csv_read_text(&row, map->allocator, place, text, bytes);
+    row.remark = '#';
+    const qn_status status = add_rules(map, &row);
+    qn_csv_deinit(&row);
+    return status;
 }

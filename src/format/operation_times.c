@@ -56,7 +56,7 @@ qn_status qn_operation_times_parse(const char *text, size_t bytes,
         double ns;
         int program;
         if (!take_line(&text, &bytes, line) || !parse_line(line, &program, &ns, &node))
-            return qn_fail(QN_ERROR_FORMAT, "operation times: line %d is no time", number);
+            return qn_fail(QN_ERROR_FORMAT, "operation times: line %d is not a time", number);
         QN_TRY(put(context, program, node, ns));
     }
     return QN_OK;
@@ -88,11 +88,12 @@ qn_status qn_operation_times_load(qn_engine *engine, int64_t *n_found) {
     char path[PATH_MAX], *text;
     size_t bytes;
     *n_found = 0;
-    QN_TRY(find_path(engine, path));
-    if (!qn_path_is_file(path))
+    if (find_path(engine, path) != QN_OK || !qn_path_is_file(path))
         return QN_OK;
-    QN_TRY(qn_file_read_whole(a, path, &text, &bytes));
-    const qn_status status = qn_operation_times_parse(text, bytes, give, &l);
+    qn_status status = qn_file_read_whole(a, path, &text, &bytes);
+    if (status != QN_OK)
+        return status == QN_ERROR_MEMORY ? status : QN_OK;
+    status = qn_operation_times_parse(text, bytes, give, &l);
     qn_release(a, text, bytes + 1, 1);
     if (status == QN_ERROR_FORMAT)
         return QN_OK;

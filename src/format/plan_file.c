@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "format/output.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <cjson/cJSON.h>
@@ -51,6 +52,8 @@ static void put_storage(qn_output *out, const qn_saved_storage *storage) {
     qn_json_count(out, "last", place->last);
     if (!place->is_bound)
         qn_json_count(out, "offset", (int64_t)place->offset);
+    if (place->space != 0)
+        qn_json_count(out, "space", place->space);
     qn_json_close(out, '}');
 }
 
@@ -118,7 +121,7 @@ static qn_status keep_text(const reading *r, const cJSON *object, const char *ke
     const char *found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
     char what[64];
     if (!found) {
-        snprintf(what, sizeof what, "\"%s\" is no text", key);
+        snprintf(what, sizeof what, "\"%s\" is not text", key);
         return refuse(r, what);
     }
     *text = qn_arena_text(&r->file->memory, found);
@@ -132,7 +135,7 @@ static qn_status get_count(const reading *r, const cJSON *object, const char *ke
     const double value = cJSON_IsNumber(found) ? found->valuedouble : -1;
     char what[96];
     if (!(value >= 0 && value <= (double)most) || value != (double)(int64_t)value) {
-        snprintf(what, sizeof what, "\"%s\" is no whole number from 0 to %lld", key,
+        snprintf(what, sizeof what, "\"%s\" is not a whole number from 0 to %lld", key,
                  (long long)most);
         return refuse(r, what);
     }
@@ -162,7 +165,7 @@ static qn_status get_list(const reading *r, const cJSON *object, const char *key
     char what[64];
     *list = cJSON_GetObjectItemCaseSensitive(object, key);
     if (!cJSON_IsArray(*list)) {
-        snprintf(what, sizeof what, "\"%s\" is no list", key);
+        snprintf(what, sizeof what, "\"%s\" is not a list", key);
         return refuse(r, what);
     }
     *n = (size_t)cJSON_GetArraySize(*list);
@@ -174,7 +177,7 @@ static qn_status parse_item(const reading *r, const cJSON *json, qn_saved_item *
     const char *action = cJSON_GetStringValue(cJSON_GetArrayItem(json, 0));
     const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(json, 1));
     if (!cJSON_IsArray(json) || cJSON_GetArraySize(json) != 2 || !action || !name)
-        return refuse(r, "it is no pair of action and name");
+        return refuse(r, "it is not a pair of action and name");
     item->action = QN_ACTION_COUNT;
     for (int i = 0; i < QN_ACTION_COUNT; i++) {
         if (strcmp(qn_action_name((qn_action)i), action) == 0)
@@ -210,6 +213,15 @@ static qn_status parse_kind(const reading *r, const cJSON *json, qn_kind *kind) 
     return refuse(r, "\"kind\" is none that there is");
 }
 
+/* Left out: the host's. */
+static qn_status parse_space(const reading *r, const cJSON *json, int16_t *space) {
+    int64_t count = 0;
+    if (cJSON_GetObjectItemCaseSensitive(json, "space"))
+        QN_TRY(get_count(r, json, "space", QN_MAX_SPACES - 1, &count));
+    *space = (int16_t)count;
+    return QN_OK;
+}
+
 static qn_status parse_storage(const reading *r, const cJSON *json, qn_saved_storage *storage) {
     qn_storage *place = &storage->place;
     QN_TRY(keep_text(r, json, "value", &storage->value));
@@ -217,6 +229,7 @@ static qn_status parse_storage(const reading *r, const cJSON *json, qn_saved_sto
     QN_TRY(get_size(r, json, "bytes", &place->bytes));
     QN_TRY(get_step(r, json, "first", &place->first));
     QN_TRY(get_step(r, json, "last", &place->last));
+    QN_TRY(parse_space(r, json, &place->space));
     place->is_bound = !cJSON_GetObjectItemCaseSensitive(json, "offset");
     return place->is_bound ? QN_OK : get_size(r, json, "offset", &place->offset);
 }
@@ -244,7 +257,7 @@ static qn_status parse_program(reading *r, const cJSON *json, qn_saved_program *
     QN_TRY(keep_text(r, json, "graph", &graph));
     program->graph = strtoull(graph, &end, 16);
     if (end == graph || *end)
-        return refuse(r, "\"graph\" is no fingerprint");
+        return refuse(r, "\"graph\" is not a fingerprint");
     QN_TRY(get_count(r, json, "micro_batch", most_steps, &program->micro_batch));
     QN_TRY(get_size(r, json, "arena_bytes", &program->arena_bytes));
     QN_TRY(parse_items(r, json, program));
@@ -270,7 +283,7 @@ static qn_status parse_settings(const reading *r, const cJSON *json) {
     const cJSON *object = cJSON_GetObjectItemCaseSensitive(json, "settings"), *item;
     qn_plan_file *file = r->file;
     if (!cJSON_IsObject(object))
-        return refuse(r, "\"settings\" is no object");
+        return refuse(r, "\"settings\" is not an object");
     file->settings = qn_arena_allocate(&file->memory, (size_t)cJSON_GetArraySize(object) + 1,
                                        sizeof *file->settings);
     if (!file->settings)
@@ -278,7 +291,7 @@ static qn_status parse_settings(const reading *r, const cJSON *json) {
     cJSON_ArrayForEach(item, object) {
         qn_plan_setting *setting = &file->settings[file->n_settings];
         if (!cJSON_IsString(item))
-            return refuse(r, "a setting is no text");
+            return refuse(r, "a setting is not text");
         setting->key = qn_arena_text(&file->memory, item->string);
         setting->value = qn_arena_text(&file->memory, item->valuestring);
         if (!setting->key || !setting->value)

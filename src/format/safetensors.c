@@ -1,7 +1,8 @@
-/* See safetensors.h. The header is parsed by cJSON; what it says is checked here. */
+/* See safetensors.h. cJSON parses the header's values; what they say is checked here. */
 #include "format/safetensors.h"
 
 #include "base/status.h"
+#include "os/heap.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -14,7 +15,9 @@ static const struct {
     const char *name;
     qn_dtype dtype;
 } types[] = {
-    {"F32", QN_F32}, {"F64", QN_F64}, {"I32", QN_I32}, {"U8", QN_U8}, {"U16", QN_U16},
+    {"F32", QN_F32},   {"F64", QN_F64},        {"I32", QN_I32},        {"U8", QN_U8},
+    {"U16", QN_U16},   {"I8", QN_I8},          {"I16", QN_I16},        {"F16", QN_F16},
+    {"BF16", QN_BF16}, {"F8_E4M3", QN_F8E4M3}, {"F8_E5M2", QN_F8E5M2},
 };
 
 enum { N_TYPES = sizeof types / sizeof types[0] };
@@ -24,8 +27,10 @@ static const struct {
     const char *name;
     int bytes;
 } other_types[] = {
-    {"F16", 2}, {"BF16", 2}, {"I64", 8},  {"U64", 8},     {"U32", 4},
-    {"I16", 2}, {"I8", 1},   {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
+    {"I64", 8},
+    {"U64", 8},
+    {"U32", 4},
+    {"BOOL", 1},
 };
 
 enum { N_OTHER_TYPES = sizeof other_types / sizeof other_types[0] };
@@ -52,6 +57,7 @@ void qn_safetensors_init(qn_safetensors *file, const qn_allocator *allocator) {
 }
 
 void qn_safetensors_deinit(qn_safetensors *file) {
+    qn_release(file->texts.allocator, file->tensors, file->capacity, sizeof *file->tensors);
     qn_arena_deinit(&file->texts);
 }
 
@@ -82,13 +88,13 @@ static qn_status parse_shape(const cJSON *item, place where, qn_shape *shape) {
     const cJSON *extent;
     *shape = (qn_shape){.rank = 0};
     if (!cJSON_IsArray(item))
-        return refuse(where, "shape is no array");
+        return refuse(where, "shape is not an array");
     cJSON_ArrayForEach(extent, item) {
         if (shape->rank == QN_MAX_RANK)
             return qn_fail(QN_ERROR_UNSUPPORTED, "%s: tensor %s has more than %d axes", where.file,
                            where.tensor, QN_MAX_RANK);
         if (!get_count(extent, &shape->dims[shape->rank++]))
-            return refuse(where, "an extent of the shape is no count");
+            return refuse(where, "an extent of the shape is not a count");
     }
     return QN_OK;
 }
@@ -110,7 +116,7 @@ static bool count_bytes(const qn_safetensor *tensor, int64_t *bytes) {
 static qn_status parse_type(const cJSON *item, place where, bool takes_any, qn_safetensor *tensor) {
     const char *name = cJSON_GetStringValue(item);
     if (!name)
-        return refuse(where, "dtype is no text");
+        return refuse(where, "dtype is not text");
     tensor->dtype = find_type(name);
     tensor->type = qn_safetensors_type(tensor->dtype);
     for (int i = 0; takes_any && !tensor->type && i < N_OTHER_TYPES; i++) {
@@ -119,7 +125,8 @@ static qn_status parse_type(const cJSON *item, place where, bool takes_any, qn_s
     }
     if (!tensor->type)
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "%s: tensor %s is of type %.20s; quern reads F32, F64, I32, U8 and U16",
+                       "%s: tensor %s is of type %.20s; quern reads F32, F64, F16, BF16, F8_E4M3, "
+                       "F8_E5M2, I8, I16, I32, U8 and U16",
                        where.file, where.tensor, name);
     return QN_OK;
 }
@@ -129,7 +136,7 @@ static qn_status parse_tensor(const cJSON *item, place where, int64_t n_data, bo
     int64_t end, bytes;
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
     if (!cJSON_IsObject(item))
-        return refuse(where, "its entry is no object");
+        return refuse(where, "its entry is not an object");
     QN_TRY(parse_type(cJSON_GetObjectItemCaseSensitive(item, "dtype"), where, takes_any, tensor));
     QN_TRY(parse_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), where, &tensor->shape));
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
@@ -147,7 +154,7 @@ static qn_status parse_tensor(const cJSON *item, place where, int64_t n_data, bo
 static qn_status parse_pairs(qn_safetensors *file, const cJSON *object, const char *from) {
     const cJSON *item;
     if (!cJSON_IsObject(object))
-        return refuse((place){from, NULL}, "__metadata__ is no object");
+        return refuse((place){from, NULL}, "__metadata__ is not an object");
     if (file->pairs)
         return refuse((place){from, NULL}, "__metadata__ is there twice");
     const size_t n_pairs = (size_t)cJSON_GetArraySize(object);
@@ -157,7 +164,7 @@ static qn_status parse_pairs(qn_safetensors *file, const cJSON *object, const ch
     cJSON_ArrayForEach(item, object) {
         qn_safetensors_pair *pair = &file->pairs[file->n_pairs];
         if (!cJSON_IsString(item))
-            return refuse((place){from, item->string}, "its metadata is no text");
+            return refuse((place){from, item->string}, "its metadata is not text");
         pair->key = qn_arena_text(&file->texts, item->string);
         pair->value = qn_arena_text(&file->texts, item->valuestring);
         if (!pair->key || !pair->value)
@@ -167,26 +174,18 @@ static qn_status parse_pairs(qn_safetensors *file, const cJSON *object, const ch
     return QN_OK;
 }
 
-static qn_status parse_entries(qn_safetensors *file, const char *from, const cJSON *header,
-                               int64_t n_data) {
-    const cJSON *item;
-    const size_t n_entries = (size_t)cJSON_GetArraySize(header);
-    file->tensors = qn_arena_allocate(&file->texts, n_entries + 1, sizeof *file->tensors);
-    if (!file->tensors)
+static qn_status parse_entry(qn_safetensors *file, const char *from, const char *name,
+                             const cJSON *item, int64_t n_data) {
+    if (strcmp(name, "__metadata__") == 0)
+        return parse_pairs(file, item, from);
+    QN_TRY(qn_grow(file->texts.allocator, &file->tensors, &file->capacity, file->n_tensors + 1,
+                   sizeof *file->tensors));
+    qn_safetensor *tensor = &file->tensors[file->n_tensors];
+    tensor->name = qn_arena_text(&file->texts, name);
+    if (!tensor->name)
         return QN_ERROR_MEMORY;
-    cJSON_ArrayForEach(item, header) {
-        if (strcmp(item->string, "__metadata__") == 0) {
-            QN_TRY(parse_pairs(file, item, from));
-            continue;
-        }
-        qn_safetensor *tensor = &file->tensors[file->n_tensors];
-        tensor->name = qn_arena_text(&file->texts, item->string);
-        if (!tensor->name)
-            return QN_ERROR_MEMORY;
-        QN_TRY(
-            parse_tensor(item, (place){from, tensor->name}, n_data, file->takes_any_type, tensor));
-        file->n_tensors++;
-    }
+    QN_TRY(parse_tensor(item, (place){from, tensor->name}, n_data, file->takes_any_type, tensor));
+    file->n_tensors++;
     return QN_OK;
 }
 
@@ -201,6 +200,12 @@ static int compare_names(const void *left, const void *right) {
     return strcmp(((const qn_safetensor *)left)->name, ((const qn_safetensor *)right)->name);
 }
 
+/* Where there are none, there is no array either. */
+static void sort_tensors(qn_safetensors *file, int (*compare)(const void *, const void *)) {
+    if (file->n_tensors > 0)
+        qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare);
+}
+
 static int compare_keys(const void *left, const void *right) {
     return strcmp(((const qn_safetensors_pair *)left)->key,
                   ((const qn_safetensors_pair *)right)->key);
@@ -209,7 +214,7 @@ static int compare_keys(const void *left, const void *right) {
 /* The tensors fill the data without gap or overlap. */
 static qn_status check_places(qn_safetensors *file, const char *from, int64_t n_data) {
     int64_t end = 0;
-    qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare_places);
+    sort_tensors(file, compare_places);
     for (size_t i = 0; i < file->n_tensors; i++) {
         const place where = {from, file->tensors[i].name};
         if (file->tensors[i].begin < end)
@@ -225,7 +230,7 @@ static qn_status check_places(qn_safetensors *file, const char *from, int64_t n_
 
 /* Sorts by name; two of one name are refused. */
 static qn_status check_names(qn_safetensors *file, const char *from) {
-    qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare_names);
+    sort_tensors(file, compare_names);
     for (size_t i = 1; i < file->n_tensors; i++) {
         if (compare_names(&file->tensors[i - 1], &file->tensors[i]) == 0)
             return refuse((place){from, file->tensors[i].name}, "it is there twice");
@@ -239,29 +244,68 @@ static qn_status check_names(qn_safetensors *file, const char *from) {
     return QN_OK;
 }
 
-/* Only spaces may follow the header's object. */
-static cJSON *parse_json(const char *header, size_t bytes) {
-    const char *end = header;
-    if (bytes == 0 || header[0] != '{')
+/* What is left of a header's text. */
+typedef struct cursor {
+    const char *at, *end;
+} cursor;
+
+/* The next character that cJSON does not skip; 0: there is none. */
+static char peek(cursor *c) {
+    while (c->at < c->end && (unsigned char)*c->at <= ' ')
+        c->at++;
+    return (char)(c->at < c->end ? *c->at : 0);
+}
+
+static bool take(cursor *c, char wanted) {
+    if (peek(c) != wanted)
+        return false;
+    c->at++;
+    return true;
+}
+
+/* The next value, without the byte order mark that cJSON skips in front of one; null: none. */
+static cJSON *take_value(cursor *c) {
+    if ((unsigned char)peek(c) > '~')
         return NULL;
-    cJSON *json = cJSON_ParseWithLengthOpts(header, bytes, &end, false);
-    while (json && end < header + bytes) {
-        if (*end++ == ' ')
-            continue;
-        cJSON_Delete(json);
-        json = NULL;
+    return cJSON_ParseWithLengthOpts(c->at, (size_t)(c->end - c->at), &c->at, false);
+}
+
+static qn_status refuse_header(const char *from) {
+    return refuse((place){from, NULL}, "its header is not a JSON object");
+}
+
+static qn_status parse_member(qn_safetensors *file, const char *from, cursor *c, int64_t n_data) {
+    cJSON *name = peek(c) == '"' ? take_value(c) : NULL;
+    cJSON *item = name && take(c, ':') ? take_value(c) : NULL;
+    const qn_status status =
+        item ? parse_entry(file, from, name->valuestring, item, n_data) : refuse_header(from);
+    cJSON_Delete(item);
+    cJSON_Delete(name);
+    return status;
+}
+
+/* Member by member: the tree of a whole header takes ten times the header's bytes. Only spaces may
+ * follow the object. */
+static qn_status parse_object(qn_safetensors *file, const char *from, cursor c, int64_t n_data) {
+    if (c.at == c.end || *c.at++ != '{')
+        return refuse_header(from);
+    if (!take(&c, '}')) {
+        do
+            QN_TRY(parse_member(file, from, &c, n_data));
+        while (take(&c, ','));
+        if (!take(&c, '}'))
+            return refuse_header(from);
     }
-    return json;
+    while (c.at < c.end && *c.at == ' ')
+        c.at++;
+    return c.at == c.end ? QN_OK : refuse_header(from);
 }
 
 qn_status qn_safetensors_parse(qn_safetensors *file, const char *from, const char *header,
                                size_t header_bytes, int64_t n_data) {
-    cJSON *json = parse_json(header, header_bytes);
-    if (!json)
-        return refuse((place){from, NULL}, "its header is no JSON object");
-    qn_status status = parse_entries(file, from, json, n_data);
-    cJSON_Delete(json);
-    QN_TRY(status);
+    if (header_bytes == 0)
+        return refuse_header(from);
+    QN_TRY(parse_object(file, from, (cursor){header, header + header_bytes}, n_data));
     QN_TRY(check_places(file, from, n_data));
     file->data_offset = PREFIX_BYTES + (int64_t)header_bytes;
     return check_names(file, from);

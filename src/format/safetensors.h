@@ -31,9 +31,9 @@ typedef struct qn_safetensors_pair {
 /* Invariants: tensors and pairs are sorted by name and differ in it; all texts live in texts. */
 typedef struct qn_safetensors {
     qn_arena texts;
-    qn_safetensor *tensors;     /* (n_tensors) */
+    qn_safetensor *tensors;     /* (n_tensors) of capacity */
     qn_safetensors_pair *pairs; /* (n_pairs) */
-    size_t n_tensors, n_pairs;
+    size_t n_tensors, capacity, n_pairs;
     int64_t data_offset;
     bool takes_any_type; /* set before reading: also types that quern has none of */
 } qn_safetensors;

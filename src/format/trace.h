@@ -64,9 +64,9 @@ const char *qn_trace_reading_fact(const qn_trace_reading *reading, const char *n
  * which one of its slices runs belongs to exactly one: of those that run, the one that began last.
  * Calls put for each stretch, in the order of a track's time; the sum of all is the time that is
  * covered. */
-qn_status qn_trace_cut(const qn_allocator *allocator, const qn_trace_slice_read *slices, size_t n,
-                       void *context,
-                       qn_status (*put)(void *context, size_t slice, int64_t begin_ns,
-                                        int64_t end_ns));
+qn_status qn_trace_self_times(const qn_allocator *allocator, const qn_trace_slice_read *slices,
+                              size_t n, void *context,
+                              qn_status (*put)(void *context, size_t slice, int64_t begin_ns,
+                                               int64_t end_ns));
 
 #endif

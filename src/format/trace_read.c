@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "format/json_stream.h"
 #include "format/trace.h"
+#include "os/heap.h"
 
 #include <limits.h>
 #include <math.h>
@@ -127,7 +128,7 @@ static qn_status parse_time(const char *name, const qn_json_token *token, int64_
     const double us = strtod(text, &end);
     if (end == text || *end || !(fabs(us) <= MOST_US))
         return qn_fail(QN_ERROR_FORMAT,
-                       "\"%s\": %s is no time; it must be a number of microseconds within %.2g",
+                       "\"%s\": %s is not a time; it must be a number of microseconds within %.2g",
                        name, text, MOST_US);
     const long long whole = strtoll(text, &end, 10);
     if (*end == '.' && !strpbrk(end, "eE")) {
@@ -253,7 +254,7 @@ static qn_status begin_file(qn_trace_reading *r, const qn_json_token *token) {
     if (token->kind == QN_JSON_OBJECT || token->kind == QN_JSON_OBJECT_END ||
         token->kind == QN_JSON_LIST_END)
         return QN_OK;
-    return qn_fail(QN_ERROR_FORMAT, "it is no trace: neither a list of events nor an object");
+    return qn_fail(QN_ERROR_FORMAT, "it is not a trace: neither a list of events nor an object");
 }
 
 static qn_status keep_fact(qn_trace_reading *r, const qn_json_token *token) {
@@ -271,7 +272,7 @@ static qn_status take_top(qn_trace_reading *r, const qn_json_token *token) {
         return keep_text(r, token->text, token->bytes, &r->key);
     if (strcmp(r->key, "traceEvents") == 0) {
         if (token->kind != QN_JSON_LIST && token->kind != QN_JSON_LIST_END)
-            return qn_fail(QN_ERROR_FORMAT, "\"traceEvents\" is no list");
+            return qn_fail(QN_ERROR_FORMAT, "\"traceEvents\" is not a list");
         r->event_depth = token->kind == QN_JSON_LIST ? 2 : 0;
         r->has_events = true;
     } else if (is_scalar(token->kind)) {
@@ -289,7 +290,7 @@ static qn_status take_field(qn_trace_reading *r, const qn_json_token *token) {
     if (is_scalar(token->kind))
         return set_field(r, token);
     if (r->field == FIELD_BEGIN || r->field == FIELD_DURATION)
-        return qn_fail(QN_ERROR_FORMAT, "\"%s\" is no number", field_names[r->field]);
+        return qn_fail(QN_ERROR_FORMAT, "\"%s\" is not a number", field_names[r->field]);
     return QN_OK;
 }
 
@@ -297,14 +298,14 @@ static qn_status take_event(qn_trace_reading *r, const qn_json_token *token) {
     if (token->kind == QN_JSON_OBJECT_END)
         return end_event(r);
     if (token->kind != QN_JSON_OBJECT)
-        return qn_fail(QN_ERROR_FORMAT, "an event is no object");
+        return qn_fail(QN_ERROR_FORMAT, "an event is not an object");
     const char *none = r->empty;
     r->event = (event){.name = none, .category = none, .pid = none, .tid = none};
     return QN_OK;
 }
 
 /* The bare list may lack its end: programs that trace themselves are often killed. */
-static qn_status take_cut(const qn_trace_reading *r, const qn_json_token *token) {
+static qn_status take_end(const qn_trace_reading *r, const qn_json_token *token) {
     if (r->is_bare && token->depth == 1)
         return QN_OK;
     return qn_fail(QN_ERROR_FORMAT, "the file is cut off here; record it again");
@@ -313,7 +314,7 @@ static qn_status take_cut(const qn_trace_reading *r, const qn_json_token *token)
 static qn_status take(void *context, const qn_json_token *token) {
     qn_trace_reading *r = context;
     if (token->kind == QN_JSON_CUT_OFF)
-        return take_cut(r, token);
+        return take_end(r, token);
     if (token->depth == 0)
         return begin_file(r, token);
     if (r->event_depth == 0 || token->depth < r->event_depth)
@@ -373,7 +374,7 @@ static qn_status read_all(qn_trace_reading *r, const char *path) {
     r->key = r->empty;
     QN_TRY(qn_json_read(r->allocator, path, r, take));
     if (!r->has_events)
-        return qn_fail(QN_ERROR_FORMAT, "%s: it is no trace: there is no \"traceEvents\"", path);
+        return qn_fail(QN_ERROR_FORMAT, "%s: it is not a trace: there is no \"traceEvents\"", path);
     QN_TRY(join_halves(r));
     if (r->n_slices > 0)
         qsort(r->slices, r->n_slices, sizeof *r->slices, order_slices);

@@ -10,7 +10,7 @@ struct qn_trace {
     qn_output output;
 };
 
-/* What qn_file_replace calls back with. */
+/* What qn_file_write calls back with. */
 typedef struct writing {
     qn_status (*body)(void *user, qn_trace *trace);
     void *user;
@@ -39,7 +39,7 @@ static qn_status write_trace(void *context, qn_writer *writer) {
 qn_status qn_trace_write(const char *path, qn_status (*body)(void *user, qn_trace *trace),
                          void *user) {
     writing w = {body, user};
-    return qn_file_replace(path, write_trace, &w);
+    return qn_file_write(path, write_trace, &w);
 }
 
 static void put_us(qn_output *out, const char *key, int64_t ns) {

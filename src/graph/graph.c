@@ -2,9 +2,11 @@
  * growing lists are allocated on their own. */
 #include "graph/graph.h"
 
+#include "base/options.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "graph/names.h"
+#include "os/heap.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +23,11 @@ const char *qn_kind_name(qn_kind kind) {
 }
 
 qn_status qn_graph_create(const qn_graph_options *options, qn_graph **graph) {
+    QN_NEED(options, "options");
+    QN_NEED(graph, "graph");
+    qn_graph_options taken;
+    QN_TRY(QN_OPTIONS_TAKE(qn_graph_options, options, &taken));
+    options = &taken;
     const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
     const qn_dtype real = options->real == QN_NONE ? QN_F32 : options->real;
     qn_graph *g;
@@ -49,6 +56,7 @@ void qn_graph_destroy(qn_graph *graph) {
 }
 
 qn_status qn_graph_finish(qn_graph *graph) {
+    QN_NEED(graph, "graph");
     if (graph->status == QN_OK && graph->depth > 0)
         qn_graph_fail(graph, QN_ERROR_ARGUMENT, "graph: scope \"%s\" was entered but not left",
                       graph->scope);
@@ -58,10 +66,12 @@ qn_status qn_graph_finish(qn_graph *graph) {
 }
 
 bool qn_graph_is_training(const qn_graph *graph) {
+    QN_NEED_OR(graph, "graph", false);
     return graph->training;
 }
 
 void qn_graph_fail(qn_graph *graph, qn_status status, const char *format, ...) {
+    QN_NEED_OR(graph, "graph", );
     if (graph->status != QN_OK)
         return;
     va_list arguments;
@@ -80,7 +90,7 @@ static void fail_memory(qn_graph *graph) {
 /* ---- values ---- */
 
 qn_value_info *qn_graph_value(const qn_graph *graph, qn_value value) {
-    if (value.id < 0 || value.id >= graph->n_values)
+    if (!graph || value.id < 0 || value.id >= graph->n_values)
         return NULL;
     return graph->values[value.id];
 }
@@ -91,6 +101,7 @@ qn_tensor qn_graph_tensor(const qn_graph *graph, qn_value value) {
 }
 
 qn_shape qn_graph_shape(const qn_graph *graph, qn_value value) {
+    QN_NEED_OR(graph, "graph", (qn_shape){0});
     return qn_graph_tensor(graph, value).shape;
 }
 
@@ -136,8 +147,9 @@ static qn_value add_source(qn_graph *graph, qn_kind kind, const char *scope, con
         return QN_NO_VALUE;
     }
     if (!qn_shape_is_valid(tensor.shape)) {
-        qn_graph_fail(graph, QN_ERROR_ARGUMENT, "%s: %s is no shape of at most %d extents from 1",
-                      name, qn_shape_print(tensor.shape, text), QN_MAX_RANK);
+        qn_graph_fail(graph, QN_ERROR_ARGUMENT,
+                      "%s: %s is not a shape of at most %d extents from 1", name,
+                      qn_shape_print(tensor.shape, text), QN_MAX_RANK);
         return QN_NO_VALUE;
     }
     const char *full = scoped(graph, scope, name);
@@ -154,20 +166,24 @@ static qn_value add_source(qn_graph *graph, qn_kind kind, const char *scope, con
 
 qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn_tensor tensor,
                              qn_initial initial, bool trainable) {
+    QN_NEED_OR(graph, "graph", QN_NO_VALUE);
     return add_source(graph, kind, graph->scope, name, tensor, initial, trainable);
 }
 
 qn_value qn_input(qn_graph *graph, const char *name, qn_shape shape) {
+    QN_NEED_OR(graph, "graph", QN_NO_VALUE);
     return qn_graph_add_source(graph, QN_KIND_INPUT, name, (qn_tensor){graph->real, shape},
                                (qn_initial){QN_INITIAL_ZERO, 0}, false);
 }
 
 qn_value qn_label(qn_graph *graph, const char *name, qn_dtype dtype, qn_shape shape) {
+    QN_NEED_OR(graph, "graph", QN_NO_VALUE);
     return qn_graph_add_source(graph, QN_KIND_LABEL, name, (qn_tensor){dtype, shape},
                                (qn_initial){QN_INITIAL_ZERO, 0}, false);
 }
 
 qn_value qn_index_input(qn_graph *graph, const char *name, qn_shape shape) {
+    QN_NEED_OR(graph, "graph", QN_NO_VALUE);
     return qn_graph_add_source(graph, QN_KIND_INPUT, name, (qn_tensor){QN_I32, shape},
                                (qn_initial){QN_INITIAL_ZERO, 0}, false);
 }
@@ -204,6 +220,7 @@ static qn_value share_parameter(qn_graph *graph, qn_value found, qn_shape shape)
 
 qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_initial initial,
                       bool trainable) {
+    QN_NEED_OR(graph, "graph", QN_NO_VALUE);
     const char *full;
     if (graph->status != QN_OK || !name)
         return QN_NO_VALUE;
@@ -232,6 +249,7 @@ void qn_graph_give(qn_graph *graph, qn_value source, const qn_given *given) {
 
 qn_value qn_parameter_from(qn_graph *graph, const char *name, qn_shape shape, const qn_given *given,
                            bool trainable) {
+    QN_NEED_OR(graph, "graph", QN_NO_VALUE);
     const qn_value value =
         qn_parameter(graph, name, shape, (qn_initial){QN_INITIAL_ZERO, 0}, trainable);
     const qn_value_info *info = qn_graph_value(graph, value);
@@ -241,12 +259,14 @@ qn_value qn_parameter_from(qn_graph *graph, const char *name, qn_shape shape, co
 }
 
 void qn_result(qn_graph *graph, qn_value value) {
+    QN_NEED_OR(graph, "graph", );
     qn_value_info *info = qn_graph_value(graph, value);
     if (graph->status != QN_OK)
         return;
     if (!info || graph->n_results == QN_MAX_RESULTS) {
-        qn_graph_fail(graph, QN_ERROR_ARGUMENT, "graph: result %d is no value, or one more than %d",
-                      graph->n_results, QN_MAX_RESULTS);
+        qn_graph_fail(graph, QN_ERROR_ARGUMENT,
+                      "graph: result %d is not a value, or one more than %d", graph->n_results,
+                      QN_MAX_RESULTS);
         return;
     }
     info->is_result = true;
@@ -255,26 +275,37 @@ void qn_result(qn_graph *graph, qn_value value) {
 
 /* ---- nodes ---- */
 
+/* An input of a type that its shape rule does not look at is real, and of the type of those before
+ * it: *real, or QN_NONE where there is none yet. */
+static qn_status check_real(const qn_value_info *info, int i, qn_dtype *real) {
+    const qn_dtype dtype = info->tensor.dtype;
+    if (!qn_dtype_is_real(dtype) || (*real != QN_NONE && dtype != *real))
+        return qn_fail(QN_ERROR_ARGUMENT, "input %d, %s, is %s where %s is needed; cast it", i,
+                       info->name, qn_dtype_name(dtype),
+                       *real == QN_NONE ? "f32 or f64" : qn_dtype_name(*real));
+    *real = dtype;
+    return QN_OK;
+}
+
 /* The checks that hold for every operator: count, presence and element type of inputs. */
 static qn_status check_inputs(const qn_graph *graph, const qn_op *op, const qn_value *inputs,
                               int n_inputs) {
     if (n_inputs < op->min_inputs || (op->max_inputs >= 0 && n_inputs > op->max_inputs))
         return qn_fail(QN_ERROR_ARGUMENT, "%d inputs, but it takes %d to %d", n_inputs,
                        op->min_inputs, op->max_inputs);
+    qn_dtype real = QN_NONE;
     for (int i = 0; i < n_inputs; i++) {
         const uint32_t bit = i < 32 ? UINT32_C(1) << i : 0;
         const qn_value_info *info = qn_graph_value(graph, inputs[i]);
         if (!info) {
             if (inputs[i].id != -1)
-                return qn_fail(QN_ERROR_ARGUMENT, "input %d is no value of this graph", i);
+                return qn_fail(QN_ERROR_ARGUMENT, "input %d is not a value of this graph", i);
             if (!(op->optional_inputs & bit))
                 return qn_fail(QN_ERROR_ARGUMENT, "input %d is left out", i);
             continue;
         }
-        if (!(op->integer_inputs & bit) && info->tensor.dtype != graph->real)
-            return qn_fail(QN_ERROR_ARGUMENT, "input %d, %s, is %s where %s is needed", i,
-                           info->name, qn_dtype_name(info->tensor.dtype),
-                           qn_dtype_name(graph->real));
+        if (!(op->integer_inputs & bit))
+            QN_TRY(check_real(info, i, &real));
     }
     return QN_OK;
 }
@@ -376,6 +407,7 @@ static bool add_node(qn_graph *graph, qn_node *node) {
         if (outputs[i].id < 0)
             return false;
     }
+    node->input_tensors = tensors;
     node->outputs = outputs;
     node->n_outputs = infer.n_outputs;
     graph->nodes[graph->n_nodes++] = node;
@@ -384,6 +416,7 @@ static bool add_node(qn_graph *graph, qn_node *node) {
 
 const qn_node *qn_graph_add(qn_graph *graph, const qn_op *op, const char *name,
                             const qn_value *inputs, int n_inputs, const void *attributes) {
+    QN_NEED_OR(graph, "graph", NULL);
     if (graph->status != QN_OK)
         return NULL;
     const qn_status status = check_inputs(graph, op, inputs, n_inputs);

@@ -6,7 +6,7 @@
  *     values[v]->producer < 0  <=>  kind is input, label, parameter, optimiser state, or an
  *                                   accumulated gradient (all given from outside the graph)
  *     values[v]->overwrites = u >= 0  =>  u has no producer or overwrites a value itself, and no
- * other value overwrites u */
+ *                                         other value overwrites u */
 #ifndef QN_GRAPH_GRAPH_H
 #define QN_GRAPH_GRAPH_H
 
@@ -52,6 +52,7 @@ typedef struct qn_node {
     int n_inputs, n_outputs;
     qn_value *inputs; /* an id of -1: left out */
     qn_value *outputs;
+    const qn_tensor *input_tensors; /* (n_inputs): their descriptions */
 } qn_node;
 
 /* Where the texts of the scopes outside of one end. */
@@ -81,6 +82,10 @@ struct qn_graph {
     size_t *names;                 /* open-addressing table over value names: id + 1, or 0 */
     size_t name_capacity, n_names; /* capacity: 0 or a power of two, more than n_names */
 };
+
+/* Sources of this name are made by what builds the graph, whenever it does: they never change, and
+ * no checkpoint holds them. */
+#define QN_CONSTANT_PREFIX "constant."
 
 /* Keeps a failure (the first one). */
 void qn_graph_fail(qn_graph *graph, qn_status status, const char *format, ...)

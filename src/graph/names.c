@@ -116,6 +116,8 @@ static void open_scope(qn_graph *graph, bool is_call, const char *format, va_lis
 }
 
 void qn_graph_enter(qn_graph *graph, const char *format, ...) {
+    QN_NEED_OR(graph, "graph", );
+    QN_NEED_OR(format, "format", );
     va_list arguments;
     va_start(arguments, format);
     open_scope(graph, false, format, arguments);
@@ -123,6 +125,8 @@ void qn_graph_enter(qn_graph *graph, const char *format, ...) {
 }
 
 void qn_graph_call(qn_graph *graph, const char *format, ...) {
+    QN_NEED_OR(graph, "graph", );
+    QN_NEED_OR(format, "format", );
     va_list arguments;
     va_start(arguments, format);
     open_scope(graph, true, format, arguments);
@@ -130,6 +134,7 @@ void qn_graph_call(qn_graph *graph, const char *format, ...) {
 }
 
 void qn_graph_leave(qn_graph *graph) {
+    QN_NEED_OR(graph, "graph", );
     if (graph->status != QN_OK)
         return;
     if (graph->depth == 0) {

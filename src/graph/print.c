@@ -37,7 +37,7 @@ static void put_window(text *t, const qn_window *w) {
         w->dilation_h, w->dilation_w);
 }
 
-static void put_conv2d(text *t, const qn_conv2d_shape *d) {
+static void put_conv2d(text *t, const qn_convolution *d) {
     put(t, " x=%lldx%lldx%lldx%lld", (long long)d->n, (long long)d->h, (long long)d->w,
         (long long)d->c);
     put(t, " filter=%lldx%lldx%lld output=%lldx%lld", (long long)d->k, (long long)d->r,
@@ -46,7 +46,7 @@ static void put_conv2d(text *t, const qn_conv2d_shape *d) {
         (long long)d->stride_w, (long long)d->pad_top, (long long)d->pad_left,
         (long long)d->dilation_h, (long long)d->dilation_w, (long long)d->groups);
     if (d->batch)
-        put(t, " batch=%lld add=%d", (long long)d->batch, d->add);
+        put(t, " batch=%lld", (long long)d->batch);
 }
 
 static void put_activation(text *t, const qn_activation *activation) {
@@ -119,6 +119,7 @@ static const char *finish(text *t, qn_graph *graph) {
 }
 
 const char *qn_graph_print(qn_graph *graph) {
+    QN_NEED_OR(graph, "graph", NULL);
     text t = {.allocator = graph->allocator};
     for (int v = 0; v < graph->n_values; v++) {
         const qn_value_info *info = graph->values[v];
@@ -145,7 +146,7 @@ static qn_status check_node(const qn_graph *graph, int n) {
     for (int i = 0; i < node->n_inputs; i++) {
         const qn_value_info *info = qn_graph_value(graph, node->inputs[i]);
         if (!info && node->inputs[i].id != -1)
-            return qn_fail(QN_ERROR_ARGUMENT, "%s: input %d is no value", node->name, i);
+            return qn_fail(QN_ERROR_ARGUMENT, "%s: input %d is not a value", node->name, i);
         if (info && info->producer >= n)
             return qn_fail(QN_ERROR_ARGUMENT, "%s: input %s is made later", node->name, info->name);
     }
@@ -164,7 +165,7 @@ static bool is_outside_kind(qn_kind kind) {
 static qn_status check_value(const qn_graph *graph, int v) {
     const qn_value_info *info = graph->values[v];
     if (info->producer >= graph->n_nodes)
-        return qn_fail(QN_ERROR_ARGUMENT, "%s: its producer is no node", info->name);
+        return qn_fail(QN_ERROR_ARGUMENT, "%s: its producer is not a node", info->name);
     if (info->producer < 0 && !is_outside_kind(info->kind))
         return qn_fail(QN_ERROR_ARGUMENT, "%s: a %s is given from outside", info->name,
                        qn_kind_name(info->kind));

@@ -29,11 +29,18 @@ endif()
 list(APPEND QUERN_KERNEL_FLAGS -O3)
 
 # A choice a call.
-list(APPEND QUERN_KERNEL_SOURCES src/kernels/rules.c src/kernels/cuts.c)
-quern_make_small("src/kernels/rules.c;src/kernels/cuts.c" EXCEPT none)
+list(APPEND QUERN_KERNEL_SOURCES src/kernels/rules.c src/kernels/tilings.c)
+quern_make_small("src/kernels/rules.c;src/kernels/tilings.c" EXCEPT none)
 
 # A tile's sums are fused multiply-adds; contraction is on there and nowhere else.
+# A set that is left out (QUERN_WITH_NAME) counts as one that the processor does not have.
 function(quern_kernel_set name)
+  string(TOUPPER ${name} option)
+  if(NOT QUERN_WITH_${option})
+    return()
+  endif()
+  set_property(SOURCE src/os/cpu.c src/kernels/kernels.c src/kernels/peak.c APPEND PROPERTY
+    COMPILE_DEFINITIONS QN_WITH_${option})
   set(files src/kernels/${name}/tile.c src/kernels/${name}/peak.c src/kernels/${name}/kernels.c)
   set_source_files_properties(${files} PROPERTIES
     COMPILE_OPTIONS "${QUERN_TABLE_FLAGS};${ARGN}")

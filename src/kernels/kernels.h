@@ -3,7 +3,7 @@
  * set that the machine has (docs: design, decision 7).
  *
  * Guarantees of every kernel: results do not depend on the size of the team; reductions follow a
- * fixed tree over chunks cut by the shape alone; nothing is allocated; pointers are aligned to
+ * fixed tree over chunks of the shape alone; nothing is allocated; pointers are aligned to
  * QN_ALIGNMENT unless said; outputs do not overlap inputs unless said "may be in place".
  * Tensors are dense, channels last, but for those that are said to have a step: their rows (all
  * axes but the last) may lie apart and begin at any element; what lies between is neither read into
@@ -15,27 +15,29 @@
 #include "base/rng.h"
 #include "os/os.h"
 #include "os/team.h"
+#include "tensor/arithmetic.h"
 
-/* A convolution or pooling window over a batch of images. */
+/* A window over a batch of images (qn_convolution), and how a kernel goes about it. */
 typedef struct qn_conv2d_shape {
     int64_t n, h, w, c; /* input (N, H, W, C) */
     int64_t k, r, s;    /* filter (K, R, S, C / groups); pooling: k = c */
     int64_t p, q;       /* output (N, P, Q, K) */
     int64_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
     int64_t groups;
-    int64_t y_step; /* elements from one pixel of y or dy to the next; 0: k, dense */
-    int64_t batch;  /* samples of the whole batch that these n are a part of; 0: n */
-    bool add;       /* backward filter: go on from the sums that dw holds */
+    int64_t y_stride; /* elements from one pixel of y or dy to the next; 0: k, dense */
+    int64_t batch;    /* samples of the whole batch that these n are a part of; 0: n */
+    bool add;         /* backward filter: go on from the sums that dw holds */
     bool inside; /* average pool: the mean is that of the window's elements inside of the image */
     const struct qn_rules *rules; /* by which a convolution's algorithm is chosen; null: built-in */
-    const struct qn_cuts *cuts;   /* how its work is cut (cuts.h); null: by the fixed rules */
+    const struct qn_tilings
+        *tilings; /* how its work is tiled (tilings.h); null: by the fixed rules */
 } qn_conv2d_shape;
 
 /* Tensors of one shape (rows, C), and for each that is said to have a step, in the order of the
  * arguments, the elements from one of its rows to the next; 0: c, dense. */
 typedef struct qn_rows {
     int64_t rows, c;
-    int64_t steps[3];
+    int64_t strides[3];
 } qn_rows;
 
 /* The three products of a convolution. */
@@ -55,16 +57,8 @@ typedef struct qn_gemm_shape {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
     bool add; /* go on from the sums that C holds; transpose_a alone, without bias and activation */
-    const struct qn_cuts *cuts; /* as that of a convolution */
+    const struct qn_tilings *tilings; /* as that of a convolution */
 } qn_gemm_shape;
-
-/* Attention of T rows of query to U keys and values, all of D numbers, in H heads of N samples. */
-typedef struct qn_attention_shape {
-    int64_t n, h, t, u, d;
-    double scale;  /* of the scores */
-    double rate;   /* of dropout on the weights; 0: none */
-    int64_t first; /* number of the first sample in the batch that dropout counts elements of */
-} qn_attention_shape;
 
 /* Sums of rows of an axis of n as the m rows of another: row i is the sum of weights[e] times row
  * at[e] for first[i] <= e < first[i + 1], or `fill` where there is no e. */
@@ -76,16 +70,11 @@ typedef struct qn_axis_map {
     double fill;
 } qn_axis_map;
 
-/* The recurrence of an LSTM layer of K units over N sequences of T steps. */
-typedef struct qn_lstm_shape {
-    int64_t n, t, k;
-} qn_lstm_shape;
-
 typedef struct qn_lstm_forward {
     const void *x;          /* (N, T, 4, K): what the input gives the gates, biases included */
     const void *weight;     /* (4, K, K) */
     const void *h, *c;      /* (N, K): the state before; null: zeros */
-    const int32_t *lengths; /* (N): steps of each sequence, cut to 1 to T; null: all T */
+    const int32_t *lengths; /* (N): steps of each sequence, clamped to 1 to T; null: all T */
     void *gates;            /* (N, T, 4, K): input, forget, cell, output; may be in place of x */
     void *y, *cells;        /* (N, T, K): h, but 0 from a sequence's end on, and c of each step */
     void *h_last, *c_last;  /* (N, K): after the last step of each sequence */
@@ -99,94 +88,13 @@ typedef struct qn_lstm_backward {
     void *dh0, *dc0;          /* (N, K): of the state before; null: not wanted */
 } qn_lstm_backward;
 
-/* Elementwise functions; each derivative is a function of the output y alone. */
-typedef enum qn_activation_kind {
-    QN_ACTIVATION_NONE = 0,
-    QN_ACTIVATION_RELU,       /* max(x, 0)                 dx = y > 0 ? dy : 0 */
-    QN_ACTIVATION_RELU6,      /* min(max(x, 0), 6)         dx = 0 < y < 6 ? dy : 0 */
-    QN_ACTIVATION_LEAKY_RELU, /* x > 0 ? x : slope * x     dx = y > 0 ? dy : slope * dy */
-    QN_ACTIVATION_TANH,       /*                           dx = dy * (1 - y * y) */
-    QN_ACTIVATION_SIGMOID,    /* 1 / (1 + exp(-x))         dx = dy * y * (1 - y) */
-} qn_activation_kind;
-
-typedef struct qn_activation {
-    qn_activation_kind kind;
-    double slope; /* of leaky relu, > 0 */
-} qn_activation;
-
-/* Functions of one operand whose derivative needs x itself, with numbers a, b, least and most. */
-typedef enum qn_function_kind {
-    QN_FUNCTION_LINE, /* min(max(a x + b, least), most) */
-    QN_FUNCTION_ABS,
-    QN_FUNCTION_SQRT,
-    QN_FUNCTION_RECIPROCAL, /* 1 / x */
-    QN_FUNCTION_EXP,
-    QN_FUNCTION_LOG,
-    QN_FUNCTION_ERF,
-    QN_FUNCTION_ELU,        /* b x where x > 0, else b a (e^x - 1) */
-    QN_FUNCTION_SOFTPLUS,   /* log(1 + e^x) */
-    QN_FUNCTION_HARD_SWISH, /* x min(max(a x + b, 0), 1) */
-    QN_FUNCTION_POWER,      /* x^a */
-    QN_FUNCTION_COUNT
-} qn_function_kind;
-
-typedef struct qn_function {
-    qn_function_kind kind;
-    double a, b, least, most;
-} qn_function;
-
-/* Rules of two operands a and b, and those that their derivatives need, with dy as c. */
-typedef enum qn_combination {
-    QN_COMBINE_ADD,
-    QN_COMBINE_SUBTRACT,
-    QN_COMBINE_MULTIPLY,
-    QN_COMBINE_DIVIDE,
-    QN_COMBINE_POWER, /* a^b */
-    QN_COMBINE_LEAST,
-    QN_COMBINE_MOST,
-    QN_COMBINE_SLOPE,       /* a where a > 0, else b a */
-    QN_COMBINE_EQUAL,       /* 1 or 0 */
-    QN_COMBINE_LESS,        /* 1 or 0 */
-    QN_COMBINE_DIVIDE_B,    /* -c a / (b b) */
-    QN_COMBINE_POWER_A,     /* c b a^(b - 1) */
-    QN_COMBINE_POWER_B,     /* c a^b log(a) */
-    QN_COMBINE_IF_LESS,     /* c where a < b, else 0 */
-    QN_COMBINE_UNLESS_LESS, /* 0 where a < b, else c */
-    QN_COMBINE_SLOPE_A,     /* c where a > 0, else b c */
-    QN_COMBINE_SLOPE_B,     /* 0 where a > 0, else a c */
-    QN_COMBINE_WHERE,       /* b where a is not 0, else c */
-    QN_COMBINE_COUNT
-} qn_combination;
-
-/* The result's extents, 1 to QN_BROADCAST_RANK of them, and how far apart each operand's elements
- * are along these axes: 0 where it has one for all. Along the last axis it is 0 or 1. */
-enum { QN_BROADCAST_RANK = 6 };
-typedef struct qn_broadcast {
-    int rank;
-    int64_t extents[QN_BROADCAST_RANK], strides[3][QN_BROADCAST_RANK];
-} qn_broadcast;
-
-/* Numbers of an optimiser step, in this order, in a tensor of QN_HYPER_COUNT reals. */
-enum qn_hyper {
-    QN_HYPER_RATE,        /* learning rate */
-    QN_HYPER_MOMENTUM,    /* SGD */
-    QN_HYPER_DECAY,       /* weight decay */
-    QN_HYPER_BETA1,       /* Adam */
-    QN_HYPER_BETA2,       /* Adam */
-    QN_HYPER_EPSILON,     /* Adam */
-    QN_HYPER_CORRECTION1, /* Adam: 1 - beta1^t */
-    QN_HYPER_CORRECTION2, /* Adam: 1 - beta2^t */
-    QN_HYPER_GRADIENT,    /* factor of every gradient: 1 / accumulated batches */
-    QN_HYPER_COUNT
-};
-
 typedef struct qn_kernels {
     const char *name; /* "ref", "avx512", …: the highest overlay */
     qn_dtype real;    /* QN_F32 or QN_F64 */
     /* What operators put into the shapes of convolutions; null: the built-in rules. */
     const struct qn_rules *rules;
     /* And into those of large products; null: by the fixed rules. */
-    const struct qn_cuts *cuts;
+    const struct qn_tilings *tilings;
 
     /* ---- products ---- */
 
@@ -301,8 +209,8 @@ typedef struct qn_kernels {
     /* y = x * Phi(x), Phi the normal distribution; dx = dy * (Phi(x) + x * phi(x)). */
     void (*gelu)(qn_team *team, int64_t n, const void *x, void *y);
     void (*gelu_backward)(qn_team *team, int64_t n, const void *x, const void *dy, void *dx);
-    /* y = d * d / 2 where |d| < 1, else |d| - 1 / 2, for d = x - target; dx = dy * d cut to [-1,
-     * 1]. */
+    /* y = d * d / 2 where |d| < 1, else |d| - 1 / 2, for d = x - target; dx = dy * d clamped to
+     * [-1, 1]. */
     void (*smooth_l1)(qn_team *team, int64_t n, const void *x, const void *target, void *y);
     void (*smooth_l1_backward)(qn_team *team, int64_t n, const void *x, const void *target,
                                const void *dy, void *dx);
@@ -328,9 +236,6 @@ typedef struct qn_kernels {
     /* y = the rule of a, b, and c where it has one (else null). */
     void (*combine)(qn_team *team, qn_combination kind, const qn_broadcast *shape, const void *a,
                     const void *b, const void *c, void *y);
-    /* y = x as int32_t, cut towards 0 (is_whole: what leaves the range, and NaN, is INT32_MIN), or
-     * x, int32_t, as reals. */
-    void (*cast)(qn_team *team, int64_t n, bool is_whole, const void *x, void *y);
 
     /* ---- rows of x (rows, C) ---- */
 
@@ -389,13 +294,13 @@ typedef struct qn_kernels {
                             const void *dy, const int32_t *index, void *dx);
     /* y (outer, m, inner) of x (outer, n, inner) by the map of the middle axis. */
     void (*map_axis)(qn_team *team, const qn_axis_map *map, const void *x, void *y);
-    /* y (rows): of each row of x (rows, C) the element indices[row], cut to [0, C). */
+    /* y (rows): of each row of x (rows, C) the element indices[row], clamped to [0, C). */
     void (*gather)(int64_t rows, int64_t c, const void *x, const int32_t *indices, void *y);
     void (*gather_backward)(int64_t rows, int64_t c, const void *dy, const int32_t *indices,
                             void *dx);
 
-    /* y (rows, C) = rows of the table (table_rows, C) by indices (rows), which are cut to its rows.
-     */
+    /* y (rows, C) = rows of the table (table_rows, C) by indices (rows), which are clamped to its
+     * rows; of INT32_MIN, which is none, a row of NaN, and no gradient. */
     void (*embedding)(qn_team *team, int64_t rows, int64_t c, int64_t table_rows, const void *table,
                       const int32_t *indices, void *y);
     /* dtable (table_rows, C): sums of the rows of dy (rows, C) with that index, added in order,

@@ -1,7 +1,7 @@
 /* Which algorithm a convolution goes by, where two would round differently: a table of rules by
  * instruction set, pass and shape. The built-in one is derived by bench/bench_rules.c; a user's own
- * is part of what a result is, like the seed. What gives equal bits is no rule's matter: cuts into
- * blocks, and the ways of a matrix product (cuts.h).
+ * is part of what a result is, like the seed. What gives equal bits is no rule's matter: tilings
+ * into blocks, and the ways of a matrix product (tilings.h).
  *
  * Shapes are those of the whole batch, so that pieces of it go the way that the whole would. */
 #ifndef QN_KERNELS_RULES_H

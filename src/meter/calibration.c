@@ -6,6 +6,7 @@
 #include "meter/processor.h"
 #include "meter/roofline.h"
 #include "os/affinity.h"
+#include "os/heap.h"
 
 #include <math.h>
 #include <string.h>

@@ -285,7 +285,7 @@ static qn_status refuse_misfit(const candidates *c) {
         (double)(q->end_ns + o[QN_CLOCK_MONOTONIC].offset_ns) * ns);
 }
 
-static qn_status map_by_fit(const qn_clock_question *q, qn_clock_map *map) {
+static qn_status map_by_overlap(const qn_clock_question *q, qn_clock_map *map) {
     candidates c = {.question = q};
     const char *base = qn_trace_reading_fact(q->reading, "baseTimeNanoseconds");
     const int64_t base_ns = base ? strtoll(base, NULL, 10) : 0;
@@ -325,7 +325,7 @@ qn_status qn_clock_map_find(const qn_clock_question *question, qn_clock_map *map
     if (n == 0)
         return qn_fail(QN_ERROR_FORMAT, "%s: there are no operations in it", question->path);
     if (question->clock || !has_marks(question))
-        return map_by_fit(question, map);
+        return map_by_overlap(question, map);
     QN_TRY(map_marks(question, map));
     return check_range(question, map);
 }

@@ -3,7 +3,7 @@
 #include "meter/family.h"
 
 #include "os/probe.h"
-#include "os/tasks.h"
+#include "os/process/cpu_time.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef QN_METER_FAMILY_H
 #define QN_METER_FAMILY_H
 
-#include "meter/source.h"
+#include "meter/sources/source.h"
 
 enum { QN_FAMILY_MOST = 64 };
 

@@ -4,7 +4,7 @@
 #ifndef QN_METER_HISTORY_H
 #define QN_METER_HISTORY_H
 
-#include "meter/source.h"
+#include "meter/sources/source.h"
 
 typedef struct qn_history_row {
     size_t at, n, capacity; /* readings slab[at, at + n), of capacity */

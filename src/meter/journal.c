@@ -100,8 +100,8 @@ static void fold_event(qn_journal *j, const qn_event *e) {
     if (e->kind == QN_EVENT_RUN || row >= j->n_rows)
         return;
     const int64_t ns = e->end_ns - e->begin_ns;
-    j->rows[row].core_ns += ns;
-    if (e->kind == QN_EVENT_OPERATION) {
+    j->rows[row].core_ns += e->kind == QN_EVENT_QUEUED ? 0 : ns;
+    if (e->kind != QN_EVENT_SHARE) {
         j->rows[row].calls++;
         j->rows[row].total_ns += ns;
     }

@@ -7,8 +7,10 @@
 #include "meter/meter.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "meter/journal.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 enum { LEAST_CAPACITY = 512, DEFAULT_SKIPPED = 3 };
@@ -22,8 +24,8 @@ struct qn_meter {
     qn_arena arena;         /* of texts and of the recording */
     qn_meter_options options;
     qn_log log;
-    int n_threads;
-    qn_events *events; /* (n_threads + 1 rings): the last one is that of the marks */
+    int n_threads, n_lanes; /* lanes besides the team */
+    qn_events *events;      /* (n_threads + n_lanes + 1 rings): the last one is that of the marks */
     qn_journal journal;
     bool is_draining; /* atomic: a thread is at the journal */
     int64_t drain_ns; /* when a tick moves events again */
@@ -52,7 +54,7 @@ static void drain_at_tick(void *user) {
 
 static bool is_filling(const qn_meter *m) {
     const size_t half = qn_events_capacity(m->events) / 2;
-    for (int i = 0; i <= m->n_threads; i++) {
+    for (int i = 0; i <= m->n_threads + m->n_lanes; i++) {
         if (qn_events_waiting(m->events, i) >= half)
             return true;
     }
@@ -64,7 +66,7 @@ void qn_meter_mark(qn_meter *m) {
         return;
     const int64_t now_ns = qn_clock_ns();
     const qn_event mark = {.begin_ns = now_ns, .end_ns = now_ns, .item = -1, .kind = QN_EVENT_MARK};
-    qn_events_put(m->events, m->n_threads, &mark);
+    qn_events_put(m->events, m->n_threads + m->n_lanes, &mark);
     if (is_filling(m))
         drain(m);
 }
@@ -121,7 +123,7 @@ static size_t count_operations(const qn_engine *engine) {
  * are no larger than that asks for: what was written a moment ago is to be in the cache when it is
  * read, and the next record's place when it is written. In a sixth of the memory. */
 static qn_status make_rings(qn_meter *m) {
-    const size_t n_rings = (size_t)m->n_threads + 1;
+    const size_t n_rings = (size_t)m->n_threads + (size_t)m->n_lanes + 1;
     const size_t most = m->options.most_bytes / 6 / n_rings / sizeof(qn_event);
     const size_t enough = 4 * count_operations(m->options.engine);
     size_t capacity = LEAST_CAPACITY;
@@ -158,6 +160,7 @@ static void watch(qn_meter *m) {
 static qn_status start(qn_meter *m) {
     const qn_engine *engine = m->options.engine;
     m->n_threads = engine ? qn_engine_get_options(engine)->n_threads : 1;
+    m->n_lanes = engine ? qn_engine_lane_count(engine) : 0;
     QN_TRY(keep_options(m));
     QN_TRY(make_rings(m));
     QN_TRY(qn_journal_init(&m->journal, &m->allocator, engine, m->events, m->options.skip_steps,
@@ -172,8 +175,13 @@ static qn_status start(qn_meter *m) {
 }
 
 qn_status qn_meter_start(const qn_meter_options *options, qn_meter **meter) {
-    const qn_allocator *below = qn_allocator_or_default(options->allocator);
+    QN_NEED(options, "options");
+    QN_NEED(meter, "meter");
+    qn_meter_options taken;
     qn_meter *m;
+    QN_TRY(QN_OPTIONS_TAKE(qn_meter_options, options, &taken));
+    options = &taken;
+    const qn_allocator *below = qn_allocator_or_default(options->allocator);
     QN_TRY(check_options(options));
     QN_TRY(qn_allocate(below, 1, sizeof *m, &m));
     m->allocator = qn_counter_init(&m->counter, below);
@@ -191,6 +199,7 @@ qn_status qn_meter_start(const qn_meter_options *options, qn_meter **meter) {
 /* ---- stopping ---- */
 
 void qn_meter_stop(qn_meter *m) {
+    QN_NEED_OR(m, "meter", );
     if (!m || !m->is_running)
         return;
     m->is_running = false;
@@ -245,6 +254,8 @@ const char *qn_meter_title(const qn_meter *meter) {
 }
 
 qn_status qn_meter_report(qn_meter *meter, qn_meter_summary *summary) {
+    QN_NEED(meter, "meter");
+    QN_NEED(summary, "summary");
     const qn_measurement *m = NULL;
     QN_TRY(qn_meter_measure(meter, &m));
     *summary = (qn_meter_summary){

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "os/heap.h"
 #include "os/probe.h"
 
 #include <inttypes.h>
@@ -524,4 +525,11 @@ void qn_processor_destroy(qn_processor *p) {
         return;
     qn_release(p->allocator, p->cores, (size_t)p->n_cores, sizeof *p->cores);
     qn_release(p->allocator, p, 1, sizeof *p);
+}
+
+const char *qn_processor_print(const qn_processor *p, char text[QN_PROCESSOR_TEXT]) {
+    snprintf(text, QN_PROCESSOR_TEXT, "%s%s%s, %d core%s", p->machine,
+             *p->machine && *p->name ? ", " : "", *p->name ? p->name : "unknown processor",
+             p->n_cores, p->n_cores == 1 ? "" : "s");
+    return text;
 }

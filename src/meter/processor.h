@@ -59,6 +59,10 @@ qn_status qn_processor_create(const qn_allocator *allocator, const char *root,
                               qn_processor **processor);
 void qn_processor_destroy(qn_processor *processor);
 
+/* In one line: "Raspberry Pi 5 Model B Rev 1.0, 4 x Cortex-A76, 4 cores". */
+enum { QN_PROCESSOR_TEXT = 240 };
+const char *qn_processor_print(const qn_processor *processor, char text[QN_PROCESSOR_TEXT]);
+
 /* Bytes of the data or unified cache of a level that a core of the kind uses; 0: unknown. */
 int64_t qn_processor_cache_bytes(const qn_processor *processor, int kind, int level);
 

@@ -2,14 +2,16 @@
 #include "meter/recording.h"
 
 #include "base/status.h"
+#include "meter/processor.h"
 
+/* Work of the plan's own team, which time and energy are shared out to. */
 static bool is_work(const qn_event *event) {
     return event->kind == QN_EVENT_OPERATION || event->kind == QN_EVENT_SHARE;
 }
 
 int qn_recording_row(const qn_recording *recording, const qn_event *event) {
     int low = 0, high = recording->n_operations;
-    if (!is_work(event))
+    if (!is_work(event) && event->kind != QN_EVENT_QUEUED)
         return -1;
     while (low < high) {
         const int middle = low + (high - low) / 2;
@@ -83,6 +85,18 @@ static qn_status add_said(qn_recording *recording, qn_arena *arena, const qn_sam
     return QN_OK;
 }
 
+/* A recorded tree of files stands for another machine. */
+static qn_status name_machine(qn_recording *recording, qn_arena *arena, const char *root) {
+    char text[QN_PROCESSOR_TEXT];
+    qn_processor *processor;
+    if (!root)
+        return QN_OK;
+    QN_TRY(qn_processor_create(arena->allocator, root, &processor));
+    recording->machine = qn_arena_text(arena, qn_processor_print(processor, text));
+    qn_processor_destroy(processor);
+    return recording->machine ? QN_OK : QN_ERROR_MEMORY;
+}
+
 qn_status qn_recording_add_sampler(qn_recording *recording, qn_arena *arena,
                                    const qn_sampler *sampler) {
     const int n = qn_sampler_channel_count(sampler);
@@ -98,5 +112,6 @@ qn_status qn_recording_add_sampler(qn_recording *recording, qn_arena *arena,
     recording->n_series = n;
     recording->series = series;
     recording->sampling = qn_sampler_get_cost(sampler);
-    return QN_OK;
+    qn_sampler_get_load(sampler, &recording->begin, &recording->end);
+    return name_machine(recording, arena, qn_sampler_root(sampler));
 }

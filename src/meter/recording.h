@@ -4,7 +4,8 @@
 #ifndef QN_METER_RECORDING_H
 #define QN_METER_RECORDING_H
 
-#include "meter/measurement.h"
+#include "meter/load.h"
+#include "meter/results/measurement.h"
 #include "meter/roofline.h"
 #include "meter/sampler.h"
 #include "run/watch.h"
@@ -17,8 +18,8 @@ typedef struct qn_recorded_operation {
 
 /* What the events of one operation came to. */
 typedef struct qn_fold_row {
-    int64_t calls, total_ns; /* of QN_EVENT_OPERATION */
-    int64_t core_ns;         /* of these and of QN_EVENT_SHARE: total_ns <= core_ns */
+    int64_t calls, total_ns; /* of QN_EVENT_OPERATION and QN_EVENT_QUEUED */
+    int64_t core_ns;         /* of QN_EVENT_OPERATION and QN_EVENT_SHARE */
 } qn_fold_row;
 
 /* Events of a stretch of whole measured steps that were not kept one by one. */
@@ -36,6 +37,7 @@ typedef struct qn_recorded_call {
 
 typedef struct qn_recording {
     const qn_allocator *allocator;
+    const char *machine; /* null: this one */
     int n_operations;
     const qn_recorded_operation *operations; /* ascending by (program, item) */
     int n_threads;                           /* of the team: what the roofline is taken for */
@@ -65,6 +67,7 @@ typedef struct qn_recording {
     int n_said;
     const char *const *said; /* what sources said: "rapl: ..." */
     qn_sampler_cost sampling;
+    qn_load begin, end; /* of the machine, around the run */
     size_t meter_bytes; /* most memory that the meter held */
 } qn_recording;
 

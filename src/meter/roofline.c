@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "meter/processor.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <cjson/cJSON.h>

@@ -7,9 +7,10 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/history.h"
-#include "meter/said.h"
+#include "meter/notices.h"
+#include "os/heap.h"
 #include "os/os.h"
-#include "os/tasks.h"
+#include "os/process/cpu_time.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ struct qn_sampler {
     qn_counter counter;
     qn_allocator allocator;
     qn_sampler_options options;
-    qn_said said;
+    qn_notices said;
     member *members; /* (n_members) */
     int n_members, capacity, n_channels;
     const qn_channel **channels; /* (n_channels) */
@@ -51,6 +52,7 @@ struct qn_sampler {
     int64_t due_ns;                     /* atomic: when that is: begin_ns + tick * interval */
     int64_t other_ns;                   /* atomic: when another thread took one last; 0: never */
     int64_t n_ticks, n_missed, busy_ns; /* atomic */
+    qn_load begin, end;                 /* of the machine */
 };
 
 /* ---- reading ---- */
@@ -272,11 +274,19 @@ static qn_status start_threads(qn_sampler *s) {
     return qn_thread_start(&s->allocator, run_fast, s, &s->thread);
 }
 
+static qn_load read_load(const qn_sampler *s) {
+    const qn_sampler_options *o = &s->options;
+    if (!o->root && o->pid != qn_process_id())
+        return (qn_load){0};
+    return qn_load_read(o->root ? o->root : "", o->pid);
+}
+
 qn_status qn_sampler_start(qn_sampler *s) {
     if (s->is_started)
         return qn_fail(QN_ERROR_ARGUMENT, "the sampler has been started before; make another");
     int64_t cpu_ns = qn_thread_cpu_ns();
     s->is_started = true;
+    s->begin = read_load(s);
     s->begin_ns = qn_clock_ns();
     read_fast(s, 0); /* here, since a thread may be late: what follows is measured from its start */
     set_next_tick(s, 1);
@@ -303,6 +313,7 @@ void qn_sampler_stop(qn_sampler *s) {
     s->is_stopped = true;
     qn_monitor_unlock(s->ticking);
     add_cost(s, &cpu_ns);
+    s->end = read_load(s);
 }
 
 /* ---- creating ---- */
@@ -358,7 +369,7 @@ static qn_status open_members(qn_sampler *s) {
                                        .replay = s->options.replay,
                                        .description = s->options.description,
                                        .user = &s->said,
-                                       .say = qn_said_add};
+                                       .say = qn_notices_add};
     for (int i = 0; qn_source_kinds[i]; i++) {
         const qn_source_kind *kind = qn_source_kinds[i];
         void *source = NULL;
@@ -408,7 +419,7 @@ static qn_status fill(const qn_sampler_options *options, qn_sampler *s) {
     QN_TRY(fill_options(options, s));
     QN_TRY(qn_monitor_create(&s->allocator, &s->monitor));
     QN_TRY(qn_monitor_create(&s->allocator, &s->ticking));
-    QN_TRY(qn_said_init(&s->allocator, options->log, &s->said));
+    QN_TRY(qn_notices_init(&s->allocator, options->log, &s->said));
     QN_TRY(open_members(s));
     return make_history(s);
 }
@@ -441,7 +452,7 @@ void qn_sampler_destroy(qn_sampler *s) {
     qn_release(&s->allocator, s->members, (size_t)s->capacity, sizeof *s->members);
     qn_release(&s->allocator, s->channels, (size_t)s->n_channels, sizeof *s->channels);
     qn_history_deinit(&s->history);
-    qn_said_deinit(&s->said);
+    qn_notices_deinit(&s->said);
     qn_monitor_destroy(s->ticking);
     qn_monitor_destroy(s->monitor);
     qn_release(s->counter.below, s, 1, sizeof *s);
@@ -462,7 +473,7 @@ const qn_reading *qn_sampler_readings(const qn_sampler *s, int channel, size_t *
 }
 
 const char *qn_sampler_said(const qn_sampler *s, int index) {
-    return qn_said_get(&s->said, index);
+    return qn_notices_get(&s->said, index);
 }
 
 qn_sampler_cost qn_sampler_get_cost(const qn_sampler *s) {
@@ -470,6 +481,15 @@ qn_sampler_cost qn_sampler_get_cost(const qn_sampler *s) {
                              .n_missed = __atomic_load_n(&s->n_missed, __ATOMIC_RELAXED),
                              .busy_ns = __atomic_load_n(&s->busy_ns, __ATOMIC_RELAXED),
                              .bytes = sizeof *s + s->counter.held_bytes};
+}
+
+void qn_sampler_get_load(const qn_sampler *s, qn_load *begin, qn_load *end) {
+    *begin = s->begin;
+    *end = s->end;
+}
+
+const char *qn_sampler_root(const qn_sampler *s) {
+    return s->options.root;
 }
 
 /* ---- what counts towards the whole ---- */

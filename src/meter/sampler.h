@@ -8,7 +8,8 @@
 #ifndef QN_METER_SAMPLER_H
 #define QN_METER_SAMPLER_H
 
-#include "meter/source.h"
+#include "meter/load.h"
+#include "meter/sources/source.h"
 
 typedef struct qn_sampler qn_sampler;
 
@@ -64,5 +65,12 @@ typedef struct qn_sampler_cost {
 } qn_sampler_cost;
 
 qn_sampler_cost qn_sampler_get_cost(const qn_sampler *sampler);
+
+/* The load of the machine as it was started and as it was stopped; not known where another process
+ * is watched, since what that one starts would count as others'. */
+void qn_sampler_get_load(const qn_sampler *sampler, qn_load *begin, qn_load *end);
+
+/* The recorded tree that is sampled; null: this device. */
+const char *qn_sampler_root(const qn_sampler *sampler);
 
 #endif

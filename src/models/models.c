@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "ops/ops.h"
+#include "passes/layers.h"
 #include "quern/engine.h"
 
 #include <string.h>
@@ -25,6 +26,7 @@ const qn_model *qn_model_at(int index) {
 }
 
 const qn_model *qn_model_find(const char *name) {
+    QN_NEED_OR(name, "name", NULL);
     const char *names[sizeof qn_zoo / sizeof *qn_zoo];
     int n = 0;
     for (; qn_zoo[n]; n++) {
@@ -40,7 +42,8 @@ const qn_model *qn_model_find(const char *name) {
     return NULL;
 }
 
-static void measure(const qn_graph *graph, qn_model_size *size) {
+static qn_status measure(void *user, qn_graph *graph) {
+    qn_model_size *size = user;
     *size = (qn_model_size){0};
     for (int v = 0; v < graph->n_values; v++) {
         const qn_value_info *info = graph->values[v];
@@ -54,6 +57,7 @@ static void measure(const qn_graph *graph, qn_model_size *size) {
         if (graph->nodes[n]->op->is_product)
             size->forward_flops += qn_node_cost(graph, graph->nodes[n]).flops;
     }
+    return QN_OK;
 }
 
 /* The network over one sample of a shape. */
@@ -74,22 +78,54 @@ static void build_network(qn_graph *graph, const qn_model *model) {
         model->network(graph, model->user, &model->sizes, phase, kept);
 }
 
-qn_status qn_model_measure(const qn_model *model, qn_shape input, int n_outputs,
-                           qn_model_size *size) {
+/* What is to be learned of a model's graph. */
+typedef qn_status qn_look(void *user, qn_graph *graph);
+
+static qn_status look_at(const qn_model *model, qn_shape input, int n_outputs, qn_look *look,
+                         void *user) {
     qn_graph *graph;
     if (!model->network && (input.rank < 1 || input.rank >= QN_MAX_RANK))
         return qn_fail(QN_ERROR_ARGUMENT, "%s: an input has 1 to %d extents, not %d", model->name,
                        QN_MAX_RANK - 1, input.rank);
-    QN_TRY(qn_graph_create(&(qn_graph_options){.training = true}, &graph));
+    QN_TRY(qn_graph_create(&(qn_graph_options){QN_OPTIONS_INIT(qn_graph_options), .training = true},
+                           &graph));
     if (model->network)
         build_network(graph, model);
     else
         build_classifier(graph, model, input, n_outputs);
     qn_status status = qn_graph_finish(graph);
     if (status == QN_OK)
-        measure(graph, size);
+        status = look(user, graph);
     qn_graph_destroy(graph);
     return status;
+}
+
+qn_status qn_model_measure(const qn_model *model, qn_shape input, int n_outputs,
+                           qn_model_size *size) {
+    QN_NEED(model, "model");
+    QN_NEED(size, "size");
+    return look_at(model, input, n_outputs, measure, size);
+}
+
+static qn_status list_parameters(void *user, qn_graph *graph) {
+    const qn_parameter_list *list = user;
+    qn_layers layers;
+    QN_TRY(qn_layers_find(graph, &layers));
+    for (int v = 0; v < graph->n_values; v++) {
+        const qn_value_info *info = graph->values[v];
+        if (info->producer >= 0 || info->kind != QN_KIND_PARAMETER || !info->trainable)
+            continue;
+        const int reader = layers.readers[v];
+        list->put(list->user, layers.positions[v], info->name, &info->tensor.shape,
+                  reader >= 0 ? graph->nodes[reader]->name : "");
+    }
+    return QN_OK;
+}
+
+qn_status qn_model_list_parameters(const qn_model *model, qn_shape input, int n_outputs,
+                                   const qn_parameter_list *list) {
+    qn_parameter_list copy = *list;
+    return look_at(model, input, n_outputs, list_parameters, &copy);
 }
 
 /* ---- blocks ---- */

@@ -83,4 +83,15 @@ qn_value qn_generation_loss(qn_graph *graph, const qn_adversaries *adversaries, 
 qn_value qn_generation_bare(qn_graph *graph, const qn_adversaries *adversaries, qn_shape images,
                             qn_shape noise);
 
+/* Who is told of a model's trainable parameters, in their order: layer as passes/layers.h counts
+ * them, and the name of the node that reads it first. */
+typedef struct qn_parameter_list {
+    void *user;
+    void (*put)(void *user, int layer, const char *name, const qn_shape *shape, const char *reader);
+} qn_parameter_list;
+
+/* As qn_model_measure. */
+qn_status qn_model_list_parameters(const qn_model *model, qn_shape input, int n_outputs,
+                                   const qn_parameter_list *list);
+
 #endif

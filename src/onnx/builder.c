@@ -36,6 +36,22 @@ static qn_onnx_item *add_item(qn_onnx_builder *b, const char *name, qn_onnx_type
     return item;
 }
 
+/* Names that a graph inside of a node gives itself are added when it is built. */
+static size_t count_inner(const qn_onnx_model *m) {
+    size_t n = 0;
+    for (int i = 0; i < m->n_nodes; i++) {
+        for (int k = 0; k < m->nodes[i].n_attributes; k++) {
+            const qn_onnx_model *g = m->nodes[i].attributes[k].graph;
+            if (!g)
+                continue;
+            n += (size_t)g->n_inputs + (size_t)g->n_initializers + count_inner(g);
+            for (int j = 0; j < g->n_nodes; j++)
+                n += (size_t)g->nodes[j].n_outputs;
+        }
+    }
+    return n;
+}
+
 static void add_items(qn_onnx_builder *b) {
     const qn_onnx_model *m = b->model;
     for (int i = 0; i < m->n_inputs; i++)
@@ -52,13 +68,14 @@ static void add_items(qn_onnx_builder *b) {
 
 qn_status qn_onnx_builder_init(qn_onnx_builder *b, const qn_onnx_model *model, qn_graph *graph,
                                qn_arena *kept) {
-    size_t most = (size_t)model->n_inputs + (size_t)model->n_initializers;
+    size_t most = (size_t)model->n_inputs + (size_t)model->n_initializers + count_inner(model);
     for (int n = 0; n < model->n_nodes; n++)
         most += (size_t)model->nodes[n].n_outputs;
     *b = (qn_onnx_builder){
         .model = model, .graph = graph, .kept = kept, .capacity = 16, .left_out = -1, .batch = -1};
     while (b->capacity < 2 * most)
         b->capacity *= 2;
+    b->most_items = (int)most;
     qn_arena_init(&b->arena, graph->allocator);
     b->items = qn_arena_allocate(&b->arena, most + 1, sizeof *b->items);
     b->table = qn_arena_allocate(&b->arena, b->capacity, sizeof *b->table);
@@ -216,15 +233,15 @@ static void fail_node(const qn_onnx_builder *b, const qn_onnx_call *call, qn_sta
     qn_graph_fail(b->graph, status, "%s", qn_error_message());
 }
 
-static qn_status run_node(qn_onnx_builder *b, int n) {
-    const qn_onnx_node *node = &b->model->nodes[n];
+static qn_status run_node_of(qn_onnx_builder *b, const qn_onnx_node *node, bool is_left_out) {
     qn_onnx_call call = {.builder = b,
                          .graph = b->graph,
                          .node = node,
                          .name = node_name(b, node),
                          .opset = b->model->opset};
+    b->node = node;
     qn_onnx_item *first = node->n_inputs > 0 ? qn_onnx_find_item(b, node->inputs[0]) : NULL;
-    if (n == b->left_out && first) {
+    if (is_left_out && first) {
         call.inputs = &first;
         call.n_inputs = 1;
         qn_onnx_give_input(&call, 0, 0);
@@ -241,10 +258,81 @@ static qn_status run_node(qn_onnx_builder *b, int n) {
     return status;
 }
 
+/* ---- graphs inside of nodes ---- */
+
+bool qn_onnx_node_reads(const qn_onnx_node *node, const char *name) {
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (strcmp(node->inputs[i], name) == 0)
+            return true;
+    }
+    for (int a = 0; a < node->n_attributes; a++) {
+        const qn_onnx_model *g = node->attributes[a].graph;
+        for (int n = 0; g && n < g->n_nodes; n++) {
+            if (qn_onnx_node_reads(&g->nodes[n], name))
+                return true;
+        }
+        for (int i = 0; g && i < g->n_outputs; i++) {
+            if (strcmp(g->outputs[i].name, name) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The item of a name, empty. A name that something around the graph has is refused by ONNX. */
+static qn_status renew(qn_onnx_builder *b, const char *name, qn_onnx_type type,
+                       const qn_onnx_tensor *initializer) {
+    qn_onnx_item *item = qn_onnx_find_item(b, name);
+    if (!item && b->n_items >= b->most_items)
+        return qn_fail(QN_ERROR_FORMAT, "a graph inside of it gives '%.80s', which is not its own",
+                       name);
+    if (!item) {
+        add_item(b, name, type, initializer);
+        return QN_OK;
+    }
+    *item = (qn_onnx_item){.name = item->name,
+                           .type = type,
+                           .value = QN_NO_VALUE,
+                           .other = QN_NO_VALUE,
+                           .row = QN_NO_VALUE,
+                           .initializer = initializer};
+    return QN_OK;
+}
+
+qn_status qn_onnx_bind(qn_onnx_builder *b, const char *name, const qn_onnx_item *same) {
+    const qn_onnx_item from = *same;
+    if (!*name)
+        return qn_fail(QN_ERROR_FORMAT, "an input of its body has no name");
+    QN_TRY(renew(b, name, from.type, NULL));
+    qn_onnx_item *to = qn_onnx_find_item(b, name);
+    const char *own = to->name;
+    *to = from;
+    to->name = own;
+    return QN_OK;
+}
+
+qn_status qn_onnx_builder_run_inner(qn_onnx_builder *b, const qn_onnx_model *graph) {
+    for (int i = 0; i < graph->n_initializers; i++) {
+        const qn_onnx_tensor *t = &graph->initializers[i];
+        const qn_onnx_item *item = qn_onnx_find_item(b, t->name);
+        if (!item || item->initializer != t) /* a weight keeps its parameter */
+            QN_TRY(renew(b, t->name, t->type, t));
+    }
+    for (int n = 0; n < graph->n_nodes; n++) {
+        for (int i = 0; i < graph->nodes[n].n_outputs; i++) {
+            if (*graph->nodes[n].outputs[i])
+                QN_TRY(renew(b, graph->nodes[n].outputs[i], QN_ONNX_NONE, NULL));
+        }
+    }
+    for (int n = 0; n < graph->n_nodes; n++)
+        QN_TRY(run_node_of(b, &graph->nodes[n], false));
+    return QN_OK;
+}
+
 qn_status qn_onnx_builder_run(qn_onnx_builder *b) {
     for (int n = 0; n < b->model->n_nodes; n++) {
         if (!b->wanted || b->wanted[n])
-            QN_TRY(run_node(b, n));
+            QN_TRY(run_node_of(b, &b->model->nodes[n], n == b->left_out));
     }
     return QN_OK;
 }

@@ -6,17 +6,32 @@
 
 #include "onnx/translate.h"
 
+/* A tensor of the file that became a parameter. Of a name that other nodes give it (Identity), or
+ * of one that is made for a node that shares it with others, item is that name. */
+typedef struct qn_onnx_record {
+    struct qn_onnx_record *next;
+    const qn_onnx_tensor *tensor;
+    const char *item, *parameter; /* names: of the item, of the graph's parameter */
+    bool is_constant_node;
+    int n_dims, order[QN_MAX_RANK]; /* axis i of the parameter is the file's order[i] */
+    const char *node;               /* that made it: its first output, and which input it was */
+    int input;
+} qn_onnx_record;
+
 struct qn_onnx_builder {
     const qn_onnx_model *model;
     qn_graph *graph;
     qn_arena *kept; /* of the network */
     qn_arena arena;
-    int n_items;
-    qn_onnx_item *items; /* (n_items): inputs, initialisers, outputs of nodes */
-    size_t capacity;     /* a power of two, at least twice n_items */
-    int *table;          /* (capacity) by hash of the name: number of an item + 1, or 0 */
-    const bool *wanted;  /* nodes that are built, (n_nodes); null: all */
-    int left_out;        /* node whose output is its first input: a softmax at the end; or -1 */
+    int n_items, most_items;
+    qn_onnx_item *items;      /* (n_items): inputs, initialisers, outputs of nodes */
+    size_t capacity;          /* a power of two, at least twice n_items */
+    int *table;               /* (capacity) by hash of the name: number of an item + 1, or 0 */
+    const qn_onnx_node *node; /* that is being built */
+    int statistic;            /* the input that a batch norm reads a copy of */
+    qn_onnx_record *records;  /* in the memory of the network, the last first */
+    const bool *wanted;       /* nodes that are built, (n_nodes); null: all */
+    int left_out; /* node whose output is its first input: a softmax at the end; or -1 */
     int64_t file_batch,
         batch; /* first extent of the first input: what the file says (-1: open), and is */
 };
@@ -38,6 +53,16 @@ qn_onnx_type qn_onnx_type_of_value(const qn_graph *graph, qn_value value);
 /* All nodes in turn; the first failure names its node and is the graph's, too. */
 qn_status qn_onnx_builder_run(qn_onnx_builder *b);
 
+/* The nodes of a graph inside of a node, over names that are given around it; what it gives is then
+ * found by name. Run again, it is built again. */
+qn_status qn_onnx_builder_run_inner(qn_onnx_builder *b, const qn_onnx_model *graph);
+
+/* A name of a graph inside of a node stands for what another one does. */
+qn_status qn_onnx_bind(qn_onnx_builder *b, const char *name, const qn_onnx_item *same);
+
+/* Whether a node, or a graph inside of it, reads a name. */
+bool qn_onnx_node_reads(const qn_onnx_node *node, const char *name);
+
 /* An item as a value, of a call or without one (outputs of the network). */
 qn_value qn_onnx_item_value(qn_onnx_builder *b, qn_onnx_item *item);
 
@@ -45,6 +70,9 @@ qn_value qn_onnx_item_value(qn_onnx_builder *b, qn_onnx_item *item);
 qn_status qn_onnx_tensor_shape(const qn_onnx_tensor *tensor, qn_shape *shape);
 
 bool qn_onnx_type_is_real(qn_onnx_type type);
+
+/* Ours of the same numbers; QN_NONE: there is none. */
+qn_dtype qn_onnx_dtype_of(qn_onnx_type type);
 
 /* The tensor's elements as doubles, or whole numbers; in the arena. Null: memory is out, or the
  * type or rank is none of those known. */

@@ -2,6 +2,7 @@
 #include "onnx/fold.h"
 
 #include "base/status.h"
+#include "kernels/kernels.h"
 #include "onnx/builder.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 /* ---- constants ---- */
 
-/* A number cut towards 0 and wrapped to a type. */
+/* A number truncated and wrapped to a type. */
 static int64_t whole_of(double number, qn_onnx_type type) {
     if (type == QN_ONNX_BOOL)
         return number != 0;

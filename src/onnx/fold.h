@@ -1,5 +1,5 @@
 /* Arithmetic of what is known at import, and operands of what is not. Constants are worked out in
- * double by the reference's kernels; whole numbers are then cut towards 0 and wrapped to their
+ * double by the reference's kernels; whole numbers are then truncated and wrapped to their
  * type, which is exact up to 2^53. */
 #ifndef QN_ONNX_FOLD_H
 #define QN_ONNX_FOLD_H

@@ -3,7 +3,9 @@
  * were made. */
 #include "onnx/import.h"
 
+#include "base/options.h"
 #include "base/status.h"
+#include "os/heap.h"
 
 #include <string.h>
 
@@ -92,7 +94,8 @@ static qn_status read_places(qn_onnx_network *n) {
     const qn_onnx_model *m = n->source;
     n->inputs = qn_arena_allocate(&n->arena, (size_t)m->n_inputs + 1, sizeof *n->inputs);
     n->outputs = qn_arena_allocate(&n->arena, (size_t)m->n_outputs + 1, sizeof *n->outputs);
-    if (!n->inputs || !n->outputs)
+    n->tried = qn_arena_allocate(&n->arena, (size_t)m->n_outputs + 1, sizeof *n->tried);
+    if (!n->inputs || !n->outputs || !n->tried)
         return QN_ERROR_MEMORY;
     for (; n->n_inputs < m->n_inputs; n->n_inputs++)
         QN_TRY(read_place(n, &m->inputs[n->n_inputs], &n->inputs[n->n_inputs]));
@@ -194,6 +197,7 @@ static qn_status build_outputs(qn_onnx_network *network, qn_graph *graph, const 
     qn_status status = qn_onnx_builder_init(&b, network->source, graph, &network->arena);
     if (status == QN_OK) {
         status = build(network, &b, inputs, outputs, only);
+        network->records = b.records;
         qn_onnx_builder_deinit(&b);
     }
     if (status != QN_OK)
@@ -203,6 +207,10 @@ static qn_status build_outputs(qn_onnx_network *network, qn_graph *graph, const 
 
 qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
                         qn_value *outputs) {
+    QN_NEED(network, "network");
+    QN_NEED(graph, "graph");
+    QN_NEED(inputs, "inputs");
+    QN_NEED(outputs, "outputs");
     return build_outputs(network, graph, inputs, outputs, -1);
 }
 
@@ -226,7 +234,7 @@ static bool is_read_for(const qn_onnx_model *m, const bool *wanted, int number,
         if (strcmp(made->outputs[i], output) == 0)
             return true;
         for (int n = number + 1; n < m->n_nodes && *made->outputs[i]; n++) {
-            if (wanted[n] && is_in(made->outputs[i], m->nodes[n].inputs, m->nodes[n].n_inputs))
+            if (wanted[n] && qn_onnx_node_reads(&m->nodes[n], made->outputs[i]))
                 return true;
         }
     }
@@ -274,7 +282,8 @@ qn_status qn_onnx_try(qn_onnx_network *n, bool training, qn_graph **graph, qn_va
     *graph = NULL;
     if (!inputs)
         return QN_ERROR_MEMORY;
-    QN_TRY(qn_graph_create(&(qn_graph_options){.allocator = n->allocator, .training = training},
+    QN_TRY(qn_graph_create(&(qn_graph_options){QN_OPTIONS_INIT(qn_graph_options),
+                                               .allocator = n->allocator, .training = training},
                            graph));
     for (int i = 0; i < n->n_inputs; i++) {
         const qn_onnx_place *place = &n->inputs[i];
@@ -296,8 +305,11 @@ qn_status qn_onnx_try(qn_onnx_network *n, bool training, qn_graph **graph, qn_va
 
 qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
                        qn_onnx_network **network) {
-    const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
+    qn_onnx_options taken;
     qn_onnx_network *n;
+    QN_TRY(QN_OPTIONS_TAKE(qn_onnx_options, options, &taken));
+    options = &taken;
+    const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *n, &n));
     *n = (qn_onnx_network){.allocator = allocator,
                            .log = options->log,
@@ -322,7 +334,20 @@ qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
     return status;
 }
 
+/* Whether an input leaves more than its batch open. */
+static bool has_open_axes(const qn_onnx_network *n) {
+    bool has = false;
+    for (int i = 0; i < n->n_inputs; i++) {
+        for (int axis = 1; axis < n->inputs[i].n_dims; axis++)
+            has = has || n->inputs[i].dims[axis] < 0;
+    }
+    return has;
+}
+
+/* Where inputs leave nothing open but the batch, only the first extent of an output can be open,
+ * whatever the file calls the others. */
 void qn_onnx_note_outputs(qn_onnx_network *n, const qn_graph *graph, const qn_value *outputs) {
+    const bool has_open = has_open_axes(n);
     for (int i = 0; i < n->n_outputs; i++) {
         qn_onnx_place *place = &n->outputs[i];
         const qn_shape shape = qn_graph_shape(graph, outputs[i]);
@@ -333,14 +358,20 @@ void qn_onnx_note_outputs(qn_onnx_network *n, const qn_graph *graph, const qn_va
                                                            : axis - 1;
             place->dims[axis] = shape.dims[from];
         }
+        n->tried[i] = qn_shape_make(shape.rank, place->dims);
         const qn_onnx_value *said = &n->source->outputs[i];
-        for (int axis = 0; axis < said->n_dims && axis < shape.rank; axis++)
-            place->dims[axis] = said->dims[axis] < 0 ? -1 : place->dims[axis];
+        for (int axis = 0; axis < said->n_dims && axis < shape.rank; axis++) {
+            const bool may_be_open = axis == 0 || has_open;
+            place->dims[axis] = said->dims[axis] < 0 && may_be_open ? -1 : place->dims[axis];
+        }
     }
 }
 
 qn_status qn_onnx_open(const qn_onnx_options *options, const char *path,
                        qn_onnx_network **network) {
+    QN_NEED(options, "options");
+    QN_NEED(path, "path");
+    QN_NEED(network, "network");
     qn_onnx_network *n;
     qn_graph *graph;
     QN_TRY(qn_onnx_read(options, path, &n));
@@ -369,18 +400,22 @@ void qn_onnx_close(qn_onnx_network *network) {
 }
 
 int qn_onnx_input_count(const qn_onnx_network *network) {
+    QN_NEED_OR(network, "network", 0);
     return network->n_inputs;
 }
 
 int qn_onnx_output_count(const qn_onnx_network *network) {
+    QN_NEED_OR(network, "network", 0);
     return network->n_outputs;
 }
 
 const qn_onnx_place *qn_onnx_input(const qn_onnx_network *network, int index) {
+    QN_NEED_OR(network, "network", NULL);
     return index >= 0 && index < network->n_inputs ? &network->inputs[index] : NULL;
 }
 
 const qn_onnx_place *qn_onnx_output(const qn_onnx_network *network, int index) {
+    QN_NEED_OR(network, "network", NULL);
     return index >= 0 && index < network->n_outputs ? &network->outputs[index] : NULL;
 }
 
@@ -398,6 +433,8 @@ const char *qn_onnx_property_of(const qn_onnx_network *network, const char *key)
 }
 
 qn_status qn_onnx_properties(const qn_onnx_network *network, qn_metadata *metadata) {
+    QN_NEED(network, "network");
+    QN_NEED(metadata, "metadata");
     static const char prefix[] = "quern.";
     for (int i = 0; i < network->source->n_properties; i++) {
         const qn_onnx_property *p = &network->source->properties[i];

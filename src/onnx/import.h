@@ -16,7 +16,9 @@ struct qn_onnx_network {
     qn_arena arena; /* places, texts, and constants that engines start from */
     int n_inputs, n_outputs;
     qn_onnx_place *inputs, *outputs;
-    int softmax; /* the node of a softmax at the end that is left out; or -1 */
+    qn_shape *tried; /* (n_outputs), in the file's order: what a trial with guessed inputs gave */
+    const qn_onnx_record *records; /* of the last build */
+    int softmax;                   /* the node of a softmax at the end that is left out; or -1 */
     qn_model model;
     int roles[QN_ONNX_ROLES]; /* of inputs or outputs, as the model's task has them */
 };
@@ -47,14 +49,14 @@ const char *qn_onnx_property_of(const qn_onnx_network *network, const char *key)
 
 /* A task that networks may fit. fit: finds roles and fills the model, but for its name; a failure
  * says what the task needs. */
-typedef struct qn_onnx_form {
+typedef struct qn_onnx_task_model {
     const char *task;
     qn_status (*fit)(qn_onnx_network *network, qn_model *model);
-} qn_onnx_form;
-extern const qn_onnx_form qn_onnx_forms[]; /* forms.c; ended by a task null */
+} qn_onnx_task_model;
+extern const qn_onnx_task_model qn_onnx_task_models[]; /* task_models.c; ended by a task null */
 
 /* Makes the network's model one of the form's task; where it does not fit that is as before. */
-qn_status qn_onnx_fit(qn_onnx_network *network, const qn_onnx_form *form);
+qn_status qn_onnx_match(qn_onnx_network *network, const qn_onnx_task_model *form);
 
 /* The model with layer norms and GELUs that are written out node by node as one node each; in the
  * arena. */

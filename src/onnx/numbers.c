@@ -1,14 +1,41 @@
 /* Numbers out of tensors of a file, whatever their type. Unsigned 64-bit numbers are taken as
- * signed ones; halves and bfloat16s become floats. */
+ * signed ones; reals of less than 32 bits become floats. */
 #include "base/status.h"
 #include "onnx/builder.h"
+#include "tensor/number.h"
 
-#include <math.h>
-#include <string.h>
+qn_dtype qn_onnx_dtype_of(qn_onnx_type type) {
+    switch (type) {
+    case QN_ONNX_FLOAT:
+        return QN_F32;
+    case QN_ONNX_DOUBLE:
+        return QN_F64;
+    case QN_ONNX_FLOAT16:
+        return QN_F16;
+    case QN_ONNX_BFLOAT16:
+        return QN_BF16;
+    case QN_ONNX_FLOAT8E4M3FN:
+        return QN_F8E4M3;
+    case QN_ONNX_FLOAT8E5M2:
+        return QN_F8E5M2;
+    case QN_ONNX_INT32:
+        return QN_I32;
+    case QN_ONNX_INT16:
+        return QN_I16;
+    case QN_ONNX_UINT16:
+        return QN_U16;
+    case QN_ONNX_INT8:
+        return QN_I8;
+    case QN_ONNX_UINT8:
+    case QN_ONNX_BOOL:
+        return QN_U8;
+    default:
+        return QN_NONE;
+    }
+}
 
 bool qn_onnx_type_is_real(qn_onnx_type type) {
-    return type == QN_ONNX_FLOAT || type == QN_ONNX_DOUBLE || type == QN_ONNX_FLOAT16 ||
-           type == QN_ONNX_BFLOAT16;
+    return qn_dtype_is_float(qn_onnx_dtype_of(type));
 }
 
 qn_status qn_onnx_tensor_shape(const qn_onnx_tensor *tensor, qn_shape *shape) {
@@ -21,51 +48,16 @@ qn_status qn_onnx_tensor_shape(const qn_onnx_tensor *tensor, qn_shape *shape) {
     return QN_OK;
 }
 
-/* IEEE 754 binary16. */
-static float half(uint16_t bits) {
-    const int exponent = bits >> 10 & 31;
-    const int fraction = bits & 1023;
-    float size = exponent == 31  ? (fraction ? NAN : INFINITY)
-                 : exponent == 0 ? ldexpf((float)fraction, -24)
-                                 : ldexpf((float)(fraction + 1024), exponent - 25);
-    return bits >> 15 ? -size : size;
-}
-
-static float short_float(qn_onnx_type type, uint16_t bits) {
-    const uint32_t word = (uint32_t)bits << 16;
-    float value;
-    if (type == QN_ONNX_FLOAT16)
-        return half(bits);
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
-
-static double real_at(const qn_onnx_tensor *t, int64_t i) {
-    if (t->type == QN_ONNX_FLOAT)
-        return ((const float *)t->data)[i];
-    if (t->type == QN_ONNX_DOUBLE)
-        return ((const double *)t->data)[i];
-    return (double)short_float(t->type, ((const uint16_t *)t->data)[i]);
-}
-
 static int64_t whole_at(const qn_onnx_tensor *t, int64_t i) {
     switch (t->type) {
     case QN_ONNX_INT64:
         return ((const int64_t *)t->data)[i];
     case QN_ONNX_UINT64:
         return (int64_t)((const uint64_t *)t->data)[i];
-    case QN_ONNX_INT32:
-        return ((const int32_t *)t->data)[i];
     case QN_ONNX_UINT32:
         return ((const uint32_t *)t->data)[i];
-    case QN_ONNX_INT16:
-        return ((const int16_t *)t->data)[i];
-    case QN_ONNX_UINT16:
-        return ((const uint16_t *)t->data)[i];
-    case QN_ONNX_INT8:
-        return ((const int8_t *)t->data)[i];
     default:
-        return ((const uint8_t *)t->data)[i];
+        return (int64_t)qn_number_get(qn_onnx_dtype_of(t->type), t->data, i);
     }
 }
 
@@ -88,7 +80,7 @@ const qn_onnx_constant *qn_onnx_read_constant(qn_arena *arena, const qn_onnx_ten
         return NULL;
     for (int64_t i = 0; i < n; i++) {
         if (is_real)
-            reals[i] = real_at(tensor, i);
+            reals[i] = qn_number_get(qn_onnx_dtype_of(tensor->type), tensor->data, i);
         else
             whole[i] = whole_at(tensor, i);
     }
@@ -108,10 +100,10 @@ bool qn_onnx_read_reals(qn_arena *arena, const qn_onnx_tensor *tensor, qn_given 
         given->strides[i] = step;
     if (is_double || tensor->type == QN_ONNX_FLOAT)
         return true;
-    const size_t n = tensor->bytes / sizeof(uint16_t);
-    float *numbers = qn_arena_allocate(arena, n + 1, sizeof *numbers);
-    for (size_t i = 0; numbers && i < n; i++)
-        numbers[i] = short_float(tensor->type, ((const uint16_t *)tensor->data)[i]);
+    const int64_t n = (int64_t)(tensor->bytes / qn_onnx_type_bytes(tensor->type));
+    float *numbers = qn_arena_allocate(arena, (size_t)n + 1, sizeof *numbers);
+    if (numbers)
+        qn_numbers_convert(qn_onnx_dtype_of(tensor->type), tensor->data, QN_F32, numbers, 0, n);
     given->data = numbers;
     return numbers != NULL;
 }

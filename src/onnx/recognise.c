@@ -1,11 +1,13 @@
 /* Layer norm and GELU as exporters write them out, node by node, become one node again
- * ("LayerNormalization", "Gelu"), which is quicker and keeps less: d = x - mean(x);  d /
- * sqrt(mean(d * d) + epsilon), perhaps * scale, + shift   (Ba et al. 2016) x * (erf(x / sqrt(2)) +
- * 1) * 0.5                     (Hendrycks and Gimpel 2016) Attention and layers of LSTM, as this
- * exporter writes them: recognise_layers.c. Only over the last axis, and only where
- * nothing else reads what lies in between. The model that was read stays as it is; a list of nodes
- * of its own is made. */
+ * ("LayerNormalization", "Gelu"), which is quicker and keeps less:
+ *     d = x - mean(x);  d / sqrt(mean(d * d) + epsilon), perhaps * scale, + shift  (Ba et al. 2016)
+ *     x * (erf(x / sqrt(2)) + 1) * 0.5                     (Hendrycks and Gimpel 2016)
+ * Attention and layers of LSTM, as this exporter writes them: recognise_layers.c. Only over the
+ * last axis, and only where nothing else reads what lies in between. The model that was read stays
+ * as it is; a list of nodes of its own is made. */
 #include "onnx/recognise.h"
+
+#include "onnx/builder.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,8 +29,12 @@ qn_onnx_node *qn_onnx_maker(const recogniser *r, const char *name, const char *t
 int qn_onnx_count_reads(const recogniser *r, const char *name) {
     int count = 0;
     for (int n = 0; n < r->model->n_nodes; n++) {
+        int own = 0;
         for (int i = 0; *r->nodes[n].type && i < r->nodes[n].n_inputs; i++)
-            count += strcmp(r->nodes[n].inputs[i], name) == 0;
+            own += strcmp(r->nodes[n].inputs[i], name) == 0;
+        if (own == 0 && r->nodes[n].n_attributes > 0 && *r->nodes[n].type)
+            own = qn_onnx_node_reads(&r->nodes[n], name);
+        count += own;
     }
     for (int i = 0; i < r->model->n_outputs; i++)
         count += strcmp(r->model->outputs[i].name, name) == 0;

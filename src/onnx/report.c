@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "format/output.h"
 #include "onnx/import.h"
+#include "os/heap.h"
 
 #include <string.h>
 
@@ -136,8 +137,8 @@ static void put_failures(qn_output *out, const qn_onnx_model *m, qn_status statu
 /* Each task: whether the network fits it, or what that needs. */
 static qn_status put_tasks(qn_output *out, qn_onnx_network *n) {
     qn_json_open(out, "tasks", '[');
-    for (const qn_onnx_form *form = qn_onnx_forms; form->task; form++) {
-        const qn_status status = qn_onnx_fit(n, form);
+    for (const qn_onnx_task_model *form = qn_onnx_task_models; form->task; form++) {
+        const qn_status status = qn_onnx_match(n, form);
         if (status == QN_ERROR_MEMORY)
             return status;
         qn_json_open(out, NULL, '{');
@@ -191,6 +192,9 @@ static qn_status inspect(qn_onnx_network *n, sink *s) {
 }
 
 qn_status qn_onnx_inspect(const qn_onnx_options *options, const char *path, char **json) {
+    QN_NEED(options, "options");
+    QN_NEED(path, "path");
+    QN_NEED(json, "json");
     qn_onnx_network *n;
     QN_TRY(qn_onnx_read(options, path, &n));
     sink s = {.allocator = n->allocator};
@@ -209,5 +213,6 @@ qn_status qn_onnx_inspect(const qn_onnx_options *options, const char *path, char
 
 void qn_onnx_free_text(const qn_onnx_options *options, char *text) {
     if (text)
-        qn_release(qn_allocator_or_default(options->allocator), text, strlen(text) + 1, 1);
+        qn_release(qn_allocator_or_default(options ? options->allocator : NULL), text,
+                   strlen(text) + 1, 1);
 }

@@ -1,7 +1,8 @@
 /* How nodes of ONNX become quern's. A translator is a function for one operator of ONNX and one row
- * of the list of its file (image.c, elementwise.c, ...); list.c joins these lists. Every translator
- * sees its inputs as items: values of the graph, or, of shapes, indices and what is worked out of
- * them, whole numbers known at import ("constants"), which are folded: no node is built for them.
+ * of the list of its file (conv_pool.c, elementwise.c, ...); list.c joins these lists. Every
+ * translator sees its inputs as items: values of the graph, or, of shapes, indices and what is
+ * worked out of them, whole numbers known at import ("constants"), which are folded: no node is
+ * built for them.
  *
  * Layout. An item that is an image (is_image) is (N, H, W, C) in the graph for what the file calls
  * (N, C, H, W); a sequence of conv1d is alike (N, T, C) for (N, C, T). Convolutions, pools and
@@ -11,7 +12,7 @@
 #ifndef QN_ONNX_TRANSLATE_H
 #define QN_ONNX_TRANSLATE_H
 
-#include "format/onnx_file.h"
+#include "format/onnx/onnx_file.h"
 #include "graph/graph.h"
 #include "quern/onnx.h"
 #include "quern/ops.h"
@@ -45,6 +46,9 @@ typedef struct qn_onnx_item {
                      somebody asks, named row_name; or QN_NO_VALUE */
     const char *row_name;
     int64_t n_rows;
+    const struct qn_onnx_item
+        *parts; /* (n_parts) of a sequence, which is no value itself; or null */
+    int n_parts;
     qn_value other; /* value with its channels the other way, once made */
 } qn_onnx_item;
 
@@ -72,10 +76,12 @@ typedef struct qn_onnx_translator {
 
 /* One list for each file, ended by a row with type null; null ends the list of lists. */
 extern const qn_onnx_translator *const qn_onnx_translators[];
-extern const qn_onnx_translator qn_onnx_image_translators[], qn_onnx_matrix_translators[],
+extern const qn_onnx_translator qn_onnx_conv_pool_translators[], qn_onnx_matrix_translators[],
     qn_onnx_elementwise_translators[], qn_onnx_reduce_translators[], qn_onnx_shape_translators[],
     qn_onnx_index_translators[], qn_onnx_recurrent_translators[], qn_onnx_norm_translators[],
-    qn_onnx_resample_translators[];
+    qn_onnx_resample_translators[], qn_onnx_select_translators[], qn_onnx_known_translators[],
+    qn_onnx_function_translators[], qn_onnx_einsum_translators[], qn_onnx_control_translators[],
+    qn_onnx_sequence_translators[];
 const qn_onnx_translator *qn_onnx_find_translator(const char *type);
 
 /* ---- attributes, with what stands for one that is not there ---- */

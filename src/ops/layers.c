@@ -1,4 +1,5 @@
 /* Layers: operators with parameters of their own. */
+#include "base/status.h"
 #include "ops/shared.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@ qn_window qn_window_square(int kernel, int stride, int pad) {
 }
 
 static bool has_name(qn_graph *graph, const char *layer, const char *name) {
+    QN_NEED_OR(graph, "graph", false);
     if (!name)
         qn_graph_fail(graph, QN_ERROR_ARGUMENT, "a %s layer needs a name for its parameters",
                       layer);

@@ -81,10 +81,12 @@ const qn_op *const qn_ops[] = {
     &qn_op_combine_forward,
     &qn_op_where_forward,
     &qn_op_cast_forward,
-    &qn_op_swap_store_value,
-    &qn_op_swap_stored_value,
-    &qn_op_swap_load_value,
-    &qn_op_swap_loaded_value,
+    &qn_op_quantise_number,
+    &qn_op_dequantise_number,
+    &qn_op_scale_of_numbers,
+    &qn_op_wrap,
+    &qn_op_copy_value,
+    &qn_op_wait_value,
     NULL,
 };
 
@@ -96,32 +98,24 @@ const qn_op *qn_op_find(const char *name) {
     return NULL;
 }
 
-static int64_t count_bytes(const qn_graph *graph, const qn_value *values, int n) {
+static int64_t count_bytes(const qn_tensor *tensors, int n) {
     int64_t bytes = 0;
-    for (int i = 0; i < n; i++) {
-        const qn_value_info *info = qn_graph_value(graph, values[i]);
-        bytes += info ? (int64_t)qn_tensor_bytes(info->tensor) : 0;
-    }
+    for (int i = 0; i < n; i++)
+        bytes += (int64_t)qn_tensor_bytes(tensors[i]);
     return bytes;
 }
 
-/* The widest node that cost rules read fits here; clip_factor, which takes any number of inputs, is
- * counted by its bytes where it is wider. */
-enum { COST_INPUTS = 1024 };
-
 qn_cost qn_node_cost(const qn_graph *graph, const qn_node *node) {
-    qn_tensor inputs[COST_INPUTS], outputs[QN_MAX_OUTPUTS];
+    qn_tensor outputs[QN_MAX_OUTPUTS];
     qn_cost cost = {0};
     if (node->op->is_view)
         return cost;
-    for (int i = 0; i < node->n_inputs && i < COST_INPUTS; i++)
-        inputs[i] = qn_graph_tensor(graph, node->inputs[i]);
     for (int i = 0; i < node->n_outputs; i++)
         outputs[i] = qn_graph_tensor(graph, node->outputs[i]);
-    if (node->op->cost && node->n_inputs <= COST_INPUTS)
-        cost = node->op->cost(node->attributes, inputs, outputs);
+    if (node->op->cost)
+        cost = node->op->cost(node->attributes, node->input_tensors, outputs);
     if (cost.bytes == 0)
-        cost.bytes = count_bytes(graph, node->inputs, node->n_inputs) +
-                     count_bytes(graph, node->outputs, node->n_outputs);
+        cost.bytes = count_bytes(node->input_tensors, node->n_inputs) +
+                     count_bytes(outputs, node->n_outputs);
     return cost;
 }

@@ -15,19 +15,6 @@ static qn_cost mean_cost(const void *attributes, const qn_tensor *inputs,
     return qn_cost_elements(1, inputs);
 }
 
-static size_t mean_workspace(const qn_kernels *kernels, const void *attributes,
-                             const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
-    (void)attributes;
-    (void)outputs;
-    return kernels->sum_workspace(qn_shape_count(inputs[0].shape), n_threads);
-}
-
-static void mean_run(const qn_call *call) {
-    const int64_t n = qn_shape_count(call->inputs[0].shape);
-    call->kernels->sum(call->team, n, call->in[0], call->out[0], call->workspace);
-    call->kernels->scale(call->team, 1, 1.0 / (double)n, call->out[0], call->out[0]);
-}
-
 static void mean_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const qn_shape shape = qn_graph_shape(graph, gradient->node->inputs[0]);
     char name[1024];
@@ -49,8 +36,6 @@ const qn_op qn_op_mean = {
     .infer = mean_infer,
     .gradient = mean_gradient,
     .cost = mean_cost,
-    .workspace = mean_workspace,
-    .run = mean_run,
     .n_samples = 2,
     .sample = mean_sample,
 };

@@ -15,11 +15,6 @@ static qn_cost mean_cost(const void *attributes, const qn_tensor *inputs,
     return qn_cost_elements(1, inputs);
 }
 
-static void mean_run(const qn_call *call) {
-    call->kernels->mean_valid(qn_shape_count(call->inputs[0].shape), call->in[0], call->in[1],
-                              call->out[0]);
-}
-
 static void mean_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const qn_node *node = gradient->node;
     const qn_value inputs[] = {node->inputs[1], gradient->outputs[0]};
@@ -41,7 +36,6 @@ const qn_op qn_op_mean_valid = {
     .infer = mean_infer,
     .gradient = mean_gradient,
     .cost = mean_cost,
-    .run = mean_run,
     .n_samples = 2,
     .sample = mean_sample,
 };
@@ -59,16 +53,11 @@ static qn_status backward_infer(qn_infer *infer) {
     return QN_OK;
 }
 
-static void backward_run(const qn_call *call) {
-    call->kernels->mean_valid_backward(qn_call_count(call), call->in[0], call->in[1], call->out[0]);
-}
-
 const qn_op qn_op_mean_valid_backward = {
     .name = "mean_valid_backward",
     .min_inputs = 2,
     .max_inputs = 2,
     .integer_inputs = 1 << 0,
     .infer = backward_infer,
-    .run = backward_run,
     .looks_at_batch = true,
 };

@@ -10,11 +10,13 @@ extern const qn_op *const qn_ops[];
 
 const qn_op *qn_op_find(const char *name);
 
-/* The work of a node by its operator's rule. */
+/* The work of a node by its operator's rule, and the bytes of its inputs and outputs where the rule
+ * says none; of a view nothing. The one place where costs come from. */
 qn_cost qn_node_cost(const qn_graph *graph, const qn_node *node);
 
-/* A scalar constant. */
+/* A scalar constant, of the graph's real type, or of QN_F32 or QN_F64. */
 qn_value qn_op_scalar(qn_graph *graph, const char *name, double value);
+qn_value qn_op_scalar_of(qn_graph *graph, const char *name, double value, qn_dtype real);
 
 /* A tensor with factor * scalar in every element. */
 qn_value qn_op_broadcast(qn_graph *graph, const char *name, qn_value scalar, qn_shape shape,
@@ -35,8 +37,53 @@ bool qn_shape_broadcast(qn_shape a, qn_shape b, qn_shape *y);
 /* How n operands, up to 3, lie beside a result y for the kernel. */
 qn_broadcast qn_broadcast_of(const qn_tensor *operands, int n, qn_shape y);
 
-/* Reals as QN_I32, cut towards 0, or QN_I32 as the graph's reals. No gradient flows. */
+/* Numbers of any type as those of any other (tensor/number.h says how they are rounded and what is
+ * beyond a type). A gradient flows where both types have fractions: it is cast back. */
 qn_value qn_op_cast(qn_graph *graph, const char *name, qn_value x, qn_dtype dtype);
+
+/* Indices (...), QN_I32, of n elements, those below 0 counted from the end; rows by those that are
+ * none are no numbers (ops/layout.h: QN_NO_INDEX). */
+qn_value qn_op_wrap_index(qn_graph *graph, const char *name, qn_value indices, int64_t n);
+
+/* ---- numbers with a scale ---- */
+
+/* How a quotient becomes whole. */
+typedef enum qn_rounding {
+    QN_ROUND_EVEN,              /* to the nearest, of two the even one */
+    QN_ROUND_AWAY,              /* to the nearest, of two the one that is farther from 0 */
+    QN_ROUND_STOCHASTIC,        /* up or down, with the chance that makes it right on average */
+    QN_ROUND_PSEUDO_STOCHASTIC, /* of QN_I32 by an exponent: low bits are the chance (NITI) */
+} qn_rounding;
+
+typedef struct qn_quantise {
+    int axis; /* that the scale is along, one number for each index; -1: one for all */
+    qn_rounding rounding;
+    bool is_symmetric; /* the least number is the largest's opposite */
+} qn_quantise;
+
+/* x / scale + zero, as numbers of a type: rounded and cut to the type's range if it is whole (a NaN
+ * is the zero point), else as a cast. scale: a real of x's type; or an exponent (QN_I32), whose
+ * power of two it is: x may be QN_I32 then. zero: of the type, or QN_NO_VALUE. No gradient. */
+qn_value qn_op_quantise(qn_graph *graph, const char *name, qn_value x, qn_value scale,
+                        qn_value zero, qn_dtype dtype, const qn_quantise *how);
+
+/* (q - zero) * scale, of the scale's type, or of the graph's where it is an exponent. */
+qn_value qn_op_dequantise(qn_graph *graph, const char *name, qn_value q, qn_value scale,
+                          qn_value zero, int axis);
+
+typedef enum qn_scale_kind {
+    QN_SCALE_EXPONENT,  /* ceil(log2(largest magnitude)), or 0 if that is 0, - bits: QN_I32 */
+    QN_SCALE_SYMMETRIC, /* largest magnitude / (2^bits - 1), or 1 */
+    QN_SCALE_AFFINE,    /* (most - least) / range of a whole type, 0 among them; and a zero point */
+} qn_scale_kind;
+
+/* The scale of x, for all of it (axis -1) or for each index of an axis. NaNs are passed over, and
+ * what is beyond the largest float counts as that. *zero: of an affine scale, of the type. */
+qn_value qn_op_scale_of(qn_graph *graph, const char *name, qn_value x, qn_scale_kind kind, int axis,
+                        int bits, qn_dtype dtype, qn_value *zero);
+
+/* The exponent by which x (QN_I32 too) keeps so many bits; at least 0. */
+qn_value qn_op_shift_of(qn_graph *graph, const char *name, qn_value x, int axis, int bits);
 
 /* The factor that clips gradients: min(1, limit / |factor0 * all gradients|), where factor0 is
  * hyper[QN_HYPER_GRADIENT] -> scalar. (Pascanu et al. 2013, algorithm 1.) */
@@ -60,14 +107,10 @@ qn_value qn_op_adam(qn_graph *graph, const char *name, qn_value hyper, qn_value 
                     qn_value gradient, qn_value w, qn_value m, qn_value v, bool decoupled,
                     double rate);
 
-/* A value goes to the swap file, whose work goes on while other nodes run: store begins to write
- * it, stored waits for that, after which its memory is free; load begins to read a copy of it,
- * which nothing may read but loaded, which waits and passes it on in place. Each gives what the
- * next one needs; the same stored value may be loaded several times. */
-qn_value qn_op_swap_store(qn_graph *graph, const char *name, qn_value value);
-qn_value qn_op_swap_stored(qn_graph *graph, const char *name, qn_value value, qn_value storing);
-qn_value qn_op_swap_load(qn_graph *graph, const char *name, qn_tensor tensor, qn_value stored,
-                         qn_value *loading);
-qn_value qn_op_swap_loaded(qn_graph *graph, const char *name, qn_value copy, qn_value loading);
+/* The value in another memory space (plan/plan.h). */
+qn_value qn_op_copy(qn_graph *graph, const char *name, qn_value value, int space);
+
+/* From here on the value has been made. The value that it gives says nothing. */
+qn_value qn_op_wait(qn_graph *graph, const char *name, qn_value value);
 
 #endif

@@ -1,16 +1,12 @@
 /* Sum, mean or largest along one axis, which goes away. The largest keeps where it was first, for
  * its gradient. */
+#include "ops/reduce.h"
 #include "ops/shared.h"
 
-typedef struct reduce_attributes {
-    int axis, reduction;
-    qn_shape shape; /* of x */
-} reduce_attributes;
-
 static const qn_attribute reduce_fields[] = {
-    QN_FIELD(reduce_attributes, QN_ATTRIBUTE_INT, axis),
-    QN_FIELD(reduce_attributes, QN_ATTRIBUTE_INT, reduction),
-    QN_FIELD(reduce_attributes, QN_ATTRIBUTE_SHAPE, shape),
+    QN_FIELD(qn_reduce_attributes, QN_ATTRIBUTE_INT, axis),
+    QN_FIELD(qn_reduce_attributes, QN_ATTRIBUTE_INT, reduction),
+    QN_FIELD(qn_reduce_attributes, QN_ATTRIBUTE_SHAPE, shape),
     {0},
 };
 
@@ -21,16 +17,16 @@ static qn_shape without_axis(qn_shape shape, int axis) {
     return shape;
 }
 
-static void reduce_cut(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
-                       void *attributes) {
+static void reduce_split(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                         void *attributes) {
     (void)graph;
     (void)node;
     (void)piece;
-    qn_cut_shape(pieces, &((reduce_attributes *)attributes)->shape);
+    qn_split_shape(pieces, &((qn_reduce_attributes *)attributes)->shape);
 }
 
 static qn_status reduce_infer(qn_infer *infer) {
-    const reduce_attributes *a = infer->attributes;
+    const qn_reduce_attributes *a = infer->attributes;
     char text[QN_SHAPE_TEXT];
     const qn_shape x = infer->inputs[0].shape;
     if (a->axis < 0 || a->axis >= x.rank)
@@ -52,34 +48,9 @@ static qn_cost reduce_cost(const void *attributes, const qn_tensor *inputs,
     return qn_cost_elements(1, inputs);
 }
 
-/* x as (outer, n, inner), and what a sum is multiplied with. */
-typedef struct extents {
-    int64_t outer, n, inner;
-    double factor;
-} extents;
-
-static extents extents_of(const reduce_attributes *a, qn_shape x) {
-    const int64_t n = x.dims[a->axis];
-    return (extents){.outer = qn_shape_count_range(x, 0, a->axis),
-                     .n = n,
-                     .inner = qn_shape_count_range(x, a->axis + 1, x.rank),
-                     .factor = a->reduction == QN_MEAN ? 1 / (double)n : 1};
-}
-
-static void reduce_run(const qn_call *call) {
-    const reduce_attributes *a = call->attributes;
-    const extents e = extents_of(a, call->inputs[0].shape);
-    if (a->reduction == QN_MAX)
-        call->kernels->reduce_max(call->team, e.outer, e.n, e.inner, call->in[0], call->out[0],
-                                  call->out[1]);
-    else
-        call->kernels->reduce_sum(call->team, e.outer, e.n, e.inner, e.factor, call->in[0],
-                                  call->out[0]);
-}
-
 static void reduce_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const qn_node *node = gradient->node;
-    reduce_attributes attributes = *(const reduce_attributes *)node->attributes;
+    qn_reduce_attributes attributes = *(const qn_reduce_attributes *)node->attributes;
     attributes.shape = qn_graph_shape(graph, node->inputs[0]);
     const qn_value inputs[] = {gradient->outputs[0],
                                node->n_outputs > 1 ? node->outputs[1] : QN_NO_VALUE};
@@ -94,7 +65,7 @@ static qn_value reduce_sample(qn_graph *graph, int variant) {
 
 const qn_op qn_op_reduce = {
     .name = "reduce",
-    .attributes_bytes = sizeof(reduce_attributes),
+    .attributes_bytes = sizeof(qn_reduce_attributes),
     .attributes = reduce_fields,
     .min_inputs = 1,
     .max_inputs = 1,
@@ -102,8 +73,7 @@ const qn_op qn_op_reduce = {
     .infer = reduce_infer,
     .gradient = reduce_gradient,
     .cost = reduce_cost,
-    .run = reduce_run,
-    .cut = reduce_cut,
+    .split = reduce_split,
     .n_samples = 9,
     .sample = reduce_sample,
 };
@@ -111,7 +81,7 @@ const qn_op qn_op_reduce = {
 qn_value qn_reduce(qn_graph *graph, const char *name, qn_value x, int axis,
                    qn_reduction reduction) {
     const qn_shape shape = qn_graph_shape(graph, x);
-    const reduce_attributes attributes = {
+    const qn_reduce_attributes attributes = {
         .axis = axis < 0 ? axis + shape.rank : axis, .reduction = (int)reduction, .shape = shape};
     return qn_graph_add1(graph, &qn_op_reduce, name, &x, 1, &attributes);
 }
@@ -119,7 +89,7 @@ qn_value qn_reduce(qn_graph *graph, const char *name, qn_value x, int axis,
 /* ---- gradient: dx from dy and, for the largest, index ---- */
 
 static qn_status backward_infer(qn_infer *infer) {
-    const reduce_attributes *a = infer->attributes;
+    const qn_reduce_attributes *a = infer->attributes;
     const bool has_index = infer->n_inputs > 1 && infer->inputs[1].dtype != QN_NONE;
     QN_TRY(qn_infer_expect(infer, 0, "gradient", without_axis(a->shape, a->axis)));
     if (has_index) {
@@ -130,22 +100,14 @@ static qn_status backward_infer(qn_infer *infer) {
     return QN_OK;
 }
 
-static void backward_run(const qn_call *call) {
-    const reduce_attributes *a = call->attributes;
-    const extents e = extents_of(a, a->shape);
-    call->kernels->reduce_backward(call->team, e.outer, e.n, e.inner, e.factor, call->in[0],
-                                   call->in[1], call->out[0]);
-}
-
 const qn_op qn_op_reduce_backward = {
     .name = "reduce_backward",
-    .attributes_bytes = sizeof(reduce_attributes),
+    .attributes_bytes = sizeof(qn_reduce_attributes),
     .attributes = reduce_fields,
     .min_inputs = 2,
     .max_inputs = 2,
     .optional_inputs = 1 << 1,
     .integer_inputs = 1 << 1,
     .infer = backward_infer,
-    .run = backward_run,
-    .cut = reduce_cut,
+    .split = reduce_split,
 };

@@ -61,14 +61,14 @@ static int64_t window_extent(int64_t input, int64_t kernel, int64_t stride, int6
 }
 
 qn_status qn_window_apply(const qn_window *w, qn_shape input, int64_t k, int64_t r, int64_t s,
-                          int64_t groups, qn_conv2d_shape *d) {
+                          int64_t groups, qn_convolution *d) {
     char text[QN_SHAPE_TEXT];
     if (w->stride_h < 0 || w->stride_w < 0 || w->dilation_h < 0 || w->dilation_w < 0 ||
         w->pad_top < 0 || w->pad_left < 0 || w->pad_bottom < 0 || w->pad_right < 0 || r < 1 ||
         s < 1 || r > INT_MAX || s > INT_MAX)
         return qn_fail(QN_ERROR_ARGUMENT, "a window has a kernel of %lldx%lld, or negative numbers",
                        (long long)r, (long long)s);
-    *d = (qn_conv2d_shape){
+    *d = (qn_convolution){
         .n = input.dims[0],
         .h = input.dims[1],
         .w = input.dims[2],
@@ -95,39 +95,36 @@ qn_status qn_window_apply(const qn_window *w, qn_shape input, int64_t k, int64_t
     return QN_OK;
 }
 
-qn_shape qn_conv2d_input(const qn_conv2d_shape *d) {
+qn_shape qn_conv2d_input(const qn_convolution *d) {
     return QN_SHAPE(d->n, d->h, d->w, d->c);
 }
 
-qn_shape qn_conv2d_filter(const qn_conv2d_shape *d) {
+qn_shape qn_conv2d_filter(const qn_convolution *d) {
     return QN_SHAPE(d->k, d->r, d->s, d->c / d->groups);
 }
 
-qn_shape qn_conv2d_output(const qn_conv2d_shape *d) {
+qn_shape qn_conv2d_output(const qn_convolution *d) {
     return QN_SHAPE(d->n, d->p, d->q, d->k);
 }
 
-void qn_cut_shape(int64_t pieces, qn_shape *shape) {
+bool qn_is_always(const void *attributes) {
+    (void)attributes;
+    return true;
+}
+
+void qn_split_shape(int64_t pieces, qn_shape *shape) {
     if (shape->rank > 0 && shape->dims[0] % pieces == 0)
         shape->dims[0] /= pieces;
 }
 
-void qn_cut_conv2d(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
-                   void *attributes) {
-    qn_conv2d_shape *d = &((qn_conv2d_backward_attributes *)attributes)->shape;
+void qn_split_conv2d(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                     void *attributes) {
+    qn_convolution *d = &((qn_conv2d_backward_attributes *)attributes)->shape;
     (void)graph;
     (void)node;
+    (void)piece;
     d->batch = d->n;
     d->n /= pieces;
-    d->add = piece > 0;
-}
-
-bool qn_call_goes_on(const qn_call *call, int sum, int output) {
-    if (call->node->n_inputs <= sum)
-        return false;
-    if (call->in[sum] != call->out[output])
-        memcpy(call->out[output], call->in[sum], qn_tensor_bytes(call->outputs[output]));
-    return true;
 }
 
 qn_cost qn_cost_elements(int64_t flops_each, const qn_tensor *outputs) {
@@ -154,39 +151,6 @@ qn_value qn_gradient_activation(qn_graph *graph, const qn_node *node, qn_activat
 qn_value qn_gradient_columns(qn_graph *graph, const qn_node *node, const char *suffix,
                              qn_value dy) {
     return qn_gradient_add(graph, node, suffix, &qn_op_column_sum, &dy, 1, NULL);
-}
-
-int64_t qn_call_count(const qn_call *call) {
-    return qn_shape_count(call->outputs[0].shape);
-}
-
-const void *qn_call_hyper(const qn_call *call, double factor, double own[QN_HYPER_COUNT]) {
-    if (factor == 1)
-        return call->in[0];
-    memcpy(own, call->in[0], QN_HYPER_COUNT * qn_dtype_bytes(call->inputs[0].dtype));
-    if (call->inputs[0].dtype == QN_F64) {
-        own[QN_HYPER_RATE] *= factor;
-        return own;
-    }
-    float rate;
-    memcpy(&rate, (float *)(void *)own + QN_HYPER_RATE, sizeof rate);
-    rate = (float)(rate * factor);
-    memcpy((float *)(void *)own + QN_HYPER_RATE, &rate, sizeof rate);
-    return own;
-}
-
-int64_t qn_call_in_step(const qn_call *call, int input) {
-    return call->in_steps ? call->in_steps[input] : qn_shape_columns(call->inputs[input].shape);
-}
-
-int64_t qn_call_out_step(const qn_call *call, int output) {
-    return call->out_steps ? call->out_steps[output]
-                           : qn_shape_columns(call->outputs[output].shape);
-}
-
-qn_rows qn_call_rows(const qn_call *call) {
-    const qn_shape shape = call->outputs[0].shape;
-    return (qn_rows){.rows = qn_shape_rows(shape), .c = qn_shape_columns(shape)};
 }
 
 qn_value qn_sample_parameter(qn_graph *graph, const char *name, qn_shape shape, double scale) {

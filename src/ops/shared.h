@@ -21,7 +21,7 @@ extern const qn_attribute qn_activation_fields[];
 /* Attributes of the operators of a convolution's gradient, which cannot tell all extents from their
  * inputs. */
 typedef struct qn_conv2d_backward_attributes {
-    qn_conv2d_shape shape;
+    qn_convolution shape;
 } qn_conv2d_backward_attributes;
 
 /* ---- shape rules ---- */
@@ -44,24 +44,26 @@ int64_t qn_shape_rows(qn_shape shape);
 
 /* A window of kernel (R, S) over an input (N, H, W, C) with K outputs: fills *d. */
 qn_status qn_window_apply(const qn_window *window, qn_shape input, int64_t k, int64_t r, int64_t s,
-                          int64_t groups, qn_conv2d_shape *d);
+                          int64_t groups, qn_convolution *d);
 
 /* The shapes of the tensors of a convolution or pooling. */
-qn_shape qn_conv2d_input(const qn_conv2d_shape *d);
-qn_shape qn_conv2d_filter(const qn_conv2d_shape *d);
-qn_shape qn_conv2d_output(const qn_conv2d_shape *d);
+qn_shape qn_conv2d_input(const qn_convolution *d);
+qn_shape qn_conv2d_filter(const qn_convolution *d);
+qn_shape qn_conv2d_output(const qn_convolution *d);
+
+/* ---- properties ---- */
+
+/* A property that holds whatever the attributes are. */
+bool qn_is_always(const void *attributes);
 
 /* ---- pieces of a batch ---- */
 
 /* The first extent, for a piece. */
-void qn_cut_shape(int64_t pieces, qn_shape *shape);
+void qn_split_shape(int64_t pieces, qn_shape *shape);
 
-/* The rule "cut" for qn_conv2d_backward_attributes. */
-void qn_cut_conv2d(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
-                   void *attributes);
-
-/* Whether a call goes on from the sum in input `sum`; it is then in output `output`. */
-bool qn_call_goes_on(const qn_call *call, int sum, int output);
+/* The rule "split" for qn_conv2d_backward_attributes. */
+void qn_split_conv2d(const qn_graph *graph, const qn_node *node, int64_t piece, int64_t pieces,
+                     void *attributes);
 
 /* ---- costs ---- */
 
@@ -81,25 +83,10 @@ qn_value qn_gradient_activation(qn_graph *graph, const qn_node *node, qn_activat
 /* Sums over all axes but the last: the gradient of a bias. */
 qn_value qn_gradient_columns(qn_graph *graph, const qn_node *node, const char *suffix, qn_value dy);
 
-/* Shape rule, cost and kernel call of operators that are nothing but an activation. */
+/* Gradient rule and cost of operators that are nothing but an activation. */
 void qn_activation_gradient(qn_graph *graph, const qn_gradient *gradient);
 qn_cost qn_activation_cost(const void *attributes, const qn_tensor *inputs,
                            const qn_tensor *outputs);
-void qn_activation_run(const qn_call *call);
-
-/* Elements of output 0 of a call. */
-int64_t qn_call_count(const qn_call *call);
-
-/* Of an optimiser's call: its hyper, the first input, with the rate times a factor; in own, unless
- * the factor is 1. */
-const void *qn_call_hyper(const qn_call *call, double factor, double own[QN_HYPER_COUNT]);
-
-/* Elements from one row of an input or output of a call to the next. */
-int64_t qn_call_in_step(const qn_call *call, int input);
-int64_t qn_call_out_step(const qn_call *call, int output);
-
-/* Rows and columns of output 0 of a call, dense. */
-qn_rows qn_call_rows(const qn_call *call);
 
 /* A parameter for a sample, uniform in [-scale, scale). */
 qn_value qn_sample_parameter(qn_graph *graph, const char *name, qn_shape shape, double scale);
@@ -122,8 +109,9 @@ extern const qn_op qn_op_conv2d, qn_op_conv2d_backward_data, qn_op_conv2d_backwa
 extern const qn_op qn_op_scale, qn_op_stop_gradient, qn_op_embedding, qn_op_embedding_backward,
     qn_op_lstm, qn_op_lstm_before, qn_op_lstm_backward, qn_op_layer_norm, qn_op_layer_norm_backward,
     qn_op_gelu, qn_op_gelu_backward, qn_op_resample, qn_op_resample_backward, qn_op_join,
-    qn_op_swap_store_value, qn_op_swap_stored_value, qn_op_swap_load_value, qn_op_swap_loaded_value;
+    qn_op_copy_value, qn_op_wait_value;
 extern const qn_op qn_op_function_forward, qn_op_function_backward, qn_op_combine_forward,
-    qn_op_where_forward, qn_op_cast_forward;
+    qn_op_where_forward, qn_op_cast_forward, qn_op_quantise_number, qn_op_dequantise_number,
+    qn_op_scale_of_numbers, qn_op_wrap;
 
 #endif

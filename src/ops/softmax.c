@@ -8,12 +8,6 @@ static qn_cost softmax_cost(const void *attributes, const qn_tensor *inputs,
     return qn_cost_elements(4, outputs);
 }
 
-static void softmax_run(const qn_call *call) {
-    const qn_shape shape = call->inputs[0].shape;
-    call->kernels->softmax(call->team, qn_shape_rows(shape), qn_shape_columns(shape), call->in[0],
-                           call->out[0]);
-}
-
 static void softmax_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const qn_node *node = gradient->node;
     gradient->inputs[0] =
@@ -33,7 +27,6 @@ const qn_op qn_op_softmax = {
     .infer = qn_infer_elementwise,
     .gradient = softmax_gradient,
     .cost = softmax_cost,
-    .run = softmax_run,
     .n_samples = 2,
     .sample = softmax_sample,
 };
@@ -42,17 +35,10 @@ qn_value qn_softmax(qn_graph *graph, const char *name, qn_value x) {
     return qn_graph_add1(graph, &qn_op_softmax, name, &x, 1, NULL);
 }
 
-static void backward_run(const qn_call *call) {
-    const qn_shape shape = call->inputs[0].shape;
-    call->kernels->softmax_backward(call->team, qn_shape_rows(shape), qn_shape_columns(shape),
-                                    call->in[0], call->in[1], call->out[0]);
-}
-
 const qn_op qn_op_softmax_backward = {
     .name = "softmax_backward",
     .min_inputs = 2,
     .max_inputs = 2,
     .infer = qn_infer_elementwise,
     .cost = softmax_cost,
-    .run = backward_run,
 };

@@ -31,3 +31,12 @@ qn_clock_offset qn_clock_compare(qn_clock clock) {
     }
     return best;
 }
+
+const char *qn_clock_print_date(char text[QN_DATE_TEXT]) {
+    const time_t now = time(NULL);
+    struct tm here = {0};
+    localtime_r(&now, &here);
+    if (strftime(text, QN_DATE_TEXT, "%Y-%m-%d %H:%M", &here) == 0)
+        text[0] = 0;
+    return text;
+}

@@ -84,16 +84,21 @@ const char *qn_isa_name(qn_isa isa) {
     return isa_names[isa];
 }
 
+/* Only sets whose kernels the library was built with: see src/kernels/kernels.cmake. */
 static bool isa_is_possible(qn_isa isa) {
 #if defined(__x86_64__)
     /* These ask for the operating system's support of the registers, too. */
     __builtin_cpu_init();
+#ifdef QN_WITH_AVX2
     if (isa == QN_ISA_AVX2)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+#ifdef QN_WITH_AVX512
     if (isa == QN_ISA_AVX512)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-#elif defined(__aarch64__)
+#endif
+#elif defined(QN_WITH_NEON)
     if (isa == QN_ISA_NEON)
         return true;
 #endif

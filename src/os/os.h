@@ -28,6 +28,15 @@ typedef struct qn_clock_offset {
 
 qn_clock_offset qn_clock_compare(qn_clock clock);
 
+/* The date and time of day here: "2026-03-01 14:05". */
+enum { QN_DATE_TEXT = 32 };
+const char *qn_clock_print_date(char text[QN_DATE_TEXT]);
+
+/* Called once at the beginning of a program: opens the null device on standard input, output and
+ * error where they are closed, so that no file becomes one of them; and a file that would grow
+ * above the limit (ulimit -f) is a failure of that write, not the program's end. */
+void qn_process_begin(void);
+
 /* Largest resident size of this process so far. */
 int64_t qn_process_peak_bytes(void);
 
@@ -56,7 +65,13 @@ typedef enum qn_isa { QN_ISA_REF = 0, QN_ISA_NEON, QN_ISA_AVX2, QN_ISA_AVX512 } 
 qn_status qn_cpu_isa(qn_isa *isa);
 const char *qn_isa_name(qn_isa isa);
 
-/* ---- threads ---- */
+/* ---- threads ----
+ * A child that a process forks has none of its threads. What waits for one there would wait for
+ * ever: objects with threads keep the count at which they were made, and are refused at another. A
+ * thread or monitor from before the fork may be joined and destroyed in the child, and does nothing
+ * else. */
+int qn_fork_count(void);
+
 typedef struct qn_thread qn_thread;
 
 /* Starts body(context) on a thread of its own; join waits for it and frees the handle. */
@@ -97,15 +112,33 @@ void qn_file_unmap(const void *memory, size_t bytes);
 qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,
                              size_t *bytes);
 
-/* Writes a file so that a reader sees all of it or the old one: to a file without a name in the
- * same folder, synced, named PATH.tmp-ID (ID: the calling thread's), renamed over path, folder
- * synced. Where files without names are not to be had, PATH.tmp-ID is written from the beginning.
- * write is called once and appends with qn_writer_put; on any failure before the rename the
- * temporary file is removed and path is as it was. */
+/* Leaves out what follows the first bytes: the file is then as if it ended there. */
+void qn_file_limit(qn_file *file, int64_t bytes);
+
+/* Replaces a file so that a reader sees all of the new one or the old one, whatever ends the
+ * program or the system: written beside it without a name, synced, renamed over it, its folder
+ * synced. Where files without names are not to be had, it is PATH.quern-tmp from the beginning,
+ * which is all that a kill leaves and the next writer takes. A symbolic link is followed, and what
+ * it points to is replaced; what is no regular file is refused. write is called once and appends
+ * with qn_writer_put; on any failure before the rename the path is as it was. */
 typedef struct qn_writer qn_writer;
 qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes);
 qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),
                           void *context);
+
+/* The same for what is written once and may as well go into a stream: "-" and /dev/stdout are
+ * standard output, and /dev/stderr and /dev/fd/N what they say. */
+qn_status qn_file_write(const char *path, qn_status (*write)(void *context, qn_writer *writer),
+                        void *context);
+
+/* Tries, before the work, whether a path can be replaced (or written to, where it may be a stream),
+ * and removes what an earlier writer of it has left. */
+qn_status qn_file_check_target(const char *path, bool may_be_stream);
+
+/* A file without a name that is not to last: what write puts into it. path is for messages. */
+qn_status qn_file_make(const qn_allocator *allocator, const char *path,
+                       qn_status (*write)(void *context, qn_writer *writer), void *context,
+                       qn_file **file);
 
 /* Whether something is there. */
 bool qn_path_is_file(const char *path);
@@ -119,8 +152,9 @@ qn_status qn_folder_list(const qn_allocator *allocator, const char *path,
                          qn_status (*visit)(void *context, const char *name, bool is_folder),
                          void *context);
 
-/* The user's cache folder of this program: $XDG_CACHE_HOME/quern or ~/.cache/quern, else
- * /tmp/quern-UID. Made if it is not there; its path goes to path. */
+/* The user's cache folder of this program: $XDG_CACHE_HOME/quern or ~/.cache/quern or, where that
+ * cannot be made or written, quern-UID in $TMPDIR or /tmp. Made if it is not there; its path goes
+ * to path. */
 qn_status qn_folder_cache(char *path, size_t bytes);
 
 /* The path from the root, links resolved; the file must exist. */
@@ -128,6 +162,12 @@ qn_status qn_path_resolve(const char *path, char *resolved, size_t bytes);
 
 /* Modification time in nanoseconds since the epoch; 0 when unknown. */
 int64_t qn_file_modified_ns(const char *path);
+
+/* Size of a file in bytes; -1 when unknown. */
+int64_t qn_path_bytes(const char *path);
+
+/* Removes a file; one that is not there, or must stay, is no failure. */
+void qn_file_remove(const char *path);
 
 /* ---- other programs ---- */
 typedef struct qn_process qn_process;
@@ -155,11 +195,14 @@ typedef struct qn_program_end {
     char last[256];     /* the last line that it wrote to its standard error, or "" */
 } qn_program_end;
 
+/* Whether a signal is the one that cannot be caught: memory was out, as a rule. */
+bool qn_signal_is_kill(int signal);
+
 /* Runs a program with arguments (the first is its path, the one after the last is null) to its end.
  * What it prints goes nowhere. It is in a process group of its own, is ended when we end, whatever
  * ends us, and is the first to go when the system runs out of memory. should_stop (may be null) is
  * asked ten times a second; true ends the program. Fails only where it cannot be started. */
-qn_status qn_program_run(const char *const *arguments, bool (*should_stop)(void *user), void *user,
-                         qn_program_end *end);
+qn_status qn_subprocess_run(const char *const *arguments, bool (*should_stop)(void *user),
+                            void *user, qn_program_end *end);
 
 #endif

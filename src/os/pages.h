@@ -15,4 +15,17 @@ void qn_pages_close(void *memory, size_t bytes);
 /* *memory may move; what it holds below the smaller size stays. On failure all is as it was. */
 qn_status qn_pages_resize(void **memory, size_t bytes, size_t new_bytes);
 
+/* Memory that is seen at two places: at one it can always be read and written, at the other only
+ * while it is shown. bytes: rounded up to whole pages. */
+typedef struct qn_twin_pages {
+    size_t bytes;
+    char *open, *guarded;
+} qn_twin_pages;
+
+qn_status qn_twin_pages_open(size_t bytes, qn_twin_pages *pages);
+void qn_twin_pages_close(qn_twin_pages *pages);
+
+/* Shows or hides the pages that hold these bytes of the guarded place. */
+qn_status qn_twin_pages_show(const qn_twin_pages *pages, size_t offset, size_t bytes, bool shown);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "os/probe.h"
 

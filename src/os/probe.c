@@ -64,7 +64,7 @@ qn_status qn_probe_number(const qn_probe *probe, int64_t *value) {
     errno = 0;
     const long long number = strtoll(text, &end, 10);
     if (end == text || *end || errno)
-        return qn_fail(QN_ERROR_FORMAT, "says \"%.40s\", which is no whole number", text);
+        return qn_fail(QN_ERROR_FORMAT, "says \"%.40s\", which is not a whole number", text);
     *value = number;
     return QN_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <pthread.h>
@@ -35,6 +36,7 @@ typedef struct worker {
 
 struct qn_team {
     const qn_allocator *allocator;
+    int n_forks;              /* qn_fork_count when it was made */
     int n_threads, n_started; /* n_started: workers that run, without the caller */
     bool may_spin, stop;
     worker *workers;
@@ -227,6 +229,7 @@ qn_status qn_team_create(const qn_allocator *allocator, int n_threads, qn_team *
     QN_TRY(qn_allocate(allocator, 1, sizeof *fresh, &fresh));
     fresh->allocator = allocator;
     fresh->n_threads = n_threads;
+    fresh->n_forks = qn_fork_count();
     fresh->may_spin = n_threads <= qn_cpu_count();
     pthread_mutex_init(&fresh->mutex, NULL);
     pthread_cond_init(&fresh->started, NULL);
@@ -243,9 +246,7 @@ qn_status qn_team_create(const qn_allocator *allocator, int n_threads, qn_team *
     return QN_OK;
 }
 
-void qn_team_destroy(qn_team *team) {
-    if (!team)
-        return;
+static void end_workers(qn_team *team) {
     team->stop = true;
     start_round(team);
     for (int i = 1; i <= team->n_started; i++)
@@ -253,6 +254,13 @@ void qn_team_destroy(qn_team *team) {
     pthread_cond_destroy(&team->finished);
     pthread_cond_destroy(&team->started);
     pthread_mutex_destroy(&team->mutex);
+}
+
+void qn_team_destroy(qn_team *team) {
+    if (!team)
+        return;
+    if (team->n_forks == qn_fork_count())
+        end_workers(team);
     qn_release(team->allocator, team->workers, (size_t)team->n_threads, sizeof *team->workers);
     qn_release(team->allocator, team, 1, sizeof *team);
 }

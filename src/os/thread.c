@@ -2,6 +2,7 @@
  * waiting on a sound monitor cannot fail, so these return nothing. */
 #include "base/memory.h"
 #include "base/status.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <pthread.h>
@@ -9,8 +10,29 @@
 #include <string.h>
 #include <time.h>
 
+/* ---- forks ---- */
+
+static int n_forks; /* above this process */
+static pthread_once_t counts_forks = PTHREAD_ONCE_INIT;
+
+static void count_fork(void) {
+    n_forks++;
+}
+
+static void begin_counting(void) {
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+int qn_fork_count(void) {
+    pthread_once(&counts_forks, begin_counting);
+    return n_forks;
+}
+
+/* ---- threads ---- */
+
 struct qn_thread {
     const qn_allocator *allocator;
+    int n_forks;
     pthread_t id;
     void (*body)(void *);
     void *context;
@@ -37,7 +59,8 @@ qn_status qn_thread_start(const qn_allocator *allocator, void (*body)(void *), v
     qn_thread *started;
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *started, &started));
-    *started = (qn_thread){.allocator = allocator, .body = body, .context = context};
+    *started = (qn_thread){
+        .allocator = allocator, .n_forks = qn_fork_count(), .body = body, .context = context};
     int error = create_without_signals(started);
     if (error) {
         qn_release(allocator, started, 1, sizeof *started);
@@ -50,12 +73,14 @@ qn_status qn_thread_start(const qn_allocator *allocator, void (*body)(void *), v
 void qn_thread_join(qn_thread *thread) {
     if (!thread)
         return;
-    pthread_join(thread->id, NULL);
+    if (thread->n_forks == qn_fork_count())
+        pthread_join(thread->id, NULL);
     qn_release(thread->allocator, thread, 1, sizeof *thread);
 }
 
 struct qn_monitor {
     const qn_allocator *allocator;
+    int n_forks;
     pthread_mutex_t mutex;
     pthread_cond_t condition;
 };
@@ -65,6 +90,7 @@ qn_status qn_monitor_create(const qn_allocator *allocator, qn_monitor **monitor)
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *created, &created));
     created->allocator = allocator;
+    created->n_forks = qn_fork_count();
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* that of wait_until */
@@ -75,16 +101,24 @@ qn_status qn_monitor_create(const qn_allocator *allocator, qn_monitor **monitor)
     return QN_OK;
 }
 
+/* Of this process; a thread that is not in it may hold others. */
+static bool is_ours(const qn_monitor *monitor) {
+    return monitor->n_forks == qn_fork_count();
+}
+
 void qn_monitor_destroy(qn_monitor *monitor) {
     if (!monitor)
         return;
-    pthread_cond_destroy(&monitor->condition);
-    pthread_mutex_destroy(&monitor->mutex);
+    if (is_ours(monitor)) {
+        pthread_cond_destroy(&monitor->condition);
+        pthread_mutex_destroy(&monitor->mutex);
+    }
     qn_release(monitor->allocator, monitor, 1, sizeof *monitor);
 }
 
 void qn_monitor_lock(qn_monitor *monitor) {
-    pthread_mutex_lock(&monitor->mutex);
+    if (is_ours(monitor))
+        pthread_mutex_lock(&monitor->mutex);
 }
 
 bool qn_monitor_try_lock(qn_monitor *monitor) {
@@ -92,7 +126,8 @@ bool qn_monitor_try_lock(qn_monitor *monitor) {
 }
 
 void qn_monitor_unlock(qn_monitor *monitor) {
-    pthread_mutex_unlock(&monitor->mutex);
+    if (is_ours(monitor))
+        pthread_mutex_unlock(&monitor->mutex);
 }
 
 void qn_monitor_wait(qn_monitor *monitor) {
@@ -106,5 +141,6 @@ bool qn_monitor_wait_until(qn_monitor *monitor, int64_t moment_ns) {
 }
 
 void qn_monitor_notify(qn_monitor *monitor) {
-    pthread_cond_broadcast(&monitor->condition);
+    if (is_ours(monitor))
+        pthread_cond_broadcast(&monitor->condition);
 }

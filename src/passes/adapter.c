@@ -2,8 +2,8 @@
  * x. The parameters are named after the layer's weight, "NAME.lora_a.weight" (rank, C) and
  * "NAME.lora_b.weight" (K, rank), 1x1 filters where W is one; the nodes after the layer. Leaves out
  * the dropout on x that some implementations have. */
-#include "ops/shared.h"
 #include "passes/tune.h"
+#include "quern/ops.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,18 +19,20 @@ static const void *find_attribute(const qn_node *node, const char *name) {
     return NULL;
 }
 
+/* Whether a linear layer takes each position by itself: it has no window, or one of a single
+ * position. */
 static bool is_pointwise(const qn_node *node, qn_shape filter) {
     const qn_window *w = find_attribute(node, "window");
     const int *groups = find_attribute(node, "groups");
-    return filter.dims[1] == 1 && filter.dims[2] == 1 && *groups == 1 && w->pad_top == 0 &&
-           w->pad_left == 0 && w->pad_bottom == 0 && w->pad_right == 0;
+    return !w || (filter.dims[1] == 1 && filter.dims[2] == 1 && *groups == 1 && w->pad_top == 0 &&
+                  w->pad_left == 0 && w->pad_bottom == 0 && w->pad_right == 0);
 }
 
 bool qn_can_adapt(const qn_graph *graph, const qn_node *node) {
-    if (node->op != &qn_op_linear && node->op != &qn_op_conv2d)
+    if (!node->op->is_linear)
         return false;
     const qn_value_info *weight = qn_parameter_of(graph, node->inputs[1]);
-    return weight && (node->op == &qn_op_linear || is_pointwise(node, weight->tensor.shape));
+    return weight && is_pointwise(node, weight->tensor.shape);
 }
 
 /* Its place in the graph, where an earlier call of the layer has made it. */

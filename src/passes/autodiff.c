@@ -54,9 +54,17 @@ static void find_leads(autodiff *a, const qn_value *wanted, int n) {
         for (int j = 0; j < node->n_outputs; j++) {
             const qn_value_info *info = qn_graph_value(a->graph, node->outputs[j]);
             a->leads[node->outputs[j].id] |=
-                leads && info->overwrites < 0 && qn_dtype_is_real(info->tensor.dtype);
+                leads && info->overwrites < 0 && qn_dtype_is_float(info->tensor.dtype);
         }
     }
+}
+
+/* The sum of two gradients of a type that nothing is computed in: rounded once. */
+static qn_value add_narrow(qn_graph *graph, const char *name, qn_value x, qn_value y) {
+    const qn_dtype dtype = qn_graph_tensor(graph, x).dtype;
+    const qn_value wide = qn_op_cast(graph, NULL, x, QN_F32);
+    const qn_value sum = qn_add(graph, NULL, wide, qn_op_cast(graph, NULL, y, QN_F32));
+    return qn_op_cast(graph, name, sum, dtype);
 }
 
 static void add_gradient(autodiff *a, qn_value value, qn_value gradient) {
@@ -69,7 +77,10 @@ static void add_gradient(autodiff *a, qn_value value, qn_value gradient) {
     }
     char name[1024];
     snprintf(name, sizeof name, "%s.gradient", a->graph->values[value.id]->name);
-    *sum = qn_add(a->graph, qn_graph_unique(a->graph, name, false), *sum, gradient);
+    const char *unique = qn_graph_unique(a->graph, name, false);
+    *sum = qn_dtype_is_real(qn_graph_tensor(a->graph, gradient).dtype)
+               ? qn_add(a->graph, unique, *sum, gradient)
+               : add_narrow(a->graph, unique, *sum, gradient);
 }
 
 static void visit(autodiff *a, const qn_node *node) {
@@ -112,7 +123,7 @@ static void check_loss(qn_graph *graph, qn_value loss) {
     char text[QN_SHAPE_TEXT];
     const qn_value_info *info = qn_graph_value(graph, loss);
     if (!info)
-        qn_graph_fail(graph, QN_ERROR_ARGUMENT, "autodiff: the loss is no value of the graph");
+        qn_graph_fail(graph, QN_ERROR_ARGUMENT, "autodiff: the loss is not a value of the graph");
     else if (info->tensor.shape.rank != 0 || !qn_dtype_is_real(info->tensor.dtype))
         qn_graph_fail(graph, QN_ERROR_ARGUMENT, "autodiff: the loss %s is %s, not a real scalar",
                       info->name, qn_shape_print(info->tensor.shape, text));
@@ -130,8 +141,8 @@ qn_status qn_autodiff_for(qn_graph *graph, qn_value loss, const qn_value *wanted
         return qn_graph_finish(graph);
     find_leads(&a, wanted, n);
     if (a.leads[loss.id])
-        a.gradients[loss.id] =
-            qn_op_scalar(graph, qn_graph_unique(graph, "autodiff.one", false), 1);
+        a.gradients[loss.id] = qn_op_scalar_of(graph, qn_graph_unique(graph, "autodiff.one", false),
+                                               1, qn_graph_tensor(graph, loss).dtype);
     for (int i = graph->values[loss.id]->producer; i >= 0 && graph->status == QN_OK; i--)
         visit(&a, graph->nodes[i]);
     mark_kinds(&a);

@@ -4,10 +4,9 @@
 #include "base/status.h"
 
 qn_status qn_copy_begin(const qn_graph *from, qn_graph **to) {
-    const qn_graph_options options = {.allocator = from->allocator,
-                                      .real = from->real,
-                                      .training = from->training,
-                                      .no_dropout = from->no_dropout};
+    const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options),
+                                      .allocator = from->allocator, .real = from->real,
+                                      .training = from->training, .no_dropout = from->no_dropout};
     return qn_graph_create(&options, to);
 }
 

@@ -17,15 +17,10 @@ typedef struct fusion {
     bool *is_absorbed;       /* (from's nodes) */
 } fusion;
 
-static bool is_activation(const qn_op *op) {
-    return op == &qn_op_relu || op == &qn_op_relu6 || op == &qn_op_leaky_relu ||
-           op == &qn_op_tanh || op == &qn_op_sigmoid;
-}
-
 /* The activation attribute of a node that is no activation itself, in its attributes or in a copy
  * of them; null: it has none. */
 static qn_activation *find_activation(const qn_op *op, void *attributes) {
-    for (const qn_attribute *a = op->attributes; a && a->name && !is_activation(op); a++) {
+    for (const qn_attribute *a = op->attributes; a && a->name && !op->is_activation; a++) {
         if (a->type == QN_ATTRIBUTE_ACTIVATION)
             return (qn_activation *)((char *)attributes + a->offset);
     }
@@ -45,7 +40,7 @@ static void count_readers(fusion *f) {
 static void choose(fusion *f) {
     for (int n = f->first_node; n < f->from->n_nodes; n++) {
         const qn_node *node = f->from->nodes[n];
-        if (!is_activation(node->op))
+        if (!node->op->is_activation)
             continue;
         const qn_value_info *input = qn_graph_value(f->from, node->inputs[0]);
         if (input->producer < 0 || input->output != 0 || input->is_result ||

@@ -3,7 +3,6 @@
 #include "passes/head.h"
 
 #include "base/status.h"
-#include "ops/shared.h"
 #include "passes/copy.h"
 #include "passes/tune.h"
 
@@ -13,18 +12,29 @@
 typedef struct replacing {
     const qn_graph *from;
     qn_graph *to;
-    const qn_node *head;
-    qn_value bias; /* of a node of its own; or no value */
+    int n_heads;
+    const qn_node *heads[QN_MOST_HEADS];
+    qn_value biases[QN_MOST_HEADS]; /* of a node of its own; or no value */
     int64_t old_width, width;
     qn_value *values; /* (from's values): the same in to */
 } replacing;
 
-static bool is_of_head(const replacing *r, int v) {
-    for (int i = 1; i < r->head->n_inputs; i++) {
-        if (r->head->inputs[i].id >= 0 && qn_graph_unview(r->from, r->head->inputs[i]).id == v)
+static bool is_of(const replacing *r, int head, int v) {
+    const qn_node *node = r->heads[head];
+    for (int i = 1; i < node->n_inputs; i++) {
+        if (node->inputs[i].id >= 0 && qn_graph_unview(r->from, node->inputs[i]).id == v)
             return true;
     }
-    return r->bias.id == v;
+    return r->biases[head].id == v;
+}
+
+/* The head that a value is a parameter of, or null. */
+static const qn_node *head_of(const replacing *r, int v) {
+    for (int head = 0; head < r->n_heads; head++) {
+        if (is_of(r, head, v))
+            return r->heads[head];
+    }
+    return NULL;
 }
 
 /* The axis of the outputs: a weight's first, and of a bias, which has one number for each, that
@@ -40,8 +50,8 @@ static int outputs_axis(const replacing *r, qn_shape shape) {
 
 /* A parameter of the head. Weights and bias start uniform with bound 1 / sqrt(fan in), as those of
  * any layer. */
-static qn_value add_new(replacing *r, const qn_value_info *info) {
-    const qn_shape weight = qn_graph_shape(r->from, r->head->inputs[1]);
+static qn_value add_new(replacing *r, const qn_node *head, const qn_value_info *info) {
+    const qn_shape weight = qn_graph_shape(r->from, head->inputs[1]);
     const double fan_in = (double)(qn_shape_count(weight) / weight.dims[0]);
     qn_tensor tensor = info->tensor;
     tensor.shape.dims[outputs_axis(r, tensor.shape)] = r->width;
@@ -82,8 +92,9 @@ static void copy_all(replacing *r) {
         const qn_value_info *info = r->from->values[v];
         if (r->values[v].id >= 0)
             continue;
+        const qn_node *head = info->producer < 0 ? head_of(r, v) : NULL;
         if (info->producer < 0)
-            r->values[v] = is_of_head(r, v) ? add_new(r, info) : qn_copy_source(r->to, info);
+            r->values[v] = head ? add_new(r, head, info) : qn_copy_source(r->to, info);
         else if (info->output == 0)
             copy_node(r, r->from->nodes[info->producer]);
     }
@@ -92,17 +103,19 @@ static void copy_all(replacing *r) {
 static qn_value replace(qn_graph *from, qn_graph *to, qn_value given, qn_value x, qn_value logits,
                         int n_outputs, const char *head) {
     replacing r = {.from = from, .to = to, .width = n_outputs};
-    r.head = qn_find_head(from, logits, head);
-    const qn_value_info *weight = r.head ? qn_parameter_of(from, r.head->inputs[1]) : NULL;
-    if (!weight || (r.head->op != &qn_op_linear && r.head->op != &qn_op_conv2d)) {
+    r.n_heads = qn_find_heads(from, logits, head, r.heads);
+    const qn_node *last = r.n_heads > 0 ? r.heads[0] : NULL;
+    const qn_value_info *weight = last ? qn_parameter_of(from, last->inputs[1]) : NULL;
+    if (!weight || !last->op->is_linear) {
         qn_graph_fail(to, QN_ERROR_UNSUPPORTED,
                       "head: %s is no linear layer or convolution that could be made anew; name "
                       "one that is",
-                      r.head ? r.head->name : head);
+                      last ? last->name : head);
         return QN_NO_VALUE;
     }
     r.old_width = weight->tensor.shape.dims[0];
-    r.bias = qn_find_head_bias(from, r.head);
+    for (int i = 0; i < r.n_heads; i++)
+        r.biases[i] = qn_find_head_bias(from, r.heads[i]);
     r.values = qn_arena_allocate(&from->arena, (size_t)from->n_values + 1, sizeof *r.values);
     if (!r.values) {
         qn_graph_fail(to, QN_ERROR_MEMORY, "head: %s", qn_error_message());

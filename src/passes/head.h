@@ -10,6 +10,12 @@
  * fits the patterns (null: any). Null: there is none, or memory is out, which the graph keeps. */
 const qn_node *qn_find_head(qn_graph *graph, qn_value value, const char *patterns);
 
+/* The same with those beside it: heads as wide, whose outputs come together with its without
+ * further weights, as those of networks that average two classifiers. How many. */
+enum { QN_MOST_HEADS = 4 };
+int qn_find_heads(qn_graph *graph, qn_value value, const char *patterns,
+                  const qn_node *heads[QN_MOST_HEADS]);
+
 /* The parameter that is added to what a head makes, one number for each output, where a node of its
  * own does it (a product of matrices and a sum); no value: there is none. */
 qn_value qn_find_head_bias(const qn_graph *graph, const qn_node *head);

@@ -11,11 +11,11 @@
 typedef struct resequencing {
     const qn_graph *from;
     qn_graph *to;
-    qn_value *latest;  /* (from's values): latest copy, or QN_NO_VALUE */
-    qn_value *first;   /* (from's values) */
-    int32_t *n_runs;   /* (from's nodes): copies so far */
-    qn_value *tickets; /* (from's values): of the last swap item of a value */
-    qn_value *stored;  /* (from's values): the ticket of what is in the file */
+    int swap_space;
+    qn_value *latest; /* (from's values): latest copy, or QN_NO_VALUE */
+    qn_value *first;  /* (from's values) */
+    int32_t *n_runs;  /* (from's nodes): copies so far */
+    qn_value *stored; /* (from's values): what is in the swap space */
     /* By node and value of to; their own lists, since views' copies cannot be counted beforehand.
      */
     size_t node_capacity, item_capacity, value_capacity;
@@ -95,33 +95,30 @@ static void add_swap(resequencing *r, const qn_item *item, const char *name) {
     const int32_t v = item->id;
     switch (item->action) {
     case QN_ACTION_STORE:
-        r->tickets[v] = qn_op_swap_store(r->to, name, r->latest[v]);
+        r->stored[v] = qn_op_copy(r->to, name, r->latest[v], r->swap_space);
         break;
     case QN_ACTION_STORED:
-        r->stored[v] = qn_op_swap_stored(r->to, name, r->latest[v], r->tickets[v]);
+        qn_op_wait(r->to, name, r->stored[v]);
         break;
     case QN_ACTION_LOAD:
-        r->latest[v] =
-            qn_op_swap_load(r->to, name, r->from->values[v]->tensor, r->stored[v], &r->tickets[v]);
+        r->latest[v] = qn_op_copy(r->to, name, r->stored[v], 0);
         break;
     default:
-        r->latest[v] = qn_op_swap_loaded(r->to, name, r->latest[v], r->tickets[v]);
+        qn_op_wait(r->to, name, r->latest[v]);
     }
 }
 
 static qn_status swap(resequencing *r, const qn_item *item, int32_t index) {
     const char *name = swap_name(r, item);
-    const bool makes_copy = item->action == QN_ACTION_LOAD || item->action == QN_ACTION_LOADED;
     if (!name)
         return QN_ERROR_MEMORY;
     add_swap(r, item, name);
     QN_TRY(qn_graph_finish(r->to));
     QN_TRY(note_nodes(r, -1, index));
     const qn_node *node = r->to->nodes[r->to->n_nodes - 1];
-    for (int i = 0; i < node->n_outputs; i++)
-        r->value_of[node->outputs[i].id] = i == 0 && makes_copy ? item->id : -1;
-    if (makes_copy)
-        r->to->values[r->latest[item->id].id]->kind = r->from->values[item->id]->kind;
+    r->value_of[node->outputs[0].id] = item->action == QN_ACTION_LOAD ? item->id : -1;
+    if (!node->op->is_wait)
+        r->to->values[node->outputs[0].id]->kind = r->from->values[item->id]->kind;
     return QN_OK;
 }
 
@@ -184,9 +181,8 @@ static qn_status make(resequencing *r, const qn_sequence *sequence, qn_origins *
     r->latest = qn_arena_allocate(arena, n_values, sizeof *r->latest);
     r->first = qn_arena_allocate(arena, n_values, sizeof *r->first);
     r->n_runs = qn_arena_allocate(arena, n_nodes, sizeof *r->n_runs);
-    r->tickets = qn_arena_allocate(arena, n_values, sizeof *r->tickets);
     r->stored = qn_arena_allocate(arena, n_values, sizeof *r->stored);
-    if (!r->latest || !r->first || !r->n_runs || !r->tickets || !r->stored)
+    if (!r->latest || !r->first || !r->n_runs || !r->stored)
         return QN_ERROR_MEMORY;
     QN_TRY(copy_sources(r));
     for (size_t i = 0; i < sequence->n; i++)
@@ -196,11 +192,20 @@ static qn_status make(resequencing *r, const qn_sequence *sequence, qn_origins *
     return keep_origins(r, origins);
 }
 
-qn_status qn_resequence(const qn_graph *graph, const qn_sequence *sequence, qn_graph **made,
-                        qn_origins *origins) {
-    resequencing r = {.from = graph};
+static qn_status check_space(const qn_sequence *sequence, int swap_space) {
+    for (size_t i = 0; i < sequence->n && swap_space <= 0; i++) {
+        if (sequence->items[i].action != QN_ACTION_RUN)
+            return qn_fail(QN_ERROR_ARGUMENT, "sequence: item %zu swaps, and there is no disk", i);
+    }
+    return QN_OK;
+}
+
+qn_status qn_resequence(const qn_graph *graph, const qn_sequence *sequence, int swap_space,
+                        qn_graph **made, qn_origins *origins) {
+    resequencing r = {.from = graph, .swap_space = swap_space};
     qn_origins found;
     QN_TRY(qn_sequence_check(sequence, graph));
+    QN_TRY(check_space(sequence, swap_space));
     QN_TRY(qn_copy_begin(graph, &r.to));
     const qn_status status = make(&r, sequence, &found);
     qn_release(graph->allocator, r.node_of, r.node_capacity, sizeof *r.node_of);

@@ -2,6 +2,7 @@
 #include "passes/sequence.h"
 
 #include "base/status.h"
+#include "os/heap.h"
 
 void qn_sequence_init(qn_sequence *sequence, const qn_allocator *allocator) {
     *sequence = (qn_sequence){.allocator = qn_allocator_or_default(allocator)};
@@ -118,7 +119,7 @@ static qn_status check_swap(replay *r, const qn_item *item) {
     const qn_value_info *info = r->graph->values[item->id];
     if (info->producer < 0 || info->overwrites >= 0 || r->graph->nodes[info->producer]->op->is_view)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "sequence: item %zu: %s is no value of its own, so it cannot be swapped",
+                       "sequence: item %zu: %s is not a value of its own, so it cannot be swapped",
                        r->item, info->name);
     if (!r->is_made[item->id])
         return qn_fail(QN_ERROR_ARGUMENT, "sequence: item %zu: %s of %s, which is not made yet",

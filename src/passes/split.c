@@ -1,13 +1,15 @@
 /* See split.h. Nodes are sorted in their order, which is a topological one, by what they read:
  *     EARLY   nothing of a sample: constants, views of parameters; or samples from outside alone,
- * of which it looks at all (the weights of a mean over valid labels) PIECE   samples, and makes
- * samples: there once for every piece SUM     samples, and makes sums that can go on from piece to
- * piece, or, where its chunks are longer than a piece, from one group of pieces to the next LATE
- * sums, or samples of which it makes a sum that cannot and then added: the early ones, piece by
- * piece those of PIECE and SUM, the late ones. */
+ *             of which it looks at all (the weights of a mean over valid labels)
+ *     PIECE   samples, and makes samples: there once for every piece
+ *     SUM     samples, and makes sums that can go on from piece to piece, or, where its chunks are
+ *             longer than a piece, from one group of pieces to the next
+ *     LATE    sums, or samples of which it makes a sum that cannot
+ * and then added: the early ones, piece by piece those of PIECE and SUM, the late ones. */
 #include "passes/split.h"
 
 #include "base/status.h"
+#include "device/cpu/cpu.h"
 #include "ops/ops.h"
 #include "ops/shared.h"
 #include "passes/copy.h"
@@ -20,12 +22,12 @@ typedef enum part { EARLY, PIECE, SUM, LATE } part;
 typedef struct splitting {
     const qn_graph *from;
     qn_graph *to;
-    const qn_kernels *kernels;
+    const qn_machine *machine;
     int64_t pieces;
     int64_t *groups;    /* by node of SUM: pieces that it sums at once */
     part *parts;        /* by node */
-    int *axis;          /* by value: the one that is cut, or less than 0 */
-    bool *is_samples;   /* by value: it is cut */
+    int *axis;          /* by value: the one that is split, or less than 0 */
+    bool *is_samples;   /* by value: it is split */
     bool *is_joined;    /* by value: samples made in pieces that are read as a whole */
     bool *is_late;      /* by value: follows from sums over the batch */
     int64_t *grouped;   /* by value: pieces that such nodes read at once, 0: none do */
@@ -40,7 +42,7 @@ typedef struct splitting {
 } splitting;
 
 static qn_status fail(const qn_node *node, const char *why) {
-    return qn_fail(QN_ERROR_UNSUPPORTED, "%s (%s) %s, so the batch cannot be cut into pieces",
+    return qn_fail(QN_ERROR_UNSUPPORTED, "%s (%s) %s, so the batch cannot be split into pieces",
                    node->name, node->op->name, why);
 }
 
@@ -50,8 +52,9 @@ static const qn_value_info *info_of(const splitting *s, qn_value v) {
 
 /* ---- sorting ---- */
 
-/* A reshape's shape for a piece: cut behind as many elements as its input is. -1: it cannot be. */
-static int cut_axis_of_view(const splitting *s, const qn_node *node) {
+/* A reshape's shape for a piece: split behind as many elements as its input is. -1: it cannot be.
+ */
+static int split_axis_of_view(const splitting *s, const qn_node *node) {
     const qn_shape x = info_of(s, node->inputs[0])->tensor.shape;
     const qn_shape y = info_of(s, node->outputs[0])->tensor.shape;
     const int axis = s->axis[node->inputs[0].id];
@@ -65,15 +68,25 @@ static int cut_axis_of_view(const splitting *s, const qn_node *node) {
     return -1;
 }
 
+/* The shape that a view's attributes name, in a copy of them; null: they name none. */
+static qn_shape *shape_of_view(const qn_op *op, void *attributes) {
+    for (const qn_attribute *a = op->is_view ? op->attributes : NULL; a && a->name; a++) {
+        if (a->type == QN_ATTRIBUTE_SHAPE)
+            return (qn_shape *)(void *)((char *)attributes + a->offset);
+    }
+    return NULL;
+}
+
 /* Attributes of a piece of a node, in s->attributes. */
-static void cut_attributes(const splitting *s, const qn_node *node, int64_t piece, int64_t pieces) {
+static void split_attributes(const splitting *s, const qn_node *node, int64_t piece,
+                             int64_t pieces) {
     if (node->op->attributes_bytes > 0)
         memcpy(s->attributes, node->attributes, node->op->attributes_bytes);
-    if (node->op->cut)
-        node->op->cut(s->from, node, piece, pieces, s->attributes);
-    const int axis = node->op == &qn_op_reshape ? cut_axis_of_view(s, node) : -1;
+    if (node->op->split)
+        node->op->split(s->from, node, piece, pieces, s->attributes);
+    qn_shape *shape = shape_of_view(node->op, s->attributes);
+    const int axis = shape ? split_axis_of_view(s, node) : -1;
     if (axis >= 0) {
-        qn_shape *shape = s->attributes; /* all that a reshape has */
         *shape = info_of(s, node->outputs[0])->tensor.shape;
         shape->dims[axis] /= pieces;
     }
@@ -124,7 +137,7 @@ static reads reads_of(const splitting *s, const qn_node *node) {
 
 /* What a node makes of a piece, by its own rule. */
 static qn_status infer_piece(const splitting *s, const qn_node *node, qn_infer *infer) {
-    cut_attributes(s, node, 0, s->pieces);
+    split_attributes(s, node, 0, s->pieces);
     for (int i = 0; i < node->n_inputs; i++)
         s->tensors[i] =
             node->inputs[i].id < 0 ? (qn_tensor){.dtype = QN_NONE} : s->small[node->inputs[i].id];
@@ -137,11 +150,9 @@ static qn_status infer_piece(const splitting *s, const qn_node *node, qn_infer *
 
 /* Whether a node leaves samples in their order: not so where batches are put behind one another. */
 static bool keeps_order(const splitting *s, const qn_node *node) {
-    const bool is_put_together =
-        node->op == &qn_op_concat || node->op == &qn_op_slice_backward || node->op == &qn_op_join;
     const qn_value y = node->outputs[0];
     bool keeps = true;
-    for (int i = 0; is_put_together && i < node->n_inputs; i++) {
+    for (int i = 0; node->op->joins && i < node->n_inputs; i++) {
         const qn_value x = node->inputs[i];
         keeps &= x.id < 0 || s->axis[x.id] < 0 ||
                  qn_graph_shape(s->from, x).dims[s->axis[x.id]] ==
@@ -165,8 +176,11 @@ static bool reads_less_than_it_makes(const splitting *s, const qn_node *node) {
 /* How many pieces are a whole number of the chunks of a sum, whose s->attributes and s->tensors
  * are; 0: it cannot go on. */
 static int64_t find_group(const splitting *s, const qn_node *node) {
-    const int64_t chunk =
-        node->op->chunk ? node->op->chunk(s->kernels, s->attributes, s->tensors) : 0;
+    const qn_query query = {.op = node->op,
+                            .attributes = s->attributes,
+                            .n_inputs = node->n_inputs,
+                            .inputs = s->tensors};
+    const int64_t chunk = node->op->sums_batch ? qn_machine_chunk(s->machine, &query) : 0;
     const int64_t n = s->tensors[0].shape.rank > 0 ? s->tensors[0].shape.dims[0] : 0;
     for (int i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i].id >= 0 && s->axis[node->inputs[i].id] > 0)
@@ -183,7 +197,7 @@ static int64_t find_group(const splitting *s, const qn_node *node) {
 static qn_status sort_reader(splitting *s, int node_id) {
     const qn_node *node = s->from->nodes[node_id];
     part *result = &s->parts[node_id];
-    int n_cut = 0, n_sums = 0;
+    int n_split = 0, n_sums = 0;
     qn_infer infer;
     if (infer_piece(s, node, &infer) != QN_OK || infer.n_outputs != node->n_outputs)
         return fail(node, "does not work on a part of its samples");
@@ -196,20 +210,21 @@ static qn_status sort_reader(splitting *s, int node_id) {
         s->axis[v.id] = find_axis(s, infer.outputs[i].shape, whole);
         s->is_samples[v.id] = s->axis[v.id] >= 0;
         s->is_late[v.id] = !s->is_samples[v.id];
-        n_cut += s->is_samples[v.id];
+        n_split += s->is_samples[v.id];
         n_sums += s->axis[v.id] == -1;
     }
-    if (n_cut + n_sums != node->n_outputs || (n_cut > 0 && !keeps_order(s, node)))
+    if (n_split + n_sums != node->n_outputs || (n_split > 0 && !keeps_order(s, node)))
         return fail(node, "puts samples together in another order");
     *result = PIECE;
     if (n_sums == 0)
         return QN_OK;
     const int64_t group = find_group(s, node);
-    if (n_cut > 0 && group != 1)
-        return fail(node, node->op->chunk ? "sums in chunks that are no divisors of such pieces"
-                                          : "uses statistics of the whole batch");
+    if (n_split > 0 && group != 1)
+        return fail(node, node->op->sums_batch
+                              ? "sums in chunks that are no divisors of such pieces"
+                              : "uses statistics of the whole batch");
     const bool goes_on = group > 0 && group < s->pieces;
-    *result = goes_on && (n_cut > 0 || !reads_less_than_it_makes(s, node)) ? SUM : LATE;
+    *result = goes_on && (n_split > 0 || !reads_less_than_it_makes(s, node)) ? SUM : LATE;
     s->groups[node_id] = group;
     return QN_OK;
 }
@@ -217,7 +232,7 @@ static qn_status sort_reader(splitting *s, int node_id) {
 /* Of a node that reads no samples but may make some: a scalar in the place of every sample's. */
 static bool makes_samples(const splitting *s, const qn_node *node, int64_t batch) {
     const qn_shape y = info_of(s, node->outputs[0])->tensor.shape;
-    return node->op == &qn_op_broadcast_scalar && y.rank > 0 && y.dims[0] % batch == 0;
+    return node->op->is_broadcast && y.rank > 0 && y.dims[0] % batch == 0;
 }
 
 static qn_status sort_node(splitting *s, int n, int64_t batch) {
@@ -238,15 +253,15 @@ static qn_status sort_node(splitting *s, int n, int64_t batch) {
         return QN_OK;
     }
     s->parts[n] = is_early ? EARLY : LATE;
-    const bool cut = is_early && (r.samples || makes_samples(s, node, batch));
+    const bool is_split = is_early && (r.samples || makes_samples(s, node, batch));
     for (int i = 0; i < node->n_outputs; i++) {
         const qn_value v = node->outputs[i];
         s->small[v.id] = info_of(s, v)->tensor;
-        s->is_samples[v.id] = cut;
-        s->axis[v.id] = cut ? 0 : -1;
+        s->is_samples[v.id] = is_split;
+        s->axis[v.id] = is_split ? 0 : -1;
         s->is_late[v.id] = r.sums;
-        if (cut)
-            qn_cut_shape(s->pieces, &s->small[v.id].shape);
+        if (is_split)
+            qn_split_shape(s->pieces, &s->small[v.id].shape);
     }
     return QN_OK;
 }
@@ -262,7 +277,7 @@ static qn_status sort_nodes(splitting *s, const qn_value *samples, int n_samples
         if (info->tensor.shape.rank < 1 || info->tensor.shape.dims[0] % batch != 0 ||
             batch % s->pieces != 0)
             return qn_fail(QN_ERROR_UNSUPPORTED,
-                           "%s is no batch of %lld samples in %lld equal pieces", info->name,
+                           "%s is not a batch of %lld samples in %lld equal pieces", info->name,
                            (long long)batch, (long long)s->pieces);
         s->is_samples[samples[i].id] = true;
         s->axis[samples[i].id] = 0;
@@ -357,7 +372,7 @@ static qn_value whole_of(splitting *s, qn_value v) {
 static const char *piece_name(const splitting *s, const char *name, int64_t piece) {
     const char *text = qn_arena_format(&s->to->arena, "%s.piece%lld", name, (long long)piece + 1);
     if (!text)
-        qn_graph_fail(s->to, QN_ERROR_MEMORY, "cutting the batch: %s", qn_error_message());
+        qn_graph_fail(s->to, QN_ERROR_MEMORY, "splitting the batch: %s", qn_error_message());
     return text;
 }
 
@@ -394,7 +409,7 @@ static void join_piece(splitting *s, qn_value v, int64_t piece, int64_t count, c
     const char *name =
         qn_arena_format(&s->to->arena, "%s.%s%lld", info->name, what, (long long)piece + 1);
     if (!name) {
-        qn_graph_fail(s->to, QN_ERROR_MEMORY, "cutting the batch: %s", qn_error_message());
+        qn_graph_fail(s->to, QN_ERROR_MEMORY, "splitting the batch: %s", qn_error_message());
         return;
     }
     if (piece % count == 0)
@@ -427,7 +442,7 @@ static qn_value group_of(splitting *s, qn_value v, int64_t group) {
         qn_arena_format(&s->to->arena, "%s.group%lld", info_of(s, v)->name, (long long)group + 1);
     const qn_value known = name ? qn_graph_find(s->to, name) : QN_NO_VALUE;
     if (!name)
-        qn_graph_fail(s->to, QN_ERROR_MEMORY, "cutting the batch: %s", qn_error_message());
+        qn_graph_fail(s->to, QN_ERROR_MEMORY, "splitting the batch: %s", qn_error_message());
     return known.id >= 0 ? known
                          : qn_slice(s->to, name, whole_of(s, v), 0, group * n, (group + 1) * n);
 }
@@ -454,7 +469,7 @@ static void add_piece(splitting *s, int32_t n, int64_t piece) {
         if (!s->is_samples[node->outputs[i].id])
             s->inputs[n_inputs++] = s->whole[node->outputs[i].id];
     }
-    cut_attributes(s, node, index, s->pieces / count);
+    split_attributes(s, node, index, s->pieces / count);
     const char *name = piece_name(s, node->name, index);
     const qn_node *copy = name ? copy_node(s, n, name, n_inputs, s->attributes) : NULL;
     for (int i = 0; copy && i < node->n_outputs; i++) {
@@ -562,16 +577,15 @@ static qn_status split(splitting *s, const qn_value *samples, int n_samples, qn_
     return qn_graph_finish(s->to);
 }
 
-qn_status qn_split(const qn_graph *graph, const qn_kernels *kernels, const qn_value *samples,
+qn_status qn_split(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
                    int n_samples, int64_t pieces, qn_graph **made, qn_split_origins *origins) {
-    const qn_graph_options options = {.allocator = graph->allocator,
-                                      .real = graph->real,
-                                      .training = graph->training,
-                                      .no_dropout = graph->no_dropout};
-    splitting s = {.from = graph, .kernels = kernels, .pieces = pieces};
+    const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options),
+                                      .allocator = graph->allocator, .real = graph->real,
+                                      .training = graph->training, .no_dropout = graph->no_dropout};
+    splitting s = {.from = graph, .machine = machine, .pieces = pieces};
     qn_arena scratch;
     if (n_samples < 1 || pieces < 2)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "there is no batch to cut into pieces");
+        return qn_fail(QN_ERROR_UNSUPPORTED, "there is no batch to split into pieces");
     QN_TRY(qn_graph_create(&options, &s.to));
     qn_arena_init(&scratch, graph->allocator);
     const qn_status status = split(&s, samples, n_samples, &scratch);

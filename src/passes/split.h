@@ -1,10 +1,10 @@
 /* Micro-batches: a training step whose graph works on the batch piece by piece. Nodes that work
  * sample by sample are there once for every piece, one piece after the other, so that only one
  * piece's feature maps are alive at a time. Sums over the batch go on from piece to piece, in
- * place, cut at the chunks that the kernels sum by; or, where their chunks do not allow it or their
- * inputs are less than what they make, their inputs are put together and they run once behind all
- * pieces. Everything that follows from sums (the loss, clipping, updates) runs behind all pieces,
- * once.
+ * place, split at the chunks that the kernels sum by; or, where their chunks do not allow it or
+ * their inputs are less than what they make, their inputs are put together and they run once behind
+ * all pieces. Everything that follows from sums (the loss, clipping, updates) runs behind all
+ * pieces, once.
  *
  * Guarantees: what the parameters, the optimiser's state and the results hold is equal in every
  * bit. Left out, and refused with the reason: graphs in which a sample's value depends on other
@@ -13,18 +13,19 @@
 #ifndef QN_PASSES_SPLIT_H
 #define QN_PASSES_SPLIT_H
 
+#include "device/machine.h"
 #include "graph/graph.h"
 
 /* What the new graph was made of; arrays in its memory. */
 typedef struct qn_split_origins {
-    const int32_t *node_of; /* (new n_nodes): the old node, or -1: it cuts pieces or joins them */
+    const int32_t *node_of; /* (new n_nodes): the old node, or -1: it slices pieces or joins them */
     const qn_value *values; /* (old n_values): the value of the whole batch, or QN_NO_VALUE */
 } qn_split_origins;
 
 /* samples (n_samples): values from outside whose first axis is the batch, whose extent, the first
- * one's, pieces divides, or the batch times something (rows of each sample). kernels: those that
- * the graph will run with. QN_ERROR_UNSUPPORTED: the graph cannot be cut so, with the reason. */
-qn_status qn_split(const qn_graph *graph, const qn_kernels *kernels, const qn_value *samples,
+ * one's, pieces divides, or the batch times something (rows of each sample). machine: what
+ * the graph will run on. QN_ERROR_UNSUPPORTED: the graph cannot be split so, with the reason. */
+qn_status qn_split(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
                    int n_samples, int64_t pieces, qn_graph **split, qn_split_origins *origins);
 
 #endif

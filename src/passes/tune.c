@@ -4,9 +4,9 @@
 #include "base/patterns.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "ops/shared.h"
 #include "passes/copy.h"
 #include "passes/head.h"
+#include "passes/layers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,30 +28,50 @@ static bool is_parameter(const qn_value_info *info) {
     return info->producer < 0 && info->kind == QN_KIND_PARAMETER;
 }
 
-static bool fits_parameter(const qn_graph *graph, qn_pattern pattern) {
+/* layers null: by the parameters' own names alone. */
+static bool matches_parameter(const qn_graph *graph, const qn_layers *layers, qn_pattern pattern) {
     for (int v = 0; v < graph->n_values; v++) {
-        if (is_parameter(graph->values[v]) && qn_pattern_fits(pattern, graph->values[v]->name))
+        if (!is_parameter(graph->values[v]))
+            continue;
+        if (layers ? qn_layers_match(layers, pattern, v)
+                   : qn_pattern_matches(pattern, graph->values[v]->name))
             return true;
     }
     return false;
 }
 
+/* PyTorch's exporter names weights "onnx::Conv_28" that it has folded a batch norm into. */
+static bool is_lost_name(const char *name) {
+    return strstr(name, "::") != NULL || strspn(name, "0123456789") == strlen(name);
+}
+
+static qn_status fail_lost(const char *what, const char *typed, const qn_layers *layers,
+                           const char *name) {
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "%s \"%s\" fits no parameter and no layer: the export has lost the names (one "
+                   "is %s). Give layers by their place, '#1-%d' of %d, or export with names kept: "
+                   "torch.onnx.export(..., do_constant_folding=False, "
+                   "training=torch.onnx.TrainingMode.TRAINING)",
+                   what, typed, name, layers->n > 1 ? layers->n - 1 : 1, layers->n);
+}
+
 /* Names of layers with an adapter end so. */
-static bool fits_adapted(const qn_graph *graph, qn_pattern pattern) {
+static bool matches_adapted(const qn_graph *graph, qn_pattern pattern) {
     char list[512];
     snprintf(list, sizeof list, "%.*s", (int)pattern.bytes, pattern.text);
     for (int n = 0; n < graph->n_nodes; n++) {
         const qn_node *node = graph->nodes[n];
         const qn_value_info *weight =
             qn_can_adapt(graph, node) ? qn_parameter_of(graph, node->inputs[1]) : NULL;
-        if (weight && qn_layer_fits(list, node->name, weight->name))
+        if (weight && qn_layer_matches(list, node->name, weight->name))
             return true;
     }
     return false;
 }
 
 /* Fails with the parameter's name that is nearest, or with the first ones. */
-static qn_status fail_unfit(qn_graph *graph, qn_pattern pattern, const char *what) {
+static qn_status fail_unmatched(qn_graph *graph, const qn_layers *layers, qn_pattern pattern,
+                                const char *what) {
     const char **names =
         qn_arena_allocate(&graph->arena, (size_t)graph->n_values + 1, sizeof *names);
     char typed[512];
@@ -63,6 +83,10 @@ static qn_status fail_unfit(qn_graph *graph, qn_pattern pattern, const char *wha
             names[n++] = graph->values[v]->name;
     }
     snprintf(typed, sizeof typed, "%.*s", (int)pattern.bytes, pattern.text);
+    for (int i = 0; i < n && layers; i++) {
+        if (is_lost_name(names[i]))
+            return fail_lost(what, typed, layers, names[i]);
+    }
     const char *nearest = qn_text_nearest(typed, names, n);
     if (nearest || n < 3)
         return qn_fail(QN_ERROR_ARGUMENT, "%s \"%s\" fits no parameter; did you mean %s?", what,
@@ -74,14 +98,15 @@ static qn_status fail_unfit(qn_graph *graph, qn_pattern pattern, const char *wha
                    what, typed, names[0], names[1], names[n - 1]);
 }
 
-static qn_status check_list(qn_graph *graph, const char *list, const char *what) {
+static qn_status check_list(qn_graph *graph, const qn_layers *layers, const char *list,
+                            const char *what) {
     qn_pattern pattern;
     while (qn_pattern_next(&list, &pattern)) {
         const char *equals = memchr(pattern.text, '=', pattern.bytes);
         pattern.bytes = equals ? (size_t)(equals - pattern.text) : pattern.bytes;
         if (!qn_pattern_is(pattern, "bias") && !qn_pattern_is(pattern, "norm") &&
-            !qn_pattern_is(pattern, "head") && !fits_parameter(graph, pattern))
-            return fail_unfit(graph, pattern, what);
+            !qn_pattern_is(pattern, "head") && !matches_parameter(graph, layers, pattern))
+            return fail_unmatched(graph, layers, pattern, what);
     }
     return QN_OK;
 }
@@ -93,15 +118,19 @@ static qn_status check_head(const qn_graph *graph, const char *head) {
     if (is_found)
         return QN_OK;
     return qn_fail(QN_ERROR_ARGUMENT,
-                   "head: no layer %s that the loss depends on has weights; quern plan shows the "
-                   "names of all",
+                   "head: no layer %s that the loss depends on has weights; quern models "
+                   "MODEL lists them",
                    head);
 }
 
 static qn_status check_lists(qn_graph *graph, const qn_tuning *tuning) {
-    QN_TRY(check_list(graph, tuning->freeze, "freeze"));
-    QN_TRY(check_list(graph, tuning->train_only, "train-only"));
-    return check_list(graph, tuning->rates, "lr-for");
+    qn_layers layers;
+    if (!tuning->freeze && !tuning->train_only && !tuning->rates)
+        return QN_OK;
+    QN_TRY(qn_layers_find(graph, &layers));
+    QN_TRY(check_list(graph, &layers, tuning->freeze, "freeze"));
+    QN_TRY(check_list(graph, &layers, tuning->train_only, "train-only"));
+    return check_list(graph, NULL, tuning->rates, "lr-for");
 }
 
 qn_status qn_tune_check(qn_graph *graph, const qn_tuning *tuning) {
@@ -110,10 +139,10 @@ qn_status qn_tune_check(qn_graph *graph, const qn_tuning *tuning) {
     QN_TRY(check_head(graph, tuning->head));
     QN_TRY(check_lists(graph, tuning));
     while (qn_pattern_next(&layers, &pattern)) {
-        if (!fits_adapted(graph, pattern))
+        if (!matches_adapted(graph, pattern))
             return qn_fail(QN_ERROR_ARGUMENT,
-                           "lora: \"%.*s\" fits no linear layer or 1x1 convolution; quern plan "
-                           "shows the names of all",
+                           "lora: \"%.*s\" fits no linear layer or 1x1 convolution; quern models "
+                           "MODEL lists all",
                            (int)pattern.bytes, pattern.text);
     }
     return QN_OK;
@@ -126,13 +155,11 @@ enum { IS_NORM = 1, IS_SCALE = 2, IS_HEAD = 4 };
 typedef struct selection {
     qn_graph *graph;
     const qn_tuning *tuning;
-    uint8_t *roles; /* (values): of parameters */
-    bool *leads;    /* (values): to the loss */
+    qn_layers layers; /* where patterns are to be matched */
+    uint8_t *roles;   /* (values): of parameters */
+    bool *leads;      /* (values): to the loss */
+    bool *behind;     /* (values): and through no further weights */
 } selection;
-
-static bool is_norm(const qn_op *op) {
-    return op == &qn_op_batch_norm || op == &qn_op_batch_norm_inference || op == &qn_op_layer_norm;
-}
 
 static void add_role(selection *s, qn_value value, int role) {
     while (value.id >= 0 && s->graph->values[value.id]->overwrites >= 0)
@@ -143,7 +170,7 @@ static void add_role(selection *s, qn_value value, int role) {
 
 static void find_leads(selection *s, qn_value loss) {
     if (loss.id >= 0)
-        s->leads[loss.id] = true;
+        s->leads[loss.id] = s->behind[loss.id] = true;
     for (int n = s->graph->n_nodes - 1; n >= 0; n--) {
         const qn_node *node = s->graph->nodes[n];
         bool leads = false;
@@ -168,12 +195,28 @@ static qn_value weight_of(const qn_graph *graph, const qn_node *node) {
     return QN_NO_VALUE;
 }
 
+/* Marks what leads to the loss through no further weights: behind a head. */
+static void find_behind(selection *s) {
+    for (int n = s->graph->n_nodes - 1; n >= 0; n--) {
+        const qn_node *node = s->graph->nodes[n];
+        bool is_behind = false;
+        for (int i = 0; i < node->n_outputs; i++)
+            is_behind |= s->behind[node->outputs[i].id];
+        if (!is_behind || weight_of(s->graph, node).id >= 0)
+            continue;
+        for (int i = 0; i < node->n_inputs; i++) {
+            if (node->inputs[i].id >= 0)
+                s->behind[node->inputs[i].id] = true;
+        }
+    }
+}
+
 static bool is_head(const selection *s, const qn_node *node) {
     const qn_value weight = weight_of(s->graph, node);
     if (weight.id < 0 || !s->leads[node->outputs[0].id])
         return false;
     return !s->tuning->head ||
-           qn_layer_fits(s->tuning->head, node->name, qn_parameter_of(s->graph, weight)->name);
+           qn_layer_matches(s->tuning->head, node->name, qn_parameter_of(s->graph, weight)->name);
 }
 
 static const qn_node *find_head(const selection *s) {
@@ -184,21 +227,47 @@ static const qn_node *find_head(const selection *s) {
     return NULL;
 }
 
-const qn_node *qn_find_head(qn_graph *graph, qn_value value, const char *patterns) {
+/* The head, and those beside it: layers as wide, whose outputs come together with its without
+ * further weights, as those of networks that average two classifiers. */
+static int find_heads(selection *s, const qn_node *heads[QN_MOST_HEADS]) {
+    const qn_node *head = find_head(s);
+    int n_heads = 0;
+    if (!head)
+        return 0;
+    find_behind(s);
+    heads[n_heads++] = head;
+    const qn_shape made = qn_graph_shape(s->graph, head->outputs[0]);
+    for (int n = s->graph->n_nodes - 1; n >= 0 && n_heads < QN_MOST_HEADS; n--) {
+        const qn_node *node = s->graph->nodes[n];
+        if (node != head && is_head(s, node) && s->behind[node->outputs[0].id] &&
+            s->behind[head->outputs[0].id] && node->op == head->op &&
+            qn_shape_equal(qn_graph_shape(s->graph, node->outputs[0]), made))
+            heads[n_heads++] = node;
+    }
+    return n_heads;
+}
+
+int qn_find_heads(qn_graph *graph, qn_value value, const char *patterns,
+                  const qn_node *heads[QN_MOST_HEADS]) {
     const qn_tuning tuning = {.head = patterns};
     selection s = {.graph = graph, .tuning = &tuning};
     s.leads = qn_arena_allocate(&graph->arena, (size_t)graph->n_values + 1, sizeof *s.leads);
-    if (!s.leads) {
+    s.behind = qn_arena_allocate(&graph->arena, (size_t)graph->n_values + 1, sizeof *s.behind);
+    if (!s.leads || !s.behind) {
         qn_graph_fail(graph, QN_ERROR_MEMORY, "head: %s", qn_error_message());
-        return NULL;
+        return 0;
     }
     find_leads(&s, value);
-    return find_head(&s);
+    return find_heads(&s, heads);
+}
+
+const qn_node *qn_find_head(qn_graph *graph, qn_value value, const char *patterns) {
+    const qn_node *heads[QN_MOST_HEADS];
+    return qn_find_heads(graph, value, patterns, heads) > 0 ? heads[0] : NULL;
 }
 
 static bool is_sum(const qn_node *node) {
-    return node->op == &qn_op_bias || node->op == &qn_op_add ||
-           (node->op == &qn_op_combine_forward && *(const int *)node->attributes == QN_COMBINE_ADD);
+    return node->op->is_sum && node->op->is_sum(node->attributes);
 }
 
 qn_value qn_find_head_bias(const qn_graph *graph, const qn_node *head) {
@@ -217,25 +286,31 @@ qn_value qn_find_head_bias(const qn_graph *graph, const qn_node *head) {
     return QN_NO_VALUE;
 }
 
+/* The weights and bias of a head. */
+static void add_head(selection *s, const qn_node *head) {
+    add_role(s, qn_find_head_bias(s->graph, head), IS_HEAD);
+    for (int i = 0; i < head->n_inputs; i++)
+        add_role(s,
+                 head->inputs[i].id < 0 ? head->inputs[i]
+                                        : qn_graph_unview(s->graph, head->inputs[i]),
+                 IS_HEAD);
+}
+
 static void find_roles(selection *s) {
-    const qn_node *head = find_head(s);
-    if (head)
-        add_role(s, qn_find_head_bias(s->graph, head), IS_HEAD);
+    const qn_node *heads[QN_MOST_HEADS];
+    const int n_heads = find_heads(s, heads);
+    for (int i = 0; i < n_heads; i++)
+        add_head(s, heads[i]);
     for (int n = 0; n < s->graph->n_nodes; n++) {
         const qn_node *node = s->graph->nodes[n];
-        if (is_norm(node->op)) {
+        if (node->op->is_norm) {
             add_role(s, node->inputs[1], IS_NORM | IS_SCALE);
             add_role(s, node->inputs[2], IS_NORM);
         }
-        for (int i = 0; node == head && i < node->n_inputs; i++)
-            add_role(s,
-                     node->inputs[i].id < 0 ? node->inputs[i]
-                                            : qn_graph_unview(s->graph, node->inputs[i]),
-                     IS_HEAD);
     }
 }
 
-static bool fits_selection(const selection *s, qn_pattern pattern, int v) {
+static bool matches_selection(const selection *s, qn_pattern pattern, int v) {
     const qn_value_info *info = s->graph->values[v];
     if (qn_pattern_is(pattern, "bias"))
         return info->tensor.shape.rank <= 1 && !(s->roles[v] & IS_SCALE);
@@ -243,7 +318,17 @@ static bool fits_selection(const selection *s, qn_pattern pattern, int v) {
         return s->roles[v] & IS_NORM;
     if (qn_pattern_is(pattern, "head"))
         return s->roles[v] & IS_HEAD;
-    return qn_pattern_fits(pattern, info->name);
+    return qn_layers_match(&s->layers, pattern, v);
+}
+
+static bool is_frozen(const selection *s, int v) {
+    const char *list = s->tuning->freeze;
+    qn_pattern pattern;
+    while (qn_pattern_next(&list, &pattern)) {
+        if (qn_layers_match(&s->layers, pattern, v))
+            return true;
+    }
+    return false;
 }
 
 static bool is_selected(const selection *s, int v) {
@@ -252,8 +337,8 @@ static bool is_selected(const selection *s, int v) {
     bool is_trained = (!list && t->lora_rank == 0) || (t->head && s->roles[v] & IS_HEAD);
     qn_pattern pattern;
     while (!is_trained && qn_pattern_next(&list, &pattern))
-        is_trained = fits_selection(s, pattern, v);
-    return is_trained && !qn_patterns_fit(t->freeze, s->graph->values[v]->name);
+        is_trained = matches_selection(s, pattern, v);
+    return is_trained && !is_frozen(s, v);
 }
 
 qn_status qn_tune_select(qn_graph *graph, qn_value loss, const qn_tuning *tuning) {
@@ -262,8 +347,10 @@ qn_status qn_tune_select(qn_graph *graph, qn_value loss, const qn_tuning *tuning
     int n_before = 0, n_trained = 0;
     s.roles = qn_arena_allocate(&graph->arena, n_values, sizeof *s.roles);
     s.leads = qn_arena_allocate(&graph->arena, n_values, sizeof *s.leads);
-    if (!s.roles || !s.leads)
+    s.behind = qn_arena_allocate(&graph->arena, n_values, sizeof *s.behind);
+    if (!s.roles || !s.leads || !s.behind)
         return QN_ERROR_MEMORY;
+    QN_TRY(qn_layers_find(graph, &s.layers));
     find_leads(&s, loss);
     find_roles(&s);
     for (int v = 0; v < graph->n_values; v++) {
@@ -292,17 +379,17 @@ typedef struct rewriting {
     qn_value *values; /* (from's values): the same in to */
 } rewriting;
 
-bool qn_layer_fits(const char *patterns, const char *node_name, const char *weight_name) {
+bool qn_layer_matches(const char *patterns, const char *node_name, const char *weight_name) {
     char layer[1024];
     const size_t n = strlen(weight_name);
     const bool has_suffix = n > 7 && strcmp(weight_name + n - 7, ".weight") == 0;
     snprintf(layer, sizeof layer, "%.*s", (int)(has_suffix ? n - 7 : n), weight_name);
-    return qn_patterns_fit(patterns, node_name) || qn_patterns_fit(patterns, weight_name) ||
-           qn_patterns_fit(patterns, layer);
+    return qn_patterns_match(patterns, node_name) || qn_patterns_match(patterns, weight_name) ||
+           qn_patterns_match(patterns, layer);
 }
 
 static bool is_frozen_norm(const rewriting *r, const qn_node *node) {
-    if (!r->from->training || node->op != &qn_op_batch_norm)
+    if (!r->from->training || !node->op->with_statistics)
         return false;
     const qn_value_info *scale = qn_parameter_of(r->from, node->inputs[1]);
     return scale && !scale->trainable;
@@ -312,8 +399,7 @@ static bool is_frozen_norm(const rewriting *r, const qn_node *node) {
 static const qn_node *find_running(const qn_graph *graph, int norm) {
     for (int n = norm + 1; n < graph->n_nodes; n++) {
         const qn_node *node = graph->nodes[n];
-        if (node->op == &qn_op_batch_norm_running &&
-            node->inputs[0].id == graph->nodes[norm]->outputs[1].id)
+        if (node->op->moves_statistics && node->inputs[0].id == graph->nodes[norm]->outputs[1].id)
             return node;
     }
     return NULL;
@@ -334,7 +420,7 @@ static void add_frozen_norm(rewriting *r, const qn_node *node, const qn_node *ru
                                r->values[running->inputs[3].id]};
     copy_result(
         r, node->outputs[0],
-        qn_graph_add1(r->to, &qn_op_batch_norm_inference, node->name, inputs, 5, node->attributes));
+        qn_graph_add1(r->to, node->op->with_statistics, node->name, inputs, 5, node->attributes));
     for (int i = 0; i < 2; i++)
         r->values[running->outputs[i].id] = inputs[3 + i];
 }
@@ -348,8 +434,8 @@ static void copy_as_it_is(rewriting *r, const qn_node *node) {
 
 static bool gets_adapter(const rewriting *r, const qn_node *node) {
     return r->tuning->lora_rank > 0 && qn_can_adapt(r->from, node) &&
-           qn_layer_fits(r->tuning->lora_layers, node->name,
-                         qn_parameter_of(r->from, node->inputs[1])->name);
+           qn_layer_matches(r->tuning->lora_layers, node->name,
+                            qn_parameter_of(r->from, node->inputs[1])->name);
 }
 
 static void copy_node(rewriting *r, int n) {

@@ -26,7 +26,7 @@ qn_status qn_tune_check(qn_graph *graph, const qn_tuning *tuning);
 const qn_value_info *qn_parameter_of(const qn_graph *graph, qn_value value);
 
 /* Whether a layer, the node that reads a weight, is one of those of a list of patterns. */
-bool qn_layer_fits(const char *patterns, const char *node_name, const char *weight_name);
+bool qn_layer_matches(const char *patterns, const char *node_name, const char *weight_name);
 
 /* Whether an adapter can stand beside a node: it is linear or a 1x1 convolution, over a parameter.
  */

@@ -3,26 +3,32 @@
  * graph says of its operators: which rows may lie apart, what is done in place, and which columns
  * of one value are another. */
 #include "base/status.h"
-#include "plan/plan.h"
+#include "plan/lanes/check_lanes.h"
 
 /* ---- storages ---- */
 
 static qn_status check_storage(const qn_plan *plan, const qn_graph *graph, int32_t i) {
     const qn_storage *a = &plan->storages[i];
+    const int n_further = plan->lanes ? plan->lanes->n_further : 0;
+    if (a->space < 0 || a->space > n_further || (a->is_bound && a->space != 0))
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: storage %d (%s) lies in space %d of %d", i,
+                       qn_plan_name_of(plan, graph, i), a->space, n_further + 1);
     if (a->first < 0 || a->last < a->first || a->last > plan->n_steps)
         return qn_fail(QN_ERROR_ARGUMENT, "plan: storage %d (%s) lives from step %d to %d of %d", i,
                        qn_plan_name_of(plan, graph, i), a->first, a->last, plan->n_steps);
     if (a->is_bound)
         return QN_OK;
-    if (a->offset % QN_ALIGNMENT || a->offset > plan->arena_bytes ||
-        a->bytes > plan->arena_bytes - a->offset)
+    const qn_arena_need arena = qn_plan_arena(plan, a->space);
+    if (a->offset % arena.alignment || a->bytes % arena.alignment || a->offset > arena.bytes ||
+        a->bytes > arena.bytes - a->offset)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "plan: storage %d (%s) at %zu with %zu bytes leaves the arena of %zu or "
                        "its alignment",
-                       i, qn_plan_name_of(plan, graph, i), a->offset, a->bytes, plan->arena_bytes);
+                       i, qn_plan_name_of(plan, graph, i), a->offset, a->bytes, arena.bytes);
     for (int32_t j = 0; j < i; j++) {
         const qn_storage *b = &plan->storages[j];
-        bool meets = !b->is_bound && a->first <= b->last && b->first <= a->last;
+        bool meets =
+            !b->is_bound && a->space == b->space && a->first <= b->last && b->first <= a->last;
         if (meets && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
             return qn_fail(
                 QN_ERROR_ARGUMENT,
@@ -83,13 +89,14 @@ typedef struct replay {
     int32_t *next; /* (n_values): another one in the same storage, or -1 */
     int32_t
         *fate; /* (n_values): itself while it is whole, the value written over it, or UNWRITTEN */
+    qn_lane_check *lanes; /* null: one lane, or only which values are held is asked */
 } replay;
 
 static region region_at(const replay *r, int32_t value) {
     return region_of(&r->plan->placements[value], r->graph->values[value]->tensor);
 }
 
-static bool is_apart(const region *a) {
+static bool is_strided(const region *a) {
     return (a->step != a->row && a->rows > 1) || a->offset % QN_ALIGNMENT;
 }
 
@@ -123,7 +130,7 @@ static qn_status check_use(const replay *r, int32_t step, int32_t value, bool ca
     const region place = region_at(r, value);
     if (place.offset > storage->bytes || last_row(&place) + place.row > storage->bytes)
         return qn_fail(QN_ERROR_ARGUMENT, "plan: %s leaves its storage", info->name);
-    if (is_apart(&place) && !can_be_apart)
+    if (is_strided(&place) && !can_be_apart)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "plan: step %d uses %s, whose rows lie apart, where they must not", step,
                        info->name);
@@ -134,7 +141,7 @@ static bool is_held(const replay *r, int32_t value) {
     const int32_t whole = qn_graph_unview(r->graph, (qn_value){value}).id;
     const region a = region_at(r, value), b = region_at(r, whole);
     return r->fate[whole] == whole && a.storage == b.storage && a.offset == b.offset &&
-           (a.step == b.step || (!is_apart(&a) && !is_apart(&b)));
+           (a.step == b.step || (!is_strided(&a) && !is_strided(&b)));
 }
 
 static qn_status check_reads(const replay *r, int32_t step, const qn_node *node) {
@@ -142,9 +149,11 @@ static qn_status check_reads(const replay *r, int32_t step, const qn_node *node)
         int32_t value = node->inputs[i].id;
         if (value < 0)
             continue;
-        QN_TRY(check_use(r, step, value, qn_plan_reads_apart(r->graph, node, i)));
-        if (is_held(r, value))
+        QN_TRY(check_use(r, step, value, qn_plan_reads_strided(r->graph, node, i)));
+        if (is_held(r, value)) {
+            QN_TRY(qn_lane_check_read(r->lanes, step, value));
             continue;
+        }
         const int32_t fate = r->fate[qn_graph_unview(r->graph, (qn_value){value}).id];
         return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) reads %s where %s lies", step,
                        node->name, r->graph->values[value]->name,
@@ -182,6 +191,7 @@ static qn_status overwrite(const replay *r, int32_t step, const qn_node *node, i
             at = &r->next[value];
             continue;
         }
+        QN_TRY(qn_lane_check_overwrite(r->lanes, step, value));
         r->fate[value] = node->outputs[output].id;
         *at = r->next[value];
     }
@@ -205,7 +215,8 @@ static region columns_in(const replay *r, const qn_columns *c) {
     return a;
 }
 
-/* What an operator that joins or cuts writes: each piece that does not lie at its place already. */
+/* What an operator that joins or slices writes: each piece that does not lie at its place already.
+ */
 static qn_status write_columns(const replay *r, int32_t step, const qn_node *node) {
     const int n_pieces = node->op->joins_columns ? node->n_inputs : 1;
     for (int i = 0; i < n_pieces; i++) {
@@ -220,7 +231,7 @@ static qn_status write_columns(const replay *r, int32_t step, const qn_node *nod
 
 static qn_status check_writes(const replay *r, int32_t step, const qn_node *node) {
     for (int i = 0; i < node->n_outputs; i++)
-        QN_TRY(check_use(r, step, node->outputs[i].id, qn_plan_writes_apart(r->graph, node, i)));
+        QN_TRY(check_use(r, step, node->outputs[i].id, qn_plan_writes_strided(r->graph, node, i)));
     if (qn_plan_columns(r->graph, node, 0).inner >= 0) {
         QN_TRY(write_columns(r, step, node));
         hold(r, node->outputs[0].id);
@@ -284,6 +295,7 @@ static qn_status check_steps(const replay *r, int32_t n_steps) {
     }
     for (int32_t s = 0; s < n_steps; s++) {
         const qn_node *node = r->graph->nodes[r->plan->steps[s].node];
+        QN_TRY(qn_lane_check_step(r->lanes, s));
         QN_TRY(check_reads(r, s, node));
         QN_TRY(check_writes(r, s, node));
         QN_TRY(check_workspace(r, s, node));
@@ -330,11 +342,12 @@ qn_status qn_plan_check(const qn_plan *plan, const qn_graph *graph) {
     replay r = {.plan = plan, .graph = graph};
     qn_status status = allocate_replay(&r);
     if (status == QN_OK)
+        status = qn_lane_check_create(plan, graph, &r.lanes);
+    if (status == QN_OK)
         status = check_steps(&r, plan->n_steps);
     if (status == QN_OK)
         status = check_end(&r);
-    if (status == QN_OK)
-        status = qn_plan_check_swaps(plan, graph);
+    qn_lane_check_destroy(r.lanes);
     release_replay(&r);
     return status;
 }

@@ -90,8 +90,7 @@ static int64_t update_rank(const order *o, const qn_node *node) {
 }
 
 static qn_step make_step(const qn_plan *plan, int32_t node) {
-    return (qn_step){
-        .node = node, .device = 0, .n_threads = plan->n_threads, .workspace = -1, .swapped = -1};
+    return (qn_step){.node = node, .n_threads = (int16_t)plan->n_threads, .workspace = -1};
 }
 
 static void fill_steps(order *o, qn_plan *plan) {
@@ -145,7 +144,7 @@ qn_status qn_plan_keep_order(qn_plan *plan, const qn_graph *graph) {
     QN_TRY(qn_grow(plan->allocator, &plan->steps, &plan->step_capacity, (size_t)graph->n_nodes,
                    sizeof *plan->steps));
     for (int n = 0; n < graph->n_nodes; n++) {
-        if (!graph->nodes[n]->op->is_view)
+        if (!graph->nodes[n]->op->is_view && !graph->nodes[n]->op->is_wait)
             plan->steps[plan->n_steps++] = make_step(plan, n);
     }
     return QN_OK;

@@ -62,6 +62,15 @@ static qn_status take_storages(qn_arena *memory, const qn_graph *graph, const qn
     return QN_OK;
 }
 
+/* Whether lane 0 does all but what stands in the items to be copied. */
+static bool follows_from_items(const qn_plan *plan) {
+    for (int i = 1; plan->lanes && i < plan->lanes->n_lanes; i++) {
+        if (!plan->lanes->lanes[i].in_turn)
+            return false;
+    }
+    return true;
+}
+
 qn_status qn_saved_take(qn_arena *memory, const char *name, const qn_graph *base,
                         const qn_budget_plan *planned, qn_saved_program *saved) {
     qn_saved_program taken = {.name = qn_arena_text(memory, name),
@@ -69,6 +78,10 @@ qn_status qn_saved_take(qn_arena *memory, const char *name, const qn_graph *base
                               .arena_bytes = planned->plan->arena_bytes};
     if (!taken.name)
         return QN_ERROR_MEMORY;
+    if (!follows_from_items(planned->plan))
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s: a plan of several lanes cannot be saved, but for those that swap",
+                       name);
     QN_TRY(take_items(memory, base, &planned->sequence, &taken));
     QN_TRY(take_storages(memory, planned->graph, planned->plan, &taken));
     *saved = taken;
@@ -96,7 +109,7 @@ static qn_status add_item(const qn_graph *base, const qn_saved_item *item, size_
 
 static bool is_equal(const qn_storage *a, const qn_storage *b) {
     return a->bytes == b->bytes && a->first == b->first && a->last == b->last &&
-           a->kind == b->kind && a->is_bound == b->is_bound;
+           a->kind == b->kind && a->space == b->space && a->is_bound == b->is_bound;
 }
 
 static const char *bound_word(const qn_storage *storage) {
@@ -117,6 +130,11 @@ static qn_status take_offset(const qn_saved_program *saved, const qn_graph *grap
                        qn_kind_name(place->kind), place->first, place->last, bound_word(place),
                        qn_plan_name_of(plan, graph, i));
     place->offset = said->offset;
+    if (place->space > 0) {
+        size_t *bytes = &plan->lanes->further[place->space - 1].bytes;
+        const size_t end = place->offset + place->bytes;
+        *bytes = end > *bytes ? end : *bytes;
+    }
     return QN_OK;
 }
 
@@ -152,10 +170,10 @@ static void add_times(const qn_graph *base, qn_budget_plan *made) {
 }
 
 static qn_status restore(const qn_allocator *allocator, const qn_saved_program *saved,
-                         const qn_graph *base, const qn_kernels *kernels, int n_threads,
-                         qn_sequence *sequence, qn_budget_plan *restored) {
+                         const qn_graph *base, const qn_machine *machine, qn_sequence *sequence,
+                         qn_budget_plan *restored) {
     QN_TRY(fill_sequence(saved, base, sequence));
-    QN_TRY(qn_budget_plan_make(allocator, base, kernels, n_threads, sequence, restored));
+    QN_TRY(qn_budget_plan_make(allocator, base, machine, sequence, restored));
     QN_TRY(place_all(saved, restored->graph, restored->plan));
     add_times(base, restored);
     return QN_OK;
@@ -177,13 +195,13 @@ static qn_status fail_within(const qn_saved_program *saved, qn_status status) {
 }
 
 qn_status qn_saved_restore(const qn_allocator *allocator, const qn_saved_program *saved,
-                           const qn_graph *base, const qn_kernels *kernels, int n_threads,
+                           const qn_graph *base, const qn_machine *machine,
                            qn_budget_plan *restored) {
     qn_budget_plan made = {0};
     qn_sequence sequence;
     QN_TRY(check_graph(saved, base));
     qn_sequence_init(&sequence, allocator);
-    const qn_status status = restore(allocator, saved, base, kernels, n_threads, &sequence, &made);
+    const qn_status status = restore(allocator, saved, base, machine, &sequence, &made);
     qn_sequence_deinit(&sequence);
     if (status != QN_OK) {
         qn_budget_plan_deinit(&made);
@@ -206,8 +224,7 @@ static qn_status find_usual(const qn_allocator *allocator, const qn_saved_progra
 }
 
 qn_status qn_saved_restore_usual(const qn_allocator *allocator, const qn_saved_program *saved,
-                                 const qn_graph *base, const qn_kernels *kernels, int n_threads,
-                                 qn_plan **plan) {
+                                 const qn_graph *base, const qn_machine *machine, qn_plan **plan) {
     bool is_usual;
     qn_plan *fresh;
     *plan = NULL;
@@ -215,7 +232,7 @@ qn_status qn_saved_restore_usual(const qn_allocator *allocator, const qn_saved_p
     QN_TRY(find_usual(allocator, saved, base, &is_usual));
     if (!is_usual)
         return QN_OK;
-    QN_TRY(qn_plan_create(allocator, base, kernels, n_threads, &fresh));
+    QN_TRY(qn_plan_create(allocator, base, machine, &fresh));
     const qn_status status = place_all(saved, base, fresh);
     if (status != QN_OK) {
         qn_plan_destroy(fresh);

@@ -4,7 +4,7 @@
 #ifndef QN_PLAN_SAVED_H
 #define QN_PLAN_SAVED_H
 
-#include "plan/budget.h"
+#include "plan/budget/budget.h"
 
 /* A turn: name is of a node (RUN) or of a value. */
 typedef struct qn_saved_item {
@@ -40,21 +40,21 @@ typedef struct qn_saved_plan {
 /* Names, operators, types and shapes of a graph as one number: plans are of one graph. */
 uint64_t qn_saved_fingerprint(const qn_graph *graph);
 
-/* Takes down what runs (a sequence of nodes of base) and its plan, all in memory. */
+/* Takes down what runs (a sequence of nodes of base) and its plan, all in memory.
+ * QN_ERROR_UNSUPPORTED: it has several lanes. */
 qn_status qn_saved_take(qn_arena *memory, const char *name, const qn_graph *base,
                         const qn_budget_plan *planned, qn_saved_program *saved);
 
 /* Makes the plan that was saved. QN_ERROR_FORMAT where it is of another graph or breaks a promise,
  * with the item or step and the values named. */
 qn_status qn_saved_restore(const qn_allocator *allocator, const qn_saved_program *saved,
-                           const qn_graph *base, const qn_kernels *kernels, int n_threads,
+                           const qn_graph *base, const qn_machine *machine,
                            qn_budget_plan *restored);
 
 /* The same where everything runs once and in the usual order, so that the graph is as it was built:
  * its plan; null where it is not so. */
 qn_status qn_saved_restore_usual(const qn_allocator *allocator, const qn_saved_program *saved,
-                                 const qn_graph *base, const qn_kernels *kernels, int n_threads,
-                                 qn_plan **plan);
+                                 const qn_graph *base, const qn_machine *machine, qn_plan **plan);
 
 /* A program of a saved plan, if it is for this machine and this is its name; a failure says what
  * differs. */

@@ -1,8 +1,8 @@
-/* Which values lie inside of others: reshapes, columns that are cut out of a value, and parts that
- * are made where they belong in a wider one. Cuts and parts lie there only if every operator that
- * writes or reads them can deal with rows that lie apart; else they are copied. Left out: results,
- * which are read from outside as dense memory, and what is given from outside or updated, whose
- * content changes at a time of its own. */
+/* Which values lie inside of others: reshapes, columns that are sliced out of a value, and parts
+ * that are made where they belong in a wider one. Slices and parts lie there only if every operator
+ * that writes or reads them can deal with rows that lie apart; else they are copied. Left out:
+ * results, which are read from outside as dense memory, and what is given from outside or updated,
+ * whose content changes at a time of its own. */
 #include "base/status.h"
 #include "plan/plan.h"
 
@@ -15,29 +15,29 @@ static bool joins(const qn_graph *graph, const qn_node *node) {
            node->op->joins_columns(node->attributes, qn_graph_tensor(graph, node->inputs[0]).shape);
 }
 
-static int64_t cut_column(const qn_graph *graph, const qn_node *node) {
-    return node->op->cuts_column
-               ? node->op->cuts_column(node->attributes,
-                                       qn_graph_tensor(graph, node->inputs[0]).shape)
+static int64_t sliced_column_of(const qn_graph *graph, const qn_node *node) {
+    return node->op->sliced_column
+               ? node->op->sliced_column(node->attributes,
+                                         qn_graph_tensor(graph, node->inputs[0]).shape)
                : -1;
 }
 
 static bool deals_with_columns(const qn_graph *graph, const qn_node *node) {
     if (node->op->joins_columns)
         return joins(graph, node);
-    return !node->op->cuts_column || cut_column(graph, node) >= 0;
+    return !node->op->sliced_column || sliced_column_of(graph, node) >= 0;
 }
 
-bool qn_plan_reads_apart(const qn_graph *graph, const qn_node *node, int input) {
-    return in_mask(node->op->apart_inputs, input) && deals_with_columns(graph, node);
+bool qn_plan_reads_strided(const qn_graph *graph, const qn_node *node, int input) {
+    return in_mask(node->op->strided_inputs, input) && deals_with_columns(graph, node);
 }
 
-bool qn_plan_writes_apart(const qn_graph *graph, const qn_node *node, int output) {
-    return in_mask(node->op->apart_outputs, output) && deals_with_columns(graph, node);
+bool qn_plan_writes_strided(const qn_graph *graph, const qn_node *node, int output) {
+    return in_mask(node->op->strided_outputs, output) && deals_with_columns(graph, node);
 }
 
 qn_columns qn_plan_columns(const qn_graph *graph, const qn_node *node, int input) {
-    int64_t column = cut_column(graph, node);
+    int64_t column = sliced_column_of(graph, node);
     if (column >= 0)
         return (qn_columns){.inner = node->outputs[0].id, .outer = node->inputs[0].id, column};
     if (!joins(graph, node))
@@ -55,17 +55,18 @@ static bool is_own(const qn_value_info *info) {
 }
 
 /* Whether all that write or read a value can deal with rows that lie apart. */
-static void find_apart(const qn_graph *graph, bool *may_be_apart) {
+static void find_strided(const qn_graph *graph, bool *may_be_strided) {
     for (int v = 0; v < graph->n_values; v++) {
         const qn_value_info *info = graph->values[v];
-        may_be_apart[v] = is_own(info) && !info->is_result &&
-                          qn_plan_writes_apart(graph, graph->nodes[info->producer], info->output);
+        may_be_strided[v] =
+            is_own(info) && !info->is_result &&
+            qn_plan_writes_strided(graph, graph->nodes[info->producer], info->output);
     }
     for (int n = 0; n < graph->n_nodes; n++) {
         const qn_node *node = graph->nodes[n];
         for (int i = 0; i < node->n_inputs; i++) {
-            if (node->inputs[i].id >= 0 && !qn_plan_reads_apart(graph, node, i))
-                may_be_apart[node->inputs[i].id] = false;
+            if (node->inputs[i].id >= 0 && !qn_plan_reads_strided(graph, node, i))
+                may_be_strided[node->inputs[i].id] = false;
         }
     }
 }
@@ -76,20 +77,21 @@ static int32_t find_owner(const qn_berth *berths, int32_t value) {
     return value;
 }
 
-/* An inner value of a node lies in the outer one if nothing forbids it. Cuts come before parts: so
- * there are no circles, for what is cut lies in a value before it, and a part in one behind it, and
- * no value is both a cut and a whole. */
-static void share(const qn_graph *graph, const bool *may_be_apart, qn_columns c, qn_berth *berths) {
-    if (c.inner >= 0 && may_be_apart[c.inner] && berths[c.inner].outer < 0 &&
+/* An inner value of a node lies in the outer one if nothing forbids it. Slices come before parts:
+ * so there are no circles, for a slice lies in a value before it, and a part in one behind it, and
+ * no value is both a slice and a whole. */
+static void share(const qn_graph *graph, const bool *may_be_strided, qn_columns c,
+                  qn_berth *berths) {
+    if (c.inner >= 0 && may_be_strided[c.inner] && berths[c.inner].outer < 0 &&
         is_own(graph->values[find_owner(berths, c.outer)]))
         berths[c.inner] = (qn_berth){c.outer, c.column};
 }
 
 qn_status qn_plan_share(const qn_plan *plan, const qn_graph *graph, qn_berth *berths) {
     const size_t n_values = (size_t)graph->n_values;
-    bool *may_be_apart = NULL;
-    QN_TRY(qn_allocate(plan->allocator, n_values, sizeof *may_be_apart, &may_be_apart));
-    find_apart(graph, may_be_apart);
+    bool *may_be_strided = NULL;
+    QN_TRY(qn_allocate(plan->allocator, n_values, sizeof *may_be_strided, &may_be_strided));
+    find_strided(graph, may_be_strided);
     for (int v = 0; v < graph->n_values; v++) {
         const int32_t producer = graph->values[v]->producer;
         berths[v] = (qn_berth){-1, 0};
@@ -98,14 +100,14 @@ qn_status qn_plan_share(const qn_plan *plan, const qn_graph *graph, qn_berth *be
     }
     for (int32_t s = 0; s < plan->n_steps; s++) {
         const qn_node *node = graph->nodes[plan->steps[s].node];
-        if (node->op->cuts_column)
-            share(graph, may_be_apart, qn_plan_columns(graph, node, 0), berths);
+        if (node->op->sliced_column)
+            share(graph, may_be_strided, qn_plan_columns(graph, node, 0), berths);
     }
     for (int32_t s = 0; s < plan->n_steps; s++) {
         const qn_node *node = graph->nodes[plan->steps[s].node];
         for (int i = 0; node->op->joins_columns && i < node->n_inputs; i++)
-            share(graph, may_be_apart, qn_plan_columns(graph, node, i), berths);
+            share(graph, may_be_strided, qn_plan_columns(graph, node, i), berths);
     }
-    qn_release(plan->allocator, may_be_apart, n_values, sizeof *may_be_apart);
+    qn_release(plan->allocator, may_be_strided, n_values, sizeof *may_be_strided);
     return QN_OK;
 }

@@ -5,6 +5,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "format/output.h"
+#include "meter/processor.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "report/assets.h"
 
@@ -25,7 +27,9 @@ struct qn_document {
     size_t used, capacity;
     block open;
     int n_columns, column;
-    char message[MESSAGE_BYTES]; /* of the first failure */
+    char machine[QN_PROCESSOR_TEXT]; /* "": this one */
+    int n_threads;                   /* 0: not said */
+    char message[MESSAGE_BYTES];     /* of the first failure */
 };
 
 /* Keeps the message of a failure, so that it is still there when the document is written. */
@@ -69,6 +73,11 @@ void qn_document_destroy(qn_document *document) {
     qn_release(document->allocator, document->title, 1, document->title_bytes);
     qn_release(document->allocator, document->body, document->capacity, 1);
     qn_release(document->allocator, document, 1, sizeof *document);
+}
+
+void qn_document_about(qn_document *document, const char *machine, int n_threads) {
+    snprintf(document->machine, sizeof document->machine, "%s", machine ? machine : "");
+    document->n_threads = n_threads;
 }
 
 const qn_allocator *qn_document_allocator(const qn_document *document) {
@@ -125,6 +134,29 @@ void qn_document_text(qn_document *document, const char *text) {
 void qn_document_warning(qn_document *document, const char *text) {
     if (begin(document, BLOCK_NONE))
         put_element(&document->out, "<p class=\"warning\" role=\"note\">", text, "</p>\n");
+}
+
+/* A paragraph of a finding, with what it is about before it. */
+static void put_side(qn_output *out, const char *label, const char *text) {
+    put_element(out, "<p><span class=\"label\">", label, "</span> ");
+    put_element(out, "", text, "</p>\n");
+}
+
+void qn_document_find(qn_document *document, const qn_document_finding *f) {
+    static const char *const kinds[] = {[QN_JUDGED_GOOD] = "good",
+                                        [QN_JUDGED_BAD] = "bad",
+                                        [QN_JUDGED_UNSURE] = "unsure",
+                                        [QN_JUDGED_NOT] = "open"};
+    qn_output *out = &document->out;
+    if (!begin(document, BLOCK_NONE))
+        return;
+    put_element(out, "<section class=\"finding ", kinds[f->judgement], "\">\n");
+    put_element(out, "<h3><span class=\"badge\">", f->verdict, "</span> ");
+    put_element(out, "", f->claim, "</h3>\n");
+    put_side(out, "Here", f->here);
+    if (f->theirs)
+        put_side(out, f->theirs_label, f->theirs);
+    qn_output_text(out, "</section>\n");
 }
 
 void qn_document_figure(qn_document *document, const char *label, const char *value,
@@ -241,14 +273,18 @@ static void put_numbers(qn_output *out, const char *key, int64_t n, const double
     qn_json_close(out, ']');
 }
 
-static void put_series(qn_document *d, const char *name, bool is_guide, int64_t n, const double *x,
-                       const double *y) {
+typedef enum series_role { ROLE_DATA, ROLE_GUIDE, ROLE_REFERENCE } series_role;
+
+static void put_series(qn_document *d, const char *name, series_role role, int64_t n,
+                       const double *x, const double *y) {
     qn_output *out = &d->out;
     if (!is_open(d, BLOCK_CHART))
         return;
     qn_json_open(out, NULL, '{');
     qn_json_text(out, "name", name);
-    qn_json_flag(out, "guide", is_guide);
+    qn_json_flag(out, "guide", role == ROLE_GUIDE);
+    if (role == ROLE_REFERENCE)
+        qn_json_flag(out, "reference", true);
     if (x)
         put_numbers(out, "x", n, x);
     put_numbers(out, "y", n, y);
@@ -257,12 +293,17 @@ static void put_series(qn_document *d, const char *name, bool is_guide, int64_t 
 
 void qn_document_series(qn_document *document, const char *name, int64_t n, const double *x,
                         const double *y) {
-    put_series(document, name, false, n, x, y);
+    put_series(document, name, ROLE_DATA, n, x, y);
 }
 
 void qn_document_guide(qn_document *document, const char *name, int64_t n, const double *x,
                        const double *y) {
-    put_series(document, name, true, n, x, y);
+    put_series(document, name, ROLE_GUIDE, n, x, y);
+}
+
+void qn_document_reference(qn_document *document, const char *name, int64_t n, const double *x,
+                           const double *y) {
+    put_series(document, name, ROLE_REFERENCE, n, x, y);
 }
 
 void qn_document_end_chart(qn_document *document) {
@@ -324,6 +365,28 @@ static const char head[] =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
     "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n";
 
+/* "Intel Core i7-1260P, 16 cores · 8 threads · 2026-03-01 14:05" */
+static void put_about(qn_output *out, const qn_document *d) {
+    char date[QN_DATE_TEXT];
+    put_element(out, "<p class=\"about\"><span>", d->machine, "</span>");
+    if (d->n_threads > 0) {
+        qn_output_text(out, " \xc2\xb7 <span>");
+        qn_output_count(out, d->n_threads);
+        qn_output_text(out, d->n_threads == 1 ? " thread</span>" : " threads</span>");
+    }
+    put_element(out, " \xc2\xb7 <span>", qn_clock_print_date(date), "</span></p>\n");
+}
+
+static qn_status find_machine(qn_document *d) {
+    qn_processor *here;
+    if (*d->machine)
+        return QN_OK;
+    QN_TRY(qn_processor_create(d->allocator, "", &here));
+    qn_processor_print(here, d->machine);
+    qn_processor_destroy(here);
+    return QN_OK;
+}
+
 static qn_status write_document(void *context, qn_writer *writer) {
     const qn_document *d = context;
     qn_output out = qn_output_to_file(writer);
@@ -331,6 +394,7 @@ static qn_status write_document(void *context, qn_writer *writer) {
     put_element(&out, "<title>", d->title, "</title>\n<style>\n");
     qn_asset_put(&out, QN_ASSET_STYLE);
     put_element(&out, "</style>\n</head>\n<body>\n<main>\n<h1>", d->title, "</h1>\n");
+    put_about(&out, d);
     qn_output_text(&out, "<noscript><p class=\"warning\">Charts are drawn by scripts in this page, "
                          "which this browser does not run.</p></noscript>\n");
     qn_output_bytes(&out, d->body, d->used);
@@ -349,5 +413,6 @@ qn_status qn_document_write(qn_document *document, const char *path) {
         refuse(document, "a table or chart was not ended");
     if (document->out.status != QN_OK)
         return qn_fail(document->out.status, "%s", document->message);
-    return qn_file_replace(path, write_document, document);
+    QN_TRY(find_machine(document));
+    return qn_file_write(path, write_document, document);
 }

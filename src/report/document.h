@@ -1,8 +1,8 @@
 /* A report to look at: headings, text, tables and charts, written as one HTML file that needs no
- * network, reads on a phone, and follows the reader's light or dark setting. Tables can be sorted,
- * and the data of every chart and table saved as CSV. Charts are drawn by Chart.js, which the file
- * carries. Adders are sticky: the first failure is kept and returned by write. Texts are copied and
- * escaped. */
+ * network, reads on a phone, and follows the reader's light or dark setting. Below the title stand
+ * machine, date and threads. Tables can be sorted, and the data of every chart and table saved as
+ * CSV. Charts are drawn by Chart.js, which the file carries. Adders are sticky: the first failure
+ * is kept and returned by write. Texts are copied and escaped. */
 #ifndef QN_REPORT_DOCUMENT_H
 #define QN_REPORT_DOCUMENT_H
 
@@ -17,6 +17,10 @@ qn_status qn_document_create(const qn_allocator *allocator, const char *title,
                              qn_document **document);
 void qn_document_destroy(qn_document *document);
 
+/* What the line below the title says beside the date: the machine ("" or null: this one), and with
+ * how many threads (0: not said). */
+void qn_document_about(qn_document *document, const char *machine, int n_threads);
+
 /* For adders of more than one part: where their memory comes from, and a failure of their own,
  * whose message is this thread's; QN_OK does nothing. */
 const qn_allocator *qn_document_allocator(const qn_document *document);
@@ -25,6 +29,24 @@ void qn_document_fail(qn_document *document, qn_status status);
 void qn_document_heading(qn_document *document, const char *text);
 void qn_document_text(qn_document *document, const char *text);    /* a paragraph */
 void qn_document_warning(qn_document *document, const char *text); /* one that must be seen */
+
+/* What was found of a claim: how it was judged, in a colour, beside the figures that it rests on.
+ * theirs: what it is compared with; may be null. */
+typedef enum qn_judgement {
+    QN_JUDGED_GOOD,
+    QN_JUDGED_BAD,
+    QN_JUDGED_UNSURE,
+    QN_JUDGED_NOT
+} qn_judgement;
+
+typedef struct qn_document_finding {
+    qn_judgement judgement;
+    const char *verdict, *claim; /* "confirmed", "10. Throughput grows with the batch." */
+    const char *here, *theirs;
+    const char *theirs_label; /* "Jetson TX2" */
+} qn_document_finding;
+
+void qn_document_find(qn_document *document, const qn_document_finding *finding);
 
 /* The figures at the top: a row of boxes. */
 void qn_document_figure(qn_document *document, const char *label, const char *value,
@@ -64,6 +86,9 @@ void qn_document_series(qn_document *document, const char *name, int64_t n, cons
  * where steps begin. NaN leaves a gap. */
 void qn_document_guide(qn_document *document, const char *name, int64_t n, const double *x,
                        const double *y);
+/* A line to compare with, from elsewhere: dashed, without a colour of its own. */
+void qn_document_reference(qn_document *document, const char *name, int64_t n, const double *x,
+                           const double *y);
 void qn_document_end_chart(qn_document *document);
 
 /* A picture that a script of the page draws: its data is put as JSON, within begin and end, through

@@ -4,6 +4,8 @@
 #include "report/profile.h"
 
 qn_status qn_meter_write(qn_meter *meter, qn_meter_format format, const char *path) {
+    QN_NEED(meter, "meter");
+    QN_NEED(path, "path");
     const qn_measurement *m;
     QN_TRY(qn_meter_measure(meter, &m));
     switch (format) {

@@ -37,15 +37,18 @@ static void put_run(qn_output *out, const report *r) {
     qn_json_text(out, "quern", qn_version());
     qn_json_text(out, "title", r->title);
     qn_json_count(out, "steps", m->n_steps);
+    qn_json_text(out, "machine", m->machine ? m->machine : "");
+    qn_json_count(out, "threads", m->n_threads);
     qn_json_count(out, "skipped_steps", m->skipped_steps);
-    PUT_FACTS(out, {"samples_per_step", m->samples_per_step}, {"step_ms_mean", m->step_ms_mean},
-              {"step_ms_median", m->step_ms_median}, {"step_ms_deviation", m->step_ms_deviation},
-              {"operations_ms_per_step", m->operations_ms_per_step},
-              {"idle_ms_per_step", m->idle_ms_per_step}, {"throughput", m->throughput},
-              {"cpu_utilisation", m->cpu_utilisation}, {"gpu_utilisation", m->gpu_utilisation},
-              {"energy_j", m->energy_j}, {"energy_mj_per_step", m->energy_mj_per_step},
-              {"energy_mj_per_sample", m->energy_mj_per_sample},
-              {"idle_energy_j", m->idle_energy_j});
+    PUT_FACTS(
+        out, {"samples_per_step", m->samples_per_step}, {"step_ms_mean", m->step_ms_mean},
+        {"step_ms_median", m->step_ms_median}, {"step_ms_deviation", m->step_ms_deviation},
+        {"step_ms_low", m->step_ms_low}, {"step_ms_high", m->step_ms_high}, {"others", m->others},
+        {"measurements", m->n_measurements}, {"operations_ms_per_step", m->operations_ms_per_step},
+        {"idle_ms_per_step", m->idle_ms_per_step}, {"throughput", m->throughput},
+        {"cpu_utilisation", m->cpu_utilisation}, {"gpu_utilisation", m->gpu_utilisation},
+        {"energy_j", m->energy_j}, {"energy_mj_per_step", m->energy_mj_per_step},
+        {"energy_mj_per_sample", m->energy_mj_per_sample}, {"idle_energy_j", m->idle_energy_j});
     qn_json_flag(out, "energy_is_estimated", m->energy_is_estimated);
     qn_json_open(out, "part_energy_j", '{');
     for (int i = 0; i < QN_PART_COUNT; i++)
@@ -182,5 +185,5 @@ static qn_status write_metrics(void *context, qn_writer *writer) {
 
 qn_status qn_report_json(const qn_measurement *m, const char *title, const char *path) {
     report r = {m, title};
-    return qn_file_replace(path, write_metrics, &r);
+    return qn_file_write(path, write_metrics, &r);
 }

@@ -46,5 +46,5 @@ static qn_status write_rows(void *context, qn_writer *writer) {
 }
 
 qn_status qn_report_csv(const qn_measurement *m, const char *path) {
-    return qn_file_replace(path, write_rows, (void *)(uintptr_t)m);
+    return qn_file_write(path, write_rows, (void *)(uintptr_t)m);
 }

@@ -22,7 +22,7 @@ static const struct {
     {QN_KIND_STATE, "state"},
 };
 
-enum { MADE_AGAIN = 1, READ_BACK = 2, LINE = 256 };
+enum { MADE_AGAIN = 1, READ_BACK = 2, LINE = 256, MEBIBYTE = 1 << 20 };
 
 static int colour_of(qn_kind kind) {
     int i = 0;
@@ -34,29 +34,29 @@ static int colour_of(qn_kind kind) {
 /* ---- figures ---- */
 
 static void add_figures(qn_document *d, const qn_plan_report *r) {
-    char size[QN_SIZE_TEXT], other[QN_SIZE_TEXT], note[LINE];
+    char size[QN_SIZE_TEXT], other[QN_SIZE_TEXT], note[LINE], number[QN_WORDS_NUMBER];
     snprintf(note, sizeof note, "%s unplanned, %s by default",
              qn_text_print_size(r->unplanned_peak_bytes, size),
              qn_text_print_size(r->default_peak_bytes, other));
-    qn_document_figure(d, "Peak of all that training holds",
-                       qn_text_print_size(r->peak_bytes, size), note);
+    qn_document_figure(d, "Peak memory of training", qn_text_print_size(r->peak_bytes, size), note);
     if (r->budget_bytes > 0)
         qn_document_figure(d, "Budget", qn_text_print_size(r->budget_bytes, size), NULL);
     qn_document_figure(d, "Fixed part", qn_text_print_size(r->fixed_bytes, size),
                        "parameters and optimiser state");
-    snprintf(note, sizeof note, "at least %s are alive at once",
+    snprintf(note, sizeof note, "%s in use at once",
              qn_text_print_size(r->lower_bound_bytes, other));
     qn_document_figure(d, "Arena", qn_text_print_size(r->arena_bytes, size), note);
     const qn_report_program *p = &r->programs[r->largest];
     snprintf(other, sizeof other, "%.1f ms", p->base_ns * 1e-6);
     const char *how = r->is_measured ? "measured" : "estimated";
-    snprintf(note, sizeof note, "%s, of %.60s; %.1f ms (%.1f %%) more for less memory", how,
-             p->name, p->extra_ns * 1e-6, 100 * p->extra_ns / p->base_ns);
+    snprintf(note, sizeof note, "%s, %.60s; the budget adds %.1f ms (%.1f %%)", how, p->name,
+             p->extra_ns * 1e-6, 100 * p->extra_ns / p->base_ns);
     qn_document_figure(d, "Time of a step", other, p->n_again > 0 ? note : how);
-    qn_document_figure(d, "Updating early saves", qn_text_print_size(r->early_bytes, size),
-                       "of the arena: gradients are released at once");
-    snprintf(note, sizeof note, "%.1f ms", (double)r->planning_ns * 1e-6);
-    qn_document_figure(d, "Planning", note, qn_text_print_size(r->planner_bytes, size));
+    qn_document_figure(d, "Early updates save", qn_text_print_size(r->early_bytes, size),
+                       "each gradient is released as soon as it is applied");
+    snprintf(note, sizeof note, "in %s of memory", qn_text_print_size(r->planner_bytes, size));
+    qn_document_figure(d, "Planning time",
+                       qn_words_scaled((double)r->planning_ns * 1e-9, "s", number), note);
 }
 
 /* ---- the picture ---- */
@@ -127,7 +127,7 @@ static void put_box(qn_output *out, const qn_report_program *p, const box *b, in
 static void put_boxes(qn_output *out, const qn_report_program *p, const box *boxes) {
     qn_json_open(out, "boxes", '[');
     for (int32_t i = 0; i < p->plan->n_storages; i++) {
-        if (!p->plan->storages[i].is_bound)
+        if (!p->plan->storages[i].is_bound && p->plan->storages[i].space == 0)
             put_box(out, p, &boxes[i], i);
     }
     qn_json_close(out, ']');
@@ -155,11 +155,12 @@ static void put_picture(qn_output *out, const qn_plan_report *r, const qn_report
 }
 
 static void add_picture(qn_document *d, const qn_plan_report *r, const qn_report_program *p) {
-    static const char told[] =
-        "Time across, addresses up; the line is what is alive. Point at a box, or tap it. Drag to "
-        "move; Ctrl and wheel, two fingers, + and - zoom.";
+    static const char told[] = "Steps run from left to right, addresses upwards; the line shows "
+                               "how much is in use. Point at "
+                               "a box or tap it for details. Drag to move; zoom with Ctrl and "
+                               "wheel, two fingers, + and -.";
     static const char *const key[] = {"feature map", "gradient", "workspace",
-                                      "made again or read back", NULL};
+                                      "recomputed or read back", NULL};
     static const int colours[] = {0, 1, 2, -1};
     const qn_allocator *a = qn_document_allocator(d);
     const size_t n = (size_t)p->plan->n_storages;
@@ -170,7 +171,7 @@ static void add_picture(qn_document *d, const qn_plan_report *r, const qn_report
     if (status != QN_OK)
         return;
     find_boxes(p, boxes);
-    snprintf(title, sizeof title, "The arena of %.100s", p->name);
+    snprintf(title, sizeof title, "Memory of %.100s over its steps", p->name);
     qn_output *out = qn_document_begin_picture(d, "plan", title, told, key, colours);
     if (out)
         put_picture(out, r, p, boxes);
@@ -204,8 +205,8 @@ static void add_operation(qn_document *d, const qn_report_program *p, int32_t s,
     qn_document_cell_text(d, node->op->name);
     qn_document_cell_text(d,
                           qn_shape_print(qn_graph_tensor(p->graph, node->outputs[0]).shape, shape));
-    qn_document_cell_number(d, (double)made_bytes(p, node) / 1024, 1);
-    qn_document_cell_number(d, (double)alive / 1024, 1);
+    qn_document_cell_number(d, (double)made_bytes(p, node) / MEBIBYTE, 3);
+    qn_document_cell_number(d, (double)alive / MEBIBYTE, 3);
     qn_document_cell_number(d, step_ns(p, n) * 1e-3, 1);
 }
 
@@ -213,7 +214,7 @@ static void add_operation(qn_document *d, const qn_report_program *p, int32_t s,
 static void find_alive(const qn_plan *plan, size_t *alive) {
     for (int32_t i = 0; i < plan->n_storages; i++) {
         const qn_storage *s = &plan->storages[i];
-        if (s->is_bound)
+        if (s->is_bound || s->space != 0)
             continue;
         alive[s->first] += s->bytes;
         alive[s->last + 1] -= s->bytes; /* wraps around, and back when summed */
@@ -223,8 +224,8 @@ static void find_alive(const qn_plan *plan, size_t *alive) {
 }
 
 static void add_operations(qn_document *d, const qn_report_program *p) {
-    static const char *const columns[] = {"step",      "operation", "type",     "output",
-                                          "makes KiB", "alive KiB", "\xc2\xb5s"};
+    static const char *const columns[] = {
+        "step", "operation", "type", "output", "writes (MiB)", "in use (MiB)", "time (\xc2\xb5s)"};
     const qn_allocator *a = qn_document_allocator(d);
     const size_t n = (size_t)p->plan->n_steps + 2;
     char title[LINE];
@@ -243,18 +244,18 @@ static void add_operations(qn_document *d, const qn_report_program *p) {
 }
 
 static void add_again(qn_document *d, const qn_report_program *p) {
-    static const char *const columns[] = {"name", "type", "times", "KiB", "\xc2\xb5s"};
+    static const char *const columns[] = {"operation", "type", "times", "MiB", "time (\xc2\xb5s)"};
     char title[LINE];
     if (p->n_again == 0)
         return;
-    snprintf(title, sizeof title, "Made again or swapped in %.100s", p->name);
+    snprintf(title, sizeof title, "Recomputed or swapped in %.100s", p->name);
     qn_document_begin_table(d, title, sizeof columns / sizeof *columns, columns);
     for (int32_t i = 0; i < p->n_again; i++) {
-        const qn_report_again *again = &p->again[i];
+        const qn_report_extra *again = &p->again[i];
         qn_document_cell_text(d, again->name);
         qn_document_cell_text(d, again->type);
         qn_document_cell_number(d, again->n_times, 0);
-        qn_document_cell_number(d, (double)again->bytes / 1024, 1);
+        qn_document_cell_number(d, (double)again->bytes / MEBIBYTE, 3);
         qn_document_cell_number(d, again->ns * 1e-3, 1);
     }
     qn_document_end_table(d);
@@ -264,8 +265,8 @@ static void add_program(qn_document *d, const qn_plan_report *r, const qn_report
     char line[LINE], arena[QN_SIZE_TEXT], bound[QN_SIZE_TEXT], unplanned[QN_SIZE_TEXT];
     qn_document_heading(d, p->name);
     snprintf(line, sizeof line,
-             "%d steps; the arena is of %s, of which %s are alive at once in step %d. Without a "
-             "plan %s would be.",
+             "%d steps. The arena takes %s; %s of it are in use at once, in step %d. Unplanned: "
+             "%s.",
              p->plan->n_steps, qn_text_print_size(p->plan->arena_bytes, arena),
              qn_text_print_size(p->plan->lower_bound_bytes, bound), p->peak_step,
              qn_text_print_size(p->unplanned.bytes, unplanned));
@@ -279,10 +280,11 @@ qn_status qn_plan_report_write(const qn_allocator *allocator, const qn_plan_repo
                                const char *path) {
     qn_document *document;
     char title[LINE];
-    snprintf(title, sizeof title, "%.100s, batch %lld: the plan", r->model, (long long)r->batch);
+    snprintf(title, sizeof title, "%.100s, batch %lld: memory plan", r->model, (long long)r->batch);
     QN_TRY(qn_document_create(allocator, title, &document));
-    snprintf(title, sizeof title, "Input %.100s, %s, %d thread%s, %s.", r->input, r->optimizer,
-             r->n_threads, r->n_threads == 1 ? "" : "s", r->isa);
+    qn_document_about(document, NULL, r->n_threads);
+    snprintf(title, sizeof title, "Input %.100s, optimiser %s, %s kernels.", r->input, r->optimizer,
+             r->isa);
     qn_document_text(document, title);
     add_figures(document, r);
     for (int i = 0; i < r->n_programs; i++)

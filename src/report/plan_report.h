@@ -2,26 +2,26 @@
 #ifndef QN_REPORT_PLAN_REPORT_H
 #define QN_REPORT_PLAN_REPORT_H
 
-#include "plan/budget.h"
-#include "plan/figures.h"
+#include "plan/baselines.h"
+#include "plan/budget/budget.h"
 
 /* What costs time so that less memory is needed: a node that runs again, or a value that goes to
  * the swap file and comes back. */
-typedef struct qn_report_again {
+typedef struct qn_report_extra {
     int32_t id; /* of the base graph */
     const char *name, *type;
     bool is_swapped;
     int32_t n_times;
     size_t bytes; /* of what is made or read back, once */
     double ns;    /* estimated for all times; of swapping 0, as other work goes on meanwhile */
-} qn_report_again;
+} qn_report_extra;
 
 /* A program's plan. What is borrowed must outlive the report. */
 typedef struct qn_report_program {
     const char *name;
     bool is_training;
     int64_t micro_batch;          /* samples that it works on at a time; 0: all of its batch */
-    const qn_graph *uncut;        /* the graph of the whole batch where it is cut */
+    const qn_graph *unsplit;      /* the graph of the whole batch where it is split */
     const qn_graph *base;         /* as it was built */
     const qn_graph *graph;        /* as it runs: base, or what a budget made of it */
     const qn_plan *plan;          /* of graph */
@@ -32,7 +32,7 @@ typedef struct qn_report_program {
     const double *node_ns;        /* by node of base: measured, below 0: not; null: none is */
     double base_ns, extra_ns;     /* a run's, estimated; of it what the budget costs */
     int32_t n_again;
-    qn_report_again *again;           /* (n_again): swapped, then the dearest first */
+    qn_report_extra *again;           /* (n_again): swapped, then the dearest first */
     int32_t peak_step;                /* where most bytes of the arena are alive */
     size_t kind_bytes[QN_KIND_COUNT]; /* alive there */
 } qn_report_program;
@@ -60,7 +60,7 @@ typedef struct qn_plan_report {
 double qn_report_node_ns(const qn_report_program *program, int32_t node);
 
 /* Fills again, in memory. */
-qn_status qn_plan_report_again(qn_arena *memory, qn_report_program *program);
+qn_status qn_plan_report_extra(qn_arena *memory, qn_report_program *program);
 
 /* Writes the page, whole or not at all: the figures, and of each program the picture of its arena
  * and a table of its operations. */

@@ -3,6 +3,8 @@
 #include "report/profile.h"
 
 #include "base/status.h"
+#include "base/text.h"
+#include "meter/load.h"
 #include "report/sections.h"
 #include "report/words.h"
 
@@ -60,6 +62,13 @@ static void add_figure(qn_sections *s, const char *label, double value, const ch
         qn_document_figure(s->document, label, qn_sections_scaled(s, value, unit), note);
 }
 
+/* A size, where it is known. */
+static void add_size(qn_sections *s, const char *label, double bytes, const char *note) {
+    char text[QN_SIZE_TEXT];
+    if (isfinite(bytes))
+        qn_document_figure(s->document, label, qn_text_print_size((uint64_t)bytes, text), note);
+}
+
 static const char *percent(qn_sections *s, double part) {
     return isfinite(part) ? qn_sections_format(s, "%d.%d %%", (int)(part * 1000 + 0.5) / 10,
                                                (int)(part * 1000 + 0.5) % 10)
@@ -84,10 +93,12 @@ static void add_idle_figures(qn_sections *s) {
 
 static void add_time_figures(qn_sections *s) {
     const qn_measurement *m = s->m;
-    const char *deviation = qn_sections_scaled(s, m->step_ms_deviation * 1e-3, "s");
     const char *note =
-        qn_sections_format(s, "median of %d; mean %s, deviation %s", m->n_steps,
-                           qn_sections_scaled(s, m->step_ms_mean * 1e-3, "s"), deviation);
+        qn_sections_format(s, "median of %d, %s to %s over the run; mean %s, deviation %s",
+                           m->n_steps, qn_sections_scaled(s, m->step_ms_low * 1e-3, "s"),
+                           qn_sections_scaled(s, m->step_ms_high * 1e-3, "s"),
+                           qn_sections_scaled(s, m->step_ms_mean * 1e-3, "s"),
+                           qn_sections_scaled(s, m->step_ms_deviation * 1e-3, "s"));
     if (m->n_steps == 1)
         add_figure(s, "time", m->step_ms_median * 1e-3, "s", "");
     else
@@ -127,34 +138,51 @@ static void add_figures(qn_sections *s) {
     if (!isfinite(m->energy_j))
         qn_document_figure(s->document, "energy", "not known", "no power sensor was read");
     if (m->memory.peak_bytes > 0)
-        add_figure(s, "memory of training", (double)m->memory.peak_bytes, "B", "most at once");
-    add_figure(s, "memory, resident", m->resident_peak_bytes, "B", "of the process, most at once");
+        add_size(s, "memory of training", (double)m->memory.peak_bytes, "peak, as planned");
+    add_size(s, "resident memory", m->resident_peak_bytes, "peak of the process");
     add_percent(s, "CPU utilisation", m->cpu_utilisation, "mean of all cores");
     add_percent(s, "GPU utilisation", m->gpu_utilisation, "");
 }
 
 /* ---- what must be seen ---- */
 
+/* Others at work: what it means for the numbers. */
+static void warn_of_others(qn_sections *s) {
+    const qn_measurement *m = s->m;
+    if (!(m->others >= QN_LOAD_NOTED))
+        return;
+    qn_document_warning(
+        s->document,
+        qn_sections_format(
+            s,
+            "Other programs used %s of the processors while this was measured%s. "
+            "Times are those of a busy machine: uncertain.",
+            percent(s, m->others),
+            m->n_measurements > 1
+                ? qn_sections_format(s, " (the quietest of %d measurements)", m->n_measurements)
+                : ""));
+}
+
 static void add_warnings(qn_sections *s) {
     const qn_measurement *m = s->m;
+    warn_of_others(s);
     if (m->energy_is_estimated)
         qn_document_warning(s->document,
-                            "Energy and power are estimated by a model of the device from its "
-                            "utilisation and frequency, in whole or in part: no sensor measured "
-                            "them. Every such number is marked as estimated.");
+                            "No sensor measures all of the power. Energy and power are estimated, "
+                            "in whole or in part, from the utilisation and frequency of the cores, "
+                            "and marked as estimated.");
     if (m->n_lost_events > 0)
         qn_document_warning(
             s->document,
             qn_sections_format(s,
-                               "%lld records of operations were lost since the meter could not "
-                               "keep up: times of operations are too small, and idle time too "
-                               "large.",
+                               "The meter could not keep up and lost %lld records of operations: "
+                               "times of operations are too small, idle time is too large.",
                                (long long)m->n_lost_events));
     if (m->n_missed_ticks * 20 > m->n_ticks)
         qn_document_warning(
             s->document,
             qn_sections_format(s,
-                               "%lld of %lld samples were missed: the device was too busy. "
+                               "%lld of %lld samples were missed because the device was too busy. "
                                "A longer sampling interval helps.",
                                (long long)m->n_missed_ticks,
                                (long long)(m->n_ticks + m->n_missed_ticks)));
@@ -235,12 +263,12 @@ static void add_memory(qn_sections *s) {
         if (s->m->memory.kind_bytes[i] == 0)
             continue;
         names[n] = plain[i];
-        values[n++] = (double)s->m->memory.kind_bytes[i] * 1e-6;
+        values[n++] = (double)s->m->memory.kind_bytes[i] / (1 << 20);
     }
     if (n == 0)
         return;
     qn_document_heading(s->document, "Memory");
-    add_bars(s, "Memory by kind, at the plan's peak", "memory (MB)", n, names, values);
+    add_bars(s, "Memory by kind, at the plan's peak", "memory (MiB)", n, names, values);
 }
 
 static void add_energy(qn_sections *s) {
@@ -273,26 +301,28 @@ static void add_energy(qn_sections *s) {
 
 static void add_method(qn_sections *s) {
     const qn_measurement *m = s->m;
+    char held[QN_SIZE_TEXT];
     qn_document_heading(s->document, "How this was measured");
     qn_document_text(
         s->document,
         qn_sections_format(s,
-                           "Steps measured: %d, after %lld that were left out. %lld samples, "
-                           "%lld missed; sampling took %s of processor time, and "
-                           "the meter held %s at most.",
+                           "%d steps were measured after %lld warm-up steps. %lld samples were "
+                           "taken and %lld missed; sampling took %s of processor time, and the "
+                           "meter used at most %s of memory.",
                            m->n_steps, (long long)m->skipped_steps, (long long)m->n_ticks,
                            (long long)m->n_missed_ticks, qn_sections_scaled(s, m->sampling_s, "s"),
-                           qn_sections_scaled(s, (double)m->meter_bytes, "B")));
+                           qn_text_print_size(m->meter_bytes, held)));
     if (m->n_folded_events > 0)
-        qn_document_text(s->document,
-                         qn_sections_format(s,
-                                            "%lld operations are in the tables but were not kept "
-                                            "one by one, for lack of room: the trace lacks them.",
-                                            (long long)m->n_folded_events));
+        qn_document_text(
+            s->document,
+            qn_sections_format(s,
+                               "%lld operations are counted in the tables but missing in "
+                               "the trace, because the meter's memory was full.",
+                               (long long)m->n_folded_events));
     if (m->n_said == 0)
         return;
-    qn_document_begin_table(s->document, "What sensors said", 2,
-                            (const char *const[]){"source", "what"});
+    qn_document_begin_table(s->document, "Sensor messages", 2,
+                            (const char *const[]){"source", "message"});
     for (int i = 0; i < m->n_said; i++) {
         const char *colon = strstr(m->said[i], ": ");
         const int length = colon ? (int)(colon - m->said[i]) : 0;
@@ -323,6 +353,7 @@ qn_status qn_report_html(const qn_allocator *allocator, const qn_measurement *m,
                          const char *path) {
     qn_document *document;
     QN_TRY(qn_document_create(allocator, title, &document));
+    qn_document_about(document, m->machine, m->n_threads);
     qn_report_add_profile(document, m);
     const qn_status status = qn_document_write(document, path);
     qn_document_destroy(document);

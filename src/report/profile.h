@@ -4,7 +4,7 @@
 #ifndef QN_REPORT_PROFILE_H
 #define QN_REPORT_PROFILE_H
 
-#include "meter/measurement.h"
+#include "meter/results/measurement.h"
 #include "report/document.h"
 
 /* The columns of the operations' table are those of qn_operation_row by node: type, name, device,
@@ -20,8 +20,8 @@ qn_status qn_report_html(const qn_allocator *allocator, const qn_measurement *m,
 /* Its sections, for documents that hold more. */
 void qn_report_add_profile(qn_document *document, const qn_measurement *m);
 
-/* The run for a terminal of 80 columns, a line at a time. */
-void qn_report_summary(const qn_measurement *m, const char *title, void *user,
+/* The run for a terminal of so many columns, 59 to 80 of which are used; a line at a time. */
+void qn_report_summary(const qn_measurement *m, const char *title, int columns, void *user,
                        void (*put)(void *user, const char *line));
 
 #endif

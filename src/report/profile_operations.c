@@ -226,12 +226,12 @@ void qn_sections_add_roofline(qn_sections *s) {
     qn_document_text(
         s->document,
         isfinite(m->peak_flops) && isfinite(m->peak_bandwidth)
-            ? "Each point is an operation. Under the slope memory limits it, under the "
-              "level part arithmetic. One above the roof found its data in a cache, or its "
+            ? "Each point is an operation. Below the slope it is limited by memory, below the "
+              "level part by arithmetic. A point above the roof had its data in a cache, or its "
               "algorithm needs less arithmetic than the direct one, which is counted (Winograd "
               "convolutions)."
-            : "Each point is an operation. This machine's roof is not known yet: run "
-              "\"quern devices --calibrate\" to measure it.");
+            : "Each point is an operation. Run \"quern devices --calibrate\" to measure this "
+              "machine's roof.");
     qn_document_begin_chart(s->document, &(qn_chart){.kind = QN_CHART_POINTS,
                                                      .title = "Speed by arithmetic intensity",
                                                      .x_label = "intensity (FLOP per byte)",

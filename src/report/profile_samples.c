@@ -220,11 +220,10 @@ void qn_sections_add_sensors(qn_sections *s) {
     qn_document_heading(s->document, "Sensors");
     qn_document_text(s->document,
                      qn_sections_format(s,
-                                        "Periodicity is the height of the autocorrelation's peak "
-                                        "near the step time of %s: 1 is a reading that every "
-                                        "step repeats, 0 one that no step foretells. Idle is the "
-                                        "part of the time with a utilisation of 0, seen the "
-                                        "part that readings cover.",
+                                        "Periodicity is the highest autocorrelation near the step "
+                                        "time of %s: 1 if every step repeats the one before, 0 if "
+                                        "steps predict nothing. Idle is the part of the time with "
+                                        "a utilisation of 0, seen the part covered by readings.",
                                         qn_sections_scaled(s, s->m->step_ms_mean * 1e-3, "s")));
     qn_document_begin_table(s->document, "All sensors", 11, columns);
     for (int i = 0; i < s->m->n_series; i++) {

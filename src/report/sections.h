@@ -2,7 +2,7 @@
 #ifndef QN_REPORT_SECTIONS_H
 #define QN_REPORT_SECTIONS_H
 
-#include "meter/measurement.h"
+#include "meter/results/measurement.h"
 #include "report/document.h"
 
 /* A document being filled; scratch holds texts and numbers until all sections are there. */

@@ -2,7 +2,7 @@
 #ifndef QN_REPORT_STRETCH_H
 #define QN_REPORT_STRETCH_H
 
-#include "meter/measurement.h"
+#include "meter/results/measurement.h"
 
 typedef struct qn_stretch {
     int n_steps; /* from the first measured step */

@@ -1,7 +1,8 @@
-/* A measurement for a terminal of 80 columns: the numbers of the run, each with what it is made of,
+/* A measurement for a terminal of at most 80 columns: the numbers of the run, each with its parts,
  * and the types of operation that took most time. No line is longer, whatever is in it: lists are
- * wrapped, names are cut. What was not measured is left out or said, never shown as 0; what is
- * estimated says so. */
+ * wrapped, names are cut. What was not measured is left out or said so, never shown as 0; estimates
+ * are marked. */
+#include "meter/load.h"
 #include "report/profile.h"
 
 #include <math.h>
@@ -9,13 +10,22 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 80, LABEL = 14, MOST_TYPES = 10, MOST_CORES = 16, MOST_NOTES = 12 };
+enum {
+    COLUMNS = 80,
+    LEAST_COLUMNS = 59,
+    LABEL = 14,
+    MOST_TYPES = 10,
+    OTHERS = 51,
+    MOST_CORES = 16,
+    MOST_NOTES = 12
+};
 
 /* A line with a label that is put when it is full, and goes on below.
- *     LABEL <= used < COLUMNS */
+ *     LABEL <= used < columns <= COLUMNS */
 typedef struct writer {
     void *user;
     void (*put)(void *user, const char *line);
+    int columns;
     char line[COLUMNS + 1];
     int used;
     bool has_pieces;
@@ -44,11 +54,11 @@ static int whole(const char *text, int length) {
 /* A piece that is not broken: on a new line where it does not fit, cut if it fits in none. What
  * separates it from the one before is at most a byte, and stays on that one's line. */
 static void add_piece(writer *w, const char *separator, const char *text, int length) {
-    const int room = COLUMNS - LABEL - 1;
+    const int room = w->columns - LABEL - 1;
     const int bytes = length < room ? length : whole(text, room);
     if (w->has_pieces)
         w->used += snprintf(w->line + w->used, sizeof w->line - (size_t)w->used, "%s", separator);
-    if (w->has_pieces && w->used + 1 + bytes >= COLUMNS) {
+    if (w->has_pieces && w->used + 1 + bytes >= w->columns) {
         end_line(w);
         begin_line(w, "");
     }
@@ -129,6 +139,30 @@ static void put_step(writer *w, const qn_measurement *m) {
     snprintf(deviation, sizeof deviation, "deviation %s ms", number(m->step_ms_deviation, text));
     if (isfinite(m->step_ms_deviation))
         add_part(w, deviation, m->step_ms_deviation, m->step_ms_mean);
+    end_line(w);
+}
+
+/* How far the median can be relied on, and who else was at work. */
+static void put_spread(writer *w, const qn_measurement *m) {
+    char low[NUMBER], high[NUMBER], text[COLUMNS];
+    if (m->n_steps > 1 && isfinite(m->step_ms_low)) {
+        begin_line(w, "spread");
+        add(w, "%s to %s ms", number(m->step_ms_low, low), number(m->step_ms_high, high));
+        if (m->n_measurements > 1)
+            add(w, "medians of %d measurements", m->n_measurements);
+        else
+            add(w, "medians of stretches of the run");
+        end_line(w);
+    }
+    if (!(m->others >= QN_LOAD_NOTED))
+        return;
+    begin_line(w, "uncertain");
+    snprintf(text, sizeof text, "other programs used %.0f %% of the processors", 100 * m->others);
+    add_words(w, text);
+    if (m->n_measurements > 1) {
+        snprintf(text, sizeof text, "in the quietest of %d measurements", m->n_measurements);
+        add_words(w, text);
+    }
     end_line(w);
 }
 
@@ -292,11 +326,12 @@ static void put_type(writer *w, const qn_measurement *m, const qn_operation_row 
     char line[160], ms[NUMBER], gflops[NUMBER], mj[NUMBER];
     const double steps = m->n_steps;
     const bool is_estimated = row->is_estimated && isfinite(row->energy_mj);
-    snprintf(line, sizeof line, "%-29.29s %6lld %8s %6.1f %8s %-7s %7s%s", row->type,
+    const int width = w->columns - OTHERS;
+    snprintf(line, sizeof line, "%-*.*s %6lld %8s %6.1f %8s %-7s %7s%s", width, width, row->type,
              (long long)row->calls, number(row->total_ms / steps, ms), 100 * row->share,
              row->flops > 0 ? number(row->gflops, gflops) : "-", bound_name(row->bound),
              number(row->energy_mj / steps, mj), is_estimated ? "*" : "");
-    line[COLUMNS] = 0;
+    line[w->columns] = 0;
     w->put(w->user, line);
 }
 
@@ -306,8 +341,8 @@ static void put_types(writer *w, const qn_measurement *m) {
     if (m->n_types == 0)
         return;
     w->put(w->user, "");
-    snprintf(line, sizeof line, "%-29s %6s %8s %6s %8s %-7s %7s", "operation", "calls", "ms/step",
-             "%time", "GFLOP/s", "bound", "mJ/step");
+    snprintf(line, sizeof line, "%-*s %6s %8s %6s %8s %-7s %7s", w->columns - OTHERS, "operation",
+             "calls", "ms/step", "%time", "GFLOP/s", "bound", "mJ/step");
     w->put(w->user, line);
     for (int i = 0; i < m->n_types && i < MOST_TYPES; i++) {
         put_type(w, m, &m->types[i]);
@@ -329,19 +364,21 @@ static void put_notes(writer *w, const qn_measurement *m) {
     }
 }
 
-void qn_report_summary(const qn_measurement *m, const char *title, void *user,
+void qn_report_summary(const qn_measurement *m, const char *title, int columns, void *user,
                        void (*put)(void *user, const char *line)) {
-    writer w = {.user = user, .put = put};
+    const int fitting = columns < LEAST_COLUMNS ? LEAST_COLUMNS : columns;
+    writer w = {.user = user, .put = put, .columns = fitting < COLUMNS ? fitting : COLUMNS};
     char line[COLUMNS + 1];
     char steps[64];
     const int length = (int)strlen(title);
     snprintf(steps, sizeof steps, ": %d step%s measured after %lld", m->n_steps,
              m->n_steps == 1 ? "" : "s", (long long)m->skipped_steps);
-    const int room = COLUMNS - (int)strlen(steps);
+    const int room = w.columns - (int)strlen(steps);
     snprintf(line, sizeof line, "%.*s%s", length < room ? length : whole(title, room), title,
              steps);
     put(user, line);
     put_step(&w, m);
+    put_spread(&w, m);
     put_throughput(&w, m);
     put_operations(&w, m);
     put_energy(&w, m);

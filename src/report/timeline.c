@@ -40,6 +40,18 @@ static int thread_count(const qn_measurement *m) {
     return n;
 }
 
+/* The device of a further lane that has a track; null: the track is a thread of the team. */
+static const char *find_device(const qn_measurement *m, int track) {
+    for (size_t i = 0; i < m->n_events; i++) {
+        const qn_operation_row *row = NULL;
+        if (m->events[i].thread == track && m->events[i].kind == QN_EVENT_QUEUED)
+            row = row_of(m, &m->events[i]);
+        if (row)
+            return row->device;
+    }
+    return NULL;
+}
+
 static bool has_device_series(const qn_measurement *m) {
     for (int i = 0; i < m->n_series; i++) {
         const qn_part part = m->series[i].channel.part;
@@ -54,7 +66,11 @@ static qn_status put_names(const timeline *t, qn_trace *trace) {
     QN_TRY(qn_trace_process_name(trace, PROGRAM, t->title));
     QN_TRY(qn_trace_thread_name(trace, PROGRAM, STEPS_TRACK, "steps"));
     for (int i = 0; i < thread_count(t->m); i++) {
-        snprintf(name, sizeof name, "thread %d", i);
+        const char *device = find_device(t->m, i);
+        if (device)
+            snprintf(name, sizeof name, "lane of %.40s, track %d", device, i);
+        else
+            snprintf(name, sizeof name, "thread %d", i);
         QN_TRY(qn_trace_thread_name(trace, PROGRAM, FIRST_THREAD_TRACK + i, name));
     }
     return has_device_series(t->m) ? qn_trace_process_name(trace, DEVICE, "device") : QN_OK;
@@ -95,7 +111,7 @@ static qn_status put_operation(const qn_measurement *m, const qn_event *event, q
     return qn_trace_slice(trace, PROGRAM, FIRST_THREAD_TRACK + event->thread,
                           row && row->name ? row->name : "operation",
                           row && row->type ? row->type : "operation", event->begin_ns,
-                          event->end_ns, event->kind == QN_EVENT_OPERATION ? 3 : 1, names, values);
+                          event->end_ns, event->kind == QN_EVENT_SHARE ? 1 : 3, names, values);
 }
 
 static qn_status put_events(const qn_measurement *m, qn_trace *trace) {

@@ -43,7 +43,7 @@ const char *qn_words_unit(const qn_channel *channel, double *scale) {
     } units[QN_QUANTITY_COUNT] = {
         [QN_QUANTITY_UTILISATION] = {"%", 100},
         [QN_QUANTITY_FREQUENCY] = {"MHz", 1e-6},
-        [QN_QUANTITY_MEMORY] = {"MB", 1e-6},
+        [QN_QUANTITY_MEMORY] = {"MiB", 1.0 / (1 << 20)},
         [QN_QUANTITY_POWER] = {"W", 1},
         [QN_QUANTITY_TEMPERATURE] = {"\xc2\xb0"
                                      "C",

@@ -2,7 +2,7 @@
 #ifndef QN_REPORT_WORDS_H
 #define QN_REPORT_WORDS_H
 
-#include "meter/measurement.h"
+#include "meter/results/measurement.h"
 
 const char *qn_words_quantity(qn_quantity quantity); /* "utilisation" */
 const char *qn_words_part(qn_part part);             /* "gpu" */
@@ -16,7 +16,7 @@ extern const char *const qn_words_memory[QN_MEMORY_KINDS];
  * part that is not a single unit (process, thread) is in cores. */
 const char *qn_words_unit(const qn_channel *channel, double *scale);
 
-/* Three significant digits with a prefix: "1.93 J", "912 MB"; no prefix below 1e-12. Not for
+/* Three significant digits with a prefix: "1.93 J", "912 k"; no prefix below 1e-12. Not for
  * non-finite ones. */
 enum { QN_WORDS_NUMBER = 48 };
 const char *qn_words_scaled(double value, const char *unit, char text[QN_WORDS_NUMBER]);

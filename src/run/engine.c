@@ -1,17 +1,21 @@
 /* The engine: programs run over one store of parameters, in one arena. */
-#include "run/changing.h"
+#include "run/rebudget/live_budget.h"
 
+#include "base/options.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "base/text.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "run/optimizer.h"
-#include "run/tuner.h"
+#include "run/tuning/tuner.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 qn_update_options qn_update_options_for(const qn_model *model) {
+    QN_NEED_OR(model, "model", (qn_update_options){0});
     const qn_recipe *r = &model->recipe;
     return (qn_update_options){
         .optimizer = r->optimizer,
@@ -55,6 +59,7 @@ static qn_status check_options(const qn_engine_options *o) {
     if (o->real != QN_F32 && o->real != QN_F64)
         return qn_fail(QN_ERROR_ARGUMENT, "the real type must be QN_F32 or QN_F64");
     QN_TRY(check_update(&o->update));
+    QN_TRY(check_range("micro-batch", (double)o->micro_batch, 0, 1e9));
     return check_range("number of threads", o->n_threads, 1, QN_MAX_THREADS + 1);
 }
 
@@ -75,7 +80,7 @@ static qn_status make_program(qn_engine *e, int index, const qn_program_options 
     qn_program *p = &e->programs[index];
     QN_TRY(qn_program_build(p, options, &e->options));
     if (p->training && e->options.micro_batch > 0)
-        QN_TRY(qn_program_split(p, e->kernels, e->options.micro_batch));
+        QN_TRY(qn_program_split(p, &e->machine, e->options.micro_batch));
     QN_TRY(qn_store_add_graph(&e->store, p->graph, kept, e->options.seed));
     if (!p->training || e->options.update.accumulate == 1 || e->update.graph)
         return QN_OK;
@@ -84,8 +89,16 @@ static qn_status make_program(qn_engine *e, int index, const qn_program_options 
     return qn_store_add_graph(&e->sums, e->update.graph, 1u << QN_KIND_GRADIENT, 0);
 }
 
+/* Of an array whose structs may be of another size than ours. */
+static qn_status take_program(qn_engine *e, int index, const qn_program_options *programs) {
+    const char *place = (const char *)programs + (size_t)index * programs->size;
+    qn_program_options options;
+    QN_TRY(QN_OPTIONS_TAKE(qn_program_options, place, &options));
+    return make_program(e, index, &options);
+}
+
 qn_status qn_engine_make_executor(qn_engine *e, qn_program *p) {
-    QN_TRY(qn_executor_create(&e->allocator, p->graph, p->plan, e->kernels, e->team, NULL,
+    QN_TRY(qn_executor_create(&e->allocator, p->graph, p->plan, &e->machine, e->team, NULL,
                               &p->executor));
     qn_program_bind(p, &e->store);
     qn_program_bind(p, &e->sums);
@@ -133,15 +146,15 @@ static qn_status choose_kernels(qn_engine *e) {
     const char *text = e->options.rules;
     qn_isa isa;
     QN_TRY(qn_cpu_isa(&isa));
-    e->kernels = qn_kernels_get(e->options.real, isa);
+    e->machine = qn_machine_of_isa(isa, e->options.n_threads);
     if (!text)
         return QN_OK;
     QN_TRY(qn_allocate(&e->allocator, 1, sizeof *e->ruled, &e->ruled));
     QN_TRY(qn_rules_parse(text, strlen(text), e->ruled->rows, &e->ruled->rules));
-    e->ruled->kernels = *e->kernels;
+    e->ruled->kernels = *qn_machine_kernels(&e->machine, e->options.real);
     e->ruled->kernels.rules = &e->ruled->rules;
     e->ruled->hash = qn_hash_text(text);
-    e->kernels = &e->ruled->kernels;
+    qn_machine_set_kernels(&e->machine, &e->ruled->kernels);
     e->options.rules = NULL;
     return QN_OK;
 }
@@ -149,30 +162,42 @@ static qn_status choose_kernels(qn_engine *e) {
 static qn_status make(qn_engine *e, const qn_program_options *programs) {
     QN_TRY(qn_engine_name_swap(e, e->options.swap_folder));
     QN_TRY(choose_kernels(e));
+    QN_TRY(qn_engine_add_disk(e));
     QN_TRY(qn_tuner_create(e));
     QN_TRY(qn_team_create(&e->allocator, e->options.n_threads, &e->team));
     e->store.team = e->team;
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *e->programs, &e->programs));
     for (int i = 0; i < e->n_programs; i++)
-        QN_TRY(make_program(e, i, &programs[i]));
-    QN_TRY(allocate_buffers(e));
-    return e->options.plan_later ? QN_OK : qn_engine_plan(e, 0);
+        QN_TRY(take_program(e, i, programs));
+    return allocate_buffers(e);
+}
+
+/* Not more than the budget has is taken before it is planned. */
+static qn_status make_within(qn_engine *e, const qn_program_options *programs, bool *is_refused) {
+    e->counter.limit_bytes = e->options.plan_only ? 0 : e->options.memory_budget_bytes;
+    const qn_status status = make(e, programs);
+    e->counter.limit_bytes = 0;
+    *is_refused = e->counter.n_refused > 0;
+    return status;
 }
 
 qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
+    QN_NEED(e, "engine");
     if (e->is_planned)
         return qn_fail(QN_ERROR_ARGUMENT, "this engine is planned already");
     if (e->options.budget_changes && e->options.saved_plan)
         return qn_fail(QN_ERROR_UNSUPPORTED, "a plan from a file is fixed, and the budget is to "
                                              "change; give one of them");
     QN_TRY(qn_tuner_prepare(e));
-    if (e->options.budget_changes && !e->options.plan_only && !e->changing)
-        QN_TRY(qn_changing_create(e));
-    e->outside_bytes = outside_bytes + qn_changing_reserve(e);
+    const bool has_reserve = !e->options.plan_only || e->options.memory_budget_bytes > 0;
+    if (e->options.budget_changes && has_reserve && !e->live_budget)
+        QN_TRY(qn_live_budget_create(e));
+    e->outside_bytes = outside_bytes + qn_live_budget_reserve(e);
     QN_TRY(qn_engine_make_plans(e));
     QN_TRY(qn_engine_open_swap(e));
-    QN_TRY(e->changing ? qn_changing_open_arena(e)
-                       : allocate_planned(e, e->arena_bytes, &e->arena));
+    QN_TRY(e->live_budget && !e->options.plan_only
+               ? qn_live_budget_open_arena(e)
+               : allocate_planned(e, e->arena_bytes, &e->arena));
     QN_TRY(allocate_planned(e, update_bytes(e), &e->update_arena));
     for (int i = 0; i < e->n_programs; i++)
         qn_executor_set_arena(e->programs[i].executor, e->arena);
@@ -183,24 +208,23 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     return QN_OK;
 }
 
-qn_status qn_engine_create(const qn_engine_options *options, const qn_program_options *programs,
-                           int n_programs, qn_engine **engine) {
-    qn_engine_options filled = *options;
+static qn_status create(const qn_engine_options *options, const qn_program_options *programs,
+                        int n_programs, qn_engine **engine, bool *is_refused) {
     const qn_allocator *below = qn_allocator_or_default(options->allocator);
     qn_engine *e;
-    fill_defaults(&filled);
-    QN_TRY(check_options(&filled));
-    if (n_programs < 1)
-        return qn_fail(QN_ERROR_ARGUMENT, "an engine needs a program");
     QN_TRY(qn_allocate(below, 1, sizeof *e, &e));
     e->allocator = qn_counter_init(&e->counter, below);
-    e->options = filled;
+    e->options = *options;
+    e->n_forks = qn_fork_count();
     e->options.allocator = &e->allocator;
     e->n_programs = n_programs;
     qn_store_init(&e->store, &e->allocator);
     qn_store_init(&e->sums, &e->allocator);
-    e->store.plan_only = e->sums.plan_only = filled.plan_only;
-    qn_status status = make(e, programs);
+    e->store.plan_only = e->sums.plan_only = options->plan_only;
+    e->store.no_random_values = options->no_random_values;
+    qn_status status = make_within(e, programs, is_refused);
+    if (status == QN_OK && !options->plan_later)
+        status = qn_engine_plan(e, 0);
     if (status != QN_OK) {
         qn_engine_destroy(e);
         return status;
@@ -209,10 +233,43 @@ qn_status qn_engine_create(const qn_engine_options *options, const qn_program_op
     return QN_OK;
 }
 
+/* A budget that parameters alone are above: what would do is found without them. */
+static qn_status refuse_budget(qn_engine_options options, const qn_program_options *programs,
+                               int n_programs) {
+    const size_t bytes = options.memory_budget_bytes;
+    char given[QN_SIZE_TEXT];
+    bool is_refused;
+    qn_engine *engine;
+    options.plan_only = true;
+    if (!options.no_least && !options.plan_later) {
+        QN_TRY(create(&options, programs, n_programs, &engine, &is_refused));
+        qn_engine_destroy(engine);
+    }
+    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too little; lower --batch",
+                   qn_text_print_size(bytes, given));
+}
+
+qn_status qn_engine_create(const qn_engine_options *options, const qn_program_options *programs,
+                           int n_programs, qn_engine **engine) {
+    QN_NEED(options, "options");
+    QN_NEED(programs, "programs");
+    QN_NEED(engine, "engine");
+    qn_engine_options filled;
+    bool is_refused = false;
+    QN_TRY(QN_OPTIONS_TAKE(qn_engine_options, options, &filled));
+    fill_defaults(&filled);
+    QN_TRY(check_options(&filled));
+    if (n_programs < 1)
+        return qn_fail(QN_ERROR_ARGUMENT, "an engine needs a program");
+    const qn_status status = create(&filled, programs, n_programs, engine, &is_refused);
+    return status == QN_ERROR_MEMORY && is_refused ? refuse_budget(filled, programs, n_programs)
+                                                   : status;
+}
+
 void qn_engine_destroy(qn_engine *e) {
     if (!e)
         return;
-    qn_changing_destroy(e);
+    qn_live_budget_destroy(e);
     qn_release(&e->allocator, e->update_arena, 1, update_bytes(e));
     for (int i = 0; e->programs && i < e->n_programs; i++)
         qn_program_deinit(&e->programs[i]);
@@ -223,8 +280,7 @@ void qn_engine_destroy(qn_engine *e) {
     qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
     qn_release(&e->allocator, e->hyper, QN_HYPER_COUNT, sizeof(double));
     qn_release(&e->allocator, e->copies, 1, e->copy_bytes);
-    qn_swap_close(e->swap);
-    qn_release(&e->allocator, e->swap_folder, 1, e->swap_folder_bytes);
+    qn_engine_close_swap(e);
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
     qn_tuner_destroy(e);
     qn_release(&e->allocator, e->ruled, 1, sizeof *e->ruled);
@@ -235,10 +291,12 @@ void qn_engine_destroy(qn_engine *e) {
 }
 
 const qn_engine_options *qn_engine_get_options(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", NULL);
     return &engine->options;
 }
 
 qn_kernel_tuning_use qn_engine_get_kernel_tuning(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", (qn_kernel_tuning_use){0});
     return engine->tuner ? engine->tuner->use : (qn_kernel_tuning_use){.tune = QN_TUNE_OFF};
 }
 
@@ -249,6 +307,9 @@ static qn_status bind_inputs(qn_engine *e, qn_program *p, const void *const *inp
     char *copy = e->copies;
     for (int i = 0; i < p->n_inputs; i++) {
         void *memory = (void *)(uintptr_t)inputs[i];
+        if (!memory)
+            return qn_fail(QN_ERROR_ARGUMENT, "input %s is null",
+                           qn_graph_value(p->graph, p->inputs[i])->name);
         if ((uintptr_t)memory % QN_ALIGNMENT != 0) {
             if (!e->copies)
                 return qn_fail(QN_ERROR_ARGUMENT,
@@ -282,16 +343,17 @@ static qn_status check_losses(const qn_engine *e, const qn_program *p) {
             e->options.real == QN_F64 ? *(const double *)memory : (double)*(const float *)memory;
         if (!isfinite(loss))
             return qn_fail(QN_ERROR_NUMERIC,
-                           "step %lld: the loss is %g; lower the learning rate (now %g), or clip "
-                           "gradients",
-                           (long long)e->steps + 1, loss, qn_engine_rate(e));
+                           "step %lld: the loss is %g; lower the learning rate (asked for: %g, at "
+                           "this step: %g), or clip gradients",
+                           (long long)e->steps + 1, loss, e->options.update.rate,
+                           qn_engine_rate(e));
     }
     return QN_OK;
 }
 
 static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
-    if (e->changing && program != QN_PROGRAM_UPDATE)
-        return qn_changing_run(e, program, step, watch);
+    if (e->live_budget && program != QN_PROGRAM_UPDATE)
+        return qn_live_budget_run(e, program, step, watch);
     return qn_executor_run(qn_engine_get_program(e, program)->executor, e->options.seed, step,
                            watch);
 }
@@ -332,7 +394,19 @@ static qn_status finish_step(qn_engine *e) {
     return QN_OK;
 }
 
+/* A forked child has none of the threads that would work. */
+static qn_status check_process(const qn_engine *e) {
+    if (e->n_forks == qn_fork_count())
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT, "this engine was made before the process forked, and its "
+                                      "threads are not in the child; make one there");
+}
+
 qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
+    QN_NEED(e, "engine");
+    QN_NEED(inputs, "inputs");
+    QN_DEMAND(program >= 0 && program < e->n_programs);
+    QN_TRY(check_process(e));
     qn_program *p = &e->programs[program];
     const int64_t accumulate = e->options.update.accumulate;
     if (e->options.plan_only)
@@ -343,18 +417,28 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
     if (!p->training)
         return run(e, program, 0);
     fill_hyper(e);
+    e->is_spoiled = true;
     QN_TRY(run(e, program, (uint64_t)(e->steps * accumulate + e->n_accumulated)));
     QN_TRY(check_losses(e, p));
-    return ++e->n_accumulated == accumulate ? finish_step(e) : QN_OK;
+    if (++e->n_accumulated == accumulate)
+        QN_TRY(finish_step(e));
+    e->is_spoiled = false;
+    return QN_OK;
 }
 
 const void *qn_engine_result(const qn_engine *e, int program, int index) {
+    QN_NEED_OR(e, "engine", NULL);
+    QN_DEMAND_OR(program >= 0 && program < e->n_programs && e->is_planned, NULL);
     const qn_program *p = &e->programs[program];
+    QN_DEMAND_OR(index >= 0 && index < p->graph->n_results, NULL);
     return qn_executor_get(p->executor, p->graph->results[index]);
 }
 
 qn_shape qn_engine_result_shape(const qn_engine *e, int program, int index) {
+    QN_NEED_OR(e, "engine", (qn_shape){0});
+    QN_DEMAND_OR(program >= 0 && program < e->n_programs, (qn_shape){0});
     const qn_graph *graph = e->programs[program].graph;
+    QN_DEMAND_OR(index >= 0 && index < graph->n_results, (qn_shape){0});
     return qn_graph_shape(graph, graph->results[index]);
 }
 
@@ -374,51 +458,79 @@ void qn_engine_watch(qn_engine *engine, qn_events *events) {
 }
 
 int qn_engine_input_count(const qn_engine *engine, int program) {
+    QN_NEED_OR(engine, "engine", 0);
+    QN_DEMAND_OR(program >= 0 && program < engine->n_programs, 0);
     return engine->programs[program].n_inputs;
 }
 
 qn_engine_input qn_engine_input_at(const qn_engine *engine, int program, int index) {
+    QN_NEED_OR(engine, "engine", (qn_engine_input){0});
+    QN_DEMAND_OR(program >= 0 && program < engine->n_programs, (qn_engine_input){0});
     const qn_program *p = &engine->programs[program];
+    QN_DEMAND_OR(index >= 0 && index < p->n_inputs, (qn_engine_input){0});
     const qn_value_info *info = qn_graph_value(p->graph, p->inputs[index]);
     return (qn_engine_input){info->name, info->tensor.dtype, info->tensor.shape,
                              qn_tensor_bytes(info->tensor)};
 }
 
 int64_t qn_engine_steps(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", 0);
     return engine->steps;
 }
 
 int64_t qn_engine_accumulated(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", 0);
     return engine->n_accumulated;
 }
 
+bool qn_engine_is_sound(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", false);
+    return engine && !engine->is_spoiled;
+}
+
 void qn_engine_set_steps(qn_engine *engine, int64_t steps) {
+    QN_NEED_OR(engine, "engine", );
+    QN_DEMAND_OR(steps >= 0, );
+    engine->is_spoiled = false;
     engine->steps = steps;
 }
 
 double qn_engine_rate(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", 0);
     return qn_optimizer_rate(&engine->options.update, engine->steps);
 }
 
 int qn_engine_tensor_count(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", 0);
     return engine->store.n_tensors;
 }
 
 qn_stored_tensor qn_engine_tensor_at(const qn_engine *engine, int index) {
+    QN_NEED_OR(engine, "engine", (qn_stored_tensor){0});
+    QN_DEMAND_OR(index >= 0 && index < engine->store.n_tensors, (qn_stored_tensor){0});
     return engine->store.tensors[index];
 }
 
 qn_stored_tensor qn_engine_find(const qn_engine *engine, const char *name) {
+    QN_NEED_OR(engine, "engine", (qn_stored_tensor){0});
+    QN_NEED_OR(name, "name", (qn_stored_tensor){0});
     const qn_stored_tensor *found = qn_store_find(&engine->store, name);
     return found ? *found : (qn_stored_tensor){.name = NULL};
 }
 
 qn_status qn_engine_add_state(qn_engine *engine, const char *name, qn_dtype dtype, qn_shape shape,
                               void **data) {
-    return qn_store_add(&engine->store, name, dtype, shape, data);
+    QN_NEED(engine, "engine");
+    QN_NEED(name, "name");
+    QN_NEED(data, "data");
+    const size_t before = engine->store.bytes;
+    QN_TRY(qn_store_add(&engine->store, name, dtype, shape, data));
+    engine->planned_bytes += engine->options.plan_only ? engine->store.bytes - before : 0;
+    return QN_OK;
 }
 
 qn_memory_use qn_engine_get_memory(const qn_engine *e) {
+    QN_NEED_OR(e, "engine", (qn_memory_use){0});
     qn_memory_use use = {
         .held_bytes = sizeof *e + qn_counter_held(&e->counter),
         .peak_bytes = __atomic_load_n(&e->counter.peak_bytes, __ATOMIC_RELAXED),
@@ -433,6 +545,7 @@ qn_memory_use qn_engine_get_memory(const qn_engine *e) {
 }
 
 const qn_allocator *qn_engine_allocator(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", NULL);
     return &engine->allocator;
 }
 
@@ -447,16 +560,18 @@ static void put_line(void *context, const char *line) {
 }
 
 const char *qn_engine_print_plan(qn_engine *e, int program) {
+    QN_NEED_OR(e, "engine", NULL);
+    QN_DEMAND_OR(program >= 0 && program < e->n_programs && e->programs[program].plan, NULL);
     const qn_program *p = &e->programs[program];
     qn_engine_text printed = {0};
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
     e->plan_text = printed;
-    qn_plan_print(p->plan, p->graph, put_line, &printed);
+    qn_plan_print(p->plan, p->graph, &e->machine, put_line, &printed);
     printed.bytes = printed.full_bytes + 1;
     printed.full_bytes = 0;
     if (qn_allocate(&e->allocator, 1, printed.bytes, &printed.to) != QN_OK)
         return NULL;
-    qn_plan_print(p->plan, p->graph, put_line, &printed);
+    qn_plan_print(p->plan, p->graph, &e->machine, put_line, &printed);
     e->plan_text = printed;
     return e->plan_text.to;
 }

@@ -3,6 +3,7 @@
 #ifndef QN_RUN_ENGINE_H
 #define QN_RUN_ENGINE_H
 
+#include "device/machine.h"
 #include "kernels/rules.h"
 #include "os/team.h"
 #include "run/program.h"
@@ -22,7 +23,7 @@ typedef struct qn_ruled {
     uint64_t hash; /* of their text */
 } qn_ruled;
 
-struct qn_changing;
+struct qn_live_budget;
 struct qn_tuner;
 
 /* Invariants: 0 <= n_accumulated < options.update.accumulate; every program's outside values are
@@ -32,9 +33,9 @@ struct qn_engine {
     qn_allocator allocator; /* counts in counter */
     qn_engine_options options;
     qn_team *team;
-    const qn_kernels *kernels;
+    qn_machine machine;     /* with the tables below, where there are any */
     qn_ruled *ruled;        /* where they go by a user's rules, or null */
-    struct qn_tuner *tuner; /* where they are cut as this machine likes it, or null */
+    struct qn_tuner *tuner; /* where they are tiled as this machine likes it, or null */
     qn_store store;         /* parameters and state */
     qn_store sums;          /* of gradients, where batches are accumulated */
     int n_programs;
@@ -53,14 +54,16 @@ struct qn_engine {
     size_t copy_bytes;
     size_t planned_bytes; /* that were left out, as nothing is to be run */
     int64_t steps, n_accumulated;
+    int n_forks; /* qn_fork_count when it was made */
     bool is_planned;
+    bool is_spoiled;   /* a training program has failed, with parameters half changed */
+    bool plans_within; /* now, with sequences kept that the counter does not count */
     qn_events *timing; /* memory to measure operations in, or null */
     qn_events *events; /* where runs are recorded, or null */
     char *swap_folder; /* (swap_folder_bytes), or null */
     size_t swap_folder_bytes;
-    qn_swap_speed swap_speed;     /* of the folder */
-    qn_swap *swap;                /* where plans swap */
-    struct qn_changing *changing; /* null: the budget is fixed */
+    qn_swap_speed swap_speed;           /* of the folder */
+    struct qn_live_budget *live_budget; /* null: the budget is fixed */
     qn_engine_text plan_text;
 };
 
@@ -81,11 +84,14 @@ qn_status qn_engine_make_plans(qn_engine *engine);
 /* Takes the plans of options.saved_plan for the programs; which is forgotten then. */
 qn_status qn_engine_take_saved(qn_engine *engine);
 
-/* Swapping: keeps a folder (null: none) among the options; measures it before planning; and opens
- * the file that the plans need, which takes so much memory. */
+/* Swapping: keeps a folder (null: none) among the options; adds a disk to the machine; measures the
+ * folder before planning; and opens the disk and the lanes that the plans need, which takes so much
+ * memory. Close: when the executors are gone. */
 qn_status qn_engine_name_swap(qn_engine *engine, const char *folder);
 qn_status qn_engine_measure_swap(qn_engine *engine);
 size_t qn_engine_swap_memory(const qn_engine *engine);
+qn_status qn_engine_add_disk(qn_engine *engine);
 qn_status qn_engine_open_swap(qn_engine *engine);
+void qn_engine_close_swap(qn_engine *engine);
 
 #endif

@@ -1,26 +1,24 @@
 /* See executor.h. */
-#include "run/executor.h"
+#include "run/executor_lanes.h"
 
 #include "base/status.h"
-#include "device/device.h"
-#include "os/os.h"
-#include "os/team.h"
+#include "device/cpu/cpu.h"
+#include "device/run_call.h"
 
-/* calls[s] is step s; its in, out, steps and descriptions are slices of the arrays below.
+/* calls[s] is step s; its in, out, strides and descriptions are slices of the arrays below.
  * pointers[i] = bases[storage of operand i] + its offset, for every operand i of every call. */
 struct qn_executor {
     const qn_allocator *allocator;
     const qn_graph *graph;
     const qn_plan *plan;
     size_t n_operands;
-    qn_call *calls;     /* (n_steps) */
-    void **pointers;    /* (n_operands) */
-    qn_tensor *tensors; /* (n_operands) */
-    int64_t *steps;     /* (n_operands): from row to row; 0: left out */
-    int32_t *values;    /* (n_operands), -1: left out */
-    char **bases;       /* (n_storages), null: not bound yet */
-    size_t n_swaps;
-    qn_swap_place *swaps; /* (n_swaps): of the steps that swap, in order */
+    qn_call *calls;        /* (n_steps) */
+    void **pointers;       /* (n_operands) */
+    qn_tensor *tensors;    /* (n_operands) */
+    int64_t *strides;      /* (n_operands): from row to row; 0: left out */
+    int32_t *values;       /* (n_operands), -1: left out */
+    char **bases;          /* (n_storages), null: not bound yet */
+    qn_lane_runner *lanes; /* null: one lane */
 };
 
 static void *locate(const qn_executor *e, int32_t value) {
@@ -46,12 +44,12 @@ static void add_operands(qn_executor *e, const qn_value *values, int n, size_t *
         e->values[*next] = values[i].id;
         e->tensors[*next] = qn_graph_tensor(e->graph, values[i]);
         if (values[i].id >= 0)
-            e->steps[*next] =
+            e->strides[*next] =
                 qn_placement_step(&e->plan->placements[values[i].id], e->tensors[*next].shape);
     }
 }
 
-static void fill_calls(qn_executor *e, const qn_kernels *kernels, qn_team *team) {
+static void fill_calls(qn_executor *e, const qn_machine *machine, qn_team *team) {
     size_t next = 0;
     for (int32_t s = 0; s < e->plan->n_steps; s++) {
         const qn_step *step = &e->plan->steps[s];
@@ -62,39 +60,16 @@ static void fill_calls(qn_executor *e, const qn_kernels *kernels, qn_team *team)
         e->calls[s] = (qn_call){
             .node = node,
             .attributes = node->attributes,
-            .kernels = kernels,
             .team = team,
             .inputs = e->tensors + begin,
             .outputs = e->tensors + outputs,
             .in = e->pointers + begin,
             .out = e->pointers + outputs,
-            .in_steps = e->steps + begin,
-            .out_steps = e->steps + outputs,
+            .in_strides = e->strides + begin,
+            .out_strides = e->strides + outputs,
         };
+        qn_cpu_prepare(&e->calls[s], machine);
     }
-}
-
-/* Where steps swap; the file is not known yet. */
-static void fill_swaps(qn_executor *e) {
-    qn_swap_place *next = e->swaps;
-    int request = 0;
-    for (int32_t s = 0; s < e->plan->n_steps; s++) {
-        const int32_t swapped = e->plan->steps[s].swapped;
-        const qn_swapping swapping = e->calls[s].node->op->swapping;
-        if (swapped < 0)
-            continue;
-        *next = (qn_swap_place){.offset = (int64_t)e->plan->swapped[swapped].offset};
-        if (swapping == QN_SWAPPING_STORE || swapping == QN_SWAPPING_LOAD)
-            next->request = request++;
-        e->calls[s].swap = next++;
-    }
-}
-
-static size_t count_swaps(const qn_plan *plan) {
-    size_t n = 0;
-    for (int32_t s = 0; s < plan->n_steps; s++)
-        n += plan->steps[s].swapped >= 0;
-    return n;
 }
 
 static qn_status allocate_all(qn_executor *e) {
@@ -102,14 +77,25 @@ static qn_status allocate_all(qn_executor *e) {
     QN_TRY(qn_allocate(e->allocator, n_steps, sizeof *e->calls, &e->calls));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->pointers, &e->pointers));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->tensors, &e->tensors));
-    QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->steps, &e->steps));
+    QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->strides, &e->strides));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->values, &e->values));
-    QN_TRY(qn_allocate(e->allocator, e->n_swaps, sizeof *e->swaps, &e->swaps));
     return qn_allocate(e->allocator, n_storages, sizeof *e->bases, &e->bases);
 }
 
+static qn_status make(qn_executor *e, const qn_machine *machine, qn_team *team, void *arena) {
+    QN_TRY(allocate_all(e));
+    fill_calls(e, machine, team);
+    if (e->plan->lanes)
+        QN_TRY(
+            qn_lane_runner_create(e->allocator, e->plan, e->graph, e->calls, machine, &e->lanes));
+    if (!arena)
+        return QN_OK;
+    qn_executor_set_arena(e, arena);
+    return qn_executor_open_lanes(e);
+}
+
 qn_status qn_executor_create(const qn_allocator *allocator, const qn_graph *graph,
-                             const qn_plan *plan, const qn_kernels *kernels, qn_team *team,
+                             const qn_plan *plan, const qn_machine *machine, qn_team *team,
                              void *arena, qn_executor **executor) {
     qn_executor *e;
     QN_TRY(qn_allocate(allocator, 1, sizeof *e, &e));
@@ -117,25 +103,24 @@ qn_status qn_executor_create(const qn_allocator *allocator, const qn_graph *grap
     e->graph = graph;
     e->plan = plan;
     e->n_operands = count_operands(graph, plan);
-    e->n_swaps = count_swaps(plan);
-    qn_status status = allocate_all(e);
+    const qn_status status = make(e, machine, team, arena);
     if (status != QN_OK) {
         qn_executor_destroy(e);
         return status;
     }
-    fill_calls(e, kernels, team);
-    fill_swaps(e);
-    if (arena)
-        qn_executor_set_arena(e, arena);
     *executor = e;
     return QN_OK;
 }
 
-void qn_executor_set_arena(qn_executor *e, void *arena) {
+/* Where storages of the host's space lie (is_host), or those of others. */
+static void set_bases(qn_executor *e, bool is_host, void *arena) {
     const qn_plan *plan = e->plan;
     for (int32_t i = 0; i < plan->n_storages; i++) {
-        if (!plan->storages[i].is_bound)
-            e->bases[i] = arena ? (char *)arena + plan->storages[i].offset : NULL;
+        const qn_storage *s = &plan->storages[i];
+        if (s->is_bound || (s->space == 0) != is_host)
+            continue;
+        char *begin = is_host ? arena : qn_lane_runner_space(e->lanes, s->space);
+        e->bases[i] = begin ? begin + s->offset : NULL;
     }
     for (size_t i = 0; i < e->n_operands; i++)
         e->pointers[i] = locate(e, e->values[i]);
@@ -145,16 +130,28 @@ void qn_executor_set_arena(qn_executor *e, void *arena) {
     }
 }
 
+void qn_executor_set_arena(qn_executor *e, void *arena) {
+    set_bases(e, true, arena);
+}
+
+qn_status qn_executor_open_lanes(qn_executor *e) {
+    if (!e->lanes)
+        return QN_OK;
+    QN_TRY(qn_lane_runner_open(e->lanes));
+    set_bases(e, false, NULL);
+    return QN_OK;
+}
+
 void qn_executor_destroy(qn_executor *e) {
     if (!e)
         return;
     const qn_allocator *a = e->allocator;
+    qn_lane_runner_destroy(e->lanes);
     qn_release(a, e->calls, (size_t)e->plan->n_steps, sizeof *e->calls);
     qn_release(a, e->pointers, e->n_operands, sizeof *e->pointers);
     qn_release(a, e->tensors, e->n_operands, sizeof *e->tensors);
-    qn_release(a, e->steps, e->n_operands, sizeof *e->steps);
+    qn_release(a, e->strides, e->n_operands, sizeof *e->strides);
     qn_release(a, e->values, e->n_operands, sizeof *e->values);
-    qn_release(a, e->swaps, e->n_swaps, sizeof *e->swaps);
     qn_release(a, e->bases, (size_t)e->plan->n_storages, sizeof *e->bases);
     qn_release(a, e, 1, sizeof *e);
 }
@@ -170,43 +167,25 @@ void qn_executor_bind(qn_executor *e, qn_value value, void *memory) {
     }
 }
 
-void qn_executor_set_swap(qn_executor *e, qn_swap *file) {
-    for (size_t i = 0; i < e->n_swaps; i++)
-        e->swaps[i].file = file;
-}
-
 void *qn_executor_get(const qn_executor *e, qn_value value) {
     return locate(e, value.id);
 }
 
-/* Runs a step and records it; what further threads do of it goes by the same label. */
-static void run_watched(const qn_device *device, const qn_call *call, int32_t item,
-                        const qn_watch *watch) {
-    qn_event event = watch->label;
-    event.kind = QN_EVENT_OPERATION;
-    event.item = item;
-    qn_team_label(call->team, &event);
-    event.begin_ns = qn_clock_ns();
-    device->run(call);
-    event.end_ns = qn_clock_ns();
-    qn_events_put(watch->events, event.thread, &event);
-}
-
 qn_status qn_executor_run_from(qn_executor *e, int32_t *next, int32_t end, const int *stop,
                                uint64_t seed, uint64_t step, const qn_watch *watch) {
+    if (e->lanes)
+        return qn_lane_runner_run(e->lanes, next, end, stop, seed, step, watch);
+    void (*run)(const qn_call *) = qn_devices[0]->run;
     for (; *next < end; ++*next) {
         if (stop && __builtin_expect(__atomic_load_n(stop, __ATOMIC_ACQUIRE), 0))
             return QN_OK;
         qn_call *call = &e->calls[*next];
         call->seed = seed;
         call->step = step;
-        const qn_device *device = qn_devices[e->plan->steps[*next].device];
         if (__builtin_expect(watch != NULL, 0))
-            run_watched(device, call, *next, watch);
+            qn_run_recorded(run, call, *next, watch->events, &watch->label);
         else
-            device->run(call);
-        if (call->swap && qn_swap_has_failed(call->swap->file))
-            return qn_swap_settle(call->swap->file);
+            run(call);
     }
     return QN_OK;
 }

@@ -1,5 +1,6 @@
-/* Runs a plan: calls every step's device in order. All pointers are worked out when the executor
- * is made; running allocates nothing and decides nothing. */
+/* Runs a plan: lane 0 on the calling thread, further lanes (executor_lanes.h) beside it. All
+ * pointers are worked out when the executor is made; running allocates nothing and decides nothing.
+ */
 #ifndef QN_RUN_EXECUTOR_H
 #define QN_RUN_EXECUTOR_H
 
@@ -9,12 +10,16 @@
 typedef struct qn_executor qn_executor;
 
 /* An executor of a plan over the arena (plan->arena_bytes, QN_ALIGNMENT), which several executors
- * may share in turn; null: it can be looked at, but not run. Graph, plan, kernels and team must
- * outlive it. */
+ * may share in turn; null: it can be looked at, but not run, and its lanes are not open. Graph,
+ * plan, machine and team must outlive it. */
 qn_status qn_executor_create(const qn_allocator *allocator, const qn_graph *graph,
-                             const qn_plan *plan, const qn_kernels *kernels, qn_team *team,
+                             const qn_plan *plan, const qn_machine *machine, qn_team *team,
                              void *arena, qn_executor **executor);
 void qn_executor_destroy(qn_executor *executor);
+
+/* Opens the lanes of a plan of several: queues of the machine's devices, which further spaces are
+ * reserved from. Once, and before it runs; where it is made with an arena, that is done already. */
+qn_status qn_executor_open_lanes(qn_executor *executor);
 
 /* Says where the arena is: again, if it has moved. Bits in it are nobody's here. Null: nowhere. */
 void qn_executor_set_arena(qn_executor *executor, void *arena);
@@ -31,19 +36,18 @@ typedef struct qn_watch {
     qn_event label; /* its program and step go into every record */
 } qn_watch;
 
-/* The file that a plan with swapped values needs before it runs: plan->swap_bytes, and
- * plan->n_requests. */
-void qn_executor_set_swap(qn_executor *executor, qn_swap *file);
-
-/* Runs all steps; or, where the swap file fails, those before the one that needs what it should
- * have held (QN_ERROR_IO): updates up to there are done. seed and step key the random streams.
+/* Runs all steps; or, where a disk fails, those before the one that needs what it should have held
+ * (QN_ERROR_IO): updates up to there are done. QN_ERROR_DEVICE: a device was lost, and
+ * nothing was updated. seed and step key the random streams.
  * Every outside value is bound. watch: null, or where each step is recorded; the team is watched
  * too then. */
 qn_status qn_executor_run(qn_executor *executor, uint64_t seed, uint64_t step,
                           const qn_watch *watch);
 
 /* The same from step *next on to before step end, and only until *stop (null: never), looked at
- * before each step and set by any thread, is not 0. *next is then the step that would run next. */
+ * before each step of lane 0 and set by any thread, is not 0. *next is then the step of lane 0 that
+ * would run next, or the end; all steps before it are done, and none from it on. Further lanes of
+ * the plan do their steps in their turn (qn_lane). */
 qn_status qn_executor_run_from(qn_executor *executor, int32_t *next, int32_t end, const int *stop,
                                uint64_t seed, uint64_t step, const qn_watch *watch);
 

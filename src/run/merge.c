@@ -1,6 +1,7 @@
 /* Merging adapters into the weights that they stand beside (Hu et al. 2021, section 4.1, "no
  * additional inference latency"); passes/adapter.c says what they are called. Sums are made in
  * double. */
+#include "base/status.h"
 #include "quern/engine.h"
 #include "tensor/tensor.h"
 
@@ -44,6 +45,7 @@ static qn_stored_tensor find_beside(const qn_engine *engine, const char *adapter
 }
 
 void qn_engine_merge_adapters(qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", );
     const qn_tuning *tuning = &qn_engine_get_options(engine)->tuning;
     const double alpha = tuning->lora_alpha > 0 ? tuning->lora_alpha : (double)tuning->lora_rank;
     for (int i = 0; i < qn_engine_tensor_count(engine); i++) {

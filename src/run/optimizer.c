@@ -49,7 +49,7 @@ qn_status qn_optimizer_factor(const qn_engine_options *options, const char *para
     while (qn_pattern_next(&list, &part)) {
         double found;
         QN_TRY(parse_rate(&part, options->update.rate, &found));
-        if (qn_pattern_fits(part, parameter))
+        if (qn_pattern_matches(part, parameter))
             *factor = found;
     }
     return QN_OK;

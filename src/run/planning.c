@@ -2,37 +2,45 @@
  * that is held at any time, planning included, keeps within it. What plans and executors take
  * themselves is known only when they are made, so planning is tried with a guess, and again with
  * what was found. */
+#include "run/planning.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "device/disk.h"
 #include "os/os.h"
-#include "run/changing.h"
-
-#include <stdio.h>
+#include "run/rebudget/live_budget.h"
 
 /* A guess of what a node takes in a graph that was made anew, its plan and its executor. */
 enum { NODE_BYTES = 2200, EXECUTOR_BYTES = 500 };
 
 /* Times to try with what the last try found. */
-enum { MOST_TRIES = 4, MOST_RAISES = 8, MOST_LOWERINGS = 16 };
+enum { MOST_TRIES = 4 };
 
-/* The budget that is named as the least is tried with this part less. */
-enum { LEAST_PART = 50 };
-static const int64_t most_lowering_ns = 20000000000;
+/* Bytes by node of a graph for the sequences that a planner keeps of it (qn_budget_low). */
+enum { LOW_NODE_BYTES = 24 };
 
-/* What a try of planning within `total` bytes came to. */
-typedef struct fit {
-    size_t total;        /* bytes, those outside included */
-    size_t before;       /* that were held at most before planning */
-    size_t reserve;      /* set aside for plans and executors */
-    size_t peak_bytes;   /* that were held at most in its tries */
-    size_t needed_bytes; /* that would have done, as far as is known; 0: unknown */
-    size_t used;         /* rounded, of plans that fit: what they take, and took to be made */
-    bool is_rough;       /* only whether there are plans matters, not how fast they are */
-} fit;
+typedef qn_fit fit;
+
+/* What the planner keeps lies outside of the counter, so that a try does not depend on those before
+ * it, and is always set aside as if it were there. */
+static size_t low_bytes(const qn_program *p) {
+    return (size_t)p->graph->n_nodes * LOW_NODE_BYTES;
+}
+
+static size_t all_low_bytes(const qn_engine *e) {
+    size_t bytes = 0;
+    for (int i = 0; e->plans_within && i < e->n_programs; i++)
+        bytes += 2 * low_bytes(&e->programs[i]);
+    return bytes;
+}
 
 /* What counts against a budget besides what the counter counts. */
 static size_t uncounted_bytes(const qn_engine *e) {
     return sizeof *e + e->planned_bytes + e->outside_bytes;
+}
+
+/* The same while a budget is planned. */
+static size_t uncounted_planning(const qn_engine *e) {
+    return uncounted_bytes(e) + all_low_bytes(e);
 }
 
 /* All that is held, and would be by an engine that runs. */
@@ -74,9 +82,9 @@ static void note_arena(qn_engine *e, const qn_program *p) {
 }
 
 static qn_status plan_as_is(qn_engine *e, qn_program *p) {
-    if (e->changing && p != &e->update)
-        return qn_changing_plan(e, p);
-    return qn_plan_create(&e->allocator, p->graph, e->kernels, qn_team_size(e->team), &p->plan);
+    if (e->live_budget && p != &e->update)
+        return qn_live_budget_plan(e, p);
+    return qn_plan_create(&e->allocator, p->graph, &e->machine, &p->plan);
 }
 
 static void unplan(qn_engine *e) {
@@ -100,7 +108,7 @@ static double estimate_ns(const qn_program *p) {
     return ns;
 }
 
-/* Pieces that a batch is cut into at most, and nodes of the graph that this makes, about; less
+/* Pieces that a batch is split into at most, and nodes of the graph that this makes, about; less
  * where values are to be made again in it, which takes long to plan. */
 enum { MOST_PIECES = 16, MOST_PIECE_NODES = 5000, MOST_MIXED_NODES = 1000 };
 
@@ -113,17 +121,24 @@ static size_t bytes_of_pieces(const qn_engine *e, const qn_program *p, const fit
     return p->plan->arena_bytes + (taken > f->reserve ? taken - f->reserve : 0);
 }
 
+/* What is refused, and the limit that was there before. */
+typedef struct limited {
+    size_t limit_bytes, n_refused;
+} limited;
+
 /* From here on nothing is allocated that a try may not hold. Gives what end_limit takes. */
-static size_t begin_limit(qn_engine *e, const fit *f) {
-    const size_t uncounted = uncounted_bytes(e);
-    e->counter.limit_bytes = f->total > uncounted ? f->total - uncounted : 1;
-    return e->counter.n_refused;
+static limited begin_limit(qn_engine *e, const fit *f) {
+    const size_t uncounted = uncounted_planning(e);
+    const limited before = {e->counter.limit_bytes, e->counter.n_refused};
+    const size_t total = f->total < f->most ? f->total : f->most;
+    e->counter.limit_bytes = total > uncounted ? total - uncounted : 1;
+    return before;
 }
 
 /* True where something was refused since. */
-static bool end_limit(qn_engine *e, size_t n_refused) {
-    e->counter.limit_bytes = 0;
-    return e->counter.n_refused > n_refused;
+static bool end_limit(qn_engine *e, limited before) {
+    e->counter.limit_bytes = before.limit_bytes;
+    return e->counter.n_refused > before.n_refused;
 }
 
 static void make_whole(qn_program *p) {
@@ -132,15 +147,16 @@ static void make_whole(qn_program *p) {
 }
 
 /* Plans a program in pieces of so many samples. Where that takes more memory than there is, or it
- * cannot be cut, *is_cut is false, and it is whole. */
-static qn_status cut(qn_engine *e, qn_program *p, const fit *f, int64_t micro_batch, bool *is_cut) {
-    const size_t n_refused = begin_limit(e, f);
-    qn_status status = qn_program_split(p, e->kernels, micro_batch);
+ * cannot be split, *is_split is false, and it is whole. */
+static qn_status split_batch(qn_engine *e, qn_program *p, const fit *f, int64_t micro_batch,
+                             bool *is_split) {
+    const limited before = begin_limit(e, f);
+    qn_status status = qn_program_split(p, &e->machine, micro_batch);
     const bool cannot = status == QN_ERROR_UNSUPPORTED;
     if (status == QN_OK)
         status = plan_as_is(e, p);
-    *is_cut = !end_limit(e, n_refused) && !cannot;
-    if (*is_cut)
+    *is_split = !end_limit(e, before) && !cannot;
+    if (*is_split)
         return status;
     make_whole(p);
     return QN_OK;
@@ -156,19 +172,19 @@ typedef struct pieces {
     size_t whole_bytes;
 } pieces;
 
-/* Cuts the batch into as few equal pieces as it takes for an arena of at most limit bytes, planned;
- * where none do, or it cannot be cut, the program is whole and without a plan. */
+/* Splits the batch into as few equal pieces as it takes for an arena of at most limit bytes,
+ * planned; where none do, or it cannot be split, the program is whole and without a plan. */
 static qn_status plan_in_pieces(qn_engine *e, qn_program *p, const fit *f, size_t limit,
                                 pieces *found) {
     const int64_t batch = qn_program_batch(p), most = MOST_PIECE_NODES / p->graph->n_nodes;
     const size_t before = held_bytes(e);
     size_t smallest = found->whole_bytes;
     for (int64_t n = 2; n <= batch && n <= MOST_PIECES && n <= most; n++) {
-        bool is_cut;
+        bool is_split;
         if (batch % n != 0)
             continue;
-        QN_TRY(cut(e, p, f, batch / n, &is_cut));
-        if (!is_cut)
+        QN_TRY(split_batch(e, p, f, batch / n, &is_split));
+        if (!is_split)
             break;
         const size_t bytes = bytes_of_pieces(e, p, f, before);
         if (bytes <= limit) {
@@ -187,20 +203,22 @@ static qn_status plan_in_pieces(qn_engine *e, qn_program *p, const fit *f, size_
     return QN_OK;
 }
 
-/* What is known of the least arena of its graph as it is cut now. */
+/* What is known of the least arena of its graph as it is split now. */
 static qn_budget_low *low_of(const qn_engine *e, qn_program *p) {
-    if (p->micro_batch == 0)
-        return &p->low[0];
-    if (p->low_pieces != p->micro_batch)
-        qn_budget_low_deinit(&e->allocator, &p->low[1]);
-    p->low_pieces = p->micro_batch;
-    return &p->low[1];
+    qn_budget_low *low = &p->low[p->micro_batch > 0];
+    if (p->micro_batch > 0 && p->low_pieces != p->micro_batch) {
+        qn_budget_low_deinit(low);
+        p->low_pieces = p->micro_batch;
+    }
+    low->allocator = e->counter.below;
+    low->most_bytes = low_bytes(p);
+    return low;
 }
 
-static void forget_lows(qn_engine *e) {
+void qn_fit_end(qn_engine *e) {
     for (int i = 0; i < e->n_programs; i++) {
-        qn_budget_low_deinit(&e->allocator, &e->programs[i].low[0]);
-        qn_budget_low_deinit(&e->allocator, &e->programs[i].low[1]);
+        qn_budget_low_deinit(&e->programs[i].low[0]);
+        qn_budget_low_deinit(&e->programs[i].low[1]);
     }
 }
 
@@ -215,8 +233,7 @@ static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, s
                                        .low = low_of(e, p)};
     qn_budget_plan found = {0};
     const size_t before = held_bytes(e);
-    QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, e->kernels, qn_team_size(e->team), &options,
-                               &found, least));
+    QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &options, &found, least));
     const size_t peak = before + found.planner_bytes;
     e->planner_bytes = larger(e->planner_bytes, found.planner_bytes);
     e->planning_ns += found.planning_ns;
@@ -234,29 +251,29 @@ static const double little_time = 0.02;
 static qn_status plan_both(qn_engine *e, qn_program *p, fit *f, size_t limit, int64_t micro_batch,
                            size_t *least) {
     const size_t known = *least;
-    bool is_cut;
-    QN_TRY(cut(e, p, f, micro_batch, &is_cut));
+    bool is_split;
+    QN_TRY(split_batch(e, p, f, micro_batch, &is_split));
     qn_program_unplan(p);
     const qn_status status = plan_again(e, p, f, limit, least);
     *least = smaller(*least, known);
     return status;
 }
 
-/* The same for a program that may be cut as well: what costs less of both, or both where neither
+/* The same for a program that may be split as well: what costs less of both, or both where neither
  * does. Looking for what to make again may not take more than there is, since pieces are left.
  * Times are measured of whole batches, if at all. */
 static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, pieces found,
                              size_t *least) {
-    bool is_cut;
+    bool is_split;
     QN_TRY(plan_in_pieces(e, p, f, limit, &found));
     if (found.micro_batch > 0 && found.extra <= little_time && !e->timing)
         return QN_OK;
     make_whole(p);
     if (found.micro_batch == 0 && found.smallest == 0)
         return plan_again(e, p, f, limit, least);
-    const size_t n_refused = begin_limit(e, f);
+    const limited before = begin_limit(e, f);
     const qn_status status = plan_again(e, p, f, limit, least);
-    const bool is_refused = end_limit(e, n_refused);
+    const bool is_refused = end_limit(e, before);
     const double extra = p->base ? p->budget.extra_ns / p->budget.base_ns : 0;
     if (status == QN_OK && (found.micro_batch == 0 || e->timing || extra <= found.extra))
         return QN_OK;
@@ -266,13 +283,13 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
     qn_program_unplan(p);
     if (found.micro_batch == 0)
         return plan_both(e, p, f, limit, found.smallest, least);
-    QN_TRY(cut(e, p, f, found.micro_batch, &is_cut));
-    return is_cut ? QN_OK : plan_again(e, p, f, limit, least);
+    QN_TRY(split_batch(e, p, f, found.micro_batch, &is_split));
+    return is_split ? QN_OK : plan_again(e, p, f, limit, least);
 }
 
 /* Micro-batches are the caller's where it gave some; plans for changed budgets are of whole
  * batches. */
-static bool may_be_cut(const qn_engine *e, const qn_program *p) {
+static bool may_be_split(const qn_engine *e, const qn_program *p) {
     return p->training && p->n_phases == 1 && e->options.micro_batch == 0 &&
            !e->options.budget_changes;
 }
@@ -285,8 +302,8 @@ static qn_status plan_within(qn_engine *e, qn_program *p, fit *f, size_t limit, 
         return QN_OK;
     const pieces whole = {.whole_ns = estimate_ns(p), .whole_bytes = p->plan->arena_bytes};
     qn_program_unplan(p);
-    return may_be_cut(e, p) ? plan_either(e, p, f, limit, whole, least)
-                            : plan_again(e, p, f, limit, least);
+    return may_be_split(e, p) ? plan_either(e, p, f, limit, whole, least)
+                              : plan_again(e, p, f, limit, least);
 }
 
 /* All programs with arenas of at most limit bytes. Goes on after one that has none, to learn what
@@ -320,7 +337,7 @@ static size_t guess_reserve(const qn_engine *e) {
     size_t n_nodes = 0;
     for (int i = 0; i < e->n_programs; i++)
         n_nodes += (size_t)e->programs[i].graph->n_nodes;
-    return n_nodes * NODE_BYTES + (e->swap_folder ? qn_swap_memory(e->swap_folder, 64) : 0);
+    return n_nodes * NODE_BYTES + (e->swap_folder ? qn_disk_memory(e->swap_folder, 2, 64) : 0);
 }
 
 static size_t update_bytes(const qn_engine *e) {
@@ -350,20 +367,24 @@ static qn_status try_fit(qn_engine *e, fit *f, bool *does_fit) {
     return QN_OK;
 }
 
-/* A try, and what was held at most while it was made. */
+/* A try, and what was held at most while it was made: never more than it may. */
 static qn_status try_measured(qn_engine *e, fit *f, bool *does_fit) {
     const size_t peak = e->counter.peak_bytes;
     unplan(e);
     e->counter.peak_bytes = e->counter.held_bytes;
+    const limited before = begin_limit(e, f);
     const qn_status status = try_fit(e, f, does_fit);
-    f->peak_bytes = larger(f->peak_bytes, uncounted_bytes(e) + e->counter.peak_bytes);
+    const bool is_refused = end_limit(e, before);
+    f->peak_bytes = larger(f->peak_bytes, uncounted_planning(e) + e->counter.peak_bytes);
     e->counter.peak_bytes = larger(peak, e->counter.peak_bytes);
-    return status;
+    if (status != QN_ERROR_MEMORY || !is_refused)
+        return status;
+    *does_fit = false;
+    f->needed_bytes = larger(f->needed_bytes, f->total + 1);
+    return QN_OK;
 }
 
-/* Plans within f->total, with as many tries as it takes, of which none may hold more; needed_bytes
- * is 0 if it fits. */
-static qn_status fit_within(qn_engine *e, fit *f) {
+qn_status qn_fit_within(qn_engine *e, fit *f) {
     if (f->before > f->total) {
         f->needed_bytes = f->before;
         return QN_OK;
@@ -371,7 +392,9 @@ static qn_status fit_within(qn_engine *e, fit *f) {
     unplan(e); /* the guess is of whole batches */
     f->reserve = guess_reserve(e);
     f->peak_bytes = 0;
+    f->is_hopeless = false;
     size_t needed = 0;
+    bool has_lowered = false;
     for (int i = 0; i < MOST_TRIES; i++) {
         bool does_fit;
         QN_TRY(try_measured(e, f, &does_fit));
@@ -381,121 +404,21 @@ static qn_status fit_within(qn_engine *e, fit *f) {
         }
         if (does_fit) {
             f->needed_bytes = 0;
+            f->used = larger(used_bytes(e) + all_low_bytes(e), f->peak_bytes);
             return QN_OK;
         }
         needed = larger(needed, f->needed_bytes);
         if (f->needed_bytes > 0 && i > 0) {
             f->needed_bytes = needed;
+            f->is_hopeless = has_lowered;
             return QN_OK;
         }
+        has_lowered = f->needed_bytes > 0;
         if (f->needed_bytes > 0) /* less may do for them; what they take is then known */
             f->reserve /= 4;
     }
     f->needed_bytes = f->total + f->reserve / 8;
     return QN_OK;
-}
-
-/* ---- what is said where nothing fits ---- */
-
-/* A budget as it is given: in whole MiB, or, if it is small, in less: about 2 % at most. */
-static size_t round_up(size_t bytes) {
-    const size_t mib = (size_t)1 << 20;
-    const size_t unit = bytes < 4 * mib ? mib / 64 : bytes < 64 * mib ? mib / 8 : mib;
-    return (bytes + unit - 1) / unit * unit;
-}
-
-/* Exact, and so that it is read again. */
-static const char *print_option(size_t bytes, char text[QN_SIZE_TEXT]) {
-    const bool is_whole = bytes % ((size_t)1 << 20) == 0;
-    snprintf(text, QN_SIZE_TEXT, "%zu%s", bytes >> (is_whole ? 20 : 10), is_whole ? "M" : "K");
-    return text;
-}
-
-/* Planning itself has held more than what was given. */
-static bool is_exceeded(const qn_engine *e) {
-    return uncounted_bytes(e) + e->counter.peak_bytes > e->options.memory_budget_bytes;
-}
-
-/* Plans within total; what does is kept in *f, lowered to what its plans take, else *low is total.
- */
-static qn_status try_lower(qn_engine *e, fit *f, size_t total, size_t *low) {
-    fit tried = {.total = total, .before = f->before, .is_rough = true};
-    QN_TRY(fit_within(e, &tried));
-    if (tried.needed_bytes > 0) {
-        *low = total;
-        return QN_OK;
-    }
-    f->total = total;
-    f->used = round_up(larger(used_bytes(e), tried.peak_bytes));
-    return QN_OK;
-}
-
-/* What is tried next below a budget that does: what its plans take, where that is less; else the
- * middle; at last 2 % less, which must not do. 0: nothing. */
-static size_t next_lower(const fit *f, size_t low) {
-    const size_t least = f->total - f->total / LEAST_PART;
-    if (f->used < f->total && f->used > low)
-        return f->used;
-    const size_t middle = round_up(low + (f->total - low) / 2);
-    if (middle < least && middle > low)
-        return middle;
-    return low < round_up(least) && round_up(least) < f->total ? round_up(least) : 0;
-}
-
-/* A budget that is known to do, lowered while planning within less succeeds; below the one that was
- * given only if that was kept to. low: does not. Ends early after a while. */
-static qn_status lower(qn_engine *e, fit *f, size_t low) {
-    const int64_t until_ns = qn_clock_ns() + most_lowering_ns;
-    for (int i = 0; i < MOST_LOWERINGS && qn_clock_ns() < until_ns; i++) {
-        const size_t total = next_lower(f, low);
-        if (total == 0 || (total <= e->options.memory_budget_bytes && is_exceeded(e)))
-            break;
-        QN_TRY(try_lower(e, f, total, &low));
-    }
-    return QN_OK;
-}
-
-/* The least budget that was found to do: what was needed is raised until planning succeeds within
- * it, and lowered again: pieces may do with much less than what making again needs. */
-static qn_status find_least(qn_engine *e, fit *f) {
-    size_t low = f->total;
-    f->is_rough = true;
-    for (int i = 0; i < MOST_RAISES && f->needed_bytes > 0; i++) {
-        const size_t raised = f->total + f->total / 64;
-        low = f->total;
-        f->total = round_up(f->needed_bytes > f->total ? f->needed_bytes : raised);
-        QN_TRY(fit_within(e, f));
-    }
-    if (f->needed_bytes > 0)
-        return QN_OK;
-    f->used = round_up(larger(used_bytes(e), f->peak_bytes));
-    return lower(e, f, low);
-}
-
-static qn_status refuse(qn_engine *e, fit *f) {
-    char least[QN_SIZE_TEXT], given[QN_SIZE_TEXT], option[QN_SIZE_TEXT];
-    if (!e->options.no_least)
-        QN_TRY(find_least(e, f));
-    f->is_rough = false;
-    if (f->needed_bytes == 0 && f->total <= e->options.memory_budget_bytes)
-        return fit_within(e, f); /* less was found to do than what was given */
-    qn_text_print_size(e->options.memory_budget_bytes, given);
-    if (f->needed_bytes > 0)
-        return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too little; lower --batch", given);
-    return qn_fail(QN_ERROR_MEMORY,
-                   "a budget of %s is too little: it needs at least %s; lower --batch, or give "
-                   "--memory %s",
-                   given, qn_text_print_size(f->total, least), print_option(f->total, option));
-}
-
-static qn_status plan_budget(qn_engine *e) {
-    const size_t own = sizeof *e + e->counter.peak_bytes + e->outside_bytes;
-    fit f = {.total = e->options.memory_budget_bytes, .before = larger(e->noted_bytes, own)};
-    qn_status status = fit_within(e, &f);
-    if (status == QN_OK && f.needed_bytes > 0)
-        status = refuse(e, &f);
-    forget_lows(e);
-    return status;
 }
 
 static qn_status plan_freely(qn_engine *e) {
@@ -522,6 +445,22 @@ static qn_status plan_as_saved(qn_engine *e) {
                    qn_text_print_size(used_bytes(e), needed), qn_text_print_size(budget, given));
 }
 
+qn_status qn_fit_usual(qn_engine *e, fit *f) {
+    const size_t peak = e->counter.peak_bytes;
+    unplan(e);
+    e->counter.peak_bytes = e->counter.held_bytes;
+    const limited before = begin_limit(e, f);
+    const qn_status status = plan_freely(e);
+    const bool is_refused = end_limit(e, before);
+    f->peak_bytes = uncounted_planning(e) + e->counter.peak_bytes; /* as begin_limit counts */
+    f->used = larger(larger(used_bytes(e), f->peak_bytes), f->before);
+    f->needed_bytes = is_refused || f->used > f->total ? larger(f->used, f->total + 1) : 0;
+    e->counter.peak_bytes = larger(peak, e->counter.peak_bytes);
+    if (f->needed_bytes > 0)
+        unplan(e);
+    return is_refused && status == QN_ERROR_MEMORY ? QN_OK : status;
+}
+
 void qn_engine_note_peak(qn_engine *e, size_t bytes) {
     e->noted_bytes = larger(e->noted_bytes, bytes);
 }
@@ -530,7 +469,7 @@ qn_status qn_engine_make_plans(qn_engine *e) {
     if (e->options.saved_plan)
         return plan_as_saved(e);
     QN_TRY(qn_engine_measure_swap(e));
-    return e->options.memory_budget_bytes > 0 ? plan_budget(e) : plan_freely(e);
+    return e->options.memory_budget_bytes > 0 ? qn_engine_plan_budget(e) : plan_freely(e);
 }
 
 /* ---- what is said before the first step ---- */
@@ -553,7 +492,9 @@ static double sum_ns(const qn_graph *graph, int n_threads) {
     const qn_speed speed = qn_speed_typical(n_threads);
     double ns = 0;
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        ns += graph->nodes[n]->op->is_view ? 0 : qn_estimate_ns(graph, n, &speed);
+        ns += graph->nodes[n]->op->is_view || graph->nodes[n]->op->is_wait
+                  ? 0
+                  : qn_estimate_ns(graph, n, &speed);
     return ns;
 }
 
@@ -566,6 +507,7 @@ static double extra_of_pieces(const qn_program *p, double whole_ns) {
 }
 
 qn_budget_use qn_engine_get_budget(const qn_engine *e) {
+    QN_NEED_OR(e, "engine", (qn_budget_use){0});
     qn_budget_use use = {.budget_bytes = e->options.memory_budget_bytes,
                          .planner_bytes = e->planner_bytes,
                          .planning_ns = e->planning_ns};
@@ -577,10 +519,10 @@ qn_budget_use qn_engine_get_budget(const qn_engine *e) {
         const qn_program *p = &e->programs[i];
         if (!p->training)
             continue;
-        const double ns = p->uncut ? sum_ns(p->uncut, p->plan->n_threads) : base_ns(p);
+        const double ns = p->unsplit ? sum_ns(p->unsplit, p->plan->n_threads) : base_ns(p);
         base += ns;
-        extra += p->uncut ? extra_of_pieces(p, ns) : p->budget.extra_ns;
-        use.micro_batch = p->uncut ? p->micro_batch : use.micro_batch;
+        extra += p->unsplit ? extra_of_pieces(p, ns) : p->budget.extra_ns;
+        use.micro_batch = p->unsplit ? p->micro_batch : use.micro_batch;
         use.is_measured |= p->node_ns != NULL;
         use.n_operations += p->plan->n_steps;
         use.n_again += p->budget.n_again;

@@ -12,11 +12,11 @@ static qn_status restore(qn_engine *e, const char *isa, int index) {
     qn_program *p = &e->programs[index];
     qn_budget_plan made = {0};
     QN_TRY(qn_saved_find(plan, index, p->name, n_threads, isa, &saved));
-    if (saved->micro_batch > 0 && !p->uncut)
-        QN_TRY(qn_program_split(p, e->kernels, saved->micro_batch));
-    QN_TRY(qn_saved_restore_usual(&e->allocator, saved, p->graph, e->kernels, n_threads, &p->plan));
+    if (saved->micro_batch > 0 && !p->unsplit)
+        QN_TRY(qn_program_split(p, &e->machine, saved->micro_batch));
+    QN_TRY(qn_saved_restore_usual(&e->allocator, saved, p->graph, &e->machine, &p->plan));
     if (!p->plan) {
-        QN_TRY(qn_saved_restore(&e->allocator, saved, p->graph, e->kernels, n_threads, &made));
+        QN_TRY(qn_saved_restore(&e->allocator, saved, p->graph, &e->machine, &made));
         qn_program_take(p, &made);
     }
     if (p->plan->arena_bytes > e->arena_bytes)

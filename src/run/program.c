@@ -21,10 +21,9 @@ typedef struct building {
 
 static qn_status start(qn_program *program, const qn_engine_options *engine, bool training) {
     *program = (qn_program){.training = training, .hyper = QN_NO_VALUE};
-    const qn_graph_options options = {.allocator = engine->allocator,
-                                      .real = engine->real,
-                                      .training = training,
-                                      .no_dropout = engine->no_dropout};
+    const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options),
+                                      .allocator = engine->allocator, .real = engine->real,
+                                      .training = training, .no_dropout = engine->no_dropout};
     return qn_graph_create(&options, &program->graph);
 }
 
@@ -211,13 +210,13 @@ static qn_status check_micro_batch(const qn_program *p, int64_t micro_batch) {
     return QN_OK;
 }
 
-qn_status qn_program_split(qn_program *p, const qn_kernels *kernels, int64_t micro_batch) {
+qn_status qn_program_split(qn_program *p, const qn_machine *machine, int64_t micro_batch) {
     qn_graph *split;
     qn_split_origins origins;
     QN_TRY(check_micro_batch(p, micro_batch));
     if (micro_batch == qn_program_batch(p))
         return QN_OK;
-    QN_TRY(qn_split(p->graph, kernels, p->inputs, p->n_inputs, qn_program_batch(p) / micro_batch,
+    QN_TRY(qn_split(p->graph, machine, p->inputs, p->n_inputs, qn_program_batch(p) / micro_batch,
                     &split, &origins));
     memcpy(p->whole.inputs, p->inputs, sizeof p->inputs);
     memcpy(p->whole.losses, p->losses, sizeof p->losses);
@@ -230,20 +229,20 @@ qn_status qn_program_split(qn_program *p, const qn_kernels *kernels, int64_t mic
         p->losses[i] = origins.values[p->losses[i].id];
     if (p->hyper.id >= 0)
         p->hyper = origins.values[p->hyper.id];
-    p->uncut = p->graph;
+    p->unsplit = p->graph;
     p->graph = split;
-    p->uncut_node = origins.node_of;
+    p->unsplit_node = origins.node_of;
     p->micro_batch = micro_batch;
     return QN_OK;
 }
 
 void qn_program_unsplit(qn_program *p) {
-    if (!p->uncut)
+    if (!p->unsplit)
         return;
     qn_graph_destroy(p->graph);
-    p->graph = p->uncut;
-    p->uncut = NULL;
-    p->uncut_node = NULL;
+    p->graph = p->unsplit;
+    p->unsplit = NULL;
+    p->unsplit_node = NULL;
     p->micro_batch = 0;
     memcpy(p->inputs, p->whole.inputs, sizeof p->inputs);
     memcpy(p->losses, p->whole.losses, sizeof p->losses);

@@ -2,7 +2,7 @@
 #ifndef QN_RUN_PROGRAM_H
 #define QN_RUN_PROGRAM_H
 
-#include "plan/budget.h"
+#include "plan/budget/budget.h"
 #include "quern/engine.h"
 #include "run/executor.h"
 #include "run/store.h"
@@ -28,12 +28,13 @@ typedef struct qn_program {
     qn_value inputs[QN_MAX_INPUTS];      /* (n_inputs): inputs and labels, as declared */
     qn_value losses[QN_MAX_PHASES];      /* (n_losses) */
     qn_value hyper;                      /* (QN_HYPER_COUNT), or QN_NO_VALUE */
-    /* Where the batch is cut into pieces of so many samples (0: it is whole): the graph before, the
-     * values above in it, and its node (-1: none) by node of the graph as built. phases counts its.
+    /* Where the batch is split into pieces of so many samples (0: it is whole): the graph before,
+     * the values above in it, and its node (-1: none) by node of the graph as built. phases counts
+     * its.
      */
     int64_t micro_batch;
-    qn_graph *uncut;
-    const int32_t *uncut_node;
+    qn_graph *unsplit;
+    const int32_t *unsplit_node;
     struct {
         qn_value inputs[QN_MAX_INPUTS], losses[QN_MAX_PHASES], hyper;
         double *node_ns;
@@ -57,9 +58,10 @@ qn_status qn_program_build(qn_program *program, const qn_program_options *option
 /* Samples of the batch, by the first input; 0: none. */
 int64_t qn_program_batch(const qn_program *program);
 
-/* Cuts the batch of a training program into pieces of so many samples (passes/split.h); to be done
- * before it is planned. On failure it is as it was; QN_ERROR_UNSUPPORTED: it cannot be cut so. */
-qn_status qn_program_split(qn_program *program, const qn_kernels *kernels, int64_t micro_batch);
+/* Splits the batch of a training program into pieces of so many samples (passes/split.h); to be
+ * done before it is planned. On failure it is as it was; QN_ERROR_UNSUPPORTED: it cannot be split
+ * so. */
+qn_status qn_program_split(qn_program *program, const qn_machine *machine, int64_t micro_batch);
 
 /* Puts the pieces together again, if there are some; while it is not planned. */
 void qn_program_unsplit(qn_program *program);

@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "tensor/number.h"
 
 #include <string.h>
 
@@ -29,16 +30,12 @@ const qn_stored_tensor *qn_store_find(const qn_store *store, const char *name) {
     return NULL;
 }
 
-static void set_real(const qn_stored_tensor *tensor, int64_t i, double value) {
-    if (tensor->dtype == QN_F64)
-        ((double *)tensor->data)[i] = value;
-    else
+/* Floats, of which there are many, without a call. */
+static void set_number(const qn_stored_tensor *tensor, int64_t i, double value) {
+    if (tensor->dtype == QN_F32)
         ((float *)tensor->data)[i] = (float)value;
-}
-
-static double real_at(const qn_given *given, int64_t i) {
-    return given->dtype == QN_F64 ? ((const double *)given->data)[i]
-                                  : ((const float *)given->data)[i];
+    else
+        qn_number_set(tensor->dtype, tensor->data, i, value);
 }
 
 /* Element by element, the last axis quickest. */
@@ -47,10 +44,7 @@ static void copy_given(const qn_stored_tensor *tensor, const qn_given *given) {
     const int64_t n = qn_shape_count(shape);
     int64_t index[QN_MAX_RANK] = {0}, from = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (tensor->dtype == QN_I32)
-            ((int32_t *)tensor->data)[i] = ((const int32_t *)given->data)[from];
-        else
-            set_real(tensor, i, real_at(given, from));
+        set_number(tensor, i, qn_number_get(given->dtype, given->data, from));
         for (int axis = shape.rank - 1; axis >= 0; axis--) {
             from += given->strides[axis];
             if (++index[axis] < shape.dims[axis])
@@ -76,7 +70,7 @@ static void draw_uniform(const drawing *d, int64_t begin, int64_t end) {
         n = end - i < 256 ? end - i : 256;
         qn_rng_uniforms(d->rng, (uint64_t)i / 4, (size_t)n, uniform);
         for (int64_t j = 0; j < n; j++)
-            set_real(d->tensor, i + j, d->initial.scale * (2.0 * uniform[j] - 1.0));
+            set_number(d->tensor, i + j, d->initial.scale * (2.0 * uniform[j] - 1.0));
     }
 }
 
@@ -90,10 +84,10 @@ static void draw_task(void *context, int64_t begin, int64_t end, int thread) {
         return;
     }
     for (int64_t i = begin; i < end; i++)
-        set_real(d->tensor, i,
-                 d->initial.kind == QN_INITIAL_ONE
-                     ? 1
-                     : d->initial.scale * qn_rng_normal(d->rng, (uint64_t)i));
+        set_number(d->tensor, i,
+                   d->initial.kind == QN_INITIAL_ONE
+                       ? 1
+                       : d->initial.scale * qn_rng_normal(d->rng, (uint64_t)i));
 }
 
 /* Memory is zeros so far. Millions of numbers that do not depend on each other: most of the time
@@ -103,6 +97,10 @@ static void draw(qn_team *team, const qn_stored_tensor *tensor, qn_initial initi
                  qn_shape_count(tensor->shape)};
     if (initial.kind != QN_INITIAL_ZERO)
         qn_team_run(team, (d.n + DRAWN_AT_ONCE - 1) / DRAWN_AT_ONCE, draw_task, &d);
+}
+
+static bool is_random(qn_initial initial) {
+    return initial.kind == QN_INITIAL_UNIFORM || initial.kind == QN_INITIAL_NORMAL;
 }
 
 /* Adds the tensor, with memory of zeros or none, and a copy of its name; its number is the last. */
@@ -147,7 +145,7 @@ static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t 
     const qn_stored_tensor *tensor = &store->tensors[store->n_tensors - 1];
     if (!store->plan_only && info->given)
         copy_given(tensor, info->given);
-    else if (!store->plan_only)
+    else if (!store->plan_only && !(store->no_random_values && is_random(info->initial)))
         draw(store->team, tensor, info->initial, seed);
     return QN_OK;
 }
@@ -164,7 +162,7 @@ qn_status qn_store_add(qn_store *store, const char *name, qn_dtype dtype, qn_sha
                                   .shape = shape,
                                   .is_state = true,
                                   .bytes = qn_tensor_bytes((qn_tensor){dtype, shape})},
-               true));
+               !store->plan_only));
     *data = store->tensors[store->n_tensors - 1].data;
     return QN_OK;
 }

@@ -12,7 +12,8 @@ typedef struct qn_store {
     qn_team *team; /* draws starting values; null: the calling thread */
     int n_tensors;
     size_t capacity, bytes;
-    bool plan_only;            /* what graphs declare gets no memory */
+    bool plan_only;            /* tensors get no memory */
+    bool no_random_values;     /* what would start at random starts at zero */
     qn_stored_tensor *tensors; /* in the order in which the graphs declare them */
 } qn_store;
 
@@ -23,7 +24,7 @@ void qn_store_deinit(qn_store *store);
  * there yet, with its starting value drawn by (seed, name, element). */
 qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t kinds, uint64_t seed);
 
-/* Adds a tensor of zeros, which is state. */
+/* Adds a tensor of zeros, which is state; *data is null where there is no memory for tensors. */
 qn_status qn_store_add(qn_store *store, const char *name, qn_dtype dtype, qn_shape shape,
                        void **data);
 

@@ -1,8 +1,10 @@
 /* The trainer: an engine with a training and an evaluation program of a classifier. */
 #include "run/trainer.h"
 
+#include "base/options.h"
 #include "base/status.h"
 #include "graph/graph.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "passes/head.h"
 
@@ -25,11 +27,13 @@ struct qn_trainer {
 };
 
 qn_trainer_options qn_trainer_options_for(const qn_model *model) {
+    QN_NEED_OR(model, "model", (qn_trainer_options){0});
     return (qn_trainer_options){
+        QN_TRAINER_OPTIONS_INIT,
+        .engine.update = qn_update_options_for(model),
         .model = model,
         .input = model->input,
         .batch = model->recipe.batch,
-        .update = qn_update_options_for(model),
         .label_smoothing = model->recipe.label_smoothing,
     };
 }
@@ -71,7 +75,7 @@ static qn_status check_weights(const qn_trainer_options *o) {
 }
 
 static void fill_defaults(qn_trainer_options *o) {
-    o->real = o->real ? o->real : QN_F32;
+    o->engine.real = o->engine.real ? o->engine.real : QN_F32;
     if (o->input.rank == 0 && o->model)
         o->input = o->model->input;
     if (o->n_outputs == 0 && o->model)
@@ -91,10 +95,10 @@ static qn_value add_forward(qn_graph *graph, const qn_trainer_options *o, int64_
         shape.dims[i + 1] = o->input.dims[i];
     const qn_value x = qn_input(graph, "input", shape);
     if (o->regression)
-        y = qn_label(graph, "target", o->real, QN_SHAPE(batch, o->n_outputs));
+        y = qn_label(graph, "target", o->engine.real, QN_SHAPE(batch, o->n_outputs));
     else
         y = qn_label(graph, "label", QN_I32, QN_SHAPE(batch));
-    *outputs = qn_build_outputs(graph, o->model, x, o->n_outputs, o->tuning.head);
+    *outputs = qn_build_outputs(graph, o->model, x, o->n_outputs, o->engine.tuning.head);
     const qn_value_info *info = qn_graph_value(graph, *outputs);
     if (info && !qn_shape_equal(info->tensor.shape, QN_SHAPE(batch, o->n_outputs)))
         qn_graph_fail(graph, QN_ERROR_ARGUMENT,
@@ -113,7 +117,7 @@ static qn_value build_training(qn_graph *graph, void *user, int phase, qn_value 
     qn_value losses = add_forward(graph, o, o->batch, o->label_smoothing, &outputs);
     if (o->class_weights)
         losses = qn_multiply(graph, "loss.weighted", losses,
-                             qn_label(graph, "weight", o->real, QN_SHAPE(o->batch)));
+                             qn_label(graph, "weight", o->engine.real, QN_SHAPE(o->batch)));
     const qn_value loss = qn_mean(graph, "loss", losses);
     qn_result(graph, loss);
     qn_result(graph, outputs);
@@ -136,44 +140,29 @@ void qn_trainer_describe(const qn_trainer_options *options,
                          qn_program_options programs[QN_TRAINER_PROGRAMS]) {
     void *user = (void *)(uintptr_t)options;
     programs[QN_TRAINER_TRAINING] =
-        (qn_program_options){.training = true, .user = user, .build = build_training};
-    programs[QN_TRAINER_EVALUATION] = (qn_program_options){.user = user, .build = build_evaluation};
+        (qn_program_options){QN_OPTIONS_INIT(qn_program_options), .training = true, .user = user,
+                             .build = build_training};
+    programs[QN_TRAINER_EVALUATION] = (qn_program_options){QN_OPTIONS_INIT(qn_program_options),
+                                                           .user = user, .build = build_evaluation};
 }
 
 static qn_status make_engine(qn_trainer *t) {
     const qn_trainer_options *o = &t->options;
-    const qn_engine_options options = {.allocator = t->allocator,
-                                       .real = o->real,
-                                       .update = o->update,
-                                       .tuning = o->tuning,
-                                       .micro_batch = o->micro_batch,
-                                       .no_dropout = o->no_dropout,
-                                       .n_threads = o->n_threads,
-                                       .seed = o->seed,
-                                       .plan_only = o->plan_only,
-                                       .no_fusion = o->no_fusion,
-                                       .rules = o->rules,
-                                       .tune = o->tune,
-                                       .memory_budget_bytes = o->memory_budget_bytes,
-                                       .no_least = o->no_least,
-                                       .saved_plan = o->saved_plan,
-                                       .swap_folder = o->swap_folder,
-                                       .plan_later = true,
-                                       .budget_changes = o->budget_changes,
-                                       .aligned_inputs = o->aligned_inputs};
+    const bool is_later = o->engine.plan_later;
+    qn_engine_options options = o->engine;
+    options.allocator = t->allocator;
+    options.plan_later = true;
     qn_program_options programs[QN_TRAINER_PROGRAMS];
     qn_trainer_describe(o, programs);
     QN_TRY(qn_engine_create(&options, programs, QN_TRAINER_PROGRAMS, &t->engine));
-    t->options.saved_plan = NULL;
-    t->options.rules = NULL;
-    t->options.update = qn_engine_get_options(t->engine)->update;
-    t->options.n_threads = qn_engine_get_options(t->engine)->n_threads;
+    t->options.engine = *qn_engine_get_options(t->engine);
+    t->options.engine.plan_later = is_later;
     t->label_bytes = qn_engine_input_at(t->engine, QN_TRAINER_EVALUATION, 1).bytes;
     QN_TRY(qn_allocate(qn_engine_allocator(t->engine), 1, t->label_bytes, &t->labels));
     if (o->class_weights)
         QN_TRY(qn_allocate(qn_engine_allocator(t->engine), (size_t)o->batch, sizeof(double),
                            &t->weights));
-    return o->plan_later ? QN_OK : qn_engine_plan(t->engine, sizeof *t);
+    return is_later ? QN_OK : qn_engine_plan(t->engine, sizeof *t);
 }
 
 static qn_status copy_weights(qn_trainer *t) {
@@ -186,25 +175,45 @@ static qn_status copy_weights(qn_trainer *t) {
     return QN_OK;
 }
 
-qn_status qn_trainer_create(const qn_trainer_options *options, qn_trainer **trainer) {
-    const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
-    qn_trainer_options filled = *options;
+/* *is_built: the engine was made, whether or not it was planned. */
+static qn_status create(const qn_trainer_options *options, qn_trainer **trainer, bool *is_built) {
+    const qn_allocator *allocator = qn_allocator_or_default(options->engine.allocator);
     qn_trainer *t;
-    fill_defaults(&filled);
-    QN_TRY(check_options(&filled));
-    QN_TRY(check_weights(&filled));
     QN_TRY(qn_allocate(allocator, 1, sizeof *t, &t));
     t->allocator = allocator;
-    t->options = filled;
+    t->options = *options;
     qn_status status = copy_weights(t);
     if (status == QN_OK)
         status = make_engine(t);
+    *is_built = t->engine != NULL;
     if (status != QN_OK) {
         qn_trainer_destroy(t);
         return status;
     }
     *trainer = t;
     return QN_OK;
+}
+
+qn_status qn_trainer_create(const qn_trainer_options *options, qn_trainer **trainer) {
+    QN_NEED(options, "options");
+    QN_NEED(trainer, "trainer");
+    qn_trainer_options filled;
+    bool is_built = false;
+    QN_TRY(qn_options_take_nested(options, sizeof filled, sizeof filled.engine,
+                                  "qn_trainer_options", &filled));
+    fill_defaults(&filled);
+    QN_TRY(check_options(&filled));
+    QN_TRY(check_weights(&filled));
+    const qn_status status = create(&filled, trainer, &is_built);
+    if (status != QN_ERROR_MEMORY || is_built || filled.engine.memory_budget_bytes == 0 ||
+        filled.engine.plan_only || filled.engine.plan_later)
+        return status;
+    /* Parameters alone are above the budget: what would do is found without them. */
+    filled.engine.plan_only = true;
+    qn_trainer *planned;
+    QN_TRY(create(&filled, &planned, &is_built));
+    qn_trainer_destroy(planned);
+    return status;
 }
 
 void qn_trainer_destroy(qn_trainer *t) {
@@ -221,30 +230,35 @@ void qn_trainer_destroy(qn_trainer *t) {
 }
 
 const qn_trainer_options *qn_trainer_get_options(const qn_trainer *trainer) {
+    QN_NEED_OR(trainer, "trainer", NULL);
     return &trainer->options;
 }
 
 qn_engine *qn_trainer_engine(const qn_trainer *trainer) {
+    QN_NEED_OR(trainer, "trainer", NULL);
     return trainer->engine;
 }
 
 qn_status qn_trainer_set_budget(qn_trainer *trainer, size_t bytes) {
+    QN_NEED(trainer, "trainer");
     return qn_engine_set_budget(trainer->engine, bytes);
 }
 
 int64_t qn_trainer_steps(const qn_trainer *trainer) {
+    QN_NEED_OR(trainer, "trainer", 0);
     return qn_engine_steps(trainer->engine);
 }
 
 /* ---- running ---- */
 
 static double real_at(const qn_trainer *t, const void *memory, int64_t i) {
-    return t->options.real == QN_F64 ? ((const double *)memory)[i] : ((const float *)memory)[i];
+    return t->options.engine.real == QN_F64 ? ((const double *)memory)[i]
+                                            : ((const float *)memory)[i];
 }
 
 static qn_status check_labels(const qn_trainer *t, const int32_t *labels, int64_t n) {
     for (int64_t i = 0; !t->options.regression && i < n; i++) {
-        if (labels[i] >= t->options.n_outputs)
+        if (labels[i] < 0 || labels[i] >= t->options.n_outputs)
             return qn_fail(QN_ERROR_ARGUMENT,
                            "sample %lld of the batch is of class %d, but the model has classes 0 "
                            "to %d; make it with more outputs",
@@ -262,17 +276,17 @@ static void weigh(const qn_trainer *t, const int32_t *labels) {
     for (int64_t i = 0; i < n; i++) {
         const double weight = labels[i] < 0 ? 0 : t->class_weights[labels[i]];
         const double part = sum > 0 ? weight * (double)n / sum : 0;
-        if (t->options.real == QN_F64)
+        if (t->options.engine.real == QN_F64)
             ((double *)t->weights)[i] = part;
         else
             ((float *)t->weights)[i] = (float)part;
     }
 }
 
-/* How many of the first n rows of outputs are largest at their label. confusion as qn_evaluation's.
+/* How many of the first n rows of outputs are largest at their label; taken (n) as qn_evaluation's.
  */
 static int64_t count_correct(const qn_trainer *t, const void *outputs, const int32_t *labels,
-                             int64_t n, int64_t *confusion) {
+                             int64_t n, int32_t *taken) {
     const int64_t n_classes = t->options.n_outputs;
     int64_t n_correct = 0;
     for (int64_t i = 0; !t->options.regression && i < n; i++) {
@@ -282,13 +296,17 @@ static int64_t count_correct(const qn_trainer *t, const void *outputs, const int
                 best = c;
         }
         n_correct += best == labels[i];
-        if (confusion && labels[i] >= 0)
-            confusion[labels[i] * n_classes + best]++;
+        if (taken)
+            taken[i] = (int32_t)best;
     }
     return n_correct;
 }
 
 qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_result *result) {
+    QN_NEED(t, "trainer");
+    QN_NEED(x, "x");
+    QN_NEED(y, "y");
+    QN_NEED(result, "result");
     const qn_trainer_options *o = &t->options;
     const int64_t n_done = qn_engine_accumulated(t->engine) + 1;
     const double rate = qn_engine_rate(t->engine);
@@ -301,7 +319,7 @@ qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_r
         t, qn_engine_result(t->engine, QN_TRAINER_TRAINING, TRAINING_OUTPUTS), y, o->batch, NULL);
     *result = (qn_step_result){
         .step = qn_engine_steps(t->engine),
-        .completed = n_done == o->update.accumulate,
+        .completed = n_done == o->engine.update.accumulate,
         .loss = t->loss_sum / (double)n_done,
         .accuracy = (double)t->n_correct / (double)(n_done * o->batch),
         .rate = rate,
@@ -315,6 +333,10 @@ qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_r
 
 qn_status qn_trainer_evaluate(qn_trainer *t, const void *x, const void *y, int64_t n_valid,
                               qn_evaluation *sum) {
+    QN_NEED(t, "trainer");
+    QN_NEED(x, "x");
+    QN_NEED(y, "y");
+    QN_NEED(sum, "sum");
     if (n_valid < 0 || n_valid > t->options.evaluation_batch)
         return qn_fail(QN_ERROR_ARGUMENT, "%lld valid samples in an evaluation batch of %lld",
                        (long long)n_valid, (long long)t->options.evaluation_batch);
@@ -325,16 +347,19 @@ qn_status qn_trainer_evaluate(qn_trainer *t, const void *x, const void *y, int64
         sum->loss_sum += real_at(t, losses, i);
     sum->n_correct +=
         count_correct(t, qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_OUTPUTS), y,
-                      n_valid, sum->confusion);
+                      n_valid, sum->taken);
     sum->n_samples += n_valid;
     return QN_OK;
 }
 
 qn_status qn_trainer_predict(qn_trainer *t, const void *x, void *outputs) {
+    QN_NEED(t, "trainer");
+    QN_NEED(x, "x");
+    QN_NEED(outputs, "outputs");
     const int result = t->options.regression ? EVALUATION_OUTPUTS : EVALUATION_CHANCES;
     const qn_shape shape = qn_engine_result_shape(t->engine, QN_TRAINER_EVALUATION, result);
     QN_TRY(qn_engine_run(t->engine, QN_TRAINER_EVALUATION, (const void *[]){x, t->labels}));
     memcpy(outputs, qn_engine_result(t->engine, QN_TRAINER_EVALUATION, result),
-           (size_t)qn_shape_count(shape) * qn_dtype_bytes(t->options.real));
+           (size_t)qn_shape_count(shape) * qn_dtype_bytes(t->options.engine.real));
     return QN_OK;
 }

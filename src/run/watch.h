@@ -30,8 +30,12 @@ const char *qn_engine_program_name(const qn_engine *engine, int program);
 int qn_engine_operation_count(const qn_engine *engine, int program);
 qn_operation qn_engine_operation_at(const qn_engine *engine, int program, int item);
 
-/* From now on every run is recorded in events, which has a ring for every thread of the team, and
- * must outlive the watch; null: no longer. Not while a program runs. Bits never depend on it. */
+/* Lanes that a program has at most besides the thread that runs the plan. */
+int qn_engine_lane_count(const qn_engine *engine);
+
+/* From now on every run is recorded in events, which has a ring for every thread of the team and
+ * every further lane, and must outlive the watch; null: no longer. What has no ring is not
+ * recorded. Not while a program runs. Bits never depend on it. */
 void qn_engine_watch(qn_engine *engine, qn_events *events);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "format/output.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "report/words.h"
 
@@ -212,6 +213,9 @@ static void parse_numbers(const cJSON *root, qn_measurement *m) {
         {"step_ms_mean", &m->step_ms_mean},
         {"step_ms_median", &m->step_ms_median},
         {"step_ms_deviation", &m->step_ms_deviation},
+        {"step_ms_low", &m->step_ms_low},
+        {"step_ms_high", &m->step_ms_high},
+        {"others", &m->others},
         {"operations_ms_per_step", &m->operations_ms_per_step},
         {"idle_ms_per_step", &m->idle_ms_per_step},
         {"throughput", &m->throughput},
@@ -256,6 +260,7 @@ static qn_status parse_run(const source *from, const cJSON *root, qn_cell *cell)
         return refuse(from, "step_ms_mean", "or \"step_ms_median\" is missing or no time");
     m->energy_is_estimated = flag_of(root, "energy_is_estimated");
     m->skipped_steps = count_of(root, "skipped_steps", 0, 1e15);
+    m->n_measurements = (int)count_of(root, "measurements", 1, 1e6);
     m->n_ticks = count_of(root, "n_ticks", 0, 1e15);
     m->n_missed_ticks = count_of(root, "n_missed_ticks", 0, 1e15);
     m->meter_bytes = (size_t)count_of(root, "meter_bytes", 0, 9e15);
@@ -306,7 +311,7 @@ static qn_status parse_root(const source *from, const cJSON *root, qn_cell *cell
     const cJSON *drip = cJSON_GetObjectItemCaseSensitive(root, "drip");
     const char *failed = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "failed"));
     if (!cJSON_IsObject(root))
-        return qn_fail(QN_ERROR_FORMAT, "%s: it is no JSON object", from->name);
+        return qn_fail(QN_ERROR_FORMAT, "%s: it is not a JSON object", from->name);
     if (failed) {
         cell->state = QN_CELL_FAILED;
         cell->reason = qn_arena_text(from->texts, failed);
@@ -326,7 +331,7 @@ qn_status qn_cell_parse(qn_cell *cell, const char *text, size_t bytes, const cha
     read.demand = cell->demand;
     cJSON *root = cJSON_ParseWithLengthOpts(text, bytes + 1, NULL, true);
     qn_status status = root ? parse_root(&(source){from, &read.texts}, root, &read)
-                            : qn_fail(QN_ERROR_FORMAT, "%s: it is no JSON", from);
+                            : qn_fail(QN_ERROR_FORMAT, "%s: it is not JSON", from);
     cJSON_Delete(root);
     qn_cell_deinit(status == QN_OK ? cell : &read);
     if (status == QN_OK)

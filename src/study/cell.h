@@ -6,7 +6,7 @@
 #ifndef QN_STUDY_CELL_H
 #define QN_STUDY_CELL_H
 
-#include "meter/measurement.h"
+#include "meter/results/measurement.h"
 #include "quern/model.h"
 
 typedef enum qn_cell_kind { QN_CELL_TRAINING, QN_CELL_INFERENCE, QN_CELL_DRIP } qn_cell_kind;

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "ops/ops.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "plan/plan.h"
 #include "run/program.h"
@@ -39,8 +40,8 @@ static qn_status measure(const qn_program *program, const qn_engine_options *eng
     qn_isa isa;
     qn_plan *plan;
     QN_TRY(qn_cpu_isa(&isa));
-    QN_TRY(qn_plan_create(engine->allocator, program->graph, qn_kernels_get(engine->real, isa),
-                          engine->n_threads, &plan));
+    const qn_machine machine = qn_machine_of_isa(isa, engine->n_threads);
+    QN_TRY(qn_plan_create(engine->allocator, program->graph, &machine, &plan));
     add_bytes(program->graph, demand);
     demand->bytes += (double)plan->arena_bytes;
     for (int i = 0; i < plan->n_steps; i++)
@@ -53,7 +54,8 @@ static qn_status measure(const qn_program *program, const qn_engine_options *eng
 /* The options as an engine completes them. */
 static qn_engine_options engine_options(const qn_allocator *allocator, const qn_model *model,
                                         int n_threads) {
-    qn_engine_options o = {.allocator = qn_allocator_or_default(allocator),
+    qn_engine_options o = {QN_OPTIONS_INIT(qn_engine_options),
+                           .allocator = qn_allocator_or_default(allocator),
                            .real = QN_F32,
                            .update = qn_update_options_for(model),
                            .n_threads = n_threads > 0 ? n_threads : qn_cpu_count(),
@@ -79,7 +81,7 @@ static qn_status find_classifier(const qn_model *model, int64_t batch,
                                  const qn_engine_options *engine, qn_demand *demand) {
     qn_trainer_options options = qn_trainer_options_for(model);
     qn_program_options programs[QN_TRAINER_PROGRAMS];
-    options.real = engine->real;
+    options.engine.real = engine->real;
     options.input = model->input;
     options.n_outputs = qn_model_classes(model, model->input);
     options.batch = options.evaluation_batch = batch;
@@ -90,8 +92,9 @@ static qn_status find_classifier(const qn_model *model, int64_t batch,
 static qn_status find_network(const qn_model *model, int64_t batch, const qn_engine_options *engine,
                               qn_demand *demand) {
     qn_task_network network = {model, model->sizes};
-    qn_program_options options = {
-        .training = true, .n_phases = model->n_phases, .user = &network, .build = qn_task_build};
+    qn_program_options options = {QN_OPTIONS_INIT(qn_program_options), .training = true,
+                                  .n_phases = model->n_phases, .user = &network,
+                                  .build = qn_task_build};
     network.sizes.batch = batch;
     memcpy(options.trained, model->trained, sizeof options.trained);
     return find(&options, engine, demand);

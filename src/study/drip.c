@@ -3,6 +3,7 @@
 #include "study/drip.h"
 
 #include "base/status.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "quern/checkpoint.h"
 #include "quern/trainer.h"
@@ -56,7 +57,8 @@ static qn_status check_data(dripping *d) {
 
 /* In the size that the data has, where it has one. */
 static qn_status open_data(dripping *d) {
-    const qn_data_options options = {.allocator = d->allocator,
+    const qn_data_options options = {QN_OPTIONS_INIT(qn_data_options),
+                                     .allocator = d->allocator,
                                      .log = d->o->log,
                                      .seed = SEED,
                                      .holdout = 0.1,
@@ -75,7 +77,8 @@ static qn_status open_data(dripping *d) {
 /* A loader over batches [first, first + n) of a split, in one order. */
 static qn_status open_loader(dripping *d, qn_split split, int64_t first, int64_t n,
                              qn_loader **loader) {
-    const qn_loader_options options = {.allocator = d->allocator,
+    const qn_loader_options options = {QN_OPTIONS_INIT(qn_loader_options),
+                                       .allocator = d->allocator,
                                        .split = split,
                                        .batch = QN_DRIP_IMAGES,
                                        .seed = SEED,
@@ -90,16 +93,16 @@ static qn_status open_loader(dripping *d, qn_split split, int64_t first, int64_t
 
 static qn_status make_trainer(dripping *d, int64_t batch, double rate) {
     qn_trainer_options options = qn_trainer_options_for(d->o->model);
-    options.allocator = d->allocator;
+    options.engine.allocator = d->allocator;
     options.input = d->preparation.sample;
     options.n_outputs = d->preparation.n_classes;
     options.batch = batch;
     options.evaluation_batch = QN_DRIP_IMAGES;
-    options.update.schedule = QN_CONSTANT;
-    options.update.warmup = 0;
-    options.update.rate *= rate;
-    options.n_threads = d->o->n_threads;
-    options.seed = SEED;
+    options.engine.update.schedule = QN_CONSTANT;
+    options.engine.update.warmup = 0;
+    options.engine.update.rate *= rate;
+    options.engine.n_threads = d->o->n_threads;
+    options.engine.seed = SEED;
     qn_trainer_destroy(d->trainer);
     d->trainer = NULL;
     return qn_trainer_create(&options, &d->trainer);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { MOST_LABELS = 256, MOST_LINES = 64, MOST_CORES = 16, MOST_GUIDES = 32 };
+enum { MEBIBYTE = 1 << 20 };
 
 /* ---- choosing ---- */
 
@@ -116,7 +117,7 @@ static qn_status draw_steps(const qn_figures *f, const qn_measurement *m, int n_
             y[3 * i + k] = values[k];
         }
     }
-    qn_document_guide(f->document, "begin of a step", 3 * (int64_t)n_steps, x, y);
+    qn_document_guide(f->document, "a step begins", 3 * (int64_t)n_steps, x, y);
     return QN_OK;
 }
 
@@ -140,7 +141,7 @@ static qn_status add_steps_chart(const qn_figures *f, const qn_cell *cell, qn_qu
     snprintf(title, sizeof title, "%s over %d steps: %s%s", what, n_steps, name,
              quantity == QN_QUANTITY_POWER && m->energy_is_estimated ? " (estimated)" : "");
     const qn_chart chart = {
-        .kind = QN_CHART_STEP, .title = title, .x_label = "ms", .y_label = unit};
+        .kind = QN_CHART_STEP, .title = title, .x_label = "time (ms)", .y_label = unit};
     qn_document_begin_chart(f->document, &chart);
     qn_status status = QN_OK;
     if (n_steps > 0 && n_steps <= MOST_GUIDES)
@@ -183,8 +184,8 @@ static double energy_j(const qn_study_row *r) {
     return r->energy_mj * 1e-3;
 }
 
-static double intermediate_mb(const qn_study_row *r) {
-    return (r->memory[QN_KIND_FEATURE] + r->memory[QN_KIND_WORKSPACE]) * 1e-6;
+static double intermediate_mib(const qn_study_row *r) {
+    return (r->memory[QN_KIND_FEATURE] + r->memory[QN_KIND_WORKSPACE]) / MEBIBYTE;
 }
 
 static bool has_any(const qn_figures *f, qn_row_number number) {
@@ -236,6 +237,32 @@ static qn_status draw_model(const qn_figures *f, const char *model, qn_row_numbe
     return QN_OK;
 }
 
+/* What the TX2 study says of a model from batch 4 to 64. */
+typedef struct tx2_line {
+    qn_row_number number;
+    const char *name;
+    double at_4, at_64;
+} tx2_line;
+
+static const tx2_line tx2_lines[] = {
+    {gpu_percent, "TX2: densenet40", 81.6, 96.4},
+    {gpu_percent, "TX2: squeezenet", 71.4, 84.5},
+    {gpu_percent, "TX2: resnet50", 85.6, 95.6},
+    {throughput, "TX2: resnet50", 9, 55},
+    {throughput, "TX2: dqn", 889, 13618},
+    {intermediate_mib, "TX2: densenet40", 2.2e9 / MEBIBYTE, 5.9e9 / MEBIBYTE},
+};
+
+static void draw_tx2(const qn_figures *f, qn_row_number number) {
+    const double batches[] = {4, 64};
+    for (size_t i = 0; i < sizeof tx2_lines / sizeof tx2_lines[0]; i++) {
+        const tx2_line *l = &tx2_lines[i];
+        if (l->number == number)
+            qn_document_reference(f->document, l->name, 2, batches,
+                                  (const double[]){l->at_4, l->at_64});
+    }
+}
+
 static qn_status add_batch_chart(const qn_figures *f, const char *title, const char *unit,
                                  bool is_log, qn_row_number number) {
     const qn_chart chart = {.kind = QN_CHART_LINE,
@@ -250,6 +277,7 @@ static qn_status add_batch_chart(const qn_figures *f, const char *title, const c
         if (is_first_of_model(f->facts, i))
             status = draw_model(f, f->facts->rows[i].model, number);
     }
+    draw_tx2(f, number);
     qn_document_end_chart(f->document);
     return status;
 }
@@ -318,7 +346,7 @@ static qn_status add_core_chart(const qn_figures *f, const bars *b) {
     const qn_chart chart = {.kind = QN_CHART_BAR,
                             .title = "Utilisation of each core by batch",
                             .x_label = "model and batch",
-                            .y_label = "% busy",
+                            .y_label = "utilisation (%)",
                             .n_labels = b->n,
                             .labels = b->labels};
     qn_status status = QN_OK;
@@ -342,16 +370,16 @@ qn_status qn_figures_add_utilisation(const qn_figures *f) {
     qn_document_heading(f->document, "Utilisation");
     qn_document_text(
         f->document,
-        "Of each domain the model and batch whose steps the sampler sees best. A dashed "
-        "line is the begin of a step. Sampling cannot see inside of steps that "
-        "are shorter than its interval.");
-    QN_TRY(add_steps_charts(f, QN_QUANTITY_UTILISATION, "Utilisation", "% busy", 100, &n_charts));
+        "For each domain, the model and batch size whose steps the sampler resolves best. Dashed "
+        "lines mark where steps begin. The sampler cannot see into steps shorter than its "
+        "interval.");
+    QN_TRY(add_steps_charts(f, QN_QUANTITY_UTILISATION, "Utilisation", "utilisation (%)", 100,
+                            &n_charts));
     if (n_charts == 0)
         say_none(f, "No cell has utilisation over three steps.");
-    if (has_any(f, gpu_percent))
-        QN_TRY(add_batch_chart(f, "GPU utilisation by batch", "% busy", false, gpu_percent));
-    else
-        say_none(f, "GPU utilisation by batch: no GPU was seen on this machine.");
+    if (!has_any(f, gpu_percent))
+        say_none(f, "No GPU was seen on this machine: the lines by batch are the TX2's.");
+    QN_TRY(add_batch_chart(f, "GPU utilisation by batch", "utilisation (%)", false, gpu_percent));
     QN_TRY(list_bars(f, &b));
     return b.n > 0 ? add_core_chart(f, &b) : QN_OK;
 }
@@ -365,13 +393,13 @@ qn_status qn_figures_add_power(const qn_figures *f) {
     if (is_estimated)
         qn_document_warning(f->document, "Power is estimated from utilisation and a description of "
                                          "the device: no sensor has measured it.");
-    QN_TRY(add_steps_charts(f, QN_QUANTITY_POWER, "Power", "W", 1, &n_charts));
+    QN_TRY(add_steps_charts(f, QN_QUANTITY_POWER, "Power", "power (W)", 1, &n_charts));
     if (n_charts == 0)
         say_none(f, "Power over three steps: no power sensor gave readings.");
     if (has_any(f, energy_j))
         return add_batch_chart(
             f, is_estimated ? "Energy per step by batch (estimated)" : "Energy per step by batch",
-            "J", true, energy_j);
+            "energy (J)", true, energy_j);
     say_none(f, "Energy per step by batch: there is no power sensor, and no description of the "
                 "device to estimate from (--description).");
     return QN_OK;
@@ -380,7 +408,8 @@ qn_status qn_figures_add_power(const qn_figures *f) {
 qn_status qn_figures_add_batches(const qn_figures *f) {
     qn_document_heading(f->document, "Throughput");
     if (has_any(f, throughput))
-        return add_batch_chart(f, "Throughput by batch", "samples/s", true, throughput);
+        return add_batch_chart(f, "Throughput by batch", "throughput (samples/s)", true,
+                               throughput);
     say_none(f, "No cell has a throughput.");
     return QN_OK;
 }
@@ -390,7 +419,7 @@ static qn_status draw_kind(const qn_figures *f, const bars *b, qn_kind kind) {
     if (!y)
         return QN_ERROR_MEMORY;
     for (int i = 0; i < b->n; i++)
-        y[i] = (double)b->cells[i]->m.memory.kind_bytes[kind] * 1e-6;
+        y[i] = (double)b->cells[i]->m.memory.kind_bytes[kind] / MEBIBYTE;
     qn_document_series(f->document, kind == QN_KIND_FEATURE ? "feature maps" : qn_kind_name(kind),
                        b->n, NULL, y);
     return QN_OK;
@@ -407,13 +436,11 @@ qn_status qn_figures_add_memory(const qn_figures *f) {
         say_none(f, "No cell was trained.");
         return QN_OK;
     }
-    qn_document_text(f->document,
-                     "Bytes by what they hold in the step of the plan at which most are "
-                     "in use.");
+    qn_document_text(f->document, "Memory by kind, at the step of the plan where most is in use.");
     const qn_chart chart = {.kind = QN_CHART_STACKED,
                             .title = "Memory by kind and batch",
                             .x_label = "model and batch",
-                            .y_label = "MB",
+                            .y_label = "memory (MiB)",
                             .n_labels = b.n,
                             .labels = b.labels};
     qn_document_begin_chart(f->document, &chart);
@@ -421,7 +448,8 @@ qn_status qn_figures_add_memory(const qn_figures *f) {
         status = draw_kind(f, &b, kinds[i]);
     qn_document_end_chart(f->document);
     QN_TRY(status);
-    return add_batch_chart(f, "Feature maps and workspace by batch", "MB", true, intermediate_mb);
+    return add_batch_chart(f, "Feature maps and workspace by batch", "memory (MiB)", true,
+                           intermediate_mib);
 }
 
 /* ---- drip training ---- */
@@ -456,10 +484,12 @@ qn_status qn_figures_add_drip(const qn_figures *f) {
     const qn_chart chart = {.kind = QN_CHART_LINE,
                             .title = "Accuracy of drip training",
                             .x_label = "day",
-                            .y_label = "% right"};
+                            .y_label = "accuracy (%)"};
     qn_document_begin_chart(f->document, &chart);
     for (int i = 0; i < f->facts->n_drips; i++)
         draw_drip(f, f->facts->drips[i]);
+    qn_document_reference(f->document, "TX2: densenet40, other data", 2,
+                          (const double[]){0, QN_DRIP_DAYS}, (const double[]){60.65, 61.32});
     qn_document_end_chart(f->document);
     return QN_OK;
 }
@@ -475,15 +505,17 @@ static void add_inference_row(const qn_figures *f, const qn_study_row *r) {
 }
 
 qn_status qn_figures_add_inference(const qn_figures *f) {
-    static const char *const columns[] = {"model", "batch", "training ms", "inference ms", "ratio"};
+    static const char *const columns[] = {"model", "batch", "training (ms)", "inference (ms)",
+                                          "ratio"};
     const char *labels[MOST_LABELS];
     double ratios[MOST_LABELS];
     int n = 0;
     qn_document_heading(f->document, "Training against inference");
-    qn_document_text(f->document,
-                     "Time of a batch, and training as a multiple of inference. The study of 2021 "
-                     "(Cai et al., EMDL'21) found up to 17.8 times on six phones; its Samsung "
-                     "Note 10 took 516 ms to train a batch of 1, 812 ms of 2, 1365 ms of 4.");
+    qn_document_text(
+        f->document,
+        "Time per batch, and the ratio of training to inference. A study of 2021 (Cai et "
+        "al., EMDL'21) found ratios of up to 17.8 on six phones; a Samsung Note 10 took "
+        "516 ms to train a batch of 1, 812 ms for 2, 1365 ms for 4.");
     qn_document_begin_table(f->document, "Training against inference", 5, columns);
     for (int i = 0; i < f->facts->n_rows; i++) {
         const qn_study_row *r = &f->facts->rows[i];
@@ -498,7 +530,7 @@ qn_status qn_figures_add_inference(const qn_figures *f) {
         return QN_OK;
     const qn_chart chart = {.kind = QN_CHART_BARS_ACROSS,
                             .title = "Training as a multiple of inference",
-                            .y_label = "times",
+                            .y_label = "training / inference",
                             .n_labels = n,
                             .labels = labels};
     qn_document_begin_chart(f->document, &chart);

@@ -2,7 +2,9 @@
  */
 #include "study/observations.h"
 
+#include "base/text.h"
 #include "graph/graph.h"
+#include "meter/load.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -25,6 +27,8 @@ static const double kind_difference = 0.1, domain_difference = 0.2;
 static const double intermediate_growth = 0.9;
 /* 10: growth of throughput that counts. 11: ratio of the largest factor to the smallest. */
 static const double throughput_growth = 1.05, factor_spread = 2;
+/* Part of the cores by other programs, from which time, use and power say little of training. */
+static const double others_noted = QN_LOAD_NOTED;
 /* 12: standard errors by which accuracy must differ. */
 static const double errors_apart = 2;
 
@@ -34,6 +38,7 @@ const char *qn_verdict_text(qn_verdict verdict) {
     static const char *const texts[] = {
         [QN_VERDICT_CONFIRMED] = "confirmed",
         [QN_VERDICT_NOT_CONFIRMED] = "not confirmed",
+        [QN_VERDICT_UNCERTAIN] = "uncertain",
         [QN_VERDICT_UNKNOWN] = "cannot be judged here",
     };
     return texts[verdict];
@@ -51,6 +56,15 @@ static void say(qn_finding *f, const char *format, ...) {
 
 static void decide(qn_finding *f, bool is_confirmed) {
     f->verdict = is_confirmed ? QN_VERDICT_CONFIRMED : QN_VERDICT_NOT_CONFIRMED;
+}
+
+/* A claim on which a part of n models agrees: sure, wherever in its interval each step time lies,
+ * or possible, somewhere in it. */
+static void decide_by_part(qn_finding *f, int n_sure, int n_possible, int n) {
+    if (n_sure >= most_models * n)
+        f->verdict = QN_VERDICT_CONFIRMED;
+    else
+        f->verdict = n_possible < most_models * n ? QN_VERDICT_NOT_CONFIRMED : QN_VERDICT_UNCERTAIN;
 }
 
 /* ---- means over rows ---- */
@@ -159,6 +173,26 @@ static int find_pairs(const qn_study_facts *facts, qn_row_value value, qn_pair p
 /* value at the largest batch / value at the smallest */
 static double factor_of(const qn_pair *p, qn_row_value value) {
     return value(p->large) / value(p->small);
+}
+
+/* A factor between two batches, with the ends of both steps' intervals. */
+typedef struct qn_range {
+    double low, high;
+} qn_range;
+
+/* A row's interval as parts of its step time: 1 where it is not known. */
+static qn_range reach_of(const qn_study_row *r) {
+    const double low = r->step_ms_low / r->step_ms, high = r->step_ms_high / r->step_ms;
+    return (qn_range){low > 0 && low < 1 ? low : 1, high > 1 ? high : 1};
+}
+
+/* Of a value in proportion to time, as energy, or to its inverse, as throughput. */
+static qn_range factors_of(const qn_pair *p, qn_row_value value, bool is_inverse) {
+    const qn_range s = reach_of(p->small), l = reach_of(p->large);
+    const double factor = factor_of(p, value);
+    if (is_inverse)
+        return (qn_range){factor * s.low / l.high, factor * s.high / l.low};
+    return (qn_range){factor * l.low / s.high, factor * l.high / s.low};
 }
 
 /* The pairs with the smallest and the largest factor. */
@@ -361,7 +395,7 @@ static void say_costliest(const qn_study_facts *facts, qn_finding *f) {
 
 static void judge_energy(const qn_study_facts *facts, qn_finding *f) {
     qn_pair pairs[MOST_MODELS];
-    int n_so = 0;
+    int n_so = 0, n_sure = 0, n_possible = 0;
     const int n = find_pairs(facts, energy_of, pairs);
     if (!isfinite(mean_of(facts, -1, energy_of))) {
         say(f, "No power sensor, and no model of one.");
@@ -374,10 +408,13 @@ static void judge_energy(const qn_study_facts *facts, qn_finding *f) {
     for (int i = 0; i < n; i++) {
         const double factor = factor_of(&pairs[i], energy_of);
         const double work = (double)pairs[i].large->batch / (double)pairs[i].small->batch;
+        const qn_range all = factors_of(&pairs[i], energy_of, false);
         n_so += factor > 1 && factor < work;
+        n_sure += all.low > 1 && all.high < work;
+        n_possible += all.high > 1 && all.low < work;
         f->is_estimated |= pairs[i].large->power_is_estimated;
     }
-    decide(f, n_so >= most_models * n);
+    decide_by_part(f, n_sure, n_possible, n);
     say(f, "From the smallest to the largest batch a step costs ");
     say_factors(f, pairs, n, energy_of);
     say(f, "; more, but less than in proportion, in %d of %d models.", n_so, n);
@@ -397,6 +434,7 @@ static double total_of(const qn_study_row *r) {
 
 static void judge_memory(const qn_study_facts *facts, qn_finding *f) {
     qn_pair pairs[MOST_MODELS];
+    char small[QN_SIZE_TEXT], large[QN_SIZE_TEXT];
     int n_so = 0, least, most;
     const int n = find_pairs(facts, total_of, pairs);
     if (n == 0) {
@@ -415,24 +453,29 @@ static void judge_memory(const qn_study_facts *facts, qn_finding *f) {
     const qn_pair *p = &pairs[most];
     say(f,
         "Feature maps and workspace make %.0f %% or more of the growth, parameters stay as they "
-        "are, in %d of %d models (%s: %.0f MB of them at batch %lld, %.0f MB at %lld).",
-        100 * intermediate_growth, n_so, n, p->small->model, intermediate_of(p->small) * 1e-6,
-        (long long)p->small->batch, intermediate_of(p->large) * 1e-6, (long long)p->large->batch);
-    say(f, facts->n_left_out > 0 ? " %d cells did not fit in %.1f GB." : " All cells fitted.",
-        facts->n_left_out, facts->memory_limit * 1e-9);
+        "are, in %d of %d models (%s: %s of them at batch %lld, %s at %lld).",
+        100 * intermediate_growth, n_so, n, p->small->model,
+        qn_text_print_size((uint64_t)intermediate_of(p->small), small), (long long)p->small->batch,
+        qn_text_print_size((uint64_t)intermediate_of(p->large), large), (long long)p->large->batch);
+    say(f, facts->n_left_out > 0 ? " %d cells did not fit in %s." : " All cells fitted.",
+        facts->n_left_out, qn_text_print_size((uint64_t)fmax(facts->memory_limit, 0), small));
 }
 
 static void judge_throughput(const qn_study_facts *facts, qn_finding *f) {
     qn_pair pairs[MOST_MODELS];
-    int n_so = 0;
+    int n_so = 0, n_sure = 0, n_possible = 0;
     const int n = find_pairs(facts, throughput_of, pairs);
     if (n == 0) {
         say(f, few_batches);
         return;
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        const qn_range all = factors_of(&pairs[i], throughput_of, true);
         n_so += factor_of(&pairs[i], throughput_of) >= throughput_growth;
-    decide(f, n_so >= most_models * n);
+        n_sure += all.low >= throughput_growth;
+        n_possible += all.high >= throughput_growth;
+    }
+    decide_by_part(f, n_sure, n_possible, n);
     say(f,
         "Throughput grows by %.0f %% or more in %d of %d models: ", 100 * (throughput_growth - 1),
         n_so, n);
@@ -442,15 +485,20 @@ static void judge_throughput(const qn_study_facts *facts, qn_finding *f) {
 
 static void judge_factors(const qn_study_facts *facts, qn_finding *f) {
     qn_pair pairs[MOST_MODELS];
-    int least, most;
+    qn_range least = {INFINITY, INFINITY}, most = {0, 0};
     const int n = find_pairs(facts, throughput_of, pairs);
     if (n < 2) {
         say(f, "It takes two models at two batch sizes or more.");
         return;
     }
-    find_extremes(pairs, n, throughput_of, &least, &most);
-    decide(f, factor_of(&pairs[most], throughput_of) >=
-                  factor_spread * factor_of(&pairs[least], throughput_of));
+    for (int i = 0; i < n; i++) {
+        const qn_range all = factors_of(&pairs[i], throughput_of, true);
+        least = (qn_range){fmin(least.low, all.low), fmin(least.high, all.high)};
+        most = (qn_range){fmax(most.low, all.low), fmax(most.high, all.high)};
+    }
+    decide(f, most.low >= factor_spread * least.high);
+    if (most.low < factor_spread * least.high && most.high >= factor_spread * least.low)
+        f->verdict = QN_VERDICT_UNCERTAIN;
     say(f, "Throughput grows ");
     say_factors(f, pairs, n, throughput_of);
     say(f, ".");
@@ -488,41 +536,63 @@ static void judge_drip(const qn_study_facts *facts, qn_finding *f) {
 typedef struct observation {
     const char *title, *claim, *theirs;
     void (*judge)(const qn_study_facts *facts, qn_finding *finding);
+    bool is_still; /* rests on bytes or accuracy, which other programs do not change */
 } observation;
 
 static const observation observations[QN_OBSERVATIONS] = {
     {"GPU busy, CPU idle",
      "The GPU is busy and the cores are mostly idle; one is low when the other is high.",
-     "GPU up to 96 %, cores 0 to 60 %", judge_balance},
+     "GPU up to 96 %, cores 0 to 60 %", judge_balance, false},
     {"use is periodic", "Utilisation is periodic with one step as its period, hence predictable.",
-     "seen in all models", judge_use_rhythm},
+     "seen in all models", judge_use_rhythm, false},
     {"GPU use by batch", "GPU utilisation grows with the batch, that of the cores does not.",
      "batch 4 to 64: DenseNet 81.6 to 96.4 %, SqueezeNet 71.4 to 84.5 %, ResNet50 85.6 to 95.6 %; "
      "cores 2.1 points",
-     judge_gpu_batch},
+     judge_gpu_batch, false},
     {"kinds of cores", "Cores of different kinds are used differently.",
-     "the two Denver2 cores are idle up to 65 % of the time", judge_kinds},
+     "the two Denver2 cores are idle up to 65 % of the time", judge_kinds, false},
     {"GPU use by domain", "GPU utilisation depends on the domain.",
-     "vision about 95 %, LSTM about 25 %", judge_domain},
+     "vision about 95 %, LSTM about 25 %", judge_domain, false},
     {"where power goes", "The GPU takes most power in vision, memory in the LSTM.",
-     "vision: GPU 4 times the CPU, 2 times memory, up to 57.4 % of the system", judge_shares},
-    {"power is periodic", "Power is periodic, too.", "seen in all models", judge_power_rhythm},
+     "vision: GPU 4 times the CPU, 2 times memory, up to 57.4 % of the system", judge_shares,
+     false},
+    {"power is periodic", "Power is periodic, too.", "seen in all models", judge_power_rhythm,
+     false},
     {"energy by batch", "Energy per step grows with the batch, less than in proportion.",
      "16 times the work costs 2.2 to 10.5 times; DenseNet40 costs most of five vision models, "
      "SqueezeNet least",
-     judge_energy},
+     judge_energy, false},
     {"memory by batch",
      "Memory decides how large a batch may be: feature maps and workspace grow, parameters stay.",
-     "DenseNet40: 2.2 GB of them at batch 4, 5.9 GB at 64; from batch 128 on nothing fitted in 8 "
-     "GB",
-     judge_memory},
+     "DenseNet40: 2.05 GiB of them at batch 4, 5.5 GiB at 64; from batch 128 on nothing fitted in "
+     "8 "
+     "GiB",
+     judge_memory, true},
     {"throughput grows", "Throughput grows with the batch.",
-     "ResNet50: 9 to 55 samples/s from batch 4 to 64", judge_throughput},
+     "ResNet50: 9 to 55 samples/s from batch 4 to 64", judge_throughput, false},
     {"different factors", "It grows by very different factors.",
-     "deep RL 15.3 times (889 to 13,618 samples/s), ResNet50 6.1, DenseNet 1.7", judge_factors},
+     "deep RL 15.3 times (889 to 13,618 samples/s), ResNet50 6.1, DenseNet 1.7", judge_factors,
+     false},
     {"drip training", "Training on the device, a little each day, slowly raises accuracy.",
-     "DenseNet40, 64 new images a day for 17 days: 60.65 to 61.32 %", judge_drip},
+     "DenseNet40, 64 new images a day for 17 days: 60.65 to 61.32 %", judge_drip, true},
 };
+
+/* What was measured beside other programs is no basis for a verdict on time, use or power. */
+static void doubt(const qn_study_facts *facts, qn_finding *f) {
+    double most = 0;
+    int n = 0;
+    for (int i = 0; i < facts->n_rows; i++) {
+        if (!(facts->rows[i].others >= others_noted))
+            continue;
+        most = fmax(most, facts->rows[i].others);
+        n++;
+    }
+    if (n == 0 || f->verdict == QN_VERDICT_UNKNOWN)
+        return;
+    f->verdict = QN_VERDICT_UNCERTAIN;
+    say(f, " Other programs used up to %.0f %% of the cores in %d of %d cells.", 100 * most, n,
+        facts->n_rows);
+}
 
 void qn_observations_judge(const qn_study_facts *facts, qn_finding findings[QN_OBSERVATIONS]) {
     for (int i = 0; i < QN_OBSERVATIONS; i++) {
@@ -532,5 +602,7 @@ void qn_observations_judge(const qn_study_facts *facts, qn_finding findings[QN_O
                                    .theirs = observations[i].theirs,
                                    .verdict = QN_VERDICT_UNKNOWN};
         observations[i].judge(facts, &findings[i]);
+        if (!observations[i].is_still)
+            doubt(facts, &findings[i]);
     }
 }

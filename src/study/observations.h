@@ -11,7 +11,9 @@ enum { QN_OBSERVATIONS = 12 };
 typedef enum qn_verdict {
     QN_VERDICT_CONFIRMED,
     QN_VERDICT_NOT_CONFIRMED,
-    QN_VERDICT_UNKNOWN, /* it cannot be judged here; the numbers say why */
+    QN_VERDICT_UNCERTAIN, /* the numbers are not sure enough: other programs were at work, or steps
+                             took now longer, now shorter */
+    QN_VERDICT_UNKNOWN,   /* it cannot be judged here; the numbers say why */
 } qn_verdict;
 
 const char *qn_verdict_text(qn_verdict verdict);

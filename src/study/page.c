@@ -1,6 +1,9 @@
 /* The page of a study: what was found, the figures, all cells, and what is missing. */
 #include "base/status.h"
+#include "base/text.h"
 #include "graph/graph.h"
+#include "meter/load.h"
+#include "os/heap.h"
 #include "study/figures.h"
 #include "study/results.h"
 
@@ -8,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Part of the cores that is worth a warning. */
-static const double others_noted = 0.1;
+enum { MEBIBYTE = 1 << 20 };
 
 static void add_figure(qn_document *d, const char *label, const char *note, const char *format,
                        double value) {
@@ -25,31 +27,18 @@ static int count_verdicts(const qn_finding findings[QN_OBSERVATIONS], qn_verdict
     return n;
 }
 
-/* Part of the cores that other programs took while cells ran: the mean over cells; NaN: not seen.
- */
-static double others_use(const qn_study_facts *facts) {
-    double sum = 0;
-    int n = 0;
-    for (int i = 0; i < facts->n_rows; i++) {
-        const double others = facts->rows[i].cpu - facts->rows[i].process;
-        if (!isfinite(others))
-            continue;
-        sum += others;
-        n++;
-    }
-    return n > 0 ? sum / n : (double)NAN;
-}
-
+/* Cells beside which other programs were at work. */
 static void warn_of_others(const qn_figures *f) {
     char text[240];
-    const double use = others_use(f->facts);
-    if (!(use >= others_noted))
+    int n = 0;
+    for (int i = 0; i < f->facts->n_rows; i++)
+        n += f->facts->rows[i].others >= QN_LOAD_NOTED;
+    if (n == 0)
         return;
-    snprintf(
-        text, sizeof text,
-        "Other programs took %.0f %% of the cores while the cells ran: time and throughput are "
-        "those of a busy machine, and comparisons between cells are uncertain.",
-        100 * use);
+    snprintf(text, sizeof text,
+             "Other programs used %.0f %% of the cores or more in %d of %d cells, also when these "
+             "were repeated. Verdicts on time, utilisation and power are uncertain.",
+             100 * QN_LOAD_NOTED, n, f->facts->n_rows);
     qn_document_warning(f->document, text);
 }
 
@@ -60,7 +49,6 @@ static void add_top(const qn_figures *f, const qn_finding findings[QN_OBSERVATIO
     double meter = 0;
     for (int i = 0; i < f->facts->n_rows; i++)
         meter = fmax(meter, f->facts->rows[i].meter_bytes);
-    qn_document_text(f->document, qn_study_machine(f->study));
     snprintf(done, sizeof done, "%d of %d", n_done, qn_study_count(f->study));
     snprintf(text, sizeof text, "%d failed, %d left out, %d still to run",
              qn_study_count_in(f->study, QN_CELL_FAILED),
@@ -70,9 +58,12 @@ static void add_top(const qn_figures *f, const qn_finding findings[QN_OBSERVATIO
                count_verdicts(findings, QN_VERDICT_CONFIRMED));
     add_figure(f->document, "Not confirmed", "by the numbers of this machine", "%.0f",
                count_verdicts(findings, QN_VERDICT_NOT_CONFIRMED));
+    add_figure(f->document, "Uncertain", "the numbers vary too much", "%.0f",
+               count_verdicts(findings, QN_VERDICT_UNCERTAIN));
     add_figure(f->document, "Cannot be judged here", "no GPU, no sensor, too few cells", "%.0f",
                count_verdicts(findings, QN_VERDICT_UNKNOWN));
-    add_figure(f->document, "Memory of the meter", "most of any cell", "%.1f MB", meter * 1e-6);
+    qn_document_figure(f->document, "Memory of the meter",
+                       qn_text_print_size((uint64_t)meter, text), "largest of any cell");
     if (n_waiting > 0)
         qn_document_warning(f->document, "The study is not complete: these are the cells so far.");
     warn_of_others(f);
@@ -82,28 +73,29 @@ static const char *short_verdict(const qn_finding *f) {
     return f->verdict == QN_VERDICT_UNKNOWN ? "cannot be judged" : qn_verdict_text(f->verdict);
 }
 
-/* First what fits a phone, then each with its numbers. */
+static void add_finding(qn_document *d, const qn_finding *f) {
+    static const qn_judgement judgements[] = {[QN_VERDICT_CONFIRMED] = QN_JUDGED_GOOD,
+                                              [QN_VERDICT_NOT_CONFIRMED] = QN_JUDGED_BAD,
+                                              [QN_VERDICT_UNCERTAIN] = QN_JUDGED_UNSURE,
+                                              [QN_VERDICT_UNKNOWN] = QN_JUDGED_NOT};
+    char claim[300], verdict[64];
+    snprintf(claim, sizeof claim, "%d. %s", f->number, f->claim);
+    snprintf(verdict, sizeof verdict, "%s%s", short_verdict(f),
+             f->is_estimated ? ", estimated" : "");
+    qn_document_find(d, &(qn_document_finding){.judgement = judgements[f->verdict],
+                                               .verdict = verdict,
+                                               .claim = claim,
+                                               .here = f->here,
+                                               .theirs = f->theirs,
+                                               .theirs_label = "Jetson TX2"});
+}
+
 static void add_findings(qn_document *d, const qn_finding findings[QN_OBSERVATIONS]) {
-    static const char *const columns[] = {"no.", "observation", "verdict"};
     qn_document_heading(d, "The twelve observations");
-    qn_document_text(
-        d, "What Liu et al. (2019, arXiv 1906.04278) saw on a Jetson TX2, and whether the "
-           "numbers of this machine say the same. docs/study.md has the rules.");
-    qn_document_begin_table(d, "Verdicts", 3, columns);
-    for (int i = 0; i < QN_OBSERVATIONS; i++) {
-        const qn_finding *f = &findings[i];
-        qn_document_cell_number(d, f->number, 0);
-        qn_document_cell_text(d, f->title);
-        qn_document_cell_text(d, short_verdict(f));
-    }
-    qn_document_end_table(d);
-    for (int i = 0; i < QN_OBSERVATIONS; i++) {
-        const qn_finding *f = &findings[i];
-        char text[1200];
-        snprintf(text, sizeof text, "%d. %s Here: %s%s. %s On the TX2: %s.", f->number, f->claim,
-                 short_verdict(f), f->is_estimated ? " (estimated)" : "", f->here, f->theirs);
-        qn_document_text(d, text);
-    }
+    qn_document_text(d, "What Liu et al. (2019, arXiv 1906.04278) observed on a Jetson TX2, and "
+                        "whether the numbers of this machine agree. docs/study.md has the rules.");
+    for (int i = 0; i < QN_OBSERVATIONS; i++)
+        add_finding(d, &findings[i]);
 }
 
 /* ---- all cells ---- */
@@ -113,32 +105,46 @@ static void add_cell_row(qn_document *d, const qn_study_row *r) {
     qn_document_cell_text(d, qn_domain_name(r->domain));
     qn_document_cell_number(d, (double)r->batch, 0);
     qn_document_cell_number(d, r->step_ms, 2);
+    qn_document_cell_number(d, r->step_ms_low, 2);
+    qn_document_cell_number(d, r->step_ms_high, 2);
     qn_document_cell_number(d, r->throughput, 1);
+    qn_document_cell_number(d, 100 * r->others, 1);
     qn_document_cell_number(d, 100 * r->cpu, 1);
     qn_document_cell_number(d, 100 * r->gpu, 1);
     qn_document_cell_number(d, r->energy_mj * 1e-3, 3);
-    qn_document_cell_number(d, r->memory[QN_KIND_PARAMETER] * 1e-6, 2);
-    qn_document_cell_number(d, (r->memory[QN_KIND_FEATURE] + r->memory[QN_KIND_WORKSPACE]) * 1e-6,
-                            2);
-    qn_document_cell_number(d, r->resident_bytes * 1e-6, 1);
+    qn_document_cell_number(d, r->memory[QN_KIND_PARAMETER] / MEBIBYTE, 2);
+    qn_document_cell_number(
+        d, (r->memory[QN_KIND_FEATURE] + r->memory[QN_KIND_WORKSPACE]) / MEBIBYTE, 2);
+    qn_document_cell_number(d, r->resident_bytes / MEBIBYTE, 1);
     qn_document_cell_number(d, r->use_periodicity, 2);
     qn_document_cell_number(d, r->power_periodicity, 2);
 }
 
 static void add_cells(const qn_figures *f) {
-    static const char *const columns[] = {"model",          "domain",
-                                          "batch",          "step ms",
-                                          "samples/s",      "cores %",
-                                          "GPU %",          "J a step",
-                                          "parameters MB",  "feature maps and workspace MB",
-                                          "resident MB",    "rhythm of use",
-                                          "rhythm of power"};
+    static const char *const columns[] = {"model",
+                                          "domain",
+                                          "batch",
+                                          "step (ms)",
+                                          "from (ms)",
+                                          "to (ms)",
+                                          "samples/s",
+                                          "others (%)",
+                                          "cores (%)",
+                                          "GPU (%)",
+                                          "energy of a step (J)",
+                                          "parameters (MiB)",
+                                          "feature maps, workspace (MiB)",
+                                          "resident (MiB)",
+                                          "periodicity of use",
+                                          "periodicity of power"};
     enum { N = sizeof columns / sizeof columns[0] };
     qn_document_heading(f->document, "All cells");
     qn_document_text(
         f->document,
-        "A rhythm is the autocorrelation at one step: 1 repeats exactly. A dash was not "
-        "measured, or cannot be seen at the sampler's interval.");
+        "From and to: the least and the largest median of stretches of the run, and of repeated "
+        "measurements. Others: what other programs used of the cores. Periodicity is the "
+        "autocorrelation at one step: 1 repeats exactly. A dash was not measured, or is too fast "
+        "for the sampler.");
     qn_document_begin_table(f->document, "All cells", N, columns);
     for (int i = 0; i < f->facts->n_rows; i++)
         add_cell_row(f->document, &f->facts->rows[i]);
@@ -215,6 +221,7 @@ qn_status qn_study_write_page(const qn_study *study, const qn_study_facts *facts
     qn_arena arena;
     qn_figures f = {.study = study, .facts = facts, .arena = &arena};
     QN_TRY(qn_document_create(allocator, "Training on this machine", &f.document));
+    qn_document_about(f.document, qn_study_machine(study), qn_study_threads(study));
     qn_arena_init(&arena, allocator);
     const qn_status status = fill(&f, findings, path);
     qn_arena_deinit(&arena);

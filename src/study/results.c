@@ -30,6 +30,9 @@ static double bytes_of(const qn_cell *c, qn_kind kind) {
 MEASURED(step_ms_median)
 MEASURED(step_ms_mean)
 MEASURED(step_ms_deviation)
+MEASURED(step_ms_low)
+MEASURED(step_ms_high)
+MEASURED(n_measurements)
 MEASURED(operations_ms_per_step)
 MEASURED(idle_ms_per_step)
 MEASURED(cpu_utilisation)
@@ -80,6 +83,10 @@ static double process_of(const qn_cell *c, const qn_study_row *r) {
     return r ? r->process : (double)NAN;
 }
 
+static double others_of(const qn_cell *c, const qn_study_row *r) {
+    return r ? r->others : c->m.others;
+}
+
 static double use_rhythm_of(const qn_cell *c, const qn_study_row *r) {
     (void)c;
     return r ? r->use_periodicity : (double)NAN;
@@ -98,6 +105,10 @@ static const struct {
     {"step_ms_median", step_ms_median_of},
     {"step_ms_mean", step_ms_mean_of},
     {"step_ms_deviation", step_ms_deviation_of},
+    {"step_ms_low", step_ms_low_of},
+    {"step_ms_high", step_ms_high_of},
+    {"measurements", n_measurements_of},
+    {"others", others_of},
     {"operations_ms_per_step", operations_ms_per_step_of},
     {"idle_ms_per_step", idle_ms_per_step_of},
     {"samples_per_second", throughput_of},

@@ -152,6 +152,11 @@ static double process_use(const qn_measurement *m, const qn_study_cores *cores) 
     return s && cores->n_cores > 0 ? s->mean / cores->n_cores : (double)NAN;
 }
 
+/* Of cells measured by a version that did not say it: what is busy beside the process. */
+static double others_of(const qn_measurement *m, const qn_study_cores *cores) {
+    return isfinite(m->others) ? m->others : m->cpu_utilisation - process_use(m, cores);
+}
+
 void qn_study_row_fill(const qn_cell *cell, const qn_cell *inference, const qn_study_cores *cores,
                        qn_study_row *row) {
     const qn_measurement *m = &cell->m;
@@ -161,6 +166,9 @@ void qn_study_row_fill(const qn_cell *cell, const qn_cell *inference, const qn_s
         .batch = cell->batch,
         .step_ms = m->step_ms_median,
         .throughput = qn_cell_throughput(cell),
+        .step_ms_low = m->step_ms_low,
+        .step_ms_high = m->step_ms_high,
+        .others = others_of(m, cores),
         .process = process_use(m, cores),
         .cpu = m->cpu_utilisation,
         .gpu = m->gpu_utilisation,

@@ -32,10 +32,12 @@ typedef struct qn_study_row {
     const char *model;
     qn_domain domain;
     int64_t batch;
-    double step_ms, throughput; /* samples per second: batch / mean time of a step */
-    double cpu, gpu;            /* utilisation, 0 to 1 */
-    double process;             /* of the cores by the process that trains, 0 to 1 */
-    double correlation;         /* of GPU and CPU utilisation over time, -1 to 1 */
+    double step_ms, throughput;       /* samples per second: batch / mean time of a step */
+    double step_ms_low, step_ms_high; /* how far step_ms can be relied on; see qn_measurement */
+    double others;                    /* part of the cores that other programs used, 0 to 1 */
+    double cpu, gpu;                  /* utilisation, 0 to 1 */
+    double process;                   /* of the cores by the process that trains, 0 to 1 */
+    double correlation;               /* of GPU and CPU utilisation over time, -1 to 1 */
     double use_periodicity; /* of utilisation, with one step as period; NaN: steps are too short to
                                be seen by the sampler, or nothing was sampled */
     double power_periodicity;

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "format/output.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <cjson/cJSON.h>

@@ -2,7 +2,9 @@
 #include "study/study.h"
 
 #include "base/status.h"
+#include "base/text.h"
 #include "meter/processor.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "study/demand.h"
 #include "study/results.h"
@@ -10,7 +12,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ struct qn_study {
     int n_asked;    /* of this run */
     qn_processor *processor;
     int *core_kinds;
-    char machine[240];
+    char machine[QN_PROCESSOR_TEXT];
 };
 
 /* ---- paths ---- */
@@ -159,10 +160,17 @@ static qn_status read_machine(qn_study *s) {
     QN_TRY(qn_allocate(s->allocator, (size_t)p->n_cores, sizeof *s->core_kinds, &s->core_kinds));
     for (int i = 0; i < p->n_cores; i++)
         s->core_kinds[i] = p->cores[i].kind;
-    snprintf(s->machine, sizeof s->machine, "%s%s%s, %d cores", p->machine,
-             *p->machine && *p->name ? ", " : "", *p->name ? p->name : "unknown processor",
-             p->n_cores);
+    qn_processor_print(p, s->machine);
     return QN_OK;
+}
+
+/* Hours of cells are not measured for a folder that takes none. */
+static qn_status check_writable(const qn_study *s) {
+    char path[PATH_MAX];
+    QN_TRY(make_path(s, "cells/cell", ".json", path));
+    QN_TRY(qn_file_check_target(path, false));
+    QN_TRY(make_path(s, "study", ".csv", path));
+    return qn_file_check_target(path, false);
 }
 
 static qn_status open_study(qn_study *s) {
@@ -170,6 +178,7 @@ static qn_status open_study(qn_study *s) {
     QN_TRY(read_machine(s));
     QN_TRY(make_path(s, "cells", "", path));
     QN_TRY(qn_folder_create(path));
+    QN_TRY(check_writable(s));
     QN_TRY(list_cells(s));
     QN_TRY(qn_folder_list(s->allocator, path, visit, s));
     QN_TRY(make_path(s, "settings", ".json", path));
@@ -212,7 +221,7 @@ static double step_flops(const qn_cell *cell) {
                                            : cell->demand.flops_per_step;
 }
 
-static int n_threads(const qn_study *s) {
+int qn_study_threads(const qn_study *s) {
     return s->o.n_threads > 0 ? s->o.n_threads : qn_cpu_count();
 }
 
@@ -234,7 +243,7 @@ static double rate_of(const qn_study *s, const qn_cell *cell) {
     double rate = measured_rate(s, cell->model);
     if (!isfinite(rate))
         rate = measured_rate(s, NULL);
-    return isfinite(rate) ? rate : guessed_flops * n_threads(s);
+    return isfinite(rate) ? rate : guessed_flops * qn_study_threads(s);
 }
 
 static int64_t steps_of(const qn_study *s, const qn_cell *cell) {
@@ -275,6 +284,7 @@ static double memory_limit(const qn_study *s) {
 /* A cell that the plan says would not fit is left out. The process of an inference holds the plans
  * of training, too. */
 static qn_status check_memory(qn_study *s, qn_cell *cell) {
+    char needed[QN_SIZE_TEXT], free[QN_SIZE_TEXT];
     const double limit = memory_limit(s);
     if (cell->kind == QN_CELL_DRIP)
         return QN_OK;
@@ -282,9 +292,9 @@ static qn_status check_memory(qn_study *s, qn_cell *cell) {
     if (limit <= 0 || cell->demand.bytes <= limit)
         return QN_OK;
     cell->state = QN_CELL_LEFT_OUT;
-    cell->reason =
-        qn_arena_format(&cell->texts, "it would take %.2f GB by its plan, and there are %.2f GB",
-                        cell->demand.bytes * 1e-9, limit * 1e-9);
+    cell->reason = qn_arena_format(&cell->texts, "its plan needs %s, and the limit is %s",
+                                   qn_text_print_size((uint64_t)cell->demand.bytes, needed),
+                                   qn_text_print_size((uint64_t)limit, free));
     return cell->reason ? QN_OK : QN_ERROR_MEMORY;
 }
 
@@ -292,12 +302,12 @@ static qn_status check_memory(qn_study *s, qn_cell *cell) {
 static void explain(const qn_program_end *end, char *reason, size_t bytes) {
     static const char prefix[] = "quern: ";
     const char *last = end->last;
+    char size[QN_SIZE_TEXT];
     if (strncmp(last, prefix, sizeof prefix - 1) == 0)
         last += sizeof prefix - 1;
-    if (end->signal == SIGKILL)
-        snprintf(reason, bytes,
-                 "killed at %.2f GB of memory, as the system does when memory runs out",
-                 (double)end->peak_bytes * 1e-9);
+    if (qn_signal_is_kill(end->signal))
+        snprintf(reason, bytes, "killed at %s of memory, as the system does when memory runs out",
+                 qn_text_print_size((uint64_t)end->peak_bytes, size));
     else if (end->signal > 0)
         snprintf(reason, bytes, "ended by signal %d%s%s", end->signal, *last ? ": " : "", last);
     else if (*last)
@@ -318,7 +328,7 @@ static qn_status run_process(qn_study *s, qn_cell *cell, const char *path) {
     char reason[512];
     qn_program_end end;
     QN_TRY(s->o.command(s->o.user, cell, steps_of(s, cell), path, &cell->texts, arguments));
-    QN_TRY(qn_program_run(arguments, should_stop, s, &end));
+    QN_TRY(qn_subprocess_run(arguments, should_stop, s, &end));
     if (end.was_stopped)
         return qn_fail(QN_ERROR_INTERRUPTED, "stopped; the cells that are done are kept");
     if (end.status == 0 && end.signal == 0) {

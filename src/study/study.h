@@ -1,10 +1,12 @@
 /* A study: the characterisation of training on this machine, as cells that each run in a process of
  * their own and leave a file in FOLDER/cells, written whole or not at all. So the memory of a cell
  * is its own, one that dies is a row with its reason, and a study that was stopped, however
- * suddenly, goes on where it was. After every cell the results are written anew: FOLDER/study.csv
- * a row for each cell FOLDER/study.json    the same, and the findings FOLDER/report.html   figures,
- * tables, findings: a page to look at FOLDER/settings.json what the cells were made with; others
- * are refused Results cover all cells of the folder, those of this run or not. */
+ * suddenly, goes on where it was. After every cell the results are written anew:
+ *     FOLDER/study.csv     a row for each cell
+ *     FOLDER/study.json    the same, and the findings
+ *     FOLDER/report.html   figures, tables, findings: a page to look at
+ *     FOLDER/settings.json what the cells were made with; others are refused
+ * Results cover all cells of the folder, those of this run or not. */
 #ifndef QN_STUDY_STUDY_H
 #define QN_STUDY_STUDY_H
 
@@ -76,5 +78,6 @@ qn_status qn_study_facts_make(const qn_study *study, qn_arena *arena, qn_study_f
 
 /* What the machine calls itself: "Intel(R) Xeon(R) ..., 2 cores". */
 const char *qn_study_machine(const qn_study *study);
+int qn_study_threads(const qn_study *study); /* of a cell */
 
 #endif

@@ -1,5 +1,5 @@
 /* Answering: the part of a passage that answers a question. Each sample is a row of tokens,
- * question and passage side by side (data/squad.h); a passage that is too long for one gives
+ * question and passage side by side (data/text/squad.h); a passage that is too long for one gives
  * several. Loss is the mean of the cross entropies of the first and the last token of the answer.
  * The vocabulary is kept in checkpoints, so that nothing but them is needed to ask. A network of
  * this task (variant QN_ANSWER_PADDED) has the inputs tokens, types (N, T), lengths (N), and as
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "data/squad.h"
+#include "data/text/squad.h"
 #include "models/models.h"
 #include "tasks/tasks.h"
 
@@ -130,7 +130,7 @@ static qn_status open_data(qn_task *task, answering *a) {
     return QN_OK;
 }
 
-static qn_status cut_training(qn_task *task, answering *a) {
+static qn_status shorten_training(qn_task *task, answering *a) {
     const int64_t n_rows = (int64_t)a->rows[QN_TRAIN].n;
     a->epoch_batches = n_rows / a->sizes.batch;
     if (a->epoch_batches == 0)
@@ -198,11 +198,12 @@ static qn_status make_engine(qn_task *task, answering *a) {
     qn_program_options programs[2];
     int n = 0;
     if (task->training)
-        programs[n++] = (qn_program_options){
-            .name = "training", .training = true, .user = &network, .build = qn_task_build};
+        programs[n++] =
+            (qn_program_options){QN_OPTIONS_INIT(qn_program_options), .name = "training",
+                                 .training = true, .user = &network, .build = qn_task_build};
     a->evaluation = n;
-    programs[n++] =
-        (qn_program_options){.name = "evaluation", .user = &network, .build = qn_task_build};
+    programs[n++] = (qn_program_options){QN_OPTIONS_INIT(qn_program_options), .name = "evaluation",
+                                         .user = &network, .build = qn_task_build};
     return qn_task_make_engine(task, programs, n);
 }
 
@@ -229,7 +230,7 @@ static qn_status answering_open(qn_task *task) {
     QN_TRY(find_sizes(task, a));
     if (task->training) {
         QN_TRY(open_data(task, a));
-        QN_TRY(cut_training(task, a));
+        QN_TRY(shorten_training(task, a));
         qn_task_set_length(task, a->epoch_batches);
     }
     fill_facts(task, a);

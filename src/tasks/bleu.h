@@ -5,7 +5,7 @@
 #ifndef QN_TASKS_BLEU_H
 #define QN_TASKS_BLEU_H
 
-#include "data/pairs.h"
+#include "data/text/pairs.h"
 
 enum { QN_BLEU_ORDER = 4 };
 

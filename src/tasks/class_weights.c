@@ -1,8 +1,9 @@
 /* See class_weights.h. */
 #include "tasks/class_weights.h"
 
+#include "base/decimal.h"
 #include "base/status.h"
-#include "data/csv.h"
+#include "format/csv.h"
 #include "os/os.h"
 #include "tensor/tensor.h"
 
@@ -46,24 +47,23 @@ static qn_status balance(const qn_allocator *allocator, const qn_data_source *so
 
 /* ---- lists and files ---- */
 
-/* Whether text is numbers with commas between; those beyond n are counted only. */
-static bool parse_list(char *text, int n, double *weights, int *n_found) {
-    *n_found = 0;
-    for (char *at = text; at; (*n_found)++) {
-        char *comma = strchr(at, ',');
+/* *is_list: whether text is numbers with commas between; those beyond n are counted only. */
+static qn_status parse_list(const qn_allocator *allocator, const char *text, int n, double *weights,
+                            int *n_found, bool *is_list) {
+    qn_csv_reader list;
+    bool is_end;
+    qn_csv_read_text(&list, allocator, "--class-weights", text, strlen(text));
+    const qn_status status = qn_csv_next(&list, &is_end);
+    *is_list = status == QN_OK && !is_end;
+    for (size_t i = 0; *is_list && i < list.n_fields; i++) {
         double value;
-        if (comma)
-            *comma = 0;
-        const bool is_number = qn_number_parse(at, &value);
-        if (comma)
-            *comma = ',';
-        if (!is_number)
-            return false;
-        if (*n_found < n)
-            weights[*n_found] = value;
-        at = comma ? comma + 1 : NULL;
+        *is_list = qn_decimal_parse(qn_csv_text(&list, i), &value);
+        if (*is_list && i < (size_t)n)
+            weights[i] = value;
     }
-    return true;
+    *n_found = (int)list.n_fields;
+    qn_csv_deinit(&list);
+    return status == QN_ERROR_FORMAT ? QN_OK : status;
 }
 
 static int find_class(const qn_data_source *source, const char *name, int n) {
@@ -77,22 +77,29 @@ static int find_class(const qn_data_source *source, const char *name, int n) {
     return !p->class_names && end != name && !*end && number >= 0 && number < n ? (int)number : -1;
 }
 
+/* What is before the last comma, without quotes: a name may have commas of its own. */
+static const char *name_of(const qn_csv_reader *row, char *name, size_t bytes) {
+    if (row->n_fields == 2)
+        return qn_csv_text(row, 0);
+    const int64_t length = row->fields[row->n_fields - 2].end - row->begin;
+    snprintf(name, bytes, "%.*s", (int)length, row->source + row->begin);
+    return name;
+}
+
 /* A line of a file: "NAME,WEIGHT", or the weight of class *n_found. */
-static qn_status parse_line(const qn_data_source *source, const char *place, char *line, int n,
-                            double *weights, int *n_found) {
-    char *comma = strrchr(line, ',');
+static qn_status parse_row(const qn_data_source *source, const qn_csv_reader *row, int n,
+                           double *weights, int *n_found) {
+    char place[1024], name[1024];
     double value;
-    int class = *n_found;
-    if (comma) {
-        *comma = 0;
-        class = find_class(source, line, n);
-    }
+    const bool has_name = row->n_fields > 1;
+    const char *weight = qn_csv_text(row, row->n_fields - 1);
+    const char *class_name = has_name ? name_of(row, name, sizeof name) : "a weight too many";
+    const int class = has_name ? find_class(source, class_name, n) : *n_found;
+    snprintf(place, sizeof place, "%s:%lld", row->name, (long long)row->line);
     if (class < 0 || class >= n)
-        return qn_fail(QN_ERROR_FORMAT, "%s: %s is none of the %d classes", place,
-                       comma ? line : "a weight too many", n);
-    if (!qn_number_parse(comma ? comma + 1 : line, &value))
-        return qn_fail(QN_ERROR_FORMAT, "%s: '%.40s' is no number", place,
-                       comma ? comma + 1 : line);
+        return qn_fail(QN_ERROR_FORMAT, "%s: %s is none of the %d classes", place, class_name, n);
+    if (!qn_decimal_parse(weight, &value))
+        return qn_fail(QN_ERROR_FORMAT, "%s: '%.40s' is not a number", place, weight);
     if (weights[class] >= 0)
         return qn_fail(QN_ERROR_FORMAT, "%s: class %d has a weight already", place, class);
     if (!(value >= 0))
@@ -102,25 +109,21 @@ static qn_status parse_line(const qn_data_source *source, const char *place, cha
     return QN_OK;
 }
 
-static qn_status parse_file(const qn_data_source *source, const char *path, char *text, int n,
+static qn_status parse_rows(const qn_data_source *source, qn_csv_reader *row, int n,
                             double *weights) {
-    char place[1024];
     int n_found = 0;
     for (int i = 0; i < n; i++)
         weights[i] = -1;
-    for (int number = 1; *text; number++) {
-        const size_t length = strcspn(text, "\n");
-        const bool has_next = text[length] != 0;
-        text[length] = 0;
-        snprintf(place, sizeof place, "%s:%d", path, number);
-        text[strcspn(text, "\r")] = 0;
-        if (*text)
-            QN_TRY(parse_line(source, place, text, n, weights, &n_found));
-        text += length + has_next;
+    for (;;) {
+        bool is_end;
+        QN_TRY(qn_csv_next(row, &is_end));
+        if (is_end)
+            break;
+        QN_TRY(parse_row(source, row, n, weights, &n_found));
     }
     for (int i = 0; i < n; i++) {
         if (weights[i] < 0)
-            return qn_fail(QN_ERROR_FORMAT, "%s: class %d of %d has no weight", path, i, n);
+            return qn_fail(QN_ERROR_FORMAT, "%s: class %d of %d has no weight", row->name, i, n);
     }
     return QN_OK;
 }
@@ -135,22 +138,21 @@ static qn_status read_file(const qn_allocator *allocator, const qn_data_source *
                        "is no file %s",
                        path);
     QN_TRY(qn_file_read_whole(allocator, path, &text, &bytes));
-    const qn_status status = parse_file(source, path, text, n, weights);
+    qn_csv_reader row;
+    qn_csv_read_text(&row, allocator, path, text, bytes);
+    const qn_status status = parse_rows(source, &row, n, weights);
+    qn_csv_deinit(&row);
     qn_release(allocator, text, bytes + 1, 1);
     return status;
 }
 
 qn_status qn_class_weights_find(const qn_allocator *allocator, const qn_data_source *source,
                                 const char *text, int n, double *weights) {
-    const size_t bytes = strlen(text) + 1;
-    char *copy;
+    bool is_list;
     int n_found;
     if (strcmp(text, "balanced") == 0)
         return balance(allocator, source, n, weights);
-    QN_TRY(qn_allocate(allocator, bytes, 1, &copy));
-    memcpy(copy, text, bytes);
-    const bool is_list = parse_list(copy, n, weights, &n_found);
-    qn_release(allocator, copy, bytes, 1);
+    QN_TRY(parse_list(allocator, text, n, weights, &n_found, &is_list));
     if (!is_list)
         return read_file(allocator, source, text, n, weights);
     if (n_found != n)

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "quern/trainer.h"
 #include "tasks/class_weights.h"
+#include "tasks/confusion.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -29,9 +30,10 @@ typedef struct classification {
     qn_loader *train;           /* of training, null otherwise */
     qn_loader *test[QN_SPLITS]; /* by split, made when first asked for, or under a budget at once */
     qn_trainer *trainer;
-    qn_batch last;         /* of train, valid until the next */
-    double *class_weights; /* (n_outputs), or null */
-    int64_t *confusion;    /* (n_outputs, n_outputs), or null */
+    qn_batch last;                  /* of train, valid until the next */
+    double *class_weights;          /* (n_outputs), or null */
+    qn_confusion_counts *confusion; /* null: not wanted */
+    int32_t *taken;                 /* (test batch) where it is */
     char input_text[QN_SHAPE_TEXT], output_text[32];
 } classification;
 
@@ -57,11 +59,28 @@ static int count_asked(const qn_task *task) {
     return n_head > 0 ? n_head : (int)qn_setting_count(task, "classes", 0);
 }
 
+/* A network of a file may know classes that the data happen not to show. */
+static void keep_outputs(const qn_task *task, classification *c, int n_found) {
+    char text[256];
+    if (!task->model->has_fixed_outputs || task->model->n_classes <= n_found ||
+        qn_setting_text(task, "head", NULL))
+        return;
+    c->n_outputs = task->model->n_classes;
+    snprintf(text, sizeof text,
+             "the network has %d outputs, and the data shows %d classes: the others are trained as "
+             "classes that do not occur; --head data makes an output for each class",
+             c->n_outputs, n_found);
+    if (task->training && task->log)
+        task->log->write(task->log->user, 0, text);
+}
+
 static qn_status find_outputs(qn_task *task, classification *c) {
     const int n_asked = count_asked(task);
     const int n_found = c->source.preparation.n_classes;
     c->is_regression = c->source.n_targets > 0;
     c->n_outputs = c->is_regression ? c->source.n_targets : n_asked > 0 ? n_asked : n_found;
+    if (!c->is_regression && n_asked == 0)
+        keep_outputs(task, c, n_found);
     if (!c->is_regression && n_asked > 0 && n_asked < n_found)
         return qn_fail(QN_ERROR_ARGUMENT, "%s has %d classes, but the model is to have %d",
                        c->source.name, n_found, n_asked);
@@ -73,6 +92,9 @@ static qn_status find_outputs(qn_task *task, classification *c) {
 static bool is_prepared(const qn_task *task) {
     const char *prepared = qn_setting_text(task, prepared_key, NULL);
     const char *data = qn_setting_text(task, "data", NULL);
+    if (qn_setting_flag(task, "prepared_inside", false))
+        return true; /* the network itself does it: what it is given is given to it in training too
+                      */
     return prepared && (!task->training || (data && strcmp(prepared, data) == 0));
 }
 
@@ -87,11 +109,17 @@ static qn_status open_source(qn_task *task, classification *c) {
     const char *data = qn_setting_text(task, "data", NULL);
     const int n_classes = count_asked(task);
     qn_shape asked;
+    if (task->source) {
+        c->source = *task->source;
+        c->source.close = NULL; /* it stays the caller's */
+        return data ? QN_OK : qn_setting_set(task, "data", c->source.name);
+    }
     if (!data)
         return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
     const bool is_asked = find_asked(task, &asked);
     const qn_shape sample = is_asked ? asked : task->model->input;
     const qn_data_options options = {
+        QN_OPTIONS_INIT(qn_data_options),
         .allocator = task->allocator,
         .log = task->log,
         .seed = (uint64_t)qn_setting_count(task, "seed", 1),
@@ -99,8 +127,16 @@ static qn_status open_source(qn_task *task, classification *c) {
         .validation = qn_setting_number(task, "validation", 0),
         .sample = sample,
         .n_classes = n_classes > 0 ? n_classes : qn_model_classes(task->model, sample),
+        .strict = qn_setting_flag(task, "strict", false),
     };
     return qn_data_open(data, &options, &c->source);
+}
+
+/* Samples of a source whose sizes differ come in the network's. */
+static qn_status set_size(const classification *c, const qn_data_source *source) {
+    if (!has_open_size(source) || !source->set_size || c->input.rank != 3)
+        return QN_OK;
+    return source->set_size(source->self, c->input.dims[0], c->input.dims[1], c->input.dims[2]);
 }
 
 static qn_status prepare(qn_task *task, classification *c) {
@@ -113,9 +149,7 @@ static qn_status prepare(qn_task *task, classification *c) {
         return qn_fail(QN_ERROR_FORMAT, "%s has other targets than the weights were trained for",
                        qn_setting_text(task, "data", ""));
     c->preparation.sample = c->input;
-    if (has_open_size(&c->source) && c->source.set_size && c->input.rank == 3)
-        QN_TRY(c->source.set_size(c->source.self, c->input.dims[0], c->input.dims[1],
-                                  c->input.dims[2]));
+    QN_TRY(set_size(c, &c->source));
     if (!task->training)
         return QN_OK;
     QN_TRY(qn_setting_set(task, "input", c->input_text));
@@ -170,6 +204,10 @@ static qn_status open_data(qn_task *task, classification *c) {
     snprintf(c->output_text, sizeof c->output_text, "%d output%s", c->n_outputs,
              c->n_outputs == 1 ? "" : "s");
     const bool was_prepared = is_prepared(task);
+    if (task->training && has_open_size(&c->source)) {
+        QN_TRY(qn_task_choose_for_photos(task, c->source.n_samples[QN_TRAIN]));
+        QN_TRY(qn_task_warn_of_few(task, &c->source));
+    }
     QN_TRY(prepare(task, c));
     return find_weights(task, c, was_prepared);
 }
@@ -177,34 +215,18 @@ static qn_status open_data(qn_task *task, classification *c) {
 /* ---- opening ---- */
 
 static qn_status make_trainer(qn_task *task, classification *c) {
-    const qn_engine_options engine = qn_task_engine_options(task);
     const qn_trainer_options options = {
-        .allocator = task->allocator,
+        .size = sizeof options,
+        .engine = qn_task_engine_options(task),
         .model = task->model,
         .input = c->input,
         .n_outputs = c->n_outputs,
         .regression = c->is_regression,
         .batch = task->training ? qn_task_batch(task) : 1,
         .evaluation_batch = qn_task_test_batch(task),
-        .update = engine.update,
-        .tuning = engine.tuning,
         .label_smoothing =
             qn_setting_number(task, "label-smoothing", task->model->recipe.label_smoothing),
         .class_weights = c->class_weights,
-        .n_threads = engine.n_threads,
-        .micro_batch = engine.micro_batch,
-        .seed = engine.seed,
-        .plan_only = engine.plan_only,
-        .no_fusion = engine.no_fusion,
-        .rules = engine.rules,
-        .tune = engine.tune,
-        .memory_budget_bytes = engine.memory_budget_bytes,
-        .no_least = engine.no_least,
-        .saved_plan = engine.saved_plan,
-        .swap_folder = engine.swap_folder,
-        .budget_changes = engine.budget_changes,
-        .plan_later = engine.plan_later,
-        .aligned_inputs = engine.aligned_inputs,
     };
     QN_TRY(qn_trainer_create(&options, &c->trainer));
     task->engine = qn_trainer_engine(c->trainer);
@@ -212,15 +234,20 @@ static qn_status make_trainer(qn_task *task, classification *c) {
 }
 
 static qn_status make_confusion(qn_task *task, classification *c) {
-    const size_t n = (size_t)c->n_outputs;
     if (!task->wants_confusion || c->is_regression)
         return QN_OK;
-    QN_TRY(qn_allocate(task->allocator, n * n, sizeof *c->confusion, &c->confusion));
-    task->confusion =
-        (qn_confusion){.n_classes = c->n_outputs,
-                       .n_names = c->preparation.class_names ? c->preparation.n_classes : 0,
-                       .names = c->preparation.class_names,
-                       .counts = c->confusion};
+    task->confusion = (qn_confusion){
+        .n_classes = c->n_outputs,
+        .n_names = c->preparation.class_names ? c->preparation.n_classes : 0,
+        .names = c->preparation.class_names,
+    };
+    int64_t most = 0;
+    for (int split = 0; split < QN_SPLITS; split++)
+        most = c->source.n_samples[split] > most ? c->source.n_samples[split] : most;
+    QN_TRY(qn_allocate(task->allocator, (size_t)qn_task_test_batch(task), sizeof *c->taken,
+                       &c->taken));
+    QN_TRY(qn_confusion_counts_create(task->allocator, c->n_outputs, most, &c->confusion));
+    qn_confusion_counts_finish(c->confusion, &task->confusion);
     return QN_OK;
 }
 
@@ -229,10 +256,18 @@ static void fill_facts(qn_task *task, const classification *c) {
     task->facts.input = c->input_text;
     task->facts.output = c->output_text;
     task->facts.unit = "samples";
-    task->facts.n_left_out =
-        task->training ? c->source.n_samples[QN_TRAIN] % qn_task_batch(task) : 0;
+    task->facts.n_left_out = task->training && !has_open_size(&c->source)
+                                 ? c->source.n_samples[QN_TRAIN] % qn_task_batch(task)
+                                 : 0;
     for (int split = 0; split < QN_SPLITS; split++)
         task->facts.n_samples[split] = c->source.n_samples[split];
+}
+
+/* Batches in an epoch; of photos none is left out, so that one may begin in a batch. */
+static double epoch_batches(const qn_task *task, const classification *c) {
+    if (has_open_size(&c->source))
+        return (double)c->source.n_samples[QN_TRAIN] / (double)qn_task_batch(task);
+    return (double)qn_loader_epoch_batches(c->train);
 }
 
 static qn_status classification_open(qn_task *task) {
@@ -242,7 +277,7 @@ static qn_status classification_open(qn_task *task) {
     QN_TRY(open_data(task, c));
     if (task->training) {
         QN_TRY(qn_task_open_train(task, &c->source, &c->preparation, 0, &c->train));
-        qn_task_set_length(task, qn_loader_epoch_batches(c->train));
+        qn_task_set_length(task, epoch_batches(task, c));
     }
     QN_TRY(
         qn_task_open_tests(task, &c->source, &c->preparation, qn_task_test_batch(task), c->test));
@@ -261,8 +296,8 @@ static void classification_close(qn_task *task) {
     for (int split = 0; split < QN_SPLITS; split++)
         qn_loader_destroy(c->test[split]);
     qn_loader_destroy(c->train);
-    const size_t n = (size_t)c->n_outputs;
-    qn_release(task->allocator, c->confusion, n * n, sizeof *c->confusion);
+    qn_confusion_counts_destroy(c->confusion);
+    qn_release(task->allocator, c->taken, (size_t)qn_task_test_batch(task), sizeof *c->taken);
     qn_release(task->allocator, c->class_weights, (size_t)c->n_outputs, sizeof(double));
     qn_data_close(&c->source);
     qn_release(task->allocator, c, 1, sizeof *c);
@@ -294,32 +329,116 @@ static qn_status classification_step(qn_task *task, qn_metrics *metrics) {
     return QN_OK;
 }
 
-static qn_status classification_evaluate(qn_task *task, qn_split split,
-                                         bool (*should_stop)(void *user), void *user,
-                                         qn_metrics *metrics, int64_t *n_samples) {
+static void count_confusion(classification *c, const qn_batch *batch) {
+    const int32_t *labels = batch->y;
+    for (int64_t i = 0; c->confusion && i < batch->n_valid; i++)
+        qn_confusion_counts_add(c->confusion, labels[i], c->taken[i]);
+}
+
+/* Measures on the batches of a loader, which are not none. */
+static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*should_stop)(void *user),
+                                  void *user, qn_metrics *metrics, int64_t *n_samples) {
     classification *c = task->self;
-    qn_evaluation sum = {.confusion = c->confusion};
+    qn_evaluation sum = {.taken = c->taken};
     qn_batch batch;
-    if (c->source.n_samples[split] == 0)
-        return QN_OK;
-    const size_t n = c->confusion ? (size_t)c->n_outputs : 0;
-    if (n > 0)
-        memset(c->confusion, 0, n * n * sizeof *c->confusion);
-    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, split, qn_task_test_batch(task),
-                              &c->test[split]));
+    if (c->confusion)
+        qn_confusion_counts_clear(c->confusion);
     for (;;) {
         if (should_stop && should_stop(user))
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
-        QN_TRY(qn_loader_next(c->test[split], &batch));
+        QN_TRY(qn_loader_next(loader, &batch));
         if (!batch.x)
             break;
         QN_TRY(qn_trainer_evaluate(c->trainer, batch.x, batch.y, batch.n_valid, &sum));
+        count_confusion(c, &batch);
     }
+    if (c->confusion)
+        qn_confusion_counts_finish(c->confusion, &task->confusion);
     *n_samples = sum.n_samples;
     qn_metrics_add(metrics, "loss", sum.loss_sum / (double)sum.n_samples, false);
     if (!c->is_regression)
         qn_metrics_add(metrics, "accuracy", (double)sum.n_correct / (double)sum.n_samples, true);
     return QN_OK;
+}
+
+static qn_status classification_evaluate(qn_task *task, qn_split split,
+                                         bool (*should_stop)(void *user), void *user,
+                                         qn_metrics *metrics, int64_t *n_samples) {
+    classification *c = task->self;
+    if (c->source.n_samples[split] == 0)
+        return QN_OK;
+    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, split, qn_task_test_batch(task),
+                              &c->test[split]));
+    return evaluate_batches(task, c->test[split], should_stop, user, metrics, n_samples);
+}
+
+/* ---- other data ---- */
+
+static qn_status open_other(qn_task *task, const qn_data_source *source, qn_split split,
+                            qn_loader **loader) {
+    const classification *c = task->self;
+    QN_TRY(set_size(c, source));
+    return qn_task_open_split(task, source, &c->preparation, split, qn_task_test_batch(task),
+                              loader);
+}
+
+static qn_status classification_evaluate_on(qn_task *task, const qn_data_source *source,
+                                            qn_split split, bool (*should_stop)(void *user),
+                                            void *user, qn_metrics *metrics, int64_t *n_samples) {
+    const classification *c = task->self;
+    qn_loader *loader = NULL;
+    if (c->is_regression ? source->n_targets != c->n_outputs : source->n_targets > 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s has other targets than the network was made for",
+                       source->name);
+    if (!c->is_regression && source->preparation.n_classes > c->n_outputs)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s has %d classes, but the network has %s", source->name,
+                       source->preparation.n_classes, c->output_text);
+    QN_TRY(open_other(task, source, split, &loader));
+    const qn_status status = evaluate_batches(task, loader, should_stop, user, metrics, n_samples);
+    qn_loader_destroy(loader);
+    return status;
+}
+
+static qn_status predict_batches(const qn_task *task, qn_loader *loader,
+                                 bool (*should_stop)(void *user), void *user, float *all,
+                                 float *outputs) {
+    const classification *c = task->self;
+    qn_batch batch;
+    for (;;) {
+        if (should_stop && should_stop(user))
+            return qn_fail(QN_ERROR_INTERRUPTED, "stopped while predicting");
+        QN_TRY(qn_loader_next(loader, &batch));
+        if (!batch.x)
+            return QN_OK;
+        const size_t n = (size_t)(batch.n_valid * c->n_outputs);
+        QN_TRY(qn_trainer_predict(c->trainer, batch.x, all));
+        memcpy(outputs, all, n * sizeof *outputs);
+        outputs += n;
+    }
+}
+
+static qn_status classification_predict(qn_task *task, const qn_data_source *source, qn_split split,
+                                        bool (*should_stop)(void *user), void *user,
+                                        float *outputs) {
+    const classification *c = task->self;
+    const size_t n = (size_t)(qn_task_test_batch(task) * c->n_outputs);
+    qn_data_source data = *source;
+    qn_loader *loader = NULL;
+    float *all; /* of a batch, padding too */
+    if (c->is_regression && data.n_targets == 0)
+        data.n_targets = 1; /* a class takes the bytes of a target, and is no class here */
+    QN_TRY(qn_allocate(task->allocator, n, sizeof *all, &all));
+    qn_status status = open_other(task, &data, split, &loader);
+    if (status == QN_OK)
+        status = predict_batches(task, loader, should_stop, user, all, outputs);
+    qn_loader_destroy(loader);
+    qn_release(task->allocator, all, n, sizeof *all);
+    return status;
+}
+
+static int classification_outputs(const qn_task *task) {
+    const classification *c = task->self;
+    return c->n_outputs;
 }
 
 static qn_status classification_infer(qn_task *task, double *loss) {
@@ -341,5 +460,8 @@ const qn_task_kind qn_task_classification = {
     .resume = classification_resume,
     .step = classification_step,
     .evaluate = classification_evaluate,
+    .evaluate_on = classification_evaluate_on,
+    .predict = classification_predict,
+    .n_outputs = classification_outputs,
     .infer = classification_infer,
 };

@@ -172,10 +172,12 @@ static qn_value build_judging(qn_graph *graph, void *user, int phase, qn_value *
 }
 
 static qn_status make_programs(qn_task *task, qn_control *c) {
-    const qn_program_options learning = {
-        .name = "learning", .training = true, .user = task, .build = build_learning};
-    const qn_program_options judging = {.name = "judging", .user = task, .build = build_judging};
-    const qn_program_options acting = {.name = "acting", .user = task, .build = build_acting};
+    const qn_program_options learning = {QN_OPTIONS_INIT(qn_program_options), .name = "learning",
+                                         .training = true, .user = task, .build = build_learning};
+    const qn_program_options judging = {QN_OPTIONS_INIT(qn_program_options), .name = "judging",
+                                        .user = task, .build = build_judging};
+    const qn_program_options acting = {QN_OPTIONS_INIT(qn_program_options), .name = "acting",
+                                       .user = task, .build = build_acting};
     if (!task->training)
         return qn_task_make_engine(task, &acting, 1);
     c->act = 1;
@@ -210,8 +212,10 @@ static qn_status add_state(qn_task *task, qn_control *c) {
     c->replay.capacity = c->env ? c->s.replay : SYNTHETIC + STACK;
     QN_TRY(qn_engine_add_state(task->engine, "task.counters", QN_U8,
                                QN_SHAPE((int64_t)sizeof *c->state), &memory));
-    c->state = memory;
-    c->replay.place = &c->state->place;
+    if (!task->how.plan_only) {
+        c->state = memory;
+        c->replay.place = &c->state->place;
+    }
     QN_TRY(qn_engine_add_state(task->engine, "task.replay", QN_U8,
                                QN_SHAPE(c->replay.capacity, (int64_t)slot_bytes), &memory));
     c->replay.memory = memory;
@@ -219,7 +223,8 @@ static qn_status add_state(qn_task *task, qn_control *c) {
         return QN_OK;
     QN_TRY(qn_engine_add_state(task->engine, "task.environment", QN_U8,
                                QN_SHAPE((int64_t)qn_env_state_bytes(c->env)), &memory));
-    qn_env_use_state(c->env, memory);
+    if (!task->how.plan_only)
+        qn_env_use_state(c->env, memory);
     return QN_OK;
 }
 
@@ -360,8 +365,8 @@ static qn_status end_episode(qn_control *c) {
     return begin_episode(c);
 }
 
-/* Rewards of games differ by orders of magnitude; those of frames are cut to [-1, 1] for learning,
- * as in Mnih et al. 2015. */
+/* Rewards of games differ by orders of magnitude; those of frames are clamped to [-1, 1] for
+ * learning, as in Mnih et al. 2015. */
 static double learned_reward(const qn_control *c, double reward) {
     return c->space.dtype == QN_U8 ? fmax(-1, fmin(1, reward)) : reward;
 }

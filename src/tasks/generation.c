@@ -44,6 +44,7 @@ typedef struct generation {
 static qn_status open_data(qn_task *task, generation *g) {
     const char *data = qn_setting_text(task, "data", NULL);
     const qn_data_options options = {
+        QN_OPTIONS_INIT(qn_data_options),
         .allocator = task->allocator,
         .log = task->log,
         .seed = (uint64_t)qn_setting_count(task, "seed", 1),
@@ -84,7 +85,9 @@ static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
 }
 
 static qn_status make_engine(qn_task *task, generation *g) {
-    qn_program_options programs[2] = {{.name = "training", .training = true}, {.name = "testing"}};
+    qn_program_options programs[2] = {
+        {QN_OPTIONS_INIT(qn_program_options), .name = "training", .training = true},
+        {QN_OPTIONS_INIT(qn_program_options), .name = "testing"}};
     for (int i = 0; i < 2; i++) {
         programs[i].n_phases = task->model->n_phases;
         memcpy(programs[i].trained, task->model->trained, sizeof programs[i].trained);

@@ -1,7 +1,7 @@
-/* Language: the next character of a text. The training text is cut into as many streams as a batch
- * has rows; each step takes the next block of every stream, and the network's state goes on from
- * the block before (gradients do not), also through a checkpoint. An epoch begins with states of
- * zero; what is left at its end and fills no block is left out. A network of this task has the
+/* Language: the next character of a text. The training text is split into as many streams as a
+ * batch has rows; each step takes the next block of every stream, and the network's state goes on
+ * from the block before (gradients do not), also through a checkpoint. An epoch begins with states
+ * of zero; what is left at its end and fills no block is left out. A network of this task has the
  * inputs tokens (N, T), its states, and labels (N * T); its results are the loss, the states after
  * the block, and, unless it trains, the loss of each label and the logits (N * T, C). Any number of
  * states, of any shape, in the same order on both sides. Leaves out: words, streams that begin
@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -89,7 +89,7 @@ static qn_status find_characters(qn_task *task, language *l) {
     return text ? qn_setting_set(task, characters_key, text) : QN_ERROR_MEMORY;
 }
 
-static qn_status cut_training(qn_task *task, language *l) {
+static qn_status shorten_training(qn_task *task, language *l) {
     const int64_t batch = qn_task_batch(task), length = l->sizes.length;
     const int64_t n = l->corpus.n[QN_TRAIN];
     l->train = (streams){l->corpus.tokens[QN_TRAIN], n, batch, (n - 1) / batch, length};
@@ -145,16 +145,17 @@ static qn_status make_engine(qn_task *task, language *l) {
     int n = 0;
     character.sizes.batch = character.sizes.length = 1;
     if (task->training)
-        programs[n++] = (qn_program_options){
-            .name = "training", .training = true, .user = &block, .build = qn_task_build};
+        programs[n++] =
+            (qn_program_options){QN_OPTIONS_INIT(qn_program_options), .name = "training",
+                                 .training = true, .user = &block, .build = qn_task_build};
     l->evaluation = n;
-    programs[n++] =
-        (qn_program_options){.name = "evaluation", .user = &block, .build = qn_task_build};
+    programs[n++] = (qn_program_options){QN_OPTIONS_INIT(qn_program_options), .name = "evaluation",
+                                         .user = &block, .build = qn_task_build};
     l->drawing = n;
     if (task->model->has_fixed_length)
         return qn_task_make_engine(task, programs, n);
-    programs[n++] =
-        (qn_program_options){.name = "drawing", .user = &character, .build = qn_task_build};
+    programs[n++] = (qn_program_options){QN_OPTIONS_INIT(qn_program_options), .name = "drawing",
+                                         .user = &character, .build = qn_task_build};
     return qn_task_make_engine(task, programs, n);
 }
 
@@ -173,7 +174,7 @@ static qn_status make_states(qn_task *task, language *l, int program, bool is_ke
             QN_TRY(qn_engine_add_state(task->engine, name, input.dtype, input.shape, &s->data[i]));
         else
             s->data[i] = qn_arena_allocate(&l->arena, 1, input.bytes);
-        if (!s->data[i])
+        if (!s->data[i] && !task->how.plan_only)
             return QN_ERROR_MEMORY;
     }
     return QN_OK;
@@ -215,7 +216,7 @@ static qn_status language_open(qn_task *task) {
     QN_TRY(find_sizes(task, l));
     if (task->training) {
         QN_TRY(open_corpus(task, l));
-        QN_TRY(cut_training(task, l));
+        QN_TRY(shorten_training(task, l));
         qn_task_set_length(task, l->epoch_batches);
     }
     fill_facts(task, l);

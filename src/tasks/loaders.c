@@ -10,6 +10,7 @@ qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, int64_t first, qn_loader **loader) {
     const char *augment = qn_setting_text(task, "augment", "");
     const qn_loader_options options = {
+        QN_OPTIONS_INIT(qn_loader_options),
         .allocator = task->allocator,
         .split = QN_TRAIN,
         .batch = qn_task_batch(task),
@@ -17,9 +18,11 @@ qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
         .shuffle = qn_setting_flag(task, "shuffle", true),
         .crop = strstr(augment, "crop") != NULL,
         .flip = strstr(augment, "flip") != NULL,
+        .wrap =
+            source->sample.dims[0] == 0 && strcmp(qn_task_of(task->model), "classification") == 0,
         .first = first,
         .n_batches = -1,
-        .n_prefetched = task->memory_budget_bytes > 0 ? 0 : PREFETCHED,
+        .n_prefetched = task->how.memory_budget_bytes > 0 ? 0 : PREFETCHED,
     };
     if (options.batch > source->n_samples[QN_TRAIN])
         return qn_fail(QN_ERROR_FORMAT,
@@ -34,12 +37,13 @@ qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, qn_split split, int64_t batch,
                              qn_loader **loader) {
     const qn_loader_options options = {
+        QN_OPTIONS_INIT(qn_loader_options),
         .allocator = task->allocator,
         .split = split,
         .batch = batch,
         .pad_last = true,
         .n_batches = (source->n_samples[split] + batch - 1) / batch,
-        .n_prefetched = task->memory_budget_bytes > 0 ? 0 : PREFETCHED,
+        .n_prefetched = task->how.memory_budget_bytes > 0 ? 0 : PREFETCHED,
     };
     if (*loader)
         return qn_loader_rewind(*loader);
@@ -49,7 +53,7 @@ qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
 qn_status qn_task_open_tests(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, int64_t batch,
                              qn_loader **loaders) {
-    if (task->memory_budget_bytes == 0)
+    if (task->how.memory_budget_bytes == 0)
         return QN_OK;
     for (int split = task->training ? QN_TEST : QN_TRAIN; split < QN_SPLITS; split++) {
         if (source->n_samples[split] > 0)

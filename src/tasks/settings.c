@@ -1,6 +1,7 @@
 /* A task's settings: text pairs, the model's recipe where they say nothing. */
 #include "tasks/tasks.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,25 +59,27 @@ int64_t qn_task_batch(const qn_task *task) {
 
 int64_t qn_task_test_batch(const qn_task *task) {
     const int64_t batch = qn_task_batch(task);
-    return task->memory_budget_bytes > 0 && batch > FEW_SAMPLES ? FEW_SAMPLES : batch;
+    return task->how.memory_budget_bytes > 0 && batch > FEW_SAMPLES ? FEW_SAMPLES : batch;
 }
 
-void qn_task_set_length(qn_task *task, int64_t epoch_batches) {
+void qn_task_set_length(qn_task *task, double epoch_batches) {
     const int64_t accumulate = qn_setting_count(task, "accumulate", 1);
     const int64_t steps = qn_setting_count(task, "steps", 0);
     const bool has_epochs = qn_setting_text(task, "epochs", NULL) || steps == 0;
     const int64_t epochs = qn_setting_count(task, "epochs", task->model->recipe.epochs);
-    int64_t total = steps, of_epochs;
+    int64_t total = steps;
     if (has_epochs && epoch_batches > 0 && epochs > 0) {
-        if (__builtin_mul_overflow(epochs, epoch_batches, &of_epochs))
-            of_epochs = INT64_MAX / 2;
-        of_epochs = (of_epochs - 1) / accumulate + 1;
+        const double n_batches = (double)epochs * epoch_batches; /* exact where they are */
+        const int64_t most = INT64_MAX / 2,
+                      of_epochs = n_batches < (double)most
+                                      ? ((int64_t)ceil(n_batches) - 1) / accumulate + 1
+                                      : most;
         total = steps > 0 && steps < of_epochs ? steps : of_epochs;
     }
     if (total == 0)
         total = task->model->recipe.steps;
     task->facts.batch = qn_task_batch(task);
-    task->facts.epoch_steps = (double)epoch_batches / (double)accumulate;
+    task->facts.epoch_steps = epoch_batches / (double)accumulate;
     task->facts.step_samples = task->facts.batch * accumulate;
     task->facts.total_steps = total;
 }
@@ -89,16 +92,51 @@ static int find(const char *(*name_at)(int), const char *name, int fallback) {
     return fallback;
 }
 
+/* What another optimizer than the recipe's begins with: rates that suit one do not suit the next.
+ */
+static const struct {
+    const char *name, *values[3]; /* by qn_optimizer */
+} optimizer_defaults[] = {
+    {"lr", {"0.01", "0.001", "0.001"}},
+    {"momentum", {"0.9", "0", "0"}},
+    {"nesterov", {"no", "no", "no"}},
+    {"weight-decay", {"0", "0", "0.01"}},
+};
+
+const char *qn_optimizer_default(const char *optimizer, const char *name) {
+    const int row = find(qn_optimizer_name, optimizer, 0);
+    for (size_t i = 0; i < sizeof optimizer_defaults / sizeof *optimizer_defaults; i++) {
+        if (strcmp(optimizer_defaults[i].name, name) == 0)
+            return optimizer_defaults[i].values[row];
+    }
+    return NULL;
+}
+
+bool qn_task_has_own_optimizer(const qn_task *task) {
+    const char *usual = qn_optimizer_name((int)task->model->recipe.optimizer);
+    return strcmp(qn_setting_text(task, "optimizer", usual), usual) != 0;
+}
+
+/* A number that goes with the optimizer: the setting, else the recipe's, or that of another one. */
+static double number_of_optimizer(const qn_task *task, const char *name, double recipe) {
+    const char *optimizer = qn_setting_text(task, "optimizer", NULL);
+    const double usual = qn_task_has_own_optimizer(task)
+                             ? strtod(qn_optimizer_default(optimizer, name), NULL)
+                             : recipe;
+    return qn_setting_number(task, name, usual);
+}
+
 static qn_update_options update_options(const qn_task *task) {
     const qn_recipe *r = &task->model->recipe;
     const int64_t schedule_steps = qn_setting_count(task, "schedule-steps", 0);
     return (qn_update_options){
         .optimizer = (qn_optimizer)find(qn_optimizer_name, qn_setting_text(task, "optimizer", NULL),
                                         (int)r->optimizer),
-        .rate = qn_setting_number(task, "lr", r->rate),
-        .momentum = qn_setting_number(task, "momentum", r->momentum),
-        .weight_decay = qn_setting_number(task, "weight-decay", r->weight_decay),
-        .nesterov = qn_setting_flag(task, "nesterov", r->nesterov),
+        .rate = number_of_optimizer(task, "lr", r->rate),
+        .momentum = number_of_optimizer(task, "momentum", r->momentum),
+        .weight_decay = number_of_optimizer(task, "weight-decay", r->weight_decay),
+        .nesterov =
+            qn_setting_flag(task, "nesterov", r->nesterov && !qn_task_has_own_optimizer(task)),
         .beta1 = qn_setting_number(task, "beta1", r->beta1),
         .schedule = (qn_schedule)find(qn_schedule_name, qn_setting_text(task, "schedule", NULL),
                                       (int)r->schedule),
@@ -139,24 +177,14 @@ static const char *rules_of(const qn_task *task) {
 }
 
 qn_engine_options qn_task_engine_options(const qn_task *task) {
-    qn_engine_options options = {
-        .allocator = task->allocator,
-        .n_threads = task->n_threads,
-        .micro_batch = task->micro_batch,
-        .seed = qn_seed_of(task->settings),
-        .tuning = qn_tuning_of(task->settings),
-        .plan_only = task->plan_only,
-        .no_fusion = task->no_fusion,
-        .rules = rules_of(task),
-        .tune = task->tune,
-        .memory_budget_bytes = task->memory_budget_bytes,
-        .no_least = task->no_least,
-        .saved_plan = task->saved_plan,
-        .swap_folder = task->swap_folder,
-        .budget_changes = task->budget_changes,
-        .plan_later = true,
-        .aligned_inputs = task->aligned_inputs,
-    };
+    qn_engine_options options = task->how;
+    options.allocator = task->allocator;
+    options.update = (qn_update_options){0};
+    options.tuning = qn_tuning_of(task->settings);
+    options.rules = rules_of(task);
+    options.seed = qn_seed_of(task->settings);
+    options.plan_later = true;
+    options.aligned_inputs = task->aligned_inputs;
     /* Without optimiser state where nothing is trained. */
     if (task->training)
         options.update = update_options(task);

@@ -2,7 +2,10 @@
 #include "tasks/tasks.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/status.h"
+#include "base/text.h"
+#include "os/heap.h"
 #include "run/engine.h"
 
 #include <math.h>
@@ -57,39 +60,44 @@ static qn_status plan(qn_task *task) {
                                             checkpoint_bytes(task));
 }
 
-qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
-    const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
-    const char *name = qn_task_of(options->model);
-    const qn_task_kind *kind = find_kind(name);
+static qn_status make(const qn_allocator *allocator, const qn_task_options *options,
+                      const qn_task_kind *kind, qn_task **task) {
     qn_task *t;
-    if (!kind)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "model %s is of the task %s, which is none of this "
-                       "build's",
-                       options->model->name, name);
     QN_TRY(qn_allocate(allocator, 1, sizeof *t, &t));
     *t = (qn_task){.kind = kind,
+                   .how = options->engine,
                    .log = options->log,
                    .model = options->model,
                    .settings = options->settings,
+                   .source = options->source,
                    .training = options->training,
-                   .plan_only = options->plan_only,
-                   .no_fusion = options->no_fusion,
-                   .tune = options->tune,
-                   .budget_changes = options->budget_changes,
                    .wants_confusion = options->confusion,
-                   .memory_budget_bytes = options->memory_budget_bytes,
-                   .no_least = options->no_least,
-                   .saved_plan = options->saved_plan,
-                   .swap_folder = options->swap_folder,
-                   .outside_bytes = options->memory_outside_bytes,
-                   .n_threads = options->n_threads,
-                   .micro_batch = options->micro_batch};
+                   .outside_bytes = options->memory_outside_bytes};
     t->counting = qn_counter_init(&t->counter, allocator);
     t->allocator = &t->counting;
-    qn_status status = kind->open(t);
+    *task = t;
+    return QN_OK;
+}
+
+/* Data and programs, with all their memory; not more of it than the budget has. */
+static qn_status build(qn_task *t, const qn_task_options *options) {
+    const size_t outside = sizeof *t + t->outside_bytes, budget = t->how.memory_budget_bytes;
+    if (budget > 0 && !t->how.plan_only)
+        t->counter.limit_bytes = budget > outside ? budget - outside : 1;
+    qn_status status = t->kind->open(t);
     if (status == QN_OK && options->on_built)
         status = options->on_built(options->user, t->engine);
+    t->counter.limit_bytes = 0;
+    return status;
+}
+
+/* *is_built: all but the plans was made. */
+static qn_status open(const qn_task_options *options, const qn_task_kind *kind, bool *is_built,
+                      qn_task **task) {
+    qn_task *t;
+    QN_TRY(make(qn_allocator_or_default(options->engine.allocator), options, kind, &t));
+    qn_status status = build(t, options);
+    *is_built = status == QN_OK;
     if (status == QN_OK)
         status = plan(t);
     if (status != QN_OK) {
@@ -98,6 +106,55 @@ qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
     }
     *task = t;
     return QN_OK;
+}
+
+/* A budget that parameters and data alone are above: what would do is found without them. */
+static qn_status refuse_budget(const qn_task_options *options, const qn_task_kind *kind) {
+    qn_task_options plan_only = *options;
+    char given[QN_SIZE_TEXT];
+    bool is_built;
+    qn_task *task;
+    plan_only.engine.plan_only = true;
+    plan_only.log = NULL; /* it was said before */
+    if (!options->engine.no_least) {
+        QN_TRY(open(&plan_only, kind, &is_built, &task));
+        qn_task_close(task);
+    }
+    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too little; lower --batch",
+                   qn_text_print_size(options->engine.memory_budget_bytes, given));
+}
+
+static qn_status take_options(const qn_task_options *options, qn_task_options *taken) {
+    QN_TRY(qn_options_take_nested(options, sizeof *taken, sizeof taken->engine, "qn_task_options",
+                                  taken));
+    if (taken->engine.real == QN_NONE || taken->engine.real == QN_F32)
+        return QN_OK;
+    return qn_fail(QN_ERROR_UNSUPPORTED, "tasks compute with floats; a trainer or an engine takes "
+                                         "doubles");
+}
+
+qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
+    QN_NEED(options, "options");
+    QN_NEED(task, "task");
+    qn_task_options taken;
+    bool is_built = false;
+    QN_TRY(take_options(options, &taken));
+    QN_NEED(taken.model, "options.model");
+    QN_NEED(taken.settings, "options.settings");
+    const char *name = qn_task_of(taken.model);
+    const qn_task_kind *kind = find_kind(name);
+    if (!kind)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "model %s is of the task %s, which is none of this build's",
+                       taken.model->name, name);
+    if (taken.source && !kind->evaluate_on)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "model %s is of the task %s, which takes its data from files",
+                       taken.model->name, name);
+    const qn_status status = open(&taken, kind, &is_built, task);
+    const bool has_budget = taken.engine.memory_budget_bytes > 0 && !taken.engine.plan_only;
+    return status == QN_ERROR_MEMORY && has_budget && !is_built ? refuse_budget(&taken, kind)
+                                                                : status;
 }
 
 void qn_task_close(qn_task *task) {
@@ -115,25 +172,42 @@ qn_value qn_task_build(qn_graph *graph, void *user, int phase, qn_value *kept) {
 }
 
 qn_engine *qn_task_engine(const qn_task *task) {
+    QN_NEED_OR(task, "task", NULL);
     return task->engine;
 }
 
 qn_task_facts qn_task_get_facts(const qn_task *task) {
+    QN_NEED_OR(task, "task", (qn_task_facts){0});
     return task->facts;
 }
 
 static qn_status check_can_run(const qn_task *task) {
-    if (!task->plan_only)
+    if (!task->how.plan_only)
         return QN_OK;
     return qn_fail(QN_ERROR_UNSUPPORTED, "this task only plans; open one without plan_only");
 }
 
 qn_status qn_task_resume(qn_task *task) {
+    QN_NEED(task, "task");
     QN_TRY(check_can_run(task));
     return task->kind->resume(task);
 }
 
+qn_status qn_task_load(qn_task *task, const char *path, bool with_state) {
+    QN_NEED(task, "task");
+    QN_NEED(path, "path");
+    if (!task || !path)
+        return qn_fail(QN_ERROR_ARGUMENT, "qn_task_load needs a task and a path");
+    QN_TRY(check_can_run(task));
+    if (task->settings)
+        QN_TRY(qn_checkpoint_load_base(task->engine, task->settings, path));
+    QN_TRY(qn_checkpoint_load(task->engine, path, with_state));
+    return qn_task_resume(task);
+}
+
 qn_status qn_task_step(qn_task *task, qn_metrics *metrics) {
+    QN_NEED(task, "task");
+    QN_NEED(metrics, "metrics");
     metrics->n = 0;
     QN_TRY(check_can_run(task));
     return task->kind->step(task, metrics);
@@ -141,6 +215,10 @@ qn_status qn_task_step(qn_task *task, qn_metrics *metrics) {
 
 qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(void *user),
                            void *user, qn_metrics *metrics, int64_t *n_samples) {
+    QN_NEED(task, "task");
+    QN_NEED(metrics, "metrics");
+    QN_NEED(n_samples, "n_samples");
+    QN_DEMAND(split >= QN_TRAIN && split < QN_SPLITS);
     metrics->n = 0;
     *n_samples = 0;
     QN_TRY(check_can_run(task));
@@ -149,11 +227,54 @@ qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(vo
     return task->kind->evaluate(task, split, should_stop, user, metrics, n_samples);
 }
 
+static qn_status check_other(const qn_task *task, bool can) {
+    if (can)
+        return check_can_run(task);
+    return qn_fail(QN_ERROR_UNSUPPORTED,
+                   "%s is of the task %s, which measures and predicts on its own data alone",
+                   task->model->name, task->kind->name);
+}
+
+qn_status qn_task_evaluate_on(qn_task *task, const qn_data_source *source, qn_split split,
+                              bool (*should_stop)(void *user), void *user, qn_metrics *metrics,
+                              int64_t *n_samples) {
+    QN_NEED(task, "task");
+    QN_NEED(source, "source");
+    QN_NEED(metrics, "metrics");
+    QN_NEED(n_samples, "n_samples");
+    QN_DEMAND(split >= QN_TRAIN && split < QN_SPLITS);
+    metrics->n = 0;
+    *n_samples = 0;
+    QN_TRY(check_other(task, task->kind->evaluate_on != NULL));
+    if (source->n_samples[split] == 0)
+        return QN_OK;
+    return task->kind->evaluate_on(task, source, split, should_stop, user, metrics, n_samples);
+}
+
+qn_status qn_task_predict(qn_task *task, const qn_data_source *source, qn_split split,
+                          bool (*should_stop)(void *user), void *user, float *outputs) {
+    QN_NEED(task, "task");
+    QN_NEED(source, "source");
+    QN_NEED(outputs, "outputs");
+    QN_DEMAND(split >= QN_TRAIN && split < QN_SPLITS);
+    QN_TRY(check_other(task, task->kind->predict != NULL));
+    if (source->n_samples[split] == 0)
+        return QN_OK;
+    return task->kind->predict(task, source, split, should_stop, user, outputs);
+}
+
+int qn_task_output_count(const qn_task *task) {
+    QN_NEED_OR(task, "task", 0);
+    return task->kind->n_outputs ? task->kind->n_outputs(task) : 0;
+}
+
 qn_confusion qn_task_get_confusion(const qn_task *task) {
+    QN_NEED_OR(task, "task", (qn_confusion){0});
     return task->confusion;
 }
 
 qn_status qn_task_infer(qn_task *task) {
+    QN_NEED(task, "task");
     double loss;
     QN_TRY(check_can_run(task));
     return task->kind->infer(task, &loss);
@@ -161,6 +282,7 @@ qn_status qn_task_infer(qn_task *task) {
 
 /* The loss of a step is that before its update. Weights after it may be of no use already. */
 qn_status qn_task_check(qn_task *task) {
+    QN_NEED(task, "task");
     double loss = 0;
     QN_TRY(check_can_run(task));
     QN_TRY(task->kind->infer(task, &loss));
@@ -172,16 +294,21 @@ qn_status qn_task_check(qn_task *task) {
 }
 
 const char *qn_task_of(const qn_model *model) {
+    QN_NEED_OR(model, "model", NULL);
     return model->task ? model->task : qn_task_classification.name;
 }
 
 qn_status qn_task_sample(qn_task *task, const qn_sample_options *options) {
+    QN_NEED(task, "task");
+    QN_NEED(options, "options");
     if (!task->kind->sample)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "%s: %s has nothing to show; quern evaluate measures it", task->model->name,
                        task->kind->name);
+    qn_sample_options taken;
+    QN_TRY(QN_OPTIONS_TAKE(qn_sample_options, options, &taken));
     QN_TRY(check_can_run(task));
-    return task->kind->sample(task, options);
+    return task->kind->sample(task, &taken);
 }
 
 void qn_metrics_add(qn_metrics *metrics, const char *name, double value, bool is_fraction) {
@@ -197,6 +324,8 @@ void qn_metrics_add_count(qn_metrics *metrics, const char *name, int64_t count) 
 }
 
 double qn_metrics_get(const qn_metrics *metrics, const char *name) {
+    QN_NEED_OR(metrics, "metrics", 0);
+    QN_NEED_OR(name, "name", 0);
     for (int i = 0; i < metrics->n; i++) {
         if (strcmp(metrics->list[i].name, name) == 0)
             return metrics->list[i].value;

@@ -20,6 +20,13 @@ typedef struct qn_task_kind {
                           void *user, qn_metrics *metrics, int64_t *n_samples);
     qn_status (*sample)(qn_task *task,
                         const qn_sample_options *options); /* null: nothing to show */
+    /* Likewise, with other data; null, all three: it cannot. */
+    qn_status (*evaluate_on)(qn_task *task, const qn_data_source *source, qn_split split,
+                             bool (*should_stop)(void *user), void *user, qn_metrics *metrics,
+                             int64_t *n_samples);
+    qn_status (*predict)(qn_task *task, const qn_data_source *source, qn_split split,
+                         bool (*should_stop)(void *user), void *user, float *outputs);
+    int (*n_outputs)(const qn_task *task);
     /* Runs the network forward, as evaluation does, on the last step's batch. *loss gets what is
      * finite only if the weights are of use, and stays as it is where no step was done. */
     qn_status (*infer)(qn_task *task, double *loss);
@@ -37,22 +44,16 @@ struct qn_task {
     const qn_log *log;
     const qn_model *model;
     qn_metadata *settings;
-    bool training, plan_only, no_fusion, budget_changes;
-    qn_kernel_tuning tune;
-    size_t memory_budget_bytes; /* 0: none */
-    bool no_least;
-    bool wants_confusion;
-    qn_confusion confusion;                 /* where it is wanted and the kind counts it */
-    const struct qn_saved_plan *saved_plan; /* until the task is open; null: none */
-    const char *swap_folder;                /* until the engine is made */
-    size_t outside_bytes;                   /* of it, that the caller holds */
-    size_t reserve_bytes; /* of it, for what the kind allocates after it has been opened */
-    bool aligned_inputs;  /* those of its programs: the kind says so before it makes the engine */
-    int n_threads;
-    qn_counter counter; /* of all that goes through the allocator */
+    qn_engine_options how; /* of the engine, as the task was asked for; allocator: the caller's */
+    const qn_data_source *source; /* the caller's data; null: the settings name some */
+    bool training, wants_confusion;
+    qn_confusion confusion; /* where it is wanted and the kind counts it */
+    size_t outside_bytes;   /* of the budget, that the caller holds */
+    size_t reserve_bytes;   /* of it, for what the kind allocates after it has been opened */
+    bool aligned_inputs;    /* those of its programs: the kind says so before it makes the engine */
+    qn_counter counter;     /* of all that goes through the allocator */
     qn_allocator counting;
-    qn_engine *engine;   /* made by open, destroyed by qn_task_close after close */
-    int64_t micro_batch; /* 0: whole batches */
+    qn_engine *engine; /* made by open, destroyed by qn_task_close after close */
     qn_task_facts facts;
     void *self; /* the kind's own */
 };
@@ -72,10 +73,17 @@ int64_t qn_task_batch(const qn_task *task);
  * equal numbers. */
 int64_t qn_task_test_batch(const qn_task *task);
 
+/* For training on photos: batch, rate, epochs and augmentation by the number of training samples,
+ * where the settings say nothing of them. */
+qn_status qn_task_choose_for_photos(qn_task *task, int64_t n_samples);
+
+/* Says where classes have few pictures, and what to do. */
+qn_status qn_task_warn_of_few(const qn_task *task, const qn_data_source *source);
+
 /* Fills facts.epoch_steps (0 batches: no end), step_samples and total_steps from the settings
  * epochs, steps and accumulate and the recipe. Call it before the engine is made: the schedule's
  * length depends on it. */
-void qn_task_set_length(qn_task *task, int64_t epoch_batches);
+void qn_task_set_length(qn_task *task, double epoch_batches);
 
 /* A loader of training samples without end, from batch `first` on, as the settings batch, seed,
  * shuffle and augment say. */
@@ -117,6 +125,13 @@ qn_value qn_task_build(qn_graph *graph, void *user, int phase, qn_value *kept);
 /* Adds a metric; the ninth is left out. */
 void qn_metrics_add(qn_metrics *metrics, const char *name, double value, bool is_fraction);
 void qn_metrics_add_count(qn_metrics *metrics, const char *name, int64_t count);
+
+/* What another optimizer than the recipe's begins with, for the setting `name`, as text; null where
+ * that does not depend on it. */
+const char *qn_optimizer_default(const char *optimizer, const char *name);
+
+/* Whether the settings name another optimizer than the recipe's. */
+bool qn_task_has_own_optimizer(const qn_task *task);
 
 /* Names of optimizers and schedules, null beyond the last. */
 const char *qn_optimizer_name(int optimizer);

@@ -1,16 +1,16 @@
 /* Translation: sentences word by word into another language. Batches are of sentences of like
  * length, a training program for each length over one set of parameters; what is shorter is padded,
  * and the padding counts nowhere. The decoder is trained with the words it should have given
- * before; to translate it takes its own likeliest ones, a step at a time. A network of this task is
- * one of three, by variant (models.h), or, from a file, the first alone: whole    source (N, S),
- * source_lengths (N), target (N, T), labels (N * T)
+ * before; to translate it takes its own likeliest ones, a step at a time.
+ * A network of this task is one of three, by variant (models.h), or, from a file, the first alone:
+ *     whole    source (N, S), source_lengths (N), target (N, T), labels (N * T)
  *              -> loss; unless it trains, the loss of each label and logits (N * T, C)
  *     encoder  source, source_lengths -> encoded (N, S, K), states
  *     step     encoded, source_lengths, states, word (N, 1) -> logits (N, C), states
  * Leaves out: search beyond the likeliest word. */
 #include "base/memory.h"
 #include "base/status.h"
-#include "data/buckets.h"
+#include "data/text/buckets.h"
 #include "models/models.h"
 #include "tasks/bleu.h"
 #include "tasks/tasks.h"
@@ -140,8 +140,9 @@ static qn_status make_engine(qn_task *task, translation *t) {
     int n = 0;
     for (int i = 0; i < MOST_PROGRAMS; i++) {
         networks[i] = (qn_task_network){task->model, t->sizes};
-        programs[i] = (qn_program_options){
-            .name = "evaluation", .user = &networks[i], .build = qn_task_build};
+        programs[i] =
+            (qn_program_options){QN_OPTIONS_INIT(qn_program_options), .name = "evaluation",
+                                 .user = &networks[i], .build = qn_task_build};
     }
     for (; n < t->buckets.n; n++) {
         programs[n].name = "training";

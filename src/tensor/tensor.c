@@ -9,8 +9,10 @@ static const struct {
     const char *name;
     size_t bytes;
 } dtypes[] = {
-    [QN_NONE] = {"none", 0}, [QN_F32] = {"f32", 4}, [QN_F64] = {"f64", 8},
-    [QN_I32] = {"i32", 4},   [QN_U8] = {"u8", 1},   [QN_U16] = {"u16", 2},
+    [QN_NONE] = {"none", 0}, [QN_F32] = {"f32", 4},       [QN_F64] = {"f64", 8},
+    [QN_I32] = {"i32", 4},   [QN_U8] = {"u8", 1},         [QN_U16] = {"u16", 2},
+    [QN_I8] = {"i8", 1},     [QN_I16] = {"i16", 2},       [QN_F16] = {"f16", 2},
+    [QN_BF16] = {"bf16", 2}, [QN_F8E4M3] = {"f8e4m3", 1}, [QN_F8E5M2] = {"f8e5m2", 1},
 };
 
 enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0], LARGEST_DTYPE_BYTES = 8 };
@@ -33,6 +35,10 @@ qn_dtype qn_dtype_find(const char *name) {
 
 bool qn_dtype_is_real(qn_dtype dtype) {
     return dtype == QN_F32 || dtype == QN_F64;
+}
+
+bool qn_dtype_is_float(qn_dtype dtype) {
+    return qn_dtype_is_real(dtype) || dtype >= QN_F16;
 }
 
 qn_shape qn_shape_make(int rank, const int64_t *dims) {

@@ -12,7 +12,11 @@ size_t qn_dtype_bytes(qn_dtype dtype);
 const char *qn_dtype_name(qn_dtype dtype);
 qn_dtype qn_dtype_find(const char *name);
 
+/* What kernels compute in: QN_F32 and QN_F64. */
 bool qn_dtype_is_real(qn_dtype dtype);
+
+/* Numbers with fractions, of any size. */
+bool qn_dtype_is_float(qn_dtype dtype);
 
 qn_shape qn_shape_make(int rank, const int64_t *dims);
 

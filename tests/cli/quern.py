@@ -19,6 +19,8 @@ numbers = unittest.skipIf(SLOW, "looks at numbers alone")
 # script/test --all: combinations are tried that others stand for.
 ALL = "QUERN_ALL" in os.environ
 
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
 QUERN = os.path.abspath(os.environ.get("QUERN", "build/release/quern"))
 
 
@@ -39,8 +41,11 @@ class Run:
 class Case(unittest.TestCase):
     """A test with a folder of its own, in which the command runs."""
 
+    # Where the folder is made: for tests that write very often, in memory.
+    place = None
+
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="quern-cli-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="quern-cli-", dir=self.place))
         self.addCleanup(shutil.rmtree, self.folder)
         self.environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
 

@@ -89,6 +89,63 @@ class Confusion(quern.Case):
         self.assertEqual(whole, self.evaluate("--json", "--per-class", "--batch", 3, "--threads",
                                               1, "--memory", "20M").events[0]["classes"])
 
+    def test_most(self):
+        """Of more classes than are to be shown, the most confused pairs."""
+        counts = [c["taken_for"] for c in self.evaluate("--json", "--per-class").events[0]["classes"]]
+        pairs = sorted(((-n, i, k) for i, row in enumerate(counts) for k, n in enumerate(row)
+                        if i != k and n), key=lambda pair: pair)
+        most = [(NAMES[i], NAMES[k], -n) for n, i, k in pairs[:2]]
+        result = self.evaluate("--json", "--most-confused", 2, "--confusion", "m.csv", "--html",
+                               "m.html").events[0]
+        self.assertEqual(result["confused_pairs"], len(pairs))
+        self.assertEqual([(p["class"], p["taken_for"], p["samples"])
+                          for p in result["most_confused"]], most)
+        self.assertEqual([set(c) & {"taken_for"} for c in result["classes"]], [set()] * 3)
+        rows = list(csv.reader((self.folder / "m.csv").open()))
+        self.assertEqual(rows, [["class", "taken for", "samples"],
+                                *([a, b, str(n)] for a, b, n in most)])
+        self.assertIn(f"The {len(most)} with the most wrong samples, of {len(pairs)} pairs",
+                      (self.folder / "m.html").read_text())
+        self.assertIn("of 3; --most-confused shows more",
+                      self.evaluate("--per-class", "--most-confused", 2).output)
+
+    def test_many_classes(self):
+        """What is written and held of 20,000 classes goes with the samples, not with their square."""
+        n = 20000
+        draw = random.Random(9)
+        write = quern.write_npy
+        write(self.folder / "m.npy", "|u1", (n, 2), bytes(draw.randrange(256) for _ in range(2 * n)))
+        write(self.folder / "m-y.npy", "<i4", (n,), b"".join(i.to_bytes(4, "little") for i in range(n)))
+        self.run_quern("train", "mlp", "--data", "npy:m.npy,m-y.npy", "--classes", n, "--steps", 1,
+                       "--batch", 8, "--save", "m.st", "--holdout", 0.2, "--memory", "80M")
+        run = self.run_quern("evaluate", "mlp", "--weights", "m.st", "--json", "--per-class",
+                             "--confusion", "m.csv", "--html", "m.html", "--memory", "80M")
+        self.assertLess(len(run.output), 4e6)
+        self.assertEqual(len(run.events[0]["classes"]), n)
+        self.assertEqual(len(run.events[0]["most_confused"]), 1000)
+        for name in ("m.csv", "m.html"):
+            self.assertLess((self.folder / name).stat().st_size, 1e6)
+
+    def test_no_numbers(self):
+        """Weights that give no finite loss are an error, and no null among the figures."""
+        file = bytearray(self.bytes_of("w.st"))
+        length = int.from_bytes(file[:8], "little")
+        for name, entry in json.loads(file[8:8 + length]).items():
+            if name.endswith("bias"):
+                at = 8 + length + entry["data_offsets"][0]
+                file[at:at + 4] = b"\0\0\xc0\x7f"
+        (self.folder / "nan.st").write_bytes(file)
+        for options in ((), ("--json",)):
+            run = self.run_quern("evaluate", "lenet5", "--weights", "nan.st", *options, status=1)
+            self.assertIn("weights give no numbers", run.errors)
+            self.assertEqual(run.output, "")
+
+    def test_asked_rate(self):
+        """A run that diverges says the rate that was asked for, not the warm-up's alone."""
+        run = self.fails(1, "train", "mlp", "--data", "images:data", "--batch", 8, "--epochs", 200,
+                         "--lr", 1000000, "--warmup", 5000, "--no-test")
+        self.assertIn("asked for: 1e+06", run.errors)
+
     def test_numbers(self):
         """Targets that are numbers have no classes."""
         import array

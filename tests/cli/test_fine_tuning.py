@@ -64,12 +64,42 @@ class FineTuning(quern.Case):
                    says=["--head"])
         run = self.train("--load", "ten.st", "--head", 12, "--train-only", "head", "--save", "new.st")
         ten, new = self.read("ten.st")[0], self.read("new.st")[0]
-        self.assertIn("2 begin anew", run.errors)
+        self.assertIn("2 newly initialised", run.errors)
         self.assertEqual(ten["fc1.weight"], new["fc1.weight"])
         self.assertEqual(len(new["fc2.bias"]), 12 * 4)
         self.assertEqual(run.of("done")[0]["parameters"], 84 * 12 + 12)
         again = self.train("--load", "ten.st", "--head", "fc2", "--train-only", "head")
         self.assertEqual(again.of("done")[0]["parameters"], 84 * 10 + 10)
+
+    def test_types(self):
+        """Weights to begin with are also of 16 or 64 bits; a checkpoint to go on from is not."""
+        self.train("--save", "start.st")
+        found = {name: struct.unpack(f"<{len(data) // 4}f", data) for name, data in self.read("start.st")[0].items()
+                 if not name.startswith("optimizer.")}
+        for kind, letter in (("F16", "e"), ("F64", "d")):
+            given = {name: struct.pack(f"<{len(values)}{letter}", *values) for name, values in found.items()}
+            self.write(f"{kind}.st", kind, given)
+            self.train("--load", f"{kind}.st", "--lr", 0, "--weight-decay", 0, "--steps", 1, "--save", "same.st")
+            same = self.read("same.st")[0]
+            for name, data in given.items():
+                values = struct.unpack(f"<{len(found[name])}{letter}", data)
+                self.assertEqual(same[name], struct.pack(f"<{len(values)}f", *values), (kind, name))
+            self.fails(1, "evaluate", "lenet5", "--weights", f"{kind}.st", "--data", self.data, says=[kind, "F32"])
+        self.write("I32.st", "I32", {name: bytes(4 * len(values)) for name, values in found.items()})
+        self.fails(1, "train", "lenet5", "--data", self.data, "--load", "I32.st", says=["I32", "F32"])
+
+    def write(self, name, kind, given):
+        """A safetensors file with tensors of one type, in the shapes of start.st."""
+        data = (self.folder / "start.st").read_bytes()
+        length, = struct.unpack("<Q", data[:8])
+        shapes = {key: at["shape"] for key, at in json.loads(data[8:8 + length]).items() if key in given}
+        header, end = {}, 0
+        for key in sorted(given):
+            header[key] = {"dtype": kind, "shape": shapes[key], "data_offsets": [end, end + len(given[key])]}
+            end += len(given[key])
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        (self.folder / name).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(given[key] for key in sorted(given)))
 
     def test_rates(self):
         """A factor of 0 stands still; the usual rate as a number changes no bit."""
@@ -164,9 +194,10 @@ class FineTuning(quern.Case):
         self.run_quern("export", "lenet5", "--out", "net.onnx", "--outside")
         self.train("--lora", "rank=2,layers=fc1", "--save", "adapter.st", model="net.onnx")
         self.run_quern("evaluate", "net.onnx", "--weights", "adapter.st", "--split", "train")
-        data = bytearray((self.folder / "net.onnx.data").read_bytes())
+        path, = self.folder.glob("net.onnx.*.data")
+        data = bytearray(path.read_bytes())
         data[-2] ^= 1
-        (self.folder / "net.onnx.data").write_bytes(data)
+        path.write_bytes(data)
         self.fails(1, "evaluate", "net.onnx", "--weights", "adapter.st", "--split", "train",
                    says=["changed since"])
 

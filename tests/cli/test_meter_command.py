@@ -215,10 +215,23 @@ class Measuring(Case):
         self.assertEqual(json.loads(self.bytes_of("m.json"))["steps"], 1)
         self.assertTrue(self.trace("t.json"))
 
-    def test_full_disk(self):
-        run = self.meter("--metrics", "/dev/full", command=["true"], status=1)
+    def test_impossible_target(self):
+        """What cannot be written is known before the program runs."""
+        run = self.meter("--metrics", "/dev/full", command=["touch", "ran"], status=1)
         self.assertIn("/dev/full", run.errors)
-        self.meter("--metrics", "/dev/full", command=["sh", "-c", "exit 5"], status=5)
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_full_disk(self):
+        """Where it fails afterwards, the program's own status counts if it says something."""
+        for command, status in ((["true"], 1), (["sh", "-c", "exit 5"], 5)):
+            run = self.meter("--metrics", "metrics.json", command=command, status=status, preexec_fn=no_files)
+            self.assertIn("metrics.json", run.errors)
+            self.assertFalse((self.folder / "metrics.json").exists())
+
+
+def no_files():
+    """Every file is too large from its first byte on."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def integrate(points, begin, end):

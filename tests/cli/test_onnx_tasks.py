@@ -48,9 +48,9 @@ def language(folder):
     again = measure(third, *data, "--batch", "4")
     assert abs(again["loss"] - better["loss"]) < 1e-6, (again, better)
     assert run("sample", third, "--count", "1").stdout
-    assert "is no network for answering, which takes tokens" in run(
+    assert "is not a network for answering, which takes tokens" in run(
         "train", first, "--data", "squad:x", status=1).stderr
-    assert "is no network for control" in run("train", first, "--data", "cartpole", status=1).stderr
+    assert "is not a network for control" in run("train", first, "--data", "cartpole", status=1).stderr
 
 
 def answering(folder):

@@ -66,7 +66,7 @@ class TestPlanBrowser(quern.Case):
             self.assertEqual(page.complaints, [])
 
     def test_budget(self):
-        """What is made again is marked and says so, and is in the table."""
+        """What is recomputed is marked and says so, and is in the table."""
         path = self.write("mobilenet-v2", "--batch", 8, "--memory", "88M")
         drawn = self.drawn(path)
         marked = [box for box in drawn["boxes"] if box[5]]
@@ -78,9 +78,9 @@ class TestPlanBrowser(quern.Case):
                 self.assertIn(".again", name)
                 page.ask(f"plans[0].choose(plans[0].xOf({(first + last + 1) / 2}),"
                          f" plans[0].yOf({offset + size / 2}))")
-                self.assertIn("made again", page.ask(TOLD))
+                self.assertIn("recomputed", page.ask(TOLD))
             rows = page.ask("""document.querySelectorAll(
-                'figure[data-name="Made again or swapped in training"] tbody tr').length""")
+                'figure[data-name="Recomputed or swapped in training"] tbody tr').length""")
             self.assertGreaterEqual(len(marked), rows)
             self.assertGreater(rows, 0)
 

@@ -144,7 +144,8 @@ class Buffers(quern.Case):
                  begin + "b,0,1\n": "buffers.csv:3: 3 fields",
                  begin + "b,0,1,4,5\n": "buffers.csv:3: 5 fields",
                  begin + "b,7,7,4\n": "buffers.csv:3: alive in [7, 7)",
-                 begin + 'b,0,1,"4\n': "buffers.csv:3: a quoted field",
+                 begin + 'b,0,1,"4\n': "buffers.csv: line 3: a quote is not closed",
+                 begin + 'b,0,1,"4"5\n': "buffers.csv:3: a quoted field does not end where it should",
                  begin + "b,0,1,9223372036854775807\n": "buffers.csv:3: the sizes"}
         for text, says in wrong.items():
             (self.folder / "buffers.csv").write_text(text)

@@ -22,7 +22,7 @@ class TestPlan(quern.Case):
             self.assertAlmostEqual(planned["peak_bytes"], done["peak_bytes"], delta=1024, msg=model)
             self.assertEqual(planned["fixed_bytes"], done["parameter_bytes"], model)
 
-    def test_figures(self):
+    def test_baselines(self):
         for model in KINDS:
             planned = self.plan(model)
             programs = planned["programs"]

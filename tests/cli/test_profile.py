@@ -7,6 +7,7 @@ import pathlib
 import re
 import resource
 import signal
+import threading
 import time
 import unittest
 
@@ -46,6 +47,69 @@ class Profile(quern.Case):
         """Power of the whole device that stays the same."""
         (self.folder / "power.csv").write_text(f"time_s,system:board:W\n0,{watts}\n10000,{watts}\n")
         return "power.csv"
+
+
+class Busy(Profile):
+    """Other programs, by a recorded /proc/stat that goes on while the command runs: of every ten ticks
+    so many are busy."""
+
+    def setUp(self):
+        super().setUp()
+        self.tree = self.folder / "tree"
+        (self.tree / "proc").mkdir(parents=True)
+        self.ticks, self.busy, self.is_done = 0, 0, threading.Event()
+        self.write()
+
+    def write(self):
+        text = f"cpu  {self.busy} 0 0 {self.ticks - self.busy} 0 0 0 0\n"
+        (self.tree / "proc/stat.new").write_text(text)
+        os.replace(self.tree / "proc/stat.new", self.tree / "proc/stat")
+
+    def go_on(self, part):
+        """Ticks by the thousand, so that any two looks are far apart."""
+        while not self.is_done.wait(0.002):
+            self.ticks += 1000
+            self.busy += int(1000 * part)
+            self.write()
+
+    def measure(self, part, *options):
+        thread = threading.Thread(target=self.go_on, args=[part])
+        thread.start()
+        try:
+            return self.profile("--sysroot", self.tree, "--html", "p.html", "--metrics", "m.json", *options)
+        finally:
+            self.is_done.set()
+            thread.join()
+
+    def metrics(self):
+        return json.loads((self.folder / "m.json").read_text())
+
+    def test_quiet(self):
+        run = self.measure(0.04)
+        self.assertNotIn("uncertain", run.output)
+        self.assertNotIn("measuring again", run.output)
+        self.assertEqual(self.metrics()["measurements"], 1)
+        self.near(self.metrics()["others"], 0.04, 0.01)
+
+    def test_busy(self):
+        run = self.measure(0.4)
+        self.assertEqual(run.output.count("other programs used 40 % of the processors; measuring again"), 2)
+        self.assertIn("other programs used 40 % of the processors in the quietest of 3", run.output)
+        self.assertIn("medians of 3 measurements", run.output)
+        self.assertEqual(self.metrics()["measurements"], 3)
+        self.near(self.metrics()["others"], 0.4, 0.01)
+        self.assertIn("Other programs used 40.0 % of the processors", (self.folder / "p.html").read_text())
+
+    def test_one_is_enough(self):
+        run = self.measure(0.4, "--repeat", 1, "--json")
+        self.assertEqual(run.of("busy"), [])
+        self.assertEqual(run.events[-1]["measurements"], 1)
+        self.near(run.events[-1]["others"], 0.4, 0.01)
+
+    def test_json(self):
+        events = self.measure(0.4, "--repeat", 2, "--json").of("busy")
+        self.assertEqual([event["measurements"] for event in events], [1])
+        self.near(events[0]["others"], 0.4, 0.01)
 
 
 class Reports(Profile):
@@ -228,7 +292,7 @@ class Faults(Profile):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=600)
-        self.assertEqual(process.returncode, 1, errors)
+        self.assertEqual(process.returncode, 130, errors)
         self.assertIn("stopped after", errors)
         done = json.loads(output.splitlines()[-1])
         self.assertEqual(done["event"], "done")

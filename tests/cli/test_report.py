@@ -79,12 +79,26 @@ class TestReport(unittest.TestCase):
         self.assertEqual(page.all_of("h1"), [NASTY])
         self.assertEqual(page.all_of("p", "warning")[-1], NASTY)
         self.assertEqual(page.all_of("span", "value")[-1], NASTY)
+        self.assertEqual(page.all_of("span", "badge"), ["uncertain", "confirmed"])
+        self.assertEqual(page.all_of("section", "finding unsure") != [], True)
+        self.assertEqual([text.strip() for text in page.all_of("h3") if text.strip()],
+                         [NASTY, "1. A claim."])
+        self.check_about(page)
         table = page.tables["Operations by type"]
         self.assertEqual(table[0], ["operation", "calls", "time (ms)", "remark"])
         self.assertEqual([row[0] for row in table[1:]],
                          ["conv2d", "batch_norm", "relu", NASTY, "linear"])
         self.assertEqual([row[2] for row in table[1:]], ["812.51", "40.25", "", "9.125", "110.75"])
         self.assertEqual(len(page.tables["A long table, wider than a phone"]), 61)
+
+    def check_about(self, page, *more):
+        """Below each title: machine, threads where they are known, date."""
+        after = [i for i, item in enumerate(page.texts) if item[:2] == ("p", "about")][0]
+        spans = [text for tag, kind, text in page.texts[after:] if (tag, kind) == ("span", None) and text]
+        machine, *threads, date = spans[:len(more) + 2]
+        self.assertRegex(machine, r"\d+ cores?$")
+        self.assertEqual(threads, list(more))
+        self.assertRegex(date, r"^\d{4}-\d\d-\d\d \d\d:\d\d$")
 
     def test_charts(self):
         page = self.read("document.html")
@@ -96,6 +110,8 @@ class TestReport(unittest.TestCase):
         bars = page.charts["Throughput by batch size"]
         self.assertEqual(bars["series"][1]["y"], [30, 44, None, 61, 66])
         self.assertEqual(bars["labels"], ["4", "8", "16", "32", "64"])
+        steps = page.charts["Steps with a gap"]["series"]
+        self.assertEqual([s.get("reference", False) for s in steps], [False] * 10 + [True])
         line = page.charts["A hundred thousand points"]["series"][0]
         self.assertEqual((len(line["x"]), len(line["y"]), max(line["y"])), (100000, 100000, 50))
 
@@ -105,7 +121,7 @@ class TestReport(unittest.TestCase):
 
     def metrics(self, name):
         def refuse(text):
-            raise ValueError(text + " is no JSON")
+            raise ValueError(text + " is not JSON")
         return json.loads((self.made / name).read_text(), parse_constant=refuse)
 
     def test_csv(self):
@@ -171,7 +187,7 @@ class TestReport(unittest.TestCase):
         operations = page.tables["Single operations"]
         self.assertEqual(len(operations), 49)
         self.assertIn('conv<1>,"a"', [row[0] for row in operations])
-        self.assertEqual(page.tables["What sensors said"][3][1], "/sys/class/power_supply <none>")
+        self.assertEqual(page.tables["Sensor messages"][3][1], "/sys/class/power_supply <none>")
 
     def test_estimates_are_marked(self):
         measured = (self.made / "measured.html").read_text().split("<script>\n/*")[0]
@@ -195,6 +211,10 @@ class TestReport(unittest.TestCase):
         m, rows, page = self.metrics("real.json"), self.rows("real.csv"), self.read("real.html")
         self.assertEqual((m["title"], m["steps"], m["skipped_steps"]), ("small network", 60, 3))
         self.assertEqual({row["calls"] for row in rows}, {"60"})
+        self.check_about(page, "2 threads")
+        self.assertEqual(m["threads"], 2)
+        self.assertLessEqual(m["step_ms_low"], m["step_ms_median"])
+        self.assertGreaterEqual(m["step_ms_high"], m["step_ms_median"])
         names = {row["name"]: row["type"] for row in rows}
         self.assertEqual(names["conv1"], "conv2d")
         self.assertEqual(len(page.tables["Single operations"]), len(rows) + 1)

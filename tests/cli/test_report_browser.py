@@ -82,6 +82,47 @@ class TestReportBrowser(quern.Case):
             self.assertEqual(drawn[1:], [50, 0, 49999.5])
             self.assertEqual(page.complaints, [])
 
+    def point_at(self, page, name, part):
+        """What a chart answers in the middle of its height, at a part of its width."""
+        return page.ask("""(() => {
+          const chart = Chart.getChart(document.querySelector('figure[data-name="%s"] canvas'));
+          const a = chart.chartArea, box = chart.canvas.getBoundingClientRect();
+          chart.canvas.dispatchEvent(new MouseEvent('mousemove', {bubbles: true,
+            clientX: box.left + a.left + %f * (a.right - a.left),
+            clientY: box.top + (a.top + a.bottom) / 2}));
+          return new Promise(done => setTimeout(() => done(chart.tooltip.opacity === 0 ? [] :
+            chart.tooltip.title.concat(chart.tooltip.body.flatMap(b => b.lines))), 60));
+        })()""" % (name, part))
+
+    def test_pointing(self):
+        """Charts of lines answer anywhere along them, with what holds there; not where a line has a gap."""
+        with browser.Page() as page:
+            page.open(self.folder / "document.html", 1280)
+            for i in range(5, 100, 9):
+                said = self.point_at(page, "A hundred thousand points", i / 100)
+                self.assertEqual(len(said), 2, said)
+                x, y = (float(text.split(": ")[1].replace(",", "")) for text in said)
+                self.assertAlmostEqual(x, 50000 * i / 100, delta=60)
+                self.assertTrue(8.9 <= y <= 11.7 or y == 50, y)
+            said = dict(text.split(": ") for text in self.point_at(page, "Steps with a gap", 3.75 / 19.5))
+            self.assertEqual(len(said), 12)  # the place, ten cores and what they are compared with
+            for core in range(10):  # the eighth reading holds from 3.5 to 4
+                self.assertEqual(said[f"cpu{core}"], str(7 * (core + 3) % 11 * 10))
+            said = self.point_at(page, "Steps with a gap", 10.25 / 19.5)
+            self.assertEqual([text.split(":")[0] for text in said], ["time (ms)", "another machine"])
+            self.assertEqual(page.complaints, [])
+
+    def test_labels_of_bars(self):
+        """Names of bars stay different on a phone, and are whole where two lines hold them."""
+        with browser.Page() as page:
+            for width in (390, 1280):
+                page.open(self.folder / "document.html", width)
+                labels = page.ask("""Chart.getChart(document.querySelector(
+                    'figure[data-name="Time by type of operation"] canvas')).scales.y.ticks.map(
+                    t => [].concat(t.label).join(''))""")
+                self.assertEqual(len(set(labels)), 4, labels)
+                self.assertEqual(labels[0], "conv2d_weight_gradient")
+
     def check_sorting(self, page):
         column = """Array.from(document.querySelectorAll(
             'figure[data-name="Operations by type"] tbody tr'), r => r.cells[2].textContent)"""

@@ -1,5 +1,7 @@
 """quern train --swap: the same weights as without, through a file that leaves nothing behind; folders that
 will not do are refused with what to do."""
+import csv
+import json
 import os
 import pathlib
 import resource
@@ -48,8 +50,28 @@ class Swapping(quern.Case):
         self.assertEqual(list(self.disk.iterdir()), [])
         words = self.run_quern("train", *MODEL, "--steps", 1, *limits).output
         self.assertIn("swapped in a step", words)
-        profile = self.run_quern("profile", *MODEL, "--steps", 2, *limits, "--csv", "ops.csv")
-        self.assertIn("swap_", profile.output + (self.folder / "ops.csv").read_text())
+        self.run_quern("profile", *MODEL, "--steps", 2, *limits, "--csv", "ops.csv", "--trace",
+                       "trace.json")
+        self.check_lanes()
+
+    def check_lanes(self):
+        """Copies to the disk and back are calls of its lanes, and each lane is a track of the trace."""
+        with open(self.folder / "ops.csv", encoding="utf-8", newline="") as file:
+            copies = [row for row in csv.DictReader(file) if row["device"] == "disk"]
+        self.assertGreater(len(copies), 1)
+        for row in copies:
+            self.assertEqual(row["type"], "copy")
+            self.assertGreater(int(row["calls"]), 0, row["name"])
+            self.assertGreater(float(row["total_ms"]), 0, row["name"])
+        with open(self.folder / "trace.json", encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        lanes = [event["tid"] for event in events if event["name"] == "thread_name" and
+                 event["args"]["name"].startswith("lane of disk")]
+        self.assertEqual(len(lanes), 2)
+        names = {row["name"] for row in copies}
+        for lane in lanes:
+            done = {event["name"] for event in events if event["ph"] == "X" and event["tid"] == lane}
+            self.assertTrue(done and done <= names, done)
 
     def test_saved_plan(self):
         """A plan that swaps is shown without a folder, and trained by with one."""

@@ -15,7 +15,7 @@ SLACK_US = 0.002  # two ends are each rounded to a thousandth
 
 
 def refuse(text):
-    raise AssertionError(text + " is no JSON")
+    raise AssertionError(text + " is not JSON")
 
 
 def check_event(event):

@@ -20,7 +20,7 @@ class Tune(quern.Case):
         return event, run
 
     def kept(self):
-        return list((self.folder / "cache" / "quern").glob("cuts-*.txt"))
+        return list((self.folder / "cache" / "quern").glob("tilings-*.txt"))
 
     def test_weights_and_cache(self):
         off = self.train("off", "--json")

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -43,6 +44,29 @@ class Help(quern.Case):
         output = self.run_quern("train", "--help").output
         for option in TRAIN_OPTIONS:
             self.assertIn(f"  --{option}", output)
+
+    def test_groups(self):
+        """The common options come first, and every option is in a group."""
+        output = self.run_quern("train", "--help").output
+        self.assertLess(output.index("Options that most runs need:\n  --data DATA"), output.index("Optimiser:"))
+        self.assertNotIn("Further options", output)
+        self.assertLess(len(re.findall(r"^  --", output.split("\n\n")[-7], re.M)), 16)
+
+    def test_completion(self):
+        """What is installed is what is printed; bash completes commands, models, options and choices."""
+        for shell, name in (("bash", "quern.bash"), ("zsh", "_quern"), ("fish", "quern.fish")):
+            printed = self.run_quern("help", "--completion", shell).output
+            path = SOURCE / "share/completions" / name
+            self.assertEqual(printed, path.read_text(), f"run: quern help --completion {shell} > {path}")
+            if shutil.which(shell) and shell != "bash":
+                subprocess.run([shell, "-n", path], check=True)
+        for typed, wanted in ((["ev"], "evaluate"), (["train", "lene"], "lenet5"), (["train", "lenet5", "--fre"], "--freeze"),
+                              (["train", "lenet5", "--optimizer", "adamw"], "adamw"), (["train", "x", "--no-te"], "--no-test")):
+            words = " ".join(["quern", *typed])
+            script = (f'source "$1"; COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _quern; echo "${{COMPREPLY[*]}}"')
+            done = subprocess.run(["bash", "-c", script, "bash", SOURCE / "share/completions/quern.bash"],
+                                  capture_output=True, text=True, check=True)
+            self.assertIn(wanted, done.stdout.split(), typed)
 
     def test_recipe(self):
         output = self.run_quern("train", "lenet5", "--help").output

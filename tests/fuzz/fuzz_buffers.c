@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "format/buffers.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <stdio.h>

@@ -2,9 +2,10 @@
  * cores a power that is finite, not negative, and no less when busy. */
 #define _GNU_SOURCE /* memfd_create */
 
-#include "meter/coefficients.h"
+#include "meter/sources/coefficients.h"
 
 #include "base/memory.h"
+#include "os/heap.h"
 
 #include "memory_file.h"
 

@@ -1,13 +1,10 @@
 /* A text: every number is one of the vocabulary's, which reads back as it was written, alone and as
- * the vocabulary of the same text. */
-#define _GNU_SOURCE /* memfd_create */
+ * the vocabulary of the same text. As a file, and as a folder of files that a byte 0x1e parts, one
+ * of them there twice. */
+#include "data/text/corpus.h"
+#include "fuzz/input.h"
 
-#include "data/corpus.h"
-
-#include "memory_file.h"
-
-#include <stdlib.h>
-#include <string.h>
+enum { N_FILES = 3, PART = 0x1e };
 
 static void check(const qn_corpus *c) {
     for (int s = 0; s < 2; s++)
@@ -27,21 +24,56 @@ static void check_again(const char *path, qn_corpus *c) {
     qn_corpus_close(&again);
 }
 
+static void check_path(const char *path, const qn_allocator *allocator) {
+    qn_corpus corpus;
+    qn_corpus_options options = {.allocator = allocator, .most_characters = 32};
+    if (qn_corpus_open(path, &options, &corpus) != QN_OK)
+        return;
+    check(&corpus);
+    if (!allocator)
+        check_again(path, &corpus);
+    qn_corpus_close(&corpus);
+}
+
+static void write_folder(const uint8_t *data, size_t size) {
+    const uint8_t *at = data, *end = data + size;
+    char folder[128], name[160], link[160];
+    snprintf(folder, sizeof folder, "%s/texts", input_folder());
+    if (qn_folder_create(folder) != QN_OK)
+        abort();
+    for (int i = 0; i < N_FILES; i++) {
+        const uint8_t *mark = at < end ? memchr(at, PART, (size_t)(end - at)) : NULL;
+        snprintf(name, sizeof name, "texts/%d.txt", i);
+        input_write(name, at, (size_t)((mark ? mark : end) - at));
+        at = mark ? mark + 1 : end;
+    }
+    snprintf(name, sizeof name, "%s/0.txt", folder);
+    snprintf(link, sizeof link, "%s/3.txt", folder);
+    (void)(symlink(name, link) + 0); /* there already, but for the first input */
+}
+
+static void check_others(void) {
+    static const char *const others[] = {"synthetic", "csv:a", "text:"};
+    static bool is_done;
+    for (int i = 0; i < 3 && !is_done; i++)
+        check_path(others[i], NULL);
+    is_done = true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char path[64];
-    int descriptor;
-    qn_corpus corpus;
-    qn_corpus_options options = {.most_characters = 32};
-    qn_file *file = memory_file_open(data, size, &descriptor);
-    snprintf(path, sizeof path, "text:/proc/self/fd/%d", descriptor);
-    if (file && qn_corpus_open(path, &options, &corpus) == QN_OK) {
-        check(&corpus);
-        check_again(path, &corpus);
-        qn_corpus_close(&corpus);
-    }
-    qn_file_close(file);
-    close(descriptor);
+    char file[128], folder[128];
+    failing f = input_failing(data, size);
+    const qn_allocator allocator = input_allocator(&f);
+    snprintf(file, sizeof file, "text:%s/text", input_folder());
+    snprintf(folder, sizeof folder, "text:%s/texts", input_folder());
+    input_write("text", data, size);
+    write_folder(data, size);
+    check_path(file, NULL);
+    check_path(folder, NULL);
+    check_path(folder, &allocator);
+    input_check_memory(&f);
+    check_others();
     return 0;
 }

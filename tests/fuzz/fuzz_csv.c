@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "data/csv.h"
+#include "os/heap.h"
 
 #include "memory_file.h"
 

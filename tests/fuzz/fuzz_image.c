@@ -1,6 +1,6 @@
 /* PNG and JPEG to bytes: as given, and with the sums of PNG chunks set right, since a fuzzer will
  * hardly guess those. */
-#include "data/image.h"
+#include "data/images/image.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,29 +1,7 @@
 /* The reader of ONNX files: whatever the bytes, what is handed out keeps what onnx_file.h
- * guarantees. */
-#include "format/onnx_file.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static char folder[] = "/tmp/quern-fuzz-onnx-XXXXXX", data_path[sizeof folder + 16];
-
-static void remove_folder(void) {
-    unlink(data_path);
-    rmdir(folder);
-}
-
-/* A folder with one file of outside data. */
-static void make_folder(void) {
-    if (data_path[0] || !mkdtemp(folder))
-        return;
-    snprintf(data_path, sizeof data_path, "%s/quern-fuzz.data", folder);
-    FILE *file = fopen(data_path, "wb");
-    if (!file || fwrite(data_path, 1, 40, file) != 40 || fclose(file) != 0)
-        abort();
-    atexit(remove_folder);
-}
+ * guarantees, of bytes and of a file, as a model and as a tensor. */
+#include "format/onnx/onnx_file.h"
+#include "fuzz/input.h"
 
 static size_t sum; /* of what was read, so that all of it is */
 
@@ -123,12 +101,46 @@ static void check_model(const qn_onnx_model *m) {
     }
 }
 
+static void open_tensor(const char *path, const qn_allocator *allocator) {
+    qn_onnx_file *file;
+    const qn_onnx_tensor *tensor;
+    if (qn_onnx_tensor_open(allocator, path, &file, &tensor) != QN_OK)
+        return;
+    check_tensor(tensor);
+    qn_onnx_file_close(file);
+}
+
+static void open_model(const char *path, const qn_allocator *allocator) {
+    qn_onnx_file *file;
+    if (qn_onnx_file_open(allocator, path, &file) != QN_OK)
+        return;
+    check_model(qn_onnx_file_model(file));
+    sum += qn_onnx_file_hash_outside(file);
+    qn_onnx_file_close(file);
+}
+
+/* Puts the input and a file of outside data into the folder, and reads it from there. */
+static void open_files(const uint8_t *data, size_t size) {
+    static const char outside[40] = "0123456789abcdef0123456789abcdef";
+    char path[128];
+    failing f = input_failing(data, size);
+    const qn_allocator allocator = input_allocator(&f);
+    snprintf(path, sizeof path, "%s/model.onnx", input_folder());
+    input_write("quern-fuzz.data", outside, sizeof outside);
+    input_write("model.onnx", data, size);
+    open_model(path, &allocator);
+    open_tensor(path, &allocator);
+    input_check_memory(&f);
+    open_model(path, NULL);
+    open_tensor(path, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     qn_onnx_file *file;
-    make_folder();
-    if (qn_onnx_file_open_bytes(NULL, data, size, folder, "FILE", &file) == QN_OK) {
+    open_files(data, size);
+    if (qn_onnx_file_open_bytes(NULL, data, size, input_folder(), "FILE", &file) == QN_OK) {
         check_model(qn_onnx_file_model(file));
         qn_onnx_file_close(file);
     }

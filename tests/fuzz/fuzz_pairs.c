@@ -1,13 +1,7 @@
 /* Parallel sentences, a byte 0xff between the two files: every number is one of its vocabulary's,
  * which reads back as it was written. */
-#define _GNU_SOURCE /* memfd_create */
-
-#include "data/pairs.h"
-
-#include "memory_file.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "data/text/pairs.h"
+#include "fuzz/input.h"
 
 static void check_sentence(qn_sentence s, const qn_words *words, int most) {
     if (s.n < 1 || s.n > most)
@@ -42,26 +36,60 @@ static void check(const qn_pairs *pairs) {
     }
 }
 
+static void try_pairs(const char *path, const qn_pairs_options *options) {
+    qn_pairs *pairs;
+    if (qn_pairs_open(path, options, &pairs) != QN_OK)
+        return;
+    if (strcmp(qn_pairs_name(pairs), path) != 0)
+        abort();
+    check(pairs);
+    qn_pairs_close(pairs);
+}
+
+static void hear(void *user, int level, const char *text) {
+    (void)user;
+    (void)level;
+    if (!*text)
+        abort();
+}
+
+/* Once: pairs that are made, with counted words and with those of a checkpoint. */
+static void try_synthetic(void) {
+    static bool is_done;
+    qn_pairs_options options = {.most_words = 16, .length = 8};
+    qn_pairs *pairs;
+    if (is_done || qn_pairs_open("synthetic", &options, &pairs) != QN_OK)
+        return;
+    qn_arena arena;
+    qn_arena_init(&arena, qn_allocator_default());
+    for (int side = 0; side < 2; side++)
+        options.words[side] = qn_words_print(&arena, qn_pairs_words(pairs, (qn_side)side));
+    qn_pairs_close(pairs);
+    try_pairs("synthetic", &options);
+    qn_arena_deinit(&arena);
+    try_pairs("synthetic", &(qn_pairs_options){.most_words = 1, .length = 8});
+    try_pairs("synthetic", &(qn_pairs_options){.most_words = 16, .length = 1});
+    try_pairs("pairs:one", &(qn_pairs_options){.most_words = 16, .length = 8});
+    is_done = true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char path[96];
-    int descriptors[2];
-    qn_pairs *pairs;
-    const qn_pairs_options options = {.most_words = 16, .length = 8};
+    char path[160];
+    failing f = input_failing(data, size);
+    const qn_allocator allocator = input_allocator(&f);
+    const qn_log log = {.write = hear};
+    qn_pairs_options options = {.log = &log, .most_words = 16, .length = 8};
     const uint8_t *mark = size > 0 ? memchr(data, 0xff, size) : NULL;
     const size_t first = mark ? (size_t)(mark - data) : size, second = mark ? first + 1 : size;
-    qn_file *source = memory_file_open(data, first, &descriptors[0]);
-    qn_file *target = memory_file_open(data + second, size - second, &descriptors[1]);
-    snprintf(path, sizeof path, "pairs:/proc/self/fd/%d,/proc/self/fd/%d", descriptors[0],
-             descriptors[1]);
-    if (source && target && qn_pairs_open(path, &options, &pairs) == QN_OK) {
-        check(pairs);
-        qn_pairs_close(pairs);
-    }
-    qn_file_close(source);
-    qn_file_close(target);
-    close(descriptors[0]);
-    close(descriptors[1]);
+    input_write("source", data, first);
+    input_write("target", data + second, size - second);
+    snprintf(path, sizeof path, "pairs:%s/source,%s/target", input_folder(), input_folder());
+    try_pairs(path, &options);
+    options.allocator = &allocator;
+    try_pairs(path, &options);
+    input_check_memory(&f);
+    try_synthetic();
     return 0;
 }

@@ -6,8 +6,9 @@
 #include "base/memory.h"
 #include "device_files.h"
 #include "meter/processor.h"
-#include "meter/rails.h"
-#include "meter/sources.h"
+#include "meter/sources/rails.h"
+#include "meter/sources/sources.h"
+#include "os/heap.h"
 
 #include <math.h>
 #include <stdint.h>

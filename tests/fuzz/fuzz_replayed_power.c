@@ -2,9 +2,10 @@
  * negative, and join without overlap. */
 #define _GNU_SOURCE /* memfd_create */
 
-#include "meter/sources.h"
+#include "meter/sources/sources.h"
 
 #include "base/memory.h"
+#include "os/heap.h"
 
 #include "memory_file.h"
 

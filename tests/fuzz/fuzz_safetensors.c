@@ -1,16 +1,13 @@
 /* The safetensors reader, a checkpoint's pairs and the preparation among them: the input as a whole
- * file, and as a header alone that 4096 bytes of data follow. */
-#define _GNU_SOURCE /* memfd_create */
+ * file, and as a header alone that as much data follows as its tensors need. What a header says is
+ * written and read again as it was. */
+#define _GNU_SOURCE /* memmem */
 
-#include "base/memory.h"
 #include "format/metadata.h"
 #include "format/safetensors.h"
+#include "fuzz/input.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+enum { N_DATA = 4096 };
 
 static void try_preparation(qn_metadata *metadata) {
     qn_preparation p;
@@ -29,18 +26,49 @@ static void try_preparation(qn_metadata *metadata) {
 }
 
 static void try_file(const uint8_t *data, size_t size) {
-    char path[64];
+    char path[128];
     qn_metadata *metadata;
-    const int descriptor = memfd_create("fuzz", 0);
-    if (descriptor < 0)
-        return;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    if (write(descriptor, data, size) == (ssize_t)size &&
-        qn_checkpoint_read(NULL, path, &metadata) == QN_OK) {
+    failing f = input_failing(data, size);
+    const qn_allocator allocator = input_allocator(&f);
+    snprintf(path, sizeof path, "%s/checkpoint", input_folder());
+    input_write("checkpoint", data, size);
+    if (qn_checkpoint_read(&allocator, path, &metadata) == QN_OK)
+        qn_metadata_destroy(metadata);
+    input_check_memory(&f);
+    if (qn_checkpoint_read(NULL, path, &metadata) == QN_OK) {
         try_preparation(metadata);
         qn_metadata_destroy(metadata);
     }
-    close(descriptor);
+}
+
+/* Writes what a header says, with data, and reads it. */
+static void check_written(const qn_safetensors *file) {
+    static const char data[N_DATA];
+    char path[128];
+    qn_safetensors back;
+    qn_file *from;
+    for (size_t i = 0; i < file->n_tensors; i++)
+        file->tensors[i].data = data + file->tensors[i].begin;
+    snprintf(path, sizeof path, "%s/written", input_folder());
+    qn_safetensors_init(&back, NULL);
+    if (qn_safetensors_write(NULL, path, file->tensors, file->n_tensors, file->pairs,
+                             file->n_pairs) != QN_OK ||
+        qn_file_open(NULL, path, &from) != QN_OK || qn_safetensors_read(&back, from) != QN_OK ||
+        back.n_tensors != file->n_tensors || back.n_pairs != file->n_pairs)
+        abort();
+    for (size_t i = 0; i < back.n_tensors; i++) {
+        const qn_safetensor *a = &back.tensors[i], *b = &file->tensors[i];
+        if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->bytes != b->bytes ||
+            !qn_shape_equal(a->shape, b->shape))
+            abort();
+    }
+    for (size_t i = 0; i < back.n_pairs; i++) {
+        if (strcmp(back.pairs[i].key, file->pairs[i].key) != 0 ||
+            strcmp(back.pairs[i].value, file->pairs[i].value) != 0)
+            abort();
+    }
+    qn_file_close(from);
+    qn_safetensors_deinit(&back);
 }
 
 /* Sorted, named and inside the data. */
@@ -53,14 +81,39 @@ static void check_header(const qn_safetensors *file, int64_t n_data) {
     }
 }
 
+/* The largest end of a tensor that a header tells of; 0: none, or more than there is data for. */
+static int64_t data_of(const uint8_t *data, size_t size) {
+    static const char key[] = "data_offsets\":[";
+    const uint8_t *at = data;
+    int64_t most = 0;
+    while ((at = memmem(at, size - (size_t)(at - data), key, sizeof key - 1))) {
+        char text[48] = "";
+        long long begin, end;
+        at += sizeof key - 1;
+        const size_t left = size - (size_t)(at - data);
+        memcpy(text, at, left < sizeof text - 1 ? left : sizeof text - 1);
+        if (sscanf(text, "%18lld,%18lld", &begin, &end) == 2 && end > most && end <= N_DATA)
+            most = end;
+    }
+    return most;
+}
+
 static void try_header(const uint8_t *data, size_t size, bool takes_any_type) {
-    enum { N_DATA = 4096 };
-    qn_safetensors file;
-    qn_safetensors_init(&file, NULL);
-    file.takes_any_type = takes_any_type;
-    if (qn_safetensors_parse(&file, "fuzz", (const char *)data, size, N_DATA) == QN_OK)
-        check_header(&file, N_DATA);
-    qn_safetensors_deinit(&file);
+    const int64_t n_data = data_of(data, size);
+    failing f = input_failing(data, size);
+    const qn_allocator allocator = input_allocator(&f);
+    for (int i = 0; i < 2; i++) {
+        qn_safetensors file;
+        qn_safetensors_init(&file, i ? NULL : &allocator);
+        file.takes_any_type = takes_any_type;
+        if (qn_safetensors_parse(&file, "fuzz", (const char *)data, size, n_data) == QN_OK) {
+            check_header(&file, n_data);
+            if (!takes_any_type)
+                check_written(&file);
+        }
+        qn_safetensors_deinit(&file);
+    }
+    input_check_memory(&f);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -70,5 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     try_header(data, size, false);
     if (size > 8)
         try_header(data + 8, size - 8, true);
+    if (size > 8)
+        try_header(data + 8, size - 8, false);
     return 0;
 }

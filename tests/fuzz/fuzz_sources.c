@@ -5,7 +5,9 @@
 
 #include "base/memory.h"
 #include "device_files.h"
-#include "meter/sources.h"
+#include "meter/load.h"
+#include "meter/sources/sources.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <math.h>
@@ -49,6 +51,15 @@ static void put_files(const uint8_t *data, size_t size, int left_out) {
             device_files_remove(&files, paths[i]);
         else
             device_files_put(&files, paths[i], "%.*s", (int)size, (const char *)data);
+}
+
+/* The machine's load: sums that fit together, and a part of others from 0 to 1. */
+static void check_load(qn_load *before) {
+    const qn_load load = qn_load_read(files.root, 7);
+    const double others = qn_load_others(before, &load);
+    if (load.busy_ns < 0 || load.busy_ns > load.all_ns || others < 0 || others > 1)
+        abort();
+    *before = load;
 }
 
 static void say_nothing(void *user, const char *source, const char *text) {
@@ -102,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* The first byte says which files of cores there are. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static opened all[N_KINDS];
+    qn_load load = {0};
     if (size == 0)
         return 0;
     if (!files.root[0]) {
@@ -110,11 +122,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     size = size < MOST_BYTES ? size - 1 : MOST_BYTES;
     put_files(data + 1, size / 2, data[0] & 3);
+    check_load(&load);
     for (int i = 0; i < N_KINDS; i++) {
         open_kind(kinds[i], &all[i]);
         look(&all[i], SECOND);
     }
     put_files(data + 1, size, data[0] & 3);
+    check_load(&load);
     for (int i = 0; i < N_KINDS; i++) {
         look(&all[i], 2 * SECOND);
         look(&all[i], 3 * SECOND);

@@ -1,6 +1,6 @@
 /* SQuAD's JSON: answers that are accepted stand in their passage, and rows made of them hold
  * together. */
-#include "data/squad.h"
+#include "data/text/squad.h"
 
 #include <stdlib.h>
 #include <string.h>

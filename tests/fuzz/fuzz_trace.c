@@ -48,7 +48,7 @@ static void check(const qn_trace_reading *reading) {
     const qn_trace_slice_read *slices = qn_trace_reading_slices(reading, &n);
     qn_trace_reading_tracks(reading, &n_tracks);
     check_order(slices, n, n_tracks);
-    if (qn_trace_cut(NULL, slices, n, &sum, add) != QN_OK || sum != measure_cover(slices, n))
+    if (qn_trace_self_times(NULL, slices, n, &sum, add) != QN_OK || sum != measure_cover(slices, n))
         abort();
     qn_trace_reading_fact(reading, "baseTimeNanoseconds");
 }

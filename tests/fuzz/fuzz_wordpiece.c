@@ -1,6 +1,6 @@
 /* A WordPiece vocabulary and, after a zero byte, a text: pieces are of the vocabulary, in order and
  * inside the text. */
-#include "data/wordpiece.h"
+#include "data/text/wordpiece.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -53,6 +53,356 @@ def shape_arithmetic():
 def single(kind, shape=IMAGE, opset=13, given=(), outputs=("y",), **attributes):
     return model([node(kind, "x", *dict(given), outputs=outputs, **attributes)], shape, given, opset)
 
+def several(inputs, nodes, given=(), opset=13):
+    """A model of inputs, (name, type, shape) each."""
+    tensors = [numpy_helper.from_array(np.array(value), name) for name, value in dict(given).items()]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(*i) for i in inputs],
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+                               for name in nodes[-1].output], initializer=tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def attention(lengths=False, dropout=False, keys=(2, 2, 3, 4), divides=False):
+    """Attention of heads as recognise_layers.c knows it."""
+    scores = [node("Transpose", "k", outputs=["t"], perm=[0, 1, 3, 2]), node("MatMul", "q", "t", outputs=["p"]),
+              node("Div" if divides else "Mul", "p", "scale", outputs=["s"])]
+    mask = [node("Cast", "n", outputs=["whole"], to=7), node("Unsqueeze", "whole", "axes", outputs=["ends"]),
+            node("Range", "zero", "most", "one", outputs=["places"]), node("Less", "places", "ends", outputs=["within"]),
+            node("Where", "within", "s", "least", outputs=["m"])] if lengths else []
+    rest = [node("Softmax", "m" if lengths else "s", outputs=["w"], axis=-1)]
+    rest += [node("Dropout", "w", "ratio", outputs=["d"])] if dropout else []
+    rest += [node("MatMul", "d" if dropout else "w", "v")]
+    given = {"scale": np.float32(0.5)}
+    if lengths:
+        given.update({"axes": whole(1, 2, 3), "zero": np.array(0, dtype=np.int64), "most": np.array(3, dtype=np.int64),
+                      "one": np.array(1, dtype=np.int64), "least": np.float32(-1e30)})
+    if dropout:
+        given["ratio"] = np.float32(0.1)
+    inputs = [("q", TensorProto.FLOAT, (2, 2, 3, 4)), ("k", TensorProto.FLOAT, keys), ("v", TensorProto.FLOAT, keys)]
+    return several(inputs + ([("n", TensorProto.INT32, (2,))] if lengths else []), scores + mask + rest, given)
+
+
+def exported_lstm():
+    """A layer whose gates are split and joined, as this exporter writes it."""
+    nodes = []
+    for name, zeros in (("w", False), ("r", False), ("b", True)):
+        parts = [f"{name}_{gate}" for gate in "ifgo"]
+        nodes.append(node("Split", name, outputs=parts, axis=0))
+        joined = [parts[i] for i in (0, 3, 1, 2)]
+        if zeros:
+            nodes.append(node("ConstantOfShape", "size", outputs=["zeros"]))
+            joined.append("zeros")
+        nodes.append(node("Concat", *joined, outputs=[f"{name}_joined"], axis=0))
+        nodes.append(node("Unsqueeze", f"{name}_joined", "front", outputs=[f"{name}_all"]))
+    nodes.append(node("LSTM", "x", "w_all", "r_all", "b_all", outputs=["y"], hidden_size=4))
+    return model(nodes, ROWS, {"w": reals(16, 8), "r": reals(16, 4), "b": reals(16), "size": whole(16), "front": whole(0)})
+
+
+def more_layers():
+    """Layers and their settings that the models above leave out."""
+    made = {
+        "attention_plain": attention(), "attention_lengths": attention(True, True),
+        "attention_apart": attention(keys=(2, 2, 5, 4), divides=True), "exported_lstm": exported_lstm(),
+        "norm_axes": single("LayerNormalization", ROWS, opset=17, given={"w": reals(2, 8), "b": reals(2, 8)}, axis=1,
+                            outputs=["y", "m", "d"]),
+        "norm_no_bias": single("LayerNormalization", ROWS, opset=17, given={"w": reals(8)}),
+        "dropout_ratio": single("Dropout", given={"r": np.float32(0.25)}),
+        "dropout_zero": single("Dropout", given={"r": np.float32(0)}),
+        "up_same": single("ConvTranspose", given={"w": reals(4, 3, 3, 3)}, strides=[2, 2], auto_pad="SAME_UPPER"),
+        "up_shape": single("ConvTranspose", given={"w": reals(4, 3, 3, 3)}, strides=[2, 2], output_shape=[13, 12],
+                           auto_pad="SAME_LOWER"),
+        "up_groups": single("ConvTranspose", given={"w": reals(4, 2, 3, 3), "b": reals(4)}, group=2),
+        "up_beyond": single("ConvTranspose", given={"w": reals(4, 3, 2, 2)}, strides=[3, 3], output_padding=[2, 2]),
+        "up_1d": single("ConvTranspose", (2, 4, 9), given={"w": reals(4, 3, 3)}, strides=[2]),
+        "pool_1d": single("MaxPool", (2, 4, 9), kernel_shape=[3], strides=[2]),
+        "pool_even": single("AveragePool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+        "matmul_plain": single("MatMul", (3, 8), given={"w": reals(8, 5)}),
+        "matmul_vector": single("MatMul", ROWS, given={"w": reals(8)}),
+        "matmul_left_vector": model([node("MatMul", "w", "x")], ROWS, {"w": reals(2)}),
+        "matmul_vectors": model([node("MatMul", "w", "x")], (8,), {"w": reals(8)}),
+        "gemm_alone": model([node("Gemm", "x", "w")], (3, 8), {"w": reals(8, 5)}),
+        "bias_first": model([node("Add", "w", "x")], ROWS, {"w": reals(8)}),
+        "power": single("Pow", given={"p": np.float32(2)}), "root": single("Pow", given={"p": np.float32(0.5)}),
+        "cube": single("Pow", given={"p": np.float32(3)}), "power_of": model([node("Pow", "p", "x")], IMAGE,
+                                                                             {"p": np.float32(2)}),
+        "minus": single("Sub", given={"p": np.float32(2)}), "minus_from": model([node("Sub", "p", "x")], IMAGE,
+                                                                                {"p": np.float32(2)}),
+        "least": single("Min", given={"p": np.float32(2)}), "most": single("Max", given={"p": np.float32(2)}),
+        "over": single("Div", given={"p": np.float32(2)}), "times": single("Mul", given={"p": np.float32(2)}),
+        "plus": single("Add", given={"p": np.float32(2)}), "over_nothing": single("Div", given={"p": np.float32(0)}),
+        "sum_one": model([node("Sum", "x")], IMAGE), "mean_three": model([node("Mean", "x", "x", "x")], IMAGE),
+        "max_three": model([node("Max", "x", "w", "v")], IMAGE, {"w": reals(6), "v": reals(*IMAGE)}),
+        "ranks": model([node("Max", "x", "w", "v")], (6,), {"w": reals(6), "v": reals(*IMAGE)}),
+        "clip_none": single("Clip", opset=11), "clip_six": single("Clip", opset=9, min=0.0, max=6.0),
+        "clip_zero": single("Clip", opset=9, min=0.0), "clip_one": single("Clip", opset=9, min=0.0, max=1.0),
+        "clip_value": several([("x", TensorProto.FLOAT, ROWS), ("a", TensorProto.FLOAT, ())],
+                              [node("Clip", "x", "a")]),
+        "clip_values": several([("x", TensorProto.FLOAT, ROWS), ("a", TensorProto.FLOAT, ()),
+                                ("b", TensorProto.FLOAT, ())], [node("Clip", "x", "a", "b")]),
+        "leaky_zero": single("LeakyRelu", alpha=0.0), "leaky_below": single("LeakyRelu", alpha=-0.5),
+        "cast_bool": model([node("Cast", "x", outputs=["b"], to=9), node("Where", "b", "x", "w")], ROWS, {"w": reals(8)}),
+        "cast_whole": model([node("Cast", "x", outputs=["b"], to=6), node("Cast", "b", to=1)], ROWS),
+        "cast_real": single("Cast", to=10), "cast_text": single("Cast", to=8),
+        "cast_words": model([node("Cast", "x", to=1)], (2, 3), kind=TensorProto.INT64),
+        "slice_whole": single("Slice", given={"a": whole(0), "b": whole(99), "c": whole(1)}),
+        "pad_none": single("Pad", given={"p": whole(0, 0, 0, 0, 0, 0, 0, 0)}),
+        "pad_edge": single("Pad", given={"p": whole(0, 0, 1, 1, 0, 0, 1, 1)}, mode="edge"),
+        "pad_wrap": single("Pad", given={"p": whole(0, 0, 1, 1, 0, 0, 1, 1)}, mode="wrap"),
+        "pad_value": several([("x", TensorProto.FLOAT, IMAGE), ("v", TensorProto.FLOAT, ())],
+                             [node("Pad", "x", "p", "v")], {"p": whole(0, 0, 1, 1, 0, 0, 1, 1)}),
+        "expand_same": single("Expand", ROWS, given={"s": whole(3, 2, 8)}),
+        "expand_batch": model([node("Expand", "w", "s", outputs=["e"]), node("Concat", "e", "x", axis=1)], (2, 3),
+                              {"w": reals(1, 3), "s": whole(2, 3)}),
+        "expand_ones": model([node("Expand", "w", "s", outputs=["e"]), node("Concat", "e", "x", axis=1)], (2, 3),
+                             {"w": np.ones((2, 1), dtype=np.float32), "s": whole(2, 3)}),
+        "rows_batch": model([node("Relu", "w", outputs=["u"]), node("Expand", "u", "s", outputs=["e"]),
+                             node("Concat", "e", "x", axis=1)], (2, 3), {"w": reals(1, 3), "s": whole(2, 3)}),
+        "rows_image": model([node("Relu", "w", outputs=["u"]), node("Expand", "u", "s", outputs=["e"]),
+                             node("Concat", "e", "x", axis=1)], IMAGE, {"w": reals(1, 4, 6, 6), "s": whole(2, 4, 6, 6)}),
+        "resize_same": single("Resize", given={"r": reals(0), "s": np.float32([1, 1, 1, 1])}),
+        "resize_crop": single("Resize", given={"r": np.float32([0, 0, .1, .2, 1, 1, .8, .9]), "s": np.float32([1, 1, 2, 2])},
+                              mode="linear", coordinate_transformation_mode="tf_crop_and_resize"),
+        "resize_ceil": single("Resize", given={"r": reals(0), "s": np.float32([1, 1, 2, 2])}, nearest_mode="ceil",
+                              coordinate_transformation_mode="tf_half_pixel_for_nn"),
+        "resize_pytorch": model([node("Resize", "x", "", "", "s", mode="linear",
+                                      coordinate_transformation_mode="pytorch_half_pixel")], IMAGE, {"s": whole(2, 4, 1, 5)}),
+        "resize_old": single("Resize", opset=10, given={"s": np.float32([1, 1, 2, 2])}),
+        "upsample_attribute": single("Upsample", opset=7, scales=[1.0, 1.0, 2.0, 2.0], mode="nearest"),
+        "gather_run": several([("x", TensorProto.FLOAT, ROWS), ("i", TensorProto.INT64, (2,))],
+                              [node("Gather", "x", "i", axis=1)]),
+        "gather_many": single("Gather", given={"i": whole(2, 0, 1, 1).reshape(2, 2)}, axis=1),
+        "gather_reals": several([("x", TensorProto.FLOAT, (2, 3)), ("t", TensorProto.FLOAT, (2, 3))],
+                                [node("Gather", "w", "x"),], {"w": reals(7, 4)}),
+        "swap": single("Transpose", perm=[1, 0, 2, 3]), "reversed": single("Transpose", (2, 3)),
+        "transposed_weight": model([node("Transpose", "w", outputs=["t"], perm=[1, 0]), node("MatMul", "x", "t")],
+                                   (3, 8), {"w": reals(5, 8)}),
+        "reshape_zero": single("Reshape", given={"s": whole(0, -1)}),
+        "concat_batch": model([node("Concat", "w", "x", axis=0)], IMAGE, {"w": reals(1, 4, 6, 6)}),
+        "squeeze_all": single("Squeeze", (2, 1, 3, 1)), "split_equal": single("Split", outputs=["y", "z"], axis=1),
+        "unsqueeze": single("Unsqueeze", ROWS, given={"a": whole(0, -1)}),
+    }
+    return made
+
+
+def known_at_import():
+    """Arithmetic of what is known at import, in every type, read as a shape, a bound, or a number."""
+    made = {}
+    types = ["float64", "float16", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
+    for name in types:
+        w = np.array([[0, 1, 2], [3, 4, 250]]).astype(name)
+        made[f"type_{name}"] = model([node("Cast", "w", outputs=["f"], to=1), node("Add", "x", "f")], (2, 3), {"w": w})
+        made[f"weight_{name}"] = model([node("MatMul", "x", "w")], (2, 2), {"w": w})
+        to = helper.np_dtype_to_tensor_dtype(np.dtype(name)) if hasattr(helper, "np_dtype_to_tensor_dtype") else \
+            numpy_helper.from_array(w).data_type
+        reals_of_all = numpy_helper.from_array(np.float32([[-1, 300, 70000], [1e10, -1e30, .5]]), "t")
+        made[f"to_{name}"] = model([node("Constant", outputs=["w"], value=reals_of_all),
+                                    node("Cast", "w", outputs=["c"], to=to), node("Cast", "c", outputs=["f"], to=1),
+                                    node("Add", "x", "f")], (2, 3))
+    for kind in ("Add Sub Mul Div Pow Max Min Sum Equal Greater GreaterOrEqual Less LessOrEqual").split():
+        made[f"known_{kind}"] = model([node(kind, "a", "b", outputs=["c"]), node("Cast", "c", outputs=["f"], to=1),
+                                       node("Add", "x", "f")], (2, 3), {"a": whole(1, 2, 3), "b": whole(3)})
+    for kind in "Floor Ceil Round Neg Abs Sqrt Not Relu Exp".split():
+        made[f"known_{kind}"] = model([node(kind, "a", outputs=["c"]), node("Add", "x", "c")], (2, 3),
+                                      {"a": np.float32([1.5, 2.5, 0.5])})
+    whole_zero, kinds = np.array(0, dtype=np.int64), {"value_float": 1.5, "value_int": 2, "value_floats": [1.5, 2.5, 3.5],
+                                                      "value_ints": [1, 2, 3]}
+    for kind, value in kinds.items():
+        made[f"constant_{kind}"] = model([node("Constant", outputs=["c"], **{kind: value}),
+                                          node("Cast", "c", outputs=["f"], to=1), node("Add", "x", "f")], (2, 3))
+    tensor = numpy_helper.from_array(np.float32([1, 2, 3]), "t")
+    made.update({
+        "constant_value": model([node("Constant", outputs=["c"], value=tensor), node("Add", "x", "c")], (2, 3)),
+        "constant_none": model([node("Constant", outputs=["c"]), node("Add", "x", "c")], (2, 3)),
+        "known_where": model([node("Where", "t", "a", "b", outputs=["c"]), node("Add", "x", "c")], (2, 3),
+                             {"t": np.array([True, False, True]), "a": reals(3), "b": reals(3)}),
+        "known_apart": model([node("Add", "a", "b", outputs=["c"]), node("Add", "x", "c")], (2, 3),
+                             {"a": whole(1, 2), "b": whole(1, 2, 3)}),
+        "known_slice": model([node("Slice", "a", "s", "e", outputs=["c"]), node("Add", "x", "c")], (2, 3),
+                             {"a": reals(5), "s": whole(1), "e": whole(4)}),
+        "known_steps": model([node("Slice", "a", "s", "e", "z", "p", outputs=["c"]), node("Reshape", "x", "c")], (2, 3),
+                             {"a": whole(3, 9, 2), "s": whole(2), "e": whole(-9), "z": whole(0), "p": whole(-2)}),
+        "known_gather": model([node("Gather", "a", "i", outputs=["c"]), node("Add", "x", "c")], (2, 3),
+                              {"a": reals(2, 3), "i": np.array(1, dtype=np.int64)}),
+        "known_gather_whole": model([node("Shape", "x", outputs=["s"]), node("Gather", "s", "i", outputs=["c"]),
+                                     node("Reshape", "x", "c")], (2, 3), {"i": whole(1, 0)}),
+        "known_expand": model([node("Expand", "a", "s", outputs=["c"]), node("Add", "x", "c")], (2, 3),
+                              {"a": whole(1).astype(np.float32), "s": whole(2, 3)}),
+        "known_concat": model([node("Concat", "a", "b", outputs=["c"], axis=0), node("Add", "x", "c")], (2, 3),
+                              {"a": reals(2), "b": reals(1)}),
+        "known_split": model([node("Split", "a", outputs=["c", "d"], axis=0), node("Add", "x", "c", outputs=["e"]),
+                              node("Add", "e", "d")], (2, 3), {"a": reals(6)}),
+        "known_transpose": model([node("Transpose", "a", outputs=["c"]), node("Add", "x", "c")], (2, 3), {"a": reals(3, 2)}),
+        "known_shape": model([node("Transpose", "a", outputs=["c"]), node("Cast", "c", outputs=["f"], to=1),
+                              node("Add", "x", "f")], (2, 3), {"a": whole(1, 2, 3, 4, 5, 6).reshape(3, 2)}),
+        "known_squeeze": model([node("Squeeze", "a", "z", outputs=["c"]), node("Unsqueeze", "c", "z", outputs=["d"]),
+                                node("Reshape", "d", "t", outputs=["e"]), node("Add", "x", "e")], (2, 3),
+                               {"a": reals(1, 3), "z": whole(0), "t": whole(3)}),
+        "fill_whole": model([node("Shape", "x", outputs=["s"]),
+                             node("ConstantOfShape", "s", outputs=["c"],
+                                  value=numpy_helper.from_array(whole(2), "v")),
+                             node("Cast", "c", outputs=["f"], to=1), node("Add", "x", "f")], ROWS),
+        "fill_real": model([node("Shape", "x", outputs=["s"]),
+                            node("ConstantOfShape", "s", outputs=["c"],
+                                 value=numpy_helper.from_array(np.float32([2]), "v")), node("Add", "x", "c")], ROWS),
+        "fill_two": model([node("Shape", "x", outputs=["s"]),
+                           node("ConstantOfShape", "s", outputs=["c"], value=tensor), node("Add", "x", "c")], ROWS),
+        "range_real": model([node("Range", "a", "b", "d", outputs=["r"]), node("Add", "x", "r")], (2, 3),
+                            {"a": np.float32(0), "b": np.float32(1.5), "d": np.float32(0.5)}),
+        "range_endless": model([node("Range", "a", "b", "d", outputs=["r"]), node("Add", "x", "r")], (2, 3),
+                               {"a": np.float32(0), "b": np.float32(1e12), "d": np.float32(0.5)}),
+        "output_known": model([node("Add", "a", "b")], (2, 3), {"a": reals(3), "b": whole_zero.astype(np.float32)}),
+        "output_whole": model([node("Add", "a", "b")], (2, 3), {"a": whole(1, 2, 3), "b": whole(1)}),
+    })
+    return made
+
+
+def refused():
+    """What each translator refuses, one reason a model."""
+    one = np.array(0, dtype=np.int64)
+    return {
+        "no_index": single("Gather", given={"i": whole(9)}, axis=1), "no_whole": single("Gather", given={"i": reals(2)}),
+        "no_rank": single("Gather", (2, 2, 2, 2, 2), given={"i": whole(*range(1)).reshape(1, 1, 1, 1, 1, 1)}),
+        "no_kernel": single("MaxPool", kernel_shape=[0, 2]), "no_axes": single("MaxPool", kernel_shape=[2]),
+        "no_pads": single("MaxPool", kernel_shape=[2, 2], pads=[1, 1]),
+        "no_crop": single("MaxPool", kernel_shape=[2, 2], pads=[-1, 0, 0, 0]),
+        "no_stride": single("MaxPool", kernel_shape=[2, 2], strides=[-1, 1]),
+        "no_indices": single("MaxPool", kernel_shape=[2, 2], outputs=["i", "y"]),
+        "no_count": single("AveragePool", kernel_shape=[4, 4], strides=[3, 3], ceil_mode=1, count_include_pad=1),
+        "no_filter": single("Conv", given={"w": reals(4, 4, 3)}), "no_group": single("Conv", given={"w": reals(4, 4, 3, 3)}, group=0),
+        "no_groups": single("ConvTranspose", given={"w": reals(4, 4, 3, 3)}, group=3),
+        "no_output": single("ConvTranspose", given={"w": reals(4, 3, 2, 2)}, output_padding=[99999999, 0]),
+        "no_matrix": single("Gemm", given={"w": reals(3, 2)}), "no_scalar": single("MatMul", (), given={"w": reals(3)}),
+        "no_axis": single("LayerNormalization", ROWS, opset=17, given={"w": reals(8)}, axis=7),
+        "no_ratio": several([("x", TensorProto.FLOAT, ROWS), ("r", TensorProto.FLOAT, ())], [node("Dropout", "x", "r")]),
+        "no_mask": single("Dropout", outputs=["y", "m"], given={}), "no_spatial": single("BatchNormalization", opset=7,
+                                                                                     given={n: reals(4) for n in "abcd"}, spatial=0),
+        "no_scale": model([node("BatchNormalization", "x", "a", "", "a", "a")], IMAGE, {"a": reals(4)}),
+        "no_step": single("Slice", given={"a": whole(0), "b": whole(2), "c": whole(1), "d": whole(0)}),
+        "no_elements": single("Slice", given={"a": whole(2), "b": whole(2), "c": whole(1)}),
+        "no_lists": single("Slice", given={"a": whole(2), "b": whole(2, 3)}),
+        "no_repeats": single("Tile", ROWS, given={"n": whole(2, 1)}), "no_repeat": single("Tile", ROWS, given={"n": whole(2, 1, 0)}),
+        "no_fit": single("Expand", ROWS, given={"s": whole(3, 5, 8)}), "no_pad": single("Pad", given={"p": whole(1, 1)}),
+        "no_mode": single("Pad", given={"p": whole(0, 0, 0, 0, 0, 0, 0, 1)}, mode="odd"),
+        "no_sizes": single("Resize", given={"r": reals(0), "s": np.float32([1, 1])}),
+        "no_extent": single("Resize", given={"r": reals(0), "s": np.float32([1, 1, 0, 1])}),
+        "no_region": single("Resize", given={"r": reals(3), "s": np.float32([1, 1, 2, 2])},
+                            coordinate_transformation_mode="tf_crop_and_resize"),
+        "no_nearest": single("Resize", given={"r": reals(0), "s": np.float32([1, 1, 2, 2])}, nearest_mode="odd"),
+        "no_places": single("Resize", given={"r": reals(0), "s": np.float32([1, 1, 2, 2])},
+                            coordinate_transformation_mode="odd"),
+        "no_reshape": single("Reshape", given={"s": whole(*[1] * 9)}), "no_flatten": single("Flatten", axis=9),
+        "no_twice": single("Squeeze", (2, 1, 3, 1), given={"a": whole(1, 1)}),
+        "no_room": single("Unsqueeze", ROWS, given={"a": whole(*range(7))}),
+        "no_perm": single("Transpose", perm=[0, 1, 2, 7]), "no_parts": single("Split", opset=11, outputs=["y", "z"], axis=1, split=[9, 9]),
+        "no_equal": single("Split", outputs=["y", "z", "u"], axis=1),
+        "no_split": single("Split", outputs=["y", "z"], given={"s": whole(-1, 5)}, axis=1),
+        "no_bounds": several([("x", TensorProto.FLOAT, (2, 3)), ("n", TensorProto.INT64, ())],
+                             [node("Range", "a", "n", "b", outputs=["r"]), node("Add", "x", "r")], {"a": one, "b": one + 1}),
+        "no_domain": model([helper.make_node("Relu", ["x"], ["y"], domain="com.example")], IMAGE),
+        "no_operator": single("Bernoulli", opset=15), "no_input": model([node("Conv", "x", "")], IMAGE),
+        "no_outputs": model([node("Relu", "x", outputs=[""]), node("Relu", "x")], IMAGE),
+        "no_rounding": single("Floor"), "no_value": model([node("Dropout", "x", outputs=["", "m"]), node("Relu", "m")], IMAGE),
+        "no_big": model([node("Expand", "a", "s", outputs=["c"]), node("Add", "x", "c")], (2, 3),
+                        {"a": reals(1), "s": whole(99999, 99999)}),
+        "no_list": several([("x", TensorProto.FLOAT, (2, 3)), ("s", TensorProto.INT64, (2,))], [node("Expand", "x", "s")]),
+        "no_numbers": single("Reshape", given={"s": whole(*[1] * 5000)}),
+        "no_axes_at_all": single("Expand", given={"s": whole(*[1] * 9)}),
+        "no_negative": single("Expand", given={"s": whole(2, -4, 6, 6)}),
+        "no_product": single("Expand", given={"s": whole(1 << 40, 1 << 40, 6, 6)}),
+        "no_block": single("DepthToSpace", blocksize=3), "no_layer": single("Relu", (2, 3), given={}, outputs=["y", "z"]),
+    }
+
+
+def branch(kind):
+    return helper.make_graph([node(kind, "x", outputs=["made"])], kind, [],
+                             [helper.make_tensor_value_info("made", TensorProto.FLOAT, None)])
+
+
+def body():
+    """A run of a loop over what it carries."""
+    places = [helper.make_tensor_value_info("number", TensorProto.INT64, []),
+              helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+              helper.make_tensor_value_info("carried", TensorProto.FLOAT, None)]
+    nodes = [node("Identity", "on", outputs=["still"]), node("Relu", "carried", outputs=["next"])]
+    return helper.make_graph(nodes, "body", places, [helper.make_tensor_value_info("still", TensorProto.BOOL, []),
+                                                     helper.make_tensor_value_info("next", TensorProto.FLOAT, None)])
+
+
+def known(kind, value, *names, given=(), opset=18, n_outputs=1, which=0, **attributes):
+    """An operator of a constant, added to x."""
+    outputs = [f"c{i}" for i in range(n_outputs)]
+    return model([node("Constant", outputs=["a"], value=numpy_helper.from_array(np.array(value), "t")),
+                  node(kind, "a", *names, outputs=outputs, **attributes), node("Cast", outputs[which], outputs=["f"], to=1),
+                  node("Add", "x", "f")], (2, 3), given, opset)
+
+
+def listing_body():
+    """A run of a loop that lists what it carries, too."""
+    places = [helper.make_tensor_value_info("number", TensorProto.INT64, []),
+              helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+              helper.make_tensor_value_info("carried", TensorProto.FLOAT, None)]
+    nodes = [node("Identity", "on", outputs=["still"]), node("Relu", "carried", outputs=["next"]),
+             node("Neg", "carried", outputs=["row"])]
+    return helper.make_graph(nodes, "body", places,
+                             [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in
+                              (("still", TensorProto.BOOL, []), ("next", TensorProto.FLOAT, None),
+                               ("row", TensorProto.FLOAT, None))])
+
+
+def chosen_at_import():
+    """What picks, puts, ranks and sums of constants, or by indices that only the run knows."""
+    reals_6, whole_6 = reals(2, 3), np.array([[3, 1, 2], [0, 5, 4]], dtype=np.int64)
+    one, three = np.array(1, dtype=np.int64), np.array(3, dtype=np.int64)
+    running = [("x", TensorProto.FLOAT, (2, 3)), ("i", TensorProto.INT64, (2, 2))]
+    made = {
+        "pick_elements_run": several(running, [node("GatherElements", "x", "i", axis=1)], opset=18),
+        "pick_tuples_run": several(running, [node("GatherND", "x", "i")], opset=18),
+        "pick_elements_real": known("GatherElements", reals_6, "i", given={"i": whole_6 % 2}, axis=0),
+        "pick_elements_whole": known("GatherElements", whole_6, "i", given={"i": whole_6 % 3}, axis=1),
+        "pick_elements_none": known("GatherElements", whole_6, "i", given={"i": whole_6 + 9}, axis=1),
+        "pick_tuples": known("GatherND", reals_6, "i", given={"i": whole(0, 1).reshape(1, 2)}),
+        "pick_tuples_batch": known("GatherND", reals_6, "i", given={"i": whole(0, 1).reshape(2, 1)}, batch_dims=1),
+        "eye": model([node("EyeLike", "x", outputs=["e"]), node("Add", "x", "e")], (3, 3)),
+        "eye_above": model([node("EyeLike", "x", outputs=["e"], k=1, dtype=1), node("Add", "x", "e")], (2, 3)),
+        "non_zero": known("NonZero", whole_6, given={}), "non_zero_run": single("NonZero", opset=13),
+        "trilu": known("Trilu", reals_6), "trilu_k": known("Trilu", whole_6, "k", given={"k": one}, upper=0),
+        "arg_run": single("ArgMax", ROWS, axis=1, keepdims=0), "loop_lists": model(
+            [node("Loop", "three", "", "x", outputs=["last", "y"], body=listing_body())], (2, 3), {"three": three}),
+        "loop_once": model([node("Loop", "one", "", "x", outputs=["last", "y"], body=listing_body())], (2, 3), {"one": one}),
+        "branch_run": several([("x", TensorProto.FLOAT, ROWS), ("c", TensorProto.BOOL, ())],
+                              [node("If", "c", then_branch=branch("Neg"), else_branch=branch("Abs"))]),
+        "bernoulli": model([node("Constant", outputs=["p"], value=numpy_helper.from_array(np.full((2, 3), .25, np.float32), "t")),
+                            node("Bernoulli", "p", outputs=["b"]), node("Add", "x", "b")], (2, 3), opset=15),
+        "uniform": model([node("RandomUniform", outputs=["r"], shape=[2, 3]), node("Add", "x", "r")], (2, 3)),
+        "uniform_like": model([node("RandomUniformLike", "x", outputs=["r"]), node("Add", "x", "r")], (2, 3)),
+        "mod_whole": model([node("Cast", "x", outputs=["i"], to=7), node("Mod", "i", "w", outputs=["m"]),
+                            node("Cast", "m", to=1)], (2, 3), {"w": whole(2)}),
+    }
+    for how in ("none", "add", "mul", "min", "max"):
+        made[f"put_{how}"] = known("ScatterElements", whole_6, "i", "u", given={"i": whole_6[:, :2] % 3, "u": whole_6[:, 1:]},
+                                   axis=1, reduction=how)
+        made[f"put_rows_{how}"] = known("ScatterND", whole_6, "i", "u", given={"i": whole(1, 0).reshape(2, 1), "u": whole_6},
+                                        reduction=how)
+        made[f"put_run_{how}"] = single("ScatterElements", (2, 3), opset=18, axis=1, reduction=how,
+                                        given={"i": whole_6[:, :2] % 3, "u": reals(2, 2)})
+    made["put_odd"] = known("ScatterND", whole_6, "i", "u", given={"i": whole(1, 0).reshape(2, 1), "u": whole_6}, reduction="odd")
+    made["put_few"] = known("ScatterND", whole_6, "i", "u", given={"i": whole(1, 0).reshape(2, 1), "u": whole(1)})
+    made["put_beyond"] = known("ScatterND", whole_6, "i", "u", given={"i": whole(1, 7).reshape(2, 1), "u": whole_6})
+    made["pick_ranks"] = known("GatherElements", whole_6, "i", given={"i": whole(1)})
+    made["pick_wide"] = known("GatherElements", whole_6, "i", given={"i": np.zeros((5, 3), dtype=np.int64)}, axis=1)
+    for largest in (0, 1):
+        made[f"rank_{largest}"] = known("TopK", whole_6, "k", given={"k": whole(2)}, n_outputs=2, which=1, largest=largest, axis=0)
+        made[f"sums_{largest}"] = known("CumSum", reals_6, "k", given={"k": one}, exclusive=largest, reverse=1 - largest)
+        made[f"mod_{largest}"] = known("Mod", whole_6, "k", given={"k": whole(-2)}, fmod=largest)
+        made[f"last_{largest}"] = known("ArgMax", whole_6, axis=0, select_last_index=largest)
+        made[f"least_{largest}"] = known("ArgMin", reals_6, axis=1, keepdims=largest)
+    equations = {"implied": "ij,jk", "dots": "...j,jk->...k", "dots_implied": "...j,jk", "summed": "ij,jk->k", "turned": "ij,jk->ki",
+                 "outer": "ij,kl->ijkl", "batched": "ij,ji->i", "all": "ij,ji->", "diagonal": "ii,ij->j", "spaces": " i j , j k -> i k "}
+    for name, equation in equations.items():
+        made[f"einsum_{name}"] = single("Einsum", (3, 3), given={"w": reals(3, 3)}, equation=equation)
+    made["einsum_sum"] = single("Einsum", ROWS, equation="nth->t")
+    return made
+
 
 def main():
     files = {
@@ -104,6 +454,77 @@ def main():
         "words": model([node("Gather", "w", "x")], (2, 3), {"w": reals(7, 4)}, kind=TensorProto.INT64),
         "norm": single("LayerNormalization", ROWS, opset=17, given={"w": reals(8), "b": reals(8)}),
     }
+    # Each in a model of its own: one that is refused hides none.
+    for kind in ("Abs Ceil Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log LogSoftmax Neg Not "
+                 "Reciprocal Relu Round Selu Sigmoid Softmax Softplus Sqrt Tanh Dropout GlobalAveragePool "
+                 "GlobalMaxPool Clip Sin Cos Tan Atan Sign Softsign Celu ThresholdedRelu Mish Shrink Sinh Cosh IsNaN IsInf "
+                 "RandomUniformLike LpNormalization Trilu ArgMax").split():
+        files[f"one_{kind}"] = single(kind)
+    for kind in ("Add Sub Mul Div Pow Max Min Sum Mean Equal Greater GreaterOrEqual Less LessOrEqual PRelu And Or "
+                 "Xor").split():
+        files[f"two_{kind}"] = single(kind, given={"w": reals(6)})
+    for kind in ("L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare").split():
+        files[f"reduce_{kind}"] = (single("ReduceSum", given={"a": whole(1, -1)}, keepdims=0) if kind == "Sum"
+                                   else single(f"Reduce{kind}", axes=[1, 2], keepdims=1))
+    files.update({
+        "clip": single("Clip", given={"a": np.float32(-0.5), "b": np.float32(0.5)}),
+        "gemm": model([node("Flatten", "x", outputs=["f"]), node("Gemm", "f", "w", "b", alpha=0.5, beta=2.0)],
+                      IMAGE, {"w": reals(144, 3), "b": reals(1, 3)}),
+        "gemm_rest": model([node("Flatten", "x", outputs=["f"]),
+                            node("Gemm", "f", "w", "c", transA=1, transB=1, beta=0.5)], IMAGE,
+                           {"w": reals(3, 2), "c": reals(144, 1)}),
+        "gemm_values": model([node("Flatten", "x", outputs=["f"]), node("Relu", "f", outputs=["r"]),
+                              node("Gemm", "f", "r", transB=1)], IMAGE),
+        "product": model([node("Transpose", "x", outputs=["t"], perm=[0, 2, 1]),
+                          node("MatMul", "x", "t", outputs=["p"]), node("Softmax", "p", outputs=["s"], axis=-1),
+                          node("MatMul", "s", "x")], ROWS),
+        "product_left": model([node("MatMul", "w", "x")], ROWS, {"w": reals(4, 2)}),
+        "product_spread": model([node("MatMul", "x", "w")], (2, 3, 4, 5), {"w": reals(3, 5, 6)}),
+        "matmul": single("MatMul", ROWS, given={"w": reals(8, 5)}),
+        "batch_norm": single("BatchNormalization", given={n: reals(4) ** 2 + 1 for n in "abcd"}),
+        "pool": single("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, pads=[1, 1, 1, 1]),
+        "mean_pool": single("AveragePool", kernel_shape=[2, 3], auto_pad="SAME_UPPER", count_include_pad=1),
+        "valid_pool": single("AveragePool", kernel_shape=[2, 2], auto_pad="VALID"),
+        "lower_pool": single("MaxPool", kernel_shape=[2, 2], auto_pad="SAME_LOWER", dilations=[1, 1]),
+        "grouped": single("Conv", given={"w": reals(4, 2, 3, 3), "b": reals(4)}, group=2, auto_pad="SAME_UPPER"),
+        "conv_1d": single("Conv", (2, 4, 9), given={"w": reals(3, 4, 3)}, pads=[2, 0]),
+        "up_pads": single("ConvTranspose", given={"w": reals(4, 3, 3, 3), "b": reals(3)}, strides=[2, 2],
+                          pads=[1, 1, 1, 1], output_padding=[1, 1]),
+        "gather": single("Gather", given={"i": whole(2, 0)}, axis=1),
+        "gather_one": single("Gather", given={"i": np.array(1, dtype=np.int64)}, axis=-1),
+        "constants": model([node("Shape", "x", outputs=["s"]), node("Cast", "s", outputs=["f"], to=1),
+                            node("Sqrt", "f", outputs=["r"]), node("ReduceProd", "r", outputs=["p"], axes=[0]),
+                            node("Mul", "x", "p")], ROWS),
+    })
+    files.update({
+        "mod": single("Mod", given={"w": reals(6)}, fmod=1),
+        "lrn": single("LRN", size=3),
+        "instance_norm": single("InstanceNormalization", given={"a": reals(4), "b": reals(4)}),
+        "group_norm": single("GroupNormalization", opset=21, given={"a": reals(4), "b": reals(4)}, num_groups=2),
+        "rms_norm": single("RMSNormalization", ROWS, opset=23, given={"w": reals(8)}),
+        "cumulative": single("CumSum", ROWS, given={"a": np.array(1, dtype=np.int64)}, exclusive=1),
+        "top_k": single("TopK", ROWS, given={"k": whole(3)}, outputs=["y", "z"]),
+        "one_hot": model([node("OneHot", "x", "d", "v")], (2, 3), {"d": np.array(5, dtype=np.int64),
+                                                                   "v": np.float32([0, 1])}, kind=TensorProto.INT64),
+        "gather_elements": single("GatherElements", ROWS, given={"i": whole(*range(6)).reshape(3, 2, 1) % 2}, axis=1),
+        "gather_nd": single("GatherND", ROWS, given={"i": whole(0, 1, 2, -1).reshape(2, 2)}),
+        "scatter_nd": single("ScatterND", ROWS, given={"i": whole(0, 2).reshape(2, 1), "u": reals(2, 2, 8)}),
+        "scatter_sums": single("ScatterElements", ROWS, opset=16, axis=1, reduction="add",
+                               given={"i": whole(0, 0).reshape(1, 2, 1), "u": reals(1, 2, 1)}),
+        "einsum": single("Einsum", ROWS, given={"w": reals(8, 5)}, equation="nth,hk->ntk"),
+        "split_into": single("Split", opset=18, outputs=["y", "z"], num_outputs=2, axis=1),
+        "pad_axes": single("Pad", opset=18, given={"p": whole(1, 2), "v": np.float32(0), "a": whole(-1)}),
+        "branch": model([node("Shape", "x", outputs=["s"]), node("Size", "s", outputs=["n"]),
+                         node("Equal", "n", "three", outputs=["c"]),
+                         node("If", "c", then_branch=branch("Neg"), else_branch=branch("Abs"))], ROWS,
+                        {"three": np.array(3, dtype=np.int64)}),
+        "loop": model([node("Loop", "three", "", "x", outputs=["y"], body=body())], ROWS,
+                      {"three": np.array(3, dtype=np.int64)}),
+    })
+    files.update(more_layers())
+    files.update(known_at_import())
+    files.update(refused())
+    files.update(chosen_at_import())
     for name, made in files.items():
         with open(os.path.join(sys.argv[1], name), "wb") as file:
             file.write(made.SerializeToString())

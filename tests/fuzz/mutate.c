@@ -1,9 +1,11 @@
 /* Runs a fuzz target on so many files made from its corpus by chance: bits, bytes, lengths and
- * stretches are changed, one to eight times a file, most often few. File I is the same on every
- * machine, so that what breaks the target can be made again by its number. */
+ * stretches are changed, and what its format is made of, one to eight times a file, most often
+ * few. File I is the same on every machine, so that what breaks the target can be made again by its
+ * number. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 
 #include "base/rng.h"
+#include "fuzz/format.h"
 
 #include <dirent.h>
 #include <stdint.h>
@@ -16,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_SEEDS = 256, MOST_BYTES = 1 << 14, ROOM = 64 };
+enum { MOST_SEEDS = 1024, MOST_BYTES = 1 << 14, ROOM = 64 };
 
 static struct seed {
     char name[256];
@@ -89,8 +91,13 @@ static void run(uint64_t index) {
     const struct seed *seed = &seeds[draw((size_t)n_seeds)];
     n_made = seed->n;
     memcpy(made, seed->bytes, n_made);
-    for (size_t n = 1 + draw(1 + draw(8)); n > 0; n--)
-        change(seed);
+    chance c = {draw(UINT32_MAX)};
+    for (size_t n = 1 + draw(1 + draw(8)); n > 0; n--) {
+        if (draw(2))
+            n_made = format_change(made, n_made, MOST_BYTES, &c);
+        else
+            change(seed);
+    }
     /* A block of its own, so that reading beyond it is seen. */
     uint8_t *copy = malloc(n_made ? n_made : 1);
     if (!copy)

@@ -1,20 +1,36 @@
 """Checks of the house style that no compiler makes. Arguments: the files to look at.
 
-- floors: a folder of src/ includes only from itself and from the folders above it in FLOORS;
+- floors: a folder of src/ includes only from itself and from the folders above it in FLOORS; folders
+  inside it are its rooms, and of two rooms of a floor at most one includes, by whatever way, from
+  the other;
+- a folder of src/ has at most 30 files;
+- lines have at most 100 columns, comments too (clang-format leaves them alone);
+- only src/os calls the operating system: by header, and by function;
 - functions outside src/kernels are at most 60 lines long, nine of ten at most 30;
-- only src/cli prints or exits.
+- only src/cli prints or exits;
+- passes, plans and what runs them ask an operator's properties (graph/op.h), never which one it is.
 """
 import pathlib
 import re
 import sys
 
-FLOORS = ["base", "os", "tensor", "kernels", "graph", "ops", "passes", "device", "plan", "run",
+FLOORS = ["base", "os", "tensor", "kernels", "graph", "ops", "device", "passes", "plan", "run",
           "format", "meter", "data", "env", "models", "onnx", "tasks", "label", "federate", "report", "study",
           "cli"]
-LONGEST, USUAL = 60, 30
+LONGEST, USUAL, WIDEST, MOST_FILES = 60, 30, 100, 30
 PRINTS = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort)\s*\("
                     r"|\bfprintf\s*\(\s*std(out|err)")
+ASK_PROPERTIES = ("passes", "plan", "run")
+IS_OPERATOR = re.compile(r"[!=]=\s*&qn_op_\w+|&qn_op_\w+\s*[!=]=")
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+
+
+# Headers by which one speaks to the operating system, and functions of the C library that do.
+SYSTEM_HEADER = re.compile(r"#include <((?:sys|net|netinet|arpa|linux|asm|mach)/[^>]+|unistd\.h|fcntl\.h|pthread\.h"
+                           r"|dlfcn\.h|poll\.h|dirent\.h|spawn\.h|sched\.h|termios\.h|signal\.h|ftw\.h|glob\.h"
+                           r"|semaphore\.h|time\.h|pwd\.h|mntent\.h|windows\.h)>")
+SYSTEM_CALL = re.compile(r"(?<![\w.>])(fopen|freopen|fdopen|popen|system|setenv|remove|rename|tmpfile"
+                         r"|time|clock|aligned_alloc|posix_memalign)\s*\(")
 
 
 def blank(match):
@@ -35,6 +51,49 @@ def check_floors(path, text):
             continue
         if FLOORS.index(match.group(1)) > FLOORS.index(own):
             yield f"{path}:{number}: {own} includes from {match.group(1)}, which is below it"
+
+
+def check_system(path, text, bare):
+    """Yields what a file asks of the operating system."""
+    for number, line in enumerate(text.split("\n"), 1):
+        match = SYSTEM_HEADER.match(line)
+        if match:
+            yield f"{path}:{number}: <{match.group(1)}>, which only os/ includes"
+    for number, line in enumerate(bare.split("\n"), 1):
+        match = SYSTEM_CALL.search(line)
+        if match:
+            yield f"{path}:{number}: {match.group(1)}(), which only os/ calls"
+
+
+def room_of(path):
+    return path.parent.relative_to("src").as_posix() if path.parts[0] == "src" else None
+
+
+def find_circles(paths):
+    """Yields complaints about rooms of one floor that include from each other."""
+    includes = {}
+    for path in paths:
+        own = room_of(path)
+        for folder in re.findall(r'#include "([\w/]+)/\w+\.h"', path.read_text()) if own else ():
+            if "/" in own and "/" in folder and own != folder and own.split("/")[0] == folder.split("/")[0]:
+                includes.setdefault(own, set()).add(folder)
+    for first in includes:
+        seen, todo = set(), [first]
+        while todo:
+            for room in includes.get(todo.pop(), ()):
+                if room == first:
+                    yield f"src/{first} includes from rooms that include from it"
+                if room not in seen:
+                    seen.add(room)
+                    todo.append(room)
+
+
+def find_crowds(paths):
+    """Yields complaints about folders of src/ with too many files."""
+    folders = [str(path.parent) for path in paths if path.parts[0] == "src"]
+    for folder in sorted(set(folders)):
+        if folders.count(folder) > MOST_FILES:
+            yield f"{folder} has {folders.count(folder)} files; give it rooms of at most {MOST_FILES}"
 
 
 def function_lengths(text):
@@ -60,10 +119,20 @@ def check_file(path, lengths):
     yield from check_floors(path, text)
     bare = COMMENT_OR_TEXT.sub(blank, text)
     own = floor_of(path)
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > WIDEST:
+            yield f"{path}:{number}: {len(line)} columns; at most {WIDEST}"
+    if own and own != "os":
+        yield from check_system(path, text, bare)
     if own and own != "cli":
+        if own == "os":  # where a process that was made cannot become another program
+            bare = re.sub(r"\b_[eE]xit\(", "", bare)
         for number, line in enumerate(bare.split("\n"), 1):
             if PRINTS.search(line):
                 yield f"{path}:{number}: prints or exits, which only the command line may"
+    for match in IS_OPERATOR.finditer(bare) if own in ASK_PROPERTIES else ():
+        number = bare.count("\n", 0, match.start()) + 1
+        yield f"{path}:{number}: compares with an operator; ask a property of it (graph/op.h)"
     if own != "kernels":
         for number, length in function_lengths(bare):
             lengths.append(length)
@@ -75,6 +144,9 @@ def main():
     lengths, complaints = [], []
     for name in sys.argv[1:]:
         complaints.extend(check_file(pathlib.Path(name), lengths))
+    paths = [pathlib.Path(name) for name in sys.argv[1:]]
+    complaints.extend(find_circles(paths))
+    complaints.extend(find_crowds(paths))
     usual = sum(length <= USUAL for length in lengths)
     if usual < 0.9 * len(lengths):
         complaints.append(f"{usual} of {len(lengths)} functions have at most {USUAL} lines; "

@@ -27,7 +27,7 @@ def export(name, folder, steps=2, *more):
 
 
 def export_network(name, folder):
-    """Exports a network that is no classifier; gives the file's path, its inputs by name, and quern's outputs."""
+    """Exports a network that is not a classifier; gives the file's path, its inputs by name, and quern's outputs."""
     tool = os.path.join(os.environ["QUERN_TOOLS"], "export_network")
     subprocess.run([tool, name, str(BATCH), folder], check=True)
     path = os.path.join(folder, name)

@@ -2,13 +2,19 @@
 find_package (shared and static) and with pkg-config (shared and static)."""
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 SOURCE = pathlib.Path(os.environ["QUERN_SOURCE"])
 BUILD = pathlib.Path(os.environ["QUERN_BUILD"])
-EXAMPLES = ("own_model", "own_data", "own_meter")
+EXAMPLES = ("own_model", "own_data", "own_meter", "classify")
+
+
+COMMAND = BUILD / "quern"
+SQUEEZENET_NUMBERS = 723_522  # of two classes
 
 
 def run(*command, **more):
@@ -31,10 +37,47 @@ def install(folder):
     return prefix
 
 
+def write_png(path, side, value):
+    """A grey square."""
+    rows = (b"\0" + bytes([value]) * side) * side
+    parts = ((b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)),
+             (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts))
+
+
+def make_checkpoint(folder):
+    """A squeezenet that has seen a few squares."""
+    for name, value in (("dark", 30), ("light", 220)):
+        (folder / "photos" / name).mkdir(parents=True)
+        for i in range(10):
+            write_png(folder / "photos" / name / f"{i}.png", 30 + i, value + i)
+    run(COMMAND, "train", "squeezenet", "--data", f"images:{folder}/photos", "--steps", 1, "--batch", 4,
+        "--save", folder / "squares.safetensors", cwd=folder)
+
+def words_of(example, folder):
+    """What an example is started with; folder: where it was built."""
+    root = next(f for f in (folder, *folder.parents) if (f / "squares.safetensors").exists())
+    return (root / "squares.safetensors", root / "photos/dark/1.png") if example == "classify" else ()
+
+
+def check_memory(program, words):
+    """Classifying an image may take 1.3 times the weights, and 4 MB."""
+    tool = pathlib.Path(os.environ["QUERN_TOOLS"]) / "peak_memory"
+    result = subprocess.run([tool, program, *words], check=True, capture_output=True, text=True)
+    weights = 4 * SQUEEZENET_NUMBERS
+    peak, most = int(result.stderr), int(1.3 * weights + 4e6)
+    print(f"   {peak} bytes resident at most, {weights} of weights, {most} allowed")
+    if peak > most:
+        sys.exit(f"{program.name} took {peak} bytes, more than {most}")
+
+
 def try_examples(folder, environment, suffix=""):
     for example in EXAMPLES:
         print(f"== {example}{suffix}")
-        print(run(folder / (example + suffix), cwd=folder, env=environment), end="")
+        print(run(folder / (example + suffix), *words_of(example, folder), cwd=folder,
+                  env=environment), end="")
 
 
 def with_cmake(folder, prefix):
@@ -44,6 +87,7 @@ def with_cmake(folder, prefix):
     run("cmake", "--build", where)
     try_examples(where, None)
     try_examples(where, None, "_static")
+    check_memory(where / "classify_static", words_of("classify", where))
 
 
 def with_pkg_config(folder, prefix):
@@ -65,6 +109,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         prefix = install(folder)
+        make_checkpoint(folder)
         for file in sorted(prefix.rglob("*")):
             if file.suffix in (".pc", ".cmake") and str(folder) in file.read_text():
                 sys.exit(f"{file} holds the path it was installed to")

@@ -93,20 +93,20 @@ static qn_trainer *make_trainer(char **arguments) {
     options.n_outputs = atoi(arguments[2]);
     options.batch = atoi(arguments[3]);
     options.evaluation_batch = 1;
-    options.real = strcmp(arguments[4], "f64") == 0 ? QN_F64 : QN_F32;
-    options.update.optimizer = QN_SGD;
-    options.update.rate = atof(arguments[5]);
-    options.update.momentum = 0.9;
-    options.update.weight_decay = 0;
+    options.engine.real = strcmp(arguments[4], "f64") == 0 ? QN_F64 : QN_F32;
+    options.engine.update.optimizer = QN_SGD;
+    options.engine.update.rate = atof(arguments[5]);
+    options.engine.update.momentum = 0.9;
+    options.engine.update.weight_decay = 0;
     options.label_smoothing = 0;
-    options.update.nesterov = false;
-    options.update.schedule = QN_CONSTANT;
-    options.update.warmup = 0;
-    options.no_dropout = true;
-    options.n_threads = 2;
+    options.engine.update.nesterov = false;
+    options.engine.update.schedule = QN_CONSTANT;
+    options.engine.update.warmup = 0;
+    options.engine.no_dropout = true;
+    options.engine.n_threads = 2;
     double *class_weights = NULL;
     for (int i = 9; arguments[i]; i++) {
-        if (!tune(&options.tuning, arguments[i]) && !class_weights)
+        if (!tune(&options.engine.tuning, arguments[i]) && !class_weights)
             class_weights = parse_weights(arguments[i], options.n_outputs);
     }
     options.class_weights = class_weights;
@@ -169,7 +169,7 @@ int main(int argc, char **argv) {
         stop("the files cannot be opened");
     void *x = take_memory(n_x * sizeof(double)), *y = take_memory((size_t)o->batch * 4);
     fill_parameters(trainer, in);
-    read_reals(in, o->real, n_x, x);
+    read_reals(in, o->engine.real, n_x, x);
     read_reals(in, QN_I32, (size_t)o->batch, y);
     double *gradients = NULL;
     size_t n_gradients = 0;

@@ -81,6 +81,7 @@ static void parse_sizes(const char *text, qn_network_sizes *sizes) {
 
 static qn_engine *make_engine(network *n, qn_dtype real, double rate) {
     const qn_engine_options options = {
+        QN_OPTIONS_INIT(qn_engine_options),
         .real = real,
         .update = {.optimizer = QN_SGD, .rate = rate, .momentum = 0.9},
         .no_dropout = true,
@@ -88,6 +89,7 @@ static qn_engine *make_engine(network *n, qn_dtype real, double rate) {
         .seed = 1,
     };
     const qn_program_options program = {
+        QN_OPTIONS_INIT(qn_program_options),
         .name = n->model->name,
         .training = true,
         .n_phases = n->model->n_phases,

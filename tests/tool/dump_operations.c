@@ -41,10 +41,8 @@ int main(int n, char **arguments) {
     set(settings, data);
     for (int i = 2; i < n; i++)
         set(settings, arguments[i]);
-    const qn_task_options options = {.model = qn_model_find(arguments[1]),
-                                     .settings = settings,
-                                     .training = true,
-                                     .n_threads = 1};
+    const qn_task_options options = {QN_TASK_OPTIONS_INIT, .model = qn_model_find(arguments[1]),
+                                     .settings = settings, .training = true, .engine.n_threads = 1};
     if (!options.model || qn_task_open(&options, &task) != QN_OK)
         stop(arguments[1]);
     print_operations(qn_task_engine(task));

@@ -96,8 +96,10 @@ int main(int argc, char **argv) {
         stop(argv[1]);
     parse_sizes(&n, argv[2]);
     const qn_dtype real = strcmp(argv[3], "f64") == 0 ? QN_F64 : QN_F32;
-    const qn_engine_options options = {.real = real, .n_threads = 2, .seed = 1};
-    const qn_program_options program = {.name = n.model->name, .user = &n, .build = build};
+    const qn_engine_options options = {QN_OPTIONS_INIT(qn_engine_options), .real = real,
+                                       .n_threads = 2, .seed = 1};
+    const qn_program_options program = {QN_OPTIONS_INIT(qn_program_options), .name = n.model->name,
+                                        .user = &n, .build = build};
     if (qn_engine_create(&options, &program, 1, &engine) != QN_OK ||
         qn_checkpoint_load(engine, argv[4], false) != QN_OK)
         stop(argv[1]);

@@ -1,6 +1,8 @@
 /* Trains a model of the zoo for some steps on chance data and exports it, for a comparison
- * elsewhere: export_model MODEL BATCH STEPS FOLDER [outside] FOLDER gets MODEL.onnx, MODEL.x, a
- * batch as floats (N, C, H, W), and MODEL.y, its outputs (N, outputs). */
+ * elsewhere:
+ *     export_model MODEL BATCH STEPS FOLDER [outside]
+ * FOLDER gets MODEL.onnx, MODEL.x, a batch as floats (N, C, H, W), and MODEL.y, its outputs
+ * (N, outputs). */
 #include "base/rng.h"
 #include "quern/onnx.h"
 #include "quern/quern.h"
@@ -41,9 +43,9 @@ static qn_trainer *train(const qn_model *model, int64_t batch, int steps, float 
     qn_trainer *trainer;
     qn_step_result result;
     options.batch = options.evaluation_batch = batch;
-    options.update.rate *= 0.01;
+    options.engine.update.rate *= 0.01;
     options.regression = true;
-    options.seed = 1;
+    options.engine.seed = 1;
     if (qn_trainer_create(&options, &trainer) != QN_OK)
         stop(model->name);
     for (int i = 0; i < steps; i++) {
@@ -69,8 +71,9 @@ static void compare(const qn_model *model, int64_t batch, int steps, const char 
     if (qn_trainer_predict(trainer, x, y) != QN_OK)
         stop("predict");
     snprintf(path, sizeof path, "%s/%s.onnx", folder, model->name);
-    const qn_onnx_export_options options = {
-        .model = model, .engine = qn_trainer_engine(trainer), .is_outside = is_outside};
+    const qn_onnx_export_options options = {QN_OPTIONS_INIT(qn_onnx_export_options), .model = model,
+                                            .engine = qn_trainer_engine(trainer),
+                                            .is_outside = is_outside};
     if (qn_onnx_export(&options, path) != QN_OK)
         stop(path);
     float *moved = channels_second(x, batch, model->input);

@@ -3,7 +3,7 @@
  * FOLDER gets MODEL.onnx, and for each of its inputs and outputs MODEL.in.I and MODEL.out.I: chance
  * numbers and what quern makes of them, as floats or 32-bit numbers, images as (N, C, H, W). */
 #include "base/rng.h"
-#include "format/onnx_file.h"
+#include "format/onnx/onnx_file.h"
 #include "models/models.h"
 #include "quern/onnx.h"
 #include "quern/quern.h"
@@ -101,11 +101,14 @@ int main(int n_arguments, char **arguments) {
     n.sizes.is_bare = true;
     if (strcmp(n.model->task, "answering") == 0)
         n.sizes.variant = QN_ANSWER_PADDED;
-    const qn_program_options program = {.user = &n, .build = build};
-    if (qn_engine_create(&(qn_engine_options){.seed = 3}, &program, 1, &engine) != QN_OK)
+    const qn_program_options program = {QN_OPTIONS_INIT(qn_program_options), .user = &n,
+                                        .build = build};
+    if (qn_engine_create(&(qn_engine_options){QN_OPTIONS_INIT(qn_engine_options), .seed = 3},
+                         &program, 1, &engine) != QN_OK)
         stop(n.model->name);
     snprintf(path, sizeof path, "%s/%s.onnx", arguments[3], n.model->name);
-    const qn_onnx_export_options options = {.model = n.model, .engine = engine};
+    const qn_onnx_export_options options = {QN_OPTIONS_INIT(qn_onnx_export_options),
+                                            .model = n.model, .engine = engine};
     if (qn_onnx_export(&options, path) != QN_OK || qn_onnx_file_open(NULL, path, &file) != QN_OK)
         stop(path);
     run(engine, n.model->name, arguments[3], qn_onnx_file_model(file));

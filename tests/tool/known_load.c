@@ -10,7 +10,7 @@
 
 #include "meter/sampler.h"
 #include "os/os.h"
-#include "os/tasks.h"
+#include "os/process/cpu_time.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -4,9 +4,11 @@
  * plan without a limit, limit, arena, least time of the step and what is lost (ns, estimated),
  * nodes that run again, planning ns of the processor, bytes of the planner; or the least that would
  * do. */
+#include "a_machine.h"
 #include "base/status.h"
+#include "os/heap.h"
 #include "os/os.h"
-#include "plan/budget.h"
+#include "plan/budget/budget.h"
 #include "training_program.h"
 
 #include <stdio.h>
@@ -25,8 +27,8 @@ static void plan(const qn_graph *graph, const qn_kernels *kernels, int64_t work,
     qn_budget_plan made;
     size_t least = 0;
     const int64_t begin = qn_thread_cpu_ns();
-    const qn_status status =
-        qn_budget_plan_find(qn_allocator_default(), graph, kernels, 2, &options, &made, &least);
+    const qn_status status = qn_budget_plan_find(qn_allocator_default(), graph,
+                                                 A_MACHINE(kernels, 2), &options, &made, &least);
     const double planning_ms = (double)(qn_thread_cpu_ns() - begin) / 1e6;
     if (status == QN_ERROR_MEMORY && least > 0) {
         printf("%g %zu %zu least %zu (%.1f%%) %.1f ms\n", percent, full, options.arena_bytes, least,
@@ -55,7 +57,8 @@ int main(int argc, char **argv) {
     const qn_kernels *kernels = qn_kernels_get(QN_F32, isa);
     if (build_training(model, atoll(argv[2]), NULL, &program) != QN_OK)
         stop(model->name);
-    if (qn_plan_create(qn_allocator_default(), program.graph, kernels, 2, &program.plan) != QN_OK)
+    if (qn_plan_create(qn_allocator_default(), program.graph, A_MACHINE(kernels, 2),
+                       &program.plan) != QN_OK)
         stop("plan");
     for (int i = 4; i < argc; i++)
         plan(program.graph, kernels, atoll(argv[3]), atof(argv[i]), program.plan->arena_bytes);

@@ -8,12 +8,15 @@
  * switch, bytes kept and moved, operations that went by before it was possible or worth it, and ns
  * of working it out (estimated ns of operations, measured of working it out). "run": also runs it,
  * adds ns measured, and fails unless results and parameters have equal bits as without a switch. */
+#include "a_machine.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "device/cpu/cpu.h"
+#include "os/heap.h"
 #include "os/os.h"
 #include "os/team.h"
-#include "plan/budget.h"
-#include "run/adapt.h"
+#include "plan/budget/budget.h"
+#include "run/rebudget/adapt.h"
 #include "training_program.h"
 
 #include <stdio.h>
@@ -54,13 +57,14 @@ static void plan(bench *b, double percent) {
     const int n_threads = qn_team_size(b->team);
     qn_sequence base;
     try(qn_sequence_base(a, b->graph, &base), "the usual order");
-    try(qn_budget_plan_make(a, b->graph, b->kernels, n_threads, &base, &b->usual.plan), "planning");
+    try(qn_budget_plan_make(a, b->graph, A_MACHINE(b->kernels, n_threads), &base, &b->usual.plan),
+        "planning");
     qn_sequence_deinit(&base);
     const double full = (double)b->usual.plan.plan->arena_bytes;
     const qn_budget_options options = {.arena_bytes = (size_t)(full * percent / 100)};
     size_t least = 0;
-    if (qn_budget_plan_find(a, b->graph, b->kernels, n_threads, &options, &b->small.plan, &least) !=
-        QN_OK) {
+    if (qn_budget_plan_find(a, b->graph, A_MACHINE(b->kernels, n_threads), &options, &b->small.plan,
+                            &least) != QN_OK) {
         fprintf(stderr, "least %.1f%%\n", 100 * (double)least / full);
         stop("planning");
     }
@@ -73,17 +77,18 @@ static qn_variant variant_of(const running *r) {
     return (qn_variant){r->plan.graph, &r->plan.origins, r->plan.plan};
 }
 
-/* What a change waits for: the plan is found, or made of a sequence that is ready (run/ready.h). */
+/* What a change waits for: the plan is found, or made of a sequence that is ready
+ * (run/rebudget/plan_cache.h). */
 static void print_planning(bench *b, const char *percent) {
     const qn_allocator *a = qn_allocator_default();
     const running *from = &b->small;
     running made = {0};
     const int64_t begin_ns = qn_clock_ns();
-    try(qn_budget_plan_make(a, b->graph, b->kernels, qn_team_size(b->team), &from->plan.sequence,
-                            &made.plan),
+    try(qn_budget_plan_make(a, b->graph, A_MACHINE(b->kernels, qn_team_size(b->team)),
+                            &from->plan.sequence, &made.plan),
         "planning");
-    try(qn_executor_create(a, made.plan.graph, made.plan.plan, b->kernels, b->team, NULL,
-                           &made.executor),
+    try(qn_executor_create(a, made.plan.graph, made.plan.plan, A_MACHINE(b->kernels, 1), b->team,
+                           NULL, &made.executor),
         "memory");
     printf("plan %s found %lld ready %lld\n", percent, (long long)from->plan.planning_ns,
            (long long)(qn_clock_ns() - begin_ns));
@@ -166,8 +171,8 @@ static void prepare_run(bench *b) {
     fill(b->graph, &b->start);
     try(qn_allocate(a, 1, b->usual.plan.plan->arena_bytes, &b->arena), "memory");
     for (int i = 0; i < 2; i++) {
-        try(qn_executor_create(a, both[i]->plan.graph, both[i]->plan.plan, b->kernels, b->team,
-                               b->arena, &both[i]->executor),
+        try(qn_executor_create(a, both[i]->plan.graph, both[i]->plan.plan, A_MACHINE(b->kernels, 1),
+                               b->team, b->arena, &both[i]->executor),
             "memory");
         bind(b, both[i]);
     }
@@ -180,7 +185,7 @@ static void run_until(const running *r, int32_t *next, int32_t until) {
         qn_call call = *qn_executor_get_call(r->executor, *next);
         call.seed = 3;
         call.step = 1;
-        call.node->op->run(&call);
+        qn_cpu_run(&call);
     }
 }
 
@@ -200,7 +205,7 @@ static double find_restart(const bench *b, const running *from, const running *t
     return ns;
 }
 
-/* Before a run's end a growing arena may wait, as in an engine (run/changing.c). */
+/* Before a run's end a growing arena may wait, as in an engine (run/rebudget/live_budget.c). */
 static bool is_time(const qn_adapt_options *o, bool is_growing, const qn_adapt *found) {
     return !is_growing || o->step == o->from.plan->n_steps || qn_adapt_is_worth_it(found);
 }
@@ -245,8 +250,7 @@ static void do_switch(bench *b, running *from, running *to, int percent) {
     const int32_t step = find_step(b, from, percent / 100.0);
     qn_adapt_options o = {.allocator = qn_allocator_default(),
                           .base = b->graph,
-                          .kernels = b->kernels,
-                          .n_threads = qn_team_size(b->team),
+                          .machine = A_MACHINE(b->kernels, qn_team_size(b->team)),
                           .node_ns = b->node_ns,
                           .from = variant_of(from),
                           .to = variant_of(to),

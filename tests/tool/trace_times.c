@@ -21,7 +21,7 @@ int main(int n_arguments, char **arguments) {
     const qn_trace_slice_read *slices = qn_trace_reading_slices(reading, &n);
     const qn_trace_track *tracks = qn_trace_reading_tracks(reading, &n_tracks);
     int64_t *self = calloc(n + 1, sizeof *self);
-    const qn_status status = qn_trace_cut(NULL, slices, n, self, add);
+    const qn_status status = qn_trace_self_times(NULL, slices, n, self, add);
     for (size_t i = 0; i < n; i++)
         printf("%s/%s\t%s\t%" PRId64 "\n", tracks[slices[i].track].pid, tracks[slices[i].track].tid,
                slices[i].name, self[i]);

@@ -80,13 +80,14 @@ int main(int argc, char **argv) {
         stop("usage: FILE f32|f64 RATE STEPS IN OUT SHAPE");
     setting s = {.shape = read_shape(argv[7])};
     const bool is_double = strcmp(argv[2], "f64") == 0;
-    if (qn_onnx_open(&(qn_onnx_options){0}, argv[1], &s.network) != QN_OK)
+    if (qn_onnx_open(&(qn_onnx_options){QN_OPTIONS_INIT(qn_onnx_options)}, argv[1], &s.network) !=
+        QN_OK)
         stop(argv[1]);
-    const qn_program_options program = {.training = true, .user = &s, .build = build};
-    const qn_engine_options options = {.real = is_double ? QN_F64 : QN_F32,
-                                       .update = {.rate = atof(argv[3])},
-                                       .no_dropout = true,
-                                       .n_threads = 2};
+    const qn_program_options program = {QN_OPTIONS_INIT(qn_program_options), .training = true,
+                                        .user = &s, .build = build};
+    const qn_engine_options options = {
+        QN_OPTIONS_INIT(qn_engine_options), .real = is_double ? QN_F64 : QN_F32,
+        .update = {.rate = atof(argv[3])}, .no_dropout = true, .n_threads = 2};
     qn_engine *engine;
     if (qn_engine_create(&options, &program, 1, &engine) != QN_OK)
         stop(argv[1]);

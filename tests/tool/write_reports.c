@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "made_recording.h"
+#include "os/heap.h"
 #include "quern/quern.h"
 #include "report/document.h"
 #include "report/profile.h"
@@ -57,7 +58,7 @@ static void add_bars(qn_document *d) {
     qn_document_series(d, "squeezenet", 5, NULL, second);
     qn_document_end_chart(d);
     qn_document_begin_chart(d, &(qn_chart){QN_CHART_STACKED, "Memory by kind", "batch size",
-                                           "memory (MB)", false, false, 5, batches});
+                                           "memory (MiB)", false, false, 5, batches});
     qn_document_series(d, "parameters", 5, NULL, (double[]){90, 90, 90, 90, 90});
     qn_document_series(d, "feature maps", 5, NULL, (double[]){120, 230, 450, 910, 1800});
     qn_document_end_chart(d);
@@ -101,6 +102,7 @@ static void add_lines(qn_document *d) {
         snprintf(name, sizeof name, "cpu%d", core);
         qn_document_series(d, name, 40, x, y);
     }
+    qn_document_reference(d, "another machine", 2, (double[]){0, 19.5}, (double[]){40, 60});
     qn_document_end_chart(d);
     free(x);
     free(y);
@@ -115,10 +117,14 @@ static qn_status write_document(const char *folder) {
     qn_document_figure(d, "step time", "184.2 ms", "median of 20 steps");
     qn_document_figure(d, "energy per step", "1.93 J", "estimated, no sensor");
     qn_document_figure(d, "throughput", "86.9 samples/s", "");
-    qn_document_figure(d, "memory", "912 MB", NULL);
+    qn_document_figure(d, "memory", "870 MiB", NULL);
     qn_document_figure(d, nasty, nasty, nasty);
     qn_document_warning(d, nasty);
     qn_document_text(d, nasty);
+    qn_document_find(
+        d, &(qn_document_finding){QN_JUDGED_UNSURE, "uncertain", nasty, nasty, nasty, "elsewhere"});
+    qn_document_find(
+        d, &(qn_document_finding){QN_JUDGED_GOOD, "confirmed", "1. A claim.", "here", NULL, NULL});
     add_tables(d);
     qn_document_heading(d, "Charts");
     add_bars(d);
@@ -167,13 +173,12 @@ static void train_and_write(const char *folder) {
     qn_trainer_options o = qn_trainer_options_for(&small_conv);
     qn_trainer *trainer;
     qn_meter *meter;
-    o.n_threads = 2;
+    o.engine.n_threads = 2;
     CHECK_OK(qn_trainer_create(&o, &trainer));
-    CHECK_OK(qn_meter_start(&(qn_meter_options){.engine = qn_trainer_engine(trainer),
-                                                .samples_per_step = BATCH,
-                                                .skip_steps = -1,
-                                                .interval_ns = 1000000,
-                                                .title = "small network"},
+    CHECK_OK(qn_meter_start(&(qn_meter_options){QN_OPTIONS_INIT(qn_meter_options),
+                                                .engine = qn_trainer_engine(trainer),
+                                                .samples_per_step = BATCH, .skip_steps = -1,
+                                                .interval_ns = 1000000, .title = "small network"},
                             &meter));
     for (int i = 0; i < N_REAL + 3; i++) {
         qn_step_result result;

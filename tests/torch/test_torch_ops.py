@@ -367,7 +367,8 @@ def function(inputs, a, _):
     kinds = [lambda: torch.clamp(p * x + q, float(a["least"]), float(a["most"])),
              x.abs, x.sqrt, x.reciprocal, x.exp, x.log, x.erf,
              lambda: q * F.elu(x, p), lambda: F.softplus(x),
-             lambda: x * torch.clamp(p * x + q, 0, 1), lambda: x ** p]
+             lambda: x * torch.clamp(p * x + q, 0, 1), lambda: x ** p,
+             x.sin, x.cos, x.atan, x.sign, x.floor, x.ceil, x.round]
     return [kinds[int(a["kind"])]()]
 
 
@@ -377,6 +378,12 @@ def combine(inputs, a, _):
              lambda x, y: torch.where(x > 0, x, x * y),
              lambda x, y: (x == y).double(), lambda x, y: (x < y).double()]
     return [kinds[int(a["kind"])](x, y)]
+
+
+def wrap_index(inputs, a, _):
+    n = int(a["n"])
+    x = torch.where(inputs[0] < 0, inputs[0] + n, inputs[0])
+    return [torch.where((x < 0) | (x >= n), torch.full_like(x, -2 ** 31), x)]
 
 
 OPERATORS = {
@@ -430,6 +437,7 @@ OPERATORS = {
     "combine": combine,
     "where": lambda x, a, _: [torch.where(x[0] != 0, x[1], x[2])],
     "cast": lambda x, a, _: [x[0].trunc()],
+    "wrap_index": wrap_index,
     "conv1d": conv1d,
     "deconv2d": deconv2d,
     "add_rows": lambda x, a, _: [x[0] + x[1]],

@@ -81,7 +81,7 @@ static inline void check_open_survives(const char *specification) {
     for (int n = 0; n < 1000; n++) {
         failing f = {.left = n};
         qn_allocator allocator = {&f, failing_allocate, failing_release};
-        qn_data_options options = {.allocator = &allocator};
+        qn_data_options options = {QN_OPTIONS_INIT(qn_data_options), .allocator = &allocator};
         qn_data_source source;
         qn_status status = open_at(specification, &options, &source);
         CHECK(status == QN_OK || status == QN_ERROR_MEMORY);

@@ -66,13 +66,23 @@ static inline void write_grey_png(const char *path, int w, int h, int value) {
     write_png(path, w, h, 8, 0, false, rows, bytes);
 }
 
-/* A JPEG of w x h, of one value in each of 1, 3 or 4 channels. */
-static inline void write_jpeg(const char *path, int w, int h, int channels, const JSAMPLE *value,
-                              bool progressive) {
+/* Where a JPEG says how it is to be turned, in EXIF's TIFF, of either order of bytes. */
+static inline void put_orientation(struct jpeg_compress_struct *jpeg, int orientation) {
+    const JOCTET little[] =
+        "Exif\0\0II\x2a\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0?\0\0\0\0\0\0\0";
+    const JOCTET big[] = "Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0?\0\0\0\0\0\0";
+    JOCTET exif[sizeof little - 1];
+    const bool is_big = orientation % 2 == 0;
+    memcpy(exif, is_big ? big : little, sizeof exif);
+    *(JOCTET *)memchr(exif, '?', sizeof exif) = (JOCTET)orientation;
+    jpeg_write_marker(jpeg, JPEG_APP0 + 1, exif, sizeof exif);
+}
+
+/* A JPEG of w x h with 1, 3 or 4 channels; pixels (h, w, channels). orientation 0: says nothing. */
+static inline void write_jpeg_pixels(const char *path, int w, int h, int channels, JSAMPLE *pixels,
+                                     bool progressive, int orientation) {
     struct jpeg_compress_struct jpeg;
     struct jpeg_error_mgr errors;
-    JSAMPLE row[4096];
-    JSAMPROW rows = row;
     FILE *file = fopen(at_root(path), "wb");
     jpeg.err = jpeg_std_error(&errors);
     jpeg_create_compress(&jpeg);
@@ -86,13 +96,24 @@ static inline void write_jpeg(const char *path, int w, int h, int channels, cons
     if (progressive)
         jpeg_simple_progression(&jpeg);
     jpeg_start_compress(&jpeg, TRUE);
-    for (int i = 0; i < w * channels; i++)
-        row[i] = value[i % channels];
-    for (int y = 0; y < h; y++)
-        jpeg_write_scanlines(&jpeg, &rows, 1);
+    if (orientation > 0)
+        put_orientation(&jpeg, orientation);
+    for (int y = 0; y < h; y++) {
+        JSAMPROW row = pixels + y * w * channels;
+        jpeg_write_scanlines(&jpeg, &row, 1);
+    }
     jpeg_finish_compress(&jpeg);
     jpeg_destroy_compress(&jpeg);
     CHECK(fclose(file) == 0);
+}
+
+/* The same of one value in each channel. */
+static inline void write_jpeg(const char *path, int w, int h, int channels, const JSAMPLE *value,
+                              bool progressive) {
+    static JSAMPLE pixels[16384];
+    for (int i = 0; i < w * h * channels; i++)
+        pixels[i] = value[i % channels];
+    write_jpeg_pixels(path, w, h, channels, pixels, progressive, 0);
 }
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "meter/recording.h"
+#include "os/heap.h"
 
 #include <math.h>
 #include <stdio.h>

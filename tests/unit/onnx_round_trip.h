@@ -9,6 +9,7 @@
 #include "quern/quern.h"
 #include "tensor/tensor.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,9 +22,9 @@ static qn_trainer *round_trip_trainer(const qn_model *model, const qn_model *rec
     options.input = recipe->input;
     options.n_outputs = qn_model_classes(recipe, recipe->input);
     options.batch = options.evaluation_batch = ROUND_TRIP_BATCH;
-    options.update.rate *= 0.1;
-    options.update.warmup = 0;
-    options.seed = 7;
+    options.engine.update.rate *= 0.1;
+    options.engine.update.warmup = 0;
+    options.engine.seed = 7;
     CHECK_OK(qn_trainer_create(&options, &trainer));
     return trainer;
 }
@@ -61,16 +62,18 @@ static void train_both(const qn_model *model, qn_trainer *ours, qn_trainer *thei
 }
 
 static void check_round_trip(const qn_model *model, bool is_outside) {
-    char path[] = "/tmp/quern-test-round-trip-XXXXXX", data_path[64];
+    char path[] = "/tmp/quern-test-round-trip-XXXXXX", pattern[64];
+    glob_t made;
     qn_trainer *ours = round_trip_trainer(model, model), *theirs;
     const qn_model *read = NULL;
     qn_onnx_network *network = NULL;
     const int descriptor = mkstemp(path);
     CHECK(descriptor >= 0 && close(descriptor) == 0);
-    const qn_onnx_export_options options = {
-        .model = model, .engine = qn_trainer_engine(ours), .is_outside = is_outside};
+    const qn_onnx_export_options options = {QN_OPTIONS_INIT(qn_onnx_export_options), .model = model,
+                                            .engine = qn_trainer_engine(ours),
+                                            .is_outside = is_outside};
     CHECK_OK(qn_onnx_export(&options, path));
-    CHECK_OK(qn_onnx_open(&(qn_onnx_options){0}, path, &network));
+    CHECK_OK(qn_onnx_open(&(qn_onnx_options){QN_OPTIONS_INIT(qn_onnx_options)}, path, &network));
     if (network)
         CHECK_OK(qn_onnx_model_of(network, &read));
     theirs = read ? round_trip_trainer(read, model) : NULL;
@@ -79,9 +82,11 @@ static void check_round_trip(const qn_model *model, bool is_outside) {
     qn_trainer_destroy(ours);
     qn_trainer_destroy(theirs);
     qn_onnx_close(network);
-    snprintf(data_path, sizeof data_path, "%s.data", path);
-    unlink(path);
-    unlink(data_path);
+    snprintf(pattern, sizeof pattern, "%s*", path);
+    CHECK(glob(pattern, 0, NULL, &made) == 0 && made.gl_pathc == 1 + (size_t)is_outside);
+    for (size_t i = 0; i < made.gl_pathc; i++)
+        unlink(made.gl_pathv[i]);
+    globfree(&made);
 }
 
 /* By name. */

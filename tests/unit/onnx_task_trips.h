@@ -27,8 +27,8 @@ static trained open_trained(const qn_model *model, const char *const *pairs) {
     CHECK_OK(qn_metadata_create(NULL, &t.settings));
     for (; *pairs; pairs += 2)
         CHECK_OK(qn_metadata_set(t.settings, pairs[0], at_root(pairs[1])));
-    const qn_task_options options = {
-        .model = model, .settings = t.settings, .training = true, .n_threads = 2};
+    const qn_task_options options = {QN_TASK_OPTIONS_INIT, .model = model, .settings = t.settings,
+                                     .training = true, .engine.n_threads = 2};
     CHECK_OK(qn_task_open(&options, &t.task));
     return t;
 }
@@ -94,11 +94,12 @@ static void check_task_trip(const task_trip *trip) {
     qn_onnx_network *network = NULL;
     trained ours = open_trained(qn_model_find(trip->model), trip->pairs), theirs;
     const qn_network_sizes sizes = qn_task_get_facts(ours.task).sizes;
-    const qn_onnx_export_options options = {
-        .model = qn_model_find(trip->model), .sizes = &sizes, .engine = qn_task_engine(ours.task)};
+    const qn_onnx_export_options options = {QN_OPTIONS_INIT(qn_onnx_export_options),
+                                            .model = qn_model_find(trip->model), .sizes = &sizes,
+                                            .engine = qn_task_engine(ours.task)};
     snprintf(path, sizeof path, "%s", at_root("@/network.onnx"));
     CHECK_OK(qn_onnx_export(&options, path));
-    CHECK_OK(qn_onnx_open(&(qn_onnx_options){0}, path, &network));
+    CHECK_OK(qn_onnx_open(&(qn_onnx_options){QN_OPTIONS_INIT(qn_onnx_options)}, path, &network));
     CHECK_OK(qn_onnx_model_for(network, NULL, &read));
     if (read) {
         theirs = open_trained(read, trip->pairs);

@@ -4,7 +4,8 @@
 #define QN_TESTS_POWER_SOURCE_H
 
 #include "base/memory.h"
-#include "meter/sources.h"
+#include "meter/sources/sources.h"
+#include "os/heap.h"
 
 #include "check.h"
 #include "device_files.h"

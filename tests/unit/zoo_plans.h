@@ -2,7 +2,9 @@
 #ifndef QN_TESTS_ZOO_PLANS_H
 #define QN_TESTS_ZOO_PLANS_H
 
+#include "a_machine.h"
 #include "check.h"
+#include "os/heap.h"
 #include "plan/saved.h"
 #include "quern/quern.h"
 #include "run/engine.h"
@@ -24,8 +26,8 @@ static void zoo_check_plan(const qn_graph *base, const qn_budget_plan *found, in
     CHECK_OK(qn_sequence_check(&found->sequence, base));
     qn_arena_init(&memory, qn_allocator_default());
     CHECK_OK(qn_saved_take(&memory, "zoo", base, found, &saved));
-    CHECK_OK(qn_saved_restore(qn_allocator_default(), &saved, base, zoo_kernels(), n_threads,
-                              &restored));
+    CHECK_OK(qn_saved_restore(qn_allocator_default(), &saved, base,
+                              A_MACHINE(zoo_kernels(), n_threads), &restored));
     CHECK(restored.plan && restored.plan->arena_bytes == found->plan->arena_bytes);
     CHECK(restored.n_again == found->n_again);
     qn_budget_plan_deinit(&restored);
@@ -40,7 +42,7 @@ static bool zoo_check_budget(const qn_program *p, int percent) {
     qn_budget_plan found = {0};
     size_t least = 0;
     const qn_status status =
-        qn_budget_plan_find(a, p->graph, zoo_kernels(), 2, &options, &found, &least);
+        qn_budget_plan_find(a, p->graph, A_MACHINE(zoo_kernels(), 2), &options, &found, &least);
     if (status == QN_ERROR_MEMORY) {
         CHECK(least > options.arena_bytes);
         return false;
@@ -63,8 +65,9 @@ static int zoo_check(const qn_model *model, const char *batch, const int *percen
     CHECK_OK(qn_metadata_create(NULL, &settings));
     CHECK_OK(qn_metadata_set(settings, "data", "synthetic"));
     CHECK_OK(qn_metadata_set(settings, "batch", batch));
-    const qn_task_options options = {
-        .model = model, .settings = settings, .training = true, .n_threads = 2, .plan_only = true};
+    const qn_task_options options = {QN_TASK_OPTIONS_INIT,  .model = model,
+                                     .settings = settings,  .training = true,
+                                     .engine.n_threads = 2, .engine.plan_only = true};
     CHECK_OK(qn_task_open(&options, &task));
     const qn_engine *engine = qn_task_engine(task);
     for (int i = 0; i < qn_engine_program_count(engine); i++) {

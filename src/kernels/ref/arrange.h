@@ -222,27 +222,4 @@ static void map_axis(qn_team *team, const qn_axis_map *map, const void *x, void 
     qn_team_run(team, map->outer * map->m, map_axis_task, &c);
 }
 
-/* ---- one element of each row of x (rows, C) ---- */
-
-static int64_t nearest_index(int32_t index, int64_t c) {
-    return max_int(0, min_int(index, c - 1));
-}
-
-/* Few numbers: nothing to share out. */
-static void gather(int64_t rows, int64_t c, const void *x_, const int32_t *indices, void *y_) {
-    const real *x = x_;
-    real *y = y_;
-    for (int64_t row = 0; row < rows; row++)
-        y[row] = x[row * c + nearest_index(indices[row], c)];
-}
-
-static void gather_backward(int64_t rows, int64_t c, const void *dy_, const int32_t *indices,
-                            void *dx_) {
-    const real *dy = dy_;
-    real *dx = dx_;
-    memset(dx, 0, (size_t)(rows * c) * sizeof *dx);
-    for (int64_t row = 0; row < rows; row++)
-        dx[row * c + nearest_index(indices[row], c)] = dy[row];
-}
-
 #endif

@@ -69,7 +69,7 @@ static void conv_gather(const conv_context *v, int64_t pixel, int64_t group, rea
     const int64_t n = pixel / (rows * columns), i = pixel / columns % rows, j = pixel % columns;
     const int64_t from_rows = v->is_backward ? d->p : d->h;
     const int64_t from_columns = v->is_backward ? d->q : d->w;
-    const int64_t step = v->is_backward ? y_step_of(d) : d->c;
+    const int64_t step = v->is_backward ? y_stride_of(d) : d->c;
     for (int64_t r = 0; r < d->r; r++) {
         for (int64_t s = 0; s < d->s; s++, patch += v->depth) {
             int64_t y = i * d->stride_h - d->pad_top + r * d->dilation_h;
@@ -92,7 +92,7 @@ static void conv_gather(const conv_context *v, int64_t pixel, int64_t group, rea
 static void conv_block(const conv_context *v, int64_t first, int64_t pixels, int64_t group,
                        real *patches) {
     const int64_t depth = v->taps * v->depth;
-    const int64_t step = v->is_backward ? v->shape->c : y_step_of(v->shape);
+    const int64_t step = v->is_backward ? v->shape->c : y_stride_of(v->shape);
     real sums[MR * NR];
     for (int64_t i = 0; i < pixels; i++)
         conv_gather(v, first + i, group, patches + i * depth);
@@ -140,7 +140,7 @@ static void run_conv(qn_team *team, conv_context *v, int64_t n_pixels, real *wor
 static void depthwise_forward_row(const conv_context *v, int64_t n, int64_t p) {
     const qn_conv2d_shape *d = v->shape;
     for (int64_t q = 0; q < d->q; q++) {
-        real *restrict y = v->to + ((n * d->p + p) * d->q + q) * y_step_of(d);
+        real *restrict y = v->to + ((n * d->p + p) * d->q + q) * y_stride_of(d);
         for (int64_t k = 0; k < d->k; k++)
             y[k] = v->bias ? v->bias[k] : 0;
         for (int64_t tap = 0; tap < v->taps; tap++) {
@@ -172,7 +172,7 @@ static void depthwise_backward_row(const conv_context *v, int64_t n, int64_t h) 
             if (!window_of(h, tap / d->s, d->stride_h, d->pad_top, d->dilation_h, d->p, &p) ||
                 !window_of(w, tap % d->s, d->stride_w, d->pad_left, d->dilation_w, d->q, &q))
                 continue;
-            const real *restrict dy = v->from + ((n * d->p + p) * d->q + q) * y_step_of(d);
+            const real *restrict dy = v->from + ((n * d->p + p) * d->q + q) * y_stride_of(d);
             const real *restrict filter = v->panels + tap * d->k;
             if (v->k == 1) {
                 for (int64_t c = 0; c < d->c; c++)
@@ -218,7 +218,7 @@ static void depthwise_filter_sample(const conv_context *v, int64_t n, int64_t ta
             if (w < 0 || w >= d->w)
                 continue;
             const real *restrict x = v->from + ((n * d->h + h) * d->w + w) * d->c;
-            const real *restrict dy = v->dy + ((n * d->p + p) * d->q + q) * y_step_of(d);
+            const real *restrict dy = v->dy + ((n * d->p + p) * d->q + q) * y_stride_of(d);
             if (v->k == 1) {
                 for (int64_t k = 0; k < d->k; k++)
                     sums[k] += x[k] * dy[k];
@@ -274,7 +274,7 @@ static void filter_gather(const conv_context *v, int64_t n, int64_t first, int64
             memcpy(x, v->from + ((n * d->h + h) * d->w + w) * d->c + group * v->c,
                    (size_t)v->c * sizeof *x);
         memset(dy, 0, FILTER_ROWS * sizeof *dy);
-        memcpy(dy, v->dy + ((n * d->p + p) * d->q + q) * y_step_of(d) + group * v->k + k,
+        memcpy(dy, v->dy + ((n * d->p + p) * d->q + q) * y_stride_of(d) + group * v->k + k,
                (size_t)rows * sizeof *dy);
     }
 }

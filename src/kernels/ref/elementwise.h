@@ -111,7 +111,7 @@ static void derive_row(qn_activation activation, int64_t n, const real *y, const
 typedef struct elementwise_context {
     qn_activation activation;
     int64_t n, c;
-    int64_t rows, bundle, steps[3]; /* of kernels with steps; bundle: rows of a task */
+    int64_t rows, bundle, strides[3]; /* of kernels with strides; bundle: rows of a task */
     real factor;
     const real *a, *b, *dy;
     real *y;
@@ -120,7 +120,7 @@ typedef struct elementwise_context {
     double rate;
 } elementwise_context;
 
-/* The elements of the tasks [begin, end), cut at n. */
+/* The elements of the tasks [begin, end), up to n. */
 #define ELEMENT_LOOP(context, i)                                                                   \
     for (int64_t i = begin * ELEMENTS_PER_TASK,                                                    \
                  i##_end = min_int((context)->n, end * ELEMENTS_PER_TASK);                         \
@@ -144,11 +144,11 @@ static void run_rows_apart(qn_team *team, qn_team_task *task, elementwise_contex
     e->rows = shape->rows;
     e->c = shape->c;
     for (int i = 0; i < 3; i++) {
-        e->steps[i] = row_step(shape, i);
-        is_dense = is_dense && e->steps[i] == e->c;
+        e->strides[i] = row_stride(shape, i);
+        is_dense = is_dense && e->strides[i] == e->c;
     }
     if (is_dense) {
-        e->c = e->steps[0] = e->steps[1] = e->steps[2] = ELEMENTS_PER_TASK;
+        e->c = e->strides[0] = e->strides[1] = e->strides[2] = ELEMENTS_PER_TASK;
         e->rows = ceil_div(e->n, e->c);
     }
     e->bundle = rows_per_task(e->c);
@@ -166,7 +166,7 @@ static void activation_forward_task(void *context, int64_t begin, int64_t end, i
     (void)thread;
     const elementwise_context *e = context;
     APART_LOOP(e, row, n)
-    activate_row(e->activation, n, e->a + row * e->steps[0], e->y + row * e->steps[1]);
+    activate_row(e->activation, n, e->a + row * e->strides[0], e->y + row * e->strides[1]);
 }
 
 static void activation_forward(qn_team *team, qn_activation activation, const qn_rows *shape,
@@ -179,8 +179,8 @@ static void activation_backward_task(void *context, int64_t begin, int64_t end, 
     (void)thread;
     const elementwise_context *e = context;
     APART_LOOP(e, row, n)
-    derive_row(e->activation, n, e->a + row * e->steps[0], e->b + row * e->steps[1],
-               e->y + row * e->steps[2]);
+    derive_row(e->activation, n, e->a + row * e->strides[0], e->b + row * e->strides[1],
+               e->y + row * e->strides[2]);
 }
 
 static void activation_backward(qn_team *team, qn_activation activation, const qn_rows *shape,
@@ -189,7 +189,7 @@ static void activation_backward(qn_team *team, qn_activation activation, const q
     run_rows_apart(team, activation_backward_task, &e, shape);
 }
 
-/* x cut to where e^(-x^2 / 2) is no subnormal number; NaN stays NaN. */
+/* x clamped to where e^(-x^2 / 2) is no subnormal number; NaN stays NaN. */
 static inline real bell_argument(real x) {
     x = x > BELL_END ? BELL_END : x;
     return x < -BELL_END ? -BELL_END : x;
@@ -206,8 +206,8 @@ static void gelu_task(void *context, int64_t begin, int64_t end, int thread) {
     const real *x = e->a;
     real *y = e->y;
     ELEMENT_LOOP(e, i) {
-        const real cut = bell_argument(x[i]);
-        y[i] = x[i] * normal_below(x[i], REAL_BELL((real)-0.5 * cut * cut));
+        const real clamped = bell_argument(x[i]);
+        y[i] = x[i] * normal_below(x[i], REAL_BELL((real)-0.5 * clamped * clamped));
     }
 }
 
@@ -222,9 +222,9 @@ static void gelu_backward_task(void *context, int64_t begin, int64_t end, int th
     const real *x = e->a, *dy = e->b;
     real *dx = e->y;
     ELEMENT_LOOP(e, i) {
-        const real cut = bell_argument(x[i]), bell = REAL_BELL((real)-0.5 * cut * cut);
+        const real clamped = bell_argument(x[i]), bell = REAL_BELL((real)-0.5 * clamped * clamped);
         const real density = (real)0.39894228040143267794 * bell;
-        dx[i] = dy[i] * (normal_below(x[i], bell) + cut * density);
+        dx[i] = dy[i] * (normal_below(x[i], bell) + clamped * density);
     }
 }
 
@@ -238,8 +238,8 @@ static void add_task(void *context, int64_t begin, int64_t end, int thread) {
     const elementwise_context *e = context;
     const real slope = (real)e->activation.slope;
     APART_LOOP(e, row, n) {
-        const real *a = e->a + row * e->steps[0], *b = e->b + row * e->steps[1];
-        real *y = e->y + row * e->steps[2];
+        const real *a = e->a + row * e->strides[0], *b = e->b + row * e->strides[1];
+        real *y = e->y + row * e->strides[2];
 #define LOOP(KIND)                                                                                 \
     for (int64_t i = 0; i < n; i++)                                                                \
     y[i] = activate(KIND, slope, a[i] + b[i])
@@ -269,87 +269,6 @@ static void multiply_task(void *context, int64_t begin, int64_t end, int thread)
 static void multiply(qn_team *team, int64_t n, const void *a, const void *b, void *y) {
     elementwise_context e = {.n = n, .a = a, .b = b, .y = y};
     run_elementwise(team, multiply_task, &e);
-}
-
-static void smooth_l1_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
-    const elementwise_context *e = context;
-    const real *x = e->a, *target = e->b;
-    real *y = e->y;
-    ELEMENT_LOOP(e, i) {
-        const real d = x[i] - target[i], size = d < 0 ? -d : d;
-        y[i] = size < 1 ? d * d / 2 : size - (real)0.5;
-    }
-}
-
-static void smooth_l1(qn_team *team, int64_t n, const void *x, const void *target, void *y) {
-    elementwise_context e = {.n = n, .a = x, .b = target, .y = y};
-    run_elementwise(team, smooth_l1_task, &e);
-}
-
-static void smooth_l1_backward_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
-    const elementwise_context *e = context;
-    const real *x = e->a, *target = e->b, *dy = e->dy;
-    real *dx = e->y;
-    ELEMENT_LOOP(e, i) {
-        real slope = x[i] - target[i];
-        slope = slope < -1 ? -1 : slope;
-        slope = slope > 1 ? 1 : slope;
-        dx[i] = dy[i] * slope;
-    }
-}
-
-static void smooth_l1_backward(qn_team *team, int64_t n, const void *x, const void *target,
-                               const void *dy, void *dx) {
-    elementwise_context e = {.n = n, .a = x, .b = target, .dy = dy, .y = dx};
-    run_elementwise(team, smooth_l1_backward_task, &e);
-}
-
-/* The loop over elements with each one's target as t. */
-#define TARGET_LOOP(BODY)                                                                          \
-    if (e->b) {                                                                                    \
-        ELEMENT_LOOP(e, i) {                                                                       \
-            const real t = e->b[i];                                                                \
-            BODY;                                                                                  \
-        }                                                                                          \
-    } else {                                                                                       \
-        const real t = e->factor;                                                                  \
-        ELEMENT_LOOP(e, i) {                                                                       \
-            BODY;                                                                                  \
-        }                                                                                          \
-    }
-
-static void binary_cross_entropy_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
-    const elementwise_context *e = context;
-    const real *x = e->a;
-    real *y = e->y;
-    TARGET_LOOP(const real size = x[i] < 0 ? -x[i] : x[i]; const real most = x[i] > 0 ? x[i] : 0;
-                y[i] = most - x[i] * t + REAL_LOG1P(REAL_EXP(-size)))
-}
-
-static void binary_cross_entropy(qn_team *team, int64_t n, const void *x, const void *targets,
-                                 double target, void *y) {
-    elementwise_context e = {.n = n, .factor = (real)target, .a = x, .b = targets, .y = y};
-    run_elementwise(team, binary_cross_entropy_task, &e);
-}
-
-static void binary_cross_entropy_backward_task(void *context, int64_t begin, int64_t end,
-                                               int thread) {
-    (void)thread;
-    const elementwise_context *e = context;
-    const real *x = e->a, *dy = e->dy;
-    real *dx = e->y;
-    TARGET_LOOP(dx[i] = dy[i] * (1 / (1 + REAL_EXP(-x[i])) - t))
-}
-
-static void binary_cross_entropy_backward(qn_team *team, int64_t n, const void *x,
-                                          const void *targets, double target, const void *dy,
-                                          void *dx) {
-    elementwise_context e = {
-        .n = n, .factor = (real)target, .a = x, .b = targets, .dy = dy, .y = dx};
-    run_elementwise(team, binary_cross_entropy_backward_task, &e);
 }
 
 static void scale_task(void *context, int64_t begin, int64_t end, int thread) {

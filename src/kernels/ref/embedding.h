@@ -23,9 +23,15 @@ static void embedding_task(void *context, int64_t begin, int64_t end, int thread
     (void)thread;
     const embedding_context *e = context;
     const int64_t bundle = rows_per_task(e->c);
-    for (int64_t row = begin * bundle; row < min_int(e->rows, end * bundle); row++)
+    for (int64_t row = begin * bundle; row < min_int(e->rows, end * bundle); row++) {
+        if (e->indices[row] == INT32_MIN) {
+            for (int64_t j = 0; j < e->c; j++)
+                e->to[row * e->c + j] = (real)NAN;
+            continue;
+        }
         memcpy(e->to + row * e->c, e->from + embedding_row(e, row) * e->c,
                (size_t)e->c * sizeof *e->to);
+    }
 }
 
 static void embedding(qn_team *team, int64_t rows, int64_t c, int64_t table_rows, const void *table,
@@ -49,6 +55,8 @@ static void embedding_add_task(void *context, int64_t begin, int64_t end, int th
     for (int64_t row = 0; row < e->rows; row++) {
         const real *restrict from = e->from + row * e->c + first;
         real *restrict to = e->to + embedding_row(e, row) * e->c + first;
+        if (e->indices[row] == INT32_MIN)
+            continue;
         for (int64_t j = 0; j < width; j++)
             to[j] += from[j];
     }

@@ -20,10 +20,22 @@ enum { FORMULA_BLOCK = 256 };
 
 #if defined(QN_REAL_F64)
 #define REAL_POW           pow
+#define REAL_SIN           sin
+#define REAL_COS           cos
+#define REAL_ATAN          atan
+#define REAL_FLOOR         floor
+#define REAL_CEIL          ceil
+#define REAL_ROUND         rint
 #define REAL_WHOLE_ERF     qn_erf_inline_f64
 #define FORMULA_NAME(name) name##_f64
 #else
 #define REAL_POW           powf
+#define REAL_SIN           sinf
+#define REAL_COS           cosf
+#define REAL_ATAN          atanf
+#define REAL_FLOOR         floorf
+#define REAL_CEIL          ceilf
+#define REAL_ROUND         rintf
 #define REAL_WHOLE_ERF     qn_erf_inline_f32
 #define FORMULA_NAME(name) name##_f32
 #endif
@@ -36,7 +48,7 @@ typedef struct function_numbers {
 } function_numbers;
 
 /* NaN stays NaN. */
-static inline real cut_to(real x, real least, real most) {
+static inline real clamp_to(real x, real least, real most) {
     x = x < least ? least : x;
     return x > most ? most : x;
 }
@@ -51,7 +63,7 @@ static inline __attribute__((always_inline)) real function_of(qn_function_kind k
                                                               function_numbers n, real x) {
     switch (kind) {
     case QN_FUNCTION_LINE:
-        return cut_to(n.a * x + n.b, n.least, n.most);
+        return clamp_to(n.a * x + n.b, n.least, n.most);
     case QN_FUNCTION_ABS:
         return x < 0 ? -x : x;
     case QN_FUNCTION_SQRT:
@@ -69,9 +81,23 @@ static inline __attribute__((always_inline)) real function_of(qn_function_kind k
     case QN_FUNCTION_SOFTPLUS:
         return softplus(x);
     case QN_FUNCTION_HARD_SWISH:
-        return x * cut_to(n.a * x + n.b, 0, 1);
+        return x * clamp_to(n.a * x + n.b, 0, 1);
     case QN_FUNCTION_POWER:
         return REAL_POW(x, n.a);
+    case QN_FUNCTION_SIN:
+        return REAL_SIN(x);
+    case QN_FUNCTION_COS:
+        return REAL_COS(x);
+    case QN_FUNCTION_ATAN:
+        return REAL_ATAN(x);
+    case QN_FUNCTION_SIGN:
+        return x > 0 ? 1 : x < 0 ? -1 : x;
+    case QN_FUNCTION_FLOOR:
+        return REAL_FLOOR(x);
+    case QN_FUNCTION_CEIL:
+        return REAL_CEIL(x);
+    case QN_FUNCTION_ROUND:
+        return REAL_ROUND(x);
     case QN_FUNCTION_COUNT:
         break;
     }
@@ -104,6 +130,17 @@ static inline __attribute__((always_inline)) real slope_of(qn_function_kind kind
         return line <= 0 ? 0 : line >= 1 ? 1 : line + n.a * x;
     case QN_FUNCTION_POWER:
         return n.a * REAL_POW(x, n.a - 1);
+    case QN_FUNCTION_SIN:
+        return REAL_COS(x);
+    case QN_FUNCTION_COS:
+        return -REAL_SIN(x);
+    case QN_FUNCTION_ATAN:
+        return 1 / (1 + x * x);
+    case QN_FUNCTION_SIGN:
+    case QN_FUNCTION_FLOOR:
+    case QN_FUNCTION_CEIL:
+    case QN_FUNCTION_ROUND:
+        return 0;
     case QN_FUNCTION_COUNT:
         break;
     }
@@ -124,6 +161,13 @@ static inline __attribute__((always_inline)) real slope_of(qn_function_kind kind
         LOOP(QN_FUNCTION_SOFTPLUS);                                                                \
         LOOP(QN_FUNCTION_HARD_SWISH);                                                              \
         LOOP(QN_FUNCTION_POWER);                                                                   \
+        LOOP(QN_FUNCTION_SIN);                                                                     \
+        LOOP(QN_FUNCTION_COS);                                                                     \
+        LOOP(QN_FUNCTION_ATAN);                                                                    \
+        LOOP(QN_FUNCTION_SIGN);                                                                    \
+        LOOP(QN_FUNCTION_FLOOR);                                                                   \
+        LOOP(QN_FUNCTION_CEIL);                                                                    \
+        LOOP(QN_FUNCTION_ROUND);                                                                   \
     case QN_FUNCTION_COUNT:                                                                        \
         break;                                                                                     \
     }
@@ -299,34 +343,6 @@ void FORMULA_NAME(qn_combine)(qn_team *team, qn_combination kind, const qn_broad
         context.n *= shape->extents[axis];
     }
     qn_team_run(team, ceil_div(context.n, ELEMENTS_PER_TASK), combine_task, &context);
-}
-
-/* ---- whole numbers and reals ---- */
-
-typedef struct cast_context {
-    int64_t n;
-    bool is_whole; /* of what is made */
-    const void *x;
-    void *y;
-} cast_context;
-
-static void cast_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
-    const cast_context *c = context;
-    if (!c->is_whole) {
-        ELEMENT_LOOP(c, i)
-        ((real *)c->y)[i] = (real)((const int32_t *)c->x)[i];
-        return;
-    }
-    ELEMENT_LOOP(c, i) {
-        const real x = ((const real *)c->x)[i];
-        ((int32_t *)c->y)[i] = x > -(real)0x1p31 && x < (real)0x1p31 ? (int32_t)x : INT32_MIN;
-    }
-}
-
-void FORMULA_NAME(qn_cast)(qn_team *team, int64_t n, bool is_whole, const void *x, void *y) {
-    cast_context c = {n, is_whole, x, y};
-    qn_team_run(team, ceil_div(n, ELEMENTS_PER_TASK), cast_task, &c);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* Layer norm of the rows of x (rows, C). A row's sums are made in lanes of doubles; squares are of
  * distances from the mean. Sums over rows, of the gradients of scale and shift, are made chunk by
- * chunk, and the chunks added in order, so that rows may be cut between two. */
+ * chunk, and the chunks added in order, so that rows may be split between two. */
 #ifndef QN_KERNELS_REF_LAYER_NORM_H
 #define QN_KERNELS_REF_LAYER_NORM_H
 

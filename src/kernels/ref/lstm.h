@@ -93,7 +93,8 @@ static void lstm_product(const lstm_context *l, int64_t row, int64_t rows, const
         memset(sums, 0, (size_t)(rows * LSTM_COLUMNS) * sizeof *sums);
 }
 
-/* Rows are cut into tiles that are nearly equal, of LSTM_ROWS at most; a task is one of a block's.
+/* Rows are shared out to tiles that are nearly equal, of LSTM_ROWS at most; a task is one of a
+ * block's.
  */
 static int64_t lstm_tiles(const qn_lstm_shape *d) {
     return ceil_div(d->n, LSTM_ROWS);

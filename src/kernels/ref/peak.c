@@ -3,4 +3,4 @@
 #define VECTOR_BYTES 16
 #define SUMS         12
 
-#include "kernels/vector/peak.h"
+#include "kernels/peak_loop.h"

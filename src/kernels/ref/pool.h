@@ -178,7 +178,7 @@ static void max_pool_task(void *context, int64_t begin, int64_t end, int thread)
             const int64_t pixel = row * d->q + q;
             met.columns = taps_of_window(q, d->s, d->stride_w, d->pad_left, d->dilation_w, d->w);
             max_pool_output(d, &met, m->x + row / d->p * d->h * d->w * d->c,
-                            m->y + pixel * y_step_of(d), m->index + pixel * d->c);
+                            m->y + pixel * y_stride_of(d), m->index + pixel * d->c);
         }
     }
 }
@@ -223,7 +223,7 @@ static void pool_backward_row(const pool_context *m, int64_t n, int64_t h) {
                 const int64_t w = q * d->stride_w - d->pad_left + s * d->dilation_w;
                 const int64_t pixel = (n * d->p + p) * d->q + q;
                 if (w >= 0 && w < d->w)
-                    pool_pass_back(d->c, m->x + pixel * y_step_of(d),
+                    pool_pass_back(d->c, m->x + pixel * y_stride_of(d),
                                    m->index_in ? m->index_in + pixel * d->c : NULL,
                                    (uint16_t)(r * d->s + s), m->index_in ? 1 : mean_factor(d, p, q),
                                    row + w * d->c);
@@ -235,20 +235,20 @@ static void pool_backward_row(const pool_context *m, int64_t n, int64_t h) {
 /* The sum of the dy of the windows whose largest an input was, for POOL_BLOCK channels. */
 static inline void max_pool_gather(const qn_conv2d_shape *d, const pool_pixels *m, const real *dy,
                                    const uint16_t *index, real *dx) {
-    const int64_t c = d->c, y_step = y_step_of(d);
+    const int64_t c = d->c, y_stride = y_stride_of(d);
     row_lanes sum[POOL_VECTORS] = {{0}};
     for (int64_t i = 0; i < m->rows.count; i++) {
         int64_t pixel = first_pixel(m, i);
         real_int tap = first_tap(d, m, i);
         EACH_VECTOR(v, POOL_VECTORS) {
-            __builtin_prefetch(dy + pixel * y_step + POOL_AHEAD + v * ROW_LANES);
+            __builtin_prefetch(dy + pixel * y_stride + POOL_AHEAD + v * ROW_LANES);
             if (v % 2 == 0)
                 __builtin_prefetch(index + pixel * c + POOL_AHEAD + v * ROW_LANES);
         }
         for (int64_t j = 0; j < m->columns.count; j++) {
             EACH_VECTOR(v, POOL_VECTORS) {
                 const tap_lanes taps = *(const tap_lanes *)(index + pixel * c + v * ROW_LANES);
-                const row_choice passed = (row_choice)lanes_at(dy + pixel * y_step, v, ROW_LANES);
+                const row_choice passed = (row_choice)lanes_at(dy + pixel * y_stride, v, ROW_LANES);
                 sum[v] += (row_lanes)(passed & (__builtin_convertvector(taps, row_choice) == tap));
             }
             pixel += m->columns.place_step;
@@ -276,7 +276,7 @@ static void max_pool_gather_row(const pool_context *m, const pool_taps *rows, in
         met.columns = taps_of_input(w, d->s, d->stride_w, d->pad_left, d->dilation_w, d->q);
         for (int64_t next = 0; next < d->c; next += POOL_BLOCK) {
             const int64_t c = min_int(next, d->c - POOL_BLOCK);
-            max_pool_gather(d, &met, m->x + first * y_step_of(d) + c,
+            max_pool_gather(d, &met, m->x + first * y_stride_of(d) + c,
                             m->index_in + first * d->c + c, m->y + (row * d->w + w) * d->c + c);
         }
     }
@@ -339,7 +339,7 @@ static void average_pool_output(const qn_conv2d_shape *d, const real *image, int
 /* Sums of `count` neighbouring windows of S pixels, without padding, over one row of the image: the
  * rows were added into `row` before. */
 static void average_windows(const qn_conv2d_shape *d, real factor, const real *row, real *y) {
-    for (int64_t q = 0; q < d->q; q++, row += d->stride_w * d->c, y += y_step_of(d)) {
+    for (int64_t q = 0; q < d->q; q++, row += d->stride_w * d->c, y += y_stride_of(d)) {
         for (int64_t c = 0; c < d->c; c++) {
             real total = row[c];
             for (int64_t s = 1; s < d->s; s++)
@@ -375,7 +375,7 @@ static void average_pool_row(const qn_conv2d_shape *d, const real *image, int64_
         return;
     }
     for (int64_t q = 0; q < d->q; q++)
-        memset(y + q * y_step_of(d), 0, (size_t)d->c * sizeof *y);
+        memset(y + q * y_stride_of(d), 0, (size_t)d->c * sizeof *y);
 }
 
 static void average_pool_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -385,11 +385,11 @@ static void average_pool_task(void *context, int64_t begin, int64_t end, int thr
     for (int64_t row = begin; row < end; row++) {
         const real *image = m->x + row / d->p * d->h * d->w * d->c;
         if (is_narrow_pool(d)) {
-            average_pool_row(d, image, row % d->p, m->y + row * d->q * y_step_of(d));
+            average_pool_row(d, image, row % d->p, m->y + row * d->q * y_stride_of(d));
             continue;
         }
         for (int64_t q = 0; q < d->q; q++)
-            average_pool_output(d, image, row % d->p, q, m->y + (row * d->q + q) * y_step_of(d));
+            average_pool_output(d, image, row % d->p, q, m->y + (row * d->q + q) * y_stride_of(d));
     }
 }
 

@@ -67,15 +67,15 @@ static inline int64_t batch_of(const qn_conv2d_shape *d) {
 }
 
 /* Elements from one pixel of y or dy to the next, or from one row of a tensor. */
-static inline int64_t y_step_of(const qn_conv2d_shape *d) {
-    return d->y_step ? d->y_step : d->k;
+static inline int64_t y_stride_of(const qn_conv2d_shape *d) {
+    return d->y_stride ? d->y_stride : d->k;
 }
 
-static inline int64_t row_step(const qn_rows *shape, int tensor) {
-    return shape->steps[tensor] ? shape->steps[tensor] : shape->c;
+static inline int64_t row_stride(const qn_rows *shape, int tensor) {
+    return shape->strides[tensor] ? shape->strides[tensor] : shape->c;
 }
 
-/* What tasks of n elements are cut into. */
+/* What n elements are split into for tasks. */
 enum { ELEMENTS_PER_TASK = 8192 };
 
 #endif

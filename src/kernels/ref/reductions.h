@@ -1,4 +1,4 @@
-/* Sums of all elements, of columns, and batch norm. Chunks are cut by the shape; within a chunk
+/* Sums of all elements, of columns, and batch norm. Chunks follow from the shape; within a chunk
  * short runs are summed in `real`, runs and chunks in double, all in a fixed order. Sums of columns
  * can be made piece by piece of a batch. */
 #ifndef QN_KERNELS_REF_REDUCTIONS_H
@@ -117,8 +117,8 @@ typedef enum strip_kind { STRIP_X, STRIP_SQUARES, STRIP_GRADIENTS } strip_kind;
 
 typedef struct strip_inputs {
     const real *x, *y, *dy, *mean;
-    int64_t x_step, y_step, dy_step; /* elements from one row to the next */
-    bool is_dense;                   /* the rows of a line follow each other */
+    int64_t x_stride, y_stride, dy_stride; /* elements from one row to the next */
+    bool is_dense;                         /* the rows of a line follow each other */
     qn_activation activation;
 } strip_inputs;
 
@@ -126,8 +126,9 @@ typedef struct strip_inputs {
 static inline __attribute__((always_inline)) void
 add_run(strip_kind kind, qn_activation_kind activation, const strip_inputs *in, int64_t row,
         int64_t width, const real *restrict mean, real *restrict sums, real *restrict dots) {
-    const real *restrict x = in->x + row * in->x_step;
-    const real *restrict dy = in->dy + row * in->dy_step, *restrict y = in->y + row * in->y_step;
+    const real *restrict x = in->x + row * in->x_stride;
+    const real *restrict dy = in->dy + row * in->dy_stride, *restrict y =
+                                                                in->y + row * in->y_stride;
     const real slope = (real)in->activation.slope;
     real derived[STRIP_SPACE];
     if (kind == STRIP_GRADIENTS && activation == QN_ACTIVATION_SIGMOID) {
@@ -149,10 +150,10 @@ add_run(strip_kind kind, qn_activation_kind activation, const strip_inputs *in, 
 }
 
 /* Rows that lie apart are fetched so far ahead: the processor does not guess them. */
-enum { APART_AHEAD = 16, LINE_REALS = 64 / sizeof(real) };
+enum { STRIDED_AHEAD = 16, LINE_REALS = 64 / sizeof(real) };
 
 static inline __attribute__((always_inline)) void
-fetch_apart(const real *from, int64_t row, int64_t step, int64_t columns, bool is_written) {
+fetch_strided(const real *from, int64_t row, int64_t step, int64_t columns, bool is_written) {
     if (step == columns)
         return;
     const real *at = from + row * step;
@@ -168,7 +169,7 @@ fetch_apart(const real *from, int64_t row, int64_t step, int64_t columns, bool i
 static __attribute__((noinline)) void fetch_line(const column_strip *s, const strip_inputs *in,
                                                  int64_t line) {
     for (int64_t f = 0; f < s->fold; f++)
-        fetch_apart(in->x, line * s->fold + f + APART_AHEAD, in->x_step, s->columns, false);
+        fetch_strided(in->x, line * s->fold + f + STRIDED_AHEAD, in->x_stride, s->columns, false);
 }
 
 /* The first `width` elements of a line; row by row where rows lie apart. */
@@ -179,9 +180,9 @@ add_line(strip_kind kind, qn_activation_kind activation, const column_strip *s,
     int64_t row = line * s->fold;
     for (int64_t at = 0; at < width; row++, at += run) {
         if (kind == STRIP_GRADIENTS && !in->is_dense) {
-            fetch_apart(in->x, row + APART_AHEAD, in->x_step, s->columns, false);
-            fetch_apart(in->dy, row + APART_AHEAD, in->dy_step, s->columns, false);
-            fetch_apart(in->y, row + APART_AHEAD, in->y_step, s->columns, false);
+            fetch_strided(in->x, row + STRIDED_AHEAD, in->x_stride, s->columns, false);
+            fetch_strided(in->dy, row + STRIDED_AHEAD, in->dy_stride, s->columns, false);
+            fetch_strided(in->y, row + STRIDED_AHEAD, in->y_stride, s->columns, false);
         }
         add_run(kind, activation, in, row, run, in->mean + at, sums + at, dots + at);
     }
@@ -254,7 +255,7 @@ static int64_t fixed_chunk_rows(int64_t c) {
 }
 
 /* Samples of a unit: several small ones, or a large one, whose chunks are then added up in double.
- * Units are added up in `real`, in order, so that a batch may be cut between two. */
+ * Units are added up in `real`, in order, so that a batch may be split between two. */
 static int64_t column_sum_chunk(int64_t rows, int64_t c) {
     return power_below(max_int(1, fixed_chunk_rows(c) / rows));
 }
@@ -317,7 +318,7 @@ static size_t column_sum_workspace(int64_t n, int64_t rows, int64_t c, int n_thr
 
 typedef struct norm_context {
     int64_t rows, c, chunk_rows;
-    int64_t x_step, y_step, dy_step;
+    int64_t x_stride, y_stride, dy_stride;
     qn_activation activation;
     const real *x, *y_in, *dy;
     const real *scale, *shift, *mean, *inv_std;
@@ -332,9 +333,9 @@ static norm_context norm_init(const qn_rows *shape, qn_activation activation, re
     norm_context b = {.rows = shape->rows,
                       .c = c,
                       .chunk_rows = chunk_rows,
-                      .x_step = row_step(shape, 0),
-                      .y_step = row_step(shape, 1),
-                      .dy_step = row_step(shape, 2),
+                      .x_stride = row_stride(shape, 0),
+                      .y_stride = row_stride(shape, 1),
+                      .dy_stride = row_stride(shape, 2),
                       .activation = activation};
     b.partial = workspace;
     b.factor = workspace + 2 * chunks * c;
@@ -366,15 +367,15 @@ static void norm_moments_task(void *context, int64_t begin, int64_t end, int thr
         const int64_t rows = min_int(b->chunk_rows, b->rows - first);
         for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
             const column_strip s = column_strip_of(rows, c, column);
-            const real *x = b->x + first * b->x_step + column;
+            const real *x = b->x + first * b->x_stride + column;
             real *mean = b->partial + chunk * 2 * c + column, *spread = mean + c;
             double sums[STRIP_SPACE];
             real line[STRIP_SPACE];
-            sum_strip_x(&s, x, b->x_step, c, sums);
+            sum_strip_x(&s, x, b->x_stride, c, sums);
             for (int64_t j = 0; j < s.columns; j++)
                 mean[j] = (real)(sums[j] / (double)rows);
             repeat_columns(&s, mean, line);
-            const strip_inputs in = inputs_of_x(x, b->x_step, c, line);
+            const strip_inputs in = inputs_of_x(x, b->x_stride, c, line);
             sum_strip(STRIP_SQUARES, QN_ACTIVATION_NONE, &s, &in, sums, NULL);
             for (int64_t j = 0; j < s.columns; j++)
                 spread[j] = (real)sums[j];
@@ -415,7 +416,7 @@ static void norm_combine(const norm_context *b, double epsilon, real *mean, real
 }
 
 static bool is_norm_dense(const norm_context *b) {
-    return b->x_step == b->c && b->y_step == b->c && b->dy_step == b->c;
+    return b->x_stride == b->c && b->y_stride == b->c && b->dy_stride == b->c;
 }
 
 /* Rows that are one line of the elementwise passes: short ones would be mostly overhead. Those that
@@ -446,11 +447,11 @@ static void norm_apply_task(void *context, int64_t begin, int64_t end, int threa
     const real *term = repeat_rows(b->term, c, rows, lines[2]);
     for (int64_t row = begin * bundle; row < last; row += rows) {
         const int64_t n = min_int(rows, last - row) * c;
-        const real *x = b->x + row * b->x_step;
-        real *y = b->y + row * b->y_step;
+        const real *x = b->x + row * b->x_stride;
+        real *y = b->y + row * b->y_stride;
         if (!is_dense) {
-            fetch_apart(b->x, row + APART_AHEAD, b->x_step, c, false);
-            fetch_apart(b->y, row + APART_AHEAD, b->y_step, c, true);
+            fetch_strided(b->x, row + STRIDED_AHEAD, b->x_stride, c, false);
+            fetch_strided(b->y, row + STRIDED_AHEAD, b->y_stride, c, true);
         }
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < n; j++)                                                                \
@@ -511,8 +512,8 @@ static void norm_inference_rows(const norm_context *b, const real *variance, dou
             factor[j] =
                 (real)((double)b->scale[block + j] / sqrt((double)variance[block + j] + epsilon));
         for (int64_t row = first; row < last; row++) {
-            const real *x = b->x + row * b->x_step + block;
-            real *y = b->y + row * b->y_step + block;
+            const real *x = b->x + row * b->x_stride + block;
+            real *y = b->y + row * b->y_stride + block;
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < width; j++)                                                            \
     y[j] = activate(KIND, slope, (x[j] - mean[j]) * factor[j] + shift[j])
@@ -546,8 +547,8 @@ static void batch_norm_inference(qn_team *team, const qn_rows *shape, const void
     const int64_t rows = shape->rows, c = shape->c;
     inference_context i = {.norm = {.rows = rows,
                                     .c = c,
-                                    .x_step = row_step(shape, 0),
-                                    .y_step = row_step(shape, 1),
+                                    .x_stride = row_stride(shape, 0),
+                                    .y_stride = row_stride(shape, 1),
                                     .activation = activation,
                                     .x = x,
                                     .scale = scale_,
@@ -570,20 +571,20 @@ static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread
         for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
             const column_strip s =
                 column_strip_of(min_int(b->chunk_rows, b->rows - first), c, column);
-            const real *x = b->x + first * b->x_step + column;
-            const real *dy = b->dy + first * b->dy_step + column;
+            const real *x = b->x + first * b->x_stride + column;
+            const real *dy = b->dy + first * b->dy_stride + column;
             double sums[STRIP_SPACE], dots[STRIP_SPACE];
             real line[STRIP_SPACE], *partial = b->partial + chunk * 2 * c + column;
             repeat_columns(&s, b->mean + column, line);
             const strip_inputs in = {.x = x,
-                                     .y = b->y_in ? b->y_in + first * b->y_step + column : dy,
+                                     .y = b->y_in ? b->y_in + first * b->y_stride + column : dy,
                                      .dy = dy,
                                      .mean = line,
-                                     .x_step = b->x_step,
-                                     .y_step = b->y_in ? b->y_step : b->dy_step,
-                                     .dy_step = b->dy_step,
-                                     .is_dense = b->x_step == c && b->dy_step == c &&
-                                                 (!b->y_in || b->y_step == c),
+                                     .x_stride = b->x_stride,
+                                     .y_stride = b->y_in ? b->y_stride : b->dy_stride,
+                                     .dy_stride = b->dy_stride,
+                                     .is_dense = b->x_stride == c && b->dy_stride == c &&
+                                                 (!b->y_in || b->y_stride == c),
                                      .activation = b->activation};
 #define LOOP(KIND) sum_strip(STRIP_GRADIENTS, KIND, &s, &in, sums, dots)
             WITH_OFTEN(b->activation.kind, LOOP, LOOP(QN_ACTIVATION_SIGMOID))
@@ -635,14 +636,14 @@ static void norm_backward_task(void *context, int64_t begin, int64_t end, int th
     const real *tilt = repeat_rows(b->tilt, c, rows, lines[3]);
     for (int64_t row = begin * bundle; row < last; row += rows) {
         const int64_t n = min_int(rows, last - row) * c;
-        const real *x = b->x + row * b->x_step, *dy = b->dy + row * b->dy_step;
-        const real *y = b->y_in ? b->y_in + row * b->y_step : dy;
+        const real *x = b->x + row * b->x_stride, *dy = b->dy + row * b->dy_stride;
+        const real *y = b->y_in ? b->y_in + row * b->y_stride : dy;
         real *dx = b->dx + row * c;
         if (!is_dense) {
-            fetch_apart(b->x, row + APART_AHEAD, b->x_step, c, false);
-            fetch_apart(b->dy, row + APART_AHEAD, b->dy_step, c, false);
-            fetch_apart(b->y_in ? b->y_in : b->dy, row + APART_AHEAD,
-                        b->y_in ? b->y_step : b->dy_step, c, false);
+            fetch_strided(b->x, row + STRIDED_AHEAD, b->x_stride, c, false);
+            fetch_strided(b->dy, row + STRIDED_AHEAD, b->dy_stride, c, false);
+            fetch_strided(b->y_in ? b->y_in : b->dy, row + STRIDED_AHEAD,
+                          b->y_in ? b->y_stride : b->dy_stride, c, false);
         }
 #define LOOP(KIND)                                                                                 \
     for (int64_t j = 0; j < n; j++)                                                                \

@@ -168,28 +168,4 @@ static void squared_error_backward(qn_team *team, int64_t rows, int64_t c, const
     run_rows(team, squared_error_backward_task, &r);
 }
 
-/* Few numbers: nothing to share out. */
-static int64_t count_valid(int64_t n, const int32_t *labels) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < n; i++)
-        count += labels[i] >= 0;
-    return max_int(count, 1);
-}
-
-static void mean_valid(int64_t n, const void *losses, const int32_t *labels, void *mean) {
-    const real *loss = losses;
-    double total = 0;
-    for (int64_t i = 0; i < n; i++)
-        total += labels[i] >= 0 ? (double)loss[i] : 0;
-    *(real *)mean = (real)(total / (double)count_valid(n, labels));
-}
-
-static void mean_valid_backward(int64_t n, const int32_t *labels, const void *dmean,
-                                void *dlosses) {
-    const real share = *(const real *)dmean / (real)count_valid(n, labels);
-    real *dloss = dlosses;
-    for (int64_t i = 0; i < n; i++)
-        dloss[i] = labels[i] >= 0 ? share : 0;
-}
-
 #endif

@@ -15,7 +15,7 @@ enum {
 
 /* sums (MR, NR) of a[i][p * a_step] * b[p * b_row + j] over p < depth, in blocks of the depth; with
  * add they are added to what is there. */
-static void sum_tile(int64_t depth, const real *const a[MR], int64_t a_step, const real *b,
+static void sum_tile(int64_t depth, const real *const a[MR], int64_t a_stride, const real *b,
                      int64_t b_row, bool add, real *sums) {
     const real *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
     lanes total[MR][NV] = {{{0}}};
@@ -28,7 +28,7 @@ static void sum_tile(int64_t depth, const real *const a[MR], int64_t a_step, con
         for (int64_t p = block; p < min_int(depth, block + DEPTH_BLOCK); p++) {
             const lanes b0 = *(const lanes *)(b + p * b_row);
             const lanes b1 = *(const lanes *)(b + p * b_row + LANES);
-            const int64_t at = p * a_step;
+            const int64_t at = p * a_stride;
             acc[0][0] += a0[at] * b0;
             acc[0][1] += a0[at] * b1;
             acc[1][0] += a1[at] * b0;

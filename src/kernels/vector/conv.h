@@ -1,5 +1,5 @@
 /* Convolution as implicit matrix products over gathered windows. Backward data: the window runs
- * over dy with the filter turned round; a stride cuts dx into stride_h * stride_w phases, each a
+ * over dy with the filter turned round; a stride splits dx into stride_h * stride_w phases, each a
  * dense product with the taps that meet it. Backward filter: along the pixels, in chunks of whole
  * samples. Groups are done one after another; a stride together with a dilation, backward to the
  * data, is left to the reference. */
@@ -43,30 +43,32 @@ static bool is_whole(const qn_conv2d_shape *d) {
            d->w == d->s && d->dilation_h * d->dilation_w == 1;
 }
 
-/* What of a cut an algorithm knows. */
-static unsigned known_cuts(const qn_conv2d_shape *d, qn_conv2d_pass pass, qn_algorithm algorithm) {
+/* What of a tiling an algorithm knows. */
+static unsigned known_tilings(const qn_conv2d_shape *d, qn_conv2d_pass pass,
+                              qn_algorithm algorithm) {
     const bool is_filter = pass == QN_CONV2D_BACKWARD_FILTER;
     if (is_depthwise(d) || (pass == QN_CONV2D_BACKWARD_DATA && is_strided_and_dilated(d)))
         return 0;
     if (algorithm == QN_ALGORITHM_WINOGRAD)
-        return is_filter ? 0 : 1u << QN_CUT_TILES;
+        return is_filter ? 0 : 1u << QN_TILING_TILES;
     if (algorithm != QN_ALGORITHM_PRODUCT && algorithm != QN_ALGORITHM_CHUNKS)
         return 0;
     if (is_filter)
-        return ROWS_CUTS;
-    return PANELS_CUTS | (d->groups == 1 ? 1u << QN_CUT_WAY : 0);
+        return ROWS_TILINGS;
+    return PANELS_TILINGS | (d->groups == 1 ? 1u << QN_TILING_WAY : 0);
 }
 
-/* The cut of a call; false: it was only asked for. A whole image's product takes its own. */
-static bool take_cut(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads, qn_cut *cut) {
-    *cut = (qn_cut){{0}};
-    if (!d->cuts)
+/* The tiling of a call; false: it was only asked for. A whole image's product takes its own. */
+static bool take_tiling(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads,
+                        qn_tiling *tiling) {
+    *tiling = (qn_tiling){{0}};
+    if (!d->tilings)
         return true;
     const qn_algorithm algorithm = choose(d, pass);
     if (pass == QN_CONV2D_BACKWARD_DATA && algorithm != QN_ALGORITHM_WINOGRAD && is_whole(d))
         return true;
-    return qn_cuts_take(d->cuts, qn_cut_key_conv2d(d, pass, (int)algorithm, n_threads),
-                        known_cuts(d, pass, algorithm), cut);
+    return qn_tilings_take(d->tilings, qn_tiling_key_conv2d(d, pass, (int)algorithm, n_threads),
+                           known_tilings(d, pass, algorithm), tiling);
 }
 
 static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t group) {
@@ -93,7 +95,7 @@ static window forward_window(const qn_conv2d_shape *d, const float *x, int64_t g
 static void set_a_window(product *t, const window *g) {
     if (window_is_direct(g)) {
         t->a = g->image;
-        t->a_step = g->channels;
+        t->a_stride = g->channels;
     } else {
         t->a_window = g;
     }
@@ -111,7 +113,7 @@ static void set_b_window(product *t, const window *g) {
 /* A few pixels against many weights: the weights are read in place, and the gathered rows become
  * the panels of the swapped product. */
 static bool is_swapped(const qn_conv2d_shape *d) {
-    return d->groups == 1 && is_better_swapped(d->n * d->p * d->q, d->k, d->r * d->s * d->c);
+    return d->groups == 1 && is_better_exchanged(d->n * d->p * d->q, d->k, d->r * d->s * d->c);
 }
 
 typedef struct turn_context {
@@ -138,9 +140,9 @@ static void pack_gathered_task(void *context, int64_t begin, int64_t end, int th
     }
 }
 
-static void forward_swapped(qn_team *team, const qn_conv2d_shape *d, const float *x, const float *w,
-                            const float *bias_row, qn_activation activation, qn_cut cut, float *y,
-                            float *workspace) {
+static void forward_exchanged(qn_team *team, const qn_conv2d_shape *d, const float *x,
+                              const float *w, const float *bias_row, qn_activation activation,
+                              qn_tiling tiling, float *y, float *workspace) {
     const int64_t pixels = d->n * d->p * d->q, depth = d->r * d->s * d->c;
     float *turned = workspace + round_up(panels_size(pixels, depth), 16);
     const window g = forward_window(d, x, 0);
@@ -148,18 +150,18 @@ static void forward_swapped(qn_team *team, const qn_conv2d_shape *d, const float
                  .n = pixels,
                  .k = depth,
                  .a = w,
-                 .a_step = depth,
+                 .a_stride = depth,
                  .panels = workspace,
                  .c = turned,
                  .c_row = padded(pixels),
-                 .cut = cut};
+                 .tiling = tiling};
     turn_context turn = {&t, &g, turned + round_up(d->k * padded(pixels), 16)};
     qn_team_run(team, pack_tasks(&t), pack_gathered_task, &turn);
     run_by_panels(team, &t, NULL);
-    run_swap(team, &t, bias_row, activation, y, y_step_of(d));
+    run_swap(team, &t, bias_row, activation, y, y_stride_of(d));
 }
 
-static size_t swapped_workspace(const qn_conv2d_shape *d, int n_threads) {
+static size_t exchanged_workspace(const qn_conv2d_shape *d, int n_threads) {
     const int64_t pixels = d->n * d->p * d->q, depth = d->r * d->s * d->c;
     return (size_t)(round_up(panels_size(pixels, depth), 16) + round_up(d->k * padded(pixels), 16) +
                     (int64_t)n_threads * TURN_SIZE) *
@@ -173,20 +175,21 @@ static size_t panels_workspace(const qn_conv2d_shape *d, int n_threads) {
            sizeof(float);
 }
 
-/* By a cut only where that takes no more workspace. */
-static bool goes_swapped(const qn_conv2d_shape *d, qn_cut cut, int n_threads) {
-    const uint8_t way = cut.kinds[QN_CUT_WAY];
-    const size_t swapped = swapped_workspace(d, n_threads), panels = panels_workspace(d, n_threads);
-    if (way == QN_CUT_WAY_SWAPPED && d->groups == 1 && swapped <= panels)
+/* By a tiling only where that takes no more workspace. */
+static bool goes_exchanged(const qn_conv2d_shape *d, qn_tiling tiling, int n_threads) {
+    const uint8_t way = tiling.kinds[QN_TILING_WAY];
+    const size_t swapped = exchanged_workspace(d, n_threads),
+                 panels = panels_workspace(d, n_threads);
+    if (way == QN_TILING_WAY_EXCHANGED && d->groups == 1 && swapped <= panels)
         return true;
-    return is_swapped(d) && !(way == QN_CUT_WAY_PANELS && panels <= swapped);
+    return is_swapped(d) && !(way == QN_TILING_WAY_PANELS && panels <= swapped);
 }
 
 static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const void *x,
                                   const void *w, const void *bias_row, qn_activation activation,
                                   void *y, void *workspace) {
-    qn_cut cut;
-    if (!take_cut(d, QN_CONV2D_FORWARD, qn_team_size(team), &cut))
+    qn_tiling tiling;
+    if (!take_tiling(d, QN_CONV2D_FORWARD, qn_team_size(team), &tiling))
         return;
     if (is_fast_depthwise(d)) {
         fast_depthwise_forward(team, d, x, w, bias_row, activation, y, workspace);
@@ -198,7 +201,7 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
     }
     switch (choose(d, QN_CONV2D_FORWARD)) {
     case QN_ALGORITHM_WINOGRAD:
-        forward_winograd(team, d, x, w, bias_row, activation, cut, y, workspace);
+        forward_winograd(team, d, x, w, bias_row, activation, tiling, y, workspace);
         return;
     case QN_ALGORITHM_THIN:
         forward_thin(team, d, x, w, bias_row, activation, y, workspace);
@@ -212,8 +215,8 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
     default:
         break;
     }
-    if (goes_swapped(d, cut, qn_team_size(team))) {
-        forward_swapped(team, d, x, w, bias_row, activation, cut, y, workspace);
+    if (goes_exchanged(d, tiling, qn_team_size(team))) {
+        forward_exchanged(team, d, x, w, bias_row, activation, tiling, y, workspace);
         return;
     }
     const int64_t k = d->k / d->groups, depth = d->r * d->s * (d->c / d->groups);
@@ -225,10 +228,10 @@ static void vector_conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const
                      .k = depth,
                      .panels = workspace,
                      .c = (float *)y + group * k,
-                     .c_row = y_step_of(d),
+                     .c_row = y_stride_of(d),
                      .bias = bias_row ? (const float *)bias_row + group * k : NULL,
                      .activation = activation,
-                     .cut = cut};
+                     .tiling = tiling};
         set_a_window(&t, &g);
         pack_transposed(team, &t, (const float *)w + group * k * depth, depth);
         run_by_panels(team, &t, scratch);
@@ -241,7 +244,7 @@ typedef struct phase_context {
     const qn_conv2d_shape *shape;
     const float *dy, *w;
     float *dx, *workspace;
-    qn_cut cut;
+    qn_tiling tiling;
     bool is_gathered; /* first, and the filter goes by rows */
 } phase_context;
 
@@ -261,14 +264,14 @@ static bool is_gathered_first(const qn_conv2d_shape *d) {
            has_few_rows(d->n * d->h * d->w, d->c, d->r * d->s * d->k);
 }
 
-static int64_t gathered_step(int64_t depth) {
+static int64_t gathered_stride(int64_t depth) {
     return round_up(depth, VL) + ROW_PAD;
 }
 
 static void gather_first_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const turn_context *turn = context;
-    const int64_t k = turn->product->k, step = gathered_step(k);
+    const int64_t k = turn->product->k, step = gathered_stride(k);
     gather_rows(turn->window, begin, end - begin, 0, k, turn->scratch + begin * step, step, k);
 }
 
@@ -277,31 +280,31 @@ static void gather_first(qn_team *team, product *t, float *workspace) {
         turn_context turn = {t, t->a_window, workspace};
         qn_team_run(team, t->m, gather_first_task, &turn);
         t->a = workspace;
-        t->a_step = gathered_step(t->k);
+        t->a_stride = gathered_stride(t->k);
         t->a_window = NULL;
     }
-    run_by_rows(team, t, workspace + round_up(t->m * gathered_step(t->k), 16));
+    run_by_rows(team, t, workspace + round_up(t->m * gathered_stride(t->k), 16));
 }
 
 /* Floats of the products of a backward pass to the data. */
 static int64_t backward_data_floats(const qn_conv2d_shape *d, bool is_gathered, int n_threads) {
     const int64_t k = d->k / d->groups, c = d->c / d->groups, taps = d->r * d->s;
     if (is_gathered)
-        return round_up(d->n * d->h * d->w * gathered_step(taps * k), 16) +
+        return round_up(d->n * d->h * d->w * gathered_stride(taps * k), 16) +
                (int64_t)n_threads * ROWS_SCRATCH;
     return round_up(panels_size(c, taps * k), 16) +
            n_threads * panels_scratch(c, taps * k, true, d->stride_h * d->stride_w > 1);
 }
 
-/* By a cut only where that takes no more workspace. */
-static bool goes_gathered(const qn_conv2d_shape *d, qn_cut cut, int n_threads) {
-    const uint8_t way = cut.kinds[QN_CUT_WAY];
+/* By a tiling only where that takes no more workspace. */
+static bool goes_gathered(const qn_conv2d_shape *d, qn_tiling tiling, int n_threads) {
+    const uint8_t way = tiling.kinds[QN_TILING_WAY];
     const int64_t gathered = backward_data_floats(d, true, n_threads);
     const int64_t panels = backward_data_floats(d, false, n_threads);
-    if (way == QN_CUT_WAY_ROWS && d->groups == 1 && d->stride_h * d->stride_w == 1 &&
+    if (way == QN_TILING_WAY_ROWS && d->groups == 1 && d->stride_h * d->stride_w == 1 &&
         gathered <= panels)
         return true;
-    return is_gathered_first(d) && !(way == QN_CUT_WAY_PANELS && panels <= gathered);
+    return is_gathered_first(d) && !(way == QN_TILING_WAY_PANELS && panels <= gathered);
 }
 
 static void backward_phase(qn_team *team, const phase_context *b, int64_t group, int64_t phase_h,
@@ -319,10 +322,10 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
     }
     const window g =
         window_finish((window){.image = b->dy + group * k,
-                               .end = b->dy + (d->n * d->p * d->q - 1) * y_step_of(d) + d->k,
+                               .end = b->dy + (d->n * d->p * d->q - 1) * y_stride_of(d) + d->k,
                                .image_h = d->p,
                                .image_w = d->q,
-                               .channels = y_step_of(d),
+                               .channels = y_stride_of(d),
                                .depth = k,
                                .rows = h.count,
                                .columns = v.count,
@@ -341,14 +344,14 @@ static void backward_phase(qn_team *team, const phase_context *b, int64_t group,
                  .c = dx,
                  .c_row = d->c,
                  .to = d->stride_h * d->stride_w > 1 ? &to : NULL,
-                 .cut = b->cut};
+                 .tiling = b->tiling};
     set_a_window(&t, &g);
     const filter_rows rows = {.w = b->w + group * k * d->r * d->s * c,
                               .depth = k,
-                              .channel_step = d->r * d->s * c,
+                              .channel_stride = d->r * d->s * c,
                               .taps_w = v.taps,
-                              .tap_step_h = -d->stride_h * d->s * c,
-                              .tap_step_w = -d->stride_w * c,
+                              .tap_stride_h = -d->stride_h * d->s * c,
+                              .tap_stride_w = -d->stride_w * c,
                               .offset = ((h.first + (h.taps - 1) * d->stride_h) * d->s + v.first +
                                          (v.taps - 1) * d->stride_w) *
                                         c};
@@ -393,7 +396,7 @@ static void scatter_task(void *context, int64_t begin, int64_t end, int thread) 
                   thread * ROWS_MAX * padded(columns);
     product t = {.n = columns,
                  .k = d->k,
-                 .a_step = y_step_of(d),
+                 .a_stride = y_stride_of(d),
                  .panels = b->workspace,
                  .c = rows,
                  .c_row = padded(columns)};
@@ -402,7 +405,7 @@ static void scatter_task(void *context, int64_t begin, int64_t end, int thread) 
         zero_floats(dx, size);
         for (int64_t first = 0; first < pixels; first += ROWS_MAX) {
             const int64_t count = min_int(ROWS_MAX, pixels - first);
-            t.a = b->dy + (n * pixels + first) * y_step_of(d);
+            t.a = b->dy + (n * pixels + first) * y_stride_of(d);
             panel_block(&t, 0, count, 0, columns, NULL);
             for (int64_t i = first; i < first + count; i++)
                 add_pixel(d, i / d->q, i % d->q, rows + (i - first) * padded(columns), dx);
@@ -414,19 +417,19 @@ static void backward_data_scattered(qn_team *team, const phase_context *b) {
     const qn_conv2d_shape *d = b->shape;
     const int64_t columns = d->r * d->s * d->c;
     const product t = {.n = columns, .k = d->k, .panels = b->workspace};
-    const filter_rows rows = {.w = b->w, .depth = d->k, .channel_step = columns, .taps_w = 1};
+    const filter_rows rows = {.w = b->w, .depth = d->k, .channel_stride = columns, .taps_w = 1};
     pack_rows(team, &t, &rows);
     qn_team_run(team, d->n, scatter_task, (void *)b);
 }
 
 static qn_gemm_shape whole_product(const qn_conv2d_shape *d) {
-    return (qn_gemm_shape){.m = d->n, .n = d->r * d->s * d->c, .k = d->k, .cuts = d->cuts};
+    return (qn_gemm_shape){.m = d->n, .n = d->r * d->s * d->c, .k = d->k, .tilings = d->tilings};
 }
 
 static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const void *dy,
                                         const void *w, void *dx, void *workspace) {
-    qn_cut cut;
-    if (!take_cut(d, QN_CONV2D_BACKWARD_DATA, qn_team_size(team), &cut))
+    qn_tiling tiling;
+    if (!take_tiling(d, QN_CONV2D_BACKWARD_DATA, qn_team_size(team), &tiling))
         return;
     if (is_fast_depthwise(d)) {
         fast_depthwise_backward_data(team, d, dy, w, dx, workspace);
@@ -438,13 +441,13 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
     }
     const qn_algorithm algorithm = choose(d, QN_CONV2D_BACKWARD_DATA);
     if (algorithm == QN_ALGORITHM_WINOGRAD) {
-        backward_data_winograd(team, d, dy, w, cut, dx, workspace);
+        backward_data_winograd(team, d, dy, w, tiling, dx, workspace);
         return;
     }
     if (is_whole(d)) {
         const qn_gemm_shape whole = whole_product(d);
         const qn_activation none = {QN_ACTIVATION_NONE, 0};
-        gemm_stepped(team, &whole, dy, y_step_of(d), w, NULL, none, dx, workspace);
+        gemm_strided(team, &whole, dy, y_stride_of(d), w, NULL, none, dx, workspace);
         return;
     }
     if (algorithm == QN_ALGORITHM_SLIDING) {
@@ -452,7 +455,7 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
         return;
     }
     const phase_context b = {
-        d, dy, w, dx, workspace, cut, goes_gathered(d, cut, qn_team_size(team))};
+        d, dy, w, dx, workspace, tiling, goes_gathered(d, tiling, qn_team_size(team))};
     if (algorithm == QN_ALGORITHM_SCATTER) {
         backward_data_scattered(team, &b);
         return;
@@ -467,8 +470,8 @@ static void vector_conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d,
 
 enum { CHUNK_PIXELS = 1024 };
 
-/* Samples of a chunk: by the shape of one sample alone, so that a batch may be cut at chunk borders
- * without a change of bits; powers of two, so that many cuts are. */
+/* Samples of a chunk: by the shape of one sample alone, so that a batch may be split at chunk
+ * borders without a change of bits; powers of two, so that many splits are. */
 static int64_t filter_chunk(const qn_conv2d_shape *d, qn_algorithm algorithm) {
     const int64_t pixels = algorithm == QN_ALGORITHM_CHUNKS ? CHUNK_PIXELS : DEPTH_STEP;
     return power_above(ceil_div(pixels, d->p * d->q));
@@ -498,14 +501,14 @@ static void filter_chunk_task(void *context, int64_t begin, int64_t end, int thr
     for (int64_t task = begin; task < end; task++) {
         float *c = t->c + task * t->m * t->n;
         const int64_t first = task * t->chunk, last = min_int(t->k, first + t->chunk);
-        for (int64_t j = 0; j < t->n; j += gather_most(t->cut))
-            rows_block(t, 0, t->m, j, min_int(gather_most(t->cut), t->n - j), first, last, c + j,
+        for (int64_t j = 0; j < t->n; j += gather_most(t->tiling))
+            rows_block(t, 0, t->m, j, min_int(gather_most(t->tiling), t->n - j), first, last, c + j,
                        space);
     }
 }
 
 /* Along the pixels. */
-static product filter_product(const qn_conv2d_shape *d, qn_algorithm algorithm, qn_cut cut,
+static product filter_product(const qn_conv2d_shape *d, qn_algorithm algorithm, qn_tiling tiling,
                               int64_t m, int64_t n) {
     return (product){.m = m,
                      .n = n,
@@ -514,7 +517,7 @@ static product filter_product(const qn_conv2d_shape *d, qn_algorithm algorithm, 
                      .chunk = filter_chunk(d, algorithm) * d->p * d->q,
                      .add = d->add,
                      .c_row = n,
-                     .cut = cut};
+                     .tiling = tiling};
 }
 
 static void run_filter(qn_team *team, const qn_conv2d_shape *d, qn_algorithm algorithm, product *t,
@@ -548,12 +551,12 @@ static int64_t turned_size(const qn_conv2d_shape *d) {
 }
 
 static void filter_turned(qn_team *team, const qn_conv2d_shape *d, const float *x, const float *dy,
-                          qn_algorithm algorithm, qn_cut cut, float *dw, float *workspace) {
-    product t = filter_product(d, algorithm, cut, d->c, d->k);
+                          qn_algorithm algorithm, qn_tiling tiling, float *dw, float *workspace) {
+    product t = filter_product(d, algorithm, tiling, d->c, d->k);
     t.a = x;
-    t.a_step = d->c;
+    t.a_stride = d->c;
     t.b = dy;
-    t.b_row = y_step_of(d);
+    t.b_row = y_stride_of(d);
     t.c = workspace;
     if (d->add)
         transpose_block(dw, d->c, d->k, d->c, t.c, d->k, d->k);
@@ -564,8 +567,8 @@ static void filter_turned(qn_team *team, const qn_conv2d_shape *d, const float *
 
 static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, const void *x,
                                           const void *dy, void *dw, void *workspace) {
-    qn_cut cut;
-    if (!take_cut(d, QN_CONV2D_BACKWARD_FILTER, qn_team_size(team), &cut))
+    qn_tiling tiling;
+    if (!take_tiling(d, QN_CONV2D_BACKWARD_FILTER, qn_team_size(team), &tiling))
         return;
     if (is_fast_depthwise(d)) {
         fast_depthwise_backward_filter(team, d, x, dy, dw, workspace);
@@ -589,15 +592,15 @@ static void vector_conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *
         return;
     }
     if (is_filter_turned(d)) {
-        filter_turned(team, d, x, dy, algorithm, cut, dw, workspace);
+        filter_turned(team, d, x, dy, algorithm, tiling, dw, workspace);
         return;
     }
     const int64_t k = d->k / d->groups, columns = d->r * d->s * (d->c / d->groups);
     for (int64_t group = 0; group < d->groups; group++) {
         const window g = forward_window(d, x, group);
-        product t = filter_product(d, algorithm, cut, k, columns);
+        product t = filter_product(d, algorithm, tiling, k, columns);
         t.a = (const float *)dy + group * k;
-        t.a_step = y_step_of(d);
+        t.a_stride = y_stride_of(d);
         set_b_window(&t, &g);
         t.c = (float *)dw + group * k * columns;
         run_filter(team, d, algorithm, &t, workspace);
@@ -610,7 +613,7 @@ static size_t product_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
     int64_t count;
     if (pass == QN_CONV2D_FORWARD) {
         if (is_swapped(d))
-            return swapped_workspace(d, n_threads);
+            return exchanged_workspace(d, n_threads);
         return panels_workspace(d, n_threads);
     } else if (pass == QN_CONV2D_BACKWARD_DATA) {
         count = backward_data_floats(d, is_gathered_first(d), n_threads);

@@ -35,8 +35,8 @@ static qn_depthwise depthwise_window(const qn_conv2d_shape *d) {
                           .offset_w = -d->pad_left,
                           .dilation_h = d->dilation_h,
                           .dilation_w = d->dilation_w,
-                          .image_step = d->c,
-                          .dy_step = y_step_of(d)};
+                          .image_stride = d->c,
+                          .dy_stride = y_stride_of(d)};
 }
 
 static void fast_forward_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -44,7 +44,7 @@ static void fast_forward_task(void *context, int64_t begin, int64_t end, int thr
     const depthwise_context *v = context;
     const qn_conv2d_shape *d = v->shape;
     const qn_depthwise view = depthwise_window(d);
-    const int64_t step = y_step_of(d), runs = step == d->c ? 1 : d->q;
+    const int64_t step = y_stride_of(d), runs = step == d->c ? 1 : d->q;
     for (int64_t row = begin; row < end; row++) {
         float *y = v->to + row * d->q * step;
         DEPTHWISE.forward(&view, v->from + row / d->p * d->h * d->w * d->c, v->filter, v->bias,
@@ -107,8 +107,8 @@ static void fast_backward_task(void *context, int64_t begin, int64_t end, int th
                                        .offset_w = w.offset,
                                        .dilation_h = d->dilation_h,
                                        .dilation_w = d->dilation_w,
-                                       .image_step = y_step_of(d)};
-            DEPTHWISE.forward(&view, v->from + n * d->p * d->q * y_step_of(d),
+                                       .image_stride = y_stride_of(d)};
+            DEPTHWISE.forward(&view, v->from + n * d->p * d->q * y_stride_of(d),
                               v->filter + (y % d->stride_h * d->stride_w + phase) * size, NULL,
                               y / d->stride_h, v->to + (row * d->w + phase) * d->c,
                               d->stride_w * d->c);
@@ -158,8 +158,8 @@ static void fast_filter_task(void *context, int64_t begin, int64_t end, int thre
         for (int64_t n = chunk * v->chunk; n < min_int(d->n, (chunk + 1) * v->chunk); n++) {
             for (int64_t p = 0; p < d->p; p += rows)
                 DEPTHWISE.filter(&view, v->from + n * d->h * d->w * d->c,
-                                 v->dy + n * d->p * d->q * y_step_of(d), p, min_int(d->p, p + rows),
-                                 first, last, sums);
+                                 v->dy + n * d->p * d->q * y_stride_of(d), p,
+                                 min_int(d->p, p + rows), first, last, sums);
         }
     }
 }

@@ -53,24 +53,24 @@ static inline __attribute__((always_inline)) void fetch_lines(int lines, const f
 /* A row of outputs. `next`: what the next row needs and this does not, fetched slice by slice. */
 typedef struct forward_row {
     const float *from, *filter, *bias; /* the first row inside of the image, and its taps */
-    int64_t rows, out_step;
+    int64_t rows, out_stride;
     float *out;
     const float *next;
 } forward_row;
 
 /* One pixel of any window. */
 static void forward_pixel(const qn_depthwise *d, const forward_row *v, int64_t j, int64_t c) {
-    const int64_t first = j * d->step_w + d->offset_w, row_step = d->w * d->image_step;
+    const int64_t first = j * d->step_w + d->offset_w, row_stride = d->w * d->image_stride;
     vector sum = v->bias ? load(v->bias + c) : (vector){0};
     for (int64_t r = 0; r < v->rows; r++) {
         for (int64_t s = 0; s < d->taps_w; s++) {
             const int64_t x = first + s * d->dilation_w;
             if (x >= 0 && x < d->w)
-                sum += load(v->from + r * d->dilation_h * row_step + x * d->image_step + c) *
+                sum += load(v->from + r * d->dilation_h * row_stride + x * d->image_stride + c) *
                        load(v->filter + (r * d->taps_w + s) * d->c + c);
         }
     }
-    *(vector *)(v->out + j * v->out_step + c) = sum;
+    *(vector *)(v->out + j * v->out_stride + c) = sum;
 }
 
 /* Channels [begin, end), nv vectors at a time, of so many pixels from j on; nv, wide, taps and step
@@ -79,12 +79,12 @@ static inline __attribute__((always_inline)) void forward_wide(const qn_depthwis
                                                                forward_row *v, int nv, int wide,
                                                                int taps, int step, int64_t j,
                                                                int64_t begin, int64_t end) {
-    const int64_t first = j * step + d->offset_w, image_step = d->image_step;
-    const int64_t row_step = d->dilation_h * d->w * image_step, rows = v->rows;
-    const int64_t width = d->c, out_step = v->out_step, count = d->columns - j;
+    const int64_t first = j * step + d->offset_w, image_stride = d->image_stride;
+    const int64_t row_stride = d->dilation_h * d->w * image_stride, rows = v->rows;
+    const int64_t width = d->c, out_stride = v->out_stride, count = d->columns - j;
     const unsigned inside = inside_bits(first, (wide - 1) * step + taps, d->w);
-    const float *image = v->from + first * image_step, *bias = v->bias, *filter = v->filter;
-    float *out = v->out + j * out_step;
+    const float *image = v->from + first * image_stride, *bias = v->bias, *filter = v->filter;
+    float *out = v->out + j * out_stride;
     for (int64_t c = begin; c < end; c = next_channel(c, nv * VL, end)) {
         vector sums[MOST_WIDE];
 #pragma GCC unroll 8
@@ -96,7 +96,7 @@ static inline __attribute__((always_inline)) void forward_wide(const qn_depthwis
             v->next += lines * LINE_FLOATS;
         }
         const float *row = image + c, *weight = filter + c;
-        for (int64_t r = 0; r < rows; r++, row += row_step, weight += taps * width) {
+        for (int64_t r = 0; r < rows; r++, row += row_stride, weight += taps * width) {
             vector weights[3 * LINE_VECTORS];
 #pragma GCC unroll 8
             for (int s = 0; s < taps * nv; s++)
@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) void forward_wide(const qn_depthwis
             unsigned bits = inside;
             HIDE(bits);
 #pragma GCC unroll 32
-            for (int x = 0; x < (wide - 1) * step + taps; x++, pixel += image_step) {
+            for (int x = 0; x < (wide - 1) * step + taps; x++, pixel += image_stride) {
                 HIDE(pixel);
                 if (!(bits >> x & 1))
                     continue;
@@ -122,7 +122,7 @@ static inline __attribute__((always_inline)) void forward_wide(const qn_depthwis
         }
         float *to = out + c;
 #pragma GCC unroll 8
-        for (int e = 0; e < wide; e++, to += out_step) {
+        for (int e = 0; e < wide; e++, to += out_stride) {
             HIDE(to);
             if (wide < MOST_WIDE && e >= count)
                 break;
@@ -159,21 +159,21 @@ forward_row_of(const qn_depthwise *d, forward_row *v, int taps, int step) {
 
 static void depthwise_forward_row_wide(const qn_depthwise *d, const float *image,
                                        const float *filter, const float *bias, int64_t i,
-                                       float *out, int64_t out_step) {
+                                       float *out, int64_t out_stride) {
     const int64_t taps = d->dilation_w == 1 ? d->taps_w : 0;
-    const int64_t top = i * d->step_h + d->offset_h, row_step = d->w * d->image_step;
+    const int64_t top = i * d->step_h + d->offset_h, row_stride = d->w * d->image_stride;
     int64_t begin = 0, end = d->taps_h;
     while (begin < end && top + begin * d->dilation_h < 0)
         begin++;
     while (begin < end && top + (end - 1) * d->dilation_h >= d->h)
         end--;
-    forward_row v = {.from = image + (top + begin * d->dilation_h) * row_step,
+    forward_row v = {.from = image + (top + begin * d->dilation_h) * row_stride,
                      .filter = filter + begin * d->taps_w * d->c,
                      .bias = bias,
                      .rows = end - begin,
-                     .out_step = out_step,
+                     .out_stride = out_stride,
                      .out = out,
-                     .next = image + (top + d->taps_h) * row_step};
+                     .next = image + (top + d->taps_h) * row_stride};
     if (taps == 3 && d->step_w == 1)
         forward_row_of(d, &v, 3, 1);
     else if (taps == 3 && d->step_w == 2)
@@ -198,12 +198,12 @@ enum { FILTER_VECTORS = VL == 16 ? 2 : 1, AHEAD = 15 };
 
 /* What one pixel adds at a row of taps; sums are sums_step apart from tap to tap. */
 static void filter_pixel(const qn_depthwise *d, const float *row, const float *dy, int64_t j,
-                         int64_t c, float *sums, int64_t sums_step) {
+                         int64_t c, float *sums, int64_t sums_stride) {
     for (int64_t s = 0; s < d->taps_w; s++) {
         const int64_t x = j * d->step_w + d->offset_w + s * d->dilation_w;
-        vector *sum = (vector *)(sums + s * sums_step);
+        vector *sum = (vector *)(sums + s * sums_stride);
         if (x >= 0 && x < d->w)
-            *sum += load(row + x * d->image_step + c) * load(dy + j * d->dy_step + c);
+            *sum += load(row + x * d->image_stride + c) * load(dy + j * d->dy_stride + c);
     }
 }
 
@@ -213,12 +213,12 @@ static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d
                                                            unsigned rows, const float *row,
                                                            const float *dy, int64_t j,
                                                            vector *sums) {
-    const int64_t first = j * step + d->offset_w, image_step = d->image_step;
+    const int64_t first = j * step + d->offset_w, image_stride = d->image_stride;
     unsigned bits = inside_bits(first, (PIXELS_WIDE - 1) * step + 3, d->w);
     vector gradient[PIXELS_WIDE * FILTER_VECTORS];
-    dy += j * d->dy_step;
+    dy += j * d->dy_stride;
 #pragma GCC unroll 8
-    for (int e = 0; e < PIXELS_WIDE; e++, dy += d->dy_step) {
+    for (int e = 0; e < PIXELS_WIDE; e++, dy += d->dy_stride) {
         HIDE(dy);
 #pragma GCC unroll 2
         for (int u = 0; u < nv; u++)
@@ -229,9 +229,9 @@ static inline __attribute__((always_inline)) void add_nine(const qn_depthwise *d
     for (int r = 0; r < 3; r++) {
         if (!(rows >> r & 1))
             continue;
-        const float *pixel = row + (r * d->w + first) * image_step;
+        const float *pixel = row + (r * d->w + first) * image_stride;
 #pragma GCC unroll 16
-        for (int x = 0; x < (PIXELS_WIDE - 1) * step + 3; x++, pixel += image_step) {
+        for (int x = 0; x < (PIXELS_WIDE - 1) * step + 3; x++, pixel += image_stride) {
             HIDE(pixel);
             if (!(bits >> x & 1))
                 continue;
@@ -262,42 +262,44 @@ static inline __attribute__((always_inline)) void fetch_pixels(int pixels, int n
  * registers. The same pixels of `next`, an image and its dy, are fetched; null: not. */
 static inline __attribute__((always_inline)) void
 filter_nine(const qn_depthwise *d, int nv, int step, const float *image, const float *dy,
-            int64_t begin, int64_t end, float *to, int64_t to_step, const float *const next[2]) {
+            int64_t begin, int64_t end, float *to, int64_t to_stride, const float *const next[2]) {
     vector sums[9 * FILTER_VECTORS];
 #pragma GCC unroll 18
     for (int e = 0; e < 9 * nv; e++)
-        sums[e] = load(to + e / nv * to_step + e % nv * VL);
+        sums[e] = load(to + e / nv * to_stride + e % nv * VL);
     for (int64_t i = begin; i < end; i++) {
         const int64_t top = i * d->step_h + d->offset_h;
         const unsigned rows = inside_bits(top, 3, d->h);
         for (int64_t j = 0; j < d->columns; j += PIXELS_WIDE) {
             if (VL >= 8 && next[0]) {
-                const float *at = next[0] + ((top + 3 - step) * d->w + j * step) * d->image_step;
-                fetch_pixels(PIXELS_WIDE * step, nv, at, d->image_step);
+                const float *at = next[0] + ((top + 3 - step) * d->w + j * step) * d->image_stride;
+                fetch_pixels(PIXELS_WIDE * step, nv, at, d->image_stride);
                 if (step == 2)
-                    fetch_pixels(PIXELS_WIDE * step, nv, at + d->w * d->image_step, d->image_step);
+                    fetch_pixels(PIXELS_WIDE * step, nv, at + d->w * d->image_stride,
+                                 d->image_stride);
             }
-            add_nine(d, nv, step, rows, image + top * d->w * d->image_step,
-                     dy + i * d->columns * d->dy_step, j, sums);
+            add_nine(d, nv, step, rows, image + top * d->w * d->image_stride,
+                     dy + i * d->columns * d->dy_stride, j, sums);
             if (VL >= 8 && next[1])
-                fetch_pixels(PIXELS_WIDE, nv, next[1] + (i * d->columns + j) * d->dy_step,
-                             d->dy_step);
+                fetch_pixels(PIXELS_WIDE, nv, next[1] + (i * d->columns + j) * d->dy_stride,
+                             d->dy_stride);
         }
     }
 #pragma GCC unroll 18
     for (int e = 0; e < 9 * nv; e++)
-        *(vector *)(to + e / nv * to_step + e % nv * VL) = sums[e];
+        *(vector *)(to + e / nv * to_stride + e % nv * VL) = sums[e];
 }
 
 /* The same at any number of taps, pixel by pixel. */
 static void filter_any(const qn_depthwise *d, const float *image, const float *dy, int64_t begin,
-                       int64_t end, int64_t c, float *to, int64_t to_step) {
+                       int64_t end, int64_t c, float *to, int64_t to_stride) {
     for (int64_t i = begin; i < end; i++) {
         for (int64_t r = 0; r < d->taps_h; r++) {
             const int64_t y = i * d->step_h + d->offset_h + r * d->dilation_h;
             for (int64_t j = 0; y >= 0 && y < d->h && j < d->columns; j++)
-                filter_pixel(d, image + y * d->w * d->image_step, dy + i * d->columns * d->dy_step,
-                             j, c, to + r * d->taps_w * to_step, to_step);
+                filter_pixel(d, image + y * d->w * d->image_stride,
+                             dy + i * d->columns * d->dy_stride, j, c,
+                             to + r * d->taps_w * to_stride, to_stride);
         }
     }
 }
@@ -323,8 +325,8 @@ static void depthwise_filter_rows(const qn_depthwise *d, const float *image, con
         const int64_t after = block + ahead - (VL == 8 ? block % 2 : 0);
         const int64_t next_c = (after < last ? after : after - last + first) * VL;
         const int64_t next_row = after < last ? 0 : rows;
-        const float *next[2] = {image + next_c + next_row * d->step_h * d->w * d->image_step,
-                                dy + next_c + next_row * d->columns * d->dy_step};
+        const float *next[2] = {image + next_c + next_row * d->step_h * d->w * d->image_stride,
+                                dy + next_c + next_row * d->columns * d->dy_stride};
         if (VL == 8)
             next[block % 2] = 0;
         if (step == 1 && n > 1)

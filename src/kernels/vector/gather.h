@@ -68,9 +68,9 @@ static inline void gather_run(const window *g, int64_t n, int64_t y, int64_t x, 
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline __attribute__((always_inline)) void copy_quads(int64_t count, int n_quads,
-                                                             const float *from, int64_t from_step,
+                                                             const float *from, int64_t from_stride,
                                                              float *to, int64_t to_row) {
-    for (int64_t j = 0; j < count; j++, from += from_step, to += to_row) {
+    for (int64_t j = 0; j < count; j++, from += from_stride, to += to_row) {
 #pragma GCC unroll 8
         for (int i = 0; i < n_quads; i++)
             *(quad *)(to + 4 * i) = *(const quad *)(from + 4 * i);
@@ -79,25 +79,25 @@ static inline __attribute__((always_inline)) void copy_quads(int64_t count, int 
 
 /* Copies `count` runs of n floats, from_step apart, to places to_row apart, in whole vectors: up to
  * VL - 1 floats further are read and written. Short runs go by small vectors, without a loop. */
-static inline void copy_runs(int64_t count, int64_t n, const float *from, int64_t from_step,
+static inline void copy_runs(int64_t count, int64_t n, const float *from, int64_t from_stride,
                              float *to, int64_t to_row) {
     switch (ceil_div(n, 4)) {
     case 1:
-        copy_quads(count, 1, from, from_step, to, to_row);
+        copy_quads(count, 1, from, from_stride, to, to_row);
         return;
     case 2:
-        copy_quads(count, 2, from, from_step, to, to_row);
+        copy_quads(count, 2, from, from_stride, to, to_row);
         return;
     case 3:
-        copy_quads(count, 3, from, from_step, to, to_row);
+        copy_quads(count, 3, from, from_stride, to, to_row);
         return;
     case 5:
-        copy_quads(count, 5, from, from_step, to, to_row);
+        copy_quads(count, 5, from, from_stride, to, to_row);
         return;
     default:
         break;
     }
-    for (int64_t j = 0; j < count; j++, from += from_step, to += to_row) {
+    for (int64_t j = 0; j < count; j++, from += from_stride, to += to_row) {
         int64_t i = 0;
         for (; i + VL <= n; i += VL)
             *(vector *)(to + i) = *(const vector *)(from + i);

@@ -4,8 +4,8 @@
  *   B (N, K), else            B is packed into panels
  *   B (K, N), few rows or A (K, M)   by rows; up to eight of A (M, K) streamed
  *   B (K, N), many rows       B is packed into panels
- * or by a cut (kernels/cuts.h), of those that can and take no more workspace. An element has the
- * same bits in each: one chain of K-blocks. */
+ * or by a tiling (kernels/tilings.h), of those that can and take no more workspace. An element has
+ * the same bits in each: one chain of K-blocks. */
 #ifndef QN_KERNELS_VECTOR_GEMM_H
 #define QN_KERNELS_VECTOR_GEMM_H
 
@@ -14,13 +14,13 @@
 typedef enum gemm_way { GEMM_SWAPPED, GEMM_PANELS, GEMM_ROWS } gemm_way;
 
 /* Swapped, A is packed and C is turned; else B is packed. */
-static bool is_swap_less(const qn_gemm_shape *d) {
+static bool is_exchange_less(const qn_gemm_shape *d) {
     return d->m * (d->k + d->n) < d->n * d->k;
 }
 
 static gemm_way gemm_choose(const qn_gemm_shape *d) {
     if (d->transpose_b)
-        return is_better_swapped(d->m, d->n, d->k) && !d->transpose_a && is_swap_less(d)
+        return is_better_exchanged(d->m, d->n, d->k) && !d->transpose_a && is_exchange_less(d)
                    ? GEMM_SWAPPED
                    : GEMM_PANELS;
     return has_few_rows(d->m, d->n, d->k) || d->transpose_a ? GEMM_ROWS : GEMM_PANELS;
@@ -43,26 +43,26 @@ static size_t gemm_bytes(const qn_gemm_shape *d, gemm_way way, int n_threads) {
 }
 
 /* A has columns: by rows alone, since sums may go on. */
-static gemm_way gemm_cut_way(const qn_gemm_shape *d, qn_cut cut, int n_threads) {
+static gemm_way gemm_tiling_way(const qn_gemm_shape *d, qn_tiling tiling, int n_threads) {
     const gemm_way fixed = gemm_choose(d), other = d->transpose_b ? GEMM_SWAPPED : GEMM_ROWS;
     static const gemm_way ways[] = {GEMM_PANELS, GEMM_PANELS, GEMM_ROWS, GEMM_SWAPPED};
-    const gemm_way way = ways[cut.kinds[QN_CUT_WAY]];
-    if (cut.kinds[QN_CUT_WAY] == QN_CUT_WAY_FIXED || d->transpose_a ||
+    const gemm_way way = ways[tiling.kinds[QN_TILING_WAY]];
+    if (tiling.kinds[QN_TILING_WAY] == QN_TILING_WAY_FIXED || d->transpose_a ||
         (way != GEMM_PANELS && way != other) ||
         gemm_bytes(d, way, n_threads) > gemm_bytes(d, fixed, n_threads))
         return fixed;
     return way;
 }
 
-static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, int64_t a_step,
-                         const float *b, const float *bias_row, qn_activation activation,
-                         qn_cut cut, float *c, float *workspace) {
+static void gemm_exchanged(qn_team *team, const qn_gemm_shape *d, const float *a, int64_t a_stride,
+                           const float *b, const float *bias_row, qn_activation activation,
+                           qn_tiling tiling, float *c, float *workspace) {
     if (d->m <= QUAD_MOST) {
         const product t = {.m = d->m,
                            .n = d->n,
                            .k = d->k,
                            .a = a,
-                           .a_step = a_step,
+                           .a_stride = a_stride,
                            .panels = workspace,
                            .b = b,
                            .c = c,
@@ -77,35 +77,36 @@ static void gemm_swapped(qn_team *team, const qn_gemm_shape *d, const float *a, 
                  .n = d->m,
                  .k = d->k,
                  .a = b,
-                 .a_step = d->k,
+                 .a_stride = d->k,
                  .panels = workspace,
                  .c = turned,
                  .c_row = padded(d->m),
-                 .cut = cut};
-    pack_transposed(team, &t, a, a_step);
+                 .tiling = tiling};
+    pack_transposed(team, &t, a, a_stride);
     run_by_panels(team, &t, NULL);
     run_swap(team, &t, bias_row, activation, c, d->n);
 }
 
 /* Rows of A are a_step apart. */
-static void gemm_stepped(qn_team *team, const qn_gemm_shape *shape, const float *a, int64_t a_step,
-                         const float *b, const float *bias_row, qn_activation activation, float *c,
-                         float *workspace) {
+static void gemm_strided(qn_team *team, const qn_gemm_shape *shape, const float *a,
+                         int64_t a_stride, const float *b, const float *bias_row,
+                         qn_activation activation, float *c, float *workspace) {
     const int n_threads = qn_team_size(team);
-    const unsigned known = shape->transpose_a ? ROWS_CUTS : PANELS_CUTS | 1u << QN_CUT_WAY;
-    qn_cut cut = {{0}};
-    if (shape->cuts && !qn_cuts_take(shape->cuts, qn_cut_key_gemm(shape, n_threads), known, &cut))
+    const unsigned known = shape->transpose_a ? ROWS_TILINGS : PANELS_TILINGS | 1u << QN_TILING_WAY;
+    qn_tiling tiling = {{0}};
+    if (shape->tilings &&
+        !qn_tilings_take(shape->tilings, qn_tiling_key_gemm(shape, n_threads), known, &tiling))
         return;
-    const gemm_way way = gemm_cut_way(shape, cut, n_threads);
+    const gemm_way way = gemm_tiling_way(shape, tiling, n_threads);
     if (way == GEMM_SWAPPED) {
-        gemm_swapped(team, shape, a, a_step, b, bias_row, activation, cut, c, workspace);
+        gemm_exchanged(team, shape, a, a_stride, b, bias_row, activation, tiling, c, workspace);
         return;
     }
     product t = {.m = shape->m,
                  .n = shape->n,
                  .k = shape->k,
                  .a = a,
-                 .a_step = a_step,
+                 .a_stride = a_stride,
                  .a_columns = shape->transpose_a,
                  .b = b,
                  .b_row = shape->n,
@@ -116,12 +117,12 @@ static void gemm_stepped(qn_team *team, const qn_gemm_shape *shape, const float 
                  .c_row = shape->n,
                  .bias = bias_row,
                  .activation = activation,
-                 .cut = cut};
+                 .tiling = tiling};
     if (way == GEMM_ROWS) {
         (can_stream(&t) ? run_streamed : run_by_rows)(team, &t, workspace);
         return;
     }
-    const filter_rows rows = {.w = b, .depth = shape->k, .channel_step = shape->n, .taps_w = 1};
+    const filter_rows rows = {.w = b, .depth = shape->k, .channel_stride = shape->n, .taps_w = 1};
     if (shape->transpose_b)
         pack_transposed(team, &t, b, shape->k);
     else
@@ -131,7 +132,7 @@ static void gemm_stepped(qn_team *team, const qn_gemm_shape *shape, const float 
 
 static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
                         const void *bias_row, qn_activation activation, void *c, void *workspace) {
-    gemm_stepped(team, shape, a, shape->transpose_a ? shape->m : shape->k, b, bias_row, activation,
+    gemm_strided(team, shape, a, shape->transpose_a ? shape->m : shape->k, b, bias_row, activation,
                  c, workspace);
 }
 

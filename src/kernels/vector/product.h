@@ -6,12 +6,12 @@
  *   streamed   up to eight rows of A: rows of B are read from end to end (stream_tile.h).
  *   by quads   up to four rows of A and a B (N, K): B is read where it lies (quad_tile.h).
  * Each element of C is a chain over K-blocks of DEPTH_STEP, each summed from zero by a tile; so its
- * bits do not depend on how the blocks of M and N are cut, and they may be cut for the team. */
+ * bits do not depend on the blocks of M and N, which may be shared out among the team. */
 #ifndef QN_KERNELS_VECTOR_PRODUCT_H
 #define QN_KERNELS_VECTOR_PRODUCT_H
 
-#include "kernels/cuts.h"
 #include "kernels/ref/elementwise.h"
+#include "kernels/tilings.h"
 #include "kernels/vector/gather.h"
 #include "kernels/vector/tiles.h"
 
@@ -36,17 +36,17 @@ enum {
     PLACE_ROWS_MOST = 512,
 };
 
-/* What of a cut (kernels/cuts.h) each knows. */
+/* What of a tiling (kernels/tilings.h) each knows. */
 enum {
-    ROWS_CUTS = 1u << QN_CUT_COLUMNS | 1u << QN_CUT_FETCH,
-    PANELS_CUTS = ROWS_CUTS | 1u << QN_CUT_SPLIT | 1u << QN_CUT_ROWS,
+    ROWS_TILINGS = 1u << QN_TILING_COLUMNS | 1u << QN_TILING_FETCH,
+    PANELS_TILINGS = ROWS_TILINGS | 1u << QN_TILING_SPLIT | 1u << QN_TILING_ROWS,
 };
 
 typedef struct product {
     int64_t m, n, k;
     /* A: rows contiguous (a_columns false) or columns contiguous, a_step apart; or a window. */
     const float *a;
-    int64_t a_step;
+    int64_t a_stride;
     bool a_columns;
     const window *a_window;
     /* B: panels, or rows b_row apart, or a window, or rows of a filter. */
@@ -63,8 +63,8 @@ typedef struct product {
     const struct grid *to;
     const float *bias;
     qn_activation activation;
-    /* the cutting */
-    qn_cut cut;
+    /* the tiling */
+    qn_tiling tiling;
     int64_t m_block, n_block, m_blocks, n_blocks;
     float *scratch;
     int64_t scratch_size; /* floats of a thread */
@@ -85,21 +85,22 @@ static int64_t rows_bound(int64_t n, int64_t k) {
     return n * k >= 2 * LARGE ? ROWS_MOST : ROWS_MAX;
 }
 
-/* What a cut comes to; never more than the fixed rule, but for a strip, which takes no memory. */
+/* What a tiling comes to; never more than the fixed rule, but for a strip, which takes no memory.
+ */
 static int64_t rows_most(const product *t) {
     static const int64_t rows[] = {ROWS_MAX, ROWS_MAX / 2, ROWS_MAX / 4, ROWS_MAX / 4 * 3};
-    const uint8_t kind = t->cut.kinds[QN_CUT_ROWS];
+    const uint8_t kind = t->tiling.kinds[QN_TILING_ROWS];
     return kind == 0 ? rows_bound(t->n, t->k) : rows[kind];
 }
 
-static int64_t strip_columns(qn_cut cut) {
+static int64_t strip_columns(qn_tiling tiling) {
     static const int64_t columns[] = {STRIP_COLUMNS, STRIP_COLUMNS / 4, STRIP_COLUMNS * 4};
-    return columns[cut.kinds[QN_CUT_COLUMNS]];
+    return columns[tiling.kinds[QN_TILING_COLUMNS]];
 }
 
-static int64_t gather_most(qn_cut cut) {
+static int64_t gather_most(qn_tiling tiling) {
     static const int64_t columns[] = {GATHER_MAX, GATHER_MAX / 2, GATHER_MAX / 3};
-    return columns[cut.kinds[QN_CUT_COLUMNS]];
+    return columns[tiling.kinds[QN_TILING_COLUMNS]];
 }
 
 /* ---- one tile ---- */
@@ -148,7 +149,7 @@ static void store_narrow(const float *sums, int64_t rows, int64_t columns, float
 typedef struct operands {
     int64_t depth;
     const float *a, *b;
-    int64_t a_step, b_row;
+    int64_t a_stride, b_row;
     bool add, is_last; /* add to what is there; the last K-block */
     bool a_columns;
     bool is_far;       /* A is read but once, in rows */
@@ -167,20 +168,20 @@ static void run_tile(const product *t, const operands *o, int64_t rows, int64_t 
     qn_tile *run = o->is_far && rows == TILE_ROWS ? FAR_TILES[vectors - 1]
                                                   : TILES[o->a_columns][vectors - 1][rows - 1];
     if (o->next && columns == TILE_COLUMNS && (rows == TILE_ROWS || rows == 4)) {
-        NEXT_TILES[o->a_columns][rows == TILE_ROWS](o->depth, o->a, o->a_step, o->b, o->b_row, c,
+        NEXT_TILES[o->a_columns][rows == TILE_ROWS](o->depth, o->a, o->a_stride, o->b, o->b_row, c,
                                                     c_row, o->add, o->next, o->next_row);
         if (finish)
             finish_tile(t->activation, bias_row, rows, columns, c, c_row);
         return;
     }
     if (vectors * VL == columns) {
-        run(o->depth, o->a, o->a_step, o->b, o->b_row, c, c_row, o->add);
+        run(o->depth, o->a, o->a_stride, o->b, o->b_row, c, c_row, o->add);
         if (finish)
             finish_tile(t->activation, bias_row, rows, columns, c, c_row);
         return;
     }
     float sums[TILE_ROWS * TILE_COLUMNS], wide_bias[TILE_COLUMNS] = {0};
-    run(o->depth, o->a, o->a_step, o->b, o->b_row, sums, TILE_COLUMNS, false);
+    run(o->depth, o->a, o->a_stride, o->b, o->b_row, sums, TILE_COLUMNS, false);
     for (int64_t i = 0; o->add && i < rows; i++) {
         for (int64_t x = 0; x < columns; x++)
             sums[i * TILE_COLUMNS + x] = c[i * c_row + x] + sums[i * TILE_COLUMNS + x];
@@ -277,9 +278,9 @@ static float *panel_at(const product *t, int64_t p, int64_t depth, int64_t j) {
 /* Where the rows of A of this block are; gathered if need be. */
 static const float *rows_of_a(const product *t, int64_t i, int64_t rows, int64_t p, int64_t depth,
                               float *space, int64_t *step) {
-    *step = t->a_step;
+    *step = t->a_stride;
     if (!t->a_window)
-        return t->a_columns ? t->a + p * t->a_step + i : t->a + i * t->a_step + p;
+        return t->a_columns ? t->a + p * t->a_stride + i : t->a + i * t->a_stride + p;
     *step = round_up(depth, VL) + ROW_PAD;
     gather_rows(t->a_window, i, rows, p, p + depth, space, *step, depth);
     return space;
@@ -301,13 +302,13 @@ static void scatter_rows(const product *t, const float *from, int64_t row, int64
 /* Rows [i, i + rows) of A, as far as there are. */
 static ahead block_ahead(const product *t, int64_t i, int64_t rows, int64_t tiles) {
     rows = min_int(rows, t->m - i);
-    if (t->cut.kinds[QN_CUT_FETCH])
+    if (t->tiling.kinds[QN_TILING_FETCH])
         return (ahead){0};
     if (t->a_window)
         return window_ahead(t->a_window, i, rows, tiles);
-    if (t->a_columns || rows <= 0 || t->a_step > 2 * t->k)
+    if (t->a_columns || rows <= 0 || t->a_stride > 2 * t->k)
         return (ahead){0};
-    return ahead_of(t->a + i * t->a_step, rows * t->a_step, tiles);
+    return ahead_of(t->a + i * t->a_stride, rows * t->a_stride, tiles);
 }
 
 /* Rows of A as columns of TILE_ROWS: those of tile i / TILE_ROWS at to + i * depth. */
@@ -354,7 +355,7 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
                                 .a = is_turned ? turned + i * depth
                                                : a + (t->a_columns ? i : i * step),
                                 .b = panel_at(t, p, depth, j0 + j),
-                                .a_step = is_turned ? TILE_ROWS : step,
+                                .a_stride = is_turned ? TILE_ROWS : step,
                                 .b_row = padded(width),
                                 .add = p > 0,
                                 .is_last = p + depth == t->k,
@@ -372,9 +373,9 @@ static void narrow_block(const product *t, int64_t i0, int64_t rows, int64_t j, 
         for (int64_t p = 0; p < t->k; p += DEPTH_STEP) {
             const int64_t depth = min_int(DEPTH_STEP, t->k - p);
             const operands o = {.depth = depth,
-                                .a = t->a + i * t->a_step + p,
+                                .a = t->a + i * t->a_stride + p,
                                 .b = panel_at(t, p, depth, j),
-                                .a_step = t->a_step,
+                                .a_stride = t->a_stride,
                                 .b_row = padded(columns),
                                 .add = p > 0,
                                 .is_last = p + depth == t->k,
@@ -389,7 +390,7 @@ static void narrow_block(const product *t, int64_t i0, int64_t rows, int64_t j, 
  * strips of columns whose C stays in the second cache from one K-block to the next. */
 static void panel_task(void *context, int64_t begin, int64_t end, int thread) {
     const product *t = context;
-    const int64_t columns = strip_columns(t->cut);
+    const int64_t columns = strip_columns(t->tiling);
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task % t->m_blocks * t->m_block, j = task / t->m_blocks * t->n_block;
         const int64_t last = min_int(t->n, j + t->n_block);
@@ -404,18 +405,18 @@ static void panel_task(void *context, int64_t begin, int64_t end, int thread) {
     }
 }
 
-/* Few rows: the columns are cut for the team. */
-static bool is_cut_by_columns(const product *t, int threads) {
+/* Few rows: the columns are shared out among the team. */
+static bool shares_columns(const product *t, int threads) {
     const int64_t panels = ceil_div(t->n, TILE_COLUMNS);
-    if (t->cut.kinds[QN_CUT_SPLIT])
-        return t->cut.kinds[QN_CUT_SPLIT] == 2 && panels >= threads;
+    if (t->tiling.kinds[QN_TILING_SPLIT])
+        return t->tiling.kinds[QN_TILING_SPLIT] == 2 && panels >= threads;
     return panels >= threads && t->m <= 4 * threads * ROWS_MAX &&
            (panels % threads == 0 || panels >= 4 * threads || t->m < 2 * threads * TILE_ROWS);
 }
 
-/* The columns are cut for the team, or else the rows, into equal shares. */
-static void cut_panels(product *t, int threads) {
-    const bool by_columns = is_cut_by_columns(t, threads);
+/* The columns are shared out among the team, or else the rows, equally. */
+static void share_panels(product *t, int threads) {
+    const bool by_columns = shares_columns(t, threads);
     const int64_t most = rows_most(t);
     t->n_blocks = by_columns ? threads : 1;
     t->n_block = round_up(ceil_div(t->n, t->n_blocks), TILE_COLUMNS);
@@ -426,7 +427,7 @@ static void cut_panels(product *t, int threads) {
     t->m_blocks = ceil_div(t->m, t->m_block);
 }
 
-/* Floats of scratch of a thread, for any cutting. */
+/* Floats of scratch of a thread, for any tiling. */
 static int64_t panels_scratch(int64_t n, int64_t k, bool is_gathered, bool is_scattered) {
     const int64_t rows = rows_bound(n, k);
     return round_up((is_gathered ? rows * (DEPTH_STEP + ROW_PAD) : 0) +
@@ -435,7 +436,7 @@ static int64_t panels_scratch(int64_t n, int64_t k, bool is_gathered, bool is_sc
 }
 
 static void run_by_panels(qn_team *team, product *t, float *scratch) {
-    cut_panels(t, qn_team_size(team));
+    share_panels(t, qn_team_size(team));
     t->scratch = scratch;
     t->scratch_size = panels_scratch(t->n, t->k, t->a_window != NULL, t->to != NULL);
     qn_team_run(team, t->m_blocks * t->n_blocks, panel_task, t);
@@ -447,15 +448,15 @@ static void run_by_panels(qn_team *team, product *t, float *scratch) {
  * backwards in steps; a plain matrix is a filter of one tap. */
 typedef struct filter_rows {
     const float *w;
-    int64_t depth, channel_step; /* floats from one channel's row to the next */
-    int64_t taps_w, tap_step_h, tap_step_w;
+    int64_t depth, channel_stride; /* floats from one channel's row to the next */
+    int64_t taps_w, tap_stride_h, tap_stride_w;
     int64_t offset; /* of the first tap */
 } filter_rows;
 
 static const float *filter_row(const filter_rows *f, int64_t p) {
     const int64_t tap = p / f->depth;
-    return f->w + f->offset + p % f->depth * f->channel_step + tap / f->taps_w * f->tap_step_h +
-           tap % f->taps_w * f->tap_step_w;
+    return f->w + f->offset + p % f->depth * f->channel_stride + tap / f->taps_w * f->tap_stride_h +
+           tap % f->taps_w * f->tap_stride_w;
 }
 
 typedef struct pack_context {
@@ -531,7 +532,7 @@ static bool has_few_rows(int64_t m, int64_t n, int64_t k) {
 }
 
 /* A B (N, K) is then the A of C^T = B A^T; A is packed and C turned. */
-static bool is_better_swapped(int64_t m, int64_t n, int64_t k) {
+static bool is_better_exchanged(int64_t m, int64_t n, int64_t k) {
     return m <= FEW_ROWS || (has_few_rows(m, n, k) && 5 * m * (k + n) < 3 * n * k);
 }
 
@@ -589,7 +590,7 @@ static void quad_pack_task(void *context, int64_t begin, int64_t end, int thread
     for (int64_t p = begin * DEPTH_STEP; p < last; p += 4) {
         const int64_t depth = min_int(4, last - p);
         for (int64_t i = 0; i < 4; i++)
-            copy_floats(four + i * 4, t->a + min_int(i, t->m - 1) * t->a_step + p, depth);
+            copy_floats(four + i * 4, t->a + min_int(i, t->m - 1) * t->a_stride + p, depth);
         float turned[4 * 4];
         transpose_quad(four, 4, turned, 4);
         for (int64_t x = 0; x < depth * VL; x += 4)
@@ -705,7 +706,7 @@ static void rows_tiles(const product *t, operands o, int64_t rows, int64_t j0, i
         const int64_t j = (along_rows ? tile % n_j : tile / n_i) * TILE_COLUMNS;
         fetch_slice(&next[0]);
         fetch_slice(&next[1]);
-        o.a = is_packed ? a + i / TILE_ROWS * PACK_PANEL : a + (o.a_columns ? i : i * o.a_step);
+        o.a = is_packed ? a + i / TILE_ROWS * PACK_PANEL : a + (o.a_columns ? i : i * o.a_stride);
         const int64_t height = min_int(TILE_ROWS, rows - i);
         const int64_t width = min_int(TILE_COLUMNS, columns - j);
         float *at = c + i * t->c_row + j;
@@ -731,7 +732,7 @@ static bool is_in_place(const product *t, int64_t rows, int64_t columns) {
 static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                        int64_t k_begin, int64_t k_end, float *c, float *space) {
     const int64_t row = padded(columns) + ROW_PAD;
-    const bool is_packed = t->a_columns && columns > TILE_COLUMNS && t->a_step >= PACK_STEP;
+    const bool is_packed = t->a_columns && columns > TILE_COLUMNS && t->a_stride >= PACK_STEP;
     float *packed = space + DEPTH_STEP * (GATHER_MAX + TILE_COLUMNS + ROW_PAD);
     for (int64_t p = k_begin, depth; p < k_end; p += depth) {
         const int64_t border = min_int(k_end, (p / t->chunk + 1) * t->chunk);
@@ -739,13 +740,13 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
         const bool in_place = is_in_place(t, rows, columns);
         if (!in_place)
             copy_rows(t, p, depth, j0, columns, space, row);
-        const float *a = t->a_columns ? t->a + p * t->a_step + i0 : t->a + i0 * t->a_step + p;
+        const float *a = t->a_columns ? t->a + p * t->a_stride + i0 : t->a + i0 * t->a_stride + p;
         const int64_t tiles = ceil_div(columns, TILE_COLUMNS) * ceil_div(rows, TILE_ROWS);
         const int64_t count = min_int(DEPTH_STEP, t->k - p - depth);
         ahead next[2] = {{0}, {0}};
-        const bool fetches = !t->cut.kinds[QN_CUT_FETCH];
-        if (fetches && count > 0 && t->a_columns && t->a_step < 2 * t->m)
-            next[0] = ahead_of(t->a + (p + depth) * t->a_step, count * t->a_step, tiles);
+        const bool fetches = !t->tiling.kinds[QN_TILING_FETCH];
+        if (fetches && count > 0 && t->a_columns && t->a_stride < 2 * t->m)
+            next[0] = ahead_of(t->a + (p + depth) * t->a_stride, count * t->a_stride, tiles);
         if (fetches && t->b_window)
             next[1] = window_ahead(t->b_window, p + depth, count, tiles);
         const float *next_b =
@@ -754,18 +755,18 @@ static void rows_block(const product *t, int64_t i0, int64_t rows, int64_t j0, i
         for (int64_t i = 0; i < rows; i += step) {
             const int64_t part = min_int(step, rows - i);
             if (is_packed)
-                pack_columns(a + i, t->a_step, part, depth, packed);
+                pack_columns(a + i, t->a_stride, part, depth, packed);
             const operands o = {.depth = depth,
                                 .a = is_packed ? packed : a,
                                 .b = in_place ? t->b + p * t->b_row + j0 : space,
-                                .a_step = is_packed ? TILE_ROWS : t->a_step,
+                                .a_stride = is_packed ? TILE_ROWS : t->a_stride,
                                 .b_row = in_place ? t->b_row : row,
                                 .add = t->add || p > k_begin,
                                 .is_last = p + depth == k_end,
                                 .a_columns = t->a_columns,
                                 .in_place = in_place,
                                 .next = next_b,
-                                .next_row = t->b_filter ? t->b_filter->channel_step : t->b_row};
+                                .next_row = t->b_filter ? t->b_filter->channel_stride : t->b_row};
             rows_tiles(t, o, part, j0, columns, c + i * t->c_row, is_packed, next);
         }
     }
@@ -788,8 +789,8 @@ enum {
 static void run_by_rows(qn_team *team, product *t, float *scratch) {
     const int64_t threads = qn_team_size(team);
     /* So many columns of B that a task's part of a K-block stays in the second cache. */
-    const int64_t most =
-        gather_most(t->cut) * DEPTH_STEP / min_int(DEPTH_STEP, t->k) / TILE_COLUMNS * TILE_COLUMNS;
+    const int64_t most = gather_most(t->tiling) * DEPTH_STEP / min_int(DEPTH_STEP, t->k) /
+                         TILE_COLUMNS * TILE_COLUMNS;
     int64_t parts = min_int(round_up(ceil_div(t->n, most), threads), ceil_div(t->n, TILE_COLUMNS));
     t->n_block = round_up(ceil_div(t->n, parts), TILE_COLUMNS);
     t->n_blocks = ceil_div(t->n, t->n_block);
@@ -831,7 +832,7 @@ static void stream_task(void *context, int64_t begin, int64_t end, int thread) {
             const int64_t depth = min_int(DEPTH_STEP, t->k - p);
             const bool is_first = p == 0 && !t->add;
             zero_floats(sums, t->m * columns);
-            STREAM_TILE(t->m, columns, depth, t->a + p, t->a_step, t->b + p * t->b_row + j,
+            STREAM_TILE(t->m, columns, depth, t->a + p, t->a_stride, t->b + p * t->b_row + j,
                         t->b_row, p + 2 * DEPTH_STEP <= t->k, sums, columns);
             for (int64_t i = 0; i < t->m; i++) {
                 const float *restrict from = sums + i * columns;

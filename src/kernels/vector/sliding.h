@@ -26,7 +26,7 @@ static qn_conv2d_shape turned_shape(const qn_conv2d_shape *d) {
     e.k = d->c;
     e.pad_top = d->r - 1 - d->pad_top;
     e.pad_left = d->s - 1 - d->pad_left;
-    e.y_step = 0;
+    e.y_stride = 0;
     return e;
 }
 
@@ -91,7 +91,7 @@ static void copy_band(const qn_conv2d_shape *d, const float *x, int64_t step, in
 typedef struct sliding_context {
     const qn_conv2d_shape *shape;
     const float *x, *dy;
-    int64_t x_step;
+    int64_t x_stride;
     const float *panels; /* (R, S, C, TILE_COLUMNS) each, the last one narrower */
     float bias[SLIDING_COLUMNS];
     bool has_bias;
@@ -130,7 +130,7 @@ static void slide_row(const sliding_context *s, const float *band, float *sums, 
     if (s->has_bias || s->activation.kind != QN_ACTIVATION_NONE)
         finish_tile(s->activation, s->has_bias ? s->bias : NULL, d->q, columns, sums, columns);
     for (int64_t q = 0; q < d->q; q++)
-        copy_exactly(y + q * y_step_of(d), sums + q * columns, d->k);
+        copy_exactly(y + q * y_stride_of(d), sums + q * columns, d->k);
 }
 
 /* A task is a band. */
@@ -142,10 +142,10 @@ static void slide_task(void *context, int64_t begin, int64_t end, int thread) {
     for (int64_t task = begin; task < end; task++) {
         const int64_t n = task / bands, first = task % bands * rows;
         const int64_t count = min_int(rows, d->p - first);
-        copy_band(d, s->x, s->x_step, n, first, count, band);
+        copy_band(d, s->x, s->x_stride, n, first, count, band);
         for (int64_t i = 0; i < count; i++)
             slide_row(s, band + i * sliding_width(d) * d->c, sums,
-                      s->y + (n * d->p + first + i) * d->q * y_step_of(d));
+                      s->y + (n * d->p + first + i) * d->q * y_stride_of(d));
     }
 }
 
@@ -166,7 +166,7 @@ static void forward_sliding(qn_team *team, const qn_conv2d_shape *d, const float
     const int64_t depth = d->r * d->s * d->c;
     sliding_context s = {.shape = d,
                          .x = x,
-                         .x_step = d->c,
+                         .x_stride = d->c,
                          .panels = workspace,
                          .has_bias = bias != NULL,
                          .activation = activation,
@@ -186,16 +186,16 @@ static void backward_data_sliding(qn_team *team, const qn_conv2d_shape *d, const
     const qn_conv2d_shape e = turned_shape(d);
     const int64_t depth = e.r * e.s * e.c;
     sliding_context s = {
-        .shape = &e, .x = dy, .x_step = y_step_of(d), .panels = workspace, .y = dx};
+        .shape = &e, .x = dy, .x_stride = y_stride_of(d), .panels = workspace, .y = dx};
     for (int64_t j = 0; j < e.k; j += TILE_COLUMNS) {
         const product t = {
             .n = min_int(TILE_COLUMNS, e.k - j), .k = depth, .panels = workspace + j * depth};
         const filter_rows rows = {.w = w + j,
                                   .depth = d->k,
-                                  .channel_step = d->r * d->s * d->c,
+                                  .channel_stride = d->r * d->s * d->c,
                                   .taps_w = d->s,
-                                  .tap_step_h = -d->s * d->c,
-                                  .tap_step_w = -d->c,
+                                  .tap_stride_h = -d->s * d->c,
+                                  .tap_stride_w = -d->c,
                                   .offset = (d->r * d->s - 1) * d->c};
         pack_rows(team, &t, &rows);
     }
@@ -209,9 +209,9 @@ static void copy_gradient(const qn_conv2d_shape *d, const float *dy, int64_t n, 
                           int64_t rows, float *to) {
     const int64_t width = sliding_width(d);
     for (int64_t i = 0; i < rows; i++, to += width * d->k) {
-        const float *from = dy + (n * d->p + first + i) * d->q * y_step_of(d);
+        const float *from = dy + (n * d->p + first + i) * d->q * y_stride_of(d);
         for (int64_t q = 0; q < d->q; q++)
-            copy_exactly(to + q * d->k, from + q * y_step_of(d), d->k);
+            copy_exactly(to + q * d->k, from + q * y_stride_of(d), d->k);
         zero_floats(to + d->q * d->k, (width - d->q) * d->k);
     }
 }

@@ -7,7 +7,7 @@
 enum { STREAM_DEPTH = VL == 16 ? 8 : 4, STREAM_VECTORS = 2 };
 
 static inline __attribute__((always_inline)) void
-stream_columns(int depth, int nv, int64_t m, const float *a, int64_t a_step, const float *b,
+stream_columns(int depth, int nv, int64_t m, const float *a, int64_t a_stride, const float *b,
                int64_t b_row, int64_t next, float *sums, int64_t sums_row) {
     vector row[STREAM_DEPTH][STREAM_VECTORS];
 #pragma GCC unroll 8
@@ -18,7 +18,7 @@ stream_columns(int depth, int nv, int64_t m, const float *a, int64_t a_step, con
         for (int x = 0; x < nv * VL; x += LINE_FLOATS)
             __builtin_prefetch(b + p * b_row + next + x, 0, 2);
     }
-    for (int64_t i = 0; i < m; i++, a += a_step, sums += sums_row) {
+    for (int64_t i = 0; i < m; i++, a += a_stride, sums += sums_row) {
         vector sum[STREAM_VECTORS];
 #pragma GCC unroll 2
         for (int v = 0; v < nv; v++)
@@ -36,21 +36,21 @@ stream_columns(int depth, int nv, int64_t m, const float *a, int64_t a_step, con
 }
 
 /* Where no rows follow, those at hand stand for the next. */
-void STREAM_TILE(int64_t m, int64_t n, int64_t depth, const float *a, int64_t a_step,
+void STREAM_TILE(int64_t m, int64_t n, int64_t depth, const float *a, int64_t a_stride,
                  const float *b, int64_t b_row, bool has_next, float *sums, int64_t sums_row) {
     for (; depth >= STREAM_DEPTH; depth -= STREAM_DEPTH) {
         const int64_t next = has_next || depth >= 2 * STREAM_DEPTH ? STREAM_DEPTH * b_row : 0;
         int64_t j = 0;
         for (; j + STREAM_VECTORS * VL <= n; j += STREAM_VECTORS * VL)
-            stream_columns(STREAM_DEPTH, STREAM_VECTORS, m, a, a_step, b + j, b_row, next, sums + j,
-                           sums_row);
+            stream_columns(STREAM_DEPTH, STREAM_VECTORS, m, a, a_stride, b + j, b_row, next,
+                           sums + j, sums_row);
         for (; j < n; j += VL)
-            stream_columns(STREAM_DEPTH, 1, m, a, a_step, b + j, b_row, next, sums + j, sums_row);
+            stream_columns(STREAM_DEPTH, 1, m, a, a_stride, b + j, b_row, next, sums + j, sums_row);
         a += STREAM_DEPTH;
         b += STREAM_DEPTH * b_row;
     }
     for (; depth > 0; depth--, a++, b += b_row) {
         for (int64_t j = 0; j < n; j += VL)
-            stream_columns(1, 1, m, a, a_step, b + j, b_row, 0, sums + j, sums_row);
+            stream_columns(1, 1, m, a, a_stride, b + j, b_row, 0, sums + j, sums_row);
     }
 }

@@ -116,7 +116,7 @@ static void strips_task(void *context, int64_t begin, int64_t end, int thread) {
                     const int64_t depth = min_int(DEPTH_STEP, t->k - p);
                     const operands o = {.depth = depth,
                                         .a = strip + q * step + p,
-                                        .a_step = step,
+                                        .a_stride = step,
                                         .b = panel_at(t, p, depth, j),
                                         .b_row = padded(columns),
                                         .add = p > 0,
@@ -151,7 +151,7 @@ static void forward_strips(qn_team *team, const qn_conv2d_shape *d, const float 
                        .k = depth,
                        .panels = panels,
                        .c = y,
-                       .c_row = y_step_of(d),
+                       .c_row = y_stride_of(d),
                        .bias = bias,
                        .activation = activation};
     strips_context s = {.shape = d,
@@ -172,7 +172,7 @@ static void strip_gradient(const qn_conv2d_shape *d, const float *strip, const f
     for (int64_t k = first; k < last; k += TILE_ROWS) {
         for (int64_t j = 0; j < row; j += TILE_COLUMNS)
             TILES[1][min_int(TILE_COLUMNS, row - j) / VL - 1][min_int(TILE_ROWS, last - k) - 1](
-                d->q, dy + k, y_step_of(d), strip + j, step, part + k * row + j, row, add);
+                d->q, dy + k, y_stride_of(d), strip + j, step, part + k * row + j, row, add);
     }
 }
 
@@ -187,8 +187,8 @@ static void strips_filter_task(void *context, int64_t begin, int64_t end, int th
         const int64_t last = min_int(d->k, first + s->share);
         for (int64_t i = chunk * rows; i < min_int(d->n * d->p, (chunk + 1) * rows); i++) {
             make_strip(d, s->x, i / d->p, i % d->p, strip);
-            strip_gradient(d, strip, s->dy + i * d->q * y_step_of(d), first, last, i > chunk * rows,
-                           s->parts + chunk * d->k * padded(d->r * d->s * d->c));
+            strip_gradient(d, strip, s->dy + i * d->q * y_stride_of(d), first, last,
+                           i > chunk * rows, s->parts + chunk * d->k * padded(d->r * d->s * d->c));
         }
     }
 }

@@ -1,22 +1,16 @@
-/* The float table of an instruction set: its own products; the rest is the reference's source,
- * compiled for the set. Defines TABLE of config.h. */
-#include "kernels/ref/arrange.h"
-#include "kernels/ref/embedding.h"
-#include "kernels/ref/layer_norm.h"
-#include "kernels/ref/optimizers.h"
-#include "kernels/ref/pool.h"
-#include "kernels/ref/reductions.h"
-#include "kernels/ref/rows.h"
-#include "kernels/tables.h"
+/* The float table of an instruction set: its own products over the reference's entries, which are
+ * compiled for the set, but for the formulas. Defines TABLE of config.h. */
 #include "kernels/vector/conv.h"
 #include "kernels/vector/gemm.h"
 #include "kernels/vector/lstm.h"
 
-#define PRODUCT       vector_gemm
-#define PRODUCT_BOUND vector_gemm_bound
-#include "kernels/ref/attention.h"
+#define PRODUCT             vector_gemm
+#define PRODUCT_BOUND       vector_gemm_bound
+#define TABLE_FORMULA(name) name##_f32
+#include "kernels/ref/entries.h"
 
 const qn_kernels TABLE = {
+    REFERENCE_ENTRIES,
     .name = TABLE_NAME,
     .real = QN_F32,
     .conv2d_forward = vector_conv2d_forward,
@@ -27,66 +21,4 @@ const qn_kernels TABLE = {
     .gemm = vector_gemm,
     .gemm_workspace = vector_gemm_workspace,
     .gemm_chunk = DEPTH_STEP,
-    .lstm_forward = lstm_forward,
-    .lstm_backward = lstm_backward,
-    .lstm_workspace = lstm_workspace,
-    .column_sum = column_sum,
-    .column_sum_workspace = column_sum_workspace,
-    .column_sum_chunk = column_sum_chunk,
-    .sum = sum,
-    .sum_squares = sum_squares,
-    .sum_workspace = sum_workspace,
-    .batch_norm_forward = batch_norm_forward,
-    .batch_norm_running = batch_norm_running,
-    .batch_norm_inference = batch_norm_inference,
-    .batch_norm_backward = batch_norm_backward,
-    .batch_norm_workspace = batch_norm_workspace,
-    .layer_norm_forward = layer_norm_forward,
-    .layer_norm_backward = layer_norm_backward,
-    .layer_norm_workspace = layer_norm_workspace,
-    .layer_norm_chunk = layer_norm_chunk,
-    .activation_forward = activation_forward,
-    .activation_backward = activation_backward,
-    .add = add,
-    .multiply = multiply,
-    .scale = scale,
-    .broadcast = broadcast,
-    .bias = bias,
-    .gelu = gelu,
-    .gelu_backward = gelu_backward,
-    .smooth_l1 = smooth_l1,
-    .smooth_l1_backward = smooth_l1_backward,
-    .binary_cross_entropy = binary_cross_entropy,
-    .binary_cross_entropy_backward = binary_cross_entropy_backward,
-    .dropout = dropout,
-    .function_forward = qn_function_forward_f32,
-    .function_backward = qn_function_backward_f32,
-    .combine = qn_combine_f32,
-    .cast = qn_cast_f32,
-    .softmax = softmax,
-    .softmax_backward = softmax_backward,
-    .cross_entropy = cross_entropy,
-    .cross_entropy_backward = cross_entropy_backward,
-    .squared_error = squared_error,
-    .squared_error_backward = squared_error_backward,
-    .mean_valid = mean_valid,
-    .mean_valid_backward = mean_valid_backward,
-    .transpose = transpose,
-    .reduce_sum = reduce_sum,
-    .reduce_max = reduce_max,
-    .reduce_backward = reduce_backward,
-    .map_axis = map_axis,
-    .gather = gather,
-    .gather_backward = gather_backward,
-    .embedding = embedding,
-    .embedding_backward = embedding_backward,
-    .attention_forward = attention_forward,
-    .attention_backward = attention_backward,
-    .attention_workspace = attention_workspace,
-    .max_pool = max_pool,
-    .max_pool_backward = max_pool_backward,
-    .average_pool = average_pool,
-    .average_pool_backward = average_pool_backward,
-    .sgd = sgd,
-    .adam = adam,
 };

@@ -62,7 +62,7 @@ static void thin_row(const thin_context *t, const float *planes, int64_t plane, 
  * go with those before them, which are written twice. */
 static void thin_finish(const thin_context *t, float *sums, float *y) {
     const qn_conv2d_shape *d = t->shape;
-    const int64_t columns = padded(d->q), quads = d->k / 4 * 4, step = y_step_of(d);
+    const int64_t columns = padded(d->q), quads = d->k / 4 * 4, step = y_stride_of(d);
     for (int64_t k = 0; k < d->k; k++) {
         for (int64_t q = 0; t->bias && q < columns; q++)
             sums[k * columns + q] += t->bias[k];
@@ -89,7 +89,7 @@ static void thin_task(void *context, int64_t begin, int64_t end, int thread) {
                           planes + i * thin_width(d), plane);
         for (int64_t p = 0; p < d->p; p++) {
             thin_row(t, planes + p * thin_width(d), plane, sums);
-            thin_finish(t, sums, t->y + (n * d->p + p) * d->q * y_step_of(d));
+            thin_finish(t, sums, t->y + (n * d->p + p) * d->q * y_stride_of(d));
         }
     }
 }

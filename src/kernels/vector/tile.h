@@ -19,7 +19,7 @@ typedef enum fetching { NOTHING, THE_ROWS, THE_NEXT } fetching;
  * distance, so that they fit in the processor's registers. */
 static inline __attribute__((always_inline)) void
 tile_body(bool columns, fetching fetch, const float *next, int64_t next_row, int nv, int m,
-          uint64_t depth, const float *a, int64_t a_step, const float *b, int64_t b_row, float *c,
+          uint64_t depth, const float *a, int64_t a_stride, const float *b, int64_t b_row, float *c,
           int64_t c_row, bool add) {
     vector sums[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 16
@@ -28,7 +28,7 @@ tile_body(bool columns, fetching fetch, const float *next, int64_t next_row, int
         for (int j = 0; j < nv; j++)
             sums[i][j] = (vector){0};
     }
-    const float *base[4] = {a, a + 3 * a_step, a + 6 * a_step, a + 9 * a_step};
+    const float *base[4] = {a, a + 3 * a_stride, a + 6 * a_stride, a + 9 * a_stride};
     /* Short vectors are multiplied by one lane of another: rows of A are loaded by the vector. */
     const bool by_lane = columns && VL == 4 && m % VL == 0;
 #pragma GCC unroll STEPS_AT_A_TIME
@@ -38,7 +38,7 @@ tile_body(bool columns, fetching fetch, const float *next, int64_t next_row, int
             __builtin_prefetch(next + j, 0, 2);
         next += next_row;
         if (fetch == THE_ROWS)
-            __builtin_prefetch(a + p % LINE_FLOATS * a_step + p / LINE_FLOATS * LINE_FLOATS + FAR,
+            __builtin_prefetch(a + p % LINE_FLOATS * a_stride + p / LINE_FLOATS * LINE_FLOATS + FAR,
                                0, 2);
         if (by_lane) {
 #pragma GCC unroll 4
@@ -52,14 +52,14 @@ tile_body(bool columns, fetching fetch, const float *next, int64_t next_row, int
         for (int i = 0; i < m; i++) {
             const float scalar = by_lane   ? lanes[i / VL][i % VL]
                                  : columns ? a[i]
-                                           : base[i / 3][i % 3 * a_step];
+                                           : base[i / 3][i % 3 * a_stride];
 #pragma GCC unroll 4
             for (int j = 0; j < nv; j++)
                 sums[i][j] += row[j] * scalar;
         }
         b += b_row;
         if (columns) {
-            a += a_step;
+            a += a_stride;
         } else {
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++)
@@ -77,14 +77,14 @@ tile_body(bool columns, fetching fetch, const float *next, int64_t next_row, int
 }
 
 #define TILE(COLUMNS, NV, M)                                                                       \
-    static void tile_##COLUMNS##_##NV##_##M(int64_t depth, const float *a, int64_t a_step,         \
+    static void tile_##COLUMNS##_##NV##_##M(int64_t depth, const float *a, int64_t a_stride,       \
                                             const float *b, int64_t b_row, float *c,               \
                                             int64_t c_row, bool add) {                             \
-        if (VL == 4 && (COLUMNS) && a_step == TILE_ROWS && b_row == (NV)*VL)                       \
+        if (VL == 4 && (COLUMNS) && a_stride == TILE_ROWS && b_row == (NV)*VL)                     \
             tile_body(COLUMNS, NOTHING, NULL, 0, NV, M, (uint64_t)depth, a, TILE_ROWS, b, (NV)*VL, \
                       c, c_row, add);                                                              \
         else                                                                                       \
-            tile_body(COLUMNS, NOTHING, NULL, 0, NV, M, (uint64_t)depth, a, a_step, b, b_row, c,   \
+            tile_body(COLUMNS, NOTHING, NULL, 0, NV, M, (uint64_t)depth, a, a_stride, b, b_row, c, \
                       c_row, add);                                                                 \
     }
 #define NAME(COLUMNS, NV, M) tile_##COLUMNS##_##NV##_##M,
@@ -138,9 +138,9 @@ const qn_tile_set TILES = {
 };
 
 #define FAR_TILE(NV)                                                                               \
-    static void far_tile_##NV(int64_t depth, const float *a, int64_t a_step, const float *b,       \
+    static void far_tile_##NV(int64_t depth, const float *a, int64_t a_stride, const float *b,     \
                               int64_t b_row, float *c, int64_t c_row, bool add) {                  \
-        tile_body(false, THE_ROWS, NULL, 0, NV, TILE_ROWS, (uint64_t)depth, a, a_step, b, b_row,   \
+        tile_body(false, THE_ROWS, NULL, 0, NV, TILE_ROWS, (uint64_t)depth, a, a_stride, b, b_row, \
                   c, c_row, add);                                                                  \
     }
 FAR_TILE(1)
@@ -158,10 +158,11 @@ const qn_far_tiles FAR_TILES = {
 };
 
 #define NEXT_TILE(NAME, COLUMNS, M)                                                                \
-    static void NAME(int64_t depth, const float *a, int64_t a_step, const float *b, int64_t b_row, \
-                     float *c, int64_t c_row, bool add, const float *next, int64_t next_row) {     \
-        tile_body(COLUMNS, THE_NEXT, next, next_row, TILE_VECTORS, M, (uint64_t)depth, a, a_step,  \
-                  b, b_row, c, c_row, add);                                                        \
+    static void NAME(int64_t depth, const float *a, int64_t a_stride, const float *b,              \
+                     int64_t b_row, float *c, int64_t c_row, bool add, const float *next,          \
+                     int64_t next_row) {                                                           \
+        tile_body(COLUMNS, THE_NEXT, next, next_row, TILE_VECTORS, M, (uint64_t)depth, a,          \
+                  a_stride, b, b_row, c, c_row, add);                                              \
     }
 NEXT_TILE(next_tile_0_4, false, 4)
 NEXT_TILE(next_tile_0, false, TILE_ROWS)

@@ -10,7 +10,7 @@
  * a[i * a_step + p] (rows of A contiguous) or a[p * a_step + i] (columns contiguous), and m and nv
  * are constants of the function. No alignment is needed. The sum is made from zero in one chain of
  * fused multiply-adds a c, rising p; then it is added to c, or stored. */
-typedef void qn_tile(int64_t depth, const float *a, int64_t a_step, const float *b, int64_t b_row,
+typedef void qn_tile(int64_t depth, const float *a, int64_t a_stride, const float *b, int64_t b_row,
                      float *c, int64_t c_row, bool add);
 
 /* [columns contiguous][vectors - 1][rows - 1] of each instruction set; sizes in config.h there. */
@@ -23,7 +23,7 @@ typedef qn_tile *qn_far_tiles[QN_TILE_MAX_VECTORS];
 
 /* [columns contiguous][all rows, else 4] of all vectors; in step p the lines of row p of what is at
  * `next`, next_row apart, are fetched. */
-typedef void qn_next_tile(int64_t depth, const float *a, int64_t a_step, const float *b,
+typedef void qn_next_tile(int64_t depth, const float *a, int64_t a_stride, const float *b,
                           int64_t b_row, float *c, int64_t c_row, bool add, const float *next,
                           int64_t next_row);
 typedef qn_next_tile *qn_next_tiles[2][2];
@@ -39,7 +39,7 @@ typedef void qn_quad_tile(int64_t depth, const float *a, const float *b, int64_t
 /* sums (m, n) += a (m, depth) b (depth, n), rows of b b_row apart, n whole vectors; in the order of
  * a tile's sums, where they were zeros before the first of some calls over rising depths. For a
  * large b that is read once, row by row; what follows it, if has_next, is fetched meanwhile. */
-typedef void qn_stream_tile(int64_t m, int64_t n, int64_t depth, const float *a, int64_t a_step,
+typedef void qn_stream_tile(int64_t m, int64_t n, int64_t depth, const float *a, int64_t a_stride,
                             const float *b, int64_t b_row, bool has_next, float *sums,
                             int64_t sums_row);
 
@@ -49,14 +49,14 @@ typedef struct qn_depthwise {
     int64_t h, w, c;
     int64_t taps_h, taps_w, columns;
     int64_t step_h, step_w, offset_h, offset_w, dilation_h, dilation_w;
-    int64_t image_step, dy_step; /* floats from one pixel to the next */
+    int64_t image_stride, dy_stride; /* floats from one pixel to the next */
 } qn_depthwise;
 
 typedef struct qn_depthwise_rows {
     /* Row i of outputs: pixel j at out + j * out_step is bias (C; null: 0) plus the window's sum.
      */
     void (*forward)(const qn_depthwise *d, const float *image, const float *filter,
-                    const float *bias, int64_t i, float *out, int64_t out_step);
+                    const float *bias, int64_t i, float *out, int64_t out_stride);
     /* sums (R, S, blocks * VL) += what rows [begin, end) of an image's dy (rows, columns, C) and
      * the image give, for the blocks [first, last) of channels. A block is VL channels; the last
      * one ends at C and may overlap the one before. */
@@ -73,24 +73,24 @@ enum { QN_WINOGRAD_OUT = 4, QN_WINOGRAD_IN = 6, QN_WINOGRAD_LINE = 7, QN_WINOGRA
  * [top, bottom) x [left, right) count as zeros when read, and are left as they are when written. */
 typedef struct qn_winograd_tile {
     float *pixels;
-    int64_t row_step, pixel_step;
+    int64_t row_stride, pixel_stride;
     int top, bottom, left, right;
 } qn_winograd_tile;
 
 typedef struct qn_winograd {
     /* 6x6 pixels of an input; 4x4 pixels of an output's gradient. */
-    void (*input)(const qn_winograd_tile *tile, int64_t n, float *planes, int64_t plane_step);
-    void (*gradient)(const qn_winograd_tile *tile, int64_t n, float *planes, int64_t plane_step);
+    void (*input)(const qn_winograd_tile *tile, int64_t n, float *planes, int64_t plane_stride);
+    void (*gradient)(const qn_winograd_tile *tile, int64_t n, float *planes, int64_t plane_stride);
     /* 4x4 pixels of an output, plus bias (n; null: none). */
-    void (*output)(const float *planes, int64_t plane_step, int64_t n, const float *bias,
+    void (*output)(const float *planes, int64_t plane_stride, int64_t n, const float *bias,
                    const qn_winograd_tile *tile);
     /* A filter's 3x3 taps, tap (r, s) at taps + r * row_step + s * tap_step; the steps may be
      * negative. */
-    void (*filter)(const float *taps, int64_t row_step, int64_t tap_step, int64_t n, float *planes,
-                   int64_t plane_step);
+    void (*filter)(const float *taps, int64_t row_stride, int64_t tap_stride, int64_t n,
+                   float *planes, int64_t plane_stride);
     /* The gradient of a filter; added to what is there, or stored. */
-    void (*filter_gradient)(const float *planes, int64_t plane_step, int64_t n, float *taps,
-                            int64_t row_step, int64_t tap_step, bool add);
+    void (*filter_gradient)(const float *planes, int64_t plane_stride, int64_t n, float *taps,
+                            int64_t row_stride, int64_t tap_stride, bool add);
 } qn_winograd;
 
 extern const qn_winograd qn_winograd_avx2, qn_winograd_avx512, qn_winograd_neon;

@@ -6,10 +6,10 @@
  * by the one that multiplies them. A small filter's planes are made once, a large one's by each
  * task that needs them, never as a whole.
  *
- * It rounds otherwise than the direct sum, about as well (docs/speed.md). So which convolutions go
- * this way is part of what a result is, and follows from the rules (kernels/rules.h) alone; so do
- * the blocks that a filter gradient is summed in. Parts of a batch that are to give the bits
- * of the whole must be done the way that the whole would be. */
+ * It rounds differently from the direct sum, about as well (docs/kernels.md). Which convolutions
+ * use it therefore determines the bits of a result, and depends on the rules (kernels/rules.h)
+ * alone; so do the blocks that a filter gradient is summed in. Parts of a batch that must give the
+ * bits of the whole batch use the algorithm that the whole batch would use. */
 #ifndef QN_KERNELS_VECTOR_WINOGRAD_H
 #define QN_KERNELS_VECTOR_WINOGRAD_H
 
@@ -40,14 +40,14 @@ static bool can_winograd(const qn_conv2d_shape *d) {
 }
 
 /* One side of a convolution: an image whose tiles begin every 4 pixels at -pad. */
-typedef struct tiling {
+typedef struct tile_grid {
     const float *image; /* (N, h, w, step), of which c are used */
     int64_t h, w, c, step, pad_h, pad_w;
     int64_t rows, columns; /* tiles of a sample */
     int size;              /* pixels of a tile's side */
     float *planes;         /* of a block: (PLANES, tiles, c) */
     int64_t row, plane;    /* floats from one tile to the next, from one plane to the next */
-} tiling;
+} tile_grid;
 
 /* Rows of planes, and planes, lie a little apart, so that they do not meet in one cache set: of a
  * tile, all planes are written or read. */
@@ -55,23 +55,23 @@ static int64_t plane_row(int64_t c) {
     return padded(c) + ROW_PAD;
 }
 
-static int64_t plane_step(int64_t rows, int64_t row) {
+static int64_t plane_stride(int64_t rows, int64_t row) {
     return round_up(rows * row, 16) + ROW_PAD;
 }
 
 /* Of the planes of a block of tiles: half a page and a line more suits the products too. */
-static int64_t block_plane_step(int64_t tiles, int64_t row) {
-    return plane_step(tiles, row) + 512;
+static int64_t block_plane_stride(int64_t tiles, int64_t row) {
+    return plane_stride(tiles, row) + 512;
 }
 
-static qn_winograd_tile tile_of(const tiling *t, int64_t index) {
+static qn_winograd_tile tile_of(const tile_grid *t, int64_t index) {
     const int64_t j = index % t->columns, i = index / t->columns % t->rows;
     const int64_t n = index / t->columns / t->rows;
     const int64_t y = i * QN_WINOGRAD_OUT - t->pad_h, x = j * QN_WINOGRAD_OUT - t->pad_w;
     return (qn_winograd_tile){.pixels = (float *)(uintptr_t)t->image +
                                         ((n * t->h + y) * t->w + x) * t->step,
-                              .row_step = t->w * t->step,
-                              .pixel_step = t->step,
+                              .row_stride = t->w * t->step,
+                              .pixel_stride = t->step,
                               .top = (int)max_int(0, -y),
                               .bottom = (int)min_int(t->size, t->h - y),
                               .left = (int)max_int(0, -x),
@@ -86,7 +86,7 @@ static inline __attribute__((always_inline)) void
 fetch_image_tile(const qn_winograd_tile *t, int left, int64_t channels, bool is_written) {
     for (int y = t->top; y < t->bottom; y++) {
         for (int x = t->left > left ? t->left : left; x < t->right; x++) {
-            const float *pixel = t->pixels + y * t->row_step + x * t->pixel_step;
+            const float *pixel = t->pixels + y * t->row_stride + x * t->pixel_stride;
             for (int64_t c = 0; c < channels; c += LINE_FLOATS) {
                 if (is_written)
                     __builtin_prefetch(pixel + c, 1, 3);
@@ -98,8 +98,8 @@ fetch_image_tile(const qn_winograd_tile *t, int left, int64_t channels, bool is_
 }
 
 /* Planes of channels [c, c + channels) of so many tiles. */
-static void tile_planes(const tiling *t, int64_t first, int64_t count, int64_t c, int64_t channels,
-                        float *planes, int64_t row, int64_t plane) {
+static void tile_planes(const tile_grid *t, int64_t first, int64_t count, int64_t c,
+                        int64_t channels, float *planes, int64_t row, int64_t plane) {
     qn_winograd_tile next = tile_of(t, first);
     next.pixels += c;
     for (int64_t i = 0; i < count; i++) {
@@ -115,8 +115,8 @@ static void tile_planes(const tiling *t, int64_t first, int64_t count, int64_t c
 }
 
 typedef struct planes_context {
-    const tiling *sides[2]; /* those to be transformed; null: none */
-    int64_t first, count;   /* tiles of the block */
+    const tile_grid *sides[2]; /* those to be transformed; null: none */
+    int64_t first, count;      /* tiles of the block */
 } planes_context;
 
 enum { TILES_PER_TASK = 4 };
@@ -126,7 +126,7 @@ static void planes_task(void *context, int64_t begin, int64_t end, int thread) {
     const planes_context *b = context;
     const int64_t last = min_int(b->count, end * TILES_PER_TASK);
     for (int side = 0; side < 2 && b->sides[side]; side++) {
-        const tiling *t = b->sides[side];
+        const tile_grid *t = b->sides[side];
         const int64_t i = begin * TILES_PER_TASK;
         tile_planes(t, b->first + i, last - i, 0, t->c, t->planes + i * t->row, t->row, t->plane);
     }
@@ -142,16 +142,16 @@ static void make_planes(qn_team *team, const planes_context *b) {
  * w + p * p_step + j * j_step + r * r_step + s * s_step; one of p_step and j_step is 1. */
 typedef struct winograd_filter_rows {
     const float *w;
-    int64_t p_step, j_step, r_step, s_step;
+    int64_t p_stride, j_stride, r_stride, s_stride;
 } winograd_filter_rows;
 
 typedef struct winograd_forward {
-    tiling in, out;
+    tile_grid in, out;
     winograd_filter_rows filter;
     int64_t k; /* output channels */
     const float *bias;
     qn_activation activation;
-    qn_cut cut;
+    qn_tiling tiling;
     int64_t first, count, blocks; /* tiles of the block; tasks along them */
     int64_t rows, width;          /* tiles of a task; columns of a panel, at most */
     bool is_fused;                /* a task makes the planes of its tiles, for all columns */
@@ -165,30 +165,31 @@ typedef struct winograd_forward {
  * whole vectors, a plane_step apart. */
 static void filter_planes(const winograd_filter_rows *f, int64_t p, int64_t depth, int64_t j,
                           int64_t columns, float *taps, float *planes) {
-    const float *w = f->w + p * f->p_step + j * f->j_step;
-    const int64_t width = padded(columns), step = plane_step(depth, width);
-    if (f->j_step == 1) {
+    const float *w = f->w + p * f->p_stride + j * f->j_stride;
+    const int64_t width = padded(columns), step = plane_stride(depth, width);
+    if (f->j_stride == 1) {
         for (int64_t i = 0; i < depth; i++)
-            WINOGRAD.filter(w + i * f->p_step, f->r_step, f->s_step, columns, planes + i * width,
-                            step);
+            WINOGRAD.filter(w + i * f->p_stride, f->r_stride, f->s_stride, columns,
+                            planes + i * width, step);
         return;
     }
     for (int tap = 0; tap < 9; tap++)
-        transpose_block(w + tap / 3 * f->r_step + tap % 3 * f->s_step, f->j_step, columns, depth,
-                        taps + tap * depth * width, width, width);
+        transpose_block(w + tap / 3 * f->r_stride + tap % 3 * f->s_stride, f->j_stride, columns,
+                        depth, taps + tap * depth * width, width, width);
     WINOGRAD.filter(taps, 3 * depth * width, depth * width, depth * width, planes, step);
 }
 
-/* Tiles of a task: fewer than `most` where panels are too few for the team. */
+/* Tiles of a task: fewer than `most` where panels are too few for the team, and no more than there
+ * are. */
 static int64_t task_rows(int64_t tiles, int64_t panels, int64_t most, int n_threads) {
     const int64_t rows = round_up(ceil_div(tiles * panels, n_threads), TILE_ROWS);
-    return max_int(TILE_ROWS, min_int(most, rows));
+    return max_int(TILE_ROWS, min_int(min_int(most, rows), round_up(tiles, TILE_ROWS)));
 }
 
 /* ---- the whole filter's planes ---- */
 
 static int64_t kept_block(int64_t c, int64_t k) {
-    return PLANES * plane_step(min_int(WINOGRAD_DEPTH, c), min_int(TILE_COLUMNS, padded(k)));
+    return PLANES * plane_stride(min_int(WINOGRAD_DEPTH, c), min_int(TILE_COLUMNS, padded(k)));
 }
 
 /* Floats, for c inputs and k outputs, or 0: each block would make them again otherwise, but a large
@@ -243,7 +244,7 @@ static qn_winograd_tile output_of(const winograd_forward *b, int64_t i, int64_t 
 }
 
 static void finish_outputs(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
-                           int64_t columns, const float *sums, int64_t sums_step) {
+                           int64_t columns, const float *sums, int64_t sums_stride) {
     qn_winograd_tile next = output_of(b, i0, j);
     for (int64_t i = 0; i < rows; i++) {
         const qn_winograd_tile tile = next;
@@ -251,11 +252,11 @@ static void finish_outputs(const winograd_forward *b, int64_t i0, int64_t rows, 
             next = output_of(b, i0 + i + 1, j);
             fetch_image_tile(&next, 0, columns, true);
         }
-        WINOGRAD.output(sums + i * padded(columns), sums_step, columns,
+        WINOGRAD.output(sums + i * padded(columns), sums_stride, columns,
                         b->bias ? b->bias + j : NULL, &tile);
         for (int y = 0; b->activation.kind != QN_ACTIVATION_NONE && y < tile.bottom; y++) {
             for (int x = 0; x < tile.right; x++) {
-                float *pixel = tile.pixels + y * tile.row_step + x * tile.pixel_step;
+                float *pixel = tile.pixels + y * tile.row_stride + x * tile.pixel_stride;
                 activate_row(b->activation, columns, pixel, pixel);
             }
         }
@@ -267,9 +268,9 @@ static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, 
                            int64_t columns, float *scratch) {
     const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.c), width = padded(columns);
     float *taps = scratch, *sums = taps + 9 * depth_most * b->width;
-    float *own = sums + PLANES * plane_step(b->rows, b->width);
+    float *own = sums + PLANES * plane_stride(b->rows, b->width);
     float *filter = own + (b->is_fused ? PLANES * b->in.plane : 0);
-    const int64_t sums_step = plane_step(rows, width);
+    const int64_t sums_stride = plane_stride(rows, width);
     for (int64_t p = 0; p < b->in.c; p += WINOGRAD_DEPTH) {
         const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c - p);
         const float *planes = b->is_fused ? own : b->in.planes + i0 * b->in.row + p;
@@ -281,16 +282,16 @@ static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, 
             filter_planes(&b->filter, p, depth, j, columns, taps, filter);
         for (int e = 0; e < PLANES; e++) {
             const float *a = planes + e * b->in.plane;
-            float *to = sums + e * sums_step;
+            float *to = sums + e * sums_stride;
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
                 const int64_t height = min_int(TILE_ROWS, rows - i);
                 TILES[0][width / VL - 1][height - 1](depth, a + i * b->in.row, b->in.row,
-                                                     filter + e * plane_step(depth, width), width,
+                                                     filter + e * plane_stride(depth, width), width,
                                                      to + i * width, width, p > 0);
             }
         }
     }
-    finish_outputs(b, i0, rows, j, columns, sums, sums_step);
+    finish_outputs(b, i0, rows, j, columns, sums, sums_stride);
 }
 
 static void winograd_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -305,10 +306,10 @@ static void winograd_task(void *context, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* Tiles of a block; a cut makes it smaller. */
-static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_cut cut) {
+/* Tiles of a block; a tiling makes it smaller. */
+static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_tiling tiling) {
     const int64_t most =
-        (WINOGRAD_SPACE >> cut.kinds[QN_CUT_TILES]) / (PLANES * plane_row(channels));
+        (WINOGRAD_SPACE >> tiling.kinds[QN_TILING_TILES]) / (PLANES * plane_row(channels));
     return min_int(tiles, max_int((most + WINOGRAD_ROWS / 2) / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
 }
 
@@ -316,8 +317,8 @@ static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_cut cut) {
  * task makes of its tiles. */
 static int64_t winograd_scratch(const winograd_forward *b) {
     const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c);
-    return round_up(9 * depth * b->width + PLANES * plane_step(b->rows, b->width) +
-                        (b->is_kept ? 0 : PLANES * plane_step(depth, b->width)) +
+    return round_up(9 * depth * b->width + PLANES * plane_stride(b->rows, b->width) +
+                        (b->is_kept ? 0 : PLANES * plane_stride(depth, b->width)) +
                         (b->is_fused ? PLANES * b->in.plane : 0),
                     16);
 }
@@ -326,17 +327,18 @@ static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
     return n * ceil_div(h, QN_WINOGRAD_OUT) * ceil_div(w, QN_WINOGRAD_OUT);
 }
 
-/* How the output of n images is cut; b has the sizes. Tiles of a block. */
-static int64_t cut_winograd(winograd_forward *b, int64_t n, int n_threads) {
+/* How the output of n images is tiled; b has the sizes. Tiles of a block. */
+static int64_t tile_winograd(winograd_forward *b, int64_t n, int n_threads) {
     const int64_t tiles = image_tiles(n, b->out.h, b->out.w), panels = ceil_div(b->k, TILE_COLUMNS);
     b->width = min_int(TILE_COLUMNS, padded(b->k));
     b->is_kept = kept_size(tiles, b->in.c, b->k, n_threads) > 0;
     b->is_fused = can_be_fused(tiles, b->in.c, b->k, n_threads);
-    const int64_t block = b->is_fused ? tiles : winograd_tiles(tiles, b->in.c, b->cut);
+    const int64_t block = b->is_fused ? tiles : winograd_tiles(tiles, b->in.c, b->tiling);
     b->rows = b->is_fused ? task_rows(tiles, 1, fused_rows(b->in.c), n_threads)
                           : task_rows(tiles, panels, WINOGRAD_ROWS, n_threads);
     b->in.row = b->is_fused ? fused_row(b->in.c) : plane_row(b->in.c);
-    b->in.plane = b->is_fused ? plane_step(b->rows, b->in.row) : block_plane_step(block, b->in.row);
+    b->in.plane =
+        b->is_fused ? plane_stride(b->rows, b->in.row) : block_plane_stride(block, b->in.row);
     b->scratch_size = winograd_scratch(b);
     return block;
 }
@@ -345,7 +347,7 @@ static int64_t cut_winograd(winograd_forward *b, int64_t n, int n_threads) {
 static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
                                      int n_threads) {
     winograd_forward b = {.in = {.c = c}, .out = {.h = h, .w = w}, .k = k};
-    cut_winograd(&b, n, n_threads);
+    tile_winograd(&b, n, n_threads);
     return kept_size(image_tiles(n, h, w), c, k, n_threads) +
            (b.is_fused ? 0 : PLANES * b.in.plane) + n_threads * b.scratch_size;
 }
@@ -353,7 +355,7 @@ static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c,
 /* The output of n images h x w, from an image with its channels, step, sizes and pads. */
 static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *workspace) {
     const int64_t tiles = image_tiles(n, b->out.h, b->out.w), panels = ceil_div(b->k, TILE_COLUMNS);
-    const int64_t block = cut_winograd(b, n, qn_team_size(team));
+    const int64_t block = tile_winograd(b, n, qn_team_size(team));
     b->in.rows = b->out.rows = ceil_div(b->out.h, QN_WINOGRAD_OUT);
     b->in.columns = b->out.columns = ceil_div(b->out.w, QN_WINOGRAD_OUT);
     b->in.size = QN_WINOGRAD_IN;
@@ -374,15 +376,15 @@ static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *w
 
 static void forward_winograd(qn_team *team, const qn_conv2d_shape *d, const float *x,
                              const float *w, const float *bias_row, qn_activation activation,
-                             qn_cut cut, float *y, float *workspace) {
+                             qn_tiling tiling, float *y, float *workspace) {
     winograd_forward b = {
         .in = {.image = x, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
-        .out = {.image = y, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
+        .out = {.image = y, .h = d->p, .w = d->q, .c = d->k, .step = y_stride_of(d)},
         .filter = {w, 1, 9 * d->c, 3 * d->c, d->c},
         .k = d->k,
         .bias = bias_row,
         .activation = activation,
-        .cut = cut,
+        .tiling = tiling,
     };
     b.in.pad_h = d->pad_top;
     b.in.pad_w = d->pad_left;
@@ -390,13 +392,13 @@ static void forward_winograd(qn_team *team, const qn_conv2d_shape *d, const floa
 }
 
 static void backward_data_winograd(qn_team *team, const qn_conv2d_shape *d, const float *dy,
-                                   const float *w, qn_cut cut, float *dx, float *workspace) {
+                                   const float *w, qn_tiling tiling, float *dx, float *workspace) {
     winograd_forward b = {
-        .in = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
+        .in = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_stride_of(d)},
         .out = {.image = dx, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
         .filter = {w + 8 * d->c, 9 * d->c, 1, -3 * d->c, -d->c},
         .k = d->c,
-        .cut = cut,
+        .tiling = tiling,
     };
     b.in.pad_h = 2 - d->pad_top;
     b.in.pad_w = 2 - d->pad_left;
@@ -407,7 +409,7 @@ static void backward_data_winograd(qn_team *team, const qn_conv2d_shape *d, cons
 
 typedef struct winograd_gradient {
     const qn_conv2d_shape *shape;
-    tiling x, dy;
+    tile_grid x, dy;
     int64_t count, k_blocks;
     bool add;
     float *dw, *scratch;
@@ -415,7 +417,7 @@ typedef struct winograd_gradient {
 
 /* Floats of a task's sums. */
 static int64_t gradient_sums(const qn_conv2d_shape *d) {
-    return PLANES * plane_step(min_int(WINOGRAD_K, d->k), min_int(TILE_COLUMNS, padded(d->c)));
+    return PLANES * plane_stride(min_int(WINOGRAD_K, d->k), min_int(TILE_COLUMNS, padded(d->c)));
 }
 
 /* A task is a block of WINOGRAD_K x TILE_COLUMNS of the gradient. */
@@ -427,7 +429,7 @@ static void gradient_task(void *context, int64_t begin, int64_t end, int thread)
         const int64_t k = task % g->k_blocks * WINOGRAD_K, j = task / g->k_blocks * TILE_COLUMNS;
         const int64_t rows = min_int(WINOGRAD_K, g->dy.c - k);
         const int64_t columns = min_int(TILE_COLUMNS, c - j), width = padded(columns);
-        const int64_t step = plane_step(rows, width);
+        const int64_t step = plane_stride(rows, width);
         for (int e = 0; e < PLANES; e++) {
             const float *b = g->x.planes + e * g->x.plane + j;
             const float *a = g->dy.planes + e * g->dy.plane + k;
@@ -477,8 +479,8 @@ static int64_t gradient_blocks(const qn_conv2d_shape *d) {
 /* Floats of a block's planes, of x and of dy. */
 static int64_t gradient_planes(const qn_conv2d_shape *d) {
     const int64_t tiles = min_int(gradient_tiles(d), d->n * tiles_h(d) * tiles_w(d));
-    return PLANES *
-           (block_plane_step(tiles, plane_row(d->c)) + block_plane_step(tiles, plane_row(d->k)));
+    return PLANES * (block_plane_stride(tiles, plane_row(d->c)) +
+                     block_plane_stride(tiles, plane_row(d->k)));
 }
 
 static int64_t by_blocks_size(const qn_conv2d_shape *d, int n_threads) {
@@ -486,7 +488,7 @@ static int64_t by_blocks_size(const qn_conv2d_shape *d, int n_threads) {
            n_threads * (gradient_planes(d) + gradient_sums(d));
 }
 
-/* A gradient too small to be cut for the team: each block's is made by one thread, and they are
+/* A gradient too small to be shared out: each block's is made by one thread, and they are
  * added in order; not where that takes more memory than x and dy. */
 static bool is_by_blocks(const qn_conv2d_shape *d, int n_threads) {
     const int64_t tasks = ceil_div(d->k, WINOGRAD_K) * ceil_div(d->c, TILE_COLUMNS);
@@ -524,7 +526,7 @@ static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, co
     winograd_gradient g = {
         .shape = d,
         .x = {.image = x, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
-        .dy = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_step_of(d)},
+        .dy = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_stride_of(d)},
         .k_blocks = ceil_div(d->k, WINOGRAD_K),
         .dw = dw,
     };
@@ -536,8 +538,8 @@ static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, co
     g.dy.size = QN_WINOGRAD_OUT;
     g.x.row = plane_row(d->c);
     g.dy.row = plane_row(d->k);
-    g.x.plane = block_plane_step(held, g.x.row);
-    g.dy.plane = block_plane_step(held, g.dy.row);
+    g.x.plane = block_plane_stride(held, g.x.row);
+    g.dy.plane = block_plane_stride(held, g.dy.row);
     if (is_by_blocks(d, qn_team_size(team))) {
         g.dw = workspace;
         g.scratch = workspace + round_up(blocks * size, 16);

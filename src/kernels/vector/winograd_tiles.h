@@ -130,14 +130,14 @@ static inline __attribute__((always_inline)) vector load_inside(const qn_winogra
                                                                 int j, int64_t c, int64_t lanes) {
     if (i < t->top || i >= t->bottom || j < t->left || j >= t->right)
         return (vector){0};
-    return load_lanes(t->pixels + i * t->row_step + j * t->pixel_step + c, lanes);
+    return load_lanes(t->pixels + i * t->row_stride + j * t->pixel_stride + c, lanes);
 }
 
 /* size x size pixels, channels [c, n) of them, to 7x7 planes. `plain`: all of the tile is inside,
  * and the channels are whole vectors. */
 static inline __attribute__((always_inline)) void
 pixels_to_planes(bool plain, int size, const qn_winograd_tile *t, int64_t c, int64_t n,
-                 float *planes, int64_t plane_step) {
+                 float *planes, int64_t plane_stride) {
     for (; c < n; c += VL) {
         vector columns[6][LINE]; /* [column][point] */
 #pragma GCC unroll 6
@@ -145,7 +145,7 @@ pixels_to_planes(bool plain, int size, const qn_winograd_tile *t, int64_t c, int
             vector d[6];
 #pragma GCC unroll 6
             for (int i = 0; i < size; i++)
-                d[i] = plain ? load(t->pixels + i * t->row_step + j * t->pixel_step + c)
+                d[i] = plain ? load(t->pixels + i * t->row_stride + j * t->pixel_stride + c)
                              : load_inside(t, i, j, c, lanes_from(c, n));
             if (size == 6)
                 input_line(d, columns[j]);
@@ -164,7 +164,7 @@ pixels_to_planes(bool plain, int size, const qn_winograd_tile *t, int64_t c, int
                 gradient_line(d, v);
 #pragma GCC unroll 7
             for (int j = 0; j < LINE; j++)
-                *(vector *)(planes + (i * LINE + j) * plane_step + c) = v[j];
+                *(vector *)(planes + (i * LINE + j) * plane_stride + c) = v[j];
         }
     }
 }
@@ -176,20 +176,20 @@ static int64_t plain_channels(const qn_winograd_tile *t, int size, int64_t n) {
 }
 
 static void winograd_input(const qn_winograd_tile *t, int64_t n, float *planes,
-                           int64_t plane_step) {
+                           int64_t plane_stride) {
     const int64_t plain = plain_channels(t, 6, n);
-    pixels_to_planes(true, 6, t, 0, plain, planes, plane_step);
-    pixels_to_planes(false, 6, t, plain, n, planes, plane_step);
+    pixels_to_planes(true, 6, t, 0, plain, planes, plane_stride);
+    pixels_to_planes(false, 6, t, plain, n, planes, plane_stride);
 }
 
 static void winograd_gradient(const qn_winograd_tile *t, int64_t n, float *planes,
-                              int64_t plane_step) {
+                              int64_t plane_stride) {
     const int64_t plain = plain_channels(t, 4, n);
-    pixels_to_planes(true, 4, t, 0, plain, planes, plane_step);
-    pixels_to_planes(false, 4, t, plain, n, planes, plane_step);
+    pixels_to_planes(true, 4, t, 0, plain, planes, plane_stride);
+    pixels_to_planes(false, 4, t, plain, n, planes, plane_stride);
 }
 
-static void winograd_output(const float *planes, int64_t plane_step, int64_t n, const float *bias,
+static void winograd_output(const float *planes, int64_t plane_stride, int64_t n, const float *bias,
                             const qn_winograd_tile *t) {
     for (int64_t c = 0; c < n; c += VL) {
         const int64_t lanes = lanes_from(c, n);
@@ -200,7 +200,7 @@ static void winograd_output(const float *planes, int64_t plane_step, int64_t n, 
             vector m[LINE];
 #pragma GCC unroll 7
             for (int i = 0; i < LINE; i++)
-                m[i] = load(planes + (i * LINE + j) * plane_step + c);
+                m[i] = load(planes + (i * LINE + j) * plane_stride + c);
             output_line(m, columns[j]);
         }
 #pragma GCC unroll 4
@@ -210,15 +210,15 @@ static void winograd_output(const float *planes, int64_t plane_step, int64_t n, 
             for (int j = 0; j < LINE; j++)
                 m[j] = columns[j][i];
             output_line(m, y);
-            float *row = t->pixels + i * t->row_step + c;
+            float *row = t->pixels + i * t->row_stride + c;
             for (int j = 0; i < t->bottom && j < t->right; j++)
-                store_lanes(row + j * t->pixel_step, y[j] + shift, lanes);
+                store_lanes(row + j * t->pixel_stride, y[j] + shift, lanes);
         }
     }
 }
 
-static void winograd_filter(const float *taps, int64_t row_step, int64_t tap_step, int64_t n,
-                            float *planes, int64_t plane_step) {
+static void winograd_filter(const float *taps, int64_t row_stride, int64_t tap_stride, int64_t n,
+                            float *planes, int64_t plane_stride) {
     for (int64_t c = 0; c < n; c += VL) {
         vector columns[3][LINE];
 #pragma GCC unroll 3
@@ -226,7 +226,7 @@ static void winograd_filter(const float *taps, int64_t row_step, int64_t tap_ste
             vector g[3];
 #pragma GCC unroll 3
             for (int i = 0; i < 3; i++)
-                g[i] = load_lanes(taps + i * row_step + j * tap_step + c, lanes_from(c, n));
+                g[i] = load_lanes(taps + i * row_stride + j * tap_stride + c, lanes_from(c, n));
             filter_line(g, columns[j]);
         }
 #pragma GCC unroll 7
@@ -235,13 +235,14 @@ static void winograd_filter(const float *taps, int64_t row_step, int64_t tap_ste
             filter_line(g, u);
 #pragma GCC unroll 7
             for (int j = 0; j < LINE; j++)
-                *(vector *)(planes + (i * LINE + j) * plane_step + c) = u[j];
+                *(vector *)(planes + (i * LINE + j) * plane_stride + c) = u[j];
         }
     }
 }
 
-static void winograd_filter_gradient(const float *planes, int64_t plane_step, int64_t n,
-                                     float *taps, int64_t row_step, int64_t tap_step, bool add) {
+static void winograd_filter_gradient(const float *planes, int64_t plane_stride, int64_t n,
+                                     float *taps, int64_t row_stride, int64_t tap_stride,
+                                     bool add) {
     for (int64_t c = 0; c < n; c += VL) {
         const int64_t lanes = lanes_from(c, n);
         vector columns[LINE][3];
@@ -250,7 +251,7 @@ static void winograd_filter_gradient(const float *planes, int64_t plane_step, in
             vector u[LINE];
 #pragma GCC unroll 7
             for (int i = 0; i < LINE; i++)
-                u[i] = load(planes + (i * LINE + j) * plane_step + c);
+                u[i] = load(planes + (i * LINE + j) * plane_stride + c);
             filter_gradient_line(u, columns[j]);
         }
 #pragma GCC unroll 3
@@ -262,7 +263,7 @@ static void winograd_filter_gradient(const float *planes, int64_t plane_step, in
             filter_gradient_line(u, g);
 #pragma GCC unroll 3
             for (int j = 0; j < 3; j++) {
-                float *to = taps + i * row_step + j * tap_step + c;
+                float *to = taps + i * row_stride + j * tap_stride + c;
                 store_lanes(to, add ? (vector)(load_lanes(to, lanes) + g[j]) : g[j], lanes);
             }
         }

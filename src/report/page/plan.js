@@ -43,7 +43,7 @@ window.drawPlan = function (figure, data, tools) {
   }
 
   function describe(box) {
-    const marks = (box[FLAGS] & AGAIN ? ', made again' : '') +
+    const marks = (box[FLAGS] & AGAIN ? ', recomputed' : '') +
       (box[FLAGS] & READ_BACK ? ', read back from the file' : '');
     const shape = box[SHAPE] ? ' ' + box[SHAPE] : '';
     return box[NAME] + shape + ': ' + bytesOf(box[BYTES]) + ' at ' + bytesOf(box[OFFSET]) + ', ' +
@@ -360,7 +360,7 @@ window.drawPlan = function (figure, data, tools) {
              tools.button('', 'Zoom out', () => zoomCentre(0.5)),
              tools.button('', 'Show all', () => { Object.assign(view, whole); clamp(); }));
   tools.offer(figure, () => [['name', 'shape', 'kind', 'first step', 'last step', 'offset', 'bytes',
-                              'made again', 'read back']].concat(data.boxes.map(b => [
+                              'recomputed', 'read back']].concat(data.boxes.map(b => [
     b[NAME], b[SHAPE], data.kinds[b[KIND]], b[FIRST], b[LAST], b[OFFSET], b[BYTES],
     b[FLAGS] & AGAIN ? 1 : 0, b[FLAGS] & READ_BACK ? 1 : 0])));
   new ResizeObserver(redraw).observe(canvas);

@@ -2,10 +2,11 @@
 
 Every step is forward, loss, backward, and SGD with momentum, as `quern train MODEL --data
 synthetic --optimizer sgd` does it. The networks are those that the tests compare with; where a model
-has dropout, it is on."""
+has dropout, it is on. Works with PyTorch 1.13 and later; compiling needs 2.1."""
 
 import os
 import sys
+from typing import NamedTuple
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
@@ -19,6 +20,14 @@ import torch.nn.functional as F  # noqa: E402
 
 CLASSES = 10
 RATE, MOMENTUM = 0.001, 0.9
+
+
+class Way(NamedTuple):
+    """How PyTorch is asked to run a network."""
+
+    channels_last: bool = False
+    compiled: bool = False
+
 
 # What `quern train` needs beside the defaults to do the same work.
 QUERN_OPTIONS = {"char-lstm": ("--length", "100"), "char-cnn": ("--length", "100"),
@@ -51,36 +60,41 @@ def supervised(net, loss):
     return step
 
 
-def images(x, net, channels_last):
-    if channels_last:
+def prepare(net, way):
+    if way.channels_last:
         net.to(memory_format=torch.channels_last)
-        x = x.contiguous(memory_format=torch.channels_last)
-    return x
+    if way.compiled:
+        net.compile()
+    return net
 
 
-def classifier(name, batch, channels_last):
+def images(x, way):
+    return x.contiguous(memory_format=torch.channels_last) if way.channels_last else x
+
+
+def classifier(name, batch, way):
     shape, _ = reference.forms(name)[0]
-    net = reference.build(name, shape, CLASSES)
+    net = prepare(reference.build(name, shape, CLASSES), way)
     y = torch.randint(CLASSES, (batch,))
-    x = images(torch.randn(batch, shape[2], *shape[:2]), net, channels_last)
+    x = images(torch.randn(batch, shape[2], *shape[:2]), way)
     return supervised(net, lambda net: F.cross_entropy(net(x), y))
 
 
-def characters(name, batch, _channels_last):
-    net = text.CharLSTM() if name == "char-lstm" else text.CharCNN()
+def characters(name, batch, way):
+    net = prepare(text.CharLSTM() if name == "char-lstm" else text.CharCNN(), way)
     tokens = torch.randint(96, (batch, 101))
     x, y = tokens[:, :-1].contiguous(), tokens[:, 1:].flatten()
     return supervised(net, lambda net: F.cross_entropy(net(x).flatten(0, 1), y))
 
 
-def translation(_name, batch, _channels_last):
+def translation(_name, batch, way):
     source, target = torch.randint(8000, (batch, 30)), torch.randint(8000, (batch, 31))
     x, y = target[:, :-1].contiguous(), target[:, 1:].flatten()
-    return supervised(text.Seq2Seq(),
+    return supervised(prepare(text.Seq2Seq(), way),
                       lambda net: F.cross_entropy(net(source, x, None).flatten(0, 1), y))
 
 
-def answering(name, batch, _channels_last):
+def answering(name, batch, way):
     extents = (30522, 768, 12, 12, 3072) if name == "bert-base" else (8192, 128, 2, 2, 512)
     length = 128 if name == "bert-base" else 64
     tokens = torch.randint(extents[0], (batch, length))
@@ -91,20 +105,19 @@ def answering(name, batch, _channels_last):
         begin, end = net(tokens, types, None).unbind(-1)
         return (F.cross_entropy(begin, spans[0]) + F.cross_entropy(end, spans[1])) / 2
 
-    return supervised(bert.Bert(*extents, dropout=0.1), loss)
+    return supervised(prepare(bert.Bert(*extents, dropout=0.1), way), loss)
 
 
-def control(_name, batch, channels_last):
-    net = dqn.frames()
-    x = images(torch.randn(batch, 4, 84, 84), net, channels_last)
+def control(_name, batch, way):
+    net = prepare(dqn.frames(), way)
+    x = images(torch.randn(batch, 4, 84, 84), way)
     action, wanted = torch.randint(18, (batch, 1)), torch.randn(batch)
     return supervised(net, lambda net: F.smooth_l1_loss(net(x).gather(1, action)[:, 0], wanted))
 
 
-def generation(_name, batch, channels_last):
-    make, judge = dcgan.generator(), dcgan.discriminator()
-    real = images(torch.randn(batch, 3, 32, 32), make, channels_last)
-    images(real, judge, channels_last)
+def generation(_name, batch, way):
+    make, judge = prepare(dcgan.generator(), way), prepare(dcgan.discriminator(), way)
+    real = images(torch.randn(batch, 3, 32, 32), way)
     update_make, update_judge = sgd(make), sgd(judge)
     ones, zeros = torch.ones(batch, 1), torch.zeros(batch, 1)
     entropy = F.binary_cross_entropy_with_logits
@@ -129,6 +142,6 @@ OTHERS = {"char-cnn": characters, "char-lstm": characters, "seq2seq": translatio
 ALL = (*reference.FAMILIES, *OTHERS)
 
 
-def make(name, batch, channels_last=False):
+def make(name, batch, way=Way()):
     """A function that does a step at a batch size and returns the loss."""
-    return OTHERS.get(name, classifier)(name, batch, channels_last)
+    return OTHERS.get(name, classifier)(name, batch, way)

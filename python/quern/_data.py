@@ -1,0 +1,282 @@
+"""Data of every kind as the library's data sets: names and files by the library itself, arrays as they
+lie in memory, anything with a length and an index by a function that the loader calls, and any other
+iterable read into memory once."""
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from typing import Any, Optional, Protocol, Tuple, Union
+
+import numpy as np
+
+from . import _library as c
+
+SPLITS = ("train", "test", "validation")
+
+
+class Samples(Protocol):
+    """Samples that are made when they are needed: anything with a length whose item i is the pair of
+    sample i and its label, like a list of pairs or a torch Dataset. Item i is always the same."""
+
+    def __len__(self) -> int:
+        """Number of samples."""
+
+    def __getitem__(self, index: int) -> Tuple[Any, Any]:
+        """Sample and label."""
+
+
+DataLike = Union[str, "os.PathLike[str]", Tuple[Any, Any], Samples, Iterable[Tuple[Any, Any]]]
+"""What fit and evaluate take as data:
+
+- a name, folder or file as the command's --data takes it: "fashion-mnist", "photos/", "npy:X.npy,Y.npy";
+- a pair of arrays (x, y): x is (N, H, W, C), (N, H, W) or (N, C), of bytes or floats, y whole numbers for
+  classes (N) or floats for numeric targets (N) or (N, T). uint8 and float32 are used where they lie;
+- anything with a length and an index, whose items are pairs of a sample and its label;
+- any other iterable of such pairs, or of batches of them, which is read into memory once.
+"""
+
+
+def is_named(data: Any) -> bool:
+    """Whether data is a name or a path."""
+    return isinstance(data, (str, os.PathLike))
+
+
+def specification(data: str | os.PathLike[str]) -> str:
+    """The name of data as the library takes it: a bare path gets its kind."""
+    text = os.path.expanduser(os.fspath(data))
+    kind = None
+    if ":" not in text and (os.path.isdir(text) or os.path.isfile(text)):
+        kind = c.lib.qn_data_kind_of(os.fsencode(text))
+    return f"{kind.decode()}:{text}" if kind else text
+
+
+# ---- arrays ----
+
+
+def as_samples(x: Any) -> np.ndarray[Any, Any]:
+    """x as uint8 or float32 without gaps; as it is where it is so."""
+    array = np.asarray(x)
+    if array.dtype == object or array.ndim < 2:
+        raise c.ArgumentError(f"samples of shape {array.shape} and type {array.dtype}: they are (N, H, W, C), "
+                              "(N, H, W) or (N, C), of numbers")
+    return np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else np.float32)
+
+
+def as_labels(y: Any, n: int) -> np.ndarray[Any, Any]:
+    """y as int32 classes (N), or float32 targets (N, T)."""
+    array = np.asarray(y)
+    if array.ndim == 0 or len(array) != n:
+        raise c.ArgumentError(f"labels of shape {array.shape} for {n} samples")
+    if array.dtype.kind in "iub":
+        if array.size != n:
+            raise c.ArgumentError(f"labels of shape {array.shape}: classes are (N); numeric targets are floats")
+        wide = array.reshape(n).astype(np.int64)
+        if n and (wide.min() < -2**31 or wide.max() >= 2**31):
+            raise c.ArgumentError("labels beyond 32 bits")
+        return np.ascontiguousarray(wide, np.int32)
+    if array.dtype.kind != "f":
+        raise c.ArgumentError(f"labels of type {array.dtype}: whole numbers for classes, floats for targets")
+    return np.ascontiguousarray(array.reshape(n, -1), np.float32)
+
+
+def sample_shape(x: np.ndarray[Any, Any], layout: str) -> tuple[int, ...]:
+    """(H, W, C) or (C) of samples (N, ...)."""
+    inner = x.shape[1:]
+    if len(inner) == 1:
+        return (inner[0],)
+    if len(inner) == 2:
+        return (inner[0], inner[1], 1)
+    if len(inner) == 3:
+        return (inner[1], inner[2], inner[0]) if layout == "nchw" else (inner[0], inner[1], inner[2])
+    raise c.ArgumentError(f"samples of shape {x.shape}: they are (N, H, W, C), (N, H, W) or (N, C)")
+
+
+# ---- iterables ----
+
+
+def _is_pair_of_arrays(data: Any) -> bool:
+    return isinstance(data, tuple) and len(data) == 2
+
+
+def _is_indexed(data: Any) -> bool:
+    return hasattr(data, "__len__") and hasattr(data, "__getitem__")
+
+
+def _one(item: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    try:
+        x, y = item
+    except (TypeError, ValueError):
+        raise c.ArgumentError(f"an item of the data is {type(item).__name__}, not a pair of sample and "
+                              "label") from None
+    return np.asarray(x), np.asarray(y)
+
+
+def _gather(items: Iterable[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Items of an iterable, samples or batches of them, as two arrays. A batch's labels have an axis
+    as long as its samples' first."""
+    xs: list[np.ndarray[Any, Any]] = []
+    ys: list[np.ndarray[Any, Any]] = []
+    for item in items:
+        x, y = _one(item)
+        is_batch = y.ndim > 0 and x.ndim > 0 and len(x) == len(y)
+        xs.append(x if is_batch else x[None])
+        ys.append(y if is_batch else y[None])
+    if not xs:
+        raise c.ArgumentError("the data holds no samples; an iterator that was read before is at its end")
+    return np.concatenate(xs), np.concatenate(ys)
+
+
+# ---- sources ----
+
+
+class Part:
+    """The samples of a split: arrays, or items that are asked for one by one."""
+
+    def __init__(self, data: Any, layout: str) -> None:
+        self.items: Optional[Samples] = None
+        if _is_pair_of_arrays(data):
+            x, y = data
+        elif _is_indexed(data):
+            self.items = data
+            x, y = (part[None] for part in _one(data[0])) if len(data) else (None, None)
+        elif isinstance(data, Iterable):
+            x, y = _gather(data)
+        else:
+            raise c.ArgumentError(f"data of type {type(data).__name__}: it is a name, a pair of arrays, or an "
+                                  "iterable of pairs")
+        if x is None:
+            raise c.ArgumentError("the data holds no samples")
+        self.x = as_samples(x)
+        self.y = None if y is None else as_labels(y, len(self.x))
+        self.n = len(self.items) if self.items is not None else len(self.x)
+        self.shape = sample_shape(self.x, layout)
+
+    def targets(self) -> int:
+        """Numeric targets of a sample; 0: classes."""
+        return self.y.shape[1] if self.y is not None and self.y.dtype == np.float32 else 0
+
+    def classes(self) -> int:
+        """One more than the largest class. Items are asked for all of theirs."""
+        if self.items is not None:
+            return 1 + max(int(self.items[i][1]) for i in range(self.n))
+        return 1 + int(self.y.max()) if self.y is not None and self.y.size else 1
+
+
+class Source:
+    """A data set of the library, open until it is closed or nobody holds it. kept: what its memory
+    belongs to. An exception of the caller's own code, raised in a read, is kept for raise_own."""
+
+    def __init__(self) -> None:
+        self.c = c.DataSource()
+        self.kept: list[Any] = []
+        self.failure: Optional[BaseException] = None
+        self._is_open = False
+
+    def close(self) -> None:
+        """Closes it; nothing may use it any more."""
+        if self._is_open:
+            self._is_open = False
+            c.lib.qn_data_close(ctypes.byref(self.c))
+
+    def __del__(self) -> None:
+        self.close()
+
+    def raise_own(self) -> None:
+        """Raises what the caller's own samples raised, if they did."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+
+    def n(self, split: int) -> int:
+        """Samples of a split."""
+        return int(self.c.n_samples[split])
+
+    def opened(self) -> "Source":
+        """Says that the library has opened it."""
+        self._is_open = True
+        return self
+
+
+def open_named(name: str, options: c.DataOptions) -> Source:
+    """Data by its name."""
+    source = Source()
+    c.lib.qn_data_open(os.fsencode(name), ctypes.byref(options), ctypes.byref(source.c))
+    return source.opened()
+
+
+def _make_read(source: Source, parts: dict[int, Part], layout: str) -> Any:
+    """A read of the library's that asks Python's items. It runs on the loader's thread."""
+    first = next(iter(parts.values()))
+    x_bytes, dtype = first.x[0].nbytes, first.x.dtype
+
+    def read(_user: Any, split: int, index: int, x: Any, y: Any) -> int:
+        try:
+            part = parts[split]
+            got_x, got_y = _one(part.items[index]) if part.items is not None else (
+                part.x[index], part.y[index] if part.y is not None else np.zeros(1, np.int32))
+            sample = as_samples(got_x[None])[0]
+            if layout == "nchw" and sample.ndim == 3:
+                sample = np.ascontiguousarray(sample.transpose(1, 2, 0))
+            label = as_labels(np.asarray(got_y).reshape(1, -1), 1)
+            if sample.nbytes != x_bytes or sample.dtype != dtype:
+                raise c.ArgumentError(f"sample {index} is {sample.shape} of {sample.dtype}; the first was "
+                                      f"{first.x.shape[1:]} of {dtype}")
+            ctypes.memmove(x, sample.ctypes.data, sample.nbytes)
+            ctypes.memmove(y, label.ctypes.data, label.nbytes)
+        except BaseException as failure:  # noqa: B902 - it goes on where the library was called
+            source.failure = failure
+            return 1
+        return 0
+
+    return c.READ(read)
+
+
+def _check_alike(parts: dict[int, Part]) -> None:
+    first = next(iter(parts.values()))
+    for split, part in parts.items():
+        if part.shape != first.shape or part.x.dtype != first.x.dtype or part.targets() != first.targets():
+            raise c.ArgumentError(f"{SPLITS[split]} samples are {part.shape} of {part.x.dtype}, the others "
+                                  f"{first.shape} of {first.x.dtype}; they must be alike")
+
+
+def open_samples(data: dict[int, Any], layout: str, classes: int, options: c.DataOptions) -> Source:
+    """Arrays, items or iterables by split. classes 0: those of the labels."""
+    parts = {split: Part(one, layout) for split, one in data.items()}
+    source = Source()
+    _check_alike(parts)
+    first = next(iter(parts.values()))
+    by_items = any(part.items is not None for part in parts.values())
+    targets = first.targets()
+    given = c.Samples(sample=c.Shape.of(first.shape), dtype=c.U8 if first.x.dtype == np.uint8 else c.F32,
+                      n_targets=targets, is_nchw=layout == "nchw" and first.x.ndim == 4 and not by_items)
+    if by_items:
+        given.n_classes = 0 if targets else classes or max(part.classes() for part in parts.values())
+        given.read = _make_read(source, parts, layout)
+    for split, part in parts.items():
+        given.n[split] = part.n
+        given.x[split] = part.x.ctypes.data
+        given.y[split] = part.y.ctypes.data if part.y is not None else None
+    source.kept = [parts, given]
+    try:
+        c.lib.qn_data_open_samples(ctypes.byref(given), ctypes.byref(options), ctypes.byref(source.c))
+    except c.Error:
+        source.raise_own()
+        raise
+    return source.opened()
+
+
+def open_none(shape: tuple[int, ...], classes: int, targets: int) -> Source:
+    """Data of a shape without samples, for a network that is to be looked at or to predict."""
+    source = Source()
+    given = c.Samples(sample=c.Shape.of(shape), dtype=c.F32, n_classes=0 if targets else classes,
+                      n_targets=targets)
+    options = c.DataOptions()
+    c.lib.qn_data_open_samples(ctypes.byref(given), ctypes.byref(options), ctypes.byref(source.c))
+    return source.opened()
+
+
+def open_to_predict(x: Any, layout: str) -> Source:
+    """Samples alone, as test samples."""
+    return open_samples({c.TEST: (x, None)}, layout, 0, c.DataOptions())
+

@@ -1,0 +1,643 @@
+"""The model: a network with its weights, and what is done with it."""
+from __future__ import annotations
+
+import array
+import ctypes
+import os
+import pathlib
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from ctypes import c_int64, c_void_p
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from . import _data, _library as c, _progress, _settings
+from ._data import DataLike
+from ._history import History, Plan
+from ._meter import Handle
+from ._settings import Setting
+from ._task import Interrupt, Network, Pairs, Task
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+_STEP, _EPOCH, _STOPPED, _TESTED, _WARNING = range(5)
+_SPLITS = {"train": c.TRAIN, "test": c.TEST, "validation": c.VALIDATION}
+_TUNES = {"off": 0, "quick": 1, "full": 2}
+# Of a checkpoint what its network is built by; the rest is of the run that made it.
+_OF_NETWORK = ("input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed", "rules", "data",
+               "prepared_inside")
+
+
+class _Run:
+    """A run of the training loop: what the library tells becomes the history and what is shown."""
+
+    def __init__(self, task: Task, history: History, progress: _progress.Progress, interrupt: Interrupt,
+                 callback: Optional[Callable[[dict[str, float]], Optional[bool]]]) -> None:
+        self._task, self._history, self._progress = task, history, progress
+        self._interrupt, self._callback = interrupt, callback
+        self._losses: array.array[float] = history._losses
+        self._sums: dict[str, float] = {}
+        self._n = 0
+        self._begin_ns = time.perf_counter_ns()
+        self.failure: Optional[BaseException] = None
+        self.was_ended = False  # by the caller's callback
+        self.total = 0
+        self.tell = c.TELL(self._tell)
+
+    def _tell(self, _user: Any, told: Any) -> None:
+        try:
+            event = told[0]
+            if event.kind == _STEP:
+                self._note_step(event)
+            elif event.kind == _EPOCH:
+                self._note_epoch(event)
+            elif event.kind == _STOPPED:
+                self._history.stopped_early = True
+            elif event.kind == _WARNING:
+                c.tell(None, 1, event.message)
+        except BaseException as failure:  # noqa: B902 - it goes on where fit was called
+            self.failure = failure
+            self._interrupt.is_asked = True
+
+    def _note_step(self, event: Any) -> None:
+        metrics = event.metrics[0]
+        loss = metrics.list[0].value if metrics.n else float("nan")
+        self._losses.append(loss)
+        self._n += 1
+        for i in range(metrics.n):
+            metric = metrics.list[i]
+            name = metric.name.decode()
+            self._sums[name] = metric.value if metric.is_count else self._sums.get(name, 0.0) + metric.value
+        self._progress.step(event.step, self.total, loss)
+
+    def _note_epoch(self, event: Any) -> None:
+        facts = self._task.facts()
+        seconds = (time.perf_counter_ns() - self._begin_ns) * 1e-9
+        n = max(self._n, 1)
+        epoch: dict[str, float] = {"epoch": event.epoch, "step": event.step}
+        epoch.update({name: value / n for name, value in self._sums.items()})
+        for split, metrics in (("validation", event.validation), ("test", event.test)):
+            if metrics:
+                epoch.update({f"{split}_{name}": value for name, value in metrics[0].values().items()})
+        epoch["seconds"] = seconds
+        epoch["samples_per_second"] = self._n * facts.step_samples / seconds if seconds > 0 else 0.0
+        self._history.epochs.append(epoch)
+        shown = {k: v for k, v in epoch.items() if k not in ("epoch", "step", "seconds", "samples_per_second")}
+        self._progress.line(f"epoch {event.epoch}, step {event.step:,}: {_progress.words(shown)}, "
+                            f"{_progress.duration(seconds)}")
+        self._sums, self._n = {}, 0
+        if self._callback is not None and self._callback(dict(epoch)):
+            self._interrupt.is_asked = True
+            self.was_ended = True
+        self._begin_ns = time.perf_counter_ns()
+
+
+class Model:
+    """A network with its weights: trained, measured, applied, saved.
+
+        m = quern.Model("lenet5", classes=10)
+        m.fit("fashion-mnist", epochs=3)
+        m.evaluate("fashion-mnist")
+        m.save("lenet5.safetensors")
+
+    model: a model of the zoo (quern.models() names them), an ONNX file, or a checkpoint (a file with
+    weights that quern or save() wrote, which says its model). classes: outputs; else those of the data,
+    or the model's own. input: shape of a sample, (H, W, C) or (C); images are resized to it. layout: how
+    arrays of images lie, "nhwc" or "nchw".
+
+    Everything that is computed is what the command quern computes for the same call, to the bit.
+    Failures are quern.Error with the library's message. A model is used by one thread at a time, others
+    wait; the interpreter is free while the library works, and Ctrl-C ends a run in good order.
+    """
+
+    def __init__(self, model: PathLike, *, classes: Optional[int] = None,
+                 input: Union[str, int, Sequence[int], None] = None, layout: str = "nhwc") -> None:
+        if layout not in ("nhwc", "nchw"):
+            raise ValueError(f"layout={layout!r}: it is nhwc or nchw")
+        self._lock = threading.RLock()
+        self._layout = layout
+        self._task: Optional[Task] = None
+        self._is_fresh = True
+        self._pairs: dict[str, str] = {}
+        self._folder: Optional[tempfile.TemporaryDirectory[str]] = None
+        name = os.path.expanduser(os.fspath(model))
+        is_file = name.endswith(".safetensors") or (os.path.isfile(name) and not name.endswith(".onnx"))
+        if is_file:
+            self._begin_from(name)
+        else:
+            self._network = Network(name)
+        given: dict[str, Setting] = {"classes": classes, "input": None if input is None else _settings.shape(input)}
+        self._pairs.update({key: str(value) for key, value in given.items() if value is not None})
+        if is_file:
+            self._ensure()
+
+    # ---- opening ----
+
+    @classmethod
+    def from_torch(cls, module: Any, example: Any, *, path: Optional[PathLike] = None) -> "Model":
+        """A model of a PyTorch module, with its weights, by way of ONNX. example: an input as the module
+        takes it, a tensor (N, C, H, W) or (N, C) of any N; arrays are then given as (N, C, H, W), too. path:
+        where the ONNX file is kept, which checkpoints of the model name; else it goes with the model."""
+        import inspect
+
+        import torch  # type: ignore[import]
+        folder = tempfile.TemporaryDirectory(prefix="quern-") if path is None else None
+        target = os.path.expanduser(os.fspath(path)) if path is not None else ""
+        if folder is not None:
+            target = os.path.join(folder.name, "model.onnx")
+        more: dict[str, Any] = {}
+        if "dynamo" in inspect.signature(torch.onnx.export).parameters:
+            more["dynamo"] = False
+        with warnings.catch_warnings():  # of the exporter, on counters of batch norm that nothing reads
+            warnings.filterwarnings("ignore", category=UserWarning, module="torch")
+            torch.onnx.export(module, (example,), target, opset_version=13, input_names=["input"],
+                              output_names=["output"], training=torch.onnx.TrainingMode.TRAINING,
+                              do_constant_folding=False, dynamic_axes={"input": {0: "n"}, "output": {0: "n"}}, **more)
+        model = cls(target, layout="nchw" if example.ndim == 4 else "nhwc")
+        model._folder = folder
+        model._is_fresh = False
+        return model
+
+    def _begin_from(self, path: str) -> None:
+        kept = Pairs.of_checkpoint(path).items()
+        if "model" not in kept:
+            raise c.FormatError(f"{path} does not name its model; it was not written by quern")
+        name = kept["model"]
+        beside = pathlib.Path(path).parent / pathlib.Path(name).name
+        if name.endswith(".onnx") and not os.path.isfile(name) and beside.is_file():
+            name = str(beside)
+        self._network = Network(name)
+        if self._network.hash and kept.get("model_hash", self._network.hash) != self._network.hash:
+            raise c.FormatError(f"{path} was trained from another file than {name}, or that file has changed since")
+        kept.pop("step", None)
+        self._pairs, self._weights = kept, path
+
+    _weights: Optional[str] = None
+
+    def _shape(self, pairs: Mapping[str, str]) -> tuple[int, ...]:
+        text = pairs.get("input")
+        return tuple(int(one) for one in text.split("x")) if text else self._network.input()
+
+    def _classes(self, pairs: Mapping[str, str]) -> int:
+        head = pairs.get("head", "").split(",")[0]
+        text = head if head.isdigit() else pairs.get("classes")
+        return int(text) if text else self._network.classes(self._shape(pairs))
+
+    def _is_classifier(self) -> bool:
+        return self._network.task == "classification"
+
+    def _no_data(self, pairs: dict[str, str]) -> _data.Source:
+        is_regression = "preparation.sample" in pairs and pairs.get("preparation.n_classes") == "0"
+        n = self._classes(pairs)
+        return _data.open_none(self._shape(pairs), n, n if is_regression else 0)
+
+    def _ensure(self) -> Task:
+        """The task that holds the weights; one that can be looked at and predicts, where there was none."""
+        if self._task is None:
+            self._task = self._open_to_apply(dict(self._pairs), None)
+            if self._weights is not None:
+                c.lib.qn_task_load(self._task.pointer, c.encode(self._weights), False)
+                self._is_fresh = False
+        return self._task
+
+    def _open_to_apply(self, pairs: dict[str, str], threads: Optional[int]) -> Task:
+        source = None
+        if self._is_classifier():
+            pairs.setdefault("classes", str(self._classes(pairs)))
+            source = self._no_data(pairs)
+        else:
+            pairs.setdefault("data", "synthetic")
+        return Task(self._network, self._named(pairs), source, {"n_threads": threads or 0}, False)
+
+    def _named(self, pairs: dict[str, str]) -> dict[str, str]:
+        """Pairs with those that a checkpoint needs to be opened again."""
+        pairs = {"format": "quern checkpoint 1", "model": self._network.name, **pairs}
+        if self._network.hash:
+            pairs["model_hash"] = self._network.hash
+        return pairs
+
+    def _copy_to_apply(self, more: Mapping[str, str]) -> Task:
+        """Another task with the same weights."""
+        task = self._ensure()
+        pairs = {**task.settings.items(), **more}
+        other = Task(self._network, pairs, self._no_data(pairs) if self._is_classifier() else None,
+                     {"n_threads": 0}, False)
+        other.take_weights(task, False)
+        return other
+
+    # ---- data ----
+
+    def _data_options(self, pairs: Mapping[str, str]) -> c.DataOptions:
+        options = c.DataOptions(log=ctypes.pointer(c.log), seed=int(pairs.get("seed", "1")),
+                                holdout=float(pairs.get("holdout", "0")),
+                                validation=float(pairs.get("validation", "0")), n_classes=self._classes(pairs),
+                                strict=pairs.get("strict") == "yes")
+        options.sample = c.Shape.of(self._shape(pairs))
+        return options
+
+    def _open_data(self, data: Any, others: Mapping[int, Any], pairs: dict[str, str]) -> Optional[_data.Source]:
+        """Data of a run. What has a name goes by it, into the pairs, and the task opens it itself."""
+        if _data.is_named(data):
+            if others:
+                raise TypeError("validation and test data of their own go with arrays and iterables; of named data "
+                                "say which part: validation=0.1, holdout=0.1")
+            pairs["data"] = _data.specification(data)
+            return None
+        if not self._is_classifier():
+            raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}, which takes its data "
+                                     "from files: give their name")
+        n = int(pairs["classes"]) if "classes" in pairs else 0
+        pairs["data"] = "memory"
+        return _data.open_samples({c.TRAIN: data, **others}, self._layout, n, self._data_options(pairs))
+
+    # ---- training ----
+
+    def fit(self, data: Optional[DataLike] = None, *, validation: Union[DataLike, float, None] = None,
+            test: Union[DataLike, bool, None] = None, epochs: Optional[int] = None, steps: Optional[int] = None,
+            batch: Optional[int] = None, lr: Optional[float] = None, optimizer: Optional[str] = None,
+            seed: Optional[int] = None, memory: Union[str, int, None] = None, threads: Optional[int] = None,
+            device: str = "auto", save: Optional[PathLike] = None, save_best: Optional[PathLike] = None,
+            early_stop: Optional[int] = None, checkpoint_every: Optional[int] = None,
+            resume: Optional[PathLike] = None, micro_batch: Optional[int] = None, swap: Optional[PathLike] = None,
+            tune: str = "off", meter: bool = True, verbose: Optional[bool] = None,
+            callback: Optional[Callable[[dict[str, float]], Optional[bool]]] = None,
+            **settings: Setting) -> History:
+        """Trains, and returns what happened.
+
+        data: see quern.DataLike. validation: other data of that kind, or the part of the training samples
+        that is held out for it; test likewise, or False: no test. Training begins at the weights there
+        are; what is not said is the model's recipe.
+
+        epochs, steps: how long; with both, the shorter. batch: samples of a batch. memory: a budget for
+        everything the network needs, as "64M", kept by making values again; equal bits. threads: 0 or
+        None: the processors there are; equal bits. device: "auto" or "cpu". save: checkpoint, written at
+        the end, when stopped, and between; save_best: one of the best weights. early_stop: epochs
+        without improvement until the run ends. checkpoint_every: steps between checkpoints.
+        resume: a checkpoint to go on from, with its settings. swap: a folder for values under a budget.
+        tune: "off", "quick" or "full". meter: measure time and energy, for report(). verbose: None: show
+        progress in terminals and notebooks, True: always, False: never. callback: is given the figures of
+        every epoch; True ends the run.
+
+        Ctrl-C ends the run after the step under way, saves it where save is given, and raises
+        KeyboardInterrupt; the model then has the weights of that step.
+
+        Errors: ArgumentError, FormatError (data), OutOfMemoryError (a budget that cannot work, with the
+        least that can), NumericError (a loss that is no number: the model then has the weights that save
+        wrote last, or its first ones), FileError. TypeError and ValueError of settings that are none or out
+        of range.
+        """
+        with self._lock:
+            given: dict[str, Setting] = {"epochs": epochs, "steps": steps, "batch": batch, "lr": lr,
+                                         "optimizer": optimizer, "seed": seed, "early_stop": early_stop, **settings}
+            engine = _engine(memory, threads, device, micro_batch, swap, tune)
+            pairs, others = self._pairs_of_run(given, validation, test, resume)
+            if data is None and "data" not in pairs:
+                raise TypeError("fit needs data, or a checkpoint to resume whose data has a name")
+            progress = _progress.Progress(verbose)
+            c.show_preparing(progress.preparing)
+            try:
+                source = self._open_data(data if data is not None else pairs["data"], others, pairs)
+                task = Task(self._network, self._named(pairs), source, engine, True)
+                self._fill(task, given, resume)
+            except c.Error:
+                if "source" in locals() and source is not None:
+                    source.raise_own()
+                raise
+            finally:
+                c.show_preparing(None)
+                progress.end()
+            return self._train(task, progress, _Files(save, save_best, checkpoint_every, test is False), meter,
+                               callback)
+
+    def _pairs_of_run(self, given: Mapping[str, Setting], validation: Any, test: Any,
+                      resume: Optional[PathLike]) -> tuple[dict[str, str], dict[int, Any]]:
+        texts = _settings.texts(given, self._network.task)
+        others: dict[int, Any] = {}
+        if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+            texts.update(_settings.texts({"validation": validation}, self._network.task))
+        elif validation is not None:
+            others[c.VALIDATION] = validation
+        if test is not None and not isinstance(test, bool):
+            others[c.TEST] = test
+        if resume is not None:
+            kept = Pairs.of_checkpoint(resume).items()
+            if kept.get("model") != self._network.name and not self._network.hash:
+                raise c.FormatError(f"{os.fspath(resume)} is of model {kept.get('model')}, not {self._network.name}")
+            kept.pop("step", None)
+            for one, other in (("epochs", "steps"), ("steps", "epochs")):
+                if one in texts and other not in texts:
+                    kept.pop(other, None)
+            return {**kept, **texts}, others
+        base = {key: value for key, value in self._pairs.items() if key in _OF_NETWORK and key != "data"}
+        if "head" in texts:
+            base.pop("classes", None)
+        return {**base, **texts}, others
+
+    def _fill(self, task: Task, given: Mapping[str, Setting], resume: Optional[PathLike]) -> None:
+        """Gives a new task its weights: a checkpoint's, those there are, or those it was made with."""
+        if resume is not None:
+            c.lib.qn_task_load(task.pointer, c.encode(resume), True)
+        elif given.get("load") is not None:
+            n_loaded, n_new = ctypes.c_int(), ctypes.c_int()
+            c.lib.qn_checkpoint_begin(task.engine, c.encode(str(given["load"])), ctypes.byref(n_loaded),
+                                      ctypes.byref(n_new))
+        elif not self._is_fresh:
+            before = self._ensure()
+            if "lora" in before.settings.items() and "lora" not in task.settings.items():
+                c.lib.qn_engine_merge_adapters(before.engine)
+            task.take_weights(before, given.get("head") is not None)
+
+    def _train(self, task: Task, progress: _progress.Progress, files: "_Files", metered: bool,
+               callback: Optional[Callable[[dict[str, float]], Optional[bool]]]) -> History:
+        facts = task.facts()
+        if facts.total_steps < 1:
+            raise c.ArgumentError("nothing says how long to train; give steps=")
+        history = History()
+        self._task, self._is_fresh, self._weights = task, False, None
+        history.first_step = int(c.lib.qn_engine_steps(task.engine))
+        if metered:
+            history._handle = Handle(f"{self._network.name}, batch {facts.batch}", task.engine.value, task,
+                                     float(facts.step_samples))
+        with Interrupt() as interrupt:
+            run = _Run(task, history, progress, interrupt, callback)
+            run.total = facts.total_steps
+            try:
+                self._run(task, run, history, files, interrupt)
+            except c.Error:
+                self._leave_spoiled(task, files)
+                raise
+            finally:
+                self._pairs = task.settings.items()
+        history.settings = dict(self._pairs)
+        return history
+
+    def _leave_spoiled(self, task: Task, files: "_Files") -> None:
+        """Where a step has spoiled the weights: those that were saved are taken, or the first ones."""
+        if not c.lib.qn_engine_is_sound(task.engine):
+            self._task = None
+            self._weights = os.fspath(files.save) if files.save is not None and files.was_saved else None
+            self._is_fresh = self._weights is None
+
+    def _run(self, task: Task, run: _Run, history: History, files: "_Files", interrupt: Interrupt) -> None:
+        training = c_void_p()
+        meter = history._handle
+        options = c.TrainingOptions(
+            task=task.pointer, settings=task.settings.pointer, save=c.encode(files.save),
+            save_best=c.encode(files.save_best), save_every=files.every,
+            patience=int(task.settings.items().get("early-stop", "0")), no_test=files.no_test,
+            should_stop=interrupt.callback, tell=run.tell, meter=meter.pointer if meter else None)
+        c.lib.qn_training_create(ctypes.byref(options), ctypes.byref(training))
+        begin = time.perf_counter()
+        try:
+            c.lib.qn_training_run(training)
+        except (KeyboardInterrupt, c.Error):
+            if run.failure is not None:
+                raise run.failure from None
+            if task.source is not None:
+                task.source.raise_own()
+            if not run.was_ended:
+                raise
+        finally:
+            history.seconds = time.perf_counter() - begin
+            run._progress.end()
+            state = c.lib.qn_training_get_state(training)
+            files.was_saved = state.saved_step >= 0
+            _note_best(history, state)
+            c.lib.qn_training_destroy(training)
+            if meter is not None:
+                meter.stop()
+                if not history._losses:
+                    history._handle = None
+
+    # ---- measuring and applying ----
+
+    def evaluate(self, data: Optional[DataLike] = None, *, split: str = "test") -> dict[str, float]:
+        """Measures, and returns the metrics by name: "loss", "accuracy", …, and "samples", how many were
+        measured. data: see quern.DataLike, prepared as in training; None: what the model was trained on.
+        split: "test", "train" or "validation", of data by name; arrays and iterables are measured whole.
+
+        Errors: ArgumentError where the data has more classes than the network or other targets,
+        FormatError where it has no samples of the split.
+        """
+        if split not in _SPLITS:
+            raise ValueError(f"split={split!r}: it is test, train or validation")
+        with self._lock, Interrupt() as interrupt:
+            task = self._ensure()
+            if data is not None and not self._is_classifier():
+                if not isinstance(data, (str, os.PathLike)):
+                    raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}, which takes "
+                                             "its data from files: give their name")
+                task = self._copy_to_apply({"data": _data.specification(data)})
+                data = None
+            metrics, n = c.Metrics(), c_int64()
+            if data is None:
+                what = task.facts().data.decode()
+                c.lib.qn_task_evaluate(task.pointer, _SPLITS[split], interrupt.callback, None,
+                                       ctypes.byref(metrics), ctypes.byref(n))
+            else:
+                what = self._evaluate_on(task, data, split, interrupt, metrics, n)
+            if n.value == 0:
+                raise c.FormatError(f"{what} has no {split} samples; use split=\"train\", or a part that is held out")
+            return {**metrics.values(), "samples": float(n.value)}
+
+    def _evaluate_on(self, task: Task, data: Any, split: str, interrupt: Interrupt, metrics: c.Metrics,
+                     n: c_int64) -> str:
+        pairs = task.settings.items()
+        if _data.is_named(data):
+            source, part = _data.open_named(_data.specification(data), self._data_options(pairs)), _SPLITS[split]
+        else:
+            source, part = _data.open_samples({c.TEST: data}, self._layout, self._outputs(), c.DataOptions()), c.TEST
+        try:
+            c.lib.qn_task_evaluate_on(task.pointer, ctypes.byref(source.c), part, interrupt.callback, None,
+                                      ctypes.byref(metrics), ctypes.byref(n))
+        except c.Error:
+            source.raise_own()
+            raise
+        return str(source.c.name.decode())
+
+    def _outputs(self) -> int:
+        return int(c.lib.qn_task_output_count(self._ensure().pointer))
+
+    def predict(self, x: Any) -> "np.ndarray[Any, np.dtype[np.float32]]":
+        """What the network says of samples x, (N, H, W, C), (N, H, W) or (N, C) as in training: an array
+        (N, outputs) of probabilities, or of values where targets are numbers."""
+        with self._lock, Interrupt() as interrupt:
+            task = self._ensure()
+            n_outputs = self._outputs()
+            if n_outputs == 0:
+                raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}; only classifiers "
+                                         "and regressions predict: sample() shows what it has learned")
+            samples = _data.as_samples(x)
+            outputs = np.empty((len(samples), n_outputs), np.float32)
+            if len(samples):
+                source = _data.open_to_predict(samples, self._layout)
+                c.lib.qn_task_predict(task.pointer, ctypes.byref(source.c), c.TEST, interrupt.callback, None,
+                                      outputs.ctypes.data)
+            return outputs
+
+    def sample(self, prompt: Optional[str] = None, *, context: Optional[str] = None, count: int = 0, length: int = 0,
+               temperature: float = 1.0, seed: int = 1, picture: Optional[PathLike] = None) -> list[str]:
+        """What a model of text, images or control has learned, as lines of text: prompt gone on with, a
+        sentence translated, a question answered (in context), a game played; images go to the PNG file
+        picture. count, length: samples and characters; 0: as many as the task shows."""
+        lines: list[str] = []
+        with self._lock:
+            put = c.PUT_LINE(lambda _user, line: lines.append(line.decode(errors="replace")))
+            options = c.SampleOptions(prompt=None if prompt is None else prompt.encode(),
+                                      context=None if context is None else context.encode(), count=count,
+                                      length=length, temperature=temperature, seed=seed, picture=c.encode(picture),
+                                      put=put)
+            c.lib.qn_task_sample(self._ensure().pointer, ctypes.byref(options))
+        return lines
+
+    def parameters(self) -> "dict[str, np.ndarray[Any, Any]]":
+        """Weights by name, running statistics too, as arrays that share the network's memory: what is
+        written to them is what the network computes with, and training changes them. No copy is made;
+        buffer protocol and DLPack are the arrays' own (torch.from_dlpack(array)). Filters are (K, R, S, C /
+        groups), weights of linear layers (out, in). fit, with a new network in memory, leaves arrays of
+        before as they are: ask again after it."""
+        with self._lock:
+            task = self._ensure()
+            self._is_fresh = False
+            return task.arrays()
+
+    # ---- looking ahead ----
+
+    def plan(self, *, batch: Optional[int] = None, memory: Union[str, int, None] = None, threads: Optional[int] = None,
+             micro_batch: Optional[int] = None, swap: Optional[PathLike] = None, **settings: Setting) -> Plan:
+        """What training would take, before anything is trained: memory by kind, and what a budget costs.
+        Arguments as those of fit. OutOfMemoryError of a budget that cannot work names the least that can."""
+        with self._lock:
+            pairs, _ = self._pairs_of_run({"batch": batch, **settings}, None, None, None)
+            engine = _engine(memory, threads, "auto", micro_batch, swap, "off")
+            engine["plan_only"] = True
+            task = Task(self._network, self._named({**pairs, "data": "synthetic"}), None, engine, True)
+            use = c.lib.qn_engine_get_memory(task.engine)
+            budget = c.lib.qn_engine_get_budget(task.engine)
+            text = c.lib.qn_engine_print_plan(task.engine, 0)
+            figures = {"batch": task.facts().batch, "budget_bytes": budget.budget_bytes,
+                       "peak_bytes": budget.peak_bytes or use.held_bytes + use.planned_bytes,
+                       "parameter_bytes": use.parameter_bytes, "arena_bytes": use.arena_bytes,
+                       "micro_batch": budget.micro_batch, "operations": budget.n_operations - budget.n_again,
+                       "operations_again": budget.n_again, "swapped_bytes": budget.swapped_bytes,
+                       "slowdown": max(budget.slowdown, 1.0)}
+            return Plan(self._network.name, figures, dict(zip(Plan.KINDS, use.kind_bytes)),
+                        text.decode() if text else "")
+
+    # ---- files ----
+
+    def save(self, path: PathLike, *, merge: bool = False) -> None:
+        """Writes a checkpoint (safetensors): weights, settings, how samples are prepared, and after fit the
+        optimiser's state; quern.Model(path), fit(resume=path) and the command take it. merge: of a model
+        with adapters, the weights that they make. The file is written whole or not at all."""
+        with self._lock:
+            task = self._ensure()
+            write = c.lib.qn_checkpoint_save_merged if merge else c.lib.qn_checkpoint_save
+            write(task.engine, task.settings.pointer, c.encode(path))
+
+    def export(self, path: PathLike, *, with_preparation: bool = False, outside: bool = False) -> None:
+        """Writes the network with its weights as ONNX, images as (N, C, H, W). with_preparation: mean and
+        deviation are part of it, so that it takes bytes. outside: weights in a file beside, PATH.data."""
+        with self._lock:
+            task = self._copy_to_apply({})
+            c.lib.qn_engine_merge_adapters(task.engine)
+            pairs = task.settings.items()
+            options = c.OnnxExportOptions(model=self._network.pointer, engine=task.engine, is_outside=outside,
+                                          source=self._network.onnx)
+            kept = {key: pairs[key] for key in ("text.characters", "text.source_words", "text.target_words",
+                                                "wordpiece.text", "wordpiece.source", "squad.unanswerable")
+                    if key in pairs}
+            preparation, sizes = c.Preparation(), task.facts().sizes
+            if not self._is_classifier():
+                options.sizes = ctypes.pointer(sizes)
+            else:
+                options.input, options.n_outputs = c.Shape.of(self._shape(pairs)), self._outputs()
+                if "preparation.sample" in pairs:
+                    kept["prepared"] = pairs.get("prepared", "")
+                    c.lib.qn_metadata_get_preparation(task.settings.pointer, ctypes.byref(preparation))
+                    options.preparation = ctypes.pointer(preparation)
+                    options.with_preparation = with_preparation
+            if with_preparation and not options.preparation:
+                raise c.ArgumentError("with_preparation needs a network that was trained on images; only that knows "
+                                      "mean and deviation")
+            properties = Pairs(kept)
+            options.properties = properties.pointer
+            c.lib.qn_onnx_export(ctypes.byref(options), c.encode(path))
+
+    # ---- facts ----
+
+    @property
+    def name(self) -> str:
+        """The model's name, or its ONNX file."""
+        return self._network.name
+
+    @property
+    def task(self) -> str:
+        """What it is for: "classification", "language", …"""
+        return self._network.task
+
+    @property
+    def steps(self) -> int:
+        """Steps that were trained since the weights began, or since fit began anew."""
+        return 0 if self._task is None else int(c.lib.qn_engine_steps(self._task.engine))
+
+    @property
+    def class_names(self) -> Optional[list[str]]:
+        """Names of the classes, where the data had some."""
+        with self._lock:
+            preparation = c.Preparation()
+            task = self._ensure()
+            if "preparation.sample" not in task.settings.items():
+                return None
+            c.lib.qn_metadata_get_preparation(task.settings.pointer, ctypes.byref(preparation))
+            if not preparation.class_names:
+                return None
+            return [preparation.class_names[i].decode() for i in range(preparation.n_classes)]
+
+    def __repr__(self) -> str:
+        if self._task is None:
+            return f"<quern.Model {self.name}, {self.task}>"
+        n = sum(int(np.prod(tuple(t.shape))) for t in self._task.tensors() if t.trainable)
+        return f"<quern.Model {self.name}, {self.task}, {n:,} parameters, {self.steps:,} steps>"
+
+
+class _Files:
+    """What a run writes, and whether it tests."""
+
+    def __init__(self, save: Optional[PathLike], save_best: Optional[PathLike], every: Optional[int],
+                 no_test: bool) -> None:
+        if every is not None and save is None:
+            raise TypeError("checkpoint_every needs save=")
+        if save is not None and save_best is not None and os.fspath(save) == os.fspath(save_best):
+            raise ValueError("save and save_best need two files")
+        self.save, self.save_best, self.no_test = save, save_best, no_test
+        self.was_saved = False
+        self.every = 0 if every is None else every if every > 0 else -1
+
+
+def _engine(memory: Union[str, int, None], threads: Optional[int], device: str, micro_batch: Optional[int],
+            swap: Optional[PathLike], tune: str) -> dict[str, Any]:
+    """Options of the engine."""
+    if device not in ("auto", "cpu"):
+        raise c.UnsupportedError(f"device={device!r}: this build runs on the processor; use auto or cpu")
+    if tune not in _TUNES:
+        raise ValueError(f"tune={tune!r}: it is off, quick or full")
+    if threads is not None and not 0 <= threads <= 256:
+        raise ValueError(f"threads={threads}: it must be a whole number from 0 to 256")
+    return {"memory_budget_bytes": 0 if memory is None else _settings.size(memory), "n_threads": threads or 0,
+            "micro_batch": micro_batch or 0, "swap_folder": c.encode(swap), "tune": _TUNES[tune]}
+
+
+def _note_best(history: History, state: c.TrainingState) -> None:
+    if state.has_best and state.best.step >= 0:
+        history.best = {"metric": state.best.metric.decode(), "value": state.best.value, "step": state.best.step,
+                        "split": _data.SPLITS[state.best.split]}
+
+
+if Model.fit.__doc__:
+    Model.fit.__doc__ += "\n        Settings, as `quern train` has them:\n\n    " + \
+        _settings.describe().replace("\n", "\n    ") + "\n        "

@@ -1,0 +1,193 @@
+"""Handles of the library's objects: a network, a task with its engine, and its tensors as arrays. Each
+closes what it holds when nobody needs it any more, in the right order."""
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+from collections.abc import Iterator
+from ctypes import c_void_p
+from typing import Any, Optional
+
+import numpy as np
+
+from . import _library as c
+from ._data import Source
+
+_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<u2", 6: "|i1", 7: "<i2", 8: "<f2"}
+
+
+class Network:
+    """A model of the zoo by name, or of an ONNX file."""
+
+    def __init__(self, name: str, task: Optional[str] = None) -> None:
+        self._onnx = c_void_p()
+        self.hash: Optional[str] = None
+        if name.endswith(".onnx"):
+            self._open(name, task)
+        else:
+            self.pointer = c.lib.qn_model_find(name.encode())
+            if not self.pointer:
+                raise c.ArgumentError(c.message_of_thread())
+        self.c = self.pointer.contents
+        self.name: str = self.c.name.decode()
+        self.task: str = c.lib.qn_task_of(self.pointer).decode()
+
+    def _open(self, path: str, task: Optional[str]) -> None:
+        options = c.OnnxOptions(log=ctypes.pointer(c.log))
+        digits = (ctypes.c_char * 17)()
+        c.lib.qn_onnx_open(ctypes.byref(options), c.encode(path), ctypes.byref(self._onnx))
+        c.lib.qn_onnx_hash(self._onnx, digits)
+        self.hash = digits.value.decode()
+        self.pointer = ctypes.POINTER(c.ModelHead)()
+        c.lib.qn_onnx_model_for(self._onnx, task.encode() if task else None, ctypes.byref(self.pointer))
+
+    @property
+    def onnx(self) -> Optional[c_void_p]:
+        """The network of an ONNX file."""
+        return self._onnx if self._onnx else None
+
+    def input(self) -> tuple[int, ...]:
+        """Shape of a sample: (H, W, C) or (C)."""
+        return tuple(self.c.input)
+
+    def classes(self, shape: tuple[int, ...]) -> int:
+        """Outputs where nothing says otherwise."""
+        return int(c.lib.qn_model_classes(self.pointer, c.Shape.of(shape)))
+
+    def __del__(self) -> None:
+        if self._onnx:
+            c.lib.qn_onnx_close(self._onnx)
+            self._onnx = c_void_p()
+
+
+class Pairs:
+    """Text pairs of the library's, as checkpoints keep them."""
+
+    def __init__(self, pairs: dict[str, str] | None = None) -> None:
+        self.pointer = c_void_p()
+        if pairs is not None:
+            c.lib.qn_metadata_create(None, ctypes.byref(self.pointer))
+            for key, value in pairs.items():
+                c.lib.qn_metadata_set(self.pointer, key.encode(), value.encode())
+
+    @classmethod
+    def of_checkpoint(cls, path: Any) -> "Pairs":
+        """Those of a file."""
+        pairs = cls()
+        c.lib.qn_checkpoint_read(None, c.encode(path), ctypes.byref(pairs.pointer))
+        return pairs
+
+    def items(self) -> dict[str, str]:
+        """All of them."""
+        key, value = ctypes.c_char_p(), ctypes.c_char_p()
+        found = {}
+        for i in range(c.lib.qn_metadata_count(self.pointer)):
+            c.lib.qn_metadata_at(self.pointer, i, ctypes.byref(key), ctypes.byref(value))
+            found[(key.value or b"").decode()] = (value.value or b"").decode()
+        return found
+
+    def __del__(self) -> None:
+        if self.pointer:
+            c.lib.qn_metadata_destroy(self.pointer)
+            self.pointer = c_void_p()
+
+
+class _Memory:
+    """What an array over a tensor belongs to: it keeps the task."""
+
+    def __init__(self, task: "Task", tensor: c.StoredTensor) -> None:
+        self.task = task
+        self.__array_interface__ = {"version": 3, "typestr": _DTYPES[tensor.dtype],
+                                    "shape": tuple(tensor.shape), "data": (tensor.data, False)}
+
+
+class Task:
+    """A task of the library with its engine, settings and data."""
+
+    def __init__(self, network: Network, pairs: dict[str, str], source: Optional[Source],
+                 engine: dict[str, Any], training: bool) -> None:
+        self.network, self.source, self.training = network, source, training
+        self.settings = Pairs(pairs)
+        self.pointer = c_void_p()
+        options = c.TaskOptions(model=network.pointer, settings=self.settings.pointer, training=training,
+                                log=ctypes.pointer(c.log),
+                                source=ctypes.pointer(source.c) if source else None)
+        options.engine = c.EngineOptions(**engine)
+        c.lib.qn_task_open(ctypes.byref(options), ctypes.byref(self.pointer))
+
+    @property
+    def engine(self) -> c_void_p:
+        """Its engine."""
+        return c_void_p(c.lib.qn_task_engine(self.pointer))
+
+    def facts(self) -> c.TaskFacts:
+        """What there is to say of it."""
+        facts: c.TaskFacts = c.lib.qn_task_get_facts(self.pointer)
+        return facts
+
+    def tensors(self) -> Iterator[c.StoredTensor]:
+        """Parameters, without state."""
+        for i in range(c.lib.qn_engine_tensor_count(self.engine)):
+            tensor = c.lib.qn_engine_tensor_at(self.engine, i)
+            if not tensor.is_state and not tensor.name.startswith(b"task."):
+                yield tensor
+
+    def arrays(self) -> "dict[str, np.ndarray[Any, Any]]":
+        """Parameters as arrays over their memory."""
+        return {t.name.decode(): np.asarray(_Memory(self, t)) for t in self.tensors()}
+
+    def take_weights(self, other: "Task", has_new_head: bool) -> None:
+        """Fills its parameters with those of another. Adapters and a head that are new begin anew."""
+        theirs = {t.name: t for t in other.tensors()}
+        fitting = []
+        for tensor in self.tensors():
+            found = theirs.get(tensor.name)
+            if tensor.is_head and has_new_head or found is None and b".lora_" in tensor.name:
+                continue
+            if found is None or found.bytes != tensor.bytes:
+                had = "x".join(map(str, found.shape)) if found is not None else "none"
+                raise c.ArgumentError(
+                    f"{tensor.name.decode()} is to be {'x'.join(map(str, tensor.shape))}, but the weights so far "
+                    f"have {had}: the data has another input or other classes; begin a new Model, or a new "
+                    'head with head="data"')
+            fitting.append((tensor, found))
+        for tensor, found in fitting:
+            ctypes.memmove(tensor.data, found.data, tensor.bytes)
+
+    def __del__(self) -> None:
+        if self.pointer:
+            c.lib.qn_task_close(self.pointer)
+            self.pointer = c_void_p()
+
+
+class Interrupt:
+    """While work of the library runs, Ctrl-C asks it to stop in good order; KeyboardInterrupt is raised
+    when it has. A second Ctrl-C is Python's again."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._is_pressed = False
+        self.callback = c.SHOULD_STOP(self._should_stop)
+        self._before: Any = None
+
+    def _should_stop(self, _user: Any) -> bool:
+        return self.is_asked
+
+    def _note(self, _signal: int, _frame: Any) -> None:
+        self.is_asked = self._is_pressed = True
+        signal.signal(signal.SIGINT, self._before)
+
+    def __enter__(self) -> "Interrupt":
+        is_usual = threading.current_thread() is threading.main_thread() and \
+            signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None)
+        if is_usual:
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            self._before = None
+        if self._is_pressed and raised[0] is None:  # the work was done before it looked
+            raise KeyboardInterrupt

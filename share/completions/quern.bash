@@ -1,0 +1,59 @@
+# Completion of quern for bash, made by quern help --completion bash.
+_quern() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
+  local command=${COMP_WORDS[1]} options='' words=''
+  case "$command" in
+    models) options='--input --json --help' ;;
+    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --load --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --lr-for --lora --head --label-smoothing --class-weights --augment --strict --no-shuffle --input --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --micro-batch --threads --memory --swap --resume --override --tune --plan --help' ;;
+    plan) options='--data --max-batch --html --save --load --json --buffers --capacity --seconds --out --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --lr-for --lora --head --label-smoothing --class-weights --augment --strict --no-shuffle --input --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --micro-batch --threads --memory --swap --resume --override --help' ;;
+    profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --lr-for --lora --head --label-smoothing --class-weights --augment --strict --no-shuffle --input --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --micro-batch --threads --memory --swap --resume --override --tune --plan --help' ;;
+    study) options='--models --batches --out --quick --steps --seconds --repeat --data --no-drip --memory-limit --threads --retry --only --interval --sysroot --power --description --help' ;;
+    evaluate) options='--weights --data --split --holdout --validation --batch --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --help' ;;
+    predict) options='--weights --top --threads --json --help' ;;
+    sample) options='--weights --data --prompt --context --count --characters --temperature --seed --picture --memory --threads --json --help' ;;
+    convert) options='--model --map --out --input --classes --vocabulary --partial --seed --real --show-map --json --help' ;;
+    merge) options='--weights --out --data --load --help' ;;
+    import) options='--check --json --help' ;;
+    export) options='--weights --out --input --classes --with-preparation --outside --help' ;;
+    meter) options='--ops --clock --skip --json --interval --sysroot --power --description --html --trace --csv --metrics --help' ;;
+    devices) options='--sysroot --calibrate --json --help' ;;
+    rules) options='--help' ;;
+    label) options='--known --data --out --follow --revise --html --settings --seed --features --speed --nothing-new --json --help' ;;
+    help) options='--man --completion --settings --help' ;;
+    version) options='--help' ;;
+  esac
+  case "$command $before" in
+    'train --optimizer') words='sgd adam adamw' ;;
+    'train --schedule') words='constant step cosine' ;;
+    'train --augment') words='crop flip' ;;
+    'train --net') words='conv mlp' ;;
+    'train --tune') words='off quick full' ;;
+    'plan --optimizer') words='sgd adam adamw' ;;
+    'plan --schedule') words='constant step cosine' ;;
+    'plan --augment') words='crop flip' ;;
+    'plan --net') words='conv mlp' ;;
+    'profile --optimizer') words='sgd adam adamw' ;;
+    'profile --schedule') words='constant step cosine' ;;
+    'profile --augment') words='crop flip' ;;
+    'profile --net') words='conv mlp' ;;
+    'profile --tune') words='off quick full' ;;
+    'evaluate --split') words='train test validation' ;;
+    'convert --real') words='f32 f64' ;;
+    'meter --clock') words='realtime monotonic boottime' ;;
+    'help --completion') words='bash zsh fish' ;;
+    'models models') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+    'train train') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+    'plan plan') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+    'profile profile') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+    'evaluate evaluate') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+    'predict predict') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+    'sample sample') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+    'merge merge') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+    'export export') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
+  esac
+  if [ "$COMP_CWORD" -eq 1 ]; then words='models train plan profile study evaluate predict sample convert merge import export meter devices rules label help version'; fi
+  case "$current" in -*) words=$options ;; esac
+  # Without words of its own, a place takes files.
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+complete -o default -F _quern quern

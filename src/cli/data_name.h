@@ -1,0 +1,11 @@
+/* What --data may be written as: ~ is the user's folder, and a path without a kind before it is
+ * looked at. */
+#ifndef QN_CLI_DATA_NAME_H
+#define QN_CLI_DATA_NAME_H
+
+#include "base/memory.h"
+
+/* The full form, in texts; says on standard error what a path was taken for. */
+qn_status data_name_find(const char *given, qn_arena *texts, const char **name);
+
+#endif

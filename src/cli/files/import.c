@@ -1,0 +1,157 @@
+/* quern import: what is in an ONNX file, and whether and what of it trains. */
+#include "base/status.h"
+#include "cli/commands.h"
+#include "quern/onnx.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+static const option options[] = {
+    {.name = "check",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "exit with status 1 if any part of the file is unsupported"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "one JSON object instead of text"},
+};
+
+static const char *text_of(const cJSON *object, const char *key) {
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : "";
+}
+
+static bool flag_of(const cJSON *object, const char *key) {
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+static double number_of(const cJSON *object, const char *key) {
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(number) ? number->valuedouble : 0;
+}
+
+/* "1x3x?x?"; "scalar". */
+static void print_shape(const cJSON *object) {
+    const cJSON *extent, *shape = cJSON_GetObjectItemCaseSensitive(object, "shape");
+    const char *between = "";
+    cJSON_ArrayForEach(extent, shape) {
+        printf("%s", between);
+        if (cJSON_IsNumber(extent))
+            printf("%.0f", extent->valuedouble);
+        else
+            printf("?");
+        between = "x";
+    }
+    if (!*between)
+        printf("scalar");
+}
+
+static void print_places(const cJSON *report, const char *key, const char *word) {
+    const cJSON *place;
+    cJSON_ArrayForEach(place, cJSON_GetObjectItemCaseSensitive(report, key)) {
+        printf("%-12s%s ", word, text_of(place, "name"));
+        print_shape(place);
+        printf(" %s%s\n", text_of(place, "type"),
+               flag_of(place, "channels_last") ? ", an image: channels go last here" : "");
+    }
+}
+
+static void print_operators(const cJSON *report) {
+    const cJSON *one;
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "operators")) {
+        printf("%-12s%-24s %5.0f%s\n", "operator", text_of(one, "type"), number_of(one, "count"),
+               flag_of(one, "supported") ? "" : "  not supported");
+    }
+}
+
+static void print_parameters(const cJSON *report) {
+    const cJSON *one;
+    char count[32];
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "parameters")) {
+        printf("%-12s%s ", "parameter", text_of(one, "name"));
+        print_shape(one);
+        printf("%s\n", flag_of(one, "trains") ? "" : "  does not train");
+    }
+    printf("%-12s%s numbers\n", "train",
+           grouped((int64_t)number_of(report, "numbers_that_train"), count));
+}
+
+/* What one trains it on, or, where nothing fits, what each task needs. */
+static void print_tasks(const cJSON *report) {
+    static const char *const data[][2] = {
+        {"classification", "any samples with classes, images:DIR"},
+        {"language", "text:FILE"},
+        {"answering", "squad:FILE"},
+        {"translation", "pairs:FILE,FILE"},
+        {"generation", "images:DIR"},
+        {"control", "cartpole, breakout or process:COMMAND"},
+    };
+    const cJSON *one, *tasks = cJSON_GetObjectItemCaseSensitive(report, "tasks");
+    int n_fitting = 0;
+    cJSON_ArrayForEach(one, tasks) {
+        for (size_t i = 0; flag_of(one, "fits") && i < sizeof data / sizeof *data; i++) {
+            if (strcmp(data[i][0], text_of(one, "task")) == 0)
+                printf("%-12s%s, --data %s\n", "task", data[i][0], data[i][1]);
+        }
+        n_fitting += flag_of(one, "fits");
+    }
+    cJSON_ArrayForEach(one, tasks) {
+        if (n_fitting == 0)
+            printf("%-12s%s\n", "no task", text_of(one, "reason"));
+    }
+}
+
+static void print_report(const cJSON *report) {
+    const cJSON *one;
+    printf("%s: opset %.0f%s%s\n", text_of(report, "file"), number_of(report, "opset"),
+           *text_of(report, "producer") ? ", made by " : "", text_of(report, "producer"));
+    print_places(report, "inputs", "input");
+    print_places(report, "outputs", "output");
+    print_operators(report);
+    if (flag_of(report, "supported"))
+        print_parameters(report);
+    print_tasks(report);
+    if (flag_of(report, "softmax_left_out"))
+        printf("the softmax at the end is left out in training: the loss has one of its own\n");
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "failures")) {
+        if (*text_of(one, "node"))
+            printf("node %s (%s): ", text_of(one, "node"), text_of(one, "type"));
+        printf("%s\n", text_of(one, "reason"));
+    }
+    printf("%s\n", flag_of(report, "supported") ? "everything in it is supported"
+                                                : "it cannot be trained as it is");
+}
+
+static int run(const arguments *a) {
+    const qn_onnx_options onnx = {QN_OPTIONS_INIT(qn_onnx_options)};
+    char *text;
+    const qn_status status = qn_onnx_inspect(&onnx, a->words[0], &text);
+    if (status != QN_OK)
+        return report_failure(status);
+    cJSON *report = cJSON_Parse(text);
+    const bool is_supported = flag_of(report, "supported");
+    if (arguments_flag(a, "json"))
+        printf("%s\n", text);
+    else
+        print_report(report);
+    cJSON_Delete(report);
+    qn_onnx_free_text(&onnx, text);
+    return is_supported || !arguments_flag(a, "check") ? EXIT_DONE : EXIT_FAILED;
+}
+
+const command command_import = {
+    .name = "import",
+    .words = "FILE",
+    .least_words = 1,
+    .most_words = 1,
+    .summary = "Inspect an ONNX file: contents, tasks, what can be trained",
+    .description =
+        "Lists inputs, outputs, operators, parameters, and the tasks that fit. To train or\n"
+        "evaluate the network, give the file in place of a model's name: quern train mine.onnx\n"
+        "--data images:FOLDER. docs/onnx.md explains how to export a network from PyTorch.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run = run,
+};

@@ -1,0 +1,279 @@
+/* quern label: labels a stream of which only some classes were ever shown. */
+#include "cli/label/label.h"
+
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "os/heap.h"
+#include "quern/data.h"
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const option options[] = {
+    {.name = "known",
+     .kind = OPTION_TEXT,
+     .argument = "DATA",
+     .otherwise = "none, must be given to init",
+     .help = "labelled rows: numbers and their class"},
+    {.name = "data",
+     .kind = OPTION_TEXT,
+     .argument = "ROWS",
+     .otherwise = "none, must be given to stream",
+     .help = "csv:FILE, rows of numbers without a label, or - for standard input"},
+    {.name = "out",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "standard output; init must have it",
+     .help = "the labeller that init makes, or the labels: sample,label,confidence"},
+    {.name = "follow",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "wait for more rows at the end of the file, until Ctrl-C"},
+    {.name = "revise",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 999,
+     .fallback = "0",
+     .help = "give each label N samples later, by what is known then"},
+    {.name = "html",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "write a page of the classes, or of the benchmark"},
+    {.name = "settings",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1000,
+     .fallback = "5",
+     .help = "of the benchmark: streams that are made"},
+    {.name = "seed",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 9e15,
+     .fallback = "1",
+     .help = "of what is drawn; streams of the benchmark have this one and the next"},
+    {.name = "features",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 20,
+     .fallback = "0",
+     .help =
+         "of the benchmark's streams; 0: each its own, 3 to 20, and 4 to 8 classes; else 4 classes "
+         "of 10 centroids"},
+    {.name = "speed",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 1,
+     .fallback = "0",
+     .help = "of the benchmark's centroids, a sample, in a cube of side 1"},
+    {.name = "nothing-new",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "the benchmark's streams have known classes alone: FNew are false alarms"},
+    {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
+};
+
+/* ---- init ---- */
+
+/* The labelled samples in memory. */
+typedef struct sample_set {
+    float *x;       /* (n, n_features) */
+    int32_t *label; /* (n) */
+    int64_t n;
+    int n_features;
+} sample_set;
+
+static void sample_set_deinit(sample_set *set) {
+    free(set->x);
+    free(set->label);
+}
+
+static qn_status read_split(const qn_data_source *source, qn_split split, sample_set *set) {
+    unsigned char bytes[QN_LABEL_MAX_FEATURES];
+    for (int64_t i = 0; i < source->n_samples[split]; i++, set->n++) {
+        float *x = set->x + set->n * set->n_features;
+        const bool are_bytes = source->dtype == QN_U8;
+        QN_TRY(source->read(source->self, split, i, are_bytes ? (void *)bytes : x,
+                            &set->label[set->n]));
+        for (int j = 0; are_bytes && j < set->n_features; j++)
+            x[j] = (float)bytes[j];
+    }
+    return QN_OK;
+}
+
+static qn_status read_known(const qn_data_source *source, sample_set *set) {
+    const int64_t n = source->n_samples[QN_TRAIN] + source->n_samples[QN_TEST];
+    const int64_t d = qn_shape_count(source->sample);
+    if (source->n_targets > 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "the labels are numbers, not classes");
+    if (d < 1 || d > QN_LABEL_MAX_FEATURES)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "samples of %lld numbers; a labeller takes rows of 1 to %d: give it what a "
+                       "network makes of them, or fewer columns",
+                       (long long)d, QN_LABEL_MAX_FEATURES);
+    set->n_features = (int)d;
+    set->x = calloc((size_t)n, (size_t)d * sizeof *set->x);
+    set->label = calloc((size_t)n, sizeof *set->label);
+    if (!set->x || !set->label)
+        return qn_fail_memory((size_t)n * (size_t)d * sizeof *set->x);
+    QN_TRY(read_split(source, QN_TRAIN, set));
+    return read_split(source, QN_TEST, set);
+}
+
+static qn_status make(const arguments *a, const qn_data_source *source, qn_labeller **labeller) {
+    sample_set set = {.n = 0};
+    qn_status status = read_known(source, &set);
+    if (status == QN_OK)
+        status = qn_labeller_create(
+            &(qn_label_options){QN_OPTIONS_INIT(qn_label_options), .n_features = set.n_features,
+                                .n_classes = source->preparation.n_classes,
+                                .names = source->preparation.class_names, .n_samples = set.n,
+                                .x = set.x, .label = set.label,
+                                .seed = (uint64_t)arguments_count(a, "seed")},
+            labeller);
+    sample_set_deinit(&set);
+    return status;
+}
+
+static void print_made(const arguments *a, const qn_labeller *labeller) {
+    const qn_label_cost cost = qn_labeller_get_cost(labeller);
+    char bytes[QN_SIZE_TEXT];
+    if (arguments_flag(a, "json")) {
+        json_begin();
+        json_text("event", "labeller");
+        json_count("features", qn_labeller_features(labeller));
+        json_count("classes", qn_labeller_class_count(labeller));
+        json_count("bytes", (int64_t)cost.bytes);
+        json_number("mean_flops", cost.mean_flops);
+        json_number("largest_flops", cost.largest_flops);
+        json_end();
+        return;
+    }
+    printf(
+        "%d classes of %d numbers; holds %s, at most %.2f MFLOP a sample in the mean and %.1f at "
+        "once\nsaved to %s\n",
+        qn_labeller_class_count(labeller), qn_labeller_features(labeller),
+        qn_text_print_size(cost.bytes, bytes), cost.mean_flops * 1e-6, cost.largest_flops * 1e-6,
+        arguments_get(a, "out"));
+}
+
+static int init(const arguments *a) {
+    const char *known = arguments_get(a, "known"), *out = arguments_get(a, "out");
+    qn_data_source source;
+    qn_labeller *labeller = NULL;
+    if (!known || !out)
+        return report_failure(
+            qn_fail(QN_ERROR_ARGUMENT, "quern label init --known DATA --out FILE"));
+    qn_status status = qn_data_open(
+        known,
+        &(qn_data_options){QN_OPTIONS_INIT(qn_data_options), .allocator = qn_allocator_default()},
+        &source);
+    if (status != QN_OK)
+        return report_failure(status);
+    status = make(a, &source, &labeller);
+    qn_data_close(&source);
+    if (status == QN_OK)
+        status = qn_labeller_save(labeller, out);
+    if (status == QN_OK)
+        print_made(a, labeller);
+    qn_labeller_destroy(labeller);
+    return status == QN_OK ? EXIT_DONE : report_failure(status);
+}
+
+/* ---- name, merge ---- */
+
+static qn_status rename_class(qn_labeller *labeller, const char *word) {
+    char name[QN_LABEL_NAME];
+    const char *sign = strchr(word, '=');
+    if (!sign || sign - word >= (long)sizeof name)
+        return qn_fail(QN_ERROR_ARGUMENT, "'%.80s' is not OLD=NEW, as new-1=boots", word);
+    snprintf(name, sizeof name, "%.*s", (int)(sign - word), word);
+    return qn_labeller_rename(labeller, name, sign + 1);
+}
+
+static int name(const arguments *a, qn_labeller *labeller) {
+    qn_status status =
+        a->n_words > 2 ? QN_OK : qn_fail(QN_ERROR_ARGUMENT, "quern label name FILE OLD=NEW...");
+    for (int i = 2; status == QN_OK && i < a->n_words; i++)
+        status = rename_class(labeller, a->words[i]);
+    if (status == QN_OK)
+        status = qn_labeller_save(labeller, a->words[1]);
+    return status == QN_OK ? EXIT_DONE : report_failure(status);
+}
+
+static int merge(const arguments *a, qn_labeller *labeller) {
+    qn_status status = a->n_words > 3
+                           ? QN_OK
+                           : qn_fail(QN_ERROR_ARGUMENT, "quern label merge FILE CLASS CLASS...");
+    for (int i = 3; status == QN_OK && i < a->n_words; i++)
+        status = qn_labeller_rename(labeller, a->words[i], a->words[2]);
+    if (status == QN_OK)
+        status = qn_labeller_save(labeller, a->words[1]);
+    return status == QN_OK ? EXIT_DONE : report_failure(status);
+}
+
+/* ---- which ---- */
+
+static int run_on(const arguments *a, qn_labeller *labeller) {
+    const char *action = a->words[0];
+    if (strcmp(action, "stream") == 0)
+        return label_stream(a, labeller);
+    if (strcmp(action, "show") == 0)
+        return label_show(a, labeller);
+    if (strcmp(action, "ask") == 0)
+        return label_ask(a, labeller);
+    return strcmp(action, "name") == 0 ? name(a, labeller) : merge(a, labeller);
+}
+
+static int run(const arguments *a) {
+    static const char *const actions[] = {"init", "bench", "stream", "show",
+                                          "name", "merge", "ask"};
+    enum { N_ACTIONS = sizeof actions / sizeof actions[0], N_WITHOUT_FILE = 2 };
+    qn_labeller *labeller;
+    int which = 0;
+    while (which < N_ACTIONS && strcmp(actions[which], a->words[0]) != 0)
+        which++;
+    if (which == N_ACTIONS)
+        return report_failure(qn_fail(
+            QN_ERROR_ARGUMENT, "%s is not an action: init, stream, show, name, merge, ask, bench",
+            a->words[0]));
+    if (which < N_WITHOUT_FILE)
+        return which == 0 ? init(a) : label_bench(a);
+    if (a->n_words < 2)
+        return report_failure(qn_fail(
+            QN_ERROR_ARGUMENT, "quern label %s FILE: a labeller that init made", actions[which]));
+    const qn_status status = qn_labeller_load(qn_allocator_default(), a->words[1], &labeller);
+    if (status != QN_OK)
+        return report_failure(status);
+    const int result = run_on(a, labeller);
+    qn_labeller_destroy(labeller);
+    return result;
+}
+
+const command command_label = {
+    .name = "label",
+    .words = "ACTION [FILE] [WORD...]",
+    .least_words = 1,
+    .most_words = -1,
+    .summary = "Label a stream of known and new classes",
+    .description =
+        "label init --known DATA --out FILE             learn from labelled samples\n"
+        "label stream FILE --data csv:NEW --out LABELS  label each row (a known class or new-1, "
+        "...)\n"
+        "label show FILE [--html PAGE]                  list the classes, their members and moves\n"
+        "label ask FILE [N]                             list the N samples worth naming first\n"
+        "label name FILE new-1=boots...                 name new classes\n"
+        "label merge FILE CLASS CLASS...                merge classes under the name of the first\n"
+        "label bench [--html PAGE]                      compare methods on synthetic streams\n"
+        "\n"
+        "FILE is written every 500 samples and at the end. After an interruption, the same\n"
+        "command continues and gives the same labels.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run = run,
+};

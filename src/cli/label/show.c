@@ -1,0 +1,206 @@
+/* quern label show and ask: the classes of a labeller, and what to ask the user about them. */
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/label/label.h"
+#include "report/document.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- show ---- */
+
+static void print_json(const qn_label_class *c) {
+    json_begin();
+    json_text("event", "class");
+    json_text("name", c->name);
+    json_flag("known", c->is_known);
+    json_count("members", c->n_members);
+    json_count("first", c->first + 1);
+    json_count("last", c->last + 1);
+    json_number("share", c->share);
+    json_number("moved", c->moved);
+    json_end();
+}
+
+static void print_classes(const arguments *a, const qn_labeller *l) {
+    const bool is_json = arguments_flag(a, "json");
+    const qn_label_place place = qn_labeller_get_place(l);
+    if (is_json) {
+        json_begin();
+        json_text("event", "labeller");
+        json_count("samples", qn_labeller_samples(l));
+        json_text("under_way", place.source);
+        json_end();
+    } else {
+        printf("%" PRId64 " samples labelled\n%-20s %-6s %8s %7s %8s %8s %6s\n",
+               qn_labeller_samples(l), "class", "", "members", "share", "first", "last", "moved");
+        if (*place.source)
+            printf("under way: %s, %" PRId64 " rows so far\n", place.source, place.n_rows);
+    }
+    for (int i = 0; i < qn_labeller_class_count(l); i++) {
+        const qn_label_class c = qn_labeller_class_at(l, i);
+        if (is_json)
+            print_json(&c);
+        else
+            printf("%-20s %-6s %8" PRId64 " %5.1f %% %8" PRId64 " %8" PRId64 " %6.2f\n", c.name,
+                   c.is_known ? "known" : "found", c.n_members, 100 * c.share, c.first + 1,
+                   c.last + 1, c.moved);
+    }
+}
+
+static void add_table(qn_document *d, const qn_labeller *l) {
+    static const char *const columns[] = {"class", "",     "members", "share (%)",
+                                          "first", "last", "moved"};
+    enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
+    qn_document_begin_table(d, "Classes", N_COLUMNS, columns);
+    for (int i = 0; i < qn_labeller_class_count(l); i++) {
+        const qn_label_class c = qn_labeller_class_at(l, i);
+        qn_document_cell_text(d, c.name);
+        qn_document_cell_text(d, c.is_known ? "known" : "found");
+        qn_document_cell_number(d, (double)c.n_members, 0);
+        qn_document_cell_number(d, 100 * c.share, 1);
+        qn_document_cell_number(d, c.first < 0 ? NAN : (double)c.first + 1, 0);
+        qn_document_cell_number(d, c.last < 0 ? NAN : (double)c.last + 1, 0);
+        qn_document_cell_number(d, c.is_known ? c.moved : NAN, 2);
+    }
+    qn_document_end_table(d);
+}
+
+enum { MOST_BARS = QN_LABEL_MAX_KNOWN + QN_LABEL_MAX_NEW };
+
+static void add_shares(qn_document *d, const qn_labeller *l) {
+    const char *names[MOST_BARS];
+    double share[MOST_BARS];
+    const int n = qn_labeller_class_count(l);
+    for (int i = 0; i < n; i++) {
+        const qn_label_class c = qn_labeller_class_at(l, i);
+        names[i] = c.name;
+        share[i] = 100 * c.share;
+    }
+    qn_document_begin_chart(d, &(qn_chart){.kind = QN_CHART_BARS_ACROSS,
+                                           .title = "Share of the last samples",
+                                           .y_label = "share (%)",
+                                           .n_labels = n,
+                                           .labels = names});
+    qn_document_series(d, "share", n, NULL, share);
+    qn_document_end_chart(d);
+}
+
+static qn_status write_page(const qn_labeller *l, const char *path) {
+    qn_document *d;
+    char text[64];
+    int n_found = 0;
+    QN_TRY(qn_document_create(NULL, "Classes of a stream", &d));
+    qn_document_about(d, NULL, 1);
+    for (int i = 0; i < qn_labeller_class_count(l); i++)
+        n_found += !qn_labeller_class_at(l, i).is_known;
+    snprintf(text, sizeof text, "%" PRId64, qn_labeller_samples(l));
+    qn_document_figure(d, "Samples labelled", text, "");
+    snprintf(text, sizeof text, "%d", qn_labeller_class_count(l) - n_found);
+    qn_document_figure(d, "Known classes", text, "");
+    snprintf(text, sizeof text, "%d", n_found);
+    qn_document_figure(d, "Found classes", text, "quern label name gives them names");
+    add_table(d, l);
+    qn_document_text(d, "first and last: the numbers of the samples that got this label first and "
+                        "last. moved: how far the centre of a known class went, in deviations of "
+                        "the labelled samples; 0 where nothing says that it moves.");
+    add_shares(d, l);
+    const qn_status status = qn_document_write(d, path);
+    qn_document_destroy(d);
+    return status;
+}
+
+int label_show(const arguments *a, const qn_labeller *labeller) {
+    const char *html = arguments_get(a, "html");
+    print_classes(a, labeller);
+    if (!html)
+        return EXIT_DONE;
+    if (write_page(labeller, html) != QN_OK)
+        return report_failed_run();
+    if (!arguments_flag(a, "json"))
+        printf("saved to %s\n", html);
+    return EXIT_DONE;
+}
+
+/* ---- ask ---- */
+
+/* The sample of the window that is surest to be of a class: its age, or -1. */
+static int64_t most_typical(const qn_labeller *l, int64_t label, int64_t *n_members) {
+    float best = 0;
+    int64_t at = -1;
+    *n_members = 0;
+    for (int64_t age = 0; age < qn_labeller_kept(l); age++) {
+        qn_label_answer answer;
+        if (qn_labeller_revise(l, age, NULL, &answer) != QN_OK || answer.label != label)
+            continue;
+        ++*n_members;
+        if (at < 0 || answer.confidence > best) {
+            best = answer.confidence;
+            at = age;
+        }
+    }
+    return at;
+}
+
+/* A class that has no name from the user, and what to show of it. */
+typedef struct question {
+    const char *name;
+    int64_t n_members, age;
+} question;
+
+static int by_members(const void *left, const void *right) {
+    const int64_t a = ((const question *)left)->n_members, b = ((const question *)right)->n_members;
+    return (a < b) - (a > b);
+}
+
+static void print_question(const qn_labeller *l, const question *q, bool is_json) {
+    float x[QN_LABEL_MAX_FEATURES];
+    qn_label_answer answer;
+    if (qn_labeller_revise(l, q->age, x, &answer) != QN_OK)
+        return;
+    const int64_t sample = qn_labeller_samples(l) - q->age;
+    if (is_json) {
+        json_begin();
+        json_text("event", "question");
+        json_text("class", q->name);
+        json_count("members", q->n_members);
+        json_count("sample", sample);
+        json_end();
+        return;
+    }
+    printf("%s: %" PRId64 " of the last %" PRId64 " samples; what is sample %" PRId64 "?  (",
+           q->name, q->n_members, qn_labeller_kept(l), sample);
+    for (int j = 0; j < qn_labeller_features(l); j++)
+        printf("%s%.6g", j ? "," : "", (double)x[j]);
+    puts(")");
+}
+
+int label_ask(const arguments *a, const qn_labeller *labeller) {
+    question questions[QN_LABEL_MAX_NEW];
+    const int wanted = a->n_words > 2 ? atoi(a->words[2]) : 10;
+    int n = 0;
+    if (wanted < 1)
+        return report_failure(
+            qn_fail(QN_ERROR_ARGUMENT, "'%s' is not a number of questions", a->words[2]));
+    for (int i = 0; i < qn_labeller_class_count(labeller); i++) {
+        const qn_label_class c = qn_labeller_class_at(labeller, i);
+        if (c.is_known || strncmp(c.name, "new-", 4) != 0)
+            continue;
+        question q = {.name = c.name};
+        q.age = most_typical(labeller, c.label, &q.n_members);
+        if (q.age >= 0)
+            questions[n++] = q;
+    }
+    qsort(questions, (size_t)n, sizeof *questions, by_members);
+    for (int i = 0; i < n && i < wanted; i++)
+        print_question(labeller, &questions[i], arguments_flag(a, "json"));
+    if (n == 0 && !arguments_flag(a, "json"))
+        puts("no found class among the last samples is without a name");
+    else if (!arguments_flag(a, "json"))
+        printf("answer with quern label name %s %s=NAME\n", a->words[1], questions[0].name);
+    return EXIT_DONE;
+}

@@ -1,0 +1,204 @@
+/* quern label stream: rows in, labels out, and where it was left off kept with the labeller. The
+ * labels are written before the labeller that says how many there are: what was stopped between the
+ * two is labelled again, with the same result, over what is there. */
+#include "os/files/stream.h"
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/label/label.h"
+#include "label/rows.h"
+#include "os/process/interrupt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SAVED_EVERY = 500, ROW_BYTES = 16384 };
+
+typedef struct stream {
+    const char *path; /* of the labeller */
+    qn_labeller *labeller;
+    qn_in_stream *in;
+    qn_out_stream *out;
+    qn_csv_reader row; /* of in */
+    qn_label_place place;
+    int64_t revise, n_waiting; /* samples whose labels are yet to be written */
+    bool follows;              /* the end of in is not the end */
+    bool is_seen;              /* somebody waits for each label */
+} stream;
+
+/* What comes next of the input; the end where it is interrupted. */
+static qn_status read_more(void *context, void *to, size_t bytes, size_t *n) {
+    stream *s = context;
+    bool is_end = false;
+    *n = 0;
+    while (*n == 0 && !is_end && !qn_was_interrupted()) {
+        QN_TRY(qn_in_stream_read(s->in, to, bytes, n, &is_end));
+        if (is_end && s->follows) {
+            qn_in_stream_pause();
+            is_end = false;
+        }
+    }
+    return QN_OK;
+}
+
+static qn_status open_in(stream *s, const char *data) {
+    const bool is_piped = strcmp(data, "-") == 0;
+    if (!is_piped && strncmp(data, "csv:", 4) != 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "--data %s: csv:FILE, or - for standard input", data);
+    s->follows &= !is_piped; /* a pipe waits by itself */
+    QN_TRY(qn_in_stream_open(NULL, is_piped ? NULL : data + 4, &s->in));
+    qn_csv_read_stream(&s->row, NULL, s->place.source, read_more, s);
+    s->row.record_bytes = ROW_BYTES;
+    return QN_OK;
+}
+
+/* The labels' file: a new one, or where it was left off. */
+static qn_status open_out(stream *s, const char *path) {
+    const int64_t kept = s->place.n_rows > 0 ? s->place.n_bytes : 0;
+    s->is_seen = !path;
+    const qn_status status = qn_out_stream_open(NULL, path, kept, &s->out);
+    if (status != QN_OK && kept > 0)
+        return qn_fail(QN_ERROR_IO,
+                       "%s: not the labels of the %" PRId64
+                       " rows of %s that were labelled; give the "
+                       "file that has them",
+                       path, s->place.n_rows, s->place.source);
+    return status;
+}
+
+static qn_status put_text(stream *s, const char *text) {
+    const size_t bytes = strlen(text);
+    s->place.n_bytes += (int64_t)bytes;
+    return qn_out_stream_put(s->out, text, bytes);
+}
+
+static qn_status put(stream *s, int64_t sample, const qn_label_answer *answer) {
+    char text[64];
+    snprintf(text, sizeof text, "%" PRId64 ",", sample);
+    QN_TRY(put_text(s, text));
+    QN_TRY(put_text(s, qn_labeller_name_of(s->labeller, answer->label)));
+    snprintf(text, sizeof text, ",%.4f\n", (double)answer->confidence);
+    return put_text(s, text);
+}
+
+/* Writes the labels of waiting samples, the oldest first, until so many wait. */
+static qn_status put_waiting(stream *s, int64_t left) {
+    for (; s->n_waiting > left; s->n_waiting--) {
+        qn_label_answer answer;
+        QN_TRY(qn_labeller_revise(s->labeller, s->n_waiting - 1, NULL, &answer));
+        QN_TRY(put(s, qn_labeller_samples(s->labeller) - s->n_waiting + 1, &answer));
+    }
+    return QN_OK;
+}
+
+static qn_status save(stream *s) {
+    QN_TRY(qn_out_stream_sync(s->out));
+    qn_labeller_set_place(s->labeller, &s->place);
+    return qn_labeller_save(s->labeller, s->path);
+}
+
+/* The next row; *is_end: there is none, or it was interrupted, maybe in the middle of one. */
+static qn_status next_row(stream *s, bool *is_end) {
+    qn_status status;
+    do {
+        status = qn_csv_next(&s->row, is_end);
+        *is_end |= qn_was_interrupted();
+    } while (status == QN_OK && !*is_end && s->row.line == 1 &&
+             qn_label_row_is_header(&s->row, qn_labeller_features(s->labeller)));
+    return qn_was_interrupted() ? QN_OK : status;
+}
+
+static qn_status skip_rows(stream *s, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        bool is_end;
+        QN_TRY(next_row(s, &is_end));
+        if (is_end && qn_was_interrupted())
+            return QN_OK;
+        if (is_end)
+            return qn_fail(QN_ERROR_FORMAT,
+                           "%s: %" PRId64 " rows, but %" PRId64 " of it were labelled before",
+                           s->place.source, i, n);
+    }
+    return QN_OK;
+}
+
+static qn_status label_row(stream *s) {
+    float x[QN_LABEL_MAX_FEATURES];
+    qn_label_answer answer;
+    qn_status status = qn_label_row_parse(&s->row, qn_labeller_features(s->labeller), x);
+    if (status == QN_OK)
+        status = qn_labeller_add(s->labeller, x, &answer);
+    if (status != QN_OK)
+        return qn_fail_within(QN_ERROR_FORMAT, "%s: line %" PRId64, s->place.source, s->row.line);
+    s->place.n_rows++;
+    if (s->revise > 0) {
+        s->n_waiting++;
+        return put_waiting(s, s->revise);
+    }
+    QN_TRY(put(s, qn_labeller_samples(s->labeller), &answer));
+    return s->is_seen ? qn_out_stream_flush(s->out) : QN_OK;
+}
+
+/* Labels all there is; what fails keeps what was labelled before it. */
+static qn_status label_all(stream *s) {
+    for (;;) {
+        bool is_end;
+        QN_TRY(next_row(s, &is_end));
+        if (is_end)
+            return QN_OK;
+        QN_TRY(label_row(s));
+        if (s->place.n_rows % SAVED_EVERY == 0)
+            QN_TRY(save(s));
+    }
+}
+
+/* At the end the labels that wait are written, and no stream is under way any more; one that was
+ * interrupted stays so. */
+static qn_status finish(stream *s) {
+    if (qn_was_interrupted())
+        return save(s);
+    QN_TRY(put_waiting(s, 0));
+    s->place = (qn_label_place){.n_rows = 0};
+    return save(s);
+}
+
+/* Begins a stream, or goes on with the one that was left off. */
+static qn_status begin(stream *s, const arguments *a) {
+    const char *data = arguments_get(a, "data");
+    if (!data)
+        return qn_fail(QN_ERROR_ARGUMENT, "quern label stream FILE --data csv:ROWS [--out LABELS]");
+    if (strlen(data) >= sizeof s->place.source)
+        return qn_fail(QN_ERROR_ARGUMENT, "--data %.40s...: longer than %zu bytes", data,
+                       sizeof s->place.source - 1);
+    s->place = qn_labeller_get_place(s->labeller);
+    if (strcmp(s->place.source, data) != 0 || strcmp(data, "-") == 0)
+        s->place = (qn_label_place){.n_rows = 0};
+    snprintf(s->place.source, sizeof s->place.source, "%s", data);
+    QN_TRY(open_in(s, data));
+    QN_TRY(open_out(s, arguments_get(a, "out")));
+    s->n_waiting = s->place.n_rows < s->revise ? s->place.n_rows : s->revise;
+    if (s->place.n_rows == 0)
+        QN_TRY(put_text(s, "sample,label,confidence\n"));
+    return skip_rows(s, s->place.n_rows);
+}
+
+int label_stream(const arguments *a, qn_labeller *labeller) {
+    stream s = {.path = a->words[1],
+                .labeller = labeller,
+                .revise = arguments_count(a, "revise"),
+                .follows = arguments_flag(a, "follow")};
+    qn_interrupt_watch(EXIT_FAILED);
+    qn_status status = begin(&s, a);
+    if (status == QN_OK) {
+        status = label_all(&s);
+        if (status == QN_OK)
+            status = finish(&s);
+    }
+    if (s.in)
+        qn_csv_deinit(&s.row);
+    qn_in_stream_close(s.in);
+    const qn_status closed = qn_out_stream_close(s.out);
+    if (status != QN_OK || closed != QN_OK)
+        return report_failure(status != QN_OK ? status : closed);
+    return EXIT_DONE;
+}

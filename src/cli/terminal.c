@@ -1,0 +1,80 @@
+/* See terminal.h. */
+#include "cli/terminal.h"
+
+#include "os/terminal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Columns of the line that is shown; 0: there is none. One process has one such line. */
+static int n_shown;
+
+bool terminal_moves(void) {
+    return qn_terminal_moves();
+}
+
+/* The last column stays free: many terminals begin a new line when it is filled. */
+int terminal_columns(void) {
+    const int columns = qn_terminal_columns();
+    return columns > 1 ? columns - 1 : 79;
+}
+
+/* A terminal that was made narrower has laid the line over several rows: those go too. */
+void terminal_clear(void) {
+    if (n_shown == 0)
+        return;
+    const int width = terminal_columns() + 1;
+    fflush(stdout);
+    if (n_shown > width)
+        fprintf(stderr, "\033[%dA", (n_shown - 1) / width);
+    fputs("\r\033[J", stderr);
+    fflush(stderr);
+    n_shown = 0;
+}
+
+void terminal_show(const char *line) {
+    if (!terminal_moves())
+        return;
+    const int columns = terminal_columns();
+    if (n_shown > columns + 1)
+        terminal_clear();
+    n_shown = fprintf(stderr, "\r%.*s\033[K", columns, line) - (int)strlen("\r\033[K");
+    fflush(stderr);
+}
+
+int terminal_table_columns(int otherwise) {
+    return qn_terminal_is_output() ? terminal_columns() : otherwise;
+}
+
+/* Bytes of a text that fit into so many columns and end between words; of a longer word all. */
+static int fitting(const char *text, int columns) {
+    int last = 0, n = 0;
+    for (int i = 0; text[i]; i++) {
+        n += ((unsigned char)text[i] & 0xC0) != 0x80; /* letters, not bytes */
+        if (n > columns + 1 && last > 0)
+            return last;
+        last = text[i] == ' ' ? i : last;
+    }
+    return n > columns && last > 0 ? last : (int)strlen(text);
+}
+
+void terminal_print(int indent, const char *format, ...) {
+    char line[1024];
+    const char *rest = line;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    if (!qn_terminal_is_output()) {
+        puts(line);
+        return;
+    }
+    int n = fitting(rest, terminal_columns());
+    printf("%.*s\n", n, rest);
+    for (rest += n; *rest; rest += n) {
+        rest += strspn(rest, " ");
+        n = fitting(rest, terminal_columns() - indent);
+        printf("%*s%.*s\n", indent, "", n, rest);
+    }
+}

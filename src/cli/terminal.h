@@ -1,0 +1,29 @@
+/* Output that fits the terminal. A progress line (on standard error) is redrawn while something
+ * runs; it fits the width that the terminal has at that moment, so it stays one line when a window
+ * is made narrower. Where the cursor cannot move (a file, TERM=dumb) there is no progress line.
+ * Lines on standard output are broken between words; in files and pipes they are not. */
+#ifndef QN_CLI_TERMINAL_H
+#define QN_CLI_TERMINAL_H
+
+#include <stdbool.h>
+
+/* Whether there is a line that moves. */
+bool terminal_moves(void);
+
+/* Columns that a line may fill without going over; 79 where the terminal does not say. */
+int terminal_columns(void);
+
+/* Replaces the line, cut to the columns; nothing where it cannot move. */
+void terminal_show(const char *line);
+
+/* Takes the line away. */
+void terminal_clear(void);
+
+/* Prints a line to standard output; the newline is added. On a terminal it is broken between words,
+ * and goes on after indent spaces. */
+void terminal_print(int indent, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Columns for a table on standard output: those of a terminal, else so many. */
+int terminal_table_columns(int otherwise);
+
+#endif

@@ -1,0 +1,385 @@
+/* quern train: trains a model, resumes a run, saves checkpoints. */
+#include "base/status.h"
+#include "cli/budget.h"
+#include "cli/json.h"
+#include "cli/train/training.h"
+#include "os/process/interrupt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define RECIPE "the model's recipe"
+
+static const double many = 1e15;
+
+static const option options[] = {
+    {.name = "data",
+     .kind = OPTION_DATA,
+     .argument = "DATA",
+     .is_kept = true,
+     .otherwise = "none; on resume, the checkpoint's",
+     .help = "what to train on"},
+    {.name = "epochs",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e9,
+     .is_kept = true,
+     .is_free = true,
+     .otherwise = RECIPE,
+     .help = "passes over the data, including those before a resume"},
+    {.name = "steps",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = many,
+     .is_kept = true,
+     .is_free = true,
+     .otherwise = "none",
+     .help = "steps, including those before a resume; with --epochs, the shorter"},
+    {.name = "test",
+     .kind = OPTION_FLAG,
+     .fallback = "yes",
+     .help = "skip evaluation, after each epoch and at the end"},
+    {.name = "samples",
+     .kind = OPTION_FLAG,
+     .fallback = "yes",
+     .help = "do not print samples after training"},
+    {.name = "picture",
+     .of = "generation",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "PNG file that samples are drawn to, after every epoch"},
+    {.name = "picture-every",
+     .of = "generation",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = many,
+     .fallback = "0",
+     .otherwise = "0, after every epoch",
+     .help = "steps between pictures"},
+    {.name = "save",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "checkpoint, written during training, at the end, and on failure"},
+    {.name = "load",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .is_kept = true,
+     .is_free = true,
+     .otherwise = "none",
+     .help = "initial weights; all but those of --head and --lora are required"},
+    {.name = "save-best",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "checkpoint of the best weights so far"},
+    {.name = "early-stop",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 1e9,
+     .is_kept = true,
+     .is_free = true,
+     .fallback = "0",
+     .otherwise = "0, never",
+     .help = "stop after N epochs without improvement"},
+    {.name = "checkpoint-every",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = many,
+     .otherwise = "two minutes or more, for 1 % of the time at most",
+     .help = "steps between checkpoints; 0: none between"},
+    {.name = "measure",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "plan --memory from measured operation times; kept for later runs"},
+    {.name = "budget-file",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "file with the memory budget (300M, none), read when it changes"},
+    {.name = "memory-pressure",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .otherwise = "none",
+     .help = "budget while the system is short of memory"},
+    {.name = "pressure-file",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "/proc/pressure/memory",
+     .help = "pressure file to watch, such as a control group's"},
+    {.name = "pressure-calm",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 86400,
+     .fallback = "10",
+     .help = "seconds without pressure before the budget is restored"},
+    {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
+};
+
+/* ---- usage ---- */
+
+static qn_status check_usage(const arguments *a) {
+    if (!arguments_has(a, "data") && !arguments_has(a, "resume"))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "quern train needs MODEL and --data; see quern train --help");
+    if (arguments_count(a, "checkpoint-every") > 0 && !arguments_has(a, "save"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--checkpoint-every needs --save FILE");
+    if (arguments_get(a, "save-best") && arguments_get(a, "save") &&
+        strcmp(arguments_get(a, "save-best"), arguments_get(a, "save")) == 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "--save and --save-best need two files");
+    if (arguments_flag(a, "measure") && !arguments_has(a, "memory"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--measure is of use with --memory SIZE only");
+    if (arguments_count(a, "picture-every") > 0 && !arguments_has(a, "picture"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--picture-every needs --picture FILE");
+    if (arguments_has(a, "pressure-file") && !arguments_has(a, "memory-pressure"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--pressure-file needs --memory-pressure SIZE");
+    return QN_OK;
+}
+
+/* ---- what is beside training ---- */
+
+static bool should_stop(void *user) {
+    (void)user;
+    return qn_was_interrupted();
+}
+
+static void put_line(void *user, const char *line) {
+    (void)user;
+    puts(line);
+}
+
+static qn_status show(training *t, const char *picture, void (*put)(void *, const char *)) {
+    const qn_sample_options sampled = {
+        QN_OPTIONS_INIT(qn_sample_options),
+        .temperature = 1,
+        .seed = (uint64_t)settings_count(&t->settings, "seed"),
+        .picture = picture,
+        .put = put,
+    };
+    const qn_status status = qn_task_sample(t->s.task, &sampled);
+    return status == QN_ERROR_UNSUPPORTED ? QN_OK : status;
+}
+
+static void warn(training *t, const char *message) {
+    progress_clear(&t->progress);
+    fprintf(stderr, "quern: warning: %s\n", message);
+}
+
+static void draw(training *t) {
+    const char *picture = arguments_get(t->a, "picture");
+    if (picture && show(t, picture, NULL) != QN_OK)
+        warn(t, qn_error_message());
+}
+
+/* ---- what the library tells of the run ---- */
+
+static void print_stopped(const training *t, int64_t epoch) {
+    const qn_best b = qn_training_get_state(t->run).best;
+    char words[40];
+    if (arguments_flag(t->a, "json")) {
+        json_begin();
+        json_text("event", "early_stop");
+        json_count("epoch", epoch);
+        json_count("step", b.measured);
+        json_count("epochs_without_better", b.n_worse);
+        best_add_json(&b);
+        json_end();
+    } else {
+        printf("stopped early after epoch %lld, step %lld: the %s %s was no better in %lld "
+               "epoch%s; best %.4f, at step %lld\n",
+               (long long)epoch, (long long)b.measured, best_split(&b),
+               metric_words(b.metric, words, sizeof words), (long long)b.n_worse,
+               b.n_worse == 1 ? "" : "s", b.value, (long long)b.step);
+        fflush(stdout);
+    }
+    if (t->progress.n_steps == 0)
+        fputs("quern: a larger --early-stop, or --early-stop 0, goes on\n", stderr);
+}
+
+static void note_step(training *t, const qn_training_event *e) {
+    const int64_t pictures = arguments_count(t->a, "picture-every");
+    progress_step(&t->progress, e->step, e->metrics, e->ns);
+    if (pictures > 0 && e->step % pictures == 0)
+        draw(t);
+}
+
+static void note_tested(training *t, const qn_training_event *e) {
+    if (t->first_step >= t->total_steps)
+        fprintf(stderr, "quern: %s has %lld of %lld steps already; train longer with --epochs\n",
+                arguments_get(t->a, "resume"), (long long)t->first_step, (long long)t->total_steps);
+    t->progress.has_test = e->test != NULL;
+    if (e->test)
+        t->progress.test = *e->test;
+}
+
+static void note(void *user, const qn_training_event *e) {
+    training *t = user;
+    switch (e->kind) {
+    case QN_TRAINING_STEP:
+        note_step(t, e);
+        break;
+    case QN_TRAINING_EPOCH:
+        progress_epoch(&t->progress, e->epoch, e->test, e->validation);
+        draw(t);
+        break;
+    case QN_TRAINING_STOPPED:
+        print_stopped(t, e->epoch);
+        break;
+    case QN_TRAINING_TESTED:
+        note_tested(t, e);
+        break;
+    case QN_TRAINING_WARNING:
+        warn(t, e->message);
+        break;
+    }
+}
+
+/* ---- the run ---- */
+
+/* What is saved, and how to go on from it. */
+static int finish_failed(training *t) {
+    const char *resume = arguments_get(t->a, "resume");
+    const int64_t saved = t->state.saved_step;
+    const char *from = saved >= 0 ? t->save : resume;
+    report_failed_run();
+    if (!t->save && t->progress.n_steps > 0)
+        fputs("quern: nothing is saved; with --save FILE a stopped run can be resumed\n", stderr);
+    if (!t->save)
+        return EXIT_FAILED;
+    if (from && strcmp(from, t->save) == 0)
+        fprintf(stderr, "quern: %s %sholds the checkpoint of step %lld\n", t->save,
+                saved < t->progress.step ? "still " : "",
+                (long long)(saved >= 0 ? saved : t->first_step));
+    if (from)
+        training_print_resume_command(t, from);
+    return EXIT_FAILED;
+}
+
+/* Where the best weights are; false: they are lost. */
+static bool tell_best(const training *t) {
+    const char *path = arguments_get(t->a, "save-best");
+    const qn_best *b = &t->state.best;
+    const bool is_saved = t->state.saved_best_step == b->step;
+    char words[40];
+    if (!path || b->step < 0)
+        return true;
+    if (!is_saved && b->step > t->first_step) {
+        fprintf(stderr, "quern: the best weights, of step %lld, could not be saved\n",
+                (long long)b->step);
+        return false;
+    }
+    if (arguments_flag(t->a, "json"))
+        return true;
+    printf("best: step %lld, %s %s %.4f", (long long)b->step, best_split(b),
+           metric_words(b->metric, words, sizeof words), b->value);
+    printf(is_saved ? ", saved to %s\n" : ", before this run; %s is as it was\n", path);
+    return true;
+}
+
+static int finish_done(training *t) {
+    if (t->save && !arguments_flag(t->a, "json"))
+        printf("saved to %s\n", t->save);
+    if (!tell_best(t))
+        return EXIT_FAILED;
+    if (arguments_flag(t->a, "samples") && !t->progress.is_json && show(t, NULL, put_line) != QN_OK)
+        return report_failed_run();
+    return EXIT_DONE;
+}
+
+static qn_status run_within_budget(training *t) {
+    budget b;
+    qn_status status = budget_begin(&b, t);
+    progress_begin(&t->progress);
+    qn_interrupt_watch(EXIT_FAILED);
+    if (status == QN_OK)
+        status = qn_training_run(t->run);
+    budget_end(&b);
+    return status;
+}
+
+static int run_training(training *t) {
+    const qn_status status = run_within_budget(t);
+    t->state = qn_training_get_state(t->run);
+    progress_clear(&t->progress);
+    if (t->state.is_trained)
+        training_print_done(t);
+    return status == QN_OK ? finish_done(t) : finish_failed(t);
+}
+
+/* Steps between checkpoints, as the library counts them. */
+static int64_t save_every(const arguments *a) {
+    const int64_t every = arguments_count(a, "checkpoint-every");
+    return arguments_has(a, "checkpoint-every") && every == 0 ? -1 : every;
+}
+
+static qn_status create(training *t) {
+    const qn_training_options wanted = {QN_OPTIONS_INIT(qn_training_options),
+                                        .task = t->s.task,
+                                        .settings = t->s.pairs,
+                                        .save = t->save,
+                                        .save_best = arguments_get(t->a, "save-best"),
+                                        .save_every = save_every(t->a),
+                                        .total_steps = t->total_steps,
+                                        .patience = settings_count(&t->settings, "early-stop"),
+                                        .no_test = !arguments_flag(t->a, "test"),
+                                        .user = t,
+                                        .should_stop = should_stop,
+                                        .tell = note};
+    return qn_training_create(&wanted, &t->run);
+}
+
+static qn_status open_training(training *t) {
+    QN_TRY(check_usage(t->a));
+    QN_TRY(training_begin(t));
+    if (arguments_flag(t->a, "measure"))
+        QN_TRY(training_measure(t));
+    QN_TRY(training_open(t));
+    QN_TRY(create(t));
+    t->state = qn_training_get_state(t->run);
+    return QN_OK;
+}
+
+static int run(const arguments *a) {
+    static training t; /* half a megabyte of step times */
+    training_init(&t, a);
+    t.save = arguments_get(a, "save");
+    t.s.engine.budget_changes = budget_may_change(a);
+    qn_status status = open_training(&t);
+    int result = EXIT_DONE;
+    if (status != QN_OK) {
+        result = report_failure(status);
+    } else {
+        if (!t.progress.is_json)
+            training_print_opening(&t);
+        training_print_plan(&t);
+        training_print_tuning(&t);
+        result = run_training(&t);
+    }
+    qn_training_destroy(t.run);
+    training_deinit(&t);
+    return result;
+}
+
+const command command_train = {
+    .name = "train",
+    .words = "[MODEL]",
+    .least_words = 0,
+    .most_words = 1,
+    .summary = "Train a model on data",
+    .description =
+        "With --resume, the checkpoint's model and settings apply. An option that contradicts\n"
+        "them is refused unless --override is given; --epochs, --steps, --no-test, --threads,\n"
+        "--save, --save-best, --early-stop, --checkpoint-every and --json may always change. A\n"
+        "longer run stretches its learning rate schedule, unless it began with\n"
+        "--schedule-steps. With --save, checkpoints are also written during training\n"
+        "(--checkpoint-every). Ctrl-C, TERM, HUP and most errors save the last step before\n"
+        "quern exits. quern train MODEL --help shows that model's recipe.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .shared = {&training_options, &by_plan_options},
+    .run = run,
+};

@@ -1,0 +1,408 @@
+/* See training.h. */
+#include "cli/train/training.h"
+
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/json.h"
+#include "cli/model.h"
+#include "cli/terminal.h"
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+/* Of what was given: a recipe's momentum is no error with adam. */
+static qn_status check_settings(const arguments *a, const settings *s, const qn_model *model) {
+    const int64_t n_head = settings_count(s, "head"), n_classes = arguments_count(a, "classes");
+    if (n_head > 0 && strcmp(qn_task_of(model), "classification") != 0)
+        return qn_fail(
+            QN_ERROR_ARGUMENT,
+            "%s is not a classifier, so its outputs are not to be chosen; --head data begins "
+            "its last layer anew as it is",
+            model->name);
+    if (n_head > 0 && n_classes > 0 && n_head != n_classes)
+        return qn_fail(QN_ERROR_ARGUMENT, "--head and --classes say two numbers; leave one out");
+    const bool is_sgd = strcmp(settings_get(s, "optimizer"), "sgd") == 0;
+    if (!is_sgd && (arguments_has(a, "momentum") || arguments_flag(a, "nesterov")))
+        return qn_fail(QN_ERROR_ARGUMENT, "--momentum and --nesterov are of sgd, not of %s",
+                       settings_get(s, "optimizer"));
+    if (settings_flag(s, "nesterov") && !(settings_number(s, "momentum") > 0))
+        return qn_fail(QN_ERROR_ARGUMENT, "--nesterov needs a --momentum above 0");
+    return QN_OK;
+}
+
+static qn_status read_settings(training *t) {
+    if (t->s.kept) {
+        const char *step = qn_metadata_get(t->s.kept, "step");
+        t->first_step = step ? strtoll(step, NULL, 10) : 0;
+    }
+    QN_TRY(settings_resolve(t->a, t->s.model, t->s.kept, &t->settings));
+    return check_settings(t->a, &t->settings, t->s.model);
+}
+
+/* What the task is opened with, and what its checkpoints say. */
+static qn_status make_pairs(training *t) {
+    QN_TRY(qn_metadata_set(t->s.pairs, "format", "quern checkpoint 1"));
+    QN_TRY(qn_metadata_set(t->s.pairs, "model", t->s.model->name));
+    if (model_hash(t->s.model))
+        QN_TRY(qn_metadata_set(t->s.pairs, "model_hash", model_hash(t->s.model)));
+    QN_TRY(settings_store(&t->settings, t->s.pairs));
+    /* What is not a setting was found out by the task; a setting that is gone stays gone. */
+    for (int i = 0; t->s.kept && i < qn_metadata_count(t->s.kept); i++) {
+        const char *key, *value;
+        qn_metadata_at(t->s.kept, i, &key, &value);
+        if (option_find(t->a->command, key) < 0 && strcmp(key, "step") != 0)
+            QN_TRY(qn_metadata_set(t->s.pairs, key, value));
+    }
+    return QN_OK;
+}
+
+void training_init(training *t, const arguments *a) {
+    t->a = a;
+    qn_plan_file_init(&t->plan, NULL);
+    session_init(&t->s);
+}
+
+void training_deinit(training *t) {
+    qn_plan_file_deinit(&t->plan);
+    settings_deinit(&t->settings);
+    session_deinit(&t->s);
+}
+
+/* The plan's settings, but for its data, where neither the command line nor a checkpoint says
+ * anything: a plan is of one graph. */
+static qn_status use_plan(training *t, const char *path) {
+    QN_TRY(qn_plan_file_read(&t->plan, path));
+    if (strcmp(t->plan.model, t->s.model->name) != 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s is a plan of %s, not of %s", path, t->plan.model,
+                       t->s.model->name);
+    for (size_t i = 0; !t->s.kept && i < t->plan.n_settings; i++) {
+        const qn_plan_setting *s = &t->plan.settings[i];
+        const int row = option_find(t->a->command, s->key);
+        const bool is_kept = row >= 0 && option_at(t->a->command, row)->is_kept;
+        if (is_kept && !t->a->values[row] && strcmp(s->key, "data") != 0)
+            QN_TRY(settings_set(&t->settings, s->key, s->value));
+    }
+    return QN_OK;
+}
+
+qn_status training_begin(training *t) {
+    if (arguments_flag(t->a, "override") && !arguments_has(t->a, "resume"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--override is of use with --resume only");
+    const char *resume = arguments_get(t->a, "resume");
+    const char *name = t->a->n_words > 0 ? t->a->words[0] : NULL;
+    if (!name && !resume)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "quern %s needs a MODEL, or --resume FILE; quern models lists the models",
+                       t->a->command->name);
+    QN_TRY(session_begin(&t->s, name, arguments_get(t->a, "data"), resume));
+    QN_TRY(model_say(t->s.model));
+    QN_TRY(read_settings(t));
+    const char *plan = option_find(t->a->command, "plan") < 0 ? NULL : arguments_get(t->a, "plan");
+    return plan ? use_plan(t, plan) : QN_OK;
+}
+
+/* Threads that were asked for, else those of the plan that is to be followed; 0: all there are. */
+static int count_threads(const training *t) {
+    const int n_asked = (int)arguments_count(t->a, "threads");
+    return t->plan.model && n_asked == 0 ? t->plan.plan.n_threads : n_asked;
+}
+
+static qn_kernel_tuning tuning_of(const arguments *a) {
+    const char *value = option_find(a->command, "tune") < 0 ? "off" : arguments_get(a, "tune");
+    return strcmp(value, "full") == 0    ? QN_TUNE_FULL
+           : strcmp(value, "quick") == 0 ? QN_TUNE_QUICK
+                                         : QN_TUNE_OFF;
+}
+
+/* What a task of these settings is opened with, and its budget. */
+static qn_status prepare(training *t) {
+    if (!settings_get(&t->settings, "data"))
+        return qn_fail(QN_ERROR_ARGUMENT, "the checkpoint does not say its data; give --data");
+    QN_TRY(make_pairs(t));
+    t->s.engine.micro_batch = arguments_count(t->a, "micro-batch");
+    const bool has_plan = t->plan.model != NULL;
+    const size_t given = (size_t)arguments_count(t->a, "memory");
+    session_set_budget(&t->s, given == 0 && has_plan ? t->plan.budget_bytes : given);
+    t->s.engine.saved_plan = has_plan ? &t->plan.plan : NULL;
+    t->s.engine.swap_folder = arguments_get(t->a, "swap");
+    t->s.engine.tune = tuning_of(t->a);
+    return QN_OK;
+}
+
+qn_status training_measure(training *t) {
+    QN_TRY(prepare(t));
+    QN_TRY(session_measure(&t->s, count_threads(t)));
+    /* The task that trains finds out anew what this one did. */
+    qn_metadata_destroy(t->s.pairs);
+    t->s.pairs = NULL;
+    return qn_metadata_create(&t->s.allocator, &t->s.pairs);
+}
+
+static qn_status open_task(training *t) {
+    QN_TRY(prepare(t));
+    QN_TRY(session_open_task(&t->s, true, count_threads(t)));
+    if (t->s.engine.memory_budget_bytes > 0)
+        qn_memory_give_back(); /* what planning took */
+    t->total_steps = qn_task_get_facts(t->s.task).total_steps;
+    if (t->total_steps < 1)
+        return qn_fail(QN_ERROR_ARGUMENT, "nothing says how long to train; give --steps");
+    return QN_OK;
+}
+
+void training_prepare_progress(training *t) {
+    const qn_task_facts facts = qn_task_get_facts(t->s.task);
+    memset(&t->progress, 0, sizeof t->progress);
+    t->progress.is_json = arguments_flag(t->a, "json");
+    t->progress.first_step = t->first_step;
+    t->progress.total_steps = t->total_steps;
+    t->progress.epoch_steps = facts.epoch_steps;
+    t->progress.step_samples = facts.step_samples;
+    t->progress.unit = facts.unit;
+    t->progress.times.n_skipped = 3;
+}
+
+qn_status training_open(training *t) {
+    const char *resume = arguments_get(t->a, "resume");
+    QN_TRY(open_task(t));
+    training_prepare_progress(t);
+    const char *start = qn_metadata_get(t->s.pairs, "load");
+    if (start && !resume)
+        return session_load_start(&t->s, start);
+    return resume ? session_load(&t->s, resume, !t->settings.is_new_optimizer) : QN_OK;
+}
+
+/* ---- what is said ---- */
+
+/* Numbers of parameters that no step changes, where some are frozen. */
+static int64_t count_frozen(const training *t) {
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    int64_t n_frozen = 0;
+    for (int i = 0; i < qn_engine_tensor_count(engine); i++) {
+        const qn_stored_tensor tensor = qn_engine_tensor_at(engine, i);
+        n_frozen += tensor.is_frozen && !tensor.is_state ? qn_shape_count(tensor.shape) : 0;
+    }
+    return n_frozen;
+}
+
+int64_t training_count_parameters(const training *t) {
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    int64_t n_parameters = 0;
+    for (int i = 0; i < qn_engine_tensor_count(engine); i++) {
+        const qn_stored_tensor tensor = qn_engine_tensor_at(engine, i);
+        n_parameters += tensor.trainable && !tensor.is_state ? qn_shape_count(tensor.shape) : 0;
+    }
+    return n_parameters;
+}
+
+static void print_samples(const qn_task_facts *facts) {
+    char validation[48] = "";
+    if (facts->n_samples[QN_VALIDATION] > 0)
+        snprintf(validation, sizeof validation, ", %lld validation",
+                 (long long)facts->n_samples[QN_VALIDATION]);
+    terminal_print(2, "%s: %lld training%s and %lld test %s", facts->data,
+                   (long long)facts->n_samples[QN_TRAIN], validation,
+                   (long long)facts->n_samples[QN_TEST], facts->unit);
+}
+
+void training_print_opening(const training *t) {
+    const qn_task_facts facts = qn_task_get_facts(t->s.task);
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    const qn_engine_options *o = qn_engine_get_options(engine);
+    char parameters[32];
+    terminal_print(2, "%s: %s parameters, input %s, %s", t->s.model->name,
+                   grouped(training_count_parameters(t), parameters), facts.input, facts.output);
+    if (count_frozen(t) > 0)
+        printf("trainable; %s other parameters are frozen\n", grouped(count_frozen(t), parameters));
+    if (facts.n_samples[QN_TRAIN] > 0)
+        print_samples(&facts);
+    else
+        terminal_print(2, "%s", facts.data);
+    terminal_print(
+        2, "%s, rate %s, schedule %s, batch %lld, steps %lld to %lld, seed %llu, %d thread%s",
+        settings_get(&t->settings, "optimizer"), qn_metadata_get(t->s.pairs, "lr"),
+        settings_get(&t->settings, "schedule"), (long long)facts.batch,
+        (long long)t->first_step + 1, (long long)t->total_steps, (unsigned long long)o->seed,
+        o->n_threads, o->n_threads == 1 ? "" : "s");
+    if (facts.n_left_out > 0)
+        terminal_print(2, "the last %lld %s of each epoch do not fill a batch and are left out",
+                       (long long)facts.n_left_out, facts.unit);
+    fflush(stdout);
+}
+
+/* Of one line of JSON, or of the one that an object adds to. */
+static void add_budget_json(const training *t) {
+    const qn_budget_use use = qn_engine_get_budget(qn_task_engine(t->s.task));
+    json_count("memory_budget_bytes", (int64_t)use.budget_bytes);
+    json_count("predicted_peak_bytes", (int64_t)use.peak_bytes);
+    json_number("predicted_slowdown", use.slowdown);
+    json_flag("slowdown_is_measured", use.is_measured);
+    json_count("operations", use.n_operations);
+    json_count("operations_again", use.n_again);
+    json_count("swapped_bytes", (int64_t)use.swapped_bytes);
+    json_count("micro_batch", use.micro_batch);
+    json_number("planning_ms", (double)use.planning_ns * 1e-6);
+    json_count("planner_bytes", (int64_t)use.planner_bytes);
+}
+
+static void add_tuning_json(const qn_kernel_tuning_use *use) {
+    json_begin();
+    json_text("event", "tuning");
+    json_count("products", use->n_products);
+    json_count("known", use->n_known);
+    json_count("measured", use->n_measured);
+    json_count("left", use->n_left);
+    json_count("tiled", use->n_tiled);
+    json_number("ms", (double)use->ns * 1e-6);
+    json_count("bytes", (int64_t)use->bytes);
+    json_flag("over_budget", use->is_over_budget);
+    json_flag("cache_was_damaged", use->cache_is_damaged);
+    json_end();
+}
+
+void training_print_tuning(const training *t) {
+    const qn_kernel_tuning_use use = qn_engine_get_kernel_tuning(qn_task_engine(t->s.task));
+    char bytes[QN_SIZE_TEXT];
+    if (use.tune == QN_TUNE_OFF)
+        return;
+    if (use.cache_is_damaged)
+        fputs("quern: warning: what tuning had kept cannot be read, and is left out\n", stderr);
+    if (t->progress.is_json) {
+        add_tuning_json(&use);
+        return;
+    }
+    qn_text_print_size(use.bytes, bytes);
+    if (use.is_over_budget) {
+        printf("tuning: left out, since %s is too large a part of the budget\n", bytes);
+    } else {
+        printf("tuning: %lld products: %lld known, %lld measured in %.1f s",
+               (long long)use.n_products, (long long)use.n_known, (long long)use.n_measured,
+               (double)use.ns * 1e-9);
+        if (use.n_left > 0)
+            printf(", %lld left for the next time", (long long)use.n_left);
+        printf("; %lld tiled otherwise than usual; %s\n", (long long)use.n_tiled, bytes);
+    }
+    fflush(stdout);
+}
+
+void training_print_plan(const training *t) {
+    const qn_budget_use use = qn_engine_get_budget(qn_task_engine(t->s.task));
+    char peak[QN_SIZE_TEXT], budget[QN_SIZE_TEXT];
+    if (use.budget_bytes == 0)
+        return;
+    if (t->progress.is_json) {
+        json_begin();
+        json_text("event", "plan");
+        add_budget_json(t);
+        json_end();
+        return;
+    }
+    char pieces[64] = "", swapped[64] = "", again[96] = "nothing runs again";
+    if (use.micro_batch > 0)
+        snprintf(pieces, sizeof pieces, "in pieces of %lld samples; ", (long long)use.micro_batch);
+    if (use.swapped_bytes > 0)
+        snprintf(swapped, sizeof swapped, "%s are swapped in a step, ",
+                 qn_text_print_size(use.swapped_bytes, peak));
+    if (use.n_again > 0 || use.swapped_bytes > 0)
+        snprintf(again, sizeof again,
+                 "%.0f %% of the operations run again, about %.2f times the time%s",
+                 100 * (double)use.n_again / (double)(use.n_operations - use.n_again), use.slowdown,
+                 use.is_measured ? " as measured" : "");
+    terminal_print(2, "plan: %s of %s; %s%s%s", qn_text_print_size(use.peak_bytes, peak),
+                   qn_text_print_size(use.budget_bytes, budget), pieces, swapped, again);
+    fflush(stdout);
+}
+
+/* Where the arena is the system's, its peak and that of the rest need not be at once: never too
+ * small. */
+static size_t find_peak(const training *t) {
+    return t->s.counter.peak_bytes + qn_engine_get_memory(qn_task_engine(t->s.task)).mapped_bytes;
+}
+
+static void print_done_json(training *t) {
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    const qn_engine_options *o = qn_engine_get_options(engine);
+    json_begin();
+    json_text("event", "done");
+    progress_add_test(&t->progress);
+    json_number("median_step_ms", progress_median_ms(&t->progress));
+    json_number("samples_per_second", progress_samples_per_second(&t->progress));
+    json_count("steps", qn_engine_steps(engine));
+    if (t->state.has_best)
+        best_add_json(&t->state.best);
+    if (t->state.has_best)
+        json_flag("stopped_early", t->state.is_stopped);
+    json_count("threads", o->n_threads);
+    json_count("seed", (int64_t)o->seed);
+    json_count("parameters", training_count_parameters(t));
+    json_count("peak_bytes", (int64_t)find_peak(t));
+    json_count("parameter_bytes", (int64_t)qn_engine_get_memory(engine).parameter_bytes);
+    json_count("peak_rss_bytes", qn_process_peak_bytes());
+    if (t->s.engine.memory_budget_bytes > 0)
+        add_budget_json(t);
+    json_end();
+}
+
+static void print_done_line(training *t) {
+    const double mib = 1.0 / (1 << 20);
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    const progress *p = &t->progress;
+    printf("done: %lld steps", (long long)qn_engine_steps(engine));
+    progress_print_test(p);
+    if (p->times.n_times > 0)
+        printf(", %.2f ms a step, %.0f %s/s", progress_median_ms(&t->progress),
+               progress_samples_per_second(p), p->unit);
+    printf(", %.1f MiB of memory (%.1f of them parameters)\n", (double)find_peak(t) * mib,
+           (double)qn_engine_get_memory(engine).parameter_bytes * mib);
+}
+
+void training_print_done(training *t) {
+    if (arguments_flag(t->a, "json"))
+        print_done_json(t);
+    else
+        print_done_line(t);
+}
+
+/* In single quotes where a shell would cut it. */
+static void print_quoted(const char *text) {
+    if (*text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "_-./:,=+@%") == strlen(text)) {
+        fputs(text, stderr);
+        return;
+    }
+    fputc('\'', stderr);
+    for (; *text; text++)
+        fputs(*text == '\'' ? "'\\''" : (char[]){*text, 0}, stderr);
+    fputc('\'', stderr);
+}
+
+static void print_option(const option *o, const char *value) {
+    const bool is_negated = o->kind == OPTION_FLAG && strcmp(value, "no") == 0;
+    fprintf(stderr, " --%s%s", is_negated ? "no-" : "", o->name);
+    if (o->kind == OPTION_FLAG)
+        return;
+    fputc(' ', stderr);
+    print_quoted(value);
+}
+
+/* What the checkpoint does not keep has to be said again. */
+void training_print_resume_command(const training *t, const char *checkpoint) {
+    static const char *const left_out[] = {"resume", "save", "measure", "override"};
+    const bool is_old = strcmp(checkpoint, t->save) != 0 || t->state.saved_step < 0;
+    fprintf(stderr, "resume with: quern train %s --resume ", t->s.model->name);
+    print_quoted(checkpoint);
+    fputs(" --save ", stderr);
+    print_quoted(t->save);
+    for (int i = 0; i < option_count(t->a->command); i++) {
+        const option *o = option_at(t->a->command, i);
+        bool is_told = t->a->values[i] && (is_old || !o->is_kept);
+        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++)
+            is_told = is_told && strcmp(o->name, left_out[k]) != 0;
+        if (is_told)
+            print_option(o, t->a->values[i]);
+    }
+    fputs(is_old && arguments_flag(t->a, "override") ? " --override\n" : "\n", stderr);
+}

@@ -1,0 +1,63 @@
+/* A run of training, as its options say: opening it, and what is said about it. */
+#ifndef QN_CLI_TRAIN_TRAINING_H
+#define QN_CLI_TRAIN_TRAINING_H
+
+#include "cli/session.h"
+#include "cli/settings.h"
+#include "cli/train/best.h"
+#include "cli/train/progress.h"
+#include "format/plan_file.h"
+
+/* Options of all commands that train, but for data, epochs and steps, which every such command has
+ * too, with its own defaults. */
+extern const option_list training_options;
+
+/* --plan, of commands that can train by a saved plan. */
+extern const option_list by_plan_options;
+
+typedef struct training {
+    const arguments *a;
+    session s;
+    settings settings;
+    qn_plan_file plan; /* to train by; model null: none */
+    const char *save;  /* or null */
+    int64_t first_step, total_steps;
+    qn_training *run; /* of quern train, and its state before and after it ran */
+    qn_training_state state;
+    progress progress;
+} training;
+
+/* t: zeroed; half a megabyte. */
+void training_init(training *t, const arguments *a);
+void training_deinit(training *t);
+
+/* Finds the model, reads the checkpoint that is resumed, and resolves the settings, which can be
+ * changed before training_open opens the task. A failure of QN_ERROR_ARGUMENT is wrong usage. */
+qn_status training_begin(training *t);
+qn_status training_open(training *t);
+
+/* In between: measures the operations of this training, for the plans of what is opened then. */
+qn_status training_measure(training *t);
+
+/* Progress of the run from its beginning, as training_open leaves it. */
+void training_prepare_progress(training *t);
+
+/* Parameters that are trained. */
+int64_t training_count_parameters(const training *t);
+
+/* Model, data and settings, before the first step. */
+void training_print_opening(const training *t);
+
+/* Where products were to be tuned: what came of it, a line or an object. */
+void training_print_tuning(const training *t);
+
+/* Under a budget: what was planned, before the first step, a line or an object. */
+void training_print_plan(const training *t);
+
+/* Results: JSON lines with --json, else a line for people. */
+void training_print_done(training *t);
+
+/* The command line that goes on from a checkpoint. */
+void training_print_resume_command(const training *t, const char *checkpoint);
+
+#endif

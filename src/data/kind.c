@@ -1,0 +1,37 @@
+/* What a path alone is recognised as: a folder by the files in it, a file by its ending. */
+#include "base/status.h"
+#include "os/os.h"
+#include "quern/data.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static bool holds(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return qn_path_is_file(path);
+}
+
+const char *qn_data_kind_of(const char *path) {
+    static const char *const files[][2] = {{"train-images-idx3-ubyte", "idx"},
+                                           {"train-images-idx3-ubyte.gz", "idx"},
+                                           {"data_batch_1.bin", "cifar10"},
+                                           {"train.bin", "cifar100"}};
+    static const char *const endings[][2] = {{".csv", "csv"}, {".txt", "text"}, {".json", "squad"}};
+    QN_NEED_OR(path, "path", NULL);
+    const char *dot = strrchr(path, '.');
+    if (qn_path_is_folder(path)) {
+        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+            if (holds(path, files[i][0]))
+                return files[i][1];
+        }
+        return "images";
+    }
+    for (size_t i = 0; dot && i < sizeof endings / sizeof endings[0]; i++) {
+        if (strcasecmp(dot, endings[i][0]) == 0 && qn_path_is_file(path))
+            return endings[i][1];
+    }
+    return NULL;
+}

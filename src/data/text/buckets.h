@@ -1,0 +1,31 @@
+/* Batches of sentence pairs of like length, so that little of a batch is padding. Pairs are put
+ * into buckets by their longer side; a batch is of one bucket. Which pairs are in a batch and the
+ * order of batches depend on the seed and the batch's number alone. Pairs of a bucket that fill no
+ * batch are left out of an epoch, others in each. */
+#ifndef QN_DATA_TEXT_BUCKETS_H
+#define QN_DATA_TEXT_BUCKETS_H
+
+#include "data/text/pairs.h"
+
+enum { QN_MOST_BUCKETS = 4 };
+
+/* order[first[b] .. first[b + 1]) are the training pairs of bucket b; length[b] < length[b + 1]. */
+typedef struct qn_buckets {
+    int n;
+    int64_t length[QN_MOST_BUCKETS]; /* words of a source, or of a target and its end, at most */
+    int64_t first[QN_MOST_BUCKETS + 1];
+    const int64_t *order;
+    int64_t batch, n_batches; /* of an epoch */
+    uint64_t seed;
+    bool shuffle;
+} qn_buckets;
+
+/* In memory of the arena. Buckets that fill no batch are one with the next longer one. */
+qn_status qn_buckets_make(qn_arena *arena, const qn_pairs *pairs, int64_t batch, uint64_t seed,
+                          bool shuffle, qn_buckets *buckets);
+
+/* Batch `number`, counted over all epochs: the numbers of its training pairs (batch); returns its
+ * bucket. */
+int qn_buckets_get(const qn_buckets *buckets, int64_t number, int64_t *pairs);
+
+#endif

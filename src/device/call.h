@@ -1,0 +1,26 @@
+/* A node about to run, as devices get it. */
+#ifndef QN_DEVICE_CALL_H
+#define QN_DEVICE_CALL_H
+
+#include "graph/graph.h"
+#include "kernels/kernels.h"
+
+struct qn_cpu_operator;
+
+/* A node about to run: its tensors' descriptions and memory. Axis shapes as the operator says. */
+typedef struct qn_call {
+    const qn_node *node;
+    const struct qn_cpu_operator *cpu; /* how the CPU runs it (qn_cpu_prepare) */
+    const void *attributes;
+    const qn_kernels *kernels; /* likewise: of the node's real type */
+    qn_team *team;
+    const qn_tensor *inputs, *outputs;
+    void *const *in; /* null: left out */
+    void *const *out;
+    /* Elements from one row (all axes but the last) of each to the next; null: all are dense. */
+    const int64_t *in_strides, *out_strides;
+    void *workspace;
+    uint64_t seed, step; /* with the node's key: its random stream */
+} qn_call;
+
+#endif

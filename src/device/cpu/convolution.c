@@ -1,0 +1,115 @@
+/* Convolutions, transposed ones, and the products of their gradients. How the CPU runs them. */
+#include "ops/network/convolution.h"
+#include "device/cpu/cpu.h"
+#include "ops/shared.h"
+
+/* How the convolution is to be done: by the rules and tilings beside the kernels. */
+static qn_conv2d_shape planned(const qn_kernels *kernels, const qn_convolution *c,
+                               int64_t y_stride) {
+    qn_conv2d_shape d = qn_cpu_window(c, y_stride);
+    d.rules = kernels->rules;
+    d.tilings = kernels->tilings;
+    return d;
+}
+
+static size_t count_workspace(const qn_kernels *kernels, const qn_convolution *c,
+                              qn_conv2d_pass pass, int n_threads) {
+    const qn_conv2d_shape d = planned(kernels, c, 0);
+    return kernels->conv2d_workspace(&d, pass, n_threads);
+}
+
+/* ---- conv2d ---- */
+
+static size_t conv2d_workspace(const qn_kernels *kernels, const void *attributes,
+                               const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
+    (void)outputs;
+    qn_convolution c;
+    if (qn_conv2d_of(attributes, inputs, &c) != QN_OK)
+        return 0;
+    return count_workspace(kernels, &c, QN_CONV2D_FORWARD, n_threads);
+}
+
+static void conv2d_run(const qn_call *call) {
+    const qn_conv2d_attributes *a = call->attributes;
+    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    qn_convolution c;
+    if (qn_conv2d_of(a, call->inputs, &c) != QN_OK)
+        return;
+    const qn_conv2d_shape d = planned(call->kernels, &c, qn_call_out_stride(call, 0));
+    call->kernels->conv2d_forward(call->team, &d, call->in[0], call->in[1], bias, a->activation,
+                                  call->out[0], call->workspace);
+}
+
+static const qn_convolution *backward_of(const void *attributes) {
+    return &((const qn_conv2d_backward_attributes *)attributes)->shape;
+}
+
+static size_t backward_data_workspace(const qn_kernels *kernels, const void *attributes,
+                                      const qn_tensor *inputs, const qn_tensor *outputs,
+                                      int n_threads) {
+    (void)inputs;
+    (void)outputs;
+    return count_workspace(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_DATA, n_threads);
+}
+
+static void backward_data_run(const qn_call *call) {
+    const qn_conv2d_shape d =
+        planned(call->kernels, backward_of(call->attributes), qn_call_in_stride(call, 0));
+    call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
+                                        call->workspace);
+}
+
+static size_t backward_filter_workspace(const qn_kernels *kernels, const void *attributes,
+                                        const qn_tensor *inputs, const qn_tensor *outputs,
+                                        int n_threads) {
+    (void)inputs;
+    (void)outputs;
+    return count_workspace(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_FILTER, n_threads);
+}
+
+static void backward_filter_run(const qn_call *call) {
+    qn_conv2d_shape d =
+        planned(call->kernels, backward_of(call->attributes), qn_call_in_stride(call, 1));
+    d.add = qn_call_goes_on(call, 2, 0);
+    call->kernels->conv2d_backward_filter(call->team, &d, call->in[0], call->in[1], call->out[0],
+                                          call->workspace);
+}
+
+static int64_t backward_filter_chunk(const qn_kernels *kernels, const void *attributes,
+                                     const qn_tensor *inputs) {
+    (void)inputs;
+    const qn_conv2d_shape d = planned(kernels, backward_of(attributes), 0);
+    return kernels->conv2d_filter_chunk(&d);
+}
+
+/* ---- conv2d transposed: a convolution's gradient with respect to its data ---- */
+
+static size_t transpose_workspace(const qn_kernels *kernels, const void *attributes,
+                                  const qn_tensor *inputs, const qn_tensor *outputs,
+                                  int n_threads) {
+    (void)outputs;
+    qn_convolution c;
+    if (qn_conv2d_transpose_of(attributes, inputs, &c) != QN_OK)
+        return 0;
+    return count_workspace(kernels, &c, QN_CONV2D_BACKWARD_DATA, n_threads);
+}
+
+static void transpose_run(const qn_call *call) {
+    qn_convolution c;
+    if (qn_conv2d_transpose_of(call->attributes, call->inputs, &c) != QN_OK)
+        return;
+    const qn_conv2d_shape d = planned(call->kernels, &c, 0);
+    call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
+                                        call->workspace);
+}
+
+const qn_cpu_operator qn_cpu_convolution[] = {
+    {&qn_op_conv2d, .run = conv2d_run, .workspace = conv2d_workspace, .takes_tiling = true},
+    {&qn_op_conv2d_backward_data, .run = backward_data_run, .workspace = backward_data_workspace,
+     .takes_tiling = true},
+    {&qn_op_conv2d_backward_filter, .run = backward_filter_run,
+     .workspace = backward_filter_workspace, .chunk = backward_filter_chunk, .takes_tiling = true},
+    {&qn_op_conv2d_transpose, .run = transpose_run, .workspace = transpose_workspace,
+     .takes_tiling = true},
+    {0},
+};

@@ -1,0 +1,238 @@
+/* Operators that move elements and change none. How the CPU runs them. */
+#include "ops/layout.h"
+#include "device/cpu/cpu.h"
+#include "ops/shared.h"
+
+#include <string.h>
+
+/* ---- concat ---- */
+
+/* Bytes of a row of the axes before the axis, and from one to the next. */
+typedef struct concat_row_bytes {
+    size_t row, step;
+} concat_row_bytes;
+
+/* row_step: of the last axis. */
+static concat_row_bytes concat_bytes_of(const qn_call *call, qn_tensor tensor, int64_t row_stride) {
+    const int axis = ((const qn_concat_attributes *)call->attributes)->axis;
+    const size_t row =
+        qn_tensor_bytes(tensor) / (size_t)qn_shape_count_range(tensor.shape, 0, axis);
+    const bool is_last = axis == tensor.shape.rank - 1;
+    return (concat_row_bytes){row,
+                              is_last ? qn_dtype_bytes(tensor.dtype) * (size_t)row_stride : row};
+}
+
+/* A task is one row of the axes before the axis. */
+static void concat_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const qn_call *call = context;
+    const concat_row_bytes whole =
+        concat_bytes_of(call, call->outputs[0], qn_call_out_stride(call, 0));
+    char *to = call->out[0];
+    for (int i = 0; i < call->node->n_inputs; i++) {
+        const concat_row_bytes part =
+            concat_bytes_of(call, call->inputs[i], qn_call_in_stride(call, i));
+        const char *from = call->in[i];
+        for (int64_t r = begin; r < end && from != to; r++)
+            memcpy(to + (size_t)r * whole.step, from + (size_t)r * part.step, part.row);
+        to += part.row;
+    }
+}
+
+/* Whether every part lies where it belongs. */
+static bool concat_is_in_place(const qn_call *call) {
+    const char *to = call->out[0];
+    for (int i = 0; i < call->node->n_inputs; i++) {
+        if (call->in[i] != to)
+            return false;
+        to += concat_bytes_of(call, call->inputs[i], 0).row;
+    }
+    return true;
+}
+
+static void concat_run(const qn_call *call) {
+    const int axis = ((const qn_concat_attributes *)call->attributes)->axis;
+    qn_call copy = *call;
+    if (!concat_is_in_place(call))
+        qn_team_run(call->team, qn_shape_count_range(call->outputs[0].shape, 0, axis), concat_task,
+                    &copy);
+}
+
+/* ---- slice ---- */
+
+/* Bytes of a row of the large tensor, of the part in it, and of what lies before that; of slices,
+ * from one row to the next of both. */
+typedef struct slice_rows {
+    const char *from;
+    char *to;
+    size_t large, part, before;
+    size_t from_stride, to_stride;
+} slice_rows;
+
+static slice_rows slice_make_rows(const qn_call *call, qn_shape large, qn_dtype dtype) {
+    const qn_slice_attributes *a = call->attributes;
+    const size_t unit =
+        qn_dtype_bytes(dtype) * (size_t)qn_shape_count_range(large, a->axis + 1, large.rank);
+    return (slice_rows){.from = call->in[0],
+                        .to = call->out[0],
+                        .large = unit * (size_t)large.dims[a->axis],
+                        .part = unit * (size_t)(a->end - a->begin),
+                        .before = unit * (size_t)a->begin};
+}
+
+static void slice_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const slice_rows *r = context;
+    for (int64_t i = begin; i < end; i++)
+        memcpy(r->to + (size_t)i * r->to_stride, r->from + (size_t)i * r->from_stride + r->before,
+               r->part);
+}
+
+static void slice_run(const qn_call *call) {
+    const qn_slice_attributes *a = call->attributes;
+    const qn_tensor x = call->inputs[0];
+    slice_rows r = slice_make_rows(call, x.shape, x.dtype);
+    const bool is_last = a->axis == x.shape.rank - 1;
+    const size_t size = qn_dtype_bytes(x.dtype);
+    r.from_stride = is_last ? size * (size_t)qn_call_in_stride(call, 0) : r.large;
+    r.to_stride = is_last ? size * (size_t)qn_call_out_stride(call, 0) : r.part;
+    if (r.from + r.before != r.to)
+        qn_team_run(call->team, qn_shape_count_range(x.shape, 0, a->axis), slice_task, &r);
+}
+
+static void slice_backward_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const slice_rows *r = context;
+    for (int64_t i = begin; i < end; i++) {
+        char *row = r->to + (size_t)i * r->large;
+        memset(row, 0, r->before);
+        memcpy(row + r->before, r->from + (size_t)i * r->part, r->part);
+        memset(row + r->before + r->part, 0, r->large - r->before - r->part);
+    }
+}
+
+static void slice_backward_run(const qn_call *call) {
+    const qn_slice_attributes *a = call->attributes;
+    slice_rows r = slice_make_rows(call, call->outputs[0].shape, call->outputs[0].dtype);
+    qn_team_run(call->team, qn_shape_count_range(call->outputs[0].shape, 0, a->axis),
+                slice_backward_task, &r);
+}
+
+/* ---- join ---- */
+
+/* A task is a row. */
+static void join_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const qn_call *call = context;
+    const qn_tensor x = call->inputs[0];
+    const size_t row = qn_tensor_bytes(x) / (size_t)x.shape.dims[0];
+    const int64_t first = ((const qn_join_attributes *)call->attributes)->first;
+    memcpy((char *)call->out[0] + (size_t)(first + begin) * row,
+           (const char *)call->in[0] + (size_t)begin * row, (size_t)(end - begin) * row);
+}
+
+static void join_run(const qn_call *call) {
+    qn_call copy = *call;
+    qn_call_goes_on(call, 1, 0);
+    qn_team_run(call->team, call->inputs[0].shape.dims[0], join_task, &copy);
+}
+
+/* ---- gather ---- */
+
+static void gather_run(const qn_call *call) {
+    const qn_shape x = call->inputs[0].shape;
+    call->kernels->gather(x.dims[0], x.dims[1], call->in[0], call->in[1], call->out[0]);
+}
+
+static void gather_backward_run(const qn_call *call) {
+    const qn_shape dx = call->outputs[0].shape;
+    call->kernels->gather_backward(dx.dims[0], dx.dims[1], call->in[0], call->in[1], call->out[0]);
+}
+
+/* ---- transpose ---- */
+
+/* Extents and strides of the result, where axes that follow each other in x are one. */
+typedef struct transpose_layout {
+    int rank;
+    int64_t extents[QN_MAX_RANK], strides[QN_MAX_RANK];
+} transpose_layout;
+
+static transpose_layout transpose_layout_of(const qn_shape order, qn_shape x) {
+    transpose_layout l = {0};
+    for (int i = 0; i < order.rank; i++) {
+        const int axis = (int)order.dims[i];
+        if (i > 0 && order.dims[i - 1] + 1 == axis) {
+            l.extents[l.rank - 1] *= x.dims[axis];
+        } else {
+            l.extents[l.rank++] = x.dims[axis];
+        }
+        l.strides[l.rank - 1] = qn_shape_count_range(x, axis + 1, x.rank);
+    }
+    return l;
+}
+
+static void transpose_run(const qn_call *call) {
+    const qn_transpose_attributes *a = call->attributes;
+    transpose_layout l = transpose_layout_of(a->order, call->inputs[0].shape);
+    if (l.rank == 1) {
+        l = (transpose_layout){.rank = 2, .extents = {1, l.extents[0]}, .strides = {0, 1}};
+    }
+    call->kernels->transpose(call->team, l.rank, l.extents, l.strides, call->in[0], call->out[0]);
+}
+
+/* ---- embedding ---- */
+
+static void embedding_run(const qn_call *call) {
+    const qn_shape table = call->inputs[0].shape;
+    call->kernels->embedding(call->team, qn_shape_count(call->inputs[1].shape), table.dims[1],
+                             table.dims[0], call->in[0], call->in[1], call->out[0]);
+}
+
+static void embedding_backward_run(const qn_call *call) {
+    const qn_shape table = call->outputs[0].shape;
+    call->kernels->embedding_backward(call->team, qn_shape_count(call->inputs[1].shape),
+                                      table.dims[1], table.dims[0], call->in[0], call->in[1],
+                                      qn_call_goes_on(call, 2, 0), call->out[0]);
+}
+
+/* Row by row. */
+static int64_t embedding_backward_chunk(const qn_kernels *kernels, const void *attributes,
+                                        const qn_tensor *inputs) {
+    (void)kernels;
+    (void)attributes;
+    (void)inputs;
+    return 1;
+}
+
+/* ---- indices ---- */
+
+static void wrap_index_run(const qn_call *call) {
+    const int64_t n = ((const qn_wrap_attributes *)call->attributes)->n;
+    const int32_t *from = call->in[0];
+    int32_t *to = call->out[0];
+    for (int64_t i = 0; i < qn_call_count(call); i++) {
+        const int64_t index = from[i] < 0 ? from[i] + n : from[i];
+        to[i] = index >= 0 && index < n ? (int32_t)index : QN_NO_INDEX;
+    }
+}
+
+/* ---- copy ---- */
+
+static void copy_run(const qn_call *call) {
+    memcpy(call->out[0], call->in[0], qn_tensor_bytes(call->outputs[0]));
+}
+
+const qn_cpu_operator qn_cpu_layout[] = {
+    {&qn_op_concat, .types = QN_TYPES_ANY, .run = concat_run},
+    {&qn_op_slice, .types = QN_TYPES_ANY, .run = slice_run},
+    {&qn_op_slice_backward, .run = slice_backward_run},
+    {&qn_op_join, .types = QN_TYPES_ANY, .run = join_run},
+    {&qn_op_gather, .run = gather_run},
+    {&qn_op_gather_backward, .run = gather_backward_run},
+    {&qn_op_transpose, .run = transpose_run},
+    {&qn_op_embedding, .run = embedding_run},
+    {&qn_op_embedding_backward, .run = embedding_backward_run, .chunk = embedding_backward_chunk},
+    {&qn_op_wrap, .run = wrap_index_run},
+    {&qn_op_copy_value, .types = QN_TYPES_ANY, .run = copy_run},
+    {0},
+};

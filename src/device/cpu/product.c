@@ -1,0 +1,163 @@
+/* Linear layers and matrix products over equal leading axes. How the CPU runs them. */
+#include "ops/network/product.h"
+#include "device/cpu/cpu.h"
+#include "ops/shared.h"
+
+/* ---- linear ---- */
+
+static qn_gemm_shape linear_forward_gemm(const qn_tensor *inputs) {
+    const qn_shape x = inputs[0].shape, weight = inputs[1].shape;
+    return (qn_gemm_shape){
+        .m = x.dims[0], .n = weight.dims[0], .k = x.dims[1], .transpose_b = true};
+}
+
+static size_t linear_workspace(const qn_kernels *kernels, const void *attributes,
+                               const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
+    (void)attributes;
+    (void)outputs;
+    const qn_gemm_shape gemm = linear_forward_gemm(inputs);
+    return kernels->gemm_workspace(&gemm, n_threads);
+}
+
+static void linear_run(const qn_call *call) {
+    const qn_activation_attributes *a = call->attributes;
+    qn_gemm_shape gemm = linear_forward_gemm(call->inputs);
+    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    gemm.tilings = call->kernels->tilings;
+    call->kernels->gemm(call->team, &gemm, call->in[0], call->in[1], bias, a->activation,
+                        call->out[0], call->workspace);
+}
+
+static qn_gemm_shape linear_data_gemm(const qn_tensor *inputs) {
+    const qn_shape dy = inputs[0].shape, weight = inputs[1].shape;
+    return (qn_gemm_shape){.m = dy.dims[0], .n = weight.dims[1], .k = dy.dims[1]};
+}
+
+static size_t linear_data_workspace(const qn_kernels *kernels, const void *attributes,
+                                    const qn_tensor *inputs, const qn_tensor *outputs,
+                                    int n_threads) {
+    (void)attributes;
+    (void)outputs;
+    const qn_gemm_shape gemm = linear_data_gemm(inputs);
+    return kernels->gemm_workspace(&gemm, n_threads);
+}
+
+static void linear_data_run(const qn_call *call) {
+    qn_gemm_shape gemm = linear_data_gemm(call->inputs);
+    gemm.tilings = call->kernels->tilings;
+    call->kernels->gemm(call->team, &gemm, call->in[0], call->in[1], NULL,
+                        (qn_activation){QN_ACTIVATION_NONE, 0}, call->out[0], call->workspace);
+}
+
+static qn_gemm_shape linear_weight_gemm(const qn_tensor *inputs) {
+    const qn_shape x = inputs[0].shape, dy = inputs[1].shape;
+    return (qn_gemm_shape){.m = dy.dims[1], .n = x.dims[1], .k = x.dims[0], .transpose_a = true};
+}
+
+static size_t linear_weight_workspace(const qn_kernels *kernels, const void *attributes,
+                                      const qn_tensor *inputs, const qn_tensor *outputs,
+                                      int n_threads) {
+    (void)attributes;
+    (void)outputs;
+    const qn_gemm_shape gemm = linear_weight_gemm(inputs);
+    return kernels->gemm_workspace(&gemm, n_threads);
+}
+
+static void linear_weight_run(const qn_call *call) {
+    qn_gemm_shape gemm = linear_weight_gemm(call->inputs);
+    gemm.add = qn_call_goes_on(call, 2, 0);
+    gemm.tilings = call->kernels->tilings;
+    call->kernels->gemm(call->team, &gemm, call->in[1], call->in[0], NULL,
+                        (qn_activation){QN_ACTIVATION_NONE, 0}, call->out[0], call->workspace);
+}
+
+static int64_t linear_weight_chunk(const qn_kernels *kernels, const void *attributes,
+                                   const qn_tensor *inputs) {
+    (void)attributes;
+    (void)inputs;
+    return kernels->gemm_chunk;
+}
+
+/* ---- matmul ---- */
+
+/* The product of the last two axes. */
+static qn_gemm_shape matmul_gemm_of(const void *attributes, const qn_tensor *inputs) {
+    const qn_matmul_attributes *a = attributes;
+    const int64_t *left = inputs[0].shape.dims + inputs[0].shape.rank - 2;
+    const int64_t *right = inputs[1].shape.dims + inputs[1].shape.rank - 2;
+    return (qn_gemm_shape){.m = left[a->transpose_a],
+                           .n = right[!a->transpose_b],
+                           .k = left[!a->transpose_a],
+                           .transpose_a = a->transpose_a,
+                           .transpose_b = a->transpose_b};
+}
+
+static int64_t matmul_count_matrices(qn_shape shape) {
+    return qn_shape_count_range(shape, 0, shape.rank - 2);
+}
+
+/* Scratch of one thread that does whole matrices. */
+static size_t matmul_thread_bytes(const qn_kernels *kernels, const qn_gemm_shape *gemm) {
+    return (kernels->gemm_workspace(gemm, 1) + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
+}
+
+static size_t matmul_workspace(const qn_kernels *kernels, const void *attributes,
+                               const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
+    const qn_gemm_shape gemm = matmul_gemm_of(attributes, inputs);
+    if (matmul_count_matrices(outputs[0].shape) < n_threads)
+        return kernels->gemm_workspace(&gemm, n_threads);
+    return (size_t)n_threads * matmul_thread_bytes(kernels, &gemm);
+}
+
+typedef struct matmul_context {
+    const qn_kernels *kernels;
+    qn_gemm_shape gemm;
+    const char *a, *b;
+    char *c, *workspace;
+    size_t a_bytes, b_bytes, c_bytes, thread_bytes;
+} matmul_context;
+
+/* Matrix i by a team. */
+static void matmul_run_matrix(const matmul_context *m, qn_team *team, int64_t i, void *workspace) {
+    const qn_activation none = {QN_ACTIVATION_NONE, 0};
+    m->kernels->gemm(team, &m->gemm, m->a + (size_t)i * m->a_bytes, m->b + (size_t)i * m->b_bytes,
+                     NULL, none, m->c + (size_t)i * m->c_bytes, workspace);
+}
+
+static void matmul_task(void *context, int64_t begin, int64_t end, int thread) {
+    const matmul_context *m = context;
+    for (int64_t i = begin; i < end; i++)
+        matmul_run_matrix(m, NULL, i, m->workspace + (size_t)thread * m->thread_bytes);
+}
+
+static void matmul_run(const qn_call *call) {
+    const qn_gemm_shape gemm = matmul_gemm_of(call->attributes, call->inputs);
+    const size_t unit = qn_dtype_bytes(call->outputs[0].dtype);
+    const int64_t n_matrices = matmul_count_matrices(call->outputs[0].shape);
+    matmul_context m = {.kernels = call->kernels,
+                        .gemm = gemm,
+                        .a = call->in[0],
+                        .b = call->in[1],
+                        .c = call->out[0],
+                        .workspace = call->workspace,
+                        .a_bytes = unit * (size_t)(gemm.m * gemm.k),
+                        .b_bytes = unit * (size_t)(gemm.k * gemm.n),
+                        .c_bytes = unit * (size_t)(gemm.m * gemm.n),
+                        .thread_bytes = matmul_thread_bytes(call->kernels, &gemm)};
+    if (n_matrices >= qn_team_size(call->team)) {
+        qn_team_run(call->team, n_matrices, matmul_task, &m);
+        return;
+    }
+    for (int64_t i = 0; i < n_matrices; i++)
+        matmul_run_matrix(&m, call->team, i, m.workspace);
+}
+
+const qn_cpu_operator qn_cpu_product[] = {
+    {&qn_op_linear, .run = linear_run, .workspace = linear_workspace, .takes_tiling = true},
+    {&qn_op_linear_backward_data, .run = linear_data_run, .workspace = linear_data_workspace,
+     .takes_tiling = true},
+    {&qn_op_linear_backward_weight, .run = linear_weight_run, .workspace = linear_weight_workspace,
+     .chunk = linear_weight_chunk, .takes_tiling = true},
+    {&qn_op_matmul, .run = matmul_run, .workspace = matmul_workspace},
+    {0},
+};

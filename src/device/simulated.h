@@ -1,0 +1,25 @@
+/* A device that is not there: a thread of the host with the CPU's operators stands for each of its
+ * queues, in memory that the host cannot touch unless it has mapped it (page protection ends who
+ * tries). It delays work at random and fails on demand, so that plans for devices are tested where
+ * there are none. */
+#ifndef QN_DEVICE_SIMULATED_H
+#define QN_DEVICE_SIMULATED_H
+
+#include "device/device.h"
+
+typedef struct qn_simulated_options {
+    uint64_t seed;         /* of its delays */
+    int64_t most_delay_ns; /* before a work; 0: none */
+    int64_t lost_at;       /* it is lost when this many works have begun; negative: never */
+} qn_simulated_options;
+
+extern const qn_device qn_device_simulated; /* opened with qn_simulated_options */
+
+/* It is lost from now on, as if its process had been killed: what runs ends, nothing begins. From
+ * any thread. */
+void qn_simulated_kill(void *state);
+
+/* It is as if it had been opened anew, to be lost at another work; while it does nothing. */
+void qn_simulated_revive(void *state, int64_t lost_at);
+
+#endif

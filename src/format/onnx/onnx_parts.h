@@ -1,0 +1,70 @@
+/* What the files of onnx_file.h share. Messages of protobuf-c (names Onnx__...) are unpacked into
+ * the file's arena, and what is handed out points into them. Numbers in ONNX files are
+ * little-endian; so must the machine be. */
+#ifndef QN_FORMAT_ONNX_ONNX_PARTS_H
+#define QN_FORMAT_ONNX_ONNX_PARTS_H
+
+#include "format/onnx/onnx_file.h"
+
+#include <onnx.pb-c.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw data of ONNX are little-endian");
+
+/* A file of outside data, mapped. */
+typedef struct qn_onnx_mapping {
+    struct qn_onnx_mapping *next;
+    const char *location;
+    const void *memory; /* (bytes), null where there are none */
+    size_t bytes;
+} qn_onnx_mapping;
+
+struct qn_onnx_file {
+    const qn_allocator *allocator;
+    qn_arena arena;
+    qn_onnx_mapping *mappings;
+    qn_onnx_model model;
+    const Onnx__ModelProto *message; /* what the model was read from */
+    qn_onnx_tensor tensor;           /* where it is of a tensor alone */
+};
+
+/* While a file is read. */
+typedef struct qn_onnx_reading {
+    qn_onnx_file *file;
+    const char *name;   /* for messages */
+    const char *folder; /* of outside data; null: none is read */
+} qn_onnx_reading;
+
+/* A failure that begins with the file's name. */
+#define QN_ONNX_FAIL(reading, status, format, ...)                                                 \
+    qn_fail(status, "%s: " format, (reading)->name, __VA_ARGS__)
+
+/* count * size zeroed bytes that live as long as the file, never null. */
+qn_status qn_onnx_place(qn_onnx_reading *reading, size_t count, size_t size, void *memory);
+
+/* place: "initialiser", for messages. */
+qn_status qn_onnx_read_tensor(qn_onnx_reading *reading, const char *place,
+                              const Onnx__TensorProto *from, qn_onnx_tensor *tensor);
+
+/* A graph: the file's, or one inside of an attribute. */
+qn_status qn_onnx_read_graph(qn_onnx_reading *reading, const Onnx__GraphProto *graph,
+                             qn_onnx_model *model);
+
+/* Names given once, what is read is given; sorts the nodes if need be. */
+qn_status qn_onnx_check_names(qn_onnx_reading *reading, qn_onnx_model *model);
+
+/* Writes a message with the initialisers of a list in place of its own. */
+qn_status qn_onnx_write_message(const qn_allocator *allocator, const Onnx__ModelProto *message,
+                                const qn_onnx_model *list, const char *path, bool is_outside);
+
+/* Nodes as messages in the arena. */
+qn_status qn_onnx_make_nodes(qn_arena *arena, const qn_onnx_node *nodes, int n,
+                             Onnx__NodeProto **messages);
+
+/* "node 'conv1' (Conv)", or by its place where it has no name. */
+enum { QN_ONNX_NODE_TEXT = 160 };
+const char *qn_onnx_node_text(const qn_onnx_node *node, int index, char text[QN_ONNX_NODE_TEXT]);
+
+/* The text, or "" for null. */
+const char *qn_onnx_text_or_empty(const char *text);
+
+#endif

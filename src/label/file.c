@@ -1,0 +1,337 @@
+/* A labeller as a file: safetensors, so that others can read it. One tensor holds all numbers that
+ * are state, a second the counts, texts are pairs. What is read is checked before it is used: a
+ * file that was damaged or made up is refused, and none makes the labeller work outside its memory.
+ */
+#include "base/status.h"
+#include "format/safetensors.h"
+#include "label/labeller.h"
+#include "os/heap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT_NAME    "quern labeller"
+#define FORMAT_VERSION "1"
+
+/* Places of the tensor "counts", before those of clusters and records. */
+enum {
+    AT_FEATURES,
+    AT_KNOWN,
+    AT_CAPACITY,
+    AT_SEED_LOW, /* 32 bits each */
+    AT_SEED_HIGH,
+    AT_WINDOW,
+    AT_WINDOW_AT,
+    AT_STAGE,
+    AT_SAMPLES,
+    AT_FOUND,
+    AT_KNOWN_CLUSTERS,
+    AT_FRESH_CLUSTERS,
+    AT_ROWS,
+    AT_BYTES,
+    N_FIXED,
+    RECORD_COUNTS = 4 /* serial, members, first, last */
+};
+
+static const double largest_count = 9007199254740992.0; /* that a double holds exactly */
+
+static size_t n_records(const qn_labeller *l) {
+    return (size_t)l->n_known + QN_LABEL_MAX_NEW;
+}
+
+static size_t n_counts(const qn_labeller *l) {
+    return N_FIXED + (size_t)l->capacity + QN_LABEL_FRESH + RECORD_COUNTS * n_records(l);
+}
+
+/* Floats of the block that are state. */
+static size_t n_state(const qn_labeller *l) {
+    return (size_t)(l->scratch - l->block);
+}
+
+/* ---- writing ---- */
+
+static void fill_counts(const qn_labeller *l, double *counts) {
+    const double fixed[N_FIXED] = {
+        [AT_FEATURES] = l->d,
+        [AT_KNOWN] = l->n_known,
+        [AT_CAPACITY] = l->capacity,
+        [AT_SEED_LOW] = (double)(l->seed & 0xffffffffu),
+        [AT_SEED_HIGH] = (double)(l->seed >> 32),
+        [AT_WINDOW] = l->n_window,
+        [AT_WINDOW_AT] = l->window_at,
+        [AT_STAGE] = l->stage,
+        [AT_SAMPLES] = (double)l->n_samples,
+        [AT_FOUND] = (double)l->n_found,
+        [AT_KNOWN_CLUSTERS] = l->known.n,
+        [AT_FRESH_CLUSTERS] = l->fresh.n,
+        [AT_ROWS] = (double)l->where.n_rows,
+        [AT_BYTES] = (double)l->where.n_bytes,
+    };
+    memcpy(counts, fixed, sizeof fixed);
+    counts += N_FIXED;
+    for (int k = 0; k < l->capacity; k++)
+        *counts++ = l->owner[k];
+    for (int k = 0; k < QN_LABEL_FRESH; k++)
+        *counts++ = l->place[k];
+    for (size_t i = 0; i < n_records(l); i++) {
+        const qn_label_record *r = &l->records[i];
+        *counts++ = (double)r->serial;
+        *counts++ = (double)r->n_members;
+        *counts++ = (double)r->first;
+        *counts++ = (double)r->last;
+    }
+}
+
+enum { N_PAIRS_FIXED = 3, KEY_BYTES = 24 };
+
+static qn_status write_parts(const qn_labeller *l, const char *path, double *counts,
+                             qn_safetensors_pair *pairs, char (*keys)[KEY_BYTES]) {
+    fill_counts(l, counts);
+    size_t n = 0;
+    pairs[n++] = (qn_safetensors_pair){"format", FORMAT_NAME};
+    for (size_t i = 0; i < n_records(l); i++) {
+        snprintf(keys[i], KEY_BYTES, "name.%05zu", i);
+        if (l->records[i].serial >= 0)
+            pairs[n++] = (qn_safetensors_pair){keys[i], l->records[i].name};
+    }
+    pairs[n++] = (qn_safetensors_pair){"source", l->where.source};
+    pairs[n++] = (qn_safetensors_pair){"version", FORMAT_VERSION};
+    const qn_safetensor tensors[] = {
+        {.name = "counts",
+         .dtype = QN_F64,
+         .shape = QN_SHAPE((int64_t)n_counts(l)),
+         .bytes = n_counts(l) * sizeof(double),
+         .data = counts},
+        {.name = "state",
+         .dtype = QN_F32,
+         .shape = QN_SHAPE((int64_t)n_state(l)),
+         .bytes = n_state(l) * sizeof(float),
+         .data = l->block},
+    };
+    return qn_safetensors_write(l->allocator, path, tensors, 2, pairs, n);
+}
+
+qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
+    QN_NEED(labeller, "labeller");
+    QN_NEED(path, "path");
+    const qn_labeller *l = labeller;
+    qn_arena arena;
+    qn_arena_init(&arena, l->allocator);
+    double *counts = qn_arena_allocate(&arena, n_counts(l), sizeof *counts);
+    qn_safetensors_pair *pairs =
+        qn_arena_allocate(&arena, n_records(l) + N_PAIRS_FIXED, sizeof *pairs);
+    char(*keys)[KEY_BYTES] = qn_arena_allocate(&arena, n_records(l), sizeof *keys);
+    const qn_status status =
+        counts && pairs && keys ? write_parts(l, path, counts, pairs, keys) : QN_ERROR_MEMORY;
+    qn_arena_deinit(&arena);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static qn_status refuse(const char *path, const char *what) {
+    return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller's file, or damaged: %s", path, what);
+}
+
+static bool is_count(double value, double least, double most) {
+    return value >= least && value <= most && value == (double)(int64_t)value;
+}
+
+/* The counts that all others depend on. */
+static bool are_sizes(const double *c) {
+    return is_count(c[AT_FEATURES], 1, QN_LABEL_MAX_FEATURES) &&
+           is_count(c[AT_KNOWN], 1, QN_LABEL_MAX_KNOWN) &&
+           is_count(c[AT_CAPACITY], QN_CLUSTER_LANES, QN_MAX_LANES) &&
+           (int)c[AT_CAPACITY] % QN_CLUSTER_LANES == 0;
+}
+
+static bool take_fixed(qn_labeller *l, const double *c) {
+    static const double largest[N_FIXED] = {
+        [AT_SEED_LOW] = 4294967295.0,
+        [AT_SEED_HIGH] = 4294967295.0,
+        [AT_WINDOW] = QN_LABEL_WINDOW,
+        [AT_WINDOW_AT] = QN_LABEL_WINDOW - 1,
+        [AT_STAGE] = 5,
+        [AT_SAMPLES] = 9007199254740992.0,
+        [AT_FOUND] = 9007199254740992.0,
+        [AT_KNOWN_CLUSTERS] = QN_MAX_LANES,
+        [AT_FRESH_CLUSTERS] = QN_LABEL_FRESH,
+        [AT_ROWS] = 9007199254740992.0,
+        [AT_BYTES] = 9007199254740992.0,
+    };
+    for (int i = AT_SEED_LOW; i < N_FIXED; i++)
+        if (!is_count(c[i], 0, largest[i]))
+            return false;
+    l->seed = (uint64_t)c[AT_SEED_LOW] | (uint64_t)c[AT_SEED_HIGH] << 32;
+    l->n_window = (int32_t)c[AT_WINDOW];
+    l->window_at = (int32_t)c[AT_WINDOW_AT];
+    l->stage = (int32_t)c[AT_STAGE];
+    l->n_samples = (int64_t)c[AT_SAMPLES];
+    l->n_found = (int64_t)c[AT_FOUND];
+    l->known.n = l->origin.n = (int)c[AT_KNOWN_CLUSTERS];
+    l->fresh.n = (int)c[AT_FRESH_CLUSTERS];
+    l->where.n_rows = (int64_t)c[AT_ROWS];
+    l->where.n_bytes = (int64_t)c[AT_BYTES];
+    return l->known.n >= 1 && l->known.n <= l->capacity && l->fresh.n >= 1 &&
+           (l->n_window == QN_LABEL_WINDOW || l->window_at == l->n_window);
+}
+
+/* Whether a found class has a serial that an earlier one has: each is one class. */
+static bool is_there_twice(const qn_labeller *l, size_t record) {
+    for (size_t i = (size_t)l->n_known; i < record; i++)
+        if (l->records[i].serial == l->records[record].serial && l->records[i].serial >= 0)
+            return true;
+    return false;
+}
+
+static bool take_records(qn_labeller *l, const double *c) {
+    for (size_t i = 0; i < n_records(l); i++, c += RECORD_COUNTS) {
+        qn_label_record *r = &l->records[i];
+        for (int j = 0; j < RECORD_COUNTS; j++)
+            if (!is_count(c[j], -1, largest_count))
+                return false;
+        r->serial = (int64_t)c[0];
+        r->n_members = (int64_t)c[1];
+        r->first = (int64_t)c[2];
+        r->last = (int64_t)c[3];
+        if (i < (size_t)l->n_known ? r->serial != (int64_t)i : r->serial >= l->n_found)
+            return false;
+        if (is_there_twice(l, i))
+            return false;
+    }
+    return true;
+}
+
+static bool take_counts(qn_labeller *l, const double *c) {
+    if (!take_fixed(l, c))
+        return false;
+    c += N_FIXED;
+    for (int k = 0; k < l->capacity; k++, c++) {
+        if (!is_count(*c, 0, l->n_known - 1))
+            return false;
+        l->owner[k] = (int32_t)*c;
+    }
+    for (int k = 0; k < QN_LABEL_FRESH; k++, c++) {
+        if (!is_count(*c, 0, QN_LABEL_MAX_NEW - 1))
+            return false;
+        l->place[k] = (int32_t)*c;
+    }
+    return take_records(l, c);
+}
+
+/* Finite numbers, positive where something is divided by them or their logarithm is taken. */
+static bool is_sound_set(const qn_clusters *set) {
+    for (int k = 0; k < set->capacity; k++)
+        if (!(set->shape[k] > 0) || !(set->scale[k] > 0) || !(set->smooth[k] > 0) ||
+            !(set->weight[k] >= 0 && set->weight[k] <= 2.0f) || (k >= set->n && set->weight[k] > 0))
+            return false;
+    return true;
+}
+
+static bool is_sound_state(const qn_labeller *l) {
+    for (size_t i = 0; i < n_state(l); i++)
+        if (!__builtin_isfinite(l->block[i]) || l->block[i] > 1e30f || l->block[i] < -1e30f)
+            return false;
+    for (int j = 0; j < l->d; j++)
+        if (!(l->factor[j] > 0))
+            return false;
+    return is_sound_set(&l->origin) && is_sound_set(&l->known) && is_sound_set(&l->fresh) &&
+           *l->known_weight >= 0 && *l->known_weight <= 1.0f;
+}
+
+static bool take_text(char *to, size_t bytes, const char *text) {
+    if (strlen(text) >= bytes)
+        return false;
+    memcpy(to, text, strlen(text) + 1);
+    return true;
+}
+
+static bool take_texts(qn_labeller *l, const qn_safetensors *file) {
+    bool is_sound = true;
+    for (size_t i = 0; i < file->n_pairs; i++) {
+        const qn_safetensors_pair *pair = &file->pairs[i];
+        if (strcmp(pair->key, "source") == 0)
+            is_sound &= take_text(l->where.source, sizeof l->where.source, pair->value);
+        if (strncmp(pair->key, "name.", 5) != 0)
+            continue;
+        const size_t at = strtoul(pair->key + 5, NULL, 10);
+        is_sound &= at < n_records(l) &&
+                    take_text(l->records[at].name, sizeof l->records[at].name, pair->value);
+    }
+    return is_sound;
+}
+
+static const char *pair_of(const qn_safetensors *file, const char *key) {
+    for (size_t i = 0; i < file->n_pairs; i++)
+        if (strcmp(file->pairs[i].key, key) == 0)
+            return file->pairs[i].value;
+    return "";
+}
+
+/* What a read works on. */
+typedef struct reading {
+    const qn_allocator *allocator;
+    const char *path;
+    qn_file *from;
+    qn_safetensors file;
+    double *counts; /* (n_counts) */
+    size_t n_counts;
+    qn_labeller *labeller;
+} reading;
+
+static qn_status read_tensor(reading *r, const char *name, qn_dtype dtype, size_t bytes, void *to) {
+    const qn_safetensor *t = qn_safetensors_find(&r->file, name);
+    if (!t || t->dtype != dtype || t->bytes != bytes)
+        return refuse(r->path, "a tensor is missing or of another size");
+    return qn_file_read(r->from, r->file.data_offset + t->begin, to, bytes);
+}
+
+static qn_status read_counts(reading *r) {
+    const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
+    if (strcmp(pair_of(&r->file, "format"), FORMAT_NAME) != 0)
+        return refuse(r->path, "quern label init makes one");
+    if (strcmp(pair_of(&r->file, "version"), FORMAT_VERSION) != 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s: version %.20s of a labeller's file; this quern reads " FORMAT_VERSION,
+                       r->path, pair_of(&r->file, "version"));
+    if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
+        return refuse(r->path, "its counts are missing");
+    r->n_counts = t->bytes / sizeof(double);
+    QN_TRY(qn_allocate(r->allocator, r->n_counts, sizeof(double), &r->counts));
+    QN_TRY(read_tensor(r, "counts", QN_F64, r->n_counts * sizeof(double), r->counts));
+    return are_sizes(r->counts) ? QN_OK : refuse(r->path, "its sizes are none");
+}
+
+static qn_status read_all(reading *r) {
+    QN_TRY(qn_safetensors_read(&r->file, r->from));
+    QN_TRY(read_counts(r));
+    QN_TRY(qn_labeller_make(r->allocator, (int)r->counts[AT_FEATURES], (int)r->counts[AT_KNOWN],
+                            (int)r->counts[AT_CAPACITY], &r->labeller));
+    qn_labeller *l = r->labeller;
+    if (r->n_counts != n_counts(l) || !take_counts(l, r->counts))
+        return refuse(r->path, "its counts contradict each other");
+    QN_TRY(read_tensor(r, "state", QN_F32, n_state(l) * sizeof(float), l->block));
+    if (!is_sound_state(l))
+        return refuse(r->path, "its numbers are none that a labeller has");
+    return take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
+}
+
+qn_status qn_labeller_load(const qn_allocator *allocator, const char *path,
+                           qn_labeller **labeller) {
+    QN_NEED(path, "path");
+    QN_NEED(labeller, "labeller");
+    reading r = {.allocator = qn_allocator_or_default(allocator), .path = path};
+    QN_TRY(qn_file_open(r.allocator, path, &r.from));
+    qn_safetensors_init(&r.file, r.allocator);
+    const qn_status status = read_all(&r);
+    qn_release(r.allocator, r.counts, r.n_counts, sizeof(double));
+    qn_safetensors_deinit(&r.file);
+    qn_file_close(r.from);
+    if (status != QN_OK) {
+        qn_labeller_destroy(r.labeller);
+        return status;
+    }
+    *labeller = r.labeller;
+    return QN_OK;
+}

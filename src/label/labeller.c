@@ -1,0 +1,428 @@
+/* Making a labeller, asking it, and what it says of its classes. */
+#include "label/labeller.h"
+
+#include "base/fmath.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "os/heap.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const float far_out = 1e4f; /* deviations beyond which a feature is taken as that */
+
+/* ---- making ---- */
+
+static size_t lay(qn_labeller *l, float *block) {
+    const size_t d = (size_t)l->d, known = qn_clusters_floats(l->d, l->capacity);
+    float *at = block;
+    l->shift = at;
+    l->factor = at += d;
+    qn_clusters_lay(&l->origin, l->d, l->capacity, at += d);
+    qn_clusters_lay(&l->known, l->d, l->capacity, at += known);
+    qn_clusters_lay(&l->fresh, l->d, QN_LABEL_FRESH, at += known);
+    l->window = at += qn_clusters_floats(l->d, QN_LABEL_FRESH);
+    l->rest = at += (size_t)QN_LABEL_WINDOW * d;
+    l->spread = at += QN_LABEL_WINDOW;
+    l->known_weight = ++at;
+    l->lead = ++at;
+    l->scratch = ++at;
+    const int lanes = l->capacity > QN_LABEL_FRESH ? l->capacity : QN_LABEL_FRESH;
+    qn_grow_space_lay(&l->space, QN_LABEL_WINDOW, l->d, lanes, at);
+    return (size_t)(at - block) + qn_grow_space_floats(QN_LABEL_WINDOW, l->d, lanes);
+}
+
+static size_t record_count(const qn_labeller *l) {
+    return (size_t)l->n_known + QN_LABEL_MAX_NEW;
+}
+
+qn_status qn_labeller_make(const qn_allocator *allocator, int d, int n_known, int capacity,
+                           qn_labeller **labeller) {
+    qn_labeller *l;
+    static float nowhere[1];
+    allocator = qn_allocator_or_default(allocator);
+    QN_TRY(qn_allocate(allocator, 1, sizeof *l, &l));
+    l->allocator = allocator;
+    l->d = d;
+    l->n_known = n_known;
+    l->capacity = capacity;
+    l->n_floats = lay(l, nowhere);
+    qn_status status = qn_allocate(allocator, l->n_floats, sizeof *l->block, &l->block);
+    if (status == QN_OK)
+        status = qn_allocate(allocator, record_count(l), sizeof *l->records, &l->records);
+    if (status != QN_OK) {
+        qn_labeller_destroy(l);
+        return status;
+    }
+    lay(l, l->block);
+    qn_clusters_clear(&l->origin);
+    qn_clusters_clear(&l->known);
+    qn_clusters_clear(&l->fresh);
+    qn_clusters_clear(&l->space.tried);
+    for (int i = 0; i < QN_LABEL_MAX_NEW; i++)
+        qn_labeller_found(l, i)->serial = -1;
+    *labeller = l;
+    return QN_OK;
+}
+
+void qn_labeller_destroy(qn_labeller *labeller) {
+    if (!labeller)
+        return;
+    qn_release(labeller->allocator, labeller->block, labeller->n_floats, sizeof(float));
+    if (labeller->records)
+        qn_release(labeller->allocator, labeller->records, record_count(labeller),
+                   sizeof *labeller->records);
+    qn_release(labeller->allocator, labeller, 1, sizeof *labeller);
+}
+
+qn_label_record *qn_labeller_found(const qn_labeller *l, int place) {
+    return &l->records[l->n_known + place];
+}
+
+static qn_status check_sizes(const qn_label_options *o) {
+    if (o->n_features < 1 || o->n_features > QN_LABEL_MAX_FEATURES)
+        return qn_fail(QN_ERROR_ARGUMENT, "samples of %d numbers; a labeller takes 1 to %d",
+                       o->n_features, QN_LABEL_MAX_FEATURES);
+    if (o->n_classes < 1 || o->n_classes > QN_LABEL_MAX_KNOWN)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%d classes; a labeller takes 1 to %d: leave some out, or join them",
+                       o->n_classes, QN_LABEL_MAX_KNOWN);
+    if (o->n_samples < 2 || o->n_samples > INT32_MAX)
+        return qn_fail(QN_ERROR_ARGUMENT, "%lld labelled samples; at least 2 are needed",
+                       (long long)o->n_samples);
+    return QN_OK;
+}
+
+static qn_status check_samples(const qn_label_options *o) {
+    for (int64_t i = 0; i < o->n_samples; i++) {
+        for (int j = 0; j < o->n_features; j++)
+            if (!__builtin_isfinite(o->x[i * o->n_features + j]))
+                return qn_fail(QN_ERROR_ARGUMENT, "labelled sample %lld: number %d is not finite",
+                               (long long)i + 1, j + 1);
+        if (o->label[i] < 0 || o->label[i] >= o->n_classes)
+            return qn_fail(QN_ERROR_ARGUMENT, "labelled sample %lld: class %d of %d",
+                           (long long)i + 1, o->label[i], o->n_classes);
+    }
+    return QN_OK;
+}
+
+static void begin_records(qn_labeller *l, const qn_label_options *o) {
+    for (int i = 0; i < l->n_known; i++) {
+        qn_label_record *r = &l->records[i];
+        *r = (qn_label_record){.serial = i, .first = -1, .last = -1};
+        if (o->names)
+            snprintf(r->name, sizeof r->name, "%s", o->names[i]);
+        else
+            snprintf(r->name, sizeof r->name, "%d", i);
+    }
+}
+
+qn_status qn_labeller_create(const qn_label_options *options, qn_labeller **labeller) {
+    QN_NEED(options, "options");
+    QN_NEED(labeller, "labeller");
+    QN_NEED(options->x, "options.x");
+    QN_NEED(options->label, "options.label");
+    qn_labeller *l;
+    qn_label_options known = {QN_OPTIONS_INIT(qn_label_options)};
+    QN_TRY(QN_OPTIONS_TAKE(qn_label_options, options, &known));
+    options = &known;
+    QN_TRY(check_sizes(options));
+    QN_TRY(check_samples(options));
+    int lanes = options->n_classes * 16;
+    lanes = lanes < 64 ? 64 : lanes > QN_MAX_LANES ? QN_MAX_LANES : lanes;
+    QN_TRY(
+        qn_labeller_make(options->allocator, options->n_features, options->n_classes, lanes, &l));
+    l->seed = options->seed;
+    begin_records(l, options);
+    const qn_status status = qn_labeller_learn(l, options);
+    if (status != QN_OK) {
+        qn_labeller_destroy(l);
+        return status;
+    }
+    *labeller = l;
+    return QN_OK;
+}
+
+/* ---- answers ---- */
+
+void qn_labeller_look(const qn_labeller *l, const qn_clusters *known, const float *x,
+                      qn_label_view *view) {
+    const float sum = qn_clusters_look(known, x, -80.0f, &view->known);
+    view->fresh_part = qn_clusters_look(&l->fresh, x, view->known.base, &view->fresh);
+    view->known_part = *l->known_weight * sum * qn_exp_f32(view->known.base - view->fresh.base);
+    view->log_known = view->known.base + qn_ln(sum + 1e-30f);
+}
+
+/* From which probability on a sample is called new: between the half, which makes the fewest
+ * mistakes, and the share of new samples, which weighs both kinds of them alike. */
+static float threshold(const qn_labeller *l) {
+    const float share = 1.0f - *l->known_weight;
+    const float odds = 0.45f * (qn_ln(share + 1e-9f) - qn_ln(*l->known_weight + 1e-9f));
+    return 1.0f / (1.0f + qn_exp_f32(-odds));
+}
+
+static qn_label_answer answer_known(const qn_labeller *l, const qn_label_view *view, float all) {
+    float part[QN_LABEL_MAX_KNOWN] = {0}, sum = 0;
+    int best = 0;
+    for (int k = 0; k < l->known.n; k++) {
+        part[l->owner[k]] += view->known.density[k];
+        sum += view->known.density[k];
+    }
+    for (int i = 1; i < l->n_known; i++)
+        best = part[i] > part[best] ? i : best;
+    const float confidence = sum > 0 ? part[best] / sum * view->known_part / all : 0.0f;
+    return (qn_label_answer){best, confidence, view->fresh_part / all};
+}
+
+static qn_label_answer answer_found(const qn_labeller *l, const qn_label_view *view, float all) {
+    int best = 0;
+    for (int k = 1; k < l->fresh.n; k++)
+        if (best == 0 || view->fresh.density[k] > view->fresh.density[best])
+            best = k;
+    const int64_t label =
+        best ? l->n_known + qn_labeller_found(l, l->place[best])->serial : QN_LABEL_UNSURE;
+    return (qn_label_answer){label, view->fresh.density[best] / all, view->fresh_part / all};
+}
+
+static qn_label_answer answer_of(const qn_labeller *l, const qn_label_view *view) {
+    const float all = view->known_part + view->fresh_part + 1e-30f;
+    return view->fresh_part / all > threshold(l) ? answer_found(l, view, all)
+                                                 : answer_known(l, view, all);
+}
+
+/* Looks with the known clusters that foretell better. */
+static void look_best(const qn_labeller *l, const float *x, qn_label_view *view) {
+    qn_labeller_look(l, *l->lead > 0 ? &l->known : &l->origin, x, view);
+}
+
+static float log_all(const qn_label_view *view) {
+    return view->fresh.base + qn_ln(view->known_part + view->fresh_part + 1e-30f);
+}
+
+/* Looks with both, and counts which one foretold the sample better; older ones fade. */
+static void look_both(qn_labeller *l, const float *x, qn_label_view *view) {
+    qn_label_view other;
+    qn_labeller_look(l, &l->known, x, view);
+    qn_labeller_look(l, &l->origin, x, &other);
+    const float lead = *l->lead * 0.995f + log_all(view) - log_all(&other);
+    *l->lead = lead > 50.0f ? 50.0f : lead < -50.0f ? -50.0f : lead;
+    if (!(*l->lead > 0))
+        *view = other;
+}
+
+static qn_label_record *record_of(const qn_labeller *l, int64_t label) {
+    if (label >= 0 && label < l->n_known)
+        return &l->records[label];
+    for (int i = 0; label >= l->n_known && i < QN_LABEL_MAX_NEW; i++)
+        if (qn_labeller_found(l, i)->serial == label - l->n_known)
+            return qn_labeller_found(l, i);
+    return NULL;
+}
+
+static void count_answer(const qn_labeller *l, int64_t label) {
+    qn_label_record *r = record_of(l, label);
+    if (!r)
+        return;
+    r->n_members++;
+    r->first = r->first < 0 ? l->n_samples : r->first;
+    r->last = l->n_samples;
+}
+
+static qn_status scale_sample(const qn_labeller *l, const float *x, float *scaled) {
+    for (int j = 0; j < l->d; j++) {
+        if (!__builtin_isfinite(x[j]))
+            return qn_fail(QN_ERROR_ARGUMENT, "sample %lld: number %d is not finite",
+                           (long long)l->n_samples + 1, j + 1);
+        const float at = (x[j] - l->shift[j]) * l->factor[j];
+        scaled[j] = at > far_out ? far_out : at < -far_out ? -far_out : at;
+    }
+    return QN_OK;
+}
+
+qn_status qn_labeller_add(qn_labeller *labeller, const float *x, qn_label_answer *answer) {
+    QN_NEED(labeller, "labeller");
+    QN_NEED(x, "x");
+    QN_NEED(answer, "answer");
+    qn_labeller *l = labeller;
+    float scaled[QN_LABEL_MAX_FEATURES];
+    qn_label_view view;
+    QN_TRY(scale_sample(l, x, scaled));
+    look_both(l, scaled, &view);
+    *answer = answer_of(l, &view);
+    count_answer(l, answer->label);
+    memcpy(l->window + (size_t)l->window_at * (size_t)l->d, scaled, (size_t)l->d * sizeof *scaled);
+    l->rest[l->window_at] = view.log_known;
+    l->window_at = (l->window_at + 1) % QN_LABEL_WINDOW;
+    l->n_window += l->n_window < QN_LABEL_WINDOW;
+    l->n_samples++;
+    qn_labeller_refit(l);
+    return QN_OK;
+}
+
+qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,
+                             qn_label_answer *answer) {
+    QN_NEED(labeller, "labeller");
+    QN_NEED(answer, "answer");
+    const qn_labeller *l = labeller;
+    if (age < 0 || age >= l->n_window)
+        return qn_fail(QN_ERROR_ARGUMENT, "sample %lld before the last one; %d are kept",
+                       (long long)age, l->n_window);
+    const int i = (l->window_at - 1 - (int)age + 2 * QN_LABEL_WINDOW) % QN_LABEL_WINDOW;
+    const float *scaled = l->window + (size_t)i * (size_t)l->d;
+    qn_label_view view;
+    look_best(l, scaled, &view);
+    *answer = answer_of(l, &view);
+    for (int j = 0; x && j < l->d; j++)
+        x[j] = scaled[j] / l->factor[j] + l->shift[j];
+    return QN_OK;
+}
+
+int64_t qn_labeller_kept(const qn_labeller *labeller) {
+    QN_NEED_OR(labeller, "labeller", 0);
+    return labeller->n_window;
+}
+
+int64_t qn_labeller_samples(const qn_labeller *labeller) {
+    QN_NEED_OR(labeller, "labeller", 0);
+    return labeller->n_samples;
+}
+
+int qn_labeller_features(const qn_labeller *labeller) {
+    QN_NEED_OR(labeller, "labeller", 0);
+    return labeller->d;
+}
+
+/* ---- cost ---- */
+
+qn_label_cost qn_labeller_get_cost(const qn_labeller *labeller) {
+    QN_NEED_OR(labeller, "labeller", (qn_label_cost){0});
+    const qn_labeller *l = labeller;
+    /* Operations for one cluster and one sample: looking (with a logarithm and an exponential), and
+     * adding to the sums. */
+    const double look = 3.0 * l->d + 60, add = 2.0 * l->d + 12;
+    const double known = l->capacity, fresh = QN_LABEL_FRESH, lanes = QN_CLUSTER_LANES;
+    const double w = QN_LABEL_WINDOW;
+    const double fit = 5 * w * fresh * (look + add);
+    const double grow =
+        4 * w * fresh * look + 32 * w * (3.0 * l->d + 3 * 12) + 14 * w * lanes * (look + add);
+    const double takeover = 3 * w * (known + fresh) * look;
+    const double follow = 600 * (known * (look + add) + fresh * look) + w * known * look;
+    const double largest = takeover > grow ? takeover : grow;
+    return (qn_label_cost){
+        .bytes = sizeof *l + l->n_floats * sizeof(float) + record_count(l) * sizeof *l->records,
+        .mean_flops = 2 * (known + fresh) * look + (2 * fit + grow + takeover + follow) / 100,
+        .largest_flops = largest > fit ? largest : fit,
+    };
+}
+
+/* ---- classes ---- */
+
+/* The record number `index` of those in use, found ones in the order of their serials. */
+static const qn_label_record *record_at(const qn_labeller *l, int index, int *place) {
+    if (index < l->n_known)
+        return &l->records[index];
+    int64_t after = -1;
+    for (int seen = l->n_known;; seen++) {
+        const qn_label_record *next = NULL;
+        for (int i = 0; i < QN_LABEL_MAX_NEW; i++) {
+            const qn_label_record *r = qn_labeller_found(l, i);
+            if (r->serial > after && (!next || r->serial < next->serial)) {
+                next = r;
+                *place = i;
+            }
+        }
+        if (!next || seen == index)
+            return next;
+        after = next->serial;
+    }
+}
+
+int qn_labeller_class_count(const qn_labeller *labeller) {
+    QN_NEED_OR(labeller, "labeller", 0);
+    int n = labeller->n_known;
+    for (int i = 0; i < QN_LABEL_MAX_NEW; i++)
+        n += qn_labeller_found(labeller, i)->serial >= 0;
+    return n;
+}
+
+/* Share of a known class, and how far its clusters moved in the mean. */
+static void measure_known(const qn_labeller *l, int class, qn_label_class *c) {
+    double weight = 0.0, moved = 0.0;
+    for (int k = 0; k < l->known.n; k++) {
+        double square = 0.0;
+        if (l->owner[k] != class)
+            continue;
+        for (int j = 0; j < l->d; j++) {
+            const size_t at = (size_t)j * (size_t)l->capacity + (size_t)k;
+            const double off = (double)l->known.centre[at] - (double)l->origin.centre[at];
+            square += off * off;
+        }
+        weight += (double)l->known.weight[k];
+        moved += (double)l->known.weight[k] * __builtin_sqrt(square);
+    }
+    c->share = weight * (double)*l->known_weight;
+    c->moved = weight > 0 && *l->lead > 0 ? moved / weight : 0.0;
+}
+
+qn_label_class qn_labeller_class_at(const qn_labeller *labeller, int index) {
+    QN_NEED_OR(labeller, "labeller", (qn_label_class){0});
+    QN_DEMAND_OR(index >= 0, (qn_label_class){0});
+    const qn_labeller *l = labeller;
+    int place = 0;
+    const qn_label_record *r = record_at(l, index, &place);
+    qn_label_class c = {.label = index, .is_known = index < l->n_known};
+    if (!r)
+        return c;
+    c.name = r->name;
+    c.n_members = r->n_members;
+    c.first = r->first;
+    c.last = r->last;
+    if (c.is_known) {
+        measure_known(l, index, &c);
+        return c;
+    }
+    c.label = l->n_known + r->serial;
+    for (int k = 1; k < l->fresh.n; k++)
+        c.share += l->place[k] == place ? (double)l->fresh.weight[k] : 0.0;
+    return c;
+}
+
+const char *qn_labeller_name_of(const qn_labeller *labeller, int64_t label) {
+    QN_NEED_OR(labeller, "labeller", NULL);
+    const qn_label_record *r = record_of(labeller, label);
+    return r ? r->name : "new";
+}
+
+qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, const char *to) {
+    QN_NEED(labeller, "labeller");
+    QN_NEED(name, "name");
+    QN_NEED(to, "to");
+    int n = 0;
+    if (!*to || strlen(to) >= QN_LABEL_NAME || strpbrk(to, ",\"\r\n"))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "name '%.80s': 1 to %d bytes without commas, quotes and line breaks", to,
+                       QN_LABEL_NAME - 1);
+    for (size_t i = 0; i < record_count(labeller); i++)
+        n += labeller->records[i].serial >= 0 && strcmp(labeller->records[i].name, name) == 0;
+    if (n == 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "no class is named '%s'; quern label show lists them",
+                       name);
+    for (size_t i = 0; i < record_count(labeller); i++) {
+        qn_label_record *r = &labeller->records[i];
+        if (r->serial >= 0 && strcmp(r->name, name) == 0)
+            snprintf(r->name, sizeof r->name, "%s", to);
+    }
+    return QN_OK;
+}
+
+qn_label_place qn_labeller_get_place(const qn_labeller *labeller) {
+    QN_NEED_OR(labeller, "labeller", (qn_label_place){0});
+    return labeller->where;
+}
+
+void qn_labeller_set_place(qn_labeller *labeller, const qn_label_place *place) {
+    QN_NEED_OR(labeller, "labeller", );
+    QN_NEED_OR(place, "place", );
+    labeller->where = *place;
+    labeller->where.source[sizeof labeller->where.source - 1] = 0;
+}

@@ -1,0 +1,79 @@
+/* The parts of a labeller that its files share. Three sets of clusters: those of the known classes
+ * as they were learned, the same as they are followed, and the found ones. Of the two known ones
+ * the one that foretold the last samples better answers.
+ *
+ *     fresh cluster 0 stands for all new samples that have no cluster
+ *     n_window <= QN_LABEL_WINDOW, window_at < QN_LABEL_WINDOW
+ *     labels of found classes: n_known + serial, in the order in which they were found */
+#ifndef QN_LABEL_LABELLER_H
+#define QN_LABEL_LABELLER_H
+
+#include "base/memory.h"
+#include "label/grow.h"
+#include "quern/label.h"
+
+enum {
+    QN_LABEL_WINDOW = 1000,       /* samples that are kept */
+    QN_LABEL_FRESH = 32,          /* lanes of found clusters */
+    QN_LABEL_CLASS_SAMPLES = 2000 /* of a known class that are looked at */
+};
+
+/* A class as it is shown. */
+typedef struct qn_label_record {
+    char name[QN_LABEL_NAME];
+    int64_t serial; /* of found classes; -1: a free place */
+    int64_t n_members, first, last;
+} qn_label_record;
+
+struct qn_labeller {
+    const qn_allocator *allocator;
+    int d, n_known, capacity; /* lanes of the sets of known classes */
+    uint64_t seed;
+    float *block; /* (n_floats) all that follows, in this order */
+    size_t n_floats;
+    float *shift, *factor; /* (d) a feature is (x - shift) * factor */
+    qn_clusters origin, known, fresh;
+    float *window;       /* (QN_LABEL_WINDOW, d), a ring */
+    float *rest;         /* (QN_LABEL_WINDOW) ln of the density of the known classes */
+    float *spread;       /* (1) of the known clusters, ln mean u - mean ln u */
+    float *known_weight; /* (1) share of known classes */
+    float *lead;         /* (1) by how much following foretells better, in logarithms */
+    float *scratch;      /* no state: what fits need */
+    qn_grow_space space;
+    int32_t owner[QN_MAX_LANES];        /* class of a known cluster */
+    int32_t place[QN_LABEL_FRESH];      /* of a fresh cluster's class in found */
+    int32_t n_window, window_at, stage; /* stage of the refit under way; 0: none */
+    int64_t n_samples, n_found;         /* n_found: serials given so far */
+    qn_label_record *records; /* (n_known) known classes, then (QN_LABEL_MAX_NEW) found ones */
+    qn_label_place where;
+};
+
+/* A labeller with its memory and no content. */
+qn_status qn_labeller_make(const qn_allocator *allocator, int d, int n_known, int capacity,
+                           qn_labeller **labeller);
+
+/* Fits the known classes' clusters and all that follows from the labelled samples. */
+qn_status qn_labeller_learn(qn_labeller *labeller, const qn_label_options *options);
+
+/* What is believed of clusters in the stream. */
+qn_cluster_prior qn_labeller_prior(const qn_labeller *labeller);
+
+/* The part of refitting that is due after a sample, if one is. */
+void qn_labeller_refit(qn_labeller *labeller);
+
+/* Samples between two refits by now. */
+int qn_labeller_interval(int64_t n_samples);
+
+/* How a sample looks to the labeller. */
+typedef struct qn_label_view {
+    qn_cluster_view known, fresh;
+    float known_part, fresh_part; /* densities, both times e^-fresh.base */
+    float log_known;              /* ln of the density of the known classes alone */
+} qn_label_view;
+
+void qn_labeller_look(const qn_labeller *labeller, const qn_clusters *known, const float *x,
+                      qn_label_view *view);
+
+qn_label_record *qn_labeller_found(const qn_labeller *labeller, int place);
+
+#endif

@@ -1,0 +1,266 @@
+/* What is learned from the labelled samples: how features are scaled, the clusters of each class,
+ * and what clusters are like. */
+#include "base/status.h"
+#include "label/labeller.h"
+#include "label/select.h"
+
+#include <string.h>
+
+enum {
+    CLASS_LANES = 24,
+    ROUNDS = 8,
+    LOOKS = 64,
+    FEW_ROUNDS = 3,
+    BATCH_ADDED = 2,
+    FIRST_STEPS = 10,
+    STEPS = 8,
+    LAST_STEPS = 20,
+    LEAST_FITTED = 8 /* samples of a class below which it is one cluster */
+};
+
+static const double unlike = 3.0; /* scales of features that differ more count one by one */
+
+/* ---- scales ---- */
+
+/* A feature over all labelled samples, and from the means of their classes. */
+typedef struct feature_scale {
+    float middle;
+    double all, within; /* deviations */
+} feature_scale;
+
+/* Deviations of values (n), by class. */
+static void measure_deviations(const qn_label_options *o, int64_t n, const float *values,
+                               feature_scale *scale) {
+    double sum[QN_LABEL_MAX_KNOWN] = {0}, square[QN_LABEL_MAX_KNOWN] = {0}, mean = 0.0;
+    int64_t count[QN_LABEL_MAX_KNOWN] = {0};
+    double within = 0.0, all = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        count[o->label[i]]++;
+        sum[o->label[i]] += (double)values[i];
+        square[o->label[i]] += (double)values[i] * (double)values[i];
+        mean += (double)values[i] / (double)n;
+    }
+    for (int c = 0; c < o->n_classes; c++) {
+        all += square[c];
+        within += count[c] ? square[c] - sum[c] * sum[c] / (double)count[c] : 0.0;
+    }
+    all = all / (double)n - mean * mean;
+    within /= (double)n;
+    scale->all = all > 1e-12 * mean * mean ? __builtin_sqrt(all) : 0.0;
+    scale->within = within > 1e-12 * all && all > 0 ? __builtin_sqrt(within) : 0.0;
+}
+
+/* Values beyond six deviations of the middle half are taken as if they were there. */
+static feature_scale measure_feature(const qn_label_options *o, int64_t n, int j, float *values) {
+    feature_scale scale;
+    for (int64_t i = 0; i < n; i++)
+        values[i] = o->x[i * o->n_features + j];
+    scale.middle = qn_select_smallest(values, (int)n, (int)(n / 2));
+    const float low = qn_select_smallest(values, (int)n, (int)(n / 4));
+    const float high = qn_select_smallest(values, (int)n, (int)(n - 1 - n / 4));
+    const float far = high > low ? 6.0f * (high - low) / 1.349f : 1e18f;
+    for (int64_t i = 0; i < n; i++) {
+        const float off = o->x[i * o->n_features + j] - scale.middle;
+        values[i] = off > far ? far : off < -far ? -far : off;
+    }
+    measure_deviations(o, n, values, &scale);
+    return scale;
+}
+
+/* One factor for all features where those within a class are alike, else one for each; outliers
+ * move neither. A feature that never changes counts like the others once it does. */
+static void measure_scales(qn_labeller *l, const qn_label_options *o, int64_t n, float *values) {
+    feature_scale scales[QN_LABEL_MAX_FEATURES];
+    double least = 0.0, most = 0.0, all = 0.0, within = 0.0;
+    int n_moving = 0;
+    for (int j = 0; j < l->d; j++) {
+        scales[j] = measure_feature(o, n, j, values);
+        l->shift[j] = scales[j].middle;
+        if (!(scales[j].within > 0))
+            continue;
+        least = n_moving && least < scales[j].within ? least : scales[j].within;
+        most = most > scales[j].within ? most : scales[j].within;
+        all += scales[j].all * scales[j].all;
+        within += scales[j].within * scales[j].within;
+        n_moving++;
+    }
+    all = n_moving ? __builtin_sqrt(all / n_moving) : 1.0;
+    within = n_moving ? __builtin_sqrt(within / n_moving) : 1.0;
+    for (int j = 0; j < l->d; j++) {
+        const bool has_own = scales[j].within > 0 && most > unlike * least;
+        /* By its own scale, and then by how much wider all of them together are than a class. */
+        l->factor[j] = (float)(has_own ? within / (scales[j].within * all) : 1.0 / all);
+    }
+}
+
+/* ---- classes ---- */
+
+/* What a fit of all classes works on. */
+typedef struct lesson {
+    qn_labeller *labeller;
+    const qn_label_options *options;
+    qn_cluster_prior prior;
+    float square;    /* mean of u that half a sample of each class is believed to have */
+    float *x;        /* (QN_LABEL_CLASS_SAMPLES, d) samples of a class */
+    float *values;   /* (n_samples) */
+    float *block;    /* of set and space */
+    qn_clusters set; /* of one class */
+    qn_grow_space space;
+    int most_clusters; /* of a class */
+} lesson;
+
+/* The samples of a class, scaled; where they are too many, some drawn by the seed. */
+static int gather(lesson *w, int class) {
+    const qn_label_options *o = w->options;
+    const qn_rng rng = qn_rng_make(o->seed, 0x67617468, (uint64_t) class);
+    const int d = o->n_features;
+    int n = 0;
+    for (int64_t at = 0; at < o->n_samples && n < QN_LABEL_CLASS_SAMPLES; at++) {
+        const int64_t i = (int64_t)qn_rng_permute(rng, (uint64_t)at, (uint64_t)o->n_samples);
+        if (o->label[i] != class)
+            continue;
+        for (int j = 0; j < d; j++)
+            w->x[n * d + j] = (o->x[i * d + j] - w->labeller->shift[j]) * w->labeller->factor[j];
+        n++;
+    }
+    return n;
+}
+
+/* The first cluster of a class: all of it. */
+static void begin_set(lesson *w, int n) {
+    const int d = w->set.d;
+    double square = 0.0;
+    qn_clusters_clear(&w->set);
+    for (int j = 0; j < d; j++) {
+        double mean = 0.0;
+        for (int i = 0; i < n; i++)
+            mean += (double)w->x[i * d + j] / n;
+        for (int i = 0; i < n; i++)
+            square += ((double)w->x[i * d + j] - mean) * ((double)w->x[i * d + j] - mean) / n;
+        w->set.centre[j * w->set.capacity] = (float)mean;
+    }
+    const float mean = ((float)square * (float)n + 0.5f * w->square) / ((float)n + 0.5f);
+    w->set.n = 1;
+    w->set.weight[0] = 1.0f;
+    qn_cluster_set(&w->set, 0, mean, w->prior.spread, &w->prior);
+}
+
+static float price_of(int d, int n) {
+    return 0.5f * (float)(d + 4) * qn_ln((float)n);
+}
+
+static void fit_class(lesson *w, int class, int n) {
+    qn_grow_samples samples = {.n = n, .d = w->set.d, .x = w->x};
+    begin_set(w, n);
+    if (n < LEAST_FITTED)
+        return;
+    qn_grow_fit(&w->set, 0, &samples, FIRST_STEPS, &w->prior, &w->space);
+    for (int round = 0; round < ROUNDS && w->set.n < w->most_clusters; round++) {
+        const int room = w->most_clusters - w->set.n;
+        const int added =
+            qn_grow_add(&w->set, &samples, LOOKS, room < BATCH_ADDED ? room : BATCH_ADDED,
+                        price_of(w->set.d, n),
+                        qn_rng_make(w->options->seed, (uint64_t) class + 1, (uint64_t)round),
+                        &w->prior, &w->space);
+        if (!added && round >= FEW_ROUNDS)
+            break;
+        qn_grow_fit(&w->set, 0, &samples, STEPS, &w->prior, &w->space);
+    }
+    qn_grow_fit(&w->set, 0, &samples, LAST_STEPS, &w->prior, &w->space);
+}
+
+/* Fits all classes; what their clusters have in common is the prior of the next pass. */
+static void fit_classes(lesson *w) {
+    qn_labeller *l = w->labeller;
+    float spread = 0, square = 0, weights = 0;
+    l->known.n = 0;
+    for (int class = 0; class < l->n_known; class ++) {
+        const int n = gather(w, class);
+        if (n == 0)
+            continue;
+        fit_class(w, class, n);
+        l->records[class].n_members = 0;
+        for (int k = 0; k < w->set.n; k++) {
+            const int to = l->known.n++;
+            qn_cluster_copy(&w->set, k, &l->known, to);
+            l->known.weight[to] *= (float)n;
+            l->owner[to] = class;
+            spread += l->known.weight[to] * qn_cluster_spread(&w->set, k);
+            square += l->known.weight[to] * w->set.shape[k] * w->set.scale[k];
+            weights += l->known.weight[to];
+        }
+    }
+    for (int k = 0; k < l->known.n; k++)
+        l->known.weight[k] /= weights;
+    *l->spread = spread / weights;
+    w->prior = qn_labeller_prior(l);
+    w->square = square / weights;
+}
+
+/* A wide normal cluster over all that was labelled, for new samples of no cluster. */
+static void begin_fresh(qn_labeller *l, float extent) {
+    const qn_cluster_prior prior = {.smooth = 0.01f, .least = 1.0f};
+    l->fresh.n = 1;
+    l->fresh.weight[0] = 0.2f;
+    *l->known_weight = 0.8f;
+    l->fresh.shape[0] = 0.5f * (float)l->d;
+    qn_cluster_set(&l->fresh, 0, 2.0f * extent, qn_cluster_spread(&l->fresh, 0), &prior);
+}
+
+/* Mean square of the scaled samples, those far out cut off, for begin_fresh. */
+static float measure_extent(const qn_labeller *l, const qn_label_options *o) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < o->n_samples; i++)
+        for (int j = 0; j < l->d; j++) {
+            const float x = (o->x[i * l->d + j] - l->shift[j]) * l->factor[j];
+            const float cut = x > 5.0f ? 5.0f : x < -5.0f ? -5.0f : x;
+            sum += (double)cut * (double)cut;
+        }
+    return (float)(sum / (double)o->n_samples);
+}
+
+static qn_status begin_lesson(lesson *w, qn_labeller *l, const qn_label_options *o) {
+    const size_t set = qn_clusters_floats(l->d, CLASS_LANES);
+    const size_t space = qn_grow_space_floats(QN_LABEL_CLASS_SAMPLES, l->d, CLASS_LANES);
+    const size_t samples = (size_t)QN_LABEL_CLASS_SAMPLES * (size_t)l->d;
+    QN_TRY(qn_allocate(l->allocator, set + space + samples + (size_t)o->n_samples, sizeof(float),
+                       &w->block));
+    qn_clusters_lay(&w->set, l->d, CLASS_LANES, w->block);
+    qn_grow_space_lay(&w->space, QN_LABEL_CLASS_SAMPLES, l->d, CLASS_LANES, w->block + set);
+    qn_clusters_clear(&w->set);
+    qn_clusters_clear(&w->space.tried);
+    w->x = w->block + set + space;
+    w->values = w->x + samples;
+    w->most_clusters = l->capacity / l->n_known;
+    w->most_clusters = w->most_clusters > CLASS_LANES ? CLASS_LANES : w->most_clusters;
+    return QN_OK;
+}
+
+static void end_lesson(const lesson *w, const qn_labeller *l, const qn_label_options *o) {
+    qn_release(l->allocator, w->block,
+               qn_clusters_floats(l->d, CLASS_LANES) +
+                   qn_grow_space_floats(QN_LABEL_CLASS_SAMPLES, l->d, CLASS_LANES) +
+                   (size_t)QN_LABEL_CLASS_SAMPLES * (size_t)l->d + (size_t)o->n_samples,
+               sizeof(float));
+}
+
+qn_status qn_labeller_learn(qn_labeller *l, const qn_label_options *options) {
+    lesson w = {.labeller = l, .options = options};
+    QN_TRY(begin_lesson(&w, l, options));
+    const int64_t most = 1 << 20; /* samples that scales are measured by */
+    measure_scales(l, options, options->n_samples < most ? options->n_samples : most, w.values);
+    const float extent = measure_extent(l, options);
+    w.set.shape[0] = 0.25f * (float)l->d;
+    *l->spread = qn_cluster_spread(&w.set, 0);
+    w.prior = qn_labeller_prior(l);
+    w.prior.count = 4.0f;
+    w.square = extent;
+    begin_fresh(l, extent);
+    fit_classes(&w);
+    fit_classes(&w);
+    end_lesson(&w, l, options);
+    l->origin.n = l->known.n;
+    for (int k = 0; k < l->known.n; k++)
+        qn_cluster_copy(&l->known, k, &l->origin, k);
+    return QN_OK;
+}

@@ -1,0 +1,39 @@
+/* See rows.h. */
+#include "label/rows.h"
+
+#include "base/decimal.h"
+#include "base/status.h"
+
+#include <string.h>
+
+static bool parse_number(const char *field, double *value) {
+    return qn_decimal_parse(field, value) && *value > -3.4e38 && *value < 3.4e38;
+}
+
+qn_status qn_label_row_parse(const qn_csv_reader *row, int n, float *x) {
+    float read[QN_LABEL_MAX_FEATURES];
+    const int n_fields = (int)row->n_fields;
+    for (int i = 0; i < n_fields && i < n; i++) {
+        const char *field = qn_csv_text(row, (size_t)i);
+        double value = 0;
+        if (!parse_number(field, &value))
+            return qn_fail(QN_ERROR_FORMAT, "column %d: '%.63s' is not a finite number", i + 1,
+                           field);
+        read[i] = (float)value;
+    }
+    if (n_fields != n)
+        return qn_fail(QN_ERROR_FORMAT, "%d columns, the labelled samples have %d%s", n_fields, n,
+                       n_fields == n + 1 ? " without the label, which does not belong here" : "");
+    memcpy(x, read, (size_t)n * sizeof *x);
+    return QN_OK;
+}
+
+bool qn_label_row_is_header(const qn_csv_reader *row, int n) {
+    bool has_name = false;
+    for (size_t i = 0; i < row->n_fields; i++) {
+        const char *field = qn_csv_text(row, i);
+        double value;
+        has_name |= *field && !qn_decimal_parse(field, &value);
+    }
+    return has_name && row->n_fields == (size_t)n;
+}

@@ -1,0 +1,28 @@
+/* Other ways to label a stream with unknown classes, to be compared with: simple ones, and the rule
+ * of micro-clusters. Each is told the labelled samples, and then says of each sample at once which
+ * known class it is, or that it is new. */
+#ifndef QN_LABEL_RULES_H
+#define QN_LABEL_RULES_H
+
+#include "quern/base.h"
+
+#include <stdint.h>
+
+/* What a rule is made from; it stays while the rule is used. */
+typedef struct qn_label_known {
+    int n, d, n_classes;
+    const float *x;       /* (n, d) */
+    const int32_t *label; /* (n) */
+} qn_label_known;
+
+typedef struct qn_label_rule {
+    const char *name;
+    qn_status (*create)(const qn_allocator *allocator, const qn_label_known *known, void **self);
+    void (*destroy)(const qn_allocator *allocator, void *self);
+    int (*add)(void *self, const float *x); /* a known class, or -1: new */
+} qn_label_rule;
+
+/* The rules in a fixed order; null beyond the last. */
+const qn_label_rule *qn_label_rule_at(int index);
+
+#endif

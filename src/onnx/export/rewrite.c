@@ -1,0 +1,185 @@
+/* Imported networks go out as the file that they came from, with other numbers: what was trained is
+ * put where it was read, in the file's order of axes and its type; all else stays (names, types,
+ * layout, open axes, operators, what the file says of itself). Only where a head has another width
+ * does an output get another extent. */
+#include "base/status.h"
+#include "onnx/export/export.h"
+#include "onnx/import.h"
+#include "passes/head.h"
+#include "tensor/number.h"
+
+#include <string.h>
+
+typedef struct rewriting {
+    const qn_onnx_export_options *options;
+    qn_onnx_exporter *exporter; /* for its memory, and nodes of the preparation */
+    qn_onnx_network *network;
+    qn_onnx_changes changes;
+    qn_onnx_change *tensors;
+    qn_onnx_property *properties;
+} rewriting;
+
+/* Where element i of the file's tensor is in the parameter. */
+static int64_t place_of(const qn_onnx_record *record, const int64_t *dims, const int64_t *strides,
+                        int64_t i) {
+    int64_t at = 0;
+    for (int axis = record->n_dims - 1; axis >= 0; i /= dims[axis--]) {
+        for (int k = 0; k < record->n_dims; k++)
+            at += record->order[k] == axis ? i % dims[axis] * strides[k] : 0;
+    }
+    return at;
+}
+
+/* The parameter's numbers as the file has them. */
+static qn_status convert(rewriting *r, const qn_onnx_record *record, const qn_stored_tensor *stored,
+                         qn_onnx_tensor *tensor) {
+    const int rank = record->n_dims;
+    int64_t strides[QN_MAX_RANK];
+    int64_t *dims = qn_onnx_room(r->exporter, (size_t)rank + 1, sizeof *dims);
+    const qn_dtype dtype = qn_onnx_dtype_of(tensor->type);
+    const int64_t n = qn_shape_count(stored->shape);
+    const size_t bytes = qn_onnx_type_bytes(tensor->type);
+    char *data = qn_onnx_room(r->exporter, (size_t)n + 1, bytes);
+    double *one = qn_onnx_room(r->exporter, 1, sizeof *one);
+    if (!dims || !data || !one)
+        return QN_ERROR_MEMORY;
+    for (int i = 0; i < rank; i++) {
+        dims[record->order[i]] = stored->shape.dims[i];
+        strides[i] = qn_shape_count_range(stored->shape, i + 1, rank);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        *one = qn_number_get(stored->dtype, stored->data, place_of(record, dims, strides, i));
+        qn_numbers_convert(QN_F64, one, dtype, data + (size_t)i * bytes, 0, 1);
+    }
+    tensor->n_dims = rank;
+    tensor->dims = dims;
+    tensor->bytes = (size_t)n * bytes;
+    tensor->data = data;
+    return QN_OK;
+}
+
+/* The width of a head that was made anew, from what has another shape than the file's. */
+static void note_width(rewriting *r, const qn_onnx_tensor *old, const qn_onnx_tensor *new) {
+    for (int i = 0; i < new->n_dims; i++) {
+        if (old->dims[i] != new->dims[i]) {
+            r->changes.old_width = old->dims[i];
+            r->changes.width = new->dims[i];
+        }
+    }
+}
+
+/* Whether an item is a name of its own for a tensor, and what changes in the file then. */
+static qn_onnx_change_kind kind_of(const rewriting *r, const qn_onnx_record *record) {
+    const qn_onnx_model *m = r->network->source;
+    if (strcmp(record->item, record->tensor->name) == 0 || record->is_constant_node)
+        return QN_ONNX_CHANGE_NUMBERS;
+    for (int n = 0; n < m->n_nodes; n++) {
+        if (m->nodes[n].n_outputs > 0 && strcmp(m->nodes[n].outputs[0], record->item) == 0)
+            return QN_ONNX_CHANGE_ADD;
+    }
+    return QN_ONNX_CHANGE_READ;
+}
+
+static qn_status add_record(rewriting *r, const qn_onnx_record *record) {
+    const qn_stored_tensor stored = qn_engine_find(r->options->engine, record->parameter);
+    qn_onnx_change *c = &r->tensors[r->changes.n_tensors];
+    if (!stored.data || stored.shape.rank != record->n_dims)
+        return qn_fail(QN_ERROR_ARGUMENT, "the weights have no %s of the network's shape",
+                       record->parameter);
+    *c = (qn_onnx_change){.kind = kind_of(r, record),
+                          .tensor = *record->tensor,
+                          .node = record->node,
+                          .input = record->input};
+    QN_TRY(convert(r, record, &stored, &c->tensor));
+    c->tensor.name = record->item;
+    note_width(r, record->tensor, &c->tensor);
+    r->changes.n_tensors++;
+    return QN_OK;
+}
+
+/* Every parameter that the network has. */
+static qn_status add_records(rewriting *r) {
+    int n = 0;
+    for (const qn_onnx_record *record = r->network->records; record; record = record->next)
+        n++;
+    r->tensors = qn_onnx_room(r->exporter, (size_t)n + 4, sizeof *r->tensors);
+    if (!r->tensors)
+        return QN_ERROR_MEMORY;
+    for (const qn_onnx_record *record = r->network->records; record && r->options->engine;
+         record = record->next)
+        QN_TRY(add_record(r, record));
+    return QN_OK;
+}
+
+/* ---- properties ---- */
+
+static qn_status add_properties(rewriting *r, const qn_metadata *pairs) {
+    const qn_model *model = r->options->model;
+    const int n = qn_metadata_count(pairs);
+    r->properties = qn_onnx_room(r->exporter, (size_t)n + 2, sizeof *r->properties);
+    if (!r->properties)
+        return QN_ERROR_MEMORY;
+    qn_onnx_property *p = r->properties;
+    if (n > 0)
+        *p++ = (qn_onnx_property){"quern.task", model->task ? model->task : "classification"};
+    for (int i = 0; i < n; i++, p++) {
+        const char *key, *value;
+        qn_metadata_at(pairs, i, &key, &value);
+        p->key = qn_onnx_text_with(r->exporter, "quern.", key);
+        p->value = value;
+        if (!p->key)
+            return QN_ERROR_MEMORY;
+    }
+    r->changes.properties = r->properties;
+    r->changes.n_properties = (int)(p - r->properties);
+    return QN_OK;
+}
+
+/* ---- preparation ---- */
+
+/* Nodes in front of the input, and their constants. */
+static qn_status add_preparation(rewriting *r) {
+    const qn_onnx_place *place = qn_onnx_input(r->network, 0);
+    const qn_onnx_tensor *tensors;
+    int n;
+    if (!r->options->with_preparation)
+        return QN_OK;
+    if (qn_onnx_input_count(r->network) != 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "a preparation needs a network of one input");
+    r->changes.input = place->name;
+    r->changes.prepared =
+        qn_onnx_prepare(r->exporter, r->options->preparation, place->name, place->is_image);
+    QN_TRY(qn_onnx_exporter_status(r->exporter));
+    r->changes.nodes = qn_onnx_exporter_nodes(r->exporter, &r->changes.n_nodes);
+    tensors = qn_onnx_exporter_tensors(r->exporter, &n);
+    for (int i = 0; i < n && i < 4; i++)
+        r->tensors[r->changes.n_tensors++] =
+            (qn_onnx_change){.kind = QN_ONNX_CHANGE_ADD, .tensor = tensors[i]};
+    return QN_OK;
+}
+
+/* Builds the network once, which notes where each parameter is from. */
+static qn_status note_parameters(qn_onnx_network *network) {
+    qn_graph *graph;
+    qn_value *outputs =
+        qn_arena_allocate(&network->arena, (size_t)network->n_outputs + 1, sizeof *outputs);
+    if (!outputs)
+        return QN_ERROR_MEMORY;
+    const qn_status status = qn_onnx_try(network, true, &graph, outputs);
+    qn_graph_destroy(graph);
+    return status;
+}
+
+qn_status qn_onnx_export_again(qn_onnx_exporter *exporter, const qn_onnx_export_options *options,
+                               const qn_metadata *pairs, const char *path) {
+    rewriting r = {
+        .options = options, .exporter = exporter, .network = (qn_onnx_network *)options->source};
+    QN_TRY(note_parameters(r.network));
+    QN_TRY(add_records(&r));
+    QN_TRY(add_properties(&r, pairs));
+    QN_TRY(add_preparation(&r));
+    r.changes.tensors = r.tensors;
+    if (r.changes.width != r.changes.old_width)
+        QN_TRY(qn_onnx_check_changes(exporter, r.network, r.tensors, r.changes.n_tensors));
+    return qn_onnx_file_rewrite(r.network->file, &r.changes, path, options->is_outside);
+}

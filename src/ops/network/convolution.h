@@ -1,0 +1,27 @@
+/* Convolutions, transposed ones, and the products of their gradients. What a device needs to know
+ * to run them. */
+#ifndef QN_OPS_NETWORK_CONVOLUTION_H
+#define QN_OPS_NETWORK_CONVOLUTION_H
+
+#include "graph/graph.h"
+#include "quern/ops.h"
+
+typedef struct qn_conv2d_attributes {
+    qn_window window;
+    int groups;
+    qn_activation activation;
+    int64_t batch; /* samples of the whole batch of which this is a piece; 0: all */
+} qn_conv2d_attributes;
+
+/* Its extents, from its inputs: x (N, H, W, C) and filter. */
+qn_status qn_conv2d_of(const void *attributes, const qn_tensor *inputs, qn_convolution *d);
+
+typedef struct qn_conv2d_transpose_attributes {
+    qn_window window;
+} qn_conv2d_transpose_attributes;
+
+/* The convolution that it is the transpose of. */
+qn_status qn_conv2d_transpose_of(const qn_conv2d_transpose_attributes *a, const qn_tensor *inputs,
+                                 qn_convolution *d);
+
+#endif

@@ -1,0 +1,305 @@
+/* Replacing files as a whole; see os.h. A replaced file is either the old one or all of the new
+ * one, also after a full disk, a kill or a power cut: write to a file without a name in the
+ * target's folder, sync it, name it NAME.quern-tmp, rename it over the target, sync the folder.
+ * Where the file system knows no files without names (vfat, exFAT, NFS) it is NAME.quern-tmp from
+ * the beginning. The name is one for each target, and locked by its writer, so that what a kill
+ * leaves is known for it and taken away by the next. Symbolic links are followed: what they point
+ * to is replaced.
+ */
+#define _GNU_SOURCE /* O_TMPFILE, syncfs */
+
+#include "base/rng.h"
+#include "base/status.h"
+#include "os/files/writer.h"
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char suffix[] = ".quern-tmp";
+
+/* path: the target, no link; exists: then old is what is there. */
+typedef struct target {
+    char path[PATH_MAX], folder[PATH_MAX], temporary[PATH_MAX];
+    bool exists;
+    struct stat old;
+} target;
+
+typedef struct replacement {
+    target to;
+    qn_writer writer;
+    bool is_nameless, is_named; /* has no name yet; has the temporary name */
+} replacement;
+
+static qn_status fail_at(const char *what, const char *path) {
+    return qn_fail(QN_ERROR_IO, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+/* ---- streams ---- */
+
+/* "-", /dev/stdout, /dev/fd/N: the descriptor; -1: it is no such name. */
+static int stream_of(const char *path) {
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const size_t length = strlen(folders[i]);
+        char *end;
+        if (strncmp(path, folders[i], length) != 0)
+            continue;
+        const long number = strtol(path + length, &end, 10);
+        return end > path + length && !*end && number >= 0 && number <= INT_MAX ? (int)number : -1;
+    }
+    return -1;
+}
+
+static qn_status write_stream(int stream, const char *path, qn_status (*write)(void *, qn_writer *),
+                              void *context) {
+    qn_writer writer = {.path = path, .descriptor = stream};
+    fflush(stdout);
+    QN_TRY(write(context, &writer));
+    return qn_writer_flush(&writer);
+}
+
+/* ---- the target ---- */
+
+/* The folder that a path's entry is in. */
+static void folder_of(const char *path, char folder[PATH_MAX]) {
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    if (length == 0)
+        strcpy(folder, slash ? "/" : ".");
+}
+
+static qn_status fail_long(const char *path) {
+    return qn_fail(QN_ERROR_IO, "cannot write %.200s: the name is too long", path);
+}
+
+/* Puts what the link at path points to in its place. */
+static qn_status follow_link(char path[PATH_MAX]) {
+    char to[PATH_MAX], folder[PATH_MAX];
+    const ssize_t length = readlink(path, to, sizeof to - 1);
+    if (length < 0)
+        return fail_at("follow the link", path);
+    to[length] = 0;
+    folder_of(path, folder);
+    const int n = to[0] == '/' ? snprintf(path, PATH_MAX, "%s", to)
+                               : snprintf(path, PATH_MAX, "%s/%s", folder, to);
+    return n < PATH_MAX ? QN_OK : fail_long(to);
+}
+
+static qn_status resolve(target *t) {
+    enum { MOST_LINKS = 40 };
+    for (int i = 0; i < MOST_LINKS; i++) {
+        t->exists = lstat(t->path, &t->old) == 0;
+        if (!t->exists)
+            return errno == ENOENT ? QN_OK : fail_at("write", t->path);
+        if (!S_ISLNK(t->old.st_mode))
+            return QN_OK;
+        QN_TRY(follow_link(t->path));
+    }
+    errno = ELOOP;
+    return fail_at("write", t->path);
+}
+
+/* Of a name that leaves no room for the suffix, a sum. */
+static qn_status name_temporary(target *t) {
+    const char *slash = strrchr(t->path, '/');
+    const char *name = slash ? slash + 1 : t->path;
+    char short_name[NAME_MAX + 1];
+    if (strlen(name) > NAME_MAX)
+        return fail_long(t->path);
+    if (strlen(name) + sizeof suffix <= sizeof short_name)
+        memcpy(short_name, name, strlen(name) + 1);
+    else
+        snprintf(short_name, sizeof short_name, ".%016" PRIx64, qn_hash_text(name));
+    folder_of(t->path, t->folder);
+    const int n = snprintf(t->temporary, sizeof t->temporary, "%.*s%s%s", (int)(name - t->path),
+                           t->path, short_name, suffix);
+    return n < PATH_MAX ? QN_OK : fail_long(t->path);
+}
+
+static qn_status find_target(const char *path, target *t) {
+    if (stream_of(path) >= 0)
+        return qn_fail(QN_ERROR_IO, "cannot replace %s: it is a stream; give the name of a file",
+                       path);
+    if ((size_t)snprintf(t->path, sizeof t->path, "%s", path) >= sizeof t->path)
+        return fail_long(path);
+    QN_TRY(resolve(t));
+    if (t->exists && !S_ISREG(t->old.st_mode))
+        return qn_fail(QN_ERROR_IO, "cannot replace %s: it is no regular file", t->path);
+    if (t->exists && access(t->path, W_OK) != 0)
+        return fail_at("replace", t->path);
+    return name_temporary(t);
+}
+
+/* ---- the temporary file ---- */
+
+static bool is_named_so(int descriptor, const char *path) {
+    struct stat ours, named;
+    return fstat(descriptor, &ours) == 0 && stat(path, &named) == 0 &&
+           ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+}
+
+/* Opens NAME.quern-tmp for us alone and empties it. Who waited for the lock finds that the file is
+ * the target by now, and begins again. File systems without locks are taken as they are. */
+static qn_status open_named(const target *t, int *descriptor) {
+    const char *path = t->temporary;
+    for (;;) {
+        const int opened = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        const int error = errno;
+        if (opened < 0 && error == EACCES && unlink(path) == 0)
+            continue; /* somebody else's, left over */
+        errno = error;
+        if (opened < 0)
+            return fail_at("create", t->path);
+        while (flock(opened, LOCK_EX) != 0 && errno == EINTR) {
+        }
+        if (is_named_so(opened, path)) {
+            *descriptor = opened;
+            return ftruncate(opened, 0) == 0 ? QN_OK : fail_at("empty", path);
+        }
+        close(opened);
+    }
+}
+
+static int open_nameless(const char *folder) {
+    if (access("/proc/self/fd", X_OK) != 0)
+        return -1; /* it could get no name */
+    return open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+}
+
+static qn_status open_temporary(replacement *r) {
+    r->writer.path = r->to.path;
+    r->writer.descriptor = open_nameless(r->to.folder);
+    r->is_nameless = r->writer.descriptor >= 0;
+    if (r->is_nameless)
+        return QN_OK;
+    if (errno == EROFS)
+        return fail_at("create", r->to.path);
+    const qn_status status = open_named(&r->to, &r->writer.descriptor);
+    r->is_named = r->writer.descriptor >= 0;
+    return status;
+}
+
+/* The new file belongs to whom the old one did, and may be read by the same, where that can be. */
+static void keep_rights(const replacement *r) {
+    const struct stat *old = &r->to.old;
+    struct stat made;
+    if (!r->to.exists || fstat(r->writer.descriptor, &made) != 0)
+        return;
+    const bool is_other = made.st_uid != old->st_uid || made.st_gid != old->st_gid;
+    if (is_other && fchown(r->writer.descriptor, old->st_uid, old->st_gid) != 0)
+        return;
+    (void)fchmod(r->writer.descriptor, old->st_mode & 0777);
+}
+
+/* Removes a temporary file that no writer holds; one that is held is waited for. Whoever removes
+ * one has its lock, so that nobody's file of the same name goes. */
+static bool remove_left_over(const char *path, int how) {
+    const int left = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (left < 0)
+        return errno == ENOENT || unlink(path) == 0;
+    int result;
+    do
+        result = flock(left, how);
+    while (result != 0 && errno == EINTR);
+    const bool is_held = result != 0 && errno == EWOULDBLOCK;
+    if (!is_held && is_named_so(left, path))
+        unlink(path);
+    close(left);
+    return !is_held;
+}
+
+/* Gives a nameless file the temporary name. */
+static qn_status give_name(replacement *r) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", r->writer.descriptor);
+    (void)flock(r->writer.descriptor, LOCK_EX | LOCK_NB);
+    while (linkat(AT_FDCWD, link, AT_FDCWD, r->to.temporary, AT_SYMLINK_FOLLOW) != 0) {
+        if (errno != EEXIST || !remove_left_over(r->to.temporary, LOCK_EX))
+            return fail_at("create", r->to.path);
+    }
+    r->is_named = true;
+    return QN_OK;
+}
+
+static qn_status put_in_place(replacement *r) {
+    if (r->is_nameless)
+        QN_TRY(give_name(r));
+    if (rename(r->to.temporary, r->to.path) != 0)
+        return qn_fail(QN_ERROR_IO, "cannot rename %s to %s: %s", r->to.temporary, r->to.path,
+                       strerror(errno));
+    r->is_named = false;
+    return QN_OK;
+}
+
+qn_status qn_entry_sync(const char *path, int file) {
+    char folder[PATH_MAX];
+    folder_of(path, folder);
+    const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool is_synced = descriptor >= 0 && qn_descriptor_sync(descriptor);
+    const qn_status status =
+        is_synced || syncfs(file) == 0 ? QN_OK : fail_at("sync the folder of", path);
+    if (descriptor >= 0)
+        close(descriptor);
+    return status;
+}
+
+static qn_status replace(replacement *r, qn_status (*write)(void *, qn_writer *), void *context) {
+    QN_TRY(open_temporary(r));
+    QN_TRY(write(context, &r->writer));
+    QN_TRY(qn_writer_flush(&r->writer));
+    keep_rights(r);
+    QN_TRY(qn_writer_sync(&r->writer));
+    QN_TRY(put_in_place(r));
+    return qn_entry_sync(r->to.path, r->writer.descriptor);
+}
+
+static void end(replacement *r) {
+    if (r->is_named)
+        unlink(r->to.temporary);
+    if (r->writer.descriptor >= 0)
+        close(r->writer.descriptor);
+}
+
+qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),
+                          void *context) {
+    replacement r = {.writer.descriptor = -1};
+    QN_TRY(find_target(path, &r.to));
+    const qn_status status = replace(&r, write, context);
+    end(&r);
+    return status;
+}
+
+qn_status qn_file_write(const char *path, qn_status (*write)(void *context, qn_writer *writer),
+                        void *context) {
+    const int stream = stream_of(path);
+    return stream >= 0 ? write_stream(stream, path, write, context)
+                       : qn_file_replace(path, write, context);
+}
+
+/* ---- trying ---- */
+
+qn_status qn_file_check_target(const char *path, bool may_be_stream) {
+    replacement r = {.writer.descriptor = -1};
+    struct stat status;
+    if (may_be_stream && stream_of(path) >= 0)
+        return fstat(stream_of(path), &status) == 0 ? QN_OK : fail_at("write", path);
+    QN_TRY(find_target(path, &r.to));
+    (void)remove_left_over(r.to.temporary, LOCK_EX | LOCK_NB);
+    const qn_status opened = open_temporary(&r);
+    end(&r);
+    return opened;
+}

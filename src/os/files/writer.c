@@ -1,0 +1,52 @@
+/* See writer.h. */
+#include "os/files/writer.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static qn_status write_all(qn_writer *writer, const char *data, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t n_written = write(writer->descriptor, data, bytes);
+        if (n_written < 0 && errno == EINTR)
+            continue;
+        if (n_written < 0)
+            return qn_fail(QN_ERROR_IO, "cannot write %s: %s", writer->path, strerror(errno));
+        data += n_written;
+        bytes -= (size_t)n_written;
+    }
+    return QN_OK;
+}
+
+qn_status qn_writer_flush(qn_writer *writer) {
+    size_t used = writer->used;
+    writer->used = 0;
+    return write_all(writer, writer->buffer, used);
+}
+
+qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes) {
+    if (bytes > QN_WRITER_BYTES - writer->used)
+        QN_TRY(qn_writer_flush(writer));
+    if (bytes >= QN_WRITER_BYTES)
+        return write_all(writer, data, bytes);
+    memcpy(writer->buffer + writer->used, data, bytes);
+    writer->used += bytes;
+    return QN_OK;
+}
+
+bool qn_descriptor_sync(int descriptor) {
+    int result;
+    do
+        result = fsync(descriptor);
+    while (result != 0 && errno == EINTR);
+    return result == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS;
+}
+
+qn_status qn_writer_sync(qn_writer *writer) {
+    QN_TRY(qn_writer_flush(writer));
+    if (!qn_descriptor_sync(writer->descriptor))
+        return qn_fail(QN_ERROR_IO, "cannot sync %s: %s", writer->path, strerror(errno));
+    return QN_OK;
+}

@@ -1,0 +1,16 @@
+/* Ctrl-C, SIGTERM and SIGHUP (a connection that dropped) ask the command to stop in good order; a
+ * second Ctrl-C or SIGTERM ends it. Output that nobody reads any more is lost, and no more. */
+#ifndef QN_OS_PROCESS_INTERRUPT_H
+#define QN_OS_PROCESS_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* From now on signals are noted, and a second one ends the program with the status;
+ * qn_was_interrupted says whether one came. */
+void qn_interrupt_watch(int status);
+bool qn_was_interrupted(void);
+
+/* Whether it was Ctrl-C. */
+bool qn_was_ctrl_c(void);
+
+#endif

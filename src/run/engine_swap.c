@@ -1,0 +1,95 @@
+/* The swap file of an engine: one for all programs, as they run in turn. Its speed is known before
+ * they are planned, its size when they have been. */
+#include "base/status.h"
+#include "device/disk.h"
+#include "plan/swap/swap_speed.h"
+#include "run/engine.h"
+
+#include <string.h>
+
+qn_status qn_engine_name_swap(qn_engine *e, const char *folder) {
+    if (!folder)
+        return QN_OK;
+    if (e->options.memory_budget_bytes == 0 && !e->options.saved_plan)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "nothing is swapped to %s without a budget of memory; give one (--memory)",
+                       folder);
+    e->swap_folder_bytes = strlen(folder) + 1;
+    QN_TRY(qn_allocate(&e->allocator, 1, e->swap_folder_bytes, &e->swap_folder));
+    memcpy(e->swap_folder, folder, e->swap_folder_bytes);
+    e->options.swap_folder = e->swap_folder;
+    return QN_OK;
+}
+
+qn_status qn_engine_measure_swap(qn_engine *e) {
+    return e->swap_folder ? qn_swap_speed_get(&e->allocator, e->swap_folder, &e->swap_speed)
+                          : QN_OK;
+}
+
+/* The disk among the machine's devices. */
+static qn_machine_device *find_disk(qn_engine *e) {
+    return &e->machine.devices[e->machine.spaces[qn_machine_disk(&e->machine)].device];
+}
+
+/* What the plans need of a disk: n_queues 0: none swaps. */
+typedef struct need {
+    size_t bytes; /* of the largest */
+    int n_queues;
+    int32_t n_works;
+} need;
+
+static need find_needs(const qn_engine *e) {
+    const int space = qn_machine_disk(&e->machine);
+    need n = {0};
+    for (int i = 0; i < e->n_programs; i++) {
+        const qn_plan *plan = e->programs[i].plan;
+        const size_t bytes = plan ? qn_plan_arena(plan, space).bytes : 0;
+        if (bytes == 0)
+            continue;
+        n.bytes = bytes > n.bytes ? bytes : n.bytes;
+        n.n_queues += plan->lanes->n_lanes - 1;
+        for (int32_t s = 0; s < plan->n_steps; s++)
+            n.n_works += plan->steps[s].lane > 0;
+    }
+    return n;
+}
+
+static size_t memory_of(const qn_engine *e, need n) {
+    return n.n_queues > 0
+               ? qn_disk_memory(e->swap_folder ? e->swap_folder : "", n.n_queues, n.n_works)
+               : 0;
+}
+
+size_t qn_engine_swap_memory(const qn_engine *e) {
+    return memory_of(e, find_needs(e));
+}
+
+qn_status qn_engine_add_disk(qn_engine *e) {
+    int row;
+    return qn_machine_add(&e->machine, &qn_device_disk, NULL, &row);
+}
+
+qn_status qn_engine_open_swap(qn_engine *e) {
+    const need n = find_needs(e);
+    if (n.n_queues == 0)
+        return QN_OK;
+    if (e->options.plan_only) {
+        e->planned_bytes += memory_of(e, n);
+        return QN_OK;
+    }
+    if (!e->swap_folder)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "the plan swaps %zu bytes to a file; name a folder for it (--swap)",
+                       n.bytes);
+    const qn_disk_options options = {e->swap_folder, n.bytes, n.n_queues};
+    QN_TRY(qn_device_disk.open(&e->allocator, &options, &find_disk(e)->state));
+    for (int i = 0; i < e->n_programs; i++)
+        QN_TRY(qn_executor_open_lanes(e->programs[i].executor));
+    return QN_OK;
+}
+
+void qn_engine_close_swap(qn_engine *e) {
+    if (qn_machine_disk(&e->machine) >= 0)
+        qn_device_disk.close(find_disk(e)->state);
+    qn_release(&e->allocator, e->swap_folder, 1, e->swap_folder_bytes);
+}

@@ -1,0 +1,29 @@
+/* The lanes of a plan at work: the queues of lanes 1 and on, what is submitted to them, and the
+ * memory of further spaces. Everything is made and opened before the first run; a run resets the
+ * timelines, submits each lane's steps once, does those of lane 0 on the calling thread, and waits
+ * for all. */
+#ifndef QN_RUN_EXECUTOR_LANES_H
+#define QN_RUN_EXECUTOR_LANES_H
+
+#include "run/executor.h"
+
+typedef struct qn_lane_runner qn_lane_runner;
+
+/* calls (n_steps) must outlive it, and the devices of the machine. */
+qn_status qn_lane_runner_create(const qn_allocator *allocator, const qn_plan *plan,
+                                const qn_graph *graph, qn_call *calls, const qn_machine *machine,
+                                qn_lane_runner **runner);
+void qn_lane_runner_destroy(qn_lane_runner *runner);
+
+/* Opens queues and reserves memory. */
+qn_status qn_lane_runner_open(qn_lane_runner *runner);
+
+/* Where the arena of a space from 1 on begins, once it is open. */
+char *qn_lane_runner_space(const qn_lane_runner *runner, int space);
+
+/* Runs steps as qn_executor_run_from. QN_ERROR_DEVICE: a device was lost, and nothing was updated;
+ * QN_ERROR_IO as qn_executor_run. */
+qn_status qn_lane_runner_run(qn_lane_runner *runner, int32_t *next, int32_t end, const int *stop,
+                             uint64_t seed, uint64_t step, const qn_watch *watch);
+
+#endif

@@ -1,0 +1,47 @@
+/* Finds out how this machine tiles an engine's products fastest (kernels/tilings.h), when its plans
+ * are made: in their own arena, before it holds anything, with the operations as they will run.
+ * Tilings have equal bits and take no more workspace than fixed rules, so that neither results nor
+ * plans depend on what is found, nor on how busy the machine was. */
+#ifndef QN_RUN_TUNING_TUNER_H
+#define QN_RUN_TUNING_TUNER_H
+
+#include "kernels/tilings.h"
+#include "run/engine.h"
+
+/* A product as a step of a program. */
+typedef struct qn_tuned_step {
+    uint64_t key;
+    unsigned kinds;
+    int32_t step;
+    int program;
+    double estimate_ns; /* as planning has it: the longest come first */
+} qn_tuned_step;
+
+/* Invariants: tilings.n <= capacity; n_steps <= step_capacity; the steps' keys differ. */
+typedef struct qn_tuner {
+    qn_kernels kernels; /* the engine's, with these tilings */
+    qn_tilings tilings;
+    qn_tiling_trial trial;
+    size_t capacity; /* of tilings.entries */
+    size_t n_steps, step_capacity;
+    qn_tuned_step *steps; /* null but while it runs */
+    qn_kernel_tuning_use use;
+} qn_tuner;
+
+/* Gives an engine whose options ask for it a tuner, and kernels that go by it; for doubles, for
+ * plans alone and on the reference kernels there is nothing to tune. */
+qn_status qn_tuner_create(qn_engine *engine);
+void qn_tuner_destroy(qn_engine *engine);
+
+/* Before planning: reads what was kept, and takes the memory that tuning needs, so that it is in
+ * the budget. Where that would be more than a small part of it, nothing is tuned. */
+qn_status qn_tuner_prepare(qn_engine *engine);
+
+/* After it: measures what is not known, and keeps it. */
+void qn_tuner_run(qn_engine *engine);
+
+/* Reads so much of the arena, on all threads, that little of what a product reads stays in their
+ * own caches, as after other operations of a step; else nothing would speak for fetching ahead. */
+void qn_tuner_sweep(const qn_engine *engine);
+
+#endif

@@ -1,0 +1,108 @@
+/* How photos are trained where nobody says: batch, length and rate from the number of pictures, and
+ * what is said where there are few. A model's recipe is made for tens of thousands of pictures; of
+ * some hundred it would make a few dozen steps. What is chosen here is put into the settings, so
+ * that checkpoints keep it. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "tasks/tasks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Found by trying 252 generated photos of 7 classes, and Fashion-MNIST's first hundreds as files
+ * (docs/data.md). */
+enum {
+    EPOCH_STEPS = 6, /* a batch is small enough for so many steps in an epoch */
+    LEAST_BATCH = 16,
+    LEAST_STEPS = 2000,    /* from random weights */
+    LEAST_TUNE_STEPS = 500 /* from weights that have learned something */
+};
+
+enum { FEW = 50 /* pictures of a class */ };
+
+static qn_status set_number(qn_task *task, const char *name, double value) {
+    char text[40];
+    snprintf(text, sizeof text, "%.4g", value);
+    return qn_setting_set(task, name, text);
+}
+
+static int64_t choose_batch(const qn_recipe *recipe, int64_t n) {
+    int64_t batch = recipe->batch;
+    while (batch / 2 >= LEAST_BATCH && batch * EPOCH_STEPS > n)
+        batch /= 2;
+    return batch < n ? batch : n;
+}
+
+/* Adam's steps are of the rate's size, so that their noise grows with the root alone. */
+static double choose_rate(const qn_recipe *recipe, int64_t batch) {
+    const double part = (double)batch / (double)recipe->batch;
+    return recipe->rate * (recipe->optimizer == QN_SGD ? part : sqrt(part));
+}
+
+static int64_t choose_epochs(const qn_task *task, int64_t n, int64_t batch) {
+    const bool is_begun = qn_setting_text(task, "load", NULL) || !task->model->recipe.epochs;
+    const int64_t least = is_begun ? LEAST_TUNE_STEPS : LEAST_STEPS;
+    const int64_t epochs = (least * batch + n - 1) / n, usual = task->model->recipe.epochs;
+    return epochs > usual ? epochs : usual;
+}
+
+qn_status qn_task_choose_for_photos(qn_task *task, int64_t n_samples) {
+    const qn_recipe *recipe = &task->model->recipe;
+    const bool has_batch = qn_setting_text(task, "batch", NULL) != NULL;
+    if (!has_batch)
+        QN_TRY(qn_setting_set_count(task, "batch", choose_batch(recipe, n_samples)));
+    const int64_t batch = qn_task_batch(task);
+    if (!qn_setting_text(task, "lr", NULL) && !qn_task_has_own_optimizer(task))
+        QN_TRY(set_number(task, "lr", has_batch ? recipe->rate : choose_rate(recipe, batch)));
+    if (!qn_setting_text(task, "epochs", NULL) && !qn_setting_text(task, "steps", NULL))
+        QN_TRY(qn_setting_set_count(task, "epochs", choose_epochs(task, n_samples, batch)));
+    return qn_setting_text(task, "augment", NULL) ? QN_OK
+                                                  : qn_setting_set(task, "augment", "crop,flip");
+}
+
+static void tell(const qn_task *task, const char *text) {
+    if (task->log && task->log->write)
+        task->log->write(task->log->user, 1, text);
+}
+
+/* Counts of the training samples of each class, to counts (n_classes). */
+static qn_status count_samples(const qn_data_source *source, int64_t *counts) {
+    for (int64_t i = 0; i < source->n_samples[QN_TRAIN]; i++) {
+        int32_t class;
+        QN_TRY(source->read_class(source->self, QN_TRAIN, i, &class));
+        counts[class]++;
+    }
+    return QN_OK;
+}
+
+static void tell_counts(const qn_task *task, const qn_preparation *p, const int64_t *counts) {
+    char text[600];
+    int n_few = 0, least = 0;
+    for (int i = 0; i < p->n_classes; i++) {
+        n_few += counts[i] < FEW;
+        if (counts[i] < counts[least])
+            least = i;
+    }
+    if (n_few == 0)
+        return;
+    snprintf(text, sizeof text,
+             "%d of %d classes have fewer than %d pictures to train on (%s: %" PRId64
+             "); expect many wrong answers: take more pictures, from other sides and in other "
+             "light, or begin with trained weights (--load FILE --head data)",
+             n_few, p->n_classes, FEW, p->class_names[least], counts[least]);
+    tell(task, text);
+}
+
+qn_status qn_task_warn_of_few(const qn_task *task, const qn_data_source *source) {
+    const size_t n = (size_t)source->preparation.n_classes;
+    int64_t *counts;
+    if (!source->read_class || !source->preparation.class_names)
+        return QN_OK;
+    QN_TRY(qn_allocate(task->allocator, n, sizeof *counts, &counts));
+    const qn_status status = count_samples(source, counts);
+    if (status == QN_OK)
+        tell_counts(task, &source->preparation, counts);
+    qn_release(task->allocator, counts, n, sizeof *counts);
+    return status;
+}

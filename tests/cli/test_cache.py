@@ -1,0 +1,133 @@
+"""Files in the cache folder: one that is damaged is made again, and where the folder cannot be written, everything works
+without it."""
+import gzip
+import os
+import random
+import struct
+import subprocess
+import unittest
+
+import quern
+
+TRAIN = ["train", "lenet5", "--batch", 16, "--steps", 4, "--no-test", "--threads", 1, "--save", "w"]
+
+
+class Cache(quern.Case):
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache" / "quern"
+
+    def make_idx(self):
+        """A set of images as gzipped IDX files; its name."""
+        draw = random.Random(1)
+        folder = self.folder / "idx"
+        folder.mkdir()
+        for stem, n in (("train", 64), ("t10k", 16)):
+            labels = bytes(i % 10 for i in range(n))
+            pixels = bytes(draw.randrange(256) for _ in range(n * 784))
+            for name, header, data in (
+                    (f"{stem}-images-idx3-ubyte.gz", struct.pack(">IIII", 2051, n, 28, 28), pixels),
+                    (f"{stem}-labels-idx1-ubyte.gz", struct.pack(">II", 2049, n), labels)):
+                (folder / name).write_bytes(gzip.compress(header + data))
+        return f"idx:{folder}"
+
+    def make_csv(self):
+        draw = random.Random(2)
+        lines = ["label," + ",".join(f"x{i}" for i in range(8))]
+        lines += [f"{i % 3}," + ",".join(f"{draw.random():.4f}" for _ in range(8)) for i in range(200)]
+        (self.folder / "rows.csv").write_text("\n".join(lines) + "\n")
+        return "csv:rows.csv"
+
+    def train(self, data, model="lenet5"):
+        run = self.run_quern("train", model, "--data", data, *TRAIN[2:])
+        return run, self.bytes_of("w")
+
+    def test_damaged(self):
+        """Cut short, longer, any byte changed, empty, of another kind: made again, the same weights."""
+        for model, data in (("lenet5", self.make_idx()), ("mlp", self.make_csv())):
+            before = set(self.cache.iterdir()) if self.cache.exists() else set()
+            _, first = self.train(data, model)
+            kept = {path: path.read_bytes() for path in set(self.cache.iterdir()) - before}
+            largest = max(kept, key=lambda path: len(kept[path]))
+            whole = kept[largest]
+            draw = random.Random(3)
+            places = [0, len(whole) - 1, *(draw.randrange(len(whole)) for _ in range(6))]
+            cases = [whole[:-1], whole[:len(whole) // 2], b"", whole + b"x", b"text\n" * 10]
+            cases += [whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1:] for at in places]
+            for case in cases:
+                largest.write_bytes(case)
+                run, weights = self.train(data, model)
+                self.assertIn("is damaged, and is made again", run.errors, (model, case[:50], largest))
+                self.assertEqual(weights, first)
+                self.assertEqual(largest.read_bytes(), whole)
+            run, _ = self.train(data, model)
+            self.assertNotIn("damaged", run.errors)
+
+    def test_in_the_way(self):
+        """A folder where the file should be."""
+        data = self.make_idx()
+        _, first = self.train(data)
+        for path in list(self.cache.iterdir()):
+            path.unlink()
+            path.mkdir()
+        run, weights = self.train(data)
+        self.assertIn("cannot be kept", run.errors)
+        self.assertEqual(weights, first)
+
+    def test_unwritable(self):
+        """Each of what is kept, where nothing can be: unpacked files, times of operations, tiles, swap speed."""
+        data = self.make_idx()
+        _, first = self.train(data)
+        (self.folder / "plain").write_text("no folder")
+        (self.folder / "tmp").mkdir()
+        for tmp in (self.folder / "tmp", self.folder / "plain"):
+            self.environment.update(XDG_CACHE_HOME=str(self.folder / "plain" / "x"), TMPDIR=str(tmp))
+            run, weights = self.train(data)
+            self.assertEqual(weights, first)
+            self.assertEqual("cannot be kept" in run.errors, tmp.name == "plain", run.errors)
+            self.run_quern("train", "lenet5", "--data", data, *TRAIN[2:], "--memory", "8M", "--swap", ".",
+                           "--tune", "quick")
+            self.run_quern("profile", "lenet5", "--data", data, "--steps", 2, "--batch", 16)
+
+    def test_damaged_tables(self):
+        """Every other file that is kept, filled with something else: nothing fails, and it is whole afterwards."""
+        data = self.make_idx()
+        command = ["train", "lenet5", "--data", data, *TRAIN[2:], "--memory", "8M", "--swap", ".", "--tune", "quick",
+                   "--measure"]
+        self.run_quern(*command)
+        self.run_quern("profile", "lenet5", "--data", data, "--steps", 2, "--batch", 16)
+        weights = self.bytes_of("w")
+        kept = list(self.cache.iterdir())
+        self.assertGreaterEqual(len(kept), 6)
+        for path in kept:
+            for text in (b"", b"\xff" * 1000, path.read_bytes()[:-3]):
+                path.write_bytes(text)
+                self.run_quern(*command)
+                self.assertEqual(self.bytes_of("w"), weights)
+                if not path.name.startswith("roofline"):
+                    self.assertNotEqual(path.read_bytes(), text, path.name)
+
+
+class Study(quern.Case):
+    def test_read_only(self):
+        """Said before the first cell."""
+        (self.folder / "plain").write_text("no folder")
+        self.fails(1, "study", "--quick", "--out", "plain/x", says=["plain"])
+        (self.folder / "shut").mkdir()
+        self.folder.chmod(0o755)
+        (self.folder / "shut").chmod(0o555)
+
+        def become_nobody():
+            if os.geteuid() == 0:
+                os.setgid(65534)
+                os.setuid(65534)
+        run = subprocess.run([quern.QUERN, "study", "--quick", "--out", "shut"], cwd=self.folder,
+                             capture_output=True, text=True, preexec_fn=become_nobody, check=False)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("shut", run.stderr)
+        self.assertIn("denied", run.stderr)
+        self.assertEqual(run.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

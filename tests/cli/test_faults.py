@@ -1,0 +1,103 @@
+"""Each call in turn that fails once while a run saves: write, sync, rename, link, open, and every allocation. The files are
+then old or new ones, never neither, no other file is left, and training goes on from them to the same end."""
+import json
+import random
+import re
+import struct
+import unittest
+
+import disk
+import quern
+
+# How many of each kind are tried where not all are.
+SOME = {"write": 3, "sync": 4, "rename": 2, "link": 2, "open": 3, "alloc": 8}
+
+
+def weights(file):
+    """The tensors of a safetensors file, as bytes; the file must be whole."""
+    length = struct.unpack("<Q", file[:8])[0]
+    header = json.loads(file[8:8 + length])
+    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    assert max(ends) == len(file) - 8 - length
+    return file[8 + length:]
+
+
+class Faults(quern.Case):
+    place = quern.IN_MEMORY
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.make_images(64)
+        self.arguments = ["train", "lenet5", "--data", self.data, "--validation", 0.25, "--batch", 16, "--steps", 4,
+                          "--threads", 1, "--save", "w", "--save-best", "b", "--checkpoint-every", 1]
+
+    def begin(self):
+        """The old files: those of a run of one step."""
+        for path, content in self.old.items():
+            (self.folder / path).write_bytes(content)
+
+    def look(self, said, done):
+        """What is there after a run, and that it is as it says."""
+        names = {path.name for path in self.folder.iterdir()}
+        self.assertEqual(names, {"w", "b", "x.npy", "x-y.npy"}, said)
+        self.assertIn(done.returncode, (0, 1), said + done.stderr)
+        self.assertNotIn("Sanitizer", done.stderr)
+        if done.returncode == 0:
+            self.assertEqual(self.bytes_of("w"), self.whole["w"], said)
+        for name in self.old:
+            # Beside the weights of a step there may be no note yet of what was best.
+            self.assertIn(weights(self.bytes_of(name)), self.known[name],
+                          f"{said}: {name} is neither old nor new\n{done.stderr}")
+        saved = re.search(r"w (still )?holds the checkpoint of step (\d+)", done.stderr)
+        if saved:
+            self.assertEqual(quern.metadata_of(self.folder / "w")["step"], saved.group(2), said)
+
+    def each(self, nameless):
+        self.run_quern(*self.arguments[:-8], "--steps", 1, "--save", "w", "--save-best", "b")
+        self.old = {name: self.bytes_of(name) for name in ("w", "b")}
+        log = self.folder.parent / f"{self.folder.name}.log"
+        self.addCleanup(log.unlink, missing_ok=True)
+        watched = disk.Disk(self.folder)
+        done, counts = disk.run(self, self.arguments, nameless=nameless, log=log)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for operation in disk.read_log(log):
+            watched.do(operation)
+        self.known = {name: {weights(version) for version in watched.versions[str(self.folder / name)]}
+                      for name in self.old}
+        self.whole = {name: self.bytes_of(name) for name in self.old}
+        draw = random.Random(1)
+        for kind, n in counts.items():
+            calls = range(1, n + 1)
+            if not quern.ALL:
+                calls = draw.sample(calls, min(n, SOME[kind] // (4 if quern.SLOW else 1)))
+            for call in calls:
+                yield f"{kind}:{call}"
+
+    def goes_on(self, said):
+        self.run_quern(*self.arguments, "--resume", "w")
+        self.assertEqual(self.bytes_of("w"), self.whole["w"], said)
+
+    def test_each(self):
+        for nameless in (True, False):
+            for i, fail in enumerate(self.each(nameless)):
+                self.begin()
+                done, _ = disk.run(self, self.arguments, fail=fail, nameless=nameless)
+                self.look(fail, done)
+                if i % 5 == 0 or quern.ALL:
+                    self.goes_on(fail)
+
+    def test_beside_training(self):
+        """A picture that cannot be written warns, and training goes on."""
+        arguments = ["train", "dcgan", "--data", "synthetic", "--batch", 2, "--steps", 2, "--no-test", "--picture",
+                     "p.png", "--picture-every", 1, "--save", "w"]
+        self.run_quern(*arguments)
+        whole = self.bytes_of("w")
+        for fail in ("write:1", "sync:2", "rename:1", "open:3") if quern.ALL else ("write:1", "rename:1"):
+            done, _ = disk.run(self, arguments, fail=fail, match=".png", nameless=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("warning", done.stderr)
+            self.assertEqual(self.bytes_of("w"), whole)
+
+
+if __name__ == "__main__":
+    unittest.main()

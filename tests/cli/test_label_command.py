@@ -1,0 +1,138 @@
+"""quern label: a stream labelled by the command, killed and gone on with, named, shown, and what is refused."""
+import random
+import signal
+import time
+import unittest
+
+import quern
+
+KILLS = 200 if quern.ALL else 6
+
+
+class Label(quern.Case):
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(5)
+
+        def row(centre):
+            return [draw.gauss(c, 1) for c in centre]
+        known = [(row((0, 0, 0)), "cat") if i % 2 else (row((8, 0, 0)), "dog") for i in range(300)]
+        (self.folder / "known.csv").write_text(
+            "a,b,c,kind\n" + "".join(f"{x[0]:.4f},{x[1]:.4f},{x[2]:.4f},{y}\n" for x, y in known))
+        self.truth = [("cat", "dog", "bird")[i % 3] if i > 500 else ("cat", "dog")[i % 2] for i in range(3000)]
+        centres = {"cat": (0, 0, 0), "dog": (8, 0, 0), "bird": (0, 9, 3)}
+        rows = [",".join(f"{v:.4f}" for v in row(centres[y])) for y in self.truth]
+        (self.folder / "new.csv").write_text("a,b,c\n" + "\n".join(rows) + "\n")
+        self.run_quern("label", "init", "--known", "csv:known.csv", "--out", "l.qnl")
+        self.fresh = self.bytes_of("l.qnl")
+
+    def stream(self, *options, **more):
+        return self.run_quern("label", "stream", "l.qnl", "--data", "csv:new.csv", "--out", "labels.csv", *options,
+                              **more)
+
+    def labels(self):
+        lines = (self.folder / "labels.csv").read_text().splitlines()
+        self.assertEqual(lines[0], "sample,label,confidence")
+        return [line.split(",") for line in lines[1:]]
+
+    def test_labels(self):
+        self.stream()
+        rows = self.labels()
+        self.assertEqual([int(row[0]) for row in rows], list(range(1, 3001)))
+        right = sum(row[1] == truth if truth != "bird" else row[1] not in ("cat", "dog")
+                    for row, truth in zip(rows, self.truth))
+        self.assertGreater(right, 2950)
+        shown = self.run_quern("label", "show", "l.qnl", "--json").of("class")
+        self.assertEqual([c["name"] for c in shown if c["known"]], ["cat", "dog"])
+        found = max((c for c in shown if not c["known"]), key=lambda c: c["members"])
+        asked = self.run_quern("label", "ask", "l.qnl", 3, "--json").of("question")
+        self.assertIn(found["name"], [q["class"] for q in asked])
+        self.run_quern("label", "name", "l.qnl", f"{found['name']}=bird")
+        self.run_quern("label", "show", "l.qnl", "--html", "classes.html")
+        self.assertIn("bird", (self.folder / "classes.html").read_text())
+        self.stream()
+        self.assertGreater(sum(row[1] == "bird" for row in self.labels()), 800)
+        self.run_quern("label", "merge", "l.qnl", "cat", "dog")
+        names = {c["name"] for c in self.run_quern("label", "show", "l.qnl", "--json").of("class")}
+        self.assertNotIn("dog", names)
+
+    def test_killed_streams_end_alike(self):
+        self.stream()
+        labels, labeller = self.bytes_of("labels.csv"), self.bytes_of("l.qnl")
+        draw = random.Random(1)
+        begun = time.monotonic()
+        (self.folder / "l.qnl").write_bytes(self.fresh)
+        self.stream()
+        took = time.monotonic() - begun
+        for _ in range(KILLS):
+            (self.folder / "l.qnl").write_bytes(self.fresh)
+            (self.folder / "labels.csv").unlink(missing_ok=True)
+            for _ in range(3):
+                if self.is_done():
+                    break
+                process = self.start("label", "stream", "l.qnl", "--data", "csv:new.csv", "--out", "labels.csv")
+                time.sleep(draw.random() * took)
+                process.send_signal(signal.SIGKILL)
+                process.communicate()
+            if not self.is_done():
+                self.stream()
+            self.assertEqual(self.bytes_of("labels.csv"), labels)
+            self.assertEqual(self.bytes_of("l.qnl"), labeller)
+
+    def is_done(self):
+        """Whether the whole stream has been labelled."""
+        shown = self.run_quern("label", "show", "l.qnl", "--json").of("labeller")[0]
+        return shown["samples"] == 3000 and not shown["under_way"]
+
+    def test_pipe_and_revision(self):
+        text = (self.folder / "new.csv").read_text()
+        process = self.start("label", "stream", "l.qnl", "--data", "-", "--revise", 100, stdin=-1)
+        output, errors = process.communicate(text)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual([int(line.split(",")[0]) for line in output.splitlines()[1:]], list(range(1, 3001)))
+
+    def test_a_growing_file(self):
+        lines = (self.folder / "new.csv").read_text().splitlines(keepends=True)
+        (self.folder / "grows.csv").write_text("".join(lines[:601]) + lines[601][:5])
+        process = self.start("label", "stream", "l.qnl", "--data", "csv:grows.csv", "--follow")
+        for _ in range(601):
+            process.stdout.readline()
+        with open(self.folder / "grows.csv", "a", encoding="utf-8") as file:
+            file.write(lines[601][5:])
+        self.assertTrue(process.stdout.readline().startswith("601,"))
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        self.assertEqual(process.returncode, 0)
+        self.run_quern("label", "stream", "l.qnl", "--data", "csv:grows.csv")
+
+    def test_mistakes(self):
+        self.fails(2, "label", "draw", says=["not an action"])
+        self.fails(2, "label", "init", says=["--known"])
+        self.fails(1, "label", "show", "known.csv", says=["known.csv", "safetensors"])
+        self.fails(2, "label", "stream", "l.qnl", says=["--data"])
+        self.fails(2, "label", "name", "l.qnl", "wolf=fox", says=["wolf"])
+        (self.folder / "bad.csv").write_text("1,2,3\n1,x,3\n")
+        self.fails(1, "label", "stream", "l.qnl", "--data", "csv:bad.csv", says=["bad.csv", "line 2", "column 2"])
+        (self.folder / "bad.csv").write_text("1,2,3,cat\n")
+        self.fails(1, "label", "stream", "l.qnl", "--data", "csv:bad.csv", says=["does not belong here"])
+        (self.folder / "bad.csv").write_text('1,2,3\n1,"2,3\n')
+        self.fails(1, "label", "stream", "l.qnl", "--data", "csv:bad.csv", says=["bad.csv", "line 2", "not closed"])
+        self.fails(1, "label", "stream", "l.qnl", "--data", "csv:new.csv", "--out", "/dev/full", says=["/dev/full"])
+        self.fails(1, "label", "stream", "l.qnl", "--data", "csv:none.csv", says=["none.csv"])
+        (self.folder / "wide.csv").write_text(",".join(["1"] * 300) + "\n" + ",".join(["2"] * 300) + "\n")
+        self.fails(2, "label", "init", "--known", "csv:wide.csv", "--out", "w.qnl", says=["1 to 128"])
+
+    @quern.numbers
+    def test_bench(self):
+        run = self.run_quern("label", "bench", "--settings", 1, "--features", 5, "--json", "--html", "bench.html")
+        ours = next(m for m in run.of("method") if m["name"] == "quern")
+        others = [m for m in run.of("method") if m["name"] != "quern"]
+        self.assertTrue(all(ours["balanced"] < m["balanced"] for m in others))
+        self.assertLess(run.of("setting")[0]["bytes"], 100000)
+        alone = self.run_quern("label", "bench", "--settings", 1, "--features", 5, "--json", "--nothing-new")
+        self.assertEqual({m["missed_new"] for m in alone.of("method")}, {0})
+        self.assertIn("micro-clusters", (self.folder / "bench.html").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,68 @@
+/* Files of labellers: what is taken must label samples without leaving its memory; what it has
+ * become then is saved, and, loaded and saved again, is the same file. */
+#include "fuzz/input.h"
+#include "quern/label.h"
+
+enum { N_SAMPLES = 60 };
+
+static void use(qn_labeller *labeller) {
+    float x[QN_LABEL_MAX_FEATURES] = {0};
+    qn_label_answer answer;
+    for (int i = 0; i < N_SAMPLES; i++) {
+        x[0] = (float)(i % 5);
+        if (qn_labeller_add(labeller, x, &answer) != QN_OK)
+            abort();
+    }
+    for (int i = 0; i < qn_labeller_class_count(labeller); i++)
+        if (!qn_labeller_class_at(labeller, i).name)
+            abort();
+}
+
+/* Saves a labeller; what was written, in as many bytes. */
+static char *save(const qn_labeller *labeller, const char *path, size_t *bytes) {
+    char *text;
+    if (qn_labeller_save(labeller, path) != QN_OK ||
+        qn_file_read_whole(NULL, path, &text, bytes) != QN_OK)
+        abort();
+    return text;
+}
+
+/* Numbers that no learning gave may lead to such as a file is refused for; nothing else may. */
+static void check_saved(const qn_labeller *labeller) {
+    char path[128];
+    size_t n_first, n_second;
+    qn_labeller *back = NULL;
+    snprintf(path, sizeof path, "%s/saved", input_folder());
+    char *first = save(labeller, path, &n_first);
+    const qn_status status = qn_labeller_load(NULL, path, &back);
+    if (status != QN_OK && !strstr(qn_error_message(), "its numbers are none"))
+        abort();
+    if (status == QN_OK) {
+        char *second = save(back, path, &n_second);
+        if (n_first != n_second || memcmp(first, second, n_first) != 0)
+            abort();
+        qn_release(qn_allocator_default(), second, n_second + 1, 1);
+    }
+    qn_labeller_destroy(back);
+    qn_release(qn_allocator_default(), first, n_first + 1, 1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char path[128];
+    qn_labeller *labeller = NULL;
+    failing f = input_failing(data, size);
+    const qn_allocator allocator = input_allocator(&f);
+    snprintf(path, sizeof path, "%s/labeller", input_folder());
+    input_write("labeller", data, size);
+    if (qn_labeller_load(&allocator, path, &labeller) == QN_OK)
+        qn_labeller_destroy(labeller);
+    input_check_memory(&f);
+    if (qn_labeller_load(NULL, path, &labeller) == QN_OK) {
+        use(labeller);
+        check_saved(labeller);
+        qn_labeller_destroy(labeller);
+    }
+    return 0;
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Makes the files of this folder anew, with what PyTorch makes of them: PyTorch's current exporter (dynamo) wrote them.
+
+usage: make_files.py        (with torch 2.15.0 and onnxscript from PyPI; writes beside itself)
+
+NAME.onnx is the network, NAME.json its input, its output in inference by PyTorch, and the losses of three steps of plain SGD with
+a rate of 0.05 on the mean of the output's squares, in double."""
+import copy
+import json
+import os
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Norms(nn.Module):
+    """Convolutions with batch norm, group norm and a squeeze, as many networks of images have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.n = nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8)
+        self.b, self.g = nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.GroupNorm(4, 8)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = F.silu(self.n(self.a(x)))
+        x = x + F.gelu(self.g(self.b(x)), approximate="tanh")
+        return self.head(x.mean((2, 3)))
+
+
+class Words(nn.Module):
+    """Attention by PyTorch's function, over words that share their table with a mask made of a triangle."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.places = nn.Embedding(20, 8), nn.Parameter(0.1 * torch.randn(6, 8))
+        self.query, self.out, self.norm = nn.Linear(8, 24), nn.Linear(8, 8), nn.LayerNorm(8)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.table(x) + self.places
+        q, k, v = self.query(self.norm(x)).reshape(-1, 6, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(-1, 6, 8))
+        return self.head(torch.cumsum(x, 1)[:, -1])
+
+
+def write(name, network, x):
+    path = os.path.join(HERE, name)
+    double, trained = copy.deepcopy(network).double(), copy.deepcopy(network).double().train()
+    given = x.double() if x.is_floating_point() else x
+    optimizer, losses = torch.optim.SGD(trained.parameters(), lr=0.05), []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = trained(given).square().mean()
+        losses.append(loss.item())
+        loss.backward()
+        optimizer.step()
+    torch.onnx.export(network.train(), (x,), path + ".onnx", dynamo=True, optimize=False, external_data=False, verbose=False,
+                      input_names=["x"], output_names=["y"],
+                      dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},))
+    with open(path + ".json", "w", encoding="utf-8") as file:
+        json.dump({"shape": list(x.shape), "input": given.flatten().tolist(), "losses": losses,
+                   "output": double.eval()(given).flatten().tolist()}, file)
+
+
+def main():
+    torch.manual_seed(3)
+    write("norms", Norms(), torch.randn(3, 3, 6, 6))
+    write("words", Words(), torch.randint(0, 20, (3, 6)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+/* The labeller: densities against formulas, labels against the best there can be, the same labels
+ * however a stream is cut, hostile samples, memory that runs out, files that were damaged. */
+#include "quern/label.h"
+
+#include "base/rng.h"
+#include "check.h"
+#include "failing.h"
+#include "label/clusters.h"
+#include "label/rbf.h"
+#include "label/score.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { N_LABELLED = 600, N_STREAM = 1500, FEATURES = 5 };
+
+/* A made stream, and what is labelled of it. */
+typedef struct made {
+    qn_rbf rbf;
+    float x[N_LABELLED * QN_RBF_FEATURES];
+    int32_t label[N_LABELLED];
+} made;
+
+static qn_label_options make(made *m, uint64_t seed) {
+    qn_rbf_init(
+        &m->rbf,
+        &(qn_rbf_options){.seed = seed, .n_features = FEATURES, .n_classes = 4, .n_centroids = 10});
+    for (int i = 0; i < N_LABELLED; i++)
+        m->label[i] = qn_rbf_draw(&m->rbf, true, m->x + i * FEATURES);
+    return (qn_label_options){QN_OPTIONS_INIT(qn_label_options),
+                              .n_features = FEATURES,
+                              .n_classes = 2,
+                              .n_samples = N_LABELLED,
+                              .x = m->x,
+                              .label = m->label,
+                              .seed = 1};
+}
+
+/* A cluster of shape d/2 is a normal law; one of 1/2 has lengths of a half normal law. */
+static void test_densities(void) {
+    enum { D = 3 };
+    float block[8 * (D + 5)];
+    qn_clusters set;
+    qn_cluster_view view;
+    const float x[D] = {0.3f, -0.4f, 1.2f};
+    const double square = 0.3 * 0.3 + 0.4 * 0.4 + 1.2 * 1.2, s = 0.7, pi = 3.14159265358979;
+    qn_clusters_lay(&set, D, 8, block);
+    for (int i = 0; i < 2; i++) {
+        const double a = i ? 0.5 : 0.5 * D;
+        qn_clusters_clear(&set);
+        set.n = 1;
+        set.weight[0] = 1.0f;
+        set.shape[0] = (float)a;
+        const qn_cluster_prior prior = {.smooth = 1e-9f, .least = 1e-9f};
+        qn_cluster_set(&set, 0, (float)(2 * s * s * a), qn_cluster_spread(&set, 0), &prior);
+        const double sum = (double)qn_clusters_look(&set, x, -80.0f, &view);
+        const double got = log(sum) + (double)view.base;
+        const double normal = -square / (2 * s * s) - 1.5 * log(2 * pi * s * s);
+        const double spike =
+            log(2 / (s * sqrt(2 * pi))) - square / (2 * s * s) - log(4 * pi * square);
+        /* The shape is found from the spread but for 1.5 %. */
+        CHECK(fabs(got - (i ? spike : normal)) < 0.05);
+        CHECK(fabs((double)set.shape[0] - a) < 0.02 * a);
+    }
+    for (float v = 1e-6f; v < 1e6f; v *= 1.7f)
+        CHECK(fabs((double)qn_ln(v) - log((double)v)) < 3e-6);
+}
+
+static void test_near_the_best(void) {
+    double excess = 0.0;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        static made m;
+        const qn_label_options options = make(&m, seed);
+        qn_labeller *l;
+        qn_label_score ours = {0}, best = {0};
+        CHECK_OK(qn_labeller_create(&options, &l));
+        for (int i = 0; i < N_STREAM; i++) {
+            float x[FEATURES];
+            double p[QN_RBF_CLASSES];
+            qn_label_answer answer = {0};
+            const int class = qn_rbf_draw(&m.rbf, false, x);
+            qn_rbf_densities(&m.rbf, x, p);
+            CHECK_OK(qn_labeller_add(l, x, &answer));
+            CHECK(answer.confidence >= 0 && answer.confidence <= 1.001f);
+            const bool is_known = answer.label >= 0 && answer.label < 2;
+            qn_label_score_add(&ours, 2, class, is_known ? (int)answer.label : -1);
+            qn_label_score_add(&best, 2, class, p[2] + p[3] > p[0] + p[1] ? -1 : p[1] > p[0]);
+        }
+        excess += (qn_label_error(&ours) - qn_label_error(&best)) / 3;
+        CHECK(qn_labeller_samples(l) == N_STREAM && qn_labeller_kept(l) == 1000);
+        qn_labeller_destroy(l);
+    }
+    printf("excess of errors over the best: %.2f points\n", excess);
+    CHECK(excess < 5.0);
+}
+
+/* Labels of a stream that is saved and loaded after the samples that `cuts` says. */
+static void run_cut(const char *path, uint64_t cuts, int64_t *labels) {
+    static made m;
+    const qn_label_options options = make(&m, 7);
+    qn_labeller *l;
+    CHECK_OK(qn_labeller_create(&options, &l));
+    for (int i = 0; i < N_STREAM; i++) {
+        float x[FEATURES];
+        qn_label_answer answer;
+        qn_rbf_draw(&m.rbf, false, x);
+        CHECK_OK(qn_labeller_add(l, x, &answer));
+        labels[i] = answer.label * 1000000 + (int64_t)(answer.confidence * 1e5f);
+        if (cuts && qn_rng_below(qn_rng_make(cuts, 0, 0), (uint64_t)i, 40) == 0) {
+            CHECK_OK(qn_labeller_save(l, path));
+            qn_labeller_destroy(l);
+            CHECK_OK(qn_labeller_load(NULL, path, &l));
+        }
+    }
+    qn_labeller_destroy(l);
+}
+
+static void test_cut_anywhere(const char *path) {
+    static int64_t whole[N_STREAM], cut[N_STREAM];
+    run_cut(path, 0, whole);
+    for (uint64_t cuts = 1; cuts <= 3; cuts++) {
+        run_cut(path, cuts, cut);
+        CHECK(memcmp(whole, cut, sizeof whole) == 0);
+    }
+}
+
+static void test_refused(void) {
+    static made m;
+    qn_label_options options = make(&m, 3);
+    qn_labeller *l;
+    qn_label_answer answer = {0}, again = {0};
+    float x[FEATURES] = {0, 0, 0, 0, 0}, bad[FEATURES] = {0, NAN, 0, 0, 0};
+    options.n_classes = 10000;
+    CHECK_FAILS(qn_labeller_create(&options, &l), QN_ERROR_ARGUMENT, "1 to 200");
+    options.n_classes = 2;
+    options.n_samples = 1;
+    CHECK_FAILS(qn_labeller_create(&options, &l), QN_ERROR_ARGUMENT, "at least 2");
+    options.n_samples = N_LABELLED;
+    m.x[7] = INFINITY;
+    CHECK_FAILS(qn_labeller_create(&options, &l), QN_ERROR_ARGUMENT, "labelled sample 2: number 3");
+    options = make(&m, 3);
+    CHECK_OK(qn_labeller_create(&options, &l));
+    CHECK_OK(qn_labeller_add(l, x, &answer));
+    CHECK_FAILS(qn_labeller_add(l, bad, &again), QN_ERROR_ARGUMENT, "number 2 is not finite");
+    CHECK(qn_labeller_samples(l) == 1);
+    CHECK_FAILS(qn_labeller_revise(l, 1, NULL, &again), QN_ERROR_ARGUMENT, "1 are kept");
+    CHECK_FAILS(qn_labeller_rename(l, "nobody", "x"), QN_ERROR_ARGUMENT, "no class is named");
+    CHECK_FAILS(qn_labeller_rename(l, "0", "a,b"), QN_ERROR_ARGUMENT, "without commas");
+    qn_labeller_destroy(l);
+}
+
+/* Constant columns, one class, duplicates without end, far outliers: answers stay numbers. */
+static void test_hostile(void) {
+    enum { D = 3, N = 40 };
+    float x[N * D];
+    int32_t label[N] = {0};
+    for (int i = 0; i < N; i++) {
+        x[i * D] = 5.0f;
+        x[i * D + 1] = (float)(i % 7);
+        x[i * D + 2] = i == 3 ? 1e30f : (float)(i % 2);
+    }
+    qn_labeller *l;
+    CHECK_OK(qn_labeller_create(&(qn_label_options){QN_OPTIONS_INIT(qn_label_options),
+                                                    .n_features = D, .n_classes = 1, .n_samples = N,
+                                                    .x = x, .label = label},
+                                &l));
+    const qn_label_cost cost = qn_labeller_get_cost(l);
+    CHECK(cost.bytes < 100000 && cost.mean_flops < 1e6);
+    int n_unsound = 0;
+    for (int i = 0; i < 20000; i++) {
+        const float far[D] = {5.0f, 1e38f, i % 3 ? -1e38f : 1e30f}, same[D] = {5.0f, 2.0f, 1.0f};
+        qn_label_answer answer = {0};
+        n_unsound += qn_labeller_add(l, i < 10000 || i % 50 ? same : far, &answer) != QN_OK;
+        n_unsound += !(answer.confidence >= 0 && answer.confidence <= 1.001f);
+    }
+    CHECK(n_unsound == 0);
+    CHECK(qn_labeller_class_count(l) <= 1 + QN_LABEL_MAX_NEW);
+    qn_labeller_destroy(l);
+}
+
+/* A class that is found gets a name, keeps it while it is away, and has it when it comes back. */
+static void test_names(const char *path) {
+    static made m;
+    const qn_label_options options = make(&m, 5);
+    qn_labeller *l;
+    qn_label_answer answer;
+    float x[FEATURES];
+    qn_rng rng = qn_rng_make(9, 9, 9);
+    uint64_t drawn = 0;
+    CHECK_OK(qn_labeller_create(&options, &l));
+    int n_boots = 0;
+    for (int i = 0; i < 4200; i++) {
+        const bool is_there = i < 900 || i > 3000;
+        qn_rbf_draw(&m.rbf, true, x);
+        if (is_there && i % 3 == 0)
+            for (int j = 0; j < FEATURES; j++)
+                x[j] = 6.0f + 0.05f * (float)qn_rng_normal(rng, drawn++);
+        CHECK_OK(qn_labeller_add(l, x, &answer));
+        if (i == 900)
+            for (int k = 2; k < qn_labeller_class_count(l); k++) {
+                const qn_label_class c = qn_labeller_class_at(l, k);
+                if (c.n_members > 100)
+                    CHECK_OK(qn_labeller_rename(l, c.name, "boots"));
+            }
+        n_boots +=
+            i > 3000 && i % 3 == 0 && strcmp(qn_labeller_name_of(l, answer.label), "boots") == 0;
+    }
+    CHECK(n_boots > 350);
+    CHECK_OK(qn_labeller_save(l, path));
+    qn_labeller_destroy(l);
+    CHECK_OK(qn_labeller_load(NULL, path, &l));
+    bool is_named = false;
+    for (int k = 0; k < qn_labeller_class_count(l); k++)
+        is_named |= strcmp(qn_labeller_class_at(l, k).name, "boots") == 0;
+    CHECK(is_named);
+    qn_labeller_destroy(l);
+}
+
+static void test_memory_runs_out(const char *path) {
+    static made m;
+    qn_label_options options = make(&m, 3);
+    options.n_samples = 60;
+    for (int n = 0; n < 60; n++) {
+        failing f = {.left = n};
+        const qn_allocator allocator = {&f, failing_allocate, failing_release};
+        options.allocator = &allocator;
+        qn_labeller *l = NULL;
+        qn_status status = qn_labeller_create(&options, &l);
+        if (status == QN_OK)
+            status = qn_labeller_save(l, path);
+        qn_labeller_destroy(l);
+        l = NULL;
+        if (status == QN_OK)
+            status = qn_labeller_load(&allocator, path, &l);
+        qn_labeller_destroy(l);
+        CHECK(f.held_bytes == 0);
+        CHECK(status == QN_OK || status == QN_ERROR_MEMORY);
+        if (status == QN_OK)
+            return;
+    }
+    CHECK(!"every allocation failed");
+}
+
+/* Every byte of the header, and some of the rest, changed: refused, or a labeller that works. */
+static void test_damaged(const char *path) {
+    FILE *file = fopen(path, "rb");
+    static unsigned char bytes[1 << 18];
+    const size_t n = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    int n_loaded = 0;
+    for (size_t at = 0; at < n; at += at < 600 ? 7 : 997) {
+        bytes[at] ^= 0x55;
+        file = fopen(path, "wb");
+        fwrite(bytes, 1, n, file);
+        fclose(file);
+        bytes[at] ^= 0x55;
+        qn_labeller *l = NULL;
+        qn_label_answer answer;
+        const float x[FEATURES] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f};
+        if (qn_labeller_load(NULL, path, &l) == QN_OK && qn_labeller_features(l) == FEATURES)
+            for (int i = 0; i < 30; i++)
+                n_loaded += qn_labeller_add(l, x, &answer) == QN_OK;
+        qn_labeller_destroy(l);
+    }
+    CHECK(n_loaded >= 0);
+}
+
+int main(void) {
+    char path[] = "/tmp/quern-label-XXXXXX";
+    close(mkstemp(path));
+    test_densities();
+    test_near_the_best();
+    test_cut_anywhere(path);
+    test_refused();
+    test_hostile();
+    test_names(path);
+    test_memory_runs_out(path);
+    test_damaged(path);
+    unlink(path);
+    return checks_finish();
+}

@@ -1,0 +1,152 @@
+/* Plans within budgets: of the zoo and of random training steps they keep every invariant, stay
+ * within the limit, and change no bit of what is computed; what is too little is refused with the
+ * least that would do; failing allocations leave nothing behind. */
+#include "a_machine.h"
+#include "budget_checks.h"
+#include "failing.h"
+#include "os/heap.h"
+#include "os/team.h"
+#include "small_models.h"
+#include "training_program.h"
+
+static const qn_kernels *kernels;
+static qn_team *team;
+
+static qn_program build_model(const qn_model *model) {
+    const qn_update_options update = {.optimizer = QN_SGD};
+    qn_program p;
+    CHECK_OK(build_training(model, 2, &update, &p));
+    return p;
+}
+
+static size_t full_bytes(const qn_graph *graph) {
+    qn_plan *plan = NULL;
+    CHECK_OK(qn_plan_create(qn_allocator_default(), graph, A_MACHINE(kernels, 2), &plan));
+    const size_t bytes = plan ? plan->arena_bytes : 0;
+    qn_plan_destroy(plan);
+    return bytes;
+}
+
+static qn_status find(const qn_graph *graph, const qn_budget_options *options, qn_budget_plan *made,
+                      size_t *least) {
+    *made = (qn_budget_plan){0};
+    return qn_budget_plan_find(qn_allocator_default(), graph, A_MACHINE(kernels, 2), options, made,
+                               least);
+}
+
+/* Time lost within a share of what is needed without a limit; negative: too little. */
+static double check_share(const qn_graph *graph, size_t full, double share) {
+    qn_budget_options options = {.arena_bytes = (size_t)((double)full * share), .most_work = 50};
+    qn_budget_plan made;
+    size_t least = 0;
+    double extra_ns = -1;
+    if (find(graph, &options, &made, &least) == QN_OK) {
+        check_made(graph, kernels, &options, &made);
+        extra_ns = made.extra_ns;
+        qn_budget_plan_deinit(&made);
+        return extra_ns;
+    }
+    CHECK(least > options.arena_bytes && least <= full);
+    options.arena_bytes = least;
+    CHECK_OK(find(graph, &options, &made, NULL));
+    check_made(graph, kernels, &options, &made);
+    qn_budget_plan_deinit(&made);
+    return extra_ns;
+}
+
+/* No time is lost without need, and less memory never costs less (but for what a heuristic may
+ * miss). */
+static void test_model(const qn_model *model) {
+    static const double shares[] = {0.85, 0.65, 0.45};
+    qn_program p = build_model(model);
+    const size_t full = full_bytes(p.graph);
+    double before = check_share(p.graph, full, 1);
+    CHECK(before == 0);
+    for (int i = 0; i < 3; i++) {
+        const double extra = check_share(p.graph, full, shares[i]);
+        CHECK(extra < 0 || extra >= before * 0.9);
+        if (extra >= 0)
+            before = extra;
+    }
+    qn_program_deinit(&p);
+}
+
+static void test_zoo(void) {
+    for (int i = 0; qn_model_at(i); i++)
+        test_model(qn_model_at(i));
+}
+
+/* The same options give the same plan. */
+static void test_repeats(const qn_graph *graph, size_t limit) {
+    const qn_budget_options options = {.arena_bytes = limit};
+    qn_budget_plan a, b;
+    CHECK_OK(find(graph, &options, &a, NULL));
+    CHECK_OK(find(graph, &options, &b, NULL));
+    CHECK(a.n_again > 0 && a.sequence.n == b.sequence.n && a.extra_ns == b.extra_ns);
+    CHECK(memcmp(a.sequence.items, b.sequence.items, a.sequence.n * sizeof *a.sequence.items) == 0);
+    check_same_bits(graph, &a, kernels, team);
+    qn_budget_plan_deinit(&a);
+    qn_budget_plan_deinit(&b);
+}
+
+/* Measured times decide what is made again: what is dear is kept. */
+static void test_measured(const qn_graph *graph, size_t limit) {
+    double *ns = calloc((size_t)graph->n_nodes, sizeof *ns);
+    const qn_budget_options options = {.arena_bytes = limit, .node_ns = ns};
+    qn_budget_plan made;
+    for (int n = 0; ns && n < graph->n_nodes; n++)
+        ns[n] = strncmp(graph->nodes[n]->name, "conv", 4) == 0 ? 1e9 : 1;
+    CHECK_OK(find(graph, &options, &made, NULL));
+    CHECK(made.n_again > 0 && made.extra_ns < 1e9);
+    qn_budget_plan_deinit(&made);
+    free(ns);
+}
+
+static void test_too_little(const qn_graph *graph) {
+    const qn_budget_options options = {.arena_bytes = 64};
+    qn_budget_plan made;
+    size_t least = 0, same = 0;
+    CHECK_FAILS(find(graph, &options, &made, &least), QN_ERROR_MEMORY, "least that would do");
+    CHECK_OK(
+        qn_budget_least(qn_allocator_default(), graph, A_MACHINE(kernels, 2), &options, &same));
+    CHECK(least > 64 && least == same);
+}
+
+static void test_failures(const qn_graph *graph, size_t limit) {
+    failing heap = {.left = 0};
+    const qn_allocator a = {&heap, failing_allocate, failing_release};
+    const qn_budget_options options = {.arena_bytes = limit, .most_work = 10};
+    qn_graph copy = *graph; /* what is made of it comes from the graph's allocator */
+    copy.allocator = &a;
+    int n_failed = 0;
+    for (int64_t n = 0;; n++) {
+        qn_budget_plan made = {0};
+        size_t least = 1;
+        heap = (failing){.left = n};
+        const qn_status status =
+            qn_budget_plan_find(&a, &copy, A_MACHINE(kernels, 2), &options, &made, &least);
+        qn_budget_plan_deinit(&made);
+        if (status == QN_OK)
+            break;
+        n_failed++;
+        if (status != QN_ERROR_MEMORY || least != 0 || heap.held_bytes != 0)
+            CHECK(!"a failed allocation is reported and leaves nothing");
+    }
+    CHECK(n_failed > 20 && heap.held_bytes == 0);
+}
+
+int main(void) {
+    kernels = qn_kernels_get(QN_F32, QN_ISA_REF);
+    CHECK_OK(qn_team_create(qn_allocator_default(), 2, &team));
+    qn_program small = build_model(&small_conv);
+    const size_t limit = full_bytes(small.graph) * 8 / 10;
+    test_repeats(small.graph, limit);
+    test_measured(small.graph, limit * 9 / 8);
+    test_too_little(small.graph);
+    test_failures(small.graph, limit);
+    qn_program_deinit(&small);
+    check_random_graphs(0, 300, kernels, team);
+    test_zoo();
+    qn_team_destroy(team);
+    return checks_finish();
+}
