@@ -16,6 +16,11 @@ import torch.nn.functional as F
 
 TOLERANCE = 1e-9
 
+# Element types by their number in attributes (qn_dtype), and the ends of those of whole numbers.
+TYPES = {"1": "f32", "2": "f64", "3": "i32", "4": "u8", "5": "u16", "6": "i8", "7": "i16"}
+WHOLE = {"i32": (-2**31, 2**31 - 1), "u8": (0, 255), "u16": (0, 65535), "i8": (-128, 127),
+         "i16": (-32768, 32767)}
+
 
 def pair(text):
     return tuple(int(part) for part in text.split("x"))
@@ -386,6 +391,48 @@ def wrap_index(inputs, a, _):
     return [torch.where((x < 0) | (x >= n), torch.full_like(x, -2 ** 31), x)]
 
 
+def cast(inputs, a, _):
+    """What is cast in samples is small: only a fraction can be lost."""
+    return [inputs[0].trunc() if TYPES[a["dtype"]] in WHOLE else inputs[0] * 1]
+
+
+def spread(numbers, a, x):
+    """Numbers of an axis, so that they meet x; 0 where there are none."""
+    axis = int(a["axis"])
+    if not numbers or numbers[0] is None:
+        return 0
+    return numbers[0] if axis < 0 else numbers[0].reshape([-1] + [1] * (x.dim() - axis - 1))
+
+
+def quantise(inputs, a, outputs):
+    """Stochastic rounding is checked to be one of the two neighbours."""
+    x = inputs[0] / spread(inputs[1:], a, inputs[0])
+    ends = WHOLE[TYPES[a["dtype"]]]
+    zero = spread(inputs[2:], a, x)
+    if a["rounding"] == "0":
+        y = x.round()
+    elif a["rounding"] == "1":
+        y = x.sign() * (x.abs() + 0.5).floor()
+    else:
+        y = outputs[0] - zero
+        y = torch.where((y == x.floor().clamp(*ends)) | (y == x.ceil().clamp(*ends)), y, torch.nan)
+    return [(y + zero).clamp(*ends)]
+
+
+def scale_of(inputs, a, outputs):
+    x, axis, bits = inputs[0], int(a["axis"]), int(a["bits"])
+    lines = x.reshape(1, -1) if axis < 0 else x.transpose(0, axis).reshape(x.shape[axis], -1)
+    least, most = lines.amin(1).clamp(max=0), lines.amax(1).clamp(min=0)
+    size = torch.maximum(-least, most)
+    found = {
+        "0": lambda: [size.log2().ceil() - bits],
+        "1": lambda: [size / (2**bits - 1)],
+        "2": lambda: [(most - least) / 255, (least / ((least - most) / 255)).round()],
+    }[a["kind"]]()
+    return [y.reshape(output.shape) for y, output in zip(found, outputs)]
+
+
+# The counterparts, by the operators' names.
 OPERATORS = {
     "conv2d": conv2d,
     "conv2d_transpose": conv2d_transpose,
@@ -436,7 +483,10 @@ OPERATORS = {
     "function": function,
     "combine": combine,
     "where": lambda x, a, _: [torch.where(x[0] != 0, x[1], x[2])],
-    "cast": lambda x, a, _: [x[0].trunc()],
+    "cast": cast,
+    "quantise": quantise,
+    "dequantise": lambda x, a, _: [(x[0] - spread(x[2:], a, x[0])) * spread(x[1:], a, x[0])],
+    "scale_of": scale_of,
     "wrap_index": wrap_index,
     "conv1d": conv1d,
     "deconv2d": deconv2d,
@@ -489,7 +539,8 @@ def check(data, record):
     if "gradients" not in record:
         return done, failed
     weights = read_tensor(data, record["weights"][0])
-    (theirs[record["output"]] * weights).mean().backward()
+    if theirs[record["output"]].requires_grad:
+        (theirs[record["output"]] * weights).mean().backward()
     for i, gradient in enumerate(record["gradients"]):
         if gradient is not None:
             failed += compare(f"{name}, gradient {i}", read_tensor(data, gradient), inputs[i].grad)

@@ -148,8 +148,8 @@ static size_t find_least(qn_trainer *trainer) {
     double size = 0;
     char unit = 0;
     CHECK_FAILS(qn_trainer_set_budget(trainer, 1000), QN_ERROR_MEMORY, "too little");
-    const char *text = strstr(qn_error_message(), "at least ");
-    CHECK(text && sscanf(text + 9, "%lf %c", &size, &unit) == 2);
+    const char *text = strstr(qn_error_message(), "needs about ");
+    CHECK(text && sscanf(text + 12, "%lf %c", &size, &unit) == 2);
     return (size_t)(size * 1.125 * (unit == 'M' ? 1048576 : 1024));
 }
 

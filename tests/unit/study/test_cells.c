@@ -389,7 +389,7 @@ static void test_left_out(void) {
     o.memory_limit = 1e6;
     CHECK_OK(run_study(&o));
     CHECK(s.n_runs == 0);
-    check_results("by its plan, and there are 0.00 GB");
+    check_results(", and the limit is 977 KiB");
     o.memory_limit = 1e12;
     CHECK_OK(run_study(&o)); /* what was left out is not kept as failed */
     CHECK(s.n_runs == 3);
