@@ -123,6 +123,16 @@ class Signals(Rescue):
         self.assertEqual(process.wait(), 1)
         self.assertEqual(self.step(), 32)
 
+    def test_reader_that_is_gone(self):
+        """Before the first message, and so before training begins."""
+        self.arguments[self.arguments.index(10000)] = 2
+        self.arguments.remove("--json")
+        process = self.start(*self.arguments)
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(process.wait(), 1)
+        self.assertEqual(self.step(), 32)
+
     def test_ignored(self):
         """What whoever started it wants to be ignored is: nohup, and Ctrl-C of a job in the background."""
         def ignore():

@@ -66,7 +66,7 @@ with tempfile.TemporaryDirectory() as place:
     check_tables("build/arm64", "aarch64")
     run("aarch64-linux-gnu-gcc", "-O1", "-I", SOURCE / "include", SOURCE / "examples/own_data.c", library, "-lm", "-o",
         place / "own_data")
-    told = run("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", f"LD_LIBRARY_PATH={library.parent}",
-               place / "own_data")
+    # The loader and libc are those of Debian's arm64 packages: the cross compiler's loader does not fit their libc.
+    told = run("qemu-aarch64", "-cpu", "cortex-a53", "-E", f"LD_LIBRARY_PATH={library.parent}", place / "own_data")
     print(told)
 print("wheels:", sorted(path.name for path in (SOURCE / "build/wheels").glob("*.whl")))

@@ -367,6 +367,7 @@ static int run_profile(profile *p) {
 
 static int run(const arguments *a) {
     static profile p; /* half a megabyte of step times */
+    qn_broken_pipe_ignore();
     training_init(&p.t, a);
     p.is_inference = arguments_flag(a, "inference");
     p.is_json = arguments_flag(a, "json");

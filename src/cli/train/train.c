@@ -345,6 +345,7 @@ static qn_status open_training(training *t) {
 
 static int run(const arguments *a) {
     static training t; /* half a megabyte of step times */
+    qn_broken_pipe_ignore();
     training_init(&t, a);
     t.save = arguments_get(a, "save");
     t.s.engine.budget_changes = budget_may_change(a);

@@ -24,12 +24,16 @@ static void watch(int number) {
         sigaction(number, &action, NULL);
 }
 
+void qn_broken_pipe_ignore(void) {
+    signal(SIGPIPE, SIG_IGN);
+}
+
 void qn_interrupt_watch(int status) {
     end_status = status;
     watch(SIGINT);
     watch(SIGTERM);
     watch(SIGHUP);
-    signal(SIGPIPE, SIG_IGN);
+    qn_broken_pipe_ignore();
 }
 
 bool qn_was_ctrl_c(void) {

@@ -5,7 +5,11 @@
 
 #include <stdbool.h>
 
-/* From now on signals are noted, and a second one ends the program with the status;
+/* Writing to a pipe whose reader has gone is an error from now on, and no longer ends the program:
+ * for commands that make files beside their output, before their first message. */
+void qn_broken_pipe_ignore(void);
+
+/* The same, and from now on signals are noted, and a second one ends the program with the status;
  * qn_was_interrupted says whether one came. */
 void qn_interrupt_watch(int status);
 bool qn_was_interrupted(void);
