@@ -19,6 +19,8 @@ static int finish(int status) {
 static int run_command(const command *c, int n, char **texts) {
     arguments a;
     int status = EXIT_DONE;
+    if (c->makes_files)
+        qn_broken_pipe_ignore();
     qn_status parsed = arguments_parse(c, n, texts, &a);
     if (parsed != QN_OK)
         status = report_failure(parsed);

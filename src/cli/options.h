@@ -59,6 +59,7 @@ typedef struct command {
     int n_options;
     const option_list *shared[5];                  /* null at the end */
     int (*run)(const struct arguments *arguments); /* exit status */
+    bool makes_files; /* which matter more than its output: it goes on when nobody reads that */
 } command;
 
 enum { MAX_OPTIONS = 96 };

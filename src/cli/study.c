@@ -467,7 +467,6 @@ static qn_status run_drip(const command_line *l, const char *name) {
 static int run(const arguments *a) {
     command_line l = {.a = a};
     const char *only = arguments_get(a, "only");
-    qn_broken_pipe_ignore();
     qn_status status = read_command_line(&l);
     if (status == QN_OK && !only)
         return run_study(&l);
@@ -489,4 +488,5 @@ const command command_study = {
     .n_options = sizeof options / sizeof options[0],
     .shared = {&measuring_options},
     .run = run,
+    .makes_files = true,
 };

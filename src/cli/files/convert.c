@@ -298,4 +298,5 @@ const command command_convert = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,
+    .makes_files = true,
 };

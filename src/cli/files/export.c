@@ -193,4 +193,5 @@ const command command_export = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,
+    .makes_files = true,
 };

@@ -68,4 +68,5 @@ const command command_merge = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,
+    .makes_files = true,
 };

@@ -276,4 +276,5 @@ const command command_label = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,
+    .makes_files = true,
 };

@@ -367,7 +367,6 @@ static int run_profile(profile *p) {
 
 static int run(const arguments *a) {
     static profile p; /* half a megabyte of step times */
-    qn_broken_pipe_ignore();
     training_init(&p.t, a);
     p.is_inference = arguments_flag(a, "inference");
     p.is_json = arguments_flag(a, "json");
@@ -406,4 +405,5 @@ const command command_profile = {
     .n_options = sizeof options / sizeof options[0],
     .shared = {&report_options, &measuring_options, &training_options, &by_plan_options},
     .run = run,
+    .makes_files = true,
 };

@@ -345,7 +345,6 @@ static qn_status open_training(training *t) {
 
 static int run(const arguments *a) {
     static training t; /* half a megabyte of step times */
-    qn_broken_pipe_ignore();
     training_init(&t, a);
     t.save = arguments_get(a, "save");
     t.s.engine.budget_changes = budget_may_change(a);
@@ -383,4 +382,5 @@ const command command_train = {
     .n_options = sizeof options / sizeof options[0],
     .shared = {&training_options, &by_plan_options},
     .run = run,
+    .makes_files = true,
 };
