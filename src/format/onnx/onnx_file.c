@@ -112,7 +112,7 @@ static qn_status unpack(qn_onnx_reading *reading, const ProtobufCMessageDescript
                             "%zu bytes, and ONNX files are below 2 GB: keep its initialisers "
                             "outside of it, as external data",
                             n);
-    const span all = {from, (const uint8_t *)from + n};
+    const span all = {from, n > 0 ? (const uint8_t *)from + n : from}; /* an empty file is null */
     const char *wrong = look(descriptor, all, 0);
     if (wrong)
         return QN_ONNX_FAIL(reading, QN_ERROR_FORMAT, "not a valid ONNX file: %s", wrong);
