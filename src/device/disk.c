@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "device/work_thread.h"
 #include "os/files/swap_file.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -35,15 +36,8 @@ struct qn_queue {
     disk *disk;
     const qn_allocator *allocator;
     int first_request; /* of DEPTH */
-    qn_timeline *timeline;
-    qn_thread *thread;
-    qn_monitor *monitor;
+    qn_work_thread *thread;
     int64_t begun_ns[DEPTH];
-    /* under the monitor */
-    const qn_work *works; /* (n_works): submitted and not taken; null: none */
-    int32_t n_works;
-    const qn_queue_watch *watch;
-    bool is_closing;
 };
 
 /* An address in calls is this and the offset in the file. */
@@ -246,7 +240,9 @@ static bool begin_ready(qn_queue *q, const qn_work *works, int32_t n, int32_t en
 }
 
 /* Works until one cannot be done: then all behind it cannot either. What was begun has ended. */
-static void do_works(qn_queue *q, const qn_work *works, int32_t n, const qn_queue_watch *watch) {
+static void do_works(void *queue, const qn_work *works, int32_t n, const qn_queue_watch *watch) {
+    qn_queue *q = queue;
+    qn_timeline *timeline = qn_work_thread_timeline(q->thread);
     int32_t begun = 0, ended = 0;
     bool is_good = true;
     while (ended < n && is_good) {
@@ -255,32 +251,13 @@ static void do_works(qn_queue *q, const qn_work *works, int32_t n, const qn_queu
             break;
         is_good = end(q, &works[ended], ended, watch);
         if (is_good)
-            qn_timeline_raise(q->timeline, works[ended].done);
+            qn_timeline_raise(timeline, works[ended].done);
         ended++;
     }
     for (; ended < begun; ended++)
         end(q, &works[ended], ended, watch);
     if (!is_good)
-        qn_timeline_fail(q->timeline);
-}
-
-static void work(void *context) {
-    qn_queue *q = context;
-    qn_monitor_lock(q->monitor);
-    for (;;) {
-        while (!q->works && !q->is_closing)
-            qn_monitor_wait(q->monitor);
-        if (!q->works)
-            break;
-        const qn_work *works = q->works;
-        const qn_queue_watch *watch = q->watch;
-        const int32_t n = q->n_works;
-        q->works = NULL;
-        qn_monitor_unlock(q->monitor);
-        do_works(q, works, n, watch);
-        qn_monitor_lock(q->monitor);
-    }
-    qn_monitor_unlock(q->monitor);
+        qn_timeline_fail(timeline);
 }
 
 /* ---- queues ---- */
@@ -288,22 +265,8 @@ static void work(void *context) {
 static void disk_queue_close(qn_queue *q) {
     if (!q)
         return;
-    if (q->thread) {
-        qn_monitor_lock(q->monitor);
-        q->is_closing = true;
-        qn_monitor_notify(q->monitor);
-        qn_monitor_unlock(q->monitor);
-    }
-    qn_thread_join(q->thread);
-    qn_monitor_destroy(q->monitor);
-    qn_timeline_destroy(q->timeline);
+    qn_work_thread_end(q->thread);
     qn_release(q->allocator, q, 1, sizeof *q);
-}
-
-static qn_status start(qn_queue *q) {
-    QN_TRY(qn_timeline_create(q->allocator, &q->timeline));
-    QN_TRY(qn_monitor_create(q->allocator, &q->monitor));
-    return qn_thread_start(q->allocator, work, q, &q->thread);
 }
 
 static qn_status disk_queue_open(void *state, const qn_allocator *allocator,
@@ -318,7 +281,7 @@ static qn_status disk_queue_open(void *state, const qn_allocator *allocator,
     QN_TRY(add_room(d, options->n_works));
     QN_TRY(qn_allocate(allocator, 1, sizeof *q, &q));
     *q = (qn_queue){.disk = d, .allocator = allocator, .first_request = d->n_queues * DEPTH};
-    const qn_status status = start(q);
+    const qn_status status = qn_work_thread_start(allocator, do_works, q, &q->thread);
     if (status != QN_OK) {
         disk_queue_close(q);
         return status;
@@ -329,16 +292,11 @@ static qn_status disk_queue_open(void *state, const qn_allocator *allocator,
 }
 
 static qn_timeline *disk_queue_timeline(const qn_queue *q) {
-    return q->timeline;
+    return qn_work_thread_timeline(q->thread);
 }
 
 static void disk_submit(qn_queue *q, const qn_work *works, int32_t n, const qn_queue_watch *watch) {
-    qn_monitor_lock(q->monitor);
-    q->works = works;
-    q->n_works = n;
-    q->watch = watch;
-    qn_monitor_notify(q->monitor);
-    qn_monitor_unlock(q->monitor);
+    qn_work_thread_submit(q->thread, works, n, watch);
 }
 
 /* Threads, timelines and monitors are a few hundred bytes each. */
