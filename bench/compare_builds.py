@@ -124,7 +124,7 @@ class Comparison:
             done = self.plan(build, model, batch, threads, ["--memory", str(budget)])
             if done.returncode == 0:
                 return budget
-            named = re.search(r"give --memory (\d+)([KMG]?)", done.stderr)
+            named = re.search(r"(?:give|use) --memory (\d+)([KMG]?)", done.stderr)
             if not named:
                 break
             budget = int(named.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[named.group(2)]

@@ -129,7 +129,8 @@ static size_t disk_workspace(const struct qn_machine *machine, const void *state
 static qn_status disk_reserve(void *state, int space, size_t bytes, qn_memory *memory) {
     const disk *d = state;
     if (bytes > d->bytes)
-        return qn_fail(QN_ERROR_ARGUMENT, "%zu bytes of a swap file of %zu", bytes, d->bytes);
+        return qn_fail(QN_ERROR_ARGUMENT, "%zu bytes do not fit into the swap file of %zu", bytes,
+                       d->bytes);
     *memory = (qn_memory){.space = space, .bytes = bytes, .base = base};
     return QN_OK;
 }
@@ -274,9 +275,9 @@ static qn_status disk_queue_open(void *state, const qn_allocator *allocator,
     disk *d = state;
     qn_queue *q;
     if (!d)
-        return qn_fail(QN_ERROR_ARGUMENT, "no folder was named to swap to");
+        return qn_fail(QN_ERROR_ARGUMENT, "no folder is set to swap to; set one (--swap)");
     if (d->n_queues == d->most_queues)
-        return qn_fail(QN_ERROR_ARGUMENT, "a disk opened for %d queues", d->most_queues);
+        return qn_fail(QN_ERROR_ARGUMENT, "the disk was opened for %d queues only", d->most_queues);
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(add_room(d, options->n_works));
     QN_TRY(qn_allocate(allocator, 1, sizeof *q, &q));

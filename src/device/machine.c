@@ -42,8 +42,8 @@ const qn_kernels *qn_machine_kernels(const qn_machine *m, qn_dtype real) {
 qn_status qn_machine_add(qn_machine *m, const qn_device *device, void *state, int *row) {
     if (m->n_devices == QN_MAX_DEVICES || m->n_spaces + device->n_spaces > QN_MAX_SPACES)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "a machine has %d devices and %d memory spaces at most, and there is no "
-                       "room for the device %s",
+                       "a machine can have %d devices and %d memory spaces; there is no room for "
+                       "the device %s",
                        QN_MAX_DEVICES, QN_MAX_SPACES, device->name);
     *row = m->n_devices++;
     m->devices[*row] = (qn_machine_device){

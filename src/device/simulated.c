@@ -89,7 +89,7 @@ static qn_status simulated_reserve(void *state, int space, size_t bytes, qn_memo
     while (free < MOST_MEMORIES && s->memories[free])
         free++;
     if (free == MOST_MEMORIES)
-        return qn_fail(QN_ERROR_MEMORY, "a simulated device has %d memories at most",
+        return qn_fail(QN_ERROR_MEMORY, "a simulated device supports at most %d memories",
                        MOST_MEMORIES);
     QN_TRY(qn_allocate(s->allocator, 1, sizeof *pages, &pages));
     const qn_status status = qn_twin_pages_open(bytes, pages);
@@ -117,10 +117,11 @@ static void simulated_release(void *state, qn_memory *memory) {
 static qn_status check_range(const simulated *s, const qn_memory *memory, size_t offset,
                              size_t bytes) {
     if (simulated_is_lost(s))
-        return qn_fail(QN_ERROR_DEVICE, "the simulated device is lost, and what it held");
+        return qn_fail(QN_ERROR_DEVICE,
+                       "the simulated device was lost, with the contents of its memory");
     if (offset > memory->bytes || bytes > memory->bytes - offset)
-        return qn_fail(QN_ERROR_ARGUMENT, "%zu bytes at %zu of a memory of %zu", bytes, offset,
-                       memory->bytes);
+        return qn_fail(QN_ERROR_ARGUMENT, "%zu bytes at offset %zu exceed a memory of %zu", bytes,
+                       offset, memory->bytes);
     return QN_OK;
 }
 

@@ -131,7 +131,7 @@ qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
 /* ---- reading ---- */
 
 static qn_status refuse(const char *path, const char *what) {
-    return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller's file, or damaged: %s", path, what);
+    return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller file, or damaged: %s", path, what);
 }
 
 static bool is_count(double value, double least, double most) {
@@ -283,14 +283,14 @@ typedef struct reading {
 static qn_status read_tensor(reading *r, const char *name, qn_dtype dtype, size_t bytes, void *to) {
     const qn_safetensor *t = qn_safetensors_find(&r->file, name);
     if (!t || t->dtype != dtype || t->bytes != bytes)
-        return refuse(r->path, "a tensor is missing or of another size");
+        return refuse(r->path, "a tensor is missing or has a wrong size");
     return qn_file_read(r->from, r->file.data_offset + t->begin, to, bytes);
 }
 
 static qn_status read_counts(reading *r) {
     const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
     if (strcmp(pair_of(&r->file, "format"), FORMAT_NAME) != 0)
-        return refuse(r->path, "quern label init makes one");
+        return refuse(r->path, "quern label init creates one");
     if (strcmp(pair_of(&r->file, "version"), FORMAT_VERSION) != 0)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "%s: version %.20s of a labeller's file; this quern reads " FORMAT_VERSION,
@@ -300,7 +300,7 @@ static qn_status read_counts(reading *r) {
     r->n_counts = t->bytes / sizeof(double);
     QN_TRY(qn_allocate(r->allocator, r->n_counts, sizeof(double), &r->counts));
     QN_TRY(read_tensor(r, "counts", QN_F64, r->n_counts * sizeof(double), r->counts));
-    return are_sizes(r->counts) ? QN_OK : refuse(r->path, "its sizes are none");
+    return are_sizes(r->counts) ? QN_OK : refuse(r->path, "its sizes are invalid");
 }
 
 static qn_status read_all(reading *r) {
@@ -313,7 +313,7 @@ static qn_status read_all(reading *r) {
         return refuse(r->path, "its counts contradict each other");
     QN_TRY(read_tensor(r, "state", QN_F32, n_state(l) * sizeof(float), l->block));
     if (!is_sound_state(l))
-        return refuse(r->path, "its numbers are none that a labeller has");
+        return refuse(r->path, "its numbers are invalid");
     return take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
 }
 

@@ -81,12 +81,12 @@ qn_label_record *qn_labeller_found(const qn_labeller *l, int place) {
 
 static qn_status check_sizes(const qn_label_options *o) {
     if (o->n_features < 1 || o->n_features > QN_LABEL_MAX_FEATURES)
-        return qn_fail(QN_ERROR_ARGUMENT, "samples of %d numbers; a labeller takes 1 to %d",
+        return qn_fail(QN_ERROR_ARGUMENT, "samples have %d numbers; a labeller accepts 1 to %d",
                        o->n_features, QN_LABEL_MAX_FEATURES);
     if (o->n_classes < 1 || o->n_classes > QN_LABEL_MAX_KNOWN)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "%d classes; a labeller takes 1 to %d: leave some out, or join them",
-                       o->n_classes, QN_LABEL_MAX_KNOWN);
+                       "%d classes; a labeller accepts 1 to %d: remove or merge some", o->n_classes,
+                       QN_LABEL_MAX_KNOWN);
     if (o->n_samples < 2 || o->n_samples > INT32_MAX)
         return qn_fail(QN_ERROR_ARGUMENT, "%lld labelled samples; at least 2 are needed",
                        (long long)o->n_samples);
@@ -100,8 +100,10 @@ static qn_status check_samples(const qn_label_options *o) {
                 return qn_fail(QN_ERROR_ARGUMENT, "labelled sample %lld: number %d is not finite",
                                (long long)i + 1, j + 1);
         if (o->label[i] < 0 || o->label[i] >= o->n_classes)
-            return qn_fail(QN_ERROR_ARGUMENT, "labelled sample %lld: class %d of %d",
-                           (long long)i + 1, o->label[i], o->n_classes);
+            return qn_fail(
+                QN_ERROR_ARGUMENT,
+                "labelled sample %lld has class %d, but there are %d classes, numbered from 0",
+                (long long)i + 1, o->label[i], o->n_classes);
     }
     return QN_OK;
 }
@@ -265,7 +267,8 @@ qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,
     QN_NEED(answer, "answer");
     const qn_labeller *l = labeller;
     if (age < 0 || age >= l->n_window)
-        return qn_fail(QN_ERROR_ARGUMENT, "sample %lld before the last one; %d are kept",
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "sample %lld before the last one is not available; the last %d are kept",
                        (long long)age, l->n_window);
     const int i = (l->window_at - 1 - (int)age + 2 * QN_LABEL_WINDOW) % QN_LABEL_WINDOW;
     const float *scaled = l->window + (size_t)i * (size_t)l->d;
@@ -400,7 +403,7 @@ qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, const char
     int n = 0;
     if (!*to || strlen(to) >= QN_LABEL_NAME || strpbrk(to, ",\"\r\n"))
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "name '%.80s': 1 to %d bytes without commas, quotes and line breaks", to,
+                       "name '%.80s': use 1 to %d bytes without commas, quotes and line breaks", to,
                        QN_LABEL_NAME - 1);
     for (size_t i = 0; i < record_count(labeller); i++)
         n += labeller->records[i].serial >= 0 && strcmp(labeller->records[i].name, name) == 0;

@@ -22,8 +22,9 @@ qn_status qn_label_row_parse(const qn_csv_reader *row, int n, float *x) {
         read[i] = (float)value;
     }
     if (n_fields != n)
-        return qn_fail(QN_ERROR_FORMAT, "%d columns, the labelled samples have %d%s", n_fields, n,
-                       n_fields == n + 1 ? " without the label, which does not belong here" : "");
+        return qn_fail(
+            QN_ERROR_FORMAT, "%d columns, but the labelled samples have %d%s", n_fields, n,
+            n_fields == n + 1 ? " without the label column; leave the label out here" : "");
     memcpy(x, read, (size_t)n * sizeof *x);
     return QN_OK;
 }

@@ -227,7 +227,8 @@ static qn_status micro_create(const qn_allocator *allocator, const qn_label_know
                               void **self) {
     micro *m;
     if (known->d > MOST_FEATURES)
-        return qn_fail(QN_ERROR_ARGUMENT, "micro-clusters of %d features; at most %d", known->d,
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "micro-clusters with %d features; at most %d are supported", known->d,
                        MOST_FEATURES);
     QN_TRY(qn_allocate(allocator, 1, sizeof *m, &m));
     m->d = known->d;

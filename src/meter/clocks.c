@@ -199,8 +199,8 @@ static qn_status map_marks(const qn_clock_question *q, qn_clock_map *map) {
     const mark_pair best = find_pair(&m, INT64_MIN, INT64_MAX);
     if (!is_tight(&best))
         return qn_fail(QN_ERROR_FORMAT,
-                       "%s: its marks of a clock do not tell the time to within a millisecond; let "
-                       "the program record five in a row, each right after it has read the clock",
+                       "%s: its clock marks are not accurate to a millisecond; let the program "
+                       "record five in a row, each immediately after reading the clock",
                        q->path);
     const mark_pair pairs[] = {find_pair(&m, INT64_MIN, best.point.file_ns - FAR_NS), best,
                                find_pair(&m, best.point.file_ns + FAR_NS, INT64_MAX)};
@@ -211,7 +211,8 @@ static qn_status map_marks(const qn_clock_question *q, qn_clock_map *map) {
         if (i > 0 && is_tight(&pairs[i - 1]) && is_tight(&pairs[i]) &&
             !is_drift(&pairs[i - 1], &pairs[i]))
             return qn_fail(QN_ERROR_FORMAT,
-                           "%s: its clock was set while it was recorded; record it again", q->path);
+                           "%s: its clock was changed during the recording; record it again",
+                           q->path);
     }
     snprintf(map->how, sizeof map->how, "marks in the trace");
     return QN_OK;
@@ -271,18 +272,18 @@ static qn_status refuse_misfit(const candidates *c) {
     const qn_clock_question *q = c->question;
     const qn_clock_offset *o = q->log->offsets[0];
     const double ns = 1e-9;
-    return qn_fail(
-        QN_ERROR_FORMAT,
-        "%s: its times (%.6f s to %.6f s) fit no clock%s%s: the program ran from %.6f s to "
-        "%.6f s of the wall clock, from %.6f s to %.6f s of the monotonic one. If it is "
-        "this run's, it counts from a start of its own; let the program record, five "
-        "times in a row, an event named monotonic_ns=N where N is what the clock shows "
-        "(in Python time.monotonic_ns()): see docs/measuring-others.md",
-        q->path, (double)c->from_ns * ns, (double)c->to_ns * ns, q->clock ? " named " : "",
-        q->clock ? q->clock : "", (double)(q->begin_ns + o[QN_CLOCK_REALTIME].offset_ns) * ns,
-        (double)(q->end_ns + o[QN_CLOCK_REALTIME].offset_ns) * ns,
-        (double)(q->begin_ns + o[QN_CLOCK_MONOTONIC].offset_ns) * ns,
-        (double)(q->end_ns + o[QN_CLOCK_MONOTONIC].offset_ns) * ns);
+    return qn_fail(QN_ERROR_FORMAT,
+                   "%s: its times (%.6f s to %.6f s) match no clock%s%s: the program ran from %.6f "
+                   "s to %.6f s by the wall clock, from %.6f s to %.6f s by the monotonic clock. "
+                   "If the trace is of this run, it counts from its own start; let the program "
+                   "record, five times in a row, an event named monotonic_ns=N, where N is the "
+                   "clock's value (in Python time.monotonic_ns()): see docs/measuring-others.md",
+                   q->path, (double)c->from_ns * ns, (double)c->to_ns * ns,
+                   q->clock ? " named " : "", q->clock ? q->clock : "",
+                   (double)(q->begin_ns + o[QN_CLOCK_REALTIME].offset_ns) * ns,
+                   (double)(q->end_ns + o[QN_CLOCK_REALTIME].offset_ns) * ns,
+                   (double)(q->begin_ns + o[QN_CLOCK_MONOTONIC].offset_ns) * ns,
+                   (double)(q->end_ns + o[QN_CLOCK_MONOTONIC].offset_ns) * ns);
 }
 
 static qn_status map_by_overlap(const qn_clock_question *q, qn_clock_map *map) {
@@ -298,14 +299,13 @@ static qn_status map_by_overlap(const qn_clock_question *q, qn_clock_map *map) {
         return refuse_misfit(&c);
     if (c.differ)
         return qn_fail(QN_ERROR_FORMAT,
-                       "%s: its times fit both %s and %s, which differ; say which with --clock",
+                       "%s: its times match both %s and %s, which differ; choose one with --clock",
                        q->path, c.both[0], c.both[1]);
     if (map->error_ns > QN_CLOCK_MOST_ERROR_NS)
-        return qn_fail(
-            QN_ERROR_FORMAT,
-            "%s: %s was set by %.3f s while the program ran, so its times are not known to "
-            "within a millisecond; measure again",
-            q->path, map->how, (double)map->error_ns * 1e-9);
+        return qn_fail(QN_ERROR_FORMAT,
+                       "%s: %s was changed by %.3f s while the program ran, so its times are not "
+                       "accurate to a millisecond; measure again",
+                       q->path, map->how, (double)map->error_ns * 1e-9);
     return QN_OK;
 }
 
@@ -316,14 +316,18 @@ static qn_status check_range(const qn_clock_question *q, const qn_clock_map *map
     if (qn_clock_map_apply(map, from_ns) >= q->begin_ns - QN_CLOCK_MOST_ERROR_NS &&
         qn_clock_map_apply(map, to_ns) <= q->end_ns + QN_CLOCK_MOST_ERROR_NS)
         return QN_OK;
-    return qn_fail(QN_ERROR_FORMAT, "%s: by its marks of a clock it is not of this run", q->path);
+    return qn_fail(
+        QN_ERROR_FORMAT,
+        "%s: its clock marks show that it is from another run; use the trace of this run", q->path);
 }
 
 qn_status qn_clock_map_find(const qn_clock_question *question, qn_clock_map *map) {
     size_t n;
     qn_trace_reading_slices(question->reading, &n);
     if (n == 0)
-        return qn_fail(QN_ERROR_FORMAT, "%s: there are no operations in it", question->path);
+        return qn_fail(QN_ERROR_FORMAT,
+                       "%s: it contains no operations; check what the program records",
+                       question->path);
     if (question->clock || !has_marks(question))
         return map_by_overlap(question, map);
     QN_TRY(map_marks(question, map));

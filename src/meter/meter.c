@@ -77,14 +77,15 @@ static qn_status check_options(const qn_meter_options *o) {
     const int64_t ms = 1000000;
     if (o->interval_ns != 0 && (o->interval_ns < ms || o->interval_ns > 1000 * ms))
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "the meter cannot sample every %g ms; 1 to 1000 ms are possible",
+                       "the meter cannot sample every %g ms; choose 1 to 1000 ms",
                        (double)o->interval_ns / (double)ms);
     if (!(o->samples_per_step >= 0))
-        return qn_fail(QN_ERROR_ARGUMENT, "the meter was told of %g samples in a step",
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%g samples in a step is not a valid count; use 0 or more",
                        o->samples_per_step);
     if (o->most_bytes != 0 && o->most_bytes < LEAST_BYTES)
-        return qn_fail(QN_ERROR_ARGUMENT, "a meter in %zu bytes; it needs %d", o->most_bytes,
-                       LEAST_BYTES);
+        return qn_fail(QN_ERROR_ARGUMENT, "a meter cannot work in %zu bytes; it needs %d",
+                       o->most_bytes, LEAST_BYTES);
     return QN_OK;
 }
 
@@ -242,7 +243,7 @@ static qn_status measure(qn_meter *m) {
 
 qn_status qn_meter_measure(qn_meter *m, const qn_measurement **measurement) {
     if (m->is_running)
-        return qn_fail(QN_ERROR_ARGUMENT, "the meter still runs; stop it first");
+        return qn_fail(QN_ERROR_ARGUMENT, "the meter is still running; stop it first");
     if (!m->measurement.arena)
         QN_TRY(measure(m));
     *measurement = &m->measurement;

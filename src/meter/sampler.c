@@ -283,7 +283,7 @@ static qn_load read_load(const qn_sampler *s) {
 
 qn_status qn_sampler_start(qn_sampler *s) {
     if (s->is_started)
-        return qn_fail(QN_ERROR_ARGUMENT, "the sampler has been started before; make another");
+        return qn_fail(QN_ERROR_ARGUMENT, "the sampler has been started before; create another");
     int64_t cpu_ns = qn_thread_cpu_ns();
     s->is_started = true;
     s->begin = read_load(s);
@@ -410,7 +410,7 @@ static qn_status fill_options(const qn_sampler_options *options, qn_sampler *s) 
     own->most_bytes = own->most_bytes ? own->most_bytes : DEFAULT_BYTES;
     own->pid = own->pid ? own->pid : qn_process_id();
     if (own->interval_ns < LEAST_INTERVAL_NS || own->interval_ns > MOST_INTERVAL_NS)
-        return qn_fail(QN_ERROR_ARGUMENT, "sampling every %g ms: choose 1 to 1000 ms",
+        return qn_fail(QN_ERROR_ARGUMENT, "cannot sample every %g ms; choose 1 to 1000 ms",
                        (double)own->interval_ns * 1e-6);
     return QN_OK;
 }

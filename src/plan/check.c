@@ -11,10 +11,12 @@ static qn_status check_storage(const qn_plan *plan, const qn_graph *graph, int32
     const qn_storage *a = &plan->storages[i];
     const int n_further = plan->lanes ? plan->lanes->n_further : 0;
     if (a->space < 0 || a->space > n_further || (a->is_bound && a->space != 0))
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: storage %d (%s) lies in space %d of %d", i,
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "plan: storage %d (%s) is in memory space %d, but there are %d", i,
                        qn_plan_name_of(plan, graph, i), a->space, n_further + 1);
     if (a->first < 0 || a->last < a->first || a->last > plan->n_steps)
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: storage %d (%s) lives from step %d to %d of %d", i,
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "plan: storage %d (%s) has the lifetime [%d, %d], but there are %d steps", i,
                        qn_plan_name_of(plan, graph, i), a->first, a->last, plan->n_steps);
     if (a->is_bound)
         return QN_OK;
@@ -22,8 +24,8 @@ static qn_status check_storage(const qn_plan *plan, const qn_graph *graph, int32
     if (a->offset % arena.alignment || a->bytes % arena.alignment || a->offset > arena.bytes ||
         a->bytes > arena.bytes - a->offset)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "plan: storage %d (%s) at %zu with %zu bytes leaves the arena of %zu or "
-                       "its alignment",
+                       "plan: storage %d (%s) at offset %zu with %zu bytes is misaligned or "
+                       "exceeds the arena of %zu bytes",
                        i, qn_plan_name_of(plan, graph, i), a->offset, a->bytes, arena.bytes);
     for (int32_t j = 0; j < i; j++) {
         const qn_storage *b = &plan->storages[j];
@@ -32,7 +34,7 @@ static qn_status check_storage(const qn_plan *plan, const qn_graph *graph, int32
         if (meets && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
             return qn_fail(
                 QN_ERROR_ARGUMENT,
-                "plan: storages %d (%s) and %d (%s) are alive in step %d and share bytes", j,
+                "plan: storages %d (%s) and %d (%s) overlap and are both alive in step %d", j,
                 qn_plan_name_of(plan, graph, j), i, qn_plan_name_of(plan, graph, i),
                 a->first > b->first ? a->first : b->first);
     }
@@ -122,18 +124,20 @@ static qn_status check_use(const replay *r, int32_t step, int32_t value, bool ca
                        info->name);
     const qn_storage *storage = &r->plan->storages[placement->storage];
     if (step < storage->first || step > storage->last)
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d uses %s, alive from %d to %d only", step,
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "plan: step %d uses %s, which is alive only from step %d to %d", step,
                        info->name, storage->first, storage->last);
     if (!has_row_strides(placement, info->tensor.shape))
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: the strides of %s are not those of rows",
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: the strides of %s do not describe rows",
                        info->name);
     const region place = region_at(r, value);
     if (place.offset > storage->bytes || last_row(&place) + place.row > storage->bytes)
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: %s leaves its storage", info->name);
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: %s exceeds its storage", info->name);
     if (is_strided(&place) && !can_be_apart)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "plan: step %d uses %s, whose rows lie apart, where they must not", step,
-                       info->name);
+                       "plan: step %d uses %s, whose rows are not contiguous, but the operator "
+                       "needs them contiguous",
+                       step, info->name);
     return QN_OK;
 }
 
@@ -155,8 +159,8 @@ static qn_status check_reads(const replay *r, int32_t step, const qn_node *node)
             continue;
         }
         const int32_t fate = r->fate[qn_graph_unview(r->graph, (qn_value){value}).id];
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) reads %s where %s lies", step,
-                       node->name, r->graph->values[value]->name,
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) reads %s, but its storage holds %s",
+                       step, node->name, r->graph->values[value]->name,
                        fate < 0 ? "nothing" : r->graph->values[fate]->name);
     }
     return QN_OK;
@@ -242,7 +246,7 @@ static qn_status check_writes(const replay *r, int32_t step, const qn_node *node
         for (int j = 0; j < i; j++) {
             const region other = region_at(r, node->outputs[j].id);
             if (do_overlap(&to, &other))
-                return qn_fail(QN_ERROR_ARGUMENT, "plan: outputs %d and %d of %s share bytes", j, i,
+                return qn_fail(QN_ERROR_ARGUMENT, "plan: outputs %d and %d of %s overlap", j, i,
                                node->name);
         }
         QN_TRY(overwrite(r, step, node, i, &to));
@@ -266,7 +270,7 @@ static qn_status check_workspace(const replay *r, int32_t step, const qn_node *n
     for (int i = 0; i < node->n_outputs; i++)
         is_good = is_good && r->plan->placements[node->outputs[i].id].storage != workspace;
     return is_good ? QN_OK
-                   : qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) has no workspace to itself",
+                   : qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) has no workspace of its own",
                              step, node->name);
 }
 
@@ -279,7 +283,8 @@ static qn_status check_end(const replay *r) {
             continue;
         QN_TRY(check_use(r, r->plan->n_steps, v, false));
         if (!is_held(r, v))
-            return qn_fail(QN_ERROR_ARGUMENT, "plan: %s is gone at the end", info->name);
+            return qn_fail(QN_ERROR_ARGUMENT, "plan: the result %s is overwritten before the end",
+                           info->name);
     }
     return QN_OK;
 }
@@ -332,10 +337,11 @@ qn_status qn_plan_held(const qn_plan *plan, const qn_graph *graph, int32_t step,
 
 qn_status qn_plan_check(const qn_plan *plan, const qn_graph *graph) {
     if (plan->n_values != graph->n_values)
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: made for %d values, the graph has %d",
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: made for %d values, but the graph has %d",
                        plan->n_values, graph->n_values);
     if (plan->lower_bound_bytes > plan->arena_bytes)
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: %zu bytes are alive at once in an arena of %zu",
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "plan: %zu bytes are alive at once, but the arena has %zu",
                        plan->lower_bound_bytes, plan->arena_bytes);
     for (int32_t i = 0; i < plan->n_storages; i++)
         QN_TRY(check_storage(plan, graph, i));

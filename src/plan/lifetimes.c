@@ -169,12 +169,12 @@ static qn_status check_support(const lifetimes *l, int device, const qn_node *no
         return QN_OK;
     const qn_tensor in = node->n_inputs > 0 ? query->inputs[0] : query->outputs[0];
     return qn_fail(QN_ERROR_UNSUPPORTED,
-                   "plan: the device %s does not run %s, %s of %s %s that gives %s %s; %s",
+                   "plan: the device %s does not support %s, %s of %s %s with the result %s %s; %s",
                    l->machine->devices[device].device->name, node->name, node->op->name,
                    qn_dtype_name(in.dtype), qn_shape_print(in.shape, x),
                    qn_dtype_name(query->outputs[0].dtype),
                    qn_shape_print(query->outputs[0].shape, y),
-                   device > 0 ? "give it to another lane" : "cast what it reads to f32");
+                   device > 0 ? "place it in another lane" : "cast its inputs to f32");
 }
 
 static qn_status place_workspace(lifetimes *l, const qn_node *node, int32_t step) {

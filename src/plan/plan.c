@@ -185,11 +185,11 @@ static const char *print_lane(const qn_plan *plan, int32_t step, char *text, siz
 void qn_plan_print(const qn_plan *plan, const qn_graph *graph, const qn_machine *machine,
                    void (*put)(void *context, const char *line), void *context) {
     char line[768], text[QN_SHAPE_TEXT], columns[COLUMNS_TEXT], lane[16 * QN_MAX_LANES];
-    snprintf(line, sizeof line, "arena %zu bytes, at least %zu; %d steps, %d storages",
+    snprintf(line, sizeof line, "arena %zu bytes, lower bound %zu; %d steps, %d storages",
              plan->arena_bytes, plan->lower_bound_bytes, plan->n_steps, plan->n_storages);
     put(context, line);
     for (int i = 0; plan->lanes && i < plan->lanes->n_further; i++) {
-        snprintf(line, sizeof line, "arena of space %s: %zu bytes, at least %zu",
+        snprintf(line, sizeof line, "arena of space %s: %zu bytes, lower bound %zu",
                  machine->spaces[i + 1].space->name, plan->lanes->further[i].bytes,
                  plan->lanes->further[i].lower_bound_bytes);
         put(context, line);

@@ -80,7 +80,7 @@ qn_status qn_saved_take(qn_arena *memory, const char *name, const qn_graph *base
         return QN_ERROR_MEMORY;
     if (!follows_from_items(planned->plan))
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "%s: a plan of several lanes cannot be saved, but for those that swap",
+                       "%s: a plan with several lanes cannot be saved unless all of them swap",
                        name);
     QN_TRY(take_items(memory, base, &planned->sequence, &taken));
     QN_TRY(take_storages(memory, planned->graph, planned->plan, &taken));
@@ -123,7 +123,7 @@ static qn_status take_offset(const qn_saved_program *saved, const qn_graph *grap
     qn_storage *place = &plan->storages[i];
     if (!is_equal(said, place))
         return qn_fail(QN_ERROR_FORMAT,
-                       "storage %d (%s): %zu bytes of kind %s from step %d to %d, %s; what runs "
+                       "storage %d (%s): %zu bytes of kind %s from step %d to %d, %s; the graph "
                        "needs %zu of kind %s from %d to %d, %s, for %s",
                        i, saved->storages[i].value, said->bytes, qn_kind_name(said->kind),
                        said->first, said->last, bound_word(said), place->bytes,
@@ -140,7 +140,7 @@ static qn_status take_offset(const qn_saved_program *saved, const qn_graph *grap
 
 static qn_status place_all(const qn_saved_program *saved, const qn_graph *graph, qn_plan *plan) {
     if (saved->n_storages != (size_t)plan->n_storages)
-        return qn_fail(QN_ERROR_FORMAT, "%zu storages; what runs needs %d", saved->n_storages,
+        return qn_fail(QN_ERROR_FORMAT, "%zu storages; the graph needs %d", saved->n_storages,
                        plan->n_storages);
     for (int32_t i = 0; i < plan->n_storages; i++)
         QN_TRY(take_offset(saved, graph, plan, i));
@@ -183,8 +183,8 @@ static qn_status check_graph(const qn_saved_program *saved, const qn_graph *base
     if (saved->graph == qn_saved_fingerprint(base))
         return QN_OK;
     return qn_fail(QN_ERROR_FORMAT,
-                   "%s: the plan is of another graph: of another model, batch, shape or optimizer, "
-                   "or of another version of quern; plan anew",
+                   "%s: the plan was made for another graph: another model, batch, shape or "
+                   "optimizer, or another version of quern; make a new plan",
                    saved->name);
 }
 
@@ -246,14 +246,16 @@ qn_status qn_saved_find(const qn_saved_plan *plan, int index, const char *name, 
                         const char *isa, const qn_saved_program **program) {
     if (plan->n_threads != n_threads)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "the plan is for %d threads, not for %d: scratch memory "
-                       "depends on them; give --threads %d, or plan anew",
+                       "the plan was made for %d threads, not %d, and workspace depends on their "
+                       "number; use --threads %d, or make a new plan",
                        plan->n_threads, n_threads, plan->n_threads);
     if (strcmp(plan->isa, isa) != 0)
-        return qn_fail(QN_ERROR_ARGUMENT, "the plan is for %s, and this runs on %s; plan anew",
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "the plan was made for %s, but this machine uses %s; make a new plan",
                        plan->isa, isa);
     if (index >= plan->n_programs || strcmp(plan->programs[index].name, name) != 0)
-        return qn_fail(QN_ERROR_FORMAT, "the plan has no program %d, %s; plan anew", index, name);
+        return qn_fail(QN_ERROR_FORMAT, "the plan has no program %d, %s; make a new plan", index,
+                       name);
     *program = &plan->programs[index];
     return QN_OK;
 }

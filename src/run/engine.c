@@ -184,10 +184,10 @@ static qn_status make_within(qn_engine *e, const qn_program_options *programs, b
 qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     QN_NEED(e, "engine");
     if (e->is_planned)
-        return qn_fail(QN_ERROR_ARGUMENT, "this engine is planned already");
+        return qn_fail(QN_ERROR_ARGUMENT, "this engine has been planned already");
     if (e->options.budget_changes && e->options.saved_plan)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "a plan from a file is fixed, and the budget is to "
-                                             "change; give one of them");
+        return qn_fail(QN_ERROR_UNSUPPORTED, "a plan from a file is fixed, so its budget cannot "
+                                             "change; use either a plan file or a changing budget");
     QN_TRY(qn_tuner_prepare(e));
     const bool has_reserve = !e->options.plan_only || e->options.memory_budget_bytes > 0;
     if (e->options.budget_changes && has_reserve && !e->live_budget)
@@ -245,7 +245,7 @@ static qn_status refuse_budget(qn_engine_options options, const qn_program_optio
         QN_TRY(create(&options, programs, n_programs, &engine, &is_refused));
         qn_engine_destroy(engine);
     }
-    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too little; lower --batch",
+    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too small; lower --batch",
                    qn_text_print_size(bytes, given));
 }
 
@@ -313,8 +313,8 @@ static qn_status bind_inputs(qn_engine *e, qn_program *p, const void *const *inp
         if ((uintptr_t)memory % QN_ALIGNMENT != 0) {
             if (!e->copies)
                 return qn_fail(QN_ERROR_ARGUMENT,
-                               "input %s is not aligned to %d bytes; make the engine without "
-                               "aligned_inputs",
+                               "input %s is not aligned to %d bytes; align it, or create the "
+                               "engine without aligned_inputs",
                                qn_graph_value(p->graph, p->inputs[i])->name, QN_ALIGNMENT);
             memcpy(copy, memory, qn_tensor_bytes(qn_graph_tensor(p->graph, p->inputs[i])));
             memory = copy;
@@ -343,8 +343,8 @@ static qn_status check_losses(const qn_engine *e, const qn_program *p) {
             e->options.real == QN_F64 ? *(const double *)memory : (double)*(const float *)memory;
         if (!isfinite(loss))
             return qn_fail(QN_ERROR_NUMERIC,
-                           "step %lld: the loss is %g; lower the learning rate (asked for: %g, at "
-                           "this step: %g), or clip gradients",
+                           "step %lld: the loss is %g; lower the learning rate (set to %g, at this "
+                           "step %g), or clip gradients",
                            (long long)e->steps + 1, loss, e->options.update.rate,
                            qn_engine_rate(e));
     }
@@ -377,8 +377,8 @@ static qn_status run(qn_engine *e, int program, uint64_t step) {
         e->events ? run_watched(e, program, step) : run_plan(e, program, step, NULL);
     if (status != QN_OK && p->training)
         return qn_fail_within(status,
-                              "step %lld is lost, and with it the parameters, some of which it has "
-                              "changed; go on from a checkpoint",
+                              "step %lld failed after it had changed some parameters, which are "
+                              "now invalid; continue from a checkpoint",
                               (long long)e->steps + 1);
     return status;
 }
@@ -398,8 +398,8 @@ static qn_status finish_step(qn_engine *e) {
 static qn_status check_process(const qn_engine *e) {
     if (e->n_forks == qn_fork_count())
         return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT, "this engine was made before the process forked, and its "
-                                      "threads are not in the child; make one there");
+    return qn_fail(QN_ERROR_ARGUMENT, "this engine was created before the process forked, and its "
+                                      "threads do not exist in the child; create one in the child");
 }
 
 qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
@@ -410,9 +410,10 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
     qn_program *p = &e->programs[program];
     const int64_t accumulate = e->options.update.accumulate;
     if (e->options.plan_only)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "this engine only plans; make one without plan_only");
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "this engine only plans; create one without plan_only");
     if (!e->is_planned)
-        return qn_fail(QN_ERROR_ARGUMENT, "this engine has no plans yet; call qn_engine_plan");
+        return qn_fail(QN_ERROR_ARGUMENT, "this engine has no plan yet; call qn_engine_plan");
     QN_TRY(bind_inputs(e, p, inputs));
     if (!p->training)
         return run(e, program, 0);

@@ -12,8 +12,7 @@ qn_status qn_engine_name_swap(qn_engine *e, const char *folder) {
         return QN_OK;
     if (e->options.memory_budget_bytes == 0 && !e->options.saved_plan)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "nothing is swapped to %s without a budget of memory; give one (--memory)",
-                       folder);
+                       "swapping to %s needs a memory budget; set one (--memory)", folder);
     e->swap_folder_bytes = strlen(folder) + 1;
     QN_TRY(qn_allocate(&e->allocator, 1, e->swap_folder_bytes, &e->swap_folder));
     memcpy(e->swap_folder, folder, e->swap_folder_bytes);
@@ -79,8 +78,7 @@ qn_status qn_engine_open_swap(qn_engine *e) {
     }
     if (!e->swap_folder)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "the plan swaps %zu bytes to a file; name a folder for it (--swap)",
-                       n.bytes);
+                       "the plan swaps %zu bytes to a file; set a folder for it (--swap)", n.bytes);
     const qn_disk_options options = {e->swap_folder, n.bytes, n.n_queues};
     QN_TRY(qn_device_disk.open(&e->allocator, &options, &find_disk(e)->state));
     for (int i = 0; i < e->n_programs; i++)

@@ -280,7 +280,7 @@ static qn_status tell(const qn_lane_runner *r) {
     for (int i = 1; i < r->n_lanes; i++) {
         const lane *l = &r->lanes[i];
         if (l->n_works > 0 && l->device->is_lost && l->device->is_lost(l->state))
-            return qn_fail(QN_ERROR_DEVICE, "the device %s was lost in the middle of its work",
+            return qn_fail(QN_ERROR_DEVICE, "the device %s was lost while it was working",
                            l->device->name);
     }
     for (int i = 1; i < r->n_lanes; i++) {

@@ -129,7 +129,7 @@ static void tell(const qn_offload *o, int lane, int n) {
         return;
     snprintf(text, sizeof text,
              "the device %s was lost; its %d operations run on the CPU from now on, and the step "
-             "is made again: nothing is lost",
+             "is repeated: no result is lost",
              device_of(o, lane)->device->name, n);
     o->options.log->write(o->options.log->user, 1, text);
 }

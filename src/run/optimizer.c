@@ -34,7 +34,8 @@ static qn_status parse_rate(qn_pattern *part, double usual, double *factor) {
                        (int)part->bytes, part->text);
     if (!is_factor && usual <= 0)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "lr-for: \"%.*s\" is a rate, but the usual one is 0; give that, or a factor",
+                       "lr-for: \"%.*s\" is a rate, but the learning rate itself is 0; set the "
+                       "learning rate, or use a factor",
                        (int)part->bytes, part->text);
     *factor = is_factor ? *factor : *factor / usual;
     part->bytes = (size_t)(equals - part->text);

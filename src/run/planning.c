@@ -441,7 +441,7 @@ static qn_status plan_as_saved(qn_engine *e) {
     QN_TRY(make_executors(e));
     if (budget == 0 || used_bytes(e) <= budget)
         return QN_OK;
-    return qn_fail(QN_ERROR_MEMORY, "the plan needs %s, and the budget is %s; plan anew",
+    return qn_fail(QN_ERROR_MEMORY, "the plan needs %s, but the budget is %s; make a new plan",
                    qn_text_print_size(used_bytes(e), needed), qn_text_print_size(budget, given));
 }
 

@@ -227,18 +227,18 @@ static qn_status refuse(qn_engine *e, qn_fit *f) {
             QN_TRY(prove(e, f, &is_least));
     }
     if (f->needed_bytes > 0 || f->total == 0)
-        return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too little; lower --batch", given);
+        return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too small; lower --batch", given);
     qn_text_print_size(f->total, named);
     print_option(f->total, option);
     if (!is_least)
         return qn_fail(QN_ERROR_MEMORY,
-                       "a budget of %s is too little: %s is enough, and less may be; lower "
-                       "--batch, or give --memory %s",
+                       "a budget of %s is too small: %s is enough, less may be; lower --batch, or "
+                       "use --memory %s",
                        given, named, option);
-    return qn_fail(QN_ERROR_MEMORY,
-                   "a budget of %s is too little: it needs at least %s; lower --batch, or give "
-                   "--memory %s",
-                   given, named, option);
+    return qn_fail(
+        QN_ERROR_MEMORY,
+        "a budget of %s is too small: the minimum is %s; lower --batch, or use --memory %s", given,
+        named, option);
 }
 
 static qn_status plan_within(qn_engine *e, qn_fit *f) {

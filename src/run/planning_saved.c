@@ -30,7 +30,8 @@ qn_status qn_engine_take_saved(qn_engine *e) {
     qn_isa isa;
     QN_TRY(qn_cpu_isa(&isa));
     if (n_saved != e->n_programs)
-        return qn_fail(QN_ERROR_FORMAT, "the plan is of %d programs; here are %d", n_saved,
+        return qn_fail(QN_ERROR_FORMAT,
+                       "the plan has %d programs, but the engine has %d; make a new plan", n_saved,
                        e->n_programs);
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(restore(e, qn_isa_name(isa), i));

@@ -160,14 +160,15 @@ static qn_status build_phase(building *b, int phase) {
 
 static qn_status build(building *b) {
     if (n_phases(b) > QN_MAX_PHASES)
-        return qn_fail(QN_ERROR_ARGUMENT, "%d phases; there may be %d", n_phases(b), QN_MAX_PHASES);
+        return qn_fail(QN_ERROR_ARGUMENT, "%d phases; at most %d are supported", n_phases(b),
+                       QN_MAX_PHASES);
     if (n_phases(b) > 1 && b->program->training && b->engine->update.accumulate > 1)
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "a step of several updates cannot accumulate batches; use a larger batch");
+                       "a step with several updates cannot accumulate batches; use a larger batch");
     for (int phase = 0; phase < n_phases(b); phase++)
         QN_TRY(build_phase(b, phase));
     if (b->program->training && b->program->n_losses == 0)
-        return qn_fail(QN_ERROR_ARGUMENT, "it is to be trained, but has no loss");
+        return qn_fail(QN_ERROR_ARGUMENT, "the program trains but has no loss; give it one");
     return QN_OK;
 }
 
@@ -200,13 +201,13 @@ int64_t qn_program_batch(const qn_program *p) {
 static qn_status check_micro_batch(const qn_program *p, int64_t micro_batch) {
     const int64_t batch = qn_program_batch(p);
     if (micro_batch < 1 || micro_batch > batch || batch % micro_batch != 0)
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "micro-batches of %lld samples do not make up a batch of %lld; give a "
-                       "number that divides it",
-                       (long long)micro_batch, (long long)batch);
+        return qn_fail(
+            QN_ERROR_ARGUMENT,
+            "micro-batches of %lld samples do not divide a batch of %lld; choose a divisor",
+            (long long)micro_batch, (long long)batch);
     if (p->n_phases > 1)
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "a step of several updates cannot be done in micro-batches");
+                       "a step with several updates cannot be split into micro-batches");
     return QN_OK;
 }
 

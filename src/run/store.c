@@ -153,7 +153,7 @@ static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t 
 qn_status qn_store_add(qn_store *store, const char *name, qn_dtype dtype, qn_shape shape,
                        void **data) {
     if (qn_store_find(store, name))
-        return qn_fail(QN_ERROR_ARGUMENT, "there is a tensor %s already", name);
+        return qn_fail(QN_ERROR_ARGUMENT, "a tensor %s exists already", name);
     if (!qn_shape_is_valid(shape) || qn_dtype_bytes(dtype) == 0)
         return qn_fail(QN_ERROR_ARGUMENT, "tensor %s is empty or too large", name);
     QN_TRY(add(store,

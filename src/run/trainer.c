@@ -65,11 +65,14 @@ static qn_status check_options(const qn_trainer_options *o) {
 
 static qn_status check_weights(const qn_trainer_options *o) {
     if (o->class_weights && o->regression)
-        return qn_fail(QN_ERROR_ARGUMENT, "class weights are of classes; the targets are numbers");
+        return qn_fail(
+            QN_ERROR_ARGUMENT,
+            "class weights need classes, but the targets are numbers; leave the weights out");
     for (int i = 0; o->class_weights && i < o->n_outputs; i++) {
         if (!(o->class_weights[i] >= 0 && o->class_weights[i] <= 1e30))
-            return qn_fail(QN_ERROR_ARGUMENT, "class %d has the weight %g; weights are at least 0",
-                           i, o->class_weights[i]);
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "class %d has the weight %g; weights must be finite and at least 0", i,
+                           o->class_weights[i]);
     }
     return QN_OK;
 }
@@ -260,8 +263,8 @@ static qn_status check_labels(const qn_trainer *t, const int32_t *labels, int64_
     for (int64_t i = 0; !t->options.regression && i < n; i++) {
         if (labels[i] < 0 || labels[i] >= t->options.n_outputs)
             return qn_fail(QN_ERROR_ARGUMENT,
-                           "sample %lld of the batch is of class %d, but the model has classes 0 "
-                           "to %d; make it with more outputs",
+                           "sample %lld of the batch has class %d, but the model has classes 0 to "
+                           "%d; create it with more outputs",
                            (long long)i, labels[i], t->options.n_outputs - 1);
     }
     return QN_OK;

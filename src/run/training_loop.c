@@ -56,10 +56,10 @@ static qn_status do_step(qn_trainer *trainer, const qn_fit_options *options, epo
         qn_batch batch;
         QN_TRY(options->train.next(options->train.self, &batch));
         if (!batch.x)
-            return qn_fail(QN_ERROR_ARGUMENT,
-                           "the training data ended after %lld of %lld steps; give a loader "
-                           "without end",
-                           (long long)qn_trainer_steps(trainer), (long long)options->steps);
+            return qn_fail(
+                QN_ERROR_ARGUMENT,
+                "the training data ended after %lld of %lld steps; use a loader that repeats",
+                (long long)qn_trainer_steps(trainer), (long long)options->steps);
         QN_TRY(qn_trainer_step(trainer, batch.x, batch.y, &result));
         e->n_batches++;
     }
@@ -82,8 +82,8 @@ qn_status qn_trainer_fit(qn_trainer *trainer, const qn_fit_options *options) {
     QN_DEMAND(options->steps >= 0 && options->checkpoint_every >= 0);
     epoch e = {0};
     if (qn_trainer_get_options(trainer)->engine.real != QN_F32)
-        return qn_fail(QN_ERROR_ARGUMENT, "the loop feeds floats: make the trainer with QN_F32, or "
-                                          "call qn_trainer_step with doubles");
+        return qn_fail(QN_ERROR_ARGUMENT, "the training loop feeds floats: create the trainer with "
+                                          "QN_F32, or call qn_trainer_step with doubles");
     while (qn_trainer_steps(trainer) < options->steps) {
         const int64_t before = qn_trainer_steps(trainer) * accumulate / options->epoch_batches;
         QN_TRY(do_step(trainer, options, &e));

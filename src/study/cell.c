@@ -122,7 +122,7 @@ static qn_status parse_readings(const source *from, const cJSON *object, qn_seri
     series->n = 0;
     cJSON_ArrayForEach(item, list) {
         if (!parse_reading(item, &readings[series->n++]))
-            return refuse(from, "readings", "holds something else than [begin_s, end_s, value]");
+            return refuse(from, "readings", "has an element other than [begin_s, end_s, value]");
     }
     return QN_OK;
 }
@@ -131,7 +131,7 @@ static qn_status parse_series(const source *from, const cJSON *item, qn_series *
     const int quantity = word_of(item, "quantity", quantity_word, QN_QUANTITY_COUNT);
     const int part = word_of(item, "part", part_word, QN_PART_COUNT);
     if (quantity < 0 || part < 0)
-        return refuse(from, "series", "has an entry of an unknown quantity or part");
+        return refuse(from, "series", "has an entry with an unknown quantity or part");
     const char *name = text_of(from, item, "name"), *kind = text_of(from, item, "source");
     if (!name || !kind)
         return QN_ERROR_MEMORY;
@@ -257,7 +257,7 @@ static qn_status parse_run(const source *from, const cJSON *root, qn_cell *cell)
     parse_numbers(root, m);
     parse_memory(root, m);
     if (!(m->step_ms_mean > 0) || !(m->step_ms_median > 0))
-        return refuse(from, "step_ms_mean", "or \"step_ms_median\" is missing or no time");
+        return refuse(from, "step_ms_mean", "or \"step_ms_median\" is missing or not a time");
     m->energy_is_estimated = flag_of(root, "energy_is_estimated");
     m->skipped_steps = count_of(root, "skipped_steps", 0, 1e15);
     m->n_measurements = (int)count_of(root, "measurements", 1, 1e6);
@@ -282,7 +282,7 @@ static qn_status parse_day(const source *from, const cJSON *item, qn_drip *drip)
         return refuse(from, "days", "has too many entries");
     if (!(day.accuracy >= 0 && day.accuracy <= 1) || day.became_right < 0 || day.became_wrong < 0 ||
         day.became_right + day.became_wrong > drip->n_test)
-        return refuse(from, "days", "has an entry that cannot be");
+        return refuse(from, "days", "has an impossible entry");
     drip->days[drip->n_days++] = day;
     return QN_OK;
 }

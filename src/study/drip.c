@@ -44,7 +44,8 @@ static qn_status check_data(dripping *d) {
         whole_batches(d->o->n_pretraining, d->source.n_samples[QN_TRAIN] - new_images);
     d->n_test = whole_batches(d->o->n_test, d->source.n_samples[QN_TEST]);
     if (d->source.n_targets > 0 || d->preparation.n_classes < 2)
-        return qn_fail(QN_ERROR_FORMAT, "%s has no classes; drip training needs some", d->o->data);
+        return qn_fail(QN_ERROR_FORMAT, "%s has no classes; drip training needs labelled data",
+                       d->o->data);
     if (d->n_pretraining == 0 || d->n_test == 0)
         return qn_fail(
             QN_ERROR_FORMAT,

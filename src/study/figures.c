@@ -90,7 +90,7 @@ static qn_status draw_readings(const qn_figures *f, const qn_series *s, const ch
 static qn_status draw_channel(const qn_figures *f, const qn_series *s, double scale) {
     const int n_cores = f->facts->cores.n_cores;
     if (s->channel.part == QN_PART_PROCESS && n_cores > 0)
-        return draw_readings(f, s, "this process, of all cores", scale / n_cores);
+        return draw_readings(f, s, "this process, share of all cores", scale / n_cores);
     return draw_readings(f, s, s->channel.name, scale);
 }
 
@@ -392,10 +392,10 @@ qn_status qn_figures_add_power(const qn_figures *f) {
         is_estimated |= f->facts->rows[i].power_is_estimated;
     if (is_estimated)
         qn_document_warning(f->document, "Power is estimated from utilisation and a description of "
-                                         "the device: no sensor has measured it.");
+                                         "the device; no sensor measured it.");
     QN_TRY(add_steps_charts(f, QN_QUANTITY_POWER, "Power", "power (W)", 1, &n_charts));
     if (n_charts == 0)
-        say_none(f, "Power over three steps: no power sensor gave readings.");
+        say_none(f, "Power over three steps: no readings from a power sensor.");
     if (has_any(f, energy_j))
         return add_batch_chart(
             f, is_estimated ? "Energy per step by batch (estimated)" : "Energy per step by batch",
@@ -436,7 +436,7 @@ qn_status qn_figures_add_memory(const qn_figures *f) {
         say_none(f, "No cell was trained.");
         return QN_OK;
     }
-    qn_document_text(f->document, "Memory by kind, at the step of the plan where most is in use.");
+    qn_document_text(f->document, "Memory by kind, at the step of the plan with the highest use.");
     const qn_chart chart = {.kind = QN_CHART_STACKED,
                             .title = "Memory by kind and batch",
                             .x_label = "model and batch",
@@ -474,8 +474,8 @@ qn_status qn_figures_add_drip(const qn_figures *f) {
     }
     const qn_drip *d = f->facts->drips[0];
     snprintf(text, sizeof text,
-             "%s learned from %lld images of %s, and then from %d new ones a day; it is tested on "
-             "the same %lld images each day.%s",
+             "%s was trained on %lld images of %s, and then on %d new ones each day; it is tested "
+             "on the same %lld images each day.%s",
              d->model, (long long)d->n_pretraining, d->data, QN_DRIP_IMAGES, (long long)d->n_test,
              strcmp(d->model, "densenet40") == 0
                  ? ""

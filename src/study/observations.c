@@ -215,7 +215,7 @@ static void say_factors(qn_finding *f, const qn_pair *pairs, int n, qn_row_value
     say(f, "%.2f times (%s)", factor_of(&pairs[most], value), pairs[most].small->model);
 }
 
-static const char few_batches[] = "It takes a model at two batch sizes or more.";
+static const char few_batches[] = "This needs a model at two batch sizes or more.";
 
 /* ---- the rules ---- */
 
@@ -255,7 +255,7 @@ static void judge_rhythm(const qn_study_facts *facts, qn_row_value value, const 
 static void judge_use_rhythm(const qn_study_facts *facts, qn_finding *f) {
     judge_rhythm(facts, use_periodicity_of, "Utilisation", f);
     if (f->verdict == QN_VERDICT_UNKNOWN)
-        say(f, "No step was long enough for the sampler to see its rhythm.");
+        say(f, "No step was long enough for the sampler to resolve its rhythm.");
 }
 
 static void judge_power_rhythm(const qn_study_facts *facts, qn_finding *f) {
@@ -265,8 +265,9 @@ static void judge_power_rhythm(const qn_study_facts *facts, qn_finding *f) {
         return;
     for (int i = 0; i < facts->n_rows; i++)
         is_estimated |= facts->rows[i].power_is_estimated;
-    say(f, is_estimated ? "Power is estimated from utilisation here, whose rhythm it would repeat."
-                        : "No power sensor gave readings, or no step was long enough for them.");
+    say(f, is_estimated ? "Power is estimated from utilisation here, so its rhythm would be that "
+                          "of utilisation."
+                        : "No readings from a power sensor, or no step was long enough for them.");
 }
 
 static void judge_gpu_batch(const qn_study_facts *facts, qn_finding *f) {
@@ -290,9 +291,8 @@ static void judge_gpu_batch(const qn_study_facts *facts, qn_finding *f) {
     cpu /= n_cpu;
     decide(f, gpu >= gpu_growth && cpu <= cpu_change);
     say(f,
-        "From the smallest to the largest batch GPU utilisation changes by %+.1f points, that of "
-        "the "
-        "cores by %.1f points (means over %d models).",
+        "From the smallest to the largest batch, GPU utilisation changes by %+.1f points, core "
+        "utilisation by %.1f points (means over %d models).",
         100 * gpu, 100 * cpu, n);
 }
 
@@ -324,7 +324,7 @@ static void judge_kinds(const qn_study_facts *facts, qn_finding *f) {
             say(f, "%s%s: %.0f %% busy, idle %.0f %% of the time", *f->here ? "; " : "",
                 facts->cores.names[k], 100 * use, 100 * idle);
     }
-    say(f, *f->here ? "." : "The use of single cores was not seen.");
+    say(f, *f->here ? "." : "Utilisation of single cores was not measured.");
     if (isfinite(most - least))
         decide(f, most - least >= kind_difference || most_idle - least_idle >= kind_difference);
 }
@@ -335,7 +335,7 @@ static void judge_domain(const qn_study_facts *facts, qn_finding *f) {
     if (!has_gpu(facts, f))
         return;
     if (!isfinite(vision) || !isfinite(lstm)) {
-        say(f, "It takes vision models and LSTMs.");
+        say(f, "This needs vision models and LSTMs.");
         return;
     }
     decide(f, vision - lstm >= domain_difference);
@@ -364,12 +364,12 @@ static void judge_shares(const qn_study_facts *facts, qn_finding *f) {
     if (!has_gpu(facts, f))
         return;
     if (n_vision == 0 || n_lstm == 0) {
-        say(f, "It takes power rails of GPU, cores and memory, vision models and LSTMs.");
+        say(f, "This needs power rails of GPU, cores and memory, vision models and LSTMs.");
         return;
     }
     decide(f, n_gpu >= most_models * n_vision && n_memory >= most_models * n_lstm);
-    say(f, "The GPU takes most in %d of %d cells of vision, memory in %d of %d of LSTMs.", n_gpu,
-        n_vision, n_memory, n_lstm);
+    say(f, "The GPU takes most power in %d of %d vision cells, memory in %d of %d LSTM cells.",
+        n_gpu, n_vision, n_memory, n_lstm);
 }
 
 /* Names the vision models whose step costs most and least at the largest batch that all have. */
@@ -398,7 +398,7 @@ static void judge_energy(const qn_study_facts *facts, qn_finding *f) {
     int n_so = 0, n_sure = 0, n_possible = 0;
     const int n = find_pairs(facts, energy_of, pairs);
     if (!isfinite(mean_of(facts, -1, energy_of))) {
-        say(f, "No power sensor, and no model of one.");
+        say(f, "No power sensor, and no estimate of power.");
         return;
     }
     if (n == 0) {
@@ -415,7 +415,7 @@ static void judge_energy(const qn_study_facts *facts, qn_finding *f) {
         f->is_estimated |= pairs[i].large->power_is_estimated;
     }
     decide_by_part(f, n_sure, n_possible, n);
-    say(f, "From the smallest to the largest batch a step costs ");
+    say(f, "From the smallest to the largest batch, a step costs ");
     say_factors(f, pairs, n, energy_of);
     say(f, "; more, but less than in proportion, in %d of %d models.", n_so, n);
     say_costliest(facts, f);
@@ -452,12 +452,12 @@ static void judge_memory(const qn_study_facts *facts, qn_finding *f) {
     find_extremes(pairs, n, total_of, &least, &most);
     const qn_pair *p = &pairs[most];
     say(f,
-        "Feature maps and workspace make %.0f %% or more of the growth, parameters stay as they "
-        "are, in %d of %d models (%s: %s of them at batch %lld, %s at %lld).",
+        "Feature maps and workspace make up %.0f %% or more of the growth and parameters stay "
+        "constant in %d of %d models (%s: %s of them at batch %lld, %s at %lld).",
         100 * intermediate_growth, n_so, n, p->small->model,
         qn_text_print_size((uint64_t)intermediate_of(p->small), small), (long long)p->small->batch,
         qn_text_print_size((uint64_t)intermediate_of(p->large), large), (long long)p->large->batch);
-    say(f, facts->n_left_out > 0 ? " %d cells did not fit in %s." : " All cells fitted.",
+    say(f, facts->n_left_out > 0 ? " %d cells did not fit in %s." : " All cells fit.",
         facts->n_left_out, qn_text_print_size((uint64_t)fmax(facts->memory_limit, 0), small));
 }
 
@@ -488,7 +488,7 @@ static void judge_factors(const qn_study_facts *facts, qn_finding *f) {
     qn_range least = {INFINITY, INFINITY}, most = {0, 0};
     const int n = find_pairs(facts, throughput_of, pairs);
     if (n < 2) {
-        say(f, "It takes two models at two batch sizes or more.");
+        say(f, "This needs two models at two batch sizes or more.");
         return;
     }
     for (int i = 0; i < n; i++) {
@@ -543,9 +543,9 @@ static const observation observations[QN_OBSERVATIONS] = {
     {"GPU busy, CPU idle",
      "The GPU is busy and the cores are mostly idle; one is low when the other is high.",
      "GPU up to 96 %, cores 0 to 60 %", judge_balance, false},
-    {"use is periodic", "Utilisation is periodic with one step as its period, hence predictable.",
+    {"use is periodic", "Utilisation is periodic with the step as its period, hence predictable.",
      "seen in all models", judge_use_rhythm, false},
-    {"GPU use by batch", "GPU utilisation grows with the batch, that of the cores does not.",
+    {"GPU use by batch", "GPU utilisation grows with the batch, core utilisation does not.",
      "batch 4 to 64: DenseNet 81.6 to 96.4 %, SqueezeNet 71.4 to 84.5 %, ResNet50 85.6 to 95.6 %; "
      "cores 2.1 points",
      judge_gpu_batch, false},
@@ -553,24 +553,23 @@ static const observation observations[QN_OBSERVATIONS] = {
      "the two Denver2 cores are idle up to 65 % of the time", judge_kinds, false},
     {"GPU use by domain", "GPU utilisation depends on the domain.",
      "vision about 95 %, LSTM about 25 %", judge_domain, false},
-    {"where power goes", "The GPU takes most power in vision, memory in the LSTM.",
+    {"where power goes", "The GPU takes most power in vision models, memory in the LSTM.",
      "vision: GPU 4 times the CPU, 2 times memory, up to 57.4 % of the system", judge_shares,
      false},
     {"power is periodic", "Power is periodic, too.", "seen in all models", judge_power_rhythm,
      false},
     {"energy by batch", "Energy per step grows with the batch, less than in proportion.",
-     "16 times the work costs 2.2 to 10.5 times; DenseNet40 costs most of five vision models, "
-     "SqueezeNet least",
+     "16 times the work costs 2.2 to 10.5 times the energy; of five vision models DenseNet40 costs "
+     "most, SqueezeNet least",
      judge_energy, false},
     {"memory by batch",
-     "Memory decides how large a batch may be: feature maps and workspace grow, parameters stay.",
-     "DenseNet40: 2.05 GiB of them at batch 4, 5.5 GiB at 64; from batch 128 on nothing fitted in "
-     "8 "
+     "Memory limits the batch: feature maps and workspace grow with it, parameters do not.",
+     "DenseNet40: 2.05 GiB of them at batch 4, 5.5 GiB at 64; no batch from 128 on fitted into 8 "
      "GiB",
      judge_memory, true},
     {"throughput grows", "Throughput grows with the batch.",
      "ResNet50: 9 to 55 samples/s from batch 4 to 64", judge_throughput, false},
-    {"different factors", "It grows by very different factors.",
+    {"different factors", "The factor differs greatly between models.",
      "deep RL 15.3 times (889 to 13,618 samples/s), ResNet50 6.1, DenseNet 1.7", judge_factors,
      false},
     {"drip training", "Training on the device, a little each day, slowly raises accuracy.",

@@ -50,22 +50,22 @@ static void add_top(const qn_figures *f, const qn_finding findings[QN_OBSERVATIO
     for (int i = 0; i < f->facts->n_rows; i++)
         meter = fmax(meter, f->facts->rows[i].meter_bytes);
     snprintf(done, sizeof done, "%d of %d", n_done, qn_study_count(f->study));
-    snprintf(text, sizeof text, "%d failed, %d left out, %d still to run",
+    snprintf(text, sizeof text, "%d failed, %d skipped, %d still to run",
              qn_study_count_in(f->study, QN_CELL_FAILED),
              qn_study_count_in(f->study, QN_CELL_LEFT_OUT), n_waiting);
     qn_document_figure(f->document, "Cells done", done, text);
     add_figure(f->document, "Observations confirmed", "of the study's twelve", "%.0f",
                count_verdicts(findings, QN_VERDICT_CONFIRMED));
-    add_figure(f->document, "Not confirmed", "by the numbers of this machine", "%.0f",
+    add_figure(f->document, "Not confirmed", "on this machine", "%.0f",
                count_verdicts(findings, QN_VERDICT_NOT_CONFIRMED));
-    add_figure(f->document, "Uncertain", "the numbers vary too much", "%.0f",
+    add_figure(f->document, "Uncertain", "measurements vary too much", "%.0f",
                count_verdicts(findings, QN_VERDICT_UNCERTAIN));
     add_figure(f->document, "Cannot be judged here", "no GPU, no sensor, too few cells", "%.0f",
                count_verdicts(findings, QN_VERDICT_UNKNOWN));
     qn_document_figure(f->document, "Memory of the meter",
                        qn_text_print_size((uint64_t)meter, text), "largest of any cell");
     if (n_waiting > 0)
-        qn_document_warning(f->document, "The study is not complete: these are the cells so far.");
+        qn_document_warning(f->document, "The study is not complete; these are the cells so far.");
     warn_of_others(f);
 }
 
@@ -92,8 +92,9 @@ static void add_finding(qn_document *d, const qn_finding *f) {
 
 static void add_findings(qn_document *d, const qn_finding findings[QN_OBSERVATIONS]) {
     qn_document_heading(d, "The twelve observations");
-    qn_document_text(d, "What Liu et al. (2019, arXiv 1906.04278) observed on a Jetson TX2, and "
-                        "whether the numbers of this machine agree. docs/study.md has the rules.");
+    qn_document_text(
+        d, "The observations of Liu et al. (2019, arXiv 1906.04278) on a Jetson TX2, and whether "
+           "the measurements on this machine agree. docs/study.md has the rules.");
     for (int i = 0; i < QN_OBSERVATIONS; i++)
         add_finding(d, &findings[i]);
 }
@@ -131,7 +132,7 @@ static void add_cells(const qn_figures *f) {
                                           "others (%)",
                                           "cores (%)",
                                           "GPU (%)",
-                                          "energy of a step (J)",
+                                          "energy per step (J)",
                                           "parameters (MiB)",
                                           "feature maps, workspace (MiB)",
                                           "resident (MiB)",
@@ -139,12 +140,11 @@ static void add_cells(const qn_figures *f) {
                                           "periodicity of power"};
     enum { N = sizeof columns / sizeof columns[0] };
     qn_document_heading(f->document, "All cells");
-    qn_document_text(
-        f->document,
-        "From and to: the least and the largest median of stretches of the run, and of repeated "
-        "measurements. Others: what other programs used of the cores. Periodicity is the "
-        "autocorrelation at one step: 1 repeats exactly. A dash was not measured, or is too fast "
-        "for the sampler.");
+    qn_document_text(f->document,
+                     "From and to: the smallest and the largest median over sections of the run "
+                     "and repeated measurements. Others: share of the cores used by other "
+                     "programs. Periodicity is the autocorrelation at one step; 1 means exact "
+                     "repetition. A dash means not measured, or too fast for the sampler.");
     qn_document_begin_table(f->document, "All cells", N, columns);
     for (int i = 0; i < f->facts->n_rows; i++)
         add_cell_row(f->document, &f->facts->rows[i]);
@@ -154,7 +154,7 @@ static void add_cells(const qn_figures *f) {
 /* ---- what is missing ---- */
 
 static void add_missing_cells(const qn_figures *f) {
-    static const char *const columns[] = {"cell", "what became of it", "why"};
+    static const char *const columns[] = {"cell", "outcome", "why"};
     static const char *const states[] = {[QN_CELL_WAITING] = "still to run",
                                          [QN_CELL_DONE] = "done",
                                          [QN_CELL_FAILED] = "failed",

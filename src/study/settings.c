@@ -41,7 +41,7 @@ static qn_status compare(const qn_study *study, const cJSON *kept, const char *p
     static const char unset[] = "not set";
     if (!cJSON_IsObject(kept))
         return qn_fail(QN_ERROR_FORMAT,
-                       "%s: no settings of a study; remove it, or use another --out", path);
+                       "%s: not the settings of a study; remove it, or use another --out", path);
     for (int i = 0; i < count(study); i++) {
         const qn_study_setting s = setting_at(study, i);
         const char *now = s.value ? s.value : unset;
@@ -49,8 +49,8 @@ static qn_status compare(const qn_study *study, const cJSON *kept, const char *p
         then = then ? then : unset;
         if (strcmp(now, then) != 0)
             return qn_fail(QN_ERROR_ARGUMENT,
-                           "%s: its cells were made with %s %s, and now it is %s; use the same, or "
-                           "another --out",
+                           "%s: its cells were measured with %s %s, but now it is %s; use the same "
+                           "value, or another --out",
                            path, s.name, then, now);
     }
     return QN_OK;

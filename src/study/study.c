@@ -292,7 +292,7 @@ static qn_status check_memory(qn_study *s, qn_cell *cell) {
     if (limit <= 0 || cell->demand.bytes <= limit)
         return QN_OK;
     cell->state = QN_CELL_LEFT_OUT;
-    cell->reason = qn_arena_format(&cell->texts, "its plan needs %s, and the limit is %s",
+    cell->reason = qn_arena_format(&cell->texts, "its plan needs %s, but the limit is %s",
                                    qn_text_print_size((uint64_t)cell->demand.bytes, needed),
                                    qn_text_print_size((uint64_t)limit, free));
     return cell->reason ? QN_OK : QN_ERROR_MEMORY;
@@ -306,14 +306,15 @@ static void explain(const qn_program_end *end, char *reason, size_t bytes) {
     if (strncmp(last, prefix, sizeof prefix - 1) == 0)
         last += sizeof prefix - 1;
     if (qn_signal_is_kill(end->signal))
-        snprintf(reason, bytes, "killed at %s of memory, as the system does when memory runs out",
+        snprintf(reason, bytes,
+                 "killed at %s of memory, probably because the system ran out of memory",
                  qn_text_print_size((uint64_t)end->peak_bytes, size));
     else if (end->signal > 0)
         snprintf(reason, bytes, "ended by signal %d%s%s", end->signal, *last ? ": " : "", last);
     else if (*last)
         snprintf(reason, bytes, "%s", last);
     else
-        snprintf(reason, bytes, "ended with status %d and without a word", end->status);
+        snprintf(reason, bytes, "ended with status %d and no message", end->status);
 }
 
 /* Keeps why a cell failed, in its file and in memory. */
@@ -330,7 +331,7 @@ static qn_status run_process(qn_study *s, qn_cell *cell, const char *path) {
     QN_TRY(s->o.command(s->o.user, cell, steps_of(s, cell), path, &cell->texts, arguments));
     QN_TRY(qn_subprocess_run(arguments, should_stop, s, &end));
     if (end.was_stopped)
-        return qn_fail(QN_ERROR_INTERRUPTED, "stopped; the cells that are done are kept");
+        return qn_fail(QN_ERROR_INTERRUPTED, "stopped; finished cells are kept");
     if (end.status == 0 && end.signal == 0) {
         if (qn_cell_read(cell, path) == QN_OK)
             return QN_OK;
@@ -354,7 +355,7 @@ static qn_status run_cell(qn_study *s, qn_cell *cell) {
 qn_status qn_study_run(qn_study *s) {
     for (int i = 0; i < s->n_asked; i++) {
         if (should_stop(s))
-            return qn_fail(QN_ERROR_INTERRUPTED, "stopped; the cells that are done are kept");
+            return qn_fail(QN_ERROR_INTERRUPTED, "stopped; finished cells are kept");
         if (s->cells[i].state == QN_CELL_WAITING)
             QN_TRY(run_cell(s, &s->cells[i]));
     }

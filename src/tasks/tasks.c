@@ -120,7 +120,7 @@ static qn_status refuse_budget(const qn_task_options *options, const qn_task_kin
         QN_TRY(open(&plan_only, kind, &is_built, &task));
         qn_task_close(task);
     }
-    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too little; lower --batch",
+    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too small; lower --batch",
                    qn_text_print_size(options->engine.memory_budget_bytes, given));
 }
 

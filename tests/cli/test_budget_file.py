@@ -64,7 +64,7 @@ class Budget(quern.Case):
                          tensors(self.folder / "usual.safetensors"))
 
     def test_refused(self):
-        for text, says in (("1M", "a budget of 1 MiB is too little: it needs about"),
+        for text, says in (("1M", "a budget of 1 MiB is too small: about"),
                            ("rubbish", "rubbish is not a size such as 300M or 1.5G")):
             (self.folder / "budget").write_text(text)
             run = self.run_quern(*TRAIN, "--steps", 30, "--budget-file", "budget")

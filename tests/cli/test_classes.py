@@ -144,7 +144,7 @@ class Confusion(quern.Case):
         """A run that diverges says the rate that was asked for, not the warm-up's alone."""
         run = self.fails(1, "train", "mlp", "--data", "images:data", "--batch", 8, "--epochs", 200,
                          "--lr", 1000000, "--warmup", 5000, "--no-test")
-        self.assertIn("asked for: 1e+06", run.errors)
+        self.assertIn("set to 1e+06", run.errors)
 
     def test_numbers(self):
         """Targets that are numbers have no classes."""

@@ -114,7 +114,7 @@ class Label(quern.Case):
         (self.folder / "bad.csv").write_text("1,2,3\n1,x,3\n")
         self.fails(1, "label", "stream", "l.qnl", "--data", "csv:bad.csv", says=["bad.csv", "line 2", "column 2"])
         (self.folder / "bad.csv").write_text("1,2,3,cat\n")
-        self.fails(1, "label", "stream", "l.qnl", "--data", "csv:bad.csv", says=["does not belong here"])
+        self.fails(1, "label", "stream", "l.qnl", "--data", "csv:bad.csv", says=["leave the label out"])
         (self.folder / "bad.csv").write_text('1,2,3\n1,"2,3\n')
         self.fails(1, "label", "stream", "l.qnl", "--data", "csv:bad.csv", says=["bad.csv", "line 2", "not closed"])
         self.fails(1, "label", "stream", "l.qnl", "--data", "csv:new.csv", "--out", "/dev/full", says=["/dev/full"])

@@ -29,7 +29,7 @@ class Memory(quern.Case):
         """The budget that a refusal names."""
         run = self.fails(1, "train", name, *(() if "--data" in options else ("--data", "synthetic")),
                          *options, *STEPS, "--steps", 2, "--memory", "64K",
-                         says=("is too little: ", "lower --batch, or give --memory"))
+                         says=("is too small: ", "lower --batch, or use --memory"))
         self.assertEqual(run.output, "")
         return re.search(r"--memory (\d+[KM])", run.errors).group(1)
 
@@ -96,7 +96,7 @@ class Ways(Memory):
         usual = self.run_quern(*evaluate).events[-1]
         within = self.run_quern(*evaluate, "--memory", "4M").events[-1]
         self.assertEqual(usual["loss"], within["loss"])
-        self.fails(1, *evaluate, "--memory", "100K", says=("is too little: ", "or give --memory"))
+        self.fails(1, *evaluate, "--memory", "100K", says=("is too small: ", "or use --memory"))
 
     def test_reading(self):
         """Reading a text takes more than training on it: that is inside the budget too."""

@@ -90,7 +90,7 @@ class TestPlan(quern.Case):
             self.assertLessEqual(done["peak_bytes"], budget)
             for name in ["within", "by-plan"]:
                 self.assertEqual(self.bytes_of("free"), self.bytes_of(name), (model, name))
-        self.fails(1, "plan", "lenet5", "--memory", "1M", says=["too little", "at least", "--memory"])
+        self.fails(1, "plan", "lenet5", "--memory", "1M", says=["too small", "the minimum is", "--memory"])
 
     def test_micro_batches(self):
         """A plan of a batch that is cut says so, and is trained by."""
@@ -110,13 +110,13 @@ class TestPlan(quern.Case):
         largest = found["largest_batch"]
         self.assertEqual(planned["batch"], largest)
         self.assertLessEqual(planned["peak_bytes"], 4 << 20)
-        self.fails(1, "plan", "lenet5", "--memory", "4M", "--batch", largest + 1, says=["too little"])
+        self.fails(1, "plan", "lenet5", "--memory", "4M", "--batch", largest + 1, says=["too small"])
         batches = {b["batch"]: b for b in found["batches"]}
         self.assertIn(largest, batches)
         self.assertEqual(found["fastest_batch"], min(batches, key=lambda n: batches[n]["sample_ms"]))
         text = self.run_quern("plan", "lenet5", "--memory", "4M", "--max-batch").output
         self.assertIn(f"the largest batch that fits is {largest};", text)
-        self.fails(1, "plan", "lenet5", "--memory", "100K", "--max-batch", says=["too little"])
+        self.fails(1, "plan", "lenet5", "--memory", "100K", "--max-batch", says=["too small"])
         self.fails(2, "plan", "lenet5", "--max-batch", says=["--memory"])
         self.fails(2, "plan", "lenet5", "--max-batch", "--memory", "4M", "--micro-batch", 2,
                    says=["--micro-batch"])
@@ -143,15 +143,15 @@ class TestEdited(quern.Case):
     def test_places(self):
         def together(_, program):
             self.storage(program, "pool1")["offset"] = self.storage(program, "conv1")["offset"]
-        self.refused(together, "training", "(conv1)", "(pool1)", "alive in step 1", "share bytes")
+        self.refused(together, "training", "(conv1)", "(pool1)", "alive in step 1", "overlap")
 
         def outside(_, program):
             self.storage(program, "conv2")["offset"] = program["arena_bytes"]
-        self.refused(outside, "(conv2)", "leaves the arena")
+        self.refused(outside, "(conv2)", "exceeds the arena")
 
         def askew(_, program):
             self.storage(program, "conv2")["offset"] += 4
-        self.refused(askew, "(conv2)", "alignment")
+        self.refused(askew, "(conv2)", "misaligned")
 
         def small(_, program):
             program["arena_bytes"] -= 64
@@ -168,7 +168,7 @@ class TestEdited(quern.Case):
 
         def gone(_, program):
             del program["storages"][-1]
-        self.refused(gone, "storages; what runs needs")
+        self.refused(gone, "storages; the graph needs")
 
     def test_order(self):
         def early(_, program):
@@ -195,7 +195,7 @@ class TestEdited(quern.Case):
     def test_other_graph(self):
         def batch(plan, _):
             plan["settings"]["batch"] = "8"
-        self.refused(batch, "another graph", "plan anew")
+        self.refused(batch, "another graph", "make a new plan")
 
         def model(plan, _):
             plan["model"] = "mlp"
@@ -203,7 +203,7 @@ class TestEdited(quern.Case):
 
         def threads(plan, _):
             plan["threads"] = 1
-        self.refused(threads, "what runs needs")
+        self.refused(threads, "the graph needs")
 
         def setting(plan, _):
             plan["settings"]["speed"] = "9"

@@ -109,7 +109,7 @@ class Study(quern.Case):
         self.assertEqual([name for name in CELLS if before[name] != after[name]], ["mlp-b4"])
 
         self.fails(2, "study", *SMALL, "--out", "s", "--steps", "4",
-                   says=["made with steps 3, and now it is 4", "another --out"])
+                   says=["measured with steps 3, but now it is 4", "another --out"])
 
     def test_sudden_stop(self):
         process = self.start("study", *SMALL, "--out", "s", "--steps", "200")
@@ -146,7 +146,7 @@ class Study(quern.Case):
         self.assertIn("vgg11, batch 8: failed: killed at ", output)
         row = self.rows()[0]
         self.assertEqual(row["state"], "failed")
-        self.assertIn("memory runs out", row["reason"])
+        self.assertIn("ran out of memory", row["reason"])
         self.assertIn("killed at", self.bytes_of("s/report.html").decode())
 
     def test_left_out(self):

@@ -252,8 +252,8 @@ static qn_status say_energy(qn_measurement *m, const char **lines) {
         return QN_OK;
     return say(m, lines,
                qn_arena_format(m->arena,
-                               "meter: power of %s (%s) was seen for %.0f %% of the measured time; "
-                               "energies are of that part alone; measure more steps",
+                               "meter: power of %s (%s) was measured for %.0f %% of the time; "
+                               "energies cover that part only; measure more steps",
                                least->channel.name, least->channel.source, least->seen * 100));
 }
 
@@ -270,11 +270,12 @@ static qn_status say_period(qn_measurement *m, const char **lines) {
     }
     if (n == 0 || n_known > 0)
         return QN_OK;
-    return say(m, lines,
-               qn_arena_format(m->arena,
-                               "meter: period not measurable: it takes %d steps and %d samples in "
-                               "each, and a step is %.1f ms; sample faster, or take a larger batch",
-                               QN_PERIOD_STEPS, QN_PERIOD_READINGS, m->step_ms_mean));
+    return say(
+        m, lines,
+        qn_arena_format(m->arena,
+                        "meter: period not measurable: it needs %d steps with %d samples each, and "
+                        "a step takes %.1f ms; sample faster, or use a larger batch",
+                        QN_PERIOD_STEPS, QN_PERIOD_READINGS, m->step_ms_mean));
 }
 
 qn_status qn_metrics_say(const qn_recording *r, qn_measurement *m) {
@@ -292,7 +293,7 @@ qn_status qn_metrics_say(const qn_recording *r, qn_measurement *m) {
         return QN_OK;
     return say(m, lines,
                qn_arena_format(m->arena,
-                               "meter: %lld events were lost because there was no room for them: "
-                               "times of operations are too small",
+                               "meter: %lld events were lost for lack of space: times of "
+                               "operations are too low; measure fewer steps",
                                (long long)r->n_lost_events));
 }

@@ -214,8 +214,8 @@ static qn_status check_steps(const qn_recording *r) {
     if (r->n_marks - 1 > r->skip_steps)
         return QN_OK;
     return qn_fail(QN_ERROR_ARGUMENT,
-                   "no step was measured: %lld were run, of which the first %lld are left out; run "
-                   "more, or leave out fewer",
+                   "no step was measured: %lld were run, and the first %lld are skipped; run more, "
+                   "or skip fewer",
                    (long long)(r->n_marks > 0 ? r->n_marks - 1 : 0), (long long)r->skip_steps);
 }
 

@@ -149,10 +149,10 @@ static void forget(battery *b) {
 }
 
 static void say_unplug(const battery *b, const char *name, const char *state) {
-    qn_speaker_say(&b->speaker,
-                   "%s: %.20s; what the device takes is known only while it runs on its battery "
-                   "alone: unplug it to measure",
-                   name, state);
+    qn_speaker_say(
+        &b->speaker,
+        "%s: %.20s; power is measurable only while the device runs on battery alone: unplug it",
+        name, state);
 }
 
 /* Which batteries feed the device (bits by number); 0 also where one is charged. */
@@ -217,8 +217,8 @@ static bool is_believable(battery *b, double watts) {
         return true;
     if (watts > 0 && !b->has_doubted)
         qn_speaker_say(&b->speaker,
-                       "%s: %.3g W is too little for a device that runs; its driver may not count "
-                       "in microvolts and microamperes, and is left out",
+                       "%s: %.3g W is too low for a running device; its driver may not count in "
+                       "microvolts and microamperes, so it is ignored",
                        b->channel.name, watts);
     b->has_doubted = b->has_doubted || watts > 0;
     return false;

@@ -58,7 +58,7 @@ static qn_status get_number(const char *path, const cJSON *object, const char *n
         return QN_OK;
     }
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= most))
-        return fail(path, name, "it must be a number that is not negative, and not too large");
+        return fail(path, name, "it must be a number of at least 0 and of a plausible size");
     *value = item->valuedouble;
     return QN_OK;
 }
@@ -97,7 +97,7 @@ static qn_status check_names(const char *path, const cJSON *object, const char *
     cJSON_ArrayForEach(item, object) {
         snprintf(word, sizeof word, " %.40s ", item->string);
         if (!strstr(names, word))
-            return fail(path, item->string, "there is no such entry");
+            return fail(path, item->string, "unknown entry");
     }
     return QN_OK;
 }
@@ -109,17 +109,16 @@ static qn_status parse(const char *path, const cJSON *json, const qn_processor *
     QN_TRY(get_number(path, json, "rest_w", 1000, 0, &c->rest_w));
     const cJSON *cores = cJSON_GetObjectItemCaseSensitive(json, "cores"), *item;
     if (!cJSON_IsArray(cores))
-        return fail(path, "cores", "it must be a list with an entry for each kind of core");
+        return fail(path, "cores", "it must be a list with one entry for each kind of core");
     cJSON_ArrayForEach(item, cores)
         QN_TRY(check_names(path, item, " kind idle_w busy_w at_hz exponent "));
     for (int k = 0; k < p->n_kinds; k++) {
         item = find_kind(cores, p->kinds[k].name);
         if (!item)
-            return qn_fail(
-                QN_ERROR_FORMAT,
-                "%s: it has no entry for the cores of kind %s that this device has (quern "
-                "devices shows them); add one, or one of kind *",
-                path, p->kinds[k].name);
+            return qn_fail(QN_ERROR_FORMAT,
+                           "%s: it has no entry for this device's cores of kind %s (quern devices "
+                           "shows them); add one, or one of kind *",
+                           path, p->kinds[k].name);
         QN_TRY(parse_core(path, item, &c->kinds[k]));
     }
     return QN_OK;

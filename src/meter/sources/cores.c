@@ -213,8 +213,7 @@ static qn_status fill_cores(cores *c, const qn_source_options *options, core_sam
     QN_TRY(find_way(c, options, found, &n, &bytes));
     if (!c->way) {
         qn_speaker_say(&c->speaker,
-                       "%s/proc/stat: cannot be read, so that nothing is known of "
-                       "the load of single cores",
+                       "%s/proc/stat: cannot be read; the load of single cores is unknown",
                        options->root);
         return QN_OK;
     }

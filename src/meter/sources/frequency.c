@@ -43,10 +43,10 @@ static qn_status frequency_open(const qn_source_options *options, void **source)
         return status;
     }
     if (s.gauges->n == 0)
-        qn_speaker_say(&s.gauges->speaker,
-                       "%s/cpu0/cpufreq: not there, so that frequencies are not "
-                       "known (virtual machines seldom have it)",
-                       folder);
+        qn_speaker_say(
+            &s.gauges->speaker,
+            "%s/cpu0/cpufreq: not found; frequencies are unknown (virtual machines seldom have it)",
+            folder);
     *source = qn_gauges_take(s.gauges);
     return QN_OK;
 }

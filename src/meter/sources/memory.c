@@ -145,7 +145,7 @@ const qn_source_kind qn_source_resident = {.name = "resident",
                                            .close = memory_close};
 
 const qn_source_kind qn_source_peak = {.name = "peak",
-                                       .about = "most resident memory of the process so far",
+                                       .about = "peak resident memory of the process so far",
                                        .period_ns = 1000000000,
                                        .open = open_peak,
                                        .channels = memory_channels,

@@ -144,7 +144,7 @@ static qn_status fill(model *m, const qn_source_options *options) {
     if (measured) {
         const qn_speaker speaker = qn_speaker_of(options, source_name);
         if (options->description)
-            qn_speaker_say(&speaker, "%s is not needed: this device measures its power",
+            qn_speaker_say(&speaker, "%s is ignored: this device measures its power",
                            options->description);
         return QN_OK;
     }
@@ -229,7 +229,7 @@ static void model_read(void *source, int64_t now_ns, qn_reading *readings) {
 
 const qn_source_kind qn_source_model = {
     .name = source_name,
-    .about = "power estimated from the load of cores, where no sensor measures it",
+    .about = "power estimated from the load of cores if no sensor measures it",
     .period_ns = 20000000,
     .open = model_open,
     .channels = model_channels,

@@ -168,12 +168,12 @@ static qn_status add_gpus(nvml *s) {
         nvml_device gpu;
         const int result = s->api.device(i, &gpu);
         if (result != 0) {
-            qn_speaker_say(&s->speaker, "GPU %u cannot be asked: %s", i, s->api.error(result));
+            qn_speaker_say(&s->speaker, "GPU %u cannot be queried: %s", i, s->api.error(result));
             continue;
         }
         if (!add(s, (int)i, QN_QUANTITY_POWER, gpu, read_energy) &&
             !add(s, (int)i, QN_QUANTITY_POWER, gpu, read_power))
-            qn_speaker_say(&s->speaker, "GPU %u does not tell its power", i);
+            qn_speaker_say(&s->speaker, "GPU %u does not report its power", i);
         add(s, (int)i, QN_QUANTITY_UTILISATION, gpu, read_utilisation);
         add(s, (int)i, QN_QUANTITY_MEMORY, gpu, read_memory);
         add(s, (int)i, QN_QUANTITY_FREQUENCY, gpu, read_clock);
@@ -211,8 +211,7 @@ static void nvml_read(void *source, int64_t now_ns, qn_reading *readings) {
         }
         if (!m->is_lost)
             qn_speaker_say(&s->speaker,
-                           "%s: cannot be read any more; what it does not tell is "
-                           "left out",
+                           "%s: cannot be read any more; its missing values are left out",
                            s->channels[i].name);
         m->is_lost = true;
         m->gauge.is_known = m->energy.is_known = false;

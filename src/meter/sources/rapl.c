@@ -111,7 +111,7 @@ static void settle_platform(search *s) {
     if (psys <= 0)
         return;
     if (!s->options->is_recorded && stands_still(rails, psys)) {
-        qn_speaker_say(&rails->speaker, "psys: its counter stands still, so this board does not "
+        qn_speaker_say(&rails->speaker, "psys: its counter does not change, so this board does not "
                                         "measure the whole platform; packages and memory are read");
         qn_rails_remove(rails, psys);
         return;

@@ -121,7 +121,8 @@ static qn_status parse_fact(const qn_csv_reader *at, const char *text, column *c
     if (strncmp(text, "wrap=", 5) == 0)
         c->wrap = strtod(text + 5, &end);
     if (!end || *end || !c->is_counter || !(c->wrap > 0 && c->wrap < 1e15))
-        return fail_column(at, "neither inside=NAME nor the wrap=COUNTS of a counter is", text);
+        return fail_column(at, "expected inside=NAME, or for a counter wrap=COUNTS, but found",
+                           text);
     return QN_OK;
 }
 
@@ -129,11 +130,11 @@ static qn_status parse_column(const qn_csv_reader *at, char *text, column *c, qn
     const char *part = cut(&text, ':'), *name = cut(&text, ':'), *unit = cut(&text, ':');
     *channel = (qn_channel){.source = source_name, .quantity = QN_QUANTITY_POWER, .inside = -1};
     if (!part || !find_part(part, &channel->part))
-        return fail_column(at, "there is no part", part ? part : "");
+        return fail_column(at, "unknown part in", part ? part : "");
     if (!name || !*name || strlen(name) >= sizeof channel->name)
-        return fail_column(at, "a column has no name, or too long a one:", name ? name : "");
+        return fail_column(at, "missing or too long name in", name ? name : "");
     if (!unit || !find_unit(unit, c))
-        return fail_column(at, "there is no unit", unit ? unit : "");
+        return fail_column(at, "unknown unit in", unit ? unit : "");
     snprintf(channel->name, sizeof channel->name, "%s", name);
     for (char *fact; (fact = cut(&text, ':'));)
         QN_TRY(parse_fact(at, fact, c));
@@ -155,8 +156,8 @@ static qn_status nest(const qn_csv_reader *at, replay *r) {
         const int holder = find_channel(r, r->n_columns, r->columns[i].inside);
         /* A holder stands before what it holds, so that no two hold each other. */
         if (holder < 0 || holder >= i)
-            return fail_column(at,
-                               "no column before says the name of inside=", r->columns[i].inside);
+            return fail_column(at, "no earlier column has the name of inside= in",
+                               r->columns[i].inside);
         r->channels[i].inside = holder;
     }
     return QN_OK;
@@ -177,7 +178,7 @@ static qn_status parse_head(const qn_csv_reader *at, replay *r) {
             return QN_ERROR_MEMORY;
         QN_TRY(parse_column(at, text, &r->columns[r->n_columns], channel));
         if (find_channel(r, r->n_columns, channel->name) >= 0)
-            return fail_column(at, "two columns are named", channel->name);
+            return fail_column(at, "two columns have the name", channel->name);
         r->n_columns++;
     }
     return nest(at, r);
@@ -200,8 +201,8 @@ static qn_status parse_time(const qn_csv_reader *at, replay *r, const char *text
     const double seconds = strtod(text, &end);
     if (end == text || *end || !(fabs(seconds) < 4e9) || (row > 0 && seconds < r->seconds[row - 1]))
         return qn_fail(QN_ERROR_FORMAT,
-                       "%s:%d: time_s is \"%.40s\"; it must be seconds that never fall", r->path,
-                       (int)at->line, text);
+                       "%s:%d: time_s is \"%.40s\"; it must be in seconds and must not decrease",
+                       r->path, (int)at->line, text);
     r->seconds[row] = seconds;
     return QN_OK;
 }
@@ -210,10 +211,10 @@ static qn_status parse_row(const qn_csv_reader *at, replay *r) {
     const size_t n = (size_t)r->n_columns + 1;
     QN_TRY(parse_time(at, r, qn_csv_text(at, 0)));
     if (at->n_fields < n)
-        return qn_fail(QN_ERROR_FORMAT, "%s:%d: %zu values; the first line names %zu columns",
+        return qn_fail(QN_ERROR_FORMAT, "%s:%d: %zu values, but the first line names %zu columns",
                        r->path, (int)at->line, at->n_fields, n);
     if (at->n_fields > n)
-        return qn_fail(QN_ERROR_FORMAT, "%s:%d: more values than the first line names columns",
+        return qn_fail(QN_ERROR_FORMAT, "%s:%d: more values than columns in the first line",
                        r->path, (int)at->line);
     for (int i = 0; i < r->n_columns; i++) {
         const char *text = qn_csv_text(at, (size_t)i + 1);
@@ -258,11 +259,11 @@ static qn_status unwrap(const replay *r, int index) {
             continue;
         const bool falls = count < before;
         if (c->wrap > 0 ? count > c->wrap : falls)
-            return qn_fail(QN_ERROR_FORMAT,
-                           "%s: %s %s at %.6g s; a counter that begins again must say :wrap=COUNTS "
-                           "with the most that it reaches",
-                           r->path, r->channels[index].name,
-                           c->wrap > 0 ? "is beyond its wrap" : "falls", r->seconds[i]);
+            return qn_fail(
+                QN_ERROR_FORMAT,
+                "%s: %s %s at %.6g s; a counter that restarts needs :wrap=COUNTS with its maximum",
+                r->path, r->channels[index].name, c->wrap > 0 ? "exceeds its wrap" : "falls",
+                r->seconds[i]);
         wraps += falls ? c->wrap : 0;
         before = count;
         c->watts[i] = (count + wraps) * c->unit;
@@ -333,7 +334,7 @@ static qn_status parse(replay *r, const char *text, size_t bytes) {
     qn_csv_deinit(&at);
     QN_TRY(status);
     if (r->n_columns == 0 || r->n_rows < 2 || r->seconds[r->n_rows - 1] <= r->seconds[0])
-        return qn_fail(QN_ERROR_FORMAT, "%s: needs a column of power and two moments at least",
+        return qn_fail(QN_ERROR_FORMAT, "%s: needs a column of power and at least two rows",
                        r->path);
     for (size_t i = r->n_rows; i-- > 0;)
         r->seconds[i] -= r->seconds[0];
@@ -395,8 +396,8 @@ static void replay_read(void *source, int64_t now_ns, qn_reading *readings) {
     r->last_ns = now_ns;
     r->has_ended = seconds > r->seconds[r->n_rows - 1];
     if (r->has_ended)
-        qn_speaker_say(&r->speaker, "%s: ends after %.6g s; nothing is known of the power after it",
-                       r->path, r->seconds[r->n_rows - 1]);
+        qn_speaker_say(&r->speaker, "%s: ends after %.6g s; power after that is unknown", r->path,
+                       r->seconds[r->n_rows - 1]);
 }
 
 /* ---- the source ---- */
@@ -417,7 +418,8 @@ static qn_status fill(replay *r, const qn_source_options *options) {
     QN_TRY(qn_file_read_whole(options->allocator, r->path, &text, &bytes));
     const qn_status status =
         strlen(text) < bytes
-            ? qn_fail(QN_ERROR_FORMAT, "%s: it is not text: it holds a byte of 0", r->path)
+            ? qn_fail(QN_ERROR_FORMAT, "%s: it is not a text file: it contains a zero byte",
+                      r->path)
             : parse(r, text, bytes);
     qn_release(options->allocator, text, bytes + 1, 1);
     return status;

@@ -61,7 +61,7 @@ void qn_sensor_close(qn_sensor *sensor) {
 /* Said once for a sensor, however often it comes and goes. */
 static void lose(qn_sensor *sensor, const qn_speaker *speaker, int64_t now_ns, const char *why) {
     if (!sensor->is_lost)
-        qn_speaker_say(speaker, "%s: %s; nothing is known of it until it can be read again",
+        qn_speaker_say(speaker, "%s: %s; its values are missing until it can be read again",
                        sensor->path, why);
     sensor->is_lost = true;
     sensor->retry_ns = now_ns + RETRY_NS;
@@ -99,7 +99,7 @@ bool qn_sensor_number(qn_sensor *sensor, const qn_speaker *speaker, int64_t now_
 
 void qn_sensor_doubt(qn_sensor *sensor, const qn_speaker *speaker, const char *text) {
     if (!sensor->is_lost)
-        qn_speaker_say(speaker, "%s: says \"%.40s\", which makes no sense and is left out",
-                       sensor->path, text);
+        qn_speaker_say(speaker, "%s: the value \"%.40s\" is invalid and is left out", sensor->path,
+                       text);
     sensor->is_lost = true;
 }

@@ -58,8 +58,8 @@ static qn_status thermal_open(const qn_source_options *options, void **source) {
         return status;
     }
     if (s.gauges->n == 0)
-        qn_speaker_say(&s.gauges->speaker,
-                       "%s: no thermal zone there, so that temperatures are not known", folder);
+        qn_speaker_say(&s.gauges->speaker, "%s: no thermal zones found; temperatures are unknown",
+                       folder);
     *source = qn_gauges_take(s.gauges);
     return QN_OK;
 }

@@ -83,8 +83,8 @@ static void begin_thread(threads *t, int64_t id) {
     if (!thread) {
         if (!t->is_crowded)
             qn_speaker_say(&t->speaker,
-                           "process %lld has more than %d threads; the others are in "
-                           "its sum, but not shown one by one",
+                           "process %lld has more than %d threads; further ones count in the "
+                           "total, but are not listed",
                            (long long)t->process, MOST_THREADS);
         t->is_crowded = true;
         return;

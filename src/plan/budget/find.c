@@ -438,8 +438,8 @@ static qn_status find_otherwise(finding *f, const qn_allocator *allocator, qn_bu
     if (fits)
         return QN_OK;
     return qn_fail(QN_ERROR_MEMORY,
-                   "no plan within %zu bytes was found; the least that would do is %zu bytes",
-                   f->limit, *least);
+                   "no plan fits into %zu bytes; the smallest plan found needs %zu bytes", f->limit,
+                   *least);
 }
 
 static qn_status find(finding *f, const qn_allocator *allocator, qn_budget_plan *made,
@@ -465,8 +465,8 @@ static qn_status mix(finding *f, const qn_allocator *allocator, qn_status status
     if (mixed != QN_OK || made->plan)
         return mixed;
     return qn_fail(QN_ERROR_MEMORY,
-                   "no plan within %zu bytes was found; the least that would do is %zu bytes",
-                   f->limit, *least);
+                   "no plan fits into %zu bytes; the smallest plan found needs %zu bytes", f->limit,
+                   *least);
 }
 
 qn_status qn_budget_plan_find(const qn_allocator *allocator, const qn_graph *graph,

@@ -30,14 +30,14 @@ static qn_status check_waits(const qn_plan *plan, const qn_graph *graph) {
         const char *name = graph->nodes[step->node]->name;
         if (step->lane < 0 || step->lane >= plan->lanes->n_lanes || step->first_wait < 0 ||
             step->first_wait > end || end > plan->lanes->n_waits)
-            return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) has no lane, or no waits", s,
-                           name);
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "plan: step %d (%s) has no valid lane or list of waits", s, name);
         for (int32_t i = step->first_wait; i < end; i++) {
             const int32_t before = plan->lanes->waits[i];
             if (before < 0 || before >= s || plan->steps[before].lane == step->lane)
                 return qn_fail(QN_ERROR_ARGUMENT,
-                               "plan: step %d (%s) waits for step %d, which is not before it in "
-                               "another lane",
+                               "plan: step %d (%s) waits for step %d, which is not an earlier step "
+                               "of another lane",
                                s, name, before);
         }
     }
@@ -97,11 +97,10 @@ static qn_status check_pair(const qn_lane_check *c, int32_t i, int32_t j) {
     if ((is_over_before(c, i, j) && !is_result(c, i)) ||
         (is_over_before(c, j, i) && !is_result(c, j)))
         return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT,
-                   "plan: storages %d (%s) and %d (%s) share bytes, and neither is over before the "
-                   "other begins",
-                   i, qn_plan_name_of(c->plan, c->graph, i), j,
-                   qn_plan_name_of(c->plan, c->graph, j));
+    return qn_fail(
+        QN_ERROR_ARGUMENT,
+        "plan: storages %d (%s) and %d (%s) overlap, and neither ends before the other begins", i,
+        qn_plan_name_of(c->plan, c->graph, i), j, qn_plan_name_of(c->plan, c->graph, j));
 }
 
 static qn_status check_storages(const qn_lane_check *c) {
@@ -175,18 +174,19 @@ static qn_status check_space(const qn_lane_check *c, int32_t step, int32_t value
     if (storage < 0 || storage >= c->plan->n_storages || /* the replay refuses it */
         c->plan->storages[storage].space == space)
         return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) uses %s, which lies in space %d, not %d",
-                   step, name_at(c, step), c->graph->values[value]->name,
-                   c->plan->storages[storage].space, space);
+    return qn_fail(
+        QN_ERROR_ARGUMENT, "plan: step %d (%s) uses %s, which is in memory space %d, not %d", step,
+        name_at(c, step), c->graph->values[value]->name, c->plan->storages[storage].space, space);
 }
 
 static qn_status check_update(const qn_lane_check *c, int32_t step) {
     for (int32_t s = 0; s < c->plan->n_steps; s++) {
         if (c->plan->lanes->lanes[c->plan->steps[s].lane].can_be_lost &&
             !qn_clocks_is_before(&c->clocks, s, step))
-            return qn_fail(QN_ERROR_ARGUMENT,
-                           "plan: step %d (%s) updates before step %d (%s), which can be lost",
-                           step, name_at(c, step), s, name_at(c, s));
+            return qn_fail(
+                QN_ERROR_ARGUMENT,
+                "plan: step %d (%s) updates before step %d (%s), whose device can be lost", step,
+                name_at(c, step), s, name_at(c, s));
     }
     return QN_OK;
 }
@@ -220,7 +220,7 @@ qn_status qn_lane_check_read(qn_lane_check *c, int32_t step, int32_t value) {
     c->read[row(c, whole) + (size_t)c->plan->steps[step].lane] = step;
     if (written < 0 || qn_clocks_is_before(&c->clocks, written, step))
         return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) reads %s, which step %d may still write",
+    return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) reads %s, which step %d may write later",
                    step, name_at(c, step), c->graph->values[value]->name, written);
 }
 
@@ -230,13 +230,13 @@ qn_status qn_lane_check_overwrite(qn_lane_check *c, int32_t step, int32_t value)
     const int32_t written = c->written[value];
     if (written >= 0 && written != step && !qn_clocks_is_before(&c->clocks, written, step))
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "plan: step %d (%s) writes over %s, which step %d may still write", step,
+                       "plan: step %d (%s) overwrites %s, which step %d may write later", step,
                        name_at(c, step), c->graph->values[value]->name, written);
     for (int lane = 0; lane < c->plan->lanes->n_lanes; lane++) {
         const int32_t reader = c->read[row(c, value) + (size_t)lane];
         if (reader >= 0 && reader != step && !qn_clocks_is_before(&c->clocks, reader, step))
             return qn_fail(QN_ERROR_ARGUMENT,
-                           "plan: step %d (%s) writes over %s, which step %d may still read", step,
+                           "plan: step %d (%s) overwrites %s, which step %d may read later", step,
                            name_at(c, step), c->graph->values[value]->name, reader);
     }
     return QN_OK;

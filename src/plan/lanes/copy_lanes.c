@@ -45,13 +45,13 @@ static qn_status find_lanes(const qn_graph *graph, const qn_machine *machine, qn
         const int space = space_of(graph, graph->nodes[n], &is_out);
         if (space < 0 || space >= machine->n_spaces)
             return qn_fail(QN_ERROR_ARGUMENT,
-                           "plan: %s is of memory space %d; the machine has %d, counted from 0",
+                           "plan: %s is in memory space %d; the machine has %d, numbered from 0",
                            graph->nodes[n]->name, space, machine->n_spaces);
         if (space == 0)
             continue;
         lane_of[n] = lane_for(lanes, numbers, n_lanes, machine, space, is_out);
         if (lane_of[n] < 0)
-            return qn_fail(QN_ERROR_ARGUMENT, "plan: values are copied to too many spaces");
+            return qn_fail(QN_ERROR_ARGUMENT, "plan: values are copied to too many memory spaces");
     }
     return QN_OK;
 }

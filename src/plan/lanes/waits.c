@@ -230,8 +230,8 @@ static qn_status check_lanes(const qn_machine *machine, const qn_assignment *ass
         if (lane->device < 0 || lane->device >= machine->n_devices || lane->space < 0 ||
             lane->space >= machine->n_spaces)
             return qn_fail(QN_ERROR_ARGUMENT,
-                           "plan: lane %d is of device %d and memory space %d; the machine has %d "
-                           "devices and %d spaces, counted from 0",
+                           "plan: lane %d uses device %d and memory space %d; the machine has %d "
+                           "devices and %d spaces, numbered from 0",
                            i, lane->device, lane->space, machine->n_devices, machine->n_spaces);
     }
     return QN_OK;
@@ -242,7 +242,8 @@ qn_status qn_plan_order_lanes(qn_plan *plan, const qn_graph *graph, const qn_mac
     bool can_be_lost = false;
     if (assignment->n_lanes < 1 || assignment->n_lanes > QN_MAX_LANES || assignment->n_spaces < 1 ||
         assignment->n_spaces > QN_MAX_SPACES)
-        return qn_fail(QN_ERROR_ARGUMENT, "plan: %d lanes and %d spaces; there may be %d and %d",
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "plan: %d lanes and %d memory spaces; at most %d and %d are supported",
                        assignment->n_lanes, assignment->n_spaces, QN_MAX_LANES, QN_MAX_SPACES);
     if (assignment->n_lanes == 1 && assignment->n_spaces == 1)
         return QN_OK;

@@ -28,11 +28,13 @@ static qn_status read_boxes(const qn_box *boxes, int32_t n, qn_packing_problem *
     size_t sum = 0;
     for (int32_t i = 0; i < n; i++) {
         if (boxes[i].lower >= boxes[i].upper)
-            return qn_fail(QN_ERROR_ARGUMENT, "box %d: alive from %lld to %lld, which is never", i,
+            return qn_fail(QN_ERROR_ARGUMENT, "box %d: its lifetime from %lld to %lld is empty", i,
                            (long long)boxes[i].lower, (long long)boxes[i].upper);
         if (__builtin_add_overflow(sum, boxes[i].bytes, &sum) || sum == SIZE_MAX)
-            return qn_fail(QN_ERROR_ARGUMENT, "box %d: its %zu bytes and those before are too many",
-                           i, boxes[i].bytes);
+            return qn_fail(
+                QN_ERROR_ARGUMENT,
+                "box %d: its %zu bytes and those of earlier boxes exceed the address space", i,
+                boxes[i].bytes);
         if (boxes[i].bytes == 0)
             continue;
         p->boxes[p->n] = (qn_packed_box){.bytes = boxes[i].bytes, .id = p->n};
@@ -133,16 +135,15 @@ static qn_status check_pair(const qn_box *boxes, int32_t i, int32_t j) {
     if (a->upper <= b->lower || b->upper <= a->lower || a->offset + a->bytes <= b->offset ||
         b->offset + b->bytes <= a->offset)
         return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT,
-                   "boxes %d and %d share bytes: both hold byte %zu at time %lld", i, j,
-                   a->offset > b->offset ? a->offset : b->offset,
+    return qn_fail(QN_ERROR_ARGUMENT, "boxes %d and %d overlap: both hold byte %zu at time %lld", i,
+                   j, a->offset > b->offset ? a->offset : b->offset,
                    (long long)(a->lower > b->lower ? a->lower : b->lower));
 }
 
 qn_status qn_packing_check(const qn_box *boxes, int32_t n, size_t top_bytes) {
     for (int32_t i = 0; i < n; i++) {
         if (boxes[i].bytes > top_bytes || boxes[i].offset > top_bytes - boxes[i].bytes)
-            return qn_fail(QN_ERROR_ARGUMENT, "box %d: bytes %zu to %zu, above the top of %zu", i,
+            return qn_fail(QN_ERROR_ARGUMENT, "box %d: bytes %zu to %zu exceed the top of %zu", i,
                            boxes[i].offset, boxes[i].offset + boxes[i].bytes, top_bytes);
         for (int32_t j = 0; j < i; j++)
             QN_TRY(check_pair(boxes, j, i));

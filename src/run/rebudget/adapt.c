@@ -230,7 +230,7 @@ static qn_status make_again(qn_adapt_state *a, int32_t value) {
     if (a->is_again[node])
         return QN_OK;
     if (a->turn[node] < 0 || updates(a->base, a->base->nodes[node]))
-        return qn_fail(QN_ERROR_UNSUPPORTED, "%s cannot be made again",
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s cannot be recomputed",
                        a->base->values[value]->name);
     a->is_again[node] = true;
     a->again_ns += a->options->node_ns[node];
@@ -243,7 +243,8 @@ static qn_status want_input(qn_adapt_state *a, const qn_node *node, int input) {
     if (qn_adapt_is_bound(from, from->origins->first[value].id)) {
         if (!a->is_stale[value])
             return QN_OK;
-        return qn_fail(QN_ERROR_UNSUPPORTED, "%s would read %s, which has been updated", node->name,
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s cannot be recomputed: it reads %s, which has been updated", node->name,
                        a->base->values[value]->name);
     }
     if (qn_adapt_can_read(a, node, input))

@@ -358,8 +358,8 @@ static qn_status place(placing *p, qn_adapt *found) {
         QN_TRY(gather(p, &found->gather));
         if (!place_around(p))
             return qn_fail(QN_ERROR_UNSUPPORTED,
-                           "%d operations that run again do not fit into %zu bytes",
-                           (int)p->n_again, p->a->options->limit_bytes);
+                           "%d recomputed operations do not fit into %zu bytes", (int)p->n_again,
+                           p->a->options->limit_bytes);
     }
     QN_TRY(move_to_goals(p, found));
     fill_calls(p, found);

@@ -213,7 +213,7 @@ static qn_status refuse(size_t bytes, size_t needed) {
     const size_t rounded = (needed + unit - 1) / unit * unit;
     char given[QN_SIZE_TEXT], least[QN_SIZE_TEXT];
     return qn_fail(QN_ERROR_MEMORY,
-                   "a budget of %s is too little: it needs about %s; the one before stays",
+                   "a budget of %s is too small: about %s is needed; the previous budget stays",
                    qn_text_print_size(bytes, given), qn_text_print_size(rounded, least));
 }
 
@@ -323,8 +323,9 @@ qn_status qn_engine_set_budget(qn_engine *e, size_t bytes) {
     QN_NEED(e, "engine");
     double *rough_ns;
     if (!e->live_budget || !e->is_planned || e->options.plan_only)
-        return qn_fail(QN_ERROR_ARGUMENT, "the engine's budget is fixed; make it with "
-                                          "budget_changes, and plan it");
+        return qn_fail(
+            QN_ERROR_ARGUMENT,
+            "the engine's budget is fixed; create the engine with budget_changes, and plan it");
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *rough_ns, &rough_ns));
     const qn_status status = ask(e, bytes, rough_ns);
     qn_release(&e->allocator, rough_ns, (size_t)e->n_programs, sizeof *rough_ns);

@@ -236,7 +236,8 @@ static qn_status find_all(finding *f) {
     QN_TRY(move_free(f));
     for (size_t n_parked = 0; f->n_done < f->n; n_parked++) {
         if (n_parked > 4 * f->n)
-            return qn_fail(QN_ERROR_UNSUPPORTED, "no order of %zu moves was found", f->n);
+            return qn_fail(QN_ERROR_UNSUPPORTED, "no order of %zu moves exists within the memory",
+                           f->n);
         QN_TRY(park(f));
         QN_TRY(move_free(f));
     }

@@ -127,7 +127,8 @@ static void test_step(void) {
     const int64_t after = REALTIME_AHEAD + (BEGIN_S + 50) * S + 30 * MS;
     make_log(&log, 0, 30 * MS, BOOTTIME_AHEAD);
     qn_trace_reading *r = read_events("", 2, NULL, across);
-    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "the wall clock was set by 0.030 s");
+    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT,
+                "the wall clock was changed by 0.030 s");
     qn_trace_reading_destroy(r);
     r = read_events("", 2, NULL, before);
     CHECK_OK(find(r, &log, NULL, &map));
@@ -140,7 +141,7 @@ static void test_step(void) {
     /* Backwards. */
     make_log(&log, 0, -3 * S, BOOTTIME_AHEAD);
     r = read_events("", 2, NULL, across);
-    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "was set by 3.000 s");
+    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "was changed by 3.000 s");
     qn_trace_reading_destroy(r);
 }
 
@@ -152,20 +153,21 @@ static void test_undecided(void) {
     make_log(&log, 0, 0, 3 * S);
     qn_trace_reading *r = read_events("", 2, NULL, times);
     CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT,
-                "fit both the monotonic clock and the clock since boot");
+                "match both the monotonic clock and the clock since boot");
     CHECK_OK(find(r, &log, "boottime", &map));
     CHECK(qn_clock_map_apply(&map, times[0]) == (BEGIN_S + 17) * S);
-    CHECK_FAILS(find(r, &log, "realtime", &map), QN_ERROR_FORMAT, "fit no clock named realtime");
+    CHECK_FAILS(find(r, &log, "realtime", &map), QN_ERROR_FORMAT, "match no clock named realtime");
     /* They are one where the machine never slept. */
     make_log(&log, 0, 0, 2000);
     CHECK_OK(find(r, &log, NULL, &map));
     qn_trace_reading_destroy(r);
     r = read_events("", 2, NULL, own);
     CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "named monotonic_ns=N");
-    CHECK(strstr(qn_error_message(), "t.json: its times (0.000000 s to 1.000050 s) fit no clock"));
+    CHECK(
+        strstr(qn_error_message(), "t.json: its times (0.000000 s to 1.000050 s) match no clock"));
     qn_trace_reading_destroy(r);
     r = read_events("", 0, NULL, own);
-    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "there are no operations");
+    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "contains no operations");
     qn_trace_reading_destroy(r);
 }
 
@@ -214,7 +216,7 @@ static void test_marks_drift(void) {
     CHECK(is_near(&map, 0, 1010 * S) && is_near(&map, 15 * S + 15 * 100000, 1025 * S));
     qn_trace_reading_destroy(r);
     r = read_marks("monotonic", 0, 2, 100000, 0, 50 * MS);
-    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "its clock was set");
+    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "its clock was changed");
     qn_trace_reading_destroy(r);
     /* Five milliseconds apart: too loose. */
     r = read_marks("monotonic", 0, 2, 5 * MS, 0, 0);
@@ -228,7 +230,7 @@ static void test_marks_early(void) {
     qn_clock_map map;
     make_log(&log, 0, 0, BOOTTIME_AHEAD);
     qn_trace_reading *r = read_marks("monotonic", -20 * S, 3, 100000, 0, 0);
-    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "it is not of this run");
+    CHECK_FAILS(find(r, &log, NULL, &map), QN_ERROR_FORMAT, "it is from another run");
     qn_trace_reading_destroy(r);
 }
 

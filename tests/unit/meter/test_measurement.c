@@ -243,7 +243,7 @@ static void test_what_is_said(void) {
     in.recording.n_series = 1;
     CHECK_OK(qn_measurement_init(&in.recording, &m));
     CHECK(m.n_said == 3 && has_said(&m, "permission denied") && has_said(&m, "7 events were lost"));
-    CHECK(has_said(&m, "was seen for 83 %"));
+    CHECK(has_said(&m, "was measured for 83 %"));
     CHECK(m.energy_is_estimated && m.nodes[0].is_estimated && m.layers[0].is_estimated);
     CHECK(is_near(m.series[0].seen, 25.0 / 30) && is_near(m.energy_j, 0.64 + 0.1));
     qn_measurement_deinit(&m);

@@ -137,9 +137,9 @@ static void test_wrong_use(void) {
     qn_meter *meter = NULL;
     qn_meter_summary s;
     qn_meter_options o = {QN_OPTIONS_INIT(qn_meter_options), .interval_ns = MILLISECOND / 2};
-    CHECK_FAILS(qn_meter_start(&o, &meter), QN_ERROR_ARGUMENT, "0.5 ms; 1 to 1000 ms");
+    CHECK_FAILS(qn_meter_start(&o, &meter), QN_ERROR_ARGUMENT, "0.5 ms; choose 1 to 1000 ms");
     o = (qn_meter_options){QN_OPTIONS_INIT(qn_meter_options), .interval_ns = 2000LL * MILLISECOND};
-    CHECK_FAILS(qn_meter_start(&o, &meter), QN_ERROR_ARGUMENT, "2000 ms; 1 to 1000 ms");
+    CHECK_FAILS(qn_meter_start(&o, &meter), QN_ERROR_ARGUMENT, "2000 ms; choose 1 to 1000 ms");
     o = (qn_meter_options){QN_OPTIONS_INIT(qn_meter_options), .samples_per_step = NAN};
     CHECK_FAILS(qn_meter_start(&o, &meter), QN_ERROR_ARGUMENT, "samples");
     o = (qn_meter_options){QN_OPTIONS_INIT(qn_meter_options), .most_bytes = 1000};

@@ -147,7 +147,7 @@ static void test_wrong_units(void) {
     for (int i = 0; i < 3; i++)
         power_source_read(&s, 500 * i);
     CHECK(isnan(power_source_watts(&s, "BAT0")));
-    CHECK(s.n_lines == 1 && power_source_said(&s, "0.00165 W is too little"));
+    CHECK(s.n_lines == 1 && power_source_said(&s, "0.00165 W is too low"));
     power_source_close(&s);
     device_files_remove(&files, "");
 }

@@ -103,7 +103,7 @@ static void test_measured(const device_files *files) {
     device_files_put(files, "sys/class/powercap/intel-rapl:0/name", "package-0\n");
     device_files_put(files, "sys/class/powercap/intel-rapl:0/energy_uj", "1\n");
     CHECK_OK(open_with(&s, files, board));
-    CHECK(!s.source && power_source_said(&s, "is not needed"));
+    CHECK(!s.source && power_source_said(&s, "is ignored"));
     device_files_remove(files, "sys/class/powercap");
     device_files_put(files, "sys/class/hwmon/hwmon0/name", "amdgpu\n");
     device_files_put(files, "sys/class/hwmon/hwmon0/power1_input", "1000000\n");
@@ -121,11 +121,11 @@ static void test_nonsense(const device_files *files) {
         {"[]", "must be a JSON object"},
         {"{\"cores\": []", "not a JSON object"},
         {"{}", "cores: it must be a list"},
-        {"{\"cores\": [], \"volts\": 5}", "volts: there is no such entry"},
-        {"{\"cores\": []}", "no entry for the cores of kind cpu"},
+        {"{\"cores\": [], \"volts\": 5}", "volts: unknown entry"},
+        {"{\"cores\": []}", "no entry for this device's cores of kind cpu"},
         {"{\"cores\": [5]}", "must be a JSON object"},
         {"{\"cores\": [{\"kind\": \"prime\", \"busy_w\": 1}]}",
-         "no entry for the cores of kind cpu"},
+         "no entry for this device's cores of kind cpu"},
         {"{\"cores\": [{\"kind\": \"*\"}]}", "busy_w: it must be a number"},
         {"{\"cores\": [{\"kind\": \"*\", \"busy_w\": -1}]}", "busy_w: it must be a number"},
         {"{\"cores\": [{\"kind\": \"*\", \"busy_w\": 1e9}]}", "busy_w: it must be a number"},

@@ -85,7 +85,7 @@ static void test_lost(const device_files *files) {
         power_source_read(&s, 10 * i);
         CHECK(isnan(power_source_watts(&s, "package-0")));
     }
-    CHECK(s.n_lines == 1 && power_source_said(&s, "energy_uj: says \"gone\""));
+    CHECK(s.n_lines == 1 && power_source_said(&s, "energy_uj: the value \"gone\""));
     device_files_put(files, POWERCAP "intel-rapl:0/energy_uj", "1200000\n");
     power_source_read(&s, 40);
     CHECK(is_near(power_source_watts(&s, "package-0"), 10));

@@ -106,7 +106,7 @@ static void test_too_little(const qn_graph *graph) {
     const qn_budget_options options = {.arena_bytes = 64};
     qn_budget_plan made;
     size_t least = 0, same = 0;
-    CHECK_FAILS(find(graph, &options, &made, &least), QN_ERROR_MEMORY, "least that would do");
+    CHECK_FAILS(find(graph, &options, &made, &least), QN_ERROR_MEMORY, "the smallest plan found");
     CHECK_OK(
         qn_budget_least(qn_allocator_default(), graph, A_MACHINE(kernels, 2), &options, &same));
     CHECK(least > 64 && least == same);

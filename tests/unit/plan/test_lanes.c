@@ -211,11 +211,11 @@ static void test_refusals(void) {
         lane_of[n] = p.graph->nodes[n]->op->overwrites[0] != 0;
     CHECK_FAILS(
         qn_plan_create_for_lanes(qn_allocator_default(), p.graph, &machine, &assignment, &plan),
-        QN_ERROR_UNSUPPORTED, "the device simulated does not run");
+        QN_ERROR_UNSUPPORTED, "the device simulated does not support");
     lanes[1].device = 2;
     CHECK_FAILS(
         qn_plan_create_for_lanes(qn_allocator_default(), p.graph, &machine, &assignment, &plan),
-        QN_ERROR_ARGUMENT, "lane 1 is of device 2");
+        QN_ERROR_ARGUMENT, "lane 1 uses device 2");
     lanes[1].device = 1;
     lanes[1].space = 7;
     CHECK_FAILS(

@@ -93,19 +93,19 @@ static void test_broken_plans(void) {
     qn_storage *storage = &plan->storages[find_storage(plan)], kept = *storage;
 
     storage->last = storage->first;
-    CHECK_FAILS(qn_plan_check(plan, p.graph), QN_ERROR_ARGUMENT, "alive from");
+    CHECK_FAILS(qn_plan_check(plan, p.graph), QN_ERROR_ARGUMENT, "alive only from");
     *storage = kept;
     storage->offset = plan->arena_bytes;
-    CHECK_FAILS(qn_plan_check(plan, p.graph), QN_ERROR_ARGUMENT, "leaves the arena");
+    CHECK_FAILS(qn_plan_check(plan, p.graph), QN_ERROR_ARGUMENT, "exceeds the arena");
     *storage = kept;
     storage->offset += 1;
-    CHECK_FAILS(qn_plan_check(plan, p.graph), QN_ERROR_ARGUMENT, "alignment");
+    CHECK_FAILS(qn_plan_check(plan, p.graph), QN_ERROR_ARGUMENT, "misaligned");
     *storage = kept;
     for (int32_t i = 0; i < plan->n_storages; i++) {
         if (!plan->storages[i].is_bound)
             plan->storages[i].offset = 0;
     }
-    CHECK_FAILS(qn_plan_check(plan, p.graph), QN_ERROR_ARGUMENT, "share bytes");
+    CHECK_FAILS(qn_plan_check(plan, p.graph), QN_ERROR_ARGUMENT, "overlap");
     CHECK_OK(qn_plan_pack(plan));
     CHECK_OK(qn_plan_check(plan, p.graph));
 

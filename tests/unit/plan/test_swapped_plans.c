@@ -483,7 +483,7 @@ static void test_engine(void) {
     disk.writes_left = 1;
     disk.error = EIO;
     CHECK_FAILS(qn_trainer_step(swapping, batch_x, batch_y, &result), QN_ERROR_IO,
-                "go on from a checkpoint");
+                "continue from a checkpoint");
     CHECK(strstr(qn_error_message(), "step 4") && strstr(qn_error_message(), root));
     CHECK(strstr(qn_error_message(), "Input/output error"));
     CHECK(qn_engine_steps(other) == 3);
@@ -535,14 +535,14 @@ static void test_bad_places(const qn_budget_plan *made) {
     qn_storage *first = find_place(plan, &next), *second = find_place(plan, &next);
     const qn_storage kept = *first;
     first->offset += 512;
-    CHECK_FAILS(qn_plan_check(plan, made->graph), QN_ERROR_ARGUMENT, "its alignment");
+    CHECK_FAILS(qn_plan_check(plan, made->graph), QN_ERROR_ARGUMENT, "is misaligned");
     first->offset = qn_plan_arena(plan, 1).bytes;
-    CHECK_FAILS(qn_plan_check(plan, made->graph), QN_ERROR_ARGUMENT, "leaves the arena");
+    CHECK_FAILS(qn_plan_check(plan, made->graph), QN_ERROR_ARGUMENT, "exceeds the arena");
     *first = kept;
     first->offset = second->offset;
     first->first = 0;
     first->last = plan->n_steps;
-    CHECK_FAILS(qn_plan_check(plan, made->graph), QN_ERROR_ARGUMENT, "share bytes");
+    CHECK_FAILS(qn_plan_check(plan, made->graph), QN_ERROR_ARGUMENT, "overlap");
     *first = kept;
     first->space = 0;
     CHECK(qn_plan_check(plan, made->graph) == QN_ERROR_ARGUMENT);

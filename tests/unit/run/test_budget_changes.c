@@ -147,9 +147,9 @@ static void ask(void *context) {
 static size_t find_least(qn_trainer *trainer) {
     double size = 0;
     char unit = 0;
-    CHECK_FAILS(qn_trainer_set_budget(trainer, 1000), QN_ERROR_MEMORY, "too little");
-    const char *text = strstr(qn_error_message(), "needs about ");
-    CHECK(text && sscanf(text + 12, "%lf %c", &size, &unit) == 2);
+    CHECK_FAILS(qn_trainer_set_budget(trainer, 1000), QN_ERROR_MEMORY, "too small");
+    const char *text = strstr(qn_error_message(), "about ");
+    CHECK(text && sscanf(text + 6, "%lf %c", &size, &unit) == 2);
     return (size_t)(size * 1.125 * (unit == 'M' ? 1048576 : 1024));
 }
 
@@ -192,7 +192,7 @@ static void test_between_steps(void) {
     CHECK(qn_engine_get_memory(engine).held_bytes <= few);
     CHECK(qn_engine_get_budget(engine).budget_bytes == few);
     CHECK_OK(qn_trainer_predict(trainer, batch_x, outputs));
-    CHECK_FAILS(qn_trainer_set_budget(trainer, 1000), QN_ERROR_MEMORY, "the one before stays");
+    CHECK_FAILS(qn_trainer_set_budget(trainer, 1000), QN_ERROR_MEMORY, "the previous budget stays");
     do_step(trainer, 2);
     CHECK_OK(qn_trainer_set_budget(trainer, 0));
     CHECK_OK(qn_trainer_predict(trainer, batch_x, outputs));
@@ -222,7 +222,7 @@ static void test_allocation_failure(uint64_t wanted) {
         __atomic_store_n(&f.left, left, __ATOMIC_RELAXED); /* plans are made ahead */
         const qn_status status = qn_trainer_set_budget(trainer, few);
         CHECK(status == QN_OK || status == QN_ERROR_MEMORY);
-        n_failed += status != QN_OK && !strstr(qn_error_message(), "too little");
+        n_failed += status != QN_OK && !strstr(qn_error_message(), "too small");
         do_step(trainer, 1);
         __atomic_store_n(&f.left, INT64_MAX, __ATOMIC_RELAXED);
         do_step(trainer, 2);

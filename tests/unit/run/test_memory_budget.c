@@ -112,7 +112,7 @@ static void check_refusal(const qn_trainer_options *o, const outcome *usual) {
     least.engine.memory_budget_bytes = named_budget();
     if (getenv("QUERN_SLOW")) /* a search by time finds less where the processor is kept busy */
         least.engine.memory_budget_bytes += least.engine.memory_budget_bytes / 16;
-    CHECK(strstr(qn_error_message(), "is too little: "));
+    CHECK(strstr(qn_error_message(), "is too small: "));
     CHECK(least.engine.memory_budget_bytes > o->engine.memory_budget_bytes);
     CHECK_OK(train(least, &out));
     CHECK(out.peak_bytes <= least.engine.memory_budget_bytes);
@@ -163,10 +163,10 @@ static void test_later(void) {
     qn_step_result result;
     o.engine.plan_later = true;
     CHECK_OK(qn_trainer_create(&o, &trainer));
-    CHECK_FAILS(qn_trainer_step(trainer, x, y, &result), QN_ERROR_ARGUMENT, "no plans yet");
+    CHECK_FAILS(qn_trainer_step(trainer, x, y, &result), QN_ERROR_ARGUMENT, "no plan yet");
     CHECK(qn_engine_get_memory(qn_trainer_engine(trainer)).arena_bytes == 0);
     CHECK_FAILS(qn_engine_plan(qn_trainer_engine(trainer), (size_t)1 << 30), QN_ERROR_MEMORY,
-                "too little");
+                "too small");
     CHECK(named_budget() > (size_t)1 << 30);
     CHECK_OK(qn_engine_plan(qn_trainer_engine(trainer), (size_t)1 << 29));
     CHECK(qn_engine_get_budget(qn_trainer_engine(trainer)).peak_bytes > (size_t)1 << 29);

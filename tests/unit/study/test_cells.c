@@ -359,9 +359,9 @@ static void test_failures(void) {
         const char *text, *reason;
     } rows[] = {
         {"echo 'quern: it is broken' >&2; exit 1", "failed,it is broken"},
-        {"kill -9 $$", "as the system does when memory runs out"},
+        {"kill -9 $$", "the system ran out of memory"},
         {"kill -11 $$", "ended by signal 11"},
-        {"exit 1", "ended with status 1 and without a word"},
+        {"exit 1", "ended with status 1 and no message"},
         {"echo '{' > \"$1\"", "it is not JSON"},
         {"true", "cannot open"},
     };
@@ -389,7 +389,7 @@ static void test_left_out(void) {
     o.memory_limit = 1e6;
     CHECK_OK(run_study(&o));
     CHECK(s.n_runs == 0);
-    check_results(", and the limit is 977 KiB");
+    check_results(", but the limit is 977 KiB");
     o.memory_limit = 1e12;
     CHECK_OK(run_study(&o)); /* what was left out is not kept as failed */
     CHECK(s.n_runs == 3);
@@ -413,13 +413,13 @@ static void test_settings(void) {
     clear();
     CHECK(count_state(&o, QN_CELL_WAITING) == 3);
     o.settings = &three;
-    CHECK_FAILS(run_study(&o), QN_ERROR_ARGUMENT, "made with steps 2, and now it is 3");
+    CHECK_FAILS(run_study(&o), QN_ERROR_ARGUMENT, "measured with steps 2, but now it is 3");
     o.settings = &none;
-    CHECK_FAILS(run_study(&o), QN_ERROR_ARGUMENT, "and now it is not set");
+    CHECK_FAILS(run_study(&o), QN_ERROR_ARGUMENT, "but now it is not set");
     o.settings = &two;
     CHECK(count_state(&o, QN_CELL_WAITING) == 3);
     write_text("@/s/settings.json", "rubbish");
-    CHECK_FAILS(run_study(&o), QN_ERROR_FORMAT, "no settings of a study");
+    CHECK_FAILS(run_study(&o), QN_ERROR_FORMAT, "not the settings of a study");
     CHECK(s.n_runs == 0);
 }
 

@@ -111,7 +111,7 @@ static void test_rhythm(void) {
     expect(2, QN_VERDICT_NOT_CONFIRMED, "in 1 of 3 cells");
     c->use_periodicity = NAN;
     expect(2, QN_VERDICT_CONFIRMED, "in 1 of 2 cells");
-    expect(7, QN_VERDICT_UNKNOWN, "No power sensor");
+    expect(7, QN_VERDICT_UNKNOWN, "power sensor");
     a->power_is_estimated = true;
     expect(7, QN_VERDICT_UNKNOWN, "estimated");
     a->power_periodicity = 0.8;
@@ -129,7 +129,7 @@ static void test_gpu_batch(void) {
     s->gpu = 0.8;
     expect(3, QN_VERDICT_UNKNOWN, "two batch sizes");
     l->gpu = 0.95;
-    expect(3, QN_VERDICT_CONFIRMED, "+15.0 points, that of the cores by 3.0 points");
+    expect(3, QN_VERDICT_CONFIRMED, "+15.0 points, core utilisation by 3.0 points");
     l->cpu = 0.3;
     expect(3, QN_VERDICT_NOT_CONFIRMED, "10.0 points");
     l->cpu = 0.2;
@@ -157,7 +157,7 @@ static void test_kinds(void) {
     r->kind_use[1] = 0.2;
     expect(4, QN_VERDICT_CONFIRMED, "20 % busy");
     r->kind_use[0] = r->kind_use[1] = NAN;
-    expect(4, QN_VERDICT_UNKNOWN, "not seen");
+    expect(4, QN_VERDICT_UNKNOWN, "not measured");
 }
 
 static void test_domains(void) {
@@ -185,9 +185,9 @@ static void test_shares(void) {
         rows[i].part_j[QN_PART_GPU] = i == 0 ? 4 : 1;
         rows[i].part_j[QN_PART_MEMORY] = 2;
     }
-    expect(6, QN_VERDICT_CONFIRMED, "in 1 of 1 cells of vision, memory in 1 of 1 of LSTMs");
+    expect(6, QN_VERDICT_CONFIRMED, "in 1 of 1 vision cells, memory in 1 of 1 LSTM cells");
     v->part_j[QN_PART_CPU] = 5;
-    expect(6, QN_VERDICT_NOT_CONFIRMED, "in 0 of 1 cells");
+    expect(6, QN_VERDICT_NOT_CONFIRMED, "in 0 of 1 vision cells");
 }
 
 static void test_energy(void) {
@@ -227,7 +227,7 @@ static void test_memory(void) {
     qn_study_row *l = add_row("densenet40", QN_DOMAIN_VISION, 64);
     set_memory(l, 4e6, 4e6, 5.9e9);
     expect(9, QN_VERDICT_CONFIRMED,
-           "densenet40: 2.05 GiB of them at batch 4, 5.49 GiB at 64). All cells fitted.");
+           "densenet40: 2.05 GiB of them at batch 4, 5.49 GiB at 64). All cells fit.");
     facts.n_left_out = 2;
     facts.memory_limit = 8e9;
     expect(9, QN_VERDICT_CONFIRMED, "2 cells did not fit in 7.45 GiB.");
@@ -335,7 +335,7 @@ static void test_others(void) {
     s->others = 0.05;
     expect(10, QN_VERDICT_UNCERTAIN, "Other programs used up to 5 % of the cores in 1 of 2 cells.");
     expect(2, QN_VERDICT_UNCERTAIN, "in 0 of 1 cells");
-    expect(9, QN_VERDICT_CONFIRMED, "All cells fitted.");
+    expect(9, QN_VERDICT_CONFIRMED, "All cells fit.");
     expect(3, QN_VERDICT_UNKNOWN, "No GPU was seen.");
     CHECK(!strstr(judge(3).here, "Other programs"));
     set_drip(0, 4, 0.6065, 0.6132, 25, 12);
