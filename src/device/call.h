@@ -19,6 +19,9 @@ typedef struct qn_call {
     void *const *out;
     /* Elements from one row (all axes but the last) of each to the next; null: all are dense. */
     const int64_t *in_strides, *out_strides;
+    /* By input: the plan has it already where the node is to leave it in an output
+     * (qn_plan_is_placed), so that none of it is copied; null: none is. */
+    const bool *is_placed;
     void *workspace;
     uint64_t seed, step; /* with the node's key: its random stream */
 } qn_call;

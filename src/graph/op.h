@@ -120,11 +120,11 @@ struct qn_op {
      * bit masks; the last bit stands for all further inputs too. Operators with one of the
      * functions below: only where it says so. */
     uint32_t strided_inputs, strided_outputs;
-    /* Whether a row of output 0 is the inputs' rows side by side. Inputs that lie there already are
-     * not copied. Null: never. */
+    /* Whether a row of output 0 is the inputs' rows side by side. Inputs that a plan has put there
+     * (qn_call's is_placed) are not copied. Null: never. */
     bool (*joins_columns)(const void *attributes, qn_shape first_input);
-    /* The first of the columns of input 0 that output 0 is, or -1: it is not columns. If it lies
-     * there already, nothing is copied. Null: never. */
+    /* The first of the columns of input 0 that output 0 is, or -1: it is not columns. If a plan has
+     * put it there, nothing is copied. Null: never. */
     int64_t (*sliced_column)(const void *attributes, qn_shape input);
     /* The memory space that its outputs lie in (plan/plan.h), wherever it runs. Null: that of its
      * lane, and all that it reads lies there too. */

@@ -4,6 +4,7 @@
  * of one value are another. */
 #include "base/status.h"
 #include "plan/lanes/check_lanes.h"
+#include "plan/region.h"
 
 /* ---- storages ---- */
 
@@ -41,45 +42,6 @@ static qn_status check_storage(const qn_plan *plan, const qn_graph *graph, int32
     return QN_OK;
 }
 
-/* ---- places ---- */
-
-/* Bytes of a storage: `rows` rows of `row` bytes, step apart, from offset on. */
-typedef struct region {
-    int32_t storage;
-    size_t offset, rows, row, step;
-} region;
-
-static size_t last_row(const region *a) {
-    return a->offset + (a->rows - 1) * a->step;
-}
-
-static region region_of(const qn_placement *placement, qn_tensor tensor) {
-    const size_t size = qn_dtype_bytes(tensor.dtype);
-    const int rank = tensor.shape.rank;
-    const size_t columns = rank > 0 ? (size_t)tensor.shape.dims[rank - 1] : 1;
-    return (region){.storage = placement->storage,
-                    .offset = placement->offset,
-                    .rows = (size_t)qn_shape_count(tensor.shape) / columns,
-                    .row = columns * size,
-                    .step = (size_t)qn_placement_step(placement, tensor.shape) * size};
-}
-
-/* Never false where a byte is shared; exact for rows of one step that keep within it. */
-static bool do_overlap(const region *a, const region *b) {
-    if (a->storage != b->storage || last_row(a) + a->row <= b->offset ||
-        last_row(b) + b->row <= a->offset)
-        return false;
-    const size_t at = a->offset % a->step, other = b->offset % a->step;
-    if (a->step != b->step || at + a->row > a->step || other + b->row > b->step)
-        return true;
-    return at < other + b->row && other < at + a->row;
-}
-
-static bool is_equal(const region *a, const region *b) {
-    return a->storage == b->storage && a->offset == b->offset && a->row == b->row &&
-           a->rows == b->rows && (a->step == b->step || a->rows == 1);
-}
-
 /* ---- the steps, one by one ---- */
 
 enum { UNWRITTEN = -1 };
@@ -94,11 +56,11 @@ typedef struct replay {
     qn_lane_check *lanes; /* null: one lane, or only which values are held is asked */
 } replay;
 
-static region region_at(const replay *r, int32_t value) {
-    return region_of(&r->plan->placements[value], r->graph->values[value]->tensor);
+static qn_region region_at(const replay *r, int32_t value) {
+    return qn_region_of(r->plan, r->graph, value);
 }
 
-static bool is_strided(const region *a) {
+static bool is_strided(const qn_region *a) {
     return (a->step != a->row && a->rows > 1) || a->offset % QN_ALIGNMENT;
 }
 
@@ -130,8 +92,8 @@ static qn_status check_use(const replay *r, int32_t step, int32_t value, bool ca
     if (!has_row_strides(placement, info->tensor.shape))
         return qn_fail(QN_ERROR_ARGUMENT, "plan: the strides of %s do not describe rows",
                        info->name);
-    const region place = region_at(r, value);
-    if (place.offset > storage->bytes || last_row(&place) + place.row > storage->bytes)
+    const qn_region place = region_at(r, value);
+    if (place.offset > storage->bytes || qn_region_end(&place) > storage->bytes)
         return qn_fail(QN_ERROR_ARGUMENT, "plan: %s exceeds its storage", info->name);
     if (is_strided(&place) && !can_be_apart)
         return qn_fail(QN_ERROR_ARGUMENT,
@@ -143,7 +105,7 @@ static qn_status check_use(const replay *r, int32_t step, int32_t value, bool ca
 
 static bool is_held(const replay *r, int32_t value) {
     const int32_t whole = qn_graph_unview(r->graph, (qn_value){value}).id;
-    const region a = region_at(r, value), b = region_at(r, whole);
+    const qn_region a = region_at(r, value), b = region_at(r, whole);
     return r->fate[whole] == whole && a.storage == b.storage && a.offset == b.offset &&
            (a.step == b.step || (!is_strided(&a) && !is_strided(&b)));
 }
@@ -168,30 +130,30 @@ static qn_status check_reads(const replay *r, int32_t step, const qn_node *node)
 
 /* Whether an output may be written over an input that the node reads. */
 static bool may_replace(const replay *r, const qn_node *node, int output, int input) {
-    const region to = region_at(r, node->outputs[output].id);
-    const region from = region_at(r, node->inputs[input].id);
+    const qn_region to = region_at(r, node->outputs[output].id);
+    const qn_region from = region_at(r, node->inputs[input].id);
     const qn_value_info *info = qn_graph_value(r->graph, node->outputs[output]);
     const bool is_named = (output == 0 && input < 32 && node->op->in_place >> input & 1) ||
                           (info->overwrites >= 0 && info->overwrites == node->inputs[input].id);
-    return is_named && is_equal(&to, &from);
+    return is_named && qn_regions_are_equal(&to, &from);
 }
 
 /* A node writes these bytes of an output: what lay there is gone. */
 static qn_status overwrite(const replay *r, int32_t step, const qn_node *node, int output,
-                           const region *written) {
+                           const qn_region *written) {
     for (int i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i].id < 0)
             continue;
-        const region from = region_at(r, node->inputs[i].id);
-        if (do_overlap(written, &from) && !may_replace(r, node, output, i))
+        const qn_region from = region_at(r, node->inputs[i].id);
+        if (qn_regions_overlap(written, &from) && !may_replace(r, node, output, i))
             return qn_fail(QN_ERROR_ARGUMENT, "plan: step %d (%s) writes %s over its input %s",
                            step, node->name, qn_graph_value(r->graph, node->outputs[output])->name,
                            qn_graph_value(r->graph, node->inputs[i])->name);
     }
     for (int32_t *at = &r->head[written->storage]; *at >= 0;) {
         const int32_t value = *at;
-        const region held = region_at(r, value);
-        if (!do_overlap(written, &held)) {
+        const qn_region held = region_at(r, value);
+        if (!qn_regions_overlap(written, &held)) {
             at = &r->next[value];
             continue;
         }
@@ -209,24 +171,15 @@ static void hold(const replay *r, int32_t value) {
     r->head[storage] = value;
 }
 
-/* The columns of outer that inner is, wherever inner itself lies. */
-static region columns_in(const replay *r, const qn_columns *c) {
-    const qn_tensor inner = r->graph->values[c->inner]->tensor;
-    region a = region_at(r, c->outer);
-    const size_t size = qn_dtype_bytes(inner.dtype);
-    a.offset += (size_t)c->column * size;
-    a.row = (size_t)inner.shape.dims[inner.shape.rank - 1] * size;
-    return a;
-}
-
 /* What an operator that joins or slices writes: each piece that does not lie at its place already.
  */
 static qn_status write_columns(const replay *r, int32_t step, const qn_node *node) {
     const int n_pieces = node->op->joins_columns ? node->n_inputs : 1;
     for (int i = 0; i < n_pieces; i++) {
         const qn_columns c = qn_plan_columns(r->graph, node, i);
-        const region place = columns_in(r, &c), is = region_at(r, c.inner);
-        if (is_equal(&place, &is))
+        const qn_region place = qn_region_of_columns(r->plan, r->graph, &c),
+                        is = region_at(r, c.inner);
+        if (qn_regions_are_equal(&place, &is))
             continue;
         QN_TRY(overwrite(r, step, node, 0, node->op->joins_columns ? &place : &is));
     }
@@ -242,10 +195,10 @@ static qn_status check_writes(const replay *r, int32_t step, const qn_node *node
         return QN_OK;
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        const region to = region_at(r, node->outputs[i].id);
+        const qn_region to = region_at(r, node->outputs[i].id);
         for (int j = 0; j < i; j++) {
-            const region other = region_at(r, node->outputs[j].id);
-            if (do_overlap(&to, &other))
+            const qn_region other = region_at(r, node->outputs[j].id);
+            if (qn_regions_overlap(&to, &other))
                 return qn_fail(QN_ERROR_ARGUMENT, "plan: outputs %d and %d of %s overlap", j, i,
                                node->name);
         }

@@ -199,6 +199,11 @@ typedef struct qn_columns {
 
 qn_columns qn_plan_columns(const qn_graph *graph, const qn_node *node, int input);
 
+/* Whether an input of a node lies already where the node is to leave it: a part at its columns of
+ * what joins it, columns at those that are sliced out, another input in the place of an output.
+ * The node then copies none of it. */
+bool qn_plan_is_placed(const qn_plan *plan, const qn_graph *graph, const qn_node *node, int input);
+
 /* Fills storages and placements: lifetimes, views, results in place. */
 qn_status qn_plan_lifetimes(qn_plan *plan, const qn_graph *graph, const qn_machine *machine);
 

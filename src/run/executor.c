@@ -16,6 +16,7 @@ struct qn_executor {
     void **pointers;       /* (n_operands) */
     qn_tensor *tensors;    /* (n_operands) */
     int64_t *strides;      /* (n_operands): from row to row; 0: left out */
+    bool *is_placed;       /* (n_operands), of inputs */
     int32_t *values;       /* (n_operands), -1: left out */
     char **bases;          /* (n_storages), null: not bound yet */
     qn_lane_runner *lanes; /* null: one lane */
@@ -55,6 +56,8 @@ static void fill_calls(qn_executor *e, const qn_machine *machine, qn_team *team)
         const qn_step *step = &e->plan->steps[s];
         const qn_node *node = e->graph->nodes[step->node];
         const size_t begin = next, outputs = next + (size_t)node->n_inputs;
+        for (int i = 0; i < node->n_inputs; i++)
+            e->is_placed[begin + (size_t)i] = qn_plan_is_placed(e->plan, e->graph, node, i);
         add_operands(e, node->inputs, node->n_inputs, &next);
         add_operands(e, node->outputs, node->n_outputs, &next);
         e->calls[s] = (qn_call){
@@ -67,6 +70,7 @@ static void fill_calls(qn_executor *e, const qn_machine *machine, qn_team *team)
             .out = e->pointers + outputs,
             .in_strides = e->strides + begin,
             .out_strides = e->strides + outputs,
+            .is_placed = e->is_placed + begin,
         };
         qn_cpu_prepare(&e->calls[s], machine);
     }
@@ -78,6 +82,7 @@ static qn_status allocate_all(qn_executor *e) {
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->pointers, &e->pointers));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->tensors, &e->tensors));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->strides, &e->strides));
+    QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->is_placed, &e->is_placed));
     QN_TRY(qn_allocate(e->allocator, e->n_operands, sizeof *e->values, &e->values));
     return qn_allocate(e->allocator, n_storages, sizeof *e->bases, &e->bases);
 }
@@ -151,6 +156,7 @@ void qn_executor_destroy(qn_executor *e) {
     qn_release(a, e->pointers, e->n_operands, sizeof *e->pointers);
     qn_release(a, e->tensors, e->n_operands, sizeof *e->tensors);
     qn_release(a, e->strides, e->n_operands, sizeof *e->strides);
+    qn_release(a, e->is_placed, e->n_operands, sizeof *e->is_placed);
     qn_release(a, e->values, e->n_operands, sizeof *e->values);
     qn_release(a, e->bases, (size_t)e->plan->n_storages, sizeof *e->bases);
     qn_release(a, e, 1, sizeof *e);

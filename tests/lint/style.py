@@ -8,6 +8,7 @@
 - only src/os calls the operating system: by header, and by function;
 - functions outside src/kernels are at most 60 lines long, nine of ten at most 30;
 - only src/cli prints or exits;
+- no operator of src/device compares operands' addresses: what is in place, the plan says;
 - passes, plans and what runs them ask an operator's properties (graph/op.h), never which one it is.
 """
 import pathlib
@@ -21,6 +22,8 @@ LONGEST, USUAL, WIDEST, MOST_FILES = 60, 30, 100, 30
 PRINTS = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort)\s*\("
                     r"|\bfprintf\s*\(\s*std(out|err)")
 ASK_PROPERTIES = ("passes", "plan", "run")
+COMPARES_OPERANDS = re.compile(r"\b(?:in|out)\[[^]]*\][^;&|?]*[!=]=(?! *(?:NULL|0)\b)"
+                               r"|\bfrom\b[\w .+]*[!=]=[\w .]*\bto\b(?!->|\.)")
 IS_OPERATOR = re.compile(r"[!=]=\s*&qn_op_\w+|&qn_op_\w+\s*[!=]=")
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 
@@ -133,6 +136,9 @@ def check_file(path, lengths):
     for match in IS_OPERATOR.finditer(bare) if own in ASK_PROPERTIES else ():
         number = bare.count("\n", 0, match.start()) + 1
         yield f"{path}:{number}: compares with an operator; ask a property of it (graph/op.h)"
+    for match in COMPARES_OPERANDS.finditer(bare) if own == "device" else ():
+        number = bare.count("\n", 0, match.start()) + 1
+        yield f"{path}:{number}: compares addresses; the plan says what is placed (qn_call_is_placed)"
     if own != "kernels":
         for number, length in function_lengths(bare):
             lengths.append(length)

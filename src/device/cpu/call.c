@@ -7,9 +7,13 @@
 bool qn_call_goes_on(const qn_call *call, int sum, int output) {
     if (call->node->n_inputs <= sum)
         return false;
-    if (call->in[sum] != call->out[output])
+    if (!qn_call_is_placed(call, sum))
         memcpy(call->out[output], call->in[sum], qn_tensor_bytes(call->outputs[output]));
     return true;
+}
+
+bool qn_call_is_placed(const qn_call *call, int input) {
+    return call->is_placed && call->is_placed[input];
 }
 
 int64_t qn_call_count(const qn_call *call) {

@@ -54,6 +54,9 @@ extern const qn_cpu_operator qn_cpu_convolution[], qn_cpu_pool[], qn_cpu_product
 
 /* ---- parts of calls ---- */
 
+/* Whether an input lies already where the call is to leave it, as the plan says. */
+bool qn_call_is_placed(const qn_call *call, int input);
+
 /* Whether a call goes on from the sum in input `sum`; it is then in output `output`. */
 bool qn_call_goes_on(const qn_call *call, int sum, int output);
 

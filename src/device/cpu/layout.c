@@ -33,19 +33,16 @@ static void concat_task(void *context, int64_t begin, int64_t end, int thread) {
         const concat_row_bytes part =
             concat_bytes_of(call, call->inputs[i], qn_call_in_stride(call, i));
         const char *from = call->in[i];
-        for (int64_t r = begin; r < end && from != to; r++)
+        for (int64_t r = begin; r < end && !qn_call_is_placed(call, i); r++)
             memcpy(to + (size_t)r * whole.step, from + (size_t)r * part.step, part.row);
         to += part.row;
     }
 }
 
-/* Whether every part lies where it belongs. */
-static bool concat_is_in_place(const qn_call *call) {
-    const char *to = call->out[0];
+static bool concat_is_placed(const qn_call *call) {
     for (int i = 0; i < call->node->n_inputs; i++) {
-        if (call->in[i] != to)
+        if (!qn_call_is_placed(call, i))
             return false;
-        to += concat_bytes_of(call, call->inputs[i], 0).row;
     }
     return true;
 }
@@ -53,7 +50,7 @@ static bool concat_is_in_place(const qn_call *call) {
 static void concat_run(const qn_call *call) {
     const int axis = ((const qn_concat_attributes *)call->attributes)->axis;
     qn_call copy = *call;
-    if (!concat_is_in_place(call))
+    if (!concat_is_placed(call))
         qn_team_run(call->team, qn_shape_count_range(call->outputs[0].shape, 0, axis), concat_task,
                     &copy);
 }
@@ -96,7 +93,7 @@ static void slice_run(const qn_call *call) {
     const size_t size = qn_dtype_bytes(x.dtype);
     r.from_stride = is_last ? size * (size_t)qn_call_in_stride(call, 0) : r.large;
     r.to_stride = is_last ? size * (size_t)qn_call_out_stride(call, 0) : r.part;
-    if (r.from + r.before != r.to)
+    if (!qn_call_is_placed(call, 0))
         qn_team_run(call->team, qn_shape_count_range(x.shape, 0, a->axis), slice_task, &r);
 }
 

@@ -160,6 +160,36 @@ static bool is_same(const qn_value_info *info, const void *left, const void *rig
     return same;
 }
 
+/* Where a node would leave an input, by the addresses of a call; null: nowhere. */
+static const char *place_of(const subject *s, const qn_call *call, int input) {
+    const qn_columns c = qn_plan_columns(s->graph, call->node, input);
+    const size_t bytes = qn_tensor_bytes(call->inputs[input]);
+    if (c.inner >= 0) {
+        const size_t before =
+            (size_t)c.column * qn_dtype_bytes(s->graph->values[c.inner]->tensor.dtype);
+        return call->node->op->sliced_column ? (const char *)call->out[0] - before
+                                             : (const char *)call->out[0] + before;
+    }
+    for (int i = 0; i < call->node->n_outputs; i++) {
+        if (call->out[i] == call->in[input] && bytes == qn_tensor_bytes(call->outputs[i]))
+            return call->out[i];
+    }
+    return NULL;
+}
+
+/* What a plan says is in its place is there, and nothing else is. */
+static void check_placed(const subject *s, const qn_executor *executor) {
+    for (int32_t step = 0; step < s->plan->n_steps; step++) {
+        const qn_call *call = qn_executor_get_call(executor, step);
+        for (int i = 0; i < call->node->n_inputs; i++) {
+            const bool is_there = call->in[i] && call->in[i] == place_of(s, call, i);
+            if (is_there != call->is_placed[i])
+                printf("%s: input %d\n", call->node->name, i);
+            CHECK(is_there == call->is_placed[i]);
+        }
+    }
+}
+
 /* The plan against memory of its own for every value. */
 static void check_run(const subject *s, const qn_kernels *kernels, qn_team *team) {
     graph_run plain = run_create(s->graph), bound = run_create(s->graph);
@@ -173,6 +203,7 @@ static void check_run(const subject *s, const qn_kernels *kernels, qn_team *team
         if (s->graph->values[v]->producer < 0)
             qn_executor_bind(executor, (qn_value){v}, bound.memory[v]);
     }
+    check_placed(s, executor);
     run_all(&plain, kernels, team);
     CHECK_OK(qn_executor_run(executor, 3, 5, NULL));
     for (int v = 0; v < s->graph->n_values; v++) {
