@@ -1,4 +1,4 @@
-/* Decimal numbers of texts, whatever the locale. */
+/* Decimal numbers in text, independent of the locale. */
 #ifndef QN_BASE_DECIMAL_H
 #define QN_BASE_DECIMAL_H
 

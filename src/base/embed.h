@@ -1,4 +1,4 @@
-/* A file as part of the program: the assembler takes it from its place in the build. */
+/* A file embedded in the program: the assembler includes it from its place in the build. */
 #ifndef QN_BASE_EMBED_H
 #define QN_BASE_EMBED_H
 

@@ -1,7 +1,6 @@
-/* See events.h. head and tail only rise; a record's place is its number modulo the capacity, which
- * is a power of two. The one that puts owns head, the one that takes owns tail, and each keeps the
- * last it saw of the other's, so that a word moves between two processors only when a ring looks
- * full or empty.
+/* See events.h. head and tail only rise. The place of a record is its number modulo the capacity, a
+ * power of two. The writer owns head and the reader owns tail. Each caches the other's last known
+ * value, so a cache line moves between processors only when a ring looks full or empty.
  *
  * Invariant of a ring: tail <= head <= tail + capacity. */
 #include "base/events.h"

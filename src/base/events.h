@@ -1,7 +1,7 @@
-/* What ran when: records of work, in a ring for each thread. A thread puts into its own ring
- * without a lock, without allocating and without waiting; one reader takes from all of them. A full
- * ring keeps what it has, loses the newcomer and counts it. Between two records of thread 0, which
- * runs the plan, a reader can have something done at a time that it sets. */
+/* Records of which work ran when, in one ring for each thread. A thread writes to its own ring
+ * without lock, allocation or wait; one reader empties all rings. A full ring keeps its contents,
+ * drops the new record and counts it. A reader can set a time at which thread 0, which runs the
+ * plan, calls it between two records. */
 #ifndef QN_BASE_EVENTS_H
 #define QN_BASE_EVENTS_H
 

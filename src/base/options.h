@@ -1,11 +1,10 @@
-/* Options that a program fills, made with the header of another version of the library: what they
- * have is copied into a struct of ours.
+/* Option structs filled by a program that may have been compiled with another version of the
+ * header. They are copied into a struct of this version.
  *
- *     options                 ours
- *     shorter                 the rest is 0, the default
- *     longer                  what is beyond is 0, or QN_ERROR_UNSUPPORTED
- *     no size of any header   QN_ERROR_ARGUMENT
- */
+ *     options                 copy
+ *     shorter                 the remaining fields are 0, the default
+ *     longer                  accepted if all further bytes are 0, else QN_ERROR_UNSUPPORTED
+ *     size of no version      QN_ERROR_ARGUMENT */
 #ifndef QN_BASE_OPTIONS_H
 #define QN_BASE_OPTIONS_H
 

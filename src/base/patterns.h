@@ -1,4 +1,5 @@
-/* Lists of patterns over names, "features.*,*.bias": "*" stands for any characters, "?" for one. */
+/* Lists of name patterns such as "features.*,*.bias": "*" matches any characters, "?" matches one.
+ */
 #ifndef QN_BASE_PATTERNS_H
 #define QN_BASE_PATTERNS_H
 

@@ -1,6 +1,6 @@
-/* Counter-based random numbers: a value is a pure function of a key and a counter, so that any
- * element can be made again, in any order, on any thread. Philox 4x32 with 10 rounds (Salmon et
- * al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 3.3). */
+/* Counter-based random numbers: a value is a pure function of a key and a counter, so any element
+ * can be computed again, in any order, on any thread. Philox 4x32 with 10 rounds (Salmon et al.,
+ * "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 3.3). */
 #ifndef QN_BASE_RNG_H
 #define QN_BASE_RNG_H
 

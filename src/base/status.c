@@ -1,5 +1,5 @@
-/* The calling thread's last failure. Nothing is allocated, so that running out of memory can be
- * reported; a text that is too long is cut. */
+/* The calling thread's last failure. Nothing is allocated, so running out of memory can be
+ * reported; a text that is too long is truncated. */
 #include "base/status.h"
 
 #include <stdarg.h>

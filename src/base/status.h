@@ -1,5 +1,5 @@
-/* Making and passing on failures. The text of a failure says what happened, where, and what to do;
- * it is kept per thread and travels with the status that the function returns. */
+/* Creating and propagating failures. The text of a failure says what happened, where, and what to
+ * do. It is kept per thread and belongs to the status that the function returns. */
 #ifndef QN_BASE_STATUS_H
 #define QN_BASE_STATUS_H
 

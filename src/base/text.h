@@ -1,4 +1,4 @@
-/* Working with names that people type. */
+/* Helpers for names that people type. */
 #ifndef QN_BASE_TEXT_H
 #define QN_BASE_TEXT_H
 

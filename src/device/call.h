@@ -1,4 +1,4 @@
-/* A node about to run, as devices get it. */
+/* A node about to run, as devices receive it. */
 #ifndef QN_DEVICE_CALL_H
 #define QN_DEVICE_CALL_H
 

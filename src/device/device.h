@@ -1,14 +1,13 @@
-/* What can run nodes, and the memory that it runs them in. A device is a table of functions: one
- * file and one row in the list. What an operator is stands in ops/; how a device runs it stands in
- * that device's tables. A null function is something that the device does not have; what that means
- * stands beside it.
+/* What can run nodes, and the memory it runs them in. A device is a table of functions: one file
+ * and one row in the list. ops/ defines operators; the device's own tables define how it runs them.
+ * A null function is a feature that the device lacks; the comment beside it says what that means.
  *
- * Asynchronous work of every kind is the same thing: a queue does what is submitted to it in the
- * order of submission, and each piece of work raises the queue's timeline (os/timeline.h). Work
- * names the moments of other timelines that it waits for, and nothing else orders it.
+ * Asynchronous work of every kind is a queue: it executes work in order of submission, and each
+ * piece of work raises the queue's timeline (os/timeline.h). Work names the values of other
+ * timelines that it waits for; nothing else orders it.
  *
- * A device that is lost fails its timelines (qn_timeline_fail): whoever waits for one is told, and
- * no work of it is done any more. */
+ * A lost device fails its timelines (qn_timeline_fail): whoever waits for one gets an error, and no
+ * further work of the device is done. */
 #ifndef QN_DEVICE_DEVICE_H
 #define QN_DEVICE_DEVICE_H
 

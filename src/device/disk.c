@@ -1,6 +1,6 @@
-/* See disk.h. A queue has a thread that waits for what works wait for, begins their requests, and
- * raises the timeline when they have ended, in their order. Sums of what was written are kept by
- * place in the file. */
+/* See disk.h. Each queue has a thread that waits for the dependencies of its work, starts the
+ * requests, and raises the timeline when they have ended, in order. Checksums of written data are
+ * kept by position in the file. */
 #include "device/disk.h"
 
 #include "base/memory.h"

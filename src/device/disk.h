@@ -1,9 +1,9 @@
-/* A disk as a memory space: a file that values are copied to and from (os/files/swap_file.h), which
- * the host cannot map. Its queues do nothing but copy, several requests at a time, so that the disk
- * is busy while a queue's work is short. What is read is what was written, or the queue fails.
+/* A disk as a memory space: a file to and from which values are copied (os/files/swap_file.h),
+ * which the host cannot map. Its queues only copy, several requests at a time, so that the disk
+ * stays busy even if single copies are short. Data read equals data written, or the queue fails.
  *
- * Memories are the file from its beginning: what plans have in it that run in turn is shared, as
- * arenas are. Without a state (null) it can be planned for, but not used. */
+ * All memories start at the beginning of the file: plans that run in turn share it, as they share
+ * arenas. Without a state (null) it can be planned for, but not used. */
 #ifndef QN_DEVICE_DISK_H
 #define QN_DEVICE_DISK_H
 

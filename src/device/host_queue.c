@@ -1,4 +1,4 @@
-/* See host_queue.h. */
+/* See host_queue.h. The monitor guards the submitted work; only timelines order its execution. */
 #include "device/host_queue.h"
 
 #include "base/memory.h"

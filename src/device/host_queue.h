@@ -1,5 +1,5 @@
-/* A queue whose work is done by a thread of the host, with a team of its own: a further lane of the
- * CPU, and, with hooks, whatever is simulated. Between open and close nothing is allocated. */
+/* A queue served by a host thread with its own team: a further lane of the CPU and, with hooks, a
+ * simulated device. Nothing is allocated between open and close. */
 #ifndef QN_DEVICE_HOST_QUEUE_H
 #define QN_DEVICE_HOST_QUEUE_H
 

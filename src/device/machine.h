@@ -1,10 +1,10 @@
-/* The machine that plans are made for and run by: its devices as they were opened, the memory
- * spaces of all of them, the CPU's tables of kernels, and the threads of lane 0. It is a plain
- * struct that whoever makes it keeps until what was made with it is gone.
+/* The machine that plans are made for and run on: its opened devices, all their memory spaces, the
+ * CPU's kernel tables, and the threads of lane 0. A plain struct that its owner keeps until
+ * everything made with it is gone.
  *
  * Invariants:
- *   devices[0] is the CPU; spaces[0] is the host's memory, where it works
- *   the spaces of device d are spaces[d.first_space] and the d.device->n_spaces - 1 behind it
+ *   devices[0] is the CPU; spaces[0] is the host's memory, where the CPU works
+ *   the spaces of device d are spaces[d.first_space] and the d.device->n_spaces - 1 after it
  *   kernels of a real type compute in it: f32->real = QN_F32, f64->real = QN_F64 */
 #ifndef QN_DEVICE_MACHINE_H
 #define QN_DEVICE_MACHINE_H

@@ -1,4 +1,4 @@
-/* Runs a call on the calling thread, recorded or not: what every lane of the host does. */
+/* Runs a call on the calling thread, with or without recording, for every lane of the host. */
 #ifndef QN_DEVICE_RUN_CALL_H
 #define QN_DEVICE_RUN_CALL_H
 

@@ -1,5 +1,5 @@
-/* See simulated.h. Addresses in calls are those of the guarded pages; the queues' threads replace
- * them by those of the open ones. */
+/* See simulated.h. Calls carry addresses of the guarded pages; the queues' threads replace them by
+ * those of the accessible ones. */
 #include "device/simulated.h"
 
 #include "base/memory.h"

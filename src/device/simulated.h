@@ -1,7 +1,7 @@
-/* A device that is not there: a thread of the host with the CPU's operators stands for each of its
- * queues, in memory that the host cannot touch unless it has mapped it (page protection ends who
- * tries). It delays work at random and fails on demand, so that plans for devices are tested where
- * there are none. */
+/* A simulated device for tests: a host thread with the CPU's operators stands for each of its
+ * queues, in memory that the host can access only while it is mapped (page protection ends a
+ * program that tries). Work is delayed at random and fails on demand, so plans for devices can be
+ * tested without any. */
 #ifndef QN_DEVICE_SIMULATED_H
 #define QN_DEVICE_SIMULATED_H
 

@@ -1,5 +1,5 @@
-/* What a processor can do, for estimates before anything was measured: the roofline of Williams,
- * Waterman and Patterson ("Roofline", 2009). */
+/* Estimated peak speeds of a processor, used until something has been measured: the roofline of
+ * Williams, Waterman and Patterson ("Roofline", 2009). */
 #ifndef QN_DEVICE_SPEED_H
 #define QN_DEVICE_SPEED_H
 

@@ -1,5 +1,5 @@
-/* Builds graphs; see graph.h. Nodes, values and their texts lie in the graph's arena; only the
- * growing lists are allocated on their own. */
+/* Builds graphs; see graph.h. Nodes, values and their texts are in the graph's arena; only the
+ * growing lists are allocated separately. */
 #include "graph/graph.h"
 
 #include "base/options.h"

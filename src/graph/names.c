@@ -1,5 +1,5 @@
-/* Names of values: scopes, free names, and an open-addressing table with linear probing that is
- * at most half full, so that building takes time in proportion to the number of values. */
+/* Names of values: scopes, unused names, and an open-addressing table with linear probing that is
+ * at most half full, so that building takes linear time. */
 #include "graph/names.h"
 
 #include "base/rng.h"

@@ -1,6 +1,6 @@
-/* What an operator is: shapes, gradient, cost, names, properties. One file of ops/ holds an
- * operator with the operators of its gradient; one row in ops/list.c makes it known. How a device
- * runs it stands in the device's tables (device/). */
+/* The interface of an operator: shapes, gradient, cost, names, properties. One file of ops/ holds
+ * an operator with the operators of its gradient; one row in ops/list.c registers it. The device's
+ * tables say how a device runs it (device/). */
 #ifndef QN_GRAPH_OP_H
 #define QN_GRAPH_OP_H
 

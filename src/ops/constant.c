@@ -1,4 +1,4 @@
-/* A scalar that never changes: the 1 that gradients start from. */
+/* A scalar constant: the 1 from which gradients start. */
 #include "ops/elementwise.h"
 #include "ops/shared.h"
 

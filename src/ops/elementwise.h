@@ -1,5 +1,5 @@
-/* Operators that make each element of elements of their operands, sums of columns, constants,
- * casts. What a device needs to know to run them. */
+/* Operators that compute each element from elements of their operands, column sums, constants,
+ * casts: the attributes that devices need. */
 #ifndef QN_OPS_ELEMENTWISE_H
 #define QN_OPS_ELEMENTWISE_H
 

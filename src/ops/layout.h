@@ -1,4 +1,4 @@
-/* Operators that move elements and change none. What a device needs to know to run them. */
+/* Operators that move elements without changing them: the attributes that devices need. */
 #ifndef QN_OPS_LAYOUT_H
 #define QN_OPS_LAYOUT_H
 

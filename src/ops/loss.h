@@ -1,4 +1,4 @@
-/* Losses and their means. What a device needs to know to run them. */
+/* Losses and their means: the attributes that devices need. */
 #ifndef QN_OPS_LOSS_H
 #define QN_OPS_LOSS_H
 

@@ -1,4 +1,4 @@
-/* The list of operators, and those that only passes and optimisers add. */
+/* The list of operators, and the operators that only passes and optimisers add. */
 #ifndef QN_OPS_OPS_H
 #define QN_OPS_OPS_H
 

@@ -1,4 +1,4 @@
-/* Numbers with a scale: what a device needs to know to run their operators. */
+/* Quantisation: the attributes that devices need. */
 #ifndef QN_OPS_QUANTISE_H
 #define QN_OPS_QUANTISE_H
 

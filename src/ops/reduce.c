@@ -1,5 +1,5 @@
-/* Sum, mean or largest along one axis, which goes away. The largest keeps where it was first, for
- * its gradient. */
+/* Sum, mean or maximum along one axis, which is removed. The maximum stores the position of its
+ * first occurrence for the gradient. */
 #include "ops/reduce.h"
 #include "ops/shared.h"
 

@@ -1,5 +1,4 @@
-/* Operators along one axis: reductions, and sampling anew. What a device needs to know to run them.
- */
+/* Operators along one axis, reductions and resampling: the attributes that devices need. */
 #ifndef QN_OPS_REDUCE_H
 #define QN_OPS_REDUCE_H
 

@@ -1,4 +1,4 @@
-/* What operators have in common: parts of shape rules, costs and gradient rules. */
+/* Helpers that operators share: parts of shape rules, costs and gradient rules. */
 #ifndef QN_OPS_SHARED_H
 #define QN_OPS_SHARED_H
 

@@ -1,4 +1,4 @@
-/* x itself, a constant to autodiff: a view, so nothing runs. */
+/* x itself, treated by autodiff as a constant: a view, so nothing runs. */
 #include "ops/shared.h"
 
 static qn_value stop_sample(qn_graph *graph, int variant) {

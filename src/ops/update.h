@@ -1,5 +1,5 @@
-/* Updates in place: optimisers, accumulation, the factor that clips gradients. What a device needs
- * to know to run them. */
+/* Updates in place (optimisers, accumulation) and the factor that clips gradients: the attributes
+ * that devices need. */
 #ifndef QN_OPS_UPDATE_H
 #define QN_OPS_UPDATE_H
 

@@ -1,4 +1,4 @@
-/* Which cores threads may and do run on. Cores go by the kernel's numbers. */
+/* Which cores threads may run on and do run on. Cores are numbered as by the kernel. */
 #ifndef QN_OS_AFFINITY_H
 #define QN_OS_AFFINITY_H
 

@@ -1,4 +1,4 @@
-/* Memory of the C library's heap: where no allocator is given. */
+/* The C library's heap, used if no allocator is given. */
 #ifndef QN_OS_HEAP_H
 #define QN_OS_HEAP_H
 

@@ -1,4 +1,4 @@
-/* Libraries that are opened at run time, since not every machine has them. */
+/* Libraries opened at run time because not every machine has them. */
 #ifndef QN_OS_LIBRARY_H
 #define QN_OS_LIBRARY_H
 

@@ -1,4 +1,4 @@
-/* Memory that is left, and the heap's own; see os.h. */
+/* Free memory of the system, and the heap's own; see os.h. */
 #include "os/os.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Memory of whole pages from the system that can grow and shrink: what it has beyond its new size
- * goes back at once, and it grows without a copy where the system can. Pages are taken when they
- * are first written. */
+/* Memory of whole pages from the system that can grow and shrink. Pages beyond a smaller size are
+ * returned at once, and growing needs no copy if the system supports it. Pages are allocated when
+ * they are first written. */
 #ifndef QN_OS_PAGES_H
 #define QN_OS_PAGES_H
 

@@ -1,5 +1,5 @@
-/* See pressure.h. The file's line "some avg10=P ..." is read now and then, and where a trigger can
- * be set (kernel 5.2, and 6.5 for programs without rights), waiting ends early when it fires. */
+/* See pressure.h. The line "some avg10=P ..." of the file is polled. If a trigger can be set
+ * (kernel 5.2, and 6.5 for unprivileged programs), waiting ends early when it fires. */
 #define _GNU_SOURCE
 #include "os/pressure.h"
 

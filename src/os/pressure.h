@@ -1,6 +1,6 @@
 /* Watches how short of memory the system is: the share of time in which some program waits for
- * memory (Linux's pressure stall information). A thread of its own calls back when the system
- * becomes short and when it has been at ease again for a while. */
+ * memory (Linux's pressure stall information). A thread calls back when the pressure becomes high
+ * and when it has been low again for a while. */
 #ifndef QN_OS_PRESSURE_H
 #define QN_OS_PRESSURE_H
 

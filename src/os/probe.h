@@ -1,6 +1,6 @@
-/* Small files of the kernel (/sys, /proc), whose text is made anew at each read. A probe is opened
- * once and read again and again; reading allocates nothing and waits for nobody but the driver.
- * Every failure names the path or the reason, and where permission is denied what to do. */
+/* Small files of the kernel (/sys, /proc), whose text is generated at each read. A probe is opened
+ * once and read repeatedly; reading allocates nothing and waits only for the driver. Every failure
+ * names the path or the reason, and what to do if permission is denied. */
 #ifndef QN_OS_PROBE_H
 #define QN_OS_PROBE_H
 

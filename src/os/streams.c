@@ -1,4 +1,4 @@
-/* What a program must see to before it opens files; see os.h. */
+/* What a program must do before it opens files; see os.h. */
 #include "os/os.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
-/* See team.h. The caller publishes a job by raising `round`; a worker that sees it raised does its
- * share and counts `busy` down. Both sides spin for a moment and then sleep on a condition. A side
- * that is about to sleep announces it before it looks a last time, and the other side looks for
- * sleepers after it has changed the word: one of the two always sees the other (both orders are
- * sequentially consistent). Spinning happens only where every thread has a processor, and longer
- * than what is between two operations of a step: a thread that slept must wait for its processor
- * where others want it too. */
+/* See team.h. The caller publishes a job by raising `round`; a worker that sees the new value does
+ * its share and counts `busy` down. Both sides spin briefly and then sleep on a condition. Before
+ * sleeping, a side announces it and checks once more; the other side looks for sleepers after
+ * changing the word. One of the two therefore always sees the other (both orders are sequentially
+ * consistent). Threads spin only if each has a processor of its own, and for longer than the gap
+ * between two operations of a step: a sleeping thread may have to wait for its processor if other
+ * programs want it. */
 #include "os/team.h"
 
 #include "base/memory.h"

@@ -1,9 +1,9 @@
-/* A team of threads that work on one task after another. Thread t of T gets the t-th of T
- * contiguous shares, which it does in pieces that become smaller; one that is done goes on with the
- * pieces of a thread that is slower or that another program keeps from working. Results depend
- * neither on T nor on that, because a kernel's tasks are cut by the shape alone and a task is done
- * by one thread. Waiting threads spin shortly, then sleep. Nothing is allocated between create and
- * destroy. */
+/* A team of threads that work on one task after another. The work is split into T contiguous
+ * shares, one for each of T threads, and each share into pieces that become smaller. A thread that
+ * finishes takes pieces from a thread that is slower or was preempted. Results depend neither on T
+ * nor on this, because the shape alone determines a kernel's tasks and one thread does a whole
+ * task. Waiting threads spin briefly, then sleep. Nothing is allocated between create and destroy.
+ */
 #ifndef QN_OS_TEAM_H
 #define QN_OS_TEAM_H
 

@@ -1,4 +1,4 @@
-/* The terminal that standard error is, if it is one. */
+/* The terminal behind standard error, if there is one. */
 #ifndef QN_OS_TERMINAL_H
 #define QN_OS_TERMINAL_H
 

@@ -1,5 +1,5 @@
-/* Plain threads and the mutex with a condition that a bounded queue needs; see os.h. Locking and
- * waiting on a sound monitor cannot fail, so these return nothing. */
+/* Plain threads, and the mutex with a condition that a bounded queue needs; see os.h. Locking and
+ * waiting on a valid monitor cannot fail, so these functions return nothing. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/heap.h"

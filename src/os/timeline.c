@@ -1,5 +1,5 @@
-/* See timeline.h. A thread that is about to sleep announces it before it looks a last time, and who
- * raises looks for sleepers behind the store: one of the two always sees the other (both orders are
+/* See timeline.h. Before sleeping, a thread announces it and checks once more; the one that raises
+ * looks for sleepers after its store. One of the two always sees the other (both orders are
  * sequentially consistent), as in team.c. */
 #include "os/timeline.h"
 

@@ -1,6 +1,6 @@
-/* A counter that only rises, and that threads wait for: how far a queue has come. One who raises,
- * any number who wait. Waiting spins shortly, then sleeps; raising is one store where nobody
- * sleeps, or for more. Nothing is allocated between create and destroy. */
+/* A counter that only rises and that threads can wait for: the progress of a queue. One thread
+ * raises it, any number wait. Waiting spins briefly, then sleeps; raising costs one store if nobody
+ * sleeps. Nothing is allocated between create and destroy. */
 #ifndef QN_OS_TIMELINE_H
 #define QN_OS_TIMELINE_H
 

@@ -1,7 +1,7 @@
-/* Low-rank adapters (Hu et al. 2021, section 4.1): beside a layer y = W x, y + alpha / rank * B A
+/* Low-rank adapters (Hu et al. 2021, section 4.1): a layer y = W x becomes y + alpha / rank * B A
  * x. The parameters are named after the layer's weight, "NAME.lora_a.weight" (rank, C) and
- * "NAME.lora_b.weight" (K, rank), 1x1 filters where W is one; the nodes after the layer. Leaves out
- * the dropout on x that some implementations have. */
+ * "NAME.lora_b.weight" (K, rank), as 1x1 filters if W is one; the nodes are named after the layer.
+ * Leaves out the dropout on x that some implementations have. */
 #include "passes/tune.h"
 #include "quern/ops.h"
 

@@ -1,6 +1,6 @@
-/* Reverse accumulation. Nodes are visited from the loss backwards; the gradients that the readers
- * of a value give are added up in that order, each as soon as it is there, so that none is kept
- * longer than needed. Only values that lead from a wanted one to the loss get a gradient. */
+/* Reverse accumulation. Nodes are visited from the loss backwards. The gradients that the readers
+ * of a value contribute are added in that order, each as soon as it exists, so that none is kept
+ * longer than needed. Only values on a path from a wanted value to the loss get a gradient. */
 #include "passes/passes.h"
 
 #include "base/status.h"

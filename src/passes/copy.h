@@ -1,4 +1,4 @@
-/* Copying a graph piece by piece into another one, for passes that change something on the way. */
+/* Copying a graph node by node into another one, for passes that change something on the way. */
 #ifndef QN_PASSES_COPY_H
 #define QN_PASSES_COPY_H
 

@@ -1,5 +1,6 @@
-/* Fusion: an activation is taken into the operator whose only reader it is, so that its input is
- * never written to memory. Operators that can take one say so by an attribute of that type. */
+/* Fusion: an activation is merged into the operator that computes its input, if it is the only
+ * reader, so that its input is never written to memory. Operators that support this have an
+ * attribute of that type. */
 #include "base/status.h"
 #include "ops/shared.h"
 #include "passes/copy.h"

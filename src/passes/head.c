@@ -1,5 +1,5 @@
-/* See head.h. The network is built into a graph of its own and copied from there; shapes behind the
- * new layer are worked out again, and a view that names its width gets the new one. */
+/* See head.h. The network is built into a graph of its own and copied from there. Shapes after the
+ * new layer are inferred again; a view that names the old width gets the new one. */
 #include "passes/head.h"
 
 #include "base/status.h"

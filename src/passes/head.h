@@ -1,5 +1,6 @@
-/* A network with another number of outputs than it was made with: its last layer, or a named one,
- * begins anew. For networks whose build does not choose the number, as those of files. */
+/* A network with another number of outputs than it was built with: its last layer, or a named one,
+ * is replaced by a new one. For networks whose build function does not choose the number, such as
+ * those of files. */
 #ifndef QN_PASSES_HEAD_H
 #define QN_PASSES_HEAD_H
 

@@ -1,6 +1,6 @@
-/* What a person may call a parameter: its own name; the name of the layer that reads it, which an
- * export keeps where it loses the weights' ("/features/features.0/Conv", or what follows one of the
- * slashes); or the layer's place in the network, "#3" or "#1-10". */
+/* How a user may refer to a parameter: by its own name; by the name of the layer that reads it,
+ * which exports keep even if they lose the weights' names ("/features/features.0/Conv", or what
+ * follows one of the slashes); or by the layer's position in the network, "#3" or "#1-10". */
 #ifndef QN_PASSES_LAYERS_H
 #define QN_PASSES_LAYERS_H
 

@@ -1,6 +1,6 @@
-/* Makes the graph that a sequence says; see sequence.h. Every item copies its node; a table tells
- * the latest copy of each value, which the next reader gets. A view is copied when it is read and
- * what it shows has a newer copy than it. */
+/* Builds the graph that a sequence describes; see sequence.h. Every item copies its node; a table
+ * gives the latest copy of each value, which the next reader gets. A view is copied when it is read
+ * and the value it shows has a newer copy. */
 #include "base/status.h"
 #include "ops/ops.h"
 #include "passes/copy.h"

@@ -1,4 +1,4 @@
-/* Sequences as lists, and the proof that one can be run; see sequence.h. */
+/* Sequences as lists, and the proof that a sequence can run; see sequence.h. */
 #include "passes/sequence.h"
 
 #include "base/status.h"

@@ -1,19 +1,19 @@
-/* In which order a graph's nodes run, where some may run more than once so that what they make need
- * not be kept (recomputation), and values may go to a file and come back (swapping). A sequence is
- * data: planners write it, qn_resequence makes a graph of it, and nothing below knows more than
- * that graph.
+/* The order in which a graph's nodes run, where some run more than once so that their results need
+ * not be kept (recomputation), and values may move to a file and back (swapping). A sequence is
+ * data: planners write it, qn_resequence turns it into a graph, and later stages see only that
+ * graph.
  *
- * An item that runs a node makes new copies of its outputs; who reads a value reads its latest
- * copy, and a copy lives until its last reader before the next copy. So what is released when need
- * not be said.
+ * An item that runs a node makes new copies of its outputs. A reader reads the latest copy, and a
+ * copy lives until its last reader before the next copy. So a sequence need not say when memory is
+ * released.
  *
  * Invariants (qn_sequence_check):
  *     an item reads only values that come from outside or have a copy
- *     a node that updates in place runs once, behind everything that reads what it overwrites
- *     views are no items
- *     every result of the graph and every update is made
+ *     a node that updates in place runs once, after everything that reads what it overwrites
+ *     views are not items
+ *     every result of the graph and every update is computed
  *     STORE(v), STORED(v), LOAD(v), LOADED(v) follow one another in this order; between LOAD and
- *         LOADED nothing reads v, between STORE and STORED nothing makes it */
+ *         LOADED nothing reads v, between STORE and STORED nothing computes it */
 #ifndef QN_PASSES_SEQUENCE_H
 #define QN_PASSES_SEQUENCE_H
 

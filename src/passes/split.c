@@ -1,11 +1,11 @@
-/* See split.h. Nodes are sorted in their order, which is a topological one, by what they read:
- *     EARLY   nothing of a sample: constants, views of parameters; or samples from outside alone,
- *             of which it looks at all (the weights of a mean over valid labels)
- *     PIECE   samples, and makes samples: there once for every piece
- *     SUM     samples, and makes sums that can go on from piece to piece, or, where its chunks are
- *             longer than a piece, from one group of pieces to the next
- *     LATE    sums, or samples of which it makes a sum that cannot
- * and then added: the early ones, piece by piece those of PIECE and SUM, the late ones. */
+/* See split.h. In their topological order, nodes are classified by what they read:
+ *     EARLY   no data of samples: constants, views of parameters; or only samples from outside, of
+ *             all of which the node needs to know (the weights of a mean over valid labels)
+ *     PIECE   reads samples and computes samples: copied once for every piece
+ *     SUM     reads samples and computes sums that can continue from piece to piece or, if its
+ *             chunks are longer than a piece, from one group of pieces to the next
+ *     LATE    reads sums, or reads samples and computes a sum that cannot continue
+ * They are then added in this order: early ones, piece by piece PIECE and SUM, late ones. */
 #include "passes/split.h"
 
 #include "base/status.h"

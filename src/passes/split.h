@@ -1,15 +1,13 @@
-/* Micro-batches: a training step whose graph works on the batch piece by piece. Nodes that work
- * sample by sample are there once for every piece, one piece after the other, so that only one
- * piece's feature maps are alive at a time. Sums over the batch go on from piece to piece, in
- * place, split at the chunks that the kernels sum by; or, where their chunks do not allow it or
- * their inputs are less than what they make, their inputs are put together and they run once behind
- * all pieces. Everything that follows from sums (the loss, clipping, updates) runs behind all
- * pieces, once.
+/* Micro-batches: a training step whose graph processes the batch piece by piece. Nodes that work
+ * sample by sample are copied for every piece, one piece after the other, so that only one piece's
+ * feature maps are alive at a time. Sums over the batch continue from piece to piece, in place,
+ * split at the kernels' chunks. If the chunks do not allow it, or the inputs are smaller than the
+ * results, the inputs are collected and the node runs once after all pieces. Everything that
+ * depends on sums (the loss, clipping, updates) runs once, after all pieces.
  *
- * Guarantees: what the parameters, the optimiser's state and the results hold is equal in every
- * bit. Left out, and refused with the reason: graphs in which a sample's value depends on other
- * samples (batch norm), unless that follows from what is given from outside alone (how many labels
- * count). */
+ * Guarantees: parameters, optimiser state and results are equal in every bit. Refused, with the
+ * reason: graphs in which a sample's value depends on other samples (batch norm), unless that
+ * dependency is only on inputs from outside (how many labels count). */
 #ifndef QN_PASSES_SPLIT_H
 #define QN_PASSES_SPLIT_H
 

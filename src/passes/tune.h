@@ -1,7 +1,6 @@
-/* Fine-tuning as passes: choosing what is trained, and the graph that follows from it, with
- * adapters beside layers, and with running statistics in the place of a batch's where a norm is
- * frozen. Done before fusion and autodiff, which then work out only what the trained parameters
- * need. */
+/* Fine-tuning as passes: choosing the trained parameters, and deriving the graph from that choice,
+ * with adapters beside layers, and running statistics instead of a batch's if a norm is frozen.
+ * Runs before fusion and autodiff, which then compute only what the trained parameters need. */
 #ifndef QN_PASSES_TUNE_H
 #define QN_PASSES_TUNE_H
 

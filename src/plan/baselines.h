@@ -1,4 +1,5 @@
-/* Figures that a plan is held against: what training the same network would take without one. */
+/* Baselines that a plan is compared with: the memory of training the same network without a plan.
+ */
 #ifndef QN_PLAN_BASELINES_H
 #define QN_PLAN_BASELINES_H
 

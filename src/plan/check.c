@@ -1,7 +1,7 @@
-/* The invariants of plan.h, proven for one plan by going through its steps with a note of which
- * values lie whole where they should. Nothing of how the plan was made is used, but for what the
- * graph says of its operators: which rows may lie apart, what is done in place, and which columns
- * of one value are another. */
+/* Proves the invariants of plan.h for one plan by walking its steps and tracking which values are
+ * intact in their storages. It uses nothing of how the plan was made, only what the graph says of
+ * its operators: which rows may be strided, what is done in place, and which columns of one value
+ * are another value. */
 #include "base/status.h"
 #include "plan/lanes/check_lanes.h"
 #include "plan/region.h"

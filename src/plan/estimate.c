@@ -1,4 +1,4 @@
-/* What a node takes before anything has been measured. */
+/* The estimated cost of a node, used until something has been measured. */
 #include "ops/ops.h"
 #include "plan/budget/budget.h"
 

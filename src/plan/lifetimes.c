@@ -1,7 +1,6 @@
-/* Which storage every value lies in and for how long. Values given from outside have storages of
- * their own that are bound to memory later; updates and results in place share the storage of their
- * input; values that lie in others share theirs, from the first one's writer to the last one's last
- * reader. */
+/* The storage of every value, and its lifetime. Values from outside have storages of their own that
+ * are bound to memory later. Updates and results in place share the storage of their input. Values
+ * stored inside others share theirs, from the first writer to the last reader. */
 #include "base/status.h"
 #include "plan/lanes/uses.h"
 

@@ -1,6 +1,6 @@
-/* The order of steps. Nodes nobody needs are left out; the graph's order is kept, except that an
- * update moves up to just behind the last node that its inputs and the readers of what it
- * overwrites allow. */
+/* The order of steps. Unneeded nodes are removed and the graph's order is kept, except that an
+ * update moves up to just after the last node on which its inputs or the readers of the overwritten
+ * value depend. */
 #include "base/status.h"
 #include "plan/plan.h"
 

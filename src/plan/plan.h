@@ -1,23 +1,22 @@
-/* The plan of a graph: in which order its nodes run, and where every value lies. It is data: made
- * before the first step, checked, printed, and run by an executor that decides nothing.
+/* The plan of a graph: the order in which its nodes run, and the place of every value. It is data:
+ * made before the first step, checked, printed, and run by an executor that decides nothing.
  *
  * Invariants (qn_plan_check):
  *   memory
  *     offset and bytes are multiples of the space's alignment, and offset + bytes <= bytes of its
  *     space's arena
- *     two storages of a space that share bytes: all uses of one happen before all of the other
- *     (one lane: their [first, last] do not meet)
+ *     two storages of a space that overlap: all uses of one happen before all of the other
+ *     (one lane: their [first, last] are disjoint)
  *     lower_bound_bytes <= arena_bytes
  *   values
  *     a step reads only what its storage holds at that time: it was written before, and is not
- *     overwritten before its last reader; values that lie in one another hold the same there
- *     strided rows are written and read only by operators that can, and no result is so
- *     a step writes over what it reads only in place
+ *     overwritten before its last reader; values stored in one another hold the same there
+ *     strided rows are written and read only by operators that support them; no result is strided
+ *     a step overwrites what it reads only in place
  *   lanes
- *     a step waits for steps before it in the order, of other lanes
- *     it reads and writes its lane's space; one that copies writes the space that it copies to
- *     an update happens after every step of a lane that can be lost
- */
+ *     a step waits for earlier steps of other lanes
+ *     it reads and writes its lane's space; a copy writes the space that it copies to
+ *     an update happens after every step of a lane that can be lost */
 #ifndef QN_PLAN_PLAN_H
 #define QN_PLAN_PLAN_H
 

@@ -1,6 +1,6 @@
-/* Plans that outlive the process: what runs in which order and where it lies, by names, so that a
- * saved plan can be read, changed, and held against the graph that is built anew. It is trusted in
- * nothing: restoring it proves all that a plan promises. */
+/* Plans that outlive the process: the order of nodes and the place of values, by name, so that a
+ * saved plan can be read, edited, and compared with a newly built graph. Nothing in it is trusted:
+ * restoring a plan proves all its invariants. */
 #ifndef QN_PLAN_SAVED_H
 #define QN_PLAN_SAVED_H
 

@@ -1,8 +1,8 @@
-/* Which values lie inside of others: reshapes, columns that are sliced out of a value, and parts
- * that are made where they belong in a wider one. Slices and parts lie there only if every operator
- * that writes or reads them can deal with rows that lie apart; else they are copied. Left out:
- * results, which are read from outside as dense memory, and what is given from outside or updated,
- * whose content changes at a time of its own. */
+/* Which values are stored inside others: reshapes, slices of columns, and parts computed in place
+ * in a wider value. Slices and parts are stored so only if every operator that writes or reads them
+ * supports strided rows; otherwise they are copied. Left out: results, which are read from outside
+ * as dense memory, and values that are given from outside or updated, whose content changes at
+ * other times. */
 #include "base/status.h"
 #include "plan/plan.h"
 

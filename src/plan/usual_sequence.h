@@ -1,4 +1,4 @@
-/* The sequence of a graph as it runs without a budget. */
+/* The sequence of a graph without a budget. */
 #ifndef QN_PLAN_USUAL_SEQUENCE_H
 #define QN_PLAN_USUAL_SEQUENCE_H
 

@@ -1,4 +1,4 @@
-/* The engine from inside, for the files of this folder: what it holds, and how its programs are
+/* The engine's internals, for the files of this folder: its contents, and how its programs are
  * planned. */
 #ifndef QN_RUN_ENGINE_H
 #define QN_RUN_ENGINE_H

@@ -1,5 +1,5 @@
-/* The swap file of an engine: one for all programs, as they run in turn. Its speed is known before
- * they are planned, its size when they have been. */
+/* The swap file of an engine, one for all programs, since they run in turn. Its speed is known
+ * before planning, its size afterwards. */
 #include "base/status.h"
 #include "device/disk.h"
 #include "plan/swap/swap_speed.h"

@@ -1,6 +1,6 @@
 /* Runs a plan: lane 0 on the calling thread, further lanes (executor_lanes.h) beside it. All
- * pointers are worked out when the executor is made; running allocates nothing and decides nothing.
- */
+ * pointers are computed when the executor is created; running allocates nothing and decides
+ * nothing. */
 #ifndef QN_RUN_EXECUTOR_H
 #define QN_RUN_EXECUTOR_H
 

@@ -1,4 +1,4 @@
-/* See executor_lanes.h. Step number k (from 1) of a lane raises the lane's timeline to k. */
+/* See executor_lanes.h. The k-th step of a lane (from 1) raises the lane's timeline to k. */
 #include "run/executor_lanes.h"
 
 #include "base/status.h"

@@ -1,7 +1,6 @@
-/* The lanes of a plan at work: the queues of lanes 1 and on, what is submitted to them, and the
- * memory of further spaces. Everything is made and opened before the first run; a run resets the
- * timelines, submits each lane's steps once, does those of lane 0 on the calling thread, and waits
- * for all. */
+/* Running a plan's lanes: the queues of lanes 1 and up, the work submitted to them, and the memory
+ * of further spaces. Everything is created before the first run. A run resets the timelines,
+ * submits each lane's steps once, runs those of lane 0 on the calling thread, and waits for all. */
 #ifndef QN_RUN_EXECUTOR_LANES_H
 #define QN_RUN_EXECUTOR_LANES_H
 

@@ -1,6 +1,5 @@
-/* Merging adapters into the weights that they stand beside (Hu et al. 2021, section 4.1, "no
- * additional inference latency"); passes/adapter.c says what they are called. Sums are made in
- * double. */
+/* Merges adapters into the weights that they belong to (Hu et al. 2021, section 4.1, "no additional
+ * inference latency"); passes/adapter.c defines their names. Sums are computed in double. */
 #include "base/status.h"
 #include "quern/engine.h"
 #include "tensor/tensor.h"

@@ -1,4 +1,4 @@
-/* What a trainer works out from a model's description. */
+/* What a trainer derives from a model's description. */
 #include "base/status.h"
 #include "quern/model.h"
 

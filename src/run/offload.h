@@ -1,7 +1,7 @@
-/* A graph that runs in several lanes, some of them of devices that may be lost. When one is, it is
- * taken out of the plan: its nodes go to lane 0, the graph is spread and planned anew, and the step
- * is made again from what the host holds, of which nothing was updated (plan.h). The user is told;
- * the bits are those of a run without it. */
+/* A graph that runs in several lanes, some of them on devices that may be lost. A lost device is
+ * removed from the plan: its nodes move to lane 0, the graph is spread and planned again, and the
+ * step is repeated from the host's values, none of which has been updated (plan.h). The user is
+ * told; the bits are those of a run without the device. */
 #ifndef QN_RUN_OFFLOAD_H
 #define QN_RUN_OFFLOAD_H
 

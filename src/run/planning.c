@@ -1,7 +1,7 @@
-/* How an engine's programs are planned: without a budget each as it is; within one, so that all
- * that is held at any time, planning included, keeps within it. What plans and executors take
- * themselves is known only when they are made, so planning is tried with a guess, and again with
- * what was found. */
+/* How an engine's programs are planned: without a budget each separately; with one, so that
+ * everything held at any time, planning included, stays within it. The memory of plans and
+ * executors is known only once they exist, so planning starts with a guess and is repeated with the
+ * real figure. */
 #include "run/planning.h"
 #include "base/status.h"
 #include "base/text.h"

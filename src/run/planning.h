@@ -1,4 +1,4 @@
-/* Planning an engine's programs within bytes, for the files that decide within how many. */
+/* Planning an engine's programs within a number of bytes, for the files that choose the number. */
 #ifndef QN_RUN_PLANNING_H
 #define QN_RUN_PLANNING_H
 

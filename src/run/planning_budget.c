@@ -1,11 +1,11 @@
-/* Which budgets an engine can be planned within. Who gives more never gets less:
+/* Which budgets an engine accepts. A larger budget is never refused if a smaller one is accepted:
  *
- *     a budget is accepted  <=>  the usual plans take no more, or those of a rung of the ladder, up
- *                                to the first rung above the budget, take no more
+ *     a budget is accepted  <=>  the usual plans fit into it, or those of a rung of the ladder do,
+ *                                up to the first rung above the budget
  *
- * The ladder is one list of budgets for all engines, about 2 % apart, and what the plans of a rung
- * take depends on the rung alone. A refusal names what plans take that were made, to the KiB, as
- * the least only where a KiB less was tried, and refused. */
+ * The ladder is one list of budgets for all engines, about 2 % apart, and the memory of a rung's
+ * plans depends on the rung alone. A refusal names the memory, to the KiB, of plans that were
+ * really made; it calls this the minimum only if a budget one KiB smaller was tried and refused. */
 #include "base/status.h"
 #include "base/text.h"
 #include "os/os.h"

@@ -1,4 +1,4 @@
-/* Plans that were saved, in the place of those that an engine would make; see engine.h. */
+/* Saved plans, used instead of those that an engine would make; see engine.h. */
 #include "base/status.h"
 #include "base/text.h"
 #include "os/os.h"

@@ -1,4 +1,4 @@
-/* The parameters and optimiser state that all plans of a trainer share, by name. */
+/* The parameters and optimiser state, by name, that all plans of a trainer share. */
 #ifndef QN_RUN_STORE_H
 #define QN_RUN_STORE_H
 

@@ -1,4 +1,4 @@
-/* See timing.h. Times are kept with the programs. */
+/* See timing.h. Times are stored with the programs. */
 #include "run/timing.h"
 
 #include "base/rng.h"

@@ -1,6 +1,6 @@
-/* Measured times of operations: what planning within a budget goes by instead of estimates. They
- * are of nodes of the graphs as they were built, by name, so that they hold for every plan of the
- * same graphs. Bits never depend on them. */
+/* Measured times of operations, which planning within a budget uses instead of estimates. They
+ * belong to nodes of the original graphs, by name, so they are valid for every plan of the same
+ * graphs. Bits never depend on them. */
 #ifndef QN_RUN_TIMING_H
 #define QN_RUN_TIMING_H
 

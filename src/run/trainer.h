@@ -1,4 +1,4 @@
-/* The programs of a trainer, for tests of what is below it. */
+/* The programs of a trainer, for tests of the layers below it. */
 #ifndef QN_RUN_TRAINER_H
 #define QN_RUN_TRAINER_H
 

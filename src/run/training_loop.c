@@ -1,4 +1,5 @@
-/* The training loop: batches in, steps, a test after every epoch, checkpoints now and then. */
+/* The training loop of a trainer: batches, steps, a test after every epoch, periodic checkpoints.
+ */
 #include "base/options.h"
 #include "base/status.h"
 #include "os/os.h"

@@ -1,4 +1,4 @@
-/* The lists of operations; see watch.h. What runs and is recorded is in engine.c and executor.c. */
+/* The lists of operations; see watch.h. Running and recording are in engine.c and executor.c. */
 #include "run/watch.h"
 
 #include "device/device.h"

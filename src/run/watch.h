@@ -1,5 +1,5 @@
-/* What can be seen of an engine at work: which operations its programs are made of, and, while it
- * is watched, when each of them ran. */
+/* What can be observed of a running engine: the operations of its programs and, while it is
+ * watched, when each of them ran. */
 #ifndef QN_RUN_WATCH_H
 #define QN_RUN_WATCH_H
 

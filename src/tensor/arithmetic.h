@@ -1,6 +1,6 @@
-/* What operators say and kernels do of arithmetic: windows over images, attention, recurrence,
- * activations, functions of one operand, rules of two, the numbers of an optimiser's step.
- * Descriptions, no code. Axis letters as in tensor.h. */
+/* Descriptions of arithmetic shared by operators and kernels: windows over images, attention,
+ * recurrence, activations, functions of one operand, rules for two, the coefficients of an
+ * optimiser's step. No code. Axis letters as in tensor.h. */
 #ifndef QN_TENSOR_ARITHMETIC_H
 #define QN_TENSOR_ARITHMETIC_H
 

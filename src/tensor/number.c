@@ -1,4 +1,4 @@
-/* See number.h. The types of 16 and 8 bits are described by a row of a table each. */
+/* See number.h. A table row describes each 16-bit and 8-bit type. */
 #include "tensor/number.h"
 
 #include <math.h>

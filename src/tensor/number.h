@@ -1,11 +1,10 @@
-/* Numbers of every element type, and the one place that converts between them.
+/* Numbers of every element type, and the only place that converts between them.
  *
- * Every number of every type is a double without loss. Into a type of reals a number goes to the
- * nearest, of two as near to the one whose last bit is 0 (IEEE 754, roundTiesToEven), in one
- * rounding; what is beyond the largest number becomes an infinity in QN_F32, QN_F16 and QN_BF16,
- * and the largest number of its sign in both 8-bit types, infinities too (OCP OFP8 1.0,
- * saturating). A NaN stays one, with its sign. Into a whole type a number is cut towards 0, and
- * goes to the nearest end of the type's range where it is beyond that; a NaN becomes 0. */
+ * Every number of every type is exactly representable as a double. Conversion to a type of reals
+ * rounds once, to nearest, ties to even (IEEE 754). Overflow gives infinity in QN_F32, QN_F16 and
+ * QN_BF16, and the largest number of the same sign in both 8-bit types, also for infinities (OCP
+ * OFP8 1.0, saturating). NaN stays NaN, with its sign. Conversion to an integer type truncates
+ * towards 0 and saturates at the ends of the range; NaN becomes 0. */
 #ifndef QN_TENSOR_NUMBER_H
 #define QN_TENSOR_NUMBER_H
 

@@ -1,4 +1,4 @@
-/* Activations, GELU and softmax. How the CPU runs them. */
+/* How the CPU runs activations, GELU and softmax. */
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"
 

@@ -1,4 +1,4 @@
-/* Scaled dot-product attention. How the CPU runs them. */
+/* How the CPU runs scaled dot-product attention. */
 #include "ops/network/attention.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

@@ -1,4 +1,4 @@
-/* Convolutions, transposed ones, and the products of their gradients. How the CPU runs them. */
+/* How the CPU runs convolutions, transposed convolutions, and the products of their gradients. */
 #include "ops/network/convolution.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

@@ -1,4 +1,4 @@
-/* The processor itself: runs every operator by its row (cpu.h). */
+/* The CPU as a device: runs every operator by its row (cpu.h). */
 #include "device/cpu/cpu.h"
 
 #include "device/disk.h"

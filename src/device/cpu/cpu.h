@@ -1,5 +1,5 @@
-/* How the CPU runs operators: for each one a row with its functions, in the table of its family's
- * file. A row's kernels are the table of the node's real type. */
+/* How the CPU runs operators: each has a row with its functions, in the table of its family's file.
+ * A row uses the kernel table of the node's real type. */
 #ifndef QN_DEVICE_CPU_CPU_H
 #define QN_DEVICE_CPU_CPU_H
 

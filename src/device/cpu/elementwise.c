@@ -1,5 +1,4 @@
-/* Operators that make each element of elements of their operands, sums of columns, constants,
- * casts. How the CPU runs them. */
+/* How the CPU runs elementwise operators, column sums, constants and casts. */
 #include "ops/elementwise.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

@@ -1,4 +1,4 @@
-/* Operators that move elements and change none. How the CPU runs them. */
+/* How the CPU runs operators that move elements without changing them. */
 #include "ops/layout.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

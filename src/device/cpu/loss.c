@@ -1,4 +1,4 @@
-/* Losses and their means. How the CPU runs them. */
+/* How the CPU runs losses and their means. */
 #include "ops/loss.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

@@ -1,4 +1,4 @@
-/* The recurrence of LSTM layers. How the CPU runs them. */
+/* How the CPU runs the recurrence of LSTM layers. */
 #include "ops/network/lstm.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

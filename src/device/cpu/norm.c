@@ -1,4 +1,4 @@
-/* Batch norm and layer norm. How the CPU runs them. */
+/* How the CPU runs batch norm and layer norm. */
 #include "ops/network/norm.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

@@ -1,4 +1,4 @@
-/* Means and maxima of windows. How the CPU runs them. */
+/* How the CPU runs means and maxima of windows. */
 #include "ops/network/pool.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

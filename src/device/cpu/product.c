@@ -1,4 +1,4 @@
-/* Linear layers and matrix products over equal leading axes. How the CPU runs them. */
+/* How the CPU runs linear layers and matrix products over equal leading axes. */
 #include "ops/network/product.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

@@ -1,5 +1,5 @@
-/* Numbers with a scale. How the CPU runs them: in doubles, number by number, the same on every
- * instruction set. */
+/* How the CPU runs quantisation: in doubles, one number at a time, identically on every instruction
+ * set. */
 #include "ops/quantise.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

@@ -1,4 +1,4 @@
-/* Operators along one axis: reductions, and sampling anew. How the CPU runs them. */
+/* How the CPU runs operators along one axis: reductions and resampling. */
 #include "ops/reduce.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

@@ -1,5 +1,5 @@
-/* Updates in place: optimisers, accumulation, the factor that clips gradients. How the CPU runs
- * them. */
+/* How the CPU runs updates in place (optimisers, accumulation) and the factor that clips gradients.
+ */
 #include "ops/update.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"

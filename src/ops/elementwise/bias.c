@@ -1,4 +1,4 @@
-/* x (..., C) plus bias (C), and the sums over columns that are a bias's gradient. */
+/* x (..., C) plus bias (C), and its gradient, the column sums. */
 #include "base/status.h"
 #include "ops/shared.h"
 

@@ -1,5 +1,5 @@
-/* Numbers of any type as those of any other; tensor/number.h says how they are rounded. Between
- * types with fractions the gradient is cast back; what is whole has none. */
+/* Conversion between element types; tensor/number.h defines the rounding. Between types with
+ * fractions the gradient is cast back; integers have no gradient. */
 #include "ops/shared.h"
 
 #include "graph/graph.h"

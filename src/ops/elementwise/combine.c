@@ -1,7 +1,6 @@
-/* Two or three operands elementwise, broadcast to one shape as NumPy does it: shapes are put side
- * by side at their last axes, and an extent of 1, or one that is not there, goes with any other. An
- * operand's gradient is made in the result's shape and then summed over the axes along which it was
- * broadcast. */
+/* Two or three operands elementwise, broadcast to one shape as in NumPy: shapes are aligned at
+ * their last axes, and an extent that is 1 or missing matches any other. An operand's gradient is
+ * computed in the result's shape and then summed over the broadcast axes. */
 #include "ops/elementwise.h"
 #include "ops/shared.h"
 

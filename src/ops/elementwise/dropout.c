@@ -1,5 +1,5 @@
 /* Dropout: zero with probability rate, else x / (1 - rate). The mask is a function of seed, step,
- * key and element, so nothing is kept for the gradient, which is dropout with the same key. */
+ * key and element, so nothing is stored for the gradient, which is dropout with the same key. */
 #include "base/status.h"
 #include "ops/elementwise.h"
 #include "ops/shared.h"

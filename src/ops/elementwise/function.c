@@ -1,5 +1,5 @@
-/* y = f(x) elementwise, of functions whose derivative needs x itself: x is kept for it. Which
- * function is an attribute, with its numbers (kernels.h: qn_function). */
+/* y = f(x) elementwise, for functions whose derivative needs x, which is therefore kept. An
+ * attribute selects the function and its coefficients (kernels.h: qn_function). */
 #include "ops/shared.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* y = x * Phi(x) (Hendrycks and Gimpel 2016, section 2). Its derivative is no function of y, so x
- * is kept. */
+/* y = x * Phi(x) (Hendrycks and Gimpel 2016, section 2). Its derivative is not a function of y, so
+ * x is kept. */
 #include "ops/shared.h"
 
 static qn_cost gelu_cost(const void *attributes, const qn_tensor *inputs,

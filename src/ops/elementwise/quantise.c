@@ -1,10 +1,10 @@
-/* Numbers with a scale. Scales, exponents and zero points are values of the graph: measured by
- * scale_of, given, or worked out by other operators. A scale is a real (affine: the number is
- * (q - zero) * scale, as ONNX has it) or a whole exponent that numbers share (q * 2^exponent, as in
- * block floating point), one for the tensor or one for each index of an axis.
+/* Quantisation. Scales, exponents and zero points are values of the graph: measured by scale_of,
+ * given, or computed by other operators. A scale is either a real number (affine: the number is (q
+ * - zero) * scale, as in ONNX) or a shared integer exponent (q * 2^exponent, as in block floating
+ * point), for the whole tensor or for each index of an axis.
  *
- * quantise has no gradient: what is to pass one says so, by x + stop_gradient(y - x). dequantise
- * has that of a real scale. */
+ * quantise has no gradient; for a straight-through estimate use x + stop_gradient(y - x).
+ * dequantise has the gradient of a real scale. */
 #include "ops/quantise.h"
 #include "ops/shared.h"
 

@@ -1,5 +1,5 @@
-/* Parts side by side along an axis; the gradient slices them out again. Along the last axis parts
- * may have been made where they belong (the planner sees to it); then nothing is copied. */
+/* Concatenation along an axis; its gradient slices. Along the last axis the planner may have the
+ * parts computed in place; then nothing is copied. */
 #include "base/status.h"
 #include "ops/layout.h"
 #include "ops/shared.h"

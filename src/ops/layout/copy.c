@@ -1,5 +1,5 @@
-/* A value goes from one memory space to another. Copies are added to graphs that are otherwise
- * complete, where their nodes are given to devices, so there are no gradients. */
+/* Copies a value from one memory space to another. Copies are added to complete graphs when nodes
+ * are assigned to devices, so there are no gradients. */
 #include "ops/shared.h"
 
 typedef struct copy_attributes {

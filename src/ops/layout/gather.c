@@ -1,4 +1,4 @@
-/* From each row of x (N, C) the element indices (N) -> (N): the value of the action taken. */
+/* From each row of x (N, C) the element at an index (N) -> (N): the value of the chosen action. */
 #include "ops/shared.h"
 
 typedef struct gather_attributes {

@@ -1,6 +1,6 @@
-/* Rows of a whole batch from a piece of it: whole (rows, ...) with x (n, ...) from row `first` on.
- * The first piece makes the whole, further ones put theirs into the whole so far, in its place;
- * rows that no piece was put into hold anything. */
+/* Joins pieces of a batch: whole (rows, ...) with x (n, ...) at row `first`. The first piece
+ * creates the whole; further pieces are written into it in place. Rows not yet written are
+ * undefined. */
 #include "ops/layout.h"
 #include "ops/shared.h"
 

@@ -1,5 +1,5 @@
-/* Elements [begin, end) of an axis; the gradient puts them back among zeros. Of the last axis they
- * may be read where they lie (the planner sees to it); then nothing is copied. */
+/* Elements [begin, end) of an axis; the gradient writes them between zeros. Along the last axis
+ * they may be read in place (the planner decides); then nothing is copied. */
 #include "ops/layout.h"
 #include "ops/shared.h"
 

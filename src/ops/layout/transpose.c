@@ -1,4 +1,4 @@
-/* Axes in another order: axis i of the result is axis order[i] of x. */
+/* Permutes axes: axis i of the result is axis order[i] of x. */
 #include "base/status.h"
 #include "ops/layout.h"
 #include "ops/shared.h"

@@ -1,6 +1,6 @@
-/* A point in a graph from which on a value has been made, by whichever lane makes it (op.h:
- * is_wait). Where a copy goes to another memory space meanwhile, the memory that it comes from is
- * free from here on. Its output says nothing, and nothing reads it. */
+/* A point in a graph from which on a value exists, whichever lane computes it (op.h: is_wait).
+ * After a copy to another memory space, the memory of the copy's source is free from here on. The
+ * output has no content and no reader. */
 #include "ops/ops.h"
 #include "ops/shared.h"
 

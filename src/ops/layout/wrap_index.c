@@ -1,6 +1,6 @@
-/* Indices of n elements, those below 0 counted from the end, as ONNX has them. What lies outside of
- * [-n, n) becomes QN_NO_INDEX, whose row of a table is no number, so that a wrong index shows in
- * every result that depends on it. No gradient flows. */
+/* Indices of n elements in which negative ones count from the end, as in ONNX. An index outside
+ * [-n, n) becomes QN_NO_INDEX, whose row is NaN, so that a wrong index shows in every result that
+ * depends on it. No gradient flows. */
 #include "ops/shared.h"
 
 #include "ops/layout.h"

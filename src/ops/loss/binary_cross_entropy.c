@@ -1,4 +1,4 @@
-/* Binary cross entropy of sigmoid(x) with a target for each element, or with one for all. */
+/* Binary cross entropy of sigmoid(x) with one target for each element, or one for all. */
 #include "base/status.h"
 #include "ops/loss.h"
 #include "ops/shared.h"

@@ -1,8 +1,8 @@
 /* Scaled dot-product attention: y (N, H, T, D) = dropout(softmax(scale * query key^T)) value for
- * query (N, H, T, D), key and value (N, H, U, D), of which lengths (N) keys are looked at. Beside y
- * it keeps the logarithm of each row's sum (N, H, T); weights (N, H, T, U) are made block by block,
- * again in the backward pass, and never are a tensor. The mask of dropout is a function of seed,
- * step, key and element, as in dropout.c over the weights. */
+ * query (N, H, T, D), key and value (N, H, U, D), of which the first lengths (N) keys take part.
+ * Besides y it stores the logarithm of each row's sum (N, H, T). The weights (N, H, T, U) are
+ * computed block by block, again in the backward pass, and never stored as a tensor. The dropout
+ * mask is a function of seed, step, key and element, as in dropout.c over the weights. */
 #include "ops/network/attention.h"
 #include "base/status.h"
 #include "ops/shared.h"

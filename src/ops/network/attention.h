@@ -1,4 +1,4 @@
-/* Scaled dot-product attention. What a device needs to know to run them. */
+/* Scaled dot-product attention: the attributes that devices need. */
 #ifndef QN_OPS_NETWORK_ATTENTION_H
 #define QN_OPS_NETWORK_ATTENTION_H
 

@@ -1,5 +1,5 @@
-/* Mean of each window of x (N, H, W, C), zeros of the padding included or not -> (N, P, Q, C); and
- * the mean over all of H and W -> (N, C), which is the same with a window as large as the image. */
+/* Mean of each window of x (N, H, W, C), with or without the zeros of the padding -> (N, P, Q, C);
+ * and the mean over all of H and W -> (N, C), a window as large as the image. */
 #include "ops/network/pool.h"
 #include "ops/shared.h"
 

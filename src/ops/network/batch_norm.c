@@ -1,6 +1,7 @@
-/* Batch norm over all axes of x (..., C) but the last (Ioffe and Szegedy 2015, algorithm 1). In
- * training one node makes y and the batch's statistics, and a second moves the running ones; the
- * inference form is an operator of its own, in whose gradient the statistics are constants. */
+/* Batch norm over all axes of x (..., C) except the last (Ioffe and Szegedy 2015, algorithm 1). In
+ * training one node computes y and the batch's statistics, and a second updates the running
+ * statistics. The inference form is a separate operator, whose gradient treats the statistics as
+ * constants. */
 #include "base/status.h"
 #include "ops/network/norm.h"
 #include "ops/shared.h"

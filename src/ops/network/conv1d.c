@@ -1,5 +1,5 @@
-/* Convolution over time: qn_conv2d over images one row high, which views of x, filter and result
- * are. */
+/* Convolution over time: qn_conv2d on images one row high, which are views of x, filter and result.
+ */
 #include "base/status.h"
 #include "ops/shared.h"
 

@@ -1,5 +1,5 @@
-/* Convolution of x (N, H, W, C) with filter (K, R, S, C / groups) and bias (K), then an activation
- * -> y (N, P, Q, K), and the two products of its gradient. */
+/* Convolution of x (N, H, W, C) with filter (K, R, S, C / groups) and bias (K), followed by an
+ * activation -> y (N, P, Q, K), and the two products of its gradient. */
 #include "ops/network/convolution.h"
 #include "ops/shared.h"
 

@@ -1,5 +1,5 @@
-/* Convolutions, transposed ones, and the products of their gradients. What a device needs to know
- * to run them. */
+/* Convolutions, transposed convolutions, and the products of their gradients: the attributes that
+ * devices need. */
 #ifndef QN_OPS_NETWORK_CONVOLUTION_H
 #define QN_OPS_NETWORK_CONVOLUTION_H
 

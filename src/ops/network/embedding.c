@@ -1,5 +1,5 @@
-/* Rows of a table (V, C) by indices (...) -> (..., C). The gradient is a whole table, in which only
- * the rows that were used are added to; indices that occur several times add up in their order. */
+/* Rows of a table (V, C) by indices (...) -> (..., C). The gradient is a whole table in which only
+ * the used rows receive sums; indices that occur several times add up in their order. */
 #include "ops/shared.h"
 
 static qn_status embedding_infer(qn_infer *infer) {

@@ -1,5 +1,5 @@
 /* Layer norm over the last axis of x (..., C) (Ba et al. 2016, equation 4; biased variance): y, and
- * mean and 1 / sqrt(variance + epsilon) of each row, which the gradient reads. */
+ * for each row the mean and 1 / sqrt(variance + epsilon), which the gradient reads. */
 #include "ops/network/norm.h"
 #include "ops/shared.h"
 

@@ -1,11 +1,10 @@
-/* A layer of LSTM over whole sequences. The products of the input of all steps are one linear node;
- * the operator "lstm" is the recurrence alone. It keeps its gates in the place of those products,
- * and its gradient puts theirs in the place of the gates; the gradients of both weights are then
- * products over all steps at once.
+/* An LSTM layer over whole sequences. One linear node computes the input products of all steps; the
+ * operator "lstm" is the recurrence alone. Its gates overwrite those products, and its gradient
+ * overwrites the gates; the gradients of both weights are then products over all steps at once.
  *     lstm           x (N, T, 4 K), weight (4 K, K), h, c (N, K), lengths (N)
  *                    -> gates (N, T, 4 K), y (N, T, K), h, c (N, K), cells (N, T, K)
  *     lstm_before    y (N, T, K), h (N, K) -> h before each step (N, T, K)
- *     lstm_backward  -> dx (N, T, 4 K), and of the state before, dh, dc (N, K) */
+ *     lstm_backward  -> dx (N, T, 4 K), and for the previous state dh, dc (N, K) */
 #include "ops/network/lstm.h"
 #include "base/status.h"
 #include "ops/shared.h"

@@ -1,4 +1,4 @@
-/* The recurrence of LSTM layers. What a device needs to know to run them. */
+/* The recurrence of LSTM layers: the attributes that devices need. */
 #ifndef QN_OPS_NETWORK_LSTM_H
 #define QN_OPS_NETWORK_LSTM_H
 

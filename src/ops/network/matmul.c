@@ -1,7 +1,6 @@
 /* Matrix products over equal leading axes, either side transposed or not; their gradients are such
- * products again. Matrices are shared out among the team where there are enough of them; else the
- * team shares each one. The two give the same bits, as the product of a team does not depend on its
- * size. */
+ * products again. If there are enough matrices the team divides them up, else it shares each one.
+ * Both give the same bits, because a product does not depend on the size of its team. */
 #include "ops/network/product.h"
 #include "ops/shared.h"
 

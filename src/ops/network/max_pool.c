@@ -1,5 +1,5 @@
-/* Largest element of each window of x (N, H, W, C) -> y (N, P, Q, C), and where in the window it
- * is (N, P, Q, C), which the gradient needs. */
+/* Largest element of each window of x (N, H, W, C) -> y (N, P, Q, C), and its position in the
+ * window (N, P, Q, C), which the gradient needs. */
 #include "ops/network/pool.h"
 #include "ops/shared.h"
 

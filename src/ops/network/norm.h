@@ -1,4 +1,4 @@
-/* Batch norm and layer norm. What a device needs to know to run them. */
+/* Batch norm and layer norm: the attributes that devices need. */
 #ifndef QN_OPS_NETWORK_NORM_H
 #define QN_OPS_NETWORK_NORM_H
 

@@ -1,4 +1,4 @@
-/* Means and maxima of windows. What a device needs to know to run them. */
+/* Means and maxima of windows: the attributes that devices need. */
 #ifndef QN_OPS_NETWORK_POOL_H
 #define QN_OPS_NETWORK_POOL_H
 

@@ -1,5 +1,4 @@
-/* Linear layers and matrix products over equal leading axes. What a device needs to know to run
- * them. */
+/* Linear layers and matrix products over equal leading axes: the attributes that devices need. */
 #ifndef QN_OPS_NETWORK_PRODUCT_H
 #define QN_OPS_NETWORK_PRODUCT_H
 

@@ -1,7 +1,7 @@
-/* An axis sampled anew: elements of it, or sums of a few with weights, by where each comes from. It
- * is what slices with a step, pads, tiles, repetition and interpolation have in common; those of
- * several axes are done one after the other. The map of an axis is a short table, made in the
- * workspace; the gradient's is its transpose. An axis of the batch is never split into pieces. */
+/* Resampling along an axis: each result is an element of the axis or a weighted sum of a few.
+ * Strided slices, padding, tiling, repetition and interpolation are all of this form; several axes
+ * are processed one after the other. The map of an axis is a short table computed in the workspace;
+ * the gradient uses its transpose. The batch axis is never split into pieces. */
 #include "base/status.h"
 #include "ops/reduce.h"
 #include "ops/shared.h"

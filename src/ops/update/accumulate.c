@@ -1,4 +1,4 @@
-/* sum + gradient in the sum's storage: gradients of several batches. */
+/* sum + gradient in the sum's storage: gradients accumulated over several batches. */
 #include "ops/shared.h"
 
 static qn_cost accumulate_cost(const void *attributes, const qn_tensor *inputs,

@@ -1,4 +1,4 @@
-/* Folders and what is known of paths; see os.h. */
+/* Folders and properties of paths; see os.h. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/heap.h"

@@ -1,11 +1,9 @@
-/* Replacing files as a whole; see os.h. A replaced file is either the old one or all of the new
- * one, also after a full disk, a kill or a power cut: write to a file without a name in the
- * target's folder, sync it, name it NAME.quern-tmp, rename it over the target, sync the folder.
- * Where the file system knows no files without names (vfat, exFAT, NFS) it is NAME.quern-tmp from
- * the beginning. The name is one for each target, and locked by its writer, so that what a kill
- * leaves is known for it and taken away by the next. Symbolic links are followed: what they point
- * to is replaced.
- */
+/* Replacing whole files; see os.h. After a full disk, a kill or a power cut, a file is either the
+ * old one or all of the new one: write an unnamed file in the target's folder, sync it, link it as
+ * NAME.quern-tmp, rename it over the target, sync the folder. File systems without unnamed files
+ * (vfat, exFAT, NFS) get NAME.quern-tmp from the start. Each target has one temporary name, which
+ * its writer locks, so the next writer recognises and removes what a kill left behind. Symbolic
+ * links are followed: their target is replaced. */
 #define _GNU_SOURCE /* O_TMPFILE, syncfs */
 
 #include "base/rng.h"

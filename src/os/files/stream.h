@@ -1,7 +1,7 @@
-/* Files that are worked on while they grow: input that is read as it comes, and output that goes on
- * where it was left off. What an output has synced stays, also after a power cut; of what follows,
- * any beginning may be there after a kill. A file that must be whole or not at all is written by
- * qn_file_replace instead. */
+/* Files that are used while they grow: input that is read as it arrives, and output that is resumed
+ * where it stopped. Output that has been synced survives a power cut; of later output any prefix
+ * may survive a kill. Files that must be complete or absent are written by qn_file_replace instead.
+ */
 #ifndef QN_OS_FILES_STREAM_H
 #define QN_OS_FILES_STREAM_H
 

@@ -1,6 +1,6 @@
-/* See swap_file.h. A request is split into pieces, which the threads take one by one: each copies a
- * piece between memory and its own aligned buffer and sums it up on the way. All that threads share
- * is under one monitor. */
+/* See swap_file.h. A request is split into pieces that the threads take one by one. A thread copies
+ * a piece between memory and its own aligned buffer and computes its checksum on the way. All state
+ * shared by threads is under one monitor. */
 #define _GNU_SOURCE /* O_DIRECT, O_TMPFILE, sync_file_range */
 
 #include "os/files/swap_file.h"

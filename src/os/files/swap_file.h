@@ -1,11 +1,11 @@
-/* A file on a disk that memory goes to and comes back from while the program goes on: threads of
- * the file's own write and read, a request is waited for when its memory is needed. Its space is
- * reserved when it is opened and it has no name, so that nothing is left of it, whatever ends the
- * program. Nothing is allocated between open and close.
+/* A file on disk to which memory is written and from which it is read back while the program runs.
+ * The file has its own threads for writing and reading; a caller waits for a request when it needs
+ * the memory. Disk space is reserved when the file is opened, and the file has no name, so nothing
+ * is left however the program ends. Nothing is allocated between open and close.
  *
- * Guarantees: what is read is what was written (a sum over all bytes says so), or the failure is
- * known before anybody uses it. What was written does not stay in memory: the system's cache is
- * bypassed (O_DIRECT), or, where the file system cannot, emptied behind each piece.
+ * Guarantees: data read equals data written (checked by a checksum over all bytes), or the failure
+ * is known before anybody uses the data. Written data does not stay in memory: the system's cache
+ * is bypassed (O_DIRECT) or, if the file system cannot do that, emptied after each piece.
  *
  * Threads with pread and pwrite, not io_uring: a few threads keep a disk busy with pieces of this
  * size, need no further library, and work where containers and phones forbid io_uring. */

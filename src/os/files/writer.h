@@ -1,5 +1,5 @@
-/* Bytes on their way into a descriptor, collected so that small pieces cost no call each. Every
- * file that the program writes goes through here. */
+/* Buffered output to a descriptor, so that small pieces need no system call each. Every file that
+ * the program writes goes through it. */
 #ifndef QN_OS_FILES_WRITER_H
 #define QN_OS_FILES_WRITER_H
 

@@ -1,6 +1,7 @@
-/* See cpu_time.h. The clocks of other threads and processes are numbered as the kernel's interface
- * has it (the complement of the number, shifted by three, and the kind of clock): what
- * pthread_getcpuclockid and clock_getcpuclockid do, the first of which takes no thread number. */
+/* See cpu_time.h. The clocks of other threads and processes are computed as the kernel's interface
+ * defines them (the complement of the id, shifted by three, and the kind of clock).
+ * pthread_getcpuclockid and clock_getcpuclockid do the same, but the former does not accept a
+ * thread id. */
 #define _GNU_SOURCE
 
 #include "os/process/cpu_time.h"

@@ -1,5 +1,5 @@
 /* Processor time of a process and its threads, in the nanoseconds that the scheduler counts, and
- * which threads there are. Reading allocates nothing. */
+ * the list of its threads. Reading allocates nothing. */
 #ifndef QN_OS_PROCESS_CPU_TIME_H
 #define QN_OS_PROCESS_CPU_TIME_H
 

@@ -1,5 +1,5 @@
-/* See foreground.h. A Ctrl-C reaches all programs of the terminal's group, so the kernel's own
- * signals are not passed on; what kill sends to us alone is. */
+/* See foreground.h. Ctrl-C reaches all programs of the terminal's group, so signals from the kernel
+ * are not forwarded; signals that another process sends to us alone are. */
 #define _GNU_SOURCE /* pipe2 */
 
 #include "os/process/foreground.h"

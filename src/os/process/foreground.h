@@ -1,6 +1,6 @@
 /* Runs another program in the foreground, with our standard streams, terminal and environment, as
- * if it had been started in our place: signals that others send to us go to it, and its end is
- * ours. */
+ * if it had been started in our place: signals sent to us are forwarded to it, and we end with its
+ * exit status. */
 #ifndef QN_OS_PROCESS_FOREGROUND_H
 #define QN_OS_PROCESS_FOREGROUND_H
 

@@ -1,5 +1,5 @@
-/* Ctrl-C, SIGTERM and SIGHUP (a connection that dropped) ask the command to stop in good order; a
- * second Ctrl-C or SIGTERM ends it. Output that nobody reads any more is lost, and no more. */
+/* Ctrl-C, SIGTERM and SIGHUP (a lost connection) ask the command to stop cleanly; a second Ctrl-C
+ * or SIGTERM ends it at once. A closed output pipe loses output but does not end the program. */
 #ifndef QN_OS_PROCESS_INTERRUPT_H
 #define QN_OS_PROCESS_INTERRUPT_H
 

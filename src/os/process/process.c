@@ -1,5 +1,5 @@
 /* Programs that we start and talk to over their standard input and output; see os.h. No call waits
- * longer than it was told to, and a process that has ended is never a signal to us. */
+ * longer than its timeout, and a process that has ended never raises a signal in ours. */
 #define _GNU_SOURCE /* pipe2 */
 
 #include "base/memory.h"

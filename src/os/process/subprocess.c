@@ -1,4 +1,4 @@
-/* Programs that are run to their end; see os.h. */
+/* Programs that run to their end; see os.h. */
 #define _GNU_SOURCE /* pipe2, wait4 */
 
 #include "base/status.h"

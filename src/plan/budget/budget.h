@@ -1,6 +1,6 @@
-/* Planning within bytes: which values are kept, made again, or swapped out, so that the arena is
- * not above a limit and as little time as possible is lost. The choice and the packing are made
- * together, against the packing's real top. */
+/* Planning within a memory limit: which values are kept, recomputed, or swapped out, so that the
+ * arena stays within the limit at the least cost in time. Selection and packing are done together,
+ * against the real top of the packing. */
 #ifndef QN_PLAN_BUDGET_BUDGET_H
 #define QN_PLAN_BUDGET_BUDGET_H
 

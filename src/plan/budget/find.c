@@ -1,5 +1,5 @@
-/* Finding a plan within a limit; see budget.h. The search works on live bytes below a target, which
- * is lowered while the packing's real top is above the limit. */
+/* Finding a plan within a limit; see budget.h. The search limits live bytes to a target, which is
+ * lowered while the real top of the packing exceeds the limit. */
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"

@@ -1,4 +1,4 @@
-/* Making the planner's view of a graph; see model.h. */
+/* Building the planner's model of a graph; see model.h. */
 #include "plan/budget/model.h"
 
 #include "base/status.h"

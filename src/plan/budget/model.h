@@ -1,9 +1,9 @@
-/* A graph as the planner of budgets sees it: nodes are turns in the order of the base sequence,
- * with a time each; values are those that take memory in the arena, views being what they are views
- * of. What is given from outside has no memory here and only says how late a turn may run again.
+/* A graph as the budget planner sees it. Nodes are turns in the order of the base sequence, each
+ * with a time. Values are those that take memory in the arena; a view counts as the value it shows.
+ * Values from outside take no memory here and only limit how late a turn may run again.
  *
  * Invariants:
- *     a turn reads values of turns before it
+ *     a turn reads values of earlier turns
  *     value v is output k of turn values[v].turn, whose outputs are neighbours in outputs */
 #ifndef QN_PLAN_BUDGET_MODEL_H
 #define QN_PLAN_BUDGET_MODEL_H

@@ -1,8 +1,8 @@
-/* Moves, and descending by them; see search.h. A move is scored by what it takes off the
- * bytes above the target, summed over time, for each nanosecond that it costs: Melon's metric of
- * tensor size times its idle time by recomputation time (Wang and others, "Melon", MobiSys 2022,
- * section 4.3), with the time counted only where there is something to be gained. Scores are
- * estimates; the best few moves are measured. */
+/* Moves, and descent by them; see search.h. The score of a move is its reduction of the bytes above
+ * the target, summed over time, for each nanosecond that it costs: Melon's metric of tensor size
+ * times idle time divided by recomputation time (Wang et al., "Melon", MobiSys 2022, section 4.3),
+ * counting only time in which memory exceeds the target. Scores are estimates; the best few moves
+ * are measured. */
 #include "plan/budget/search.h"
 
 #include "base/status.h"

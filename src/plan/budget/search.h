@@ -1,6 +1,5 @@
-/* The search for the cheapest sequence whose live bytes stay below a target: moves that each let
- * some values go over a stretch in which nothing reads them, and run what makes them again in front
- * of the next reader. */
+/* Searches for the cheapest sequence whose live bytes stay below a target. A move evicts some
+ * values over a stretch in which nothing reads them, and recomputes them before the next reader. */
 #ifndef QN_PLAN_BUDGET_SEARCH_H
 #define QN_PLAN_BUDGET_SEARCH_H
 

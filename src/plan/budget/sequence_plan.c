@@ -1,5 +1,5 @@
-/* From a sequence to a graph and its plan; see budget.h. Decides nothing: what is made again, and
- * when, is the sequence's. */
+/* From a sequence to a graph and its plan; see budget.h. Makes no decision: the sequence says what
+ * is recomputed, and when. */
 #include "base/status.h"
 #include "plan/budget/budget.h"
 

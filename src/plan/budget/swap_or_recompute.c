@@ -1,9 +1,8 @@
-/* See swap_or_recompute.h. Where running nodes again is enough, runs are replaced by swaps as long
- * as that saves time. Where it is not, values are ranked by what the file takes for them beside
- * what making them again would; the first so many go to the file, in a graph in which their swaps
- * are ordinary nodes, and that graph is planned within the limit by what runs again; several
- * numbers of values are tried. The two sequences are then put together as one of the graph itself.
- */
+/* See swap_or_recompute.h. If recomputation alone reaches the limit, recomputations are replaced by
+ * swaps as long as that saves time. Otherwise values are ranked by the cost of swapping against
+ * that of recomputation. The first n go to the file, in a graph in which their swaps are ordinary
+ * nodes, and that graph is planned within the limit by recomputation; several n are tried. The two
+ * sequences are then merged into one of the original graph. */
 #include "plan/budget/swap_or_recompute.h"
 
 #include "base/status.h"

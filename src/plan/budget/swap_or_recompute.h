@@ -1,4 +1,4 @@
-/* Within a limit, some values swapped and others made again; see budget.h. */
+/* Within a limit, some values swapped and others recomputed; see budget.h. */
 #ifndef QN_PLAN_BUDGET_SWAP_OR_RECOMPUTE_H
 #define QN_PLAN_BUDGET_SWAP_OR_RECOMPUTE_H
 

@@ -1,5 +1,5 @@
-/* See swap_recomputed.h. Runs are looked at one after the other, those that save most time for a
- * byte first; what only they needed is left out with them. */
+/* See swap_recomputed.h. Recomputations are considered one by one, those that save the most time
+ * for a byte first; nodes that only a replaced recomputation needed are removed with it. */
 #include "plan/budget/swap_recomputed.h"
 
 #include "base/status.h"

@@ -1,4 +1,5 @@
-/* Values that come back from the swap file instead of being made again; see swap_or_recompute.h. */
+/* Values that are read back from the swap file instead of being recomputed; see
+ * swap_or_recompute.h. */
 #ifndef QN_PLAN_BUDGET_SWAP_RECOMPUTED_H
 #define QN_PLAN_BUDGET_SWAP_RECOMPUTED_H
 

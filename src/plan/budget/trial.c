@@ -1,4 +1,4 @@
-/* Measuring sequences; see trial.h. */
+/* Measuring the memory of sequences; see trial.h. */
 #include "plan/budget/trial.h"
 
 #include "base/status.h"

@@ -1,10 +1,10 @@
-/* A sequence that is tried: its turns as items, and what holding it in memory would take. The same
- * storages result as those that qn_plan_lifetimes gives the graph of the sequence: copies that lie
- * in one another are a group, and a group may take over the storage of another in place.
+/* A candidate sequence: its turns as items, and the memory it needs. The storages are the same that
+ * qn_plan_lifetimes gives the graph of the sequence: copies stored inside one another form a group,
+ * and a group may take over the storage of another in place.
  *
  * Invariants, once measured:
  *     live_bytes[i] is the sum over the storages s with s.first <= i <= s.last
- *     group_of[c] = c  <=>  copy c lies in no other */
+ *     group_of[c] = c  <=>  copy c is stored in no other */
 #ifndef QN_PLAN_BUDGET_TRIAL_H
 #define QN_PLAN_BUDGET_TRIAL_H
 

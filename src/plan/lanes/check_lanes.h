@@ -1,8 +1,8 @@
-/* The part of qn_plan_check that is about several lanes: everything that the check proves of the
- * order of the plan is proven of every order in which the lanes may run, by happens-before alone.
- * What a plan says of lifetimes is not used.
+/* The part of qn_plan_check for several lanes: everything that the check proves for the order of
+ * the plan is proven for every order in which the lanes may run, by happens-before alone. The
+ * plan's lifetimes are not used.
  *
- * A null check is that of one lane, of which nothing is to be proven. */
+ * A null check means a plan of one lane, for which there is nothing to prove. */
 #ifndef QN_PLAN_LANES_CHECK_LANES_H
 #define QN_PLAN_LANES_CHECK_LANES_H
 

@@ -1,6 +1,6 @@
-/* Which steps of a plan happen before which: by the order of their lanes, and by what they wait
- * for. A vector clock for each step says how many steps of every lane are done before it begins
- * (Fidge, "Timestamps in message-passing systems that preserve the partial ordering", 1988; Mattern
+/* Which steps of a plan happen before which, by the order of their lanes and by their waits. Each
+ * step has a vector clock: how many steps of every lane are done before it begins (Fidge,
+ * "Timestamps in message-passing systems that preserve the partial ordering", 1988; Mattern
  * likewise, 1989). */
 #ifndef QN_PLAN_LANES_CLOCKS_H
 #define QN_PLAN_LANES_CLOCKS_H

@@ -1,7 +1,7 @@
-/* Lanes for a graph that is made for lane 0 but has values copied to other memory spaces and back,
- * as those that are swapped are: for each such space one lane of its device for copies into it, and
- * one for copies out of it. Each copy begins in its turn (qn_lane), so that it begins no earlier
- * than where it stands in the graph, and goes on beside what follows. */
+/* Lanes for a graph that runs in lane 0 but copies values to other memory spaces and back, as
+ * swapping does. Each such space gets one lane of its device for copies into it, and one for copies
+ * out of it. Each copy begins in its turn (qn_lane), so it starts no earlier than its place in the
+ * graph, and continues beside the following nodes. */
 #include "base/status.h"
 #include "plan/plan.h"
 

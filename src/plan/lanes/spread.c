@@ -1,5 +1,5 @@
-/* See spread.h. A table tells, for every space, where a value of the old graph is in the new one.
- */
+/* See spread.h. A table gives, for every space, the value of the new graph that holds a value of
+ * the old one. */
 #include "plan/lanes/spread.h"
 
 #include "base/status.h"

@@ -1,9 +1,9 @@
-/* A graph whose nodes are given to several lanes: the same graph with a node that copies wherever a
- * value crosses from one memory space to another. What is given from outside and what is read from
- * outside lie in the host's space.
+/* A graph whose nodes are assigned to several lanes: the same graph, with a copy node wherever a
+ * value crosses from one memory space to another. Values that come from outside or are read from
+ * outside are in the host's space.
  *
- * Nodes that must be the host's are moved to lane 0: updates in place of what the host holds,
- * swapping, and, from lanes that can be lost, whatever depends on an update (plan.h says why). */
+ * Nodes that must run on the host are moved to lane 0: updates in place of host memory, swapping,
+ * and, from lanes that can be lost, everything that depends on an update (plan.h says why). */
 #ifndef QN_PLAN_LANES_SPREAD_H
 #define QN_PLAN_LANES_SPREAD_H
 

@@ -1,5 +1,5 @@
-/* Who uses what last, where a plan has several lanes: so when memory can be used again. In a plan
- * of one lane all of this is nothing: a later step happens after an earlier one. */
+/* The last uses of each value in a plan with several lanes, which say when memory can be reused. In
+ * a plan with one lane this is empty: a later step happens after an earlier one. */
 #ifndef QN_PLAN_LANES_USES_H
 #define QN_PLAN_LANES_USES_H
 

@@ -1,6 +1,6 @@
-/* What steps of several lanes wait for, as few as it takes: of every other lane at most one step,
- * and only where no step that is waited for has waited for it already. What memory is used again is
- * no reason to wait: lifetimes go by what waits there are. */
+/* The waits of steps in several lanes, as few as possible: at most one step of every other lane,
+ * and only if no awaited step has waited for it already. Reuse of memory adds no waits: lifetimes
+ * follow from the waits that exist. */
 #include "base/status.h"
 #include "plan/lanes/clocks.h"
 

@@ -1,10 +1,10 @@
-/* A problem without waste: where a capacity leaves bytes of sections over, boxes are made that fill
- * them. Internal to the packer.
+/* Turns a problem into one without waste: the unused bytes of each section, up to a capacity, are
+ * filled with additional boxes. Internal to the packer.
  *
- * A packing of the filled problem is one of the problem itself; not every packing within the
- * capacity is found so, since what is left over may lie in smaller pieces. Where little is left
- * over, as if a few boxes had been taken out of a perfect packing, those very boxes are mostly what
- * comes out, and a search without waste has far fewer choices. */
+ * A packing of the filled problem is also one of the problem. Not every packing within the capacity
+ * can be found this way, since the unused bytes may be in smaller pieces. If few bytes are unused,
+ * as if a few boxes had been removed from a perfect packing, the new boxes are mostly the removed
+ * ones, and a search without waste has far fewer choices. */
 #ifndef QN_PLAN_PACKING_FILL_H
 #define QN_PLAN_PACKING_FILL_H
 

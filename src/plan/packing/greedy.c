@@ -1,8 +1,8 @@
 /* Greedy packing: in each of several orders, every box goes to the lowest offset that is free for
- * its whole life; the best result is kept. (Pisarchyk and Lee, "Efficient memory management for
- * deep neural net inference", 2020, section 5: by size; the other orders are by length of life, by
- * area, and by time.) On boxes cut from a rectangle all end a quarter or more
- * too high. */
+ * its whole lifetime; the best result is kept. (Pisarchyk and Lee, "Efficient memory management for
+ * deep neural net inference", 2020, section 5: by size; the other orders are by length of lifetime,
+ * by area, and by time.) On boxes cut from a rectangle all orders exceed the optimum by a quarter
+ * or more. */
 #include "plan/packing/greedy.h"
 
 #include "os/os.h"

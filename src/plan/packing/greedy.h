@@ -1,5 +1,5 @@
-/* A packing problem as the packer works on it: times compressed to sections, between any two of
- * which some box begins or ends; and greedy orders. Internal to the packer. */
+/* A packing problem in the packer's form: times are compressed to sections, with some box beginning
+ * or ending between any two; and greedy orders. Internal to the packer. */
 #ifndef QN_PLAN_PACKING_GREEDY_H
 #define QN_PLAN_PACKING_GREEDY_H
 

@@ -1,19 +1,18 @@
-/* Joining boxes of a problem without waste, before it is searched. Internal to the packer.
+/* Joins boxes of a problem without waste before it is searched. Internal to the packer.
  *
- * Where nothing is wasted, the boxes that end at a time and those that begin then meet along
- * upright lines, with equal sums of bytes on either side. Boxes of one lifetime on the left of such
- * a line and boxes of one lifetime on its right are as good as one box with the lifetimes of both;
- * so are five that meet along two lines as a pinwheel. A rectangle that was cut so becomes
- * one box again, if all are joined as they were cut; what has few boxes left is quickly searched.
+ * Without waste, the boxes that end at a time and those that begin then meet along vertical lines,
+ * with equal sums of bytes on either side. Boxes of one lifetime on the left of such a line and
+ * boxes of one lifetime on its right are equivalent to one box with both lifetimes; so are five
+ * that meet along two lines as a pinwheel. A rectangle that was cut into boxes becomes one box
+ * again if all are joined as they were cut, and a problem with few boxes left is searched quickly.
  *
- * Which boxes meet is a guess: sums are equal by chance where many boxes begin and end, and where
- * sums are small. So what is least likely to be chance is joined first. Most tries
- * begin with what was joined before, take a little of it apart again, mostly near a piece that has
- * found none to meet, and join with some noise; what leaves as few boxes is kept, now and then what
- * leaves more (Shaw, "Using constraint programming and local search methods to solve vehicle
- * routing problems", CP 1998: large neighbourhoods; Kirkpatrick et al., "Optimization by simulated
- * annealing", Science, 1983). What was joined may have no packing although the problem has: a try
- * proves nothing. */
+ * Which boxes meet is a guess: sums are equal by chance if many boxes begin and end, or if sums are
+ * small. So the joins least likely to be chance come first. Most tries start from an earlier
+ * result, undo a small part of it, mostly near a piece that found no partner, and join with some
+ * noise. A result with as few boxes is kept, and now and then a worse one (Shaw, "Using constraint
+ * programming and local search methods to solve vehicle routing problems", CP 1998: large
+ * neighbourhoods; Kirkpatrick et al., "Optimization by simulated annealing", Science, 1983). The
+ * joined problem may have no packing although the original has one: a try proves nothing. */
 #ifndef QN_PLAN_PACKING_JOIN_H
 #define QN_PLAN_PACKING_JOIN_H
 

@@ -1,5 +1,5 @@
-/* Packing the storages of a plan into an arena for each space (packing.h): greedily, and where that
- * is above the bytes alive at once by search, with work for some ten milliseconds. */
+/* Packs the storages of a plan into an arena for each space (packing.h): greedily and, if that
+ * exceeds the bytes alive at once, by a search with a work limit of about ten milliseconds. */
 #include "base/status.h"
 #include "plan/packing/packing.h"
 #include "plan/plan.h"

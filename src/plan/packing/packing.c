@@ -1,6 +1,6 @@
-/* Packing boxes: makes a problem of them, bounds it from below by the bytes alive at once, packs it
- * greedily and, as far as work is allowed, by search; and the check of a packing, which shares no
- * code with how one is made. Equal boxes and equal work give equal offsets. */
+/* Packs boxes: builds the problem, bounds it from below by the bytes alive at once, packs it
+ * greedily and, within a work limit, by search. Also the check of a packing, which shares no code
+ * with the packer. Equal boxes and equal work give equal offsets. */
 #include "plan/packing/packing.h"
 
 #include "base/status.h"

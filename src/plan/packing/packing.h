@@ -1,5 +1,5 @@
 /* Dynamic storage allocation: boxes with known lifetimes get addresses, so that boxes alive at the
- * same time share no byte and the top is low. Knows nothing of graphs. */
+ * same time do not overlap and the top is low. Knows nothing of graphs. */
 #ifndef QN_PLAN_PACKING_PACKING_H
 #define QN_PLAN_PACKING_PACKING_H
 

@@ -1,19 +1,18 @@
-/* Search by corners of the skyline (skyline.h), for a packing within a capacity.
+/* Searches for a packing within a capacity, by corners of the skyline (skyline.h).
  *
- * - Of all corners the one with the fewest choices comes next, choices divided by how often it was
- *   found without any (Boussemart et al., "Boosting systematic search by weighting constraints",
- *   ECAI 2004): where it is tight, mistakes show early.
- * - A corner without choices is explained by the decisions that made it, its walls, its floor, and
- *   the boxes that would fit and are elsewhere; the search jumps back to the last of them, across
- *   decisions elsewhere that have no part in it (Prosser, "Hybrid algorithms for the constraint
- *   satisfaction problem", 1993: conflict-directed backjumping). This is what decomposition at cut
- *   lines achieves, wherever the packing falls apart.
- * - Runs are short and begin anew, with lengths by Luby et al. ("Optimal speedup of Las Vegas
- *   algorithms", 1993) and choices in another order of nearly equal worth.
+ * - Of all corners, the one with the fewest choices comes next; choices are divided by how often
+ * the corner was found without any (Boussemart et al., "Boosting systematic search by weighting
+ * constraints", ECAI 2004). Where space is tight, mistakes show early. - A corner without choices
+ * is explained by the decisions that created it, its walls, its floor, and the boxes that would fit
+ * but are elsewhere. The search jumps back to the last of them and skips unrelated decisions
+ * (Prosser, "Hybrid algorithms for the constraint satisfaction problem", 1993: conflict-directed
+ * backjumping). This has the effect of decomposition at cut lines wherever the packing falls apart.
+ * - Runs are short and restart, with lengths by Luby et al. ("Optimal speedup of Las Vegas
+ * algorithms", 1993) and a different order of nearly equal choices.
  *
- * - Some runs are of a problem whose boxes have been joined (join.h), which may be few.
+ * - Some runs use a problem whose boxes have been joined (join.h), which may have few boxes.
  *
- * A run that ends without restart proves that nothing is within the capacity. */
+ * A run that ends without restart proves that no packing fits the capacity. */
 #include "plan/packing/search.h"
 
 #include "base/status.h"

@@ -1,5 +1,4 @@
-/* Search for a packing that is not above a capacity: complete, given time. Internal to the packer.
- */
+/* Search for a packing within a capacity: complete, given enough time. Internal to the packer. */
 #ifndef QN_PLAN_PACKING_SEARCH_H
 #define QN_PLAN_PACKING_SEARCH_H
 

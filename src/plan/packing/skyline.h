@@ -1,15 +1,14 @@
-/* A packing as it grows from the bottom: how high every section is filled, what may still be wasted
+/* A packing that grows from the bottom: the height of every section, how much may still be wasted
  * in it, and which boxes fit into the corners of its valleys. Internal to the packer.
  *
- * A valley is a run of sections of one floor between higher walls. In a packing that cannot sink
- * any more, whatever lies lowest at a valley's left is a box that lies on the floor: there its
- * leftmost such box begins, and what is to the left of that is wasted up to the lower of wall and
- * box; or nothing lies on the floor, and the valley is wasted up to the lower wall. So the choices
- * at one corner of any valley are all there are, and the waste that the capacity allows leaves few
- * of them: none but boxes that begin in the corner where a perfect packing is sought. The same from
- * the right. (Placing on the lowest floor, and bounding every section by what is left to place in
- * it, are section inference of Moffitt, "MiniMalloc", ASPLOS 2023; corners of any valley are ours.)
- */
+ * A valley is a run of sections with one floor between higher walls. In a packing in which no box
+ * can sink further, there are two cases at a valley's left corner. Either the leftmost box on the
+ * floor begins somewhere, and the space to its left is wasted up to the lower of wall and box; or
+ * nothing lies on the floor, and the valley is wasted up to the lower wall. So the choices at one
+ * corner of any valley are complete, and the waste that the capacity allows leaves few of them: for
+ * a perfect packing, only boxes that begin in the corner. The same holds from the right. (Placing
+ * on the lowest floor, and bounding every section by what is left to place in it, are section
+ * inference of Moffitt, "MiniMalloc", ASPLOS 2023; corners of any valley are ours.) */
 #ifndef QN_PLAN_PACKING_SKYLINE_H
 #define QN_PLAN_PACKING_SKYLINE_H
 

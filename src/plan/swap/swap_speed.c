@@ -1,5 +1,5 @@
-/* See swap_speed.h. The text that is kept has a line for each of machine, folder, write, read
- * (bytes per second), latency (ns) and work (ns of processor time for a GiB). */
+/* See swap_speed.h. The cached text has a line for each of machine, folder, write, read (bytes per
+ * second), latency (ns) and work (ns of processor time for a GiB). */
 #include "plan/swap/swap_speed.h"
 
 #include "base/rng.h"

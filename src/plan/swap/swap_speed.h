@@ -1,4 +1,4 @@
-/* How fast a folder's disk swaps: measured once, kept in the cache folder by machine and folder. */
+/* The swap speed of a folder's disk: measured once, cached by machine and folder. */
 #ifndef QN_PLAN_SWAP_SWAP_SPEED_H
 #define QN_PLAN_SWAP_SWAP_SPEED_H
 

@@ -1,8 +1,8 @@
 /* When values go to the swap file and come back, so that the file works while nodes run. A trip is
- * one absence of a value: between two uses of it in a sequence. What is worth a trip is the
- * planner's to say (budget.h); here are the candidates, the moments, and the time that a sequence
- * with trips takes, all by one model: the file does one request after the other, in the order in
- * which they begin. A simple policy stands beside it, to compare with. */
+ * one absence of a value, between two uses of it in a sequence. The planner decides which trips are
+ * worthwhile (budget.h); this file has the candidates, the times at which they start and end, and
+ * the run time of a sequence with trips, all by one model: the file handles one request after the
+ * other, in the order in which they begin. A simple policy is included for comparison. */
 #ifndef QN_PLAN_SWAP_TRIPS_H
 #define QN_PLAN_SWAP_TRIPS_H
 

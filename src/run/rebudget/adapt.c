@@ -1,5 +1,5 @@
-/* See adapt.h: what has run, what is held, which step of the new plan stands where the old one is,
- * and what must be made again. */
+/* See adapt.h: what has run, what is held, which step of the new plan corresponds to the current
+ * step of the old one, and what must be recomputed. */
 #include "run/rebudget/adapt.h"
 
 #include "base/status.h"

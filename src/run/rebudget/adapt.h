@@ -1,15 +1,15 @@
-/* From one plan of a program to another in the middle of a run. Both plans come from one base graph
- * and run its nodes for the first time in the same order, so the new one has a step that stands
- * where the old one is. What that step needs is kept where the old plan's memory still holds it,
- * moved inside the arena to where the new plan wants it, and what is missing is made again in the
- * base graph's order from what is there (an extension of what Melon does when it shrinks: Wang et
- * al., MobiSys 2022, "on-the-fly budget adapting": here values are moved within one memory, memory
- * that is free but not yet written over counts as held, and it may grow too). Results are equal in
+/* Switches from one plan of a program to another in the middle of a run. Both plans come from one
+ * base graph and run its nodes for the first time in the same order, so the new plan has a step
+ * that corresponds to the current one. Values that this step needs are kept if the old plan's
+ * memory still holds them, and moved inside the arena to their place in the new plan. Missing ones
+ * are recomputed in the base graph's order from those held. (This extends "on-the-fly budget
+ * adapting" of Melon, Wang et al., MobiSys 2022: here values move within one memory, free memory
+ * that has not been overwritten counts as held, and the memory may also grow.) Results are equal in
  * every bit.
  *
- * Guarantees: what is made again reads no parameter that the run has updated, and updates nothing;
- * no byte from limit_bytes on is touched; a switch that is not possible is said so before anything
- * has changed. Left out: values whose copy in a file, or on its way there, is the only one. */
+ * Guarantees: recomputation reads no parameter that the run has updated, and updates nothing; no
+ * byte from limit_bytes on is touched; an impossible switch is reported before anything has
+ * changed. Left out: values whose only copy is in a file or on its way there. */
 #ifndef QN_RUN_REBUDGET_ADAPT_H
 #define QN_RUN_REBUDGET_ADAPT_H
 

@@ -1,6 +1,6 @@
-/* Where a switch's values lie while nodes run again, and how they come to where the new plan wants
- * them. What is held stays where it is, and what is made again is put into the room between; where
- * that does not fit, what is held is first gathered at the arena's begin. */
+/* The places of a switch's values while nodes are recomputed, and how values get to their places in
+ * the new plan. Held values stay where they are, and recomputed ones go into the gaps; if they do
+ * not fit, the held values are first moved together at the start of the arena. */
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "run/rebudget/adapt_state.h"

@@ -1,4 +1,4 @@
-/* Doing a switch that was worked out; see adapt.h. */
+/* Executes a prepared switch; see adapt.h. */
 #include "device/device.h"
 #include "run/rebudget/adapt.h"
 

@@ -1,4 +1,4 @@
-/* A switch between plans while it is worked out: for the files adapt*.c alone. */
+/* The state of a switch between plans while it is prepared, for the files adapt*.c only. */
 #ifndef QN_RUN_REBUDGET_ADAPT_STATE_H
 #define QN_RUN_REBUDGET_ADAPT_STATE_H
 

@@ -1,5 +1,5 @@
-/* See live_budget.h. What is shared between threads is under the lock, but for the flag that the
- * running thread looks at before each operation. */
+/* See live_budget.h. State shared between threads is under the lock, except the flag that the
+ * running thread checks before each operation. */
 #include "run/rebudget/live_budget.h"
 
 #include "base/status.h"

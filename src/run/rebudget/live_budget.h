@@ -1,5 +1,5 @@
-/* Budgets that change while an engine runs: any thread plans for a new one, and the thread that
- * runs the programs changes over between two operations (run/rebudget/adapt.h). */
+/* Budgets that change while an engine runs: any thread plans for a new budget, and the thread that
+ * runs the programs switches between two operations (run/rebudget/adapt.h). */
 #ifndef QN_RUN_REBUDGET_LIVE_BUDGET_H
 #define QN_RUN_REBUDGET_LIVE_BUDGET_H
 

@@ -1,6 +1,6 @@
-/* See moves.h. A move may run when no other one that still waits reads where it writes. When all
- * that wait are blocked, there is a circle of them: the smallest of it is parked in free bytes,
- * which unblocks the one behind it. */
+/* See moves.h. A move may run when no other pending move reads where it writes. If all pending
+ * moves are blocked, they form a cycle: its smallest move is parked in free bytes, which unblocks
+ * the one behind it. */
 #include "run/rebudget/moves.h"
 
 #include "base/status.h"

@@ -1,7 +1,7 @@
-/* Moving pieces of one memory to other places in it, where old and new places may overlap in any
- * way: first an order is worked out, as data, in which nothing is overwritten before it was read,
- * then it is run. Circles are broken through bytes that hold nothing at that time, so no memory is
- * needed beside that which is rearranged. Knows nothing of graphs and plans. */
+/* Moves pieces of one memory to other places in it, where old and new places may overlap in any
+ * way. First an order is computed, as data, in which nothing is overwritten before it was read;
+ * then it runs. Cycles are broken through bytes that are unused at that time, so no additional
+ * memory is needed. Knows nothing of graphs and plans. */
 #ifndef QN_RUN_REBUDGET_MOVES_H
 #define QN_RUN_REBUDGET_MOVES_H
 

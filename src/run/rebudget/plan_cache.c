@@ -1,4 +1,5 @@
-/* See plan_cache.h. Plans are found one at a time, so that what planning holds is held once. */
+/* See plan_cache.h. Plans are found one at a time, so that the memory of planning is needed once.
+ */
 #include "run/rebudget/plan_cache.h"
 
 #include "base/status.h"

@@ -1,8 +1,8 @@
-/* Plans for budgets that are likely to come, found ahead on a thread of their own while training
- * goes on: for some shares of a program's usual arena, down to the least that is found. What is
- * kept of a plan is its sequence and its offsets, some bytes an operation; making the plan of them
- * takes milliseconds where finding it takes up to seconds. Time and memory are bounded; what is not
- * ready when it is wanted, is found then. */
+/* Plans for likely future budgets, found in advance on a separate thread while training continues:
+ * for some fractions of a program's usual arena, down to the smallest one found. Of each plan its
+ * sequence and offsets are kept, a few bytes for each operation; rebuilding the plan from them
+ * takes milliseconds, where finding it takes up to seconds. Time and memory are bounded; a plan
+ * that is not ready when it is needed is found then. */
 #ifndef QN_RUN_REBUDGET_PLAN_CACHE_H
 #define QN_RUN_REBUDGET_PLAN_CACHE_H
 

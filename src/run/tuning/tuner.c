@@ -1,6 +1,6 @@
-/* See tuner.h. A kind of tiling after the other, the variants of each are timed in turn, and the
- * fastest goes on; in the end what was found has to be faster than the fixed rules once more, by
- * times that did not choose it: of many times the least is small by chance, too. */
+/* See tuner.h. One kind of tiling after the other, the variants of each are timed in turn and the
+ * fastest is kept. In the end the result must beat the fixed rules once more, by times that did not
+ * select it: the minimum of many noisy times is small by chance, too. */
 #include "run/tuning/tuner.h"
 
 #include "base/memory.h"

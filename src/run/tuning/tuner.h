@@ -1,7 +1,7 @@
-/* Finds out how this machine tiles an engine's products fastest (kernels/tilings.h), when its plans
- * are made: in their own arena, before it holds anything, with the operations as they will run.
- * Tilings have equal bits and take no more workspace than fixed rules, so that neither results nor
- * plans depend on what is found, nor on how busy the machine was. */
+/* Finds the fastest tilings of an engine's products on this machine (kernels/tilings.h) when its
+ * plans are made: in their own arena, before it holds anything, with the real operations. Tilings
+ * have equal bits and need no more workspace than the fixed rules, so neither results nor plans
+ * depend on what is found, or on how busy the machine was. */
 #ifndef QN_RUN_TUNING_TUNER_H
 #define QN_RUN_TUNING_TUNER_H
 

@@ -1,5 +1,5 @@
-/* What tuning found, in the cache folder: a text with a line for each of machine and kernels, and
- * one for each product: its key (16 hexadecimal digits), and a digit for each kind of tiling. */
+/* Tuning results in the cache folder: a text with a line for each of machine and kernels, and one
+ * for each product: its key (16 hexadecimal digits), and a digit for each kind of tiling. */
 #ifndef QN_RUN_TUNING_TUNER_CACHE_H
 #define QN_RUN_TUNING_TUNER_CACHE_H
 
