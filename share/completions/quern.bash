@@ -18,6 +18,7 @@ _quern() {
     meter) options='--ops --clock --skip --json --interval --sysroot --power --description --html --trace --csv --metrics --help' ;;
     devices) options='--sysroot --calibrate --json --help' ;;
     rules) options='--help' ;;
+    federate) options='--model --data --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --evaluate-every --save --resume --threads --seed --html --json --help' ;;
     label) options='--known --data --out --follow --revise --html --settings --seed --features --speed --nothing-new --json --help' ;;
     help) options='--man --completion --settings --help' ;;
     version) options='--help' ;;
@@ -40,6 +41,8 @@ _quern() {
     'evaluate --split') words='train test validation' ;;
     'convert --real') words='f32 f64' ;;
     'meter --clock') words='realtime monotonic boottime' ;;
+    'federate --server') words='average momentum adam' ;;
+    'federate --updates') words='full int8' ;;
     'help --completion') words='bash zsh fish' ;;
     'models models') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
     'train train') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
@@ -51,7 +54,7 @@ _quern() {
     'merge merge') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
     'export export') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
   esac
-  if [ "$COMP_CWORD" -eq 1 ]; then words='models train plan profile study evaluate predict sample convert merge import export meter devices rules label help version'; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then words='models train plan profile study evaluate predict sample convert merge import export meter devices rules federate label help version'; fi
   case "$current" in -*) words=$options ;; esac
   # Without words of its own, a place takes files.
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

@@ -15,6 +15,9 @@ static const command *const commands[] = {
 #endif
     &command_evaluate, &command_predict, &command_sample, &command_convert, &command_merge,
     &command_import,   &command_export,  &command_meter,  &command_devices, &command_rules,
+#ifdef QN_WITH_FEDERATE
+    &command_federate,
+#endif
 #ifdef QN_WITH_LABEL
     &command_label,
 #endif

@@ -187,7 +187,7 @@ static qn_status check_options(const qn_data_source *source, const qn_preparatio
         return qn_fail(QN_ERROR_ARGUMENT, "a batch of %" PRId64 "; it is at least 1", o->batch);
     if (n < 1)
         return qn_fail(QN_ERROR_ARGUMENT, "%s has no %s samples", source->name, splits[o->split]);
-    if (!o->pad_last && o->batch > n)
+    if (!o->pad_last && !o->wrap && o->batch > n)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "a batch of %" PRId64 " is larger than the %" PRId64
                        " %s samples of %s; use --batch %" PRId64 " or less",
@@ -243,7 +243,7 @@ static qn_status fill_loader(qn_loader *loader, const qn_preparation *preparatio
     const qn_loader_options *options = &loader->options;
     qn_shape raw;
     int64_t n = loader->n_samples, batch = options->batch;
-    loader->epoch_batches = options->pad_last ? (n + batch - 1) / batch : n / batch;
+    loader->epoch_batches = options->pad_last || n < batch ? (n + batch - 1) / batch : n / batch;
     loader->sample = preparation->sample;
     loader->n_classes = preparation->n_classes;
     QN_TRY(settle_size(&loader->source, &preparation->sample, &raw));

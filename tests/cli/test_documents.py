@@ -119,6 +119,9 @@ class Documents(quern.Case):
         """Of a run the first step."""
         if words[0] == "train":
             words = [*words, "--steps", "1", "--no-test", "--no-samples"]
+        if words[0] == "federate":
+            n = int(words[words.index("--rounds") + 1]) if "--resume" in words else 1
+            words = [*words, "--rounds", str(min(n, 2)), "--per-round", "2"]
         return [*words, "--steps", "1"] if words[0] == "profile" and "--steps" not in words else words
 
     def check(self, command):

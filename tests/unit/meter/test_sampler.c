@@ -502,7 +502,8 @@ static void check_said(void) {
     CHECK_OK(qn_sampler_create(&options, &s));
     CHECK(qn_sampler_said(s, 0) == NULL);
     CHECK_OK(qn_sampler_start(s));
-    sleep_ns(30 * MS);
+    wait_for_reads(&fakes[0], 3);
+    wait_for_reads(&fakes[2], 3);
     qn_sampler_stop(s);
     CHECK(n_lines == 2 && qn_sampler_said(s, 2) == NULL && qn_sampler_said(s, -1) == NULL);
     const char *first = qn_sampler_said(s, 0), *second = qn_sampler_said(s, 1);
@@ -532,7 +533,9 @@ static const char *counted(bool is_run) {
     CHECK_OK(qn_sampler_create(&options, &s));
     if (is_run) {
         CHECK_OK(qn_sampler_start(s));
-        sleep_ns(30 * MS);
+        for (int i = 0; i < 3; i++)
+            wait_for_reads(&fakes[i],
+                           fakes[i].is_there ? 3 : 0); /* the first of them tells nothing */
         qn_sampler_stop(s);
     }
     const int n = qn_sampler_channel_count(s);

@@ -1,0 +1,412 @@
+/* quern federate: one network from many devices' data. simulate runs server and clients in this
+ * process. */
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/options.h"
+#include "federate/simulate.h"
+#include "os/heap.h"
+#include "os/process/interrupt.h"
+#include "report/document.h"
+#include "tensor/tensor.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const option options[] = {
+    {.name = "model",
+     .kind = OPTION_TEXT,
+     .argument = "MODEL",
+     .fallback = "lenet5",
+     .help = "a classifier of quern models"},
+    {.name = "data",
+     .kind = OPTION_DATA,
+     .argument = "DATA",
+     .otherwise = "none, must be given",
+     .help = "training samples are divided among clients; test samples are the server's"},
+    {.name = "clients",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e9,
+     .fallback = "100",
+     .help = "devices"},
+    {.name = "per-round",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e9,
+     .fallback = "10",
+     .help = "clients that train in a round, chosen at random"},
+    {.name = "rounds",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e9,
+     .fallback = "50",
+     .help = "rounds, those before a resume included"},
+    {.name = "partition",
+     .kind = OPTION_TEXT,
+     .argument = "KIND",
+     .fallback = "iid",
+     .help = "who has what: iid, amount:S, classes:K, dirichlet:A"},
+    {.name = "local-epochs",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1000,
+     .fallback = "1",
+     .help = "passes of a client over its samples in a round"},
+    {.name = "batch",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 65536,
+     .fallback = "10",
+     .help = "samples in a client's step; a client with fewer repeats them"},
+    {.name = "lr",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 1e6,
+     .fallback = "0.05",
+     .help = "learning rate of clients (SGD)"},
+    {.name = "momentum",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 1,
+     .fallback = "0",
+     .help = "momentum of clients, from 0 in each round"},
+    {.name = "proximal",
+     .kind = OPTION_NUMBER,
+     .argument = "MU",
+     .most = 1e6,
+     .fallback = "0",
+     .help = "FedProx: pull of clients towards the server's weights"},
+    {.name = "drop",
+     .kind = OPTION_NUMBER,
+     .argument = "P",
+     .most = 1,
+     .fallback = "0",
+     .help = "chance that a client never answers"},
+    {.name = "server",
+     .kind = OPTION_CHOICE,
+     .argument = "average|momentum|adam",
+     .fallback = "average",
+     .help = "what the server does with the mean change: FedAvg, FedAvgM, FedAdam"},
+    {.name = "server-lr",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 1e6,
+     .otherwise = "1; 0.01 with adam",
+     .help = "learning rate of the server"},
+    {.name = "server-momentum",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 1,
+     .fallback = "0.9",
+     .help = "of momentum and adam"},
+    {.name = "updates",
+     .kind = OPTION_CHOICE,
+     .argument = "full|int8",
+     .fallback = "full",
+     .help = "what clients send: floats, or bytes with an exponent for each tensor"},
+    {.name = "evaluate-every",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e9,
+     .fallback = "1",
+     .help = "rounds between two tests"},
+    {.name = "save",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "the server's network, written after every round"},
+    {.name = "resume",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "continue what --save wrote, with the same options"},
+    {.name = "threads",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1024,
+     .otherwise = "all cores",
+     .help = "threads; the result does not depend on them"},
+    {.name = "seed",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 9e15,
+     .fallback = "1",
+     .help = "of partition, choice of clients, order of samples and initial weights"},
+    {.name = "html",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "write a page with accuracy by rounds and by bytes sent"},
+    {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "one JSON object a round"},
+};
+
+/* What is drawn at the end: tested rounds. */
+typedef struct point {
+    double round, accuracy, loss, mib_up;
+} point;
+
+typedef struct simulation {
+    const arguments *a;
+    bool is_json;
+    qn_data_source data;
+    bool is_open;
+    qn_federation *federation;
+    qn_federation_options o;
+    qn_metadata *pairs;
+    point *points; /* (n_points) */
+    size_t n_points, room;
+} simulation;
+
+static double number(const arguments *a, const char *name) {
+    return strtod(arguments_get(a, name), NULL);
+}
+
+static qn_server_rule rule_of(const char *name) {
+    if (strcmp(name, "adam") == 0)
+        return QN_SERVER_ADAM;
+    return strcmp(name, "momentum") == 0 ? QN_SERVER_MOMENTUM : QN_SERVER_AVERAGE;
+}
+
+static qn_status read_options(simulation *s) {
+    const arguments *a = s->a;
+    s->o = (qn_federation_options){
+        .data = &s->data,
+        .model = qn_model_find(arguments_get(a, "model")),
+        .partition = arguments_get(a, "partition"),
+        .n_clients = arguments_count(a, "clients"),
+        .per_round = arguments_count(a, "per-round"),
+        .n_rounds = arguments_count(a, "rounds"),
+        .local_epochs = arguments_count(a, "local-epochs"),
+        .batch = arguments_count(a, "batch"),
+        .rate = number(a, "lr"),
+        .momentum = number(a, "momentum"),
+        .proximal = number(a, "proximal"),
+        .drop = number(a, "drop"),
+        .rule = rule_of(arguments_get(a, "server")),
+        .server_momentum = number(a, "server-momentum"),
+        .code = strcmp(arguments_get(a, "updates"), "int8") == 0 ? QN_UPDATE_INT8 : QN_UPDATE_FULL,
+        .evaluate_every = arguments_count(a, "evaluate-every"),
+        .n_threads = arguments_has(a, "threads") ? (int)arguments_count(a, "threads") : 0,
+        .seed = (uint64_t)arguments_count(a, "seed"),
+    };
+    const double usual = s->o.rule == QN_SERVER_ADAM ? 0.01 : 1;
+    s->o.server_rate = arguments_has(a, "server-lr") ? number(a, "server-lr") : usual;
+    return s->o.model ? QN_OK : QN_ERROR_ARGUMENT;
+}
+
+static qn_status open_data(simulation *s) {
+    const char *name = arguments_get(s->a, "data");
+    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options), .seed = s->o.seed,
+                                 .sample = s->o.model->input, .n_classes = s->o.model->n_classes};
+    if (!name)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "quern federate simulate needs --data; see quern federate --help");
+    QN_TRY(qn_data_open(name, &how, &s->data));
+    s->is_open = true;
+    return QN_OK;
+}
+
+/* What quern evaluate and predict need to know. */
+static qn_status set_pairs(simulation *s) {
+    char text[QN_SHAPE_TEXT];
+    QN_TRY(qn_metadata_create(NULL, &s->pairs));
+    QN_TRY(qn_metadata_set(s->pairs, "model", s->o.model->name));
+    QN_TRY(qn_metadata_set(s->pairs, "data", arguments_get(s->a, "data")));
+    return qn_metadata_set(s->pairs, "input", qn_shape_print(s->data.preparation.sample, text));
+}
+
+static qn_status open_simulation(simulation *s) {
+    if (strcmp(s->a->words[0], "simulate") != 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: simulate", s->a->words[0]);
+    QN_TRY(read_options(s));
+    QN_TRY(open_data(s));
+    QN_TRY(set_pairs(s));
+    QN_TRY(qn_federation_create(&s->o, &s->federation));
+    if (arguments_has(s->a, "resume"))
+        QN_TRY(qn_federation_load(s->federation, arguments_get(s->a, "resume")));
+    return QN_OK;
+}
+
+static void print_opening(const simulation *s) {
+    int64_t least, most;
+    qn_federation_sizes(s->federation, &least, &most);
+    if (s->is_json)
+        return;
+    printf("%s on %s: %" PRId64 " clients with %" PRId64 " to %" PRId64 " samples (%s), %" PRId64
+           " in a round\n",
+           s->o.model->name, s->data.name, s->o.n_clients, least, most, s->o.partition,
+           s->o.per_round);
+    fflush(stdout);
+}
+
+static void print_round_json(const qn_federation_round *r) {
+    json_begin();
+    json_text("event", "round");
+    json_count("round", r->round);
+    json_count("clients_asked", r->n_asked);
+    json_count("clients_answered", r->n_answered);
+    json_count("clients_failed", r->n_failed);
+    json_count("samples", r->n_samples);
+    json_number("train_loss", r->train_loss);
+    if (r->has_test) {
+        json_number("test_loss", r->test_loss);
+        json_number("test_accuracy", r->test_accuracy);
+    }
+    json_count("bytes_down", r->bytes_down);
+    json_count("bytes_up", r->bytes_up);
+    json_number("seconds", (double)r->ns * 1e-9);
+    json_end();
+}
+
+static void print_round(const simulation *s, const qn_federation_round *r) {
+    char up[QN_SIZE_TEXT];
+    if (s->is_json) {
+        print_round_json(r);
+        return;
+    }
+    printf("round %" PRId64 ": %" PRId64 " of %" PRId64 " clients, train loss %.4f", r->round,
+           r->n_answered, r->n_asked, r->train_loss);
+    if (r->has_test)
+        printf(", test loss %.4f, test accuracy %.2f %%", r->test_loss, 100 * r->test_accuracy);
+    printf(", %s sent, %.2f s\n", qn_text_print_size((uint64_t)r->bytes_up, up),
+           (double)r->ns * 1e-9);
+    if (r->n_failed > 0)
+        printf("  %" PRId64 " clients diverged and were left out; try a smaller --lr\n",
+               r->n_failed);
+    fflush(stdout);
+}
+
+static qn_status keep_point(simulation *s, const qn_federation_round *r) {
+    if (!r->has_test || !arguments_has(s->a, "html"))
+        return QN_OK;
+    QN_TRY(
+        qn_grow(qn_allocator_default(), &s->points, &s->room, s->n_points + 1, sizeof *s->points));
+    s->points[s->n_points++] =
+        (point){(double)r->round, r->test_accuracy, r->test_loss, (double)r->bytes_up / 1048576};
+    return QN_OK;
+}
+
+static qn_status run_rounds(simulation *s) {
+    const char *save = arguments_get(s->a, "save");
+    while (qn_federation_rounds(s->federation) < s->o.n_rounds) {
+        qn_federation_round r;
+        QN_TRY(qn_federation_step(s->federation, &r));
+        print_round(s, &r);
+        QN_TRY(keep_point(s, &r));
+        if (save)
+            QN_TRY(qn_federation_save(s->federation, s->pairs, save));
+        if (qn_was_interrupted())
+            return save ? qn_fail(QN_ERROR_INTERRUPTED,
+                                  "stopped; %s holds round %" PRId64
+                                  "; the same command with --resume %s continues",
+                                  save, r.round, save)
+                        : qn_fail(QN_ERROR_INTERRUPTED, "stopped; nothing was saved (--save)");
+    }
+    return QN_OK;
+}
+
+/* ---- the page ---- */
+
+static void draw(qn_document *d, const simulation *s, const char *title, const char *x_label,
+                 double (*x_of)(const point *p), double *x, double *y) {
+    const qn_chart chart = {
+        .kind = QN_CHART_LINE, .title = title, .x_label = x_label, .y_label = "test accuracy (%)"};
+    for (size_t i = 0; i < s->n_points; i++) {
+        x[i] = x_of(&s->points[i]);
+        y[i] = 100 * s->points[i].accuracy;
+    }
+    qn_document_begin_chart(d, &chart);
+    qn_document_series(d, "test accuracy", (int64_t)s->n_points, x, y);
+    qn_document_end_chart(d);
+}
+
+static double round_of(const point *p) {
+    return p->round;
+}
+
+static double sent_of(const point *p) {
+    return p->mib_up;
+}
+
+static void put_page(qn_document *d, const simulation *s, double *x, double *y) {
+    char text[80];
+    const point *last = &s->points[s->n_points - 1];
+    qn_document_about(d, NULL, s->o.n_threads);
+    snprintf(text, sizeof text, "%.2f %%", 100 * last->accuracy);
+    qn_document_figure(d, "Test accuracy", text, "of the last round");
+    snprintf(text, sizeof text, "%" PRId64, s->o.n_clients);
+    qn_document_figure(d, "Clients", text, s->o.partition);
+    snprintf(text, sizeof text, "%.1f MiB", last->mib_up);
+    qn_document_figure(d, "Sent to the server", text, arguments_get(s->a, "updates"));
+    draw(d, s, "Accuracy by rounds", "round", round_of, x, y);
+    draw(d, s, "Accuracy by bytes", "sent to the server (MiB)", sent_of, x, y);
+}
+
+static qn_status write_page(const simulation *s, const char *path) {
+    const qn_allocator *heap = qn_allocator_default();
+    double *x = NULL;
+    qn_document *d;
+    char title[160];
+    if (s->n_points == 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "--html: no round was tested, so there is no page");
+    snprintf(title, sizeof title, "Federated training of %s on %s", s->o.model->name, s->data.name);
+    QN_TRY(qn_allocate(heap, 2 * s->n_points, sizeof *x, &x));
+    qn_status status = qn_document_create(NULL, title, &d);
+    if (status == QN_OK) {
+        put_page(d, s, x, x + s->n_points);
+        status = qn_document_write(d, path);
+        qn_document_destroy(d);
+    }
+    qn_release(heap, x, 2 * s->n_points, sizeof *x);
+    return status;
+}
+
+static qn_status simulate(simulation *s) {
+    const char *html = arguments_get(s->a, "html");
+    QN_TRY(open_simulation(s));
+    print_opening(s);
+    qn_interrupt_watch(EXIT_FAILED);
+    QN_TRY(run_rounds(s));
+    return html ? write_page(s, html) : QN_OK;
+}
+
+static int run(const arguments *a) {
+    simulation s = {.a = a, .is_json = arguments_flag(a, "json")};
+    const qn_status status = simulate(&s);
+    qn_federation_destroy(s.federation);
+    qn_metadata_destroy(s.pairs);
+    if (s.is_open)
+        qn_data_close(&s.data);
+    qn_release(qn_allocator_default(), s.points, s.room, sizeof *s.points);
+    return status == QN_OK ? EXIT_DONE : report_failure(status);
+}
+
+const command command_federate = {
+    .name = "federate",
+    .words = "ACTION",
+    .least_words = 1,
+    .most_words = 1,
+    .summary = "Train one model from many devices' data",
+    .description =
+        "federate simulate --data DATA    server and clients in one process, for experiments\n"
+        "\n"
+        "The training samples are divided among --clients. In each round the server sends its\n"
+        "network to --per-round of them; they train it on their own samples and send back what\n"
+        "changed. The same options give the same bits, whatever the threads, and after --resume.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run = run,
+    .makes_files = true,
+};

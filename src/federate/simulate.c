@@ -1,0 +1,503 @@
+/* See simulate.h. The trainer's own tensors hold the network of the client that is trained; the
+ * server's is a flat copy, changed once a round by the sum of what came back:
+ *     sum = sum over answering clients of n_samples * decoded change, in double, in their order
+ */
+#include "federate/simulate.h"
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "federate/partition.h"
+#include "os/heap.h"
+#include "os/os.h"
+#include "tensor/tensor.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_TEXT = 512, STEPS_OF_A_CLIENT = 1 << 20 };
+
+static const double beta2 = 0.99, tau = 1e-3; /* of FedAdam, as its authors' */
+
+typedef struct part {
+    float *data;
+    int64_t n;
+} part;
+
+struct qn_federation {
+    qn_federation_options o;
+    qn_partition partition;
+    qn_trainer *trainer;
+    qn_engine *engine;
+    qn_loader *test;
+    int64_t round, bytes_down, bytes_up;
+    /* parameters, running statistics included */
+    int n_tensors, n_parts;
+    part *parts;     /* (n_parts), room for n_tensors: the engine's */
+    int64_t n;       /* numbers of them all */
+    float *server;   /* (n) */
+    float *before;   /* (n): a client's before its step; with proximal alone */
+    double *sum;     /* (n) */
+    float *state[2]; /* (n): the rule's, or null; the engine's */
+};
+
+/* ---- a client ---- */
+
+/* The samples of one client, as a data set. */
+typedef struct view {
+    const qn_data_source *data;
+    const int64_t *samples;
+} view;
+
+static qn_status read_view(void *self, qn_split split, int64_t index, void *x, void *y) {
+    const view *v = self;
+    return v->data->read(v->data->self, split, v->samples[index], x, y);
+}
+
+static void put_server(const qn_federation *f) {
+    const float *from = f->server;
+    for (int i = 0; i < f->n_parts; from += f->parts[i++].n)
+        memcpy(f->parts[i].data, from, (size_t)f->parts[i].n * sizeof *from);
+}
+
+/* A client begins without momentum. */
+static void clear_state(const qn_federation *f) {
+    for (int i = 0; i < qn_engine_tensor_count(f->engine); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(f->engine, i);
+        if (t.is_state && strncmp(t.name, "task.", 5) != 0)
+            memset(t.data, 0, t.bytes);
+    }
+}
+
+static void copy_parts(const qn_federation *f, float *to) {
+    for (int i = 0; i < f->n_parts; to += f->parts[i++].n)
+        memcpy(to, f->parts[i].data, (size_t)f->parts[i].n * sizeof *to);
+}
+
+/* What mu / 2 |w - server|^2 adds to the gradient of a step, which began at f->before. */
+static void pull_back(const qn_federation *f) {
+    const float *was = f->before, *server = f->server;
+    const float factor = (float)(f->o.rate * f->o.proximal);
+    for (int i = 0; i < f->n_parts; i++) {
+        for (int64_t j = 0; j < f->parts[i].n; j++)
+            f->parts[i].data[j] -= factor * (*was++ - *server++);
+    }
+}
+
+static qn_status open_loader(const qn_federation *f, int64_t client, view *v, int64_t *n_steps,
+                             qn_loader **loader) {
+    const int64_t begin = f->partition.first[client], n = f->partition.first[client + 1] - begin;
+    qn_data_source own = *f->o.data;
+    *v = (view){f->o.data, f->partition.samples + begin};
+    own.self = v;
+    own.read = read_view;
+    own.read_class = NULL;
+    own.close = NULL;
+    own.n_samples[QN_TRAIN] = n;
+    *n_steps = (n * f->o.local_epochs + f->o.batch - 1) / f->o.batch;
+    const qn_rng rng = qn_rng_make(f->o.seed, qn_hash_text("federate.order"),
+                                   (uint64_t)f->round << 32 ^ (uint64_t)client);
+    const qn_loader_options options = {
+        QN_OPTIONS_INIT(qn_loader_options),
+        .allocator = f->o.allocator,
+        .split = QN_TRAIN,
+        .batch = f->o.batch,
+        .seed = rng.key ^ rng.step,
+        .shuffle = true,
+        .wrap = true,
+        .n_batches = *n_steps,
+    };
+    return qn_loader_create(&own, &f->o.data->preparation, &options, loader);
+}
+
+static qn_status train_steps(const qn_federation *f, qn_loader *loader, double *first_loss) {
+    for (int64_t i = 0;; i++) {
+        qn_batch batch;
+        qn_step_result result;
+        QN_TRY(qn_loader_next(loader, &batch));
+        if (!batch.x)
+            return QN_OK;
+        if (f->before)
+            copy_parts(f, f->before);
+        QN_TRY(qn_trainer_step(f->trainer, batch.x, batch.y, &result));
+        if (f->before)
+            pull_back(f);
+        if (i == 0)
+            *first_loss = result.loss;
+    }
+}
+
+/* Trains the server's network on the client's samples; place: the client's in the round. */
+static qn_status train_client(const qn_federation *f, int64_t client, int64_t place,
+                              double *first_loss) {
+    view v;
+    int64_t n_steps;
+    qn_loader *loader = NULL;
+    put_server(f);
+    clear_state(f);
+    /* dropout's random numbers are those of the step */
+    qn_engine_set_steps(f->engine, (f->round * f->o.per_round + place) * STEPS_OF_A_CLIENT);
+    QN_TRY(open_loader(f, client, &v, &n_steps, &loader));
+    const qn_status status = train_steps(f, loader, first_loss);
+    qn_loader_destroy(loader);
+    return status;
+}
+
+/* Sends the change to the server, which adds it to the sum. */
+static void answer(qn_federation *f, double weight) {
+    const float *server = f->server;
+    double *sum = f->sum;
+    for (int i = 0; i < f->n_parts; i++) {
+        const part *p = &f->parts[i];
+        for (int64_t j = 0; j < p->n; j++)
+            p->data[j] -= server[j];
+        f->bytes_up += qn_update_send(f->o.code, p->data, p->n);
+        for (int64_t j = 0; j < p->n; j++)
+            sum[j] += weight * (double)p->data[j];
+        server += p->n;
+        sum += p->n;
+    }
+}
+
+static bool is_dropped(const qn_federation *f, qn_rng rng, int64_t place) {
+    return f->o.drop > 0 && (double)qn_rng_uniform(qn_rng_word(rng, (uint64_t)place)) < f->o.drop;
+}
+
+/* Asks the clients of the round, in their order. */
+static qn_status ask(qn_federation *f, qn_federation_round *r) {
+    const uint64_t round = (uint64_t)f->round, n = (uint64_t)f->o.n_clients;
+    const qn_rng chosen = qn_rng_make(f->o.seed, qn_hash_text("federate.clients"), round);
+    const qn_rng dropped = qn_rng_make(f->o.seed, qn_hash_text("federate.drop"), round);
+    double losses = 0;
+    for (int64_t i = 0; i < f->o.per_round; i++) {
+        const int64_t client = (int64_t)qn_rng_permute(chosen, (uint64_t)i, n);
+        double loss = 0;
+        f->bytes_down += f->n * (int64_t)sizeof(float);
+        if (is_dropped(f, dropped, i))
+            continue;
+        const qn_status status = train_client(f, client, i, &loss);
+        if (status == QN_ERROR_NUMERIC)
+            r->n_failed++;
+        else if (status != QN_OK)
+            return status;
+        if (status != QN_OK)
+            continue;
+        const int64_t n_samples = f->partition.first[client + 1] - f->partition.first[client];
+        answer(f, (double)n_samples);
+        r->n_answered++;
+        r->n_samples += n_samples;
+        losses += loss;
+    }
+    r->n_asked = f->o.per_round;
+    r->train_loss = r->n_answered ? losses / (double)r->n_answered : (double)NAN;
+    return QN_OK;
+}
+
+/* ---- the server ---- */
+
+static double follow_rule(const qn_federation *f, int64_t i, double change) {
+    float *m = f->state[0], *v = f->state[1];
+    if (!m)
+        return change;
+    const double beta = f->o.server_momentum, share = v ? 1 - beta : 1;
+    m[i] = (float)(beta * (double)m[i] + share * change);
+    if (!v)
+        return (double)m[i];
+    v[i] = (float)(beta2 * (double)v[i] + (1 - beta2) * change * change);
+    return (double)m[i] / (sqrt((double)v[i]) + tau);
+}
+
+static void change_server(qn_federation *f, int64_t n_samples) {
+    for (int64_t i = 0; i < f->n; i++) {
+        const double change = follow_rule(f, i, f->sum[i] / (double)n_samples);
+        f->server[i] = (float)((double)f->server[i] + f->o.server_rate * change);
+    }
+}
+
+static qn_status evaluate(qn_federation *f, qn_federation_round *r) {
+    qn_evaluation e;
+    if (!f->test || (f->round % f->o.evaluate_every != 0 && f->round != f->o.n_rounds))
+        return QN_OK;
+    put_server(f);
+    QN_TRY(qn_trainer_evaluate_all(f->trainer, qn_loader_batches(f->test), &e));
+    r->has_test = e.n_samples > 0;
+    r->test_loss = e.loss_sum / (double)e.n_samples;
+    r->test_accuracy = (double)e.n_correct / (double)e.n_samples;
+    return QN_OK;
+}
+
+qn_status qn_federation_step(qn_federation *f, qn_federation_round *r) {
+    const int64_t begin_ns = qn_clock_ns();
+    *r = (qn_federation_round){0};
+    memset(f->sum, 0, (size_t)f->n * sizeof *f->sum);
+    QN_TRY(ask(f, r));
+    if (r->n_samples > 0)
+        change_server(f, r->n_samples);
+    f->round++;
+    QN_TRY(evaluate(f, r));
+    r->round = f->round;
+    r->bytes_down = f->bytes_down;
+    r->bytes_up = f->bytes_up;
+    r->ns = qn_clock_ns() - begin_ns;
+    return QN_OK;
+}
+
+int64_t qn_federation_rounds(const qn_federation *f) {
+    return f->round;
+}
+
+void qn_federation_sizes(const qn_federation *f, int64_t *least, int64_t *most) {
+    const int64_t *first = f->partition.first;
+    *least = *most = first[1];
+    for (int64_t i = 1; i < f->partition.n_clients; i++) {
+        const int64_t n = first[i + 1] - first[i];
+        *least = n < *least ? n : *least;
+        *most = n > *most ? n : *most;
+    }
+}
+
+/* ---- creation ---- */
+
+static qn_status check_number(const char *name, double value, double least, double most) {
+    if (value >= least && value <= most)
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT, "%s is %g; it must be from %g to %g", name, value, least,
+                   most);
+}
+
+static qn_status check(const qn_federation_options *o) {
+    if (!o->model->build)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s is no classifier, and only those are federated",
+                       o->model->name);
+    if (o->data->preparation.n_classes == 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s has no classes", o->data->name);
+    if (o->data->sample.dims[0] == 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "the images of %s differ in size; make them equal before", o->data->name);
+    QN_TRY(check_number("clients in a round", (double)o->per_round, 1, (double)o->n_clients));
+    QN_TRY(check_number("the learning rate", o->rate, 0, 1e6));
+    QN_TRY(check_number("momentum", o->momentum, 0, 1));
+    QN_TRY(check_number("mu", o->proximal, 0, 1e6));
+    QN_TRY(check_number("the chance that a client drops out", o->drop, 0, 1));
+    QN_TRY(check_number("the server's learning rate", o->server_rate, 0, 1e6));
+    return check_number("the server's momentum", o->server_momentum, 0, 1);
+}
+
+/* Classes of the training samples. */
+static qn_status read_classes(const qn_federation *f, int32_t *labels, void *x) {
+    const qn_data_source *data = f->o.data;
+    for (int64_t i = 0; i < data->n_samples[QN_TRAIN]; i++) {
+        if (data->read_class)
+            QN_TRY(data->read_class(data->self, QN_TRAIN, i, &labels[i]));
+        else
+            QN_TRY(data->read(data->self, QN_TRAIN, i, x, &labels[i]));
+    }
+    return QN_OK;
+}
+
+static qn_status divide(qn_federation *f) {
+    const qn_data_source *data = f->o.data;
+    const size_t n = (size_t)data->n_samples[QN_TRAIN];
+    const size_t bytes = (size_t)qn_shape_count(data->sample) * qn_dtype_bytes(data->dtype);
+    int32_t *labels = NULL;
+    void *x = NULL;
+    QN_TRY(qn_allocate(f->o.allocator, n, sizeof *labels, &labels));
+    qn_status status = qn_allocate(f->o.allocator, bytes, 1, &x);
+    if (status == QN_OK)
+        status = read_classes(f, labels, x);
+    if (status == QN_OK)
+        status = qn_partition_create(f->o.allocator, f->o.partition, labels, (int64_t)n,
+                                     data->preparation.n_classes, f->o.n_clients, f->o.seed,
+                                     &f->partition);
+    qn_release(f->o.allocator, x, bytes, 1);
+    qn_release(f->o.allocator, labels, n, sizeof *labels);
+    return status;
+}
+
+static qn_status create_trainer(qn_federation *f) {
+    qn_trainer_options options = qn_trainer_options_for(f->o.model);
+    options.engine.allocator = f->o.allocator;
+    options.engine.n_threads = f->o.n_threads;
+    options.engine.seed = f->o.seed;
+    options.engine.update =
+        (qn_update_options){.optimizer = QN_SGD, .rate = f->o.rate, .momentum = f->o.momentum};
+    options.input = f->o.data->preparation.sample;
+    options.n_outputs = f->o.data->preparation.n_classes;
+    options.batch = f->o.batch;
+    options.evaluation_batch = 100;
+    QN_TRY(qn_trainer_create(&options, &f->trainer));
+    f->engine = qn_trainer_engine(f->trainer);
+    return QN_OK;
+}
+
+static bool is_part(const qn_stored_tensor *t) {
+    return !t->is_state && strncmp(t->name, "task.", 5) != 0;
+}
+
+static qn_status find_parts(qn_federation *f) {
+    f->n_tensors = qn_engine_tensor_count(f->engine);
+    QN_TRY(qn_allocate(f->o.allocator, (size_t)f->n_tensors, sizeof *f->parts, &f->parts));
+    for (int i = 0; i < f->n_tensors; i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(f->engine, i);
+        if (!is_part(&t))
+            continue;
+        f->parts[f->n_parts++] = (part){t.data, (int64_t)(t.bytes / sizeof(float))};
+        f->n += (int64_t)(t.bytes / sizeof(float));
+    }
+    return QN_OK;
+}
+
+static qn_status reserve(qn_federation *f) {
+    static const char *const names[] = {"task.federate.m", "task.federate.v"};
+    const int n_states = f->o.rule == QN_SERVER_ADAM ? 2 : f->o.rule == QN_SERVER_MOMENTUM;
+    const size_t n = (size_t)f->n;
+    QN_TRY(qn_allocate(f->o.allocator, n, sizeof *f->server, &f->server));
+    QN_TRY(qn_allocate(f->o.allocator, n, sizeof *f->sum, &f->sum));
+    if (f->o.proximal > 0)
+        QN_TRY(qn_allocate(f->o.allocator, n, sizeof *f->before, &f->before));
+    for (int i = 0; i < n_states; i++) {
+        void *state;
+        QN_TRY(qn_engine_add_state(f->engine, names[i], QN_F32, qn_shape_make(1, &f->n), &state));
+        f->state[i] = state;
+    }
+    copy_parts(f, f->server);
+    return QN_OK;
+}
+
+static qn_status open_test(qn_federation *f) {
+    const int64_t n = f->o.data->n_samples[QN_TEST];
+    const qn_loader_options options = {
+        QN_OPTIONS_INIT(qn_loader_options),
+        .allocator = f->o.allocator,
+        .split = QN_TEST,
+        .batch = 100,
+        .pad_last = true,
+        .n_batches = (n + 99) / 100,
+        .n_prefetched = 2,
+    };
+    if (n == 0)
+        return QN_OK;
+    return qn_loader_create(f->o.data, &f->o.data->preparation, &options, &f->test);
+}
+
+static qn_status begin(qn_federation *f) {
+    QN_TRY(divide(f));
+    QN_TRY(create_trainer(f));
+    QN_TRY(find_parts(f));
+    QN_TRY(reserve(f));
+    return open_test(f);
+}
+
+qn_status qn_federation_create(const qn_federation_options *options, qn_federation **federation) {
+    qn_federation *f;
+    const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
+    QN_TRY(check(options));
+    QN_TRY(qn_allocate(allocator, 1, sizeof *f, &f));
+    f->o = *options;
+    f->o.allocator = allocator;
+    const qn_status status = begin(f);
+    if (status != QN_OK) {
+        qn_federation_destroy(f);
+        return status;
+    }
+    *federation = f;
+    return QN_OK;
+}
+
+void qn_federation_destroy(qn_federation *f) {
+    if (!f)
+        return;
+    const qn_allocator *a = f->o.allocator;
+    const size_t n = (size_t)f->n;
+    qn_loader_destroy(f->test);
+    qn_release(a, f->before, n, sizeof *f->before);
+    qn_release(a, f->sum, n, sizeof *f->sum);
+    qn_release(a, f->server, n, sizeof *f->server);
+    qn_release(a, f->parts, (size_t)f->n_tensors, sizeof *f->parts);
+    qn_trainer_destroy(f->trainer);
+    qn_partition_destroy(&f->partition);
+    qn_release(a, f, 1, sizeof *f);
+}
+
+/* ---- checkpoints ---- */
+
+/* What decides the bits of a run. */
+static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT]) {
+    snprintf(text, OPTIONS_TEXT,
+             "%s, %s, partition %s, %" PRId64 " clients, %" PRId64 " a round, %" PRId64
+             " local epochs, batch %" PRId64
+             ", rate %.9g, momentum %.9g, mu %.9g, drop %.9g, rule %d, server rate %.9g, server "
+             "momentum %.9g, updates %d, seed %" PRIu64,
+             o->model->name, o->data->name, o->partition, o->n_clients, o->per_round,
+             o->local_epochs, o->batch, o->rate, o->momentum, o->proximal, o->drop, (int)o->rule,
+             o->server_rate, o->server_momentum, (int)o->code, o->seed);
+}
+
+static qn_status set_count(qn_metadata *pairs, const char *key, int64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    return qn_metadata_set(pairs, key, text);
+}
+
+static qn_status copy_pairs(const qn_federation *f, const qn_metadata *from, qn_metadata *to) {
+    char text[OPTIONS_TEXT];
+    for (int i = 0; i < qn_metadata_count(from); i++) {
+        const char *key, *value;
+        qn_metadata_at(from, i, &key, &value);
+        QN_TRY(qn_metadata_set(to, key, value));
+    }
+    print_options(&f->o, text);
+    QN_TRY(qn_metadata_set(to, "federate.options", text));
+    QN_TRY(set_count(to, "federate.bytes_down", f->bytes_down));
+    QN_TRY(set_count(to, "federate.bytes_up", f->bytes_up));
+    return qn_metadata_set_preparation(to, &f->o.data->preparation);
+}
+
+qn_status qn_federation_save(qn_federation *f, const qn_metadata *pairs, const char *path) {
+    qn_metadata *all;
+    QN_TRY(qn_metadata_create(f->o.allocator, &all));
+    qn_status status = copy_pairs(f, pairs, all);
+    put_server(f);
+    clear_state(f);
+    qn_engine_set_steps(f->engine, f->round);
+    if (status == QN_OK)
+        status = qn_checkpoint_save(f->engine, all, path);
+    qn_metadata_destroy(all);
+    return status;
+}
+
+static qn_status check_options(const qn_federation *f, const qn_metadata *pairs, const char *path) {
+    char ours[OPTIONS_TEXT];
+    const char *theirs = qn_metadata_get(pairs, "federate.options");
+    print_options(&f->o, ours);
+    if (!theirs)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s: no checkpoint of a federated run", path);
+    if (strcmp(ours, theirs) != 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s belongs to another run (%s); this one is: %s", path,
+                       theirs, ours);
+    return QN_OK;
+}
+
+static int64_t get_count(const qn_metadata *pairs, const char *key) {
+    const char *text = qn_metadata_get(pairs, key);
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+qn_status qn_federation_load(qn_federation *f, const char *path) {
+    qn_metadata *pairs;
+    QN_TRY(qn_checkpoint_read(f->o.allocator, path, &pairs));
+    qn_status status = check_options(f, pairs, path);
+    if (status == QN_OK)
+        status = qn_checkpoint_load(f->engine, path, true);
+    if (status == QN_OK) {
+        f->round = qn_engine_steps(f->engine);
+        f->bytes_down = get_count(pairs, "federate.bytes_down");
+        f->bytes_up = get_count(pairs, "federate.bytes_up");
+        copy_parts(f, f->server);
+    }
+    qn_metadata_destroy(pairs);
+    return status;
+}

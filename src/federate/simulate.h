@@ -1,0 +1,70 @@
+/* Federated training in one process: a server's network, and clients that train it in turn on their
+ * own samples. One set of programs serves all clients, and a client keeps nothing between rounds:
+ * memory does not depend on their number. The same options give the same bits for any number of
+ * threads, and after a resume. */
+#ifndef QN_FEDERATE_SIMULATE_H
+#define QN_FEDERATE_SIMULATE_H
+
+#include "federate/update_code.h"
+#include "quern/checkpoint.h"
+#include "quern/trainer.h"
+
+/* What the server makes of the clients' mean change (weighted by their samples). */
+typedef enum qn_server_rule {
+    QN_SERVER_AVERAGE,  /* adds it, times the server's rate: FedAvg at 1 (McMahan et al. 2017) */
+    QN_SERVER_MOMENTUM, /* adds a running sum of it: FedAvgM (Hsu, Qi and Brown 2019) */
+    QN_SERVER_ADAM,     /* FedAdam (Reddi et al., "Adaptive federated optimization", ICLR 2021,
+                           algorithm 2) */
+} qn_server_rule;
+
+typedef struct qn_federation_options {
+    const qn_allocator *allocator;
+    const qn_model *model;
+    const qn_data_source *data; /* with classes; stays open */
+    const char *partition;      /* federate/partition.h */
+    int64_t n_clients, per_round, n_rounds;
+    int64_t local_epochs, batch;
+    double rate, momentum; /* of a client's SGD */
+    double proximal;       /* mu of FedProx (Li et al., MLSys 2020): pulls towards the server's */
+    double drop;           /* chance that a client that was asked never answers */
+    qn_server_rule rule;
+    double server_rate, server_momentum; /* of Adam: beta1; its beta2 is 0.99, tau 1e-3 */
+    qn_update_code code;
+    int64_t evaluate_every; /* rounds; the last is always evaluated */
+    int n_threads;
+    uint64_t seed;
+} qn_federation_options;
+
+typedef struct qn_federation_round {
+    int64_t round;                         /* done */
+    int64_t n_asked, n_answered, n_failed; /* clients; failed: the loss was not finite */
+    int64_t n_samples;                     /* that were trained on, each once */
+    double train_loss;                     /* mean of the clients' first losses */
+    bool has_test;
+    double test_loss, test_accuracy;
+    int64_t bytes_down, bytes_up; /* of all rounds so far */
+    int64_t ns;                   /* that the round took */
+} qn_federation_round;
+
+typedef struct qn_federation qn_federation;
+
+qn_status qn_federation_create(const qn_federation_options *options, qn_federation **federation);
+void qn_federation_destroy(qn_federation *federation);
+
+/* Samples of the smallest and the largest client. */
+void qn_federation_sizes(const qn_federation *federation, int64_t *least, int64_t *most);
+
+/* One more round. */
+qn_status qn_federation_step(qn_federation *federation, qn_federation_round *round);
+
+/* Rounds done so far. */
+int64_t qn_federation_rounds(const qn_federation *federation);
+
+/* The server's network, the state of its rule and the counts of bytes as a checkpoint with the
+ * pairs; quern evaluate and predict read it. */
+qn_status qn_federation_save(qn_federation *federation, const qn_metadata *pairs, const char *path);
+
+/* Goes on from what save wrote, with the same options. */
+qn_status qn_federation_load(qn_federation *federation, const char *path);
+
+#endif

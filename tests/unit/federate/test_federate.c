@@ -1,0 +1,310 @@
+/* Federated training: partitions hold each sample once and are as skewed as they say, messages are
+ * decoded as they should be, one client with all samples is plain training, and runs are the same
+ * for any number of threads and after a resume. */
+#include "federate/partition.h"
+#include "federate/simulate.h"
+
+#include "base/rng.h"
+#include "check.h"
+#include "failing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N = 600, N_CLASSES = 5, SIDE = 6, N_TEST = 50 };
+
+static int32_t labels[N];
+
+/* ---- partitions ---- */
+
+static qn_partition divide(const char *specification, int64_t n_clients) {
+    qn_partition p = {0};
+    for (int i = 0; i < N; i++)
+        labels[i] = i % N_CLASSES;
+    CHECK_OK(qn_partition_create(NULL, specification, labels, N, N_CLASSES, n_clients, 3, &p));
+    return p;
+}
+
+/* Mean number of classes of a client. */
+static double count_classes(const qn_partition *p) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n_clients; i++) {
+        int has = 0;
+        for (int64_t j = p->first[i]; j < p->first[i + 1]; j++)
+            has |= 1 << labels[p->samples[j]];
+        for (; has; has &= has - 1)
+            n++;
+    }
+    return (double)n / (double)p->n_clients;
+}
+
+static void check_whole(const qn_partition *p) {
+    bool seen[N] = {false};
+    CHECK(p->first[0] == 0 && p->first[p->n_clients] == N);
+    for (int64_t i = 0; i < p->n_clients; i++)
+        CHECK(p->first[i] < p->first[i + 1]);
+    for (int i = 0; i < N; i++) {
+        CHECK(p->samples[i] >= 0 && p->samples[i] < N && !seen[p->samples[i]]);
+        seen[p->samples[i]] = true;
+    }
+}
+
+static void test_partitions(void) {
+    static const struct {
+        const char *specification;
+        int64_t n_clients;
+        double least, most; /* classes of a client */
+    } rows[] = {
+        {"iid", 30, 4.5, 5},
+        {"iid", 1, 5, 5},
+        {"iid", N, 1, 1},
+        {"amount:1", 30, 3, 5},
+        {"amount:0", 7, 5, 5},
+        {"classes:1", 5, 1, 1},
+        {"classes:2", 30, 1, 2.5},
+        {"dirichlet:100", 30, 4, 5},
+        {"dirichlet:0.1", 30, 1, 2.6},
+        {"dirichlet:0.001", 5, 1, 3},
+        {"dirichlet:0.3", N, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        qn_partition p = divide(rows[i].specification, rows[i].n_clients);
+        qn_partition again = divide(rows[i].specification, rows[i].n_clients);
+        const double classes = count_classes(&p);
+        check_whole(&p);
+        CHECK(classes >= rows[i].least && classes <= rows[i].most);
+        CHECK(memcmp(p.samples, again.samples, N * sizeof *p.samples) == 0);
+        qn_partition_destroy(&p);
+        qn_partition_destroy(&again);
+    }
+}
+
+static void test_wrong_partitions(void) {
+    static const struct {
+        const char *specification, *says;
+        int64_t n_clients;
+    } rows[] = {
+        {"", "iid, amount:S", 3},         {"iid:1", "iid, amount:S", 3},
+        {"classes", "iid, amount:S", 3},  {"classes:1.5", "whole number", 3},
+        {"classes:0", "whole number", 3}, {"classes:300", "300 shards", 3},
+        {"dirichlet:0", "above 0", 3},    {"dirichlet:-1", "from 0 on", 3},
+        {"amount:x", "from 0 on", 3},     {"iid", "0 clients", 0},
+        {"iid", "601 clients", N + 1},    {"dirichlet:nan", "from 0 on", 3},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        qn_partition p;
+        CHECK_FAILS(qn_partition_create(NULL, rows[i].specification, labels, N, N_CLASSES,
+                                        rows[i].n_clients, 3, &p),
+                    QN_ERROR_ARGUMENT, rows[i].says);
+    }
+}
+
+/* ---- messages ---- */
+
+/* What is decoded of int8 is at most half a step away, and the step is the least power of two. */
+static void test_int8(void) {
+    float x[200], y[200];
+    const qn_rng rng = qn_rng_make(1, 2, 3);
+    for (int scale = -60; scale <= 60; scale += 15) {
+        float most = 0;
+        for (int i = 0; i < 200; i++) {
+            x[i] = y[i] = (float)ldexp(qn_rng_normal(rng, (uint64_t)i), scale);
+            most = fmaxf(most, fabsf(x[i]));
+        }
+        const double step = exp2(ceil(log2((double)most / 127)));
+        CHECK(qn_update_send(QN_UPDATE_INT8, y, 200) == 201);
+        for (int i = 0; i < 200; i++) {
+            CHECK(fabs((double)x[i] - (double)y[i]) <= step / 2);
+            CHECK(fmod((double)y[i], step) == 0 && fabs((double)y[i]) <= 127 * step);
+        }
+    }
+    memset(y, 0, sizeof y);
+    CHECK(qn_update_send(QN_UPDATE_INT8, y, 200) == 201 && y[0] == 0 && y[199] == 0);
+    CHECK(qn_update_send(QN_UPDATE_FULL, y, 200) == 800);
+}
+
+/* ---- whole runs ---- */
+
+/* Images of a class have its row bright. */
+static uint8_t images[N + N_TEST][SIDE * SIDE];
+static int32_t classes[N + N_TEST];
+
+static qn_data_source open_images(void) {
+    qn_data_source source;
+    const qn_rng rng = qn_rng_make(5, 6, 7);
+    for (int i = 0; i < N + N_TEST; i++) {
+        classes[i] = i % N_CLASSES;
+        for (int j = 0; j < SIDE * SIDE; j++)
+            images[i][j] = (uint8_t)(qn_rng_word(rng, (uint64_t)(i * SIDE * SIDE + j)) % 120 +
+                                     (j / SIDE == classes[i] ? 120 : 0));
+    }
+    const qn_samples samples = {QN_OPTIONS_INIT(qn_samples),
+                                .n = {[QN_TRAIN] = N, [QN_TEST] = N_TEST},
+                                .x = {[QN_TRAIN] = images, [QN_TEST] = images[N]},
+                                .y = {[QN_TRAIN] = classes, [QN_TEST] = classes + N},
+                                .sample = {3, {SIDE, SIDE, 1}},
+                                .dtype = QN_U8};
+    CHECK_OK(qn_data_open_samples(&samples, NULL, &source));
+    return source;
+}
+
+static qn_federation_options options_of(const qn_data_source *data) {
+    return (qn_federation_options){.model = qn_model_find("mlp"),
+                                   .data = data,
+                                   .partition = "dirichlet:0.5",
+                                   .n_clients = 20,
+                                   .per_round = 5,
+                                   .n_rounds = 6,
+                                   .local_epochs = 2,
+                                   .batch = 8,
+                                   .rate = 0.1,
+                                   .server_rate = 1,
+                                   .server_momentum = 0.5,
+                                   .evaluate_every = 3,
+                                   .n_threads = 1,
+                                   .seed = 4};
+}
+
+/* A number of all weights after the rounds; saved and loaded again before round `resumed`. */
+static uint64_t train(const qn_federation_options *o, int64_t resumed, qn_federation_round *last) {
+    char path[] = "/tmp/test_federate.XXXXXX";
+    qn_federation *f;
+    qn_metadata *pairs;
+    close(mkstemp(path));
+    CHECK_OK(qn_metadata_create(NULL, &pairs));
+    CHECK_OK(qn_federation_create(o, &f));
+    while (qn_federation_rounds(f) < o->n_rounds) {
+        if (qn_federation_rounds(f) == resumed) {
+            CHECK_OK(qn_federation_save(f, pairs, path));
+            qn_federation_destroy(f);
+            CHECK_OK(qn_federation_create(o, &f));
+            CHECK_OK(qn_federation_load(f, path));
+            CHECK(qn_federation_rounds(f) == resumed);
+        }
+        CHECK_OK(qn_federation_step(f, last));
+    }
+    CHECK_OK(qn_federation_save(f, pairs, path));
+    qn_federation_destroy(f);
+    qn_metadata_destroy(pairs);
+    char *text;
+    size_t bytes;
+    FILE *file = fopen(path, "rb");
+    CHECK(file && fseek(file, 0, SEEK_END) == 0);
+    bytes = (size_t)ftell(file);
+    rewind(file);
+    text = malloc(bytes);
+    CHECK(text && fread(text, 1, bytes, file) == bytes);
+    fclose(file);
+    const uint64_t hash = qn_hash_bytes(text, bytes);
+    free(text);
+    unlink(path);
+    return hash;
+}
+
+static void test_runs(const qn_data_source *data) {
+    qn_federation_round r, again;
+    for (int rule = QN_SERVER_AVERAGE; rule <= QN_SERVER_ADAM; rule++) {
+        qn_federation_options o = options_of(data);
+        o.rule = (qn_server_rule)rule;
+        o.server_rate = rule == QN_SERVER_ADAM ? 0.02 : 1;
+        o.momentum = 0.5;
+        o.drop = 0.2;
+        o.code = rule == QN_SERVER_ADAM ? QN_UPDATE_INT8 : QN_UPDATE_FULL;
+        const uint64_t hash = train(&o, -1, &r);
+        CHECK(r.round == 6 && r.n_asked == 5 && r.has_test && r.test_accuracy > 0.4);
+        o.n_threads = 2;
+        CHECK(train(&o, 4, &again) == hash);
+        CHECK(again.bytes_up == r.bytes_up && again.test_loss == r.test_loss);
+        o.seed++;
+        CHECK(train(&o, -1, &again) != hash);
+    }
+}
+
+/* A round of one client that has everything is plain training of the same steps. */
+static void test_one_client(const qn_data_source *data) {
+    qn_federation_options o = options_of(data);
+    qn_federation_round r;
+    o.n_clients = o.per_round = 1;
+    o.n_rounds = 1;
+    o.partition = "iid";
+    o.local_epochs = 6;
+    (void)train(&o, -1, &r);
+    CHECK(r.n_samples == N && r.n_answered == 1);
+    CHECK(r.bytes_up == r.bytes_down && r.bytes_up % 4 == 0);
+    CHECK(r.has_test && r.test_accuracy > 0.9);
+}
+
+/* The pull of FedProx keeps clients nearer to the server. */
+static void test_proximal(const qn_data_source *data) {
+    qn_federation_options o = options_of(data);
+    qn_federation_round free_run, pulled;
+    o.n_rounds = 3;
+    o.local_epochs = 10;
+    (void)train(&o, -1, &free_run);
+    o.proximal = 5;
+    (void)train(&o, -1, &pulled);
+    CHECK(pulled.test_loss != free_run.test_loss);
+    CHECK(pulled.train_loss > free_run.train_loss);
+}
+
+static void test_failures(const qn_data_source *data) {
+    qn_federation_options o = options_of(data);
+    qn_federation_round r;
+    qn_federation *f;
+    o.rate = 1e6; /* clients diverge: they are left out, and the server stays as it is */
+    o.local_epochs = 5;
+    CHECK_OK(qn_federation_create(&o, &f));
+    CHECK_OK(qn_federation_step(f, &r));
+    CHECK(r.n_failed > 0 && r.n_failed + r.n_answered == r.n_asked);
+    qn_federation_destroy(f);
+    o = options_of(data);
+    o.per_round = 21;
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "clients in a round");
+    o.per_round = 1;
+    o.n_clients = N + 1;
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "601 clients");
+    o = options_of(data);
+    o.drop = 1.5;
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "drops out");
+    o = options_of(data);
+    o.model = qn_model_find("dcgan");
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_UNSUPPORTED, "no classifier");
+}
+
+/* Memory that runs out at any allocation of a run leaves nothing behind. */
+static void test_memory(const qn_data_source *data) {
+    qn_federation_options o = options_of(data);
+    o.rule = QN_SERVER_ADAM;
+    o.proximal = 1;
+    for (int64_t n = 0;; n++) {
+        failing state = {.left = n};
+        const qn_allocator allocator = {&state, failing_allocate, failing_release};
+        qn_federation *f = NULL;
+        qn_federation_round r;
+        o.allocator = &allocator;
+        qn_status status = qn_federation_create(&o, &f);
+        if (status == QN_OK)
+            status = qn_federation_step(f, &r);
+        qn_federation_destroy(f);
+        CHECK(state.held_bytes == 0);
+        if (status == QN_OK)
+            break;
+        CHECK(status == QN_ERROR_MEMORY);
+    }
+}
+
+int main(void) {
+    test_partitions();
+    test_wrong_partitions();
+    test_int8();
+    qn_data_source data = open_images();
+    test_runs(&data);
+    test_one_client(&data);
+    test_proximal(&data);
+    test_failures(&data);
+    test_memory(&data);
+    qn_data_close(&data);
+    return checks_finish();
+}
