@@ -1,5 +1,5 @@
-/* See budget.h. A file is read by a thread when its time changes; what it asks for is planned
- * there, while training goes on. */
+/* See budget.h. A thread reads the file when its time changes, and plans for the new budget while
+ * training continues. */
 #include "cli/budget.h"
 
 #include "base/status.h"

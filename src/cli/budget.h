@@ -1,5 +1,5 @@
-/* The memory budget of a run of training that changes on its way: a file says it, and the system's
- * pressure lowers it. */
+/* The memory budget of a training run that changes while it runs: set by a file, and lowered under
+ * memory pressure. */
 #ifndef QN_CLI_BUDGET_H
 #define QN_CLI_BUDGET_H
 

@@ -1,4 +1,4 @@
-/* The list of commands, and what they share in reporting. */
+/* The list of commands, and their shared reporting. */
 #include "cli/commands.h"
 
 #include "base/status.h"

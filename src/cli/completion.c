@@ -1,5 +1,5 @@
-/* Completion for bash, zsh and fish, printed from the tables of commands and options. What is
- * installed lies in share/completions; a test compares it with what is printed here. */
+/* Completion for bash, zsh and fish, printed from the tables of commands and options. The installed
+ * files are in share/completions; a test compares them with this output. */
 #include "cli/completion.h"
 
 #include "quern/model.h"

@@ -1,5 +1,5 @@
-/* What --data may be written as: ~ is the user's folder, and a path without a kind before it is
- * looked at. */
+/* Accepted forms of --data: ~ is the user's home folder, and the kind of a path without prefix is
+ * recognised by its content. */
 #ifndef QN_CLI_DATA_NAME_H
 #define QN_CLI_DATA_NAME_H
 

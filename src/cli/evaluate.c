@@ -1,4 +1,4 @@
-/* quern evaluate: what trained weights achieve on data. */
+/* quern evaluate: measures trained weights on data. */
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/session.h"

@@ -1,4 +1,5 @@
-/* quern help: the overview, the help of a command, and the manual page, all from the tables. */
+/* quern help: the overview, the help of a command, and the manual page, all generated from the
+ * tables. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/completion.h"

@@ -1,4 +1,4 @@
-/* JSON lines, on standard output: one object a line, written at once. */
+/* JSON lines on standard output: one object a line, written at once. */
 #ifndef QN_CLI_JSON_H
 #define QN_CLI_JSON_H
 

@@ -1,4 +1,4 @@
-/* The model that a command is told: one of the zoo, or an ONNX file, which is imported. */
+/* The model named on the command line: one of the zoo, or an ONNX file, which is imported. */
 #ifndef QN_CLI_MODEL_H
 #define QN_CLI_MODEL_H
 

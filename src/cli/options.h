@@ -1,6 +1,6 @@
-/* What a command accepts, as data: parsing, help, the manual page, defaults and what a checkpoint
- * keeps all come from one table of options. Values are kept as text in one form each ("0.1" for
- * 1e-1), so that two of them can be compared and stored. */
+/* The options of a command, as data: parsing, help, the manual page, defaults and what a checkpoint
+ * stores all follow from one table. Values are stored as text in a canonical form ("0.1" for 1e-1),
+ * so that they can be compared and stored. */
 #ifndef QN_CLI_OPTIONS_H
 #define QN_CLI_OPTIONS_H
 

@@ -1,4 +1,4 @@
-/* quern predict: what trained weights see in image files. */
+/* quern predict: classifies image files with trained weights. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"

@@ -1,4 +1,5 @@
-/* quern sample: what trained weights make: text, translations, answers, images, a game. */
+/* quern sample: prints what a trained model generates: text, translations, answers, images, a game.
+ */
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/session.h"

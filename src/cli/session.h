@@ -1,4 +1,4 @@
-/* What train, evaluate and sample share: a model, a checkpoint's pairs, and a task. */
+/* Shared by train, evaluate and sample: a model, a checkpoint's pairs, and a task. */
 #ifndef QN_CLI_SESSION_H
 #define QN_CLI_SESSION_H
 

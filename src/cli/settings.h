@@ -1,6 +1,6 @@
-/* The settings of a training run, each from the first that names it: the command line, the
- * checkpoint that is resumed, the model's recipe. A command line that contradicts the checkpoint is
- * refused unless it says --override. Kept in checkpoints under the options' names. */
+/* The settings of a training run, each from the first source that has it: the command line, the
+ * resumed checkpoint, the model's recipe. A command line that contradicts the checkpoint is
+ * rejected unless it contains --override. Stored in checkpoints under the options' names. */
 #ifndef QN_CLI_SETTINGS_H
 #define QN_CLI_SETTINGS_H
 

@@ -1,6 +1,6 @@
-/* quern study: the characterisation of training on this machine. Each cell is a run of quern
- * profile, or a drip training, in a process of its own; the study's floor starts them and keeps
- * what they leave. */
+/* quern study: characterises training on this machine. Each cell is a run of quern profile, or a
+ * drip training, in a process of its own; the floor `study` starts them and collects their files.
+ */
 #include "study/study.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* Output that fits the terminal. A progress line (on standard error) is redrawn while something
- * runs; it fits the width that the terminal has at that moment, so it stays one line when a window
- * is made narrower. Where the cursor cannot move (a file, TERM=dumb) there is no progress line.
- * Lines on standard output are broken between words; in files and pipes they are not. */
+ * runs. It fits the terminal's current width, so it stays one line when a window becomes narrower.
+ * Without a movable cursor (a file, TERM=dumb) there is no progress line. Lines on standard output
+ * are wrapped between words, but not in files and pipes. */
 #ifndef QN_CLI_TERMINAL_H
 #define QN_CLI_TERMINAL_H
 

@@ -1,5 +1,5 @@
-/* See cache.h. A derived file ends with a trailer: a mark, the bytes before it, and their sum, by
- * which one that is cut short or changed is known and made again. */
+/* See cache.h. A derived file ends with a trailer (a mark, the number of bytes before it, and their
+ * checksum), so that a truncated or changed file is recognised and rebuilt. */
 #include "data/cache.h"
 
 #include "base/status.h"

@@ -1,8 +1,7 @@
-/* Files derived once from others and kept in the user's cache folder: unpacked gzip, parsed CSV.
- * A derived file is found by the path, size and time of its source, so a source that changes is
- * derived again, and so is one that is damaged. It appears as a whole or not at all, so two
- * processes may derive it at once. Where the folder cannot be written, it is derived for this run
- * alone. */
+/* Files derived once from others and kept in the user's cache folder: unpacked gzip, parsed CSV. A
+ * derived file is found by path, size and time of its source, so it is rebuilt when the source
+ * changes, or when it is damaged. It appears complete or not at all, so two processes may derive it
+ * at once. If the folder is not writable, it is derived for this run only. */
 #ifndef QN_DATA_CACHE_H
 #define QN_DATA_CACHE_H
 

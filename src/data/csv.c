@@ -1,7 +1,7 @@
 /* CSV files as a source: csv:FILE[,label=NAME]. The file is parsed once into rows of numbers in the
- * user's cache folder (csv.h), of which a sample is read at a time. Labels are classes: 0 to n - 1
- * keep their numbers, other whole numbers and texts are sorted and keep their names; numbers with a
- * fraction are targets. */
+ * user's cache folder (csv.h), from which samples are read one at a time. Labels are classes: 0 to
+ * n - 1 keep their numbers; other integers and texts are sorted and keep their names. Labels with a
+ * fraction are numeric targets. */
 #include "data/csv.h"
 
 #include "base/status.h"

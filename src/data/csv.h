@@ -1,9 +1,9 @@
 /* CSV to rows of numbers, in one pass and bounded memory. The result is
  *     n_rows x { float column[n_columns]; int32_t id; float value; }
  *     int32_t class_of[n_ids]   the class of an id
- *     char names[names_bytes]   class names, each with its closing zero, or nothing
+ *     char names[names_bytes]   class names, zero-terminated, or nothing
  *     qn_csv_footer
- * id numbers the different labels as they were met, value is a label that is a number. */
+ * id numbers the distinct labels in order of appearance; value is a label that is a number. */
 #ifndef QN_DATA_CSV_H
 #define QN_DATA_CSV_H
 

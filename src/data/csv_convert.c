@@ -1,5 +1,5 @@
 /* CSV to rows of numbers; see csv.h. The first line is a header if one of its fields is text where
- * the second line has a number, or if the label is named. */
+ * the second line has a number, or if the label is given by name. */
 #include "base/decimal.h"
 #include "base/memory.h"
 #include "base/rng.h"

@@ -1,5 +1,5 @@
-/* Parsers of file headers from memory, so that they can be fuzzed alone. Their messages name no
- * file; the caller puts it before. */
+/* Parsers of file headers from memory, so that they can be fuzzed separately. Their messages
+ * contain no file name; the caller adds it. */
 #ifndef QN_DATA_HEADERS_H
 #define QN_DATA_HEADERS_H
 

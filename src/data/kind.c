@@ -1,4 +1,4 @@
-/* What a path alone is recognised as: a folder by the files in it, a file by its ending. */
+/* Recognises data by path: a folder by its files, a file by its extension. */
 #include "base/status.h"
 #include "os/os.h"
 #include "quern/data.h"

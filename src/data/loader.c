@@ -1,7 +1,7 @@
-/* The loader: batches made ahead by a thread of its own in a ring of slots, all memory taken at
- * creation. Batch b of a seed is always the same: its epoch is b / epoch_batches, its samples are
- * those that the epoch's permutation puts there, their augmentation is drawn by epoch and number of
- * the sample. A failure ends the stream and is told by every next that comes to it. */
+/* The loader: a thread prepares batches in advance in a ring of slots; all memory is allocated at
+ * creation. Batch b of a seed is always the same: its epoch is b / epoch_batches, the epoch's
+ * permutation gives its samples, and epoch and sample number give their augmentation. A failure
+ * ends the stream, and every later call of next returns it. */
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/rng.h"

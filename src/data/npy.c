@@ -1,7 +1,7 @@
-/* Arrays as numpy saves them: X float32 or uint8, (N, H, W, C), (N, H, W) or (N, C), with nchw
- * (N, C, H, W); Y of any integer type (classes from 0) or float32 targets, (N) or (N, T). C order,
- * little endian. All labels and all floats are looked at when opening: one that is no finite number
- * is named before anything is trained. */
+/* Arrays as saved by numpy: X float32 or uint8, (N, H, W, C), (N, H, W) or (N, C), with nchw (N, C,
+ * H, W); Y of any integer type (classes from 0) or float32 targets, (N) or (N, T). C order, little
+ * endian. All labels and floats are checked at opening: one that is not finite is named before
+ * training starts. */
 #include "base/status.h"
 #include "data/headers.h"
 #include "data/source.h"

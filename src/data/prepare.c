@@ -1,4 +1,4 @@
-/* Matching samples to a network; see prepare.h. */
+/* Fits samples to a network; see prepare.h. */
 #include "data/prepare.h"
 
 #include "base/status.h"

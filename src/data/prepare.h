@@ -1,5 +1,5 @@
-/* From a sample as its source gives it to what a network takes: bilinear resize, channels, mean and
- * deviation, and augmentation. Memory is taken when a preparer is made. */
+/* Converts a sample from its source to a network's input: bilinear resize, channels, mean and
+ * deviation, and augmentation. Memory is allocated when a preparer is created. */
 #ifndef QN_DATA_PREPARE_H
 #define QN_DATA_PREPARE_H
 

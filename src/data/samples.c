@@ -1,6 +1,6 @@
-/* Samples in the caller's memory, or made by the caller's function, as a data set: what a file of
- * arrays would be (npy.c), with the same checks, held-out parts and statistics. Nothing is copied;
- * what a function makes is not looked at before it is used. */
+/* Samples in the caller's memory, or from the caller's function, as a data set, with the same
+ * checks, held-out parts and statistics as a file of arrays (npy.c). Nothing is copied; the results
+ * of a function are not checked before use. */
 #include "base/status.h"
 #include "data/source.h"
 

@@ -1,6 +1,6 @@
-/* What every data set shares: its row in the list of formats, memory that lives until it is closed,
- * the rule for held-out parts and the statistics of the training set. A new format is one file and
- * one row in source.c. */
+/* What all data sets share: their row in the list of formats, memory that lives until they are
+ * closed, the rule for held-out parts and the statistics of the training set. A new format is one
+ * file and one row in source.c. */
 #ifndef QN_DATA_SOURCE_H
 #define QN_DATA_SOURCE_H
 

@@ -1,6 +1,6 @@
-/* Samples made up as they are read, and learnable: a smooth random pattern for every class (or
- * target) and noise. Every number is a function of seed, split and index, so nothing is stored but
- * the patterns' coarse grids. */
+/* Generated, learnable samples: a smooth random pattern for every class (or target) plus noise.
+ * Every number is a function of seed, split and index, so only the patterns' coarse grids are
+ * stored. */
 #include "base/status.h"
 #include "data/source.h"
 

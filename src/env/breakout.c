@@ -1,9 +1,9 @@
 /* Breakout on 84x84 grey pixels: a paddle, a ball, six rows of ten bricks, five balls. A brick is
- * worth 1; when all are gone there is a new wall. An action (stay, left, right) holds for four
- * frames, the last of which is seen. A lost ball is terminal for what was done before it, though
- * the episode goes on until the last one, or is cut short after MOST_STEPS actions. Places are
- * whole numbers of 1/256 pixel, so that a game is the same on every machine. Where the paddle meets
- * the ball decides how it flies on; it does not get faster. */
+ * worth 1; when all are gone a new wall appears. An action (stay, left, right) holds for four
+ * frames, the last of which is observed. A lost ball is terminal for the actions before it,
+ * although the episode continues until the last ball, or is truncated after MOST_STEPS actions.
+ * Positions are integers of 1/256 pixel, so a game is the same on every machine. The ball's
+ * direction depends on where it meets the paddle; it does not get faster. */
 #include "base/rng.h"
 #include "base/status.h"
 #include "env/kinds.h"

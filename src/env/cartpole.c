@@ -1,7 +1,7 @@
 /* CartPole: a pole on a cart that is pushed left or right and must not fall (Barto, Sutton and
- * Anderson 1983, appendix; their constants). As it is commonly used: no friction, explicit Euler
- * steps, a start drawn from [-0.05, 0.05), reward 1 a step, lost at 12 degrees or 2.4 m, cut short
- * after 500 steps. */
+ * Anderson 1983, appendix; their constants). In the common form: no friction, explicit Euler steps,
+ * an initial state drawn from [-0.05, 0.05), reward 1 for each step, lost at 12 degrees or 2.4 m,
+ * truncated after 500 steps. */
 #include "base/rng.h"
 #include "base/status.h"
 #include "env/kinds.h"

@@ -1,7 +1,7 @@
-/* Environments of reinforcement learning: something that is looked at and acted upon, step by step,
- * in episodes. Those of our own hold all they are in one block of plain memory, so that a
- * checkpoint can keep it and go on in the middle of an episode; an outside one is a process (see
- * docs/environments.md) and cannot be kept. For equal seeds and actions our own give equal bits. */
+/* Environments of reinforcement learning, observed and acted upon step by step, in episodes.
+ * Built-in ones keep their state in one block of plain memory, so that a checkpoint can store it
+ * and continue in the middle of an episode. An external one is a process (see docs/environments.md)
+ * and cannot be stored. Equal seeds and actions give equal bits in built-in environments. */
 #ifndef QN_ENV_ENV_H
 #define QN_ENV_ENV_H
 

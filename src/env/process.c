@@ -1,7 +1,7 @@
-/* An environment of the user's own: a process that speaks the protocol of docs/environments.md over
- * its standard input and output. Whatever it does, answers nonsense, ends, or does not answer, is
- * a failure that says so; nothing it sends is believed before it is checked. Its state cannot be
- * kept: a resumed run begins a new episode. */
+/* An external environment: a process that speaks the protocol of docs/environments.md over its
+ * standard input and output. Invalid answers, a process that ends and one that does not answer are
+ * reported as failures; everything it sends is checked before use. Its state cannot be stored: a
+ * resumed run begins a new episode. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "env/kinds.h"

@@ -1,6 +1,6 @@
-/* The lines of the protocol between quern and an environment's process; docs/environments.md says
- * it all. Parsers look at nothing but the line, which holds no newline, and change their result
- * only if they succeed. */
+/* The lines of the protocol between quern and an environment's process, specified in
+ * docs/environments.md. Parsers read only the line, which contains no newline, and change their
+ * result only if they succeed. */
 #ifndef QN_ENV_PROTOCOL_H
 #define QN_ENV_PROTOCOL_H
 

@@ -1,7 +1,7 @@
-/* CSV files of buffers to be packed: a line of names, of which id, lower, upper and size must be
- * there, in any order and among any others; then a buffer a line, alive in [lower, upper), whole
- * numbers. Writing keeps every line as it was and adds the column offset, or replaces its fields
- * where there is one. Fields may be quoted, and hold line ends then. */
+/* CSV files of buffers to be packed: a header line with the columns id, lower, upper and size, in
+ * any order and among any others; then one buffer a line, alive in [lower, upper), all integers.
+ * Writing keeps every line unchanged and adds the column offset, or replaces its fields if it
+ * exists. Fields may be quoted, and quoted fields may contain line ends. */
 #ifndef QN_FORMAT_BUFFERS_H
 #define QN_FORMAT_BUFFERS_H
 

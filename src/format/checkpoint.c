@@ -1,7 +1,7 @@
-/* Checkpoints: the engine's tensors as a safetensors file, sorted by name, its step and the
- * caller's pairs beside them. A file is checked as a whole against the engine before the first
- * tensor is filled. Only weights that are finite are written: a run that has gone wrong does not
- * replace the last good checkpoint. */
+/* Checkpoints: the engine's tensors as a safetensors file, sorted by name, with its step and the
+ * caller's pairs. A whole file is checked against the engine before the first tensor is loaded.
+ * Only finite weights are written: a run that has diverged does not replace the last good
+ * checkpoint. */
 #include "quern/checkpoint.h"
 
 #include "base/rng.h"

@@ -1,9 +1,9 @@
-/* The one reader of CSV: records of fields from a file, a text in memory or a stream, in memory
- * that grows with the longest record alone. Fields are separated by commas and may be quoted ("" is
- * a quote, line ends may lie within); lines end in LF, CRLF or CR; blank lines are skipped, and so
- * is the byte order mark. A quote that is not closed, a zero byte and a record that is too long are
- * failures that name the file and the line. What fields mean, how many there must be and whether
- * the first line is a header is left to the caller. */
+/* The only CSV reader: records of fields from a file, a text in memory or a stream. Memory grows
+ * with the longest record only. Fields are separated by commas and may be quoted ("" is a quote,
+ * and quoted fields may contain line ends). Lines end in LF, CRLF or CR; blank lines and the byte
+ * order mark are skipped. An unclosed quote, a zero byte and a record that is too long are errors
+ * that name the file and the line. The caller decides what fields mean, how many there must be and
+ * whether the first line is a header. */
 #ifndef QN_FORMAT_CSV_H
 #define QN_FORMAT_CSV_H
 

@@ -1,8 +1,8 @@
-/* Weights that another program saved as safetensors, into the parameters of an engine: by a map of
- * names, with the layouts that differ rearranged and F16, BF16 and F64 widened or rounded to the
- * engine's type. Everything is checked before the first parameter is filled, and every tensor
- * without a counterpart is named, on both sides. Leaves out: files in shards, other types, one
- * tensor to several parameters. */
+/* Loads weights that another program saved as safetensors into the parameters of an engine: by a
+ * map of names, with other layouts rearranged, and F16, BF16 and F64 converted to the engine's
+ * type. Everything is checked before the first parameter is loaded, and every tensor without a
+ * counterpart is named, on both sides. Leaves out: sharded files, other types, one tensor for
+ * several parameters. */
 #ifndef QN_FORMAT_FOREIGN_WEIGHTS_H
 #define QN_FORMAT_FOREIGN_WEIGHTS_H
 

@@ -1,5 +1,5 @@
-/* See json_stream.h. yajl does not look whether it got memory, so a failed allocation leaves it by
- * a jump; its blocks are kept in a list, from which they are released whatever happened. */
+/* See json_stream.h. yajl does not check its allocations, so a failed one leaves it by a jump; its
+ * blocks are kept in a list, from which they are released in every case. */
 #include "format/json_stream.h"
 
 #include "base/memory.h"

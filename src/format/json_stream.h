@@ -1,6 +1,6 @@
-/* Reads JSON files of any size token by token, gzipped or not. The parser is yajl; memory comes
- * from the caller's allocator, and does not grow with the file, but with its longest text and
- * deepest nesting. */
+/* Reads JSON files of any size token by token, gzipped or not. The parser is yajl. Memory comes
+ * from the caller's allocator and grows with the longest text and the deepest nesting, not with the
+ * file. */
 #ifndef QN_FORMAT_JSON_STREAM_H
 #define QN_FORMAT_JSON_STREAM_H
 

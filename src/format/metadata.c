@@ -1,5 +1,5 @@
-/* Text pairs, and the preparation of data as such pairs. Lists are kept as JSON, so that class
- * names may hold any character and numbers come back to the last bit. */
+/* Text pairs, and data preparation as such pairs. Lists are stored as JSON, so that class names may
+ * contain any character and numbers are restored to the last bit. */
 #include "format/metadata.h"
 
 #include "base/status.h"

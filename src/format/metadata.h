@@ -1,4 +1,4 @@
-/* Text pairs, sorted by key. The struct is open to checkpoint.c only. */
+/* Text pairs, sorted by key. Only checkpoint.c accesses the struct's fields. */
 #ifndef QN_FORMAT_METADATA_H
 #define QN_FORMAT_METADATA_H
 

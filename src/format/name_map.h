@@ -1,8 +1,8 @@
-/* Maps from the names of weights elsewhere to those of a model, as a CSV file with the columns
- * from,to[,layout]. Rows apply in order, each to what the rows above it have made of a name. In
- * from, * stands for some characters of a part between two dots, ** for some characters of any
- * kind; in to, {2} stands for what the second of them stood for, {2+1} for that number and one
- * more. An empty to leaves a tensor out. A # begins a comment line. Parsing trusts nothing. */
+/* Maps from other programs' names of weights to a model's names, as a CSV file with the columns
+ * from,to[,layout]. Rows apply in order, each to the result of the rows above it. In from, *
+ * matches some characters of a part between two dots, and ** any characters; in to, {2} is the text
+ * matched by the second of them, and {2+1} that number plus one. An empty to skips a tensor. A #
+ * begins a comment line. The parser trusts nothing. */
 #ifndef QN_FORMAT_NAME_MAP_H
 #define QN_FORMAT_NAME_MAP_H
 

@@ -1,6 +1,5 @@
-/* Measured times of an engine's operations as a file in the user's cache folder, found by the
- * machine and the engine's hash: a line an operation. What is not such a file is as if there were
- * none. */
+/* Measured times of an engine's operations as a file in the user's cache folder, found by machine
+ * and the engine's hash: one line for each operation. A file in another format is ignored. */
 #ifndef QN_FORMAT_OPERATION_TIMES_H
 #define QN_FORMAT_OPERATION_TIMES_H
 

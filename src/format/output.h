@@ -1,6 +1,6 @@
-/* Text on its way out: into a file or memory, with what is common to the formats that reports are
- * written in. Numbers never depend on the locale. What is not UTF-8 becomes U+FFFD. Failures are
- * sticky: the first is kept in status, and nothing is put after it. */
+/* Text output to a file or memory, with what report formats have in common. Numbers never depend on
+ * the locale. Invalid UTF-8 becomes U+FFFD. Failures are sticky: status keeps the first, and later
+ * output is dropped. */
 #ifndef QN_FORMAT_OUTPUT_H
 #define QN_FORMAT_OUTPUT_H
 

@@ -1,4 +1,4 @@
-/* Pictures as PNG files, through libpng, written as a whole or not at all. */
+/* PNG files through libpng, written completely or not at all. */
 #ifndef QN_FORMAT_PICTURE_H
 #define QN_FORMAT_PICTURE_H
 

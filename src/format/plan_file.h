@@ -1,5 +1,6 @@
-/* Plan files: JSON with a model, its settings, and the plan of each of its programs. Reading takes
- * any bytes; what is well formed is held against the graph by plan/saved.h, not here. */
+/* Plan files: JSON with a model, its settings, and the plan of each of its programs. The reader
+ * accepts any bytes and checks only that the file is well formed; plan/saved.h checks the plan
+ * against the graph. */
 #ifndef QN_FORMAT_PLAN_FILE_H
 #define QN_FORMAT_PLAN_FILE_H
 

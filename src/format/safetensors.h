@@ -1,7 +1,8 @@
-/* The safetensors format: 8 bytes with the header's length, a JSON header that names every tensor,
- * the tensors' bytes without gaps. Reading trusts nothing: a header that lies about sizes, types or
- * places is refused before a tensor is read. Data goes between file and tensor without a copy in
- * between. Element types that quern has none of are refused by name, unless they are asked for. */
+/* The safetensors format: 8 bytes with the header's length, a JSON header that describes every
+ * tensor, and the tensors' bytes without gaps. The reader trusts nothing: a header with wrong
+ * sizes, types or offsets is rejected before a tensor is read. Data moves between file and tensor
+ * without an intermediate copy. Element types that quern does not support are rejected by name,
+ * unless they are asked for. */
 #ifndef QN_FORMAT_SAFETENSORS_H
 #define QN_FORMAT_SAFETENSORS_H
 

@@ -1,5 +1,5 @@
-/* Chrome trace events (the Trace Event Format's JSON object form), which Perfetto opens: writing,
- * and reading those that other frameworks wrote. Times are microseconds in the file, nanoseconds
+/* Chrome trace events (the Trace Event Format's JSON object form), which Perfetto opens: writing
+ * them, and reading those of other frameworks. Times are microseconds in the file and nanoseconds
  * here. */
 #ifndef QN_FORMAT_TRACE_H
 #define QN_FORMAT_TRACE_H

@@ -1,5 +1,5 @@
-/* See trace.h: reading. Tokens come one by one, so that a file of hundreds of megabytes takes no
- * more memory than its slices; equal texts are kept once. */
+/* See trace.h: reading. Tokens are read one by one, so a file of hundreds of megabytes needs memory
+ * for its slices only; equal texts are stored once. */
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"

@@ -1,6 +1,6 @@
-/* See trace.h: self times. A track is gone through once; those of its slices that have begun lie
- * on a stack, the last on top. One that has ended below the top is dropped when it comes to
- * light, so that slices that overlap without being nested are shared without a gap, too. */
+/* See trace.h: self times. A track is traversed once; its open slices are on a stack, the newest on
+ * top. A slice that has ended below the top is removed when it is uncovered, so that slices that
+ * overlap without being nested are also divided without a gap. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "format/trace.h"

@@ -1,10 +1,10 @@
-/* Radial clusters: the parts that densities of samples are put together from. A cluster is a centre
- * and a law of the squared distance from it, u = |x - centre|^2 + smooth, which is a gamma law of
- * shape a and scale theta (Kotz 1975, "Multivariate distributions at a cross road"):
+/* Radial clusters: the components of a density of samples. A cluster has a centre and a
+ * distribution of the squared distance from it, u = |x - centre|^2 + smooth: a gamma distribution
+ * of shape a and scale theta (Kotz 1975, "Multivariate distributions at a cross road"):
  *     ln p(x) = constant + (a - d/2) ln u - u / theta
- * a = d/2 is a spherical normal law; smaller ones have a peak and longer tails: a = 1/2 is a normal
- * length in a random direction. Clusters lie side by side in lanes, so that loops over them become
- * vector code; whatever the vectors' width, the bits are the same. */
+ * a = d/2 is a spherical normal distribution; smaller a give a peak and longer tails: a = 1/2 is a
+ * normally distributed length in a random direction. Clusters are stored side by side in lanes, so
+ * that loops over them become vector code; the bits do not depend on the vectors' width. */
 #ifndef QN_LABEL_CLUSTERS_H
 #define QN_LABEL_CLUSTERS_H
 

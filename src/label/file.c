@@ -1,7 +1,6 @@
-/* A labeller as a file: safetensors, so that others can read it. One tensor holds all numbers that
- * are state, a second the counts, texts are pairs. What is read is checked before it is used: a
- * file that was damaged or made up is refused, and none makes the labeller work outside its memory.
- */
+/* A labeller as a safetensors file, so that other programs can read it. One tensor has all numbers
+ * of the state, a second the counts; texts are pairs. Everything is checked before use: a damaged
+ * or forged file is rejected, and none makes the labeller access memory outside its own. */
 #include "base/status.h"
 #include "format/safetensors.h"
 #include "label/labeller.h"

@@ -1,8 +1,8 @@
-/* Fitting radial clusters to samples beside a density that is given, and finding how many there are
- * (greedy expectation-maximisation: Verbeek, Vlassis and Kroese 2003, "Efficient greedy learning of
- * Gaussian mixture models"): candidates start where samples lie denser than the model says, each is
- * fitted alone against the model, and the best joins it if the likelihood gains more than its
- * parameters are worth. */
+/* Fits radial clusters to samples in addition to a given density, and finds their number (greedy
+ * expectation-maximisation: Verbeek, Vlassis and Kroese 2003, "Efficient greedy learning of
+ * Gaussian mixture models"). Candidates start where samples are denser than the model predicts;
+ * each is fitted alone against the model, and the best joins it if the gain in likelihood exceeds
+ * the penalty for its parameters. */
 #ifndef QN_LABEL_GROW_H
 #define QN_LABEL_GROW_H
 

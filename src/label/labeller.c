@@ -1,4 +1,4 @@
-/* Making a labeller, asking it, and what it says of its classes. */
+/* Creating a labeller, querying it, and describing its classes. */
 #include "label/labeller.h"
 
 #include "base/fmath.h"

@@ -1,8 +1,8 @@
-/* The parts of a labeller that its files share. Three sets of clusters: those of the known classes
- * as they were learned, the same as they are followed, and the found ones. Of the two known ones
- * the one that foretold the last samples better answers.
+/* The parts of a labeller that its files share. Three sets of clusters: the known classes as
+ * learned, the known classes as tracked, and the found classes. Of the two sets of known classes,
+ * the one that predicted the last samples better is used for answers.
  *
- *     fresh cluster 0 stands for all new samples that have no cluster
+ *     fresh cluster 0 represents all new samples without a cluster
  *     n_window <= QN_LABEL_WINDOW, window_at < QN_LABEL_WINDOW
  *     labels of found classes: n_known + serial, in the order in which they were found */
 #ifndef QN_LABEL_LABELLER_H

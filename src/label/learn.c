@@ -1,5 +1,5 @@
-/* What is learned from the labelled samples: how features are scaled, the clusters of each class,
- * and what clusters are like. */
+/* Learning from the labelled samples: the scale of each feature, the clusters of each class, and
+ * the typical size of clusters. */
 #include "base/status.h"
 #include "label/labeller.h"
 #include "label/select.h"

@@ -1,6 +1,6 @@
-/* A stream whose density is known: random radial basis functions. A centroid has a centre in the
- * unit cube, a class, a weight and a deviation; a sample is its centre plus a random direction of a
- * normal length. So the best labels that anything can give are known too. */
+/* A stream of known density: random radial basis functions. A centroid has a centre in the unit
+ * cube, a class, a weight and a deviation; a sample is its centre plus a random direction with a
+ * normally distributed length. So the best possible labels are known too. */
 #ifndef QN_LABEL_RBF_H
 #define QN_LABEL_RBF_H
 

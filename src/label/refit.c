@@ -1,7 +1,7 @@
-/* How a labeller learns from the stream: now and then, in pieces of bounded work, one after each
- * sample until they are done. Found clusters are fitted to the last samples beside the known ones,
- * new ones are looked for, and known ones are followed: by small moves of their centres, and where
- * a found cluster turns out to be a known one that has moved away. */
+/* Learning from the stream: repeatedly, in bounded pieces of work, one after each sample until
+ * done. Found clusters are fitted to the last samples beside the known ones, new clusters are
+ * searched for, and known ones are tracked: by small moves of their centres, and, if a found
+ * cluster turns out to be a known one that has moved away, by replacing it. */
 #include "base/fmath.h"
 #include "label/labeller.h"
 

@@ -1,4 +1,4 @@
-/* Rows of numbers: a sample a record of CSV. */
+/* Rows of numbers from CSV: one sample in each record. */
 #ifndef QN_LABEL_ROWS_H
 #define QN_LABEL_ROWS_H
 

@@ -1,8 +1,9 @@
-/* See rules.h. Nearest sample and nearest mean: new is what is farther from all that is known than
- * nineteen of twenty labelled samples are. Micro-clusters, after MINAS (Faria, Carvalho and Gama
- * 2016, "MINAS: multiclass learning algorithm for novelty detection in data streams"): k-means cuts
- * each class into balls; what lies in none is unknown and kept; when enough is kept, k-means looks
- * for dense balls of it, which extend the nearest known one or, if that is far, are a novelty. */
+/* See rules.h. Nearest sample and nearest mean: a sample is new if its distance to everything known
+ * exceeds that of nineteen of twenty labelled samples. Micro-clusters, after MINAS (Faria, Carvalho
+ * and Gama 2016, "MINAS: multiclass learning algorithm for novelty detection in data streams"):
+ * k-means divides each class into balls; samples outside all balls are unknown and stored. When
+ * enough are stored, k-means looks for dense balls among them, which extend the nearest known class
+ * or, if that is far, form a new one. */
 #include "label/rules.h"
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
-/* Other ways to label a stream with unknown classes, to be compared with: simple ones, and the rule
- * of micro-clusters. Each is told the labelled samples, and then says of each sample at once which
- * known class it is, or that it is new. */
+/* Other rules for labelling a stream with unknown classes, for comparison: simple ones, and
+ * micro-clusters. Each learns from the labelled samples, and then immediately assigns each sample a
+ * known class, or calls it new. */
 #ifndef QN_LABEL_RULES_H
 #define QN_LABEL_RULES_H
 

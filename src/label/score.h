@@ -1,4 +1,4 @@
-/* What labels of a stream with known and new classes are worth. */
+/* The quality of labels for a stream with known and new classes. */
 #ifndef QN_LABEL_SCORE_H
 #define QN_LABEL_SCORE_H
 

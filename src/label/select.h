@@ -1,4 +1,4 @@
-/* Numbers by their rank. */
+/* Selecting numbers by rank. */
 #ifndef QN_LABEL_SELECT_H
 #define QN_LABEL_SELECT_H
 

@@ -1,5 +1,5 @@
-/* See roofline.h: measuring. Every thread of a gang works for the same short time and counts what
- * it got done, so that cores of different speed add up rightly. */
+/* See roofline.h: measuring. All threads work for the same short time and count what they complete,
+ * so that cores of different speed add up correctly. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "kernels/peak.h"

@@ -1,6 +1,6 @@
-/* Maps the clock of another program's trace to ours. Clocks are compared now and then while the
- * program runs; between two comparisons the difference is taken to change evenly. Which clock the
- * trace has is found from its own marks or, without any, from when the program ran. */
+/* Maps the clock of another program's trace to ours. The clocks are compared repeatedly while the
+ * program runs; between two comparisons their difference is interpolated linearly. The trace's
+ * clock is identified by its own marks or, without any, by when the program ran. */
 #ifndef QN_METER_CLOCKS_H
 #define QN_METER_CLOCKS_H
 

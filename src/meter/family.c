@@ -1,5 +1,5 @@
-/* See family.h. Children are told by /proc/PID/task/TID/children where the kernel was built with
- * it, else by the parent that /proc/PID/stat of every process names. */
+/* See family.h. Children come from /proc/PID/task/TID/children if the kernel has it, otherwise from
+ * the parent in /proc/PID/stat of every process. */
 #include "meter/family.h"
 
 #include "os/probe.h"

@@ -1,5 +1,5 @@
-/* A process and all that it starts: which they are, looked for again and again, since they come and
- * go. One that has been seen stays in the family until it ends, whoever its parent is by then. */
+/* A process and all its descendants, searched for repeatedly since they come and go. A process that
+ * has been seen belongs to the family until it ends, even if its parent changes. */
 #ifndef QN_METER_FAMILY_H
 #define QN_METER_FAMILY_H
 

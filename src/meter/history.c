@@ -1,5 +1,5 @@
-/* See history.h. The rows lie one behind the other in one slab; a row without room makes all of
- * them move, each getting room by what it holds, so that this becomes rare as they grow. */
+/* See history.h. The rows are stored one after the other in one block. A full row makes all rows
+ * move, each with room in proportion to its length, so that moves become rare as rows grow. */
 #include "meter/history.h"
 
 #include "base/memory.h"

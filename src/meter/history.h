@@ -1,6 +1,6 @@
-/* Readings of many channels in memory of a fixed size. Nothing is allocated after init: where it is
- * full, the channels that hold most have their readings merged two by two, and from then on what is
- * added to them is merged to the same fineness. */
+/* Readings of many channels in memory of a fixed size. Nothing is allocated after init. When it is
+ * full, the longest channels have their readings merged in pairs, and later readings are merged to
+ * the same resolution. */
 #ifndef QN_METER_HISTORY_H
 #define QN_METER_HISTORY_H
 

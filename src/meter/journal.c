@@ -1,7 +1,7 @@
-/* See journal.h. Rings are merged by begin_ns; what comes late (a run after its operations) is
- * moved back to its place. Marks are taken before the other rings are: all events of the steps that
- * they end then lie in the rings or in the journal, and nothing begins before a mark that was
- * folded up to. */
+/* See journal.h. Rings are merged by begin_ns; late records (a run after its operations) are moved
+ * back to their place. Marks are taken before the other rings. So all events of the steps that the
+ * marks end are in the rings or the journal, and nothing begins before a mark up to which events
+ * were folded. */
 #include "meter/journal.h"
 
 #include "base/memory.h"

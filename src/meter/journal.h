@@ -1,7 +1,7 @@
-/* The journal of a measured run, in memory of a fixed size: what the rings of an engine held, in
- * order, and the marks between steps. Where there is no more room, events of the oldest steps are
- * folded into sums for each operation; where there is no room for marks, the oldest steps are left
- * out altogether. One thread at a time.
+/* The journal of a measured run, in memory of a fixed size: the events of an engine's rings, in
+ * order, and the marks between steps. When it is full, events of the oldest steps are folded into
+ * sums for each operation; when there is no room for marks, the oldest steps are dropped. One
+ * thread at a time.
  *
  * Invariants:
  *     events are sorted by begin_ns, and begin at or after floor_ns; marks rise

@@ -1,7 +1,7 @@
-/* What else a machine does while something is measured: the time of its processors from
- * /proc/stat, at the beginning and the end, less what the measured process used itself. Time that
- * the host of a virtual machine took away (steal) counts as others'. Reading allocates nothing;
- * text that makes no sense is no load, never a wrong one. */
+/* The load of other programs while something is measured: processor time from /proc/stat at the
+ * beginning and the end, minus that of the measured process. Time taken by the host of a virtual
+ * machine (steal) counts as others' load. Reading allocates nothing; invalid text means no load,
+ * never a wrong one. */
 #ifndef QN_METER_LOAD_H
 #define QN_METER_LOAD_H
 

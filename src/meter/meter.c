@@ -1,9 +1,9 @@
-/* See meter.h. Events wait in the rings; ticks move them to the journal, every 10 ms at most, and
- * the engine's own thread where a ring has become half full before. Only one of the two does at a
- * time: the other leaves it be. Where the engine's threads take all processors, the sampler's
- * thread would stop one of them at each tick, and all wait for it; the engine's own thread then
- * takes ticks between operations, and between pieces of long ones, which costs no change of
- * threads. */
+/* See meter.h. Events wait in the rings. The sampler's ticks move them to the journal, every 10 ms
+ * at most, and so does the engine's own thread if a ring becomes half full before. Only one of the
+ * two does so at a time; the other skips its turn. If the engine's threads occupy all processors,
+ * the sampler's thread would interrupt one of them at each tick and the others would wait; then the
+ * engine's own thread runs the ticks between operations, and between pieces of long ones, without a
+ * thread switch. */
 #include "meter/meter.h"
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* A meter from inside: its measurement, for the reports of the floors below. */
+/* The meter's internals: its measurement, for the reports of later floors. */
 #ifndef QN_METER_METER_H
 #define QN_METER_METER_H
 

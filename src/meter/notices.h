@@ -1,5 +1,5 @@
-/* What sources said, each once: lines of a fixed number, since they may come from any thread at any
- * moment of a run. */
+/* Messages of sources, each once: a fixed number of lines, since they may come from any thread at
+ * any time. */
 #ifndef QN_METER_NOTICES_H
 #define QN_METER_NOTICES_H
 

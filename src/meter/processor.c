@@ -1,6 +1,5 @@
-/* See processor.h. Cores are put into kinds by what they are called (on ARM: by implementer and
- * part number), by the kernel's measure of their strength, and by the lists of a hybrid processor.
- */
+/* See processor.h. Cores are grouped into kinds by name (on ARM by implementer and part number), by
+ * the kernel's measure of capacity, and by the lists of a hybrid processor. */
 #include "meter/processor.h"
 
 #include "base/memory.h"

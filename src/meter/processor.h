@@ -1,6 +1,6 @@
-/* The processor of a device as its /sys and /proc describe it: cores, the kinds they are of, their
- * clusters, caches, memory. Read below a root, so that a recorded tree of files stands for a
- * device. What the kernel does not tell is 0, "" or -1, never guessed. */
+/* The processor of a device as /sys and /proc describe it: cores, their kinds, clusters, caches,
+ * memory. Paths are read below a root, so that a recorded tree of files can stand for a device.
+ * What the kernel does not report is 0, "" or -1, never guessed. */
 #ifndef QN_METER_PROCESSOR_H
 #define QN_METER_PROCESSOR_H
 

@@ -1,6 +1,6 @@
-/* What a measurement is worked out from: operations, marks, events and readings, wherever they come
- * from: an engine with a sampler, or another program's trace. It holds nothing; all that it points
- * to must outlive the measurement. */
+/* The input of a measurement: operations, marks, events and readings, either of an engine with a
+ * sampler or of another program's trace. It owns nothing; everything that it points to must outlive
+ * the measurement. */
 #ifndef QN_METER_RECORDING_H
 #define QN_METER_RECORDING_H
 

@@ -1,5 +1,5 @@
-/* See roofline.h: what is kept, and what it says of an amount of work. JSON is parsed and printed
- * by cJSON. */
+/* See roofline.h: the cached values, and the bound for an amount of work. JSON is parsed and
+ * printed by cJSON. */
 #include "meter/roofline.h"
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* What this machine can do at most: measured once, kept in the cache folder by machine. */
+/* The peak performance of this machine: measured once, cached by machine. */
 #ifndef QN_METER_ROOFLINE_H
 #define QN_METER_ROOFLINE_H
 

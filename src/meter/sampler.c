@@ -1,7 +1,7 @@
-/* See sampler.h. A tick reads the fast sources and is the only one that touches the history; each
- * slow source has a thread that leaves what it read in a tray, which the next tick empties. Ticks
- * are taken by a thread of the sampler or by whoever calls qn_sampler_tick, one at a time: whoever
- * finds another at it leaves it be. Nothing is allocated between start and stop. */
+/* See sampler.h. A tick reads the fast sources, and only ticks modify the history. Each slow source
+ * has a thread that leaves its readings in a tray, which the next tick empties. Ticks run on a
+ * thread of the sampler or in whoever calls qn_sampler_tick, one at a time: a caller that finds a
+ * tick running returns. Nothing is allocated between start and stop. */
 #include "meter/sampler.h"
 
 #include "base/memory.h"

@@ -1,10 +1,9 @@
-/* The sampler: reads all sources at a fixed interval, on threads of its own. Ticks do not drift:
- * tick k is due at begin + k * interval, and one that comes a whole interval late is missed and
- * counted. A program that has no core to spare for that thread can take ticks itself: as long as it
- * does, the thread sleeps, and looks every few intervals whether it still does. A slow source has
- * its own thread and ticks. What is kept has a bound: where it is reached, neighbouring readings of
- * the fullest channels are merged two by two (the mean by time; of memory and temperatures the
- * highest), and go on being merged. */
+/* The sampler: reads all sources at a fixed interval, on its own threads. Ticks do not drift: tick
+ * k is due at begin + k * interval, and one that is a whole interval late is skipped and counted. A
+ * program with no core to spare can run ticks itself; meanwhile the sampler's thread sleeps and
+ * checks every few intervals whether that continues. A slow source has its own thread and ticks.
+ * Memory is bounded: when it is full, neighbouring readings of the longest channels are merged in
+ * pairs (the mean over time; the maximum for memory and temperatures), and so are later ones. */
 #ifndef QN_METER_SAMPLER_H
 #define QN_METER_SAMPLER_H
 

@@ -1,8 +1,8 @@
-/* BERT, an encoder of text, with a head for spans (Devlin et al. 2019, sections 3 and 4.2): learned
- * positions and two types of tokens, layers of self-attention and GELU with layer norm after each
- * sum, and for every token how likely it is the first and the last of the answer. Query, key and
- * value are one linear layer. See the task "answering" for its inputs and results.
- * Leaves out: the pooler, and the heads that published weights were trained with. */
+/* BERT, a text encoder, with a head for spans (Devlin et al. 2019, sections 3 and 4.2): learned
+ * positions and two token types, layers of self-attention and GELU with layer norm after each sum,
+ * and for every token how likely it is the first and the last of the answer. Query, key and value
+ * are one linear layer. See the task "answering" for its inputs and results. Leaves out: the
+ * pooler, and the heads of published weights. */
 #include "graph/graph.h"
 #include "models/models.h"
 

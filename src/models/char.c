@@ -1,7 +1,7 @@
-/* Character language models: char-lstm, an embedding, two layers of LSTM and a linear layer; and
- * char-cnn, which has a convolution over three characters in between, that sees none to come. A
- * block of text goes on from the one before: what was before it comes in as inputs, which are zero
- * at the beginning of a text, and goes out as results. See the task "language" for their order. */
+/* Character language models: char-lstm, an embedding, two LSTM layers and a linear layer; and
+ * char-cnn, which adds a causal convolution over three characters in between. A block of text
+ * continues the one before: its state comes in as inputs, which are zero at the beginning of a
+ * text, and goes out as results. See the task "language" for their order. */
 #include "models/models.h"
 
 enum { N_LAYERS = 2, KERNEL = 3, EMBEDDED = 128, HIDDEN = 256 };

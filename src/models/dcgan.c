@@ -1,9 +1,9 @@
-/* DCGAN for 32x32x3: the generator makes images of 100 random numbers by transposed convolutions
- * (1x1, 4x4x256, 8x8x128, 16x16x64, 32x32x3), the discriminator judges images by convolutions in
- * the reverse order. All are 4x4 without bias. A step first teaches the discriminator on real
- * images and on generated ones, one loss for both, and then the generator, by what the
- * discriminator thinks of the same generated images after its update. Filters start normal with
- * deviation 0.02, as in the paper's section 4. */
+/* DCGAN for 32x32x3: the generator turns 100 random numbers into images by transposed convolutions
+ * (1x1, 4x4x256, 8x8x128, 16x16x64, 32x32x3); the discriminator judges images by convolutions in
+ * the reverse order. All are 4x4 without bias. A step first trains the discriminator on real and
+ * generated images, with one loss for both, and then the generator, through the updated
+ * discriminator on the same generated images. Filters are initialised from a normal distribution
+ * with deviation 0.02, as in the paper's section 4. */
 #include "models/models.h"
 
 #include <stdio.h>

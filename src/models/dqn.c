@@ -1,7 +1,7 @@
-/* The network of Q-learning: the value of every action in a state. Over four frames of 84x84 pixels
- * the convolutions of Mnih et al. 2015, figure 1; for environments of a few numbers ("--net mlp")
- * two hidden layers of 128. Learned is the value of the action that was taken, towards a given one.
- */
+/* The network of Q-learning: the value of every action in a state. For four frames of 84x84 pixels,
+ * the convolutions of Mnih et al. 2015, figure 1; for environments with a few numbers ("--net
+ * mlp"), two hidden layers of 128. Trained is the value of the chosen action, towards a given
+ * target. */
 #include "models/models.h"
 
 enum { FRAMES = 4, SIDE = 84, HIDDEN = 512, NUMBERS = 4, MLP_HIDDEN = 128 };

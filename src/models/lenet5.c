@@ -1,5 +1,5 @@
-/* LeNet-5 with tanh and average pooling on 28x28 images; the first convolution is padded by 2, so
- * that its output is as large as in the paper, and the last one covers all that is left. */
+/* LeNet-5 with tanh and average pooling on 28x28 images. The first convolution is padded by 2, so
+ * that its output has the paper's size; the last one covers all of its input. */
 #include "models/models.h"
 
 static qn_value build(qn_graph *graph, void *user, qn_value x, int n_outputs) {

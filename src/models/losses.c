@@ -1,6 +1,5 @@
-/* What the tasks that do not classify make of a network's outputs: labels, losses, and results in
- * the order that each task's file says. Networks of the zoo and of files share them, so that both
- * train to equal bits. */
+/* Labels, losses and results of tasks that do not classify, in the order that each task's file
+ * specifies. Networks of the zoo and of files share them, so both train to equal bits. */
 #include "models/models.h"
 
 /* The mean over labels of a softmax's cross entropy, and that of each label. Logits (..., C). */

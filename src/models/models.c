@@ -1,4 +1,4 @@
-/* The zoo: finding and measuring models, and the blocks they share. */
+/* The zoo: finding models, their size and cost, and the blocks they share. */
 #include "models/models.h"
 
 #include "base/status.h"

@@ -1,9 +1,9 @@
 /* Translation with attention (Luong et al. 2015, the dot score without input feeding): on each side
- * an embedding and two layers of LSTM; the decoder begins with the encoder's last state, and what
- * it gives at each step looks at all that the encoder gave. Three networks over one set of
- * parameters, by qn_network_sizes.variant: the whole one, the encoder alone, and one step of the
- * decoder, which translate word by word. See the task "translation" for their inputs and results.
- */
+ * an embedding and two LSTM layers. The decoder starts with the encoder's last state, and its
+ * output at each step attends to all outputs of the encoder. Three networks share one set of
+ * parameters, selected by qn_network_sizes.variant: the whole one, and for translating word by word
+ * the encoder alone and one step of the decoder. See the task "translation" for their inputs and
+ * results. */
 #include "models/models.h"
 
 enum { N_LAYERS = 2, N_STATES = 2 * N_LAYERS, HIDDEN = 512 };

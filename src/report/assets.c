@@ -1,5 +1,5 @@
 /* See assets.h. The build leaves each file as NAME.gz in the folder QN_ASSETS, and the assembler
- * takes it from there. */
+ * includes it from there. */
 #include "report/assets.h"
 
 #include "base/embed.h"

@@ -1,5 +1,5 @@
-/* Files that a report carries: style, script, and the library that draws charts. They are part of
- * the program, compressed. */
+/* Files embedded in reports: style, script, and the chart library. They are stored compressed in
+ * the program. */
 #ifndef QN_REPORT_ASSETS_H
 #define QN_REPORT_ASSETS_H
 

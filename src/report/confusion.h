@@ -1,6 +1,6 @@
-/* What a classifier took samples for, by class: scores, a CSV file, an HTML report. Of more classes
- * than `most`, the whole matrix would be a file of gigabytes that nobody reads: then the `most`
- * most confused pairs of classes are shown, and the `most` classes with the most wrong samples. */
+/* The predictions of a classifier by class: scores, a CSV file, an HTML report. With more classes
+ * than `most`, the whole matrix would be an unreadable file of gigabytes; then the `most` most
+ * confused pairs of classes are shown, and the `most` classes with the most wrong samples. */
 #ifndef QN_REPORT_CONFUSION_H
 #define QN_REPORT_CONFUSION_H
 

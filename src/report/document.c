@@ -1,5 +1,5 @@
-/* See document.h. The body is put together in memory; style, script and charts are added when it is
- * written. What a chart shows lies beside it as JSON. */
+/* See document.h. The body is built in memory; style, script and charts are added when it is
+ * written. A chart's data is stored beside it as JSON. */
 #include "report/document.h"
 
 #include "base/memory.h"

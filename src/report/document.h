@@ -1,8 +1,8 @@
-/* A report to look at: headings, text, tables and charts, written as one HTML file that needs no
- * network, reads on a phone, and follows the reader's light or dark setting. Below the title stand
- * machine, date and threads. Tables can be sorted, and the data of every chart and table saved as
- * CSV. Charts are drawn by Chart.js, which the file carries. Adders are sticky: the first failure
- * is kept and returned by write. Texts are copied and escaped. */
+/* A report: headings, text, tables and charts, written as one HTML file that needs no network, is
+ * readable on a phone, and follows the reader's light or dark setting. Machine, date and threads
+ * are below the title. Tables can be sorted, and the data of every chart and table saved as CSV.
+ * Charts are drawn by Chart.js, which is embedded. Adders are sticky: the first failure is kept and
+ * returned by write. Texts are copied and escaped. */
 #ifndef QN_REPORT_DOCUMENT_H
 #define QN_REPORT_DOCUMENT_H
 

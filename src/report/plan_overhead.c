@@ -1,4 +1,4 @@
-/* What a plan makes again and swaps, added up by node and value; see plan_report.h. */
+/* Recomputation and swapping in a plan, summed by node and value; see plan_report.h. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "report/plan_report.h"

@@ -1,4 +1,4 @@
-/* What there is to say of the plans of a trainer, and their HTML page. */
+/* A description of a trainer's plans, and their HTML page. */
 #ifndef QN_REPORT_PLAN_REPORT_H
 #define QN_REPORT_PLAN_REPORT_H
 

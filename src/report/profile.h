@@ -1,6 +1,6 @@
-/* Reports of a measurement: what quern profile and quern meter leave behind. Each file is written
- * whole or not at all. What was not measured is empty (CSV), null (JSON), left out (trace), or a
- * dash (HTML); what a model estimates is marked estimated in all of them. */
+/* Reports of a measurement, for quern profile and quern meter. Each file is written completely or
+ * not at all. A value that was not measured is empty (CSV), null (JSON), left out (trace), or a
+ * dash (HTML); estimates are marked in all of them. */
 #ifndef QN_REPORT_PROFILE_H
 #define QN_REPORT_PROFILE_H
 

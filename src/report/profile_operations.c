@@ -1,4 +1,4 @@
-/* Where the time of operations went: by type, by layer, by node, and against the roofline. */
+/* The time of operations: by type, by layer, by node, and against the roofline. */
 #include "base/status.h"
 #include "report/sections.h"
 #include "report/words.h"

@@ -1,5 +1,5 @@
-/* What sensors saw: utilisation, power and frequency over a few steps, power, memory and
- * temperature over the run, and a table of all sensors with how predictable a step makes them. */
+/* Sensor readings: utilisation, power and frequency over a few steps; power, memory and temperature
+ * over the run; and a table of all sensors with their periodicity. */
 #include "report/sections.h"
 #include "report/stretch.h"
 #include "report/words.h"

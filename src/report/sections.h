@@ -1,4 +1,4 @@
-/* The sections of a measurement's document, and what they share. */
+/* The sections of a measurement's document, and their shared parts. */
 #ifndef QN_REPORT_SECTIONS_H
 #define QN_REPORT_SECTIONS_H
 

@@ -1,4 +1,4 @@
-/* The stretch of a run that charts over a few steps show. */
+/* The part of a run that is shown by charts over a few steps. */
 #ifndef QN_REPORT_STRETCH_H
 #define QN_REPORT_STRETCH_H
 

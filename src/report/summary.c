@@ -1,7 +1,7 @@
-/* A measurement for a terminal of at most 80 columns: the numbers of the run, each with its parts,
- * and the types of operation that took most time. No line is longer, whatever is in it: lists are
- * wrapped, names are cut. What was not measured is left out or said so, never shown as 0; estimates
- * are marked. */
+/* A measurement for a terminal of at most 80 columns: the figures of the run with their parts, and
+ * the types of operation that took most time. No line is longer, whatever its content: lists are
+ * wrapped, names are truncated. A value that was not measured is left out or called so, never shown
+ * as 0; estimates are marked. */
 #include "meter/load.h"
 #include "report/profile.h"
 

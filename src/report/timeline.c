@@ -1,6 +1,6 @@
-/* A run as a trace; see profile.h. A process of the program: steps on a track of their own, then a
- * track for each thread of the team, runs of programs around their operations; and its own
- * counters. A process of the device: a counter for each sensor. */
+/* A run as a trace; see profile.h. One process for the program: steps on a track of their own, then
+ * a track for each thread of the team, with runs of programs around their operations; and its own
+ * counters. One process for the device: a counter for each sensor. */
 #include "format/trace.h"
 #include "report/profile.h"
 #include "report/words.h"

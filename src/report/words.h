@@ -1,4 +1,4 @@
-/* Names and numbers as all reports print them. */
+/* Names and numbers in the form that all reports use. */
 #ifndef QN_REPORT_WORDS_H
 #define QN_REPORT_WORDS_H
 

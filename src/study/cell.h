@@ -1,8 +1,8 @@
 /* A cell of a study: one model at one batch size, trained or run forward only, or one drip
- * training; with what is known of it from the file that its process left. A file is either the
- * metrics of a run (qn_report_json), the days of a drip training, or the reason why there are none:
+ * training, with the contents of the file that its process wrote. A file has either the metrics of
+ * a run (qn_report_json), the days of a drip training, or the reason why there are none:
  *     {"steps": 20, "step_ms_mean": 3.1, ...}   {"drip": {...}}   {"failed": "..."}
- * Whatever a file holds, reading it gives a cell or a failure that names the place. */
+ * Reading any file gives either a cell or a failure that names the place. */
 #ifndef QN_STUDY_CELL_H
 #define QN_STUDY_CELL_H
 

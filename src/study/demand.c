@@ -1,6 +1,6 @@
-/* See demand.h. The training program is built and planned as an engine does it; parameters,
- * optimiser state, arena and batches are added up. Programs beside it (evaluation, the acting half
- * of a Q-network) share arena and parameters. */
+/* See demand.h. The training program is built and planned as in an engine; parameters, optimiser
+ * state, arena and batches are added up. Other programs (evaluation, the acting half of a
+ * Q-network) share arena and parameters. */
 #include "study/demand.h"
 
 #include "base/status.h"

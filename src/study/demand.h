@@ -1,5 +1,5 @@
-/* What a training step of a model will need, from its plan: nothing is run, and no memory of its
- * size is taken. */
+/* The memory that a training step of a model will need, from its plan: nothing runs, and memory of
+ * that size is not allocated. */
 #ifndef QN_STUDY_DEMAND_H
 #define QN_STUDY_DEMAND_H
 

@@ -1,5 +1,5 @@
-/* See drip.h. Images are taken in one shuffled order: the first n_pretraining of it, then 64 for
- * each day; no day sees an image of another. */
+/* See drip.h. Images are taken in one shuffled order: the first n_pretraining, then 64 for each
+ * day; no day reuses an image of another. */
 #include "study/drip.h"
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-/* Drip training: a model that has learned from part of a data set goes on learning from a few new
- * images a day, and is tested on the same samples each day (the study's twelfth observation). */
+/* Drip training: a model pretrained on part of a data set continues to learn from a few new images
+ * each day, and is tested on the same samples each day (the study's twelfth observation). */
 #ifndef QN_STUDY_DRIP_H
 #define QN_STUDY_DRIP_H
 

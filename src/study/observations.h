@@ -1,6 +1,6 @@
-/* The twelve observations of the TX2 study (Liu et al. 2019, arXiv 1906.04278), judged on the
- * numbers of this machine. The rules are functions of the numbers alone; docs/study.md says them in
- * words, with the thresholds that stand at the top of observations.c. */
+/* The twelve observations of the TX2 study (Liu et al. 2019, arXiv 1906.04278), tested on this
+ * machine's measurements. The rules are functions of the figures alone; docs/study.md describes
+ * them, with the thresholds at the top of observations.c. */
 #ifndef QN_STUDY_OBSERVATIONS_H
 #define QN_STUDY_OBSERVATIONS_H
 

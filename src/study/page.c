@@ -1,4 +1,4 @@
-/* The page of a study: what was found, the figures, all cells, and what is missing. */
+/* The page of a study: findings, figures, all cells, and what is missing. */
 #include "base/status.h"
 #include "base/text.h"
 #include "graph/graph.h"

@@ -1,5 +1,5 @@
-/* A cell's numbers as the observations, the table and the figures use them: one row for each cell
- * that was trained. What was not measured is NaN. */
+/* A cell's figures as observations, tables and charts use them: one row for each trained cell. A
+ * value that was not measured is NaN. */
 #ifndef QN_STUDY_ROW_H
 #define QN_STUDY_ROW_H
 

@@ -1,4 +1,4 @@
-/* The settings that the cells of a folder were made with. */
+/* The settings with which the cells of a folder were measured. */
 #ifndef QN_STUDY_SETTINGS_H
 #define QN_STUDY_SETTINGS_H
 

@@ -1,12 +1,12 @@
 /* A study: the characterisation of training on this machine, as cells that each run in a process of
- * their own and leave a file in FOLDER/cells, written whole or not at all. So the memory of a cell
- * is its own, one that dies is a row with its reason, and a study that was stopped, however
- * suddenly, goes on where it was. After every cell the results are written anew:
+ * their own and write a file in FOLDER/cells, completely or not at all. So a cell has its own
+ * memory, a cell that dies becomes a row with the reason, and a study that was interrupted in any
+ * way continues where it was. After every cell the results are written again:
  *     FOLDER/study.csv     a row for each cell
  *     FOLDER/study.json    the same, and the findings
- *     FOLDER/report.html   figures, tables, findings: a page to look at
- *     FOLDER/settings.json what the cells were made with; others are refused
- * Results cover all cells of the folder, those of this run or not. */
+ *     FOLDER/report.html   figures, tables, findings: a page for reading
+ *     FOLDER/settings.json the settings of the cells; other settings are rejected
+ * Results cover all cells of the folder, whichever run measured them. */
 #ifndef QN_STUDY_STUDY_H
 #define QN_STUDY_STUDY_H
 

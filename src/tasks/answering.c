@@ -1,11 +1,11 @@
-/* Answering: the part of a passage that answers a question. Each sample is a row of tokens,
- * question and passage side by side (data/text/squad.h); a passage that is too long for one gives
- * several. Loss is the mean of the cross entropies of the first and the last token of the answer.
- * The vocabulary is kept in checkpoints, so that nothing but them is needed to ask. A network of
- * this task (variant QN_ANSWER_PADDED) has the inputs tokens, types (N, T), lengths (N), and as
- * labels first and last token (N); its results are the loss and the logits of both (N, T). Leaves
- * out: searching thresholds for questions without an answer; they are told by the sign of the
- * difference to the likelihood of [CLS]. */
+/* Answering: finds the part of a passage that answers a question. A sample is a row of tokens,
+ * question and passage side by side (data/text/squad.h); a passage that is too long gives several
+ * rows. The loss is the mean of the cross entropies of the first and the last token of the answer.
+ * Checkpoints contain the vocabulary, so nothing else is needed to ask. A network of this task
+ * (variant QN_ANSWER_PADDED) has the inputs tokens, types (N, T), lengths (N), and as labels first
+ * and last token (N); its results are the loss and the logits of both (N, T). Leaves out: searching
+ * for a threshold for questions without an answer; an answer is given if it is more likely than
+ * [CLS]. */
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"

@@ -1,4 +1,4 @@
-/* What was measured best so far, kept in the pairs of checkpoints. */
+/* The best measured result so far, stored in the pairs of checkpoints. */
 #ifndef QN_TASKS_BEST_H
 #define QN_TASKS_BEST_H
 

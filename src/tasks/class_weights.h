@@ -1,5 +1,4 @@
-/* What the samples of each class count in the training loss: as the setting "class-weights" says.
- */
+/* The weight of each class in the training loss, as the setting "class-weights" says. */
 #ifndef QN_TASKS_CLASS_WEIGHTS_H
 #define QN_TASKS_CLASS_WEIGHTS_H
 

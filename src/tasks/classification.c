@@ -1,7 +1,7 @@
-/* Classification: samples of a data set and the class of each, or, where the data has numeric
- * targets, regression. A client of the trainer and the loader. What a sample is matched to the
- * network with (size, mean and deviation, classes) is kept in the settings: a resumed run on the
- * same data and every evaluation prepare samples in the same way. */
+/* Classification: samples of a data set and the class of each or, if the data has numeric targets,
+ * regression. A client of the trainer and the loader. The preparation of samples (size, mean and
+ * deviation, classes) is stored in the settings: a resumed run on the same data and every
+ * evaluation prepare samples the same way. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "quern/trainer.h"

@@ -1,6 +1,7 @@
-/* Counts what samples of each class were taken for, in room that is taken once and goes with the
- * samples, not with the square of the classes: a list of cells to which every sample is added, and
- * whose equal cells are joined when the room is full. What comes out does not depend on the order.
+/* Counts the predicted classes for the samples of each class, in memory allocated once and
+ * proportional to the samples, not to the square of the classes: a list of cells to which every
+ * sample is appended, and whose equal cells are merged when it is full. The result does not depend
+ * on the order.
  *     most_cells <= cells <= n_samples, where most_cells = min(n_classes^2, n_samples) */
 #ifndef QN_TASKS_CONFUSION_H
 #define QN_TASKS_CONFUSION_H

@@ -1,10 +1,10 @@
-/* Control by Q-learning: an agent acts in an environment, remembers what came of it, and learns the
- * value of its actions from draws of that memory (Mnih et al. 2015, algorithm 1), with the targets
- * of double Q-learning (van Hasselt et al. 2016, equation 4) over the rewards of return_steps
- * actions (Sutton 1988; Hessel et al. 2018, "multi-step learning"). One step plays the actions
- * between two updates and does an update; the first one fills the memory before. Everything that a
- * step depends on is in the engine's tensors or follows from counters, so that a resumed run goes
- * on to the same bits; an environment that is a process begins a new episode. */
+/* Control by Q-learning: an agent acts in an environment, stores its experience, and learns the
+ * value of its actions from samples of that memory (Mnih et al. 2015, algorithm 1), with the
+ * targets of double Q-learning (van Hasselt et al. 2016, equation 4) over the rewards of
+ * return_steps actions (Sutton 1988; Hessel et al. 2018, "multi-step learning"). One step plays the
+ * actions between two updates and performs an update; the first step fills the memory before.
+ * Everything that a step depends on is in the engine's tensors or follows from counters, so a
+ * resumed run continues to the same bits; an environment that is a process begins a new episode. */
 #include "tasks/control.h"
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* The reward curve: points of as many episodes each as it takes for all to fit. */
+/* The reward curve: points with an equal number of episodes, as many as needed for all to fit. */
 #include "base/status.h"
 #include "tasks/control.h"
 

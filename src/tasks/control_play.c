@@ -1,5 +1,5 @@
-/* Playing without learning: episodes that measure, and one to look at. They have an environment and
- * a small memory of their own, so that training goes on as if nothing had been played. */
+/* Playing without learning: episodes for measuring, and one to show. They use their own environment
+ * and a small memory, so training continues as if nothing had been played. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "tasks/control.h"

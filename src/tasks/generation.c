@@ -1,9 +1,8 @@
-/* Generation: a network that makes images of random numbers, and one that judges whether an image
- * is the data's, learn from each other. The data is any set of images; classes are not looked at.
- * Its bytes become -1 to 1, numbers are taken as the data set's own preparation gives them. Random
- * numbers are drawn by seed and step, so that a resumed run sees the same. Measured are both losses
- * and how real the judge takes the data's images and the generated ones to be. Sampling needs no
- * data. */
+/* Generation: a generator that makes images of random numbers and a discriminator that judges
+ * whether an image is real learn from each other. The data is any set of images; classes are not
+ * used. Its bytes become -1 to 1; numbers keep the data set's own preparation. Random numbers are
+ * drawn by seed and step, so a resumed run gets the same ones. Measured are both losses, and the
+ * discriminator's scores for the data's images and for generated ones. Sampling needs no data. */
 #include "base/fmath.h"
 #include "base/memory.h"
 #include "base/rng.h"

@@ -1,11 +1,11 @@
-/* Language: the next character of a text. The training text is split into as many streams as a
- * batch has rows; each step takes the next block of every stream, and the network's state goes on
- * from the block before (gradients do not), also through a checkpoint. An epoch begins with states
- * of zero; what is left at its end and fills no block is left out. A network of this task has the
- * inputs tokens (N, T), its states, and labels (N * T); its results are the loss, the states after
- * the block, and, unless it trains, the loss of each label and the logits (N * T, C). Any number of
- * states, of any shape, in the same order on both sides. Leaves out: words, streams that begin
- * elsewhere in each epoch. */
+/* Language: predicts the next character of a text. The training text is split into as many streams
+ * as a batch has rows. Each step takes the next block of every stream and continues with the
+ * network's state after the previous block (gradients stop there), also across a checkpoint. An
+ * epoch begins with zero states; a rest that does not fill a block is skipped. A network of this
+ * task has the inputs tokens (N, T), its states, and labels (N * T); its results are the loss, the
+ * states after the block, and, except in training, the loss of each label and the logits (N * T,
+ * C). It may have any number of states, of any shape, in the same order among inputs and results.
+ * Leaves out: words, and different stream starts in each epoch. */
 #include "base/fmath.h"
 #include "base/memory.h"
 #include "base/rng.h"

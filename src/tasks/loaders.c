@@ -1,4 +1,4 @@
-/* Loaders as a task's settings say: what tasks on images share. */
+/* Loaders for a task's settings, shared by the tasks on images. */
 #include "base/status.h"
 #include "tasks/tasks.h"
 

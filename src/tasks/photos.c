@@ -1,7 +1,7 @@
-/* How photos are trained where nobody says: batch, length and rate from the number of pictures, and
- * what is said where there are few. A model's recipe is made for tens of thousands of pictures; of
- * some hundred it would make a few dozen steps. What is chosen here is put into the settings, so
- * that checkpoints keep it. */
+/* Default settings for training on photos: batch, length, learning rate and weight decay from the
+ * number of images, and a warning about small classes. A model's recipe is made for tens of
+ * thousands of images; on a few hundred it would train for a few dozen steps. The choices are
+ * stored in the settings and so in checkpoints. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "tasks/tasks.h"

@@ -1,6 +1,6 @@
-/* The predictor: one program, the network with a softmax behind it, over the weights of a file. The
- * file's text pairs say the model, the input and the preparation, in a checkpoint as in an ONNX
- * file that quern has written. An ONNX file is closed as soon as the engine has its weights. */
+/* The predictor: one program, the network with a softmax, over the weights of a file. The file's
+ * text pairs give the model, the input and the preparation, both in a checkpoint and in an ONNX
+ * file written by quern. An ONNX file is closed as soon as the engine has its weights. */
 #include "quern/predictor.h"
 
 #include "base/options.h"

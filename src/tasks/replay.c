@@ -1,5 +1,5 @@
-/* See replay.h. The newest slot holds an observation in which nothing has been done yet, unless the
- * last episode is over and the next has not begun. */
+/* See replay.h. The newest slot has an observation without an action yet, unless the last episode
+ * is over and the next has not begun. */
 #include "tasks/replay.h"
 
 #include "base/rng.h"

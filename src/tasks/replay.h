@@ -1,6 +1,6 @@
-/* Replay memory: a ring of what was seen and done. Each observation is stored once; the stacks of
- * frames that a network looks at, and the rewards of several actions in turn, are put together when
- * they are drawn. Memory and place are the caller's, who keeps them in checkpoints. */
+/* Replay memory: a ring of observations and actions. Each observation is stored once; the stacks of
+ * frames that a network sees, and the sums of rewards over several actions, are assembled when they
+ * are drawn. Memory and position belong to the caller, who stores them in checkpoints. */
 #ifndef QN_TASKS_REPLAY_H
 #define QN_TASKS_REPLAY_H
 

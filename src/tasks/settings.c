@@ -1,4 +1,4 @@
-/* A task's settings: text pairs, the model's recipe where they say nothing. */
+/* A task's settings: text pairs, with the model's recipe as default. */
 #include "tasks/tasks.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* See training.h. The loop over steps of every task. What is measured and saved never changes what
- * the next step computes, so that a run that was stopped and goes on ends with the same bits as one
- * that was not. */
+/* See training.h. The loop over steps of every task. Measuring and saving never change what the
+ * next step computes, so a run that was interrupted and resumed ends with the same bits as one that
+ * was not. */
 #include "quern/training.h"
 
 #include "base/memory.h"

@@ -1,13 +1,13 @@
-/* Translation: sentences word by word into another language. Batches are of sentences of like
- * length, a training program for each length over one set of parameters; what is shorter is padded,
- * and the padding counts nowhere. The decoder is trained with the words it should have given
- * before; to translate it takes its own likeliest ones, a step at a time.
- * A network of this task is one of three, by variant (models.h), or, from a file, the first alone:
+/* Translation: sentences into another language, word by word. A batch has sentences of similar
+ * length; there is one training program for each length, over one set of parameters. Shorter
+ * sentences are padded, and padding is masked everywhere. The decoder is trained on the correct
+ * previous words; when translating, it uses its own most likely ones, one step at a time. A network
+ * of this task is one of three, by variant (models.h), or, from a file, the first only:
  *     whole    source (N, S), source_lengths (N), target (N, T), labels (N * T)
- *              -> loss; unless it trains, the loss of each label and logits (N * T, C)
+ *              -> loss; except in training, the loss of each label and logits (N * T, C)
  *     encoder  source, source_lengths -> encoded (N, S, K), states
  *     step     encoded, source_lengths, states, word (N, 1) -> logits (N, C), states
- * Leaves out: search beyond the likeliest word. */
+ * Leaves out: beam search. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/text/buckets.h"

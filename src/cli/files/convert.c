@@ -1,4 +1,4 @@
-/* quern convert: weights that another program saved, as a checkpoint of a model of the zoo. */
+/* quern convert: imports another program's weights as a checkpoint of a model of the zoo. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/files/maps.h"

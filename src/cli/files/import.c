@@ -1,4 +1,4 @@
-/* quern import: what is in an ONNX file, and whether and what of it trains. */
+/* quern import: the contents of an ONNX file, and what of it can be trained. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "quern/onnx.h"

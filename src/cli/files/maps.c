@@ -1,4 +1,4 @@
-/* See maps.h. The assembler takes the files from the folder QN_MAPS. */
+/* See maps.h. The assembler includes the files from the folder QN_MAPS. */
 #include "cli/files/maps.h"
 
 #include "base/embed.h"

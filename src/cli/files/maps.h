@@ -1,5 +1,5 @@
-/* The maps of names that quern carries (share/maps): where weights that others publish for a model
- * of the zoo go. One row a model. */
+/* The built-in name maps (share/maps) for published weights of the zoo's models, one row for each
+ * model. */
 #ifndef QN_CLI_FILES_MAPS_H
 #define QN_CLI_FILES_MAPS_H
 

@@ -1,4 +1,4 @@
-/* quern merge: full weights of an adapter and what it was trained beside. */
+/* quern merge: full weights from an adapter and the base weights that it was trained on. */
 #include "base/status.h"
 #include "cli/session.h"
 

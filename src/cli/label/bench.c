@@ -1,5 +1,5 @@
-/* quern label bench: how labels of made streams compare with the best there can be, and with those
- * of other rules. */
+/* quern label bench: compares labels of generated streams with the best possible ones and with
+ * those of other rules. */
 #include "label/bench.h"
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-/* quern label: labels a stream of which only some classes were ever shown. */
+/* quern label: labels a stream when examples exist for only some of the classes. */
 #include "cli/label/label.h"
 
 #include "base/status.h"

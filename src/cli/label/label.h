@@ -1,4 +1,4 @@
-/* What the actions of quern label share. */
+/* Shared parts of the actions of quern label. */
 #ifndef QN_CLI_LABEL_LABEL_H
 #define QN_CLI_LABEL_LABEL_H
 

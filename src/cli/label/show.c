@@ -1,4 +1,4 @@
-/* quern label show and ask: the classes of a labeller, and what to ask the user about them. */
+/* quern label show and ask: the classes of a labeller, and questions for the user about them. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"

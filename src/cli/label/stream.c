@@ -1,6 +1,6 @@
-/* quern label stream: rows in, labels out, and where it was left off kept with the labeller. The
- * labels are written before the labeller that says how many there are: what was stopped between the
- * two is labelled again, with the same result, over what is there. */
+/* quern label stream: rows in, labels out, and the position stored with the labeller. Labels are
+ * written before the labeller that counts them: rows labelled between the two are labelled again
+ * after an interruption, with the same result, over the old labels. */
 #include "os/files/stream.h"
 #include "base/status.h"
 #include "cli/commands.h"

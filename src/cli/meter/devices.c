@@ -1,5 +1,5 @@
-/* quern devices: what this device, or one of which a tree of files was recorded, is made of, which
- * sensors it has, and which it lacks and why; and, where it is asked to, how fast it is at most. */
+/* quern devices: the parts of this device, or of a recorded one, its sensors, the missing ones and
+ * why, and, on request, its peak speed. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"

@@ -1,4 +1,4 @@
-/* What the commands that measure share: where samples come from, and the reports that are left. */
+/* Shared by the commands that measure: where samples come from, and the reports to write. */
 #ifndef QN_CLI_METER_MEASURING_H
 #define QN_CLI_METER_MEASURING_H
 

@@ -1,5 +1,5 @@
-/* quern meter: runs another program and says what it took: time, processors, memory, energy; by
- * operation where the program recorded a trace of them. Standard output is the program's alone. */
+/* quern meter: runs another program and reports its time, processors, memory and energy, by
+ * operation if the program recorded a trace. Standard output belongs to the program. */
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/meter/measuring.h"

@@ -1,5 +1,5 @@
-/* quern profile: trains for some steps, or applies the network, with the meter on, and says where
- * time, bytes and energy went. */
+/* quern profile: trains for some steps, or runs the network forward, with the meter on, and reports
+ * the cost in time, bytes and energy. */
 #include "report/profile.h"
 #include "base/status.h"
 #include "cli/json.h"

@@ -1,4 +1,4 @@
-/* What a device's sensors are and say: every kind of source opened, its channels read for a moment.
+/* A device's sensors and their values: every kind of source opened, its channels read for a moment.
  */
 #ifndef QN_CLI_METER_SENSING_H
 #define QN_CLI_METER_SENSING_H

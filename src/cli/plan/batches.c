@@ -1,5 +1,5 @@
-/* quern plan --max-batch: the largest batch within a budget, and the fastest; see plan.h. Batches
- * are doubled while they fit, and then halved in on. */
+/* quern plan --max-batch: the largest and the fastest batch within a budget; see plan.h. The batch
+ * is doubled while it fits; then follows a binary search. */
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/json.h"

@@ -1,5 +1,5 @@
-/* See buffers.h. The best packing that was found is written whenever the search ends: because
- * it is as good as wanted, because nothing better exists, by time, or by Ctrl-C. */
+/* See buffers.h. The best packing found is written however the search ends: because it is good
+ * enough, because nothing better exists, by time limit, or by Ctrl-C. */
 #include "cli/plan/buffers.h"
 
 #include "base/status.h"

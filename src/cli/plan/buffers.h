@@ -1,4 +1,4 @@
-/* quern plan --buffers: the packer alone, from a CSV file to another. */
+/* quern plan --buffers: the packer alone, from one CSV file to another. */
 #ifndef QN_CLI_PLAN_BUFFERS_H
 #define QN_CLI_PLAN_BUFFERS_H
 

@@ -1,5 +1,5 @@
-/* See plan.h. Everything is found out from tasks that only plan: as it was asked for, without a
- * budget, and without fusion. */
+/* See plan.h. All figures come from tasks that only plan: as requested, without a budget, and
+ * without fusion. */
 #include "cli/model.h"
 #include "cli/plan/plan.h"
 #include "os/heap.h"

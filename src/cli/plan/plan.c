@@ -1,4 +1,4 @@
-/* quern plan: what training a model would take, before anything is trained. */
+/* quern plan: estimates what training a model takes, without training it. */
 #include "cli/plan/plan.h"
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-/* quern plan from inside: finding out what there is to say of a model's plans, and saying it. */
+/* The parts of quern plan: gathering facts about a model's plans, and printing them. */
 #ifndef QN_CLI_PLAN_PLAN_H
 #define QN_CLI_PLAN_PLAN_H
 

@@ -1,4 +1,4 @@
-/* What quern plan says of plans; see plan.h. */
+/* The output of quern plan; see plan.h. */
 #include "base/text.h"
 #include "cli/json.h"
 #include "cli/plan/plan.h"

@@ -1,4 +1,4 @@
-/* What is said of the best weights of a run. */
+/* Messages about the best weights of a run. */
 #ifndef QN_CLI_TRAIN_BEST_H
 #define QN_CLI_TRAIN_BEST_H
 

@@ -1,5 +1,5 @@
-/* Opening a task whose planning within a budget, or tuning, may take long: on a terminal, from two
- * seconds on, a line says for how long it has been looked for. */
+/* Opening a task whose planning within a budget, or tuning, may take long: on a terminal, a line
+ * shows the time spent from two seconds on. */
 #ifndef QN_CLI_TRAIN_PATIENCE_H
 #define QN_CLI_TRAIN_PATIENCE_H
 

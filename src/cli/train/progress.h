@@ -1,5 +1,5 @@
-/* What training tells: a bar on a terminal, plain lines elsewhere, or JSON lines. Results and JSON
- * go to standard output, the bar to standard error. */
+/* The output of training: a progress bar on a terminal, plain lines elsewhere, or JSON lines.
+ * Results and JSON go to standard output, the bar to standard error. */
 #ifndef QN_CLI_TRAIN_PROGRESS_H
 #define QN_CLI_TRAIN_PROGRESS_H
 

@@ -1,4 +1,4 @@
-/* A run of training, as its options say: opening it, and what is said about it. */
+/* A training run as its options describe it: opening it, and its messages. */
 #ifndef QN_CLI_TRAIN_TRAINING_H
 #define QN_CLI_TRAIN_TRAINING_H
 

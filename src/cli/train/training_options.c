@@ -1,5 +1,5 @@
-/* The options that say what is trained and how: settings of a run, which checkpoints keep, and what
- * goes with them. One list for all commands that train. */
+/* The options that define training: settings of a run, which checkpoints store, and related ones.
+ * One list for all commands that train. */
 #include "cli/train/training.h"
 
 #define RECIPE             "the model's recipe"

@@ -1,6 +1,6 @@
 /* CIFAR-10 and CIFAR-100 in their binary format: records of one label (CIFAR-100: a coarse and a
- * fine one, of which the fine one counts) and 32x32 pixels, a plane for each colour, which are
- * given out channels last. DIR is the folder with the .bin files, or the one above it. */
+ * fine one, of which the fine one is used) and 32x32 pixels in colour planes, which are converted
+ * to channels last. DIR is the folder with the .bin files, or its parent. */
 #include "base/status.h"
 #include "data/source.h"
 #include "os/os.h"

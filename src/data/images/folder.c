@@ -1,8 +1,8 @@
-/* A folder of images: train/CLASS/FILE and test/CLASS/FILE, or CLASS/FILE with some held out by
- * seed (also of train/ where there is no test/). Classes are the folders in order of their names;
- * files of any size that image.h decodes, fitted (short side resized, centre cropped) once, when
- * the folder is looked at (scan.h). Bytes go to the network as 0 to 1, without statistics. Only the
- * list of names is in memory. */
+/* A folder of images: train/CLASS/FILE and test/CLASS/FILE, or CLASS/FILE with a part held out by
+ * seed (also from train/ if there is no test/). Classes are the folders in order of their names.
+ * Files may have any size that image.h decodes; they are fitted (short side resized, centre
+ * cropped) once, when the folder is scanned (scan.h). Bytes go to the network as 0 to 1, without
+ * statistics. Only the list of names is in memory. */
 #include "base/status.h"
 #include "data/images/image.h"
 #include "data/images/scan.h"

@@ -1,5 +1,6 @@
-/* HEIC and AVIF through libheif, which is opened when the first such file is met: it is large, and
- * few machines have it. The main picture alone, turned as the file says; alpha is ignored. */
+/* HEIC and AVIF through libheif, which is opened when the first such file is found, because it is
+ * large and few machines have it. Only the primary image is read, oriented as the file says; alpha
+ * is ignored. */
 #include "base/status.h"
 #include "data/images/image.h"
 #include "os/library.h"

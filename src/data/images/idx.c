@@ -1,6 +1,6 @@
-/* The IDX format of MNIST and its kin: fashion-mnist from its Debian package, and any folder with
- * the four files, gzipped or not. Images are (N, H, W) bytes; labels, a byte a sample, are kept in
- * memory. Sizes, magic numbers and labels are checked at opening, all of them. */
+/* The IDX format of MNIST and similar sets: fashion-mnist from its Debian package, and any folder
+ * with the four files, gzipped or not. Images are (N, H, W) bytes; labels, one byte each, are kept
+ * in memory. All sizes, magic numbers and labels are checked when the set is opened. */
 #include "base/status.h"
 #include "data/cache.h"
 #include "data/headers.h"

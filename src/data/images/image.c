@@ -1,4 +1,4 @@
-/* Images of any size to bytes of one size, while they are decoded; see image.h. */
+/* Images of any size to bytes of a given size, resized while they are decoded; see image.h. */
 #include "data/images/image.h"
 
 #include "base/memory.h"

@@ -1,5 +1,5 @@
-/* Pictures to bytes of a wanted size: PNG and JPEG, and, where their libraries are installed, WebP,
- * HEIC and AVIF. They come upright, as EXIF says. */
+/* Images as bytes of a given size: PNG and JPEG and, if their libraries are installed, WebP, HEIC
+ * and AVIF. Images are turned upright by EXIF. */
 #ifndef QN_DATA_IMAGES_IMAGE_H
 #define QN_DATA_IMAGES_IMAGE_H
 

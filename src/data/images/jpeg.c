@@ -1,7 +1,7 @@
-/* JPEG through libjpeg-turbo: grey and colour, baseline and progressive. What is cut off or whose
- * data are damaged is an error, not a half-grey picture. CMYK becomes RGB without a colour profile.
- * A picture much larger than wanted is decoded at a half, a quarter or an eighth of its size, which
- * is the mean of its pixels and takes a fraction of the time. */
+/* JPEG through libjpeg-turbo: grey and colour, baseline and progressive. Truncated or damaged data
+ * is an error, not a half-grey image. CMYK becomes RGB without a colour profile. An image much
+ * larger than needed is decoded at a half, a quarter or an eighth of its size, which averages its
+ * pixels and takes a fraction of the time. */
 #include "base/status.h"
 #include "data/images/image.h"
 

@@ -1,5 +1,5 @@
-/* Which way up a picture is: cameras store what the sensor saw, and say in EXIF's tag 0x0112 how it
- * is to be turned. */
+/* The orientation of an image: cameras store the sensor's rows, and EXIF's tag 0x0112 says how to
+ * turn them. */
 #ifndef QN_DATA_IMAGES_ORIENTATION_H
 #define QN_DATA_IMAGES_ORIENTATION_H
 

@@ -1,5 +1,5 @@
-/* Images that are in memory already, prepared as a data set's samples are: those of folders are
- * made bytes of the network's size first, those of sets with one size go through the loader's
+/* Images in memory, prepared like a data set's samples: those for a network trained on folders are
+ * first fitted to the network's size as bytes; those of sets with one size go through the loader's
  * preparer. */
 #include "base/memory.h"
 #include "base/status.h"

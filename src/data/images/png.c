@@ -1,6 +1,6 @@
 /* PNG through libpng: every colour type and depth. Palettes become colours, 16 bits are rounded to
- * 8, transparent pixels are laid on white; grey stays one channel. Gamma and profiles are ignored,
- * as they are in the usual training pipelines. */
+ * 8, transparent pixels are blended with white; grey stays one channel. Gamma and profiles are
+ * ignored, as in the usual training pipelines. */
 #include "base/status.h"
 #include "data/images/image.h"
 

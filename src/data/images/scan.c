@@ -1,7 +1,7 @@
-/* See scan.h. The file in the cache folder holds the pixels of the entries that can be read, in
- * order, and then a byte for every entry: 1 if it can. Its name tells the folder, the size, and
- * names, sizes and times of all files. What cannot be read is tried anew each time: a library may
- * have been installed meanwhile. */
+/* See scan.h. The cache file has the pixels of the readable entries, in order, followed by a byte
+ * for every entry: 1 if it is readable. Its name depends on the folder, the size, and names, sizes
+ * and times of all files. Unreadable files are tried again each time, since a library may have been
+ * installed meanwhile. */
 #include "data/images/scan.h"
 
 #include "base/status.h"

@@ -1,7 +1,6 @@
-/* What is found out about a folder of pictures before training: which files can be read, looked at
- * once, and their pixels at the wanted size, kept in the user's cache folder so that no epoch
- * decodes a file again and none can fail later. A folder that has not changed since is not looked
- * at again. */
+/* Scans a folder of images before training: which files are readable, and their pixels at the
+ * needed size, kept in the user's cache folder, so that no epoch decodes a file again and none can
+ * fail later. An unchanged folder is not scanned again. */
 #ifndef QN_DATA_IMAGES_SCAN_H
 #define QN_DATA_IMAGES_SCAN_H
 

@@ -1,6 +1,6 @@
-/* WebP through libwebp, which is opened when the first such file is met: few folders have any.
- * Transparent pixels are laid on white; EXIF's orientation is obeyed. Only the first picture of an
- * animation would be of use, and libwebp's plain interface refuses those. */
+/* WebP through libwebp, which is opened when the first such file is found, since few folders have
+ * any. Transparent pixels are blended with white; EXIF's orientation is applied. Animations are not
+ * supported, as in libwebp's simple interface. */
 #include "base/status.h"
 #include "data/images/image.h"
 #include "os/library.h"

@@ -1,7 +1,7 @@
-/* Batches of sentence pairs of like length, so that little of a batch is padding. Pairs are put
- * into buckets by their longer side; a batch is of one bucket. Which pairs are in a batch and the
- * order of batches depend on the seed and the batch's number alone. Pairs of a bucket that fill no
- * batch are left out of an epoch, others in each. */
+/* Batches of sentence pairs of similar length, to keep padding small. Pairs are put into buckets by
+ * their longer side; a batch comes from one bucket. The pairs of a batch and the order of batches
+ * depend only on the seed and the batch's number. The pairs of a bucket that do not fill a batch
+ * are skipped, different ones in each epoch. */
 #ifndef QN_DATA_TEXT_BUCKETS_H
 #define QN_DATA_TEXT_BUCKETS_H
 

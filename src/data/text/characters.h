@@ -1,6 +1,6 @@
 /* The characters of a text and their numbers. A text is UTF-8 and its characters are code points;
- * bytes that are no UTF-8 count as a character each. A character that a vocabulary does not have is
- * number 0. Leaves out: normal forms, letters of several code points. */
+ * an invalid byte counts as a character. Characters outside the vocabulary have number 0. Leaves
+ * out: normal forms, letters of several code points. */
 #ifndef QN_DATA_TEXT_CHARACTERS_H
 #define QN_DATA_TEXT_CHARACTERS_H
 

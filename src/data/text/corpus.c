@@ -1,4 +1,4 @@
-/* Texts from files and made up; see corpus.h. */
+/* Texts from files and generated ones; see corpus.h. */
 #include "data/text/corpus.h"
 
 #include "base/rng.h"

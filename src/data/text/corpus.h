@@ -1,8 +1,8 @@
 /* A text to learn from: text:FILE, text:FOLDER (its files in order of their names, without those
- * that hold a byte 0 and links to files that were read), or synthetic (made-up words). The last
- * part of every file is held out; what is left, one file after the other, is the training text, and
- * its characters are the vocabulary. Lines that end in CRLF are read as if they ended in LF. All of
- * the text is in memory, two bytes a character. */
+ * that contain a zero byte and links to files already read), or synthetic (random words). The last
+ * part of every file is held out. The rest, one file after the other, is the training text, whose
+ * characters form the vocabulary. CRLF line ends are read as LF. The whole text is in memory, two
+ * bytes for each character. */
 #ifndef QN_DATA_TEXT_CORPUS_H
 #define QN_DATA_TEXT_CORPUS_H
 

@@ -1,4 +1,4 @@
-/* Parallel sentences from files and made up; see pairs.h. */
+/* Parallel sentences from files and generated ones; see pairs.h. */
 #include "data/text/pairs.h"
 
 #include "base/rng.h"

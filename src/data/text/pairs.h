@@ -1,7 +1,7 @@
-/* Parallel sentences: pairs:SOURCE,TARGET, two files whose lines belong together, or synthetic
- * (the target is the source backwards). Pairs with an empty side and pairs that are too long are
- * left out. A part drawn by seed is held out; the words of what is left are the vocabularies. All
- * sentences are in memory, four bytes a word. */
+/* Parallel sentences: pairs:SOURCE,TARGET, two files with corresponding lines, or synthetic (the
+ * target is the reversed source). Pairs with an empty side and pairs that are too long are skipped.
+ * A part drawn by seed is held out; the words of the rest form the vocabularies. All sentences are
+ * in memory, four bytes for each word. */
 #ifndef QN_DATA_TEXT_PAIRS_H
 #define QN_DATA_TEXT_PAIRS_H
 

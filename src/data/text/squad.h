@@ -1,6 +1,6 @@
 /* Questions on passages with their answers, in the format of the Stanford question answering
- * dataset, v1.1 and v2.0 (Rajpurkar et al. 2016 and 2018): reading it, questions that are made up,
- * questions as rows of tokens for a network, and how good an answer is. */
+ * dataset, v1.1 and v2.0 (Rajpurkar et al. 2016 and 2018): reading, generated questions, questions
+ * as rows of tokens for a network, and the score of an answer. */
 #ifndef QN_DATA_TEXT_SQUAD_H
 #define QN_DATA_TEXT_SQUAD_H
 

@@ -1,5 +1,5 @@
-/* See squad.h: questions as rows of tokens. All texts are split once; a row is made when it is
- * filled, so that its memory does not grow with the length. */
+/* See squad.h: questions as rows of tokens. All texts are tokenised once; a row is built when it is
+ * needed, so memory does not grow with the row length. */
 #include "base/status.h"
 #include "data/text/squad.h"
 

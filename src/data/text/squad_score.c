@@ -1,4 +1,4 @@
-/* See squad.h: scores, after the rules of the dataset's own evaluation. */
+/* See squad.h: scores, by the rules of the dataset's own evaluation. */
 #include "base/status.h"
 #include "data/text/squad.h"
 #include "os/heap.h"

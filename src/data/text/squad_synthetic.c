@@ -1,5 +1,5 @@
-/* See squad.h: questions that are made up, for trying things out. Every word is drawn by its number
- * alone, so that a set is the same wherever it is made. */
+/* See squad.h: generated questions. Every word depends on its number alone, so a set is the same on
+ * every machine. */
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/text/squad.h"

@@ -1,7 +1,7 @@
-/* See wordpiece.h. Words are cut at blanks, punctuation and ideographs, then greedily into the
- * longest tokens that the vocabulary has, those inside a word with "##" before them. Unicode's
- * tables are utf8proc's. Left out: the rules of lower case that look at neighbours (a final sigma
- * stays a sigma), and marks like [MASK] inside a text, which are text. */
+/* See wordpiece.h. Text is split at blanks, punctuation and ideographs, then greedily into the
+ * longest tokens of the vocabulary; tokens inside a word begin with "##". Unicode's tables are
+ * utf8proc's. Left out: lower-case rules that depend on neighbours (a final sigma stays a sigma);
+ * marks like [MASK] inside a text are ordinary text. */
 #include "data/text/wordpiece.h"
 
 #include "base/status.h"

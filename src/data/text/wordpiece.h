@@ -1,7 +1,7 @@
-/* WordPiece: text to tokens of a vocabulary as BERT does it (Devlin et al. 2019, section 3), each
- * with its place in the text, so that a span of tokens is a piece of the text again. A vocabulary
- * is UTF-8, a token a line, the first of number 0; it is cased if a token outside square brackets
- * has a capital letter, else texts are lower-cased and lose their accents. */
+/* WordPiece: splits text into tokens of a vocabulary as BERT does (Devlin et al. 2019, section 3),
+ * each with its position in the text, so that a span of tokens maps back to text. A vocabulary is
+ * UTF-8, one token a line, numbered from 0; it is cased if a token outside square brackets has a
+ * capital letter, otherwise texts are lower-cased and accents removed. */
 #ifndef QN_DATA_TEXT_WORDPIECE_H
 #define QN_DATA_TEXT_WORDPIECE_H
 

@@ -1,6 +1,6 @@
-/* Vocabularies of words. Words are what blanks separate, as bytes: case, punctuation and whatever
- * else the text has are kept. Numbers 0 to 2 are a word that is not known, the beginning and the
- * end of a sentence; the others are words, the most frequent first. */
+/* Vocabularies of words. Words are separated by blanks and are byte strings: case, punctuation and
+ * everything else are kept. Numbers 0 to 2 are the unknown word and the beginning and end of a
+ * sentence; the others are words, the most frequent first. */
 #ifndef QN_DATA_TEXT_WORDS_H
 #define QN_DATA_TEXT_WORDS_H
 

@@ -1,6 +1,6 @@
-/* See attribution.h. One sweep over the borders of spans and readings, O((spans + readings) log
- * running). Spans that run are in a heap by their end; what a unit of weight has got so far is one
- * number, so that a border costs a place in the heap, not a visit to everything that runs. */
+/* See attribution.h. One sweep over the ends of spans and readings, O((spans + readings) log
+ * running). Running spans are in a heap by their end. One number accumulates the energy for a unit
+ * of weight, so each event costs one heap operation, not a visit to every running span. */
 #include "meter/results/attribution.h"
 
 #include "base/memory.h"

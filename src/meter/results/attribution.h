@@ -1,6 +1,5 @@
-/* Lays readings over spans of work by time, and shares them out. Energy is conserved: what the
- * spans get and what is left to idle time add up to what was measured, whatever ran side by side.
- */
+/* Distributes readings over spans of work by time. Energy is conserved: the shares of the spans and
+ * of idle time add up to the measured total, whatever ran in parallel. */
 #ifndef QN_METER_RESULTS_ATTRIBUTION_H
 #define QN_METER_RESULTS_ATTRIBUTION_H
 

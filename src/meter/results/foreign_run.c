@@ -1,6 +1,6 @@
-/* See foreign_run.h. Of nested slices every moment belongs to the innermost, so an operation's
- * time, and its energy, are its own; slices that only say what others are (steps, marks of the
- * clock, the span of the recording itself) are left out before that. */
+/* See foreign_run.h. In nested slices every moment belongs to the innermost one, so time and energy
+ * of an operation are its own. Slices that only describe others (steps, clock marks, the span of
+ * the recording) are removed before. */
 #include "meter/results/foreign_run.h"
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-/* The run of another program, measured: a sampler's readings and, where the program recorded a
- * trace of its operations, that trace on our clock. */
+/* A measured run of another program: a sampler's readings and, if the program recorded a trace of
+ * its operations, that trace converted to our clock. */
 #ifndef QN_METER_RESULTS_FOREIGN_RUN_H
 #define QN_METER_RESULTS_FOREIGN_RUN_H
 

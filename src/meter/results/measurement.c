@@ -1,4 +1,4 @@
-/* See measurement.h and recording.h: steps and sums first, then what is made of them. */
+/* See measurement.h and recording.h: steps and sums first, then everything derived from them. */
 #include "meter/results/measurement.h"
 
 #include "base/status.h"

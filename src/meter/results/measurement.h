@@ -1,6 +1,6 @@
-/* What was measured of a run, worked out: the tables and numbers that reports are made of. Times
- * are seconds unless said otherwise; a number that could not be measured is NaN. Tables are held by
- * the measurement; events, readings and texts by the recording, which must outlive it. */
+/* The results of a measured run: the tables and numbers of which reports are made. Times are
+ * seconds unless noted; a number that could not be measured is NaN. The measurement owns the
+ * tables; the recording owns events, readings and texts, and must outlive it. */
 #ifndef QN_METER_RESULTS_MEASUREMENT_H
 #define QN_METER_RESULTS_MEASUREMENT_H
 

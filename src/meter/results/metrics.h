@@ -1,4 +1,4 @@
-/* A run's numbers: the metrics of the TX2 study (equations 1 to 4) and what belongs beside them. */
+/* A run's figures: the metrics of the TX2 study (equations 1 to 4) and related ones. */
 #ifndef QN_METER_RESULTS_METRICS_H
 #define QN_METER_RESULTS_METRICS_H
 

@@ -1,5 +1,5 @@
-/* See operation_totals.h. Steps are taken one after another, so that memory is needed for the spans
- * of one. */
+/* See operation_totals.h. Steps are processed one after another, so only one step's spans need
+ * memory. */
 #include "meter/results/operation_totals.h"
 
 #include "base/status.h"

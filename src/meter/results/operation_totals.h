@@ -1,4 +1,4 @@
-/* A recording's measured steps, and what its operations came to in them. */
+/* A recording's measured steps, and the totals of their operations. */
 #ifndef QN_METER_RESULTS_OPERATION_TOTALS_H
 #define QN_METER_RESULTS_OPERATION_TOTALS_H
 

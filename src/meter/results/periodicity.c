@@ -1,5 +1,5 @@
-/* See periodicity.h. Readings are resampled evenly, so many to a step, and compared with themselves
- * that many later, and a little less and more. */
+/* See periodicity.h. Readings are resampled evenly, a fixed number in a step, and correlated with
+ * themselves at a lag of about that number. */
 #include "meter/results/periodicity.h"
 
 #include "base/memory.h"

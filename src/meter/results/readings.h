@@ -1,4 +1,4 @@
-/* Readings of one channel, which follow one another in time, over a stretch of time. */
+/* Consecutive readings of one channel within a time span. */
 #ifndef QN_METER_RESULTS_READINGS_H
 #define QN_METER_RESULTS_READINGS_H
 

@@ -1,4 +1,4 @@
-/* See tables.h. A table is a grouping of operations; all three are made alike. */
+/* See tables.h. A table is a grouping of operations; all three are built the same way. */
 #include "meter/results/tables.h"
 
 #include "base/status.h"

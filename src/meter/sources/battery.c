@@ -1,8 +1,8 @@
-/* What a device takes from its battery (power_supply): the power of the whole while nothing else
- * feeds it. Drivers differ in the sign of the current, so that the status says whether the battery
- * discharges; while it does not, or a charger is on, there is no number, since nobody can tell what
- * the device itself takes; where no battery discharges at first, there is no source at all. Several
- * batteries are added up. */
+/* Power drawn from the battery (power_supply), which is that of the whole system while nothing else
+ * supplies it. Drivers differ in the sign of the current, so the status says whether the battery
+ * discharges. While it does not, or a charger is connected, there is no reading, since the system's
+ * own power is unknown. If no battery discharges at first, there is no source. Several batteries
+ * are added up. */
 #include "meter/sources/rails.h"
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
-/* Utilisation from a counter of busy time. Such counters lag: what runs at this moment is added
- * when it stops, or at a tick of the scheduler. So a difference may be longer than the time that it
- * is said of; what is beyond is carried over to the next reading, and nothing is lost. */
+/* Utilisation from a counter of busy time. Such counters lag: running time is added when a task
+ * stops, or at a tick of the scheduler. So a difference may exceed the interval; the excess is
+ * carried over to the next reading, and nothing is lost. */
 #ifndef QN_METER_SOURCES_BUSY_H
 #define QN_METER_SOURCES_BUSY_H
 

@@ -1,11 +1,11 @@
-/* What a device's cores are taken to need, where no sensor tells: read from a description (JSON) or
+/* Assumed power of a device's cores for devices without a sensor: from a description (JSON) or
  * built in.
  *
  *     {"package_w": 0.4, "rest_w": 2.0,
  *      "cores": [{"kind": "cpu", "idle_w": 0.05, "busy_w": 1.4, "at_hz": 2.4e9, "exponent": 2}]}
  *
  * A core needs idle_w + (busy_w - idle_w) * utilisation * (frequency / at_hz) ^ exponent; package_w
- * is what the processor needs besides, rest_w what the rest of the device does, whatever runs. */
+ * is the constant power of the rest of the processor, rest_w that of the rest of the device. */
 #ifndef QN_METER_SOURCES_COEFFICIENTS_H
 #define QN_METER_SOURCES_COEFFICIENTS_H
 

@@ -1,10 +1,10 @@
-/* Utilisation of each core, by the best of the counters that there are:
+/* Utilisation of each core, from the best counter available:
  *   cpuacct    nanoseconds that tasks ran on a core, up to the scheduler's last tick (control
- *              groups of the first version: Android, Jetson, many containers; there it is the
- *              container's)
+ *              groups of the first version: Android, Jetson, many containers; in a container,
+ *              that container's tasks only)
  *   schedstat  nanoseconds that tasks ran on a core, each added when the task leaves the core;
- *              where nothing left and nothing came, /proc/stat decides between idle and busy
- *   stat       time that a core was idle, in units of 10 ms: read every 100 ms at most */
+ *              if no task left or arrived, /proc/stat decides between idle and busy
+ *   stat       idle time of a core, in units of 10 ms: read every 100 ms at most */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/sources/busy.h"

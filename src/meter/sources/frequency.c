@@ -1,5 +1,5 @@
-/* Frequency of each core, as its driver says it is set (or, on some processors, was on average
- * since it was last asked). A driver may take its time. Cores that are switched off have none. */
+/* Frequency of each core, as set by its driver (or, on some processors, averaged since the last
+ * query). A driver may be slow. Cores that are switched off have none. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/sources/gauges.h"

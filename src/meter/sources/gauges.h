@@ -1,5 +1,5 @@
-/* Sources that are nothing but files, each with the number of one channel: frequencies,
- * temperatures, the load of a GPU. */
+/* Sources that consist of files with one number each: frequencies, temperatures, the load of a GPU.
+ */
 #ifndef QN_METER_SOURCES_GAUGES_H
 #define QN_METER_SOURCES_GAUGES_H
 

@@ -1,7 +1,7 @@
-/* Load and frequency of GPUs that have no library to ask: those of Jetson boards (load in
- * thousandths), Adreno (kgsl: busy and all microseconds of its last second), Mali, and what else
- * has a frequency that the kernel's devfreq governs. Of a GPU's several files of load the finest is
- * read. */
+/* Load and frequency of GPUs without a library to query: Jetson boards (load in thousandths),
+ * Adreno (kgsl: busy and total microseconds of the last second), Mali, and every device whose
+ * frequency the kernel's devfreq controls. If a GPU has several files with its load, the one with
+ * the finest resolution is read. */
 #define _GNU_SOURCE
 
 #include "base/memory.h"

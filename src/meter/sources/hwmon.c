@@ -1,6 +1,6 @@
 /* Power sensors of other hwmon chips: powerN_input and powerN_average in microwatts, energyN_input
- * in microjoules. Chips that have a source of their own are left to it: Jetson's rails, and
- * batteries, which the kernel shows as hwmon chips, too. */
+ * in microjoules. Chips with their own source are skipped: Jetson's rails, and batteries, which the
+ * kernel also shows as hwmon chips. */
 #include "meter/sources/rails.h"
 
 #include "base/status.h"

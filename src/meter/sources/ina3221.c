@@ -1,6 +1,6 @@
-/* Power rails of NVIDIA's Jetson boards, which INA3221 chips measure: by the kernel's hwmon files
- * (volts and amperes of each input), and by the files of NVIDIA's older kernels (TX2, Xavier,
- * Nano). Rails are put to parts of the device by their names. */
+/* Power rails of NVIDIA's Jetson boards, measured by INA3221 chips: from the kernel's hwmon files
+ * (volts and amperes of each input), and from the files of NVIDIA's older kernels (TX2, Xavier,
+ * Nano). Rails are assigned to parts of the device by name. */
 #include "meter/sources/rails.h"
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-/* The list of sources: a file, a line here. */
+/* The list of sources, one line for each file. */
 #include "meter/sources/sources.h"
 
 /* clang-format off */

@@ -1,8 +1,8 @@
-/* Resident memory of the watched process: now (statm), and the most so far, by the kernel's own
- * mark (VmHWM of status: once a second and at the end). While training runs, statm is not in the
- * caches and takes ten microseconds and more; that of this process is steady while it stays the
- * same. Of another process, now counts all that it started too; what they share is counted more
- * than once. */
+/* Resident memory of the watched process: current (statm), and peak, from the kernel (VmHWM of
+ * status: once a second and at the end). While training runs, reading statm misses the caches and
+ * takes ten microseconds or more, so our own process is read less often while the value is stable.
+ * For another process, the current value includes all its descendants; shared pages count several
+ * times. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/family.h"

@@ -1,6 +1,7 @@
-/* Power where no sensor measures it: estimated from what each core does (utilisation and frequency,
- * by the sources "cores" and "frequency") and coefficients of the device. A device whose whole, or
- * whose processor, is measured has no such estimate. Every channel is marked as estimated. */
+/* Estimated power for devices without a sensor: from the load of each core (utilisation and
+ * frequency, of the sources "cores" and "frequency") and coefficients of the device. There is no
+ * estimate if the system's or the processor's power is measured. Every channel is marked as
+ * estimated. */
 #include "meter/sources/coefficients.h"
 #include "meter/sources/sensor.h"
 #include "meter/sources/sources.h"

@@ -1,6 +1,6 @@
-/* NVIDIA GPUs by their management library (NVML), which is opened at run time: energy counter, or
- * power where there is none, utilisation, memory, clock, temperature. What a GPU does not support
- * has no channel. Recorded trees have none of this. */
+/* NVIDIA GPUs through their management library (NVML), opened at run time: energy counter, or else
+ * power; utilisation, memory, clock, temperature. Quantities that a GPU does not support have no
+ * channel. Recorded trees do not contain this source. */
 #include "meter/sources/rails.h"
 
 #include "base/memory.h"

@@ -1,8 +1,7 @@
-/* Power sensors that are files: a gauge of watts, a voltage beside a current, or a counter of
- * energy. A source of them finds its files and adds a rail for each; reading, wraps, lost files and
- * what is said of them are here. A gauge's reading is the mean of both ends of its time
- * (trapezoid), a counter's is the difference over time; where either cannot be told, there is none.
- */
+/* Power sensors that are files: a gauge of watts, a voltage and a current, or an energy counter. A
+ * source finds its files and adds a rail for each; reading, counter wraps, lost files and messages
+ * are handled here. A gauge's reading is the mean of both ends of its interval (trapezoid), a
+ * counter's is the difference over time; if either is unknown, there is no reading. */
 #ifndef QN_METER_SOURCES_RAILS_H
 #define QN_METER_SOURCES_RAILS_H
 

@@ -1,6 +1,6 @@
-/* Energy counters of Intel's and AMD's processors (RAPL) by the kernel's powercap files: packages,
- * and within them cores and graphics; memory; the platform (psys). The same zones are told a second
- * time by intel-rapl-mmio; those are read only where the first are not. */
+/* Energy counters of Intel's and AMD's processors (RAPL) from the kernel's powercap files:
+ * packages, and in them cores and graphics; memory; the platform (psys). intel-rapl-mmio reports
+ * the same zones again; its zones are read only if the first are missing. */
 #include "meter/sources/rails.h"
 
 #include "base/status.h"

@@ -1,7 +1,7 @@
-/* Power from a file that was recorded before: CSV, whose first column is time_s and whose others
- * are each PART:NAME:UNIT, as "cpu:VDD_CPU:mW". Units of power (W, mW, uW) go straight from row to
- * row, so that a step is two rows of one time; units of energy (J, mJ, uJ) are counters, which may
- * fall only where the column says :wrap=COUNTS. The first row is the moment at which measuring
+/* Power from a recorded file: CSV, whose first column is time_s and whose others are
+ * PART:NAME:UNIT, such as "cpu:VDD_CPU:mW". Power (W, mW, uW) is interpolated linearly between
+ * rows, so that a step is two rows with one time. Energy (J, mJ, uJ) is a counter, which may
+ * decrease only if the column has :wrap=COUNTS. The first row is the moment at which measuring
  * starts. A reading is the exact integral over its time; after the last row there is none. */
 #include "meter/sources/sensor.h"
 

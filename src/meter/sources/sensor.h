@@ -1,5 +1,6 @@
-/* A small file of the kernel that holds a number, read again and again: what most sources are made
- * of. One that can no longer be read is said once and gives nothing until it can be read again. */
+/* A small file of the kernel with a number, read repeatedly: the basis of most sources. If it
+ * becomes unreadable, this is reported once, and it gives no readings until it is readable again.
+ */
 #ifndef QN_METER_SOURCES_SENSOR_H
 #define QN_METER_SOURCES_SENSOR_H
 

@@ -1,6 +1,6 @@
-/* Sources of samples: what a device tells about itself. A source is one file of meter/ and one row
- * of qn_source_kinds. All paths are read below a root, so that a recorded tree of files stands for
- * a device. */
+/* Sources of samples: what a device reports about itself. A source is one file of meter/ and one
+ * row of qn_source_kinds. All paths are read below a root, so that a recorded tree of files can
+ * stand for a device. */
 #ifndef QN_METER_SOURCES_SOURCE_H
 #define QN_METER_SOURCES_SOURCE_H
 

@@ -1,4 +1,4 @@
-/* Every kind of source, one a file (memory.c has two). */
+/* Every kind of source, one in each file (memory.c has two). */
 #ifndef QN_METER_SOURCES_SOURCES_H
 #define QN_METER_SOURCES_SOURCES_H
 

@@ -1,5 +1,5 @@
-/* Temperatures of the kernel's thermal zones. Each is named by the type of its zone; zones whose
- * type names the processor or the GPU are taken to be theirs. */
+/* Temperatures of the kernel's thermal zones, named by the type of the zone. Zones whose type names
+ * the processor or the GPU are taken to be theirs. */
 #define _GNU_SOURCE
 
 #include "base/memory.h"

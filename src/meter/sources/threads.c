@@ -1,12 +1,11 @@
 /* Utilisation of the watched process, in cores, and of each of its threads, from the scheduler's
- * count of nanoseconds: exact for this process, up to the scheduler's last tick for another one, of
- * which what it starts counts too. Threads come and go: each gets a channel as it is first seen;
- * when all have been given away, those of threads that have ended are given again.
+ * count of nanoseconds: exact for this process, up to the scheduler's last tick for another one,
+ * whose descendants count too. Each new thread gets a channel; when none is left, channels of ended
+ * threads are reused.
  *
- * Of this process, only the clocks of threads that are at work are read each time, and the
- * process's time goes on by what they used; every 50 ms all threads and the process's own clock are
- * read, so that nothing is lost: looking for new threads and at those that wait costs as much as
- * the rest of a tick. */
+ * For this process, most ticks read only the clocks of active threads and advance the process's
+ * time by their use. Every 50 ms all threads and the process's own clock are read, so that nothing
+ * is lost: looking for new and at waiting threads costs as much as the rest of a tick. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "meter/family.h"
