@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/json.h"
+#include "cli/terminal.h"
 #include "os/probe.h"
 
 #include <stdio.h>
@@ -54,7 +55,7 @@ static void note_change(void *user, const qn_budget_change *change) {
 }
 
 static void warn(void) {
-    fprintf(stderr, "quern: warning: memory: %s\n", qn_error_message());
+    terminal_note("warning: memory: %s", qn_error_message());
 }
 
 /* ---- asking ---- */

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "cli/terminal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +48,7 @@ const command *command_find(const char *name) {
 
 int report_failed_run(void) {
     fflush(stdout);
-    fprintf(stderr, "quern: %s\n", qn_error_message());
+    terminal_note("%s", qn_error_message());
     return EXIT_FAILED;
 }
 

@@ -1,6 +1,7 @@
 /* See data_name.h. */
 #include "cli/data_name.h"
 
+#include "cli/terminal.h"
 #include "quern/data.h"
 
 #include <limits.h>
@@ -44,6 +45,6 @@ qn_status data_name_find(const char *given, qn_arena *texts, const char **name) 
         return *name ? QN_OK : QN_ERROR_MEMORY;
     *name = qn_arena_format(texts, "%s:%s", kind, *name);
     if (*name)
-        fprintf(stderr, "quern: --data %s is taken as %s\n", given, *name);
+        terminal_note("--data %s is taken as %s", given, *name);
     return *name ? QN_OK : QN_ERROR_MEMORY;
 }

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "quern/onnx.h"
 #include "tensor/tensor.h"
 
@@ -95,7 +96,7 @@ qn_status model_say(const qn_model *model) {
                        "%s: nothing in it would train, since no layer reads real weights of the "
                        "file; export with the weights as initialisers",
                        model->name);
-    fprintf(stderr, "quern: %s: %s numbers train; quern import lists them\n", model->name,
-            grouped(size.n_parameters, count));
+    terminal_note("%s: %s numbers train; quern import lists them", model->name,
+                  grouped(size.n_parameters, count));
     return QN_OK;
 }

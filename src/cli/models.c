@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/model.h"
+#include "cli/terminal.h"
 #include "quern/task.h"
 #include "tensor/tensor.h"
 
@@ -45,7 +46,7 @@ static bool show(const qn_model *m, const arguments *a) {
     if (arguments_has(a, "input"))
         qn_shape_parse(arguments_get(a, "input"), &input);
     if (qn_model_measure(m, input, qn_model_classes(m, input), &size) != QN_OK) {
-        fprintf(stderr, "quern: %s: %s\n", m->name, qn_error_message());
+        terminal_note("%s: %s", m->name, qn_error_message());
         return false;
     }
     const char *text = m->network ? m->input_text : qn_shape_print(input, shape);

@@ -14,7 +14,7 @@
 static void write_log(void *user, int level, const char *text) {
     (void)user;
     terminal_clear();
-    fprintf(stderr, "quern: %s%s\n", level > 0 ? "warning: " : "", text);
+    terminal_note("%s%s", level > 0 ? "warning: " : "", text);
 }
 
 /* Redrawn ten times a second; not shown at all where it takes less than half of one. */
@@ -142,8 +142,7 @@ qn_status session_measure(session *s, int n_threads) {
 qn_status session_load_start(session *s, const char *path) {
     int n_loaded, n_new;
     QN_TRY(qn_checkpoint_begin(qn_task_engine(s->task), path, &n_loaded, &n_new));
-    fprintf(stderr, "quern: loaded %d tensors from %s; %d newly initialised\n", n_loaded, path,
-            n_new);
+    terminal_note("loaded %d tensors from %s; %d newly initialised", n_loaded, path, n_new);
     return QN_OK;
 }
 

@@ -234,7 +234,7 @@ static void tell(void *user, const qn_study *study, const qn_cell *cell);
 
 static void warn(void *user, const char *text) {
     (void)user;
-    fprintf(stderr, "quern: warning: %s; the cell is run again\n", text);
+    terminal_note("warning: %s; the cell is run again", text);
 }
 
 static qn_status read_command_line(command_line *l) {

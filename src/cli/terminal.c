@@ -59,22 +59,40 @@ static int fitting(const char *text, int columns) {
     return n > columns && last > 0 ? last : (int)strlen(text);
 }
 
+static void print_wrapped(FILE *to, int indent, const char *rest) {
+    int n = fitting(rest, terminal_columns());
+    fprintf(to, "%.*s\n", n, rest);
+    for (rest += n; *rest; rest += n) {
+        rest += strspn(rest, " ");
+        n = fitting(rest, terminal_columns() - indent);
+        fprintf(to, "%*s%.*s\n", indent, "", n, rest);
+    }
+}
+
 void terminal_print(int indent, const char *format, ...) {
     char line[1024];
-    const char *rest = line;
     va_list list;
     va_start(list, format);
     vsnprintf(line, sizeof line, format, list);
     va_end(list);
-    if (!qn_terminal_is_output()) {
+    if (qn_terminal_is_output())
+        print_wrapped(stdout, indent, line);
+    else
         puts(line);
-        return;
-    }
-    int n = fitting(rest, terminal_columns());
-    printf("%.*s\n", n, rest);
-    for (rest += n; *rest; rest += n) {
-        rest += strspn(rest, " ");
-        n = fitting(rest, terminal_columns() - indent);
-        printf("%*s%.*s\n", indent, "", n, rest);
-    }
+}
+
+/* A text of several lines stays as it is. */
+void terminal_note(const char *format, ...) {
+    static const char name[] = "quern: ";
+    char line[4096];
+    va_list list;
+    va_start(list, format);
+    memcpy(line, name, sizeof name);
+    vsnprintf(line + sizeof name - 1, sizeof line - sizeof name, format, list);
+    va_end(list);
+    fflush(stdout);
+    if (qn_terminal_is_error() && !strchr(line, '\n'))
+        print_wrapped(stderr, 2, line);
+    else
+        fprintf(stderr, "%s\n", line);
 }

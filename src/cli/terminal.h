@@ -23,6 +23,9 @@ void terminal_clear(void);
  * and goes on after indent spaces. */
 void terminal_print(int indent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prints a message to standard error, with "quern: " before it; broken likewise. */
+void terminal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Columns for a table on standard output: those of a terminal, else so many. */
 int terminal_table_columns(int otherwise);
 

@@ -265,7 +265,7 @@ static void add_program(qn_document *d, const qn_plan_report *r, const qn_report
     char line[LINE], arena[QN_SIZE_TEXT], bound[QN_SIZE_TEXT], unplanned[QN_SIZE_TEXT];
     qn_document_heading(d, p->name);
     snprintf(line, sizeof line,
-             "%d steps. The arena takes %s; %s of it are in use at once, in step %d. Unplanned: "
+             "%d steps. The arena takes %s; at most %s in use at once, in step %d. Unplanned: "
              "%s.",
              p->plan->n_steps, qn_text_print_size(p->plan->arena_bytes, arena),
              qn_text_print_size(p->plan->lower_bound_bytes, bound), p->peak_step,

@@ -4,6 +4,7 @@
 #include "cli/files/maps.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "format/foreign_weights.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -189,7 +190,7 @@ static void tell_line(void *user, const char *line) {
     enum { MOST_LINES = 200 };
     int64_t *n = user;
     if (++*n <= MOST_LINES)
-        fprintf(stderr, "quern: %s\n", line);
+        terminal_note("%s", line);
     else if (*n == MOST_LINES + 1)
         fputs("quern: ... and more\n", stderr);
 }

@@ -360,8 +360,8 @@ static int run_profile(profile *p) {
     const qn_status status = measure(p);
     progress_clear(&p->t.progress);
     if (p->was_stopped)
-        fprintf(stderr, "quern: stopped after %lld of %lld steps\n",
-                (long long)p->t.progress.n_steps, (long long)(p->last - p->first));
+        terminal_note("stopped after %lld of %lld steps", (long long)p->t.progress.n_steps,
+                      (long long)(p->last - p->first));
     return status == QN_OK ? finish(p) : report_failed_run();
 }
 

@@ -36,7 +36,7 @@ static void print_peak(const qn_plan_report *r) {
         terminal_print(INDENT, "  budget      %s", qn_text_print_size(r->budget_bytes, a));
     terminal_print(INDENT, "  fixed       %s: parameters and optimiser state",
                    qn_text_print_size(r->fixed_bytes, a));
-    terminal_print(INDENT, "  arena       %s; %s of it are in use at once",
+    terminal_print(INDENT, "  arena       %s; at most %s in use at once",
                    qn_text_print_size(r->arena_bytes, a),
                    qn_text_print_size(r->lower_bound_bytes, b));
     terminal_print(INDENT, "  rest        %s: data, graphs, plans",
@@ -48,7 +48,7 @@ static void print_against(const qn_plan_report *r) {
     terminal_print(INDENT, "unplanned     %s; the plan needs %.1f %% of that",
                    qn_text_print_size(r->unplanned_peak_bytes, a),
                    100 * (double)r->peak_bytes / (double)r->unplanned_peak_bytes);
-    terminal_print(INDENT, "updates       as soon as a gradient is known, which saves %s",
+    terminal_print(INDENT, "updates       as soon as a gradient is ready, saving %s",
                    qn_text_print_size(r->early_bytes, a));
 }
 
@@ -61,9 +61,8 @@ static void print_largest(const qn_plan_report *r) {
     if (p->micro_batch > 0)
         terminal_print(INDENT, "batch         in pieces of %lld samples",
                        (long long)p->micro_batch);
-    terminal_print(INDENT, "most in use   in step %d of %d of %s, %s", p->peak_step,
-                   p->plan->n_steps, p->name,
-                   p->graph->nodes[p->plan->steps[p->peak_step].node]->name);
+    terminal_print(INDENT, "peak step     %d of %d in %s: %s", p->peak_step, p->plan->n_steps,
+                   p->name, p->graph->nodes[p->plan->steps[p->peak_step].node]->name);
     for (int kind = 0; kind < QN_KIND_COUNT; kind++) {
         if (p->kind_bytes[kind] == 0)
             continue;

@@ -252,16 +252,18 @@ void progress_add_test(const progress *p) {
     }
 }
 
-void progress_print_test(const progress *p) {
+void progress_test_text(const progress *p, size_t bytes, char *text) {
     const qn_metrics *both[] = {p->has_validation ? &p->validation : NULL,
                                 p->has_test ? &p->test : NULL};
     char words[40];
+    *text = 0;
     for (int k = 0; k < 2; k++) {
         for (int i = 0; both[k] && i < both[k]->n; i++) {
             const qn_metric *m = &both[k]->list[i];
-            printf(m->is_fraction ? ", %s %s %.2f %%" : ", %s %s %.4f", k ? "test" : "validation",
-                   metric_words(m->name, words, sizeof words),
-                   m->is_fraction ? 100 * m->value : m->value);
+            const size_t used = strlen(text);
+            snprintf(text + used, bytes - used, m->is_fraction ? ", %s %s %.2f %%" : ", %s %s %.4f",
+                     k ? "test" : "validation", metric_words(m->name, words, sizeof words),
+                     m->is_fraction ? 100 * m->value : m->value);
         }
     }
 }
@@ -286,6 +288,7 @@ static void print_epoch_json(const progress *p, int64_t epoch) {
 }
 
 static void print_epoch(const progress *p, int64_t epoch) {
+    char test[512];
     /* A run of --steps may end within an epoch. */
     if (!(p->epoch_steps > 0) || (double)p->step - (double)epoch * p->epoch_steps >= 1)
         printf("after step %lld", (long long)p->step);
@@ -293,7 +296,8 @@ static void print_epoch(const progress *p, int64_t epoch) {
         printf("epoch %lld", (long long)epoch);
     if (p->n_epoch_steps > 0)
         printf(": train loss %.4f", train_loss(p));
-    progress_print_test(p);
+    progress_test_text(p, sizeof test, test);
+    fputs(test, stdout);
     if (p->n_epoch_steps > 0)
         printf(", %.*f %s/s", epoch_rate(p) < 10 ? 2 : 0, epoch_rate(p), p->unit);
     putchar('\n');

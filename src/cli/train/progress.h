@@ -48,7 +48,7 @@ void progress_epoch(progress *p, int64_t epoch, const qn_metrics *test,
 void progress_add_test(const progress *p);
 
 /* The same in words: ", validation loss 0.2104, test loss 0.2201, test accuracy 93.10 %". */
-void progress_print_test(const progress *p);
+void progress_test_text(const progress *p, size_t bytes, char *text);
 
 /* Takes the bar away, so that something else can be printed. */
 void progress_clear(progress *p);

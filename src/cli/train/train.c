@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "cli/budget.h"
 #include "cli/json.h"
+#include "cli/terminal.h"
 #include "cli/train/training.h"
 #include "os/process/interrupt.h"
 
@@ -166,7 +167,7 @@ static qn_status show(training *t, const char *picture, void (*put)(void *, cons
 
 static void warn(training *t, const char *message) {
     progress_clear(&t->progress);
-    fprintf(stderr, "quern: warning: %s\n", message);
+    terminal_note("warning: %s", message);
 }
 
 static void draw(training *t) {
@@ -209,8 +210,9 @@ static void note_step(training *t, const qn_training_event *e) {
 
 static void note_tested(training *t, const qn_training_event *e) {
     if (t->first_step >= t->total_steps)
-        fprintf(stderr, "quern: %s has %lld of %lld steps already; train longer with --epochs\n",
-                arguments_get(t->a, "resume"), (long long)t->first_step, (long long)t->total_steps);
+        terminal_note("%s has %lld of %lld steps already; train longer with --epochs",
+                      arguments_get(t->a, "resume"), (long long)t->first_step,
+                      (long long)t->total_steps);
     t->progress.has_test = e->test != NULL;
     if (e->test)
         t->progress.test = *e->test;
@@ -251,9 +253,9 @@ static int finish_failed(training *t) {
     if (!t->save)
         return EXIT_FAILED;
     if (from && strcmp(from, t->save) == 0)
-        fprintf(stderr, "quern: %s %sholds the checkpoint of step %lld\n", t->save,
-                saved < t->progress.step ? "still " : "",
-                (long long)(saved >= 0 ? saved : t->first_step));
+        terminal_note("%s %sholds the checkpoint of step %lld", t->save,
+                      saved < t->progress.step ? "still " : "",
+                      (long long)(saved >= 0 ? saved : t->first_step));
     if (from)
         training_print_resume_command(t, from);
     return EXIT_FAILED;
@@ -268,8 +270,7 @@ static bool tell_best(const training *t) {
     if (!path || b->step < 0)
         return true;
     if (!is_saved && b->step > t->first_step) {
-        fprintf(stderr, "quern: the best weights, of step %lld, could not be saved\n",
-                (long long)b->step);
+        terminal_note("the best weights, of step %lld, could not be saved", (long long)b->step);
         return false;
     }
     if (arguments_flag(t->a, "json"))

@@ -350,13 +350,14 @@ static void print_done_line(training *t) {
     const double mib = 1.0 / (1 << 20);
     const qn_engine *engine = qn_task_engine(t->s.task);
     const progress *p = &t->progress;
-    printf("done: %lld steps", (long long)qn_engine_steps(engine));
-    progress_print_test(p);
+    char test[512], speed[80] = "";
+    progress_test_text(p, sizeof test, test);
     if (p->times.n_times > 0)
-        printf(", %.2f ms a step, %.0f %s/s", progress_median_ms(&t->progress),
-               progress_samples_per_second(p), p->unit);
-    printf(", %.1f MiB of memory (%.1f of them parameters)\n", (double)find_peak(t) * mib,
-           (double)qn_engine_get_memory(engine).parameter_bytes * mib);
+        snprintf(speed, sizeof speed, ", %.2f ms a step, %.0f %s/s",
+                 progress_median_ms(&t->progress), progress_samples_per_second(p), p->unit);
+    terminal_print(2, "done: %lld steps%s%s, %.1f MiB of memory (%.1f of them parameters)",
+                   (long long)qn_engine_steps(engine), test, speed, (double)find_peak(t) * mib,
+                   (double)qn_engine_get_memory(engine).parameter_bytes * mib);
 }
 
 void training_print_done(training *t) {
