@@ -23,6 +23,10 @@ typedef struct qn_window {
 /* A square window with equal strides and pads. */
 QN_API qn_window qn_window_square(int kernel, int stride, int pad);
 
+/* Products (conv2d, linear, matmul) are of f32, f64 or i8. Those of i8 are i32, exact unless a sum
+ * of more than 131,071 products wraps around; their bias is i32, their only activation ReLU, and
+ * autodiff has no gradients for them. */
+
 /* Convolution of x (N, H, W, C) with filter (K, R, S, C / groups), plus bias (K) unless it is
  * QN_NO_VALUE -> (N, P, Q, K). C and K are multiples of groups (0 means 1). */
 QN_API qn_value qn_conv2d(qn_graph *graph, const char *name, qn_value x, qn_value filter,

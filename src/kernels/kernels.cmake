@@ -3,9 +3,11 @@
 # files alone are compiled for it, and everything in them is static but the table.
 set(QUERN_KERNEL_SOURCES
   src/kernels/kernels.c
+  src/kernels/integer.c
   src/kernels/peak.c
   src/kernels/ref/ref_f32.c
   src/kernels/ref/ref_f64.c
+  src/kernels/ref/integer.c
   src/kernels/ref/peak.c)
 
 # These change no result: they allow a loop with a choice in it to become vector code, and keep loops

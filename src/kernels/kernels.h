@@ -91,6 +91,7 @@ typedef struct qn_lstm_backward {
 typedef struct qn_kernels {
     const char *name; /* "ref", "avx512", …: the highest overlay */
     qn_dtype real;    /* QN_F32 or QN_F64 */
+    qn_isa isa;       /* that it is compiled for */
     /* What operators put into the shapes of convolutions; null: the built-in rules. */
     const struct qn_rules *rules;
     /* And into those of large products; null: by the fixed rules. */

@@ -43,6 +43,20 @@ qn_status qn_infer_dtype(const qn_infer *infer, int i, qn_dtype dtype) {
                    qn_dtype_name(infer->inputs[i].dtype), qn_dtype_name(dtype));
 }
 
+qn_status qn_infer_product(const qn_infer *infer, qn_activation_kind activation, qn_dtype *result) {
+    const qn_dtype type = infer->inputs[0].dtype;
+    if (!qn_dtype_is_real(type) && type != QN_I8)
+        return qn_fail(QN_ERROR_ARGUMENT, "input 0 is %s, but f32, f64 or i8 is needed",
+                       qn_dtype_name(type));
+    QN_TRY(qn_infer_dtype(infer, 1, type));
+    *result = type == QN_I8 ? QN_I32 : type;
+    if (infer->n_inputs > 2 && infer->inputs[2].dtype != QN_NONE)
+        QN_TRY(qn_infer_dtype(infer, 2, *result));
+    if (type == QN_I8 && activation != QN_ACTIVATION_NONE && activation != QN_ACTIVATION_RELU)
+        return qn_fail(QN_ERROR_ARGUMENT, "products of i8 have no activation but relu");
+    return QN_OK;
+}
+
 int64_t qn_shape_columns(qn_shape shape) {
     return shape.rank > 0 ? shape.dims[shape.rank - 1] : 1;
 }

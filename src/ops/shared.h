@@ -38,6 +38,13 @@ qn_status qn_infer_rank(const qn_infer *infer, int i, int rank, const char *axes
 /* Input i must be of an integer type. */
 qn_status qn_infer_dtype(const qn_infer *infer, int i, qn_dtype dtype);
 
+/* Inputs whose types qn_infer_product checks, for integer_inputs. */
+enum { QN_PRODUCT_INPUTS = 7 };
+
+/* The operands of a product, inputs 0 and 1, are real and of one type, or both I8, whose products
+ * are I32; a third input is of the result's type. Of whole numbers only ReLU is an activation. */
+qn_status qn_infer_product(const qn_infer *infer, qn_activation_kind activation, qn_dtype *result);
+
 /* The last extent, and the product of all others. */
 int64_t qn_shape_columns(qn_shape shape);
 int64_t qn_shape_rows(qn_shape shape);

@@ -1,6 +1,7 @@
 /* How the CPU runs convolutions, transposed convolutions, and the products of their gradients. */
 #include "ops/network/convolution.h"
 #include "device/cpu/cpu.h"
+#include "kernels/integer.h"
 #include "ops/shared.h"
 
 /* How the convolution is to be done: by the rules and tilings beside the kernels. */
@@ -103,10 +104,88 @@ static void transpose_run(const qn_call *call) {
                                         call->workspace);
 }
 
+/* ---- the same of I8, with sums of I32 ---- */
+
+static size_t integer_bytes(const qn_kernels *kernels, const qn_convolution *c, qn_conv2d_pass pass,
+                            int n_threads) {
+    const qn_conv2d_shape d = qn_cpu_window(c, 0);
+    return qn_integer_kernels_get(kernels->isa)->conv2d_workspace(&d, pass, n_threads);
+}
+
+static size_t integer_conv2d_workspace(const qn_kernels *kernels, const void *attributes,
+                                       const qn_tensor *inputs, const qn_tensor *outputs,
+                                       int n_threads) {
+    qn_convolution c;
+    (void)outputs;
+    if (qn_conv2d_of(attributes, inputs, &c) != QN_OK)
+        return 0;
+    return integer_bytes(kernels, &c, QN_CONV2D_FORWARD, n_threads);
+}
+
+static void integer_conv2d_run(const qn_call *call) {
+    const qn_conv2d_attributes *a = call->attributes;
+    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    const bool relu = a->activation.kind == QN_ACTIVATION_RELU;
+    const qn_integer_result y = {.sums = call->out[0], .bias = bias, .relu = relu};
+    qn_convolution c;
+    if (qn_conv2d_of(a, call->inputs, &c) != QN_OK)
+        return;
+    const qn_conv2d_shape d = qn_cpu_window(&c, qn_call_out_stride(call, 0));
+    qn_integer_kernels_get(call->kernels->isa)
+        ->conv2d_forward(call->team, &d, call->in[0], call->in[1], &y, call->workspace);
+}
+
+static size_t integer_data_workspace(const qn_kernels *kernels, const void *attributes,
+                                     const qn_tensor *inputs, const qn_tensor *outputs,
+                                     int n_threads) {
+    (void)inputs;
+    (void)outputs;
+    return integer_bytes(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_DATA, n_threads);
+}
+
+static void integer_data_run(const qn_call *call) {
+    const qn_conv2d_shape d =
+        qn_cpu_window(backward_of(call->attributes), qn_call_in_stride(call, 0));
+    const qn_integer_result dx = {.sums = call->out[0]};
+    qn_integer_kernels_get(call->kernels->isa)
+        ->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], &dx, call->workspace);
+}
+
+static size_t integer_filter_workspace(const qn_kernels *kernels, const void *attributes,
+                                       const qn_tensor *inputs, const qn_tensor *outputs,
+                                       int n_threads) {
+    (void)inputs;
+    (void)outputs;
+    return integer_bytes(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_FILTER, n_threads);
+}
+
+static void integer_filter_run(const qn_call *call) {
+    qn_conv2d_shape d = qn_cpu_window(backward_of(call->attributes), qn_call_in_stride(call, 1));
+    const qn_integer_result dw = {.sums = call->out[0]};
+    d.add = qn_call_goes_on(call, 2, 0);
+    qn_integer_kernels_get(call->kernels->isa)
+        ->conv2d_backward_filter(call->team, &d, call->in[0], call->in[1], &dw, call->workspace);
+}
+
+/* Sums of whole numbers may be cut anywhere. */
+static int64_t integer_chunk(const qn_kernels *kernels, const void *attributes,
+                             const qn_tensor *inputs) {
+    (void)kernels;
+    (void)attributes;
+    (void)inputs;
+    return 1;
+}
+
 const qn_cpu_operator qn_cpu_convolution[] = {
+    {&qn_op_conv2d, .types = QN_TYPES(QN_I8), .run = integer_conv2d_run,
+     .workspace = integer_conv2d_workspace},
     {&qn_op_conv2d, .run = conv2d_run, .workspace = conv2d_workspace, .takes_tiling = true},
+    {&qn_op_conv2d_backward_data, .types = QN_TYPES(QN_I8), .run = integer_data_run,
+     .workspace = integer_data_workspace},
     {&qn_op_conv2d_backward_data, .run = backward_data_run, .workspace = backward_data_workspace,
      .takes_tiling = true},
+    {&qn_op_conv2d_backward_filter, .types = QN_TYPES(QN_I8), .run = integer_filter_run,
+     .workspace = integer_filter_workspace, .chunk = integer_chunk},
     {&qn_op_conv2d_backward_filter, .run = backward_filter_run,
      .workspace = backward_filter_workspace, .chunk = backward_filter_chunk, .takes_tiling = true},
     {&qn_op_conv2d_transpose, .run = transpose_run, .workspace = transpose_workspace,

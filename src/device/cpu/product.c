@@ -1,6 +1,7 @@
 /* How the CPU runs linear layers and matrix products over equal leading axes. */
 #include "ops/network/product.h"
 #include "device/cpu/cpu.h"
+#include "kernels/integer.h"
 #include "ops/shared.h"
 
 /* ---- linear ---- */
@@ -152,12 +153,108 @@ static void matmul_run(const qn_call *call) {
         matmul_run_matrix(&m, call->team, i, m.workspace);
 }
 
+/* ---- the same of I8, with sums of I32 ---- */
+
+static size_t integer_bytes(const qn_kernels *kernels, const qn_gemm_shape *gemm, int n_threads) {
+    return qn_integer_kernels_get(kernels->isa)->gemm_workspace(gemm, n_threads);
+}
+
+static void integer_run(const qn_call *call, qn_team *team, const qn_gemm_shape *gemm,
+                        const void *a, const void *b, const qn_integer_result *y, void *workspace) {
+    qn_integer_kernels_get(call->kernels->isa)->gemm(team, gemm, a, b, y, workspace);
+}
+
+static size_t integer_linear_workspace(const qn_kernels *kernels, const void *attributes,
+                                       const qn_tensor *inputs, const qn_tensor *outputs,
+                                       int n_threads) {
+    (void)attributes;
+    (void)outputs;
+    const qn_gemm_shape gemm = linear_forward_gemm(inputs);
+    return integer_bytes(kernels, &gemm, n_threads);
+}
+
+static void integer_linear_run(const qn_call *call) {
+    const qn_activation_attributes *a = call->attributes;
+    const qn_gemm_shape gemm = linear_forward_gemm(call->inputs);
+    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    const bool relu = a->activation.kind == QN_ACTIVATION_RELU;
+    const qn_integer_result y = {.sums = call->out[0], .bias = bias, .relu = relu};
+    integer_run(call, call->team, &gemm, call->in[0], call->in[1], &y, call->workspace);
+}
+
+static size_t integer_data_workspace(const qn_kernels *kernels, const void *attributes,
+                                     const qn_tensor *inputs, const qn_tensor *outputs,
+                                     int n_threads) {
+    (void)attributes;
+    (void)outputs;
+    const qn_gemm_shape gemm = linear_data_gemm(inputs);
+    return integer_bytes(kernels, &gemm, n_threads);
+}
+
+static void integer_data_run(const qn_call *call) {
+    const qn_gemm_shape gemm = linear_data_gemm(call->inputs);
+    const qn_integer_result dx = {.sums = call->out[0]};
+    integer_run(call, call->team, &gemm, call->in[0], call->in[1], &dx, call->workspace);
+}
+
+static size_t integer_weight_workspace(const qn_kernels *kernels, const void *attributes,
+                                       const qn_tensor *inputs, const qn_tensor *outputs,
+                                       int n_threads) {
+    (void)attributes;
+    (void)outputs;
+    const qn_gemm_shape gemm = linear_weight_gemm(inputs);
+    return integer_bytes(kernels, &gemm, n_threads);
+}
+
+static void integer_weight_run(const qn_call *call) {
+    qn_gemm_shape gemm = linear_weight_gemm(call->inputs);
+    gemm.add = qn_call_goes_on(call, 2, 0);
+    const qn_integer_result dw = {.sums = call->out[0]};
+    integer_run(call, call->team, &gemm, call->in[1], call->in[0], &dw, call->workspace);
+}
+
+/* Sums of whole numbers may be cut anywhere. */
+static int64_t integer_chunk(const qn_kernels *kernels, const void *attributes,
+                             const qn_tensor *inputs) {
+    (void)kernels;
+    (void)attributes;
+    (void)inputs;
+    return 1;
+}
+
+static size_t integer_matmul_workspace(const qn_kernels *kernels, const void *attributes,
+                                       const qn_tensor *inputs, const qn_tensor *outputs,
+                                       int n_threads) {
+    (void)outputs;
+    const qn_gemm_shape gemm = matmul_gemm_of(attributes, inputs);
+    return integer_bytes(kernels, &gemm, n_threads);
+}
+
+static void integer_matmul_run(const qn_call *call) {
+    const qn_gemm_shape gemm = matmul_gemm_of(call->attributes, call->inputs);
+    const int8_t *a = call->in[0], *b = call->in[1];
+    int32_t *c = call->out[0];
+    for (int64_t i = 0; i < matmul_count_matrices(call->outputs[0].shape); i++) {
+        const qn_integer_result y = {.sums = c + i * gemm.m * gemm.n};
+        integer_run(call, call->team, &gemm, a + i * gemm.m * gemm.k, b + i * gemm.k * gemm.n, &y,
+                    call->workspace);
+    }
+}
+
 const qn_cpu_operator qn_cpu_product[] = {
+    {&qn_op_linear, .types = QN_TYPES(QN_I8), .run = integer_linear_run,
+     .workspace = integer_linear_workspace},
     {&qn_op_linear, .run = linear_run, .workspace = linear_workspace, .takes_tiling = true},
+    {&qn_op_linear_backward_data, .types = QN_TYPES(QN_I8), .run = integer_data_run,
+     .workspace = integer_data_workspace},
     {&qn_op_linear_backward_data, .run = linear_data_run, .workspace = linear_data_workspace,
      .takes_tiling = true},
+    {&qn_op_linear_backward_weight, .types = QN_TYPES(QN_I8), .run = integer_weight_run,
+     .workspace = integer_weight_workspace, .chunk = integer_chunk},
     {&qn_op_linear_backward_weight, .run = linear_weight_run, .workspace = linear_weight_workspace,
      .chunk = linear_weight_chunk, .takes_tiling = true},
+    {&qn_op_matmul, .types = QN_TYPES(QN_I8), .run = integer_matmul_run,
+     .workspace = integer_matmul_workspace},
     {&qn_op_matmul, .run = matmul_run, .workspace = matmul_workspace},
     {0},
 };

@@ -13,6 +13,7 @@ const qn_kernels TABLE = {
     REFERENCE_ENTRIES,
     .name = TABLE_NAME,
     .real = QN_F32,
+    .isa = SET,
     .conv2d_forward = vector_conv2d_forward,
     .conv2d_backward_data = vector_conv2d_backward_data,
     .conv2d_backward_filter = vector_conv2d_backward_filter,

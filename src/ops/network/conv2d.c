@@ -37,6 +37,8 @@ static qn_status conv2d_infer(qn_infer *infer) {
     const qn_shape x = infer->inputs[0].shape, filter = infer->inputs[1].shape;
     char x_text[QN_SHAPE_TEXT], filter_text[QN_SHAPE_TEXT];
     qn_convolution d;
+    qn_dtype type;
+    QN_TRY(qn_infer_product(infer, a->activation.kind, &type));
     QN_TRY(qn_infer_rank(infer, 0, 4, "(N, H, W, C)"));
     QN_TRY(qn_infer_rank(infer, 1, 4, "a filter (K, R, S, C / groups)"));
     qn_shape_print(x, x_text);
@@ -53,7 +55,7 @@ static qn_status conv2d_infer(qn_infer *infer) {
     QN_TRY(qn_conv2d_of(a, infer->inputs, &d));
     if (infer->n_inputs > 2 && infer->inputs[2].dtype != QN_NONE)
         QN_TRY(qn_infer_expect(infer, 2, "bias", QN_SHAPE(d.k)));
-    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, qn_conv2d_output(&d)};
+    infer->outputs[0] = (qn_tensor){type, qn_conv2d_output(&d)};
     return QN_OK;
 }
 
@@ -182,6 +184,7 @@ const qn_op qn_op_conv2d = {
     .min_inputs = 2,
     .max_inputs = 3,
     .optional_inputs = 1 << 2,
+    .integer_inputs = QN_PRODUCT_INPUTS,
     .is_product = true,
     .is_linear = true,
     .infer = conv2d_infer,
@@ -210,9 +213,11 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
 
 static qn_status backward_data_infer(qn_infer *infer) {
     const qn_convolution *d = &((const qn_conv2d_backward_attributes *)infer->attributes)->shape;
+    qn_dtype type;
+    QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, &type));
     QN_TRY(qn_infer_expect(infer, 0, "gradient", qn_conv2d_output(d)));
     QN_TRY(qn_infer_expect(infer, 1, "filter", qn_conv2d_filter(d)));
-    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, qn_conv2d_input(d)};
+    infer->outputs[0] = (qn_tensor){type, qn_conv2d_input(d)};
     return QN_OK;
 }
 
@@ -222,6 +227,7 @@ const qn_op qn_op_conv2d_backward_data = {
     .attributes = backward_fields,
     .min_inputs = 2,
     .max_inputs = 2,
+    .integer_inputs = QN_PRODUCT_INPUTS,
     .infer = backward_data_infer,
     .cost = backward_cost,
     .strided_inputs = 1 << 0,
@@ -230,11 +236,13 @@ const qn_op qn_op_conv2d_backward_data = {
 
 static qn_status backward_filter_infer(qn_infer *infer) {
     const qn_convolution *d = &((const qn_conv2d_backward_attributes *)infer->attributes)->shape;
+    qn_dtype type;
+    QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, &type));
     QN_TRY(qn_infer_expect(infer, 0, "input", qn_conv2d_input(d)));
     QN_TRY(qn_infer_expect(infer, 1, "gradient", qn_conv2d_output(d)));
     if (infer->n_inputs > 2)
         QN_TRY(qn_infer_expect(infer, 2, "sum", qn_conv2d_filter(d)));
-    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, qn_conv2d_filter(d)};
+    infer->outputs[0] = (qn_tensor){type, qn_conv2d_filter(d)};
     return QN_OK;
 }
 
@@ -245,6 +253,7 @@ const qn_op qn_op_conv2d_backward_filter = {
     .attributes = backward_fields,
     .min_inputs = 2,
     .max_inputs = 3,
+    .integer_inputs = QN_PRODUCT_INPUTS,
     .infer = backward_filter_infer,
     .cost = backward_cost,
     .in_place = 1 << 2,

@@ -4,7 +4,10 @@
 
 static qn_status linear_infer(qn_infer *infer) {
     char x_text[QN_SHAPE_TEXT], weight_text[QN_SHAPE_TEXT];
+    const qn_activation_attributes *a = infer->attributes;
     const qn_shape x = infer->inputs[0].shape, weight = infer->inputs[1].shape;
+    qn_dtype type;
+    QN_TRY(qn_infer_product(infer, a->activation.kind, &type));
     QN_TRY(qn_infer_rank(infer, 0, 2, "(N, C)"));
     QN_TRY(qn_infer_rank(infer, 1, 2, "a weight (K, C)"));
     if (x.dims[1] != weight.dims[1])
@@ -13,7 +16,7 @@ static qn_status linear_infer(qn_infer *infer) {
                        (long long)weight.dims[1], (long long)x.dims[1]);
     if (infer->n_inputs > 2 && infer->inputs[2].dtype != QN_NONE)
         QN_TRY(qn_infer_expect(infer, 2, "bias", QN_SHAPE(weight.dims[0])));
-    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(x.dims[0], weight.dims[0])};
+    infer->outputs[0] = (qn_tensor){type, QN_SHAPE(x.dims[0], weight.dims[0])};
     return QN_OK;
 }
 
@@ -71,6 +74,7 @@ const qn_op qn_op_linear = {
     .min_inputs = 2,
     .max_inputs = 3,
     .optional_inputs = 1 << 2,
+    .integer_inputs = QN_PRODUCT_INPUTS,
     .is_product = true,
     .is_linear = true,
     .infer = linear_infer,
@@ -89,10 +93,12 @@ qn_value qn_linear(qn_graph *graph, const char *name, qn_value x, qn_value weigh
 
 static qn_status data_infer(qn_infer *infer) {
     const qn_shape dy = infer->inputs[0].shape, weight = infer->inputs[1].shape;
+    qn_dtype type;
+    QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, &type));
     QN_TRY(qn_infer_rank(infer, 0, 2, "(N, K)"));
     QN_TRY(qn_infer_rank(infer, 1, 2, "a weight (K, C)"));
     QN_TRY(qn_infer_expect(infer, 1, "weight", QN_SHAPE(dy.dims[1], weight.dims[1])));
-    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(dy.dims[0], weight.dims[1])};
+    infer->outputs[0] = (qn_tensor){type, QN_SHAPE(dy.dims[0], weight.dims[1])};
     return QN_OK;
 }
 
@@ -107,6 +113,7 @@ const qn_op qn_op_linear_backward_data = {
     .name = "linear_backward_data",
     .min_inputs = 2,
     .max_inputs = 2,
+    .integer_inputs = QN_PRODUCT_INPUTS,
     .infer = data_infer,
     .cost = data_cost,
 };
@@ -115,12 +122,14 @@ const qn_op qn_op_linear_backward_data = {
 
 static qn_status weight_infer(qn_infer *infer) {
     const qn_shape x = infer->inputs[0].shape, dy = infer->inputs[1].shape;
+    qn_dtype type;
+    QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, &type));
     QN_TRY(qn_infer_rank(infer, 0, 2, "(N, C)"));
     QN_TRY(qn_infer_rank(infer, 1, 2, "(N, K)"));
     QN_TRY(qn_infer_expect(infer, 1, "gradient", QN_SHAPE(x.dims[0], dy.dims[1])));
     if (infer->n_inputs > 2)
         QN_TRY(qn_infer_expect(infer, 2, "sum", QN_SHAPE(dy.dims[1], x.dims[1])));
-    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, QN_SHAPE(dy.dims[1], x.dims[1])};
+    infer->outputs[0] = (qn_tensor){type, QN_SHAPE(dy.dims[1], x.dims[1])};
     return QN_OK;
 }
 
@@ -136,6 +145,7 @@ const qn_op qn_op_linear_backward_weight = {
     .sums_batch = true,
     .min_inputs = 2,
     .max_inputs = 3,
+    .integer_inputs = QN_PRODUCT_INPUTS,
     .infer = weight_infer,
     .cost = weight_cost,
     .in_place = 1 << 2,

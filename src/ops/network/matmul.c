@@ -14,6 +14,8 @@ static qn_status matmul_infer(qn_infer *infer) {
     const qn_matmul_attributes *attributes = infer->attributes;
     char a_text[QN_SHAPE_TEXT], b_text[QN_SHAPE_TEXT];
     const qn_shape a = infer->inputs[0].shape, b = infer->inputs[1].shape;
+    qn_dtype type;
+    QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, &type));
     bool fits = a.rank >= 2 && a.rank == b.rank;
     for (int i = 0; fits && i < a.rank - 2; i++)
         fits = a.dims[i] == b.dims[i];
@@ -26,7 +28,7 @@ static qn_status matmul_infer(qn_infer *infer) {
     qn_shape y = a;
     y.dims[y.rank - 2] = a.dims[a.rank - 2 + attributes->transpose_a];
     y.dims[y.rank - 1] = b.dims[b.rank - 1 - attributes->transpose_b];
-    infer->outputs[0] = (qn_tensor){infer->inputs[0].dtype, y};
+    infer->outputs[0] = (qn_tensor){type, y};
     return QN_OK;
 }
 
@@ -77,6 +79,7 @@ const qn_op qn_op_matmul = {
     .attributes = matmul_fields,
     .min_inputs = 2,
     .max_inputs = 2,
+    .integer_inputs = QN_PRODUCT_INPUTS,
     .is_product = true,
     .infer = matmul_infer,
     .gradient = matmul_gradient,

@@ -1,0 +1,44 @@
+/* Kernels of whole numbers: products and convolutions of int8 by int8. Sums are int32 and exact as
+ * long as they fit, which up to 131,071 products always do (of more only where most operands are at
+ * the ends of their range); what does not fit wraps around. So the order of a sum does not matter:
+ * all tables, threads and pieces of a sum give the same bits.
+ *
+ * Shapes, steps, workspaces and teams are as in kernels.h. Operands need no alignment. */
+#ifndef QN_KERNELS_INTEGER_H
+#define QN_KERNELS_INTEGER_H
+
+#include "kernels/kernels.h"
+
+/* What becomes of the sums. */
+typedef struct qn_integer_result {
+    int32_t *sums;       /* where they go; with the shape's `add`, what is there is added to them */
+    const int32_t *bias; /* an element for each of the last axis, added to the sums; null: none */
+    bool relu;           /* negative sums, with their bias, become 0 */
+    uint32_t *largest;   /* the largest absolute value of all of them goes there; null: nowhere */
+} qn_integer_result;
+
+typedef struct qn_integer_kernels {
+    const char *name;
+    /* y (M, N) = op(a) op(b) */
+    void (*gemm)(qn_team *team, const qn_gemm_shape *shape, const int8_t *a, const int8_t *b,
+                 const qn_integer_result *y, void *workspace);
+    size_t (*gemm_workspace)(const qn_gemm_shape *shape, int n_threads);
+    /* y (N,P,Q,K) = x (N,H,W,C) * w (K,R,S,C/groups). y and, below, dy have a step. */
+    void (*conv2d_forward)(qn_team *team, const qn_conv2d_shape *shape, const int8_t *x,
+                           const int8_t *w, const qn_integer_result *y, void *workspace);
+    /* dx (N,H,W,C) from dy (N,P,Q,K) and w. */
+    void (*conv2d_backward_data)(qn_team *team, const qn_conv2d_shape *shape, const int8_t *dy,
+                                 const int8_t *w, const qn_integer_result *dx, void *workspace);
+    /* dw (K,R,S,C/groups) from x and dy. */
+    void (*conv2d_backward_filter)(qn_team *team, const qn_conv2d_shape *shape, const int8_t *x,
+                                   const int8_t *dy, const qn_integer_result *dw, void *workspace);
+    size_t (*conv2d_workspace)(const qn_conv2d_shape *shape, qn_conv2d_pass pass, int n_threads);
+} qn_integer_kernels;
+
+/* The fastest table of this processor among those of an instruction set. Never fails. */
+const qn_integer_kernels *qn_integer_kernels_get(qn_isa isa);
+
+/* All tables that this processor can run, the reference first; null after the last one. */
+const qn_integer_kernels *qn_integer_kernels_row(int i);
+
+#endif

@@ -1,0 +1,383 @@
+/* Products and convolutions of int8, of every table that this machine can run, bit for bit: against
+ * the double reference, which is exact for such numbers; with bias, ReLU, sums to go on from, the
+ * largest sum, steps between pixels, operands without alignment, and every team size. Then the
+ * operators over them: their types, and what they refuse. */
+#include "check.h"
+#include "graph_run.h"
+#include "kernels/integer.h"
+#include "quern/ops.h"
+
+#include <stdlib.h>
+
+enum { N_TEAMS = 3, GUARD = 64 };
+
+static qn_team *teams[N_TEAMS]; /* of 1, 2 and 3 threads */
+
+/* ---- memory of a case, all of it given back at its end ---- */
+
+static void *blocks[64];
+static int n_blocks;
+
+static void *take(size_t bytes) {
+    blocks[n_blocks] = calloc(1, bytes + GUARD);
+    return blocks[n_blocks++];
+}
+
+/* Scratch between guards: what lies behind it stays. */
+static void *scratch(size_t bytes) {
+    char *space =
+        aligned_alloc(QN_ALIGNMENT, (bytes + GUARD + QN_ALIGNMENT) / QN_ALIGNMENT * QN_ALIGNMENT);
+    memset(space, 0xa5, bytes + GUARD);
+    blocks[n_blocks++] = space;
+    return space;
+}
+
+static bool is_guarded(const void *space, size_t bytes) {
+    for (int i = 0; i < GUARD; i++) {
+        if (((const unsigned char *)space)[bytes + (size_t)i] != 0xa5)
+            return false;
+    }
+    return true;
+}
+
+static void give_all_back(void) {
+    while (n_blocks > 0)
+        free(blocks[--n_blocks]);
+}
+
+/* n numbers, the ends of the range among them, one byte off alignment. */
+static int8_t *draw(int64_t n, uint64_t key) {
+    int8_t *x = (int8_t *)take((size_t)n + 1) + 1;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t word = qn_rng_word(qn_rng_make(19, key, 0), (uint64_t)i);
+        x[i] = word % 7 == 0 ? (int8_t)(word >> 8 & 1 ? -128 : 127) : (int8_t)(word >> 16);
+    }
+    return x;
+}
+
+static double *widen(const int8_t *x, int64_t n) {
+    double *y = aligned_alloc(QN_ALIGNMENT, ((size_t)n * 8 / QN_ALIGNMENT + 1) * QN_ALIGNMENT);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i];
+    return blocks[n_blocks++] = y;
+}
+
+/* ---- one result of every table and team ---- */
+
+typedef struct result_of {
+    const char *what;
+    int64_t rows, n, step;
+    const double *right; /* (rows, n), without bias, before ReLU */
+    void (*run)(const qn_integer_kernels *table, qn_team *team, const qn_integer_result *y,
+                const void *context, bool add, void *space);
+    size_t (*workspace)(const qn_integer_kernels *table, int n_threads, const void *context);
+    const void *context;
+    bool has_bias, can_add;
+} result_of;
+
+static int64_t wanted(const result_of *r, int64_t row, int64_t column, const int32_t *bias,
+                      int variant) {
+    int64_t sum = (int64_t)r->right[row * r->n + column];
+    if (variant == 1 && bias)
+        sum += bias[column];
+    if (variant == 1)
+        return sum < 0 ? 0 : sum;
+    return variant == 2 ? sum + row - 3 * column : sum;
+}
+
+/* Variants: plain; bias and ReLU; going on from sums. */
+static void check_variant(const result_of *r, const qn_integer_kernels *table, int n_threads,
+                          int variant) {
+    int32_t *sums = take((size_t)(r->rows * r->step) * sizeof *sums), *bias = NULL;
+    uint32_t largest = 7;
+    if (variant == 1 && r->has_bias) {
+        bias = take((size_t)r->n * sizeof *bias);
+        for (int64_t j = 0; j < r->n; j++)
+            bias[j] = (int32_t)(j * 1000 - 1500);
+    }
+    for (int64_t i = 0; i < r->rows * r->step; i++)
+        sums[i] = variant == 2 ? (int32_t)(i / r->step - 3 * (i % r->step)) : 77;
+    const qn_integer_result y = {sums, bias, variant == 1, variant == 0 ? NULL : &largest};
+    const size_t bytes = r->workspace(table, n_threads, r->context);
+    void *space = scratch(bytes);
+    r->run(table, teams[n_threads - 1], &y, r->context, variant == 2, space);
+    int64_t n_wrong = 0, most = 0;
+    for (int64_t i = 0; i < r->rows * r->step; i++) {
+        const int64_t row = i / r->step, column = i % r->step;
+        const int64_t right = column < r->n  ? wanted(r, row, column, bias, variant)
+                              : variant == 2 ? row - 3 * column
+                                             : 77;
+        n_wrong += sums[i] != right;
+        if (column < r->n)
+            most = llabs(right) > most ? llabs(right) : most;
+    }
+    CHECK(n_wrong == 0 && is_guarded(space, bytes));
+    CHECK(variant == 0 ? largest == 7 : largest == most);
+    if (n_wrong > 0)
+        printf("%s of %s, variant %d, %d threads: %lld wrong\n", r->what, table->name, variant,
+               n_threads, (long long)n_wrong);
+}
+
+static void check_result(const result_of *r) {
+    const qn_integer_kernels *table;
+    for (int i = 0; (table = qn_integer_kernels_row(i)) != NULL; i++) {
+        for (int n_threads = 1; n_threads <= N_TEAMS; n_threads++) {
+            const int first = n_blocks;
+            for (int variant = 0; variant < (r->can_add ? 3 : 2); variant++)
+                check_variant(r, table, n_threads, variant);
+            while (n_blocks > first)
+                free(blocks[--n_blocks]);
+        }
+    }
+}
+
+/* ---- products ---- */
+
+typedef struct gemm_context {
+    qn_gemm_shape shape;
+    const int8_t *a, *b;
+} gemm_context;
+
+static void gemm_run(const qn_integer_kernels *table, qn_team *team, const qn_integer_result *y,
+                     const void *context, bool add, void *space) {
+    const gemm_context *c = context;
+    qn_gemm_shape d = c->shape;
+    d.add = add;
+    table->gemm(team, &d, c->a, c->b, y, space);
+}
+
+static size_t gemm_bytes(const qn_integer_kernels *table, int n_threads, const void *context) {
+    return table->gemm_workspace(&((const gemm_context *)context)->shape, n_threads);
+}
+
+static void check_product(int64_t m, int64_t n, int64_t k, int transposed) {
+    const qn_activation none = {QN_ACTIVATION_NONE, 0};
+    const qn_kernels *doubles = qn_kernels_get(QN_F64, QN_ISA_REF);
+    gemm_context c = {
+        {.m = m, .n = n, .k = k, .transpose_a = transposed & 1, .transpose_b = transposed >> 1},
+        draw(m * k, 1),
+        draw(k * n, 2)};
+    double *right = widen(draw(m * n, 0), m * n);
+    doubles->gemm(NULL, &c.shape, widen(c.a, m * k), widen(c.b, k * n), NULL, none, right,
+                  scratch(doubles->gemm_workspace(&c.shape, 1)));
+    const result_of r = {"product", m, n, n, right, gemm_run, gemm_bytes, &c, true, true};
+    check_result(&r);
+    give_all_back();
+}
+
+static void test_products(void) {
+    const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 4},     {13, 33, 257}, {64, 10, 84},
+                                {4, 120, 400}, {7, 300, 30},  {1, 65, 513},  {70, 70, 70},
+                                {33, 1, 9},    {130, 48, 64}, {5, 37, 1100}, {25, 64, 2050},
+                                {300, 17, 12}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int transposed = 0; transposed < 4; transposed++)
+            check_product(sizes[i][0], sizes[i][1], sizes[i][2], transposed);
+    }
+}
+
+/* Sums that do not fit wrap around. */
+static void test_wrap(void) {
+    enum { K = 131072 + 5 };
+    int8_t *a = take(K);
+    memset(a, -128, K);
+    const qn_gemm_shape d = {.m = 1, .n = 1, .k = K};
+    const qn_integer_kernels *table;
+    for (int i = 0; (table = qn_integer_kernels_row(i)) != NULL; i++) {
+        int32_t sum = 0;
+        uint32_t largest = 0;
+        const qn_integer_result y = {.sums = &sum, .largest = &largest};
+        table->gemm(NULL, &d, a, a, &y, scratch(table->gemm_workspace(&d, 1)));
+        CHECK(sum == INT32_MIN + 5 * 16384 && largest == UINT32_C(0x80000000) - 5 * 16384);
+    }
+    give_all_back();
+}
+
+/* ---- convolutions ---- */
+
+typedef struct conv_context {
+    qn_conv2d_shape shape;
+    qn_conv2d_pass pass;
+    const int8_t *a, *b;
+} conv_context;
+
+static void conv_run(const qn_integer_kernels *table, qn_team *team, const qn_integer_result *y,
+                     const void *context, bool add, void *space) {
+    const conv_context *c = context;
+    qn_conv2d_shape d = c->shape;
+    d.add = add;
+    if (c->pass == QN_CONV2D_FORWARD)
+        table->conv2d_forward(team, &d, c->a, c->b, y, space);
+    else if (c->pass == QN_CONV2D_BACKWARD_DATA)
+        table->conv2d_backward_data(team, &d, c->a, c->b, y, space);
+    else
+        table->conv2d_backward_filter(team, &d, c->a, c->b, y, space);
+}
+
+static size_t conv_bytes(const qn_integer_kernels *table, int n_threads, const void *context) {
+    const conv_context *c = context;
+    return table->conv2d_workspace(&c->shape, c->pass, n_threads);
+}
+
+/* The same rows with others between them. */
+static const int8_t *spread(const int8_t *x, int64_t rows, int64_t n, int64_t step) {
+    int8_t *y = draw(rows * step, 9);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(y + i * step, x + i * n, (size_t)n);
+    return y;
+}
+
+static void check_convolution(const qn_conv2d_shape *d) {
+    const qn_activation none = {QN_ACTIVATION_NONE, 0};
+    const qn_kernels *doubles = qn_kernels_get(QN_F64, QN_ISA_REF);
+    const int64_t n_x = d->n * d->h * d->w * d->c, n_y = d->n * d->p * d->q * d->k;
+    const int64_t n_w = d->k * d->r * d->s * d->c / d->groups, pixels = d->n * d->p * d->q;
+    const int8_t *x = draw(n_x, 1), *w = draw(n_w, 2), *dy = draw(n_y, 3);
+    double *y = widen(dy, n_y), *dx = widen(x, n_x), *dw = widen(w, n_w);
+    void *space[3];
+    for (int pass = 0; pass < 3; pass++)
+        space[pass] = scratch(doubles->conv2d_workspace(d, (qn_conv2d_pass)pass, 1));
+    const double *from[] = {widen(x, n_x), widen(w, n_w), widen(dy, n_y)};
+    doubles->conv2d_forward(NULL, d, from[0], from[1], NULL, none, y, space[0]);
+    doubles->conv2d_backward_data(NULL, d, from[2], from[1], dx, space[1]);
+    doubles->conv2d_backward_filter(NULL, d, from[0], from[2], dw, space[2]);
+    qn_conv2d_shape apart = *d;
+    apart.y_stride = d->k + 3;
+    const int8_t *dy_apart = spread(dy, pixels, d->k, d->k + 3);
+    const conv_context all[] = {
+        {*d, QN_CONV2D_FORWARD, x, w},          {apart, QN_CONV2D_FORWARD, x, w},
+        {*d, QN_CONV2D_BACKWARD_DATA, dy, w},   {apart, QN_CONV2D_BACKWARD_DATA, dy_apart, w},
+        {*d, QN_CONV2D_BACKWARD_FILTER, x, dy}, {apart, QN_CONV2D_BACKWARD_FILTER, x, dy_apart},
+    };
+    for (int i = 0; i < 6; i++) {
+        const result_of results[] = {
+            {"forward", pixels, d->k, i % 2 ? apart.y_stride : d->k, y, conv_run, conv_bytes,
+             &all[i], true, false},
+            {"to the data", d->n * d->h * d->w, d->c, d->c, dx, conv_run, conv_bytes, &all[i],
+             false, false},
+            {"to the filter", d->k, n_w / d->k, n_w / d->k, dw, conv_run, conv_bytes, &all[i],
+             false, true},
+        };
+        check_result(&results[i / 2]);
+    }
+    give_all_back();
+}
+
+static qn_conv2d_shape conv(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k, int64_t r,
+                            int64_t s, int64_t stride, int64_t pad, int64_t dilation,
+                            int64_t groups) {
+    return (qn_conv2d_shape){.n = n,
+                             .h = h,
+                             .w = w,
+                             .c = c,
+                             .k = k,
+                             .r = r,
+                             .s = s,
+                             .p = (h + 2 * pad - dilation * (r - 1) - 1) / stride + 1,
+                             .q = (w + 2 * pad - dilation * (s - 1) - 1) / stride + 1,
+                             .stride_h = stride,
+                             .stride_w = stride,
+                             .pad_top = pad,
+                             .pad_left = pad,
+                             .dilation_h = dilation,
+                             .dilation_w = dilation,
+                             .groups = groups};
+}
+
+static void test_convolutions(void) {
+    const qn_conv2d_shape all[] = {
+        conv(2, 7, 5, 3, 5, 3, 3, 1, 1, 1, 1),     conv(3, 9, 7, 4, 6, 3, 2, 2, 1, 1, 2),
+        conv(1, 9, 11, 2, 3, 3, 3, 1, 2, 2, 1),    conv(2, 6, 7, 5, 5, 3, 3, 2, 1, 1, 5),
+        conv(2, 5, 3, 7, 9, 1, 1, 1, 0, 1, 1),     conv(1, 5, 5, 3, 6, 5, 5, 1, 2, 1, 3),
+        conv(2, 8, 8, 32, 64, 3, 3, 1, 1, 1, 1),   conv(2, 9, 9, 64, 33, 1, 1, 2, 0, 1, 1),
+        conv(1, 12, 12, 3, 16, 5, 5, 2, 2, 1, 1),  conv(3, 6, 6, 24, 24, 3, 3, 1, 1, 1, 24),
+        conv(2, 7, 7, 40, 70, 3, 3, 2, 1, 1, 1),   conv(2, 6, 5, 16, 32, 3, 3, 1, 1, 1, 4),
+        conv(9, 13, 12, 17, 20, 3, 3, 3, 2, 1, 1), conv(1, 4, 4, 130, 150, 3, 3, 1, 1, 1, 1),
+        conv(5, 16, 16, 8, 12, 1, 1, 1, 0, 1, 1),  conv(1, 3, 3, 4, 4, 3, 3, 1, 1, 3, 1),
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].p > 0 && all[i].q > 0)
+            check_convolution(&all[i]);
+    }
+}
+
+/* ---- operators ---- */
+
+static qn_graph *new_graph(void) {
+    qn_graph *graph;
+    const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options)};
+    CHECK_OK(qn_graph_create(&options, &graph));
+    return graph;
+}
+
+static qn_value source(qn_graph *graph, const char *name, qn_dtype dtype, qn_shape shape) {
+    return qn_graph_add_source(graph, QN_KIND_INPUT, name, (qn_tensor){dtype, shape},
+                               (qn_initial){0}, false);
+}
+
+/* A convolution, a linear layer and a product of matrices in one graph, against the same of f32. */
+static void test_operators(void) {
+    const qn_window window = {.pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1};
+    graph_run run[2];
+    qn_value results[2][3], inputs[2][5];
+    for (int i = 0; i < 2; i++) {
+        qn_graph *graph = new_graph();
+        const qn_dtype type = i ? QN_I8 : QN_F32, sum = i ? QN_I32 : QN_F32;
+        inputs[i][0] = source(graph, "x", type, QN_SHAPE(2, 5, 4, 3));
+        inputs[i][1] = source(graph, "filter", type, QN_SHAPE(7, 3, 3, 3));
+        inputs[i][2] = source(graph, "bias", sum, QN_SHAPE(7));
+        inputs[i][3] = source(graph, "rows", type, QN_SHAPE(6, 9));
+        inputs[i][4] = source(graph, "weight", type, QN_SHAPE(5, 9));
+        results[i][0] = qn_conv2d(graph, "y", inputs[i][0], inputs[i][1], inputs[i][2], window, 1);
+        results[i][1] = qn_linear(graph, "z", inputs[i][3], inputs[i][4], QN_NO_VALUE);
+        results[i][2] = qn_matmul(graph, "m", inputs[i][4], inputs[i][3], false, true);
+        CHECK_OK(qn_graph_finish(graph));
+        run[i] = run_create(graph);
+        for (int v = 0; v < 5; v++) {
+            const int64_t n = qn_shape_count(qn_graph_shape(graph, inputs[i][v]));
+            for (int64_t e = 0; e < n; e++)
+                run_set(&run[i], inputs[i][v], e, (double)((e * 37 + v * 11) % 256 - 128));
+        }
+        run_all(&run[i], qn_kernels_get(QN_F32, QN_ISA_REF), teams[1]);
+    }
+    for (int v = 0; v < 3; v++) {
+        const qn_tensor y = qn_graph_tensor(run[1].graph, results[1][v]);
+        CHECK(y.dtype == QN_I32);
+        for (int64_t e = 0; e < qn_shape_count(y.shape); e++)
+            CHECK(run_get(&run[1], results[1][v], e) == run_get(&run[0], results[0][v], e));
+    }
+    for (int i = 0; i < 2; i++) {
+        qn_graph *graph = (qn_graph *)run[i].graph;
+        run_destroy(&run[i]);
+        qn_graph_destroy(graph);
+    }
+}
+
+static void check_refused(qn_dtype x, qn_dtype weight, qn_dtype bias, const char *message) {
+    qn_graph *graph = new_graph();
+    qn_linear(graph, "y", source(graph, "x", x, QN_SHAPE(2, 3)),
+              source(graph, "weight", weight, QN_SHAPE(4, 3)),
+              source(graph, "bias", bias, QN_SHAPE(4)));
+    CHECK_FAILS(qn_graph_finish(graph), QN_ERROR_ARGUMENT, message);
+    qn_graph_destroy(graph);
+}
+
+static void test_refusals(void) {
+    check_refused(QN_I16, QN_I16, QN_I32, "input 0 is i16, but f32, f64 or i8 is needed");
+    check_refused(QN_I8, QN_F32, QN_I32, "input 1 is f32, but i8 is needed");
+    check_refused(QN_I8, QN_I8, QN_I8, "input 2 is i8, but i32 is needed");
+    check_refused(QN_F32, QN_F32, QN_F64, "input 2 is f64, but f32 is needed");
+}
+
+int main(void) {
+    for (int i = 0; i < N_TEAMS; i++)
+        CHECK_OK(qn_team_create(NULL, i + 1, &teams[i]));
+    test_products();
+    test_wrap();
+    test_convolutions();
+    test_operators();
+    test_refusals();
+    for (int i = 0; i < N_TEAMS; i++)
+        qn_team_destroy(teams[i]);
+    return checks_finish();
+}
