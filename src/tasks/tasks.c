@@ -35,10 +35,12 @@ static size_t escaped_bytes(const char *text) {
     return n;
 }
 
-/* What a checkpoint takes to be written or read, at most: a list of its tensors, its pairs, and the
- * header's text, which grows by doubling. */
-static size_t checkpoint_bytes(const qn_task *task) {
-    enum { TENSOR_BYTES = 1024, GROWING = 3, LISTS_BYTES = 128 * 1024 };
+/* What the caller's texts take, and a checkpoint to be written or read, at most: a list of its
+ * tensors, its pairs, and the header's text, which grows by doubling. Texts that are not long count
+ * alike: a budget that planning names is then one that training accepts, although its pairs are a
+ * few more. */
+static size_t text_bytes(const qn_task *task) {
+    enum { TENSOR_BYTES = 1024, GROWING = 3, LISTS_BYTES = 128 * 1024, USUAL_TEXTS = 16384 };
     size_t text = 0, header = 0;
     for (int i = 0; task->settings && i < qn_metadata_count(task->settings); i++) {
         const char *key, *value;
@@ -46,8 +48,9 @@ static size_t checkpoint_bytes(const qn_task *task) {
         text += strlen(key) + strlen(value);
         header += escaped_bytes(key) + escaped_bytes(value);
     }
-    return (size_t)qn_engine_tensor_count(task->engine) * TENSOR_BYTES + 2 * text +
-           GROWING * header + LISTS_BYTES;
+    const size_t texts = task->outside_bytes + 2 * text + GROWING * header;
+    return (size_t)qn_engine_tensor_count(task->engine) * TENSOR_BYTES + LISTS_BYTES +
+           (texts > USUAL_TEXTS ? texts : USUAL_TEXTS);
 }
 
 /* The engine's plans, now that all else is there. */
@@ -56,8 +59,7 @@ static qn_status plan(qn_task *task) {
     const size_t held = sizeof *task + task->counter.held_bytes - engine;
     qn_engine_note_peak(task->engine,
                         sizeof *task + task->counter.peak_bytes + task->outside_bytes);
-    return qn_engine_plan(task->engine, held + task->outside_bytes + task->reserve_bytes +
-                                            checkpoint_bytes(task));
+    return qn_engine_plan(task->engine, held + task->reserve_bytes + text_bytes(task));
 }
 
 static qn_status make(const qn_allocator *allocator, const qn_task_options *options,

@@ -14,15 +14,22 @@
 double qn_estimate_ns(const qn_graph *graph, int32_t node, const qn_speed *speed);
 
 /* The sequence with the smallest arena that was found for a graph, kept so that it is looked for
- * once for all limits. It does not depend on the limit it was first looked for at. Zeroed: not
- * known yet. */
+ * once for all limits. It does not depend on the limit it was first looked for at, and a plan does
+ * not depend on whether it was known. Zeroed: not known yet. */
+enum { QN_SWAPPED_PARTS = 5 }; /* how many values go to the file: so many numbers are tried */
+
 typedef struct qn_budget_low {
     const qn_allocator *allocator; /* of what is kept; null: the planner's */
     size_t most_bytes;             /* that may be kept, else nothing is; 0: any number */
     size_t arena_bytes;            /* 0: not known */
+    size_t peak_bytes;             /* that the planner held at most while it looked for it */
     int32_t n_items, n_storages;
-    int32_t *items;  /* (n_items) */
-    size_t *offsets; /* (n_storages) */
+    uint16_t *items;   /* (n_items): turns */
+    uint32_t *offsets; /* (n_storages), by QN_ALIGNMENT; both null: there was no room */
+    /* The same of the graphs with values in the file, without their sequences. */
+    struct {
+        size_t arena_bytes, peak_bytes;
+    } swapped[QN_SWAPPED_PARTS];
 } qn_budget_low;
 
 typedef struct qn_budget_options {

@@ -365,52 +365,89 @@ static qn_status look_for_least(finding *f, size_t *least) {
     return QN_OK;
 }
 
-void qn_budget_low_deinit(qn_budget_low *low) {
+static void release_sequence(qn_budget_low *low) {
     const qn_allocator *a = qn_allocator_or_default(low->allocator);
     qn_release(a, low->items, (size_t)low->n_items, sizeof *low->items);
     qn_release(a, low->offsets, (size_t)low->n_storages, sizeof *low->offsets);
+    low->items = NULL;
+    low->offsets = NULL;
+    low->n_items = low->n_storages = 0;
+}
+
+void qn_budget_low_deinit(qn_budget_low *low) {
+    release_sequence(low);
     *low = (qn_budget_low){0};
 }
 
-/* Keeps the best sequence as that of the least; where memory is out, nothing. */
-static void keep_low(finding *f, const qn_allocator *allocator, size_t least, qn_budget_low *low) {
+/* Keeps the least, and the best sequence as its sequence; where memory is out, or what is kept of a
+ * turn or an offset has no room for it, the least alone. */
+static void keep_low(finding *f, const qn_allocator *allocator, size_t least, size_t peak_bytes,
+                     qn_budget_low *low) {
+    low->peak_bytes = peak_bytes;
+    low->arena_bytes = least;
     qn_budget_trial_set(&f->search.now, f->best_items, f->n_best_items);
     const size_t n_items = (size_t)f->n_best_items, n_storages = (size_t)f->search.now.n_storages;
     const size_t bytes = n_items * sizeof *low->items + n_storages * sizeof *low->offsets;
-    if (low->most_bytes > 0 && bytes > low->most_bytes)
+    if ((low->most_bytes > 0 && bytes > low->most_bytes) || f->model.n_turns > UINT16_MAX ||
+        least / QN_ALIGNMENT > UINT32_MAX)
         return;
     low->allocator = low->allocator ? low->allocator : allocator;
     low->n_items = f->n_best_items;
     low->n_storages = f->search.now.n_storages;
     if (qn_allocate(low->allocator, n_items, sizeof *low->items, &low->items) != QN_OK ||
         qn_allocate(low->allocator, n_storages, sizeof *low->offsets, &low->offsets) != QN_OK) {
-        qn_budget_low_deinit(low);
+        release_sequence(low);
         return;
     }
-    memcpy(low->items, f->best_items, n_items * sizeof *low->items);
-    memcpy(low->offsets, f->best_offsets, n_storages * sizeof *low->offsets);
-    low->arena_bytes = least;
+    for (size_t i = 0; i < n_items; i++)
+        low->items[i] = (uint16_t)f->best_items[i];
+    for (size_t i = 0; i < n_storages; i++)
+        low->offsets[i] = (uint32_t)(f->best_offsets[i] / QN_ALIGNMENT);
 }
 
-static void take_low(finding *f, const qn_budget_low *low) {
-    memcpy(f->best_items, low->items, (size_t)low->n_items * sizeof *low->items);
-    memcpy(f->best_offsets, low->offsets, (size_t)low->n_storages * sizeof *low->offsets);
+/* What looking for it has held at most is held here too: a limit of memory refuses both, and
+ * whether it was known changes nothing. */
+static qn_status take_low(finding *f, const qn_budget_low *low) {
+    const size_t held = f->counter.held_bytes;
+    const size_t more = low->peak_bytes > held ? low->peak_bytes - held : 0;
+    char *room = NULL;
+    QN_TRY(qn_allocate(&f->allocator, more, 1, &room));
+    qn_release(&f->allocator, room, more, 1);
+    if (!low->items)
+        return QN_OK;
+    for (int32_t i = 0; i < low->n_items; i++)
+        f->best_items[i] = low->items[i];
+    for (int32_t i = 0; i < low->n_storages; i++)
+        f->best_offsets[i] = (size_t)low->offsets[i] * QN_ALIGNMENT;
     f->n_best_items = low->n_items;
     qn_budget_trial_set(&f->search.now, f->best_items, f->n_best_items);
     f->best_ns = f->search.now.again_ns;
+    return QN_OK;
 }
 
-/* The least arena and, as the best, its sequence; found, or known already. */
+static qn_status find_low(finding *f, const qn_allocator *allocator, size_t *least) {
+    const size_t peak = f->counter.peak_bytes;
+    f->counter.peak_bytes = f->counter.held_bytes;
+    const qn_status status = look_for_least(f, least);
+    const size_t own = f->counter.peak_bytes;
+    f->counter.peak_bytes = peak > own ? peak : own;
+    if (status == QN_OK && f->options->low)
+        keep_low(f, allocator, *least, own, f->options->low);
+    return status;
+}
+
+/* The least arena and, as the best, its sequence; found, or known already. What comes after is the
+ * same either way. */
 static qn_status find_least(finding *f, const qn_allocator *allocator, size_t *least) {
-    qn_budget_low *low = f->options->low;
-    if (low && low->arena_bytes > 0) {
-        take_low(f, low);
+    const qn_budget_low *low = f->options->low;
+    const bool is_known =
+        low && low->arena_bytes > 0 && (low->items || f->limit < low->arena_bytes);
+    qn_budget_search_restart(&f->search);
+    if (is_known)
         *least = low->arena_bytes;
-        return QN_OK;
-    }
-    QN_TRY(look_for_least(f, least));
-    if (low)
-        keep_low(f, allocator, *least, low);
+    QN_TRY(is_known ? take_low(f, low) : find_low(f, allocator, least));
+    qn_budget_search_restart(&f->search);
+    f->packing_work = FULL_PACKING_WORK;
     return QN_OK;
 }
 

@@ -56,6 +56,14 @@ void qn_budget_search_deinit(qn_budget_search *search) {
     search->move_capacity = 0;
 }
 
+void qn_budget_search_restart(qn_budget_search *search) {
+    qn_budget_search_deinit(search);
+    search->n_moves = 0;
+    search->n_drawn = 0;
+    search->noise = 0;
+    search->price = 0;
+}
+
 /* ---- what is known of the sequence at hand ---- */
 
 static void look(qn_budget_search *s) {

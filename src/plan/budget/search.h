@@ -44,6 +44,10 @@ qn_status qn_budget_search_init(qn_arena *arena, const qn_allocator *allocator,
                                 const qn_budget_model *model, qn_budget_search *search);
 void qn_budget_search_deinit(qn_budget_search *search);
 
+/* As it was at the beginning, but for the sequence at hand and the counts of work: what is found
+ * from there on, and the memory that it takes, do not depend on what was looked for before. */
+void qn_budget_search_restart(qn_budget_search *search);
+
 /* Moves until the target holds (*holds) or no move brings it nearer. */
 qn_status qn_budget_search_descend(qn_budget_search *search, bool *holds);
 

@@ -19,7 +19,7 @@ enum { LEAST_BYTES = 64 * 1024 };
 enum { USUAL_MEASURES = 1500 };
 
 /* The parts of all candidates that are tried. */
-static const int eighths[] = {8, 5, 3, 2, 1};
+static const int eighths[QN_SWAPPED_PARTS] = {8, 5, 3, 2, 1};
 
 /* A value that may go, and ns of the file over ns of making it again. */
 typedef struct candidate {
@@ -183,16 +183,28 @@ static bool leads_nowhere(qn_status status, size_t least) {
     return status == QN_ERROR_ARGUMENT || (status == QN_ERROR_MEMORY && least > 0);
 }
 
-static qn_status plan_swapped(mixing *m, const swapped_graph *s) {
+/* part: of the candidates. What is known of the least is of the graph without swaps; what is known
+ * of this one stands beside it. */
+static qn_status plan_swapped(mixing *m, const swapped_graph *s, size_t part) {
     qn_budget_options options = *m->options;
+    qn_budget_low *known = options.low, low = {.most_bytes = 1};
     qn_budget_plan found = {0};
     qn_sequence sequence;
     size_t least = 0;
     options.swap = NULL;
+    if (known) {
+        low.arena_bytes = known->swapped[part].arena_bytes;
+        low.peak_bytes = known->swapped[part].peak_bytes;
+    }
+    options.low = &low;
     options.node_ns = s->node_ns;
     options.most_work = options.most_work ? options.most_work / 4 + 1 : USUAL_MEASURES;
     qn_status status =
         qn_budget_plan_find(&m->allocator, s->graph, m->machine, &options, &found, &least);
+    if (known) {
+        known->swapped[part].arena_bytes = low.arena_bytes;
+        known->swapped[part].peak_bytes = low.peak_bytes;
+    }
     qn_sequence_init(&sequence, &m->allocator);
     if (status == QN_OK)
         status = compose(s, &found.sequence, &sequence);
@@ -207,21 +219,21 @@ static qn_status plan_swapped(mixing *m, const swapped_graph *s) {
     return leads_nowhere(status, least) ? QN_OK : status;
 }
 
-static qn_status try_first(mixing *m, int32_t n) {
+static qn_status try_first(mixing *m, int32_t n, size_t part) {
     swapped_graph s = {0};
     qn_status status = swap_first(m, n, &s);
     if (status == QN_OK)
-        status = plan_swapped(m, &s);
+        status = plan_swapped(m, &s, part);
     drop(m, &s);
     return status;
 }
 
 static qn_status try_all(mixing *m) {
     int32_t last = 0;
-    for (size_t i = 0; i < sizeof eighths / sizeof *eighths; i++) {
+    for (size_t i = 0; i < QN_SWAPPED_PARTS; i++) {
         const int32_t n = (m->n_candidates * eighths[i] + 7) / 8;
         if (n > 0 && n != last)
-            QN_TRY(try_first(m, n));
+            QN_TRY(try_first(m, n, i));
         last = n;
     }
     return QN_OK;

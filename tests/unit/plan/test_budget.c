@@ -112,6 +112,48 @@ static void test_too_little(const qn_graph *graph) {
     CHECK(least > 64 && least == same);
 }
 
+/* What is known of the least changes no plan, no refusal, and not the memory that planning takes;
+ * also where the sequence of the least had no room, and with values that go to a file. */
+static void test_known_least(const qn_graph *graph, const qn_swap_speed *swap, size_t most_bytes) {
+    const size_t full = full_bytes(graph);
+    qn_budget_low low = {.most_bytes = most_bytes};
+    int n_refused = 0;
+    for (int i = 1; i <= 32; i++) {
+        qn_budget_options options = {
+            .arena_bytes = full * (size_t)i / 32, .most_work = 1, .swap = swap};
+        qn_budget_plan fresh = {0}, known = {0};
+        size_t least = 0, same = 0;
+        const qn_machine *machine = A_DISK_MACHINE(kernels, 2);
+        const qn_status status =
+            qn_budget_plan_find(NULL, graph, machine, &options, &fresh, &least);
+        options.low = &low;
+        CHECK(qn_budget_plan_find(NULL, graph, machine, &options, &known, &same) == status);
+        CHECK(least == same && fresh.sequence.n == known.sequence.n);
+        CHECK(fresh.planner_bytes == known.planner_bytes);
+        CHECK(fresh.sequence.n != known.sequence.n ||
+              memcmp(fresh.sequence.items, known.sequence.items,
+                     fresh.sequence.n * sizeof *fresh.sequence.items) == 0);
+        n_refused += status == QN_ERROR_MEMORY;
+        qn_budget_plan_deinit(&fresh);
+        qn_budget_plan_deinit(&known);
+    }
+    CHECK(n_refused > 0 && n_refused < 31 && low.arena_bytes > 0);
+    CHECK((low.items != NULL) == (most_bytes != 1));
+    qn_budget_low_deinit(&low);
+}
+
+/* A network whose values are large enough for the file. */
+static void test_known_leasts(void) {
+    static const qn_swap_speed swap = {2, 2, 1000, 0};
+    const qn_update_options update = {.optimizer = QN_SGD};
+    qn_program p;
+    CHECK_OK(build_training(qn_model_find("squeezenet"), 2, &update, &p));
+    test_known_least(p.graph, NULL, 0);
+    test_known_least(p.graph, NULL, 1);
+    test_known_least(p.graph, &swap, 0);
+    qn_program_deinit(&p);
+}
+
 static void test_failures(const qn_graph *graph, size_t limit) {
     failing heap = {.left = 0};
     const qn_allocator a = {&heap, failing_allocate, failing_release};
@@ -145,6 +187,7 @@ int main(void) {
     test_too_little(small.graph);
     test_failures(small.graph, limit);
     qn_program_deinit(&small);
+    test_known_leasts();
     check_random_graphs(0, 300, kernels, team);
     test_zoo();
     qn_team_destroy(team);
