@@ -18,7 +18,7 @@ _quern() {
     meter) options='--ops --clock --skip --json --interval --sysroot --power --description --html --trace --csv --metrics --help' ;;
     devices) options='--sysroot --calibrate --json --help' ;;
     rules) options='--help' ;;
-    federate) options='--model --data --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --evaluate-every --save --resume --threads --seed --html --json --help' ;;
+    federate) options='--model --data --holdout --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --evaluate-every --save --resume --threads --seed --html --out --wheel --json --help' ;;
     label) options='--known --data --out --follow --revise --html --settings --seed --features --speed --nothing-new --json --help' ;;
     help) options='--man --completion --settings --help' ;;
     version) options='--help' ;;

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "os/heap.h"
+#include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -240,6 +241,36 @@ qn_status qn_partition_create(const qn_allocator *allocator, const char *specifi
     qn_release(partition->allocator, d.order, (size_t)n, sizeof *d.order);
     if (status != QN_OK)
         qn_partition_destroy(partition);
+    return status;
+}
+
+static qn_status read_classes(const qn_data_source *data, int32_t *labels, void *x) {
+    for (int64_t i = 0; i < data->n_samples[QN_TRAIN]; i++) {
+        if (data->read_class)
+            QN_TRY(data->read_class(data->self, QN_TRAIN, i, &labels[i]));
+        else
+            QN_TRY(data->read(data->self, QN_TRAIN, i, x, &labels[i]));
+    }
+    return QN_OK;
+}
+
+qn_status qn_partition_data(const qn_allocator *allocator, const char *specification,
+                            const qn_data_source *data, int64_t n_clients, uint64_t seed,
+                            qn_partition *partition) {
+    const size_t n = (size_t)data->n_samples[QN_TRAIN];
+    const size_t bytes = (size_t)qn_shape_count(data->sample) * qn_dtype_bytes(data->dtype);
+    int32_t *labels = NULL;
+    void *x = NULL;
+    allocator = qn_allocator_or_default(allocator);
+    QN_TRY(qn_allocate(allocator, n, sizeof *labels, &labels));
+    qn_status status = qn_allocate(allocator, bytes, 1, &x);
+    if (status == QN_OK)
+        status = read_classes(data, labels, x);
+    if (status == QN_OK)
+        status = qn_partition_create(allocator, specification, labels, (int64_t)n,
+                                     data->preparation.n_classes, n_clients, seed, partition);
+    qn_release(allocator, x, bytes, 1);
+    qn_release(allocator, labels, n, sizeof *labels);
     return status;
 }
 

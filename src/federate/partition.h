@@ -3,7 +3,7 @@
 #ifndef QN_FEDERATE_PARTITION_H
 #define QN_FEDERATE_PARTITION_H
 
-#include "quern/base.h"
+#include "quern/data.h"
 
 typedef struct qn_partition {
     const qn_allocator *allocator;
@@ -29,6 +29,11 @@ typedef struct qn_partition {
 qn_status qn_partition_create(const qn_allocator *allocator, const char *specification,
                               const int32_t *labels, int64_t n, int n_classes, int64_t n_clients,
                               uint64_t seed, qn_partition *partition);
+
+/* Divides the training samples of a data set with classes. */
+qn_status qn_partition_data(const qn_allocator *allocator, const char *specification,
+                            const qn_data_source *data, int64_t n_clients, uint64_t seed,
+                            qn_partition *partition);
 void qn_partition_destroy(qn_partition *partition);
 
 #endif

@@ -268,7 +268,7 @@ static qn_status check_number(const char *name, double value, double least, doub
                    most);
 }
 
-static qn_status check(const qn_federation_options *o) {
+qn_status qn_federation_check(const qn_federation_options *o) {
     if (!o->model->build)
         return qn_fail(QN_ERROR_UNSUPPORTED, "%s is no classifier, and only those are federated",
                        o->model->name);
@@ -284,37 +284,6 @@ static qn_status check(const qn_federation_options *o) {
     QN_TRY(check_number("the chance that a client drops out", o->drop, 0, 1));
     QN_TRY(check_number("the server's learning rate", o->server_rate, 0, 1e6));
     return check_number("the server's momentum", o->server_momentum, 0, 1);
-}
-
-/* Classes of the training samples. */
-static qn_status read_classes(const qn_federation *f, int32_t *labels, void *x) {
-    const qn_data_source *data = f->o.data;
-    for (int64_t i = 0; i < data->n_samples[QN_TRAIN]; i++) {
-        if (data->read_class)
-            QN_TRY(data->read_class(data->self, QN_TRAIN, i, &labels[i]));
-        else
-            QN_TRY(data->read(data->self, QN_TRAIN, i, x, &labels[i]));
-    }
-    return QN_OK;
-}
-
-static qn_status divide(qn_federation *f) {
-    const qn_data_source *data = f->o.data;
-    const size_t n = (size_t)data->n_samples[QN_TRAIN];
-    const size_t bytes = (size_t)qn_shape_count(data->sample) * qn_dtype_bytes(data->dtype);
-    int32_t *labels = NULL;
-    void *x = NULL;
-    QN_TRY(qn_allocate(f->o.allocator, n, sizeof *labels, &labels));
-    qn_status status = qn_allocate(f->o.allocator, bytes, 1, &x);
-    if (status == QN_OK)
-        status = read_classes(f, labels, x);
-    if (status == QN_OK)
-        status = qn_partition_create(f->o.allocator, f->o.partition, labels, (int64_t)n,
-                                     data->preparation.n_classes, f->o.n_clients, f->o.seed,
-                                     &f->partition);
-    qn_release(f->o.allocator, x, bytes, 1);
-    qn_release(f->o.allocator, labels, n, sizeof *labels);
-    return status;
 }
 
 static qn_status create_trainer(qn_federation *f) {
@@ -384,7 +353,8 @@ static qn_status open_test(qn_federation *f) {
 }
 
 static qn_status begin(qn_federation *f) {
-    QN_TRY(divide(f));
+    QN_TRY(qn_partition_data(f->o.allocator, f->o.partition, f->o.data, f->o.n_clients, f->o.seed,
+                             &f->partition));
     QN_TRY(create_trainer(f));
     QN_TRY(find_parts(f));
     QN_TRY(reserve(f));
@@ -394,7 +364,7 @@ static qn_status begin(qn_federation *f) {
 qn_status qn_federation_create(const qn_federation_options *options, qn_federation **federation) {
     qn_federation *f;
     const qn_allocator *allocator = qn_allocator_or_default(options->allocator);
-    QN_TRY(check(options));
+    QN_TRY(qn_federation_check(options));
     QN_TRY(qn_allocate(allocator, 1, sizeof *f, &f));
     f->o = *options;
     f->o.allocator = allocator;

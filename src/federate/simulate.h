@@ -35,6 +35,10 @@ typedef struct qn_federation_options {
     uint64_t seed;
 } qn_federation_options;
 
+/* Whether a federation can be made of model, data and numbers: QN_ERROR_UNSUPPORTED,
+ * QN_ERROR_ARGUMENT. */
+qn_status qn_federation_check(const qn_federation_options *options);
+
 typedef struct qn_federation_round {
     int64_t round;                         /* done */
     int64_t n_asked, n_answered, n_failed; /* clients; failed: the loss was not finite */

@@ -23,7 +23,8 @@ ELSEWHERE = ("quern convert resnet50.safetensors", "quern predict resnet50", "qu
 PLACEHOLDERS = [("images:DIR", "images:photos"), ("cifar10:DIR", "cifar10:cifar"), ("text:FILE", "text:book.txt"),
                 ("pairs:SOURCE,TARGET", "pairs:forwards.txt,backwards.txt"),
                 ("squad:FILE", "squad:questions.json"), ("--wordpiece FILE", "--wordpiece words.txt"),
-                ("/data/tmp", "swap"), ("--seconds 60", "--seconds 1"), ("bench --settings 40", "bench --settings 1")]
+                ("/data/tmp", "swap"), ("--seconds 60", "--seconds 1"), (" --wheel WHEEL", ""),
+                ("bench --settings 40", "bench --settings 1")]
 
 
 def commands_of(path):

@@ -1,11 +1,11 @@
 /* quern federate: one network from many devices' data. simulate runs server and clients in this
- * process. */
+ * process; app writes them for Flower. */
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/options.h"
-#include "federate/simulate.h"
+#include "federate/flower.h"
 #include "os/heap.h"
 #include "os/process/interrupt.h"
 #include "report/document.h"
@@ -28,6 +28,12 @@ static const option options[] = {
      .argument = "DATA",
      .otherwise = "none, must be given",
      .help = "training samples are divided among clients; test samples are the server's"},
+    {.name = "holdout",
+     .kind = OPTION_NUMBER,
+     .argument = "PART",
+     .most = 0.9,
+     .otherwise = "as the data comes",
+     .help = "part of the samples to test on, of data without test samples"},
     {.name = "clients",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -149,6 +155,16 @@ static const option options[] = {
      .argument = "FILE",
      .otherwise = "none",
      .help = "write a page with accuracy by rounds and by bytes sent"},
+    {.name = "out",
+     .kind = OPTION_TEXT,
+     .argument = "FOLDER",
+     .otherwise = "none, must be given to app",
+     .help = "folder to write the Flower app to"},
+    {.name = "wheel",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "none: add it to the app later",
+     .help = "quern's wheel, of script/wheel, that the app installs"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "one JSON object a round"},
 };
 
@@ -207,12 +223,12 @@ static qn_status read_options(simulation *s) {
 }
 
 static qn_status open_data(simulation *s) {
-    const char *name = arguments_get(s->a, "data");
+    const char *name = arguments_get(s->a, "data"), *holdout = arguments_get(s->a, "holdout");
     const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options), .seed = s->o.seed,
+                                 .holdout = holdout ? strtod(holdout, NULL) : 0,
                                  .sample = s->o.model->input, .n_classes = s->o.model->n_classes};
     if (!name)
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "quern federate simulate needs --data; see quern federate --help");
+        return qn_fail(QN_ERROR_ARGUMENT, "quern federate needs --data; see quern federate --help");
     QN_TRY(qn_data_open(name, &how, &s->data));
     s->is_open = true;
     return QN_OK;
@@ -228,10 +244,6 @@ static qn_status set_pairs(simulation *s) {
 }
 
 static qn_status open_simulation(simulation *s) {
-    if (strcmp(s->a->words[0], "simulate") != 0)
-        return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: simulate", s->a->words[0]);
-    QN_TRY(read_options(s));
-    QN_TRY(open_data(s));
     QN_TRY(set_pairs(s));
     QN_TRY(qn_federation_create(&s->o, &s->federation));
     if (arguments_has(s->a, "resume"))
@@ -373,6 +385,18 @@ static qn_status write_page(const simulation *s, const char *path) {
     return status;
 }
 
+static qn_status write_app(const simulation *s) {
+    const char *folder = arguments_get(s->a, "out"), *wheel = arguments_get(s->a, "wheel");
+    if (!folder)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "quern federate app needs --out FOLDER; see quern federate --help");
+    QN_TRY(qn_flower_write(&s->o, wheel, folder));
+    printf("%s is a Flower app; its README.md says how to run it\n", folder);
+    if (!wheel)
+        printf("it also needs quern's wheel: --wheel FILE, or add it to its pyproject.toml\n");
+    return QN_OK;
+}
+
 static qn_status simulate(simulation *s) {
     const char *html = arguments_get(s->a, "html");
     QN_TRY(open_simulation(s));
@@ -382,9 +406,18 @@ static qn_status simulate(simulation *s) {
     return html ? write_page(s, html) : QN_OK;
 }
 
+static qn_status act(simulation *s) {
+    const bool is_app = strcmp(s->a->words[0], "app") == 0;
+    if (!is_app && strcmp(s->a->words[0], "simulate") != 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: simulate, app", s->a->words[0]);
+    QN_TRY(read_options(s));
+    QN_TRY(open_data(s));
+    return is_app ? write_app(s) : simulate(s);
+}
+
 static int run(const arguments *a) {
     simulation s = {.a = a, .is_json = arguments_flag(a, "json")};
-    const qn_status status = simulate(&s);
+    const qn_status status = act(&s);
     qn_federation_destroy(s.federation);
     qn_metadata_destroy(s.pairs);
     if (s.is_open)
@@ -400,7 +433,8 @@ const command command_federate = {
     .most_words = 1,
     .summary = "Train one model from many devices' data",
     .description =
-        "federate simulate --data DATA    server and clients in one process, for experiments\n"
+        "federate simulate --data DATA             server and clients in one process\n"
+        "federate app --data DATA --out FOLDER     write a Flower app with the same settings\n"
         "\n"
         "The training samples are divided among --clients. In each round the server sends its\n"
         "network to --per-round of them; they train it on their own samples and send back what\n"

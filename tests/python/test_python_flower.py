@@ -1,0 +1,100 @@
+"""The app for Flower that quern federate app writes, without Flower: its settings, its data, and a round of its clients,
+whose mean is the server's."""
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import unittest
+
+import fresh
+import numpy as np
+
+QUERN = os.environ["QUERN"]
+CLIENTS, CLASSES, SIDE = 4, 3, 12
+
+
+class Flower(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="quern-flower-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        draw = np.random.default_rng(2)
+        self.y = (np.arange(240) % CLASSES).astype(np.int32)
+        self.x = draw.integers(0, 100, (240, SIDE, SIDE, 1)).astype(np.uint8)
+        self.x[np.arange(240), self.y * 4] += 120
+        np.save(self.folder / "x.npy", self.x)
+        np.save(self.folder / "y.npy", self.y)
+
+    def write(self, *more, status=0):
+        done = subprocess.run([QUERN, "federate", "app", "--model", "mlp", "--data", "npy:x.npy,y.npy", "--holdout",
+                               "0.25", "--clients", str(CLIENTS), "--per-round", str(CLIENTS), "--partition", "dirichlet:1", *more],
+                              cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stdout)
+        return done.stdout
+
+    def test_app(self):
+        self.write("--out", "app", "--lr", "0.25", "--server-lr", "1", "--batch", "8")
+        app = self.folder / "app"
+        project = tomllib.loads((app / "pyproject.toml").read_text())
+        config = project["tool"]["flwr"]["app"]["config"]
+        self.assertEqual((config["lr"], config["server-lr"], config["batch"], config["model"]), (0.25, 1.0, 8, "mlp"))
+        self.assertIsInstance(config["server-lr"], float)
+        for path in app.rglob("*"):
+            if path.suffix in (".py", ".md", ".toml"):
+                self.assertNotRegex(path.read_text(), "@[A-Z_]+@")
+        for name in ("client_app", "server_app"):  # they import Flower
+            compile((app / f"quern_app/{name}.py").read_text(), name, "exec")
+        self.check_data(app)
+        self.check_round(app, config)
+
+    def check_data(self, app):
+        order, first = np.load(app / "data/order.npy"), np.load(app / "data/first.npy")
+        facts = json.loads((app / "data/facts.json").read_text())
+        train, test = np.load(app / "data/train-x.npy"), np.load(app / "data/test-x.npy")
+        self.assertEqual(sorted(order), list(range(len(train))))
+        self.assertEqual((first[0], first[-1], len(first)), (0, len(train), CLIENTS + 1))
+        self.assertEqual(len(train) + len(test), len(self.x))
+        whole = {image.tobytes(): label for image, label in zip(self.x, self.y)}
+        for split, images in (("train", train), ("test", test)):
+            for image, label in zip(images, np.load(app / f"data/{split}-y.npy")):
+                self.assertEqual(whole[image.tobytes()], label)
+        self.assertAlmostEqual(facts["mean"][0], (train / 255).mean(), 5)
+        self.assertAlmostEqual(facts["std_dev"][0], (train / 255).std(), 4)
+
+    def check_round(self, app, config):
+        sys.path.insert(0, str(app))
+        task = importlib.import_module("quern_app.task")
+        server = task.get_weights(task.make_model(config))
+        sums, n = [np.zeros(w.shape) for w in server], 0
+        for client in range(CLIENTS):
+            x, y = task.of_client(config["data"], client)
+            model = task.make_model(config)
+            task.set_weights(model, server)
+            model.fit((x, y), epochs=4, batch=config["batch"], lr=config["lr"], optimizer="sgd", schedule="constant",
+                      warmup=0, test=False, meter=False, verbose=False, threads=1)
+            sums = [s + len(y) * w for s, w in zip(sums, task.get_weights(model))]
+            n += len(y)
+        x, y, facts = task.samples(config["data"], "test")
+        model = task.make_model(config)
+        before = model.evaluate((task.prepare(x, facts), y))
+        task.set_weights(model, [s / n for s in sums])
+        after = model.evaluate((task.prepare(x, facts), y))
+        self.assertLess(after["loss"], 0.7 * before["loss"])
+        self.assertGreater(after["accuracy"], 0.8)
+
+    def test_refused(self):
+        self.assertIn("--out", self.write(status=2))
+        self.assertIn("only the simulation", self.write("--out", "b", "--drop", "0.5", status=1))
+        self.assertIn("none.whl", self.write("--out", "b", "--wheel", "none.whl", status=1))
+        (self.folder / "c").mkdir()
+        (self.folder / "c/pyproject.toml").write_text("mine")
+        self.assertIn("there already", self.write("--out", "c", status=2))
+        self.assertEqual((self.folder / "c/pyproject.toml").read_text(), "mine")
+
+
+if __name__ == "__main__":
+    fresh.enter(unittest.main)
