@@ -38,9 +38,10 @@ CROP, N_CROP_TESTS, N_EMOJI_TESTS, N_MADE_TESTS, MOST = 96, 40, 30, 100, 100
 HAND = {
     "lenet5": ("--lr 0.005 --batch 16 --steps 2000", "--lr 0.002 --batch 16 --steps 2000",
                "--lr 0.02 --batch 16 --steps 2000", "--lr 0.01 --batch 32 --steps 2000",
-               "--optimizer adam --lr 0.001 --batch 16 --steps 2000"),
+               "--optimizer adam --lr 0.001 --batch 16 --steps 2000", "--lr 0.0025 --batch 16",
+               "--optimizer adam --lr 0.0005 --batch 16 --steps 2000 --label-smoothing 0.1"),
     "squeezenet": ("--lr 0.0005 --batch 32 --steps 1500", "--lr 0.0005 --batch 16 --steps 2000",
-                   "--lr 0.001 --batch 32 --steps 1500"),
+                   "--lr 0.001 --batch 32 --steps 1500", "--steps 1000"),
 }
 INPUTS = {"lenet5": "32x32x3"}
 

@@ -140,18 +140,21 @@ static qn_status check_task(const arguments *a, const qn_model *model, int row) 
                    o->name, o->of, model->name, qn_task_of(model));
 }
 
-/* What a task chooses for itself once it has seen how many photos there are. A rate goes with the
- * optimizer of the recipe. */
+/* What a task chooses for itself once it has seen how many photos there are. Rate and
+ * regularisation go with the optimizer of the recipe. */
 static bool is_left_to_task(const arguments *a, const qn_model *model,
                             const qn_metadata *checkpoint, const settings *s, const char *name) {
-    static const char *const names[] = {"batch", "epochs", "augment", "lr"};
+    static const char *const names[] = {"batch", "epochs",       "augment",
+                                        "lr",    "weight-decay", "label-smoothing"};
     const char *data = arguments_get(a, "data");
     if (!data && checkpoint)
         data = qn_metadata_get(checkpoint, "data");
     if (!data || strncmp(data, "images:", 7) != 0 ||
         strcmp(qn_task_of(model), "classification") != 0)
         return false;
-    if (strcmp(name, "lr") == 0 &&
+    const bool is_of_recipe = strcmp(name, "lr") == 0 || strcmp(name, "weight-decay") == 0 ||
+                              strcmp(name, "label-smoothing") == 0;
+    if (is_of_recipe &&
         strcmp(settings_get(s, "optimizer"), qn_optimizer_name((int)model->recipe.optimizer)) != 0)
         return false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -569,7 +569,7 @@ static const observation observations[QN_OBSERVATIONS] = {
      judge_memory, true},
     {"throughput grows", "Throughput grows with the batch.",
      "ResNet50: 9 to 55 samples/s from batch 4 to 64", judge_throughput, false},
-    {"different factors", "The factor differs greatly between models.",
+    {"different factors", "The growth of throughput differs greatly between models.",
      "deep RL 15.3 times (889 to 13,618 samples/s), ResNet50 6.1, DenseNet 1.7", judge_factors,
      false},
     {"drip training", "Training on the device, a little each day, slowly raises accuracy.",

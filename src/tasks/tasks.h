@@ -73,8 +73,8 @@ int64_t qn_task_batch(const qn_task *task);
  * equal numbers. */
 int64_t qn_task_test_batch(const qn_task *task);
 
-/* For training on photos: batch, rate, epochs and augmentation by the number of training samples,
- * where the settings say nothing of them. */
+/* For training on photos: batch, rate, weight decay, epochs and augmentation by the number of
+ * training samples, unless the settings have them. */
 qn_status qn_task_choose_for_photos(qn_task *task, int64_t n_samples);
 
 /* Says where classes have few pictures, and what to do. */

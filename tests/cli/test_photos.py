@@ -31,9 +31,11 @@ class Choices(Photos):
         self.assertIn(f"{data}: 45 training and 15 test samples", run.output)
         self.assertIn("rate 0.0125, schedule cosine, batch 16, steps 1 to 6", run.output)
         self.assertNotIn("left out", run.output)
-        self.assertIn("3 of 3 classes have fewer than 50 pictures to train on", run.errors)
+        self.assertIn("3 of 3 classes have fewer than 50 images to train on", run.errors)
         kept = quern.metadata_of(self.folder / "w.st")
         self.assertEqual((kept["batch"], kept["augment"]), ("16", "crop,flip"))
+        self.assertEqual((kept["weight-decay"], kept["label-smoothing"]), ("0.005", "0.1"))
+        self.assertIn("few images: weight decay 0.005 and label smoothing 0.1 reduce overfitting", run.errors)
         # What was chosen holds when the run goes on.
         self.run_quern("train", "lenet5", "--resume", "w.st", "--steps", 8, "--save", "w.st")
         self.assertEqual(quern.metadata_of(self.folder / "w.st")["batch"], "16")
@@ -56,6 +58,19 @@ class Choices(Photos):
         kept = quern.metadata_of(self.folder / "w.st")
         self.assertEqual([kept[key] for key in ("epochs", "batch", "augment", "lr", "step")],
                          ["2", "5", "none", "0.01", "8"])
+
+    def test_regularised(self):
+        """Few images get weight decay and label smoothing, unless one of them is given; many do not."""
+        few = self.make_photos({"dark": 160, "light": 160})
+        many = self.make_photos({"dark": 340, "light": 340}, "many")
+        for data, given, kept in ((few, (), ("0.004167", "0.1")), (many, (), ("0", "0")),
+                                  (few, ("--weight-decay", 0.001), ("0.001", "0")),
+                                  (few, ("--label-smoothing", 0), ("0", "0")),
+                                  (few, ("--optimizer", "adam"), ("0", "0"))):
+            with self.subTest(data=data, given=given):
+                self.run_quern("train", "lenet5", "--data", data, "--steps", 1, "--no-test", "--save", "w.st", *given)
+                found = quern.metadata_of(self.folder / "w.st")
+                self.assertEqual((found["weight-decay"], found["label-smoothing"]), kept)
 
     def test_resumed_bits(self):
         """Batches that go on with the next epoch: a run in two parts ends in the same weights."""

@@ -164,7 +164,7 @@ class Data(Case):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             model.fit(self.folder / "photos", steps=4, batch=8)
-        self.assertIn("fewer than 50 pictures", str([str(one.message) for one in told]))
+        self.assertIn("fewer than 50 images", str([str(one.message) for one in told]))
         self.assertTrue(all(one.category is quern.Warning for one in told))
         self.assertEqual(model.class_names, list("abcd"))
         self.assertGreater(model.evaluate(self.folder / "photos")["samples"], 0)
@@ -280,7 +280,7 @@ class Files(Case):
         self.assertEqual(plan.arena_bytes, next(t["arena_bytes"] for t in told if "arena_bytes" in t))
         self.assertLessEqual(plan.peak_bytes, 3 << 20)
         self.assertIn("<table", plan._repr_html_())
-        with self.assertRaisesRegex(quern.OutOfMemoryError, "give memory=."):
+        with self.assertRaisesRegex(quern.OutOfMemoryError, "use memory=."):
             model.plan(batch=64, memory="300K")
 
 
