@@ -304,7 +304,7 @@ static qn_status check_inputs(const qn_graph *graph, const qn_op *op, const qn_v
                 return qn_fail(QN_ERROR_ARGUMENT, "input %d is left out", i);
             continue;
         }
-        if (!(op->integer_inputs & bit))
+        if (!(op->any_type_inputs >> (i < 31 ? i : 31) & 1))
             QN_TRY(check_real(info, i, &real));
     }
     return QN_OK;

@@ -64,7 +64,9 @@ struct qn_op {
     const qn_attribute *attributes; /* its fields; null: none */
     int min_inputs, max_inputs;     /* max_inputs -1: any number */
     uint32_t optional_inputs;       /* that may be left out, as a bit mask; the rest may not */
-    uint32_t integer_inputs; /* whose type the shape rule checks; the rest are real, of one type */
+    /* Of any type, which the shape rule checks, as a bit mask whose last bit stands for all further
+     * inputs; the rest are real, of one type. */
+    uint32_t any_type_inputs;
     /* Words for the names of outputs 1 and on, "conv1.WORD"; null: their number. */
     const char *output_names[QN_MAX_OUTPUTS];
     /* Fails with the reason, without the node's name, which the builder adds. */

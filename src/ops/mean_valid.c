@@ -32,7 +32,7 @@ const qn_op qn_op_mean_valid = {
     .name = "mean_valid",
     .min_inputs = 2,
     .max_inputs = 2,
-    .integer_inputs = 1 << 1,
+    .any_type_inputs = 1 << 1,
     .infer = mean_infer,
     .gradient = mean_gradient,
     .cost = mean_cost,
@@ -57,7 +57,7 @@ const qn_op qn_op_mean_valid_backward = {
     .name = "mean_valid_backward",
     .min_inputs = 2,
     .max_inputs = 2,
-    .integer_inputs = 1 << 0,
+    .any_type_inputs = 1 << 0,
     .infer = backward_infer,
     .looks_at_batch = true,
 };

@@ -107,7 +107,7 @@ const qn_op qn_op_reduce_backward = {
     .min_inputs = 2,
     .max_inputs = 2,
     .optional_inputs = 1 << 1,
-    .integer_inputs = 1 << 1,
+    .any_type_inputs = 1 << 1,
     .infer = backward_infer,
     .split = reduce_split,
 };

@@ -38,7 +38,7 @@ qn_status qn_infer_rank(const qn_infer *infer, int i, int rank, const char *axes
 /* Input i must be of an integer type. */
 qn_status qn_infer_dtype(const qn_infer *infer, int i, qn_dtype dtype);
 
-/* Inputs whose types qn_infer_product checks, for integer_inputs. */
+/* Inputs whose types qn_infer_product checks, for any_type_inputs. */
 enum { QN_PRODUCT_INPUTS = 7 };
 
 /* The operands of a product, inputs 0 and 1, are real and of one type, or both I8, whose products

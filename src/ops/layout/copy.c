@@ -28,7 +28,7 @@ const qn_op qn_op_copy_value = {
     .attributes = copy_fields,
     .min_inputs = 1,
     .max_inputs = 1,
-    .integer_inputs = ANY_TYPE,
+    .any_type_inputs = ANY_TYPE,
     .infer = copy_infer,
     .output_space = copy_space,
 };

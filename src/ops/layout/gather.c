@@ -37,7 +37,7 @@ const qn_op qn_op_gather = {
     .name = "gather",
     .min_inputs = 2,
     .max_inputs = 2,
-    .integer_inputs = 1 << 1,
+    .any_type_inputs = 1 << 1,
     .infer = gather_infer,
     .gradient = gather_gradient,
     .n_samples = 2,
@@ -66,6 +66,6 @@ const qn_op qn_op_gather_backward = {
     .attributes = gather_fields,
     .min_inputs = 2,
     .max_inputs = 2,
-    .integer_inputs = 1 << 1,
+    .any_type_inputs = 1 << 1,
     .infer = backward_infer,
 };

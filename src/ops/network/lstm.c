@@ -133,7 +133,7 @@ const qn_op qn_op_lstm = {
     .min_inputs = QN_LSTM_N_IN,
     .max_inputs = QN_LSTM_N_IN,
     .optional_inputs = 1 << QN_LSTM_IN_H | 1 << QN_LSTM_IN_C | 1 << QN_LSTM_IN_LENGTHS,
-    .integer_inputs = 1 << QN_LSTM_IN_LENGTHS,
+    .any_type_inputs = 1 << QN_LSTM_IN_LENGTHS,
     .output_names = {NULL, "y", "h", "c", "cells"},
     .is_product = true,
     .infer = lstm_infer,
@@ -237,7 +237,7 @@ const qn_op qn_op_lstm_backward = {
     .max_inputs = 8,
     .optional_inputs = 1 << QN_LSTM_BACK_C | 1 << QN_LSTM_BACK_LENGTHS | 1 << QN_LSTM_BACK_DY |
                        1 << QN_LSTM_BACK_DH | 1 << QN_LSTM_BACK_DC,
-    .integer_inputs = 1 << QN_LSTM_BACK_LENGTHS,
+    .any_type_inputs = 1 << QN_LSTM_BACK_LENGTHS,
     .output_names = {NULL, "h", "c"},
     .infer = backward_infer,
     .cost = backward_cost,

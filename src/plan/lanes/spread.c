@@ -163,8 +163,24 @@ static qn_status make(spreading *s, qn_spread *spread) {
     return keep(s, spread);
 }
 
+/* What swaps already has copies between spaces of its own, and waits that hold only in the order of
+ * its nodes. */
+static qn_status check_in_one_space(const qn_graph *graph) {
+    for (int n = 0; n < graph->n_nodes; n++) {
+        const qn_node *node = graph->nodes[n];
+        if (node->op->output_space || node->op->is_wait)
+            return qn_fail(
+                QN_ERROR_ARGUMENT,
+                "plan: %s (%s) copies between memory spaces already; assign the nodes of "
+                "the graph before it was swapped",
+                node->name, node->op->name);
+    }
+    return QN_OK;
+}
+
 qn_status qn_spread_make(const qn_graph *graph, const qn_assignment *wanted, qn_spread *spread) {
     spreading s = {.from = graph, .wanted = wanted};
+    QN_TRY(check_in_one_space(graph));
     QN_TRY(qn_copy_begin(graph, &s.to));
     const qn_status status = make(&s, spread);
     qn_release(graph->allocator, s.lane_of, s.lane_capacity, sizeof *s.lane_of);

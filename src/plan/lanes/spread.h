@@ -2,8 +2,8 @@
  * value crosses from one memory space to another. Values that come from outside or are read from
  * outside are in the host's space.
  *
- * Nodes that must run on the host are moved to lane 0: updates in place of host memory, swapping,
- * and, from lanes that can be lost, everything that depends on an update (plan.h says why). */
+ * Nodes that must run on the host are moved to lane 0: updates in place of host memory and,
+ * from lanes that can be lost, everything that depends on an update (plan.h says why). */
 #ifndef QN_PLAN_LANES_SPREAD_H
 #define QN_PLAN_LANES_SPREAD_H
 
@@ -17,7 +17,8 @@ typedef struct qn_spread {
 } qn_spread;
 
 /* wanted->lane_of is by node of `graph` and not kept; wanted->lanes must outlive the spread. The
- * names and random numbers of nodes stay, so that results are the same bits. */
+ * names and random numbers of nodes stay, so that results are the same bits. QN_ERROR_ARGUMENT: the
+ * graph has copies between spaces already, as one that swaps has. */
 qn_status qn_spread_make(const qn_graph *graph, const qn_assignment *wanted, qn_spread *spread);
 
 #endif

@@ -226,10 +226,52 @@ static void test_refusals(void) {
     qn_program_deinit(&p);
 }
 
+/* A device that works in the host's chips, in a space of its own: both spaces' arenas count against
+ * one budget, and those of the device with memory of its own do not. */
+static void test_shared_memory(void) {
+    const qn_space spaces[] = {
+        {.name = "shared", .physical = QN_PHYSICAL_HOST, .alignment = QN_ALIGNMENT}};
+    qn_device device = qn_device_simulated;
+    device.name = "shared";
+    device.spaces = spaces;
+    qn_machine both = random_machine(qn_kernels_get(QN_F32, QN_ISA_REF), NULL);
+    int row = 0;
+    CHECK_OK(qn_machine_add(&both, &device, NULL, &row));
+    const qn_lane lanes[] = {random_lanes[0],
+                             {.device = 1, .space = 1, .n_threads = 1},
+                             {.device = (int16_t)row, .space = 2, .n_threads = 1}};
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        qn_program p = random_program(seed);
+        int16_t *lane_of = calloc((size_t)p.graph->n_nodes, sizeof *lane_of);
+        for (int n = 0; n < p.graph->n_nodes; n++)
+            lane_of[n] = (int16_t)qn_rng_below(qn_rng_make(seed, 12, 0), (uint64_t)n, 3);
+        const qn_assignment wanted = {3, 3, lanes, lane_of};
+        qn_spread spread = {0};
+        qn_plan *plan = NULL;
+        CHECK_OK(qn_spread_make(p.graph, &wanted, &spread));
+        CHECK_OK(qn_plan_create_for_lanes(qn_allocator_default(), spread.graph, &both,
+                                          &spread.assignment, &plan));
+        CHECK_OK(qn_plan_check(plan, spread.graph));
+        const size_t host = qn_plan_arena(plan, 0).bytes, own = qn_plan_arena(plan, 1).bytes;
+        const size_t shared = qn_plan_arena(plan, 2).bytes;
+        CHECK(host > 0 && own > 0 && shared > 0);
+        CHECK(qn_plan_bytes(plan, &both, 0) == host + shared);
+        CHECK(qn_plan_bytes(plan, &both, 2) == host + shared);
+        CHECK(qn_plan_bytes(plan, &both, 1) == own);
+        CHECK_FAILS(qn_spread_make(spread.graph, &spread.assignment, &spread), QN_ERROR_ARGUMENT,
+                    "copies between memory spaces already");
+        qn_plan_destroy(plan);
+        qn_graph_destroy(spread.graph);
+        free(lane_of);
+        qn_program_deinit(&p);
+    }
+}
+
 int main(void) {
     machine = random_machine(qn_kernels_get(QN_F32, QN_ISA_REF), NULL);
     test_not_saved();
     test_refusals();
+    test_shared_memory();
     test_random_lanes();
     test_one_lane();
     test_clocks();
