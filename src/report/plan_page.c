@@ -124,10 +124,10 @@ static void put_box(qn_output *out, const qn_report_program *p, const box *b, in
     qn_json_close(out, ']');
 }
 
-static void put_boxes(qn_output *out, const qn_report_program *p, const box *boxes) {
+static void put_boxes(qn_output *out, const qn_report_program *p, const box *boxes, int space) {
     qn_json_open(out, "boxes", '[');
     for (int32_t i = 0; i < p->plan->n_storages; i++) {
-        if (!p->plan->storages[i].is_bound && p->plan->storages[i].space == 0)
+        if (!p->plan->storages[i].is_bound && p->plan->storages[i].space == space)
             put_box(out, p, &boxes[i], i);
     }
     qn_json_close(out, ']');
@@ -140,21 +140,23 @@ static size_t arena_limit(const qn_plan_report *r) {
 }
 
 static void put_picture(qn_output *out, const qn_plan_report *r, const qn_report_program *p,
-                        const box *boxes) {
+                        const box *boxes, int space) {
+    const qn_arena_need arena = qn_plan_arena(p->plan, space);
     qn_json_open(out, NULL, '{');
     put_steps(out, p);
     qn_json_open(out, "kinds", '[');
     for (int i = 0; i < QN_KIND_COUNT; i++)
         qn_json_text(out, NULL, shown_kinds[i].words);
     qn_json_close(out, ']');
-    qn_json_count(out, "arena", (int64_t)p->plan->arena_bytes);
-    qn_json_count(out, "least", (int64_t)p->plan->lower_bound_bytes);
-    qn_json_count(out, "limit", (int64_t)arena_limit(r));
-    put_boxes(out, p, boxes);
+    qn_json_count(out, "arena", (int64_t)arena.bytes);
+    qn_json_count(out, "least", (int64_t)arena.lower_bound_bytes);
+    qn_json_count(out, "limit", space == 0 ? (int64_t)arena_limit(r) : 0);
+    put_boxes(out, p, boxes, space);
     qn_json_close(out, '}');
 }
 
-static void add_picture(qn_document *d, const qn_plan_report *r, const qn_report_program *p) {
+static void add_picture(qn_document *d, const qn_plan_report *r, const qn_report_program *p,
+                        int space) {
     static const char told[] = "Steps run from left to right, addresses upwards; the line shows "
                                "how much is in use. Point at "
                                "a box or tap it for details. Drag to move; zoom with Ctrl and "
@@ -171,10 +173,14 @@ static void add_picture(qn_document *d, const qn_plan_report *r, const qn_report
     if (status != QN_OK)
         return;
     find_boxes(p, boxes);
-    snprintf(title, sizeof title, "Memory of %.100s over its steps", p->name);
+    if (space == 0)
+        snprintf(title, sizeof title, "Memory of %.100s over its steps", p->name);
+    else
+        snprintf(title, sizeof title, "Memory of %.100s over its steps: %s", p->name,
+                 qn_report_space_name(r, space));
     qn_output *out = qn_document_begin_picture(d, "plan", title, told, key, colours);
     if (out)
-        put_picture(out, r, p, boxes);
+        put_picture(out, r, p, boxes, space);
     qn_document_end_picture(d);
     qn_release(a, boxes, n, sizeof *boxes);
 }
@@ -196,6 +202,19 @@ static double step_ns(const qn_report_program *p, int32_t node) {
     return base < 0 ? NAN : qn_report_node_ns(p, base);
 }
 
+/* A step's lane, and the steps of others that it waits for. */
+static void add_lane(qn_document *d, const qn_plan *plan, int32_t step) {
+    char text[LINE] = "";
+    int32_t n;
+    size_t used = 0;
+    const int32_t *waits = qn_plan_waits(plan, step, &n);
+    for (int32_t i = 0; i < n && used < sizeof text; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%d", i > 0 ? ", " : "", waits[i]);
+    qn_document_cell_number(d, plan->steps[step].lane, 0);
+    qn_document_cell_text(d, text);
+}
+
 static void add_operation(qn_document *d, const qn_report_program *p, int32_t s, size_t alive) {
     const int32_t n = p->plan->steps[s].node;
     const qn_node *node = p->graph->nodes[n];
@@ -208,6 +227,8 @@ static void add_operation(qn_document *d, const qn_report_program *p, int32_t s,
     qn_document_cell_number(d, (double)made_bytes(p, node) / MEBIBYTE, 3);
     qn_document_cell_number(d, (double)alive / MEBIBYTE, 3);
     qn_document_cell_number(d, step_ns(p, n) * 1e-3, 1);
+    if (p->plan->lanes)
+        add_lane(d, p->plan, s);
 }
 
 /* Bytes alive in each step, from what begins and ends there. */
@@ -225,7 +246,9 @@ static void find_alive(const qn_plan *plan, size_t *alive) {
 
 static void add_operations(qn_document *d, const qn_report_program *p) {
     static const char *const columns[] = {
-        "step", "operation", "type", "output", "writes (MiB)", "in use (MiB)", "time (\xc2\xb5s)"};
+        "step",         "operation",        "type", "output",   "writes (MiB)",
+        "in use (MiB)", "time (\xc2\xb5s)", "lane", "waits for"};
+    enum { N_COLUMNS = sizeof columns / sizeof *columns, N_LANE_COLUMNS = 2 };
     const qn_allocator *a = qn_document_allocator(d);
     const size_t n = (size_t)p->plan->n_steps + 2;
     char title[LINE];
@@ -236,7 +259,7 @@ static void add_operations(qn_document *d, const qn_report_program *p) {
         return;
     find_alive(p->plan, alive);
     snprintf(title, sizeof title, "Operations of %.100s", p->name);
-    qn_document_begin_table(d, title, sizeof columns / sizeof *columns, columns);
+    qn_document_begin_table(d, title, N_COLUMNS - (p->plan->lanes ? 0 : N_LANE_COLUMNS), columns);
     for (int32_t s = 0; s < p->plan->n_steps; s++)
         add_operation(d, p, s, alive[s]);
     qn_document_end_table(d);
@@ -261,6 +284,25 @@ static void add_again(qn_document *d, const qn_report_program *p) {
     qn_document_end_table(d);
 }
 
+static void add_lanes(qn_document *d, const qn_plan_report *r, const qn_report_program *p) {
+    static const char *const columns[] = {"lane", "device", "memory", "threads", "steps", "waits"};
+    char title[LINE];
+    if (!p->plan->lanes)
+        return;
+    snprintf(title, sizeof title, "Lanes of %.100s", p->name);
+    qn_document_begin_table(d, title, sizeof columns / sizeof *columns, columns);
+    for (int i = 0; i < qn_report_lane_count(p); i++) {
+        const qn_report_lane lane = qn_report_lane_at(r, p, i);
+        qn_document_cell_number(d, i, 0);
+        qn_document_cell_text(d, lane.device);
+        qn_document_cell_text(d, lane.space);
+        qn_document_cell_number(d, lane.n_threads, 0);
+        qn_document_cell_number(d, lane.n_steps, 0);
+        qn_document_cell_number(d, lane.n_waits, 0);
+    }
+    qn_document_end_table(d);
+}
+
 static void add_program(qn_document *d, const qn_plan_report *r, const qn_report_program *p) {
     char line[LINE], arena[QN_SIZE_TEXT], bound[QN_SIZE_TEXT], unplanned[QN_SIZE_TEXT];
     qn_document_heading(d, p->name);
@@ -271,7 +313,9 @@ static void add_program(qn_document *d, const qn_plan_report *r, const qn_report
              qn_text_print_size(p->plan->lower_bound_bytes, bound), p->peak_step,
              qn_text_print_size(p->unplanned.bytes, unplanned));
     qn_document_text(d, line);
-    add_picture(d, r, p);
+    for (int i = 0; i < qn_report_space_count(p); i++)
+        add_picture(d, r, p, i);
+    add_lanes(d, r, p);
     add_again(d, p);
     add_operations(d, p);
 }

@@ -16,6 +16,13 @@ typedef struct qn_report_extra {
     double ns;    /* estimated for all times; of swapping 0, as other work goes on meanwhile */
 } qn_report_extra;
 
+/* Where steps of a plan run one after the other. */
+typedef struct qn_report_lane {
+    const char *device, *space; /* where its steps read, and write unless they copy */
+    int n_threads;
+    int32_t n_steps, n_waits;
+} qn_report_lane;
+
 /* A program's plan. What is borrowed must outlive the report. */
 typedef struct qn_report_program {
     const char *name;
@@ -41,6 +48,7 @@ typedef struct qn_report_program {
  * lower_bound_bytes <= arena_bytes. */
 typedef struct qn_plan_report {
     const char *model, *input, *optimizer, *isa;
+    const qn_machine *machine; /* of the plans */
     int64_t batch;
     int n_threads;
     size_t budget_bytes;                   /* 0: none */
@@ -58,6 +66,13 @@ typedef struct qn_plan_report {
 
 /* Time of a node of the base graph: measured, or estimated. */
 double qn_report_node_ns(const qn_report_program *program, int32_t node);
+
+/* Lanes and spaces of a plan: 1 of each where it is of the host alone. */
+int qn_report_lane_count(const qn_report_program *program);
+int qn_report_space_count(const qn_report_program *program);
+qn_report_lane qn_report_lane_at(const qn_plan_report *report, const qn_report_program *program,
+                                 int lane);
+const char *qn_report_space_name(const qn_plan_report *report, int space);
 
 /* Fills again, in memory. */
 qn_status qn_plan_report_extra(qn_arena *memory, qn_report_program *program);

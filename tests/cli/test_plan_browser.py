@@ -84,6 +84,21 @@ class TestPlanBrowser(quern.Case):
             self.assertGreaterEqual(len(marked), rows)
             self.assertGreater(rows, 0)
 
+    def test_swapping(self):
+        """Each memory space has its picture, and lanes and waits their columns."""
+        path = self.write("resnet18", "--batch", 32, "--memory", "140M", "--swap", self.folder)
+        text = path.read_text()
+        if "Lanes of training" not in text:
+            self.skipTest("this disk is too slow to be worth a swap")
+        drawn = re.findall(r'<figure class="plan".*?<script[^>]*>(.*?)</script>', text, re.S)
+        self.assertEqual(len(drawn), 3)
+        self.assertGreater(len(json.loads(drawn[1])["boxes"]), 0)
+        with browser.Page() as page:
+            self.look_at(page, path)
+            heads = page.ask("""Array.from(document.querySelectorAll(
+                'figure[data-name="Operations of training"] th')).map(h => h.textContent).join()""")
+            self.assertTrue(heads.endswith("lane,waits for"), heads)
+
     def click(self, page, text):
         page.ask("""Array.from(document.querySelectorAll('figure.plan .zoom button'))
             .find(b => b.textContent === '%s').click()""" % text)

@@ -34,6 +34,12 @@ class TestPlan(quern.Case):
                 self.assertGreater(p["unplanned_bytes"], p["unplanned_freed_bytes"] - 1)
                 alive = sum(p[f"peak_{kind}_bytes"] for kind in ["gradient", "feature", "workspace"])
                 self.assertEqual(alive, p["lower_bound_bytes"], (model, p["program"]))
+            self.assertEqual([(s["program"], s["space"], s["arena_bytes"]) for s in planned["spaces"]],
+                             [(p["program"], "host", p["arena_bytes"]) for p in programs])
+            self.assertEqual([(x["program"], x["device"], x["steps"], x["waits"])
+                              for x in planned["lanes"]],
+                             [(p["program"], "cpu", p["steps"], 0) for p in programs])
+            self.assertEqual(planned["beside"] + planned["waits"], [])
             saved = max(p["late_arena_bytes"] for p in programs) - planned["arena_bytes"]
             self.assertEqual(planned["early_update_saves_bytes"], max(0, saved))
 

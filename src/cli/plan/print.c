@@ -140,6 +140,26 @@ static void print_programs(const qn_plan_report *r) {
     }
 }
 
+/* Of a program that does not run on the host alone. */
+static void print_lanes(const qn_plan_report *r, const qn_report_program *p) {
+    char arena[QN_SIZE_TEXT], bound[QN_SIZE_TEXT];
+    if (!p->plan->lanes)
+        return;
+    printf("\n%-6s %-10s %-10s %7s %6s %6s  of %s\n", "lane", "device", "memory", "threads",
+           "steps", "waits", p->name);
+    for (int i = 0; i < qn_report_lane_count(p); i++) {
+        const qn_report_lane lane = qn_report_lane_at(r, p, i);
+        printf("%-6d %-10s %-10s %7d %6d %6d\n", i, lane.device, lane.space, lane.n_threads,
+               lane.n_steps, lane.n_waits);
+    }
+    for (int i = 1; i < qn_report_space_count(p); i++) {
+        const qn_arena_need need = qn_plan_arena(p->plan, i);
+        terminal_print(INDENT, "%-13s %s; at most %s in use at once", qn_report_space_name(r, i),
+                       qn_text_print_size(need.bytes, arena),
+                       qn_text_print_size(need.lower_bound_bytes, bound));
+    }
+}
+
 void plan_print(const qn_plan_report *r) {
     char a[QN_SIZE_TEXT];
     terminal_print(2, "%s: batch %lld, input %s, %s, %d thread%s, %s", r->model,
@@ -152,6 +172,8 @@ void plan_print(const qn_plan_report *r) {
     terminal_print(INDENT, "planning      %.1f ms, %s of memory", (double)r->planning_ns * 1e-6,
                    qn_text_print_size(r->planner_bytes, a));
     print_programs(r);
+    for (int i = 0; i < r->n_programs; i++)
+        print_lanes(r, &r->programs[i]);
     for (int i = 0; i < r->n_programs; i++)
         print_again(&r->programs[i]);
 }
@@ -199,6 +221,81 @@ static void add_again(const qn_report_program *p) {
     }
 }
 
+static void add_spaces(const qn_plan_report *r, const qn_report_program *p) {
+    for (int i = 0; i < qn_report_space_count(p); i++) {
+        const qn_arena_need need = qn_plan_arena(p->plan, i);
+        json_begin_item();
+        json_text("program", p->name);
+        json_text("space", qn_report_space_name(r, i));
+        json_count("arena_bytes", (int64_t)need.bytes);
+        json_count("lower_bound_bytes", (int64_t)need.lower_bound_bytes);
+        json_end_item();
+    }
+}
+
+static void add_lanes(const qn_plan_report *r, const qn_report_program *p) {
+    for (int i = 0; i < qn_report_lane_count(p); i++) {
+        const qn_report_lane lane = qn_report_lane_at(r, p, i);
+        json_begin_item();
+        json_text("program", p->name);
+        json_count("lane", i);
+        json_text("device", lane.device);
+        json_text("space", lane.space);
+        json_count("threads", lane.n_threads);
+        json_count("steps", lane.n_steps);
+        json_count("waits", lane.n_waits);
+        json_end_item();
+    }
+}
+
+/* What runs beside lane 0, and where lanes wait for one another: a step for one of another lane. */
+static void add_steps(const qn_report_program *p) {
+    for (int32_t s = 0; s < p->plan->n_steps; s++) {
+        if (p->plan->steps[s].lane == 0)
+            continue;
+        json_begin_item();
+        json_text("program", p->name);
+        json_count("step", s);
+        json_count("lane", p->plan->steps[s].lane);
+        json_text("name", p->graph->nodes[p->plan->steps[s].node]->name);
+        json_end_item();
+    }
+}
+
+static void add_waits(const qn_report_program *p) {
+    for (int32_t s = 0; s < p->plan->n_steps; s++) {
+        int32_t n;
+        const int32_t *waits = qn_plan_waits(p->plan, s, &n);
+        for (int32_t i = 0; i < n; i++) {
+            json_begin_item();
+            json_text("program", p->name);
+            json_count("step", s);
+            json_count("after", waits[i]);
+            json_end_item();
+        }
+    }
+}
+
+/* Of all programs, as again. */
+static void add_graph_of_steps(const qn_plan_report *r) {
+    json_open_list("spaces");
+    for (int i = 0; i < r->n_programs; i++)
+        add_spaces(r, &r->programs[i]);
+    json_close_list();
+    json_open_list("lanes");
+    for (int i = 0; i < r->n_programs; i++)
+        add_lanes(r, &r->programs[i]);
+    json_close_list();
+    json_open_list("beside");
+    for (int i = 0; i < r->n_programs; i++)
+        add_steps(&r->programs[i]);
+    json_close_list();
+    json_open_list("waits");
+    for (int i = 0; i < r->n_programs; i++)
+        add_waits(&r->programs[i]);
+    json_close_list();
+}
+
 void plan_print_json(const qn_plan_report *r) {
     json_begin();
     json_text("event", "plan");
@@ -227,5 +324,6 @@ void plan_print_json(const qn_plan_report *r) {
     for (int i = 0; i < r->n_programs; i++)
         add_again(&r->programs[i]);
     json_close_list();
+    add_graph_of_steps(r);
     json_end();
 }
