@@ -48,11 +48,21 @@ class Swapping(quern.Case):
         self.assertLessEqual(done["peak_bytes"], budget)
         self.assertEqual(self.bytes_of("usual.st"), self.bytes_of("swap.st"))
         self.assertEqual(list(self.disk.iterdir()), [])
+        self.check_resumed(limits)
         words = self.run_quern("train", *MODEL, "--steps", 1, *limits).output
         self.assertIn("swapped in a step", words)
         self.run_quern("profile", *MODEL, "--steps", 2, *limits, "--csv", "ops.csv", "--trace",
                        "trace.json")
         self.check_lanes()
+
+    def check_resumed(self, limits):
+        """A run that is stopped and goes on, with lanes of the disk before, behind, or both."""
+        for before, behind in [(limits, limits), ([], limits), (limits, [])]:
+            self.run_quern("train", *MODEL, "--steps", 2, *before, "--save", "part.st")
+            done = self.run_quern("train", "--resume", "part.st", "--steps", 3, "--threads", 2, "--json",
+                                  *behind, "--save", "resumed.st").of("done")[0]
+            self.assertEqual(done.get("swapped_bytes", 0) > 0, bool(behind))
+            self.assertEqual(self.bytes_of("resumed.st"), self.bytes_of("usual.st"))
 
     def check_lanes(self):
         """Copies to the disk and back are calls of its lanes, and each lane is a track of the trace."""

@@ -3,6 +3,7 @@
  * graph and one plan, and what is refused. */
 #include "a_machine.h"
 #include "check.h"
+#include "failing.h"
 #include "graph_run.h"
 #include "os/heap.h"
 #include "quern/ops.h"
@@ -209,6 +210,95 @@ static void test_plan(void) {
     qn_graph_destroy(graph);
 }
 
+/* ---- memory that is not there ---- */
+
+/* Every operator between types and spaces: measured, quantised, copied to the disk and back, waited
+ * for, dequantised, cast. */
+static qn_value build_all(qn_graph *graph, int disk) {
+    const qn_quantise how = {-1, QN_ROUND_STOCHASTIC, false};
+    qn_value scale, zero;
+    const qn_value x = qn_input(graph, "x", QN_SHAPE(64, 33));
+    scale = qn_op_scale_of(graph, "scale", x, QN_SCALE_AFFINE, -1, 8, QN_I8, &zero);
+    const qn_value q = qn_op_quantise(graph, "q", x, scale, zero, QN_I8, &how);
+    const qn_value there = qn_op_copy(graph, "there", q, disk);
+    qn_op_wait(graph, "stored", there);
+    const qn_value back = qn_op_copy(graph, "back", there, 0);
+    qn_op_wait(graph, "loaded", back);
+    const qn_value y = qn_op_dequantise(graph, "y", back, scale, zero, -1);
+    const qn_value z = qn_op_cast(graph, "z", qn_op_cast(graph, "half", y, QN_F16), QN_F32);
+    qn_result(graph, z);
+    return z;
+}
+
+/* Built, planned and made ready with each allocation failing in turn. */
+static void test_failures(void) {
+    qn_machine machine = qn_machine_cpu(best_kernels(), 2);
+    int row, n = 0;
+    CHECK_OK(qn_machine_add(&machine, &qn_device_disk, NULL, &row));
+    for (qn_status status = QN_ERROR_MEMORY; status != QN_OK && n < 2000; n++) {
+        failing heap = {.left = n};
+        const qn_allocator a = {&heap, failing_allocate, failing_release};
+        const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options), .allocator = &a,
+                                          .real = QN_F32};
+        qn_graph *graph = NULL;
+        qn_plan *plan = NULL;
+        qn_executor *executor = NULL;
+        status = qn_graph_create(&options, &graph);
+        if (status == QN_OK) {
+            build_all(graph, qn_machine_disk(&machine));
+            status = qn_graph_finish(graph);
+        }
+        if (status == QN_OK)
+            status = qn_plan_create_as_is(&a, graph, &machine, &plan);
+        if (status == QN_OK)
+            status = qn_plan_check(plan, graph);
+        if (status == QN_OK)
+            status = qn_executor_create(&a, graph, plan, &machine, NULL, NULL, &executor);
+        CHECK(status == QN_OK || status == QN_ERROR_MEMORY);
+        qn_executor_destroy(executor);
+        qn_plan_destroy(plan);
+        qn_graph_destroy(graph);
+        CHECK(heap.held_bytes == 0);
+    }
+    CHECK(n > 40 && n < 2000);
+}
+
+/* ---- threads ---- */
+
+/* The same bits for any team, whatever the type and the rounding: sanitizers look at this. */
+static void test_threads(void) {
+    static const qn_dtype wholes[] = {QN_I8, QN_U8, QN_I16};
+    for (int k = 0; k < 3; k++) {
+        qn_graph *graph = new_graph();
+        const qn_quantise how = {1, QN_ROUND_STOCHASTIC, false};
+        qn_value scale, zero;
+        const qn_value x = qn_input(graph, "x", QN_SHAPE(512, 65));
+        scale = qn_op_scale_of(graph, "scale", x, QN_SCALE_AFFINE, 1, 8, wholes[k], &zero);
+        const qn_value q = qn_op_quantise(graph, "q", x, scale, zero, wholes[k], &how);
+        const qn_value copy = qn_op_copy(graph, "copy", q, 0);
+        const qn_value y =
+            qn_op_cast(graph, "half", qn_op_dequantise(graph, "y", copy, scale, zero, 1), QN_F16);
+        CHECK_OK(qn_graph_finish(graph));
+        graph_run one = run_create(graph), many = run_create(graph);
+        run_fill(&one);
+        run_fill(&many);
+        run_all(&one, best_kernels(), NULL);
+        for (int n_threads = 2; n_threads <= 4; n_threads++) {
+            qn_team *team;
+            CHECK_OK(qn_team_create(NULL, n_threads, &team));
+            run_all(&many, best_kernels(), team);
+            CHECK(memcmp(one.memory[q.id], many.memory[q.id],
+                         qn_tensor_bytes(qn_graph_tensor(graph, q))) == 0);
+            CHECK(memcmp(one.memory[y.id], many.memory[y.id],
+                         qn_tensor_bytes(qn_graph_tensor(graph, y))) == 0);
+            qn_team_destroy(team);
+        }
+        run_destroy(&one);
+        run_destroy(&many);
+        qn_graph_destroy(graph);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void test_refusals(void) {
@@ -236,6 +326,8 @@ int main(void) {
     }
     test_whole();
     test_plan();
+    test_failures();
+    test_threads();
     test_refusals();
     return checks_finish();
 }
