@@ -44,6 +44,12 @@ static const option options[] = {
      .most = 1e9,
      .fallback = "64",
      .help = "samples in a batch"},
+    {.name = "loss",
+     .of = "arrays",
+     .kind = OPTION_CHOICE,
+     .argument = "auto|cross-entropy|bce|mse|l1|huber|none",
+     .otherwise = "the checkpoint's; auto, by the targets",
+     .help = "loss of each trained output; none: an output is the loss"},
     {.name = "rules",
      .kind = OPTION_RULES,
      .argument = "FILE",
@@ -302,8 +308,8 @@ static int evaluate(const arguments *a, session *s) {
 }
 
 static int run(const arguments *a) {
-    static const char *const names[] = {"data",  "holdout",  "validation",   "batch",
-                                        "rules", "episodes", "test-epsilon", NULL};
+    static const char *const names[] = {"data",     "holdout",      "validation", "batch", "rules",
+                                        "episodes", "test-epsilon", "loss",       NULL};
     session s;
     session_init(&s);
     s.wants_confusion = wants_confusion(a);

@@ -35,6 +35,7 @@ static const char *const data_kinds[][2] = {
     {"images:DIR", "PNG, JPEG, WebP, HEIC: train/CLASS/* and test/CLASS/*, or CLASS/*"},
     {"npy:X.npy,Y.npy[,nchw]", "arrays of samples, and of labels or float32 targets"},
     {"csv:FILE[,label=NAME]", "rows of numbers, the last column the label"},
+    {"npz:TRAIN[,TEST]", "arrays by the names of an ONNX file's inputs, and targets"},
     {"synthetic", "seeded and learnable, in the model's shape"},
 };
 
@@ -105,7 +106,7 @@ static const char *const groups[][2] = {
     {"Optimiser", " optimizer momentum nesterov weight-decay beta1 schedule warmup schedule-steps "
                   "clip-norm accumulate "},
     {"Fine-tuning", " freeze train-only lr-for lora "},
-    {"Data and loss", " classes class-weights label-smoothing shuffle strict length stride "
+    {"Data and loss", " classes class-weights label-smoothing loss shuffle strict length stride "
                       "wordpiece vocabulary hidden min-count "},
     {"Memory and speed", " threads micro-batch swap plan tune measure budget-file memory-pressure "
                          "pressure-file pressure-calm rules "},

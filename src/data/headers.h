@@ -16,7 +16,7 @@ qn_status qn_idx_parse(const unsigned char *data, size_t bytes, int rank, qn_idx
 
 /* data_bytes = element_bytes * product of the dims. */
 typedef struct qn_npy_header {
-    char kind; /* f, i or u */
+    char kind; /* f (4 or 8 bytes), i, u or b (truths, of one byte) */
     int element_bytes;
     bool is_fortran;
     qn_shape shape;

@@ -19,7 +19,8 @@ const char *qn_data_kind_of(const char *path) {
                                            {"train-images-idx3-ubyte.gz", "idx"},
                                            {"data_batch_1.bin", "cifar10"},
                                            {"train.bin", "cifar100"}};
-    static const char *const endings[][2] = {{".csv", "csv"}, {".txt", "text"}, {".json", "squad"}};
+    static const char *const endings[][2] = {
+        {".csv", "csv"}, {".txt", "text"}, {".json", "squad"}, {".npz", "npz"}};
     QN_NEED_OR(path, "path", NULL);
     const char *dot = strrchr(path, '.');
     if (qn_path_is_folder(path)) {

@@ -83,7 +83,7 @@ static bool take_shape(npy_text *text, qn_shape *shape) {
 
 /* A type like <f4. Bytes have no order; others must be little endian. */
 static qn_status set_type(const char *type, qn_npy_header *header) {
-    const char *known = "<f4 |u1 |i1 <u2 <i2 <u4 <i4 <u8 <i8 ";
+    const char *known = "<f4 <f8 |b1 |u1 |i1 <u2 <i2 <u4 <i4 <u8 <i8 ";
     char plain[8];
     snprintf(plain, sizeof plain, "%c%.2s ", type[0] && strchr("<>|=", type[0]) ? type[0] : '|',
              type[0] && strchr("<>|=", type[0]) ? type + 1 : type);
@@ -185,6 +185,12 @@ static qn_status open_array(const qn_source_base *base, const char *path, npy_ar
     qn_status status = qn_npy_parse(data, bytes, &array->header);
     if (status != QN_OK)
         return qn_fail_within(status, "%s", path);
+    if (array->header.kind == 'b' ||
+        (array->header.kind == 'f' && array->header.element_bytes == 8))
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s: elements of type '%s'; convert them to float32, uint8 or (labels) "
+                       "integers",
+                       path, array->header.kind == 'b' ? "|b1" : "<f8");
     if (array->header.shape.rank < 1)
         return qn_fail(QN_ERROR_FORMAT, "%s: a single number, not an array of samples", path);
     if (file_bytes - array->header.header_bytes < array->header.data_bytes)

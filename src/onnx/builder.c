@@ -72,7 +72,7 @@ qn_status qn_onnx_builder_init(qn_onnx_builder *b, const qn_onnx_model *model, q
     for (int n = 0; n < model->n_nodes; n++)
         most += (size_t)model->nodes[n].n_outputs;
     *b = (qn_onnx_builder){
-        .model = model, .graph = graph, .kept = kept, .capacity = 16, .left_out = -1, .batch = -1};
+        .model = model, .graph = graph, .kept = kept, .capacity = 16, .batch = -1};
     while (b->capacity < 2 * most)
         b->capacity *= 2;
     b->most_items = (int)most;
@@ -332,7 +332,7 @@ qn_status qn_onnx_builder_run_inner(qn_onnx_builder *b, const qn_onnx_model *gra
 qn_status qn_onnx_builder_run(qn_onnx_builder *b) {
     for (int n = 0; n < b->model->n_nodes; n++) {
         if (!b->wanted || b->wanted[n])
-            QN_TRY(run_node_of(b, &b->model->nodes[n], n == b->left_out));
+            QN_TRY(run_node_of(b, &b->model->nodes[n], b->left_out && b->left_out[n]));
     }
     return QN_OK;
 }

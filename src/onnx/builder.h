@@ -31,7 +31,8 @@ struct qn_onnx_builder {
     int statistic;            /* the input that a batch norm reads a copy of */
     qn_onnx_record *records;  /* in the memory of the network, the last first */
     const bool *wanted;       /* nodes that are built, (n_nodes); null: all */
-    int left_out; /* node whose output is its first input: a softmax at the end; or -1 */
+    const bool *left_out;     /* (n_nodes): its output is its first input, as a softmax at the end;
+                             null: none */
     int64_t file_batch,
         batch; /* first extent of the first input: what the file says (-1: open), and is */
 };

@@ -177,7 +177,7 @@ static qn_status take_outputs(qn_onnx_network *n, qn_onnx_builder *b, qn_value *
 
 static qn_status build(qn_onnx_network *n, qn_onnx_builder *b, const qn_value *inputs,
                        qn_value *outputs, int only) {
-    b->left_out = n->softmax;
+    b->left_out = n->left_out;
     if (only >= 0)
         b->wanted = qn_onnx_mark_part(n, only);
     if (only >= 0 && !b->wanted)
@@ -266,7 +266,7 @@ qn_shape qn_onnx_guess_shape(const qn_onnx_place *place) {
 }
 
 /* An input's shape; what is open under the name of the batch, wherever it is, is as long. */
-static qn_shape guess_input(const qn_onnx_network *n, int i) {
+qn_shape qn_onnx_guess_input(const qn_onnx_network *n, int i) {
     const qn_onnx_value *value = &n->source->inputs[i], *first = &n->source->inputs[0];
     qn_shape shape = qn_onnx_guess_shape(&n->inputs[i]);
     const char *batch = first->n_dims > 0 && first->dims[0] < 0 ? first->symbols[0] : "";
@@ -294,7 +294,7 @@ qn_status qn_onnx_try(qn_onnx_network *n, bool training, qn_graph **graph, qn_va
                            place->name);
         if (!name)
             return QN_ERROR_MEMORY;
-        const qn_shape shape = guess_input(n, i);
+        const qn_shape shape = qn_onnx_guess_input(n, i);
         inputs[i] = place->dtype == QN_I32 ? qn_index_input(*graph, name, shape)
                                            : qn_input(*graph, name, shape);
     }
@@ -302,6 +302,13 @@ qn_status qn_onnx_try(qn_onnx_network *n, bool training, qn_graph **graph, qn_va
 }
 
 /* ---- opening ---- */
+
+static qn_status read_left_out(qn_onnx_network *n) {
+    n->left_out = qn_arena_allocate(&n->arena, (size_t)n->source->n_nodes + 1, sizeof *n->left_out);
+    if (n->left_out && n->softmax >= 0)
+        n->left_out[n->softmax] = true;
+    return n->left_out ? QN_OK : QN_ERROR_MEMORY;
+}
 
 qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
                        qn_onnx_network **network) {
@@ -323,6 +330,9 @@ qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
         status = qn_onnx_recognise(qn_onnx_file_model(n->file), &n->arena, &n->source);
     if (status == QN_OK) {
         n->softmax = n->keep_softmax ? -1 : qn_onnx_softmax_at_end(n->source);
+        status = read_left_out(n);
+    }
+    if (status == QN_OK) {
         status = read_places(n);
         if (status != QN_OK)
             qn_fail_within(status, "%s", path);

@@ -20,6 +20,7 @@ struct qn_onnx_network {
     const qn_onnx_record *records; /* of the last build */
     int softmax;                   /* the node of a softmax at the end that is left out; or -1 */
     qn_model model;
+    bool *left_out; /* (n_nodes of source): nodes at the end that losses have of their own */
     int roles[QN_ONNX_ROLES]; /* of inputs or outputs, as the model's task has them */
 };
 
@@ -43,6 +44,9 @@ qn_value qn_onnx_build_part(qn_onnx_network *network, qn_graph *graph, const qn_
 
 /* The shape of a place where its open extents are guessed, channels last. */
 qn_shape qn_onnx_guess_shape(const qn_onnx_place *place);
+
+/* The shape of an input, likewise; what is open under the name of the batch is as long as that. */
+qn_shape qn_onnx_guess_input(const qn_onnx_network *network, int input);
 
 /* What the file says under "quern.KEY"; or null. */
 const char *qn_onnx_property_of(const qn_onnx_network *network, const char *key);

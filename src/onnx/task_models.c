@@ -132,6 +132,10 @@ static qn_status match_classification(qn_onnx_network *n, qn_model *m) {
     if (n->inputs[0].dtype != QN_F32 || n->inputs[0].n_dims < 2)
         return qn_fail(QN_ERROR_UNSUPPORTED, "%s: its input %s is not a batch of real samples",
                        n->model.name, n->inputs[0].name);
+    if (n->outputs[0].dtype != QN_F32)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s: its output %s is of whole numbers, which do not train", n->model.name,
+                       n->outputs[0].name);
     if (n->outputs[0].n_dims != 2 || n->outputs[0].dims[1] < 1)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "%s: its output %s has %d axes, where a classifier's is (N, classes)",
@@ -503,6 +507,51 @@ static qn_status match_generation(qn_onnx_network *n, qn_model *m) {
     return find_trained(n, m);
 }
 
+/* ---- arrays: any inputs, any outputs ---- */
+
+/* The network alone, over guessed extents; the task adds losses of its own (onnx/targets.h). */
+static qn_value build_arrays(qn_graph *graph, void *user, const qn_network_sizes *s, int phase,
+                             qn_value *kept) {
+    qn_onnx_network *n = user;
+    qn_value *inputs = allocate_values(graph, n->n_inputs);
+    qn_value *outputs = allocate_values(graph, n->n_outputs);
+    (void)phase;
+    (void)kept;
+    if (!inputs || !outputs)
+        return QN_NO_VALUE;
+    for (int i = 0; i < n->n_inputs; i++) {
+        qn_shape shape = qn_onnx_guess_input(n, i);
+        if (n->inputs[i].dims[0] < 0)
+            shape.dims[0] = s->batch;
+        inputs[i] = declare(graph, &n->inputs[i], shape);
+    }
+    if (qn_onnx_build(n, graph, inputs, outputs) != QN_OK)
+        return QN_NO_VALUE;
+    return finish_bare(graph, outputs, n->n_outputs);
+}
+
+static qn_status match_arrays(qn_onnx_network *n, qn_model *m) {
+    bool has_real = false;
+    for (int i = 0; i < n->n_outputs; i++)
+        has_real = has_real || n->outputs[i].dtype == QN_F32;
+    for (int i = 0; i < n->n_inputs; i++) {
+        if (n->inputs[i].n_dims < 1)
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "%s: its input %s has no axis for the samples of a batch", n->model.name,
+                           n->inputs[i].name);
+    }
+    if (!has_real || n->n_inputs < 1)
+        return mismatch(n, "arrays",
+                        "takes inputs of any kind, and gives at least one output of "
+                        "reals to train");
+    m->recipe = (qn_recipe){
+        .optimizer = QN_ADAM, .rate = 0.001, .schedule = QN_COSINE, .epochs = 10, .batch = 32};
+    m->sizes = (qn_network_sizes){.batch = 1};
+    m->input_text = "arrays";
+    m->network = build_arrays;
+    return QN_OK;
+}
+
 /* ---- all of them ---- */
 
 const qn_onnx_task_model qn_onnx_task_models[] = {
@@ -512,6 +561,7 @@ const qn_onnx_task_model qn_onnx_task_models[] = {
     {"translation", match_translation},
     {"generation", match_generation},
     {"control", match_control},
+    {"arrays", match_arrays},
     {NULL, NULL},
 };
 
@@ -541,7 +591,7 @@ qn_status qn_onnx_match(qn_onnx_network *n, const qn_onnx_task_model *form) {
     }
     QN_TRY(form->fit(n, &m));
     m.sizes.batch = n->inputs[0].dims[0] > 0 ? n->inputs[0].dims[0] : 1;
-    if (!example) /* classification, which needs not be said */
+    if (!m.network) /* classification, which needs not be said */
         m.task = NULL;
     n->model = m;
     return QN_OK;

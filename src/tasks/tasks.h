@@ -33,7 +33,7 @@ typedef struct qn_task_kind {
 } qn_task_kind;
 
 extern const qn_task_kind qn_task_classification, qn_task_language, qn_task_generation,
-    qn_task_control, qn_task_translation, qn_task_answering;
+    qn_task_control, qn_task_translation, qn_task_answering, qn_task_arrays;
 
 /* One row for each kind; a null pointer ends it. */
 extern const qn_task_kind *const qn_task_kinds[];

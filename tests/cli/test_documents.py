@@ -61,6 +61,11 @@ net.classifier = nn.Linear(16, 5)
 torch.onnx.export(net.eval(), torch.zeros(1, 3, 32, 32), sys.argv[1], input_names=["x"],
                   dynamic_axes={"x": {0: "batch"}})
 """
+ARRAYS = """
+import numpy as np
+for name in ("train.npz", "test.npz"):
+    np.savez(name, x=np.random.default_rng(1).random((40, 3, 32, 32)), classes=np.arange(40) % 5)
+"""
 
 
 class Documents(quern.Case):
@@ -114,6 +119,7 @@ class Documents(quern.Case):
         """model.onnx, as PyTorch writes it unless told otherwise: batch norms are folded, names lost."""
         subprocess.run(["/usr/bin/python3", "-c", EXPORT, self.folder / "model.onnx"], check=True,
                        capture_output=True)
+        subprocess.run(["/usr/bin/python3", "-c", ARRAYS], check=True, cwd=self.folder)
 
     @staticmethod
     def shortened(words):

@@ -24,7 +24,10 @@ def measure(*words):
 
 
 def tasks_of(path):
-    return [t["task"] for t in json.loads(run("import", path, "--json").stdout)["tasks"] if t["fits"]]
+    """Those that fit, but for arrays, which any network does."""
+    tasks = [t["task"] for t in json.loads(run("import", path, "--json").stdout)["tasks"] if t["fits"]]
+    assert tasks[-1] == "arrays", tasks
+    return tasks[:-1]
 
 
 def language(folder):

@@ -78,7 +78,7 @@ static void print_parameters(const cJSON *report) {
            grouped((int64_t)number_of(report, "numbers_that_train"), count));
 }
 
-/* What one trains it on, or, where nothing fits, what each task needs. */
+/* What one trains it on, or, where nothing but arrays fits, what each task needs. */
 static void print_tasks(const cJSON *report) {
     static const char *const data[][2] = {
         {"classification", "any samples with classes, images:DIR"},
@@ -87,6 +87,7 @@ static void print_tasks(const cJSON *report) {
         {"translation", "pairs:FILE,FILE"},
         {"generation", "images:DIR"},
         {"control", "cartpole, breakout or process:COMMAND"},
+        {"arrays", "npz:FILE, with arrays by the names of inputs and outputs"},
     };
     const cJSON *one, *tasks = cJSON_GetObjectItemCaseSensitive(report, "tasks");
     int n_fitting = 0;
@@ -95,10 +96,10 @@ static void print_tasks(const cJSON *report) {
             if (strcmp(data[i][0], text_of(one, "task")) == 0)
                 printf("%-12s%s, --data %s\n", "task", data[i][0], data[i][1]);
         }
-        n_fitting += flag_of(one, "fits");
+        n_fitting += flag_of(one, "fits") && strcmp(text_of(one, "task"), "arrays") != 0;
     }
     cJSON_ArrayForEach(one, tasks) {
-        if (n_fitting == 0)
+        if (n_fitting == 0 && !flag_of(one, "fits"))
             printf("%-12s%s\n", "no task", text_of(one, "reason"));
     }
 }

@@ -1,0 +1,37 @@
+/* .npz files: what is accepted lies inside of the file or the arena, under names that are found,
+ * and all of its elements can be read. */
+#include "data/npz.h"
+
+#include "input.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_array(const qn_npz *npz, const qn_npz_array *array) {
+    float real;
+    int32_t whole;
+    int64_t bad, n = array->header.data_bytes / array->header.element_bytes;
+    if (qn_npz_find(npz, array->name) != array || n < 1)
+        abort();
+    for (int64_t i = 0; i < n; i++) {
+        qn_npz_read_reals(array, i, 1, &real);
+        if (qn_npz_is_whole(array) && !qn_npz_read_indices(array, i, 1, &whole, &bad) && bad != i)
+            abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    failing memory = input_failing(data, size);
+    const qn_allocator allocator = input_allocator(&memory);
+    qn_npz npz = {.n = 0};
+    qn_arena_init(&npz.arena, &allocator);
+    if (qn_npz_parse(data, size, &npz) == QN_OK) {
+        for (int i = 0; i < npz.n; i++)
+            read_array(&npz, &npz.arrays[i]);
+    }
+    qn_arena_deinit(&npz.arena);
+    input_check_memory(&memory);
+    return 0;
+}
