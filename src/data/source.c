@@ -38,7 +38,9 @@ static qn_status fail_unknown(const char *specification) {
         snprintf(known + used, sizeof known - used, "%s%s%s%s", i > 0 ? ", " : "", formats[i]->name,
                  formats[i]->usage ? ":" : "", formats[i]->usage ? formats[i]->usage : "");
     }
-    return qn_fail(QN_ERROR_ARGUMENT, "data '%s' is not known; known are %s", specification, known);
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "data '%s' is neither a file or folder of a known kind nor one of: %s",
+                   specification, known);
 }
 
 /* The row that a specification names; *argument is what follows the colon, "" if nothing does. */

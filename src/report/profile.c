@@ -156,7 +156,7 @@ static void warn_of_others(qn_sections *s) {
         qn_sections_format(
             s,
             "Other programs used %s of the processors while this was measured%s. "
-            "Times are those of a busy machine: uncertain.",
+            "Times are from a busy machine and uncertain.",
             percent(s, m->others),
             m->n_measurements > 1
                 ? qn_sections_format(s, " (the quietest of %d measurements)", m->n_measurements)

@@ -91,8 +91,8 @@ class Bad(Photos):
         run = self.run_quern("train", "lenet5", "--data", data, "--steps", 2)
         self.assertIn("photos/dark/000.png: empty file", run.errors)
         self.assertIn("photos/light/cut.jpg: ", run.errors)
-        self.assertIn("2 of 41 pictures cannot be read and are skipped", run.errors)
-        self.assertIn("photos/empty holds no picture that can be read, and is no class", run.errors)
+        self.assertIn("2 of 41 images cannot be read and are skipped", run.errors)
+        self.assertIn("photos/empty has no readable image and is not used as a class", run.errors)
         self.assertIn("2 outputs", run.output)
         self.fails(1, "train", "lenet5", "--data", data, "--steps", 2, "--strict",
                    says=["photos/dark/000.png: empty file", "2 of 41", "--strict"])

@@ -152,7 +152,7 @@ static qn_status count_classes(images_source *images, int32_t *numbers) {
                            "%s/%s holds no picture; add some or remove the folder, or leave "
                            "--strict out to skip it",
                            train->root, images->classes[i]);
-        qn_data_tell(&images->base, 1, "%s/%s holds no picture that can be read, and is no class",
+        qn_data_tell(&images->base, 1, "%s/%s has no readable image and is not used as a class",
                      train->root, images->classes[i]);
     }
     images->n_classes = n_kept;

@@ -200,15 +200,15 @@ static qn_status tell_unreadable(scan *s) {
         QN_TRY(load(s, i, s->pixels) == QN_OK ? qn_fail(QN_ERROR_IO, "a file changes") : QN_OK);
         if (s->base->options.strict)
             return qn_fail(QN_ERROR_FORMAT,
-                           "%s (%zu of %zu pictures cannot be read; mend or remove them, or leave "
-                           "--strict out to skip them)",
+                           "%s (%zu of %zu images cannot be read; repair or remove them, or omit "
+                           "--strict to skip them)",
                            qn_error_message(), n_bad, s->n);
         if (n_named++ == MOST_NAMED)
             break;
         qn_data_tell(s->base, 1, "skipped: %s", qn_error_message());
     }
     if (n_bad > 0)
-        qn_data_tell(s->base, 1, "%zu of %zu pictures cannot be read and are skipped", n_bad, s->n);
+        qn_data_tell(s->base, 1, "%zu of %zu images cannot be read and are skipped", n_bad, s->n);
     return QN_OK;
 }
 

@@ -305,7 +305,7 @@ static void check_scan(void) {
     write_text("@/mixed/c/39.png", "broken");
     n_notices = 0;
     CHECK_OK(open_at("images:@/mixed", &options, &source));
-    CHECK(n_notices == 4 && strstr(last_notice, "mixed/b holds no picture"));
+    CHECK(n_notices == 4 && strstr(last_notice, "mixed/b has no readable image"));
     CHECK(n_progress == 43 && n_progress_calls == 2);
     CHECK(source.n_samples[0] + source.n_samples[1] == 41);
     CHECK(source.preparation.n_classes == 2);
