@@ -4,7 +4,8 @@
 
 #include "kernels/integer.h"
 
-extern const qn_integer_kernels qn_integer_ref;
+extern const qn_integer_kernels qn_integer_ref, qn_integer_avx2, qn_integer_avxvnni,
+    qn_integer_avx512, qn_integer_avx512vnni, qn_integer_neon, qn_integer_dotprod;
 
 /* Raises y->largest, where it is wanted, to a task's largest. */
 void qn_integer_largest(const qn_integer_result *y, uint32_t largest);

@@ -51,10 +51,30 @@ function(quern_kernel_set name)
   set(QUERN_KERNEL_SOURCES ${QUERN_KERNEL_SOURCES} ${files} PARENT_SCOPE)
 endfunction()
 
+# Kernels of whole numbers for an instruction set, and for it with a feature that some processors have
+# (src/kernels/integer.c). Left out, the reference's are used.
+function(quern_integer_set set name)
+  string(TOUPPER ${set} option)
+  if(NOT QUERN_WITH_${option} OR NOT QUERN_WITH_INTEGER)
+    return()
+  endif()
+  set_property(SOURCE src/kernels/integer.c APPEND PROPERTY COMPILE_DEFINITIONS QN_WITH_INTEGER_${option})
+  set_source_files_properties(src/kernels/integer/${name}.c PROPERTIES
+    COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS};${ARGN}")
+  set(QUERN_KERNEL_SOURCES ${QUERN_KERNEL_SOURCES} src/kernels/integer/${name}.c PARENT_SCOPE)
+endfunction()
+
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   quern_kernel_set(avx2 -mavx2 -mfma)
   quern_kernel_set(avx512 -mavx512f -mavx512vl -mavx512dq -mavx512bw -mavx2 -mfma
     -mprefer-vector-width=512)
+  set(avx512_flags -mavx512f -mavx512vl -mavx512dq -mavx512bw -mavx2 -mfma -mprefer-vector-width=512)
+  quern_integer_set(avx2 avx2 -mavx2 -mfma)
+  quern_integer_set(avx2 avxvnni -mavx2 -mfma -mavxvnni)
+  quern_integer_set(avx512 avx512 ${avx512_flags})
+  quern_integer_set(avx512 avx512vnni ${avx512_flags} -mavx512vnni)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   quern_kernel_set(neon)
+  quern_integer_set(neon neon)
+  quern_integer_set(neon dotprod -march=armv8.2-a+dotprod)
 endif()

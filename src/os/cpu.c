@@ -4,6 +4,9 @@
 #include "base/status.h"
 #include "os/os.h"
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +106,21 @@ static bool isa_is_possible(qn_isa isa) {
         return true;
 #endif
     return isa == QN_ISA_REF;
+}
+
+bool qn_cpu_has(qn_isa isa, qn_cpu_feature feature) {
+    if (!isa_is_possible(isa))
+        return false;
+#if defined(__x86_64__)
+    if (feature == QN_CPU_AVX_VNNI)
+        return __builtin_cpu_supports("avxvnni");
+    if (feature == QN_CPU_AVX512_VNNI)
+        return __builtin_cpu_supports("avx512vnni");
+#elif defined(__aarch64__)
+    if (feature == QN_CPU_DOTPROD)
+        return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#endif
+    return feature == QN_CPU_ANY;
 }
 
 qn_status qn_cpu_isa(qn_isa *isa) {

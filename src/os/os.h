@@ -63,6 +63,18 @@ typedef enum qn_isa { QN_ISA_REF = 0, QN_ISA_NEON, QN_ISA_AVX2, QN_ISA_AVX512 } 
 /* The best this processor and system can run, capped by the environment variable QUERN_ISA
  * (ref, neon, avx2, avx512). An unknown or impossible cap is an error that names the choices. */
 qn_status qn_cpu_isa(qn_isa *isa);
+
+/* What some processors have beside a set; QN_CPU_ANY: nothing. */
+typedef enum qn_cpu_feature {
+    QN_CPU_ANY = 0,
+    QN_CPU_AVX_VNNI,
+    QN_CPU_AVX512_VNNI,
+    QN_CPU_DOTPROD,
+} qn_cpu_feature;
+
+/* Whether this processor has a set that the library was built with, and the feature. */
+bool qn_cpu_has(qn_isa isa, qn_cpu_feature feature);
+
 const char *qn_isa_name(qn_isa isa);
 
 /* ---- threads ----

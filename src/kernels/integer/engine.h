@@ -1,0 +1,716 @@
+/* Products and convolutions of int8 for one instruction set. A file of a set defines VL (lanes of
+ * 32 bits), TILE_ROWS (6 to 12), TILE_VECTORS, NUMBERS, OFFSET, TABLE, TABLE_NAME and `dot`, and
+ * includes this.
+ *
+ * Sums are over words of 32 bits: NUMBERS = 4 int8, or 2 int16 where only those can be multiplied
+ * exactly. A tile broadcasts words of A and multiplies them by vectors of words of B, whose panels
+ * are (words, COLUMNS). Where a set multiplies unsigned by signed numbers, A's are packed with
+ * OFFSET 128 added, and sums start with what that is too much: minus 128 times a column of B.
+ * Sums are exact, so that tasks may depend on the size of the team. */
+#include "kernels/integer_tables.h"
+
+#include <string.h>
+
+enum {
+    COLUMNS = VL * TILE_VECTORS,
+    BLOCK_BYTES = 192 * 1024, /* of packed A, which stays in the second cache */
+    DEPTH = 4096,             /* numbers of K that are packed at once */
+    PIXELS = 1024,            /* the same, where both sides are packed for it */
+    ROWS = 16 * TILE_ROWS,    /* of A at most in a task */
+    FILTER_PANELS = 4,        /* of B in a task of the filter's gradient */
+};
+
+typedef int32_t word __attribute__((may_alias));
+typedef int32_t vector __attribute__((vector_size(VL * 4), may_alias, aligned(4)));
+#if NUMBERS == 4
+typedef int8_t element;
+#else
+typedef int16_t element;
+#endif
+
+static inline __attribute__((always_inline)) vector dot(vector sums, vector a, vector b);
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t words_of(int64_t numbers) {
+    return ceil_div(numbers, NUMBERS);
+}
+
+/* ---- a tile ---- */
+
+/* tile (m, COLUMNS) = start (COLUMNS) + A's rows times a panel. With `columns`, a word of all rows
+ * lies together and words are so far apart, else the rows are. */
+static inline __attribute__((always_inline)) void tile_body(bool columns, int nv, int m,
+                                                            int64_t words, const word *a,
+                                                            int64_t a_step, const word *b,
+                                                            const int32_t *start, int32_t *tile) {
+    vector sums[TILE_ROWS][TILE_VECTORS];
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            sums[i][j] = *(const vector *)(start + j * VL);
+    }
+    const word *base[4] = {a, a + 3 * a_step, a + 6 * a_step, a + 9 * a_step};
+    for (int64_t p = 0; p < words; p++) {
+        vector row[TILE_VECTORS];
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            row[j] = *(const vector *)(b + j * VL);
+#pragma GCC unroll 16
+        for (int i = 0; i < m; i++) {
+            const vector x = (vector){0} + (columns ? a[i] : base[i / 3][i % 3 * a_step]);
+#pragma GCC unroll 4
+            for (int j = 0; j < nv; j++)
+                sums[i][j] = dot(sums[i][j], x, row[j]);
+        }
+        b += COLUMNS;
+        if (columns) {
+            a += a_step;
+        } else {
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++)
+                base[i]++;
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            *(vector *)(tile + i * COLUMNS + j * VL) = sums[i][j];
+    }
+}
+
+typedef void tile_function(int64_t words, const word *a, int64_t a_step, const word *b,
+                           const int32_t *start, int32_t *tile);
+
+#define TILE(FORM, NV, M)                                                                          \
+    static void tile_##FORM##_##NV##_##M(int64_t words, const word *a, int64_t a_step,             \
+                                         const word *b, const int32_t *start, int32_t *tile) {     \
+        tile_body(FORM, NV, M, words, a, a_step, b, start, tile);                                  \
+    }
+#define TILES_OF(FORM, M) TILE(FORM, 1, M) TILE(FORM, 2, M)
+#define TILE_NAMES(FORM)                                                                           \
+    {                                                                                              \
+        {tile_##FORM##_1_1, tile_##FORM##_1_4, TILE_WHOLE(FORM, 1)},                               \
+            {tile_##FORM##_2_1, tile_##FORM##_2_4, TILE_WHOLE(FORM, 2)},                           \
+    }
+#define JOIN(FORM, NV, M)    tile_##FORM##_##NV##_##M
+#define JOINED(FORM, NV, M)  JOIN(FORM, NV, M)
+#define TILE_WHOLE(FORM, NV) JOINED(FORM, NV, TILE_ROWS)
+#define TILES_WHOLE(FORM, M) TILES_OF(FORM, M)
+
+TILES_OF(0, 1)
+TILES_OF(1, 1)
+TILES_OF(0, 4)
+TILES_OF(1, 4)
+TILES_WHOLE(0, TILE_ROWS)
+TILES_WHOLE(1, TILE_ROWS)
+
+static tile_function *const tiles[2][2][3] = {TILE_NAMES(0), TILE_NAMES(1)};
+
+/* ---- packing ---- */
+
+/* Numbers of A are packed with the offset, those of B without. */
+static void copy_numbers(int64_t n, const int8_t *from, element *to, int offset) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (element)(from[i] ^ offset);
+}
+
+/* Words of numbers that lie below each other, of n columns. */
+static void interleave(int64_t n, const int8_t *const *rows, word *to, int offset) {
+    const int8_t *a = rows[0], *b = rows[1];
+#if NUMBERS == 4
+    const int8_t *c = rows[2], *d = rows[3];
+    const uint32_t turned = (uint32_t)(uint8_t)offset * UINT32_C(0x01010101);
+    for (int64_t j = 0; j < n; j++)
+        to[j] = (word)(((uint32_t)(uint8_t)a[j] | (uint32_t)(uint8_t)b[j] << 8 |
+                        (uint32_t)(uint8_t)c[j] << 16 | (uint32_t)(uint8_t)d[j] << 24) ^
+                       turned);
+#else
+    (void)offset;
+    for (int64_t j = 0; j < n; j++)
+        to[j] = (word)((uint32_t)(uint16_t)a[j] | (uint32_t)(uint16_t)b[j] << 16);
+#endif
+}
+
+/* What a set that adds an offset to A has too much in the sums of a panel. */
+static void begin_sums(int64_t words, const word *panel, int32_t *start) {
+    vector sums[TILE_VECTORS];
+    for (int j = 0; j < TILE_VECTORS; j++)
+        sums[j] = (vector){0};
+    if (OFFSET) {
+        const vector offsets = (vector){0} + (int32_t)0x80808080;
+        for (int64_t p = 0; p < words; p++) {
+            for (int j = 0; j < TILE_VECTORS; j++)
+                sums[j] = dot(sums[j], offsets, *(const vector *)(panel + p * COLUMNS + j * VL));
+        }
+    }
+    for (int j = 0; j < TILE_VECTORS; j++)
+        *(vector *)(start + j * VL) = -sums[j];
+}
+
+static inline word word_at(const int8_t *b, int64_t n) {
+    element numbers[NUMBERS] = {0};
+    word w;
+    for (int64_t i = 0; i < n; i++)
+        numbers[i] = b[i];
+    memcpy(&w, numbers, sizeof w);
+    return w;
+}
+
+/* A panel of `width` columns whose numbers are together in K: column j at b + j * apart. */
+static void pack_panel_columns(int64_t k, int64_t width, const int8_t *b, int64_t apart, word *to) {
+    const int64_t whole = k / NUMBERS;
+    if (width < COLUMNS)
+        memset(to, 0, (size_t)(words_of(k) * COLUMNS) * sizeof *to);
+    for (int64_t p = 0; p < whole; p++) {
+        for (int64_t j = 0; j < width; j++)
+            to[p * COLUMNS + j] = word_at(b + j * apart + p * NUMBERS, NUMBERS);
+    }
+    for (int64_t j = 0; j < width && k > whole * NUMBERS; j++)
+        to[whole * COLUMNS + j] = word_at(b + j * apart + whole * NUMBERS, k - whole * NUMBERS);
+}
+
+/* ---- what is multiplied ---- */
+
+/* An image seen through windows: that of row (n, p, q) has n_r times n_s taps, and tap (r, s) is
+ * pixel (n, p * stride_h + r0 + r * r_step, q * stride_w + s0 + s * s_step), or zeros beyond it. */
+typedef struct view {
+    const int8_t *x;
+    int64_t h, w, c, pixel; /* c numbers of each pixel, and how far apart those are */
+    int64_t p, q, stride_h, stride_w;
+    int64_t n_r, n_s, r0, s0, r_step, s_step;
+} view;
+
+/* A window's first pixel, if there were no border. */
+typedef struct place {
+    const int8_t *image;
+    int32_t y, x;
+} place;
+
+typedef struct product {
+    int64_t m, n, k;
+    const int8_t *a, *b;
+    int64_t a_apart, b_apart;  /* of rows, or of columns where those lie together */
+    bool a_columns, b_columns; /* A's numbers of one K, B's of one column are together */
+    const view *rows, *pixels; /* of convolutions: A's rows; B's columns, of each pixel as K */
+    /* To the data: row (r, s, k) of B is that of tap (r0 + r * r_step, s0 + s * s_step). */
+    int64_t filter_s, tap_apart, r0, s0, r_step, s_step;
+    qn_integer_result y;
+    bool add;
+    int64_t y_apart;
+    const view *scattered; /* to the data: row (n, p, q) is pixel (n, h, w) of the result */
+    int64_t first_h, first_w;
+    /* packed */
+    word *panels; /* of all of B, or null: packed by the task */
+    int32_t *start;
+    char *scratch;
+    size_t scratch_bytes;
+    int64_t row_block, panel_block, depth;
+} product;
+
+/* Where row i of the sums goes. */
+static int64_t row_of(const product *g, int64_t i) {
+    const view *v = g->scattered;
+    if (!v)
+        return i * g->y_apart;
+    const int64_t q = i % v->q, p = i / v->q % v->p, n = i / v->q / v->p;
+    return ((n * v->h + p * v->stride_h + g->first_h) * v->w + q * v->stride_w + g->first_w) *
+           g->y_apart;
+}
+
+static place place_of(const view *v, int64_t row) {
+    const int64_t q = row % v->q, p = row / v->q % v->p, n = row / v->q / v->p;
+    return (place){v->x + n * v->h * v->w * v->pixel, (int32_t)(p * v->stride_h + v->r0),
+                   (int32_t)(q * v->stride_w + v->s0)};
+}
+
+/* The pixel of a tap; null: it is beyond the image. */
+static inline const int8_t *pixel_of(const view *v, const place *at, int64_t r, int64_t s) {
+    const int64_t y = at->y + r * v->r_step, x = at->x + s * v->s_step;
+    if ((uint64_t)y >= (uint64_t)v->h || (uint64_t)x >= (uint64_t)v->w)
+        return NULL;
+    return at->image + (y * v->w + x) * v->pixel;
+}
+
+/* Numbers [first, end) of a row of windows. */
+static void copy_window(const view *v, int64_t row, int64_t first, int64_t end, element *to) {
+    const place at = place_of(v, row);
+    int64_t r = first / v->c / v->n_s, s = first / v->c % v->n_s, from = first % v->c;
+    for (int64_t count; first < end; first += count, to += count, from = 0) {
+        const int8_t *pixel = pixel_of(v, &at, r, s);
+        count = least(v->c - from, end - first);
+        if (pixel)
+            copy_numbers(count, pixel + from, to, OFFSET);
+        for (int64_t i = 0; !pixel && i < count; i++)
+            to[i] = (element)(int8_t)OFFSET;
+        if (++s == v->n_s) {
+            s = 0;
+            r++;
+        }
+    }
+}
+
+/* Packed rows are a little further apart than they are long, lest they meet in one set of a cache.
+ */
+static int64_t row_words(int64_t numbers) {
+    return ceil_div(words_of(numbers), 16) * 16 + 16;
+}
+
+static int64_t pack_a(const product *g, int64_t first, int64_t rows, int64_t k0, int64_t k1,
+                      word *to) {
+    static const int8_t zeros[ROWS];
+    if (!g->a_columns) {
+        const int64_t step = row_words(k1 - k0);
+        for (int64_t i = 0; i < rows && k0 < k1; i++) {
+            element *row = (element *)(to + i * step);
+            if (g->rows)
+                copy_window(g->rows, first + i, k0, k1, row);
+            else
+                copy_numbers(k1 - k0, g->a + (first + i) * g->a_apart + k0, row, OFFSET);
+        }
+        return step;
+    }
+    for (int64_t k = k0; k < k1; k += NUMBERS, to += rows) {
+        const int8_t *numbers[NUMBERS];
+        for (int i = 0; i < NUMBERS; i++)
+            numbers[i] = k + i < k1 ? g->a + (k + i) * g->a_apart + first : zeros;
+        interleave(rows, numbers, to, OFFSET);
+    }
+    return rows;
+}
+
+/* Row k of B, whose columns are together. */
+static const int8_t *b_row(const product *g, int64_t k) {
+    const view *v = g->rows;
+    if (!g->tap_apart)
+        return g->b + k * g->b_apart;
+    const int64_t tap = k / v->c, r = g->r0 + tap / v->n_s * g->r_step;
+    return g->b + k % v->c * g->b_apart +
+           (r * g->filter_s + g->s0 + tap % v->n_s * g->s_step) * g->tap_apart;
+}
+
+/* Columns [first, first + width) of numbers [k0, k1) of K. */
+static void pack_panel(const product *g, int64_t first, int64_t width, int64_t k0, int64_t k1,
+                       word *to) {
+    static const int8_t zeros[COLUMNS];
+    if (g->b_columns) {
+        pack_panel_columns(k1 - k0, width, g->b + first * g->b_apart + k0, g->b_apart, to);
+        return;
+    }
+    for (int64_t k = k0; k < k1; k += NUMBERS, to += COLUMNS) {
+        const int8_t *rows[NUMBERS];
+        for (int i = 0; i < NUMBERS; i++)
+            rows[i] = k + i < k1 ? b_row(g, k + i) + first : zeros;
+        interleave(width, rows, to, 0);
+        memset(to + width, 0, (size_t)(COLUMNS - width) * sizeof *to);
+    }
+}
+
+/* A tap of some columns of windows: numbers [from, from + n) of its channels, in columns from `at`
+ * on. */
+typedef struct piece {
+    int64_t r, s, from, n, at;
+} piece;
+
+/* The same of windows, where the places of the rows are known. */
+static void pack_windows(const view *v, int64_t first, int64_t width, const place *places,
+                         int64_t n_rows, word *to) {
+    static const int8_t zeros[COLUMNS];
+    piece pieces[COLUMNS];
+    int n_pieces = 0;
+    for (int64_t j = 0; j < width; j += pieces[n_pieces++].n) {
+        const int64_t tap = (first + j) / v->c, from = (first + j) % v->c;
+        pieces[n_pieces] =
+            (piece){tap / v->n_s, tap % v->n_s, from, least(v->c - from, width - j), j};
+    }
+    memset(to, 0, (size_t)(words_of(n_rows) * COLUMNS) * (width < COLUMNS) * sizeof *to);
+    for (int64_t k = 0; k < n_rows; k += NUMBERS, to += COLUMNS) {
+        for (int p = 0; p < n_pieces; p++) {
+            const int8_t *rows[NUMBERS];
+            for (int i = 0; i < NUMBERS; i++) {
+                const int8_t *pixel =
+                    k + i < n_rows ? pixel_of(v, &places[k + i], pieces[p].r, pieces[p].s) : NULL;
+                rows[i] = pixel ? pixel + pieces[p].from : zeros;
+            }
+            if (pieces[p].n == COLUMNS)
+                interleave(COLUMNS, rows, to, 0);
+            else
+                interleave(pieces[p].n, rows, to + pieces[p].at, 0);
+        }
+    }
+}
+
+/* ---- a task: some rows times some panels ---- */
+
+static void finish_row(const product *g, int64_t first, int64_t n, const int32_t *from, int32_t *to,
+                       bool adds, bool is_last, uint32_t *largest) {
+    const int32_t *bias = is_last && g->y.bias ? g->y.bias + first : NULL;
+    uint32_t seen = *largest;
+    for (int64_t j = 0; j < n; j++) {
+        uint32_t sum =
+            (uint32_t)from[j] + (adds ? (uint32_t)to[j] : 0) + (bias ? (uint32_t)bias[j] : 0);
+        if (is_last && g->y.relu && (int32_t)sum < 0)
+            sum = 0;
+        const uint32_t size = (int32_t)sum < 0 ? -sum : sum;
+        seen = size > seen ? size : seen;
+        to[j] = (int32_t)sum;
+    }
+    if (is_last)
+        *largest = seen;
+}
+
+typedef struct block {
+    const word *a;
+    int64_t a_step, words, first_row, rows;
+    bool adds, is_last;
+} block;
+
+static void multiply_panel(const product *g, const block *d, const word *panel,
+                           const int32_t *start, int64_t first, uint32_t *largest) {
+    int32_t tile[TILE_ROWS * COLUMNS] __attribute__((aligned(64)));
+    const int64_t width = least(COLUMNS, g->n - first);
+    int64_t m;
+    for (int64_t i = 0; i < d->rows; i += m) {
+        const int64_t left = d->rows - i;
+        const int size = left >= TILE_ROWS ? 2 : left >= 4 ? 1 : 0;
+        m = size == 2 ? TILE_ROWS : size == 1 ? 4 : 1;
+        tiles[g->a_columns][width > VL][size](d->words, d->a + i * (g->a_columns ? 1 : d->a_step),
+                                              d->a_step, panel, start, tile);
+        for (int64_t row = 0; row < m; row++)
+            finish_row(g, first, width, tile + row * COLUMNS,
+                       g->y.sums + row_of(g, d->first_row + i + row) + first, d->adds, d->is_last,
+                       largest);
+    }
+}
+
+/* Packed panels of all of K start with all that is too much, those of a task with their part. */
+static void multiply_block(const product *g, const block *d, int64_t panel, int64_t k0, int64_t k1,
+                           const place *places, word *space, uint32_t *largest) {
+    static const int32_t zeros[COLUMNS];
+    int32_t start[COLUMNS];
+    const int64_t first = panel * COLUMNS;
+    if (g->panels) {
+        const word *b = g->panels + (panel * words_of(g->k) + k0 / NUMBERS) * COLUMNS;
+        multiply_panel(g, d, b, k0 == 0 ? g->start + first : zeros, first, largest);
+        return;
+    }
+    pack_windows(g->pixels, first, least(COLUMNS, g->n - first), places, k1 - k0, space);
+    begin_sums(d->words, space, start);
+    multiply_panel(g, d, space, start, first, largest);
+}
+
+static void product_task(void *context, int64_t begin, int64_t end, int thread) {
+    const product *g = context;
+    const int64_t n_panels = ceil_div(g->n, COLUMNS);
+    const int64_t n_columns = ceil_div(n_panels, g->panel_block);
+    word *a = (word *)(void *)(g->scratch + (size_t)thread * g->scratch_bytes);
+    word *space = a + g->row_block * row_words(least(g->k, g->depth));
+    place *places = (place *)(void *)(space + words_of(PIXELS) * COLUMNS);
+    uint32_t largest = 0;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t first = task / n_columns * g->row_block;
+        const int64_t panel = task % n_columns * g->panel_block;
+        block d = {.a = a, .first_row = first, .rows = least(g->row_block, g->m - first)};
+        for (int64_t k0 = 0; k0 < most(g->k, 1); k0 += g->depth) {
+            const int64_t k1 = least(g->k, k0 + g->depth);
+            d.words = words_of(k1 - k0);
+            d.a_step = pack_a(g, first, d.rows, k0, k1, a);
+            d.adds = g->add || k0 > 0;
+            d.is_last = k1 == g->k;
+            for (int64_t k = k0; !g->panels && k < k1; k++)
+                places[k - k0] = place_of(g->pixels, k);
+            for (int64_t j = panel; j < least(n_panels, panel + g->panel_block); j++)
+                multiply_block(g, &d, j, k0, k1, places, space, &largest);
+        }
+    }
+    qn_integer_largest(&g->y, largest);
+}
+
+static void pack_task(void *context, int64_t begin, int64_t end, int thread) {
+    const product *g = context;
+    (void)thread;
+    for (int64_t panel = begin; panel < end; panel++) {
+        const int64_t first = panel * COLUMNS;
+        word *to = g->panels + first * words_of(g->k);
+        pack_panel(g, first, least(COLUMNS, g->n - first), 0, g->k, to);
+        begin_sums(words_of(g->k), to, g->start + first);
+    }
+}
+
+/* Blocks, by the sizes and the threads alone. */
+static void choose_blocks(product *g, int n_threads, bool packs_all) {
+    const int64_t n_panels = ceil_div(g->n, COLUMNS);
+    g->depth = packs_all ? DEPTH : PIXELS;
+    const int64_t row_bytes = 4 * row_words(least(g->k, g->depth));
+    g->row_block = least(ROWS, BLOCK_BYTES / row_bytes / TILE_ROWS * TILE_ROWS);
+    g->row_block = most(TILE_ROWS, least(g->row_block, ceil_div(g->m, TILE_ROWS) * TILE_ROWS));
+    const int64_t n_rows = ceil_div(g->m, g->row_block);
+    const int64_t wanted = n_threads > 1 ? ceil_div(4 * n_threads, n_rows) : 1;
+    g->panel_block = most(1, n_panels / most(1, least(wanted, n_panels)));
+    g->scratch_bytes =
+        (size_t)(g->row_block * row_bytes +
+                 (packs_all ? 0 : words_of(PIXELS) * COLUMNS * 4 + PIXELS * 16) + 64);
+    g->scratch_bytes = (g->scratch_bytes + 63) / 64 * 64;
+}
+
+/* Of rows of at most k numbers: blocks of shorter rows have more of them, but no more bytes. */
+static size_t scratch_limit(int64_t k) {
+    const int64_t row_bytes = 4 * row_words(least(k, DEPTH));
+    return (size_t)((most(least(BLOCK_BYTES, ROWS * row_bytes), TILE_ROWS * row_bytes) + 128) / 64 *
+                    64);
+}
+
+static size_t panel_bytes(int64_t n, int64_t k) {
+    return (size_t)(ceil_div(n, COLUMNS) * COLUMNS * (words_of(k) + 1)) * sizeof(word);
+}
+
+static size_t product_bytes(int64_t m, int64_t n, int64_t k, int n_threads, bool packs_all) {
+    product g = {.m = m, .n = n, .k = k};
+    choose_blocks(&g, n_threads, packs_all);
+    return (packs_all ? panel_bytes(n, k) : 0) + 64 + (size_t)n_threads * g.scratch_bytes;
+}
+
+static void run_product(qn_team *team, product *g, bool packs_all, void *workspace) {
+    const int64_t n_panels = ceil_div(g->n, COLUMNS);
+    choose_blocks(g, qn_team_size(team), packs_all);
+    g->scratch = workspace;
+    if (packs_all) {
+        g->panels = workspace;
+        g->start = (int32_t *)(void *)(g->panels + n_panels * COLUMNS * words_of(g->k));
+        g->scratch += panel_bytes(g->n, g->k);
+        qn_team_run(team, n_panels, pack_task, g);
+    }
+    qn_team_run(team, ceil_div(g->m, g->row_block) * ceil_div(n_panels, g->panel_block),
+                product_task, g);
+}
+
+/* ---- the kernels ---- */
+
+static void clear_largest(const qn_integer_result *y) {
+    if (y->largest)
+        *y->largest = 0;
+}
+
+static void gemm(qn_team *team, const qn_gemm_shape *d, const int8_t *a, const int8_t *b,
+                 const qn_integer_result *y, void *workspace) {
+    product g = {.m = d->m,
+                 .n = d->n,
+                 .k = d->k,
+                 .a = a,
+                 .b = b,
+                 .y = *y,
+                 .add = d->add,
+                 .y_apart = d->n,
+                 .a_columns = d->transpose_a,
+                 .b_columns = d->transpose_b,
+                 .a_apart = d->transpose_a ? d->m : d->k,
+                 .b_apart = d->transpose_b ? d->k : d->n};
+    clear_largest(y);
+    run_product(team, &g, true, workspace);
+}
+
+static size_t gemm_workspace(const qn_gemm_shape *d, int n_threads) {
+    return product_bytes(d->m, d->n, d->k, n_threads, true);
+}
+
+static int64_t step_of(const qn_conv2d_shape *d) {
+    return d->y_stride ? d->y_stride : d->k;
+}
+
+/* Groups of few channels fill no lanes. */
+static bool is_thin(const qn_conv2d_shape *d) {
+    return d->groups > 1 && d->c / d->groups < 4;
+}
+
+static view forward_view(const qn_conv2d_shape *d, const int8_t *x) {
+    return (view){.x = x,
+                  .h = d->h,
+                  .w = d->w,
+                  .c = d->c / d->groups,
+                  .pixel = d->c,
+                  .p = d->p,
+                  .q = d->q,
+                  .stride_h = d->stride_h,
+                  .stride_w = d->stride_w,
+                  .n_r = d->r,
+                  .n_s = d->s,
+                  .r0 = -d->pad_top,
+                  .s0 = -d->pad_left,
+                  .r_step = d->dilation_h,
+                  .s_step = d->dilation_w};
+}
+
+static void conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const int8_t *x,
+                           const int8_t *w, const qn_integer_result *y, void *workspace) {
+    const int64_t part = d->c / d->groups, outputs = d->k / d->groups, k = d->r * d->s * part;
+    const bool is_plain = d->r * d->s * d->stride_h * d->stride_w == 1 && d->p == d->h &&
+                          d->q == d->w && d->pad_top == 0 && d->pad_left == 0;
+    if (is_thin(d)) {
+        qn_integer_ref.conv2d_forward(team, d, x, w, y, workspace);
+        return;
+    }
+    clear_largest(y);
+    for (int64_t i = 0; i < d->groups; i++) {
+        const view v = forward_view(d, x + i * part);
+        product g = {.m = d->n * d->p * d->q,
+                     .n = outputs,
+                     .k = k,
+                     .a = v.x,
+                     .a_apart = d->c,
+                     .rows = is_plain ? NULL : &v,
+                     .b = w + i * outputs * k,
+                     .b_columns = true,
+                     .b_apart = k,
+                     .y = *y,
+                     .y_apart = step_of(d)};
+        g.y.sums += i * outputs;
+        if (y->bias)
+            g.y.bias += i * outputs;
+        run_product(team, &g, true, workspace);
+    }
+}
+
+/* Taps of one axis whose outputs' pixels are all those of one remainder by the stride. */
+typedef struct phase {
+    int64_t first, step, n;     /* taps of the filter */
+    int64_t from, from_step, m; /* their outputs, for the first of m pixels */
+} phase;
+
+static phase phase_of(int64_t remainder, int64_t extent, int64_t taps, int64_t pad,
+                      int64_t dilation, int64_t stride) {
+    phase f = {.step = 1, .m = remainder < extent ? ceil_div(extent - remainder, stride) : 0};
+    while (f.step * dilation % stride != 0)
+        f.step++;
+    while (f.first < f.step && (remainder + pad - f.first * dilation) % stride != 0)
+        f.first++;
+    if (f.first < f.step && f.first < taps)
+        f.n = (taps - 1 - f.first) / f.step + 1;
+    f.from = (remainder + pad - f.first * dilation) / stride;
+    f.from_step = -(f.step * dilation / stride);
+    return f;
+}
+
+static void data_phase(qn_team *team, const qn_conv2d_shape *d, const phase *row,
+                       const phase *column, int64_t first_h, int64_t first_w, const int8_t *dy,
+                       const int8_t *w, const qn_integer_result *dx, void *workspace) {
+    const int64_t part = d->c / d->groups, outputs = d->k / d->groups;
+    const view v = {.x = dy,
+                    .h = d->p,
+                    .w = d->q,
+                    .c = outputs,
+                    .pixel = step_of(d),
+                    .p = row->m,
+                    .q = column->m,
+                    .stride_h = 1,
+                    .stride_w = 1,
+                    .n_r = row->n,
+                    .n_s = column->n,
+                    .r0 = row->from,
+                    .s0 = column->from,
+                    .r_step = row->from_step,
+                    .s_step = column->from_step};
+    const view to = {.h = d->h,
+                     .w = d->w,
+                     .p = row->m,
+                     .q = column->m,
+                     .stride_h = d->stride_h,
+                     .stride_w = d->stride_w};
+    product g = {.m = d->n * row->m * column->m,
+                 .n = part,
+                 .k = row->n * column->n * outputs,
+                 .rows = &v,
+                 .b = w,
+                 .b_apart = d->r * d->s * part,
+                 .tap_apart = part,
+                 .filter_s = d->s,
+                 .r0 = row->first,
+                 .s0 = column->first,
+                 .r_step = row->step,
+                 .s_step = column->step,
+                 .y = *dx,
+                 .y_apart = d->c,
+                 .scattered = &to,
+                 .first_h = first_h,
+                 .first_w = first_w};
+    run_product(team, &g, true, workspace);
+}
+
+static void conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const int8_t *dy,
+                                 const int8_t *w, const qn_integer_result *dx, void *workspace) {
+    const int64_t part = d->c / d->groups, outputs = d->k / d->groups;
+    if (is_thin(d)) {
+        qn_integer_ref.conv2d_backward_data(team, d, dy, w, dx, workspace);
+        return;
+    }
+    clear_largest(dx);
+    for (int64_t i = 0; i < d->groups * d->stride_h * d->stride_w; i++) {
+        const int64_t group = i / d->stride_h / d->stride_w;
+        const int64_t first_h = i / d->stride_w % d->stride_h, first_w = i % d->stride_w;
+        const phase row = phase_of(first_h, d->h, d->r, d->pad_top, d->dilation_h, d->stride_h);
+        const phase column = phase_of(first_w, d->w, d->s, d->pad_left, d->dilation_w, d->stride_w);
+        qn_integer_result to = *dx;
+        to.sums += group * part;
+        if (row.m > 0 && column.m > 0)
+            data_phase(team, d, &row, &column, first_h, first_w, dy + group * outputs,
+                       w + group * outputs * d->r * d->s * part, &to, workspace);
+    }
+}
+
+static void conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, const int8_t *x,
+                                   const int8_t *dy, const qn_integer_result *dw, void *workspace) {
+    const int64_t part = d->c / d->groups, outputs = d->k / d->groups, n = d->r * d->s * part;
+    if (is_thin(d)) {
+        qn_integer_ref.conv2d_backward_filter(team, d, x, dy, dw, workspace);
+        return;
+    }
+    clear_largest(dw);
+    for (int64_t i = 0; i < d->groups; i++) {
+        const view v = forward_view(d, x + i * part);
+        product g = {.m = outputs,
+                     .n = n,
+                     .k = d->n * d->p * d->q,
+                     .a = dy + i * outputs,
+                     .a_columns = true,
+                     .a_apart = step_of(d),
+                     .pixels = &v,
+                     .y = *dw,
+                     .y_apart = n,
+                     .add = d->add};
+        g.y.sums += i * outputs * n;
+        run_product(team, &g, false, workspace);
+    }
+}
+
+/* Of a phase no more than of all taps. */
+static size_t conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
+    const int64_t part = d->c / d->groups, outputs = d->k / d->groups, taps = d->r * d->s;
+    const int64_t pixels = d->n * d->p * d->q;
+    if (pass == QN_CONV2D_FORWARD)
+        return product_bytes(pixels, outputs, taps * part, n_threads, true);
+    if (pass == QN_CONV2D_BACKWARD_FILTER)
+        return product_bytes(outputs, taps * part, pixels, n_threads, false);
+    return panel_bytes(part, taps * outputs) + 64 +
+           (size_t)n_threads * scratch_limit(taps * outputs);
+}
+
+const qn_integer_kernels TABLE = {
+    .name = TABLE_NAME,
+    .gemm = gemm,
+    .gemm_workspace = gemm_workspace,
+    .conv2d_forward = conv2d_forward,
+    .conv2d_backward_data = conv2d_backward_data,
+    .conv2d_backward_filter = conv2d_backward_filter,
+    .conv2d_workspace = conv2d_workspace,
+};
