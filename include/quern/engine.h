@@ -88,6 +88,9 @@ typedef struct qn_engine_options {
     bool aligned_inputs;   /* all inputs are aligned to 64 bytes: saves the memory for copies */
     bool no_random_values; /* random initial values are replaced by zeros: the caller loads all
                               parameters */
+    /* Types, scales and rounding of integer or mixed-precision training (quern/numerics.h); null:
+     * all in the real type. Only read while the engine is created. */
+    const struct qn_numerics *numerics;
 } qn_engine_options;
 
 typedef struct qn_program_options {

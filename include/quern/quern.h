@@ -10,6 +10,7 @@
 #include "quern/label.h"
 #include "quern/meter.h"
 #include "quern/model.h"
+#include "quern/numerics.h"
 #include "quern/onnx.h"
 #include "quern/ops.h"
 #include "quern/predictor.h"

@@ -120,6 +120,8 @@ def _text_of(name: str, value: Any) -> str:
         return _lora(name, value)
     if kind == "rules":
         return _rules(value)
+    if kind == "numerics" and str(value).endswith(".json"):
+        return pathlib.Path(value).expanduser().read_text()
     if kind == "parts" and not isinstance(value, str):
         return ",".join(value)
     return str(os.fspath(value)) if isinstance(value, os.PathLike) else str(value)

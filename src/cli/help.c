@@ -109,7 +109,7 @@ static const char *const groups[][2] = {
     {"Data and loss", " classes class-weights label-smoothing loss shuffle strict length stride "
                       "wordpiece vocabulary hidden min-count "},
     {"Memory and speed", " threads micro-batch swap plan tune measure budget-file memory-pressure "
-                         "pressure-file pressure-calm rules "},
+                         "pressure-file pressure-calm rules numerics "},
     {"Control", " net frames replay fill explore epsilon update-every target-every return-steps "
                 "discount episodes test-epsilon timeout "},
 };
@@ -256,11 +256,12 @@ static void print_man(void) {
 
 static void print_setting(const option *o) {
     static const char *const kinds[] = {
-        [OPTION_FLAG] = "flag",     [OPTION_TEXT] = "text",     [OPTION_DATA] = "data",
-        [OPTION_TARGET] = "target", [OPTION_OUTPUT] = "output", [OPTION_COUNT] = "count",
-        [OPTION_NUMBER] = "number", [OPTION_CHOICE] = "choice", [OPTION_LIST] = "list",
-        [OPTION_SHAPE] = "shape",   [OPTION_SIZE] = "size",     [OPTION_PARTS] = "parts",
-        [OPTION_HEAD] = "head",     [OPTION_RULES] = "rules",   [OPTION_LORA] = "lora",
+        [OPTION_FLAG] = "flag",         [OPTION_TEXT] = "text",     [OPTION_DATA] = "data",
+        [OPTION_TARGET] = "target",     [OPTION_OUTPUT] = "output", [OPTION_COUNT] = "count",
+        [OPTION_NUMBER] = "number",     [OPTION_CHOICE] = "choice", [OPTION_LIST] = "list",
+        [OPTION_SHAPE] = "shape",       [OPTION_SIZE] = "size",     [OPTION_PARTS] = "parts",
+        [OPTION_HEAD] = "head",         [OPTION_RULES] = "rules",   [OPTION_LORA] = "lora",
+        [OPTION_NUMERICS] = "numerics",
     };
     const char *usual = describe_default(o, NULL, NULL, 0);
     json_begin();

@@ -4,7 +4,8 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/data_name.h"
-#include "cli/rules.h"
+#include "cli/numbers/numerics.h"
+#include "cli/numbers/rules.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "tensor/tensor.h"
@@ -226,6 +227,8 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
         return canonical_target(o, value, texts, canonical);
     case OPTION_HEAD:
         return canonical_head(o, value, texts, canonical);
+    case OPTION_NUMERICS:
+        return numerics_canonical(value, texts, canonical);
     case OPTION_RULES:
         return rules_canonical(value, texts, canonical);
     case OPTION_DATA:

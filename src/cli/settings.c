@@ -2,7 +2,7 @@
 #include "cli/settings.h"
 
 #include "base/status.h"
-#include "cli/rules.h"
+#include "cli/numbers/rules.h"
 #include "os/heap.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"

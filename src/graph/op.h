@@ -135,6 +135,14 @@ struct qn_op {
      * so many equal pieces of the batch. Null: they are the same. */
     void (*split)(const struct qn_graph *graph, const struct qn_node *node, int64_t piece,
                   int64_t pieces, void *attributes);
+    /* The input whose scale output 0 has, exactly, where numbers share one: inputs are chosen or
+     * moved, and others count by their sign or are indices. -1: none. Null: never. */
+    int (*scaled_by)(const void *attributes);
+    /* Of a loss's gradient from probabilities, labels and the loss's gradient: the one from the
+     * mantissas and the exponent of what the probabilities were made of, and labels. Null: none. */
+    const struct qn_op *in_integers;
+    /* Inputs that are the scaled ones may be QN_I8. */
+    bool takes_i8;
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

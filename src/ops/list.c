@@ -87,6 +87,9 @@ const qn_op *const qn_ops[] = {
     &qn_op_wrap,
     &qn_op_copy_value,
     &qn_op_wait_value,
+    &qn_op_exponent_sum,
+    &qn_op_integer_cross_entropy,
+    &qn_op_integer_update,
     NULL,
 };
 

@@ -85,6 +85,17 @@ qn_value qn_op_scale_of(qn_graph *graph, const char *name, qn_value x, qn_scale_
 /* The exponent by which x (QN_I32 too) keeps so many bits; at least 0. */
 qn_value qn_op_shift_of(qn_graph *graph, const char *name, qn_value x, int axis, int bits);
 
+/* The same for bits that become one fewer at each of these steps of training (0: never). */
+enum { QN_MOST_DROPS = 3 };
+qn_value qn_op_falling_shift_of(qn_graph *graph, const char *name, qn_value x, int bits,
+                                const int64_t drops[QN_MOST_DROPS]);
+
+/* The sum of 1 to 3 exponents (QN_I32, scalars). */
+qn_value qn_op_add_exponents(qn_graph *graph, const char *name, const qn_value *exponents, int n);
+
+/* w - gradient in the storage of w, both QN_I8, cut to -127..127: returns the new w. */
+qn_value qn_op_integer_step(qn_graph *graph, const char *name, qn_value gradient, qn_value w);
+
 /* The factor that clips gradients: min(1, limit / |factor0 * all gradients|), where factor0 is
  * hyper[QN_HYPER_GRADIENT] -> scalar. (Pascanu et al. 2013, algorithm 1.) */
 qn_value qn_op_clip_factor(qn_graph *graph, const char *name, qn_value hyper,

@@ -19,7 +19,13 @@ typedef struct qn_scale_of_attributes {
     int bits;
     int least; /* an exponent is not below */
     int dtype; /* of the zero point */
+    /* Steps of training from which on bits are one fewer each; 0: none. */
+    int64_t first_drop, second_drop, third_drop;
 } qn_scale_of_attributes;
+
+typedef struct qn_integer_entropy_attributes {
+    int64_t key, first; /* as above */
+} qn_integer_entropy_attributes;
 
 uint64_t qn_quantise_key(const qn_node *node);
 

@@ -121,6 +121,11 @@ qn_shape qn_conv2d_output(const qn_convolution *d) {
     return QN_SHAPE(d->n, d->p, d->q, d->k);
 }
 
+int qn_scaled_by_first(const void *attributes) {
+    (void)attributes;
+    return 0;
+}
+
 bool qn_is_always(const void *attributes) {
     (void)attributes;
     return true;

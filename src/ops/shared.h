@@ -63,6 +63,9 @@ qn_shape qn_conv2d_output(const qn_convolution *d);
 /* A property that holds whatever the attributes are. */
 bool qn_is_always(const void *attributes);
 
+/* The scale of the result is that of input 0, whatever the attributes are. */
+int qn_scaled_by_first(const void *attributes);
+
 /* ---- pieces of a batch ---- */
 
 /* The first extent, for a piece. */
@@ -119,6 +122,7 @@ extern const qn_op qn_op_scale, qn_op_stop_gradient, qn_op_embedding, qn_op_embe
     qn_op_copy_value, qn_op_wait_value;
 extern const qn_op qn_op_function_forward, qn_op_function_backward, qn_op_combine_forward,
     qn_op_where_forward, qn_op_cast_forward, qn_op_quantise_number, qn_op_dequantise_number,
-    qn_op_scale_of_numbers, qn_op_wrap;
+    qn_op_scale_of_numbers, qn_op_wrap, qn_op_exponent_sum, qn_op_integer_cross_entropy,
+    qn_op_integer_update;
 
 #endif

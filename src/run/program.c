@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
+#include "passes/quantise.h"
 #include "passes/split.h"
 #include "passes/tune.h"
 #include "run/optimizer.h"
@@ -55,7 +56,7 @@ static qn_status run_passes(building *b, int first_node) {
         QN_TRY(qn_tune(p->graph, first_node, tuning, &made, &values));
         take_graph(b, made, values);
     }
-    if (b->engine->no_fusion)
+    if (b->engine->no_fusion || b->engine->numerics)
         return QN_OK;
     QN_TRY(qn_fuse(p->graph, first_node, &made, &values));
     take_graph(b, made, values);
@@ -105,18 +106,64 @@ static void add_sums(qn_graph *graph, const qn_value *parameters, const qn_value
     }
 }
 
+static int n_phases(const building *b) {
+    return b->options->n_phases > 0 ? b->options->n_phases : 1;
+}
+
+/* The graph in smaller types, as the engine's numerics say, and the parameters that are then the
+ * optimiser's. */
+static qn_status apply_numerics(building *b, qn_value **parameters, qn_value **gradients, int *n) {
+    qn_program *p = b->program;
+    const qn_numerics *numerics = b->engine->numerics;
+    qn_quantised q;
+    if (!numerics)
+        return QN_OK;
+    if (n_phases(b) > 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "numerics %s: a step with several updates trains in f32 only; leave the "
+                       "numerics out",
+                       numerics->name);
+    if (numerics->stores_weights && b->engine->update.accumulate > 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "numerics %s: whole gradients are not accumulated; use a larger batch",
+                       numerics->name);
+    const qn_quantise_source source = {.graph = p->graph,
+                                       .n_forward = p->phases[0].forward,
+                                       .n = *n,
+                                       .parameters = *parameters,
+                                       .gradients = *gradients,
+                                       .total_steps = b->engine->update.schedule_steps};
+    QN_TRY(qn_quantise_graph(&source, numerics, &q));
+    take_graph(b, q.graph, q.values);
+    p->phases[0].forward = q.forward_end;
+    *parameters = q.parameters;
+    *gradients = q.gradients;
+    *n = q.n;
+    return QN_OK;
+}
+
 /* Gradients of a phase's loss and what is done with them. */
 static qn_status add_backward(building *b, qn_value loss, const char *prefix) {
     qn_program *p = b->program;
     qn_value *parameters, *gradients;
     int n;
     QN_TRY(differentiate(p->graph, loss, prefix, &parameters, &gradients, &n));
+    QN_TRY(apply_numerics(b, &parameters, &gradients, &n));
     if (b->engine->update.accumulate > 1)
         add_sums(p->graph, parameters, gradients, n);
     p->phases[p->n_phases - 1].backward = p->graph->n_nodes;
-    if (b->engine->update.accumulate <= 1)
+    if (b->engine->update.accumulate <= 1 && n > 0)
         qn_optimizer_add(p->graph, b->engine, parameters, gradients, n, &p->hyper);
     return qn_graph_finish(p->graph);
+}
+
+/* A program that trains nothing. */
+static qn_status quantise_forward(building *b) {
+    qn_value *parameters = NULL, *gradients = NULL;
+    int n = 0;
+    QN_TRY(apply_numerics(b, &parameters, &gradients, &n));
+    b->program->phases[0].forward = b->program->phases[0].backward = b->program->graph->n_nodes;
+    return QN_OK;
 }
 
 static qn_status list_inputs(qn_program *p) {
@@ -129,10 +176,6 @@ static qn_status list_inputs(qn_program *p) {
         p->inputs[p->n_inputs++] = (qn_value){v};
     }
     return QN_OK;
-}
-
-static int n_phases(const building *b) {
-    return b->options->n_phases > 0 ? b->options->n_phases : 1;
 }
 
 static qn_status build_phase(building *b, int phase) {
@@ -154,6 +197,8 @@ static qn_status build_phase(building *b, int phase) {
     ends->forward = ends->backward = p->graph->n_nodes;
     if (is_trained_on)
         QN_TRY(add_backward(b, p->losses[p->n_losses - 1], b->options->trained[phase]));
+    else if (b->engine->numerics)
+        QN_TRY(quantise_forward(b));
     ends->update = p->graph->n_nodes;
     return QN_OK;
 }

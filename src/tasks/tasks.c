@@ -77,12 +77,24 @@ static qn_status make(const qn_allocator *allocator, const qn_task_options *opti
     return QN_OK;
 }
 
+/* The setting is a name, or a whole description. */
+static qn_status read_numerics(qn_task *t) {
+    const char *text = qn_setting_text(t, "numerics", "f32");
+    if (strcmp(text, "f32") == 0)
+        return QN_OK;
+    if (text[0] != '{')
+        text = qn_numerics_find(text);
+    return text ? qn_numerics_read(text, strlen(text), &t->numerics) : QN_ERROR_ARGUMENT;
+}
+
 /* Data and programs, with all their memory; not more of it than the budget has. */
 static qn_status build(qn_task *t, const qn_task_options *options) {
     const size_t outside = sizeof *t + t->outside_bytes, budget = t->how.memory_budget_bytes;
     if (budget > 0 && !t->how.plan_only)
         t->counter.limit_bytes = budget > outside ? budget - outside : 1;
-    qn_status status = t->kind->open(t);
+    qn_status status = read_numerics(t);
+    if (status == QN_OK)
+        status = t->kind->open(t);
     if (status == QN_OK && options->on_built)
         status = options->on_built(options->user, t->engine);
     t->counter.limit_bytes = 0;

@@ -4,6 +4,7 @@
 #define QN_TASKS_TASKS_H
 
 #include "base/memory.h"
+#include "numerics/numerics.h"
 #include "quern/task.h"
 
 /* A kind. What fails leaves the task to close, which copes with a task that is half open. */
@@ -44,6 +45,7 @@ struct qn_task {
     const qn_log *log;
     const qn_model *model;
     qn_metadata *settings;
+    qn_numerics numerics;  /* that the settings name; no name: none */
     qn_engine_options how; /* of the engine, as the task was asked for; allocator: the caller's */
     const qn_data_source *source; /* the caller's data; null: the settings name some */
     bool training, wants_confusion;

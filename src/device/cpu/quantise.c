@@ -120,11 +120,56 @@ static void quantise_one(const quantising *q, int64_t i) {
 EVEN_ROW(even_i8, int8_t)
 EVEN_ROW(even_u8, uint8_t)
 
+/* Sums of whole numbers by a shift: r is what is left of a magnitude, p what is cut off. */
+static void shift_away(const int32_t *x, int8_t *y, int64_t n, int shift) {
+    const uint32_t half = shift > 0 ? UINT32_C(1) << (shift - 1) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t size = x[i] < 0 ? -(uint32_t)x[i] : (uint32_t)x[i];
+        const uint32_t r = (size >> shift) + (half && size & half ? 1 : 0);
+        const int32_t cut = r > 127 ? 127 : (int32_t)r;
+        y[i] = (int8_t)(x[i] < 0 ? -cut : cut);
+    }
+}
+
+static void shift_pseudo(const int32_t *x, int8_t *y, int64_t n, int shift) {
+    const int low_bits = shift >> 1, odd = shift & 1;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t size = x[i] < 0 ? -(uint32_t)x[i] : (uint32_t)x[i];
+        const uint32_t rest = size & ((UINT32_C(1) << shift) - 1);
+        const uint32_t high = rest >> low_bits, low = rest & ((UINT32_C(1) << low_bits) - 1);
+        const uint32_t r = (size >> shift) + (high > low << odd);
+        const int32_t cut = r > 127 ? 127 : (int32_t)r;
+        y[i] = (int8_t)(x[i] < 0 ? -cut : cut);
+    }
+}
+
+/* Numbers [begin, end) of a symmetric range; false: the slow way. */
+static bool shift_fast(const quantising *q, int64_t begin, int64_t end) {
+    const qn_call *call = q->call;
+    const qn_quantise_attributes *a = call->attributes;
+    const bool is_pseudo = a->rounding == QN_ROUND_PSEUDO_STOCHASTIC;
+    if (a->axis >= 0 || !a->is_symmetric || call->inputs[0].dtype != QN_I32 ||
+        call->inputs[1].dtype != QN_I32 || call->outputs[0].dtype != QN_I8 ||
+        call->node->n_inputs > 2 || (!is_pseudo && a->rounding != QN_ROUND_AWAY))
+        return false;
+    const int32_t *x = (const int32_t *)call->in[0] + begin, shift = *(const int32_t *)call->in[1];
+    int8_t *y = (int8_t *)call->out[0] + begin;
+    if (shift < 0 || shift > 30)
+        return false;
+    if (is_pseudo)
+        shift_pseudo(x, y, end - begin, shift);
+    else
+        shift_away(x, y, end - begin, shift);
+    return true;
+}
+
 /* Numbers [begin, end) by one of the loops above; false: there is none for them. */
 static bool quantise_fast(const quantising *q, int64_t begin, int64_t end) {
     const qn_call *call = q->call;
     const qn_quantise_attributes *a = call->attributes;
     const qn_dtype to = call->outputs[0].dtype;
+    if (shift_fast(q, begin, end))
+        return true;
     if (a->axis >= 0 || a->rounding != QN_ROUND_EVEN || call->inputs[1].dtype != QN_F32 ||
         (to != QN_I8 && to != QN_U8))
         return false;
@@ -163,11 +208,27 @@ static void quantise_run(const qn_call *call) {
 
 /* ---- dequantise ---- */
 
+/* Bytes by one factor. */
+static bool dequantise_fast(const qn_call *call, int64_t begin, int64_t end) {
+    const qn_quantise_attributes *a = call->attributes;
+    if (a->axis >= 0 || call->inputs[0].dtype != QN_I8 || call->outputs[0].dtype != QN_F32 ||
+        call->node->n_inputs > 2)
+        return false;
+    const double factor = factor_of(call, 0);
+    const int8_t *q = call->in[0];
+    float *y = call->out[0];
+    for (int64_t i = begin; i < end; i++)
+        y[i] = (float)(q[i] * factor);
+    return true;
+}
+
 static void dequantise_task(void *context, int64_t begin, int64_t end, int thread) {
     const quantising *q = context;
     const qn_call *call = q->call;
     const int64_t n = qn_call_count(call), last = end * AT_ONCE;
     (void)thread;
+    if (dequantise_fast(call, begin * AT_ONCE, last < n ? last : n))
+        return;
     for (int64_t i = begin * AT_ONCE; i < last && i < n; i++) {
         const int64_t index = i / q->along.inner % q->along.n;
         const double number = qn_number_get(call->inputs[0].dtype, call->in[0], i);
@@ -199,6 +260,23 @@ static range join(range r, double x) {
     return r;
 }
 
+/* Of numbers that lie together. */
+static range range_of(qn_dtype dtype, const void *x, int64_t begin, int64_t end) {
+    if (dtype != QN_I32) {
+        range r = {0};
+        for (int64_t i = begin; i < end; i++)
+            r = join(r, qn_number_get(dtype, x, i));
+        return r;
+    }
+    int32_t least = 0, most = 0;
+    for (int64_t i = begin; i < end; i++) {
+        const int32_t number = ((const int32_t *)x)[i];
+        least = number < least ? number : least;
+        most = number > most ? number : most;
+    }
+    return (range){least, most};
+}
+
 typedef struct measuring {
     const qn_call *call;
     along along;
@@ -212,10 +290,9 @@ static void measure_part(void *context, int64_t begin, int64_t end, int thread) 
     (void)thread;
     for (int64_t part = begin; part < end; part++) {
         range r = {0};
-        if (block == 1) {
-            for (int64_t i = part * AT_ONCE; i < (part + 1) * AT_ONCE && i < n; i++)
-                r = join(r, qn_number_get(x.dtype, m->call->in[0], i));
-        }
+        if (block == 1)
+            r = range_of(x.dtype, m->call->in[0], part * AT_ONCE,
+                         (part + 1) * AT_ONCE < n ? (part + 1) * AT_ONCE : n);
         for (int64_t row = part * m->along.inner; block > 1 && row < n; row += block) {
             for (int64_t i = 0; i < m->along.inner; i++)
                 r = join(r, qn_number_get(x.dtype, m->call->in[0], row + i));
@@ -244,12 +321,21 @@ static int ceil_log2(double number) {
     return number > 0 && part == 0.5 ? exponent - 1 : exponent;
 }
 
+/* Of what is kept at a step of training. */
+static int bits_at(const qn_scale_of_attributes *a, uint64_t step) {
+    const int64_t drops[] = {a->first_drop, a->second_drop, a->third_drop};
+    int bits = a->bits;
+    for (int i = 0; i < 3; i++)
+        bits -= drops[i] > 0 && step >= (uint64_t)drops[i];
+    return bits;
+}
+
 static void put_scale(const qn_call *call, int64_t index, range r) {
     const qn_scale_of_attributes *a = call->attributes;
     const double size = -r.least > r.most ? -r.least : r.most, span = r.most - r.least;
     double scale = 1;
     if (a->kind == QN_SCALE_EXPONENT) {
-        const int exponent = ceil_log2(size) - a->bits;
+        const int exponent = ceil_log2(size) - bits_at(a, call->step);
         scale = exponent < a->least ? a->least : exponent;
     } else if (a->kind == QN_SCALE_SYMMETRIC) {
         scale = size > 0 ? size / (ldexp(1, a->bits) - 1) : 1;

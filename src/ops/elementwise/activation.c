@@ -23,6 +23,12 @@ static qn_cost backward_cost(const void *attributes, const qn_tensor *inputs,
     return qn_cost_elements(2, outputs);
 }
 
+/* y counts by its sign. */
+static int backward_scaled_by(const void *attributes) {
+    const qn_activation_attributes *a = attributes;
+    return a->activation.kind == QN_ACTIVATION_RELU ? 1 : -1;
+}
+
 const qn_op qn_op_activation_backward = {
     .name = "activation_backward",
     .attributes_bytes = sizeof(qn_activation_attributes),
@@ -34,4 +40,5 @@ const qn_op qn_op_activation_backward = {
     .in_place = 1 << 0 | 1 << 1,
     .strided_inputs = 1 << 0 | 1 << 1,
     .strided_outputs = 1 << 0,
+    .scaled_by = backward_scaled_by,
 };

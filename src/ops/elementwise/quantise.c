@@ -26,6 +26,9 @@ static const qn_attribute scale_of_fields[] = {
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT, bits),
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT, least),
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT, dtype),
+    QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT64, first_drop),
+    QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT64, second_drop),
+    QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT64, third_drop),
     {0},
 };
 
@@ -330,5 +333,17 @@ qn_value qn_op_scale_of(qn_graph *graph, const char *name, qn_value x, qn_scale_
 qn_value qn_op_shift_of(qn_graph *graph, const char *name, qn_value x, int axis, int bits) {
     const qn_scale_of_attributes attributes = {
         .kind = QN_SCALE_EXPONENT, .axis = axis, .bits = bits, .least = 0};
+    return qn_graph_add1(graph, &qn_op_scale_of_numbers, name, &x, 1, &attributes);
+}
+
+qn_value qn_op_falling_shift_of(qn_graph *graph, const char *name, qn_value x, int bits,
+                                const int64_t drops[QN_MOST_DROPS]) {
+    const qn_scale_of_attributes attributes = {.kind = QN_SCALE_EXPONENT,
+                                               .axis = -1,
+                                               .bits = bits,
+                                               .least = 0,
+                                               .first_drop = drops[0],
+                                               .second_drop = drops[1],
+                                               .third_drop = drops[2]};
     return qn_graph_add1(graph, &qn_op_scale_of_numbers, name, &x, 1, &attributes);
 }

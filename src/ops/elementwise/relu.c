@@ -19,6 +19,7 @@ const qn_op qn_op_relu = {
     .in_place = 1 << 0,
     .strided_inputs = 1 << 0,
     .strided_outputs = 1 << 0,
+    .scaled_by = qn_scaled_by_first,
     .n_samples = 2,
     .sample = relu_sample,
 };

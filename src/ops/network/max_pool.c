@@ -79,6 +79,7 @@ const qn_op qn_op_max_pool = {
     .gradient = pool_gradient,
     .cost = pool_cost,
     .strided_outputs = 1 << 0,
+    .scaled_by = qn_scaled_by_first,
     .n_samples = 3,
     .sample = pool_sample,
 };
@@ -116,5 +117,6 @@ const qn_op qn_op_max_pool_backward = {
     .infer = backward_infer,
     .cost = backward_cost,
     .strided_inputs = 1 << 0,
+    .scaled_by = qn_scaled_by_first,
     .split = qn_split_conv2d,
 };

@@ -1,7 +1,7 @@
 /* quern rules: the table by which convolutions choose their algorithm, as a file that --rules
  * reads.
  */
-#include "cli/rules.h"
+#include "cli/numbers/rules.h"
 
 #include "base/rng.h"
 #include "base/status.h"

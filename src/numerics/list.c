@@ -1,0 +1,40 @@
+/* The built-in numerics. The assembler includes the files from the folder QN_NUMERICS. */
+#include "numerics/numerics.h"
+
+#include "base/embed.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+QN_EMBED(numerics_niti, QN_NUMERICS "/niti.json");
+QN_EMBED(numerics_bf16, QN_NUMERICS "/bf16.json");
+QN_EMBED(numerics_fp16, QN_NUMERICS "/fp16.json");
+
+static const struct {
+    const char *name;
+    const unsigned char *text;
+} built_in[] = {
+    {"niti", numerics_niti},
+    {"bf16", numerics_bf16},
+    {"fp16", numerics_fp16},
+};
+
+enum { N_BUILT_IN = sizeof built_in / sizeof built_in[0] };
+
+const char *qn_numerics_built_in(int index) {
+    return index >= 0 && index < N_BUILT_IN ? (const char *)built_in[index].text : NULL;
+}
+
+const char *qn_numerics_find(const char *name) {
+    char names[256] = "";
+    for (int i = 0; i < N_BUILT_IN; i++) {
+        if (strcmp(built_in[i].name, name) == 0)
+            return (const char *)built_in[i].text;
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", built_in[i].name);
+    }
+    qn_fail(QN_ERROR_ARGUMENT, "no numerics named %.60s; there are %s", name, names);
+    return NULL;
+}
