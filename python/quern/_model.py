@@ -355,7 +355,7 @@ class Model:
                callback: Optional[Callable[[dict[str, float]], Optional[bool]]]) -> History:
         facts = task.facts()
         if facts.total_steps < 1:
-            raise c.ArgumentError("nothing says how long to train; give steps=")
+            raise c.ArgumentError("the length of training is not set; use steps=")
         history = History()
         self._task, self._is_fresh, self._weights = task, False, None
         history.first_step = int(c.lib.qn_engine_steps(task.engine))

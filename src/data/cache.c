@@ -112,8 +112,8 @@ static qn_status name_derived(qn_file *source, const char *variant, char *path, 
 /* For this run alone: the cache folder cannot be written. */
 static qn_status open_unkept(const qn_source_base *base, derivation *d, qn_file **file) {
     const char *path = qn_file_path(d->source);
-    qn_data_tell(base, 1, "%s is read anew each time, since the result cannot be kept: %s", path,
-                 qn_error_message());
+    qn_data_tell(base, 1, "%s is read again in each run, because the result cannot be cached: %s",
+                 path, qn_error_message());
     QN_TRY(qn_file_make(base->options.allocator, path, write_derived, d, file));
     if (take_trailer(*file))
         return QN_OK;

@@ -316,7 +316,7 @@ static qn_status open_training(qn_training *t) {
     t->state.saved_step = t->state.saved_best_step = -1;
     t->state.first_step = steps_of(t);
     if (t->state.total_steps < 1)
-        return qn_fail(QN_ERROR_ARGUMENT, "nothing says how long to train; give --steps");
+        return qn_fail(QN_ERROR_ARGUMENT, "the length of training is not set; use --steps");
     return begin_best(t);
 }
 

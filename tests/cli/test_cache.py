@@ -71,7 +71,7 @@ class Cache(quern.Case):
             path.unlink()
             path.mkdir()
         run, weights = self.train(data)
-        self.assertIn("cannot be kept", run.errors)
+        self.assertIn("cannot be cached", run.errors)
         self.assertEqual(weights, first)
 
     def test_unwritable(self):
@@ -84,7 +84,7 @@ class Cache(quern.Case):
             self.environment.update(XDG_CACHE_HOME=str(self.folder / "plain" / "x"), TMPDIR=str(tmp))
             run, weights = self.train(data)
             self.assertEqual(weights, first)
-            self.assertEqual("cannot be kept" in run.errors, tmp.name == "plain", run.errors)
+            self.assertEqual("cannot be cached" in run.errors, tmp.name == "plain", run.errors)
             self.run_quern("train", "lenet5", "--data", data, *TRAIN[2:], "--memory", "8M", "--swap", ".",
                            "--tune", "quick")
             self.run_quern("profile", "lenet5", "--data", data, "--steps", 2, "--batch", 16)

@@ -51,7 +51,7 @@ class FineTuning(quern.Case):
                               (("--lora", "rank=4,layers=nothing.*"), "nothing.*"),
                               (("--head", "0"), "1000000"), (("--head", "fc9=10"), "fc9"),
                               (("--head", "3"), "classes"),
-                              (("--head", "10", "--classes", "12"), "two numbers")):
+                              (("--head", "10", "--classes", "12"), "different numbers")):
             self.fails(2, "train", "lenet5", "--data", self.data, *options, says=[says])
         self.fails(2, "train", "bert-tiny", "--data", "synthetic", "--head", 3, says=["classifier"])
         self.fails(1, "train", "lenet5", "--data", self.data, "--load", "missing.st",

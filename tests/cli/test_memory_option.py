@@ -145,7 +145,7 @@ class Ways(Memory):
         run = self.train(*options, "--memory", "80M")
         self.assertIs(run.of("plan")[0]["slowdown_is_measured"], False)
         self.fails(2, "train", *options, "--data", "synthetic", "--measure",
-                   says=("--measure is of use with --memory",))
+                   says=("--measure needs --memory",))
 
     def test_profile(self):
         run = self.run_quern("profile", "lenet5", "--batch", 256, "--steps", 2, "--json",

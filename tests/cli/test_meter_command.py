@@ -82,7 +82,7 @@ class Passing(Case):
 
     def test_usage(self):
         self.fails(2, "meter", says=["quern meter needs COMMAND"])
-        self.fails(2, "meter", "--clock", "realtime", "--", "true", says=["--clock is of use"])
+        self.fails(2, "meter", "--clock", "realtime", "--", "true", says=["--clock needs --ops"])
         self.fails(2, "meter", "--interval", "0", "--", "true", says=["--interval 0"])
         self.fails(1, "meter", "--html", "none/x.html", "--", "touch", "ran", says=["none"])
         self.assertFalse((self.folder / "ran").exists())

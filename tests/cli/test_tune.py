@@ -48,7 +48,7 @@ class Tune(quern.Case):
         path.write_text(text[:-4])
         event, run = self.tuning("full")
         self.assertTrue(event["cache_was_damaged"])
-        self.assertIn("warning: what tuning had kept cannot be read", run.errors)
+        self.assertIn("warning: cached tuning results cannot be read", run.errors)
         self.assertEqual((event["known"], event["measured"]), (0, products))
         self.assertEqual(self.weights(), wanted)
         event, run = self.tuning("full")

@@ -238,9 +238,9 @@ static int report(metering *m) {
 
 static qn_status check_usage(const arguments *a) {
     if (!arguments_has(a, "ops") && arguments_has(a, "clock"))
-        return qn_fail(QN_ERROR_ARGUMENT, "--clock is of use with --ops only");
+        return qn_fail(QN_ERROR_ARGUMENT, "--clock needs --ops");
     if (!arguments_has(a, "ops") && arguments_has(a, "skip"))
-        return qn_fail(QN_ERROR_ARGUMENT, "--skip is of use with --ops only");
+        return qn_fail(QN_ERROR_ARGUMENT, "--skip needs --ops");
     return QN_OK;
 }
 

@@ -81,9 +81,10 @@ static qn_status use_settings(planning *p, const qn_plan_file *file) {
             return qn_fail(QN_ERROR_FORMAT, "there is no setting %s", s->key);
         const char *given = p->a->values[row];
         if (given && strcmp(given, s->value) != 0)
-            return qn_fail(QN_ERROR_ARGUMENT,
-                           "--%s is %s, but the plan was made with %s; leave it out, or plan anew",
-                           s->key, given, s->value);
+            return qn_fail(
+                QN_ERROR_ARGUMENT,
+                "--%s is %s, but the plan was made with %s; leave it out, or make a new plan",
+                s->key, given, s->value);
         QN_TRY(settings_set(&p->settings, s->key, s->value));
     }
     return QN_OK;

@@ -58,8 +58,8 @@ qn_status patience_open(const qn_task_options *options, qn_task **task) {
     begin(&p, options->engine.memory_budget_bytes == 0
                   ? "measuring which tiling of products is fastest"
               : options->engine.tune == QN_TUNE_OFF
-                  ? "looking for a plan within the budget, or the least"
-                  : "looking for a plan within the budget, or the least; tuning");
+                  ? "searching for a plan within the budget, or the minimum"
+                  : "searching for a plan within the budget, or the minimum; tuning");
     const qn_status status = qn_task_open(options, task);
     end(&p);
     return status;

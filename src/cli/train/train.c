@@ -133,7 +133,7 @@ static qn_status check_usage(const arguments *a) {
         strcmp(arguments_get(a, "save-best"), arguments_get(a, "save")) == 0)
         return qn_fail(QN_ERROR_ARGUMENT, "--save and --save-best need two files");
     if (arguments_flag(a, "measure") && !arguments_has(a, "memory"))
-        return qn_fail(QN_ERROR_ARGUMENT, "--measure is of use with --memory SIZE only");
+        return qn_fail(QN_ERROR_ARGUMENT, "--measure needs --memory SIZE");
     if (arguments_count(a, "picture-every") > 0 && !arguments_has(a, "picture"))
         return qn_fail(QN_ERROR_ARGUMENT, "--picture-every needs --picture FILE");
     if (arguments_has(a, "pressure-file") && !arguments_has(a, "memory-pressure"))

@@ -18,16 +18,16 @@
 static qn_status check_settings(const arguments *a, const settings *s, const qn_model *model) {
     const int64_t n_head = settings_count(s, "head"), n_classes = arguments_count(a, "classes");
     if (n_head > 0 && strcmp(qn_task_of(model), "classification") != 0)
-        return qn_fail(
-            QN_ERROR_ARGUMENT,
-            "%s is not a classifier, so its outputs are not to be chosen; --head data begins "
-            "its last layer anew as it is",
-            model->name);
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%s is not a classifier, so its number of outputs is fixed; --head data "
+                       "replaces its last layer by a new one of the same size",
+                       model->name);
     if (n_head > 0 && n_classes > 0 && n_head != n_classes)
-        return qn_fail(QN_ERROR_ARGUMENT, "--head and --classes say two numbers; leave one out");
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--head and --classes have different numbers; leave one out");
     const bool is_sgd = strcmp(settings_get(s, "optimizer"), "sgd") == 0;
     if (!is_sgd && (arguments_has(a, "momentum") || arguments_flag(a, "nesterov")))
-        return qn_fail(QN_ERROR_ARGUMENT, "--momentum and --nesterov are of sgd, not of %s",
+        return qn_fail(QN_ERROR_ARGUMENT, "--momentum and --nesterov need --optimizer sgd, not %s",
                        settings_get(s, "optimizer"));
     if (settings_flag(s, "nesterov") && !(settings_number(s, "momentum") > 0))
         return qn_fail(QN_ERROR_ARGUMENT, "--nesterov needs a --momentum above 0");
@@ -91,7 +91,7 @@ static qn_status use_plan(training *t, const char *path) {
 
 qn_status training_begin(training *t) {
     if (arguments_flag(t->a, "override") && !arguments_has(t->a, "resume"))
-        return qn_fail(QN_ERROR_ARGUMENT, "--override is of use with --resume only");
+        return qn_fail(QN_ERROR_ARGUMENT, "--override needs --resume");
     const char *resume = arguments_get(t->a, "resume");
     const char *name = t->a->n_words > 0 ? t->a->words[0] : NULL;
     if (!name && !resume)
@@ -121,7 +121,7 @@ static qn_kernel_tuning tuning_of(const arguments *a) {
 /* What a task of these settings is opened with, and its budget. */
 static qn_status prepare(training *t) {
     if (!settings_get(&t->settings, "data"))
-        return qn_fail(QN_ERROR_ARGUMENT, "the checkpoint does not say its data; give --data");
+        return qn_fail(QN_ERROR_ARGUMENT, "the checkpoint does not name its data; use --data");
     QN_TRY(make_pairs(t));
     t->s.engine.micro_batch = arguments_count(t->a, "micro-batch");
     const bool has_plan = t->plan.model != NULL;
@@ -149,7 +149,7 @@ static qn_status open_task(training *t) {
         qn_memory_give_back(); /* what planning took */
     t->total_steps = qn_task_get_facts(t->s.task).total_steps;
     if (t->total_steps < 1)
-        return qn_fail(QN_ERROR_ARGUMENT, "nothing says how long to train; give --steps");
+        return qn_fail(QN_ERROR_ARGUMENT, "the length of training is not set; use --steps");
     return QN_OK;
 }
 
@@ -269,14 +269,14 @@ void training_print_tuning(const training *t) {
     if (use.tune == QN_TUNE_OFF)
         return;
     if (use.cache_is_damaged)
-        fputs("quern: warning: what tuning had kept cannot be read, and is left out\n", stderr);
+        fputs("quern: warning: cached tuning results cannot be read and are ignored\n", stderr);
     if (t->progress.is_json) {
         add_tuning_json(&use);
         return;
     }
     qn_text_print_size(use.bytes, bytes);
     if (use.is_over_budget) {
-        printf("tuning: left out, since %s is too large a part of the budget\n", bytes);
+        printf("tuning: skipped, because %s is too large a part of the budget\n", bytes);
     } else {
         printf("tuning: %lld products: %lld known, %lld measured in %.1f s",
                (long long)use.n_products, (long long)use.n_known, (long long)use.n_measured,
