@@ -120,6 +120,9 @@ qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes);
 qn_status qn_file_map(const qn_file *file, const void **memory);
 void qn_file_unmap(const void *memory, size_t bytes);
 
+/* Gives back memory of a mapped file that was read; who reads it again reads the file again. */
+void qn_file_forget(const void *memory, size_t bytes);
+
 /* Reads a whole file into *bytes + 1 bytes of the allocator, of which the last is 0. */
 qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,
                              size_t *bytes);

@@ -3,6 +3,7 @@ PyTorch in double, for every loss, several inputs and outputs, images, sequences
 classes. What import --check promises train accepts, and the other way round."""
 import json
 import os
+import subprocess
 import sys
 import unittest
 
@@ -28,12 +29,12 @@ class Arrays(quern.Case):
     def reals(self, *shape):
         return self.random.standard_normal(shape).astype(np.float32)
 
-    def network(self, nodes, inputs, outputs, weights):
+    def network(self, nodes, inputs, outputs, weights, **constants):
         """A file net.onnx; self.weights as PyTorch's, in double."""
         values = {name: 0.3 * self.reals(*shape) for name, shape in weights.items()}
         graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info(*i) for i in inputs],
                                   [helper.make_tensor_value_info(*o) for o in outputs],
-                                  [numpy_helper.from_array(v, n) for n, v in values.items()])
+                                  [numpy_helper.from_array(np.asarray(v), n) for n, v in {**values, **constants}.items()])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
         model.ir_version = 8
         onnx.checker.check_model(model)
@@ -156,6 +157,41 @@ class Arrays(quern.Case):
         # A loss over a batch is measured on whole batches: 21 of 24 samples by sevens.
         self.compare(lambda w, x: F.mse_loss(x["x"][:21] @ w["w"].T, x["t"][:21]), lambda w, x: {}, "--loss", "none",
                      x=self.reals(N, 6), t=self.reals(N, 2))
+
+    def test_quantised_trains_straight_through(self):
+        """Activations in bytes, weights in signed bytes with a scale for each output, as exports of quantisation-aware training."""
+        self.network([node("QuantizeLinear", ["x", "sx", "zx"], ["xq"]), node("DequantizeLinear", ["xq", "sx", "zx"], ["xd"]),
+                      node("QuantizeLinear", ["w", "sw", "zw"], ["wq"], axis=0), node("DequantizeLinear", ["wq", "sw", "zw"], ["wd"], axis=0),
+                      node("Gemm", ["xd", "wd", "b"], ["y"], transB=1)],
+                     [("x", REAL, ["N", 6])], [("y", REAL, ["N", 3])], {"w": (3, 6), "b": (3,)},
+                     sx=np.float32(0.03125), zx=np.uint8(120), sw=np.float32([0.01, 0.004, 0.02]), zw=np.int8([0, 3, -2]))
+
+        def quantise(x, scale, zero, least, most):
+            u = x / scale
+            q = (u + (u.round() - u).detach() + zero).clamp(least, most)
+            return (q - zero) * scale
+
+        def output(w, x):
+            scale, zero = torch.tensor(np.float64(np.float32([0.01, 0.004, 0.02])))[:, None], torch.tensor([0, 3, -2])[:, None]
+            return quantise(x["x"], 0.03125, 120, 0, 255) @ quantise(w["w"], scale, zero, -128, 127).T + w["b"]
+
+        self.compare(lambda w, x: F.mse_loss(output(w, x), x["target"]), lambda w, x: {}, x=2 * self.reals(N, 6), target=self.reals(N, 3))
+        self.assertIn("train       21 numbers", self.run_quern("import", "net.onnx").output)
+
+    @quern.numbers
+    def test_import_holds_the_weights_once(self):
+        """64 MB of weights in the file: at most 32 MB besides."""
+        w = np.zeros((1024, 1024), np.float32)
+        names = [f"w{i}" for i in range(16)]
+        nodes = [node("MatMul", [f"h{i}", name], [f"h{i + 1}"]) for i, name in enumerate(names)]
+        graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("h0", REAL, ["N", 1024])],
+                                  [helper.make_tensor_value_info("h16", REAL, ["N", 1024])], [numpy_helper.from_array(w, n) for n in names])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), self.folder / "large.onnx")
+        measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+                   "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        # of a small program, since a new process begins with the memory of the one that starts it
+        used = subprocess.check_output([sys.executable, "-c", measure, quern.QUERN, "import", "large.onnx"], cwd=self.folder)
+        self.assertLess(int(used), (64 + 32) * 1024)
 
     def test_mistakes_are_named(self):
         self.regression()

@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum { MOST_NESTED = 64, LEAST_OPSET = 7, MOST_OPSET = 23 };
+enum { MOST_NESTED = 64, LEAST_OPSET = 7, MOST_OPSET = 23, LARGE_BYTES = 4 << 20 };
 
 const char *qn_onnx_text_or_empty(const char *text) {
     return text ? text : "";
@@ -89,10 +89,18 @@ static const char *look(const ProtobufCMessageDescriptor *message, span from, in
 typedef struct unpacking {
     qn_arena *arena;
     bool is_out_of_memory;
+    const void *mapped; /* (n_mapped) what is unpacked, where that is a mapped file; else null */
+    size_t n_mapped, n_copied; /* n_copied: bytes since the file's memory was given back */
 } unpacking;
 
+/* Weights are copied as they are placed: those that are there need no memory of the file. */
 static void *place_message(void *user, size_t n) {
     unpacking *u = user;
+    u->n_copied += n;
+    if (u->mapped && u->n_copied > LARGE_BYTES) {
+        qn_file_forget(u->mapped, u->n_mapped);
+        u->n_copied = n;
+    }
     void *memory = qn_arena_allocate(u->arena, n > 0 ? n : 1, 1);
     u->is_out_of_memory |= !memory;
     return memory;
@@ -105,7 +113,8 @@ static void leave_message(void *user, void *memory) {
 
 static qn_status unpack(qn_onnx_reading *reading, const ProtobufCMessageDescriptor *descriptor,
                         const void *from, size_t n, void *message) {
-    unpacking u = {.arena = &reading->file->arena};
+    unpacking u = {
+        .arena = &reading->file->arena, .mapped = reading->is_mapped ? from : NULL, .n_mapped = n};
     ProtobufCAllocator allocator = {place_message, leave_message, &u};
     if (n > INT32_MAX)
         return QN_ONNX_FAIL(reading, QN_ERROR_UNSUPPORTED,
@@ -189,13 +198,14 @@ static qn_status read_tensor(qn_onnx_reading *reading, const void *from, size_t 
 typedef qn_status reader(qn_onnx_reading *reading, const void *from, size_t n);
 
 static qn_status open_bytes(const qn_allocator *allocator, reader *read, const void *from, size_t n,
-                            const char *folder, const char *name, qn_onnx_file **file) {
+                            const char *folder, const char *name, bool is_mapped,
+                            qn_onnx_file **file) {
     qn_onnx_file *opened;
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *opened, &opened));
     opened->allocator = allocator;
     qn_arena_init(&opened->arena, allocator);
-    qn_onnx_reading reading = {opened, name, folder};
+    qn_onnx_reading reading = {opened, name, folder, is_mapped};
     const qn_status status = read(&reading, from, n);
     if (status != QN_OK) {
         qn_onnx_file_close(opened);
@@ -222,7 +232,7 @@ static qn_status open_mapped(const qn_allocator *allocator, reader *read, const 
     qn_arena_init(&arena, qn_allocator_or_default(allocator));
     const char *folder = folder_of(&arena, path);
     const qn_status status =
-        folder ? open_bytes(allocator, read, memory, n, folder, path, file) : QN_ERROR_MEMORY;
+        folder ? open_bytes(allocator, read, memory, n, folder, path, true, file) : QN_ERROR_MEMORY;
     qn_arena_deinit(&arena);
     qn_file_unmap(memory, n);
     return status;
@@ -239,7 +249,7 @@ static qn_status open_path(const qn_allocator *allocator, reader *read, const ch
 
 qn_status qn_onnx_file_open_bytes(const qn_allocator *allocator, const void *bytes, size_t n,
                                   const char *folder, const char *name, qn_onnx_file **file) {
-    return open_bytes(allocator, read_model, bytes, n, folder, name, file);
+    return open_bytes(allocator, read_model, bytes, n, folder, name, false, file);
 }
 
 qn_status qn_onnx_file_open(const qn_allocator *allocator, const char *path, qn_onnx_file **file) {

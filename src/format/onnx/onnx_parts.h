@@ -32,6 +32,7 @@ typedef struct qn_onnx_reading {
     qn_onnx_file *file;
     const char *name;   /* for messages */
     const char *folder; /* of outside data; null: none is read */
+    bool is_mapped;     /* what is read is a file in memory */
 } qn_onnx_reading;
 
 /* A failure that begins with the file's name. */

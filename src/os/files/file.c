@@ -157,6 +157,11 @@ void qn_file_unmap(const void *memory, size_t bytes) {
         munmap((void *)memory, bytes);
 }
 
+void qn_file_forget(const void *memory, size_t bytes) {
+    if (memory)
+        (void)madvise((void *)memory, bytes, MADV_DONTNEED);
+}
+
 qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,
                              size_t *bytes) {
     qn_file *file;

@@ -1,0 +1,106 @@
+/* Quantisation as nodes of its own: QuantizeLinear and DequantizeLinear. Quantised numbers are held
+ * as reals with the values of the whole type. Rounding passes its gradient on unchanged (straight
+ * through, Bengio et al. 2013), cutting to the type's range only inside of it. Scales do not train;
+ * weights that the file has as whole numbers stay as they are. Leaves out: 8-bit floats, blocks. */
+#include "base/status.h"
+#include "onnx/fold.h"
+
+/* The least and the largest number of a whole type. */
+static bool find_range(qn_onnx_type type, double *least, double *most) {
+    static const struct {
+        qn_onnx_type type;
+        double least, most;
+    } ranges[] = {{QN_ONNX_UINT8, 0, 255},
+                  {QN_ONNX_INT8, -128, 127},
+                  {QN_ONNX_UINT16, 0, 65535},
+                  {QN_ONNX_INT16, -32768, 32767}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (ranges[i].type == type) {
+            *least = ranges[i].least;
+            *most = ranges[i].most;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A scale or zero point as reals that do not train, along the axis of a rank. */
+static qn_value find_along(qn_onnx_call *call, int input, int rank, int64_t axis) {
+    const bool is_weight =
+        qn_onnx_type_at(call, input) == QN_ONNX_FLOAT && call->inputs[input]->initializer;
+    const qn_shape given = qn_onnx_shape(call, input);
+    qn_value value = is_weight && given.rank > 0 ? qn_onnx_parameter(call, input, NULL, false)
+                                                 : qn_onnx_plain(call, input);
+    qn_shape shape = {.rank = rank};
+    value = qn_stop_gradient(call->graph, qn_onnx_side_name(call, input == 1 ? "scale" : "zero"),
+                             qn_onnx_as_reals(call, value));
+    for (int i = 0; i < rank; i++)
+        shape.dims[i] = i == axis ? qn_shape_count(given) : 1;
+    if (qn_shape_count(given) == 1) /* one for all, however these lie */
+        shape = (qn_shape){.rank = 1, .dims = {1}};
+    return qn_reshape(call->graph, NULL, value, shape);
+}
+
+/* x, and the others beside it. zero: or QN_NO_VALUE. */
+static qn_status find_operands(qn_onnx_call *call, qn_value *x, qn_value *scale, qn_value *zero,
+                               bool *is_image) {
+    const qn_shape shape = qn_onnx_shape(call, 0), given = qn_onnx_shape(call, 1);
+    int64_t axis = qn_onnx_int(call, "axis", 1);
+    axis += axis < 0 ? shape.rank : 0;
+    if (qn_onnx_int(call, "block_size", 0) != 0 || given.rank > 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "a scale for each block: use one for each index of an "
+                                             "axis, or one for all");
+    const int64_t n = qn_shape_count(given);
+    if (n != 1 && (axis < 0 || axis >= shape.rank || shape.dims[axis] != n))
+        return qn_fail(QN_ERROR_FORMAT,
+                       "there are %lld scales, which is not the extent of axis "
+                       "%lld",
+                       (long long)n, (long long)axis);
+    *is_image = n == 1 && qn_onnx_is_image(call, 0);
+    *x = qn_onnx_as_reals(call, *is_image ? qn_onnx_value_of(call, 0) : qn_onnx_plain(call, 0));
+    *scale = find_along(call, 1, shape.rank, axis);
+    *zero = qn_onnx_has(call, 2) ? find_along(call, 2, shape.rank, axis) : QN_NO_VALUE;
+    return call->graph->status;
+}
+
+static qn_status build_quantise(qn_onnx_call *call) {
+    const qn_onnx_type type = qn_onnx_has(call, 2) ? qn_onnx_type_at(call, 2) : QN_ONNX_UINT8;
+    qn_graph *graph = call->graph;
+    qn_function cut = {.kind = QN_FUNCTION_LINE, .a = 1}, round = {.kind = QN_FUNCTION_ROUND};
+    qn_value x, scale, zero;
+    bool is_image;
+    if (!find_range(type, &cut.least, &cut.most) || qn_onnx_int(call, "output_dtype", 0) != 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "it gives %s: quantise to 8 or 16 bits, with a zero point of that type",
+                       qn_onnx_type_name(type));
+    QN_TRY(find_operands(call, &x, &scale, &zero, &is_image));
+    x = qn_op_combine(graph, qn_onnx_side_name(call, "quotient"), QN_COMBINE_DIVIDE, x, scale);
+    /* round(x) + (x - x), of which the last has no gradient: exactly whole, with the slope of x */
+    const qn_value same = qn_stop_gradient(graph, qn_onnx_side_name(call, "same"), x);
+    const qn_value rounded = qn_op_function(graph, qn_onnx_side_name(call, "rounded"), x, round);
+    x = qn_op_combine(graph, qn_onnx_side_name(call, "nothing"), QN_COMBINE_SUBTRACT, x, same);
+    x = qn_add(graph, qn_onnx_side_name(call, "whole"), rounded, x);
+    if (zero.id >= 0)
+        x = qn_op_combine(graph, qn_onnx_side_name(call, "moved"), QN_COMBINE_ADD, x, zero);
+    x = qn_op_function(graph, call->name, x, cut);
+    qn_onnx_give_typed(call, 0, x, is_image, type);
+    return graph->status;
+}
+
+static qn_status build_dequantise(qn_onnx_call *call) {
+    qn_graph *graph = call->graph;
+    qn_value x, scale, zero;
+    bool is_image;
+    QN_TRY(find_operands(call, &x, &scale, &zero, &is_image));
+    if (zero.id >= 0)
+        x = qn_op_combine(graph, qn_onnx_side_name(call, "moved"), QN_COMBINE_SUBTRACT, x, zero);
+    x = qn_op_combine(graph, call->name, QN_COMBINE_MULTIPLY, x, scale);
+    qn_onnx_give(call, 0, x, is_image);
+    return graph->status;
+}
+
+const qn_onnx_translator qn_onnx_quantise_translators[] = {
+    {"QuantizeLinear", 2, 3, build_quantise},
+    {"DequantizeLinear", 2, 3, build_dequantise},
+    {NULL, 0, 0, NULL},
+};
