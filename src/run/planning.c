@@ -227,7 +227,8 @@ void qn_fit_end(qn_engine *e) {
 static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
     const qn_budget_options options = {.arena_bytes = limit,
                                        .node_ns = complete_times(p),
-                                       .swap = e->swap_folder ? &e->swap_speed : NULL,
+                                       .swap =
+                                           e->swap_folder && !f->no_swap ? &e->swap_speed : NULL,
                                        .swap_bytes = e->options.swap_bytes,
                                        .most_work = f->is_rough ? 1 : 0,
                                        .low = low_of(e, p)};
@@ -333,11 +334,12 @@ static qn_status make_executors(qn_engine *e) {
     return e->update.graph ? qn_engine_make_executor(e, &e->update) : QN_OK;
 }
 
-static size_t guess_reserve(const qn_engine *e) {
+static size_t guess_reserve(const qn_engine *e, const fit *f) {
     size_t n_nodes = 0;
     for (int i = 0; i < e->n_programs; i++)
         n_nodes += (size_t)e->programs[i].graph->n_nodes;
-    return n_nodes * NODE_BYTES + (e->swap_folder ? qn_disk_memory(e->swap_folder, 2, 64) : 0);
+    return n_nodes * NODE_BYTES +
+           (e->swap_folder && !f->no_swap ? qn_disk_memory(e->swap_folder, 2, 64) : 0);
 }
 
 static size_t update_bytes(const qn_engine *e) {
@@ -384,13 +386,13 @@ static qn_status try_measured(qn_engine *e, fit *f, bool *does_fit) {
     return QN_OK;
 }
 
-qn_status qn_fit_within(qn_engine *e, fit *f) {
+static qn_status fit_within(qn_engine *e, fit *f) {
     if (f->before > f->total) {
         f->needed_bytes = f->before;
         return QN_OK;
     }
     unplan(e); /* the guess is of whole batches */
-    f->reserve = guess_reserve(e);
+    f->reserve = guess_reserve(e, f);
     f->peak_bytes = 0;
     f->is_hopeless = false;
     size_t needed = 0;
@@ -419,6 +421,36 @@ qn_status qn_fit_within(qn_engine *e, fit *f) {
     }
     f->needed_bytes = f->total + f->reserve / 8;
     return QN_OK;
+}
+
+/* Whether the file's own memory may be why there are no plans, or, where only memory matters, why
+ * they take so much. */
+static bool may_be_less_without(const qn_engine *e, const fit *f) {
+    if (!e->swap_folder || f->before > f->total)
+        return false;
+    return f->needed_bytes > 0 || (f->is_rough && qn_engine_swap_memory(e) > 0);
+}
+
+qn_status qn_fit_within(qn_engine *e, fit *f) {
+    const fit start = *f;
+    QN_TRY(fit_within(e, f));
+    if (!may_be_less_without(e, f))
+        return QN_OK;
+    const fit with = *f;
+    *f = start;
+    f->no_swap = true;
+    QN_TRY(fit_within(e, f));
+    f->no_swap = false;
+    const bool is_less = f->needed_bytes == 0 && (with.needed_bytes > 0 || f->used < with.used);
+    if (is_less)
+        return QN_OK;
+    if (with.needed_bytes > 0) {
+        f->needed_bytes = smaller(with.needed_bytes, f->needed_bytes);
+        f->is_hopeless &= with.is_hopeless;
+        return QN_OK;
+    }
+    *f = start; /* the plans with the file are the better ones: they are made again */
+    return fit_within(e, f);
 }
 
 static qn_status plan_freely(qn_engine *e) {

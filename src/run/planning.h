@@ -10,6 +10,7 @@ typedef struct qn_fit {
     size_t total;        /* bytes, those outside included */
     size_t most;         /* that may be held meanwhile */
     size_t before;       /* that were held at most before planning */
+    bool no_swap;        /* nothing is swapped, although there is a folder */
     bool is_rough;       /* only whether there are plans matters, not how fast they are */
     size_t reserve;      /* set aside for plans and executors */
     size_t peak_bytes;   /* that were held at most in its tries */
@@ -21,7 +22,8 @@ typedef struct qn_fit {
 /* Plans all programs as they are: what that takes is known exactly. */
 qn_status qn_fit_usual(qn_engine *engine, qn_fit *fit);
 
-/* Plans all programs in pieces, with values made again, or swapped, as it takes. Engine's
+/* Plans all programs in pieces, with values made again, or swapped, as it takes; without the swap
+ * file where what the file itself needs is too much. Engine's
  * plans_within is set, and what is kept between tries is released by qn_fit_end. */
 qn_status qn_fit_within(qn_engine *engine, qn_fit *fit);
 void qn_fit_end(qn_engine *engine);

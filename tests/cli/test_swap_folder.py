@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -54,6 +55,17 @@ class Swapping(quern.Case):
         self.run_quern("profile", *MODEL, "--steps", 2, *limits, "--csv", "ops.csv", "--trace",
                        "trace.json")
         self.check_lanes()
+
+    def test_named_least(self):
+        """With the file a refusal names no more than without, and what it names works."""
+        model = ["lenet5", "--batch", 64, "--threads", 2]
+        named = []
+        for swap in [], ["--swap", self.disk]:
+            run = self.fails(1, "plan", *model, "--memory", "1M", *swap, says=["--memory"])
+            named.append(int(re.search(r"use --memory (\d+)K", " ".join(run.errors.split()))[1]))
+            self.run_quern("plan", *model, "--memory", f"{named[-1]}K", *swap)
+            self.fails(1, "plan", *model, "--memory", f"{named[-1] - 1}K", *swap)
+        self.assertLessEqual(named[1], named[0])
 
     def check_resumed(self, limits):
         """A run that is stopped and goes on, with lanes of the disk before, behind, or both."""
