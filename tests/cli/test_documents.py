@@ -134,9 +134,13 @@ class Documents(quern.Case):
     def check(self, command):
         for placeholder, here in PLACEHOLDERS:
             command = command.replace(placeholder, here)
-        words = self.shortened(shlex.split(command)[1:])
-        process = self.start(*words, stdin=subprocess.DEVNULL)
+        words, target = shlex.split(command)[1:], None
+        if ">" in words:
+            words, target = words[:words.index(">")], words[words.index(">") + 1]
+        process = self.start(*self.shortened(words), stdin=subprocess.DEVNULL)
         output, errors = process.communicate()
+        if target:
+            (self.folder / target).write_text(output)
         self.assertEqual(process.returncode, 0, f"{command}\n{output}{errors}")
         self.assertNotIn("nan %", output, command)
 
