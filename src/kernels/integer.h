@@ -19,6 +19,11 @@ typedef struct qn_integer_result {
 
 typedef struct qn_integer_kernels {
     const char *name;
+    qn_isa isa;
+    /* What the processor can do at most: rounds of so many operations (a multiply-add is two) on
+     * registers alone; null: not measured. */
+    int32_t (*peak)(int64_t rounds);
+    int64_t peak_operations;
     /* y (M, N) = op(a) op(b) */
     void (*gemm)(qn_team *team, const qn_gemm_shape *shape, const int8_t *a, const int8_t *b,
                  const qn_integer_result *y, void *workspace);

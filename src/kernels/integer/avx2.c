@@ -8,6 +8,7 @@
 #define NUMBERS      2
 #define OFFSET       0
 #define TABLE        qn_integer_avx2
+#define SET          QN_ISA_AVX2
 #define TABLE_NAME   "avx2"
 
 #include "kernels/integer/engine.h"

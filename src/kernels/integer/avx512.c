@@ -7,6 +7,7 @@
 #define NUMBERS      2
 #define OFFSET       0
 #define TABLE        qn_integer_avx512
+#define SET          QN_ISA_AVX512
 #define TABLE_NAME   "avx512"
 
 #include "kernels/integer/engine.h"

@@ -7,6 +7,7 @@
 #define NUMBERS      4
 #define OFFSET       128
 #define TABLE        qn_integer_avx512vnni
+#define SET          QN_ISA_AVX512
 #define TABLE_NAME   "avx512vnni"
 
 #include "kernels/integer/engine.h"

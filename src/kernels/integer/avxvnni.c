@@ -7,6 +7,7 @@
 #define NUMBERS      4
 #define OFFSET       128
 #define TABLE        qn_integer_avxvnni
+#define SET          QN_ISA_AVX2
 #define TABLE_NAME   "avxvnni"
 
 #include "kernels/integer/engine.h"

@@ -7,6 +7,7 @@
 #define NUMBERS      4
 #define OFFSET       0
 #define TABLE        qn_integer_dotprod
+#define SET          QN_ISA_NEON
 #define TABLE_NAME   "dotprod"
 
 #include "kernels/integer/engine.h"

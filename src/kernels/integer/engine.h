@@ -1,6 +1,6 @@
 /* Products and convolutions of int8 for one instruction set. A file of a set defines VL (lanes of
- * 32 bits), TILE_ROWS (6 to 12), TILE_VECTORS, NUMBERS, OFFSET, TABLE, TABLE_NAME and `dot`, and
- * includes this.
+ * 32 bits), TILE_ROWS (6 to 12), TILE_VECTORS, NUMBERS, OFFSET, TABLE, TABLE_NAME, SET and `dot`,
+ * and includes this.
  *
  * Sums are over words of 32 bits: NUMBERS = 4 int8, or 2 int16 where only those can be multiplied
  * exactly. A tile broadcasts words of A and multiplies them by vectors of words of B, whose panels
@@ -10,6 +10,12 @@
 #include "kernels/integer_tables.h"
 
 #include <string.h>
+
+#if defined(__x86_64__)
+#define VECTOR_REGISTER(x) "v"(x)
+#else
+#define VECTOR_REGISTER(x) "w"(x)
+#endif
 
 enum {
     COLUMNS = VL * TILE_VECTORS,
@@ -174,9 +180,11 @@ static void pack_panel_columns(int64_t k, int64_t width, const int8_t *b, int64_
     const int64_t whole = k / NUMBERS;
     if (width < COLUMNS)
         memset(to, 0, (size_t)(words_of(k) * COLUMNS) * sizeof *to);
-    for (int64_t p = 0; p < whole; p++) {
-        for (int64_t j = 0; j < width; j++)
-            to[p * COLUMNS + j] = word_at(b + j * apart + p * NUMBERS, NUMBERS);
+    for (int64_t p = 0; p < whole; p += 16) {
+        for (int64_t j = 0; j < width; j++) {
+            for (int64_t i = p; i < least(p + 16, whole); i++)
+                to[i * COLUMNS + j] = word_at(b + j * apart + i * NUMBERS, NUMBERS);
+        }
     }
     for (int64_t j = 0; j < width && k > whole * NUMBERS; j++)
         to[whole * COLUMNS + j] = word_at(b + j * apart + whole * NUMBERS, k - whole * NUMBERS);
@@ -250,20 +258,21 @@ static void copy_window(const view *v, int64_t row, int64_t first, int64_t end, 
     int64_t r = first / v->c / v->n_s, s = first / v->c % v->n_s, from = first % v->c;
     for (int64_t count; first < end; first += count, to += count, from = 0) {
         const int8_t *pixel = pixel_of(v, &at, r, s);
-        count = least(v->c - from, end - first);
+        const bool is_run = v->s_step == 1 && v->c == v->pixel && s == 0 && from == 0 &&
+                            at.x >= 0 && at.x + v->n_s <= v->w && end - first >= v->n_s * v->c;
+        count = is_run ? v->n_s * v->c : least(v->c - from, end - first);
         if (pixel)
             copy_numbers(count, pixel + from, to, OFFSET);
         for (int64_t i = 0; !pixel && i < count; i++)
             to[i] = (element)(int8_t)OFFSET;
-        if (++s == v->n_s) {
+        if (is_run || ++s == v->n_s) {
             s = 0;
             r++;
         }
     }
 }
 
-/* Packed rows are a little further apart than they are long, lest they meet in one set of a cache.
- */
+/* Packed rows are further apart than they are long, lest they meet in one set of a cache. */
 static int64_t row_words(int64_t numbers) {
     return ceil_div(words_of(numbers), 16) * 16 + 16;
 }
@@ -354,21 +363,46 @@ static void pack_windows(const view *v, int64_t first, int64_t width, const plac
 
 /* ---- a task: some rows times some panels ---- */
 
+typedef uint32_t sizes __attribute__((vector_size(VL * 4)));
+
+/* Columns [first, first + n) of a row of the result; *largest goes on from there. A whole vector
+ * is read of `from`, wherever a row ends. */
 static void finish_row(const product *g, int64_t first, int64_t n, const int32_t *from, int32_t *to,
-                       bool adds, bool is_last, uint32_t *largest) {
+                       bool adds, bool is_last, sizes *largest) {
     const int32_t *bias = is_last && g->y.bias ? g->y.bias + first : NULL;
-    uint32_t seen = *largest;
-    for (int64_t j = 0; j < n; j++) {
-        uint32_t sum =
-            (uint32_t)from[j] + (adds ? (uint32_t)to[j] : 0) + (bias ? (uint32_t)bias[j] : 0);
-        if (is_last && g->y.relu && (int32_t)sum < 0)
-            sum = 0;
-        const uint32_t size = (int32_t)sum < 0 ? -sum : sum;
-        seen = size > seen ? size : seen;
-        to[j] = (int32_t)sum;
+    const bool relu = is_last && g->y.relu;
+    for (int64_t j = 0; j < n; j += VL) {
+        const bool is_whole = n - j >= VL;
+        const size_t bytes = (size_t)least(VL, n - j) * sizeof *to;
+        vector sums = *(const vector *)(from + j), more = {0};
+        if (adds && is_whole)
+            sums += *(const vector *)(to + j);
+        else if (adds)
+            sums += *(const vector *)memcpy(&more, to + j, bytes);
+        if (bias)
+            sums += *(const vector *)memcpy(&more, bias + j, bytes);
+        if (relu)
+            sums &= ~(sums >> 31);
+        if (!is_whole) {
+            memcpy(to + j, &sums, bytes);
+            memset(&more, 0, sizeof more);
+            sums = *(const vector *)memcpy(&more, to + j, bytes);
+        } else {
+            *(vector *)(to + j) = sums;
+        }
+        if (!is_last)
+            continue;
+        const sizes size = (sizes)((sums ^ (sums >> 31)) - (sums >> 31));
+        const sizes is_more = (sizes)(size > *largest);
+        *largest = (size & is_more) | (*largest & ~is_more);
     }
-    if (is_last)
-        *largest = seen;
+}
+
+static void raise_largest(const qn_integer_result *y, sizes largest) {
+    uint32_t most_of_all = 0;
+    for (int j = 0; j < VL; j++)
+        most_of_all = largest[j] > most_of_all ? largest[j] : most_of_all;
+    qn_integer_largest(y, most_of_all);
 }
 
 typedef struct block {
@@ -378,7 +412,7 @@ typedef struct block {
 } block;
 
 static void multiply_panel(const product *g, const block *d, const word *panel,
-                           const int32_t *start, int64_t first, uint32_t *largest) {
+                           const int32_t *start, int64_t first, sizes *largest) {
     int32_t tile[TILE_ROWS * COLUMNS] __attribute__((aligned(64)));
     const int64_t width = least(COLUMNS, g->n - first);
     int64_t m;
@@ -397,7 +431,7 @@ static void multiply_panel(const product *g, const block *d, const word *panel,
 
 /* Packed panels of all of K start with all that is too much, those of a task with their part. */
 static void multiply_block(const product *g, const block *d, int64_t panel, int64_t k0, int64_t k1,
-                           const place *places, word *space, uint32_t *largest) {
+                           const place *places, word *space, sizes *largest) {
     static const int32_t zeros[COLUMNS];
     int32_t start[COLUMNS];
     const int64_t first = panel * COLUMNS;
@@ -418,7 +452,7 @@ static void product_task(void *context, int64_t begin, int64_t end, int thread) 
     word *a = (word *)(void *)(g->scratch + (size_t)thread * g->scratch_bytes);
     word *space = a + g->row_block * row_words(least(g->k, g->depth));
     place *places = (place *)(void *)(space + words_of(PIXELS) * COLUMNS);
-    uint32_t largest = 0;
+    sizes largest = {0};
     for (int64_t task = begin; task < end; task++) {
         const int64_t first = task / n_columns * g->row_block;
         const int64_t panel = task % n_columns * g->panel_block;
@@ -435,7 +469,7 @@ static void product_task(void *context, int64_t begin, int64_t end, int thread) 
                 multiply_block(g, &d, j, k0, k1, places, space, &largest);
         }
     }
-    qn_integer_largest(&g->y, largest);
+    raise_largest(&g->y, largest);
 }
 
 static void pack_task(void *context, int64_t begin, int64_t end, int thread) {
@@ -525,8 +559,144 @@ static size_t gemm_workspace(const qn_gemm_shape *d, int n_threads) {
     return product_bytes(d->m, d->n, d->k, n_threads, true);
 }
 
+/* ---- depthwise: channels side by side ---- */
+
+enum { CHANNELS = 64 };
+
+typedef struct depthwise {
+    const qn_conv2d_shape *d;
+    const int8_t *a, *b;
+    int8_t *w; /* (R, S, C) */
+    product to;
+} depthwise;
+
+static void add_products(int64_t n, const int8_t *a, const int8_t *b, int32_t *sums) {
+    if (n == CHANNELS) {
+        for (int j = 0; j < CHANNELS; j++)
+            sums[j] += (int16_t)((int16_t)a[j] * (int16_t)b[j]);
+        return;
+    }
+    for (int64_t j = 0; j < n; j++)
+        sums[j] += a[j] * b[j];
+}
+
+static void turn_filter(const depthwise *t) {
+    const int64_t taps = t->d->r * t->d->s;
+    for (int64_t c = 0; c < t->d->c; c++) {
+        for (int64_t i = 0; i < taps; i++)
+            t->w[i * t->d->c + c] = t->b[c * taps + i];
+    }
+}
+
 static int64_t step_of(const qn_conv2d_shape *d) {
     return d->y_stride ? d->y_stride : d->k;
+}
+
+/* Sums of channels [first, first + n) of output (i, p, q). */
+static void depthwise_output(const depthwise *t, int64_t i, int64_t p, int64_t q, int64_t first,
+                             int64_t n, int32_t *sums) {
+    const qn_conv2d_shape *d = t->d;
+    for (int64_t tap = 0; tap < d->r * d->s; tap++) {
+        const int64_t y = p * d->stride_h + tap / d->s * d->dilation_h - d->pad_top;
+        const int64_t x = q * d->stride_w + tap % d->s * d->dilation_w - d->pad_left;
+        if (y >= 0 && y < d->h && x >= 0 && x < d->w)
+            add_products(n, t->a + ((i * d->h + y) * d->w + x) * d->c + first,
+                         t->w + tap * d->c + first, sums);
+    }
+}
+
+static void depthwise_forward_task(void *context, int64_t begin, int64_t end, int thread) {
+    const depthwise *t = context;
+    const qn_conv2d_shape *d = t->d;
+    sizes largest = {0};
+    (void)thread;
+    for (int64_t i = begin * d->q; i < end * d->q; i++) {
+        for (int64_t c = 0; c < d->c; c += CHANNELS) {
+            int32_t sums[CHANNELS] __attribute__((aligned(64))) = {0};
+            const int64_t n = least(CHANNELS, d->c - c);
+            depthwise_output(t, i / d->q / d->p, i / d->q % d->p, i % d->q, c, n, sums);
+            finish_row(&t->to, c, n, sums, t->to.y.sums + i * step_of(d) + c, false, true,
+                       &largest);
+        }
+    }
+    raise_largest(&t->to.y, largest);
+}
+
+/* The same of pixel (i, y, x), to the data. */
+static void depthwise_pixel(const depthwise *t, int64_t i, int64_t y, int64_t x, int64_t first,
+                            int64_t n, int32_t *sums) {
+    const qn_conv2d_shape *d = t->d;
+    for (int64_t tap = 0; tap < d->r * d->s; tap++) {
+        const int64_t p = y + d->pad_top - tap / d->s * d->dilation_h;
+        const int64_t q = x + d->pad_left - tap % d->s * d->dilation_w;
+        if (p >= 0 && p % d->stride_h == 0 && p / d->stride_h < d->p && q >= 0 &&
+            q % d->stride_w == 0 && q / d->stride_w < d->q)
+            add_products(
+                n,
+                t->a + ((i * d->p + p / d->stride_h) * d->q + q / d->stride_w) * step_of(d) + first,
+                t->w + tap * d->c + first, sums);
+    }
+}
+
+static void depthwise_data_task(void *context, int64_t begin, int64_t end, int thread) {
+    const depthwise *t = context;
+    const qn_conv2d_shape *d = t->d;
+    sizes largest = {0};
+    (void)thread;
+    for (int64_t i = begin * d->w; i < end * d->w; i++) {
+        for (int64_t c = 0; c < d->c; c += CHANNELS) {
+            int32_t sums[CHANNELS] __attribute__((aligned(64))) = {0};
+            const int64_t n = least(CHANNELS, d->c - c);
+            depthwise_pixel(t, i / d->w / d->h, i / d->w % d->h, i % d->w, c, n, sums);
+            finish_row(&t->to, c, n, sums, t->to.y.sums + i * d->c + c, false, true, &largest);
+        }
+    }
+    raise_largest(&t->to.y, largest);
+}
+
+/* A task is a tap of some channels. */
+static void depthwise_filter_task(void *context, int64_t begin, int64_t end, int thread) {
+    const depthwise *t = context;
+    const qn_conv2d_shape *d = t->d;
+    const int64_t taps = d->r * d->s;
+    sizes largest = {0};
+    (void)thread;
+    for (int64_t task = begin; task < end; task++) {
+        int32_t sums[CHANNELS + VL] __attribute__((aligned(64))) = {0};
+        const int64_t tap = task % taps, c = task / taps * CHANNELS, n = least(CHANNELS, d->c - c);
+        for (int64_t i = 0; i < d->n * d->p * d->q; i++) {
+            const int64_t y =
+                i / d->q % d->p * d->stride_h + tap / d->s * d->dilation_h - d->pad_top;
+            const int64_t x = i % d->q * d->stride_w + tap % d->s * d->dilation_w - d->pad_left;
+            if (y >= 0 && y < d->h && x >= 0 && x < d->w)
+                add_products(n, t->a + ((i / d->q / d->p * d->h + y) * d->w + x) * d->c + c,
+                             t->b + i * step_of(d) + c, sums);
+        }
+        for (int64_t j = 0; j < n; j++)
+            finish_row(&t->to, 0, 1, sums + j, t->to.y.sums + (c + j) * taps + tap, d->add, true,
+                       &largest);
+    }
+    raise_largest(&t->to.y, largest);
+}
+
+static bool is_depthwise(const qn_conv2d_shape *d) {
+    return d->groups == d->c && d->groups == d->k;
+}
+
+static void run_depthwise(qn_team *team, const qn_conv2d_shape *d, qn_conv2d_pass pass,
+                          const int8_t *a, const int8_t *b, const qn_integer_result *y,
+                          void *workspace) {
+    depthwise t = {.d = d, .a = a, .b = b, .w = workspace, .to = {.y = *y}};
+    clear_largest(y);
+    if (pass == QN_CONV2D_BACKWARD_FILTER) {
+        qn_team_run(team, ceil_div(d->c, CHANNELS) * d->r * d->s, depthwise_filter_task, &t);
+        return;
+    }
+    turn_filter(&t);
+    if (pass == QN_CONV2D_FORWARD)
+        qn_team_run(team, d->n * d->p, depthwise_forward_task, &t);
+    else
+        qn_team_run(team, d->n * d->h, depthwise_data_task, &t);
 }
 
 /* Groups of few channels fill no lanes. */
@@ -557,6 +727,10 @@ static void conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const int8_t
     const int64_t part = d->c / d->groups, outputs = d->k / d->groups, k = d->r * d->s * part;
     const bool is_plain = d->r * d->s * d->stride_h * d->stride_w == 1 && d->p == d->h &&
                           d->q == d->w && d->pad_top == 0 && d->pad_left == 0;
+    if (is_depthwise(d)) {
+        run_depthwise(team, d, QN_CONV2D_FORWARD, x, w, y, workspace);
+        return;
+    }
     if (is_thin(d)) {
         qn_integer_ref.conv2d_forward(team, d, x, w, y, workspace);
         return;
@@ -641,7 +815,7 @@ static void data_phase(qn_team *team, const qn_conv2d_shape *d, const phase *row
                  .s_step = column->step,
                  .y = *dx,
                  .y_apart = d->c,
-                 .scattered = &to,
+                 .scattered = d->stride_h * d->stride_w > 1 ? &to : NULL,
                  .first_h = first_h,
                  .first_w = first_w};
     run_product(team, &g, true, workspace);
@@ -650,6 +824,10 @@ static void data_phase(qn_team *team, const qn_conv2d_shape *d, const phase *row
 static void conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const int8_t *dy,
                                  const int8_t *w, const qn_integer_result *dx, void *workspace) {
     const int64_t part = d->c / d->groups, outputs = d->k / d->groups;
+    if (is_depthwise(d)) {
+        run_depthwise(team, d, QN_CONV2D_BACKWARD_DATA, dy, w, dx, workspace);
+        return;
+    }
     if (is_thin(d)) {
         qn_integer_ref.conv2d_backward_data(team, d, dy, w, dx, workspace);
         return;
@@ -671,6 +849,10 @@ static void conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const 
 static void conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, const int8_t *x,
                                    const int8_t *dy, const qn_integer_result *dw, void *workspace) {
     const int64_t part = d->c / d->groups, outputs = d->k / d->groups, n = d->r * d->s * part;
+    if (is_depthwise(d)) {
+        run_depthwise(team, d, QN_CONV2D_BACKWARD_FILTER, x, dy, dw, workspace);
+        return;
+    }
     if (is_thin(d)) {
         qn_integer_ref.conv2d_backward_filter(team, d, x, dy, dw, workspace);
         return;
@@ -697,6 +879,8 @@ static void conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, cons
 static size_t conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
     const int64_t part = d->c / d->groups, outputs = d->k / d->groups, taps = d->r * d->s;
     const int64_t pixels = d->n * d->p * d->q;
+    if (is_depthwise(d))
+        return (size_t)(taps * d->c);
     if (pass == QN_CONV2D_FORWARD)
         return product_bytes(pixels, outputs, taps * part, n_threads, true);
     if (pass == QN_CONV2D_BACKWARD_FILTER)
@@ -705,8 +889,32 @@ static size_t conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, in
            (size_t)n_threads * scratch_limit(taps * outputs);
 }
 
+/* ---- what the processor can do at most ---- */
+
+/* Sums as in a tile, of words in registers, which the compiler knows nothing of. */
+static int32_t peak(int64_t rounds) {
+    vector sums[TILE_ROWS * TILE_VECTORS], a = {0}, b = {0};
+    __asm__("" : "+" VECTOR_REGISTER(a), "+" VECTOR_REGISTER(b));
+#pragma GCC unroll 32
+    for (int i = 0; i < TILE_ROWS * TILE_VECTORS; i++)
+        sums[i] = (vector){0} + i;
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 32
+        for (int i = 0; i < TILE_ROWS * TILE_VECTORS; i++) {
+            __asm__("" : "+" VECTOR_REGISTER(a));
+            sums[i] = dot(sums[i], a, b);
+        }
+    }
+    for (int i = 1; i < TILE_ROWS * TILE_VECTORS; i++)
+        sums[0] += sums[i];
+    return sums[0][0];
+}
+
 const qn_integer_kernels TABLE = {
     .name = TABLE_NAME,
+    .isa = SET,
+    .peak = peak,
+    .peak_operations = INT64_C(2) * TILE_ROWS * TILE_VECTORS * VL * NUMBERS,
     .gemm = gemm,
     .gemm_workspace = gemm_workspace,
     .conv2d_forward = conv2d_forward,

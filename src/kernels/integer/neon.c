@@ -7,6 +7,7 @@
 #define NUMBERS      2
 #define OFFSET       0
 #define TABLE        qn_integer_neon
+#define SET          QN_ISA_NEON
 #define TABLE_NAME   "neon"
 
 #include "kernels/integer/engine.h"
