@@ -4,6 +4,7 @@ in float64: outputs and gradients must be equal to 1e-9 of their norm. An operat
 
 The program dump_ops in the folder $QUERN_TOOLS writes the samples."""
 
+import math
 import json
 import os
 import subprocess
@@ -432,6 +433,32 @@ def scale_of(inputs, a, outputs):
     return [y.reshape(output.shape) for y, output in zip(found, outputs)]
 
 
+def integer_cross_entropy(inputs, a, outputs):
+    """Written again with Python's own whole numbers. What chance decides must be one of the two neighbours."""
+    logits, exponent = inputs[0], int(inputs[1])
+    labels = inputs[2].reshape(-1).tolist()
+    result = outputs[0].clone().reshape(len(labels), -1)
+    cut = lambda x, y: abs(x) // y * (1 if x >= 0 else -1)  # noqa: E731
+    exponent = min(max(exponent, -24), 30)
+    for row, (numbers, label) in enumerate(zip(logits.reshape(len(labels), -1).tolist(), labels)):
+        numbers, label = [int(x) for x in numbers], int(label)
+        if exponent > -7:
+            s = [cut(x * 47274, 2**15) for x in numbers]
+            s = [x * 2**exponent if exponent >= 0 else cut(x, 2**-exponent) for x in s]
+            p = [2 ** max(x - (max(s) - 10), 0) - 1 for x in s]
+        else:
+            p = [2 ** (1 - 2 * exponent) + x * 2 ** (1 - exponent) + x * x for x in numbers]
+        g = [x * 2**11 // sum(p) for x in p]
+        if 0 <= label < len(g):
+            g[label] -= sum(g)
+        else:
+            g = [0] * len(g)
+        for i, x in enumerate(g):
+            ends = [max(min(e, 127), -127) for e in (math.floor(x / 16), math.ceil(x / 16))]
+            result[row, i] = result[row, i] if int(result[row, i]) in ends else math.nan
+    return [result.reshape(outputs[0].shape)]
+
+
 # The counterparts, by the operators' names.
 OPERATORS = {
     "conv2d": conv2d,
@@ -484,6 +511,9 @@ OPERATORS = {
     "combine": combine,
     "where": lambda x, a, _: [torch.where(x[0] != 0, x[1], x[2])],
     "cast": cast,
+    "add_exponents": lambda x, a, _: [sum(x)],
+    "integer_cross_entropy": integer_cross_entropy,
+    "integer_step": lambda x, a, _: [(x[1] - x[0]).clamp(-127, 127)],
     "quantise": quantise,
     "dequantise": lambda x, a, _: [(x[0] - spread(x[2:], a, x[0])) * spread(x[1:], a, x[0])],
     "scale_of": scale_of,

@@ -143,6 +143,31 @@ static void shift_pseudo(const int32_t *x, int8_t *y, int64_t n, int shift) {
     }
 }
 
+/* Floats by a power of two, by which the quotient is exact; a NaN is 0. */
+static void round_away_i8(const float *x, int8_t *y, int64_t n, double factor) {
+    for (int64_t i = 0; i < n; i++) {
+        const double scaled = (double)x[i] * factor, size = scaled < 0 ? -scaled : scaled;
+        const double bounded = size < 200 ? size : size == size ? 200 : 0;
+        const int32_t cut = (int32_t)bounded;
+        const int32_t r = cut + (bounded - cut >= 0.5);
+        const int32_t most = r > 127 ? 127 : r;
+        y[i] = (int8_t)(scaled < 0 ? -most : most);
+    }
+}
+
+static bool round_fast(const quantising *q, int64_t begin, int64_t end) {
+    const qn_call *call = q->call;
+    const qn_quantise_attributes *a = call->attributes;
+    if (a->axis >= 0 || !a->is_symmetric || a->rounding != QN_ROUND_AWAY ||
+        call->inputs[0].dtype != QN_F32 || call->inputs[1].dtype != QN_I32 ||
+        call->outputs[0].dtype != QN_I8 || call->node->n_inputs > 2 ||
+        abs(*(const int32_t *)call->in[1]) > 500)
+        return false;
+    round_away_i8((const float *)call->in[0] + begin, (int8_t *)call->out[0] + begin, end - begin,
+                  1 / factor_of(call, 0));
+    return true;
+}
+
 /* Numbers [begin, end) of a symmetric range; false: the slow way. */
 static bool shift_fast(const quantising *q, int64_t begin, int64_t end) {
     const qn_call *call = q->call;
@@ -168,7 +193,7 @@ static bool quantise_fast(const quantising *q, int64_t begin, int64_t end) {
     const qn_call *call = q->call;
     const qn_quantise_attributes *a = call->attributes;
     const qn_dtype to = call->outputs[0].dtype;
-    if (shift_fast(q, begin, end))
+    if (shift_fast(q, begin, end) || round_fast(q, begin, end))
         return true;
     if (a->axis >= 0 || a->rounding != QN_ROUND_EVEN || call->inputs[1].dtype != QN_F32 ||
         (to != QN_I8 && to != QN_U8))
@@ -262,6 +287,15 @@ static range join(range r, double x) {
 
 /* Of numbers that lie together. */
 static range range_of(qn_dtype dtype, const void *x, int64_t begin, int64_t end) {
+    if (dtype == QN_F32) {
+        float low = 0, high = 0;
+        for (int64_t i = begin; i < end; i++) {
+            const float number = ((const float *)x)[i];
+            low = number < low ? number : low;
+            high = number > high ? number : high;
+        }
+        return join(join((range){0}, (double)low), (double)high);
+    }
     if (dtype != QN_I32) {
         range r = {0};
         for (int64_t i = begin; i < end; i++)
