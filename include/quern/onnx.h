@@ -20,8 +20,11 @@ typedef struct qn_onnx_options {
     size_t size;                   /* QN_OPTIONS_INIT(qn_onnx_options) */
     const qn_allocator *allocator; /* null: the C library's heap */
     const qn_log *log;             /* messages about changes on import; may be null */
-    bool keep_softmax; /* keep a softmax at the end, for inference; otherwise a classifier's is
+    bool keep_softmax;  /* keep a softmax at the end, for inference; otherwise a classifier's is
                           dropped, since the loss contains one */
+    const char *shapes; /* extents of inputs that the file leaves open, in its order, with the
+                           batch: "image=1x3x512x512,mask=1x512x512"; null: none are known, and
+                           guesses stand for them while the file is inspected */
 } qn_onnx_options;
 
 /* Reads a file and verifies that every node is supported. QN_ERROR_UNSUPPORTED names the first

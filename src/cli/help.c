@@ -106,8 +106,9 @@ static const char *const groups[][2] = {
     {"Optimiser", " optimizer momentum nesterov weight-decay beta1 schedule warmup schedule-steps "
                   "clip-norm accumulate "},
     {"Fine-tuning", " freeze train-only lr-for lora "},
-    {"Data and loss", " classes class-weights label-smoothing loss shuffle strict length stride "
-                      "wordpiece vocabulary hidden min-count "},
+    {"Data and loss",
+     " classes class-weights label-smoothing loss shape shuffle strict length stride "
+     "wordpiece vocabulary hidden min-count "},
     {"Memory and speed", " threads micro-batch swap plan tune measure budget-file memory-pressure "
                          "pressure-file pressure-calm rules numerics "},
     {"Control", " net frames replay fill explore epsilon update-every target-every return-steps "

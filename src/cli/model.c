@@ -16,7 +16,13 @@ static struct {
     qn_onnx_network *network;
     const qn_model *model;
     char hash[QN_ONNX_HASH_TEXT];
+    const char *shapes; /* of inputs; null: none */
 } imported;
+
+void model_set_shapes(const char *shapes) {
+    if (!imported.shapes) /* what the command line says comes first */
+        imported.shapes = shapes;
+}
 
 const char *model_task_of_data(const char *data) {
     static const char *const tasks[][2] = {
@@ -32,7 +38,8 @@ const char *model_task_of_data(const char *data) {
 }
 
 static qn_status import(const char *path, const char *data) {
-    const qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options), .log = &session_log};
+    const qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options), .log = &session_log,
+                                     .shapes = imported.shapes};
     QN_TRY(qn_onnx_open(&options, path, &imported.network));
     qn_status status = qn_onnx_hash(imported.network, imported.hash);
     if (status == QN_OK)

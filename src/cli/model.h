@@ -10,6 +10,10 @@
  * may be null. */
 qn_status model_find(const char *name, const char *data, const qn_model **model);
 
+/* Extents of inputs that an ONNX file leaves open ("x=1x3x512x512"), for the file that is imported
+ * next, unless they are said already. The text stays the caller's. */
+void model_set_shapes(const char *shapes);
+
 /* The task of data that are for one alone ("text:FILE": "language"), or null. */
 const char *model_task_of_data(const char *data);
 

@@ -7,6 +7,8 @@
 #include "base/status.h"
 #include "os/heap.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { GUESSED_IMAGE = 224, GUESSED_LENGTH = 8 };
@@ -301,6 +303,92 @@ qn_status qn_onnx_try(qn_onnx_network *n, bool training, qn_graph **graph, qn_va
     return qn_onnx_build(n, *graph, inputs, outputs);
 }
 
+/* ---- extents that the caller says ---- */
+
+/* An open extent, and those that the file calls by the same name, is from now on a number. */
+static void set_extent(qn_onnx_network *n, int input, int axis, int64_t extent) {
+    const char *symbol = n->source->inputs[input].symbols[axis];
+    n->inputs[input].dims[axis] = extent;
+    for (int i = 0; *symbol && i < n->n_inputs; i++) {
+        const qn_onnx_value *other = &n->source->inputs[i];
+        for (int k = 1; k < n->inputs[i].n_dims; k++) {
+            if (n->inputs[i].dims[k] < 0 && strcmp(other->symbols[k], symbol) == 0)
+                n->inputs[i].dims[k] = extent;
+        }
+    }
+}
+
+/* "1x3x512x512" for an input. The first extent is the batch, which stays open. */
+static qn_status set_shape(qn_onnx_network *n, int input, const char *text) {
+    const qn_onnx_place *place = &n->inputs[input];
+    int64_t dims[QN_MAX_RANK];
+    int rank = 0;
+    for (char *end; rank < QN_MAX_RANK && *text; text = *end ? end + 1 : end) {
+        dims[rank] = strtoll(text, &end, 10);
+        if (end == text || dims[rank] < 1 || dims[rank] > INT32_MAX || (*end && *end != 'x'))
+            break;
+        rank++;
+    }
+    if (*text || rank != place->n_dims)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "the shape of input %s has %d extents with an x between, of which the first "
+                       "is the batch",
+                       place->name, place->n_dims);
+    for (int axis = 1; axis < rank; axis++) {
+        if (place->dims[axis] >= 0 && place->dims[axis] != dims[axis])
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "extent %d of input %s is %lld in the file, so it cannot be %lld", axis,
+                           place->name, (long long)place->dims[axis], (long long)dims[axis]);
+        set_extent(n, input, axis, dims[axis]);
+    }
+    return QN_OK;
+}
+
+/* One "NAME=EXTENTS". */
+static qn_status set_named(qn_onnx_network *n, char *text) {
+    char *sign = strrchr(text, '=');
+    if (sign)
+        *sign = 0;
+    for (int i = 0; sign && i < n->n_inputs; i++) {
+        if (strcmp(n->inputs[i].name, text) == 0)
+            return set_shape(n, i, sign + 1);
+    }
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "no input is called %s: a shape is written NAME=1x3x512x512, and the first "
+                   "input is %s",
+                   text, n->n_inputs > 0 ? n->inputs[0].name : "missing");
+}
+
+static qn_status set_shapes(qn_onnx_network *n, const char *shapes) {
+    char *text = qn_arena_text(&n->arena, shapes ? shapes : ""), *next = text;
+    if (!text)
+        return QN_ERROR_MEMORY;
+    while (shapes && next) {
+        char *comma = strchr(next, ',');
+        if (comma)
+            *comma = 0;
+        QN_TRY(set_named(n, next));
+        next = comma ? comma + 1 : NULL;
+    }
+    return QN_OK;
+}
+
+/* Where extents were guessed, that may be why a network could not be built. */
+void qn_onnx_blame_guess(const qn_onnx_network *n, qn_status status) {
+    for (int i = 0; i < n->n_inputs; i++) {
+        const qn_onnx_place *place = &n->inputs[i];
+        for (int axis = 1; axis < place->n_dims; axis++) {
+            if (place->dims[axis] >= 0)
+                continue;
+            qn_fail(status,
+                    "%s; extent %d of input %s is open in the file, and was guessed: say it by "
+                    "--shape %s=1x...",
+                    qn_error_message(), axis, place->name, place->name);
+            return;
+        }
+    }
+}
+
 /* ---- opening ---- */
 
 static qn_status read_left_out(qn_onnx_network *n) {
@@ -334,6 +422,8 @@ qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
     }
     if (status == QN_OK) {
         status = read_places(n);
+        if (status == QN_OK)
+            status = set_shapes(n, options->shapes);
         if (status != QN_OK)
             qn_fail_within(status, "%s", path);
     }
@@ -389,7 +479,9 @@ qn_status qn_onnx_open(const qn_onnx_options *options, const char *path,
     qn_status status = outputs ? qn_onnx_try(n, false, &graph, outputs) : QN_ERROR_MEMORY;
     if (status == QN_OK)
         qn_onnx_note_outputs(n, graph, outputs);
-    else /* what a builder takes for its caller's mistake is the file's */
+    if (status != QN_OK && status != QN_ERROR_MEMORY)
+        qn_onnx_blame_guess(n, status);
+    if (status != QN_OK) /* what a builder takes for its caller's mistake is the file's */
         status = qn_fail_within(status == QN_ERROR_ARGUMENT ? QN_ERROR_FORMAT : status, "%s", path);
     if (outputs)
         qn_graph_destroy(graph);

@@ -32,6 +32,9 @@ qn_status qn_onnx_read(const qn_onnx_options *options, const char *path, qn_onnx
  * (null if there is none). outputs (n_outputs) */
 qn_status qn_onnx_try(qn_onnx_network *network, bool training, qn_graph **graph, qn_value *outputs);
 
+/* After a trial that failed: adds to the message which guess may be the cause. */
+void qn_onnx_blame_guess(const qn_onnx_network *network, qn_status status);
+
 /* The outputs' extents as they came out of a trial. */
 void qn_onnx_note_outputs(qn_onnx_network *network, const qn_graph *graph, const qn_value *outputs);
 

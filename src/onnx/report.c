@@ -184,6 +184,8 @@ static qn_status inspect(qn_onnx_network *n, sink *s) {
     qn_status status = qn_onnx_try(n, true, &graph, outputs);
     if (status == QN_OK)
         qn_onnx_note_outputs(n, graph, outputs);
+    else if (status != QN_ERROR_MEMORY)
+        qn_onnx_blame_guess(n, status);
     strncpy(message, status == QN_OK ? "" : qn_error_message(), sizeof message - 1);
     if (status != QN_ERROR_MEMORY)
         status = put_report(&out, n, graph, status, message);

@@ -193,6 +193,23 @@ class Arrays(quern.Case):
         used = subprocess.check_output([sys.executable, "-c", measure, quern.QUERN, "import", "large.onnx"], cwd=self.folder)
         self.assertLess(int(used), (64 + 32) * 1024)
 
+    def test_shapes_are_said(self):
+        """A linear layer over all of an open image works for one size alone."""
+        self.network([node("Conv", ["x", "v"], ["h"], pads=[1, 1, 1, 1]), node("Flatten", ["h"], ["f"]), node("Gemm", ["f", "w"], ["y"], transB=1)],
+                     [("x", REAL, ["N", 3, "H", "W"])], [("y", REAL, ["N", 5])], {"v": (2, 3, 3, 3), "w": (5, 2 * 12 * 10)})
+        check = ("import", "net.onnx", "--check")
+        guessed = self.run_quern(*check, status=1)
+        self.assertIn("extent 2 of input x is open in the file, and was guessed: say it by --shape x=1x...", guessed.output)
+        self.assertIn("task        classification", self.run_quern(*check, "--shape", "x=1x3x12x10").output)
+        self.fails(2, *check, "--shape", "z=1x3x12x10", says=["no input is called z", "first input is x"])
+        self.fails(2, *check, "--shape", "x=1x3x12", says=["has 4 extents"])
+        self.fails(2, *check, "--shape", "x=1x4x12x10", says=["is 3 in the file, so it cannot be 4"])
+        self.run_quern("train", "net.onnx", "--shape", "x=1x3x12x10", "--data", "synthetic", "--steps", "2", "--save", "net.st")
+        self.run_quern("evaluate", "net.onnx", "--weights", "net.st")
+        self.run_quern("export", "net.onnx", "--weights", "net.st", "--out", "out.onnx")
+        before, after = (onnx.load(self.folder / name).graph.input[0] for name in ("net.onnx", "out.onnx"))
+        self.assertEqual(before.SerializeToString(), after.SerializeToString())
+
     def test_mistakes_are_named(self):
         self.regression()
         train = ("train", "net.onnx", "--steps", "1", "--batch", "8", "--data", "npz:data.npz")

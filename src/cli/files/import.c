@@ -12,6 +12,11 @@ static const option options[] = {
      .kind = OPTION_FLAG,
      .fallback = "no",
      .help = "exit with status 1 if any part of the file is unsupported"},
+    {.name = "shape",
+     .kind = OPTION_TEXT,
+     .argument = "INPUT=1x3x512x512",
+     .otherwise = "guessed where the file leaves them open",
+     .help = "extents of inputs, with commas between inputs; the first is the batch"},
     {.name = "json",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -126,7 +131,8 @@ static void print_report(const cJSON *report) {
 }
 
 static int run(const arguments *a) {
-    const qn_onnx_options onnx = {QN_OPTIONS_INIT(qn_onnx_options)};
+    const qn_onnx_options onnx = {QN_OPTIONS_INIT(qn_onnx_options),
+                                  .shapes = arguments_get(a, "shape")};
     char *text;
     const qn_status status = qn_onnx_inspect(&onnx, a->words[0], &text);
     if (status != QN_OK)
