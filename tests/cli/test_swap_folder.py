@@ -60,6 +60,8 @@ class Swapping(quern.Case):
         """With the file a refusal names no more than without, and what it names works."""
         model = ["lenet5", "--batch", 64, "--threads", 2]
         named = []
+        # Measuring how fast the disk is takes 4 MB, once, and no less is named then.
+        self.run_quern("plan", *model, "--memory", "64M", "--swap", self.disk)
         for swap in [], ["--swap", self.disk]:
             run = self.fails(1, "plan", *model, "--memory", "1M", *swap, says=["--memory"])
             named.append(int(re.search(r"use --memory (\d+)K", " ".join(run.errors.split()))[1]))
