@@ -135,7 +135,8 @@ class EngineOptions(Sized):
                 ("seed", c_uint64), ("plan_only", c_bool), ("no_fusion", c_bool), ("rules", c_char_p),
                 ("tune", c_int), ("memory_budget_bytes", c_size_t), ("no_least", c_bool),
                 ("saved_plan", c_void_p), ("swap_folder", c_char_p), ("swap_bytes", c_size_t),
-                ("budget_changes", c_bool), ("plan_later", c_bool), ("aligned_inputs", c_bool)]
+                ("budget_changes", c_bool), ("plan_later", c_bool), ("aligned_inputs", c_bool),
+                ("no_random_values", c_bool), ("numerics", c_void_p)]
 
 
 class StoredTensor(Structure):
@@ -281,7 +282,8 @@ class MeterSummary(Structure):
 
 class OnnxOptions(Sized):
     _c_name_ = "qn_onnx_options"
-    _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("log", POINTER(Log)), ("keep_softmax", c_bool)]
+    _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("log", POINTER(Log)), ("keep_softmax", c_bool),
+                ("shapes", c_char_p)]
 
 
 class OnnxExportOptions(Sized):

@@ -76,7 +76,8 @@ class Busy(Profile):
         thread = threading.Thread(target=self.go_on, args=[part])
         thread.start()
         try:
-            return self.profile("--sysroot", self.tree, "--html", "p.html", "--metrics", "m.json", *options)
+            # so many steps that the file goes on meanwhile, however busy the machine is
+            return self.profile("--sysroot", self.tree, "--html", "p.html", "--metrics", "m.json", *options, steps=200)
         finally:
             self.is_done.set()
             thread.join()

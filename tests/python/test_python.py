@@ -292,7 +292,7 @@ class Errors(Case):
                 (lambda: quern.Model("lenet"), quern.ArgumentError, "lenet5"),
                 (lambda: quern.Model("none.onnx"), quern.FileError, "none.onnx"),
                 (lambda: quern.Model("none.safetensors"), quern.FileError, "none.safetensors"),
-                (lambda: model.fit("fashion"), quern.ArgumentError, "known are"),
+                (lambda: model.fit("fashion"), quern.ArgumentError, "fashion-mnist, idx:DIR"),
                 (lambda: model.fit((self.x, self.y + 1)), quern.ArgumentError, "5 classes, but the model is to have 4"),
                 (lambda: model.fit((self.x, self.y - 1)), quern.FormatError, "label -1 in row 0"),
                 (lambda: model.fit((self.x, self.y), batch=500), quern.FormatError, "smaller batch="),

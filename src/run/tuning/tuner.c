@@ -67,13 +67,21 @@ void qn_tuner_destroy(qn_engine *e) {
     e->tuner = NULL;
 }
 
+/* For operands of some types. */
+static bool takes_tiling(const qn_op *op) {
+    for (const qn_cpu_operator *row = qn_cpu_row(op); row && row->op == op; row++) {
+        if (row->takes_tiling)
+            return true;
+    }
+    return false;
+}
+
 static size_t count_products(const qn_engine *e) {
     size_t n = 0;
     for (int i = 0; i < e->n_programs; i++) {
         const qn_graph *graph = e->programs[i].graph;
         for (int node = 0; node < graph->n_nodes; node++) {
-            const qn_cpu_operator *row = qn_cpu_row(graph->nodes[node]->op);
-            n += row && row->takes_tiling;
+            n += takes_tiling(graph->nodes[node]->op);
         }
     }
     return n;

@@ -210,7 +210,7 @@ static void test_refused(void) {
     o.engine.micro_batch = 3;
     CHECK_FAILS(qn_trainer_create(&o, &trainer), QN_ERROR_UNSUPPORTED, "bn1");
     o.engine.micro_batch = 4;
-    CHECK_FAILS(qn_trainer_create(&o, &trainer), QN_ERROR_ARGUMENT, "divides");
+    CHECK_FAILS(qn_trainer_create(&o, &trainer), QN_ERROR_ARGUMENT, "do not divide");
     CHECK(!trainer);
 }
 

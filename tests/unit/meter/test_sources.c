@@ -404,7 +404,7 @@ static void check_sensor(void) {
     for (int i = 0; i < 3; i++)
         CHECK(!qn_sensor_number(&sensor, &speaker, i, &number));
     CHECK(o.n_said == 2 && strstr(o.said[1], "test: ") &&
-          strstr(o.said[1], "/sys/a1: says \"none"));
+          strstr(o.said[1], "/sys/a1: the value \"none"));
     device_files_put(&files, "sys/a1", "7\n");
     CHECK(qn_sensor_number(&sensor, &speaker, 5, &number) && number == 7);
     qn_sensor_close(&sensor);

@@ -107,7 +107,7 @@ static void test_refusals(const qn_graph *graph) {
     CHECK_FAILS(qn_saved_find(&plan, 0, "training", 1, "avx2", &program), QN_ERROR_ARGUMENT,
                 "--threads 2");
     CHECK_FAILS(qn_saved_find(&plan, 0, "training", 2, "neon", &program), QN_ERROR_ARGUMENT,
-                "runs on neon");
+                "this machine uses neon");
     CHECK_FAILS(qn_saved_find(&plan, 0, "training", 2, "avx2", &program), QN_ERROR_FORMAT,
                 "no program");
     CHECK_OK(build(&other, 7));
