@@ -4,7 +4,9 @@
 #include "base/status.h"
 #include "os/os.h"
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 #include <sched.h>
@@ -108,12 +110,20 @@ static bool isa_is_possible(qn_isa isa) {
     return isa == QN_ISA_REF;
 }
 
+#if defined(__x86_64__)
+/* Leaf 7, part 1; clang 14 does not know the feature's name. */
+static bool has_avx_vnni(void) {
+    unsigned a = 0, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+}
+#endif
+
 bool qn_cpu_has(qn_isa isa, qn_cpu_feature feature) {
     if (!isa_is_possible(isa))
         return false;
 #if defined(__x86_64__)
     if (feature == QN_CPU_AVX_VNNI)
-        return __builtin_cpu_supports("avxvnni");
+        return has_avx_vnni();
     if (feature == QN_CPU_AVX512_VNNI)
         return __builtin_cpu_supports("avx512vnni");
 #elif defined(__aarch64__)

@@ -365,6 +365,11 @@ static void pack_windows(const view *v, int64_t first, int64_t width, const plac
 
 typedef uint32_t sizes __attribute__((vector_size(VL * 4)));
 
+/* Wraps, as the sums of more products than int32 holds do. */
+static vector add(vector a, vector b) {
+    return (vector)((sizes)a + (sizes)b);
+}
+
 /* Columns [first, first + n) of a row of the result; *largest goes on from there. A whole vector
  * is read of `from`, wherever a row ends. */
 static void finish_row(const product *g, int64_t first, int64_t n, const int32_t *from, int32_t *to,
@@ -376,11 +381,11 @@ static void finish_row(const product *g, int64_t first, int64_t n, const int32_t
         const size_t bytes = (size_t)least(VL, n - j) * sizeof *to;
         vector sums = *(const vector *)(from + j), more = {0};
         if (adds && is_whole)
-            sums += *(const vector *)(to + j);
+            sums = add(sums, *(const vector *)(to + j));
         else if (adds)
-            sums += *(const vector *)memcpy(&more, to + j, bytes);
+            sums = add(sums, *(const vector *)memcpy(&more, to + j, bytes));
         if (bias)
-            sums += *(const vector *)memcpy(&more, bias + j, bytes);
+            sums = add(sums, *(const vector *)memcpy(&more, bias + j, bytes));
         if (relu)
             sums &= ~(sums >> 31);
         if (!is_whole) {

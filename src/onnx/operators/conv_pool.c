@@ -348,9 +348,10 @@ static qn_status build_average_pool(qn_onnx_call *call) {
 static void give_global(qn_onnx_call *call, int rank, qn_value y) {
     const qn_shape s = qn_graph_shape(call->graph, y);
     qn_shape shape = {.rank = rank, .dims = {s.dims[0], 1, 1}};
-    shape.dims[rank - 1] = s.dims[s.rank - 1];
-    if (y.id >= 0)
+    if (y.id >= 0) { /* else the graph holds the failure */
+        shape.dims[rank - 1] = s.dims[s.rank - 1];
         y = qn_reshape(call->graph, qn_onnx_side_name(call, "image"), y, shape);
+    }
     qn_onnx_give(call, 0, y, true);
 }
 
