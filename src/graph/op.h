@@ -141,8 +141,6 @@ struct qn_op {
     /* Of a loss's gradient from probabilities, labels and the loss's gradient: the one from the
      * mantissas and the exponent of what the probabilities were made of, and labels. Null: none. */
     const struct qn_op *in_integers;
-    /* Inputs that are the scaled ones may be QN_I8. */
-    bool takes_i8;
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

@@ -286,8 +286,8 @@ static void add_usual(translation *t, int n) {
     add_wide(t, n, inputs);
 }
 
-/* An operator whose result has the scale of an operand: it works on mantissas, of their own type
- * where it takes that, else as numbers of the graph's type, which hold them exactly. */
+/* An operator whose result has the scale of an operand: it works on mantissas, as numbers of the
+ * graph's type, which hold them exactly. */
 static bool add_scaled(translation *t, int n) {
     const qn_node *node = t->from->nodes[n];
     const int by = node->op->scaled_by ? node->op->scaled_by(node->attributes) : -1;
@@ -297,12 +297,9 @@ static bool add_scaled(translation *t, int n) {
         return false;
     const held h = t->held[node->inputs[by].id];
     const qn_dtype dtype = qn_graph_tensor(t->to, h.value).dtype;
-    const bool takes = dtype == QN_I8 && node->op->takes_i8;
     for (int i = 0; i < node->n_inputs; i++) {
         const held x = t->held[node->inputs[i].id];
-        if (takes && x.is_narrow && qn_graph_tensor(t->to, x.value).dtype != dtype)
-            return false;
-        inputs[i] = takes || !x.is_narrow ? x.value : qn_op_cast(t->to, NULL, x.value, t->to->real);
+        inputs[i] = x.is_narrow ? qn_op_cast(t->to, NULL, x.value, t->to->real) : x.value;
     }
     const qn_node *copy =
         qn_graph_add(t->to, node->op, node->name, inputs, node->n_inputs, node->attributes);
@@ -311,9 +308,8 @@ static bool add_scaled(translation *t, int n) {
     if (!copy)
         return true;
     held *y = &t->held[node->outputs[0].id];
-    if (!takes)
-        y->value = qn_op_cast(t->to, name_with(t->to, node->name, "rounded"), y->value, dtype);
-    *y = (held){y->value, h.scale, -1, true};
+    *y = (held){qn_op_cast(t->to, name_with(t->to, node->name, "rounded"), y->value, dtype),
+                h.scale, -1, true};
     return true;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the files of this folder anew, with what PyTorch makes of them: PyTorch's current exporter (dynamo) wrote them.
 
-usage: make_files.py        (with torch 2.15.0 and onnxscript from PyPI; writes beside itself)
+usage: make_files.py        (with torch 2.15.0, onnx and onnxscript from PyPI; writes beside itself)
 
 NAME.onnx is the network, NAME.json its input, its output in inference by PyTorch, and the losses of three steps of plain SGD with
 a rate of 0.05 on the mean of the output's squares, in double."""
@@ -9,6 +9,7 @@ import copy
 import json
 import os
 
+import onnx
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -48,6 +49,16 @@ class Words(nn.Module):
         return self.head(torch.cumsum(x, 1)[:, -1])
 
 
+def leave_out_traces(path):
+    """Where the code of each node lies on the machine that wrote the file."""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        kept = [pair for pair in node.metadata_props if "stack_trace" not in pair.key]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    onnx.save(model, path)
+
+
 def write(name, network, x):
     path = os.path.join(HERE, name)
     double, trained = copy.deepcopy(network).double(), copy.deepcopy(network).double().train()
@@ -62,6 +73,7 @@ def write(name, network, x):
     torch.onnx.export(network.train(), (x,), path + ".onnx", dynamo=True, optimize=False, external_data=False, verbose=False,
                       input_names=["x"], output_names=["y"],
                       dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},))
+    leave_out_traces(path + ".onnx")
     with open(path + ".json", "w", encoding="utf-8") as file:
         json.dump({"shape": list(x.shape), "input": given.flatten().tolist(), "losses": losses,
                    "output": double.eval()(given).flatten().tolist()}, file)
