@@ -14,6 +14,7 @@ struct qn_lane_check {
     int32_t *read;    /* (n_values, n_lanes): last step of the lane that read it, or -1 */
     int32_t *first;   /* (n_storages, n_lanes): first step of the lane that uses it, or -1 */
     int32_t *last;    /* (n_storages, n_lanes) */
+    bool *is_result;  /* (n_storages): a result of the graph is in it, to be read after the run */
 };
 
 static size_t row(const qn_lane_check *c, int32_t i) {
@@ -66,6 +67,11 @@ static void find_uses(const qn_lane_check *c) {
             use(c, placements[node->outputs[i].id].storage, s);
         use(c, c->plan->steps[s].workspace, s);
     }
+    for (int v = 0; v < c->graph->n_values; v++) {
+        const int32_t storage = placements[v].storage;
+        if (c->graph->values[v]->is_result && storage >= 0 && storage < c->plan->n_storages)
+            c->is_result[storage] = true;
+    }
 }
 
 /* All uses of a happen before all uses of b. */
@@ -81,21 +87,13 @@ static bool is_over_before(const qn_lane_check *c, int32_t a, int32_t b) {
     return true;
 }
 
-static bool is_result(const qn_lane_check *c, int32_t storage) {
-    for (int v = 0; v < c->graph->n_values; v++) {
-        if (c->graph->values[v]->is_result && c->plan->placements[v].storage == storage)
-            return true;
-    }
-    return false;
-}
-
 static qn_status check_pair(const qn_lane_check *c, int32_t i, int32_t j) {
     const qn_storage *a = &c->plan->storages[i], *b = &c->plan->storages[j];
     if (a->is_bound || b->is_bound || a->space != b->space || a->offset >= b->offset + b->bytes ||
         b->offset >= a->offset + a->bytes)
         return QN_OK;
-    if ((is_over_before(c, i, j) && !is_result(c, i)) ||
-        (is_over_before(c, j, i) && !is_result(c, j)))
+    if ((is_over_before(c, i, j) && !c->is_result[i]) ||
+        (is_over_before(c, j, i) && !c->is_result[j]))
         return QN_OK;
     return qn_fail(
         QN_ERROR_ARGUMENT,
@@ -122,6 +120,8 @@ static qn_status allocate_all(qn_lane_check *c) {
     QN_TRY(qn_allocate(a, n_values, n_lanes * sizeof *c->read, &c->read));
     QN_TRY(qn_allocate(a, n_storages, n_lanes * sizeof *c->first, &c->first));
     QN_TRY(qn_allocate(a, n_storages, n_lanes * sizeof *c->last, &c->last));
+    QN_TRY(qn_allocate(a, n_storages, sizeof *c->is_result, &c->is_result));
+    memset(c->is_result, 0, n_storages * sizeof *c->is_result);
     memset(c->written, -1, n_values * sizeof *c->written);
     memset(c->read, -1, n_values * n_lanes * sizeof *c->read);
     memset(c->first, -1, n_storages * n_lanes * sizeof *c->first);
@@ -158,6 +158,7 @@ void qn_lane_check_destroy(qn_lane_check *c) {
     qn_release(a, c->read, n_values, n_lanes * sizeof *c->read);
     qn_release(a, c->first, n_storages, n_lanes * sizeof *c->first);
     qn_release(a, c->last, n_storages, n_lanes * sizeof *c->last);
+    qn_release(a, c->is_result, n_storages, sizeof *c->is_result);
     if (c->clocks.allocator)
         qn_clocks_deinit(&c->clocks);
     qn_release(a, c, 1, sizeof *c);
