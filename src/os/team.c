@@ -1,10 +1,12 @@
-/* See team.h. The caller publishes a job by raising `round`; a worker that sees the new value does
- * its share and counts `busy` down. Both sides spin briefly and then sleep on a condition. Before
- * sleeping, a side announces it and checks once more; the other side looks for sleepers after
- * changing the word. One of the two therefore always sees the other (both orders are sequentially
- * consistent). Threads spin only if each has a processor of its own, and for longer than the gap
- * between two operations of a step: a sleeping thread may have to wait for its processor if other
- * programs want it. */
+/* See team.h. The caller publishes a job by raising `round` to an odd number and closes it by
+ * raising it to an even one. A worker enters a round by counting `inside` up; if the round is
+ * closed by then, it leaves at once. So the caller never waits for a worker that has no processor
+ * and has not begun. Both sides spin briefly and then sleep on a condition. Before sleeping, a side
+ * announces it and checks once more; the other side looks for sleepers after changing the word. One
+ * of the two therefore always sees the other (both orders are sequentially consistent), as do a
+ * worker that enters and a caller that closes. Threads spin only if each has a processor of its
+ * own, and for longer than the gap between two operations of a step: a sleeping thread may have to
+ * wait for its processor if other programs want it. */
 #include "os/team.h"
 
 #include "base/memory.h"
@@ -13,6 +15,7 @@
 #include "os/os.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 enum {
@@ -48,13 +51,13 @@ struct qn_team {
     int64_t look_ns;
 
     /* One line, so that a worker that sees a round has its job. */
-    _Alignas(CACHE_LINE) uint32_t round; /* atomic */
+    _Alignas(CACHE_LINE) uint32_t round; /* atomic; odd: open */
     qn_team_task *task;                  /* the job of this round, written before round is raised */
     void *context;
     qn_event label; /* of what is recorded: program, step and item */
 
-    _Alignas(CACHE_LINE) int busy; /* atomic: workers that have not done their share */
-    int n_asleep;                  /* atomic: workers about to sleep or asleep */
+    _Alignas(CACHE_LINE) int inside; /* atomic: workers in the round */
+    int n_asleep;                    /* atomic: workers about to sleep or asleep */
     int caller_asleep;
     pthread_mutex_t mutex;
     pthread_cond_t started, finished;
@@ -86,6 +89,7 @@ static bool spin_until(const qn_team *team, const int *word, int value, bool equ
             qn_events_look(team->events, now_ns);
         if (now_ns >= end_ns)
             return false;
+        sched_yield(); /* whoever is waited for may need this processor */
     }
 }
 
@@ -147,31 +151,44 @@ static void do_round(qn_team *team, int thread) {
     qn_events_put(team->events, thread, &event);
 }
 
-static void wait_for_round(qn_team *team, uint32_t seen) {
-    if (spin_until(team, (const int *)&team->round, (int)seen, false))
-        return;
-    pthread_mutex_lock(&team->mutex);
-    __atomic_add_fetch(&team->n_asleep, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&team->round, __ATOMIC_SEQ_CST) == seen)
-        pthread_cond_wait(&team->started, &team->mutex);
-    __atomic_sub_fetch(&team->n_asleep, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&team->mutex);
+/* Waits for an open round behind the one that was seen, or the end; gives its number. */
+static uint32_t wait_for_round(qn_team *team, uint32_t seen) {
+    if (!spin_until(team, (const int *)&team->round, (int)seen, false)) {
+        pthread_mutex_lock(&team->mutex);
+        __atomic_add_fetch(&team->n_asleep, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&team->round, __ATOMIC_SEQ_CST) == seen)
+            pthread_cond_wait(&team->started, &team->mutex);
+        __atomic_sub_fetch(&team->n_asleep, 1, __ATOMIC_SEQ_CST);
+        pthread_mutex_unlock(&team->mutex);
+    }
+    return __atomic_load_n(&team->round, __ATOMIC_SEQ_CST);
+}
+
+/* The caller may be asleep when the last worker leaves a round that is closed. */
+static void leave(qn_team *team) {
+    if (__atomic_sub_fetch(&team->inside, 1, __ATOMIC_SEQ_CST) == 0 &&
+        __atomic_load_n(&team->caller_asleep, __ATOMIC_SEQ_CST)) {
+        pthread_mutex_lock(&team->mutex);
+        pthread_cond_signal(&team->finished);
+        pthread_mutex_unlock(&team->mutex);
+    }
 }
 
 static void *work(void *argument) {
     worker *self = argument;
     qn_team *team = self->team;
-    for (uint32_t seen = 0;; seen++) {
-        wait_for_round(team, seen);
-        if (team->stop)
+    for (uint32_t seen = 0;;) {
+        seen = wait_for_round(team, seen);
+        if (seen % 2 == 0)
+            continue;
+        __atomic_add_fetch(&team->inside, 1, __ATOMIC_SEQ_CST);
+        const bool is_open = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST) == seen;
+        const bool is_over = is_open && team->stop;
+        if (is_open && !is_over)
+            do_round(team, self->thread);
+        leave(team);
+        if (is_over)
             return NULL;
-        do_round(team, self->thread);
-        if (__atomic_sub_fetch(&team->busy, 1, __ATOMIC_SEQ_CST) == 0 &&
-            __atomic_load_n(&team->caller_asleep, __ATOMIC_SEQ_CST)) {
-            pthread_mutex_lock(&team->mutex);
-            pthread_cond_signal(&team->finished);
-            pthread_mutex_unlock(&team->mutex);
-        }
     }
 }
 
@@ -185,7 +202,6 @@ static void share_out(qn_team *team, int64_t n_tasks) {
 }
 
 static void start_round(qn_team *team) {
-    __atomic_store_n(&team->busy, team->n_started, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&team->n_asleep, __ATOMIC_SEQ_CST) > 0) {
         pthread_mutex_lock(&team->mutex);
@@ -194,14 +210,16 @@ static void start_round(qn_team *team) {
     }
 }
 
-static void wait_for_workers(qn_team *team) {
-    if (spin_until(team, &team->busy, 0, true))
+/* Nobody enters any more; those inside finish their pieces. */
+static void close_round(qn_team *team) {
+    __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
+    if (spin_until(team, &team->inside, 0, true))
         return;
     pthread_mutex_lock(&team->mutex);
     /* An exchange, not a store, so that the load below cannot pass it: a test hung under qemu
      * 7 (AArch64) with the round over and the caller asleep. */
     __atomic_exchange_n(&team->caller_asleep, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&team->busy, __ATOMIC_SEQ_CST) > 0)
+    while (__atomic_load_n(&team->inside, __ATOMIC_SEQ_CST) > 0)
         pthread_cond_wait(&team->finished, &team->mutex);
     __atomic_store_n(&team->caller_asleep, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&team->mutex);
@@ -282,7 +300,7 @@ void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *conte
     share_out(team, n_tasks);
     start_round(team);
     do_round(team, 0);
-    wait_for_workers(team);
+    close_round(team);
 }
 
 void qn_team_watch(qn_team *team, qn_events *events) {
