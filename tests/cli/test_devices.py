@@ -119,6 +119,22 @@ class Devices(quern.Case):
         for line in output.splitlines():
             self.assertLessEqual(len(line), 80, line)
 
+    def test_opencl(self):
+        """Devices with their memory, or why there are none, in one place of both forms."""
+        event = self.run_quern("devices", "--json").of("devices")[0]
+        if event["opencl"]:
+            self.assertIsNone(event["opencl_missing"])
+            self.assertIn("opencl:0", self.run_quern("devices").output)
+        else:
+            print("no OpenCL driver here:", event["opencl_missing"])
+        for device in event["opencl"]:
+            self.assertGreaterEqual(device["memory_bytes"], device["largest_buffer_bytes"])
+            self.assertTrue(device["name"] and device["driver"])
+        self.environment["OCL_ICD_VENDORS"] = str(self.folder)  # the loader finds no driver there
+        event = self.run_quern("devices", "--json").of("devices")[0]
+        self.assertEqual(event["opencl"], [])
+        self.assertIn("OpenCL", event["opencl_missing"])
+
     def test_calibrated(self):
         """The roofline that was measured is kept, and shown from then on."""
         event = self.run_quern("devices", "--calibrate", "--json").of("devices")[0]
