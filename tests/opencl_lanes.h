@@ -1,0 +1,90 @@
+/* The machine with an OpenCL device, and a graph that is given to it, for tests: every node that
+ * the device supports runs there. Where there is no driver, tests say so and end well. */
+#ifndef QN_TESTS_OPENCL_LANES_H
+#define QN_TESTS_OPENCL_LANES_H
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "check.h"
+#include "device/opencl/opencl.h"
+#include "os/heap.h"
+#include "os/team.h"
+#include "plan/lanes/spread.h"
+#include "run/executor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const qn_lane opencl_lanes[2] = {
+    {.n_threads = 1},
+    {.device = 1, .space = 1, .n_threads = 1, .can_be_lost = true},
+};
+
+typedef struct opencl_run {
+    qn_machine machine;
+    void *state;
+    qn_spread spread;
+    qn_plan *plan;
+    qn_team *team;
+    void *arena;
+    qn_executor *executor;
+    int n_steps; /* on the device, without copies */
+} opencl_run;
+
+/* False, with a word, where there is no device. */
+static inline bool opencl_open(void **state) {
+    const qn_opencl_options options = {0};
+    const qn_status status = qn_device_opencl.open(NULL, &options, state);
+    if (status == QN_ERROR_UNSUPPORTED)
+        printf("skipped: %s\n", qn_error_message());
+    else
+        CHECK_OK(status);
+    return status == QN_OK;
+}
+
+static inline int16_t *opencl_lane_of(const qn_machine *machine, const qn_graph *graph) {
+    int16_t *lane_of = calloc((size_t)graph->n_nodes + 1, sizeof *lane_of);
+    if (!lane_of)
+        abort();
+    for (int n = 0; n < graph->n_nodes; n++) {
+        qn_tensor outputs[QN_MAX_OUTPUTS];
+        const qn_query query = qn_machine_query(graph, graph->nodes[n], 1, outputs);
+        lane_of[n] = !graph->nodes[n]->op->is_view && qn_machine_supports(machine, 1, &query);
+    }
+    return lane_of;
+}
+
+/* Plans a graph with all that the device supports on it. */
+static inline void opencl_run_open(opencl_run *r, const qn_graph *graph, const qn_kernels *kernels,
+                                   void *state) {
+    const qn_allocator *a = qn_allocator_default();
+    int row;
+    *r = (opencl_run){.machine = qn_machine_cpu(kernels, 1), .state = state};
+    CHECK_OK(qn_machine_add(&r->machine, &qn_device_opencl, state, &row));
+    int16_t *lane_of = opencl_lane_of(&r->machine, graph);
+    const qn_assignment wanted = {
+        .n_lanes = 2, .n_spaces = 2, .lanes = opencl_lanes, .lane_of = lane_of};
+    CHECK_OK(qn_spread_make(graph, &wanted, &r->spread));
+    free(lane_of);
+    CHECK_OK(
+        qn_plan_create_for_lanes(a, r->spread.graph, &r->machine, &r->spread.assignment, &r->plan));
+    CHECK_OK(qn_plan_check(r->plan, r->spread.graph));
+    for (int32_t s = 0; s < r->plan->n_steps; s++)
+        r->n_steps += r->plan->steps[s].lane == 1 &&
+                      !r->spread.graph->nodes[r->plan->steps[s].node]->op->output_space;
+    CHECK_OK(qn_team_create(a, 1, &r->team));
+    CHECK_OK(qn_allocate(a, 1, r->plan->arena_bytes, &r->arena));
+    CHECK_OK(qn_executor_create(a, r->spread.graph, r->plan, &r->machine, r->team, r->arena,
+                                &r->executor));
+}
+
+static inline void opencl_run_close(opencl_run *r) {
+    const qn_allocator *a = qn_allocator_default();
+    qn_executor_destroy(r->executor);
+    qn_release(a, r->arena, 1, r->plan->arena_bytes);
+    qn_plan_destroy(r->plan);
+    qn_graph_destroy(r->spread.graph);
+    qn_team_destroy(r->team);
+}
+
+#endif
