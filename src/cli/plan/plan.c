@@ -74,13 +74,17 @@ static int run(const arguments *a) {
     planning p;
     int result = EXIT_DONE;
     planning_init(&p, a);
-    const qn_status status = find_out(&p);
+    qn_status status = find_out(&p);
+    if (status == QN_OK) {
+        if (arguments_flag(a, "json"))
+            plan_print_json(&p.report);
+        else
+            plan_print(&p.report);
+        if (plan_wants_cores(a))
+            status = plan_compare_cores(&p);
+    }
     if (status != QN_OK)
         result = report_failure(status);
-    else if (arguments_flag(a, "json"))
-        plan_print_json(&p.report);
-    else
-        plan_print(&p.report);
     planning_deinit(&p);
     return result;
 }
@@ -96,10 +100,13 @@ const command command_plan = {
         "that training needs, its fixed part, how much is in use at once, and the peak without\n"
         "planning: every value allocated when it is computed and freed after its last reader.\n"
         "\n"
+        "With --compare-cores, also predicts a step with operations side by side, scheduled over\n"
+        "the cores of this machine, or of --machine FILE, by several rules.\n"
+        "\n"
         "With --buffers, packs the buffers of a CSV file, each in use during [lower, upper); no\n"
         "MODEL is needed. Exits with 0 if they fit into the capacity and with 3 if they do not.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&plan_buffers_options, &training_options},
+    .shared = {&plan_buffers_options, &plan_cores_options, &training_options},
     .run = run,
 };

@@ -79,6 +79,11 @@ qn_status plan_batches(planning *p);
 qn_status plan_load(planning *p, const char *path);
 qn_status plan_save(const planning *p, const char *path);
 
+/* --compare-cores and its like: whether they are asked for; predicts and prints. */
+extern const option_list plan_cores_options;
+bool plan_wants_cores(const arguments *a);
+qn_status plan_compare_cores(const planning *p);
+
 /* The report for people, and as a JSON object. */
 void plan_print(const qn_plan_report *report);
 void plan_print_json(const qn_plan_report *report);

@@ -1,0 +1,219 @@
+/* quern plan --compare-cores, --machine, --prefer, --power: what a step would take on some cores,
+ * by the rules of others and by ours. Predicted, of the largest program. */
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/json.h"
+#include "cli/plan/plan.h"
+#include "cli/terminal.h"
+#include "ops/ops.h"
+#include "os/heap.h"
+#include "os/os.h"
+#include "plan/schedule/timetable.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const option rows[] = {
+    {.name = "compare-cores",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "predict a step scheduled over the cores by several rules"},
+    {.name = "machine",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "this one",
+     .help = "cores to predict for, as a text (docs/cores.md)"},
+    {.name = "prefer",
+     .kind = OPTION_CHOICE,
+     .argument = "time|energy|balanced",
+     .fallback = "time",
+     .help = "what the predicted schedule is chosen for"},
+    {.name = "power",
+     .kind = OPTION_NUMBER,
+     .argument = "WATTS",
+     .least = 0.001,
+     .most = 1e6,
+     .otherwise = "no limit",
+     .help = "ceiling of the predicted schedule's power"},
+};
+
+const option_list plan_cores_options = {rows, sizeof rows / sizeof rows[0]};
+
+enum { MOST_ROWS = 16 };
+
+typedef struct row {
+    char name[48];
+    double ns, joules, watts;
+    int n_cores;
+} row;
+
+typedef struct comparing {
+    const planning *p;
+    const qn_report_program *program;
+    qn_cores cores;
+    const char *machine;
+    qn_tasks tasks;
+    qn_timetable schedule;
+    row rows[MOST_ROWS];
+    int n_rows;
+    int64_t planning_ns; /* of ours */
+} comparing;
+
+bool plan_wants_cores(const arguments *a) {
+    return arguments_flag(a, "compare-cores") || arguments_has(a, "machine") ||
+           arguments_has(a, "prefer") || arguments_has(a, "power");
+}
+
+static qn_status read_machine(const char *path, qn_cores *cores) {
+    char *text;
+    size_t bytes;
+    QN_TRY(qn_file_read_whole(qn_allocator_default(), path, &text, &bytes));
+    const qn_status status = qn_cores_parse(text, bytes, cores);
+    qn_release(qn_allocator_default(), text, bytes + 1, 1);
+    return status == QN_OK ? QN_OK : qn_fail_within(status, "%s", path);
+}
+
+/* Times of operations by the roofline; on this machine's cores measured ones are, where the
+ * planner has them, with all threads. */
+static void fill_curves(comparing *c) {
+    const qn_report_program *p = c->program;
+    for (int32_t s = 0; s < c->tasks.n; s++) {
+        const qn_cost cost = qn_node_cost(p->graph, p->graph->nodes[p->plan->steps[s].node]);
+        c->tasks.curves[s] = qn_curve_estimate(&c->cores, &cost);
+    }
+}
+
+static void add_row(comparing *c, const char *name, int n_cores, const qn_timetable *s) {
+    row *r = &c->rows[c->n_rows++];
+    *r = (row){.ns = s->ns, .joules = s->joules, .watts = s->most_watts, .n_cores = n_cores};
+    snprintf(r->name, sizeof r->name, "%s", name);
+}
+
+static qn_status add_rule(comparing *c, const char *name, qn_timetable_rule rule, int width) {
+    QN_TRY(qn_timetable_make(&c->tasks, &c->cores, rule, width, &c->schedule));
+    add_row(c, name, c->cores.n, &c->schedule);
+    return QN_OK;
+}
+
+/* So many groups of cores, each an operation at a time. */
+static qn_status add_groups(comparing *c, int n, const char *words) {
+    char name[48];
+    snprintf(name, sizeof name, "%d groups of %d cores%s", n, c->cores.n / n, words);
+    return add_rule(c, name, QN_TIMETABLE_FIFO, c->cores.n / n);
+}
+
+static qn_status add_optimum(comparing *c) {
+    if (c->tasks.n > QN_OPTIMUM_TASKS)
+        return QN_OK;
+    const qn_status status = qn_timetable_optimum(&c->tasks, &c->cores, &c->schedule);
+    if (status == QN_OK)
+        add_row(c, "optimum", c->cores.n, &c->schedule);
+    return status == QN_ERROR_UNSUPPORTED ? QN_OK : status;
+}
+
+static qn_status add_ours(comparing *c) {
+    static const char *const words[] = {"time", "energy", "balanced"};
+    const char *wanted = arguments_get(c->p->a, "prefer"), *watts = arguments_get(c->p->a, "power");
+    double most_watts = 0;
+    char name[48];
+    qn_cores part;
+    int prefer = 0;
+    while (prefer < 2 && strcmp(wanted, words[prefer]) != 0)
+        prefer++;
+    if (watts && sscanf(watts, "%lf", &most_watts) != 1)
+        most_watts = 0;
+    const int64_t begin_ns = qn_clock_ns();
+    QN_TRY(qn_timetable_prefer(&c->tasks, &c->cores, (qn_prefer)prefer, most_watts, &part,
+                               &c->schedule));
+    c->planning_ns = qn_clock_ns() - begin_ns;
+    snprintf(name, sizeof name, "quern, for %s", wanted);
+    add_row(c, name, part.n, &c->schedule);
+    return QN_OK;
+}
+
+static qn_status add_rows(comparing *c) {
+    QN_TRY(add_rule(c, "one by one, all cores", QN_TIMETABLE_ONE_BY_ONE, 0));
+    for (int n = 2; n < c->cores.n && n <= 4; n *= 2)
+        QN_TRY(add_groups(c, n, ""));
+    if (c->cores.n > 1)
+        QN_TRY(add_rule(c, "each on one core, first ready first", QN_TIMETABLE_FIFO, 1));
+    QN_TRY(add_rule(c, "each on one core, HEFT", QN_TIMETABLE_HEFT, 1));
+    QN_TRY(add_rule(c, "each at its best width", QN_TIMETABLE_BEST_WIDTH, 1));
+    QN_TRY(add_optimum(c));
+    return add_ours(c);
+}
+
+/* ---- printing ---- */
+
+static void describe_cores(const qn_cores *cores, char *text, size_t bytes) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int k = 0; k < cores->n_kinds && used < bytes; k++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%d %s", k > 0 ? ", " : "",
+                                 cores->kinds[k].n, cores->kinds[k].name);
+}
+
+static void print_text(const comparing *c) {
+    char cores[96];
+    describe_cores(&c->cores, cores, sizeof cores);
+    printf("\n%-36s %9s %8s %6s %9s %7s\n", "a step, predicted", "ms", "speedup", "cores", "mJ",
+           "W");
+    for (int i = 0; i < c->n_rows; i++) {
+        const row *r = &c->rows[i];
+        printf("%-36s %9.3f %8.3f %6d %9.1f %7.2f\n", r->name, r->ns * 1e-6, c->rows[0].ns / r->ns,
+               r->n_cores, r->joules * 1e3, r->watts);
+    }
+    terminal_print(0,
+                   "%s of %s; %d operations of %s; times and power are estimates; ours was found "
+                   "in %.0f ms",
+                   cores, c->machine, c->tasks.n, c->program->name, (double)c->planning_ns * 1e-6);
+}
+
+static void print_objects(const comparing *c) {
+    char cores[96];
+    describe_cores(&c->cores, cores, sizeof cores);
+    json_begin();
+    json_text("event", "cores");
+    json_text("program", c->program->name);
+    json_text("machine", c->machine);
+    json_text("cores", cores);
+    json_count("operations", c->tasks.n);
+    json_number("planning_ms", (double)c->planning_ns * 1e-6);
+    json_open_list("schedules");
+    for (int i = 0; i < c->n_rows; i++) {
+        const row *r = &c->rows[i];
+        json_begin_item();
+        json_text("name", r->name);
+        json_number("ms", r->ns * 1e-6);
+        json_number("speedup", c->rows[0].ns / r->ns);
+        json_count("cores", r->n_cores);
+        json_number("joules", r->joules);
+        json_number("most_watts", r->watts);
+        json_end_item();
+    }
+    json_close_list();
+    json_end();
+}
+
+static qn_status compare(comparing *c) {
+    const qn_report_program *p = c->program;
+    QN_TRY(qn_tasks_of_plan(qn_allocator_default(), p->plan, p->graph, &c->tasks));
+    fill_curves(c);
+    QN_TRY(qn_timetable_init(qn_allocator_default(), c->tasks.n, &c->schedule));
+    return add_rows(c);
+}
+
+qn_status plan_compare_cores(const planning *p) {
+    comparing c = {.p = p, .program = &p->report.programs[p->report.largest]};
+    const char *path = arguments_get(p->a, "machine");
+    c.machine = path ? path : "this machine";
+    c.cores = qn_cores_typical(p->report.n_threads);
+    if (path)
+        QN_TRY(read_machine(path, &c.cores));
+    const qn_status status = compare(&c);
+    if (status == QN_OK)
+        arguments_flag(p->a, "json") ? print_objects(&c) : print_text(&c);
+    qn_timetable_deinit(&c.schedule);
+    qn_tasks_deinit(&c.tasks);
+    return status;
+}

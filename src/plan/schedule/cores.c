@@ -1,0 +1,108 @@
+/* See cores.h. */
+#include "plan/schedule/cores.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+qn_cores qn_cores_typical(int n) {
+    const qn_speed one = qn_speed_typical(1);
+    n = n < 1 ? 1 : n > QN_MAX_CORES ? QN_MAX_CORES : n;
+    return (qn_cores){
+        .n_kinds = 1,
+        .n = n,
+        .kinds = {{.name = "core",
+                   .n = n,
+                   .flops_per_ns = one.flops_per_ns,
+                   .bytes_per_ns = one.bytes_per_ns,
+                   .watts = 4}},
+        .bytes_per_ns = one.bytes_per_ns * (n > 4 ? 4 : n),
+        .call_ns = 500,
+        .thread_ns = 1000,
+        .wait_ns = 1000,
+        .idle_watts = 4,
+    };
+}
+
+int qn_cores_kind(const qn_cores *c, int core) {
+    int kind = 0;
+    while (kind + 1 < c->n_kinds && core >= c->kinds[kind].n)
+        core -= c->kinds[kind++].n;
+    return kind;
+}
+
+qn_cores qn_cores_part(const qn_cores *c, const int n_of_kind[QN_MAX_CORE_KINDS]) {
+    qn_cores part = *c;
+    part.n = part.n_kinds = 0;
+    for (int k = 0; k < c->n_kinds; k++) {
+        if (n_of_kind[k] <= 0)
+            continue;
+        part.kinds[part.n_kinds] = c->kinds[k];
+        part.kinds[part.n_kinds++].n = n_of_kind[k];
+        part.n += n_of_kind[k];
+    }
+    return part;
+}
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double smaller(double a, double b) {
+    return a < b ? a : b;
+}
+
+static double roofline_ns(const qn_core_kind *kind, double flops, double bytes) {
+    return larger(flops / kind->flops_per_ns, bytes / kind->bytes_per_ns);
+}
+
+/* Of a core of a kind, where one of kind 0 has 1. */
+static double speed_of(const qn_curve *curve, const qn_cores *c, int kind) {
+    const double first = roofline_ns(&c->kinds[0], curve->flops, curve->bytes);
+    const double ns = roofline_ns(&c->kinds[kind], curve->flops, curve->bytes);
+    if (kind == 0)
+        return 1;
+    return ns > 0 ? first / ns : c->kinds[kind].bytes_per_ns / c->kinds[0].bytes_per_ns;
+}
+
+qn_curve qn_curve_estimate(const qn_cores *c, const qn_cost *cost) {
+    const double flops = (double)cost->flops, bytes = (double)cost->bytes;
+    return (qn_curve){.alone_ns = c->call_ns + roofline_ns(&c->kinds[0], flops, bytes),
+                      .serial_ns = c->call_ns,
+                      .flops = flops,
+                      .bytes = bytes};
+}
+
+qn_curve qn_curve_fit(const qn_cores *c, const qn_cost *cost, double alone_ns, double wide_ns,
+                      int width) {
+    qn_curve curve = {.alone_ns = alone_ns,
+                      .serial_ns = alone_ns,
+                      .flops = (double)cost->flops,
+                      .bytes = (double)cost->bytes};
+    if (width < 2)
+        return curve;
+    const double threads = c->thread_ns * (width - 1), part = 1.0 / width;
+    curve.serial_ns = (wide_ns - threads - part * alone_ns) / (1 - part);
+    /* What costs more on several threads than on one costs that for each. */
+    curve.serial_ns = larger(0, smaller(curve.serial_ns, alone_ns + wide_ns));
+    return curve;
+}
+
+double qn_curve_ns(const qn_curve *curve, const qn_cores *c, int first, int width) {
+    const int kind = qn_cores_kind(c, first);
+    const double leader = speed_of(curve, c, kind);
+    const double floor_ns = smaller(curve->bytes / c->bytes_per_ns, curve->alone_ns / leader);
+    double speed = leader;
+    if (width == 1)
+        return larger(curve->alone_ns / leader, floor_ns);
+    for (int i = first + 1; i < first + width; i++)
+        speed += speed_of(curve, c, qn_cores_kind(c, i));
+    const double shared = curve->alone_ns - curve->serial_ns;
+    const double ns = curve->serial_ns / leader + shared / speed + c->thread_ns * (width - 1);
+    return larger(larger(ns, floor_ns), 1);
+}
+
+double qn_curve_demand(const qn_curve *curve, const qn_cores *c, double ns) {
+    return ns > 0 ? smaller(1, curve->bytes / c->bytes_per_ns / ns) : 0;
+}

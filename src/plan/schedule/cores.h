@@ -1,0 +1,66 @@
+/* The cores that operations are scheduled on, and how long an operation takes on some of them: the
+ * performance model. A core is known by its number: those of the first kind come first. An
+ * operation runs on neighbours. Everything is an estimate; results never depend on it.
+ *
+ *     time on cores F = serial / speed of the first + (alone - serial) / sum of speeds in F
+ *                       + thread_ns * (|F| - 1), and no less than memory needs for its bytes
+ *
+ * where the speed of a core is relative to one of kind 0, by the roofline of the operation. */
+#ifndef QN_PLAN_SCHEDULE_CORES_H
+#define QN_PLAN_SCHEDULE_CORES_H
+
+#include "device/speed.h"
+
+enum { QN_MAX_CORES = 64, QN_MAX_CORE_KINDS = 4, QN_CORE_NAME = 16 };
+
+/* Cores that are alike. */
+typedef struct qn_core_kind {
+    char name[QN_CORE_NAME]; /* "big" */
+    int n;
+    double flops_per_ns, bytes_per_ns; /* of one */
+    double watts;                      /* that one takes while it works, above the idle machine */
+} qn_core_kind;
+
+/* Invariants: n = sum of kinds[i].n; 1 <= n <= QN_MAX_CORES; all rates above 0. */
+typedef struct qn_cores {
+    int n_kinds, n;
+    qn_core_kind kinds[QN_MAX_CORE_KINDS]; /* (n_kinds) */
+    double bytes_per_ns;                   /* of the memory, for all cores together */
+    double call_ns, thread_ns;             /* that an operation costs, and each further thread */
+    double wait_ns;                        /* until a core knows that another one is done */
+    double idle_watts;                     /* of the machine when nothing works */
+} qn_cores;
+
+/* So many cores of a kind that is typical of this processor's instruction set. */
+qn_cores qn_cores_typical(int n);
+
+/* Describes a machine by lines (docs/cores.md). QN_ERROR_FORMAT names the line. */
+qn_status qn_cores_parse(const char *text, size_t bytes, qn_cores *cores);
+
+/* The kind of a core. */
+int qn_cores_kind(const qn_cores *cores, int core);
+
+/* The cores of a machine that remain where so many of each kind are used; kinds of none go. */
+qn_cores qn_cores_part(const qn_cores *cores, const int n_of_kind[QN_MAX_CORE_KINDS]);
+
+/* What is known of an operation. */
+typedef struct qn_curve {
+    double alone_ns;     /* on one core of kind 0 */
+    double serial_ns;    /* of it: what further threads do not share */
+    double flops, bytes; /* of a call */
+} qn_curve;
+
+/* By the roofline alone. */
+qn_curve qn_curve_estimate(const qn_cores *cores, const qn_cost *cost);
+
+/* From times with one thread and with `width` ones, both on cores of kind 0. */
+qn_curve qn_curve_fit(const qn_cores *cores, const qn_cost *cost, double alone_ns, double wide_ns,
+                      int width);
+
+/* Nanoseconds on cores first to first + width - 1. */
+double qn_curve_ns(const qn_curve *curve, const qn_cores *cores, int first, int width);
+
+/* The part of the memory's bandwidth that a call needs which takes ns. */
+double qn_curve_demand(const qn_curve *curve, const qn_cores *cores, double ns);
+
+#endif

@@ -1,0 +1,118 @@
+/* Which part of the cores to use: schedules for time, for energy, and under a ceiling of power. */
+#include "base/status.h"
+#include "plan/schedule/timetable.h"
+
+typedef struct preferring {
+    const qn_tasks *tasks;
+    const qn_cores *cores;
+    qn_prefer prefer;
+    double watts; /* 0: no matter */
+    qn_cores *part;
+    qn_timetable *best, trial;
+    bool has_best;
+} preferring;
+
+/* The power that no schedule of these cores is above. */
+static double all_watts(const qn_cores *c) {
+    double watts = c->idle_watts;
+    for (int k = 0; k < c->n_kinds; k++)
+        watts += c->kinds[k].n * c->kinds[k].watts;
+    return watts;
+}
+
+static double cost_of(qn_prefer prefer, const qn_timetable *s) {
+    switch (prefer) {
+    case QN_PREFER_ENERGY:
+        return s->joules;
+    case QN_PREFER_BALANCED:
+        return s->joules * s->ns;
+    default:
+        return s->ns;
+    }
+}
+
+/* Curves are of cores of kind 0; where those are left out, they are of the first kind that is left.
+ */
+static void change_kind(const preferring *p, const qn_cores *part, qn_curve *to) {
+    int first = 0; /* core of the kind that is first now */
+    for (int k = 0; k < p->cores->n_kinds; k++) {
+        if (p->cores->kinds[k].watts == part->kinds[0].watts &&
+            p->cores->kinds[k].flops_per_ns == part->kinds[0].flops_per_ns)
+            break;
+        first += p->cores->kinds[k].n;
+    }
+    for (int32_t i = 0; i < p->tasks->n; i++) {
+        const qn_curve *from = &p->tasks->curves[i];
+        const double alone = qn_curve_ns(from, p->cores, first, 1);
+        to[i] = *from;
+        to[i].serial_ns = from->alone_ns > 0 ? from->serial_ns * alone / from->alone_ns : 0;
+        to[i].alone_ns = alone;
+    }
+}
+
+static qn_status judge(preferring *p, const qn_cores *part) {
+    qn_tasks tasks = *p->tasks;
+    const size_t n = (size_t)tasks.n + 1;
+    QN_TRY(qn_allocate(tasks.allocator, n, sizeof *tasks.curves, &tasks.curves));
+    change_kind(p, part, tasks.curves);
+    const qn_status status = qn_timetable_choose(&tasks, part, &p->trial);
+    qn_release(tasks.allocator, tasks.curves, n, sizeof *tasks.curves);
+    if (status != QN_OK ||
+        (p->has_best && cost_of(p->prefer, &p->trial) >= cost_of(p->prefer, p->best)))
+        return status;
+    const qn_timetable kept = *p->best;
+    *p->best = p->trial;
+    p->trial = kept;
+    *p->part = *part;
+    p->has_best = true;
+    return QN_OK;
+}
+
+/* Numbers of cores that are tried of a kind: 0, then powers of two, and all. */
+static int next_count(int n, int most) {
+    return n == 0 ? 1 : n < most && 2 * n > most ? most : 2 * n;
+}
+
+/* All parts, a kind after the other. */
+static qn_status try_kinds(preferring *p, int kind, int n_of_kind[QN_MAX_CORE_KINDS]) {
+    if (kind == p->cores->n_kinds) {
+        const qn_cores part = qn_cores_part(p->cores, n_of_kind);
+        const bool is_all = part.n == p->cores->n;
+        if (part.n == 0 || (p->prefer == QN_PREFER_TIME && p->watts <= 0 && !is_all) ||
+            (p->watts > 0 && all_watts(&part) > p->watts))
+            return QN_OK;
+        return judge(p, &part);
+    }
+    const int most = p->cores->kinds[kind].n;
+    for (int n = 0; n <= most; n = next_count(n, most)) {
+        n_of_kind[kind] = n;
+        QN_TRY(try_kinds(p, kind + 1, n_of_kind));
+    }
+    return QN_OK;
+}
+
+static qn_status refuse_watts(const preferring *p) {
+    double least = p->cores->kinds[0].watts;
+    for (int k = 1; k < p->cores->n_kinds; k++)
+        least = p->cores->kinds[k].watts < least ? p->cores->kinds[k].watts : least;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "%g W are too few: the machine takes %g W with one core; give at least that",
+                   p->watts, p->cores->idle_watts + least);
+}
+
+qn_status qn_timetable_prefer(const qn_tasks *tasks, const qn_cores *cores, qn_prefer prefer,
+                              double watts, qn_cores *part, qn_timetable *schedule) {
+    int n_of_kind[QN_MAX_CORE_KINDS] = {0};
+    preferring p = {.tasks = tasks,
+                    .cores = cores,
+                    .prefer = prefer,
+                    .watts = watts,
+                    .part = part,
+                    .best = schedule};
+    QN_TRY(qn_timetable_init(tasks->allocator, tasks->n, &p.trial));
+    qn_status status = try_kinds(&p, 0, n_of_kind);
+    if (status == QN_OK && !p.has_best)
+        status = refuse_watts(&p);
+    qn_timetable_deinit(&p.trial);
+    return status;
+}

@@ -1,0 +1,71 @@
+/* Which operation runs when, and on which cores: schedules of a graph of tasks, made by a rule, and
+ * judged by simulation. An operation takes neighbouring cores and keeps them to its end.
+ *
+ * What is chosen (qn_timetable_choose) is by prediction never slower than one operation after
+ * another on all cores, as that is among what it chooses from. Everything is deterministic. */
+#ifndef QN_PLAN_SCHEDULE_TIMETABLE_H
+#define QN_PLAN_SCHEDULE_TIMETABLE_H
+
+#include "plan/schedule/tasks.h"
+
+/* A task's cores, its place in the order of begins, and when it is predicted to run. */
+typedef struct qn_turn {
+    int16_t first, width;
+    int32_t rank;
+    double begin_ns, end_ns;
+} qn_turn;
+
+/* Invariants: order is a permutation in which a task comes after those before it; on a core one
+ * task ends before the next begins; ns is the last end. */
+typedef struct qn_timetable {
+    const qn_allocator *allocator;
+    int32_t n;
+    qn_turn *turns; /* (n), by task */
+    int32_t *order; /* (n): tasks by rank */
+    double ns, joules;
+    double most_watts; /* at any time */
+} qn_timetable;
+
+qn_status qn_timetable_init(const qn_allocator *allocator, int32_t n, qn_timetable *schedule);
+void qn_timetable_deinit(qn_timetable *schedule);
+
+/* The rules. */
+typedef enum qn_timetable_rule {
+    QN_TIMETABLE_ONE_BY_ONE, /* all cores for each, in the plan's order */
+    QN_TIMETABLE_FIFO,       /* groups of `width` cores take what is ready first: the two numbers
+                               of threads of other frameworks */
+    QN_TIMETABLE_HEFT,       /* one core for each, where it ends first, longest way to the end first
+                               (Topcuoglu, Hariri and Wu, 2002) */
+    QN_TIMETABLE_BEST_WIDTH, /* each as wide as is fastest alone; others fill free cores */
+} qn_timetable_rule;
+
+/* Makes a schedule by a rule, and simulates it; width: of FIFO. */
+qn_status qn_timetable_make(const qn_tasks *tasks, const qn_cores *cores, qn_timetable_rule rule,
+                            int width, qn_timetable *schedule);
+
+/* Ours: widths and starts chosen together, from several beginnings, then improved by small changes.
+ */
+qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores, qn_timetable *schedule);
+
+/* The fastest there is, by trying all, for at most QN_OPTIMUM_TASKS tasks; QN_ERROR_UNSUPPORTED:
+ * there are more, or too many ways. */
+enum { QN_OPTIMUM_TASKS = 12 };
+qn_status qn_timetable_optimum(const qn_tasks *tasks, const qn_cores *cores,
+                               qn_timetable *schedule);
+
+/* Predicts begins and ends of turns whose cores and order are given: operations that run side by
+ * side share the memory's bandwidth. Fills begin_ns, end_ns, ns, joules and most_watts. */
+qn_status qn_timetable_simulate(const qn_tasks *tasks, const qn_cores *cores,
+                                qn_timetable *schedule);
+
+/* What matters. */
+typedef enum qn_prefer { QN_PREFER_TIME, QN_PREFER_ENERGY, QN_PREFER_BALANCED } qn_prefer;
+
+/* The same as choose for a part of the cores, so many of each kind, that suits best: the fastest,
+ * the one with least energy, or the least energy times time; at most so many watts at any time (0:
+ * no matter). The schedule counts the cores of *part. QN_ERROR_ARGUMENT: so few watts are too few
+ * for one core; the message says how many it takes. */
+qn_status qn_timetable_prefer(const qn_tasks *tasks, const qn_cores *cores, qn_prefer prefer,
+                              double watts, qn_cores *part, qn_timetable *schedule);
+
+#endif

@@ -1,0 +1,53 @@
+"""Schedules over cores through the command line: the table of quern plan --compare-cores, machines as texts, energy and
+power, and what is refused."""
+import unittest
+
+import quern
+
+PHONE = """# four and four
+cores big 4 20 8 1.5
+cores little 4 6 4 0.25
+memory 14
+idle 0.5
+"""
+
+
+class Cores(quern.Case):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "phone.txt").write_text(PHONE)
+
+    def compare(self, *options):
+        (event,) = self.run_quern("plan", "squeezenet", "--batch", 4, "--json", *options).of("cores")
+        return event, {row["name"]: row for row in event["schedules"]}
+
+    def test_this_machine(self):
+        event, rows = self.compare("--compare-cores", "--threads", 2)
+        one, ours = rows["one by one, all cores"], rows["quern, for time"]
+        self.assertEqual(one["speedup"], 1)
+        self.assertGreater(event["operations"], 100)
+        self.assertLessEqual(ours["ms"], min(row["ms"] for row in rows.values()))
+        text = self.run_quern("plan", "squeezenet", "--batch", 4, "--compare-cores", "--threads", 2).output
+        self.assertIn("each on one core, HEFT", text)
+        self.assertIn("2 core of this machine", text)
+
+    def test_phone(self):
+        _, fast = self.compare("--machine", "phone.txt")
+        _, cheap = self.compare("--machine", "phone.txt", "--prefer", "energy")
+        one = fast["one by one, all cores"]
+        self.assertLessEqual(fast["quern, for time"]["ms"], one["ms"])
+        self.assertLessEqual(cheap["quern, for energy"]["joules"], 0.75 * one["joules"])
+        _, cool = self.compare("--machine", "phone.txt", "--power", "3")
+        self.assertLessEqual(cool["quern, for time"]["most_watts"], 3)
+
+    def test_refused(self):
+        (self.folder / "wrong.txt").write_text("cores big 4 20 8 1.5\nmemory much\n")
+        plan = ["plan", "lenet5", "--batch", 4, "--machine"]
+        self.fails(1, *plan, "wrong.txt", says=["wrong.txt", "line 2", "much"])
+        self.fails(1, *plan, "none.txt", says=["none.txt"])
+        self.fails(2, *plan, "phone.txt", "--power", "0.6", says=["0.75 W"])
+        self.fails(2, *plan, "phone.txt", "--prefer", "speed", says=["time|energy|balanced"])
+
+
+if __name__ == "__main__":
+    unittest.main()

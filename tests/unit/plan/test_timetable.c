@@ -1,0 +1,245 @@
+/* Schedules of random graphs of tasks: every rule gives one that the simulation can run, with no
+ * core in use twice; ours is never slower than one by one, nor than any other rule, and near the
+ * optimum where that can be searched. Energy and a ceiling of power; machines as texts; every
+ * failing allocation. */
+#include "base/rng.h"
+#include "base/status.h"
+#include "check.h"
+#include "failing.h"
+#include "os/heap.h"
+#include "plan/schedule/timetable.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static qn_cores machine(int n) {
+    qn_cores c = qn_cores_typical(n);
+    c.wait_ns = c.thread_ns = 100;
+    c.bytes_per_ns = 1000;
+    return c;
+}
+
+static qn_cores phone(void) {
+    static const char text[] = "# four and four\n"
+                               "cores big 4 20 8 1.5\n"
+                               "cores little 4 6 4 0.25 # slower\n\n"
+                               "memory 14\nidle 0.5\noverhead 500 2000 3000\n";
+    qn_cores c;
+    CHECK_OK(qn_cores_parse(text, sizeof text - 1, &c));
+    CHECK(c.n == 8 && c.n_kinds == 2 && c.kinds[1].n == 4);
+    CHECK(qn_cores_kind(&c, 3) == 0 && qn_cores_kind(&c, 4) == 1);
+    return c;
+}
+
+/* Layers of a few tasks; each comes after some of the layer before. */
+static qn_status make_tasks(const qn_allocator *a, uint64_t seed, int32_t n, qn_tasks *tasks) {
+    const qn_rng rng = qn_rng_make(seed, 3, 0);
+    uint64_t at = 0;
+    int32_t begin = 0;
+    QN_TRY(qn_tasks_init(a, n, tasks));
+    for (int32_t i = 0; i < n; i++) {
+        const double ns = 1000 * (double)(1 + qn_rng_below(rng, at++, 100) % (seed % 2 ? 2 : 100));
+        const double serial = (double)qn_rng_below(rng, at++, 100) / 100;
+        tasks->curves[i] =
+            (qn_curve){.alone_ns = ns, .serial_ns = serial * ns, .flops = ns, .bytes = 10};
+        if (qn_rng_below(rng, at++, 3) == 0)
+            begin = i;
+        for (int32_t j = begin - 4 > 0 ? begin - 4 : 0; j < begin; j++) {
+            if (qn_rng_below(rng, at++, 2) == 0)
+                QN_TRY(qn_tasks_add_edge(tasks, j, i));
+        }
+    }
+    return qn_tasks_finish(tasks);
+}
+
+/* Order along edges, and on every core one after the other. */
+static void check_schedule(const qn_tasks *tasks, const qn_cores *cores, const qn_timetable *s) {
+    double free_ns[QN_MAX_CORES] = {0};
+    for (int32_t i = 0; i < tasks->n; i++) {
+        const qn_turn *turn = &s->turns[s->order[i]];
+        CHECK(turn->rank == i && turn->width >= 1 && turn->first >= 0 &&
+              turn->first + turn->width <= cores->n);
+        for (int c = turn->first; c < turn->first + turn->width; c++) {
+            CHECK(turn->begin_ns >= free_ns[c] - 1e-3);
+            free_ns[c] = turn->end_ns;
+        }
+    }
+    for (int32_t e = 0; e < tasks->n_edges; e++)
+        CHECK(s->turns[tasks->edges[e].before].end_ns <=
+              s->turns[tasks->edges[e].after].begin_ns + 1e-3);
+}
+
+static double time_of(const qn_tasks *tasks, const qn_cores *cores, qn_timetable_rule rule,
+                      int width) {
+    qn_timetable s;
+    CHECK_OK(qn_timetable_init(tasks->allocator, tasks->n, &s));
+    CHECK_OK(qn_timetable_make(tasks, cores, rule, width, &s));
+    check_schedule(tasks, cores, &s);
+    const double ns = s.ns;
+    qn_timetable_deinit(&s);
+    return ns;
+}
+
+static void test_rules(void) {
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        const int n_cores[] = {1, 2, 4, 16};
+        for (int i = 0; i < 5; i++) {
+            const qn_cores cores = i < 4 ? machine(n_cores[i]) : phone();
+            qn_tasks tasks;
+            qn_timetable ours;
+            CHECK_OK(make_tasks(qn_allocator_default(), seed, 80, &tasks));
+            CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &ours));
+            CHECK_OK(qn_timetable_choose(&tasks, &cores, &ours));
+            check_schedule(&tasks, &cores, &ours);
+            CHECK(ours.ns <= time_of(&tasks, &cores, QN_TIMETABLE_ONE_BY_ONE, 0));
+            CHECK(ours.ns <= time_of(&tasks, &cores, QN_TIMETABLE_HEFT, 0));
+            CHECK(ours.ns <= 1.05 * time_of(&tasks, &cores, QN_TIMETABLE_BEST_WIDTH, 0));
+            for (int width = 1; width <= cores.n; width *= 2)
+                CHECK(ours.ns <= 1.05 * time_of(&tasks, &cores, QN_TIMETABLE_FIFO, width));
+            qn_timetable_deinit(&ours);
+            qn_tasks_deinit(&tasks);
+        }
+    }
+}
+
+/* Of graphs of seven tasks on two cores: the mean, and each. */
+static void test_optimum(void) {
+    enum { GRAPHS = 40 };
+    double sum = 0;
+    for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+        qn_cores cores = machine(2);
+        qn_tasks tasks;
+        qn_timetable ours, best;
+        cores.wait_ns = 0;
+        CHECK_OK(make_tasks(qn_allocator_default(), seed, 7, &tasks));
+        CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &ours));
+        CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &best));
+        CHECK_OK(qn_timetable_choose(&tasks, &cores, &ours));
+        CHECK_OK(qn_timetable_optimum(&tasks, &cores, &best));
+        check_schedule(&tasks, &cores, &best);
+        CHECK(best.ns <= ours.ns * (1 + 1e-9));
+        CHECK(ours.ns <= 1.15 * best.ns);
+        sum += best.ns / ours.ns;
+        qn_timetable_deinit(&ours);
+        qn_timetable_deinit(&best);
+        qn_tasks_deinit(&tasks);
+    }
+    printf("of the optimum: %.4f\n", sum / GRAPHS);
+    CHECK(sum / GRAPHS >= 0.97);
+}
+
+static void test_energy(void) {
+    const qn_cores cores = phone();
+    qn_cores fast_part, cheap_part, part;
+    qn_tasks tasks;
+    qn_timetable fast, cheap, cool;
+    CHECK_OK(make_tasks(qn_allocator_default(), 5, 60, &tasks));
+    CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &fast));
+    CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &cheap));
+    CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &cool));
+    CHECK_OK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 0, &fast_part, &fast));
+    CHECK_OK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_ENERGY, 0, &cheap_part, &cheap));
+    CHECK(fast_part.n == 8);
+    CHECK(cheap.joules <= fast.joules && fast.ns <= cheap.ns);
+    check_schedule(&tasks, &cheap_part, &cheap);
+    CHECK_OK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 3, &part, &cool));
+    CHECK(cool.most_watts <= 3 && cool.ns >= fast.ns);
+    check_schedule(&tasks, &part, &cool);
+    CHECK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 0.6, &part, &cool) ==
+          QN_ERROR_ARGUMENT);
+    qn_timetable_deinit(&fast);
+    qn_timetable_deinit(&cheap);
+    qn_timetable_deinit(&cool);
+    qn_tasks_deinit(&tasks);
+}
+
+/* What was measured is predicted; more threads never take less than memory needs. */
+static void test_curves(void) {
+    const qn_cores cores = machine(4);
+    const qn_cost cost = {.flops = 1000000, .bytes = 4000};
+    const qn_curve c = qn_curve_fit(&cores, &cost, 80000, 30000, 4);
+    CHECK(fabs(qn_curve_ns(&c, &cores, 0, 1) - 80000) < 1e-3);
+    CHECK(fabs(qn_curve_ns(&c, &cores, 0, 4) - 30000) < 1e-3);
+    const double two = qn_curve_ns(&c, &cores, 0, 2);
+    CHECK(two > 30000 && two < 80000);
+    const qn_curve bound = qn_curve_estimate(&cores, &(qn_cost){.flops = 10, .bytes = 40000000});
+    CHECK(qn_curve_ns(&bound, &cores, 0, 4) >= 40000);
+}
+
+/* Two that need all of the bandwidth take twice as long side by side. */
+static void test_bandwidth(void) {
+    qn_cores cores = machine(2);
+    qn_tasks tasks;
+    qn_timetable s;
+    cores.bytes_per_ns = 10;
+    CHECK_OK(qn_tasks_init(qn_allocator_default(), 2, &tasks));
+    for (int i = 0; i < 2; i++)
+        tasks.curves[i] = (qn_curve){.alone_ns = 1e6, .serial_ns = 0, .flops = 1, .bytes = 1e7};
+    CHECK_OK(qn_tasks_finish(&tasks));
+    CHECK_OK(qn_timetable_init(tasks.allocator, 2, &s));
+    CHECK_OK(qn_timetable_make(&tasks, &cores, QN_TIMETABLE_FIFO, 1, &s));
+    CHECK(s.turns[0].first != s.turns[1].first);
+    CHECK(fabs(s.ns - 2e6) < 1);
+    qn_timetable_deinit(&s);
+    qn_tasks_deinit(&tasks);
+}
+
+static void test_texts(void) {
+    static const char *const wrong[] = {
+        "",
+        "cores a 1 1 1 1\n",
+        "memory 10\n",
+        "cores a 1.5 1 1 1\nmemory 1",
+        "cores a 65 1 1 1\nmemory 1",
+        "cores a 1 0 1 1\nmemory 1",
+        "cores a 1 1 1\nmemory 1",
+        "cores a 1 1 1 nan\nmemory 1",
+        "cores averyveryverylongname 1 1 1 1\nmemory 1",
+        "cores a 1 1 1 1\nmemory 1\nspeed 3",
+        "cores a 1 1 1 1\nmemory 1 2",
+        "cores a 1 1 1 1 1 1 1 1 1 1\nmemory 1",
+        "cores a 1 1 1 1\ncores b 1 1 1 1\ncores c 1 1 1 1\ncores d 1 1 1 1\ncores e 1 1 1 1\n",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        qn_cores cores;
+        CHECK(qn_cores_parse(wrong[i], strlen(wrong[i]), &cores) == QN_ERROR_FORMAT);
+    }
+}
+
+static qn_status choose_with(const qn_allocator *a) {
+    const qn_cores cores = machine(2);
+    qn_tasks tasks = {0};
+    qn_timetable s = {0};
+    qn_cores part;
+    qn_status status = make_tasks(a, 3, 6, &tasks);
+    if (status == QN_OK)
+        status = qn_timetable_init(a, tasks.n, &s);
+    if (status == QN_OK)
+        status = qn_timetable_prefer(&tasks, &cores, QN_PREFER_BALANCED, 0, &part, &s);
+    qn_timetable_deinit(&s);
+    qn_tasks_deinit(&tasks);
+    return status;
+}
+
+static void test_failing_allocations(void) {
+    bool is_done = false;
+    for (int64_t n = 0; !is_done; n++) {
+        failing f = {.left = n};
+        const qn_allocator a = {&f, failing_allocate, failing_release};
+        const qn_status status = choose_with(&a);
+        CHECK(status == QN_OK || status == QN_ERROR_MEMORY);
+        CHECK(f.held_bytes == 0);
+        is_done = status == QN_OK;
+    }
+}
+
+int main(void) {
+    test_rules();
+    test_optimum();
+    test_energy();
+    test_curves();
+    test_bandwidth();
+    test_texts();
+    test_failing_allocations();
+    return checks_finish();
+}
