@@ -17,6 +17,7 @@
 #include "quern/onnx.h"
 #include "run/store.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -218,7 +219,8 @@ const char *qn_onnx_number(qn_onnx_exporter *e, qn_onnx_type type, double number
     if (!data)
         return NULL;
     const float single = (float)number;
-    const int64_t whole = (int64_t)number;
+    /* beyond all whole numbers for float types alone */
+    const int64_t whole = fabs(number) < 9e18 ? (int64_t)number : 0;
     const int32_t narrow = (int32_t)whole;
     memcpy(data,
            type == QN_ONNX_FLOAT   ? (const void *)&single
