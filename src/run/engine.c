@@ -163,6 +163,7 @@ static qn_status make(qn_engine *e, const qn_program_options *programs) {
     QN_TRY(qn_engine_name_swap(e, e->options.swap_folder));
     QN_TRY(choose_kernels(e));
     QN_TRY(qn_engine_add_disk(e));
+    QN_TRY(qn_engine_open_device(e));
     QN_TRY(qn_tuner_create(e));
     QN_TRY(qn_team_create(&e->allocator, e->options.n_threads, &e->team));
     e->store.team = e->team;
@@ -195,6 +196,7 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     e->outside_bytes = outside_bytes + qn_live_budget_reserve(e);
     QN_TRY(qn_engine_make_plans(e));
     QN_TRY(qn_engine_open_swap(e));
+    QN_TRY(qn_engine_open_device_lanes(e));
     QN_TRY(e->live_budget && !e->options.plan_only
                ? qn_live_budget_open_arena(e)
                : allocate_planned(e, e->arena_bytes, &e->arena));
@@ -204,7 +206,9 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     if (e->update.executor)
         qn_executor_set_arena(e->update.executor, e->update_arena);
     e->is_planned = true;
-    qn_tuner_run(e);
+    QN_TRY(qn_engine_choose_device(e));
+    if (e->device == 0)
+        qn_tuner_run(e);
     return QN_OK;
 }
 
@@ -281,6 +285,7 @@ void qn_engine_destroy(qn_engine *e) {
     qn_release(&e->allocator, e->hyper, QN_HYPER_COUNT, sizeof(double));
     qn_release(&e->allocator, e->copies, 1, e->copy_bytes);
     qn_engine_close_swap(e);
+    qn_engine_close_device(e);
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
     qn_tuner_destroy(e);
     qn_release(&e->allocator, e->ruled, 1, sizeof *e->ruled);
@@ -354,8 +359,12 @@ static qn_status check_losses(const qn_engine *e, const qn_program *p) {
 static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
     if (e->live_budget && program != QN_PROGRAM_UPDATE)
         return qn_live_budget_run(e, program, step, watch);
-    return qn_executor_run(qn_engine_get_program(e, program)->executor, e->options.seed, step,
-                           watch);
+    const qn_program *p = qn_engine_get_program(e, program);
+    const qn_status status = qn_executor_run(p->executor, e->options.seed, step, watch);
+    if (status != QN_ERROR_DEVICE || e->device == 0)
+        return status;
+    QN_TRY(qn_engine_lose_device(e, program)); /* the step is repeated on the CPU */
+    return qn_executor_run(p->executor, e->options.seed, step, watch);
 }
 
 /* Runs a program and records it. */

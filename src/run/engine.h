@@ -64,6 +64,10 @@ struct qn_engine {
     size_t swap_folder_bytes;
     qn_swap_speed swap_speed;           /* of the folder */
     struct qn_live_budget *live_budget; /* null: the budget is fixed */
+    char device_name[24];               /* of the options */
+    int device;           /* row of the machine's that programs use beside the CPU; 0: none */
+    int opened_device;    /* the same, which stays when the device is left */
+    bool is_device_tried; /* it is used only if that is faster */
     qn_engine_text plan_text;
 };
 
@@ -83,6 +87,20 @@ qn_status qn_engine_make_plans(qn_engine *engine);
 
 /* Takes the plans of options.saved_plan for the programs; which is forgotten then. */
 qn_status qn_engine_take_saved(qn_engine *engine);
+
+/* A further device: opens what the options name; plans a program with all that the device supports
+ * on it; opens the lanes for that. */
+qn_status qn_engine_open_device(qn_engine *engine);
+qn_status qn_engine_plan_device(qn_engine *engine, qn_program *program);
+qn_status qn_engine_open_device_lanes(qn_engine *engine);
+void qn_engine_close_device(qn_engine *engine);
+
+/* Plans all programs for the CPU alone, after the device was lost while a program ran, and says so.
+ * Inputs of the program stay bound. */
+qn_status qn_engine_lose_device(qn_engine *engine, int program);
+
+/* Where the device is only tried: measures a step on it and on the CPU, and takes the faster. */
+qn_status qn_engine_choose_device(qn_engine *engine);
 
 /* Swapping: keeps a folder (null: none) among the options; adds a disk to the machine; measures the
  * folder before planning; and opens the disk and the lanes that the plans need, which takes so much

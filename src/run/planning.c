@@ -82,6 +82,8 @@ static void note_arena(qn_engine *e, const qn_program *p) {
 }
 
 static qn_status plan_as_is(qn_engine *e, qn_program *p) {
+    if (e->device > 0 && p != &e->update)
+        return qn_engine_plan_device(e, p);
     if (e->live_budget && p != &e->update)
         return qn_live_budget_plan(e, p);
     return qn_plan_create(&e->allocator, p->graph, &e->machine, &p->plan);

@@ -182,6 +182,8 @@ qn_engine_options qn_task_engine_options(const qn_task *task) {
     options.update = (qn_update_options){0};
     options.tuning = qn_tuning_of(task->settings);
     options.rules = rules_of(task);
+    options.device = task->training ? qn_setting_text(task, "device", NULL) : NULL;
+    options.log = task->log;
     options.numerics = task->numerics.name[0] ? &task->numerics : NULL;
     options.seed = qn_seed_of(task->settings);
     options.plan_later = true;

@@ -49,13 +49,22 @@ static size_t text_bytes(const qn_task *task) {
            (texts > USUAL_TEXTS ? texts : USUAL_TEXTS);
 }
 
+/* What "auto" came to is a setting from now on: results depend on it. */
+static qn_status keep_device(qn_task *task) {
+    const char *asked = qn_setting_text(task, "device", NULL);
+    if (!task->training || task->how.plan_only || !asked || strcmp(asked, "auto") != 0)
+        return QN_OK;
+    return qn_metadata_set(task->settings, "device", qn_engine_get_options(task->engine)->device);
+}
+
 /* The engine's plans, now that all else is there. */
 static qn_status plan(qn_task *task) {
     const size_t engine = qn_engine_get_memory(task->engine).held_bytes;
     const size_t held = sizeof *task + task->counter.held_bytes - engine;
     qn_engine_note_peak(task->engine,
                         sizeof *task + task->counter.peak_bytes + task->outside_bytes);
-    return qn_engine_plan(task->engine, held + task->reserve_bytes + text_bytes(task));
+    QN_TRY(qn_engine_plan(task->engine, held + task->reserve_bytes + text_bytes(task)));
+    return keep_device(task);
 }
 
 static qn_status make(const qn_allocator *allocator, const qn_task_options *options,

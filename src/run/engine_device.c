@@ -1,0 +1,374 @@
+/* Programs on a further device beside the CPU: each node that the device supports runs there, and
+ * the rest, with all updates, on the CPU. A device that is lost is left: the programs are planned
+ * anew for the CPU and the step is repeated from the host's values, none of which has been updated
+ * (plan/plan.h). */
+#include "base/status.h"
+#include "device/simulated.h"
+#include "os/heap.h"
+#include "os/os.h"
+#include "plan/lanes/spread.h"
+#include "run/engine.h"
+
+#ifdef QN_WITH_OPENCL
+#include "device/opencl/opencl.h"
+#endif
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+static void tell(const qn_engine *e, int level, const char *text) {
+    if (e->options.log && e->options.log->write)
+        e->options.log->write(e->options.log->user, level, text);
+}
+
+static qn_status add(qn_engine *e, const qn_device *device, const void *options) {
+    void *state;
+    int row;
+    QN_TRY(device->open(&e->allocator, options, &state));
+    const qn_status status = qn_machine_add(&e->machine, device, state, &row);
+    if (status != QN_OK) {
+        device->close(state);
+        return status;
+    }
+    e->device = e->opened_device = row;
+    return QN_OK;
+}
+
+static qn_status add_opencl(qn_engine *e, int number) {
+#ifdef QN_WITH_OPENCL
+    const qn_opencl_options options = {number};
+    return add(e, &qn_device_opencl, &options);
+#else
+    (void)e;
+    (void)number;
+    return qn_fail(QN_ERROR_UNSUPPORTED,
+                   "this build has no OpenCL (QUERN_WITH_OPENCL); train on the cpu");
+#endif
+}
+
+/* The number behind "opencl:"; -1: the text is none. */
+static int opencl_number(const char *text) {
+    char *end;
+    if (strcmp(text, "opencl") == 0)
+        return 0;
+    if (strncmp(text, "opencl:", 7) != 0 || text[7] < '0' || text[7] > '9')
+        return -1;
+    const long number = strtol(text + 7, &end, 10);
+    return *end == 0 && number < 1000 ? (int)number : -1;
+}
+
+static qn_status check(const qn_engine *e) {
+    const qn_engine_options *o = &e->options;
+    const char *what = o->memory_budget_bytes > 0 || o->budget_changes ? "a memory budget"
+                       : o->saved_plan                                 ? "a plan from a file"
+                                                                       : NULL;
+    if (what)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "the device %s does not work with %s yet; use the cpu",
+                       o->device, what);
+    if (o->real != QN_F32)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "the device %s trains in f32 only; use the cpu",
+                       o->device);
+    return QN_OK;
+}
+
+/* What "auto" cannot use, it does without. */
+static qn_status open_auto(qn_engine *e) {
+    const bool is_fit = check(e) == QN_OK && !e->options.plan_only;
+    e->is_device_tried = is_fit && add_opencl(e, 0) == QN_OK;
+    e->options.device = e->is_device_tried ? "auto" : "cpu";
+    if (e->options.plan_only)
+        tell(e, 0,
+             "device auto is chosen by measuring steps before training; this plan is the CPU's");
+    return QN_OK;
+}
+
+/* A text of the engine's own for one of the options', which is not kept. */
+static void keep_name(qn_engine *e, const char *text) {
+    const size_t bytes = sizeof e->device_name;
+    e->options.device = e->device_name;
+    snprintf(e->device_name, bytes, "%s", text ? text : "cpu");
+}
+
+qn_status qn_engine_open_device(qn_engine *e) {
+    static const qn_simulated_options simulated = {.lost_at = -1};
+    const char *text = e->options.device ? e->options.device : "cpu";
+    if (strlen(text) >= sizeof e->device_name)
+        return qn_fail(QN_ERROR_ARGUMENT, "there is no device \"%.40s...\"", text);
+    keep_name(e, text);
+    if (strcmp(text, "cpu") == 0)
+        return QN_OK;
+    if (strcmp(text, "auto") == 0)
+        return open_auto(e);
+    const bool is_simulated = strcmp(text, "simulated") == 0;
+    if (!is_simulated && opencl_number(text) < 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "there is no device \"%s\"; use cpu, opencl, opencl:N or auto", text);
+    QN_TRY(check(e));
+    return is_simulated ? add(e, &qn_device_simulated, &simulated)
+                        : add_opencl(e, opencl_number(text));
+}
+
+void qn_engine_close_device(qn_engine *e) {
+    if (e->opened_device > 0)
+        e->machine.devices[e->opened_device].device->close(
+            e->machine.devices[e->opened_device].state);
+}
+
+/* ---- planning ---- */
+
+static void fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
+    lanes[0] = (qn_lane){.n_threads = (int16_t)e->options.n_threads};
+    lanes[1] = (qn_lane){.device = (int16_t)e->device,
+                         .space = e->machine.devices[e->device].first_space,
+                         .n_threads = 1,
+                         .can_be_lost = true};
+}
+
+static void fill_lane_of(const qn_engine *e, const qn_graph *graph, int16_t *lane_of) {
+    for (int n = 0; n < graph->n_nodes; n++) {
+        qn_tensor outputs[QN_MAX_OUTPUTS];
+        const qn_node *node = graph->nodes[n];
+        const qn_query query = qn_machine_query(graph, node, e->options.n_threads, outputs);
+        lane_of[n] = !node->op->is_view && !node->op->is_wait &&
+                     qn_machine_supports(&e->machine, e->device, &query);
+    }
+}
+
+/* The node and the value of a graph that each of its spread's is; copies are none. */
+static qn_status find_origins(const qn_graph *graph, const qn_spread *s, qn_origins *origins) {
+    const size_t n_nodes = (size_t)s->graph->n_nodes, n_values = (size_t)s->graph->n_values;
+    int32_t *node_of = qn_arena_allocate(&s->graph->arena, n_nodes + 1, sizeof *node_of);
+    int32_t *value_of = qn_arena_allocate(&s->graph->arena, n_values + 1, sizeof *value_of);
+    if (!node_of || !value_of)
+        return QN_ERROR_MEMORY;
+    for (int n = 0, next = 0; n < s->graph->n_nodes; n++) {
+        const bool is_same = next < graph->n_nodes &&
+                             strcmp(graph->nodes[next]->name, s->graph->nodes[n]->name) == 0;
+        node_of[n] = is_same ? next++ : -1;
+    }
+    for (size_t v = 0; v < n_values; v++)
+        value_of[v] = -1;
+    for (int v = 0; v < graph->n_values; v++) {
+        if (s->values[v].id >= 0)
+            value_of[s->values[v].id] = v;
+    }
+    *origins = (qn_origins){
+        .node_of = node_of, .value_of = value_of, .first = s->values, .last = s->values};
+    return QN_OK;
+}
+
+static qn_status plan(qn_engine *e, const qn_program *p, int16_t *lane_of, qn_budget_plan *made) {
+    qn_lane lanes[2];
+    qn_spread spread;
+    fill_lanes(e, lanes);
+    fill_lane_of(e, p->graph, lane_of);
+    const qn_assignment wanted = {
+        .n_lanes = 2, .n_spaces = e->machine.n_spaces, .lanes = lanes, .lane_of = lane_of};
+    QN_TRY(qn_spread_make(p->graph, &wanted, &spread));
+    made->graph = spread.graph;
+    QN_TRY(find_origins(p->graph, &spread, &made->origins));
+    return qn_plan_create_for_lanes(&e->allocator, spread.graph, &e->machine, &spread.assignment,
+                                    &made->plan);
+}
+
+qn_status qn_engine_plan_device(qn_engine *e, qn_program *p) {
+    const size_t n_nodes = (size_t)p->graph->n_nodes;
+    qn_budget_plan made = {0};
+    int16_t *lane_of;
+    QN_TRY(qn_allocate(&e->allocator, n_nodes, sizeof *lane_of, &lane_of));
+    const qn_status status = plan(e, p, lane_of, &made);
+    qn_release(&e->allocator, lane_of, n_nodes, sizeof *lane_of);
+    if (status != QN_OK) {
+        qn_budget_plan_deinit(&made);
+        return status;
+    }
+    qn_program_take(p, &made);
+    return QN_OK;
+}
+
+qn_status qn_engine_open_device_lanes(qn_engine *e) {
+    for (int i = 0; e->device > 0 && !e->options.plan_only && i < e->n_programs; i++)
+        QN_TRY(qn_executor_open_lanes(e->programs[i].executor));
+    return QN_OK;
+}
+
+/* ---- changing between the device and the CPU ---- */
+
+static qn_status plan_program(qn_engine *e, qn_program *p) {
+    QN_TRY(e->device > 0 ? qn_engine_plan_device(e, p)
+                         : qn_plan_create(&e->allocator, p->graph, &e->machine, &p->plan));
+    QN_TRY(qn_engine_make_executor(e, p));
+    if (p->plan->arena_bytes > e->arena_bytes)
+        e->arena_bytes = p->plan->arena_bytes;
+    return QN_OK;
+}
+
+static qn_status plan_all(qn_engine *e) {
+    for (int i = 0; i < e->n_programs; i++)
+        QN_TRY(plan_program(e, &e->programs[i]));
+    QN_TRY(qn_allocate(&e->allocator, 1, e->arena_bytes, &e->arena));
+    for (int i = 0; i < e->n_programs; i++)
+        qn_executor_set_arena(e->programs[i].executor, e->arena);
+    return qn_engine_open_device_lanes(e);
+}
+
+/* Plans all programs anew, with a device (0: none), in an arena of their size. Where that fails
+ * nothing can be run any more. */
+static qn_status change_device(qn_engine *e, int device) {
+    qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
+    e->arena = NULL;
+    e->arena_bytes = 0;
+    e->device = device;
+    e->is_planned = false;
+    for (int i = 0; i < e->n_programs; i++)
+        qn_program_unplan(&e->programs[i]);
+    QN_TRY(plan_all(e));
+    e->is_planned = true;
+    return QN_OK;
+}
+
+/* "opencl (NAME)", and why it was lost. */
+static void describe(const qn_engine *e, char name[160], char reason[200]) {
+    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    snprintf(name, 160, "%s", d->device->name);
+    reason[0] = 0;
+#ifdef QN_WITH_OPENCL
+    if (d->device != &qn_device_opencl)
+        return;
+    snprintf(name, 160, "opencl (%s)", qn_opencl_name(d->state));
+    if (qn_opencl_reason(d->state)[0])
+        snprintf(reason, 200, ": %s", qn_opencl_reason(d->state));
+#endif
+}
+
+qn_status qn_engine_lose_device(qn_engine *e, int program) {
+    void *bound[QN_MAX_INPUTS] = {NULL};
+    char text[512], name[160], reason[200];
+    qn_program *p = &e->programs[program];
+    for (int i = 0; i < p->n_inputs; i++)
+        bound[i] = qn_executor_get(p->executor, p->inputs[i]);
+    describe(e, name, reason);
+    QN_TRY(change_device(e, 0));
+    for (int i = 0; i < p->n_inputs; i++)
+        qn_executor_bind(p->executor, p->inputs[i], bound[i]);
+    snprintf(text, sizeof text,
+             "the device %s was lost%s; all operations run on the CPU from now on, and the step is "
+             "repeated: no result is lost",
+             name, reason);
+    tell(e, 1, text);
+    return QN_OK;
+}
+
+/* ---- choosing by measurement ---- */
+
+/* A run of a program on zeros; what it changes is restored by the caller. */
+static qn_status run_on_zeros(qn_engine *e, qn_program *p, char *zeros, int64_t *ns) {
+    char *at = zeros;
+    for (int i = 0; i < p->n_inputs; i++) {
+        const size_t bytes = qn_tensor_bytes(qn_graph_tensor(p->graph, p->inputs[i]));
+        qn_executor_bind(p->executor, p->inputs[i], at);
+        at += (bytes + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
+    }
+    const int64_t begin_ns = qn_clock_ns();
+    QN_TRY(qn_executor_run(p->executor, e->options.seed, 0, NULL));
+    *ns = qn_clock_ns() - begin_ns;
+    return QN_OK;
+}
+
+/* The shortest of some runs after one that warms up. */
+static qn_status measure(qn_engine *e, qn_program *p, char *zeros, int64_t *shortest_ns) {
+    enum { MOST_RUNS = 5 };
+    const int64_t most_ns = 1000000000;
+    int64_t ns, all_ns = 0;
+    QN_TRY(run_on_zeros(e, p, zeros, &ns));
+    *shortest_ns = INT64_MAX;
+    for (int i = 0; i < MOST_RUNS && all_ns < most_ns; i++, all_ns += ns) {
+        QN_TRY(run_on_zeros(e, p, zeros, &ns));
+        *shortest_ns = ns < *shortest_ns ? ns : *shortest_ns;
+    }
+    return QN_OK;
+}
+
+/* Copies all that runs change to a place or back from it. */
+static void copy_stores(const qn_engine *e, char *place, bool is_back) {
+    const qn_store *stores[] = {&e->store, &e->sums};
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; i < stores[s]->n_tensors; i++) {
+            const qn_stored_tensor *t = &stores[s]->tensors[i];
+            memcpy(is_back ? t->data : place, is_back ? place : t->data, t->bytes);
+            place += t->bytes;
+        }
+    }
+}
+
+static size_t stores_bytes(const qn_engine *e) {
+    size_t bytes = 0;
+    for (int i = 0; i < e->store.n_tensors; i++)
+        bytes += e->store.tensors[i].bytes;
+    for (int i = 0; i < e->sums.n_tensors; i++)
+        bytes += e->sums.tensors[i].bytes;
+    return bytes;
+}
+
+static size_t inputs_bytes(const qn_program *p) {
+    size_t bytes = 0;
+    for (int i = 0; i < p->n_inputs; i++)
+        bytes += (qn_tensor_bytes(qn_graph_tensor(p->graph, p->inputs[i])) + QN_ALIGNMENT - 1) /
+                 QN_ALIGNMENT * QN_ALIGNMENT;
+    return bytes;
+}
+
+/* The CPU is measured second, and stays unless the device was faster. */
+static qn_status compare(qn_engine *e, qn_program *p, char *zeros) {
+    const int device = e->device;
+    int64_t device_ns = INT64_MAX, cpu_ns = 0;
+    char text[400], name[160], reason[200];
+    const qn_status status = measure(e, p, zeros, &device_ns);
+    describe(e, name, reason);
+    if (status != QN_OK && status != QN_ERROR_DEVICE)
+        return status;
+    QN_TRY(change_device(e, 0));
+    QN_TRY(measure(e, p, zeros, &cpu_ns));
+    const bool is_faster = status == QN_OK && device_ns < cpu_ns;
+    if (is_faster)
+        QN_TRY(change_device(e, device));
+    if (status == QN_OK)
+        snprintf(text, sizeof text,
+                 "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU; trains on %s",
+                 (double)device_ns * 1e-6, name, (double)cpu_ns * 1e-6,
+                 is_faster ? name : "the CPU");
+    else
+        snprintf(text, sizeof text, "device auto: %s fails%s; trains on the CPU", name, reason);
+    tell(e, 0, text);
+    return QN_OK;
+}
+
+static qn_status choose(qn_engine *e, qn_program *p) {
+    const size_t n_kept = stores_bytes(e), n_zeros = inputs_bytes(p);
+    char *kept = NULL, *zeros = NULL;
+    qn_status status = qn_allocate(&e->allocator, 1, n_kept, &kept);
+    if (status == QN_OK)
+        status = qn_allocate(&e->allocator, 1, n_zeros, &zeros);
+    if (status == QN_OK) {
+        copy_stores(e, kept, false);
+        status = compare(e, p, zeros);
+        copy_stores(e, kept, true);
+    }
+    qn_release(&e->allocator, kept, 1, n_kept);
+    qn_release(&e->allocator, zeros, 1, n_zeros);
+    return status;
+}
+
+qn_status qn_engine_choose_device(qn_engine *e) {
+    int i = 0;
+    if (!e->is_device_tried || e->device == 0 || e->options.plan_only)
+        return QN_OK;
+    while (i + 1 < e->n_programs && !e->programs[i].training)
+        i++;
+    QN_TRY(choose(e, &e->programs[i]));
+    e->options.device = e->device > 0 ? "opencl" : "cpu";
+    return QN_OK;
+}

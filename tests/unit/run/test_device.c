@@ -1,0 +1,168 @@
+/* Training on a further device that is lost: killed at every work of two steps in turn, the run
+ * gives the bits of the CPU alone, tells once, and goes on without it; so it does where memory is
+ * out, if only to say so. */
+#include "check.h"
+#include "device/simulated.h"
+#include "failing.h"
+#include "quern/quern.h"
+#include "run/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 4, STEPS = 2, NUMBERS = BATCH * 28 * 28 };
+
+static _Alignas(64) float x[NUMBERS];
+static _Alignas(64) int32_t y[BATCH];
+
+typedef struct told {
+    int n;
+    char last[512];
+} told;
+
+static void write_log(void *user, int level, const char *text) {
+    told *t = user;
+    t->n += level == 1;
+    snprintf(t->last, sizeof t->last, "%s", text);
+}
+
+static void fill(void) {
+    for (int i = 0; i < NUMBERS; i++)
+        x[i] = (float)(i * 37 % 101) / 50 - 1;
+    for (int i = 0; i < BATCH; i++)
+        y[i] = i % 10;
+}
+
+static qn_status try_make(const char *model, const char *device, const qn_log *log,
+                          const qn_allocator *allocator, qn_trainer **trainer) {
+    qn_trainer_options o = qn_trainer_options_for(qn_model_find(model));
+    o.batch = o.evaluation_batch = BATCH;
+    o.engine.n_threads = 1;
+    o.engine.device = device;
+    o.engine.log = log;
+    o.engine.allocator = allocator;
+    *trainer = NULL;
+    return qn_trainer_create(&o, trainer);
+}
+
+static qn_trainer *make(const char *model, const char *device, const qn_log *log) {
+    qn_trainer *trainer;
+    CHECK_OK(try_make(model, device, log, NULL, &trainer));
+    if (!trainer)
+        exit(checks_finish());
+    return trainer;
+}
+
+static void train(qn_trainer *trainer) {
+    qn_step_result result;
+    qn_evaluation sum = {0};
+    for (int i = 0; i < STEPS; i++)
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+    CHECK_OK(qn_trainer_evaluate(trainer, x, y, BATCH, &sum));
+    CHECK(sum.n_samples == BATCH);
+}
+
+static bool are_equal(const qn_trainer *a, const qn_trainer *b) {
+    const qn_engine *first = qn_trainer_engine(a), *second = qn_trainer_engine(b);
+    for (int i = 0; i < qn_engine_tensor_count(first); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(first, i);
+        if (memcmp(t.data, qn_engine_find(second, t.name).data, t.bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void *state_of(const qn_trainer *trainer) {
+    const qn_engine *e = qn_trainer_engine(trainer);
+    return e->machine.devices[e->opened_device].state;
+}
+
+/* Lost at a work counted from the first step on; false: the run ends before. */
+static bool check_lost(const char *model, const qn_trainer *expected, int64_t at) {
+    told t = {0};
+    const qn_log log = {&t, write_log, NULL};
+    qn_trainer *trainer = make(model, "simulated", &log);
+    const qn_engine *e = qn_trainer_engine(trainer);
+    CHECK(e->device > 0 && e->programs[0].plan->lanes != NULL);
+    qn_simulated_revive(state_of(trainer), at);
+    train(trainer);
+    CHECK(are_equal(expected, trainer));
+    const bool is_lost = qn_device_simulated.is_lost(state_of(trainer));
+    CHECK(t.n == is_lost && (e->device == 0) == is_lost);
+    CHECK(!is_lost || strstr(t.last, "simulated was lost"));
+    qn_trainer_destroy(trainer);
+    return is_lost;
+}
+
+static void test_lost(const char *model) {
+    qn_trainer *expected = make(model, "cpu", NULL);
+    int64_t at = 0;
+    train(expected);
+    while (check_lost(model, expected, at))
+        at++;
+    CHECK(at > 20);
+    qn_trainer_destroy(expected);
+}
+
+/* Memory is out while it is planned anew: it is said, what was trained stays, no further step
+ * runs. */
+static void test_failing_allocations(void) {
+    qn_trainer *expected = make("mlp", "cpu", NULL);
+    for (int64_t n = 0, is_over = 0; !is_over; n++) {
+        failing f = {.left = -1};
+        const qn_allocator allocator = {&f, failing_allocate, failing_release};
+        qn_step_result result;
+        qn_trainer *trainer;
+        CHECK_OK(try_make("mlp", "simulated", NULL, &allocator, &trainer));
+        qn_simulated_revive(state_of(trainer), 3);
+        f.left = n;
+        const qn_status status = qn_trainer_step(trainer, x, y, &result);
+        is_over = f.left >= 0;
+        CHECK(status == (is_over ? QN_OK : QN_ERROR_MEMORY));
+        CHECK(is_over || are_equal(expected, trainer));
+        f.left = -1;
+        CHECK((qn_trainer_step(trainer, x, y, &result) == QN_OK) == is_over);
+        qn_trainer_destroy(trainer);
+        CHECK(f.held_bytes == 0);
+    }
+    qn_trainer_destroy(expected);
+}
+
+static void test_failing_creation(void) {
+    for (int64_t n = 0;; n++) {
+        failing f = {.left = n};
+        const qn_allocator allocator = {&f, failing_allocate, failing_release};
+        qn_trainer *trainer;
+        const qn_status status = try_make("mlp", "simulated", NULL, &allocator, &trainer);
+        CHECK(status == QN_OK || status == QN_ERROR_MEMORY);
+        qn_trainer_destroy(trainer);
+        CHECK(f.held_bytes == 0);
+        if (status == QN_OK)
+            break;
+    }
+}
+
+static void check_refused(const char *device, const char *word) {
+    qn_trainer *trainer;
+    CHECK(try_make("mlp", device, NULL, NULL, &trainer) != QN_OK);
+    CHECK(strstr(qn_error_message(), word) != NULL);
+}
+
+static void test_wrong_names(void) {
+    check_refused("gpu", "use cpu, opencl");
+    check_refused("opencl:", "use cpu, opencl");
+    check_refused("opencl:x", "use cpu, opencl");
+    check_refused("opencl:12345", "use cpu, opencl");
+    check_refused("a device with a name that is much too long to be one", "no device");
+}
+
+int main(void) {
+    fill();
+    test_lost("lenet5");
+    test_lost("mlp");
+    test_failing_allocations();
+    test_failing_creation();
+    test_wrong_names();
+    return checks_finish();
+}
