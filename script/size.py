@@ -27,7 +27,7 @@ KERNELS = ["kernels", "kernels/ref", "kernels/avx2", "kernels/avx512", "kernels/
 COUNTED = [*CORE, *KERNELS, "format", "linker"]
 OPTIONS = {part: "QUERN_WITH_" + part.split("/")[-1].upper()
            for part in ("kernels/avx2", "kernels/avx512", "kernels/neon", "kernels/integer", "device/opencl", "label",
-                        "federate")}
+                        "learn", "federate")}
 # A section of the library starts its line; those of objects follow one space. Figures are on the next line if
 # the name is long.
 OUTPUT = re.compile(r"\S+\s+0x[0-9a-f]+\s+0x([0-9a-f]+)")

@@ -19,6 +19,7 @@ _quern() {
     devices) options='--sysroot --calibrate --json --help' ;;
     rules) options='--help' ;;
     numerics) options='--help' ;;
+    learn) options='--device --days --trace --when --joules --minutes --seed --log --html --json --help' ;;
     federate) options='--model --data --holdout --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --evaluate-every --save --resume --threads --seed --html --out --wheel --json --help' ;;
     label) options='--known --data --out --follow --revise --html --settings --seed --features --speed --nothing-new --json --help' ;;
     help) options='--man --completion --settings --help' ;;
@@ -60,7 +61,7 @@ _quern() {
     'merge merge') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
     'export export') words='mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
   esac
-  if [ "$COMP_CWORD" -eq 1 ]; then words='models train plan profile study evaluate predict sample convert merge import export meter devices rules numerics federate label help version'; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then words='models train plan profile study evaluate predict sample convert merge import export meter devices rules numerics learn federate label help version'; fi
   case "$current" in -*) words=$options ;; esac
   # Without words of its own, a place takes files.
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

@@ -17,6 +17,9 @@ static const command *const commands[] = {
     &command_evaluate, &command_predict, &command_sample,   &command_convert,
     &command_merge,    &command_import,  &command_export,   &command_meter,
     &command_devices,  &command_rules,   &command_numerics,
+#ifdef QN_WITH_LEARN
+    &command_learn,
+#endif
 #ifdef QN_WITH_FEDERATE
     &command_federate,
 #endif

@@ -91,6 +91,7 @@ class Documents(quern.Case):
         (self.folder / "budget").write_text("none\n")
         (self.folder / "Makefile").write_text("all:\n\ttrue\n")
         (self.folder / "train.py").write_text(TRAINING)
+        (self.folder / "usage.csv").write_text("second,in_use,charging,celsius\n0,0,1,25\n30000,1,0,31\n")
         (self.folder / "buffers.csv").write_text("id,lower,upper,size\n1,0,3,1000\n2,1,4,3000\n")
 
     def make_texts(self):
