@@ -233,6 +233,19 @@ class Unet(nn.Module):
         return self.head(torch.tanh(self.mix(d)).mean(1))
 
 
+def video():
+    """Volumes: filters of several depths, in groups too, and pools with padding and cut windows."""
+    return nn.Sequential(nn.Conv3d(2, 8, 3, padding=1, bias=False), nn.BatchNorm3d(8), nn.ReLU(),
+                         nn.MaxPool3d((2, 3, 2), ceil_mode=True),
+                         nn.Conv3d(8, 12, (2, 3, 1), stride=(2, 2, 1), padding=(1, 1, 0), dilation=(2, 1, 1), groups=2),
+                         nn.ReLU(), nn.AvgPool3d(3, 2, 1, count_include_pad=False), nn.Conv3d(12, 12, 1, groups=12),
+                         nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(12, 10))
+
+
+def volumes(n):
+    return torch.randn(n, 2, 9, 15, 8)
+
+
 def words(n):
     return torch.randint(0, 50, (n, 9))
 
@@ -259,6 +272,7 @@ CASES = [
     ("vit of two samples", Vit, images, False, {"fixed": 2}),
     ("lstm of one sample", Lstm, words, True, {"fixed": 1}),
     ("lstm of two samples", Lstm, words, True, {"fixed": 2}),
+    ("video", video, volumes, False, {}),
     ("unet", Unet, images, False, {}),
     ("unet, opset 11", Unet, images, False, {"opset_version": 11}),
 ]
@@ -287,7 +301,7 @@ def losses_of_torch(network, x, labels):
 
 
 def losses_of_quern(path, real, x, labels, folder):
-    data = x.movedim(1, -1) if x.dim() == 4 else x
+    data = x.movedim(1, -1) if x.dim() >= 4 else x
     given, made = os.path.join(folder, "in"), os.path.join(folder, "out")
     np.concatenate([data.double().numpy().ravel(), labels.double().numpy()]).tofile(given)
     shape = "x".join(str(extent) for extent in data.shape)

@@ -1,139 +1,105 @@
-/* Convolutions and pools over images and sequences. A sequence (N, C, T) is an image one row high,
- * so that there is one way for both; three axes of space are not known here. Pads, strides and
- * dilations may differ by side and axis; where a pool's last window is only partly inside
- * (ceil_mode), its pads are larger. */
+/* Convolutions and pools over images, sequences and volumes. A sequence (N, C, T) is an image
+ * one row high. A volume (N, C, D, H, W) is one image for each depth of the output, whose
+ * channels are those of all depths that the window covers; a pool of it is one over its images,
+ * and then one over depths. Pads, strides and dilations may differ by side and axis; where a
+ * pool's last window is only partly inside (ceil_mode), its pads are larger. */
 #include "base/status.h"
-#include "onnx/translate.h"
+#include "onnx/operators/window.h"
+#include "ops/ops.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { MOST_EXTENT = 1 << 24 };
+enum { DEPTHS, ROWS, COLUMNS }; /* of a window */
 
-/* A window over a call's first input. */
-typedef struct place {
-    int n_axes;         /* of space: 1 or 2 */
-    int64_t extents[2]; /* of the input, rows then columns; a sequence has one row */
-    int64_t kernel[2], strides[2], dilations[2], before[2], after[2];
-} place;
+/* ---- volumes ---- */
 
-/* A list of an attribute, one number for each axis of space, to the right. */
-static qn_status read_axes(const qn_onnx_call *call, const char *name, const place *w,
-                           int64_t fallback, int64_t numbers[2]) {
-    int n;
-    const int64_t *given = qn_onnx_ints(call, name, &n);
-    numbers[0] = numbers[1] = fallback;
-    if (n > 0 && n != w->n_axes)
-        return qn_fail(QN_ERROR_FORMAT, "%s has %d numbers for %d axes", name, n, w->n_axes);
-    for (int i = 0; i < n; i++) {
-        if (given[i] < 0 || given[i] > MOST_EXTENT)
-            return qn_fail(QN_ERROR_UNSUPPORTED, "%s has %lld in it", name, (long long)given[i]);
-        numbers[2 - n + i] = given[i];
+/* Of (N, D, H, W, C) the images that the window meets, (N * depths, H, W, C * kernel): with one
+ * group all channels of a depth side by side, else all depths of a channel, so that a group
+ * stays whole. n_depths: how many the output has. */
+static qn_value stack_depths(qn_onnx_call *call, const qn_onnx_window *w, int groups,
+                             int64_t n_depths) {
+    qn_graph *g = call->graph;
+    const int64_t kernel = w->kernel[DEPTHS];
+    qn_value x = qn_onnx_channels_last(call, 0, 5);
+    const qn_shape s = qn_graph_shape(g, x);
+    const qn_shape one = groups == 1
+                             ? QN_SHAPE(s.dims[0] * n_depths, s.dims[2], s.dims[3], 1, s.dims[4])
+                             : QN_SHAPE(s.dims[0] * n_depths, s.dims[2], s.dims[3], s.dims[4], 1);
+    qn_value *parts = qn_onnx_scratch(call, (size_t)kernel * sizeof *parts);
+    if (x.id < 0 || !parts)
+        return QN_NO_VALUE;
+    if (w->before[DEPTHS] || w->after[DEPTHS])
+        x = qn_pad(g, qn_onnx_side_name(call, "depths"), x, 1, w->before[DEPTHS], w->after[DEPTHS],
+                   QN_BORDER_VALUE, 0);
+    for (int64_t i = 0; i < kernel; i++) {
+        parts[i] = qn_slice_steps(g, qn_onnx_side_name(call, "depth"), x, 1,
+                                  i * w->dilations[DEPTHS], w->strides[DEPTHS], n_depths);
+        parts[i] = qn_reshape(g, qn_onnx_side_name(call, "images"), parts[i], one);
     }
-    if (w->n_axes == 1)
-        numbers[0] = fallback;
-    return QN_OK;
+    x = kernel == 1 ? parts[0]
+                    : qn_concat(g, qn_onnx_side_name(call, "stack"), parts, (int)kernel,
+                                groups == 1 ? 3 : 4);
+    return qn_reshape(g, qn_onnx_side_name(call, "channels"), x,
+                      QN_SHAPE(s.dims[0] * n_depths, s.dims[2], s.dims[3], s.dims[4] * kernel));
 }
 
-static qn_status read_pads(const qn_onnx_call *call, place *w) {
-    int n;
-    const int64_t *pads = qn_onnx_ints(call, "pads", &n);
-    if (n > 0 && n != 2 * w->n_axes)
-        return qn_fail(QN_ERROR_FORMAT, "pads has %d numbers for %d axes", n, w->n_axes);
-    for (int i = 0; i < n; i++) {
-        if (pads[i] < 0 || pads[i] > MOST_EXTENT)
-            return qn_fail(QN_ERROR_UNSUPPORTED, "a pad is %lld; crop with Slice instead",
-                           (long long)pads[i]);
-        (i < w->n_axes ? w->before : w->after)[2 - w->n_axes + i % w->n_axes] = pads[i];
-    }
-    return QN_OK;
+/* (K, C, D, R, S) as (K, R, S, C * D), in the order of stack_depths. */
+static qn_value stack_filter(qn_onnx_call *call, int groups) {
+    static const int of_one[] = {0, 3, 4, 2, 1}, of_groups[] = {0, 3, 4, 1, 2};
+    const qn_value filter = qn_onnx_parameter(call, 1, groups == 1 ? of_one : of_groups, true);
+    const qn_shape s = qn_graph_shape(call->graph, filter);
+    return filter.id < 0 ? filter
+                         : qn_reshape(call->graph, qn_onnx_side_name(call, "filter"), filter,
+                                      QN_SHAPE(s.dims[0], s.dims[1], s.dims[2], -1));
 }
 
-/* Pads with which the output is the input over the stride, rounded up. */
-static void pad_same(place *w, bool more_before) {
-    for (int i = 2 - w->n_axes; i < 2; i++) {
-        const int64_t outputs = (w->extents[i] + w->strides[i] - 1) / w->strides[i];
-        const int64_t reach = (w->kernel[i] - 1) * w->dilations[i] + 1;
-        int64_t total = (outputs - 1) * w->strides[i] + reach - w->extents[i];
-        total = total > 0 ? total : 0;
-        w->before[i] = more_before ? total - total / 2 : total / 2;
-        w->after[i] = total - w->before[i];
-    }
+static qn_value read_bias(qn_onnx_call *call);
+
+static qn_status build_volume_conv(qn_onnx_call *call, const qn_onnx_window *w, qn_window window,
+                                   int groups) {
+    const int64_t reach = (w->kernel[DEPTHS] - 1) * w->dilations[DEPTHS] + 1;
+    const int64_t room = w->extents[DEPTHS] + w->before[DEPTHS] + w->after[DEPTHS] - reach;
+    const int64_t n_depths = room / w->strides[DEPTHS] + 1;
+    if (room < 0 || w->kernel[DEPTHS] > 4096)
+        return qn_fail(QN_ERROR_FORMAT, "its filter is %lld deep, its padded input %lld",
+                       (long long)reach, (long long)(room + reach));
+    const qn_value x = stack_depths(call, w, groups, n_depths), filter = stack_filter(call, groups);
+    qn_value y = qn_conv2d(call->graph, call->name, x, filter, read_bias(call), window, groups);
+    const qn_shape s = qn_graph_shape(call->graph, y);
+    if (y.id >= 0)
+        y = qn_reshape(call->graph, qn_onnx_side_name(call, "volume"), y,
+                       QN_SHAPE(s.dims[0] / n_depths, n_depths, s.dims[1], s.dims[2], s.dims[3]));
+    qn_onnx_give(call, 0, y, true);
+    return call->graph->status;
 }
 
-/* Where a transposed convolution's output is to be the input times the stride. */
-static void pad_same_transposed(place *w, bool more_before) {
-    for (int i = 2 - w->n_axes; i < 2; i++) {
-        int64_t total = (w->kernel[i] - 1) * w->dilations[i] + 1 - w->strides[i];
-        total = total > 0 ? total : 0;
-        w->before[i] = more_before ? total - total / 2 : total / 2;
-        w->after[i] = total - w->before[i];
-    }
+typedef qn_value build_pool(qn_graph *graph, const char *name, qn_value x, qn_window window);
+
+/* A pool of the volumes x, (N, D, H, W, C): over the images of each, then over depths. */
+static qn_value pool_volume(qn_onnx_call *call, const qn_onnx_window *w, build_pool *build,
+                            qn_value x) {
+    qn_graph *g = call->graph;
+    qn_window over_images, over_depths;
+    qn_shape s = qn_graph_shape(g, x);
+    if (x.id < 0 || qn_onnx_window_of(w, ROWS, COLUMNS, &over_images) != QN_OK ||
+        qn_onnx_window_of(w, DEPTHS, -1, &over_depths) != QN_OK)
+        return QN_NO_VALUE;
+    const int64_t n = s.dims[0], depths = s.dims[1], channels = s.dims[4];
+    x = qn_reshape(g, qn_onnx_side_name(call, "images"), x,
+                   QN_SHAPE(n * depths, s.dims[2], s.dims[3], channels));
+    x = build(g, qn_onnx_side_name(call, "plane"), x, over_images);
+    s = qn_graph_shape(g, x);
+    x = qn_reshape(g, qn_onnx_side_name(call, "depths"), x,
+                   QN_SHAPE(n, depths, s.dims[1] * s.dims[2], channels));
+    x = build(g, call->name, x, over_depths);
+    return qn_reshape(g, qn_onnx_side_name(call, "volume"), x,
+                      QN_SHAPE(n, -1, s.dims[1], s.dims[2], channels));
 }
 
-static qn_status read_automatic(const qn_onnx_call *call, bool is_transposed, place *w) {
-    const char *how = qn_onnx_text(call, "auto_pad", "NOTSET");
-    const bool more_before = strcmp(how, "SAME_LOWER") == 0;
-    if (strcmp(how, "NOTSET") == 0)
-        return read_pads(call, w);
-    if (strcmp(how, "VALID") == 0)
-        return QN_OK;
-    if (!more_before && strcmp(how, "SAME_UPPER") != 0)
-        return qn_fail(QN_ERROR_FORMAT, "auto_pad is %s", how);
-    if (is_transposed)
-        pad_same_transposed(w, more_before);
-    else
-        pad_same(w, more_before);
-    return QN_OK;
-}
-
-/* kernel null: from the attribute kernel_shape. */
-static qn_status read_place(const qn_onnx_call *call, const int64_t *kernel, bool is_transposed,
-                            place *w) {
-    const qn_shape x = qn_onnx_shape(call, 0);
-    *w = (place){.n_axes = x.rank - 2};
-    if (x.rank != 3 && x.rank != 4)
-        return qn_fail(
-            QN_ERROR_UNSUPPORTED,
-            "its input has rank %d, where images (N, C, H, W) and sequences (N, C, T) are "
-            "known here",
-            x.rank);
-    w->extents[0] = x.rank == 4 ? x.dims[2] : 1;
-    w->extents[1] = x.dims[x.rank - 1];
-    QN_TRY(read_axes(call, "kernel_shape", w, 1, w->kernel));
-    QN_TRY(read_axes(call, "strides", w, 1, w->strides));
-    QN_TRY(read_axes(call, "dilations", w, 1, w->dilations));
-    for (int i = 0; i < w->n_axes && kernel; i++)
-        w->kernel[2 - w->n_axes + i] = kernel[i];
-    for (int i = 0; i < 2; i++) {
-        if (w->kernel[i] < 1 || w->strides[i] < 1 || w->dilations[i] < 1 ||
-            w->kernel[i] > MOST_EXTENT)
-            return qn_fail(QN_ERROR_FORMAT, "a kernel, stride or dilation is 0, or too large");
-    }
-    return read_automatic(call, is_transposed, w);
-}
-
-static qn_status window_of(const place *w, qn_window *window) {
-    *window = (qn_window){.kernel_h = (int)w->kernel[0],
-                          .kernel_w = (int)w->kernel[1],
-                          .stride_h = (int)w->strides[0],
-                          .stride_w = (int)w->strides[1],
-                          .pad_top = (int)w->before[0],
-                          .pad_left = (int)w->before[1],
-                          .pad_bottom = (int)w->after[0],
-                          .pad_right = (int)w->after[1],
-                          .dilation_h = (int)w->dilations[0],
-                          .dilation_w = (int)w->dilations[1]};
-    for (int i = 0; i < 2; i++) {
-        if (w->before[i] > INT_MAX / 4 || w->after[i] > INT_MAX / 4)
-            return qn_fail(QN_ERROR_UNSUPPORTED, "its pads are beyond all measure");
-    }
-    return QN_OK;
-}
+/* ---- images and sequences ---- */
 
 /* The first input as (N, H, W, C); a sequence one row high. */
-static qn_value rows_of_input(qn_onnx_call *call, const place *w) {
+static qn_value rows_of_input(qn_onnx_call *call, const qn_onnx_window *w) {
     const qn_value x = qn_onnx_channels_last(call, 0, w->n_axes + 2);
     const qn_shape s = qn_graph_shape(call->graph, x);
     if (w->n_axes == 2 || x.id < 0)
@@ -143,7 +109,7 @@ static qn_value rows_of_input(qn_onnx_call *call, const place *w) {
 }
 
 /* Gives (N, H, W, C), of a sequence (N, T, C). */
-static void give_rows(qn_onnx_call *call, const place *w, qn_value y) {
+static void give_rows(qn_onnx_call *call, const qn_onnx_window *w, qn_value y) {
     const qn_shape s = qn_graph_shape(call->graph, y);
     if (w->n_axes == 1 && y.id >= 0)
         y = qn_reshape(call->graph, qn_onnx_side_name(call, "sequence"), y,
@@ -152,7 +118,7 @@ static void give_rows(qn_onnx_call *call, const place *w, qn_value y) {
 }
 
 /* The second input (K, C, R, S) or (K, C, R) as (K, R, S, C). */
-static qn_value read_filter(qn_onnx_call *call, const place *w) {
+static qn_value read_filter(qn_onnx_call *call, const qn_onnx_window *w) {
     static const int of_images[] = {0, 2, 3, 1}, of_sequences[] = {0, 2, 1};
     const qn_value filter =
         qn_onnx_parameter(call, 1, w->n_axes == 2 ? of_images : of_sequences, true);
@@ -173,7 +139,7 @@ static qn_status read_filter_shape(const qn_onnx_call *call, qn_shape *filter) {
 
 static qn_status read_groups(const qn_onnx_call *call, int *groups) {
     const int64_t n = qn_onnx_int(call, "group", 1);
-    if (n < 1 || n > MOST_EXTENT)
+    if (n < 1 || n > QN_ONNX_MOST_EXTENT)
         return qn_fail(QN_ERROR_FORMAT, "it has %lld groups", (long long)n);
     *groups = (int)n;
     return QN_OK;
@@ -181,10 +147,10 @@ static qn_status read_groups(const qn_onnx_call *call, int *groups) {
 
 /* What a convolution and its transpose have: their filter's shape, groups and window. */
 static qn_status read_convolution(const qn_onnx_call *call, bool is_transposed, qn_shape *filter,
-                                  int *groups, place *w) {
+                                  int *groups, qn_onnx_window *w) {
     QN_TRY(read_filter_shape(call, filter));
     QN_TRY(read_groups(call, groups));
-    return read_place(call, filter->dims + 2, is_transposed, w);
+    return qn_onnx_window_read(call, filter->dims + 2, is_transposed, w);
 }
 
 static qn_value read_bias(qn_onnx_call *call) {
@@ -195,11 +161,13 @@ static qn_status build_conv(qn_onnx_call *call) {
     qn_shape shape;
     qn_window window;
     int groups = 1;
-    place w;
+    qn_onnx_window w;
     QN_TRY(read_convolution(call, false, &shape, &groups, &w));
-    QN_TRY(window_of(&w, &window));
-    const qn_value x = rows_of_input(call, &w), filter = read_filter(call, &w);
+    QN_TRY(qn_onnx_window_of(&w, ROWS, COLUMNS, &window));
     window.kernel_h = window.kernel_w = 0;
+    if (w.n_axes == 3)
+        return build_volume_conv(call, &w, window, groups);
+    const qn_value x = rows_of_input(call, &w), filter = read_filter(call, &w);
     give_rows(call, &w,
               qn_conv2d(call->graph, call->name, x, filter, read_bias(call), window, groups));
     return QN_OK;
@@ -209,11 +177,12 @@ static qn_status build_conv(qn_onnx_call *call) {
 
 /* Pads from output_shape or output_padding. beyond: what the output has beyond what the filter
  * covers, before and after on each axis. */
-static qn_status read_output(const qn_onnx_call *call, place *w, int64_t beyond[2][2]) {
-    int64_t more[2], wanted[2];
-    QN_TRY(read_axes(call, "output_padding", w, 0, more));
-    QN_TRY(read_axes(call, "output_shape", w, 0, wanted));
-    for (int i = 2 - w->n_axes; i < 2; i++) {
+static qn_status read_output(const qn_onnx_call *call, qn_onnx_window *w,
+                             int64_t beyond[QN_ONNX_SPACE][2]) {
+    int64_t more[QN_ONNX_SPACE], wanted[QN_ONNX_SPACE];
+    QN_TRY(qn_onnx_window_numbers(call, "output_padding", w, 0, more));
+    QN_TRY(qn_onnx_window_numbers(call, "output_shape", w, 0, wanted));
+    for (int i = QN_ONNX_SPACE - w->n_axes; i < QN_ONNX_SPACE; i++) {
         const int64_t full =
             (w->extents[i] - 1) * w->strides[i] + (w->kernel[i] - 1) * w->dilations[i] + 1;
         if (wanted[i] > 0) {
@@ -227,18 +196,18 @@ static qn_status read_output(const qn_onnx_call *call, place *w, int64_t beyond[
         beyond[i][1] = w->after[i] < 0 ? -w->after[i] : 0;
         w->before[i] += beyond[i][0];
         w->after[i] += beyond[i][1];
-        if (beyond[i][0] > MOST_EXTENT || beyond[i][1] > MOST_EXTENT)
+        if (beyond[i][0] > QN_ONNX_MOST_EXTENT || beyond[i][1] > QN_ONNX_MOST_EXTENT)
             return qn_fail(QN_ERROR_UNSUPPORTED, "its output is beyond all measure");
     }
     return QN_OK;
 }
 
 /* With rows and columns of zeros where the filter does not reach. */
-static qn_value reach_beyond(qn_onnx_call *call, qn_value y, int64_t beyond[2][2]) {
-    for (int i = 0; i < 2; i++) {
+static qn_value reach_beyond(qn_onnx_call *call, qn_value y, int64_t beyond[QN_ONNX_SPACE][2]) {
+    for (int i = ROWS; i <= COLUMNS; i++) {
         if (beyond[i][0] > 0 || beyond[i][1] > 0)
-            y = qn_pad(call->graph, qn_onnx_side_name(call, i ? "columns" : "rows"), y, 1 + i,
-                       beyond[i][0], beyond[i][1], QN_BORDER_VALUE, 0);
+            y = qn_pad(call->graph, qn_onnx_side_name(call, i == ROWS ? "rows" : "columns"), y,
+                       1 + i - ROWS, beyond[i][0], beyond[i][1], QN_BORDER_VALUE, 0);
     }
     return y;
 }
@@ -261,14 +230,17 @@ static qn_value transposed_groups(qn_onnx_call *call, qn_value x, qn_value filte
 }
 
 static qn_status build_conv_transpose(qn_onnx_call *call) {
-    int64_t beyond[2][2] = {{0}};
+    int64_t beyond[QN_ONNX_SPACE][2] = {{0}};
     qn_shape shape;
     qn_window window;
     int groups = 1;
-    place w;
+    qn_onnx_window w;
     QN_TRY(read_convolution(call, true, &shape, &groups, &w));
+    if (w.n_axes == 3)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "a transposed convolution of volumes is not known here");
     QN_TRY(read_output(call, &w, beyond));
-    QN_TRY(window_of(&w, &window));
+    QN_TRY(qn_onnx_window_of(&w, ROWS, COLUMNS, &window));
     if (shape.dims[0] % groups != 0 || groups > 4096)
         return qn_fail(QN_ERROR_FORMAT, "%d groups do not divide its %lld channels", groups,
                        (long long)shape.dims[0]);
@@ -288,66 +260,108 @@ static qn_status build_conv_transpose(qn_onnx_call *call) {
 
 /* ---- pools ---- */
 
-/* Makes the pads behind larger where the last window, which starts in the image or the pad before
- * it, is cut off; true if one is. */
-static bool round_up(place *w) {
-    bool is_shortened = false;
-    for (int i = 2 - w->n_axes; i < 2; i++) {
-        const int64_t reach = (w->kernel[i] - 1) * w->dilations[i] + 1;
-        const int64_t room = w->extents[i] + w->before[i] + w->after[i] - reach;
-        if (room < 0 || room % w->strides[i] == 0)
-            continue;
-        const int64_t last = (room / w->strides[i] + 1) * w->strides[i];
-        if (last >= w->extents[i] + w->before[i])
-            continue;
-        w->after[i] = last + reach - w->extents[i] - w->before[i];
-        is_shortened = true;
-    }
-    return is_shortened;
-}
-
-static qn_status read_pool(const qn_onnx_call *call, place *w, qn_window *window,
-                           bool *is_shortened) {
-    QN_TRY(read_place(call, NULL, false, w));
-    *is_shortened = qn_onnx_int(call, "ceil_mode", 0) && round_up(w);
-    return window_of(w, window);
-}
-
-static qn_status build_max_pool(qn_onnx_call *call) {
-    qn_window window;
-    bool is_shortened;
-    place w;
-    QN_TRY(read_pool(call, &w, &window, &is_shortened));
-    if (qn_onnx_is_used(call, 1))
-        return qn_fail(QN_ERROR_UNSUPPORTED, "its output of indices is used; export without it");
-    give_rows(call, &w, qn_max_pool(call->graph, call->name, rows_of_input(call, &w), window));
+static qn_status read_pool(const qn_onnx_call *call, qn_onnx_window *w, bool *is_shortened) {
+    QN_TRY(qn_onnx_window_read(call, NULL, false, w));
+    *is_shortened = qn_onnx_int(call, "ceil_mode", 0) && qn_onnx_window_round_up(w);
     return QN_OK;
 }
 
-static qn_status build_average_pool(qn_onnx_call *call) {
+/* The first input as a pool takes it. */
+static qn_value pool_input(qn_onnx_call *call, const qn_onnx_window *w) {
+    return w->n_axes == 3 ? qn_onnx_channels_last(call, 0, 5) : rows_of_input(call, w);
+}
+
+static qn_value pool_of(qn_onnx_call *call, const qn_onnx_window *w, build_pool *build,
+                        qn_value x) {
     qn_window window;
+    if (w->n_axes == 3)
+        return pool_volume(call, w, build, x);
+    if (qn_onnx_window_of(w, ROWS, COLUMNS, &window) != QN_OK)
+        return QN_NO_VALUE;
+    return build(call->graph, call->name, x, window);
+}
+
+/* Gives what pool_of came to. */
+static qn_status give_pool(qn_onnx_call *call, const qn_onnx_window *w, qn_value y) {
+    if (y.id < 0 && call->graph->status == QN_OK)
+        return QN_ERROR_UNSUPPORTED; /* the window said why */
+    if (w->n_axes == 3)
+        qn_onnx_give(call, 0, y, true);
+    else
+        give_rows(call, w, y);
+    return call->graph->status;
+}
+
+static qn_status build_max_pool(qn_onnx_call *call) {
     bool is_shortened;
-    place w;
-    QN_TRY(read_pool(call, &w, &window, &is_shortened));
-    const bool is_padded =
-        window.pad_top || window.pad_left || window.pad_bottom || window.pad_right;
+    qn_onnx_window w;
+    QN_TRY(read_pool(call, &w, &is_shortened));
+    if (qn_onnx_is_used(call, 1))
+        return qn_fail(QN_ERROR_UNSUPPORTED, "its output of indices is used; export without it");
+    return give_pool(call, &w, pool_of(call, &w, qn_max_pool, pool_input(call, &w)));
+}
+
+static qn_status build_average_pool(qn_onnx_call *call) {
+    bool is_shortened, is_padded = false;
+    qn_onnx_window w;
+    QN_TRY(read_pool(call, &w, &is_shortened));
+    for (int i = 0; i < QN_ONNX_SPACE; i++)
+        is_padded = is_padded || w.before[i] > 0 || w.after[i] > 0;
     const bool counts_pad = qn_onnx_int(call, "count_include_pad", 0) != 0;
     if (counts_pad && is_shortened)
         return qn_fail(
             QN_ERROR_UNSUPPORTED,
             "count_include_pad together with ceil_mode, where a window reaches beyond the "
             "padding; export without one of them");
-    const qn_value x = rows_of_input(call, &w);
-    give_rows(call, &w,
-              is_padded && !counts_pad ? qn_average_pool_inside(call->graph, call->name, x, window)
-                                       : qn_average_pool(call->graph, call->name, x, window));
-    return QN_OK;
+    build_pool *build = is_padded && !counts_pad ? qn_average_pool_inside : qn_average_pool;
+    return give_pool(call, &w, pool_of(call, &w, build, pool_input(call, &w)));
 }
 
-/* (N, C) as (N, 1, 1, C), or (N, 1, C). */
+/* The norm of power p >= 1 of each window: x ^ p averaged with the padding's zeros, times the
+ * elements of a window, and the root of that. */
+static qn_value power_of(qn_onnx_call *call, qn_value x, int64_t p) {
+    qn_graph *g = call->graph;
+    if (p == 2)
+        return qn_multiply(g, qn_onnx_side_name(call, "square"), x, x);
+    x = qn_op_function(g, qn_onnx_side_name(call, "size"), x,
+                       (qn_function){.kind = QN_FUNCTION_ABS});
+    return p == 1 ? x
+                  : qn_op_function(g, qn_onnx_side_name(call, "power"), x,
+                                   (qn_function){.kind = QN_FUNCTION_POWER, .a = (double)p});
+}
+
+static qn_value root_of(qn_onnx_call *call, qn_value x, int64_t p, int64_t elements) {
+    qn_graph *g = call->graph;
+    x = qn_scale(g, qn_onnx_side_name(call, "sum"), x, (double)elements);
+    if (p == 1)
+        return x;
+    return qn_op_function(g, qn_onnx_side_name(call, "root"), x,
+                          p == 2 ? (qn_function){.kind = QN_FUNCTION_SQRT}
+                                 : (qn_function){.kind = QN_FUNCTION_POWER, .a = 1.0 / (double)p});
+}
+
+static qn_status read_power(const qn_onnx_call *call, int64_t *p) {
+    *p = qn_onnx_int(call, "p", 2);
+    return *p >= 1 && *p <= 64
+               ? QN_OK
+               : qn_fail(QN_ERROR_UNSUPPORTED, "a norm of power %lld", (long long)*p);
+}
+
+static qn_status build_lp_pool(qn_onnx_call *call) {
+    bool is_shortened;
+    int64_t p;
+    qn_onnx_window w;
+    QN_TRY(read_power(call, &p));
+    QN_TRY(read_pool(call, &w, &is_shortened));
+    const qn_value y = pool_of(call, &w, qn_average_pool, power_of(call, pool_input(call, &w), p));
+    return give_pool(call, &w,
+                     root_of(call, y, p, w.kernel[DEPTHS] * w.kernel[ROWS] * w.kernel[COLUMNS]));
+}
+
+/* (N, C) as (N, 1, 1, C), or with as many axes of space as there are. */
 static void give_global(qn_onnx_call *call, int rank, qn_value y) {
     const qn_shape s = qn_graph_shape(call->graph, y);
-    qn_shape shape = {.rank = rank, .dims = {s.dims[0], 1, 1}};
+    qn_shape shape = {.rank = rank, .dims = {s.dims[0], 1, 1, 1}};
     if (y.id >= 0) { /* else the graph holds the failure */
         shape.dims[rank - 1] = s.dims[s.rank - 1];
         y = qn_reshape(call->graph, qn_onnx_side_name(call, "image"), y, shape);
@@ -355,23 +369,47 @@ static void give_global(qn_onnx_call *call, int rank, qn_value y) {
     qn_onnx_give(call, 0, y, true);
 }
 
+/* The first input as images: the depths of a volume are more rows. */
+static qn_status read_global(qn_onnx_call *call, qn_onnx_window *w, qn_value *x) {
+    QN_TRY(qn_onnx_window_read(call, NULL, false, w));
+    *x = pool_input(call, w);
+    if (w->n_axes == 3 && x->id >= 0)
+        *x = qn_reshape(call->graph, qn_onnx_side_name(call, "rows"), *x,
+                        QN_SHAPE(qn_graph_shape(call->graph, *x).dims[0],
+                                 w->extents[DEPTHS] * w->extents[ROWS], w->extents[COLUMNS], -1));
+    return call->graph->status;
+}
+
 static qn_status build_global_average_pool(qn_onnx_call *call) {
-    place w;
-    QN_TRY(read_place(call, NULL, false, &w));
-    const qn_value x = rows_of_input(call, &w);
+    qn_onnx_window w;
+    qn_value x;
+    QN_TRY(read_global(call, &w, &x));
     give_global(call, w.n_axes + 2, qn_global_average_pool(call->graph, call->name, x));
     return QN_OK;
 }
 
 static qn_status build_global_max_pool(qn_onnx_call *call) {
-    place w;
+    qn_onnx_window w;
     qn_window window;
-    QN_TRY(read_place(call, NULL, false, &w));
-    memcpy(w.kernel, w.extents, sizeof w.kernel);
-    QN_TRY(window_of(&w, &window));
-    give_global(call, w.n_axes + 2,
-                qn_max_pool(call->graph, call->name, rows_of_input(call, &w), window));
+    qn_value x;
+    QN_TRY(read_global(call, &w, &x));
+    w.kernel[ROWS] = w.extents[DEPTHS] * w.extents[ROWS];
+    w.kernel[COLUMNS] = w.extents[COLUMNS];
+    QN_TRY(qn_onnx_window_of(&w, ROWS, COLUMNS, &window));
+    give_global(call, w.n_axes + 2, qn_max_pool(call->graph, call->name, x, window));
     return QN_OK;
+}
+
+static qn_status build_global_lp_pool(qn_onnx_call *call) {
+    int64_t p;
+    qn_onnx_window w;
+    qn_value x;
+    QN_TRY(read_power(call, &p));
+    QN_TRY(read_global(call, &w, &x));
+    x = qn_global_average_pool(call->graph, call->name, power_of(call, x, p));
+    x = root_of(call, x, p, w.extents[DEPTHS] * w.extents[ROWS] * w.extents[COLUMNS]);
+    give_global(call, w.n_axes + 2, x);
+    return call->graph->status;
 }
 
 const qn_onnx_translator qn_onnx_conv_pool_translators[] = {
@@ -381,5 +419,7 @@ const qn_onnx_translator qn_onnx_conv_pool_translators[] = {
     {"AveragePool", 1, 1, build_average_pool},
     {"GlobalAveragePool", 1, 1, build_global_average_pool},
     {"GlobalMaxPool", 1, 1, build_global_max_pool},
+    {"LpPool", 1, 1, build_lp_pool},
+    {"GlobalLpPool", 1, 1, build_global_lp_pool},
     {NULL, 0, 0, NULL},
 };

@@ -1,9 +1,12 @@
-/* Quantisation as nodes of its own: QuantizeLinear and DequantizeLinear. Quantised numbers are held
- * as reals with the values of the whole type. Rounding passes its gradient on unchanged (straight
- * through, Bengio et al. 2013), cutting to the type's range only inside of it. Scales do not train;
- * weights that the file has as whole numbers stay as they are. Leaves out: 8-bit floats, blocks. */
+/* Quantisation as nodes of its own: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
+ * Quantised numbers are held as reals with the values of the whole type. Rounding passes its
+ * gradient on unchanged (straight through, Bengio et al. 2013), cutting to the type's range only
+ * inside of it. Scales do not train; weights that the file has as whole numbers stay as they
+ * are. Leaves out: 8-bit floats, blocks. */
 #include "base/status.h"
 #include "onnx/fold.h"
+
+#include <math.h>
 
 /* The least and the largest number of a whole type. */
 static bool find_range(qn_onnx_type type, double *least, double *most) {
@@ -63,17 +66,11 @@ static qn_status find_operands(qn_onnx_call *call, qn_value *x, qn_value *scale,
     return call->graph->status;
 }
 
-static qn_status build_quantise(qn_onnx_call *call) {
-    const qn_onnx_type type = qn_onnx_has(call, 2) ? qn_onnx_type_at(call, 2) : QN_ONNX_UINT8;
+/* round(x / scale) + zero, cut to the type's range; zero: or QN_NO_VALUE. */
+static qn_value quantise(qn_onnx_call *call, qn_value x, qn_value scale, qn_value zero,
+                         qn_function cut) {
+    const qn_function round = {.kind = QN_FUNCTION_ROUND};
     qn_graph *graph = call->graph;
-    qn_function cut = {.kind = QN_FUNCTION_LINE, .a = 1}, round = {.kind = QN_FUNCTION_ROUND};
-    qn_value x, scale, zero;
-    bool is_image;
-    if (!find_range(type, &cut.least, &cut.most) || qn_onnx_int(call, "output_dtype", 0) != 0)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "it gives %s: quantise to 8 or 16 bits, with a zero point of that type",
-                       qn_onnx_type_name(type));
-    QN_TRY(find_operands(call, &x, &scale, &zero, &is_image));
     x = qn_op_combine(graph, qn_onnx_side_name(call, "quotient"), QN_COMBINE_DIVIDE, x, scale);
     /* round(x) + (x - x), of which the last has no gradient: exactly whole, with the slope of x */
     const qn_value same = qn_stop_gradient(graph, qn_onnx_side_name(call, "same"), x);
@@ -82,9 +79,65 @@ static qn_status build_quantise(qn_onnx_call *call) {
     x = qn_add(graph, qn_onnx_side_name(call, "whole"), rounded, x);
     if (zero.id >= 0)
         x = qn_op_combine(graph, qn_onnx_side_name(call, "moved"), QN_COMBINE_ADD, x, zero);
-    x = qn_op_function(graph, call->name, x, cut);
-    qn_onnx_give_typed(call, 0, x, is_image, type);
-    return graph->status;
+    return qn_op_function(graph, call->name, x, cut);
+}
+
+static qn_status build_quantise(qn_onnx_call *call) {
+    const qn_onnx_type type = qn_onnx_has(call, 2) ? qn_onnx_type_at(call, 2) : QN_ONNX_UINT8;
+    qn_function cut = {.kind = QN_FUNCTION_LINE, .a = 1};
+    qn_value x, scale, zero;
+    bool is_image;
+    if (!find_range(type, &cut.least, &cut.most) || qn_onnx_int(call, "output_dtype", 0) != 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "it gives %s: quantise to 8 or 16 bits, with a zero point of that type",
+                       qn_onnx_type_name(type));
+    QN_TRY(find_operands(call, &x, &scale, &zero, &is_image));
+    qn_onnx_give_typed(call, 0, quantise(call, x, scale, zero, cut), is_image, type);
+    return call->graph->status;
+}
+
+/* The largest of sign times all elements and 0. */
+static qn_value find_largest(qn_onnx_call *call, qn_value x, double sign) {
+    qn_graph *graph = call->graph;
+    const qn_function line = {QN_FUNCTION_LINE, sign, 0, -INFINITY, INFINITY};
+    const qn_function positive = {QN_FUNCTION_LINE, 1, 0, 0, INFINITY};
+    x = qn_reshape(graph, qn_onnx_side_name(call, "flat"), x, QN_SHAPE(1, -1));
+    x = qn_op_function(graph, qn_onnx_side_name(call, "signed"), x, line);
+    x = qn_reduce(graph, qn_onnx_side_name(call, "largest"), x, 1, QN_MAX);
+    return qn_op_function(graph, qn_onnx_side_name(call, "end"), x, positive);
+}
+
+/* To unsigned bytes, with scale and zero point from the range of the numbers, 0 within it. Where
+ * all are 0, the scale is 1. */
+static qn_status build_dynamic(qn_onnx_call *call) {
+    const qn_function byte = {QN_FUNCTION_LINE, 1, 0, 0, 255};
+    const qn_function step = {QN_FUNCTION_LINE, 1.0 / 255, 0, -INFINITY, INFINITY};
+    const qn_function round = {.kind = QN_FUNCTION_ROUND};
+    const bool is_image = qn_onnx_is_image(call, 0);
+    qn_graph *g = call->graph;
+    const qn_value x = qn_onnx_value_of(call, 0);
+    const qn_value constant = qn_stop_gradient(g, qn_onnx_side_name(call, "constant"), x);
+    const qn_value below = find_largest(call, constant, -1);
+    qn_value range =
+        qn_add(g, qn_onnx_side_name(call, "range"), find_largest(call, constant, 1), below);
+    const qn_value none = qn_op_combine(g, qn_onnx_side_name(call, "none"), QN_COMBINE_EQUAL, range,
+                                        qn_op_scalar(g, qn_onnx_side_name(call, "zero"), 0));
+    const qn_value scale =
+        qn_op_combine(g, qn_onnx_side_name(call, "scale"), QN_COMBINE_ADD,
+                      qn_op_function(g, qn_onnx_side_name(call, "step"), range, step), none);
+    qn_value zero =
+        qn_op_combine(g, qn_onnx_side_name(call, "place"), QN_COMBINE_DIVIDE, below, scale);
+    zero = qn_op_function(g, qn_onnx_side_name(call, "point"), zero, round);
+    zero = qn_op_function(g, qn_onnx_side_name(call, "byte"), zero, byte);
+    qn_onnx_give_typed(call, 0, quantise(call, x, scale, zero, byte), is_image, QN_ONNX_UINT8);
+    const qn_shape scalar = {.rank = 0};
+    if (qn_onnx_is_used(call, 1))
+        qn_onnx_give(call, 1, qn_reshape(g, qn_onnx_side_name(call, "y_scale"), scale, scalar),
+                     false);
+    if (qn_onnx_is_used(call, 2))
+        qn_onnx_give_typed(call, 2, qn_reshape(g, qn_onnx_side_name(call, "y_zero"), zero, scalar),
+                           false, QN_ONNX_UINT8);
+    return g->status;
 }
 
 static qn_status build_dequantise(qn_onnx_call *call) {
@@ -102,5 +155,6 @@ static qn_status build_dequantise(qn_onnx_call *call) {
 const qn_onnx_translator qn_onnx_quantise_translators[] = {
     {"QuantizeLinear", 2, 3, build_quantise},
     {"DequantizeLinear", 2, 3, build_dequantise},
+    {"DynamicQuantizeLinear", 1, 1, build_dynamic},
     {NULL, 0, 0, NULL},
 };
