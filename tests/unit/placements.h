@@ -168,6 +168,7 @@ static inline void plan_within(placed_model *m) {
 static inline void placed_open(placed_model *m, const qn_model *model) {
     qn_isa isa;
     *m = (placed_model){.model = model, .update = qn_update_options_for(model)};
+    m->update.accumulate = 1;
     m->update.beta2 = 0.999;
     m->update.epsilon = 1e-8;
     CHECK_OK(qn_cpu_isa(&isa));

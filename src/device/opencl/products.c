@@ -154,7 +154,7 @@ static void conv2d_run(qn_opencl_line *line, const qn_call *call) {
     a.p[1] = qn_opencl_place(line, call->in[1]);
     a.p[3] = qn_opencl_place(line, call->out[0]);
     if (is_depthwise(&c))
-        qn_opencl_start(line, QN_CL_depthwise, &a, c.k, c.n * c.p * c.q, 1);
+        qn_opencl_start(line, QN_CL_depthwise, &a, c.q * c.k, c.n * c.p, 1);
     else
         start_tiles(line, QN_CL_convolve, &a, c.n * c.p * c.q, c.k / c.groups, c.groups);
 }
@@ -165,7 +165,7 @@ static void run_data(qn_opencl_line *line, const qn_call *call, const qn_convolu
     a.p[1] = qn_opencl_place(line, call->in[1]);
     a.p[3] = qn_opencl_place(line, call->out[0]);
     if (is_depthwise(c))
-        qn_opencl_start(line, QN_CL_depthwise_data, &a, c->c, c->n * c->h * c->w, 1);
+        qn_opencl_start(line, QN_CL_depthwise_data, &a, c->w * c->c, c->n * c->h, 1);
     else
         start_tiles(line, QN_CL_convolve_data, &a, c->n * c->h * c->w, c->c / c->groups, c->groups);
 }
@@ -231,7 +231,7 @@ static void run_pool(qn_opencl_line *line, const qn_call *call, qn_opencl_kernel
     a.p[0] = qn_opencl_place(line, call->in[0]);
     a.p[3] = qn_opencl_place(line, call->out[0]);
     a.p[4] = qn_opencl_place(line, call->node->n_outputs > 1 ? call->out[1] : NULL);
-    qn_opencl_start(line, kernel, &a, c->c, c->n * c->p * c->q, 1);
+    qn_opencl_start(line, kernel, &a, c->q * c->c, c->n * c->p, 1);
 }
 
 static void max_pool_run(qn_opencl_line *line, const qn_call *call) {
@@ -259,7 +259,7 @@ static void run_pool_backward(qn_opencl_line *line, const qn_call *call, bool is
     a.p[0] = qn_opencl_place(line, call->in[0]);
     a.p[1] = qn_opencl_place(line, is_largest ? call->in[1] : NULL);
     a.p[3] = qn_opencl_place(line, call->out[0]);
-    qn_opencl_start(line, QN_CL_pool_backward, &a, c->c, c->n * c->h * c->w, 1);
+    qn_opencl_start(line, QN_CL_pool_backward, &a, c->w * c->c, c->n * c->h, 1);
 }
 
 static void max_pool_backward_run(qn_opencl_line *line, const qn_call *call) {

@@ -81,9 +81,11 @@ static bool wait_for_all(const qn_work *work) {
     return true;
 }
 
-static void record(const qn_queue_watch *watch, int32_t item, int64_t begin_ns) {
+/* Operations count as the step's own work, since nothing is done beside them; copies do not. */
+static void record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns) {
     qn_event event = watch->label;
-    event.item = item;
+    event.item = work->item;
+    event.kind = work->call->node->op->output_space ? QN_EVENT_QUEUED : QN_EVENT_OPERATION;
     event.begin_ns = begin_ns;
     event.end_ns = qn_clock_ns();
     qn_events_put(watch->events, watch->thread, &event);
@@ -110,7 +112,7 @@ static bool do_work(qn_queue *q, const qn_work *work, uint64_t *started,
     if (!finish(q, work->done))
         return false;
     if (watch)
-        record(watch, work->item, begin_ns);
+        record(watch, work, begin_ns);
     return true;
 }
 

@@ -18,22 +18,23 @@ enum { M_P, N_P, K_P, ROW_A, COLUMN_A, ROW_B, COLUMN_B, STEP_C, MATRIX_A, MATRIX
 
 enum { PLAIN, FORWARD, DATA, FILTER };
 
-/* A place in one operand: where it begins, and the row and column that it is at. */
+/* A place in one operand: where it begins, and the row and column that it is at; of an index that is
+ * summed over, also where it begins in the other operand. */
 typedef struct {
-    int base, h, w;
+    int base, h, w, other;
 } place;
 
 /* The pixel of an image batch of rows x columns. */
 INLINE place pixel_of(int pixel, int rows, int columns) {
     const int j = pixel % columns, i = pixel / columns % rows;
-    const place p = {pixel / columns / rows, i, j};
+    const place p = {pixel / columns / rows, i, j, 0};
     return p;
 }
 
 /* Of a row of the left operand, or where `is_depth` of an index that is summed over, and of a column
  * of the right one: places that are added up to an element's. */
 INLINE place row_place(int kind, const arguments *a, int m, int group) {
-    place p = {0, 0, 0};
+    place p = {0, 0, 0, 0};
     const int *n = a->n;
     if (kind == PLAIN) {
         p.base = m * n[ROW_A];
@@ -54,20 +55,23 @@ INLINE place row_place(int kind, const arguments *a, int m, int group) {
 }
 
 INLINE place depth_place(int kind, const arguments *a, int k) {
-    place p = {0, 0, 0};
+    place p = {0, 0, 0, 0};
     const int *n = a->n;
     if (kind == PLAIN) {
         p.base = k * n[COLUMN_A];
+        p.other = k * n[ROW_B];
     } else if (kind == FORWARD) {
         const int tap = k / n[GROUP_C];
         p.h = tap / n[S_] * n[DILATION_H];
         p.w = tap % n[S_] * n[DILATION_W];
         p.base = (p.h * n[W_] + p.w) * n[C_] + k % n[GROUP_C];
+        p.other = k;
     } else if (kind == DATA) {
         const int tap = k / n[GROUP_K];
         p.h = tap / n[S_] * n[DILATION_H];
         p.w = tap % n[S_] * n[DILATION_W];
         p.base = k % n[GROUP_K];
+        p.other = (p.base * n[R_] * n[S_] + tap) * n[GROUP_C];
     } else {
         p = pixel_of(k, n[P_], n[Q_]);
         p.h = p.h * n[STRIDE_H] - n[PAD_H];
@@ -78,7 +82,7 @@ INLINE place depth_place(int kind, const arguments *a, int k) {
 }
 
 INLINE place column_place(int kind, const arguments *a, int j, int group) {
-    place p = {0, 0, 0};
+    place p = {0, 0, 0, 0};
     const int *n = a->n;
     if (kind == PLAIN) {
         p.base = j * n[COLUMN_B];
@@ -123,17 +127,10 @@ INLINE float left(int kind, const arguments *a, GLOBAL const float *x, place row
 }
 
 /* An element of the right operand. */
-INLINE float right(int kind, const arguments *a, GLOBAL const float *y, place depth, place column,
-                   int k) {
+INLINE float right(int kind, const arguments *a, GLOBAL const float *y, place depth, place column) {
     const int *n = a->n;
-    if (kind == PLAIN)
-        return y[k * n[ROW_B] + column.base];
-    if (kind == FORWARD)
-        return y[column.base + k];
-    if (kind == DATA) {
-        const int tap = k / n[GROUP_K], channel = k % n[GROUP_K];
-        return y[column.base + (channel * n[R_] * n[S_] + tap) * n[GROUP_C]];
-    }
+    if (kind != FILTER)
+        return y[column.base + depth.other];
     const int h = depth.h + column.h, w = depth.w + column.w;
     return h >= 0 && h < n[H_] && w >= 0 && w < n[W_] ? y[depth.base + column.base] : 0;
 }
@@ -196,12 +193,14 @@ INLINE void multiply(int kind, const arguments *a, GLOBAL const float *x, GLOBAL
             const int j = e->is_column_fast ? i % TILE_N : i / TILE_K;
             const int k = e->is_column_fast ? i / TILE_N : i % TILE_K;
             ((LOCAL float *)ys)[k * TILE_N + j] =
-                n0 + j < e->n && k < depth ? right(kind, a, y, depths[k], columns[j], k0 + k) : 0;
+                n0 + j < e->n && k < depth ? right(kind, a, y, depths[k], columns[j]) : 0;
         }
         BARRIER;
         for (int u = 0; u < PARTS_M; u++) {
             for (int v = 0; v < PARTS_N; v++) {
                 const int row = (u * LY + ly) * MICRO_M, column = (v * LX + lx) * MICRO_V;
+                if (m0 + row >= e->m || n0 + column * LANES >= e->n)
+                    continue;
                 VECTOR sums[MICRO_M][MICRO_V];
 #pragma unroll
                 for (int i = 0; i < MICRO_M; i++)
@@ -292,45 +291,89 @@ KERNEL void add_parts(GLOBAL uchar *memory, const arguments a) {
     REALS(1)[i] = exact_value(sum);
 }
 
-/* ---- depthwise: a channel a group, one filter each ---- */
+/* ---- windows: item x is a channel of a column of an image, y a row of one ---- */
 
+/* Image, row, column and channel of an item; false: there is none. */
+typedef struct {
+    int image, h, w, c;
+} spot;
+
+INLINE int spot_of(int columns, int channels, int rows, int images, spot *at) {
+    at->c = ID(0) % channels;
+    at->w = ID(0) / channels;
+    at->h = ID(1) % rows;
+    at->image = ID(1) / rows;
+    return at->w < columns && at->image < images;
+}
+
+#define OUTPUT_SPOT(channels)                                                                      \
+    spot at;                                                                                       \
+    if (!spot_of(a.n[Q_], channels, a.n[P_], a.n[N_], &at))                                        \
+        return;                                                                                    \
+    const int h0 = at.h * a.n[STRIDE_H] - a.n[PAD_H], w0 = at.w * a.n[STRIDE_W] - a.n[PAD_W];      \
+    const int out = (at.image * a.n[P_] + at.h) * a.n[Q_] + at.w
+
+/* The windows that hold an input are rows p0 to p1 and columns q0 to q1 of the output, of which
+ * dilated windows skip some. */
+#define INPUT_SPOT                                                                                 \
+    spot at;                                                                                       \
+    if (!spot_of(a.n[W_], a.n[C_], a.n[H_], a.n[N_], &at))                                         \
+        return;                                                                                    \
+    const int h0 = at.h + a.n[PAD_H], w0 = at.w + a.n[PAD_W];                                      \
+    const int p0 = max(0, h0 - (a.n[R_] - 1) * a.n[DILATION_H] + a.n[STRIDE_H] - 1) /              \
+                   a.n[STRIDE_H];                                                                  \
+    const int q0 = max(0, w0 - (a.n[S_] - 1) * a.n[DILATION_W] + a.n[STRIDE_W] - 1) /              \
+                   a.n[STRIDE_W];                                                                  \
+    const int p1 = min(h0 / a.n[STRIDE_H], a.n[P_] - 1);                                           \
+    const int q1 = min(w0 / a.n[STRIDE_W], a.n[Q_] - 1)
+
+#define INPUT_TAP(tap)                                                                             \
+    const int r = h0 - p * a.n[STRIDE_H], s = w0 - q * a.n[STRIDE_W];                              \
+    if ((a.n[DILATION_H] > 1 && r % a.n[DILATION_H]) || (a.n[DILATION_W] > 1 && s % a.n[DILATION_W])) \
+        continue;                                                                                  \
+    const int tap = r / a.n[DILATION_H] * a.n[S_] + s / a.n[DILATION_W]
+
+#define EACH_TAP                                                                                   \
+    for (int r = 0, tap = 0; r < a.n[R_]; r++)                                                     \
+        for (int s = 0; s < a.n[S_]; s++, tap++)
+
+/* Where a tap meets the image of channel `channel`; -1: outside of it. */
+INLINE int input_at(const arguments *a, int image, int h, int w, int channel) {
+    const int *n = a->n;
+    return h >= 0 && h < n[H_] && w >= 0 && w < n[W_]
+               ? ((image * n[H_] + h) * n[W_] + w) * n[C_] + channel
+               : -1;
+}
+
+/* Depthwise: a channel a group, one filter each. */
 KERNEL void depthwise(GLOBAL uchar *memory, const arguments a) {
-    const int k = ID(0), pixel = ID(1);
-    if (k >= a.n[K_] || pixel >= a.n[N_] * a.n[P_] * a.n[Q_])
-        return;
-    const place at = pixel_of(pixel, a.n[P_], a.n[Q_]);
-    const int c = k / a.n[GROUP_K], taps = a.n[R_] * a.n[S_];
+    OUTPUT_SPOT(a.n[K_]);
+    const int channel = at.c / a.n[GROUP_K], taps = a.n[R_] * a.n[S_];
     float sum = 0;
-    for (int tap = 0; tap < taps; tap++) {
-        const int h = at.h * a.n[STRIDE_H] - a.n[PAD_H] + tap / a.n[S_] * a.n[DILATION_H];
-        const int w = at.w * a.n[STRIDE_W] - a.n[PAD_W] + tap % a.n[S_] * a.n[DILATION_W];
-        if (h >= 0 && h < a.n[H_] && w >= 0 && w < a.n[W_])
-            sum = fma(REALS(0)[((at.base * a.n[H_] + h) * a.n[W_] + w) * a.n[C_] + c],
-                      REALS(1)[k * taps + tap], sum);
+    EACH_TAP {
+        const int i = input_at(&a, at.image, h0 + r * a.n[DILATION_H], w0 + s * a.n[DILATION_W],
+                               channel);
+        if (i >= 0)
+            sum = fma(REALS(0)[i], REALS(1)[at.c * taps + tap], sum);
     }
     if (a.n[HAS_BIAS])
-        sum += REALS(2)[k];
-    REALS(3)[pixel * a.n[Y_STEP] + k] = activate(a.n[ACTIVATION], a.f[0], sum);
+        sum += REALS(2)[at.c];
+    REALS(3)[out * a.n[Y_STEP] + at.c] = activate(a.n[ACTIVATION], a.f[0], sum);
 }
 
 KERNEL void depthwise_data(GLOBAL uchar *memory, const arguments a) {
-    const int c = ID(0), pixel = ID(1);
-    if (c >= a.n[C_] || pixel >= a.n[N_] * a.n[H_] * a.n[W_])
-        return;
-    const place at = pixel_of(pixel, a.n[H_], a.n[W_]);
+    INPUT_SPOT;
     const int taps = a.n[R_] * a.n[S_];
     float sum = 0;
-    for (int tap = 0; tap < taps; tap++) {
-        const int h = at.h + a.n[PAD_H] - tap / a.n[S_] * a.n[DILATION_H];
-        const int w = at.w + a.n[PAD_W] - tap % a.n[S_] * a.n[DILATION_W];
-        const int p = h / a.n[STRIDE_H], q = w / a.n[STRIDE_W];
-        if (h < 0 || w < 0 || h % a.n[STRIDE_H] || w % a.n[STRIDE_W] || p >= a.n[P_] || q >= a.n[Q_])
-            continue;
-        for (int k = c * a.n[GROUP_K]; k < (c + 1) * a.n[GROUP_K]; k++)
-            sum = fma(REALS(0)[((at.base * a.n[P_] + p) * a.n[Q_] + q) * a.n[Y_STEP] + k],
-                      REALS(1)[k * taps + tap], sum);
+    for (int p = p0; p <= p1; p++) {
+        for (int q = q0; q <= q1; q++) {
+            INPUT_TAP(tap);
+            const int out = ((at.image * a.n[P_] + p) * a.n[Q_] + q) * a.n[Y_STEP];
+            for (int k = at.c * a.n[GROUP_K]; k < (at.c + 1) * a.n[GROUP_K]; k++)
+                sum = fma(REALS(0)[out + k], REALS(1)[k * taps + tap], sum);
+        }
     }
-    REALS(3)[pixel * a.n[C_] + c] = sum;
+    REALS(3)[input_at(&a, at.image, at.h, at.w, at.c)] = sum;
 }
 
 /* Chunk z of the pixels, for tap y of channel x. */
@@ -339,42 +382,37 @@ KERNEL void depthwise_filter(GLOBAL uchar *memory, const arguments a) {
     const int pixels = a.n[N_] * a.n[P_] * a.n[Q_];
     if (k >= a.n[K_] || tap >= taps)
         return;
-    const int c = k / a.n[GROUP_K];
     exact sum = {0, 0};
     for (int pixel = part * a.n[CHUNK]; pixel < min(pixels, (part + 1) * a.n[CHUNK]); pixel++) {
         const place at = pixel_of(pixel, a.n[P_], a.n[Q_]);
-        const int h = at.h * a.n[STRIDE_H] - a.n[PAD_H] + tap / a.n[S_] * a.n[DILATION_H];
-        const int w = at.w * a.n[STRIDE_W] - a.n[PAD_W] + tap % a.n[S_] * a.n[DILATION_W];
-        if (h >= 0 && h < a.n[H_] && w >= 0 && w < a.n[W_])
-            sum = exact_add(sum, REALS(1)[pixel * a.n[Y_STEP] + k] *
-                                     REALS(0)[((at.base * a.n[H_] + h) * a.n[W_] + w) * a.n[C_] + c]);
+        const int i = input_at(&a, at.base,
+                               at.h * a.n[STRIDE_H] - a.n[PAD_H] + tap / a.n[S_] * a.n[DILATION_H],
+                               at.w * a.n[STRIDE_W] - a.n[PAD_W] + tap % a.n[S_] * a.n[DILATION_W],
+                               k / a.n[GROUP_K]);
+        if (i >= 0)
+            sum = exact_add(sum, REALS(1)[pixel * a.n[Y_STEP] + k] * REALS(0)[i]);
     }
     REALS(3)[(part * a.n[K_] + k) * taps + tap] = exact_value(sum);
 }
 
 /* ---- pools: the filter's extents are the window's; K = C ---- */
 
-enum { INSIDE = HAS_BIAS };
+enum { INSIDE = HAS_BIAS, BY_TAP = CHUNK };
 
 KERNEL void pool_largest(GLOBAL uchar *memory, const arguments a) {
-    const int c = ID(0), pixel = ID(1);
-    if (c >= a.n[C_] || pixel >= a.n[N_] * a.n[P_] * a.n[Q_])
-        return;
-    const place at = pixel_of(pixel, a.n[P_], a.n[Q_]);
+    OUTPUT_SPOT(a.n[C_]);
     float best = -INFINITY;
     int best_tap = -1;
-    for (int tap = 0; tap < a.n[R_] * a.n[S_]; tap++) {
-        const int h = at.h * a.n[STRIDE_H] - a.n[PAD_H] + tap / a.n[S_] * a.n[DILATION_H];
-        const int w = at.w * a.n[STRIDE_W] - a.n[PAD_W] + tap % a.n[S_] * a.n[DILATION_W];
-        if (h < 0 || h >= a.n[H_] || w < 0 || w >= a.n[W_])
-            continue;
-        const float x = REALS(0)[((at.base * a.n[H_] + h) * a.n[W_] + w) * a.n[C_] + c];
-        const int is_better = best_tap < 0 || x > best || isnan(x);
+    EACH_TAP {
+        const int i =
+            input_at(&a, at.image, h0 + r * a.n[DILATION_H], w0 + s * a.n[DILATION_W], at.c);
+        const float x = i >= 0 ? REALS(0)[i] : 0;
+        const int is_better = i >= 0 && (best_tap < 0 || x > best || isnan(x));
         best = is_better ? x : best;
         best_tap = is_better ? tap : best_tap;
     }
-    REALS(3)[pixel * a.n[Y_STEP] + c] = best_tap < 0 ? 0 : best;
-    TAPS(4)[pixel * a.n[C_] + c] = (ushort)max(best_tap, 0);
+    REALS(3)[out * a.n[Y_STEP] + at.c] = best_tap < 0 ? 0 : best;
+    TAPS(4)[out * a.n[C_] + at.c] = (ushort)max(best_tap, 0);
 }
 
 /* What a sum over a window is multiplied with to be its mean. */
@@ -394,39 +432,30 @@ INLINE float mean_factor(const arguments *a, int p, int q) {
 }
 
 KERNEL void pool_mean(GLOBAL uchar *memory, const arguments a) {
-    const int c = ID(0), pixel = ID(1);
-    if (c >= a.n[C_] || pixel >= a.n[N_] * a.n[P_] * a.n[Q_])
-        return;
-    const place at = pixel_of(pixel, a.n[P_], a.n[Q_]);
+    OUTPUT_SPOT(a.n[C_]);
     exact sum = {0, 0};
-    for (int tap = 0; tap < a.n[R_] * a.n[S_]; tap++) {
-        const int h = at.h * a.n[STRIDE_H] - a.n[PAD_H] + tap / a.n[S_] * a.n[DILATION_H];
-        const int w = at.w * a.n[STRIDE_W] - a.n[PAD_W] + tap % a.n[S_] * a.n[DILATION_W];
-        if (h >= 0 && h < a.n[H_] && w >= 0 && w < a.n[W_])
-            sum = exact_add(sum, REALS(0)[((at.base * a.n[H_] + h) * a.n[W_] + w) * a.n[C_] + c]);
+    EACH_TAP {
+        const int i =
+            input_at(&a, at.image, h0 + r * a.n[DILATION_H], w0 + s * a.n[DILATION_W], at.c);
+        sum = exact_add(sum, i >= 0 ? REALS(0)[i] : 0);
     }
-    REALS(3)[pixel * a.n[Y_STEP] + c] = exact_value(sum) * mean_factor(&a, at.h, at.w);
+    REALS(3)[out * a.n[Y_STEP] + at.c] = exact_value(sum) * mean_factor(&a, at.h, at.w);
 }
 
-/* Each input gathers from the windows that hold it. n[CHUNK]: by taps (largest) or means. */
+/* Each input gathers from the windows that hold it: by taps (largest) or means. */
 KERNEL void pool_backward(GLOBAL uchar *memory, const arguments a) {
-    const int c = ID(0), pixel = ID(1);
-    if (c >= a.n[C_] || pixel >= a.n[N_] * a.n[H_] * a.n[W_])
-        return;
-    const place at = pixel_of(pixel, a.n[H_], a.n[W_]);
+    INPUT_SPOT;
     float sum = 0;
-    for (int tap = 0; tap < a.n[R_] * a.n[S_]; tap++) {
-        const int h = at.h + a.n[PAD_H] - tap / a.n[S_] * a.n[DILATION_H];
-        const int w = at.w + a.n[PAD_W] - tap % a.n[S_] * a.n[DILATION_W];
-        const int p = h / a.n[STRIDE_H], q = w / a.n[STRIDE_W];
-        if (h < 0 || w < 0 || h % a.n[STRIDE_H] || w % a.n[STRIDE_W] || p >= a.n[P_] || q >= a.n[Q_])
-            continue;
-        const int out = (at.base * a.n[P_] + p) * a.n[Q_] + q;
-        const float dy = REALS(0)[out * a.n[Y_STEP] + c];
-        if (a.n[CHUNK])
-            sum += TAPS(1)[out * a.n[C_] + c] == tap ? dy : 0;
-        else
-            sum += mean_factor(&a, p, q) * dy;
+    for (int p = p0; p <= p1; p++) {
+        for (int q = q0; q <= q1; q++) {
+            INPUT_TAP(tap);
+            const int out = (at.image * a.n[P_] + p) * a.n[Q_] + q;
+            const float dy = REALS(0)[out * a.n[Y_STEP] + at.c];
+            if (a.n[BY_TAP])
+                sum += TAPS(1)[out * a.n[C_] + at.c] == tap ? dy : 0;
+            else
+                sum += mean_factor(&a, p, q) * dy;
+        }
     }
-    REALS(3)[pixel * a.n[C_] + c] = sum;
+    REALS(3)[input_at(&a, at.image, at.h, at.w, at.c)] = sum;
 }

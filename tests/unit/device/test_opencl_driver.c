@@ -1,0 +1,132 @@
+/* Hostile drivers: an OpenCL library that fails at each call in turn, once or from then on, while a
+ * step is trained on it, and one that lies. Either training does not begin, and it is said why, or
+ * the step has the CPU's bits; nothing crashes. */
+#include "check.h"
+#include "device/opencl/platforms.h"
+#include "os/library.h"
+#include "quern/quern.h"
+#include "run/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 4, LIES = 7 };
+
+static _Alignas(64) float x[BATCH * 28 * 28];
+static _Alignas(64) int32_t y[BATCH];
+static int64_t *calls, *fail_at, *opened_at;
+static int *fails_on, *lie;
+
+static qn_status make(const char *device, qn_trainer **trainer) {
+    qn_trainer_options o = qn_trainer_options_for(qn_model_find("lenet5"));
+    o.batch = o.evaluation_batch = BATCH;
+    o.engine.n_threads = 1;
+    o.engine.device = device;
+    *trainer = NULL;
+    return qn_trainer_create(&o, trainer);
+}
+
+static bool are_equal(const qn_trainer *a, const qn_trainer *b) {
+    const qn_engine *first = qn_trainer_engine(a), *second = qn_trainer_engine(b);
+    for (int i = 0; i < qn_engine_tensor_count(first); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(first, i);
+        if (memcmp(t.data, qn_engine_find(second, t.name).data, t.bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+static qn_trainer *train_on_cpu(void) {
+    qn_trainer *trainer;
+    qn_step_result result;
+    CHECK_OK(make("cpu", &trainer));
+    CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+    return trainer;
+}
+
+/* Calls until the first step is done, its updates included. */
+static int64_t count_calls(void) {
+    qn_trainer *trainer;
+    qn_step_result result;
+    *fail_at = *calls = 0;
+    CHECK_OK(make("opencl", &trainer));
+    (void)qn_trainer_step(trainer, x, y, &result);
+    const int64_t n = *calls;
+    qn_trainer_destroy(trainer);
+    return n;
+}
+
+static void check_failing(const qn_trainer *expected, int64_t at, int on) {
+    qn_trainer *trainer;
+    qn_step_result result;
+    *calls = 0;
+    *fail_at = at;
+    *fails_on = on;
+    const qn_status status = make("opencl", &trainer);
+    if (status == QN_OK) {
+        const bool is_harmless = at < *opened_at; /* a question about the device, not answered */
+        const qn_status stepped = qn_trainer_step(trainer, x, y, &result);
+        const bool is_good = stepped == QN_OK && are_equal(expected, trainer) &&
+                             qn_trainer_engine(trainer)->device == 0;
+        CHECK(is_good || is_harmless);
+        if (!is_good && !is_harmless)
+            printf("other bits after call %lld failed\n", (long long)at);
+    } else {
+        CHECK(strlen(qn_error_message()) > 20);
+    }
+    qn_trainer_destroy(trainer);
+}
+
+/* The last call of a step is a release or the end of a queue's work: what fails then is not seen in
+ * this step. Reading the host's memory is what counts. */
+static void test_failing(void) {
+    qn_trainer *expected = train_on_cpu();
+    const int64_t n = count_calls();
+    const int64_t step = getenv("QUERN_ALL") || n < 200 ? 1 : n / 150;
+    CHECK(n > 100);
+    for (int64_t at = 1; at <= n; at += step) {
+        check_failing(expected, at, 0);
+        check_failing(expected, at, 1);
+    }
+    qn_trainer_destroy(expected);
+}
+
+/* Optional answers of a device (its names) may fail without harm: it then works, with kernels that
+ * do nothing, so no step is made. */
+static void test_lying(void) {
+    *fail_at = 0;
+    for (*lie = 1; *lie <= LIES; ++*lie) {
+        qn_opencl_device devices[QN_OPENCL_MOST_DEVICES];
+        qn_trainer *trainer;
+        int n;
+        (void)qn_opencl_find_devices(devices, &n);
+        CHECK(n >= 0 && n <= QN_OPENCL_MOST_DEVICES);
+        for (int i = 0; i < n; i++)
+            CHECK(strlen(devices[i].name) < sizeof devices[i].name);
+        const qn_status status = make("opencl", &trainer);
+        CHECK(status == QN_OK || strlen(qn_error_message()) > 20);
+        qn_trainer_destroy(trainer);
+    }
+    *lie = 0;
+}
+
+int main(void) {
+    qn_library *fake;
+    if (qn_library_open("libOpenCL.so.1", &fake) != QN_OK ||
+        !qn_library_find(fake, "fake_calls", &calls)) {
+        printf("the library of the tests' own was not found\n");
+        return 1;
+    }
+    CHECK(qn_library_find(fake, "fake_fail_at", &fail_at));
+    CHECK(qn_library_find(fake, "fake_opened_at", &opened_at));
+    CHECK(qn_library_find(fake, "fake_fails_on", &fails_on));
+    CHECK(qn_library_find(fake, "fake_lie", &lie));
+    for (int i = 0; i < BATCH * 28 * 28; i++)
+        x[i] = (float)(i * 37 % 101) / 50 - 1;
+    for (int i = 0; i < BATCH; i++)
+        y[i] = i % 10;
+    test_failing();
+    test_lying();
+    return checks_finish();
+}
