@@ -43,6 +43,12 @@ typedef enum qn_kernel_tuning {
     QN_TUNE_FULL,  /* all products without earlier results */
 } qn_kernel_tuning;
 
+/* Which operations run at the same time. Bits do not depend on it. */
+typedef enum qn_cores_choice {
+    QN_CORES_ONE_BY_ONE, /* one after another, each on all threads */
+    QN_CORES_AUTO,       /* side by side where that is measured to be faster (docs/cores.md) */
+} qn_cores_choice;
+
 /* How an engine runs; part of the options of everything that creates one (trainer, task). All
  * fields 0 except size: the defaults. update and tuning never grow: new fields are added at the
  * end. */
@@ -96,7 +102,9 @@ typedef struct qn_engine_options {
      * when plans are made. What the device lacks, and every update, runs on the CPU. Results depend
      * on the device as on the seed. Only read while the engine is created. */
     const char *device;
-    const qn_log *log; /* told when a device is lost; null: nobody */
+    const qn_log *log;     /* told when a device is lost; null: nobody */
+    qn_cores_choice cores; /* of the first training program; not with budget_changes or a swap file
+                              in use. Needs memory for a second plan; never above the budget */
 } qn_engine_options;
 
 typedef struct qn_program_options {
@@ -242,6 +250,25 @@ typedef struct qn_kernel_tuning_use {
 } qn_kernel_tuning_use;
 
 QN_API qn_kernel_tuning_use qn_engine_get_kernel_tuning(const qn_engine *engine);
+
+/* What came of QN_CORES_AUTO. Times are of a step of the first training program. */
+typedef struct qn_cores_use {
+    int n_cores;         /* 0: nothing was tried */
+    bool is_beside;      /* operations run side by side now */
+    bool is_measured;    /* steps by both plans were compared; is_beside follows from that */
+    bool is_over_budget; /* the second plan's arena is too large */
+    int32_t n_operations, n_measured;   /* of the step; of them timed, the others predicted */
+    int32_t n_narrow, n_beside;         /* on fewer than all cores; that another core than the first
+                                         leads */
+    double median_error, most_errors;   /* of times predicted from other shapes, relative: half and
+                                         nine tenths are below */
+    double one_by_one_ns, predicted_ns; /* predicted: all cores for each; as scheduled */
+    double measured_gain;               /* time one by one over that side by side */
+    int64_t measuring_ns, planning_ns;
+    size_t usual_arena_bytes, arena_bytes; /* of the plan one by one, and of the other */
+} qn_cores_use;
+
+QN_API qn_cores_use qn_engine_get_cores(const qn_engine *engine);
 
 /* ---- budgets that change while programs run ---- */
 

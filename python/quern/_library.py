@@ -137,7 +137,7 @@ class EngineOptions(Sized):
                 ("saved_plan", c_void_p), ("swap_folder", c_char_p), ("swap_bytes", c_size_t),
                 ("budget_changes", c_bool), ("plan_later", c_bool), ("aligned_inputs", c_bool),
                 ("no_random_values", c_bool), ("numerics", c_void_p),
-                ("device", c_char_p), ("log", c_void_p)]
+                ("device", c_char_p), ("log", c_void_p), ("cores", c_int)]
 
 
 class StoredTensor(Structure):

@@ -4,9 +4,9 @@ _quern() {
   local command=${COMP_WORDS[1]} options='' words=''
   case "$command" in
     models) options='--input --json --help' ;;
-    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --load --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --micro-batch --threads --memory --swap --resume --override --tune --plan --help' ;;
+    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --load --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --micro-batch --threads --memory --swap --resume --override --tune --cores --plan --help' ;;
     plan) options='--data --max-batch --html --save --load --json --buffers --capacity --seconds --out --compare-cores --machine --prefer --power --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --micro-batch --threads --memory --swap --resume --override --help' ;;
-    profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --micro-batch --threads --memory --swap --resume --override --tune --plan --help' ;;
+    profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --micro-batch --threads --memory --swap --resume --override --tune --cores --plan --help' ;;
     study) options='--models --batches --out --quick --steps --seconds --repeat --data --no-drip --memory-limit --threads --retry --only --interval --sysroot --power --description --help' ;;
     evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --help' ;;
     predict) options='--weights --top --threads --json --help' ;;
@@ -32,6 +32,7 @@ _quern() {
     'train --augment') words='crop flip' ;;
     'train --net') words='conv mlp' ;;
     'train --tune') words='off quick full' ;;
+    'train --cores') words='all auto' ;;
     'plan --prefer') words='time energy balanced' ;;
     'plan --optimizer') words='sgd adam adamw' ;;
     'plan --schedule') words='constant step cosine' ;;
@@ -44,6 +45,7 @@ _quern() {
     'profile --augment') words='crop flip' ;;
     'profile --net') words='conv mlp' ;;
     'profile --tune') words='off quick full' ;;
+    'profile --cores') words='all auto' ;;
     'evaluate --split') words='train test validation' ;;
     'evaluate --loss') words='auto cross-entropy bce mse l1 huber none' ;;
     'convert --real') words='f32 f64' ;;

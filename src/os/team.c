@@ -41,6 +41,7 @@ struct qn_team {
     const qn_allocator *allocator;
     int n_forks;              /* qn_fork_count when it was made */
     int n_threads, n_started; /* n_started: workers that run, without the caller */
+    int most_threads;         /* room for workers */
     bool may_spin, stop;
     worker *workers;
 
@@ -54,7 +55,8 @@ struct qn_team {
     _Alignas(CACHE_LINE) uint32_t round; /* atomic; odd: open */
     qn_team_task *task;                  /* the job of this round, written before round is raised */
     void *context;
-    qn_event label; /* of what is recorded: program, step and item */
+    qn_event label;   /* of what is recorded: program, step and item */
+    uint64_t n_turns; /* atomic: that have ended, of a team whose threads are lent */
 
     _Alignas(CACHE_LINE) int inside; /* atomic: workers in the round */
     int n_asleep;                    /* atomic: workers about to sleep or asleep */
@@ -174,22 +176,26 @@ static void leave(qn_team *team) {
     }
 }
 
+/* Takes part in a round that was seen, unless it is closed by then; false: the team ends. */
+static bool take_part(qn_team *team, int thread, uint32_t seen) {
+    if (seen % 2 == 0)
+        return true;
+    __atomic_add_fetch(&team->inside, 1, __ATOMIC_SEQ_CST);
+    const bool is_open = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST) == seen;
+    const bool is_over = is_open && team->stop;
+    if (is_open && !is_over && thread < team->n_threads)
+        do_round(team, thread);
+    leave(team);
+    return !is_over;
+}
+
 static void *work(void *argument) {
     worker *self = argument;
-    qn_team *team = self->team;
-    for (uint32_t seen = 0;;) {
-        seen = wait_for_round(team, seen);
-        if (seen % 2 == 0)
-            continue;
-        __atomic_add_fetch(&team->inside, 1, __ATOMIC_SEQ_CST);
-        const bool is_open = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST) == seen;
-        const bool is_over = is_open && team->stop;
-        if (is_open && !is_over)
-            do_round(team, self->thread);
-        leave(team);
-        if (is_over)
-            return NULL;
-    }
+    uint32_t seen = 0;
+    do
+        seen = wait_for_round(self->team, seen);
+    while (take_part(self->team, self->thread, seen));
+    return NULL;
 }
 
 static void share_out(qn_team *team, int64_t n_tasks) {
@@ -201,8 +207,9 @@ static void share_out(qn_team *team, int64_t n_tasks) {
     }
 }
 
-static void start_round(qn_team *team) {
-    __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
+/* Whoever waits for a round looks again. */
+static void raise_round(qn_team *team, uint32_t by) {
+    __atomic_add_fetch(&team->round, by, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&team->n_asleep, __ATOMIC_SEQ_CST) > 0) {
         pthread_mutex_lock(&team->mutex);
         pthread_cond_broadcast(&team->started);
@@ -238,15 +245,13 @@ static qn_status start_workers(qn_team *team) {
     return QN_OK;
 }
 
-qn_status qn_team_create(const qn_allocator *allocator, int n_threads, qn_team **team) {
-    if (n_threads < 1 || n_threads > QN_MAX_THREADS)
-        return qn_fail(QN_ERROR_ARGUMENT, "a team of %d threads; 1 to %d are possible", n_threads,
-                       QN_MAX_THREADS);
+static qn_status create(const qn_allocator *allocator, int n_threads, bool is_open,
+                        qn_team **team) {
     allocator = qn_allocator_or_default(allocator);
     qn_team *fresh;
     QN_TRY(qn_allocate(allocator, 1, sizeof *fresh, &fresh));
     fresh->allocator = allocator;
-    fresh->n_threads = n_threads;
+    fresh->n_threads = fresh->most_threads = n_threads;
     fresh->n_forks = qn_fork_count();
     fresh->may_spin = n_threads <= qn_cpu_count();
     pthread_mutex_init(&fresh->mutex, NULL);
@@ -254,7 +259,7 @@ qn_status qn_team_create(const qn_allocator *allocator, int n_threads, qn_team *
     pthread_cond_init(&fresh->finished, NULL);
     qn_status status =
         qn_allocate(allocator, (size_t)n_threads, sizeof *fresh->workers, &fresh->workers);
-    if (status == QN_OK)
+    if (status == QN_OK && !is_open)
         status = start_workers(fresh);
     if (status != QN_OK) {
         qn_team_destroy(fresh);
@@ -264,9 +269,16 @@ qn_status qn_team_create(const qn_allocator *allocator, int n_threads, qn_team *
     return QN_OK;
 }
 
+qn_status qn_team_create(const qn_allocator *allocator, int n_threads, qn_team **team) {
+    if (n_threads < 1 || n_threads > QN_MAX_THREADS)
+        return qn_fail(QN_ERROR_ARGUMENT, "a team of %d threads; 1 to %d are possible", n_threads,
+                       QN_MAX_THREADS);
+    return create(allocator, n_threads, false, team);
+}
+
 static void end_workers(qn_team *team) {
     team->stop = true;
-    start_round(team);
+    raise_round(team, 1);
     for (int i = 1; i <= team->n_started; i++)
         pthread_join(team->workers[i].handle, NULL);
     pthread_cond_destroy(&team->finished);
@@ -279,7 +291,7 @@ void qn_team_destroy(qn_team *team) {
         return;
     if (team->n_forks == qn_fork_count())
         end_workers(team);
-    qn_release(team->allocator, team->workers, (size_t)team->n_threads, sizeof *team->workers);
+    qn_release(team->allocator, team->workers, (size_t)team->most_threads, sizeof *team->workers);
     qn_release(team->allocator, team, 1, sizeof *team);
 }
 
@@ -298,7 +310,7 @@ void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *conte
     team->context = context;
     team->is_looking = team->events != NULL;
     share_out(team, n_tasks);
-    start_round(team);
+    raise_round(team, 1);
     do_round(team, 0);
     close_round(team);
 }
@@ -309,4 +321,34 @@ void qn_team_watch(qn_team *team, qn_events *events) {
 
 void qn_team_label(qn_team *team, const qn_event *label) {
     team->label = *label;
+}
+
+/* ---- lent threads ---- */
+
+qn_status qn_team_create_open(const qn_allocator *allocator, int most_threads, qn_team **team) {
+    return create(allocator, most_threads, true, team);
+}
+
+/* Nobody is inside between rounds, so nobody reads the number. */
+void qn_team_begin_turn(qn_team *team, int n_threads) {
+    team->n_threads = n_threads < team->most_threads ? n_threads : team->most_threads;
+}
+
+void qn_team_end_turn(qn_team *team) {
+    __atomic_add_fetch(&team->n_turns, 1, __ATOMIC_SEQ_CST);
+    raise_round(team, 2);
+}
+
+void qn_team_set_turns(qn_team *team, uint64_t n_turns) {
+    __atomic_store_n(&team->n_turns, n_turns, __ATOMIC_SEQ_CST);
+    raise_round(team, 2);
+}
+
+/* The round is read before the turns: an end that is not seen has raised it. */
+void qn_team_help(qn_team *team, int thread, uint64_t turn) {
+    uint32_t seen = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&team->n_turns, __ATOMIC_SEQ_CST) < turn) {
+        take_part(team, thread, seen);
+        seen = wait_for_round(team, seen);
+    }
 }

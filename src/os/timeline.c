@@ -8,8 +8,10 @@
 #include "os/heap.h"
 #include "os/os.h"
 
+#include <sched.h>
+
 /* Times to look before going to sleep: some microseconds, about what waking costs. */
-enum { LOOKS = 2000 };
+enum { LOOKS = 2000, LOOKS_TO_YIELD = 64 };
 
 struct qn_timeline {
     const qn_allocator *allocator;
@@ -101,6 +103,8 @@ bool qn_timeline_wait(qn_timeline *timeline, uint64_t value) {
 #elif defined(__aarch64__)
         __asm__ volatile("yield");
 #endif
+        if (i % LOOKS_TO_YIELD == LOOKS_TO_YIELD - 1)
+            sched_yield(); /* whoever is waited for may need this processor */
     }
     return qn_timeline_sleep(timeline, value);
 }

@@ -149,3 +149,11 @@ qn_status qn_plan_keep_order(qn_plan *plan, const qn_graph *graph) {
     }
     return QN_OK;
 }
+
+qn_status qn_plan_take_order(qn_plan *plan, const int32_t *nodes, int32_t n) {
+    QN_TRY(qn_grow(plan->allocator, &plan->steps, &plan->step_capacity, (size_t)n + 1,
+                   sizeof *plan->steps));
+    for (int32_t i = 0; i < n; i++)
+        plan->steps[plan->n_steps++] = make_step(plan, nodes[i]);
+    return QN_OK;
+}

@@ -14,7 +14,10 @@ typedef struct wish {
 } wish;
 
 static qn_status make(qn_plan *plan, const qn_graph *graph, const qn_machine *machine, wish w) {
-    QN_TRY(w.keeps_order ? qn_plan_keep_order(plan, graph) : qn_plan_order(plan, graph));
+    if (w.assignment && w.assignment->order)
+        QN_TRY(qn_plan_take_order(plan, w.assignment->order, w.assignment->n_order));
+    else
+        QN_TRY(w.keeps_order ? qn_plan_keep_order(plan, graph) : qn_plan_order(plan, graph));
     if (w.assignment)
         QN_TRY(qn_plan_order_lanes(plan, graph, machine, w.assignment));
     else

@@ -79,6 +79,9 @@ typedef struct qn_lanes {
     int n_lanes, n_further;
     qn_lane *lanes;         /* (n_lanes) */
     qn_arena_need *further; /* (n_further): of spaces 1 and on */
+    /* Lanes are cores: a step of n threads uses that many lanes from its own on, with no further
+     * threads. Those before it in any of them are done when it begins. */
+    bool are_cores;
     int32_t n_waits;
     size_t wait_capacity;
     int32_t *waits; /* (n_waits): steps of other lanes, before the one that waits */
@@ -113,6 +116,11 @@ typedef struct qn_assignment {
     int n_lanes, n_spaces;
     const qn_lane *lanes;   /* (n_lanes) */
     const int16_t *lane_of; /* (n_nodes) */
+    /* Where lanes are cores: how many each node uses, and the nodes that run, in their order. Null:
+     * lanes are no cores; the graph's order. */
+    const int16_t *width_of; /* (n_nodes) */
+    const int32_t *order;    /* (n_order) */
+    int32_t n_order;
 } qn_assignment;
 
 /* The same as_is for several lanes. */
@@ -160,6 +168,9 @@ qn_status qn_plan_order(qn_plan *plan, const qn_graph *graph);
 
 /* Fills steps: all nodes but views and waits, in the graph's order. */
 qn_status qn_plan_keep_order(qn_plan *plan, const qn_graph *graph);
+
+/* Fills steps: nodes in an order that is given. */
+qn_status qn_plan_take_order(qn_plan *plan, const int32_t *nodes, int32_t n);
 
 /* Nodes that update in place, and those that read what they or such nodes make: is_late (n_nodes).
  */

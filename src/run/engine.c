@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "run/cores/cores.h"
 #include "run/optimizer.h"
 #include "run/tuning/tuner.h"
 
@@ -209,7 +210,7 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     QN_TRY(qn_engine_choose_device(e));
     if (e->device == 0)
         qn_tuner_run(e);
-    return QN_OK;
+    return e->device == 0 ? qn_engine_plan_cores(e) : QN_OK;
 }
 
 static qn_status create(const qn_engine_options *options, const qn_program_options *programs,
@@ -274,6 +275,7 @@ void qn_engine_destroy(qn_engine *e) {
     if (!e)
         return;
     qn_live_budget_destroy(e);
+    qn_engine_destroy_cores(e);
     qn_release(&e->allocator, e->update_arena, 1, update_bytes(e));
     for (int i = 0; e->programs && i < e->n_programs; i++)
         qn_program_deinit(&e->programs[i]);
@@ -423,12 +425,14 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
                        "this engine only plans; create one without plan_only");
     if (!e->is_planned)
         return qn_fail(QN_ERROR_ARGUMENT, "this engine has no plan yet; call qn_engine_plan");
+    qn_cores_begin_run(e, program);
     QN_TRY(bind_inputs(e, p, inputs));
     if (!p->training)
         return run(e, program, 0);
     fill_hyper(e);
     e->is_spoiled = true;
     QN_TRY(run(e, program, (uint64_t)(e->steps * accumulate + e->n_accumulated)));
+    qn_cores_end_run(e, program);
     QN_TRY(check_losses(e, p));
     if (++e->n_accumulated == accumulate)
         QN_TRY(finish_step(e));

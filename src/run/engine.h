@@ -25,6 +25,7 @@ typedef struct qn_ruled {
 
 struct qn_live_budget;
 struct qn_tuner;
+struct qn_core_plans;
 
 /* Invariants: 0 <= n_accumulated < options.update.accumulate; every program's outside values are
  * bound to store, sums, hyper or, during a run, to its inputs. */
@@ -68,6 +69,7 @@ struct qn_engine {
     int device;           /* row of the machine's that programs use beside the CPU; 0: none */
     int opened_device;    /* the same, which stays when the device is left */
     bool is_device_tried; /* it is used only if that is faster */
+    struct qn_core_plans *cores; /* null: operations run one by one */
     qn_engine_text plan_text;
 };
 

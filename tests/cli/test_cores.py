@@ -1,5 +1,6 @@
 """Schedules over cores through the command line: the table of quern plan --compare-cores, machines as texts, energy and
 power, and what is refused."""
+import hashlib
 import unittest
 
 import quern
@@ -39,6 +40,28 @@ class Cores(quern.Case):
         self.assertLessEqual(cheap["quern, for energy"]["joules"], 0.75 * one["joules"])
         _, cool = self.compare("--machine", "phone.txt", "--power", "3")
         self.assertLessEqual(cool["quern, for time"]["most_watts"], 3)
+
+    def train(self, cores, model, batch, steps, *options):
+        run = self.run_quern("train", model, "--data", "synthetic", "--batch", batch, "--steps", steps, "--no-test",
+                             "--threads", 2, "--save", cores, "--cores", cores, "--json", *options)
+        return hashlib.sha256(quern.weights_of(self.folder / cores)).hexdigest(), run
+
+    def test_training(self):
+        for model, batch, steps in ("lenet5", 4, 40), ("squeezenet", 2, 3):
+            one, run = self.train("all", model, batch, steps)
+            self.assertEqual(run.of("cores"), [])
+            both, run = self.train("auto", model, batch, steps)
+            self.assertEqual(one, both)
+            (event,) = run.of("cores")
+            self.assertGreater(event["measured"], event["operations"] / 3)
+            self.assertLessEqual(event["predicted_ms"], event["one_by_one_ms"])
+            for done in run.of("cores_compared"):
+                self.assertEqual(done["side_by_side"], done["measured_gain"] >= 1.01)
+
+    def test_budget(self):
+        peak = self.run_quern("plan", "squeezenet", "--batch", 2, "--json", "--threads", 2).of("plan")[0]["peak_bytes"]
+        _, run = self.train("auto", "squeezenet", 2, 3, "--memory", peak)
+        self.assertLessEqual(run.of("done")[0]["peak_bytes"], peak)
 
     def test_refused(self):
         (self.folder / "wrong.txt").write_text("cores big 4 20 8 1.5\nmemory much\n")

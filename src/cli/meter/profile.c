@@ -381,6 +381,7 @@ static int run(const arguments *a) {
             training_print_opening(&p.t);
         training_print_plan(&p.t);
         training_print_tuning(&p.t);
+        training_print_cores(&p.t, false);
         result = run_profile(&p);
     }
     qn_meter_destroy(p.meter);

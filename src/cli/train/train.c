@@ -306,8 +306,10 @@ static int run_training(training *t) {
     const qn_status status = run_within_budget(t);
     t->state = qn_training_get_state(t->run);
     progress_clear(&t->progress);
-    if (t->state.is_trained)
+    if (t->state.is_trained) {
+        training_print_cores(t, true);
         training_print_done(t);
+    }
     return status == QN_OK ? finish_done(t) : finish_failed(t);
 }
 
@@ -358,6 +360,7 @@ static int run(const arguments *a) {
             training_print_opening(&t);
         training_print_plan(&t);
         training_print_tuning(&t);
+        training_print_cores(&t, false);
         result = run_training(&t);
     }
     qn_training_destroy(t.run);

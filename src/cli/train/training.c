@@ -131,6 +131,9 @@ static qn_status prepare(training *t) {
     t->s.engine.saved_plan = has_plan ? &t->plan.plan : NULL;
     t->s.engine.swap_folder = arguments_get(t->a, "swap");
     t->s.engine.tune = tuning_of(t->a);
+    const char *cores =
+        option_find(t->a->command, "cores") < 0 ? "all" : arguments_get(t->a, "cores");
+    t->s.engine.cores = strcmp(cores, "auto") == 0 ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE;
     return QN_OK;
 }
 

@@ -51,6 +51,9 @@ void training_print_opening(const training *t);
 /* Where products were to be tuned: what came of it, a line or an object. */
 void training_print_tuning(const training *t);
 
+/* With --cores auto: the schedule, before the first step; when it is done, which was faster. */
+void training_print_cores(const training *t, bool is_done);
+
 /* Under a budget: what was planned, before the first step, a line or an object. */
 void training_print_plan(const training *t);
 

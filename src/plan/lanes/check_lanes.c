@@ -33,6 +33,11 @@ static qn_status check_waits(const qn_plan *plan, const qn_graph *graph) {
             step->first_wait > end || end > plan->lanes->n_waits)
             return qn_fail(QN_ERROR_ARGUMENT,
                            "plan: step %d (%s) has no valid lane or list of waits", s, name);
+        if (plan->lanes->are_cores &&
+            (step->n_threads < 1 || step->lane + step->n_threads > plan->lanes->n_lanes))
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "plan: step %d (%s) uses %d cores from %d on; there are %d", s, name,
+                           step->n_threads, step->lane, plan->lanes->n_lanes);
         for (int32_t i = step->first_wait; i < end; i++) {
             const int32_t before = plan->lanes->waits[i];
             if (before < 0 || before >= s || plan->steps[before].lane == step->lane)

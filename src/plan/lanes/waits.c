@@ -13,7 +13,7 @@ typedef struct waiting {
     int32_t *step_of;   /* (n_nodes), or -1 */
     int32_t *last_read; /* (n_values, n_lanes): last step that reads it, or -1 */
     int32_t *need;      /* (n_lanes): step that has to be waited for, or -1 */
-    int32_t *last;      /* (n_lanes): last step of it, or -1 */
+    int32_t *last;      /* (n_lanes): last step of it, or that uses it as a core, or -1 */
     int32_t *settled;   /* (n_lanes): last step of it that all behind wait for, or -1 */
 } waiting;
 
@@ -54,12 +54,26 @@ static void settle(const waiting *w, int32_t *node, int32_t end) {
     }
 }
 
+/* Lanes that a step uses: its own and, where they are cores, those behind it. */
+static int end_of_cores(const waiting *w, int32_t step) {
+    const qn_step *s = &w->plan->steps[step];
+    return s->lane + (w->plan->lanes->are_cores ? s->n_threads : 1);
+}
+
+static void need_cores(const waiting *w, int32_t step) {
+    for (int i = w->plan->steps[step].lane; i < end_of_cores(w, step); i++) {
+        if (w->plan->lanes->are_cores && w->last[i] >= 0)
+            need(w, w->last[i]);
+    }
+}
+
 static void find_needs(const waiting *w, int32_t step) {
     const qn_node *node = w->graph->nodes[w->plan->steps[step].node];
     for (int i = 0; i < w->plan->lanes->n_lanes; i++)
         w->need[i] = w->settled[i];
     if (w->plan->lanes->lanes[w->plan->steps[step].lane].in_turn && w->last[0] >= 0)
         need(w, w->last[0]);
+    need_cores(w, step);
     for (int i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i].id < 0)
             continue;
@@ -117,7 +131,8 @@ static qn_status fill(waiting *w) {
         find_needs(w, s);
         QN_TRY(add_waits(w, s));
         w->step_of[w->plan->steps[s].node] = s;
-        w->last[lane] = s;
+        for (int i = lane; i < end_of_cores(w, s); i++)
+            w->last[i] = s;
     }
     return QN_OK;
 }
@@ -207,6 +222,7 @@ static qn_status take_lanes(qn_plan *plan, const qn_machine *machine,
     QN_TRY(qn_allocate(a, n_lanes, sizeof *lanes->lanes, &lanes->lanes));
     memcpy(lanes->lanes, assignment->lanes, n_lanes * sizeof *lanes->lanes);
     lanes->n_lanes = assignment->n_lanes;
+    lanes->are_cores = assignment->width_of != NULL;
     const size_t n_further = (size_t)assignment->n_spaces - 1;
     QN_TRY(qn_allocate(a, n_further, sizeof *lanes->further, &lanes->further));
     lanes->n_further = (int)n_further;
@@ -215,7 +231,9 @@ static qn_status take_lanes(qn_plan *plan, const qn_machine *machine,
     for (int32_t s = 0; s < plan->n_steps; s++) {
         qn_step *step = &plan->steps[s];
         step->lane = assignment->lane_of[step->node];
-        step->n_threads = step->lane == 0 ? step->n_threads : lanes->lanes[step->lane].n_threads;
+        step->n_threads = assignment->width_of ? assignment->width_of[step->node]
+                          : step->lane == 0    ? step->n_threads
+                                               : lanes->lanes[step->lane].n_threads;
     }
     return QN_OK;
 }

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "os/os.h"
+#include "run/rehearsal.h"
 #include "run/tuning/tuner_cache.h"
 
 #include <stdlib.h>
@@ -121,22 +122,6 @@ static const qn_call *call_of(const qn_engine *e, const qn_tuned_step *s) {
     return qn_executor_get_call(e->programs[s->program].executor, s->step);
 }
 
-/* Inputs are there (those of the network are not), and what is written is in the arena alone: the
- * sums of gradients are kept elsewhere where batches are accumulated. */
-static bool can_be_run(const qn_engine *e, const qn_call *call) {
-    const char *arena = e->arena;
-    for (int i = 0; i < call->node->n_inputs; i++) {
-        if (call->node->inputs[i].id >= 0 && !call->in[i])
-            return false;
-    }
-    for (int i = 0; i < call->node->n_outputs; i++) {
-        const char *out = call->out[i];
-        if (out && (out < arena || out >= arena + e->arena_bytes))
-            return false;
-    }
-    return true;
-}
-
 static bool is_listed(const qn_tuner *t, uint64_t key) {
     for (size_t i = 0; i < t->n_steps; i++) {
         if (t->steps[i].key == key)
@@ -151,7 +136,8 @@ static void list_step(qn_engine *e, int program, int32_t step) {
     const qn_speed speed = qn_speed_typical(p->plan->n_threads);
     qn_tuner *t = e->tuner;
     const qn_call *call = qn_executor_get_call(p->executor, step);
-    if (!call->cpu->takes_tiling || !can_be_run(e, call) || t->n_steps == t->step_capacity)
+    if (!call->cpu->takes_tiling || !qn_rehearsal_can_run(e, call) ||
+        t->n_steps == t->step_capacity)
         return;
     t->trial = (qn_tiling_trial){.is_question = true};
     qn_cpu_run(call);
@@ -305,17 +291,10 @@ static bool tune_step(qn_engine *e, const qn_tuned_step *s, int64_t until_ns) {
     return !m.is_late;
 }
 
-/* Numbers as in training, so that no time is that of denormals or of pages that are not there. */
-static void fill_arena(qn_engine *e) {
-    float *reals = e->arena;
-    for (size_t i = 0; i < e->arena_bytes / sizeof *reals; i++)
-        reals[i] = (float)(int)(i * 7 % 13) / 16 - 0.375F;
-}
-
 static void measure(qn_engine *e, int64_t begin_ns) {
     qn_tuner *t = e->tuner;
     const int64_t until_ns = t->use.tune == QN_TUNE_FULL ? INT64_MAX : begin_ns + quick_ns;
-    fill_arena(e);
+    qn_rehearsal_fill(e);
     for (size_t i = 0; i < t->n_steps; i++) {
         if (qn_tilings_has(&t->tilings, t->steps[i].key))
             continue;

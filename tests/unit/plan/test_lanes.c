@@ -109,8 +109,10 @@ static void test_one_lane(void) {
     for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
         qn_program p = random_program(seed);
         int16_t *lane_of = calloc((size_t)p.graph->n_nodes, sizeof *lane_of);
-        const qn_assignment one = {1, 1, random_lanes, lane_of};
-        const qn_assignment three = {3, 1, random_lanes, lane_of};
+        const qn_assignment one = {
+            .n_lanes = 1, .n_spaces = 1, .lanes = random_lanes, .lane_of = lane_of};
+        const qn_assignment three = {
+            .n_lanes = 3, .n_spaces = 1, .lanes = random_lanes, .lane_of = lane_of};
         qn_plan *usual, *plans[2];
         CHECK_OK(qn_plan_create_as_is(qn_allocator_default(), p.graph, &machine, &usual));
         CHECK_OK(
@@ -206,7 +208,8 @@ static void test_refusals(void) {
     qn_plan *plan = NULL;
     int16_t *lane_of = calloc((size_t)p.graph->n_nodes, sizeof *lane_of);
     qn_lane lanes[2] = {random_lanes[0], random_lanes[3]};
-    const qn_assignment assignment = {2, RANDOM_SPACES, lanes, lane_of};
+    const qn_assignment assignment = {
+        .n_lanes = 2, .n_spaces = RANDOM_SPACES, .lanes = lanes, .lane_of = lane_of};
     for (int n = 0; n < p.graph->n_nodes; n++)
         lane_of[n] = p.graph->nodes[n]->op->overwrites[0] != 0;
     CHECK_FAILS(
@@ -245,7 +248,8 @@ static void test_shared_memory(void) {
         int16_t *lane_of = calloc((size_t)p.graph->n_nodes, sizeof *lane_of);
         for (int n = 0; n < p.graph->n_nodes; n++)
             lane_of[n] = (int16_t)qn_rng_below(qn_rng_make(seed, 12, 0), (uint64_t)n, 3);
-        const qn_assignment wanted = {3, 3, lanes, lane_of};
+        const qn_assignment wanted = {
+            .n_lanes = 3, .n_spaces = 3, .lanes = lanes, .lane_of = lane_of};
         qn_spread spread = {0};
         qn_plan *plan = NULL;
         CHECK_OK(qn_spread_make(p.graph, &wanted, &spread));

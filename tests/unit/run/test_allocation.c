@@ -137,7 +137,8 @@ static void test_steps(bool is_watched) {
     }
     CHECK(heap.n_allocations == before);
     CHECK(n_heap_calls == n_calls);
-    CHECK((qn_events_waiting(events, 1) > 0) == is_watched);
+    CHECK((qn_events_waiting(events, 0) > 0) == is_watched);
+    CHECK(is_watched || qn_events_waiting(events, 1) == 0); /* a thread may come too late */
     qn_trainer_destroy(trainer);
     qn_events_destroy(events);
     CHECK(heap.held_bytes == 0);

@@ -94,12 +94,32 @@ static const struct {
     const char *name;
     size_t offset, bytes;
 } fields[] = {
-    FIELD(size),           FIELD(allocator),           FIELD(real),           FIELD(update),
-    FIELD(tuning),         FIELD(no_dropout),          FIELD(micro_batch),    FIELD(n_threads),
-    FIELD(seed),           FIELD(plan_only),           FIELD(no_fusion),      FIELD(rules),
-    FIELD(tune),           FIELD(memory_budget_bytes), FIELD(no_least),       FIELD(saved_plan),
-    FIELD(swap_folder),    FIELD(swap_bytes),          FIELD(budget_changes), FIELD(plan_later),
-    FIELD(aligned_inputs), FIELD(no_random_values),    FIELD(numerics),
+    FIELD(size),
+    FIELD(allocator),
+    FIELD(real),
+    FIELD(update),
+    FIELD(tuning),
+    FIELD(no_dropout),
+    FIELD(micro_batch),
+    FIELD(n_threads),
+    FIELD(seed),
+    FIELD(plan_only),
+    FIELD(no_fusion),
+    FIELD(rules),
+    FIELD(tune),
+    FIELD(memory_budget_bytes),
+    FIELD(no_least),
+    FIELD(saved_plan),
+    FIELD(swap_folder),
+    FIELD(swap_bytes),
+    FIELD(budget_changes),
+    FIELD(plan_later),
+    FIELD(aligned_inputs),
+    FIELD(no_random_values),
+    FIELD(numerics),
+    FIELD(device),
+    FIELD(log),
+    FIELD(cores),
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -135,7 +155,8 @@ static qn_engine_options unusual(void) {
                                .budget_changes = true,
                                .plan_later = true,
                                .aligned_inputs = true,
-                               .no_random_values = true};
+                               .no_random_values = true,
+                               .cores = QN_CORES_AUTO};
 }
 
 static bool is_zero(const void *memory, size_t bytes) {
@@ -168,8 +189,8 @@ static void check_arrived(const qn_engine_options *given, const qn_engine *engin
 
 /* Pointers of the engine's own, what its defaults fill in, and what no plan can be made with. */
 static void test_trainer(void) {
-    static const char *const but[] = {"allocator",   "update",   "rules", "saved_plan",
-                                      "swap_folder", "numerics", NULL};
+    static const char *const but[] = {"allocator", "update", "rules", "saved_plan", "swap_folder",
+                                      "numerics",  "device", "log",   NULL};
     qn_trainer_options o = qn_trainer_options_for(qn_model_find("lenet5"));
     qn_trainer *trainer;
     o.engine = unusual();
@@ -187,8 +208,9 @@ static void test_trainer(void) {
 
 /* Update, tuning, rules and seed are those of the settings. */
 static void test_task(void) {
-    static const char *const but[] = {"allocator", "update",      "tuning",   "rules", "saved_plan",
-                                      "seed",      "swap_folder", "numerics", NULL};
+    static const char *const but[] = {"allocator",  "update", "tuning",      "rules",
+                                      "saved_plan", "seed",   "swap_folder", "numerics",
+                                      "device",     "log",    NULL};
     qn_metadata *settings;
     qn_task *task;
     CHECK_OK(qn_metadata_create(NULL, &settings));

@@ -1,0 +1,67 @@
+/* What came of --cores auto: before the first step, and at the end; see training.h. */
+#include "base/text.h"
+#include "cli/json.h"
+#include "cli/terminal.h"
+#include "cli/train/training.h"
+
+static void print_object(const qn_cores_use *use, bool is_done) {
+    json_begin();
+    json_text("event", is_done ? "cores_compared" : "cores");
+    json_count("cores", use->n_cores);
+    json_count("operations", use->n_operations);
+    json_count("measured", use->n_measured);
+    json_count("narrow", use->n_narrow);
+    json_count("beside", use->n_beside);
+    json_flag("side_by_side", use->is_beside);
+    json_flag("over_budget", use->is_over_budget);
+    json_number("median_error", use->median_error);
+    json_number("nine_tenths_error", use->most_errors);
+    json_number("one_by_one_ms", use->one_by_one_ns * 1e-6);
+    json_number("predicted_ms", use->predicted_ns * 1e-6);
+    json_number("measuring_ms", (double)use->measuring_ns * 1e-6);
+    json_number("planning_ms", (double)use->planning_ns * 1e-6);
+    json_count("arena_bytes", (int64_t)use->arena_bytes);
+    json_count("usual_arena_bytes", (int64_t)use->usual_arena_bytes);
+    if (use->is_measured)
+        json_number("measured_gain", use->measured_gain);
+    else
+        json_null("measured_gain");
+    json_end();
+}
+
+static void print_schedule(const qn_cores_use *use) {
+    char arena[QN_SIZE_TEXT], usual[QN_SIZE_TEXT];
+    const double gain = use->one_by_one_ns / use->predicted_ns;
+    terminal_print(
+        2,
+        "cores: %d of %d operations timed in %.1f s; predicted %.2f ms a step one by one, "
+        "%.2f as scheduled (%.2f times as fast); scheduled in %.0f ms",
+        use->n_measured, use->n_operations, (double)use->measuring_ns * 1e-9,
+        use->one_by_one_ns * 1e-6, use->predicted_ns * 1e-6, gain, (double)use->planning_ns * 1e-6);
+    if (use->is_over_budget)
+        terminal_print(2,
+                       "cores: one by one, because the schedule needs an arena of %s, which is "
+                       "above the budget",
+                       qn_text_print_size(use->arena_bytes, arena));
+    else if (use->is_beside)
+        terminal_print(
+            2,
+            "cores: the first steps compare both; %d operations use fewer than %d cores; "
+            "arena %s instead of %s",
+            use->n_narrow, use->n_cores, qn_text_print_size(use->arena_bytes, arena),
+            qn_text_print_size(use->usual_arena_bytes, usual));
+}
+
+void training_print_cores(const training *t, bool is_done) {
+    const qn_cores_use use = qn_engine_get_cores(qn_task_engine(t->s.task));
+    if (use.n_cores == 0 || (is_done && !use.is_measured))
+        return;
+    if (t->progress.is_json)
+        print_object(&use, is_done);
+    else if (is_done)
+        terminal_print(2,
+                       "cores: side by side a step was %.3f times as fast as one by one; kept: %s",
+                       use.measured_gain, use.is_beside ? "side by side" : "one by one");
+    else
+        print_schedule(&use);
+}

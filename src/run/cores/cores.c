@@ -1,0 +1,252 @@
+/* See cores.h. */
+#include "run/cores/cores.h"
+
+#include "base/status.h"
+#include "os/os.h"
+#include "run/rehearsal.h"
+
+/* Steps of each plan in a comparison; runs from one to the next; what a schedule must be predicted,
+ * and measured, to gain. */
+enum { COMPARED = 6, EVERY = 512 };
+
+static const double least_gain = 1.02, least_measured = 1.01;
+
+/* ---- the second plan ---- */
+
+/* Nodes by the schedule: order and width, and the core that leads each. */
+typedef struct placing {
+    int32_t *order;
+    int16_t *lane_of, *width_of;
+    size_t n_nodes, n_steps;
+    qn_lane lanes[QN_MAX_LANES];
+} placing;
+
+static void release_placing(const qn_allocator *a, const placing *p) {
+    qn_release(a, p->order, p->n_steps + 1, sizeof *p->order);
+    qn_release(a, p->lane_of, p->n_nodes + 1, sizeof *p->lane_of);
+    qn_release(a, p->width_of, p->n_nodes + 1, sizeof *p->width_of);
+}
+
+static qn_status allocate_placing(const qn_allocator *a, placing *p) {
+    QN_TRY(qn_allocate(a, p->n_steps + 1, sizeof *p->order, &p->order));
+    QN_TRY(qn_allocate(a, p->n_nodes + 1, sizeof *p->lane_of, &p->lane_of));
+    return qn_allocate(a, p->n_nodes + 1, sizeof *p->width_of, &p->width_of);
+}
+
+static void fill_placing(const qn_program *p, const qn_timetable *t, placing *to,
+                         qn_cores_use *use) {
+    for (int32_t rank = 0; rank < t->n; rank++) {
+        const int32_t step = t->order[rank], node = p->plan->steps[step].node;
+        const qn_turn *turn = &t->turns[step];
+        to->order[rank] = node;
+        to->lane_of[node] = turn->first;
+        to->width_of[node] = turn->width;
+        use->n_narrow += turn->width < use->n_cores;
+        use->n_beside += turn->first > 0;
+    }
+    for (int i = 0; i < QN_MAX_LANES; i++)
+        to->lanes[i] = (qn_lane){.n_threads = 1};
+}
+
+static qn_status plan_timetable(qn_engine *e, const qn_program *p, const qn_timetable *t,
+                                qn_core_plans *c) {
+    placing to = {.n_nodes = (size_t)p->graph->n_nodes, .n_steps = (size_t)t->n};
+    qn_status status = allocate_placing(&e->allocator, &to);
+    if (status == QN_OK) {
+        fill_placing(p, t, &to, &c->use);
+        const qn_assignment assignment = {.n_lanes = c->use.n_cores,
+                                          .n_spaces = 1,
+                                          .lanes = to.lanes,
+                                          .lane_of = to.lane_of,
+                                          .width_of = to.width_of,
+                                          .order = to.order,
+                                          .n_order = t->n};
+        status = qn_plan_create_for_lanes(&e->allocator, p->graph, &e->machine, &assignment,
+                                          &c->other_plan);
+    }
+    release_placing(&e->allocator, &to);
+    return status;
+}
+
+/* ---- memory ---- */
+
+/* What would be held with an arena of so many bytes is within the budget. */
+static bool is_within(const qn_engine *e, size_t arena_bytes) {
+    const size_t budget = e->options.memory_budget_bytes;
+    const size_t held = qn_counter_held(&e->counter) + e->outside_bytes + sizeof *e;
+    return budget == 0 || held + arena_bytes - e->arena_bytes <= budget;
+}
+
+/* A larger arena for both plans; nothing is in the old one yet. */
+static qn_status grow_arena(qn_engine *e, size_t bytes) {
+    if (bytes <= e->arena_bytes)
+        return QN_OK;
+    qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
+    e->arena = NULL;
+    e->arena_bytes = 0;
+    QN_TRY(qn_allocate(&e->allocator, 1, bytes, &e->arena));
+    e->arena_bytes = bytes;
+    for (int i = 0; i < e->n_programs; i++)
+        qn_executor_set_arena(e->programs[i].executor, e->arena);
+    return QN_OK;
+}
+
+/* ---- making ---- */
+
+static void exchange(qn_core_plans *c, qn_program *p) {
+    qn_plan *plan = p->plan;
+    qn_executor *executor = p->executor;
+    p->plan = c->other_plan;
+    p->executor = c->other_executor;
+    c->other_plan = plan;
+    c->other_executor = executor;
+    c->is_beside = !c->is_beside;
+}
+
+static void drop_other(qn_core_plans *c) {
+    qn_executor_destroy(c->other_executor);
+    qn_plan_destroy(c->other_plan);
+    c->other_executor = NULL;
+    c->other_plan = NULL;
+}
+
+/* The executor of the second plan is made as if it were the program's. */
+static qn_status make_executor(qn_engine *e, qn_core_plans *c, qn_program *p) {
+    exchange(c, p);
+    qn_status status = qn_engine_make_executor(e, p);
+    if (status == QN_OK) {
+        qn_executor_set_arena(p->executor, e->arena);
+        status = qn_executor_open_lanes(p->executor);
+    }
+    exchange(c, p);
+    return status;
+}
+
+static qn_status take_timetable(qn_engine *e, qn_core_plans *c, qn_program *p,
+                                const qn_timetable *t) {
+    QN_TRY(plan_timetable(e, p, t, c));
+    c->use.arena_bytes = c->other_plan->arena_bytes;
+    c->use.usual_arena_bytes = p->plan->arena_bytes;
+    c->use.is_over_budget = !is_within(e, c->other_plan->arena_bytes);
+    if (c->use.is_over_budget) {
+        drop_other(c);
+        return QN_OK;
+    }
+    QN_TRY(grow_arena(e, c->other_plan->arena_bytes));
+    QN_TRY(make_executor(e, c, p));
+    c->use.is_beside = true;
+    return QN_OK;
+}
+
+static qn_status choose(qn_engine *e, qn_core_plans *c, qn_program *p, qn_tasks *tasks,
+                        qn_timetable *t) {
+    const int64_t begin_ns = qn_clock_ns();
+    qn_cores cores = qn_cores_typical(c->use.n_cores);
+    QN_TRY(qn_cores_measure(e, p, &cores, tasks, &c->use));
+    const int64_t measured_ns = qn_clock_ns();
+    QN_TRY(qn_timetable_make(tasks, &cores, QN_TIMETABLE_ONE_BY_ONE, 0, t));
+    c->use.one_by_one_ns = t->ns;
+    QN_TRY(qn_timetable_choose(tasks, &cores, t));
+    c->use.predicted_ns = t->ns;
+    c->use.measuring_ns = measured_ns - begin_ns;
+    c->use.planning_ns = qn_clock_ns() - measured_ns;
+    c->use.n_operations = tasks->n;
+    return c->use.one_by_one_ns >= least_gain * t->ns ? take_timetable(e, c, p, t) : QN_OK;
+}
+
+static qn_status make(qn_engine *e, qn_core_plans *c) {
+    qn_program *p = &e->programs[c->program];
+    qn_tasks tasks = {0};
+    qn_timetable t = {0};
+    qn_status status = qn_tasks_of_plan(&e->allocator, p->plan, p->graph, &tasks);
+    if (status == QN_OK)
+        status = qn_timetable_init(&e->allocator, tasks.n, &t);
+    if (status == QN_OK)
+        status = choose(e, c, p, &tasks, &t);
+    qn_timetable_deinit(&t);
+    qn_tasks_deinit(&tasks);
+    return status;
+}
+
+/* The first program that trains, or -1. */
+static int find_program(const qn_engine *e) {
+    for (int i = 0; i < e->n_programs; i++) {
+        if (e->programs[i].training)
+            return i;
+    }
+    return -1;
+}
+
+static bool is_possible(const qn_engine *e, int program) {
+    return e->options.cores == QN_CORES_AUTO && !e->options.plan_only && !e->live_budget &&
+           e->options.n_threads > 1 && e->arena_bytes > 0 && program >= 0 &&
+           !e->programs[program].plan->lanes;
+}
+
+qn_status qn_engine_plan_cores(qn_engine *e) {
+    const int program = find_program(e);
+    qn_core_plans *c;
+    if (!is_possible(e, program))
+        return QN_OK;
+    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *c, &c));
+    *c = (qn_core_plans){.program = program};
+    e->cores = c;
+    c->use.n_cores = e->options.n_threads < QN_MAX_LANES ? e->options.n_threads : QN_MAX_LANES;
+    qn_rehearsal_fill(e);
+    return make(e, c);
+}
+
+void qn_engine_destroy_cores(qn_engine *e) {
+    if (!e->cores)
+        return;
+    drop_other(e->cores);
+    qn_release(&e->allocator, e->cores, 1, sizeof *e->cores);
+    e->cores = NULL;
+}
+
+/* ---- running ---- */
+
+static bool has_two(const qn_engine *e, int program) {
+    return e->cores && e->cores->program == program && e->cores->other_plan;
+}
+
+/* While the engine is watched, records belong to one plan. */
+void qn_cores_begin_run(qn_engine *e, int program) {
+    qn_core_plans *c = e->cores;
+    if (!has_two(e, program))
+        return;
+    if (e->events) {
+        if (!c->is_beside && !c->is_kept)
+            exchange(c, &e->programs[program]);
+        return;
+    }
+    if (c->is_kept && ++c->n_runs % EVERY == 0) {
+        c->is_kept = false;
+        c->n_compared = 0;
+    }
+    if (!c->is_kept || c->is_beside != c->use.is_beside)
+        exchange(c, &e->programs[program]);
+    c->begin_ns = qn_clock_ns();
+}
+
+/* The first step of each touches memory for the first time. Results stay where they are until the
+ * next run. */
+void qn_cores_end_run(qn_engine *e, int program) {
+    qn_core_plans *c = e->cores;
+    if (!has_two(e, program) || e->events || c->is_kept)
+        return;
+    const double ns = (double)(qn_clock_ns() - c->begin_ns);
+    double *least = &c->least_ns[c->is_beside];
+    *least = c->n_compared < 4 || ns < *least ? ns : *least;
+    if (++c->n_compared < 2 * COMPARED + 2)
+        return;
+    c->is_kept = true;
+    c->use.is_measured = true;
+    c->use.measured_gain = c->least_ns[0] / c->least_ns[1];
+    c->use.is_beside = c->use.measured_gain >= least_measured;
+}
+
+qn_cores_use qn_engine_get_cores(const qn_engine *e) {
+    QN_NEED_OR(e, "engine", (qn_cores_use){0});
+    return e->cores ? e->cores->use : (qn_cores_use){0};
+}
