@@ -127,6 +127,8 @@ class Documents(quern.Case):
         """Of a run the first step."""
         if words[0] == "train":
             words = [*words, "--steps", "1", "--no-test", "--no-samples"]
+        if words[0] == "learn" and "--data" in words:
+            words = [*words, "--days", "1", "--start", "512", "--keep", "64", "--test", "64"]
         if words[0] == "federate":
             n = int(words[words.index("--rounds") + 1]) if "--resume" in words else 1
             words = [*words, "--rounds", str(min(n, 2)), "--per-round", "2"]

@@ -1,4 +1,5 @@
-"""quern learn: days of a device with their budget, reasons and page; recorded use; what is refused."""
+"""quern learn: days of a device with their budget, reasons and page; recorded use; what a model learns in
+them; what is refused."""
 import unittest
 
 import quern
@@ -34,11 +35,41 @@ class Learn(quern.Case):
         self.assertIn("2 days of snapdragon-phone", page)
         self.assertIn("Energy of training", page)
 
+    def learn(self, *options):
+        data = self.make_images(1200)
+        return self.run_quern("learn", "simulate", "--data", data, "--holdout", "0.2", "--days", 6, "--start", 400,
+                              "--keep", 100, "--test", 200, "--daily", 80, "--json", *options)
+
+    def test_learning(self):
+        run = self.learn("--save", "p.safetensors", "--html", "l.html", "--threads", 1)
+        start, days = run.of("start")[0], run.of("day")
+        best = start["user_accuracy"]
+        self.assertLess(best, 0.82)  # two of ten classes are new
+        for day in days:
+            self.assertLessEqual(day["recent_became_wrong"], day["recent_samples"])
+            if day["has_replaced"]:
+                self.assertLess(day["recent_chance"], 0.0501)
+                self.assertGreater(day["recent_became_right"], day["recent_became_wrong"])
+            self.assertGreater(day["user_accuracy"], best - 0.03)
+            best = max(best, day["user_accuracy"])
+        self.assertGreater(days[-1]["user_accuracy"], start["user_accuracy"] + 0.05)
+        self.assertGreater(days[-1]["version"], 0)
+        self.assertIn("Accuracy on test samples", (self.folder / "l.html").read_text())
+        self.run_quern("evaluate", "--weights", "p.safetensors", "--data", "npy:x.npy,x-y.npy", "--holdout", "0.2")
+        again = self.learn("--threads", 2)
+        self.assertEqual(run.output, again.output)
+
     def test_refused(self):
         (self.folder / "bad.csv").write_text("second,in_use\n5,0\n4,1\n")
         for words, says in ((("--device", "snapdragon"), "snapdragon-phone"), (("--when", "idel"), "did you mean idle"),
                             (("--when", "battery:101"), "from 5 to 95")):
             self.fails(2, "learn", "simulate", *words, says=[says])
+        data = self.make_images(200)
+        for words, says in ((("--drift", "blur:1"), "rotate:DEGREES"), (("--drift", "classes:9"), "less than two"),
+                            (("--model", "lenet"), "lenet5"), (("--load", "x.safetensors"), "x.safetensors")):
+            self.fails(1 if words[0] == "--load" else 2, "learn", "simulate", "--data", data, "--holdout", "0.2",
+                       "--start", 64, *words, says=[says])
+        self.fails(2, "learn", "simulate", "--save", "m.safetensors", says=["needs --data"])
         self.fails(2, "learn", "simulat", says=["not an action"])
         self.fails(1, "learn", "simulate", "--trace", "bad.csv", says=["line 3", "must rise"])
         self.fails(1, "learn", "simulate", "--trace", "none.csv", says=["none.csv"])

@@ -1,8 +1,9 @@
 /* quern learn: learning day by day. simulate replays days of a device: when its policy lets it
- * train, for how long and at what cost. */
+ * train, for how long and at what cost; and, with --data, what a model learns meanwhile. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "learn/days.h"
 #include "learn/replay.h"
 #include "os/heap.h"
 #include "os/process/interrupt.h"
@@ -58,7 +59,74 @@ static const option options[] = {
      .argument = "N",
      .most = 9e15,
      .fallback = "1",
-     .help = "of the days"},
+     .help = "of the days, samples and initial weights"},
+    {.name = "data",
+     .kind = OPTION_DATA,
+     .argument = "DATA",
+     .otherwise = "none: nothing is learned",
+     .help = "images with classes, of which the model's and the user's samples are taken"},
+    {.name = "holdout",
+     .kind = OPTION_NUMBER,
+     .argument = "PART",
+     .most = 0.9,
+     .otherwise = "as the data comes",
+     .help = "part of the samples to test on, of data without test samples"},
+    {.name = "model",
+     .kind = OPTION_TEXT,
+     .argument = "MODEL",
+     .fallback = "lenet5",
+     .help = "a classifier of quern models"},
+    {.name = "load",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "trained before the first day",
+     .help = "weights of the model before the first day"},
+    {.name = "drift",
+     .kind = OPTION_TEXT,
+     .argument = "DRIFT",
+     .fallback = "rotate:20,bright:0.6,classes:2",
+     .help = "how the user's images differ from those before: rotate:DEGREES, bright:FACTOR, "
+             "classes:N that are new; or none"},
+    {.name = "start",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 64,
+     .most = 1e7,
+     .fallback = "12000",
+     .help = "samples before the first day; three quarters train the model"},
+    {.name = "daily",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e6,
+     .fallback = "64",
+     .help = "samples that come in a day"},
+    {.name = "keep",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 16,
+     .most = 1e6,
+     .fallback = "3000",
+     .help = "samples kept to train on, of those before and of the user's; as many to judge"},
+    {.name = "test",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e7,
+     .fallback = "2000",
+     .help = "test samples that accuracies are of"},
+    {.name = "save",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "the model after the last day"},
+    {.name = "threads",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1024,
+     .otherwise = "all cores",
+     .help = "threads; the result does not depend on them"},
     {.name = "log",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -78,6 +146,12 @@ typedef struct simulation {
     qn_replay replay;
     qn_replayed_day *days; /* (n_days) */
     int64_t n_days;
+    /* with --data */
+    qn_data_source data;
+    bool is_open;
+    qn_days *learning;      /* null: nothing is learned */
+    qn_day_result start;    /* before the first day */
+    qn_day_result *results; /* (n_days) */
 } simulation;
 
 static const char *clock_text(int64_t second, char text[CLOCK_TEXT]) {
@@ -128,7 +202,45 @@ static qn_status set_up(simulation *s) {
     }
     qn_replay_init(&o, &s->replay);
     s->n_days = arguments_count(a, "days");
-    return qn_allocate(qn_allocator_default(), (size_t)s->n_days, sizeof *s->days, &s->days);
+    const qn_allocator *heap = qn_allocator_default();
+    QN_TRY(qn_allocate(heap, (size_t)s->n_days, sizeof *s->days, &s->days));
+    return qn_allocate(heap, (size_t)s->n_days, sizeof *s->results, &s->results);
+}
+
+static qn_status open_data(simulation *s, const qn_model *model) {
+    const char *holdout = arguments_get(s->a, "holdout");
+    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options),
+                                 .seed = (uint64_t)arguments_count(s->a, "seed"),
+                                 .holdout = holdout ? strtod(holdout, NULL) : 0,
+                                 .sample = model->input, .n_classes = model->n_classes};
+    QN_TRY(qn_data_open(arguments_get(s->a, "data"), &how, &s->data));
+    s->is_open = true;
+    return QN_OK;
+}
+
+static qn_status set_up_learning(simulation *s) {
+    const arguments *a = s->a;
+    qn_days_options o = {
+        .model = qn_model_find(arguments_get(a, "model")),
+        .data = &s->data,
+        .n_start = arguments_count(a, "start"),
+        .n_daily = arguments_count(a, "daily"),
+        .n_kept = arguments_count(a, "keep"),
+        .n_test = arguments_count(a, "test"),
+        .start_epochs = 5,
+        .weights = arguments_get(a, "load"),
+        .n_threads = arguments_has(a, "threads") ? (int)arguments_count(a, "threads") : 0,
+        .seed = (uint64_t)arguments_count(a, "seed"),
+    };
+    if (!arguments_has(a, "data"))
+        return arguments_has(a, "save")
+                   ? qn_fail(QN_ERROR_ARGUMENT, "--save needs --data: nothing is learned without")
+                   : QN_OK;
+    if (!o.model)
+        return QN_ERROR_ARGUMENT;
+    QN_TRY(qn_drift_parse(arguments_get(a, "drift"), &o.drift));
+    QN_TRY(open_data(s, o.model));
+    return qn_days_create(&o, &s->learning, &s->start);
 }
 
 /* ---- days ---- */
@@ -147,7 +259,64 @@ static const char *main_reason(const simulation *s, const qn_replayed_day *d, do
     return name;
 }
 
-static void print_day_json(const simulation *s, const qn_replayed_day *d) {
+static void print_start(const simulation *s) {
+    if (!s->learning)
+        return;
+    if (!s->is_json) {
+        printf("before: %.2f %% of the user's images, %.2f %% of those the model was made for\n",
+               100 * s->start.user_accuracy, 100 * s->start.old_accuracy);
+        return;
+    }
+    json_begin();
+    json_text("event", "start");
+    json_number("user_accuracy", s->start.user_accuracy);
+    json_number("old_accuracy", s->start.old_accuracy);
+    json_end();
+}
+
+static void print_comparison_json(const char *of, const qn_comparison *c) {
+    static const char *const names[] = {"samples", "became_right", "became_wrong"};
+    const int64_t values[] = {c->n, c->n_better, c->n_worse};
+    for (int i = 0; i < 3; i++) {
+        char key[48];
+        snprintf(key, sizeof key, "%s_%s", of, names[i]);
+        json_count(key, values[i]);
+    }
+}
+
+static void print_learned_json(const qn_day_result *r) {
+    const qn_learned *l = &r->learned;
+    json_number("user_accuracy", r->user_accuracy);
+    json_number("old_accuracy", r->old_accuracy);
+    json_flag("has_tried", l->has_tried);
+    json_flag("has_replaced", l->has_replaced);
+    json_text("trained", l->has_tried ? l->is_head ? "head" : "network" : "nothing");
+    json_count("version", l->version);
+    json_count("steps", l->n_steps);
+    json_number("flops", l->flops);
+    print_comparison_json("recent", &l->recent);
+    json_number("recent_chance", l->chance);
+    print_comparison_json("old", &l->old);
+}
+
+static void print_learned(const qn_day_result *r) {
+    const qn_learned *l = &r->learned;
+    if (!l->has_tried)
+        printf("\n  nothing learned: too few samples, or too little time");
+    else
+        printf("\n  %s, %" PRId64 " steps: of %" PRId64 " recent samples %" PRId64
+               " became right, %" PRId64 " wrong; of %" PRId64 " old ones %" PRId64 ", %" PRId64
+               "; %s",
+               l->is_head ? "head" : "network", l->n_steps, l->recent.n, l->recent.n_better,
+               l->recent.n_worse, l->old.n, l->old.n_better, l->old.n_worse,
+               l->has_replaced ? "kept as version " : "not kept");
+    if (l->has_replaced)
+        printf("%" PRId64, l->version);
+    printf("\n  now %.2f %% of the user's images, %.2f %% of old ones", 100 * r->user_accuracy,
+           100 * r->old_accuracy);
+}
+
+static void print_day_json(const simulation *s, const qn_replayed_day *d, const qn_day_result *r) {
     json_begin();
     json_text("event", "day");
     json_count("day", d->day);
@@ -165,13 +334,15 @@ static void print_day_json(const simulation *s, const qn_replayed_day *d) {
         json_count(key, d->refused_seconds[i]);
     }
     json_count("refused_by_budget_seconds", d->over_budget_seconds);
+    if (s->learning)
+        print_learned_json(r);
     json_end();
 }
 
-static void print_day(const simulation *s, const qn_replayed_day *d) {
+static void print_day(const simulation *s, const qn_replayed_day *d, const qn_day_result *r) {
     double hours;
     if (s->is_json) {
-        print_day_json(s, d);
+        print_day_json(s, d, r);
         return;
     }
     const char *reason = main_reason(s, d, &hours);
@@ -181,14 +352,28 @@ static void print_day(const simulation *s, const qn_replayed_day *d) {
         printf(", at most %.1f C", d->hottest_celsius);
     if (reason)
         printf("; most in the way: %s (%.1f h)", reason, hours);
+    if (s->learning)
+        print_learned(r);
     printf("\n");
     fflush(stdout);
 }
 
+/* Without --data the device trains as long as it may. */
+static qn_status run_day(simulation *s, qn_replayed_day *day, qn_day_result *result) {
+    const double speed = s->replay.o.device->flops;
+    double wanted = 0;
+    if (s->learning)
+        QN_TRY(qn_days_receive(s->learning, &wanted));
+    qn_replay_next(&s->replay, s->learning ? wanted / speed : QN_DAY_SECONDS, day);
+    if (!s->learning)
+        return QN_OK;
+    return qn_days_learn(s->learning, fmin((double)day->train_seconds * speed, wanted), result);
+}
+
 static qn_status run_days(simulation *s) {
     for (int64_t i = 0; i < s->n_days; i++) {
-        qn_replay_next(&s->replay, QN_DAY_SECONDS, &s->days[i]);
-        print_day(s, &s->days[i]);
+        QN_TRY(run_day(s, &s->days[i], &s->results[i]));
+        print_day(s, &s->days[i], &s->results[i]);
         if (qn_was_interrupted())
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped after day %" PRId64, i + 1);
     }
@@ -222,6 +407,25 @@ static void draw(qn_document *d, const simulation *s, const char *title, const c
     qn_document_end_chart(d);
 }
 
+static void draw_learning(qn_document *d, const simulation *s, double *room) {
+    const size_t n = (size_t)s->n_days + 1;
+    double *x = room, *user = room + n, *old = room + 2 * n;
+    const qn_chart chart = {.kind = QN_CHART_LINE,
+                            .title = "Accuracy on test samples",
+                            .x_label = "day",
+                            .y_label = "%"};
+    for (size_t i = 0; i < n; i++) {
+        const qn_day_result *r = i == 0 ? &s->start : &s->results[i - 1];
+        x[i] = (double)i;
+        user[i] = 100 * r->user_accuracy;
+        old[i] = 100 * r->old_accuracy;
+    }
+    qn_document_begin_chart(d, &chart);
+    qn_document_series(d, "the user's images", (int64_t)n, x, user);
+    qn_document_series(d, "images as before", (int64_t)n, x, old);
+    qn_document_end_chart(d);
+}
+
 static void put_table(qn_document *d, const simulation *s) {
     static const char *const names[] = {"day", "minutes",   "slices",
                                         "J",   "hottest C", "lowest battery %"};
@@ -240,7 +444,7 @@ static void put_table(qn_document *d, const simulation *s) {
 
 static qn_status write_page(const simulation *s, const char *path) {
     const qn_allocator *heap = qn_allocator_default();
-    const size_t n = 3 * (size_t)s->n_days;
+    const size_t n = 3 * ((size_t)s->n_days + 1);
     const qn_policy *p = &s->replay.o.policy;
     double *room;
     qn_document *d;
@@ -251,6 +455,8 @@ static qn_status write_page(const simulation *s, const char *path) {
     if (status == QN_OK) {
         qn_document_about(d, s->replay.o.device->name, 0);
         qn_document_figure(d, "Rules", arguments_get(s->a, "when"), "that must all hold");
+        if (s->learning)
+            draw_learning(d, s, room);
         draw(d, s, "Energy of training", "J", joules_of, p->budget_joules, room);
         draw(d, s, "Time of training", "minutes", minutes_of, p->budget_seconds / 60, room);
         put_table(d, s);
@@ -262,10 +468,14 @@ static qn_status write_page(const simulation *s, const char *path) {
 }
 
 static qn_status simulate(simulation *s) {
-    const char *html = arguments_get(s->a, "html");
+    const char *html = arguments_get(s->a, "html"), *save = arguments_get(s->a, "save");
     QN_TRY(set_up(s));
+    QN_TRY(set_up_learning(s));
     qn_interrupt_watch(EXIT_FAILED);
+    print_start(s);
     QN_TRY(run_days(s));
+    if (save)
+        QN_TRY(qn_days_save(s->learning, save));
     return html ? write_page(s, html) : QN_OK;
 }
 
@@ -275,7 +485,11 @@ static int run(const arguments *a) {
         strcmp(a->words[0], "simulate") == 0
             ? simulate(&s)
             : qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: simulate", a->words[0]);
+    qn_days_destroy(s.learning);
+    if (s.is_open)
+        qn_data_close(&s.data);
     qn_trace_close(&s.trace);
+    qn_release(qn_allocator_default(), s.results, (size_t)s.n_days, sizeof *s.results);
     qn_release(qn_allocator_default(), s.days, (size_t)s.n_days, sizeof *s.days);
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }
@@ -287,7 +501,8 @@ const command command_learn = {
     .most_words = 1,
     .summary = "Learn day by day, while a device is idle, charging and cool",
     .description =
-        "learn simulate     replays days of a device: when --when lets it train\n"
+        "learn simulate     replays days of a device: when --when lets it train, and with --data\n"
+        "                   what a model learns from a few samples a day\n"
         "\n"
         "Days are drawn by --seed, or come from a --trace. A device never trains when it is hot\n"
         "or its battery is low, whatever the rules. --log says every decision and its reason.",

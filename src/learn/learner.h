@@ -1,0 +1,74 @@
+/* Learns a classifier from a drip of samples: the newest mixed with a bounded memory of earlier
+ * ones, the whole network or its head as effort allows. A candidate replaces the model only when
+ * it is better on held-out samples (learn/judge.h). Versions can be undone. The same options and
+ * samples give the same bits for any number of threads. */
+#ifndef QN_LEARN_LEARNER_H
+#define QN_LEARN_LEARNER_H
+
+#include "learn/judge.h"
+#include "learn/samples.h"
+#include "quern/trainer.h"
+
+typedef struct qn_learner_options {
+    const qn_allocator *allocator;
+    const qn_model *model; /* a classifier */
+    qn_shape input;
+    int n_classes;
+    int64_t n_kept;        /* user's samples that are kept to train on; of the old likewise */
+    int64_t n_held_out;    /* and to judge by */
+    int64_t batch, epochs; /* of a day: passes over what is kept */
+    double rate;           /* learning rate; 0: a fifth of the recipe's */
+    double most_chance;    /* at which a gain is one (qn_judge); 0: 0.05 */
+    double most_forgotten; /* part of the old held-out samples; 0: 0.005 */
+    int n_threads;
+    uint64_t seed;
+} qn_learner_options;
+
+typedef struct qn_learner qn_learner;
+
+qn_status qn_learner_create(const qn_learner_options *options, qn_learner **learner);
+void qn_learner_destroy(qn_learner *learner);
+
+/* Begins with the weights of an engine of the same network. */
+qn_status qn_learner_begin(qn_learner *learner, const qn_engine *engine);
+
+/* Where samples come from: what the model was trained with before, or the user. */
+typedef enum qn_origin { QN_ORIGIN_OLD, QN_ORIGIN_USER } qn_origin;
+
+/* What a sample is for: of those that are drawn, one in four is held out. */
+typedef enum qn_sample_use { QN_USE_DRAWN, QN_USE_TRAIN, QN_USE_TEST } qn_sample_use;
+
+/* Offers a sample: x (n_values of the input), prepared; label below n_classes. */
+qn_status qn_learner_offer(qn_learner *learner, qn_origin origin, qn_sample_use use, const float *x,
+                           int32_t label);
+
+/* The work of a day's learning of the whole network, in floating point operations. */
+double qn_learner_wanted_flops(const qn_learner *learner);
+
+typedef struct qn_learned {
+    bool has_tried; /* false: too few samples, or too little effort for a step */
+    bool has_replaced, is_head;
+    int64_t n_steps, version; /* the version that is in use afterwards, from 0 */
+    double flops;
+    double part; /* of the way from the model to what was trained, that the candidate is */
+    qn_comparison recent, old;
+    double chance; /* of recent */
+} qn_learned;
+
+/* Trains a candidate with at most so many operations, and judges it. Of effort that is too small
+ * for a pass over what is kept, the head is trained alone. */
+qn_status qn_learner_learn(qn_learner *learner, double flops, qn_learned *learned);
+
+/* Goes back to the version before; QN_ERROR_ARGUMENT: there is none. */
+qn_status qn_learner_undo(qn_learner *learner);
+
+int64_t qn_learner_version(const qn_learner *learner);
+
+/* Evaluates the model on samples x (n, n_values): *n_right of the labels. */
+qn_status qn_learner_test(qn_learner *learner, const float *x, const int32_t *labels, int64_t n,
+                          int64_t *n_right);
+
+/* The engine, which holds the model's weights between calls: to save a checkpoint. */
+qn_engine *qn_learner_engine(qn_learner *learner);
+
+#endif
