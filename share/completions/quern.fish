@@ -99,6 +99,7 @@ complete -c quern -n '__fish_seen_subcommand_from plan' -l compare-cores -d 'pre
 complete -c quern -n '__fish_seen_subcommand_from plan' -l machine -r -d 'cores to predict for, as a text (docs/cores.md)'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l prefer -x -a 'time energy balanced' -d 'what the predicted schedule is chosen for'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l power -r -d 'ceiling of the predicted schedule'\''s power'
+complete -c quern -n '__fish_seen_subcommand_from plan' -l trace -r -d 'predicted schedule, a track for each core, for Perfetto or Chrome'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l holdout -r -d 'fraction held out for testing if the data has no test set'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l validation -r -d 'fraction of the training samples held out for validation'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l batch -r -d 'samples in a batch'

@@ -1,6 +1,7 @@
 """Schedules over cores through the command line: the table of quern plan --compare-cores, machines as texts, energy and
 power, and what is refused."""
 import hashlib
+import json
 import unittest
 
 import quern
@@ -41,6 +42,18 @@ class Cores(quern.Case):
         _, cool = self.compare("--machine", "phone.txt", "--power", "3")
         self.assertLessEqual(cool["quern, for time"]["most_watts"], 3)
 
+    def test_trace(self):
+        event, rows = self.compare("--machine", "phone.txt", "--trace", "t.json")
+        slices = [e for e in json.loads((self.folder / "t.json").read_text())["traceEvents"] if e["ph"] == "X"]
+        self.assertEqual(len({e["args"]["step"] for e in slices}), event["operations"])
+        ours = rows["quern, for time"]
+        self.assertAlmostEqual(max(e["ts"] + e["dur"] for e in slices) / 1000, ours["ms"], delta=0.01)
+        for core in {e["tid"] for e in slices}:
+            at = 0
+            for e in sorted((e for e in slices if e["tid"] == core), key=lambda e: e["ts"]):
+                self.assertGreaterEqual(e["ts"] + 0.01, at)
+                at = e["ts"] + e["dur"]
+
     def train(self, cores, model, batch, steps, *options):
         run = self.run_quern("train", model, "--data", "synthetic", "--batch", batch, "--steps", steps, "--no-test",
                              "--threads", 2, "--save", cores, "--cores", cores, "--json", *options)
@@ -56,7 +69,7 @@ class Cores(quern.Case):
             self.assertGreater(event["measured"], event["operations"] / 3)
             self.assertLessEqual(event["predicted_ms"], event["one_by_one_ms"])
             for done in run.of("cores_compared"):
-                self.assertEqual(done["side_by_side"], done["measured_gain"] >= 1.01)
+                self.assertTrue(not done["side_by_side"] or done["measured_gain"] >= 1.01)
 
     def test_budget(self):
         peak = self.run_quern("plan", "squeezenet", "--batch", 2, "--json", "--threads", 2).of("plan")[0]["peak_bytes"]

@@ -5,6 +5,7 @@
 #include "cli/json.h"
 #include "cli/plan/plan.h"
 #include "cli/terminal.h"
+#include "format/trace.h"
 #include "ops/ops.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -35,6 +36,11 @@ static const option rows[] = {
      .most = 1e6,
      .otherwise = "no limit",
      .help = "ceiling of the predicted schedule's power"},
+    {.name = "trace",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "predicted schedule, a track for each core, for Perfetto or Chrome"},
 };
 
 const option_list plan_cores_options = {rows, sizeof rows / sizeof rows[0]};
@@ -61,7 +67,7 @@ typedef struct comparing {
 
 bool plan_wants_cores(const arguments *a) {
     return arguments_flag(a, "compare-cores") || arguments_has(a, "machine") ||
-           arguments_has(a, "prefer") || arguments_has(a, "power");
+           arguments_has(a, "prefer") || arguments_has(a, "power") || arguments_has(a, "trace");
 }
 
 static qn_status read_machine(const char *path, qn_cores *cores) {
@@ -111,6 +117,39 @@ static qn_status add_optimum(comparing *c) {
     return status == QN_ERROR_UNSUPPORTED ? QN_OK : status;
 }
 
+/* ---- the predicted schedule as a trace ---- */
+
+typedef struct drawing {
+    const comparing *c;
+    const qn_cores *part;
+} drawing;
+
+static qn_status put_turn(const drawing *d, int32_t step, qn_trace *trace) {
+    static const char *const names[] = {"cores", "step"};
+    const qn_report_program *p = d->c->program;
+    const qn_node *node = p->graph->nodes[p->plan->steps[step].node];
+    const qn_turn *turn = &d->c->schedule.turns[step];
+    const double values[] = {turn->width, step};
+    for (int core = turn->first; core < turn->first + turn->width; core++)
+        QN_TRY(qn_trace_slice(trace, 1, core + 1, node->name, node->op->name,
+                              (int64_t)turn->begin_ns, (int64_t)turn->end_ns, 2, names, values));
+    return QN_OK;
+}
+
+static qn_status put_schedule(void *user, qn_trace *trace) {
+    const drawing *d = user;
+    char name[64];
+    QN_TRY(qn_trace_process_name(trace, 1, "predicted schedule"));
+    for (int core = 0; core < d->part->n; core++) {
+        snprintf(name, sizeof name, "core %d, %s", core,
+                 d->part->kinds[qn_cores_kind(d->part, core)].name);
+        QN_TRY(qn_trace_thread_name(trace, 1, core + 1, name));
+    }
+    for (int32_t rank = 0; rank < d->c->schedule.n; rank++)
+        QN_TRY(put_turn(d, d->c->schedule.order[rank], trace));
+    return QN_OK;
+}
+
 static qn_status add_ours(comparing *c) {
     static const char *const words[] = {"time", "energy", "balanced"};
     const char *wanted = arguments_get(c->p->a, "prefer"), *watts = arguments_get(c->p->a, "power");
@@ -128,7 +167,9 @@ static qn_status add_ours(comparing *c) {
     c->planning_ns = qn_clock_ns() - begin_ns;
     snprintf(name, sizeof name, "quern, for %s", wanted);
     add_row(c, name, part.n, &c->schedule);
-    return QN_OK;
+    const char *trace = arguments_get(c->p->a, "trace");
+    drawing d = {c, &part};
+    return trace ? qn_trace_write(trace, put_schedule, &d) : QN_OK;
 }
 
 static qn_status add_rows(comparing *c) {

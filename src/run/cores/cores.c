@@ -5,9 +5,9 @@
 #include "os/os.h"
 #include "run/rehearsal.h"
 
-/* Steps of each plan in a comparison; runs from one to the next; what a schedule must be predicted,
- * and measured, to gain. */
-enum { COMPARED = 6, EVERY = 512 };
+/* Pairs of steps in a comparison, those before it that do not count, and runs from one comparison
+ * to the next; what a schedule must be predicted, and measured, to gain. */
+enum { PAIRS = 8, WARM_PAIRS = 2, EVERY = 512 };
 
 static const double least_gain = 1.02, least_measured = 1.01;
 
@@ -222,28 +222,37 @@ void qn_cores_begin_run(qn_engine *e, int program) {
     }
     if (c->is_kept && ++c->n_runs % EVERY == 0) {
         c->is_kept = false;
-        c->n_compared = 0;
+        c->n_compared = c->n_won = 0;
     }
     if (!c->is_kept || c->is_beside != c->use.is_beside)
         exchange(c, &e->programs[program]);
     c->begin_ns = qn_clock_ns();
 }
 
-/* The first step of each touches memory for the first time. Results stay where they are until the
- * next run. */
+/* Whether it is faster: at its fastest, and in three of four pairs. */
+static bool is_faster(const qn_core_plans *c) {
+    return c->use.measured_gain >= least_measured && 4 * c->n_won >= 3 * PAIRS;
+}
+
+/* The first steps touch memory for the first time. Results stay where they are until the next run.
+ */
 void qn_cores_end_run(qn_engine *e, int program) {
     qn_core_plans *c = e->cores;
     if (!has_two(e, program) || e->events || c->is_kept)
         return;
+    const bool is_first = c->n_compared < 2 * WARM_PAIRS + 2;
     const double ns = (double)(qn_clock_ns() - c->begin_ns);
     double *least = &c->least_ns[c->is_beside];
-    *least = c->n_compared < 4 || ns < *least ? ns : *least;
-    if (++c->n_compared < 2 * COMPARED + 2)
+    *least = is_first || ns < *least ? ns : *least;
+    c->last_ns[c->is_beside] = ns;
+    if (++c->n_compared % 2 == 0)
+        c->n_won += c->n_compared > 2 * WARM_PAIRS && c->last_ns[1] < c->last_ns[0];
+    if (c->n_compared < 2 * (PAIRS + WARM_PAIRS))
         return;
     c->is_kept = true;
     c->use.is_measured = true;
     c->use.measured_gain = c->least_ns[0] / c->least_ns[1];
-    c->use.is_beside = c->use.measured_gain >= least_measured;
+    c->use.is_beside = is_faster(c);
 }
 
 qn_cores_use qn_engine_get_cores(const qn_engine *e) {

@@ -16,9 +16,10 @@ typedef struct qn_core_plans {
     qn_executor *other_executor;
     bool is_beside; /* the program runs by the plan with operations side by side */
     bool is_kept;   /* what is better is known, until steps are compared again */
-    int64_t n_runs, n_compared;
+    int64_t n_runs, n_compared, n_won; /* steps compared; pairs in which side by side was faster */
     int64_t begin_ns;
-    double least_ns[2]; /* shortest step of this comparison: one by one, side by side */
+    double last_ns[2];  /* one by one, side by side: the last step of each */
+    double least_ns[2]; /* the shortest of this comparison */
     qn_cores_use use;
 } qn_core_plans;
 
