@@ -15,7 +15,10 @@ QN_EMBED(qn_opencl_reduction_text, QN_OPENCL_KERNEL_FOLDER "/reductions.cl");
 /* Barriers are cheap on GPUs, and many items share a tile. A CPU's driver runs a group's items one
  * after the other: there a group is one item, with wide vectors. */
 qn_opencl_tile qn_opencl_choose_tile(const qn_opencl_device *device) {
-    if (device->type & CL_DEVICE_TYPE_CPU)
+    enum { WIDE_BYTES = 48 * 1024 };
+    const bool is_cpu =
+        (device->type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == (cl_bits)CL_DEVICE_TYPE_CPU;
+    if (is_cpu && device->local_bytes >= WIDE_BYTES)
         return (qn_opencl_tile){.lx = 1,
                                 .ly = 1,
                                 .parts_m = 8,
