@@ -189,12 +189,6 @@ qn_status qn_engine_plan_device(qn_engine *e, qn_program *p) {
     return QN_OK;
 }
 
-qn_status qn_engine_open_device_lanes(qn_engine *e) {
-    for (int i = 0; e->device > 0 && !e->options.plan_only && i < e->n_programs; i++)
-        QN_TRY(qn_executor_open_lanes(e->programs[i].executor));
-    return QN_OK;
-}
-
 /* ---- changing between the device and the CPU ---- */
 
 static qn_status plan_program(qn_engine *e, qn_program *p) {
@@ -206,13 +200,41 @@ static qn_status plan_program(qn_engine *e, qn_program *p) {
     return QN_OK;
 }
 
-static qn_status plan_all(qn_engine *e) {
+/* Programs and executors, without an arena. */
+static qn_status plan_programs(qn_engine *e, int device) {
+    e->device = device;
+    e->arena_bytes = 0;
+    for (int i = 0; i < e->n_programs; i++)
+        qn_program_unplan(&e->programs[i]);
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(plan_program(e, &e->programs[i]));
+    return QN_OK;
+}
+
+static qn_status open_lanes(const qn_engine *e) {
+    for (int i = 0; e->device > 0 && !e->options.plan_only && i < e->n_programs; i++)
+        QN_TRY(qn_executor_open_lanes(e->programs[i].executor));
+    return QN_OK;
+}
+
+qn_status qn_engine_open_device_lanes(qn_engine *e) {
+    char text[600];
+    const qn_status status = open_lanes(e);
+    if (status == QN_OK || !e->is_device_tried)
+        return status;
+    snprintf(text, sizeof text, "device auto: %.500s; trains on the CPU", qn_error_message());
+    tell(e, 0, text);
+    return plan_programs(e, 0);
+}
+
+/* Lanes come first: where they fail, plans of another size may take their place. */
+static qn_status plan_all(qn_engine *e, int device) {
+    QN_TRY(plan_programs(e, device));
+    QN_TRY(qn_engine_open_device_lanes(e));
     QN_TRY(qn_allocate(&e->allocator, 1, e->arena_bytes, &e->arena));
     for (int i = 0; i < e->n_programs; i++)
         qn_executor_set_arena(e->programs[i].executor, e->arena);
-    return qn_engine_open_device_lanes(e);
+    return QN_OK;
 }
 
 /* Plans all programs anew, with a device (0: none), in an arena of their size. Where that fails
@@ -220,12 +242,8 @@ static qn_status plan_all(qn_engine *e) {
 static qn_status change_device(qn_engine *e, int device) {
     qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
     e->arena = NULL;
-    e->arena_bytes = 0;
-    e->device = device;
     e->is_planned = false;
-    for (int i = 0; i < e->n_programs; i++)
-        qn_program_unplan(&e->programs[i]);
-    QN_TRY(plan_all(e));
+    QN_TRY(plan_all(e, device));
     e->is_planned = true;
     return QN_OK;
 }
@@ -332,14 +350,13 @@ static qn_status compare(qn_engine *e, qn_program *p, char *zeros) {
         return status;
     QN_TRY(change_device(e, 0));
     QN_TRY(measure(e, p, zeros, &cpu_ns));
-    const bool is_faster = status == QN_OK && device_ns < cpu_ns;
-    if (is_faster)
+    if (status == QN_OK && device_ns < cpu_ns)
         QN_TRY(change_device(e, device));
     if (status == QN_OK)
         snprintf(text, sizeof text,
                  "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU; trains on %s",
                  (double)device_ns * 1e-6, name, (double)cpu_ns * 1e-6,
-                 is_faster ? name : "the CPU");
+                 e->device > 0 ? name : "the CPU");
     else
         snprintf(text, sizeof text, "device auto: %s fails%s; trains on the CPU", name, reason);
     tell(e, 0, text);
@@ -364,11 +381,12 @@ static qn_status choose(qn_engine *e, qn_program *p) {
 
 qn_status qn_engine_choose_device(qn_engine *e) {
     int i = 0;
-    if (!e->is_device_tried || e->device == 0 || e->options.plan_only)
+    if (!e->is_device_tried)
         return QN_OK;
     while (i + 1 < e->n_programs && !e->programs[i].training)
         i++;
-    QN_TRY(choose(e, &e->programs[i]));
+    if (e->device > 0)
+        QN_TRY(choose(e, &e->programs[i]));
     e->options.device = e->device > 0 ? "opencl" : "cpu";
     return QN_OK;
 }

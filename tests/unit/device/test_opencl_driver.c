@@ -111,6 +111,35 @@ static void test_lying(void) {
     *lie = 0;
 }
 
+/* What "auto" measures leaves nothing behind, whatever it comes to and whatever fails meanwhile; it
+ * says what it came to. */
+static void check_auto(const qn_trainer *fresh, const qn_trainer *expected, int64_t at) {
+    qn_trainer *trainer;
+    qn_step_result result;
+    *calls = 0;
+    *fail_at = at;
+    CHECK_OK(make("auto", &trainer));
+    const qn_engine *e = qn_trainer_engine(trainer);
+    CHECK(are_equal(fresh, trainer));
+    CHECK(strcmp(qn_engine_get_options(e)->device, e->device > 0 ? "opencl" : "cpu") == 0);
+    if (e->device == 0) {
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+        CHECK(are_equal(expected, trainer));
+    }
+    qn_trainer_destroy(trainer);
+}
+
+static void test_auto(void) {
+    qn_trainer *expected = train_on_cpu(), *fresh;
+    CHECK_OK(make("cpu", &fresh));
+    *fails_on = 1;
+    for (int64_t at = 0; at < 900; at += getenv("QUERN_ALL") ? 1 : 13)
+        check_auto(fresh, expected, at);
+    *fail_at = *fails_on = 0;
+    qn_trainer_destroy(expected);
+    qn_trainer_destroy(fresh);
+}
+
 int main(void) {
     qn_library *fake;
     if (qn_library_open("libOpenCL.so.1", &fake) != QN_OK ||
@@ -127,6 +156,7 @@ int main(void) {
     for (int i = 0; i < BATCH; i++)
         y[i] = i % 10;
     test_failing();
+    test_auto();
     test_lying();
     return checks_finish();
 }

@@ -1,7 +1,7 @@
 /* Five training steps of every model as quern train makes them, on an OpenCL device and on the CPU.
- * The loss, and that after an update by all gradients, are the same but for rounding. Later losses
- * of networks with many batch norms drift apart by some percent, as they do between the CPU's own
- * instruction sets: they are printed, and held to that. With arguments only of the models named. */
+ * The first loss is the same but for rounding. Later losses of networks with many batch norms drift
+ * apart by some percent, as they do between the CPU's own instruction sets: they are printed, and
+ * held to that. With arguments only of the models named. */
 #include "base/status.h"
 #include "check.h"
 #include "device/opencl/platforms.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STEPS = 5, STRICT = 2 };
+enum { STEPS = 5, STRICT = 1 };
 
 typedef struct run {
     qn_metadata *settings;
@@ -86,7 +86,7 @@ static void check_model(const qn_model *model) {
            model->name, count_on_device(qn_task_engine(device.task)), device.losses[STEPS - 1],
            strict, worst, distance);
     fflush(stdout);
-    CHECK(isfinite(cpu.losses[STEPS - 1]) && strict < 1e-4);
+    CHECK(isfinite(cpu.losses[STEPS - 1]) && strict < 1e-5);
     CHECK(worst < 0.1 && distance < 0.1);
     run_close(&cpu);
     run_close(&device);
