@@ -154,6 +154,8 @@ static void print_lanes(const qn_plan_report *r, const qn_report_program *p) {
     }
     for (int i = 1; i < qn_report_space_count(p); i++) {
         const qn_arena_need need = qn_plan_arena(p->plan, i);
+        if (need.bytes == 0) /* a space of this machine that the program does not use */
+            continue;
         terminal_print(INDENT, "%-13s %s; at most %s in use at once", qn_report_space_name(r, i),
                        qn_text_print_size(need.bytes, arena),
                        qn_text_print_size(need.lower_bound_bytes, bound));
