@@ -178,6 +178,9 @@ qn_status qn_path_resolve(const char *path, char *resolved, size_t bytes);
 /* Modification time in nanoseconds since the epoch; 0 when unknown. */
 int64_t qn_file_modified_ns(const char *path);
 
+/* Likewise of the last access; of a terminal, when it was last typed at. */
+int64_t qn_file_accessed_ns(const char *path);
+
 /* Size of a file in bytes; -1 when unknown. */
 int64_t qn_path_bytes(const char *path);
 

@@ -1,5 +1,7 @@
 """quern learn: days of a device with their budget, reasons and page; recorded use; what a model learns in
 them; what is refused."""
+import os
+import pathlib
 import unittest
 
 import quern
@@ -34,6 +36,41 @@ class Learn(quern.Case):
         page = (self.folder / "d.html").read_text()
         self.assertIn("2 days of snapdragon-phone", page)
         self.assertIn("Energy of training", page)
+
+    def status(self, device, *options):
+        tree = pathlib.Path(os.environ["QUERN_SOURCE"]) / "tests/devices" / device
+        found = self.run_quern("learn", "status", "--sysroot", tree, "--json", *options).of("status")[0]
+        return found, {rule["rule"]: rule for rule in found["rules"]}
+
+    def test_status(self):
+        found, rules = self.status("snapdragon-phone", "--when", "idle,charging,cool,battery,memory:1000")
+        self.assertFalse(found["may_train"])
+        self.assertEqual((rules["charging"]["value"], rules["charging"]["holds"]), (0, False))
+        self.assertEqual((rules["battery"]["value"], rules["battery"]["holds"]), (64, True))
+        self.assertEqual((rules["cool"]["value"], rules["cool"]["limit"], rules["cool"]["holds"]), (31.5, 38, True))
+        self.assertAlmostEqual(rules["memory"]["value"], 2490000 / 1024, 3)
+        self.assertEqual((rules["idle"]["value"], rules["idle"]["holds"]), (None, False))
+        found, rules = self.status("raspberry-pi-5", "--when", "charging,cool")
+        self.assertTrue(found["may_train"])  # no battery; a processor of 52.15 C
+        self.assertEqual((rules["charging"]["value"], rules["cool"]["value"]), (None, 52.15))
+        self.assertEqual(rules["cool"]["limit"], 65)
+        _, rules = self.status("intel-laptop", "--when", "charging,cool:50")
+        self.assertEqual((rules["cool"]["value"], rules["cool"]["holds"]), (51, False))
+        self.assertEqual(self.status("jetson-tx2", "--when", "cool")[1]["cool"]["value"], 41.5)
+
+    def test_status_of_a_tree(self):
+        for name, text in (("loadavg", "1.50 0.2 0.1 1/2 3\n"), ("stat", "cpu  1 1\ncpu0 1 1\ncpu1 1 1\n"),
+                           ("pressure/memory", "some avg10=12.50 avg60=0 avg300=0 total=1\n")):
+            path = self.folder / "tree/proc" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        run = self.run_quern("learn", "status", "--sysroot", "tree", "--when", "load,calm", "--json")
+        found = run.of("status")[0]
+        self.assertEqual([r["value"] for r in found["rules"][:2]], [0.75, 12.5])
+        self.assertIn("load", found["why"])
+        self.assertIn("may not train now", self.run_quern("learn", "status", "--sysroot", "tree").output)
+        self.run_quern("learn", "status")
+        self.fails(1, "learn", "status", "--sysroot", "nowhere", says=["no such folder"])
 
     def learn(self, *options):
         data = self.make_images(1200)

@@ -1,8 +1,10 @@
-/* quern learn: learning day by day. simulate replays days of a device: when its policy lets it
- * train, for how long and at what cost; and, with --data, what a model learns meanwhile. */
+/* quern learn: learning day by day. status says whether this device may train now; simulate replays
+ * days of a device: when its policy lets it train, for how long and at what cost; and, with --data,
+ * what a model learns meanwhile. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/learn/status.h"
 #include "learn/days.h"
 #include "learn/replay.h"
 #include "os/heap.h"
@@ -136,7 +138,12 @@ static const option options[] = {
      .argument = "FILE",
      .otherwise = "none",
      .help = "write a page with the days"},
-    {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "one JSON object a day"},
+    {.name = "sysroot",
+     .kind = OPTION_TEXT,
+     .argument = "DIR",
+     .otherwise = "this device",
+     .help = "for status: recorded tree of /sys and /proc to look at"},
+    {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "JSON objects"},
 };
 
 typedef struct simulation {
@@ -479,12 +486,17 @@ static qn_status simulate(simulation *s) {
     return html ? write_page(s, html) : QN_OK;
 }
 
+static qn_status act(simulation *s) {
+    if (strcmp(s->a->words[0], "status") == 0)
+        return learn_status(s->a);
+    if (strcmp(s->a->words[0], "simulate") == 0)
+        return simulate(s);
+    return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: status, simulate", s->a->words[0]);
+}
+
 static int run(const arguments *a) {
     simulation s = {.a = a, .is_json = arguments_flag(a, "json")};
-    const qn_status status =
-        strcmp(a->words[0], "simulate") == 0
-            ? simulate(&s)
-            : qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: simulate", a->words[0]);
+    const qn_status status = act(&s);
     qn_days_destroy(s.learning);
     if (s.is_open)
         qn_data_close(&s.data);
@@ -501,6 +513,7 @@ const command command_learn = {
     .most_words = 1,
     .summary = "Learn day by day, while a device is idle, charging and cool",
     .description =
+        "learn status       whether this device may train now: each rule of --when and its value\n"
         "learn simulate     replays days of a device: when --when lets it train, and with --data\n"
         "                   what a model learns from a few samples a day\n"
         "\n"

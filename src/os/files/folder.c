@@ -29,6 +29,13 @@ int64_t qn_file_modified_ns(const char *path) {
     return (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
 }
 
+int64_t qn_file_accessed_ns(const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return 0;
+    return (int64_t)status.st_atim.tv_sec * 1000000000 + status.st_atim.tv_nsec;
+}
+
 int64_t qn_path_bytes(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 ? (int64_t)status.st_size : -1;
