@@ -60,7 +60,7 @@ class Cores(quern.Case):
         return hashlib.sha256(quern.weights_of(self.folder / cores)).hexdigest(), run
 
     def test_training(self):
-        for model, batch, steps in ("lenet5", 4, 40), ("squeezenet", 2, 3):
+        for model, batch, steps in ("lenet5", 4, 40), ("squeezenet", 1, 2):
             one, run = self.train("all", model, batch, steps)
             self.assertEqual(run.of("cores"), [])
             both, run = self.train("auto", model, batch, steps)
@@ -72,9 +72,10 @@ class Cores(quern.Case):
                 self.assertTrue(not done["side_by_side"] or done["measured_gain"] >= 1.01)
 
     def test_budget(self):
-        peak = self.run_quern("plan", "squeezenet", "--batch", 2, "--json", "--threads", 2).of("plan")[0]["peak_bytes"]
-        _, run = self.train("auto", "squeezenet", 2, 3, "--memory", peak)
-        self.assertLessEqual(run.of("done")[0]["peak_bytes"], peak)
+        peak = self.run_quern("plan", "lenet5", "--batch", 8, "--json", "--threads", 2).of("plan")[0]["peak_bytes"]
+        for budget in peak, peak + 100000, 3 * peak:
+            _, run = self.train("auto", "lenet5", 8, 24, "--memory", budget)
+            self.assertLessEqual(run.of("done")[0]["peak_bytes"], budget)
 
     def test_refused(self):
         (self.folder / "wrong.txt").write_text("cores big 4 20 8 1.5\nmemory much\n")

@@ -70,11 +70,17 @@ static qn_status plan_timetable(qn_engine *e, const qn_program *p, const qn_time
 
 /* ---- memory ---- */
 
+/* All that is held counts, and what others hold. */
+static size_t uncounted_bytes(const qn_engine *e) {
+    return e->outside_bytes + e->planned_bytes + sizeof *e;
+}
+
 /* What would be held with an arena of so many bytes is within the budget. */
 static bool is_within(const qn_engine *e, size_t arena_bytes) {
     const size_t budget = e->options.memory_budget_bytes;
-    const size_t held = qn_counter_held(&e->counter) + e->outside_bytes + sizeof *e;
-    return budget == 0 || held + arena_bytes - e->arena_bytes <= budget;
+    const size_t held = qn_counter_held(&e->counter) + uncounted_bytes(e);
+    return budget == 0 || arena_bytes <= e->arena_bytes ||
+           held + arena_bytes - e->arena_bytes <= budget;
 }
 
 /* A larger arena for both plans; nothing is in the old one yet. */
@@ -114,10 +120,8 @@ static void drop_other(qn_core_plans *c) {
 static qn_status make_executor(qn_engine *e, qn_core_plans *c, qn_program *p) {
     exchange(c, p);
     qn_status status = qn_engine_make_executor(e, p);
-    if (status == QN_OK) {
-        qn_executor_set_arena(p->executor, e->arena);
+    if (status == QN_OK)
         status = qn_executor_open_lanes(p->executor);
-    }
     exchange(c, p);
     return status;
 }
@@ -127,13 +131,14 @@ static qn_status take_timetable(qn_engine *e, qn_core_plans *c, qn_program *p,
     QN_TRY(plan_timetable(e, p, t, c));
     c->use.arena_bytes = c->other_plan->arena_bytes;
     c->use.usual_arena_bytes = p->plan->arena_bytes;
+    QN_TRY(make_executor(e, c, p));
     c->use.is_over_budget = !is_within(e, c->other_plan->arena_bytes);
     if (c->use.is_over_budget) {
         drop_other(c);
         return QN_OK;
     }
     QN_TRY(grow_arena(e, c->other_plan->arena_bytes));
-    QN_TRY(make_executor(e, c, p));
+    qn_executor_set_arena(c->other_executor, e->arena);
     c->use.is_beside = true;
     return QN_OK;
 }
@@ -168,6 +173,23 @@ static qn_status make(qn_engine *e, qn_core_plans *c) {
     return status;
 }
 
+/* The same, without ever holding more than the budget; where that is too little for it, operations
+ * run one by one. */
+static qn_status make_within(qn_engine *e, qn_core_plans *c) {
+    const size_t budget = e->options.memory_budget_bytes, uncounted = uncounted_bytes(e);
+    const size_t limit_bytes = e->counter.limit_bytes, n_refused = e->counter.n_refused;
+    if (budget > 0)
+        e->counter.limit_bytes = budget > uncounted ? budget - uncounted : 1;
+    const qn_status status = make(e, c);
+    e->counter.limit_bytes = limit_bytes;
+    if (status != QN_ERROR_MEMORY || e->counter.n_refused == n_refused || !e->arena)
+        return status;
+    e->counter.n_refused = n_refused;
+    c->use.is_over_budget = true;
+    drop_other(c);
+    return QN_OK;
+}
+
 /* The first program that trains, or -1. */
 static int find_program(const qn_engine *e) {
     for (int i = 0; i < e->n_programs; i++) {
@@ -193,7 +215,7 @@ qn_status qn_engine_plan_cores(qn_engine *e) {
     e->cores = c;
     c->use.n_cores = e->options.n_threads < QN_MAX_LANES ? e->options.n_threads : QN_MAX_LANES;
     qn_rehearsal_fill(e);
-    return make(e, c);
+    return make_within(e, c);
 }
 
 void qn_engine_destroy_cores(qn_engine *e) {

@@ -63,6 +63,7 @@ static void heap_release(void *user, void *memory, size_t bytes) {
 }
 
 static const char *path;
+static qn_cores_choice cores; /* of the engines below */
 
 /* Makes a trainer, does a step and an evaluation, saves and loads. */
 static qn_status whole_run(const qn_allocator *allocator, qn_trainer **trainer,
@@ -74,6 +75,7 @@ static qn_status whole_run(const qn_allocator *allocator, qn_trainer **trainer,
     qn_evaluation sum = {0};
     o.engine.allocator = allocator;
     o.engine.n_threads = 2;
+    o.engine.cores = cores;
     o.engine.update.accumulate = 2;
     qn_status status = qn_trainer_create(&o, trainer);
     for (int i = 0; i < 2 && status == QN_OK; i++)
@@ -100,7 +102,8 @@ static void test_failures(void) {
     const qn_allocator allocator = {&heap, heap_allocate, heap_release};
     qn_status status = QN_ERROR_MEMORY;
     int64_t n = 0;
-    for (; status != QN_OK && n < 100000; n++) {
+    const int stride = cores == QN_CORES_AUTO ? 7 : 1; /* the others differ only there */
+    for (; status != QN_OK && n < 100000; n += stride) {
         qn_trainer *trainer = NULL;
         qn_metadata *metadata = NULL;
         heap = (failing_heap){.failing = n};
@@ -124,12 +127,13 @@ static void test_steps(bool is_watched) {
     qn_trainer *trainer = NULL;
     o.engine.allocator = &allocator;
     o.engine.n_threads = 2;
+    o.engine.cores = cores;
     CHECK_OK(qn_trainer_create(&o, &trainer));
     qn_events *events = NULL;
     CHECK_OK(qn_events_create(qn_allocator_default(), 2, 4096, &events));
     qn_engine_watch(qn_trainer_engine(trainer), is_watched ? events : NULL);
     const int64_t before = heap.n_allocations, n_calls = n_heap_calls;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 30; i++) { /* with two plans: beyond their comparison */
         qn_step_result result;
         qn_evaluation sum = {0};
         CHECK_OK(qn_trainer_step(trainer, x, y, &result));
@@ -180,6 +184,10 @@ int main(void) {
     test_steps(true);
     test_metered_steps();
     test_failures();
+    cores = QN_CORES_AUTO;
+    test_failures();
+    test_steps(false);
+    cores = QN_CORES_ONE_BY_ONE;
     remove(file);
     return checks_finish();
 }
