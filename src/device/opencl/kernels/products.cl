@@ -183,6 +183,20 @@ INLINE void multiply(int kind, const arguments *a, GLOBAL const float *x, GLOBAL
         for (int i = item; i < TILE_K; i += ITEMS)
             depths[i] = depth_place(kind, a, k0 + i);
         BARRIER;
+#if ITEMS == 1 /* in the operands' order, so that a compiler makes vectors of it */
+        for (int m = 0; m < TILE_M; m++) {
+            const place row = rows[m];
+            for (int k = 0; k < TILE_K; k++)
+                xs[k * TILE_M + m] =
+                    m0 + m < e->m && k < depth ? left(kind, a, x, row, depths[k], k0 + k) : 0;
+        }
+        for (int j = 0; j < TILE_N && n0 + j < e->n; j++) {
+            const place column = columns[j];
+            for (int k = 0; k < TILE_K; k++)
+                ((LOCAL float *)ys)[k * TILE_N + j] =
+                    k < depth ? right(kind, a, y, depths[k], column) : 0;
+        }
+#else
         for (int i = item; i < TILE_M * TILE_K; i += ITEMS) {
             const int m = e->is_row_fast ? i % TILE_M : i / TILE_K;
             const int k = e->is_row_fast ? i / TILE_M : i % TILE_K;
@@ -195,6 +209,7 @@ INLINE void multiply(int kind, const arguments *a, GLOBAL const float *x, GLOBAL
             ((LOCAL float *)ys)[k * TILE_N + j] =
                 n0 + j < e->n && k < depth ? right(kind, a, y, depths[k], columns[j]) : 0;
         }
+#endif
         BARRIER;
         for (int u = 0; u < PARTS_M; u++) {
             for (int v = 0; v < PARTS_N; v++) {
