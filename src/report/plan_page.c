@@ -313,8 +313,10 @@ static void add_program(qn_document *d, const qn_plan_report *r, const qn_report
              qn_text_print_size(p->plan->lower_bound_bytes, bound), p->peak_step,
              qn_text_print_size(p->unplanned.bytes, unplanned));
     qn_document_text(d, line);
-    for (int i = 0; i < qn_report_space_count(p); i++)
-        add_picture(d, r, p, i);
+    for (int i = 0; i < qn_report_space_count(p); i++) {
+        if (i == 0 || qn_plan_arena(p->plan, i).bytes > 0)
+            add_picture(d, r, p, i);
+    }
     add_lanes(d, r, p);
     add_again(d, p);
     add_operations(d, p);
