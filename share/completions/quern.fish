@@ -97,6 +97,7 @@ complete -c quern -n '__fish_seen_subcommand_from plan' -l seconds -r -d 'with -
 complete -c quern -n '__fish_seen_subcommand_from plan' -l out -r -d 'with --buffers: CSV file to write, with a column offset'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l compare-cores -d 'predict a step scheduled over the cores by several rules'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l machine -r -d 'cores to predict for, as a text (docs/cores.md)'
+complete -c quern -n '__fish_seen_subcommand_from plan' -l measure -d 'time operations on this machine for the prediction'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l prefer -x -a 'time energy balanced' -d 'what the predicted schedule is chosen for'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l power -r -d 'ceiling of the predicted schedule'\''s power'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l trace -r -d 'predicted schedule, a track for each core, for Perfetto or Chrome'

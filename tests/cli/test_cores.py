@@ -42,6 +42,15 @@ class Cores(quern.Case):
         _, cool = self.compare("--machine", "phone.txt", "--power", "3")
         self.assertLessEqual(cool["quern, for time"]["most_watts"], 3)
 
+    def test_measured(self):
+        for options in ([], ["--machine", "phone.txt"]):
+            event = self.run_quern("plan", "lenet5", "--batch", 4, "--json", "--threads", 2, "--measure",
+                                   *options).of("cores")[0]
+            rows = {row["name"]: row["ms"] for row in event["schedules"]}
+            self.assertTrue(event["measured"])
+            self.assertLessEqual(rows["quern, for time"], rows["one by one, all cores"])
+        self.fails(1, "plan", "lenet5", "--batch", 4, "--threads", 1, "--measure", says=["--threads 2"])
+
     def test_trace(self):
         event, rows = self.compare("--machine", "phone.txt", "--trace", "t.json")
         slices = [e for e in json.loads((self.folder / "t.json").read_text())["traceEvents"] if e["ph"] == "X"]

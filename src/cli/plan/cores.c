@@ -1,5 +1,6 @@
 /* quern plan --compare-cores, --machine, --prefer, --power: what a step would take on some cores,
  * by the rules of others and by ours. Predicted, of the largest program. */
+#include "run/cores/cores.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/json.h"
@@ -9,7 +10,6 @@
 #include "ops/ops.h"
 #include "os/heap.h"
 #include "os/os.h"
-#include "plan/schedule/timetable.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +24,10 @@ static const option rows[] = {
      .argument = "FILE",
      .otherwise = "this one",
      .help = "cores to predict for, as a text (docs/cores.md)"},
+    {.name = "measure",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "time operations on this machine for the prediction"},
     {.name = "prefer",
      .kind = OPTION_CHOICE,
      .argument = "time|energy|balanced",
@@ -63,11 +67,13 @@ typedef struct comparing {
     row rows[MOST_ROWS];
     int n_rows;
     int64_t planning_ns; /* of ours */
+    bool is_measured;    /* times; else by the roofline */
 } comparing;
 
 bool plan_wants_cores(const arguments *a) {
     return arguments_flag(a, "compare-cores") || arguments_has(a, "machine") ||
-           arguments_has(a, "prefer") || arguments_has(a, "power") || arguments_has(a, "trace");
+           arguments_has(a, "prefer") || arguments_has(a, "measure") || arguments_has(a, "power") ||
+           arguments_has(a, "trace");
 }
 
 static qn_status read_machine(const char *path, qn_cores *cores) {
@@ -79,14 +85,50 @@ static qn_status read_machine(const char *path, qn_cores *cores) {
     return status == QN_OK ? QN_OK : qn_fail_within(status, "%s", path);
 }
 
-/* Times of operations by the roofline; on this machine's cores measured ones are, where the
- * planner has them, with all threads. */
-static void fill_curves(comparing *c) {
+/* Times of operations by the roofline. */
+static void estimate_curves(comparing *c) {
     const qn_report_program *p = c->program;
     for (int32_t s = 0; s < c->tasks.n; s++) {
         const qn_cost cost = qn_node_cost(p->graph, p->graph->nodes[p->plan->steps[s].node]);
         c->tasks.curves[s] = qn_curve_estimate(&c->cores, &cost);
     }
+}
+
+/* Measured times, for a machine of the file's: by the roofline of its first kind to this one's. */
+static void scale_curves(comparing *c, const qn_curve *measured) {
+    const qn_cores here = qn_cores_typical(1);
+    const bool is_here = !arguments_has(c->p->a, "machine");
+    for (int32_t s = 0; s < c->tasks.n; s++) {
+        const qn_cost cost = {(int64_t)measured[s].flops, (int64_t)measured[s].bytes};
+        const double ratio = c->tasks.curves[s].alone_ns / qn_curve_estimate(&here, &cost).alone_ns;
+        c->tasks.curves[s] = measured[s];
+        c->tasks.curves[s].alone_ns *= is_here ? 1 : ratio;
+        c->tasks.curves[s].serial_ns *= is_here ? 1 : ratio;
+    }
+}
+
+/* By an engine that can run; its plan has the same steps. */
+static qn_status measure_curves(comparing *c) {
+    planned_task timed;
+    int32_t n;
+    QN_TRY(planned_open(&timed, c->p, &(planned_as){.is_usual = true, .is_timed = true}));
+    const qn_curve *measured = qn_cores_curves(planned_engine(&timed), &n);
+    qn_status status = QN_OK;
+    if (measured && n == c->tasks.n)
+        scale_curves(c, measured);
+    else
+        status =
+            qn_fail(QN_ERROR_UNSUPPORTED,
+                    "operations cannot be timed here: --measure needs --threads 2 or more, and "
+                    "no budget that changes the plan");
+    c->is_measured = status == QN_OK;
+    planned_close(&timed);
+    return status;
+}
+
+static qn_status fill_curves(comparing *c) {
+    estimate_curves(c);
+    return arguments_flag(c->p->a, "measure") ? measure_curves(c) : QN_OK;
 }
 
 static void add_row(comparing *c, const char *name, int n_cores, const qn_timetable *s) {
@@ -205,9 +247,11 @@ static void print_text(const comparing *c) {
                r->n_cores, r->joules * 1e3, r->watts);
     }
     terminal_print(0,
-                   "%s of %s; %d operations of %s; times and power are estimates; ours was found "
-                   "in %.0f ms",
-                   cores, c->machine, c->tasks.n, c->program->name, (double)c->planning_ns * 1e-6);
+                   "%s of %s; %d operations of %s, %s; power is an estimate; ours was found in "
+                   "%.0f ms",
+                   cores, c->machine, c->tasks.n, c->program->name,
+                   c->is_measured ? "timed on this machine" : "estimated by the roofline",
+                   (double)c->planning_ns * 1e-6);
 }
 
 static void print_objects(const comparing *c) {
@@ -219,6 +263,7 @@ static void print_objects(const comparing *c) {
     json_text("machine", c->machine);
     json_text("cores", cores);
     json_count("operations", c->tasks.n);
+    json_flag("measured", c->is_measured);
     json_number("planning_ms", (double)c->planning_ns * 1e-6);
     json_open_list("schedules");
     for (int i = 0; i < c->n_rows; i++) {
@@ -239,7 +284,7 @@ static void print_objects(const comparing *c) {
 static qn_status compare(comparing *c) {
     const qn_report_program *p = c->program;
     QN_TRY(qn_tasks_of_plan(qn_allocator_default(), p->plan, p->graph, &c->tasks));
-    fill_curves(c);
+    QN_TRY(fill_curves(c));
     QN_TRY(qn_timetable_init(qn_allocator_default(), c->tasks.n, &c->schedule));
     return add_rows(c);
 }

@@ -25,6 +25,7 @@ typedef struct planned_as {
     bool no_fusion;
     bool is_usual;  /* without a budget or a saved plan */
     bool is_search; /* many are tried: one without a plan need not say what would do */
+    bool is_timed;  /* it can run, and its operations are timed */
 } planned_as;
 
 qn_status planned_open(planned_task *t, const struct planning *p, const planned_as *as);

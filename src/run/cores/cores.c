@@ -143,11 +143,25 @@ static qn_status take_timetable(qn_engine *e, qn_core_plans *c, qn_program *p,
     return QN_OK;
 }
 
+static qn_status keep_curves(qn_engine *e, qn_core_plans *c, const qn_tasks *tasks) {
+    QN_TRY(qn_allocate(&e->allocator, (size_t)tasks->n + 1, sizeof *c->curves, &c->curves));
+    c->n_curves = (size_t)tasks->n;
+    for (int32_t i = 0; i < tasks->n; i++)
+        c->curves[i] = tasks->curves[i];
+    return QN_OK;
+}
+
+const qn_curve *qn_cores_curves(const qn_engine *e, int32_t *n) {
+    *n = e->cores && e->cores->curves ? (int32_t)e->cores->n_curves : 0;
+    return *n > 0 ? e->cores->curves : NULL;
+}
+
 static qn_status choose(qn_engine *e, qn_core_plans *c, qn_program *p, qn_tasks *tasks,
                         qn_timetable *t) {
     const int64_t begin_ns = qn_clock_ns();
     qn_cores cores = qn_cores_typical(c->use.n_cores);
     QN_TRY(qn_cores_measure(e, p, &cores, tasks, &c->use));
+    QN_TRY(keep_curves(e, c, tasks));
     const int64_t measured_ns = qn_clock_ns();
     QN_TRY(qn_timetable_make(tasks, &cores, QN_TIMETABLE_ONE_BY_ONE, 0, t));
     c->use.one_by_one_ns = t->ns;
@@ -222,6 +236,7 @@ void qn_engine_destroy_cores(qn_engine *e) {
     if (!e->cores)
         return;
     drop_other(e->cores);
+    qn_release(&e->allocator, e->cores->curves, e->cores->n_curves + 1, sizeof *e->cores->curves);
     qn_release(&e->allocator, e->cores, 1, sizeof *e->cores);
     e->cores = NULL;
 }

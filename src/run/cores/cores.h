@@ -18,6 +18,8 @@ typedef struct qn_core_plans {
     bool is_kept;   /* what is better is known, until steps are compared again */
     int64_t n_runs, n_compared, n_won; /* steps compared; pairs in which side by side was faster */
     int64_t begin_ns;
+    qn_curve *curves; /* (n_curves): of the plan one by one, by step */
+    size_t n_curves;
     double last_ns[2];  /* one by one, side by side: the last step of each */
     double least_ns[2]; /* the shortest of this comparison */
     qn_cores_use use;
@@ -31,6 +33,9 @@ void qn_engine_destroy_cores(qn_engine *engine);
 /* Before a run of a program: takes the plan whose turn it is. After it: notes its time. */
 void qn_cores_begin_run(qn_engine *engine, int program);
 void qn_cores_end_run(qn_engine *engine, int program);
+
+/* Measured curves of the first training program's steps, one by one; null: none were. */
+const qn_curve *qn_cores_curves(const qn_engine *engine, int32_t *n);
 
 /* ---- between the files of this room ---- */
 
