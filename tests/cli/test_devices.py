@@ -135,6 +135,19 @@ class Devices(quern.Case):
         self.assertEqual(event["opencl"], [])
         self.assertIn("OpenCL", event["opencl_missing"])
 
+    def test_training_without_driver(self):
+        """--device names what is missing; auto trains on the CPU, with its bits, and keeps that."""
+        self.environment["OCL_ICD_VENDORS"] = str(self.folder)
+        train = ("train", "mlp", "--data", "synthetic", "--steps", "2", "--batch", "4", "--no-test")
+        self.fails(1, *train, "--device", "opencl", says=["OpenCL"])
+        self.fails(2, *train, "--device", "gpu", says=["use cpu, opencl, opencl:N or auto"])
+        self.fails(1, *train, "--device", "opencl", "--memory", "8M", says=["memory budget"])
+        for device in ("cpu", "auto"):
+            self.run_quern(*train, "--device", device, "--save", device + ".safetensors")
+        auto, cpu = ((self.folder / (name + ".safetensors")).read_bytes() for name in ("auto", "cpu"))
+        self.assertIn(b'"device":"cpu"', auto)
+        self.assertEqual(auto, cpu)
+
     def test_calibrated(self):
         """The roofline that was measured is kept, and shown from then on."""
         event = self.run_quern("devices", "--calibrate", "--json").of("devices")[0]
