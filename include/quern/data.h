@@ -130,6 +130,7 @@ typedef struct qn_loader_options {
     int64_t first; /* first batch, counted over all epochs, for resuming */
     int64_t n_batches; /* number of batches; < 0: unlimited */
     int n_prefetched;  /* batches made ahead by a separate thread; 0: none, no thread */
+    int64_t stride;    /* from each batch to the next that is given, as ranks share them; 0: 1 */
 } qn_loader_options;
 
 typedef struct qn_loader qn_loader;

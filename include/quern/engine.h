@@ -105,6 +105,10 @@ typedef struct qn_engine_options {
     const qn_log *log;     /* told when a device is lost; null: nobody */
     qn_cores_choice cores; /* of the first training program; not with budget_changes or a swap file
                               in use. Needs memory for a second plan; never above the budget */
+    /* The processes of one mpirun that train together (os/ranks.h): each runs its share of the
+     * update.accumulate batches of a step, with the bits of one process that runs them all. Null:
+     * this process alone. It must outlive the engine. */
+    struct qn_ranks *ranks;
 } qn_engine_options;
 
 typedef struct qn_program_options {

@@ -68,6 +68,8 @@ typedef struct qn_training_options {
     void (*tell)(void *user, const qn_training_event *event); /* may be null */
     int64_t (*clock_ns)(void *user);                          /* null: the system's */
     qn_meter *meter; /* marked after every step (qn_meter_mark); may be null */
+    bool is_standby; /* another process makes the same run and its checkpoints: save is written only
+                        if the run fails, save_best never */
 } qn_training_options;
 
 /* Copies options and texts. Fails if a file cannot be written, or nothing can be measured to

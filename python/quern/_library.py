@@ -137,7 +137,7 @@ class EngineOptions(Sized):
                 ("saved_plan", c_void_p), ("swap_folder", c_char_p), ("swap_bytes", c_size_t),
                 ("budget_changes", c_bool), ("plan_later", c_bool), ("aligned_inputs", c_bool),
                 ("no_random_values", c_bool), ("numerics", c_void_p),
-                ("device", c_char_p), ("log", c_void_p), ("cores", c_int)]
+                ("device", c_char_p), ("log", c_void_p), ("cores", c_int), ("ranks", c_void_p)]
 
 
 class StoredTensor(Structure):
@@ -254,7 +254,7 @@ class TrainingOptions(Sized):
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("task", c_void_p), ("settings", c_void_p),
                 ("save", c_char_p), ("save_best", c_char_p), ("save_every", c_int64), ("total_steps", c_int64),
                 ("patience", c_int64), ("no_test", c_bool), ("user", c_void_p), ("should_stop", SHOULD_STOP),
-                ("tell", TELL), ("clock_ns", c_void_p), ("meter", c_void_p)]
+                ("tell", TELL), ("clock_ns", c_void_p), ("meter", c_void_p), ("is_standby", c_bool)]
 
 
 class TrainingState(Structure):

@@ -33,8 +33,14 @@ void terminal_clear(void) {
     n_shown = 0;
 }
 
+static bool is_quiet;
+
+void terminal_be_quiet(void) {
+    is_quiet = true;
+}
+
 void terminal_show(const char *line) {
-    if (!terminal_moves())
+    if (is_quiet || !terminal_moves())
         return;
     const int columns = terminal_columns();
     if (n_shown > columns + 1)
@@ -86,6 +92,8 @@ void terminal_note(const char *format, ...) {
     static const char name[] = "quern: ";
     char line[4096];
     va_list list;
+    if (is_quiet)
+        return;
     va_start(list, format);
     memcpy(line, name, sizeof name);
     vsnprintf(line + sizeof name - 1, sizeof line - sizeof name, format, list);

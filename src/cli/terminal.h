@@ -13,6 +13,9 @@ bool terminal_moves(void);
 /* Columns that a line may fill without going over; 79 where the terminal does not say. */
 int terminal_columns(void);
 
+/* No line that moves and no note from now on. */
+void terminal_be_quiet(void);
+
 /* Replaces the line, cut to the columns; nothing where it cannot move. */
 void terminal_show(const char *line);
 

@@ -22,7 +22,7 @@ typedef struct slot {
     char message[1024]; /* of a status that is no QN_OK */
 } slot;
 
-/* Batch `first + i` is made in slot i % n_slots.
+/* Batch `first + i * stride` is made in slot i % n_slots.
  *     n_taken <= n_made <= n_taken + n_slots - 1      (the taken one is still being read)
  * n_made, n_taken, is_making, is_held and is_stopping are guarded by the monitor where there is a
  * thread. */
@@ -138,7 +138,7 @@ static bool is_at_end(const qn_loader *loader, int64_t i) {
 /* Makes batch first + i in its slot, failures included. */
 static void make(qn_loader *loader, int64_t i) {
     slot *to = &loader->slots[(size_t)i % loader->n_slots];
-    to->status = make_batch(loader, loader->options.first + i, to);
+    to->status = make_batch(loader, loader->options.first + i * loader->options.stride, to);
     if (to->status != QN_OK)
         snprintf(to->message, sizeof to->message, "%s", qn_error_message());
 }
@@ -192,9 +192,10 @@ static qn_status check_options(const qn_data_source *source, const qn_preparatio
                        "a batch of %" PRId64 " is larger than the %" PRId64
                        " %s samples of %s; use --batch %" PRId64 " or less",
                        o->batch, n, splits[o->split], source->name, n);
-    if (o->first < 0 || o->n_prefetched < 0 || o->n_prefetched > 1024)
-        return qn_fail(QN_ERROR_ARGUMENT, "a loader's first batch is at least 0, and it makes 0 to "
-                                          "1024 batches ahead");
+    if (o->first < 0 || o->stride < 0 || o->n_prefetched < 0 || o->n_prefetched > 1024)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "a loader's first batch and stride are at least 0, and it makes 0 to "
+                       "1024 batches ahead");
     if ((o->crop || o->flip) && preparation->sample.rank != 3)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%s has rows of numbers; only images can be cropped or "
@@ -272,6 +273,7 @@ qn_status qn_loader_create(const qn_data_source *source, const qn_preparation *p
     created->allocator = allocator;
     created->source = *source;
     created->options = *options;
+    created->options.stride += options->stride == 0;
     created->n_forks = qn_fork_count();
     created->n_samples = source->n_samples[options->split];
     qn_status status = fill_loader(created, preparation);

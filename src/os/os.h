@@ -37,6 +37,9 @@ const char *qn_clock_print_date(char text[QN_DATE_TEXT]);
  * above the limit (ulimit -f) is a failure of that write, not the program's end. */
 void qn_process_begin(void);
 
+/* What is printed to standard output from now on goes nowhere. */
+qn_status qn_output_discard(void);
+
 /* Largest resident size of this process so far. */
 int64_t qn_process_peak_bytes(void);
 

@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "run/cores/cores.h"
 #include "run/optimizer.h"
+#include "run/ranks/reducer.h"
 #include "run/tuning/tuner.h"
 
 #include <math.h>
@@ -194,7 +195,7 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     const bool has_reserve = !e->options.plan_only || e->options.memory_budget_bytes > 0;
     if (e->options.budget_changes && has_reserve && !e->live_budget)
         QN_TRY(qn_live_budget_create(e));
-    e->outside_bytes = outside_bytes + qn_live_budget_reserve(e);
+    e->outside_bytes = outside_bytes + qn_live_budget_reserve(e) + qn_reducer_bytes(e);
     QN_TRY(qn_engine_make_plans(e));
     QN_TRY(qn_engine_open_swap(e));
     QN_TRY(qn_engine_open_device_lanes(e));
@@ -210,6 +211,8 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     QN_TRY(qn_engine_choose_device(e));
     if (e->device == 0)
         qn_tuner_run(e);
+    if (e->options.ranks && !e->options.plan_only && e->options.update.accumulate > 1)
+        return qn_reducer_create(e, &e->reducer);
     return e->device == 0 ? qn_engine_plan_cores(e) : QN_OK;
 }
 
@@ -276,6 +279,7 @@ void qn_engine_destroy(qn_engine *e) {
         return;
     qn_live_budget_destroy(e);
     qn_engine_destroy_cores(e);
+    qn_reducer_destroy(e->reducer);
     qn_release(&e->allocator, e->update_arena, 1, update_bytes(e));
     for (int i = 0; e->programs && i < e->n_programs; i++)
         qn_program_deinit(&e->programs[i]);
@@ -359,6 +363,8 @@ static qn_status check_losses(const qn_engine *e, const qn_program *p) {
 }
 
 static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    if (e->reducer && program != QN_PROGRAM_UPDATE && e->programs[program].training)
+        return qn_reducer_run(e->reducer, step, watch);
     if (e->live_budget && program != QN_PROGRAM_UPDATE)
         return qn_live_budget_run(e, program, step, watch);
     const qn_program *p = qn_engine_get_program(e, program);
@@ -386,7 +392,7 @@ static qn_status run(qn_engine *e, int program, uint64_t step) {
     const qn_program *p = qn_engine_get_program(e, program);
     const qn_status status =
         e->events ? run_watched(e, program, step) : run_plan(e, program, step, NULL);
-    if (status != QN_OK && p->training)
+    if (status != QN_OK && p->training && !e->reducer)
         return qn_fail_within(status,
                               "step %lld failed after it had changed some parameters, which are "
                               "now invalid; continue from a checkpoint",
@@ -395,6 +401,8 @@ static qn_status run(qn_engine *e, int program, uint64_t step) {
 }
 
 static qn_status finish_step(qn_engine *e) {
+    if (e->reducer)
+        QN_TRY(qn_reducer_finish(e->reducer));
     if (e->options.update.accumulate > 1) {
         QN_TRY(run(e, QN_PROGRAM_UPDATE, (uint64_t)e->steps));
         for (int i = 0; i < e->sums.n_tensors; i++)
@@ -403,6 +411,22 @@ static qn_status finish_step(qn_engine *e) {
     e->steps++;
     e->n_accumulated = 0;
     return QN_OK;
+}
+
+/* A batch, or one of every rank. */
+static qn_status run_batch(qn_engine *e, int program) {
+    const int64_t accumulate = e->options.update.accumulate;
+    QN_TRY(run(e, program, (uint64_t)(e->steps * accumulate + e->n_accumulated)));
+    qn_cores_end_run(e, program);
+    QN_TRY(check_losses(e, &e->programs[program]));
+    e->n_accumulated += e->reducer ? qn_ranks_count(e->options.ranks) : 1;
+    return e->n_accumulated == accumulate ? finish_step(e) : QN_OK;
+}
+
+/* Of ranks: only the update changes parameters, and it does not fail. */
+static void undo_step(qn_engine *e) {
+    qn_reducer_undo(e->reducer);
+    e->n_accumulated = 0;
 }
 
 /* A forked child has none of the threads that would work. */
@@ -419,7 +443,6 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
     QN_DEMAND(program >= 0 && program < e->n_programs);
     QN_TRY(check_process(e));
     qn_program *p = &e->programs[program];
-    const int64_t accumulate = e->options.update.accumulate;
     if (e->options.plan_only)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "this engine only plans; create one without plan_only");
@@ -431,13 +454,11 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
         return run(e, program, 0);
     fill_hyper(e);
     e->is_spoiled = true;
-    QN_TRY(run(e, program, (uint64_t)(e->steps * accumulate + e->n_accumulated)));
-    qn_cores_end_run(e, program);
-    QN_TRY(check_losses(e, p));
-    if (++e->n_accumulated == accumulate)
-        QN_TRY(finish_step(e));
-    e->is_spoiled = false;
-    return QN_OK;
+    const qn_status status = run_batch(e, program);
+    e->is_spoiled = status != QN_OK && !e->reducer;
+    if (status != QN_OK && e->reducer)
+        undo_step(e);
+    return status;
 }
 
 const void *qn_engine_result(const qn_engine *e, int program, int index) {

@@ -24,6 +24,7 @@ typedef struct qn_ruled {
 } qn_ruled;
 
 struct qn_live_budget;
+struct qn_reducer;
 struct qn_tuner;
 struct qn_core_plans;
 
@@ -70,6 +71,7 @@ struct qn_engine {
     int opened_device;    /* the same, which stays when the device is left */
     bool is_device_tried; /* it is used only if that is faster */
     struct qn_core_plans *cores; /* null: operations run one by one */
+    struct qn_reducer *reducer;  /* where ranks share the steps, or null */
     qn_engine_text plan_text;
 };
 

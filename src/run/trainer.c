@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "os/ranks.h"
 #include "passes/head.h"
 
 #include <string.h>
@@ -14,16 +15,23 @@
 enum { TRAINING_LOSS, TRAINING_OUTPUTS };
 enum { EVALUATION_LOSSES, EVALUATION_OUTPUTS, EVALUATION_CHANCES };
 
+/* Of a batch. */
+typedef struct batch_result {
+    double loss;
+    int64_t n_correct;
+} batch_result;
+
 struct qn_trainer {
     const qn_allocator *allocator; /* the caller's */
     qn_trainer_options options;
     qn_engine *engine;
-    void *labels;          /* zeros, for predictions */
-    double loss_sum;       /* of the accumulated batches */
-    int64_t n_correct;     /* likewise */
-    size_t label_bytes;    /* of labels */
-    double *class_weights; /* (n_outputs), or null */
-    void *weights;         /* (batch) reals of the samples of a training batch, or null */
+    void *labels;           /* zeros, for predictions */
+    double loss_sum;        /* of the accumulated batches */
+    int64_t n_correct;      /* likewise */
+    batch_result *of_ranks; /* (ranks), or null: one */
+    size_t label_bytes;     /* of labels */
+    double *class_weights;  /* (n_outputs), or null */
+    void *weights;          /* (batch) reals of the samples of a training batch, or null */
 };
 
 qn_trainer_options qn_trainer_options_for(const qn_model *model) {
@@ -165,6 +173,9 @@ static qn_status make_engine(qn_trainer *t) {
     if (o->class_weights)
         QN_TRY(qn_allocate(qn_engine_allocator(t->engine), (size_t)o->batch, sizeof(double),
                            &t->weights));
+    if (qn_ranks_count(o->engine.ranks) > 1)
+        QN_TRY(qn_allocate(qn_engine_allocator(t->engine), (size_t)qn_ranks_count(o->engine.ranks),
+                           sizeof *t->of_ranks, &t->of_ranks));
     return is_later ? QN_OK : qn_engine_plan(t->engine, sizeof *t);
 }
 
@@ -224,6 +235,8 @@ void qn_trainer_destroy(qn_trainer *t) {
         return;
     if (t->engine) {
         qn_release(qn_engine_allocator(t->engine), t->labels, 1, t->label_bytes);
+        qn_release(qn_engine_allocator(t->engine), t->of_ranks,
+                   (size_t)qn_ranks_count(t->options.engine.ranks), sizeof *t->of_ranks);
         qn_release(qn_engine_allocator(t->engine), t->weights, (size_t)t->options.batch,
                    sizeof(double));
     }
@@ -305,21 +318,40 @@ static int64_t count_correct(const qn_trainer *t, const void *outputs, const int
     return n_correct;
 }
 
+/* Loss and correct samples of the batch just run, or of every rank's in their order. */
+static qn_status add_result(qn_trainer *t, const int32_t *labels) {
+    const int n = qn_ranks_count(t->options.engine.ranks);
+    batch_result own = {
+        .loss = real_at(t, qn_engine_result(t->engine, QN_TRAINER_TRAINING, TRAINING_LOSS), 0),
+        .n_correct =
+            count_correct(t, qn_engine_result(t->engine, QN_TRAINER_TRAINING, TRAINING_OUTPUTS),
+                          labels, t->options.batch, NULL)};
+    batch_result *all = n > 1 ? t->of_ranks : &own;
+#ifdef QN_WITH_MPI
+    if (n > 1)
+        QN_TRY(qn_ranks_gather(t->options.engine.ranks, &own, sizeof own, all));
+#endif
+    for (int i = 0; i < n; i++) {
+        t->loss_sum += all[i].loss;
+        t->n_correct += all[i].n_correct;
+    }
+    return QN_OK;
+}
+
 qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_result *result) {
     QN_NEED(t, "trainer");
     QN_NEED(x, "x");
     QN_NEED(y, "y");
     QN_NEED(result, "result");
     const qn_trainer_options *o = &t->options;
-    const int64_t n_done = qn_engine_accumulated(t->engine) + 1;
+    const int64_t n_done =
+        qn_engine_accumulated(t->engine) + qn_ranks_count(t->options.engine.ranks);
     const double rate = qn_engine_rate(t->engine);
     QN_TRY(check_labels(t, y, o->batch));
     if (t->class_weights)
         weigh(t, y);
     QN_TRY(qn_engine_run(t->engine, QN_TRAINER_TRAINING, (const void *[]){x, y, t->weights}));
-    t->loss_sum += real_at(t, qn_engine_result(t->engine, QN_TRAINER_TRAINING, TRAINING_LOSS), 0);
-    t->n_correct += count_correct(
-        t, qn_engine_result(t->engine, QN_TRAINER_TRAINING, TRAINING_OUTPUTS), y, o->batch, NULL);
+    QN_TRY(add_result(t, y));
     *result = (qn_step_result){
         .step = qn_engine_steps(t->engine),
         .completed = n_done == o->engine.update.accumulate,

@@ -1,5 +1,6 @@
 /* Loaders for a task's settings, shared by the tasks on images. */
 #include "base/status.h"
+#include "os/ranks.h"
 #include "tasks/tasks.h"
 
 #include <string.h>
@@ -20,7 +21,8 @@ qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
         .flip = strstr(augment, "flip") != NULL,
         .wrap =
             source->sample.dims[0] == 0 && strcmp(qn_task_of(task->model), "classification") == 0,
-        .first = first,
+        .first = first + qn_ranks_own(task->how.ranks),
+        .stride = qn_ranks_count(task->how.ranks),
         .n_batches = -1,
         .n_prefetched = task->how.memory_budget_bytes > 0 ? 0 : PREFETCHED,
     };

@@ -170,6 +170,11 @@ qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "model %s is of the task %s, which takes its data from files",
                        taken.model->name, name);
+    if (taken.engine.ranks && taken.training && kind != &qn_task_classification)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "ranks share the steps of classification only, and model %s is of the task "
+                       "%s; train it without mpirun",
+                       taken.model->name, name);
     const qn_status status = open(&taken, kind, &is_built, task);
     const bool has_budget = taken.engine.memory_budget_bytes > 0 && !taken.engine.plan_only;
     return status == QN_ERROR_MEMORY && has_budget && !is_built ? refuse_budget(&taken, kind)

@@ -145,7 +145,8 @@ static bool is_patience_over(const qn_training *t) {
 /* As with other checkpoints, training goes on where the disk is full. */
 static void save_best(qn_training *t) {
     const int64_t step = t->state.best.step;
-    if (!t->o.save_best || qn_checkpoint_save(engine_of(t), t->o.settings, t->o.save_best) == QN_OK)
+    if (!t->o.save_best || t->o.is_standby ||
+        qn_checkpoint_save(engine_of(t), t->o.settings, t->o.save_best) == QN_OK)
         t->state.saved_best_step = step;
     else
         warn(t, "the best weights so far, of step %lld, are not saved: %s", (long long)step,
@@ -241,13 +242,14 @@ static qn_status do_step(qn_training *t) {
 static qn_status finish_step(qn_training *t, int64_t step) {
     const int64_t every = t->o.save_every;
     const bool is_last = step == t->state.total_steps;
-    if (t->o.save && every == 0 && !is_last && is_time_to_save(t))
+    const bool saves = t->o.save && !t->o.is_standby;
+    if (saves && every == 0 && !is_last && is_time_to_save(t))
         QN_TRY(save_between(t));
     if (epoch_of(t, step) > epoch_of(t, step - 1) || is_last)
         QN_TRY(end_epoch(t, is_last));
     if (t->state.is_stopped || is_last)
         return QN_OK;
-    if (t->o.save && every > 0 && step % every == 0)
+    if (saves && every > 0 && step % every == 0)
         QN_TRY(save_between(t));
     if (!should_stop(t))
         return QN_OK;
@@ -291,7 +293,7 @@ qn_status qn_training_run(qn_training *t) {
     if (status != QN_OK)
         return rescue(t, status);
     t->state.is_trained = true;
-    const qn_status saved = t->o.save ? save(t) : QN_OK;
+    const qn_status saved = t->o.save && !t->o.is_standby ? save(t) : QN_OK;
     return saved == QN_OK ? QN_OK : qn_fail_within(saved, "trained, but not saved");
 }
 

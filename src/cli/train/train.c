@@ -3,6 +3,7 @@
 #include "cli/budget.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
+#include "cli/train/ranks.h"
 #include "cli/train/training.h"
 #include "os/process/interrupt.h"
 
@@ -247,6 +248,8 @@ static int finish_failed(training *t) {
     const char *resume = arguments_get(t->a, "resume");
     const int64_t saved = t->state.saved_step;
     const char *from = saved >= 0 ? t->save : resume;
+    if (qn_ranks_own(t->s.engine.ranks) > 0 && qn_was_interrupted())
+        return EXIT_FAILED; /* rank 0 tells, or has died: then mpirun does */
     report_failed_run();
     if (!t->save && t->progress.n_steps > 0)
         fputs("quern: nothing is saved; with --save FILE a stopped run can be resumed\n", stderr);
@@ -331,11 +334,14 @@ static qn_status create(training *t) {
                                         .no_test = !arguments_flag(t->a, "test"),
                                         .user = t,
                                         .should_stop = should_stop,
-                                        .tell = note};
+                                        .tell = note,
+                                        .is_standby = qn_ranks_own(t->s.engine.ranks) > 0};
     return qn_training_create(&wanted, &t->run);
 }
 
 static qn_status open_training(training *t) {
+    /* Two ranks have the same weights: one is enough to survive the other. */
+    t->save = qn_ranks_own(t->s.engine.ranks) > 1 ? NULL : arguments_get(t->a, "save");
     QN_TRY(check_usage(t->a));
     QN_TRY(training_begin(t));
     if (arguments_flag(t->a, "measure"))
@@ -349,9 +355,10 @@ static qn_status open_training(training *t) {
 static int run(const arguments *a) {
     static training t; /* half a megabyte of step times */
     training_init(&t, a);
-    t.save = arguments_get(a, "save");
     t.s.engine.budget_changes = budget_may_change(a);
-    qn_status status = open_training(&t);
+    qn_status status = ranks_join(&t);
+    if (status == QN_OK)
+        status = open_training(&t);
     int result = EXIT_DONE;
     if (status != QN_OK) {
         result = report_failure(status);
@@ -364,6 +371,7 @@ static int run(const arguments *a) {
         result = run_training(&t);
     }
     qn_training_destroy(t.run);
+    ranks_leave(&t, result == EXIT_DONE && status == QN_OK);
     training_deinit(&t);
     return result;
 }

@@ -6,6 +6,7 @@
 #include "cli/json.h"
 #include "cli/model.h"
 #include "cli/terminal.h"
+#include "cli/train/ranks.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -103,12 +104,18 @@ qn_status training_begin(training *t) {
     QN_TRY(model_say(t->s.model));
     QN_TRY(read_settings(t));
     const char *plan = option_find(t->a->command, "plan") < 0 ? NULL : arguments_get(t->a, "plan");
-    return plan ? use_plan(t, plan) : QN_OK;
+    if (plan)
+        QN_TRY(use_plan(t, plan));
+    return ranks_share(t);
 }
 
 /* Threads that were asked for, else those of the plan that is to be followed; 0: all there are. */
 static int count_threads(const training *t) {
     const int n_asked = (int)arguments_count(t->a, "threads");
+#ifdef QN_WITH_MPI
+    if (ranks_are_used(t) && n_asked == 0)
+        return qn_ranks_threads(t->s.engine.ranks);
+#endif
     return t->plan.model && n_asked == 0 ? t->plan.plan.n_threads : n_asked;
 }
 
@@ -231,6 +238,7 @@ void training_print_opening(const training *t) {
         settings_get(&t->settings, "schedule"), (long long)facts.batch,
         (long long)t->first_step + 1, (long long)t->total_steps, (unsigned long long)o->seed,
         o->n_threads, o->n_threads == 1 ? "" : "s");
+    ranks_print_opening(t);
     if (facts.n_left_out > 0)
         terminal_print(2, "the last %lld %s of each epoch do not fill a batch and are left out",
                        (long long)facts.n_left_out, facts.unit);
@@ -347,6 +355,7 @@ static void print_done_json(training *t) {
     json_count("peak_rss_bytes", qn_process_peak_bytes());
     if (t->s.engine.memory_budget_bytes > 0)
         add_budget_json(t);
+    ranks_add_json(t);
     json_end();
 }
 
@@ -362,6 +371,7 @@ static void print_done_line(training *t) {
     terminal_print(2, "done: %lld steps%s%s, %.1f MiB of memory (%.1f of them parameters)",
                    (long long)qn_engine_steps(engine), test, speed, (double)find_peak(t) * mib,
                    (double)qn_engine_get_memory(engine).parameter_bytes * mib);
+    ranks_print_done(t);
 }
 
 void training_print_done(training *t) {

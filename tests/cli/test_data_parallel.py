@@ -1,0 +1,107 @@
+"""quern train under mpirun: bits equal to one process for 1, 2 and 4 ranks, batch norm included; figures; a rank that is
+killed; what is refused. Skipped where there is no mpirun."""
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import quern
+
+MPIRUN = shutil.which("mpirun")
+
+
+@unittest.skipUnless(MPIRUN, "there is no mpirun (Debian: openmpi-bin)")
+class DataParallel(quern.Case):
+    def setUp(self):
+        super().setUp()
+        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.data = self.make_images(128)
+
+    def start_ranks(self, n, *arguments):
+        command = [MPIRUN, "--oversubscribe", "-n", str(n), quern.QUERN, *map(str, arguments)]
+        return subprocess.Popen(command, cwd=self.folder, text=True, env=self.environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+
+    def run_ranks(self, n, *arguments, status=0):
+        process = self.start_ranks(n, *arguments)
+        output, errors = process.communicate()
+        self.assertEqual(process.returncode, status, f"{arguments}\n{output}{errors}")
+        return quern.Run(process.returncode, output, errors)
+
+    def train(self, model, *options):
+        return ["train", model, "--data", self.data, *options]
+
+    def test_equal_bits(self):
+        common = ["--steps", 6, "--threads", 1, "--augment", "flip", "--validation", 0.2]
+        one = self.run_quern(*self.train("lenet5", "--batch", 4, "--accumulate", 4, *common, "--save", "one", "--json"))
+        two = self.run_ranks(2, *self.train("lenet5", "--batch", 4, "--accumulate", 4, *common, "--save", "two",
+                                            "--json"))
+        four = self.run_ranks(4, *self.train("lenet5", "--batch", 16, *common, "--save", "four", "--json"))
+        self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
+        self.assertEqual(self.bytes_of("one"), self.bytes_of("four"))
+        for run, n in ((two, 2), (four, 4)):
+            (done,), (alone,) = run.of("done"), one.of("done")
+            self.assertEqual(done["ranks"], n)
+            self.assertEqual(done["test_loss"], alone["test_loss"])
+            # Of each of 61,706 gradients the part that others own, in every batch, and its total at the end.
+            of_step = 61706 * 4 * (n - 1) / n * (4 / n + 1)
+            self.assertAlmostEqual(done["sent_bytes"] / (6 * of_step), 1, delta=0.02)
+            self.assertGreaterEqual(done["wait_ms"], 0)
+
+    def test_batch_norm(self):
+        self.data = "synthetic"
+        common = ["--steps", 1, "--threads", 1, "--no-test"]
+        self.run_quern(*self.train("mobilenet-v1", "--batch", 2, "--accumulate", 2, *common, "--save", "one"))
+        self.run_ranks(2, *self.train("mobilenet-v1", "--batch", 4, *common, "--save", "two"))
+        self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
+
+    @unittest.skipUnless(quern.ALL, "mpirun takes a second to end ranks")
+    def test_refused(self):
+        cases = [(1, "classification only", ["train", "char-lstm", "--data", "synthetic"]),
+                 (2, "multiple of 2", self.train("lenet5", "--batch", 15)),
+                 (2, "--accumulate", self.train("lenet5", "--batch", 4, "--accumulate", 3))]
+        for status, says, options in cases:
+            self.assertIn(says, self.run_ranks(2, *options, "--steps", 1, status=status).errors)
+
+    def kill(self, rank, number, after):
+        """A run whose rank is killed after its first checkpoint; it goes on in one process with the bits of a run that
+        nobody killed."""
+        common = ["--batch", 4, "--accumulate", 2, "--schedule", "constant", "--no-test"]
+        (self.folder / "saved").unlink(missing_ok=True)
+        process = self.start_ranks(2, *self.train("lenet5", *common, "--steps", 1000000, "--checkpoint-every", 3, "--save",
+                                                  "saved"))
+        while not (self.folder / "saved").exists():
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        time.sleep(after)
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        ranks = {}
+        for child in children:
+            variables = pathlib.Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+            ranks[next(int(v.split(b"=")[1]) for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK="))] = int(child)
+        os.kill(ranks[rank], number)
+        _, errors = process.communicate()
+        self.assertNotEqual(process.returncode, 0)
+        resumed = self.run_quern("train", "--resume", "saved", "--save", "saved", "--steps", 1, "--no-test")
+        step = int(resumed.errors.split(" of 1 steps")[0].split()[-1])
+        steps = step + 3
+        self.run_quern("train", "--resume", "saved", "--save", "saved", "--steps", steps, "--no-test")
+        self.run_quern(*self.train("lenet5", *common, "--steps", steps, "--save", "whole"))
+        self.assertEqual(self.bytes_of("saved"), self.bytes_of("whole"), (rank, number, errors))
+
+    def test_killed(self):
+        self.kill(0, signal.SIGKILL, 0)
+
+    @unittest.skipUnless(quern.ALL, "20 kills take a minute")
+    def test_killed_at_random(self):
+        draw = random.Random(23)
+        for i in range(20):
+            self.kill(i % 2, draw.choice([signal.SIGKILL, signal.SIGTERM]), draw.uniform(0, 0.4))
+
+
+if __name__ == "__main__":
+    unittest.main()
