@@ -393,7 +393,7 @@ complete -c quern -n '__fish_seen_subcommand_from federate' -l out -r -d 'folder
 complete -c quern -n '__fish_seen_subcommand_from federate' -l wheel -r -d 'quern'\''s wheel, of script/wheel, that the app installs'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l json -d 'one JSON object a round'
 complete -c quern -f -n __fish_use_subcommand -a label -d 'Label a stream of known and new classes'
-complete -c quern -n '__fish_seen_subcommand_from label' -l known -r -d 'labelled rows: numbers and their class'
+complete -c quern -n '__fish_seen_subcommand_from label' -l known -r -d 'labelled rows: numbers and their class; the benchmark holds half of the classes back'
 complete -c quern -n '__fish_seen_subcommand_from label' -l data -r -d 'csv:FILE, rows of numbers without a label, or - for standard input'
 complete -c quern -n '__fish_seen_subcommand_from label' -l out -r -d 'the labeller that init makes, or the labels: sample,label,confidence'
 complete -c quern -n '__fish_seen_subcommand_from label' -l follow -d 'wait for more rows at the end of the file, until Ctrl-C'

@@ -133,7 +133,7 @@ enum {
     NEW_BALLS = 20,   /* that these are cut into */
     LEAST_MEMBERS = 15,
     MEANS_STEPS = 10,
-    MOST_FEATURES = 64
+    MOST_FEATURES = 128
 };
 
 static const float reach = 2.0f; /* radius of a ball in deviations of its members */

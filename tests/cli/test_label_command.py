@@ -133,6 +133,29 @@ class Label(quern.Case):
         self.assertEqual({m["missed_new"] for m in alone.of("method")}, {0})
         self.assertIn("micro-clusters", (self.folder / "bench.html").read_text())
 
+    def test_bench_of_a_data_set(self):
+        """Four separate classes: whichever two are held back are found; figures do not depend on the run."""
+        draw = random.Random(2)
+        centres = {"a": (0, 0), "b": (12, 0), "c": (0, 12), "d": (12, 12)}
+        rows = [f"{draw.gauss(x, 1):.4f},{draw.gauss(y, 1):.4f},{name}\n"
+                for name, (x, y) in centres.items() for _ in range(300)]
+        (self.folder / "all.csv").write_text("".join(rows))
+        options = ["label", "bench", "--known", "csv:all.csv", "--settings", 2, "--json"]
+        run = self.run_quern(*options, "--html", "bench.html")
+        ours = next(m for m in run.of("method") if m["name"] == "quern")
+        self.assertLess(ours["balanced"], 5)
+        self.assertNotIn("excess_balanced", ours)
+        self.assertEqual([(t["seed"], t["classes"], t["features"]) for t in run.of("setting")], [(1, 4, 2), (2, 4, 2)])
+        self.assertTrue(all(0.5 < t["new_share"] < 0.7 for t in run.of("setting")))
+        self.assertNotIn("true density", (self.folder / "bench.html").read_text())
+        again = self.run_quern(*options)
+        self.assertEqual(run.of("method"), again.of("method"))
+        alone = self.run_quern(*options, "--nothing-new")
+        self.assertEqual({m["missed_new"] for m in alone.of("method")}, {0})
+        self.fails(2, "label", "bench", "--known", "csv:all.csv", "--speed", 0.1, says=["--speed", "--known"])
+        (self.folder / "one.csv").write_text("1,2,a\n2,3,a\n3,4,a\n")
+        self.fails(2, "label", "bench", "--known", "csv:one.csv", says=["two or more"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -18,7 +18,8 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "DATA",
      .otherwise = "none, must be given to init",
-     .help = "labelled rows: numbers and their class"},
+     .help = "labelled rows: numbers and their class; the benchmark holds half of the classes "
+             "back"},
     {.name = "data",
      .kind = OPTION_TEXT,
      .argument = "ROWS",
@@ -80,54 +81,9 @@ static const option options[] = {
 
 /* ---- init ---- */
 
-/* The labelled samples in memory. */
-typedef struct sample_set {
-    float *x;       /* (n, n_features) */
-    int32_t *label; /* (n) */
-    int64_t n;
-    int n_features;
-} sample_set;
-
-static void sample_set_deinit(sample_set *set) {
-    free(set->x);
-    free(set->label);
-}
-
-static qn_status read_split(const qn_data_source *source, qn_split split, sample_set *set) {
-    unsigned char bytes[QN_LABEL_MAX_FEATURES];
-    for (int64_t i = 0; i < source->n_samples[split]; i++, set->n++) {
-        float *x = set->x + set->n * set->n_features;
-        const bool are_bytes = source->dtype == QN_U8;
-        QN_TRY(source->read(source->self, split, i, are_bytes ? (void *)bytes : x,
-                            &set->label[set->n]));
-        for (int j = 0; are_bytes && j < set->n_features; j++)
-            x[j] = (float)bytes[j];
-    }
-    return QN_OK;
-}
-
-static qn_status read_known(const qn_data_source *source, sample_set *set) {
-    const int64_t n = source->n_samples[QN_TRAIN] + source->n_samples[QN_TEST];
-    const int64_t d = qn_shape_count(source->sample);
-    if (source->n_targets > 0)
-        return qn_fail(QN_ERROR_ARGUMENT, "the labels are numbers, not classes");
-    if (d < 1 || d > QN_LABEL_MAX_FEATURES)
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "samples of %lld numbers; a labeller takes rows of 1 to %d: give it what a "
-                       "network makes of them, or fewer columns",
-                       (long long)d, QN_LABEL_MAX_FEATURES);
-    set->n_features = (int)d;
-    set->x = calloc((size_t)n, (size_t)d * sizeof *set->x);
-    set->label = calloc((size_t)n, sizeof *set->label);
-    if (!set->x || !set->label)
-        return qn_fail_memory((size_t)n * (size_t)d * sizeof *set->x);
-    QN_TRY(read_split(source, QN_TRAIN, set));
-    return read_split(source, QN_TEST, set);
-}
-
 static qn_status make(const arguments *a, const qn_data_source *source, qn_labeller **labeller) {
-    sample_set set = {.n = 0};
-    qn_status status = read_known(source, &set);
+    label_samples set = {.n = 0};
+    qn_status status = label_samples_read(source, &set);
     if (status == QN_OK)
         status = qn_labeller_create(
             &(qn_label_options){QN_OPTIONS_INIT(qn_label_options), .n_features = set.n_features,
@@ -136,7 +92,7 @@ static qn_status make(const arguments *a, const qn_data_source *source, qn_label
                                 .x = set.x, .label = set.label,
                                 .seed = (uint64_t)arguments_count(a, "seed")},
             labeller);
-    sample_set_deinit(&set);
+    label_samples_deinit(&set);
     return status;
 }
 
@@ -270,6 +226,7 @@ const command command_label = {
         "label name FILE new-1=boots...                 name new classes\n"
         "label merge FILE CLASS CLASS...                merge classes under the name of the first\n"
         "label bench [--html PAGE]                      compare methods on synthetic streams\n"
+        "label bench --known DATA                       or on a data set, half of its classes new\n"
         "\n"
         "FILE is written every 500 samples and at the end. After an interruption, the same\n"
         "command continues and gives the same labels.",
