@@ -24,7 +24,8 @@ PLACEHOLDERS = [("images:DIR", "images:photos"), ("cifar10:DIR", "cifar10:cifar"
                 ("pairs:SOURCE,TARGET", "pairs:forwards.txt,backwards.txt"),
                 ("squad:FILE", "squad:questions.json"), ("--wordpiece FILE", "--wordpiece words.txt"),
                 ("/data/tmp", "swap"), ("--seconds 60", "--seconds 1"), (" --wheel WHEEL", ""),
-                ("bench --settings 40", "bench --settings 1")]
+                ("bench --settings 40", "bench --settings 1"),
+                ("csv:all.csv --settings 10", "csv:known.csv --settings 1")]
 
 
 def commands_of(path):

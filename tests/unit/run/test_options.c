@@ -120,6 +120,7 @@ static const struct {
     FIELD(device),
     FIELD(log),
     FIELD(cores),
+    FIELD(ranks),
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -190,7 +191,7 @@ static void check_arrived(const qn_engine_options *given, const qn_engine *engin
 /* Pointers of the engine's own, what its defaults fill in, and what no plan can be made with. */
 static void test_trainer(void) {
     static const char *const but[] = {"allocator", "update", "rules", "saved_plan", "swap_folder",
-                                      "numerics",  "device", "log",   NULL};
+                                      "numerics",  "device", "log",   "ranks",      NULL};
     qn_trainer_options o = qn_trainer_options_for(qn_model_find("lenet5"));
     qn_trainer *trainer;
     o.engine = unusual();
@@ -210,7 +211,7 @@ static void test_trainer(void) {
 static void test_task(void) {
     static const char *const but[] = {"allocator",  "update", "tuning",      "rules",
                                       "saved_plan", "seed",   "swap_folder", "numerics",
-                                      "device",     "log",    NULL};
+                                      "device",     "log",    "ranks",       NULL};
     qn_metadata *settings;
     qn_task *task;
     CHECK_OK(qn_metadata_create(NULL, &settings));
