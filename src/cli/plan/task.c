@@ -35,7 +35,7 @@ qn_status planned_open(planned_task *t, const planning *p, const planned_as *as)
     const qn_task_options options = {
         QN_TASK_OPTIONS_INIT,
         .engine.allocator = &t->allocator,
-        .log = as->is_search ? NULL : &session_log,
+        .log = as->is_search || (as->is_usual && !as->is_timed) ? NULL : &session_log,
         .model = p->model,
         .settings = t->pairs,
         .training = true,
