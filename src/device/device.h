@@ -64,6 +64,10 @@ typedef struct qn_work {
     uint64_t done; /* the queue's timeline, once it is done: one more than of the work before */
 } qn_work;
 
+/* Whether all that it waits for has come; and waits for it: false if some never will. */
+bool qn_work_is_ready(const qn_work *work);
+bool qn_work_wait(const qn_work *work);
+
 /* What a queue records of the work that it does, and as what; events null: nothing. */
 typedef struct qn_queue_watch {
     qn_events *events;

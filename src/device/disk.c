@@ -210,14 +210,6 @@ static bool end(qn_queue *q, const qn_work *work, int32_t number, const qn_queue
     return !qn_swap_file_has_failed(d->file);
 }
 
-static bool is_ready(const qn_work *work) {
-    for (int32_t i = 0; i < work->n_waits; i++) {
-        if (qn_timeline_value(work->waits[i].timeline) < work->waits[i].value)
-            return false;
-    }
-    return true;
-}
-
 static bool wait_for_all(const qn_work *work) {
     for (int32_t i = 0; i < work->n_waits; i++) {
         if (!qn_timeline_sleep(work->waits[i].timeline, work->waits[i].value))
@@ -232,7 +224,7 @@ static bool begin_ready(qn_queue *q, const qn_work *works, int32_t n, int32_t en
                         int32_t *begun) {
     while (*begun < n && *begun - ended < DEPTH) {
         const bool is_idle = *begun == ended;
-        if (is_idle ? !wait_for_all(&works[*begun]) : !is_ready(&works[*begun]))
+        if (is_idle ? !wait_for_all(&works[*begun]) : !qn_work_is_ready(&works[*begun]))
             return !is_idle;
         begin(q, &works[*begun], *begun);
         ++*begun;

@@ -19,14 +19,6 @@ struct qn_queue {
 
 /* ---- the thread ---- */
 
-static bool wait_for_all(const qn_work *work) {
-    for (int32_t i = 0; i < work->n_waits; i++) {
-        if (!qn_timeline_wait(work->waits[i].timeline, work->waits[i].value))
-            return false;
-    }
-    return true;
-}
-
 static void run_work(const qn_queue *q, const qn_work *work, const qn_queue_watch *watch) {
     qn_call call = *work->call;
     if (work->is_help) {
@@ -58,7 +50,7 @@ static void do_works(void *queue, const qn_work *works, int32_t n, const qn_queu
     const qn_queue *q = queue;
     qn_timeline *timeline = qn_work_thread_timeline(q->thread);
     for (int32_t i = 0; i < n; i++) {
-        if (!wait_for_all(&works[i]) ||
+        if (!qn_work_wait(&works[i]) ||
             (q->hooks.begin && !q->hooks.begin(q->hooks.user, &works[i]))) {
             let_go(works + i, n - i);
             qn_timeline_fail(timeline);

@@ -290,14 +290,6 @@ static void submit_all(qn_lane_runner *r, int32_t begin, int32_t end, const qn_w
     }
 }
 
-static bool wait_for_all(const qn_work *work) {
-    for (int32_t i = 0; i < work->n_waits; i++) {
-        if (!qn_timeline_wait(work->waits[i].timeline, work->waits[i].value))
-            return false;
-    }
-    return true;
-}
-
 static bool is_asked_to_stop(const int *stop) {
     return stop && __atomic_load_n(stop, __ATOMIC_ACQUIRE);
 }
@@ -313,7 +305,7 @@ static bool run_own(const qn_lane_runner *r, int32_t *next, int32_t end, const i
         *next = work->item;
         if (is_asked_to_stop(stop))
             return true;
-        if (!wait_for_all(work))
+        if (!qn_work_wait(work))
             return false;
         if (work->team)
             qn_team_begin_turn(work->team, work->n_threads);

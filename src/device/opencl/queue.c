@@ -65,22 +65,6 @@ static bool finish(qn_queue *q, uint64_t done) {
     return true;
 }
 
-static bool is_ready(const qn_work *work) {
-    for (int32_t i = 0; i < work->n_waits; i++) {
-        if (qn_timeline_value(work->waits[i].timeline) < work->waits[i].value)
-            return false;
-    }
-    return true;
-}
-
-static bool wait_for_all(const qn_work *work) {
-    for (int32_t i = 0; i < work->n_waits; i++) {
-        if (!qn_timeline_wait(work->waits[i].timeline, work->waits[i].value))
-            return false;
-    }
-    return true;
-}
-
 /* Operations count as the step's own work, since nothing is done beside them; copies do not. */
 static void record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns) {
     qn_event event = watch->label;
@@ -95,11 +79,11 @@ static void record(const qn_queue_watch *watch, const qn_work *work, int64_t beg
  * that was started before, or 0 where all of them are done. */
 static bool do_work(qn_queue *q, const qn_work *work, uint64_t *started,
                     const qn_queue_watch *watch) {
-    if (!is_ready(work)) {
+    if (!qn_work_is_ready(work)) {
         if (*started > 0 && !finish(q, *started))
             return false;
         *started = 0;
-        if (!wait_for_all(work))
+        if (!qn_work_wait(work))
             return false;
     }
     const int64_t begin_ns = qn_clock_ns();

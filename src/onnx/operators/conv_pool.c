@@ -11,6 +11,10 @@
 
 enum { DEPTHS, ROWS, COLUMNS }; /* of a window */
 
+static qn_value read_bias(qn_onnx_call *call) {
+    return qn_onnx_has(call, 2) ? qn_onnx_parameter(call, 2, NULL, true) : QN_NO_VALUE;
+}
+
 /* ---- volumes ---- */
 
 /* Of (N, D, H, W, C) the images that the window meets, (N * depths, H, W, C * kernel): with one
@@ -52,8 +56,6 @@ static qn_value stack_filter(qn_onnx_call *call, int groups) {
                          : qn_reshape(call->graph, qn_onnx_side_name(call, "filter"), filter,
                                       QN_SHAPE(s.dims[0], s.dims[1], s.dims[2], -1));
 }
-
-static qn_value read_bias(qn_onnx_call *call);
 
 static qn_status build_volume_conv(qn_onnx_call *call, const qn_onnx_window *w, qn_window window,
                                    int groups) {
@@ -151,10 +153,6 @@ static qn_status read_convolution(const qn_onnx_call *call, bool is_transposed, 
     QN_TRY(read_filter_shape(call, filter));
     QN_TRY(read_groups(call, groups));
     return qn_onnx_window_read(call, filter->dims + 2, is_transposed, w);
-}
-
-static qn_value read_bias(qn_onnx_call *call) {
-    return qn_onnx_has(call, 2) ? qn_onnx_parameter(call, 2, NULL, true) : QN_NO_VALUE;
 }
 
 static qn_status build_conv(qn_onnx_call *call) {
