@@ -244,33 +244,129 @@ qn_status qn_partition_create(const qn_allocator *allocator, const char *specifi
     return status;
 }
 
-static qn_status read_classes(const qn_data_source *data, int32_t *labels, void *x) {
-    for (int64_t i = 0; i < data->n_samples[QN_TRAIN]; i++) {
+static qn_status read_classes(const qn_data_source *data, qn_split split, int32_t *labels,
+                              void *x) {
+    for (int64_t i = 0; i < data->n_samples[split]; i++) {
         if (data->read_class)
-            QN_TRY(data->read_class(data->self, QN_TRAIN, i, &labels[i]));
+            QN_TRY(data->read_class(data->self, split, i, &labels[i]));
         else
-            QN_TRY(data->read(data->self, QN_TRAIN, i, x, &labels[i]));
+            QN_TRY(data->read(data->self, split, i, x, &labels[i]));
     }
     return QN_OK;
+}
+
+/* Labels (n) of a split; the caller releases them. */
+static qn_status read_labels(const qn_allocator *allocator, const qn_data_source *data,
+                             qn_split split, int32_t **labels) {
+    const size_t n = (size_t)data->n_samples[split];
+    const size_t bytes = (size_t)qn_shape_count(data->sample) * qn_dtype_bytes(data->dtype);
+    void *x = NULL;
+    QN_TRY(qn_allocate(allocator, n, sizeof **labels, labels));
+    qn_status status = qn_allocate(allocator, bytes, 1, &x);
+    if (status == QN_OK)
+        status = read_classes(data, split, *labels, x);
+    qn_release(allocator, x, bytes, 1);
+    if (status == QN_OK)
+        return QN_OK;
+    qn_release(allocator, *labels, n, sizeof **labels);
+    *labels = NULL;
+    return status;
 }
 
 qn_status qn_partition_data(const qn_allocator *allocator, const char *specification,
                             const qn_data_source *data, int64_t n_clients, uint64_t seed,
                             qn_partition *partition) {
     const size_t n = (size_t)data->n_samples[QN_TRAIN];
-    const size_t bytes = (size_t)qn_shape_count(data->sample) * qn_dtype_bytes(data->dtype);
-    int32_t *labels = NULL;
-    void *x = NULL;
+    int32_t *labels;
     allocator = qn_allocator_or_default(allocator);
-    QN_TRY(qn_allocate(allocator, n, sizeof *labels, &labels));
-    qn_status status = qn_allocate(allocator, bytes, 1, &x);
-    if (status == QN_OK)
-        status = read_classes(data, labels, x);
-    if (status == QN_OK)
-        status = qn_partition_create(allocator, specification, labels, (int64_t)n,
-                                     data->preparation.n_classes, n_clients, seed, partition);
-    qn_release(allocator, x, bytes, 1);
+    QN_TRY(read_labels(allocator, data, QN_TRAIN, &labels));
+    const qn_status status =
+        qn_partition_create(allocator, specification, labels, (int64_t)n,
+                            data->preparation.n_classes, n_clients, seed, partition);
     qn_release(allocator, labels, n, sizeof *labels);
+    return status;
+}
+
+/* ---- tests of clients ---- */
+
+/* Training and test labels, and the test samples of each class. */
+typedef struct test_draw {
+    const qn_allocator *allocator;
+    int64_t n_train, n_test;
+    int n_classes;
+    int32_t *train, *test; /* (n_train), (n_test) */
+    int64_t *begins;       /* (n_classes + 1) */
+    int64_t *order;        /* (n_test): of class c from begins[c] to begins[c + 1] */
+} test_draw;
+
+static void release_draw(test_draw *d) {
+    qn_release(d->allocator, d->order, (size_t)d->n_test, sizeof *d->order);
+    qn_release(d->allocator, d->begins, (size_t)d->n_classes + 1, sizeof *d->begins);
+    qn_release(d->allocator, d->test, (size_t)d->n_test, sizeof *d->test);
+    qn_release(d->allocator, d->train, (size_t)d->n_train, sizeof *d->train);
+}
+
+static qn_status prepare_draw(const qn_data_source *data, test_draw *d) {
+    const qn_allocator *a = d->allocator;
+    QN_TRY(read_labels(a, data, QN_TRAIN, &d->train));
+    QN_TRY(read_labels(a, data, QN_TEST, &d->test));
+    QN_TRY(check_labels(d->test, d->n_test, d->n_classes));
+    QN_TRY(qn_allocate(a, (size_t)d->n_classes + 1, sizeof *d->begins, &d->begins));
+    QN_TRY(qn_allocate(a, (size_t)d->n_test, sizeof *d->order, &d->order));
+    int64_t n = 0;
+    for (int c = 0; c < d->n_classes; c++) {
+        d->begins[c] = n;
+        for (int64_t i = 0; i < d->n_test; i++) {
+            if (d->test[i] == c)
+                d->order[n++] = i;
+        }
+    }
+    d->begins[d->n_classes] = n;
+    return QN_OK;
+}
+
+/* Appends the test samples of a client. */
+static void draw_tests(const test_draw *d, const qn_partition *p, int64_t client, int64_t most,
+                       uint64_t seed, qn_partition *tests) {
+    const int64_t begin = p->first[client], n = p->first[client + 1] - begin;
+    const qn_rng rng = qn_rng_make(seed, qn_hash_text("federate.test"), (uint64_t)client);
+    for (int64_t i = 0; i < n && i < most; i++) {
+        /* spread over its samples, which may be sorted by class */
+        const int32_t c = d->train[p->samples[begin + (n <= most ? i : i * n / most)]];
+        const int64_t room = d->begins[c + 1] - d->begins[c];
+        if (room > 0)
+            tests->samples[tests->first[client + 1]++] =
+                d->order[d->begins[c] + (int64_t)qn_rng_below(rng, (uint64_t)i, (uint64_t)room)];
+    }
+}
+
+qn_status qn_partition_tests(const qn_allocator *allocator, const qn_data_source *data,
+                             const qn_partition *p, int64_t most, uint64_t seed,
+                             qn_partition *tests) {
+    allocator = qn_allocator_or_default(allocator);
+    test_draw d = {.allocator = allocator,
+                   .n_train = data->n_samples[QN_TRAIN],
+                   .n_test = data->n_samples[QN_TEST],
+                   .n_classes = data->preparation.n_classes};
+    *tests = (qn_partition){.allocator = allocator, .n_clients = p->n_clients};
+    for (int64_t i = 0; i < p->n_clients; i++) {
+        const int64_t n = p->first[i + 1] - p->first[i];
+        tests->n_samples += n < most ? n : most;
+    }
+    qn_status status = prepare_draw(data, &d);
+    if (status == QN_OK)
+        status =
+            qn_allocate(allocator, (size_t)p->n_clients + 1, sizeof *tests->first, &tests->first);
+    if (status == QN_OK)
+        status = qn_allocate(allocator, (size_t)tests->n_samples, sizeof *tests->samples,
+                             &tests->samples);
+    for (int64_t i = 0; status == QN_OK && i < p->n_clients; i++) {
+        tests->first[i + 1] = tests->first[i];
+        draw_tests(&d, p, i, most, seed, tests);
+    }
+    release_draw(&d);
+    if (status != QN_OK)
+        qn_partition_destroy(tests);
     return status;
 }
 

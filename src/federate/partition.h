@@ -34,6 +34,13 @@ qn_status qn_partition_create(const qn_allocator *allocator, const char *specifi
 qn_status qn_partition_data(const qn_allocator *allocator, const char *specification,
                             const qn_data_source *data, int64_t n_clients, uint64_t seed,
                             qn_partition *partition);
+
+/* Test samples for each client, of the classes of its training samples: as many as those, at most
+ * `most`, drawn at random from the whole test split; classes that are not in it are left out. first
+ * and samples are as above, but a sample may be several clients', and a client may have none. */
+qn_status qn_partition_tests(const qn_allocator *allocator, const qn_data_source *data,
+                             const qn_partition *partition, int64_t most, uint64_t seed,
+                             qn_partition *tests);
 void qn_partition_destroy(qn_partition *partition);
 
 #endif

@@ -1,13 +1,19 @@
 /* See simulate.h. The trainer's own tensors hold the network of the client that is trained; the
  * server's is a flat copy, changed once a round by the sum of what came back:
- *     sum = sum over answering clients of n_samples * decoded change, in double, in their order
+ *     sum = sum over answering clients of weight * decoded change, in double, in their order
+ * Flat arrays begin with the n numbers that are shared, then come those of personal tensors, which
+ * stay with the server as they were at first. A client's record, where it has one:
+ *     (n_all - n) of its personal tensors, then with top n that its messages have left out
  */
 #include "federate/simulate.h"
 
 #include "base/memory.h"
+#include "base/patterns.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "federate/client_store.h"
 #include "federate/partition.h"
+#include "federate/privacy.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "tensor/tensor.h"
@@ -18,7 +24,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_TEXT = 512, STEPS_OF_A_CLIENT = 1 << 20 };
+enum {
+    OPTIONS_TEXT = 1024,
+    STEPS_OF_A_CLIENT = 1 << 20,
+    TESTS_OF_A_CLIENT = 100,
+    EVALUATION_BATCH = 100,
+};
 
 static const double beta2 = 0.99, tau = 1e-3; /* of FedAdam, as its authors' */
 
@@ -35,13 +46,19 @@ struct qn_federation {
     qn_loader *test;
     int64_t round, bytes_down, bytes_up;
     /* parameters, running statistics included */
-    int n_tensors, n_parts;
-    part *parts;     /* (n_parts), room for n_tensors: the engine's */
-    int64_t n;       /* numbers of them all */
-    float *server;   /* (n) */
-    float *before;   /* (n): a client's before its step; with proximal alone */
-    double *sum;     /* (n) */
-    float *state[2]; /* (n): the rule's, or null; the engine's */
+    int n_tensors, n_parts, n_shared; /* parts: shared ones first */
+    part *parts;                      /* (n_parts), room for n_tensors: the engine's */
+    int64_t n, n_all;                 /* numbers of shared tensors, of all */
+    float *server;                    /* (n_all) */
+    float *before;                    /* (n): a client's before its step; with proximal alone */
+    float *change;                    /* (n): a client's */
+    float *room;                      /* (n): with top alone */
+    double *sum;                      /* (n) */
+    float *state[2];                  /* (n): the rule's, or null; the engine's */
+    qn_client_store *store;           /* or null: clients keep nothing */
+    qn_partition tests;               /* clients' own, with personal tensors alone */
+    int64_t *answered;                /* (n_answered), room for all that may be asked */
+    int64_t n_answered;               /* in this round */
 };
 
 /* ---- a client ---- */
@@ -57,10 +74,32 @@ static qn_status read_view(void *self, qn_split split, int64_t index, void *x, v
     return v->data->read(v->data->self, split, v->samples[index], x, y);
 }
 
+static bool is_private(const qn_federation *f) {
+    return f->o.clip > 0;
+}
+
+static int64_t most_answers(const qn_federation *f) {
+    return is_private(f) ? f->o.n_clients : f->o.per_round;
+}
+
+static bool keeps_rest(const qn_federation *f) {
+    return f->o.code == QN_UPDATE_TOP;
+}
+
 static void put_server(const qn_federation *f) {
     const float *from = f->server;
     for (int i = 0; i < f->n_parts; from += f->parts[i++].n)
         memcpy(f->parts[i].data, from, (size_t)f->parts[i].n * sizeof *from);
+}
+
+/* The client's own tensors, where it has trained before. */
+static qn_status put_personal(const qn_federation *f, int64_t client, int64_t round) {
+    const float *from = NULL;
+    if (f->n_all > f->n)
+        QN_TRY(qn_client_store_read(f->store, client, round, &from));
+    for (int i = f->n_shared; from && i < f->n_parts; from += f->parts[i++].n)
+        memcpy(f->parts[i].data, from, (size_t)f->parts[i].n * sizeof *from);
+    return QN_OK;
 }
 
 /* A client begins without momentum. */
@@ -72,8 +111,8 @@ static void clear_state(const qn_federation *f) {
     }
 }
 
-static void copy_parts(const qn_federation *f, float *to) {
-    for (int i = 0; i < f->n_parts; to += f->parts[i++].n)
+static void copy_parts(const qn_federation *f, int first, int end, float *to) {
+    for (int i = first; i < end; to += f->parts[i++].n)
         memcpy(to, f->parts[i].data, (size_t)f->parts[i].n * sizeof *to);
 }
 
@@ -81,22 +120,29 @@ static void copy_parts(const qn_federation *f, float *to) {
 static void pull_back(const qn_federation *f) {
     const float *was = f->before, *server = f->server;
     const float factor = (float)(f->o.rate * f->o.proximal);
-    for (int i = 0; i < f->n_parts; i++) {
+    for (int i = 0; i < f->n_shared; i++) {
         for (int64_t j = 0; j < f->parts[i].n; j++)
             f->parts[i].data[j] -= factor * (*was++ - *server++);
     }
 }
 
-static qn_status open_loader(const qn_federation *f, int64_t client, view *v, int64_t *n_steps,
-                             qn_loader **loader) {
-    const int64_t begin = f->partition.first[client], n = f->partition.first[client + 1] - begin;
+/* The samples of one client, of one split. */
+static qn_data_source view_of(const qn_federation *f, const qn_partition *p, qn_split split,
+                              int64_t client, view *v) {
     qn_data_source own = *f->o.data;
-    *v = (view){f->o.data, f->partition.samples + begin};
+    *v = (view){f->o.data, p->samples + p->first[client]};
     own.self = v;
     own.read = read_view;
     own.read_class = NULL;
     own.close = NULL;
-    own.n_samples[QN_TRAIN] = n;
+    own.n_samples[split] = p->first[client + 1] - p->first[client];
+    return own;
+}
+
+static qn_status open_loader(const qn_federation *f, int64_t client, view *v, int64_t *n_steps,
+                             qn_loader **loader) {
+    const qn_data_source own = view_of(f, &f->partition, QN_TRAIN, client, v);
+    const int64_t n = own.n_samples[QN_TRAIN];
     *n_steps = (n * f->o.local_epochs + f->o.batch - 1) / f->o.batch;
     const qn_rng rng = qn_rng_make(f->o.seed, qn_hash_text("federate.order"),
                                    (uint64_t)f->round << 32 ^ (uint64_t)client);
@@ -121,7 +167,7 @@ static qn_status train_steps(const qn_federation *f, qn_loader *loader, double *
         if (!batch.x)
             return QN_OK;
         if (f->before)
-            copy_parts(f, f->before);
+            copy_parts(f, 0, f->n_shared, f->before);
         QN_TRY(qn_trainer_step(f->trainer, batch.x, batch.y, &result));
         if (f->before)
             pull_back(f);
@@ -137,62 +183,133 @@ static qn_status train_client(const qn_federation *f, int64_t client, int64_t pl
     int64_t n_steps;
     qn_loader *loader = NULL;
     put_server(f);
+    QN_TRY(put_personal(f, client, f->round));
     clear_state(f);
     /* dropout's random numbers are those of the step */
-    qn_engine_set_steps(f->engine, (f->round * f->o.per_round + place) * STEPS_OF_A_CLIENT);
+    qn_engine_set_steps(f->engine, (f->round * most_answers(f) + place) * STEPS_OF_A_CLIENT);
     QN_TRY(open_loader(f, client, &v, &n_steps, &loader));
     const qn_status status = train_steps(f, loader, first_loss);
     qn_loader_destroy(loader);
     return status;
 }
 
-/* Sends the change to the server, which adds it to the sum. */
-static void answer(qn_federation *f, double weight) {
+/* f->change of what was trained; false: it is not finite. */
+static bool find_change(const qn_federation *f) {
     const float *server = f->server;
-    double *sum = f->sum;
-    for (int i = 0; i < f->n_parts; i++) {
-        const part *p = &f->parts[i];
-        for (int64_t j = 0; j < p->n; j++)
-            p->data[j] -= server[j];
-        f->bytes_up += qn_update_send(f->o.code, p->data, p->n);
-        for (int64_t j = 0; j < p->n; j++)
-            sum[j] += weight * (double)p->data[j];
-        server += p->n;
-        sum += p->n;
+    float *change = f->change;
+    double norm = 0;
+    copy_parts(f, 0, f->n_shared, change);
+    for (int64_t i = 0; i < f->n; i++) {
+        change[i] -= server[i];
+        norm += (double)change[i] * (double)change[i];
     }
+    return isfinite(norm);
+}
+
+/* The largest of the change and of what earlier messages left out; the rest goes to the record. */
+static qn_status send_top(const qn_federation *f, int64_t client, float *rest, int64_t *bytes) {
+    const float *record;
+    const int64_t n_kept = (int64_t)ceil(f->o.share * (double)f->n);
+    QN_TRY(qn_client_store_read(f->store, client, f->round, &record));
+    for (int64_t i = 0; record && i < f->n; i++)
+        f->change[i] += rest[i];
+    memcpy(rest, f->change, (size_t)f->n * sizeof *rest);
+    *bytes = qn_update_send_top(f->change, f->n, n_kept, f->room);
+    for (int64_t i = 0; i < f->n; i++)
+        rest[i] -= f->change[i];
+    return QN_OK;
+}
+
+/* Replaces f->change by what the server decodes, and writes what the client keeps. */
+static qn_status send(qn_federation *f, int64_t client) {
+    const int64_t n_personal = f->n_all - f->n;
+    float *change = f->change, *kept = f->store ? qn_client_store_room(f->store) : NULL;
+    int64_t bytes = 0;
+    if (keeps_rest(f)) {
+        QN_TRY(send_top(f, client, kept + n_personal, &bytes));
+    } else {
+        for (int i = 0; i < f->n_shared; change += f->parts[i++].n)
+            bytes += qn_update_send(f->o.code, change, f->parts[i].n);
+    }
+    f->bytes_up += bytes;
+    if (!kept)
+        return QN_OK;
+    copy_parts(f, f->n_shared, f->n_parts, kept);
+    return qn_client_store_write(f->store, client, f->round);
+}
+
+/* What the server makes of a client that may have changed as it likes: at most the clip. */
+static double clip_weight(const qn_federation *f) {
+    double norm = 0;
+    for (int64_t i = 0; i < f->n; i++)
+        norm += (double)f->change[i] * (double)f->change[i];
+    norm = sqrt(norm);
+    return norm > f->o.clip ? f->o.clip / norm : 1;
+}
+
+/* Sends the change to the server, which adds it to the sum. */
+static qn_status answer(qn_federation *f, int64_t client, int64_t n_samples) {
+    QN_TRY(send(f, client));
+    const double weight = is_private(f) ? clip_weight(f) : (double)n_samples;
+    for (int64_t i = 0; i < f->n; i++)
+        f->sum[i] += weight * (double)f->change[i];
+    f->answered[f->n_answered++] = client;
+    return QN_OK;
 }
 
 static bool is_dropped(const qn_federation *f, qn_rng rng, int64_t place) {
     return f->o.drop > 0 && (double)qn_rng_uniform(qn_rng_word(rng, (uint64_t)place)) < f->o.drop;
 }
 
+/* Asks one client, the place-th of the round. */
+static qn_status ask_client(qn_federation *f, int64_t client, int64_t place, double *losses,
+                            qn_federation_round *r) {
+    const qn_rng dropped =
+        qn_rng_make(f->o.seed, qn_hash_text("federate.drop"), (uint64_t)f->round);
+    const int64_t n_samples = f->partition.first[client + 1] - f->partition.first[client];
+    double loss = 0;
+    f->bytes_down += f->n * (int64_t)sizeof(float);
+    r->n_asked++;
+    if (is_dropped(f, dropped, place))
+        return QN_OK;
+    const qn_status status = train_client(f, client, place, &loss);
+    if (status == QN_ERROR_NUMERIC || (status == QN_OK && !find_change(f))) {
+        r->n_failed++;
+        return QN_OK;
+    }
+    QN_TRY(status);
+    QN_TRY(answer(f, client, n_samples));
+    r->n_samples += n_samples;
+    *losses += loss;
+    return QN_OK;
+}
+
+/* Each client takes part or not, independently of the others: what privacy is counted for. */
+static qn_status ask_by_chance(qn_federation *f, double *losses, qn_federation_round *r) {
+    const double share = (double)f->o.per_round / (double)f->o.n_clients;
+    const qn_rng rng = qn_rng_make(f->o.seed, qn_hash_text("federate.chance"), (uint64_t)f->round);
+    for (int64_t i = 0; i < f->o.n_clients; i++) {
+        if ((double)qn_rng_word(rng, (uint64_t)i) < share * 0x1p32)
+            QN_TRY(ask_client(f, i, r->n_asked, losses, r));
+    }
+    return QN_OK;
+}
+
+static qn_status ask_chosen(qn_federation *f, double *losses, qn_federation_round *r) {
+    const uint64_t n = (uint64_t)f->o.n_clients;
+    const qn_rng rng = qn_rng_make(f->o.seed, qn_hash_text("federate.clients"), (uint64_t)f->round);
+    for (int64_t i = 0; i < f->o.per_round; i++)
+        QN_TRY(ask_client(f, (int64_t)qn_rng_permute(rng, (uint64_t)i, n), i, losses, r));
+    return QN_OK;
+}
+
 /* Asks the clients of the round, in their order. */
 static qn_status ask(qn_federation *f, qn_federation_round *r) {
-    const uint64_t round = (uint64_t)f->round, n = (uint64_t)f->o.n_clients;
-    const qn_rng chosen = qn_rng_make(f->o.seed, qn_hash_text("federate.clients"), round);
-    const qn_rng dropped = qn_rng_make(f->o.seed, qn_hash_text("federate.drop"), round);
     double losses = 0;
-    for (int64_t i = 0; i < f->o.per_round; i++) {
-        const int64_t client = (int64_t)qn_rng_permute(chosen, (uint64_t)i, n);
-        double loss = 0;
-        f->bytes_down += f->n * (int64_t)sizeof(float);
-        if (is_dropped(f, dropped, i))
-            continue;
-        const qn_status status = train_client(f, client, i, &loss);
-        if (status == QN_ERROR_NUMERIC)
-            r->n_failed++;
-        else if (status != QN_OK)
-            return status;
-        if (status != QN_OK)
-            continue;
-        const int64_t n_samples = f->partition.first[client + 1] - f->partition.first[client];
-        answer(f, (double)n_samples);
-        r->n_answered++;
-        r->n_samples += n_samples;
-        losses += loss;
-    }
-    r->n_asked = f->o.per_round;
-    r->train_loss = r->n_answered ? losses / (double)r->n_answered : (double)NAN;
+    f->n_answered = 0;
+    QN_TRY(is_private(f) ? ask_by_chance(f, &losses, r) : ask_chosen(f, &losses, r));
+    r->n_answered = f->n_answered;
+    r->train_loss = f->n_answered ? losses / (double)f->n_answered : (double)NAN;
     return QN_OK;
 }
 
@@ -210,37 +327,87 @@ static double follow_rule(const qn_federation *f, int64_t i, double change) {
     return (double)m[i] / (sqrt((double)v[i]) + tau);
 }
 
-static void change_server(qn_federation *f, int64_t n_samples) {
+/* Of the sum of changes that were clipped. */
+static void add_noise(const qn_federation *f) {
+    const qn_rng rng = qn_rng_make(f->o.seed, qn_hash_text("federate.noise"), (uint64_t)f->round);
+    for (int64_t i = 0; i < f->n; i++)
+        f->sum[i] += f->o.clip * f->o.noise * qn_rng_normal(rng, (uint64_t)i);
+}
+
+static void change_server(const qn_federation *f, double weights) {
     for (int64_t i = 0; i < f->n; i++) {
-        const double change = follow_rule(f, i, f->sum[i] / (double)n_samples);
+        const double change = follow_rule(f, i, f->sum[i] / weights);
         f->server[i] = (float)((double)f->server[i] + f->o.server_rate * change);
     }
 }
 
-static qn_status evaluate(qn_federation *f, qn_federation_round *r) {
+/* The server's new network with the client's own tensors on the client's tests. */
+static qn_status evaluate_client(const qn_federation *f, int64_t client, qn_evaluation *sum) {
+    view v;
     qn_evaluation e;
+    qn_loader *loader;
+    const qn_data_source own = view_of(f, &f->tests, QN_TEST, client, &v);
+    const qn_loader_options options = {
+        QN_OPTIONS_INIT(qn_loader_options),
+        .allocator = f->o.allocator,
+        .split = QN_TEST,
+        .batch = EVALUATION_BATCH,
+        .pad_last = true,
+        .n_batches = (own.n_samples[QN_TEST] + EVALUATION_BATCH - 1) / EVALUATION_BATCH,
+    };
+    if (own.n_samples[QN_TEST] == 0)
+        return QN_OK;
+    put_server(f);
+    QN_TRY(put_personal(f, client, f->round));
+    QN_TRY(qn_loader_create(&own, &f->o.data->preparation, &options, &loader));
+    const qn_status status = qn_trainer_evaluate_all(f->trainer, qn_loader_batches(loader), &e);
+    qn_loader_destroy(loader);
+    QN_TRY(status);
+    sum->loss_sum += e.loss_sum;
+    sum->n_correct += e.n_correct;
+    sum->n_samples += e.n_samples;
+    return QN_OK;
+}
+
+static qn_status evaluate(const qn_federation *f, qn_federation_round *r) {
+    qn_evaluation e = {0};
     if (!f->test || (f->round % f->o.evaluate_every != 0 && f->round != f->o.n_rounds))
         return QN_OK;
     put_server(f);
-    QN_TRY(qn_trainer_evaluate_all(f->trainer, qn_loader_batches(f->test), &e));
+    if (f->n_all == f->n)
+        QN_TRY(qn_trainer_evaluate_all(f->trainer, qn_loader_batches(f->test), &e));
+    for (int64_t i = 0; f->n_all > f->n && i < f->n_answered; i++)
+        QN_TRY(evaluate_client(f, f->answered[i], &e));
     r->has_test = e.n_samples > 0;
     r->test_loss = e.loss_sum / (double)e.n_samples;
     r->test_accuracy = (double)e.n_correct / (double)e.n_samples;
     return QN_OK;
 }
 
+static double epsilon_of(const qn_federation *f) {
+    const double share = (double)f->o.per_round / (double)f->o.n_clients;
+    return is_private(f) ? qn_privacy_epsilon(share, f->o.noise, f->round, f->o.delta) : 0;
+}
+
 qn_status qn_federation_step(qn_federation *f, qn_federation_round *r) {
     const int64_t begin_ns = qn_clock_ns();
     *r = (qn_federation_round){0};
+    if (f->store && f->round == 0)
+        QN_TRY(qn_client_store_begin(f->store));
     memset(f->sum, 0, (size_t)f->n * sizeof *f->sum);
     QN_TRY(ask(f, r));
-    if (r->n_samples > 0)
-        change_server(f, r->n_samples);
+    if (is_private(f)) {
+        add_noise(f);
+        change_server(f, (double)f->o.per_round);
+    } else if (r->n_samples > 0) {
+        change_server(f, (double)r->n_samples);
+    }
     f->round++;
     QN_TRY(evaluate(f, r));
     r->round = f->round;
     r->bytes_down = f->bytes_down;
     r->bytes_up = f->bytes_up;
+    r->epsilon = epsilon_of(f);
     r->ns = qn_clock_ns() - begin_ns;
     return QN_OK;
 }
@@ -283,7 +450,14 @@ qn_status qn_federation_check(const qn_federation_options *o) {
     QN_TRY(check_number("mu", o->proximal, 0, 1e6));
     QN_TRY(check_number("the chance that a client drops out", o->drop, 0, 1));
     QN_TRY(check_number("the server's learning rate", o->server_rate, 0, 1e6));
-    return check_number("the server's momentum", o->server_momentum, 0, 1);
+    QN_TRY(check_number("the server's momentum", o->server_momentum, 0, 1));
+    if (o->code == QN_UPDATE_TOP)
+        QN_TRY(check_number("the share of numbers that is sent", o->share, 1e-9, 1));
+    if (o->clip == 0)
+        return QN_OK;
+    QN_TRY(check_number("the clip", o->clip, 1e-9, 1e9));
+    QN_TRY(check_number("the noise", o->noise, 1e-3, 1e9));
+    return check_number("delta", o->delta, 1e-300, 0.5);
 }
 
 static qn_status create_trainer(qn_federation *f) {
@@ -296,43 +470,86 @@ static qn_status create_trainer(qn_federation *f) {
     options.input = f->o.data->preparation.sample;
     options.n_outputs = f->o.data->preparation.n_classes;
     options.batch = f->o.batch;
-    options.evaluation_batch = 100;
+    options.evaluation_batch = EVALUATION_BATCH;
     QN_TRY(qn_trainer_create(&options, &f->trainer));
     f->engine = qn_trainer_engine(f->trainer);
     return QN_OK;
 }
 
-static bool is_part(const qn_stored_tensor *t) {
-    return !t->is_state && strncmp(t->name, "task.", 5) != 0;
+static bool is_personal(const qn_federation *f, const qn_stored_tensor *t) {
+    return f->o.personal && qn_patterns_match(f->o.personal, t->name);
+}
+
+/* Noise would make variances negative. */
+static bool takes_no_noise(const qn_federation *f, const char *name) {
+    return is_private(f) && strstr(name, "running_");
+}
+
+/* Appends those tensors that are personal, or those that are not. */
+static qn_status append_parts(qn_federation *f, bool personal) {
+    for (int i = 0; i < f->n_tensors; i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(f->engine, i);
+        const int64_t n = (int64_t)(t.bytes / sizeof(float));
+        if (t.is_state || strncmp(t.name, "task.", 5) == 0 || is_personal(f, &t) != personal)
+            continue;
+        if (!personal && takes_no_noise(f, t.name))
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "%s cannot take the noise of privacy; keep such tensors with the "
+                           "clients: --personal '*.running_*'",
+                           t.name);
+        f->parts[f->n_parts++] = (part){t.data, n};
+        f->n_shared += !personal;
+        f->n += personal ? 0 : n;
+        f->n_all += n;
+    }
+    return QN_OK;
+}
+
+static const char *name_of_part(const qn_federation *f, int i) {
+    int j = 0;
+    while (qn_engine_tensor_at(f->engine, j).data != f->parts[i].data)
+        j++;
+    return qn_engine_tensor_at(f->engine, j).name;
 }
 
 static qn_status find_parts(qn_federation *f) {
     f->n_tensors = qn_engine_tensor_count(f->engine);
     QN_TRY(qn_allocate(f->o.allocator, (size_t)f->n_tensors, sizeof *f->parts, &f->parts));
-    for (int i = 0; i < f->n_tensors; i++) {
-        const qn_stored_tensor t = qn_engine_tensor_at(f->engine, i);
-        if (!is_part(&t))
-            continue;
-        f->parts[f->n_parts++] = (part){t.data, (int64_t)(t.bytes / sizeof(float))};
-        f->n += (int64_t)(t.bytes / sizeof(float));
-    }
+    QN_TRY(append_parts(f, false));
+    QN_TRY(append_parts(f, true));
+    const bool has_personal = f->n_parts > f->n_shared;
+    if (f->n_shared == 0 || (f->o.personal && f->o.personal[0] && !has_personal))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--personal %s: %s of %s has such a name; its first is %s, its last %s",
+                       f->o.personal, f->n_shared == 0 ? "every tensor" : "no tensor",
+                       f->o.model->name, name_of_part(f, 0), name_of_part(f, f->n_parts - 1));
     return QN_OK;
 }
 
-static qn_status reserve(qn_federation *f) {
+static qn_status reserve_state(qn_federation *f) {
     static const char *const names[] = {"task.federate.m", "task.federate.v"};
     const int n_states = f->o.rule == QN_SERVER_ADAM ? 2 : f->o.rule == QN_SERVER_MOMENTUM;
-    const size_t n = (size_t)f->n;
-    QN_TRY(qn_allocate(f->o.allocator, n, sizeof *f->server, &f->server));
-    QN_TRY(qn_allocate(f->o.allocator, n, sizeof *f->sum, &f->sum));
-    if (f->o.proximal > 0)
-        QN_TRY(qn_allocate(f->o.allocator, n, sizeof *f->before, &f->before));
     for (int i = 0; i < n_states; i++) {
         void *state;
         QN_TRY(qn_engine_add_state(f->engine, names[i], QN_F32, qn_shape_make(1, &f->n), &state));
         f->state[i] = state;
     }
-    copy_parts(f, f->server);
+    return QN_OK;
+}
+
+static qn_status reserve(qn_federation *f) {
+    const qn_allocator *a = f->o.allocator;
+    const size_t n = (size_t)f->n;
+    QN_TRY(qn_allocate(a, (size_t)f->n_all, sizeof *f->server, &f->server));
+    QN_TRY(qn_allocate(a, n, sizeof *f->change, &f->change));
+    QN_TRY(qn_allocate(a, n, sizeof *f->sum, &f->sum));
+    QN_TRY(qn_allocate(a, (size_t)most_answers(f), sizeof *f->answered, &f->answered));
+    if (f->o.proximal > 0)
+        QN_TRY(qn_allocate(a, n, sizeof *f->before, &f->before));
+    if (keeps_rest(f))
+        QN_TRY(qn_allocate(a, n, sizeof *f->room, &f->room));
+    QN_TRY(reserve_state(f));
+    copy_parts(f, 0, f->n_parts, f->server);
     return QN_OK;
 }
 
@@ -342,14 +559,42 @@ static qn_status open_test(qn_federation *f) {
         QN_OPTIONS_INIT(qn_loader_options),
         .allocator = f->o.allocator,
         .split = QN_TEST,
-        .batch = 100,
+        .batch = EVALUATION_BATCH,
         .pad_last = true,
-        .n_batches = (n + 99) / 100,
+        .n_batches = (n + EVALUATION_BATCH - 1) / EVALUATION_BATCH,
         .n_prefetched = 2,
     };
     if (n == 0)
         return QN_OK;
     return qn_loader_create(f->o.data, &f->o.data->preparation, &options, &f->test);
+}
+
+/* What decides the bits of a run. */
+static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT]) {
+    snprintf(text, OPTIONS_TEXT,
+             "%s, %s, partition %s, %" PRId64 " clients, %" PRId64 " a round, %" PRId64
+             " local epochs, batch %" PRId64
+             ", rate %.9g, momentum %.9g, mu %.9g, drop %.9g, rule %d, server rate %.9g, server "
+             "momentum %.9g, updates %d, seed %" PRIu64,
+             o->model->name, o->data->name, o->partition, o->n_clients, o->per_round,
+             o->local_epochs, o->batch, o->rate, o->momentum, o->proximal, o->drop, (int)o->rule,
+             o->server_rate, o->server_momentum, (int)o->code, o->seed);
+    const size_t n = strlen(text);
+    if (o->code == QN_UPDATE_TOP || (o->personal && o->personal[0]) || o->clip > 0)
+        snprintf(text + n, OPTIONS_TEXT - n,
+                 ", share %.9g, personal %s, clip %.9g, noise %.9g, delta %.9g", o->share,
+                 o->personal ? o->personal : "", o->clip, o->noise, o->delta);
+}
+
+/* The clients' file, where they keep something. */
+static qn_status open_store(qn_federation *f) {
+    char text[OPTIONS_TEXT];
+    const int64_t n = f->n_all - f->n + (keeps_rest(f) ? f->n : 0);
+    if (n == 0)
+        return QN_OK;
+    print_options(&f->o, text);
+    return qn_client_store_open(f->o.allocator, f->o.client_path, f->o.n_clients, n,
+                                qn_hash_text(text), &f->store);
 }
 
 static qn_status begin(qn_federation *f) {
@@ -358,6 +603,10 @@ static qn_status begin(qn_federation *f) {
     QN_TRY(create_trainer(f));
     QN_TRY(find_parts(f));
     QN_TRY(reserve(f));
+    QN_TRY(open_store(f));
+    if (f->n_all > f->n)
+        QN_TRY(qn_partition_tests(f->o.allocator, f->o.data, &f->partition, TESTS_OF_A_CLIENT,
+                                  f->o.seed, &f->tests));
     return open_test(f);
 }
 
@@ -383,9 +632,14 @@ void qn_federation_destroy(qn_federation *f) {
     const qn_allocator *a = f->o.allocator;
     const size_t n = (size_t)f->n;
     qn_loader_destroy(f->test);
+    qn_partition_destroy(&f->tests);
+    qn_client_store_close(f->store);
+    qn_release(a, f->answered, (size_t)most_answers(f), sizeof *f->answered);
+    qn_release(a, f->room, n, sizeof *f->room);
+    qn_release(a, f->change, n, sizeof *f->change);
     qn_release(a, f->before, n, sizeof *f->before);
     qn_release(a, f->sum, n, sizeof *f->sum);
-    qn_release(a, f->server, n, sizeof *f->server);
+    qn_release(a, f->server, (size_t)f->n_all, sizeof *f->server);
     qn_release(a, f->parts, (size_t)f->n_tensors, sizeof *f->parts);
     qn_trainer_destroy(f->trainer);
     qn_partition_destroy(&f->partition);
@@ -393,18 +647,6 @@ void qn_federation_destroy(qn_federation *f) {
 }
 
 /* ---- checkpoints ---- */
-
-/* What decides the bits of a run. */
-static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT]) {
-    snprintf(text, OPTIONS_TEXT,
-             "%s, %s, partition %s, %" PRId64 " clients, %" PRId64 " a round, %" PRId64
-             " local epochs, batch %" PRId64
-             ", rate %.9g, momentum %.9g, mu %.9g, drop %.9g, rule %d, server rate %.9g, server "
-             "momentum %.9g, updates %d, seed %" PRIu64,
-             o->model->name, o->data->name, o->partition, o->n_clients, o->per_round,
-             o->local_epochs, o->batch, o->rate, o->momentum, o->proximal, o->drop, (int)o->rule,
-             o->server_rate, o->server_momentum, (int)o->code, o->seed);
-}
 
 static qn_status set_count(qn_metadata *pairs, const char *key, int64_t value) {
     char text[32];
@@ -433,6 +675,8 @@ qn_status qn_federation_save(qn_federation *f, const qn_metadata *pairs, const c
     put_server(f);
     clear_state(f);
     qn_engine_set_steps(f->engine, f->round);
+    if (status == QN_OK && f->store)
+        status = qn_client_store_sync(f->store, f->round);
     if (status == QN_OK)
         status = qn_checkpoint_save(f->engine, all, path);
     qn_metadata_destroy(all);
@@ -466,8 +710,10 @@ qn_status qn_federation_load(qn_federation *f, const char *path) {
         f->round = qn_engine_steps(f->engine);
         f->bytes_down = get_count(pairs, "federate.bytes_down");
         f->bytes_up = get_count(pairs, "federate.bytes_up");
-        copy_parts(f, f->server);
+        copy_parts(f, 0, f->n_parts, f->server);
     }
+    if (status == QN_OK && f->store)
+        status = qn_client_store_resume(f->store, f->round);
     qn_metadata_destroy(pairs);
     return status;
 }

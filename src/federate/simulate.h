@@ -1,7 +1,7 @@
 /* Federated training in one process: a server's network, and clients that train it in turn on their
- * own samples. One set of programs serves all clients, and a client keeps nothing between rounds:
- * memory does not depend on their number. The same options give the same bits for any number of
- * threads, and after a resume. */
+ * own samples. One set of programs serves all clients, and what a client keeps between rounds is in
+ * a file: memory does not depend on their number. The same options give the same bits for any
+ * number of threads, and after a resume. */
 #ifndef QN_FEDERATE_SIMULATE_H
 #define QN_FEDERATE_SIMULATE_H
 
@@ -30,7 +30,18 @@ typedef struct qn_federation_options {
     qn_server_rule rule;
     double server_rate, server_momentum; /* of Adam: beta1; its beta2 is 0.99, tau 1e-3 */
     qn_update_code code;
-    int64_t evaluate_every; /* rounds; the last is always evaluated */
+    double share; /* of the numbers that TOP sends; above 0, at most 1 */
+    /* Patterns of names of the tensors that stay with each client, with what it trained; null or
+     * empty: none. The last layers: FedPer (Arivazhagan et al., "Federated learning with
+     * personalization layers", 2019); batch normalisation's: FedBN (Li et al., ICLR 2021). */
+    const char *personal;
+    /* Differential privacy, federate/privacy.h: the largest norm of a client's change; 0: none.
+     * Each client takes part with probability per_round / n_clients, and all weigh the same. */
+    double clip;
+    double noise;            /* deviation of the sum's, in clips; above 0 */
+    double delta;            /* of the epsilon that is reported */
+    const char *client_path; /* file of what clients keep; null: one that ends with the process */
+    int64_t evaluate_every;  /* rounds; the last is always evaluated */
     int n_threads;
     uint64_t seed;
 } qn_federation_options;
@@ -45,9 +56,11 @@ typedef struct qn_federation_round {
     int64_t n_samples;                     /* that were trained on, each once */
     double train_loss;                     /* mean of the clients' first losses */
     bool has_test;
-    double test_loss, test_accuracy;
-    int64_t bytes_down, bytes_up; /* of all rounds so far */
-    int64_t ns;                   /* that the round took */
+    double test_loss, test_accuracy; /* with personal tensors: of the clients that answered, each
+                                        on up to 100 test samples of its own classes */
+    int64_t bytes_down, bytes_up;    /* of all rounds so far */
+    double epsilon;                  /* of all rounds so far; 0 without clip */
+    int64_t ns;                      /* that the round took */
 } qn_federation_round;
 
 typedef struct qn_federation qn_federation;
@@ -68,7 +81,7 @@ int64_t qn_federation_rounds(const qn_federation *federation);
  * pairs; quern evaluate and predict read it. */
 qn_status qn_federation_save(qn_federation *federation, const qn_metadata *pairs, const char *path);
 
-/* Goes on from what save wrote, with the same options. */
+/* Goes on from what save wrote, with the same options and the clients' file. */
 qn_status qn_federation_load(qn_federation *federation, const char *path);
 
 #endif

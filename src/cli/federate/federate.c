@@ -1,5 +1,6 @@
 /* quern federate: one network from many devices' data. simulate runs server and clients in this
  * process; app writes them for Flower. */
+#include "base/decimal.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -12,6 +13,7 @@
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,10 +118,38 @@ static const option options[] = {
      .fallback = "0.9",
      .help = "of momentum and adam"},
     {.name = "updates",
-     .kind = OPTION_CHOICE,
-     .argument = "full|int8",
+     .kind = OPTION_TEXT,
+     .argument = "KIND",
      .fallback = "full",
-     .help = "what clients send: floats, or bytes with an exponent for each tensor"},
+     .help = "what clients send: full (floats), int8 (bytes with an exponent for each tensor), "
+             "top:S (the share S that changed most; the rest is added to the next update)"},
+    {.name = "personal",
+     .kind = OPTION_TEXT,
+     .argument = "PATTERNS",
+     .otherwise = "none",
+     .help = "tensors that never leave a client, by name: 'fc2.*' (FedPer), '*.bn*' (FedBN); "
+             "accuracy is then that of the clients that answered"},
+    {.name = "dp-clip",
+     .kind = OPTION_NUMBER,
+     .argument = "NORM",
+     .most = 1e9,
+     .otherwise = "no differential privacy",
+     .help = "differential privacy of clients: largest norm of an update; each client takes part "
+             "by chance"},
+    {.name = "dp-noise",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .least = 1e-3,
+     .most = 1e9,
+     .fallback = "1",
+     .help = "deviation of the noise that the server adds to the sum, in --dp-clip"},
+    {.name = "dp-delta",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .least = 1e-300,
+     .most = 0.5,
+     .otherwise = "clients to the power of -1.1",
+     .help = "delta of the epsilon that each round reports"},
     {.name = "evaluate-every",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -131,7 +161,8 @@ static const option options[] = {
      .kind = OPTION_TARGET,
      .argument = "FILE",
      .otherwise = "none",
-     .help = "the server's network, written after every round"},
+     .help = "the server's network, written after every round; what clients keep, with --personal "
+             "or top:S, is in FILE.clients"},
     {.name = "resume",
      .kind = OPTION_TEXT,
      .argument = "FILE",
@@ -181,6 +212,7 @@ typedef struct simulation {
     qn_federation *federation;
     qn_federation_options o;
     qn_metadata *pairs;
+    char client_path[PATH_MAX];
     point *points; /* (n_points) */
     size_t n_points, room;
 } simulation;
@@ -193,6 +225,39 @@ static qn_server_rule rule_of(const char *name) {
     if (strcmp(name, "adam") == 0)
         return QN_SERVER_ADAM;
     return strcmp(name, "momentum") == 0 ? QN_SERVER_MOMENTUM : QN_SERVER_AVERAGE;
+}
+
+static qn_status read_updates(const char *kind, qn_federation_options *o) {
+    const bool is_top = strncmp(kind, "top:", 4) == 0;
+    if (is_top && qn_decimal_parse(kind + 4, &o->share) && o->share > 0 && o->share <= 1)
+        o->code = QN_UPDATE_TOP;
+    else if (strcmp(kind, "int8") == 0)
+        o->code = QN_UPDATE_INT8;
+    else if (strcmp(kind, "full") == 0)
+        o->code = QN_UPDATE_FULL;
+    else
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--updates %s: it is full, int8, or top:S with a share S above 0 and at "
+                       "most 1, such as top:0.01",
+                       kind);
+    return QN_OK;
+}
+
+/* Where what clients keep goes: beside the checkpoint. */
+static qn_status choose_client_path(simulation *s) {
+    const char *save = arguments_get(s->a, "save"), *resume = arguments_get(s->a, "resume");
+    const char *beside = resume ? resume : save;
+    const bool is_kept = s->o.code == QN_UPDATE_TOP || s->o.personal;
+    if (!is_kept || !beside)
+        return QN_OK;
+    if (resume && save && strcmp(resume, save) != 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "what clients keep is in %s.clients, so --save must be %s too", resume,
+                       resume);
+    if (snprintf(s->client_path, PATH_MAX, "%s.clients", beside) >= PATH_MAX)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s: the path is too long", beside);
+    s->o.client_path = s->client_path;
+    return QN_OK;
 }
 
 static qn_status read_options(simulation *s) {
@@ -212,14 +277,21 @@ static qn_status read_options(simulation *s) {
         .drop = number(a, "drop"),
         .rule = rule_of(arguments_get(a, "server")),
         .server_momentum = number(a, "server-momentum"),
-        .code = strcmp(arguments_get(a, "updates"), "int8") == 0 ? QN_UPDATE_INT8 : QN_UPDATE_FULL,
+        .personal = arguments_get(a, "personal"),
+        .clip = arguments_has(a, "dp-clip") ? number(a, "dp-clip") : 0,
+        .noise = number(a, "dp-noise"),
         .evaluate_every = arguments_count(a, "evaluate-every"),
         .n_threads = arguments_has(a, "threads") ? (int)arguments_count(a, "threads") : 0,
         .seed = (uint64_t)arguments_count(a, "seed"),
     };
     const double usual = s->o.rule == QN_SERVER_ADAM ? 0.01 : 1;
     s->o.server_rate = arguments_has(a, "server-lr") ? number(a, "server-lr") : usual;
-    return s->o.model ? QN_OK : QN_ERROR_ARGUMENT;
+    s->o.delta = arguments_has(a, "dp-delta") ? number(a, "dp-delta")
+                                              : fmin(pow((double)s->o.n_clients, -1.1), 0.5);
+    if (!s->o.model)
+        return QN_ERROR_ARGUMENT;
+    QN_TRY(read_updates(arguments_get(a, "updates"), &s->o));
+    return choose_client_path(s);
 }
 
 static qn_status open_data(simulation *s) {
@@ -278,6 +350,8 @@ static void print_round_json(const qn_federation_round *r) {
     }
     json_count("bytes_down", r->bytes_down);
     json_count("bytes_up", r->bytes_up);
+    if (r->epsilon > 0)
+        json_number("epsilon", r->epsilon);
     json_number("seconds", (double)r->ns * 1e-9);
     json_end();
 }
@@ -291,9 +365,12 @@ static void print_round(const simulation *s, const qn_federation_round *r) {
     printf("round %" PRId64 ": %" PRId64 " of %" PRId64 " clients, train loss %.4f", r->round,
            r->n_answered, r->n_asked, r->train_loss);
     if (r->has_test)
-        printf(", test loss %.4f, test accuracy %.2f %%", r->test_loss, 100 * r->test_accuracy);
-    printf(", %s sent, %.2f s\n", qn_text_print_size((uint64_t)r->bytes_up, up),
-           (double)r->ns * 1e-9);
+        printf(", test loss %.4f, %s %.2f %%", r->test_loss,
+               s->o.personal ? "clients' accuracy" : "test accuracy", 100 * r->test_accuracy);
+    printf(", %s sent", qn_text_print_size((uint64_t)r->bytes_up, up));
+    if (r->epsilon > 0)
+        printf(", epsilon %.3g", r->epsilon);
+    printf(", %.2f s\n", (double)r->ns * 1e-9);
     if (r->n_failed > 0)
         printf("  %" PRId64 " clients diverged and were left out; try a smaller --lr\n",
                r->n_failed);

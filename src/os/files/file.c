@@ -65,8 +65,7 @@ qn_status qn_file_open(const qn_allocator *allocator, const char *path, qn_file 
     return QN_OK;
 }
 
-/* In a folder for what need not last, else in memory. */
-static int open_nameless(void) {
+int qn_descriptor_nameless(void) {
     const char *const folders[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         const int opened =
@@ -80,7 +79,7 @@ static int open_nameless(void) {
 qn_status qn_file_make(const qn_allocator *allocator, const char *path,
                        qn_status (*write)(void *context, qn_writer *writer), void *context,
                        qn_file **file) {
-    qn_writer writer = {.path = path, .descriptor = open_nameless()};
+    qn_writer writer = {.path = path, .descriptor = qn_descriptor_nameless()};
     struct stat made;
     if (writer.descriptor < 0)
         return fail_at("make a file for", path);

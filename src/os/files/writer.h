@@ -28,4 +28,8 @@ qn_status qn_entry_sync(const char *path, int file);
  * that is no failure. */
 bool qn_descriptor_sync(int descriptor);
 
+/* Opens a file without a name, for reading and writing: in a folder for what need not last, else in
+ * memory. -1: errno says why. */
+int qn_descriptor_nameless(void);
+
 #endif

@@ -1,7 +1,10 @@
 /* Federated training: partitions hold each sample once and are as skewed as they say, messages are
- * decoded as they should be, one client with all samples is plain training, and runs are the same
- * for any number of threads and after a resume. */
+ * decoded as they should be, one client with all samples is plain training, what clients keep
+ * survives a run that was cut off, and runs are the same for any number of threads and after a
+ * resume. */
+#include "federate/client_store.h"
 #include "federate/partition.h"
+#include "federate/privacy.h"
 #include "federate/simulate.h"
 
 #include "base/rng.h"
@@ -125,6 +128,133 @@ static void test_int8(void) {
     CHECK(qn_update_send(QN_UPDATE_FULL, y, 200) == 800);
 }
 
+/* The largest stay, to half a step of int8; their bits are counted by writing the code itself. */
+static void test_top(void) {
+    enum { COUNT = 1000 };
+    float x[COUNT], y[COUNT], room[COUNT];
+    const qn_rng rng = qn_rng_make(4, 2, 3);
+    for (int kept = 1; kept <= COUNT; kept *= 10) {
+        double least = INFINITY, largest_left = 0;
+        int64_t fewest = INT64_MAX, n_sent = 0;
+        for (int i = 0; i < COUNT; i++)
+            x[i] = y[i] = (float)qn_rng_normal(rng, (uint64_t)i);
+        const int64_t bytes = qn_update_send_top(y, COUNT, kept, room);
+        for (int i = 0; i < COUNT; i++) {
+            const double size = fabs((double)x[i]);
+            if (y[i] == 0) {
+                largest_left = fmax(largest_left, size);
+                continue;
+            }
+            n_sent++;
+            least = fmin(least, size);
+            CHECK(fabs((double)x[i] - (double)y[i]) <= 4.0 / 127);
+        }
+        CHECK(n_sent <= kept && n_sent >= kept * 9 / 10);
+        CHECK(largest_left <= least);
+        for (int b = 0; b < 12; b++) {
+            int64_t bits = 0;
+            for (int i = 0, gap = 0; i < COUNT; i++, gap++) {
+                if (y[i] == 0)
+                    continue;
+                for (; gap >= 1 << b; gap -= 1 << b)
+                    bits++;
+                bits += 1 + b;
+                gap = -1;
+            }
+            fewest = bits < fewest ? bits : fewest;
+        }
+        CHECK(bytes == 6 + n_sent + (fewest + 7) / 8);
+    }
+    memset(y, 0, sizeof y);
+    CHECK(qn_update_send_top(y, COUNT, 10, room) == 6 && y[0] == 0);
+    for (int i = 0; i < COUNT; i++)
+        y[i] = i % 2 ? 1 : -1; /* of equal ones the first */
+    (void)qn_update_send_top(y, COUNT, 10, room);
+    CHECK(y[0] == -1 && y[9] == 1 && y[10] == 0 && y[999] == 0);
+}
+
+/* ---- privacy ---- */
+
+/* The values are those of Google's dp-accounting 0.6.0 (RdpAccountant). It also tries orders that
+ * are not whole, so ours may be a little above. */
+static void test_privacy(void) {
+    static const struct {
+        double share, noise;
+        int64_t n_rounds;
+        double delta, epsilon;
+    } rows[] = {{256.0 / 60000, 1.1, 14062, 1e-5, 2.59656},
+                {0.01, 4, 10000, 1e-5, 1.03549},
+                {0.1, 1, 50, 1e-3, 4.02064},
+                {1, 2, 1, 1e-5, 2.16572}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const double epsilon =
+            qn_privacy_epsilon(rows[i].share, rows[i].noise, rows[i].n_rounds, rows[i].delta);
+        CHECK(epsilon >= rows[i].epsilon - 1e-4 && epsilon <= 1.02 * rows[i].epsilon);
+    }
+    CHECK(qn_privacy_epsilon(0.1, 1, 0, 1e-5) == 0);
+}
+
+/* ---- what clients keep ---- */
+
+static void put(qn_client_store *store, int64_t client, int64_t round, float value) {
+    for (int i = 0; i < 3; i++)
+        qn_client_store_room(store)[i] = value;
+    CHECK_OK(qn_client_store_write(store, client, round));
+}
+
+/* The number in a client's record from before a round; -1: it has none. */
+static float get(qn_client_store *store, int64_t client, int64_t round) {
+    const float *record;
+    CHECK_OK(qn_client_store_read(store, client, round, &record));
+    if (!record)
+        return -1;
+    CHECK(record[0] == record[2]);
+    return record[0];
+}
+
+static qn_client_store *open_store(const char *path) {
+    qn_client_store *store;
+    CHECK_OK(qn_client_store_open(NULL, path, 4, 3, 77, &store));
+    return store;
+}
+
+static void test_store(void) {
+    char path[] = "/tmp/test_federate.XXXXXX";
+    qn_client_store *store, *other;
+    close(mkstemp(path));
+    store = open_store(path);
+    CHECK_FAILS(qn_client_store_resume(store, 0), QN_ERROR_ARGUMENT, "belong together");
+    CHECK_OK(qn_client_store_begin(store));
+    CHECK_FAILS(qn_client_store_open(NULL, path, 4, 3, 77, &other), QN_ERROR_IO, "in use");
+    put(store, 2, 0, 10);
+    put(store, 3, 0, 20);
+    CHECK_OK(qn_client_store_sync(store, 1));
+    CHECK(get(store, 2, 0) == -1 && get(store, 2, 1) == 10 && get(store, 0, 1) == -1);
+    put(store, 2, 1, 11); /* rounds that are not synced */
+    put(store, 2, 2, 12);
+    CHECK(get(store, 2, 3) == 12);
+    qn_client_store_close(store);
+    store = open_store(path);
+    CHECK_FAILS(qn_client_store_resume(store, 2), QN_ERROR_ARGUMENT, "belong together");
+    CHECK_OK(qn_client_store_resume(store, 1));
+    CHECK(get(store, 2, 1) == 10 && get(store, 3, 1) == 20);
+    put(store, 2, 1, 11);
+    CHECK(get(store, 2, 2) == 11 && get(store, 2, 1) == 10);
+    qn_client_store_close(store);
+    CHECK_OK(qn_client_store_open(NULL, path, 4, 3, 78, &store)); /* of another run */
+    CHECK_FAILS(qn_client_store_resume(store, 1), QN_ERROR_ARGUMENT, "belong together");
+    qn_client_store_close(store);
+    FILE *file = fopen(path, "r+b"); /* client 3's first place, past its header */
+    CHECK(file && fseek(file, 64 + 6 * 32 + 16, SEEK_SET) == 0 && fputc(1, file) == 1);
+    fclose(file);
+    store = open_store(path);
+    const float *record;
+    CHECK_OK(qn_client_store_resume(store, 1));
+    CHECK_FAILS(qn_client_store_read(store, 3, 1, &record), QN_ERROR_FORMAT, "damaged");
+    qn_client_store_close(store);
+    unlink(path);
+}
+
 /* ---- whole runs ---- */
 
 /* Images of a class have its row bright. */
@@ -170,14 +300,20 @@ static qn_federation_options options_of(const qn_data_source *data) {
 /* A number of all weights after the rounds; saved and loaded again before round `resumed`. */
 static uint64_t train(const qn_federation_options *o, int64_t resumed, qn_federation_round *last) {
     char path[] = "/tmp/test_federate.XXXXXX";
+    char client_path[sizeof path + 8];
     qn_federation *f;
     qn_metadata *pairs;
+    qn_federation_options named = *o;
     close(mkstemp(path));
+    snprintf(client_path, sizeof client_path, "%s.clients", path);
+    named.client_path = client_path;
+    o = &named;
     CHECK_OK(qn_metadata_create(NULL, &pairs));
     CHECK_OK(qn_federation_create(o, &f));
     while (qn_federation_rounds(f) < o->n_rounds) {
         if (qn_federation_rounds(f) == resumed) {
             CHECK_OK(qn_federation_save(f, pairs, path));
+            CHECK_OK(qn_federation_step(f, last)); /* which nobody saves */
             qn_federation_destroy(f);
             CHECK_OK(qn_federation_create(o, &f));
             CHECK_OK(qn_federation_load(f, path));
@@ -200,6 +336,7 @@ static uint64_t train(const qn_federation_options *o, int64_t resumed, qn_federa
     const uint64_t hash = qn_hash_bytes(text, bytes);
     free(text);
     unlink(path);
+    unlink(client_path);
     return hash;
 }
 
@@ -219,6 +356,37 @@ static void test_runs(const qn_data_source *data) {
         CHECK(again.bytes_up == r.bytes_up && again.test_loss == r.test_loss);
         o.seed++;
         CHECK(train(&o, -1, &again) != hash);
+    }
+}
+
+/* Runs whose clients keep something, or are private. */
+static void test_kept(const qn_data_source *data) {
+    static const struct {
+        qn_update_code code;
+        const char *personal;
+        double clip;
+        double least; /* accuracy */
+    } rows[] = {{QN_UPDATE_TOP, NULL, 0, 0.3},
+                {QN_UPDATE_FULL, "fc3.*", 0, 0.6},
+                {QN_UPDATE_TOP, "fc3.*,fc2.bias", 0, 0.5},
+                {QN_UPDATE_FULL, NULL, 2, 0.2},
+                {QN_UPDATE_TOP, "fc3.*", 2, 0.3}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        qn_federation_round r, again;
+        qn_federation_options o = options_of(data);
+        o.code = rows[i].code;
+        o.share = 0.05;
+        o.personal = rows[i].personal;
+        o.clip = rows[i].clip;
+        o.noise = 0.01;
+        o.delta = 1e-3;
+        const uint64_t hash = train(&o, -1, &r);
+        CHECK(r.has_test && r.test_accuracy > rows[i].least);
+        CHECK((r.epsilon > 0) == (o.clip > 0));
+        CHECK(o.code != QN_UPDATE_TOP || r.bytes_up * 30 < r.bytes_down);
+        o.n_threads = 2;
+        CHECK(train(&o, 3, &again) == hash);
+        CHECK(again.bytes_up == r.bytes_up && again.test_loss == r.test_loss);
     }
 }
 
@@ -269,6 +437,14 @@ static void test_failures(const qn_data_source *data) {
     o.drop = 1.5;
     CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "drops out");
     o = options_of(data);
+    o.personal = "head.*";
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "no tensor of mlp");
+    o.personal = "*";
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "every tensor of mlp");
+    o = options_of(data);
+    o.code = QN_UPDATE_TOP;
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "share of numbers");
+    o = options_of(data);
     o.model = qn_model_find("dcgan");
     CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_UNSUPPORTED, "no classifier");
 }
@@ -278,6 +454,9 @@ static void test_memory(const qn_data_source *data) {
     qn_federation_options o = options_of(data);
     o.rule = QN_SERVER_ADAM;
     o.proximal = 1;
+    o.code = QN_UPDATE_TOP;
+    o.share = 0.1;
+    o.personal = "fc3.*";
     for (int64_t n = 0;; n++) {
         failing state = {.left = n};
         const qn_allocator allocator = {&state, failing_allocate, failing_release};
@@ -299,8 +478,12 @@ int main(void) {
     test_partitions();
     test_wrong_partitions();
     test_int8();
+    test_top();
+    test_privacy();
+    test_store();
     qn_data_source data = open_images();
     test_runs(&data);
+    test_kept(&data);
     test_one_client(&data);
     test_proximal(&data);
     test_failures(&data);
