@@ -9,13 +9,45 @@
 
 #include "kernels/kernels.h"
 
+/* Division of a whole number by a power of two: rounded to the nearest, of two the one that is
+ * farther from 0, or up or down as the low half of the bits that are cut off says of the high half
+ * (Wang, Rasoulinezhad, Leong and So, "NITI", 2020, section 4.3); then cut to -127..127. */
+typedef struct qn_shift {
+    int bits; /* of the divisor, 0 to 31 */
+    bool is_pseudo;
+} qn_shift;
+
 /* What becomes of the sums. */
 typedef struct qn_integer_result {
     int32_t *sums;       /* where they go; with the shape's `add`, what is there is added to them */
     const int32_t *bias; /* an element for each of the last axis, added to the sums; null: none */
     bool relu;           /* negative sums, with their bias, become 0 */
     uint32_t *largest;   /* the largest absolute value of all of them goes there; null: nowhere */
+    /* Where they go once shifted, steps and places as of `sums`, which is then scratch, needed by
+     * the shapes of gemm_keeps and conv2d_keeps only; without `add`. Null: they are not shifted. */
+    int8_t *shifted;
+    qn_shift shift;
 } qn_integer_result;
+
+/* What is done to n numbers that lie together; callers share tensors out. */
+typedef struct qn_integer_rows {
+    void (*shift)(int64_t n, const int32_t *x, qn_shift shift, int8_t *y);
+    uint32_t (*largest)(int64_t n, const int32_t *x);
+    /* y = x * factor, a power of two: to the nearest, of two the one that is farther from 0, cut to
+     * -127..127; a NaN is 0. */
+    void (*round_away)(int64_t n, const float *x, float factor, int8_t *y);
+    /* y = x / scale + zero, to the nearest, of two the even one, cut to least..most; y is int8 or,
+     * where least is 0, uint8. */
+    void (*round_even)(int64_t n, const float *x, float scale, float zero, float least, float most,
+                       void *y);
+    void (*widen)(int64_t n, const int8_t *x, double factor, float *y); /* y = x * factor */
+    /* The least and the largest number, 0 among them; NaNs are passed over. */
+    void (*range)(int64_t n, const float *x, float *least, float *most);
+    void (*relu)(int64_t n, const int8_t *x, int8_t *y);
+    /* dx = dy where y > 0, else 0. */
+    void (*relu_backward)(int64_t n, const int8_t *y, const int8_t *dy, int8_t *dx);
+    void (*step)(int64_t n, const int8_t *gradient, int8_t *w); /* w - gradient in -127..127 */
+} qn_integer_rows;
 
 typedef struct qn_integer_kernels {
     const char *name;
@@ -38,6 +70,10 @@ typedef struct qn_integer_kernels {
     void (*conv2d_backward_filter)(qn_team *team, const qn_conv2d_shape *shape, const int8_t *x,
                                    const int8_t *dy, const qn_integer_result *dw, void *workspace);
     size_t (*conv2d_workspace)(const qn_conv2d_shape *shape, qn_conv2d_pass pass, int n_threads);
+    /* Whether sums are made in parts and need a place of their own though they are shifted. */
+    bool (*gemm_keeps)(const qn_gemm_shape *shape);
+    bool (*conv2d_keeps)(const qn_conv2d_shape *shape, qn_conv2d_pass pass);
+    qn_integer_rows rows;
 } qn_integer_kernels;
 
 /* The fastest table of this processor among those of an instruction set. Never fails. */

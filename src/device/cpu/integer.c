@@ -1,5 +1,6 @@
 /* How the CPU runs what integer training computes besides products and shifts: sums of exponents,
  * the loss and the update in whole numbers. Identical on every instruction set. */
+#include "kernels/integer.h"
 #include "device/cpu/cpu.h"
 #include "ops/quantise.h"
 #include "ops/shared.h"
@@ -70,30 +71,41 @@ static void entropy_row(const int8_t *logits, int64_t n, int e, int32_t label, q
     }
 }
 
-static void entropy_run(const qn_call *call) {
+/* A task is a row. */
+static void entropy_task(void *context, int64_t begin, int64_t end, int thread) {
+    const qn_call *call = context;
     const qn_integer_entropy_attributes *a = call->attributes;
     const int64_t n = qn_shape_columns(call->inputs[0].shape);
-    const int64_t n_rows = qn_shape_rows(call->inputs[0].shape);
     const uint64_t key = a->key ? (uint64_t)a->key : call->node->key;
     const qn_rng rng = qn_rng_make(call->seed, key, call->step);
     int32_t e = *(const int32_t *)call->in[1];
+    (void)thread;
     e = e < LEAST_EXPONENT ? LEAST_EXPONENT : e > MOST_EXPONENT ? MOST_EXPONENT : e;
-    for (int64_t row = 0; row < n_rows; row++)
+    for (int64_t row = begin; row < end; row++)
         entropy_row((const int8_t *)call->in[0] + row * n, n, e,
                     ((const int32_t *)call->in[2])[row], rng, (uint64_t)(a->first + row * n),
                     (int8_t *)call->out[0] + row * n);
 }
 
+static void entropy_run(const qn_call *call) {
+    qn_team_run(call->team, qn_shape_rows(call->inputs[0].shape), entropy_task, (void *)call);
+}
+
 /* ---- the update ---- */
 
+enum { AT_ONCE = 16384 }; /* numbers of a task */
+
+static void step_task(void *context, int64_t begin, int64_t end, int thread) {
+    const qn_call *call = context;
+    const int64_t n = qn_call_count(call), last = end * AT_ONCE < n ? end * AT_ONCE : n;
+    (void)thread;
+    qn_integer_kernels_get(call->kernels->isa)
+        ->rows.step(last - begin * AT_ONCE, (const int8_t *)call->in[0] + begin * AT_ONCE,
+                    (int8_t *)call->out[0] + begin * AT_ONCE);
+}
+
 static void step_run(const qn_call *call) {
-    const int8_t *g = call->in[0];
-    int8_t *w = call->out[0];
-    const int64_t n = qn_call_count(call);
-    for (int64_t i = 0; i < n; i++) {
-        const int updated = w[i] - g[i];
-        w[i] = (int8_t)(updated < -127 ? -127 : updated > 127 ? 127 : updated);
-    }
+    qn_team_run(call->team, (qn_call_count(call) + AT_ONCE - 1) / AT_ONCE, step_task, (void *)call);
 }
 
 const qn_cpu_operator qn_cpu_integer[] = {

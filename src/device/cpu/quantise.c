@@ -1,7 +1,8 @@
-/* How the CPU runs quantisation: in doubles, one number at a time, identically on every instruction
- * set. */
+/* How the CPU runs quantisation: in doubles, one number at a time, or, for what training does most,
+ * by kernels; identically on every instruction set. */
 #include "ops/quantise.h"
 #include "device/cpu/cpu.h"
+#include "kernels/integer.h"
 #include "ops/shared.h"
 #include "tensor/number.h"
 
@@ -101,58 +102,10 @@ static void quantise_one(const quantising *q, int64_t i) {
     qn_number_set(to, call->out[0], i, y < least ? least : y > most ? most : y);
 }
 
-/* Floats by one scale, rounded to even: the same numbers, without a branch. Cutting to whole ends
- * before rounding is as good as behind it, and what is that small is rounded by adding what has no
- * place for a fraction. */
-#define EVEN_ROW(name, type)                                                                       \
-    static void name(const float *x, type *y, int64_t n, float scale, float zero, float least,     \
-                     float most) {                                                                 \
-        const float whole = 0x1.8p23f;                                                             \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            float s = x[i] / scale;                                                                \
-            s = s > most - zero ? most - zero : s;                                                 \
-            s = s < least - zero ? least - zero : s;                                               \
-            s = s == s ? s : 0;                                                                    \
-            y[i] = (type)(int32_t)(s + whole - whole + zero);                                      \
-        }                                                                                          \
-    }
+/* ---- kernels, where there is one scale ---- */
 
-EVEN_ROW(even_i8, int8_t)
-EVEN_ROW(even_u8, uint8_t)
-
-/* Sums of whole numbers by a shift: r is what is left of a magnitude, p what is cut off. */
-static void shift_away(const int32_t *x, int8_t *y, int64_t n, int shift) {
-    const uint32_t half = shift > 0 ? UINT32_C(1) << (shift - 1) : 0;
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t size = x[i] < 0 ? -(uint32_t)x[i] : (uint32_t)x[i];
-        const uint32_t r = (size >> shift) + (half && size & half ? 1 : 0);
-        const int32_t cut = r > 127 ? 127 : (int32_t)r;
-        y[i] = (int8_t)(x[i] < 0 ? -cut : cut);
-    }
-}
-
-static void shift_pseudo(const int32_t *x, int8_t *y, int64_t n, int shift) {
-    const int low_bits = shift >> 1, odd = shift & 1;
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t size = x[i] < 0 ? -(uint32_t)x[i] : (uint32_t)x[i];
-        const uint32_t rest = size & ((UINT32_C(1) << shift) - 1);
-        const uint32_t high = rest >> low_bits, low = rest & ((UINT32_C(1) << low_bits) - 1);
-        const uint32_t r = (size >> shift) + (high > low << odd);
-        const int32_t cut = r > 127 ? 127 : (int32_t)r;
-        y[i] = (int8_t)(x[i] < 0 ? -cut : cut);
-    }
-}
-
-/* Floats by a power of two, by which the quotient is exact; a NaN is 0. */
-static void round_away_i8(const float *x, int8_t *y, int64_t n, double factor) {
-    for (int64_t i = 0; i < n; i++) {
-        const double scaled = (double)x[i] * factor, size = scaled < 0 ? -scaled : scaled;
-        const double bounded = size < 200 ? size : size == size ? 200 : 0;
-        const int32_t cut = (int32_t)bounded;
-        const int32_t r = cut + (bounded - cut >= 0.5);
-        const int32_t most = r > 127 ? 127 : r;
-        y[i] = (int8_t)(scaled < 0 ? -most : most);
-    }
+static const qn_integer_rows *rows_of(const qn_call *call) {
+    return &qn_integer_kernels_get(call->kernels->isa)->rows;
 }
 
 static bool round_fast(const quantising *q, int64_t begin, int64_t end) {
@@ -161,10 +114,10 @@ static bool round_fast(const quantising *q, int64_t begin, int64_t end) {
     if (a->axis >= 0 || !a->is_symmetric || a->rounding != QN_ROUND_AWAY ||
         call->inputs[0].dtype != QN_F32 || call->inputs[1].dtype != QN_I32 ||
         call->outputs[0].dtype != QN_I8 || call->node->n_inputs > 2 ||
-        abs(*(const int32_t *)call->in[1]) > 500)
+        abs(*(const int32_t *)call->in[1]) > 120)
         return false;
-    round_away_i8((const float *)call->in[0] + begin, (int8_t *)call->out[0] + begin, end - begin,
-                  1 / factor_of(call, 0));
+    rows_of(call)->round_away(end - begin, (const float *)call->in[0] + begin,
+                              (float)(1 / factor_of(call, 0)), (int8_t *)call->out[0] + begin);
     return true;
 }
 
@@ -177,14 +130,11 @@ static bool shift_fast(const quantising *q, int64_t begin, int64_t end) {
         call->inputs[1].dtype != QN_I32 || call->outputs[0].dtype != QN_I8 ||
         call->node->n_inputs > 2 || (!is_pseudo && a->rounding != QN_ROUND_AWAY))
         return false;
-    const int32_t *x = (const int32_t *)call->in[0] + begin, shift = *(const int32_t *)call->in[1];
-    int8_t *y = (int8_t *)call->out[0] + begin;
-    if (shift < 0 || shift > 30)
+    const qn_shift shift = {*(const int32_t *)call->in[1], is_pseudo};
+    if (shift.bits < 0 || shift.bits > 30)
         return false;
-    if (is_pseudo)
-        shift_pseudo(x, y, end - begin, shift);
-    else
-        shift_away(x, y, end - begin, shift);
+    rows_of(call)->shift(end - begin, (const int32_t *)call->in[0] + begin, shift,
+                         (int8_t *)call->out[0] + begin);
     return true;
 }
 
@@ -202,10 +152,8 @@ static bool quantise_fast(const quantising *q, int64_t begin, int64_t end) {
     const float least = (float)qn_quantise_least(to, a->is_symmetric);
     const float most = (float)qn_quantise_largest(to);
     const float scale = (float)factor_of(call, 0), zero = (float)zero_of(call, 0);
-    if (to == QN_I8)
-        even_i8(x, (int8_t *)call->out[0] + begin, end - begin, scale, zero, least, most);
-    else
-        even_u8(x, (uint8_t *)call->out[0] + begin, end - begin, scale, zero, least, most);
+    rows_of(call)->round_even(end - begin, x, scale, zero, least, most,
+                              (int8_t *)call->out[0] + begin);
     return true;
 }
 
@@ -239,11 +187,8 @@ static bool dequantise_fast(const qn_call *call, int64_t begin, int64_t end) {
     if (a->axis >= 0 || call->inputs[0].dtype != QN_I8 || call->outputs[0].dtype != QN_F32 ||
         call->node->n_inputs > 2)
         return false;
-    const double factor = factor_of(call, 0);
-    const int8_t *q = call->in[0];
-    float *y = call->out[0];
-    for (int64_t i = begin; i < end; i++)
-        y[i] = (float)(q[i] * factor);
+    rows_of(call)->widen(end - begin, (const int8_t *)call->in[0] + begin, factor_of(call, 0),
+                         (float *)call->out[0] + begin);
     return true;
 }
 
@@ -285,30 +230,20 @@ static range join(range r, double x) {
     return r;
 }
 
-/* Of numbers that lie together. */
-static range range_of(qn_dtype dtype, const void *x, int64_t begin, int64_t end) {
+/* Of numbers that lie together; of I32 only the magnitude counts. */
+static range range_of(const qn_integer_rows *rows, qn_dtype dtype, const void *x, int64_t begin,
+                      int64_t end) {
+    float low, high;
+    range r = {0};
+    if (dtype == QN_I32)
+        return (range){0, rows->largest(end - begin, (const int32_t *)x + begin)};
     if (dtype == QN_F32) {
-        float low = 0, high = 0;
-        for (int64_t i = begin; i < end; i++) {
-            const float number = ((const float *)x)[i];
-            low = number < low ? number : low;
-            high = number > high ? number : high;
-        }
-        return join(join((range){0}, (double)low), (double)high);
+        rows->range(end - begin, (const float *)x + begin, &low, &high);
+        return join(join(r, (double)low), (double)high);
     }
-    if (dtype != QN_I32) {
-        range r = {0};
-        for (int64_t i = begin; i < end; i++)
-            r = join(r, qn_number_get(dtype, x, i));
-        return r;
-    }
-    int32_t least = 0, most = 0;
-    for (int64_t i = begin; i < end; i++) {
-        const int32_t number = ((const int32_t *)x)[i];
-        least = number < least ? number : least;
-        most = number > most ? number : most;
-    }
-    return (range){least, most};
+    for (int64_t i = begin; i < end; i++)
+        r = join(r, qn_number_get(dtype, x, i));
+    return r;
 }
 
 typedef struct measuring {
@@ -325,7 +260,7 @@ static void measure_part(void *context, int64_t begin, int64_t end, int thread) 
     for (int64_t part = begin; part < end; part++) {
         range r = {0};
         if (block == 1)
-            r = range_of(x.dtype, m->call->in[0], part * AT_ONCE,
+            r = range_of(rows_of(m->call), x.dtype, m->call->in[0], part * AT_ONCE,
                          (part + 1) * AT_ONCE < n ? (part + 1) * AT_ONCE : n);
         for (int64_t row = part * m->along.inner; block > 1 && row < n; row += block) {
             for (int64_t i = 0; i < m->along.inner; i++)

@@ -7,6 +7,7 @@
  * are (words, COLUMNS). Where a set multiplies unsigned by signed numbers, A's are packed with
  * OFFSET 128 added, and sums start with what that is too much: minus 128 times a column of B.
  * Sums are exact, so that tasks may depend on the size of the team. */
+#include "kernels/integer/rows.h"
 #include "kernels/integer_tables.h"
 
 #include <string.h>
@@ -364,37 +365,66 @@ static void pack_windows(const view *v, int64_t first, int64_t width, const plac
 /* ---- a task: some rows times some panels ---- */
 
 typedef uint32_t sizes __attribute__((vector_size(VL * 4)));
+typedef int8_t bytes __attribute__((vector_size(VL)));
 
 /* Wraps, as the sums of more products than int32 holds do. */
 static vector add(vector a, vector b) {
     return (vector)((sizes)a + (sizes)b);
 }
 
-/* Columns [first, first + n) of a row of the result; *largest goes on from there. A whole vector
- * is read of `from`, wherever a row ends. */
-static void finish_row(const product *g, int64_t first, int64_t n, const int32_t *from, int32_t *to,
+/* rows_shift of a vector. */
+static inline vector shift_sums(qn_shift by, vector sums) {
+    const vector sign = sums >> 31;
+    const sizes size = (sizes)((sums ^ sign) - sign);
+    sizes cut;
+    if (by.is_pseudo) {
+        const int low_bits = by.bits >> 1;
+        const sizes rest = size & ((UINT32_C(1) << by.bits) - 1);
+        const sizes low = (rest & ((UINT32_C(1) << low_bits) - 1)) << (by.bits & 1);
+        cut = (size >> by.bits) - (sizes)(rest >> low_bits > low);
+    } else {
+        cut = (size + (by.bits > 0 ? UINT32_C(1) << (by.bits - 1) : 0)) >> by.bits;
+    }
+    const sizes fits = (sizes)(cut < 127);
+    const vector bounded = (vector)((cut & fits) | (~fits & 127));
+    return (bounded ^ sign) - sign;
+}
+
+static inline void store_shifted(const qn_integer_result *y, vector sums, int64_t at, int64_t n) {
+    const bytes small = __builtin_convertvector(shift_sums(y->shift, sums), bytes);
+    memcpy(y->shifted + at, &small, (size_t)least(VL, n));
+}
+
+/* Numbers [at, at + n) of the result, of columns from `first` on; *largest goes on from there. A
+ * whole vector is read of `from`, wherever a row ends. */
+static void finish_row(const product *g, int64_t first, int64_t n, const int32_t *from, int64_t at,
                        bool adds, bool is_last, sizes *largest) {
     const int32_t *bias = is_last && g->y.bias ? g->y.bias + first : NULL;
-    const bool relu = is_last && g->y.relu;
+    const bool relu = is_last && g->y.relu, shifts = is_last && g->y.shifted;
     for (int64_t j = 0; j < n; j += VL) {
+        int32_t *to = g->y.sums ? g->y.sums + at + j : NULL;
         const bool is_whole = n - j >= VL;
-        const size_t bytes = (size_t)least(VL, n - j) * sizeof *to;
+        const size_t n_bytes = (size_t)least(VL, n - j) * sizeof *to;
         vector sums = *(const vector *)(from + j), more = {0};
         if (adds && is_whole)
-            sums = add(sums, *(const vector *)(to + j));
+            sums = add(sums, *(const vector *)to);
         else if (adds)
-            sums = add(sums, *(const vector *)memcpy(&more, to + j, bytes));
+            sums = add(sums, *(const vector *)memcpy(&more, to, n_bytes));
         if (bias)
-            sums = add(sums, *(const vector *)memcpy(&more, bias + j, bytes));
+            sums = add(sums, *(const vector *)memcpy(&more, bias + j, n_bytes));
         if (relu)
             sums &= ~(sums >> 31);
         if (!is_whole) {
-            memcpy(to + j, &sums, bytes);
-            memset(&more, 0, sizeof more);
-            sums = *(const vector *)memcpy(&more, to + j, bytes);
-        } else {
-            *(vector *)(to + j) = sums;
+            vector whole = {0};
+            memcpy(&whole, &sums, n_bytes);
+            sums = whole;
         }
+        if (shifts)
+            store_shifted(&g->y, sums, at + j, n - j);
+        else if (is_whole)
+            *(vector *)to = sums;
+        else
+            memcpy(to, &sums, n_bytes);
         if (!is_last)
             continue;
         const sizes size = (sizes)((sums ^ (sums >> 31)) - (sums >> 31));
@@ -429,8 +459,7 @@ static void multiply_panel(const product *g, const block *d, const word *panel,
                                               d->a_step, panel, start, tile);
         for (int64_t row = 0; row < m; row++)
             finish_row(g, first, width, tile + row * COLUMNS,
-                       g->y.sums + row_of(g, d->first_row + i + row) + first, d->adds, d->is_last,
-                       largest);
+                       row_of(g, d->first_row + i + row) + first, d->adds, d->is_last, largest);
     }
 }
 
@@ -537,6 +566,14 @@ static void run_product(qn_team *team, product *g, bool packs_all, void *workspa
 
 /* ---- the kernels ---- */
 
+/* Sums, and what they are shifted to, from number `at` on. */
+static void move_result(qn_integer_result *y, int64_t at) {
+    if (y->sums)
+        y->sums += at;
+    if (y->shifted)
+        y->shifted += at;
+}
+
 static void clear_largest(const qn_integer_result *y) {
     if (y->largest)
         *y->largest = 0;
@@ -620,8 +657,7 @@ static void depthwise_forward_task(void *context, int64_t begin, int64_t end, in
             int32_t sums[CHANNELS] __attribute__((aligned(64))) = {0};
             const int64_t n = least(CHANNELS, d->c - c);
             depthwise_output(t, i / d->q / d->p, i / d->q % d->p, i % d->q, c, n, sums);
-            finish_row(&t->to, c, n, sums, t->to.y.sums + i * step_of(d) + c, false, true,
-                       &largest);
+            finish_row(&t->to, c, n, sums, i * step_of(d) + c, false, true, &largest);
         }
     }
     raise_largest(&t->to.y, largest);
@@ -653,7 +689,7 @@ static void depthwise_data_task(void *context, int64_t begin, int64_t end, int t
             int32_t sums[CHANNELS] __attribute__((aligned(64))) = {0};
             const int64_t n = least(CHANNELS, d->c - c);
             depthwise_pixel(t, i / d->w / d->h, i / d->w % d->h, i % d->w, c, n, sums);
-            finish_row(&t->to, c, n, sums, t->to.y.sums + i * d->c + c, false, true, &largest);
+            finish_row(&t->to, c, n, sums, i * d->c + c, false, true, &largest);
         }
     }
     raise_largest(&t->to.y, largest);
@@ -678,8 +714,7 @@ static void depthwise_filter_task(void *context, int64_t begin, int64_t end, int
                              t->b + i * step_of(d) + c, sums);
         }
         for (int64_t j = 0; j < n; j++)
-            finish_row(&t->to, 0, 1, sums + j, t->to.y.sums + (c + j) * taps + tap, d->add, true,
-                       &largest);
+            finish_row(&t->to, 0, 1, sums + j, (c + j) * taps + tap, d->add, true, &largest);
     }
     raise_largest(&t->to.y, largest);
 }
@@ -754,7 +789,7 @@ static void conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const int8_t
                      .b_apart = k,
                      .y = *y,
                      .y_apart = step_of(d)};
-        g.y.sums += i * outputs;
+        move_result(&g.y, i * outputs);
         if (y->bias)
             g.y.bias += i * outputs;
         run_product(team, &g, true, workspace);
@@ -844,7 +879,7 @@ static void conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const 
         const phase row = phase_of(first_h, d->h, d->r, d->pad_top, d->dilation_h, d->stride_h);
         const phase column = phase_of(first_w, d->w, d->s, d->pad_left, d->dilation_w, d->stride_w);
         qn_integer_result to = *dx;
-        to.sums += group * part;
+        move_result(&to, group * part);
         if (row.m > 0 && column.m > 0)
             data_phase(team, d, &row, &column, first_h, first_w, dy + group * outputs,
                        w + group * outputs * d->r * d->s * part, &to, workspace);
@@ -875,7 +910,7 @@ static void conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, cons
                      .y = *dw,
                      .y_apart = n,
                      .add = d->add};
-        g.y.sums += i * outputs * n;
+        move_result(&g.y, i * outputs * n);
         run_product(team, &g, false, workspace);
     }
 }
@@ -892,6 +927,20 @@ static size_t conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, in
         return product_bytes(outputs, taps * part, pixels, n_threads, false);
     return panel_bytes(part, taps * outputs) + 64 +
            (size_t)n_threads * scratch_limit(taps * outputs);
+}
+
+static bool gemm_keeps(const qn_gemm_shape *d) {
+    return d->k > DEPTH;
+}
+
+/* To the data, rows of outputs; a phase has no more taps. */
+static bool conv2d_keeps(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
+    const int64_t part = d->c / d->groups, outputs = d->k / d->groups, taps = d->r * d->s;
+    if (is_depthwise(d) || is_thin(d))
+        return false;
+    if (pass == QN_CONV2D_BACKWARD_FILTER)
+        return d->n * d->p * d->q > PIXELS;
+    return taps * (pass == QN_CONV2D_FORWARD ? part : outputs) > DEPTH;
 }
 
 /* ---- what the processor can do at most ---- */
@@ -926,4 +975,7 @@ const qn_integer_kernels TABLE = {
     .conv2d_backward_data = conv2d_backward_data,
     .conv2d_backward_filter = conv2d_backward_filter,
     .conv2d_workspace = conv2d_workspace,
+    .gemm_keeps = gemm_keeps,
+    .conv2d_keeps = conv2d_keeps,
+    .rows = QN_ROWS,
 };

@@ -1,6 +1,6 @@
 /* The specification of the kernels of whole numbers (integer.h): each number is the sum that its
  * definition says. */
-#include "kernels/integer.h"
+#include "kernels/integer/rows.h"
 #include "kernels/integer_tables.h"
 
 #include <string.h>
@@ -25,17 +25,21 @@ static int32_t dot(int64_t n, const int8_t *a, int64_t a_step, const int8_t *b, 
     return (int32_t)sum;
 }
 
-static void store(const qn_integer_result *y, bool adds, int64_t column, int32_t sum, int32_t *to,
+/* Number i of the result. */
+static void store(const qn_integer_result *y, bool adds, int64_t column, int32_t sum, int64_t i,
                   uint32_t *largest) {
     if (adds)
-        sum = add(sum, *to);
+        sum = add(sum, y->sums[i]);
     if (y->bias)
         sum = add(sum, y->bias[column]);
     if (y->relu && sum < 0)
         sum = 0;
     const uint32_t size = sum < 0 ? -(uint32_t)sum : (uint32_t)sum;
     *largest = size > *largest ? size : *largest;
-    *to = sum;
+    if (y->shifted)
+        rows_shift(1, &sum, y->shift, y->shifted + i);
+    else
+        y->sums[i] = sum;
 }
 
 void qn_integer_largest(const qn_integer_result *y, uint32_t largest) {
@@ -65,7 +69,7 @@ static void gemm_task(void *data, int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; i++) {
         for (int64_t j = 0; j < d->n; j++) {
             const int32_t sum = dot(d->k, c->a + i * a_row, a_step, c->b + j * b_column, b_step);
-            store(c->y, d->add, j, sum, c->y->sums + i * d->n + j, &largest);
+            store(c->y, d->add, j, sum, i * d->n + j, &largest);
         }
     }
     qn_integer_largest(c->y, largest);
@@ -115,7 +119,7 @@ static void forward_task(void *data, int64_t begin, int64_t end, int thread) {
         for (int64_t q = 0; q < d->q; q++) {
             for (int64_t k = 0; k < d->k; k++)
                 store(c->y, false, k, forward_sum(c, row / d->p, row % d->p, q, k),
-                      c->y->sums + (row * d->q + q) * step_of(d) + k, &largest);
+                      (row * d->q + q) * step_of(d) + k, &largest);
         }
     }
     qn_integer_largest(c->y, largest);
@@ -164,7 +168,7 @@ static void data_task(void *data, int64_t begin, int64_t end, int thread) {
         for (int64_t x = 0; x < d->w; x++) {
             for (int64_t c = 0; c < d->c; c++)
                 store(t->y, false, c, data_sum(t, row / d->h, row % d->h, x, c),
-                      t->y->sums + (row * d->w + x) * d->c + c, &largest);
+                      (row * d->w + x) * d->c + c, &largest);
         }
     }
     qn_integer_largest(t->y, largest);
@@ -205,7 +209,7 @@ static void filter_task(void *data, int64_t begin, int64_t end, int thread) {
         const int64_t tap = i / part % (d->r * d->s);
         const int32_t sum =
             filter_sum(t, i / part / (d->r * d->s), tap / d->s, tap % d->s, i % part);
-        store(t->y, d->add, 0, sum, t->y->sums + i, &largest);
+        store(t->y, d->add, 0, sum, i, &largest);
     }
     qn_integer_largest(t->y, largest);
 }
@@ -224,6 +228,17 @@ static size_t conv2d_workspace(const qn_conv2d_shape *shape, qn_conv2d_pass pass
     return 0;
 }
 
+static bool gemm_keeps(const qn_gemm_shape *shape) {
+    (void)shape;
+    return false;
+}
+
+static bool conv2d_keeps(const qn_conv2d_shape *shape, qn_conv2d_pass pass) {
+    (void)shape;
+    (void)pass;
+    return false;
+}
+
 const qn_integer_kernels qn_integer_ref = {
     .name = "ref",
     .gemm = gemm,
@@ -232,4 +247,7 @@ const qn_integer_kernels qn_integer_ref = {
     .conv2d_backward_data = conv2d_backward_data,
     .conv2d_backward_filter = conv2d_backward_filter,
     .conv2d_workspace = conv2d_workspace,
+    .gemm_keeps = gemm_keeps,
+    .conv2d_keeps = conv2d_keeps,
+    .rows = QN_ROWS,
 };

@@ -73,6 +73,7 @@ typedef struct result_of {
     size_t (*workspace)(const qn_integer_kernels *table, int n_threads, const void *context);
     const void *context;
     bool has_bias, can_add;
+    bool (*keeps)(const qn_integer_kernels *table, const void *context);
 } result_of;
 
 static int64_t wanted(const result_of *r, int64_t row, int64_t column, const int32_t *bias,
@@ -97,7 +98,10 @@ static void check_variant(const result_of *r, const qn_integer_kernels *table, i
     }
     for (int64_t i = 0; i < r->rows * r->step; i++)
         sums[i] = variant == 2 ? (int32_t)(i / r->step - 3 * (i % r->step)) : 77;
-    const qn_integer_result y = {sums, bias, variant == 1, variant == 0 ? NULL : &largest};
+    const qn_integer_result y = {.sums = sums,
+                                 .bias = bias,
+                                 .relu = variant == 1,
+                                 .largest = variant == 0 ? NULL : &largest};
     const size_t bytes = r->workspace(table, n_threads, r->context);
     void *space = scratch(bytes);
     r->run(table, teams[n_threads - 1], &y, r->context, variant == 2, space);
@@ -118,13 +122,60 @@ static void check_variant(const result_of *r, const qn_integer_kernels *table, i
                n_threads, (long long)n_wrong);
 }
 
+/* A shift as its definition says it. */
+static int64_t shifted(int64_t sum, qn_shift by) {
+    const int64_t divisor = INT64_C(1) << by.bits, cut = sum / divisor;
+    const int64_t rest = llabs(sum - cut * divisor), high = rest >> (by.bits / 2);
+    const int64_t low = (rest - (high << (by.bits / 2))) * (by.bits % 2 ? 2 : 1);
+    const bool is_away = by.is_pseudo ? high > low : by.bits > 0 && rest >= divisor / 2;
+    const int64_t rounded = cut + (is_away ? sum < 0 ? -1 : 1 : 0);
+    return rounded < -127 ? -127 : rounded > 127 ? 127 : rounded;
+}
+
+/* Shifted, with bias and ReLU; sums have a place only where the table says that they need one. */
+static void check_shifted(const result_of *r, const qn_integer_kernels *table, int n_threads,
+                          qn_shift by) {
+    const int64_t n = r->rows * r->step;
+    int8_t *y = take((size_t)n);
+    int32_t *bias = r->has_bias ? take((size_t)r->n * sizeof *bias) : NULL;
+    uint32_t largest = 0;
+    for (int64_t j = 0; bias && j < r->n; j++)
+        bias[j] = (int32_t)(j * 1000 - 1500);
+    memset(y, 77, (size_t)n);
+    const qn_integer_result result = {
+        .sums = r->keeps(table, r->context) ? take((size_t)n * sizeof(int32_t)) : NULL,
+        .bias = bias,
+        .relu = by.is_pseudo,
+        .largest = &largest,
+        .shifted = y,
+        .shift = by};
+    r->run(table, teams[n_threads - 1], &result, r->context, false,
+           scratch(r->workspace(table, n_threads, r->context)));
+    int64_t n_wrong = 0, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = i / r->step, column = i % r->step;
+        int64_t sum = column < r->n ? (int64_t)r->right[row * r->n + column] : 0;
+        sum += column < r->n && bias ? bias[column] : 0;
+        sum = sum < 0 && by.is_pseudo ? 0 : sum;
+        most = llabs(sum) > most ? llabs(sum) : most;
+        n_wrong += y[i] != (column < r->n ? shifted(sum, by) : 77);
+    }
+    CHECK(n_wrong == 0 && largest == most);
+    if (n_wrong > 0)
+        printf("%s of %s, shifted by %d, %d threads: %lld wrong\n", r->what, table->name, by.bits,
+               n_threads, (long long)n_wrong);
+}
+
 static void check_result(const result_of *r) {
+    static const qn_shift shifts[] = {{0, false}, {9, false}, {10, true}};
     const qn_integer_kernels *table;
     for (int i = 0; (table = qn_integer_kernels_row(i)) != NULL; i++) {
         for (int n_threads = 1; n_threads <= N_TEAMS; n_threads++) {
             const int first = n_blocks;
             for (int variant = 0; variant < (r->can_add ? 3 : 2); variant++)
                 check_variant(r, table, n_threads, variant);
+            for (size_t shift = 0; shift < sizeof shifts / sizeof *shifts; shift++)
+                check_shifted(r, table, n_threads, shifts[shift]);
             while (n_blocks > first)
                 free(blocks[--n_blocks]);
         }
@@ -150,6 +201,10 @@ static size_t gemm_bytes(const qn_integer_kernels *table, int n_threads, const v
     return table->gemm_workspace(&((const gemm_context *)context)->shape, n_threads);
 }
 
+static bool gemm_keeps(const qn_integer_kernels *table, const void *context) {
+    return table->gemm_keeps(&((const gemm_context *)context)->shape);
+}
+
 static void check_product(int64_t m, int64_t n, int64_t k, int transposed) {
     const qn_activation none = {QN_ACTIVATION_NONE, 0};
     const qn_kernels *doubles = qn_kernels_get(QN_F64, QN_ISA_REF);
@@ -160,7 +215,8 @@ static void check_product(int64_t m, int64_t n, int64_t k, int transposed) {
     double *right = widen(draw(m * n, 0), m * n);
     doubles->gemm(NULL, &c.shape, widen(c.a, m * k), widen(c.b, k * n), NULL, none, right,
                   scratch(doubles->gemm_workspace(&c.shape, 1)));
-    const result_of r = {"product", m, n, n, right, gemm_run, gemm_bytes, &c, true, true};
+    const result_of r = {"product",  m,  n,    n,    right,     gemm_run,
+                         gemm_bytes, &c, true, true, gemm_keeps};
     check_result(&r);
     give_all_back();
 }
@@ -169,7 +225,7 @@ static void test_products(void) {
     const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 4},     {13, 33, 257}, {64, 10, 84},
                                 {4, 120, 400}, {7, 300, 30},  {1, 65, 513},  {70, 70, 70},
                                 {33, 1, 9},    {130, 48, 64}, {5, 37, 1100}, {25, 64, 2050},
-                                {300, 17, 12}};
+                                {300, 17, 12}, {2, 35, 4500}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int transposed = 0; transposed < 4; transposed++)
             check_product(sizes[i][0], sizes[i][1], sizes[i][2], transposed);
@@ -219,6 +275,11 @@ static size_t conv_bytes(const qn_integer_kernels *table, int n_threads, const v
     return table->conv2d_workspace(&c->shape, c->pass, n_threads);
 }
 
+static bool conv_keeps(const qn_integer_kernels *table, const void *context) {
+    const conv_context *c = context;
+    return table->conv2d_keeps(&c->shape, c->pass);
+}
+
 /* The same rows with others between them. */
 static const int8_t *spread(const int8_t *x, int64_t rows, int64_t n, int64_t step) {
     int8_t *y = draw(rows * step, 9);
@@ -252,11 +313,11 @@ static void check_convolution(const qn_conv2d_shape *d) {
     for (int i = 0; i < 6; i++) {
         const result_of results[] = {
             {"forward", pixels, d->k, i % 2 ? apart.y_stride : d->k, y, conv_run, conv_bytes,
-             &all[i], true, false},
+             &all[i], true, false, conv_keeps},
             {"to the data", d->n * d->h * d->w, d->c, d->c, dx, conv_run, conv_bytes, &all[i],
-             false, false},
+             false, false, conv_keeps},
             {"to the filter", d->k, n_w / d->k, n_w / d->k, dw, conv_run, conv_bytes, &all[i],
-             false, true},
+             false, true, conv_keeps},
         };
         check_result(&results[i / 2]);
     }
@@ -294,12 +355,62 @@ static void test_convolutions(void) {
         conv(2, 7, 6, 70, 70, 3, 3, 2, 1, 1, 70),  conv(2, 7, 7, 40, 70, 3, 3, 2, 1, 1, 1),
         conv(2, 6, 5, 16, 32, 3, 3, 1, 1, 1, 4),   conv(9, 13, 12, 17, 20, 3, 3, 3, 2, 1, 1),
         conv(1, 4, 4, 130, 150, 3, 3, 1, 1, 1, 1), conv(5, 16, 16, 8, 12, 1, 1, 1, 0, 1, 1),
-        conv(1, 3, 3, 4, 4, 3, 3, 1, 1, 3, 1),
+        conv(1, 3, 3, 4, 4, 3, 3, 1, 1, 3, 1),     conv(2, 24, 23, 4, 5, 3, 3, 1, 1, 1, 1),
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i].p > 0 && all[i].q > 0)
             check_convolution(&all[i]);
     }
+}
+
+/* ---- rows ---- */
+
+enum { N_NUMBERS = 1003 };
+
+/* Every table's against definitions in double, or, of floats, against the reference's. */
+static void test_rows(void) {
+    static int32_t sums[N_NUMBERS];
+    static float floats[N_NUMBERS], wide[2][N_NUMBERS];
+    int8_t *a = draw(N_NUMBERS, 4), *b = draw(N_NUMBERS, 5), *y = take(N_NUMBERS);
+    int8_t *right = take(N_NUMBERS);
+    float ends[2][2];
+    const qn_integer_kernels *ref = qn_integer_kernels_row(0), *table;
+    for (int i = 0; i < N_NUMBERS; i++) {
+        sums[i] = (int32_t)qn_rng_word(qn_rng_make(19, 6, 0), (uint64_t)i) >> i % 29;
+        floats[i] = i == 7 ? NAN : i == 9 ? -INFINITY : (float)sums[i] * 0x1p-20f;
+    }
+    for (int t = 0; (table = qn_integer_kernels_row(t)) != NULL; t++) {
+        for (int shift = 0; shift < 40; shift++) {
+            const qn_shift by = {shift % 20, shift >= 20};
+            table->rows.shift(N_NUMBERS, sums, by, y);
+            for (int i = 0; i < N_NUMBERS; i++)
+                CHECK(y[i] == shifted(sums[i], by));
+        }
+        CHECK(table->rows.largest(N_NUMBERS, sums) == ref->rows.largest(N_NUMBERS, sums));
+        table->rows.round_away(N_NUMBERS, floats, 0.25, y);
+        ref->rows.round_away(N_NUMBERS, floats, 0.25, right);
+        CHECK(memcmp(y, right, N_NUMBERS) == 0 && y[7] == 0 && y[9] == -127);
+        table->rows.round_even(N_NUMBERS, floats, 3, 5, -127, 127, y);
+        ref->rows.round_even(N_NUMBERS, floats, 3, 5, -127, 127, right);
+        CHECK(memcmp(y, right, N_NUMBERS) == 0 && y[7] == 5 && y[9] == -127);
+        table->rows.widen(N_NUMBERS, a, 0x1p-9, wide[0]);
+        ref->rows.widen(N_NUMBERS, a, 0x1p-9, wide[1]);
+        CHECK(memcmp(wide[0], wide[1], sizeof wide[0]) == 0 && wide[0][3] == a[3] * 0x1p-9f);
+        table->rows.range(N_NUMBERS, floats, &ends[0][0], &ends[0][1]);
+        ref->rows.range(N_NUMBERS, floats, &ends[1][0], &ends[1][1]);
+        CHECK(memcmp(ends[0], ends[1], sizeof ends[0]) == 0 && ends[0][0] == -INFINITY);
+        table->rows.relu(N_NUMBERS, a, y);
+        for (int i = 0; i < N_NUMBERS; i++)
+            CHECK(y[i] == (a[i] < 0 ? 0 : a[i]));
+        table->rows.relu_backward(N_NUMBERS, a, b, y);
+        for (int i = 0; i < N_NUMBERS; i++)
+            CHECK(y[i] == (a[i] <= 0 ? 0 : b[i]));
+        memcpy(y, a, N_NUMBERS);
+        table->rows.step(N_NUMBERS, b, y);
+        for (int i = 0; i < N_NUMBERS; i++)
+            CHECK(y[i] == (a[i] - b[i] < -127 ? -127 : a[i] - b[i] > 127 ? 127 : a[i] - b[i]));
+    }
+    give_all_back();
 }
 
 /* ---- operators ---- */
@@ -376,6 +487,7 @@ int main(void) {
     test_products();
     test_wrap();
     test_convolutions();
+    test_rows();
     test_operators();
     test_refusals();
     for (int i = 0; i < N_TEAMS; i++)
