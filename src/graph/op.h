@@ -141,6 +141,8 @@ struct qn_op {
     /* Of a loss's gradient from probabilities, labels and the loss's gradient: the one from the
      * mantissas and the exponent of what the probabilities were made of, and labels. Null: none. */
     const struct qn_op *in_integers;
+    /* Of a product: the one of I8 whose sums are shifted to I8 (ops/rescaled.h). Null: none. */
+    const struct qn_op *rescaled;
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

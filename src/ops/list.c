@@ -90,6 +90,13 @@ const qn_op *const qn_ops[] = {
     &qn_op_exponent_sum,
     &qn_op_integer_cross_entropy,
     &qn_op_integer_update,
+    &qn_op_rescaled_linear,
+    &qn_op_rescaled_linear_backward_data,
+    &qn_op_rescaled_linear_backward_weight,
+    &qn_op_rescaled_conv2d,
+    &qn_op_rescaled_conv2d_backward_data,
+    &qn_op_rescaled_conv2d_backward_filter,
+    &qn_op_keep_numbers,
     NULL,
 };
 

@@ -123,6 +123,8 @@ extern const qn_op qn_op_scale, qn_op_stop_gradient, qn_op_embedding, qn_op_embe
 extern const qn_op qn_op_function_forward, qn_op_function_backward, qn_op_combine_forward,
     qn_op_where_forward, qn_op_cast_forward, qn_op_quantise_number, qn_op_dequantise_number,
     qn_op_scale_of_numbers, qn_op_wrap, qn_op_exponent_sum, qn_op_integer_cross_entropy,
-    qn_op_integer_update;
+    qn_op_integer_update, qn_op_rescaled_linear, qn_op_rescaled_linear_backward_data,
+    qn_op_rescaled_linear_backward_weight, qn_op_rescaled_conv2d,
+    qn_op_rescaled_conv2d_backward_data, qn_op_rescaled_conv2d_backward_filter, qn_op_keep_numbers;
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "ops/quantise.h"
+#include "ops/rescaled.h"
 #include "passes/copy.h"
 
 #include <limits.h>
@@ -31,9 +32,11 @@ typedef struct translation {
     held *operands; /* what products read instead, once it was made */
     qn_value *values;
     int *n_readers;
-    int *gradient_of; /* 1 + the parameter's place in source->parameters; 0: of none */
-    bool *is_operand; /* a parameter, of a forward product */
-    bool *is_dropped; /* a bias that is left out, and its gradient */
+    int *gradient_of;    /* 1 + the parameter's place in source->parameters; 0: of none */
+    bool *is_operand;    /* a parameter, of a forward product */
+    bool *is_dropped;    /* a bias that is left out, and its gradient */
+    qn_value (*kept)[2]; /* (products) what they keep of their shift, and what it becomes */
+    int n_kept;
 } translation;
 
 static const held nothing = {{-1}, {-1}, -1, false};
@@ -87,7 +90,7 @@ static held narrow(translation *t, const char *name, qn_value x, qn_role role) {
         return (held){qn_op_cast(t->to, rounded, x, type->dtype), QN_NO_VALUE, -1, true};
     const qn_scale_kind kind =
         type->scaling == QN_SCALED_EXPONENT ? QN_SCALE_EXPONENT : QN_SCALE_SYMMETRIC;
-    const qn_value scale = qn_op_scale_of(t->to, name_with(t->to, name, "scale"), x, kind, axis,
+    const qn_value scale = qn_op_scale_of(t->to, name_with(t->to, rounded, "scale"), x, kind, axis,
                                           type->bits, QN_NONE, &zero);
     return (held){qn_op_quantise(t->to, rounded, x, scale, QN_NO_VALUE, type->dtype, &how), scale,
                   axis, true};
@@ -217,14 +220,54 @@ static held shift_sums(translation *t, const qn_node *node, qn_value sums, const
     return (held){q, sum_exponents(t, name_with(t->to, node->name, "exponent"), all, 3), -1, true};
 }
 
+/* A product of mantissas whose sums are shifted where they are made. */
+static held add_rescaled(translation *t, const qn_node *node, const qn_value *operands,
+                         const qn_value *scales, qn_role role) {
+    const qn_role_type *type = type_of(t, role);
+    int64_t drops[QN_MOST_DROPS] = {0};
+    for (int i = 0; i < t->how->n_drops && role == QN_ROLE_GRADIENT; i++)
+        drops[i] = (int64_t)(t->how->drops[i] * (double)t->source->total_steps) + 1;
+    const qn_rescaling how = {.bits = type->bits,
+                              .rounding = (int)type->rounding,
+                              .first_drop = drops[0],
+                              .second_drop = drops[1],
+                              .third_drop = drops[2]};
+    const qn_value kept = qn_graph_add_source(
+        t->to, QN_KIND_PARAMETER, name_with(t->to, node->name, "kept_shift"),
+        (qn_tensor){QN_I32, QN_SHAPE(QN_KEPT_COUNT)}, (qn_initial){QN_INITIAL_ZERO, 0}, false);
+    const qn_node *made =
+        qn_op_rescaled(t->to, node->name, node->op, node->attributes, operands, kept, &how);
+    if (!made)
+        return nothing;
+    t->kept[t->n_kept][0] = kept;
+    t->kept[t->n_kept++][1] = made->outputs[2];
+    if (role == QN_ROLE_GRADIENT)
+        return (held){made->outputs[0], QN_NO_VALUE, -1, true};
+    const qn_value all[] = {scales[0], scales[1], made->outputs[1]};
+    return (held){made->outputs[0],
+                  sum_exponents(t, name_with(t->to, node->name, "exponent"), all, 3), -1, true};
+}
+
+static bool is_rescaled(const translation *t, const qn_node *node, qn_role role) {
+    const qn_role_type *type = type_of(t, role);
+    return node->op->rescaled && type->dtype == QN_I8 &&
+           (type->rounding == QN_ROUND_AWAY || type->rounding == QN_ROUND_PSEUDO_STOCHASTIC);
+}
+
 static void add_integer_product(translation *t, int n, held a, held b) {
     const qn_node *node = t->from->nodes[n];
     const qn_value operands[] = {a.value, b.value}, scales[] = {a.scale, b.scale};
     const qn_role role = role_of(t, n, node->outputs[0]);
     const bool has_bias =
         node->n_inputs > 2 && node->inputs[2].id >= 0 && !t->is_dropped[node->inputs[2].id];
+    const bool is_shifted =
+        !has_bias && (role != QN_ROLE_GRADIENT || is_stored(t, node->outputs[0]));
+    if (is_shifted && is_rescaled(t, node, role)) {
+        t->held[node->outputs[0].id] = add_rescaled(t, node, operands, scales, role);
+        return;
+    }
     const qn_value sums = qn_graph_add1(t->to, node->op, node->name, operands, 2, node->attributes);
-    if (!has_bias && (role != QN_ROLE_GRADIENT || is_stored(t, node->outputs[0]))) {
+    if (is_shifted) {
         t->held[node->outputs[0].id] = shift_sums(t, node, sums, scales, role);
         return;
     }
@@ -418,6 +461,14 @@ static void translate(translation *t, qn_quantised *q) {
     }
 }
 
+/* What is kept of shifts moves on in training only. */
+static void keep_shifts(translation *t) {
+    for (int i = 0; i < t->n_kept && t->source->n > 0; i++) {
+        const char *name = t->to->values[t->kept[i][0].id]->name;
+        qn_op_keep(t->to, name_with(t->to, name, "moved"), t->kept[i][1], t->kept[i][0]);
+    }
+}
+
 /* Whole gradients are taken off whole weights; all others are an optimiser's. */
 static void add_updates(translation *t, qn_quantised *q) {
     for (int i = 0; i < t->source->n && t->to->status == QN_OK; i++) {
@@ -452,10 +503,11 @@ static qn_status allocate(translation *t, qn_quantised *q) {
     t->gradient_of = qn_arena_allocate(arena, n, sizeof *t->gradient_of);
     t->is_operand = qn_arena_allocate(arena, n, sizeof *t->is_operand);
     t->is_dropped = qn_arena_allocate(arena, n, sizeof *t->is_dropped);
+    t->kept = qn_arena_allocate(arena, (size_t)t->from->n_nodes + 1, sizeof *t->kept);
     q->parameters = qn_arena_allocate(arena, n_gradients, sizeof *q->parameters);
     q->gradients = qn_arena_allocate(arena, n_gradients, sizeof *q->gradients);
     if (!t->held || !t->operands || !t->values || !t->n_readers || !t->gradient_of ||
-        !t->is_operand || !t->is_dropped || !q->parameters || !q->gradients)
+        !t->is_operand || !t->is_dropped || !t->kept || !q->parameters || !q->gradients)
         return QN_ERROR_MEMORY;
     for (size_t v = 0; v < n; v++) {
         t->held[v] = t->operands[v] = nothing;
@@ -476,6 +528,8 @@ qn_status qn_quantise_graph(const qn_quantise_source *source, const qn_numerics 
         if (source->n_forward == source->graph->n_nodes)
             q.forward_end = t.to->n_nodes;
         add_updates(&t, &q);
+        if (t.to->status == QN_OK)
+            keep_shifts(&t);
         qn_copy_results(t.to, t.from, t.values);
         status = qn_graph_finish(t.to);
     }

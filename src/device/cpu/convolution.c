@@ -1,7 +1,6 @@
 /* How the CPU runs convolutions, transposed convolutions, and the products of their gradients. */
 #include "ops/network/convolution.h"
 #include "device/cpu/cpu.h"
-#include "kernels/integer.h"
 #include "ops/shared.h"
 
 /* How the convolution is to be done: by the rules and tilings beside the kernels. */
@@ -122,17 +121,21 @@ static size_t integer_conv2d_workspace(const qn_kernels *kernels, const void *at
     return integer_bytes(kernels, &c, QN_CONV2D_FORWARD, n_threads);
 }
 
-static void integer_conv2d_run(const qn_call *call) {
+static void integer_conv2d(const qn_call *call, const qn_integer_result *to) {
     const qn_conv2d_attributes *a = call->attributes;
-    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
-    const bool relu = a->activation.kind == QN_ACTIVATION_RELU;
-    const qn_integer_result y = {.sums = call->out[0], .bias = bias, .relu = relu};
+    qn_integer_result y = *to;
     qn_convolution c;
+    y.relu = a->activation.kind == QN_ACTIVATION_RELU;
     if (qn_conv2d_of(a, call->inputs, &c) != QN_OK)
         return;
     const qn_conv2d_shape d = qn_cpu_window(&c, qn_call_out_stride(call, 0));
     qn_integer_kernels_get(call->kernels->isa)
         ->conv2d_forward(call->team, &d, call->in[0], call->in[1], &y, call->workspace);
+}
+
+static void integer_conv2d_run(const qn_call *call) {
+    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    integer_conv2d(call, &(qn_integer_result){.sums = call->out[0], .bias = bias});
 }
 
 static size_t integer_data_workspace(const qn_kernels *kernels, const void *attributes,
@@ -143,12 +146,15 @@ static size_t integer_data_workspace(const qn_kernels *kernels, const void *attr
     return integer_bytes(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_DATA, n_threads);
 }
 
-static void integer_data_run(const qn_call *call) {
+static void integer_data(const qn_call *call, const qn_integer_result *dx) {
     const qn_conv2d_shape d =
         qn_cpu_window(backward_of(call->attributes), qn_call_in_stride(call, 0));
-    const qn_integer_result dx = {.sums = call->out[0]};
     qn_integer_kernels_get(call->kernels->isa)
-        ->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], &dx, call->workspace);
+        ->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], dx, call->workspace);
+}
+
+static void integer_data_run(const qn_call *call) {
+    integer_data(call, &(qn_integer_result){.sums = call->out[0]});
 }
 
 static size_t integer_filter_workspace(const qn_kernels *kernels, const void *attributes,
@@ -159,12 +165,19 @@ static size_t integer_filter_workspace(const qn_kernels *kernels, const void *at
     return integer_bytes(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_FILTER, n_threads);
 }
 
-static void integer_filter_run(const qn_call *call) {
+static void make_filter(const qn_call *call, bool adds, const qn_integer_result *dw) {
     qn_conv2d_shape d = qn_cpu_window(backward_of(call->attributes), qn_call_in_stride(call, 1));
-    const qn_integer_result dw = {.sums = call->out[0]};
-    d.add = qn_call_goes_on(call, 2, 0);
+    d.add = adds;
     qn_integer_kernels_get(call->kernels->isa)
-        ->conv2d_backward_filter(call->team, &d, call->in[0], call->in[1], &dw, call->workspace);
+        ->conv2d_backward_filter(call->team, &d, call->in[0], call->in[1], dw, call->workspace);
+}
+
+static void integer_filter(const qn_call *call, const qn_integer_result *dw) {
+    make_filter(call, false, dw);
+}
+
+static void integer_filter_run(const qn_call *call) {
+    make_filter(call, qn_call_goes_on(call, 2, 0), &(qn_integer_result){.sums = call->out[0]});
 }
 
 /* Sums of whole numbers may be cut anywhere. */
@@ -176,7 +189,70 @@ static int64_t integer_chunk(const qn_kernels *kernels, const void *attributes,
     return 1;
 }
 
+/* ---- the same, whose sums are shifted ---- */
+
+static bool keeps(const qn_kernels *kernels, const qn_convolution *c, qn_conv2d_pass pass) {
+    const qn_conv2d_shape d = qn_cpu_window(c, 0);
+    return qn_integer_kernels_get(kernels->isa)->conv2d_keeps(&d, pass);
+}
+
+static qn_convolution forward_of(const void *attributes, const qn_tensor *inputs) {
+    qn_convolution c = {.groups = 1};
+    qn_conv2d_of(attributes, inputs, &c);
+    return c;
+}
+
+static size_t rescaled_bytes(const qn_kernels *kernels, const qn_convolution *c,
+                             qn_conv2d_pass pass, const qn_tensor *outputs, int n_threads) {
+    return qn_cpu_kept_bytes(outputs, keeps(kernels, c, pass)) +
+           integer_bytes(kernels, c, pass, n_threads);
+}
+
+static size_t rescaled_conv2d_workspace(const qn_kernels *kernels, const void *attributes,
+                                        const qn_tensor *inputs, const qn_tensor *outputs,
+                                        int n_threads) {
+    const qn_convolution c = forward_of(attributes, inputs);
+    return rescaled_bytes(kernels, &c, QN_CONV2D_FORWARD, outputs, n_threads);
+}
+
+static void rescaled_conv2d_run(const qn_call *call) {
+    const qn_convolution c = forward_of(call->attributes, call->inputs);
+    qn_cpu_rescale(call, integer_conv2d, keeps(call->kernels, &c, QN_CONV2D_FORWARD));
+}
+
+static size_t rescaled_data_workspace(const qn_kernels *kernels, const void *attributes,
+                                      const qn_tensor *inputs, const qn_tensor *outputs,
+                                      int n_threads) {
+    (void)inputs;
+    return rescaled_bytes(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_DATA, outputs,
+                          n_threads);
+}
+
+static void rescaled_data_run(const qn_call *call) {
+    qn_cpu_rescale(call, integer_data,
+                   keeps(call->kernels, backward_of(call->attributes), QN_CONV2D_BACKWARD_DATA));
+}
+
+static size_t rescaled_filter_workspace(const qn_kernels *kernels, const void *attributes,
+                                        const qn_tensor *inputs, const qn_tensor *outputs,
+                                        int n_threads) {
+    (void)inputs;
+    return rescaled_bytes(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_FILTER, outputs,
+                          n_threads);
+}
+
+static void rescaled_filter_run(const qn_call *call) {
+    qn_cpu_rescale(call, integer_filter,
+                   keeps(call->kernels, backward_of(call->attributes), QN_CONV2D_BACKWARD_FILTER));
+}
+
 const qn_cpu_operator qn_cpu_convolution[] = {
+    {&qn_op_rescaled_conv2d, .types = QN_TYPES(QN_I8), .run = rescaled_conv2d_run,
+     .workspace = rescaled_conv2d_workspace},
+    {&qn_op_rescaled_conv2d_backward_data, .types = QN_TYPES(QN_I8), .run = rescaled_data_run,
+     .workspace = rescaled_data_workspace},
+    {&qn_op_rescaled_conv2d_backward_filter, .types = QN_TYPES(QN_I8), .run = rescaled_filter_run,
+     .workspace = rescaled_filter_workspace},
     {&qn_op_conv2d, .types = QN_TYPES(QN_I8), .run = integer_conv2d_run,
      .workspace = integer_conv2d_workspace},
     {&qn_op_conv2d, .run = conv2d_run, .workspace = conv2d_workspace, .takes_tiling = true},

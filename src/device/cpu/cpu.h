@@ -4,6 +4,7 @@
 #define QN_DEVICE_CPU_CPU_H
 
 #include "device/machine.h"
+#include "kernels/integer.h"
 
 /* Types of input 0, or where there is none of output 0, as a mask. */
 #define QN_TYPES(dtype) (UINT32_C(1) << (dtype))
@@ -73,6 +74,16 @@ int64_t qn_call_out_stride(const qn_call *call, int output);
 
 /* Rows and columns of output 0 of a call, dense. */
 qn_rows qn_call_rows(const qn_call *call);
+
+/* A product of I8, which adds to a result what the node's attributes and inputs say of it. */
+typedef void qn_integer_product(const qn_call *call, const qn_integer_result *y);
+
+/* Runs one whose sums are shifted (ops/rescaled.h). keeps: its sums need a place of their own, which
+ * the workspace begins with. */
+void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, bool keeps);
+
+/* Bytes of that place. */
+size_t qn_cpu_kept_bytes(const qn_tensor *outputs, bool keeps);
 
 /* A window as kernels get it; y_stride: elements from one pixel of y or dy to the next. */
 qn_conv2d_shape qn_cpu_window(const qn_convolution *window, int64_t y_stride);

@@ -1,6 +1,5 @@
 /* How the CPU runs what integer training computes besides products and shifts: sums of exponents,
  * the loss and the update in whole numbers. Identical on every instruction set. */
-#include "kernels/integer.h"
 #include "device/cpu/cpu.h"
 #include "ops/quantise.h"
 #include "ops/shared.h"
@@ -91,7 +90,11 @@ static void entropy_run(const qn_call *call) {
     qn_team_run(call->team, qn_shape_rows(call->inputs[0].shape), entropy_task, (void *)call);
 }
 
-/* ---- the update ---- */
+/* ---- updates ---- */
+
+static void keep_run(const qn_call *call) {
+    memmove(call->out[0], call->in[0], qn_tensor_bytes(call->outputs[0]));
+}
 
 enum { AT_ONCE = 16384 }; /* numbers of a task */
 
@@ -111,6 +114,7 @@ static void step_run(const qn_call *call) {
 const qn_cpu_operator qn_cpu_integer[] = {
     {&qn_op_exponent_sum, .types = QN_TYPES_ANY, .run = exponents_run},
     {&qn_op_integer_cross_entropy, .types = QN_TYPES_ANY, .run = entropy_run},
+    {&qn_op_keep_numbers, .types = QN_TYPES_ANY, .run = keep_run},
     {&qn_op_integer_update, .types = QN_TYPES_ANY, .run = step_run},
     {0},
 };

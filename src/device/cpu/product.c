@@ -1,7 +1,6 @@
 /* How the CPU runs linear layers and matrix products over equal leading axes. */
 #include "ops/network/product.h"
 #include "device/cpu/cpu.h"
-#include "kernels/integer.h"
 #include "ops/shared.h"
 
 /* ---- linear ---- */
@@ -173,13 +172,17 @@ static size_t integer_linear_workspace(const qn_kernels *kernels, const void *at
     return integer_bytes(kernels, &gemm, n_threads);
 }
 
-static void integer_linear_run(const qn_call *call) {
+static void integer_linear(const qn_call *call, const qn_integer_result *to) {
     const qn_activation_attributes *a = call->attributes;
     const qn_gemm_shape gemm = linear_forward_gemm(call->inputs);
-    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
-    const bool relu = a->activation.kind == QN_ACTIVATION_RELU;
-    const qn_integer_result y = {.sums = call->out[0], .bias = bias, .relu = relu};
+    qn_integer_result y = *to;
+    y.relu = a->activation.kind == QN_ACTIVATION_RELU;
     integer_run(call, call->team, &gemm, call->in[0], call->in[1], &y, call->workspace);
+}
+
+static void integer_linear_run(const qn_call *call) {
+    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    integer_linear(call, &(qn_integer_result){.sums = call->out[0], .bias = bias});
 }
 
 static size_t integer_data_workspace(const qn_kernels *kernels, const void *attributes,
@@ -191,10 +194,13 @@ static size_t integer_data_workspace(const qn_kernels *kernels, const void *attr
     return integer_bytes(kernels, &gemm, n_threads);
 }
 
-static void integer_data_run(const qn_call *call) {
+static void integer_data(const qn_call *call, const qn_integer_result *dx) {
     const qn_gemm_shape gemm = linear_data_gemm(call->inputs);
-    const qn_integer_result dx = {.sums = call->out[0]};
-    integer_run(call, call->team, &gemm, call->in[0], call->in[1], &dx, call->workspace);
+    integer_run(call, call->team, &gemm, call->in[0], call->in[1], dx, call->workspace);
+}
+
+static void integer_data_run(const qn_call *call) {
+    integer_data(call, &(qn_integer_result){.sums = call->out[0]});
 }
 
 static size_t integer_weight_workspace(const qn_kernels *kernels, const void *attributes,
@@ -204,6 +210,11 @@ static size_t integer_weight_workspace(const qn_kernels *kernels, const void *at
     (void)outputs;
     const qn_gemm_shape gemm = linear_weight_gemm(inputs);
     return integer_bytes(kernels, &gemm, n_threads);
+}
+
+static void integer_weight(const qn_call *call, const qn_integer_result *dw) {
+    const qn_gemm_shape gemm = linear_weight_gemm(call->inputs);
+    integer_run(call, call->team, &gemm, call->in[1], call->in[0], dw, call->workspace);
 }
 
 static void integer_weight_run(const qn_call *call) {
@@ -241,7 +252,37 @@ static void integer_matmul_run(const qn_call *call) {
     }
 }
 
+/* ---- the same, whose sums are shifted ---- */
+
+static bool keeps(const qn_kernels *kernels, const qn_gemm_shape *gemm) {
+    return qn_integer_kernels_get(kernels->isa)->gemm_keeps(gemm);
+}
+
+#define RESCALED(WORD, GEMM, PRODUCT)                                                              \
+    static size_t rescaled_##WORD##_workspace(const qn_kernels *kernels, const void *attributes,   \
+                                              const qn_tensor *inputs, const qn_tensor *outputs,   \
+                                              int n_threads) {                                     \
+        const qn_gemm_shape gemm = GEMM(inputs);                                                   \
+        (void)attributes;                                                                          \
+        return qn_cpu_kept_bytes(outputs, keeps(kernels, &gemm)) +                                 \
+               integer_bytes(kernels, &gemm, n_threads);                                           \
+    }                                                                                              \
+    static void rescaled_##WORD##_run(const qn_call *call) {                                       \
+        const qn_gemm_shape gemm = GEMM(call->inputs);                                             \
+        qn_cpu_rescale(call, PRODUCT, keeps(call->kernels, &gemm));                                \
+    }
+
+RESCALED(linear, linear_forward_gemm, integer_linear)
+RESCALED(data, linear_data_gemm, integer_data)
+RESCALED(weight, linear_weight_gemm, integer_weight)
+
 const qn_cpu_operator qn_cpu_product[] = {
+    {&qn_op_rescaled_linear, .types = QN_TYPES(QN_I8), .run = rescaled_linear_run,
+     .workspace = rescaled_linear_workspace},
+    {&qn_op_rescaled_linear_backward_data, .types = QN_TYPES(QN_I8), .run = rescaled_data_run,
+     .workspace = rescaled_data_workspace},
+    {&qn_op_rescaled_linear_backward_weight, .types = QN_TYPES(QN_I8), .run = rescaled_weight_run,
+     .workspace = rescaled_weight_workspace},
     {&qn_op_linear, .types = QN_TYPES(QN_I8), .run = integer_linear_run,
      .workspace = integer_linear_workspace},
     {&qn_op_linear, .run = linear_run, .workspace = linear_workspace, .takes_tiling = true},

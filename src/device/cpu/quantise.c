@@ -2,7 +2,6 @@
  * by kernels; identically on every instruction set. */
 #include "ops/quantise.h"
 #include "device/cpu/cpu.h"
-#include "kernels/integer.h"
 #include "ops/shared.h"
 #include "tensor/number.h"
 

@@ -128,6 +128,33 @@ static tile_function *const tiles[2][2][3] = {TILE_NAMES(0), TILE_NAMES(1)};
 
 /* ---- packing ---- */
 
+/* Few bytes, by moves that overlap: a call would take longer than they do. */
+static inline void copy_few(int64_t n, const void *from, void *to) {
+    const char *a = from;
+    char *b = to, first[16], last[16];
+    if (n > 32) {
+        memcpy(to, from, (size_t)n);
+    } else if (n >= 16) {
+        memcpy(first, a, 16);
+        memcpy(last, a + n - 16, 16);
+        memcpy(b, first, 16);
+        memcpy(b + n - 16, last, 16);
+    } else if (n >= 8) {
+        memcpy(first, a, 8);
+        memcpy(last, a + n - 8, 8);
+        memcpy(b, first, 8);
+        memcpy(b + n - 8, last, 8);
+    } else if (n >= 4) {
+        memcpy(first, a, 4);
+        memcpy(last, a + n - 4, 4);
+        memcpy(b, first, 4);
+        memcpy(b + n - 4, last, 4);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            b[i] = a[i];
+    }
+}
+
 /* Numbers of A are packed with the offset, those of B without. */
 static void copy_numbers(int64_t n, const int8_t *from, element *to, int offset) {
     for (int64_t i = 0; i < n; i++)
@@ -196,7 +223,7 @@ static void pack_panel_columns(int64_t k, int64_t width, const int8_t *b, int64_
 /* An image seen through windows: that of row (n, p, q) has n_r times n_s taps, and tap (r, s) is
  * pixel (n, p * stride_h + r0 + r * r_step, q * stride_w + s0 + s * s_step), or zeros beyond it. */
 typedef struct view {
-    const int8_t *x;
+    const int8_t *x, *end;
     int64_t h, w, c, pixel; /* c numbers of each pixel, and how far apart those are */
     int64_t p, q, stride_h, stride_w;
     int64_t n_r, n_s, r0, s0, r_step, s_step;
@@ -239,10 +266,26 @@ static int64_t row_of(const product *g, int64_t i) {
            g->y_apart;
 }
 
-static place place_of(const view *v, int64_t row) {
-    const int64_t q = row % v->q, p = row / v->q % v->p, n = row / v->q / v->p;
-    return (place){v->x + n * v->h * v->w * v->pixel, (int32_t)(p * v->stride_h + v->r0),
-                   (int32_t)(q * v->stride_w + v->s0)};
+/* Places of a run of rows, one after the other. */
+typedef struct walk {
+    const view *v;
+    int64_t n, p, q;
+} walk;
+
+static walk walk_from(const view *v, int64_t row) {
+    return (walk){v, row / v->q / v->p, row / v->q % v->p, row % v->q};
+}
+
+static place walk_on(walk *w) {
+    const view *v = w->v;
+    const place at = {v->x + w->n * v->h * v->w * v->pixel, (int32_t)(w->p * v->stride_h + v->r0),
+                      (int32_t)(w->q * v->stride_w + v->s0)};
+    if (++w->q == v->q) {
+        w->q = 0;
+        w->n += ++w->p == v->p;
+        w->p = w->p == v->p ? 0 : w->p;
+    }
+    return at;
 }
 
 /* The pixel of a tap; null: it is beyond the image. */
@@ -253,20 +296,79 @@ static inline const int8_t *pixel_of(const view *v, const place *at, int64_t r, 
     return at->image + (y * v->w + x) * v->pixel;
 }
 
-/* Numbers [first, end) of a row of windows. */
-static void copy_window(const view *v, int64_t row, int64_t first, int64_t end, element *to) {
-    const place at = place_of(v, row);
-    int64_t r = first / v->c / v->n_s, s = first / v->c % v->n_s, from = first % v->c;
+static inline void copy_or_clear(int64_t n, const int8_t *from, int8_t *to) {
+    if (from)
+        copy_few(n, from, to);
+    else
+        memset(to, 0, (size_t)n);
+}
+
+/* All taps of a row of a window, whose pixels lie together. */
+static inline void copy_taps(const view *v, const place *at, int64_t r, int8_t *to) {
+    const int64_t left = most(0, least(v->n_s, -(int64_t)at->x));
+    const int64_t right = most(left, least(v->n_s, v->w - at->x));
+    const int8_t *pixel = left < right ? pixel_of(v, at, r, left) : NULL;
+    if (!pixel) {
+        memset(to, 0, (size_t)(v->n_s * v->c));
+        return;
+    }
+    if (left > 0)
+        memset(to, 0, (size_t)(left * v->c));
+    copy_few((right - left) * v->c, pixel, to + left * v->c);
+    if (right < v->n_s)
+        memset(to + right * v->c, 0, (size_t)((v->n_s - right) * v->c));
+}
+
+/* Moves of so many bytes, the last one of which goes on behind what it is to copy. */
+enum { SLACK = 16 };
+
+/* n numbers of a window from `first` on, where all of it is inside the image: a run for each row of
+ * taps. */
+static void copy_inside(const view *v, const place *at, int64_t first, int64_t n, int8_t *to) {
+    const int64_t row = v->n_s * v->c, apart = v->r_step * v->w * v->pixel;
+    const int8_t *pixel = at->image + (at->y * v->w + at->x) * v->pixel;
+    int64_t from = first;
+    if (first > 0) {
+        pixel += first / row * apart;
+        from = first % row;
+    }
+    for (int64_t count; n > 0; n -= count, to += count, pixel += apart, from = 0) {
+        count = least(row - from, n);
+        const int8_t *run = pixel + from;
+        if (count > 64 || v->end - run < count + SLACK) {
+            memcpy(to, run, (size_t)count);
+            continue;
+        }
+        for (int64_t i = 0; i < count; i += SLACK)
+            memcpy(to + i, run + i, SLACK);
+    }
+}
+
+/* Numbers [first, end) of a window; up to SLACK more are written behind them. */
+static void copy_window(const view *v, const place *at, int64_t first, int64_t end, int8_t *to) {
+    const bool is_together = v->s_step == 1 && v->c == v->pixel;
+    const int64_t row = v->n_s * v->c, last_y = at->y + (v->n_r - 1) * v->r_step;
+    if (is_together && at->x >= 0 && at->x + v->n_s <= v->w && at->y >= 0 && at->y < v->h &&
+        last_y >= 0 && last_y < v->h) {
+        copy_inside(v, at, first, end - first, to);
+        return;
+    }
+    int64_t r = 0, s = 0, from = 0;
+    if (first > 0) {
+        r = first / row;
+        s = first % row / v->c;
+        from = first % v->c;
+    }
     for (int64_t count; first < end; first += count, to += count, from = 0) {
-        const int8_t *pixel = pixel_of(v, &at, r, s);
-        const bool is_run = v->s_step == 1 && v->c == v->pixel && s == 0 && from == 0 &&
-                            at.x >= 0 && at.x + v->n_s <= v->w && end - first >= v->n_s * v->c;
-        count = is_run ? v->n_s * v->c : least(v->c - from, end - first);
-        if (pixel)
-            copy_numbers(count, pixel + from, to, OFFSET);
-        for (int64_t i = 0; !pixel && i < count; i++)
-            to[i] = (element)(int8_t)OFFSET;
-        if (is_run || ++s == v->n_s) {
+        if (is_together && s == 0 && from == 0 && end - first >= row) {
+            count = row;
+            copy_taps(v, at, r++, to);
+            continue;
+        }
+        const int8_t *pixel = pixel_of(v, at, r, s);
+        count = least(v->c - from, end - first);
+        copy_or_clear(count, pixel ? pixel + from : NULL, to);
+        if (++s == v->n_s) {
             s = 0;
             r++;
         }
@@ -283,12 +385,18 @@ static int64_t pack_a(const product *g, int64_t first, int64_t rows, int64_t k0,
     static const int8_t zeros[ROWS];
     if (!g->a_columns) {
         const int64_t step = row_words(k1 - k0);
+        walk at = g->rows ? walk_from(g->rows, first) : (walk){0};
         for (int64_t i = 0; i < rows && k0 < k1; i++) {
             element *row = (element *)(to + i * step);
-            if (g->rows)
-                copy_window(g->rows, first + i, k0, k1, row);
-            else
+            int8_t window[DEPTH + SLACK];
+            if (!g->rows) {
                 copy_numbers(k1 - k0, g->a + (first + i) * g->a_apart + k0, row, OFFSET);
+                continue;
+            }
+            const place here = walk_on(&at);
+            copy_window(g->rows, &here, k0, k1, window);
+            for (int64_t j = 0; j < k1 - k0; j += SLACK)
+                copy_numbers(SLACK, window + j, row + j, OFFSET);
         }
         return step;
     }
@@ -328,37 +436,24 @@ static void pack_panel(const product *g, int64_t first, int64_t width, int64_t k
     }
 }
 
-/* A tap of some columns of windows: numbers [from, from + n) of its channels, in columns from `at`
- * on. */
-typedef struct piece {
-    int64_t r, s, from, n, at;
-} piece;
-
-/* The same of windows, where the places of the rows are known. */
+/* The same of windows, where the places of the rows are known. Columns of one tap are read where
+ * they lie. */
 static void pack_windows(const view *v, int64_t first, int64_t width, const place *places,
                          int64_t n_rows, word *to) {
     static const int8_t zeros[COLUMNS];
-    piece pieces[COLUMNS];
-    int n_pieces = 0;
-    for (int64_t j = 0; j < width; j += pieces[n_pieces++].n) {
-        const int64_t tap = (first + j) / v->c, from = (first + j) % v->c;
-        pieces[n_pieces] =
-            (piece){tap / v->n_s, tap % v->n_s, from, least(v->c - from, width - j), j};
-    }
-    memset(to, 0, (size_t)(words_of(n_rows) * COLUMNS) * (width < COLUMNS) * sizeof *to);
+    int8_t windows[NUMBERS * COLUMNS + SLACK] __attribute__((aligned(64))) = {0};
+    const int64_t tap = first / v->c, from = first % v->c;
+    const bool is_one = from + COLUMNS <= v->c && width == COLUMNS;
     for (int64_t k = 0; k < n_rows; k += NUMBERS, to += COLUMNS) {
-        for (int p = 0; p < n_pieces; p++) {
-            const int8_t *rows[NUMBERS];
-            for (int i = 0; i < NUMBERS; i++) {
-                const int8_t *pixel =
-                    k + i < n_rows ? pixel_of(v, &places[k + i], pieces[p].r, pieces[p].s) : NULL;
-                rows[i] = pixel ? pixel + pieces[p].from : zeros;
-            }
-            if (pieces[p].n == COLUMNS)
-                interleave(COLUMNS, rows, to, 0);
-            else
-                interleave(pieces[p].n, rows, to + pieces[p].at, 0);
+        const int8_t *rows[NUMBERS];
+        for (int i = 0; i < NUMBERS; i++) {
+            const place *at = k + i < n_rows ? &places[k + i] : NULL;
+            const int8_t *pixel = at && is_one ? pixel_of(v, at, tap / v->n_s, tap % v->n_s) : NULL;
+            if (at && !is_one)
+                copy_window(v, at, first, first + width, windows + i * COLUMNS);
+            rows[i] = pixel ? pixel + from : at && !is_one ? windows + i * COLUMNS : zeros;
         }
+        interleave(COLUMNS, rows, to, 0);
     }
 }
 
@@ -390,9 +485,18 @@ static inline vector shift_sums(qn_shift by, vector sums) {
     return (bounded ^ sign) - sign;
 }
 
+/* 0, 1, 2, ... */
+#if VL == 4
+#define LANES ((vector){0, 1, 2, 3})
+#elif VL == 8
+#define LANES ((vector){0, 1, 2, 3, 4, 5, 6, 7})
+#else
+#define LANES ((vector){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#endif
+
 static inline void store_shifted(const qn_integer_result *y, vector sums, int64_t at, int64_t n) {
     const bytes small = __builtin_convertvector(shift_sums(y->shift, sums), bytes);
-    memcpy(y->shifted + at, &small, (size_t)least(VL, n));
+    copy_few(least(VL, n), &small, y->shifted + at);
 }
 
 /* Numbers [at, at + n) of the result, of columns from `first` on; *largest goes on from there. A
@@ -404,27 +508,31 @@ static void finish_row(const product *g, int64_t first, int64_t n, const int32_t
     for (int64_t j = 0; j < n; j += VL) {
         int32_t *to = g->y.sums ? g->y.sums + at + j : NULL;
         const bool is_whole = n - j >= VL;
-        const size_t n_bytes = (size_t)least(VL, n - j) * sizeof *to;
+        const int64_t n_bytes = least(VL, n - j) * (int64_t)sizeof *to;
         vector sums = *(const vector *)(from + j), more = {0};
         if (adds && is_whole)
             sums = add(sums, *(const vector *)to);
-        else if (adds)
-            sums = add(sums, *(const vector *)memcpy(&more, to, n_bytes));
-        if (bias)
-            sums = add(sums, *(const vector *)memcpy(&more, bias + j, n_bytes));
+        else if (adds) {
+            copy_few(n_bytes, to, &more);
+            sums = add(sums, more);
+        }
+        if (bias) {
+            more = (vector){0};
+            copy_few(n_bytes, bias + j, &more);
+            sums = add(sums, more);
+        }
         if (relu)
             sums &= ~(sums >> 31);
         if (!is_whole) {
-            vector whole = {0};
-            memcpy(&whole, &sums, n_bytes);
-            sums = whole;
+            const vector lanes = (vector){0} + (int32_t)(n - j);
+            sums &= LANES < lanes;
         }
         if (shifts)
             store_shifted(&g->y, sums, at + j, n - j);
         else if (is_whole)
             *(vector *)to = sums;
         else
-            memcpy(to, &sums, n_bytes);
+            copy_few(n_bytes, &sums, to);
         if (!is_last)
             continue;
         const sizes size = (sizes)((sums ^ (sums >> 31)) - (sums >> 31));
@@ -497,8 +605,9 @@ static void product_task(void *context, int64_t begin, int64_t end, int thread) 
             d.a_step = pack_a(g, first, d.rows, k0, k1, a);
             d.adds = g->add || k0 > 0;
             d.is_last = k1 == g->k;
+            walk at = g->panels ? (walk){0} : walk_from(g->pixels, k0);
             for (int64_t k = k0; !g->panels && k < k1; k++)
-                places[k - k0] = place_of(g->pixels, k);
+                places[k - k0] = walk_on(&at);
             for (int64_t j = panel; j < least(n_panels, panel + g->panel_block); j++)
                 multiply_block(g, &d, j, k0, k1, places, space, &largest);
         }
@@ -746,6 +855,7 @@ static bool is_thin(const qn_conv2d_shape *d) {
 
 static view forward_view(const qn_conv2d_shape *d, const int8_t *x) {
     return (view){.x = x,
+                  .end = x + ((d->n * d->h * d->w - 1) * d->c + d->c / d->groups),
                   .h = d->h,
                   .w = d->w,
                   .c = d->c / d->groups,
@@ -816,11 +926,22 @@ static phase phase_of(int64_t remainder, int64_t extent, int64_t taps, int64_t p
     return f;
 }
 
+/* The same taps in the order of their outputs. */
+static phase turned(phase f) {
+    const int64_t last = most(0, f.n - 1);
+    f.first += last * f.step;
+    f.from += last * f.from_step;
+    f.step = -f.step;
+    f.from_step = -f.from_step;
+    return f;
+}
+
 static void data_phase(qn_team *team, const qn_conv2d_shape *d, const phase *row,
                        const phase *column, int64_t first_h, int64_t first_w, const int8_t *dy,
                        const int8_t *w, const qn_integer_result *dx, void *workspace) {
     const int64_t part = d->c / d->groups, outputs = d->k / d->groups;
     const view v = {.x = dy,
+                    .end = dy + (d->n * d->p * d->q - 1) * step_of(d) + outputs,
                     .h = d->p,
                     .w = d->q,
                     .c = outputs,
@@ -877,7 +998,8 @@ static void conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const 
         const int64_t group = i / d->stride_h / d->stride_w;
         const int64_t first_h = i / d->stride_w % d->stride_h, first_w = i % d->stride_w;
         const phase row = phase_of(first_h, d->h, d->r, d->pad_top, d->dilation_h, d->stride_h);
-        const phase column = phase_of(first_w, d->w, d->s, d->pad_left, d->dilation_w, d->stride_w);
+        const phase column =
+            turned(phase_of(first_w, d->w, d->s, d->pad_left, d->dilation_w, d->stride_w));
         qn_integer_result to = *dx;
         move_result(&to, group * part);
         if (row.m > 0 && column.m > 0)
