@@ -70,6 +70,12 @@ typedef struct qn_integer_kernels {
     void (*conv2d_backward_filter)(qn_team *team, const qn_conv2d_shape *shape, const int8_t *x,
                                    const int8_t *dy, const qn_integer_result *dw, void *workspace);
     size_t (*conv2d_workspace)(const qn_conv2d_shape *shape, qn_conv2d_pass pass, int n_threads);
+    /* The first largest of each window and its number in the window, as in kernels.h, of
+     * x (N,H,W,C); y and dy have a step. dx is the sum of the dy it is passed, cut to -127..127. */
+    void (*max_pool)(qn_team *team, const qn_conv2d_shape *shape, const int8_t *x, int8_t *y,
+                     uint16_t *index);
+    void (*max_pool_backward)(qn_team *team, const qn_conv2d_shape *shape, const int8_t *dy,
+                              const uint16_t *index, int8_t *dx);
     /* Whether sums are made in parts and need a place of their own though they are shifted. */
     bool (*gemm_keeps)(const qn_gemm_shape *shape);
     bool (*conv2d_keeps)(const qn_conv2d_shape *shape, qn_conv2d_pass pass);

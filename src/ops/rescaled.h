@@ -1,11 +1,11 @@
-/* Products of I8 whose sums of I32 are shifted to I8 where they are made: the attributes that devices
- * and passes need. Each is the twin of a product (qn_op's `rescaled`), with that one's attributes
- * and, behind them, how the sums are shifted.
+/* Products of I8 whose sums of I32 are shifted to I8 where they are made: the attributes that
+ * devices and passes need. Each is the twin of a product (qn_op's `rescaled`), with that one's
+ * attributes and, behind them, how the sums are shifted.
  *
- * Inputs: the two operands, and what is kept of the shift of steps before. Outputs: the result, its
- * shift (a scalar, QN_I32), and what is to be kept. The kept shift is tried; the sums say in passing
- * whether it was right, and if not the product is made once more. So what is kept saves time and
- * changes no result, unless `adapts` is set. */
+ * Inputs: the two operands, and what is kept of the shift of steps before. Outputs: the result,
+ * its shift (a scalar, QN_I32), and what is to be kept. The kept shift is tried; the sums say in
+ * passing whether it was right, and if not the product is made once more. So what is kept saves
+ * time and changes no result, unless `adapts` is set. */
 #ifndef QN_OPS_RESCALED_H
 #define QN_OPS_RESCALED_H
 

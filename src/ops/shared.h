@@ -29,6 +29,9 @@ typedef struct qn_conv2d_backward_attributes {
 /* Output 0 is like input 0, and all inputs that are there have one shape. */
 qn_status qn_infer_elementwise(qn_infer *infer);
 
+/* The same of real numbers or QN_I8, all of one type. */
+qn_status qn_infer_activation(qn_infer *infer);
+
 /* Input i must have a shape; what names it in the message. */
 qn_status qn_infer_expect(const qn_infer *infer, int i, const char *what, qn_shape shape);
 
@@ -37,6 +40,9 @@ qn_status qn_infer_rank(const qn_infer *infer, int i, int rank, const char *axes
 
 /* Input i must be of an integer type. */
 qn_status qn_infer_dtype(const qn_infer *infer, int i, qn_dtype dtype);
+
+/* Input i must be real or QN_I8. */
+qn_status qn_infer_real_or_i8(const qn_infer *infer, int i);
 
 /* Inputs whose types qn_infer_product checks, for any_type_inputs. */
 enum { QN_PRODUCT_INPUTS = 7 };

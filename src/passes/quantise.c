@@ -329,8 +329,22 @@ static void add_usual(translation *t, int n) {
     add_wide(t, n, inputs);
 }
 
-/* An operator whose result has the scale of an operand: it works on mantissas, as numbers of the
- * graph's type, which hold them exactly. */
+/* Whether an operator takes such inputs as they are and makes numbers of the type. */
+static bool takes_mantissas(const translation *t, const qn_node *node, const qn_value *inputs,
+                            qn_dtype dtype) {
+    qn_tensor tensors[2];
+    for (int i = 0; i < node->n_inputs; i++)
+        tensors[i] = qn_graph_tensor(t->to, inputs[i]);
+    qn_infer infer = {node->attributes, node->n_inputs, tensors, 1, {{0}}};
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (!(node->op->any_type_inputs >> i & 1))
+            return false;
+    }
+    return node->op->infer(&infer) == QN_OK && infer.outputs[0].dtype == dtype;
+}
+
+/* An operator whose result has the scale of an operand: it works on mantissas, or, where it cannot
+ * take them, on numbers of the graph's type, which hold them exactly. */
 static bool add_scaled(translation *t, int n) {
     const qn_node *node = t->from->nodes[n];
     const int by = node->op->scaled_by ? node->op->scaled_by(node->attributes) : -1;
@@ -340,9 +354,12 @@ static bool add_scaled(translation *t, int n) {
         return false;
     const held h = t->held[node->inputs[by].id];
     const qn_dtype dtype = qn_graph_tensor(t->to, h.value).dtype;
-    for (int i = 0; i < node->n_inputs; i++) {
-        const held x = t->held[node->inputs[i].id];
-        inputs[i] = x.is_narrow ? qn_op_cast(t->to, NULL, x.value, t->to->real) : x.value;
+    for (int i = 0; i < node->n_inputs; i++)
+        inputs[i] = t->held[node->inputs[i].id].value;
+    const bool is_cast = !takes_mantissas(t, node, inputs, dtype);
+    for (int i = 0; is_cast && i < node->n_inputs; i++) {
+        if (t->held[node->inputs[i].id].is_narrow)
+            inputs[i] = qn_op_cast(t->to, NULL, inputs[i], t->to->real);
     }
     const qn_node *copy =
         qn_graph_add(t->to, node->op, node->name, inputs, node->n_inputs, node->attributes);
@@ -351,8 +368,10 @@ static bool add_scaled(translation *t, int n) {
     if (!copy)
         return true;
     held *y = &t->held[node->outputs[0].id];
-    *y = (held){qn_op_cast(t->to, name_with(t->to, node->name, "rounded"), y->value, dtype),
-                h.scale, -1, true};
+    const qn_value q =
+        is_cast ? qn_op_cast(t->to, name_with(t->to, node->name, "rounded"), y->value, dtype)
+                : y->value;
+    *y = (held){q, h.scale, -1, true};
     return true;
 }
 

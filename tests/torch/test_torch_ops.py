@@ -459,8 +459,53 @@ def integer_cross_entropy(inputs, a, outputs):
     return [result.reshape(outputs[0].shape)]
 
 
+def rescaled(product):
+    """Sums of whole numbers, and the division by a power of two that leaves so many bits: Python's own whole numbers
+    round it. What is kept says how, and is not compared."""
+    def counterpart(inputs, a, outputs):
+        sums = product(inputs, a).round()
+        most, bits = int(sums.abs().max()), int(a["bits"])
+        shift = max((most - 1).bit_length() - bits, 0) if most else 0
+        y = [round_shift(int(x), shift, a["rounding"] == "3") for x in sums.reshape(-1)]
+        return [torch.tensor(y, dtype=torch.float64).reshape(outputs[0].shape),
+                torch.tensor(float(shift), dtype=torch.float64), None]
+    return counterpart
+
+
+def round_shift(x, shift, is_pseudo):
+    cut, rest = divmod(abs(x), 2**shift)
+    if is_pseudo:
+        high, low = divmod(rest, 2**(shift // 2))
+        cut += high > low * 2**(shift % 2)
+    else:
+        cut += 2 * rest >= 2**shift and shift > 0
+    return min(cut, 127) * (-1 if x < 0 else 1)
+
+
+def conv2d_gradient(inputs, a, which):
+    """PyTorch's own gradient of the convolution, of zeros and the other operand."""
+    (n, h, w, c), (k, r, s), (p, q) = pair(a["x"]), pair(a["filter"]), pair(a["output"])
+    stride, dilation, groups = pair(a["stride"]), pair(a["dilation"]), int(a["groups"])
+    top, left = (int(pad) for pad in a["pad"].split(","))
+    x = inputs[0] if which else torch.zeros(n, h, w, c, dtype=torch.float64)
+    filters = torch.zeros(k, r, s, c // groups, dtype=torch.float64) if which else inputs[1]
+    x, filters = x.detach().requires_grad_(), filters.detach().requires_grad_()
+    below = (p - 1) * stride[0] + (r - 1) * dilation[0] + 1 - h - top
+    right = (q - 1) * stride[1] + (s - 1) * dilation[1] + 1 - w - left
+    padded = F.pad(to_nchw(x), (left, max(right, 0), top, max(below, 0)))
+    y = F.conv2d(padded, to_nchw(filters), None, stride, 0, dilation, groups)[:, :, :p, :q]
+    return torch.autograd.grad(y, (x, filters)[which], to_nchw(inputs[which].detach()))[0]
+
+
 # The counterparts, by the operators' names.
 OPERATORS = {
+    "rescaled_linear": rescaled(lambda x, a: activate(a, x[0] @ x[1].T)),
+    "rescaled_linear_backward_data": rescaled(lambda x, a: x[0] @ x[1]),
+    "rescaled_linear_backward_weight": rescaled(lambda x, a: x[1].T @ x[0]),
+    "rescaled_conv2d": rescaled(lambda x, a: conv2d([*x[:2], None], a, None)[0]),
+    "rescaled_conv2d_backward_data": rescaled(lambda x, a: conv2d_gradient(x, a, 0)),
+    "rescaled_conv2d_backward_filter": rescaled(lambda x, a: conv2d_gradient(x, a, 1)),
+    "keep": lambda x, a, _: [x[0]],
     "conv2d": conv2d,
     "conv2d_transpose": conv2d_transpose,
     "binary_cross_entropy": binary_cross_entropy,

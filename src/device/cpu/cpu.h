@@ -78,8 +78,8 @@ qn_rows qn_call_rows(const qn_call *call);
 /* A product of I8, which adds to a result what the node's attributes and inputs say of it. */
 typedef void qn_integer_product(const qn_call *call, const qn_integer_result *y);
 
-/* Runs one whose sums are shifted (ops/rescaled.h). keeps: its sums need a place of their own, which
- * the workspace begins with. */
+/* Runs one whose sums are shifted (ops/rescaled.h). keeps: its sums need a place of their own, with
+ * which the workspace begins. */
 void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, bool keeps);
 
 /* Bytes of that place. */

@@ -7,6 +7,7 @@
  * are (words, COLUMNS). Where a set multiplies unsigned by signed numbers, A's are packed with
  * OFFSET 128 added, and sums start with what that is too much: minus 128 times a column of B.
  * Sums are exact, so that tasks may depend on the size of the team. */
+#include "kernels/integer/pool.h"
 #include "kernels/integer/rows.h"
 #include "kernels/integer_tables.h"
 
@@ -1097,6 +1098,8 @@ const qn_integer_kernels TABLE = {
     .conv2d_backward_data = conv2d_backward_data,
     .conv2d_backward_filter = conv2d_backward_filter,
     .conv2d_workspace = conv2d_workspace,
+    .max_pool = int8_max_pool,
+    .max_pool_backward = int8_max_pool_backward,
     .gemm_keeps = gemm_keeps,
     .conv2d_keeps = conv2d_keeps,
     .rows = QN_ROWS,

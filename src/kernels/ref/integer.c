@@ -1,5 +1,6 @@
 /* The specification of the kernels of whole numbers (integer.h): each number is the sum that its
  * definition says. */
+#include "kernels/integer/pool.h"
 #include "kernels/integer/rows.h"
 #include "kernels/integer_tables.h"
 
@@ -247,6 +248,8 @@ const qn_integer_kernels qn_integer_ref = {
     .conv2d_backward_data = conv2d_backward_data,
     .conv2d_backward_filter = conv2d_backward_filter,
     .conv2d_workspace = conv2d_workspace,
+    .max_pool = int8_max_pool,
+    .max_pool_backward = int8_max_pool_backward,
     .gemm_keeps = gemm_keeps,
     .conv2d_keeps = conv2d_keeps,
     .rows = QN_ROWS,

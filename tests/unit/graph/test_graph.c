@@ -104,7 +104,7 @@ static void wrong_name(qn_graph *g, qn_value image, qn_value row) {
 static void wrong_type(qn_graph *g, qn_value image, qn_value row) {
     (void)image;
     (void)row;
-    qn_relu(g, "relu", qn_label(g, "labels", QN_I32, QN_SHAPE(4)));
+    qn_tanh(g, "relu", qn_label(g, "labels", QN_I32, QN_SHAPE(4)));
 }
 
 static void wrong_count(qn_graph *g, qn_value image, qn_value row) {

@@ -413,6 +413,65 @@ static void test_rows(void) {
     give_all_back();
 }
 
+/* ---- pools ---- */
+
+/* The largest of a window and its number, and its gradient, as their definitions say. */
+static void right_pool(const qn_conv2d_shape *d, const int8_t *x, const int8_t *dy, int8_t *y,
+                       uint16_t *index, int64_t *dx) {
+    for (int64_t o = 0; o < d->n * d->p * d->q * d->c; o++) {
+        const int64_t c = o % d->c, q = o / d->c % d->q, p = o / d->c / d->q % d->p;
+        const int64_t first = o / d->c / d->q / d->p * d->h * d->w;
+        int64_t chosen = -1;
+        y[o] = 0;
+        index[o] = 0;
+        for (int64_t tap = 0; tap < d->r * d->s; tap++) {
+            const int64_t h = p * d->stride_h + tap / d->s * d->dilation_h - d->pad_top;
+            const int64_t w = q * d->stride_w + tap % d->s * d->dilation_w - d->pad_left;
+            const int64_t at = (first + h * d->w + w) * d->c + c;
+            if (h < 0 || h >= d->h || w < 0 || w >= d->w || (chosen >= 0 && x[at] <= y[o]))
+                continue;
+            chosen = at;
+            y[o] = x[at];
+            index[o] = (uint16_t)tap;
+        }
+        if (chosen >= 0)
+            dx[chosen] += dy[o];
+    }
+}
+
+static void check_pool(const qn_conv2d_shape *d) {
+    const int64_t n_x = d->n * d->h * d->w * d->c, n_y = d->n * d->p * d->q * d->c;
+    const int8_t *x = draw(n_x, 1), *dy = draw(n_y, 2);
+    int8_t *y = take((size_t)n_y), *right = take((size_t)n_y), *dx = take((size_t)n_x);
+    uint16_t *index = take((size_t)n_y * 2), *right_index = take((size_t)n_y * 2);
+    int64_t *right_dx = take((size_t)n_x * sizeof *right_dx);
+    const qn_integer_kernels *table;
+    right_pool(d, x, dy, right, right_index, right_dx);
+    for (int i = 0; (table = qn_integer_kernels_row(i)) != NULL; i++) {
+        for (int team = 0; team < N_TEAMS; team++) {
+            memset(y, 99, (size_t)n_y);
+            memset(dx, 99, (size_t)n_x);
+            table->max_pool(teams[team], d, x, y, index);
+            table->max_pool_backward(teams[team], d, dy, right_index, dx);
+            CHECK(memcmp(y, right, (size_t)n_y) == 0);
+            CHECK(memcmp(index, right_index, (size_t)n_y * sizeof *index) == 0);
+            for (int64_t j = 0; j < n_x; j++)
+                CHECK(dx[j] == (right_dx[j] < -127 ? -127 : right_dx[j] > 127 ? 127 : right_dx[j]));
+        }
+    }
+    give_all_back();
+}
+
+static void test_pools(void) {
+    const qn_conv2d_shape all[] = {
+        conv(2, 7, 5, 3, 3, 2, 2, 2, 0, 1, 3),       conv(1, 9, 8, 70, 70, 3, 3, 2, 1, 1, 70),
+        conv(2, 6, 6, 64, 64, 3, 3, 1, 1, 1, 64),    conv(1, 20, 21, 2, 2, 17, 18, 1, 8, 1, 2),
+        conv(1, 5, 5, 130, 130, 2, 2, 3, 0, 2, 130),
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        check_pool(&all[i]);
+}
+
 /* ---- operators ---- */
 
 static qn_graph *new_graph(void) {
@@ -488,6 +547,7 @@ int main(void) {
     test_wrap();
     test_convolutions();
     test_rows();
+    test_pools();
     test_operators();
     test_refusals();
     for (int i = 0; i < N_TEAMS; i++)
