@@ -175,6 +175,8 @@ static qn_status check_together(const qn_numerics *n) {
         return fail("drops", "left out where the update is an optimiser's");
     if (n->integer_loss && !n->is_integer)
         return fail("loss", "\"f32\" unless products are i32");
+    if (n->adapts_shifts && !n->is_integer)
+        return fail("shifts", "\"exact\" unless products are i32");
     for (int i = 0; i < QN_ROLE_COUNT; i++) {
         if (roles[i].rounding == QN_ROUND_PSEUDO_STOCHASTIC &&
             (!n->is_integer || i == QN_ROLE_WEIGHT))
@@ -189,18 +191,21 @@ static qn_status read_rules(const cJSON *file, qn_numerics *n) {
     static const char *const products[] = {"f32", "i32"}, *const biases[] = {"f32", "none"};
     static const char *const losses[] = {"f32", "integer-cross-entropy"};
     static const char *const updates[] = {"optimiser", "subtract"};
-    int is_integer = 0, drops_bias = 0, integer_loss = 0, stores_weights = 0;
+    static const char *const shifts[] = {"exact", "adaptive"};
+    int is_integer = 0, drops_bias = 0, integer_loss = 0, stores_weights = 0, adapts_shifts = 0;
     n->loss_factor = n->weight_range = 1;
     QN_TRY(read_word(file, "products", products, 2, &is_integer));
     QN_TRY(read_word(file, "bias", biases, 2, &drops_bias));
     QN_TRY(read_word(file, "loss", losses, 2, &integer_loss));
     QN_TRY(read_word(file, "update", updates, 2, &stores_weights));
+    QN_TRY(read_word(file, "shifts", shifts, 2, &adapts_shifts));
     QN_TRY(read_number(file, "loss-factor", 0x1p-30, 0x1p30, &n->loss_factor));
     QN_TRY(read_number(file, "weight-range", 0x1p-6, 1, &n->weight_range));
     n->is_integer = is_integer;
     n->drops_bias = drops_bias;
     n->integer_loss = integer_loss;
     n->stores_weights = stores_weights;
+    n->adapts_shifts = adapts_shifts;
     return check_together(n);
 }
 
@@ -219,9 +224,9 @@ static qn_status read_name(const cJSON *file, qn_numerics *n) {
 }
 
 static qn_status read_file(const cJSON *file, qn_numerics *n) {
-    static const char *const names[] = {"name",  "summary",  "weight",      "activation",
-                                        "error", "gradient", "products",    "bias",
-                                        "loss",  "update",   "loss-factor", "weight-range"};
+    static const char *const names[] = {
+        "name", "summary", "weight", "activation",  "error",        "gradient", "products",
+        "bias", "loss",    "update", "loss-factor", "weight-range", "shifts"};
     if (!cJSON_IsObject(file))
         return qn_fail(QN_ERROR_FORMAT, "no JSON object; see quern numerics niti for one");
     QN_TRY(check_fields(file, "numerics", names, COUNT(names)));

@@ -4,8 +4,9 @@
  *
  * Inputs: the two operands, and what is kept of the shift of steps before. Outputs: the result,
  * its shift (a scalar, QN_I32), and what is to be kept. The kept shift is tried; the sums say in
- * passing whether it was right, and if not the product is made once more. So what is kept saves
- * time and changes no result, unless `adapts` is set. */
+ * passing whether it was right, and if not the product is made once more. Where that takes long and
+ * the shift changed of late, sums are stored instead. So what is kept saves time and changes no
+ * result, unless `adapts` is set. */
 #ifndef QN_OPS_RESCALED_H
 #define QN_OPS_RESCALED_H
 
@@ -27,8 +28,9 @@ enum {
     QN_KEPT_LEFT,   /* steps of the period that are left */
     QN_KEPT_PERIOD, /* steps */
     QN_KEPT_STEPS,  /* so far; what follows counts them */
-    QN_KEPT_MADE,   /* by a shift that was computed: the product was made twice */
-    QN_KEPT_WRONG,  /* by a kept shift that was not the right one */
+    QN_KEPT_MADE,   /* of stored sums by a shift that was computed */
+    QN_KEPT_TWICE,  /* the kept shift was wrong: the product was made twice */
+    QN_KEPT_WRONG,  /* the kept shift was wrong and stayed */
     QN_KEPT_COUNT,
 };
 

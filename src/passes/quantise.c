@@ -229,6 +229,7 @@ static held add_rescaled(translation *t, const qn_node *node, const qn_value *op
         drops[i] = (int64_t)(t->how->drops[i] * (double)t->source->total_steps) + 1;
     const qn_rescaling how = {.bits = type->bits,
                               .rounding = (int)type->rounding,
+                              .adapts = t->how->adapts_shifts,
                               .first_drop = drops[0],
                               .second_drop = drops[1],
                               .third_drop = drops[2]};

@@ -39,6 +39,7 @@ typedef struct qn_numerics {
     bool stores_weights; /* as mantissas, updated by whole gradients; else the optimiser updates
                              numbers of the graph's type, which are rounded for each step */
     bool integer_loss;   /* its gradient is made of whole numbers */
+    bool adapts_shifts;  /* sums are shifted by what earlier steps needed (ops/rescaled.h) */
     double loss_factor;  /* errors are made so much larger, and gradients smaller; 1: neither */
     int n_drops;         /* of the gradient's bits, one each at such a fraction of training */
     double drops[QN_MOST_DROPS];

@@ -23,7 +23,9 @@ class Numerics(quern.Case):
         wrong = [({"weigth": {}}, "weigth"), ({"products": "i64"}, "products"), ({"name": "a b"}, "name"),
                  ({"gradient": {"type": "i8", "bits": 9}}, "bits"), ({"weight": {"type": "i9"}}, "type"),
                  ({"products": "f32"}, "optimiser"), ({"loss-factor": 2}, "loss-factor"),
-                 ({"gradient": {"type": "i8", "drops": [0.5, 0.2]}}, "rising")]
+                 ({"gradient": {"type": "i8", "drops": [0.5, 0.2]}}, "rising"), ({"shifts": "often"}, "shifts"),
+                 ({"shifts": "adaptive", "products": "f32", "loss": "f32", "update": "optimiser",
+                   "gradient": {"type": "i8"}}, "shifts")]
         for change, says in wrong:
             (self.folder / "bad.json").write_text(json.dumps({**niti, **change}))
             self.fails(1, "numerics", "bad.json", says=["bad.json", says])
@@ -39,6 +41,24 @@ class Numerics(quern.Case):
         self.train("half", "--numerics", "niti", "--steps", 2, "--threads", 3)
         self.run_quern("train", "lenet5", "--resume", "half", "--steps", 4, "--save", "half", "--no-test")
         self.assertEqual(quern.weights_of(self.folder / "whole"), quern.weights_of(self.folder / "half"))
+
+    @quern.numbers
+    def test_adaptive_shifts(self):
+        """What is kept of shifts is in the checkpoint: half and half again gives the bits of the whole. Exact shifts
+        have no wrong one, and every product is counted once."""
+        niti = json.loads(self.run_quern("numerics", "niti").output)
+        (self.folder / "adaptive.json").write_text(json.dumps({**niti, "shifts": "adaptive"}))
+        self.train("whole", "--numerics", "adaptive.json", "--steps", 8, "--threads", 1)
+        self.train("half", "--numerics", "adaptive.json", "--steps", 5, "--threads", 2)
+        self.run_quern("train", "lenet5", "--resume", "half", "--steps", 8, "--save", "half", "--no-test")
+        self.assertEqual(quern.weights_of(self.folder / "whole"), quern.weights_of(self.folder / "half"))
+        for numerics, is_exact in (("niti", True), ("adaptive.json", False)):
+            lines = self.train("again", "--numerics", numerics, "--steps", 8, "--json").output.splitlines()
+            done = json.loads(lines[-1])
+            self.assertEqual(done["shifts"], 8 * 14)
+            self.assertEqual(done["shifts"], done["shifts_kept"] + done["shifts_stored"] + done["shifts_twice"])
+            self.assertGreater(done["shifts_kept"], 0)
+            self.assertEqual(done["shifts_too_large"] == 0, is_exact)
 
     def test_what_is_kept(self):
         for name, types in (("niti", {"I8", "I32"}), ("bf16", {"F32"})):

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/meter/measuring.h"
+#include "cli/numbers/shifts.h"
 #include "cli/terminal.h"
 #include "cli/train/training.h"
 #include "meter/load.h"
@@ -324,6 +325,7 @@ static void print_done_json(profile *p) {
     json_count("parameters", training_count_parameters(&p->t));
     json_count("peak_bytes", (int64_t)p->t.s.counter.peak_bytes);
     json_count("parameter_bytes", (int64_t)qn_engine_get_memory(engine).parameter_bytes);
+    shifts_add_json(engine);
     json_end();
 }
 
@@ -340,6 +342,7 @@ static void print_for_people(profile *p) {
                progress_median_ms(&p->t.progress), progress_mean_ms(&p->t.progress));
     if (p->is_inference)
         printf("a training step takes %.3f ms, median\n", p->training_ms);
+    shifts_print(qn_task_engine(p->t.s.task));
 }
 
 static int finish(profile *p) {

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/json.h"
 #include "cli/model.h"
+#include "cli/numbers/shifts.h"
 #include "cli/terminal.h"
 #include "cli/train/ranks.h"
 #include "tensor/tensor.h"
@@ -355,6 +356,7 @@ static void print_done_json(training *t) {
     json_count("peak_rss_bytes", qn_process_peak_bytes());
     if (t->s.engine.memory_budget_bytes > 0)
         add_budget_json(t);
+    shifts_add_json(engine);
     ranks_add_json(t);
     json_end();
 }
@@ -371,6 +373,7 @@ static void print_done_line(training *t) {
     terminal_print(2, "done: %lld steps%s%s, %.1f MiB of memory (%.1f of them parameters)",
                    (long long)qn_engine_steps(engine), test, speed, (double)find_peak(t) * mib,
                    (double)qn_engine_get_memory(engine).parameter_bytes * mib);
+    shifts_print(engine);
     ranks_print_done(t);
 }
 

@@ -191,9 +191,13 @@ static int64_t integer_chunk(const qn_kernels *kernels, const void *attributes,
 
 /* ---- the same, whose sums are shifted ---- */
 
-static bool keeps(const qn_kernels *kernels, const qn_convolution *c, qn_conv2d_pass pass) {
+static qn_sums sums_of(const qn_kernels *kernels, const qn_convolution *c, qn_conv2d_pass pass) {
     const qn_conv2d_shape d = qn_cpu_window(c, 0);
-    return qn_integer_kernels_get(kernels->isa)->conv2d_keeps(&d, pass);
+    const int64_t taps = d.r * d.s, pixels = d.n * d.p * d.q;
+    const int64_t products = pass == QN_CONV2D_FORWARD         ? taps * d.c / d.groups
+                             : pass == QN_CONV2D_BACKWARD_DATA ? taps * d.k / d.groups
+                                                               : pixels;
+    return qn_cpu_sums(products, qn_integer_kernels_get(kernels->isa)->conv2d_keeps(&d, pass));
 }
 
 static qn_convolution forward_of(const void *attributes, const qn_tensor *inputs) {
@@ -204,7 +208,7 @@ static qn_convolution forward_of(const void *attributes, const qn_tensor *inputs
 
 static size_t rescaled_bytes(const qn_kernels *kernels, const qn_convolution *c,
                              qn_conv2d_pass pass, const qn_tensor *outputs, int n_threads) {
-    return qn_cpu_kept_bytes(outputs, keeps(kernels, c, pass)) +
+    return qn_cpu_sums_bytes(outputs, sums_of(kernels, c, pass)) +
            integer_bytes(kernels, c, pass, n_threads);
 }
 
@@ -217,7 +221,7 @@ static size_t rescaled_conv2d_workspace(const qn_kernels *kernels, const void *a
 
 static void rescaled_conv2d_run(const qn_call *call) {
     const qn_convolution c = forward_of(call->attributes, call->inputs);
-    qn_cpu_rescale(call, integer_conv2d, keeps(call->kernels, &c, QN_CONV2D_FORWARD));
+    qn_cpu_rescale(call, integer_conv2d, sums_of(call->kernels, &c, QN_CONV2D_FORWARD));
 }
 
 static size_t rescaled_data_workspace(const qn_kernels *kernels, const void *attributes,
@@ -230,7 +234,7 @@ static size_t rescaled_data_workspace(const qn_kernels *kernels, const void *att
 
 static void rescaled_data_run(const qn_call *call) {
     qn_cpu_rescale(call, integer_data,
-                   keeps(call->kernels, backward_of(call->attributes), QN_CONV2D_BACKWARD_DATA));
+                   sums_of(call->kernels, backward_of(call->attributes), QN_CONV2D_BACKWARD_DATA));
 }
 
 static size_t rescaled_filter_workspace(const qn_kernels *kernels, const void *attributes,
@@ -242,8 +246,9 @@ static size_t rescaled_filter_workspace(const qn_kernels *kernels, const void *a
 }
 
 static void rescaled_filter_run(const qn_call *call) {
-    qn_cpu_rescale(call, integer_filter,
-                   keeps(call->kernels, backward_of(call->attributes), QN_CONV2D_BACKWARD_FILTER));
+    qn_cpu_rescale(
+        call, integer_filter,
+        sums_of(call->kernels, backward_of(call->attributes), QN_CONV2D_BACKWARD_FILTER));
 }
 
 const qn_cpu_operator qn_cpu_convolution[] = {

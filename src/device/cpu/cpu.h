@@ -78,12 +78,21 @@ qn_rows qn_call_rows(const qn_call *call);
 /* A product of I8, which adds to a result what the node's attributes and inputs say of it. */
 typedef void qn_integer_product(const qn_call *call, const qn_integer_result *y);
 
-/* Runs one whose sums are shifted (ops/rescaled.h). keeps: its sums need a place of their own, with
- * which the workspace begins. */
-void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, bool keeps);
+/* Whether the sums of a product are stored before they are shifted. */
+typedef enum qn_sums {
+    QN_SUMS_SHIFTED, /* never: as they are made, they are shifted by what is kept */
+    QN_SUMS_EITHER,  /* while the shift changes often */
+    QN_SUMS_STORED,  /* always */
+} qn_sums;
 
-/* Bytes of that place. */
-size_t qn_cpu_kept_bytes(const qn_tensor *outputs, bool keeps);
+/* By the products of each sum, and whether they are made in parts, which are stored anyway. */
+qn_sums qn_cpu_sums(int64_t products, bool in_parts);
+
+/* Runs a product whose sums are shifted (ops/rescaled.h). */
+void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, qn_sums sums);
+
+/* The place of sums that are stored, with which the workspace begins. */
+size_t qn_cpu_sums_bytes(const qn_tensor *outputs, qn_sums sums);
 
 /* A window as kernels get it; y_stride: elements from one pixel of y or dy to the next. */
 qn_conv2d_shape qn_cpu_window(const qn_convolution *window, int64_t y_stride);

@@ -254,8 +254,8 @@ static void integer_matmul_run(const qn_call *call) {
 
 /* ---- the same, whose sums are shifted ---- */
 
-static bool keeps(const qn_kernels *kernels, const qn_gemm_shape *gemm) {
-    return qn_integer_kernels_get(kernels->isa)->gemm_keeps(gemm);
+static qn_sums sums_of(const qn_kernels *kernels, const qn_gemm_shape *gemm) {
+    return qn_cpu_sums(gemm->k, qn_integer_kernels_get(kernels->isa)->gemm_keeps(gemm));
 }
 
 #define RESCALED(WORD, GEMM, PRODUCT)                                                              \
@@ -264,12 +264,12 @@ static bool keeps(const qn_kernels *kernels, const qn_gemm_shape *gemm) {
                                               int n_threads) {                                     \
         const qn_gemm_shape gemm = GEMM(inputs);                                                   \
         (void)attributes;                                                                          \
-        return qn_cpu_kept_bytes(outputs, keeps(kernels, &gemm)) +                                 \
+        return qn_cpu_sums_bytes(outputs, sums_of(kernels, &gemm)) +                               \
                integer_bytes(kernels, &gemm, n_threads);                                           \
     }                                                                                              \
     static void rescaled_##WORD##_run(const qn_call *call) {                                       \
         const qn_gemm_shape gemm = GEMM(call->inputs);                                             \
-        qn_cpu_rescale(call, PRODUCT, keeps(call->kernels, &gemm));                                \
+        qn_cpu_rescale(call, PRODUCT, sums_of(call->kernels, &gemm));                              \
     }
 
 RESCALED(linear, linear_forward_gemm, integer_linear)

@@ -4,11 +4,19 @@
 #include "ops/rescaled.h"
 #include "device/cpu/cpu.h"
 
-enum { AT_ONCE = 16384 }; /* sums of a task */
+enum {
+    AT_ONCE = 16384,     /* sums of a task */
+    FEW_PRODUCTS = 400,  /* to make them twice takes no longer than to store and read sums */
+    SURE_FROM_STEPS = 4, /* the period of a shift that is likely to stay */
+};
 
-size_t qn_cpu_kept_bytes(const qn_tensor *outputs, bool keeps) {
+size_t qn_cpu_sums_bytes(const qn_tensor *outputs, qn_sums sums) {
     const size_t bytes = (size_t)qn_shape_count(outputs[0].shape) * sizeof(int32_t);
-    return keeps ? (bytes + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT : 0;
+    return sums == QN_SUMS_SHIFTED ? 0 : (bytes + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
+}
+
+qn_sums qn_cpu_sums(int64_t products, bool in_parts) {
+    return in_parts ? QN_SUMS_STORED : products < FEW_PRODUCTS ? QN_SUMS_SHIFTED : QN_SUMS_EITHER;
 }
 
 typedef struct shifting {
@@ -40,9 +48,13 @@ static bool may_stay(const qn_rescaling *how, const int32_t *kept, int right) {
            kept[QN_KEPT_LEFT] > 0;
 }
 
-/* What is kept of a step: that the product was made by a shift, when another one was right. */
-static void keep(const int32_t *before, int shift, int right, bool is_made, int32_t *after) {
-    const bool stayed = shift == before[QN_KEPT_SHIFT] && !is_made;
+static int32_t counted(const int32_t *before, int what, bool is_one) {
+    return before[what] + (is_one && before[what] < INT32_MAX);
+}
+
+/* What is kept of a step in which a shift was taken when another one was right, or that one. */
+static void keep(const int32_t *before, int shift, int right, bool is_stored, int32_t *after) {
+    const bool stayed = shift == before[QN_KEPT_SHIFT] && before[QN_KEPT_STEPS] > 0;
     int32_t period = before[QN_KEPT_PERIOD], left = before[QN_KEPT_LEFT];
     if (!stayed) {
         period = left = 1;
@@ -55,40 +67,47 @@ static void keep(const int32_t *before, int shift, int right, bool is_made, int3
     after[QN_KEPT_SHIFT] = shift;
     after[QN_KEPT_LEFT] = left;
     after[QN_KEPT_PERIOD] = period;
-    after[QN_KEPT_STEPS] = before[QN_KEPT_STEPS] + (before[QN_KEPT_STEPS] < INT32_MAX);
-    after[QN_KEPT_MADE] = before[QN_KEPT_MADE] + (is_made && before[QN_KEPT_MADE] < INT32_MAX);
-    after[QN_KEPT_WRONG] =
-        before[QN_KEPT_WRONG] + (shift != right && before[QN_KEPT_WRONG] < INT32_MAX);
+    after[QN_KEPT_STEPS] = counted(before, QN_KEPT_STEPS, true);
+    after[QN_KEPT_MADE] = counted(before, QN_KEPT_MADE, is_stored);
+    after[QN_KEPT_TWICE] = counted(before, QN_KEPT_TWICE, !stayed && !is_stored);
+    after[QN_KEPT_WRONG] = counted(before, QN_KEPT_WRONG, shift != right);
 }
 
 static int32_t in_range(int32_t shift) {
     return shift < 0 ? 0 : shift > 31 ? 31 : shift;
 }
 
-void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, bool keeps) {
+/* Whether sums are stored in a step. */
+static bool are_stored(const int32_t *kept, qn_sums sums) {
+    return sums == QN_SUMS_STORED ||
+           (sums == QN_SUMS_EITHER && kept[QN_KEPT_PERIOD] < SURE_FROM_STEPS);
+}
+
+void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, qn_sums sums) {
     const qn_rescaling *how = qn_rescaling_of(call->node->op, call->attributes);
     const int32_t *kept = call->in[2];
     const int bits = qn_rescaling_bits(how, call->step);
+    const bool is_stored = are_stored(kept, sums);
     uint32_t largest = 0;
     qn_call own = *call;
     qn_integer_result y = {
         .largest = &largest,
         .shift = {in_range(kept[QN_KEPT_SHIFT]), how->rounding == QN_ROUND_PSEUDO_STOCHASTIC}};
-    own.workspace = (char *)call->workspace + qn_cpu_kept_bytes(call->outputs, keeps);
-    if (keeps)
+    own.workspace = (char *)call->workspace + qn_cpu_sums_bytes(call->outputs, sums);
+    if (is_stored)
         y.sums = call->workspace;
     else
         y.shifted = call->out[0];
     product(&own, &y);
     const int right = shift_for(largest, bits);
-    const bool is_made = y.shift.bits != right && !may_stay(how, kept, right);
-    if (is_made)
+    const bool is_wrong = y.shift.bits != right && !may_stay(how, kept, right);
+    if (is_wrong)
         y.shift.bits = right;
-    if (is_made && !keeps)
+    if (is_wrong && !is_stored)
         product(&own, &y);
-    if (keeps)
+    if (is_stored)
         qn_team_run(call->team, (qn_call_count(call) + AT_ONCE - 1) / AT_ONCE, shift_task,
                     &(shifting){call, &y});
     *(int32_t *)call->out[1] = y.shift.bits;
-    keep(kept, y.shift.bits, right, is_made, call->out[2]);
+    keep(kept, y.shift.bits, right, is_stored, call->out[2]);
 }
