@@ -140,3 +140,48 @@ void qn_onnx_operands(qn_onnx_call *call, int n, qn_value *values, bool *is_imag
         values[i] = qn_onnx_as_reals(call, values[i]);
     }
 }
+
+/* ---- what is made at import ---- */
+
+qn_status qn_onnx_check_made(int64_t n) {
+    return n >= 0 && n <= QN_ONNX_MOST_MADE
+               ? QN_OK
+               : qn_fail(QN_ERROR_UNSUPPORTED, "it makes more than %lld numbers at import",
+                         (long long)QN_ONNX_MOST_MADE);
+}
+
+qn_value qn_onnx_made_value(qn_onnx_call *call, const char *suffix, qn_shape shape,
+                            const double *reals) {
+    const char *name = qn_onnx_side_name(call, suffix);
+    const qn_onnx_constant c = {
+        .type = QN_ONNX_FLOAT, .shape = shape, .n = qn_shape_count(shape), .reals = reals};
+    qn_onnx_item item = {.name = name,
+                         .type = QN_ONNX_FLOAT,
+                         .value = QN_NO_VALUE,
+                         .other = QN_NO_VALUE,
+                         .row = QN_NO_VALUE,
+                         .constant = &c};
+    return name ? qn_onnx_item_value(call->builder, &item) : QN_NO_VALUE;
+}
+
+qn_status qn_onnx_numbers_of(qn_onnx_call *call, int input, const qn_onnx_constant **c,
+                             const double **numbers) {
+    *c = qn_onnx_constant_of(call, input);
+    if (!*c)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "its input %d is known only when it runs, and no gradient flows through "
+                       "it: export with constant shapes, or without it",
+                       input);
+    *numbers = qn_onnx_numbers(call, *c);
+    return *numbers ? QN_OK : QN_ERROR_MEMORY;
+}
+
+qn_status qn_onnx_number_of(qn_onnx_call *call, int input, int64_t *number) {
+    const qn_onnx_constant *c;
+    const double *numbers;
+    QN_TRY(qn_onnx_numbers_of(call, input, &c, &numbers));
+    if (c->n != 1)
+        return qn_fail(QN_ERROR_FORMAT, "its input %d is not one number", input);
+    *number = (int64_t)numbers[0];
+    return QN_OK;
+}

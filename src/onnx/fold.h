@@ -25,6 +25,22 @@ const qn_onnx_constant *qn_onnx_fold_rule(qn_onnx_call *call, qn_combination kin
 /* Gives a constant for output 0; null: the failure that made it. */
 qn_status qn_onnx_give_constant(qn_onnx_call *call, const qn_onnx_constant *constant);
 
+/* Elements of a constant that is made here. */
+enum { QN_ONNX_MOST_MADE = 1 << 24 };
+
+/* Whether so many numbers may be made at import; the failure that they may not. */
+qn_status qn_onnx_check_made(int64_t n);
+
+/* Reals made at import as a value that does not train. */
+qn_value qn_onnx_made_value(qn_onnx_call *call, const char *suffix, qn_shape shape,
+                            const double *reals);
+
+/* A constant input and its numbers, and of one that is one whole number, that; the failure that
+ * it is known only when it runs. */
+qn_status qn_onnx_numbers_of(qn_onnx_call *call, int input, const qn_onnx_constant **c,
+                             const double **numbers);
+qn_status qn_onnx_number_of(qn_onnx_call *call, int input, int64_t *number);
+
 /* x as reals: whole numbers are cast. */
 qn_value qn_onnx_as_reals(qn_onnx_call *call, qn_value x);
 

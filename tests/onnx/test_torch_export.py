@@ -242,6 +242,13 @@ def video():
                          nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(12, 10))
 
 
+def video_back():
+    """Transposed convolutions of volumes: strides, dilations, groups, and outputs beyond what the filter covers."""
+    return nn.Sequential(nn.ConvTranspose3d(2, 6, 3, stride=(2, 1, 2), padding=1, output_padding=(1, 0, 1)), nn.ReLU(),
+                         nn.ConvTranspose3d(6, 4, (2, 3, 1), stride=(3, 1, 1), padding=(0, 2, 0), dilation=(2, 1, 1), groups=2,
+                                            bias=False), nn.Tanh(), nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(4, 10))
+
+
 def volumes(n):
     return torch.randn(n, 2, 9, 15, 8)
 
@@ -273,6 +280,7 @@ CASES = [
     ("lstm of one sample", Lstm, words, True, {"fixed": 1}),
     ("lstm of two samples", Lstm, words, True, {"fixed": 2}),
     ("video", video, volumes, False, {}),
+    ("video back", video_back, lambda n: torch.randn(n, 2, 3, 5, 4), False, {}),
     ("unet", Unet, images, False, {}),
     ("unet, opset 11", Unet, images, False, {"opset_version": 11}),
 ]

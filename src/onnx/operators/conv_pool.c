@@ -227,6 +227,75 @@ static qn_value transposed_groups(qn_onnx_call *call, qn_value x, qn_value filte
     return parts ? qn_concat(g, qn_onnx_side_name(call, "groups"), parts, groups, 3) : QN_NO_VALUE;
 }
 
+/* (Cin, C, D, R, S) as (Cin, R, S, D * C). */
+static qn_value spread_filter(qn_onnx_call *call) {
+    static const int order[] = {0, 3, 4, 2, 1};
+    const qn_value filter = qn_onnx_parameter(call, 1, order, true);
+    const qn_shape s = qn_graph_shape(call->graph, filter);
+    return filter.id < 0 ? filter
+                         : qn_reshape(call->graph, qn_onnx_side_name(call, "filter"), filter,
+                                      QN_SHAPE(s.dims[0], s.dims[1], s.dims[2], -1));
+}
+
+/* What one depth of the filter adds to the output before its pads: y (N, D, P, Q, C), its depths a
+ * stride apart and moved by `before`, in so many depths. */
+static qn_value spread_depths(qn_onnx_call *call, qn_value y, int64_t stride, int64_t before,
+                              int64_t n_depths) {
+    qn_graph *g = call->graph;
+    const qn_shape s = qn_graph_shape(g, y);
+    const int64_t depths = s.dims[1], reach = (depths - 1) * stride + 1;
+    if (stride > 1) {
+        y = qn_reshape(g, qn_onnx_side_name(call, "one"), y, QN_SHAPE(s.dims[0], depths, 1, -1));
+        y = qn_pad(g, qn_onnx_side_name(call, "apart"), y, 2, 0, stride - 1, QN_BORDER_VALUE, 0);
+        y = qn_reshape(g, qn_onnx_side_name(call, "depths"), y,
+                       QN_SHAPE(s.dims[0], depths * stride, s.dims[2], s.dims[3], s.dims[4]));
+        y = qn_slice(g, qn_onnx_side_name(call, "reach"), y, 1, 0, reach);
+    }
+    return n_depths == reach ? y
+                             : qn_pad(g, qn_onnx_side_name(call, "moved"), y, 1, before,
+                                      n_depths - reach - before, QN_BORDER_VALUE, 0);
+}
+
+/* The sum of what all depths of the filter add: y (N * D, P, Q, groups * depths * C), of images,
+ * becomes (N, depths of the output, P, Q, groups * C). */
+static qn_value add_depths(qn_onnx_call *call, const qn_onnx_window *w, qn_value y, int groups,
+                           int64_t beyond[2]) {
+    qn_graph *g = call->graph;
+    const int64_t depths = w->extents[DEPTHS], kernel = w->kernel[DEPTHS];
+    const int64_t whole =
+        (depths - 1) * w->strides[DEPTHS] + (kernel - 1) * w->dilations[DEPTHS] + 1;
+    const qn_shape s = qn_graph_shape(g, y);
+    qn_value sum = QN_NO_VALUE;
+    if (y.id < 0)
+        return y;
+    const int64_t channels = s.dims[3] / kernel;
+    y = qn_reshape(g, qn_onnx_side_name(call, "groups"), y,
+                   QN_SHAPE(s.dims[0] * s.dims[1] * s.dims[2], groups, kernel, channels / groups));
+    for (int64_t i = 0; i < kernel; i++) {
+        qn_value part = qn_slice(g, qn_onnx_side_name(call, "depth"), y, 2, i, i + 1);
+        part = qn_reshape(g, qn_onnx_side_name(call, "volume"), part,
+                          QN_SHAPE(s.dims[0] / depths, depths, s.dims[1], s.dims[2], channels));
+        part = spread_depths(call, part, w->strides[DEPTHS], i * w->dilations[DEPTHS], whole);
+        sum = i == 0 ? part : qn_add(g, qn_onnx_side_name(call, "sum"), sum, part);
+    }
+    if (beyond[0] || beyond[1])
+        sum = qn_pad(g, qn_onnx_side_name(call, "beyond"), sum, 1, beyond[0], beyond[1],
+                     QN_BORDER_VALUE, 0);
+    if (w->before[DEPTHS] || w->after[DEPTHS])
+        sum = qn_slice(g, qn_onnx_side_name(call, "inside"), sum, 1, w->before[DEPTHS],
+                       whole + beyond[0] + beyond[1] - w->after[DEPTHS]);
+    return sum;
+}
+
+/* (N, D, H, W, C) as its images. */
+static qn_value images_of(qn_onnx_call *call) {
+    const qn_value x = qn_onnx_channels_last(call, 0, 5);
+    const qn_shape s = qn_graph_shape(call->graph, x);
+    return x.id < 0 ? x
+                    : qn_reshape(call->graph, qn_onnx_side_name(call, "images"), x,
+                                 QN_SHAPE(s.dims[0] * s.dims[1], s.dims[2], s.dims[3], s.dims[4]));
+}
+
 static qn_status build_conv_transpose(qn_onnx_call *call) {
     int64_t beyond[QN_ONNX_SPACE][2] = {{0}};
     qn_shape shape;
@@ -234,26 +303,30 @@ static qn_status build_conv_transpose(qn_onnx_call *call) {
     int groups = 1;
     qn_onnx_window w;
     QN_TRY(read_convolution(call, true, &shape, &groups, &w));
-    if (w.n_axes == 3)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "a transposed convolution of volumes is not known here");
+    const bool is_volume = w.n_axes == 3;
+    if (w.kernel[DEPTHS] > 4096)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "its filter is %lld deep",
+                       (long long)w.kernel[DEPTHS]);
     QN_TRY(read_output(call, &w, beyond));
     QN_TRY(qn_onnx_window_of(&w, ROWS, COLUMNS, &window));
     if (shape.dims[0] % groups != 0 || groups > 4096)
         return qn_fail(QN_ERROR_FORMAT, "%d groups do not divide its %lld channels", groups,
                        (long long)shape.dims[0]);
-    const qn_value x = rows_of_input(call, &w), filter = read_filter(call, &w);
+    const qn_value x = is_volume ? images_of(call) : rows_of_input(call, &w);
+    const qn_value filter = is_volume ? spread_filter(call) : read_filter(call, &w);
     window.kernel_h = window.kernel_w = 0;
     const bool has_bias = qn_onnx_has(call, 2);
-    const char *name = has_bias ? qn_onnx_side_name(call, "product") : call->name;
+    const char *name = has_bias || is_volume ? qn_onnx_side_name(call, "product") : call->name;
     qn_value y = groups > 1
                      ? transposed_groups(call, x, filter, window, groups)
                      : qn_conv2d_transpose(call->graph, name, x, filter, QN_NO_VALUE, window);
     y = reach_beyond(call, y, beyond);
+    if (is_volume)
+        y = add_depths(call, &w, y, groups, beyond[DEPTHS]);
     if (has_bias)
         y = qn_bias(call->graph, call->name, y, read_bias(call));
     give_rows(call, &w, y);
-    return QN_OK;
+    return call->graph->status;
 }
 
 /* ---- pools ---- */

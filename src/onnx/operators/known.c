@@ -10,55 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements of a constant that is made here. */
-static const int64_t MOST_MADE = 1 << 24;
-
-static qn_status check_made(int64_t n) {
-    return n >= 0 && n <= MOST_MADE
-               ? QN_OK
-               : qn_fail(QN_ERROR_UNSUPPORTED, "it makes more than %lld numbers at import",
-                         (long long)MOST_MADE);
-}
-
-/* Reals known at import as a value that does not train. */
-static qn_value made_value(qn_onnx_call *call, const char *suffix, qn_shape shape,
-                           const double *reals) {
-    const char *name = qn_onnx_side_name(call, suffix);
-    const qn_onnx_constant c = {
-        .type = QN_ONNX_FLOAT, .shape = shape, .n = qn_shape_count(shape), .reals = reals};
-    qn_onnx_item item = {.name = name,
-                         .type = QN_ONNX_FLOAT,
-                         .value = QN_NO_VALUE,
-                         .other = QN_NO_VALUE,
-                         .row = QN_NO_VALUE,
-                         .constant = &c};
-    return name ? qn_onnx_item_value(call->builder, &item) : QN_NO_VALUE;
-}
-
-/* A constant's numbers, or the failure that there are none. */
-static qn_status numbers_of(qn_onnx_call *call, int input, const qn_onnx_constant **c,
-                            const double **numbers) {
-    *c = qn_onnx_constant_of(call, input);
-    if (!*c)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "its input %d is known only when it runs, and no gradient flows through "
-                       "it: export with constant shapes, or without it",
-                       input);
-    *numbers = qn_onnx_numbers(call, *c);
-    return *numbers ? QN_OK : QN_ERROR_MEMORY;
-}
-
-/* One whole number of an input that is known. */
-static qn_status number_of(qn_onnx_call *call, int input, int64_t *number) {
-    const qn_onnx_constant *c;
-    const double *numbers;
-    QN_TRY(numbers_of(call, input, &c, &numbers));
-    if (c->n != 1)
-        return qn_fail(QN_ERROR_FORMAT, "its input %d is not one number", input);
-    *number = (int64_t)numbers[0];
-    return QN_OK;
-}
-
 /* ---- the largest, and how many ---- */
 
 typedef struct ranked {
@@ -136,7 +87,7 @@ static qn_value largest_of(qn_onnx_call *call, qn_value x, bool is_last, qn_valu
     qn_graph *g = call->graph;
     const int64_t n = qn_graph_shape(g, x).dims[1];
     double *numbers = qn_onnx_scratch(call, ((size_t)n + 1) * sizeof *numbers);
-    if (!numbers || n > MOST_MADE)
+    if (!numbers || n > QN_ONNX_MOST_MADE)
         return QN_NO_VALUE;
     for (int64_t i = 0; i < n; i++)
         numbers[i] = (double)(is_last ? i + 1 : n - i);
@@ -144,7 +95,7 @@ static qn_value largest_of(qn_onnx_call *call, qn_value x, bool is_last, qn_valu
     most = qn_reshape(g, qn_onnx_side_name(call, "column"), most, QN_SHAPE(-1, 1));
     qn_value is = qn_op_combine(g, qn_onnx_side_name(call, "is"), QN_COMBINE_EQUAL, x, most);
     is = qn_op_combine(g, qn_onnx_side_name(call, "ranks"), QN_COMBINE_MULTIPLY, is,
-                       made_value(call, "numbers", QN_SHAPE(n), numbers));
+                       qn_onnx_made_value(call, "numbers", QN_SHAPE(n), numbers));
     is = qn_reduce(g, qn_onnx_side_name(call, "rank"), is, 1, QN_MAX);
     is = qn_reshape(g, qn_onnx_side_name(call, "rank_column"), is, QN_SHAPE(-1, 1));
     const qn_function line = {QN_FUNCTION_LINE, is_last ? 1 : -1, is_last ? -1 : (double)n,
@@ -172,7 +123,7 @@ static qn_status give_top_k(qn_onnx_call *call, int axis, int64_t k, bool is_lar
         numbers[i] = (double)i;
     qn_value x = rows_along(call, axis);
     x = is_largest ? x : qn_scale(g, qn_onnx_side_name(call, "negative"), x, -1);
-    const qn_value at = made_value(call, "at", QN_SHAPE(n), numbers);
+    const qn_value at = qn_onnx_made_value(call, "at", QN_SHAPE(n), numbers);
     const qn_value least = qn_op_scalar(g, qn_onnx_side_name(call, "least"), -INFINITY);
     for (int i = 0; i < k; i++) {
         values[i] = largest_of(call, x, false, &places[i]);
@@ -202,13 +153,13 @@ static qn_status build_top_k(qn_onnx_call *call) {
     int axis;
     QN_TRY(qn_onnx_axis(qn_onnx_int(call, "axis", -1), from.rank, &axis));
     if (qn_onnx_has(call, 1))
-        QN_TRY(number_of(call, 1, &k));
+        QN_TRY(qn_onnx_number_of(call, 1, &k));
     if (k < 0 || k > from.dims[axis])
         return qn_fail(QN_ERROR_FORMAT, "it takes %lld of %lld elements", (long long)k,
                        (long long)from.dims[axis]);
     if (!qn_onnx_is_known(call, 0))
         return give_top_k(call, axis, k, is_largest);
-    QN_TRY(numbers_of(call, 0, &x, &numbers));
+    QN_TRY(qn_onnx_numbers_of(call, 0, &x, &numbers));
     qn_shape shape = x->shape;
     shape.dims[axis] = k;
     const size_t n = (size_t)qn_shape_count(shape) + 1;
@@ -226,7 +177,7 @@ static qn_status fold_places(qn_onnx_call *call, int axis, bool is_largest, bool
                              int64_t count, qn_shape shape) {
     const qn_onnx_constant *x;
     const double *numbers;
-    QN_TRY(numbers_of(call, 0, &x, &numbers));
+    QN_TRY(qn_onnx_numbers_of(call, 0, &x, &numbers));
     const int64_t n = x->shape.dims[axis];
     const int64_t inner = qn_shape_count_range(x->shape, axis + 1, x->shape.rank);
     int64_t *places = qn_onnx_scratch(call, ((size_t)count + 1) * sizeof *places);
@@ -277,7 +228,7 @@ static qn_status build_non_zero(qn_onnx_call *call) {
     const qn_onnx_constant *x;
     const double *numbers;
     int64_t found = 0, at = 0;
-    QN_TRY(numbers_of(call, 0, &x, &numbers));
+    QN_TRY(qn_onnx_numbers_of(call, 0, &x, &numbers));
     for (int64_t i = 0; i < x->n; i++)
         found += numbers[i] != 0;
     const int rank = x->shape.rank;
@@ -315,16 +266,16 @@ static qn_status build_trilu(qn_onnx_call *call) {
     if (shape.rank < 2)
         return qn_fail(QN_ERROR_FORMAT, "its input is not a matrix");
     if (qn_onnx_has(call, 1))
-        QN_TRY(number_of(call, 1, &k));
+        QN_TRY(qn_onnx_number_of(call, 1, &k));
     const int64_t rows = shape.dims[shape.rank - 2], columns = shape.dims[shape.rank - 1];
-    QN_TRY(check_made(rows * columns));
+    QN_TRY(qn_onnx_check_made(rows * columns));
     double *kept = triangle(call, rows, columns, k, qn_onnx_int(call, "upper", 1) != 0);
     if (!kept)
         return QN_ERROR_MEMORY;
     if (qn_onnx_is_known(call, 0)) {
         const qn_onnx_constant *x;
         const double *numbers;
-        QN_TRY(numbers_of(call, 0, &x, &numbers));
+        QN_TRY(qn_onnx_numbers_of(call, 0, &x, &numbers));
         double *y = qn_onnx_scratch(call, ((size_t)x->n + 1) * sizeof *y);
         for (int64_t i = 0; y && i < x->n; i++)
             y[i] = kept[i % (rows * columns)] != 0 ? numbers[i] : 0;
@@ -332,7 +283,7 @@ static qn_status build_trilu(qn_onnx_call *call) {
                                      y ? qn_onnx_make_constant(call, x->type, x->shape, y) : NULL);
     }
     const qn_value x = qn_onnx_as_reals(call, qn_onnx_plain(call, 0));
-    const qn_value is_kept = made_value(call, "triangle", QN_SHAPE(rows, columns), kept);
+    const qn_value is_kept = qn_onnx_made_value(call, "triangle", QN_SHAPE(rows, columns), kept);
     const qn_value zero = qn_op_scalar(g, qn_onnx_side_name(call, "zero"), 0);
     qn_onnx_give_as(call, qn_op_where(g, call->name, is_kept, x, zero), false, type);
     return g->status;
@@ -343,7 +294,7 @@ static qn_status build_trilu(qn_onnx_call *call) {
 static qn_status fold_cumulative(qn_onnx_call *call, int axis, bool is_exclusive, bool is_reverse) {
     const qn_onnx_constant *x;
     const double *numbers;
-    QN_TRY(numbers_of(call, 0, &x, &numbers));
+    QN_TRY(qn_onnx_numbers_of(call, 0, &x, &numbers));
     const int64_t n = x->shape.dims[axis];
     const int64_t inner = qn_shape_count_range(x->shape, axis + 1, x->shape.rank);
     double *y = qn_onnx_scratch(call, ((size_t)x->n + 1) * sizeof *y);
@@ -369,12 +320,12 @@ static qn_status build_cum_sum(qn_onnx_call *call) {
     qn_graph *g = call->graph;
     int64_t number;
     int axis, order[QN_MAX_RANK];
-    QN_TRY(number_of(call, 1, &number));
+    QN_TRY(qn_onnx_number_of(call, 1, &number));
     QN_TRY(qn_onnx_axis(number, shape.rank, &axis));
     if (qn_onnx_is_known(call, 0))
         return fold_cumulative(call, axis, is_exclusive, is_reverse);
     const int64_t n = shape.dims[axis];
-    QN_TRY(check_made(n * n));
+    QN_TRY(qn_onnx_check_made(n * n));
     double *ones = triangle(call, n, n, is_exclusive ? (is_reverse ? -1 : 1) : 0, !is_reverse);
     if (!ones)
         return QN_ERROR_MEMORY;
@@ -387,7 +338,7 @@ static qn_status build_cum_sum(qn_onnx_call *call) {
     const qn_shape moved = qn_graph_shape(g, x);
     x = qn_reshape(g, qn_onnx_side_name(call, "flat"), x, QN_SHAPE(-1, n));
     x = qn_matmul(g, qn_onnx_side_name(call, "sums"), x,
-                  made_value(call, "ones", QN_SHAPE(n, n), ones), false, false);
+                  qn_onnx_made_value(call, "ones", QN_SHAPE(n, n), ones), false, false);
     x = qn_reshape(g, is_moved ? qn_onnx_side_name(call, "axes") : call->name, x, moved);
     if (is_moved)
         x = qn_transpose(g, call->name, x, order);
@@ -406,13 +357,13 @@ static qn_status build_one_hot(qn_onnx_call *call) {
     qn_shape at = from, row = {.rank = from.rank + 1};
     int64_t depth;
     int axis;
-    QN_TRY(number_of(call, 1, &depth));
-    QN_TRY(numbers_of(call, 2, &values, &pair));
+    QN_TRY(qn_onnx_number_of(call, 1, &depth));
+    QN_TRY(qn_onnx_numbers_of(call, 2, &values, &pair));
     QN_TRY(qn_onnx_axis(qn_onnx_int(call, "axis", -1), from.rank + 1, &axis));
     if (depth < 1 || values->n != 2 || from.rank + 1 > QN_MAX_RANK)
         return qn_fail(QN_ERROR_FORMAT, "it makes rows of %lld of %lld values", (long long)depth,
                        (long long)values->n);
-    QN_TRY(check_made(depth));
+    QN_TRY(qn_onnx_check_made(depth));
     double *places = qn_onnx_scratch(call, (size_t)depth * sizeof *places);
     for (int64_t i = 0; places && i < depth; i++)
         places[i] = (double)i;
@@ -433,7 +384,7 @@ static qn_status build_one_hot(qn_onnx_call *call) {
     x = qn_op_where(g, qn_onnx_side_name(call, "front"), below, back, x);
     x = qn_reshape(g, qn_onnx_side_name(call, "at"), x, at);
     const qn_value is_one = qn_op_combine(g, qn_onnx_side_name(call, "is_one"), QN_COMBINE_EQUAL, x,
-                                          made_value(call, "places", row, places));
+                                          qn_onnx_made_value(call, "places", row, places));
     const qn_function line = {QN_FUNCTION_LINE, pair[1] - pair[0], pair[0], -INFINITY, INFINITY};
     qn_onnx_give_as(call, qn_op_function(g, call->name, is_one, line), false, values->type);
     return g->status;
@@ -445,7 +396,7 @@ static qn_status build_eye_like(qn_onnx_call *call) {
     const qn_onnx_type type = (qn_onnx_type)qn_onnx_int(call, "dtype", qn_onnx_type_at(call, 0));
     if (shape.rank != 2)
         return qn_fail(QN_ERROR_FORMAT, "its input is not a matrix");
-    QN_TRY(check_made(qn_shape_count(shape)));
+    QN_TRY(qn_onnx_check_made(qn_shape_count(shape)));
     const int64_t n = qn_shape_count(shape);
     double *y = qn_onnx_scratch(call, ((size_t)n + 1) * sizeof *y);
     for (int64_t i = 0; y && i < n; i++)

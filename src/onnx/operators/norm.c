@@ -12,8 +12,6 @@
 /* Running statistics. A file may have several batch norms share equal ones; each gets its own. */
 static qn_value read_statistic(qn_onnx_call *call, int input, const char *suffix) {
     qn_onnx_item *item = call->inputs[input];
-    if (!item->initializer)
-        return qn_onnx_value_of(call, input);
     if (!item->is_statistic) {
         item->is_statistic = true;
         return qn_onnx_parameter(call, input, NULL, false);
@@ -28,6 +26,39 @@ static qn_value read_statistic(qn_onnx_call *call, int input, const char *suffix
     return again.name ? qn_onnx_parameter(&one, 0, NULL, false) : QN_NO_VALUE;
 }
 
+/* The mean over all axes but the last, (C). */
+static qn_value mean_of_channels(qn_onnx_call *call, qn_value x) {
+    const qn_shape s = qn_graph_shape(call->graph, x);
+    if (x.id < 0)
+        return x;
+    x = qn_reshape(call->graph, qn_onnx_side_name(call, "rows"), x,
+                   QN_SHAPE(-1, s.dims[s.rank - 1]));
+    return qn_reduce(call->graph, qn_onnx_side_name(call, "mean"), x, 0, QN_MEAN);
+}
+
+/* With statistics that are computed: in training mode the batch's own, those of the inputs do not
+ * count then; otherwise those of the inputs. The same in training and inference.
+ *     (x - mean) * scale / sqrt(variance + epsilon) + shift */
+static qn_status give_computed_norm(qn_onnx_call *call, qn_value x, double epsilon) {
+    const bool is_batch = qn_onnx_int(call, "training_mode", 0) != 0;
+    const qn_function plus = {QN_FUNCTION_LINE, 1, epsilon, -INFINITY, INFINITY};
+    qn_graph *g = call->graph;
+    const qn_value mean = is_batch ? mean_of_channels(call, x) : qn_onnx_plain(call, 3);
+    qn_value y = qn_op_combine(g, qn_onnx_side_name(call, "centred"), QN_COMBINE_SUBTRACT, x, mean);
+    qn_value size =
+        is_batch ? mean_of_channels(call, qn_multiply(g, qn_onnx_side_name(call, "square"), y, y))
+                 : qn_onnx_plain(call, 4);
+    size = qn_op_function(g, qn_onnx_side_name(call, "plus"), size, plus);
+    size = qn_op_function(g, qn_onnx_side_name(call, "root"), size,
+                          (qn_function){.kind = QN_FUNCTION_SQRT});
+    size = qn_op_combine(g, qn_onnx_side_name(call, "factor"), QN_COMBINE_DIVIDE,
+                         qn_onnx_parameter(call, 1, NULL, true), size);
+    y = qn_op_combine(g, qn_onnx_side_name(call, "scaled"), QN_COMBINE_MULTIPLY, y, size);
+    y = qn_op_combine(g, call->name, QN_COMBINE_ADD, y, qn_onnx_parameter(call, 2, NULL, true));
+    qn_onnx_give(call, 0, y, qn_onnx_shape(call, 0).rank >= 3);
+    return g->status;
+}
+
 static qn_status build_batch_norm(qn_onnx_call *call) {
     const int rank = qn_onnx_shape(call, 0).rank;
     const double epsilon = qn_onnx_float(call, "epsilon", 1e-5);
@@ -39,6 +70,8 @@ static qn_status build_batch_norm(qn_onnx_call *call) {
             return qn_fail(QN_ERROR_FORMAT, "input %d is left out", i);
     }
     const qn_value x = rank < 3 ? qn_onnx_plain(call, 0) : qn_onnx_channels_last(call, 0, rank);
+    if (!call->inputs[3]->initializer || !call->inputs[4]->initializer)
+        return give_computed_norm(call, x, epsilon);
     const qn_value scale = qn_onnx_parameter(call, 1, NULL, true);
     const qn_value shift = qn_onnx_parameter(call, 2, NULL, true);
     const qn_value mean = read_statistic(call, 3, "running_mean");

@@ -49,6 +49,21 @@ class Words(nn.Module):
         return self.head(torch.cumsum(x, 1)[:, -1])
 
 
+class Signal(nn.Module):
+    """Spectra over short times and of the whole, and batch norm without running statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(16))
+        self.a, self.n = nn.Conv1d(9, 6, 3), nn.BatchNorm1d(6, track_running_stats=False)
+        self.head = nn.Linear(6 + 33, 5)
+
+    def forward(self, x):
+        power = torch.stft(x, 16, 8, window=self.window.to(x.dtype), center=False, return_complex=True).abs().square()
+        whole = torch.view_as_real(torch.fft.rfft(x)).square().sum(-1)
+        return self.head(torch.cat([F.relu(self.n(self.a(torch.log1p(power)))).mean(-1), torch.log1p(whole)], 1))
+
+
 def leave_out_traces(path):
     """Where the code of each node lies on the machine that wrote the file."""
     model = onnx.load(path)
@@ -83,6 +98,7 @@ def main():
     torch.manual_seed(3)
     write("norms", Norms(), torch.randn(3, 3, 6, 6))
     write("words", Words(), torch.randint(0, 20, (3, 6)))
+    write("signal", Signal(), torch.randn(3, 64))
 
 
 if __name__ == "__main__":
