@@ -1,6 +1,7 @@
 """Numerics through the command line: files and their mistakes, training in int8, and that the same bits come out
 of any number of threads and after resuming."""
 import json
+import platform
 import unittest
 
 import quern
@@ -41,6 +42,18 @@ class Numerics(quern.Case):
         self.train("half", "--numerics", "niti", "--steps", 2, "--threads", 3)
         self.run_quern("train", "lenet5", "--resume", "half", "--steps", 4, "--save", "half", "--no-test")
         self.assertEqual(quern.weights_of(self.folder / "whole"), quern.weights_of(self.folder / "half"))
+
+    @quern.numbers
+    def test_every_set_gives_the_bits(self):
+        """A network that is all whole numbers: one instruction set and thread count has the weights of any other."""
+        found = []
+        sets = ("ref", "neon") if platform.machine() in ("aarch64", "arm64") else ("ref", "avx2", "avx512")
+        for threads, isa in enumerate(sets, 1):
+            self.environment["QUERN_ISA"] = isa
+            self.run_quern("train", "lenet-relu", "--data", "synthetic", "--batch", 4, "--no-test", "--steps", 3,
+                           "--schedule-steps", 4, "--numerics", "niti", "--threads", threads, "--save", isa)
+            found.append(quern.weights_of(self.folder / isa))
+        self.assertEqual(found, found[:1] * len(sets))
 
     @quern.numbers
     def test_adaptive_shifts(self):

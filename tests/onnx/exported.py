@@ -9,7 +9,7 @@ import torch
 from onnx import numpy_helper
 from torch.nn import functional
 
-CLASSIFIERS = """mlp lenet5 alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet
+CLASSIFIERS = """mlp lenet5 lenet-relu vgg-small alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet
 mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100""".split()
 BATCH = 3
 

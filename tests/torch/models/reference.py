@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 LARGE = 128
-SMALL_SHAPES = {"mlp": (28, 28, 1), "lenet5": (28, 28, 1), "inception-v3": (96, 96, 3)}
+SMALL_SHAPES = {"mlp": (28, 28, 1), "lenet5": (28, 28, 1), "lenet-relu": (28, 28, 1),
+                "inception-v3": (96, 96, 3)}
 LARGE_SIZES = {"inception-v3": 299, "xception": 299}
-SINGLE = ("mlp", "lenet5", "densenet40", "densenet100")
+SINGLE = ("mlp", "lenet5", "lenet-relu", "vgg-small", "densenet40", "densenet100")
 RESNETS = {
     "resnet18": (False, (2, 2, 2, 2)),
     "resnet34": (False, (3, 4, 6, 3)),
@@ -27,7 +28,7 @@ GOOGLENET = (((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)),
               (128, 128, 256, 24, 64, 64), (112, 144, 288, 32, 64, 64),
               (256, 160, 320, 32, 128, 128)),
              ((256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)))
-NAMES = (["mlp", "lenet5", "alexnet"] + list(VGGS) + list(RESNETS)
+NAMES = (["mlp", "lenet5", "lenet-relu", "alexnet", "vgg-small"] + list(VGGS) + list(RESNETS)
          + ["squeezenet", "mobilenet-v1", "mobilenet-v2", "googlenet", "inception-v3", "xception"]
          + list(DENSENETS))
 
@@ -133,6 +134,15 @@ def lenet5(net, _large, _name):
     net.conv(6, 5).tanh().then(nn.AvgPool2d(2))
     net.conv(16, 5, pad=0).tanh().then(nn.AvgPool2d(2))
     net.conv(120, 5, pad=0).tanh().linear(84).tanh()
+
+
+def lenet_relu(net, _large, _name):
+    net.conv(20, 5, pad=0).relu().pool(2, 2).conv(50, 5, pad=0).relu().pool(2, 2).linear(500).relu()
+
+
+def vgg_small(net, _large, _name):
+    for width in (128, 256, 512):
+        net.conv(width, 3).relu().conv(width, 3).relu().pool(2, 2)
 
 
 def alexnet(net, large, _name):
@@ -324,7 +334,7 @@ def densenet(net, _large, name):
     net.mean()
 
 
-FAMILIES = {"mlp": mlp, "lenet5": lenet5, "alexnet": alexnet, "mobilenet-v1": mobilenet_v1,
+FAMILIES = {"mlp": mlp, "lenet5": lenet5, "lenet-relu": lenet_relu, "vgg-small": vgg_small, "alexnet": alexnet, "mobilenet-v1": mobilenet_v1,
             "mobilenet-v2": mobilenet_v2, **dict.fromkeys(VGGS, vgg),
             "squeezenet": squeezenet, "googlenet": googlenet, "inception-v3": inception_v3,
             "xception": xception, **dict.fromkeys(DENSENETS, densenet),
