@@ -460,7 +460,7 @@ static void pack_windows(const view *v, int64_t first, int64_t width, const plac
 
 /* ---- a task: some rows times some panels ---- */
 
-typedef uint32_t sizes __attribute__((vector_size(VL * 4)));
+typedef uint32_t sizes __attribute__((vector_size(VL * 4), may_alias));
 typedef int8_t bytes __attribute__((vector_size(VL)));
 
 /* Wraps, as the sums of more products than int32 holds do. */
@@ -542,6 +542,74 @@ static void finish_row(const product *g, int64_t first, int64_t n, const int32_t
     }
 }
 
+/* What most tiles need, without a branch in their rows: sums of at most FEW products, to which
+ * nothing is added. */
+typedef enum finish {
+    FINISH_OTHER,
+    FINISH_SUMS,
+    FINISH_AWAY,
+    FINISH_RELU, /* and away */
+    FINISH_PSEUDO,
+} finish;
+
+enum { FEW = 32768 };
+
+static finish finish_of(const product *g, bool adds, bool is_last) {
+    if (!is_last || !g->panels || g->y.bias || g->k > FEW)
+        return FINISH_OTHER;
+    if (!g->y.shifted)
+        return adds || g->y.relu ? FINISH_OTHER : FINISH_SUMS;
+    if (adds || (g->y.relu && g->y.shift.is_pseudo))
+        return FINISH_OTHER;
+    return g->y.shift.is_pseudo ? FINISH_PSEUDO : g->y.relu ? FINISH_RELU : FINISH_AWAY;
+}
+
+/* A row of n columns. So few products leave room for a half: rounding away from 0 is rounding down
+ * of what is a half more, or of a negative number a half less one. */
+static inline __attribute__((always_inline)) void
+finish_columns(int n, finish how, qn_shift by, const int32_t *restrict from,
+               uint32_t *restrict largest, int32_t *restrict sums, int8_t *restrict shifted) {
+    const int32_t half = by.bits > 0 ? INT32_C(1) << (by.bits - 1) : 0, one = by.bits > 0;
+    const uint32_t below = (UINT32_C(1) << by.bits) - 1;
+    for (int j = 0; j < n; j++) {
+        const int32_t x = how == FINISH_RELU && from[j] < 0 ? 0 : from[j];
+        const uint32_t size = magnitude(x);
+        largest[j] = size > largest[j] ? size : largest[j];
+        if (how == FINISH_SUMS) {
+            sums[j] = x;
+        } else if (how == FINISH_PSEUDO) {
+            shifted[j] = with_sign(shift_pseudo(size, by.bits, below, by.bits >> 1), x);
+        } else {
+            const int32_t r = (x + half - (x < 0 ? one : 0)) >> by.bits;
+            const int32_t above = r < -127 ? -127 : r;
+            shifted[j] = (int8_t)(above > 127 ? 127 : above);
+        }
+    }
+}
+
+/* Rows of a tile; narrow ones by way of a row of their own. */
+static inline __attribute__((always_inline)) void finish_tile(const product *g, finish how,
+                                                              int64_t row, int64_t m, int64_t first,
+                                                              int64_t width, const int32_t *tile,
+                                                              uint32_t *largest) {
+    for (int64_t i = 0; i < m; i++) {
+        const int64_t at = row_of(g, row + i) + first;
+        int32_t sums[COLUMNS];
+        int8_t shifted[COLUMNS];
+        const bool is_whole = width == COLUMNS || width == VL;
+        int32_t *to = is_whole && how == FINISH_SUMS ? g->y.sums + at : sums;
+        int8_t *small = is_whole && how != FINISH_SUMS ? g->y.shifted + at : shifted;
+        if (width > VL)
+            finish_columns(COLUMNS, how, g->y.shift, tile + i * COLUMNS, largest, to, small);
+        else
+            finish_columns(VL, how, g->y.shift, tile + i * COLUMNS, largest, to, small);
+        if (!is_whole && how == FINISH_SUMS)
+            copy_few(width * (int64_t)sizeof *to, sums, g->y.sums + at);
+        else if (!is_whole)
+            copy_few(width, shifted, g->y.shifted + at);
+    }
+}
+
 static void raise_largest(const qn_integer_result *y, sizes largest) {
     uint32_t most_of_all = 0;
     for (int j = 0; j < VL; j++)
@@ -558,6 +626,7 @@ typedef struct block {
 static void multiply_panel(const product *g, const block *d, const word *panel,
                            const int32_t *start, int64_t first, sizes *largest) {
     int32_t tile[TILE_ROWS * COLUMNS] __attribute__((aligned(64)));
+    uint32_t *all = (uint32_t *)(void *)largest;
     const int64_t width = least(COLUMNS, g->n - first);
     int64_t m;
     for (int64_t i = 0; i < d->rows; i += m) {
@@ -566,6 +635,22 @@ static void multiply_panel(const product *g, const block *d, const word *panel,
         m = size == 2 ? TILE_ROWS : size == 1 ? 4 : 1;
         tiles[g->a_columns][width > VL][size](d->words, d->a + i * (g->a_columns ? 1 : d->a_step),
                                               d->a_step, panel, start, tile);
+        switch (finish_of(g, d->adds, d->is_last)) {
+        case FINISH_SUMS:
+            finish_tile(g, FINISH_SUMS, d->first_row + i, m, first, width, tile, all);
+            continue;
+        case FINISH_AWAY:
+            finish_tile(g, FINISH_AWAY, d->first_row + i, m, first, width, tile, all);
+            continue;
+        case FINISH_RELU:
+            finish_tile(g, FINISH_RELU, d->first_row + i, m, first, width, tile, all);
+            continue;
+        case FINISH_PSEUDO:
+            finish_tile(g, FINISH_PSEUDO, d->first_row + i, m, first, width, tile, all);
+            continue;
+        case FINISH_OTHER:
+            break;
+        }
         for (int64_t row = 0; row < m; row++)
             finish_row(g, first, width, tile + row * COLUMNS,
                        row_of(g, d->first_row + i + row) + first, d->adds, d->is_last, largest);
@@ -595,7 +680,7 @@ static void product_task(void *context, int64_t begin, int64_t end, int thread) 
     word *a = (word *)(void *)(g->scratch + (size_t)thread * g->scratch_bytes);
     word *space = a + g->row_block * row_words(least(g->k, g->depth));
     place *places = (place *)(void *)(space + words_of(PIXELS) * COLUMNS);
-    sizes largest = {0};
+    sizes largest[TILE_VECTORS] = {{0}};
     for (int64_t task = begin; task < end; task++) {
         const int64_t first = task / n_columns * g->row_block;
         const int64_t panel = task % n_columns * g->panel_block;
@@ -610,10 +695,11 @@ static void product_task(void *context, int64_t begin, int64_t end, int thread) 
             for (int64_t k = k0; !g->panels && k < k1; k++)
                 places[k - k0] = walk_on(&at);
             for (int64_t j = panel; j < least(n_panels, panel + g->panel_block); j++)
-                multiply_block(g, &d, j, k0, k1, places, space, &largest);
+                multiply_block(g, &d, j, k0, k1, places, space, largest);
         }
     }
-    raise_largest(&g->y, largest);
+    for (int j = 0; j < TILE_VECTORS; j++)
+        raise_largest(&g->y, largest[j]);
 }
 
 static void pack_task(void *context, int64_t begin, int64_t end, int thread) {
