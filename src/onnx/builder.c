@@ -195,6 +195,30 @@ static qn_status check_call(const qn_onnx_call *call, const qn_onnx_translator *
     return QN_OK;
 }
 
+/* Attributes that no translator asks for because they change nothing that can be built, or are
+ * read elsewhere. */
+static bool is_harmless(const qn_onnx_node *node, const char *name) {
+    static const char *const names[] = {"saturate", "sorted", "noop_with_empty_axes"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return strcmp(node->type, "Constant") == 0;
+}
+
+static qn_status check_read(const qn_onnx_call *call) {
+    for (int i = 0; i < call->node->n_attributes && i < 64; i++) {
+        if (call->opset > QN_ONNX_STABLE_OPSET && !(call->builder->read >> i & 1) &&
+            !is_harmless(call->node, call->node->attributes[i].name))
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "its attribute %s of opset %lld is not known here: export with opset %d "
+                           "or lower",
+                           call->node->attributes[i].name, (long long)call->opset,
+                           QN_ONNX_STABLE_OPSET);
+    }
+    return QN_OK;
+}
+
 static qn_status build_node(qn_onnx_call *call) {
     const qn_onnx_translator *translator = qn_onnx_find_translator(call->node->type);
     qn_onnx_item **inputs =
@@ -203,7 +227,9 @@ static qn_status build_node(qn_onnx_call *call) {
         return QN_ERROR_MEMORY;
     QN_TRY(find_inputs(call, inputs));
     QN_TRY(check_call(call, translator));
+    call->builder->read = 0;
     QN_TRY(translator->build(call));
+    QN_TRY(check_read(call));
     return call->graph->status == QN_OK ? QN_OK
                                         : qn_fail(call->graph->status, "%s", call->graph->message);
 }

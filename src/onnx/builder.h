@@ -28,6 +28,7 @@ struct qn_onnx_builder {
     size_t capacity;          /* a power of two, at least twice n_items */
     int *table;               /* (capacity) by hash of the name: number of an item + 1, or 0 */
     const qn_onnx_node *node; /* that is being built */
+    uint64_t read;            /* its attributes that were asked for, a bit each */
     int statistic;            /* the input that a batch norm reads a copy of */
     qn_onnx_record *records;  /* in the memory of the network, the last first */
     const bool *wanted;       /* nodes that are built, (n_nodes); null: all */

@@ -12,13 +12,20 @@
 
 /* ---- attributes ---- */
 
-int64_t qn_onnx_int(const qn_onnx_call *call, const char *name, int64_t fallback) {
+const qn_onnx_attribute *qn_onnx_attribute_of(const qn_onnx_call *call, const char *name) {
     const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    if (a && a - call->node->attributes < 64)
+        call->builder->read |= UINT64_C(1) << (a - call->node->attributes);
+    return a;
+}
+
+int64_t qn_onnx_int(const qn_onnx_call *call, const char *name, int64_t fallback) {
+    const qn_onnx_attribute *a = qn_onnx_attribute_of(call, name);
     return a && a->kind == QN_ONNX_ATTRIBUTE_INT ? a->count : fallback;
 }
 
 double qn_onnx_float(const qn_onnx_call *call, const char *name, double fallback) {
-    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    const qn_onnx_attribute *a = qn_onnx_attribute_of(call, name);
     return a && a->kind == QN_ONNX_ATTRIBUTE_FLOAT ? qn_onnx_decimal(a->number) : fallback;
 }
 
@@ -35,12 +42,12 @@ double qn_onnx_decimal(float number) {
 }
 
 const char *qn_onnx_text(const qn_onnx_call *call, const char *name, const char *fallback) {
-    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    const qn_onnx_attribute *a = qn_onnx_attribute_of(call, name);
     return a && a->kind == QN_ONNX_ATTRIBUTE_TEXT ? a->text : fallback;
 }
 
 const int64_t *qn_onnx_ints(const qn_onnx_call *call, const char *name, int *n) {
-    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    const qn_onnx_attribute *a = qn_onnx_attribute_of(call, name);
     *n = a && a->kind == QN_ONNX_ATTRIBUTE_INTS ? a->n : 0;
     return *n > 0 ? a->counts : NULL;
 }

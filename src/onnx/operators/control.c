@@ -25,7 +25,7 @@ static bool read_number(qn_onnx_call *call, const qn_onnx_item *item, double *nu
 
 static qn_status find_graph(const qn_onnx_call *call, const char *name,
                             const qn_onnx_model **graph) {
-    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, name);
+    const qn_onnx_attribute *a = qn_onnx_attribute_of(call, name);
     *graph = a && a->kind == QN_ONNX_ATTRIBUTE_GRAPH ? a->graph : NULL;
     return *graph ? QN_OK : qn_fail(QN_ERROR_FORMAT, "it has no %s", name);
 }

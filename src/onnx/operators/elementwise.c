@@ -372,7 +372,7 @@ static qn_status build_cast(qn_onnx_call *call) {
                                 : (qn_onnx_type)qn_onnx_int(call, "to", QN_ONNX_FLOAT);
     const bool is_real = qn_onnx_type_is_real(to), was_real = qn_onnx_type_is_real(from);
     qn_graph *graph = call->graph;
-    if (qn_onnx_type_bytes(to) == 0)
+    if (qn_onnx_type_bytes(to) == 0 || to == QN_ONNX_FLOAT8E4M3FN || to == QN_ONNX_FLOAT8E5M2)
         return qn_fail(QN_ERROR_UNSUPPORTED, "numbers are not cast to %s", qn_onnx_type_name(to));
     if (qn_onnx_is_known(call, 0)) {
         const qn_onnx_constant *x = qn_onnx_constant_of(call, 0);

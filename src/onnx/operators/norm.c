@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+static const double LEAST_SUM = 1e-30; /* of LpNormalization */
+
 /* Running statistics. A file may have several batch norms share equal ones; each gets its own. */
 static qn_value read_statistic(qn_onnx_call *call, int input, const char *suffix) {
     qn_onnx_item *item = call->inputs[input];
@@ -280,7 +282,8 @@ static qn_status build_lrn(qn_onnx_call *call) {
     return g->status;
 }
 
-/* x over the sum of its absolute values, or the root of that of its squares, along an axis. */
+/* x over the sum of its absolute values, or the root of that of its squares, along an axis; zeros
+ * stay zeros, as the sum counts at least LEAST_SUM. */
 static qn_status build_lp_norm(qn_onnx_call *call) {
     const qn_onnx_operand x = qn_onnx_operand_of(call, 0);
     const int64_t p = qn_onnx_int(call, "p", 2);
@@ -295,6 +298,8 @@ static qn_status build_lp_norm(qn_onnx_call *call) {
                                             (qn_function){.kind = QN_FUNCTION_ABS});
     qn_shape one = qn_graph_shape(g, x.x);
     size = qn_reduce(g, qn_onnx_side_name(call, "sum"), size, axis, QN_SUM);
+    size = qn_op_function(g, qn_onnx_side_name(call, "least"), size,
+                          (qn_function){QN_FUNCTION_LINE, 1, 0, LEAST_SUM, INFINITY});
     one.dims[axis] = 1;
     size = qn_reshape(g, qn_onnx_side_name(call, "beside"), size, one);
     if (p == 2)

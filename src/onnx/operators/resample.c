@@ -280,7 +280,7 @@ typedef struct resize {
 
 /* Scales of all axes; false where they are not known. */
 static bool read_scales(const qn_onnx_call *call, int input, int rank, double *scales) {
-    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, "scales");
+    const qn_onnx_attribute *a = qn_onnx_attribute_of(call, "scales");
     const qn_onnx_constant *c = qn_onnx_has(call, input) ? qn_onnx_constant_of(call, input) : NULL;
     const bool is_attribute = a && a->kind == QN_ONNX_ATTRIBUTE_FLOATS && a->n == rank;
     if (!is_attribute && (!c || !c->reals || c->n != rank))

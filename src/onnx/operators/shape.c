@@ -26,7 +26,7 @@ static qn_status build_size(qn_onnx_call *call) {
 
 /* A number in every place: a constant with strides of 0. */
 static qn_status build_constant_of_shape(qn_onnx_call *call) {
-    const qn_onnx_attribute *a = qn_onnx_find_attribute(call->node, "value");
+    const qn_onnx_attribute *a = qn_onnx_attribute_of(call, "value");
     static const int64_t none[QN_MAX_RANK] = {0};
     const int64_t *list;
     double zero = 0;
@@ -299,8 +299,10 @@ static qn_status build_space_to_depth(qn_onnx_call *call) {
     const int64_t b = qn_onnx_int(call, "blocksize", 0);
     QN_TRY(check_block(call, x, b, false));
     const int64_t n = x.dims[0], h = x.dims[2] / b, w = x.dims[3] / b, c = x.dims[1];
-    return give_blocks(call, QN_SHAPE(n, h, b, w, b, c), (int[]){0, 1, 3, 2, 4, 5},
-                       QN_SHAPE(n, h, w, b * b * c));
+    const qn_shape from = QN_SHAPE(n, h, b, w, b, c), to = QN_SHAPE(n, h, w, b * b * c);
+    const bool is_column = qn_onnx_text(call, "mode", "DCR")[0] == 'C';
+    return is_column ? give_blocks(call, from, (int[]){0, 1, 3, 5, 2, 4}, to)
+                     : give_blocks(call, from, (int[]){0, 1, 3, 2, 4, 5}, to);
 }
 
 /* ---- several side by side ---- */

@@ -16,7 +16,7 @@
 
 #include <dirent.h>
 
-#define DATA "/usr/share/libonnx-testdata/data"
+static const char *data = "/usr/share/libonnx-testdata/data"; /* or the environment's ONNX_TESTS */
 static const char *const folders[] = {"node", "simple", "pytorch-operator", "pytorch-converted"};
 
 enum { MOST_TENSORS = 16, LEAST_PASSED = 662, LEAST_TRAINED = 469, NAME = 512 };
@@ -40,7 +40,7 @@ static int load_tensors(node_test *t, const char *kind, const qn_onnx_tensor **t
     char path[NAME];
     int n = 0;
     for (; n < MOST_TENSORS; n++) {
-        snprintf(path, sizeof path, DATA "/%s/%s/test_data_set_0/%s_%d.pb", t->folder, t->name,
+        snprintf(path, sizeof path, "%s/%s/%s/test_data_set_0/%s_%d.pb", data, t->folder, t->name,
                  kind, n);
         qn_onnx_file *file;
         if (qn_onnx_tensor_open(qn_allocator_or_default(NULL), path, &file, &tensors[n]) != QN_OK)
@@ -53,7 +53,7 @@ static int load_tensors(node_test *t, const char *kind, const qn_onnx_tensor **t
 static qn_status load(const char *folder, const char *name, node_test *t) {
     char path[NAME];
     *t = (node_test){.folder = folder, .name = name};
-    snprintf(path, sizeof path, DATA "/%s/%s/model.onnx", folder, name);
+    snprintf(path, sizeof path, "%s/%s/%s/model.onnx", data, folder, name);
     QN_TRY(qn_onnx_file_open(qn_allocator_or_default(NULL), path, &t->file));
     t->n_inputs = load_tensors(t, "input", t->inputs);
     t->n_outputs = load_tensors(t, "output", t->outputs);
@@ -487,7 +487,7 @@ static void check_test(const char *folder, const char *name, const char *exclude
 static void check_folder(const char *folder, const char *part, const char *list, counts *c) {
     struct dirent **entries = NULL;
     char path[NAME];
-    snprintf(path, sizeof path, DATA "/%s", folder);
+    snprintf(path, sizeof path, "%s/%s", data, folder);
     const int n = scandir(path, &entries, is_test, alphasort);
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name;
@@ -501,6 +501,8 @@ static void check_folder(const char *folder, const char *part, const char *list,
 int main(int n_arguments, char **arguments) {
     counts c = {0};
     char *list = read_list();
+    const char *others = getenv("ONNX_TESTS"); /* a newer release's: not all of them pass */
+    data = others ? others : data;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         check_folder(folders[i], n_arguments > 1 ? arguments[1] : NULL, list, &c);
     free(list);
@@ -512,6 +514,6 @@ int main(int n_arguments, char **arguments) {
     printf("%4d of them have a gradient, which is right\n", c.trained);
     printf("%4d passed, %d failed, %d excluded, %d of other opsets, %d of other operators\n",
            passed, c.failed, c.excluded, c.other_opset, c.other_operator);
-    CHECK((passed >= LEAST_PASSED && c.trained >= LEAST_TRAINED) || n_arguments > 1);
+    CHECK((passed >= LEAST_PASSED && c.trained >= LEAST_TRAINED) || n_arguments > 1 || others);
     return checks_finish();
 }
