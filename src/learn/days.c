@@ -151,7 +151,7 @@ static qn_status offer_old(qn_days *d) {
     for (int64_t i = 0; i < d->start.n; i++) {
         const qn_sample_use use = i < n_trained(d) ? QN_USE_TRAIN : QN_USE_TEST;
         QN_TRY(qn_learner_offer(d->learner, QN_ORIGIN_OLD, use, d->start.x + i * d->n_values,
-                                d->start.labels[i]));
+                                d->start.labels[i], NULL));
     }
     return QN_OK;
 }
@@ -256,7 +256,7 @@ qn_status qn_days_receive(qn_days *d, double *wanted_flops) {
         QN_TRY(add(d, QN_TRAIN, d->next++, true, &d->day));
     for (int64_t i = 0; i < d->day.n; i++)
         QN_TRY(qn_learner_offer(d->learner, QN_ORIGIN_USER, QN_USE_DRAWN,
-                                d->day.x + i * d->n_values, d->day.labels[i]));
+                                d->day.x + i * d->n_values, d->day.labels[i], NULL));
     *wanted_flops = qn_learner_wanted_flops(d->learner);
     return QN_OK;
 }

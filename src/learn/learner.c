@@ -1,5 +1,5 @@
 /* See learner.h. The trainer of the whole network holds the model between calls. While a candidate
- * is trained, the versions hold the model; the candidate is the mean of the weights over the second
+ * is trained, `model` has the model's; the candidate is the mean of the weights over the second
  * half of its steps, which varies less than the last ones. */
 #include "learn/learner.h"
 
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { HELD_OUT_OF = 4, TEST_BATCH = 64, VERSIONS = 8, TRAIN_COST = 3, MOST_STEPS = 1 << 20 };
+enum { HELD_OUT_OF = 4, TEST_BATCH = 64, TRAIN_COST = 3, MOST_STEPS = 1 << 20 };
 enum { LEAST_TO_TRAIN = 16, LEAST_TO_TEST = 8 };
 
 typedef struct pool {
@@ -20,16 +20,17 @@ typedef struct pool {
     int64_t n_offered;
 } pool;
 
-/*     n_versions >= 1 after begin; versions[n_versions - 1] is the model */
+/*     0 <= step <= n_steps; n_steps > 0: a round is under way */
 struct qn_learner {
     qn_learner_options o;
     int64_t n_values, forward_flops;
-    qn_trainer *whole, *head;  /* head: made when it is first needed */
-    pool pools[2];             /* by origin */
-    int64_t n;                 /* numbers of a network, running statistics included */
-    float *versions[VERSIONS]; /* (n) each */
-    int n_versions;
+    qn_trainer *whole, *head; /* head: made when it is first needed */
+    pool pools[2];            /* by origin */
+    int64_t n;                /* numbers of a network, running statistics included */
+    float *model;             /* (n) */
+    bool has_begun;
     int64_t version, n_tried, best_old;
+    int64_t step, n_steps;
     double *sum; /* (n) of weights over steps */
     float *x;    /* (max of batches, n_values) */
     int32_t *y;  /* (TEST_BATCH or batch) */
@@ -78,24 +79,6 @@ static void add_to_mean(qn_learner *l, qn_trainer *trainer) {
     }
 }
 
-static float *model_of(const qn_learner *l) {
-    return l->versions[l->n_versions - 1];
-}
-
-/* Room for one more version, of which the oldest is dropped when there are too many. */
-static qn_status add_version(qn_learner *l) {
-    if (l->n_versions < VERSIONS) {
-        QN_TRY(
-            qn_allocate(l->o.allocator, (size_t)l->n, sizeof(float), &l->versions[l->n_versions]));
-        l->n_versions++;
-        return QN_OK;
-    }
-    float *oldest = l->versions[0];
-    memmove(l->versions, l->versions + 1, (VERSIONS - 1) * sizeof *l->versions);
-    l->versions[VERSIONS - 1] = oldest;
-    return QN_OK;
-}
-
 /* ---- creation ---- */
 
 static qn_status make_trainer(const qn_learner *l, bool is_head, qn_trainer **trainer) {
@@ -103,6 +86,7 @@ static qn_status make_trainer(const qn_learner *l, bool is_head, qn_trainer **tr
     o.engine.allocator = l->o.allocator;
     o.engine.n_threads = l->o.n_threads;
     o.engine.seed = l->o.seed;
+    o.engine.memory_budget_bytes = l->o.memory_bytes;
     o.engine.update.rate = l->o.rate;
     o.engine.update.schedule = QN_CONSTANT;
     o.engine.update.warmup = 0;
@@ -149,6 +133,7 @@ static qn_status set_up(qn_learner *l) {
     count_weights(l);
     QN_TRY(make_pools(l));
     QN_TRY(qn_allocate(a, (size_t)l->n, sizeof *l->sum, &l->sum));
+    QN_TRY(qn_allocate(a, (size_t)l->n, sizeof *l->model, &l->model));
     QN_TRY(qn_allocate(a, room * (size_t)l->n_values, sizeof *l->x, &l->x));
     QN_TRY(qn_allocate(a, room, sizeof *l->y, &l->y));
     QN_TRY(qn_allocate(a, TEST_BATCH, sizeof *l->taken, &l->taken));
@@ -200,8 +185,7 @@ void qn_learner_destroy(qn_learner *l) {
     }
     for (int i = 0; i < 3; i++)
         qn_release(a, l->right[i], (size_t)l->o.n_held_out, sizeof *l->right[i]);
-    for (int i = 0; i < VERSIONS; i++)
-        qn_release(a, l->versions[i], (size_t)l->n, sizeof(float));
+    qn_release(a, l->model, (size_t)l->n, sizeof *l->model);
     qn_release(a, l->taken, TEST_BATCH, sizeof *l->taken);
     qn_release(a, l->y, room, sizeof *l->y);
     qn_release(a, l->x, room * (size_t)l->n_values, sizeof *l->x);
@@ -232,14 +216,18 @@ qn_status qn_learner_begin(qn_learner *l, const qn_engine *engine) {
         if (from.data != to.data)
             memcpy(to.data, from.data, to.bytes);
     }
-    if (l->n_versions == 0)
-        QN_TRY(add_version(l));
-    copy_weights(l->whole, model_of(l), TO_FLAT);
+    copy_weights(l->whole, l->model, TO_FLAT);
+    l->has_begun = true;
     return QN_OK;
 }
 
+qn_sample_memory *qn_learner_memory(qn_learner *l, qn_origin origin, bool is_held_out) {
+    pool *p = &l->pools[origin];
+    return is_held_out ? &p->test : &p->train;
+}
+
 qn_status qn_learner_offer(qn_learner *l, qn_origin origin, qn_sample_use use, const float *x,
-                           int32_t label) {
+                           int32_t label, qn_placing *placing) {
     pool *p = &l->pools[origin];
     const qn_rng rng = qn_rng_make(l->o.seed, qn_hash_text("learn.held_out"), (uint64_t)origin);
     if (label < 0 || label >= l->o.n_classes)
@@ -248,7 +236,9 @@ qn_status qn_learner_offer(qn_learner *l, qn_origin origin, qn_sample_use use, c
     const bool is_drawn = qn_rng_below(rng, (uint64_t)p->n_offered, HELD_OUT_OF) == 0;
     const bool is_test = use == QN_USE_TEST || (use == QN_USE_DRAWN && is_drawn);
     p->n_offered++;
-    qn_sample_memory_offer(is_test ? &p->test : &p->train, x, label);
+    const int64_t place = qn_sample_memory_offer(qn_learner_memory(l, origin, is_test), x, label);
+    if (placing)
+        *placing = (qn_placing){is_test, place};
     return QN_OK;
 }
 
@@ -270,6 +260,8 @@ static qn_status test_batch(qn_learner *l, const float *x, const int32_t *labels
 static qn_status test_all(qn_learner *l, const qn_sample_memory *m, bool *right) {
     for (int64_t i = 0; i < m->n; i += TEST_BATCH) {
         const int64_t n = m->n - i < TEST_BATCH ? m->n - i : TEST_BATCH;
+        if (l->o.should_stop && l->o.should_stop(l->o.user))
+            return qn_fail(QN_ERROR_INTERRUPTED, "the judgement was stopped");
         QN_TRY(test_batch(l, m->x + i * l->n_values, m->labels + i, n, right + i));
     }
     return QN_OK;
@@ -290,7 +282,7 @@ qn_status qn_learner_test(qn_learner *l, const float *x, const int32_t *labels, 
 
 /* What the model is right on. */
 static qn_status test_model(qn_learner *l) {
-    copy_weights(l->whole, model_of(l), FROM_FLAT);
+    copy_weights(l->whole, l->model, FROM_FLAT);
     for (int i = 0; i < 2; i++)
         QN_TRY(test_all(l, &l->pools[i].test, l->right[i]));
     return QN_OK;
@@ -333,28 +325,35 @@ static void make_batch(qn_learner *l, int64_t step) {
     }
 }
 
-static qn_status train(qn_learner *l, qn_trainer *trainer, int64_t n_steps, float *candidate) {
-    const int64_t half = n_steps / 2;
-    copy_weights(trainer, model_of(l), FROM_FLAT);
+static void begin_round(qn_learner *l, qn_trainer *trainer, int64_t n_steps) {
+    l->n_tried++;
+    l->step = 0;
+    l->n_steps = n_steps;
+    copy_weights(trainer, l->model, FROM_FLAT);
     clear_state(trainer);
     qn_engine_set_steps(qn_trainer_engine(trainer), l->n_tried * MOST_STEPS);
     memset(l->sum, 0, (size_t)l->n * sizeof *l->sum);
-    for (int64_t i = 0; i < n_steps; i++) {
-        qn_step_result result;
-        make_batch(l, i);
-        QN_TRY(qn_trainer_step(trainer, l->x, l->y, &result));
-        if (i >= half)
-            add_to_mean(l, trainer);
-    }
-    for (int64_t i = 0; i < l->n; i++)
-        candidate[i] = (float)(l->sum[i] / (double)(n_steps - half));
+}
+
+static qn_status step_round(qn_learner *l, qn_trainer *trainer) {
+    qn_step_result result;
+    make_batch(l, l->step);
+    QN_TRY(qn_trainer_step(trainer, l->x, l->y, &result));
+    if (l->step >= l->n_steps / 2)
+        add_to_mean(l, trainer);
+    l->step++;
     return QN_OK;
+}
+
+static void take_mean(const qn_learner *l, float *candidate) {
+    for (int64_t i = 0; i < l->n; i++)
+        candidate[i] = (float)(l->sum[i] / (double)(l->n_steps - l->n_steps / 2));
 }
 
 /* The model moved by a part of the way to what was trained (Wortsman et al., "Robust fine-tuning of
  * zero-shot models", CVPR 2022): a smaller part learns less and forgets less. */
 static void move_towards(const qn_learner *l, const float *trained, double part, float *to) {
-    const float *from = model_of(l);
+    const float *from = l->model;
     for (int64_t i = 0; i < l->n; i++)
         to[i] = (float)((1 - part) * (double)from[i] + part * (double)trained[i]);
 }
@@ -371,7 +370,7 @@ static qn_status judge(qn_learner *l, float *candidate, qn_learned *d) {
     return QN_OK;
 }
 
-/* The first of some candidates that is better; memory for it is there before the model changes. */
+/* The first of some candidates that is better. */
 static qn_status choose(qn_learner *l, const float *trained, float *candidate, qn_learned *d) {
     QN_TRY(test_model(l));
     for (d->part = 1; d->part > 0.1; d->part -= 0.2) {
@@ -382,22 +381,45 @@ static qn_status choose(qn_learner *l, const float *trained, float *candidate, q
     }
     if (!d->has_replaced)
         return QN_OK;
-    QN_TRY(add_version(l));
-    memcpy(model_of(l), candidate, (size_t)l->n * sizeof *candidate);
+    memcpy(l->model, candidate, (size_t)l->n * sizeof *candidate);
     l->version++;
     return QN_OK;
 }
 
-static qn_status try_candidate(qn_learner *l, qn_trainer *trainer, qn_learned *d) {
+/* Judging needs the trainer's weights; the candidate's are then its mean's alone. */
+static qn_status end_round(qn_learner *l, qn_learned *d) {
     const size_t n = (size_t)l->n;
     float *trained;
     QN_TRY(qn_allocate(l->o.allocator, 2 * n, sizeof *trained, &trained));
-    qn_status status = train(l, trainer, d->n_steps, trained);
-    if (status == QN_OK)
-        status = choose(l, trained, trained + n, d);
+    take_mean(l, trained);
+    const qn_status status = choose(l, trained, trained + n, d);
     qn_release(l->o.allocator, trained, 2 * n, sizeof *trained);
-    copy_weights(l->whole, model_of(l), FROM_FLAT);
+    if (status == QN_OK)
+        qn_learner_drop_round(l);
+    return status;
+}
+
+void qn_learner_drop_round(qn_learner *l) {
+    l->step = l->n_steps = 0;
+    copy_weights(l->whole, l->model, FROM_FLAT);
+    clear_state(l->whole); /* a checkpoint says nothing of what was tried */
+}
+
+static qn_status try_candidate(qn_learner *l, qn_trainer *trainer, qn_learned *d) {
+    qn_status status = QN_OK;
+    begin_round(l, trainer, d->n_steps);
+    while (l->step < l->n_steps && status == QN_OK)
+        status = step_round(l, trainer);
+    if (status == QN_OK)
+        status = end_round(l, d);
+    if (status != QN_OK)
+        qn_learner_drop_round(l);
     return status == QN_ERROR_NUMERIC ? QN_OK : status; /* it diverged: the model stays */
+}
+
+bool qn_learner_can_begin(const qn_learner *l) {
+    return l->has_begun && l->pools[QN_ORIGIN_USER].train.n >= LEAST_TO_TRAIN &&
+           l->pools[QN_ORIGIN_USER].test.n >= LEAST_TO_TEST;
 }
 
 qn_status qn_learner_learn(qn_learner *l, double flops, qn_learned *d) {
@@ -406,8 +428,7 @@ qn_status qn_learner_learn(qn_learner *l, double flops, qn_learned *d) {
     *d = (qn_learned){.version = l->version, .chance = 1};
     d->is_head = n_whole < a_pass;
     d->n_steps = d->is_head ? (int64_t)fmin(flops / step_flops(l, true), (double)wanted) : n_whole;
-    if (l->n_versions == 0 || d->n_steps < 2 || l->pools[QN_ORIGIN_USER].train.n < LEAST_TO_TRAIN ||
-        l->pools[QN_ORIGIN_USER].test.n < LEAST_TO_TEST) {
+    if (d->n_steps < 2 || !qn_learner_can_begin(l)) {
         d->n_steps = 0;
         return QN_OK;
     }
@@ -415,19 +436,87 @@ qn_status qn_learner_learn(qn_learner *l, double flops, qn_learned *d) {
         QN_TRY(make_trainer(l, true, &l->head));
     d->has_tried = true;
     d->flops = (double)d->n_steps * step_flops(l, d->is_head);
-    l->n_tried++;
     QN_TRY(try_candidate(l, d->is_head ? l->head : l->whole, d));
     d->version = l->version;
     return QN_OK;
 }
 
-qn_status qn_learner_undo(qn_learner *l) {
-    if (l->n_versions < 2)
-        return qn_fail(QN_ERROR_ARGUMENT, "there is no version before %lld to go back to",
-                       (long long)l->version);
-    qn_release(l->o.allocator, model_of(l), (size_t)l->n, sizeof(float));
-    l->versions[--l->n_versions] = NULL;
-    l->version--;
-    copy_weights(l->whole, model_of(l), FROM_FLAT);
+/* ---- rounds ---- */
+
+void qn_learner_begin_round(qn_learner *l) {
+    begin_round(l, l->whole, wanted_steps(l));
+}
+
+int64_t qn_learner_steps_left(const qn_learner *l) {
+    return l->n_steps - l->step;
+}
+
+qn_status qn_learner_step(qn_learner *l) {
+    return step_round(l, l->whole);
+}
+
+qn_status qn_learner_end_round(qn_learner *l, qn_learned *d) {
+    *d = (qn_learned){.has_tried = true, .n_steps = l->n_steps, .chance = 1};
+    d->flops = (double)l->n_steps * step_flops(l, false);
+    QN_TRY(end_round(l, d));
+    d->version = l->version;
     return QN_OK;
+}
+
+qn_learner_state qn_learner_get_state(const qn_learner *l) {
+    return (qn_learner_state){{l->pools[0].n_offered, l->pools[1].n_offered},
+                              l->n_tried,
+                              l->best_old,
+                              l->version,
+                              l->step,
+                              l->n_steps};
+}
+
+const float *qn_learner_weights(const qn_learner *l, int64_t *n) {
+    *n = l->n;
+    return l->model;
+}
+
+/* All tensors of the engine, then the sum. */
+static size_t copy_round(const qn_learner *l, char *bytes, direction way) {
+    const qn_engine *engine = qn_trainer_engine(l->whole);
+    const size_t sum_bytes = (size_t)l->n * sizeof *l->sum;
+    size_t at = 0;
+    for (int i = 0; i < qn_engine_tensor_count(engine); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(engine, i);
+        if (bytes)
+            memcpy(way == TO_FLAT ? bytes + at : t.data, way == TO_FLAT ? t.data : bytes + at,
+                   t.bytes);
+        at += t.bytes;
+    }
+    if (bytes)
+        memcpy(way == TO_FLAT ? (void *)(bytes + at) : l->sum,
+               way == TO_FLAT ? (void *)l->sum : bytes + at, sum_bytes);
+    return at + sum_bytes;
+}
+
+size_t qn_learner_round_bytes(const qn_learner *l) {
+    return copy_round(l, NULL, TO_FLAT);
+}
+
+void qn_learner_save_round(const qn_learner *l, void *to) {
+    copy_round(l, to, TO_FLAT);
+}
+
+void qn_learner_resume(qn_learner *l, const qn_learner_state *state, const float *weights,
+                       const void *round) {
+    for (int i = 0; i < 2; i++)
+        l->pools[i].n_offered = state->n_offered[i];
+    l->n_tried = state->n_tried;
+    l->best_old = state->best_old;
+    l->version = state->version;
+    memmove(l->model, weights, (size_t)l->n * sizeof *weights);
+    l->has_begun = true;
+    qn_learner_drop_round(l);
+    if (state->n_steps == 0)
+        return;
+    l->step = state->step;
+    l->n_steps = state->n_steps;
+    copy_round(l, (char *)(uintptr_t)round, FROM_FLAT);
+    qn_engine_set_steps(qn_trainer_engine(l->whole), l->n_tried * MOST_STEPS + l->step);
 }

@@ -82,3 +82,11 @@ int64_t qn_sample_memory_offer(qn_sample_memory *m, const float *x, int32_t labe
     memcpy(m->x + place * m->n_values, x, (size_t)m->n_values * sizeof *x);
     return place;
 }
+
+void qn_sample_memory_remove(qn_sample_memory *m, int64_t place) {
+    const int64_t last = --m->n;
+    m->counts[m->labels[place]]--;
+    m->labels[place] = m->labels[last];
+    memmove(m->x + place * m->n_values, m->x + last * m->n_values,
+            (size_t)m->n_values * sizeof *m->x);
+}

@@ -135,13 +135,23 @@ static int count_cores(const search *s) {
     return n > 0 ? n : 1;
 }
 
+/* Days since 1970 of a date of the Gregorian calendar, whose years begin in March here. */
+static int64_t days_of(int year, int month, int day) {
+    const int64_t y = month > 2 ? year : year - 1;
+    const int64_t in_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    return 365 * y + y / 4 - y / 100 + y / 400 + in_year - 719468;
+}
+
+/* Local time, whose minutes the date has; the seconds are those of all zones. */
 static double hour_now(int64_t *second) {
     char text[QN_DATE_TEXT];
-    int hour = 0, minute = 0;
+    int year = 1970, month = 1, day = 1, hour = 0, minute = 0;
+    const int64_t real_ns = qn_clock_ns() + qn_clock_compare(QN_CLOCK_REALTIME).offset_ns;
     qn_clock_print_date(text);
-    if (sscanf(text, "%*s %d:%d", &hour, &minute) != 2)
+    if (sscanf(text, "%d-%d-%d %d:%d", &year, &month, &day, &hour, &minute) != 5)
         return (double)NAN;
-    *second = hour * 3600 + minute * 60;
+    *second = days_of(year, month, day) * QN_DAY_SECONDS + hour * 3600 + minute * 60 +
+              real_ns / 1000000000 % 60;
     return hour + minute / 60.0;
 }
 
@@ -174,4 +184,12 @@ qn_status qn_senses_read(const qn_senses_options *options, qn_moment *m, double 
     sense[QN_SENSE_MEMORY] = number_after(&s, "/proc/meminfo", "MemAvailable:") / 1024;
     *cool_celsius = isnan(s.battery_celsius) ? processor_limit : skin_limit;
     return QN_OK;
+}
+
+double qn_senses_idle(void) {
+    search s = {.root = ""};
+    const qn_senses_options o = {qn_allocator_default(), ""};
+    if (list(&o, &s, "/dev/pts", visit_terminal) != QN_OK)
+        return 0;
+    return idle_minutes(&s);
 }

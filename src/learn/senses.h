@@ -15,4 +15,7 @@ typedef struct qn_senses_options {
  * close to what a hand feels, else 65, of the processor. */
 qn_status qn_senses_read(const qn_senses_options *options, qn_moment *moment, double *cool_celsius);
 
+/* Minutes since a terminal was typed at; NaN: unknown. Quick enough for every step. */
+double qn_senses_idle(void);
+
 #endif

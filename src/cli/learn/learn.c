@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/learn/service.h"
 #include "cli/learn/status.h"
 #include "learn/days.h"
 #include "learn/replay.h"
@@ -142,7 +143,63 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "DIR",
      .otherwise = "this device",
-     .help = "for status: recorded tree of /sys and /proc to look at"},
+     .help = "for status and start: recorded tree of /sys and /proc to look at"},
+    {.name = "old",
+     .kind = OPTION_DATA,
+     .argument = "images:DIR",
+     .otherwise = "none: forgetting is not measured",
+     .help = "for start: images as the model was made for, best such that it was not trained with"},
+    {.name = "memory",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .otherwise = "200M",
+     .help = "for start: memory of samples and training"},
+    {.name = "disk",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .otherwise = "500M",
+     .help = "for start: room that DIR may take for samples and versions"},
+    {.name = "power",
+     .kind = OPTION_NUMBER,
+     .argument = "W",
+     .most = 1000,
+     .fallback = "0",
+     .help = "for start: mean power of training, which rests between steps; 0: no limit"},
+    {.name = "watts",
+     .kind = OPTION_NUMBER,
+     .argument = "W",
+     .most = 1000,
+     .fallback = "5",
+     .help = "for start: what training without rests is taken to need"},
+    {.name = "fresh",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e6,
+     .fallback = "16",
+     .help = "for start: new samples of a round of learning"},
+    {.name = "batch",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 4096,
+     .otherwise = "4 to 32, by the model",
+     .help = "for start: samples of a step, which ends before the user has the device back"},
+    {.name = "once",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "for start: end when there is nothing to learn, or it may not"},
+    {.name = "relearn",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "for forget: go back to the version before the sample, and learn again"},
+    {.name = "last",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 10000,
+     .fallback = "100",
+     .help = "for log: lines"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "JSON objects"},
 };
 
@@ -486,12 +543,16 @@ static qn_status simulate(simulation *s) {
     return html ? write_page(s, html) : QN_OK;
 }
 
+/* What works in a folder has its name behind it. */
 static qn_status act(simulation *s) {
-    if (strcmp(s->a->words[0], "status") == 0)
+    const char *action = s->a->words[0];
+    if (s->a->n_words > 1 || learn_needs_folder(action))
+        return learn_in_folder(s->a);
+    if (strcmp(action, "status") == 0)
         return learn_status(s->a);
-    if (strcmp(s->a->words[0], "simulate") == 0)
+    if (strcmp(action, "simulate") == 0)
         return simulate(s);
-    return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: status, simulate", s->a->words[0]);
+    return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: " LEARN_ACTIONS ", simulate", action);
 }
 
 static int run(const arguments *a) {
@@ -508,12 +569,22 @@ static int run(const arguments *a) {
 
 const command command_learn = {
     .name = "learn",
-    .words = "ACTION",
+    .words = "ACTION [DIR] [ID]",
     .least_words = 1,
-    .most_words = 1,
+    .most_words = 3,
     .summary = "Learn day by day, while a device is idle, charging and cool",
     .description =
         "learn status       whether this device may train now: each rule of --when and its value\n"
+        "learn start DIR    learns in DIR from --data images:INBOX (INBOX/CLASS/FILE) while "
+        "--when\n"
+        "                   holds, beginning with --model FILE; DIR/model.safetensors is the\n"
+        "                   model in use\n"
+        "learn status DIR   what is learned there; learn versions DIR, learn samples DIR: all\n"
+        "learn log DIR      every decision and its reason\n"
+        "learn pause DIR    stops at the step under way, until learn resume DIR\n"
+        "learn undo DIR     goes back to the version before\n"
+        "learn forget DIR ID\n"
+        "                   deletes a sample; --relearn also what was learned from it\n"
         "learn simulate     replays days of a device: when --when lets it train, and with --data\n"
         "                   what a model learns from a few samples a day\n"
         "\n"

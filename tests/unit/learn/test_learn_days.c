@@ -1,5 +1,5 @@
 /* Learning from a drip: memories are balanced and bounded, the judge is the sign test, a candidate
- * that is not better changes nothing, versions are undone bit for bit, threads change nothing, and
+ * that is not better changes nothing, a round goes on bit for bit, threads change nothing, and
  * a model gets used to changed samples without forgetting. */
 #include "base/rng.h"
 #include "check.h"
@@ -28,6 +28,11 @@ static void test_memory(void) {
     for (int64_t i = 0; i < m.n; i++)
         first_half += m.labels[i] == 0 && m.x[2 * i] < 160;
     CHECK(first_half >= 1 && first_half <= 9); /* early ones are not all gone */
+    const float last = m.x[2 * 39];
+    const int32_t label = m.labels[7], moved = m.labels[39];
+    const int64_t others = m.counts[label];
+    qn_sample_memory_remove(&m, 7);
+    CHECK(m.n == 39 && m.x[2 * 7] == last && m.labels[7] == moved && m.counts[label] == others - 1);
     qn_sample_memory_deinit(&m);
 }
 
@@ -91,7 +96,7 @@ static void offer(qn_learner *l, qn_origin origin, uint64_t first, int n) {
         float x[VALUES];
         int32_t label;
         make_sample(first + (uint64_t)i, origin == QN_ORIGIN_USER, x, &label);
-        CHECK_OK(qn_learner_offer(l, origin, QN_USE_DRAWN, x, label));
+        CHECK_OK(qn_learner_offer(l, origin, QN_USE_DRAWN, x, label, NULL));
     }
 }
 
@@ -118,8 +123,7 @@ static void live(int n_threads, float *weights, bool is_talkative) {
     qn_learned d;
     CHECK_OK(qn_learner_create(&o, &l));
     CHECK_OK(qn_learner_begin(l, qn_learner_engine(l)));
-    CHECK_FAILS(qn_learner_undo(l), QN_ERROR_ARGUMENT, "no version before");
-    CHECK_FAILS(qn_learner_offer(l, QN_ORIGIN_USER, QN_USE_DRAWN, before, N_CLASSES),
+    CHECK_FAILS(qn_learner_offer(l, QN_ORIGIN_USER, QN_USE_DRAWN, before, N_CLASSES, NULL),
                 QN_ERROR_ARGUMENT, "class");
     CHECK_OK(qn_learner_learn(l, 1e12, &d));
     CHECK(!d.has_tried && d.version == 0); /* no samples */
@@ -128,13 +132,18 @@ static void live(int n_threads, float *weights, bool is_talkative) {
     CHECK_OK(qn_learner_learn(l, 1, &d));
     CHECK(!d.has_tried); /* no effort */
     keep(l, before);
+    const qn_learner_state state = qn_learner_get_state(l);
+    float model[1200];
+    int64_t n;
+    memcpy(model, qn_learner_weights(l, &n), 1108 * sizeof *model);
+    CHECK(n == 1108);
     CHECK_OK(qn_learner_learn(l, qn_learner_wanted_flops(l), &d));
     CHECK(d.has_tried && d.has_replaced && !d.is_head && d.version == 1 && d.chance < 0.05);
     CHECK(d.recent.n > 15 && d.recent.n < 45 && d.old.n > 30);
     CHECK(accuracy(l, true) > 0.7);
     keep(l, weights);
     CHECK(memcmp(before, weights, sizeof before) != 0);
-    CHECK_OK(qn_learner_undo(l));
+    qn_learner_resume(l, &state, model, NULL);
     keep(l, after);
     CHECK(memcmp(before, after, sizeof before) == 0 && qn_learner_version(l) == 0);
     CHECK_OK(qn_learner_learn(l, 0.1 * qn_learner_wanted_flops(l), &d));
@@ -154,6 +163,42 @@ static void test_learner(void) {
     CHECK(memcmp(one, three, sizeof one) == 0);
 }
 
+/* A round that was left after some steps goes on in another learner with the same samples. */
+static void test_rounds(void) {
+    const qn_learner_options o = usual(1);
+    float whole[VALUES * 16], resumed[VALUES * 16], model[1200];
+    static char round[64 * 1024];
+    qn_learner *l[2];
+    qn_learned d;
+    int64_t n;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(qn_learner_create(&o, &l[i]));
+        CHECK_OK(qn_learner_begin(l[i], qn_learner_engine(l[i])));
+        CHECK(!qn_learner_can_begin(l[i]));
+        offer(l[i], QN_ORIGIN_OLD, 0, 100);
+        offer(l[i], QN_ORIGIN_USER, 0, 120);
+        CHECK(qn_learner_can_begin(l[i]));
+    }
+    qn_learner_begin_round(l[0]);
+    for (int i = 0; i < 50; i++)
+        CHECK_OK(qn_learner_step(l[0]));
+    const qn_learner_state state = qn_learner_get_state(l[0]);
+    CHECK(state.step == 50 && state.n_steps > 60);
+    CHECK(qn_learner_round_bytes(l[0]) <= sizeof round);
+    qn_learner_save_round(l[0], round);
+    memcpy(model, qn_learner_weights(l[0], &n), 1108 * sizeof *model);
+    CHECK_OK(qn_learner_learn(l[1], 1e12, &d));
+    keep(l[1], whole);
+    qn_learner_resume(l[1], &state, model, round);
+    while (qn_learner_steps_left(l[1]) > 0)
+        CHECK_OK(qn_learner_step(l[1]));
+    CHECK_OK(qn_learner_end_round(l[1], &d));
+    keep(l[1], resumed);
+    CHECK(d.has_replaced && d.version == 1 && memcmp(whole, resumed, sizeof whole) == 0);
+    qn_learner_destroy(l[0]);
+    qn_learner_destroy(l[1]);
+}
+
 /* Random labels: no candidate is better, so the model stays. */
 static void test_never_worse(void) {
     const qn_learner_options o = usual(1);
@@ -171,7 +216,8 @@ static void test_never_worse(void) {
         int32_t label;
         make_sample(5000 + (uint64_t)i, true, x, &label);
         CHECK_OK(qn_learner_offer(l, QN_ORIGIN_USER, QN_USE_DRAWN, x,
-                                  (int32_t)qn_rng_below(qn_rng_make(1, 2, 3), (uint64_t)i, 4)));
+                                  (int32_t)qn_rng_below(qn_rng_make(1, 2, 3), (uint64_t)i, 4),
+                                  NULL));
     }
     keep(l, before);
     CHECK_OK(qn_learner_learn(l, 1e12, &d));
@@ -235,6 +281,7 @@ int main(void) {
     test_memory();
     test_judge();
     test_learner();
+    test_rounds();
     test_never_worse();
     test_failing_allocations();
     test_drift();
