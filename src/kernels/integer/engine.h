@@ -452,6 +452,8 @@ static void pack_windows(const view *v, int64_t first, int64_t width, const plac
             const int8_t *pixel = at && is_one ? pixel_of(v, at, tap / v->n_s, tap % v->n_s) : NULL;
             if (at && !is_one)
                 copy_window(v, at, first, first + width, windows + i * COLUMNS);
+            if (width < COLUMNS)
+                memset(windows + i * COLUMNS + width, 0, (size_t)(COLUMNS - width));
             rows[i] = pixel ? pixel + from : at && !is_one ? windows + i * COLUMNS : zeros;
         }
         interleave(COLUMNS, rows, to, 0);
@@ -542,11 +544,14 @@ static void finish_row(const product *g, int64_t first, int64_t n, const int32_t
     }
 }
 
-/* What most tiles need, without a branch in their rows: sums of at most FEW products, to which
- * nothing is added. */
+/* What most tiles need, without a branch in their rows. What is shifted is of at most FEW
+ * products. */
 typedef enum finish {
     FINISH_OTHER,
-    FINISH_SUMS,
+    FINISH_FIRST, /* a part of the sums, or a further one, to which the last one is added */
+    FINISH_FURTHER,
+    FINISH_LAST,
+    FINISH_SUMS, /* all of them at once */
     FINISH_AWAY,
     FINISH_RELU, /* and away */
     FINISH_PSEUDO,
@@ -554,12 +559,15 @@ typedef enum finish {
 
 enum { FEW = 32768 };
 
-static finish finish_of(const product *g, bool adds, bool is_last) {
-    if (!is_last || !g->panels || g->y.bias || g->k > FEW)
+static finish finish_of(const product *g, int64_t width, bool adds, bool is_last) {
+    const bool is_whole = width == COLUMNS || width == VL;
+    if (!is_last)
+        return !is_whole ? FINISH_OTHER : adds ? FINISH_FURTHER : FINISH_FIRST;
+    if (g->y.bias)
         return FINISH_OTHER;
     if (!g->y.shifted)
-        return adds || g->y.relu ? FINISH_OTHER : FINISH_SUMS;
-    if (adds || (g->y.relu && g->y.shift.is_pseudo))
+        return g->y.relu || (adds && !is_whole) ? FINISH_OTHER : adds ? FINISH_LAST : FINISH_SUMS;
+    if (adds || g->k > FEW || (g->y.relu && g->y.shift.is_pseudo))
         return FINISH_OTHER;
     return g->y.shift.is_pseudo ? FINISH_PSEUDO : g->y.relu ? FINISH_RELU : FINISH_AWAY;
 }
@@ -572,10 +580,13 @@ finish_columns(int n, finish how, qn_shift by, const int32_t *restrict from,
     const int32_t half = by.bits > 0 ? INT32_C(1) << (by.bits - 1) : 0, one = by.bits > 0;
     const uint32_t below = (UINT32_C(1) << by.bits) - 1;
     for (int j = 0; j < n; j++) {
-        const int32_t x = how == FINISH_RELU && from[j] < 0 ? 0 : from[j];
+        const bool is_sum = how <= FINISH_SUMS, adds = how == FINISH_FURTHER || how == FINISH_LAST;
+        const int32_t sum = adds ? (int32_t)((uint32_t)sums[j] + (uint32_t)from[j]) : from[j];
+        const int32_t x = how == FINISH_RELU && sum < 0 ? 0 : sum;
         const uint32_t size = magnitude(x);
-        largest[j] = size > largest[j] ? size : largest[j];
-        if (how == FINISH_SUMS) {
+        if (how >= FINISH_LAST)
+            largest[j] = size > largest[j] ? size : largest[j];
+        if (is_sum) {
             sums[j] = x;
         } else if (how == FINISH_PSEUDO) {
             shifted[j] = with_sign(shift_pseudo(size, by.bits, below, by.bits >> 1), x);
@@ -597,13 +608,13 @@ static inline __attribute__((always_inline)) void finish_tile(const product *g, 
         int32_t sums[COLUMNS];
         int8_t shifted[COLUMNS];
         const bool is_whole = width == COLUMNS || width == VL;
-        int32_t *to = is_whole && how == FINISH_SUMS ? g->y.sums + at : sums;
-        int8_t *small = is_whole && how != FINISH_SUMS ? g->y.shifted + at : shifted;
+        int32_t *to = is_whole && how <= FINISH_SUMS ? g->y.sums + at : sums;
+        int8_t *small = is_whole && how > FINISH_SUMS ? g->y.shifted + at : shifted;
         if (width > VL)
             finish_columns(COLUMNS, how, g->y.shift, tile + i * COLUMNS, largest, to, small);
         else
             finish_columns(VL, how, g->y.shift, tile + i * COLUMNS, largest, to, small);
-        if (!is_whole && how == FINISH_SUMS)
+        if (!is_whole && how <= FINISH_SUMS)
             copy_few(width * (int64_t)sizeof *to, sums, g->y.sums + at);
         else if (!is_whole)
             copy_few(width, shifted, g->y.shifted + at);
@@ -635,7 +646,16 @@ static void multiply_panel(const product *g, const block *d, const word *panel,
         m = size == 2 ? TILE_ROWS : size == 1 ? 4 : 1;
         tiles[g->a_columns][width > VL][size](d->words, d->a + i * (g->a_columns ? 1 : d->a_step),
                                               d->a_step, panel, start, tile);
-        switch (finish_of(g, d->adds, d->is_last)) {
+        switch (finish_of(g, width, d->adds, d->is_last)) {
+        case FINISH_FIRST:
+            finish_tile(g, FINISH_FIRST, d->first_row + i, m, first, width, tile, all);
+            continue;
+        case FINISH_FURTHER:
+            finish_tile(g, FINISH_FURTHER, d->first_row + i, m, first, width, tile, all);
+            continue;
+        case FINISH_LAST:
+            finish_tile(g, FINISH_LAST, d->first_row + i, m, first, width, tile, all);
+            continue;
         case FINISH_SUMS:
             finish_tile(g, FINISH_SUMS, d->first_row + i, m, first, width, tile, all);
             continue;
