@@ -329,6 +329,15 @@ static void copy_inside(const view *v, const place *at, int64_t first, int64_t n
     const int64_t row = v->n_s * v->c, apart = v->r_step * v->w * v->pixel;
     const int8_t *pixel = at->image + (at->y * v->w + at->x) * v->pixel;
     int64_t from = first;
+    if (n == v->n_r * row && row <= 2 * SLACK &&
+        v->end - pixel >= (v->n_r - 1) * most(apart, 0) + 2 * SLACK) {
+        for (int64_t r = 0; r < v->n_r; r++, to += row, pixel += apart) {
+            memcpy(to, pixel, SLACK);
+            if (row > SLACK)
+                memcpy(to + SLACK, pixel + SLACK, SLACK);
+        }
+        return;
+    }
     if (first > 0) {
         pixel += first / row * apart;
         from = first % row;
