@@ -38,6 +38,9 @@ if(TARGET quern)
     DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d ${run})
   install(DIRECTORY share/maps DESTINATION ${CMAKE_INSTALL_DATADIR}/quern ${run}
     FILES_MATCHING PATTERN "*.csv")
+  if(QUERN_WITH_LEARN) # examples, which nothing starts by itself
+    install(DIRECTORY share/systemd DESTINATION ${CMAKE_INSTALL_DATADIR}/quern ${run})
+  endif()
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} ${run})
 

@@ -42,6 +42,7 @@ struct qn_service {
     qn_preparation preparation;
     qn_preparer preparer;
     bool is_ready, must_load;
+    bool has_yielded; /* since the last step */
     qn_learner *learner;
     uint8_t *pixels; /* (n_values) */
     float *x;        /* (n_values) */
@@ -694,10 +695,16 @@ qn_status qn_service_turn(qn_service *s, qn_turn *turn, int64_t *rest_ns) {
     *turn = QN_TURN_WAITS;
     *rest_ns = 0;
     QN_TRY(follow_store(s));
+    if (!s->has_yielded && must_yield(s)) { /* first of all: what there is to write can wait */
+        s->has_yielded = true;
+        *rest_ns = look_ns;
+        return QN_OK;
+    }
     QN_TRY(sense(s));
     const qn_decision d = qn_policy_decide(&s->policy, &s->moment);
     QN_TRY(note_decision(s, &d));
-    if (d.may_train && !must_yield(s))
+    s->has_yielded = must_yield(s);
+    if (d.may_train && !s->has_yielded)
         return work(s, turn, rest_ns);
     *rest_ns = look_ns;
     return s->must_load ? QN_OK : qn_service_keep(s);

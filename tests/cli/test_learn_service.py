@@ -1,6 +1,7 @@
 """quern learn start: learns from a folder of pictures, never twice from one, goes back, forgets, and comes
 to the same versions however often it is killed."""
 import contextlib
+import os
 import random
 import sqlite3
 import time
@@ -23,6 +24,8 @@ def picture(path, label, is_turned, seed):
 
 
 class LearnService(quern.Case):
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
     def pictures(self, folder, n, is_turned, first):
         for i in range(n):
             path = self.folder / folder / CLASSES[i % 4]
