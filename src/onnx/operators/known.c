@@ -348,6 +348,27 @@ static qn_status build_cum_sum(qn_onnx_call *call) {
 
 /* ---- one-hot rows ---- */
 
+/* The same of indices that are known: of depth inner elements apart. */
+static qn_status fold_one_hot(qn_onnx_call *call, int64_t depth, int axis, const double *pair,
+                              qn_onnx_type type) {
+    const qn_onnx_constant *x;
+    const double *numbers;
+    QN_TRY(qn_onnx_numbers_of(call, 0, &x, &numbers));
+    qn_shape shape = {.rank = x->shape.rank + 1};
+    for (int i = 0; i < shape.rank; i++)
+        shape.dims[i] = i == axis ? depth : x->shape.dims[i - (i > axis)];
+    const int64_t inner = qn_shape_count_range(shape, axis + 1, shape.rank);
+    QN_TRY(qn_onnx_check_made(x->n));
+    QN_TRY(qn_onnx_check_made(x->n * depth));
+    double *y = qn_onnx_scratch(call, ((size_t)(x->n * depth) + 1) * sizeof *y);
+    for (int64_t i = 0; y && i < x->n * depth; i++) {
+        const int64_t place = i / inner % depth, from = i / inner / depth * inner + i % inner;
+        const double at = numbers[from] < 0 ? numbers[from] + (double)depth : numbers[from];
+        y[i] = pair[at == (double)place];
+    }
+    return qn_onnx_give_constant(call, y ? qn_onnx_make_constant(call, type, shape, y) : NULL);
+}
+
 /* Depth after so many axes: indices are compared with 0, 1, ... */
 static qn_status build_one_hot(qn_onnx_call *call) {
     const qn_shape from = qn_onnx_shape(call, 0);
@@ -364,6 +385,8 @@ static qn_status build_one_hot(qn_onnx_call *call) {
         return qn_fail(QN_ERROR_FORMAT, "it makes rows of %lld of %lld values", (long long)depth,
                        (long long)values->n);
     QN_TRY(qn_onnx_check_made(depth));
+    if (qn_onnx_is_known(call, 0))
+        return fold_one_hot(call, depth, axis, pair, values->type);
     double *places = qn_onnx_scratch(call, (size_t)depth * sizeof *places);
     for (int64_t i = 0; places && i < depth; i++)
         places[i] = (double)i;
