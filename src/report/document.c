@@ -159,13 +159,31 @@ void qn_document_find(qn_document *document, const qn_document_finding *f) {
     qn_output_text(out, "</section>\n");
 }
 
+/* A list without spaces may break after its commas. */
+static void put_value(qn_output *out, const char *value) {
+    qn_output_text(out, "<span class=\"value\">");
+    for (const char *at = value; *at;) {
+        const size_t n = strcspn(at, ",") + 1;
+        char part[64];
+        if (n >= sizeof part || n > strlen(at)) {
+            qn_output_html(out, at);
+            break;
+        }
+        memcpy(part, at, n);
+        part[n] = 0;
+        put_element(out, "", part, "<wbr>");
+        at += n;
+    }
+    qn_output_text(out, "</span>");
+}
+
 void qn_document_figure(qn_document *document, const char *label, const char *value,
                         const char *note) {
     qn_output *out = &document->out;
     if (!begin(document, BLOCK_FIGURES))
         return;
     put_element(out, "<div class=\"figure\"><span class=\"label\">", label, "</span>");
-    put_element(out, "<span class=\"value\">", value, "</span>");
+    put_value(out, value);
     if (note && *note)
         put_element(out, "<span class=\"note\">", note, "</span>");
     qn_output_text(out, "</div>\n");
