@@ -1,10 +1,11 @@
 /* See senses.h. Formats are the kernel's (Documentation/ABI/testing/sysfs-class-power,
  * Documentation/accounting/psi.rst, proc_loadavg(5), proc_meminfo(5)). */
-#define _GNU_SOURCE /* strcasestr */
 #include "learn/senses.h"
 
 #include "base/decimal.h"
+#include "base/memory.h"
 #include "base/status.h"
+#include "meter/sources/sources.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "os/probe.h"
@@ -18,8 +19,8 @@
 enum { PATH = 320, TEXT = 64 };
 
 static const double skin_limit = 38, processor_limit = 65;
-/* Zones that say less, or more, have no sensor behind them, or a constant. */
-static const double least_celsius = 1, most_celsius = 99;
+/* Zones that say more have a constant behind them. */
+static const double most_celsius = 99;
 
 typedef struct search {
     const char *root;
@@ -30,56 +31,77 @@ typedef struct search {
     int64_t used_ns;                       /* last time at a terminal; 0: unknown */
 } search;
 
-/* "" where there is no such file. */
-static void read_at(const search *s, const char *folder, const char *entry, const char *name,
-                    char text[TEXT]) {
+/* Of a power supply; "" where there is no such file. */
+static void read_at(const search *s, const char *entry, const char *name, char text[TEXT]) {
     char path[PATH];
-    snprintf(path, sizeof path, "%.150s%.40s/%.60s/%.30s", s->root, folder, entry, name);
+    snprintf(path, sizeof path, "%.150s/sys/class/power_supply/%.60s/%.30s", s->root, entry, name);
     if (!qn_path_is_there(path) || qn_probe_text_at(path, text, TEXT) != QN_OK)
         text[0] = 0;
 }
 
-static double number_at(const search *s, const char *folder, const char *entry, const char *name) {
+/* NaN where the file says nothing, or what cannot be. */
+static double number_at(const search *s, const char *entry, const char *name, double least,
+                        double most) {
     char text[TEXT];
     double value;
-    read_at(s, folder, entry, name, text);
-    return text[0] && qn_decimal_parse(text, &value) && isfinite(value) ? value : (double)NAN;
+    read_at(s, entry, name, text);
+    const bool is_number = text[0] && qn_decimal_parse(text, &value);
+    return is_number && value >= least && value <= most ? value : (double)NAN;
 }
 
 /* Where one of two numbers is NaN, fmin and fmax give the other. */
 static qn_status visit_supply(void *context, const char *entry, bool is_folder) {
-    static const char folder[] = "/sys/class/power_supply";
     search *s = context;
     char type[TEXT], status[TEXT], scope[TEXT];
-    read_at(s, folder, entry, "type", type);
-    read_at(s, folder, entry, "scope", scope);
-    if (!is_folder || strcmp(scope, "Device") == 0 || number_at(s, folder, entry, "present") == 0)
+    read_at(s, entry, "type", type);
+    read_at(s, entry, "scope", scope);
+    if (!is_folder || strcmp(scope, "Device") == 0 || number_at(s, entry, "present", 0, 0) == 0)
         return QN_OK;
     if (strcmp(type, "Battery") != 0) {
-        s->has_external = s->has_external || number_at(s, folder, entry, "online") > 0;
+        s->has_external = s->has_external || number_at(s, entry, "online", 1, 9) > 0;
         return QN_OK;
     }
-    read_at(s, folder, entry, "status", status);
+    read_at(s, entry, "status", status);
     s->has_discharging = s->has_discharging || strcmp(status, "Discharging") == 0;
     s->has_external = s->has_external || strcmp(status, "Charging") == 0;
-    s->lowest_percent = fmin(s->lowest_percent, number_at(s, folder, entry, "capacity"));
-    s->battery_celsius = fmax(s->battery_celsius, number_at(s, folder, entry, "temp") / 10);
+    s->lowest_percent = fmin(s->lowest_percent, number_at(s, entry, "capacity", 0, 100));
+    s->battery_celsius = fmax(s->battery_celsius, number_at(s, entry, "temp", -500, 1200) / 10);
     return QN_OK;
 }
 
-static qn_status visit_zone(void *context, const char *entry, bool is_folder) {
-    static const char folder[] = "/sys/class/thermal";
-    search *s = context;
-    char type[TEXT];
-    const double celsius = number_at(s, folder, entry, "temp") / 1000;
-    if (!is_folder || strncmp(entry, "thermal_zone", 12) != 0 || !(celsius >= least_celsius) ||
-        celsius > most_celsius)
+static void say_nothing(void *user, const char *source, const char *text) {
+    (void)user, (void)source, (void)text;
+}
+
+/* What the meter's source of thermal zones reads now. */
+static qn_status read_zones(const qn_senses_options *o, search *s) {
+    const qn_source_kind *kind = &qn_source_thermal;
+    const qn_source_options options = {.allocator = o->allocator,
+                                       .root = s->root,
+                                       .is_recorded = s->root[0] != 0,
+                                       .say = say_nothing};
+    void *source;
+    qn_reading *readings;
+    int n;
+    QN_TRY(kind->open(&options, &source));
+    if (!source)
         return QN_OK;
-    read_at(s, folder, entry, "type", type);
-    if (strcasestr(type, "cpu") || strcasestr(type, "x86_pkg") || strcasestr(type, "soc"))
-        s->processor_celsius = fmax(s->processor_celsius, celsius);
-    s->any_celsius = fmax(s->any_celsius, celsius);
-    return QN_OK;
+    const qn_channel *channels = kind->channels(source, &n);
+    const qn_status status = qn_allocate(o->allocator, (size_t)n, sizeof *readings, &readings);
+    if (status == QN_OK)
+        kind->read(source, qn_clock_ns(), readings);
+    for (int i = 0; status == QN_OK && i < n; i++) {
+        const double celsius = readings[i].value;
+        if (readings[i].end_ns == 0 || celsius > most_celsius)
+            continue;
+        if (channels[i].part == QN_PART_CPU || channels[i].part == QN_PART_SOC)
+            s->processor_celsius = fmax(s->processor_celsius, celsius);
+        s->any_celsius = fmax(s->any_celsius, celsius);
+    }
+    if (status == QN_OK)
+        qn_release(o->allocator, readings, (size_t)n, sizeof *readings);
+    kind->close(source);
+    return status;
 }
 
 static qn_status visit_terminal(void *context, const char *entry, bool is_folder) {
@@ -120,7 +142,7 @@ static double number_after(const search *s, const char *file, const char *word) 
     at += strlen(word);
     at += strspn(at, " \t");
     snprintf(digits, sizeof digits, "%.*s", (int)strspn(at, "0123456789."), at);
-    return qn_decimal_parse(digits, &value) ? value : (double)NAN;
+    return qn_decimal_parse(digits, &value) && value < 1e15 ? value : (double)NAN;
 }
 
 /* Cores of a recorded tree are those of its /proc/stat. */
@@ -167,7 +189,7 @@ qn_status qn_senses_read(const qn_senses_options *options, qn_moment *m, double 
     search s = {options->root ? options->root : "", nan, false, false, nan, nan, nan, 0};
     qn_senses_options o = {qn_allocator_or_default(options->allocator), s.root};
     QN_TRY(list(&o, &s, "/sys/class/power_supply", visit_supply));
-    QN_TRY(list(&o, &s, "/sys/class/thermal", visit_zone));
+    QN_TRY(read_zones(&o, &s));
     if (!s.root[0])
         QN_TRY(list(&o, &s, "/dev/pts", visit_terminal));
     const bool has_battery = !isnan(s.lowest_percent);

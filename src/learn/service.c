@@ -59,6 +59,7 @@ struct qn_service {
     qn_origin origin; /* of the files */
     bool was_old_read;
     int64_t n_kept, batch, seed, n_fresh;
+    int64_t must_learn; /* without new samples: some were taken out */
     double unkept_seconds, round_seconds;
     qn_service_facts facts;
 };
@@ -373,6 +374,11 @@ static qn_status resume(qn_service *s, const qn_learner_state *state, const void
     int64_t n;
     float *weights;
     qn_learner_weights(s->learner, &n);
+    if (state->step < 0 || state->step > state->n_steps || state->n_steps > INT32_MAX ||
+        state->n_tried < 0 || state->n_tried > INT32_MAX || state->n_offered[0] < 0 ||
+        state->n_offered[1] < 0)
+        return qn_fail(QN_ERROR_FORMAT, "%s/learn.db: damaged: a state that cannot be",
+                       s->o.folder);
     if (state->n_steps > 0 && bytes != qn_learner_round_bytes(s->learner))
         return qn_fail(QN_ERROR_FORMAT, "%s/learn.db: a round of another network", s->o.folder);
     QN_TRY(qn_allocate(s->o.allocator, (size_t)n, sizeof *weights, &weights));
@@ -399,6 +405,7 @@ qn_status qn_service_load(qn_service *s) {
     size_t bytes;
     QN_TRY(qn_store_get(&s->store, "generation", 0, &s->store.generation));
     QN_TRY(qn_store_get(&s->store, "fresh", 0, &s->n_fresh));
+    QN_TRY(qn_store_get(&s->store, "must_learn", 0, &s->must_learn));
     QN_TRY(qn_store_get(&s->store, "taken", 0, &s->facts.n_taken));
     QN_TRY(qn_store_get(&s->store, "round_ms", 0, &ms));
     s->round_seconds = (double)ms / 1e3;
@@ -586,7 +593,7 @@ static void spend(qn_service *s, int64_t begin_ns) {
 }
 
 static void end_of_round(qn_service *s) {
-    s->n_fresh = 0;
+    s->n_fresh = s->must_learn = 0;
     s->unkept_seconds = s->round_seconds = 0;
     s->needs_scan = true;
 }
@@ -606,6 +613,7 @@ static qn_status put_result(qn_service *s, const qn_learned *d) {
     if (d->has_replaced)
         QN_TRY(qn_store_put_version(&s->store, &v, weights, n));
     QN_TRY(qn_store_set(&s->store, "fresh", 0));
+    QN_TRY(qn_store_set(&s->store, "must_learn", 0));
     QN_TRY(put_round(s));
     return note(s,
                 "%s %" PRId64 ": of %" PRId64 " recent samples %" PRId64 " became right, %" PRId64
@@ -619,6 +627,7 @@ static qn_status put_result(qn_service *s, const qn_learned *d) {
 
 static qn_status put_failure(qn_service *s) {
     QN_TRY(qn_store_set(&s->store, "fresh", 0));
+    QN_TRY(qn_store_set(&s->store, "must_learn", 0));
     QN_TRY(put_round(s));
     return note(s, "the round diverged: the model stays as it is");
 }
@@ -684,7 +693,7 @@ static qn_status work(qn_service *s, qn_turn *turn, int64_t *rest_ns) {
         return take_turn(s);
     if (s->needs_scan || qn_clock_ns() - s->scanned_ns > scan_ns)
         return list_files(s);
-    if (s->n_fresh >= s->o.n_fresh && qn_learner_can_begin(s->learner))
+    if ((s->n_fresh >= s->o.n_fresh || s->must_learn) && qn_learner_can_begin(s->learner))
         return begin_turn(s);
     *turn = QN_TURN_DONE;
     *rest_ns = look_ns;

@@ -373,6 +373,7 @@ static qn_status undo(qn_store *s, int64_t *version) {
         return qn_fail(QN_ERROR_ARGUMENT, "there is no version before 0 to go back to");
     *version = state.version - 1;
     QN_TRY(qn_store_set(s, "fresh", 0));
+    QN_TRY(qn_store_set(s, "must_learn", 0));
     return go_back(s, *version);
 }
 
@@ -419,7 +420,7 @@ static qn_status forget(qn_store *s, int64_t id, bool must_relearn, int64_t *ver
     *version = p.version;
     QN_TRY(qn_store_get_state(s, &state, NULL, NULL));
     if (must_relearn && state.version > p.version) {
-        QN_TRY(qn_store_set(s, "fresh", INT32_MAX)); /* enough for a round */
+        QN_TRY(qn_store_set(s, "must_learn", 1));
         return go_back(s, p.version);
     }
     return go_back(s, state.version); /* a round may have learned from it */

@@ -90,6 +90,20 @@ class LearnService(quern.Case):
         self.assertFalse(pixels[:200] in self.bytes_of("d/learn.db"))  # overwritten, not only unlisted
         self.serve("d")  # nor does it come back from the folder
         self.assertEqual(len(self.look("samples", "d")), 259)
+        log = self.run_quern("learn", "log", "d").output
+        self.assertIn("the user went back to version 0", log)
+        self.assertIn(f"the user deleted sample {gone['id']}", log)
+
+    def test_relearns(self):
+        self.serve("d")
+        before = self.bytes_of("d/model.safetensors")
+        gone = next(s for s in self.look("samples", "d") if s["origin"] == "user" and s["use"] == "trains")
+        self.assertEqual(gone["version"], 0)
+        said = self.run_quern("learn", "forget", "d", gone["id"], "--relearn").output
+        self.assertIn("version 0 is in use", said)
+        self.serve("d")
+        self.assertEqual(self.look("status", "d")[0]["version"], 1)
+        self.assertNotEqual(self.bytes_of("d/model.safetensors"), before)
 
     def test_pause_and_lock(self):
         self.run_quern("learn", "start", "d", "--model", "mine.safetensors", "--data", "images:inbox",

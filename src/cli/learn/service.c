@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "learn/senses.h"
 #include "learn/service.h"
 #include "os/files/record_file.h"
 #include "os/files/stream.h"
@@ -240,6 +241,19 @@ static qn_status print_log(void *user, int64_t second, const char *text) {
 
 /* ---- changing ---- */
 
+/* What the user did stands in the log, too. */
+static qn_status note(qn_store *store, const char *what, int64_t number) {
+    const qn_senses_options o = {.root = NULL};
+    qn_moment m;
+    double cool;
+    char text[80];
+    QN_TRY(qn_senses_read(&o, &m, &cool));
+    snprintf(text, sizeof text, "%s", what);
+    if (number >= 0)
+        snprintf(text, sizeof text, "%s %" PRId64, what, number);
+    return qn_store_log(store, m.second, text);
+}
+
 /* So that DIR/model.safetensors is the version in use; a service that runs does that itself. */
 static qn_status settle(const char *folder) {
     const qn_service_options o = {.folder = folder, .when = "cool"};
@@ -266,6 +280,7 @@ static void print_back(const arguments *a, const char *what, int64_t version) {
 static qn_status undo(const arguments *a, qn_store *store) {
     int64_t version;
     QN_TRY(qn_store_undo(store, &version));
+    QN_TRY(note(store, "the user went back to version", version));
     QN_TRY(settle(folder_of(a)));
     print_back(a, "went back", version);
     return QN_OK;
@@ -283,6 +298,9 @@ static qn_status forget(const arguments *a, qn_store *store) {
                        folder_of(a));
     QN_TRY(qn_store_forget(store, id, arguments_flag(a, "relearn"), &came));
     QN_TRY(qn_store_get_state(store, &state, NULL, NULL));
+    QN_TRY(note(store, "the user deleted sample", id));
+    if (arguments_flag(a, "relearn"))
+        QN_TRY(note(store, "learns again from the rest, from version", state.version));
     QN_TRY(settle(folder_of(a)));
     if (state.version > came && !is_json(a))
         printf("versions %" PRId64 " to %" PRId64
@@ -305,13 +323,13 @@ static qn_status list_log(const arguments *a, qn_store *store) {
 }
 
 static qn_status pause(const arguments *a, qn_store *store) {
-    (void)store;
-    return qn_service_set_paused(folder_of(a), true);
+    QN_TRY(qn_service_set_paused(folder_of(a), true));
+    return note(store, "paused by the user", -1);
 }
 
 static qn_status resume(const arguments *a, qn_store *store) {
-    (void)store;
-    return qn_service_set_paused(folder_of(a), false);
+    QN_TRY(qn_service_set_paused(folder_of(a), false));
+    return note(store, "resumed by the user", -1);
 }
 
 /* ---- all ---- */
