@@ -1,4 +1,4 @@
-/* Import and export of ONNX files (opset 7 to 28). The public builder builds an imported network
+/* Import and export of ONNX files (opset 6 to 28). The public builder builds an imported network
  * into any graph; images are converted to channels last, so data is passed as (N, H, W, C) where
  * the file has (N, C, H, W).
  *

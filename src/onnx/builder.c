@@ -198,7 +198,10 @@ static qn_status check_call(const qn_onnx_call *call, const qn_onnx_translator *
 /* Attributes that no translator asks for because they change nothing that can be built, or are
  * read elsewhere. */
 static bool is_harmless(const qn_onnx_node *node, const char *name) {
-    static const char *const names[] = {"saturate", "sorted", "noop_with_empty_axes"};
+    static const char *const names[] = {
+        "saturate", "sorted", "noop_with_empty_axes",
+        /* of opset 6: without "axis", axes are aligned at the end */
+        "broadcast", "is_test"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -208,13 +211,14 @@ static bool is_harmless(const qn_onnx_node *node, const char *name) {
 
 static qn_status check_read(const qn_onnx_call *call) {
     for (int i = 0; i < call->node->n_attributes && i < 64; i++) {
-        if (call->opset > QN_ONNX_STABLE_OPSET && !(call->builder->read >> i & 1) &&
+        if ((call->opset > QN_ONNX_STABLE_OPSET || call->opset < QN_ONNX_FIRST_OPSET) &&
+            !(call->builder->read >> i & 1) &&
             !is_harmless(call->node, call->node->attributes[i].name))
             return qn_fail(QN_ERROR_UNSUPPORTED,
                            "its attribute %s of opset %lld is not known here: export with opset %d "
-                           "or lower",
+                           "to %d",
                            call->node->attributes[i].name, (long long)call->opset,
-                           QN_ONNX_STABLE_OPSET);
+                           QN_ONNX_FIRST_OPSET, QN_ONNX_STABLE_OPSET);
     }
     return QN_OK;
 }

@@ -85,9 +85,9 @@ extern const qn_onnx_translator qn_onnx_conv_pool_translators[], qn_onnx_matrix_
 const qn_onnx_translator *qn_onnx_find_translator(const char *type);
 
 /* ---- attributes, with what stands for one that is not there ---- */
-/* One by its name, or null. Those that nobody asks for are refused in files of an opset above
- * QN_ONNX_STABLE_OPSET: they may change what a node does. */
-enum { QN_ONNX_STABLE_OPSET = 23 };
+/* One by its name, or null. Those that nobody asks for are refused in files of an opset outside of
+ * these two: they may change what a node does. */
+enum { QN_ONNX_FIRST_OPSET = 7, QN_ONNX_STABLE_OPSET = 23 };
 const qn_onnx_attribute *qn_onnx_attribute_of(const qn_onnx_call *call, const char *name);
 int64_t qn_onnx_int(const qn_onnx_call *call, const char *name, int64_t fallback);
 /* As the shortest decimal that is this float: 1e-5 for 1e-5f. */

@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum { MOST_NESTED = 64, LEAST_OPSET = 7, MOST_OPSET = 28, LARGE_BYTES = 4 << 20 };
+enum { MOST_NESTED = 64, LEAST_OPSET = 6, MOST_OPSET = 28, LARGE_BYTES = 4 << 20 };
 
 const char *qn_onnx_text_or_empty(const char *text) {
     return text ? text : "";

@@ -1,6 +1,6 @@
 /* ONNX files as plain structures: reading checks everything that a file can get wrong, so that what
  * is handed out can be walked without looking again, and writing makes a file of the same
- * structures. Opset 7 to 28 of the default domain. What operators mean is no matter of this file
+ * structures. Opset 6 to 28 of the default domain. What operators mean is no matter of this file
  * (onnx/import.h).
  *
  * Guaranteed of what was read: no pointer of a count above 0 is null, texts end with 0, names of

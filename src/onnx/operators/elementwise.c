@@ -227,12 +227,52 @@ static qn_status fold_rule(qn_onnx_call *call, const rule *r) {
     return qn_onnx_give_constant(call, y);
 }
 
+/* Before opset 7 the second operand is laid along the first from an axis on, where the node says
+ * "broadcast"; a slope of PRelu along its channels. *axis -1: from the end, as ever since. */
+static qn_status find_axis(const qn_onnx_call *call, int *axis) {
+    const qn_shape a = qn_onnx_shape(call, 0), b = qn_onnx_shape(call, call->n_inputs > 1);
+    const bool is_slope = strcmp(call->node->type, "PRelu") == 0;
+    const int64_t along = qn_onnx_int(call, "axis", is_slope && b.rank == 1 ? 1 : -1);
+    *axis = -1;
+    if (call->opset >= QN_ONNX_FIRST_OPSET || qn_shape_equal(a, b) || qn_shape_count(b) == 1)
+        return QN_OK;
+    if ((!is_slope && !qn_onnx_int(call, "broadcast", 0)) || along + b.rank > a.rank || along < -1)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "its operands have different shapes, and it does not say how they go "
+                       "together: export with opset %d or higher",
+                       QN_ONNX_FIRST_OPSET);
+    *axis = (int)along;
+    return QN_OK;
+}
+
+/* The second operand with extents of 1 after its own. */
+static qn_status build_along(qn_onnx_call *call, const rule *r, int axis) {
+    qn_graph *g = call->graph;
+    qn_shape shape = qn_onnx_shape(call, 1);
+    while (shape.rank < qn_onnx_shape(call, 0).rank - axis)
+        shape.dims[shape.rank++] = 1;
+    const qn_value x = qn_onnx_as_reals(call, qn_onnx_plain(call, 0));
+    const qn_value y = qn_reshape(g, qn_onnx_side_name(call, "along"),
+                                  qn_onnx_as_reals(call, qn_onnx_plain(call, 1)), shape);
+    if (r->is_not)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "with an axis; export with opset %d or higher",
+                       QN_ONNX_FIRST_OPSET);
+    qn_onnx_give_as(
+        call, combine(call, call->name, r->kind, r->is_swapped ? y : x, r->is_swapped ? x : y),
+        false, type_of(call, r));
+    return g->status;
+}
+
 static qn_status build_rule(qn_onnx_call *call) {
     const rule *r = find_rule(call->node->type);
     qn_graph *graph = call->graph;
     qn_value v[2], y;
     double number;
     bool is_image = false;
+    int axis;
+    QN_TRY(find_axis(call, &axis));
+    if (axis >= 0)
+        return build_along(call, r, axis);
     if (qn_onnx_folds(call))
         return fold_rule(call, r);
     for (int i = 0; i < 2; i++) {

@@ -362,7 +362,7 @@ static const struct {
     qn_status status;
     const char *message;
 } cases[] = {
-    {spoil_opset, QN_ERROR_UNSUPPORTED, "FILE: operators of opset 29; quern reads 7 to 28"},
+    {spoil_opset, QN_ERROR_UNSUPPORTED, "FILE: operators of opset 29; quern reads 6 to 28"},
     {spoil_domain, QN_ERROR_UNSUPPORTED, "opset 0"},
     {spoil_graph, QN_ERROR_FORMAT, "no graph"},
     {spoil_missing, QN_ERROR_FORMAT, "node 'y' (Add) reads 'x7', which nothing gives"},

@@ -19,7 +19,7 @@
 static const char *data = "/usr/share/libonnx-testdata/data"; /* or the environment's ONNX_TESTS */
 static const char *const folders[] = {"node", "simple", "pytorch-operator", "pytorch-converted"};
 
-enum { MOST_TENSORS = 16, LEAST_PASSED = 662, LEAST_TRAINED = 469, NAME = 512 };
+enum { MOST_TENSORS = 16, LEAST_PASSED = 785, LEAST_TRAINED = 585, NAME = 512 };
 
 /* How inputs are given, each way as often as it is the first that can be built. */
 typedef enum way { ALL_CHANGE, WHOLE_FIXED, FIRST_CHANGES, ALL_FIXED, N_WAYS } way;
@@ -356,6 +356,8 @@ static bool has_right_gradient(attempt *a, bool *is_one, char text[NAME]) {
     run_destroy(&run);
     snprintf(text, NAME, "the gradient along a direction is %.9g, the difference quotient %.9g",
              slope, quotient);
+    if (isnan(quotient)) /* the function is nowhere there */
+        *is_one = false;
     return !*is_one || fabs(slope - quotient) <= 1e-7 + 1e-5 * fabs(quotient);
 }
 
