@@ -341,25 +341,32 @@ static void change_server(const qn_federation *f, double weights) {
     }
 }
 
-/* The server's new network with the client's own tensors on the client's tests. */
-static qn_status evaluate_client(const qn_federation *f, int64_t client, qn_evaluation *sum) {
-    view v;
-    qn_evaluation e;
-    qn_loader *loader;
-    const qn_data_source own = view_of(f, &f->tests, QN_TEST, client, &v);
+static qn_status load_tests(const qn_federation *f, const qn_data_source *data, int n_prefetched,
+                            qn_loader **loader) {
+    const int64_t n = data->n_samples[QN_TEST];
     const qn_loader_options options = {
         QN_OPTIONS_INIT(qn_loader_options),
         .allocator = f->o.allocator,
         .split = QN_TEST,
         .batch = EVALUATION_BATCH,
         .pad_last = true,
-        .n_batches = (own.n_samples[QN_TEST] + EVALUATION_BATCH - 1) / EVALUATION_BATCH,
+        .n_batches = (n + EVALUATION_BATCH - 1) / EVALUATION_BATCH,
+        .n_prefetched = n_prefetched,
     };
-    if (own.n_samples[QN_TEST] == 0)
-        return QN_OK;
+    return n == 0 ? QN_OK : qn_loader_create(data, &f->o.data->preparation, &options, loader);
+}
+
+/* The server's new network with the client's own tensors on the client's tests. */
+static qn_status evaluate_client(const qn_federation *f, int64_t client, qn_evaluation *sum) {
+    view v;
+    qn_evaluation e;
+    qn_loader *loader = NULL;
+    const qn_data_source own = view_of(f, &f->tests, QN_TEST, client, &v);
     put_server(f);
     QN_TRY(put_personal(f, client, f->round));
-    QN_TRY(qn_loader_create(&own, &f->o.data->preparation, &options, &loader));
+    QN_TRY(load_tests(f, &own, 0, &loader));
+    if (!loader)
+        return QN_OK;
     const qn_status status = qn_trainer_evaluate_all(f->trainer, qn_loader_batches(loader), &e);
     qn_loader_destroy(loader);
     QN_TRY(status);
@@ -553,22 +560,6 @@ static qn_status reserve(qn_federation *f) {
     return QN_OK;
 }
 
-static qn_status open_test(qn_federation *f) {
-    const int64_t n = f->o.data->n_samples[QN_TEST];
-    const qn_loader_options options = {
-        QN_OPTIONS_INIT(qn_loader_options),
-        .allocator = f->o.allocator,
-        .split = QN_TEST,
-        .batch = EVALUATION_BATCH,
-        .pad_last = true,
-        .n_batches = (n + EVALUATION_BATCH - 1) / EVALUATION_BATCH,
-        .n_prefetched = 2,
-    };
-    if (n == 0)
-        return QN_OK;
-    return qn_loader_create(f->o.data, &f->o.data->preparation, &options, &f->test);
-}
-
 /* What decides the bits of a run. */
 static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT]) {
     snprintf(text, OPTIONS_TEXT,
@@ -607,7 +598,7 @@ static qn_status begin(qn_federation *f) {
     if (f->n_all > f->n)
         QN_TRY(qn_partition_tests(f->o.allocator, f->o.data, &f->partition, TESTS_OF_A_CLIENT,
                                   f->o.seed, &f->tests));
-    return open_test(f);
+    return load_tests(f, f->o.data, 2, &f->test);
 }
 
 qn_status qn_federation_create(const qn_federation_options *options, qn_federation **federation) {
