@@ -393,7 +393,7 @@ complete -c quern -n '__fish_seen_subcommand_from federate' -l server -x -a 'ave
 complete -c quern -n '__fish_seen_subcommand_from federate' -l server-lr -r -d 'learning rate of the server'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l server-momentum -r -d 'of momentum and adam'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l updates -r -d 'what clients send: full (floats), int8 (bytes with an exponent for each tensor), top:S (the share S that changed most; the rest is added to the next update)'
-complete -c quern -n '__fish_seen_subcommand_from federate' -l personal -r -d 'tensors that never leave a client, by name: '\''fc2.*'\'' (FedPer), '\''*.bn*'\'' (FedBN); accuracy is then that of the clients that answered'
+complete -c quern -n '__fish_seen_subcommand_from federate' -l personal -r -d 'tensors that never leave a client, by name: '\''fc2.*'\'' (FedPer), '\''*.norm.*'\'' (FedBN); accuracy is then that of the clients that answered'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l dp-clip -r -d 'differential privacy of clients: largest norm of an update; each client takes part by chance'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l dp-noise -r -d 'deviation of the noise that the server adds to the sum, in --dp-clip'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l dp-delta -r -d 'delta of the epsilon that each round reports'

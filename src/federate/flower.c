@@ -240,9 +240,11 @@ static qn_status write_data(app *a) {
 
 static qn_status check(const qn_federation_options *o) {
     QN_TRY(qn_federation_check(o));
-    if (o->proximal > 0 || o->drop > 0 || o->code != QN_UPDATE_FULL)
+    if (o->proximal > 0 || o->drop > 0 || o->code != QN_UPDATE_FULL || o->clip > 0 ||
+        (o->personal && o->personal[0]))
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "only the simulation knows FedProx, clients that drop out and int8 updates");
+                       "only the simulation knows FedProx, clients that drop out, other --updates "
+                       "than full, --personal and --dp-clip");
     if (o->data->n_samples[QN_TEST] < 1)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%s has no test samples, on which the server tests; hold some out "

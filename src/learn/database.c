@@ -219,12 +219,8 @@ void qn_rows_close(qn_rows *r) {
 }
 
 qn_status qn_database_change(qn_database *d, const char *statement, int n, const qn_cell *values) {
-    qn_rows *r;
-    bool is_end;
-    QN_TRY(qn_rows_open(d, statement, n, values, &r));
-    const qn_status status = qn_rows_next(r, &is_end);
-    qn_rows_close(r);
-    return status;
+    int64_t nothing;
+    return qn_database_ask(d, statement, n, values, 0, &nothing);
 }
 
 qn_status qn_database_ask(qn_database *d, const char *statement, int n, const qn_cell *values,

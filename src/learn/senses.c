@@ -157,26 +157,6 @@ static int count_cores(const search *s) {
     return n > 0 ? n : 1;
 }
 
-/* Days since 1970 of a date of the Gregorian calendar, whose years begin in March here. */
-static int64_t days_of(int year, int month, int day) {
-    const int64_t y = month > 2 ? year : year - 1;
-    const int64_t in_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    return 365 * y + y / 4 - y / 100 + y / 400 + in_year - 719468;
-}
-
-/* Local time, whose minutes the date has; the seconds are those of all zones. */
-static double hour_now(int64_t *second) {
-    char text[QN_DATE_TEXT];
-    int year = 1970, month = 1, day = 1, hour = 0, minute = 0;
-    const int64_t real_ns = qn_clock_ns() + qn_clock_compare(QN_CLOCK_REALTIME).offset_ns;
-    qn_clock_print_date(text);
-    if (sscanf(text, "%d-%d-%d %d:%d", &year, &month, &day, &hour, &minute) != 5)
-        return (double)NAN;
-    *second = days_of(year, month, day) * QN_DAY_SECONDS + hour * 3600 + minute * 60 +
-              real_ns / 1000000000 % 60;
-    return hour + minute / 60.0;
-}
-
 static double idle_minutes(const search *s) {
     if (s->used_ns == 0)
         return (double)NAN;
@@ -195,8 +175,8 @@ qn_status qn_senses_read(const qn_senses_options *options, qn_moment *m, double 
     const bool has_battery = !isnan(s.lowest_percent);
     const double processor = isnan(s.processor_celsius) ? s.any_celsius : s.processor_celsius;
     double *sense = m->sense;
-    m->second = 0;
-    sense[QN_SENSE_HOUR] = hour_now(&m->second);
+    m->second = qn_clock_local_second();
+    sense[QN_SENSE_HOUR] = (double)(m->second % QN_DAY_SECONDS / 60) / 60; /* whole minutes */
     sense[QN_SENSE_IDLE] = idle_minutes(&s);
     sense[QN_SENSE_BATTERY] = s.lowest_percent;
     sense[QN_SENSE_CHARGING] = has_battery ? s.has_external || !s.has_discharging : nan;

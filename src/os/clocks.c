@@ -1,4 +1,5 @@
 /* Clocks besides our own; see os.h. */
+#define _GNU_SOURCE /* timegm */
 #include "os/os.h"
 
 #include <time.h>
@@ -37,6 +38,21 @@ const char *qn_clock_print_date(char text[QN_DATE_TEXT]) {
     struct tm here = {0};
     localtime_r(&now, &here);
     if (strftime(text, QN_DATE_TEXT, "%Y-%m-%d %H:%M", &here) == 0)
+        text[0] = 0;
+    return text;
+}
+
+int64_t qn_clock_local_second(void) {
+    const time_t now = time(NULL);
+    struct tm here = {0};
+    localtime_r(&now, &here);
+    return timegm(&here);
+}
+
+const char *qn_clock_print_second(int64_t second, char text[QN_DATE_TEXT]) {
+    const time_t moment = (time_t)second;
+    struct tm date;
+    if (!gmtime_r(&moment, &date) || strftime(text, QN_DATE_TEXT, "%Y-%m-%d %H:%M:%S", &date) == 0)
         text[0] = 0;
     return text;
 }

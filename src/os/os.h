@@ -32,6 +32,11 @@ qn_clock_offset qn_clock_compare(qn_clock clock);
 enum { QN_DATE_TEXT = 32 };
 const char *qn_clock_print_date(char text[QN_DATE_TEXT]);
 
+/* Seconds since 1970 as the clocks here show them, time zone included; "2026-03-01 14:05:09" of
+ * such a second, "" of one that no calendar has. */
+int64_t qn_clock_local_second(void);
+const char *qn_clock_print_second(int64_t second, char text[QN_DATE_TEXT]);
+
 /* Called once at the beginning of a program: opens the null device on standard input, output and
  * error where they are closed, so that no file becomes one of them; and a file that would grow
  * above the limit (ulimit -f) is a failure of that write, not the program's end. */

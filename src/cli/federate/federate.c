@@ -127,7 +127,7 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "PATTERNS",
      .otherwise = "none",
-     .help = "tensors that never leave a client, by name: 'fc2.*' (FedPer), '*.bn*' (FedBN); "
+     .help = "tensors that never leave a client, by name: 'fc2.*' (FedPer), '*.norm.*' (FedBN); "
              "accuracy is then that of the clients that answered"},
     {.name = "dp-clip",
      .kind = OPTION_NUMBER,

@@ -5,7 +5,6 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "learn/senses.h"
 #include "learn/service.h"
 #include "os/files/record_file.h"
 #include "os/files/stream.h"
@@ -17,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATE_TEXT = 64 };
 static const int64_t usual_memory = 200 << 20, usual_disk = 500 << 20;
 
 static const char *folder_of(const arguments *a) {
@@ -28,26 +26,12 @@ static bool is_json(const arguments *a) {
     return arguments_flag(a, "json");
 }
 
-/* "2026-11-23 14:05:09" of seconds since 1970 of local time. */
-static const char *print_second(int64_t second, char text[DATE_TEXT]) {
-    const int64_t days = second / QN_DAY_SECONDS + 719468, in_day = second % QN_DAY_SECONDS;
-    const int64_t era = days / 146097, of_era = days % 146097;
-    const int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    const int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-    const int64_t m = (5 * of_year + 2) / 153, day = of_year - (153 * m + 2) / 5 + 1;
-    const int64_t month = m < 10 ? m + 3 : m - 9;
-    snprintf(text, DATE_TEXT, "%04d-%02d-%02d %02d:%02d:%02d",
-             (int)(era * 400 + year + (month <= 2)), (int)month, (int)day, (int)(in_day / 3600),
-             (int)(in_day / 60 % 60), (int)(in_day % 60));
-    return text;
-}
-
 /* ---- start ---- */
 
 static void say(void *user, int64_t second, const char *text) {
     const arguments *a = user;
-    char date[DATE_TEXT];
-    print_second(second, date);
+    char date[QN_DATE_TEXT];
+    qn_clock_print_second(second, date);
     if (!is_json(a)) {
         printf("%s  %s\n", date, text);
         fflush(stdout);
@@ -186,8 +170,8 @@ static qn_status look(const arguments *a, qn_store *store) {
 }
 
 static qn_status print_version(void *user, const qn_stored_version *v) {
-    char date[DATE_TEXT];
-    print_second(v->second, date);
+    char date[QN_DATE_TEXT];
+    qn_clock_print_second(v->second, date);
     if (!is_json(user)) {
         printf("version %-4" PRId64 " %s  %" PRId64 " steps, %.1f s, %.0f J; recent +%" PRId64
                " -%" PRId64 " of %" PRId64 ", old +%" PRId64 " -%" PRId64 " of %" PRId64 "%s\n",
@@ -243,15 +227,11 @@ static qn_status print_log(void *user, int64_t second, const char *text) {
 
 /* What the user did stands in the log, too. */
 static qn_status note(qn_store *store, const char *what, int64_t number) {
-    const qn_senses_options o = {.root = NULL};
-    qn_moment m;
-    double cool;
     char text[80];
-    QN_TRY(qn_senses_read(&o, &m, &cool));
     snprintf(text, sizeof text, "%s", what);
     if (number >= 0)
         snprintf(text, sizeof text, "%s %" PRId64, what, number);
-    return qn_store_log(store, m.second, text);
+    return qn_store_log(store, qn_clock_local_second(), text);
 }
 
 /* So that DIR/model.safetensors is the version in use; a service that runs does that itself. */

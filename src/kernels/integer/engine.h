@@ -656,27 +656,18 @@ static void multiply_panel(const product *g, const block *d, const word *panel,
         tiles[g->a_columns][width > VL][size](d->words, d->a + i * (g->a_columns ? 1 : d->a_step),
                                               d->a_step, panel, start, tile);
         switch (finish_of(g, width, d->adds, d->is_last)) {
-        case FINISH_FIRST:
-            finish_tile(g, FINISH_FIRST, d->first_row + i, m, first, width, tile, all);
-            continue;
-        case FINISH_FURTHER:
-            finish_tile(g, FINISH_FURTHER, d->first_row + i, m, first, width, tile, all);
-            continue;
-        case FINISH_LAST:
-            finish_tile(g, FINISH_LAST, d->first_row + i, m, first, width, tile, all);
-            continue;
-        case FINISH_SUMS:
-            finish_tile(g, FINISH_SUMS, d->first_row + i, m, first, width, tile, all);
-            continue;
-        case FINISH_AWAY:
-            finish_tile(g, FINISH_AWAY, d->first_row + i, m, first, width, tile, all);
-            continue;
-        case FINISH_RELU:
-            finish_tile(g, FINISH_RELU, d->first_row + i, m, first, width, tile, all);
-            continue;
-        case FINISH_PSEUDO:
-            finish_tile(g, FINISH_PSEUDO, d->first_row + i, m, first, width, tile, all);
-            continue;
+#define FINISH(how)                                                                                \
+    case how:                                                                                      \
+        finish_tile(g, how, d->first_row + i, m, first, width, tile, all);                         \
+        continue;
+            FINISH(FINISH_FIRST)
+            FINISH(FINISH_FURTHER)
+            FINISH(FINISH_LAST)
+            FINISH(FINISH_SUMS)
+            FINISH(FINISH_AWAY)
+            FINISH(FINISH_RELU)
+            FINISH(FINISH_PSEUDO)
+#undef FINISH
         case FINISH_OTHER:
             break;
         }

@@ -3,6 +3,7 @@
  * survives a run that was cut off, and runs are the same for any number of threads and after a
  * resume. */
 #include "federate/client_store.h"
+#include "federate/flower.h"
 #include "federate/partition.h"
 #include "federate/privacy.h"
 #include "federate/simulate.h"
@@ -441,6 +442,11 @@ static void test_failures(const qn_data_source *data) {
     CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "no tensor of mlp");
     o.personal = "*";
     CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "every tensor of mlp");
+    CHECK_FAILS(qn_flower_write(&o, NULL, "/none"), QN_ERROR_UNSUPPORTED, "--personal");
+    o = options_of(data);
+    o.clip = o.noise = 1;
+    o.delta = 0.1;
+    CHECK_FAILS(qn_flower_write(&o, NULL, "/none"), QN_ERROR_UNSUPPORTED, "--dp-clip");
     o = options_of(data);
     o.code = QN_UPDATE_TOP;
     CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "share of numbers");
