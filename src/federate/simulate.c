@@ -16,6 +16,7 @@
 #include "federate/privacy.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "quern/numerics.h"
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -25,7 +26,8 @@
 #include <string.h>
 
 enum {
-    OPTIONS_TEXT = 1024,
+    OPTIONS_TEXT = 2048,
+    TRAIN_COST = 3, /* operations of training, for one of forward */
     STEPS_OF_A_CLIENT = 1 << 20,
     TESTS_OF_A_CLIENT = 100,
     EVALUATION_BATCH = 100,
@@ -41,6 +43,7 @@ typedef struct part {
 struct qn_federation {
     qn_federation_options o;
     qn_partition partition;
+    qn_numerics *numerics; /* or null */
     qn_trainer *trainer;
     qn_engine *engine;
     qn_loader *test;
@@ -59,6 +62,11 @@ struct qn_federation {
     qn_partition tests;               /* clients' own, with personal tensors alone */
     int64_t *answered;                /* (n_answered), room for all that may be asked */
     int64_t n_answered;               /* in this round */
+    qn_fleet *fleet;                  /* or null */
+    qn_fleet_options fleet_options;
+    int64_t forward_flops, message_bytes, memory_bytes; /* what a client's work is made of */
+    double seconds, joules;                             /* simulated so far */
+    double begin_seconds, round_seconds; /* of this round: when it began, its last answer's */
 };
 
 /* ---- a client ---- */
@@ -139,11 +147,15 @@ static qn_data_source view_of(const qn_federation *f, const qn_partition *p, qn_
     return own;
 }
 
+static int64_t steps_of(const qn_federation *f, int64_t n_samples) {
+    return (n_samples * f->o.local_epochs + f->o.batch - 1) / f->o.batch;
+}
+
 static qn_status open_loader(const qn_federation *f, int64_t client, view *v, int64_t *n_steps,
                              qn_loader **loader) {
     const qn_data_source own = view_of(f, &f->partition, QN_TRAIN, client, v);
     const int64_t n = own.n_samples[QN_TRAIN];
-    *n_steps = (n * f->o.local_epochs + f->o.batch - 1) / f->o.batch;
+    *n_steps = steps_of(f, n);
     const qn_rng rng = qn_rng_make(f->o.seed, qn_hash_text("federate.order"),
                                    (uint64_t)f->round << 32 ^ (uint64_t)client);
     const qn_loader_options options = {
@@ -261,6 +273,30 @@ static bool is_dropped(const qn_federation *f, qn_rng rng, int64_t place) {
     return f->o.drop > 0 && (double)qn_rng_uniform(qn_rng_word(rng, (uint64_t)place)) < f->o.drop;
 }
 
+/* ---- the clients' devices ---- */
+
+static bool has_rules(const qn_federation *f) {
+    return f->fleet && f->fleet_options.when && f->fleet_options.when[0];
+}
+
+/* The device's time and energy for its turn in the round. */
+static qn_status spend(qn_federation *f, int64_t client, int64_t n_samples, bool *is_done) {
+    qn_fleet_turn turn;
+    const double flops =
+        (double)(TRAIN_COST * f->forward_flops) * (double)(steps_of(f, n_samples) * f->o.batch);
+    const qn_fleet_work work = {flops, f->n * (int64_t)sizeof(float), f->message_bytes,
+                                f->memory_bytes};
+    *is_done = true;
+    if (!f->fleet)
+        return QN_OK;
+    const double deadline = f->o.deadline > 0 ? f->o.deadline : (double)INFINITY;
+    QN_TRY(qn_fleet_take_part(f->fleet, client, f->begin_seconds, &work, deadline, &turn));
+    f->joules += turn.joules;
+    f->round_seconds = fmax(f->round_seconds, turn.seconds);
+    *is_done = turn.is_done;
+    return QN_OK;
+}
+
 /* Asks one client, the place-th of the round. */
 static qn_status ask_client(qn_federation *f, int64_t client, int64_t place, double *losses,
                             qn_federation_round *r) {
@@ -268,9 +304,14 @@ static qn_status ask_client(qn_federation *f, int64_t client, int64_t place, dou
         qn_rng_make(f->o.seed, qn_hash_text("federate.drop"), (uint64_t)f->round);
     const int64_t n_samples = f->partition.first[client + 1] - f->partition.first[client];
     double loss = 0;
+    bool is_done;
     f->bytes_down += f->n * (int64_t)sizeof(float);
     r->n_asked++;
     if (is_dropped(f, dropped, place))
+        return QN_OK;
+    QN_TRY(spend(f, client, n_samples, &is_done));
+    r->n_late += !is_done;
+    if (!is_done)
         return QN_OK;
     const qn_status status = train_client(f, client, place, &loss);
     if (status == QN_ERROR_NUMERIC || (status == QN_OK && !find_change(f))) {
@@ -295,11 +336,20 @@ static qn_status ask_by_chance(qn_federation *f, double *losses, qn_federation_r
     return QN_OK;
 }
 
+/* Clients at random; with rules those that may train, which the server waits for. */
 static qn_status ask_chosen(qn_federation *f, double *losses, qn_federation_round *r) {
     const uint64_t n = (uint64_t)f->o.n_clients;
     const qn_rng rng = qn_rng_make(f->o.seed, qn_hash_text("federate.clients"), (uint64_t)f->round);
-    for (int64_t i = 0; i < f->o.per_round; i++)
-        QN_TRY(ask_client(f, (int64_t)qn_rng_permute(rng, (uint64_t)i, n), i, losses, r));
+    if (has_rules(f))
+        QN_TRY(qn_fleet_wait(f->fleet, f->o.per_round, f->begin_seconds, &f->begin_seconds));
+    for (uint64_t i = 0; r->n_asked < f->o.per_round; i++) {
+        const int64_t client = (int64_t)qn_rng_permute(rng, i, n);
+        bool is_free = true;
+        if (has_rules(f))
+            QN_TRY(qn_fleet_is_free(f->fleet, client, f->begin_seconds, &is_free));
+        if (is_free)
+            QN_TRY(ask_client(f, client, r->n_asked, losses, r));
+    }
     return QN_OK;
 }
 
@@ -307,7 +357,10 @@ static qn_status ask_chosen(qn_federation *f, double *losses, qn_federation_roun
 static qn_status ask(qn_federation *f, qn_federation_round *r) {
     double losses = 0;
     f->n_answered = 0;
+    f->begin_seconds = f->round == 0 ? 0 : fmax(f->begin_seconds + f->o.pace, f->seconds);
+    f->round_seconds = 0;
     QN_TRY(is_private(f) ? ask_by_chance(f, &losses, r) : ask_chosen(f, &losses, r));
+    f->seconds = f->begin_seconds + f->round_seconds;
     r->n_answered = f->n_answered;
     r->train_loss = f->n_answered ? losses / (double)f->n_answered : (double)NAN;
     return QN_OK;
@@ -415,6 +468,8 @@ qn_status qn_federation_step(qn_federation *f, qn_federation_round *r) {
     r->bytes_down = f->bytes_down;
     r->bytes_up = f->bytes_up;
     r->epsilon = epsilon_of(f);
+    r->seconds = f->seconds;
+    r->joules = f->joules;
     r->ns = qn_clock_ns() - begin_ns;
     return QN_OK;
 }
@@ -460,18 +515,28 @@ qn_status qn_federation_check(const qn_federation_options *o) {
     QN_TRY(check_number("the server's momentum", o->server_momentum, 0, 1));
     if (o->code == QN_UPDATE_TOP)
         QN_TRY(check_number("the share of numbers that is sent", o->share, 1e-9, 1));
+    QN_TRY(check_number("the deadline", o->deadline, 0, 1e9));
+    QN_TRY(check_number("the pace", o->pace, 0, 1e9));
     if (o->clip == 0)
         return QN_OK;
+    if (o->fleet && o->fleet->when && o->fleet->when[0])
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "privacy is counted for clients that take part by chance, not by rules when "
+                       "they may train");
     QN_TRY(check_number("the clip", o->clip, 1e-9, 1e9));
     QN_TRY(check_number("the noise", o->noise, 1e-3, 1e9));
     return check_number("delta", o->delta, 1e-300, 0.5);
 }
 
 static qn_status create_trainer(qn_federation *f) {
+    if (f->o.numerics)
+        QN_TRY(qn_numerics_create(f->o.allocator, f->o.numerics, &f->numerics));
     qn_trainer_options options = qn_trainer_options_for(f->o.model);
     options.engine.allocator = f->o.allocator;
     options.engine.n_threads = f->o.n_threads;
     options.engine.seed = f->o.seed;
+    options.engine.memory_budget_bytes = f->o.memory_budget_bytes;
+    options.engine.numerics = f->numerics;
     options.engine.update =
         (qn_update_options){.optimizer = QN_SGD, .rate = f->o.rate, .momentum = f->o.momentum};
     options.input = f->o.data->preparation.sample;
@@ -499,6 +564,11 @@ static qn_status append_parts(qn_federation *f, bool personal) {
         const int64_t n = (int64_t)(t.bytes / sizeof(float));
         if (t.is_state || strncmp(t.name, "task.", 5) == 0 || is_personal(f, &t) != personal)
             continue;
+        if (t.dtype != QN_F32)
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "with these numerics %s is made of whole numbers, and a server takes "
+                           "the mean of floats; bf16 and fp16 have float weights",
+                           t.name);
         if (!personal && takes_no_noise(f, t.name))
             return qn_fail(QN_ERROR_ARGUMENT,
                            "%s cannot take the noise of privacy; keep such tensors with the "
@@ -560,6 +630,16 @@ static qn_status reserve(qn_federation *f) {
     return QN_OK;
 }
 
+static void print_fleet(const qn_federation_options *o, char text[OPTIONS_TEXT]) {
+    const size_t n = strlen(text);
+    const qn_fleet_options *f = o->fleet;
+    if (f)
+        snprintf(text + n, OPTIONS_TEXT - n,
+                 ", devices %s, when %s, network %.9g %.9g %.9g, deadline %.9g, pace %.9g",
+                 f->kinds, f->when ? f->when : "", f->down_mbit, f->up_mbit, f->radio_watts,
+                 o->deadline, o->pace);
+}
+
 /* What decides the bits of a run. */
 static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT]) {
     snprintf(text, OPTIONS_TEXT,
@@ -575,6 +655,10 @@ static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT
         snprintf(text + n, OPTIONS_TEXT - n,
                  ", share %.9g, personal %s, clip %.9g, noise %.9g, delta %.9g", o->share,
                  o->personal ? o->personal : "", o->clip, o->noise, o->delta);
+    print_fleet(o, text);
+    if (o->numerics)
+        snprintf(text + strlen(text), OPTIONS_TEXT - strlen(text), ", numerics %" PRIx64,
+                 qn_hash_text(o->numerics));
 }
 
 /* The clients' file, where they keep something. */
@@ -588,6 +672,32 @@ static qn_status open_store(qn_federation *f) {
                                 qn_hash_text(text), &f->store);
 }
 
+/* Bytes of a client's message; of top about, since they depend on its numbers: a byte and its gap
+ * for each (Rice's code takes 2 bits more than the logarithm of the mean gap). */
+static int64_t message_bytes(const qn_federation *f) {
+    if (f->o.code == QN_UPDATE_FULL)
+        return f->n * (int64_t)sizeof(float);
+    if (f->o.code == QN_UPDATE_INT8)
+        return f->n + f->n_shared;
+    return (int64_t)(f->o.share * (double)f->n * (8 + 2 - log2(f->o.share)) / 8) + 1;
+}
+
+static qn_status open_fleet(qn_federation *f) {
+    qn_model_size size;
+    if (!f->o.fleet)
+        return QN_OK;
+    const qn_shape input = f->o.data->preparation.sample;
+    QN_TRY(qn_model_measure(f->o.model, input, f->o.data->preparation.n_classes, &size));
+    f->forward_flops = size.forward_flops;
+    f->message_bytes = message_bytes(f);
+    f->memory_bytes = (int64_t)qn_engine_get_memory(f->engine).peak_bytes;
+    f->fleet_options = *f->o.fleet;
+    f->fleet_options.allocator = f->o.allocator;
+    f->fleet_options.n_clients = f->o.n_clients;
+    f->fleet_options.seed = f->o.seed;
+    return qn_fleet_create(&f->fleet_options, &f->fleet);
+}
+
 static qn_status begin(qn_federation *f) {
     QN_TRY(qn_partition_data(f->o.allocator, f->o.partition, f->o.data, f->o.n_clients, f->o.seed,
                              &f->partition));
@@ -595,6 +705,7 @@ static qn_status begin(qn_federation *f) {
     QN_TRY(find_parts(f));
     QN_TRY(reserve(f));
     QN_TRY(open_store(f));
+    QN_TRY(open_fleet(f));
     if (f->n_all > f->n)
         QN_TRY(qn_partition_tests(f->o.allocator, f->o.data, &f->partition, TESTS_OF_A_CLIENT,
                                   f->o.seed, &f->tests));
@@ -625,6 +736,7 @@ void qn_federation_destroy(qn_federation *f) {
     qn_loader_destroy(f->test);
     qn_partition_destroy(&f->tests);
     qn_client_store_close(f->store);
+    qn_fleet_destroy(f->fleet);
     qn_release(a, f->answered, (size_t)most_answers(f), sizeof *f->answered);
     qn_release(a, f->room, n, sizeof *f->room);
     qn_release(a, f->change, n, sizeof *f->change);
@@ -633,6 +745,7 @@ void qn_federation_destroy(qn_federation *f) {
     qn_release(a, f->server, (size_t)f->n_all, sizeof *f->server);
     qn_release(a, f->parts, (size_t)f->n_tensors, sizeof *f->parts);
     qn_trainer_destroy(f->trainer);
+    qn_numerics_destroy(f->numerics);
     qn_partition_destroy(&f->partition);
     qn_release(a, f, 1, sizeof *f);
 }
@@ -642,6 +755,12 @@ void qn_federation_destroy(qn_federation *f) {
 static qn_status set_count(qn_metadata *pairs, const char *key, int64_t value) {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, value);
+    return qn_metadata_set(pairs, key, text);
+}
+
+static qn_status set_number(qn_metadata *pairs, const char *key, double value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.17g", value);
     return qn_metadata_set(pairs, key, text);
 }
 
@@ -656,6 +775,11 @@ static qn_status copy_pairs(const qn_federation *f, const qn_metadata *from, qn_
     QN_TRY(qn_metadata_set(to, "federate.options", text));
     QN_TRY(set_count(to, "federate.bytes_down", f->bytes_down));
     QN_TRY(set_count(to, "federate.bytes_up", f->bytes_up));
+    if (f->fleet) {
+        QN_TRY(set_number(to, "federate.seconds", f->seconds));
+        QN_TRY(set_number(to, "federate.joules", f->joules));
+        QN_TRY(set_number(to, "federate.begin_seconds", f->begin_seconds));
+    }
     return qn_metadata_set_preparation(to, &f->o.data->preparation);
 }
 
@@ -691,6 +815,11 @@ static int64_t get_count(const qn_metadata *pairs, const char *key) {
     return text ? strtoll(text, NULL, 10) : 0;
 }
 
+static double get_number(const qn_metadata *pairs, const char *key) {
+    const char *text = qn_metadata_get(pairs, key);
+    return text ? strtod(text, NULL) : 0;
+}
+
 qn_status qn_federation_load(qn_federation *f, const char *path) {
     qn_metadata *pairs;
     QN_TRY(qn_checkpoint_read(f->o.allocator, path, &pairs));
@@ -701,6 +830,9 @@ qn_status qn_federation_load(qn_federation *f, const char *path) {
         f->round = qn_engine_steps(f->engine);
         f->bytes_down = get_count(pairs, "federate.bytes_down");
         f->bytes_up = get_count(pairs, "federate.bytes_up");
+        f->seconds = get_number(pairs, "federate.seconds");
+        f->joules = get_number(pairs, "federate.joules");
+        f->begin_seconds = get_number(pairs, "federate.begin_seconds");
         copy_parts(f, 0, f->n_parts, f->server);
     }
     if (status == QN_OK && f->store)

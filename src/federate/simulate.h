@@ -5,6 +5,7 @@
 #ifndef QN_FEDERATE_SIMULATE_H
 #define QN_FEDERATE_SIMULATE_H
 
+#include "federate/fleet.h"
 #include "federate/update_code.h"
 #include "quern/checkpoint.h"
 #include "quern/trainer.h"
@@ -41,7 +42,15 @@ typedef struct qn_federation_options {
     double noise;            /* deviation of the sum's, in clips; above 0 */
     double delta;            /* of the epsilon that is reported */
     const char *client_path; /* file of what clients keep; null: one that ends with the process */
-    int64_t evaluate_every;  /* rounds; the last is always evaluated */
+    const qn_fleet_options *fleet; /* the clients' devices, whose number, seed and allocator are
+                                      filled in; null: time and energy are not simulated. Copied,
+                                      its texts not */
+    double deadline; /* seconds after which a round does not wait any more; 0: it waits */
+    double pace;     /* seconds between the beginnings of two rounds, at least */
+    size_t memory_budget_bytes; /* as qn_engine_options */
+    const char *numerics;       /* a description (quern/numerics.h) whose weights are
+                                            float, or null */
+    int64_t evaluate_every;     /* rounds; the last is always evaluated */
     int n_threads;
     uint64_t seed;
 } qn_federation_options;
@@ -53,14 +62,16 @@ qn_status qn_federation_check(const qn_federation_options *options);
 typedef struct qn_federation_round {
     int64_t round;                         /* done */
     int64_t n_asked, n_answered, n_failed; /* clients; failed: the loss was not finite */
-    int64_t n_samples;                     /* that were trained on, each once */
-    double train_loss;                     /* mean of the clients' first losses */
+    int64_t n_late;    /* whose device was wanted elsewhere, or that missed the deadline */
+    int64_t n_samples; /* that were trained on, each once */
+    double train_loss; /* mean of the clients' first losses */
     bool has_test;
     double test_loss, test_accuracy; /* with personal tensors: of the clients that answered, each
                                         on up to 100 test samples of its own classes */
     int64_t bytes_down, bytes_up;    /* of all rounds so far */
     double epsilon;                  /* of all rounds so far; 0 without clip */
-    int64_t ns;                      /* that the round took */
+    double seconds, joules;          /* simulated, of all rounds so far; 0 without a fleet */
+    int64_t ns;                      /* that the round took here */
 } qn_federation_round;
 
 typedef struct qn_federation qn_federation;

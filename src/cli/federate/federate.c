@@ -150,6 +150,51 @@ static const option options[] = {
      .most = 0.5,
      .otherwise = "clients to the power of -1.1",
      .help = "delta of the epsilon that each round reports"},
+    {.name = "devices",
+     .kind = OPTION_TEXT,
+     .argument = "KIND[:N],...",
+     .otherwise = "none: time and energy are not simulated",
+     .help = "kinds of the clients' devices and how many beside each other, such as "
+             "snapdragon-phone:6,raspberry-pi-5:1; each round then reports hours and joules"},
+    {.name = "when",
+     .kind = OPTION_TEXT,
+     .argument = "RULES",
+     .otherwise = "always",
+     .help = "rules that must hold on a device while it takes part, as of quern learn: "
+             "idle,charging,cool"},
+    {.name = "network",
+     .kind = OPTION_TEXT,
+     .argument = "DOWN,UP[,W]",
+     .fallback = "20,5,1",
+     .help = "Mbit/s of each device's network, and watts of its radio"},
+    {.name = "deadline",
+     .kind = OPTION_NUMBER,
+     .argument = "S",
+     .most = 1e9,
+     .fallback = "0",
+     .help = "simulated seconds after which a round goes on without those that are late; 0: none"},
+    {.name = "pace",
+     .kind = OPTION_NUMBER,
+     .argument = "S",
+     .most = 1e9,
+     .fallback = "0",
+     .help = "simulated seconds between the beginnings of two rounds, at least"},
+    {.name = "target",
+     .kind = OPTION_NUMBER,
+     .argument = "PERCENT",
+     .most = 100,
+     .otherwise = "none: all rounds",
+     .help = "stop at the first round with this test accuracy"},
+    {.name = "memory",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .otherwise = "no limit",
+     .help = "memory budget of training, such as 30M; does not change the result"},
+    {.name = "numerics",
+     .kind = OPTION_NUMERICS,
+     .argument = "NAME|FILE",
+     .fallback = "f32",
+     .help = "types and rules of the numbers of clients (quern numerics), with float weights"},
     {.name = "evaluate-every",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -201,7 +246,7 @@ static const option options[] = {
 
 /* What is drawn at the end: tested rounds. */
 typedef struct point {
-    double round, accuracy, loss, mib_up;
+    double round, accuracy, loss, mib_up, hours, kilojoules;
 } point;
 
 typedef struct simulation {
@@ -211,6 +256,7 @@ typedef struct simulation {
     bool is_open;
     qn_federation *federation;
     qn_federation_options o;
+    qn_fleet_options fleet;
     qn_metadata *pairs;
     char client_path[PATH_MAX];
     point *points; /* (n_points) */
@@ -260,6 +306,50 @@ static qn_status choose_client_path(simulation *s) {
     return QN_OK;
 }
 
+static qn_status read_network(const char *text, qn_fleet_options *o) {
+    double *const values[] = {&o->down_mbit, &o->up_mbit, &o->radio_watts};
+    int n = 0;
+    o->radio_watts = 1;
+    for (const char *at = text; at && n < 3; n++) {
+        char word[32];
+        const size_t length = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (!qn_decimal_parse(word, values[n]) || !(*values[n] >= (n < 2 ? 1e-6 : 0)) ||
+            *values[n] > 1e6)
+            break;
+        at = at[length] ? at + length + 1 : NULL;
+        if (!at && n > 0)
+            return QN_OK;
+    }
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "--network %s: it is the speed down and up in Mbit/s, and, where it is known, "
+                   "the radio's watts, as in 20,5,1",
+                   text);
+}
+
+static const char *numerics_of(const arguments *a) {
+    const char *text = arguments_get(a, "numerics");
+    return strcmp(text, "f32") == 0 ? NULL : text;
+}
+
+/* The devices, where there are any; what only means something with them is refused without. */
+static qn_status read_fleet(simulation *s) {
+    static const char *const needing[] = {"when", "network", "deadline", "pace"};
+    for (int i = 0; i < 4 && !arguments_has(s->a, "devices"); i++) {
+        if (arguments_has(s->a, needing[i]))
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "--%s needs --devices, such as --devices snapdragon-phone", needing[i]);
+    }
+    if (!arguments_has(s->a, "devices"))
+        return QN_OK;
+    s->fleet.kinds = arguments_get(s->a, "devices");
+    s->fleet.when = arguments_get(s->a, "when");
+    s->o.fleet = &s->fleet;
+    s->o.deadline = number(s->a, "deadline");
+    s->o.pace = number(s->a, "pace");
+    return read_network(arguments_get(s->a, "network"), &s->fleet);
+}
+
 static qn_status read_options(simulation *s) {
     const arguments *a = s->a;
     s->o = (qn_federation_options){
@@ -281,6 +371,7 @@ static qn_status read_options(simulation *s) {
         .clip = arguments_has(a, "dp-clip") ? number(a, "dp-clip") : 0,
         .noise = number(a, "dp-noise"),
         .evaluate_every = arguments_count(a, "evaluate-every"),
+        .numerics = numerics_of(a),
         .n_threads = arguments_has(a, "threads") ? (int)arguments_count(a, "threads") : 0,
         .seed = (uint64_t)arguments_count(a, "seed"),
     };
@@ -290,6 +381,9 @@ static qn_status read_options(simulation *s) {
                                               : fmin(pow((double)s->o.n_clients, -1.1), 0.5);
     if (!s->o.model)
         return QN_ERROR_ARGUMENT;
+    if (arguments_has(a, "memory"))
+        s->o.memory_budget_bytes = (size_t)arguments_count(a, "memory");
+    QN_TRY(read_fleet(s));
     QN_TRY(read_updates(arguments_get(a, "updates"), &s->o));
     return choose_client_path(s);
 }
@@ -342,6 +436,7 @@ static void print_round_json(const qn_federation_round *r) {
     json_count("clients_asked", r->n_asked);
     json_count("clients_answered", r->n_answered);
     json_count("clients_failed", r->n_failed);
+    json_count("clients_late", r->n_late);
     json_count("samples", r->n_samples);
     json_number("train_loss", r->train_loss);
     if (r->has_test) {
@@ -352,12 +447,33 @@ static void print_round_json(const qn_federation_round *r) {
     json_count("bytes_up", r->bytes_up);
     if (r->epsilon > 0)
         json_number("epsilon", r->epsilon);
+    if (r->seconds > 0) {
+        json_number("simulated_seconds", r->seconds);
+        json_number("joules", r->joules);
+    }
     json_number("seconds", (double)r->ns * 1e-9);
     json_end();
 }
 
+enum { COST_TEXT = 64 };
+
+/* Simulated time and energy, in units that fit. */
+static const char *print_cost(double seconds, double joules, char text[COST_TEXT]) {
+    static const struct {
+        double least, unit;
+        const char *name;
+    } times[] = {{172800, 86400, "days"}, {7200, 3600, "h"}, {120, 60, "min"}, {0, 1, "s"}};
+    int i = 0;
+    while (seconds < times[i].least)
+        i++;
+    const bool is_large = joules >= 10000;
+    snprintf(text, COST_TEXT, "%.1f %s, %.1f %s", seconds / times[i].unit, times[i].name,
+             is_large ? joules / 1000 : joules, is_large ? "kJ" : "J");
+    return text;
+}
+
 static void print_round(const simulation *s, const qn_federation_round *r) {
-    char up[QN_SIZE_TEXT];
+    char up[QN_SIZE_TEXT], cost[COST_TEXT];
     if (s->is_json) {
         print_round_json(r);
         return;
@@ -370,7 +486,11 @@ static void print_round(const simulation *s, const qn_federation_round *r) {
     printf(", %s sent", qn_text_print_size((uint64_t)r->bytes_up, up));
     if (r->epsilon > 0)
         printf(", epsilon %.3g", r->epsilon);
+    if (r->seconds > 0)
+        printf(", simulated: %s", print_cost(r->seconds, r->joules, cost));
     printf(", %.2f s\n", (double)r->ns * 1e-9);
+    if (r->n_late > 0)
+        printf("  %" PRId64 " clients were late or wanted elsewhere\n", r->n_late);
     if (r->n_failed > 0)
         printf("  %" PRId64 " clients diverged and were left out; try a smaller --lr\n",
                r->n_failed);
@@ -383,8 +503,26 @@ static qn_status keep_point(simulation *s, const qn_federation_round *r) {
     QN_TRY(
         qn_grow(qn_allocator_default(), &s->points, &s->room, s->n_points + 1, sizeof *s->points));
     s->points[s->n_points++] =
-        (point){(double)r->round, r->test_accuracy, r->test_loss, (double)r->bytes_up / 1048576};
+        (point){(double)r->round,  r->test_accuracy, r->test_loss, (double)r->bytes_up / 1048576,
+                r->seconds / 3600, r->joules / 1000};
     return QN_OK;
+}
+
+static bool has_reached_target(const simulation *s, const qn_federation_round *r) {
+    return arguments_has(s->a, "target") && r->has_test &&
+           100 * r->test_accuracy >= number(s->a, "target");
+}
+
+/* What the accuracy took. */
+static void print_target(const simulation *s, const qn_federation_round *r) {
+    char up[QN_SIZE_TEXT], cost[COST_TEXT];
+    if (s->is_json)
+        return;
+    printf("%.2f %% reached in round %" PRId64 ", with %s sent", 100 * r->test_accuracy, r->round,
+           qn_text_print_size((uint64_t)r->bytes_up, up));
+    if (r->seconds > 0)
+        printf("; simulated: %s on all devices", print_cost(r->seconds, r->joules, cost));
+    printf("\n");
 }
 
 static qn_status run_rounds(simulation *s) {
@@ -396,6 +534,10 @@ static qn_status run_rounds(simulation *s) {
         QN_TRY(keep_point(s, &r));
         if (save)
             QN_TRY(qn_federation_save(s->federation, s->pairs, save));
+        if (has_reached_target(s, &r)) {
+            print_target(s, &r);
+            return QN_OK;
+        }
         if (qn_was_interrupted())
             return save ? qn_fail(QN_ERROR_INTERRUPTED,
                                   "stopped; %s holds round %" PRId64
@@ -429,6 +571,27 @@ static double sent_of(const point *p) {
     return p->mib_up;
 }
 
+static double hours_of(const point *p) {
+    return p->hours;
+}
+
+static double kilojoules_of(const point *p) {
+    return p->kilojoules;
+}
+
+static void put_fleet(qn_document *d, const simulation *s, const point *last, double *x,
+                      double *y) {
+    char text[80];
+    if (!s->o.fleet)
+        return;
+    snprintf(text, sizeof text, "%.2f h", last->hours);
+    qn_document_figure(d, "Time, simulated", text, s->fleet.when ? s->fleet.when : "always");
+    snprintf(text, sizeof text, "%.3g kJ", last->kilojoules);
+    qn_document_figure(d, "Energy, simulated", text, s->fleet.kinds);
+    draw(d, s, "Accuracy by time", "simulated hours", hours_of, x, y);
+    draw(d, s, "Accuracy by energy", "all devices (kJ)", kilojoules_of, x, y);
+}
+
 static void put_page(qn_document *d, const simulation *s, double *x, double *y) {
     char text[80];
     const point *last = &s->points[s->n_points - 1];
@@ -441,6 +604,7 @@ static void put_page(qn_document *d, const simulation *s, double *x, double *y) 
     qn_document_figure(d, "Sent to the server", text, arguments_get(s->a, "updates"));
     draw(d, s, "Accuracy by rounds", "round", round_of, x, y);
     draw(d, s, "Accuracy by bytes", "sent to the server (MiB)", sent_of, x, y);
+    put_fleet(d, s, last, x, y);
 }
 
 static qn_status write_page(const simulation *s, const char *path) {

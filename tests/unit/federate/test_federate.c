@@ -391,6 +391,56 @@ static void test_kept(const qn_data_source *data) {
     }
 }
 
+/* Devices that are never late change no bit; with rules and a deadline, a run that goes on is the
+ * run that was not cut off, its clock and energy included. */
+static void test_devices(const qn_data_source *data) {
+    qn_fleet_options fleet = {.kinds = "snapdragon-phone:3,intel-laptop",
+                              .down_mbit = 20,
+                              .up_mbit = 5,
+                              .radio_watts = 1};
+    qn_federation_options o = options_of(data);
+    qn_federation_round plain, r, again;
+    (void)train(&o, -1, &plain);
+    o.fleet = &fleet;
+    (void)train(&o, -1, &r);
+    CHECK(r.test_loss == plain.test_loss && r.n_late == 0);
+    CHECK(plain.seconds == 0 && r.seconds > 0 && r.joules > 0);
+    fleet.when = "idle:10,charging,cool,night:23-5";
+    fleet.up_mbit = 0.01; /* a message takes half a minute */
+    o.pace = 6 * 3600;    /* every fourth round waits for the evening */
+    const uint64_t hash = train(&o, -1, &r);
+    o.n_threads = 2;
+    CHECK(train(&o, 4, &again) == hash);
+    CHECK(r.seconds > 3 * 86400 && r.seconds < 7 * 86400);
+    CHECK(r.seconds == again.seconds && r.joules == again.joules && r.seconds > plain.seconds);
+    o.deadline = 1;
+    (void)train(&o, -1, &again);
+    CHECK(again.n_late == 5 && again.n_answered == 0 && again.joules < r.joules);
+    o.clip = o.noise = 1;
+    o.delta = 0.1;
+    qn_federation *f;
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_ARGUMENT, "take part by chance");
+}
+
+/* Numerics and a memory budget reach the clients' engine. */
+static void test_engine_options(const qn_data_source *data) {
+    qn_federation_options o = options_of(data);
+    qn_federation_round plain, r;
+    qn_federation *f;
+    (void)train(&o, -1, &plain);
+    o.memory_budget_bytes = 64 << 20;
+    (void)train(&o, -1, &r);
+    CHECK(r.test_loss == plain.test_loss);
+    o.memory_budget_bytes = 10000;
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_MEMORY, "too small");
+    o.memory_budget_bytes = 0;
+    o.numerics = "bf16";
+    (void)train(&o, -1, &r);
+    CHECK(r.test_loss != plain.test_loss && r.test_accuracy > 0.4);
+    o.numerics = "niti";
+    CHECK_FAILS(qn_federation_create(&o, &f), QN_ERROR_UNSUPPORTED, "whole numbers");
+}
+
 /* A round of one client that has everything is plain training of the same steps. */
 static void test_one_client(const qn_data_source *data) {
     qn_federation_options o = options_of(data);
@@ -463,6 +513,10 @@ static void test_memory(const qn_data_source *data) {
     o.code = QN_UPDATE_TOP;
     o.share = 0.1;
     o.personal = "fc3.*";
+    o.numerics = "bf16";
+    const qn_fleet_options fleet = {
+        .kinds = "intel-laptop", .down_mbit = 20, .up_mbit = 5, .radio_watts = 1};
+    o.fleet = &fleet;
     for (int64_t n = 0;; n++) {
         failing state = {.left = n};
         const qn_allocator allocator = {&state, failing_allocate, failing_release};
@@ -490,6 +544,8 @@ int main(void) {
     qn_data_source data = open_images();
     test_runs(&data);
     test_kept(&data);
+    test_devices(&data);
+    test_engine_options(&data);
     test_one_client(&data);
     test_proximal(&data);
     test_failures(&data);
