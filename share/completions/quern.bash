@@ -20,7 +20,7 @@ _quern() {
     rules) options='--help' ;;
     numerics) options='--help' ;;
     learn) options='--device --days --trace --when --joules --minutes --seed --data --holdout --model --load --drift --start --daily --keep --test --save --threads --log --html --sysroot --old --memory --disk --power --watts --fresh --batch --once --relearn --last --json --help' ;;
-    federate) options='--model --data --holdout --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --personal --dp-clip --dp-noise --dp-delta --devices --when --network --deadline --pace --target --memory --numerics --evaluate-every --save --resume --threads --seed --html --out --wheel --json --help' ;;
+    federate) options='--model --data --holdout --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --personal --dp-clip --dp-noise --dp-delta --devices --when --network --deadline --pace --target --memory --numerics --evaluate-every --save --resume --threads --seed --html --out --secure --dp-where --wheel --json --help' ;;
     label) options='--known --data --out --follow --revise --html --settings --seed --features --speed --nothing-new --json --help' ;;
     help) options='--man --completion --settings --help' ;;
     version) options='--help' ;;
@@ -51,6 +51,7 @@ _quern() {
     'convert --real') words='f32 f64' ;;
     'meter --clock') words='realtime monotonic boottime' ;;
     'federate --server') words='average momentum adam' ;;
+    'federate --dp-where') words='server client' ;;
     'help --completion') words='bash zsh fish' ;;
     'models models') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
     'train train') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;

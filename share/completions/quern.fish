@@ -412,6 +412,8 @@ complete -c quern -n '__fish_seen_subcommand_from federate' -l threads -r -d 'th
 complete -c quern -n '__fish_seen_subcommand_from federate' -l seed -r -d 'of partition, choice of clients, order of samples and initial weights'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l html -r -d 'write a page with accuracy by rounds and by bytes sent'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l out -r -d 'folder to write the Flower app to'
+complete -c quern -n '__fish_seen_subcommand_from federate' -l secure -d 'for app: secure aggregation (SecAgg+), so that the server learns the mean of the clients'\'' networks alone'
+complete -c quern -n '__fish_seen_subcommand_from federate' -l dp-where -x -a 'server client' -d 'for app: who adds the noise of --dp-clip'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l wheel -r -d 'quern'\''s wheel, of script/wheel, that the app installs'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l json -d 'one JSON object a round'
 complete -c quern -f -n __fish_use_subcommand -a label -d 'Label a stream of known and new classes'

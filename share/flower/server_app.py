@@ -1,13 +1,22 @@
 """The server: a strategy of Flower, and tests on the test samples."""
 import json
 
+import numpy as np
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
-from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM
+from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAdam, FedAvg, FedAvgM
 
-from quern_app import task
+from quern_app import secure, task
 
 app = ServerApp()
+
+
+def add_privacy(strategy, config):
+    """Central differential privacy: the server clips what clients send and adds noise to the mean."""
+    if config["dp-clip"] == 0 or config["dp-where"] != "server":
+        return strategy
+    return DifferentialPrivacyServerSideFixedClipping(strategy, config["dp-noise"], config["dp-clip"],
+                                                      config["per-round"])
 
 
 def make_strategy(config, n_clients):
@@ -28,13 +37,23 @@ def main(grid: Grid, context: Context) -> None:
     x = task.prepare(x, facts)
 
     def evaluate(round_number, arrays):
-        task.set_weights(model, arrays.to_numpy_ndarrays())
+        task.set_weights(model, arrays)
         found = model.evaluate((x, y))
+        if config["dp-clip"] > 0 and round_number > 0:
+            found["epsilon"] = task.epsilon(config["dp-noise"], round_number, config["dp-delta"])
         print(json.dumps({"round": round_number, **found}), flush=True)
+        return found
+
+    def evaluate_record(round_number, arrays):
+        found = evaluate(round_number, arrays.to_numpy_ndarrays())
         return MetricRecord({"test_loss": found["loss"], "test_accuracy": found["accuracy"]})
 
-    strategy = make_strategy(config, facts["clients"])
-    result = strategy.start(grid=grid, initial_arrays=ArrayRecord(task.get_weights(model)),
-                            num_rounds=config["rounds"], evaluate_fn=evaluate)
-    task.set_weights(model, result.arrays.to_numpy_ndarrays())
+    if config["secure"]:
+        most = int(np.diff(task.firsts(config["data"])).max())
+        secure.run(grid, context, task.get_weights(model), facts["clients"], most, evaluate)
+    else:
+        strategy = add_privacy(make_strategy(config, facts["clients"]), config)
+        result = strategy.start(grid=grid, initial_arrays=ArrayRecord(task.get_weights(model)),
+                                num_rounds=config["rounds"], timeout=config["timeout"], evaluate_fn=evaluate_record)
+        task.set_weights(model, result.arrays.to_numpy_ndarrays())
     model.save(config["save"])

@@ -1,10 +1,14 @@
-"""The network and the data, for clients and server."""
+"""The network, the data and privacy, for clients and server."""
+import fnmatch
 import functools
 import json
+import math
 import pathlib
 
 import numpy as np
 import quern
+
+GAUSSIAN_DELTA = 1e-5  # in which Flower's mod counts noise; the deviation does not depend on it
 
 
 def read_facts(folder):
@@ -30,10 +34,15 @@ def prepare(x, facts):
     return (x - mean) / deviation
 
 
+def firsts(folder):
+    """Where the samples of each client begin in order.npy, and their end."""
+    return np.load(pathlib.Path(folder) / "first.npy")
+
+
 def of_client(folder, client):
     """The samples of one client."""
     x, y, facts = samples(folder, "train")
-    first, order = (np.load(pathlib.Path(folder) / name, mmap_mode="r") for name in ("first.npy", "order.npy"))
+    first, order = firsts(folder), np.load(pathlib.Path(folder) / "order.npy", mmap_mode="r")
     own = np.sort(order[first[client]:first[client + 1]])
     return prepare(x[own], facts), y[own]
 
@@ -52,7 +61,35 @@ def get_weights(model):
     return [np.array(values) for values in model.parameters().values()]
 
 
-def seed(config, message, client):
+def unpack(message):
+    """The server's network, and the number of the round."""
+    return message.content["arrays"].to_numpy_ndarrays(), int(message.content["config"]["server-round"])
+
+
+def personal_names(model, config):
+    """Tensors that never leave the client."""
+    patterns = [pattern for pattern in config["personal"].split(",") if pattern]
+    return [name for name in model.parameters() if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def shared(model, given, own):
+    """What goes to the server: the network, with the server's own values where tensors are personal."""
+    return [np.array(array if name in own else values)
+            for (name, values), array in zip(model.parameters().items(), given)]
+
+
+def gaussian_epsilon(noise):
+    """Epsilon by which Flower's mod makes noise of so many clips."""
+    return math.sqrt(2 * math.log(1.25 / GAUSSIAN_DELTA)) / noise
+
+
+def epsilon(noise, rounds, delta):
+    """Epsilon spent by so many releases with normal noise of so many clips, whoever takes part (Renyi divergence, Mironov
+    2017; to epsilon as Canonne et al. 2020)."""
+    orders = [1 + x / 10 for x in range(1, 1000)] + list(range(101, 2000))
+    return max(0, min(rounds * a / (2 * noise**2) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders))
+
+
+def seed(config, round_number, client):
     """Of the order of a client's samples in a round."""
-    round_number = int(message.content["config"]["server-round"])
     return (int(config["seed"]) * 1_000_003 + round_number * 10_007 + client) % 2**31

@@ -21,6 +21,7 @@ QN_EMBED(flower_project, QN_FLOWER "/pyproject.toml.in");
 QN_EMBED(flower_readme, QN_FLOWER "/README.md.in");
 QN_EMBED(flower_task, QN_FLOWER "/task.py");
 QN_EMBED(flower_client, QN_FLOWER "/client_app.py");
+QN_EMBED(flower_secure, QN_FLOWER "/secure.py");
 QN_EMBED(flower_server, QN_FLOWER "/server_app.py");
 
 /* The end of an empty file, too. */
@@ -31,6 +32,7 @@ static const struct {
     {"README.md", flower_readme, flower_readme_end},
     {"quern_app/__init__.py", flower_task, flower_task},
     {"quern_app/task.py", flower_task, flower_task_end},
+    {"quern_app/secure.py", flower_secure, flower_secure_end},
     {"quern_app/client_app.py", flower_client, flower_client_end},
     {"quern_app/server_app.py", flower_server, flower_server_end},
     /* last: an app is there when this is */
@@ -41,6 +43,7 @@ enum { N_FILES = sizeof files / sizeof files[0], WORD_BYTES = 32 };
 
 typedef struct app {
     const qn_federation_options *o;
+    const qn_flower_options *how;
     qn_partition partition;
     char folder[PATH_MAX], wheel[PATH_MAX]; /* from the root; wheel: "" for none */
     int file;                               /* that is being written */
@@ -83,7 +86,20 @@ static void put_word(const app *a, const char *word, qn_output *out) {
     } numbers[] = {{"RATE", o->rate},
                    {"MOMENTUM", o->momentum},
                    {"SERVER_RATE", o->server_rate},
-                   {"SERVER_MOMENTUM", o->server_momentum}};
+                   {"SERVER_MOMENTUM", o->server_momentum},
+                   {"DP_CLIP", o->clip},
+                   {"DP_NOISE", o->clip > 0 ? o->noise : 1},
+                   {"DP_DELTA", o->clip > 0 ? o->delta : 1e-5}};
+    const struct {
+        const char *word, *text;
+    } texts[] = {{"MODEL", o->model->name},
+                 {"DATA", o->data->name},
+                 {"FOLDER", a->folder},
+                 {"PARTITION", o->partition},
+                 {"SERVER", name_of(o->rule)},
+                 {"PERSONAL", o->personal ? o->personal : ""},
+                 {"SECURE", a->how->is_secure ? "true" : "false"},
+                 {"DP_WHERE", a->how->is_noise_local ? "client" : "server"}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         if (strcmp(word, counts[i].word) == 0)
             qn_output_count(out, counts[i].count);
@@ -92,16 +108,10 @@ static void put_word(const app *a, const char *word, qn_output *out) {
         if (strcmp(word, numbers[i].word) == 0)
             put_real(numbers[i].number, out);
     }
-    if (strcmp(word, "MODEL") == 0)
-        qn_output_text(out, o->model->name);
-    if (strcmp(word, "DATA") == 0)
-        qn_output_text(out, o->data->name);
-    if (strcmp(word, "FOLDER") == 0)
-        qn_output_text(out, a->folder);
-    if (strcmp(word, "PARTITION") == 0)
-        qn_output_text(out, o->partition);
-    if (strcmp(word, "SERVER") == 0)
-        qn_output_text(out, name_of(o->rule));
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (strcmp(word, texts[i].word) == 0)
+            qn_output_text(out, texts[i].text);
+    }
     if (strcmp(word, "QUERN") == 0 && a->wheel[0]) {
         qn_output_text(out, ", \"quern @ file://");
         qn_output_text(out, a->wheel);
@@ -238,13 +248,22 @@ static qn_status write_data(app *a) {
 
 /* ---- the whole ---- */
 
-static qn_status check(const qn_federation_options *o) {
+static qn_status check(const qn_federation_options *o, const qn_flower_options *how) {
     QN_TRY(qn_federation_check(o));
-    if (o->proximal > 0 || o->drop > 0 || o->code != QN_UPDATE_FULL || o->clip > 0 ||
-        (o->personal && o->personal[0]))
+    if (o->proximal > 0 || o->drop > 0 || o->code != QN_UPDATE_FULL || o->fleet ||
+        o->memory_budget_bytes > 0 || o->numerics)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "only the simulation knows FedProx, clients that drop out, other --updates "
-                       "than full, --personal and --dp-clip");
+                       "than full, --devices, --memory and --numerics");
+    if (how->is_secure && o->clip > 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "Flower's parts for secure aggregation and for differential privacy do not "
+                       "work together; give --secure or --dp-clip");
+    if (how->is_secure && o->per_round < 3)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "secure aggregation takes at least 3 clients in a round (--per-round)");
+    if (o->personal && strpbrk(o->personal, "\"\\\n"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--personal %s: no tensor has such a name", o->personal);
     if (o->data->n_samples[QN_TEST] < 1)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%s has no test samples, on which the server tests; hold some out "
@@ -277,20 +296,20 @@ static qn_status write_app(app *a, const char *folder) {
     return write_texts(a);
 }
 
-qn_status qn_flower_write(const qn_federation_options *options, const char *wheel,
-                          const char *folder) {
+qn_status qn_flower_write(const qn_federation_options *options, const qn_flower_options *how) {
     const qn_allocator *heap = qn_allocator_default();
     app *a;
-    QN_TRY(check(options));
+    QN_TRY(check(options, how));
     QN_TRY(qn_allocate(heap, 1, sizeof *a, &a));
     a->o = options;
+    a->how = how;
     const size_t bytes =
         (size_t)qn_shape_count(options->data->sample) * qn_dtype_bytes(options->data->dtype);
     qn_status status = qn_allocate(heap, bytes, 1, &a->sample);
-    if (status == QN_OK && wheel)
-        status = qn_path_resolve(wheel, a->wheel, sizeof a->wheel);
+    if (status == QN_OK && how->wheel)
+        status = qn_path_resolve(how->wheel, a->wheel, sizeof a->wheel);
     if (status == QN_OK)
-        status = write_app(a, folder);
+        status = write_app(a, how->folder);
     qn_partition_destroy(&a->partition);
     qn_release(heap, a->sample, bytes, 1);
     qn_release(heap, a, 1, sizeof *a);

@@ -5,11 +5,17 @@
 
 #include "federate/simulate.h"
 
-/* Makes the folder, in which no app must be: pyproject.toml with the options, README.md, the
- * package quern_app, and data/ with the samples and who has which, as qn_federation_create divides
- * them. wheel: the file of quern's wheel, which the app depends on; null: the reader is told to add
- * it. QN_ERROR_UNSUPPORTED: options that only the simulation knows (proximal, drop, code). */
-qn_status qn_flower_write(const qn_federation_options *options, const char *wheel,
-                          const char *folder);
+typedef struct qn_flower_options {
+    const char *folder;  /* in which no app must be */
+    const char *wheel;   /* the file of quern's wheel, which the app depends on; null: the reader is
+                             told to add it */
+    bool is_secure;      /* secure aggregation, by Flower's SecAgg+; not with a clip */
+    bool is_noise_local; /* with a clip: each client adds the noise, instead of the server */
+} qn_flower_options;
+
+/* Makes the folder: pyproject.toml with the options, README.md, the package quern_app, and data/
+ * with the samples and who has which, as qn_federation_create divides them. QN_ERROR_UNSUPPORTED:
+ * options that only the simulation knows (proximal, drop, code, fleet, memory, numerics). */
+qn_status qn_flower_write(const qn_federation_options *options, const qn_flower_options *how);
 
 #endif

@@ -1,6 +1,6 @@
 """The app for Flower that quern federate app writes, without Flower: its settings, its data, and a round of its clients,
 whose mean is the server's."""
-import importlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -86,9 +86,29 @@ class Flower(unittest.TestCase):
         self.assertLess(after["loss"], 0.7 * before["loss"])
         self.assertGreater(after["accuracy"], 0.8)
 
+    def test_private(self):
+        self.write("--out", "app", "--secure", "--personal", "fc3.*")
+        self.write("--out", "noisy", "--dp-clip", "2", "--dp-noise", "0.5", "--dp-where", "client", "--dp-delta", "1e-4")
+        config, noisy = (tomllib.loads((self.folder / f"{name}/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+                         for name in ("app", "noisy"))
+        self.assertEqual((config["secure"], config["dp-clip"], noisy["secure"]), (True, 0, False))
+        self.assertEqual([noisy[f"dp-{key}"] for key in ("clip", "noise", "where", "delta")], [2, 0.5, "client", 1e-4])
+        found = importlib.util.spec_from_file_location("private_task", self.folder / "app/quern_app/task.py")
+        task = importlib.util.module_from_spec(found)
+        found.loader.exec_module(task)
+        model = task.make_model(config)
+        own = task.personal_names(model, config)
+        self.assertEqual(own, ["fc3.weight", "fc3.bias"])
+        given = [array + 1 for array in task.get_weights(model)]
+        for name, sent, kept, theirs in zip(model.parameters(), task.shared(model, given, own), task.get_weights(model), given):
+            self.assertTrue(np.array_equal(sent, theirs if name in own else kept))
+        # the Renyi accountant of Google's dp-accounting 0.6.0, of a composed Gaussian event
+        self.assertAlmostEqual(task.epsilon(1.5, 10, 1e-5), 11.440860686744493, 9)
+
     def test_refused(self):
         self.assertIn("--out", self.write(status=2))
         self.assertIn("only the simulation", self.write("--out", "b", "--drop", "0.5", status=1))
+        self.assertIn("do not work together", self.write("--out", "b", "--secure", "--dp-clip", "1", status=1))
         self.assertIn("none.whl", self.write("--out", "b", "--wheel", "none.whl", status=1))
         (self.folder / "c").mkdir()
         (self.folder / "c/pyproject.toml").write_text("mine")

@@ -236,6 +236,16 @@ static const option options[] = {
      .argument = "FOLDER",
      .otherwise = "none, must be given to app",
      .help = "folder to write the Flower app to"},
+    {.name = "secure",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "for app: secure aggregation (SecAgg+), so that the server learns the mean of the "
+             "clients' networks alone"},
+    {.name = "dp-where",
+     .kind = OPTION_CHOICE,
+     .argument = "server|client",
+     .fallback = "server",
+     .help = "for app: who adds the noise of --dp-clip"},
     {.name = "wheel",
      .kind = OPTION_TEXT,
      .argument = "FILE",
@@ -628,10 +638,12 @@ static qn_status write_page(const simulation *s, const char *path) {
 
 static qn_status write_app(const simulation *s) {
     const char *folder = arguments_get(s->a, "out"), *wheel = arguments_get(s->a, "wheel");
+    const qn_flower_options how = {folder, wheel, arguments_flag(s->a, "secure"),
+                                   strcmp(arguments_get(s->a, "dp-where"), "client") == 0};
     if (!folder)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "quern federate app needs --out FOLDER; see quern federate --help");
-    QN_TRY(qn_flower_write(&s->o, wheel, folder));
+    QN_TRY(qn_flower_write(&s->o, &how));
     printf("%s is a Flower app; its README.md says how to run it\n", folder);
     if (!wheel)
         printf("it also needs quern's wheel: --wheel FILE, or add it to its pyproject.toml\n");
@@ -640,6 +652,9 @@ static qn_status write_app(const simulation *s) {
 
 static qn_status simulate(simulation *s) {
     const char *html = arguments_get(s->a, "html");
+    if (arguments_flag(s->a, "secure") || arguments_has(s->a, "dp-where"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--secure and --dp-where are of quern federate app: in a "
+                                          "simulation nobody is there to hide from");
     QN_TRY(open_simulation(s));
     print_opening(s);
     qn_interrupt_watch(EXIT_FAILED);
