@@ -21,6 +21,7 @@ _quern() {
     numerics) options='--help' ;;
     learn) options='--device --days --trace --when --joules --minutes --seed --data --holdout --model --load --drift --start --daily --keep --test --save --threads --log --html --sysroot --old --memory --disk --power --watts --fresh --batch --once --relearn --last --json --help' ;;
     federate) options='--model --data --holdout --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --personal --dp-clip --dp-noise --dp-delta --devices --when --network --deadline --pace --target --memory --numerics --evaluate-every --save --resume --threads --seed --html --out --secure --dp-where --wheel --json --help' ;;
+    split) options='--model --cut --peer --listen --once --data --holdout --epochs --batch --lr --momentum --messages --device --peer-device --network --save --resume --threads --seed --out --json --help' ;;
     label) options='--known --data --out --follow --revise --html --settings --seed --features --speed --nothing-new --json --help' ;;
     help) options='--man --completion --settings --help' ;;
     version) options='--help' ;;
@@ -52,6 +53,7 @@ _quern() {
     'meter --clock') words='realtime monotonic boottime' ;;
     'federate --server') words='average momentum adam' ;;
     'federate --dp-where') words='server client' ;;
+    'split --messages') words='float int8' ;;
     'help --completion') words='bash zsh fish' ;;
     'models models') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
     'train train') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
@@ -63,7 +65,7 @@ _quern() {
     'merge merge') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
     'export export') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm seq2seq dcgan dqn bert-base bert-tiny' ;;
   esac
-  if [ "$COMP_CWORD" -eq 1 ]; then words='models train plan profile study evaluate predict sample convert merge import export meter devices rules numerics learn federate label help version'; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then words='models train plan profile study evaluate predict sample convert merge import export meter devices rules numerics learn federate split label help version'; fi
   case "$current" in -*) words=$options ;; esac
   # Without words of its own, a place takes files.
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

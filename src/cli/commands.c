@@ -21,7 +21,7 @@ static const command *const commands[] = {
     &command_learn,
 #endif
 #ifdef QN_WITH_FEDERATE
-    &command_federate,
+    &command_federate, &command_split,
 #endif
 #ifdef QN_WITH_LABEL
     &command_label,

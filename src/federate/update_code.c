@@ -31,6 +31,20 @@ static int64_t send_int8(float *change, int64_t n) {
     return n + EXPONENT_BYTES;
 }
 
+int qn_update_encode(const float *numbers, int64_t n, int8_t *bytes) {
+    const int exponent = find_exponent(numbers, n);
+    for (int64_t i = 0; i < n; i++) {
+        const double q = rint(ldexp((double)numbers[i], -exponent));
+        bytes[i] = (int8_t)(fabs(q) <= MOST ? q : 0); /* not a number, or infinite: nothing */
+    }
+    return exponent;
+}
+
+void qn_update_decode(const int8_t *bytes, int64_t n, int exponent, float *numbers) {
+    for (int64_t i = 0; i < n; i++)
+        numbers[i] = (float)ldexp((double)bytes[i], exponent);
+}
+
 int64_t qn_update_send(qn_update_code code, float *change, int64_t n) {
     return code == QN_UPDATE_INT8 ? send_int8(change, n) : n * (int64_t)sizeof *change;
 }

@@ -24,4 +24,8 @@ int64_t qn_update_send(qn_update_code code, float *change, int64_t n);
  * the server decodes stays, and the others become 0. 1 <= n_kept <= n. room: (n), overwritten. */
 int64_t qn_update_send_top(float *change, int64_t n, int64_t n_kept, float *room);
 
+/* Bytes q of numbers (n), with the shared exponent e of INT8; and the numbers q * 2^e again. */
+int qn_update_encode(const float *numbers, int64_t n, int8_t *bytes);
+void qn_update_decode(const int8_t *bytes, int64_t n, int exponent, float *numbers);
+
 #endif

@@ -40,8 +40,9 @@ typedef struct qn_value_info {
     qn_initial initial;    /* of a parameter or state */
     const qn_given *given; /* values that it starts with instead; or null */
     bool trainable;        /* of a parameter */
-    bool is_head;   /* likewise: of the layer that makes the outputs, where a tuning looked */
-    bool is_result; /* read from outside after the run, so alive to its end */
+    bool is_head;        /* likewise: of the layer that makes the outputs, where a tuning looked */
+    bool is_result;      /* read from outside after the run, so alive to its end */
+    bool wants_gradient; /* of an input: autodiff makes its gradient too, a result */
 } qn_value_info;
 
 typedef struct qn_node {

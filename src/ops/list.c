@@ -36,6 +36,7 @@ const qn_op *const qn_ops[] = {
     &qn_op_binary_cross_entropy_backward,
     &qn_op_smooth_l1,
     &qn_op_smooth_l1_backward,
+    &qn_op_peer_loss,
     &qn_op_mean,
     &qn_op_join,
     &qn_op_mean_valid,

@@ -119,8 +119,8 @@ extern const qn_op qn_op_conv2d, qn_op_conv2d_backward_data, qn_op_conv2d_backwa
     qn_op_max_pool, qn_op_max_pool_backward, qn_op_average_pool, qn_op_average_pool_backward,
     qn_op_global_average_pool, qn_op_dropout, qn_op_add, qn_op_multiply, qn_op_concat, qn_op_slice,
     qn_op_slice_backward, qn_op_reshape, qn_op_clip, qn_op_accumulation, qn_op_sgd_step,
-    qn_op_adam_step, qn_op_smooth_l1, qn_op_smooth_l1_backward, qn_op_gather, qn_op_gather_backward,
-    qn_op_reduce, qn_op_reduce_backward, qn_op_transpose, qn_op_mean_valid,
+    qn_op_adam_step, qn_op_peer_loss, qn_op_smooth_l1, qn_op_smooth_l1_backward, qn_op_gather,
+    qn_op_gather_backward, qn_op_reduce, qn_op_reduce_backward, qn_op_transpose, qn_op_mean_valid,
     qn_op_mean_valid_backward, qn_op_attention, qn_op_attention_backward;
 extern const qn_op qn_op_scale, qn_op_stop_gradient, qn_op_embedding, qn_op_embedding_backward,
     qn_op_lstm, qn_op_lstm_before, qn_op_lstm_backward, qn_op_layer_norm, qn_op_layer_norm_backward,

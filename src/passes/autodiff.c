@@ -154,8 +154,10 @@ qn_status qn_autodiff_for(qn_graph *graph, qn_value loss, const qn_value *wanted
 }
 
 static bool is_wanted(const qn_value_info *info, const char *prefix) {
-    return info->producer < 0 && info->kind == QN_KIND_PARAMETER && info->trainable &&
-           (!prefix || strncmp(info->name, prefix, strlen(prefix)) == 0);
+    if (info->producer >= 0)
+        return false;
+    return info->wants_gradient || (info->kind == QN_KIND_PARAMETER && info->trainable &&
+                                    (!prefix || strncmp(info->name, prefix, strlen(prefix)) == 0));
 }
 
 qn_status qn_autodiff(qn_graph *graph, qn_value loss, const char *prefix,

@@ -63,7 +63,8 @@ static qn_status run_passes(building *b, int first_node) {
     return QN_OK;
 }
 
-/* The parameters that a loss changes, and their gradients, in the graph's memory. */
+/* The parameters that a loss changes, and their gradients, in the graph's memory. Gradients of
+ * inputs that want one become results. */
 static qn_status differentiate(qn_graph *graph, qn_value loss, const char *prefix,
                                qn_value **parameters, qn_value **gradients, int *n) {
     const qn_value *all, *all_gradients;
@@ -77,6 +78,10 @@ static qn_status differentiate(qn_graph *graph, qn_value loss, const char *prefi
     for (int i = 0; i < n_all; i++) {
         if (all_gradients[i].id < 0)
             continue;
+        if (qn_graph_value(graph, all[i])->wants_gradient) {
+            qn_result(graph, all_gradients[i]);
+            continue;
+        }
         wanted[*n] = all[i];
         found[(*n)++] = all_gradients[i];
     }

@@ -61,6 +61,18 @@ static void squared_error_backward_run(const qn_call *call) {
                                           call->in[1], call->in[2], call->out[0]);
 }
 
+/* ---- peer loss ---- */
+
+static void peer_loss_run(const qn_call *call) {
+    const qn_peer_loss_attributes *a = call->attributes;
+    const double loss =
+        a->peer->ask(a->peer->user, call->inputs[0], call->in[0], call->in[1], call->out[1]);
+    if (call->outputs[0].dtype == QN_F64)
+        *(double *)call->out[0] = loss;
+    else
+        *(float *)call->out[0] = (float)loss;
+}
+
 /* ---- mean ---- */
 
 static size_t mean_workspace(const qn_kernels *kernels, const void *attributes,
@@ -96,6 +108,7 @@ const qn_cpu_operator qn_cpu_loss[] = {
     {&qn_op_softmax_cross_entropy_backward, .run = softmax_cross_entropy_backward_run},
     {&qn_op_squared_error, .run = squared_error_run},
     {&qn_op_squared_error_backward, .run = squared_error_backward_run},
+    {&qn_op_peer_loss, .run = peer_loss_run},
     {&qn_op_mean, .run = mean_run, .workspace = mean_workspace},
     {&qn_op_mean_valid, .run = mean_valid_run},
     {&qn_op_mean_valid_backward, .run = mean_valid_backward_run},

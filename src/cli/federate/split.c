@@ -1,0 +1,524 @@
+/* quern split: one network on two machines. train has the data and the first layers, serve the
+ * rest; cuts lists where a network can be cut, and what each place costs. */
+#include "base/decimal.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/options.h"
+#include "federate/halves.h"
+#include "learn/replay.h"
+#include "os/heap.h"
+#include "os/os.h"
+#include "os/process/interrupt.h"
+#include "os/socket.h"
+#include "tensor/tensor.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEST_BATCH = 100, TRAIN_COST = 3 };
+
+static const option options[] = {
+    {.name = "model",
+     .kind = OPTION_TEXT,
+     .argument = "MODEL",
+     .fallback = "lenet5",
+     .help = "a classifier of quern models"},
+    {.name = "cut",
+     .kind = OPTION_TEXT,
+     .argument = "VALUE",
+     .otherwise = "none, must be given to train",
+     .help = "last value of the device's half, such as pool1 (quern split cuts)"},
+    {.name = "peer",
+     .kind = OPTION_TEXT,
+     .argument = "ADDRESS:PORT",
+     .otherwise = "none, must be given to train",
+     .help = "where quern split serve listens"},
+    {.name = "listen",
+     .kind = OPTION_TEXT,
+     .argument = "PORT",
+     .fallback = "7000",
+     .help = "for serve: PORT for programs of this machine, *:PORT for any, ADDRESS:PORT for one "
+             "network; there is no encryption and no password"},
+    {.name = "once",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "for serve: end after the first device"},
+    {.name = "data",
+     .kind = OPTION_DATA,
+     .argument = "DATA",
+     .otherwise = "none, must be given to train",
+     .help = "images with classes; only the device reads them"},
+    {.name = "holdout",
+     .kind = OPTION_NUMBER,
+     .argument = "PART",
+     .most = 0.9,
+     .otherwise = "as the data comes",
+     .help = "part of the samples to test on, of data without test samples"},
+    {.name = "epochs",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e6,
+     .fallback = "1",
+     .help = "passes over the training samples, those before a resume included"},
+    {.name = "batch",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e6,
+     .fallback = "64",
+     .help = "samples of a step"},
+    {.name = "lr",
+     .kind = OPTION_NUMBER,
+     .argument = "RATE",
+     .least = 1e-12,
+     .most = 1e6,
+     .otherwise = "the model's recipe",
+     .help = "learning rate, constant"},
+    {.name = "momentum",
+     .kind = OPTION_NUMBER,
+     .argument = "M",
+     .most = 1,
+     .fallback = "0.9",
+     .help = "of SGD"},
+    {.name = "messages",
+     .kind = OPTION_CHOICE,
+     .argument = "float|int8",
+     .fallback = "float",
+     .help = "what crosses the network; int8 takes a quarter of the bytes and changes the result"},
+    {.name = "device",
+     .kind = OPTION_TEXT,
+     .argument = "KIND",
+     .fallback = "snapdragon-phone",
+     .help = "for cuts: the device, as of quern learn simulate"},
+    {.name = "peer-device",
+     .kind = OPTION_TEXT,
+     .argument = "KIND",
+     .fallback = "intel-laptop",
+     .help = "for cuts: the peer"},
+    {.name = "network",
+     .kind = OPTION_TEXT,
+     .argument = "DOWN,UP",
+     .fallback = "20,5",
+     .help = "for cuts: Mbit/s of the device's network"},
+    {.name = "save",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "this side's half, written after every epoch"},
+    {.name = "resume",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "for train: go on from what --save wrote"},
+    {.name = "threads",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1024,
+     .otherwise = "all cores",
+     .help = "threads; the result does not depend on them"},
+    {.name = "seed",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 9e15,
+     .fallback = "1",
+     .help = "of initial weights and order of samples"},
+    {.name = "out",
+     .kind = OPTION_TARGET,
+     .argument = "FILE",
+     .otherwise = "none, must be given to join",
+     .help = "for join: the whole network"},
+    {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "one JSON object an event"},
+};
+
+static int threads_of(const arguments *a) {
+    return arguments_has(a, "threads") ? (int)arguments_count(a, "threads") : 0;
+}
+
+static qn_status need(const arguments *a, const char *action, const char *name) {
+    if (arguments_has(a, name))
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT, "quern split %s needs --%s; see quern split --help", action,
+                   name);
+}
+
+/* ---- the device ---- */
+
+typedef struct device {
+    const arguments *a;
+    qn_data_source data;
+    bool is_open;
+    qn_halves_options o;
+    qn_metadata *pairs;
+    qn_device_half *half;
+    int64_t steps_of_epoch;
+} device;
+
+static qn_status open_data(device *d) {
+    const arguments *a = d->a;
+    const char *holdout = arguments_get(a, "holdout");
+    const qn_model *model = qn_model_find(arguments_get(a, "model"));
+    if (!model)
+        return QN_ERROR_ARGUMENT;
+    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options),
+                                 .seed = (uint64_t)arguments_count(a, "seed"),
+                                 .holdout = holdout ? strtod(holdout, NULL) : 0,
+                                 .sample = model->input, .n_classes = model->n_classes};
+    QN_TRY(qn_data_open(arguments_get(a, "data"), &how, &d->data));
+    d->is_open = true;
+    if (d->data.preparation.n_classes == 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s has no classes", d->data.name);
+    d->o = (qn_halves_options){
+        .model = model,
+        .input = d->data.preparation.sample,
+        .n_outputs = d->data.preparation.n_classes,
+        .batch = arguments_count(a, "batch"),
+        .test_batch = TEST_BATCH,
+        .update = {.optimizer = QN_SGD,
+                   .rate = arguments_has(a, "lr") ? strtod(arguments_get(a, "lr"), NULL)
+                                                  : model->recipe.rate,
+                   .momentum = strtod(arguments_get(a, "momentum"), NULL)},
+        .is_int8 = strcmp(arguments_get(a, "messages"), "int8") == 0,
+        .seed = (uint64_t)arguments_count(a, "seed"),
+    };
+    if (snprintf(d->o.cut, sizeof d->o.cut, "%s", arguments_get(a, "cut")) >= QN_CUT_NAME)
+        return qn_fail(QN_ERROR_ARGUMENT, "--cut: no value has a name as long as that");
+    d->steps_of_epoch = d->data.n_samples[QN_TRAIN] / d->o.batch;
+    if (d->steps_of_epoch == 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--batch %" PRId64 " is more than the %" PRId64 " training samples",
+                       d->o.batch, d->data.n_samples[QN_TRAIN]);
+    return QN_OK;
+}
+
+/* What quern evaluate needs, once both halves are joined. */
+static qn_status set_pairs(device *d) {
+    char text[QN_SHAPE_TEXT];
+    QN_TRY(qn_metadata_create(NULL, &d->pairs));
+    QN_TRY(qn_metadata_set(d->pairs, "model", d->o.model->name));
+    QN_TRY(qn_metadata_set(d->pairs, "data", arguments_get(d->a, "data")));
+    QN_TRY(qn_metadata_set(d->pairs, "input", qn_shape_print(d->o.input, text)));
+    return qn_metadata_set_preparation(d->pairs, &d->data.preparation);
+}
+
+static qn_status connect_device(device *d) {
+    int connection;
+    QN_TRY(qn_socket_connect(arguments_get(d->a, "peer"), &connection));
+    return qn_device_half_create(&d->o, threads_of(d->a), connection, arguments_get(d->a, "resume"),
+                                 &d->half);
+}
+
+static qn_status open_loader(const device *d, qn_split split, int64_t first, qn_loader **loader) {
+    const bool is_test = split == QN_TEST;
+    const int64_t n = d->data.n_samples[split];
+    const qn_loader_options o = {
+        QN_OPTIONS_INIT(qn_loader_options),
+        .split = split,
+        .batch = is_test ? TEST_BATCH : d->o.batch,
+        .seed = d->o.seed,
+        .shuffle = !is_test,
+        .pad_last = is_test,
+        .first = first,
+        .n_batches = is_test ? (n + TEST_BATCH - 1) / TEST_BATCH : -1,
+        .n_prefetched = 2,
+    };
+    return qn_loader_create(&d->data, &d->data.preparation, &o, loader);
+}
+
+/* Sums of an epoch. */
+typedef struct epoch {
+    int64_t number, n_samples, n_correct, n_tested, n_test_correct, waited_ns, begin_ns;
+    double loss, test_loss;
+} epoch;
+
+static qn_status test_half(device *d, epoch *e) {
+    qn_loader *loader;
+    qn_status status = QN_OK;
+    if (d->data.n_samples[QN_TEST] == 0)
+        return QN_OK;
+    QN_TRY(open_loader(d, QN_TEST, 0, &loader));
+    for (;;) {
+        qn_batch b;
+        qn_half_result r;
+        status = qn_loader_next(loader, &b);
+        if (status != QN_OK || !b.x)
+            break;
+        status = qn_device_half_test(d->half, b.x, b.y, b.n_valid, &r);
+        if (status != QN_OK)
+            break;
+        e->test_loss += r.loss;
+        e->n_test_correct += r.n_correct;
+        e->n_tested += b.n_valid;
+    }
+    qn_loader_destroy(loader);
+    return status;
+}
+
+static double share(int64_t part, int64_t all) {
+    return all > 0 ? (double)part / (double)all : (double)NAN;
+}
+
+static void print_epoch(const device *d, const epoch *e) {
+    char sent[QN_SIZE_TEXT], received[QN_SIZE_TEXT];
+    const qn_link *link = qn_device_half_link(d->half);
+    const int64_t ns = qn_clock_ns() - e->begin_ns;
+    const double loss = e->loss / (double)d->steps_of_epoch;
+    if (arguments_flag(d->a, "json")) {
+        json_begin();
+        json_text("event", "epoch");
+        json_count("epoch", e->number);
+        json_number("train_loss", loss);
+        json_number("train_accuracy", share(e->n_correct, e->n_samples));
+        json_number("test_loss", e->test_loss / (double)e->n_tested);
+        json_number("test_accuracy", share(e->n_test_correct, e->n_tested));
+        json_count("bytes_sent", link->n_sent);
+        json_count("bytes_received", link->n_received);
+        json_number("waited_seconds", (double)e->waited_ns * 1e-9);
+        json_number("seconds", (double)ns * 1e-9);
+        json_end();
+        return;
+    }
+    printf("epoch %" PRId64 ": train loss %.4f, accuracy %.2f %%", e->number, loss,
+           100 * share(e->n_correct, e->n_samples));
+    if (e->n_tested > 0)
+        printf("; test loss %.4f, accuracy %.2f %%", e->test_loss / (double)e->n_tested,
+               100 * share(e->n_test_correct, e->n_tested));
+    printf("; %s sent, %s received; %.1f s, %.1f of them waiting for the peer\n",
+           qn_text_print_size((uint64_t)link->n_sent, sent),
+           qn_text_print_size((uint64_t)link->n_received, received), (double)ns * 1e-9,
+           (double)e->waited_ns * 1e-9);
+    fflush(stdout);
+}
+
+static qn_status train_epoch(device *d, qn_loader *loader, epoch *e) {
+    e->begin_ns = qn_clock_ns();
+    for (int64_t i = 0; i < d->steps_of_epoch; i++) {
+        qn_batch b;
+        qn_half_result r;
+        QN_TRY(qn_loader_next(loader, &b));
+        QN_TRY(qn_device_half_step(d->half, b.x, b.y, &r));
+        e->loss += r.loss;
+        e->n_correct += r.n_correct;
+        e->n_samples += d->o.batch;
+        e->waited_ns += r.waited_ns;
+        if (qn_was_interrupted())
+            return qn_fail(QN_ERROR_INTERRUPTED, "stopped; --resume goes on from the last epoch "
+                                                 "that was saved");
+    }
+    return test_half(d, e);
+}
+
+static qn_status train_epochs(device *d, qn_loader *loader, int64_t first) {
+    const char *save = arguments_get(d->a, "save");
+    for (int64_t i = first; i < arguments_count(d->a, "epochs"); i++) {
+        epoch e = {.number = i + 1};
+        QN_TRY(train_epoch(d, loader, &e));
+        print_epoch(d, &e);
+        if (save)
+            QN_TRY(qn_device_half_save(d->half, d->pairs, save));
+    }
+    return QN_OK;
+}
+
+static qn_status run_device(device *d) {
+    static const char *const needed[] = {"data", "cut", "peer"};
+    qn_loader *loader;
+    for (int i = 0; i < 3; i++)
+        QN_TRY(need(d->a, "train", needed[i]));
+    QN_TRY(open_data(d));
+    QN_TRY(set_pairs(d));
+    qn_interrupt_watch(EXIT_FAILED);
+    QN_TRY(connect_device(d));
+    const int64_t steps = qn_engine_steps(qn_device_half_engine(d->half));
+    QN_TRY(open_loader(d, QN_TRAIN, steps, &loader));
+    const qn_status status = train_epochs(d, loader, steps / d->steps_of_epoch);
+    qn_loader_destroy(loader);
+    return status;
+}
+
+static qn_status train(const arguments *a) {
+    device d = {.a = a};
+    const qn_status status = run_device(&d);
+    qn_device_half_destroy(d.half);
+    qn_metadata_destroy(d.pairs);
+    if (d.is_open)
+        qn_data_close(&d.data);
+    return status;
+}
+
+/* ---- the peer ---- */
+
+static void tell_began(void *user, const qn_halves_options *o, int64_t step) {
+    (void)user;
+    printf("a device trains %s, cut at %s, batches of %" PRId64 ", from step %" PRId64 " on\n",
+           o->model->name, o->cut, o->batch, step);
+    fflush(stdout);
+}
+
+static qn_status serve_next(const arguments *a, int listener) {
+    const qn_peer_options how = {
+        .n_threads = threads_of(a), .path = arguments_get(a, "save"), .began = tell_began};
+    int64_t n_steps;
+    int connection;
+    QN_TRY(qn_socket_accept(listener, &connection));
+    const qn_status status = qn_peer_half_serve(&how, connection, &n_steps);
+    if (status == QN_OK || arguments_flag(a, "once")) {
+        printf("%" PRId64 " steps\n", n_steps);
+        return status;
+    }
+    report_failed_run(); /* the next device may do better */
+    return QN_OK;
+}
+
+static qn_status serve(const arguments *a) {
+    int listener, port;
+    QN_TRY(qn_socket_listen(arguments_get(a, "listen"), &listener, &port));
+    qn_interrupt_watch(EXIT_FAILED);
+    printf("listening at port %d\n", port);
+    fflush(stdout);
+    qn_status status;
+    do
+        status = serve_next(a, listener);
+    while (status == QN_OK && !arguments_flag(a, "once") && !qn_was_interrupted());
+    qn_socket_close(listener);
+    return status;
+}
+
+/* ---- places to cut ---- */
+
+typedef struct costs {
+    const qn_learn_device *device, *peer;
+    double down, up; /* bytes a second */
+} costs;
+
+static qn_status read_costs(const arguments *a, costs *c) {
+    const char *network = arguments_get(a, "network"), *comma = strchr(network, ',');
+    char down[32];
+    c->device = qn_learn_device_find(arguments_get(a, "device"));
+    c->peer = c->device ? qn_learn_device_find(arguments_get(a, "peer-device")) : NULL;
+    if (!c->peer)
+        return QN_ERROR_ARGUMENT;
+    snprintf(down, sizeof down, "%.*s", comma ? (int)(comma - network) : 0, network);
+    if (!qn_decimal_parse(down, &c->down) || !qn_decimal_parse(comma + 1, &c->up) ||
+        !(c->down > 0) || !(c->up > 0))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--network %s: it is the speed down and up in Mbit/s, as "
+                       "in 20,5",
+                       network);
+    c->down *= 1e6 / 8;
+    c->up *= 1e6 / 8;
+    return QN_OK;
+}
+
+/* Seconds and the device's joules for a sample's training; radio and waiting at 1 W. */
+static double seconds_of(const costs *c, const qn_cut *cut, bool is_int8, double *joules) {
+    const double bytes = (double)qn_shape_count(cut->shape) * (is_int8 ? 1 : 4);
+    const double own = TRAIN_COST * (double)cut->front_flops / c->device->flops;
+    const double other = TRAIN_COST * (double)cut->back_flops / c->peer->flops;
+    const double network = bytes / c->up + bytes / c->down;
+    *joules = own * c->device->train_w + network + other;
+    return own + other + network;
+}
+
+static void print_cut(const arguments *a, const costs *c, const qn_cut *cut) {
+    const bool is_int8 = strcmp(arguments_get(a, "messages"), "int8") == 0;
+    const double all = (double)(cut->front_flops + cut->back_flops);
+    const int64_t bytes = qn_shape_count(cut->shape) * (is_int8 ? 1 : 4);
+    double joules;
+    const double seconds = seconds_of(c, cut, is_int8, &joules);
+    char shape[QN_SHAPE_TEXT], size[32];
+    if (arguments_flag(a, "json")) {
+        json_begin();
+        json_text("event", "cut");
+        json_text("cut", cut->name);
+        json_count("front_flops", cut->front_flops);
+        json_count("back_flops", cut->back_flops);
+        json_count("front_parameters", cut->front_numbers);
+        json_count("bytes_each_way", bytes);
+        json_number("seconds", seconds);
+        json_number("joules", joules);
+        json_end();
+        return;
+    }
+    printf("%-32s %-14s %6.1f %% %12s %10" PRId64 " %9.3f %9.3f\n", cut->name,
+           qn_shape_print(cut->shape, shape), all > 0 ? 100 * (double)cut->front_flops / all : 0,
+           grouped(cut->front_numbers, size), bytes, 1000 * seconds, 1000 * joules);
+}
+
+static qn_status print_cuts(const arguments *a) {
+    const qn_model *model = qn_model_find(arguments_get(a, "model"));
+    costs c;
+    qn_cut *cuts;
+    size_t n, room;
+    if (!model)
+        return QN_ERROR_ARGUMENT;
+    if (!model->build)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s is no classifier, and only those are cut",
+                       model->name);
+    QN_TRY(read_costs(a, &c));
+    QN_TRY(qn_cuts_list(model, model->input, model->n_classes, &cuts, &n, &room));
+    if (!arguments_flag(a, "json"))
+        printf("%-32s %-14s %8s %12s %10s %9s %9s\n", "cut after", "value", "FLOPs", "parameters",
+               "bytes", "ms", "mJ");
+    for (size_t i = 0; i < n; i++)
+        print_cut(a, &c, &cuts[i]);
+    qn_release(qn_allocator_default(), cuts, room, sizeof *cuts);
+    return QN_OK;
+}
+
+/* ---- both ---- */
+
+static qn_status join(const arguments *a) {
+    if (a->n_words != 3)
+        return qn_fail(QN_ERROR_ARGUMENT, "quern split join FRONT BACK --out FILE: it takes the "
+                                          "files that --save wrote on both sides");
+    QN_TRY(need(a, "join", "out"));
+    QN_TRY(qn_halves_join(a->words[1], a->words[2], arguments_get(a, "out")));
+    printf("saved to %s\n", arguments_get(a, "out"));
+    return QN_OK;
+}
+
+static qn_status act(const arguments *a) {
+    static const struct {
+        const char *name;
+        qn_status (*act)(const arguments *a);
+    } actions[] = {{"train", train}, {"serve", serve}, {"cuts", print_cuts}, {"join", join}};
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+        if (strcmp(a->words[0], actions[i].name) == 0)
+            return actions[i].act(a);
+    }
+    return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: cuts, serve, train, join", a->words[0]);
+}
+
+static int run(const arguments *a) {
+    const qn_status status = act(a);
+    return status == QN_OK ? EXIT_DONE : report_failure(status);
+}
+
+const command command_split = {
+    .name = "split",
+    .words = "ACTION [FRONT BACK]",
+    .least_words = 1,
+    .most_words = 3,
+    .summary = "Train one network on two machines",
+    .description =
+        "split cuts --model MODEL                  where it can be cut, and what that costs\n"
+        "split serve --listen *:7000 --save FILE   the peer: has all layers behind the cut\n"
+        "split train --peer ADDRESS:7000 --cut VALUE --data DATA   the device: data, first layers\n"
+        "split join FRONT BACK --out FILE          one network of what both have saved\n"
+        "\n"
+        "Split learning: each step sends a value of the network, and the labels, to the peer, "
+        "which\n"
+        "sends the value's gradient back. With float messages the halves have the bits of the\n"
+        "whole network trained in one place.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run = run,
+    .makes_files = true,
+};
