@@ -161,7 +161,7 @@ static qn_status measure_free(qn_fleet *f, int64_t client, double second, double
 qn_status qn_fleet_is_free(qn_fleet *f, int64_t client, double second, bool *is_free) {
     double seconds;
     QN_TRY(measure_free(f, client, second, 1, &seconds));
-    *is_free = seconds >= 1;
+    *is_free = seconds > 0;
     return QN_OK;
 }
 

@@ -92,6 +92,24 @@ static void test_nights(void) {
     qn_fleet_destroy(f);
 }
 
+/* At the moment that a wait found, so many clients are free; also just before their rules cease. */
+static void test_wait(void) {
+    qn_fleet_options o = options_of("snapdragon-phone", "night:22-6");
+    qn_fleet *f;
+    double found;
+    int64_t n = 0;
+    o.n_clients = 3;
+    CHECK_OK(qn_fleet_create(&o, &f));
+    CHECK_OK(qn_fleet_wait(f, 3, 6 * 3600 - 0.25, &found));
+    for (int64_t i = 0; i < 3; i++) {
+        bool is_free;
+        CHECK_OK(qn_fleet_is_free(f, i, found, &is_free));
+        n += is_free;
+    }
+    CHECK(n == 3);
+    qn_fleet_destroy(f);
+}
+
 /* A fleet that is asked late says what one says that was asked all the time. */
 static void test_same(void) {
     qn_fleet_options o = options_of("intel-laptop,snapdragon-phone", "idle,charging,cool");
@@ -170,6 +188,7 @@ int main(void) {
     test_kinds();
     test_work();
     test_nights();
+    test_wait();
     test_same();
     test_wrong();
     test_memory();
