@@ -117,13 +117,13 @@ void qn_halves_print(const qn_halves_options *o, char text[QN_LINK_TEXT]) {
     const numbers n = numbers_of(o);
     size_t at = (size_t)snprintf(text, QN_LINK_TEXT, "model %s\ncut %s\n", o->model->name, o->cut);
     for (int i = 0; i < N_FIELDS && at < QN_LINK_TEXT; i++) {
+        /* reals by their bits: both halves must have the same */
         const char *number = (const char *)&n + fields[i].offset;
-        if (fields[i].is_real)
-            at += (size_t)snprintf(text + at, QN_LINK_TEXT - at, "%s %.17g\n", fields[i].name,
-                                   *(const double *)(const void *)number);
-        else
-            at += (size_t)snprintf(text + at, QN_LINK_TEXT - at, "%s %" PRId64 "\n", fields[i].name,
-                                   *(const int64_t *)(const void *)number);
+        uint64_t bits;
+        memcpy(&bits, number, sizeof bits);
+        at += (size_t)snprintf(text + at, QN_LINK_TEXT - at,
+                               fields[i].is_real ? "%s %016" PRIx64 "\n" : "%s %" PRIu64 "\n",
+                               fields[i].name, bits);
     }
 }
 
@@ -140,16 +140,25 @@ static qn_status next_line(const char **text, const char *name, char value[QN_CU
     return QN_OK;
 }
 
+/* A whole number, or the 16 digits of a real's bits. */
+static bool parse_number(const field *f, const char *value, double *real) {
+    const size_t n = strlen(value);
+    if (!f->is_real)
+        return qn_decimal_parse(value, real) && *real == trunc(*real);
+    if (n != 16 || strspn(value, "0123456789abcdef") != n)
+        return false;
+    const uint64_t bits = strtoull(value, NULL, 16);
+    memcpy(real, &bits, sizeof bits);
+    return true;
+}
+
 static qn_status read_number(const field *f, const char *value, numbers *n) {
     char *number = (char *)n + f->offset;
     double real;
-    if (!qn_decimal_parse(value, &real) || !(real >= f->least && real <= f->most) ||
-        (!f->is_real && real != trunc(real)))
+    if (!parse_number(f, value, &real) || !(real >= f->least && real <= f->most))
         return qn_fail(QN_ERROR_FORMAT, "the device's option %s is %s", f->name, value);
-    if (f->is_real)
-        *(double *)(void *)number = real;
-    else
-        *(int64_t *)(void *)number = (int64_t)real;
+    const int64_t whole = f->is_real ? 0 : (int64_t)real;
+    memcpy(number, f->is_real ? (const void *)&real : (const void *)&whole, sizeof real);
     return QN_OK;
 }
 
