@@ -112,6 +112,8 @@ static void forget(owner *o, double second) {
     size_t n = 0;
     while (n + 2 < o->n && (double)o->changes[n + 1] <= second)
         n += 2;
+    if (n == 0)
+        return;
     o->n -= n;
     memmove(o->changes, o->changes + n, o->n * sizeof *o->changes);
 }

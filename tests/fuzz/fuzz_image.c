@@ -50,7 +50,7 @@ static int has_large_frame(const uint8_t *data, size_t size) {
 
 /* libheif 1.15 does not give back the packet (40 bytes) that its AV1 decoder refuses. That is not
  * ours to mend, and a fuzzer would find nothing else; leaks of our own stay found. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void) {
     return "leak:libdav1d.so\n";
