@@ -6,12 +6,10 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "federate/halves_build.h"
-#include "format/safetensors.h"
 #include "ops/loss.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "os/socket.h"
-#include "passes/cut.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -27,7 +27,6 @@
 
 enum {
     OPTIONS_TEXT = 2048,
-    TRAIN_COST = 3, /* operations of training, for one of forward */
     STEPS_OF_A_CLIENT = 1 << 20,
     TESTS_OF_A_CLIENT = 100,
     EVALUATION_BATCH = 100,
@@ -283,7 +282,7 @@ static bool has_rules(const qn_federation *f) {
 static qn_status spend(qn_federation *f, int64_t client, int64_t n_samples, bool *is_done) {
     qn_fleet_turn turn;
     const double flops =
-        (double)(TRAIN_COST * f->forward_flops) * (double)(steps_of(f, n_samples) * f->o.batch);
+        (double)(QN_TRAIN_COST * f->forward_flops) * (double)(steps_of(f, n_samples) * f->o.batch);
     const qn_fleet_work work = {flops, f->n * (int64_t)sizeof(float), f->message_bytes,
                                 f->memory_bytes};
     *is_done = true;

@@ -6,13 +6,14 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "learn/replay.h"
 #include "os/heap.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { HELD_OUT_OF = 4, TEST_BATCH = 64, TRAIN_COST = 3, MOST_STEPS = 1 << 20 };
+enum { HELD_OUT_OF = 4, TEST_BATCH = 64, MOST_STEPS = 1 << 20 };
 enum { LEAST_TO_TRAIN = 16, LEAST_TO_TEST = 8 };
 
 typedef struct pool {
@@ -300,7 +301,7 @@ static qn_status compare(qn_learner *l, float *candidate, qn_origin origin, qn_c
 /* ---- training ---- */
 
 static double step_flops(const qn_learner *l, bool is_head) {
-    return (double)(l->forward_flops * l->o.batch) * (is_head ? 1 : TRAIN_COST);
+    return (double)(l->forward_flops * l->o.batch) * (is_head ? 1 : QN_TRAIN_COST);
 }
 
 static int64_t wanted_steps(const qn_learner *l) {

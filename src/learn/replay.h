@@ -20,6 +20,9 @@ typedef struct qn_learn_device {
     double day_joules, day_minutes;                       /* usual budget */
 } qn_learn_device;
 
+/* Operations of training with a sample, for one of a forward pass. */
+enum { QN_TRAIN_COST = 3 };
+
 /* The list; null beyond the last. */
 const qn_learn_device *qn_learn_device_at(int index);
 

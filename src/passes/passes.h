@@ -6,7 +6,8 @@
 
 /* Adds nodes for the gradient of the scalar loss with respect to every trainable parameter it
  * depends on whose name begins with prefix, null: any (reverse accumulation: Griewank and Walther
- * 2008, section 3.2). Only what is needed is added: nothing flows towards inputs. gradients[i]
+ * 2008, section 3.2). Only what is needed is added: nothing flows towards inputs, but for
+ * those that want a gradient, which stand among the parameters. gradients[i]
  * belongs to parameters[i], in the order in which the parameters were added; a parameter that the
  * loss does not depend on gets QN_NO_VALUE. Both arrays are in the graph's memory. */
 qn_status qn_autodiff(qn_graph *graph, qn_value loss, const char *prefix,

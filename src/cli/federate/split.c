@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEST_BATCH = 100, TRAIN_COST = 3 };
+enum { TEST_BATCH = 100 };
 
 static const option options[] = {
     {.name = "model",
@@ -419,8 +419,8 @@ static qn_status read_costs(const arguments *a, costs *c) {
 /* Seconds and the device's joules for a sample's training; radio and waiting at 1 W. */
 static double seconds_of(const costs *c, const qn_cut *cut, bool is_int8, double *joules) {
     const double bytes = (double)qn_shape_count(cut->shape) * (is_int8 ? 1 : 4);
-    const double own = TRAIN_COST * (double)cut->front_flops / c->device->flops;
-    const double other = TRAIN_COST * (double)cut->back_flops / c->peer->flops;
+    const double own = QN_TRAIN_COST * (double)cut->front_flops / c->device->flops;
+    const double other = QN_TRAIN_COST * (double)cut->back_flops / c->peer->flops;
     const double network = bytes / c->up + bytes / c->down;
     *joules = own * c->device->train_w + network + other;
     return own + other + network;
