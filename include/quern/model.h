@@ -64,6 +64,7 @@ typedef struct qn_model {
      * phases, results 0 and 1 are the two losses. A bare network has one phase. */
     qn_value (*network)(qn_graph *graph, void *user, const qn_network_sizes *sizes, int phase,
                         qn_value *kept);
+    bool has_words;                     /* language: its tokens are words, not characters */
     bool has_fixed_length;              /* can only be built for sizes.length */
     bool has_one_variant;               /* translation: encoder and decoder cannot be built
                                            separately */

@@ -178,6 +178,38 @@ typedef struct qn_sample_options {
  * QN_ERROR_UNSUPPORTED for tasks without samples. Does not affect training. */
 QN_API qn_status qn_task_sample(qn_task *task, const qn_sample_options *options);
 
+/* How a language task of words is made a user's. */
+typedef struct qn_personal_options {
+    size_t size;      /* QN_OPTIONS_INIT(qn_personal_options) */
+    const char *text; /* FILE or FOLDER that the user wrote */
+    int64_t n_words;  /* of each file, from the first, to learn from; 0: 2,000. A fifth of them
+                         validates; the others of the file are tested on */
+    int64_t epochs;   /* at most; 0: 12 */
+    double rate;      /* 0: a sixth of the recipe's */
+    void *user;
+    /* Called after every step, and after every epoch (from 0, before the first) with the metrics
+     * of validation; both may be null. */
+    void (*stepped)(void *user);
+    void (*judged)(void *user, int64_t epoch, const qn_metrics *metrics);
+    bool (*should_stop)(void *user); /* ends it with QN_ERROR_INTERRUPTED; may be null */
+} qn_personal_options;
+
+typedef struct qn_personal {
+    qn_metrics before, after;   /* of the words that are tested on */
+    int64_t n_words[QN_SPLITS]; /* with sentence ends */
+    int64_t n_new;              /* words that the vocabulary got, for as many rare ones */
+    int64_t n_steps, epoch;     /* trained; the epoch whose weights are kept, 0: as they were */
+} qn_personal;
+
+/* Trains a language task of words further on a user's text, in a task of its own: the network with
+ * the least validation loss after any epoch, that before the first included. The user's most
+ * frequent unknown words take the places of the vocabulary's rarest, and begin with the vector of
+ * the unknown word. settings: empty; gets those of *personal, for its checkpoint, and must outlive
+ * it. task stays as it is. QN_ERROR_UNSUPPORTED: a task without words. */
+QN_API qn_status qn_task_personalise(const qn_task *task, const qn_personal_options *options,
+                                     qn_metadata *settings, qn_task **personal,
+                                     qn_personal *result);
+
 #ifdef __cplusplus
 }
 #endif

@@ -105,7 +105,8 @@ static const char *const groups[][2] = {
                                       "checkpoint-every override json picture picture-every "},
     {"Optimiser", " optimizer momentum nesterov weight-decay beta1 schedule warmup schedule-steps "
                   "clip-norm accumulate "},
-    {"Fine-tuning", " freeze train-only lr-for lora "},
+    {"Fine-tuning", " freeze train-only lr-for lora personalise personal-words personal-rate "
+                    "save-personal "},
     {"Data and loss",
      " classes class-weights label-smoothing loss shape shuffle strict length stride "
      "wordpiece vocabulary hidden min-count "},

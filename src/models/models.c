@@ -9,35 +9,17 @@
 
 #include <string.h>
 
-const qn_model *const qn_zoo[] = {&qn_model_mlp,
-                                  &qn_model_lenet5,
-                                  &qn_model_lenet_relu,
-                                  &qn_model_alexnet,
-                                  &qn_model_vgg_small,
-                                  &qn_model_vgg11,
-                                  &qn_model_vgg16,
-                                  &qn_model_vgg19,
-                                  &qn_model_resnet18,
-                                  &qn_model_resnet34,
-                                  &qn_model_resnet50,
-                                  &qn_model_resnet101,
-                                  &qn_model_resnet152,
-                                  &qn_model_squeezenet,
-                                  &qn_model_mobilenet_v1,
-                                  &qn_model_mobilenet_v2,
-                                  &qn_model_googlenet,
-                                  &qn_model_inception_v3,
-                                  &qn_model_xception,
-                                  &qn_model_densenet40,
-                                  &qn_model_densenet100,
-                                  &qn_model_char_cnn,
-                                  &qn_model_char_lstm,
-                                  &qn_model_seq2seq,
-                                  &qn_model_dcgan,
-                                  &qn_model_dqn,
-                                  &qn_model_bert_base,
-                                  &qn_model_bert_tiny,
-                                  NULL};
+const qn_model *const qn_zoo[] = {
+    &qn_model_mlp,          &qn_model_lenet5,     &qn_model_lenet_relu,
+    &qn_model_alexnet,      &qn_model_vgg_small,  &qn_model_vgg11,
+    &qn_model_vgg16,        &qn_model_vgg19,      &qn_model_resnet18,
+    &qn_model_resnet34,     &qn_model_resnet50,   &qn_model_resnet101,
+    &qn_model_resnet152,    &qn_model_squeezenet, &qn_model_mobilenet_v1,
+    &qn_model_mobilenet_v2, &qn_model_googlenet,  &qn_model_inception_v3,
+    &qn_model_xception,     &qn_model_densenet40, &qn_model_densenet100,
+    &qn_model_char_cnn,     &qn_model_char_lstm,  &qn_model_next_word,
+    &qn_model_seq2seq,      &qn_model_dcgan,      &qn_model_dqn,
+    &qn_model_bert_base,    &qn_model_bert_tiny,  NULL};
 
 const qn_model *qn_model_at(int index) {
     const int n = (int)(sizeof qn_zoo / sizeof *qn_zoo) - 1;

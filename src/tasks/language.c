@@ -1,35 +1,38 @@
-/* Language: predicts the next character of a text. The training text is split into as many streams
- * as a batch has rows. Each step takes the next block of every stream and continues with the
+/* Language: predicts the next character, or the next word, of a text. The training text is split
+ * into as many streams as a batch has rows. Each step takes the next block of every stream and continues with the
  * network's state after the previous block (gradients stop there), also across a checkpoint. An
  * epoch begins with zero states; a rest that does not fill a block is skipped. A network of this
  * task has the inputs tokens (N, T), its states, and labels (N * T); its results are the loss, the
  * states after the block, and, except in training, the loss of each label and the logits (N * T,
  * C). It may have any number of states, of any shape, in the same order among inputs and results.
- * Leaves out: words, and different stream starts in each epoch. */
+ * Leaves out: different stream starts in each epoch. */
 #include "base/fmath.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/text/corpus.h"
+#include "data/text/typed.h"
 #include "tasks/tasks.h"
+#include "tasks/word_score.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_STATES = 16, SAMPLE_LENGTH = 400 };
+enum { MOST_STATES = 16, SAMPLE_LENGTH = 400, SAMPLE_WORDS = 60 };
 
 /* The training program, where there is one; the loss among its results. */
 enum { TRAINING = 0, LOSS = 0 };
 
-/* Setting under which a checkpoint keeps its characters. */
-static const char characters_key[] = "text.characters";
+/* Settings under which a checkpoint keeps its characters, or words. */
+static const char characters_key[] = "text.characters", words_key[] = "text.words";
 
 /* Rows of a text that are read side by side, a block at a time. Row r begins at r * row_length and
  * predicts row_length characters, fewer where the text ends. */
 typedef struct streams {
-    const uint16_t *text; /* (n) */
+    const uint16_t *text;   /* (n) */
+    const uint8_t *letters; /* (n) of words; or null */
     int64_t n, n_rows, row_length, block_length;
 } streams;
 
@@ -45,6 +48,8 @@ typedef struct language {
     bool has_corpus;
     qn_arena arena; /* of characters that a checkpoint gave, and buffers */
     qn_characters characters;
+    qn_words words; /* the corpus's, or its own; n 0: tokens are characters */
+    int n_tokens;
     qn_network_sizes sizes;          /* of a block; drawing has a character */
     int evaluation, drawing;         /* programs */
     states carried, measured, drawn; /* of training, evaluation, drawing */
@@ -66,14 +71,17 @@ static qn_status open_corpus(qn_task *task, language *l) {
         .allocator = task->allocator,
         .log = task->log,
         .characters = qn_setting_text(task, characters_key, NULL),
-        .most_characters = (int)qn_setting_count(task, "vocabulary", task->model->sizes.n_inputs),
+        .words = qn_setting_text(task, words_key, NULL),
+        .has_words = task->model->has_words,
+        .most_tokens = (int)qn_setting_count(task, "vocabulary", task->model->sizes.n_inputs),
         .holdout = qn_setting_number(task, "holdout", 0),
+        .n_first = qn_setting_count(task, QN_FIRST_WORDS, 0),
         .seed = (uint64_t)qn_setting_count(task, "seed", 1),
     };
     QN_TRY(qn_corpus_open(data, &options, &l->corpus));
     l->has_corpus = true;
     task->facts.data = l->corpus.name;
-    for (int split = 0; split < 2; split++)
+    for (int split = 0; split < QN_SPLITS; split++)
         task->facts.n_samples[split] = l->corpus.n[split] > 1 ? l->corpus.n[split] - 1 : 0;
     return QN_OK;
 }
@@ -89,16 +97,37 @@ static qn_status find_characters(qn_task *task, language *l) {
     return text ? qn_setting_set(task, characters_key, text) : QN_ERROR_MEMORY;
 }
 
+static qn_status find_words(qn_task *task, language *l) {
+    const char *kept = qn_setting_text(task, words_key, NULL);
+    if (kept)
+        return qn_words_parse(&l->arena, kept, &l->words);
+    QN_TRY(open_corpus(task, l));
+    l->words = l->corpus.words;
+    const char *text = qn_words_print(&l->arena, &l->words);
+    return text ? qn_setting_set(task, words_key, text) : QN_ERROR_MEMORY;
+}
+
+static qn_status find_tokens(qn_task *task, language *l) {
+    QN_TRY(task->model->has_words ? find_words(task, l) : find_characters(task, l));
+    l->n_tokens = task->model->has_words ? l->words.n : l->characters.n;
+    return QN_OK;
+}
+
+static const char *unit_of(const qn_task *task) {
+    return task->model->has_words ? "words" : "characters";
+}
+
 static qn_status shorten_training(qn_task *task, language *l) {
     const int64_t batch = qn_task_batch(task), length = l->sizes.length;
     const int64_t n = l->corpus.n[QN_TRAIN];
-    l->train = (streams){l->corpus.tokens[QN_TRAIN], n, batch, (n - 1) / batch, length};
+    l->train = (streams){l->corpus.tokens[QN_TRAIN], NULL, n, batch, (n - 1) / batch, length};
     l->epoch_batches = l->train.row_length / length;
     if (l->epoch_batches == 0)
         return qn_fail(QN_ERROR_FORMAT,
-                       "%s has %lld characters to train on: too few for a batch of %lld blocks of "
+                       "%s has %lld %s to train on: too few for a batch of %lld blocks of "
                        "%lld; use a smaller --batch or --length",
-                       l->corpus.name, (long long)n, (long long)batch, (long long)length);
+                       l->corpus.name, (long long)n, unit_of(task), (long long)batch,
+                       (long long)length);
     return QN_OK;
 }
 
@@ -128,14 +157,14 @@ static qn_status find_sizes(qn_task *task, language *l) {
     sizes.batch = qn_task_batch(task);
     sizes.length = qn_setting_count(task, "length", sizes.length);
     sizes.hidden = qn_setting_count(task, "hidden", 0);
-    sizes.n_inputs = sizes.n_outputs = l->characters.n;
+    sizes.n_inputs = sizes.n_outputs = l->n_tokens;
     if (sizes.batch < 1 || sizes.length < 1)
         return qn_fail(QN_ERROR_ARGUMENT, "a batch of %lld blocks of %lld; both are at least 1",
                        (long long)sizes.batch, (long long)sizes.length);
     l->sizes = sizes;
-    snprintf(l->input_text, sizeof l->input_text, "%lld of %d characters", (long long)sizes.length,
-             l->characters.n);
-    snprintf(l->output_text, sizeof l->output_text, "%d outputs", l->characters.n);
+    snprintf(l->input_text, sizeof l->input_text, "%lld of %d %s", (long long)sizes.length,
+             l->n_tokens, unit_of(task));
+    snprintf(l->output_text, sizeof l->output_text, "%d outputs", l->n_tokens);
     return QN_OK;
 }
 
@@ -199,7 +228,7 @@ static void fill_facts(qn_task *task, const language *l) {
     f->data = l->has_corpus ? l->corpus.name : qn_setting_text(task, "data", "");
     f->input = l->input_text;
     f->output = l->output_text;
-    f->unit = "characters";
+    f->unit = unit_of(task);
     f->batch = l->sizes.batch;
     f->sizes = l->sizes;
     f->step_samples = l->sizes.batch * l->sizes.length * accumulate;
@@ -212,7 +241,7 @@ static qn_status language_open(qn_task *task) {
     QN_TRY(qn_allocate(task->allocator, 1, sizeof *l, &l));
     task->self = l;
     qn_arena_init(&l->arena, task->allocator);
-    QN_TRY(find_characters(task, l));
+    QN_TRY(find_tokens(task, l));
     QN_TRY(find_sizes(task, l));
     if (task->training) {
         QN_TRY(open_corpus(task, l));
@@ -228,6 +257,8 @@ static void language_close(qn_task *task) {
     language *l = task->self;
     if (!l)
         return;
+    if (l->words.table.entries != l->corpus.words.table.entries)
+        qn_words_deinit(&l->words);
     if (l->has_corpus)
         qn_corpus_close(&l->corpus);
     qn_arena_deinit(&l->arena);
@@ -263,9 +294,12 @@ static double loss_of(const qn_task *task, int program) {
     return (double)*(const float *)qn_engine_result(task->engine, program, LOSS);
 }
 
-static void add_metrics(qn_metrics *metrics, double loss) {
+static void add_metrics(const qn_task *task, qn_metrics *metrics, double loss) {
     qn_metrics_add(metrics, "loss", loss, false);
-    qn_metrics_add(metrics, "bits_per_character", loss / M_LN2, false);
+    if (task->model->has_words)
+        qn_metrics_add(metrics, "perplexity", qn_exp_f64(loss), false);
+    else
+        qn_metrics_add(metrics, "bits_per_character", loss / M_LN2, false);
 }
 
 static qn_status language_step(qn_task *task, qn_metrics *metrics) {
@@ -283,20 +317,35 @@ static qn_status language_step(qn_task *task, qn_metrics *metrics) {
         l->n_batches++;
         n++;
     }
-    add_metrics(metrics, sum / n);
+    add_metrics(task, metrics, sum / n);
     return QN_OK;
+}
+
+/* What the words of a block were predicted as. */
+static void score_block(const qn_task *task, const language *l, const streams *s, int64_t block,
+                        qn_word_score *score) {
+    const int64_t n = l->sizes.length;
+    const float *logits = qn_engine_result(task->engine, l->evaluation, 2 + l->measured.n);
+    for (int64_t i = 0; s->letters && i < s->n_rows * n; i++) {
+        const int64_t at = i / n * s->row_length + block * n + i % n + 1;
+        if (l->labels[i] >= 0)
+            qn_word_score_add(score, &l->words, logits + i * l->n_tokens, l->labels[i],
+                              s->letters[at]);
+    }
 }
 
 static qn_status language_evaluate(qn_task *task, qn_split split, bool (*should_stop)(void *user),
                                    void *user, qn_metrics *metrics, int64_t *n_samples) {
     language *l = task->self;
+    qn_word_score score = {0};
     double sum = 0;
     int64_t n_done = 0;
     QN_TRY(open_corpus(task, l));
     const int64_t n = l->corpus.n[split], n_rows = l->sizes.batch;
     if (n < 2)
         return QN_OK;
-    const streams s = {l->corpus.tokens[split], n, n_rows, (n - 2) / n_rows + 1, l->sizes.length};
+    const streams s = {l->corpus.tokens[split], l->corpus.letters[split], n, n_rows,
+                       (n - 2) / n_rows + 1,    l->sizes.length};
     clear(&l->measured);
     for (int64_t block = 0; block * s.block_length < s.row_length; block++) {
         if (should_stop && should_stop(user))
@@ -306,9 +355,12 @@ static qn_status language_evaluate(qn_task *task, qn_split split, bool (*should_
         const float *losses = qn_engine_result(task->engine, l->evaluation, 1 + l->measured.n);
         for (int64_t i = 0; i < n_rows * s.block_length; i++)
             sum += (double)losses[i];
+        score_block(task, l, &s, block, &score);
     }
     *n_samples = n_done;
-    add_metrics(metrics, sum / (double)n_done);
+    add_metrics(task, metrics, sum / (double)n_done);
+    if (task->model->has_words)
+        qn_word_score_end(&score, metrics);
     return QN_OK;
 }
 
@@ -332,16 +384,38 @@ typedef struct writer {
     size_t n, capacity;
 } writer;
 
-static qn_status put_character(const qn_task *task, writer *w, uint32_t code) {
-    QN_TRY(qn_grow(task->allocator, &w->line, &w->capacity, w->n + QN_UTF8_BYTES + 1, 1));
-    if (code != '\n') {
-        w->n += qn_utf8_write(code, w->line + w->n);
-        return QN_OK;
-    }
+static void end_line(writer *w) {
     w->line[w->n] = 0;
     w->options->put(w->options->user, w->line);
     w->n = 0;
+}
+
+static qn_status put_character(const qn_task *task, writer *w, uint32_t code) {
+    QN_TRY(qn_grow(task->allocator, &w->line, &w->capacity, w->n + QN_UTF8_BYTES + 1, 1));
+    if (code == '\n')
+        end_line(w);
+    else
+        w->n += qn_utf8_write(code, w->line + w->n);
     return QN_OK;
+}
+
+/* A sentence a line. */
+static qn_status put_word(const qn_task *task, const language *l, writer *w, int token) {
+    const char *word = token == QN_SENTENCE_END ? "." : l->words.words[token];
+    const size_t bytes = strlen(word), blank = w->n > 0 && token != QN_SENTENCE_END;
+    QN_TRY(qn_grow(task->allocator, &w->line, &w->capacity, w->n + bytes + blank + 1, 1));
+    if (blank)
+        w->line[w->n++] = ' ';
+    memcpy(w->line + w->n, word, bytes);
+    w->n += bytes;
+    if (token == QN_SENTENCE_END)
+        end_line(w);
+    return QN_OK;
+}
+
+static qn_status put_token(const qn_task *task, const language *l, writer *w, int token) {
+    return task->model->has_words ? put_word(task, l, w, token)
+                                  : put_character(task, w, l->characters.codes[token]);
 }
 
 /* Feeds a character; the logits of the next are then the program's. */
@@ -351,7 +425,7 @@ static qn_status feed(qn_task *task, language *l, int token) {
     return run(task, l, l->drawing, &l->drawn, false);
 }
 
-/* One of the known characters by the chances that the logits give at a temperature; 0: the
+/* One of the known tokens by the chances that the logits give at a temperature; 0: the
  * likeliest. uniform is in [0, 1). */
 static int draw(const float *logits, int n, double temperature, double uniform) {
     int best = 1, last = 1;
@@ -371,11 +445,32 @@ static int draw(const float *logits, int n, double temperature, double uniform) 
     return last;
 }
 
-/* Puts the prompt out, and all of it but its last character in; *token gets that. Without a prompt
+/* As feed_prompt; the end of a sentence stands before the first word. */
+static qn_status feed_words(qn_task *task, language *l, writer *w, const char *prompt, int *token) {
+    char *typed = NULL;
+    size_t n = 0, capacity = 0, bytes;
+    const char *word;
+    qn_status status = qn_text_type(task->allocator, prompt, strlen(prompt), &typed, &n, &capacity);
+    const char *at = typed, *end = typed ? typed + n : at;
+    *token = QN_SENTENCE_END;
+    while (status == QN_OK && qn_word_next(&at, end, &word, &bytes)) {
+        status = feed(task, l, *token);
+        *token =
+            bytes == 1 && *word == '.' ? QN_SENTENCE_END : qn_words_find(&l->words, word, bytes);
+        if (status == QN_OK)
+            status = put_word(task, l, w, *token);
+    }
+    qn_release(task->allocator, typed, capacity, 1);
+    return status;
+}
+
+/* Puts the prompt out, and all of it but its last token in; *token gets that. Without a prompt
  * it is the end of a line, after which a new one begins. */
 static qn_status feed_prompt(qn_task *task, language *l, writer *w, int *token) {
     const char *prompt = w->options->prompt ? w->options->prompt : "";
     size_t left = strlen(prompt);
+    if (task->model->has_words)
+        return feed_words(task, l, w, prompt, token);
     const int line_end = qn_characters_find(&l->characters, '\n');
     *token = line_end > 0 ? line_end : 1;
     for (bool is_first = true; left > 0; is_first = false) {
@@ -393,7 +488,8 @@ static qn_status feed_prompt(qn_task *task, language *l, writer *w, int *token) 
 
 static qn_status draw_text(qn_task *task, language *l, writer *w, int64_t number) {
     const qn_sample_options *o = w->options;
-    const int64_t length = o->length > 0 ? o->length : SAMPLE_LENGTH;
+    const int64_t usual = task->model->has_words ? SAMPLE_WORDS : SAMPLE_LENGTH;
+    const int64_t length = o->length > 0 ? o->length : usual;
     const qn_rng rng = qn_rng_make(o->seed, qn_hash_text("language.sample"), (uint64_t)number);
     int token;
     clear(&l->drawn);
@@ -402,10 +498,12 @@ static qn_status draw_text(qn_task *task, language *l, writer *w, int64_t number
         QN_TRY(feed(task, l, token));
         const float *logits = qn_engine_result(task->engine, l->drawing, 2 + l->drawn.n);
         const float uniform = qn_rng_uniform(qn_rng_word(rng, (uint64_t)i));
-        token = draw(logits, l->characters.n, o->temperature, (double)uniform);
-        QN_TRY(put_character(task, w, l->characters.codes[token]));
+        token = draw(logits, l->n_tokens, o->temperature, (double)uniform);
+        QN_TRY(put_token(task, l, w, token));
     }
-    return w->n > 0 ? put_character(task, w, '\n') : QN_OK;
+    if (w->n > 0)
+        end_line(w);
+    return QN_OK;
 }
 
 /* A character that the network has never seen would be no start. */
@@ -428,7 +526,7 @@ static qn_status language_sample(qn_task *task, const qn_sample_options *options
     language *l = task->self;
     writer w = {.options = options};
     const int64_t count = options->count > 0 ? options->count : 1;
-    qn_status status = check_prompt(l, options->prompt);
+    qn_status status = task->model->has_words ? QN_OK : check_prompt(l, options->prompt);
     if (task->model->has_fixed_length)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "%s reads blocks of %lld characters, and text is drawn one by one: export "
@@ -447,7 +545,7 @@ static qn_status language_sample(qn_task *task, const qn_sample_options *options
 
 const qn_task_kind qn_task_language = {
     .name = "language",
-    .summary = "predicting the next character of a text",
+    .summary = "predicting the next character, or word, of a text",
     .open = language_open,
     .close = language_close,
     .resume = language_resume,

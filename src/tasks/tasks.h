@@ -60,6 +60,10 @@ struct qn_task {
     void *self; /* the kind's own */
 };
 
+/* Setting of a text of words: so many of each file are learned from and validated by, the others
+ * tested on. */
+#define QN_FIRST_WORDS "first_words"
+
 /* Settings by name; the fallback where there is none. */
 const char *qn_setting_text(const qn_task *task, const char *name, const char *fallback);
 int64_t qn_setting_count(const qn_task *task, const char *name, int64_t fallback);

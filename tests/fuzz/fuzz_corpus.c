@@ -1,38 +1,54 @@
 /* A text: every number is one of the vocabulary's, which reads back as it was written, alone and as
- * the vocabulary of the same text. As a file, and as a folder of files that a byte 0x1e parts, one
- * of them there twice. */
+ * the vocabulary of the same text; of characters and of words. As a file, and as a folder of files
+ * that a byte 0x1e parts, one of them there twice. */
 #include "data/text/corpus.h"
 #include "fuzz/input.h"
 
 enum { N_FILES = 3, PART = 0x1e };
 
 static void check(const qn_corpus *c) {
-    for (int s = 0; s < 2; s++)
+    const int n_tokens = c->words.n > 0 ? c->words.n : c->characters.n;
+    for (int s = 0; s < QN_SPLITS; s++)
         for (int64_t i = 0; i < c->n[s]; i++)
-            if (c->tokens[s][i] >= c->characters.n)
+            if (c->tokens[s][i] >= n_tokens)
                 abort();
+    if (c->words.n > 0)
+        return;
     if (c->n[QN_TRAIN] < 1 || c->characters.n < 2 || c->characters.codes[0] != QN_UNKNOWN_CHARACTER)
         abort();
 }
 
 static void check_again(const char *path, qn_corpus *c) {
     qn_corpus again;
-    qn_corpus_options options = {.characters = qn_characters_print(&c->arena, &c->characters)};
+    const bool has_words = c->words.n > 0;
+    qn_corpus_options options = {.has_words = has_words};
+    if (has_words)
+        options.words = qn_words_print(&c->arena, &c->words);
+    else
+        options.characters = qn_characters_print(&c->arena, &c->characters);
     if (qn_corpus_open(path, &options, &again) != QN_OK || again.n[0] != c->n[0] ||
         memcmp(again.tokens[0], c->tokens[0], (size_t)c->n[0] * sizeof *c->tokens[0]) != 0)
         abort();
     qn_corpus_close(&again);
 }
 
-static void check_path(const char *path, const qn_allocator *allocator) {
+static void check_tokens(const char *path, const qn_allocator *allocator, bool has_words,
+                         int64_t n_first) {
     qn_corpus corpus;
-    qn_corpus_options options = {.allocator = allocator, .most_characters = 32};
+    qn_corpus_options options = {
+        .allocator = allocator, .most_tokens = 32, .has_words = has_words, .n_first = n_first};
     if (qn_corpus_open(path, &options, &corpus) != QN_OK)
         return;
     check(&corpus);
-    if (!allocator)
+    if (!allocator && n_first == 0)
         check_again(path, &corpus);
     qn_corpus_close(&corpus);
+}
+
+static void check_path(const char *path, const qn_allocator *allocator) {
+    check_tokens(path, allocator, false, 0);
+    check_tokens(path, allocator, true, 0);
+    check_tokens(path, allocator, true, 6);
 }
 
 static void write_folder(const uint8_t *data, size_t size) {

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Compares char-cnn, char-lstm and seq2seq with PyTorch in double, from the same weights on the same
+"""Compares char-cnn, char-lstm, next-word and seq2seq with PyTorch in double, from the same weights on the same
 batch: loss, the whole gradient by norm and the losses of five SGD steps, to 1e-8, and parameter
 counts. In float: the gradient's error against float64 is at most twice PyTorch's own. The program dump_network in the folder $QUERN_TOOLS does the engine's part."""
 
@@ -39,6 +39,20 @@ class CharCNN(CharLSTM):
     def forward(self, tokens):
         x = F.pad(self.embedding(tokens).transpose(1, 2), (2, 0))
         return self.output(self.lstm(F.relu(self.conv(x)).transpose(1, 2))[0])
+
+
+class NextWord(nn.Module):
+    def __init__(self, vocabulary=8000, hidden=256):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, 128)
+        self.lstm = nn.LSTM(128, hidden, batch_first=True)
+        self.projection = nn.Linear(hidden, 128)
+        self.output = nn.Module()
+        self.output.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, tokens):
+        y = self.projection(self.lstm(self.embedding(tokens))[0])
+        return F.linear(y, self.embedding.weight, self.output.bias)
 
 
 class Seq2Seq(nn.Module):
@@ -126,13 +140,13 @@ class Text(unittest.TestCase):
         self.assertLess(distance, TOLERANCE)
         self.assertLess(floats[0], 2 * floats[1])
 
-    def compare_characters(self, model, make, batch, length):
+    def compare_streams(self, model, make, batch, length, vocabulary=96):
         torch.manual_seed(1)
-        text = torch.randint(96, (batch, length + 1))
+        text = torch.randint(vocabulary, (batch, length + 1))
         tokens, labels = text[:, :-1], text[:, 1:]
-        sizes = (batch, length, 0, 0, 0, 0)
+        sizes = (batch, length, 0, vocabulary, vocabulary, 0)
         shapes, input_shapes = networks.describe(model, sizes)
-        net = make()
+        net = make(vocabulary)
         self.assertEqual(sum(int(np.prod(shape)) for shape in shapes.values()),
                          sum(p.numel() for p in net.parameters()))
         inputs = {name: np.zeros(shape) for name, shape in input_shapes.items()}
@@ -140,10 +154,13 @@ class Text(unittest.TestCase):
         self.compare(model, sizes, net, inputs, lambda net: net(tokens), labels)
 
     def test_char_lstm(self):
-        self.compare_characters("char-lstm", CharLSTM, 2, 40)
+        self.compare_streams("char-lstm", CharLSTM, 2, 40)
 
     def test_char_cnn(self):
-        self.compare_characters("char-cnn", CharCNN, 2, 40)
+        self.compare_streams("char-cnn", CharCNN, 2, 40)
+
+    def test_next_word(self):
+        self.compare_streams("next-word", NextWord, 3, 20, 500)
 
     def compare_translation(self, sizes, lengths, n_targets):
         torch.manual_seed(2)

@@ -90,9 +90,9 @@ static qn_status load(exported *x, const char *weights) {
 
 /* What tells words and characters apart goes with the weights. */
 static qn_status keep_vocabulary(exported *x) {
-    static const char *const keys[] = {"text.characters",   "text.source_words",
-                                       "text.target_words", "wordpiece.text",
-                                       "wordpiece.source",  "squad.unanswerable"};
+    static const char *const keys[] = {"text.characters",   "text.words",     "text.source_words",
+                                       "text.target_words", "wordpiece.text", "wordpiece.source",
+                                       "squad.unanswerable"};
     QN_TRY(qn_metadata_create(NULL, &x->properties));
     x->options.properties = x->properties;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

@@ -3,6 +3,7 @@
 #include "cli/budget.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
+#include "cli/train/personal.h"
 #include "cli/train/ranks.h"
 #include "cli/train/training.h"
 #include "os/process/interrupt.h"
@@ -139,7 +140,7 @@ static qn_status check_usage(const arguments *a) {
         return qn_fail(QN_ERROR_ARGUMENT, "--picture-every needs --picture FILE");
     if (arguments_has(a, "pressure-file") && !arguments_has(a, "memory-pressure"))
         return qn_fail(QN_ERROR_ARGUMENT, "--pressure-file needs --memory-pressure SIZE");
-    return QN_OK;
+    return personal_check(a);
 }
 
 /* ---- what is beside training ---- */
@@ -291,7 +292,7 @@ static int finish_done(training *t) {
         return EXIT_FAILED;
     if (arguments_flag(t->a, "samples") && !t->progress.is_json && show(t, NULL, put_line) != QN_OK)
         return report_failed_run();
-    return EXIT_DONE;
+    return personal_run(t) == QN_OK ? EXIT_DONE : report_failed_run();
 }
 
 static qn_status run_within_budget(training *t) {
@@ -344,6 +345,7 @@ static qn_status open_training(training *t) {
     t->save = qn_ranks_own(t->s.engine.ranks) > 1 ? NULL : arguments_get(t->a, "save");
     QN_TRY(check_usage(t->a));
     QN_TRY(training_begin(t));
+    QN_TRY(personal_check_model(t->a, t->s.model));
     if (arguments_flag(t->a, "measure"))
         QN_TRY(training_measure(t));
     QN_TRY(training_open(t));
@@ -392,7 +394,7 @@ const command command_train = {
         "quern exits. quern train MODEL --help shows that model's recipe.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&training_options, &by_plan_options},
+    .shared = {&training_options, &by_plan_options, &personal_options},
     .run = run,
     .makes_files = true,
 };

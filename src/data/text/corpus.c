@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/source.h"
+#include "data/text/typed.h"
 #include "os/heap.h"
 #include "os/os.h"
 
@@ -24,7 +25,7 @@ typedef struct reader {
     const char *folder; /* being read; null: one file */
     const char **paths; /* (n_paths) of path_capacity: resolved, of the files read */
     size_t n_paths, path_capacity;
-    buffer file, parts[2];
+    buffer file, typed, parts[QN_SPLITS];
     int64_t n_ignored;
 } reader;
 
@@ -67,15 +68,43 @@ static qn_status load(reader *r, const char *path) {
     return QN_OK;
 }
 
-/* Cuts the file that was loaded into its two parts, between characters. */
-static qn_status split_file(reader *r) {
+static size_t find_boundary(const reader *r, const buffer *text) {
     const double part = r->options->holdout > 0 ? r->options->holdout : 1.0 / 20;
-    const size_t wanted = (size_t)((double)r->file.n * (1 - part));
-    size_t boundary = wanted < r->file.n ? wanted : r->file.n;
+    const size_t wanted = (size_t)((double)text->n * (1 - part));
+    return wanted < text->n ? wanted : text->n;
+}
+
+/* Cuts the file that was loaded into its two parts, between characters. */
+static qn_status split_characters(reader *r) {
+    size_t boundary = find_boundary(r, &r->file);
     while (boundary < r->file.n && ((unsigned char)r->file.data[boundary] & 0xC0) == 0x80)
         boundary++;
     QN_TRY(append(r, &r->parts[QN_TRAIN], r->file.data, boundary));
     return append(r, &r->parts[QN_TEST], r->file.data + boundary, r->file.n - boundary);
+}
+
+/* Where the word behind n words begins. */
+static size_t skip_words(const buffer *text, size_t at, int64_t n) {
+    while (n > 0 && at < text->n)
+        n -= text->data[at++] == ' ';
+    return at;
+}
+
+static qn_status split_words(reader *r) {
+    const int64_t n_first = r->options->n_first;
+    buffer *t = &r->typed;
+    QN_TRY(qn_text_type(r->allocator, r->file.data, r->file.n, &t->data, &t->n, &t->capacity));
+    size_t boundary = n_first > 0 ? skip_words(t, 0, n_first - n_first / 5) : find_boundary(r, t);
+    if (n_first == 0 && boundary > 0)
+        boundary = skip_words(t, boundary - 1, 1);
+    const size_t held_out = n_first > 0 ? skip_words(t, boundary, n_first / 5) : boundary;
+    QN_TRY(append(r, &r->parts[QN_TRAIN], t->data, boundary));
+    QN_TRY(append(r, &r->parts[QN_VALIDATION], t->data + boundary, held_out - boundary));
+    return append(r, &r->parts[QN_TEST], t->data + held_out, t->n - held_out);
+}
+
+static qn_status split_file(reader *r) {
+    return r->options->has_words ? split_words(r) : split_characters(r);
 }
 
 static bool is_text(const buffer *text) {
@@ -183,7 +212,7 @@ static qn_status make_text(reader *r) {
 
 /* ---- numbers ---- */
 
-static qn_status number_part(qn_corpus *corpus, qn_split split, const buffer *text) {
+static qn_status number_characters(qn_corpus *corpus, qn_split split, const buffer *text) {
     uint32_t code;
     int64_t n = 0;
     for (size_t at = 0; at < text->n; n++)
@@ -201,6 +230,68 @@ static qn_status number_part(qn_corpus *corpus, qn_split split, const buffer *te
     return QN_OK;
 }
 
+static int32_t number_of(const qn_corpus *corpus, const char *word, size_t bytes) {
+    return bytes == 1 && *word == '.' ? QN_SENTENCE_END
+                                      : qn_words_find(&corpus->words, word, bytes);
+}
+
+static qn_status number_words(qn_corpus *corpus, qn_split split, const buffer *text) {
+    const char *word, *at = text->data, *end = text->data ? text->data + text->n : at;
+    size_t bytes, n = 0;
+    while (qn_word_next(&at, end, &word, &bytes))
+        n++;
+    uint16_t *tokens = qn_arena_allocate(&corpus->arena, n + 1, sizeof *tokens);
+    uint8_t *letters = qn_arena_allocate(&corpus->arena, n + 1, 1);
+    if (!tokens || !letters)
+        return QN_ERROR_MEMORY;
+    at = text->data;
+    for (size_t i = 0; qn_word_next(&at, end, &word, &bytes); i++) {
+        const int n_letters = qn_word_letters(word, bytes);
+        tokens[i] = (uint16_t)number_of(corpus, word, bytes);
+        letters[i] = (uint8_t)(n_letters < UINT8_MAX ? n_letters : UINT8_MAX);
+    }
+    corpus->tokens[split] = tokens;
+    corpus->letters[split] = letters;
+    corpus->n[split] = (int64_t)n;
+    return QN_OK;
+}
+
+/* The sentence's end has its own number. */
+static qn_status count_words(reader *r, qn_corpus *corpus) {
+    qn_word_table counted = {.arena = &corpus->arena};
+    const buffer *text = &r->parts[QN_TRAIN];
+    const char *word, *at = text->data, *end = text->data + text->n;
+    size_t bytes;
+    qn_status status = QN_OK;
+    while (status == QN_OK && qn_word_next(&at, end, &word, &bytes)) {
+        if (bytes != 1 || *word != '.')
+            status = qn_word_table_add(&counted, word, bytes);
+    }
+    if (status == QN_OK)
+        status =
+            qn_words_choose(&corpus->arena, &counted, r->options->most_tokens, 1, &corpus->words);
+    qn_word_table_deinit(&counted);
+    return status;
+}
+
+static qn_status find_words(reader *r, qn_corpus *corpus) {
+    if (r->options->words)
+        QN_TRY(qn_words_parse(&corpus->arena, r->options->words, &corpus->words));
+    else
+        QN_TRY(count_words(r, corpus));
+    if (corpus->words.n > QN_MOST_CHARACTERS)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "a vocabulary of %d words; the most are %d",
+                       corpus->words.n, QN_MOST_CHARACTERS);
+    return QN_OK;
+}
+
+static qn_status find_characters(reader *r, qn_corpus *corpus) {
+    if (r->options->characters)
+        return qn_characters_parse(&corpus->arena, r->options->characters, &corpus->characters);
+    return qn_characters_count(&corpus->arena, r->parts[QN_TRAIN].data, r->parts[QN_TRAIN].n,
+                               r->options->most_tokens, &corpus->characters);
+}
+
 static qn_status read_all(reader *r, const char *specification, qn_corpus *corpus) {
     static const char prefix[] = "text:";
     const size_t n = sizeof prefix - 1;
@@ -215,13 +306,12 @@ static qn_status read_all(reader *r, const char *specification, qn_corpus *corpu
     corpus->name = qn_arena_text(&corpus->arena, specification);
     if (!corpus->name)
         return QN_ERROR_MEMORY;
-    if (r->options->characters)
-        QN_TRY(qn_characters_parse(&corpus->arena, r->options->characters, &corpus->characters));
-    else
-        QN_TRY(qn_characters_count(&corpus->arena, r->parts[QN_TRAIN].data, r->parts[QN_TRAIN].n,
-                                   r->options->most_characters, &corpus->characters));
-    QN_TRY(number_part(corpus, QN_TRAIN, &r->parts[QN_TRAIN]));
-    return number_part(corpus, QN_TEST, &r->parts[QN_TEST]);
+    const bool has_words = r->options->has_words;
+    QN_TRY(has_words ? find_words(r, corpus) : find_characters(r, corpus));
+    for (qn_split s = 0; s < QN_SPLITS; s++)
+        QN_TRY(has_words ? number_words(corpus, s, &r->parts[s])
+                         : number_characters(corpus, s, &r->parts[s]));
+    return QN_OK;
 }
 
 qn_status qn_corpus_open(const char *specification, const qn_corpus_options *options,
@@ -236,16 +326,21 @@ qn_status qn_corpus_open(const char *specification, const qn_corpus_options *opt
     qn_status status = read_all(&r, specification, &opened);
     qn_release(allocator, r.paths, r.path_capacity, sizeof *r.paths);
     qn_release(allocator, r.file.data, r.file.capacity, 1);
-    for (int s = 0; s < 2; s++)
+    qn_release(allocator, r.typed.data, r.typed.capacity, 1);
+    for (int s = 0; s < QN_SPLITS; s++)
         qn_release(allocator, r.parts[s].data, r.parts[s].capacity, 1);
-    if (status == QN_OK)
+    if (status == QN_OK) {
         *corpus = opened;
-    else
+        corpus->words.table.arena = &corpus->arena;
+    } else {
+        qn_words_deinit(&opened.words);
         qn_arena_deinit(&opened.arena);
+    }
     return status;
 }
 
 void qn_corpus_close(qn_corpus *corpus) {
+    qn_words_deinit(&corpus->words);
     qn_arena_deinit(&corpus->arena);
     *corpus = (qn_corpus){0};
 }

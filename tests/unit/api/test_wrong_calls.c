@@ -304,6 +304,19 @@ static const qn_sample_options *right_qn_sample_options_to(const char *name) {
     return &options;
 }
 
+static const qn_personal_options *right_qn_personal_options_to(const char *name) {
+    static const qn_personal_options options = {QN_OPTIONS_INIT(qn_personal_options),
+                                                .text = "no-such-file"};
+    (void)name;
+    return &options;
+}
+
+static qn_personal *right_qn_personal_to(const char *name) {
+    static qn_personal personal;
+    (void)name;
+    return &personal;
+}
+
 static const qn_training_options *right_qn_training_options_to(const char *name) {
     static qn_training_options options;
     options = (qn_training_options){.task = right_qn_task_to(name)};

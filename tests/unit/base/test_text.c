@@ -67,7 +67,7 @@ static qn_status open_corpus(const char *specification, const qn_allocator *allo
                              const char *characters, qn_corpus *corpus) {
     const qn_corpus_options options = {.allocator = allocator,
                                        .characters = characters,
-                                       .most_characters = 96,
+                                       .most_tokens = 96,
                                        .holdout = 0.25,
                                        .seed = 1};
     return qn_corpus_open(at_root(specification), &options, corpus);
