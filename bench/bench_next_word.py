@@ -4,7 +4,7 @@
     bench_next_word.py OUT [--seeds N] [--epochs N]
 
 Fetches the packages fortunes, fortunes-min, bible-kjv, bible-kjv-text and miscfiles into OUT without installing them, trains the
-general network with each seed, and makes it the user's from the first 2,000 words of: Psalms, Leviticus, Genesis,
+general network with each seed, unless OUT has it, and makes it the user's from the first 2,000 words of: Psalms, Leviticus, Genesis,
 Proverbs, the constitution of the United States, and Debian's songs and poems, which are by many. Prints top-3 accuracy,
 perplexity and keystrokes saved on the words behind, before and after, with seconds and joules, and the time of a
 prediction."""
@@ -74,8 +74,11 @@ def main():
     parser.add_argument("--epochs", type=int, default=5)
     o = parser.parse_args()
     o.out.mkdir(parents=True, exist_ok=True)
-    fetch(o.out)
+    if not (o.out / "users").exists():
+        fetch(o.out)
     for seed in range(1, o.seeds + 1):
+        if (o.out / f"general{seed}.safetensors").exists():
+            continue
         done = run(o.out, "train", "next-word", "--data", "text:general", "--epochs", o.epochs, "--seed", seed, "--save",
                    f"general{seed}.safetensors")[-1]
         print(f"general, seed {seed}: perplexity {done['test_perplexity']:.0f}, top-3 {100 * done['test_top3_accuracy']:.2f} %",

@@ -1,6 +1,7 @@
 /* Language: predicts the next character, or the next word, of a text. The training text is split
- * into as many streams as a batch has rows. Each step takes the next block of every stream and continues with the
- * network's state after the previous block (gradients stop there), also across a checkpoint. An
+ * into as many streams as a batch has rows. Each step takes the next block of every stream and
+ * continues with the network's state after the previous block (gradients stop there), also across a
+ * checkpoint. An
  * epoch begins with zero states; a rest that does not fill a block is skipped. A network of this
  * task has the inputs tokens (N, T), its states, and labels (N * T); its results are the loss, the
  * states after the block, and, except in training, the loss of each label and the logits (N * T,

@@ -2,8 +2,8 @@
  * that contain a zero byte and links to files already read), or synthetic (random words). The last
  * part of every file is held out. The rest, one file after the other, is the training text, whose
  * characters, or words, form the vocabulary. CRLF line ends are read as LF. Words are those that
- * one types (data/text/typed.h). The whole text is in memory, two bytes for each character, three for
- * each word. */
+ * one types (data/text/typed.h). The whole text is in memory, two bytes for each character, three
+ * for each word. */
 #ifndef QN_DATA_TEXT_CORPUS_H
 #define QN_DATA_TEXT_CORPUS_H
 
