@@ -27,12 +27,14 @@
 enum {
     FILES_OF_TURN = 8,
     USUAL_KEPT = 3000,
+    MOST_KEPT = 1000000,
+    MOST_BATCH = 4096,
     USUAL_FRESH = 16,
     EPOCHS = 6,
     TEXT = 400,
     LONGEST_HOLD = 3600
 };
-static const int64_t look_ns = SECOND, keep_ns = 2 * SECOND, scan_ns = 60 * SECOND;
+static const int64_t look_ns = SECOND, keep_ns = 10 * SECOND, scan_ns = 60 * SECOND;
 
 struct qn_service {
     qn_service_options o;
@@ -146,9 +148,12 @@ static qn_status note_decision(qn_service *s, const qn_decision *d) {
 /* ---- opening ---- */
 
 /* What bits depend on: as at the first start. */
-static qn_status settle(qn_service *s, const char *name, int64_t given, int64_t usual,
+static qn_status settle(qn_service *s, const char *name, int64_t given, int64_t usual, int64_t most,
                         int64_t *value) {
     QN_TRY(qn_store_get(&s->store, name, -1, value));
+    if (*value > most)
+        return qn_fail(QN_ERROR_FORMAT, "%s/learn.db: damaged: %s is %" PRId64, s->o.folder, name,
+                       *value);
     if (*value >= 0 && given > 0 && given != *value)
         return qn_fail(QN_ERROR_ARGUMENT, "%s was begun with --%s %" PRId64 ", which stays",
                        s->o.folder, name, *value);
@@ -228,9 +233,9 @@ static qn_status set_up_learner(qn_service *s, const qn_model *model, bool is_ne
     qn_model_size size;
     QN_TRY(qn_model_measure(model, s->preparation.sample, s->preparation.n_classes, &size));
     const int64_t most = limit_kept(s, size.n_parameters);
-    QN_TRY(settle(s, "keep", s->o.n_kept > most ? most : s->o.n_kept, most, &s->n_kept));
-    QN_TRY(settle(s, "batch", s->o.batch, usual_batch(&size), &s->batch));
-    QN_TRY(settle(s, "seed", s->o.seed, 1, &s->seed));
+    QN_TRY(settle(s, "keep", s->o.n_kept > most ? most : s->o.n_kept, most, MOST_KEPT, &s->n_kept));
+    QN_TRY(settle(s, "batch", s->o.batch, usual_batch(&size), MOST_BATCH, &s->batch));
+    QN_TRY(settle(s, "seed", s->o.seed, 1, INT64_MAX, &s->seed));
     if (s->n_kept < 16)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "--memory or --disk leave room for %" PRId64 " samples of each kind; "
@@ -374,9 +379,7 @@ static qn_status resume(qn_service *s, const qn_learner_state *state, const void
     int64_t n;
     float *weights;
     qn_learner_weights(s->learner, &n);
-    if (state->step < 0 || state->step > state->n_steps || state->n_steps > INT32_MAX ||
-        state->n_tried < 0 || state->n_tried > INT32_MAX || state->n_offered[0] < 0 ||
-        state->n_offered[1] < 0)
+    if (state->step > state->n_steps || state->n_steps > INT32_MAX || state->n_tried > INT32_MAX)
         return qn_fail(QN_ERROR_FORMAT, "%s/learn.db: damaged: a state that cannot be",
                        s->o.folder);
     if (state->n_steps > 0 && bytes != qn_learner_round_bytes(s->learner))
@@ -398,6 +401,10 @@ static qn_status resume(qn_service *s, const qn_learner_state *state, const void
     return status;
 }
 
+static bool may_be_count(int64_t value) {
+    return value >= 0 && value <= QN_STORE_MOST_COUNT;
+}
+
 qn_status qn_service_load(qn_service *s) {
     qn_learner_state state;
     int64_t ms;
@@ -408,6 +415,9 @@ qn_status qn_service_load(qn_service *s) {
     QN_TRY(qn_store_get(&s->store, "must_learn", 0, &s->must_learn));
     QN_TRY(qn_store_get(&s->store, "taken", 0, &s->facts.n_taken));
     QN_TRY(qn_store_get(&s->store, "round_ms", 0, &ms));
+    if (!may_be_count(s->n_fresh) || !may_be_count(s->facts.n_taken) || !may_be_count(ms))
+        return qn_fail(QN_ERROR_FORMAT, "%s/learn.db: damaged: a count that cannot be",
+                       s->o.folder);
     s->round_seconds = (double)ms / 1e3;
     s->unkept_seconds = 0;
     QN_TRY(load_memories(s));
@@ -657,7 +667,7 @@ static qn_status step_turn(qn_service *s, int64_t *rest_ns) {
         *rest_ns = (int64_t)(seconds * (s->o.watts / s->o.power_watts - 1) * 1e9);
     if (s->unkept_seconds * 1e9 < (double)keep_ns && qn_learner_steps_left(s->learner) > 0)
         return QN_OK;
-    return qn_service_keep(s);
+    return must_yield(s) ? QN_OK : qn_service_keep(s); /* what there is to write can wait */
 }
 
 /* A judgement changes nothing until it is in the store. */

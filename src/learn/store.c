@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2, COUNT_BYTES = 8 };
 
 #define COUNT_OF(cells) ((int)(sizeof(cells) / sizeof *(cells)))
 
@@ -22,8 +22,12 @@ static const char schema[] =
     " PRIMARY KEY(origin, held_out));"
     "CREATE TABLE IF NOT EXISTS taken(key INTEGER PRIMARY KEY);"
     "CREATE TABLE IF NOT EXISTS version(number INTEGER PRIMARY KEY, second INTEGER, steps INTEGER,"
-    " joules REAL, seconds REAL, part REAL, recent BLOB, old BLOB, weights BLOB);"
-    "CREATE TABLE IF NOT EXISTS state(one INTEGER PRIMARY KEY, state BLOB, round BLOB);"
+    " joules REAL, seconds REAL, part REAL, recent INTEGER, recent_right INTEGER,"
+    " recent_better INTEGER, recent_worse INTEGER, old INTEGER, old_right INTEGER,"
+    " old_better INTEGER, old_worse INTEGER, weights BLOB);"
+    "CREATE TABLE IF NOT EXISTS state(one INTEGER PRIMARY KEY, offered_old INTEGER,"
+    " offered_user INTEGER, tried INTEGER, best_old INTEGER, version INTEGER, step INTEGER,"
+    " steps INTEGER, round BLOB);"
     "CREATE TABLE IF NOT EXISTS log(id INTEGER PRIMARY KEY AUTOINCREMENT, second INTEGER,"
     " text TEXT);"
     "CREATE TABLE IF NOT EXISTS day(day INTEGER PRIMARY KEY, joules REAL, seconds REAL);";
@@ -174,24 +178,39 @@ qn_status qn_store_each_sample(qn_store *s, void *user,
 qn_status qn_store_put_memory(qn_store *s, qn_origin origin, bool is_held_out,
                               const qn_sample_memory *m) {
     const size_t n = (size_t)m->n_classes;
+    uint8_t *seen, *full;
+    QN_TRY(qn_allocate(s->allocator, n, COUNT_BYTES + 1, &seen));
+    full = seen + n * COUNT_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < COUNT_BYTES; j++)
+            seen[i * COUNT_BYTES + j] = (uint8_t)((uint64_t)m->seen[i] >> 8 * j);
+        full[i] = m->full[i];
+    }
     const qn_cell cells[] = {qn_cell_count(origin), qn_cell_count(is_held_out),
-                             qn_cell_bytes(m->seen, n * sizeof *m->seen),
-                             qn_cell_bytes(m->full, n * sizeof *m->full)};
-    return qn_database_change(s->database, "INSERT OR REPLACE INTO memory VALUES(?,?,?,?)",
-                              COUNT_OF(cells), cells);
+                             qn_cell_bytes(seen, n * COUNT_BYTES), qn_cell_bytes(full, n)};
+    const qn_status status = qn_database_change(
+        s->database, "INSERT OR REPLACE INTO memory VALUES(?,?,?,?)", COUNT_OF(cells), cells);
+    qn_release(s->allocator, seen, n, COUNT_BYTES + 1);
+    return status;
 }
 
 static qn_status visit_memory(void *user, qn_rows *r) {
     qn_sample_memory *m = user;
     const size_t n = (size_t)m->n_classes;
     size_t seen_bytes, full_bytes;
-    const void *seen = qn_rows_bytes(r, 0, &seen_bytes);
+    const uint8_t *seen = qn_rows_bytes(r, 0, &seen_bytes);
     const uint8_t *full = qn_rows_bytes(r, 1, &full_bytes);
-    if (seen_bytes != n * sizeof *m->seen || full_bytes != n * sizeof *m->full)
+    if (seen_bytes != n * COUNT_BYTES || full_bytes != n)
         return qn_fail(QN_ERROR_FORMAT, "learn.db: damaged: it counts other classes");
-    memcpy(m->seen, seen, seen_bytes);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        uint64_t count = 0;
+        for (size_t j = 0; j < COUNT_BYTES; j++)
+            count |= (uint64_t)seen[i * COUNT_BYTES + j] << 8 * j;
+        if (count > (uint64_t)QN_STORE_MOST_COUNT)
+            return qn_fail(QN_ERROR_FORMAT, "learn.db: damaged: a class came too often");
+        m->seen[i] = (int64_t)count;
         m->full[i] = full[i] != 0;
+    }
     return QN_OK;
 }
 
@@ -219,9 +238,13 @@ qn_status qn_store_take(qn_store *s, uint64_t key) {
 
 qn_status qn_store_put_state(qn_store *s, const qn_learner_state *state, const void *round,
                              size_t bytes) {
-    const qn_cell cells[] = {qn_cell_bytes(state, sizeof *state),
-                             qn_cell_bytes(round, round ? bytes : 0)};
-    return qn_database_change(s->database, "INSERT OR REPLACE INTO state VALUES(1,?,?)", 2, cells);
+    const qn_cell cells[] = {
+        qn_cell_count(state->n_offered[0]), qn_cell_count(state->n_offered[1]),
+        qn_cell_count(state->n_tried),      qn_cell_count(state->best_old),
+        qn_cell_count(state->version),      qn_cell_count(state->step),
+        qn_cell_count(state->n_steps),      qn_cell_bytes(round, round ? bytes : 0)};
+    return qn_database_change(s->database, "INSERT OR REPLACE INTO state VALUES(1,?,?,?,?,?,?,?,?)",
+                              COUNT_OF(cells), cells);
 }
 
 typedef struct state_visit {
@@ -232,17 +255,25 @@ typedef struct state_visit {
     bool was_there;
 } state_visit;
 
+static qn_status get_state(qn_rows *r, qn_learner_state *state) {
+    int64_t *const values[] = {&state->n_offered[0], &state->n_offered[1], &state->n_tried,
+                               &state->best_old,     &state->version,      &state->step,
+                               &state->n_steps};
+    for (int i = 0; i < 7; i++) {
+        *values[i] = qn_rows_count(r, i);
+        if (*values[i] < 0 || *values[i] > QN_STORE_MOST_COUNT)
+            return qn_fail(QN_ERROR_FORMAT, "learn.db: damaged: a state that cannot be");
+    }
+    return QN_OK;
+}
+
 static qn_status visit_state(void *user, qn_rows *r) {
     state_visit *v = user;
-    size_t bytes;
-    const void *state = qn_rows_bytes(r, 0, &bytes);
-    if (bytes != sizeof *v->state)
-        return qn_fail(QN_ERROR_FORMAT, "learn.db: damaged, or of another version of quern");
-    memcpy(v->state, state, bytes);
+    QN_TRY(get_state(r, v->state));
     v->was_there = true;
     if (!v->round)
         return QN_OK;
-    const void *round = qn_rows_bytes(r, 1, v->bytes);
+    const void *round = qn_rows_bytes(r, 7, v->bytes);
     if (*v->bytes == 0)
         return QN_OK;
     QN_TRY(qn_allocate(v->allocator, *v->bytes, 1, v->round));
@@ -256,7 +287,10 @@ qn_status qn_store_get_state(qn_store *s, qn_learner_state *state, void **round,
         *round = NULL;
         *bytes = 0;
     }
-    QN_TRY(each(s, "SELECT state, round FROM state", 0, NULL, &v, visit_state));
+    QN_TRY(each(s,
+                "SELECT offered_old, offered_user, tried, best_old, version, step, steps, round"
+                " FROM state WHERE one=1",
+                0, NULL, &v, visit_state));
     return v.was_there ? QN_OK
                        : qn_fail(QN_ERROR_FORMAT, "learn.db: damaged: it has no state; begin in "
                                                   "another folder");
@@ -272,11 +306,18 @@ qn_status qn_store_put_version(qn_store *s, const qn_stored_version *v, const fl
                              qn_cell_number(v->joules),
                              qn_cell_number(v->seconds),
                              qn_cell_number(v->part),
-                             qn_cell_bytes(&v->recent, sizeof v->recent),
-                             qn_cell_bytes(&v->old, sizeof v->old),
+                             qn_cell_count(v->recent.n),
+                             qn_cell_count(v->recent.n_right),
+                             qn_cell_count(v->recent.n_better),
+                             qn_cell_count(v->recent.n_worse),
+                             qn_cell_count(v->old.n),
+                             qn_cell_count(v->old.n_right),
+                             qn_cell_count(v->old.n_better),
+                             qn_cell_count(v->old.n_worse),
                              qn_cell_bytes(weights, (size_t)n * sizeof *weights)};
     const qn_cell old[] = {qn_cell_count(v->number - QN_STORE_VERSIONS)};
-    QN_TRY(qn_database_change(s->database, "INSERT INTO version VALUES(?,?,?,?,?,?,?,?,?)",
+    QN_TRY(qn_database_change(s->database,
+                              "INSERT INTO version VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                               COUNT_OF(cells), cells));
     return qn_database_change(s->database, "UPDATE version SET weights=NULL WHERE number<=?", 1,
                               old);
@@ -287,13 +328,9 @@ typedef struct version_visit {
     qn_status (*visit)(void *user, const qn_stored_version *version);
 } version_visit;
 
-static qn_status get_comparison(qn_rows *r, int column, qn_comparison *c) {
-    size_t bytes;
-    const void *from = qn_rows_bytes(r, column, &bytes);
-    if (bytes != sizeof *c)
-        return qn_fail(QN_ERROR_FORMAT, "learn.db: damaged: a version has no judgement");
-    memcpy(c, from, bytes);
-    return QN_OK;
+static qn_comparison get_comparison(qn_rows *r, int column) {
+    return (qn_comparison){qn_rows_count(r, column), qn_rows_count(r, column + 1),
+                           qn_rows_count(r, column + 2), qn_rows_count(r, column + 3)};
 }
 
 static qn_status visit_version(void *user, qn_rows *r) {
@@ -304,9 +341,9 @@ static qn_status visit_version(void *user, qn_rows *r) {
                                  .joules = qn_rows_number(r, 3),
                                  .seconds = qn_rows_number(r, 4),
                                  .part = qn_rows_number(r, 5),
-                                 .has_weights = qn_rows_count(r, 8) != 0};
-    QN_TRY(get_comparison(r, 6, &version.recent));
-    QN_TRY(get_comparison(r, 7, &version.old));
+                                 .recent = get_comparison(r, 6),
+                                 .old = get_comparison(r, 10),
+                                 .has_weights = qn_rows_count(r, 14) != 0};
     return v->visit(v->user, &version);
 }
 
@@ -314,7 +351,8 @@ qn_status qn_store_each_version(qn_store *s, void *user,
                                 qn_status (*visit)(void *user, const qn_stored_version *version)) {
     version_visit v = {user, visit};
     return each(s,
-                "SELECT number, second, steps, joules, seconds, part, recent, old,"
+                "SELECT number, second, steps, joules, seconds, part, recent, recent_right,"
+                " recent_better, recent_worse, old, old_right, old_better, old_worse,"
                 " weights IS NOT NULL FROM version ORDER BY number",
                 0, NULL, &v, visit_version);
 }

@@ -1,7 +1,8 @@
 /* What a service of learning keeps in its folder: samples, versions of the model, a round that is
  * under way, what a day used, and a log. One SQLite file, learn.db; a change is there as a whole or
  * not at all. The commands that look at it, or go back, work while a service runs: it sees another
- * generation, and reads anew. */
+ * generation, and reads anew. Numbers are SQLite's own; weights and the round are floats as the
+ * machine has them, lowest byte first on all that quern runs on. */
 #ifndef QN_LEARN_STORE_H
 #define QN_LEARN_STORE_H
 
@@ -13,6 +14,9 @@ typedef struct qn_store {
     qn_database *database;
     int64_t generation; /* of what its holder knows */
 } qn_store;
+
+/* Larger counts are damage; sums of a few of them are numbers still. */
+#define QN_STORE_MOST_COUNT (INT64_C(1) << 53)
 
 enum { QN_STORE_PATH = 512, QN_STORE_VERSIONS = 8, QN_STORE_LOG_ROWS = 10000 };
 

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import sqlite3
-import struct
 import subprocess
 import time
 import unittest
@@ -55,7 +54,8 @@ class LearnKills(quern.Case):
     def content(self, name):
         with contextlib.closing(sqlite3.connect(self.folder / name / "learn.db")) as store:
             return [store.execute(statement).fetchall() for statement in (
-                "SELECT number, steps, part, recent, old, weights FROM version ORDER BY number",
+                "SELECT number, steps, part, recent, recent_right, recent_better, old, old_right, weights"
+                " FROM version ORDER BY number",
                 "SELECT origin, held_out, place, label, version, name, x FROM sample ORDER BY 1, 2, 3",
                 "SELECT origin, held_out, seen, full FROM memory ORDER BY 1, 2")]
 
@@ -63,8 +63,8 @@ class LearnKills(quern.Case):
         """Whether a process left a round behind."""
         with contextlib.suppress(sqlite3.Error), contextlib.closing(
                 sqlite3.connect(self.folder / name / "learn.db")) as store:
-            state = store.execute("SELECT state FROM state").fetchone()
-            return bool(state) and struct.unpack("7q", state[0])[6] > 0
+            state = store.execute("SELECT steps FROM state").fetchone()
+            return bool(state) and state[0] > 0
         return False
 
     def live(self, name, n_kills, rng):

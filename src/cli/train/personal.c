@@ -91,15 +91,16 @@ static void judge(void *user, int64_t epoch, const qn_metrics *m) {
 
 /* ---- what came of it ---- */
 
-/* Joules of all steps; NaN where nothing measures them. */
-static double find_joules(const state *s) {
+/* Joules of all steps; NaN where nothing says them. *is_estimated: by a model of the device. */
+static double find_joules(const state *s, bool *is_estimated) {
     qn_meter_summary summary;
     if (!s->meter || s->result.n_steps == 0 || qn_meter_report(s->meter, &summary) != QN_OK)
         return (double)NAN;
+    *is_estimated = summary.energy_is_estimated;
     return summary.energy_mj_per_step * 1e-3 * (double)s->result.n_steps;
 }
 
-static void print_json(const state *s, double seconds, double joules) {
+static void print_json(const state *s, double seconds, double joules, bool is_estimated) {
     static const char *const sides[] = {"before", "after"};
     const qn_personal *r = &s->result;
     json_begin();
@@ -112,6 +113,7 @@ static void print_json(const state *s, double seconds, double joules) {
     json_count("epoch", r->epoch);
     json_number("seconds", seconds);
     json_number("joules", joules);
+    json_flag("joules_are_estimated", is_estimated);
     for (int i = 0; i < 2; i++) {
         const qn_metrics *m = i ? &r->after : &r->before;
         for (int j = 0; j < m->n; j++) {
@@ -123,11 +125,11 @@ static void print_json(const state *s, double seconds, double joules) {
     json_end();
 }
 
-static void print_lines(const state *s, double seconds, double joules) {
+static void print_lines(const state *s, double seconds, double joules, bool is_estimated) {
     const qn_personal *r = &s->result;
     char energy[40] = "";
     if (isfinite(joules))
-        snprintf(energy, sizeof energy, ", %.1f J", joules);
+        snprintf(energy, sizeof energy, ", %.1f J%s", joules, is_estimated ? " (estimated)" : "");
     terminal_print(2,
                    "personalised with %lld words of the user, of which %lld validate; %lld words "
                    "are new; %lld steps, epoch %lld is kept, %.1f s%s",
@@ -167,15 +169,16 @@ static qn_status personalise(state *s, qn_metadata *pairs) {
                                    .judged = judge,
                                    .should_stop = should_stop};
     qn_task *personal;
+    bool is_estimated = false;
     QN_TRY(qn_task_personalise(t->s.task, &o, pairs, &personal, &s->result));
     const double seconds = (double)(qn_clock_ns() - s->begin_ns) * 1e-9;
     terminal_clear();
     qn_meter_stop(s->meter);
-    const double joules = find_joules(s);
+    const double joules = find_joules(s, &is_estimated);
     if (t->progress.is_json)
-        print_json(s, seconds, joules);
+        print_json(s, seconds, joules, is_estimated);
     else
-        print_lines(s, seconds, joules);
+        print_lines(s, seconds, joules, is_estimated);
     const qn_status status = save(t, personal, pairs);
     qn_task_close(personal);
     return status;

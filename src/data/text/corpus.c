@@ -31,7 +31,8 @@ typedef struct reader {
 
 static qn_status append(reader *r, buffer *to, const char *data, size_t n) {
     QN_TRY(qn_grow(r->allocator, &to->data, &to->capacity, to->n + n + 1, 1));
-    memcpy(to->data + to->n, data, n);
+    if (n > 0)
+        memcpy(to->data + to->n, data, n);
     to->n += n;
     return QN_OK;
 }
@@ -94,6 +95,8 @@ static qn_status split_words(reader *r) {
     const int64_t n_first = r->options->n_first;
     buffer *t = &r->typed;
     QN_TRY(qn_text_type(r->allocator, r->file.data, r->file.n, &t->data, &t->n, &t->capacity));
+    if (t->n == 0)
+        return QN_OK;
     size_t boundary = n_first > 0 ? skip_words(t, 0, n_first - n_first / 5) : find_boundary(r, t);
     if (n_first == 0 && boundary > 0)
         boundary = skip_words(t, boundary - 1, 1);
