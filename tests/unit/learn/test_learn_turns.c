@@ -1,7 +1,8 @@
 /* The service, turn by turn: nothing is done while a rule is broken or somebody wants the device;
  * after that at most the step under way; budgets outlast restarts and clocks that are set back; a
  * full disk and failing allocations lose nothing. QUERN_MOMENTS: at how many random moments the
- * user comes back; the times until the device is free are printed. */
+ * user comes back; the times until the device is free are printed, and what a program at 60 Hz loses
+ * beside a service that has yielded. */
 #include "base/rng.h"
 #include "base/status.h"
 #include "image_files.h"
@@ -327,6 +328,77 @@ static void test_returns(void) {
     qn_service_close(r.service);
 }
 
+/* ---- a program of the user at 60 Hz ---- */
+
+enum { N_RETURNS = 40, N_FRAMES = 25 };
+
+/* As quern learn start does it: between turns it rests. */
+static void serve(void *context) {
+    run *r = context;
+    bool was_done = false;
+    while (!__atomic_load_n(&r->must_end, __ATOMIC_ACQUIRE)) {
+        qn_turn turn = QN_TURN_WAITS;
+        int64_t rest_ns;
+        CHECK_OK(qn_service_turn(r->service, &turn, &rest_ns));
+        if (turn == QN_TURN_DONE && !was_done)
+            renew(r->folder);
+        was_done = turn == QN_TURN_DONE || (was_done && turn == QN_TURN_WAITS);
+        if (turn == QN_TURN_WORKED)
+            __atomic_fetch_add(&r->n_worked, 1, __ATOMIC_ACQ_REL);
+        usleep(turn == QN_TURN_WORKED ? 0 : 50000);
+    }
+}
+
+/* Some ms of work; how long it took. */
+static double draw_frame(void) {
+    static volatile double x = 1;
+    const int64_t begin = qn_clock_ns();
+    for (int i = 0; i < 2000000; i++)
+        x = x * 0.999999 + 1e-6;
+    return (double)(qn_clock_ns() - begin) / 1e6;
+}
+
+static void draw_frames(double *ms) {
+    for (int i = 0; i < N_FRAMES; i++) {
+        const int64_t begin = qn_clock_ns();
+        ms[i] = draw_frame();
+        const int64_t left_us = (16666667 - (qn_clock_ns() - begin)) / 1000;
+        usleep(left_us > 0 ? (useconds_t)left_us : 0);
+    }
+}
+
+static void test_foreground(void) {
+    static double with[N_RETURNS * N_FRAMES], alone[N_RETURNS * N_FRAMES];
+    const int n = N_RETURNS * N_FRAMES;
+    char folder[PATH_MAX];
+    device d = resting();
+    qn_service_options o = usual(&d, folder, "@/frames");
+    run r = {.d = &d, .folder = folder};
+    qn_thread *thread;
+    o.n_threads = 0;
+    if (!getenv("QUERN_MOMENTS"))
+        return;
+    for (int i = 0; i < N_RETURNS; i++) { /* by turns */
+        draw_frames(alone + (ptrdiff_t)i * N_FRAMES);
+        CHECK_OK(qn_service_open(&o, &r.service));
+        r.must_end = false;
+        CHECK_OK(qn_thread_start(NULL, serve, &r, &thread));
+        const int64_t n_before = __atomic_load_n(&r.n_worked, __ATOMIC_ACQUIRE);
+        while (__atomic_load_n(&r.n_worked, __ATOMIC_ACQUIRE) < n_before + 5)
+            usleep(1000);
+        __atomic_store_n(&d.is_wanted, true, __ATOMIC_RELEASE);
+        draw_frames(with + (ptrdiff_t)i * N_FRAMES);
+        __atomic_store_n(&r.must_end, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&d.is_wanted, false, __ATOMIC_RELEASE);
+        qn_thread_join(thread);
+        qn_service_close(r.service);
+    }
+    qsort(with, (size_t)n, sizeof *with, compare);
+    qsort(alone, (size_t)n, sizeof *alone, compare);
+    printf("%d frames: %.2f ms alone, %.2f beside the service (median), %.2f and %.2f (99 %%)\n", n,
+           alone[n / 2], with[n / 2], alone[n * 99 / 100], with[n * 99 / 100]);
+}
+
 /* In memory, where that is to be had: hundreds of changes are synced. What is measured is not. */
 static void choose_place(void) {
     static const char place[] = "/dev/shm/quern-learn-XXXXXX";
@@ -346,6 +418,7 @@ int main(void) {
     test_failures();
     test_failing_allocations();
     test_returns();
+    test_foreground();
     files_end();
     return checks_finish();
 }
