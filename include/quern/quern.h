@@ -8,6 +8,7 @@
 #include "quern/engine.h"
 #include "quern/graph.h"
 #include "quern/label.h"
+#include "quern/learn.h"
 #include "quern/meter.h"
 #include "quern/model.h"
 #include "quern/numerics.h"

@@ -44,6 +44,7 @@ struct qn_service {
     qn_preparation preparation;
     qn_preparer preparer;
     bool is_ready, must_load;
+    bool may_wait;    /* samples, in the store's inbox */
     bool has_yielded; /* since the last step */
     qn_learner *learner;
     uint8_t *pixels; /* (n_values) */
@@ -63,7 +64,7 @@ struct qn_service {
     int64_t n_kept, batch, seed, n_fresh;
     int64_t must_learn; /* without new samples: some were taken out */
     double unkept_seconds, round_seconds;
-    qn_service_facts facts;
+    qn_learning_facts facts;
 };
 
 /* ---- log ---- */
@@ -453,6 +454,7 @@ static qn_status list_files(qn_service *s) {
     const char *folder = is_old ? s->o.old : s->o.inbox;
     s->origin = is_old ? QN_ORIGIN_OLD : QN_ORIGIN_USER;
     s->needs_scan = false;
+    s->may_wait = true;
     s->scanned_ns = qn_clock_ns();
     if (!folder)
         return QN_OK;
@@ -462,11 +464,18 @@ static qn_status list_files(qn_service *s) {
     return QN_OK;
 }
 
-static qn_status keep_sample(qn_service *s, const qn_inbox_file *f) {
+/* Of what is in s->pixels; one that was taken before is left out. */
+static qn_status keep_sample(qn_service *s, int32_t label, const char *name) {
     qn_placing placing;
+    bool has;
     const int64_t version = qn_learner_version(s->learner);
+    const uint64_t content = qn_hash_bytes(s->pixels, s->n_values);
+    QN_TRY(qn_store_has_taken(&s->store, content, &has));
+    if (has)
+        return note(s, "left out: %.200s was taken before", name);
+    QN_TRY(qn_store_take(&s->store, content));
     qn_preparer_apply(&s->preparer, s->pixels, s->x);
-    QN_TRY(qn_learner_offer(s->learner, s->origin, QN_USE_DRAWN, s->x, f->label, &placing));
+    QN_TRY(qn_learner_offer(s->learner, s->origin, QN_USE_DRAWN, s->x, label, &placing));
     s->n_fresh += s->origin == QN_ORIGIN_USER;
     s->facts.n_taken++;
     if (placing.place < 0)
@@ -474,9 +483,9 @@ static qn_status keep_sample(qn_service *s, const qn_inbox_file *f) {
     const qn_stored_sample sample = {.place = placing.place,
                                      .origin = s->origin,
                                      .is_held_out = placing.is_held_out,
-                                     .label = f->label,
+                                     .label = label,
                                      .version = version,
-                                     .name = f->name,
+                                     .name = name,
                                      .x = s->pixels,
                                      .bytes = s->n_values};
     return qn_store_put_sample(&s->store, &sample);
@@ -495,12 +504,7 @@ static qn_status take_file(qn_service *s, const qn_inbox_file *f) {
         return status;
     if (status != QN_OK)
         return note(s, "left out: %.300s", qn_error_message());
-    const uint64_t content = qn_hash_bytes(s->pixels, s->n_values);
-    QN_TRY(qn_store_has_taken(&s->store, content, &has));
-    if (has)
-        return note(s, "left out: %.200s was taken before", f->name);
-    QN_TRY(qn_store_take(&s->store, content));
-    return keep_sample(s, f);
+    return keep_sample(s, f->label, f->name);
 }
 
 static qn_status put_memories(qn_service *s) {
@@ -548,6 +552,53 @@ static qn_status take_turn(qn_service *s) {
     s->is_listed = false;
     qn_inbox_deinit(&s->files);
     return QN_OK;
+}
+
+static qn_status take_waiting(void *user, const qn_stored_sample *sample) {
+    qn_service *s = user;
+    if (sample->bytes != s->n_values || sample->label < 0 ||
+        sample->label >= s->preparation.n_classes)
+        return note(s, "left out: %.200s of the table inbox has another size, or no class",
+                    sample->name);
+    memcpy(s->pixels, sample->x, sample->bytes);
+    return keep_sample(s, sample->label, sample->name);
+}
+
+static qn_status take_all_waiting(qn_service *s) {
+    int64_t n;
+    s->origin = QN_ORIGIN_USER;
+    QN_TRY(qn_store_take_waiting(&s->store, FILES_OF_TURN, s, take_waiting, &n));
+    return n > 0 ? put_memories(s) : QN_OK;
+}
+
+static qn_status waiting_turn(qn_service *s) {
+    bool is_begun;
+    QN_TRY(begin_change(s, &is_begun));
+    return is_begun ? end_change(s, take_all_waiting(s)) : QN_OK;
+}
+
+qn_status qn_service_offer(qn_service *s, const uint8_t *pixels, int32_t label, const char *name) {
+    const qn_stored_sample sample = {
+        .label = label, .name = name, .x = pixels, .bytes = s->n_values};
+    if (label < 0 || label >= s->preparation.n_classes)
+        return qn_fail(QN_ERROR_ARGUMENT, "class %d of a sample; there are %d", label,
+                       s->preparation.n_classes);
+    s->may_wait = true;
+    return qn_store_put_waiting(&s->store, &sample);
+}
+
+qn_shape qn_service_input(const qn_service *s) {
+    return s->preparation.sample;
+}
+
+const char *qn_service_folder(const qn_service *s) {
+    return s->o.folder;
+}
+
+qn_status qn_service_undo(qn_service *s) {
+    int64_t version;
+    QN_TRY(qn_store_undo(&s->store, &version));
+    return qn_service_load(s);
 }
 
 /* ---- rounds ---- */
@@ -694,13 +745,20 @@ static qn_status judge_turn(qn_service *s) {
 
 /* ---- turns ---- */
 
-static qn_status work(qn_service *s, qn_turn *turn, int64_t *rest_ns) {
+static qn_status work(qn_service *s, qn_learn_turn *turn, int64_t *rest_ns) {
     const qn_learner_state state = qn_learner_get_state(s->learner);
     *turn = QN_TURN_WORKED;
     if (state.n_steps > 0)
         return state.step < state.n_steps ? step_turn(s, rest_ns) : judge_turn(s);
     if (s->is_listed)
         return take_turn(s);
+    if (s->may_wait) {
+        int64_t n;
+        QN_TRY(qn_store_count_waiting(&s->store, &n));
+        s->may_wait = n > 0;
+        if (n > 0)
+            return waiting_turn(s);
+    }
     if (s->needs_scan || qn_clock_ns() - s->scanned_ns > scan_ns)
         return list_files(s);
     if ((s->n_fresh >= s->o.n_fresh || s->must_learn) && qn_learner_can_begin(s->learner))
@@ -710,7 +768,7 @@ static qn_status work(qn_service *s, qn_turn *turn, int64_t *rest_ns) {
     return QN_OK;
 }
 
-qn_status qn_service_turn(qn_service *s, qn_turn *turn, int64_t *rest_ns) {
+qn_status qn_service_turn(qn_service *s, qn_learn_turn *turn, int64_t *rest_ns) {
     *turn = QN_TURN_WAITS;
     *rest_ns = 0;
     QN_TRY(follow_store(s));
@@ -729,9 +787,9 @@ qn_status qn_service_turn(qn_service *s, qn_turn *turn, int64_t *rest_ns) {
     return s->must_load ? QN_OK : qn_service_keep(s);
 }
 
-qn_service_facts qn_service_get_facts(const qn_service *s) {
+qn_learning_facts qn_service_get_facts(const qn_service *s) {
     const qn_learner_state state = qn_learner_get_state(s->learner);
-    qn_service_facts f = s->facts;
+    qn_learning_facts f = s->facts;
     f.version = state.version;
     f.step = state.step;
     f.n_steps = state.n_steps;

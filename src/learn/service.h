@@ -1,4 +1,5 @@
-/* A service that learns from a folder of pictures, turn by turn: a turn takes some pictures, or is
+/* A service that learns from a folder of pictures, and from samples that are handed over, turn by
+ * turn: a turn takes some pictures, or is
  * one training step, or one judgement. Whoever calls it decides when; before each turn it asks the
  * policy, and gives the processor back after the step under way. The same pictures give the same
  * versions bit for bit, however often it is stopped or killed, and wherever. One service at a time
@@ -8,6 +9,7 @@
 
 #include "learn/policy.h"
 #include "learn/store.h"
+#include "quern/learn.h"
 
 typedef struct qn_service_options {
     const qn_allocator *allocator;
@@ -43,24 +45,23 @@ void qn_service_close(qn_service *service);
 /* Reads what the store has, so that FOLDER/model.safetensors is the version in use. */
 qn_status qn_service_load(qn_service *service);
 
-typedef enum qn_turn {
-    QN_TURN_WORKED, /* there is more to do */
-    QN_TURN_WAITS,  /* the policy, or a pause, is in the way */
-    QN_TURN_DONE,   /* nothing to do until new samples come */
-} qn_turn;
-
 /* rest_ns: to wait before the next turn. A failure leaves the store as it was. */
-qn_status qn_service_turn(qn_service *service, qn_turn *turn, int64_t *rest_ns);
+qn_status qn_service_turn(qn_service *service, qn_learn_turn *turn, int64_t *rest_ns);
 
 /* Keeps the round that is under way, so that nothing is done twice; also when it is closed. */
 qn_status qn_service_keep(qn_service *service);
 
-typedef struct qn_service_facts {
-    int64_t version, step, n_steps, n_fresh, n_taken;
-    double longest_step_seconds; /* since it was opened */
-} qn_service_facts;
+qn_shape qn_service_input(const qn_service *service);
+const char *qn_service_folder(const qn_service *service);
 
-qn_service_facts qn_service_get_facts(const qn_service *service);
+/* Stores a sample of the user, to be taken in a later turn. */
+qn_status qn_service_offer(qn_service *service, const uint8_t *pixels, int32_t label,
+                           const char *name);
+
+/* Goes back to the version before, and reads anew. */
+qn_status qn_service_undo(qn_service *service);
+
+qn_learning_facts qn_service_get_facts(const qn_service *service);
 
 /* A pause holds until resumed, also over restarts; a service sees it before its next step. */
 qn_status qn_service_set_paused(const char *folder, bool is_paused);

@@ -20,6 +20,8 @@ static const char schema[] =
     " UNIQUE(origin, held_out, place));"
     "CREATE TABLE IF NOT EXISTS memory(origin INTEGER, held_out INTEGER, seen BLOB, full BLOB,"
     " PRIMARY KEY(origin, held_out));"
+    "CREATE TABLE IF NOT EXISTS inbox(id INTEGER PRIMARY KEY AUTOINCREMENT, label INTEGER,"
+    " name TEXT, x BLOB);"
     "CREATE TABLE IF NOT EXISTS taken(key INTEGER PRIMARY KEY);"
     "CREATE TABLE IF NOT EXISTS version(number INTEGER PRIMARY KEY, second INTEGER, steps INTEGER,"
     " joules REAL, seconds REAL, part REAL, recent INTEGER, recent_right INTEGER,"
@@ -219,6 +221,47 @@ qn_status qn_store_get_memory(qn_store *s, qn_origin origin, bool is_held_out,
     const qn_cell cells[] = {qn_cell_count(origin), qn_cell_count(is_held_out)};
     return each(s, "SELECT seen, full FROM memory WHERE origin=? AND held_out=?", 2, cells, m,
                 visit_memory);
+}
+
+qn_status qn_store_put_waiting(qn_store *s, const qn_stored_sample *sample) {
+    const qn_cell cells[] = {qn_cell_count(sample->label), qn_cell_text(sample->name),
+                             qn_cell_bytes(sample->x, sample->bytes)};
+    return qn_database_change(s->database, "INSERT INTO inbox(label, name, x) VALUES(?,?,?)",
+                              COUNT_OF(cells), cells);
+}
+
+typedef struct waiting_visit {
+    sample_visit visit;
+    int64_t last, n;
+} waiting_visit;
+
+static qn_status visit_waiting(void *user, qn_rows *r) {
+    waiting_visit *v = user;
+    const int64_t label = qn_rows_count(r, 1);
+    qn_stored_sample sample = {.id = qn_rows_count(r, 0),
+                               .label = label >= 0 && label <= INT32_MAX ? (int32_t)label : -1,
+                               .name = qn_rows_text(r, 2)};
+    sample.x = qn_rows_bytes(r, 3, &sample.bytes);
+    v->last = sample.id;
+    v->n++;
+    return v->visit.visit(v->visit.user, &sample);
+}
+
+qn_status qn_store_take_waiting(qn_store *s, int most, void *user,
+                                qn_status (*visit)(void *user, const qn_stored_sample *sample),
+                                int64_t *n) {
+    const qn_cell first[] = {qn_cell_count(most)};
+    waiting_visit v = {{user, visit}, 0, 0};
+    QN_TRY(each(s, "SELECT id, label, name, x FROM inbox ORDER BY id LIMIT ?", 1, first, &v,
+                visit_waiting));
+    const qn_cell last[] = {qn_cell_count(v.last)};
+    *n = v.n;
+    return v.n == 0 ? QN_OK
+                    : qn_database_change(s->database, "DELETE FROM inbox WHERE id<=?", 1, last);
+}
+
+qn_status qn_store_count_waiting(qn_store *s, int64_t *n) {
+    return qn_database_ask(s->database, "SELECT count(*) FROM inbox", 0, NULL, 0, n);
 }
 
 qn_status qn_store_has_taken(qn_store *s, uint64_t key, bool *has) {

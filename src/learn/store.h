@@ -64,6 +64,14 @@ qn_status qn_store_put_memory(qn_store *store, qn_origin origin, bool is_held_ou
 qn_status qn_store_get_memory(qn_store *store, qn_origin origin, bool is_held_out,
                               qn_sample_memory *memory);
 
+/* Samples that wait to be taken: origin, place and version mean nothing. */
+qn_status qn_store_put_waiting(qn_store *store, const qn_stored_sample *sample);
+/* Visits the first ones, at most so many, and then takes them out; *n: how many there were. */
+qn_status qn_store_take_waiting(qn_store *store, int most, void *user,
+                                qn_status (*visit)(void *user, const qn_stored_sample *sample),
+                                int64_t *n);
+qn_status qn_store_count_waiting(qn_store *store, int64_t *n);
+
 /* Files and contents that were taken, by a number of each. */
 qn_status qn_store_has_taken(qn_store *store, uint64_t key, bool *has);
 qn_status qn_store_take(qn_store *store, uint64_t key);

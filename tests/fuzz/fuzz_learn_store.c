@@ -84,7 +84,7 @@ static void put_samples(void) {
 
 static void turn(qn_service *s, int n) {
     for (int i = 0; i < n; i++) {
-        qn_turn what;
+        qn_learn_turn what;
         int64_t rest_ns;
         if (qn_service_turn(s, &what, &rest_ns) != QN_OK)
             return;

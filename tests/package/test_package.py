@@ -10,7 +10,7 @@ import zlib
 
 SOURCE = pathlib.Path(os.environ["QUERN_SOURCE"])
 BUILD = pathlib.Path(os.environ["QUERN_BUILD"])
-EXAMPLES = ("own_model", "own_data", "own_meter", "classify")
+EXAMPLES = ("own_model", "own_data", "own_meter", "classify", "learn")
 
 
 COMMAND = BUILD / "quern"
@@ -59,7 +59,8 @@ def make_checkpoint(folder):
 def words_of(example, folder):
     """What an example is started with; folder: where it was built."""
     root = next(f for f in (folder, *folder.parents) if (f / "squares.safetensors").exists())
-    return (root / "squares.safetensors", root / "photos/dark/1.png") if example == "classify" else ()
+    return {"classify": (root / "squares.safetensors", root / "photos/dark/1.png"),
+            "learn": (root / "learned", root / "squares.safetensors")}.get(example, ())
 
 
 def check_memory(program, words):
@@ -79,7 +80,7 @@ def try_examples(folder, environment, suffix=""):
     for example in EXAMPLES:
         print(f"== {example}{suffix}")
         print(run(folder / (example + suffix), *words_of(example, folder), cwd=folder,
-                  env=environment), end="")
+                  env=environment, stdin=subprocess.DEVNULL), end="")
 
 
 def with_cmake(folder, prefix):

@@ -56,7 +56,7 @@ static void wait_for(int64_t ns) {
 }
 
 static qn_status serve(const arguments *a, qn_service *service) {
-    qn_turn turn = QN_TURN_WORKED;
+    qn_learn_turn turn = QN_TURN_WORKED;
     int64_t rest_ns;
     while (!qn_was_interrupted()) {
         QN_TRY(qn_service_turn(service, &turn, &rest_ns));

@@ -10,12 +10,12 @@ import sys
 MAY_BE_NULL = {"allocator", "user", "should_stop", "changed", "given", "log"}
 MAY_BE_NULL_IN = {("qn_predictor_open", "options"), ("qn_data_open", "options"), ("qn_data_open_samples", "options"), ("qn_onnx_model_for", "task"),
                   ("qn_checkpoint_save", "metadata"), ("qn_checkpoint_save_merged", "metadata"),
-                  ("qn_checkpoint_load_base", "path")}
+                  ("qn_checkpoint_load_base", "path"), ("qn_learning_offer", "name")}
 # What a caller's own functions get.
 OWN = {"self", "user"}
 # Lengths of arrays that are given: none can know that there are fewer.
 LENGTHS = {"n_parts", "n", "n_programs", "n_best", "n_samples", "n_features", "n_classes"}
-WRONG = {"int": ("-1", "INT_MIN", "INT_MAX"), "int64_t": ("-1", "INT64_MIN", "INT64_MAX"),
+WRONG = {"int": ("-1", "INT_MIN", "INT_MAX"), "int32_t": ("-1", "INT32_MIN", "INT32_MAX"), "int64_t": ("-1", "INT64_MIN", "INT64_MAX"),
          "size_t": ("SIZE_MAX", "0", "9"), "double": ("NAN", "-INFINITY", "-1"),
          "uint64_t": ("UINT64_MAX",), "bool": (),
          "qn_value": ("QN_NO_VALUE", "(qn_value){1000000}", "(qn_value){-7}"),

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -392,6 +393,45 @@ static qn_labeller *right_qn_labeller_to(const char *name) {
     return labeller;
 }
 
+static const qn_learning_options *right_qn_learning_options_to(const char *name) {
+    static char folder[96];
+    static const qn_preparation preparation = {.sample = {3, {28, 28, 1}}, .n_classes = 10};
+    static qn_learning_options options = {QN_OPTIONS_INIT(qn_learning_options)};
+    char model[128];
+    qn_metadata *pairs;
+    qn_trainer *trainer;
+    const qn_trainer_options o = qn_trainer_options_for(qn_model_find("lenet5"));
+    (void)name;
+    if (options.folder)
+        return &options;
+    snprintf(folder, sizeof folder, "%s.learned", checkpoint);
+    snprintf(model, sizeof model, "%s/model.safetensors", folder);
+    (void)mkdir(folder, 0700); /* there already from another call */
+    if (qn_trainer_create(&o, &trainer) != QN_OK || qn_metadata_create(NULL, &pairs) != QN_OK ||
+        qn_metadata_set(pairs, "model", "lenet5") != QN_OK ||
+        qn_metadata_set_preparation(pairs, &preparation) != QN_OK ||
+        qn_checkpoint_save(qn_trainer_engine(trainer), pairs, model) != QN_OK)
+        abort();
+    qn_metadata_destroy(pairs);
+    qn_trainer_destroy(trainer);
+    options.folder = folder;
+    options.model = strdup(model);
+    options.n_kept = 64;
+    options.n_threads = 2;
+    return &options;
+}
+
+static qn_learning *right_qn_learning_to(const char *name) {
+    static qn_learning *learning;
+    if (!learning && qn_learning_open(right_qn_learning_options_to(name), &learning) != QN_OK)
+        abort();
+    return learning;
+}
+
+RIGHT(const uint8_t *, uint8_t_to, room())
+RIGHT(int32_t, int32_t, 1)
+RIGHT(qn_learning **, qn_learning_to_to, room())
+RIGHT(qn_learn_turn *, qn_learn_turn_to, room())
 RIGHT(qn_labeller **, qn_labeller_to_to, room())
 RIGHT(qn_label_answer *, qn_label_answer_to, room())
 RIGHT(qn_label_place *, qn_label_place_to, room())

@@ -10,7 +10,9 @@
 #include "os/heap.h"
 #include "os/os.h"
 #include "quern/checkpoint.h"
+#include "quern/learn.h"
 #include "quern/trainer.h"
+#include "tensor/tensor.h"
 
 enum { SIDE = 28, N_PICTURES = 64, N_CLASSES = 4 };
 
@@ -107,7 +109,7 @@ static qn_service_options usual(device *d, char folder[PATH_MAX], const char *na
 }
 
 /* Turns until there is nothing to do, or n are done. */
-static qn_status turn_on(qn_service *s, int n, qn_turn *turn) {
+static qn_status turn_on(qn_service *s, int n, qn_learn_turn *turn) {
     int64_t rest_ns;
     *turn = QN_TURN_WORKED;
     for (int i = 0; i < n && *turn == QN_TURN_WORKED; i++)
@@ -123,18 +125,18 @@ static void test_rules(void) {
     const qn_service_options o = usual(&d, folder, "@/rules");
     const qn_rng rng = qn_rng_make(1, 2, 3);
     qn_service *s, *other;
-    qn_turn turn;
+    qn_learn_turn turn;
     int64_t rest_ns, n_worked = 0;
     CHECK_OK(qn_service_open(&o, &s));
     CHECK_FAILS(qn_service_open(&o, &other), QN_ERROR_IO, "another");
     for (uint64_t i = 0; i < 400; i++) {
-        const qn_service_facts before = qn_service_get_facts(s);
+        const qn_learning_facts before = qn_service_get_facts(s);
         d.second += 100;
         d.idle = qn_rng_below(rng, 4 * i, 4) ? 60 : 0;
         d.charging = qn_rng_below(rng, 4 * i + 1, 6) ? 1 : 0;
         d.is_wanted = qn_rng_below(rng, 4 * i + 2, 6) == 0;
         CHECK_OK(qn_service_turn(s, &turn, &rest_ns));
-        const qn_service_facts after = qn_service_get_facts(s);
+        const qn_learning_facts after = qn_service_get_facts(s);
         const bool is_free = d.idle > 0 && d.charging > 0 && !d.is_wanted;
         if (!is_free)
             CHECK(turn == QN_TURN_WAITS && after.step == before.step &&
@@ -151,7 +153,7 @@ static void test_budget(void) {
     device d = resting();
     qn_service_options o = usual(&d, folder, "@/budget");
     qn_service *s;
-    qn_turn turn;
+    qn_learn_turn turn;
     o.day_seconds = 1e-5;
     CHECK_OK(qn_service_open(&o, &s));
     CHECK_OK(turn_on(s, 200, &turn));
@@ -172,7 +174,7 @@ static void test_full_disk(void) {
     device d = resting();
     qn_service_options o = usual(&d, folder, "@/full");
     qn_service *s;
-    qn_turn turn;
+    qn_learn_turn turn;
     qn_status status;
     CHECK_OK(qn_service_open(&o, &s));
     qn_service_close(s);
@@ -219,7 +221,7 @@ static void test_failing_allocations(void) {
         const qn_allocator a = {&f, failing_allocate, failing_release};
         qn_service_options o = usual(&d, folder, "@/memory");
         qn_service *s = NULL;
-        qn_turn turn;
+        qn_learn_turn turn;
         o.allocator = &a;
         qn_status status = qn_service_open(&o, &s);
         if (status == QN_OK)
@@ -238,6 +240,62 @@ static void test_failing_allocations(void) {
     CHECK_OK(qn_store_get(&store, "taken", 0, &n_taken));
     CHECK(n_taken == N_PICTURES);
     qn_store_close(&store);
+}
+
+/* ---- as a program has it ---- */
+
+static void get_pixels(int i, uint8_t *pixels) {
+    const qn_rng rng = qn_rng_make(7, 3, (uint64_t)i);
+    for (int p = 0; p < SIDE * SIDE; p++) {
+        const bool is_bar = p / SIDE / 7 == i % N_CLASSES;
+        pixels[p] = (uint8_t)(qn_rng_below(rng, (uint64_t)p, 100) + (is_bar ? 100 : 0));
+    }
+}
+
+static void learn_all(qn_learning *learning) {
+    qn_learn_turn turn = QN_TURN_WORKED;
+    int64_t rest_ns;
+    for (int i = 0; i < 1000 && turn == QN_TURN_WORKED; i++)
+        CHECK_OK(qn_learning_turn(learning, &turn, &rest_ns));
+    CHECK(turn == QN_TURN_DONE);
+}
+
+/* Samples that are handed over wait in the folder, are learned from, and are taken once. */
+static void test_program(void) {
+    uint8_t pixels[SIDE * SIDE];
+    char folder[PATH_MAX], model[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", at_root("@/program"));
+    snprintf(model, sizeof model, "%s", at_root("@/m.safetensors"));
+    const qn_learning_options o = {QN_OPTIONS_INIT(qn_learning_options),
+                                   .folder = folder,
+                                   .model = model,
+                                   .n_kept = 48,
+                                   .batch = 4,
+                                   .n_threads = 1,
+                                   .when = "cool:95"};
+    qn_learning *learning;
+    CHECK_OK(qn_learning_open(&o, &learning));
+    CHECK(qn_shape_count(qn_learning_input(learning)) == SIDE * SIDE);
+    CHECK_FAILS(qn_learning_offer(learning, pixels, N_CLASSES, "a"), QN_ERROR_ARGUMENT, "class 4");
+    CHECK_FAILS(qn_learning_undo(learning), QN_ERROR_ARGUMENT, "no version before 0");
+    for (int i = 0; i < N_PICTURES + 4; i++) {
+        get_pixels(i % N_PICTURES, pixels); /* the first four twice */
+        CHECK_OK(qn_learning_offer(learning, pixels, i % N_CLASSES, "a"));
+    }
+    qn_learning_close(learning); /* nothing is lost */
+    CHECK_OK(qn_learning_open(&o, &learning));
+    learn_all(learning);
+    qn_learning_facts f = qn_learning_get_facts(learning);
+    CHECK(f.n_taken == N_PICTURES && f.version == 1 && f.n_fresh == 0);
+    CHECK_OK(qn_learning_undo(learning));
+    CHECK(qn_learning_get_facts(learning).version == 0);
+    CHECK_OK(qn_learning_set_paused(learning, true));
+    qn_learn_turn turn;
+    int64_t rest_ns;
+    CHECK_OK(qn_learning_turn(learning, &turn, &rest_ns));
+    CHECK(turn == QN_TURN_WAITS && rest_ns > 0);
+    CHECK_OK(qn_learning_set_paused(learning, false));
+    qn_learning_close(learning);
 }
 
 /* ---- the user comes back ---- */
@@ -265,7 +323,7 @@ static void work(void *context) {
     run *r = context;
     bool was_done = false;
     while (!__atomic_load_n(&r->must_end, __ATOMIC_ACQUIRE)) {
-        qn_turn turn = QN_TURN_WAITS;
+        qn_learn_turn turn = QN_TURN_WAITS;
         int64_t rest_ns;
         if (qn_service_turn(r->service, &turn, &rest_ns) != QN_OK)
             CHECK_OK(QN_ERROR_IO);
@@ -337,7 +395,7 @@ static void serve(void *context) {
     run *r = context;
     bool was_done = false;
     while (!__atomic_load_n(&r->must_end, __ATOMIC_ACQUIRE)) {
-        qn_turn turn = QN_TURN_WAITS;
+        qn_learn_turn turn = QN_TURN_WAITS;
         int64_t rest_ns;
         CHECK_OK(qn_service_turn(r->service, &turn, &rest_ns));
         if (turn == QN_TURN_DONE && !was_done)
@@ -416,6 +474,7 @@ int main(void) {
     test_budget();
     test_full_disk();
     test_failures();
+    test_program();
     test_failing_allocations();
     test_returns();
     test_foreground();
