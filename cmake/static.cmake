@@ -25,6 +25,10 @@ quern_find_archive(STATIC_ZLIB libz.a)
 quern_find_archive(STATIC_YAJL libyajl_s.a)
 quern_find_archive(STATIC_UTF8PROC libutf8proc.a)
 quern_find_archive(STATIC_PROTOBUF libprotobuf-c.a)
+if(QUERN_STATIC_SQLITE) # -u, as src/learn/database.c refers to it weakly
+  quern_find_archive(STATIC_SQLITE libsqlite3.a)
+  target_link_libraries(quern_static_command PRIVATE -Wl,-u,sqlite3_open_v2 ${STATIC_SQLITE})
+endif()
 target_include_directories(quern_static_command PRIVATE ${CJSON_INCLUDE_DIRS} ${YAJL_INCLUDE_DIRS})
 target_link_libraries(quern_static_command PRIVATE $<TARGET_FILE:quern_static> ${STATIC_PNG} ${STATIC_JPEG}
   ${STATIC_ZLIB} ${STATIC_YAJL} ${STATIC_UTF8PROC} ${STATIC_PROTOBUF} Threads::Threads m)

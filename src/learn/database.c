@@ -47,30 +47,56 @@ struct qn_rows {
     void *statement;
 };
 
+/* Where a program was linked with SQLite, as a static one can be, these are its functions: no
+ * library is opened then. The types are not theirs: only the addresses count. */
+#define MAY_BE_LINKED(name) extern char name[] __attribute__((weak))
+MAY_BE_LINKED(sqlite3_open_v2);
+MAY_BE_LINKED(sqlite3_close);
+MAY_BE_LINKED(sqlite3_exec);
+MAY_BE_LINKED(sqlite3_prepare_v2);
+MAY_BE_LINKED(sqlite3_step);
+MAY_BE_LINKED(sqlite3_finalize);
+MAY_BE_LINKED(sqlite3_bind_int64);
+MAY_BE_LINKED(sqlite3_bind_double);
+MAY_BE_LINKED(sqlite3_bind_text);
+MAY_BE_LINKED(sqlite3_bind_blob64);
+MAY_BE_LINKED(sqlite3_column_int64);
+MAY_BE_LINKED(sqlite3_column_double);
+MAY_BE_LINKED(sqlite3_column_text);
+MAY_BE_LINKED(sqlite3_column_blob);
+MAY_BE_LINKED(sqlite3_column_bytes);
+MAY_BE_LINKED(sqlite3_errmsg);
+MAY_BE_LINKED(sqlite3_busy_timeout);
+
 static qn_status open_library(qn_database *d) {
     sqlite *s = &d->s;
     const struct {
         const char *name;
         void *function;
+        char *linked; /* or null */
     } functions[] = {
-        {"sqlite3_open_v2", &s->open},
-        {"sqlite3_close", &s->close},
-        {"sqlite3_exec", &s->exec},
-        {"sqlite3_prepare_v2", &s->prepare},
-        {"sqlite3_step", &s->step},
-        {"sqlite3_finalize", &s->finalize},
-        {"sqlite3_bind_int64", &s->bind_count},
-        {"sqlite3_bind_double", &s->bind_number},
-        {"sqlite3_bind_text", &s->bind_text},
-        {"sqlite3_bind_blob64", &s->bind_bytes},
-        {"sqlite3_column_int64", &s->count},
-        {"sqlite3_column_double", &s->number},
-        {"sqlite3_column_text", &s->text},
-        {"sqlite3_column_blob", &s->bytes},
-        {"sqlite3_column_bytes", &s->n_bytes},
-        {"sqlite3_errmsg", &s->message},
-        {"sqlite3_busy_timeout", &s->wait},
+        {"sqlite3_open_v2", &s->open, sqlite3_open_v2},
+        {"sqlite3_close", &s->close, sqlite3_close},
+        {"sqlite3_exec", &s->exec, sqlite3_exec},
+        {"sqlite3_prepare_v2", &s->prepare, sqlite3_prepare_v2},
+        {"sqlite3_step", &s->step, sqlite3_step},
+        {"sqlite3_finalize", &s->finalize, sqlite3_finalize},
+        {"sqlite3_bind_int64", &s->bind_count, sqlite3_bind_int64},
+        {"sqlite3_bind_double", &s->bind_number, sqlite3_bind_double},
+        {"sqlite3_bind_text", &s->bind_text, sqlite3_bind_text},
+        {"sqlite3_bind_blob64", &s->bind_bytes, sqlite3_bind_blob64},
+        {"sqlite3_column_int64", &s->count, sqlite3_column_int64},
+        {"sqlite3_column_double", &s->number, sqlite3_column_double},
+        {"sqlite3_column_text", &s->text, sqlite3_column_text},
+        {"sqlite3_column_blob", &s->bytes, sqlite3_column_blob},
+        {"sqlite3_column_bytes", &s->n_bytes, sqlite3_column_bytes},
+        {"sqlite3_errmsg", &s->message, sqlite3_errmsg},
+        {"sqlite3_busy_timeout", &s->wait, sqlite3_busy_timeout},
     };
+    for (size_t i = 0; sqlite3_open_v2 && i < sizeof functions / sizeof functions[0]; i++)
+        memcpy(functions[i].function, &functions[i].linked, sizeof functions[i].linked);
+    if (sqlite3_open_v2)
+        return QN_OK;
     if (qn_library_open("libsqlite3.so.0", &d->library) != QN_OK)
         return qn_fail(QN_ERROR_UNSUPPORTED, "samples are stored in SQLite, which is not installed "
                                              "(Debian: apt-get install libsqlite3-0)");

@@ -5,6 +5,7 @@
 #include "base/decimal.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "learn/logind.h"
 #include "meter/sources/sources.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -178,6 +179,8 @@ qn_status qn_senses_read(const qn_senses_options *options, qn_moment *m, double 
     m->second = qn_clock_local_second();
     sense[QN_SENSE_HOUR] = (double)(m->second % QN_DAY_SECONDS / 60) / 60; /* whole minutes */
     sense[QN_SENSE_IDLE] = idle_minutes(&s);
+    if (!s.root[0]) /* the least of both; one that is not known says nothing */
+        sense[QN_SENSE_IDLE] = fmin(sense[QN_SENSE_IDLE], qn_logind_idle_minutes());
     sense[QN_SENSE_BATTERY] = s.lowest_percent;
     sense[QN_SENSE_CHARGING] = has_battery ? s.has_external || !s.has_discharging : nan;
     sense[QN_SENSE_CELSIUS] = isnan(s.battery_celsius) ? processor : s.battery_celsius;

@@ -72,6 +72,21 @@ class Learn(quern.Case):
         self.run_quern("learn", "status")
         self.fails(1, "learn", "status", "--sysroot", "nowhere", says=["no such folder"])
 
+    def idle_by_logind(self, said):
+        """Minutes, where logind says so much; None: not known."""
+        folder = pathlib.Path(os.environ["QUERN_TOOLS"]) / "fake_systemd"
+        self.environment.update(LD_LIBRARY_PATH=str(folder), QUERN_FAKE_IDLE=said)
+        return self.run_quern("learn", "status", "--when", "idle", "--json").of("status")[0]["rules"][0]["value"]
+
+    def test_logind(self):
+        """What desktops report counts beside terminals, and where neither knows, nothing is trained."""
+        self.assertEqual(self.idle_by_logind("busy"), 0)
+        self.assertTrue(0 <= self.idle_by_logind("7200") <= 120.5)
+        terminals = self.idle_by_logind("away")
+        self.assertEqual(terminals is None, self.idle_by_logind("none") is None)
+        if terminals is None:
+            self.assertGreater(self.idle_by_logind("7200"), 119)
+
     def learn(self, *options):
         data = self.make_images(1200)
         return self.run_quern("learn", "simulate", "--data", data, "--holdout", "0.2", "--days", 6, "--start", 400,

@@ -1,6 +1,6 @@
 """The static command for AArch64, under emulation: at most 5 MB, it trains LeNet-5 from IDX files and from a folder
 of PNG files, and ends with the bits of the command that is linked with Debian's libraries, whatever the number of
-threads. Makes the Debian package, and looks at what it depends on."""
+threads; and reads a recorded phone. Makes the Debian package, and looks at what it depends on."""
 import gzip
 import os
 import pathlib
@@ -70,6 +70,13 @@ def check_size(folder):
     print(f"static, {n} bytes")
 
 
+def check_phone():
+    """What a recorded phone says of itself reaches the rules."""
+    said = run(EMULATOR, BUILD / "quern-static", "learn", "status", "--sysroot", SOURCE / "tests/devices/snapdragon-phone")
+    for text in ("31.5 (at most 38 C)", "64.0 (at least 20 % battery)"):
+        assert text in said, said
+
+
 def check_package(folder):
     run("cpack", "--config", BUILD / "CPackConfig.cmake", "-B", folder, "-D", "CPACK_COMPONENTS_ALL=run")
     package, = folder.glob("quern_*_arm64.deb")
@@ -87,6 +94,7 @@ def main():
         folder = pathlib.Path(name)
         os.environ["XDG_CACHE_HOME"] = name
         check_size(folder)
+        check_phone()
         make_idx(folder / "digits")
         make_photos(folder / "photos")
         check_bits(folder, "idx:digits")

@@ -1,8 +1,8 @@
 /* The service, turn by turn: nothing is done while a rule is broken or somebody wants the device;
  * after that at most the step under way; budgets outlast restarts and clocks that are set back; a
  * full disk and failing allocations lose nothing. QUERN_MOMENTS: at how many random moments the
- * user comes back; the times until the device is free are printed, and what a program at 60 Hz loses
- * beside a service that has yielded. */
+ * user comes back; the times until the device is free are printed, and what a program at 60 Hz
+ * loses beside a service that has yielded. */
 #include "base/rng.h"
 #include "base/status.h"
 #include "image_files.h"
