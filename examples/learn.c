@@ -1,6 +1,6 @@
-/* An app that learns while nobody uses it: ./learn FOLDER CHECKPOINT < SAMPLES, with a checkpoint of
- * an image classifier. A sample is a byte for its class and the bytes of its pixels; what cannot be
- * learned now waits in the folder for the next time. */
+/* An app that learns while nobody uses it: ./learn FOLDER CHECKPOINT < SAMPLES, with a checkpoint
+ * of an image classifier. A sample is a byte for its class and the bytes of its pixels; what cannot
+ * be learned now waits in the folder for the next time. */
 #include <quern/quern.h>
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Learning day by day inside a program: a classifier learns from a drip of samples while nobody uses
- * the device, and never gets worse (quern learn start is a client of this interface):
+/* Learning day by day inside a program: a classifier learns from a drip of samples while nobody
+ * uses the device, and never gets worse (quern learn start is a client of this interface):
  *
  *     qn_learning_open(&options, &learning);
  *     for (;;) {
@@ -57,8 +57,8 @@ QN_API void qn_learning_close(qn_learning *learning);
 QN_API qn_shape qn_learning_input(const qn_learning *learning);
 
 /* Hands a sample over: pixels of qn_learning_input, before any scaling, and its class. It is stored
- * at once, and learned from in a later turn; one with the same pixels as a sample before is left out
- * then. The table `inbox` of FOLDER/learn.db (label, name, x) is filled likewise by other programs. */
+ * at once, and learned from in a later turn; one with the same pixels as a sample before is left
+ * out then. Other programs can fill the table `inbox` of FOLDER/learn.db (label, name, x). */
 QN_API qn_status qn_learning_offer(qn_learning *learning, const uint8_t *pixels, int32_t label,
                                    const char *name);
 

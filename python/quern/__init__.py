@@ -7,18 +7,20 @@
 
 Model is the network with its weights, from the zoo (models() names it), an ONNX file, a checkpoint or a
 PyTorch module; fit returns a History, plan a Plan, and Meter measures joules and milliseconds of any code.
+Learner learns from a drip of samples while nobody uses the device.
 Failures of the library are Error and what is derived from it. The guide is docs/python.md.
 """
 from __future__ import annotations
 
 from ._data import DataLike, Samples
 from ._history import History, Plan
+from ._learner import Learner
 from ._library import (ArgumentError, DeviceError, Error, FileError, FormatError, NumericError, OutOfMemoryError,
                        UnsupportedError, Warning, lib as _lib)
 from ._meter import Meter, Report
 from ._model import Model
 
-__all__ = ["ArgumentError", "DataLike", "DeviceError", "Error", "FileError", "FormatError", "History", "Meter", "Model",
+__all__ = ["ArgumentError", "DataLike", "DeviceError", "Error", "FileError", "FormatError", "History", "Learner", "Meter", "Model",
            "NumericError", "OutOfMemoryError", "Plan", "Report", "Samples", "UnsupportedError", "Warning", "models"]
 
 for _name in __all__:

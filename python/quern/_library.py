@@ -246,6 +246,7 @@ class TrainingEvent(Structure):
 
 
 SHOULD_STOP = CFUNCTYPE(c_bool, c_void_p)
+SAID = CFUNCTYPE(None, c_void_p, c_int64, c_char_p)
 TELL = CFUNCTYPE(None, c_void_p, POINTER(TrainingEvent))
 
 
@@ -270,6 +271,22 @@ class MeterOptions(Sized):
                 ("samples_per_step", c_double), ("skip_steps", c_int64), ("interval_ns", c_int64),
                 ("most_bytes", c_size_t), ("title", c_char_p), ("sysroot", c_char_p), ("replay", c_char_p),
                 ("description", c_char_p)]
+
+
+class LearningOptions(Sized):
+    _c_name_ = "qn_learning_options"
+    _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("folder", c_char_p), ("model", c_char_p),
+                ("inbox", c_char_p), ("old", c_char_p), ("n_kept", c_int64), ("batch", c_int64), ("seed", c_int64),
+                ("n_fresh", c_int64), ("memory_bytes", c_int64), ("disk_bytes", c_int64), ("n_threads", c_int),
+                ("when", c_char_p), ("day_joules", c_double), ("day_minutes", c_double), ("watts", c_double),
+                ("power_watts", c_double), ("sysroot", c_char_p), ("user", c_void_p), ("should_stop", SHOULD_STOP),
+                ("said", SAID)]
+
+
+class LearningFacts(Structure):
+    _c_name_ = "qn_learning_facts"
+    _fields_ = [("version", c_int64), ("step", c_int64), ("n_steps", c_int64), ("n_fresh", c_int64),
+                ("n_taken", c_int64), ("longest_step_seconds", c_double)]
 
 
 class MeterSummary(Structure):
@@ -342,6 +359,14 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_training_destroy": (None, c_void_p),
     "qn_training_run": (Status, c_void_p),
     "qn_training_get_state": (TrainingState, c_void_p),
+    "qn_learning_open": (Status, POINTER(LearningOptions), POINTER(c_void_p)),
+    "qn_learning_close": (None, c_void_p),
+    "qn_learning_input": (Shape, c_void_p),
+    "qn_learning_offer": (Status, c_void_p, c_void_p, c_int32, c_char_p),
+    "qn_learning_turn": (Status, c_void_p, POINTER(c_int), POINTER(c_int64)),
+    "qn_learning_get_facts": (LearningFacts, c_void_p),
+    "qn_learning_undo": (Status, c_void_p),
+    "qn_learning_set_paused": (Status, c_void_p, c_bool),
     "qn_meter_start": (Status, POINTER(MeterOptions), POINTER(c_void_p)),
     "qn_meter_mark": (None, c_void_p),
     "qn_meter_stop": (None, c_void_p),

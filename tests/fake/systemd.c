@@ -1,5 +1,5 @@
-/* Stands for libsystemd and logind behind it: QUERN_FAKE_IDLE is "busy", "none" (no session), "away"
- * (no system bus), or the seconds for which all sessions have been idle. */
+/* Stands for libsystemd and logind behind it: QUERN_FAKE_IDLE is "busy", "none" (no session),
+ * "away" (no system bus), or the seconds for which all sessions have been idle. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

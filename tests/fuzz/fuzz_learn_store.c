@@ -1,6 +1,6 @@
 /* The store of `quern learn` with values that nobody wrote: bytes of the file, or cells of its
- * tables. A service opens it, learns from it and goes on, or says what is wrong; commands look at it and go
- * back. The store that is changed is one in the middle of a round. */
+ * tables. A service opens it, learns from it and goes on, or says what is wrong; commands look at
+ * it and go back. The store that is changed is one in the middle of a round. */
 #include "fuzz/input.h"
 #include "learn/service.h"
 #include "quern/checkpoint.h"

@@ -284,6 +284,36 @@ class Files(Case):
             model.plan(batch=64, memory="300K")
 
 
+class Learning(Case):
+    def test_learner(self):
+        """Samples wait in the folder, are learned from while nobody wants the device, and versions can be undone."""
+        model = quern.Model("lenet5", classes=4, input=(28, 28, 1))
+        model.fit((self.x, self.y), steps=1, batch=8, meter=False)
+        model.save(self.folder / "m.safetensors")
+        log, wanted = [], [True]
+        options = {"when": "cool:95", "keep": 200, "stop": lambda: wanted[0], "log": log.append}
+        with quern.Learner(self.folder / "d", self.folder / "m.safetensors", **options) as learner:
+            self.assertEqual(learner.input, (28, 28, 1))
+            for i in range(200):
+                learner.offer(np.asarray(self.x[i], dtype=np.uint8), int(self.y[i]))
+            self.assertEqual(learner.turn()[0], "waits")
+            self.assertEqual(learner.taken, 0)
+        with quern.Learner(self.folder / "d", **options) as learner:
+            wanted[0] = False
+            version = learner.run()
+            self.assertEqual(learner.taken, 200)
+            self.assertGreaterEqual(version, 1)
+            self.assertEqual(learner.undo(), version - 1)
+            self.assertTrue(any("learns from 200 new samples" in line for line in log), log)
+            with self.assertRaisesRegex(quern.ArgumentError, "bytes of"):
+                learner.offer(np.zeros((3, 3), np.uint8), 0)
+            with self.assertRaisesRegex(quern.FileError, "another"):
+                quern.Learner(self.folder / "d")
+            self.assertIn("version", repr(learner))
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            learner.turn()
+
+
 class Errors(Case):
     def test_messages(self):
         model = quern.Model("lenet5", classes=4)
