@@ -52,7 +52,7 @@ def use_torch(folder):
     task = folder / "quern_app/task.py"
     task.write_text(task.read_text().replace("import quern\n", "from quern_app import flower_torch as quern\n"))
     server = folder / "quern_app/server_app.py"
-    begin = "    task.set_weights(model, task.get_weights(__import__(\"quern\").Model(config[\"model\"], classes=10)))\n"
+    begin = "    task.set_weights(model, task.get_weights(__import__(\"quern\").Model(config[\"model\"], classes=10), config), config)\n"
     text = server.read_text().replace("    x, y, facts = ", begin + "    x, y, facts = ", 1)
     server.write_text(text)
     project = folder / "pyproject.toml"

@@ -417,6 +417,8 @@ complete -c quern -n '__fish_seen_subcommand_from federate' -l seed -r -d 'of pa
 complete -c quern -n '__fish_seen_subcommand_from federate' -l html -r -d 'write a page with accuracy by rounds and by bytes sent'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l out -r -d 'folder to write the Flower app to'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l secure -d 'for app: secure aggregation (SecAgg+), so that the server learns the mean of the clients'\'' networks alone'
+complete -c quern -n '__fish_seen_subcommand_from federate' -l train-only -r -d 'for app: tensors that clients train and send, such as '\''fc*'\'', or head'
+complete -c quern -n '__fish_seen_subcommand_from federate' -l load -r -d 'for app: checkpoint of the network to begin with'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l dp-where -x -a 'server client' -d 'for app: who adds the noise of --dp-clip'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l wheel -r -d 'quern'\''s wheel, of script/wheel, that the app installs'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l json -d 'one JSON object a round'

@@ -26,17 +26,17 @@ def train(message: Message, context: Context) -> Message:
     x, y = task.of_client(config["data"], client)
     model = task.make_model(config)
     given, round_number = secure.unpack(message) if config["secure"] else task.unpack(message)
-    task.set_weights(model, given)
+    task.set_weights(model, given, config)
     own = task.personal_names(model, config)
     for name, array in context.state["personal"].items() if "personal" in context.state else ():
         model.parameters()[name][...] = array.numpy()
     batch = min(config["batch"], len(y))
     history = model.fit((x, y), epochs=config["local-epochs"], batch=batch, lr=config["lr"], momentum=config["momentum"],
                         optimizer="sgd", schedule="constant", warmup=0, weight_decay=0, test=False, meter=False,
-                        verbose=False, threads=1, seed=task.seed(config, round_number, client))
+                        verbose=False, threads=1, seed=task.seed(config, round_number, client), **task.only(config))
     if own:
         context.state["personal"] = ArrayRecord({name: Array(np.array(model.parameters()[name])) for name in own})
-    arrays = task.shared(model, given, own)
+    arrays = task.shared(model, given, own, config)
     if config["secure"]:
         return secure.pack(message, arrays, len(y))
     weight = 1 if config["dp-clip"] > 0 else len(y)  # privacy is of clients that weigh the same

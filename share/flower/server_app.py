@@ -37,7 +37,7 @@ def main(grid: Grid, context: Context) -> None:
     x = task.prepare(x, facts)
 
     def evaluate(round_number, arrays):
-        task.set_weights(model, arrays)
+        task.set_weights(model, arrays, config)
         found = model.evaluate((x, y))
         if config["dp-clip"] > 0 and round_number > 0:
             found["epsilon"] = task.epsilon(config["dp-noise"], round_number, config["dp-delta"])
@@ -50,10 +50,10 @@ def main(grid: Grid, context: Context) -> None:
 
     if config["secure"]:
         most = int(np.diff(task.firsts(config["data"])).max())
-        secure.run(grid, context, task.get_weights(model), facts["clients"], most, evaluate)
+        secure.run(grid, context, task.get_weights(model, config), facts["clients"], most, evaluate)
     else:
         strategy = add_privacy(make_strategy(config, facts["clients"]), config)
-        result = strategy.start(grid=grid, initial_arrays=ArrayRecord(task.get_weights(model)),
+        result = strategy.start(grid=grid, initial_arrays=ArrayRecord(task.get_weights(model, config)),
                                 num_rounds=config["rounds"], timeout=config["timeout"], evaluate_fn=evaluate_record)
-        task.set_weights(model, result.arrays.to_numpy_ndarrays())
+        task.set_weights(model, result.arrays.to_numpy_ndarrays(), config)
     model.save(config["save"])

@@ -49,16 +49,35 @@ def of_client(folder, client):
 
 def make_model(config):
     facts = read_facts(config["data"])
-    return quern.Model(config["model"], classes=facts["classes"], input=facts["input"])
+    model = quern.Model(config["model"], classes=facts["classes"], input=facts["input"])
+    if config["start"]:  # its weights alone: samples are prepared here
+        for name, values in quern.Model(config["start"]).parameters().items():
+            model.parameters()[name][...] = values
+    return model
 
 
-def set_weights(model, arrays):
-    for own, given in zip(model.parameters().values(), arrays):
-        own[...] = given
+def sent_names(model, config):
+    """Tensors that clients train and send, in the network's order."""
+    names = list(model.parameters())
+    if not config["train-only"]:
+        return names
+    last = names[-1].rpartition(".")[0]
+    patterns = [f"{last}.*" if pattern == "head" else pattern for pattern in config["train-only"].split(",")]
+    chosen = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    if not chosen:
+        raise ValueError(f"train-only = {config['train-only']!r}: no tensor has such a name; there are {', '.join(names)}")
+    return chosen
 
 
-def get_weights(model):
-    return [np.array(values) for values in model.parameters().values()]
+def set_weights(model, arrays, config):
+    own = model.parameters()
+    for name, given in zip(sent_names(model, config), arrays):
+        own[name][...] = given
+
+
+def get_weights(model, config):
+    own = model.parameters()
+    return [np.array(own[name]) for name in sent_names(model, config)]
 
 
 def unpack(message):
@@ -72,10 +91,16 @@ def personal_names(model, config):
     return [name for name in model.parameters() if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def shared(model, given, own):
-    """What goes to the server: the network, with the server's own values where tensors are personal."""
-    return [np.array(array if name in own else values)
-            for (name, values), array in zip(model.parameters().items(), given)]
+def shared(model, given, own, config):
+    """What goes to the server: what was trained, with the server's own values where tensors are personal."""
+    values = model.parameters()
+    return [np.array(array if name in own else values[name])
+            for name, array in zip(sent_names(model, config), given)]
+
+
+def only(config):
+    """What fit is to train, as its arguments."""
+    return {"train_only": config["train-only"]} if config["train-only"] else {}
 
 
 def gaussian_epsilon(noise):

@@ -45,8 +45,8 @@ typedef struct app {
     const qn_federation_options *o;
     const qn_flower_options *how;
     qn_partition partition;
-    char folder[PATH_MAX], wheel[PATH_MAX]; /* from the root; wheel: "" for none */
-    int file;                               /* that is being written */
+    char folder[PATH_MAX], wheel[PATH_MAX], start[PATH_MAX]; /* from the root; wheel: "" for none */
+    int file;                                                /* that is being written */
     qn_split split;
     void *sample;
 } app;
@@ -98,6 +98,8 @@ static void put_word(const app *a, const char *word, qn_output *out) {
                  {"PARTITION", o->partition},
                  {"SERVER", name_of(o->rule)},
                  {"PERSONAL", o->personal ? o->personal : ""},
+                 {"START", a->start},
+                 {"TRAIN_ONLY", a->how->train_only ? a->how->train_only : ""},
                  {"SECURE", a->how->is_secure ? "true" : "false"},
                  {"DP_WHERE", a->how->is_noise_local ? "client" : "server"}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -264,6 +266,9 @@ static qn_status check(const qn_federation_options *o, const qn_flower_options *
                        "secure aggregation takes at least 3 clients in a round (--per-round)");
     if (o->personal && strpbrk(o->personal, "\"\\\n"))
         return qn_fail(QN_ERROR_ARGUMENT, "--personal %s: no tensor has such a name", o->personal);
+    if (how->train_only && strpbrk(how->train_only, "\"\\\n"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--train-only %s: no tensor has such a name",
+                       how->train_only);
     if (o->data->n_samples[QN_TEST] < 1)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%s has no test samples, on which the server tests; hold some out "
@@ -308,6 +313,8 @@ qn_status qn_flower_write(const qn_federation_options *options, const qn_flower_
     qn_status status = qn_allocate(heap, bytes, 1, &a->sample);
     if (status == QN_OK && how->wheel)
         status = qn_path_resolve(how->wheel, a->wheel, sizeof a->wheel);
+    if (status == QN_OK && how->start)
+        status = qn_path_resolve(how->start, a->start, sizeof a->start);
     if (status == QN_OK)
         status = write_app(a, how->folder);
     qn_partition_destroy(&a->partition);

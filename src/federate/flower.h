@@ -11,6 +11,8 @@ typedef struct qn_flower_options {
                              told to add it */
     bool is_secure;      /* secure aggregation, by Flower's SecAgg+; not with a clip */
     bool is_noise_local; /* with a clip: each client adds the noise, instead of the server */
+    const char *start;   /* checkpoint of the network to begin with; null: its first weights */
+    const char *train_only; /* tensors that clients train and send: patterns, or head; null: all */
 } qn_flower_options;
 
 /* Makes the folder: pyproject.toml with the options, README.md, the package quern_app, and data/

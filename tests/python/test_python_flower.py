@@ -68,20 +68,20 @@ class Flower(unittest.TestCase):
     def check_round(self, app, config):
         sys.path.insert(0, str(app))
         task = importlib.import_module("quern_app.task")
-        server = task.get_weights(task.make_model(config))
+        server = task.get_weights(task.make_model(config), config)
         sums, n = [np.zeros(w.shape) for w in server], 0
         for client in range(CLIENTS):
             x, y = task.of_client(config["data"], client)
             model = task.make_model(config)
-            task.set_weights(model, server)
+            task.set_weights(model, server, config)
             model.fit((x, y), epochs=4, batch=config["batch"], lr=config["lr"], optimizer="sgd", schedule="constant",
                       warmup=0, test=False, meter=False, verbose=False, threads=1)
-            sums = [s + len(y) * w for s, w in zip(sums, task.get_weights(model))]
+            sums = [s + len(y) * w for s, w in zip(sums, task.get_weights(model, config))]
             n += len(y)
         x, y, facts = task.samples(config["data"], "test")
         model = task.make_model(config)
         before = model.evaluate((task.prepare(x, facts), y))
-        task.set_weights(model, [s / n for s in sums])
+        task.set_weights(model, [s / n for s in sums], config)
         after = model.evaluate((task.prepare(x, facts), y))
         self.assertLess(after["loss"], 0.7 * before["loss"])
         self.assertGreater(after["accuracy"], 0.8)
@@ -99,11 +99,36 @@ class Flower(unittest.TestCase):
         model = task.make_model(config)
         own = task.personal_names(model, config)
         self.assertEqual(own, ["fc3.weight", "fc3.bias"])
-        given = [array + 1 for array in task.get_weights(model)]
-        for name, sent, kept, theirs in zip(model.parameters(), task.shared(model, given, own), task.get_weights(model), given):
+        given = [array + 1 for array in task.get_weights(model, config)]
+        for name, sent, kept, theirs in zip(model.parameters(), task.shared(model, given, own, config),
+                                           task.get_weights(model, config), given):
             self.assertTrue(np.array_equal(sent, theirs if name in own else kept))
         # the Renyi accountant of Google's dp-accounting 0.6.0, of a composed Gaussian event
         self.assertAlmostEqual(task.epsilon(1.5, 10, 1e-5), 11.440860686744493, 9)
+
+    def test_head(self):
+        """The last layer alone is trained and sent; the network begins with a checkpoint."""
+        subprocess.run([QUERN, "train", "mlp", "--data", "npy:x.npy,y.npy", "--holdout", "0.25", "--steps", "3", "--save",
+                        "start.safetensors"], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+        self.write("--out", "app", "--train-only", "head", "--load", "start.safetensors")
+        config = tomllib.loads((self.folder / "app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+        found = importlib.util.spec_from_file_location("head_task", self.folder / "app/quern_app/task.py")
+        task = importlib.util.module_from_spec(found)
+        found.loader.exec_module(task)
+        model, start = task.make_model(config), task.make_model(config)
+        self.assertEqual(task.sent_names(model, config), ["fc3.weight", "fc3.bias"])
+        x, y = task.of_client(config["data"], 0)
+        model.fit((x, y), epochs=2, batch=8, lr=0.1, optimizer="sgd", test=False, meter=False, verbose=False, **task.only(config))
+        for name, values in model.parameters().items():
+            self.assertEqual(np.array_equal(values, start.parameters()[name]), name not in task.sent_names(model, config), name)
+        sent = task.shared(model, task.get_weights(start, config), [], config)
+        self.assertEqual([array.shape for array in sent], [(3, 128), (3,)])
+        task.set_weights(start, sent, config)
+        for name, values in model.parameters().items():
+            self.assertTrue(np.array_equal(values, start.parameters()[name]), name)
+        self.assertEqual(start.evaluate((x, y)), model.evaluate((x, y)))
+        with self.assertRaisesRegex(ValueError, "no tensor has such a name"):
+            task.sent_names(model, config | {"train-only": "conv9.*"})
 
     def test_refused(self):
         self.assertIn("--out", self.write(status=2))

@@ -241,6 +241,16 @@ static const option options[] = {
      .fallback = "no",
      .help = "for app: secure aggregation (SecAgg+), so that the server learns the mean of the "
              "clients' networks alone"},
+    {.name = "train-only",
+     .kind = OPTION_TEXT,
+     .argument = "PATTERNS",
+     .otherwise = "all",
+     .help = "for app: tensors that clients train and send, such as 'fc*', or head"},
+    {.name = "load",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "none: its first weights",
+     .help = "for app: checkpoint of the network to begin with"},
     {.name = "dp-where",
      .kind = OPTION_CHOICE,
      .argument = "server|client",
@@ -638,8 +648,12 @@ static qn_status write_page(const simulation *s, const char *path) {
 
 static qn_status write_app(const simulation *s) {
     const char *folder = arguments_get(s->a, "out"), *wheel = arguments_get(s->a, "wheel");
-    const qn_flower_options how = {folder, wheel, arguments_flag(s->a, "secure"),
-                                   strcmp(arguments_get(s->a, "dp-where"), "client") == 0};
+    const qn_flower_options how = {folder,
+                                   wheel,
+                                   arguments_flag(s->a, "secure"),
+                                   strcmp(arguments_get(s->a, "dp-where"), "client") == 0,
+                                   arguments_get(s->a, "load"),
+                                   arguments_get(s->a, "train-only")};
     if (!folder)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "quern federate app needs --out FOLDER; see quern federate --help");
@@ -652,6 +666,8 @@ static qn_status write_app(const simulation *s) {
 
 static qn_status simulate(simulation *s) {
     const char *html = arguments_get(s->a, "html");
+    if (arguments_has(s->a, "train-only") || arguments_has(s->a, "load"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--train-only and --load are of quern federate app");
     if (arguments_flag(s->a, "secure") || arguments_has(s->a, "dp-where"))
         return qn_fail(QN_ERROR_ARGUMENT, "--secure and --dp-where are of quern federate app: in a "
                                           "simulation nobody is there to hide from");
