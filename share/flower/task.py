@@ -52,6 +52,8 @@ def make_model(config):
     model = quern.Model(config["model"], classes=facts["classes"], input=facts["input"])
     if config["start"]:  # its weights alone: samples are prepared here
         for name, values in quern.Model(config["start"]).parameters().items():
+            if model.parameters()[name].shape != values.shape:
+                raise ValueError(f"{config['start']} is of another network: {name} is {values.shape}")
             model.parameters()[name][...] = values
     return model
 

@@ -108,7 +108,8 @@ class Flower(unittest.TestCase):
 
     def test_head(self):
         """The last layer alone is trained and sent; the network begins with a checkpoint."""
-        subprocess.run([QUERN, "train", "mlp", "--data", "npy:x.npy,y.npy", "--holdout", "0.25", "--steps", "3", "--save",
+        subprocess.run([QUERN, "train", "mlp", "--data", "npy:x.npy,y.npy", "--holdout", "0.25", "--input", "12x12x1",
+                        "--steps", "3", "--save",
                         "start.safetensors"], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
         self.write("--out", "app", "--train-only", "head", "--load", "start.safetensors")
         config = tomllib.loads((self.folder / "app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
