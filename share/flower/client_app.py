@@ -33,7 +33,7 @@ def train(message: Message, context: Context) -> Message:
     batch = min(config["batch"], len(y))
     history = model.fit((x, y), epochs=config["local-epochs"], batch=batch, lr=config["lr"], momentum=config["momentum"],
                         optimizer="sgd", schedule="constant", warmup=0, weight_decay=0, test=False, meter=False,
-                        verbose=False, threads=1, seed=task.seed(config, round_number, client), **task.only(config))
+                        verbose=False, threads=1, seed=task.seed(config, round_number, client), **task.how(config))
     if own:
         context.state["personal"] = ArrayRecord({name: Array(np.array(model.parameters()[name])) for name in own})
     arrays = task.shared(model, given, own, config)

@@ -100,9 +100,10 @@ def shared(model, given, own, config):
             for name, array in zip(sent_names(model, config), given)]
 
 
-def only(config):
-    """What fit is to train, as its arguments."""
-    return {"train_only": config["train-only"]} if config["train-only"] else {}
+def how(config):
+    """What fit is to train, and FedProx, as its arguments."""
+    return ({"train_only": config["train-only"]} if config["train-only"] else {}) | (
+        {"proximal": config["proximal"]} if config["proximal"] else {})
 
 
 def gaussian_epsilon(noise):

@@ -103,8 +103,9 @@ static const char *const groups[][2] = {
                                     "validation memory "},
     {"Length, tests and checkpoints", " steps seed test holdout samples save-best early-stop "
                                       "checkpoint-every override json picture picture-every "},
-    {"Optimiser", " optimizer momentum nesterov weight-decay beta1 schedule warmup schedule-steps "
-                  "clip-norm accumulate "},
+    {"Optimiser",
+     " optimizer momentum nesterov weight-decay proximal beta1 schedule warmup schedule-steps "
+     "clip-norm accumulate "},
     {"Fine-tuning", " freeze train-only lr-for lora personalise personal-words personal-rate "
                     "save-personal "},
     {"Data and loss",

@@ -85,6 +85,7 @@ static void put_word(const app *a, const char *word, qn_output *out) {
         double number;
     } numbers[] = {{"RATE", o->rate},
                    {"MOMENTUM", o->momentum},
+                   {"PROXIMAL", o->proximal},
                    {"SERVER_RATE", o->server_rate},
                    {"SERVER_MOMENTUM", o->server_momentum},
                    {"DP_CLIP", o->clip},
@@ -252,10 +253,10 @@ static qn_status write_data(app *a) {
 
 static qn_status check(const qn_federation_options *o, const qn_flower_options *how) {
     QN_TRY(qn_federation_check(o));
-    if (o->proximal > 0 || o->drop > 0 || o->code != QN_UPDATE_FULL || o->fleet ||
-        o->memory_budget_bytes > 0 || o->numerics)
+    if (o->drop > 0 || o->code != QN_UPDATE_FULL || o->fleet || o->memory_budget_bytes > 0 ||
+        o->numerics)
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "only the simulation knows FedProx, clients that drop out, other --updates "
+                       "only the simulation knows clients that drop out, other --updates "
                        "than full, --devices, --memory and --numerics");
     if (how->is_secure && o->clip > 0)
         return qn_fail(QN_ERROR_UNSUPPORTED,

@@ -17,7 +17,7 @@ typedef struct qn_flower_options {
 
 /* Makes the folder: pyproject.toml with the options, README.md, the package quern_app, and data/
  * with the samples and who has which, as qn_federation_create divides them. QN_ERROR_UNSUPPORTED:
- * options that only the simulation knows (proximal, drop, code, fleet, memory, numerics). */
+ * options that only the simulation knows (drop, code, fleet, memory, numerics). */
 qn_status qn_flower_write(const qn_federation_options *options, const qn_flower_options *how);
 
 #endif

@@ -104,6 +104,9 @@ static qn_status build(qn_task *t, const qn_task_options *options) {
     qn_status status = read_numerics(t);
     if (status == QN_OK)
         status = t->kind->open(t);
+    if (status == QN_OK && t->training)
+        status = qn_proximal_open(t->allocator, t->engine, qn_setting_number(t, "proximal", 0),
+                                  &t->proximal);
     if (status == QN_OK && options->on_built)
         status = options->on_built(options->user, t->engine);
     t->counter.limit_bytes = 0;
@@ -185,6 +188,7 @@ void qn_task_close(qn_task *task) {
     if (!task)
         return;
     task->kind->close(task);
+    qn_proximal_close(task->allocator, &task->proximal);
     qn_engine_destroy(task->engine);
     const qn_allocator *below = task->counter.below;
     qn_release(below, task, 1, sizeof *task);
@@ -234,7 +238,11 @@ qn_status qn_task_step(qn_task *task, qn_metrics *metrics) {
     QN_NEED(metrics, "metrics");
     metrics->n = 0;
     QN_TRY(check_can_run(task));
-    return task->kind->step(task, metrics);
+    const double rate = qn_engine_rate(task->engine);
+    qn_proximal_begin(&task->proximal, task->engine);
+    QN_TRY(task->kind->step(task, metrics));
+    qn_proximal_end(&task->proximal, task->engine, rate);
+    return QN_OK;
 }
 
 qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(void *user),

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "numerics/numerics.h"
 #include "quern/task.h"
+#include "tasks/proximal.h"
 
 /* A kind. What fails leaves the task to close, which copes with a task that is half open. */
 typedef struct qn_task_kind {
@@ -57,6 +58,7 @@ struct qn_task {
     qn_allocator counting;
     qn_engine *engine; /* made by open, destroyed by qn_task_close after close */
     qn_task_facts facts;
+    qn_proximal proximal;
     void *self; /* the kind's own */
 };
 

@@ -252,5 +252,47 @@ class FineTuning(quern.Case):
         self.assertLess(program("--train-only", "norm")["nodes"], whole["nodes"])
 
 
+class Proximal(FineTuning):
+    PLAIN = ("--optimizer", "sgd", "--momentum", 0, "--schedule", "constant", "--lr", 0.05, "--warmup", 0)
+
+    def floats(self, name):
+        found, _ = self.read(name)
+        return {key: struct.unpack(f"<{len(data) // 4}f", data) for key, data in found.items()
+                if not key.startswith(("task.", "optimizer."))}
+
+    def test_formula(self):
+        """Two steps of plain descent: the second is pulled back by rate * mu of what the first one moved."""
+        for name, steps, more in (("w1", 1, ()), ("w2", 2, ()), ("p1", 1, ("--proximal", 0.5)), ("p2", 2, ("--proximal", 0.5))):
+            self.train(*self.PLAIN, "--schedule-steps", 2, *more, "--save", name, steps=steps)
+        first, plain, once, pulled = (self.floats(name) for name in ("w1", "w2", "p1", "p2"))
+        self.assertEqual(first, once)  # at the start there is nothing to pull
+        data, _ = self.read("p2")
+        at = struct.unpack(f"<{len(data['task.start']) // 4}f", data["task.start"])
+        moved, n = 0, 0
+        names = [f"{layer}.{kind}" for layer in ("conv1", "conv2", "conv3", "fc1", "fc2") for kind in ("weight", "bias")]
+        self.assertEqual(set(names), set(first))
+        for name in names:
+            begin = at[n:n + len(first[name])]
+            n += len(begin)
+            for w0, w1, free, held in zip(begin, first[name], plain[name], pulled[name]):
+                self.assertAlmostEqual(held, free - 0.05 * 0.5 * (w1 - w0), places=6)
+                moved += abs(w1 - w0) > 1e-4
+        self.assertEqual(n, len(at))
+        self.assertGreater(moved, 100)
+
+    def test_resumes(self):
+        options = (*self.PLAIN, "--proximal", 2, "--schedule-steps", 6)
+        self.train(*options, "--save", "whole", steps=6)
+        self.train(*options, "--save", "part", steps=3)
+        self.run_quern("train", "--resume", "part", "--steps", 6, "--no-test", "--save", "part")
+        self.assertEqual(self.floats("whole"), self.floats("part"))
+        self.train(*options, "--memory", "3M", "--save", "small", steps=6)
+        self.assertEqual(self.floats("whole"), self.floats("small"))
+
+    def test_numerics(self):
+        run = self.train("--numerics", "niti", "--proximal", 1, model="lenet-relu", status=1)
+        self.assertIn("leave --numerics out", run.errors)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -111,15 +111,16 @@ class Flower(unittest.TestCase):
         subprocess.run([QUERN, "train", "mlp", "--data", "npy:x.npy,y.npy", "--holdout", "0.25", "--input", "12x12x1",
                         "--steps", "3", "--save",
                         "start.safetensors"], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
-        self.write("--out", "app", "--train-only", "head", "--load", "start.safetensors")
+        self.write("--out", "app", "--train-only", "head", "--load", "start.safetensors", "--proximal", "0.1")
         config = tomllib.loads((self.folder / "app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
         found = importlib.util.spec_from_file_location("head_task", self.folder / "app/quern_app/task.py")
         task = importlib.util.module_from_spec(found)
         found.loader.exec_module(task)
         model, start = task.make_model(config), task.make_model(config)
         self.assertEqual(task.sent_names(model, config), ["fc3.weight", "fc3.bias"])
+        self.assertEqual(task.how(config), {"train_only": "head", "proximal": 0.1})
         x, y = task.of_client(config["data"], 0)
-        model.fit((x, y), epochs=2, batch=8, lr=0.1, optimizer="sgd", test=False, meter=False, verbose=False, **task.only(config))
+        model.fit((x, y), epochs=2, batch=8, lr=0.1, optimizer="sgd", test=False, meter=False, verbose=False, **task.how(config))
         for name, values in model.parameters().items():
             self.assertEqual(np.array_equal(values, start.parameters()[name]), name not in task.sent_names(model, config), name)
         sent = task.shared(model, task.get_weights(start, config), [], config)
