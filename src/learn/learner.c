@@ -37,6 +37,7 @@ struct qn_learner {
     int32_t *y;  /* (TEST_BATCH or batch) */
     int32_t *taken;
     bool *right[3]; /* (n_held_out) of the model by origin, and of the candidate */
+    bool *is_new;   /* (n_held_out) of the user's: not judged by yet */
 };
 
 /* ---- weights ---- */
@@ -140,7 +141,7 @@ static qn_status set_up(qn_learner *l) {
     QN_TRY(qn_allocate(a, TEST_BATCH, sizeof *l->taken, &l->taken));
     for (int i = 0; i < 3; i++)
         QN_TRY(qn_allocate(a, (size_t)l->o.n_held_out, sizeof *l->right[i], &l->right[i]));
-    return QN_OK;
+    return qn_allocate(a, (size_t)l->o.n_held_out, sizeof *l->is_new, &l->is_new);
 }
 
 static qn_status check(const qn_learner_options *o) {
@@ -186,6 +187,7 @@ void qn_learner_destroy(qn_learner *l) {
     }
     for (int i = 0; i < 3; i++)
         qn_release(a, l->right[i], (size_t)l->o.n_held_out, sizeof *l->right[i]);
+    qn_release(a, l->is_new, (size_t)l->o.n_held_out, sizeof *l->is_new);
     qn_release(a, l->model, (size_t)l->n, sizeof *l->model);
     qn_release(a, l->taken, TEST_BATCH, sizeof *l->taken);
     qn_release(a, l->y, room, sizeof *l->y);
@@ -240,7 +242,13 @@ qn_status qn_learner_offer(qn_learner *l, qn_origin origin, qn_sample_use use, c
     const int64_t place = qn_sample_memory_offer(qn_learner_memory(l, origin, is_test), x, label);
     if (placing)
         *placing = (qn_placing){is_test, place};
+    if (is_test && origin == QN_ORIGIN_USER && place >= 0)
+        qn_learner_note_new(l, place);
     return QN_OK;
+}
+
+void qn_learner_note_new(qn_learner *l, int64_t place) {
+    l->is_new[place] = true;
 }
 
 /* ---- testing ---- */
@@ -371,9 +379,18 @@ static qn_status judge(qn_learner *l, float *candidate, qn_learned *d) {
     return QN_OK;
 }
 
+static void count_new(const qn_learner *l, qn_learned *d) {
+    d->n_new = d->n_new_wrong = 0;
+    for (int64_t i = 0; i < l->pools[QN_ORIGIN_USER].test.n; i++) {
+        d->n_new += l->is_new[i];
+        d->n_new_wrong += l->is_new[i] && !l->right[QN_ORIGIN_USER][i];
+    }
+}
+
 /* The first of some candidates that is better. */
 static qn_status choose(qn_learner *l, const float *trained, float *candidate, qn_learned *d) {
     QN_TRY(test_model(l));
+    count_new(l, d);
     for (d->part = 1; d->part > 0.1; d->part -= 0.2) {
         move_towards(l, trained, d->part, candidate);
         QN_TRY(judge(l, candidate, d));
@@ -395,9 +412,11 @@ static qn_status end_round(qn_learner *l, qn_learned *d) {
     take_mean(l, trained);
     const qn_status status = choose(l, trained, trained + n, d);
     qn_release(l->o.allocator, trained, 2 * n, sizeof *trained);
-    if (status == QN_OK)
-        qn_learner_drop_round(l);
-    return status;
+    if (status != QN_OK)
+        return status;
+    memset(l->is_new, 0, (size_t)l->o.n_held_out * sizeof *l->is_new);
+    qn_learner_drop_round(l);
+    return QN_OK;
 }
 
 void qn_learner_drop_round(qn_learner *l) {

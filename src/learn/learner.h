@@ -57,6 +57,10 @@ qn_status qn_learner_offer(qn_learner *learner, qn_origin origin, qn_sample_use 
 /* What is kept of an origin, to train on or to judge by. */
 qn_sample_memory *qn_learner_memory(qn_learner *learner, qn_origin origin, bool is_held_out);
 
+/* Held-out samples of the user that no round has judged by yet: offered ones are, and those that a
+ * caller filled in and says so. */
+void qn_learner_note_new(qn_learner *learner, int64_t place);
+
 /* The work of a day's learning of the whole network, in floating point operations. */
 double qn_learner_wanted_flops(const qn_learner *learner);
 
@@ -68,6 +72,9 @@ typedef struct qn_learned {
     double part; /* of the way from the model to what was trained, that the candidate is */
     qn_comparison recent, old;
     double chance; /* of recent */
+    int64_t n_new,
+        n_new_wrong; /* the user's held-out samples that were judged by for the first time,
+                                   and those that the model before was wrong on */
 } qn_learned;
 
 /* Trains a candidate with at most so many operations, and judges it. Of effort that is too small

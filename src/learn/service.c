@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "data/images/image.h"
 #include "data/prepare.h"
+#include "learn/change.h"
 #include "learn/inbox.h"
 #include "learn/senses.h"
 #include "os/files/record_file.h"
@@ -63,6 +64,8 @@ struct qn_service {
     bool was_old_read;
     int64_t n_kept, batch, seed, n_fresh;
     int64_t must_learn; /* without new samples: some were taken out */
+    int64_t judged_id;  /* samples up to here were judged by */
+    qn_change change;   /* of the error of the version in use */
     double unkept_seconds, round_seconds;
     qn_learning_facts facts;
 };
@@ -355,8 +358,63 @@ static qn_status load_sample(void *user, const qn_stored_sample *sample) {
                        "%s/learn.db: damaged: sample %" PRId64 "; begin in another folder",
                        s->o.folder, sample->id);
     qn_preparer_apply(&s->preparer, sample->x, m->x + m->n * m->n_values);
+    if (sample->origin == QN_ORIGIN_USER && sample->is_held_out && sample->id > s->judged_id)
+        qn_learner_note_new(s->learner, m->n);
     m->labels[m->n++] = sample->label;
     m->counts[sample->label]++;
+    return QN_OK;
+}
+
+/* ---- changes of the world ---- */
+
+static bool may_be_count(int64_t value) {
+    return value >= 0 && value <= QN_STORE_MOST_COUNT;
+}
+
+static const char *const change_keys[] = {"change_n", "change_wrong", "change_n_recent",
+                                          "change_recent"};
+
+static qn_status load_change(qn_service *s) {
+    qn_change *c = &s->change;
+    int64_t *const values[] = {&c->n, &c->n_wrong, &c->n_recent, &c->recent};
+    bool is_whole = true;
+    QN_TRY(qn_store_get(&s->store, "judged_id", 0, &s->judged_id));
+    for (int i = 0; i < 4; i++) {
+        QN_TRY(qn_store_get(&s->store, change_keys[i], 0, values[i]));
+        is_whole = is_whole && may_be_count(*values[i]);
+    }
+    is_whole = is_whole && c->n_wrong <= c->n && c->n_recent <= QN_CHANGE_WINDOW &&
+               c->recent <= UINT32_MAX;
+    if (!is_whole)
+        *c = (qn_change){0}; /* a comparison is lost, no sample */
+    return QN_OK;
+}
+
+static qn_status note_change(qn_service *s, const qn_change *c) {
+    return note(s,
+                "the world changed: the version in use was wrong on %" PRId64
+                " of the latest %d samples that it had not learned from, on %" PRId64 " of %" PRId64
+                " before",
+                qn_change_recent_wrong(c), QN_CHANGE_WINDOW, c->n_wrong, c->n);
+}
+
+/* Within the change of the store that a judgement makes. A version begins its own count. */
+static qn_status watch_world(qn_service *s, const qn_learned *d) {
+    qn_change c = s->change;
+    for (int64_t i = 0; i < d->n_new; i++) {
+        if (!qn_change_add(&c, i < d->n_new_wrong))
+            continue;
+        QN_TRY(note_change(s, &c));
+        c = (qn_change){0};
+    }
+    if (d->has_replaced)
+        c = (qn_change){0};
+    const int64_t values[] = {c.n, c.n_wrong, c.n_recent, c.recent};
+    for (int i = 0; i < 4; i++)
+        QN_TRY(qn_store_set(&s->store, change_keys[i], values[i]));
+    QN_TRY(qn_store_last_sample(&s->store, &s->judged_id));
+    QN_TRY(qn_store_set(&s->store, "judged_id", s->judged_id));
+    s->change = c;
     return QN_OK;
 }
 
@@ -402,10 +460,6 @@ static qn_status resume(qn_service *s, const qn_learner_state *state, const void
     return status;
 }
 
-static bool may_be_count(int64_t value) {
-    return value >= 0 && value <= QN_STORE_MOST_COUNT;
-}
-
 qn_status qn_service_load(qn_service *s) {
     qn_learner_state state;
     int64_t ms;
@@ -421,6 +475,7 @@ qn_status qn_service_load(qn_service *s) {
                        s->o.folder);
     s->round_seconds = (double)ms / 1e3;
     s->unkept_seconds = 0;
+    QN_TRY(load_change(s));
     QN_TRY(load_memories(s));
     QN_TRY(qn_store_get_state(&s->store, &state, &round, &bytes));
     const qn_status status = resume(s, &state, round, bytes);
@@ -676,6 +731,7 @@ static qn_status put_result(qn_service *s, const qn_learned *d) {
     QN_TRY(qn_store_set(&s->store, "fresh", 0));
     QN_TRY(qn_store_set(&s->store, "must_learn", 0));
     QN_TRY(put_round(s));
+    QN_TRY(watch_world(s, d));
     return note(s,
                 "%s %" PRId64 ": of %" PRId64 " recent samples %" PRId64 " became right, %" PRId64
                 " wrong; of %" PRId64 " old ones %" PRId64 ", %" PRId64 "; %" PRId64

@@ -177,6 +177,10 @@ qn_status qn_store_each_sample(qn_store *s, void *user,
                 0, NULL, &v, visit_sample);
 }
 
+qn_status qn_store_last_sample(qn_store *s, int64_t *id) {
+    return qn_database_ask(s->database, "SELECT max(id) FROM sample", 0, NULL, 0, id);
+}
+
 qn_status qn_store_put_memory(qn_store *s, qn_origin origin, bool is_held_out,
                               const qn_sample_memory *m) {
     const size_t n = (size_t)m->n_classes;
@@ -441,6 +445,7 @@ static qn_status go_back(qn_store *s, int64_t version) {
                        "version %lld cannot be gone back to; the last %d versions are kept",
                        (long long)version, QN_STORE_VERSIONS);
     QN_TRY(qn_database_change(s->database, "DELETE FROM version WHERE number>?", 1, cells));
+    QN_TRY(qn_database_run(s->database, "DELETE FROM setting WHERE name LIKE 'change_%'"));
     state.version = version;
     state.step = state.n_steps = 0;
     QN_TRY(qn_store_put_state(s, &state, NULL, 0));

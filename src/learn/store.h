@@ -58,6 +58,9 @@ qn_status qn_store_put_sample(qn_store *store, const qn_stored_sample *sample);
 qn_status qn_store_each_sample(qn_store *store, void *user,
                                qn_status (*visit)(void *user, const qn_stored_sample *sample));
 
+/* The largest id that a sample has; 0: there is none. */
+qn_status qn_store_last_sample(qn_store *store, int64_t *id);
+
 /* What came so far of each class, beside what is kept (qn_sample_memory). */
 qn_status qn_store_put_memory(qn_store *store, qn_origin origin, bool is_held_out,
                               const qn_sample_memory *memory);

@@ -298,6 +298,47 @@ static void test_program(void) {
     qn_learning_close(learning);
 }
 
+/* ---- the world changes ---- */
+
+static void count_changes(void *user, int64_t second, const char *text) {
+    (void)second;
+    *(int *)user += strncmp(text, "the world changed", 17) == 0;
+}
+
+/* Samples of a round are offered; then the classes of what is seen change places. */
+static void test_change(void) {
+    uint8_t pixels[SIDE * SIDE];
+    char folder[PATH_MAX], model[PATH_MAX];
+    int n_changes = 0;
+    snprintf(folder, sizeof folder, "%s", at_root("@/changes"));
+    snprintf(model, sizeof model, "%s", at_root("@/m.safetensors"));
+    const qn_learning_options o = {QN_OPTIONS_INIT(qn_learning_options),
+                                   .folder = folder,
+                                   .model = model,
+                                   .n_kept = 400,
+                                   .batch = 4,
+                                   .n_threads = 1,
+                                   .when = "cool:95",
+                                   .user = &n_changes,
+                                   .said = count_changes};
+    qn_learning *learning;
+    CHECK_OK(qn_learning_open(&o, &learning));
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < 120; i++) {
+            get_pixels(120 * round + i, pixels);
+            const int32_t label = (i + 120 * round + (round == 5)) % N_CLASSES;
+            CHECK_OK(qn_learning_offer(learning, pixels, label, "a"));
+        }
+        if (round % 2) { /* what is counted outlasts a restart */
+            qn_learning_close(learning);
+            CHECK_OK(qn_learning_open(&o, &learning));
+        }
+        learn_all(learning);
+        CHECK(n_changes == (round == 5));
+    }
+    qn_learning_close(learning);
+}
+
 /* ---- the user comes back ---- */
 
 typedef struct run {
@@ -475,6 +516,7 @@ int main(void) {
     test_full_disk();
     test_failures();
     test_program();
+    test_change();
     test_failing_allocations();
     test_returns();
     test_foreground();
