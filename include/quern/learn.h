@@ -18,7 +18,7 @@
 #ifndef QUERN_LEARN_H
 #define QUERN_LEARN_H
 
-#include "quern/base.h"
+#include "quern/graph.h"
 
 #ifdef __cplusplus
 extern "C" {

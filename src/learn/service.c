@@ -10,7 +10,7 @@
 #include "data/prepare.h"
 #include "learn/change.h"
 #include "learn/inbox.h"
-#include "learn/senses.h"
+#include "learn/senses/senses.h"
 #include "os/files/record_file.h"
 #include "os/heap.h"
 #include "os/os.h"

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 
 #include "device_files.h"
-#include "learn/senses.h"
+#include "learn/senses/senses.h"
 #include "os/heap.h"
 
 #include <math.h>

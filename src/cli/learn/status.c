@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "cli/json.h"
-#include "learn/senses.h"
+#include "learn/senses/senses.h"
 #include "os/os.h"
 
 #include <math.h>

@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "data/text/corpus.h"
 #include "data/text/typed.h"
+#include "tasks/language/word_score.h"
 #include "tasks/tasks.h"
-#include "tasks/word_score.h"
 #include "tensor/tensor.h"
 
 #include <math.h>

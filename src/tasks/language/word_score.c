@@ -1,5 +1,5 @@
 /* See word_score.h. */
-#include "tasks/word_score.h"
+#include "tasks/language/word_score.h"
 
 #include "tasks/tasks.h"
 

@@ -1,8 +1,8 @@
 /* How well next words are predicted, as a keyboard shows them: three suggestions, which narrow with
  * each letter typed. Sentence ends are no words and are neither predicted nor counted; a word that
  * the vocabulary lacks is never suggested. */
-#ifndef QN_TASKS_WORD_SCORE_H
-#define QN_TASKS_WORD_SCORE_H
+#ifndef QN_TASKS_LANGUAGE_WORD_SCORE_H
+#define QN_TASKS_LANGUAGE_WORD_SCORE_H
 
 #include "data/text/words.h"
 #include "quern/task.h"

@@ -1,7 +1,7 @@
 /* What systemd's logind says of idle sessions, over D-Bus. libsystemd is opened at run time; where
  * it, or logind, is not there, nothing is known. */
-#ifndef QN_LEARN_LOGIND_H
-#define QN_LEARN_LOGIND_H
+#ifndef QN_LEARN_SENSES_LOGIND_H
+#define QN_LEARN_SENSES_LOGIND_H
 
 #include "quern/base.h"
 

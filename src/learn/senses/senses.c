@@ -1,11 +1,11 @@
 /* See senses.h. Formats are the kernel's (Documentation/ABI/testing/sysfs-class-power,
  * Documentation/accounting/psi.rst, proc_loadavg(5), proc_meminfo(5)). */
-#include "learn/senses.h"
+#include "learn/senses/senses.h"
 
 #include "base/decimal.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "learn/logind.h"
+#include "learn/senses/logind.h"
 #include "meter/sources/sources.h"
 #include "os/heap.h"
 #include "os/os.h"

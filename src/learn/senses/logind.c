@@ -1,5 +1,5 @@
 /* See logind.h. The functions are named as systemd/sd-bus.h has them, with its types as void. */
-#include "learn/logind.h"
+#include "learn/senses/logind.h"
 
 #include "os/library.h"
 #include "os/os.h"

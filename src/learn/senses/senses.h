@@ -1,8 +1,8 @@
 /* What a device says of itself now, for a policy: power supplies, temperatures, load average,
  * memory and its pressure, and when a terminal was last typed at. All files are read below a root,
  * so that a recorded tree (tests/devices) can stand for a device. What it does not say is NaN. */
-#ifndef QN_LEARN_SENSES_H
-#define QN_LEARN_SENSES_H
+#ifndef QN_LEARN_SENSES_SENSES_H
+#define QN_LEARN_SENSES_SENSES_H
 
 #include "learn/policy.h"
 
