@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "federate/users.h"
 #include "os/heap.h"
 #include "tensor/tensor.h"
 
@@ -227,6 +228,8 @@ qn_status qn_partition_create(const qn_allocator *allocator, const char *specifi
                               uint64_t seed, qn_partition *partition) {
     int kind;
     division d = {.p = partition, .labels = labels, .n_classes = n_classes};
+    if (strncmp(specification, "users:", 6) == 0)
+        return qn_partition_users(allocator, specification + 6, n, n_clients, partition);
     QN_TRY(read_specification(specification, &kind, &d.value));
     if (n_clients < 1 || n_clients > n)
         return qn_fail(QN_ERROR_ARGUMENT,

@@ -24,6 +24,7 @@ typedef struct qn_partition {
  *                 drawn from a symmetric Dirichlet law with concentration A (Hsu, Qi and Brown,
  *                 "Measuring the effects of non-identical data distribution", 2019, section 3);
  *                 clients that come late get what classes are left
+ *   users:FILE    by whose they are (federate/users.h)
  *
  * QN_ERROR_ARGUMENT: another specification, or more clients (shards) than samples. */
 qn_status qn_partition_create(const qn_allocator *allocator, const char *specification,

@@ -61,7 +61,8 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "KIND",
      .fallback = "iid",
-     .help = "who has what: iid, amount:S, classes:K, dirichlet:A"},
+     .help =
+         "who has what: iid, amount:S, classes:K, dirichlet:A, or users:FILE with a user a line"},
     {.name = "local-epochs",
      .kind = OPTION_COUNT,
      .argument = "N",

@@ -543,7 +543,42 @@ static void test_memory(const qn_data_source *data) {
     }
 }
 
+/* ---- by user ---- */
+
+static void write_lines(const char *path, const char *lines) {
+    FILE *file = fopen(path, "w");
+    CHECK(file && fputs(lines, file) >= 0 && fclose(file) == 0);
+}
+
+static void test_users(void) {
+    static const int32_t none[8] = {0};
+    char path[] = "/tmp/quern-users-XXXXXX", text[64];
+    qn_partition p;
+    const int handle = mkstemp(path);
+    CHECK(handle >= 0 && close(handle) == 0);
+    snprintf(text, sizeof text, "users:%s", path);
+    write_lines(path, "ann b\nbob\nann b\ncy\r\nbob\nann b\nbob\nann b\n");
+    CHECK_OK(qn_partition_create(NULL, text, none, 8, 1, 3, 1, &p));
+    static const int64_t first[] = {0, 4, 7, 8}, samples[] = {0, 2, 5, 7, 1, 4, 6, 3};
+    CHECK(memcmp(p.first, first, sizeof first) == 0);
+    CHECK(memcmp(p.samples, samples, sizeof samples) == 0);
+    qn_partition_destroy(&p);
+    CHECK_OK(qn_partition_create(NULL, text, none, 8, 1, 2, 1, &p)); /* cy is with ann b */
+    CHECK(p.first[1] == 5 && p.first[2] == 8);
+    qn_partition_destroy(&p);
+    CHECK_FAILS(qn_partition_create(NULL, text, none, 8, 1, 4, 1, &p), QN_ERROR_ARGUMENT,
+                "names 3 users; --clients 3");
+    CHECK_FAILS(qn_partition_create(NULL, text, none, 7, 1, 3, 1, &p), QN_ERROR_FORMAT,
+                "has 8 lines, and there are 7");
+    write_lines(path, "ann\n\nbob\n");
+    CHECK_FAILS(qn_partition_create(NULL, text, none, 3, 1, 2, 1, &p), QN_ERROR_FORMAT,
+                "line 2 names no user");
+    unlink(path);
+    CHECK_FAILS(qn_partition_create(NULL, text, none, 3, 1, 2, 1, &p), QN_ERROR_IO, path);
+}
+
 int main(void) {
+    test_users();
     test_partitions();
     test_wrong_partitions();
     test_int8();

@@ -1,0 +1,119 @@
+/* See users.h. */
+#include "federate/users.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/text/words.h"
+#include "os/heap.h"
+#include "os/os.h"
+
+#include <string.h>
+
+typedef struct users {
+    qn_arena arena;
+    const char *path;
+    char *text; /* (bytes) */
+    size_t bytes;
+    int64_t n;
+    qn_words names; /* from QN_FIRST_WORD on: the users, by their numbers of samples */
+} users;
+
+/* The next line at *at; false: there is none. */
+static bool next_line(const users *u, const char **at, const char **line, size_t *bytes) {
+    const char *end = u->text + u->bytes;
+    if (*at >= end)
+        return false;
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    *line = *at;
+    stop = stop ? stop : end;
+    *at = stop + 1;
+    *bytes = (size_t)(stop - *line);
+    *bytes -= *bytes > 0 && (*line)[*bytes - 1] == '\r';
+    return true;
+}
+
+static qn_status read_file(users *u) {
+    qn_file *file;
+    QN_TRY(qn_file_open(u->arena.allocator, u->path, &file));
+    u->bytes = (size_t)qn_file_bytes(file);
+    u->text = qn_arena_allocate(&u->arena, u->bytes + 1, 1);
+    const qn_status status = u->text ? qn_file_read(file, 0, u->text, u->bytes) : QN_ERROR_MEMORY;
+    qn_file_close(file);
+    return status;
+}
+
+static qn_status count_users(users *u, qn_word_table *counted) {
+    const char *at = u->text, *line;
+    size_t bytes;
+    int64_t n = 0;
+    for (; next_line(u, &at, &line, &bytes); n++) {
+        if (bytes == 0 || memchr(line, 0, bytes))
+            return qn_fail(QN_ERROR_FORMAT, "%s: line %lld names no user", u->path,
+                           (long long)n + 1);
+        QN_TRY(qn_word_table_add(counted, line, bytes));
+    }
+    if (n != u->n)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "%s has %lld lines, and there are %lld training samples: line i is the user "
+                       "of sample i",
+                       u->path, (long long)n, (long long)u->n);
+    return QN_OK;
+}
+
+static qn_status find_users(users *u) {
+    qn_word_table counted = {.arena = &u->arena};
+    qn_status status = count_users(u, &counted);
+    if (status == QN_OK)
+        status = qn_words_choose(&u->arena, &counted, INT32_MAX, 1, &u->names);
+    qn_word_table_deinit(&counted);
+    return status;
+}
+
+static int64_t client_of(const users *u, const char *line, size_t bytes, int64_t n_clients) {
+    return (qn_words_find(&u->names, line, bytes) - QN_FIRST_WORD) % n_clients;
+}
+
+/* Counts, then puts each sample behind those of its client before it. */
+static void divide(const users *u, qn_partition *p, int64_t *next) {
+    const char *line, *at = u->text;
+    size_t bytes;
+    while (next_line(u, &at, &line, &bytes))
+        p->first[client_of(u, line, bytes, p->n_clients) + 1]++;
+    for (int64_t i = 0; i < p->n_clients; i++) {
+        next[i] = p->first[i];
+        p->first[i + 1] += p->first[i];
+    }
+    at = u->text;
+    for (int64_t i = 0; next_line(u, &at, &line, &bytes); i++)
+        p->samples[next[client_of(u, line, bytes, p->n_clients)]++] = i;
+}
+
+static qn_status make(users *u, int64_t n_clients, qn_partition *p) {
+    QN_TRY(read_file(u));
+    QN_TRY(find_users(u));
+    const int64_t n_users = u->names.n - QN_FIRST_WORD;
+    if (n_clients < 1 || n_clients > n_users)
+        return qn_fail(QN_ERROR_ARGUMENT, "%lld clients, and %s names %lld users; --clients %lld",
+                       (long long)n_clients, u->path, (long long)n_users, (long long)n_users);
+    int64_t *next = qn_arena_allocate(&u->arena, (size_t)n_clients, sizeof *next);
+    if (!next)
+        return QN_ERROR_MEMORY;
+    QN_TRY(qn_allocate(p->allocator, (size_t)n_clients + 1, sizeof *p->first, &p->first));
+    QN_TRY(qn_allocate(p->allocator, (size_t)u->n, sizeof *p->samples, &p->samples));
+    divide(u, p, next);
+    return QN_OK;
+}
+
+qn_status qn_partition_users(const qn_allocator *allocator, const char *path, int64_t n,
+                             int64_t n_clients, qn_partition *partition) {
+    users u = {.path = path, .n = n};
+    *partition = (qn_partition){
+        .allocator = qn_allocator_or_default(allocator), .n_clients = n_clients, .n_samples = n};
+    qn_arena_init(&u.arena, partition->allocator);
+    const qn_status status = make(&u, n_clients, partition);
+    qn_words_deinit(&u.names);
+    qn_arena_deinit(&u.arena);
+    if (status != QN_OK)
+        qn_partition_destroy(partition);
+    return status;
+}
