@@ -412,6 +412,8 @@ def _load() -> ctypes.CDLL:
     except OSError as problem:
         raise ImportError(f"quern's library cannot be opened: {problem}") from None
     for name, (result, *arguments) in _FUNCTIONS.items():
+        if name.startswith("qn_learning_") and not hasattr(library, name):
+            continue  # a library that was built without
         function = getattr(library, name)
         function.argtypes = arguments
         function.restype = c_int if result is Status else result
