@@ -34,12 +34,6 @@ qn_status qn_link_parse_head(const uint8_t head[QN_LINK_HEAD], qn_message *kind,
     return QN_OK;
 }
 
-qn_status qn_link_send(qn_link *link, const void *data, size_t bytes) {
-    QN_TRY(qn_socket_send(link->connection, data, bytes, link->seconds));
-    link->n_sent += (int64_t)bytes;
-    return QN_OK;
-}
-
 qn_status qn_link_receive(qn_link *link, void *data, size_t bytes) {
     QN_TRY(qn_socket_receive(link->connection, data, bytes, link->seconds));
     link->n_received += (int64_t)bytes;
@@ -91,6 +85,26 @@ qn_status qn_link_expect(qn_link *link, qn_message kind, int64_t length) {
     return qn_fail(QN_ERROR_FORMAT,
                    "the other side sent message %d of %" PRId64 " bytes instead of %d of %" PRId64,
                    (int)found, bytes, (int)kind, length);
+}
+
+/* The other side no longer listens: what it said at last is the reason, if it said something. */
+static qn_status find_reason(qn_link *link, qn_status status) {
+    char lost[QN_LINK_TEXT];
+    qn_link last = *link;
+    qn_message kind = QN_MESSAGE_BYE;
+    int64_t length;
+    snprintf(lost, sizeof lost, "%s", qn_error_message());
+    last.seconds = 1;
+    const qn_status found = qn_link_receive_head(&last, &kind, &length);
+    return kind == QN_MESSAGE_FAILURE ? found : qn_fail(status, "%s", lost);
+}
+
+qn_status qn_link_send(qn_link *link, const void *data, size_t bytes) {
+    const qn_status status = qn_socket_send(link->connection, data, bytes, link->seconds);
+    if (status != QN_OK)
+        return find_reason(link, status);
+    link->n_sent += (int64_t)bytes;
+    return QN_OK;
 }
 
 int64_t qn_link_numbers_bytes(const qn_link *link, int64_t n) {
