@@ -103,6 +103,10 @@ class Personal(NextWord):
         (self.folder / "short.txt").write_text("Only a few words.")
         run = self.train("--steps", 2, "--personalise", "short.txt", status=1)
         self.assertIn("too few for a batch", run.errors)
+        (self.folder / "short.txt").write_text("Only a few words more. " * 40)
+        run = self.train("--steps", 2, "--personalise", "short.txt", status=1)
+        self.assertIn("none is left to test on", run.errors)
+        self.train("--steps", 2, "--personalise", "short.txt", "--personal-words", 100)
         run = self.run_quern("train", "char-lstm", "--data", "text:general.txt", "--steps", 1,
                              "--personalise", "poet.txt", status=2)
         self.assertIn("such as next-word, not char-lstm", run.errors)

@@ -226,7 +226,12 @@ static qn_status measure(const personalising *p, qn_task *task, qn_split split, 
     int64_t n;
     QN_TRY(qn_task_evaluate(task, split, p->o->should_stop, p->o->user, m, &n));
     p->result->n_words[split] = n;
-    return QN_OK;
+    if (n > 0)
+        return QN_OK;
+    return qn_fail(QN_ERROR_FORMAT,
+                   "%s has too few words: none is left to %s; write more, or use a smaller "
+                   "--personal-words",
+                   p->o->text, split == QN_TEST ? "test on" : "validate by");
 }
 
 /* The general network on the user's words. */
