@@ -211,7 +211,7 @@ static void note_step(training *t, const qn_training_event *e) {
 }
 
 static void note_tested(training *t, const qn_training_event *e) {
-    if (t->first_step >= t->total_steps)
+    if (t->first_step >= t->total_steps && !arguments_get(t->a, "personalise"))
         terminal_note("%s has %lld of %lld steps already; train longer with --epochs",
                       arguments_get(t->a, "resume"), (long long)t->first_step,
                       (long long)t->total_steps);
