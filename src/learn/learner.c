@@ -243,12 +243,12 @@ qn_status qn_learner_offer(qn_learner *l, qn_origin origin, qn_sample_use use, c
     if (placing)
         *placing = (qn_placing){is_test, place};
     if (is_test && origin == QN_ORIGIN_USER && place >= 0)
-        qn_learner_note_new(l, place);
+        qn_learner_note_new(l, place, true);
     return QN_OK;
 }
 
-void qn_learner_note_new(qn_learner *l, int64_t place) {
-    l->is_new[place] = true;
+void qn_learner_note_new(qn_learner *l, int64_t place, bool is_new) {
+    l->is_new[place] = is_new;
 }
 
 /* ---- testing ---- */

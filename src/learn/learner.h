@@ -57,9 +57,9 @@ qn_status qn_learner_offer(qn_learner *learner, qn_origin origin, qn_sample_use 
 /* What is kept of an origin, to train on or to judge by. */
 qn_sample_memory *qn_learner_memory(qn_learner *learner, qn_origin origin, bool is_held_out);
 
-/* Held-out samples of the user that no round has judged by yet: offered ones are, and those that a
- * caller filled in and says so. */
-void qn_learner_note_new(qn_learner *learner, int64_t place);
+/* Whether a round has yet to judge by the user's held-out sample at a place: it has by one that is
+ * offered; of those that a caller fills in, it says so. */
+void qn_learner_note_new(qn_learner *learner, int64_t place, bool is_new);
 
 /* The work of a day's learning of the whole network, in floating point operations. */
 double qn_learner_wanted_flops(const qn_learner *learner);

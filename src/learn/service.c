@@ -358,8 +358,8 @@ static qn_status load_sample(void *user, const qn_stored_sample *sample) {
                        "%s/learn.db: damaged: sample %" PRId64 "; begin in another folder",
                        s->o.folder, sample->id);
     qn_preparer_apply(&s->preparer, sample->x, m->x + m->n * m->n_values);
-    if (sample->origin == QN_ORIGIN_USER && sample->is_held_out && sample->id > s->judged_id)
-        qn_learner_note_new(s->learner, m->n);
+    if (sample->origin == QN_ORIGIN_USER && sample->is_held_out)
+        qn_learner_note_new(s->learner, m->n, sample->id > s->judged_id);
     m->labels[m->n++] = sample->label;
     m->counts[sample->label]++;
     return QN_OK;

@@ -66,6 +66,9 @@ struct qn_task {
  * tested on. */
 #define QN_FIRST_WORDS "first_words"
 
+/* Setting under which a checkpoint of words keeps them. */
+#define QN_TEXT_WORDS "text.words"
+
 /* Settings by name; the fallback where there is none. */
 const char *qn_setting_text(const qn_task *task, const char *name, const char *fallback);
 int64_t qn_setting_count(const qn_task *task, const char *name, int64_t fallback);

@@ -234,8 +234,8 @@ static qn_status number_characters(qn_corpus *corpus, qn_split split, const buff
 }
 
 static int32_t number_of(const qn_corpus *corpus, const char *word, size_t bytes) {
-    return bytes == 1 && *word == '.' ? QN_SENTENCE_END
-                                      : qn_words_find(&corpus->words, word, bytes);
+    return qn_word_is_end(word, bytes) ? QN_SENTENCE_END
+                                       : qn_words_find(&corpus->words, word, bytes);
 }
 
 static qn_status number_words(qn_corpus *corpus, qn_split split, const buffer *text) {
@@ -267,7 +267,7 @@ static qn_status count_words(reader *r, qn_corpus *corpus) {
     size_t bytes;
     qn_status status = QN_OK;
     while (status == QN_OK && qn_word_next(&at, end, &word, &bytes)) {
-        if (bytes != 1 || *word != '.')
+        if (!qn_word_is_end(word, bytes))
             status = qn_word_table_add(&counted, word, bytes);
     }
     if (status == QN_OK)

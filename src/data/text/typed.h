@@ -11,6 +11,11 @@
 qn_status qn_text_type(const qn_allocator *allocator, const char *text, size_t bytes, char **typed,
                        size_t *n, size_t *capacity);
 
+/* Whether a typed word is the end of a sentence. */
+static inline bool qn_word_is_end(const char *word, size_t bytes) {
+    return bytes == 1 && *word == '.';
+}
+
 /* Characters of a word. */
 int qn_word_letters(const char *word, size_t bytes);
 

@@ -26,8 +26,8 @@ enum { MOST_STATES = 16, SAMPLE_LENGTH = 400, SAMPLE_WORDS = 60 };
 /* The training program, where there is one; the loss among its results. */
 enum { TRAINING = 0, LOSS = 0 };
 
-/* Settings under which a checkpoint keeps its characters, or words. */
-static const char characters_key[] = "text.characters", words_key[] = "text.words";
+/* Setting under which a checkpoint keeps its characters. */
+static const char characters_key[] = "text.characters";
 
 /* Rows of a text that are read side by side, a block at a time. Row r begins at r * row_length and
  * predicts row_length characters, fewer where the text ends. */
@@ -72,7 +72,7 @@ static qn_status open_corpus(qn_task *task, language *l) {
         .allocator = task->allocator,
         .log = task->log,
         .characters = qn_setting_text(task, characters_key, NULL),
-        .words = qn_setting_text(task, words_key, NULL),
+        .words = qn_setting_text(task, QN_TEXT_WORDS, NULL),
         .has_words = task->model->has_words,
         .most_tokens = (int)qn_setting_count(task, "vocabulary", task->model->sizes.n_inputs),
         .holdout = qn_setting_number(task, "holdout", 0),
@@ -99,13 +99,13 @@ static qn_status find_characters(qn_task *task, language *l) {
 }
 
 static qn_status find_words(qn_task *task, language *l) {
-    const char *kept = qn_setting_text(task, words_key, NULL);
+    const char *kept = qn_setting_text(task, QN_TEXT_WORDS, NULL);
     if (kept)
         return qn_words_parse(&l->arena, kept, &l->words);
     QN_TRY(open_corpus(task, l));
     l->words = l->corpus.words;
     const char *text = qn_words_print(&l->arena, &l->words);
-    return text ? qn_setting_set(task, words_key, text) : QN_ERROR_MEMORY;
+    return text ? qn_setting_set(task, QN_TEXT_WORDS, text) : QN_ERROR_MEMORY;
 }
 
 static qn_status find_tokens(qn_task *task, language *l) {
@@ -457,7 +457,7 @@ static qn_status feed_words(qn_task *task, language *l, writer *w, const char *p
     while (status == QN_OK && qn_word_next(&at, end, &word, &bytes)) {
         status = feed(task, l, *token);
         *token =
-            bytes == 1 && *word == '.' ? QN_SENTENCE_END : qn_words_find(&l->words, word, bytes);
+            qn_word_is_end(word, bytes) ? QN_SENTENCE_END : qn_words_find(&l->words, word, bytes);
         if (status == QN_OK)
             status = put_word(task, l, w, *token);
     }

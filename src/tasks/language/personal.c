@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum { USUAL_WORDS = 2000, USUAL_EPOCHS = 12, BATCH = 1, LENGTH = 20, NEW_OF = 10 };
-static const char words_key[] = "text.words";
 
 typedef struct personalising {
     const qn_task *general;
@@ -92,7 +91,7 @@ static qn_status read_typed(const personalising *p, const char *path, char **typ
     qn_status status = qn_allocate(p->allocator, bytes + 1, 1, &text);
     if (status == QN_OK) {
         status = qn_file_read(file, 0, text, bytes);
-        if (status == QN_OK)
+        if (status == QN_OK && !memchr(text, 0, bytes)) /* as the corpus: others are no text */
             status = qn_text_type(p->allocator, text, bytes, typed, n, capacity);
         qn_release(p->allocator, text, bytes + 1, 1);
     }
@@ -100,21 +99,16 @@ static qn_status read_typed(const personalising *p, const char *path, char **typ
     return status;
 }
 
-static int64_t words_to_learn(const qn_personal_options *o) {
-    const int64_t n = o->n_words > 0 ? o->n_words : USUAL_WORDS;
-    return n - n / 5;
-}
-
 /* Counts unknown words among those that are trained on. */
 static qn_status count_unknown(const personalising *p, const char *text, size_t n,
                                qn_word_table *unknown) {
     const char *at = text, *word;
     size_t bytes;
-    for (int64_t i = 0; i < words_to_learn(p->o); i++) {
+    for (int64_t i = 0; i < p->o->n_words - p->o->n_words / 5; i++) {
         if (!qn_word_next(&at, text + n, &word, &bytes))
             break;
-        const bool is_end = bytes == 1 && *word == '.';
-        if (!is_end && qn_words_find(&p->words, word, bytes) == QN_UNKNOWN_WORD)
+        if (!qn_word_is_end(word, bytes) &&
+            qn_words_find(&p->words, word, bytes) == QN_UNKNOWN_WORD)
             QN_TRY(qn_word_table_add(unknown, word, bytes));
     }
     return QN_OK;
@@ -158,7 +152,7 @@ static qn_status renew_words(personalising *p, const qn_word_table *unknown,
     p->result->n_new = n_new;
     qn_words_deinit(&chosen);
     const char *text = qn_words_print(&p->arena, &p->words);
-    return text ? qn_metadata_set(settings, words_key, text) : QN_ERROR_MEMORY;
+    return text ? qn_metadata_set(settings, QN_TEXT_WORDS, text) : QN_ERROR_MEMORY;
 }
 
 static qn_status find_new_words(personalising *p, qn_metadata *settings) {
@@ -186,9 +180,6 @@ static qn_status make_settings(const personalising *p, qn_metadata *settings) {
     static const char *const left[] = {"step",       "best",           "resume", "load",   "steps",
                                        "early-stop", "schedule-steps", "warmup", "holdout"};
     const qn_metadata *from = p->general->settings;
-    const double rate = p->o->rate > 0 ? p->o->rate : p->general->model->recipe.rate / 6;
-    const int64_t n_words = p->o->n_words > 0 ? p->o->n_words : USUAL_WORDS;
-    const int64_t epochs = p->o->epochs > 0 ? p->o->epochs : USUAL_EPOCHS;
     char data[1024];
     for (int i = 0; i < qn_metadata_count(from); i++) {
         const char *key, *value;
@@ -202,11 +193,11 @@ static qn_status make_settings(const personalising *p, qn_metadata *settings) {
     snprintf(data, sizeof data, "text:%.1000s", p->o->text);
     QN_TRY(qn_metadata_set(settings, "data", data));
     QN_TRY(qn_metadata_set(settings, "schedule", "constant"));
-    QN_TRY(set_number(settings, "lr", rate));
+    QN_TRY(set_number(settings, "lr", p->o->rate));
     QN_TRY(set_number(settings, "batch", BATCH));
     QN_TRY(set_number(settings, "length", LENGTH));
-    QN_TRY(set_number(settings, "epochs", (double)epochs));
-    return set_number(settings, QN_FIRST_WORDS, (double)n_words);
+    QN_TRY(set_number(settings, "epochs", (double)p->o->epochs));
+    return set_number(settings, QN_FIRST_WORDS, (double)p->o->n_words);
 }
 
 static qn_status open_task(const personalising *p, qn_metadata *settings, qn_task **task) {
@@ -281,12 +272,11 @@ static qn_status judge(const personalising *p, qn_task *task, int64_t epoch, dou
 
 /* It ends where two epochs in a row were no better, or it diverges. */
 static qn_status train(personalising *p, qn_task *task) {
-    const int64_t epochs = p->o->epochs > 0 ? p->o->epochs : USUAL_EPOCHS;
     double least = (double)INFINITY;
     p->n_values = copy_best(NULL, task, false);
     QN_TRY(qn_allocate(p->allocator, p->n_values, sizeof *p->best, &p->best));
     QN_TRY(judge(p, task, 0, &least));
-    for (int64_t epoch = 1; epoch <= epochs && epoch <= p->result->epoch + 2; epoch++) {
+    for (int64_t epoch = 1; epoch <= p->o->epochs && epoch <= p->result->epoch + 2; epoch++) {
         qn_status status = train_epoch(p, task);
         if (status == QN_OK)
             status = judge(p, task, epoch, &least);
@@ -300,7 +290,7 @@ static qn_status train(personalising *p, qn_task *task) {
 }
 
 static qn_status personalise(personalising *p, qn_metadata *settings, qn_task **personal) {
-    const char *kept = qn_metadata_get(p->general->settings, words_key);
+    const char *kept = qn_metadata_get(p->general->settings, QN_TEXT_WORDS);
     if (!p->general->model->has_words || !kept)
         return qn_fail(QN_ERROR_UNSUPPORTED, "%s does not predict words; next-word does",
                        p->general->model->name);
@@ -327,6 +317,9 @@ qn_status qn_task_personalise(const qn_task *task, const qn_personal_options *op
     *result = (qn_personal){0};
     if (!o.text)
         return qn_fail(QN_ERROR_ARGUMENT, "qn_personal_options: text is null");
+    o.n_words = o.n_words > 0 ? o.n_words : USUAL_WORDS;
+    o.epochs = o.epochs > 0 ? o.epochs : USUAL_EPOCHS;
+    o.rate = o.rate > 0 ? o.rate : task->model->recipe.rate / 6;
     personalising p = {.general = task,
                        .o = &o,
                        .allocator = qn_allocator_or_default(task->how.allocator),

@@ -252,6 +252,19 @@ static void get_pixels(int i, uint8_t *pixels) {
     }
 }
 
+static qn_learning_options program_options(const char *name, char folder[PATH_MAX],
+                                           char model[PATH_MAX]) {
+    snprintf(folder, PATH_MAX, "%s", at_root(name));
+    snprintf(model, PATH_MAX, "%s", at_root("@/m.safetensors"));
+    return (qn_learning_options){QN_OPTIONS_INIT(qn_learning_options),
+                                 .folder = folder,
+                                 .model = model,
+                                 .n_kept = 48,
+                                 .batch = 4,
+                                 .n_threads = 1,
+                                 .when = "cool:95"};
+}
+
 static void learn_all(qn_learning *learning) {
     qn_learn_turn turn = QN_TURN_WORKED;
     int64_t rest_ns;
@@ -264,15 +277,7 @@ static void learn_all(qn_learning *learning) {
 static void test_program(void) {
     uint8_t pixels[SIDE * SIDE];
     char folder[PATH_MAX], model[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", at_root("@/program"));
-    snprintf(model, sizeof model, "%s", at_root("@/m.safetensors"));
-    const qn_learning_options o = {QN_OPTIONS_INIT(qn_learning_options),
-                                   .folder = folder,
-                                   .model = model,
-                                   .n_kept = 48,
-                                   .batch = 4,
-                                   .n_threads = 1,
-                                   .when = "cool:95"};
+    const qn_learning_options o = program_options("@/program", folder, model);
     qn_learning *learning;
     CHECK_OK(qn_learning_open(&o, &learning));
     CHECK(qn_shape_count(qn_learning_input(learning)) == SIDE * SIDE);
@@ -310,17 +315,10 @@ static void test_change(void) {
     uint8_t pixels[SIDE * SIDE];
     char folder[PATH_MAX], model[PATH_MAX];
     int n_changes = 0;
-    snprintf(folder, sizeof folder, "%s", at_root("@/changes"));
-    snprintf(model, sizeof model, "%s", at_root("@/m.safetensors"));
-    const qn_learning_options o = {QN_OPTIONS_INIT(qn_learning_options),
-                                   .folder = folder,
-                                   .model = model,
-                                   .n_kept = 400,
-                                   .batch = 4,
-                                   .n_threads = 1,
-                                   .when = "cool:95",
-                                   .user = &n_changes,
-                                   .said = count_changes};
+    qn_learning_options o = program_options("@/changes", folder, model);
+    o.n_kept = 400;
+    o.user = &n_changes;
+    o.said = count_changes;
     qn_learning *learning;
     CHECK_OK(qn_learning_open(&o, &learning));
     for (int round = 0; round < 6; round++) {
