@@ -1,0 +1,222 @@
+/* What a placement takes: the lanes' works are walked through in the graph's order, copies where
+ * plan/lanes/spread.c puts them. See siting.h. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "os/heap.h"
+#include "plan/placement/trial.h"
+#include "plan/plan.h"
+
+#include <string.h>
+
+bool qn_siting_allows(const qn_siting *siting, int32_t node, int site) {
+    return siting->ns[(size_t)node * (size_t)siting->n_sites + (size_t)site] >= 0;
+}
+
+void qn_siting_fill(const qn_siting *siting, int site, int16_t *site_of) {
+    for (int32_t n = 0; n < siting->graph->n_nodes; n++)
+        site_of[n] = (int16_t)(qn_siting_allows(siting, n, site) ? site : 0);
+}
+
+/* ---- memory ---- */
+
+static size_t n_values_of(const qn_trial_sites *t) {
+    return (size_t)t->siting->graph->n_values + 1;
+}
+
+static size_t n_nodes_of(const qn_trial_sites *t) {
+    return (size_t)t->siting->graph->n_nodes + 1;
+}
+
+void qn_trial_sites_deinit(qn_trial_sites *t) {
+    const size_t n = n_values_of(t);
+    qn_release(t->allocator, t->is_late, n_nodes_of(t), sizeof *t->is_late);
+    qn_release(t->allocator, t->is_host_only, n_nodes_of(t), sizeof *t->is_host_only);
+    qn_release(t->allocator, t->there_ns, n * (size_t)t->n_spaces, sizeof *t->there_ns);
+    qn_release(t->allocator, t->home, n, sizeof *t->home);
+}
+
+/* Nodes that the host alone may run: as plan/lanes/spread.c says. */
+static void find_host_only(qn_trial_sites *t) {
+    const qn_graph *graph = t->siting->graph;
+    qn_plan_find_late(graph, t->is_late);
+    for (int n = 0; n < graph->n_nodes; n++) {
+        const qn_node *node = graph->nodes[n];
+        t->is_host_only[n] = t->is_late[n] || node->op->is_view || node->op->is_wait;
+        for (int i = 0; i < node->n_outputs; i++)
+            t->is_host_only[n] |= graph->values[node->outputs[i].id]->overwrites >= 0;
+    }
+}
+
+qn_status qn_trial_sites_init(const qn_allocator *allocator, const qn_siting *siting,
+                              qn_prefer prefer, qn_trial_sites *t) {
+    *t = (qn_trial_sites){.allocator = allocator, .siting = siting, .prefer = prefer};
+    for (int i = 0; i < siting->n_sites; i++)
+        t->n_spaces =
+            siting->sites[i].space >= t->n_spaces ? siting->sites[i].space + 1 : t->n_spaces;
+    qn_status status = qn_allocate(allocator, n_nodes_of(t), sizeof *t->is_late, &t->is_late);
+    if (status == QN_OK)
+        status = qn_allocate(allocator, n_nodes_of(t), sizeof *t->is_host_only, &t->is_host_only);
+    if (status == QN_OK)
+        status = qn_allocate(allocator, n_values_of(t) * (size_t)t->n_spaces, sizeof *t->there_ns,
+                             &t->there_ns);
+    if (status == QN_OK)
+        status = qn_allocate(allocator, n_values_of(t), sizeof *t->home, &t->home);
+    if (status == QN_OK)
+        find_host_only(t);
+    else
+        qn_trial_sites_deinit(t);
+    return status;
+}
+
+bool qn_trial_sites_is_free(const qn_trial_sites *t, int32_t node) {
+    int n = 0;
+    for (int site = 0; site < t->siting->n_sites; site++)
+        n += qn_siting_allows(t->siting, node, site);
+    return n > 1 && !t->is_host_only[node];
+}
+
+/* ---- a run of the lanes ---- */
+
+typedef struct walk {
+    qn_trial_sites *t;
+    double free_ns[QN_MAX_SITES];
+    qn_siting_result result;
+} walk;
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double *there(const walk *w, int32_t v, int space) {
+    return &w->t->there_ns[(size_t)v * (size_t)w->t->n_spaces + (size_t)space];
+}
+
+/* Takes a lane for so long from when it is free and something has come; the end. */
+static double take(walk *w, int site, double from_ns, double ns) {
+    const double end = larger(w->free_ns[site], from_ns) + ns;
+    w->free_ns[site] = end;
+    w->result.busy_ns[site] += ns;
+    w->result.ns = larger(w->result.ns, end);
+    return end;
+}
+
+static double copy_ns(const qn_site *s, size_t bytes, bool is_in) {
+    const double rate = is_in ? s->in_bytes_per_ns : s->out_bytes_per_ns;
+    return (is_in ? s->copy_in_ns : s->copy_out_ns) + (rate > 0 ? (double)bytes / rate : 0);
+}
+
+static void count_copy(walk *w, size_t bytes) {
+    w->result.n_copies++;
+    w->result.copied_bytes += (int64_t)bytes;
+}
+
+/* When a value is in the space of a site that reads it. */
+static double bring(walk *w, int32_t v, int site) {
+    const qn_site *sites = w->t->siting->sites;
+    const size_t bytes = qn_tensor_bytes(w->t->siting->graph->values[v]->tensor);
+    const int space = sites[site].space, home = w->t->home[v];
+    if (*there(w, v, space) >= 0)
+        return *there(w, v, space);
+    if (*there(w, v, 0) < 0) {
+        *there(w, v, 0) =
+            take(w, home, *there(w, v, sites[home].space), copy_ns(&sites[home], bytes, false));
+        count_copy(w, bytes);
+    }
+    if (space != 0) {
+        *there(w, v, space) = take(w, site, *there(w, v, 0), copy_ns(&sites[site], bytes, true));
+        count_copy(w, bytes);
+    }
+    return *there(w, v, space);
+}
+
+static void walk_view(walk *w, const qn_node *node) {
+    const int32_t from = node->inputs[0].id, to = node->outputs[0].id;
+    for (int space = 0; space < w->t->n_spaces; space++)
+        *there(w, to, space) = *there(w, from, space);
+    w->t->home[to] = w->t->home[from];
+}
+
+/* The end of all that may be lost. */
+static double lost_ns(const walk *w) {
+    double ns = 0;
+    for (int site = 0; site < w->t->siting->n_sites; site++)
+        ns = w->t->siting->sites[site].can_be_lost ? larger(ns, w->free_ns[site]) : ns;
+    return ns;
+}
+
+static void walk_node(walk *w, int32_t n, int site) {
+    const qn_siting *s = w->t->siting;
+    const qn_node *node = s->graph->nodes[n];
+    double from_ns = 0;
+    if (w->t->is_host_only[n] || !qn_siting_allows(s, n, site)) {
+        site = 0;
+        from_ns = w->t->is_late[n] ? lost_ns(w) : 0;
+    }
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i].id >= 0)
+            from_ns = larger(from_ns, bring(w, node->inputs[i].id, site));
+    }
+    const double ns = s->ns[(size_t)n * (size_t)s->n_sites + (size_t)site];
+    const double end = take(w, site, from_ns, ns > 0 ? ns : 0);
+    w->result.n_nodes[site]++;
+    for (int i = 0; i < node->n_outputs; i++) {
+        *there(w, node->outputs[i].id, s->sites[site].space) = end;
+        w->t->home[node->outputs[i].id] = (int16_t)site;
+    }
+}
+
+/* Late nodes come behind all others (plan/plan.h). */
+static void walk_all(walk *w, const int16_t *site_of, bool is_late) {
+    const qn_graph *graph = w->t->siting->graph;
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        if (w->t->is_late[n] != is_late)
+            continue;
+        if (graph->nodes[n]->op->is_view)
+            walk_view(w, graph->nodes[n]);
+        else
+            walk_node(w, n, site_of[n]);
+    }
+}
+
+qn_siting_result qn_trial_sites_run(qn_trial_sites *t, const int16_t *site_of) {
+    const qn_graph *graph = t->siting->graph;
+    walk w = {.t = t};
+    for (size_t i = 0; i < n_values_of(t) * (size_t)t->n_spaces; i++)
+        t->there_ns[i] = -1;
+    for (int v = 0; v < graph->n_values; v++) {
+        t->home[v] = 0;
+        if (graph->values[v]->producer < 0)
+            *there(&w, v, 0) = 0;
+    }
+    walk_all(&w, site_of, false);
+    walk_all(&w, site_of, true);
+    for (int v = 0; v < graph->n_values; v++) {
+        if (graph->values[v]->is_result)
+            (void)bring(&w, v, 0);
+    }
+    w.result.joules = w.result.ns * t->siting->idle_watts * 1e-9;
+    for (int site = 0; site < t->siting->n_sites; site++)
+        w.result.joules += w.result.busy_ns[site] * t->siting->sites[site].watts * 1e-9;
+    return w.result;
+}
+
+double qn_trial_sites_cost(qn_trial_sites *t, const int16_t *site_of) {
+    const qn_siting_result r = qn_trial_sites_run(t, site_of);
+    switch (t->prefer) {
+    case QN_PREFER_ENERGY:
+        return r.joules;
+    case QN_PREFER_BALANCED:
+        return r.joules * r.ns;
+    default:
+        return r.ns;
+    }
+}
+
+qn_status qn_siting_predict(const qn_allocator *allocator, const qn_siting *siting,
+                            const int16_t *site_of, qn_siting_result *result) {
+    qn_trial_sites t;
+    QN_TRY(qn_trial_sites_init(allocator, siting, QN_PREFER_TIME, &t));
+    *result = qn_trial_sites_run(&t, site_of);
+    qn_trial_sites_deinit(&t);
+    return QN_OK;
+}
