@@ -15,8 +15,9 @@
 typedef struct qn_rescaling {
     int bits;     /* of magnitudes, that a shift leaves */
     int rounding; /* QN_ROUND_AWAY or QN_ROUND_PSEUDO_STOCHASTIC */
-    /* A shift that is too large is kept for a period, which doubles each time the shift is found
-     * right at its end; one that is too small, so that numbers would be cut, never is. */
+    /* A shift that is too large by one or two is kept for a period, which doubles each time the
+     * shift is found right at its end, and the right one is taken from the next step on; one that
+     * is too small by one, so that numbers are cut, is taken once. Nothing is made again. */
     bool adapts;
     /* Steps of training from which on bits are one fewer each; 0: none. */
     int64_t first_drop, second_drop, third_drop;
@@ -30,7 +31,7 @@ enum {
     QN_KEPT_STEPS,  /* so far; what follows counts them */
     QN_KEPT_MADE,   /* of stored sums by a shift that was computed */
     QN_KEPT_TWICE,  /* the kept shift was wrong: the product was made twice */
-    QN_KEPT_WRONG,  /* the kept shift was wrong and stayed */
+    QN_KEPT_WRONG,  /* the kept shift was wrong and was taken */
     QN_KEPT_COUNT,
 };
 

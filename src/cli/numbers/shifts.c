@@ -37,7 +37,7 @@ void shifts_print(const qn_engine *engine) {
     if (all.n > 0)
         terminal_print(2,
                        "shifts: %.1f %% as kept of the step before, %.1f %% computed from stored "
-                       "sums, %.1f %% of products made twice; %.1f %% too large",
+                       "sums, %.1f %% of products made twice; %.1f %% too large or small",
                        (double)all.kept * percent, (double)all.stored * percent,
                        (double)all.twice * percent, (double)all.wrong * percent);
 }
@@ -50,5 +50,5 @@ void shifts_add_json(const qn_engine *engine) {
     json_count("shifts_kept", all.kept);
     json_count("shifts_stored", all.stored);
     json_count("shifts_twice", all.twice);
-    json_count("shifts_too_large", all.wrong);
+    json_count("shifts_wrong", all.wrong);
 }

@@ -191,13 +191,18 @@ static int64_t integer_chunk(const qn_kernels *kernels, const void *attributes,
 
 /* ---- the same, whose sums are shifted ---- */
 
-static qn_sums sums_of(const qn_kernels *kernels, const qn_convolution *c, qn_conv2d_pass pass) {
+static qn_sums sums_of(const qn_kernels *kernels, const void *attributes, const qn_convolution *c,
+                       qn_conv2d_pass pass) {
+    static const qn_op *const twins[] = {&qn_op_rescaled_conv2d,
+                                         &qn_op_rescaled_conv2d_backward_data,
+                                         &qn_op_rescaled_conv2d_backward_filter};
     const qn_conv2d_shape d = qn_cpu_window(c, 0);
     const int64_t taps = d.r * d.s, pixels = d.n * d.p * d.q;
     const int64_t products = pass == QN_CONV2D_FORWARD         ? taps * d.c / d.groups
                              : pass == QN_CONV2D_BACKWARD_DATA ? taps * d.k / d.groups
                                                                : pixels;
-    return qn_cpu_sums(products, qn_integer_kernels_get(kernels->isa)->conv2d_keeps(&d, pass));
+    return qn_cpu_sums(qn_rescaling_of(twins[pass], attributes), products,
+                       qn_integer_kernels_get(kernels->isa)->conv2d_keeps(&d, pass));
 }
 
 static qn_convolution forward_of(const void *attributes, const qn_tensor *inputs) {
@@ -206,9 +211,10 @@ static qn_convolution forward_of(const void *attributes, const qn_tensor *inputs
     return c;
 }
 
-static size_t rescaled_bytes(const qn_kernels *kernels, const qn_convolution *c,
-                             qn_conv2d_pass pass, const qn_tensor *outputs, int n_threads) {
-    return qn_cpu_sums_bytes(outputs, sums_of(kernels, c, pass)) +
+static size_t rescaled_bytes(const qn_kernels *kernels, const void *attributes,
+                             const qn_convolution *c, qn_conv2d_pass pass, const qn_tensor *outputs,
+                             int n_threads) {
+    return qn_cpu_sums_bytes(outputs, sums_of(kernels, attributes, c, pass)) +
            integer_bytes(kernels, c, pass, n_threads);
 }
 
@@ -216,39 +222,41 @@ static size_t rescaled_conv2d_workspace(const qn_kernels *kernels, const void *a
                                         const qn_tensor *inputs, const qn_tensor *outputs,
                                         int n_threads) {
     const qn_convolution c = forward_of(attributes, inputs);
-    return rescaled_bytes(kernels, &c, QN_CONV2D_FORWARD, outputs, n_threads);
+    return rescaled_bytes(kernels, attributes, &c, QN_CONV2D_FORWARD, outputs, n_threads);
 }
 
 static void rescaled_conv2d_run(const qn_call *call) {
     const qn_convolution c = forward_of(call->attributes, call->inputs);
-    qn_cpu_rescale(call, integer_conv2d, sums_of(call->kernels, &c, QN_CONV2D_FORWARD));
+    qn_cpu_rescale(call, integer_conv2d,
+                   sums_of(call->kernels, call->attributes, &c, QN_CONV2D_FORWARD));
 }
 
 static size_t rescaled_data_workspace(const qn_kernels *kernels, const void *attributes,
                                       const qn_tensor *inputs, const qn_tensor *outputs,
                                       int n_threads) {
     (void)inputs;
-    return rescaled_bytes(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_DATA, outputs,
-                          n_threads);
+    return rescaled_bytes(kernels, attributes, backward_of(attributes), QN_CONV2D_BACKWARD_DATA,
+                          outputs, n_threads);
 }
 
 static void rescaled_data_run(const qn_call *call) {
     qn_cpu_rescale(call, integer_data,
-                   sums_of(call->kernels, backward_of(call->attributes), QN_CONV2D_BACKWARD_DATA));
+                   sums_of(call->kernels, call->attributes, backward_of(call->attributes),
+                           QN_CONV2D_BACKWARD_DATA));
 }
 
 static size_t rescaled_filter_workspace(const qn_kernels *kernels, const void *attributes,
                                         const qn_tensor *inputs, const qn_tensor *outputs,
                                         int n_threads) {
     (void)inputs;
-    return rescaled_bytes(kernels, backward_of(attributes), QN_CONV2D_BACKWARD_FILTER, outputs,
-                          n_threads);
+    return rescaled_bytes(kernels, attributes, backward_of(attributes), QN_CONV2D_BACKWARD_FILTER,
+                          outputs, n_threads);
 }
 
 static void rescaled_filter_run(const qn_call *call) {
-    qn_cpu_rescale(
-        call, integer_filter,
-        sums_of(call->kernels, backward_of(call->attributes), QN_CONV2D_BACKWARD_FILTER));
+    qn_cpu_rescale(call, integer_filter,
+                   sums_of(call->kernels, call->attributes, backward_of(call->attributes),
+                           QN_CONV2D_BACKWARD_FILTER));
 }
 
 const qn_cpu_operator qn_cpu_convolution[] = {

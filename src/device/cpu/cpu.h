@@ -5,6 +5,7 @@
 
 #include "device/machine.h"
 #include "kernels/integer.h"
+#include "ops/rescaled.h"
 
 /* Types of input 0, or where there is none of output 0, as a mask. */
 #define QN_TYPES(dtype) (UINT32_C(1) << (dtype))
@@ -85,8 +86,9 @@ typedef enum qn_sums {
     QN_SUMS_STORED,  /* always */
 } qn_sums;
 
-/* By the products of each sum, and whether they are made in parts, which are stored anyway. */
-qn_sums qn_cpu_sums(int64_t products, bool in_parts);
+/* By how they are shifted, the products of each sum, and whether they are made in parts, which are
+ * stored anyway. */
+qn_sums qn_cpu_sums(const qn_rescaling *how, int64_t products, bool in_parts);
 
 /* Runs a product whose sums are shifted (ops/rescaled.h). */
 void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, qn_sums sums);

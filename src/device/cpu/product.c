@@ -254,27 +254,28 @@ static void integer_matmul_run(const qn_call *call) {
 
 /* ---- the same, whose sums are shifted ---- */
 
-static qn_sums sums_of(const qn_kernels *kernels, const qn_gemm_shape *gemm) {
-    return qn_cpu_sums(gemm->k, qn_integer_kernels_get(kernels->isa)->gemm_keeps(gemm));
+static qn_sums sums_of(const qn_op *twin, const qn_kernels *kernels, const void *attributes,
+                       const qn_gemm_shape *gemm) {
+    return qn_cpu_sums(qn_rescaling_of(twin, attributes), gemm->k,
+                       qn_integer_kernels_get(kernels->isa)->gemm_keeps(gemm));
 }
 
-#define RESCALED(WORD, GEMM, PRODUCT)                                                              \
+#define RESCALED(WORD, TWIN, GEMM, PRODUCT)                                                        \
     static size_t rescaled_##WORD##_workspace(const qn_kernels *kernels, const void *attributes,   \
                                               const qn_tensor *inputs, const qn_tensor *outputs,   \
                                               int n_threads) {                                     \
         const qn_gemm_shape gemm = GEMM(inputs);                                                   \
-        (void)attributes;                                                                          \
-        return qn_cpu_sums_bytes(outputs, sums_of(kernels, &gemm)) +                               \
+        return qn_cpu_sums_bytes(outputs, sums_of(&TWIN, kernels, attributes, &gemm)) +            \
                integer_bytes(kernels, &gemm, n_threads);                                           \
     }                                                                                              \
     static void rescaled_##WORD##_run(const qn_call *call) {                                       \
         const qn_gemm_shape gemm = GEMM(call->inputs);                                             \
-        qn_cpu_rescale(call, PRODUCT, sums_of(call->kernels, &gemm));                              \
+        qn_cpu_rescale(call, PRODUCT, sums_of(&TWIN, call->kernels, call->attributes, &gemm));     \
     }
 
-RESCALED(linear, linear_forward_gemm, integer_linear)
-RESCALED(data, linear_data_gemm, integer_data)
-RESCALED(weight, linear_weight_gemm, integer_weight)
+RESCALED(linear, qn_op_rescaled_linear, linear_forward_gemm, integer_linear)
+RESCALED(data, qn_op_rescaled_linear_backward_data, linear_data_gemm, integer_data)
+RESCALED(weight, qn_op_rescaled_linear_backward_weight, linear_weight_gemm, integer_weight)
 
 const qn_cpu_operator qn_cpu_product[] = {
     {&qn_op_rescaled_linear, .types = QN_TYPES(QN_I8), .run = rescaled_linear_run,

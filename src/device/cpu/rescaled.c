@@ -8,6 +8,8 @@ enum {
     AT_ONCE = 16384,     /* sums of a task */
     FEW_PRODUCTS = 400,  /* to make them twice takes no longer than to store and read sums */
     SURE_FROM_STEPS = 4, /* the period of a shift that is likely to stay */
+    MOST_CUT = 1,        /* what a shift that is taken may be too small */
+    MOST_WASTED = 2,     /* and too large: bits of the result that carry nothing */
 };
 
 size_t qn_cpu_sums_bytes(const qn_tensor *outputs, qn_sums sums) {
@@ -15,8 +17,10 @@ size_t qn_cpu_sums_bytes(const qn_tensor *outputs, qn_sums sums) {
     return sums == QN_SUMS_SHIFTED ? 0 : (bytes + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
 }
 
-qn_sums qn_cpu_sums(int64_t products, bool in_parts) {
-    return in_parts ? QN_SUMS_STORED : products < FEW_PRODUCTS ? QN_SUMS_SHIFTED : QN_SUMS_EITHER;
+qn_sums qn_cpu_sums(const qn_rescaling *how, int64_t products, bool in_parts) {
+    if (in_parts)
+        return QN_SUMS_STORED;
+    return how->adapts || products < FEW_PRODUCTS ? QN_SUMS_SHIFTED : QN_SUMS_EITHER;
 }
 
 typedef struct shifting {
@@ -42,10 +46,10 @@ static int shift_for(uint32_t largest, int bits) {
     return power > bits ? power - bits : 0;
 }
 
-/* Whether the kept shift stays for this step although another one is right. */
+/* Whether the kept shift is taken in this step although another one is right. */
 static bool may_stay(const qn_rescaling *how, const int32_t *kept, int right) {
-    return how->adapts && kept[QN_KEPT_STEPS] > 0 && kept[QN_KEPT_SHIFT] > right &&
-           kept[QN_KEPT_LEFT] > 0;
+    const int more = kept[QN_KEPT_SHIFT] - right;
+    return how->adapts && kept[QN_KEPT_STEPS] > 0 && more >= -MOST_CUT && more <= MOST_WASTED;
 }
 
 static int32_t counted(const int32_t *before, int what, bool is_one) {
@@ -56,7 +60,8 @@ static int32_t counted(const int32_t *before, int what, bool is_one) {
 static void keep(const int32_t *before, int shift, int right, bool is_stored, int32_t *after) {
     const bool stayed = shift == before[QN_KEPT_SHIFT] && before[QN_KEPT_STEPS] > 0;
     int32_t period = before[QN_KEPT_PERIOD], left = before[QN_KEPT_LEFT];
-    if (!stayed) {
+    const bool stays = stayed && (shift == right || (shift > right && left > 0));
+    if (!stays) {
         period = left = 1;
     } else if (left > 0) {
         left--;
@@ -64,7 +69,7 @@ static void keep(const int32_t *before, int shift, int right, bool is_stored, in
         period = period < QN_LONGEST_PERIOD / 2 ? 2 * period : QN_LONGEST_PERIOD;
         period = left = period > 0 ? period : 1;
     }
-    after[QN_KEPT_SHIFT] = shift;
+    after[QN_KEPT_SHIFT] = stays ? shift : right;
     after[QN_KEPT_LEFT] = left;
     after[QN_KEPT_PERIOD] = period;
     after[QN_KEPT_STEPS] = counted(before, QN_KEPT_STEPS, true);

@@ -11,8 +11,22 @@
 #define SET          QN_ISA_AVX2
 #define TABLE_NAME   "avx2"
 
+#define HAS_PAIRS
+
 #include "kernels/integer/engine.h"
 
 static inline vector dot(vector sums, vector a, vector b) {
     return sums + (vector)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+}
+
+static inline vector dot_pairs(vector sums, vector a, vector b) {
+    return sums + (vector)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+}
+
+static inline vector larger(vector a, vector b) {
+    return (vector)_mm256_max_epi32((__m256i)a, (__m256i)b);
+}
+
+static inline vector smaller(vector a, vector b) {
+    return (vector)_mm256_min_epi32((__m256i)a, (__m256i)b);
 }

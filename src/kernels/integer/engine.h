@@ -817,6 +817,34 @@ static size_t gemm_workspace(const qn_gemm_shape *d, int n_threads) {
     return product_bytes(d->m, d->n, d->k, n_threads, true);
 }
 
+#ifdef HAS_PAIRS
+#include "kernels/integer/winograd.h"
+#else
+static bool is_tiled(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
+    (void)d;
+    (void)pass;
+    return false;
+}
+
+static size_t tiled_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
+    (void)d;
+    (void)pass;
+    (void)n_threads;
+    return 0;
+}
+
+static void run_tiled(qn_team *team, const qn_conv2d_shape *d, qn_conv2d_pass pass, const int8_t *a,
+                      const int8_t *b, const qn_integer_result *y, void *workspace) {
+    (void)team;
+    (void)d;
+    (void)pass;
+    (void)a;
+    (void)b;
+    (void)y;
+    (void)workspace;
+}
+#endif
+
 /* ---- depthwise: channels side by side ---- */
 
 enum { CHANNELS = 64 };
@@ -992,6 +1020,10 @@ static void conv2d_forward(qn_team *team, const qn_conv2d_shape *d, const int8_t
         qn_integer_ref.conv2d_forward(team, d, x, w, y, workspace);
         return;
     }
+    if (is_tiled(d, QN_CONV2D_FORWARD)) {
+        run_tiled(team, d, QN_CONV2D_FORWARD, x, w, y, workspace);
+        return;
+    }
     clear_largest(y);
     for (int64_t i = 0; i < d->groups; i++) {
         const view v = forward_view(d, x + i * part);
@@ -1100,6 +1132,10 @@ static void conv2d_backward_data(qn_team *team, const qn_conv2d_shape *d, const 
         qn_integer_ref.conv2d_backward_data(team, d, dy, w, dx, workspace);
         return;
     }
+    if (is_tiled(d, QN_CONV2D_BACKWARD_DATA)) {
+        run_tiled(team, d, QN_CONV2D_BACKWARD_DATA, dy, w, dx, workspace);
+        return;
+    }
     clear_largest(dx);
     for (int64_t i = 0; i < d->groups * d->stride_h * d->stride_w; i++) {
         const int64_t group = i / d->stride_h / d->stride_w;
@@ -1126,6 +1162,10 @@ static void conv2d_backward_filter(qn_team *team, const qn_conv2d_shape *d, cons
         qn_integer_ref.conv2d_backward_filter(team, d, x, dy, dw, workspace);
         return;
     }
+    if (is_tiled(d, QN_CONV2D_BACKWARD_FILTER)) {
+        run_tiled(team, d, QN_CONV2D_BACKWARD_FILTER, x, dy, dw, workspace);
+        return;
+    }
     clear_largest(dw);
     for (int64_t i = 0; i < d->groups; i++) {
         const view v = forward_view(d, x + i * part);
@@ -1150,6 +1190,8 @@ static size_t conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, in
     const int64_t pixels = d->n * d->p * d->q;
     if (is_depthwise(d))
         return (size_t)(taps * d->c);
+    if (is_tiled(d, pass))
+        return tiled_workspace(d, pass, n_threads);
     if (pass == QN_CONV2D_FORWARD)
         return product_bytes(pixels, outputs, taps * part, n_threads, true);
     if (pass == QN_CONV2D_BACKWARD_FILTER)
@@ -1165,7 +1207,7 @@ static bool gemm_keeps(const qn_gemm_shape *d) {
 /* To the data, rows of outputs; a phase has no more taps. */
 static bool conv2d_keeps(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
     const int64_t part = d->c / d->groups, outputs = d->k / d->groups, taps = d->r * d->s;
-    if (is_depthwise(d) || is_thin(d))
+    if (is_depthwise(d) || is_thin(d) || is_tiled(d, pass))
         return false;
     if (pass == QN_CONV2D_BACKWARD_FILTER)
         return d->n * d->p * d->q > PIXELS;

@@ -359,11 +359,36 @@ static void test_convolutions(void) {
         conv(2, 6, 5, 16, 32, 3, 3, 1, 1, 1, 4),   conv(9, 13, 12, 17, 20, 3, 3, 3, 2, 1, 1),
         conv(1, 4, 4, 130, 150, 3, 3, 1, 1, 1, 1), conv(5, 16, 16, 8, 12, 1, 1, 1, 0, 1, 1),
         conv(1, 3, 3, 4, 4, 3, 3, 1, 1, 3, 1),     conv(2, 24, 23, 4, 5, 3, 3, 1, 1, 1, 1),
+        conv(2, 13, 14, 34, 70, 3, 3, 1, 1, 1, 1), conv(1, 18, 19, 66, 36, 3, 3, 1, 2, 1, 1),
+        conv(3, 11, 12, 36, 64, 3, 3, 1, 0, 1, 1), conv(33, 4, 3, 130, 96, 3, 3, 1, 1, 1, 1),
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i].p > 0 && all[i].q > 0)
             check_convolution(&all[i]);
     }
+}
+
+/* A filter's gradient, all of whose sums are as large as they can be: too large to be made of tiles
+ * at once. */
+static void test_large_sums(void) {
+    enum { SIDE = 190, C = 32, N_X = SIDE * SIDE * C };
+    const qn_conv2d_shape d = conv(1, SIDE, SIDE, C, C, 3, 3, 1, 1, 1, 1);
+    int8_t *x = memset(take(N_X), -128, N_X);
+    int32_t *dw = take(C * 9 * C * sizeof *dw);
+    const qn_integer_kernels *table;
+    for (int i = 0; (table = qn_integer_kernels_row(i)) != NULL; i++) {
+        const qn_integer_result y = {.sums = dw};
+        int64_t n_wrong = 0;
+        table->conv2d_backward_filter(
+            teams[1], &d, x, x, &y,
+            scratch(table->conv2d_workspace(&d, QN_CONV2D_BACKWARD_FILTER, 2)));
+        for (int j = 0; j < C * 9 * C; j++) {
+            const int r = j / C / 3 % 3, s = j / C % 3;
+            n_wrong += dw[j] != 16384 * (SIDE - (r != 1)) * (SIDE - (s != 1));
+        }
+        CHECK(n_wrong == 0);
+    }
+    give_all_back();
 }
 
 /* ---- rows ---- */
@@ -529,7 +554,8 @@ static void test_operators(void) {
 
 /* One step of a product of k numbers a sum, from what is kept to what is kept then; *y: a sum of
  * all results, with their place as weight. */
-static void run_rescaled(int64_t k, bool adapts, const int32_t *before, int32_t *after, double *y) {
+static void run_rescaled(int64_t k, bool adapts, const int32_t *before, int32_t *after, double *y,
+                         int *shift) {
     const qn_activation_attributes none = {{QN_ACTIVATION_NONE, 0}};
     const qn_rescaling how = {.bits = 7, .rounding = QN_ROUND_AWAY, .adapts = adapts};
     qn_graph *graph = new_graph();
@@ -551,7 +577,7 @@ static void run_rescaled(int64_t k, bool adapts, const int32_t *before, int32_t 
         *y += (e + 1) * run_get(&run, node->outputs[0], e);
     for (int i = 0; i < QN_KEPT_COUNT; i++)
         after[i] = (int32_t)run_get(&run, node->outputs[2], i);
-    CHECK(run_get(&run, node->outputs[1], 0) == after[QN_KEPT_SHIFT]);
+    *shift = (int)run_get(&run, node->outputs[1], 0);
     run_destroy(&run);
     qn_graph_destroy(graph);
 }
@@ -564,7 +590,8 @@ typedef struct kept_case {
     int before[3], after[3], counts[3];
 } kept_case;
 
-/* What is kept changes no result unless it adapts, and then only by a shift that is too large. */
+/* What is kept changes no result unless it adapts, and then only by a shift that is too large by
+ * one or two or too small by one. */
 static void test_kept_shifts(void) {
     static const kept_case all[] = {
         {8, false, {0, 2, 4}, {0, 1, 4}, {0, 0, 0}},
@@ -573,23 +600,29 @@ static void test_kept_shifts(void) {
         {8, false, {1, 2, 4}, {0, 1, 1}, {0, 1, 0}},
         {8, false, {-1, 2, 4}, {0, 1, 1}, {0, 1, 0}},
         {8, true, {1, 2, 4}, {1, 1, 4}, {0, 0, 1}},
-        {8, true, {1, 0, 4}, {0, 1, 1}, {0, 1, 0}},
-        {8, true, {-1, 2, 4}, {0, 1, 1}, {0, 1, 0}},
+        {8, true, {1, 0, 4}, {0, 1, 1}, {0, 0, 1}},
+        {8, true, {3, 2, 4}, {0, 1, 1}, {0, 1, 0}},
+        {8, true, {-1, 2, 4}, {0, 1, 1}, {0, 0, 1}},
+        {8, true, {-2, 2, 4}, {0, 1, 1}, {0, 1, 0}},
         {500, false, {0, 1, 1}, {0, 0, 1}, {1, 0, 0}},
         {500, false, {1, 1, 1}, {0, 1, 1}, {1, 0, 0}},
         {500, false, {1, 3, 4}, {0, 1, 1}, {0, 1, 0}},
-        {500, true, {1, 1, 2}, {1, 0, 2}, {1, 0, 1}},
+        {500, true, {1, 1, 2}, {1, 0, 2}, {0, 0, 1}},
+        {500, true, {2, 0, 1}, {0, 1, 1}, {0, 0, 1}},
+        {500, true, {0, 0, 1}, {0, 2, 2}, {0, 0, 0}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const kept_case *c = &all[i];
         const int32_t nothing[QN_KEPT_COUNT] = {0};
         int32_t first[QN_KEPT_COUNT], after[QN_KEPT_COUNT];
         double right, y;
-        run_rescaled(c->k, c->adapts, nothing, first, &right);
+        int shift;
+        run_rescaled(c->k, c->adapts, nothing, first, &right, &shift);
         CHECK(first[QN_KEPT_STEPS] == 1 && first[QN_KEPT_PERIOD] == 1);
         const int32_t before[] = {
             first[0] + c->before[0], c->before[1], c->before[2], 100, 0, 0, 0};
-        run_rescaled(c->k, c->adapts, before, after, &y);
+        run_rescaled(c->k, c->adapts, before, after, &y, &shift);
+        CHECK(shift == (c->counts[2] ? before[0] : after[0]));
         CHECK((y == right) == (c->counts[2] == 0));
         CHECK(after[0] == first[0] + c->after[0] && after[1] == c->after[1] &&
               after[2] == c->after[2] && after[3] == 101);
@@ -619,6 +652,7 @@ int main(void) {
     test_products();
     test_wrap();
     test_convolutions();
+    test_large_sums();
     test_rows();
     test_pools();
     test_operators();
