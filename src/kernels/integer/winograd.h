@@ -1,6 +1,6 @@
 /* 3x3 convolutions of int8 with stride 1 by Winograd's algorithm, exactly: 36 products of int16
- * make 4x4 outputs, or 3x3 of a filter's gradient, where windows take 144. Part of engine.h, for sets
- * that define `dot_pairs`, which sums products of pairs of int16.
+ * make 4x4 outputs, or 3x3 numbers of a filter's gradient, where windows take 144. Part of engine.h,
+ * for sets that define `dot_pairs`, which sums products of pairs of int16.
  *
  * The points are 0, 1, -1, 2, -1/2 and infinity: all that is transformed fits int16, and sums are
  * 900 times too large, modulo 2^32. 900 is 225 times 4: the inverse of 225 modulo 2^32 and a shift
