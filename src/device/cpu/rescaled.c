@@ -1,6 +1,7 @@
 /* How the CPU runs products whose sums are shifted where they are made (ops/rescaled.h): by the
  * shift that is kept of the step before, and once more if the sums turn out to need another one.
- * Sums that are made in parts are stored anyway and are shifted by the right one at once. */
+ * Sums that are made in parts are stored anyway: exactly, they are shifted by the right one at once.
+ */
 #include "ops/rescaled.h"
 #include "device/cpu/cpu.h"
 
@@ -82,8 +83,10 @@ static int32_t in_range(int32_t shift) {
     return shift < 0 ? 0 : shift > 31 ? 31 : shift;
 }
 
-/* Whether sums are stored in a step. */
-static bool are_stored(const int32_t *kept, qn_sums sums) {
+/* Whether all sums of a step are stored before the first of them is shifted. */
+static bool are_stored(const qn_rescaling *how, const int32_t *kept, qn_sums sums) {
+    if (how->adapts && kept[QN_KEPT_STEPS] > 0)
+        return false;
     return sums == QN_SUMS_STORED ||
            (sums == QN_SUMS_EITHER && kept[QN_KEPT_PERIOD] < SURE_FROM_STEPS);
 }
@@ -92,16 +95,16 @@ void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, qn_sums su
     const qn_rescaling *how = qn_rescaling_of(call->node->op, call->attributes);
     const int32_t *kept = call->in[2];
     const int bits = qn_rescaling_bits(how, call->step);
-    const bool is_stored = are_stored(kept, sums);
+    const bool is_stored = are_stored(how, kept, sums);
     uint32_t largest = 0;
     qn_call own = *call;
     qn_integer_result y = {
         .largest = &largest,
         .shift = {in_range(kept[QN_KEPT_SHIFT]), how->rounding == QN_ROUND_PSEUDO_STOCHASTIC}};
     own.workspace = (char *)call->workspace + qn_cpu_sums_bytes(call->outputs, sums);
-    if (is_stored)
+    if (sums != QN_SUMS_SHIFTED)
         y.sums = call->workspace;
-    else
+    if (!is_stored)
         y.shifted = call->out[0];
     product(&own, &y);
     const int right = shift_for(largest, bits);

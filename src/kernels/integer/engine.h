@@ -826,6 +826,10 @@ static bool is_tiled(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
     return false;
 }
 
+static bool is_tiled_in_parts(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
+    return is_tiled(d, pass);
+}
+
 static size_t tiled_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
     (void)d;
     (void)pass;
@@ -1207,8 +1211,10 @@ static bool gemm_keeps(const qn_gemm_shape *d) {
 /* To the data, rows of outputs; a phase has no more taps. */
 static bool conv2d_keeps(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
     const int64_t part = d->c / d->groups, outputs = d->k / d->groups, taps = d->r * d->s;
-    if (is_depthwise(d) || is_thin(d) || is_tiled(d, pass))
+    if (is_depthwise(d) || is_thin(d))
         return false;
+    if (is_tiled(d, pass))
+        return is_tiled_in_parts(d, pass);
     if (pass == QN_CONV2D_BACKWARD_FILTER)
         return d->n * d->p * d->q > PIXELS;
     return taps * (pass == QN_CONV2D_FORWARD ? part : outputs) > DEPTH;

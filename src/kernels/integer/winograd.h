@@ -1,6 +1,6 @@
 /* 3x3 convolutions of int8 with stride 1 by Winograd's algorithm, exactly: 36 products of int16
- * make 4x4 outputs, or 3x3 numbers of a filter's gradient, where windows take 144. Part of engine.h,
- * for sets that define `dot_pairs`, which sums products of pairs of int16.
+ * make 4x4 outputs, or 3x3 numbers of a filter's gradient, where windows take 144. Part of
+ * engine.h, for sets that define `dot_pairs`, which sums products of pairs of int16.
  *
  * The points are 0, 1, -1, 2, -1/2 and infinity: all that is transformed fits int16, and sums are
  * 900 times too large, modulo 2^32. 900 is 225 times 4: the inverse of 225 modulo 2^32 and a shift
@@ -11,15 +11,15 @@ typedef int8_t half_bytes __attribute__((vector_size(VL * 2), may_alias, aligned
 
 enum {
     POINTS = 36,
-    CHUNK = 2 * VL,             /* channels that are transformed at once */
-    FEWEST_PAIRS = 24,          /* of them for a filter's gradient */
-    FEWEST_TILES = 16,          /* that are worth the transformed filters */
-    MOST_CHANNELS = 1024,       /* 9 products of each are far below 2^29 */
-    SEEN_BYTES = 448 * 1024,    /* of transformed inputs, which stay in the second cache */
-    FILTER_BYTES = 4096 * 1024, /* of transformed filters, which stay in the third */
-    GRADIENT_BLOCK = 64,        /* channels of both sides in a task of the filter's gradient */
-    GRADIENT_PAIRS = 16,        /* of tiles that are transformed at once */
-    GRADIENT_TILES = 2046,      /* whose sums, of 16 products each, are below 2^29 */
+    CHUNK = 2 * VL,               /* channels that are transformed at once */
+    FEWEST_PAIRS = 24,            /* of them for a filter's gradient */
+    FEWEST_TILES = 16,            /* that are worth the transformed filters */
+    MOST_CHANNELS = 1024,         /* 9 products of each are far below 2^29 */
+    SEEN_BYTES = 448 * 1024,      /* of transformed inputs, which stay in the second cache */
+    FILTER_BYTES = 4096 * 1024,   /* of transformed filters, which stay in the third */
+    GRADIENT_BLOCK = 64,          /* channels of both sides in a task of the filter's gradient */
+    GRADIENT_PAIRS = 1023,        /* of tiles, whose sums, of 32 products each, are below 2^29 */
+    GRADIENT_BYTES = 9216 * 1024, /* of what is transformed in a round */
 };
 
 typedef int8_t bytes_apart __attribute__((vector_size(VL), may_alias, aligned(1)));
@@ -92,17 +92,18 @@ static inline vector exact_sums(sizes sums) {
 
 /* ---- products of what is transformed ---- */
 
-/* tile (m, nv * VL) = A's rows times B (words, nv * VL), or more with `adds`. With `columns` a word
- * of all rows lies together. */
-static inline __attribute__((always_inline)) void
-pairs_body(bool columns, bool adds, int m, int64_t words, const word *a, int64_t a_step,
-           const word *b, int64_t b_step, int32_t *tile, int64_t tile_step) {
+/* tile (m, COLUMNS) = A's rows times B (words, COLUMNS). With `columns` a word of all rows lies
+ * together. */
+static inline __attribute__((always_inline)) void pairs_body(bool columns, int m, int64_t words,
+                                                             const word *a, int64_t a_step,
+                                                             const word *b, int64_t b_step,
+                                                             int32_t *tile, int64_t tile_step) {
     vector sums[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 16
     for (int i = 0; i < m; i++) {
 #pragma GCC unroll 4
         for (int j = 0; j < TILE_VECTORS; j++)
-            sums[i][j] = adds ? *(const vector *)(tile + i * tile_step + j * VL) : (vector){0};
+            sums[i][j] = (vector){0};
     }
     const word *base[4] = {a, a + 3 * a_step, a + 6 * a_step, a + 9 * a_step};
     for (int64_t p = 0; p < words; p++) {
@@ -134,18 +135,16 @@ pairs_body(bool columns, bool adds, int m, int64_t words, const word *a, int64_t
     }
 }
 
-#define PAIRS(NAME, COLUMN, ADD, M)                                                                \
+#define PAIRS(NAME, COLUMN, M)                                                                     \
     static void NAME(int64_t words, const word *a, int64_t a_step, const word *b, int64_t b_step,  \
                      int32_t *tile, int64_t tile_step) {                                           \
-        pairs_body(COLUMN, ADD, M, words, a, a_step, b, b_step, tile, tile_step);                  \
+        pairs_body(COLUMN, M, words, a, a_step, b, b_step, tile, tile_step);                       \
     }
-PAIRS(pairs_rows_whole, false, false, TILE_ROWS)
-PAIRS(pairs_rows_4, false, false, 4)
-PAIRS(pairs_rows_1, false, false, 1)
-PAIRS(pairs_columns_whole, true, false, TILE_ROWS)
-PAIRS(pairs_columns_4, true, false, 4)
-PAIRS(pairs_columns_whole_more, true, true, TILE_ROWS)
-PAIRS(pairs_columns_4_more, true, true, 4)
+PAIRS(pairs_rows_whole, false, TILE_ROWS)
+PAIRS(pairs_rows_4, false, 4)
+PAIRS(pairs_rows_1, false, 1)
+PAIRS(pairs_columns_whole, true, TILE_ROWS)
+PAIRS(pairs_columns_4, true, 4)
 
 /* ---- tiles of images ---- */
 
@@ -161,8 +160,10 @@ typedef struct tiling {
     bool is_turned;               /* to the data: its result has filter_c channels */
     product to;                   /* where sums go */
     int64_t block, first, panels; /* tiles of a task; panels of a round */
-    int64_t k_block, c_block;     /* to the filter */
-    word *filters;                /* (panels, POINTS, words, COLUMNS) */
+    int64_t k_block, c_block;     /* to the filter: channels of a task */
+    int64_t pairs;                /* of tiles in a round, the first of which is t->first */
+    word *seen, *errors;
+    word *filters; /* (panels, POINTS, words, COLUMNS) */
     char *scratch;
     size_t scratch_bytes;
 } tiling;
@@ -243,12 +244,12 @@ static int64_t filter_step(const tiling *t) {
     return point_step((t->c / 2 + 1) * COLUMNS);
 }
 
-static int64_t pairs_step(int64_t channels) {
-    return point_step(GRADIENT_PAIRS * channels + 16);
+static int64_t pairs_step(const tiling *t, int64_t channels) {
+    return point_step(t->pairs * channels + 16);
 }
 
-static int64_t cells_step(const tiling *t) {
-    return point_step(t->k_block * t->c_block + 16);
+static int64_t cells_step(int64_t rows, int64_t columns) {
+    return point_step(rows * columns + 16);
 }
 
 static void see_tiles(const tiling *t, int64_t first, int64_t n, word *to) {
@@ -532,25 +533,34 @@ static void tiles_task(void *context, int64_t begin, int64_t end, int thread) {
 
 /* ---- to the filter ---- */
 
-/* Words (pairs of tiles, n) of the windows' channels from c on, for each point. */
-static void see_tile_pairs(const tiling *t, int64_t first, int64_t c, word *to) {
-    const int64_t n = t->c_block;
-    for (int64_t pair = 0; pair < GRADIENT_PAIRS; pair++) {
-        const int8_t *pixels[2][POINTS] = {{NULL}};
-        for (int i = 0; i < 2; i++) {
-            if (first + 2 * pair + i < t->n_tiles)
-                find_pixels(t, corner_of(t, first + 2 * pair + i), pixels[i]);
-        }
-        for (int64_t j = 0; j < n; j += CHUNK) {
-            const int64_t width = least(CHUNK, t->c - c - j);
-            halves even[POINTS] = {{0}}, odd[POINTS] = {{0}};
-            if (width > 0) {
-                see_window(pixels[0], c + j, width, even);
-                see_window(pixels[1], c + j, width, odd);
-            }
-            for (int i = 0; i < POINTS; i++)
-                store_pairs(even[i], odd[i], to + i * pairs_step(n) + pair * n + j);
-        }
+/* A round takes t->pairs pairs of tiles from t->first on. Their transformed numbers are
+ * (blocks of channels, POINTS, pairs, channels of a block) words. */
+
+static int64_t width_of(int64_t channels, int64_t size, int64_t at) {
+    return least(size, ceil_div(channels - at, CHUNK) * CHUNK);
+}
+
+/* Where channels from `at` on are, of a pair. */
+static word *pair_place(const tiling *t, word *all, int64_t size, int64_t at, int64_t width,
+                        int64_t pair) {
+    return all + at / size * POINTS * pairs_step(t, size) + pair * width + at % size;
+}
+
+static void see_tile_pair(const tiling *t, int64_t pair) {
+    const int8_t *pixels[2][POINTS] = {{NULL}};
+    for (int i = 0; i < 2; i++) {
+        if (t->first + 2 * pair + i < t->n_tiles)
+            find_pixels(t, corner_of(t, t->first + 2 * pair + i), pixels[i]);
+    }
+    for (int64_t c = 0; c < t->c; c += CHUNK) {
+        const int64_t n = least(CHUNK, t->c - c);
+        const int64_t width = width_of(t->c, t->c_block, c / t->c_block * t->c_block);
+        word *to = pair_place(t, t->seen, t->c_block, c, width, pair);
+        halves even[POINTS], odd[POINTS];
+        see_window(pixels[0], c, n, even);
+        see_window(pixels[1], c, n, odd);
+        for (int i = 0; i < POINTS; i++)
+            store_pairs(even[i], odd[i], to + i * pairs_step(t, width));
     }
 }
 
@@ -565,95 +575,99 @@ see_error(const int8_t *const pixels[16], int64_t k, int64_t n, halves seen[POIN
         error_line(lines + 4 * i, 1, seen + 6 * i, 1);
 }
 
-static void see_error_pairs(const tiling *t, int64_t first, int64_t k, word *to) {
-    const int64_t n = t->k_block;
-    for (int64_t pair = 0; pair < GRADIENT_PAIRS; pair++) {
-        const int8_t *pixels[2][16] = {{NULL}};
-        for (int i = 0; i < 2; i++) {
-            if (first + 2 * pair + i < t->n_tiles)
-                find_errors(t, corner_of(t, first + 2 * pair + i), pixels[i]);
-        }
-        for (int64_t j = 0; j < n; j += CHUNK) {
-            const int64_t width = least(CHUNK, t->k - k - j);
-            halves even[POINTS] = {{0}}, odd[POINTS] = {{0}};
-            if (width > 0) {
-                see_error(pixels[0], k + j, width, even);
-                see_error(pixels[1], k + j, width, odd);
-            }
-            for (int i = 0; i < POINTS; i++)
-                store_pairs(even[i], odd[i], to + i * pairs_step(n) + pair * n + j);
-        }
+static void see_error_pair(const tiling *t, int64_t pair) {
+    const int8_t *pixels[2][16] = {{NULL}};
+    for (int i = 0; i < 2; i++) {
+        if (t->first + 2 * pair + i < t->n_tiles)
+            find_errors(t, corner_of(t, t->first + 2 * pair + i), pixels[i]);
+    }
+    for (int64_t k = 0; k < t->k; k += CHUNK) {
+        const int64_t n = least(CHUNK, t->k - k);
+        const int64_t width = width_of(t->k, t->k_block, k / t->k_block * t->k_block);
+        word *to = pair_place(t, t->errors, t->k_block, k, width, pair);
+        halves even[POINTS], odd[POINTS];
+        see_error(pixels[0], k, n, even);
+        see_error(pixels[1], k, n, odd);
+        for (int i = 0; i < POINTS; i++)
+            store_pairs(even[i], odd[i], to + i * pairs_step(t, width));
     }
 }
 
-static void multiply_pairs(const tiling *t, bool adds, const word *errors, const word *seen,
-                           int32_t *sums) {
-    const int64_t rows = t->k_block, columns = t->c_block;
+static void see_pairs_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    for (int64_t pair = begin; pair < end; pair++) {
+        see_tile_pair(context, pair);
+        see_error_pair(context, pair);
+    }
+}
+
+/* sums (POINTS, rows, columns) */
+static void multiply_pairs(const tiling *t, const word *errors, const word *seen, int64_t rows,
+                           int64_t columns, int32_t *sums) {
+    const int64_t apart = cells_step(rows, columns);
     int64_t whole = rows;
     while (whole % TILE_ROWS != 0)
         whole -= 4;
     for (int i = 0; i < POINTS; i++) {
-        const word *a = errors + i * pairs_step(rows);
-        const word *b = seen + i * pairs_step(columns);
+        const word *a = errors + i * pairs_step(t, rows), *b = seen + i * pairs_step(t, columns);
         for (int64_t j = 0; j < columns; j += COLUMNS) {
-            int32_t *to = sums + i * cells_step(t) + j;
+            int32_t *to = sums + i * apart + j;
             for (int64_t row = 0; row < whole; row += TILE_ROWS)
-                (adds ? pairs_columns_whole_more : pairs_columns_whole)(
-                    GRADIENT_PAIRS, a + row, rows, b + j, columns, to + row * columns, columns);
+                pairs_columns_whole(t->pairs, a + row, rows, b + j, columns, to + row * columns,
+                                    columns);
             for (int64_t row = whole; row < rows; row += 4)
-                (adds ? pairs_columns_4_more : pairs_columns_4)(
-                    GRADIENT_PAIRS, a + row, rows, b + j, columns, to + row * columns, columns);
+                pairs_columns_4(t->pairs, a + row, rows, b + j, columns, to + row * columns,
+                                columns);
         }
     }
 }
 
-/* gradients (k_block, 9, c_block) += what the sums come to. */
-static void add_gradients(const tiling *t, const int32_t *sums, int32_t *gradients) {
-    const int64_t columns = t->c_block, apart = cells_step(t);
-    for (int64_t row = 0; row < t->k_block; row++) {
-        for (int64_t j = 0; j < columns; j += VL) {
-            sizes m[POINTS], lines[18], y[9];
-            for (int i = 0; i < POINTS; i++)
-                m[i] = (sizes) * (const vector *)(sums + i * apart + row * columns + j);
-            for (int i = 0; i < 6; i++)
-                gradient_line(m + i, 6, lines + i, 6);
-            for (int i = 0; i < 3; i++)
-                gradient_line(lines + 6 * i, 1, y + 3 * i, 1);
-            for (int i = 0; i < 9; i++) {
-                vector *to = (vector *)(gradients + (row * 9 + i) * columns + j);
-                *to = add(*to, exact_sums(y[i]));
-            }
+/* y (9, columns): what a row of sums comes to. */
+static void make_gradients(int64_t apart, int64_t columns, const int32_t *sums, int32_t *y) {
+    for (int64_t j = 0; j < columns; j += VL) {
+        sizes m[6], lines[18], made[3];
+        for (int i = 0; i < 6; i++) {
+            for (int n = 0; n < 6; n++)
+                m[n] = (sizes) * (const vector *)(sums + (6 * n + i) * apart + j);
+            gradient_line(m, 1, lines + i, 6);
+        }
+        for (int i = 0; i < 3; i++) {
+            gradient_line(lines + 6 * i, 1, made, 1);
+            for (int n = 0; n < 3; n++)
+                *(vector *)(y + (3 * i + n) * columns + j) = exact_sums(made[n]);
         }
     }
 }
 
 static void gradient_task(void *context, int64_t begin, int64_t end, int thread) {
     const tiling *t = context;
-    const int64_t n_c = ceil_div(t->c, t->c_block), cells = t->k_block * t->c_block;
-    word *seen = (word *)(void *)(t->scratch + (size_t)thread * t->scratch_bytes);
-    word *errors = seen + POINTS * pairs_step(t->c_block);
-    int32_t *sums = errors + POINTS * pairs_step(t->k_block);
-    int32_t *gradients = sums + POINTS * cells_step(t);
+    const int64_t n_c = ceil_div(t->c, t->c_block);
+    const bool adds = t->to.add || t->first > 0;
+    const bool is_last = t->first + 2 * t->pairs >= t->n_tiles;
+    int32_t *sums = (int32_t *)(void *)(t->scratch + (size_t)thread * t->scratch_bytes);
     sizes largest = {0};
     for (int64_t task = begin; task < end; task++) {
         const int64_t k = task / n_c * t->k_block, c = task % n_c * t->c_block;
-        memset(gradients, 0, (size_t)(9 * cells) * sizeof *gradients);
-        for (int64_t tile = 0, n = 0; tile < t->n_tiles; tile += 2 * GRADIENT_PAIRS) {
-            see_tile_pairs(t, tile, c, seen);
-            see_error_pairs(t, tile, k, errors);
-            multiply_pairs(t, n > 0, errors, seen, sums);
-            n += 2 * GRADIENT_PAIRS;
-            if (n + 2 * GRADIENT_PAIRS > GRADIENT_TILES ||
-                tile + 2 * GRADIENT_PAIRS >= t->n_tiles) {
-                add_gradients(t, sums, gradients);
-                n = 0;
-            }
+        const int64_t rows = width_of(t->k, t->k_block, k), n = width_of(t->c, t->c_block, c);
+        int32_t y[9 * GRADIENT_BLOCK];
+        multiply_pairs(t, pair_place(t, t->errors, t->k_block, k, rows, 0),
+                       pair_place(t, t->seen, t->c_block, c, n, 0), rows, n, sums);
+        for (int64_t row = 0; row < least(rows, t->k - k); row++) {
+            make_gradients(cells_step(rows, n), n, sums + row * n, y);
+            for (int64_t tap = 0; tap < 9; tap++)
+                finish_row(&t->to, 0, least(n, t->c - c), y + tap * n,
+                           ((k + row) * 9 + tap) * t->c + c, adds, is_last, &largest);
         }
-        for (int64_t row = 0; row < least(t->k_block, t->k - k) * 9; row++)
-            finish_row(&t->to, 0, least(t->c_block, t->c - c), gradients + row * t->c_block,
-                       (k * 9 + row) * t->c + c, t->to.add, true, &largest);
     }
     raise_largest(&t->to.y, largest);
+}
+
+static void run_gradient(qn_team *team, tiling *t) {
+    const int64_t n_blocks = ceil_div(t->k, t->k_block) * ceil_div(t->c, t->c_block);
+    for (; t->first < t->n_tiles; t->first += 2 * t->pairs) {
+        qn_team_run(team, t->pairs, see_pairs_task, t);
+        qn_team_run(team, n_blocks, gradient_task, t);
+    }
 }
 
 /* ---- the choice, and memory ---- */
@@ -694,16 +708,21 @@ static void choose_tiles(tiling *t, int n_threads) {
     t->scratch_bytes = (size_t)(POINTS * (tiles_step(t) + t->block * COLUMNS)) * sizeof(word) + 64;
 }
 
-static void choose_gradient(tiling *t, int n_threads) {
+/* As many pairs in a round as memory allows, of like number. */
+static void choose_pairs(tiling *t, int n_threads) {
     t->k_block = t->c_block = GRADIENT_BLOCK;
     while (t->k_block > CHUNK &&
            ceil_div(t->k, t->k_block) * ceil_div(t->c, t->c_block) < n_threads)
         t->k_block /= 2;
-    t->scratch_bytes =
-        (size_t)(POINTS * (pairs_step(t->k_block) + pairs_step(t->c_block) + cells_step(t)) +
-                 9 * t->k_block * t->c_block) *
-            sizeof(word) +
-        64;
+    const int64_t pair_bytes = POINTS * 4 * (t->c + t->k);
+    const int64_t most_pairs = least(GRADIENT_PAIRS, most(16, GRADIENT_BYTES / pair_bytes));
+    const int64_t pairs = ceil_div(t->n_tiles, 2);
+    t->pairs = ceil_div(pairs, ceil_div(pairs, most_pairs));
+    t->scratch_bytes = (size_t)(POINTS * cells_step(t->k_block, t->c_block)) * sizeof(int32_t) + 64;
+}
+
+static int64_t pairs_words(const tiling *t, int64_t channels, int64_t size) {
+    return ceil_div(channels, size) * POINTS * pairs_step(t, size);
 }
 
 static size_t filters_bytes(const tiling *t) {
@@ -742,7 +761,7 @@ static tiling tiling_of(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_thr
     }
     tile_outputs(&t, d->n);
     if (pass == QN_CONV2D_BACKWARD_FILTER)
-        choose_gradient(&t, n_threads);
+        choose_pairs(&t, n_threads);
     else
         choose_tiles(&t, n_threads);
     return t;
@@ -750,7 +769,8 @@ static tiling tiling_of(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_thr
 
 static size_t tiled_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
     const tiling t = tiling_of(d, pass, n_threads);
-    return (pass == QN_CONV2D_BACKWARD_FILTER ? 0 : filters_bytes(&t)) +
+    const int64_t pairs = pairs_words(&t, t.c, t.c_block) + pairs_words(&t, t.k, t.k_block);
+    return (pass == QN_CONV2D_BACKWARD_FILTER ? (size_t)pairs * sizeof(word) : filters_bytes(&t)) +
            (size_t)n_threads * t.scratch_bytes;
 }
 
@@ -764,8 +784,10 @@ static void run_tiled(qn_team *team, const qn_conv2d_shape *d, qn_conv2d_pass pa
         *y->largest = 0;
     if (pass == QN_CONV2D_BACKWARD_FILTER) {
         t.e = b;
-        t.scratch = workspace;
-        qn_team_run(team, ceil_div(t.k, t.k_block) * ceil_div(t.c, t.c_block), gradient_task, &t);
+        t.seen = workspace;
+        t.errors = t.seen + pairs_words(&t, t.c, t.c_block);
+        t.scratch = (char *)(t.errors + pairs_words(&t, t.k, t.k_block));
+        run_gradient(team, &t);
         return;
     }
     const int64_t n_panels = ceil_div(t.to.n, COLUMNS), round = t.panels;
@@ -777,4 +799,10 @@ static void run_tiled(qn_team *team, const qn_conv2d_shape *d, qn_conv2d_pass pa
         qn_team_run(team, t.panels, filter_task, &t);
         qn_team_run(team, ceil_div(t.n_tiles, t.block), tiles_task, &t);
     }
+}
+
+/* Whether a filter's gradient takes several rounds. */
+static bool is_tiled_in_parts(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
+    const tiling t = tiling_of(d, pass, 1);
+    return pass == QN_CONV2D_BACKWARD_FILTER && 2 * t.pairs < t.n_tiles;
 }
