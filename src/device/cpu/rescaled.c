@@ -1,7 +1,6 @@
 /* How the CPU runs products whose sums are shifted where they are made (ops/rescaled.h): by the
  * shift that is kept of the step before, and once more if the sums turn out to need another one.
- * Sums that are made in parts are stored anyway: exactly, they are shifted by the right one at once.
- */
+ * Sums that are made in parts are stored anyway; exactly, the right one shifts them at once. */
 #include "ops/rescaled.h"
 #include "device/cpu/cpu.h"
 
