@@ -261,7 +261,7 @@ typedef struct qn_cores_use {
     bool is_beside;      /* operations run side by side now */
     bool is_measured;    /* steps by both plans were compared; is_beside follows from that */
     bool is_over_budget; /* the second plan's arena is too large */
-    int32_t n_operations, n_measured;   /* of the step; of them timed, the others predicted */
+    int32_t n_operations, n_measured;   /* of the step; of them timed */
     int32_t n_narrow, n_beside;         /* on fewer than all cores; that another core than the first
                                          leads */
     double median_error, most_errors;   /* of times predicted from other shapes, relative: half and
@@ -270,6 +270,8 @@ typedef struct qn_cores_use {
     double measured_gain;               /* time one by one over that side by side */
     int64_t measuring_ns, planning_ns;
     size_t usual_arena_bytes, arena_bytes; /* of the plan one by one, and of the other */
+    double bound_ns; /* no schedule is faster: each operation on one core, all cores busy */
+    double rehearsed_usual_ns, rehearsed_ns; /* shortest step by each before training */
 } qn_cores_use;
 
 QN_API qn_cores_use qn_engine_get_cores(const qn_engine *engine);

@@ -8,6 +8,7 @@
 #include "os/os.h"
 #include "plan/lanes/spread.h"
 #include "run/engine.h"
+#include "run/rehearsal.h"
 
 #ifdef QN_WITH_OPENCL
 #include "device/opencl/opencl.h"
@@ -282,74 +283,31 @@ qn_status qn_engine_lose_device(qn_engine *e, int program) {
 
 /* ---- choosing by measurement ---- */
 
-/* A run of a program on zeros; what it changes is restored by the caller. */
-static qn_status run_on_zeros(qn_engine *e, qn_program *p, char *zeros, int64_t *ns) {
-    char *at = zeros;
-    for (int i = 0; i < p->n_inputs; i++) {
-        const size_t bytes = qn_tensor_bytes(qn_graph_tensor(p->graph, p->inputs[i]));
-        qn_executor_bind(p->executor, p->inputs[i], at);
-        at += (bytes + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
-    }
-    const int64_t begin_ns = qn_clock_ns();
-    QN_TRY(qn_executor_run(p->executor, e->options.seed, 0, NULL));
-    *ns = qn_clock_ns() - begin_ns;
-    return QN_OK;
-}
-
 /* The shortest of some runs after one that warms up. */
-static qn_status measure(qn_engine *e, qn_program *p, char *zeros, int64_t *shortest_ns) {
+static qn_status measure(const qn_rehearsal *r, int64_t *shortest_ns) {
     enum { MOST_RUNS = 5 };
     const int64_t most_ns = 1000000000;
     int64_t ns, all_ns = 0;
-    QN_TRY(run_on_zeros(e, p, zeros, &ns));
+    QN_TRY(qn_rehearsal_run(r, r->program->executor, NULL, &ns));
     *shortest_ns = INT64_MAX;
     for (int i = 0; i < MOST_RUNS && all_ns < most_ns; i++, all_ns += ns) {
-        QN_TRY(run_on_zeros(e, p, zeros, &ns));
+        QN_TRY(qn_rehearsal_run(r, r->program->executor, NULL, &ns));
         *shortest_ns = ns < *shortest_ns ? ns : *shortest_ns;
     }
     return QN_OK;
 }
 
-/* Copies all that runs change to a place or back from it. */
-static void copy_stores(const qn_engine *e, char *place, bool is_back) {
-    const qn_store *stores[] = {&e->store, &e->sums};
-    for (int s = 0; s < 2; s++) {
-        for (int i = 0; i < stores[s]->n_tensors; i++) {
-            const qn_stored_tensor *t = &stores[s]->tensors[i];
-            memcpy(is_back ? t->data : place, is_back ? place : t->data, t->bytes);
-            place += t->bytes;
-        }
-    }
-}
-
-static size_t stores_bytes(const qn_engine *e) {
-    size_t bytes = 0;
-    for (int i = 0; i < e->store.n_tensors; i++)
-        bytes += e->store.tensors[i].bytes;
-    for (int i = 0; i < e->sums.n_tensors; i++)
-        bytes += e->sums.tensors[i].bytes;
-    return bytes;
-}
-
-static size_t inputs_bytes(const qn_program *p) {
-    size_t bytes = 0;
-    for (int i = 0; i < p->n_inputs; i++)
-        bytes += (qn_tensor_bytes(qn_graph_tensor(p->graph, p->inputs[i])) + QN_ALIGNMENT - 1) /
-                 QN_ALIGNMENT * QN_ALIGNMENT;
-    return bytes;
-}
-
 /* The CPU is measured second, and stays unless the device was faster. */
-static qn_status compare(qn_engine *e, qn_program *p, char *zeros) {
+static qn_status compare(qn_engine *e, const qn_rehearsal *r) {
     const int device = e->device;
     int64_t device_ns = INT64_MAX, cpu_ns = 0;
     char text[400], name[160], reason[200];
-    const qn_status status = measure(e, p, zeros, &device_ns);
+    const qn_status status = measure(r, &device_ns);
     describe(e, name, reason);
     if (status != QN_OK && status != QN_ERROR_DEVICE)
         return status;
     QN_TRY(change_device(e, 0));
-    QN_TRY(measure(e, p, zeros, &cpu_ns));
+    QN_TRY(measure(r, &cpu_ns));
     if (status == QN_OK && device_ns < cpu_ns)
         QN_TRY(change_device(e, device));
     if (status == QN_OK)
@@ -363,19 +321,11 @@ static qn_status compare(qn_engine *e, qn_program *p, char *zeros) {
     return QN_OK;
 }
 
-static qn_status choose(qn_engine *e, qn_program *p) {
-    const size_t n_kept = stores_bytes(e), n_zeros = inputs_bytes(p);
-    char *kept = NULL, *zeros = NULL;
-    qn_status status = qn_allocate(&e->allocator, 1, n_kept, &kept);
-    if (status == QN_OK)
-        status = qn_allocate(&e->allocator, 1, n_zeros, &zeros);
-    if (status == QN_OK) {
-        copy_stores(e, kept, false);
-        status = compare(e, p, zeros);
-        copy_stores(e, kept, true);
-    }
-    qn_release(&e->allocator, kept, 1, n_kept);
-    qn_release(&e->allocator, zeros, 1, n_zeros);
+static qn_status choose(qn_engine *e, const qn_program *p) {
+    qn_rehearsal r;
+    QN_TRY(qn_rehearsal_begin(e, p, &r));
+    const qn_status status = compare(e, &r);
+    qn_rehearsal_end(&r);
     return status;
 }
 

@@ -18,6 +18,9 @@ static void print_object(const qn_cores_use *use, bool is_done) {
     json_number("nine_tenths_error", use->most_errors);
     json_number("one_by_one_ms", use->one_by_one_ns * 1e-6);
     json_number("predicted_ms", use->predicted_ns * 1e-6);
+    json_number("bound_ms", use->bound_ns * 1e-6);
+    json_number("rehearsed_one_by_one_ms", use->rehearsed_usual_ns * 1e-6);
+    json_number("rehearsed_ms", use->rehearsed_ns * 1e-6);
     json_number("measuring_ms", (double)use->measuring_ns * 1e-6);
     json_number("planning_ms", (double)use->planning_ns * 1e-6);
     json_count("arena_bytes", (int64_t)use->arena_bytes);
@@ -31,18 +34,8 @@ static void print_object(const qn_cores_use *use, bool is_done) {
 
 static void print_schedule(const qn_cores_use *use) {
     char arena[QN_SIZE_TEXT], usual[QN_SIZE_TEXT];
-    const double gain = use->one_by_one_ns / use->predicted_ns;
-    terminal_print(
-        2,
-        "cores: %d of %d operations timed in %.1f s; predicted %.2f ms a step one by one, "
-        "%.2f as scheduled (%.2f times as fast); scheduled in %.0f ms",
-        use->n_measured, use->n_operations, (double)use->measuring_ns * 1e-9,
-        use->one_by_one_ns * 1e-6, use->predicted_ns * 1e-6, gain, (double)use->planning_ns * 1e-6);
     if (use->is_over_budget)
-        terminal_print(2,
-                       "cores: one by one, because the schedule needs an arena of %s, which is "
-                       "above the budget",
-                       qn_text_print_size(use->arena_bytes, arena));
+        terminal_print(2, "cores: one by one, because a schedule is above the budget");
     else if (use->is_beside)
         terminal_print(
             2,

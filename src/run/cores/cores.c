@@ -6,10 +6,13 @@
 #include "run/rehearsal.h"
 
 /* Pairs of steps in a comparison, those before it that do not count, and runs from one comparison
- * to the next; what a schedule must be predicted, and measured, to gain. */
-enum { PAIRS = 8, WARM_PAIRS = 2, EVERY = 512 };
+ * to the next; schedules that are rehearsed; what one must be measured to gain. */
+enum { PAIRS = 8, WARM_PAIRS = 2, EVERY = 512, SCHEDULES = 3 };
 
-static const double least_gain = 1.02, least_measured = 1.01;
+static const double least_measured = 1.01;
+
+/* A rehearsed schedule that takes so many times as long is not compared. */
+static const double most_slower = 1.02;
 
 /* ---- the second plan ---- */
 
@@ -75,14 +78,6 @@ static size_t uncounted_bytes(const qn_engine *e) {
     return e->outside_bytes + e->planned_bytes + sizeof *e;
 }
 
-/* What would be held with an arena of so many bytes is within the budget. */
-static bool is_within(const qn_engine *e, size_t arena_bytes) {
-    const size_t budget = e->options.memory_budget_bytes;
-    const size_t held = qn_counter_held(&e->counter) + uncounted_bytes(e);
-    return budget == 0 || arena_bytes <= e->arena_bytes ||
-           held + arena_bytes - e->arena_bytes <= budget;
-}
-
 /* A larger arena for both plans; nothing is in the old one yet. */
 static qn_status grow_arena(qn_engine *e, size_t bytes) {
     if (bytes <= e->arena_bytes)
@@ -126,21 +121,50 @@ static qn_status make_executor(qn_engine *e, qn_core_plans *c, qn_program *p) {
     return status;
 }
 
-static qn_status take_timetable(qn_engine *e, qn_core_plans *c, qn_program *p,
+static qn_status open_timetable(qn_engine *e, qn_core_plans *c, qn_program *p,
                                 const qn_timetable *t) {
     QN_TRY(plan_timetable(e, p, t, c));
-    c->use.arena_bytes = c->other_plan->arena_bytes;
-    c->use.usual_arena_bytes = p->plan->arena_bytes;
     QN_TRY(make_executor(e, c, p));
-    c->use.is_over_budget = !is_within(e, c->other_plan->arena_bytes);
-    if (c->use.is_over_budget) {
-        drop_other(c);
-        return QN_OK;
-    }
     QN_TRY(grow_arena(e, c->other_plan->arena_bytes));
     qn_executor_set_arena(c->other_executor, e->arena);
-    c->use.is_beside = true;
     return QN_OK;
+}
+
+/* What is rehearsed: the fastest so far is the engine's second plan. */
+typedef struct trying {
+    qn_engine *e;
+    qn_core_plans *c;
+    qn_program *p;
+    qn_cores cores;
+    qn_rehearsal rehearsal;
+    qn_tasks *tasks;
+    qn_timetable *t;
+} trying;
+
+/* Makes a plan of a timetable and rehearses it; keeps it if it is faster than the one before. */
+static qn_status try_timetable(trying *y, bool corrects) {
+    qn_core_plans *c = y->c, before = *c;
+    double ns = 0;
+    c->other_plan = NULL;
+    c->other_executor = NULL;
+    c->use.n_narrow = c->use.n_beside = 0;
+    qn_status status = open_timetable(y->e, c, y->p, y->t);
+    if (status == QN_OK)
+        status = qn_cores_rehearse(&y->rehearsal, c->other_executor, &ns);
+    if (status == QN_OK && corrects)
+        status = qn_cores_correct(&y->rehearsal, c->other_executor, y->t, &y->cores, y->tasks);
+    if (status == QN_OK && (!before.other_plan || ns < before.use.rehearsed_ns)) {
+        drop_other(&before);
+        c->use.rehearsed_ns = ns;
+        c->use.predicted_ns = y->t->ns;
+        c->use.arena_bytes = c->other_plan->arena_bytes;
+        return QN_OK;
+    }
+    drop_other(c);
+    *c = before;
+    if (c->other_executor)
+        qn_executor_set_arena(c->other_executor, y->e->arena);
+    return status;
 }
 
 static qn_status keep_curves(qn_engine *e, qn_core_plans *c, const qn_tasks *tasks) {
@@ -156,32 +180,57 @@ const qn_curve *qn_cores_curves(const qn_engine *e, int32_t *n) {
     return *n > 0 ? e->cores->curves : NULL;
 }
 
-static qn_status choose(qn_engine *e, qn_core_plans *c, qn_program *p, qn_tasks *tasks,
-                        qn_timetable *t) {
+/* Schedules by times that are corrected by the schedule before; the fastest is kept. */
+static qn_status try_schedules(trying *y) {
+    qn_cores_use *use = &y->c->use;
+    for (int i = 0; i < SCHEDULES; i++) {
+        QN_TRY(qn_timetable_choose(y->tasks, &y->cores, y->t));
+        if (i == 0)
+            use->predicted_ns = y->t->ns;
+        QN_TRY(try_timetable(y, i + 1 < SCHEDULES));
+    }
+    if (use->rehearsed_ns > most_slower * use->rehearsed_usual_ns)
+        drop_other(y->c);
+    use->is_beside = y->c->other_plan && use->rehearsed_ns < use->rehearsed_usual_ns;
+    return QN_OK;
+}
+
+static qn_status choose(trying *y) {
+    qn_cores_use *use = &y->c->use;
     const int64_t begin_ns = qn_clock_ns();
-    qn_cores cores = qn_cores_typical(c->use.n_cores);
-    QN_TRY(qn_cores_measure(e, p, &cores, tasks, &c->use));
-    QN_TRY(keep_curves(e, c, tasks));
+    QN_TRY(qn_cores_measure(&y->rehearsal, &y->cores, y->tasks, use));
+    QN_TRY(keep_curves(y->e, y->c, y->tasks));
     const int64_t measured_ns = qn_clock_ns();
-    QN_TRY(qn_timetable_make(tasks, &cores, QN_TIMETABLE_ONE_BY_ONE, 0, t));
-    c->use.one_by_one_ns = t->ns;
-    QN_TRY(qn_timetable_choose(tasks, &cores, t));
-    c->use.predicted_ns = t->ns;
-    c->use.measuring_ns = measured_ns - begin_ns;
-    c->use.planning_ns = qn_clock_ns() - measured_ns;
-    c->use.n_operations = tasks->n;
-    return c->use.one_by_one_ns >= least_gain * t->ns ? take_timetable(e, c, p, t) : QN_OK;
+    use->n_operations = y->tasks->n;
+    use->usual_arena_bytes = y->p->plan->arena_bytes;
+    use->measuring_ns = measured_ns - begin_ns;
+    QN_TRY(qn_timetable_make(y->tasks, &y->cores, QN_TIMETABLE_ONE_BY_ONE, 0, y->t));
+    use->one_by_one_ns = y->t->ns;
+    for (int32_t i = 0; i < y->tasks->n; i++)
+        use->bound_ns += y->tasks->curves[i].alone_ns / y->cores.n;
+    QN_TRY(qn_cores_rehearse(&y->rehearsal, y->p->executor, &use->rehearsed_usual_ns));
+    const qn_status status = try_schedules(y);
+    use->planning_ns = qn_clock_ns() - measured_ns;
+    return status;
 }
 
 static qn_status make(qn_engine *e, qn_core_plans *c) {
     qn_program *p = &e->programs[c->program];
     qn_tasks tasks = {0};
     qn_timetable t = {0};
+    trying y = {.e = e,
+                .c = c,
+                .p = p,
+                .cores = qn_cores_typical(c->use.n_cores),
+                .tasks = &tasks,
+                .t = &t};
+    QN_TRY(qn_rehearsal_begin(e, p, &y.rehearsal));
     qn_status status = qn_tasks_of_plan(&e->allocator, p->plan, p->graph, &tasks);
     if (status == QN_OK)
         status = qn_timetable_init(&e->allocator, tasks.n, &t);
     if (status == QN_OK)
-        status = choose(e, c, p, &tasks, &t);
+        status = choose(&y);
+    qn_rehearsal_end(&y.rehearsal);
     qn_timetable_deinit(&t);
     qn_tasks_deinit(&tasks);
     return status;
@@ -200,6 +249,7 @@ static qn_status make_within(qn_engine *e, qn_core_plans *c) {
         return status;
     e->counter.n_refused = n_refused;
     c->use.is_over_budget = true;
+    c->use.is_beside = false;
     drop_other(c);
     return QN_OK;
 }

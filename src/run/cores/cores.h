@@ -1,12 +1,14 @@
 /* Operations of training side by side on the cores: when plans are made, operations are timed in
- * the engine's arena before it holds anything, a schedule is chosen (plan/schedule), and a second
- * plan is made of it. The first steps run by both plans in turn, and the faster one is kept; now
- * and then they are compared again, as other programs may have come or gone. Equal bits. */
+ * rehearsed steps, a schedule is chosen (plan/schedule), and a second plan is made of it; it is
+ * rehearsed too, times are corrected by it, and the schedule is chosen anew. The fastest plan's first
+ * steps run by turns with those one by one, and the faster is kept; they are compared again now and
+ * then, and when steps take longer or shorter than they did. Equal bits. */
 #ifndef QN_RUN_CORES_CORES_H
 #define QN_RUN_CORES_CORES_H
 
 #include "plan/schedule/timetable.h"
 #include "run/engine.h"
+#include "run/rehearsal.h"
 
 /* What an engine with options.cores holds. The program's plan and executor are those of
  * `is_beside`; the others are kept here. */
@@ -39,9 +41,17 @@ const qn_curve *qn_cores_curves(const qn_engine *engine, int32_t *n);
 
 /* ---- between the files of this room ---- */
 
-/* Curves of a plan's steps: measured with one thread and with all of the engine's, those that
- * cannot be run before training predicted from the others. Fills use's errors. */
-qn_status qn_cores_measure(qn_engine *engine, const qn_program *program, const qn_cores *cores,
-                           qn_tasks *tasks, qn_cores_use *use);
+/* Curves of a plan's steps, measured with one thread and with all of the engine's. Fills use's
+ * errors. */
+qn_status qn_cores_measure(const qn_rehearsal *rehearsal, const qn_cores *cores, qn_tasks *tasks,
+                           qn_cores_use *use);
+
+/* Runs an executor of the program a few times, and gives the shortest time. */
+qn_status qn_cores_rehearse(const qn_rehearsal *rehearsal, qn_executor *executor, double *ns);
+
+/* The same for one of a timetable's plan, and corrects the curves: what an operation took beside
+ * others is what it takes. */
+qn_status qn_cores_correct(const qn_rehearsal *rehearsal, qn_executor *executor,
+                           const qn_timetable *timetable, const qn_cores *cores, qn_tasks *tasks);
 
 #endif

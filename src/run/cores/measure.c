@@ -1,6 +1,8 @@
-/* See cores.h: times of operations. Each is run with one thread and with all, in turn, and its
- * shortest times count. What was not run takes the ratio of its nearest neighbour, by FLOPs and
- * bytes, to its estimate. How good that is, is found by predicting those that were measured. */
+/* See cores.h: times of operations. Steps are run operation by operation, with all threads and with
+ * one in turn, and the shortest times count, so caches hold what they do in training. How well times
+ * of other shapes are predicted by those of the nearest, by FLOPs and bytes, is found by predicting
+ * what was measured. Then schedules correct the times: an operation that ran in one takes what it
+ * took there. */
 #include "run/cores/cores.h"
 
 #include "base/status.h"
@@ -13,9 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 4 };
+enum { ROUNDS = 4, MOST_ROUNDS = 12 };
 
-static const int64_t most_ns = 3000000000;
+static const int64_t most_ns = 3000000000, enough_ns = 300000000;
+
+static const double least_distance = 0.05; /* of shapes, as logarithms */
 
 /* A step: its work, and what was measured; ns[1] below 0: nothing. */
 typedef struct timed {
@@ -25,7 +29,8 @@ typedef struct timed {
 } timed;
 
 typedef struct timing {
-    qn_engine *engine;
+    const qn_engine *engine;
+    const qn_rehearsal *rehearsal;
     const qn_program *program;
     const qn_cores *cores;
     timed *steps;   /* (n) */
@@ -41,21 +46,22 @@ static double run_once(const timing *t, int32_t step, bool is_wide) {
     return (double)(qn_clock_ns() - begin_ns);
 }
 
-static void time_step(const timing *t, int32_t step) {
+static void time_step(const timing *t, int32_t step, bool is_wide) {
     timed *s = &t->steps[step];
-    for (int is_wide = 0; is_wide < 2; is_wide++) {
-        const double ns = run_once(t, step, is_wide == 1);
-        s->ns[is_wide] = s->ns[is_wide] < 0 || ns < s->ns[is_wide] ? ns : s->ns[is_wide];
-    }
+    const double ns = run_once(t, step, is_wide);
+    s->ns[is_wide] = s->ns[is_wide] < 0 || ns < s->ns[is_wide] ? ns : s->ns[is_wide];
 }
 
-/* Step after step, as in training, so that caches hold what they do then. */
+/* Whole steps, the first with all threads, as training begins. */
 static void time_steps(const timing *t) {
-    const int64_t until_ns = qn_clock_ns() + most_ns;
-    for (int round = 0; round < ROUNDS && (round == 0 || qn_clock_ns() < until_ns); round++) {
-        for (int32_t s = 0; s < t->n; s++) {
-            if (qn_rehearsal_can_run(t->engine, qn_executor_get_call(t->program->executor, s)))
-                time_step(t, s);
+    const int64_t begin_ns = qn_clock_ns();
+    for (int round = 0; round < MOST_ROUNDS; round++) {
+        const int64_t ns = qn_clock_ns() - begin_ns;
+        if (ns > most_ns || (round >= ROUNDS && ns > enough_ns))
+            return;
+        for (int is_wide = 1; is_wide >= 0; is_wide--) {
+            for (int32_t s = 0; s < t->n; s++)
+                time_step(t, s, is_wide == 1);
         }
     }
 }
@@ -65,37 +71,32 @@ static void time_steps(const timing *t) {
 static double distance(const timed *a, const timed *b) {
     const double flops = log((double)a->cost.flops + 1) - log((double)b->cost.flops + 1);
     const double bytes = log((double)a->cost.bytes + 1) - log((double)b->cost.bytes + 1);
-    return fabs(flops) + fabs(bytes) + (a->op == b->op ? 0 : 20);
+    return fabs(flops) + fabs(bytes);
 }
 
 static bool is_alike(const timed *a, const timed *b) {
     return a->op == b->op && a->cost.flops == b->cost.flops && a->cost.bytes == b->cost.bytes;
 }
 
-/* The nearest that was measured, or -1; of those that are not alike only. */
-static int32_t find_nearest(const timing *t, int32_t step, bool unlike) {
-    int32_t nearest = -1;
-    double least = 0;
+/* Times of a step by those of other shapes: the mean of their times for each unit of the estimate's,
+ * the nearer the heavier. */
+static bool predict(const timing *t, int32_t step, double ns[2]) {
+    const timed *s = &t->steps[step];
+    const double own = qn_curve_estimate(t->cores, &s->cost).alone_ns;
+    double logs[2] = {0, 0}, sum = 0;
     for (int32_t i = 0; i < t->n; i++) {
-        if (i == step || t->steps[i].ns[1] < 0 ||
-            (unlike && is_alike(&t->steps[i], &t->steps[step])))
+        const timed *by = &t->steps[i];
+        if (by->op != s->op || is_alike(by, s))
             continue;
-        const double d = distance(&t->steps[i], &t->steps[step]);
-        if (nearest >= 0 && d >= least)
-            continue;
-        nearest = i;
-        least = d;
+        const double d = distance(by, s) + least_distance, weight = 1 / (d * d * d * d);
+        const double other = qn_curve_estimate(t->cores, &by->cost).alone_ns;
+        for (int w = 0; w < 2; w++)
+            logs[w] += weight * log((by->ns[w] + 1) / other);
+        sum += weight;
     }
-    return nearest;
-}
-
-/* Times of a step by a neighbour's: its time for each unit of the estimate's, and its speedup. */
-static void predict(const timing *t, int32_t step, int32_t nearest, double ns[2]) {
-    const timed *s = &t->steps[step], *by = &t->steps[nearest];
-    const qn_curve own = qn_curve_estimate(t->cores, &s->cost);
-    const qn_curve other = qn_curve_estimate(t->cores, &by->cost);
-    ns[0] = by->ns[0] * own.alone_ns / other.alone_ns;
-    ns[1] = by->ns[1] * own.alone_ns / other.alone_ns;
+    for (int w = 0; w < 2 && sum > 0; w++)
+        ns[w] = own * exp(logs[w] / sum);
+    return sum > 0;
 }
 
 static int compare(const void *left, const void *right) {
@@ -106,11 +107,9 @@ static int compare(const void *left, const void *right) {
 /* Predicts what was measured by those of other shapes. */
 static void find_errors(timing *t, qn_cores_use *use) {
     for (int32_t s = 0; s < t->n; s++) {
-        const int32_t nearest = t->steps[s].ns[1] < 0 ? -1 : find_nearest(t, s, true);
         double ns[2];
-        if (nearest < 0)
+        if (!predict(t, s, ns))
             continue;
-        predict(t, s, nearest, ns);
         for (int i = 0; i < 2; i++)
             t->errors[t->n_errors++] = fabs(ns[i] / t->steps[s].ns[i] - 1);
     }
@@ -121,16 +120,11 @@ static void find_errors(timing *t, qn_cores_use *use) {
 
 static void fill_curves(const timing *t, qn_tasks *tasks, qn_cores_use *use) {
     for (int32_t s = 0; s < t->n; s++) {
-        timed *step = &t->steps[s];
-        const int32_t nearest = step->ns[1] < 0 ? find_nearest(t, s, false) : -1;
-        double ns[2] = {step->ns[0], step->ns[1]};
-        use->n_measured += step->ns[1] >= 0;
-        if (nearest >= 0)
-            predict(t, s, nearest, ns);
-        tasks->curves[s] = ns[1] < 0
-                               ? qn_curve_estimate(t->cores, &step->cost)
-                               : qn_curve_fit(t->cores, &step->cost, ns[0], ns[1], t->cores->n);
+        const timed *step = &t->steps[s];
+        tasks->curves[s] =
+            qn_curve_fit(t->cores, &step->cost, step->ns[0], step->ns[1], t->cores->n);
     }
+    use->n_measured = t->n;
 }
 
 static qn_status allocate(timing *t) {
@@ -145,14 +139,20 @@ static void measure(timing *t, qn_tasks *tasks, qn_cores_use *use) {
         const qn_node *node = p->graph->nodes[p->plan->steps[s].node];
         t->steps[s] = (timed){.op = node->op, .cost = qn_node_cost(p->graph, node), .ns = {-1, -1}};
     }
+    qn_rehearsal_bind(t->rehearsal, p->executor);
     time_steps(t);
     find_errors(t, use);
     fill_curves(t, tasks, use);
 }
 
-qn_status qn_cores_measure(qn_engine *e, const qn_program *program, const qn_cores *cores,
-                           qn_tasks *tasks, qn_cores_use *use) {
-    timing t = {.engine = e, .program = program, .cores = cores, .n = tasks->n};
+qn_status qn_cores_measure(const qn_rehearsal *rehearsal, const qn_cores *cores, qn_tasks *tasks,
+                           qn_cores_use *use) {
+    qn_engine *e = rehearsal->engine;
+    timing t = {.engine = e,
+                .rehearsal = rehearsal,
+                .program = rehearsal->program,
+                .cores = cores,
+                .n = tasks->n};
     const qn_status status = allocate(&t);
     if (status == QN_OK)
         measure(&t, tasks, use);

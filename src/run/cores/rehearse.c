@@ -1,0 +1,94 @@
+/* See cores.h: whole steps of a plan before training, and what its operations take in them. */
+#include "base/status.h"
+#include "os/os.h"
+#include "run/cores/cores.h"
+
+/* Runs of a plan after one that warms up; records that are taken at a time. */
+enum { RUNS = 5, BATCH = 128 };
+
+static const int64_t most_ns = 1000000000;
+
+qn_status qn_cores_rehearse(const qn_rehearsal *r, qn_executor *executor, double *least_ns) {
+    int64_t ns, all_ns = 0;
+    QN_TRY(qn_rehearsal_run(r, executor, NULL, &ns));
+    for (int i = 0; i < RUNS && (i == 0 || all_ns < most_ns); i++, all_ns += ns) {
+        QN_TRY(qn_rehearsal_run(r, executor, NULL, &ns));
+        *least_ns = i == 0 || (double)ns < *least_ns ? (double)ns : *least_ns;
+    }
+    return QN_OK;
+}
+
+/* ---- correcting ---- */
+
+typedef struct correcting {
+    const qn_timetable *timetable;
+    const qn_cores *cores;
+    qn_tasks *tasks;
+    double *ns; /* (n): shortest, by task; below 0: none was recorded */
+} correcting;
+
+/* Steps of the timetable's plan come in the order of its ranks. */
+static void take_events(const correcting *c, qn_events *events) {
+    qn_event taken[BATCH];
+    size_t n;
+    for (int thread = 0; thread < qn_events_thread_count(events); thread++) {
+        while ((n = qn_events_take(events, thread, taken, BATCH)) > 0) {
+            for (size_t i = 0; i < n; i++) {
+                const qn_event *e = &taken[i];
+                if ((e->kind != QN_EVENT_OPERATION && e->kind != QN_EVENT_QUEUED) || e->item < 0 ||
+                    e->item >= c->tasks->n)
+                    continue;
+                double *least = &c->ns[c->timetable->order[e->item]];
+                const double ns = (double)(e->end_ns - e->begin_ns);
+                *least = *least < 0 || ns < *least ? ns : *least;
+            }
+        }
+    }
+}
+
+/* With the width that it had it takes what was seen; with others what it did. */
+static void correct(const correcting *c, int32_t task) {
+    qn_curve *curve = &c->tasks->curves[task];
+    const qn_turn *turn = &c->timetable->turns[task];
+    const qn_cost cost = {(int64_t)curve->flops, (int64_t)curve->bytes};
+    const int all = c->cores->n;
+    double alone_ns = qn_curve_ns(curve, c->cores, 0, 1);
+    double wide_ns = qn_curve_ns(curve, c->cores, 0, all);
+    const double factor = c->ns[task] / qn_curve_ns(curve, c->cores, turn->first, turn->width);
+    if (turn->width == 1)
+        alone_ns *= factor;
+    else
+        wide_ns *= factor;
+    *curve = qn_curve_fit(c->cores, &cost, alone_ns, wide_ns, all);
+}
+
+static qn_status record(const correcting *c, const qn_rehearsal *r, qn_executor *executor) {
+    qn_events *events;
+    int64_t ns, all_ns = 0;
+    const size_t capacity = 2 * (size_t)c->tasks->n + BATCH;
+    QN_TRY(qn_events_create(&r->engine->allocator, c->cores->n, capacity, &events));
+    qn_status status = QN_OK;
+    const qn_watch watch = {.events = events};
+    for (int i = 0; i < RUNS && status == QN_OK && all_ns < most_ns; i++, all_ns += ns) {
+        status = qn_rehearsal_run(r, executor, &watch, &ns);
+        take_events(c, events);
+    }
+    qn_events_destroy(events);
+    return status;
+}
+
+qn_status qn_cores_correct(const qn_rehearsal *r, qn_executor *executor,
+                           const qn_timetable *timetable, const qn_cores *cores, qn_tasks *tasks) {
+    correcting c = {.timetable = timetable, .cores = cores, .tasks = tasks};
+    const size_t n = (size_t)tasks->n + 1;
+    QN_TRY(qn_allocate(&r->engine->allocator, n, sizeof *c.ns, &c.ns));
+    for (int32_t i = 0; i < tasks->n; i++)
+        c.ns[i] = -1;
+    const qn_status status = record(&c, r, executor);
+    for (int32_t i = 0; status == QN_OK && i < tasks->n; i++) {
+        if (c.ns[i] > 0)
+            correct(&c, i);
+    }
+    qn_release(&r->engine->allocator, c.ns, n, sizeof *c.ns);
+    return status;
+}
