@@ -270,7 +270,9 @@ typedef struct qn_cores_use {
     double measured_gain;               /* time one by one over that side by side */
     int64_t measuring_ns, planning_ns;
     size_t usual_arena_bytes, arena_bytes; /* of the plan one by one, and of the other */
-    double bound_ns; /* no schedule is faster: each operation on one core, all cores busy */
+    int n_changes;      /* times that another way of running steps became the fastest later */
+    int n_threads_used; /* of an operation at most, now */
+    double bound_ns;    /* no schedule is faster: each operation on one core, all cores busy */
     double rehearsed_usual_ns, rehearsed_ns; /* shortest step by each before training */
 } qn_cores_use;
 

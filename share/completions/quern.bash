@@ -33,7 +33,6 @@ _quern() {
     'train --augment') words='crop flip' ;;
     'train --net') words='conv mlp' ;;
     'train --tune') words='off quick full' ;;
-    'train --cores') words='all auto' ;;
     'plan --prefer') words='time energy balanced' ;;
     'plan --optimizer') words='sgd adam adamw' ;;
     'plan --schedule') words='constant step cosine' ;;
@@ -46,7 +45,6 @@ _quern() {
     'profile --augment') words='crop flip' ;;
     'profile --net') words='conv mlp' ;;
     'profile --tune') words='off quick full' ;;
-    'profile --cores') words='all auto' ;;
     'evaluate --split') words='train test validation' ;;
     'evaluate --loss') words='auto cross-entropy bce mse l1 huber none' ;;
     'convert --real') words='f32 f64' ;;

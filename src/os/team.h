@@ -34,7 +34,8 @@ void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *conte
  * the other. A turn is a caller's: it says how many take part, runs tasks, and ends the turn. */
 qn_status qn_team_create_open(const qn_allocator *allocator, int most_threads, qn_team **team);
 
-/* Begins a turn of so many threads, the caller included. */
+/* Begins a turn of so many threads, the caller included. Of a team with threads of its own: until
+ * the next begins, that many take part in what it runs. */
 void qn_team_begin_turn(qn_team *team, int n_threads);
 void qn_team_end_turn(qn_team *team);
 

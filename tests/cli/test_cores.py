@@ -2,6 +2,7 @@
 power, and what is refused."""
 import hashlib
 import json
+import os
 import unittest
 
 import quern
@@ -79,6 +80,19 @@ class Cores(quern.Case):
             self.assertLessEqual(event["predicted_ms"], event["one_by_one_ms"])
             for done in run.of("cores_compared"):
                 self.assertTrue(not done["side_by_side"] or done["measured_gain"] >= 1.01)
+
+    def test_by_hand(self):
+        own = sorted(os.sched_getaffinity(0))
+        train = ["train", "lenet5", "--data", "synthetic", "--batch", 8, "--steps", 3, "--no-test", "--json", "--cores"]
+        for cores, threads in (1, 1), (own[0], 1), (f"{own[0]},{own[-1]}", len({own[0], own[-1]})):
+            cores = f"{cores}-{cores}" if cores == own[0] and cores != 1 else cores
+            (run,) = self.run_quern(*train, cores).of("done")
+            self.assertEqual(run["threads"], threads)
+        self.fails(2, *train, len(own) + 1, says=[f"1 to {len(own)}"])
+        self.fails(2, *train, "1023", says=["can be used here"])
+        self.fails(2, *train, "1023-1023", says=["may not run on core 1023"])
+        for wrong in "some", "0-", "1-0", "0,,1", "-1", "0-99999":
+            self.fails(2, *train[:-1], f"--cores={wrong}", says=["by their numbers"])
 
     def test_budget(self):
         peak = self.run_quern("plan", "lenet5", "--batch", 8, "--json", "--threads", 2).of("plan")[0]["peak_bytes"]

@@ -7,6 +7,7 @@
 #include "cli/model.h"
 #include "cli/numbers/shifts.h"
 #include "cli/terminal.h"
+#include "cli/train/core_choice.h"
 #include "cli/train/ranks.h"
 #include "tensor/tensor.h"
 
@@ -117,7 +118,9 @@ static int count_threads(const training *t) {
     if (ranks_are_used(t) && n_asked == 0)
         return qn_ranks_threads(t->s.engine.ranks);
 #endif
-    return t->plan.model && n_asked == 0 ? t->plan.plan.n_threads : n_asked;
+    return n_asked == 0 && t->n_cores > 0  ? t->n_cores
+           : t->plan.model && n_asked == 0 ? t->plan.plan.n_threads
+                                           : n_asked;
 }
 
 static qn_kernel_tuning tuning_of(const arguments *a) {
@@ -125,6 +128,14 @@ static qn_kernel_tuning tuning_of(const arguments *a) {
     return strcmp(value, "full") == 0    ? QN_TUNE_FULL
            : strcmp(value, "quick") == 0 ? QN_TUNE_QUICK
                                          : QN_TUNE_OFF;
+}
+
+/* Before threads are started: --threads counts further, among the cores that are kept to. */
+static qn_status choose_cores(training *t) {
+    const char *cores =
+        option_find(t->a->command, "cores") < 0 ? "all" : arguments_get(t->a, "cores");
+    t->s.engine.cores = strcmp(cores, "auto") == 0 ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE;
+    return core_choice_is_by_hand(cores) ? core_choice_keep(cores, &t->n_cores) : QN_OK;
 }
 
 /* What a task of these settings is opened with, and its budget. */
@@ -139,10 +150,7 @@ static qn_status prepare(training *t) {
     t->s.engine.saved_plan = has_plan ? &t->plan.plan : NULL;
     t->s.engine.swap_folder = arguments_get(t->a, "swap");
     t->s.engine.tune = tuning_of(t->a);
-    const char *cores =
-        option_find(t->a->command, "cores") < 0 ? "all" : arguments_get(t->a, "cores");
-    t->s.engine.cores = strcmp(cores, "auto") == 0 ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE;
-    return QN_OK;
+    return choose_cores(t);
 }
 
 qn_status training_measure(training *t) {

@@ -19,6 +19,7 @@ typedef struct training {
     const arguments *a;
     session s;
     settings settings;
+    int n_cores;       /* that were chosen by hand; 0: none were */
     qn_plan_file plan; /* to train by; model null: none */
     const char *save;  /* or null */
     int64_t first_step, total_steps;

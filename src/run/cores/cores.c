@@ -5,9 +5,8 @@
 #include "os/os.h"
 #include "run/rehearsal.h"
 
-/* Pairs of steps in a comparison, those before it that do not count, and runs from one comparison
- * to the next; schedules that are rehearsed; what one must be measured to gain. */
-enum { PAIRS = 8, WARM_PAIRS = 2, EVERY = 512, SCHEDULES = 3 };
+/* Pairs of steps in a comparison, those before it that do not count; schedules that are rehearsed; what one must be measured to gain. */
+enum { PAIRS = 8, WARM_PAIRS = 2, SCHEDULES = 3 };
 
 static const double least_measured = 1.01;
 
@@ -278,8 +277,11 @@ qn_status qn_engine_plan_cores(qn_engine *e) {
     *c = (qn_core_plans){.program = program};
     e->cores = c;
     c->use.n_cores = e->options.n_threads < QN_MAX_LANES ? e->options.n_threads : QN_MAX_LANES;
+    c->n_threads = c->use.n_threads_used = qn_team_size(e->team);
     qn_rehearsal_fill(e);
-    return make_within(e, c);
+    QN_TRY(make_within(e, c));
+    c->is_kept = !c->other_plan;
+    return QN_OK;
 }
 
 void qn_engine_destroy_cores(qn_engine *e) {
@@ -293,26 +295,23 @@ void qn_engine_destroy_cores(qn_engine *e) {
 
 /* ---- running ---- */
 
-static bool has_two(const qn_engine *e, int program) {
-    return e->cores && e->cores->program == program && e->cores->other_plan;
+/* While the engine is watched, records belong to one plan. */
+static int find_way(const qn_engine *e, const qn_core_plans *c) {
+    if (e->events)
+        return c->other_plan && (!c->is_kept || c->use.is_beside) ? QN_CORES_BESIDE : QN_CORES_ALL;
+    if (c->is_kept)
+        return c->adapting.way;
+    return c->is_beside ? QN_CORES_ALL : QN_CORES_BESIDE; /* by turns */
 }
 
-/* While the engine is watched, records belong to one plan. */
 void qn_cores_begin_run(qn_engine *e, int program) {
     qn_core_plans *c = e->cores;
-    if (!has_two(e, program))
+    if (!c || c->program != program)
         return;
-    if (e->events) {
-        if (!c->is_beside && !c->is_kept)
-            exchange(c, &e->programs[program]);
-        return;
-    }
-    if (c->is_kept && ++c->n_runs % EVERY == 0) {
-        c->is_kept = false;
-        c->n_compared = c->n_won = 0;
-    }
-    if (!c->is_kept || c->is_beside != c->use.is_beside)
+    const int way = find_way(e, c);
+    if ((way == QN_CORES_BESIDE) != c->is_beside)
         exchange(c, &e->programs[program]);
+    qn_team_begin_turn(e->team, qn_cores_threads(c, way));
     c->begin_ns = qn_clock_ns();
 }
 
@@ -321,14 +320,9 @@ static bool is_faster(const qn_core_plans *c) {
     return c->use.measured_gain >= least_measured && 4 * c->n_won >= 3 * PAIRS;
 }
 
-/* The first steps touch memory for the first time. Results stay where they are until the next run.
- */
-void qn_cores_end_run(qn_engine *e, int program) {
-    qn_core_plans *c = e->cores;
-    if (!has_two(e, program) || e->events || c->is_kept)
-        return;
+/* The first steps touch memory for the first time. */
+static void compare(qn_core_plans *c, double ns) {
     const bool is_first = c->n_compared < 2 * WARM_PAIRS + 2;
-    const double ns = (double)(qn_clock_ns() - c->begin_ns);
     double *least = &c->least_ns[c->is_beside];
     *least = is_first || ns < *least ? ns : *least;
     c->last_ns[c->is_beside] = ns;
@@ -340,6 +334,22 @@ void qn_cores_end_run(qn_engine *e, int program) {
     c->use.is_measured = true;
     c->use.measured_gain = c->least_ns[0] / c->least_ns[1];
     c->use.is_beside = is_faster(c);
+    c->adapting.kept = c->adapting.way = c->use.is_beside ? QN_CORES_BESIDE : QN_CORES_ALL;
+}
+
+/* Results stay where they are until the next run. */
+void qn_cores_end_run(qn_engine *e, int program) {
+    qn_core_plans *c = e->cores;
+    if (!c || c->program != program)
+        return;
+    qn_team_begin_turn(e->team, c->n_threads);
+    if (e->events)
+        return;
+    const double ns = (double)(qn_clock_ns() - c->begin_ns);
+    if (c->is_kept)
+        qn_cores_note(c, ns);
+    else
+        compare(c, ns);
 }
 
 qn_cores_use qn_engine_get_cores(const qn_engine *e) {

@@ -1,8 +1,7 @@
 /* See cores.h: times of operations. Steps are run operation by operation, with all threads and with
- * one in turn, and the shortest times count, so caches hold what they do in training. How well times
- * of other shapes are predicted by those of the nearest, by FLOPs and bytes, is found by predicting
- * what was measured. Then schedules correct the times: an operation that ran in one takes what it
- * took there. */
+ * one in turn, and the shortest times count, so caches hold what they do in training. How well
+ * times of other shapes are predicted by those of the nearest, by FLOPs and bytes, is found by
+ * predicting what was measured. */
 #include "run/cores/cores.h"
 
 #include "base/status.h"
@@ -78,8 +77,8 @@ static bool is_alike(const timed *a, const timed *b) {
     return a->op == b->op && a->cost.flops == b->cost.flops && a->cost.bytes == b->cost.bytes;
 }
 
-/* Times of a step by those of other shapes: the mean of their times for each unit of the estimate's,
- * the nearer the heavier. */
+/* Times of a step by those of other shapes: the mean of their times for each unit of the
+ * estimate's, the nearer the heavier. */
 static bool predict(const timing *t, int32_t step, double ns[2]) {
     const timed *s = &t->steps[step];
     const double own = qn_curve_estimate(t->cores, &s->cost).alone_ns;
