@@ -7,10 +7,11 @@
 /* Whether this process may run on a core. */
 bool qn_core_is_allowed(int core);
 
-/* Keeps the calling thread, and those that it starts from now on, to some cores; false: likewise. */
+/* Keeps the calling thread, and those that it starts from now on, to some cores; false: the system
+ * does not let it. */
 bool qn_thread_keep_to(const int *cores, int n);
 
-/* Keeps the calling thread on a core; false: the system does not let it. */
+/* The same for one core. */
 bool qn_thread_pin(int core);
 
 #endif

@@ -8,8 +8,9 @@
 bool core_choice_is_by_hand(const char *value);
 
 /* Keeps this process, and all threads that it starts from now on, to the cores of a value: "big"
- * (all kinds but the weakest), "little" (the weakest kind), a number N (the N strongest), or numbers
- * as the kernel counts ("0-3", "0,2-3"). *n: how many. QN_ERROR_ARGUMENT: there are none such. */
+ * (all kinds but the weakest), "little" (the weakest kind), a number N (the N strongest), or
+ * numbers as the kernel counts ("0-3", "0,2-3"). *n: how many. QN_ERROR_ARGUMENT: there are none
+ * such. */
 qn_status core_choice_keep(const char *value, int *n);
 
 #endif

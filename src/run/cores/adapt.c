@@ -3,13 +3,13 @@
 #include "os/os.h"
 #include "run/cores/cores.h"
 
-/* Windows between two trials for small changes; steps after which all ways are tried in any case. */
+/* Windows between two trials for small changes; steps after which all ways are tried in any
+ * case. */
 enum { REST = 6, EVERY = 512 };
 
 static const int64_t window_ns = 20000000;
 
-/* A window that differs so much from those before it calls for a trial: once it has rested; at once.
- */
+/* A window that differs so much from those before it calls for a trial: after a rest; at once. */
 static const double small = 1.2, large = 1.45;
 
 static bool is_possible(const qn_core_plans *c, int way) {

@@ -5,7 +5,8 @@
 #include "os/os.h"
 #include "run/rehearsal.h"
 
-/* Pairs of steps in a comparison, those before it that do not count; schedules that are rehearsed; what one must be measured to gain. */
+/* Pairs of steps in the comparison, and those before it that do not count; schedules that are
+ * rehearsed; what one must be measured to gain. */
 enum { PAIRS = 8, WARM_PAIRS = 2, SCHEDULES = 3 };
 
 static const double least_measured = 1.01;

@@ -11,8 +11,8 @@
 #include "run/engine.h"
 #include "run/rehearsal.h"
 
-/* Ways of running a step: operations one by one on all threads, side by side, and one by one on half
- * the threads, a quarter, ... */
+/* Ways of running a step: operations one by one on all threads, side by side, and one by one on
+ * half the threads, a quarter, ... */
 enum { QN_CORES_ALL, QN_CORES_BESIDE, QN_CORES_FEWER, QN_CORES_WAYS = QN_CORES_FEWER + 4 };
 
 /* Which way is kept, or, in a trial, is tried now. A window is some steps one way. */
