@@ -87,6 +87,8 @@ struct qn_op {
     /* It computes nothing and makes nothing: what stands behind it in the graph happens after input
      * 0 was made, and what that was copied from is held until then. A plan makes it a wait. */
     bool is_wait : 1;
+    /* It may run only once in a step: it talks to what is outside of the program. */
+    bool runs_once : 1;
     /* Its arithmetic is products: what a model's FLOPs count. */
     bool is_product : 1;
     /* Channel k of output 0 is products of input 0 with row k of the weight (K, ..., C) at input 1,

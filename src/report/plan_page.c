@@ -49,8 +49,9 @@ static void add_figures(qn_document *d, const qn_plan_report *r) {
     const qn_report_program *p = &r->programs[r->largest];
     snprintf(other, sizeof other, "%.1f ms", p->base_ns * 1e-6);
     const char *how = r->is_measured ? "measured" : "estimated";
-    snprintf(note, sizeof note, "%s, %.60s; the budget adds %.1f ms (%.1f %%)", how, p->name,
-             p->extra_ns * 1e-6, 100 * p->extra_ns / p->base_ns);
+    snprintf(note, sizeof note, "%s, %.60s; the %s adds %.1f ms (%.1f %%)", how, p->name,
+             r->budget_bytes > 0 ? "budget" : "recomputation", p->extra_ns * 1e-6,
+             100 * p->extra_ns / p->base_ns);
     qn_document_figure(d, "Time of a step", other, p->n_again > 0 ? note : how);
     qn_document_figure(d, "Early updates save", qn_text_print_size(r->early_bytes, size),
                        "each gradient is released as soon as it is applied");

@@ -30,14 +30,15 @@ typedef struct qn_report_program {
     int64_t micro_batch;          /* samples that it works on at a time; 0: all of its batch */
     const qn_graph *unsplit;      /* the graph of the whole batch where it is split */
     const qn_graph *base;         /* as it was built */
-    const qn_graph *graph;        /* as it runs: base, or what a budget made of it */
+    const qn_graph *graph;        /* as it runs: base, or with values made again or swapped */
     const qn_plan *plan;          /* of graph */
-    const qn_budget_plan *budget; /* null: planned without one */
+    const qn_budget_plan *budget; /* null: every value is made once */
     size_t default_bytes;         /* arena without a budget */
     qn_unplanned unplanned;       /* arena without a plan */
-    size_t late_bytes;            /* arena of the default plan with updates behind all gradients */
+    size_t once_bytes;            /* arena without a budget and with every value made once */
+    size_t late_bytes;            /* the same with updates behind all gradients */
     const double *node_ns;        /* by node of base: measured, below 0: not; null: none is */
-    double base_ns, extra_ns;     /* a run's, estimated; of it what the budget costs */
+    double base_ns, extra_ns;     /* a run's, estimated; of it what the second runs cost */
     int32_t n_again;
     qn_report_extra *again;           /* (n_again): swapped, then the dearest first */
     int32_t peak_step;                /* where most bytes of the arena are alive */
@@ -56,7 +57,7 @@ typedef struct qn_plan_report {
     size_t fixed_bytes;                    /* parameters and optimiser state */
     size_t arena_bytes, lower_bound_bytes; /* of the largest plan */
     size_t default_peak_bytes, unplanned_peak_bytes;
-    size_t early_bytes; /* that updating parameters early saves of the default arena */
+    size_t early_bytes; /* that updating early saves, every value made once */
     bool is_measured;   /* times: of operations on this machine; else they are estimated */
     int64_t planning_ns;
     size_t planner_bytes;        /* that planning held at most */

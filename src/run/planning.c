@@ -1,4 +1,5 @@
-/* How an engine's programs are planned: without a budget each separately; with one, so that
+/* How an engine's programs are planned: without a budget each separately, large ones with what
+ * costs next to nothing made again; with one, so that
  * everything held at any time, planning included, stays within it. The memory of plans and
  * executors is known only once they exist, so planning starts with a guess and is repeated with the
  * real figure. */
@@ -455,10 +456,39 @@ qn_status qn_fit_within(qn_engine *e, fit *f) {
     return fit_within(e, f);
 }
 
-static qn_status plan_freely(qn_engine *e) {
+/* Without a budget, values are made again where that takes at most this part of a step and saves at
+ * least that part of an arena which is the larger half of a large program's memory. */
+enum { LARGE_ARENA = 192 << 20 };
+static const double next_to_nothing = 0.025, worth_while = 0.05;
+
+static bool may_be_thrifty(const qn_engine *e, const qn_program *p) {
+    return p->training && !p->unsplit && e->device == 0 && !e->live_budget && !p->base &&
+           p->plan->arena_bytes >= LARGE_ARENA && p->plan->arena_bytes > held_bytes(e);
+}
+
+static qn_status save_memory(qn_engine *e, qn_program *p) {
+    const qn_budget_options options = {.arena_bytes = SIZE_MAX};
+    const size_t before = held_bytes(e);
+    qn_budget_plan found = {0};
+    QN_TRY(qn_budget_plan_thrifty(&e->allocator, p->graph, &e->machine, &options, next_to_nothing,
+                                  worth_while, &found));
+    if (!found.plan)
+        return QN_OK;
+    e->planner_bytes = larger(e->planner_bytes, found.planner_bytes);
+    e->planning_ns += found.planning_ns;
+    qn_engine_note_peak(e, before + found.planner_bytes);
+    qn_program_unplan(p);
+    qn_program_take(p, &found);
+    return QN_OK;
+}
+
+static qn_status plan_freely(qn_engine *e, bool is_thrifty) {
     for (int i = 0; i < e->n_programs; i++) {
-        QN_TRY(plan_as_is(e, &e->programs[i]));
-        note_arena(e, &e->programs[i]);
+        qn_program *p = &e->programs[i];
+        QN_TRY(plan_as_is(e, p));
+        if (is_thrifty && may_be_thrifty(e, p))
+            QN_TRY(save_memory(e, p));
+        note_arena(e, p);
     }
     if (e->update.graph)
         QN_TRY(plan_as_is(e, &e->update));
@@ -484,7 +514,7 @@ qn_status qn_fit_usual(qn_engine *e, fit *f) {
     unplan(e);
     e->counter.peak_bytes = e->counter.held_bytes;
     const limited before = begin_limit(e, f);
-    const qn_status status = plan_freely(e);
+    const qn_status status = plan_freely(e, false);
     const bool is_refused = end_limit(e, before);
     f->peak_bytes = uncounted_planning(e) + e->counter.peak_bytes; /* as begin_limit counts */
     f->used = larger(larger(used_bytes(e), f->peak_bytes), f->before);
@@ -503,7 +533,7 @@ qn_status qn_engine_make_plans(qn_engine *e) {
     if (e->options.saved_plan)
         return plan_as_saved(e);
     QN_TRY(qn_engine_measure_swap(e));
-    return e->options.memory_budget_bytes > 0 ? qn_engine_plan_budget(e) : plan_freely(e);
+    return e->options.memory_budget_bytes > 0 ? qn_engine_plan_budget(e) : plan_freely(e, true);
 }
 
 /* ---- what is said before the first step ---- */

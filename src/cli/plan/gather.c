@@ -20,8 +20,8 @@ static qn_status find_isa(const char **name) {
     return QN_OK;
 }
 
-/* Plans a graph as it is by default, with the clock and the counter on. */
-static qn_status measure_planning(planning *p, const qn_graph *graph) {
+/* Plans a graph with every value made once, with the clock and the counter on. */
+static qn_status measure_planning(planning *p, const qn_graph *graph, qn_report_program *program) {
     qn_counter counter;
     qn_plan *plan;
     const qn_allocator allocator = qn_counter_init(&counter, qn_allocator_default());
@@ -30,13 +30,14 @@ static qn_status measure_planning(planning *p, const qn_graph *graph) {
     p->report.planning_ns += qn_clock_ns() - begin;
     if (counter.peak_bytes > p->report.planner_bytes)
         p->report.planner_bytes = counter.peak_bytes;
+    program->once_bytes = plan->arena_bytes;
     qn_plan_destroy(plan);
     return QN_OK;
 }
 
 static qn_status add_late(const planning *p, const qn_graph *graph, qn_report_program *program) {
     qn_plan *late;
-    program->late_bytes = program->default_bytes;
+    program->late_bytes = program->once_bytes;
     if (!program->is_training)
         return QN_OK;
     QN_TRY(qn_baseline_plan_late(qn_allocator_default(), graph, p->machine, &late));
@@ -45,15 +46,21 @@ static qn_status add_late(const planning *p, const qn_graph *graph, qn_report_pr
     return QN_OK;
 }
 
+/* Its graph with every value made once. */
+static const qn_graph *as_built(const qn_program *program) {
+    return program->base ? program->base : program->graph;
+}
+
 static qn_status describe(planning *p, int index) {
     const qn_program *plain = qn_engine_get_program(planned_engine(&p->unfused), index);
     const qn_program *usual = qn_engine_get_program(planned_engine(usual_task(p)), index);
     qn_report_program *program = &p->report.programs[index];
     size_t alive;
     program->default_bytes = usual->plan->arena_bytes;
-    QN_TRY(measure_planning(p, usual->graph));
-    QN_TRY(qn_baseline_unplanned(qn_allocator_default(), plain->graph, &program->unplanned));
-    QN_TRY(add_late(p, usual->graph, program));
+    const qn_graph *once = as_built(usual);
+    QN_TRY(measure_planning(p, once, program));
+    QN_TRY(qn_baseline_unplanned(qn_allocator_default(), as_built(plain), &program->unplanned));
+    QN_TRY(add_late(p, once, program));
     QN_TRY(qn_plan_report_extra(&p->memory, program));
     planned_times(program);
     program->peak_step = qn_plan_peak_step(program->plan, &alive);
@@ -68,13 +75,14 @@ static size_t larger(size_t a, size_t b) {
 /* What is of all programs together: they share an arena, so the largest counts. */
 static void add_up(planning *p) {
     qn_plan_report *r = &p->report;
-    size_t unplanned = 0, usual = 0, late = 0;
+    size_t unplanned = 0, usual = 0, once = 0, late = 0;
     for (int i = 0; i < r->n_programs; i++) {
         const qn_report_program *program = &r->programs[i];
         if (program->plan->arena_bytes > r->programs[r->largest].plan->arena_bytes)
             r->largest = i;
         unplanned = larger(unplanned, program->unplanned.bytes);
         usual = larger(usual, program->default_bytes);
+        once = larger(once, program->once_bytes);
         late = larger(late, program->late_bytes);
     }
     const qn_memory_use use = qn_engine_get_memory(planned_engine(&p->asked));
@@ -83,7 +91,7 @@ static void add_up(planning *p) {
     r->peak_bytes = planned_peak_bytes(&p->asked) - use.arena_bytes + r->arena_bytes;
     r->default_peak_bytes = planned_peak_bytes(usual_task(p));
     r->unplanned_peak_bytes = r->default_peak_bytes - usual + unplanned;
-    r->early_bytes = late > usual ? late - usual : 0;
+    r->early_bytes = late > once ? late - once : 0;
 }
 
 static qn_status begin_report(planning *p) {

@@ -112,6 +112,10 @@ static void print_again(const qn_report_program *p) {
         printf("and %d more: see --json or --html\n", p->n_again - MOST_AGAIN);
 }
 
+static const char *what_costs(const qn_plan_report *r, const qn_report_program *p) {
+    return p->n_again == 0 ? "split" : r->budget_bytes > 0 ? "budget" : "recomputation";
+}
+
 /* Of the largest program: what a step takes. */
 static void print_time(const qn_plan_report *r) {
     const qn_report_program *p = &r->programs[r->largest];
@@ -119,8 +123,8 @@ static void print_time(const qn_plan_report *r) {
     add(line, "time          %.1f ms a step of %s, %s", p->base_ns * 1e-6, p->name,
         r->is_measured ? "measured" : "estimated");
     if (p->extra_ns > 0)
-        add(line, "; the %s adds %.1f ms (%.1f %%)", p->n_again > 0 ? "budget" : "split",
-            p->extra_ns * 1e-6, 100 * p->extra_ns / p->base_ns);
+        add(line, "; the %s adds %.1f ms (%.1f %%)", what_costs(r, p), p->extra_ns * 1e-6,
+            100 * p->extra_ns / p->base_ns);
     terminal_print(INDENT, "%s", line);
 }
 
@@ -194,6 +198,7 @@ static void add_program(const qn_report_program *p) {
     json_count("arena_bytes", (int64_t)p->plan->arena_bytes);
     json_count("lower_bound_bytes", (int64_t)p->plan->lower_bound_bytes);
     json_count("default_arena_bytes", (int64_t)p->default_bytes);
+    json_count("once_arena_bytes", (int64_t)p->once_bytes);
     json_count("late_arena_bytes", (int64_t)p->late_bytes);
     json_count("unplanned_bytes", (int64_t)p->unplanned.bytes);
     json_count("unplanned_freed_bytes", (int64_t)p->unplanned.freed_bytes);

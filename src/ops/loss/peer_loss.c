@@ -35,6 +35,7 @@ const qn_op qn_op_peer_loss = {
     .infer = peer_infer,
     .gradient = peer_gradient,
     .looks_at_batch = true,
+    .runs_once = true,
 };
 
 qn_value qn_peer_loss(qn_graph *graph, const char *name, qn_value x, qn_value labels,

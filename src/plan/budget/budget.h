@@ -72,6 +72,13 @@ qn_status qn_budget_plan_find(const qn_allocator *allocator, const qn_graph *gra
                               const qn_machine *machine, const qn_budget_options *options,
                               qn_budget_plan *found, size_t *least_bytes);
 
+/* Plans the graph with as small an arena as is found at no more than a part of a step's time, by
+ * estimates. Nothing is found (found->plan is null) where that saves less than `least_saving` of
+ * the arena. Equal graphs, threads and times give equal plans. */
+qn_status qn_budget_plan_thrifty(const qn_allocator *allocator, const qn_graph *graph,
+                                 const qn_machine *machine, const qn_budget_options *options,
+                                 double most_extra, double least_saving, qn_budget_plan *found);
+
 /* Releases what planning has kept; zeroed then. */
 void qn_budget_low_deinit(qn_budget_low *low);
 

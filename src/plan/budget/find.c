@@ -528,3 +528,55 @@ qn_status qn_budget_plan_find(const qn_allocator *allocator, const qn_graph *gra
     finish(&f);
     return status;
 }
+
+/* ---- as little as costs next to nothing ---- */
+
+/* Halves what lies between the least that was reached and half of the usual arena, with moves that
+ * may be paid for alone. *usual: top without any; *least: of the best sequence. */
+static qn_status look_for_thrifty(finding *f, size_t *usual, size_t *least) {
+    bool is_less;
+    *least = SIZE_MAX;
+    f->limit = 0;
+    f->packing_work = PACKING_WORK;
+    QN_TRY(reach(f, SIZE_MAX, least, &is_less));
+    *usual = *least;
+    size_t low = *usual / 2 > f->model.least_bytes ? *usual / 2 : f->model.least_bytes;
+    for (int i = 0; i < MOST_HALVINGS && low < *least - *least / NEAR_BOUND; i++) {
+        const size_t target = low + (*least - low) / 2;
+        QN_TRY(reach(f, target, least, &is_less));
+        low = is_less && f->search.now.peak_bytes <= target ? low : target;
+    }
+    f->limit = *least;
+    qn_budget_trial_set(&f->search.now, f->best_items, f->n_best_items);
+    return QN_OK;
+}
+
+static qn_status find_thrifty(finding *f, const qn_allocator *allocator, double most_extra,
+                              double least_saving, qn_budget_plan *made) {
+    size_t usual, least;
+    f->search.most_ns = most_extra * f->model.base_ns;
+    QN_TRY(look_for_thrifty(f, &usual, &least));
+    if ((double)least > (1 - least_saving) * (double)usual)
+        return QN_OK;
+    QN_TRY(make_plan(f, allocator, made));
+    made->planning_ns = qn_clock_ns() - f->begin_ns;
+    made->planner_bytes = f->counter.peak_bytes;
+    return QN_OK;
+}
+
+qn_status qn_budget_plan_thrifty(const qn_allocator *allocator, const qn_graph *graph,
+                                 const qn_machine *machine, const qn_budget_options *options,
+                                 double most_extra, double least_saving, qn_budget_plan *found) {
+    finding f;
+    qn_budget_plan made = {0};
+    qn_status status = start(&f, allocator, graph, machine, options);
+    if (status == QN_OK)
+        status =
+            find_thrifty(&f, qn_allocator_or_default(allocator), most_extra, least_saving, &made);
+    if (status == QN_OK)
+        *found = made;
+    else
+        qn_budget_plan_deinit(&made);
+    finish(&f);
+    return status;
+}

@@ -150,8 +150,8 @@ static void mark_results(making *m) {
     }
 }
 
-/* Updates run once, and so do copies between spaces and waits; the rest may run again while what it
- * reads has not been updated. */
+/* Updates run once, and so do copies between spaces, waits and what says so; the rest may run again
+ * while what it reads has not been updated. */
 static void find_latest(making *m, int32_t turn) {
     const qn_budget_model *model = m->model;
     qn_budget_turn *t = &model->turns[turn];
@@ -163,7 +163,7 @@ static void find_latest(making *m, int32_t turn) {
         const int32_t overwrite = m->overwrite[qn_graph_unview(model->graph, node->inputs[i]).id];
         t->latest = overwrite < t->latest ? overwrite : t->latest;
     }
-    if (t->n_outputs < node->n_outputs || node->op->output_space)
+    if (t->n_outputs < node->n_outputs || node->op->output_space || node->op->runs_once)
         t->latest = -1;
 }
 

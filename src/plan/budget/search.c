@@ -31,7 +31,8 @@ qn_status qn_budget_search_init(qn_arena *arena, const qn_allocator *allocator,
                                 const qn_budget_model *model, qn_budget_search *search) {
     const int32_t most_items = MOST_TIMES * model->n_turns + 16;
     const size_t n_items = (size_t)most_items + 2, n_turns = (size_t)model->n_turns + 1;
-    *search = (qn_budget_search){.model = model, .allocator = allocator, .most_work = INT64_MAX};
+    *search = (qn_budget_search){
+        .model = model, .allocator = allocator, .most_ns = INFINITY, .most_work = INT64_MAX};
     search->rng = qn_rng_make(1, qn_hash_text("budget"), 0);
     QN_TRY(qn_budget_trial_init(arena, model, most_items, &search->now));
     QN_TRY(qn_budget_trial_init(arena, model, most_items, &search->next));
@@ -264,7 +265,8 @@ static double score(double gain, double ns) {
  * worth trying twice. */
 static qn_status add_variant(qn_budget_search *s, qn_budget_move *move, double gain,
                              const closure *c, closure *known) {
-    if (gain <= c->loss || (c->ns == known->ns && c->loss == known->loss))
+    if (gain <= c->loss || (c->ns == known->ns && c->loss == known->loss) ||
+        s->now.again_ns + c->ns > s->most_ns)
         return QN_OK;
     *known = *c;
     move->score = score(gain - c->loss, c->ns) * move->factor;
@@ -390,7 +392,7 @@ static bool make_best(qn_budget_search *s) {
         const double gain = excess - qn_budget_trial_excess(&s->next, s->target_bytes);
         const double ns = s->next.again_ns - s->now.again_ns;
         const double measured = score(gain, ns) * s->moves[i].factor;
-        if (gain <= 0 || measured <= best_score)
+        if (gain <= 0 || measured <= best_score || s->next.again_ns > s->most_ns)
             continue;
         best = &s->moves[i];
         best_score = measured;

@@ -19,8 +19,9 @@ typedef struct qn_budget_move {
 typedef struct qn_budget_search {
     const qn_budget_model *model;
     size_t target_bytes;
-    double noise; /* of scores: 0: none */
-    double price; /* ns that a byte over one item is worth, by the last move */
+    double most_ns; /* that may be lost to what runs again; INFINITY: any */
+    double noise;   /* of scores: 0: none */
+    double price;   /* ns that a byte over one item is worth, by the last move */
     qn_rng rng;
     uint64_t n_drawn;
     int64_t work, most_work;   /* items measured */
@@ -48,7 +49,7 @@ void qn_budget_search_deinit(qn_budget_search *search);
  * from there on, and the memory that it takes, do not depend on what was looked for before. */
 void qn_budget_search_restart(qn_budget_search *search);
 
-/* Moves until the target holds (*holds) or no move brings it nearer. */
+/* Moves until the target holds (*holds) or no move that may be paid for brings it nearer. */
 qn_status qn_budget_search_descend(qn_budget_search *search, bool *holds);
 
 /* Leaves out what need not run again for the target to hold, the dearest first, and runs whose

@@ -102,6 +102,28 @@ static void test_measured(const qn_graph *graph, size_t limit) {
     free(ns);
 }
 
+/* A part of a step's time is never exceeded, none saves nothing, and more time never saves less. */
+static void test_thrifty(const qn_graph *graph) {
+    static const double parts[] = {0, 0.01, 0.05, 0.2};
+    const qn_budget_options options = {.arena_bytes = SIZE_MAX};
+    size_t before = full_bytes(graph);
+    int n_found = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        qn_budget_plan made = {0};
+        CHECK_OK(qn_budget_plan_thrifty(NULL, graph, A_MACHINE(kernels, 2), &options, parts[i],
+                                        0.02, &made));
+        if (!made.plan)
+            continue;
+        n_found++;
+        const qn_budget_options limit = {.arena_bytes = made.plan->arena_bytes};
+        check_made(graph, kernels, &limit, &made);
+        CHECK(made.extra_ns <= parts[i] * made.base_ns && made.plan->arena_bytes <= before);
+        before = made.plan->arena_bytes;
+        qn_budget_plan_deinit(&made);
+    }
+    CHECK(n_found > 0);
+}
+
 static void test_too_little(const qn_graph *graph) {
     const qn_budget_options options = {.arena_bytes = 64};
     qn_budget_plan made;
@@ -185,6 +207,7 @@ int main(void) {
     test_repeats(small.graph, limit);
     test_measured(small.graph, limit * 9 / 8);
     test_too_little(small.graph);
+    test_thrifty(small.graph);
     test_failures(small.graph, limit);
     qn_program_deinit(&small);
     test_known_leasts();
