@@ -26,7 +26,7 @@ CORE = ["base", "os", "tensor", "graph", "ops", "device", "passes", "plan", "run
 KERNELS = ["kernels", "kernels/ref", "kernels/avx2", "kernels/avx512", "kernels/neon"]
 COUNTED = [*CORE, *KERNELS, "format", "linker"]
 OPTIONS = {part: "QUERN_WITH_" + part.split("/")[-1].upper()
-           for part in ("kernels/avx2", "kernels/avx512", "kernels/neon", "kernels/integer", "device/opencl", "label",
+           for part in ("kernels/avx2", "kernels/avx512", "kernels/neon", "kernels/integer", "device/opencl", "device/cuda", "label",
                         "learn", "federate")}
 # A section of the library starts its line; those of objects follow one space. Figures are on the next line if
 # the name is long.
@@ -36,13 +36,13 @@ NOT_IN_FILE = re.compile(r"[.](bss|tbss|debug|comment|symtab|strtab|note\.GNU-st
 
 
 def part_of(path):
-    """A folder of src/, a set of kernels, or OpenCL; ONNX's generated messages are onnx's."""
+    """A folder of src/, a set of kernels, or a device; ONNX's generated messages are onnx's."""
     if ".dir/" not in path:
         return "linker"  # the compiler's own beginnings and ends
     if ".dir/src/" not in path:
         return "onnx"
     words = path.split(".dir/src/")[1].split("/")
-    has_rooms = words[0] == "kernels" or words[:2] == ["device", "opencl"]
+    has_rooms = words[0] == "kernels" or (words[0] == "device" and words[1] != "cpu")
     return "/".join(words[:2]) if has_rooms and len(words) > 2 else words[0]
 
 

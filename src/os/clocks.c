@@ -33,6 +33,12 @@ qn_clock_offset qn_clock_compare(qn_clock clock) {
     return best;
 }
 
+void qn_sleep_ns(int64_t ns) {
+    if (ns > 0)
+        (void)nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000},
+                        NULL);
+}
+
 const char *qn_clock_print_date(char text[QN_DATE_TEXT]) {
     const time_t now = time(NULL);
     struct tm here = {0};

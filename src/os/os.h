@@ -10,6 +10,9 @@
 /* Monotonic time in nanoseconds. */
 int64_t qn_clock_ns(void);
 
+/* Sleeps for about so long, or less. */
+void qn_sleep_ns(int64_t ns);
+
 /* Processor time of the calling thread in nanoseconds. */
 int64_t qn_thread_cpu_ns(void);
 

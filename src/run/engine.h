@@ -67,9 +67,11 @@ struct qn_engine {
     qn_swap_speed swap_speed;           /* of the folder */
     struct qn_live_budget *live_budget; /* null: the budget is fixed */
     char device_name[24];               /* of the options */
-    int device;           /* row of the machine's that programs use beside the CPU; 0: none */
-    int opened_device;    /* the same, which stays when the device is left */
-    bool is_device_tried; /* it is used only if that is faster */
+    int device;        /* row of the machine's that programs use beside the CPU; 0: none */
+    int opened_device; /* the same, which stays when the device is left */
+    void *left_arena;  /* (left_arena_bytes): that a device may still write to, or null */
+    size_t left_arena_bytes;
+    bool is_device_tried;        /* it is used only if that is faster */
     struct qn_core_plans *cores; /* null: operations run one by one */
     struct qn_reducer *reducer;  /* where ranks share the steps, or null */
     qn_engine_text plan_text;

@@ -10,6 +10,9 @@
 #include "run/engine.h"
 #include "run/rehearsal.h"
 
+#ifdef QN_WITH_CUDA
+#include "device/cuda/cuda.h"
+#endif
 #ifdef QN_WITH_OPENCL
 #include "device/opencl/opencl.h"
 #endif
@@ -50,15 +53,54 @@ static qn_status add_opencl(qn_engine *e, int number) {
 #endif
 }
 
-/* The number behind "opencl:"; -1: the text is none. */
-static int opencl_number(const char *text) {
-    char *end;
-    if (strcmp(text, "opencl") == 0)
-        return 0;
-    if (strncmp(text, "opencl:", 7) != 0 || text[7] < '0' || text[7] > '9')
-        return -1;
-    const long number = strtol(text + 7, &end, 10);
-    return *end == 0 && number < 1000 ? (int)number : -1;
+static qn_status add_cuda(qn_engine *e, int number) {
+#ifdef QN_WITH_CUDA
+    const qn_cuda_options options = {number};
+    return add(e, &qn_device_cuda, &options);
+#else
+    (void)e;
+    (void)number;
+    return qn_fail(QN_ERROR_UNSUPPORTED,
+                   "this build has no CUDA (QUERN_WITH_CUDA); train on the cpu");
+#endif
+}
+
+static qn_status add_simulated(qn_engine *e, int number) {
+    static const qn_simulated_options options = {.lost_at = -1};
+    (void)number;
+    return add(e, &qn_device_simulated, &options);
+}
+
+typedef struct kind {
+    const char *name;
+    qn_status (*add)(qn_engine *e, int number);
+    bool is_tried; /* by auto */
+} kind;
+
+static const kind kinds[] = {
+    {"cuda", add_cuda, true},
+    {"opencl", add_opencl, true},
+    {"simulated", add_simulated, false},
+};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* The kind that a text names, "opencl" or "opencl:1", and the number; null: none. */
+static const kind *find_kind(const char *text, int *number) {
+    for (int i = 0; i < KINDS; i++) {
+        const size_t n = strlen(kinds[i].name);
+        char *end;
+        *number = 0;
+        if (strcmp(text, kinds[i].name) == 0)
+            return &kinds[i];
+        if (strncmp(text, kinds[i].name, n) != 0 || text[n] != ':' || text[n + 1] < '0' ||
+            text[n + 1] > '9')
+            continue;
+        const long parsed = strtol(text + n + 1, &end, 10);
+        *number = (int)parsed;
+        return *end == 0 && parsed < 1000 ? &kinds[i] : NULL;
+    }
+    return NULL;
 }
 
 static qn_status check(const qn_engine *e) {
@@ -78,7 +120,8 @@ static qn_status check(const qn_engine *e) {
 /* What "auto" cannot use, it does without. */
 static qn_status open_auto(qn_engine *e) {
     const bool is_fit = check(e) == QN_OK && !e->options.plan_only;
-    e->is_device_tried = is_fit && add_opencl(e, 0) == QN_OK;
+    for (int i = 0; is_fit && !e->is_device_tried && i < KINDS; i++)
+        e->is_device_tried = kinds[i].is_tried && kinds[i].add(e, 0) == QN_OK;
     e->options.device = e->is_device_tried ? "auto" : "cpu";
     if (e->options.plan_only)
         tell(e, 0,
@@ -94,8 +137,8 @@ static void keep_name(qn_engine *e, const char *text) {
 }
 
 qn_status qn_engine_open_device(qn_engine *e) {
-    static const qn_simulated_options simulated = {.lost_at = -1};
     const char *text = e->options.device ? e->options.device : "cpu";
+    int number;
     if (strlen(text) >= sizeof e->device_name)
         return qn_fail(QN_ERROR_ARGUMENT, "there is no device \"%.40s...\"", text);
     keep_name(e, text);
@@ -103,19 +146,20 @@ qn_status qn_engine_open_device(qn_engine *e) {
         return QN_OK;
     if (strcmp(text, "auto") == 0)
         return open_auto(e);
-    const bool is_simulated = strcmp(text, "simulated") == 0;
-    if (!is_simulated && opencl_number(text) < 0)
+    const kind *found = find_kind(text, &number);
+    if (!found)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "there is no device \"%s\"; use cpu, opencl, opencl:N or auto", text);
+                       "there is no device \"%s\"; use cpu, opencl, opencl:N, cuda, cuda:N or auto",
+                       text);
     QN_TRY(check(e));
-    return is_simulated ? add(e, &qn_device_simulated, &simulated)
-                        : add_opencl(e, opencl_number(text));
+    return found->add(e, number);
 }
 
 void qn_engine_close_device(qn_engine *e) {
     if (e->opened_device > 0)
         e->machine.devices[e->opened_device].device->close(
             e->machine.devices[e->opened_device].state);
+    qn_release(&e->allocator, e->left_arena, 1, e->left_arena_bytes);
 }
 
 /* ---- planning ---- */
@@ -238,11 +282,25 @@ static qn_status plan_all(qn_engine *e, int device) {
     return QN_OK;
 }
 
+/* A device that was lost for its silence may still write there: it is kept until the end. */
+static void leave_arena(qn_engine *e) {
+#if defined QN_WITH_OPENCL || defined QN_WITH_CUDA
+    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    if (!e->left_arena && qn_gpu_is(d->device) && qn_gpu_is_silent(d->state)) {
+        e->left_arena = e->arena;
+        e->left_arena_bytes = e->arena_bytes;
+        e->arena = NULL;
+        return;
+    }
+#endif
+    qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
+    e->arena = NULL;
+}
+
 /* Plans all programs anew, with a device (0: none), in an arena of their size. Where that fails
  * nothing can be run any more. */
 static qn_status change_device(qn_engine *e, int device) {
-    qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
-    e->arena = NULL;
+    leave_arena(e);
     e->is_planned = false;
     QN_TRY(plan_all(e, device));
     e->is_planned = true;
@@ -254,12 +312,12 @@ static void describe(const qn_engine *e, char name[160], char reason[200]) {
     const qn_machine_device *d = &e->machine.devices[e->opened_device];
     snprintf(name, 160, "%s", d->device->name);
     reason[0] = 0;
-#ifdef QN_WITH_OPENCL
-    if (d->device != &qn_device_opencl)
+#if defined QN_WITH_OPENCL || defined QN_WITH_CUDA
+    if (!qn_gpu_is(d->device))
         return;
-    snprintf(name, 160, "opencl (%s)", qn_opencl_name(d->state));
-    if (qn_opencl_reason(d->state)[0])
-        snprintf(reason, 200, ": %s", qn_opencl_reason(d->state));
+    snprintf(name, 160, "%s (%s)", d->device->name, qn_gpu_name(d->state));
+    if (qn_gpu_reason(d->state)[0])
+        snprintf(reason, 200, ": %s", qn_gpu_reason(d->state));
 #endif
 }
 
@@ -337,6 +395,6 @@ qn_status qn_engine_choose_device(qn_engine *e) {
         i++;
     if (e->device > 0)
         QN_TRY(choose(e, &e->programs[i]));
-    e->options.device = e->device > 0 ? "opencl" : "cpu";
+    e->options.device = e->device > 0 ? e->machine.devices[e->device].device->name : "cpu";
     return QN_OK;
 }

@@ -11,6 +11,7 @@
 /* Call number fake_fail_at fails (0: none); fake_fails_on: so do all after it. */
 API int64_t fake_calls, fake_fail_at, fake_opened_at; /* opened_at: the call that made a context */
 API int fake_fails_on;
+API int64_t fake_silent_at; /* from this call on (0: never) nothing is done any more */
 /* What it lies about; 0: nothing. */
 enum { TRUTH, MANY_PLATFORMS, MANY_DEVICES, NO_END, NULLS, SMALL_BUFFERS, SMALL_LOCAL, BAD_BUILD };
 API int fake_lie;
@@ -68,6 +69,10 @@ API cl_int clReleaseCommandQueue(cl_command_queue queue);
 API cl_int clReleaseMemObject(cl_mem memory);
 API cl_int clReleaseProgram(cl_program program);
 API cl_int clReleaseKernel(cl_kernel kernel);
+API cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint n, const cl_event *events,
+                                       cl_event *event);
+API cl_int clGetEventInfo(cl_event event, cl_uint what, size_t bytes, void *to, size_t *size);
+API cl_int clReleaseEvent(cl_event event);
 API cl_int clFlush(cl_command_queue queue);
 API cl_int clFinish(cl_command_queue queue);
 
@@ -269,6 +274,30 @@ cl_int clReleaseProgram(cl_program program) {
 cl_int clReleaseKernel(cl_kernel kernel) {
     (void)kernel;
     return answer();
+}
+
+cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint n, const cl_event *events,
+                                   cl_event *event) {
+    (void)queue;
+    (void)n;
+    (void)events;
+    *event = (cl_event)(void *)&thing;
+    return answer();
+}
+
+cl_int clGetEventInfo(cl_event event, cl_uint what, size_t bytes, void *to, size_t *size) {
+    const cl_int status = fake_silent_at > 0 && fake_calls >= fake_silent_at ? 1 : CL_COMPLETE;
+    (void)event;
+    (void)size;
+    if (what != CL_EVENT_STATUS || bytes != sizeof status)
+        abort();
+    memcpy(to, &status, bytes);
+    return answer();
+}
+
+cl_int clReleaseEvent(cl_event event) {
+    (void)event;
+    return CL_OK; /* nothing follows from its failing */
 }
 
 cl_int clFlush(cl_command_queue queue) {

@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/meter/opencl_devices.h"
+#include "cli/meter/gpu_devices.h"
 #include "cli/meter/sensing.h"
 #include "cli/terminal.h"
 #include "meter/processor.h"
@@ -498,14 +498,18 @@ static void print_all(const device *d, bool is_json) {
         json_sensors(&d->sensing);
         json_missing(&d->sensing);
         json_roofline(&d->roofline);
-        if (!d->is_recorded)
+        if (!d->is_recorded) {
             opencl_devices_json();
+            cuda_devices_json();
+        }
         json_end();
         return;
     }
     print_processor(d);
-    if (!d->is_recorded)
+    if (!d->is_recorded) {
         opencl_devices_print(print_field);
+        cuda_devices_print(print_field);
+    }
     print_sensors(&d->sensing);
     print_missing(&d->sensing);
     if (!d->is_recorded)

@@ -23,6 +23,7 @@ enum { CL_FALSE = 0, CL_TRUE = 1 };
 enum { CL_READ_WRITE = 1 << 0, CL_ALLOC_HOST = 1 << 4 };
 
 enum { CL_PLATFORM_NAME = 0x0902 };
+enum { CL_EVENT_STATUS = 0x11d3, CL_COMPLETE = 0 }; /* below 0: it failed */
 enum { CL_BUILD_LOG = 0x1183, CL_BINARY_SIZES = 0x1165, CL_BINARIES = 0x1166 };
 enum {
     CL_DEVICE_TYPE_CPU = 1 << 1,
@@ -81,6 +82,10 @@ enum {
     F(cl_int, clEnqueueWriteBuffer,                                                                \
       (cl_command_queue, cl_mem, cl_uint, size_t, size_t, const void *, cl_uint, const cl_event *, \
        cl_event *))                                                                                \
+    F(cl_int, clEnqueueMarkerWithWaitList,                                                         \
+      (cl_command_queue, cl_uint, const cl_event *, cl_event *))                                   \
+    F(cl_int, clGetEventInfo, (cl_event, cl_uint, size_t, void *, size_t *))                       \
+    F(cl_int, clReleaseEvent, (cl_event))                                                          \
     F(cl_int, clFlush, (cl_command_queue))                                                         \
     F(cl_int, clFinish, (cl_command_queue))
 

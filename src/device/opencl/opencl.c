@@ -1,58 +1,54 @@
-/* See opencl.h. */
+/* OpenCL as the driver of a GPU. A stream is a command queue with kernels of its own, since setting
+ * their arguments is not safe between threads. */
 #include "device/opencl/opencl.h"
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "device/opencl/operators.h"
+#include "device/gpu/state.h"
+#include "device/opencl/platforms.h"
 #include "os/heap.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- loss ---- */
+typedef struct context {
+    const qn_opencl_api *cl;
+    qn_opencl_device device;
+    cl_context context;
+    cl_command_queue copies; /* of copies at once */
+    cl_program program;
+} context;
 
-bool qn_opencl_is_lost(const qn_opencl *d) {
-    return __atomic_load_n(&d->is_lost, __ATOMIC_SEQ_CST);
+typedef struct stream {
+    cl_command_queue queue;
+    cl_kernel kernels[QN_GPU_KERNEL_COUNT];
+    cl_event mark; /* null: none */
+} stream;
+
+static const qn_opencl_api *api_of(const qn_gpu *d) {
+    return ((const context *)d->context)->cl;
 }
 
-/* The first reason counts: what follows is its consequence. Queues share a device, so two may get
- * here at once; the text is only for people. */
-bool qn_opencl_lose(qn_opencl *d, const char *what, cl_int code) {
-    if (!qn_opencl_is_lost(d))
-        snprintf(d->reason, sizeof d->reason, "%s failed: %s (%d)", what, qn_opencl_word(code),
-                 code);
-    __atomic_store_n(&d->is_lost, true, __ATOMIC_SEQ_CST);
-    return false;
-}
-
-static bool is_lost(const void *state) {
-    return qn_opencl_is_lost(state);
-}
-
-const char *qn_opencl_name(const void *state) {
-    return ((const qn_opencl *)state)->device.name;
-}
-
-const char *qn_opencl_reason(const void *state) {
-    return ((const qn_opencl *)state)->reason;
+static bool check(qn_gpu *d, const char *what, cl_int code) {
+    return code == CL_OK || qn_gpu_lose(d, what, qn_opencl_word(code), code);
 }
 
 /* ---- opening ---- */
 
-static void opencl_close(void *state) {
-    qn_opencl *d = state;
-    if (!d)
+static void close_device(qn_gpu *d) {
+    context *c = d->context;
+    if (!c)
         return;
-    if (d->program)
-        (void)d->cl->clReleaseProgram(d->program);
-    if (d->copies)
-        (void)d->cl->clReleaseCommandQueue(d->copies);
-    if (d->context)
-        (void)d->cl->clReleaseContext(d->context);
-    qn_release(d->allocator, d, 1, sizeof *d);
+    if (c->program)
+        (void)c->cl->clReleaseProgram(c->program);
+    if (c->copies)
+        (void)c->cl->clReleaseCommandQueue(c->copies);
+    if (c->context)
+        (void)c->cl->clReleaseContext(c->context);
+    qn_release(d->allocator, c, 1, sizeof *c);
 }
 
-static qn_status find(qn_opencl *d, int number) {
+static qn_status find(context *c, int number) {
     qn_opencl_device devices[QN_OPENCL_MOST_DEVICES];
     int n;
     QN_TRY(qn_opencl_find_devices(devices, &n));
@@ -61,202 +57,229 @@ static qn_status find(qn_opencl *d, int number) {
                        "there is no OpenCL device %d; this machine has %d, numbered from 0 (quern "
                        "devices lists them)",
                        number, n);
-    d->device = devices[number];
-    return qn_opencl_api_get(&d->cl);
+    c->device = devices[number];
+    return qn_opencl_api_get(&c->cl);
 }
 
-static qn_status open(qn_opencl *d, int number) {
+/* The first line of the driver's log that says something of an error, or its first line. */
+static void read_log(const context *c, char *to, size_t bytes) {
+    char log[4096];
+    memset(log, 0, sizeof log);
+    if (c->cl->clGetProgramBuildInfo(c->program, c->device.id, CL_BUILD_LOG, sizeof log - 1, log,
+                                     NULL) != CL_OK)
+        log[0] = 0;
+    const char *line = strstr(log, "error");
+    while (line && line > log && line[-1] != '\n')
+        line--;
+    line = line ? line : log;
+    snprintf(to, bytes, "%.*s", (int)strcspn(line, "\n"), line);
+}
+
+static qn_status compile(qn_gpu *d) {
+    const context *c = d->context;
+    char options[QN_GPU_DEFINITIONS + 32] = "-cl-std=CL1.2 ", log[200];
+    qn_gpu_define_tile(&d->tile, options + strlen(options));
+    const cl_int code = c->cl->clBuildProgram(c->program, 1, &c->device.id, options, NULL, NULL);
+    if (code == CL_OK)
+        return QN_OK;
+    read_log(c, log, sizeof log);
+    return qn_fail(QN_ERROR_DEVICE,
+                   "the OpenCL driver of %s cannot compile the kernels (%s): %s; train with "
+                   "--device cpu, or update the driver",
+                   d->name, qn_opencl_word(code), log);
+}
+
+static qn_status build(qn_gpu *d) {
+    context *c = d->context;
+    const char *texts[QN_GPU_TEXTS + 1] = {qn_gpu_opencl_prelude};
     cl_int code = CL_OK;
-    QN_TRY(find(d, number));
-    d->tile = qn_opencl_choose_tile(&d->device);
-    d->context = d->cl->clCreateContext(NULL, 1, &d->device.id, NULL, NULL, &code);
-    if (d->context && code == CL_OK)
-        d->copies = d->cl->clCreateCommandQueue(d->context, d->device.id, 0, &code);
-    if (!d->copies || code != CL_OK)
-        return qn_fail(QN_ERROR_DEVICE, "the OpenCL device %s cannot be opened (%s)",
-                       d->device.name, qn_opencl_word(code));
-    return qn_opencl_build(d);
+    memcpy(texts + 1, qn_gpu_texts, sizeof qn_gpu_texts);
+    c->program = c->cl->clCreateProgramWithSource(c->context, QN_GPU_TEXTS + 1, texts, NULL, &code);
+    if (!c->program || code != CL_OK)
+        return qn_fail(QN_ERROR_DEVICE, "the OpenCL device %s takes no program (%s)", d->name,
+                       qn_opencl_word(code));
+    return compile(d);
 }
 
-/* Addresses that no host memory has. */
-static const uintptr_t first_base = (uintptr_t)1 << (sizeof(uintptr_t) * 8 - 10);
+static void describe(qn_gpu *d) {
+    const qn_opencl_device *o = &((const context *)d->context)->device;
+    const bool is_cpu =
+        (o->type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == (cl_bits)CL_DEVICE_TYPE_CPU;
+    snprintf(d->name, sizeof d->name, "%s", o->name);
+    d->most_allocation_bytes = o->most_allocation_bytes;
+    d->tile = qn_gpu_choose_tile(o->group_size, is_cpu, o->local_bytes);
+}
 
-static qn_status opencl_open(const qn_allocator *allocator, const void *options, void **state) {
-    qn_opencl *d;
-    allocator = qn_allocator_or_default(allocator);
-    QN_TRY(qn_allocate(allocator, 1, sizeof *d, &d));
-    d->allocator = allocator;
-    d->next_base = first_base;
-    const qn_status status = open(d, ((const qn_opencl_options *)options)->number);
-    if (status != QN_OK) {
-        opencl_close(d);
-        return status;
-    }
-    *state = d;
-    return QN_OK;
+static qn_status open_device(qn_gpu *d, int number) {
+    context *c;
+    cl_int code = CL_OK;
+    QN_TRY(qn_allocate(d->allocator, 1, sizeof *c, &c));
+    d->context = c;
+    QN_TRY(find(c, number));
+    describe(d);
+    c->context = c->cl->clCreateContext(NULL, 1, &c->device.id, NULL, NULL, &code);
+    if (c->context && code == CL_OK)
+        c->copies = c->cl->clCreateCommandQueue(c->context, c->device.id, 0, &code);
+    if (!c->copies || code != CL_OK)
+        return qn_fail(QN_ERROR_DEVICE, "the OpenCL device %s cannot be opened (%s)", d->name,
+                       qn_opencl_word(code));
+    return build(d);
 }
 
 /* ---- memory ---- */
+
+static qn_status reserve(qn_gpu *d, size_t bytes, void **memory) {
+    const context *c = d->context;
+    cl_int code = CL_OK;
+    const cl_bits flags = CL_READ_WRITE | (c->device.is_unified ? CL_ALLOC_HOST : 0);
+    const cl_mem buffer = c->cl->clCreateBuffer(c->context, flags, bytes, NULL, &code);
+    if (!buffer || code != CL_OK)
+        return qn_fail(QN_ERROR_MEMORY, "%s gives no memory of %zu bytes (%s); lower --batch",
+                       d->name, bytes, qn_opencl_word(code));
+    *memory = buffer;
+    return QN_OK;
+}
+
+static void release(qn_gpu *d, void *memory) {
+    (void)api_of(d)->clReleaseMemObject(memory);
+}
+
+/* ---- streams ---- */
+
+static void stream_close(qn_gpu *d, void *opened) {
+    const qn_opencl_api *cl = api_of(d);
+    stream *s = opened;
+    for (int i = 0; i < QN_GPU_KERNEL_COUNT; i++) {
+        if (s->kernels[i])
+            (void)cl->clReleaseKernel(s->kernels[i]);
+    }
+    if (s->mark)
+        (void)cl->clReleaseEvent(s->mark);
+    if (s->queue)
+        (void)cl->clReleaseCommandQueue(s->queue);
+    qn_release(d->allocator, s, 1, sizeof *s);
+}
+
+static qn_status make_kernels(const qn_gpu *d, stream *s) {
+    const context *c = d->context;
+    for (int i = 0; i < QN_GPU_KERNEL_COUNT; i++) {
+        cl_int code = CL_OK;
+        s->kernels[i] = c->cl->clCreateKernel(c->program, qn_gpu_kernel_names[i], &code);
+        if (!s->kernels[i] || code != CL_OK)
+            return qn_fail(QN_ERROR_DEVICE, "%s has no kernel %s (%s)", d->name,
+                           qn_gpu_kernel_names[i], qn_opencl_word(code));
+    }
+    return QN_OK;
+}
+
+static qn_status stream_fill(const qn_gpu *d, stream *s) {
+    const context *c = d->context;
+    cl_int code = CL_OK;
+    s->queue = c->cl->clCreateCommandQueue(c->context, c->device.id, 0, &code);
+    if (!s->queue || code != CL_OK)
+        return qn_fail(QN_ERROR_DEVICE, "%s gives no queue (%s)", d->name, qn_opencl_word(code));
+    return make_kernels(d, s);
+}
+
+static qn_status stream_open(qn_gpu *d, void **opened) {
+    stream *s;
+    QN_TRY(qn_allocate(d->allocator, 1, sizeof *s, &s));
+    const qn_status status = stream_fill(d, s);
+    if (status != QN_OK) {
+        stream_close(d, s);
+        return status;
+    }
+    *opened = s;
+    return QN_OK;
+}
+
+static bool launch(qn_gpu *d, void *opened, const qn_gpu_launch *l) {
+    const qn_opencl_api *cl = api_of(d);
+    const stream *s = opened;
+    const cl_kernel kernel = s->kernels[l->kernel];
+    const cl_mem memory = l->buffer->memory;
+    size_t local[3] = {QN_GPU_GROUP_ITEMS, 1, 1}, global[3] = {l->x, l->y, l->z};
+    if (qn_gpu_is_tiled(l->kernel)) {
+        local[0] = (size_t)d->tile.lx;
+        local[1] = (size_t)d->tile.ly;
+        global[0] *= local[0];
+        global[1] *= local[1];
+    } else {
+        global[0] = (global[0] + local[0] - 1) / local[0] * local[0];
+    }
+    cl_int code = cl->clSetKernelArg(kernel, 0, sizeof memory, &memory);
+    if (code == CL_OK)
+        code = cl->clSetKernelArg(kernel, 1, sizeof *l->arguments, l->arguments);
+    if (code == CL_OK)
+        code = cl->clEnqueueNDRangeKernel(s->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
+    return check(d, "starting a kernel", code);
+}
+
+static bool copy(qn_gpu *d, void *opened, const qn_gpu_buffer *buffer, size_t offset, void *host,
+                 size_t bytes, bool is_to_host) {
+    const context *c = d->context;
+    const stream *s = opened;
+    const cl_command_queue queue = s ? s->queue : c->copies;
+    const cl_uint waits = s ? CL_FALSE : CL_TRUE;
+    const cl_int code = is_to_host
+                            ? c->cl->clEnqueueReadBuffer(queue, buffer->memory, waits, offset,
+                                                         bytes, host, 0, NULL, NULL)
+                            : c->cl->clEnqueueWriteBuffer(queue, buffer->memory, waits, offset,
+                                                          bytes, host, 0, NULL, NULL);
+    return check(d, is_to_host ? "copying from it" : "copying to it", code);
+}
+
+/* ---- waiting ---- */
+
+static bool mark(qn_gpu *d, void *opened) {
+    const qn_opencl_api *cl = api_of(d);
+    stream *s = opened;
+    if (s->mark)
+        (void)cl->clReleaseEvent(s->mark);
+    s->mark = NULL;
+    cl_int code = cl->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &s->mark);
+    if (code == CL_OK)
+        code = cl->clFlush(s->queue);
+    return check(d, "waiting for it", code);
+}
+
+static bool is_done(qn_gpu *d, void *opened, bool *is_done) {
+    const stream *s = opened;
+    cl_int status = CL_COMPLETE;
+    const cl_int code =
+        api_of(d)->clGetEventInfo(s->mark, CL_EVENT_STATUS, sizeof status, &status, NULL);
+    *is_done = status == CL_COMPLETE;
+    return check(d, "waiting for it", code != CL_OK || status >= 0 ? code : status);
+}
+
+static const qn_gpu_driver driver = {
+    .kind = "OpenCL",
+    .open = open_device,
+    .close = close_device,
+    .reserve = reserve,
+    .release = release,
+    .stream_open = stream_open,
+    .stream_close = stream_close,
+    .launch = launch,
+    .copy = copy,
+    .mark = mark,
+    .is_done = is_done,
+};
+
+/* ---- the device ---- */
+
+static qn_status opencl_open(const qn_allocator *allocator, const void *options, void **state) {
+    return qn_gpu_open(allocator, &driver, ((const qn_opencl_options *)options)->number, state);
+}
 
 static const qn_space spaces[] = {
     {.name = "opencl", .physical = QN_PHYSICAL_DEVICE, .alignment = QN_ALIGNMENT},
 };
 
-static qn_status check_size(const qn_opencl *d, size_t bytes) {
-    if (bytes <= d->device.most_allocation_bytes)
-        return QN_OK;
-    return qn_fail(QN_ERROR_MEMORY,
-                   "the step needs %zu bytes on %s, whose driver gives at most %llu at once; "
-                   "lower --batch",
-                   bytes, d->device.name, (unsigned long long)d->device.most_allocation_bytes);
-}
-
-static qn_status opencl_reserve(void *state, int space, size_t bytes, qn_memory *memory) {
-    qn_opencl *d = state;
-    cl_int code = CL_OK;
-    int i = 0;
-    QN_TRY(check_size(d, bytes));
-    while (i < QN_OPENCL_MOST_MEMORIES && d->buffers[i].memory)
-        i++;
-    if (i == QN_OPENCL_MOST_MEMORIES)
-        return qn_fail(QN_ERROR_MEMORY, "an OpenCL device supports at most %d memories", i);
-    const cl_bits flags = CL_READ_WRITE | (d->device.is_unified ? CL_ALLOC_HOST : 0);
-    const cl_mem buffer = d->cl->clCreateBuffer(d->context, flags, bytes, NULL, &code);
-    if (!buffer || code != CL_OK)
-        return qn_fail(QN_ERROR_MEMORY, "%s gives no memory of %zu bytes (%s); lower --batch",
-                       d->device.name, bytes, qn_opencl_word(code));
-    d->buffers[i] = (qn_opencl_buffer){buffer, d->next_base, bytes};
-    d->next_base += (bytes + QN_ALIGNMENT) / 4096 * 4096 + 8192;
-    *memory = (qn_memory){.space = space,
-                          .bytes = bytes,
-                          .base = (char *)d->buffers[i].base, /* NOLINT: no host address */
-                          .handle = buffer};
-    return QN_OK;
-}
-
-static void opencl_release(void *state, qn_memory *memory) {
-    qn_opencl *d = state;
-    for (int i = 0; i < QN_OPENCL_MOST_MEMORIES; i++) {
-        if (!memory->handle || d->buffers[i].memory != memory->handle)
-            continue;
-        (void)d->cl->clReleaseMemObject(d->buffers[i].memory);
-        d->buffers[i] = (qn_opencl_buffer){0};
-    }
-    *memory = (qn_memory){0};
-}
-
-const qn_opencl_buffer *qn_opencl_locate(const qn_opencl *d, const void *address, size_t *offset) {
-    const uintptr_t at = (uintptr_t)address;
-    for (int i = 0; i < QN_OPENCL_MOST_MEMORIES; i++) {
-        const qn_opencl_buffer *b = &d->buffers[i];
-        if (!b->memory || at < b->base || at - b->base >= b->bytes)
-            continue;
-        *offset = at - b->base;
-        return b;
-    }
-    return NULL;
-}
-
-static qn_status check_copy(const qn_opencl *d, const qn_memory *memory, size_t offset,
-                            size_t bytes) {
-    if (qn_opencl_is_lost(d))
-        return qn_fail(QN_ERROR_DEVICE, "the OpenCL device %s was lost: %s", d->device.name,
-                       d->reason);
-    if (offset > memory->bytes || bytes > memory->bytes - offset)
-        return qn_fail(QN_ERROR_ARGUMENT, "%zu bytes at offset %zu exceed a memory of %zu", bytes,
-                       offset, memory->bytes);
-    return QN_OK;
-}
-
-static qn_status opencl_copy_in(void *state, const qn_memory *memory, size_t offset,
-                                const void *from, size_t bytes) {
-    qn_opencl *d = state;
-    QN_TRY(check_copy(d, memory, offset, bytes));
-    const cl_int code = d->cl->clEnqueueWriteBuffer(d->copies, memory->handle, CL_TRUE, offset,
-                                                    bytes, from, 0, NULL, NULL);
-    if (code != CL_OK)
-        (void)qn_opencl_lose(d, "copying to it", code);
-    return check_copy(d, memory, offset, bytes);
-}
-
-static qn_status opencl_copy_out(void *state, const qn_memory *memory, size_t offset, void *to,
-                                 size_t bytes) {
-    qn_opencl *d = state;
-    QN_TRY(check_copy(d, memory, offset, bytes));
-    const cl_int code = d->cl->clEnqueueReadBuffer(d->copies, memory->handle, CL_TRUE, offset,
-                                                   bytes, to, 0, NULL, NULL);
-    if (code != CL_OK)
-        (void)qn_opencl_lose(d, "copying from it", code);
-    return check_copy(d, memory, offset, bytes);
-}
-
-/* ---- what it runs ---- */
-
-/* Numbers in kernels are of 32 bits, and reals are floats. */
-static bool is_fit(qn_tensor tensor) {
-    return (tensor.dtype == QN_NONE || tensor.dtype == QN_F32 || tensor.dtype == QN_I32 ||
-            tensor.dtype == QN_U16) &&
-           qn_shape_count(tensor.shape) < INT32_MAX / 4;
-}
-
-/* The reals are what tells integer operators from the others. */
-static bool has_reals(const qn_query *query) {
-    bool has = false;
-    for (int i = 0; i < query->n_inputs; i++)
-        has |= query->inputs[i].dtype == QN_F32;
-    return query->outputs[0].dtype == QN_F32 && (has || query->n_inputs == 0);
-}
-
-static bool opencl_supports(const void *state, const qn_query *query) {
-    const qn_opencl_operator *row = qn_opencl_find(query->op);
-    (void)state;
-    if (query->op->output_space || query->op->is_view)
-        return true;
-    if (!row)
-        return false;
-    for (int i = 0; i < query->n_inputs; i++) {
-        if (!is_fit(query->inputs[i]))
-            return false;
-    }
-    for (int i = 0; i < query->n_outputs; i++) {
-        if (!is_fit(query->outputs[i]))
-            return false;
-    }
-    return has_reals(query) && (!row->supports || row->supports(query));
-}
-
-static size_t opencl_workspace(const qn_machine *machine, const void *state,
-                               const qn_query *query) {
-    const qn_opencl_operator *row = qn_opencl_find(query->op);
-    (void)machine;
-    (void)state;
-    return row && row->workspace ? row->workspace(query) : 0;
-}
-
-static void opencl_counters(const void *state, qn_device_counters *counters) {
-    const qn_opencl *d = state;
-    counters->n_works = __atomic_load_n(&d->counters.n_works, __ATOMIC_RELAXED);
-    counters->busy_ns = __atomic_load_n(&d->counters.busy_ns, __ATOMIC_RELAXED);
-    counters->bytes_in = __atomic_load_n(&d->counters.bytes_in, __ATOMIC_RELAXED);
-    counters->bytes_out = __atomic_load_n(&d->counters.bytes_out, __ATOMIC_RELAXED);
-}
-
 const qn_device qn_device_opencl = {
     .name = "opencl",
     .open = opencl_open,
-    .close = opencl_close,
-    .supports = opencl_supports,
-    .workspace = opencl_workspace,
-    .is_lost = is_lost,
     .n_spaces = 1,
     .spaces = spaces,
-    .reserve = opencl_reserve,
-    .release = opencl_release,
-    .copy_in = opencl_copy_in,
-    .copy_out = opencl_copy_out,
-    .queue_open = qn_opencl_queue_open,
-    .queue_close = qn_opencl_queue_close,
-    .queue_timeline = qn_opencl_queue_timeline,
-    .submit = qn_opencl_queue_submit,
-    .counters = opencl_counters,
+    QN_GPU_DEVICE_FUNCTIONS,
 };

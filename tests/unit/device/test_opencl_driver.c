@@ -2,6 +2,7 @@
  * step is trained on it, and one that lies. Either training does not begin, and it is said why, or
  * the step has the CPU's bits; nothing crashes. */
 #include "check.h"
+#include "device/gpu/gpu.h"
 #include "device/opencl/platforms.h"
 #include "os/library.h"
 #include "quern/quern.h"
@@ -15,7 +16,7 @@ enum { BATCH = 4, LIES = 7 };
 
 static _Alignas(64) float x[BATCH * 28 * 28];
 static _Alignas(64) int32_t y[BATCH];
-static int64_t *calls, *fail_at, *opened_at;
+static int64_t *calls, *fail_at, *opened_at, *silent_at;
 static int *fails_on, *lie;
 
 static qn_status make(const char *device, qn_trainer **trainer) {
@@ -140,6 +141,29 @@ static void test_auto(void) {
     qn_trainer_destroy(fresh);
 }
 
+/* A device that is silent from some call on is left after its patience; the step is the CPU's. */
+static void check_silent(const qn_trainer *expected, int64_t at) {
+    qn_trainer *trainer;
+    qn_step_result result;
+    *calls = 0;
+    CHECK_OK(make("opencl", &trainer));
+    const qn_engine *e = qn_trainer_engine(trainer);
+    qn_gpu_set_patience(e->machine.devices[e->opened_device].state, 2000000);
+    *silent_at = *calls + at;
+    CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+    CHECK(e->device == 0 && are_equal(expected, trainer));
+    CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+    qn_trainer_destroy(trainer);
+    *silent_at = 0;
+}
+
+static void test_silence(void) {
+    qn_trainer *expected = train_on_cpu();
+    for (int64_t at = 1; at < 100; at += 30)
+        check_silent(expected, at);
+    qn_trainer_destroy(expected);
+}
+
 int main(void) {
     qn_library *fake;
     if (qn_library_open("libOpenCL.so.1", &fake) != QN_OK ||
@@ -150,12 +174,14 @@ int main(void) {
     CHECK(qn_library_find(fake, "fake_fail_at", &fail_at));
     CHECK(qn_library_find(fake, "fake_opened_at", &opened_at));
     CHECK(qn_library_find(fake, "fake_fails_on", &fails_on));
+    CHECK(qn_library_find(fake, "fake_silent_at", &silent_at));
     CHECK(qn_library_find(fake, "fake_lie", &lie));
     for (int i = 0; i < BATCH * 28 * 28; i++)
         x[i] = (float)(i * 37 % 101) / 50 - 1;
     for (int i = 0; i < BATCH; i++)
         y[i] = i % 10;
     test_failing();
+    test_silence();
     test_auto();
     test_lying();
     return checks_finish();

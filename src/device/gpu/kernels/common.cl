@@ -1,14 +1,6 @@
-/* What the kernels are written in, as OpenCL C 1.2. Every kernel gets the memory of its space and
- * one structure: p are bytes from the memory's begin, n whole numbers, f reals (arguments.h). The
- * order of every sum follows from the shapes alone. */
-#pragma OPENCL FP_CONTRACT OFF
-
-#define KERNEL  __kernel
-#define GLOBAL  __global
-#define LOCAL   __local
-#define INLINE  static inline
-#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
-#define ID(d)   ((int)get_global_id(d))
+/* What all kernels share. Every kernel gets the memory of its space and one structure: p are bytes
+ * from the memory's begin, n whole numbers, f reals (device/gpu/state.h). The order of every sum
+ * follows from the shapes alone. The words in capitals are those of a language's prelude. */
 
 typedef struct {
     ulong p[12];

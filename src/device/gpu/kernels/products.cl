@@ -166,14 +166,14 @@ INLINE void multiply(int kind, const arguments *a, GLOBAL const float *x, GLOBAL
                      GLOBAL const float *bias, GLOBAL float *c, const extents *e, int part,
                      LOCAL float *xs, LOCAL VECTOR *ys, LOCAL place *rows, LOCAL place *columns,
                      LOCAL place *depths) {
-    const int lx = get_local_id(0), ly = get_local_id(1), item = ly * LX + lx;
-    const int m0 = get_group_id(1) * TILE_M, n0 = get_group_id(0) * TILE_N;
+    const int lx = LOCAL_ID(0), ly = LOCAL_ID(1), item = ly * LX + lx;
+    const int m0 = GROUP_ID(1) * TILE_M, n0 = GROUP_ID(0) * TILE_N;
     VECTOR totals[PARTS_M][PARTS_N][MICRO_M][MICRO_V];
     for (int u = 0; u < PARTS_M; u++)
         for (int v = 0; v < PARTS_N; v++)
             for (int i = 0; i < MICRO_M; i++)
                 for (int j = 0; j < MICRO_V; j++)
-                    totals[u][v][i][j] = (VECTOR)(0);
+                    totals[u][v][i][j] = VECTOR_ZERO;
     for (int i = item; i < TILE_M; i += ITEMS)
         rows[i] = row_place(kind, a, m0 + i, e->group);
     for (int i = item; i < TILE_N; i += ITEMS)
@@ -221,20 +221,21 @@ INLINE void multiply(int kind, const arguments *a, GLOBAL const float *x, GLOBAL
                 for (int i = 0; i < MICRO_M; i++)
 #pragma unroll
                     for (int j = 0; j < MICRO_V; j++)
-                        sums[i][j] = (VECTOR)(0);
+                        sums[i][j] = VECTOR_ZERO;
                 for (int k = 0; k < depth; k++) {
 #pragma unroll
                     for (int i = 0; i < MICRO_M; i++)
 #pragma unroll
                         for (int j = 0; j < MICRO_V; j++)
-                            sums[i][j] = fma((VECTOR)(xs[k * TILE_M + row + i]),
-                                             ys[k * (TILE_N / LANES) + column + j], sums[i][j]);
+                            sums[i][j] = VECTOR_SCALED(
+                                xs[k * TILE_M + row + i], ys[k * (TILE_N / LANES) + column + j],
+                                sums[i][j]);
                 }
 #pragma unroll
                 for (int i = 0; i < MICRO_M; i++)
 #pragma unroll
                     for (int j = 0; j < MICRO_V; j++)
-                        totals[u][v][i][j] += sums[i][j];
+                        totals[u][v][i][j] = VECTOR_ADD(totals[u][v][i][j], sums[i][j]);
             }
         }
         BARRIER;
@@ -253,44 +254,42 @@ INLINE void multiply(int kind, const arguments *a, GLOBAL const float *x, GLOBAL
 }
 
 #define TILES                                                                                      \
-    LOCAL float xs[TILE_M * TILE_K];                                                               \
-    LOCAL VECTOR ys[TILE_N / LANES * TILE_K];                                                      \
-    LOCAL place rows[TILE_M], columns[TILE_N], depths[TILE_K]
-
-#define GROUP __attribute__((reqd_work_group_size(LX, LY, 1)))
+    LOCAL_ARRAY float xs[TILE_M * TILE_K];                                                         \
+    LOCAL_ARRAY VECTOR ys[TILE_N / LANES * TILE_K];                                                \
+    LOCAL_ARRAY place rows[TILE_M], columns[TILE_N], depths[TILE_K]
 
 /* c = op(a) op(b) + bias, then the activation; matrix z of each operand. */
-GROUP KERNEL void product(GLOBAL uchar *memory, const arguments a) {
+TILED_KERNEL void product(GLOBAL uchar *memory, const arguments a) {
     TILES;
-    const int z = get_group_id(2);
+    const int z = GROUP_ID(2);
     const extents e = {a.n[M_P], a.n[N_P], 0, a.n[K_P], 0, a.n[ROW_A] == 1, a.n[COLUMN_B] == 1};
     multiply(PLAIN, &a, REALS(0) + z * a.n[MATRIX_A], REALS(1) + z * a.n[MATRIX_B], REALS(2),
              REALS(3) + z * a.n[MATRIX_C], &e, 0, xs, ys, rows, columns, depths);
 }
 
-GROUP KERNEL void convolve(GLOBAL uchar *memory, const arguments a) {
+TILED_KERNEL void convolve(GLOBAL uchar *memory, const arguments a) {
     TILES;
     const extents e = {a.n[N_] * a.n[P_] * a.n[Q_], a.n[GROUP_K], 0,
-                       a.n[R_] * a.n[S_] * a.n[GROUP_C], get_group_id(2), 0, 0};
+                       a.n[R_] * a.n[S_] * a.n[GROUP_C], GROUP_ID(2), 0, 0};
     multiply(FORWARD, &a, REALS(0), REALS(1), REALS(2), REALS(3), &e, 0, xs, ys, rows, columns,
              depths);
 }
 
-GROUP KERNEL void convolve_data(GLOBAL uchar *memory, const arguments a) {
+TILED_KERNEL void convolve_data(GLOBAL uchar *memory, const arguments a) {
     TILES;
     const extents e = {a.n[N_] * a.n[H_] * a.n[W_], a.n[GROUP_C], 0,
-                       a.n[R_] * a.n[S_] * a.n[GROUP_K], get_group_id(2), 0, 1};
-    const int group = get_group_id(2) * a.n[GROUP_K];
+                       a.n[R_] * a.n[S_] * a.n[GROUP_K], GROUP_ID(2), 0, 1};
+    const int group = GROUP_ID(2) * a.n[GROUP_K];
     multiply(DATA, &a, REALS(0) + group, REALS(1), REALS(2), REALS(3), &e, 0, xs, ys, rows, columns,
              depths);
 }
 
 /* The sum of a chunk of pixels; parts (chunks, K, R * S * C / groups). */
-GROUP KERNEL void convolve_filter(GLOBAL uchar *memory, const arguments a) {
+TILED_KERNEL void convolve_filter(GLOBAL uchar *memory, const arguments a) {
     TILES;
-    const int part = get_group_id(2) / a.n[GROUPS], pixels = a.n[N_] * a.n[P_] * a.n[Q_];
+    const int part = GROUP_ID(2) / a.n[GROUPS], pixels = a.n[N_] * a.n[P_] * a.n[Q_];
     const extents e = {a.n[GROUP_K], a.n[R_] * a.n[S_] * a.n[GROUP_C], part * a.n[CHUNK],
-                       min(pixels, (part + 1) * a.n[CHUNK]), get_group_id(2) % a.n[GROUPS], 1, 1};
+                       min(pixels, (part + 1) * a.n[CHUNK]), GROUP_ID(2) % a.n[GROUPS], 1, 1};
     multiply(FILTER, &a, REALS(1), REALS(0), REALS(2), REALS(3), &e, part, xs, ys, rows, columns,
              depths);
 }
@@ -391,11 +390,11 @@ KERNEL void depthwise_data(GLOBAL uchar *memory, const arguments a) {
     REALS(3)[input_at(&a, at.image, at.h, at.w, at.c)] = sum;
 }
 
-/* Chunk z of the pixels, for tap y of channel x. */
+/* A chunk of the pixels, for a tap of channel x: item y is chunk * taps + tap. */
 KERNEL void depthwise_filter(GLOBAL uchar *memory, const arguments a) {
-    const int k = ID(0), tap = ID(1), part = ID(2), taps = a.n[R_] * a.n[S_];
+    const int taps = a.n[R_] * a.n[S_], k = ID(0), tap = ID(1) % taps, part = ID(1) / taps;
     const int pixels = a.n[N_] * a.n[P_] * a.n[Q_];
-    if (k >= a.n[K_] || tap >= taps)
+    if (k >= a.n[K_] || part * a.n[CHUNK] >= pixels)
         return;
     exact sum = {0, 0};
     for (int pixel = part * a.n[CHUNK]; pixel < min(pixels, (part + 1) * a.n[CHUNK]); pixel++) {

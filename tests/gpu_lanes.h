@@ -1,12 +1,12 @@
-/* The machine with an OpenCL device, and a graph that is given to it, for tests: every node that
+/* The machine with a GPU, and a graph that is given to it, for tests: every node that
  * the device supports runs there. Where there is no driver, tests say so and end well. */
-#ifndef QN_TESTS_OPENCL_LANES_H
-#define QN_TESTS_OPENCL_LANES_H
+#ifndef QN_TESTS_GPU_LANES_H
+#define QN_TESTS_GPU_LANES_H
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "check.h"
-#include "device/opencl/opencl.h"
+#include "device/gpu/gpu.h"
 #include "os/heap.h"
 #include "os/team.h"
 #include "plan/lanes/spread.h"
@@ -15,12 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const qn_lane opencl_lanes[2] = {
+static const qn_lane gpu_lanes[2] = {
     {.n_threads = 1},
     {.device = 1, .space = 1, .n_threads = 1, .can_be_lost = true},
 };
 
-typedef struct opencl_run {
+typedef struct gpu_run {
     qn_machine machine;
     void *state;
     qn_spread spread;
@@ -29,12 +29,11 @@ typedef struct opencl_run {
     void *arena;
     qn_executor *executor;
     int n_steps; /* on the device, without copies */
-} opencl_run;
+} gpu_run;
 
 /* False, with a word, where there is no device. */
-static inline bool opencl_open(void **state) {
-    const qn_opencl_options options = {0};
-    const qn_status status = qn_device_opencl.open(NULL, &options, state);
+static inline bool gpu_open(const qn_device *device, const void *options, void **state) {
+    const qn_status status = device->open(NULL, options, state);
     if (status == QN_ERROR_UNSUPPORTED)
         printf("skipped: %s\n", qn_error_message());
     else
@@ -42,7 +41,7 @@ static inline bool opencl_open(void **state) {
     return status == QN_OK;
 }
 
-static inline int16_t *opencl_lane_of(const qn_machine *machine, const qn_graph *graph) {
+static inline int16_t *gpu_lane_of(const qn_machine *machine, const qn_graph *graph) {
     int16_t *lane_of = calloc((size_t)graph->n_nodes + 1, sizeof *lane_of);
     if (!lane_of)
         abort();
@@ -55,15 +54,15 @@ static inline int16_t *opencl_lane_of(const qn_machine *machine, const qn_graph 
 }
 
 /* Plans a graph with all that the device supports on it. */
-static inline void opencl_run_open(opencl_run *r, const qn_graph *graph, const qn_kernels *kernels,
-                                   void *state) {
+static inline void gpu_run_open(gpu_run *r, const qn_graph *graph, const qn_kernels *kernels,
+                                const qn_device *device, void *state) {
     const qn_allocator *a = qn_allocator_default();
     int row;
-    *r = (opencl_run){.machine = qn_machine_cpu(kernels, 1), .state = state};
-    CHECK_OK(qn_machine_add(&r->machine, &qn_device_opencl, state, &row));
-    int16_t *lane_of = opencl_lane_of(&r->machine, graph);
+    *r = (gpu_run){.machine = qn_machine_cpu(kernels, 1), .state = state};
+    CHECK_OK(qn_machine_add(&r->machine, device, state, &row));
+    int16_t *lane_of = gpu_lane_of(&r->machine, graph);
     const qn_assignment wanted = {
-        .n_lanes = 2, .n_spaces = 2, .lanes = opencl_lanes, .lane_of = lane_of};
+        .n_lanes = 2, .n_spaces = 2, .lanes = gpu_lanes, .lane_of = lane_of};
     CHECK_OK(qn_spread_make(graph, &wanted, &r->spread));
     free(lane_of);
     CHECK_OK(
@@ -78,7 +77,7 @@ static inline void opencl_run_open(opencl_run *r, const qn_graph *graph, const q
                                 &r->executor));
 }
 
-static inline void opencl_run_close(opencl_run *r) {
+static inline void gpu_run_close(gpu_run *r) {
     const qn_allocator *a = qn_allocator_default();
     qn_executor_destroy(r->executor);
     qn_release(a, r->arena, 1, r->plan->arena_bytes);

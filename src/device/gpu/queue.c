@@ -1,18 +1,17 @@
-/* A queue of an OpenCL device: a host thread starts the kernels and copies of works in order, ahead
+/* A queue of a GPU: a host thread starts the kernels and copies of works in order, ahead
  * of the device, and waits for it only where someone else may: before it sleeps for another
  * timeline, after a copy to the host, and at the end. The timeline is raised then. */
 #include "base/memory.h"
 #include "base/status.h"
-#include "device/opencl/operators.h"
+#include "device/gpu/operators.h"
 #include "device/work_thread.h"
 #include "os/heap.h"
 #include "os/os.h"
 
 struct qn_queue {
     const qn_allocator *allocator;
-    qn_opencl *device;
-    cl_command_queue queue;
-    cl_kernel kernels[QN_OPENCL_KERNEL_COUNT];
+    qn_gpu *device;
+    void *stream; /* the driver's */
     qn_work_thread *thread;
 };
 
@@ -22,22 +21,22 @@ static void count(int64_t *counter, int64_t n) {
     (void)__atomic_add_fetch(counter, n, __ATOMIC_RELAXED);
 }
 
+/* What comes to the host does so when all before it is done: what a device that is lost for its
+ * silence has not begun by then writes into no memory of the host later. */
 static bool start_copy(qn_queue *q, const qn_work *work) {
-    qn_opencl *d = q->device;
+    qn_gpu *d = q->device;
     const qn_call *call = work->call;
     const size_t bytes = qn_tensor_bytes(call->outputs[0]);
     size_t offset = 0;
-    const qn_opencl_buffer *b =
-        qn_opencl_locate(d, work->is_to_host ? call->in[0] : call->out[0], &offset);
+    const qn_gpu_buffer *b =
+        qn_gpu_locate(d, work->is_to_host ? call->in[0] : call->out[0], &offset);
     if (!b)
-        return qn_opencl_lose(d, "finding a copy's place", CL_OK);
-    const cl_int code = work->is_to_host
-                            ? d->cl->clEnqueueReadBuffer(q->queue, b->memory, CL_FALSE, offset,
-                                                         bytes, call->out[0], 0, NULL, NULL)
-                            : d->cl->clEnqueueWriteBuffer(q->queue, b->memory, CL_FALSE, offset,
-                                                          bytes, call->in[0], 0, NULL, NULL);
-    if (code != CL_OK)
-        return qn_opencl_lose(d, "starting a copy", code);
+        return qn_gpu_lose(d, "finding a copy's place", "no memory has it", 0);
+    if (work->is_to_host && !qn_gpu_finish(d, q->stream))
+        return false;
+    if (!d->driver->copy(d, q->stream, b, offset, work->is_to_host ? call->out[0] : call->in[0],
+                         bytes, work->is_to_host))
+        return false;
     count(work->is_to_host ? &d->counters.bytes_out : &d->counters.bytes_in, (int64_t)bytes);
     return true;
 }
@@ -47,20 +46,19 @@ static bool start(qn_queue *q, const qn_work *work) {
     count(&q->device->counters.n_works, 1);
     if (call->node->op->output_space)
         return start_copy(q, work);
-    qn_opencl_line line = {.device = q->device, .queue = q->queue, .kernels = q->kernels};
-    const qn_opencl_operator *row = qn_opencl_find(call->node->op);
+    qn_gpu_line line = {.device = q->device, .stream = q->stream};
+    const qn_gpu_operator *row = qn_gpu_find(call->node->op);
     if (row)
         row->run(&line, call);
     if (row && !line.has_failed)
         return true;
-    return qn_opencl_lose(q->device, "finding an operand", CL_OK);
+    return qn_gpu_lose(q->device, "finding an operand", "no memory has it", 0);
 }
 
 /* Waits for all that was started, and says so. */
 static bool finish(qn_queue *q, uint64_t done) {
-    const cl_int code = q->device->cl->clFinish(q->queue);
-    if (code != CL_OK)
-        return qn_opencl_lose(q->device, "waiting for it", code);
+    if (!qn_gpu_finish(q->device, q->stream))
+        return false;
     qn_timeline_raise(qn_work_thread_timeline(q->thread), done);
     return true;
 }
@@ -87,7 +85,7 @@ static bool do_work(qn_queue *q, const qn_work *work, uint64_t *started,
             return false;
     }
     const int64_t begin_ns = qn_clock_ns();
-    if (qn_opencl_is_lost(q->device) || !start(q, work))
+    if (qn_gpu_is_lost(q->device) || !start(q, work))
         return false;
     *started = work->done;
     if (!watch && !work->is_to_host)
@@ -112,55 +110,29 @@ static void do_works(void *queue, const qn_work *works, int32_t n, const qn_queu
     count(&q->device->counters.busy_ns, qn_clock_ns() - begin_ns);
     if (is_good)
         return;
-    (void)q->device->cl->clFinish(q->queue); /* what reads or writes the host's memory has ended */
+    if (!qn_gpu_is_silent(q->device)) /* what reads or writes the host's memory shall have ended */
+        (void)qn_gpu_finish(q->device, q->stream);
     qn_timeline_fail(qn_work_thread_timeline(q->thread));
 }
 
 /* ---- the queue ---- */
 
-void qn_opencl_queue_close(qn_queue *q) {
+void qn_gpu_queue_close(qn_queue *q) {
     if (!q)
         return;
-    const qn_opencl_api *cl = q->device->cl;
     qn_work_thread_end(q->thread);
-    for (int i = 0; i < QN_OPENCL_KERNEL_COUNT; i++) {
-        if (q->kernels[i])
-            (void)cl->clReleaseKernel(q->kernels[i]);
-    }
-    if (q->queue)
-        (void)cl->clReleaseCommandQueue(q->queue);
+    if (q->stream && !qn_gpu_is_silent(q->device))
+        q->device->driver->stream_close(q->device, q->stream);
     qn_release(q->allocator, q, 1, sizeof *q);
 }
 
-static qn_status make_kernels(qn_queue *q) {
-    static const char *const names[] = {
-#define NAME(name) #name,
-        QN_OPENCL_KERNELS(NAME)
-#undef NAME
-    };
-    for (int i = 0; i < QN_OPENCL_KERNEL_COUNT; i++) {
-        cl_int code = CL_OK;
-        q->kernels[i] = q->device->cl->clCreateKernel(q->device->program, names[i], &code);
-        if (!q->kernels[i] || code != CL_OK)
-            return qn_fail(QN_ERROR_DEVICE, "%s has no kernel %s (%s)", q->device->device.name,
-                           names[i], qn_opencl_word(code));
-    }
-    return QN_OK;
-}
-
 static qn_status open(qn_queue *q) {
-    cl_int code = CL_OK;
-    q->queue =
-        q->device->cl->clCreateCommandQueue(q->device->context, q->device->device.id, 0, &code);
-    if (!q->queue || code != CL_OK)
-        return qn_fail(QN_ERROR_DEVICE, "%s gives no queue (%s)", q->device->device.name,
-                       qn_opencl_word(code));
-    QN_TRY(make_kernels(q));
+    QN_TRY(q->device->driver->stream_open(q->device, &q->stream));
     return qn_work_thread_start(q->allocator, do_works, q, &q->thread);
 }
 
-qn_status qn_opencl_queue_open(void *state, const qn_allocator *allocator,
-                               const qn_queue_options *options, qn_queue **queue) {
+qn_status qn_gpu_queue_open(void *state, const qn_allocator *allocator,
+                            const qn_queue_options *options, qn_queue **queue) {
     qn_queue *q;
     (void)options;
     allocator = qn_allocator_or_default(allocator);
@@ -168,18 +140,18 @@ qn_status qn_opencl_queue_open(void *state, const qn_allocator *allocator,
     *q = (qn_queue){.allocator = allocator, .device = state};
     const qn_status status = open(q);
     if (status != QN_OK) {
-        qn_opencl_queue_close(q);
+        qn_gpu_queue_close(q);
         return status;
     }
     *queue = q;
     return QN_OK;
 }
 
-qn_timeline *qn_opencl_queue_timeline(const qn_queue *q) {
+qn_timeline *qn_gpu_queue_timeline(const qn_queue *q) {
     return qn_work_thread_timeline(q->thread);
 }
 
-void qn_opencl_queue_submit(qn_queue *q, const qn_work *works, int32_t n,
-                            const qn_queue_watch *watch) {
+void qn_gpu_queue_submit(qn_queue *q, const qn_work *works, int32_t n,
+                         const qn_queue_watch *watch) {
     qn_work_thread_submit(q->thread, works, n, watch);
 }

@@ -1,0 +1,262 @@
+/* See gpu.h. */
+#include "device/gpu/gpu.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "device/gpu/operators.h"
+#include "os/heap.h"
+#include "os/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- loss ---- */
+
+bool qn_gpu_is_lost(const qn_gpu *d) {
+    return __atomic_load_n(&d->is_lost, __ATOMIC_SEQ_CST);
+}
+
+/* The first reason counts: what follows is its consequence. Queues share a device, so two may get
+ * here at once; the text is only for people. */
+bool qn_gpu_lose(qn_gpu *d, const char *what, const char *word, int code) {
+    if (!qn_gpu_is_lost(d))
+        snprintf(d->reason, sizeof d->reason, "%s failed: %s (%d)", what, word, code);
+    __atomic_store_n(&d->is_lost, true, __ATOMIC_SEQ_CST);
+    return false;
+}
+
+bool qn_gpu_state_is_lost(const void *state) {
+    return qn_gpu_is_lost(state);
+}
+
+bool qn_gpu_is(const qn_device *device) {
+    return device->close == qn_gpu_close;
+}
+
+const char *qn_gpu_name(const void *state) {
+    return ((const qn_gpu *)state)->name;
+}
+
+const char *qn_gpu_reason(const void *state) {
+    return ((const qn_gpu *)state)->reason;
+}
+
+/* ---- waiting ---- */
+
+bool qn_gpu_is_silent(const void *state) {
+    return __atomic_load_n(&((const qn_gpu *)state)->is_silent, __ATOMIC_SEQ_CST);
+}
+
+void qn_gpu_set_patience(void *state, int64_t ns) {
+    ((qn_gpu *)state)->patience_ns = ns;
+}
+
+/* Times what the longest wait was so far. */
+enum { PATIENCE_FACTOR = 50 };
+
+static bool is_too_long(const qn_gpu *d, int64_t waited_ns) {
+    const int64_t usual_ns = __atomic_load_n(&d->longest_ns, __ATOMIC_RELAXED) * PATIENCE_FACTOR;
+    return waited_ns > (usual_ns > d->patience_ns ? usual_ns : d->patience_ns);
+}
+
+static bool lose_silent(qn_gpu *d, int64_t waited_ns) {
+    __atomic_store_n(&d->is_silent, true, __ATOMIC_SEQ_CST);
+    if (!qn_gpu_is_lost(d))
+        snprintf(d->reason, sizeof d->reason, "it has not answered for %.3g s",
+                 (double)waited_ns * 1e-9);
+    __atomic_store_n(&d->is_lost, true, __ATOMIC_SEQ_CST);
+    return false;
+}
+
+/* Looks often at first, then at times that are small beside what was waited already. */
+static void pause_between(int64_t waited_ns) {
+    enum { BUSY_NS = 30000, MOST_NS = 1000000 };
+    if (waited_ns > BUSY_NS)
+        qn_sleep_ns(waited_ns / 16 < MOST_NS ? waited_ns / 16 : MOST_NS);
+}
+
+bool qn_gpu_finish(qn_gpu *d, void *stream) {
+    const int64_t begin_ns = qn_clock_ns();
+    int64_t waited_ns = 0;
+    bool is_done = false;
+    if (!d->driver->mark(d, stream))
+        return false;
+    for (;;) {
+        if (!d->driver->is_done(d, stream, &is_done))
+            return false;
+        waited_ns = qn_clock_ns() - begin_ns;
+        if (is_done)
+            break;
+        if (is_too_long(d, waited_ns))
+            return lose_silent(d, waited_ns);
+        pause_between(waited_ns);
+    }
+    if (waited_ns > __atomic_load_n(&d->longest_ns, __ATOMIC_RELAXED))
+        __atomic_store_n(&d->longest_ns, waited_ns, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* ---- opening ---- */
+
+void qn_gpu_close(void *state) {
+    qn_gpu *d = state;
+    if (!d)
+        return;
+    if (!qn_gpu_is_silent(d)) /* else it would be waited for */
+        d->driver->close(d);
+    qn_release(d->allocator, d, 1, sizeof *d);
+}
+
+/* Addresses that no host memory has. */
+static const uintptr_t first_base = (uintptr_t)1 << (sizeof(uintptr_t) * 8 - 10);
+
+qn_status qn_gpu_open(const qn_allocator *allocator, const qn_gpu_driver *driver, int number,
+                      void **state) {
+    const int64_t patience_ns = INT64_C(60000000000);
+    qn_gpu *d;
+    allocator = qn_allocator_or_default(allocator);
+    QN_TRY(qn_allocate(allocator, 1, sizeof *d, &d));
+    d->allocator = allocator;
+    d->driver = driver;
+    d->next_base = first_base;
+    d->patience_ns = patience_ns;
+    const qn_status status = driver->open(d, number);
+    if (status != QN_OK) {
+        qn_gpu_close(d);
+        return status;
+    }
+    *state = d;
+    return QN_OK;
+}
+
+/* ---- memory ---- */
+
+static qn_status check_size(const qn_gpu *d, size_t bytes) {
+    if (bytes <= d->most_allocation_bytes)
+        return QN_OK;
+    return qn_fail(QN_ERROR_MEMORY,
+                   "the step needs %zu bytes on %s, whose driver gives at most %llu at once; "
+                   "lower --batch",
+                   bytes, d->name, (unsigned long long)d->most_allocation_bytes);
+}
+
+qn_status qn_gpu_reserve(void *state, int space, size_t bytes, qn_memory *memory) {
+    qn_gpu *d = state;
+    void *buffer = NULL;
+    int i = 0;
+    QN_TRY(check_size(d, bytes));
+    while (i < QN_GPU_MOST_MEMORIES && d->buffers[i].memory)
+        i++;
+    if (i == QN_GPU_MOST_MEMORIES)
+        return qn_fail(QN_ERROR_MEMORY, "a GPU supports at most %d memories", i);
+    QN_TRY(d->driver->reserve(d, bytes, &buffer));
+    d->buffers[i] = (qn_gpu_buffer){buffer, d->next_base, bytes};
+    d->next_base += (bytes + QN_ALIGNMENT) / 4096 * 4096 + 8192;
+    *memory = (qn_memory){.space = space,
+                          .bytes = bytes,
+                          .base = (char *)d->buffers[i].base, /* NOLINT: no host address */
+                          .handle = buffer};
+    return QN_OK;
+}
+
+void qn_gpu_release(void *state, qn_memory *memory) {
+    qn_gpu *d = state;
+    for (int i = 0; i < QN_GPU_MOST_MEMORIES; i++) {
+        if (!memory->handle || d->buffers[i].memory != memory->handle)
+            continue;
+        if (!qn_gpu_is_silent(d))
+            d->driver->release(d, d->buffers[i].memory);
+        d->buffers[i] = (qn_gpu_buffer){0};
+    }
+    *memory = (qn_memory){0};
+}
+
+const qn_gpu_buffer *qn_gpu_locate(const qn_gpu *d, const void *address, size_t *offset) {
+    const uintptr_t at = (uintptr_t)address;
+    for (int i = 0; i < QN_GPU_MOST_MEMORIES; i++) {
+        const qn_gpu_buffer *b = &d->buffers[i];
+        if (!b->memory || at < b->base || at - b->base >= b->bytes)
+            continue;
+        *offset = at - b->base;
+        return b;
+    }
+    return NULL;
+}
+
+static qn_status check_copy(const qn_gpu *d, const qn_memory *memory, size_t offset, size_t bytes) {
+    if (qn_gpu_is_lost(d))
+        return qn_fail(QN_ERROR_DEVICE, "the device %s was lost: %s", d->name, d->reason);
+    if (offset > memory->bytes || bytes > memory->bytes - offset)
+        return qn_fail(QN_ERROR_ARGUMENT, "%zu bytes at offset %zu exceed a memory of %zu", bytes,
+                       offset, memory->bytes);
+    return QN_OK;
+}
+
+static qn_status copy(qn_gpu *d, const qn_memory *memory, size_t offset, void *host, size_t bytes,
+                      bool is_to_host) {
+    QN_TRY(check_copy(d, memory, offset, bytes));
+    const qn_gpu_buffer buffer = {.memory = memory->handle, .bytes = memory->bytes};
+    if (d->driver->copy(d, NULL, &buffer, offset, host, bytes, is_to_host))
+        return QN_OK;
+    return qn_fail(QN_ERROR_DEVICE, "the device %s was lost: %s", d->name, d->reason);
+}
+
+qn_status qn_gpu_copy_in(void *state, const qn_memory *memory, size_t offset, const void *from,
+                         size_t bytes) {
+    return copy(state, memory, offset, (void *)(uintptr_t)from, bytes, false);
+}
+
+qn_status qn_gpu_copy_out(void *state, const qn_memory *memory, size_t offset, void *to,
+                          size_t bytes) {
+    return copy(state, memory, offset, to, bytes, true);
+}
+
+/* ---- operators ---- */
+
+/* Numbers in kernels are of 32 bits, and reals are floats. */
+static bool is_fit(qn_tensor tensor) {
+    return (tensor.dtype == QN_NONE || tensor.dtype == QN_F32 || tensor.dtype == QN_I32 ||
+            tensor.dtype == QN_U16) &&
+           qn_shape_count(tensor.shape) < INT32_MAX / 4;
+}
+
+/* The reals are what tells integer operators from the others. */
+static bool has_reals(const qn_query *query) {
+    bool has = false;
+    for (int i = 0; i < query->n_inputs; i++)
+        has |= query->inputs[i].dtype == QN_F32;
+    return query->outputs[0].dtype == QN_F32 && (has || query->n_inputs == 0);
+}
+
+bool qn_gpu_supports(const void *state, const qn_query *query) {
+    const qn_gpu_operator *row = qn_gpu_find(query->op);
+    (void)state;
+    if (query->op->output_space || query->op->is_view)
+        return true;
+    if (!row)
+        return false;
+    for (int i = 0; i < query->n_inputs; i++) {
+        if (!is_fit(query->inputs[i]))
+            return false;
+    }
+    for (int i = 0; i < query->n_outputs; i++) {
+        if (!is_fit(query->outputs[i]))
+            return false;
+    }
+    return has_reals(query) && (!row->supports || row->supports(query));
+}
+
+size_t qn_gpu_workspace(const qn_machine *machine, const void *state, const qn_query *query) {
+    const qn_gpu_operator *row = qn_gpu_find(query->op);
+    (void)machine;
+    (void)state;
+    return row && row->workspace ? row->workspace(query) : 0;
+}
+
+void qn_gpu_counters(const void *state, qn_device_counters *counters) {
+    const qn_gpu *d = state;
+    counters->n_works = __atomic_load_n(&d->counters.n_works, __ATOMIC_RELAXED);
+    counters->busy_ns = __atomic_load_n(&d->counters.busy_ns, __ATOMIC_RELAXED);
+    counters->bytes_in = __atomic_load_n(&d->counters.bytes_in, __ATOMIC_RELAXED);
+    counters->bytes_out = __atomic_load_n(&d->counters.bytes_out, __ATOMIC_RELAXED);
+}
