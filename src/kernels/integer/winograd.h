@@ -18,7 +18,7 @@ enum {
     SEEN_BYTES = 448 * 1024,      /* of transformed inputs, which stay in the second cache */
     FILTER_BYTES = 4096 * 1024,   /* of transformed filters, which stay in the third */
     GRADIENT_BLOCK = 64,          /* channels of both sides in a task of the filter's gradient */
-    GRADIENT_PAIRS = 1023,        /* of tiles, whose sums, of 32 products each, are below 2^29 */
+    GRADIENT_PAIRS = 128,         /* of tiles in a round, whose sums are far below 2^29 */
     GRADIENT_BYTES = 9216 * 1024, /* of what is transformed in a round */
 };
 
