@@ -35,7 +35,7 @@ enum {
     QN_KEPT_COUNT,
 };
 
-enum { QN_LONGEST_PERIOD = 64 };
+enum { QN_LONGEST_PERIOD = 8 };
 
 /* Where a twin's attributes have it. */
 const qn_rescaling *qn_rescaling_of(const qn_op *op, const void *attributes);
