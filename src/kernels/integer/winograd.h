@@ -15,7 +15,7 @@ enum {
     FEWEST_PAIRS = 24,            /* of them for a filter's gradient */
     FEWEST_TILES = 16,            /* that are worth the transformed filters */
     MOST_CHANNELS = 1024,         /* 9 products of each are far below 2^29 */
-    SEEN_BYTES = 448 * 1024,      /* of transformed inputs, which stay in the second cache */
+    MOST_TILES = 24,              /* of a task, which stay in the second cache */
     FILTER_BYTES = 4096 * 1024,   /* of transformed filters, which stay in the third */
     GRADIENT_BLOCK = 64,          /* channels of both sides in a task of the filter's gradient */
     GRADIENT_PAIRS = 128,         /* of tiles in a round, whose sums are far below 2^29 */
@@ -699,10 +699,8 @@ static bool is_tiled(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
 
 /* As few tasks as caches allow, of like size for all threads. */
 static void choose_tiles(tiling *t, int n_threads) {
-    const int64_t fitting = SEEN_BYTES / (POINTS * 4 * seen_step(t->c)) / 12 * 12;
-    const int64_t most_tiles = least(48, most(24, fitting));
-    const int64_t rounds = ceil_div(t->n_tiles, most_tiles * n_threads);
-    t->block = least(most_tiles, ceil_div(ceil_div(t->n_tiles, rounds * n_threads), 4) * 4);
+    const int64_t rounds = ceil_div(t->n_tiles, MOST_TILES * n_threads);
+    t->block = least(MOST_TILES, ceil_div(ceil_div(t->n_tiles, rounds * n_threads), 4) * 4);
     t->panels = most(1, FILTER_BYTES / (POINTS * t->c * 2 * COLUMNS));
     t->panels = least(t->panels, ceil_div(t->to.n, COLUMNS));
     t->scratch_bytes = (size_t)(POINTS * (tiles_step(t) + t->block * COLUMNS)) * sizeof(word) + 64;
