@@ -9,7 +9,7 @@ enum {
     FEW_PRODUCTS = 400,  /* to make them twice takes no longer than to store and read sums */
     SURE_FROM_STEPS = 4, /* the period of a shift that is likely to stay */
     MOST_CUT = 1,        /* what a shift that is taken may be too small */
-    MOST_WASTED = 1,     /* and too large: bits of the result that carry nothing */
+    MOST_WASTED = 2,     /* and too large: bits of the result that carry nothing */
 };
 
 size_t qn_cpu_sums_bytes(const qn_tensor *outputs, qn_sums sums) {
