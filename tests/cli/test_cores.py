@@ -3,10 +3,12 @@ power, and what is refused."""
 import hashlib
 import json
 import os
+import pathlib
 import unittest
 
 import quern
 
+PHONES = pathlib.Path(__file__).parent.parent / "devices" / "snapdragon-phone"
 PHONE = """# four and four
 cores big 4 20 8 1.5
 cores little 4 6 4 0.25
@@ -20,8 +22,8 @@ class Cores(quern.Case):
         super().setUp()
         (self.folder / "phone.txt").write_text(PHONE)
 
-    def compare(self, *options):
-        (event,) = self.run_quern("plan", "squeezenet", "--batch", 4, "--json", *options).of("cores")
+    def compare(self, *options, model="squeezenet"):
+        (event,) = self.run_quern("plan", model, "--batch", 4, "--json", *options).of("cores")
         return event, {row["name"]: row for row in event["schedules"]}
 
     def test_this_machine(self):
@@ -42,6 +44,19 @@ class Cores(quern.Case):
         self.assertLessEqual(cheap["quern, for energy"]["joules"], 0.75 * one["joules"])
         _, cool = self.compare("--machine", "phone.txt", "--power", "3")
         self.assertLessEqual(cool["quern, for time"]["most_watts"], 3)
+
+    def test_recorded_phone(self):
+        for name in "machine-1-3-4.txt", "machine-4-4.txt":
+            machine = PHONES / name
+            _, rows = self.compare("--machine", machine, model="lenet5")
+            one = rows["one by one, all cores"]
+            cheap = next(row for name, row in rows.items() if name.startswith("quern, for energy"))
+            self.assertLessEqual(cheap["joules"], 0.75 * one["joules"])
+            self.assertLessEqual(rows["quern, for time"]["ms"], min(row["ms"] for row in rows.values()))
+            _, cool = self.compare("--machine", machine, "--power", "3", model="lenet5")
+            for name, row in cool.items():
+                if name.startswith("quern"):
+                    self.assertLessEqual(row["most_watts"], 3)
 
     def test_measured(self):
         for options in ([], ["--machine", "phone.txt"]):

@@ -192,23 +192,36 @@ static qn_status put_schedule(void *user, qn_trace *trace) {
     return QN_OK;
 }
 
+static const char *const preferences[] = {"time", "energy", "balanced"};
+
+/* Ours for one of them; the part of the cores that it uses. */
+static qn_status add_preferred(comparing *c, qn_prefer prefer, double watts, qn_cores *part) {
+    char name[48];
+    const int64_t begin_ns = qn_clock_ns();
+    QN_TRY(qn_timetable_prefer(&c->tasks, &c->cores, prefer, watts, part, &c->schedule));
+    c->planning_ns = qn_clock_ns() - begin_ns;
+    snprintf(name, sizeof name, "quern, for %s%s", preferences[prefer],
+             part->speed < 1 ? ", slower clock" : "");
+    add_row(c, name, part->n, &c->schedule);
+    return QN_OK;
+}
+
+/* The one that was asked for last; for a machine of a file all, which is the curve of energy
+ * against time. */
 static qn_status add_ours(comparing *c) {
-    static const char *const words[] = {"time", "energy", "balanced"};
     const char *wanted = arguments_get(c->p->a, "prefer"), *watts = arguments_get(c->p->a, "power");
     double most_watts = 0;
-    char name[48];
     qn_cores part;
     int prefer = 0;
-    while (prefer < 2 && strcmp(wanted, words[prefer]) != 0)
+    while (prefer < 2 && strcmp(wanted, preferences[prefer]) != 0)
         prefer++;
     if (watts && sscanf(watts, "%lf", &most_watts) != 1)
         most_watts = 0;
-    const int64_t begin_ns = qn_clock_ns();
-    QN_TRY(qn_timetable_prefer(&c->tasks, &c->cores, (qn_prefer)prefer, most_watts, &part,
-                               &c->schedule));
-    c->planning_ns = qn_clock_ns() - begin_ns;
-    snprintf(name, sizeof name, "quern, for %s", wanted);
-    add_row(c, name, part.n, &c->schedule);
+    for (int i = 0; i < 3 && arguments_has(c->p->a, "machine"); i++) {
+        if (i != prefer)
+            QN_TRY(add_preferred(c, (qn_prefer)i, most_watts, &part));
+    }
+    QN_TRY(add_preferred(c, (qn_prefer)prefer, most_watts, &part));
     const char *trace = arguments_get(c->p->a, "trace");
     drawing d = {c, &part};
     return trace ? qn_trace_write(trace, put_schedule, &d) : QN_OK;

@@ -22,7 +22,21 @@ qn_cores qn_cores_typical(int n) {
         .thread_ns = 1000,
         .wait_ns = 1000,
         .idle_watts = 4,
+        .speed = 1,
     };
+}
+
+qn_cores qn_cores_at(const qn_cores *c, int level) {
+    qn_cores at = *c;
+    if (level == 0)
+        return at;
+    at.speed = c->levels[level - 1].speed;
+    for (int k = 0; k < at.n_kinds; k++) {
+        at.kinds[k].flops_per_ns *= at.speed;
+        at.kinds[k].bytes_per_ns *= at.speed;
+        at.kinds[k].watts *= c->levels[level - 1].watts;
+    }
+    return at;
 }
 
 int qn_cores_kind(const qn_cores *c, int core) {

@@ -11,7 +11,7 @@
 
 #include "device/speed.h"
 
-enum { QN_MAX_CORES = 64, QN_MAX_CORE_KINDS = 4, QN_CORE_NAME = 16 };
+enum { QN_MAX_CORES = 64, QN_MAX_CORE_KINDS = 4, QN_CORE_NAME = 16, QN_MAX_CORE_LEVELS = 8 };
 
 /* Cores that are alike. */
 typedef struct qn_core_kind {
@@ -21,14 +21,22 @@ typedef struct qn_core_kind {
     double watts;                      /* that one takes while it works, above the idle machine */
 } qn_core_kind;
 
+/* A frequency that all cores can be set to: parts of the speed and of the watts. */
+typedef struct qn_core_level {
+    double speed, watts;
+} qn_core_level;
+
 /* Invariants: n = sum of kinds[i].n; 1 <= n <= QN_MAX_CORES; all rates above 0. */
 typedef struct qn_cores {
     int n_kinds, n;
-    qn_core_kind kinds[QN_MAX_CORE_KINDS]; /* (n_kinds) */
-    double bytes_per_ns;                   /* of the memory, for all cores together */
-    double call_ns, thread_ns;             /* that an operation costs, and each further thread */
-    double wait_ns;                        /* until a core knows that another one is done */
-    double idle_watts;                     /* of the machine when nothing works */
+    qn_core_kind kinds[QN_MAX_CORE_KINDS];    /* (n_kinds) */
+    double bytes_per_ns;                      /* of the memory, for all cores together */
+    double call_ns, thread_ns;                /* that an operation costs, and each further thread */
+    double wait_ns;                           /* until a core knows that another one is done */
+    double idle_watts;                        /* of the machine when nothing works */
+    int n_levels;                             /* below the full speed */
+    qn_core_level levels[QN_MAX_CORE_LEVELS]; /* (n_levels) */
+    double speed;                             /* part of the full one that kinds are at */
 } qn_cores;
 
 /* So many cores of a kind that is typical of this processor's instruction set. */
@@ -39,6 +47,9 @@ qn_status qn_cores_parse(const char *text, size_t bytes, qn_cores *cores);
 
 /* The kind of a core. */
 int qn_cores_kind(const qn_cores *cores, int core);
+
+/* The same cores at a level; 0: the full speed, else levels[level - 1]. */
+qn_cores qn_cores_at(const qn_cores *cores, int level);
 
 /* The cores of a machine that remain where so many of each kind are used; kinds of none go. */
 qn_cores qn_cores_part(const qn_cores *cores, const int n_of_kind[QN_MAX_CORE_KINDS]);

@@ -3,6 +3,7 @@
  *     cores NAME COUNT GFLOPS GBPS WATTS    a kind of cores, and what one does and takes
  *     memory GBPS                           all cores together
  *     idle WATTS                            the machine when nothing works
+ *     level SPEED POWER                     all cores at a lower frequency: parts of the full one's
  *     overhead CALL THREAD WAIT             nanoseconds; optional
  *
  * The kind that curves are measured on, the fastest, comes first. Empty lines and what follows #
@@ -83,6 +84,18 @@ static qn_status take_kind(const line *l, qn_cores *c) {
     return QN_OK;
 }
 
+static qn_status take_level(const line *l, qn_cores *c) {
+    double n[2] = {0};
+    QN_TRY(take_numbers(l, 1, 2, 1e-3, n));
+    if (c->n_levels == QN_MAX_CORE_LEVELS || n[0] >= 1 || n[1] > 1)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "line %d: there may be %d levels, of a speed below 1 and a power of at most "
+                       "1",
+                       l->number, QN_MAX_CORE_LEVELS);
+    c->levels[c->n_levels++] = (qn_core_level){.speed = n[0], .watts = n[1]};
+    return QN_OK;
+}
+
 static qn_status take_overhead(const line *l, qn_cores *c) {
     double n[3] = {0};
     QN_TRY(take_numbers(l, 1, 3, 0, n));
@@ -101,10 +114,13 @@ static qn_status take_fact(const line *l, qn_cores *c) {
         return take_numbers(l, 1, 1, 1e-3, &c->bytes_per_ns);
     if (strcmp(l->words[0], "idle") == 0)
         return take_numbers(l, 1, 1, 0, &c->idle_watts);
+    if (strcmp(l->words[0], "level") == 0)
+        return take_level(l, c);
     if (strcmp(l->words[0], "overhead") == 0)
         return take_overhead(l, c);
     return qn_fail(QN_ERROR_FORMAT,
-                   "line %d: %.40s is no fact of a machine; cores, memory, idle and overhead are",
+                   "line %d: %.40s is no fact of a machine; cores, memory, idle, level and "
+                   "overhead are",
                    l->number, l->words[0]);
 }
 

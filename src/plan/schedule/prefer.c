@@ -2,6 +2,8 @@
 #include "base/status.h"
 #include "plan/schedule/timetable.h"
 
+#include <string.h>
+
 typedef struct preferring {
     const qn_tasks *tasks;
     const qn_cores *cores;
@@ -36,14 +38,13 @@ static double cost_of(qn_prefer prefer, const qn_timetable *s) {
 static void change_kind(const preferring *p, const qn_cores *part, qn_curve *to) {
     int first = 0; /* core of the kind that is first now */
     for (int k = 0; k < p->cores->n_kinds; k++) {
-        if (p->cores->kinds[k].watts == part->kinds[0].watts &&
-            p->cores->kinds[k].flops_per_ns == part->kinds[0].flops_per_ns)
+        if (strcmp(p->cores->kinds[k].name, part->kinds[0].name) == 0)
             break;
         first += p->cores->kinds[k].n;
     }
     for (int32_t i = 0; i < p->tasks->n; i++) {
         const qn_curve *from = &p->tasks->curves[i];
-        const double alone = qn_curve_ns(from, p->cores, first, 1);
+        const double alone = qn_curve_ns(from, p->cores, first, 1) / part->speed;
         to[i] = *from;
         to[i].serial_ns = from->alone_ns > 0 ? from->serial_ns * alone / from->alone_ns : 0;
         to[i].alone_ns = alone;
@@ -73,15 +74,25 @@ static int next_count(int n, int most) {
     return n == 0 ? 1 : n < most && 2 * n > most ? most : 2 * n;
 }
 
+/* A part at every level of its frequency that the ceiling allows. */
+static qn_status try_levels(preferring *p, const qn_cores *part) {
+    const bool is_all = part->n == p->cores->n;
+    const bool is_any = p->prefer != QN_PREFER_TIME || p->watts > 0;
+    if (part->n == 0 || (!is_any && !is_all))
+        return QN_OK;
+    for (int level = 0; level <= (is_any ? part->n_levels : 0); level++) {
+        const qn_cores at = qn_cores_at(part, level);
+        if (p->watts <= 0 || all_watts(&at) <= p->watts)
+            QN_TRY(judge(p, &at));
+    }
+    return QN_OK;
+}
+
 /* All parts, a kind after the other. */
 static qn_status try_kinds(preferring *p, int kind, int n_of_kind[QN_MAX_CORE_KINDS]) {
     if (kind == p->cores->n_kinds) {
         const qn_cores part = qn_cores_part(p->cores, n_of_kind);
-        const bool is_all = part.n == p->cores->n;
-        if (part.n == 0 || (p->prefer == QN_PREFER_TIME && p->watts <= 0 && !is_all) ||
-            (p->watts > 0 && all_watts(&part) > p->watts))
-            return QN_OK;
-        return judge(p, &part);
+        return try_levels(p, &part);
     }
     const int most = p->cores->kinds[kind].n;
     for (int n = 0; n <= most; n = next_count(n, most)) {
@@ -93,8 +104,11 @@ static qn_status try_kinds(preferring *p, int kind, int n_of_kind[QN_MAX_CORE_KI
 
 static qn_status refuse_watts(const preferring *p) {
     double least = p->cores->kinds[0].watts;
-    for (int k = 1; k < p->cores->n_kinds; k++)
-        least = p->cores->kinds[k].watts < least ? p->cores->kinds[k].watts : least;
+    for (int level = 0; level <= p->cores->n_levels; level++) {
+        const qn_cores at = qn_cores_at(p->cores, level);
+        for (int k = 0; k < at.n_kinds; k++)
+            least = at.kinds[k].watts < least ? at.kinds[k].watts : least;
+    }
     return qn_fail(QN_ERROR_ARGUMENT,
                    "%g W are too few: the machine takes %g W with one core; give at least that",
                    p->watts, p->cores->idle_watts + least);
