@@ -35,7 +35,7 @@ def median_ms(run):
 def measure(model, batch, seconds):
     widths = range(1, len(os.sched_getaffinity(0)) + 1)
     ways = {width: ["--threads", str(width)] for width in widths} | {"auto": ["--cores", "auto"]}
-    steps = max(30, min(2000, int(seconds * 1000 / median_ms(train(model, batch, 5, [])))))
+    steps = max(60, min(2000, int(seconds * 1000 / median_ms(train(model, batch, 5, [])))))
     runs = {way: [] for way in ways}
     for _ in range(ROUNDS):
         for way, options in ways.items():

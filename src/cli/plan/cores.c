@@ -150,6 +150,22 @@ static qn_status add_groups(comparing *c, int n, const char *words) {
     return add_rule(c, name, QN_TIMETABLE_FIFO, c->cores.n / n);
 }
 
+/* One width for all operations, as many at a time as there is room for: the best of all widths. */
+static qn_status add_best_uniform(comparing *c) {
+    char name[48];
+    int best = 0;
+    double least_ns = 0;
+    for (int width = 1; width <= c->cores.n; width++) {
+        QN_TRY(qn_timetable_make(&c->tasks, &c->cores, QN_TIMETABLE_FIFO, width, &c->schedule));
+        if (best > 0 && c->schedule.ns >= least_ns)
+            continue;
+        best = width;
+        least_ns = c->schedule.ns;
+    }
+    snprintf(name, sizeof name, "best uniform width: %d", best);
+    return add_rule(c, name, QN_TIMETABLE_FIFO, best);
+}
+
 static qn_status add_optimum(comparing *c) {
     if (c->tasks.n > QN_OPTIMUM_TASKS)
         return QN_OK;
@@ -235,6 +251,7 @@ static qn_status add_rows(comparing *c) {
         QN_TRY(add_rule(c, "each on one core, first ready first", QN_TIMETABLE_FIFO, 1));
     QN_TRY(add_rule(c, "each on one core, HEFT", QN_TIMETABLE_HEFT, 1));
     QN_TRY(add_rule(c, "each at its best width", QN_TIMETABLE_BEST_WIDTH, 1));
+    QN_TRY(add_best_uniform(c));
     QN_TRY(add_optimum(c));
     return add_ours(c);
 }
