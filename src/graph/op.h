@@ -145,6 +145,8 @@ struct qn_op {
     const struct qn_op *in_integers;
     /* Of a product: the one of I8 whose sums are shifted to I8 (ops/rescaled.h). Null: none. */
     const struct qn_op *rescaled;
+    /* Of a product: the one whose sums are rounded as they grow (ops/round.h). Null: none. */
+    const struct qn_op *chunked;
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

@@ -11,14 +11,26 @@
 QN_EMBED(numerics_niti, QN_NUMERICS "/niti.json");
 QN_EMBED(numerics_bf16, QN_NUMERICS "/bf16.json");
 QN_EMBED(numerics_fp16, QN_NUMERICS "/fp16.json");
+QN_EMBED(numerics_octo, QN_NUMERICS "/octo.json");
+QN_EMBED(numerics_adaptive, QN_NUMERICS "/adaptive.json");
+QN_EMBED(numerics_wageubn, QN_NUMERICS "/wageubn.json");
+QN_EMBED(numerics_mls, QN_NUMERICS "/mls.json");
+QN_EMBED(numerics_chunk_fp8, QN_NUMERICS "/chunk-fp8.json");
+QN_EMBED(numerics_sparse, QN_NUMERICS "/sparse.json");
 
 static const struct {
     const char *name;
     const unsigned char *text;
 } built_in[] = {
     {"niti", numerics_niti},
+    {"octo", numerics_octo},
+    {"adaptive", numerics_adaptive},
+    {"wageubn", numerics_wageubn},
+    {"mls", numerics_mls},
+    {"chunk-fp8", numerics_chunk_fp8},
     {"bf16", numerics_bf16},
     {"fp16", numerics_fp16},
+    {"sparse", numerics_sparse},
 };
 
 enum { N_BUILT_IN = sizeof built_in / sizeof built_in[0] };

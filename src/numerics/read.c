@@ -14,10 +14,12 @@ enum { MOST_BYTES = 1 << 16 };
 
 const char *const qn_role_names[QN_ROLE_COUNT] = {"weight", "activation", "error", "gradient"};
 
-static const char *const scalings[] = {[QN_SCALED_NONE] = "none",
-                                       [QN_SCALED_EXPONENT] = "exponent",
-                                       [QN_SCALED_SYMMETRIC] = "tensor",
-                                       [QN_SCALED_CHANNEL] = "channel"};
+static const char *const scalings[] = {
+    [QN_SCALED_NONE] = "none",        [QN_SCALED_EXPONENT] = "exponent",
+    [QN_SCALED_SYMMETRIC] = "tensor", [QN_SCALED_CHANNEL] = "channel",
+    [QN_SCALED_AFFINE] = "affine",    [QN_SCALED_GROUP] = "group"};
+static const char *const ranges[] = {
+    [QN_RANGE_FIT] = "fit", [QN_RANGE_NEAREST] = "nearest", [QN_RANGE_FIXED] = "fixed"};
 static const char *const roundings[] = {[QN_ROUND_EVEN] = "even",
                                         [QN_ROUND_AWAY] = "away",
                                         [QN_ROUND_STOCHASTIC] = "stochastic",
@@ -53,7 +55,7 @@ static qn_status check_fields(const cJSON *object, const char *where, const char
 static qn_status read_word(const cJSON *object, const char *field, const char *const *words, int n,
                            int *index) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, field);
-    char all[160] = "";
+    char all[200] = "";
     if (!item)
         return QN_OK;
     for (int i = 0; i < n; i++) {
@@ -84,6 +86,33 @@ static qn_status read_number(const cJSON *object, const char *field, double leas
     return QN_OK;
 }
 
+static qn_status read_whole(const cJSON *object, const char *field, int least, int most,
+                            int *whole) {
+    double number = *whole;
+    char text[80];
+    QN_TRY(read_number(object, field, least, most, &number));
+    snprintf(text, sizeof text, "a whole number from %d to %d", least, most);
+    if (number != floor(number))
+        return fail(field, text);
+    *whole = (int)number;
+    return QN_OK;
+}
+
+static bool has(const cJSON *object, const char *field) {
+    return cJSON_HasObjectItem(object, field);
+}
+
+/* The fields of an object, or none if it is not there. */
+static qn_status read_object(const cJSON *file, const char *field, const char *const *names, int n,
+                             const cJSON **object) {
+    *object = cJSON_GetObjectItemCaseSensitive(file, field);
+    if (!*object)
+        return QN_OK;
+    if (!cJSON_IsObject(*object))
+        return fail(field, "an object");
+    return check_fields(*object, field, names, n);
+}
+
 /* ---- roles ---- */
 
 static bool is_whole(qn_dtype dtype) {
@@ -94,32 +123,99 @@ static qn_status read_type(const cJSON *role, qn_dtype *dtype) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(role, "type");
     *dtype = cJSON_IsString(item) ? qn_dtype_find(item->valuestring) : QN_NONE;
     if (*dtype != QN_F32 && !is_whole(*dtype) && (!qn_dtype_is_float(*dtype) || *dtype == QN_F64))
-        return fail("type", "f32, bf16, f16, e4m3, e5m2, i16 or i8");
+        return fail("type", "f32, bf16, f16, f8e4m3, f8e5m2, i16 or i8");
+    return QN_OK;
+}
+
+/* Numbers of a group have a type of their own, which bf16 holds: with the two bits of the group's
+ * scale their fractions have six. */
+static qn_status read_group(const cJSON *role, qn_role_type *type) {
+    if (type->scaling != QN_SCALED_GROUP) {
+        if (has(role, "exponent-bits") || has(role, "fraction-bits"))
+            return fail("exponent-bits", "left out unless the scale is \"group\"");
+        return QN_OK;
+    }
+    type->exponent_bits = 2;
+    type->fraction_bits = 4;
+    QN_TRY(read_whole(role, "exponent-bits", 1, 4, &type->exponent_bits));
+    QN_TRY(read_whole(role, "fraction-bits", 0, 5, &type->fraction_bits));
+    return type->dtype == QN_BF16 ? QN_OK : fail("type", "bf16 where the scale is \"group\"");
+}
+
+/* What whole numbers say of their range. */
+static qn_status read_range(const cJSON *role, qn_role_type *type) {
+    const bool is_exponent = type->scaling == QN_SCALED_EXPONENT;
+    int range = QN_RANGE_FIT;
+    QN_TRY(read_word(role, "range", ranges, COUNT(ranges), &range));
+    QN_TRY(read_whole(role, "top", -30, 30, &type->top));
+    QN_TRY(read_number(role, "clip", 0x1p-6, 1, &type->clip));
+    QN_TRY(read_whole(role, "fine-bits", 1, 8, &type->fine_bits));
+    QN_TRY(read_number(role, "widen-above", 0x1p-20, 1, &type->most_loss));
+    type->range = (qn_range)range;
+    if (range != QN_RANGE_FIT && !is_exponent)
+        return fail("range", "\"fit\" unless the scale is an exponent");
+    if (has(role, "top") != (range == QN_RANGE_FIXED))
+        return fail("top", "there where the range is \"fixed\", and nowhere else");
+    if (type->clip > 0 && (is_exponent || type->scaling == QN_SCALED_NONE))
+        return fail("clip", "left out where the scale is an exponent or none");
+    if (type->fine_bits > 0 &&
+        (type->dtype != QN_I16 || !is_exponent || type->bits + type->fine_bits > 15))
+        return fail("fine-bits", "of i16 with an exponent, at most 15 bits in all");
+    if (type->most_loss > 0 && (type->dtype != QN_I16 || !is_exponent || type->bits > 7 ||
+                                range != QN_RANGE_FIT || type->fine_bits > 0))
+        return fail("widen-above", "of i16 with an exponent, at first 1 to 7 bits");
+    return QN_OK;
+}
+
+static qn_status check_role(const qn_role_type *type) {
+    const bool is_narrow = is_whole(type->dtype);
+    if (is_narrow && type->scaling == QN_SCALED_NONE)
+        return fail("scale", "another one for whole numbers");
+    if (is_narrow && type->scaling == QN_SCALED_GROUP)
+        return fail("scale", "another one for whole numbers");
+    if (!is_narrow && type->rounding != QN_ROUND_EVEN && type->scaling != QN_SCALED_GROUP)
+        return fail("rounding", "\"even\" for a type with fractions");
+    if (type->scaling == QN_SCALED_GROUP && type->rounding == QN_ROUND_PSEUDO_STOCHASTIC)
+        return fail("rounding", "another one for groups");
+    if (!is_narrow && type->scaling == QN_SCALED_AFFINE)
+        return fail("scale", "\"affine\" of whole numbers only");
+    if (type->dtype == QN_F32 && type->scaling != QN_SCALED_NONE)
+        return fail("scale", "\"none\" for f32");
     return QN_OK;
 }
 
 static qn_status read_role_fields(const cJSON *role, qn_role_type *type) {
-    static const char *const names[] = {"type", "scale", "bits", "rounding", "drops"};
+    static const char *const names[] = {
+        "type", "scale",         "bits",          "rounding",  "drops",       "range",    "top",
+        "clip", "exponent-bits", "fraction-bits", "fine-bits", "widen-above", "backward", "unit"};
     int scaling, rounding = QN_ROUND_EVEN;
     QN_TRY(check_fields(role, "it", names, COUNT(names)));
     QN_TRY(read_type(role, &type->dtype));
     scaling = is_whole(type->dtype) ? QN_SCALED_EXPONENT : QN_SCALED_NONE;
-    double bits = type->dtype == QN_I16 ? 15 : 7;
+    type->bits = type->dtype == QN_I16 && !has(role, "widen-above") ? 15 : 7;
     QN_TRY(read_word(role, "scale", scalings, COUNT(scalings), &scaling));
     QN_TRY(read_word(role, "rounding", roundings, COUNT(roundings), &rounding));
-    QN_TRY(read_number(role, "bits", 1, is_whole(type->dtype) ? bits : 16, &bits));
+    const int most = type->dtype == QN_I8 ? 7 : type->dtype == QN_I16 ? 15 : 16;
+    QN_TRY(read_whole(role, "bits", 1, most, &type->bits));
     type->scaling = (qn_scaling)scaling;
     type->rounding = (qn_rounding)rounding;
-    type->bits = (int)bits;
-    if (bits != floor(bits))
-        return fail("bits", "whole");
-    if (is_whole(type->dtype) && scaling == QN_SCALED_NONE)
-        return fail("scale", "another one for whole numbers");
-    if (!is_whole(type->dtype) && rounding != QN_ROUND_EVEN)
-        return fail("rounding", "\"even\" for a type with fractions");
-    if (type->dtype == QN_F32 && scaling != QN_SCALED_NONE)
-        return fail("scale", "\"none\" for f32");
-    return QN_OK;
+    QN_TRY(check_role(type));
+    QN_TRY(read_group(role, type));
+    return read_range(role, type);
+}
+
+/* A type beside those of the roles: neither bits that fall nor types of its own. */
+static qn_status read_other_type(const cJSON *object, const char *field, qn_role_type *type) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, field);
+    *type = (qn_role_type){.dtype = QN_F32};
+    if (!item)
+        return QN_OK;
+    if (!cJSON_IsObject(item))
+        return fail(field, "an object with a type");
+    qn_status status = read_role_fields(item, type);
+    if (status == QN_OK && (has(item, "drops") || has(item, "backward") || has(item, "unit")))
+        status = fail("drops, backward and unit", "left out here");
+    return status == QN_OK ? QN_OK : qn_fail_within(status, "%s", field);
 }
 
 static qn_status read_drops(const cJSON *role, qn_numerics *n) {
@@ -139,19 +235,34 @@ static qn_status read_drops(const cJSON *role, qn_numerics *n) {
     return QN_OK;
 }
 
+static qn_status read_gradient(const cJSON *role, qn_numerics *n) {
+    n->has_unit = has(role, "unit");
+    QN_TRY(read_whole(role, "unit", -40, 10, &n->unit));
+    if (n->has_unit && !is_whole(n->roles[QN_ROLE_GRADIENT].dtype))
+        return fail("unit", "left out unless gradients are whole numbers");
+    return read_drops(role, n);
+}
+
 static qn_status read_role(const cJSON *file, int role, qn_numerics *n) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(file, qn_role_names[role]);
-    if (!item) {
-        n->roles[role] = (qn_role_type){.dtype = QN_F32};
+    n->roles[role] = (qn_role_type){.dtype = QN_F32};
+    if (role <= QN_ROLE_ACTIVATION)
+        n->backward[role] = n->roles[role];
+    if (!item)
         return QN_OK;
-    }
     if (!cJSON_IsObject(item))
         return fail(qn_role_names[role], "an object with a type");
     qn_status status = read_role_fields(item, &n->roles[role]);
     if (status == QN_OK && role == QN_ROLE_GRADIENT)
-        status = read_drops(item, n);
-    else if (status == QN_OK && cJSON_HasObjectItem(item, "drops"))
+        status = read_gradient(item, n);
+    else if (status == QN_OK && has(item, "drops"))
         status = fail("drops", "in \"gradient\" only");
+    else if (status == QN_OK && has(item, "unit"))
+        status = fail("unit", "in \"gradient\" only");
+    if (status == QN_OK && role <= QN_ROLE_ACTIVATION)
+        status = read_other_type(item, "backward", &n->backward[role]);
+    else if (status == QN_OK && has(item, "backward"))
+        status = fail("backward", "in \"weight\" and \"activation\" only");
     return status == QN_OK ? QN_OK : qn_fail_within(status, "%s", qn_role_names[role]);
 }
 
@@ -161,22 +272,58 @@ static bool is_mantissa(qn_role_type type) {
     return type.dtype == QN_I8 && type.scaling == QN_SCALED_EXPONENT;
 }
 
-static qn_status check_together(const qn_numerics *n) {
+static bool is_summed(qn_role_type type) {
+    return type.dtype == QN_I8 &&
+           (type.scaling == QN_SCALED_EXPONENT || type.scaling == QN_SCALED_SYMMETRIC ||
+            type.scaling == QN_SCALED_AFFINE);
+}
+
+static qn_status check_integers(const qn_numerics *n) {
     const qn_role_type *roles = n->roles;
-    if (n->is_integer &&
-        !(is_mantissa(roles[QN_ROLE_WEIGHT]) && is_mantissa(roles[QN_ROLE_ACTIVATION]) &&
-          is_mantissa(roles[QN_ROLE_ERROR])))
-        return fail("products",
-                    "\"f32\" unless weight, activation and error are i8 with an exponent");
-    if (n->stores_weights && (!n->is_integer || !is_mantissa(roles[QN_ROLE_GRADIENT])))
+    const bool are_mantissas = is_mantissa(roles[QN_ROLE_WEIGHT]) &&
+                               is_mantissa(roles[QN_ROLE_ACTIVATION]) &&
+                               is_mantissa(roles[QN_ROLE_ERROR]);
+    if (n->is_integer && !(is_summed(roles[QN_ROLE_WEIGHT]) &&
+                           is_summed(roles[QN_ROLE_ACTIVATION]) && is_summed(roles[QN_ROLE_ERROR])))
+        return fail(
+            "products",
+            "\"f32\" unless weight, activation and error are i8 with a scale of the tensor");
+    if (n->stores_weights &&
+        (!n->is_integer || !are_mantissas || !is_mantissa(roles[QN_ROLE_GRADIENT])))
         return fail("update",
-                    "\"optimiser\" unless products are i32 and gradients i8 with an exponent");
-    if (n->n_drops && !n->stores_weights)
-        return fail("drops", "left out where the update is an optimiser's");
-    if (n->integer_loss && !n->is_integer)
-        return fail("loss", "\"f32\" unless products are i32");
+                    "\"optimiser\" unless products are i32 and all roles i8 with an exponent");
+    if (n->integer_loss && (!n->is_integer || !are_mantissas))
+        return fail("loss", "\"f32\" unless products are i32 of i8 with an exponent");
     if (n->adapts_shifts && !n->is_integer)
         return fail("shifts", "\"exact\" unless products are i32");
+    return QN_OK;
+}
+
+/* What an update by whole gradients cannot be with. */
+static qn_status check_stored(const qn_numerics *n) {
+    const char *wrong = n->wide                          ? "float-layers"
+                        : n->compensation_spread > 0     ? "compensation"
+                        : n->weight_settles.is_used      ? "weight-update"
+                        : n->has_unit                    ? "unit"
+                        : n->backward[0].dtype != QN_F32 ? "backward"
+                        : n->backward[1].dtype != QN_F32 ? "backward"
+                                                         : NULL;
+    for (int i = 0; i < QN_ROLE_COUNT && n->stores_weights; i++) {
+        if (n->roles[i].range != QN_RANGE_FIT)
+            wrong = "range";
+    }
+    return n->stores_weights && wrong ? fail(wrong, "left out where the update is \"subtract\"")
+                                      : QN_OK;
+}
+
+static qn_status check_together(const qn_numerics *n) {
+    const qn_role_type *roles = n->roles;
+    QN_TRY(check_integers(n));
+    QN_TRY(check_stored(n));
+    if (n->n_drops && !n->stores_weights)
+        return fail("drops", "left out where the update is an optimiser's");
+    if (n->chunked.chunk > 0 && n->is_integer)
+        return fail("sums", "left out where products are i32");
     for (int i = 0; i < QN_ROLE_COUNT; i++) {
         if (roles[i].rounding == QN_ROUND_PSEUDO_STOCHASTIC &&
             (!n->is_integer || i == QN_ROLE_WEIGHT))
@@ -185,6 +332,107 @@ static qn_status check_together(const qn_numerics *n) {
     if (n->integer_loss && n->loss_factor != 1)
         return fail("loss-factor", "1 where the loss is in whole numbers");
     return QN_OK;
+}
+
+/* ---- rules beside roles ---- */
+
+/* Exponents like those of IEEE 754, but for infinities. */
+static qn_status read_sums(const cJSON *file, qn_chunked *chunked) {
+    static const char *const names[] = {"chunk", "exponent-bits", "fraction-bits"};
+    const cJSON *sums;
+    int bits = 6;
+    QN_TRY(read_object(file, "sums", names, COUNT(names), &sums));
+    if (!sums)
+        return QN_OK;
+    *chunked = (qn_chunked){.chunk = 64, .fraction_bits = 9};
+    QN_TRY(read_whole(sums, "chunk", 1, 65536, &chunked->chunk));
+    QN_TRY(read_whole(sums, "exponent-bits", 3, 7, &bits));
+    QN_TRY(read_whole(sums, "fraction-bits", 2, 22, &chunked->fraction_bits));
+    chunked->top = 1 << (bits - 1);
+    chunked->least = 2 - chunked->top;
+    chunked->top--;
+    return QN_OK;
+}
+
+static qn_status read_settling(const cJSON *file, const char *field, qn_settling *settling) {
+    static const char *const names[] = {"exponent-bits", "fraction-bits", "limit", "rounding",
+                                        "scale"};
+    static const char *const scales[] = {"none", "channel"};
+    const cJSON *object;
+    int rounding = QN_ROUND_EVEN, scale = 0;
+    QN_TRY(read_object(file, field, names, COUNT(names), &object));
+    if (!object)
+        return QN_OK;
+    qn_format *f = &settling->format;
+    QN_TRY(read_whole(object, "exponent-bits", 0, 8, &f->exponent_bits));
+    QN_TRY(read_whole(object, "fraction-bits", 0, 30, &f->fraction_bits));
+    QN_TRY(read_number(object, "limit", 0x1p-30, 0x1p30, &f->limit));
+    QN_TRY(read_word(object, "rounding", roundings, QN_ROUND_PSEUDO_STOCHASTIC, &rounding));
+    QN_TRY(read_word(object, "scale", scales, COUNT(scales), &scale));
+    f->rounding = rounding;
+    f->top_exponent = f->exponent_bits > 0 ? (1 << (f->exponent_bits - 1)) - 1 : 0;
+    settling->is_used = true;
+    settling->has_channels = scale;
+    if (f->exponent_bits > 0 && (f->limit > 0 || scale || f->fraction_bits > 23))
+        return fail(field, "without limit and scale where exponents have bits");
+    if (f->top_exponent > 126)
+        f->top_exponent = 126;
+    return QN_OK;
+}
+
+static qn_status read_compensation(const cJSON *file, qn_numerics *n) {
+    static const char *const names[] = {"spread", "decay"};
+    const cJSON *object;
+    QN_TRY(read_object(file, "compensation", names, COUNT(names), &object));
+    if (!object)
+        return QN_OK;
+    n->compensation_spread = 0x1p-10;
+    QN_TRY(read_number(object, "spread", 0x1p-30, 1, &n->compensation_spread));
+    return read_number(object, "decay", 0, 10, &n->compensation_decay);
+}
+
+static qn_status read_layers(const cJSON *file, qn_numerics *n) {
+    static const char *const names[] = {"weights", "biases"};
+    static const char *const wide[] = {"none", "first", "last", "both"};
+    const cJSON *object;
+    int layers = QN_WIDE_NONE;
+    QN_TRY(read_word(file, "float-layers", wide, COUNT(wide), &layers));
+    n->wide = (qn_wide_layers)layers;
+    QN_TRY(read_object(file, "trained-layers", names, COUNT(names), &object));
+    if (!object)
+        return QN_OK;
+    QN_TRY(read_whole(object, "weights", 0, 10000, &n->trained_weights));
+    QN_TRY(read_whole(object, "biases", 0, 10000, &n->trained_biases));
+    if (n->trained_weights == 0 && n->trained_biases == 0)
+        return fail("trained-layers", "one that has weights or biases");
+    return QN_OK;
+}
+
+static qn_status read_optimizer(const cJSON *file, qn_numerics_optimizer *o) {
+    static const char *const names[] = {"name", "rate", "momentum", "weight-decay"};
+    static const char *const kinds[] = {"sgd", "adam", "adamw"};
+    const cJSON *object;
+    QN_TRY(read_object(file, "optimiser", names, COUNT(names), &object));
+    if (!object)
+        return QN_OK;
+    o->is_given = true;
+    QN_TRY(read_word(object, "name", kinds, COUNT(kinds), &o->kind));
+    o->rate = o->kind == 0 ? 0.01 : 0.001;
+    o->momentum = o->kind == 0 ? 0.9 : 0;
+    o->weight_decay = o->kind == 2 ? 0.01 : 0;
+    QN_TRY(read_number(object, "rate", 0, 1e3, &o->rate));
+    QN_TRY(read_number(object, "momentum", 0, 1, &o->momentum));
+    return read_number(object, "weight-decay", 0, 1, &o->weight_decay);
+}
+
+static qn_status read_parts(const cJSON *file, qn_numerics *n) {
+    QN_TRY(read_other_type(file, "normalisation", &n->norm));
+    QN_TRY(read_sums(file, &n->chunked));
+    QN_TRY(read_settling(file, "weight-update", &n->weight_settles));
+    QN_TRY(read_settling(file, "state-update", &n->state_settles));
+    QN_TRY(read_compensation(file, n));
+    QN_TRY(read_layers(file, n));
+    return read_optimizer(file, &n->optimizer);
 }
 
 static qn_status read_rules(const cJSON *file, qn_numerics *n) {
@@ -206,6 +454,7 @@ static qn_status read_rules(const cJSON *file, qn_numerics *n) {
     n->integer_loss = integer_loss;
     n->stores_weights = stores_weights;
     n->adapts_shifts = adapts_shifts;
+    QN_TRY(read_parts(file, n));
     return check_together(n);
 }
 
@@ -225,8 +474,11 @@ static qn_status read_name(const cJSON *file, qn_numerics *n) {
 
 static qn_status read_file(const cJSON *file, qn_numerics *n) {
     static const char *const names[] = {
-        "name", "summary", "weight", "activation",  "error",        "gradient", "products",
-        "bias", "loss",    "update", "loss-factor", "weight-range", "shifts"};
+        "name",         "summary",      "weight",        "activation",    "error",
+        "gradient",     "products",     "bias",          "loss",          "update",
+        "loss-factor",  "weight-range", "shifts",        "normalisation", "sums",
+        "float-layers", "compensation", "weight-update", "state-update",  "trained-layers",
+        "optimiser"};
     if (!cJSON_IsObject(file))
         return qn_fail(QN_ERROR_FORMAT, "no JSON object; see quern numerics niti for one");
     QN_TRY(check_fields(file, "numerics", names, COUNT(names)));

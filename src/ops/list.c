@@ -98,6 +98,15 @@ const qn_op *const qn_ops[] = {
     &qn_op_rescaled_conv2d_backward_data,
     &qn_op_rescaled_conv2d_backward_filter,
     &qn_op_keep_numbers,
+    &qn_op_round_numbers,
+    &qn_op_settle_numbers,
+    &qn_op_adapt_numbers,
+    &qn_op_chunked_linear,
+    &qn_op_chunked_linear_backward_data,
+    &qn_op_chunked_linear_backward_weight,
+    &qn_op_chunked_conv2d,
+    &qn_op_chunked_conv2d_backward_data,
+    &qn_op_chunked_conv2d_backward_filter,
     NULL,
 };
 

@@ -82,6 +82,26 @@ typedef enum qn_scale_kind {
 qn_value qn_op_scale_of(qn_graph *graph, const char *name, qn_value x, qn_scale_kind kind, int axis,
                         int bits, qn_dtype dtype, qn_value *zero);
 
+/* How large numbers may be that a scale is for. */
+typedef enum qn_range {
+    QN_RANGE_FIT,     /* as the largest magnitude, or as the next power of two */
+    QN_RANGE_NEAREST, /* as the power of two that is nearest to it: what is beyond is cut */
+    QN_RANGE_FIXED,   /* as a power of two that is given: nothing is measured */
+} qn_range;
+
+typedef struct qn_scaling_rule {
+    qn_scale_kind kind;
+    int axis, bits;
+    qn_dtype dtype; /* of the zero point */
+    qn_range range; /* of an exponent */
+    int top;        /* the given power */
+    double clip;    /* part of the measured range of a real scale that is kept; 0: all */
+} qn_scaling_rule;
+
+/* The scale of x by such a rule. */
+qn_value qn_op_scale_in(qn_graph *graph, const char *name, qn_value x, const qn_scaling_rule *rule,
+                        qn_value *zero);
+
 /* The exponent by which x (QN_I32 too) keeps so many bits; at least 0. */
 qn_value qn_op_shift_of(qn_graph *graph, const char *name, qn_value x, int axis, int bits);
 

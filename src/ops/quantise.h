@@ -17,8 +17,11 @@ typedef struct qn_scale_of_attributes {
     int kind; /* qn_scale_kind */
     int axis; /* as above */
     int bits;
-    int least; /* an exponent is not below */
-    int dtype; /* of the zero point */
+    int least;   /* an exponent is not below */
+    int dtype;   /* of the zero point */
+    int range;   /* qn_range */
+    int top;     /* of QN_RANGE_FIXED: magnitudes are below this power of two */
+    double clip; /* so much of the range is kept, of a real scale; 0: all */
     /* Steps of training from which on bits are one fewer each; 0: none. */
     int64_t first_drop, second_drop, third_drop;
 } qn_scale_of_attributes;

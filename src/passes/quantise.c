@@ -20,6 +20,7 @@ typedef struct held {
     qn_value value, scale;
     int axis; /* that the scale is along, or -1 */
     bool is_narrow;
+    qn_value zero;
 } held;
 
 /* Arrays over the values of the old graph. */
@@ -29,17 +30,27 @@ typedef struct translation {
     const qn_graph *from;
     qn_graph *to;
     held *held;
-    held *operands; /* what products read instead, once it was made */
+    held *operands;          /* what products read instead, once it was made */
+    held *backward_operands; /* what those of the backward part do, where it has types of its own */
     qn_value *values;
     int *n_readers;
     int *gradient_of;    /* 1 + the parameter's place in source->parameters; 0: of none */
     bool *is_operand;    /* a parameter, of a forward product */
     bool *is_dropped;    /* a bias that is left out, and its gradient */
-    qn_value (*kept)[2]; /* (products) what they keep of their shift, and what it becomes */
+    bool *is_wide;       /* a parameter of a layer that stays as it is, and its gradient */
+    qn_value (*kept)[2]; /* what is kept of shifts and ranges, and what it becomes */
     int n_kept;
 } translation;
 
-static const held nothing = {{-1}, {-1}, -1, false};
+static const held nothing = {{-1}, {-1}, -1, false, {-1}};
+
+static held as_wide(qn_value value) {
+    return (held){value, QN_NO_VALUE, -1, false, QN_NO_VALUE};
+}
+
+static held as_narrow(qn_value value, qn_value scale, int axis) {
+    return (held){value, scale, axis, true, QN_NO_VALUE};
+}
 
 static bool is_there(held h) {
     return h.value.id >= 0;
@@ -64,7 +75,7 @@ static qn_value widen(translation *t, held h) {
         return h.value;
     if (h.scale.id < 0)
         return qn_op_cast(t->to, NULL, h.value, t->to->real);
-    return qn_op_dequantise(t->to, NULL, h.value, h.scale, QN_NO_VALUE, h.axis);
+    return qn_op_dequantise(t->to, NULL, h.value, h.scale, h.zero, h.axis);
 }
 
 static int axis_of(qn_scaling scaling, qn_role role, int rank) {
@@ -73,27 +84,88 @@ static int axis_of(qn_scaling scaling, qn_role role, int rank) {
     return role == QN_ROLE_WEIGHT ? 0 : rank - 1;
 }
 
-/* A value of the graph's type as its role says. */
-static held narrow(translation *t, const char *name, qn_value x, qn_role role) {
-    const qn_role_type *type = type_of(t, role);
+/* A kept vector, whose numbers move on in training (keep_ranges). */
+static qn_value add_kept(translation *t, const char *name, const char *what, qn_tensor tensor) {
+    return qn_graph_add_source(t->to, QN_KIND_PARAMETER, name_with(t->to, name, what), tensor,
+                               (qn_initial){QN_INITIAL_ZERO, 0}, false);
+}
+
+/* Whole numbers whose bits and exponent are measured now and then. */
+static held adapt(translation *t, const char *name, qn_value x, const qn_role_type *type) {
+    const qn_adapt_attributes how = {.dtype = (int)type->dtype,
+                                     .least_bits = type->bits,
+                                     .most_loss = type->most_loss,
+                                     .moving = 0.04,
+                                     .first_steps = 10,
+                                     .longest = 1000};
+    const qn_value kept =
+        add_kept(t, name, "kept_range", (qn_tensor){t->to->real, QN_SHAPE(QN_ADAPTED_COUNT)});
+    const qn_node *made = qn_op_adapt(t->to, name, x, kept, &how);
+    if (!made)
+        return nothing;
+    t->kept[t->n_kept][0] = kept;
+    t->kept[t->n_kept++][1] = made->outputs[2];
+    return as_narrow(made->outputs[0], made->outputs[1], -1);
+}
+
+/* Numbers with an exponent each, or with two steps, over a scale of the tensor. */
+static held round_numbers(translation *t, const char *name, qn_value x, qn_value scale,
+                          const qn_role_type *type) {
+    const int rank = qn_graph_shape(t->to, x).rank;
+    qn_format format = {.rounding = (int)type->rounding};
+    if (type->scaling == QN_SCALED_GROUP) {
+        format.exponent_bits = type->exponent_bits;
+        format.fraction_bits = type->fraction_bits;
+        format.top_exponent = -1;
+        format.group_axes = rank == 4 ? 1 | 1 << 3 : 1;
+    } else {
+        format.fine_bits = type->fine_bits;
+        format.limit = ldexp(ldexp(1, type->bits) - 1, type->fine_bits);
+    }
+    return as_narrow(qn_op_round(t->to, name, x, scale, type->dtype, &format), scale, -1);
+}
+
+/* A value of the graph's type as a type of its role says. */
+static held narrow_as(translation *t, const char *name, qn_value x, const qn_role_type *type,
+                      qn_role role) {
+    static const qn_scale_kind kinds[] = {[QN_SCALED_EXPONENT] = QN_SCALE_EXPONENT,
+                                          [QN_SCALED_SYMMETRIC] = QN_SCALE_SYMMETRIC,
+                                          [QN_SCALED_CHANNEL] = QN_SCALE_SYMMETRIC,
+                                          [QN_SCALED_AFFINE] = QN_SCALE_AFFINE,
+                                          [QN_SCALED_GROUP] = QN_SCALE_SYMMETRIC};
     const int axis = axis_of(type->scaling, role, qn_graph_shape(t->to, x).rank);
+    const bool is_pseudo = type->rounding == QN_ROUND_PSEUDO_STOCHASTIC;
     const qn_quantise how = {.axis = axis,
-                             .rounding = type->rounding == QN_ROUND_PSEUDO_STOCHASTIC
-                                             ? QN_ROUND_STOCHASTIC
-                                             : type->rounding,
-                             .is_symmetric = true};
+                             .rounding = is_pseudo ? QN_ROUND_STOCHASTIC : type->rounding,
+                             .is_symmetric = type->scaling != QN_SCALED_AFFINE};
+    const qn_scaling_rule rule = {
+        .kind = kinds[type->scaling],
+        .axis = axis,
+        .bits = type->scaling == QN_SCALED_GROUP ? 1 : type->bits + type->fine_bits,
+        .dtype = type->dtype,
+        .range = type->range,
+        .top = type->top,
+        .clip = type->clip};
     qn_value zero;
     if (type->dtype == QN_F32)
-        return (held){x, QN_NO_VALUE, -1, false};
+        return as_wide(x);
     const char *rounded = name_with(t->to, name, "rounded");
     if (type->scaling == QN_SCALED_NONE)
-        return (held){qn_op_cast(t->to, rounded, x, type->dtype), QN_NO_VALUE, -1, true};
-    const qn_scale_kind kind =
-        type->scaling == QN_SCALED_EXPONENT ? QN_SCALE_EXPONENT : QN_SCALE_SYMMETRIC;
-    const qn_value scale = qn_op_scale_of(t->to, name_with(t->to, rounded, "scale"), x, kind, axis,
-                                          type->bits, QN_NONE, &zero);
-    return (held){qn_op_quantise(t->to, rounded, x, scale, QN_NO_VALUE, type->dtype, &how), scale,
-                  axis, true};
+        return as_narrow(qn_op_cast(t->to, rounded, x, type->dtype), QN_NO_VALUE, -1);
+    if (type->most_loss > 0)
+        return adapt(t, rounded, x, type);
+    const qn_value scale =
+        qn_op_scale_in(t->to, name_with(t->to, rounded, "scale"), x, &rule, &zero);
+    if (type->scaling == QN_SCALED_GROUP || type->fine_bits > 0)
+        return round_numbers(t, rounded, x, scale, type);
+    held h =
+        as_narrow(qn_op_quantise(t->to, rounded, x, scale, zero, type->dtype, &how), scale, axis);
+    h.zero = zero;
+    return h;
+}
+
+static held narrow(translation *t, const char *name, qn_value x, qn_role role) {
+    return narrow_as(t, name, x, type_of(t, role), role);
 }
 
 static qn_role role_of(const translation *t, int node, qn_value output) {
@@ -143,7 +215,7 @@ static held add_mantissas(translation *t, const qn_value_info *info) {
         qn_graph_add_source(t->to, QN_KIND_PARAMETER, name_with(t->to, info->name, "exponent"),
                             (qn_tensor){QN_I32, {0}}, (qn_initial){QN_INITIAL_ZERO, 0}, false);
     qn_graph_give(t->to, scale, &(qn_given){.dtype = QN_I32, .data = exponent});
-    return (held){q, scale, -1, true};
+    return as_narrow(q, scale, -1);
 }
 
 static void add_source(translation *t, int v) {
@@ -153,7 +225,7 @@ static void add_source(translation *t, int v) {
     if (t->how->stores_weights && t->is_operand[v])
         t->held[v] = add_mantissas(t, info);
     else
-        t->held[v] = (held){qn_copy_source(t->to, info), QN_NO_VALUE, -1, false};
+        t->held[v] = as_wide(qn_copy_source(t->to, info));
 }
 
 /* ---- nodes ---- */
@@ -169,6 +241,12 @@ static bool is_product(const qn_node *node) {
     return node->op->infer(&infer) == QN_OK && infer.outputs[0].dtype == QN_I32;
 }
 
+static qn_role role_of_operand(const translation *t, const qn_value_info *info) {
+    return info->kind == QN_KIND_PARAMETER          ? QN_ROLE_WEIGHT
+           : info->producer >= t->source->n_forward ? QN_ROLE_ERROR
+                                                    : QN_ROLE_ACTIVATION;
+}
+
 /* What a product reads: the value as it is held, or, where that is the graph's type, once rounded
  * by its role. */
 static held operand_of(translation *t, qn_value v) {
@@ -178,11 +256,22 @@ static held operand_of(translation *t, qn_value v) {
         return t->held[v.id];
     if (is_there(*h))
         return *h;
-    const bool is_backward = info->producer >= t->source->n_forward;
-    const qn_role role = info->kind == QN_KIND_PARAMETER ? QN_ROLE_WEIGHT
-                         : is_backward                   ? QN_ROLE_ERROR
-                                                         : QN_ROLE_ACTIVATION;
-    *h = narrow(t, name_with(t->to, info->name, "operand"), t->held[v.id].value, role);
+    *h = narrow(t, name_with(t->to, info->name, "operand"), t->held[v.id].value,
+                role_of_operand(t, info));
+    return *h;
+}
+
+/* What a product of the backward part reads: weights and activations may have another type there,
+ * made of how they are held. */
+static held backward_operand_of(translation *t, qn_value v) {
+    held *h = &t->backward_operands[v.id];
+    const qn_value_info *info = t->from->values[v.id];
+    const qn_role role = role_of_operand(t, info);
+    if (role > QN_ROLE_ACTIVATION || t->how->backward[role].dtype == QN_F32)
+        return operand_of(t, v);
+    if (!is_there(*h))
+        *h = narrow_as(t, name_with(t->to, info->name, "in_gradient"), widen(t, t->held[v.id]),
+                       &t->how->backward[role], role);
     return *h;
 }
 
@@ -216,8 +305,8 @@ static held shift_sums(translation *t, const qn_node *node, qn_value sums, const
                                       QN_NO_VALUE, type->dtype, &how);
     const qn_value all[] = {scales[0], scales[1], shift};
     if (role == QN_ROLE_GRADIENT)
-        return (held){q, QN_NO_VALUE, -1, true};
-    return (held){q, sum_exponents(t, name_with(t->to, node->name, "exponent"), all, 3), -1, true};
+        return as_narrow(q, QN_NO_VALUE, -1);
+    return as_narrow(q, sum_exponents(t, name_with(t->to, node->name, "exponent"), all, 3), -1);
 }
 
 /* A product of mantissas whose sums are shifted where they are made. */
@@ -233,9 +322,8 @@ static held add_rescaled(translation *t, const qn_node *node, const qn_value *op
                               .first_drop = drops[0],
                               .second_drop = drops[1],
                               .third_drop = drops[2]};
-    const qn_value kept = qn_graph_add_source(
-        t->to, QN_KIND_PARAMETER, name_with(t->to, node->name, "kept_shift"),
-        (qn_tensor){QN_I32, QN_SHAPE(QN_KEPT_COUNT)}, (qn_initial){QN_INITIAL_ZERO, 0}, false);
+    const qn_value kept =
+        add_kept(t, node->name, "kept_shift", (qn_tensor){QN_I32, QN_SHAPE(QN_KEPT_COUNT)});
     const qn_node *made =
         qn_op_rescaled(t->to, node->name, node->op, node->attributes, operands, kept, &how);
     if (!made)
@@ -243,15 +331,25 @@ static held add_rescaled(translation *t, const qn_node *node, const qn_value *op
     t->kept[t->n_kept][0] = kept;
     t->kept[t->n_kept++][1] = made->outputs[2];
     if (role == QN_ROLE_GRADIENT)
-        return (held){made->outputs[0], QN_NO_VALUE, -1, true};
+        return as_narrow(made->outputs[0], QN_NO_VALUE, -1);
     const qn_value all[] = {scales[0], scales[1], made->outputs[1]};
-    return (held){made->outputs[0],
-                  sum_exponents(t, name_with(t->to, node->name, "exponent"), all, 3), -1, true};
+    return as_narrow(made->outputs[0],
+                     sum_exponents(t, name_with(t->to, node->name, "exponent"), all, 3), -1);
+}
+
+/* Whether sums become mantissas by a shift. */
+static bool are_shifted(const qn_role_type *type) {
+    return type->dtype == QN_I8 && type->scaling == QN_SCALED_EXPONENT &&
+           type->range == QN_RANGE_FIT && type->fine_bits == 0 && !(type->most_loss > 0);
+}
+
+static bool has_exponent(const translation *t, held h) {
+    return h.scale.id < 0 || qn_graph_tensor(t->to, h.scale).dtype == QN_I32;
 }
 
 static bool is_rescaled(const translation *t, const qn_node *node, qn_role role) {
     const qn_role_type *type = type_of(t, role);
-    return node->op->rescaled && type->dtype == QN_I8 &&
+    return node->op->rescaled &&
            (type->rounding == QN_ROUND_AWAY || type->rounding == QN_ROUND_PSEUDO_STOCHASTIC);
 }
 
@@ -261,8 +359,8 @@ static void add_integer_product(translation *t, int n, held a, held b) {
     const qn_role role = role_of(t, n, node->outputs[0]);
     const bool has_bias =
         node->n_inputs > 2 && node->inputs[2].id >= 0 && !t->is_dropped[node->inputs[2].id];
-    const bool is_shifted =
-        !has_bias && (role != QN_ROLE_GRADIENT || is_stored(t, node->outputs[0]));
+    const bool is_shifted = !has_bias && are_shifted(type_of(t, role)) && has_exponent(t, a) &&
+                            (role != QN_ROLE_GRADIENT || is_stored(t, node->outputs[0]));
     if (is_shifted && is_rescaled(t, node, role)) {
         t->held[node->outputs[0].id] = add_rescaled(t, node, operands, scales, role);
         return;
@@ -272,16 +370,24 @@ static void add_integer_product(translation *t, int n, held a, held b) {
         t->held[node->outputs[0].id] = shift_sums(t, node, sums, scales, role);
         return;
     }
-    qn_value y = widen(t, (held){sums, sum_exponents(t, NULL, scales, 2), -1, true});
+    const qn_value scale = has_exponent(t, a) ? sum_exponents(t, NULL, scales, 2)
+                                              : qn_multiply(t->to, NULL, scales[0], scales[1]);
+    qn_value y = widen(t, as_narrow(sums, scale, -1));
     if (has_bias)
         y = qn_bias(t->to, name_with(t->to, node->name, "biased"), y,
                     widen(t, t->held[node->inputs[2].id]));
-    t->held[node->outputs[0].id] = is_narrowed(t, node, 0) ? narrow(t, node->name, y, role)
-                                                           : (held){y, QN_NO_VALUE, -1, false};
+    t->held[node->outputs[0].id] =
+        is_narrowed(t, node, 0) ? narrow(t, node->name, y, role) : as_wide(y);
 }
 
-static bool are_mantissas(held a, held b) {
-    return a.is_narrow && b.is_narrow && a.axis < 0 && b.axis < 0;
+static bool is_mantissa(const translation *t, held h) {
+    return h.is_narrow && h.axis < 0 && h.zero.id < 0 &&
+           qn_graph_tensor(t->to, h.value).dtype == QN_I8;
+}
+
+/* Whole numbers whose products can be summed: both with an exponent, or both with a scale. */
+static bool are_mantissas(const translation *t, held a, held b) {
+    return is_mantissa(t, a) && is_mantissa(t, b) && has_exponent(t, a) == has_exponent(t, b);
 }
 
 /* Any operator in the graph's type. */
@@ -293,7 +399,7 @@ static void add_wide(translation *t, int n, const qn_value *inputs) {
         const qn_value y = copy->outputs[i];
         t->held[node->outputs[i].id] =
             is_narrowed(t, node, i) ? narrow(t, node->name, y, role_of(t, n, node->outputs[i]))
-                                    : (held){y, QN_NO_VALUE, -1, false};
+                                    : as_wide(y);
     }
 }
 
@@ -301,19 +407,56 @@ static bool leaves_out(const translation *t, const qn_node *node, int i) {
     return node->inputs[i].id < 0 || t->is_dropped[node->inputs[i].id];
 }
 
+/* Whether a product is of a layer that stays as it is: it reads its weight or makes the gradient
+ * of it. */
+static bool is_wide(const translation *t, const qn_node *node) {
+    return t->is_wide[node->inputs[0].id] || t->is_wide[node->inputs[1].id] ||
+           t->is_wide[node->outputs[0].id];
+}
+
+/* A product whose sums are rounded as they grow. */
+static void add_chunked(translation *t, int n, const qn_value *inputs) {
+    const qn_node *node = t->from->nodes[n];
+    qn_value y =
+        qn_op_chunked(t->to, node->name, node->op, node->attributes, inputs, &t->how->chunked);
+    if (inputs[2].id >= 0)
+        y = qn_bias(t->to, name_with(t->to, node->name, "biased"), y, inputs[2]);
+    t->held[node->outputs[0].id] = is_narrowed(t, node, 0)
+                                       ? narrow(t, node->name, y, role_of(t, n, node->outputs[0]))
+                                       : as_wide(y);
+}
+
 static void add_product(translation *t, int n) {
     const qn_node *node = t->from->nodes[n];
-    const held a = operand_of(t, node->inputs[0]), b = operand_of(t, node->inputs[1]);
+    const bool stays = is_wide(t, node), is_backward = n >= t->source->n_forward;
+    held operands[2];
+    for (int i = 0; i < 2; i++)
+        operands[i] = stays         ? t->held[node->inputs[i].id]
+                      : is_backward ? backward_operand_of(t, node->inputs[i])
+                                    : operand_of(t, node->inputs[i]);
     qn_value inputs[3] = {QN_NO_VALUE, QN_NO_VALUE, QN_NO_VALUE};
-    if (t->how->is_integer && are_mantissas(a, b)) {
-        add_integer_product(t, n, a, b);
+    if (t->how->is_integer && are_mantissas(t, operands[0], operands[1])) {
+        add_integer_product(t, n, operands[0], operands[1]);
         return;
     }
-    inputs[0] = widen(t, a);
-    inputs[1] = widen(t, b);
+    for (int i = 0; i < 2; i++)
+        inputs[i] = widen(t, operands[i]);
     if (node->n_inputs > 2 && !leaves_out(t, node, 2))
         inputs[2] = widen(t, t->held[node->inputs[2].id]);
-    add_wide(t, n, inputs);
+    if (t->how->chunked.chunk > 0 && node->op->chunked && !stays)
+        add_chunked(t, n, inputs);
+    else
+        add_wide(t, n, inputs);
+}
+
+/* What an operator reads in the graph's type; a norm's scale and shift are rounded before. */
+static qn_value usual_input(translation *t, const qn_node *node, int i) {
+    const held h = t->held[node->inputs[i].id];
+    if (!node->op->is_norm || (i != 1 && i != 2) || t->how->norm.dtype == QN_F32 || h.is_narrow)
+        return widen(t, h);
+    const char *name = t->from->values[node->inputs[i].id]->name;
+    return widen(
+        t, narrow_as(t, name_with(t->to, name, "operand"), h.value, &t->how->norm, QN_ROLE_WEIGHT));
 }
 
 static void add_usual(translation *t, int n) {
@@ -326,7 +469,7 @@ static void add_usual(translation *t, int n) {
         return;
     }
     for (int i = 0; i < node->n_inputs; i++)
-        inputs[i] = leaves_out(t, node, i) ? QN_NO_VALUE : widen(t, t->held[node->inputs[i].id]);
+        inputs[i] = leaves_out(t, node, i) ? QN_NO_VALUE : usual_input(t, node, i);
     add_wide(t, n, inputs);
 }
 
@@ -351,7 +494,7 @@ static bool add_scaled(translation *t, int n) {
     const int by = node->op->scaled_by ? node->op->scaled_by(node->attributes) : -1;
     qn_value inputs[2];
     if (by < 0 || node->n_inputs > 2 || !t->held[node->inputs[by].id].is_narrow ||
-        t->held[node->inputs[by].id].axis >= 0)
+        t->held[node->inputs[by].id].axis >= 0 || t->held[node->inputs[by].id].zero.id >= 0)
         return false;
     const held h = t->held[node->inputs[by].id];
     const qn_dtype dtype = qn_graph_tensor(t->to, h.value).dtype;
@@ -365,14 +508,14 @@ static bool add_scaled(translation *t, int n) {
     const qn_node *copy =
         qn_graph_add(t->to, node->op, node->name, inputs, node->n_inputs, node->attributes);
     for (int i = 0; copy && i < node->n_outputs; i++)
-        t->held[node->outputs[i].id] = (held){copy->outputs[i], QN_NO_VALUE, -1, false};
+        t->held[node->outputs[i].id] = as_wide(copy->outputs[i]);
     if (!copy)
         return true;
     held *y = &t->held[node->outputs[0].id];
     const qn_value q =
         is_cast ? qn_op_cast(t->to, name_with(t->to, node->name, "rounded"), y->value, dtype)
                 : y->value;
-    *y = (held){q, h.scale, -1, true};
+    *y = as_narrow(q, h.scale, -1);
     return true;
 }
 
@@ -388,12 +531,12 @@ static bool add_integer_loss(translation *t, int n) {
         return false;
     const held logits = operand_of(t, t->from->nodes[made_by]->inputs[0]);
     const qn_integer_entropy_attributes attributes = {0};
-    if (!logits.is_narrow || logits.scale.id < 0 || logits.axis >= 0)
+    if (!is_mantissa(t, logits) || logits.scale.id < 0 || !has_exponent(t, logits))
         return false;
     const qn_value inputs[] = {logits.value, logits.scale, t->held[node->inputs[1].id].value};
     t->held[node->outputs[0].id] =
-        (held){qn_graph_add1(t->to, node->op->in_integers, node->name, inputs, 3, &attributes),
-               QN_NO_VALUE, -1, true};
+        as_narrow(qn_graph_add1(t->to, node->op->in_integers, node->name, inputs, 3, &attributes),
+                  QN_NO_VALUE, -1);
     return true;
 }
 
@@ -422,6 +565,22 @@ static void add_node(translation *t, int n) {
 
 /* ---- the graph ---- */
 
+/* The weights of the first and the last layer with products, as the numerics say. */
+static void mark_wide(translation *t) {
+    int ends[2] = {-1, -1};
+    for (int n = 0; n < t->source->n_forward; n++) {
+        const qn_node *node = t->from->nodes[n];
+        if (!is_product(node) || !t->is_operand[node->inputs[1].id])
+            continue;
+        ends[0] = ends[0] < 0 ? node->inputs[1].id : ends[0];
+        ends[1] = node->inputs[1].id;
+    }
+    for (int end = 0; end < 2; end++) {
+        if (ends[end] >= 0 && (int)t->how->wide >> end & 1)
+            t->is_wide[ends[end]] = true;
+    }
+}
+
 /* Biases of products go only where nothing else reads them. */
 static void mark_parameters(translation *t) {
     for (int n = 0; n < t->from->n_nodes; n++) {
@@ -443,11 +602,13 @@ static void mark_parameters(translation *t) {
             t->is_dropped[v.id] |= i == 2 && t->how->drops_bias && t->n_readers[v.id] == 1;
         }
     }
+    mark_wide(t);
     for (int i = 0; i < t->source->n; i++) {
         const qn_value gradient = t->source->gradients[i];
         t->gradient_of[gradient.id] = i + 1;
         t->n_readers[gradient.id]++;
         t->is_dropped[gradient.id] |= t->is_dropped[t->source->parameters[i].id];
+        t->is_wide[gradient.id] |= t->is_wide[t->source->parameters[i].id];
     }
 }
 
@@ -481,12 +642,29 @@ static void translate(translation *t, qn_quantised *q) {
     }
 }
 
-/* What is kept of shifts moves on in training only. */
-static void keep_shifts(translation *t) {
+/* What is kept moves on in training only. */
+static void keep_ranges(translation *t) {
     for (int i = 0; i < t->n_kept && t->source->n > 0; i++) {
         const char *name = t->to->values[t->kept[i][0].id]->name;
         qn_op_keep(t->to, name_with(t->to, name, "moved"), t->kept[i][1], t->kept[i][0]);
     }
+}
+
+/* A gradient as whole numbers of a fixed unit: its direction counts, not its size. */
+static qn_value count_by_unit(translation *t, const char *name, qn_value g) {
+    held h = t->held[g.id];
+    if (!h.is_narrow)
+        h = narrow(t, name_with(t->to, name, "gradient"), h.value, QN_ROLE_GRADIENT);
+    const qn_value counts = qn_op_cast(t->to, NULL, h.value, t->to->real);
+    return qn_scale(t->to, name_with(t->to, name, "gradient.counted"), counts,
+                    ldexp(1, t->how->unit));
+}
+
+/* The gradient of the squares of what compensates is added. */
+static qn_value decay(translation *t, const char *name, qn_value gradient, qn_value w) {
+    const qn_value pull = qn_scale(t->to, name_with(t->to, name, "pull"), w,
+                                   t->how->compensation_decay * t->how->loss_factor);
+    return qn_add(t->to, name_with(t->to, name, "gradient.decayed"), gradient, pull);
 }
 
 /* Whole gradients are taken off whole weights; all others are an optimiser's. */
@@ -504,7 +682,9 @@ static void add_updates(translation *t, qn_quantised *q) {
                                t->held[w.id].value);
             continue;
         }
-        qn_value gradient = widen(t, t->held[g.id]);
+        qn_value gradient = t->how->has_unit ? count_by_unit(t, name, g) : widen(t, t->held[g.id]);
+        if (strstr(name, QN_COMPENSATION) && t->how->compensation_decay > 0)
+            gradient = decay(t, name, gradient, t->held[w.id].value);
         if (t->how->loss_factor != 1)
             gradient = qn_scale(t->to, name_with(t->to, name, "gradient.smaller"), gradient,
                                 1 / t->how->loss_factor);
@@ -523,14 +703,17 @@ static qn_status allocate(translation *t, qn_quantised *q) {
     t->gradient_of = qn_arena_allocate(arena, n, sizeof *t->gradient_of);
     t->is_operand = qn_arena_allocate(arena, n, sizeof *t->is_operand);
     t->is_dropped = qn_arena_allocate(arena, n, sizeof *t->is_dropped);
-    t->kept = qn_arena_allocate(arena, (size_t)t->from->n_nodes + 1, sizeof *t->kept);
+    t->is_wide = qn_arena_allocate(arena, n, sizeof *t->is_wide);
+    t->backward_operands = qn_arena_allocate(arena, n, sizeof *t->backward_operands);
+    t->kept = qn_arena_allocate(arena, (size_t)t->from->n_nodes + 3 * n, sizeof *t->kept);
     q->parameters = qn_arena_allocate(arena, n_gradients, sizeof *q->parameters);
     q->gradients = qn_arena_allocate(arena, n_gradients, sizeof *q->gradients);
     if (!t->held || !t->operands || !t->values || !t->n_readers || !t->gradient_of ||
-        !t->is_operand || !t->is_dropped || !t->kept || !q->parameters || !q->gradients)
+        !t->is_operand || !t->is_dropped || !t->is_wide || !t->backward_operands || !t->kept ||
+        !q->parameters || !q->gradients)
         return QN_ERROR_MEMORY;
     for (size_t v = 0; v < n; v++) {
-        t->held[v] = t->operands[v] = nothing;
+        t->held[v] = t->operands[v] = t->backward_operands[v] = nothing;
         t->values[v] = QN_NO_VALUE;
     }
     return QN_OK;
@@ -549,7 +732,7 @@ qn_status qn_quantise_graph(const qn_quantise_source *source, const qn_numerics 
             q.forward_end = t.to->n_nodes;
         add_updates(&t, &q);
         if (t.to->status == QN_OK)
-            keep_shifts(&t);
+            keep_ranges(&t);
         qn_copy_results(t.to, t.from, t.values);
         status = qn_graph_finish(t.to);
     }

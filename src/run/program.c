@@ -56,7 +56,13 @@ static qn_status run_passes(building *b, int first_node) {
         QN_TRY(qn_tune(p->graph, first_node, tuning, &made, &values));
         take_graph(b, made, values);
     }
-    if (b->engine->no_fusion || b->engine->numerics)
+    if (b->engine->numerics) {
+        QN_TRY(qn_quantise_prepare(p->graph, b->engine->numerics, first_node, &made, &values));
+        if (made)
+            take_graph(b, made, values);
+        return QN_OK;
+    }
+    if (b->engine->no_fusion)
         return QN_OK;
     QN_TRY(qn_fuse(p->graph, first_node, &made, &values));
     take_graph(b, made, values);
@@ -147,6 +153,15 @@ static qn_status apply_numerics(building *b, qn_value **parameters, qn_value **g
     return QN_OK;
 }
 
+/* The optimiser, and what numerics round behind it. */
+static void add_update(qn_program *p, const qn_engine_options *engine, const qn_value *parameters,
+                       const qn_value *gradients, int n) {
+    const int first_node = p->graph->n_nodes;
+    qn_optimizer_add(p->graph, engine, parameters, gradients, n, &p->hyper);
+    if (engine->numerics)
+        qn_quantise_updates(p->graph, engine->numerics, first_node);
+}
+
 /* Gradients of a phase's loss and what is done with them. */
 static qn_status add_backward(building *b, qn_value loss, const char *prefix) {
     qn_program *p = b->program;
@@ -158,7 +173,7 @@ static qn_status add_backward(building *b, qn_value loss, const char *prefix) {
         add_sums(p->graph, parameters, gradients, n);
     p->phases[p->n_phases - 1].backward = p->graph->n_nodes;
     if (b->engine->update.accumulate <= 1 && n > 0)
-        qn_optimizer_add(p->graph, b->engine, parameters, gradients, n, &p->hyper);
+        add_update(p, b->engine, parameters, gradients, n);
     return qn_graph_finish(p->graph);
 }
 
@@ -320,7 +335,7 @@ qn_status qn_program_build_update(qn_program *p, const qn_engine_options *engine
         sums[n++] = qn_graph_add_source(p->graph, QN_KIND_GRADIENT, sum->name, sum->tensor,
                                         sum->initial, false);
     }
-    qn_optimizer_add(p->graph, engine, parameters, sums, n, &p->hyper);
+    add_update(p, engine, parameters, sums, n);
     p->phases[p->n_phases++].update = p->graph->n_nodes;
     QN_TRY(qn_graph_finish(p->graph));
     return keep_name(p, "update");

@@ -171,6 +171,21 @@ static float of_f16(uint16_t half) {
     return float_of(sign | bits);
 }
 
+/* Likewise, with 128, whose last bit is the least number, and without infinities. */
+static uint8_t e5m2_of(float x) {
+    const uint32_t bits = bits_of(x), size = bits & 0x7fffffff, sign = bits >> 24 & 0x80;
+    const uint32_t small = bits_of(float_of(size < 0x38800000 ? size : 0) + 128.0f) - 0x43000000;
+    const uint32_t usual = (size - 0x38000000 + 0xfffff + (size >> 21 & 1)) >> 21;
+    uint32_t y = size < 0x38800000 ? small : usual;
+    y = y > 0x7b ? 0x7b : y;
+    y = size > 0x7f800000 ? 0x7e : y;
+    return (uint8_t)(sign | y);
+}
+
+static float of_e5m2(uint8_t quarter) {
+    return of_f16((uint16_t)(quarter << 8));
+}
+
 static int8_t i8_of(float x) {
     return (int8_t)(x > 127 ? 127 : x > -128 ? (int32_t)x : x <= -128 ? -128 : 0);
 }
@@ -189,7 +204,10 @@ ROW(bf16_to_f32, uint16_t, float, of_bf16)
 ROW(f32_to_f16, float, uint16_t, f16_of)
 ROW(f16_to_f32, uint16_t, float, of_f16)
 ROW(f32_to_i8, float, int8_t, i8_of)
+ROW(f32_to_e5m2, float, uint8_t, e5m2_of)
+ROW(e5m2_to_f32, uint8_t, float, of_e5m2)
 ROW(i8_to_f32, int8_t, float, (float))
+ROW(i16_to_f32, int16_t, float, (float))
 ROW(u8_to_f32, uint8_t, float, (float))
 ROW(i32_to_f32, int32_t, float, (float))
 
@@ -199,9 +217,12 @@ typedef struct fast_row {
 } fast_row;
 
 static const fast_row fast_rows[] = {
-    {QN_F32, QN_BF16, f32_to_bf16}, {QN_BF16, QN_F32, bf16_to_f32}, {QN_F32, QN_F16, f32_to_f16},
-    {QN_F16, QN_F32, f16_to_f32},   {QN_F32, QN_I8, f32_to_i8},     {QN_I8, QN_F32, i8_to_f32},
-    {QN_U8, QN_F32, u8_to_f32},     {QN_I32, QN_F32, i32_to_f32},
+    {QN_F32, QN_BF16, f32_to_bf16},   {QN_BF16, QN_F32, bf16_to_f32},
+    {QN_F32, QN_F16, f32_to_f16},     {QN_F16, QN_F32, f16_to_f32},
+    {QN_F32, QN_I8, f32_to_i8},       {QN_I8, QN_F32, i8_to_f32},
+    {QN_U8, QN_F32, u8_to_f32},       {QN_I32, QN_F32, i32_to_f32},
+    {QN_I16, QN_F32, i16_to_f32},     {QN_F32, QN_F8E5M2, f32_to_e5m2},
+    {QN_F8E5M2, QN_F32, e5m2_to_f32},
 };
 
 void qn_numbers_convert(qn_dtype from, const void *x, qn_dtype to, void *y, int64_t begin,

@@ -7,6 +7,9 @@ import unittest
 import quern
 
 
+OTHERS = ("octo", "adaptive", "wageubn", "mls", "chunk-fp8", "bf16", "fp16", "sparse")
+
+
 class Numerics(quern.Case):
     def train(self, name, *options, status=0):
         return self.run_quern("train", "lenet5", "--data", "synthetic", "--batch", 4, "--no-test",
@@ -17,7 +20,7 @@ class Numerics(quern.Case):
         (self.folder / "mine.json").write_text(printed)
         self.assertEqual(self.run_quern("numerics", "mine.json").output, printed)
         self.assertEqual([line.split()[0] for line in self.run_quern("numerics").output.splitlines()[1:]],
-                         ["niti", "bf16", "fp16"])
+                         ["niti", *OTHERS])
 
     def test_mistakes(self):
         niti = json.loads(self.run_quern("numerics", "niti").output)
@@ -26,7 +29,18 @@ class Numerics(quern.Case):
                  ({"products": "f32"}, "optimiser"), ({"loss-factor": 2}, "loss-factor"),
                  ({"gradient": {"type": "i8", "drops": [0.5, 0.2]}}, "rising"), ({"shifts": "often"}, "shifts"),
                  ({"shifts": "adaptive", "products": "f32", "loss": "f32", "update": "optimiser",
-                   "gradient": {"type": "i8"}}, "shifts")]
+                   "gradient": {"type": "i8"}}, "shifts"),
+                 ({"sums": {"chunk": 0}}, "chunk"), ({"sums": {}}, "sums"), ({"float-layers": "all"}, "float-layers"),
+                 ({"float-layers": "first"}, "float-layers"), ({"compensation": {"spread": -1}}, "spread"),
+                 ({"compensation": []}, "compensation"), ({"weight-update": {"limit": 1e99}}, "limit"),
+                 ({"trained-layers": {}}, "trained-layers"), ({"optimiser": {"name": "lion"}}, "adamw"),
+                 ({"weight": {"type": "i8", "range": "fixed"}}, "top"), ({"weight": {"type": "i8", "clip": 0.9}}, "clip"),
+                 ({"error": {"type": "i8", "fine-bits": 3}}, "fine-bits"),
+                 ({"error": {"type": "i8", "widen-above": 0.1}}, "widen-above"),
+                 ({"error": {"type": "i8", "unit": 3}}, "unit"), ({"gradient": {"type": "i8", "unit": 3}}, "unit"),
+                 ({"error": {"type": "i8", "backward": {}}}, "backward"),
+                 ({"activation": {"type": "f32", "scale": "group"}}, "scale"),
+                 ({"normalisation": {"type": "i8", "drops": [0.5]}}, "drops")]
         for change, says in wrong:
             (self.folder / "bad.json").write_text(json.dumps({**niti, **change}))
             self.fails(1, "numerics", "bad.json", says=["bad.json", says])
@@ -35,6 +49,35 @@ class Numerics(quern.Case):
         self.fails(2, "train", "lenet5", "--data", "synthetic", "--numerics", "nity", says=["niti"])
         self.fails(1, "train", "lenet5", "--data", "synthetic", "--numerics", "niti", "--accumulate", 2,
                    says=["accumulated"])
+
+    @quern.numbers
+    def test_others(self):
+        """Each trains, with the bits of one thread in three and after resuming, and what it trained can be tested; a
+        batch of one, too."""
+        for name in OTHERS:
+            with self.subTest(name):
+                self.train("whole", "--numerics", name, "--steps", 4, "--threads", 1)
+                self.train("half", "--numerics", name, "--steps", 2, "--threads", 3)
+                self.run_quern("train", "lenet5", "--resume", "half", "--steps", 4, "--save", "half", "--no-test")
+                self.assertEqual(quern.weights_of(self.folder / "whole"), quern.weights_of(self.folder / "half"))
+                self.run_quern("evaluate", "--weights", "whole")
+                self.run_quern("train", "lenet5", "--data", "synthetic", "--batch", 1, "--steps", 1, "--no-test",
+                               "--numerics", name)
+
+    @quern.numbers
+    def test_norms_and_attention(self):
+        """Operators without a type of their own are computed in f32."""
+        for name in ("octo", "wageubn", "mls"):
+            self.run_quern("train", "mobilenet-v2", "--data", "synthetic", "--batch", 2, "--steps", 1, "--no-test",
+                           "--numerics", name)
+
+    def test_sparse(self):
+        """Weights before the last layers stay."""
+        self.train("one", "--numerics", "sparse", "--steps", 1)
+        self.train("two", "--numerics", "sparse", "--steps", 3)
+        one, two = (quern.tensors_of(self.folder / name) for name in ("one", "two"))
+        self.assertEqual(one["conv1.weight"], two["conv1.weight"])
+        self.assertNotEqual(one["fc3.weight"], two["fc3.weight"])
 
     @quern.numbers
     def test_same_bits(self):

@@ -39,7 +39,7 @@ static double zero_of(const qn_call *call, int64_t index) {
 /* Towards 0, and then away from it where a number in [0, 1) is below what was cut off; at a half
  * for a number of exactly that. */
 static double round_above(double x, double limit, bool is_half_up) {
-    const double cut = trunc(x), rest = fabs(x - cut);
+    const double cut = fabs(x) < 0x1p62 ? (double)(int64_t)x : x, rest = fabs(x - cut);
     return cut + (rest > limit || (is_half_up && rest == limit) ? copysign(1, x) : 0);
 }
 
@@ -62,7 +62,23 @@ typedef struct quantising {
     along along;
 } quantising;
 
-static double round_number(const quantising *q, int64_t i, double scaled, double x, int64_t index) {
+/* Random words of elements that follow each other: four are made at once. */
+typedef struct words {
+    uint64_t block;
+    uint32_t of[4];
+    bool are_made;
+} words;
+
+static double draw(const quantising *q, words *w, uint64_t index) {
+    if (!w->are_made || w->block != index / 4) {
+        *w = (words){.block = index / 4, .are_made = true};
+        qn_rng_block(q->rng, w->block, w->of);
+    }
+    return (double)qn_rng_uniform(w->of[index % 4]);
+}
+
+static double round_number(const quantising *q, words *w, int64_t i, double scaled, double x,
+                           int64_t index) {
     const qn_quantise_attributes *a = q->call->attributes;
     switch ((qn_rounding)a->rounding) {
     case QN_ROUND_EVEN:
@@ -70,8 +86,7 @@ static double round_number(const quantising *q, int64_t i, double scaled, double
     case QN_ROUND_AWAY:
         return round_above(scaled, 0.5, true);
     case QN_ROUND_STOCHASTIC:
-        return round_above(
-            scaled, (double)qn_rng_uniform(qn_rng_word(q->rng, (uint64_t)(a->first + i))), false);
+        return round_above(scaled, draw(q, w, (uint64_t)(a->first + i)), false);
     case QN_ROUND_PSEUDO_STOCHASTIC:
         return round_pseudo(x, (int)qn_number_get(QN_I32, q->call->in[1], index));
     }
@@ -83,7 +98,7 @@ static double divide(const qn_call *call, double x, double scale) {
     return call->inputs[1].dtype == QN_F32 ? (double)((float)x / (float)scale) : x / scale;
 }
 
-static void quantise_one(const quantising *q, int64_t i) {
+static void quantise_one(const quantising *q, words *w, int64_t i) {
     const qn_call *call = q->call;
     const qn_quantise_attributes *a = call->attributes;
     const qn_dtype to = call->outputs[0].dtype;
@@ -97,7 +112,7 @@ static void quantise_one(const quantising *q, int64_t i) {
     const double least = qn_quantise_least(to, a->is_symmetric), most = qn_quantise_largest(to);
     double y = zero_of(call, index);
     if (!isnan(scaled))
-        y += round_number(q, i, scaled, x, index);
+        y += round_number(q, w, i, scaled, x, index);
     qn_number_set(to, call->out[0], i, y < least ? least : y > most ? most : y);
 }
 
@@ -137,6 +152,38 @@ static bool shift_fast(const quantising *q, int64_t begin, int64_t end) {
     return true;
 }
 
+/* The nearest whole number, of two the even one; of what is below 2^51. */
+static double nearest(double x) {
+    return (x + 0x1.8p52) - 0x1.8p52;
+}
+
+/* Floats with one scale to whole numbers of a symmetric range or with a zero point. */
+static bool round_floats(const quantising *q, words *w, int64_t begin, int64_t end) {
+    const qn_call *call = q->call;
+    const qn_quantise_attributes *a = call->attributes;
+    const qn_dtype to = call->outputs[0].dtype;
+    if (a->axis >= 0 || call->inputs[0].dtype != QN_F32 || (to != QN_I8 && to != QN_I16) ||
+        (a->rounding != QN_ROUND_EVEN && a->rounding != QN_ROUND_STOCHASTIC))
+        return false;
+    const bool is_even = a->rounding == QN_ROUND_EVEN, is_byte = to == QN_I8;
+    const float *x = call->in[0];
+    const double factor = factor_of(call, 0), zero = zero_of(call, 0);
+    const double least = qn_quantise_least(to, a->is_symmetric), most = qn_quantise_largest(to);
+    const double beyond = 0x1p50;
+    for (int64_t i = begin; i < end; i++) {
+        double y = divide(call, (double)x[i], factor);
+        y = y > beyond ? beyond : y < -beyond ? -beyond : y == y ? y : 0;
+        y = is_even ? nearest(y) : round_above(y, draw(q, w, (uint64_t)(a->first + i)), false);
+        y += zero;
+        y = y < least ? least : y > most ? most : y;
+        if (is_byte)
+            ((int8_t *)call->out[0])[i] = (int8_t)y;
+        else
+            ((int16_t *)call->out[0])[i] = (int16_t)y;
+    }
+    return true;
+}
+
 /* Numbers [begin, end) by one of the loops above; false: there is none for them. */
 static bool quantise_fast(const quantising *q, int64_t begin, int64_t end) {
     const qn_call *call = q->call;
@@ -159,11 +206,13 @@ static bool quantise_fast(const quantising *q, int64_t begin, int64_t end) {
 static void quantise_task(void *context, int64_t begin, int64_t end, int thread) {
     const quantising *q = context;
     const int64_t n = qn_call_count(q->call), last = end * AT_ONCE;
+    words w = {0};
     (void)thread;
-    if (quantise_fast(q, begin * AT_ONCE, last < n ? last : n))
+    if (quantise_fast(q, begin * AT_ONCE, last < n ? last : n) ||
+        round_floats(q, &w, begin * AT_ONCE, last < n ? last : n))
         return;
     for (int64_t i = begin * AT_ONCE; i < last && i < n; i++)
-        quantise_one(q, i);
+        quantise_one(q, &w, i);
 }
 
 static int64_t count_tasks(int64_t n) {
@@ -191,12 +240,26 @@ static bool dequantise_fast(const qn_call *call, int64_t begin, int64_t end) {
     return true;
 }
 
+/* Any numbers that floats hold, by one factor. */
+static bool dequantise_floats(const qn_call *call, int64_t begin, int64_t end) {
+    const qn_quantise_attributes *a = call->attributes;
+    if (a->axis >= 0 || call->outputs[0].dtype != QN_F32 || call->inputs[0].dtype == QN_I32)
+        return false;
+    float *y = call->out[0];
+    const double factor = factor_of(call, 0), zero = zero_of(call, 0);
+    qn_numbers_convert(call->inputs[0].dtype, call->in[0], QN_F32, y, begin, end);
+    for (int64_t i = begin; i < end; i++)
+        y[i] = (float)(((double)y[i] - zero) * factor);
+    return true;
+}
+
 static void dequantise_task(void *context, int64_t begin, int64_t end, int thread) {
     const quantising *q = context;
     const qn_call *call = q->call;
     const int64_t n = qn_call_count(call), last = end * AT_ONCE;
     (void)thread;
-    if (dequantise_fast(call, begin * AT_ONCE, last < n ? last : n))
+    if (dequantise_fast(call, begin * AT_ONCE, last < n ? last : n) ||
+        dequantise_floats(call, begin * AT_ONCE, last < n ? last : n))
         return;
     for (int64_t i = begin * AT_ONCE; i < last && i < n; i++) {
         const int64_t index = i / q->along.inner % q->along.n;
@@ -298,12 +361,27 @@ static int bits_at(const qn_scale_of_attributes *a, uint64_t step) {
     return bits;
 }
 
+/* The exponent of a power of two that is nearest by its logarithm; 0 of 0. */
+static int nearest_log2(double number) {
+    int exponent = 0;
+    const double half = frexp(number, &exponent);
+    return number > 0 && half < 0x1.6a09e667f3bcdp-1 ? exponent - 1 : exponent;
+}
+
+static int power_of(const qn_scale_of_attributes *a, double size) {
+    return a->range == QN_RANGE_FIXED     ? a->top
+           : a->range == QN_RANGE_NEAREST ? nearest_log2(size)
+                                          : ceil_log2(size);
+}
+
 static void put_scale(const qn_call *call, int64_t index, range r) {
     const qn_scale_of_attributes *a = call->attributes;
+    const double clip = a->clip > 0 ? a->clip : 1;
+    r = (range){clip * r.least, clip * r.most};
     const double size = -r.least > r.most ? -r.least : r.most, span = r.most - r.least;
     double scale = 1;
     if (a->kind == QN_SCALE_EXPONENT) {
-        const int exponent = ceil_log2(size) - bits_at(a, call->step);
+        const int exponent = power_of(a, size) - bits_at(a, call->step);
         scale = exponent < a->least ? a->least : exponent;
     } else if (a->kind == QN_SCALE_SYMMETRIC) {
         scale = size > 0 ? size / (ldexp(1, a->bits) - 1) : 1;
@@ -321,6 +399,11 @@ static void scale_of_run(const qn_call *call) {
     const qn_shape x = call->inputs[0].shape;
     measuring m = {call, along_of(x, a->axis), call->workspace};
     const int64_t n_parts = count_parts(a, x), n = qn_shape_count(call->outputs[0].shape);
+    if (a->kind == QN_SCALE_EXPONENT && a->range == QN_RANGE_FIXED) {
+        for (int64_t i = 0; i < n; i++)
+            put_scale(call, i, (range){0});
+        return;
+    }
     qn_team_run(call->team, n_parts, measure_part, &m);
     for (int64_t i = 1; n == 1 && i < n_parts; i++)
         m.parts[0] = join(join(m.parts[0], m.parts[i].least), m.parts[i].most);

@@ -26,6 +26,9 @@ static const qn_attribute scale_of_fields[] = {
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT, bits),
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT, least),
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT, dtype),
+    QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT, range),
+    QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT, top),
+    QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_DOUBLE, clip),
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT64, first_drop),
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT64, second_drop),
     QN_FIELD(qn_scale_of_attributes, QN_ATTRIBUTE_INT64, third_drop),
@@ -325,6 +328,21 @@ qn_value qn_op_scale_of(qn_graph *graph, const char *name, qn_value x, qn_scale_
                         int bits, qn_dtype dtype, qn_value *zero) {
     const qn_scale_of_attributes attributes = {
         .kind = (int)kind, .axis = axis, .bits = bits, .least = INT_MIN, .dtype = (int)dtype};
+    const qn_node *node = qn_graph_add(graph, &qn_op_scale_of_numbers, name, &x, 1, &attributes);
+    *zero = node && node->n_outputs > 1 ? node->outputs[1] : QN_NO_VALUE;
+    return node ? node->outputs[0] : QN_NO_VALUE;
+}
+
+qn_value qn_op_scale_in(qn_graph *graph, const char *name, qn_value x, const qn_scaling_rule *rule,
+                        qn_value *zero) {
+    const qn_scale_of_attributes attributes = {.kind = (int)rule->kind,
+                                               .axis = rule->axis,
+                                               .bits = rule->bits,
+                                               .least = INT_MIN,
+                                               .dtype = (int)rule->dtype,
+                                               .range = (int)rule->range,
+                                               .top = rule->top,
+                                               .clip = rule->clip};
     const qn_node *node = qn_graph_add(graph, &qn_op_scale_of_numbers, name, &x, 1, &attributes);
     *zero = node && node->n_outputs > 1 ? node->outputs[1] : QN_NO_VALUE;
     return node ? node->outputs[0] : QN_NO_VALUE;

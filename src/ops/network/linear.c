@@ -80,6 +80,7 @@ const qn_op qn_op_linear = {
     .infer = linear_infer,
     .gradient = linear_gradient,
     .rescaled = &qn_op_rescaled_linear,
+    .chunked = &qn_op_chunked_linear,
     .cost = linear_cost,
     .n_samples = 3,
     .sample = linear_sample,
@@ -117,6 +118,7 @@ const qn_op qn_op_linear_backward_data = {
     .any_type_inputs = QN_PRODUCT_INPUTS,
     .infer = data_infer,
     .rescaled = &qn_op_rescaled_linear_backward_data,
+    .chunked = &qn_op_chunked_linear_backward_data,
     .cost = data_cost,
 };
 
@@ -150,6 +152,7 @@ const qn_op qn_op_linear_backward_weight = {
     .any_type_inputs = QN_PRODUCT_INPUTS,
     .infer = weight_infer,
     .rescaled = &qn_op_rescaled_linear_backward_weight,
+    .chunked = &qn_op_chunked_linear_backward_weight,
     .cost = weight_cost,
     .in_place = 1 << 2,
 };

@@ -189,8 +189,10 @@ TWIN(conv2d_backward_filter, conv2d, backward)
 /* ---- what is kept ---- */
 
 static qn_status keep_infer(qn_infer *infer) {
-    QN_TRY(qn_infer_dtype(infer, 0, QN_I32));
-    QN_TRY(qn_infer_dtype(infer, 1, QN_I32));
+    if (infer->inputs[0].dtype != infer->inputs[1].dtype)
+        return qn_fail(QN_ERROR_ARGUMENT, "input 0 is %s where what is kept is %s",
+                       qn_dtype_name(infer->inputs[0].dtype),
+                       qn_dtype_name(infer->inputs[1].dtype));
     QN_TRY(qn_infer_expect(infer, 0, "input", infer->inputs[1].shape));
     infer->outputs[0] = infer->inputs[1];
     return QN_OK;

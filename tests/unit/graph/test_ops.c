@@ -214,7 +214,9 @@ static bool takes_more_axes(const qn_node *node, int input) {
         return true;
     if (strcmp(op->name, "mean_valid_backward") == 0 || strcmp(op->name, "column_sum") == 0)
         return input == 0;
-    if (strcmp(op->name, "quantise") == 0 || strcmp(op->name, "dequantise") == 0)
+    if (strcmp(op->name, "quantise") == 0 || strcmp(op->name, "dequantise") == 0 ||
+        strcmp(op->name, "round") == 0 || strcmp(op->name, "settle") == 0 ||
+        strcmp(op->name, "adapt") == 0)
         return input == 0;
     if (strcmp(op->name, "embedding") == 0)
         return input == 1;
