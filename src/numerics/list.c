@@ -22,15 +22,9 @@ static const struct {
     const char *name;
     const unsigned char *text;
 } built_in[] = {
-    {"niti", numerics_niti},
-    {"octo", numerics_octo},
-    {"adaptive", numerics_adaptive},
-    {"wageubn", numerics_wageubn},
-    {"mls", numerics_mls},
-    {"chunk-fp8", numerics_chunk_fp8},
-    {"bf16", numerics_bf16},
-    {"fp16", numerics_fp16},
-    {"sparse", numerics_sparse},
+    {"niti", numerics_niti},       {"octo", numerics_octo}, {"adaptive", numerics_adaptive},
+    {"wageubn", numerics_wageubn}, {"mls", numerics_mls},   {"chunk-fp8", numerics_chunk_fp8},
+    {"bf16", numerics_bf16},       {"fp16", numerics_fp16}, {"sparse", numerics_sparse},
 };
 
 enum { N_BUILT_IN = sizeof built_in / sizeof built_in[0] };

@@ -66,7 +66,7 @@ const qn_chunked *qn_chunked_of(const qn_op *op, const void *attributes);
 qn_value qn_op_round(qn_graph *graph, const char *name, qn_value x, qn_value scale, qn_dtype dtype,
                      const qn_format *format);
 
-/* x, a parameter or what an update has made of one, times nothing: rounded over a scale and back. */
+/* x, a parameter or what an update has made of one, rounded over a scale and back. */
 qn_value qn_op_settle(qn_graph *graph, const char *name, qn_value x, qn_value scale,
                       const qn_format *format);
 

@@ -1,6 +1,6 @@
-/* See ops/round.h: products whose sums, of chunks and of those, are rounded as they grow. Each is
- * the twin of a product of reals, with that one's attributes and, behind them, how sums are made. No
- * gradient, and no bias: a translated graph has neither. */
+/* See ops/round.h: products whose sums, of chunks and of those, are rounded as they grow. Each
+ * is the twin of a product of reals, with that one's attributes and, behind them, how sums are
+ * made. No gradient, and no bias: a translated graph has neither. */
 #include "ops/network/convolution.h"
 #include "ops/round.h"
 #include "ops/shared.h"

@@ -1,6 +1,6 @@
 /* Hostile drivers: a CUDA driver and compiler that fail at each call in turn, once or from then on,
- * while a step is trained, that lie, and that fall silent. Either training does not begin, and it is
- * said why, or the step is the CPU's, in every bit where the device was left. */
+ * while a step is trained, that lie, and that fall silent. Either training does not begin, and it
+ * is said why, or the step is the CPU's, in every bit where the device was left. */
 #include "check.h"
 #include "device/cuda/devices.h"
 #include "device/gpu/gpu.h"
