@@ -191,7 +191,7 @@ static void put(const qn_call *call, int64_t i, double y) {
         ((float *)call->out[0])[i] = (float)y;
         break;
     case QN_I16:
-        ((int16_t *)call->out[0])[i] = (int16_t)(y == y ? clamp(y, INT16_MAX) : 0);
+        ((int16_t *)call->out[0])[i] = (int16_t)(isnan(y) ? 0 : clamp(y, INT16_MAX));
         break;
     default:
         qn_number_set(call->outputs[0].dtype, call->out[0], i, y);
