@@ -66,7 +66,7 @@ struct qn_engine {
     size_t swap_folder_bytes;
     qn_swap_speed swap_speed;           /* of the folder */
     struct qn_live_budget *live_budget; /* null: the budget is fixed */
-    char device_name[24];               /* of the options */
+    char device_name[1024];             /* of the options: "opencl:1/h3d20": of which nodes */
     int device;        /* row of the machine's that programs use beside the CPU; 0: none */
     int opened_device; /* the same, which stays when the device is left */
     void *left_arena;  /* (left_arena_bytes): that a device may still write to, or null */

@@ -8,6 +8,7 @@
 #include "os/os.h"
 #include "plan/lanes/spread.h"
 #include "run/engine.h"
+#include "run/placing/placing.h"
 #include "run/rehearsal.h"
 
 #ifdef QN_WITH_CUDA
@@ -91,14 +92,15 @@ static const kind *find_kind(const char *text, int *number) {
         const size_t n = strlen(kinds[i].name);
         char *end;
         *number = 0;
-        if (strcmp(text, kinds[i].name) == 0)
+        if (strncmp(text, kinds[i].name, n) != 0)
+            continue;
+        if (text[n] == 0 || text[n] == '/')
             return &kinds[i];
-        if (strncmp(text, kinds[i].name, n) != 0 || text[n] != ':' || text[n + 1] < '0' ||
-            text[n + 1] > '9')
+        if (text[n] != ':' || text[n + 1] < '0' || text[n + 1] > '9')
             continue;
         const long parsed = strtol(text + n + 1, &end, 10);
         *number = (int)parsed;
-        return *end == 0 && parsed < 1000 ? &kinds[i] : NULL;
+        return (*end == 0 || *end == '/') && parsed < 1000 ? &kinds[i] : NULL;
     }
     return NULL;
 }
@@ -172,14 +174,36 @@ static void fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
                          .can_be_lost = true};
 }
 
-static void fill_lane_of(const qn_engine *e, const qn_graph *graph, int16_t *lane_of) {
+/* Behind a '/' in the device's name; null: there is none. */
+static const char *placement_of(const qn_engine *e) {
+    const char *at = strchr(e->device_name, '/');
+    return at ? at + 1 : NULL;
+}
+
+/* The one that a placement is of: the first that trains. */
+static const qn_program *placed_program(const qn_engine *e) {
+    int i = 0;
+    while (i + 1 < e->n_programs && !e->programs[i].training)
+        i++;
+    return &e->programs[i];
+}
+
+/* The placement that was measured or given for a program; else all that the device can run. */
+static qn_status fill_lane_of(const qn_engine *e, const qn_program *p, int16_t *lane_of) {
+    const qn_graph *graph = p->graph;
+    const bool is_placed = p == placed_program(e) && placement_of(e);
+    for (int n = 0; n < graph->n_nodes; n++)
+        lane_of[n] = !p->site_of || p->site_of[n] > 0;
+    if (!p->site_of && is_placed)
+        QN_TRY(qn_placing_parse(placement_of(e), lane_of, graph->n_nodes));
     for (int n = 0; n < graph->n_nodes; n++) {
         qn_tensor outputs[QN_MAX_OUTPUTS];
         const qn_node *node = graph->nodes[n];
         const qn_query query = qn_machine_query(graph, node, e->options.n_threads, outputs);
-        lane_of[n] = !node->op->is_view && !node->op->is_wait &&
+        lane_of[n] = lane_of[n] && !node->op->is_view && !node->op->is_wait &&
                      qn_machine_supports(&e->machine, e->device, &query);
     }
+    return QN_OK;
 }
 
 /* The node and the value of a graph that each of its spread's is; copies are none. */
@@ -209,7 +233,7 @@ static qn_status plan(qn_engine *e, const qn_program *p, int16_t *lane_of, qn_bu
     qn_lane lanes[2];
     qn_spread spread;
     fill_lanes(e, lanes);
-    fill_lane_of(e, p->graph, lane_of);
+    QN_TRY(fill_lane_of(e, p, lane_of));
     const qn_assignment wanted = {
         .n_lanes = 2, .n_spaces = e->machine.n_spaces, .lanes = lanes, .lane_of = lane_of};
     QN_TRY(qn_spread_make(p->graph, &wanted, &spread));
@@ -355,28 +379,104 @@ static qn_status measure(const qn_rehearsal *r, int64_t *shortest_ns) {
     return QN_OK;
 }
 
-/* The CPU is measured second, and stays unless the device was faster. */
-static qn_status compare(qn_engine *e, const qn_rehearsal *r) {
-    const int device = e->device;
-    int64_t device_ns = INT64_MAX, cpu_ns = 0;
-    char text[400], name[160], reason[200];
-    const qn_status status = measure(r, &device_ns);
-    describe(e, name, reason);
+/* What is compared: shortest steps. */
+typedef struct comparison {
+    qn_engine *e;
+    const qn_rehearsal *r;
+    qn_placing placing;
+    int device;
+    int64_t device_ns, cpu_ns, mixed_ns;
+    int n_device, n_cpu; /* nodes, where both work */
+    char name[160], reason[200];
+} comparison;
+
+/* Times of all nodes too. */
+static qn_status measure_all(comparison *c, int64_t *ns) {
+    QN_TRY(measure(c->r, ns));
+    return qn_placing_measure(&c->placing, c->r);
+}
+
+/* Takes the name that a resumed run is to have; false: it does not fit. */
+static bool take_name(qn_engine *e, const qn_program *p) {
+    char *to = e->device_name;
+    const size_t bytes = sizeof e->device_name;
+    const int n = snprintf(to, bytes, "%s%s", e->machine.devices[e->opened_device].device->name,
+                           p->site_of ? "/" : "");
+    e->options.device = to;
+    return !p->site_of ||
+           qn_placing_print(p->site_of, p->graph->n_nodes, to + n, bytes - (size_t)n);
+}
+
+static void leave_mixed(comparison *c) {
+    c->placing.program->site_of = NULL;
+    c->mixed_ns = INT64_MAX;
+    (void)take_name(c->e, c->placing.program);
+}
+
+/* Both processors at once, where that is predicted to be faster; a device that fails there is as
+ * slow as can be. */
+static qn_status try_mixed(comparison *c) {
+    qn_program *p = c->placing.program;
+    qn_siting_result predicted;
+    bool is_mixed;
+    QN_TRY(qn_placing_choose(&c->placing, &is_mixed, &predicted));
+    if (!is_mixed || !take_name(c->e, p)) {
+        leave_mixed(c);
+        return QN_OK;
+    }
+    c->n_device = predicted.n_nodes[1];
+    c->n_cpu = predicted.n_nodes[0];
+    QN_TRY(change_device(c->e, c->device));
+    const qn_status status = measure(c->r, &c->mixed_ns);
+    if (status == QN_OK && c->mixed_ns < c->cpu_ns && c->mixed_ns < c->device_ns)
+        return QN_OK;
+    leave_mixed(c);
+    return status == QN_OK || status == QN_ERROR_DEVICE ? change_device(c->e, 0) : status;
+}
+
+static void tell_comparison(const comparison *c, bool has_failed) {
+    char text[600], mixed[120] = "";
+    const qn_engine *e = c->e;
+    if (c->mixed_ns < INT64_MAX)
+        snprintf(mixed, sizeof mixed, ", %.2f ms on both (%d operations and %d)",
+                 (double)c->mixed_ns * 1e-6, c->n_device, c->n_cpu);
+    if (has_failed)
+        snprintf(text, sizeof text, "device auto: %s fails%s; trains on the CPU", c->name,
+                 c->reason);
+    else
+        snprintf(text, sizeof text,
+                 "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU%s; trains on %s",
+                 (double)c->device_ns * 1e-6, c->name, (double)c->cpu_ns * 1e-6, mixed,
+                 mixed[0]        ? "both"
+                 : e->device > 0 ? c->name
+                                 : "the CPU");
+    tell(e, 0, text);
+}
+
+/* The CPU is measured second, and stays unless the device, or both at once, were faster. */
+static qn_status compare_all(comparison *c) {
+    const qn_status status = measure_all(c, &c->device_ns);
+    describe(c->e, c->name, c->reason);
     if (status != QN_OK && status != QN_ERROR_DEVICE)
         return status;
-    QN_TRY(change_device(e, 0));
-    QN_TRY(measure(r, &cpu_ns));
-    if (status == QN_OK && device_ns < cpu_ns)
-        QN_TRY(change_device(e, device));
-    if (status == QN_OK)
-        snprintf(text, sizeof text,
-                 "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU; trains on %s",
-                 (double)device_ns * 1e-6, name, (double)cpu_ns * 1e-6,
-                 e->device > 0 ? name : "the CPU");
-    else
-        snprintf(text, sizeof text, "device auto: %s fails%s; trains on the CPU", name, reason);
-    tell(e, 0, text);
+    QN_TRY(change_device(c->e, 0));
+    QN_TRY(measure_all(c, &c->cpu_ns));
+    if (status == QN_OK) {
+        QN_TRY(try_mixed(c));
+        if (c->mixed_ns == INT64_MAX && c->device_ns < c->cpu_ns)
+            QN_TRY(change_device(c->e, c->device));
+    }
+    tell_comparison(c, status != QN_OK);
     return QN_OK;
+}
+
+static qn_status compare(qn_engine *e, const qn_rehearsal *r) {
+    comparison c = {
+        .e = e, .r = r, .device = e->device, .device_ns = INT64_MAX, .mixed_ns = INT64_MAX};
+    QN_TRY(qn_placing_begin(e, &e->programs[r->program - e->programs], &c.placing));
+    const qn_status status = compare_all(&c);
+    qn_placing_end(&c.placing);
+    return status;
 }
 
 static qn_status choose(qn_engine *e, const qn_program *p) {
@@ -395,6 +495,9 @@ qn_status qn_engine_choose_device(qn_engine *e) {
         i++;
     if (e->device > 0)
         QN_TRY(choose(e, &e->programs[i]));
-    e->options.device = e->device > 0 ? e->machine.devices[e->device].device->name : "cpu";
+    if (e->device > 0)
+        (void)take_name(e, &e->programs[i]);
+    else
+        keep_name(e, "cpu");
     return QN_OK;
 }

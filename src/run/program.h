@@ -39,6 +39,8 @@ typedef struct qn_program {
         qn_value inputs[QN_MAX_INPUTS], losses[QN_MAX_PHASES], hyper;
         double *node_ns;
     } whole;
+    int16_t *site_of;      /* by node of the graph as built, in its memory: 1: the device runs it;
+                              null: all that it can */
     double *node_ns;       /* by node of the graph as built, in its memory: measured; negative:
                               unknown; null: none is known */
     qn_graph *base;        /* null: graph is as built */

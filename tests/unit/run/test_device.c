@@ -6,6 +6,7 @@
 #include "failing.h"
 #include "quern/quern.h"
 #include "run/engine.h"
+#include "run/placing/placing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,47 @@ static void test_failing_creation(void) {
     }
 }
 
+/* A placement that is given: some operations there, the rest here, with the CPU's bits; and losing
+ * the device in the middle of it. */
+static void check_placed(const qn_trainer *expected, int n_nodes, int period, int64_t lost_at) {
+    int16_t site_of[200], read[200] = {0};
+    char name[1000] = "simulated/";
+    qn_trainer *trainer;
+    for (int n = 0; n < n_nodes; n++)
+        site_of[n] = n / period % 2 == 0;
+    CHECK(qn_placing_print(site_of, n_nodes, name + strlen(name), sizeof name - strlen(name)));
+    CHECK_OK(qn_placing_parse(strchr(name, '/') + 1, read, n_nodes));
+    CHECK(memcmp(site_of, read, (size_t)n_nodes * sizeof *read) == 0);
+    CHECK_OK(try_make("lenet5", name, NULL, NULL, &trainer));
+    qn_simulated_revive(state_of(trainer), lost_at);
+    const qn_plan *plan = qn_trainer_engine(trainer)->programs[0].plan;
+    int n_there = 0, n_here = 0;
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        n_there += plan->steps[s].lane > 0;
+        n_here += plan->steps[s].lane == 0;
+    }
+    CHECK(n_there > 0 && n_here > 0);
+    train(trainer);
+    CHECK(are_equal(expected, trainer));
+    qn_trainer_destroy(trainer);
+}
+
+static void test_placed(void) {
+    qn_trainer *expected = make("lenet5", "cpu", NULL);
+    const int n_nodes = qn_trainer_engine(expected)->programs[0].graph->n_nodes;
+    char small[4];
+    int16_t site_of[200] = {0};
+    train(expected);
+    CHECK(n_nodes <= 200);
+    for (int period = 1; period < 16; period += 2) {
+        check_placed(expected, n_nodes, period, -1);
+        check_placed(expected, n_nodes, period, 9);
+    }
+    site_of[1] = 1;
+    CHECK(!qn_placing_print(site_of, n_nodes, small, sizeof small));
+    qn_trainer_destroy(expected);
+}
+
 static void check_refused(const char *device, const char *word) {
     qn_trainer *trainer;
     CHECK(try_make("mlp", device, NULL, NULL, &trainer) != QN_OK);
@@ -154,6 +196,10 @@ static void test_wrong_names(void) {
     check_refused("opencl:", "use cpu, opencl");
     check_refused("opencl:x", "use cpu, opencl");
     check_refused("opencl:12345", "use cpu, opencl");
+    check_refused("simulated/d3", "is none of the");
+    check_refused("simulated/x3", "is none of the");
+    check_refused("simulated/h99999999999d1", "is none of the");
+    check_refused("simulated/", "is none of the");
     check_refused("a device with a name that is much too long to be one", "no device");
 }
 
@@ -161,6 +207,7 @@ int main(void) {
     fill();
     test_lost("lenet5");
     test_lost("mlp");
+    test_placed();
     test_failing_allocations();
     test_failing_creation();
     test_wrong_names();

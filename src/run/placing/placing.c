@@ -1,0 +1,161 @@
+/* See placing.h. */
+#include "run/placing/placing.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "os/heap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const qn_graph *built_graph(const qn_program *p) {
+    return p->base ? p->base : p->graph;
+}
+
+/* ---- measuring ---- */
+
+void qn_placing_end(qn_placing *p) {
+    qn_release(&p->engine->allocator, p->ns, (size_t)p->n_nodes * 2 + 1, sizeof *p->ns);
+    qn_events_destroy(p->events);
+}
+
+qn_status qn_placing_begin(qn_engine *e, qn_program *program, qn_placing *p) {
+    enum { ROOM = 4, MORE = 64 }; /* records for a node and its copies */
+    *p = (qn_placing){.engine = e, .program = program, .n_nodes = built_graph(program)->n_nodes};
+    const size_t n = (size_t)p->n_nodes;
+    qn_status status = qn_allocate(&e->allocator, n * 2 + 1, sizeof *p->ns, &p->ns);
+    if (status == QN_OK)
+        status = qn_events_create(&e->allocator, qn_team_size(e->team) + QN_MAX_LANES,
+                                  ROOM * n + MORE, &p->events);
+    for (size_t i = 0; status == QN_OK && i < n * 2; i++)
+        p->ns[i] = -1;
+    if (status != QN_OK)
+        qn_placing_end(p);
+    return status;
+}
+
+static void note_copy(qn_placing *p, const qn_node *node, double ns) {
+    const bool is_out = node->op->output_space(node->attributes) == 0;
+    qn_placing_copies *c = is_out ? &p->out : &p->in;
+    c->least_ns = c->n == 0 || ns < c->least_ns ? ns : c->least_ns;
+    c->bytes += (double)qn_tensor_bytes(qn_graph_tensor(p->program->graph, node->outputs[0]));
+    c->ns += ns;
+    c->n++;
+}
+
+static void take_event(qn_placing *p, const qn_event *event) {
+    const qn_program *program = p->program;
+    const double ns = (double)(event->end_ns - event->begin_ns);
+    if ((event->kind != QN_EVENT_OPERATION && event->kind != QN_EVENT_QUEUED) || event->item < 0 ||
+        event->item >= program->plan->n_steps)
+        return;
+    const qn_step *step = &program->plan->steps[event->item];
+    const qn_node *node = program->graph->nodes[step->node];
+    if (node->op->output_space) {
+        note_copy(p, node, ns);
+        return;
+    }
+    const int32_t built = qn_program_built_node(program, step->node);
+    double *known = built >= 0 ? &p->ns[built * 2 + (step->lane > 0)] : NULL;
+    if (known && (*known < 0 || ns < *known))
+        *known = ns;
+}
+
+qn_status qn_placing_measure(qn_placing *p, const qn_rehearsal *r) {
+    enum { BATCH = 128 };
+    qn_event events[BATCH];
+    const qn_watch watch = {p->events, {.kind = QN_EVENT_OPERATION}};
+    int64_t ns;
+    QN_TRY(qn_rehearsal_run(r, p->program->executor, &watch, &ns));
+    for (int thread = 0; thread < qn_events_thread_count(p->events); thread++) {
+        size_t n;
+        while ((n = qn_events_take(p->events, thread, events, BATCH)) > 0) {
+            for (size_t i = 0; i < n; i++)
+                take_event(p, &events[i]);
+        }
+    }
+    return QN_OK;
+}
+
+/* ---- choosing ---- */
+
+/* The least time of a copy is taken for what it costs besides its bytes. */
+static double rate_of(const qn_placing_copies *c) {
+    const double ns = c->ns - c->n * c->least_ns;
+    return ns > 0 ? c->bytes / ns : 0;
+}
+
+static qn_status predict(qn_placing *p, int16_t *site_of, qn_siting_result *result) {
+    const qn_site sites[2] = {
+        {.space = 0},
+        {.space = 1,
+         .can_be_lost = true,
+         .copy_in_ns = p->in.least_ns,
+         .copy_out_ns = p->out.least_ns,
+         .in_bytes_per_ns = rate_of(&p->in),
+         .out_bytes_per_ns = rate_of(&p->out)},
+    };
+    const qn_siting siting = {
+        .graph = built_graph(p->program), .n_sites = 2, .sites = sites, .ns = p->ns};
+    for (int32_t n = 0; n < p->n_nodes; n++) /* what the host was not seen to do costs it nothing */
+        p->ns[n * 2] = p->ns[n * 2] < 0 ? 0 : p->ns[n * 2];
+    return qn_siting_choose(&p->engine->allocator, &siting, QN_PREFER_TIME, site_of, result);
+}
+
+qn_status qn_placing_choose(qn_placing *p, bool *is_mixed, qn_siting_result *result) {
+    const qn_graph *graph = built_graph(p->program);
+    int16_t *site_of =
+        qn_arena_allocate(&p->program->graph->arena, (size_t)p->n_nodes + 1, sizeof *site_of);
+    int32_t n_device = 0, n_able = 0;
+    *is_mixed = false;
+    if (!site_of)
+        return QN_ERROR_MEMORY;
+    QN_TRY(predict(p, site_of, result));
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        n_device += site_of[n] > 0;
+        n_able += p->ns[n * 2 + 1] >= 0;
+    }
+    *is_mixed = n_device > 0 && n_device < n_able;
+    if (*is_mixed)
+        p->program->site_of = site_of;
+    return QN_OK;
+}
+
+/* ---- as a text ---- */
+
+bool qn_placing_print(const int16_t *site_of, int32_t n_nodes, char *to, size_t bytes) {
+    size_t at = 0;
+    for (int32_t n = 0, end; n < n_nodes; n = end) {
+        end = n + 1;
+        while (end < n_nodes && site_of[end] == site_of[n])
+            end++;
+        const int used =
+            snprintf(to + at, bytes - at, "%c%d", site_of[n] > 0 ? 'd' : 'h', (int)(end - n));
+        if (used < 0 || (size_t)used >= bytes - at)
+            return false;
+        at += (size_t)used;
+    }
+    return at > 0;
+}
+
+qn_status qn_placing_parse(const char *text, int16_t *site_of, int32_t n_nodes) {
+    int32_t n = 0;
+    const char *at = text;
+    while ((*at == 'h' || *at == 'd') && at[1] >= '1' && at[1] <= '9') {
+        char *end;
+        const int16_t site = *at == 'd';
+        const long length = strtol(at + 1, &end, 10);
+        if (length > n_nodes - n)
+            break;
+        for (long i = 0; i < length; i++)
+            site_of[n++] = site;
+        at = end;
+    }
+    if (*at == 0 && n == n_nodes)
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "the device's placement \"%.60s\" is none of the %d operations of this network; "
+                   "it is for the network that it was chosen for",
+                   text, n_nodes);
+}

@@ -1,0 +1,41 @@
+/* Which nodes of a program run on the device beside the CPU: chosen from times of every node on
+ * both and of copies between them (plan/placement), all measured in rehearsals before training; and
+ * as a text that a checkpoint keeps, so that a run that goes on has the same bits. */
+#ifndef QN_RUN_PLACING_PLACING_H
+#define QN_RUN_PLACING_PLACING_H
+
+#include "plan/placement/siting.h"
+#include "run/rehearsal.h"
+
+/* Copies one way. */
+typedef struct qn_placing_copies {
+    double n, bytes, ns, least_ns;
+} qn_placing_copies;
+
+typedef struct qn_placing {
+    qn_engine *engine;
+    qn_program *program;
+    int32_t n_nodes;           /* of the graph as built */
+    double *ns;                /* (n_nodes, 2): on the CPU, on the device; below 0: not seen */
+    qn_placing_copies in, out; /* to the device, from it */
+    qn_events *events;
+} qn_placing;
+
+qn_status qn_placing_begin(qn_engine *engine, qn_program *program, qn_placing *placing);
+void qn_placing_end(qn_placing *placing);
+
+/* Times the program's nodes as it is planned now: one run. */
+qn_status qn_placing_measure(qn_placing *placing, const qn_rehearsal *rehearsal);
+
+/* Sets the program's site_of to what is predicted to be fastest, if that uses both processors;
+ * whether it does. While it is planned for the CPU. */
+qn_status qn_placing_choose(qn_placing *placing, bool *is_mixed, qn_siting_result *result);
+
+/* Runs of nodes, in the order of the graph as built: "h12d30h3", h: the host, d: the device. False:
+ * there is no room. */
+bool qn_placing_print(const int16_t *site_of, int32_t n_nodes, char *to, size_t bytes);
+
+/* Reads that. QN_ERROR_ARGUMENT: it is none of so many nodes. */
+qn_status qn_placing_parse(const char *text, int16_t *site_of, int32_t n_nodes);
+
+#endif
