@@ -15,16 +15,35 @@ static void check_role(const qn_role_type *type) {
         abort();
 }
 
+/* Products of whole numbers: mantissas of int8 over a scale of the tensor. */
+static void check_integer(const qn_numerics *n) {
+    for (int i = QN_ROLE_WEIGHT; i <= QN_ROLE_ERROR; i++) {
+        const qn_role_type *type = &n->roles[i];
+        if (type->dtype != QN_I8 ||
+            (type->scaling != QN_SCALED_EXPONENT && type->scaling != QN_SCALED_SYMMETRIC &&
+             type->scaling != QN_SCALED_AFFINE))
+            abort();
+        if ((n->stores_weights || n->adapts_shifts) && type->scaling != QN_SCALED_EXPONENT)
+            abort();
+    }
+}
+
 static void check(const qn_numerics *n) {
     const qn_role_type *roles = n->roles;
     for (int i = 0; i < QN_ROLE_COUNT; i++)
         check_role(&roles[i]);
+    check_role(&n->norm);
+    check_role(&n->backward[0]);
+    check_role(&n->backward[1]);
+    if (n->is_integer)
+        check_integer(n);
+    else if (n->stores_weights || n->adapts_shifts)
+        abort();
+    if (n->trained_weights < 0 || n->trained_biases < 0 || n->chunked.chunk < 0)
+        abort();
     if (strlen(n->name) >= sizeof n->name || !n->name[0] || n->n_drops > QN_MOST_DROPS)
         abort();
-    if (n->is_integer && (roles[QN_ROLE_WEIGHT].dtype != QN_I8 ||
-                          roles[QN_ROLE_ERROR].scaling != QN_SCALED_EXPONENT))
-        abort();
-    if (n->stores_weights && (!n->is_integer || roles[QN_ROLE_GRADIENT].bits <= n->n_drops))
+    if (n->stores_weights && roles[QN_ROLE_GRADIENT].bits <= n->n_drops)
         abort();
 }
 
