@@ -472,6 +472,79 @@ def rescaled(product):
     return counterpart
 
 
+def to_grid(x, a, ours):
+    """x as numbers of a format; what chance rounds must be one of the two neighbours."""
+    fraction, exponents, fine = int(a["fraction_bits"]), int(a["exponent_bits"]), int(a["fine_bits"])
+    limit = float(a["limit"]) or math.inf
+    if exponents:
+        top = int(a["top_exponent"])
+        size = torch.frexp(x).exponent.double() - 1
+        step = 2.0 ** (size.clamp(min=top - 2**exponents + 2) - fraction)
+        limit = (2 - 2.0**-fraction) * 2.0**top
+    elif fine:
+        step = torch.where(x.abs() < 2**fine, 1.0, 2.0**fine)
+    else:
+        step = torch.full_like(x, 2.0**-fraction)
+    if a["rounding"] == "2":
+        ends = [((x / step).floor() * step).clamp(-limit, limit), ((x / step).ceil() * step).clamp(-limit, limit)]
+        return torch.where((ours == ends[0]) | (ours == ends[1]), ours, torch.nan)
+    whole = (x / step).round() if a["rounding"] == "0" else x.sign() * ((x / step).abs() + 0.5).floor()
+    return (whole * step).clamp(-limit, limit)
+
+
+def round_numbers(inputs, a, outputs):
+    x, axes, group = inputs[0].detach(), int(a["group_axes"]), 1
+    if len(inputs) > 1 and inputs[1] is not None:
+        x = x / inputs[1].detach().reshape([-1] + [1] * (x.dim() - 1))
+    if axes:
+        others = [axis for axis in range(x.dim()) if not axes >> axis & 1]
+        most = x.abs().amax(others, keepdim=True)
+        power = 2.0 ** most.log2().floor()
+        group = torch.where(most == power, power, torch.where(most <= 1.5 * power, 1.5 * power, 2 * power))
+        group = torch.where(most > 0, group, 1.0)
+    y = to_grid(x / group, a, outputs[0] / group) * group
+    return [y.trunc() if TYPES.get(a["dtype"]) in WHOLE else y]
+
+
+def adapt(inputs, a, _):
+    """Width and exponent stay while steps are left; else they follow what is lost."""
+    x, kept = inputs[0].detach(), inputs[1].detach().tolist()
+    bits, exponent, mean, left, steps, measured = int(kept[0]), int(kept[1]), *kept[2:]
+    whole = lambda: (x / 2.0**exponent).round().clamp(1 - 2.0**bits, 2.0**bits - 1)  # noqa: E731
+    is_first, size = steps <= 0, float(x.abs().sum())
+    bits = int(a["least_bits"]) if is_first else bits
+    if is_first or left <= 0:
+        while True:
+            exponent = math.ceil(math.log2(float(x.abs().max()) / (2.0**bits - 1)))
+            loss = math.log2(abs(size - float(whole().abs().sum()) * 2.0**exponent) / size + 1)
+            if loss <= float(a["most_loss"]) or bits + 8 > 15:
+                break
+            bits, mean = bits + 8, mean - 8
+        moving = float(a["moving"])
+        mean = exponent if is_first else moving * exponent + (1 - moving) * mean
+        rate = max(moving * abs(exponent - mean), 100 * loss**2)
+        steady = round(0.1 / rate - 2) if rate > 0 else int(a["longest"])
+        left = 1 if steps < int(a["first_steps"]) else min(max(steady, 1), int(a["longest"]))
+        measured += 1
+    return [whole(), torch.tensor(float(exponent), dtype=torch.float64),
+            torch.tensor([bits, exponent, mean, left - 1, steps + 1, measured], dtype=torch.float64)]
+
+
+def chunked(product):
+    """Sums that are rounded as they grow have the bits of their format, and are off by at most half a unit of the
+    largest partial sum for each product and chunk."""
+    def counterpart(inputs, a, outputs):
+        inputs = [x.detach() for x in inputs]
+        bits, y = int(a["fraction_bits"]), outputs[0]
+        digits = torch.frexp(y).mantissa * 2.0 ** (bits + 1)
+        sizes = product([x.abs() for x in inputs], a)
+        n = product([torch.ones_like(x) for x in inputs], a)
+        bound = sizes * (2 * n + 2) * 2.0 ** -(bits + 1)
+        is_right = (digits == digits.round()) & ((y - product(inputs, a)).abs() <= bound)
+        return [torch.where(is_right, y, torch.nan)]
+    return counterpart
+
+
 def round_shift(x, shift, is_pseudo):
     cut, rest = divmod(abs(x), 2**shift)
     if is_pseudo:
@@ -499,6 +572,15 @@ def conv2d_gradient(inputs, a, which):
 
 # The counterparts, by the operators' names.
 OPERATORS = {
+    "round": round_numbers,
+    "settle": round_numbers,
+    "adapt": adapt,
+    "chunked_linear": chunked(lambda x, a: activate(a, x[0] @ x[1].T)),
+    "chunked_linear_backward_data": chunked(lambda x, a: x[0] @ x[1]),
+    "chunked_linear_backward_weight": chunked(lambda x, a: x[1].T @ x[0]),
+    "chunked_conv2d": chunked(lambda x, a: conv2d([*x[:2], None], a, None)[0]),
+    "chunked_conv2d_backward_data": chunked(lambda x, a: conv2d_gradient(x, a, 0)),
+    "chunked_conv2d_backward_filter": chunked(lambda x, a: conv2d_gradient(x, a, 1)),
     "rescaled_linear": rescaled(lambda x, a: activate(a, x[0] @ x[1].T)),
     "rescaled_linear_backward_data": rescaled(lambda x, a: x[0] @ x[1]),
     "rescaled_linear_backward_weight": rescaled(lambda x, a: x[1].T @ x[0]),
