@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "cli/numbers/rules.h"
+#include "numerics/numerics.h"
 #include "os/heap.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
@@ -194,10 +195,29 @@ static void resolve_length(const arguments *a, const qn_metadata *checkpoint, se
         s->values[epochs] = NULL;
 }
 
-qn_status settings_resolve(const arguments *a, const qn_model *model, const qn_metadata *checkpoint,
+/* The numerics come before all that a recipe says: they may have an optimizer of their own. */
+static qn_status take_numerics(const arguments *a, const qn_metadata *checkpoint, settings *s,
+                               qn_model *model) {
+    const int row = option_find(s->command, "numerics");
+    qn_numerics numerics;
+    const char *text;
+    if (row < 0)
+        return QN_OK;
+    QN_TRY(find_stored(option_at(s->command, row), checkpoint, s, &text));
+    text = a->values[row] ? a->values[row] : text;
+    if (!text || text[0] != '{')
+        return QN_OK;
+    QN_TRY(qn_numerics_read(text, strlen(text), &numerics));
+    model->recipe = qn_numerics_recipe(&numerics, &model->recipe);
+    return QN_OK;
+}
+
+qn_status settings_resolve(const arguments *a, const qn_model *of, const qn_metadata *checkpoint,
                            settings *s) {
+    qn_model trained = *of, *model = &trained;
     *s = (settings){.command = a->command};
     qn_arena_init(&s->texts, qn_allocator_default());
+    QN_TRY(take_numerics(a, checkpoint, s, model));
     QN_TRY(resolve_optimizer(a, model, checkpoint, s));
     const option *o;
     for (int i = 0; (o = option_at(s->command, i)); i++) {

@@ -33,6 +33,19 @@ const char *qn_numerics_built_in(int index) {
     return index >= 0 && index < N_BUILT_IN ? (const char *)built_in[index].text : NULL;
 }
 
+qn_recipe qn_numerics_recipe(const qn_numerics *numerics, const qn_recipe *recipe) {
+    const qn_numerics_optimizer *o = &numerics->optimizer;
+    qn_recipe made = *recipe;
+    if (!o->is_given)
+        return made;
+    made.optimizer = (qn_optimizer)o->kind;
+    made.rate = o->rate;
+    made.momentum = o->momentum;
+    made.weight_decay = o->weight_decay;
+    made.nesterov = false;
+    return made;
+}
+
 const char *qn_numerics_find(const char *name) {
     char names[256] = "";
     for (int i = 0; i < N_BUILT_IN; i++) {

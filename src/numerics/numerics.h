@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "passes/quantise.h"
+#include "quern/model.h"
 #include "quern/numerics.h"
 
 /* Parses and checks a description. Every field has a meaning, or it is refused. */
@@ -15,6 +16,9 @@ const char *qn_numerics_find(const char *name);
 
 /* The JSON of a description without white space, in the arena's memory. */
 qn_status qn_numerics_print(const char *text, size_t bytes, qn_arena *arena, const char **printed);
+
+/* A recipe with the optimizer of the numerics, where these have one. */
+qn_recipe qn_numerics_recipe(const qn_numerics *numerics, const qn_recipe *recipe);
 
 /* How the types of a role are written: "i8, exponent". */
 enum { QN_ROLE_TEXT = 48 };

@@ -126,22 +126,9 @@ static double number_of_optimizer(const qn_task *task, const char *name, double 
     return qn_setting_number(task, name, usual);
 }
 
-/* The model's recipe, with the optimizer of the numerics where these have one. */
-static qn_recipe recipe_of(const qn_task *task) {
-    const qn_numerics_optimizer *o = &task->numerics.optimizer;
-    qn_recipe recipe = task->model->recipe;
-    if (!o->is_given)
-        return recipe;
-    recipe.optimizer = (qn_optimizer)o->kind;
-    recipe.rate = o->rate;
-    recipe.momentum = o->momentum;
-    recipe.weight_decay = o->weight_decay;
-    recipe.nesterov = false;
-    return recipe;
-}
-
 static qn_update_options update_options(const qn_task *task) {
-    const qn_recipe recipe = recipe_of(task), *r = &recipe;
+    const qn_recipe recipe = qn_numerics_recipe(&task->numerics, &task->model->recipe);
+    const qn_recipe *r = &recipe;
     const int64_t schedule_steps = qn_setting_count(task, "schedule-steps", 0);
     return (qn_update_options){
         .optimizer = (qn_optimizer)find(qn_optimizer_name, qn_setting_text(task, "optimizer", NULL),

@@ -71,6 +71,14 @@ class Numerics(quern.Case):
             self.run_quern("train", "mobilenet-v2", "--data", "synthetic", "--batch", 2, "--steps", 1, "--no-test",
                            "--numerics", name)
 
+    def test_optimizer_of_the_numerics(self):
+        """The recipe's gives way to it, and it to the command line."""
+        self.train("one", "--numerics", "octo", "--steps", 2)
+        self.train("two", "--numerics", "octo", "--steps", 2, "--optimizer", "adam", "--lr", 0.001)
+        self.train("three", "--numerics", "octo", "--steps", 2, "--optimizer", "sgd")
+        self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
+        self.assertNotEqual(self.bytes_of("one"), self.bytes_of("three"))
+
     def test_sparse(self):
         """Weights before the last layers stay."""
         self.train("one", "--numerics", "sparse", "--steps", 1)

@@ -767,9 +767,11 @@ static tiling tiling_of(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_thr
 
 static size_t tiled_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
     const tiling t = tiling_of(d, pass, n_threads);
-    const int64_t pairs = pairs_words(&t, t.c, t.c_block) + pairs_words(&t, t.k, t.k_block);
-    return (pass == QN_CONV2D_BACKWARD_FILTER ? (size_t)pairs * sizeof(word) : filters_bytes(&t)) +
-           (size_t)n_threads * t.scratch_bytes;
+    const size_t scratch = (size_t)n_threads * t.scratch_bytes;
+    if (pass != QN_CONV2D_BACKWARD_FILTER)
+        return filters_bytes(&t) + scratch;
+    const int64_t words = pairs_words(&t, t.c, t.c_block) + pairs_words(&t, t.k, t.k_block);
+    return (size_t)words * sizeof(word) + scratch;
 }
 
 /* a is x, or to the data dy; b is the filter, or to the filter dy. */
