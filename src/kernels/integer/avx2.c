@@ -19,8 +19,9 @@ static inline vector dot(vector sums, vector a, vector b) {
     return sums + (vector)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 
+/* Modulo 2^32. */
 static inline vector dot_pairs(vector sums, vector a, vector b) {
-    return sums + (vector)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+    return (vector)_mm256_add_epi32((__m256i)sums, _mm256_madd_epi16((__m256i)a, (__m256i)b));
 }
 
 static inline vector larger(vector a, vector b) {

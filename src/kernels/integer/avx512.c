@@ -18,8 +18,9 @@ static inline vector dot(vector sums, vector a, vector b) {
     return sums + (vector)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 }
 
+/* Modulo 2^32. */
 static inline vector dot_pairs(vector sums, vector a, vector b) {
-    return sums + (vector)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+    return (vector)_mm512_add_epi32((__m512i)sums, _mm512_madd_epi16((__m512i)a, (__m512i)b));
 }
 
 static inline vector larger(vector a, vector b) {
