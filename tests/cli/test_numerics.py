@@ -73,9 +73,9 @@ class Numerics(quern.Case):
 
     def test_optimizer_of_the_numerics(self):
         """The recipe's gives way to it, and it to the command line."""
-        self.train("one", "--numerics", "octo", "--steps", 2)
-        self.train("two", "--numerics", "octo", "--steps", 2, "--optimizer", "adam", "--lr", 0.001)
-        self.train("three", "--numerics", "octo", "--steps", 2, "--optimizer", "sgd")
+        self.train("one", "--numerics", "wageubn", "--steps", 2)
+        self.train("two", "--numerics", "wageubn", "--steps", 2, "--lr", 0.25, "--momentum", 0.9)
+        self.train("three", "--numerics", "wageubn", "--steps", 2, "--lr", 0.05)
         self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
         self.assertNotEqual(self.bytes_of("one"), self.bytes_of("three"))
 
