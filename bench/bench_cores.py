@@ -59,7 +59,7 @@ def main():
     for model in a.models:
         ms, cores = measure(model, a.batch, a.seconds)
         best, most = min(v for k, v in ms.items() if k != "auto"), ms[max(k for k in ms if k != "auto")]
-        error = statistics.median(abs(c["one_by_one_ms"] / c["rehearsed_one_by_one_ms"] - 1) for c in cores)
+        error = statistics.median(abs(c["uncorrected_one_by_one_ms"] / c["rehearsed_one_by_one_ms"] - 1) for c in cores)
         bound = statistics.median(c["rehearsed_one_by_one_ms"] / c["bound_ms"] for c in cores)
         rows.append((best / ms["auto"], most / ms["auto"], error, bound))
         print(f"{model:14} {a.batch:3}", *(f"{k}: {v:8.3f} ms" for k, v in ms.items()),

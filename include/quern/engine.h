@@ -267,7 +267,8 @@ typedef struct qn_cores_use {
                                          leads */
     double median_error, most_errors;   /* of times predicted from other shapes, relative: half and
                                          nine tenths are below */
-    double one_by_one_ns, predicted_ns; /* predicted: all cores for each; as scheduled */
+    double one_by_one_ns, predicted_ns; /* predicted by the same times: all cores for each; as
+                                           scheduled, which is never more */
     double measured_gain;               /* time one by one over that side by side */
     int64_t measuring_ns, planning_ns;
     size_t usual_arena_bytes, arena_bytes; /* of the plan one by one, and of the other */
@@ -275,6 +276,7 @@ typedef struct qn_cores_use {
     int n_threads_used; /* of an operation at most, now */
     double bound_ns;    /* no schedule is faster: each operation on one core, all cores busy */
     double rehearsed_usual_ns, rehearsed_ns; /* shortest step by each before training */
+    double uncorrected_one_by_one_ns; /* predicted by the times before schedules corrected them */
 } qn_cores_use;
 
 QN_API qn_cores_use qn_engine_get_cores(const qn_engine *engine);

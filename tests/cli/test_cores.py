@@ -92,9 +92,10 @@ class Cores(quern.Case):
             self.assertEqual(one, both)
             (event,) = run.of("cores")
             self.assertGreater(event["measured"], event["operations"] / 3)
-            self.assertLessEqual(event["predicted_ms"], event["one_by_one_ms"])
+            self.assertLessEqual(event["predicted_ms"], event["one_by_one_ms"])  # by the same times of operations
             for done in run.of("cores_compared"):
-                self.assertTrue(not done["side_by_side"] or done["measured_gain"] >= 1.01)
+                if done["changes"] == 0:  # later trials decide by other steps
+                    self.assertTrue(not done["side_by_side"] or done["measured_gain"] >= 1.01)
 
     def test_by_hand(self):
         own = sorted(os.sched_getaffinity(0))

@@ -46,7 +46,8 @@ static void change_kind(const preferring *p, const qn_cores *part, qn_curve *to)
         const qn_curve *from = &p->tasks->curves[i];
         const double alone = qn_curve_ns(from, p->cores, first, 1) / part->speed;
         to[i] = *from;
-        to[i].serial_ns = from->alone_ns > 0 ? from->serial_ns * alone / from->alone_ns : 0;
+        /* Where nothing changes, the ratio is 1 and the curve the same to the last bit. */
+        to[i].serial_ns = from->alone_ns > 0 ? from->serial_ns * (alone / from->alone_ns) : 0;
         to[i].alone_ns = alone;
     }
 }

@@ -139,6 +139,7 @@ typedef struct trying {
     qn_rehearsal rehearsal;
     qn_tasks *tasks;
     qn_timetable *t;
+    double one_by_one_ns; /* predicted by the same times as t */
 } trying;
 
 /* Makes a plan of a timetable and rehearses it; keeps it if it is faster than the one before. */
@@ -157,6 +158,7 @@ static qn_status try_timetable(trying *y, bool corrects) {
         drop_other(&before);
         c->use.rehearsed_ns = ns;
         c->use.predicted_ns = y->t->ns;
+        c->use.one_by_one_ns = y->one_by_one_ns;
         c->use.arena_bytes = c->other_plan->arena_bytes;
         return QN_OK;
     }
@@ -180,13 +182,22 @@ const qn_curve *qn_cores_curves(const qn_engine *e, int32_t *n) {
     return *n > 0 ? e->cores->curves : NULL;
 }
 
+/* What is chosen, and one by one beside it: predictions by different times cannot be compared. */
+static qn_status choose_timetable(trying *y) {
+    QN_TRY(qn_timetable_make(y->tasks, &y->cores, QN_TIMETABLE_ONE_BY_ONE, 0, y->t));
+    y->one_by_one_ns = y->t->ns;
+    return qn_timetable_choose(y->tasks, &y->cores, y->t);
+}
+
 /* Schedules by times that are corrected by the schedule before; the fastest is kept. */
 static qn_status try_schedules(trying *y) {
     qn_cores_use *use = &y->c->use;
     for (int i = 0; i < SCHEDULES; i++) {
-        QN_TRY(qn_timetable_choose(y->tasks, &y->cores, y->t));
-        if (i == 0)
+        QN_TRY(choose_timetable(y));
+        if (i == 0) {
             use->predicted_ns = y->t->ns;
+            use->one_by_one_ns = use->uncorrected_one_by_one_ns = y->one_by_one_ns;
+        }
         QN_TRY(try_timetable(y, i + 1 < SCHEDULES));
     }
     if (use->rehearsed_ns > most_slower * use->rehearsed_usual_ns)
@@ -204,8 +215,6 @@ static qn_status choose(trying *y) {
     use->n_operations = y->tasks->n;
     use->usual_arena_bytes = y->p->plan->arena_bytes;
     use->measuring_ns = measured_ns - begin_ns;
-    QN_TRY(qn_timetable_make(y->tasks, &y->cores, QN_TIMETABLE_ONE_BY_ONE, 0, y->t));
-    use->one_by_one_ns = y->t->ns;
     for (int32_t i = 0; i < y->tasks->n; i++)
         use->bound_ns += y->tasks->curves[i].alone_ns / y->cores.n;
     QN_TRY(qn_cores_rehearse(&y->rehearsal, y->p->executor, &use->rehearsed_usual_ns));
