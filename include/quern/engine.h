@@ -49,6 +49,16 @@ typedef enum qn_cores_choice {
     QN_CORES_AUTO,       /* side by side where that is measured to be faster (docs/cores.md) */
 } qn_cores_choice;
 
+/* What is to be least of a step: its time, its energy, or the product of the two. */
+typedef enum qn_prefer { QN_PREFER_TIME, QN_PREFER_ENERGY, QN_PREFER_BALANCED } qn_prefer;
+
+/* What device "auto" is chosen for. Watts: what a processor takes while it works, above those of
+ * the idle machine; both are needed for energy. */
+typedef struct qn_device_wish {
+    qn_prefer prefer;
+    double cpu_watts, device_watts, idle_watts;
+} qn_device_wish;
+
 /* How an engine runs; part of the options of everything that creates one (trainer, task). All
  * fields 0 except size: the defaults. update and tuning never grow: new fields are added at the
  * end. */
@@ -98,10 +108,10 @@ typedef struct qn_engine_options {
      * all in the real type. Only read while the engine is created. */
     const struct qn_numerics *numerics;
     /* What computes: "cpu" (also for null), "opencl", "opencl:N", "cuda" or "cuda:N" (quern devices
-     * lists them), or "auto": the CPU, the first of these, or both, whichever has the fastest steps
-     * when plans are made; what it came to is a name with a placement, which repeats it
-     * ("opencl/h12d30"). What the device lacks, and every update, runs on the CPU. Results depend
-     * on the device as on the seed. Only read while the engine is created. */
+     * lists them), or "auto": the CPU, the first of these, or both, whichever has the best steps
+     * (device_wish) when plans are made; what it came to is a name with a placement, which repeats
+     * it ("opencl/h12d30"). What the device lacks, and every update, runs on the CPU. Results
+     * depend on the device as on the seed. Only read while the engine is created. */
     const char *device;
     const qn_log *log;     /* told when a device is lost; null: nobody */
     qn_cores_choice cores; /* of the first training program; not with budget_changes or a swap file
@@ -110,6 +120,7 @@ typedef struct qn_engine_options {
      * update.accumulate batches of a step, with the bits of one process that runs them all. Null:
      * this process alone. It must outlive the engine. */
     struct qn_ranks *ranks;
+    qn_device_wish device_wish; /* of device "auto"; all 0: the fastest steps */
 } qn_engine_options;
 
 typedef struct qn_program_options {

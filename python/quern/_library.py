@@ -128,6 +128,12 @@ class Sized(Structure):
         self.size = ctypes.sizeof(self)
 
 
+class DeviceWish(Structure):
+    _c_name_ = "qn_device_wish"
+    _fields_ = [("prefer", c_int), ("cpu_watts", c_double), ("device_watts", c_double),
+                ("idle_watts", c_double)]
+
+
 class EngineOptions(Sized):
     _c_name_ = "qn_engine_options"
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("real", c_int), ("update", UpdateOptions),
@@ -137,7 +143,8 @@ class EngineOptions(Sized):
                 ("saved_plan", c_void_p), ("swap_folder", c_char_p), ("swap_bytes", c_size_t),
                 ("budget_changes", c_bool), ("plan_later", c_bool), ("aligned_inputs", c_bool),
                 ("no_random_values", c_bool), ("numerics", c_void_p),
-                ("device", c_char_p), ("log", c_void_p), ("cores", c_int), ("ranks", c_void_p)]
+                ("device", c_char_p), ("log", c_void_p), ("cores", c_int), ("ranks", c_void_p),
+                ("device_wish", DeviceWish)]
 
 
 class StoredTensor(Structure):

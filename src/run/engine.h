@@ -71,9 +71,10 @@ struct qn_engine {
     int opened_device; /* the same, which stays when the device is left */
     void *left_arena;  /* (left_arena_bytes): that a device may still write to, or null */
     size_t left_arena_bytes;
-    bool is_device_tried;        /* it is used only if that is faster */
-    struct qn_core_plans *cores; /* null: operations run one by one */
-    struct qn_reducer *reducer;  /* where ranks share the steps, or null */
+    bool is_device_tried;                   /* it is used only if that is better */
+    struct qn_device_choice *device_choice; /* what was found then, or null */
+    struct qn_core_plans *cores;            /* null: operations run one by one */
+    struct qn_reducer *reducer;             /* where ranks share the steps, or null */
     qn_engine_text plan_text;
 };
 
@@ -105,7 +106,21 @@ void qn_engine_close_device(qn_engine *engine);
  * Inputs of the program stay bound. */
 qn_status qn_engine_lose_device(qn_engine *engine, int program);
 
-/* Where the device is only tried: measures a step on it and on the CPU, and takes the faster. */
+/* Plans all programs anew, with a device (0: none), in an arena of their size. Where that fails
+ * nothing can be run any more. */
+qn_status qn_engine_change_device(qn_engine *engine, int device);
+
+/* "opencl (NAME)", and why it was lost. */
+void qn_engine_describe_device(const qn_engine *engine, char name[160], char reason[200]);
+
+/* A text of the engine's own (null: "cpu") for that of the options, which is not kept. */
+void qn_engine_name_device(qn_engine *engine, const char *text);
+
+/* Tells the engine's log, if there is one. */
+void qn_engine_tell(const qn_engine *engine, int level, const char *text);
+
+/* Where the device is only tried: measures a step on it, on the CPU and on both, and takes the best
+ * (run/placing/comparison.h). */
 qn_status qn_engine_choose_device(qn_engine *engine);
 
 /* Swapping: keeps a folder (null: none) among the options; adds a disk to the machine; measures the

@@ -8,8 +8,7 @@
 #include "os/os.h"
 #include "plan/lanes/spread.h"
 #include "run/engine.h"
-#include "run/placing/placing.h"
-#include "run/rehearsal.h"
+#include "run/placing/comparison.h"
 
 #ifdef QN_WITH_CUDA
 #include "device/cuda/cuda.h"
@@ -24,7 +23,7 @@
 
 /* ---- opening ---- */
 
-static void tell(const qn_engine *e, int level, const char *text) {
+void qn_engine_tell(const qn_engine *e, int level, const char *text) {
     if (e->options.log && e->options.log->write)
         e->options.log->write(e->options.log->user, level, text);
 }
@@ -119,20 +118,36 @@ static qn_status check(const qn_engine *e) {
     return QN_OK;
 }
 
+/* Joules come from the watts of both. */
+static qn_status check_wish(const qn_device_wish *wish) {
+    const double most = 1e6;
+    const bool is_sound = wish->cpu_watts >= 0 && wish->cpu_watts <= most &&
+                          wish->device_watts >= 0 && wish->device_watts <= most &&
+                          wish->idle_watts >= 0 && wish->idle_watts <= most;
+    if (wish->prefer < QN_PREFER_TIME || wish->prefer > QN_PREFER_BALANCED || !is_sound)
+        return qn_fail(QN_ERROR_ARGUMENT, "the watts of a processor are from 0 to %g", most);
+    if (wish->prefer == QN_PREFER_TIME || (wish->cpu_watts > 0 && wish->device_watts > 0))
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "a device that is chosen for energy needs the watts of both processors while "
+                   "they work: --cpu-watts and --device-watts");
+}
+
 /* What "auto" cannot use, it does without. */
 static qn_status open_auto(qn_engine *e) {
     const bool is_fit = check(e) == QN_OK && !e->options.plan_only;
+    QN_TRY(check_wish(&e->options.device_wish));
     for (int i = 0; is_fit && !e->is_device_tried && i < KINDS; i++)
         e->is_device_tried = kinds[i].is_tried && kinds[i].add(e, 0) == QN_OK;
     e->options.device = e->is_device_tried ? "auto" : "cpu";
     if (e->options.plan_only)
-        tell(e, 0,
-             "device auto is chosen by measuring steps before training; this plan is the CPU's");
+        qn_engine_tell(
+            e, 0,
+            "device auto is chosen by measuring steps before training; this plan is the CPU's");
     return QN_OK;
 }
 
-/* A text of the engine's own for one of the options', which is not kept. */
-static void keep_name(qn_engine *e, const char *text) {
+void qn_engine_name_device(qn_engine *e, const char *text) {
     const size_t bytes = sizeof e->device_name;
     e->options.device = e->device_name;
     snprintf(e->device_name, bytes, "%s", text ? text : "cpu");
@@ -143,7 +158,7 @@ qn_status qn_engine_open_device(qn_engine *e) {
     int number;
     if (strlen(text) >= sizeof e->device_name)
         return qn_fail(QN_ERROR_ARGUMENT, "there is no device \"%.40s...\"", text);
-    keep_name(e, text);
+    qn_engine_name_device(e, text);
     if (strcmp(text, "cpu") == 0)
         return QN_OK;
     if (strcmp(text, "auto") == 0)
@@ -161,6 +176,7 @@ void qn_engine_close_device(qn_engine *e) {
     if (e->opened_device > 0)
         e->machine.devices[e->opened_device].device->close(
             e->machine.devices[e->opened_device].state);
+    qn_device_choice_destroy(e);
     qn_release(&e->allocator, e->left_arena, 1, e->left_arena_bytes);
 }
 
@@ -292,7 +308,7 @@ qn_status qn_engine_open_device_lanes(qn_engine *e) {
     if (status == QN_OK || !e->is_device_tried)
         return status;
     snprintf(text, sizeof text, "device auto: %.500s; trains on the CPU", qn_error_message());
-    tell(e, 0, text);
+    qn_engine_tell(e, 0, text);
     return plan_programs(e, 0);
 }
 
@@ -321,9 +337,7 @@ static void leave_arena(qn_engine *e) {
     e->arena = NULL;
 }
 
-/* Plans all programs anew, with a device (0: none), in an arena of their size. Where that fails
- * nothing can be run any more. */
-static qn_status change_device(qn_engine *e, int device) {
+qn_status qn_engine_change_device(qn_engine *e, int device) {
     leave_arena(e);
     e->is_planned = false;
     QN_TRY(plan_all(e, device));
@@ -331,8 +345,7 @@ static qn_status change_device(qn_engine *e, int device) {
     return QN_OK;
 }
 
-/* "opencl (NAME)", and why it was lost. */
-static void describe(const qn_engine *e, char name[160], char reason[200]) {
+void qn_engine_describe_device(const qn_engine *e, char name[160], char reason[200]) {
     const qn_machine_device *d = &e->machine.devices[e->opened_device];
     snprintf(name, 160, "%s", d->device->name);
     reason[0] = 0;
@@ -351,153 +364,14 @@ qn_status qn_engine_lose_device(qn_engine *e, int program) {
     qn_program *p = &e->programs[program];
     for (int i = 0; i < p->n_inputs; i++)
         bound[i] = qn_executor_get(p->executor, p->inputs[i]);
-    describe(e, name, reason);
-    QN_TRY(change_device(e, 0));
+    qn_engine_describe_device(e, name, reason);
+    QN_TRY(qn_engine_change_device(e, 0));
     for (int i = 0; i < p->n_inputs; i++)
         qn_executor_bind(p->executor, p->inputs[i], bound[i]);
     snprintf(text, sizeof text,
              "the device %s was lost%s; all operations run on the CPU from now on, and the step is "
              "repeated: no result is lost",
              name, reason);
-    tell(e, 1, text);
-    return QN_OK;
-}
-
-/* ---- choosing by measurement ---- */
-
-/* The shortest of some runs after one that warms up. */
-static qn_status measure(const qn_rehearsal *r, int64_t *shortest_ns) {
-    enum { MOST_RUNS = 5 };
-    const int64_t most_ns = 1000000000;
-    int64_t ns, all_ns = 0;
-    QN_TRY(qn_rehearsal_run(r, r->program->executor, NULL, &ns));
-    *shortest_ns = INT64_MAX;
-    for (int i = 0; i < MOST_RUNS && all_ns < most_ns; i++, all_ns += ns) {
-        QN_TRY(qn_rehearsal_run(r, r->program->executor, NULL, &ns));
-        *shortest_ns = ns < *shortest_ns ? ns : *shortest_ns;
-    }
-    return QN_OK;
-}
-
-/* What is compared: shortest steps. */
-typedef struct comparison {
-    qn_engine *e;
-    const qn_rehearsal *r;
-    qn_placing placing;
-    int device;
-    int64_t device_ns, cpu_ns, mixed_ns;
-    int n_device, n_cpu; /* nodes, where both work */
-    char name[160], reason[200];
-} comparison;
-
-/* Times of all nodes too. */
-static qn_status measure_all(comparison *c, int64_t *ns) {
-    QN_TRY(measure(c->r, ns));
-    return qn_placing_measure(&c->placing, c->r);
-}
-
-/* Takes the name that a resumed run is to have; false: it does not fit. */
-static bool take_name(qn_engine *e, const qn_program *p) {
-    char *to = e->device_name;
-    const size_t bytes = sizeof e->device_name;
-    const int n = snprintf(to, bytes, "%s%s", e->machine.devices[e->opened_device].device->name,
-                           p->site_of ? "/" : "");
-    e->options.device = to;
-    return !p->site_of ||
-           qn_placing_print(p->site_of, p->graph->n_nodes, to + n, bytes - (size_t)n);
-}
-
-static void leave_mixed(comparison *c) {
-    c->placing.program->site_of = NULL;
-    c->mixed_ns = INT64_MAX;
-    (void)take_name(c->e, c->placing.program);
-}
-
-/* Both processors at once, where that is predicted to be faster; a device that fails there is as
- * slow as can be. */
-static qn_status try_mixed(comparison *c) {
-    qn_program *p = c->placing.program;
-    qn_siting_result predicted;
-    bool is_mixed;
-    QN_TRY(qn_placing_choose(&c->placing, &is_mixed, &predicted));
-    if (!is_mixed || !take_name(c->e, p)) {
-        leave_mixed(c);
-        return QN_OK;
-    }
-    c->n_device = predicted.n_nodes[1];
-    c->n_cpu = predicted.n_nodes[0];
-    QN_TRY(change_device(c->e, c->device));
-    const qn_status status = measure(c->r, &c->mixed_ns);
-    if (status == QN_OK && c->mixed_ns < c->cpu_ns && c->mixed_ns < c->device_ns)
-        return QN_OK;
-    leave_mixed(c);
-    return status == QN_OK || status == QN_ERROR_DEVICE ? change_device(c->e, 0) : status;
-}
-
-static void tell_comparison(const comparison *c, bool has_failed) {
-    char text[600], mixed[120] = "";
-    const qn_engine *e = c->e;
-    if (c->mixed_ns < INT64_MAX)
-        snprintf(mixed, sizeof mixed, ", %.2f ms on both (%d operations and %d)",
-                 (double)c->mixed_ns * 1e-6, c->n_device, c->n_cpu);
-    if (has_failed)
-        snprintf(text, sizeof text, "device auto: %s fails%s; trains on the CPU", c->name,
-                 c->reason);
-    else
-        snprintf(text, sizeof text,
-                 "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU%s; trains on %s",
-                 (double)c->device_ns * 1e-6, c->name, (double)c->cpu_ns * 1e-6, mixed,
-                 mixed[0]        ? "both"
-                 : e->device > 0 ? c->name
-                                 : "the CPU");
-    tell(e, 0, text);
-}
-
-/* The CPU is measured second, and stays unless the device, or both at once, were faster. */
-static qn_status compare_all(comparison *c) {
-    const qn_status status = measure_all(c, &c->device_ns);
-    describe(c->e, c->name, c->reason);
-    if (status != QN_OK && status != QN_ERROR_DEVICE)
-        return status;
-    QN_TRY(change_device(c->e, 0));
-    QN_TRY(measure_all(c, &c->cpu_ns));
-    if (status == QN_OK) {
-        QN_TRY(try_mixed(c));
-        if (c->mixed_ns == INT64_MAX && c->device_ns < c->cpu_ns)
-            QN_TRY(change_device(c->e, c->device));
-    }
-    tell_comparison(c, status != QN_OK);
-    return QN_OK;
-}
-
-static qn_status compare(qn_engine *e, const qn_rehearsal *r) {
-    comparison c = {
-        .e = e, .r = r, .device = e->device, .device_ns = INT64_MAX, .mixed_ns = INT64_MAX};
-    QN_TRY(qn_placing_begin(e, &e->programs[r->program - e->programs], &c.placing));
-    const qn_status status = compare_all(&c);
-    qn_placing_end(&c.placing);
-    return status;
-}
-
-static qn_status choose(qn_engine *e, const qn_program *p) {
-    qn_rehearsal r;
-    QN_TRY(qn_rehearsal_begin(e, p, &r));
-    const qn_status status = compare(e, &r);
-    qn_rehearsal_end(&r);
-    return status;
-}
-
-qn_status qn_engine_choose_device(qn_engine *e) {
-    int i = 0;
-    if (!e->is_device_tried)
-        return QN_OK;
-    while (i + 1 < e->n_programs && !e->programs[i].training)
-        i++;
-    if (e->device > 0)
-        QN_TRY(choose(e, &e->programs[i]));
-    if (e->device > 0)
-        (void)take_name(e, &e->programs[i]);
-    else
-        keep_name(e, "cpu");
+    qn_engine_tell(e, 1, text);
     return QN_OK;
 }

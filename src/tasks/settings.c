@@ -177,6 +177,18 @@ static const char *rules_of(const qn_task *task) {
     return rules && strcmp(rules, "built-in") != 0 ? rules : NULL;
 }
 
+static qn_device_wish device_wish_of(const qn_task *task) {
+    const char *prefer = qn_setting_text(task, "prefer", "time");
+    return (qn_device_wish){
+        .prefer = strcmp(prefer, "energy") == 0     ? QN_PREFER_ENERGY
+                  : strcmp(prefer, "balanced") == 0 ? QN_PREFER_BALANCED
+                                                    : QN_PREFER_TIME,
+        .cpu_watts = qn_setting_number(task, "cpu-watts", 0),
+        .device_watts = qn_setting_number(task, "device-watts", 0),
+        .idle_watts = qn_setting_number(task, "idle-watts", 0),
+    };
+}
+
 qn_engine_options qn_task_engine_options(const qn_task *task) {
     qn_engine_options options = task->how;
     options.allocator = task->allocator;
@@ -184,6 +196,7 @@ qn_engine_options qn_task_engine_options(const qn_task *task) {
     options.tuning = qn_tuning_of(task->settings);
     options.rules = rules_of(task);
     options.device = task->training ? qn_setting_text(task, "device", NULL) : NULL;
+    options.device_wish = device_wish_of(task);
     options.log = task->log;
     options.numerics = task->numerics.name[0] ? &task->numerics : NULL;
     options.seed = qn_seed_of(task->settings);

@@ -135,6 +135,60 @@ class Devices(quern.Case):
         self.assertEqual(event["opencl"], [])
         self.assertIn("OpenCL", event["opencl_missing"])
 
+    TRAIN = ("train", "lenet5", "--data", "synthetic", "--batch", "8", "--no-test")
+    # watts with which the device is always the cheapest, however slow it is
+    CHEAP = ("--prefer", "energy", "--cpu-watts", "1e5", "--device-watts", "0.001")
+
+    def test_plan_of_auto(self):
+        """Where operations would run, and why; the plan itself is that of what auto came to."""
+        plan = ("plan", "lenet5", "--data", "synthetic", "--batch", "8", "--device", "auto")
+        event = self.run_quern(*plan, *self.CHEAP, "--json").of("device")[0]
+        if event["name"] is None:
+            print("no device here")
+            self.assertEqual(event["device"], "cpu")
+            self.assertIn("no device besides the CPU", self.run_quern(*plan).output)
+            return
+        ways = {way["on"]: way for way in event["ways"]}
+        chosen = [way["on"] for way in event["ways"] if way["chosen"]]
+        self.assertEqual(list(ways), ["cpu", "device", "both"])
+        self.assertEqual(len(chosen), 1)
+        self.assertNotEqual(chosen, ["cpu"])
+        self.assertTrue(ways["cpu"]["measured"] and ways["device"]["measured"])
+        self.assertLess(ways[chosen[0]]["joules"], ways["cpu"]["joules"])
+        self.assertEqual(ways["cpu"]["copies"], 0)
+        self.assertGreater(ways["device"]["copied_bytes"], 0)
+        places = {o["name"]: o for o in event["operations"]}
+        self.assertEqual(len(places), len(event["operations"]))
+        self.assertIn("device", {o["on"] for o in event["operations"]})
+        for o in event["operations"]:
+            self.assertTrue(o["because"])
+            self.assertTrue(o["device_ms"] is not None or o["on"] == "cpu", o)
+            self.assertEqual(o["type"] == "sgd", "updates" in o["because"], o)
+        output = self.run_quern(*plan, *self.CHEAP).output
+        self.assertIn("less energy there", output)
+        self.assertIn("1      opencl", output)
+        self.environment["OCL_ICD_VENDORS"] = str(self.folder)
+        self.assertIn("no device besides the CPU", self.run_quern(*plan).output)
+
+    def test_placement_is_kept(self):
+        """A run for the least energy keeps its placement, and a resumed one repeats it."""
+        run = self.run_quern(*self.TRAIN, "--steps", "2", "--device", "auto", *self.CHEAP,
+                             "--save", "a.safetensors")
+        kept = (self.folder / "a.safetensors").read_bytes()
+        if b'"device":"cpu"' in kept:
+            print("no device here:", run.errors)
+            return
+        self.assertIn(b'"device":"opencl', kept)
+        device = kept[kept.index(b'"device":"'):].split(b",")[0]
+        self.run_quern("train", "--resume", "a.safetensors", "--steps", "3", "--no-test", "--save",
+                       "b.safetensors")
+        self.assertIn(device, (self.folder / "b.safetensors").read_bytes())
+
+    def test_wrong_wishes(self):
+        self.fails(2, *self.TRAIN, "--steps", "1", "--prefer", "energy", says=["--device auto"])
+        self.fails(2, *self.TRAIN, "--steps", "1", "--prefer", "energy", "--device", "auto",
+                   says=["--cpu-watts and --device-watts"])
+
     def test_training_without_driver(self):
         """--device names what is missing; auto trains on the CPU, with its bits, and keeps that."""
         self.environment["OCL_ICD_VENDORS"] = str(self.folder)

@@ -28,11 +28,6 @@ static const option rows[] = {
      .kind = OPTION_FLAG,
      .fallback = "no",
      .help = "time operations on this machine for the prediction"},
-    {.name = "prefer",
-     .kind = OPTION_CHOICE,
-     .argument = "time|energy|balanced",
-     .fallback = "time",
-     .help = "what the predicted schedule is chosen for"},
     {.name = "power",
      .kind = OPTION_NUMBER,
      .argument = "WATTS",
@@ -72,8 +67,8 @@ typedef struct comparing {
 
 bool plan_wants_cores(const arguments *a) {
     return arguments_flag(a, "compare-cores") || arguments_has(a, "machine") ||
-           arguments_has(a, "prefer") || arguments_has(a, "measure") || arguments_has(a, "power") ||
-           arguments_has(a, "trace");
+           (arguments_has(a, "prefer") && !plan_wants_device(a)) || arguments_has(a, "measure") ||
+           arguments_has(a, "power") || arguments_has(a, "trace");
 }
 
 static qn_status read_machine(const char *path, qn_cores *cores) {
@@ -229,7 +224,7 @@ static qn_status add_ours(comparing *c) {
     double most_watts = 0;
     qn_cores part;
     int prefer = 0;
-    while (prefer < 2 && strcmp(wanted, preferences[prefer]) != 0)
+    while (wanted && prefer < 2 && strcmp(wanted, preferences[prefer]) != 0)
         prefer++;
     if (watts && sscanf(watts, "%lf", &most_watts) != 1)
         most_watts = 0;

@@ -146,6 +146,7 @@ void planning_deinit(planning *p) {
     planned_close(&p->unfused);
     planned_close(&p->usual);
     planned_close(&p->asked);
+    planned_close(&p->choosing);
     settings_deinit(&p->settings);
     qn_plan_file_deinit(&p->file);
 }

@@ -52,6 +52,8 @@ static qn_status check_usage(const arguments *a) {
 
 static qn_status plan_anew(planning *p) {
     QN_TRY(planning_begin(p));
+    if (plan_wants_device(p->a))
+        QN_TRY(plan_choose_device(p));
     if (arguments_flag(p->a, "max-batch"))
         QN_TRY(plan_batches(p));
     QN_TRY(planning_open(p));
@@ -80,6 +82,7 @@ static int run(const arguments *a) {
             plan_print_json(&p.report);
         else
             plan_print(&p.report);
+        plan_print_device(&p);
         if (plan_wants_cores(a))
             status = plan_compare_cores(&p);
     }
@@ -99,6 +102,10 @@ const command command_plan = {
         "Plans training as quern train would, without training. Prints the peak of all memory\n"
         "that training needs, its fixed part, how much is in use at once, and the peak without\n"
         "planning: every value allocated when it is computed and freed after its last reader.\n"
+        "\n"
+        "With --device auto, times the operations on this machine's processors and says which "
+        "would\n"
+        "run where, why, and what that would gain.\n"
         "\n"
         "With --compare-cores, also predicts a step with operations side by side, scheduled over\n"
         "the cores of this machine, or of --machine FILE, by several rules.\n"

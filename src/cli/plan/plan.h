@@ -23,9 +23,10 @@ typedef struct planned_task {
 typedef struct planned_as {
     int64_t batch; /* 0: as the settings say */
     bool no_fusion;
-    bool is_usual;  /* without a budget or a saved plan */
-    bool is_search; /* many are tried: one without a plan need not say what would do */
-    bool is_timed;  /* it can run, and its operations are timed */
+    bool is_usual;       /* without a budget or a saved plan */
+    bool is_search;      /* many are tried: one without a plan need not say what would do */
+    bool is_timed;       /* it can run, and its operations are timed */
+    bool chooses_device; /* it can run, and device auto comes to one */
 } planned_as;
 
 qn_status planned_open(planned_task *t, const struct planning *p, const planned_as *as);
@@ -53,6 +54,7 @@ typedef struct planning {
     int n_threads;                      /* 0: all processors */
     size_t budget_bytes;                /* 0: none */
     const char *swap_folder;            /* null: none */
+    planned_task choosing;              /* of the device; or none */
     planned_task asked, usual, unfused; /* usual: without a budget; as asked where there is none */
     const qn_machine *machine;
     qn_arena memory; /* of the lists */
@@ -84,6 +86,12 @@ qn_status plan_save(const planning *p, const char *path);
 extern const option_list plan_cores_options;
 bool plan_wants_cores(const arguments *a);
 qn_status plan_compare_cores(const planning *p);
+
+/* --device auto: whether it is asked for; opens a task that measures, before the others, and makes
+ * what it came to the settings'; prints what was found. */
+bool plan_wants_device(const arguments *a);
+qn_status plan_choose_device(planning *p);
+void plan_print_device(const planning *p);
 
 /* The report for people, and as a JSON object. */
 void plan_print(const qn_plan_report *report);

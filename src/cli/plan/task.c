@@ -8,12 +8,24 @@
 #include "os/heap.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* A placement is of the graph that it was chosen for. */
+static qn_status fill_device(planned_task *t, const settings *s, const planned_as *as) {
+    const char *device = settings_get(s, "device");
+    char name[40];
+    if (!as->no_fusion || !device || !strchr(device, '/'))
+        return QN_OK;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(device, "/"), device);
+    return qn_metadata_set(t->pairs, "device", name);
+}
 
 static qn_status fill_pairs(planned_task *t, const qn_model *model, const settings *s,
                             const planned_as *as) {
     char batch[24];
     QN_TRY(qn_metadata_create(&t->allocator, &t->pairs));
     QN_TRY(settings_store(s, t->pairs));
+    QN_TRY(fill_device(t, s, as));
     QN_TRY(model_add_pairs(model, t->pairs));
     if (as->batch == 0)
         return QN_OK;
@@ -35,13 +47,15 @@ qn_status planned_open(planned_task *t, const planning *p, const planned_as *as)
     const qn_task_options options = {
         QN_TASK_OPTIONS_INIT,
         .engine.allocator = &t->allocator,
-        .log = as->is_search || (as->is_usual && !as->is_timed) ? NULL : &session_log,
+        .log = as->is_search || as->chooses_device || (as->is_usual && !as->is_timed)
+                   ? NULL
+                   : &session_log,
         .model = p->model,
         .settings = t->pairs,
         .training = true,
         .engine.n_threads = p->n_threads,
         .engine.micro_batch = as->is_usual ? 0 : arguments_count(p->a, "micro-batch"),
-        .engine.plan_only = !as->is_timed,
+        .engine.plan_only = !as->is_timed && !as->chooses_device,
         .engine.cores = as->is_timed ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE,
         .engine.no_fusion = as->no_fusion,
         .engine.memory_budget_bytes = as->is_usual ? 0 : p->budget_bytes,

@@ -34,6 +34,8 @@ static qn_status check_settings(const arguments *a, const settings *s, const qn_
                        settings_get(s, "optimizer"));
     if (settings_flag(s, "nesterov") && !(settings_number(s, "momentum") > 0))
         return qn_fail(QN_ERROR_ARGUMENT, "--nesterov needs a --momentum above 0");
+    if (arguments_has(a, "prefer") && strcmp(settings_get(s, "device"), "auto") != 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "--prefer is what --device auto is chosen for; add it");
     return QN_OK;
 }
 

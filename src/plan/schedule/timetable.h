@@ -7,6 +7,7 @@
 #define QN_PLAN_SCHEDULE_TIMETABLE_H
 
 #include "plan/schedule/tasks.h"
+#include "quern/engine.h"
 
 /* A task's cores, its place in the order of begins, and when it is predicted to run. */
 typedef struct qn_turn {
@@ -57,9 +58,6 @@ qn_status qn_timetable_optimum(const qn_tasks *tasks, const qn_cores *cores,
  * side share the memory's bandwidth. Fills begin_ns, end_ns, ns, joules and most_watts. */
 qn_status qn_timetable_simulate(const qn_tasks *tasks, const qn_cores *cores,
                                 qn_timetable *schedule);
-
-/* What matters. */
-typedef enum qn_prefer { QN_PREFER_TIME, QN_PREFER_ENERGY, QN_PREFER_BALANCED } qn_prefer;
 
 /* The same as choose for a part of the cores, so many of each kind, that suits best: the fastest,
  * the one with least energy, or the least energy times time; at most so many watts at any time (0:

@@ -86,39 +86,61 @@ static double rate_of(const qn_placing_copies *c) {
     return ns > 0 ? c->bytes / ns : 0;
 }
 
-static qn_status predict(qn_placing *p, int16_t *site_of, qn_siting_result *result) {
-    const qn_site sites[2] = {
-        {.space = 0},
-        {.space = 1,
-         .can_be_lost = true,
-         .copy_in_ns = p->in.least_ns,
-         .copy_out_ns = p->out.least_ns,
-         .in_bytes_per_ns = rate_of(&p->in),
-         .out_bytes_per_ns = rate_of(&p->out)},
-    };
-    const qn_siting siting = {
-        .graph = built_graph(p->program), .n_sites = 2, .sites = sites, .ns = p->ns};
+/* What is to be placed; sites has room for both. */
+static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
+    sites[0] = (qn_site){.space = 0, .watts = p->wish.cpu_watts};
+    sites[1] = (qn_site){.space = 1,
+                         .can_be_lost = true,
+                         .watts = p->wish.device_watts,
+                         .copy_in_ns = p->in.least_ns,
+                         .copy_out_ns = p->out.least_ns,
+                         .in_bytes_per_ns = rate_of(&p->in),
+                         .out_bytes_per_ns = rate_of(&p->out)};
     for (int32_t n = 0; n < p->n_nodes; n++) /* what the host was not seen to do costs it nothing */
         p->ns[n * 2] = p->ns[n * 2] < 0 ? 0 : p->ns[n * 2];
-    return qn_siting_choose(&p->engine->allocator, &siting, QN_PREFER_TIME, site_of, result);
+    return (qn_siting){.graph = built_graph(p->program),
+                       .n_sites = 2,
+                       .sites = sites,
+                       .ns = p->ns,
+                       .idle_watts = p->wish.idle_watts};
 }
 
-qn_status qn_placing_choose(qn_placing *p, bool *is_mixed, qn_siting_result *result) {
-    const qn_graph *graph = built_graph(p->program);
-    int16_t *site_of =
-        qn_arena_allocate(&p->program->graph->arena, (size_t)p->n_nodes + 1, sizeof *site_of);
+qn_status qn_placing_predict(qn_placing *p, int site, qn_siting_result *result) {
+    const size_t n = (size_t)p->n_nodes + 1;
+    qn_site sites[2];
+    const qn_siting siting = siting_of(p, sites);
+    int16_t *site_of;
+    QN_TRY(qn_allocate(&p->engine->allocator, n, sizeof *site_of, &site_of));
+    qn_siting_fill(&siting, site, site_of);
+    const qn_status status = qn_siting_predict(&p->engine->allocator, &siting, site_of, result);
+    qn_release(&p->engine->allocator, site_of, n, sizeof *site_of);
+    return status;
+}
+
+/* Whether it uses both where both work. */
+static bool uses_both(const qn_placing *p, const int16_t *site_of) {
     int32_t n_device = 0, n_able = 0;
-    *is_mixed = false;
-    if (!site_of)
-        return QN_ERROR_MEMORY;
-    QN_TRY(predict(p, site_of, result));
-    for (int32_t n = 0; n < graph->n_nodes; n++) {
+    for (int32_t n = 0; n < p->n_nodes; n++) {
         n_device += site_of[n] > 0;
         n_able += p->ns[n * 2 + 1] >= 0;
     }
-    *is_mixed = n_device > 0 && n_device < n_able;
-    if (*is_mixed)
-        p->program->site_of = site_of;
+    return n_device > 0 && n_device < n_able;
+}
+
+qn_status qn_placing_choose(qn_placing *p, int16_t *site_of, bool *is_mixed,
+                            qn_siting_result *result) {
+    qn_site sites[2];
+    const qn_siting siting = siting_of(p, sites);
+    const size_t n = (size_t)p->n_nodes;
+    QN_TRY(qn_siting_choose(&p->engine->allocator, &siting, p->wish.prefer, site_of, result));
+    *is_mixed = uses_both(p, site_of);
+    if (!*is_mixed)
+        return QN_OK;
+    int16_t *kept = qn_arena_allocate(&p->program->graph->arena, n + 1, sizeof *kept);
+    if (!kept)
+        return QN_ERROR_MEMORY;
+    memcpy(kept, site_of, n * sizeof *kept);
+    p->program->site_of = kept;
     return QN_OK;
 }
 

@@ -18,6 +18,7 @@ typedef struct qn_placing {
     int32_t n_nodes;           /* of the graph as built */
     double *ns;                /* (n_nodes, 2): on the CPU, on the device; below 0: not seen */
     qn_placing_copies in, out; /* to the device, from it */
+    qn_device_wish wish;       /* all 0: time */
     qn_events *events;
 } qn_placing;
 
@@ -27,9 +28,13 @@ void qn_placing_end(qn_placing *placing);
 /* Times the program's nodes as it is planned now: one run. */
 qn_status qn_placing_measure(qn_placing *placing, const qn_rehearsal *rehearsal);
 
-/* Sets the program's site_of to what is predicted to be fastest, if that uses both processors;
- * whether it does. While it is planned for the CPU. */
-qn_status qn_placing_choose(qn_placing *placing, bool *is_mixed, qn_siting_result *result);
+/* What a step takes by prediction with all that a site can run on it (0: the CPU). */
+qn_status qn_placing_predict(qn_placing *placing, int site, qn_siting_result *result);
+
+/* Fills site_of (n_nodes) with what is predicted to be best, by the wish; and, if that uses both
+ * processors where both work, sets the program's. While it is planned for the CPU. */
+qn_status qn_placing_choose(qn_placing *placing, int16_t *site_of, bool *is_mixed,
+                            qn_siting_result *result);
 
 /* Runs of nodes, in the order of the graph as built: "h12d30h3", h: the host, d: the device. False:
  * there is no room. */

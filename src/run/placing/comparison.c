@@ -1,0 +1,236 @@
+/* See comparison.h. */
+#include "run/placing/comparison.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "os/heap.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what is kept ---- */
+
+const qn_device_choice *qn_engine_device_choice(const qn_engine *e) {
+    return e->device_choice;
+}
+
+void qn_device_choice_destroy(qn_engine *e) {
+    qn_device_choice *p = e->device_choice;
+    if (!p)
+        return;
+    qn_release(&e->allocator, p->ns, (size_t)p->n_nodes * 2 + 1, sizeof *p->ns);
+    qn_release(&e->allocator, p->site_of, (size_t)p->n_nodes + 1, sizeof *p->site_of);
+    qn_release(&e->allocator, p, 1, sizeof *p);
+    e->device_choice = NULL;
+}
+
+static qn_status create(qn_engine *e, int program, int32_t n_nodes) {
+    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *e->device_choice, &e->device_choice));
+    qn_device_choice *p = e->device_choice;
+    p->program = program;
+    p->n_nodes = n_nodes;
+    QN_TRY(qn_allocate(&e->allocator, (size_t)n_nodes * 2 + 1, sizeof *p->ns, &p->ns));
+    return qn_allocate(&e->allocator, (size_t)n_nodes + 1, sizeof *p->site_of, &p->site_of);
+}
+
+/* ---- measuring ---- */
+
+typedef struct comparison {
+    qn_engine *e;
+    const qn_rehearsal *r;
+    qn_placing placing;
+    qn_device_choice *found;
+    int device;
+} comparison;
+
+/* The shortest of some runs after one that warms up. */
+static qn_status measure(const qn_rehearsal *r, qn_device_way *result) {
+    enum { MOST_RUNS = 5 };
+    const int64_t most_ns = 1000000000;
+    int64_t ns, all_ns = 0, shortest_ns = INT64_MAX;
+    QN_TRY(qn_rehearsal_run(r, r->program->executor, NULL, &ns));
+    for (int i = 0; i < MOST_RUNS && all_ns < most_ns; i++, all_ns += ns) {
+        QN_TRY(qn_rehearsal_run(r, r->program->executor, NULL, &ns));
+        shortest_ns = ns < shortest_ns ? ns : shortest_ns;
+    }
+    result->ns = (double)shortest_ns;
+    result->is_measured = true;
+    return QN_OK;
+}
+
+/* Times of all nodes too: the shortest of some runs. */
+static qn_status measure_all(comparison *c, qn_way way) {
+    enum { MOST_RUNS = 3 };
+    const double most_ns = 1e9;
+    qn_device_way *result = &c->found->ways[way];
+    QN_TRY(measure(c->r, result));
+    for (int i = 0; i < MOST_RUNS && (i == 0 || (i + 1) * result->ns < most_ns); i++)
+        QN_TRY(qn_placing_measure(&c->placing, c->r));
+    return QN_OK;
+}
+
+/* ---- what is preferred ---- */
+
+/* A way that was not measured is as dear as can be. */
+static double cost_of(const comparison *c, qn_way way) {
+    const qn_device_way *r = &c->found->ways[way];
+    const double never = 1e300;
+    if (!r->is_measured)
+        return never;
+    switch (c->e->options.device_wish.prefer) {
+    case QN_PREFER_ENERGY:
+        return r->joules;
+    case QN_PREFER_BALANCED:
+        return r->joules * r->ns;
+    default:
+        return r->ns;
+    }
+}
+
+static void fill_joules(qn_device_way *r) {
+    r->joules = r->predicted.ns > 0 ? r->predicted.joules * r->ns / r->predicted.ns : 0;
+}
+
+/* ---- comparing ---- */
+
+/* Takes the name that a resumed run is to have; false: it does not fit. */
+static bool take_name(qn_engine *e, const qn_program *p) {
+    const qn_graph *built = p->base ? p->base : p->graph;
+    char *to = e->device_name;
+    const size_t bytes = sizeof e->device_name;
+    const int n = snprintf(to, bytes, "%s%s", e->machine.devices[e->opened_device].device->name,
+                           p->site_of ? "/" : "");
+    e->options.device = to;
+    return !p->site_of || qn_placing_print(p->site_of, built->n_nodes, to + n, bytes - (size_t)n);
+}
+
+static void leave_both(comparison *c) {
+    c->placing.program->site_of = NULL;
+    c->found->ways[QN_WAY_BOTH].is_measured = false;
+    (void)take_name(c->e, c->placing.program);
+}
+
+static qn_status predict(comparison *c, bool *is_mixed) {
+    qn_device_choice *f = c->found;
+    qn_placing *p = &c->placing;
+    p->wish = c->e->options.device_wish;
+    memcpy(f->ns, p->ns, (size_t)f->n_nodes * 2 * sizeof *f->ns);
+    f->in = p->in;
+    f->out = p->out;
+    QN_TRY(qn_placing_predict(p, 0, &f->ways[QN_WAY_CPU].predicted));
+    QN_TRY(qn_placing_predict(p, 1, &f->ways[QN_WAY_DEVICE].predicted));
+    QN_TRY(qn_placing_choose(p, f->site_of, is_mixed, &f->ways[QN_WAY_BOTH].predicted));
+    fill_joules(&f->ways[QN_WAY_CPU]);
+    fill_joules(&f->ways[QN_WAY_DEVICE]);
+    return QN_OK;
+}
+
+/* Both processors at once, where that is predicted to be better; a device that fails there is as
+ * dear as can be. */
+static qn_status try_both(comparison *c) {
+    qn_device_way *both = &c->found->ways[QN_WAY_BOTH];
+    bool is_mixed;
+    QN_TRY(predict(c, &is_mixed));
+    if (!is_mixed || !take_name(c->e, c->placing.program)) {
+        leave_both(c);
+        return QN_OK;
+    }
+    QN_TRY(qn_engine_change_device(c->e, c->device));
+    const qn_status status = measure(c->r, both);
+    fill_joules(both);
+    return status == QN_ERROR_DEVICE ? QN_OK : status;
+}
+
+/* The CPU is what there is now, unless both were measured. */
+static qn_status take_best(comparison *c) {
+    qn_device_choice *f = c->found;
+    const bool is_both = c->e->device > 0;
+    f->chosen = QN_WAY_CPU;
+    for (int way = QN_WAY_DEVICE; way < QN_WAYS; way++) {
+        if (cost_of(c, (qn_way)way) < cost_of(c, f->chosen))
+            f->chosen = (qn_way)way;
+    }
+    if (f->chosen == QN_WAY_BOTH)
+        return QN_OK;
+    c->placing.program->site_of = NULL;
+    (void)take_name(c->e, c->placing.program);
+    if (f->chosen == QN_WAY_CPU && !is_both)
+        return QN_OK;
+    return qn_engine_change_device(c->e, f->chosen == QN_WAY_DEVICE ? c->device : 0);
+}
+
+/* ---- what is said ---- */
+
+static void tell_result(const comparison *c) {
+    char text[700], both[160] = "";
+    const qn_device_choice *f = c->found;
+    const qn_device_way *b = &f->ways[QN_WAY_BOTH];
+    const char *words[] = {"the CPU", f->name, "both"};
+    if (f->has_failed) {
+        snprintf(text, sizeof text, "device auto: %s fails%s; trains on the CPU", f->name,
+                 f->reason);
+    } else {
+        if (b->is_measured)
+            snprintf(both, sizeof both, ", %.2f ms on both (%d operations and %d)", b->ns * 1e-6,
+                     b->predicted.n_nodes[1], b->predicted.n_nodes[0]);
+        snprintf(text, sizeof text,
+                 "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU%s; trains on %s%s",
+                 f->ways[QN_WAY_DEVICE].ns * 1e-6, f->name, f->ways[QN_WAY_CPU].ns * 1e-6, both,
+                 words[f->chosen],
+                 c->e->options.device_wish.prefer == QN_PREFER_TIME ? "" : " for the energy");
+    }
+    qn_engine_tell(c->e, 0, text);
+}
+
+static qn_status compare_all(comparison *c) {
+    qn_device_choice *f = c->found;
+    const qn_status status = measure_all(c, QN_WAY_DEVICE);
+    qn_engine_describe_device(c->e, f->name, f->reason);
+    if (status != QN_OK && status != QN_ERROR_DEVICE)
+        return status;
+    f->has_failed = status != QN_OK;
+    f->ways[QN_WAY_DEVICE].is_measured &= !f->has_failed;
+    QN_TRY(qn_engine_change_device(c->e, 0));
+    QN_TRY(measure_all(c, QN_WAY_CPU));
+    if (!f->has_failed) {
+        QN_TRY(try_both(c));
+        QN_TRY(take_best(c));
+    }
+    tell_result(c);
+    return QN_OK;
+}
+
+static qn_status compare(qn_engine *e, const qn_rehearsal *r) {
+    const int program = (int)(r->program - e->programs);
+    comparison c = {.e = e, .r = r, .device = e->device};
+    QN_TRY(qn_placing_begin(e, &e->programs[program], &c.placing));
+    qn_status status = create(e, program, c.placing.n_nodes);
+    c.found = e->device_choice;
+    if (status == QN_OK)
+        status = compare_all(&c);
+    qn_placing_end(&c.placing);
+    return status;
+}
+
+static qn_status choose(qn_engine *e, const qn_program *p) {
+    qn_rehearsal r;
+    QN_TRY(qn_rehearsal_begin(e, p, &r));
+    const qn_status status = compare(e, &r);
+    qn_rehearsal_end(&r);
+    return status;
+}
+
+qn_status qn_engine_choose_device(qn_engine *e) {
+    int i = 0;
+    if (!e->is_device_tried)
+        return QN_OK;
+    while (i + 1 < e->n_programs && !e->programs[i].training)
+        i++;
+    if (e->device > 0)
+        QN_TRY(choose(e, &e->programs[i]));
+    if (e->device > 0)
+        (void)take_name(e, &e->programs[i]);
+    else
+        qn_engine_name_device(e, "cpu");
+    return QN_OK;
+}

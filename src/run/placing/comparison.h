@@ -1,0 +1,35 @@
+/* The CPU, a device and both at once, compared by steps that are measured before training, and what
+ * was found. Energy is not measured: it is what the planner predicts from the watts that were given,
+ * for the time that was measured. */
+#ifndef QN_RUN_PLACING_COMPARISON_H
+#define QN_RUN_PLACING_COMPARISON_H
+
+#include "run/placing/placing.h"
+
+typedef enum qn_way { QN_WAY_CPU, QN_WAY_DEVICE, QN_WAY_BOTH, QN_WAYS } qn_way;
+
+typedef struct qn_device_way {
+    bool is_measured;
+    double ns;                  /* shortest step */
+    double joules;              /* of a step; 0 where no watts are known */
+    qn_siting_result predicted; /* n_nodes of nodes that have a choice are those of site_of */
+} qn_device_way;
+
+/* Kept by the engine. Nodes are those of a program's graph as built. */
+typedef struct qn_device_choice {
+    char name[160], reason[200]; /* of the device; why it failed, or "" */
+    int program;
+    int32_t n_nodes;
+    double *ns;       /* (n_nodes, 2): on the CPU, on the device; below 0: not seen there */
+    int16_t *site_of; /* (n_nodes): predicted to be best: 1: the device */
+    qn_placing_copies in, out;
+    qn_device_way ways[QN_WAYS];
+    qn_way chosen;
+    bool has_failed; /* the device, when it was measured */
+} qn_device_choice;
+
+/* What was found when the device was chosen; null: there was nothing to choose. */
+const qn_device_choice *qn_engine_device_choice(const qn_engine *engine);
+void qn_device_choice_destroy(qn_engine *engine);
+
+#endif
