@@ -56,6 +56,16 @@ double qn_roofline_bandwidth(const qn_roofline *roofline, int n_threads, double 
     return level ? level_bandwidth(level, n_threads) : NAN;
 }
 
+const qn_roofline_gpu *qn_roofline_find_gpu(const qn_roofline *r, const char *device,
+                                            const char *name) {
+    for (int i = 0; i < r->n_gpus; i++) {
+        const qn_roofline_gpu *g = &r->gpus[i];
+        if (strcmp(g->device, device) == 0 && strncmp(g->name, name, sizeof g->name - 1) == 0)
+            return g;
+    }
+    return NULL;
+}
+
 /* ---- reading ---- */
 
 static bool read_text(const cJSON *item, const char *field, char *to, size_t bytes) {
@@ -96,6 +106,28 @@ static bool read_level(const cJSON *item, qn_roofline_level *l) {
     return true;
 }
 
+static bool read_gpu(const cJSON *item, qn_roofline_gpu *g) {
+    return read_text(item, "device", g->device, sizeof g->device) &&
+           read_text(item, "name", g->name, sizeof g->name) &&
+           read_number(item, "flops", 1, &g->flops) &&
+           read_number(item, "bandwidth", 1, &g->bandwidth) &&
+           read_number(item, "in_bandwidth", 1, &g->in_bandwidth) &&
+           read_number(item, "out_bandwidth", 1, &g->out_bandwidth) &&
+           read_number(item, "launch_ns", 1, &g->launch_ns);
+}
+
+/* Files of before GPUs were measured have none. */
+static bool read_gpus(const cJSON *json, qn_roofline *r) {
+    const cJSON *gpus = cJSON_GetObjectItemCaseSensitive(json, "gpus"), *item;
+    if (gpus && !cJSON_IsArray(gpus))
+        return false;
+    cJSON_ArrayForEach(item, gpus) {
+        if (r->n_gpus == QN_ROOFLINE_MOST || !read_gpu(item, &r->gpus[r->n_gpus++]))
+            return false;
+    }
+    return true;
+}
+
 static bool read_all(const cJSON *json, qn_roofline *r) {
     const cJSON *peaks = cJSON_GetObjectItemCaseSensitive(json, "peaks"), *item;
     const cJSON *levels = cJSON_GetObjectItemCaseSensitive(json, "levels");
@@ -110,7 +142,8 @@ static bool read_all(const cJSON *json, qn_roofline *r) {
         if (r->n_levels == QN_ROOFLINE_MOST || !read_level(item, &r->levels[r->n_levels++]))
             return false;
     }
-    return r->n_peaks > 0 && r->n_levels > 0 && r->levels[r->n_levels - 1].bytes == 0;
+    return read_gpus(json, r) && r->n_peaks > 0 && r->n_levels > 0 &&
+           r->levels[r->n_levels - 1].bytes == 0;
 }
 
 void qn_roofline_parse(const char *text, size_t bytes, qn_roofline *roofline) {
@@ -169,6 +202,21 @@ static cJSON *add_item(cJSON *list) {
 
 /* cJSON passes failures on: where memory was out, printing fails or lacks an item, which the
  * parser refuses. */
+static void print_gpus(const qn_roofline *r, cJSON *json) {
+    cJSON *gpus = cJSON_AddArrayToObject(json, "gpus");
+    for (int i = 0; i < r->n_gpus; i++) {
+        const qn_roofline_gpu *g = &r->gpus[i];
+        cJSON *item = add_item(gpus);
+        cJSON_AddStringToObject(item, "device", g->device);
+        cJSON_AddStringToObject(item, "name", g->name);
+        cJSON_AddNumberToObject(item, "flops", g->flops);
+        cJSON_AddNumberToObject(item, "bandwidth", g->bandwidth);
+        cJSON_AddNumberToObject(item, "in_bandwidth", g->in_bandwidth);
+        cJSON_AddNumberToObject(item, "out_bandwidth", g->out_bandwidth);
+        cJSON_AddNumberToObject(item, "launch_ns", g->launch_ns);
+    }
+}
+
 static cJSON *print_all(const qn_roofline *r) {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "machine", r->machine);
@@ -190,6 +238,7 @@ static cJSON *print_all(const qn_roofline *r) {
         cJSON_AddNumberToObject(item, "bandwidth", r->levels[i].bandwidth);
         cJSON_AddNumberToObject(item, "all_bandwidth", r->levels[i].all_bandwidth);
     }
+    print_gpus(r, json);
     return json;
 }
 

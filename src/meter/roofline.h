@@ -25,11 +25,20 @@ typedef struct qn_roofline_level {
     double bandwidth, all_bandwidth; /* bytes per second: one core, all cores */
 } qn_roofline_level;
 
+/* A GPU: a second's FLOPs of a product and bytes, copies from the host and to it, and what starting
+ * a kernel and waiting for it takes. */
+typedef struct qn_roofline_gpu {
+    char device[16]; /* "opencl:0" */
+    char name[96];
+    double flops, bandwidth, in_bandwidth, out_bandwidth, launch_ns;
+} qn_roofline_gpu;
+
 typedef struct qn_roofline {
     char machine[96]; /* processor, cores, instruction set: the cache's key */
-    int n_peaks, n_levels;
+    int n_peaks, n_levels, n_gpus;
     qn_roofline_peak peaks[QN_ROOFLINE_MOST];
     qn_roofline_level levels[QN_ROOFLINE_MOST];
+    qn_roofline_gpu gpus[QN_ROOFLINE_MOST];
 } qn_roofline;
 
 /* Measures, in a few seconds, on threads of its own, each kept on a core. Each number is the best
@@ -37,6 +46,17 @@ typedef struct qn_roofline {
  * be null) hears what is being measured and the part done. */
 qn_status qn_roofline_measure(const qn_allocator *allocator, qn_roofline *roofline, void *user,
                               void (*tell)(void *user, const char *what, double done));
+
+/* Measures the OpenCL and CUDA devices of this machine, some seconds each as drivers compile the
+ * kernels. A device that fails is left out, and failed says which and why; "": none. */
+void qn_roofline_measure_gpus(const qn_allocator *allocator, qn_roofline *roofline, void *user,
+                              void (*tell)(void *user, const char *what, double done),
+                              char failed[256]);
+
+/* The one of a device by its name, so that another one in its place is not taken for it; null: it
+ * was not measured. */
+const qn_roofline_gpu *qn_roofline_find_gpu(const qn_roofline *roofline, const char *device,
+                                            const char *name);
 
 /* What is written as qn_roofline.machine on this machine. */
 qn_status qn_roofline_machine(const qn_allocator *allocator, char *machine, size_t bytes);

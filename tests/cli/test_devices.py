@@ -213,6 +213,12 @@ class Devices(quern.Case):
             self.assertGreater(level["bandwidth"], 1e7)
         again = self.run_quern("devices", "--json").of("devices")[0]
         self.assertEqual(again["peaks"], event["peaks"])
+        self.assertEqual(again["opencl"], event["opencl"])
+        for device in event["opencl"]:
+            for speed in ("flops", "bandwidth", "copy_in_bandwidth", "copy_out_bandwidth"):
+                self.assertGreater(device[speed], 1e6)
+            self.assertGreater(device["launch_us"], 0)
+            self.assertIn("us for a kernel", self.run_quern("devices").output)
         self.assertIn("FLOP/s of one core", self.run_quern("devices").output)
 
 

@@ -362,10 +362,14 @@ static void tell_progress(void *user, const char *what, double done) {
 }
 
 static qn_status calibrate(device *d) {
+    char failed[256];
     if (d->is_recorded)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "--calibrate measures this device; leave out --sysroot, or --calibrate");
     QN_TRY(qn_roofline_measure(qn_allocator_default(), &d->roofline, NULL, tell_progress));
+    qn_roofline_measure_gpus(qn_allocator_default(), &d->roofline, NULL, tell_progress, failed);
+    if (failed[0])
+        terminal_note("not measured: %s", failed);
     return qn_roofline_save(&d->roofline);
 }
 
@@ -499,16 +503,16 @@ static void print_all(const device *d, bool is_json) {
         json_missing(&d->sensing);
         json_roofline(&d->roofline);
         if (!d->is_recorded) {
-            opencl_devices_json();
-            cuda_devices_json();
+            opencl_devices_json(&d->roofline);
+            cuda_devices_json(&d->roofline);
         }
         json_end();
         return;
     }
     print_processor(d);
     if (!d->is_recorded) {
-        opencl_devices_print(print_field);
-        cuda_devices_print(print_field);
+        opencl_devices_print(&d->roofline, print_field);
+        cuda_devices_print(&d->roofline, print_field);
     }
     print_sensors(&d->sensing);
     print_missing(&d->sensing);
@@ -566,7 +570,7 @@ const command command_devices = {
         "Lists each sensor with the part of the device that it belongs to, how often it can be\n"
         "read and its current reading; then the missing sensors, and why they are missing.\n"
         "--calibrate measures the peak speed and bandwidths of this device, to which quern\n"
-        "profile compares operations.",
+        "profile compares operations, and those of OpenCL and CUDA devices with their copies.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

@@ -2,13 +2,18 @@
 #ifndef CLI_METER_GPU_DEVICES_H
 #define CLI_METER_GPU_DEVICES_H
 
-/* Through print(label, text), a line each; or the reason why there are none. */
-void opencl_devices_print(void (*print)(const char *label, const char *text));
-void cuda_devices_print(void (*print)(const char *label, const char *text));
+#include "meter/roofline.h"
+
+/* Through print(label, text), a line each, with the speeds that were measured; or the reason why
+ * there are none. */
+void opencl_devices_print(const qn_roofline *roofline,
+                          void (*print)(const char *label, const char *text));
+void cuda_devices_print(const qn_roofline *roofline,
+                        void (*print)(const char *label, const char *text));
 
 /* As the list "opencl" or "cuda" of the open JSON object; "opencl_missing" or "cuda_missing" is why
  * it is empty. */
-void opencl_devices_json(void);
-void cuda_devices_json(void);
+void opencl_devices_json(const qn_roofline *roofline);
+void cuda_devices_json(const qn_roofline *roofline);
 
 #endif

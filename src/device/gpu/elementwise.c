@@ -55,6 +55,14 @@ static void add_run(qn_gpu_line *line, const qn_call *call) {
     run_binary(line, call, QN_GPU_add, &a);
 }
 
+void qn_gpu_add_vectors(qn_gpu_line *line, const float *a, const float *b, float *to, int64_t n) {
+    qn_gpu_arguments numbers = {.n = {(int32_t)n, 1}};
+    numbers.p[0] = qn_gpu_place(line, a);
+    numbers.p[1] = qn_gpu_place(line, b);
+    numbers.p[2] = qn_gpu_place(line, to);
+    start_rows(line, QN_GPU_add, &numbers);
+}
+
 static void multiply_run(qn_gpu_line *line, const qn_call *call) {
     qn_gpu_arguments a = {.p = {0}};
     run_binary(line, call, QN_GPU_multiply_all, &a);

@@ -33,6 +33,10 @@ uint64_t qn_gpu_place(qn_gpu_line *line, const void *address);
 void qn_gpu_start(qn_gpu_line *line, qn_gpu_kernel kernel, const qn_gpu_arguments *a, int64_t x,
                   int64_t y, int64_t z);
 
+/* Products of n x n, and sums of n elements, by themselves: to measure a device by. */
+void qn_gpu_multiply(qn_gpu_line *line, const float *a, const float *b, float *to, int64_t n);
+void qn_gpu_add_vectors(qn_gpu_line *line, const float *a, const float *b, float *to, int64_t n);
+
 /* Chunks of at least `least` of n things, at most `most` chunks: things of a chunk. */
 int32_t qn_gpu_chunk(int64_t n, int64_t least, int64_t most);
 

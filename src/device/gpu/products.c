@@ -76,6 +76,11 @@ static qn_gpu_arguments product_of(int64_t m, int64_t n, int64_t k, bool transpo
     return a;
 }
 
+void qn_gpu_multiply(qn_gpu_line *line, const float *a, const float *b, float *to, int64_t n) {
+    qn_gpu_arguments numbers = product_of(n, n, n, false, false);
+    start_product(line, &numbers, a, b, to, 1);
+}
+
 static void linear_run(qn_gpu_line *line, const qn_call *call) {
     const qn_activation_attributes *attributes = call->attributes;
     const qn_shape x = call->inputs[0].shape, w = call->inputs[1].shape;

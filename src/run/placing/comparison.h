@@ -1,6 +1,6 @@
 /* The CPU, a device and both at once, compared by steps that are measured before training, and what
- * was found. Energy is not measured: it is what the planner predicts from the watts that were given,
- * for the time that was measured. */
+ * was found. Energy is not measured: it is what the planner predicts from the watts that were
+ * given, for the time that was measured. */
 #ifndef QN_RUN_PLACING_COMPARISON_H
 #define QN_RUN_PLACING_COMPARISON_H
 
