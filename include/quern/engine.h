@@ -138,6 +138,9 @@ typedef struct qn_program_options {
      * qn_result, and returns the loss, a scalar (QN_NO_VALUE if nothing is trained). Values in
      * kept are passed from phase to phase; all others are invalid in the next. */
     qn_value (*build)(qn_graph *graph, void *user, int phase, qn_value kept[QN_MAX_KEPT]);
+    bool may_train_nothing; /* the losses may depend on no trainable parameter */
+    /* Keeps what the numerics say of int8 values until after a run, for qn_onnx_export. */
+    bool shows_types;
 } qn_program_options;
 
 /* Builds and plans all programs and initialises the parameters. The names of inputs and results,

@@ -9,6 +9,7 @@
 #include "quern/checkpoint.h"
 #include "quern/engine.h"
 #include "quern/model.h"
+#include "quern/numerics.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -105,6 +106,12 @@ typedef struct qn_onnx_export_options {
     const qn_onnx_network *source; /* the file that the model was imported from: written again with
                                       the engine's parameters, otherwise unchanged; null: the model
                                       is written as quern has it */
+    /* Those of the engine's weights and activations that these hold in int8 pass through
+     * QuantizeLinear and DequantizeLinear; the others are floats. Only of classifiers. Scales of
+     * activations are those of samples, (n_samples) + input, prepared. Null: all are floats. */
+    const qn_numerics *numerics;
+    const float *samples;
+    int64_t n_samples;
 } qn_onnx_export_options;
 QN_API qn_status qn_onnx_export(const qn_onnx_export_options *options, const char *path);
 

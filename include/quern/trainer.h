@@ -36,6 +36,7 @@ typedef struct qn_trainer_options {
      * sum(w l) / sum(w) over its samples (0 if all weights are 0). Copied. Losses of
      * evaluations, and accuracies, weigh all samples equally. */
     const double *class_weights;
+    bool only_evaluates; /* the network may have nothing to train */
 } qn_trainer_options;
 
 /* Options of the model's recipe, with sizes set. */

@@ -316,7 +316,8 @@ class OnnxExportOptions(Sized):
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("model", POINTER(ModelHead)), ("input", Shape),
                 ("n_outputs", c_int), ("sizes", POINTER(NetworkSizes)), ("seed", c_uint64), ("engine", c_void_p),
                 ("is_outside", c_bool), ("properties", c_void_p), ("preparation", POINTER(Preparation)),
-                ("with_preparation", c_bool), ("source", c_void_p)]
+                ("with_preparation", c_bool), ("source", c_void_p), ("numerics", c_void_p),
+                ("samples", POINTER(c_float)), ("n_samples", c_int64)]
 
 
 # ---- functions: result, then arguments; a status raises ----

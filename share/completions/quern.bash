@@ -14,7 +14,7 @@ _quern() {
     convert) options='--model --map --out --input --classes --vocabulary --partial --seed --real --show-map --json --help' ;;
     merge) options='--weights --out --data --load --help' ;;
     import) options='--check --shape --json --help' ;;
-    export) options='--weights --out --input --classes --with-preparation --outside --help' ;;
+    export) options='--weights --out --input --classes --numerics --data --samples --with-preparation --outside --help' ;;
     meter) options='--ops --clock --skip --json --interval --sysroot --power --description --html --trace --csv --metrics --help' ;;
     devices) options='--sysroot --calibrate --json --help' ;;
     rules) options='--help' ;;

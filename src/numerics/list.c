@@ -46,6 +46,11 @@ qn_recipe qn_numerics_recipe(const qn_numerics *numerics, const qn_recipe *recip
     return made;
 }
 
+bool qn_numerics_has(const qn_numerics *numerics, qn_dtype dtype) {
+    return numerics->roles[QN_ROLE_WEIGHT].dtype == dtype ||
+           numerics->roles[QN_ROLE_ACTIVATION].dtype == dtype;
+}
+
 const char *qn_numerics_find(const char *name) {
     char names[256] = "";
     for (int i = 0; i < N_BUILT_IN; i++) {

@@ -17,16 +17,38 @@ enum { GUESSED_IMAGE = 224, GUESSED_LENGTH = 8 };
 
 /* What passes images through as they lie. */
 static bool keeps_layout(const char *type) {
-    static const char *const types[] = {"Abs",       "Add",      "BatchNormalization",
-                                        "Cast",      "Clip",     "Concat",
-                                        "Div",       "Dropout",  "Elu",
-                                        "Erf",       "Exp",      "HardSigmoid",
-                                        "HardSwish", "Identity", "LeakyRelu",
-                                        "Log",       "Mul",      "Neg",
-                                        "PRelu",     "Pad",      "Pow",
-                                        "Relu",      "Sigmoid",  "Softplus",
-                                        "Sqrt",      "Slice",    "Sub",
-                                        "Tanh",      "Tile",     NULL};
+    static const char *const types[] = {"Abs",
+                                        "Add",
+                                        "BatchNormalization",
+                                        "Cast",
+                                        "Clip",
+                                        "Concat",
+                                        "Div",
+                                        "Dropout",
+                                        "Elu",
+                                        "Erf",
+                                        "Exp",
+                                        "HardSigmoid",
+                                        "HardSwish",
+                                        "Identity",
+                                        "LeakyRelu",
+                                        "Log",
+                                        "Mul",
+                                        "Neg",
+                                        "PRelu",
+                                        "Pad",
+                                        "Pow",
+                                        "Relu",
+                                        "Sigmoid",
+                                        "Softplus",
+                                        "Sqrt",
+                                        "Slice",
+                                        "Sub",
+                                        "Tanh",
+                                        "Tile",
+                                        "QuantizeLinear",
+                                        "DequantizeLinear",
+                                        NULL};
     for (int i = 0; types[i]; i++) {
         if (strcmp(types[i], type) == 0)
             return true;

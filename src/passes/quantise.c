@@ -693,6 +693,35 @@ static void add_updates(translation *t, qn_quantised *q) {
     }
 }
 
+static void keep_shown(translation *t, qn_value value) {
+    if (value.id >= 0 && t->to->values[value.id]->producer >= 0)
+        t->to->values[value.id]->is_result = true;
+}
+
+/* Lists what is held in 8 bits, or is so for the products that read it. */
+static void show(translation *t, qn_quantised *q) {
+    q->shown = qn_arena_allocate(&t->to->arena, (size_t)t->from->n_values + 1, sizeof *q->shown);
+    for (int v = 0; v < t->from->n_values && q->shown; v++) {
+        const held h = t->held[v].is_narrow ? t->held[v] : t->operands[v];
+        const qn_value_info *info = t->from->values[v];
+        if (!is_there(h) || qn_graph_tensor(t->to, h.value).dtype != QN_I8)
+            continue;
+        const bool is_parameter = info->producer < 0 && info->kind == QN_KIND_PARAMETER;
+        q->shown[q->n_shown++] = (qn_shown){qn_arena_text(&t->to->arena, info->name),
+                                            is_parameter,
+                                            h.value,
+                                            h.scale,
+                                            h.zero,
+                                            h.axis};
+        keep_shown(t, h.scale);
+        keep_shown(t, h.zero);
+        if (is_parameter)
+            keep_shown(t, h.value);
+    }
+    if (!q->shown)
+        qn_graph_fail(t->to, QN_ERROR_MEMORY, "%s", qn_error_message());
+}
+
 static qn_status allocate(translation *t, qn_quantised *q) {
     qn_arena *arena = &t->to->arena;
     const size_t n = (size_t)t->from->n_values + 1, n_gradients = (size_t)t->source->n + 1;
@@ -733,6 +762,8 @@ qn_status qn_quantise_graph(const qn_quantise_source *source, const qn_numerics 
         add_updates(&t, &q);
         if (t.to->status == QN_OK)
             keep_ranges(&t);
+        if (source->shows && t.to->status == QN_OK)
+            show(&t, &q);
         qn_copy_results(t.to, t.from, t.values);
         status = qn_graph_finish(t.to);
     }

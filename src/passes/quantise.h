@@ -98,6 +98,15 @@ typedef struct qn_numerics {
     double weight_range; /* initial weights are so much smaller than what their type holds; 1 */
 } qn_numerics;
 
+/* How the new graph has a value of the old one's forward part in whole numbers of 8 bits. What is
+ * named here can be read after a run, numbers of parameters only. */
+typedef struct qn_shown {
+    const char *name; /* of the old value */
+    bool is_parameter;
+    qn_value numbers, scale, zero; /* scale: real, or an exponent; none: 1. zero: or none */
+    int axis;                      /* that the scale is along, or -1 */
+} qn_shown;
+
 /* A graph by other types. */
 typedef struct qn_quantised {
     qn_graph *graph;
@@ -106,6 +115,8 @@ typedef struct qn_quantised {
     int n;                  /* parameters that an optimiser is to update */
     qn_value *parameters, *gradients; /* (n), likewise */
     int forward_end;                  /* nodes of the forward part */
+    int n_shown;
+    qn_shown *shown; /* (n_shown), likewise */
 } qn_quantised;
 
 /* What is translated: a graph whose first n_forward nodes are the forward part, and the gradients
@@ -116,6 +127,7 @@ typedef struct qn_quantise_source {
     int n;
     const qn_value *parameters, *gradients;
     int64_t total_steps; /* of training, which the drops are fractions of */
+    bool shows;          /* the types of values are wanted */
 } qn_quantise_source;
 
 /* What numerics change of a graph before gradients are added: maps that compensate losses, and

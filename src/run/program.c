@@ -71,8 +71,9 @@ static qn_status run_passes(building *b, int first_node) {
 
 /* The parameters that a loss changes, and their gradients, in the graph's memory. Gradients of
  * inputs that want one become results. */
-static qn_status differentiate(qn_graph *graph, qn_value loss, const char *prefix,
+static qn_status differentiate(const building *b, qn_value loss, const char *prefix,
                                qn_value **parameters, qn_value **gradients, int *n) {
+    qn_graph *graph = b->program->graph;
     const qn_value *all, *all_gradients;
     int n_all;
     QN_TRY(qn_autodiff(graph, loss, prefix, &all, &all_gradients, &n_all));
@@ -93,7 +94,7 @@ static qn_status differentiate(qn_graph *graph, qn_value loss, const char *prefi
     }
     *parameters = wanted;
     *gradients = found;
-    if (*n == 0)
+    if (*n == 0 && !b->options->may_train_nothing)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "the loss depends on no trainable parameter%s%s; add a layer that has one",
                        prefix ? " named " : "", prefix ? prefix : "");
@@ -143,10 +144,13 @@ static qn_status apply_numerics(building *b, qn_value **parameters, qn_value **g
                                        .n = *n,
                                        .parameters = *parameters,
                                        .gradients = *gradients,
-                                       .total_steps = b->engine->update.schedule_steps};
+                                       .total_steps = b->engine->update.schedule_steps,
+                                       .shows = b->options->shows_types};
     QN_TRY(qn_quantise_graph(&source, numerics, &q));
     take_graph(b, q.graph, q.values);
     p->phases[0].forward = q.forward_end;
+    p->shown = q.shown;
+    p->n_shown = q.n_shown;
     *parameters = q.parameters;
     *gradients = q.gradients;
     *n = q.n;
@@ -167,7 +171,7 @@ static qn_status add_backward(building *b, qn_value loss, const char *prefix) {
     qn_program *p = b->program;
     qn_value *parameters, *gradients;
     int n;
-    QN_TRY(differentiate(p->graph, loss, prefix, &parameters, &gradients, &n));
+    QN_TRY(differentiate(b, loss, prefix, &parameters, &gradients, &n));
     QN_TRY(apply_numerics(b, &parameters, &gradients, &n));
     if (b->engine->update.accumulate > 1)
         add_sums(p->graph, parameters, gradients, n);

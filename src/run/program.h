@@ -2,6 +2,7 @@
 #ifndef QN_RUN_PROGRAM_H
 #define QN_RUN_PROGRAM_H
 
+#include "passes/quantise.h"
 #include "plan/budget/budget.h"
 #include "quern/engine.h"
 #include "run/executor.h"
@@ -28,6 +29,9 @@ typedef struct qn_program {
     qn_value inputs[QN_MAX_INPUTS];      /* (n_inputs): inputs and labels, as declared */
     qn_value losses[QN_MAX_PHASES];      /* (n_losses) */
     qn_value hyper;                      /* (QN_HYPER_COUNT), or QN_NO_VALUE */
+    int n_shown;
+    const qn_shown
+        *shown; /* (n_shown), in the built graph's memory; values in the graph as built */
     /* Where the batch is split into pieces of so many samples (0: it is whole): the graph before,
      * the values above in it, and its node (-1: none) by node of the graph as built. phases counts
      * its.

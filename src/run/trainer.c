@@ -152,7 +152,7 @@ void qn_trainer_describe(const qn_trainer_options *options,
     void *user = (void *)(uintptr_t)options;
     programs[QN_TRAINER_TRAINING] =
         (qn_program_options){QN_OPTIONS_INIT(qn_program_options), .training = true, .user = user,
-                             .build = build_training};
+                             .build = build_training, .may_train_nothing = options->only_evaluates};
     programs[QN_TRAINER_EVALUATION] = (qn_program_options){QN_OPTIONS_INIT(qn_program_options),
                                                            .user = user, .build = build_evaluation};
 }

@@ -227,6 +227,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
         .label_smoothing =
             qn_setting_number(task, "label-smoothing", task->model->recipe.label_smoothing),
         .class_weights = c->class_weights,
+        .only_evaluates = !task->training,
     };
     QN_TRY(qn_trainer_create(&options, &c->trainer));
     task->engine = qn_trainer_engine(c->trainer);

@@ -76,6 +76,19 @@ def _reshape(a, x, shape):
 DTYPES = {onnx.TensorProto.FLOAT: torch.float32, onnx.TensorProto.INT32: torch.int32,
           onnx.TensorProto.INT64: torch.int64}
 
+def _along(a, x, values):
+    """One for all, or one for each index of an axis."""
+    return values if values.dim() == 0 else values.reshape([-1 if i == a["axis"] else 1 for i in range(x.dim())])
+
+
+def _quantise(a, x, scale, zero):
+    return ((x / _along(a, x, scale)).round() + _along(a, x, zero)).clamp(-128, 127).to(torch.int8)
+
+
+def _dequantise(a, x, scale, zero):
+    return (x.float() - _along(a, x, zero).float()) * _along(a, x, scale)
+
+
 OPERATORS = {
     "Add": lambda a, x, y: x + y,
     "AveragePool": lambda a, x: functional.avg_pool2d(_padded(x, a["pads"]), a["kernel_shape"],
@@ -86,12 +99,13 @@ OPERATORS = {
     "Concat": lambda a, *parts: torch.cat(parts, a["axis"]),
     "Conv": _convolve,
     "ConvTranspose": _convolve_back,
+    "DequantizeLinear": _dequantise,
     "Div": lambda a, x, y: x / y,
     "Dropout": lambda a, x, ratio: x,
     "Erf": lambda a, x: x.erf(),
     "Flatten": lambda a, x: x.flatten(1),
     "Gather": lambda a, table, rows: table[rows.long()],
-    "Gemm": lambda a, x, w, b: x @ w.T + b,
+    "Gemm": lambda a, x, w, b=0: x @ w.T + b,
     "GlobalAveragePool": lambda a, x: x.mean((2, 3), keepdim=True),
     "LayerNormalization": _layer_norm,
     "Less": lambda a, x, y: x < y,
@@ -100,6 +114,7 @@ OPERATORS = {
     "MaxPool": lambda a, x: functional.max_pool2d(_padded(x, a["pads"], float("-inf")),
                                                   a["kernel_shape"], a["strides"]),
     "Mul": lambda a, x, y: x * y,
+    "QuantizeLinear": _quantise,
     "Range": lambda a, *bounds: torch.arange(*(int(x) for x in bounds)),
     "Relu": lambda a, x: x.relu(),
     "Reshape": _reshape,

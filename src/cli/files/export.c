@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "cli/session.h"
+#include "numerics/numerics.h"
 #include "quern/onnx.h"
 #include "quern/quern.h"
 #include "tasks/tasks.h"
@@ -10,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const option options[] = {
     {.name = "weights",
@@ -34,6 +36,24 @@ static const option options[] = {
      .most = 1e6,
      .otherwise = "the checkpoint's, else the model's",
      .help = "outputs"},
+    {.name = "numerics",
+     .kind = OPTION_NUMERICS,
+     .argument = "NAME|FILE",
+     .otherwise = "the checkpoint's",
+     .help = "weights and activations in int8 as these hold them (quern numerics), behind "
+             "QuantizeLinear and DequantizeLinear"},
+    {.name = "data",
+     .kind = OPTION_DATA,
+     .argument = "DATA",
+     .otherwise = "the checkpoint's",
+     .help = "with numerics: training samples whose activations give the scales"},
+    {.name = "samples",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e6,
+     .fallback = "64",
+     .help = "with numerics: how many samples"},
     {.name = "with-preparation",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -53,6 +73,10 @@ typedef struct exported {
     qn_network_sizes sizes;
     qn_metadata *properties;
     qn_preparation preparation;
+    qn_numerics *numerics; /* null: floats */
+    qn_data_source source; /* of the samples below, while is_open */
+    bool is_open;
+    qn_loader *loader;
 } exported;
 
 /* Input and outputs as given, else as the checkpoint says. */
@@ -144,6 +168,89 @@ static qn_status keep_preparation(const arguments *a, exported *x) {
     return QN_OK;
 }
 
+/* ---- numerics ---- */
+
+/* The description of --numerics, else the checkpoint's; null: floats, as all is where no number
+ * that numerics round has 8 bits. */
+static qn_status choose_numerics(const arguments *a, exported *x) {
+    const char *given = arguments_get(a, "numerics");
+    const char *text = given ? given : qn_metadata_get(x->metadata, "numerics");
+    if (!text || strcmp(text, "f32") == 0)
+        return QN_OK;
+    QN_TRY(qn_numerics_create(NULL, text, &x->numerics));
+    if (qn_numerics_has(x->numerics, QN_I8))
+        return QN_OK;
+    if (given)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "--numerics: no weights or activations of int8; leave it out");
+    qn_numerics_destroy(x->numerics);
+    x->numerics = NULL;
+    return QN_OK;
+}
+
+/* The first batch of the data that the checkpoint was trained on, or of other data. */
+static qn_status read_samples(const arguments *a, exported *x) {
+    qn_metadata *pairs = x->session.pairs;
+    const char *given = arguments_get(a, "data"), *data = given;
+    const char *holdout = qn_metadata_get(pairs, "holdout");
+    const char *validation = qn_metadata_get(pairs, "validation");
+    qn_batch batch;
+    if (!data)
+        data = qn_metadata_get(pairs, "data");
+    if (!data || !qn_metadata_get(pairs, "preparation.sample"))
+        return qn_fail(QN_ERROR_ARGUMENT, "%s",
+                       data ? "numerics are exported of networks that classify"
+                            : "nothing says what data the scales follow from; give --data");
+    QN_TRY(qn_metadata_get_preparation(pairs, &x->preparation));
+    const qn_data_options opening = {QN_OPTIONS_INIT(qn_data_options),
+                                     .log = &session_log,
+                                     .seed = qn_seed_of(pairs),
+                                     .holdout = holdout ? strtod(holdout, NULL) : 0,
+                                     .validation = validation ? strtod(validation, NULL) : 0,
+                                     .sample = x->preparation.sample,
+                                     .n_classes = x->preparation.n_classes};
+    QN_TRY(qn_data_open(data, &opening, &x->source));
+    x->is_open = true;
+    const qn_loader_options how = {QN_OPTIONS_INIT(qn_loader_options),
+                                   .batch = arguments_count(a, "samples"), .seed = opening.seed,
+                                   .pad_last = true, .n_batches = 1};
+    QN_TRY(qn_loader_create(&x->source, &x->preparation, &how, &x->loader));
+    QN_TRY(qn_loader_next(x->loader, &batch));
+    if (!batch.x)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s has no training samples", data);
+    x->options.samples = batch.x;
+    x->options.n_samples = batch.n_valid;
+    return QN_OK;
+}
+
+/* A checkpoint with the types that the numerics say. */
+static qn_status load_numerics(const arguments *a, exported *x, const char *weights) {
+    session *s = &x->session;
+    if (x->options.model->network || model_network(x->options.model))
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "numerics are exported of quern's own networks that classify");
+    QN_TRY(session_begin(s, a->words[0], arguments_get(a, "data"), weights));
+    if (arguments_get(a, "numerics"))
+        QN_TRY(qn_metadata_set(s->pairs, "numerics", arguments_get(a, "numerics")));
+    QN_TRY(session_keep_pairs(s));
+    QN_TRY(session_open_task(s, false, 0));
+    QN_TRY(session_load(s, weights, false));
+    qn_engine_merge_adapters(qn_task_engine(s->task));
+    x->options.engine = qn_task_engine(s->task);
+    x->options.numerics = x->numerics;
+    return read_samples(a, x);
+}
+
+static qn_status load_any(const arguments *a, exported *x, const char *weights) {
+    const bool is_classifier = !x->options.model->network;
+    QN_TRY(choose_numerics(a, x));
+    if (x->numerics || is_classifier)
+        QN_TRY(choose_sizes(a, x));
+    if (x->numerics)
+        return load_numerics(a, x, weights);
+    return is_classifier ? load(x, weights) : load_task(a, x, weights);
+}
+
 static qn_status export(const arguments *a, exported *x) {
     const char *weights = arguments_get(a, "weights"), *out = arguments_get(a, "out");
     if (!out)
@@ -156,13 +263,9 @@ static qn_status export(const arguments *a, exported *x) {
     x->options.size = sizeof x->options;
     QN_TRY(model_find(a->words[0], data, &x->options.model));
     x->options.is_outside = arguments_flag(a, "outside");
-    if (weights && x->options.model->network) {
-        QN_TRY(load_task(a, x, weights));
-    } else {
-        QN_TRY(choose_sizes(a, x));
-        if (weights)
-            QN_TRY(load(x, weights));
-    }
+    if (!weights && arguments_get(a, "numerics"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--numerics needs --weights of a trained network");
+    QN_TRY(weights ? load_any(a, x, weights) : choose_sizes(a, x));
     QN_TRY(keep_preparation(a, x));
     x->options.source = model_network(x->options.model);
     return qn_onnx_export(&x->options, out);
@@ -174,6 +277,10 @@ static int run(const arguments *a) {
     const qn_status status = export(a, &x);
     if (status == QN_OK)
         printf("exported to %s\n", arguments_get(a, "out"));
+    qn_loader_destroy(x.loader);
+    if (x.is_open)
+        qn_data_close(&x.source);
+    qn_numerics_destroy(x.numerics);
     qn_trainer_destroy(x.trainer);
     qn_metadata_destroy(x.properties);
     session_deinit(&x.session);
@@ -191,7 +298,9 @@ const command command_export = {
         "The file holds the network for inference, with images as (N, C, H, W), the names of\n"
         "layers and weights, and dropout nodes, which runtimes ignore. It also stores the\n"
         "vocabulary of a text model, so that quern can train and evaluate it further, and the\n"
-        "class names, mean and deviation of an image classifier.",
+        "class names, mean and deviation of an image classifier. A network that was trained by\n"
+        "numerics of int8 keeps its int8 weights, and its activations are rounded as in training,\n"
+        "with scales that are fixed: those of a batch of training samples.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

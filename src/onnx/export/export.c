@@ -14,6 +14,7 @@
 #include "ops/ops.h"
 #include "os/heap.h"
 #include "passes/head.h"
+#include "passes/quantise.h"
 #include "quern/onnx.h"
 #include "run/store.h"
 
@@ -33,6 +34,8 @@ struct qn_onnx_exporter {
     qn_graph *graph;
     qn_graph *other; /* of another batch, node by node the same; null: the batch is a fixed one */
     qn_store store;  /* of starting values */
+    qn_onnx_narrow *narrow; /* (n_narrow) */
+    int n_narrow;
     const char *(*names)[2]; /* (n_values), by order; null: not there */
     bool *wanted;            /* (n_nodes) */
     bool *used;              /* (n_values) */
@@ -46,6 +49,10 @@ struct qn_onnx_exporter {
 
 const qn_graph *qn_onnx_exporter_graph(const qn_onnx_exporter *e) {
     return e->graph;
+}
+
+const qn_onnx_export_options *qn_onnx_exporter_options(const qn_onnx_exporter *e) {
+    return e->options;
 }
 
 void qn_onnx_export_fail(qn_onnx_exporter *e, qn_status status, const char *message) {
@@ -114,6 +121,8 @@ const void *qn_onnx_field(const qn_node *node, const char *name) {
 
 qn_onnx_node *qn_onnx_put(qn_onnx_exporter *e, const char *type, const char *name,
                           const char *const *inputs, int n_inputs, const char *output) {
+    while (n_inputs > 0 && inputs[n_inputs - 1] && !*inputs[n_inputs - 1])
+        n_inputs--; /* left out */
     const int n_places = n_inputs > MOST_INPUTS ? n_inputs : MOST_INPUTS;
     const char **places = place(e, (size_t)n_places + 1, sizeof *places);
     qn_onnx_attribute *attributes = place(e, MOST_ATTRIBUTES, sizeof *attributes);
@@ -193,8 +202,8 @@ void qn_onnx_put_ints(qn_onnx_exporter *e, qn_onnx_node *node, const char *name,
 
 /* ---- initialisers ---- */
 
-static const char *put_tensor(qn_onnx_exporter *e, const char *name, qn_onnx_type type,
-                              const int64_t *dims, int n_dims, const void *data, size_t bytes) {
+const char *qn_onnx_put_tensor(qn_onnx_exporter *e, const char *name, qn_onnx_type type,
+                               const int64_t *dims, int n_dims, const void *data, size_t bytes) {
     int64_t *kept = place(e, (size_t)n_dims, sizeof *kept);
     if (e->status == QN_OK)
         e->status = qn_grow(e->allocator, &e->tensors, &e->tensor_capacity,
@@ -228,7 +237,7 @@ const char *qn_onnx_number(qn_onnx_exporter *e, qn_onnx_type type, double number
            : type == QN_ONNX_INT32 ? (const void *)&narrow
                                    : (const void *)&number,
            bytes);
-    return put_tensor(e, name, type, NULL, 0, data, bytes);
+    return qn_onnx_put_tensor(e, name, type, NULL, 0, data, bytes);
 }
 
 const char *qn_onnx_zeros(qn_onnx_exporter *e, qn_onnx_type type, int64_t n) {
@@ -240,7 +249,7 @@ const char *qn_onnx_zeros(qn_onnx_exporter *e, qn_onnx_type type, int64_t n) {
             return e->tensors[i].name;
     }
     const void *data = place(e, count, bytes);
-    return data ? put_tensor(e, name, type, &n, n >= 0, data, count * bytes) : NULL;
+    return data ? qn_onnx_put_tensor(e, name, type, &n, n >= 0, data, count * bytes) : NULL;
 }
 
 const char *qn_onnx_whole(qn_onnx_exporter *e, const char *name, const int64_t *values, int n) {
@@ -249,7 +258,7 @@ const char *qn_onnx_whole(qn_onnx_exporter *e, const char *name, const int64_t *
     if (!data)
         return NULL;
     memcpy(data, values, (size_t)n * sizeof *data);
-    return put_tensor(e, name, QN_ONNX_INT64, dims, 1, data, (size_t)n * sizeof *data);
+    return qn_onnx_put_tensor(e, name, QN_ONNX_INT64, dims, 1, data, (size_t)n * sizeof *data);
 }
 
 const char *qn_onnx_reals(qn_onnx_exporter *e, const char *name, const double *values, int n) {
@@ -264,7 +273,8 @@ const char *qn_onnx_real_tensor(qn_onnx_exporter *e, const char *name, const dou
     float *data = place(e, n, sizeof *data);
     for (size_t i = 0; data && i < n; i++)
         data[i] = (float)values[i];
-    return data ? put_tensor(e, name, QN_ONNX_FLOAT, dims, n_dims, data, n * sizeof *data) : NULL;
+    return data ? qn_onnx_put_tensor(e, name, QN_ONNX_FLOAT, dims, n_dims, data, n * sizeof *data)
+                : NULL;
 }
 
 /* The numbers of a parameter: the engine's, or those it starts with. */
@@ -289,9 +299,25 @@ static float number_at(const qn_stored_tensor *stored, int64_t i) {
 static const char *put_indices(qn_onnx_exporter *e, const qn_value_info *info) {
     qn_stored_tensor stored;
     return find_data(e, info, &stored)
-               ? put_tensor(e, info->name, QN_ONNX_INT32, info->tensor.shape.dims,
-                            info->tensor.shape.rank, stored.data, stored.bytes)
+               ? qn_onnx_put_tensor(e, info->name, QN_ONNX_INT32, info->tensor.shape.dims,
+                                    info->tensor.shape.rank, stored.data, stored.bytes)
                : NULL;
+}
+
+int64_t qn_onnx_index_in(qn_onnx_order order, qn_shape shape, int64_t i) {
+    if (order == QN_ONNX_PLAIN || shape.rank < 3)
+        return i;
+    const int64_t columns = shape.dims[shape.rank - 1];
+    const int64_t between = qn_shape_count(shape) / shape.dims[0] / columns;
+    const int64_t c = i % columns, b = i / columns % between, a = i / columns / between;
+    return (a * columns + c) * between + b;
+}
+
+int qn_onnx_dims_in(qn_onnx_order order, qn_shape shape, int64_t *dims) {
+    const bool moves = order == QN_ONNX_CHANNELS_SECOND && shape.rank > 2;
+    for (int i = 0; i < shape.rank; i++)
+        dims[i] = shape.dims[!moves || i == 0 ? i : i == 1 ? shape.rank - 1 : i - 1];
+    return shape.rank;
 }
 
 /* A parameter (A, ..., C) as it is, where it lies if it can be, or as (A, C, ...). */
@@ -300,8 +326,6 @@ static const char *put_parameter(qn_onnx_exporter *e, const qn_value_info *info,
     const qn_shape shape = info->tensor.shape;
     const int64_t n = qn_shape_count(shape);
     const bool moves = order == QN_ONNX_CHANNELS_SECOND && shape.rank > 2;
-    const int64_t columns = moves ? shape.dims[shape.rank - 1] : 1;
-    const int64_t between = moves ? n / shape.dims[0] / columns : 1;
     int64_t dims[QN_MAX_RANK];
     qn_stored_tensor stored;
     if (info->tensor.dtype == QN_I32)
@@ -312,14 +336,17 @@ static const char *put_parameter(qn_onnx_exporter *e, const qn_value_info *info,
     float *data = is_there ? stored.data : place(e, (size_t)n, sizeof *data);
     if (!data)
         return NULL;
-    for (int64_t i = 0; i < n && !is_there; i++) {
-        const int64_t c = i % columns, b = i / columns % between, a = i / columns / between;
-        data[(a * columns + c) * between + b] = number_at(&stored, i);
-    }
-    for (int i = 0; i < shape.rank; i++)
-        dims[i] = shape.dims[!moves || i == 0 ? i : i == 1 ? shape.rank - 1 : i - 1];
-    return put_tensor(e, info->name, QN_ONNX_FLOAT, dims, shape.rank, data,
-                      (size_t)n * sizeof *data);
+    for (int64_t i = 0; i < n && !is_there; i++)
+        data[qn_onnx_index_in(order, shape, i)] = number_at(&stored, i);
+    return qn_onnx_put_tensor(e, info->name, QN_ONNX_FLOAT, dims,
+                              qn_onnx_dims_in(order, shape, dims), data, (size_t)n * sizeof *data);
+}
+
+/* Whether layers are written without a bias, as the numerics leave it out. */
+static bool is_left_out(const qn_onnx_exporter *e, const qn_value_info *info) {
+    return e->options->numerics && info->kind == QN_KIND_PARAMETER && info->producer < 0 &&
+           info->tensor.shape.rank == 1 && e->options->numerics->drops_bias &&
+           !qn_engine_find(e->options->engine, info->name).data;
 }
 
 /* ---- extents ---- */
@@ -388,6 +415,11 @@ const char *qn_onnx_call_it(qn_onnx_exporter *e, qn_value value, qn_onnx_order o
     return e->names[value.id][order] = name ? name : qn_graph_value(e->graph, value)->name;
 }
 
+void qn_onnx_rename(qn_onnx_exporter *e, qn_value value, qn_onnx_order order, const char *name) {
+    e->names[value.id][QN_ONNX_PLAIN] = e->names[value.id][QN_ONNX_CHANNELS_SECOND] = NULL;
+    qn_onnx_call_it(e, value, order, name);
+}
+
 const char *qn_onnx_part(qn_onnx_exporter *e, const qn_node *node, const char *suffix) {
     return check_text(e, qn_arena_format(&e->arena, "%s/%s", node->name, suffix));
 }
@@ -412,9 +444,14 @@ const char *qn_onnx_name(qn_onnx_exporter *e, qn_value value, qn_onnx_order orde
     if (!info || e->status != QN_OK)
         return "";
     const char **names = e->names[value.id];
+    const qn_onnx_narrow *narrow = qn_onnx_find_narrow(e, value);
     if (info->tensor.shape.rank < 3)
         order = QN_ONNX_PLAIN;
-    if (!names[order] && names[!order])
+    if (is_left_out(e, info))
+        return "";
+    if (!names[order] && narrow && narrow->numbers)
+        names[order] = qn_onnx_put_narrow(e, narrow, value, order);
+    else if (!names[order] && names[!order])
         names[order] = put_transpose(e, value, order);
     else if (!names[order] && info->producer < 0 && info->kind == QN_KIND_PARAMETER)
         names[order] = put_parameter(e, info, order);
@@ -423,6 +460,15 @@ const char *qn_onnx_name(qn_onnx_exporter *e, qn_value value, qn_onnx_order orde
         return "";
     }
     return names[order];
+}
+
+const qn_onnx_narrow *qn_onnx_find_narrow(const qn_onnx_exporter *e, qn_value value) {
+    const char *name = qn_graph_value(e->graph, value)->name;
+    for (int i = 0; i < e->n_narrow; i++) {
+        if (strcmp(e->narrow[i].name, name) == 0)
+            return &e->narrow[i];
+    }
+    return NULL;
 }
 
 /* ---- the graph ---- */
@@ -473,6 +519,8 @@ static void write_node(qn_onnx_exporter *e, const qn_node *node) {
         e->status =
             qn_fail(QN_ERROR_UNSUPPORTED, "%s: nothing in ONNX is written for the operator %s",
                     node->name, node->op->name);
+    if (e->n_narrow > 0 && e->status == QN_OK)
+        qn_onnx_round(e, node->outputs[0]);
 }
 
 /* What an open extent is called: N, or a multiple of it; T, and U, lengths. */
@@ -543,6 +591,8 @@ static void write_inputs(qn_onnx_exporter *e) {
         describe(e, (qn_value){v}, &inputs[e->model.n_inputs++]);
         if (e->options->with_preparation)
             put_preparation(e, (qn_value){v}, is_image, inputs[0].name);
+        if (e->n_narrow > 0 && e->status == QN_OK)
+            qn_onnx_round(e, (qn_value){v});
     }
     e->model.inputs = inputs;
 }
@@ -575,8 +625,7 @@ static void write_graph(qn_onnx_exporter *e, const qn_value *outputs, int n_outp
 
 /* ---- models ---- */
 
-/* The network in training form over a batch: its logits. */
-static qn_value build_classifier(const qn_onnx_exporter *e, qn_graph *graph, int64_t batch) {
+qn_value qn_onnx_build_classifier(const qn_onnx_exporter *e, qn_graph *graph, int64_t batch) {
     const qn_model *model = e->options->model;
     const qn_shape sample = e->options->input.rank > 0 ? e->options->input : model->input;
     qn_shape shape = {.rank = sample.rank + 1, .dims = {batch}};
@@ -607,16 +656,29 @@ static void build_network(const qn_onnx_exporter *e, qn_graph *graph, int64_t ba
     model->network(graph, model->user, &sizes, 0, kept);
 }
 
+/* With what numerics add to the network. */
+static qn_status prepare(const qn_onnx_exporter *e, qn_graph **graph) {
+    qn_graph *made;
+    const qn_value *values;
+    QN_TRY(qn_quantise_prepare(*graph, e->options->numerics, 0, &made, &values));
+    if (made) {
+        qn_graph_destroy(*graph);
+        *graph = made;
+    }
+    return QN_OK;
+}
+
 /* The graph over a batch; its outputs are its results. */
 static qn_status build(const qn_onnx_exporter *e, int64_t batch, qn_graph **graph) {
     const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options), .allocator = e->allocator,
                                       .training = true};
     QN_TRY(qn_graph_create(&options, graph));
     if (e->options->model->build)
-        qn_result(*graph, build_classifier(e, *graph, batch));
+        qn_result(*graph, qn_onnx_build_classifier(e, *graph, batch));
     else
         build_network(e, *graph, batch);
-    return qn_graph_finish(*graph);
+    QN_TRY(qn_graph_finish(*graph));
+    return e->options->numerics ? prepare(e, graph) : QN_OK;
 }
 
 /* ---- two batches ---- */
@@ -748,6 +810,8 @@ static qn_status write_model(qn_onnx_exporter *e, const char *path) {
         QN_TRY(build_fixed(e));
     if (!e->options->engine)
         QN_TRY(qn_store_add_graph(&e->store, e->graph, 1u << QN_KIND_PARAMETER, e->options->seed));
+    if (e->options->numerics)
+        QN_TRY(qn_onnx_measure_narrow(e, &e->narrow, &e->n_narrow));
     write_graph(e, e->graph->results, e->graph->n_results);
     QN_TRY(e->status);
     QN_TRY(qn_onnx_describe_preparation(e->options, &e->pairs));
@@ -772,6 +836,8 @@ qn_status qn_onnx_export(const qn_onnx_export_options *options, const char *path
     options = &taken;
     QN_NEED(options->model, "options.model");
     QN_DEMAND(options->input.rank >= 0 && options->input.rank < QN_MAX_RANK);
+    QN_DEMAND(!options->numerics ||
+              (options->engine && options->samples && options->n_samples > 0));
     qn_onnx_exporter e = {.options = options,
                           .allocator = qn_allocator_or_default(options->allocator)};
     qn_arena_init(&e.arena, e.allocator);

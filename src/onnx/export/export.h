@@ -24,6 +24,7 @@ typedef struct qn_onnx_writer {
 extern const qn_onnx_writer qn_onnx_writers[]; /* ended by an op null */
 
 const qn_graph *qn_onnx_exporter_graph(const qn_onnx_exporter *e);
+const qn_onnx_export_options *qn_onnx_exporter_options(const qn_onnx_exporter *e);
 void qn_onnx_export_fail(qn_onnx_exporter *e, qn_status status, const char *message);
 
 /* Where an attribute of a node is. */
@@ -42,6 +43,9 @@ qn_onnx_order qn_onnx_order_of(const qn_onnx_exporter *e, qn_value value);
 /* Says the name of a value in an order: its own, or another value's that is the same. */
 const char *qn_onnx_call_it(qn_onnx_exporter *e, qn_value value, qn_onnx_order order,
                             const char *name);
+
+/* The same, and it is there in no other order from then on. */
+void qn_onnx_rename(qn_onnx_exporter *e, qn_value value, qn_onnx_order order, const char *name);
 
 /* Zeroed memory that lives as long as the export; null after a failure. */
 void *qn_onnx_room(qn_onnx_exporter *e, size_t count, size_t size);
@@ -67,6 +71,33 @@ qn_status qn_onnx_export_again(qn_onnx_exporter *e, const qn_onnx_export_options
 /* "NODE/suffix". */
 const char *qn_onnx_part(qn_onnx_exporter *e, const qn_node *node, const char *suffix);
 
+/* A value that is held in int8 (narrow.c): its name in the network, its scales along an axis (-1:
+ * one scale), their zero points, and, of a parameter, its numbers as the network has them. */
+typedef struct qn_onnx_narrow {
+    const char *name;
+    int axis;
+    int64_t n_scales;
+    float *scales;   /* (n_scales) */
+    int8_t *zeros;   /* (n_scales) */
+    int8_t *numbers; /* or null */
+} qn_onnx_narrow;
+
+/* Which values of a network are, by the numerics of the options. */
+qn_status qn_onnx_measure_narrow(qn_onnx_exporter *e, qn_onnx_narrow **list, int *n);
+
+/* Null: a value is not. */
+const qn_onnx_narrow *qn_onnx_find_narrow(const qn_onnx_exporter *e, qn_value value);
+
+/* The name of a parameter of int8 as reals. */
+const char *qn_onnx_put_narrow(qn_onnx_exporter *e, const qn_onnx_narrow *narrow, qn_value value,
+                               qn_onnx_order order);
+
+/* Rounds a value that was written, if it is held so; what reads it from then on reads that. */
+void qn_onnx_round(qn_onnx_exporter *e, qn_value value);
+
+/* The network of a classifier in training form over a batch: its logits. */
+qn_value qn_onnx_build_classifier(const qn_onnx_exporter *e, qn_graph *graph, int64_t batch);
+
 /* A node from some names to one; null after a failure. */
 qn_onnx_node *qn_onnx_put(qn_onnx_exporter *e, const char *type, const char *name,
                           const char *const *inputs, int n_inputs, const char *output);
@@ -85,6 +116,13 @@ void qn_onnx_put_outputs(qn_onnx_exporter *e, qn_onnx_node *node, const char *co
 
 /* The last node that was put. */
 qn_onnx_node *qn_onnx_last(qn_onnx_exporter *e);
+
+/* A constant, whose data stays where it is, and an element of it in another order: the index in
+ * (A, C, ...) of that in (A, ..., C). */
+const char *qn_onnx_put_tensor(qn_onnx_exporter *e, const char *name, qn_onnx_type type,
+                               const int64_t *dims, int n_dims, const void *data, size_t bytes);
+int64_t qn_onnx_index_in(qn_onnx_order order, qn_shape shape, int64_t i);
+int qn_onnx_dims_in(qn_onnx_order order, qn_shape shape, int64_t *dims);
 
 /* Names of constants: a number, a list of whole numbers, or of floats. */
 const char *qn_onnx_number(qn_onnx_exporter *e, qn_onnx_type type, double number);
