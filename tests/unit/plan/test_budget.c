@@ -4,6 +4,7 @@
 #include "a_machine.h"
 #include "budget_checks.h"
 #include "failing.h"
+#include "ops/loss.h"
 #include "os/heap.h"
 #include "os/team.h"
 #include "small_models.h"
@@ -176,6 +177,63 @@ static void test_known_leasts(void) {
     qn_program_deinit(&p);
 }
 
+/* A narrow value that is read before and after wide ones: of an operator that may run again, or of
+ * one that talks to a peer. */
+static qn_graph *build_stretch(bool has_peer) {
+    enum { ROWS = 64, NARROW = 16, WIDE = 64 };
+    const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options), .real = QN_F32};
+    qn_graph *g = NULL;
+    CHECK_OK(qn_graph_create(&options, &g));
+    if (!g)
+        exit(checks_finish());
+    const qn_value x = qn_input(g, "x", QN_SHAPE(ROWS, NARROW));
+    const qn_value labels = qn_label(g, "labels", QN_I32, QN_SHAPE(ROWS));
+    qn_value narrow = qn_gelu(g, "narrow", x);
+    if (has_peer) {
+        qn_peer_loss(g, "peer", narrow, labels, NULL);
+        narrow = qn_graph_find(g, "peer.error");
+    }
+    qn_value h = qn_linear_layer(g, "widen", narrow, WIDE);
+    h = qn_linear_layer(g, "narrow_again", qn_gelu(g, "wide", h), NARROW);
+    qn_result(g, qn_add(g, "sum", h, narrow));
+    CHECK_OK(qn_graph_check(g));
+    return g;
+}
+
+/* How often the narrow value's operator runs where memory is as little as it can be, or where time
+ * costs nothing. */
+static int64_t count_runs(const qn_graph *graph, const char *value, bool is_thrifty) {
+    const int32_t id = qn_graph_find(graph, value).id;
+    qn_budget_options options = {.arena_bytes = SIZE_MAX};
+    qn_budget_plan made = {0};
+    int64_t n = 0;
+    if (is_thrifty) {
+        CHECK_OK(qn_budget_plan_thrifty(NULL, graph, A_MACHINE(kernels, 2), &options, 1, 0, &made));
+    } else {
+        CHECK_OK(qn_budget_least(NULL, graph, A_MACHINE(kernels, 2), &options,
+                                 &options.arena_bytes));
+        CHECK_OK(find(graph, &options, &made, NULL));
+    }
+    for (size_t i = 0; i < made.sequence.n; i++) {
+        const qn_node *node = graph->nodes[made.sequence.items[i].id];
+        for (int j = 0; j < node->n_outputs; j++)
+            n += node->outputs[j].id == id;
+    }
+    qn_budget_plan_deinit(&made);
+    return n;
+}
+
+/* What talks to a peer runs once, whatever the memory; anything else in its place runs again. */
+static void test_runs_once(void) {
+    qn_graph *free_graph = build_stretch(false), *peer_graph = build_stretch(true);
+    for (int is_thrifty = 0; is_thrifty < 2; is_thrifty++) {
+        CHECK(count_runs(free_graph, "narrow", is_thrifty) > 1);
+        CHECK(count_runs(peer_graph, "peer.error", is_thrifty) == 1);
+    }
+    qn_graph_destroy(free_graph);
+    qn_graph_destroy(peer_graph);
+}
+
 static void test_failures(const qn_graph *graph, size_t limit) {
     failing heap = {.left = 0};
     const qn_allocator a = {&heap, failing_allocate, failing_release};
@@ -211,6 +269,7 @@ int main(void) {
     test_failures(small.graph, limit);
     qn_program_deinit(&small);
     test_known_leasts();
+    test_runs_once();
     check_random_graphs(0, 300, kernels, team);
     test_zoo();
     qn_team_destroy(team);
