@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-qn_status qn_allocate(const qn_allocator *allocator, size_t count, size_t size, void *memory) {
+qn_status qn_allocate_unset(const qn_allocator *allocator, size_t count, size_t size,
+                            void *memory) {
     size_t bytes;
     void *block = NULL;
     if (__builtin_mul_overflow(count, size, &bytes))
@@ -17,8 +18,16 @@ qn_status qn_allocate(const qn_allocator *allocator, size_t count, size_t size, 
         block = allocator->allocate(allocator->user, bytes, QN_ALIGNMENT);
         if (!block)
             return qn_fail_memory(bytes);
-        memset(block, 0, bytes);
     }
+    memcpy(memory, &block, sizeof block);
+    return QN_OK;
+}
+
+qn_status qn_allocate(const qn_allocator *allocator, size_t count, size_t size, void *memory) {
+    void *block;
+    QN_TRY(qn_allocate_unset(allocator, count, size, &block));
+    if (block)
+        memset(block, 0, count * size);
     memcpy(memory, &block, sizeof block);
     return QN_OK;
 }

@@ -11,7 +11,11 @@ enum { QN_ALIGNMENT = 64 };
 /* count * size zeroed bytes at QN_ALIGNMENT into *memory; a count of 0 gives null and QN_OK. */
 qn_status qn_allocate(const qn_allocator *allocator, size_t count, size_t size, void *memory);
 
-/* Gives back what qn_allocate gave for the same count and size; null is fine. */
+/* The same without the zeros: what the memory holds is not known, and it is not touched, so that it
+ * is taken from the system where it is first written, by all threads that write. */
+qn_status qn_allocate_unset(const qn_allocator *allocator, size_t count, size_t size, void *memory);
+
+/* Gives back what either gave for the same count and size; null is fine. */
 void qn_release(const qn_allocator *allocator, void *memory, size_t count, size_t size);
 
 /* Grows the array *items of *capacity elements to at least wanted (at least doubling). The new

@@ -119,10 +119,10 @@ static size_t update_bytes(const qn_engine *e) {
     return e->update.plan ? e->update.plan->arena_bytes : 0;
 }
 
-/* Memory of a run, which an engine that only plans counts. */
+/* Memory of a run, which an engine that only plans counts. Runs write it before they read it. */
 static qn_status allocate_planned(qn_engine *e, size_t bytes, void *memory) {
     if (!e->options.plan_only)
-        return qn_allocate(&e->allocator, 1, bytes, memory);
+        return qn_allocate_unset(&e->allocator, 1, bytes, memory);
     e->planned_bytes += bytes;
     return QN_OK;
 }
@@ -138,7 +138,7 @@ static qn_status allocate_buffers(qn_engine *e) {
     if (e->options.aligned_inputs)
         e->copy_bytes = 0;
     if (e->options.plan_only)
-        e->planned_bytes += e->store.bytes + e->sums.bytes;
+        e->planned_bytes += e->store.block_bytes + e->sums.block_bytes;
     QN_TRY(qn_allocate(&e->allocator, QN_HYPER_COUNT, sizeof(double), &e->hyper));
     return allocate_planned(e, e->copy_bytes, &e->copies);
 }
@@ -168,7 +168,7 @@ static qn_status make(qn_engine *e, const qn_program_options *programs) {
     QN_TRY(qn_engine_open_device(e));
     QN_TRY(qn_tuner_create(e));
     QN_TRY(qn_team_create(&e->allocator, e->options.n_threads, &e->team));
-    e->store.team = e->team;
+    e->store.team = e->sums.team = e->team;
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *e->programs, &e->programs));
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(take_program(e, i, programs));
@@ -558,9 +558,9 @@ qn_status qn_engine_add_state(qn_engine *engine, const char *name, qn_dtype dtyp
     QN_NEED(engine, "engine");
     QN_NEED(name, "name");
     QN_NEED(data, "data");
-    const size_t before = engine->store.bytes;
+    const size_t before = engine->store.block_bytes;
     QN_TRY(qn_store_add(&engine->store, name, dtype, shape, data));
-    engine->planned_bytes += engine->options.plan_only ? engine->store.bytes - before : 0;
+    engine->planned_bytes += engine->options.plan_only ? engine->store.block_bytes - before : 0;
     return QN_OK;
 }
 

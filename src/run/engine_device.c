@@ -316,7 +316,7 @@ qn_status qn_engine_open_device_lanes(qn_engine *e) {
 static qn_status plan_all(qn_engine *e, int device) {
     QN_TRY(plan_programs(e, device));
     QN_TRY(qn_engine_open_device_lanes(e));
-    QN_TRY(qn_allocate(&e->allocator, 1, e->arena_bytes, &e->arena));
+    QN_TRY(qn_allocate_unset(&e->allocator, 1, e->arena_bytes, &e->arena));
     for (int i = 0; i < e->n_programs; i++)
         qn_executor_set_arena(e->programs[i].executor, e->arena);
     return QN_OK;

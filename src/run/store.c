@@ -14,11 +14,13 @@ void qn_store_init(qn_store *store, const qn_allocator *allocator) {
 void qn_store_deinit(qn_store *store) {
     const qn_allocator *a = store->allocator;
     for (int i = 0; i < store->n_tensors; i++) {
-        qn_stored_tensor *t = &store->tensors[i];
-        qn_release(a, t->data, 1, t->bytes);
-        qn_release(a, (void *)(uintptr_t)t->name, 1, strlen(t->name) + 1);
+        const char *name = store->tensors[i].name;
+        qn_release(a, (void *)(uintptr_t)name, 1, strlen(name) + 1);
     }
+    for (int i = 0; i < store->n_blocks; i++)
+        qn_release(a, store->blocks[i].memory, 1, store->blocks[i].bytes);
     qn_release(a, store->tensors, store->capacity, sizeof *store->tensors);
+    qn_release(a, store->blocks, store->block_capacity, sizeof *store->blocks);
     *store = (qn_store){.allocator = a};
 }
 
@@ -90,21 +92,57 @@ static void draw_task(void *context, int64_t begin, int64_t end, int thread) {
                        : d->initial.scale * qn_rng_normal(d->rng, (uint64_t)i));
 }
 
-/* Memory is zeros so far. Millions of numbers that do not depend on each other: most of the time
- * before a large model's first step. */
+/* Millions of numbers that do not depend on each other, in memory that is touched here first: most
+ * of the time before a large model's first step. */
 static void draw(qn_team *team, const qn_stored_tensor *tensor, qn_initial initial, uint64_t seed) {
     drawing d = {tensor, initial, qn_rng_make(seed, qn_hash_text(tensor->name), 0),
                  qn_shape_count(tensor->shape)};
-    if (initial.kind != QN_INITIAL_ZERO)
-        qn_team_run(team, (d.n + DRAWN_AT_ONCE - 1) / DRAWN_AT_ONCE, draw_task, &d);
+    qn_team_run(team, (d.n + DRAWN_AT_ONCE - 1) / DRAWN_AT_ONCE, draw_task, &d);
 }
 
 static bool is_random(qn_initial initial) {
     return initial.kind == QN_INITIAL_UNIFORM || initial.kind == QN_INITIAL_NORMAL;
 }
 
-/* Adds the tensor, with memory of zeros or none, and a copy of its name; its number is the last. */
-static qn_status add(qn_store *store, qn_stored_tensor tensor, bool has_memory) {
+enum { ZEROED_AT_ONCE = 1 << 18 }; /* bytes of a task */
+
+static void zero_task(void *context, int64_t begin, int64_t end, int thread) {
+    const qn_stored_tensor *t = context;
+    const int64_t bytes = (int64_t)t->bytes, first = begin * ZEROED_AT_ONCE;
+    const int64_t behind = end * ZEROED_AT_ONCE < bytes ? end * ZEROED_AT_ONCE : bytes;
+    (void)thread;
+    memset((char *)t->data + first, 0, (size_t)(behind - first));
+}
+
+static void zero(qn_team *team, qn_stored_tensor *tensor) {
+    const int64_t bytes = (int64_t)tensor->bytes;
+    qn_team_run(team, (bytes + ZEROED_AT_ONCE - 1) / ZEROED_AT_ONCE, zero_task, tensor);
+}
+
+static size_t round_up(size_t bytes) {
+    return (bytes + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
+}
+
+/* Memory for tensors of so many bytes, each rounded up. */
+static qn_status add_block(qn_store *store, size_t bytes, char **memory) {
+    const qn_allocator *a = store->allocator;
+    *memory = NULL;
+    QN_TRY(qn_grow(a, &store->blocks, &store->block_capacity, (size_t)store->n_blocks + 1,
+                   sizeof *store->blocks));
+    if (!store->plan_only)
+        QN_TRY(qn_allocate_unset(a, 1, bytes, memory));
+    store->blocks[store->n_blocks++] = (qn_store_block){*memory, bytes};
+    return QN_OK;
+}
+
+static void drop_block(qn_store *store) {
+    const qn_store_block block = store->blocks[--store->n_blocks];
+    qn_release(store->allocator, block.memory, 1, block.bytes);
+}
+
+/* Adds the tensor, whose memory holds nothing yet, and a copy of its name; its number is the last.
+ */
+static qn_status add(qn_store *store, qn_stored_tensor tensor) {
     const qn_allocator *a = store->allocator;
     const size_t length = strlen(tensor.name) + 1;
     char *name;
@@ -113,13 +151,9 @@ static qn_status add(qn_store *store, qn_stored_tensor tensor, bool has_memory) 
     QN_TRY(qn_allocate(a, 1, length, &name));
     memcpy(name, tensor.name, length);
     tensor.name = name;
-    qn_status status = has_memory ? qn_allocate(a, 1, tensor.bytes, &tensor.data) : QN_OK;
-    if (status != QN_OK) {
-        qn_release(a, name, 1, length);
-        return status;
-    }
     store->tensors[store->n_tensors++] = tensor;
     store->bytes += tensor.bytes;
+    store->block_bytes += round_up(tensor.bytes);
     return QN_OK;
 }
 
@@ -128,25 +162,30 @@ static bool is_of_task(const char *name) {
     return strncmp(name, "task.", 5) == 0;
 }
 
-static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t seed) {
-    QN_TRY(add(store,
-               (qn_stored_tensor){
-                   .name = info->name,
-                   .dtype = info->tensor.dtype,
-                   .shape = info->tensor.shape,
-                   .is_state = info->kind == QN_KIND_STATE || is_of_task(info->name),
-                   .trainable = info->trainable,
-                   .is_frozen =
-                       info->kind == QN_KIND_PARAMETER && !info->trainable && !info->is_overwritten,
-                   .is_head = info->is_head,
-                   .bytes = qn_tensor_bytes(info->tensor),
-               },
-               !store->plan_only));
-    const qn_stored_tensor *tensor = &store->tensors[store->n_tensors - 1];
-    if (!store->plan_only && info->given)
+/* With memory at the place, which is null where tensors have none. */
+static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t seed, void *place) {
+    const qn_initial initial = info->initial;
+    QN_TRY(add(store, (qn_stored_tensor){
+                          .name = info->name,
+                          .dtype = info->tensor.dtype,
+                          .shape = info->tensor.shape,
+                          .is_state = info->kind == QN_KIND_STATE || is_of_task(info->name),
+                          .trainable = info->trainable,
+                          .is_frozen = info->kind == QN_KIND_PARAMETER && !info->trainable &&
+                                       !info->is_overwritten,
+                          .is_head = info->is_head,
+                          .bytes = qn_tensor_bytes(info->tensor),
+                          .data = place,
+                      }));
+    qn_stored_tensor *tensor = &store->tensors[store->n_tensors - 1];
+    if (store->plan_only)
+        return QN_OK;
+    if (info->given)
         copy_given(tensor, info->given);
-    else if (!store->plan_only && !(store->no_random_values && is_random(info->initial)))
-        draw(store->team, tensor, info->initial, seed);
+    else if (initial.kind == QN_INITIAL_ZERO || (store->no_random_values && is_random(initial)))
+        zero(store->team, tensor);
+    else
+        draw(store->team, tensor, initial, seed);
     return QN_OK;
 }
 
@@ -156,24 +195,46 @@ qn_status qn_store_add(qn_store *store, const char *name, qn_dtype dtype, qn_sha
         return qn_fail(QN_ERROR_ARGUMENT, "a tensor %s exists already", name);
     if (!qn_shape_is_valid(shape) || qn_dtype_bytes(dtype) == 0)
         return qn_fail(QN_ERROR_ARGUMENT, "tensor %s is empty or too large", name);
-    QN_TRY(add(store,
-               (qn_stored_tensor){.name = name,
-                                  .dtype = dtype,
-                                  .shape = shape,
-                                  .is_state = true,
-                                  .bytes = qn_tensor_bytes((qn_tensor){dtype, shape})},
-               !store->plan_only));
-    *data = store->tensors[store->n_tensors - 1].data;
+    qn_stored_tensor tensor = {.name = name,
+                               .dtype = dtype,
+                               .shape = shape,
+                               .is_state = true,
+                               .bytes = qn_tensor_bytes((qn_tensor){dtype, shape})};
+    char *place;
+    QN_TRY(add_block(store, round_up(tensor.bytes), &place));
+    tensor.data = place;
+    const qn_status status = add(store, tensor);
+    if (status != QN_OK) {
+        drop_block(store);
+        return status;
+    }
+    if (place)
+        zero(store->team, &store->tensors[store->n_tensors - 1]);
+    *data = place;
     return QN_OK;
+}
+
+/* Whether the store takes up a value of a graph. */
+static bool is_new(const qn_store *store, const qn_value_info *info, uint32_t kinds) {
+    const bool is_kept = info->producer < 0 && (kinds >> info->kind & 1);
+    return is_kept && !qn_store_find(store, info->name);
 }
 
 qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t kinds,
                              uint64_t seed) {
+    size_t bytes = 0;
+    char *place;
+    for (int v = 0; v < graph->n_values; v++) {
+        if (is_new(store, graph->values[v], kinds))
+            bytes += round_up(qn_tensor_bytes(graph->values[v]->tensor));
+    }
+    QN_TRY(add_block(store, bytes, &place));
     for (int v = 0; v < graph->n_values; v++) {
         const qn_value_info *info = graph->values[v];
-        bool is_kept = info->producer < 0 && (kinds >> info->kind & 1);
-        if (is_kept && !qn_store_find(store, info->name))
-            QN_TRY(add_value(store, info, seed));
+        if (!is_new(store, info, kinds))
+            continue;
+        QN_TRY(add_value(store, info, seed, place));
+        place += place ? round_up(qn_tensor_bytes(info->tensor)) : 0;
     }
     return QN_OK;
 }

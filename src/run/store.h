@@ -6,13 +6,21 @@
 #include "os/team.h"
 #include "quern/engine.h"
 
-/* Invariant: names are unique; bytes = sum of the tensors' bytes. */
+/* Memory that the tensors of a graph share: most are smaller than a huge page. */
+typedef struct qn_store_block {
+    void *memory;
+    size_t bytes;
+} qn_store_block;
+
+/* Invariant: names are unique; bytes = sum of the tensors' bytes; block_bytes = sum of the same,
+ * each rounded up to QN_ALIGNMENT = sum of the blocks' bytes. */
 typedef struct qn_store {
     const qn_allocator *allocator;
     qn_team *team; /* draws starting values; null: the calling thread */
-    int n_tensors;
-    size_t capacity, bytes;
-    bool plan_only;            /* tensors get no memory */
+    int n_tensors, n_blocks;
+    size_t capacity, block_capacity, bytes, block_bytes;
+    qn_store_block *blocks;    /* (n_blocks) */
+    bool plan_only;            /* tensors and blocks get no memory */
     bool no_random_values;     /* what would start at random starts at zero */
     qn_stored_tensor *tensors; /* in the order in which the graphs declare them */
 } qn_store;
