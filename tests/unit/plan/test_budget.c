@@ -210,8 +210,8 @@ static int64_t count_runs(const qn_graph *graph, const char *value, bool is_thri
     if (is_thrifty) {
         CHECK_OK(qn_budget_plan_thrifty(NULL, graph, A_MACHINE(kernels, 2), &options, 1, 0, &made));
     } else {
-        CHECK_OK(qn_budget_least(NULL, graph, A_MACHINE(kernels, 2), &options,
-                                 &options.arena_bytes));
+        CHECK_OK(
+            qn_budget_least(NULL, graph, A_MACHINE(kernels, 2), &options, &options.arena_bytes));
         CHECK_OK(find(graph, &options, &made, NULL));
     }
     for (size_t i = 0; i < made.sequence.n; i++) {
