@@ -2,6 +2,7 @@
  * what was not measured is null. */
 #include "format/output.h"
 #include "os/os.h"
+#include "report/processors.h"
 #include "report/profile.h"
 #include "report/stretch.h"
 #include "report/words.h"
@@ -116,6 +117,21 @@ static void put_rows(qn_output *out, const char *key, int n, const qn_operation_
     qn_json_close(out, ']');
 }
 
+static void put_processors(qn_output *out, const qn_measurement *m) {
+    qn_processor_use uses[QN_REPORT_PROCESSORS];
+    const int n = qn_report_processors(m, uses);
+    qn_json_open(out, "processors", '[');
+    for (int i = 0; i < n; i++) {
+        qn_json_open(out, NULL, '{');
+        qn_json_text(out, "device", uses[i].device);
+        qn_json_count(out, "operations", uses[i].n_operations);
+        PUT_FACTS(out, {"operations_ms", uses[i].operations_ms}, {"copies_ms", uses[i].copies_ms},
+                  {"copied_bytes", uses[i].copied_bytes}, {"energy_mj", uses[i].energy_mj});
+        qn_json_close(out, '}');
+    }
+    qn_json_close(out, ']');
+}
+
 static void put_readings(qn_output *out, const qn_measurement *m, const qn_series *s) {
     const qn_stretch shown = qn_stretch_of(m);
     size_t n;
@@ -174,6 +190,7 @@ static qn_status write_metrics(void *context, qn_writer *writer) {
     put_run(&out, r);
     put_memory(&out, &r->m->memory);
     put_steps(&out, r->m);
+    put_processors(&out, r->m);
     put_rows(&out, "types", r->m->n_types, r->m->types, false);
     put_rows(&out, "layers", r->m->n_layers, r->m->layers, false);
     put_rows(&out, "nodes", r->m->n_nodes, r->m->nodes, true);

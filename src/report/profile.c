@@ -1,6 +1,7 @@
 /* A measurement as a document: the figures at the top, steps, memory and energy, and how it was
  * measured; see profile.h. Operations and samples are in files of their own (sections.h). */
 #include "report/profile.h"
+#include "report/processors.h"
 
 #include "base/status.h"
 #include "base/text.h"
@@ -338,6 +339,7 @@ void qn_report_add_profile(qn_document *document, const qn_measurement *m) {
     qn_arena_init(&scratch, qn_document_allocator(document));
     add_figures(&s);
     add_warnings(&s);
+    qn_sections_add_processors(&s);
     qn_sections_add_operations(&s);
     qn_sections_add_roofline(&s);
     add_steps(&s);

@@ -3,6 +3,7 @@
  * wrapped, names are truncated. A value that was not measured is left out or called so, never shown
  * as 0; estimates are marked. */
 #include "meter/load.h"
+#include "report/processors.h"
 #include "report/profile.h"
 
 #include <math.h>
@@ -229,6 +230,24 @@ static void put_energy(writer *w, const qn_measurement *m) {
     end_line(w);
 }
 
+/* Where there are others than the CPU. */
+static void put_processors(writer *w, const qn_measurement *m) {
+    qn_processor_use uses[QN_REPORT_PROCESSORS];
+    const int n = qn_report_processors(m, uses);
+    char text[NUMBER];
+    begin_line(w, "processors");
+    for (int i = 0; n > 1 && i < n; i++) {
+        const qn_processor_use *u = &uses[i];
+        if (u->n_operations > 0)
+            add(w, "%.20s %s ms", u->device, number(u->operations_ms, text));
+        if (u->copies_ms > 0)
+            add(w, "copies of %.20s %s ms", u->device, number(u->copies_ms, text));
+        if (isfinite(u->energy_mj))
+            add(w, "%.20s %s mJ by its watts", u->device, number(u->energy_mj, text));
+    }
+    end_line(w);
+}
+
 static void put_cores(writer *w, const qn_measurement *m) {
     int n_cores = 0;
     begin_line(w, "cores");
@@ -381,6 +400,7 @@ void qn_report_summary(const qn_measurement *m, const char *title, int columns, 
     put_spread(&w, m);
     put_throughput(&w, m);
     put_operations(&w, m);
+    put_processors(&w, m);
     put_energy(&w, m);
     put_utilisation(&w, m);
     put_memory(&w, m);

@@ -1,7 +1,9 @@
 /* A run as a trace; see profile.h. One process for the program: steps on a track of their own, then
- * a track for each thread of the team, with runs of programs around their operations; and its own
- * counters. One process for the device: a counter for each sensor. */
+ * a track for each thread of the team, with runs of programs around their operations, and for each
+ * further lane and its copies; and its own counters. One process for the device: a counter for each
+ * sensor. */
 #include "format/trace.h"
+#include "report/processors.h"
 #include "report/profile.h"
 #include "report/words.h"
 
@@ -9,7 +11,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { PROGRAM = 1, DEVICE = 2, STEPS_TRACK = 1, FIRST_THREAD_TRACK = 2 };
 
@@ -18,21 +19,6 @@ typedef struct timeline {
     const char *title;
 } timeline;
 
-static int compare_rows(const void *left, const void *right) {
-    const qn_operation_row *a = left, *b = right;
-    if (a->program != b->program)
-        return a->program < b->program ? -1 : 1;
-    return (a->item > b->item) - (a->item < b->item);
-}
-
-/* The row of an operation's event; nodes ascend by program and item. */
-static const qn_operation_row *row_of(const qn_measurement *m, const qn_event *event) {
-    const qn_operation_row wanted = {.program = event->program, .item = event->item};
-    return m->n_nodes == 0
-               ? NULL
-               : bsearch(&wanted, m->nodes, (size_t)m->n_nodes, sizeof *m->nodes, compare_rows);
-}
-
 static int thread_count(const qn_measurement *m) {
     int n = 0;
     for (size_t i = 0; i < m->n_events; i++)
@@ -40,12 +26,19 @@ static int thread_count(const qn_measurement *m) {
     return n;
 }
 
+/* Copies have a track of their own behind all threads, so that what they delay is seen. */
+static int track_of(const qn_measurement *m, const qn_event *event) {
+    const qn_operation_row *row = qn_report_row_of(m, event);
+    const bool is_copy = event->kind == QN_EVENT_QUEUED && row && qn_report_is_copy(row);
+    return FIRST_THREAD_TRACK + event->thread + (is_copy ? thread_count(m) : 0);
+}
+
 /* The device of a further lane that has a track; null: the track is a thread of the team. */
 static const char *find_device(const qn_measurement *m, int track) {
     for (size_t i = 0; i < m->n_events; i++) {
         const qn_operation_row *row = NULL;
         if (m->events[i].thread == track && m->events[i].kind == QN_EVENT_QUEUED)
-            row = row_of(m, &m->events[i]);
+            row = qn_report_row_of(m, &m->events[i]);
         if (row)
             return row->device;
     }
@@ -62,15 +55,18 @@ static bool has_device_series(const qn_measurement *m) {
 }
 
 static qn_status put_names(const timeline *t, qn_trace *trace) {
-    char name[64];
+    char name[80];
     QN_TRY(qn_trace_process_name(trace, PROGRAM, t->title));
     QN_TRY(qn_trace_thread_name(trace, PROGRAM, STEPS_TRACK, "steps"));
     for (int i = 0; i < thread_count(t->m); i++) {
         const char *device = find_device(t->m, i);
-        if (device)
+        snprintf(name, sizeof name, "thread %d", i);
+        if (device) {
+            snprintf(name, sizeof name, "copies of %.40s", device);
+            QN_TRY(qn_trace_thread_name(trace, PROGRAM, FIRST_THREAD_TRACK + i + thread_count(t->m),
+                                        name));
             snprintf(name, sizeof name, "lane of %.40s, track %d", device, i);
-        else
-            snprintf(name, sizeof name, "thread %d", i);
+        }
         QN_TRY(qn_trace_thread_name(trace, PROGRAM, FIRST_THREAD_TRACK + i, name));
     }
     return has_device_series(t->m) ? qn_trace_process_name(trace, DEVICE, "device") : QN_OK;
@@ -103,12 +99,12 @@ static qn_status put_run(const qn_event *event, qn_trace *trace) {
 
 static qn_status put_operation(const qn_measurement *m, const qn_event *event, qn_trace *trace) {
     static const char *const names[] = {"step", "flops", "bytes"};
-    const qn_operation_row *row = row_of(m, event);
+    const qn_operation_row *row = qn_report_row_of(m, event);
     const double calls = row && row->calls > 0 ? (double)row->calls : NAN;
     const double values[] = {event->step, row ? row->flops / calls : NAN,
                              row ? row->bytes / calls : NAN};
     /* Of a share only the whole operation's numbers are known: it carries none. */
-    return qn_trace_slice(trace, PROGRAM, FIRST_THREAD_TRACK + event->thread,
+    return qn_trace_slice(trace, PROGRAM, track_of(m, event),
                           row && row->name ? row->name : "operation",
                           row && row->type ? row->type : "operation", event->begin_ns,
                           event->end_ns, event->kind == QN_EVENT_SHARE ? 1 : 3, names, values);

@@ -184,6 +184,37 @@ class Devices(quern.Case):
                        "b.safetensors")
         self.assertIn(device, (self.folder / "b.safetensors").read_bytes())
 
+    def test_profile(self):
+        """A track for each processor and its copies, times that add up, joules by given watts."""
+        self.run_quern("profile", "lenet5", "--data", "synthetic", "--batch", "8", "--steps", "4",
+                       "--repeat", "1", "--device", "auto", *self.CHEAP, "--trace", "t.json",
+                       "--metrics", "m.json", "--html", "r.html")
+        trace = json.loads((self.folder / "t.json").read_text())["traceEvents"]
+        metrics = json.loads((self.folder / "m.json").read_text())
+        uses = {use["device"]: use for use in metrics["processors"]}
+        if len(uses) == 1:
+            print("no device here")
+            return
+        device, cpu = uses["opencl"], uses["cpu"]
+        total = sum(node["total_ms"] for node in metrics["nodes"]) / metrics["steps"]
+        self.assertAlmostEqual(total / (device["operations_ms"] + device["copies_ms"]
+                                        + cpu["operations_ms"]), 1, 6)
+        self.assertAlmostEqual(cpu["energy_mj"] / cpu["operations_ms"] / 1e5, 1, 6)
+        self.assertEqual(device["operations"] + cpu["operations"],
+                         sum(n["calls"] > 0 and n["type"] != "copy" for n in metrics["nodes"]))
+        names = {e["tid"]: e["args"]["name"] for e in trace if e.get("name") == "thread_name"}
+        tracks = {}
+        for event in trace:
+            if event["ph"] == "X":
+                tracks.setdefault(names[event["tid"]], set()).add(event["cat"])
+        self.assertEqual(tracks["copies of opencl"], {"copy"})
+        lane = next(cats for name, cats in tracks.items() if name.startswith("lane of opencl"))
+        self.assertIn("conv2d", lane)
+        self.assertNotIn("copy", lane)
+        page = (self.folder / "r.html").read_text()
+        for text in ("a track for each processor", "copies of opencl", "by its watts"):
+            self.assertIn(text, page)
+
     def test_wrong_wishes(self):
         self.fails(2, *self.TRAIN, "--steps", "1", "--prefer", "energy", says=["--device auto"])
         self.fails(2, *self.TRAIN, "--steps", "1", "--prefer", "energy", "--device", "auto",

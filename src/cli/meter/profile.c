@@ -201,6 +201,8 @@ static void keep_quieter(profile *p, const qn_measurement *m) {
         qn_meter_destroy(p->meter);
     }
     p->meter = NULL;
+    all.cpu_watts = settings_number(&p->t.settings, "cpu-watts");
+    all.device_watts = settings_number(&p->t.settings, "device-watts");
     p->quietest = all;
     p->m = &p->quietest;
 }

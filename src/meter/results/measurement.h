@@ -54,10 +54,11 @@ typedef struct qn_series {
 typedef struct qn_measurement {
     qn_arena *arena; /* of all below */
     /* the run */
-    const char *machine;      /* null: this one */
-    int n_threads;            /* 0: unknown */
-    int64_t begin_ns, end_ns; /* of the measured steps */
-    int64_t skipped_steps;    /* left out before them */
+    const char *machine;            /* null: this one */
+    int n_threads;                  /* 0: unknown */
+    double cpu_watts, device_watts; /* while they work, as the user says; 0: not said */
+    int64_t begin_ns, end_ns;       /* of the measured steps */
+    int64_t skipped_steps;          /* left out before them */
     int n_steps;
     const qn_step_row *steps;
     double samples_per_step; /* 0: unknown */
