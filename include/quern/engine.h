@@ -274,7 +274,8 @@ QN_API qn_kernel_tuning_use qn_engine_get_kernel_tuning(const qn_engine *engine)
 typedef struct qn_cores_use {
     int n_cores;         /* 0: nothing was tried */
     bool is_beside;      /* operations run side by side now */
-    bool is_measured;    /* steps by both plans were compared; is_beside follows from that */
+    bool is_measured;    /* steps by both plans were compared; is_beside follows from that and from
+                            later comparisons */
     bool is_over_budget; /* the second plan's arena is too large */
     int32_t n_operations, n_measured;   /* of the step; of them timed */
     int32_t n_narrow, n_beside;         /* on fewer than all cores; that another core than the first
@@ -283,14 +284,16 @@ typedef struct qn_cores_use {
                                          nine tenths are below */
     double one_by_one_ns, predicted_ns; /* predicted by the same times: all cores for each; as
                                            scheduled, which is never more */
-    double measured_gain;               /* time one by one over that side by side */
-    int64_t measuring_ns, planning_ns;
+    double measured_gain;               /* time one by one over that side by side, by their medians
+                                           in the first steps */
+    int64_t measuring_ns, planning_ns;  /* of n_profiled steps; of schedules and their plans */
     size_t usual_arena_bytes, arena_bytes; /* of the plan one by one, and of the other */
     int n_changes;      /* times that another way of running steps became the fastest later */
     int n_threads_used; /* of an operation at most, now */
     double bound_ns;    /* no schedule is faster: each operation on one core, all cores busy */
     double rehearsed_usual_ns, rehearsed_ns; /* shortest step by each before training */
     double uncorrected_one_by_one_ns; /* predicted by the times before schedules corrected them */
+    int n_profiled;                   /* steps that were measured before training */
 } qn_cores_use;
 
 QN_API qn_cores_use qn_engine_get_cores(const qn_engine *engine);

@@ -85,7 +85,7 @@ class Cores(quern.Case):
         return hashlib.sha256(quern.weights_of(self.folder / cores)).hexdigest(), run
 
     def test_training(self):
-        for model, batch, steps in ("lenet5", 4, 40), ("squeezenet", 1, 2):
+        for model, batch, steps in ("lenet5", 4, 500), ("squeezenet", 1, 2):
             one, run = self.train("all", model, batch, steps)
             self.assertEqual(run.of("cores"), [])
             both, run = self.train("auto", model, batch, steps)

@@ -19,6 +19,7 @@ static void print_object(const qn_cores_use *use, bool is_done) {
     json_number("one_by_one_ms", use->one_by_one_ns * 1e-6);
     json_number("predicted_ms", use->predicted_ns * 1e-6);
     json_number("uncorrected_one_by_one_ms", use->uncorrected_one_by_one_ns * 1e-6);
+    json_count("profiled_steps", use->n_profiled);
     json_count("changes", use->n_changes);
     json_count("threads_used", use->n_threads_used);
     json_number("bound_ms", use->bound_ns * 1e-6);

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,6 +50,22 @@ int64_t qn_own_thread_cpu_ns(int64_t thread) {
 }
 
 /* ---- numbered folders ---- */
+
+/* "cpu  user nice system idle iowait ..." */
+int64_t qn_idle_cpu_ns(void) {
+    char text[256];
+    long long idle = 0, waiting = 0;
+    const long ticks = sysconf(_SC_CLK_TCK);
+    const int file = open("/proc/stat", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return -1;
+    const ssize_t n = read(file, text, sizeof text - 1);
+    close(file);
+    text[n > 0 ? n : 0] = 0;
+    if (sscanf(text, "cpu %*u %*u %*u %lld %lld", &idle, &waiting) != 2 || ticks <= 0)
+        return -1;
+    return (int64_t)(idle + waiting) * (1000000000 / ticks);
+}
 
 qn_status qn_numbered_open(const char *path, qn_numbered *folder) {
     const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,5 +1,5 @@
-/* Processor time of a process and its threads, in the nanoseconds that the scheduler counts, and
- * the list of its threads. Reading allocates nothing. */
+/* Processor time of a process and its threads, in the nanoseconds that the scheduler counts, idle
+ * time of the machine, and the list of threads. Reading allocates nothing. */
 #ifndef QN_OS_PROCESS_CPU_TIME_H
 #define QN_OS_PROCESS_CPU_TIME_H
 
@@ -19,6 +19,10 @@ int64_t qn_process_cpu_ns(int64_t process);
 
 /* Processor time of a thread of this process up to now; -1: there is no such thread. */
 int64_t qn_own_thread_cpu_ns(int64_t thread);
+
+/* Time in which processors of the machine had nothing to do so far, summed over them, by ticks of
+ * the scheduler; -1: the system does not say. */
+int64_t qn_idle_cpu_ns(void);
 
 /* A folder whose entries are named by numbers (/proc/PID/task), kept open. */
 typedef struct qn_numbered {

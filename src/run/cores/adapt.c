@@ -1,20 +1,31 @@
-/* See cores.h: which way of running steps is the fastest while other programs come and go. Times
- * are means of windows of some milliseconds, as a system gives processors away for that long. */
+/* See cores.h: which way of running steps is the fastest. In a trial the ways run by turns, round
+ * after round, a window of steps each; one that is clearly slower drops out. The way that was kept
+ * before gives way to another only if that one won most of the rounds and its median is shorter.
+ * Windows last some milliseconds, as a system gives processors away for that long. */
 #include "os/os.h"
 #include "run/cores/cores.h"
 
-/* Windows between two trials for small changes; steps after which all ways are tried in any
- * case. */
-enum { REST = 6, EVERY = 512 };
+#include <stdlib.h>
 
-static const int64_t window_ns = 20000000;
+/* Rounds of the first trial, and those before them that do not count: steps touch memory for the
+ * first time. Rounds of later trials, and of those where a window is one long step. */
+enum { FIRST_ROUNDS = 8, WARM_ROUNDS = 2, ROUNDS = 3, LONG_ROUNDS = 2 };
 
-/* A window that differs so much from those before it calls for a trial: after a rest; at once. */
+/* Windows between two trials for small changes; at most, as trials that change nothing make them
+ * rarer; windows after which all ways are tried in any case, for the first time. */
+enum { REST = 6, MOST_REST = 96, EVERY = 512 };
+
+static const int64_t first_window_ns = 2000000, window_ns = 20000000;
+
+/* A window that differs so much from those before it calls for a trial: after a rest, if the next
+ * does too; at once. */
 static const double small = 1.2, large = 1.45;
 
-static bool is_possible(const qn_core_plans *c, int way) {
-    return way != QN_CORES_BESIDE || c->other_plan;
-}
+/* A way that takes so many times as long as the best drops out: after a round; after more. */
+static const double hopeless[] = {1.5, 1.25};
+
+/* What the median must be shorter by: at first; later, when rounds are few. */
+static const double least_gain = 1.01, least_later_gain = 1.03;
 
 int qn_cores_threads(const qn_core_plans *c, int way) {
     const int n = way < QN_CORES_FEWER ? c->n_threads : c->n_threads >> (way - QN_CORES_FEWER + 1);
@@ -28,65 +39,196 @@ static int count_ways(const qn_core_plans *c) {
     return n;
 }
 
-static void begin_window(qn_core_adapting *a) {
-    a->ns = 0;
-    a->n_steps = 0;
+static bool is_live(const qn_core_plans *c, int way) {
+    return (way != QN_CORES_BESIDE || c->other_plan) && !c->adapting.ways[way].is_out;
 }
 
-static void keep(qn_core_plans *c) {
+/* The first way from one on that is in the trial, or the number of ways. */
+static int next_live(const qn_core_plans *c, int way) {
+    while (way < count_ways(c) && !is_live(c, way))
+        way++;
+    return way;
+}
+
+static void begin_trial(qn_core_plans *c, int n_rounds, int n_warm) {
     qn_core_adapting *a = &c->adapting;
-    int best = -1;
+    a->is_trial = true;
+    a->n_rounds = n_rounds;
+    a->n_warm = n_warm;
+    for (int way = 0; way < QN_CORES_WAYS; way++)
+        a->ways[way] = (qn_core_way){0};
+    a->way = next_live(c, 0);
+}
+
+void qn_cores_begin_trials(qn_core_plans *c) {
+    c->adapting =
+        (qn_core_adapting){.kept = QN_CORES_ALL, .is_first = true, .rest = REST, .every = EVERY};
+    begin_trial(c, FIRST_ROUNDS, WARM_ROUNDS);
+}
+
+/* ---- judging ---- */
+
+static int compare(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double median(const qn_core_way *w) {
+    double sorted[QN_CORES_ROUNDS];
+    for (int i = 0; i < w->n; i++)
+        sorted[i] = w->rounds_ns[i];
+    qsort(sorted, (size_t)w->n, sizeof *sorted, compare);
+    return w->n == 0 ? 0 : (sorted[(w->n - 1) / 2] + sorted[w->n / 2]) / 2;
+}
+
+/* In three of four rounds that both were in, and by the median of all. */
+static bool is_faster(const qn_core_adapting *a, int way, int than) {
+    const qn_core_way *x = &a->ways[way], *y = &a->ways[than];
+    const int n = x->n < y->n ? x->n : y->n;
+    int n_won = 0;
+    for (int i = 0; i < n; i++)
+        n_won += x->rounds_ns[i] < y->rounds_ns[i];
+    return 4 * n_won >= 3 * n &&
+           median(y) >= (a->is_first ? least_gain : least_later_gain) * median(x);
+}
+
+static int find_best(const qn_core_plans *c) {
+    const qn_core_adapting *a = &c->adapting;
+    int best = a->kept;
     for (int way = 0; way < count_ways(c); way++) {
-        if (is_possible(c, way) && (best < 0 || a->means_ns[way] < a->means_ns[best]))
+        if (way != a->kept && is_live(c, way) && is_faster(a, way, a->kept) &&
+            (best == a->kept || median(&a->ways[way]) < median(&a->ways[best])))
             best = way;
     }
-    c->use.n_changes += best != a->kept;
+    return best;
+}
+
+static void note_gain(qn_core_plans *c) {
+    const qn_core_way *ways = c->adapting.ways;
+    if (ways[QN_CORES_BESIDE].n == 0)
+        return;
+    c->use.is_measured = true;
+    c->use.measured_gain = median(&ways[QN_CORES_ALL]) / median(&ways[QN_CORES_BESIDE]);
+}
+
+/* Trials that change nothing are made rarer, up to a limit; a change makes them usual again. */
+static void keep(qn_core_plans *c) {
+    qn_core_adapting *a = &c->adapting;
+    const int best = find_best(c);
+    if (a->is_first) {
+        note_gain(c);
+    } else {
+        const bool is_change = best != a->kept;
+        c->use.n_changes += is_change;
+        a->rest = is_change ? REST : 2 * a->rest < MOST_REST ? 2 * a->rest : MOST_REST;
+        a->every = is_change ? EVERY : 2 * a->every;
+    }
     a->kept = a->way = best;
-    a->is_trial = false;
-    a->mean_ns = a->means_ns[best];
+    a->is_trial = a->is_first = false;
+    a->mean_ns = median(&a->ways[best]);
     a->n_windows = 0;
+    a->n_odd = a->n_idle = 0;
     c->use.is_beside = best == QN_CORES_BESIDE;
     c->use.n_threads_used = qn_cores_threads(c, best);
 }
 
-/* The next way that there is; behind the last the best is kept. */
-static void go_on(qn_core_plans *c) {
+/* ---- windows ---- */
+
+/* Drops ways that can no longer win; how many are left. */
+static int drop_slow(const qn_core_plans *c, qn_core_adapting *a) {
+    double best = 0;
+    int n = 0;
+    for (int way = 0; way < count_ways(c); way++) {
+        const double ns = a->ways[way].least_ns;
+        best = is_live(c, way) && (best <= 0 || ns < best) ? ns : best;
+    }
+    for (int way = 0; way < count_ways(c); way++) {
+        if (!is_live(c, way))
+            continue;
+        a->ways[way].is_out = a->ways[way].least_ns > hopeless[a->ways[way].n > 1] * best;
+        n += !a->ways[way].is_out;
+    }
+    return n;
+}
+
+static void end_round(qn_core_plans *c) {
     qn_core_adapting *a = &c->adapting;
-    do
-        a->way++;
-    while (a->way < count_ways(c) && !is_possible(c, a->way));
-    if (a->way >= count_ways(c))
+    if (a->n_warm > 0)
+        a->n_warm--;
+    else if (--a->n_rounds == 0 || drop_slow(c, a) == 1) {
         keep(c);
+        return;
+    }
+    a->way = next_live(c, 0);
+}
+
+static void end_trial_window(qn_core_plans *c, double mean_ns) {
+    qn_core_adapting *a = &c->adapting;
+    qn_core_way *w = &a->ways[a->way];
+    if (a->n_warm == 0) {
+        w->rounds_ns[w->n++] = mean_ns;
+        w->least_ns = w->n == 1 || mean_ns < w->least_ns ? mean_ns : w->least_ns;
+    }
+    a->way = next_live(c, a->way + 1);
+    if (a->way == count_ways(c))
+        end_round(c);
+}
+
+/* ---- calling for a trial ---- */
+
+/* Whether cores that this way does not use have become free: its own times do not tell. */
+static bool has_more_cores(qn_core_plans *c) {
+    qn_core_adapting *a = &c->adapting;
+    const int n_spare = c->n_threads - qn_cores_threads(c, a->kept);
+    const double now_ns = n_spare > 0 && c->get_idle_ns ? (double)c->get_idle_ns() : -1;
+    const double share = (now_ns - a->idle_ns) / a->ns;
+    const bool is_known = now_ns >= 0 && a->idle_ns >= 0 && a->n_windows > 0;
+    a->idle_ns = now_ns;
+    if (!is_known)
+        return false;
+    if (a->n_windows == 1) /* windows begin behind the first */
+        a->idle_share = share;
+    a->n_idle = share > a->idle_share + 0.6 * n_spare ? a->n_idle + 1 : 0;
+    return a->n_idle > 1 || (a->n_idle > 0 && a->n_steps == 1);
 }
 
 static bool differs(double a, double b, double by) {
     return a > by * b || b > by * a;
 }
 
-static void end_window(qn_core_plans *c) {
+/* Rounds of the trial that a window calls for; 0: none. Where all is as before it may be long. */
+static int call_for_trial(qn_core_plans *c, double mean_ns) {
     qn_core_adapting *a = &c->adapting;
-    const double mean = a->ns / (double)a->n_steps;
-    a->n_all += a->n_steps;
-    if (a->is_trial) {
-        a->means_ns[a->way] = mean;
-        go_on(c);
-    } else if (a->n_windows > 0 &&
-               (differs(mean, a->mean_ns, a->n_windows > REST ? small : large) ||
-                a->n_all >= EVERY)) {
-        a->n_all = 0;
-        a->is_trial = true;
-        a->way = QN_CORES_ALL;
-    } else {
-        a->mean_ns = a->n_windows == 0 ? mean : 0.75 * a->mean_ns + 0.25 * mean;
-        a->n_windows++;
-    }
-    begin_window(a);
+    const bool is_large = differs(mean_ns, a->mean_ns, large);
+    const bool has_cores = has_more_cores(c);
+    a->n_odd = differs(mean_ns, a->mean_ns, small) ? a->n_odd + 1 : 0;
+    a->n_windows++;
+    if (has_cores || (is_large && a->n_windows > 1 && (a->rest == REST || a->n_odd > 2)) ||
+        (a->n_odd > 1 && a->n_windows > a->rest))
+        return a->n_steps == 1 ? LONG_ROUNDS : ROUNDS;
+    return a->n_windows >= a->every ? FIRST_ROUNDS : 0;
+}
+
+static void end_window(qn_core_plans *c, double mean_ns) {
+    qn_core_adapting *a = &c->adapting;
+    const int n_rounds = call_for_trial(c, mean_ns);
+    if (n_rounds > 0)
+        begin_trial(c, n_rounds, 0);
+    else if (a->n_odd == 0)
+        a->mean_ns = 0.75 * a->mean_ns + 0.25 * mean_ns;
 }
 
 void qn_cores_note(qn_core_plans *c, double ns) {
     qn_core_adapting *a = &c->adapting;
     a->ns += ns;
     a->n_steps++;
-    if (a->ns >= (double)window_ns)
-        end_window(c);
+    if (a->ns < (double)(a->is_first ? first_window_ns : window_ns))
+        return;
+    const double mean_ns = a->ns / (double)a->n_steps;
+    if (a->is_trial)
+        end_trial_window(c, mean_ns);
+    else
+        end_window(c, mean_ns);
+    a->ns = 0;
+    a->n_steps = 0;
 }

@@ -3,13 +3,11 @@
 
 #include "base/status.h"
 #include "os/os.h"
+#include "os/process/cpu_time.h"
 #include "run/rehearsal.h"
 
-/* Pairs of steps in the comparison, and those before it that do not count; schedules that are
- * rehearsed; what one must be measured to gain. */
-enum { PAIRS = 8, WARM_PAIRS = 2, SCHEDULES = 3 };
-
-static const double least_measured = 1.01;
+/* Schedules that are rehearsed. */
+enum { SCHEDULES = 3 };
 
 /* A rehearsed schedule that takes so many times as long is not compared. */
 static const double most_slower = 1.02;
@@ -78,18 +76,23 @@ static size_t uncounted_bytes(const qn_engine *e) {
     return e->outside_bytes + e->planned_bytes + sizeof *e;
 }
 
-/* A larger arena for both plans; nothing is in the old one yet. */
-static qn_status grow_arena(qn_engine *e, size_t bytes) {
-    if (bytes <= e->arena_bytes)
+/* An arena of another size for all plans; nothing is in the old one yet. Where there is no memory
+ * for it, one of the old size. */
+static qn_status change_arena(qn_engine *e, size_t bytes) {
+    const size_t old_bytes = e->arena_bytes;
+    if (bytes == old_bytes)
         return QN_OK;
-    qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
+    qn_release(&e->allocator, e->arena, 1, old_bytes);
     e->arena = NULL;
     e->arena_bytes = 0;
-    QN_TRY(qn_allocate(&e->allocator, 1, bytes, &e->arena));
-    e->arena_bytes = bytes;
-    for (int i = 0; i < e->n_programs; i++)
+    qn_status status = qn_allocate(&e->allocator, 1, bytes, &e->arena);
+    if (status == QN_OK)
+        e->arena_bytes = bytes;
+    else if (qn_allocate(&e->allocator, 1, old_bytes, &e->arena) == QN_OK)
+        e->arena_bytes = old_bytes;
+    for (int i = 0; i < e->n_programs && e->arena; i++)
         qn_executor_set_arena(e->programs[i].executor, e->arena);
-    return QN_OK;
+    return status;
 }
 
 /* ---- making ---- */
@@ -125,8 +128,18 @@ static qn_status open_timetable(qn_engine *e, qn_core_plans *c, qn_program *p,
                                 const qn_timetable *t) {
     QN_TRY(plan_timetable(e, p, t, c));
     QN_TRY(make_executor(e, c, p));
-    QN_TRY(grow_arena(e, c->other_plan->arena_bytes));
+    if (c->other_plan->arena_bytes > e->arena_bytes)
+        QN_TRY(change_arena(e, c->other_plan->arena_bytes));
     qn_executor_set_arena(c->other_executor, e->arena);
+    return QN_OK;
+}
+
+/* As large as the plans that are left need. */
+static qn_status fit_arena(qn_engine *e, const qn_core_plans *c, size_t usual_bytes) {
+    const size_t bytes = c->other_plan ? c->other_plan->arena_bytes : 0;
+    QN_TRY(change_arena(e, bytes > usual_bytes ? bytes : usual_bytes));
+    if (c->other_plan)
+        qn_executor_set_arena(c->other_executor, e->arena);
     return QN_OK;
 }
 
@@ -142,30 +155,47 @@ typedef struct trying {
     double one_by_one_ns; /* predicted by the same times as t */
 } trying;
 
+/* A plan of the timetable that was rehearsed takes the place of the one before, if it is faster. */
+static bool keep_faster(const trying *y, const qn_core_plans *before, double ns) {
+    qn_core_plans *c = y->c;
+    if (before->other_plan && ns >= before->use.rehearsed_ns)
+        return false;
+    qn_core_plans old = *before;
+    drop_other(&old);
+    c->use.rehearsed_ns = ns;
+    c->use.predicted_ns = y->t->ns;
+    c->use.one_by_one_ns = y->one_by_one_ns;
+    c->use.arena_bytes = c->other_plan->arena_bytes;
+    return true;
+}
+
+static void go_back(const trying *y, const qn_core_plans *before) {
+    qn_core_plans *c = y->c;
+    const qn_cores_use use = c->use;
+    drop_other(c);
+    *c = *before;
+    c->use.n_profiled = use.n_profiled;
+    c->use.planning_ns = use.planning_ns;
+    if (c->other_executor)
+        qn_executor_set_arena(c->other_executor, y->e->arena);
+}
+
 /* Makes a plan of a timetable and rehearses it; keeps it if it is faster than the one before. */
-static qn_status try_timetable(trying *y, bool corrects) {
-    qn_core_plans *c = y->c, before = *c;
+static qn_status try_timetable(trying *y) {
+    qn_core_plans *c = y->c;
+    const qn_core_plans before = *c;
+    const int64_t begin_ns = qn_clock_ns();
     double ns = 0;
     c->other_plan = NULL;
     c->other_executor = NULL;
     c->use.n_narrow = c->use.n_beside = 0;
     qn_status status = open_timetable(y->e, c, y->p, y->t);
+    c->use.planning_ns += qn_clock_ns() - begin_ns;
     if (status == QN_OK)
-        status = qn_cores_rehearse(&y->rehearsal, c->other_executor, &ns);
-    if (status == QN_OK && corrects)
-        status = qn_cores_correct(&y->rehearsal, c->other_executor, y->t, &y->cores, y->tasks);
-    if (status == QN_OK && (!before.other_plan || ns < before.use.rehearsed_ns)) {
-        drop_other(&before);
-        c->use.rehearsed_ns = ns;
-        c->use.predicted_ns = y->t->ns;
-        c->use.one_by_one_ns = y->one_by_one_ns;
-        c->use.arena_bytes = c->other_plan->arena_bytes;
-        return QN_OK;
-    }
-    drop_other(c);
-    *c = before;
-    if (c->other_executor)
-        qn_executor_set_arena(c->other_executor, y->e->arena);
+        status = qn_cores_rehearse(&y->rehearsal, c->other_executor, y->t, &y->cores, y->tasks,
+                                   &c->use, &ns);
+    if (status != QN_OK || !keep_faster(y, &before, ns))
+        go_back(y, &before);
     return status;
 }
 
@@ -184,9 +214,12 @@ const qn_curve *qn_cores_curves(const qn_engine *e, int32_t *n) {
 
 /* What is chosen, and one by one beside it: predictions by different times cannot be compared. */
 static qn_status choose_timetable(trying *y) {
+    const int64_t begin_ns = qn_clock_ns();
     QN_TRY(qn_timetable_make(y->tasks, &y->cores, QN_TIMETABLE_ONE_BY_ONE, 0, y->t));
     y->one_by_one_ns = y->t->ns;
-    return qn_timetable_choose(y->tasks, &y->cores, y->t);
+    QN_TRY(qn_timetable_choose(y->tasks, &y->cores, y->t));
+    y->c->use.planning_ns += qn_clock_ns() - begin_ns;
+    return QN_OK;
 }
 
 /* Schedules by times that are corrected by the schedule before; the fastest is kept. */
@@ -198,7 +231,7 @@ static qn_status try_schedules(trying *y) {
             use->predicted_ns = y->t->ns;
             use->one_by_one_ns = use->uncorrected_one_by_one_ns = y->one_by_one_ns;
         }
-        QN_TRY(try_timetable(y, i + 1 < SCHEDULES));
+        QN_TRY(try_timetable(y));
     }
     if (use->rehearsed_ns > most_slower * use->rehearsed_usual_ns)
         drop_other(y->c);
@@ -211,16 +244,15 @@ static qn_status choose(trying *y) {
     const int64_t begin_ns = qn_clock_ns();
     QN_TRY(qn_cores_measure(&y->rehearsal, &y->cores, y->tasks, use));
     QN_TRY(keep_curves(y->e, y->c, y->tasks));
-    const int64_t measured_ns = qn_clock_ns();
     use->n_operations = y->tasks->n;
     use->usual_arena_bytes = y->p->plan->arena_bytes;
-    use->measuring_ns = measured_ns - begin_ns;
     for (int32_t i = 0; i < y->tasks->n; i++)
         use->bound_ns += y->tasks->curves[i].alone_ns / y->cores.n;
-    QN_TRY(qn_cores_rehearse(&y->rehearsal, y->p->executor, &use->rehearsed_usual_ns));
-    const qn_status status = try_schedules(y);
-    use->planning_ns = qn_clock_ns() - measured_ns;
-    return status;
+    QN_TRY(qn_cores_rehearse(&y->rehearsal, y->p->executor, NULL, &y->cores, y->tasks, use,
+                             &use->rehearsed_usual_ns));
+    QN_TRY(try_schedules(y));
+    use->measuring_ns = qn_clock_ns() - begin_ns - use->planning_ns;
+    return QN_OK;
 }
 
 static qn_status make(qn_engine *e, qn_core_plans *c) {
@@ -250,17 +282,19 @@ static qn_status make(qn_engine *e, qn_core_plans *c) {
 static qn_status make_within(qn_engine *e, qn_core_plans *c) {
     const size_t budget = e->options.memory_budget_bytes, uncounted = uncounted_bytes(e);
     const size_t limit_bytes = e->counter.limit_bytes, n_refused = e->counter.n_refused;
+    const size_t usual_bytes = e->arena_bytes;
     if (budget > 0)
         e->counter.limit_bytes = budget > uncounted ? budget - uncounted : 1;
     const qn_status status = make(e, c);
     e->counter.limit_bytes = limit_bytes;
-    if (status != QN_ERROR_MEMORY || e->counter.n_refused == n_refused || !e->arena)
-        return status;
-    e->counter.n_refused = n_refused;
-    c->use.is_over_budget = true;
-    c->use.is_beside = false;
-    drop_other(c);
-    return QN_OK;
+    const bool is_over = status == QN_ERROR_MEMORY && e->counter.n_refused != n_refused && e->arena;
+    if (is_over) {
+        e->counter.n_refused = n_refused;
+        c->use.is_over_budget = true;
+        c->use.is_beside = false;
+        drop_other(c);
+    }
+    return status == QN_OK || is_over ? fit_arena(e, c, usual_bytes) : status;
 }
 
 /* The first program that trains, or -1. */
@@ -284,13 +318,13 @@ qn_status qn_engine_plan_cores(qn_engine *e) {
     if (!is_possible(e, program))
         return QN_OK;
     QN_TRY(qn_allocate(&e->allocator, 1, sizeof *c, &c));
-    *c = (qn_core_plans){.program = program};
+    *c = (qn_core_plans){.program = program, .get_idle_ns = qn_idle_cpu_ns};
     e->cores = c;
     c->use.n_cores = e->options.n_threads < QN_MAX_LANES ? e->options.n_threads : QN_MAX_LANES;
     c->n_threads = c->use.n_threads_used = qn_team_size(e->team);
     qn_rehearsal_fill(e);
     QN_TRY(make_within(e, c));
-    c->is_kept = !c->other_plan;
+    qn_cores_begin_trials(c);
     return QN_OK;
 }
 
@@ -308,10 +342,8 @@ void qn_engine_destroy_cores(qn_engine *e) {
 /* While the engine is watched, records belong to one plan. */
 static int find_way(const qn_engine *e, const qn_core_plans *c) {
     if (e->events)
-        return c->other_plan && (!c->is_kept || c->use.is_beside) ? QN_CORES_BESIDE : QN_CORES_ALL;
-    if (c->is_kept)
-        return c->adapting.way;
-    return c->is_beside ? QN_CORES_ALL : QN_CORES_BESIDE; /* by turns */
+        return c->other_plan && c->use.is_beside ? QN_CORES_BESIDE : QN_CORES_ALL;
+    return c->adapting.way;
 }
 
 void qn_cores_begin_run(qn_engine *e, int program) {
@@ -325,41 +357,14 @@ void qn_cores_begin_run(qn_engine *e, int program) {
     c->begin_ns = qn_clock_ns();
 }
 
-/* Whether it is faster: at its fastest, and in three of four pairs. */
-static bool is_faster(const qn_core_plans *c) {
-    return c->use.measured_gain >= least_measured && 4 * c->n_won >= 3 * PAIRS;
-}
-
-/* The first steps touch memory for the first time. */
-static void compare(qn_core_plans *c, double ns) {
-    const bool is_first = c->n_compared < 2 * WARM_PAIRS + 2;
-    double *least = &c->least_ns[c->is_beside];
-    *least = is_first || ns < *least ? ns : *least;
-    c->last_ns[c->is_beside] = ns;
-    if (++c->n_compared % 2 == 0)
-        c->n_won += c->n_compared > 2 * WARM_PAIRS && c->last_ns[1] < c->last_ns[0];
-    if (c->n_compared < 2 * (PAIRS + WARM_PAIRS))
-        return;
-    c->is_kept = true;
-    c->use.is_measured = true;
-    c->use.measured_gain = c->least_ns[0] / c->least_ns[1];
-    c->use.is_beside = is_faster(c);
-    c->adapting.kept = c->adapting.way = c->use.is_beside ? QN_CORES_BESIDE : QN_CORES_ALL;
-}
-
 /* Results stay where they are until the next run. */
 void qn_cores_end_run(qn_engine *e, int program) {
     qn_core_plans *c = e->cores;
     if (!c || c->program != program)
         return;
     qn_team_begin_turn(e->team, c->n_threads);
-    if (e->events)
-        return;
-    const double ns = (double)(qn_clock_ns() - c->begin_ns);
-    if (c->is_kept)
-        qn_cores_note(c, ns);
-    else
-        compare(c, ns);
+    if (!e->events)
+        qn_cores_note(c, (double)(qn_clock_ns() - c->begin_ns));
 }
 
 qn_cores_use qn_engine_get_cores(const qn_engine *e) {

@@ -1,9 +1,9 @@
 /* Operations of training side by side on the cores: when plans are made, operations are timed in
  * rehearsed steps, a schedule is chosen (plan/schedule), and a second plan is made of it; it is
  * rehearsed too, times are corrected by it, and the schedule is chosen anew. The first steps run by
- * turns by the fastest plan and by the one that runs operations one by one, and the faster is kept;
- * they are compared again now and then, and when steps take longer or shorter than they did. Equal
- * bits. */
+ * turns by the fastest plan and by the one that runs operations one by one, on all threads and on
+ * fewer, and the fastest way is kept; they are compared again now and then, and when steps take
+ * longer or shorter than they did. Equal bits. */
 #ifndef QN_RUN_CORES_CORES_H
 #define QN_RUN_CORES_CORES_H
 
@@ -15,15 +15,31 @@
  * half the threads, a quarter, ... */
 enum { QN_CORES_ALL, QN_CORES_BESIDE, QN_CORES_FEWER, QN_CORES_WAYS = QN_CORES_FEWER + 4 };
 
+/* Counted rounds of a trial at most. */
+enum { QN_CORES_ROUNDS = 8 };
+
+/* A way in a trial: the mean time of a step in each round's window. */
+typedef struct qn_core_way {
+    double rounds_ns[QN_CORES_ROUNDS]; /* (n) */
+    double least_ns;                   /* of them */
+    int n;
+    bool is_out;
+} qn_core_way;
+
 /* Which way is kept, or, in a trial, is tried now. A window is some steps one way. */
 typedef struct qn_core_adapting {
     int way, kept;
-    bool is_trial;
-    double ns;                      /* of the window so far */
-    int64_t n_steps;                /* likewise */
-    int64_t n_windows, n_all;       /* since the last trial; steps since then */
-    double mean_ns;                 /* of a step, over the last windows */
-    double means_ns[QN_CORES_WAYS]; /* of a step, of the last trial */
+    bool is_trial, is_first;    /* is_first: the trial that training begins with */
+    int n_rounds, n_warm;       /* left of the trial: counted, and those before them */
+    double ns;                  /* of the window so far */
+    int64_t n_steps;            /* likewise */
+    double mean_ns;             /* of a step, over the last windows */
+    int64_t n_windows;          /* since the last trial */
+    int n_odd;                  /* windows in a row that differ from those before */
+    double idle_ns, idle_share; /* of all cores: so far; in a window after the last trial */
+    int n_idle;                 /* windows in a row with more of it */
+    int64_t rest, every;        /* windows until a trial */
+    qn_core_way ways[QN_CORES_WAYS];
 } qn_core_adapting;
 
 /* What an engine with options.cores holds. The program's plan and executor are those of
@@ -33,15 +49,12 @@ typedef struct qn_core_plans {
     qn_plan *other_plan;
     qn_executor *other_executor;
     bool is_beside; /* the program runs by the plan with operations side by side */
-    bool is_kept;   /* the first steps are compared */
     int n_threads;  /* of the engine */
     qn_core_adapting adapting;
-    int64_t n_compared, n_won; /* steps compared; pairs in which side by side was faster */
+    int64_t (*get_idle_ns)(void); /* of all cores so far, below 0: unknown; or null */
     int64_t begin_ns;
     qn_curve *curves; /* (n_curves): of the plan one by one, by step */
     size_t n_curves;
-    double last_ns[2];  /* one by one, side by side: the last step of each */
-    double least_ns[2]; /* the shortest of this comparison */
     qn_cores_use use;
 } qn_core_plans;
 
@@ -59,6 +72,9 @@ const qn_curve *qn_cores_curves(const qn_engine *engine, int32_t *n);
 
 /* ---- between the files of this room ---- */
 
+/* Begins to compare the ways that there are. */
+void qn_cores_begin_trials(qn_core_plans *plans);
+
 /* Takes down a step by adapting.way, and says in it how the next is run. */
 void qn_cores_note(qn_core_plans *plans, double ns);
 
@@ -70,12 +86,11 @@ int qn_cores_threads(const qn_core_plans *plans, int way);
 qn_status qn_cores_measure(const qn_rehearsal *rehearsal, const qn_cores *cores, qn_tasks *tasks,
                            qn_cores_use *use);
 
-/* Runs an executor of the program a few times, and gives the shortest time. */
-qn_status qn_cores_rehearse(const qn_rehearsal *rehearsal, qn_executor *executor, double *ns);
-
-/* The same for one of a timetable's plan, and corrects the curves: what an operation took beside
- * others is what it takes. */
-qn_status qn_cores_correct(const qn_rehearsal *rehearsal, qn_executor *executor,
-                           const qn_timetable *timetable, const qn_cores *cores, qn_tasks *tasks);
+/* Runs an executor of the program a few times, and gives the shortest time. timetable: null, or
+ * what its plan was made of; the curves are then corrected: what an operation took beside others is
+ * what it takes. */
+qn_status qn_cores_rehearse(const qn_rehearsal *rehearsal, qn_executor *executor,
+                            const qn_timetable *timetable, const qn_cores *cores, qn_tasks *tasks,
+                            qn_cores_use *use, double *least_ns);
 
 #endif

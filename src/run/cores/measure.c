@@ -52,7 +52,7 @@ static void time_step(const timing *t, int32_t step, bool is_wide) {
 }
 
 /* Whole steps, the first with all threads, as training begins. */
-static void time_steps(const timing *t) {
+static void time_steps(const timing *t, qn_cores_use *use) {
     const int64_t begin_ns = qn_clock_ns();
     for (int round = 0; round < MOST_ROUNDS; round++) {
         const int64_t ns = qn_clock_ns() - begin_ns;
@@ -61,6 +61,7 @@ static void time_steps(const timing *t) {
         for (int is_wide = 1; is_wide >= 0; is_wide--) {
             for (int32_t s = 0; s < t->n; s++)
                 time_step(t, s, is_wide == 1);
+            use->n_profiled++;
         }
     }
 }
@@ -139,7 +140,7 @@ static void measure(timing *t, qn_tasks *tasks, qn_cores_use *use) {
         t->steps[s] = (timed){.op = node->op, .cost = qn_node_cost(p->graph, node), .ns = {-1, -1}};
     }
     qn_rehearsal_bind(t->rehearsal, p->executor);
-    time_steps(t);
+    time_steps(t, use);
     find_errors(t, use);
     fill_curves(t, tasks, use);
 }

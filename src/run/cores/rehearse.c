@@ -3,22 +3,11 @@
 #include "os/os.h"
 #include "run/cores/cores.h"
 
-/* Runs of a plan after one that warms up; records that are taken at a time. */
-enum { RUNS = 5, BATCH = 128 };
+/* Runs of a plan after one that warms up, and as many as fit into some time; records that are taken
+ * at a time. */
+enum { RUNS = 2, MOST_RUNS = 6, BATCH = 128 };
 
-static const int64_t most_ns = 1000000000;
-
-qn_status qn_cores_rehearse(const qn_rehearsal *r, qn_executor *executor, double *least_ns) {
-    int64_t ns, all_ns = 0;
-    QN_TRY(qn_rehearsal_run(r, executor, NULL, &ns));
-    for (int i = 0; i < RUNS && (i == 0 || all_ns < most_ns); i++, all_ns += ns) {
-        QN_TRY(qn_rehearsal_run(r, executor, NULL, &ns));
-        *least_ns = i == 0 || (double)ns < *least_ns ? (double)ns : *least_ns;
-    }
-    return QN_OK;
-}
-
-/* ---- correcting ---- */
+static const int64_t enough_ns = 30000000;
 
 typedef struct correcting {
     const qn_timetable *timetable;
@@ -62,33 +51,49 @@ static void correct(const correcting *c, int32_t task) {
     *curve = qn_curve_fit(c->cores, &cost, alone_ns, wide_ns, all);
 }
 
-static qn_status record(const correcting *c, const qn_rehearsal *r, qn_executor *executor) {
-    qn_events *events;
-    int64_t ns, all_ns = 0;
-    const size_t capacity = 2 * (size_t)c->tasks->n + BATCH;
-    QN_TRY(qn_events_create(&r->engine->allocator, c->cores->n, capacity, &events));
-    qn_status status = QN_OK;
+/* Steps of the one-by-one plan are not recorded, as its times were measured. */
+static qn_status run(const correcting *c, const qn_rehearsal *r, qn_executor *executor,
+                     qn_events *events, qn_cores_use *use, double *least_ns) {
     const qn_watch watch = {.events = events};
-    for (int i = 0; i < RUNS && status == QN_OK && all_ns < most_ns; i++, all_ns += ns) {
-        status = qn_rehearsal_run(r, executor, &watch, &ns);
-        take_events(c, events);
+    int64_t ns, all_ns = 0;
+    QN_TRY(qn_rehearsal_run(r, executor, NULL, &ns));
+    use->n_profiled++;
+    for (int i = 0; i < RUNS || (i < MOST_RUNS && all_ns < enough_ns); i++, all_ns += ns) {
+        QN_TRY(qn_rehearsal_run(r, executor, events ? &watch : NULL, &ns));
+        *least_ns = i == 0 || (double)ns < *least_ns ? (double)ns : *least_ns;
+        use->n_profiled++;
+        if (events)
+            take_events(c, events);
     }
+    return QN_OK;
+}
+
+/* Runs that are recorded, then the curves. */
+static qn_status run_recorded(correcting *c, const qn_rehearsal *r, qn_executor *executor,
+                              qn_cores_use *use, double *least_ns) {
+    qn_events *events;
+    const size_t n = (size_t)c->tasks->n;
+    for (size_t i = 0; i < n; i++)
+        c->ns[i] = -1;
+    QN_TRY(qn_events_create(&r->engine->allocator, c->cores->n, 2 * n + BATCH, &events));
+    const qn_status status = run(c, r, executor, events, use, least_ns);
     qn_events_destroy(events);
+    for (int32_t i = 0; status == QN_OK && i < c->tasks->n; i++) {
+        if (c->ns[i] > 0)
+            correct(c, i);
+    }
     return status;
 }
 
-qn_status qn_cores_correct(const qn_rehearsal *r, qn_executor *executor,
-                           const qn_timetable *timetable, const qn_cores *cores, qn_tasks *tasks) {
+qn_status qn_cores_rehearse(const qn_rehearsal *r, qn_executor *executor,
+                            const qn_timetable *timetable, const qn_cores *cores, qn_tasks *tasks,
+                            qn_cores_use *use, double *least_ns) {
     correcting c = {.timetable = timetable, .cores = cores, .tasks = tasks};
     const size_t n = (size_t)tasks->n + 1;
+    if (!timetable)
+        return run(&c, r, executor, NULL, use, least_ns);
     QN_TRY(qn_allocate(&r->engine->allocator, n, sizeof *c.ns, &c.ns));
-    for (int32_t i = 0; i < tasks->n; i++)
-        c.ns[i] = -1;
-    const qn_status status = record(&c, r, executor);
-    for (int32_t i = 0; status == QN_OK && i < tasks->n; i++) {
-        if (c.ns[i] > 0)
-            correct(&c, i);
-    }
+    const qn_status status = run_recorded(&c, r, executor, use, least_ns);
     qn_release(&r->engine->allocator, c.ns, n, sizeof *c.ns);
     return status;
 }

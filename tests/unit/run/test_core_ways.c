@@ -1,0 +1,111 @@
+/* Which way of running steps is kept (run/cores/adapt.c), with made up times: the fastest is found;
+ * noise and small gains change nothing; when other programs come and go, the fastest way is found
+ * within a few steps, and trials that change nothing become rare. */
+#include "base/rng.h"
+#include "check.h"
+#include "run/cores/cores.h"
+
+/* Milliseconds of a step by way: all threads, side by side, half, a quarter of them. */
+typedef struct world {
+    double ms[4];
+    double noise; /* a part of it, at most */
+} world;
+
+static const world quiet = {{50, 40, 80, 160}, 0.02};
+static const world busy = {{100, 130, 82, 162}, 0.02};
+
+/* What cores had nothing to do for. */
+static int64_t idle_ns;
+
+static int64_t get_idle_ns(void) {
+    return idle_ns;
+}
+
+static qn_core_plans begin(bool has_beside) {
+    static char other;
+    qn_core_plans c = {.n_threads = 4, .get_idle_ns = get_idle_ns};
+    if (has_beside)
+        c.other_plan = (qn_plan *)&other;
+    c.use.n_threads_used = 4;
+    qn_cores_begin_trials(&c);
+    return c;
+}
+
+/* A step of a world, one unit of time long for each millisecond; the way it took. */
+static int step(qn_core_plans *c, const world *w, double unit_ns, uint64_t number) {
+    const qn_rng rng = qn_rng_make(7, 1, 0);
+    const double draw = (double)qn_rng_below(rng, number, 1000) / 1000;
+    const int way = c->adapting.way;
+    const double ns = unit_ns * w->ms[way] * (1 + w->noise * draw);
+    idle_ns += w == &busy ? 0 : (int64_t)(ns * (4 - qn_cores_threads(c, way)));
+    qn_cores_note(c, ns);
+    return way;
+}
+
+static int count_steps_until(qn_core_plans *c, const world *w, int way, uint64_t number) {
+    int n = 0;
+    for (; n < 100 && (c->adapting.is_trial || c->adapting.kept != way); n++)
+        step(c, w, 1e6, number + (uint64_t)n);
+    return n;
+}
+
+static void test_first(void) {
+    qn_core_plans c = begin(true);
+    int n = 0;
+    for (; c.adapting.is_first && n < 100; n++)
+        step(&c, &quiet, 1e6, (uint64_t)n);
+    CHECK(c.adapting.kept == QN_CORES_BESIDE && c.use.is_beside && c.use.is_measured);
+    CHECK(c.use.measured_gain > 1.2 && c.use.measured_gain < 1.3);
+    CHECK(n <= 20 && c.use.n_changes == 0);
+}
+
+/* Without a second plan fewer threads may still be the best; a gain of less than 1 % is none. */
+static void test_fewer(void) {
+    const world narrow = {{50, 0, 45, 60}, 0.02}, equal = {{50, 49.8, 60, 70}, 0};
+    qn_core_plans c = begin(false);
+    for (uint64_t i = 0; i < 60; i++)
+        CHECK(step(&c, &narrow, 1e6, i) != QN_CORES_BESIDE);
+    CHECK(c.adapting.kept == QN_CORES_FEWER && c.use.n_threads_used == 2 && !c.use.is_measured);
+    c = begin(true);
+    for (uint64_t i = 0; i < 60; i++)
+        step(&c, &equal, 1e6, i);
+    CHECK(c.adapting.kept == QN_CORES_ALL && !c.use.is_beside);
+}
+
+/* Steps of 25 % of noise: what was kept stays, and nearly all steps are run by it. */
+static void test_noise(void) {
+    const world noisy = {{50, 48, 80, 160}, 0.25};
+    for (int k = 0; k < 2; k++) {
+        qn_core_plans c = begin(true);
+        int64_t n_others = 0;
+        const int64_t n = 20000;
+        for (int64_t i = 0; i < n; i++)
+            n_others += step(&c, &noisy, k == 0 ? 1e6 : 1e4, (uint64_t)i) != c.adapting.kept;
+        CHECK(c.use.n_changes <= 2);
+        CHECK(n_others < n / 50);
+    }
+}
+
+/* Other programs come and go: within nine steps of a change the fastest of four ways is kept. */
+static void test_phases(void) {
+    qn_core_plans c = begin(true);
+    for (uint64_t i = 0; i < 60; i++)
+        step(&c, &quiet, 1e6, i);
+    for (uint64_t phase = 1; phase <= 6; phase++) {
+        const bool is_busy = phase % 2 == 1;
+        const int n = count_steps_until(&c, is_busy ? &busy : &quiet,
+                                        is_busy ? QN_CORES_FEWER : QN_CORES_BESIDE, 1000 * phase);
+        CHECK(n <= 9);
+        for (uint64_t i = 0; i < 200; i++)
+            step(&c, is_busy ? &busy : &quiet, 1e6, 1000 * phase + 500 + i);
+    }
+    CHECK(c.use.n_changes == 6);
+}
+
+int main(void) {
+    test_first();
+    test_fewer();
+    test_noise();
+    test_phases();
+    return checks_finish();
+}
