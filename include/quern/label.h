@@ -6,7 +6,7 @@
 #ifndef QUERN_LABEL_H
 #define QUERN_LABEL_H
 
-#include "quern/base.h"
+#include "quern/graph.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,11 +14,12 @@ extern "C" {
 
 enum {
     QN_LABEL_MAX_FEATURES = 128,
-    QN_LABEL_MAX_KNOWN = 200, /* known classes */
-    QN_LABEL_MAX_NEW = 64,    /* new classes that are kept; the least recently seen one is
+    QN_LABEL_MAX_VALUES = 49152, /* of a sample that is given to a network */
+    QN_LABEL_MAX_KNOWN = 200,    /* known classes */
+    QN_LABEL_MAX_NEW = 64,       /* new classes that are kept; the least recently seen one is
                                  dropped */
-    QN_LABEL_NAME = 64,       /* bytes of a name with its closing zero */
-    QN_LABEL_UNSURE = -1,     /* new, but not of a class found so far */
+    QN_LABEL_NAME = 64,          /* bytes of a name with its closing zero */
+    QN_LABEL_UNSURE = -1,        /* new, but not of a class found so far */
 };
 
 typedef struct qn_labeller qn_labeller;
@@ -34,6 +35,11 @@ typedef struct qn_label_options {
     const float *x;       /* (n_samples, n_features) */
     const int32_t *label; /* (n_samples), 0 to n_classes - 1 */
     uint64_t seed;
+    /* Of a sample, (H, W, C): pictures, or series (T, 1, C), are labelled by a network that is
+     * trained here; n_features is the product, which may be up to QN_LABEL_MAX_VALUES. Rank 0: rows
+     * of numbers, without a network. */
+    qn_shape sample;
+    int n_threads; /* of the network; 0: the processors available. Labels do not depend on it */
 } qn_label_options;
 
 QN_API qn_status qn_labeller_create(const qn_label_options *options, qn_labeller **labeller);
@@ -67,6 +73,9 @@ QN_API int64_t qn_labeller_kept(const qn_labeller *labeller);
 /* Samples added so far. */
 QN_API int64_t qn_labeller_samples(const qn_labeller *labeller);
 QN_API int qn_labeller_features(const qn_labeller *labeller);
+
+/* The shape of a sample if a network labels it; else rank 0. */
+QN_API qn_shape qn_labeller_sample(const qn_labeller *labeller);
 
 typedef struct qn_label_class {
     int64_t label;

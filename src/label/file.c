@@ -1,16 +1,16 @@
 /* A labeller as a safetensors file, so that other programs can read it. One tensor has all numbers
  * of the state, a second the counts; texts are pairs. Everything is checked before use: a damaged
  * or forged file is rejected, and none makes the labeller access memory outside its own. */
+#include "label/file.h"
 #include "base/status.h"
 #include "format/safetensors.h"
-#include "label/labeller.h"
+#include "label/network/net.h"
 #include "os/heap.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT_NAME    "quern labeller"
 #define FORMAT_VERSION "1"
 
 /* Places of the tensor "counts", before those of clusters and records. */
@@ -30,13 +30,13 @@ enum {
     AT_ROWS,
     AT_BYTES,
     N_FIXED,
-    RECORD_COUNTS = 4 /* serial, members, first, last */
+    RECORD_COUNTS = QN_LABEL_RECORD_COUNTS
 };
 
 static const double largest_count = 9007199254740992.0; /* that a double holds exactly */
 
 static size_t n_records(const qn_labeller *l) {
-    return (size_t)l->n_known + QN_LABEL_MAX_NEW;
+    return qn_labeller_record_count(l);
 }
 
 static size_t n_counts(const qn_labeller *l) {
@@ -73,6 +73,10 @@ static void fill_counts(const qn_labeller *l, double *counts) {
         *counts++ = l->owner[k];
     for (int k = 0; k < QN_LABEL_FRESH; k++)
         *counts++ = l->place[k];
+    qn_labeller_put_records(l, counts);
+}
+
+void qn_labeller_put_records(const qn_labeller *l, double *counts) {
     for (size_t i = 0; i < n_records(l); i++) {
         const qn_label_record *r = &l->records[i];
         *counts++ = (double)r->serial;
@@ -82,18 +86,25 @@ static void fill_counts(const qn_labeller *l, double *counts) {
     }
 }
 
-enum { N_PAIRS_FIXED = 3, KEY_BYTES = 24 };
+enum { N_PAIRS_FIXED = 3, KEY_BYTES = QN_LABEL_KEY };
 
-static qn_status write_parts(const qn_labeller *l, const char *path, double *counts,
-                             qn_safetensors_pair *pairs, char (*keys)[KEY_BYTES]) {
-    fill_counts(l, counts);
+size_t qn_labeller_put_names(const qn_labeller *l, qn_safetensors_pair *pairs,
+                             char (*keys)[QN_LABEL_KEY]) {
     size_t n = 0;
-    pairs[n++] = (qn_safetensors_pair){"format", FORMAT_NAME};
     for (size_t i = 0; i < n_records(l); i++) {
         snprintf(keys[i], KEY_BYTES, "name.%05zu", i);
         if (l->records[i].serial >= 0)
             pairs[n++] = (qn_safetensors_pair){keys[i], l->records[i].name};
     }
+    return n;
+}
+
+static qn_status write_parts(const qn_labeller *l, const char *path, double *counts,
+                             qn_safetensors_pair *pairs, char (*keys)[KEY_BYTES]) {
+    fill_counts(l, counts);
+    size_t n = 0;
+    pairs[n++] = (qn_safetensors_pair){"format", QN_LABEL_FORMAT};
+    n += qn_labeller_put_names(l, pairs + n, keys);
     pairs[n++] = (qn_safetensors_pair){"source", l->where.source};
     pairs[n++] = (qn_safetensors_pair){"version", FORMAT_VERSION};
     const qn_safetensor tensors[] = {
@@ -115,6 +126,8 @@ qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
     QN_NEED(labeller, "labeller");
     QN_NEED(path, "path");
     const qn_labeller *l = labeller;
+    if (l->net)
+        return qn_net_save(l, path);
     qn_arena arena;
     qn_arena_init(&arena, l->allocator);
     double *counts = qn_arena_allocate(&arena, n_counts(l), sizeof *counts);
@@ -184,7 +197,7 @@ static bool is_there_twice(const qn_labeller *l, size_t record) {
     return false;
 }
 
-static bool take_records(qn_labeller *l, const double *c) {
+bool qn_labeller_take_records(qn_labeller *l, const double *c) {
     for (size_t i = 0; i < n_records(l); i++, c += RECORD_COUNTS) {
         qn_label_record *r = &l->records[i];
         for (int j = 0; j < RECORD_COUNTS; j++)
@@ -216,7 +229,7 @@ static bool take_counts(qn_labeller *l, const double *c) {
             return false;
         l->place[k] = (int32_t)*c;
     }
-    return take_records(l, c);
+    return qn_labeller_take_records(l, c);
 }
 
 /* Finite numbers, positive where something is divided by them or their logarithm is taken. */
@@ -246,7 +259,7 @@ static bool take_text(char *to, size_t bytes, const char *text) {
     return true;
 }
 
-static bool take_texts(qn_labeller *l, const qn_safetensors *file) {
+bool qn_labeller_take_texts(qn_labeller *l, const qn_safetensors *file) {
     bool is_sound = true;
     for (size_t i = 0; i < file->n_pairs; i++) {
         const qn_safetensors_pair *pair = &file->pairs[i];
@@ -266,6 +279,17 @@ static const char *pair_of(const qn_safetensors *file, const char *key) {
         if (strcmp(file->pairs[i].key, key) == 0)
             return file->pairs[i].value;
     return "";
+}
+
+qn_status qn_labeller_check_format(const qn_safetensors *file, const char *path,
+                                   const char *version) {
+    if (strcmp(pair_of(file, "format"), QN_LABEL_FORMAT) != 0)
+        return refuse(path, "quern label init creates one");
+    if (strcmp(pair_of(file, "version"), version) != 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s: version %.20s of a labeller's file; this quern reads %s", path,
+                       pair_of(file, "version"), version);
+    return QN_OK;
 }
 
 /* What a read works on. */
@@ -288,12 +312,7 @@ static qn_status read_tensor(reading *r, const char *name, qn_dtype dtype, size_
 
 static qn_status read_counts(reading *r) {
     const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
-    if (strcmp(pair_of(&r->file, "format"), FORMAT_NAME) != 0)
-        return refuse(r->path, "quern label init creates one");
-    if (strcmp(pair_of(&r->file, "version"), FORMAT_VERSION) != 0)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "%s: version %.20s of a labeller's file; this quern reads " FORMAT_VERSION,
-                       r->path, pair_of(&r->file, "version"));
+    QN_TRY(qn_labeller_check_format(&r->file, r->path, FORMAT_VERSION));
     if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
         return refuse(r->path, "its counts are missing");
     r->n_counts = t->bytes / sizeof(double);
@@ -304,6 +323,8 @@ static qn_status read_counts(reading *r) {
 
 static qn_status read_all(reading *r) {
     QN_TRY(qn_safetensors_read(&r->file, r->from));
+    if (qn_safetensors_find(&r->file, QN_NET_FILE_MARK))
+        return qn_net_read(r->allocator, r->path, r->from, &r->file, &r->labeller);
     QN_TRY(read_counts(r));
     QN_TRY(qn_labeller_make(r->allocator, (int)r->counts[AT_FEATURES], (int)r->counts[AT_KNOWN],
                             (int)r->counts[AT_CAPACITY], &r->labeller));
@@ -313,7 +334,7 @@ static qn_status read_all(reading *r) {
     QN_TRY(read_tensor(r, "state", QN_F32, n_state(l) * sizeof(float), l->block));
     if (!is_sound_state(l))
         return refuse(r->path, "its numbers are invalid");
-    return take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
+    return qn_labeller_take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
 }
 
 qn_status qn_labeller_load(const qn_allocator *allocator, const char *path,

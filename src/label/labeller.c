@@ -4,6 +4,7 @@
 #include "base/fmath.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "label/network/net.h"
 #include "os/heap.h"
 
 #include <stdio.h>
@@ -32,8 +33,31 @@ static size_t lay(qn_labeller *l, float *block) {
     return (size_t)(at - block) + qn_grow_space_floats(QN_LABEL_WINDOW, l->d, lanes);
 }
 
-static size_t record_count(const qn_labeller *l) {
+size_t qn_labeller_record_count(const qn_labeller *l) {
     return (size_t)l->n_known + QN_LABEL_MAX_NEW;
+}
+
+static void free_found(const qn_labeller *l) {
+    for (int i = 0; i < QN_LABEL_MAX_NEW; i++)
+        qn_labeller_found(l, i)->serial = -1;
+}
+
+qn_status qn_labeller_make_empty(const qn_allocator *allocator, int n_known,
+                                 qn_labeller **labeller) {
+    qn_labeller *l;
+    allocator = qn_allocator_or_default(allocator);
+    QN_TRY(qn_allocate(allocator, 1, sizeof *l, &l));
+    l->allocator = allocator;
+    l->n_known = n_known;
+    const qn_status status =
+        qn_allocate(allocator, qn_labeller_record_count(l), sizeof *l->records, &l->records);
+    if (status != QN_OK) {
+        qn_labeller_destroy(l);
+        return status;
+    }
+    free_found(l);
+    *labeller = l;
+    return QN_OK;
 }
 
 qn_status qn_labeller_make(const qn_allocator *allocator, int d, int n_known, int capacity,
@@ -49,7 +73,8 @@ qn_status qn_labeller_make(const qn_allocator *allocator, int d, int n_known, in
     l->n_floats = lay(l, nowhere);
     qn_status status = qn_allocate(allocator, l->n_floats, sizeof *l->block, &l->block);
     if (status == QN_OK)
-        status = qn_allocate(allocator, record_count(l), sizeof *l->records, &l->records);
+        status =
+            qn_allocate(allocator, qn_labeller_record_count(l), sizeof *l->records, &l->records);
     if (status != QN_OK) {
         qn_labeller_destroy(l);
         return status;
@@ -59,8 +84,7 @@ qn_status qn_labeller_make(const qn_allocator *allocator, int d, int n_known, in
     qn_clusters_clear(&l->known);
     qn_clusters_clear(&l->fresh);
     qn_clusters_clear(&l->space.tried);
-    for (int i = 0; i < QN_LABEL_MAX_NEW; i++)
-        qn_labeller_found(l, i)->serial = -1;
+    free_found(l);
     *labeller = l;
     return QN_OK;
 }
@@ -68,9 +92,10 @@ qn_status qn_labeller_make(const qn_allocator *allocator, int d, int n_known, in
 void qn_labeller_destroy(qn_labeller *labeller) {
     if (!labeller)
         return;
+    qn_net_destroy(labeller->net);
     qn_release(labeller->allocator, labeller->block, labeller->n_floats, sizeof(float));
     if (labeller->records)
-        qn_release(labeller->allocator, labeller->records, record_count(labeller),
+        qn_release(labeller->allocator, labeller->records, qn_labeller_record_count(labeller),
                    sizeof *labeller->records);
     qn_release(labeller->allocator, labeller, 1, sizeof *labeller);
 }
@@ -79,8 +104,24 @@ qn_label_record *qn_labeller_found(const qn_labeller *l, int place) {
     return &l->records[l->n_known + place];
 }
 
+static qn_status check_shape(const qn_label_options *o) {
+    const qn_shape *s = &o->sample;
+    int64_t n = 1;
+    for (int i = 0; i < s->rank; i++)
+        n *= s->dims[i] >= 1 && s->dims[i] <= QN_LABEL_MAX_VALUES && n <= QN_LABEL_MAX_VALUES
+                 ? s->dims[i]
+                 : QN_LABEL_MAX_VALUES + 1;
+    if (s->rank != 3 || n > QN_LABEL_MAX_VALUES || n != o->n_features)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "samples for a network are (H, W, C) of at most %d numbers, n_features",
+                       QN_LABEL_MAX_VALUES);
+    return QN_OK;
+}
+
 static qn_status check_sizes(const qn_label_options *o) {
-    if (o->n_features < 1 || o->n_features > QN_LABEL_MAX_FEATURES)
+    if (o->sample.rank != 0)
+        QN_TRY(check_shape(o));
+    else if (o->n_features < 1 || o->n_features > QN_LABEL_MAX_FEATURES)
         return qn_fail(QN_ERROR_ARGUMENT, "samples have %d numbers; a labeller accepts 1 to %d",
                        o->n_features, QN_LABEL_MAX_FEATURES);
     if (o->n_classes < 1 || o->n_classes > QN_LABEL_MAX_KNOWN)
@@ -108,7 +149,7 @@ static qn_status check_samples(const qn_label_options *o) {
     return QN_OK;
 }
 
-static void begin_records(qn_labeller *l, const qn_label_options *o) {
+void qn_labeller_begin_records(qn_labeller *l, const qn_label_options *o) {
     for (int i = 0; i < l->n_known; i++) {
         qn_label_record *r = &l->records[i];
         *r = (qn_label_record){.serial = i, .first = -1, .last = -1};
@@ -130,12 +171,16 @@ qn_status qn_labeller_create(const qn_label_options *options, qn_labeller **labe
     options = &known;
     QN_TRY(check_sizes(options));
     QN_TRY(check_samples(options));
+    if (known.sample.rank != 0) {
+        known.allocator = qn_allocator_or_default(known.allocator);
+        return qn_net_create(&known, labeller);
+    }
     int lanes = options->n_classes * 16;
     lanes = lanes < 64 ? 64 : lanes > QN_MAX_LANES ? QN_MAX_LANES : lanes;
     QN_TRY(
         qn_labeller_make(options->allocator, options->n_features, options->n_classes, lanes, &l));
     l->seed = options->seed;
-    begin_records(l, options);
+    qn_labeller_begin_records(l, options);
     const qn_status status = qn_labeller_learn(l, options);
     if (status != QN_OK) {
         qn_labeller_destroy(l);
@@ -221,7 +266,7 @@ static qn_label_record *record_of(const qn_labeller *l, int64_t label) {
     return NULL;
 }
 
-static void count_answer(const qn_labeller *l, int64_t label) {
+void qn_labeller_count(const qn_labeller *l, int64_t label) {
     qn_label_record *r = record_of(l, label);
     if (!r)
         return;
@@ -248,10 +293,12 @@ qn_status qn_labeller_add(qn_labeller *labeller, const float *x, qn_label_answer
     qn_labeller *l = labeller;
     float scaled[QN_LABEL_MAX_FEATURES];
     qn_label_view view;
+    if (l->net)
+        return qn_net_add(l, x, answer);
     QN_TRY(scale_sample(l, x, scaled));
     look_both(l, scaled, &view);
     *answer = answer_of(l, &view);
-    count_answer(l, answer->label);
+    qn_labeller_count(l, answer->label);
     memcpy(l->window + (size_t)l->window_at * (size_t)l->d, scaled, (size_t)l->d * sizeof *scaled);
     l->rest[l->window_at] = view.log_known;
     l->window_at = (l->window_at + 1) % QN_LABEL_WINDOW;
@@ -270,6 +317,10 @@ qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,
         return qn_fail(QN_ERROR_ARGUMENT,
                        "sample %lld before the last one is not available; the last %d are kept",
                        (long long)age, l->n_window);
+    if (l->net) {
+        qn_net_revise(l, age, x, answer);
+        return QN_OK;
+    }
     const int i = (l->window_at - 1 - (int)age + 2 * QN_LABEL_WINDOW) % QN_LABEL_WINDOW;
     const float *scaled = l->window + (size_t)i * (size_t)l->d;
     qn_label_view view;
@@ -295,11 +346,18 @@ int qn_labeller_features(const qn_labeller *labeller) {
     return labeller->d;
 }
 
+qn_shape qn_labeller_sample(const qn_labeller *labeller) {
+    QN_NEED_OR(labeller, "labeller", (qn_shape){0});
+    return labeller->net ? labeller->net->sample : (qn_shape){0};
+}
+
 /* ---- cost ---- */
 
 qn_label_cost qn_labeller_get_cost(const qn_labeller *labeller) {
     QN_NEED_OR(labeller, "labeller", (qn_label_cost){0});
     const qn_labeller *l = labeller;
+    if (l->net)
+        return qn_net_get_cost(l);
     /* Operations for one cluster and one sample: looking (with a logarithm and an exponential), and
      * adding to the sums. */
     const double look = 3.0 * l->d + 60, add = 2.0 * l->d + 12;
@@ -312,7 +370,8 @@ qn_label_cost qn_labeller_get_cost(const qn_labeller *labeller) {
     const double follow = 600 * (known * (look + add) + fresh * look) + w * known * look;
     const double largest = takeover > grow ? takeover : grow;
     return (qn_label_cost){
-        .bytes = sizeof *l + l->n_floats * sizeof(float) + record_count(l) * sizeof *l->records,
+        .bytes = sizeof *l + l->n_floats * sizeof(float) +
+                 qn_labeller_record_count(l) * sizeof *l->records,
         .mean_flops = 2 * (known + fresh) * look + (2 * fit + grow + takeover + follow) / 100,
         .largest_flops = largest > fit ? largest : fit,
     };
@@ -380,6 +439,11 @@ qn_label_class qn_labeller_class_at(const qn_labeller *labeller, int index) {
     c.n_members = r->n_members;
     c.first = r->first;
     c.last = r->last;
+    if (l->net) {
+        c.label = c.is_known ? index : l->n_known + r->serial;
+        c.share = qn_net_share(l->net, c.is_known ? index : l->n_known + place);
+        return c;
+    }
     if (c.is_known) {
         measure_known(l, index, &c);
         return c;
@@ -405,12 +469,12 @@ qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, const char
         return qn_fail(QN_ERROR_ARGUMENT,
                        "name '%.80s': use 1 to %d bytes without commas, quotes and line breaks", to,
                        QN_LABEL_NAME - 1);
-    for (size_t i = 0; i < record_count(labeller); i++)
+    for (size_t i = 0; i < qn_labeller_record_count(labeller); i++)
         n += labeller->records[i].serial >= 0 && strcmp(labeller->records[i].name, name) == 0;
     if (n == 0)
         return qn_fail(QN_ERROR_ARGUMENT, "no class is named '%s'; quern label show lists them",
                        name);
-    for (size_t i = 0; i < record_count(labeller); i++) {
+    for (size_t i = 0; i < qn_labeller_record_count(labeller); i++) {
         qn_label_record *r = &labeller->records[i];
         if (r->serial >= 0 && strcmp(r->name, name) == 0)
             snprintf(r->name, sizeof r->name, "%s", to);

@@ -46,11 +46,20 @@ struct qn_labeller {
     int64_t n_samples, n_found;         /* n_found: serials given so far */
     qn_label_record *records; /* (n_known) known classes, then (QN_LABEL_MAX_NEW) found ones */
     qn_label_place where;
+    struct qn_label_net *net; /* labels samples that need a network (network/net.h); then block is
+                                 empty. Null: none */
 };
 
 /* A labeller with its memory and no content. */
 qn_status qn_labeller_make(const qn_allocator *allocator, int d, int n_known, int capacity,
                            qn_labeller **labeller);
+
+/* One without memory for clusters: for a network. */
+qn_status qn_labeller_make_empty(const qn_allocator *allocator, int n_known,
+                                 qn_labeller **labeller);
+
+/* Names the known classes. */
+void qn_labeller_begin_records(qn_labeller *labeller, const qn_label_options *options);
 
 /* Fits the known classes' clusters and all that follows from the labelled samples. */
 qn_status qn_labeller_learn(qn_labeller *labeller, const qn_label_options *options);
@@ -73,6 +82,15 @@ typedef struct qn_label_view {
 
 void qn_labeller_look(const qn_labeller *labeller, const qn_clusters *known, const float *x,
                       qn_label_view *view);
+
+/* Counts a sample, the one with number n_samples, among the members of its label. */
+void qn_labeller_count(const qn_labeller *labeller, int64_t label);
+
+/* Puts a new found class with the next serial and name in a place among those found. */
+void qn_labeller_begin_class(qn_labeller *labeller, int place);
+
+/* Places for known and found classes. */
+size_t qn_labeller_record_count(const qn_labeller *labeller);
 
 qn_label_record *qn_labeller_found(const qn_labeller *labeller, int place);
 

@@ -109,12 +109,16 @@ static void print_new_name(char *name, int64_t number) {
     name[at] = 0;
 }
 
-static void name_fresh(qn_labeller *l, int k) {
-    l->place[k] = -1;
-    const int place = take_place(l);
+void qn_labeller_begin_class(qn_labeller *l, int place) {
     qn_label_record *r = qn_labeller_found(l, place);
     *r = (qn_label_record){.serial = l->n_found++, .first = -1, .last = l->n_samples - 1};
     print_new_name(r->name, r->serial + 1);
+}
+
+static void name_fresh(qn_labeller *l, int k) {
+    l->place[k] = -1;
+    const int place = take_place(l);
+    qn_labeller_begin_class(l, place);
     l->place[k] = place;
 }
 

@@ -1,6 +1,7 @@
 """quern label: a stream labelled by the command, killed and gone on with, named, shown, and what is refused."""
 import random
 import signal
+import struct
 import time
 import unittest
 
@@ -121,6 +122,49 @@ class Label(quern.Case):
         self.fails(1, "label", "stream", "l.qnl", "--data", "csv:none.csv", says=["none.csv"])
         (self.folder / "wide.csv").write_text(",".join(["1"] * 300) + "\n" + ",".join(["2"] * 300) + "\n")
         self.fails(2, "label", "init", "--known", "csv:wide.csv", "--out", "w.qnl", says=["1 to 128"])
+
+    def make_pictures(self, name, kinds):
+        """Pictures with a bright bar, whose place is the class, as files of the format of MNIST."""
+        draw = random.Random(len(kinds))
+        (self.folder / name).mkdir()
+        for split, labels in (("train", kinds), ("t10k", kinds[:1])):
+            pictures = b"".join(bytes(draw.randrange(50) + (180 if row // 3 == kind else 0)
+                                      for row in range(8) for _ in range(8)) for kind in labels)
+            (self.folder / name / f"{split}-images-idx3-ubyte").write_bytes(
+                struct.pack(">4I", 2051, len(labels), 8, 8) + pictures)
+            (self.folder / name / f"{split}-labels-idx1-ubyte").write_bytes(
+                struct.pack(">2I", 2049, len(labels)) + bytes(labels))
+
+    def samples_of(self, labeller):
+        return self.run_quern("label", "show", labeller, "--json").of("labeller")[0]["samples"]
+
+    def test_pictures(self):
+        """A class that nobody announced is found; a killed stream goes on to the same labels and file."""
+        truth = [i % 2 if i < 310 else i % 3 for i in range(620)]
+        self.make_pictures("old", [i % 2 for i in range(60)])
+        self.make_pictures("stream", truth)
+        self.run_quern("label", "init", "--known", "idx:old", "--out", "p.qnl", "--threads", 1)
+        fresh = self.bytes_of("p.qnl")
+        command = "label", "stream", "p.qnl", "--data", "idx:stream", "--out", "labels.csv"
+        self.run_quern(*command)
+        rows, labels, labeller = self.labels(), self.bytes_of("labels.csv"), self.bytes_of("p.qnl")
+        self.assertGreater(sum(row[1] == str(kind) for kind, row in zip(truth, rows) if kind < 2), 400)
+        late = [row[1] for kind, row in list(zip(truth, rows))[600:] if kind == 2]
+        self.assertGreater(sum(name.startswith("new-") for name in late), len(late) // 2)
+        question = self.run_quern("label", "ask", "p.qnl", "--json").of("question")[0]
+        self.assertTrue(question["class"].startswith("new-"))
+        (self.folder / "p.qnl").write_bytes(fresh)
+        process = self.start(*command)
+        while self.samples_of("p.qnl") == 0:  # it is written first after 500 samples
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if self.samples_of("p.qnl") < len(rows):
+            self.run_quern(*command)
+        self.assertEqual(self.bytes_of("labels.csv"), labels)
+        self.assertEqual(self.bytes_of("p.qnl"), labeller)
+        self.fails(2, "label", "stream", "p.qnl", "--data", "csv:new.csv", says=["rows of numbers"])
+        self.fails(2, "label", "stream", "l.qnl", "--data", "idx:stream", says=["csv:FILE"])
 
     @quern.numbers
     def test_bench(self):

@@ -262,37 +262,38 @@ static qn_status try_all(const arguments *a, const qn_label_known *all, table *t
     return QN_OK;
 }
 
-static qn_status try_data(const arguments *a, table *t) {
+static qn_status open_data(const arguments *a, qn_data_source *source) {
     const char *const generated[] = {"features", "speed"};
-    qn_data_source source;
-    label_samples set = {.n = 0};
     for (int i = 0; i < 2; i++)
         if (arguments_has(a, generated[i]))
             return qn_fail(QN_ERROR_ARGUMENT,
                            "--%s is of generated streams; give it or --known, not both",
                            generated[i]);
-    QN_TRY(qn_data_open(
+    return qn_data_open(
         arguments_get(a, "known"),
         &(qn_data_options){QN_OPTIONS_INIT(qn_data_options), .allocator = qn_allocator_default()},
-        &source));
-    qn_status status = label_samples_read(&source, &set);
+        source);
+}
+
+static qn_status try_data(const arguments *a, const qn_data_source *source, table *t) {
+    label_samples set = {.n = 0};
+    qn_status status = label_samples_read(source, &set);
     if (status == QN_OK && set.n > MOST_ROWS)
         status = qn_fail(QN_ERROR_ARGUMENT, "%lld samples; at most %d are supported",
                          (long long)set.n, MOST_ROWS);
     if (status == QN_OK)
         status = try_all(a,
-                         &(qn_label_known){(int)set.n, set.n_features, source.preparation.n_classes,
-                                           set.x, set.label},
+                         &(qn_label_known){(int)set.n, set.n_features,
+                                           source->preparation.n_classes, set.x, set.label},
                          t);
     label_samples_deinit(&set);
-    qn_data_close(&source);
     return status;
 }
 
-int label_bench(const arguments *a) {
+static int bench_rows(const arguments *a, const qn_data_source *source) {
     const char *page = arguments_get(a, "html");
-    table t = begin_table(!arguments_get(a, "known"));
-    qn_status status = t.has_best ? try_generated(a, &t) : try_data(a, &t);
+    table t = begin_table(!source);
+    qn_status status = t.has_best ? try_generated(a, &t) : try_data(a, source, &t);
     if (status == QN_ERROR_ARGUMENT)
         return report_failure(status);
     if (status == QN_OK) {
@@ -300,4 +301,17 @@ int label_bench(const arguments *a) {
         status = page ? write_page(&t, arguments_get(a, "known"), page) : QN_OK;
     }
     return status == QN_OK ? EXIT_DONE : report_failed_run();
+}
+
+int label_bench(const arguments *a) {
+    qn_data_source source;
+    if (!arguments_get(a, "known"))
+        return bench_rows(a, NULL);
+    const qn_status status = open_data(a, &source);
+    if (status != QN_OK)
+        return report_failure(status);
+    const int result =
+        label_has_pictures(&source) ? label_arriving(a, &source) : bench_rows(a, &source);
+    qn_data_close(&source);
+    return result;
 }

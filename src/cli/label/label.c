@@ -18,13 +18,13 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "DATA",
      .otherwise = "none, must be given to init",
-     .help = "labelled rows: numbers and their class; the benchmark holds half of the classes "
-             "back"},
+     .help = "labelled rows, pictures or series; the benchmark holds some of the classes back"},
     {.name = "data",
      .kind = OPTION_TEXT,
      .argument = "ROWS",
      .otherwise = "none, must be given to stream",
-     .help = "csv:FILE, rows of numbers without a label, or - for standard input"},
+     .help = "csv:FILE, rows of numbers without a label, or - for standard input; of pictures and "
+             "series any data set, whose own classes are not read"},
     {.name = "out",
      .kind = OPTION_TARGET,
      .argument = "FILE",
@@ -76,6 +76,23 @@ static const option options[] = {
      .kind = OPTION_FLAG,
      .fallback = "no",
      .help = "the benchmark's streams have known classes alone: FNew are false alarms"},
+    {.name = "threads",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 256,
+     .fallback = "0",
+     .help = "of the network; 0: the processors available; labels do not depend on it"},
+    {.name = "samples",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 100,
+     .most = 1000000,
+     .fallback = "6000",
+     .help = "of a benchmark's stream of pictures"},
+    {.name = "drift",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "the benchmark's pictures turn, get darker and noisy along the stream"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
 };
 
@@ -83,14 +100,16 @@ static const option options[] = {
 
 static qn_status make(const arguments *a, const qn_data_source *source, qn_labeller **labeller) {
     label_samples set = {.n = 0};
-    qn_status status = label_samples_read(source, &set);
+    const uint64_t seed = (uint64_t)arguments_count(a, "seed");
+    qn_status status = label_has_pictures(source) ? label_pictures_read(source, seed, &set)
+                                                  : label_samples_read(source, &set);
     if (status == QN_OK)
         status = qn_labeller_create(
             &(qn_label_options){QN_OPTIONS_INIT(qn_label_options), .n_features = set.n_features,
                                 .n_classes = source->preparation.n_classes,
                                 .names = source->preparation.class_names, .n_samples = set.n,
-                                .x = set.x, .label = set.label,
-                                .seed = (uint64_t)arguments_count(a, "seed")},
+                                .x = set.x, .label = set.label, .seed = seed, .sample = set.sample,
+                                .n_threads = (int)arguments_count(a, "threads")},
             labeller);
     label_samples_deinit(&set);
     return status;
@@ -226,7 +245,7 @@ const command command_label = {
         "label name FILE new-1=boots...                 name new classes\n"
         "label merge FILE CLASS CLASS...                merge classes under the name of the first\n"
         "label bench [--html PAGE]                      compare methods on synthetic streams\n"
-        "label bench --known DATA                       or on a data set, half of its classes new\n"
+        "label bench --known DATA                       or on a data set, some of its classes new\n"
         "\n"
         "FILE is written every 500 samples and at the end. After an interruption, the same\n"
         "command continues and gives the same labels.",

@@ -12,16 +12,49 @@ typedef struct label_samples {
     int32_t *label; /* (n) */
     int64_t n;
     int n_features;
+    qn_shape sample; /* for a network; rank 0: rows of numbers */
 } label_samples;
 
 /* Reads all samples of a data set of rows; what it holds is released by deinit, also on failure. */
 qn_status label_samples_read(const qn_data_source *source, label_samples *set);
 void label_samples_deinit(label_samples *set);
 
+/* Whether a data set has samples that need a network: pictures or series. */
+bool label_has_pictures(const qn_data_source *source);
+
+/* They are read one after another; the source stays the caller's. */
+typedef struct label_pictures {
+    qn_data_source source;
+    qn_shape sample; /* as they come out */
+    uint64_t seed;
+    bool is_shuffled;
+    qn_split split;
+    int64_t n_split; /* samples left of the split */
+    qn_loader *loader;
+    qn_batch batch;
+    int64_t at, n_left; /* of the batch */
+} label_pictures;
+
+/* Begins with the first. pictures: seed and is_shuffled are set, all else is 0. sample: the shape
+ * that they get; rank 0: one is chosen. */
+qn_status label_pictures_open(label_pictures *pictures, const qn_data_source *source,
+                              qn_shape sample);
+void label_pictures_close(label_pictures *pictures);
+
+/* The next one, with its class; *x null: there is none. */
+qn_status label_pictures_next(label_pictures *pictures, const float **x, int32_t *label);
+
+/* Reads all of them, or as many, drawn by seed, as a labeller keeps; released by
+ * label_samples_deinit. */
+qn_status label_pictures_read(const qn_data_source *source, uint64_t seed, label_samples *set);
+
 /* The actions with a file of their own; each returns the exit status. */
 int label_stream(const arguments *a, qn_labeller *labeller);
 int label_show(const arguments *a, const qn_labeller *labeller);
 int label_ask(const arguments *a, const qn_labeller *labeller);
 int label_bench(const arguments *a);
+
+/* The benchmark of a data set of pictures or series, which has been opened. */
+int label_arriving(const arguments *a, const qn_data_source *source);
 
 #endif

@@ -158,9 +158,10 @@ static int by_members(const void *left, const void *right) {
 }
 
 static void print_question(const qn_labeller *l, const question *q, bool is_json) {
+    const bool is_row = qn_labeller_sample(l).rank == 0;
     float x[QN_LABEL_MAX_FEATURES];
     qn_label_answer answer;
-    if (qn_labeller_revise(l, q->age, x, &answer) != QN_OK)
+    if (qn_labeller_revise(l, q->age, is_row ? x : NULL, &answer) != QN_OK)
         return;
     const int64_t sample = qn_labeller_samples(l) - q->age;
     if (is_json) {
@@ -172,8 +173,10 @@ static void print_question(const qn_labeller *l, const question *q, bool is_json
         json_end();
         return;
     }
-    printf("%s: %" PRId64 " of the last %" PRId64 " samples; what is sample %" PRId64 "?  (",
-           q->name, q->n_members, qn_labeller_kept(l), sample);
+    printf("%s: %" PRId64 " of the last %" PRId64 " samples; what is sample %" PRId64 "?%s",
+           q->name, q->n_members, qn_labeller_kept(l), sample, is_row ? "  (" : "\n");
+    if (!is_row)
+        return;
     for (int j = 0; j < qn_labeller_features(l); j++)
         printf("%s%.6g", j ? "," : "", (double)x[j]);
     puts(")");

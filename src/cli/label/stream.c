@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/label/label.h"
 #include "label/rows.h"
+#include "os/heap.h"
 #include "os/process/interrupt.h"
 
 #include <inttypes.h>
@@ -19,7 +20,11 @@ typedef struct stream {
     qn_labeller *labeller;
     qn_in_stream *in;
     qn_out_stream *out;
-    qn_csv_reader row; /* of in */
+    qn_csv_reader row;   /* of in */
+    qn_data_source data; /* instead of in: what pictures are of */
+    label_pictures pictures;
+    const float *x; /* the sample to be labelled next */
+    float numbers[QN_LABEL_MAX_FEATURES];
     qn_label_place place;
     int64_t revise, n_waiting; /* samples whose labels are yet to be written */
     bool follows;              /* the end of in is not the end */
@@ -41,7 +46,21 @@ static qn_status read_more(void *context, void *to, size_t bytes, size_t *n) {
     return QN_OK;
 }
 
+static qn_status open_pictures(stream *s, const char *data) {
+    const qn_shape sample = qn_labeller_sample(s->labeller);
+    QN_TRY(qn_data_open(data,
+                        &(qn_data_options){QN_OPTIONS_INIT(qn_data_options),
+                                           .allocator = qn_allocator_default(), .sample = sample},
+                        &s->data));
+    if (!label_has_pictures(&s->data))
+        return qn_fail(QN_ERROR_ARGUMENT, "--data %s: rows of numbers, but %s labels pictures",
+                       data, s->path);
+    return label_pictures_open(&s->pictures, &s->data, sample);
+}
+
 static qn_status open_in(stream *s, const char *data) {
+    if (qn_labeller_sample(s->labeller).rank > 0)
+        return open_pictures(s, data);
     const bool is_piped = strcmp(data, "-") == 0;
     if (!is_piped && strncmp(data, "csv:", 4) != 0)
         return qn_fail(QN_ERROR_ARGUMENT, "--data %s: csv:FILE, or - for standard input", data);
@@ -97,9 +116,18 @@ static qn_status save(stream *s) {
     return qn_labeller_save(s->labeller, s->path);
 }
 
-/* The next row; *is_end: there is none, or it was interrupted, maybe in the middle of one. */
+static qn_status next_picture(stream *s, bool *is_end) {
+    int32_t class;
+    QN_TRY(label_pictures_next(&s->pictures, &s->x, &class));
+    *is_end = !s->x || qn_was_interrupted();
+    return QN_OK;
+}
+
+/* The next sample; *is_end: there is none, or it was interrupted, maybe in the middle of one. */
 static qn_status next_row(stream *s, bool *is_end) {
     qn_status status;
+    if (!s->in)
+        return next_picture(s, is_end);
     do {
         status = qn_csv_next(&s->row, is_end);
         *is_end |= qn_was_interrupted();
@@ -123,11 +151,16 @@ static qn_status skip_rows(stream *s, int64_t n) {
 }
 
 static qn_status label_row(stream *s) {
-    float x[QN_LABEL_MAX_FEATURES];
     qn_label_answer answer;
-    qn_status status = qn_label_row_parse(&s->row, qn_labeller_features(s->labeller), x);
+    qn_status status = QN_OK;
+    if (s->in) {
+        s->x = s->numbers;
+        status = qn_label_row_parse(&s->row, qn_labeller_features(s->labeller), s->numbers);
+    }
     if (status == QN_OK)
-        status = qn_labeller_add(s->labeller, x, &answer);
+        status = qn_labeller_add(s->labeller, s->x, &answer);
+    if (status != QN_OK && !s->in)
+        return qn_fail_within(status, "%s", s->place.source);
     if (status != QN_OK)
         return qn_fail_within(QN_ERROR_FORMAT, "%s: line %" PRId64, s->place.source, s->row.line);
     s->place.n_rows++;
@@ -196,6 +229,8 @@ int label_stream(const arguments *a, qn_labeller *labeller) {
     }
     if (s.in)
         qn_csv_deinit(&s.row);
+    label_pictures_close(&s.pictures);
+    qn_data_close(&s.data);
     qn_in_stream_close(s.in);
     const qn_status closed = qn_out_stream_close(s.out);
     if (status != QN_OK || closed != QN_OK)

@@ -1,0 +1,253 @@
+/* See groups.h. */
+#include "label/network/groups.h"
+
+#include "base/fmath.h"
+#include "base/rng.h"
+
+#include <string.h>
+
+enum { ROUNDS = 3, MOVES = 20, K = QN_GROUPS_CLUSTERS };
+static const float least_part = 0.35f, most_chance = 0.03f, dense_part = 0.6f;
+
+static float distance(const float *a, const float *b, int d) {
+    float sum[4] = {0};
+    for (int j = 0; j + 3 < d; j += 4)
+        for (int i = 0; i < 4; i++)
+            sum[i] += (a[j + i] - b[j + i]) * (a[j + i] - b[j + i]);
+    for (int j = d & ~3; j < d; j++)
+        sum[0] += (a[j] - b[j]) * (a[j] - b[j]);
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
+}
+
+/* ---- clusters ---- */
+
+/* Draws centres far from each other (k-means++: Arthur and Vassilvitskii 2007). near (n): squared
+ * distance to the nearest centre so far. */
+static void draw_centres(qn_groups *g, const qn_group_samples *s, float *near) {
+    const qn_rng rng = qn_rng_make(s->seed, qn_hash_text("label.groups"), 0);
+    int at = (int)qn_rng_below(rng, 0, (uint64_t)s->n);
+    g->k = s->n < K ? s->n : K;
+    for (int k = 0; k < g->k; k++) {
+        double sum = 0;
+        memcpy(g->centre + k * s->d, s->z + at * s->d, (size_t)s->d * sizeof *s->z);
+        for (int i = 0; i < s->n; i++) {
+            const float far = distance(s->z + i * s->d, g->centre + k * s->d, s->d);
+            near[i] = k == 0 || far < near[i] ? far : near[i];
+            sum += (double)near[i];
+        }
+        double left = sum * (double)qn_rng_uniform(qn_rng_word(rng, (uint64_t)(4 + k)));
+        for (at = 0; at < s->n - 1 && left >= (double)near[at]; at++)
+            left -= (double)near[at];
+    }
+}
+
+static bool assign(qn_groups *g, const qn_group_samples *s, bool is_first) {
+    bool has_changed = false;
+    for (int i = 0; i < s->n; i++) {
+        float least = 1e30f;
+        int32_t best = 0;
+        for (int k = 0; k < g->k; k++) {
+            const float far = distance(s->z + i * s->d, g->centre + k * s->d, s->d);
+            best = far < least ? k : best;
+            least = far < least ? far : least;
+        }
+        has_changed |= is_first || g->of[i] != best;
+        g->of[i] = best;
+    }
+    return has_changed;
+}
+
+static void move_centres(qn_groups *g, const qn_group_samples *s) {
+    int count[K] = {0};
+    for (int i = 0; i < s->n; i++)
+        count[g->of[i]]++;
+    for (int k = 0; k < g->k; k++)
+        if (count[k] > 0)
+            memset(g->centre + k * s->d, 0, (size_t)s->d * sizeof *g->centre);
+    for (int i = 0; i < s->n; i++)
+        for (int j = 0; j < s->d; j++)
+            g->centre[g->of[i] * s->d + j] += s->z[i * s->d + j] / (float)count[g->of[i]];
+}
+
+/* ---- which are new ---- */
+
+static void count_members(qn_groups *g, const qn_group_samples *s, float *labels) {
+    memset(labels, 0, (size_t)(s->n_classes * K) * sizeof *labels);
+    memset(g->size, 0, sizeof g->size);
+    memset(g->labelled, 0, sizeof g->labelled);
+    for (int i = 0; i < s->n; i++) {
+        if (i < s->n_labelled) {
+            g->labelled[g->of[i]]++;
+            labels[s->label[i] * K + g->of[i]] += 1.0f;
+        } else {
+            g->size[g->of[i]]++;
+        }
+    }
+}
+
+/* A cluster is of the class with most labels in it; one without, of the nearest with some. */
+static void find_classes(qn_groups *g, const qn_group_samples *s, const float *labels) {
+    for (int k = 0; k < g->k; k++) {
+        float least = 1e30f;
+        int from = k;
+        for (int o = 0; o < g->k && g->labelled[k] == 0; o++) {
+            const float far = distance(g->centre + k * s->d, g->centre + o * s->d, s->d);
+            from = g->labelled[o] > 0 && far < least ? o : from;
+            least = g->labelled[o] > 0 && far < least ? far : least;
+        }
+        g->class[k] = 0;
+        for (int c = 1; c < s->n_classes; c++)
+            if (labels[c * K + from] > labels[g->class[k] * K + from])
+                g->class[k] = c;
+    }
+}
+
+/* Labelled samples of a class for each unlabelled one, in the clusters with most of them for their
+ * size that together have a part of its labels. */
+static float density_of(const qn_groups *g, const float *labels, int class) {
+    float all = 0, some = 0, size = 0;
+    bool is_taken[K] = {false};
+    for (int k = 0; k < g->k; k++)
+        all += labels[class * K + k];
+    while (some < dense_part * all) {
+        int best = -1;
+        float most = -1;
+        for (int k = 0; k < g->k; k++) {
+            const float density = labels[class * K + k] / ((float)g->size[k] + 1.0f);
+            if (!is_taken[k] && !g->is_new[k] && density > most) {
+                best = k;
+                most = density;
+            }
+        }
+        if (best < 0 || !(labels[class * K + best] > 0))
+            break;
+        is_taken[best] = true;
+        some += labels[class * K + best];
+        size += (float)g->size[best];
+    }
+    return some / (size + 1.0f);
+}
+
+/* Chance of at most so many labels where some are expected (Poisson). */
+static float chance(int labels, float expected) {
+    float term = qn_exp_f32(-expected), sum = term;
+    for (int i = 1; i <= labels; i++) {
+        term *= expected / (float)i;
+        sum += term;
+    }
+    return sum;
+}
+
+static void mark_new(qn_groups *g, const qn_group_samples *s, const float *labels) {
+    bool is_new[K] = {false};
+    for (int k = 0; k < g->k; k++) {
+        const float expected = (float)g->size[k] * density_of(g, labels, g->class[k]);
+        is_new[k] = (float)g->labelled[k] < least_part * expected && expected < 80.0f
+                        ? chance(g->labelled[k], expected) < most_chance
+                        : expected >= 80.0f && (float)g->labelled[k] < least_part * expected;
+    }
+    (void)s;
+    memcpy(g->is_new, is_new, sizeof is_new);
+}
+
+/* ---- joining ---- */
+
+/* The distance of centres below which pairs are of one class, with fewest mistakes among pairs of
+ * known clusters; both kinds of mistakes weigh alike. */
+static float joining_distance(const qn_groups *g, const qn_group_samples *s) {
+    float far[K * K / 2];
+    bool is_same[K * K / 2];
+    int n = 0, n_same = 0;
+    for (int a = 0; a < g->k; a++)
+        for (int b = 0; b < a; b++) {
+            if (g->is_new[a] || g->is_new[b] || !g->labelled[a] || !g->labelled[b])
+                continue;
+            far[n] = distance(g->centre + a * s->d, g->centre + b * s->d, s->d);
+            is_same[n] = g->class[a] == g->class[b];
+            n_same += is_same[n++];
+        }
+    float best = 0, least = 1e30f;
+    for (int i = 0; i < n; i++) {
+        int joined_wrong = 0, left_apart = 0;
+        for (int j = 0; j < n; j++) {
+            joined_wrong += !is_same[j] && far[j] <= far[i];
+            left_apart += is_same[j] && far[j] > far[i];
+        }
+        const float wrong =
+            (float)joined_wrong / (float)(n - n_same + 1) + (float)left_apart / (float)(n_same + 1);
+        best = wrong < least ? far[i] : best;
+        least = wrong < least ? wrong : least;
+    }
+    return best;
+}
+
+/* Mean distance of the clusters of two groups. */
+static float apart(const qn_groups *g, const qn_group_samples *s, int a, int b) {
+    float sum = 0;
+    int n = 0;
+    for (int i = 0; i < g->k; i++)
+        for (int j = 0; j < g->k; j++)
+            if (g->group[i] == a && g->group[j] == b) {
+                sum += distance(g->centre + i * s->d, g->centre + j * s->d, s->d);
+                n++;
+            }
+    return n > 0 ? sum / (float)n : 1e30f;
+}
+
+static void rename_group(qn_groups *g, int from, int to) {
+    for (int k = 0; k < g->k; k++)
+        if (g->group[k] == from)
+            g->group[k] = to;
+}
+
+/* Joins the nearest two groups until all are too far from each other. */
+static void join(qn_groups *g, const qn_group_samples *s) {
+    const float most = joining_distance(g, s);
+    for (int k = 0; k < g->k; k++)
+        g->group[k] = g->is_new[k] ? k : -1;
+    for (;;) {
+        float least = most;
+        int first = -1, second = -1;
+        for (int a = 0; a < g->k; a++)
+            for (int b = 0; b < a; b++) {
+                const float far = apart(g, s, a, b);
+                if (far <= least) {
+                    least = far;
+                    first = b;
+                    second = a;
+                }
+            }
+        if (first < 0)
+            break;
+        rename_group(g, second, first);
+    }
+}
+
+/* Numbers groups from 0; those with too few samples are none. */
+static void number_groups(qn_groups *g) {
+    g->n = 0;
+    for (int a = 0; a < K; a++) {
+        int size = 0;
+        for (int k = 0; k < g->k; k++)
+            size += g->group[k] == a ? g->size[k] : 0;
+        if (size == 0 && a >= g->k)
+            continue;
+        rename_group(g, a, size >= QN_GROUPS_LEAST ? -2 - g->n++ : -1);
+    }
+    for (int k = 0; k < g->k; k++)
+        g->group[k] = g->group[k] <= -2 ? -2 - g->group[k] : -1;
+}
+
+void qn_groups_find(qn_groups *g, const qn_group_samples *s, float *room) {
+    float *labels = room + s->n;
+    draw_centres(g, s, room);
+    for (int i = 0; i < MOVES && assign(g, s, i == 0); i++)
+        move_centres(g, s);
+    memset(g->is_new, 0, sizeof g->is_new);
+    count_members(g, s, labels);
+    find_classes(g, s, labels);
+    for (int i = 0; i < ROUNDS; i++)
+        mark_new(g, s, labels);
+    join(g, s);
+    number_groups(g);
+}

@@ -1,0 +1,36 @@
+/* Finds the samples of a stream that belong to no known class. Features are divided into small
+ * clusters. One is new if it has far fewer labelled samples than its size foretells: labelled
+ * samples are a fixed part of their class wherever the class is dense (positive and unlabelled
+ * learning). New clusters are joined to groups at the distance that separates clusters of equal
+ * and of different known classes best. */
+#ifndef QN_LABEL_GROUPS_H
+#define QN_LABEL_GROUPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { QN_GROUPS_CLUSTERS = 30, QN_GROUPS_LEAST = 25 /* samples of a new group */ };
+
+/* Samples: the first n_labelled have a known class. */
+typedef struct qn_group_samples {
+    int n, n_labelled, d, n_classes;
+    const float *z;       /* (n, d) whitened */
+    const int32_t *label; /* (n_labelled) 0 to n_classes - 1 */
+    uint64_t seed;
+} qn_group_samples;
+
+typedef struct qn_groups {
+    int k;         /* clusters */
+    int n;         /* groups of new ones */
+    float *centre; /* (QN_GROUPS_CLUSTERS, d) */
+    int32_t *of;   /* (n samples) cluster of a sample */
+    int32_t size[QN_GROUPS_CLUSTERS], labelled[QN_GROUPS_CLUSTERS]; /* unlabelled and labelled */
+    int32_t class[QN_GROUPS_CLUSTERS]; /* of most labels in it, or of the nearest that has some */
+    bool is_new[QN_GROUPS_CLUSTERS];
+    int32_t group[QN_GROUPS_CLUSTERS]; /* of new clusters, from 0; -1: none */
+} qn_groups;
+
+/* Fills groups, whose arrays are the caller's. room (n + n_classes * QN_GROUPS_CLUSTERS). */
+void qn_groups_find(qn_groups *groups, const qn_group_samples *samples, float *room);
+
+#endif

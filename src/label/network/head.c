@@ -1,0 +1,178 @@
+/* See head.h. */
+#include "label/network/head.h"
+
+#include "base/fmath.h"
+
+#include <string.h>
+
+/* ---- whitening ---- */
+
+/* Means of the classes in room: (n_classes, d), and counts after them. */
+static void measure_means(int n, int d, const float *z, const int32_t *label, int n_classes,
+                          float *room) {
+    float *count = room + n_classes * d;
+    memset(room, 0, (size_t)(n_classes * (d + 1)) * sizeof *room);
+    for (int i = 0; i < n; i++) {
+        if (label[i] < 0)
+            continue;
+        count[label[i]] += 1.0f;
+        for (int j = 0; j < d; j++)
+            room[label[i] * d + j] += z[i * d + j];
+    }
+    for (int c = 0; c < n_classes; c++)
+        for (int j = 0; j < d && count[c] > 0; j++)
+            room[c * d + j] /= count[c];
+}
+
+/* Adds the products of a sample's deviations from its class to the lower triangle. */
+static void add_products(qn_whitening *v, const float *z, const float *mean) {
+    float off[QN_HEAD_MOST_FEATURES];
+    for (int j = 0; j < v->d; j++)
+        off[j] = z[j] - mean[j];
+    for (int i = 0; i < v->d; i++)
+        for (int j = 0; j <= i; j++)
+            v->w[i][j] += off[i] * off[j];
+}
+
+/* The lower triangle becomes its Cholesky factor, row by row. */
+static void factorise(qn_whitening *v) {
+    for (int i = 0; i < v->d; i++)
+        for (int j = 0; j <= i; j++) {
+            float sum = v->w[i][j];
+            for (int k = 0; k < j; k++)
+                sum -= v->w[i][k] * v->w[j][k];
+            if (i == j)
+                v->w[i][i] = __builtin_sqrtf(sum > 1e-12f ? sum : 1e-12f);
+            else
+                v->w[i][j] = sum / v->w[j][j];
+        }
+}
+
+/* The inverse of the factor, column by column by forward substitution, into the rows from the
+ * diagonal on: what is read of the factor for later columns is below it. */
+static void invert(qn_whitening *v) {
+    for (int j = 0; j < v->d; j++) {
+        float column[QN_HEAD_MOST_FEATURES];
+        for (int i = j; i < v->d; i++) {
+            float sum = i == j ? 1.0f : 0.0f;
+            for (int k = j; k < i; k++)
+                sum -= v->w[i][k] * column[k];
+            column[i] = sum / v->w[i][i];
+        }
+        for (int i = j; i < v->d; i++)
+            v->w[j][i] = column[i];
+    }
+}
+
+/* Puts what invert left in the rows above the diagonal below it, where apply reads it. */
+static void turn(qn_whitening *v) {
+    for (int i = 0; i < v->d; i++)
+        for (int j = 0; j < i; j++)
+            v->w[i][j] = v->w[j][i];
+}
+
+void qn_whitening_measure(qn_whitening *v, int n, int d, const float *z, const int32_t *label,
+                          int n_classes, float shrink, float *room) {
+    float trace = 0;
+    int counted = 0;
+    *v = (qn_whitening){.d = d};
+    float *mean = v->w[QN_HEAD_MOST_FEATURES];
+    measure_means(n, d, z, label, n_classes, room);
+    for (int i = 0; i < n; i++) {
+        if (label[i] < 0)
+            continue;
+        counted++;
+        add_products(v, z + i * d, room + label[i] * d);
+        for (int j = 0; j < d; j++)
+            mean[j] += z[i * d + j];
+    }
+    const float each = counted > 0 ? 1.0f / (float)counted : 0.0f;
+    for (int j = 0; j < d; j++) {
+        mean[j] *= each;
+        trace += v->w[j][j] * each;
+    }
+    trace = trace > 1e-8f ? trace / (float)d : 1.0f;
+    for (int i = 0; i < d; i++)
+        for (int j = 0; j <= i; j++)
+            v->w[i][j] = v->w[i][j] * each * (1.0f - shrink) + (i == j ? shrink * trace : 0.0f);
+    factorise(v);
+    invert(v);
+    turn(v);
+}
+
+void qn_whitening_apply(const qn_whitening *v, int n, float *z) {
+    float from[QN_HEAD_MOST_FEATURES];
+    const float *mean = v->w[QN_HEAD_MOST_FEATURES];
+    for (int s = 0; s < n; s++, z += v->d) {
+        for (int j = 0; j < v->d; j++)
+            from[j] = z[j] - mean[j];
+        for (int i = 0; i < v->d; i++) {
+            float sum = 0;
+            for (int j = 0; j <= i; j++)
+                sum += v->w[i][j] * from[j];
+            z[i] = sum;
+        }
+    }
+}
+
+/* ---- the classifier ---- */
+
+static const float rate = 0.05f, decay = 1e-3f;
+
+void qn_head_look(const qn_head *head, const float *z, float *p) {
+    float most = -1e30f, sum = 0;
+    const int n = head->n_outputs;
+    const float *bias = head->weight + head->d * n;
+    memcpy(p, bias, (size_t)n * sizeof *p);
+    for (int j = 0; j < head->d; j++) {
+        const float *w = head->weight + j * n;
+        for (int c = 0; c < n; c++)
+            p[c] += w[c] * z[j];
+    }
+    for (int c = 0; c < n; c++)
+        most = head->is_open[c] && p[c] > most ? p[c] : most;
+    for (int c = 0; c < n; c++) {
+        p[c] = head->is_open[c] ? qn_exp_f32(p[c] - most) : 0.0f;
+        sum += p[c];
+    }
+    for (int c = 0; c < n; c++)
+        p[c] /= sum;
+}
+
+static void add_gradient(const qn_head *head, const float *z, int label, float weight, float *g) {
+    float p[QN_HEAD_MOST_OUTPUTS];
+    const int n = head->n_outputs;
+    qn_head_look(head, z, p);
+    p[label] -= 1.0f;
+    for (int c = 0; c < n; c++)
+        p[c] *= weight;
+    for (int j = 0; j < head->d; j++)
+        for (int c = 0; c < n; c++)
+            g[j * n + c] += p[c] * z[j];
+    for (int c = 0; c < n; c++)
+        g[head->d * n + c] += p[c];
+}
+
+/* Steps by the sign and relative size of gradients (RMSprop: Tieleman and Hinton 2012), which get
+ * smaller. */
+void qn_head_fit(qn_head *head, int n, const float *z, const int32_t *label, const float *weight,
+                 int n_steps, float *room) {
+    const int n_weights = head->n_outputs * (head->d + 1);
+    float *gradient = room, *square = room + n_weights, total = 0;
+    for (int i = 0; i < n; i++)
+        total += label[i] >= 0 ? weight[i] : 0.0f;
+    if (!(total > 0))
+        return;
+    for (int step = 0; step < n_steps; step++) {
+        memset(gradient, 0, (size_t)n_weights * sizeof *gradient);
+        for (int i = 0; i < n; i++)
+            if (label[i] >= 0 && weight[i] > 0)
+                add_gradient(head, z + i * head->d, label[i], weight[i] / total, gradient);
+        const float slow = rate * (1.0f - (float)step / (float)n_steps);
+        for (int i = 0; i < n_weights; i++) {
+            const float g = gradient[i] + decay * head->weight[i];
+            square[i] = step == 0 ? g * g : 0.9f * square[i] + 0.1f * g * g;
+            head->weight[i] -= slow * g / (__builtin_sqrtf(square[i]) + 1e-6f);
+        }
+    }
+}

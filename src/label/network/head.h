@@ -1,0 +1,42 @@
+/* Whitening of features, and a classifier over them: multinomial logistic regression with a
+ * weight for each sample. Plain loops in a fixed order: equal input gives equal bits. */
+#ifndef QN_LABEL_HEAD_H
+#define QN_LABEL_HEAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { QN_HEAD_MOST_FEATURES = 64, QN_HEAD_MOST_OUTPUTS = 272 };
+
+/* A linear map in which the features of one class have variance 1 and no correlation: row i of w
+ * times (z - mean), for columns up to i. */
+typedef struct qn_whitening {
+    int d;
+    float w[QN_HEAD_MOST_FEATURES + 1][QN_HEAD_MOST_FEATURES]; /* the last row is the mean */
+} qn_whitening;
+
+/* From n samples z (n, d) with classes label (n), from 0 to n_classes - 1; below 0: not counted.
+ * The covariance within classes is drawn towards its mean diagonal by the part shrink.
+ * room (n_classes * (d + 1)). */
+void qn_whitening_measure(qn_whitening *whitening, int n, int d, const float *z,
+                          const int32_t *label, int n_classes, float shrink, float *room);
+
+/* Replaces z (n, d) by what the map makes of it. */
+void qn_whitening_apply(const qn_whitening *whitening, int n, float *z);
+
+/* weight (d + 1, n_outputs): the last row is the bias. */
+typedef struct qn_head {
+    int d, n_outputs;
+    float *weight;
+    const uint8_t *is_open; /* (n_outputs) only these classes are answers */
+} qn_head;
+
+/* Fits it to samples z (n, d) that have a label from 0 on and a weight above 0. It goes on from
+ * the weights as they are. room (2 * n_outputs * (d + 1)). */
+void qn_head_fit(qn_head *head, int n, const float *z, const int32_t *label, const float *weight,
+                 int n_steps, float *room);
+
+/* Probabilities p (n_outputs) of the classes of a sample; 0 for those that are not open. */
+void qn_head_look(const qn_head *head, const float *z, float *p);
+
+#endif

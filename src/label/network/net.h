@@ -1,0 +1,90 @@
+/* A labeller of samples that need a network, such as pictures: an embedder, micro-clusters of its
+ * features that find new classes, and a classifier that answers. It keeps the labelled samples, the
+ * last QN_NET_WINDOW of the stream, and a part of the earlier ones, drawn by seed. At fixed numbers
+ * of samples it learns: the embedder from all that is kept, then the classes, then the classifier.
+ * All that it knows follows from the samples and their order.
+ *
+ * Samples lie in places: labelled ones in 0 to n_labelled - 1, the window, a ring, in the next
+ * QN_NET_WINDOW, and older ones in the n_old after it. A class is a number: of a known class, or
+ * n_known + the place of a found one among the labeller's records.
+ *     n_window <= QN_NET_WINDOW, and < only if n_old = 0; n_old <= old_capacity
+ *     label below n_known + QN_LABEL_MAX_NEW */
+#ifndef QN_LABEL_NET_H
+#define QN_LABEL_NET_H
+
+#include "format/safetensors.h"
+#include "label/labeller.h"
+#include "label/network/embedder.h"
+#include "label/network/groups.h"
+#include "label/network/head.h"
+#include "label/network/views.h"
+
+enum {
+    QN_NET_WINDOW = 1800,
+    QN_NET_EVERY = 600,          /* samples between lessons */
+    QN_NET_MOST_LABELLED = 4096, /* labelled samples that are kept; others are passed over */
+    QN_NET_PAIRS = 64,           /* samples of a training step */
+    QN_NET_FIRST_STEPS = 150,    /* of the first lesson, from the labelled samples alone */
+    QN_NET_STEPS = 80            /* of each later one */
+};
+
+typedef struct qn_label_net {
+    const qn_allocator *allocator;
+    qn_shape sample;
+    size_t n_values; /* of a sample */
+    float low, step; /* a number of a sample is low + step * byte */
+    qn_view_scale scale;
+    int n_known, n_labelled, n_window, n_old, old_capacity;
+    uint64_t seed;
+    int64_t n_drawn; /* samples of lessons so far: numbers of draws and views */
+    qn_embedder *embedder;
+    qn_whitening whitening;
+    qn_head head;
+    uint8_t is_open[QN_HEAD_MOST_OUTPUTS];
+    uint8_t *bytes;    /* (places, n_values) */
+    int32_t *label;    /* (places) class, below 0: none */
+    float *confidence; /* (places) */
+    float *is_new;     /* (places) probability of no known class */
+    float *z;          /* (places, QN_EMBEDDER_WIDTH) whitened; from here on no state */
+    float *x;          /* (batch or QN_EMBEDDER_MANY, n_values) */
+    int32_t *taught;   /* (places) class that the classifier is taught, or what a batch is */
+    float *weight;     /* (places) */
+    float *room;
+    qn_groups groups;
+} qn_label_net;
+
+/* Places, and how many of them are in use, the first ones. */
+int qn_net_places(const qn_label_net *net);
+int qn_net_used(const qn_label_net *net);
+
+/* Makes one without content. */
+qn_status qn_net_make(const qn_allocator *allocator, qn_shape sample, int n_known, int n_labelled,
+                      uint64_t seed, int n_threads, qn_label_net **net);
+void qn_net_destroy(qn_label_net *net);
+
+/* A labeller of this kind, by the options of qn_labeller_create, which are checked. */
+qn_status qn_net_create(const qn_label_options *options, qn_labeller **labeller);
+
+qn_status qn_net_add(qn_labeller *labeller, const float *x, qn_label_answer *answer);
+void qn_net_revise(const qn_labeller *labeller, int64_t age, float *x, qn_label_answer *answer);
+qn_label_cost qn_net_get_cost(const qn_labeller *labeller);
+
+/* Part of the last samples that have a class. */
+double qn_net_share(const qn_label_net *net, int class);
+
+/* A lesson: n_steps of the embedder, then classes, classifier, and the labels of all places. */
+qn_status qn_net_learn(qn_labeller *labeller, int n_steps);
+
+/* The tensor that tells a file of this kind, and what it is. */
+#define QN_NET_FILE_MARK "samples.x"
+
+/* Writes the labeller as a file, whole or not at all; and makes one from a file that has been
+ * opened, after checks. */
+qn_status qn_net_save(const qn_labeller *labeller, const char *path);
+qn_status qn_net_read(const qn_allocator *allocator, const char *path, qn_file *from,
+                      const qn_safetensors *file, qn_labeller **labeller);
+
+/* The number of steps that are due after so many samples. */
+int qn_net_due(int64_t n_samples);
+
+#endif

@@ -1,0 +1,340 @@
+/* A labeller with a network as a safetensors file: counts, weights, classifier, and the samples
+ * that it keeps with their classes, which `labelled:` reads as a data set. Everything is checked
+ * before use. */
+#include "base/status.h"
+#include "label/file.h"
+#include "label/network/net.h"
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VERSION "network 1"
+
+/* Places of the tensor "counts", before those of records. */
+enum {
+    AT_KNOWN,
+    AT_LABELLED,
+    AT_WINDOW,
+    AT_OLD,
+    AT_SEED_LOW, /* 32 bits each */
+    AT_SEED_HIGH,
+    AT_SAMPLES,
+    AT_FOUND,
+    AT_DRAWN,
+    AT_ROWS,
+    AT_BYTES,
+    N_FIXED
+};
+
+enum { WIDTH = QN_EMBEDDER_WIDTH, N_OWN = 8, NAME_BYTES = 96, N_SCALE = 4, N_PAIRS = 3 };
+
+static const double largest_count = 9007199254740992.0; /* that a double holds exactly */
+
+static size_t n_counts(const qn_labeller *l) {
+    return N_FIXED + QN_LABEL_RECORD_COUNTS * qn_labeller_record_count(l);
+}
+
+/* The tensors beside the network's, in order of their names; data are where they lie. */
+static void list_tensors(const qn_labeller *l, double *counts, float *scale,
+                         qn_safetensor tensors[N_OWN]) {
+    const qn_label_net *net = l->net;
+    const int64_t n = qn_net_used(net), outputs = net->head.n_outputs;
+    const qn_shape s = net->sample;
+    const qn_safetensor all[N_OWN] = {
+        {.name = "classifier", .shape = QN_SHAPE(WIDTH + 1, outputs), .data = net->head.weight},
+        {.name = "counts",
+         .dtype = QN_F64,
+         .shape = QN_SHAPE((int64_t)n_counts(l)),
+         .data = counts},
+        {.name = "open", .dtype = QN_U8, .shape = QN_SHAPE(outputs), .data = net->is_open},
+        {.name = "samples.class", .dtype = QN_I32, .shape = QN_SHAPE(n), .data = net->label},
+        {.name = "samples.confidence", .shape = QN_SHAPE(n), .data = net->confidence},
+        {.name = "samples.new", .shape = QN_SHAPE(n), .data = net->is_new},
+        {.name = QN_NET_FILE_MARK,
+         .dtype = QN_U8,
+         .shape = QN_SHAPE(n, s.dims[0], s.dims[1], s.dims[2]),
+         .data = net->bytes},
+        {.name = "scale", .shape = QN_SHAPE(N_SCALE), .data = scale},
+    };
+    memcpy(tensors, all, sizeof all);
+    for (int i = 0; i < N_OWN; i++) {
+        qn_safetensor *t = &tensors[i];
+        t->dtype = t->dtype == QN_NONE ? QN_F32 : t->dtype;
+        t->bytes = qn_tensor_bytes((qn_tensor){t->dtype, t->shape});
+    }
+}
+
+/* The whitening lies between them by name. */
+static qn_safetensor whitening_tensor(const qn_label_net *net) {
+    return (qn_safetensor){.name = "whitening",
+                           .dtype = QN_F32,
+                           .shape = QN_SHAPE(WIDTH + 1, WIDTH),
+                           .bytes = (WIDTH + 1) * WIDTH * sizeof(float),
+                           .data = net->whitening.w};
+}
+
+static void fill_counts(const qn_labeller *l, double *counts) {
+    const qn_label_net *net = l->net;
+    const double fixed[N_FIXED] = {
+        [AT_KNOWN] = l->n_known,
+        [AT_LABELLED] = net->n_labelled,
+        [AT_WINDOW] = net->n_window,
+        [AT_OLD] = net->n_old,
+        [AT_SEED_LOW] = (double)(l->seed & 0xffffffffu),
+        [AT_SEED_HIGH] = (double)(l->seed >> 32),
+        [AT_SAMPLES] = (double)l->n_samples,
+        [AT_FOUND] = (double)l->n_found,
+        [AT_DRAWN] = (double)net->n_drawn,
+        [AT_ROWS] = (double)l->where.n_rows,
+        [AT_BYTES] = (double)l->where.n_bytes,
+    };
+    memcpy(counts, fixed, sizeof fixed);
+    qn_labeller_put_records(l, counts + N_FIXED);
+}
+
+/* ---- writing ---- */
+
+/* The name of a weight in the file. */
+static void print_name(char *text, const char *name) {
+    snprintf(text, NAME_BYTES, "network.%s", name);
+}
+
+static int by_name(const qn_safetensor *a, const qn_safetensor *b) {
+    return strcmp(a->name, b->name);
+}
+
+static void sort(qn_safetensor *tensors, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        const qn_safetensor held = tensors[i];
+        size_t at = i;
+        for (; at > 0 && by_name(&tensors[at - 1], &held) > 0; at--)
+            tensors[at] = tensors[at - 1];
+        tensors[at] = held;
+    }
+}
+
+/* What writing needs beside the labeller. */
+typedef struct writing {
+    double *counts;
+    qn_safetensor *tensors;
+    char (*names)[NAME_BYTES];
+    qn_safetensors_pair *pairs;
+    char (*keys)[QN_LABEL_KEY];
+} writing;
+
+static bool make_writing(const qn_labeller *l, qn_arena *arena, writing *w) {
+    const size_t n = (size_t)qn_embedder_weight_count(l->net->embedder);
+    const size_t n_records = qn_labeller_record_count(l);
+    w->counts = qn_arena_allocate(arena, n_counts(l), sizeof *w->counts);
+    w->tensors = qn_arena_allocate(arena, n + N_OWN + 1, sizeof *w->tensors);
+    w->names = qn_arena_allocate(arena, n, sizeof *w->names);
+    w->pairs = qn_arena_allocate(arena, n_records + N_PAIRS, sizeof *w->pairs);
+    w->keys = qn_arena_allocate(arena, n_records, sizeof *w->keys);
+    return w->counts && w->tensors && w->names && w->pairs && w->keys;
+}
+
+static qn_status write_parts(const qn_labeller *l, const char *path, writing *w) {
+    const qn_label_net *net = l->net;
+    float scale[N_SCALE] = {net->low, net->step, net->scale.shift, net->scale.factor};
+    size_t n = N_OWN, n_pairs = 0;
+    fill_counts(l, w->counts);
+    list_tensors(l, w->counts, scale, w->tensors);
+    w->tensors[n++] = whitening_tensor(net);
+    for (int i = 0; i < qn_embedder_weight_count(net->embedder); i++) {
+        const qn_stored_tensor t = qn_embedder_weight_at(net->embedder, i);
+        print_name(w->names[i], t.name);
+        w->tensors[n++] = (qn_safetensor){.name = w->names[i],
+                                          .dtype = t.dtype,
+                                          .shape = t.shape,
+                                          .bytes = t.bytes,
+                                          .data = t.data};
+    }
+    sort(w->tensors, n);
+    w->pairs[n_pairs++] = (qn_safetensors_pair){"format", QN_LABEL_FORMAT};
+    n_pairs += qn_labeller_put_names(l, w->pairs + n_pairs, w->keys);
+    w->pairs[n_pairs++] = (qn_safetensors_pair){"source", l->where.source};
+    w->pairs[n_pairs++] = (qn_safetensors_pair){"version", VERSION};
+    return qn_safetensors_write(l->allocator, path, w->tensors, n, w->pairs, n_pairs);
+}
+
+qn_status qn_net_save(const qn_labeller *l, const char *path) {
+    qn_arena arena;
+    writing w;
+    qn_arena_init(&arena, l->allocator);
+    const qn_status status =
+        make_writing(l, &arena, &w) ? write_parts(l, path, &w) : QN_ERROR_MEMORY;
+    qn_arena_deinit(&arena);
+    return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct reading {
+    const qn_allocator *allocator;
+    const char *path;
+    qn_file *from;
+    const qn_safetensors *file;
+    double *counts; /* (n_counts) */
+    size_t n_counts;
+    qn_labeller *labeller;
+} reading;
+
+static qn_status refuse(const reading *r, const char *what) {
+    return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller file, or damaged: %s", r->path, what);
+}
+
+static qn_status read_tensor(const reading *r, const char *name, qn_dtype dtype, size_t bytes,
+                             void *to) {
+    const qn_safetensor *t = qn_safetensors_find(r->file, name);
+    if (!t || t->dtype != dtype || t->bytes != bytes)
+        return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller file, or damaged: tensor %s", r->path,
+                       name);
+    return qn_file_read(r->from, r->file->data_offset + t->begin, to, bytes);
+}
+
+static bool is_count(double value, double least, double most) {
+    return value >= least && value <= most && value == (double)(int64_t)value;
+}
+
+static bool are_sound_counts(const reading *r) {
+    static const double least[N_FIXED] = {[AT_KNOWN] = 1, [AT_LABELLED] = 1};
+    static const double most[N_FIXED] = {
+        [AT_KNOWN] = QN_LABEL_MAX_KNOWN, [AT_LABELLED] = QN_NET_MOST_LABELLED,
+        [AT_WINDOW] = QN_NET_WINDOW,     [AT_OLD] = 8192,
+        [AT_SEED_LOW] = 4294967295.0,    [AT_SEED_HIGH] = 4294967295.0,
+        [AT_SAMPLES] = largest_count,    [AT_FOUND] = largest_count,
+        [AT_DRAWN] = largest_count,      [AT_ROWS] = largest_count,
+        [AT_BYTES] = largest_count,
+    };
+    for (int i = 0; i < N_FIXED; i++)
+        if (!is_count(r->counts[i], least[i], most[i]))
+            return false;
+    const double n = r->counts[AT_SAMPLES], window = r->counts[AT_WINDOW];
+    return window == (n < QN_NET_WINDOW ? n : QN_NET_WINDOW) && r->counts[AT_OLD] <= n - window;
+}
+
+static qn_status read_counts(reading *r) {
+    const qn_safetensor *t = qn_safetensors_find(r->file, "counts");
+    const qn_safetensor *x = qn_safetensors_find(r->file, QN_NET_FILE_MARK);
+    QN_TRY(qn_labeller_check_format(r->file, r->path, VERSION));
+    if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
+        return refuse(r, "its counts are missing");
+    r->n_counts = t->bytes / sizeof(double);
+    QN_TRY(qn_allocate(r->allocator, r->n_counts, sizeof(double), &r->counts));
+    QN_TRY(read_tensor(r, "counts", QN_F64, r->n_counts * sizeof(double), r->counts));
+    if (!are_sound_counts(r))
+        return refuse(r, "its counts are invalid");
+    if (x->dtype != QN_U8 || x->shape.rank != 4 ||
+        (double)x->shape.dims[0] !=
+            r->counts[AT_LABELLED] + r->counts[AT_WINDOW] + r->counts[AT_OLD] ||
+        x->bytes / (size_t)x->shape.dims[0] > QN_LABEL_MAX_VALUES || x->bytes == 0)
+        return refuse(r, "its samples have an invalid size");
+    return QN_OK;
+}
+
+static qn_status make(reading *r) {
+    const qn_safetensor *x = qn_safetensors_find(r->file, QN_NET_FILE_MARK);
+    const double *c = r->counts;
+    QN_TRY(qn_labeller_make_empty(r->allocator, (int)c[AT_KNOWN], &r->labeller));
+    qn_labeller *l = r->labeller;
+    l->seed = (uint64_t)c[AT_SEED_LOW] | (uint64_t)c[AT_SEED_HIGH] << 32;
+    l->n_samples = (int64_t)c[AT_SAMPLES];
+    l->n_found = (int64_t)c[AT_FOUND];
+    l->where.n_rows = (int64_t)c[AT_ROWS];
+    l->where.n_bytes = (int64_t)c[AT_BYTES];
+    l->d = (int)(x->bytes / (size_t)x->shape.dims[0]);
+    if (r->n_counts != n_counts(l) || !qn_labeller_take_records(l, c + N_FIXED))
+        return refuse(r, "its classes are invalid");
+    QN_TRY(qn_net_make(r->allocator, QN_SHAPE(x->shape.dims[1], x->shape.dims[2], x->shape.dims[3]),
+                       l->n_known, (int)c[AT_LABELLED], l->seed, 0, &l->net));
+    l->net->n_drawn = (int64_t)c[AT_DRAWN];
+    l->net->n_window = l->n_window = (int)c[AT_WINDOW];
+    l->net->n_old = (int)c[AT_OLD];
+    return l->net->n_old <= l->net->old_capacity ? QN_OK : refuse(r, "it keeps too many samples");
+}
+
+static bool are_finite(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!(x[i] < 1e30f && x[i] > -1e30f))
+            return false;
+    return true;
+}
+
+static qn_status read_weights(const reading *r) {
+    const qn_embedder *e = r->labeller->net->embedder;
+    for (int i = 0; i < qn_embedder_weight_count(e); i++) {
+        const qn_stored_tensor t = qn_embedder_weight_at(e, i);
+        char name[NAME_BYTES];
+        print_name(name, t.name);
+        QN_TRY(read_tensor(r, name, QN_F32, t.bytes, t.data));
+        if (!are_finite(t.data, t.bytes / sizeof(float)))
+            return refuse(r, "its network is invalid");
+        /* Running variances, the only ones that something is divided by, come from squares. */
+        for (size_t k = 0; strstr(t.name, "variance") && k < t.bytes / sizeof(float); k++)
+            if (((const float *)t.data)[k] < 0)
+                return refuse(r, "its network is invalid");
+    }
+    return QN_OK;
+}
+
+static bool is_open_class(const qn_labeller *l, int class) {
+    return class < l->n_known ||
+           (class < l->n_known + QN_LABEL_MAX_NEW && l->records[class].serial >= 0);
+}
+
+/* Whether classes, probabilities and numbers are possible. */
+static bool is_sound(const qn_labeller *l) {
+    const qn_label_net *net = l->net;
+    const size_t n = (size_t)qn_net_used(net);
+    for (int c = 0; c < net->head.n_outputs; c++)
+        if (net->is_open[c] > 1 || (net->is_open[c] && !is_open_class(l, c)))
+            return false;
+    for (size_t i = 0; i < n; i++) {
+        const bool is_labelled = i < (size_t)net->n_labelled;
+        if (net->label[i] < 0 || !is_open_class(l, net->label[i]) ||
+            (is_labelled && net->label[i] >= l->n_known) ||
+            !(net->confidence[i] >= 0 && net->confidence[i] <= 1.001f) ||
+            !(net->is_new[i] >= 0 && net->is_new[i] <= 1.001f))
+            return false;
+    }
+    return net->is_open[0] && net->step > 0 && net->scale.factor > 0;
+}
+
+static qn_status read_state(const reading *r) {
+    qn_labeller *l = r->labeller;
+    qn_label_net *net = l->net;
+    float scale[N_SCALE];
+    qn_safetensor tensors[N_OWN];
+    list_tensors(l, r->counts, scale, tensors);
+    for (int i = 0; i < N_OWN; i++) {
+        const qn_safetensor *t = &tensors[i];
+        QN_TRY(read_tensor(r, t->name, t->dtype, t->bytes, (void *)t->data));
+        if (t->dtype == QN_F32 && !are_finite(t->data, t->bytes / sizeof(float)))
+            return refuse(r, "its numbers are invalid");
+    }
+    QN_TRY(
+        read_tensor(r, "whitening", QN_F32, (WIDTH + 1) * WIDTH * sizeof(float), net->whitening.w));
+    net->low = scale[0];
+    net->step = scale[1];
+    net->scale = (qn_view_scale){scale[2], scale[3]};
+    net->whitening.d = WIDTH;
+    if (!are_finite(net->whitening.w[0], (WIDTH + 1) * WIDTH) || !is_sound(l))
+        return refuse(r, "its numbers are invalid");
+    return qn_labeller_take_texts(l, r->file) ? QN_OK : refuse(r, "a name is too long");
+}
+
+qn_status qn_net_read(const qn_allocator *allocator, const char *path, qn_file *from,
+                      const qn_safetensors *file, qn_labeller **labeller) {
+    reading r = {.allocator = allocator, .path = path, .from = from, .file = file};
+    qn_status status = read_counts(&r);
+    if (status == QN_OK)
+        status = make(&r);
+    if (status == QN_OK)
+        status = read_weights(&r);
+    if (status == QN_OK)
+        status = read_state(&r);
+    qn_release(allocator, r.counts, r.n_counts, sizeof(double));
+    *labeller = r.labeller; /* what failed is destroyed by whoever asked */
+    return status;
+}

@@ -1,0 +1,246 @@
+/* A labeller with a network: a class that appears in the stream is found, the same labels however a
+ * stream is cut, hostile samples, damaged files, and matching found classes with true ones. */
+#include "quern/label.h"
+
+#include "base/rng.h"
+#include "check.h"
+#include "label/network/groups.h"
+#include "label/network/head.h"
+#include "label/network/matching.h"
+#include "label/network/views.h"
+#include "os/heap.h"
+#include "os/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SIDE = 8, VALUES = SIDE * SIDE, N_LABELLED = 60, N_STREAM = 700, NEW_FROM = 310 };
+
+/* A picture of a class: a bright bar at its third of the height, on a dark and noisy ground. */
+static void draw(int class, uint64_t number, float *x) {
+    const qn_rng rng = qn_rng_make(7, 1, number);
+    for (int i = 0; i < VALUES; i++) {
+        const int row = i / SIDE, from = class * 3;
+        const bool is_bright = row >= from && row < from + 2;
+        x[i] = (float)qn_rng_below(rng, (uint64_t)i, 50) + (is_bright ? 180.0f : 0.0f);
+    }
+}
+
+static int class_at(int i) {
+    return i < NEW_FROM ? i % 2 : i % 3;
+}
+
+static qn_labeller *make(void) {
+    static float x[N_LABELLED * VALUES];
+    static int32_t label[N_LABELLED];
+    qn_labeller *l = NULL;
+    for (int i = 0; i < N_LABELLED; i++) {
+        label[i] = i % 2;
+        draw(i % 2, 10000 + (uint64_t)i, x + i * VALUES);
+    }
+    CHECK_OK(qn_labeller_create(&(qn_label_options){QN_OPTIONS_INIT(qn_label_options),
+                                                    .n_features = VALUES, .n_classes = 2,
+                                                    .n_samples = N_LABELLED, .x = x, .label = label,
+                                                    .seed = 1, .sample = QN_SHAPE(SIDE, SIDE, 1)},
+                                &l));
+    return l;
+}
+
+static void label(qn_labeller *l, int from, int to, qn_label_answer *answers) {
+    for (int i = from; i < to; i++) {
+        float x[VALUES];
+        draw(class_at(i), (uint64_t)i, x);
+        CHECK_OK(qn_labeller_add(l, x, &answers[i]));
+    }
+}
+
+static void test_a_class_appears(qn_labeller *l, const qn_label_answer *answers) {
+    int right = 0, n_new = 0, found = 0;
+    for (int i = 0; i < N_STREAM; i++) {
+        qn_label_answer now;
+        CHECK_OK(qn_labeller_revise(l, N_STREAM - 1 - i, NULL, &now));
+        n_new += class_at(i) == 2;
+        found += class_at(i) == 2 && now.label >= 2 && now.is_new > 0.5f;
+        right += class_at(i) < 2 && answers[i].label == class_at(i);
+    }
+    CHECK(found > 0.8 * n_new);
+    CHECK(right > 0.9 * (N_STREAM - n_new));
+    const int n = qn_labeller_class_count(l);
+    double share = 0;
+    CHECK(n >= 3);
+    for (int i = 0; i < n; i++)
+        share += qn_labeller_class_at(l, i).share;
+    CHECK(fabs(share - 1) < 1e-9);
+    CHECK(qn_labeller_sample(l).dims[0] == SIDE && qn_labeller_features(l) == VALUES);
+    CHECK(qn_labeller_get_cost(l).bytes > 100000);
+}
+
+/* Saved and loaded at a place before and one after a lesson, labels and file are the same. */
+static void test_cuts(const char *path, const qn_label_answer *whole, const char *file,
+                      size_t n_file) {
+    static qn_label_answer answers[N_STREAM];
+    qn_labeller *l = make();
+    char *text;
+    size_t bytes;
+    const int cuts[] = {0, 250, 601, N_STREAM};
+    for (int i = 0; i < 3; i++) {
+        label(l, cuts[i], cuts[i + 1], answers);
+        CHECK_OK(qn_labeller_save(l, path));
+        qn_labeller_destroy(l);
+        CHECK_OK(qn_labeller_load(NULL, path, &l));
+    }
+    CHECK(memcmp(answers, whole, sizeof answers) == 0);
+    CHECK_OK(qn_labeller_save(l, path));
+    CHECK_OK(qn_file_read_whole(NULL, path, &text, &bytes));
+    CHECK(bytes == n_file && memcmp(text, file, bytes) == 0);
+    qn_release(qn_allocator_default(), text, bytes + 1, 1);
+    qn_labeller_destroy(l);
+}
+
+static void test_mistakes(qn_labeller *l, const char *path, const char *file, size_t n_file) {
+    float x[VALUES];
+    qn_label_answer answer;
+    qn_labeller *other;
+    const int64_t before = qn_labeller_samples(l);
+    draw(0, 1, x);
+    x[3] = NAN;
+    CHECK_FAILS(qn_labeller_add(l, x, &answer), QN_ERROR_ARGUMENT, "number 4 is not finite");
+    CHECK(qn_labeller_samples(l) == before);
+    CHECK_FAILS(qn_labeller_revise(l, 5000, x, &answer), QN_ERROR_ARGUMENT, "not available");
+    const int32_t labels[2] = {0, 1};
+    const qn_label_options wrong = {QN_OPTIONS_INIT(qn_label_options),
+                                    .n_features = VALUES,
+                                    .n_classes = 2,
+                                    .n_samples = 2,
+                                    .x = x,
+                                    .label = labels,
+                                    .sample = QN_SHAPE(SIDE, SIDE, 2)};
+    x[3] = 0;
+    CHECK_FAILS(qn_labeller_create(&wrong, &other), QN_ERROR_ARGUMENT, "(H, W, C)");
+    /* A file of which any part is missing is refused. */
+    for (size_t n = 0; n < n_file; n += 1 + n_file / 16) {
+        FILE *to = fopen(path, "wb");
+        fwrite(file, 1, n, to);
+        fclose(to);
+        CHECK(qn_labeller_load(NULL, path, &other) != QN_OK);
+    }
+}
+
+/* ---- parts ---- */
+
+static void test_matching(void) {
+    const int32_t count[3 * 2] = {5, 4, 6, 1, 0, 0};
+    int32_t of[3];
+    qn_match(3, 2, count, of);
+    CHECK(of[0] == 1 && of[1] == 0 && of[2] == -1);
+    qn_match(1, 2, count, of);
+    CHECK(of[0] == 0);
+}
+
+/* Features of three classes, the third without labels: its clusters are new, and one group. */
+static void test_groups(void) {
+    enum { N = 700, D = 4, N_KNOWN = 100 };
+    static float z[N * D], room[N + 2 * QN_GROUPS_CLUSTERS], centre[QN_GROUPS_CLUSTERS * D];
+    static int32_t label[N], of[N];
+    const qn_rng rng = qn_rng_make(3, 1, 0);
+    for (int i = 0; i < N; i++) {
+        label[i] = i < N_KNOWN ? i % 2 : i % 3;
+        for (int j = 0; j < D; j++)
+            z[i * D + j] =
+                (float)qn_rng_normal(rng, (uint64_t)(i * D + j)) + (j == label[i] ? 8.0f : 0.0f);
+    }
+    qn_groups g = {.centre = centre, .of = of};
+    qn_groups_find(&g, &(qn_group_samples){N, N_KNOWN, D, 2, z, label, 1}, room);
+    int wrong = 0;
+    for (int i = N_KNOWN; i < N; i++)
+        wrong += (g.group[of[i]] == 0) != (label[i] == 2);
+    CHECK(g.n == 1);
+    CHECK(wrong < N / 50);
+}
+
+/* What is whitened has the covariance 1 within classes; the classifier learns classes of it. */
+static void test_head(void) {
+    enum { N = 2000, D = 3, OUT = 16 };
+    static float z[N * D], weight[N], room[2 * OUT * (D + 1)], w[OUT * (D + 1)];
+    static int32_t label[N];
+    const qn_rng rng = qn_rng_make(4, 1, 0);
+    double sum[D][D] = {{0}}, mean[2][D] = {{0}};
+    qn_whitening v;
+    const uint8_t is_open[OUT] = {1, 1, 1};
+    qn_head head = {D, OUT, w, is_open};
+    for (int i = 0; i < N; i++) {
+        const float a = (float)qn_rng_normal(rng, 3 * (uint64_t)i),
+                    b = (float)qn_rng_normal(rng, 3 * (uint64_t)i + 1);
+        label[i] = i % 2;
+        weight[i] = 1;
+        z[i * D] = 5 * a + 30 * (float)label[i];
+        z[i * D + 1] = 3 * a + b;
+        z[i * D + 2] = (float)qn_rng_normal(rng, 3 * (uint64_t)i + 2) - b;
+    }
+    qn_whitening_measure(&v, N, D, z, label, 2, 0, room);
+    qn_whitening_apply(&v, N, z);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < D; j++)
+            mean[label[i]][j] += (double)z[i * D + j] * 2 / N;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < D; j++)
+            for (int k = 0; k < D; k++)
+                sum[j][k] += ((double)z[i * D + j] - mean[label[i]][j]) *
+                             ((double)z[i * D + k] - mean[label[i]][k]) / N;
+    for (int j = 0; j < D; j++)
+        for (int k = 0; k < D; k++)
+            CHECK(fabs(sum[j][k] - (j == k)) < 1e-2);
+    qn_head_fit(&head, N, z, label, weight, 50, room);
+    int right = 0;
+    for (int i = 0; i < N; i++) {
+        float p[OUT];
+        qn_head_look(&head, z + i * D, p);
+        right += p[label[i]] > 0.5f;
+        CHECK(p[5] == 0);
+    }
+    CHECK(right > 0.97 * N);
+}
+
+/* A view of a sample is a function of its number; without noise and turning, a drift of 0 changes
+ * nothing. */
+static void test_views(void) {
+    uint8_t bytes[VALUES], out[VALUES];
+    float x[VALUES], first[VALUES], second[VALUES], room[VALUES];
+    const qn_shape s = QN_SHAPE(SIDE, SIDE, 1);
+    draw(1, 3, x);
+    for (int i = 0; i < VALUES; i++)
+        bytes[i] = (uint8_t)x[i];
+    qn_view_make(s, (qn_view_scale){10, 0.01f}, 1, 5, bytes, first, room);
+    qn_view_make(s, (qn_view_scale){10, 0.01f}, 1, 5, bytes, second, room);
+    CHECK(memcmp(first, second, sizeof first) == 0);
+    qn_view_make(s, (qn_view_scale){10, 0.01f}, 1, 6, bytes, second, room);
+    CHECK(memcmp(first, second, sizeof first) != 0);
+    qn_view_drift(s, 1, 1, 0, bytes, out);
+    CHECK(memcmp(out, bytes, sizeof out) == 0);
+    qn_view_drift(s, 1, 1, 1, bytes, out);
+    CHECK(memcmp(out, bytes, sizeof out) != 0);
+}
+
+int main(void) {
+    static qn_label_answer answers[N_STREAM];
+    char path[] = "labeller-network-XXXXXX";
+    char *file;
+    size_t n_file;
+    close(mkstemp(path));
+    test_matching();
+    test_groups();
+    test_head();
+    test_views();
+    qn_labeller *l = make();
+    label(l, 0, N_STREAM, answers);
+    test_a_class_appears(l, answers);
+    CHECK_OK(qn_labeller_save(l, path));
+    CHECK_OK(qn_file_read_whole(NULL, path, &file, &n_file));
+    test_cuts(path, answers, file, n_file);
+    test_mistakes(l, path, file, n_file);
+    qn_release(qn_allocator_default(), file, n_file + 1, 1);
+    qn_labeller_destroy(l);
+    unlink(path);
+    return checks_finish();
+}
