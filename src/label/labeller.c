@@ -107,7 +107,7 @@ qn_label_record *qn_labeller_found(const qn_labeller *l, int place) {
 static qn_status check_shape(const qn_label_options *o) {
     const qn_shape *s = &o->sample;
     int64_t n = 1;
-    for (int i = 0; i < s->rank; i++)
+    for (int i = 0; i < 3 && s->rank == 3; i++)
         n *= s->dims[i] >= 1 && s->dims[i] <= QN_LABEL_MAX_VALUES && n <= QN_LABEL_MAX_VALUES
                  ? s->dims[i]
                  : QN_LABEL_MAX_VALUES + 1;
