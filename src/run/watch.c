@@ -44,6 +44,17 @@ static int32_t node_behind(const qn_graph *graph, const qn_plan *plan, int32_t s
     return plan->steps[step].node;
 }
 
+/* Whether no tensor has a type with fractions. */
+static bool is_whole(const qn_graph *graph, const qn_node *node) {
+    bool is = true;
+    for (int i = 0; i < node->n_inputs; i++)
+        is = is && (node->inputs[i].id < 0 ||
+                    !qn_dtype_is_float(qn_graph_tensor(graph, node->inputs[i]).dtype));
+    for (int i = 0; i < node->n_outputs; i++)
+        is = is && !qn_dtype_is_float(qn_graph_tensor(graph, node->outputs[i]).dtype);
+    return is;
+}
+
 qn_operation qn_engine_operation_at(const qn_engine *engine, int program, int item) {
     const qn_program *p = qn_engine_get_program(engine, program);
     const qn_step *step = &p->plan->steps[item];
@@ -57,5 +68,6 @@ qn_operation qn_engine_operation_at(const qn_engine *engine, int program, int it
         .n_threads = step->n_threads,
         .flops = cost.flops,
         .bytes = cost.bytes,
+        .is_whole = is_whole(p->graph, call->node),
     };
 }

@@ -20,6 +20,7 @@ typedef struct qn_operation {
     int n_threads; /* that may take part */
     int64_t flops; /* a multiply-add is two */
     int64_t bytes; /* that must move */
+    bool is_whole; /* it reads and makes whole numbers alone */
 } qn_operation;
 
 /* Programs 0 to n - 1; the update program, if there is one, is QN_PROGRAM_UPDATE. */

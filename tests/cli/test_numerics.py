@@ -128,6 +128,24 @@ class Numerics(quern.Case):
             self.assertGreater(done["shifts_kept"], 0)
             self.assertEqual(done["shifts_wrong"] == 0, is_exact)
 
+    @quern.numbers
+    def test_counts(self):
+        """Each range that adapts is kept or measured in each step; products of niti are operations on whole numbers, and
+        in f32 nothing is."""
+        lines = self.train("adaptive", "--numerics", "adaptive", "--steps", 30, "--json").output.splitlines()
+        done = json.loads(lines[-1])
+        self.assertEqual(done["ranges"] % 30, 0)
+        self.assertEqual(done["ranges"], done["ranges_kept"] + done["ranges_measured"])
+        self.assertGreater(done["ranges_kept"], 0)
+        self.assertNotIn("shifts", done)
+        for name in ("niti", "f32"):
+            printed = self.run_quern("profile", "lenet-relu", "--batch", 4, "--steps", 2, "--numerics", name, "--json")
+            done = json.loads(printed.output.splitlines()[-1])
+            self.assertNotIn("ranges", done)
+            self.assertEqual("integer_operations_per_step" in done, name == "niti")
+            if name == "niti":
+                self.assertGreater(done["integer_operations_per_step"], 0.99 * done["operations_per_step"])
+
     def test_what_is_kept(self):
         for name, types in (("niti", {"I8", "I32"}), ("bf16", {"F32"})):
             self.train(name, "--numerics", name, "--steps", 1)

@@ -1,4 +1,5 @@
-/* What became of the shifts of integer products, from what the engine keeps of them. */
+/* What numerics made of whole numbers: the shifts of integer products and the ranges that adapt,
+ * from what the engine keeps of them, and how much of a step is computed in whole numbers. */
 #ifndef QN_CLI_NUMBERS_SHIFTS_H
 #define QN_CLI_NUMBERS_SHIFTS_H
 
@@ -18,7 +19,7 @@ typedef struct shift_counts {
 /* n is 0 where there are no such products. */
 shift_counts shifts_count(const qn_engine *engine);
 
-/* A line in the report, or fields of a JSON object that is open; nothing where n is 0. */
+/* Lines in the report, or fields of a JSON object that is open; nothing of what there is none. */
 void shifts_print(const qn_engine *engine);
 void shifts_add_json(const qn_engine *engine);
 

@@ -357,10 +357,27 @@ static double interval(const qn_adapt_attributes *how, double moved, double loss
 
 static void adapt_task(void *context, int64_t begin, int64_t end, int thread) {
     const adapting *a = context;
-    const int64_t n = qn_call_count(a->call), last = end * AT_ONCE < n ? end * AT_ONCE : n;
+    const int64_t n = qn_call_count(a->call);
     (void)thread;
-    for (int64_t i = begin * AT_ONCE; i < last; i++)
-        ((int16_t *)a->call->out[0])[i] = (int16_t)whole_of(a, number_at(a->call, i));
+    for (int64_t p = begin; p < end; p++) {
+        double most = 0;
+        for (int64_t i = p * AT_ONCE; i < n && i < (p + 1) * AT_ONCE; i++) {
+            const double x = number_at(a->call, i), size = fabs(x);
+            most = size > most ? size : most;
+            ((int16_t *)a->call->out[0])[i] = (int16_t)whole_of(a, x);
+        }
+        a->parts[p].most = most;
+    }
+}
+
+/* Whether the exponent that was taken cuts the largest number, or leaves two of the bits unused. */
+static bool is_outgrown(const adapting *a) {
+    const int64_t n = (qn_call_count(a->call) + AT_ONCE - 1) / AT_ONCE;
+    double most = 0;
+    for (int64_t p = 0; p < n; p++)
+        most = a->parts[p].most > most ? a->parts[p].most : most;
+    const double whole = most * a->factor;
+    return whole > a->limit + 0.5 || (most > 0 && whole < a->limit / 4);
 }
 
 static void adapt_run(const qn_call *call) {
@@ -389,9 +406,9 @@ static void adapt_run(const qn_call *call) {
     }
     kept[QN_ADAPTED_BITS] = a.bits;
     kept[QN_ADAPTED_EXPONENT] = a.exponent;
-    kept[QN_ADAPTED_LEFT]--;
-    kept[QN_ADAPTED_STEPS] += kept[QN_ADAPTED_STEPS] < 0x1p23;
     qn_team_run(call->team, (qn_call_count(call) + AT_ONCE - 1) / AT_ONCE, adapt_task, &a);
+    kept[QN_ADAPTED_LEFT] = is_outgrown(&a) ? 0 : kept[QN_ADAPTED_LEFT] - 1;
+    kept[QN_ADAPTED_STEPS] += kept[QN_ADAPTED_STEPS] < 0x1p23;
     *(int32_t *)call->out[1] = a.exponent;
     for (int i = 0; i < QN_ADAPTED_COUNT; i++)
         qn_number_set(real, call->out[2], i, kept[i]);

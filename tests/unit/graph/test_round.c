@@ -1,6 +1,6 @@
-/* Numbers at their limits in the operators of numerics: round, settle, adapt and products with narrow
- * sums. Overflow, saturation, tensors of zeros, NaNs and infinities, a batch of one. (test_ops has
- * threads, pieces of a batch and instruction sets.) */
+/* Numbers at their limits in the operators of numerics: round, settle, adapt and products with
+ * narrow sums. Overflow, saturation, tensors of zeros, NaNs and infinities, a batch of one.
+ * (test_ops has threads, pieces of a batch and instruction sets.) */
 #include "check.h"
 #include "graph_run.h"
 #include "ops/network/convolution.h"
@@ -102,8 +102,8 @@ static void test_two_steps(void) {
     check_round(format, QN_I16, QN_SHAPE(10), x, y);
 }
 
-/* A group is a sample here; its scale is that of what is finite, of zeros 1: 3, 6 and 2^100. Numbers
- * over it are 0.875 at most. */
+/* A group is a sample here; its scale is that of what is finite, of zeros 1: 3, 6 and 2^100.
+ * Numbers over it are 0.875 at most. */
 static void test_groups(void) {
     const qn_format format = {
         .exponent_bits = 2, .fraction_bits = 2, .top_exponent = -1, .group_axes = 1};

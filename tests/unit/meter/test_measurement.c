@@ -27,10 +27,12 @@ static const qn_roofline machine = {
 enum { STEPS = 5, SKIPPED = 2, TICKS = 10 * STEPS };
 
 static const qn_recorded_operation operations[] = {
-    {{"conv2d", "conv1", "cpu", QN_PASS_FORWARD, 2, 40000000, 1000000}, 0, 0},
-    {{"sgd", "conv1.weight.update", "cpu", QN_PASS_UPDATE, 2, 1000, 6000000}, 0, 1},
-    {{"add", "sum", "cpu", QN_PASS_FORWARD, 2, 100, 1200}, 0, 2},
-    {{"conv2d", "conv1", "cpu", QN_PASS_FORWARD, 2, 40000000, 1000000}, 1, 0}, /* never runs */
+    {{"conv2d", "conv1", "cpu", QN_PASS_FORWARD, 2, 40000000, 1000000, false}, 0, 0},
+    {{"sgd", "conv1.weight.update", "cpu", QN_PASS_UPDATE, 2, 1000, 6000000, false}, 0, 1},
+    {{"add", "sum", "cpu", QN_PASS_FORWARD, 2, 100, 1200, false}, 0, 2},
+    {{"conv2d", "conv1", "cpu", QN_PASS_FORWARD, 2, 40000000, 1000000, false},
+     1,
+     0}, /* never runs */
 };
 
 typedef struct made {
