@@ -261,4 +261,15 @@ static inline float qn_erf_inline_f32(float x) {
     return qn_erf_given_f32(x, qn_exp_normal_f32(-(size * size)));
 }
 
+/* ln of a positive number of ordinary size, at most 3 ulp off. x = 2^e m, m from sqrt(1/2) to
+ * sqrt(2). */
+static inline float qn_ln_inline_f32(float x) {
+    int32_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    const int32_t e = (bits - 0x3f3504f3) >> 23;
+    bits -= (int32_t)((uint32_t)e << 23);
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return qn_log1p_near_zero_f32(x - 1.0f) + (float)e * 0.693147180559945f;
+}
+
 #endif

@@ -51,18 +51,8 @@ void qn_cluster_sums_clear(qn_cluster_sums *sums) {
     memset(sums->pulled, 0, qn_cluster_sums_floats(sums->d, sums->capacity) * sizeof(float));
 }
 
-/* x = 2^e m, m from sqrt(1/2) to sqrt(2). */
-static inline float ln_inline(float x) {
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const int32_t e = (bits - 0x3f3504f3) >> 23;
-    bits -= (int32_t)((uint32_t)e << 23);
-    memcpy(&x, &bits, sizeof x);
-    return qn_log1p_near_zero_f32(x - 1.0f) + (float)e * 0.693147180559945f;
-}
-
 float qn_ln(float x) {
-    return ln_inline(x);
+    return qn_ln_inline_f32(x);
 }
 
 /* ln of the gamma function of x > 0: Stirling's series above 8, to which it is raised. */
@@ -92,15 +82,17 @@ float qn_clusters_look(const qn_clusters *set, const float *x, float least_base,
         }
     }
     for (int k = 0; k < n; k++) {
-        l[k] = ln_inline(u[k]);
+        l[k] = qn_ln_inline_f32(u[k]);
         p[k] = set->constant[k] + (set->shape[k] - half) * l[k] - u[k] / set->scale[k];
     }
     float base = least_base;
     for (int k = 0; k < set->n; k++)
         base = set->weight[k] > 0 && p[k] > base ? p[k] : base;
     float sum = 0;
-    for (int k = 0; k < n; k++)
-        p[k] = set->weight[k] * qn_exp_inline_f32(p[k] - base);
+    for (int k = 0; k < n; k++) {
+        const float off = p[k] - base; /* above 0 only where the weight is 0 */
+        p[k] = set->weight[k] * qn_exp_inline_f32(off < 0 ? off : 0.0f);
+    }
     for (int k = 0; k < n; k++)
         sum += p[k];
     view->base = base;

@@ -1,7 +1,10 @@
 /* A labeller as a safetensors file, so that other programs can read it. One tensor has all numbers
- * of the state, a second the counts; texts are pairs. Everything is checked before use: a damaged
- * or forged file is rejected, and none makes the labeller access memory outside its own. */
+ * of the state, a second the counts, a third the examples if there are any; texts are pairs.
+ * Everything is checked before use: a damaged or forged file is rejected, and none makes the
+ * labeller access memory outside its own. Files of version 1, which have no examples, are read as
+ * well. */
 #include "label/file.h"
+
 #include "base/status.h"
 #include "format/safetensors.h"
 #include "label/network/net.h"
@@ -11,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT_VERSION "1"
+#define FORMAT_VERSION "2"
+#define OLDER_VERSION  "1"
 
 /* Places of the tensor "counts", before those of clusters and records. */
 enum {
@@ -29,7 +33,10 @@ enum {
     AT_FRESH_CLUSTERS,
     AT_ROWS,
     AT_BYTES,
+    AT_EXAMPLES, /* this and the next one since version 2 */
+    AT_EXAMPLE_ROOM,
     N_FIXED,
+    N_FIXED_OLDER = AT_EXAMPLES,
     RECORD_COUNTS = QN_LABEL_RECORD_COUNTS
 };
 
@@ -66,6 +73,8 @@ static void fill_counts(const qn_labeller *l, double *counts) {
         [AT_FRESH_CLUSTERS] = l->fresh.n,
         [AT_ROWS] = (double)l->where.n_rows,
         [AT_BYTES] = (double)l->where.n_bytes,
+        [AT_EXAMPLES] = l->examples.n,
+        [AT_EXAMPLE_ROOM] = l->examples.capacity,
     };
     memcpy(counts, fixed, sizeof fixed);
     counts += N_FIXED;
@@ -118,8 +127,13 @@ static qn_status write_parts(const qn_labeller *l, const char *path, double *cou
          .shape = QN_SHAPE((int64_t)n_state(l)),
          .bytes = n_state(l) * sizeof(float),
          .data = l->block},
+        {.name = "examples",
+         .dtype = QN_F32,
+         .shape = QN_SHAPE((int64_t)l->n_example_floats),
+         .bytes = l->n_example_floats * sizeof(float),
+         .data = l->example_block},
     };
-    return qn_safetensors_write(l->allocator, path, tensors, 2, pairs, n);
+    return qn_safetensors_write(l->allocator, path, tensors, l->examples.n > 0 ? 3 : 2, pairs, n);
 }
 
 qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
@@ -160,17 +174,13 @@ static bool are_sizes(const double *c) {
 
 static bool take_fixed(qn_labeller *l, const double *c) {
     static const double largest[N_FIXED] = {
-        [AT_SEED_LOW] = 4294967295.0,
-        [AT_SEED_HIGH] = 4294967295.0,
-        [AT_WINDOW] = QN_LABEL_WINDOW,
-        [AT_WINDOW_AT] = QN_LABEL_WINDOW - 1,
-        [AT_STAGE] = 5,
-        [AT_SAMPLES] = 9007199254740992.0,
-        [AT_FOUND] = 9007199254740992.0,
-        [AT_KNOWN_CLUSTERS] = QN_MAX_LANES,
-        [AT_FRESH_CLUSTERS] = QN_LABEL_FRESH,
-        [AT_ROWS] = 9007199254740992.0,
-        [AT_BYTES] = 9007199254740992.0,
+        [AT_SEED_LOW] = 4294967295.0,         [AT_SEED_HIGH] = 4294967295.0,
+        [AT_WINDOW] = QN_LABEL_WINDOW,        [AT_WINDOW_AT] = QN_LABEL_WINDOW - 1,
+        [AT_STAGE] = QN_LABEL_STAGES,         [AT_SAMPLES] = 9007199254740992.0,
+        [AT_FOUND] = 9007199254740992.0,      [AT_KNOWN_CLUSTERS] = QN_MAX_LANES,
+        [AT_FRESH_CLUSTERS] = QN_LABEL_FRESH, [AT_ROWS] = 9007199254740992.0,
+        [AT_BYTES] = 9007199254740992.0,      [AT_EXAMPLES] = QN_MOST_EXAMPLES,
+        [AT_EXAMPLE_ROOM] = QN_MOST_EXAMPLES,
     };
     for (int i = AT_SEED_LOW; i < N_FIXED; i++)
         if (!is_count(c[i], 0, largest[i]))
@@ -241,10 +251,27 @@ static bool is_sound_set(const qn_clusters *set) {
     return true;
 }
 
-static bool is_sound_state(const qn_labeller *l) {
-    for (size_t i = 0; i < n_state(l); i++)
-        if (!__builtin_isfinite(l->block[i]) || l->block[i] > 1e30f || l->block[i] < -1e30f)
+static bool are_moderate(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!__builtin_isfinite(x[i]) || x[i] > 1e30f || x[i] < -1e30f)
             return false;
+    return true;
+}
+
+static bool are_sound_examples(const qn_labeller *l) {
+    const qn_examples *e = &l->examples;
+    if (!are_moderate(l->example_block, l->n_example_floats))
+        return false;
+    for (int i = 0; i < e->capacity; i++)
+        if (!(e->weight[i] >= 0 && e->weight[i] <= 2.0f) || (i >= e->n && e->weight[i] > 0) ||
+            !is_count((double)e->class_of[i], 0, l->n_known - 1))
+            return false;
+    return *e->share >= 0 && *e->share <= 1.0f && is_sound_set(&e->kernel);
+}
+
+static bool is_sound_state(const qn_labeller *l) {
+    if (!are_moderate(l->block, n_state(l)))
+        return false;
     for (int j = 0; j < l->d; j++)
         if (!(l->factor[j] > 0))
             return false;
@@ -310,15 +337,37 @@ static qn_status read_tensor(reading *r, const char *name, qn_dtype dtype, size_
     return qn_file_read(r->from, r->file.data_offset + t->begin, to, bytes);
 }
 
+/* Counts of an older file get the places that it lacks, with zeros. */
 static qn_status read_counts(reading *r) {
     const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
-    QN_TRY(qn_labeller_check_format(&r->file, r->path, FORMAT_VERSION));
+    const bool is_older = strcmp(pair_of(&r->file, "version"), OLDER_VERSION) == 0;
+    QN_TRY(qn_labeller_check_format(&r->file, r->path, is_older ? OLDER_VERSION : FORMAT_VERSION));
     if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
         return refuse(r->path, "its counts are missing");
-    r->n_counts = t->bytes / sizeof(double);
+    const size_t added = is_older ? N_FIXED - N_FIXED_OLDER : 0, n = t->bytes / sizeof(double);
+    r->n_counts = n + added;
     QN_TRY(qn_allocate(r->allocator, r->n_counts, sizeof(double), &r->counts));
-    QN_TRY(read_tensor(r, "counts", QN_F64, r->n_counts * sizeof(double), r->counts));
+    QN_TRY(read_tensor(r, "counts", QN_F64, n * sizeof(double), r->counts));
+    if (is_older) {
+        memmove(r->counts + N_FIXED, r->counts + N_FIXED_OLDER,
+                (n - N_FIXED_OLDER) * sizeof(double));
+        memset(r->counts + N_FIXED_OLDER, 0, added * sizeof(double));
+    }
     return are_sizes(r->counts) ? QN_OK : refuse(r->path, "its sizes are invalid");
+}
+
+static qn_status read_examples(reading *r) {
+    qn_labeller *l = r->labeller;
+    const int n = (int)r->counts[AT_EXAMPLES], room = (int)r->counts[AT_EXAMPLE_ROOM];
+    if (n > room || room % QN_CLUSTER_LANES != 0 || (n == 0) != (room == 0))
+        return refuse(r->path, "its counts contradict each other");
+    if (n == 0)
+        return QN_OK;
+    QN_TRY(qn_labeller_make_examples(l, room));
+    l->examples.n = n;
+    QN_TRY(
+        read_tensor(r, "examples", QN_F32, l->n_example_floats * sizeof(float), l->example_block));
+    return are_sound_examples(l) ? QN_OK : refuse(r->path, "its numbers are invalid");
 }
 
 static qn_status read_all(reading *r) {
@@ -334,6 +383,7 @@ static qn_status read_all(reading *r) {
     QN_TRY(read_tensor(r, "state", QN_F32, n_state(l) * sizeof(float), l->block));
     if (!is_sound_state(l))
         return refuse(r->path, "its numbers are invalid");
+    QN_TRY(read_examples(r));
     return qn_labeller_take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
 }
 

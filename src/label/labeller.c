@@ -94,10 +94,27 @@ void qn_labeller_destroy(qn_labeller *labeller) {
         return;
     qn_net_destroy(labeller->net);
     qn_release(labeller->allocator, labeller->block, labeller->n_floats, sizeof(float));
+    qn_labeller_drop_examples(labeller);
     if (labeller->records)
         qn_release(labeller->allocator, labeller->records, qn_labeller_record_count(labeller),
                    sizeof *labeller->records);
     qn_release(labeller->allocator, labeller, 1, sizeof *labeller);
+}
+
+qn_status qn_labeller_make_examples(qn_labeller *l, int n) {
+    const size_t n_floats = qn_examples_floats(l->d, n);
+    QN_TRY(qn_allocate(l->allocator, n_floats, sizeof(float), &l->example_block));
+    l->n_example_floats = n_floats;
+    qn_examples_lay(&l->examples, l->d, n, l->example_block);
+    qn_examples_clear(&l->examples);
+    return QN_OK;
+}
+
+void qn_labeller_drop_examples(qn_labeller *l) {
+    qn_release(l->allocator, l->example_block, l->n_example_floats, sizeof(float));
+    l->example_block = NULL;
+    l->n_example_floats = 0;
+    l->examples = (qn_examples){.n = 0};
 }
 
 qn_label_record *qn_labeller_found(const qn_labeller *l, int place) {
@@ -192,12 +209,31 @@ qn_status qn_labeller_create(const qn_label_options *options, qn_labeller **labe
 
 /* ---- answers ---- */
 
+/* Adds the examples to what clusters say, whose sum is given; returns the sum of both. */
+static float look_at_examples(const qn_labeller *l, const float *x, float sum,
+                              qn_label_view *view) {
+    const float share = *l->examples.share, before = view->known.base;
+    const float others =
+        qn_examples_look(&l->examples, x, l->n_known, &view->known.base, view->examples);
+    const float scale = (1.0f - share) * qn_exp_f32(before - view->known.base);
+    for (int k = 0; k < l->origin.n; k++)
+        view->known.density[k] *= scale;
+    for (int c = 0; c < l->n_known; c++)
+        view->examples[c] *= share;
+    return scale * sum + share * others;
+}
+
 void qn_labeller_look(const qn_labeller *l, const qn_clusters *known, const float *x,
                       qn_label_view *view) {
-    const float sum = qn_clusters_look(known, x, -80.0f, &view->known);
+    view->has_examples = known == &l->origin && l->examples.n > 0;
+    float sum = qn_clusters_look(known, x, qn_labeller_least_log(l), &view->known);
+    if (view->has_examples)
+        sum = look_at_examples(l, x, sum, view);
     view->fresh_part = qn_clusters_look(&l->fresh, x, view->known.base, &view->fresh);
     view->known_part = *l->known_weight * sum * qn_exp_f32(view->known.base - view->fresh.base);
     view->log_known = view->known.base + qn_ln(sum + 1e-30f);
+    if (view->has_examples)
+        view->odds = qn_labeller_odds(l, x, view->log_known);
 }
 
 /* From which probability on a sample is called new: between the half, which makes the fewest
@@ -208,33 +244,41 @@ static float threshold(const qn_labeller *l) {
     return 1.0f / (1.0f + qn_exp_f32(-odds));
 }
 
-static qn_label_answer answer_known(const qn_labeller *l, const qn_label_view *view, float all) {
+static qn_label_answer answer_known(const qn_labeller *l, const qn_label_view *view, float fresh) {
     float part[QN_LABEL_MAX_KNOWN] = {0}, sum = 0;
     int best = 0;
+    for (int c = 0; view->has_examples && c < l->n_known; c++) {
+        part[c] = view->examples[c];
+        sum += part[c];
+    }
     for (int k = 0; k < l->known.n; k++) {
         part[l->owner[k]] += view->known.density[k];
         sum += view->known.density[k];
     }
     for (int i = 1; i < l->n_known; i++)
         best = part[i] > part[best] ? i : best;
-    const float confidence = sum > 0 ? part[best] / sum * view->known_part / all : 0.0f;
-    return (qn_label_answer){best, confidence, view->fresh_part / all};
+    const float confidence = sum > 0 ? part[best] / sum * (1.0f - fresh) : 0.0f;
+    return (qn_label_answer){best, confidence, fresh};
 }
 
-static qn_label_answer answer_found(const qn_labeller *l, const qn_label_view *view, float all) {
+static qn_label_answer answer_found(const qn_labeller *l, const qn_label_view *view, float fresh) {
     int best = 0;
     for (int k = 1; k < l->fresh.n; k++)
         if (best == 0 || view->fresh.density[k] > view->fresh.density[best])
             best = k;
     const int64_t label =
         best ? l->n_known + qn_labeller_found(l, l->place[best])->serial : QN_LABEL_UNSURE;
-    return (qn_label_answer){label, view->fresh.density[best] / all, view->fresh_part / all};
+    const float part = view->fresh.density[best] / (view->fresh_part + 1e-30f);
+    return (qn_label_answer){label, part * fresh, fresh};
 }
 
 static qn_label_answer answer_of(const qn_labeller *l, const qn_label_view *view) {
     const float all = view->known_part + view->fresh_part + 1e-30f;
-    return view->fresh_part / all > threshold(l) ? answer_found(l, view, all)
-                                                 : answer_known(l, view, all);
+    const float odds = view->has_examples ? view->odds - *l->examples.limit : 0.0f;
+    const float fresh =
+        view->has_examples ? 1.0f / (1.0f + qn_exp_f32(odds)) : view->fresh_part / all;
+    const bool is_new = view->has_examples ? odds < 0 : fresh > threshold(l);
+    return is_new ? answer_found(l, view, fresh) : answer_known(l, view, fresh);
 }
 
 /* Looks with the known clusters that foretell better. */
@@ -367,12 +411,14 @@ qn_label_cost qn_labeller_get_cost(const qn_labeller *labeller) {
     const double grow =
         4 * w * fresh * look + 32 * w * (3.0 * l->d + 3 * 12) + 14 * w * lanes * (look + add);
     const double takeover = 3 * w * (known + fresh) * look;
+    const double examples = 2 * l->examples.capacity * look;
     const double follow = 600 * (known * (look + add) + fresh * look) + w * known * look;
     const double largest = takeover > grow ? takeover : grow;
     return (qn_label_cost){
-        .bytes = sizeof *l + l->n_floats * sizeof(float) +
+        .bytes = sizeof *l + (l->n_floats + l->n_example_floats) * sizeof(float) +
                  qn_labeller_record_count(l) * sizeof *l->records,
-        .mean_flops = 2 * (known + fresh) * look + (2 * fit + grow + takeover + follow) / 100,
+        .mean_flops =
+            2 * (known + fresh) * look + examples + (2 * fit + grow + takeover + follow) / 100,
         .largest_flops = largest > fit ? largest : fit,
     };
 }

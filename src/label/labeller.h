@@ -1,6 +1,7 @@
 /* The parts of a labeller that its files share. Three sets of clusters: the known classes as
  * learned, the known classes as tracked, and the found classes. Of the two sets of known classes,
- * the one that predicted the last samples better is used for answers.
+ * the one that predicted the last samples better is used for answers. Beside those as learned there
+ * may be examples: labelled samples that predict others better than clusters do.
  *
  *     fresh cluster 0 represents all new samples without a cluster
  *     n_window <= QN_LABEL_WINDOW, window_at < QN_LABEL_WINDOW
@@ -9,13 +10,15 @@
 #define QN_LABEL_LABELLER_H
 
 #include "base/memory.h"
+#include "label/examples.h"
 #include "label/grow.h"
 #include "quern/label.h"
 
 enum {
-    QN_LABEL_WINDOW = 1000,       /* samples that are kept */
-    QN_LABEL_FRESH = 32,          /* lanes of found clusters */
-    QN_LABEL_CLASS_SAMPLES = 2000 /* of a known class that are looked at */
+    QN_LABEL_WINDOW = 1000,        /* samples that are kept */
+    QN_LABEL_FRESH = 32,           /* lanes of found clusters */
+    QN_LABEL_CLASS_SAMPLES = 2000, /* of a known class that are looked at */
+    QN_LABEL_STAGES = 6            /* of a refit */
 };
 
 /* A class as it is shown. */
@@ -44,6 +47,9 @@ struct qn_labeller {
     int32_t place[QN_LABEL_FRESH];      /* of a fresh cluster's class in found */
     int32_t n_window, window_at, stage; /* stage of the refit under way; 0: none */
     int64_t n_samples, n_found;         /* n_found: serials given so far */
+    float *example_block;               /* (n_example_floats) state as well; null: no examples */
+    size_t n_example_floats;
+    qn_examples examples;     /* answer beside the clusters of origin */
     qn_label_record *records; /* (n_known) known classes, then (QN_LABEL_MAX_NEW) found ones */
     qn_label_place where;
     struct qn_label_net *net; /* labels samples that need a network (network/net.h); then block is
@@ -64,11 +70,21 @@ void qn_labeller_begin_records(qn_labeller *labeller, const qn_label_options *op
 /* Fits the known classes' clusters and all that follows from the labelled samples. */
 qn_status qn_labeller_learn(qn_labeller *labeller, const qn_label_options *options);
 
+/* Makes room for n examples; there is none. */
+qn_status qn_labeller_make_examples(qn_labeller *labeller, int n);
+void qn_labeller_drop_examples(qn_labeller *labeller);
+
 /* What is believed of clusters in the stream. */
 qn_cluster_prior qn_labeller_prior(const qn_labeller *labeller);
 
 /* The part of refitting that is due after a sample, if one is. */
 void qn_labeller_refit(qn_labeller *labeller);
+
+/* ln of the odds of known to new of a sample whose known density's logarithm is given. */
+float qn_labeller_odds(const qn_labeller *labeller, const float *x, float log_known);
+
+/* Sets the limit of the examples by the last samples; there are examples. */
+void qn_labeller_set_limit(qn_labeller *labeller);
 
 /* Samples between two refits by now. */
 int qn_labeller_interval(int64_t n_samples);
@@ -76,9 +92,18 @@ int qn_labeller_interval(int64_t n_samples);
 /* How a sample looks to the labeller. */
 typedef struct qn_label_view {
     qn_cluster_view known, fresh;
-    float known_part, fresh_part; /* densities, both times e^-fresh.base */
-    float log_known;              /* ln of the density of the known classes alone */
+    bool has_examples;
+    float examples[QN_LABEL_MAX_KNOWN]; /* if it has: densities by class, times e^-known.base */
+    float known_part, fresh_part;       /* densities, both times e^-fresh.base */
+    float log_known;                    /* ln of the density of the known classes alone */
+    float odds;                         /* if it has examples: ln of known to new */
 } qn_label_view;
+
+/* The least logarithm that a density counts with. Beside examples none is too small: in many
+ * dimensions all known densities of a sample may be far below what float holds. */
+static inline float qn_labeller_least_log(const qn_labeller *labeller) {
+    return labeller->examples.n > 0 ? -1e30f : -80.0f;
+}
 
 void qn_labeller_look(const qn_labeller *labeller, const qn_clusters *known, const float *x,
                       qn_label_view *view);

@@ -1,5 +1,6 @@
 /* Learning from the labelled samples: the scale of each feature, the clusters of each class, and
  * the typical size of clusters. */
+#include "base/fmath.h"
 #include "base/status.h"
 #include "label/labeller.h"
 #include "label/select.h"
@@ -15,10 +16,14 @@ enum {
     FIRST_STEPS = 10,
     STEPS = 8,
     LAST_STEPS = 20,
+    LEAST_HALVED = 20, /* labelled samples */
+    MIXING_STEPS = 50,
     LEAST_FITTED = 8 /* samples of a class below which it is one cluster */
 };
 
 static const double unlike = 3.0; /* scales of features that differ more count one by one */
+
+static const float least_share = 0.25f; /* of examples, below which there are none */
 
 /* ---- scales ---- */
 
@@ -106,22 +111,26 @@ typedef struct lesson {
     float *block;    /* of set and space */
     qn_clusters set; /* of one class */
     qn_grow_space space;
-    int most_clusters; /* of a class */
+    int most_clusters;                      /* of a class */
+    int half;                               /* -1: all samples; 0, 1: one half of them */
+    bool in_second[QN_LABEL_CLASS_SAMPLES]; /* which half a sample of a class is in */
+    float apart[QN_MOST_EXAMPLES]; /* ln of the density of the other half's clusters at examples */
 } lesson;
 
-/* The samples of a class, scaled; where they are too many, some drawn by the seed. */
-static int gather(lesson *w, int class) {
+/* The samples of a class in a half (or of all), scaled; where they are too many, some drawn by the
+ * seed. */
+static int gather(lesson *w, int class, int half) {
     const qn_label_options *o = w->options;
     const qn_rng rng = qn_rng_make(o->seed, 0x67617468, (uint64_t) class);
     const int d = o->n_features;
     int n = 0;
     for (int64_t at = 0; at < o->n_samples && n < QN_LABEL_CLASS_SAMPLES; at++) {
         const int64_t i = (int64_t)qn_rng_permute(rng, (uint64_t)at, (uint64_t)o->n_samples);
-        if (o->label[i] != class)
+        if (o->label[i] != class || (half >= 0 && (at & 1) != half))
             continue;
         for (int j = 0; j < d; j++)
             w->x[n * d + j] = (o->x[i * d + j] - w->labeller->shift[j]) * w->labeller->factor[j];
-        n++;
+        w->in_second[n++] = at & 1;
     }
     return n;
 }
@@ -173,9 +182,9 @@ static void fit_class(lesson *w, int class, int n) {
 static void fit_classes(lesson *w) {
     qn_labeller *l = w->labeller;
     float spread = 0, square = 0, weights = 0;
-    l->known.n = 0;
+    qn_clusters_clear(&l->known); /* the last fit may have had more of them */
     for (int class = 0; class < l->n_known; class ++) {
-        const int n = gather(w, class);
+        const int n = gather(w, class, w->half);
         if (n == 0)
             continue;
         fit_class(w, class, n);
@@ -244,23 +253,178 @@ static void end_lesson(const lesson *w, const qn_labeller *l, const qn_label_opt
                sizeof(float));
 }
 
+/* ---- clusters or examples ---- */
+
+/* How many of a class's n samples are taken where there is room for so many of all classes'. */
+static int taken_of(int64_t n, int64_t all, int64_t room) {
+    const int64_t taken = n * (all > room ? room : all) / all;
+    return (int)(n > 0 && taken == 0 ? 1 : taken);
+}
+
+static int64_t half_samples(const lesson *w) {
+    return w->half < 0 ? w->options->n_samples : w->options->n_samples / 2;
+}
+
+/* Gathers a class; how many of its samples become examples beside those before. */
+static int gather_examples(lesson *w, int class, int before, int *n) {
+    const int capacity = w->labeller->examples.capacity, room = capacity - before;
+    *n = gather(w, class, w->half);
+    const int taken = taken_of(*n, half_samples(w), capacity);
+    return taken > room ? room : taken;
+}
+
+/* Takes the samples of the half as examples, as many of each class as there is room for. */
+static void take_examples(lesson *w) {
+    qn_labeller *l = w->labeller;
+    const float all = (float)half_samples(w);
+    int n;
+    qn_examples_clear(&l->examples);
+    for (int class = 0; class < l->n_known; class ++) {
+        const int taken = gather_examples(w, class, l->examples.n, &n);
+        qn_examples_add(&l->examples, class, w->x, taken, (float)n / all / (float)taken);
+    }
+    qn_examples_fit(&l->examples, &w->prior);
+}
+
+/* How the clusters of a half foretell the examples of the other one. */
+static void foretell_examples(lesson *w) {
+    const qn_labeller *l = w->labeller;
+    const int half = w->half;
+    qn_cluster_view view;
+    int n, at = 0;
+    w->half = -1;
+    for (int class = 0; class < l->n_known; class ++) {
+        const int taken = gather_examples(w, class, at, &n);
+        for (int i = 0; i < taken; i++, at++) {
+            if (w->in_second[i] == half)
+                continue;
+            const float *x = w->x + (size_t)i * (size_t)l->d;
+            const float sum = qn_clusters_look(&l->known, x, -1e30f, &view);
+            w->apart[at] = view.base + qn_ln(sum + 1e-30f);
+        }
+    }
+    w->half = half;
+}
+
+/* How two densities foretell the same samples: mixing[i] receives p / (p + q) of sample i. */
+typedef struct foretold {
+    float *mixing;
+    int n;
+} foretold;
+
+/* Foretells the samples of the other half with their classes: by examples (p), by clusters (q). */
+static void foretell(lesson *w, foretold *f) {
+    qn_labeller *l = w->labeller;
+    qn_cluster_view view;
+    float part[QN_LABEL_MAX_KNOWN];
+    for (int class = 0; class < l->n_known; class ++) {
+        const int n = taken_of(gather(w, class, 1 - w->half), half_samples(w), QN_MOST_EXAMPLES);
+        for (int i = 0; i < n && f->n < 3 * QN_MOST_EXAMPLES; i++) {
+            float q = 1e-30f;
+            const float *x = w->x + (size_t)i * (size_t)l->d;
+            qn_clusters_look(&l->known, x, -1e30f, &view);
+            float base = view.base;
+            qn_examples_look(&l->examples, x, l->n_known, &base, part);
+            const float p = part[class] + 1e-30f;
+            for (int k = 0; k < l->known.n; k++)
+                q += l->owner[k] == class ? view.density[k] * qn_exp_f32(view.base - base) : 0.0f;
+            f->mixing[f->n++] = p / (p + q);
+        }
+    }
+}
+
+/* The share of examples in the mixture that foretells best (expectation-maximisation). */
+static float find_share(const foretold *f) {
+    double share = 0.5;
+    for (int step = 0; step < MIXING_STEPS && f->n > 0; step++) {
+        double sum = 0.0;
+        for (int i = 0; i < f->n; i++) {
+            const double p = share * (double)f->mixing[i];
+            sum += p / (p + (1.0 - share) * (1.0 - (double)f->mixing[i]) + 1e-30);
+        }
+        share = sum / f->n;
+    }
+    return (float)share;
+}
+
+static void fit_both(lesson *w, float extent) {
+    qn_labeller *l = w->labeller;
+    w->set.shape[0] = 0.25f * (float)l->d;
+    *l->spread = qn_cluster_spread(&w->set, 0);
+    w->prior = qn_labeller_prior(l);
+    w->prior.count = 4.0f;
+    w->square = extent;
+    fit_classes(w);
+    fit_classes(w);
+}
+
+/* Each half of the labelled samples foretells the other one. */
+static qn_status measure_share(lesson *w, float extent, float *share) {
+    const qn_labeller *l = w->labeller;
+    foretold f = {.n = 0};
+    QN_TRY(qn_allocate(l->allocator, 3 * QN_MOST_EXAMPLES, sizeof *f.mixing, &f.mixing));
+    for (w->half = 0; w->half < 2; w->half++) {
+        fit_both(w, extent);
+        take_examples(w);
+        foretell(w, &f);
+        foretell_examples(w);
+    }
+    w->half = -1;
+    *share = find_share(&f);
+    qn_release(l->allocator, f.mixing, 3 * QN_MOST_EXAMPLES, sizeof *f.mixing);
+    return QN_OK;
+}
+
+/* The known density at each example by all others. */
+static void leave_out_each(const lesson *w) {
+    const qn_examples *e = &w->labeller->examples;
+    float x[QN_LABEL_MAX_FEATURES], part[QN_LABEL_MAX_KNOWN];
+    for (int i = 0; i < e->n; i++) {
+        const float weight = e->weight[i];
+        float base = w->apart[i];
+        qn_examples_get(e, i, x);
+        e->weight[i] = 0;
+        const float others = qn_examples_look(e, x, w->labeller->n_known, &base, part);
+        const float sum = *e->share * others / (1.0f - weight) +
+                          (1.0f - *e->share) * qn_exp_f32(w->apart[i] - base);
+        e->alone[i] = base + qn_ln(sum + 1e-30f);
+        e->weight[i] = weight;
+    }
+}
+
+/* Keeps examples where they foretell clearly more than the clusters leave. */
+static qn_status choose_examples(lesson *w, float extent) {
+    qn_labeller *l = w->labeller;
+    const int64_t n = w->options->n_samples;
+    float share = 0;
+    w->half = -1;
+    if (n < LEAST_HALVED)
+        return QN_OK;
+    QN_TRY(qn_labeller_make_examples(l, n < QN_MOST_EXAMPLES ? (int)n : QN_MOST_EXAMPLES));
+    QN_TRY(measure_share(w, extent, &share));
+    take_examples(w);
+    *l->examples.share = share;
+    leave_out_each(w);
+    if (share < least_share)
+        qn_labeller_drop_examples(l);
+    return QN_OK;
+}
+
 qn_status qn_labeller_learn(qn_labeller *l, const qn_label_options *options) {
     lesson w = {.labeller = l, .options = options};
     QN_TRY(begin_lesson(&w, l, options));
     const int64_t most = 1 << 20; /* samples that scales are measured by */
     measure_scales(l, options, options->n_samples < most ? options->n_samples : most, w.values);
     const float extent = measure_extent(l, options);
-    w.set.shape[0] = 0.25f * (float)l->d;
-    *l->spread = qn_cluster_spread(&w.set, 0);
-    w.prior = qn_labeller_prior(l);
-    w.prior.count = 4.0f;
-    w.square = extent;
+    const qn_status status = choose_examples(&w, extent);
     begin_fresh(l, extent);
-    fit_classes(&w);
-    fit_classes(&w);
+    fit_both(&w, extent);
     end_lesson(&w, l, options);
+    QN_TRY(status);
     l->origin.n = l->known.n;
     for (int k = 0; k < l->known.n; k++)
         qn_cluster_copy(&l->known, k, &l->origin, k);
+    if (l->examples.n > 0)
+        qn_labeller_set_limit(l);
     return QN_OK;
 }

@@ -158,8 +158,8 @@ static void known_parts(const qn_labeller *l, const float *x, qn_label_view *vie
 static void keep_rest(qn_labeller *l) {
     qn_cluster_view view;
     for (int i = 0; i < l->n_window; i++) {
-        const float sum =
-            qn_clusters_look(&l->known, l->window + (size_t)i * (size_t)l->d, -80.0f, &view);
+        const float sum = qn_clusters_look(&l->known, l->window + (size_t)i * (size_t)l->d,
+                                           qn_labeller_least_log(l), &view);
         const float now = view.base + qn_ln(sum + 1e-30f);
         l->rest[i] = now > l->rest[i] ? now : l->rest[i];
     }
@@ -290,6 +290,28 @@ static void find_takeovers(qn_labeller *l) {
     }
 }
 
+/* ---- the limit of the examples ---- */
+
+float qn_labeller_odds(const qn_labeller *l, const float *x, float log_known) {
+    qn_cluster_view view;
+    const float sum = qn_clusters_look(&l->fresh, x, qn_labeller_least_log(l), &view);
+    return qn_ln(*l->known_weight + 1e-30f) + log_known - view.base - qn_ln(sum + 1e-30f);
+}
+
+void qn_labeller_set_limit(qn_labeller *l) {
+    float known[QN_MOST_EXAMPLES], all[QN_LABEL_WINDOW], x[QN_LABEL_MAX_FEATURES];
+    const int n = l->examples.n, n_all = l->n_window;
+    for (int i = 0; i < n; i++) {
+        qn_examples_get(&l->examples, i, x);
+        known[i] = qn_labeller_odds(l, x, l->examples.alone[i]);
+    }
+    for (int i = 0; i < n_all; i++)
+        all[i] = qn_labeller_odds(l, l->window + (size_t)i * (size_t)l->d, l->rest[i]);
+    *l->examples.limit = qn_examples_find_limit(known, n, all, n_all);
+}
+
+/* ---- refits ---- */
+
 /* Shares of samples that have not come keep any of them from 0. */
 static void add_pseudo_counts(qn_labeller *l) {
     const float n = (float)l->n_window, all = n + known_pseudo + fresh_pseudo;
@@ -318,11 +340,14 @@ void qn_labeller_refit(qn_labeller *l) {
         if (*l->lead > 0 && l->n_samples >= FIRST_TAKEOVER)
             find_takeovers(l);
         break;
-    default:
+    case 5:
         follow(l);
         add_pseudo_counts(l);
-        l->stage = 0;
-        return;
+        break;
+    case QN_LABEL_STAGES:
+        if (l->examples.n > 0)
+            qn_labeller_set_limit(l);
+        break;
     }
-    l->stage++;
+    l->stage = l->stage < QN_LABEL_STAGES ? l->stage + 1 : 0;
 }

@@ -1,4 +1,5 @@
 """quern label: a stream labelled by the command, killed and gone on with, named, shown, and what is refused."""
+import pathlib
 import random
 import signal
 import struct
@@ -105,6 +106,17 @@ class Label(quern.Case):
         process.communicate()
         self.assertEqual(process.returncode, 0)
         self.run_quern("label", "stream", "l.qnl", "--data", "csv:grows.csv")
+
+    def test_a_file_of_version_1(self):
+        """Written before labellers had examples; goes on where it was."""
+        old = pathlib.Path(__file__).parents[1] / "fuzz" / "corpus" / "labeller" / "small"
+        (self.folder / "l.qnl").write_bytes(old.read_bytes())
+        before = self.run_quern("label", "show", "l.qnl", "--json").of("labeller")[0]
+        (self.folder / "one.csv").write_text("0.5\n" * 3)
+        self.run_quern("label", "stream", "l.qnl", "--data", "csv:one.csv")
+        after = self.run_quern("label", "show", "l.qnl", "--json").of("labeller")[0]
+        self.assertEqual(after["samples"], before["samples"] + 3)
+        self.assertIn(b'"version":"2"', self.bytes_of("l.qnl"))
 
     def test_mistakes(self):
         self.fails(2, "label", "draw", says=["not an action"])

@@ -94,16 +94,80 @@ static void test_near_the_best(void) {
     CHECK(excess < 5.0);
 }
 
-/* Labels of a stream that is saved and loaded after the samples that `cuts` says. */
-static void run_cut(const char *path, uint64_t cuts, int64_t *labels) {
+/* Sample i of two arms of a spiral, classes 0 and 1, for which clusters are too coarse, and of a
+ * class 2 between them in a third dimension. */
+static int draw_spiral(int64_t i, bool known_only, float *x) {
+    const qn_rng rng = qn_rng_make(11, 5, (uint64_t)i);
+    const int class = (int)qn_rng_below(rng, 0, known_only ? 2 : 3);
+    const double turn = 9.0 * sqrt((double)qn_rng_below(rng, 1, 1 << 20) / (1 << 20));
+    const double side = class == 1 ? -turn : turn;
+    for (int j = 0; j < FEATURES; j++)
+        x[j] = j < 3 ? 0.2f * (float)qn_rng_normal(rng, (uint64_t)(2 + j)) : 1.0f;
+    x[0] += (float)(class == 2 ? 3.0 : side * cos(turn));
+    x[1] += (float)(class == 2 ? 0.0 : side * sin(turn));
+    x[2] += class == 2 ? 4.0f : 0.0f;
+    return class;
+}
+
+static qn_label_options make_spiral(made *m, int n) {
+    for (int i = 0; i < n; i++)
+        m->label[i] = draw_spiral(i, true, m->x + i * FEATURES);
+    return (qn_label_options){QN_OPTIONS_INIT(qn_label_options),
+                              .n_features = FEATURES,
+                              .n_classes = 2,
+                              .n_samples = n,
+                              .x = m->x,
+                              .label = m->label,
+                              .seed = 1};
+}
+
+static bool has_text(const char *path, const char *text) {
+    char header[1024] = {0};
+    FILE *file = fopen(path, "rb");
+    size_t n = fread(header, 1, sizeof header - 1, file);
+    fclose(file);
+    for (size_t i = 0; i + strlen(text) < n; i++)
+        if (memcmp(header + i, text, strlen(text)) == 0)
+            return true;
+    return false;
+}
+
+/* Classes of no simple shape: kept as examples, which tell them apart and from what is new. */
+static void test_examples(const char *path) {
     static made m;
-    const qn_label_options options = make(&m, 7);
+    const qn_label_options options = make_spiral(&m, N_LABELLED);
+    qn_label_score ours = {0};
+    qn_labeller *l;
+    CHECK_OK(qn_labeller_create(&options, &l));
+    CHECK_OK(qn_labeller_save(l, path));
+    CHECK(has_text(path, "\"examples\""));
+    for (int i = 0; i < N_STREAM; i++) {
+        float x[FEATURES];
+        qn_label_answer answer = {0};
+        const int class = draw_spiral(N_LABELLED + i, false, x);
+        CHECK_OK(qn_labeller_add(l, x, &answer));
+        const bool is_known = answer.label >= 0 && answer.label < 2;
+        if (i >= 200)
+            qn_label_score_add(&ours, 2, class, is_known ? (int)answer.label : -1);
+    }
+    printf("errors beside examples: %.2f %%\n", qn_label_error(&ours));
+    CHECK(qn_label_error(&ours) < 5.0);
+    qn_labeller_destroy(l);
+}
+
+/* Labels of a stream that is saved and loaded after the samples that `cuts` says. */
+static void run_cut(const char *path, bool is_spiral, uint64_t cuts, int64_t *labels) {
+    static made m;
+    const qn_label_options options = is_spiral ? make_spiral(&m, N_LABELLED) : make(&m, 7);
     qn_labeller *l;
     CHECK_OK(qn_labeller_create(&options, &l));
     for (int i = 0; i < N_STREAM; i++) {
         float x[FEATURES];
         qn_label_answer answer;
-        qn_rbf_draw(&m.rbf, false, x);
+        if (is_spiral)
+            draw_spiral(N_LABELLED + i, false, x);
+        else
+            qn_rbf_draw(&m.rbf, false, x);
         CHECK_OK(qn_labeller_add(l, x, &answer));
         labels[i] = answer.label * 1000000 + (int64_t)(answer.confidence * 1e5f);
         if (cuts && qn_rng_below(qn_rng_make(cuts, 0, 0), (uint64_t)i, 40) == 0) {
@@ -117,10 +181,12 @@ static void run_cut(const char *path, uint64_t cuts, int64_t *labels) {
 
 static void test_cut_anywhere(const char *path) {
     static int64_t whole[N_STREAM], cut[N_STREAM];
-    run_cut(path, 0, whole);
-    for (uint64_t cuts = 1; cuts <= 3; cuts++) {
-        run_cut(path, cuts, cut);
-        CHECK(memcmp(whole, cut, sizeof whole) == 0);
+    for (int is_spiral = 0; is_spiral < 2; is_spiral++) {
+        run_cut(path, is_spiral, 0, whole);
+        for (uint64_t cuts = 1; cuts <= 3; cuts++) {
+            run_cut(path, is_spiral, cuts, cut);
+            CHECK(memcmp(whole, cut, sizeof whole) == 0);
+        }
     }
 }
 
@@ -216,10 +282,10 @@ static void test_names(const char *path) {
     qn_labeller_destroy(l);
 }
 
-static void test_memory_runs_out(const char *path) {
+static void test_memory_runs_out(const char *path, bool is_spiral) {
     static made m;
-    qn_label_options options = make(&m, 3);
-    options.n_samples = 60;
+    qn_label_options options = is_spiral ? make_spiral(&m, 200) : make(&m, 3);
+    options.n_samples = is_spiral ? 200 : 60;
     for (int n = 0; n < 60; n++) {
         failing f = {.left = n};
         const qn_allocator allocator = {&f, failing_allocate, failing_release};
@@ -235,8 +301,10 @@ static void test_memory_runs_out(const char *path) {
         qn_labeller_destroy(l);
         CHECK(f.held_bytes == 0);
         CHECK(status == QN_OK || status == QN_ERROR_MEMORY);
-        if (status == QN_OK)
+        if (status == QN_OK) {
+            CHECK(has_text(path, "\"examples\"") || !is_spiral);
             return;
+        }
     }
     CHECK(!"every allocation failed");
 }
@@ -270,12 +338,15 @@ int main(void) {
     close(mkstemp(path));
     test_densities();
     test_near_the_best();
+    test_examples(path);
     test_cut_anywhere(path);
     test_refused();
     test_hostile();
     test_names(path);
-    test_memory_runs_out(path);
-    test_damaged(path);
+    for (int is_spiral = 0; is_spiral < 2; is_spiral++) {
+        test_memory_runs_out(path, is_spiral);
+        test_damaged(path);
+    }
     unlink(path);
     return checks_finish();
 }
