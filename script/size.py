@@ -26,7 +26,7 @@ CORE = ["base", "os", "tensor", "graph", "ops", "device", "passes", "plan", "run
 KERNELS = ["kernels", "kernels/ref", "kernels/avx2", "kernels/avx512", "kernels/neon"]
 COUNTED = [*CORE, *KERNELS, "format", "linker"]
 OPTIONS = {part: "QUERN_WITH_" + part.split("/")[-1].upper()
-           for part in ("kernels/avx2", "kernels/avx512", "kernels/neon", "kernels/integer", "device/opencl", "device/cuda", "label",
+           for part in ("kernels/avx2", "kernels/avx512", "kernels/neon", "kernels/integer", "device/opencl", "device/cuda", "device/hexagon", "label",
                         "learn", "federate")}
 # A section of the library starts its line; those of objects follow one space. Figures are on the next line if
 # the name is long.

@@ -107,11 +107,12 @@ typedef struct qn_engine_options {
     /* Types, scales and rounding of integer or mixed-precision training (quern/numerics.h); null:
      * all in the real type. Only read while the engine is created. */
     const struct qn_numerics *numerics;
-    /* What computes: "cpu" (also for null), "opencl", "opencl:N", "cuda" or "cuda:N" (quern devices
-     * lists them), or "auto": the CPU, the first of these, or both, whichever has the best steps
-     * (device_wish) when plans are made; what it came to is a name with a placement, which repeats
-     * it ("opencl/h12d30"). What the device lacks, and every update, runs on the CPU. Results
-     * depend on the device as on the seed. Only read while the engine is created. */
+    /* What computes: "cpu" (also for null), "opencl", "opencl:N", "cuda", "cuda:N" or
+     * "hexagon:emulated" (quern devices lists them), or "auto": the CPU, the first GPU, or both,
+     * whichever has the best steps (device_wish) when plans are made; what it came to is a name
+     * with a placement, which repeats it ("opencl/h12d30"). What the device lacks, and every
+     * update, runs on the CPU. Results depend on the device as on the seed. Only read while the
+     * engine is created. */
     const char *device;
     const qn_log *log;     /* told when a device is lost; null: nobody */
     qn_cores_choice cores; /* of the first training program; not with budget_changes or a swap file

@@ -10,6 +10,7 @@
 #ifndef QN_OPS_RESCALED_H
 #define QN_OPS_RESCALED_H
 
+#include "ops/kept_shift.h"
 #include "ops/ops.h"
 
 typedef struct qn_rescaling {
@@ -22,20 +23,6 @@ typedef struct qn_rescaling {
     /* Steps of training from which on bits are one fewer each; 0: none. */
     int64_t first_drop, second_drop, third_drop;
 } qn_rescaling;
-
-/* What is kept: a vector of QN_I32, all 0 before the first step. */
-enum {
-    QN_KEPT_SHIFT,
-    QN_KEPT_LEFT,   /* steps of the period that are left */
-    QN_KEPT_PERIOD, /* steps */
-    QN_KEPT_STEPS,  /* so far; what follows counts them */
-    QN_KEPT_MADE,   /* of stored sums by a shift that was computed */
-    QN_KEPT_TWICE,  /* the kept shift was wrong: the product was made twice */
-    QN_KEPT_WRONG,  /* the kept shift was wrong and was taken */
-    QN_KEPT_COUNT,
-};
-
-enum { QN_LONGEST_PERIOD = 8 };
 
 /* Where a twin's attributes have it. */
 const qn_rescaling *qn_rescaling_of(const qn_op *op, const void *attributes);

@@ -201,10 +201,21 @@ void qn_file_remove(const char *path);
 /* ---- other programs ---- */
 typedef struct qn_process qn_process;
 
+/* Whether a program of this name is found in PATH. */
+bool qn_program_is_there(const char *name);
+
 /* Starts a command with the shell, with its standard input and output to us; its messages go where
  * ours go. It is in a process group of its own: a Ctrl-C is for us alone. */
 qn_status qn_process_start(const qn_allocator *allocator, const char *command,
                            qn_process **process);
+
+/* The same for a process that gets open files as its descriptors 3 and on. */
+enum { QN_PROCESS_MOST_FILES = 4 };
+qn_status qn_process_start_with(const qn_allocator *allocator, const char *command,
+                                const int *files, int n_files, qn_process **process);
+
+/* Ends it at once, from any thread: what waits for it fails. */
+void qn_process_kill(const qn_process *process);
 
 /* Closes its standard input, waits for a second, and then ends it and all of its group. */
 void qn_process_close(qn_process *process);

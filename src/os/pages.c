@@ -96,3 +96,33 @@ qn_status qn_twin_pages_show(const qn_twin_pages *pages, size_t offset, size_t b
         return QN_OK;
     return qn_fail(QN_ERROR_MEMORY, "cannot protect %zu bytes: %s", bytes, strerror(errno));
 }
+
+/* ---- shared ---- */
+
+qn_status qn_shared_pages_open(size_t bytes, qn_shared_pages *pages) {
+    *pages =
+        (qn_shared_pages){.bytes = whole_pages(bytes), .file = memfd_create("quern", MFD_CLOEXEC)};
+    if (pages->file >= 0 && ftruncate(pages->file, (off_t)pages->bytes) == 0)
+        pages->memory = map_file(pages->file, pages->bytes, PROT_READ | PROT_WRITE);
+    const int error = errno;
+    if (pages->memory)
+        return QN_OK;
+    qn_shared_pages_close(pages);
+    return qn_fail(QN_ERROR_MEMORY, "the system has no %zu bytes to share: %s", bytes,
+                   strerror(error));
+}
+
+void qn_shared_pages_close(qn_shared_pages *pages) {
+    if (pages->memory)
+        munmap(pages->memory, pages->bytes);
+    if (pages->file >= 0 && pages->bytes > 0)
+        close(pages->file);
+    *pages = (qn_shared_pages){0};
+}
+
+void qn_shared_pages_give_back(const qn_shared_pages *pages, size_t offset, size_t bytes) {
+    const size_t first = whole_pages(offset),
+                 end = (offset + bytes) / (size_t)qn_page_bytes() * (size_t)qn_page_bytes();
+    if (end > first)
+        (void)madvise(pages->memory + first, end - first, MADV_REMOVE);
+}

@@ -28,4 +28,16 @@ void qn_twin_pages_close(qn_twin_pages *pages);
 /* Shows or hides the pages that hold these bytes of the guarded place. */
 qn_status qn_twin_pages_show(const qn_twin_pages *pages, size_t offset, size_t bytes, bool shown);
 
+/* Memory that a process which is given its file can map too (qn_process_start_with). Of pages that
+ * were never written, or given back, there is none. */
+typedef struct qn_shared_pages {
+    size_t bytes;
+    char *memory;
+    int file;
+} qn_shared_pages;
+
+qn_status qn_shared_pages_open(size_t bytes, qn_shared_pages *pages);
+void qn_shared_pages_close(qn_shared_pages *pages);
+void qn_shared_pages_give_back(const qn_shared_pages *pages, size_t offset, size_t bytes);
+
 #endif

@@ -13,6 +13,9 @@
 #ifdef QN_WITH_CUDA
 #include "device/cuda/cuda.h"
 #endif
+#ifdef QN_WITH_HEXAGON
+#include "device/hexagon/hexagon.h"
+#endif
 #ifdef QN_WITH_OPENCL
 #include "device/opencl/opencl.h"
 #endif
@@ -65,6 +68,29 @@ static qn_status add_cuda(qn_engine *e, int number) {
 #endif
 }
 
+/* Which needs no number: there is one. */
+static qn_status add_hexagon(qn_engine *e, int number) {
+    (void)number;
+#ifdef QN_WITH_HEXAGON
+    static const qn_hexagon_options options = {0};
+    return add(e, &qn_device_hexagon, &options);
+#else
+    (void)e;
+    return qn_fail(
+        QN_ERROR_UNSUPPORTED,
+        "this build has no Hexagon DSP (QUERN_WITH_HEXAGON, which needs clang-14 and lld "
+        "when quern is built); train on the cpu");
+#endif
+}
+
+static qn_status refuse_hexagon(qn_engine *e, int number) {
+    (void)e;
+    (void)number;
+    return qn_fail(
+        QN_ERROR_UNSUPPORTED,
+        "quern has no driver of a real Hexagon DSP yet; use hexagon:emulated, or the cpu");
+}
+
 static qn_status add_simulated(qn_engine *e, int number) {
     static const qn_simulated_options options = {.lost_at = -1};
     (void)number;
@@ -80,6 +106,8 @@ typedef struct kind {
 static const kind kinds[] = {
     {"cuda", add_cuda, true},
     {"opencl", add_opencl, true},
+    {"hexagon:emulated", add_hexagon, false},
+    {"hexagon", refuse_hexagon, false},
     {"simulated", add_simulated, false},
 };
 
@@ -166,7 +194,8 @@ qn_status qn_engine_open_device(qn_engine *e) {
     const kind *found = find_kind(text, &number);
     if (!found)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "there is no device \"%s\"; use cpu, opencl, opencl:N, cuda, cuda:N or auto",
+                       "there is no device \"%s\"; use cpu, opencl, opencl:N, cuda, cuda:N, "
+                       "hexagon:emulated or auto",
                        text);
     QN_TRY(check(e));
     return found->add(e, number);
@@ -349,6 +378,10 @@ void qn_engine_describe_device(const qn_engine *e, char name[160], char reason[2
     const qn_machine_device *d = &e->machine.devices[e->opened_device];
     snprintf(name, 160, "%s", d->device->name);
     reason[0] = 0;
+#ifdef QN_WITH_HEXAGON
+    if (d->device == &qn_device_hexagon && qn_hexagon_reason(d->state)[0])
+        snprintf(reason, 200, ": %s", qn_hexagon_reason(d->state));
+#endif
 #if defined QN_WITH_OPENCL || defined QN_WITH_CUDA
     if (!qn_gpu_is(d->device))
         return;

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/meter/dsp_devices.h"
 #include "cli/meter/gpu_devices.h"
 #include "cli/meter/sensing.h"
 #include "cli/terminal.h"
@@ -505,6 +506,7 @@ static void print_all(const device *d, bool is_json) {
         if (!d->is_recorded) {
             opencl_devices_json(&d->roofline);
             cuda_devices_json(&d->roofline);
+            dsp_devices_json();
         }
         json_end();
         return;
@@ -513,6 +515,7 @@ static void print_all(const device *d, bool is_json) {
     if (!d->is_recorded) {
         opencl_devices_print(&d->roofline, print_field);
         cuda_devices_print(&d->roofline, print_field);
+        dsp_devices_print(print_field);
     }
     print_sensors(&d->sensing);
     print_missing(&d->sensing);

@@ -44,7 +44,8 @@ static bool open_pipes(int to[2], int from[2]) {
 }
 
 /* Its signals are as a program expects to find them, whatever ours are. */
-static int spawn(const char *command, int input, int output, pid_t *id) {
+static int spawn(const char *command, const int *files, int n_files, int input, int output,
+                 pid_t *id) {
     char *const arguments[] = {"sh", "-c", (char *)(uintptr_t)command, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -54,6 +55,8 @@ static int spawn(const char *command, int input, int output, pid_t *id) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    for (int i = 0; i < n_files; i++)
+        posix_spawn_file_actions_adddup2(&actions, files[i], STDERR_FILENO + 1 + i);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                               POSIX_SPAWN_SETSIGDEF);
@@ -66,12 +69,37 @@ static int spawn(const char *command, int input, int output, pid_t *id) {
     return error;
 }
 
-static qn_status start(qn_process *p, const char *command) {
-    int to[2], from[2];
-    if (!open_pipes(to, from))
+static void close_all(const int *files, int n) {
+    for (int i = 0; i < n; i++)
+        close(files[i]);
+}
+
+/* The pipes' ends and the files to give, where none of them is yet: none is then closed in giving
+ * another. */
+static qn_status move_away(const int *from, int n, int *to) {
+    enum { AWAY = 32 };
+    for (int i = 0; i < n; i++) {
+        to[i] = fcntl(from[i], F_DUPFD_CLOEXEC, AWAY);
+        if (to[i] >= 0)
+            continue;
+        const int error = errno;
+        close_all(to, i);
+        return qn_fail(QN_ERROR_IO, "cannot give a file to a process: %s", strerror(error));
+    }
+    return QN_OK;
+}
+
+static qn_status start(qn_process *p, const char *command, const int *files, int n_files) {
+    int to[2], from[2], moved[QN_PROCESS_MOST_FILES];
+    QN_TRY(move_away(files, n_files, moved));
+    if (!open_pipes(to, from)) {
+        const int error = errno;
+        close_all(moved, n_files);
         return qn_fail(QN_ERROR_IO, "cannot open a pipe to \"%.100s\": %s", command,
-                       strerror(errno));
-    const int error = spawn(command, to[0], from[1], &p->id);
+                       strerror(error));
+    }
+    const int error = spawn(command, moved, n_files, to[0], from[1], &p->id);
+    close_all(moved, n_files);
     close(to[0]);
     close(from[1]);
     p->to = to[1];
@@ -83,19 +111,28 @@ static qn_status start(qn_process *p, const char *command) {
     return qn_fail(QN_ERROR_IO, "cannot start \"%.100s\": %s", command, strerror(error));
 }
 
-qn_status qn_process_start(const qn_allocator *allocator, const char *command,
-                           qn_process **process) {
+qn_status qn_process_start_with(const qn_allocator *allocator, const char *command,
+                                const int *files, int n_files, qn_process **process) {
     qn_process *p;
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *p, &p));
     p->allocator = allocator;
-    qn_status status = start(p, command);
+    qn_status status = start(p, command, files, n_files);
     if (status != QN_OK) {
         qn_release(allocator, p, 1, sizeof *p);
         return status;
     }
     *process = p;
     return QN_OK;
+}
+
+qn_status qn_process_start(const qn_allocator *allocator, const char *command,
+                           qn_process **process) {
+    return qn_process_start_with(allocator, command, NULL, 0, process);
+}
+
+void qn_process_kill(const qn_process *process) {
+    kill(process->id, SIGKILL);
 }
 
 /* ---- ending ---- */

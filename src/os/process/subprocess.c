@@ -134,3 +134,16 @@ qn_status qn_subprocess_run(const char *const *arguments, bool (*should_stop)(vo
 bool qn_signal_is_kill(int number) {
     return number == SIGKILL;
 }
+
+bool qn_program_is_there(const char *name) {
+    char path[1024];
+    const char *folders = getenv("PATH");
+    while (folders && *folders) {
+        const int n = (int)strcspn(folders, ":");
+        const int length = snprintf(path, sizeof path, "%.*s/%s", n, folders, name);
+        if (length < (int)sizeof path && access(path, X_OK) == 0)
+            return true;
+        folders += n + (folders[n] == ':');
+    }
+    return false;
+}

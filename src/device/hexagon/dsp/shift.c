@@ -1,0 +1,92 @@
+/* Sums of int32 to int8: divided by a power of two, rounded, and cut to -127..127, with the bits of
+ * kernels/integer/rows.h. */
+#include "vectors.h"
+#include "works.h"
+
+enum { MOST = 127, BLOCK = QN_DSP_BLOCK };
+
+typedef struct shifting {
+    int shift;
+    bool is_pseudo;
+    vec half, below, low_bits, most, zero, one;
+    int half_bits;
+} shifting;
+
+static shifting make_shifting(const prepared *p, int shift) {
+    const uint32_t below = (uint32_t)((1ULL << shift) - 1);
+    const int half_bits = shift >> 1;
+    return (shifting){.shift = shift,
+                      .is_pseudo = p->work.is_pseudo != 0,
+                      .half = Q6_V_vsplat_R(shift > 0 ? 1 << (shift - 1) : 0),
+                      .below = Q6_V_vsplat_R((int)below),
+                      .low_bits = Q6_V_vsplat_R((1 << half_bits) - 1),
+                      .most = Q6_V_vsplat_R(MOST),
+                      .zero = Q6_V_vzero(),
+                      .one = Q6_V_vsplat_R(1),
+                      .half_bits = half_bits};
+}
+
+/* 32 sums; the magnitude of the least number is none that is signed. */
+static inline vec shift_words(const shifting *s, vec x) {
+    const vec sign = Q6_Vw_vasr_VwR(x, 31), size = Q6_Vw_vsub_VwVw(Q6_V_vxor_VV(x, sign), sign);
+    vec y;
+    if (s->is_pseudo) {
+        const vec rest = Q6_V_vand_VV(size, s->below);
+        const vec upper = Q6_Vuw_vlsr_VuwR(rest, s->half_bits);
+        const vec lower = Q6_Vw_vasl_VwR(Q6_V_vand_VV(rest, s->low_bits), s->shift & 1);
+        const HVX_VectorPred is_up = Q6_Q_vcmp_gt_VuwVuw(upper, lower);
+        y = Q6_Vuw_vlsr_VuwR(size, s->shift);
+        y = Q6_Vw_vadd_VwVw(y, Q6_V_vmux_QVV(is_up, s->one, s->zero));
+    } else {
+        y = Q6_Vuw_vlsr_VuwR(Q6_Vw_vadd_VwVw(size, s->half), s->shift);
+    }
+    y = Q6_V_vmux_QVV(Q6_Q_vcmp_gt_VuwVuw(y, s->most), s->most, y);
+    return Q6_Vw_vsub_VwVw(Q6_V_vxor_VV(y, sign), sign);
+}
+
+/* 128 sums. */
+static inline vec shift_bytes(const shifting *s, const vec *x) {
+    const vec a = Q6_Vh_vpacke_VwVw(shift_words(s, x[1]), shift_words(s, x[0]));
+    const vec b = Q6_Vh_vpacke_VwVw(shift_words(s, x[3]), shift_words(s, x[2]));
+    return Q6_Vb_vpacke_VhVh(b, a);
+}
+
+static void shift_dense(const shifting *s, const vec *x, char *to, int n) {
+    int i = 0;
+    for (; i + VECTOR <= n; i += VECTOR, x += 4)
+        store(to + i, shift_bytes(s, x));
+    if (i < n)
+        store_some(to + i, shift_bytes(s, x), n - i);
+}
+
+/* Rows of sums are of whole vectors, those of the result as long as it has columns. */
+static void shift_rows(const shifting *s, const prepared *p, char *to, int step) {
+    const qn_dsp_places *at = &p->places;
+    const char *sums = place(p, p->work.workspace) + at->sums;
+    char *bytes = place(p, p->work.workspace) + at->bytes_out;
+    for (int block = 0; block < at->rows; block += BLOCK) {
+        const int left = at->rows - block, count = left < BLOCK ? left : BLOCK;
+        const vec *x = (const vec *)(sums + block * at->lanes * 4);
+        for (int i = 0; i < count * at->lanes; i += VECTOR, x += 4)
+            *(vec *)(bytes + i) = shift_bytes(s, x);
+        for (int i = 0; i < count; i++) {
+            const bool has_room = step == at->columns && (left - i) * step >= at->columns + VECTOR;
+            if (has_room)
+                copy_beyond(to + (block + i) * step, bytes + i * at->lanes, at->columns);
+            else
+                copy(to + (block + i) * step, bytes + i * at->lanes, at->columns);
+        }
+    }
+}
+
+void shift_sums(const prepared *p, int shift) {
+    const shifting s = make_shifting(p, shift);
+    const qn_dsp_places *at = &p->places;
+    const int step = p->work.kind == QN_DSP_FORWARD ? p->work.window.y_stride : at->columns;
+    char *to = place(p, p->work.out[0]);
+    if (at->lanes == at->columns && step == at->columns)
+        shift_dense(&s, (const vec *)(place(p, p->work.workspace) + at->sums), to,
+                    at->rows * at->columns);
+    else
+        shift_rows(&s, p, to, step);
+}

@@ -1,0 +1,137 @@
+/* What is done number by number, and maxima of windows. */
+#include "vectors.h"
+#include "works.h"
+
+/* ---- exponents ---- */
+
+void add_exponents(const prepared *p) {
+    int64_t sum = 0;
+    for (int i = 0; i < p->work.n_inputs; i++)
+        sum += *(const int32_t *)place(p, p->work.in[i]);
+    sum = sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum;
+    *(int32_t *)place(p, p->work.out[0]) = (int32_t)sum;
+}
+
+/* ---- ReLU ---- */
+
+static void relu_row(const char *x, char *y, int n) {
+    int i = 0;
+    for (; i + VECTOR <= n; i += VECTOR)
+        store(y + i, Q6_Vb_vmax_VbVb(load(x + i), Q6_V_vzero()));
+    if (i < n)
+        store_some(y + i, Q6_Vb_vmax_VbVb(load(x + i), Q6_V_vzero()), n - i);
+}
+
+void relu(const prepared *p) {
+    const qn_dsp_work *w = &p->work;
+    const char *x = place(p, w->in[0]);
+    char *y = place(p, w->out[0]);
+    for (int i = 0; i < w->rows; i++)
+        relu_row(x + i * w->strides[0], y + i * w->strides[2], w->columns);
+}
+
+static inline vec pass_positive(vec y, vec dy) {
+    return Q6_V_vmux_QVV(Q6_Q_vcmp_gt_VbVb(y, Q6_V_vzero()), dy, Q6_V_vzero());
+}
+
+static void relu_backward_row(const char *y, const char *dy, char *dx, int n) {
+    int i = 0;
+    for (; i + VECTOR <= n; i += VECTOR)
+        store(dx + i, pass_positive(load(y + i), load(dy + i)));
+    if (i < n)
+        store_some(dx + i, pass_positive(load(y + i), load(dy + i)), n - i);
+}
+
+void relu_backward(const prepared *p) {
+    const qn_dsp_work *w = &p->work;
+    const char *y = place(p, w->in[0]), *dy = place(p, w->in[1]);
+    char *dx = place(p, w->out[0]);
+    for (int i = 0; i < w->rows; i++)
+        relu_backward_row(y + i * w->strides[0], dy + i * w->strides[1], dx + i * w->strides[2],
+                          w->columns);
+}
+
+/* ---- max pool ---- */
+
+/* Up to 128 channels of a window: the first largest of each, and its tap. */
+static void pool_channels(const prepared *p, int n, int oy, int ox, int c, char *y,
+                          uint16_t *index) {
+    const qn_dsp_window *d = &p->work.window;
+    const char *x = place(p, p->work.in[0]);
+    const int count = d->c - c < VECTOR ? d->c - c : VECTOR;
+    vec best = Q6_V_vzero(), number = Q6_V_vzero();
+    bool is_first = true;
+    for (int r = 0; r < d->r; r++) {
+        const int iy = oy * d->stride_h + r * d->dilation_h - d->pad_top;
+        for (int s = 0; s < d->s && iy >= 0 && iy < d->h; s++) {
+            const int ix = ox * d->stride_w + s * d->dilation_w - d->pad_left;
+            if (ix < 0 || ix >= d->w)
+                continue;
+            const vec v = load(x + ((n * d->h + iy) * d->w + ix) * d->c + c);
+            const vec tap = Q6_V_vsplat_R((r * d->s + s) * 0x01010101);
+            const HVX_VectorPred is_more = Q6_Q_vcmp_gt_VbVb(v, best);
+            best = is_first ? v : Q6_Vb_vmax_VbVb(v, best);
+            number = is_first ? tap : Q6_V_vmux_QVV(is_more, tap, number);
+            is_first = false;
+        }
+    }
+    store_some(y + c, best, count);
+    const pair wide = Q6_W_vshuff_VVR(Q6_V_vzero(), number, -1);
+    store_some((char *)(index + c), Q6_V_lo_W(wide), count * 2 < VECTOR ? count * 2 : VECTOR);
+    if (count * 2 > VECTOR)
+        store_some((char *)(index + c) + VECTOR, Q6_V_hi_W(wide), count * 2 - VECTOR);
+}
+
+void max_pool(const prepared *p) {
+    const qn_dsp_window *d = &p->work.window;
+    char *y = place(p, p->work.out[0]);
+    uint16_t *index = (uint16_t *)place(p, p->work.out[1]);
+    for (int n = 0; n < d->n; n++) {
+        for (int oy = 0; oy < d->p; oy++) {
+            for (int ox = 0; ox < d->q; ox++, y += d->y_stride, index += d->c) {
+                for (int c = 0; c < d->c; c += VECTOR)
+                    pool_channels(p, n, oy, ox, c, y, index);
+            }
+        }
+    }
+}
+
+/* Up to 64 channels of what a pixel is passed, in words of 16 bits. */
+static void pool_back_channels(const prepared *p, int n, int y, int x, int c, char *dx) {
+    const qn_dsp_window *d = &p->work.window;
+    const char *dy = place(p, p->work.in[0]), *index = place(p, p->work.in[1]);
+    const int count = d->c - c < VECTOR / 2 ? d->c - c : VECTOR / 2;
+    vec sum = Q6_V_vzero();
+    for (int r = 0; r < d->r; r++) {
+        const int oy = y + d->pad_top - r * d->dilation_h;
+        if (oy < 0 || oy % d->stride_h != 0 || oy / d->stride_h >= d->p)
+            continue;
+        for (int s = 0; s < d->s; s++) {
+            const int ox = x + d->pad_left - s * d->dilation_w;
+            if (ox < 0 || ox % d->stride_w != 0 || ox / d->stride_w >= d->q)
+                continue;
+            const int out = (n * d->p + oy / d->stride_h) * d->q + ox / d->stride_w;
+            const vec passed = low(Q6_Wh_vunpack_Vb(load(dy + out * d->y_stride + c)));
+            const vec taken = load(index + (out * d->c + c) * 2);
+            const HVX_VectorPred is_it =
+                Q6_Q_vcmp_eq_VhVh(taken, Q6_V_vsplat_R((r * d->s + s) * 0x00010001));
+            sum = Q6_Vh_vadd_VhVh(sum, Q6_V_vmux_QVV(is_it, passed, Q6_V_vzero()));
+        }
+    }
+    sum = Q6_Vh_vmin_VhVh(sum, Q6_V_vsplat_R(127 * 0x00010001));
+    sum = Q6_Vh_vmax_VhVh(sum, Q6_V_vsplat_R((int)0xff81ff81));
+    store_some(dx + c, Q6_Vb_vpacke_VhVh(sum, sum), count);
+}
+
+void max_pool_backward(const prepared *p) {
+    const qn_dsp_window *d = &p->work.window;
+    char *dx = place(p, p->work.out[0]);
+    for (int n = 0; n < d->n; n++) {
+        for (int y = 0; y < d->h; y++) {
+            for (int x = 0; x < d->w; x++, dx += d->c) {
+                for (int c = 0; c < d->c; c += VECTOR / 2)
+                    pool_back_channels(p, n, y, x, c, dx);
+            }
+        }
+    }
+}
