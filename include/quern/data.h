@@ -51,6 +51,8 @@ typedef struct qn_data_source {
     void (*close)(void *self); /* may be null */
     /* Like read, but only the class, if it is available without the sample; may be null. */
     qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *label);
+    /* How much a sample counts in training, at least 0; may be null: all count alike. */
+    qn_status (*read_weight)(void *self, qn_split split, int64_t index, float *weight);
 } qn_data_source;
 
 typedef struct qn_data_options {
@@ -68,7 +70,7 @@ typedef struct qn_data_options {
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR,
- * npy:X,Y[,nchw], csv:FILE[,label=NAME], synthetic. options null: all 0. */
+ * npy:X,Y[,nchw], csv:FILE[,label=NAME], labelled:FILE, synthetic. options null: all 0. */
 QN_API qn_status qn_data_open(const char *specification, const qn_data_options *options,
                               qn_data_source *source);
 QN_API void qn_data_close(qn_data_source *source);
@@ -109,11 +111,12 @@ QN_API qn_status qn_data_open_samples(const qn_samples *samples, const qn_data_o
 
 /* A prepared batch. Valid until the next call of next. */
 typedef struct qn_batch {
-    const float *x;   /* (batch,) + preparation.sample */
-    const void *y;    /* (batch) int32_t, or (batch, n_targets) float */
-    int64_t n_valid;  /* number of samples; the rest is padding (x 0, class -1) */
-    int64_t epoch;    /* from 0 */
-    int64_t position; /* batch of that epoch, from 0 */
+    const float *x;      /* (batch,) + preparation.sample */
+    const void *y;       /* (batch) int32_t, or (batch, n_targets) float */
+    int64_t n_valid;     /* number of samples; the rest is padding (x 0, class -1) */
+    int64_t epoch;       /* from 0 */
+    int64_t position;    /* batch of that epoch, from 0 */
+    const float *weight; /* (batch) of samples, 0 of padding; null: the source has none */
 } qn_batch;
 
 typedef struct qn_loader_options {

@@ -37,6 +37,8 @@ typedef struct qn_trainer_options {
      * evaluations, and accuracies, weigh all samples equally. */
     const double *class_weights;
     bool only_evaluates; /* the network may have nothing to train */
+    bool sample_weights; /* qn_trainer_step_weighted will be called: weights of samples multiply
+                            those of their classes */
 } qn_trainer_options;
 
 /* Options of the model's recipe, with sizes set. */
@@ -62,6 +64,11 @@ typedef struct qn_step_result {
  * the weights are then of no use. */
 QN_API qn_status qn_trainer_step(qn_trainer *trainer, const void *x, const void *y,
                                  qn_step_result *result);
+
+/* The same with weights (batch) of the samples, at least 0, as class_weights are of classes. Needs
+ * options.sample_weights. */
+QN_API qn_status qn_trainer_step_weighted(qn_trainer *trainer, const void *x, const void *y,
+                                          const float *weights, qn_step_result *result);
 
 /* Sums over evaluated samples. */
 typedef struct qn_evaluation {

@@ -180,7 +180,8 @@ class DataSource(Structure):
     _c_name_ = "qn_data_source"
     _fields_ = [("self", c_void_p), ("name", c_char_p), ("n_samples", c_int64 * 3), ("sample", Shape),
                 ("dtype", c_int), ("n_targets", c_int), ("preparation", Preparation), ("read", c_void_p),
-                ("set_size", c_void_p), ("close", c_void_p), ("read_class", c_void_p)]
+                ("set_size", c_void_p), ("close", c_void_p), ("read_class", c_void_p),
+                ("read_weight", c_void_p)]
 
 
 class DataOptions(Sized):

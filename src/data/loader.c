@@ -17,6 +17,7 @@
 typedef struct slot {
     float *x;
     void *y;
+    float *weight; /* null: the source has none */
     qn_batch batch;
     qn_status status;
     char message[1024]; /* of a status that is no QN_OK */
@@ -63,12 +64,15 @@ static qn_status check_label(const qn_loader *loader, int64_t index, const void 
                    loader->source.name, index, (int)class, loader->n_classes);
 }
 
-/* Sample `index` of the split to x and y. */
-static qn_status make_sample(qn_loader *loader, int64_t epoch, int64_t index, float *x, void *y) {
+/* Sample `index` of the split to x, y and, where sources have them, weight. */
+static qn_status make_sample(qn_loader *loader, int64_t epoch, int64_t index, float *x, void *y,
+                             float *weight) {
     const qn_data_source *source = &loader->source;
     const qn_loader_options *options = &loader->options;
     QN_TRY(source->read(source->self, options->split, index, loader->raw, y));
     QN_TRY(check_label(loader, index, y));
+    if (weight)
+        QN_TRY(source->read_weight(source->self, options->split, index, weight));
     if (!loader->prepared) {
         qn_preparer_apply(&loader->preparer, loader->raw, x);
         return QN_OK;
@@ -88,6 +92,8 @@ static void pad(const qn_loader *loader, int64_t n, slot *to) {
     memset(to->x + (size_t)n * x_stride, 0, n_padding * x_stride * sizeof *to->x);
     int filler = loader->source.n_targets > 0 ? 0 : 0xff; /* -1 in every byte is class -1 */
     memset((char *)to->y + (size_t)n * y_stride, filler, n_padding * y_stride);
+    if (to->weight)
+        memset(to->weight + n, 0, n_padding * sizeof *to->weight);
 }
 
 /* Where sample i of a batch is in the stream of all epochs. */
@@ -123,11 +129,13 @@ static qn_status make_batch(qn_loader *loader, int64_t number, slot *to) {
         if (options->shuffle)
             index = qn_rng_permute(rng, index, (uint64_t)loader->n_samples);
         QN_TRY(make_sample(loader, at.epoch, (int64_t)index, to->x + (size_t)i * x_stride,
-                           (char *)to->y + (size_t)i * y_stride));
+                           (char *)to->y + (size_t)i * y_stride,
+                           to->weight ? to->weight + i : NULL));
     }
     pad(loader, n_valid, to);
-    to->batch = (qn_batch){to->x, to->y, n_valid, first.epoch,
-                           number - first_of_epoch(loader, first.epoch)};
+    to->batch = (qn_batch){
+        to->x,     to->y, n_valid, first.epoch, number - first_of_epoch(loader, first.epoch),
+        to->weight};
     return QN_OK;
 }
 
@@ -236,6 +244,8 @@ static qn_status take_memory(qn_loader *loader, const qn_shape *raw) {
     for (size_t i = 0; i < n_slots; i++) {
         QN_TRY(qn_allocate(allocator, loader->x_count, sizeof(float), &loader->slots[i].x));
         QN_TRY(qn_allocate(allocator, loader->y_bytes, 1, &loader->slots[i].y));
+        if (loader->source.read_weight)
+            QN_TRY(qn_allocate(allocator, batch, sizeof(float), &loader->slots[i].weight));
     }
     return QN_OK;
 }
@@ -300,6 +310,8 @@ void qn_loader_destroy(qn_loader *loader) {
     for (size_t i = 0; i < loader->n_slots; i++) {
         qn_release(allocator, loader->slots[i].x, loader->x_count, sizeof(float));
         qn_release(allocator, loader->slots[i].y, loader->y_bytes, 1);
+        qn_release(allocator, loader->slots[i].weight, (size_t)loader->options.batch,
+                   sizeof(float));
     }
     size_t sample = (size_t)qn_shape_count(loader->sample);
     qn_release(allocator, loader->slots, loader->n_slots, sizeof *loader->slots);

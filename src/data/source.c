@@ -10,11 +10,13 @@
 #include <string.h>
 
 extern const qn_data_format qn_format_fashion_mnist, qn_format_idx, qn_format_cifar10,
-    qn_format_cifar100, qn_format_images, qn_format_npy, qn_format_csv, qn_format_synthetic;
+    qn_format_cifar100, qn_format_images, qn_format_npy, qn_format_csv, qn_format_labelled,
+    qn_format_synthetic;
 
 static const qn_data_format *const formats[] = {
-    &qn_format_fashion_mnist, &qn_format_idx, &qn_format_cifar10, &qn_format_cifar100,
-    &qn_format_images,        &qn_format_npy, &qn_format_csv,     &qn_format_synthetic,
+    &qn_format_fashion_mnist, &qn_format_idx,      &qn_format_cifar10,
+    &qn_format_cifar100,      &qn_format_images,   &qn_format_npy,
+    &qn_format_csv,           &qn_format_labelled, &qn_format_synthetic,
 };
 
 enum { N_FORMATS = sizeof formats / sizeof *formats };
@@ -93,6 +95,12 @@ static qn_status read_class_split(void *self, qn_split split, int64_t index, int
     return base->read_class(self, split, index, class);
 }
 
+static qn_status read_weight_split(void *self, qn_split split, int64_t index, float *weight) {
+    const qn_source_base *base = self;
+    find_sample(base, &split, &index);
+    return base->read_weight(self, split, index, weight);
+}
+
 /* Holds validation samples out, by another draw than a test set's. Whatever reads afterwards, the
  * statistics of the training samples too, does not see them among those. */
 static qn_status hold_out_validation(qn_source_base *base, qn_data_source *source) {
@@ -110,6 +118,8 @@ static qn_status hold_out_validation(qn_source_base *base, qn_data_source *sourc
     base->read_class = source->read_class;
     source->read = read_split;
     source->read_class = source->read_class ? read_class_split : NULL;
+    base->read_weight = source->read_weight;
+    source->read_weight = source->read_weight ? read_weight_split : NULL;
     return QN_OK;
 }
 

@@ -23,6 +23,7 @@ typedef struct qn_source_base {
     struct qn_holdout *validation; /* of the format's training samples, in arena; null: none */
     qn_status (*read)(void *self, qn_split split, int64_t index, void *x, void *y); /* format's */
     qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *class); /* too */
+    qn_status (*read_weight)(void *self, qn_split split, int64_t index, float *weight); /* too */
 } qn_source_base;
 
 struct qn_data_format {

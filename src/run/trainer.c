@@ -71,6 +71,11 @@ static qn_status check_options(const qn_trainer_options *o) {
     return QN_OK;
 }
 
+/* Whether losses of samples are weighted. */
+static bool has_weights(const qn_trainer_options *o) {
+    return o->class_weights || o->sample_weights;
+}
+
 static qn_status check_weights(const qn_trainer_options *o) {
     if (o->class_weights && o->regression)
         return qn_fail(
@@ -126,7 +131,7 @@ static qn_value build_training(qn_graph *graph, void *user, int phase, qn_value 
     (void)phase;
     (void)kept;
     qn_value losses = add_forward(graph, o, o->batch, o->label_smoothing, &outputs);
-    if (o->class_weights)
+    if (has_weights(o))
         losses = qn_multiply(graph, "loss.weighted", losses,
                              qn_label(graph, "weight", o->engine.real, QN_SHAPE(o->batch)));
     const qn_value loss = qn_mean(graph, "loss", losses);
@@ -170,7 +175,7 @@ static qn_status make_engine(qn_trainer *t) {
     t->options.engine.plan_later = is_later;
     t->label_bytes = qn_engine_input_at(t->engine, QN_TRAINER_EVALUATION, 1).bytes;
     QN_TRY(qn_allocate(qn_engine_allocator(t->engine), 1, t->label_bytes, &t->labels));
-    if (o->class_weights)
+    if (has_weights(o))
         QN_TRY(qn_allocate(qn_engine_allocator(t->engine), (size_t)o->batch, sizeof(double),
                            &t->weights));
     if (qn_ranks_count(o->engine.ranks) > 1)
@@ -283,20 +288,44 @@ static qn_status check_labels(const qn_trainer *t, const int32_t *labels, int64_
     return QN_OK;
 }
 
+/* What a sample of a batch counts, before all are divided by their mean. */
+static double weight_of(const qn_trainer *t, const int32_t *labels, const float *weights,
+                        int64_t i) {
+    if (!t->options.regression && labels[i] < 0)
+        return 0;
+    return (t->class_weights ? t->class_weights[labels[i]] : 1) *
+           (weights ? (double)weights[i] : 1);
+}
+
 /* What the samples of a batch count in the mean of their losses: weights whose mean is 1. */
-static void weigh(const qn_trainer *t, const int32_t *labels) {
+static void weigh(const qn_trainer *t, const int32_t *labels, const float *weights) {
     const int64_t n = t->options.batch;
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
-        sum += labels[i] < 0 ? 0 : t->class_weights[labels[i]];
+        sum += weight_of(t, labels, weights, i);
     for (int64_t i = 0; i < n; i++) {
-        const double weight = labels[i] < 0 ? 0 : t->class_weights[labels[i]];
+        const double weight = weight_of(t, labels, weights, i);
         const double part = sum > 0 ? weight * (double)n / sum : 0;
         if (t->options.engine.real == QN_F64)
             ((double *)t->weights)[i] = part;
         else
             ((float *)t->weights)[i] = (float)part;
     }
+}
+
+static qn_status check_sample_weights(const qn_trainer *t, const float *weights) {
+    if (!weights)
+        return QN_OK;
+    if (!t->options.sample_weights)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "the trainer was made for samples without weights; set sample_weights");
+    for (int64_t i = 0; i < t->options.batch; i++)
+        if (!(weights[i] >= 0 && weights[i] <= 1e30f))
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "sample %lld of the batch has the weight %g; weights must be finite and "
+                           "at least 0",
+                           (long long)i, (double)weights[i]);
+    return QN_OK;
 }
 
 /* How many of the first n rows of outputs are largest at their label; taken (n) as qn_evaluation's.
@@ -338,7 +367,8 @@ static qn_status add_result(qn_trainer *t, const int32_t *labels) {
     return QN_OK;
 }
 
-qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_result *result) {
+static qn_status step(qn_trainer *t, const void *x, const void *y, const float *weights,
+                      qn_step_result *result) {
     QN_NEED(t, "trainer");
     QN_NEED(x, "x");
     QN_NEED(y, "y");
@@ -348,8 +378,9 @@ qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_r
         qn_engine_accumulated(t->engine) + qn_ranks_count(t->options.engine.ranks);
     const double rate = qn_engine_rate(t->engine);
     QN_TRY(check_labels(t, y, o->batch));
-    if (t->class_weights)
-        weigh(t, y);
+    QN_TRY(check_sample_weights(t, weights));
+    if (has_weights(o))
+        weigh(t, y, weights);
     QN_TRY(qn_engine_run(t->engine, QN_TRAINER_TRAINING, (const void *[]){x, y, t->weights}));
     QN_TRY(add_result(t, y));
     *result = (qn_step_result){
@@ -364,6 +395,16 @@ qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_r
         t->n_correct = 0;
     }
     return QN_OK;
+}
+
+qn_status qn_trainer_step(qn_trainer *t, const void *x, const void *y, qn_step_result *result) {
+    return step(t, x, y, NULL, result);
+}
+
+qn_status qn_trainer_step_weighted(qn_trainer *t, const void *x, const void *y,
+                                   const float *weights, qn_step_result *result) {
+    QN_NEED(weights, "weights");
+    return step(t, x, y, weights, result);
 }
 
 qn_status qn_trainer_evaluate(qn_trainer *t, const void *x, const void *y, int64_t n_valid,

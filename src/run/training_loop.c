@@ -54,14 +54,17 @@ static qn_status do_step(qn_trainer *trainer, const qn_fit_options *options, epo
     const int64_t begin = qn_clock_ns();
     qn_step_result result = {0};
     while (!result.completed) {
-        qn_batch batch;
+        qn_batch batch = {.x = NULL};
         QN_TRY(options->train.next(options->train.self, &batch));
         if (!batch.x)
             return qn_fail(
                 QN_ERROR_ARGUMENT,
                 "the training data ended after %lld of %lld steps; use a loader that repeats",
                 (long long)qn_trainer_steps(trainer), (long long)options->steps);
-        QN_TRY(qn_trainer_step(trainer, batch.x, batch.y, &result));
+        const bool is_weighted = batch.weight && qn_trainer_get_options(trainer)->sample_weights;
+        QN_TRY(is_weighted
+                   ? qn_trainer_step_weighted(trainer, batch.x, batch.y, batch.weight, &result)
+                   : qn_trainer_step(trainer, batch.x, batch.y, &result));
         e->n_batches++;
     }
     const int64_t nanoseconds = qn_clock_ns() - begin;

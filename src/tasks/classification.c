@@ -228,6 +228,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
             qn_setting_number(task, "label-smoothing", task->model->recipe.label_smoothing),
         .class_weights = c->class_weights,
         .only_evaluates = !task->training,
+        .sample_weights = task->training && c->source.read_weight,
     };
     QN_TRY(qn_trainer_create(&options, &c->trainer));
     task->engine = qn_trainer_engine(c->trainer);
@@ -322,7 +323,9 @@ static qn_status classification_step(qn_task *task, qn_metrics *metrics) {
     qn_step_result result = {0};
     while (!result.completed) {
         QN_TRY(qn_loader_next(c->train, &c->last));
-        QN_TRY(qn_trainer_step(c->trainer, c->last.x, c->last.y, &result));
+        QN_TRY(c->last.weight ? qn_trainer_step_weighted(c->trainer, c->last.x, c->last.y,
+                                                         c->last.weight, &result)
+                              : qn_trainer_step(c->trainer, c->last.x, c->last.y, &result));
     }
     qn_metrics_add(metrics, "loss", result.loss, false);
     if (!c->is_regression)

@@ -165,6 +165,10 @@ class Label(quern.Case):
         self.assertGreater(sum(name.startswith("new-") for name in late), len(late) // 2)
         question = self.run_quern("label", "ask", "p.qnl", "--json").of("question")[0]
         self.assertTrue(question["class"].startswith("new-"))
+        trained = self.run_quern("train", "mlp", "--data", "labelled:p.qnl", "--epochs", 3, "--holdout", 0.2,
+                                 "--json").of("epoch")[-1]
+        self.assertGreater(trained["test_accuracy"], 0.5)
+        self.fails(1, "train", "mlp", "--data", "labelled:l.qnl", says=["l.qnl", "keeps samples"])
         (self.folder / "p.qnl").write_bytes(fresh)
         process = self.start(*command)
         while self.samples_of("p.qnl") == 0:  # it is written first after 500 samples

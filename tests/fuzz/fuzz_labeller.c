@@ -1,7 +1,9 @@
 /* Files of labellers: what is taken must label samples without leaving its memory; what it has
  * become then is saved, and, loaded and saved again, is the same file. */
 #include "fuzz/input.h"
+#include "quern/data.h"
 #include "quern/label.h"
+#include "tensor/tensor.h"
 
 enum { N_SAMPLES = 60 };
 
@@ -50,6 +52,27 @@ static void check_saved(const qn_labeller *labeller) {
     qn_release(qn_allocator_default(), first, n_first + 1, 1);
 }
 
+/* The file as a data set: all of its samples are numbers with a class and a weight. */
+static void use_as_data(const char *path, const qn_allocator *allocator) {
+    char name[160];
+    qn_data_source source;
+    static float x[QN_LABEL_MAX_VALUES];
+    snprintf(name, sizeof name, "labelled:%s", path);
+    const qn_data_options options = {QN_OPTIONS_INIT(qn_data_options), .allocator = allocator};
+    if (qn_data_open(name, &options, &source) != QN_OK)
+        return;
+    for (int64_t i = 0; i < source.n_samples[QN_TRAIN] && qn_shape_count(source.sample) < 9999;
+         i++) {
+        int32_t class;
+        float weight;
+        if (source.read(source.self, QN_TRAIN, i, x, &class) != QN_OK ||
+            source.read_weight(source.self, QN_TRAIN, i, &weight) != QN_OK || class < 0 ||
+            class >= source.preparation.n_classes || !(weight >= 0))
+            abort();
+    }
+    qn_data_close(&source);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -61,7 +84,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input_write("labeller", data, size);
     if (qn_labeller_load(&allocator, path, &labeller) == QN_OK)
         qn_labeller_destroy(labeller);
+    use_as_data(path, &allocator);
     input_check_memory(&f);
+    use_as_data(path, NULL);
     if (qn_labeller_load(NULL, path, &labeller) == QN_OK) {
         use(labeller);
         check_saved(labeller);

@@ -7,7 +7,7 @@
 enum { QN_MATCHING_MOST = 320 };
 
 /* count (n_rows, n_columns): samples of row and column. of (n_rows) receives the column of each, or
- * -1, no column twice, so that the sum of their counts is largest. Both at most QN_MATCHING_MOST. */
+ * -1, no column twice, so that their counts add up to most. Both at most QN_MATCHING_MOST. */
 void qn_match(int n_rows, int n_columns, const int32_t *count, int32_t *of);
 
 #endif

@@ -18,8 +18,8 @@ void qn_view_plain(qn_shape sample, qn_view_scale scale, const uint8_t *bytes, f
 void qn_view_make(qn_shape sample, qn_view_scale scale, uint64_t seed, uint64_t number,
                   const uint8_t *bytes, float *x, float *room);
 
-/* Sample `number` of a stream that drifts: part, 0 to 1, of the way to turned by 40 degrees, half as
- * bright, and noisy. */
+/* Sample `number` of a stream that drifts: part, 0 to 1, of the way to turned by 40 degrees, half
+ * as bright, and noisy. */
 void qn_view_drift(qn_shape sample, uint64_t seed, uint64_t number, float part,
                    const uint8_t *bytes, uint8_t *out);
 

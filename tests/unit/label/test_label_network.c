@@ -10,6 +10,7 @@
 #include "label/network/views.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "quern/data.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,36 @@ static void test_mistakes(qn_labeller *l, const char *path, const char *file, si
     }
 }
 
+/* The samples of the file as a data set: the labelled ones, and those of the stream with what they
+ * were labelled as; classes of one name are one. */
+static void test_data_set(qn_labeller *l, const char *path) {
+    char name[64];
+    qn_data_source source;
+    int n_right = 0;
+    snprintf(name, sizeof name, "labelled:%s", path);
+    for (int i = qn_labeller_class_count(l) - 1; i >= 2; i--)
+        CHECK_OK(qn_labeller_rename(l, qn_labeller_class_at(l, i).name, "bar"));
+    CHECK_OK(qn_labeller_save(l, path));
+    CHECK_OK(qn_data_open(
+        name, &(qn_data_options){QN_OPTIONS_INIT(qn_data_options), .holdout = 0.1}, &source));
+    CHECK(source.preparation.n_classes == 3 && source.dtype == QN_U8);
+    CHECK(strcmp(source.preparation.class_names[2], "bar") == 0);
+    CHECK(source.n_samples[QN_TRAIN] + source.n_samples[QN_TEST] == N_LABELLED + N_STREAM);
+    CHECK(source.n_samples[QN_TEST] == (N_LABELLED + N_STREAM) / 10);
+    for (int64_t i = 0; i < source.n_samples[QN_TRAIN]; i++) {
+        uint8_t x[VALUES];
+        int32_t class, alone = -1;
+        float weight = -1;
+        CHECK_OK(source.read(source.self, QN_TRAIN, i, x, &class));
+        CHECK_OK(source.read_class(source.self, QN_TRAIN, i, &alone));
+        CHECK_OK(source.read_weight(source.self, QN_TRAIN, i, &weight));
+        CHECK(alone == class && weight >= 0 && weight <= 1);
+        n_right += x[(3 * class) * SIDE] > 150;
+    }
+    CHECK(n_right > 0.8 * (double)source.n_samples[QN_TRAIN]);
+    qn_data_close(&source);
+}
+
 /* ---- parts ---- */
 
 static void test_matching(void) {
@@ -238,6 +269,7 @@ int main(void) {
     CHECK_OK(qn_labeller_save(l, path));
     CHECK_OK(qn_file_read_whole(NULL, path, &file, &n_file));
     test_cuts(path, answers, file, n_file);
+    test_data_set(l, path);
     test_mistakes(l, path, file, n_file);
     qn_release(qn_allocator_default(), file, n_file + 1, 1);
     qn_labeller_destroy(l);

@@ -122,6 +122,44 @@ static void test_same_bits(void) {
     }
 }
 
+/* Weights of samples are what those of their classes are, bit for bit; both multiply. */
+static void test_sample_weights(void) {
+    qn_trainer_options o = options_of(QN_F32);
+    qn_trainer *of_classes = NULL, *of_samples = NULL;
+    qn_step_result first, second;
+    float w[BATCH], half[BATCH];
+    for (int i = 0; i < BATCH; i++) {
+        w[i] = (float)weights[y[i]];
+        half[i] = 0.5f;
+    }
+    CHECK_OK(qn_trainer_create(&o, &of_classes));
+    CHECK_FAILS(qn_trainer_step_weighted(of_classes, x32, y, w, &second), QN_ERROR_ARGUMENT,
+                "sample_weights");
+    o.class_weights = NULL;
+    o.sample_weights = true;
+    CHECK_OK(qn_trainer_create(&o, &of_samples));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(qn_trainer_step(of_classes, x32, y, &first));
+        CHECK_OK(qn_trainer_step_weighted(of_samples, x32, y, w, &second));
+        CHECK(first.loss == second.loss);
+    }
+    CHECK_OK(qn_trainer_step(of_samples, x32, y, &second));
+    CHECK(second.loss != first.loss);
+    w[3] = -1;
+    CHECK_FAILS(qn_trainer_step_weighted(of_samples, x32, y, w, &second), QN_ERROR_ARGUMENT,
+                "sample 3");
+    qn_trainer_destroy(of_samples);
+    o.class_weights = weights;
+    CHECK_OK(qn_trainer_create(&o, &of_samples));
+    qn_trainer_destroy(of_classes);
+    CHECK_OK(qn_trainer_create(&o, &of_classes));
+    CHECK_OK(qn_trainer_step(of_classes, x32, y, &first));
+    CHECK_OK(qn_trainer_step_weighted(of_samples, x32, y, half, &second));
+    CHECK(first.loss == second.loss);
+    qn_trainer_destroy(of_samples);
+    qn_trainer_destroy(of_classes);
+}
+
 static void test_refused(void) {
     static const double bad[CLASSES] = {1, 1, -1, 1, 1};
     qn_trainer_options o = options_of(QN_F32);
@@ -273,6 +311,7 @@ int main(void) {
     test_definition();
     test_nothing_counts();
     test_same_bits();
+    test_sample_weights();
     test_refused();
     test_balanced();
     test_files();

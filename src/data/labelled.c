@@ -1,0 +1,179 @@
+/* What `quern label` labelled, as a data set: the samples that a labeller with a network keeps in
+ * its file (label/network/net_file.c), those that were given labelled and those of the stream, with
+ * their classes by name; classes of one name are one. Each counts in training as much as its
+ * label's confidence. Only these tensors of the file are read, and everything is checked. */
+#include "base/status.h"
+#include "data/source.h"
+#include "format/safetensors.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CLASSES = 1024, N_SCALE = 4 };
+
+typedef struct labelled_source {
+    qn_source_base base;
+    qn_holdout holdout;
+    int64_t n;
+    size_t n_values; /* of a sample */
+    const uint8_t *bytes;
+    const int32_t *class;
+    const float *confidence;
+    float scale[N_SCALE]; /* a number is scale[0] + scale[1] * byte */
+    bool are_bytes;       /* they are given as they are */
+} labelled_source;
+
+/* What opening works on. */
+typedef struct opening {
+    labelled_source *s;
+    qn_file *from;
+    qn_safetensors file;
+} opening;
+
+static qn_status refuse(const opening *o, const char *what) {
+    return qn_fail(QN_ERROR_FORMAT, "%s: %s", o->s->base.argument, what);
+}
+
+/* A tensor's data, in the arena. */
+static qn_status take(const opening *o, const char *name, qn_dtype dtype, size_t bytes,
+                      void *data) {
+    const qn_safetensor *t = qn_safetensors_find(&o->file, name);
+    if (!t || t->dtype != dtype || t->bytes != bytes)
+        return refuse(o, "its samples are damaged");
+    void *to = qn_arena_allocate(&o->s->base.arena, bytes, 1);
+    if (!to)
+        return QN_ERROR_MEMORY;
+    QN_TRY(qn_file_read(o->from, o->file.data_offset + t->begin, to, bytes));
+    memcpy(data, &to, sizeof to);
+    return QN_OK;
+}
+
+static qn_status take_samples(opening *o, qn_shape *sample) {
+    labelled_source *s = o->s;
+    const qn_safetensor *x = qn_safetensors_find(&o->file, "samples.x");
+    const float *scale;
+    if (!x)
+        return refuse(o, "not the file of a labeller that keeps samples: quern label init makes "
+                         "one of pictures or series");
+    if (x->dtype != QN_U8 || x->shape.rank != 4 || x->bytes == 0)
+        return refuse(o, "its samples are damaged");
+    s->n = x->shape.dims[0];
+    s->n_values = x->bytes / (size_t)s->n;
+    *sample = QN_SHAPE(x->shape.dims[1], x->shape.dims[2], x->shape.dims[3]);
+    const size_t n = (size_t)s->n;
+    QN_TRY(take(o, "samples.x", QN_U8, x->bytes, &s->bytes));
+    QN_TRY(take(o, "samples.class", QN_I32, n * sizeof *s->class, &s->class));
+    QN_TRY(take(o, "samples.confidence", QN_F32, n * sizeof *s->confidence, &s->confidence));
+    QN_TRY(take(o, "scale", QN_F32, sizeof s->scale, &scale));
+    memcpy(s->scale, scale, sizeof s->scale);
+    for (size_t i = 0; i < n; i++)
+        if (!(s->confidence[i] >= 0 && s->confidence[i] <= 1.001f) || s->class[i] < 0 ||
+            s->class[i] >= MOST_CLASSES)
+            return refuse(o, "its labels are damaged");
+    if (!(s->scale[0] > -1e30f && s->scale[0] < 1e30f && s->scale[1] > 0 && s->scale[1] < 1e30f))
+        return refuse(o, "its samples are damaged");
+    s->are_bytes = s->scale[0] == 0 && (s->scale[1] == 1.0f || s->scale[1] == 1.0f / 255.0f);
+    return QN_OK;
+}
+
+/* Numbers the names of classes that have samples; equal ones get one number. */
+static qn_status number_classes(opening *o, qn_preparation *preparation) {
+    labelled_source *s = o->s;
+    const char *names[MOST_CLASSES] = {NULL};
+    int32_t number[MOST_CLASSES];
+    int n = 0;
+    qn_arena *arena = &s->base.arena;
+    const char **kept = qn_arena_allocate(arena, MOST_CLASSES, sizeof *kept);
+    int32_t *class = qn_arena_allocate(arena, (size_t)s->n, sizeof *class);
+    if (!kept || !class)
+        return QN_ERROR_MEMORY;
+    for (size_t i = 0; i < o->file.n_pairs; i++) {
+        const qn_safetensors_pair *p = &o->file.pairs[i];
+        const size_t at =
+            strncmp(p->key, "name.", 5) == 0 ? strtoul(p->key + 5, NULL, 10) : MOST_CLASSES;
+        if (at < MOST_CLASSES)
+            names[at] = p->value;
+    }
+    memset(number, 0xff, sizeof number);
+    for (int64_t i = 0; i < s->n; i++) {
+        const int32_t c = s->class[i];
+        if (!names[c])
+            return refuse(o, "a class has no name");
+        for (int k = 0; number[c] < 0 && k < n; k++)
+            number[c] = strcmp(kept[k], names[c]) == 0 ? k : -1;
+        if (number[c] < 0) {
+            number[c] = n;
+            kept[n] = qn_arena_text(arena, names[c]);
+            if (!kept[n++])
+                return QN_ERROR_MEMORY;
+        }
+        class[i] = number[c];
+    }
+    s->class = class;
+    preparation->n_classes = n;
+    preparation->class_names = kept;
+    return QN_OK;
+}
+
+/* ---- reading ---- */
+
+static qn_status labelled_read(void *self, qn_split split, int64_t index, void *x, void *y) {
+    const labelled_source *s = self;
+    const int64_t i = qn_holdout_index(&s->holdout, split, index);
+    const uint8_t *from = s->bytes + (size_t)i * s->n_values;
+    float *numbers = x;
+    if (s->are_bytes)
+        memcpy(x, from, s->n_values);
+    for (size_t k = 0; !s->are_bytes && k < s->n_values; k++)
+        numbers[k] = s->scale[0] + s->scale[1] * (float)from[k];
+    memcpy(y, &s->class[i], sizeof s->class[i]);
+    return QN_OK;
+}
+
+static qn_status labelled_read_class(void *self, qn_split split, int64_t index, int32_t *class) {
+    const labelled_source *s = self;
+    *class = s->class[qn_holdout_index(&s->holdout, split, index)];
+    return QN_OK;
+}
+
+static qn_status labelled_read_weight(void *self, qn_split split, int64_t index, float *weight) {
+    const labelled_source *s = self;
+    *weight = s->confidence[qn_holdout_index(&s->holdout, split, index)];
+    return QN_OK;
+}
+
+static qn_status open_file(opening *o, qn_data_source *source) {
+    labelled_source *s = o->s;
+    qn_source_base *base = &s->base;
+    QN_TRY(qn_safetensors_read(&o->file, o->from));
+    QN_TRY(take_samples(o, &source->sample));
+    QN_TRY(number_classes(o, &source->preparation));
+    QN_TRY(qn_holdout_make(s->n, base->options.holdout, base->options.seed, &s->holdout));
+    source->n_samples[QN_TRAIN] = s->n - s->holdout.n_test;
+    source->n_samples[QN_TEST] = s->holdout.n_test;
+    source->dtype = s->are_bytes ? QN_U8 : QN_F32;
+    source->preparation.sample = source->sample;
+    source->read = labelled_read;
+    source->read_class = labelled_read_class;
+    source->read_weight = labelled_read_weight;
+    base->wants_statistics = true;
+    return QN_OK;
+}
+
+static qn_status labelled_open(qn_source_base *base, qn_data_source *source) {
+    opening o = {.s = (labelled_source *)base};
+    QN_TRY(qn_file_open(base->options.allocator, base->argument, &o.from));
+    qn_safetensors_init(&o.file, base->options.allocator);
+    const qn_status status = open_file(&o, source);
+    qn_safetensors_deinit(&o.file);
+    qn_file_close(o.from);
+    return status;
+}
+
+const qn_data_format qn_format_labelled = {
+    .name = "labelled",
+    .usage = "FILE",
+    .self_bytes = sizeof(labelled_source),
+    .open = labelled_open,
+};
