@@ -1,5 +1,5 @@
 /* Operators on a GPU: every sample, with its gradients, against the reference in double, with at
- * most twice the error of the CPU's floats; and the same bits again. */
+ * most twice the error of the CPU's floats; and the same bits again, with kernels in pieces. */
 #ifndef QN_TESTS_GPU_OPERATORS_H
 #define QN_TESTS_GPU_OPERATORS_H
 
@@ -92,7 +92,9 @@ static inline int check_sample(const qn_op *op, int variant, const qn_device *gp
     run_all(&cpu, f32, NULL);
     run_all(&truth, qn_kernels_get(QN_F64, QN_ISA_REF), NULL);
     const int n = run_on_device(&device, f32, gpu, state);
+    qn_gpu_set_pace(state, 1, 1); /* in as many pieces as there are groups */
     run_on_device(&again, f32, gpu, state);
+    qn_gpu_set_pace(state, 0, 0);
     compare(op, variant, &device, &cpu, &truth);
     check_bits(op, &device, &again);
     run_destroy(&cpu);

@@ -122,6 +122,9 @@ typedef struct qn_engine_options {
      * this process alone. It must outlive the engine. */
     struct qn_ranks *ranks;
     qn_device_wish device_wish; /* of device "auto"; all 0: the fastest steps */
+    /* Frames a second of somebody who draws with the same device: its work is cut into pieces of
+     * an eighth of a frame, at most 4 ms, with pauses. 0: nobody. */
+    double foreground_hz;
 } qn_engine_options;
 
 typedef struct qn_program_options {

@@ -112,9 +112,10 @@ static const char *const groups[][2] = {
     {"Data and loss",
      " classes class-weights label-smoothing loss shape shuffle strict length stride "
      "wordpiece vocabulary hidden min-count "},
-    {"Memory and speed", " threads cores device prefer cpu-watts device-watts idle-watts "
-                         "micro-batch swap plan tune measure budget-file "
-                         "memory-pressure pressure-file pressure-calm rules numerics device "},
+    {"Memory and speed",
+     " threads cores device prefer cpu-watts device-watts idle-watts foreground "
+     "micro-batch swap plan tune measure budget-file "
+     "memory-pressure pressure-file pressure-calm rules numerics device "},
     {"Control", " net frames replay fill explore epsilon update-every target-every return-steps "
                 "discount episodes test-epsilon timeout "},
 };

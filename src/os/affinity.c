@@ -26,3 +26,8 @@ bool qn_thread_keep_to(const int *cores, int n) {
 bool qn_thread_pin(int core) {
     return qn_thread_keep_to(&core, 1);
 }
+
+bool qn_thread_give_way(void) {
+    const struct sched_param none = {.sched_priority = 0};
+    return sched_setscheduler(0, SCHED_IDLE, &none) == 0;
+}

@@ -62,6 +62,7 @@ static qn_status check_options(const qn_engine_options *o) {
         return qn_fail(QN_ERROR_ARGUMENT, "the real type must be QN_F32 or QN_F64");
     QN_TRY(check_update(&o->update));
     QN_TRY(check_range("micro-batch", (double)o->micro_batch, 0, 1e9));
+    QN_TRY(check_range("frames a second", o->foreground_hz, 0, 1e4));
     return check_range("number of threads", o->n_threads, 1, QN_MAX_THREADS + 1);
 }
 

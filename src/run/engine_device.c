@@ -31,6 +31,20 @@ void qn_engine_tell(const qn_engine *e, int level, const char *text) {
         e->options.log->write(e->options.log->user, level, text);
 }
 
+/* A piece that somebody's frame may have to wait for is a small part of it. */
+static void set_pace(const qn_engine *e, const qn_device *device, void *state) {
+#if defined QN_WITH_OPENCL || defined QN_WITH_CUDA
+    const double frame_ns = 1e9 / e->options.foreground_hz, most_ns = 4e6;
+    const double piece_ns = frame_ns / 8 < most_ns ? frame_ns / 8 : most_ns;
+    if (e->options.foreground_hz > 0 && qn_gpu_is(device))
+        qn_gpu_set_pace(state, (int64_t)piece_ns, (int64_t)(piece_ns / 4));
+#else
+    (void)e;
+    (void)device;
+    (void)state;
+#endif
+}
+
 static qn_status add(qn_engine *e, const qn_device *device, const void *options) {
     void *state;
     int row;
@@ -41,6 +55,7 @@ static qn_status add(qn_engine *e, const qn_device *device, const void *options)
         return status;
     }
     e->device = e->opened_device = row;
+    set_pace(e, device, state);
     return QN_OK;
 }
 

@@ -215,6 +215,15 @@ class Devices(quern.Case):
         for text in ("a track for each processor", "copies of opencl", "by its watts"):
             self.assertIn(text, page)
 
+    def test_foreground(self):
+        """Giving way changes no bit."""
+        train = ("train", "mlp", "--data", "synthetic", "--steps", "2", "--batch", "4", "--no-test")
+        self.run_quern(*train, "--save", "a.safetensors")
+        self.run_quern(*train, "--foreground", "60", "--save", "b.safetensors")
+        a, b = ((self.folder / (name + ".safetensors")).read_bytes() for name in "ab")
+        self.assertEqual(a, b)
+        self.fails(2, *train, "--foreground", "0", says=["--foreground"])
+
     def test_wrong_wishes(self):
         self.fails(2, *self.TRAIN, "--steps", "1", "--prefer", "energy", says=["--device auto"])
         self.fails(2, *self.TRAIN, "--steps", "1", "--prefer", "energy", "--device", "auto",

@@ -8,6 +8,7 @@
 #include "os/heap.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A placement is of the graph that it was chosen for. */
@@ -57,6 +58,8 @@ qn_status planned_open(planned_task *t, const planning *p, const planned_as *as)
         .engine.micro_batch = as->is_usual ? 0 : arguments_count(p->a, "micro-batch"),
         .engine.plan_only = !as->is_timed && !as->chooses_device,
         .engine.cores = as->is_timed ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE,
+        .engine.foreground_hz =
+            arguments_has(p->a, "foreground") ? strtod(arguments_get(p->a, "foreground"), NULL) : 0,
         .engine.no_fusion = as->no_fusion,
         .engine.memory_budget_bytes = as->is_usual ? 0 : p->budget_bytes,
         .engine.swap_folder = as->is_usual ? NULL : p->swap_folder,

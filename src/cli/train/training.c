@@ -9,6 +9,7 @@
 #include "cli/terminal.h"
 #include "cli/train/core_choice.h"
 #include "cli/train/ranks.h"
+#include "os/affinity.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -140,6 +141,17 @@ static qn_status choose_cores(training *t) {
     return core_choice_is_by_hand(cores) ? core_choice_keep(cores, &t->n_cores) : QN_OK;
 }
 
+/* Before threads are started. */
+static void give_way(training *t) {
+    const char *frames = arguments_get(t->a, "foreground");
+    if (!frames)
+        return;
+    t->s.engine.foreground_hz = strtod(frames, NULL);
+    if (!qn_thread_give_way())
+        terminal_note("--foreground: this system has no idle priority; only the device's work "
+                      "gives way");
+}
+
 /* What a task of these settings is opened with, and its budget. */
 static qn_status prepare(training *t) {
     if (!settings_get(&t->settings, "data"))
@@ -152,6 +164,7 @@ static qn_status prepare(training *t) {
     t->s.engine.saved_plan = has_plan ? &t->plan.plan : NULL;
     t->s.engine.swap_folder = arguments_get(t->a, "swap");
     t->s.engine.tune = tuning_of(t->a);
+    give_way(t);
     return choose_cores(t);
 }
 

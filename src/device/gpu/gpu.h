@@ -27,4 +27,8 @@ bool qn_gpu_is_silent(const void *state);
  * it took at most so far. */
 void qn_gpu_set_patience(void *state, int64_t ns);
 
+/* From now on kernels are cut into pieces of about so many ns, where the driver can, each waited
+ * for and followed by a pause: for a device on which somebody else draws. Bits stay. */
+void qn_gpu_set_pace(void *state, int64_t piece_ns, int64_t pause_ns);
+
 #endif

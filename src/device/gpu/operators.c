@@ -32,11 +32,14 @@ uint64_t qn_gpu_place(qn_gpu_line *line, const void *address) {
 void qn_gpu_start(qn_gpu_line *line, qn_gpu_kernel kernel, const qn_gpu_arguments *a, int64_t x,
                   int64_t y, int64_t z) {
     const qn_gpu_launch launch = {
-        kernel, line->buffer, a, (size_t)x, (size_t)y, (size_t)z,
+        kernel, line->buffer, a, (size_t)x, (size_t)y, (size_t)z, {0, 0, 0},
     };
     if (line->has_failed || x == 0 || y == 0 || z == 0)
         return;
-    line->has_failed = !line->device->driver->launch(line->device, line->stream, &launch);
+    if (line->device->pace.piece_ns > 0)
+        line->has_failed = !qn_gpu_start_paced(line->device, line->stream, &launch);
+    else
+        line->has_failed = !line->device->driver->launch(line->device, line->stream, &launch);
 }
 
 int32_t qn_gpu_chunk(int64_t n, int64_t least, int64_t most) {

@@ -80,6 +80,16 @@ typedef struct qn_gpu_buffer {
 
 struct qn_gpu_driver;
 
+/* Where another program uses the device, too: kernels are cut into pieces of so long, with pauses
+ * behind them. What a launch takes is known from the one before of its kind and extent. */
+enum { QN_GPU_KNOWN_LAUNCHES = 512 };
+
+typedef struct qn_gpu_pace {
+    int64_t piece_ns, pause_ns; /* 0: nothing is cut */
+    int64_t since_pause_ns;
+    float known_ns[QN_GPU_KNOWN_LAUNCHES]; /* by a hash of the launch; 0: unknown */
+} qn_gpu_pace;
+
 typedef struct qn_gpu {
     const qn_allocator *allocator;
     const struct qn_gpu_driver *driver;
@@ -94,20 +104,24 @@ typedef struct qn_gpu {
     bool is_silent;                  /* atomic: it may still work on something, forever */
     char reason[160];
     qn_device_counters counters; /* atomic, each by itself */
+    qn_gpu_pace pace;            /* used by one queue at a time */
 } qn_gpu;
 
-/* A launch: items along x, y, z (z: of tiled kernels), or, of a tiled one, groups. */
+/* A launch: items along x, y, z (z: of tiled kernels), or, of a tiled one, groups; of which those
+ * from first on are started (in whole groups; 0 for a driver that cannot start a part). */
 typedef struct qn_gpu_launch {
     qn_gpu_kernel kernel;
     const qn_gpu_buffer *buffer;
     const qn_gpu_arguments *arguments;
     size_t x, y, z;
+    size_t first[3];
 } qn_gpu_launch;
 
 /* What a driver does. Those that return bool say false once they have lost the device
  * (qn_gpu_lose). Streams do their work in order, each from one thread. */
 typedef struct qn_gpu_driver {
     const char *kind; /* "OpenCL" */
+    bool can_start_parts;
     /* Fills name, most_allocation_bytes, tile and context, with the kernels compiled; what it
      * opened, close closes, also after a failure. */
     qn_status (*open)(qn_gpu *gpu, int number);
@@ -128,6 +142,9 @@ typedef struct qn_gpu_driver {
 /* Says that a call of the driver failed: the device is lost. False, for who has to stop then. */
 bool qn_gpu_lose(qn_gpu *gpu, const char *what, const char *word, int code);
 bool qn_gpu_is_lost(const qn_gpu *gpu);
+
+/* Starts a launch in pieces, by the device's pace, and waits for each. */
+bool qn_gpu_start_paced(qn_gpu *gpu, void *stream, const qn_gpu_launch *launch);
 
 /* Waits for all of a stream. */
 bool qn_gpu_finish(qn_gpu *gpu, void *stream);

@@ -199,11 +199,14 @@ static bool launch(qn_gpu *d, void *opened, const qn_gpu_launch *l) {
     const cl_kernel kernel = s->kernels[l->kernel];
     const cl_mem memory = l->buffer->memory;
     size_t local[3] = {QN_GPU_GROUP_ITEMS, 1, 1}, global[3] = {l->x, l->y, l->z};
+    size_t first[3] = {l->first[0], l->first[1], l->first[2]};
     if (qn_gpu_is_tiled(l->kernel)) {
         local[0] = (size_t)d->tile.lx;
         local[1] = (size_t)d->tile.ly;
         global[0] *= local[0];
         global[1] *= local[1];
+        first[0] *= local[0];
+        first[1] *= local[1];
     } else {
         global[0] = (global[0] + local[0] - 1) / local[0] * local[0];
     }
@@ -211,7 +214,7 @@ static bool launch(qn_gpu *d, void *opened, const qn_gpu_launch *l) {
     if (code == CL_OK)
         code = cl->clSetKernelArg(kernel, 1, sizeof *l->arguments, l->arguments);
     if (code == CL_OK)
-        code = cl->clEnqueueNDRangeKernel(s->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
+        code = cl->clEnqueueNDRangeKernel(s->queue, kernel, 3, first, global, local, 0, NULL, NULL);
     return check(d, "starting a kernel", code);
 }
 
@@ -254,6 +257,7 @@ static bool is_done(qn_gpu *d, void *opened, bool *is_done) {
 
 static const qn_gpu_driver driver = {
     .kind = "OpenCL",
+    .can_start_parts = true,
     .open = open_device,
     .close = close_device,
     .reserve = reserve,

@@ -10,7 +10,8 @@
 #define BARRIER      barrier(CLK_LOCAL_MEM_FENCE)
 #define ID(d)        ((int)get_global_id(d))
 #define LOCAL_ID(d)  ((int)get_local_id(d))
-#define GROUP_ID(d)  ((int)get_group_id(d))
+/* A launch may start with a later group (device/gpu/pace.c). */
+#define GROUP_ID(d)  ((int)(get_group_id(d) + get_global_offset(d) / get_local_size(d)))
 
 #define JOIN_(a, b)            a##b
 #define JOIN(a, b)             JOIN_(a, b)
