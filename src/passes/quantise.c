@@ -498,11 +498,17 @@ static bool add_scaled(translation *t, int n) {
         return false;
     const held h = t->held[node->inputs[by].id];
     const qn_dtype dtype = qn_graph_tensor(t->to, h.value).dtype;
-    for (int i = 0; i < node->n_inputs; i++)
+    bool has_zero = false; /* whose mantissas do not have the signs of the numbers */
+    for (int i = 0; i < node->n_inputs; i++) {
         inputs[i] = t->held[node->inputs[i].id].value;
-    const bool is_cast = !takes_mantissas(t, node, inputs, dtype);
+        has_zero |= t->held[node->inputs[i].id].zero.id >= 0;
+    }
+    const bool is_cast = has_zero || !takes_mantissas(t, node, inputs, dtype);
     for (int i = 0; is_cast && i < node->n_inputs; i++) {
-        if (t->held[node->inputs[i].id].is_narrow)
+        const held input = t->held[node->inputs[i].id];
+        if (input.zero.id >= 0)
+            inputs[i] = widen(t, input);
+        else if (input.is_narrow)
             inputs[i] = qn_op_cast(t->to, NULL, inputs[i], t->to->real);
     }
     const qn_node *copy =
