@@ -1,5 +1,5 @@
 /* What training beside it adds to the frames of a program that draws, and what that takes from
- * training. Usage: bench_foreground [-r HZ] [-w MS] [-t THREADS] [-s SECONDS] [-n ROUNDS] COMMAND...
+ * training. Usage: bench_foreground [-r HZ] [-w MS] [-t THREADS] [-s SECONDS] [-n ROUNDS] COMMAND
  * Every frame, each of some threads wakes and computes for so many milliseconds, as measured on
  * an idle processor; a frame's latency is from when it was due to when its last thread is done.
  * The command runs in stretches, in turn with stretches in which it is stopped (SIGSTOP), and with
