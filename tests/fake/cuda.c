@@ -24,6 +24,7 @@
 #include "device/gpu/kernels/products.cl"
 #include "device/gpu/kernels/elementwise.cl"
 #include "device/gpu/kernels/reductions.cl"
+#include "device/gpu/kernels/sequences.cl"
 /* clang-format on */
 
 #include "device/cuda/api.h"

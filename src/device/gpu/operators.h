@@ -24,7 +24,8 @@ typedef struct qn_gpu_operator {
 /* The row of an operator; null: it runs on the CPU. */
 const qn_gpu_operator *qn_gpu_find(const qn_op *op);
 
-extern const qn_gpu_operator qn_gpu_products[], qn_gpu_elementwise[], qn_gpu_reductions[];
+extern const qn_gpu_operator qn_gpu_products[], qn_gpu_elementwise[], qn_gpu_reductions[],
+    qn_gpu_sequences[];
 
 /* The bytes from the buffer's begin to an operand; 0 for null. */
 uint64_t qn_gpu_place(qn_gpu_line *line, const void *address);
@@ -32,6 +33,17 @@ uint64_t qn_gpu_place(qn_gpu_line *line, const void *address);
 /* Starts a kernel over x * y * z items, or, of a tiled one, groups. */
 void qn_gpu_start(qn_gpu_line *line, qn_gpu_kernel kernel, const qn_gpu_arguments *a, int64_t x,
                   int64_t y, int64_t z);
+
+/* Products of matrices that lie dense one behind the other, but that rows of a may be row_a
+ * elements apart (0: dense): (m, n) = op(a) op(b), a dense matrix each. */
+typedef struct qn_gpu_matrices {
+    int64_t m, n, k, matrices;
+    bool transpose_a, transpose_b;
+    int64_t row_a;
+} qn_gpu_matrices;
+
+void qn_gpu_start_matrices(qn_gpu_line *line, const qn_gpu_matrices *x, const void *a,
+                           const void *b, const void *to);
 
 /* Products of n x n, and sums of n elements, by themselves: to measure a device by. */
 void qn_gpu_multiply(qn_gpu_line *line, const float *a, const float *b, float *to, int64_t n);

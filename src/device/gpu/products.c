@@ -76,6 +76,17 @@ static qn_gpu_arguments product_of(int64_t m, int64_t n, int64_t k, bool transpo
     return a;
 }
 
+void qn_gpu_start_matrices(qn_gpu_line *line, const qn_gpu_matrices *x, const void *a,
+                           const void *b, const void *to) {
+    qn_gpu_arguments numbers = product_of(x->m, x->n, x->k, x->transpose_a, x->transpose_b);
+    numbers.n[MATRIX_A] = (int32_t)(x->m * x->k);
+    numbers.n[MATRIX_B] = (int32_t)(x->k * x->n);
+    numbers.n[MATRIX_C] = (int32_t)(x->m * x->n);
+    if (x->row_a > 0)
+        numbers.n[ROW_A] = (int32_t)x->row_a;
+    start_product(line, &numbers, a, b, to, x->matrices);
+}
+
 void qn_gpu_multiply(qn_gpu_line *line, const float *a, const float *b, float *to, int64_t n) {
     qn_gpu_arguments numbers = product_of(n, n, n, false, false);
     start_product(line, &numbers, a, b, to, 1);
@@ -105,13 +116,13 @@ static void matmul_run(qn_gpu_line *line, const qn_call *call) {
     const qn_matmul_attributes *t = call->attributes;
     const qn_shape x = call->inputs[0].shape, y = call->inputs[1].shape;
     const int64_t *left = x.dims + x.rank - 2, *right = y.dims + y.rank - 2;
-    const int64_t m = left[t->transpose_a], k = left[!t->transpose_a], n = right[!t->transpose_b];
-    qn_gpu_arguments a = product_of(m, n, k, t->transpose_a, t->transpose_b);
-    a.n[MATRIX_A] = (int32_t)(m * k);
-    a.n[MATRIX_B] = (int32_t)(k * n);
-    a.n[MATRIX_C] = (int32_t)(m * n);
-    start_product(line, &a, call->in[0], call->in[1], call->out[0],
-                  qn_shape_count_range(x, 0, x.rank - 2));
+    const qn_gpu_matrices matrices = {.m = left[t->transpose_a],
+                                      .n = right[!t->transpose_b],
+                                      .k = left[!t->transpose_a],
+                                      .matrices = qn_shape_count_range(x, 0, x.rank - 2),
+                                      .transpose_a = t->transpose_a,
+                                      .transpose_b = t->transpose_b};
+    qn_gpu_start_matrices(line, &matrices, call->in[0], call->in[1], call->out[0]);
 }
 
 /* Sums that go on from those of another piece of a batch are the CPU's. */
