@@ -531,6 +531,10 @@ qn_status qn_budget_plan_find(const qn_allocator *allocator, const qn_graph *gra
 
 /* ---- as little as costs next to nothing ---- */
 
+/* Most of what may be paid for is spent on the first of these, and each takes some hundredths of a
+ * second before a large network's first step. */
+enum { THRIFTY_HALVINGS = 3 };
+
 /* Halves what lies between the least that was reached and half of the usual arena, with moves that
  * may be paid for alone. *usual: top without any; *least: of the best sequence. */
 static qn_status look_for_thrifty(finding *f, size_t *usual, size_t *least) {
@@ -541,7 +545,7 @@ static qn_status look_for_thrifty(finding *f, size_t *usual, size_t *least) {
     QN_TRY(reach(f, SIZE_MAX, least, &is_less));
     *usual = *least;
     size_t low = *usual / 2 > f->model.least_bytes ? *usual / 2 : f->model.least_bytes;
-    for (int i = 0; i < MOST_HALVINGS && low < *least - *least / NEAR_BOUND; i++) {
+    for (int i = 0; i < THRIFTY_HALVINGS && low < *least - *least / NEAR_BOUND; i++) {
         const size_t target = low + (*least - low) / 2;
         QN_TRY(reach(f, target, least, &is_less));
         low = is_less && f->search.now.peak_bytes <= target ? low : target;
