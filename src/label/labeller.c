@@ -225,7 +225,7 @@ static float look_at_examples(const qn_labeller *l, const float *x, float sum,
 
 void qn_labeller_look(const qn_labeller *l, const qn_clusters *known, const float *x,
                       qn_label_view *view) {
-    view->has_examples = known == &l->origin && l->examples.n > 0;
+    view->has_examples = known == &l->origin && qn_labeller_has_examples(l);
     float sum = qn_clusters_look(known, x, qn_labeller_least_log(l), &view->known);
     if (view->has_examples)
         sum = look_at_examples(l, x, sum, view);
@@ -411,8 +411,8 @@ qn_label_cost qn_labeller_get_cost(const qn_labeller *labeller) {
     const double grow =
         4 * w * fresh * look + 32 * w * (3.0 * l->d + 3 * 12) + 14 * w * lanes * (look + add);
     const double takeover = 3 * w * (known + fresh) * look;
-    const double examples = 2 * l->examples.capacity * look;
-    const double follow = 600 * (known * (look + add) + fresh * look) + w * known * look;
+    const double examples = qn_labeller_has_examples(l) ? 2 * l->examples.capacity * look : 0;
+    const double follow = 200 * (known * (look + add) + fresh * look) + w * known * look;
     const double largest = takeover > grow ? takeover : grow;
     return (qn_label_cost){
         .bytes = sizeof *l + (l->n_floats + l->n_example_floats) * sizeof(float) +

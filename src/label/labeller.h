@@ -86,6 +86,12 @@ float qn_labeller_odds(const qn_labeller *labeller, const float *x, float log_kn
 /* Sets the limit of the examples by the last samples; there are examples. */
 void qn_labeller_set_limit(qn_labeller *labeller);
 
+/* Found clusters that labelled samples lie in become known ones (absorb.c). */
+void qn_labeller_absorb(qn_labeller *labeller);
+
+/* Drops found cluster k; the last one takes its place. */
+void qn_labeller_drop_fresh(qn_labeller *labeller, int k);
+
 /* Samples between two refits by now. */
 int qn_labeller_interval(int64_t n_samples);
 
@@ -99,10 +105,15 @@ typedef struct qn_label_view {
     float odds;                         /* if it has examples: ln of known to new */
 } qn_label_view;
 
+/* Whether labelled samples are part of the known density. */
+static inline bool qn_labeller_has_examples(const qn_labeller *labeller) {
+    return labeller->examples.n > 0 && *labeller->examples.share > 0;
+}
+
 /* The least logarithm that a density counts with. Beside examples none is too small: in many
  * dimensions all known densities of a sample may be far below what float holds. */
 static inline float qn_labeller_least_log(const qn_labeller *labeller) {
-    return labeller->examples.n > 0 ? -1e30f : -80.0f;
+    return qn_labeller_has_examples(labeller) ? -1e30f : -80.0f;
 }
 
 void qn_labeller_look(const qn_labeller *labeller, const qn_clusters *known, const float *x,

@@ -406,7 +406,7 @@ static qn_status choose_examples(lesson *w, float extent) {
     *l->examples.share = share;
     leave_out_each(w);
     if (share < least_share)
-        qn_labeller_drop_examples(l);
+        *l->examples.share = 0;
     return QN_OK;
 }
 
@@ -424,7 +424,7 @@ qn_status qn_labeller_learn(qn_labeller *l, const qn_label_options *options) {
     l->origin.n = l->known.n;
     for (int k = 0; k < l->known.n; k++)
         qn_cluster_copy(&l->known, k, &l->origin, k);
-    if (l->examples.n > 0)
+    if (qn_labeller_has_examples(l))
         qn_labeller_set_limit(l);
     return QN_OK;
 }

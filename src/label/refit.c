@@ -11,7 +11,7 @@ enum {
     STEPS = 5,
     LOOKS = 32,
     MOST_ADDED = 3,
-    FOLLOWED = 600,   /* last samples that known clusters follow */
+    FOLLOWED = 200,   /* last samples that known clusters follow */
     LEAST_LIFE = 30,  /* labels after which a cluster stays though it has no members */
     LEAST_COUNT = 3,  /* members below which one that is younger goes */
     FIRST_REFIT = 50, /* samples */
@@ -19,9 +19,9 @@ enum {
     MOST_TAKEOVERS = 2 /* that are tried in a refit */
 };
 
-static const float half_life = 100.0f;  /* samples after which one counts half in following */
-static const float anchor = 10.0f;      /* members that hold a known cluster where it is */
-static const float stride_most = 0.05f; /* that a centre moves in 100 samples */
+static const float half_life = 20.0f;   /* samples after which one counts half in following */
+static const float anchor = 2.0f;       /* members that hold a known cluster where it is */
+static const float stride_most = 0.15f; /* that a centre moves in 100 samples */
 static const float known_pseudo = 16.0f, fresh_pseudo = 1.0f; /* members of no sample */
 
 int qn_labeller_interval(int64_t n_samples) {
@@ -43,7 +43,7 @@ static qn_grow_samples samples_of(const qn_labeller *l) {
 
 /* ---- found clusters ---- */
 
-static void drop_fresh(qn_labeller *l, int k) {
+void qn_labeller_drop_fresh(qn_labeller *l, int k) {
     const int last = --l->fresh.n;
     qn_cluster_copy(&l->fresh, last, &l->fresh, k);
     l->place[k] = l->place[last];
@@ -55,7 +55,7 @@ static void drop_empty(qn_labeller *l) {
     for (int k = l->fresh.n - 1; k > 0; k--)
         if (l->fresh.weight[k] * (float)l->n_window < LEAST_COUNT &&
             qn_labeller_found(l, l->place[k])->n_members < LEAST_LIFE)
-            drop_fresh(l, k);
+            qn_labeller_drop_fresh(l, k);
 }
 
 /* The others wait with a little weight: a class that comes back is the one that it was. */
@@ -74,7 +74,7 @@ static void make_room(qn_labeller *l) {
         if (qn_labeller_found(l, l->place[k])->last < qn_labeller_found(l, l->place[oldest])->last)
             oldest = k;
     if (l->fresh.weight[oldest] * (float)l->n_window < LEAST_COUNT)
-        drop_fresh(l, oldest);
+        qn_labeller_drop_fresh(l, oldest);
 }
 
 /* A place for a new class: a free one, or that of the class not seen longest that has no cluster.
@@ -265,7 +265,7 @@ static void take_over(qn_labeller *l, int f, int k) {
     const float weight = l->known.weight[k];
     qn_cluster_copy(&l->fresh, f, &l->known, k);
     l->known.weight[k] = weight;
-    drop_fresh(l, f);
+    qn_labeller_drop_fresh(l, f);
     keep_rest(l);
 }
 
@@ -345,8 +345,10 @@ void qn_labeller_refit(qn_labeller *l) {
         add_pseudo_counts(l);
         break;
     case QN_LABEL_STAGES:
-        if (l->examples.n > 0)
+        if (qn_labeller_has_examples(l))
             qn_labeller_set_limit(l);
+        else if (l->examples.n > 0)
+            qn_labeller_absorb(l);
         break;
     }
     l->stage = l->stage < QN_LABEL_STAGES ? l->stage + 1 : 0;
