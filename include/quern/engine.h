@@ -46,7 +46,9 @@ typedef enum qn_kernel_tuning {
 /* Which operations run at the same time. Bits do not depend on it. */
 typedef enum qn_cores_choice {
     QN_CORES_ONE_BY_ONE, /* one after another, each on all threads */
-    QN_CORES_AUTO,       /* side by side where that is measured to be faster (docs/cores.md) */
+    QN_CORES_AUTO,       /* side by side where that is measured to be faster (docs/cores.md); begins
+                            with the schedule in the cache folder, if one is kept */
+    QN_CORES_MEASURED,   /* the same, measured anew */
 } qn_cores_choice;
 
 /* What is to be least of a step: its time, its energy, or the product of the two. */
@@ -298,6 +300,7 @@ typedef struct qn_cores_use {
     double rehearsed_usual_ns, rehearsed_ns; /* shortest step by each before training */
     double uncorrected_one_by_one_ns; /* predicted by the times before schedules corrected them */
     int n_profiled;                   /* steps that were measured before training */
+    bool is_cached;                   /* the schedule was in the cache folder */
 } qn_cores_use;
 
 QN_API qn_cores_use qn_engine_get_cores(const qn_engine *engine);

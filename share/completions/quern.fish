@@ -105,6 +105,7 @@ complete -c quern -n '__fish_seen_subcommand_from plan' -l buffers -r -d 'pack t
 complete -c quern -n '__fish_seen_subcommand_from plan' -l capacity -r -d 'with --buffers: bytes to pack them into'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l seconds -r -d 'with --buffers: time to search for a packing'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l out -r -d 'with --buffers: CSV file to write, with a column offset'
+complete -c quern -n '__fish_seen_subcommand_from plan' -l cores -x -a 'all auto' -d 'auto: measure and show the schedule of quern train --cores auto'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l compare-cores -d 'predict a step scheduled over the cores by several rules'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l machine -r -d 'cores to predict for, as a text (docs/cores.md)'
 complete -c quern -n '__fish_seen_subcommand_from plan' -l measure -d 'time operations on this machine for the prediction'

@@ -5,6 +5,7 @@
 #include "format/output.h"
 #include "report/document.h"
 #include "report/plan_report.h"
+#include "report/plan_schedule.h"
 #include "report/words.h"
 
 #include <math.h>
@@ -334,6 +335,8 @@ qn_status qn_plan_report_write(const qn_allocator *allocator, const qn_plan_repo
              r->isa);
     qn_document_text(document, title);
     add_figures(document, r);
+    if (r->schedule)
+        qn_plan_page_schedule(document, r->schedule);
     for (int i = 0; i < r->n_programs; i++)
         add_program(document, r, &r->programs[i]);
     const qn_status status = qn_document_write(document, path);

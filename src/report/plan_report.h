@@ -4,6 +4,8 @@
 
 #include "plan/baselines.h"
 #include "plan/budget/budget.h"
+#include "plan/schedule/timetable.h"
+#include "quern/engine.h"
 
 /* What costs time so that less memory is needed: a node that runs again, or a value that goes to
  * the swap file and comes back. */
@@ -45,6 +47,15 @@ typedef struct qn_report_program {
     size_t kind_bytes[QN_KIND_COUNT]; /* alive there */
 } qn_report_program;
 
+/* Operations of a program over the cores, side by side: predicted, and as a rehearsed step ran. */
+typedef struct qn_report_schedule {
+    const char *program;
+    const qn_graph *graph;
+    const qn_plan *plan;                  /* one by one, whose steps the tasks are */
+    const qn_timetable *predicted, *seen; /* null: none was found within the budget */
+    qn_cores_use use;
+} qn_report_schedule;
+
 /* Invariants: peak_bytes = fixed_bytes + arena_bytes + rest, likewise the default's;
  * lower_bound_bytes <= arena_bytes. */
 typedef struct qn_plan_report {
@@ -60,10 +71,19 @@ typedef struct qn_plan_report {
     size_t early_bytes; /* that updating early saves, every value made once */
     bool is_measured;   /* times: of operations on this machine; else they are estimated */
     int64_t planning_ns;
-    size_t planner_bytes;        /* that planning held at most */
-    int n_programs, largest;     /* largest: the program whose arena it is */
-    qn_report_program *programs; /* (n_programs) */
+    size_t planner_bytes;               /* that planning held at most */
+    int n_programs, largest;            /* largest: the program whose arena it is */
+    qn_report_program *programs;        /* (n_programs) */
+    const qn_report_schedule *schedule; /* null: operations run one by one */
 } qn_plan_report;
+
+/* Whether a step of a schedule ran in its rehearsal. */
+bool qn_report_was_seen(const qn_report_schedule *schedule, int32_t step);
+
+/* One sentence on what was predicted, what was rehearsed, and the bound. */
+enum { QN_SCHEDULE_TEXT = 320 };
+const char *qn_report_schedule_text(const qn_report_schedule *schedule,
+                                    char text[QN_SCHEDULE_TEXT]);
 
 /* Time of a node of the base graph: measured, or estimated. */
 double qn_report_node_ns(const qn_report_program *program, int32_t node);

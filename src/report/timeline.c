@@ -11,12 +11,14 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { PROGRAM = 1, DEVICE = 2, STEPS_TRACK = 1, FIRST_THREAD_TRACK = 2 };
 
 typedef struct timeline {
     const qn_measurement *m;
     const char *title;
+    int n_threads; /* tracks of events */
 } timeline;
 
 static int thread_count(const qn_measurement *m) {
@@ -26,11 +28,16 @@ static int thread_count(const qn_measurement *m) {
     return n;
 }
 
-/* Copies have a track of their own behind all threads, so that what they delay is seen. */
-static int track_of(const qn_measurement *m, const qn_event *event) {
-    const qn_operation_row *row = qn_report_row_of(m, event);
-    const bool is_copy = event->kind == QN_EVENT_QUEUED && row && qn_report_is_copy(row);
-    return FIRST_THREAD_TRACK + event->thread + (is_copy ? thread_count(m) : 0);
+/* Copies of a lane that also computes have a track of their own behind all threads, so that what they
+ * delay is seen; a disk does nothing else. */
+static bool has_copies_apart(const char *device) {
+    return strcmp(device, "disk") != 0;
+}
+
+static int track_of(const timeline *t, const qn_event *event, const qn_operation_row *row) {
+    const bool is_apart = event->kind == QN_EVENT_QUEUED && row && qn_report_is_copy(row) &&
+                          has_copies_apart(row->device);
+    return FIRST_THREAD_TRACK + event->thread + (is_apart ? t->n_threads : 0);
 }
 
 /* The device of a further lane that has a track; null: the track is a thread of the team. */
@@ -58,15 +65,16 @@ static qn_status put_names(const timeline *t, qn_trace *trace) {
     char name[80];
     QN_TRY(qn_trace_process_name(trace, PROGRAM, t->title));
     QN_TRY(qn_trace_thread_name(trace, PROGRAM, STEPS_TRACK, "steps"));
-    for (int i = 0; i < thread_count(t->m); i++) {
+    for (int i = 0; i < t->n_threads; i++) {
         const char *device = find_device(t->m, i);
         snprintf(name, sizeof name, "thread %d", i);
-        if (device) {
+        if (device && has_copies_apart(device)) {
             snprintf(name, sizeof name, "copies of %.40s", device);
-            QN_TRY(qn_trace_thread_name(trace, PROGRAM, FIRST_THREAD_TRACK + i + thread_count(t->m),
-                                        name));
-            snprintf(name, sizeof name, "lane of %.40s, track %d", device, i);
+            QN_TRY(
+                qn_trace_thread_name(trace, PROGRAM, FIRST_THREAD_TRACK + i + t->n_threads, name));
         }
+        if (device)
+            snprintf(name, sizeof name, "lane of %.40s, track %d", device, i);
         QN_TRY(qn_trace_thread_name(trace, PROGRAM, FIRST_THREAD_TRACK + i, name));
     }
     return has_device_series(t->m) ? qn_trace_process_name(trace, DEVICE, "device") : QN_OK;
@@ -97,26 +105,26 @@ static qn_status put_run(const qn_event *event, qn_trace *trace) {
                           event->begin_ns, event->end_ns, 1, names, &step);
 }
 
-static qn_status put_operation(const qn_measurement *m, const qn_event *event, qn_trace *trace) {
+static qn_status put_operation(const timeline *t, const qn_event *event, qn_trace *trace) {
     static const char *const names[] = {"step", "flops", "bytes"};
-    const qn_operation_row *row = qn_report_row_of(m, event);
+    const qn_operation_row *row = qn_report_row_of(t->m, event);
     const double calls = row && row->calls > 0 ? (double)row->calls : NAN;
     const double values[] = {event->step, row ? row->flops / calls : NAN,
                              row ? row->bytes / calls : NAN};
     /* Of a share only the whole operation's numbers are known: it carries none. */
-    return qn_trace_slice(trace, PROGRAM, track_of(m, event),
+    return qn_trace_slice(trace, PROGRAM, track_of(t, event, row),
                           row && row->name ? row->name : "operation",
                           row && row->type ? row->type : "operation", event->begin_ns,
                           event->end_ns, event->kind == QN_EVENT_SHARE ? 1 : 3, names, values);
 }
 
-static qn_status put_events(const qn_measurement *m, qn_trace *trace) {
-    for (size_t i = 0; i < m->n_events; i++) {
-        const qn_event *event = &m->events[i];
+static qn_status put_events(const timeline *t, qn_trace *trace) {
+    for (size_t i = 0; i < t->m->n_events; i++) {
+        const qn_event *event = &t->m->events[i];
         if (event->kind == QN_EVENT_RUN)
             QN_TRY(put_run(event, trace));
         else if (event->kind != QN_EVENT_MARK)
-            QN_TRY(put_operation(m, event, trace));
+            QN_TRY(put_operation(t, event, trace));
     }
     return QN_OK;
 }
@@ -148,13 +156,13 @@ static qn_status put_all(void *user, qn_trace *trace) {
     const timeline *t = user;
     QN_TRY(put_names(t, trace));
     QN_TRY(put_steps(t->m, trace));
-    QN_TRY(put_events(t->m, trace));
+    QN_TRY(put_events(t, trace));
     for (int i = 0; i < t->m->n_series; i++)
         QN_TRY(put_series(&t->m->series[i], trace));
     return QN_OK;
 }
 
 qn_status qn_report_trace(const qn_measurement *m, const char *title, const char *path) {
-    timeline t = {m, title};
+    timeline t = {m, title, thread_count(m)};
     return qn_trace_write(path, put_all, &t);
 }

@@ -67,6 +67,41 @@ class Cores(quern.Case):
             self.assertLessEqual(rows["quern, for time"], rows["one by one, all cores"])
         self.fails(1, "plan", "lenet5", "--batch", 4, "--threads", 1, "--measure", says=["--threads 2"])
 
+    def test_schedule(self):
+        """quern plan --cores auto: every operation once, on a core one after the other, predicted and seen."""
+        plan = ["plan", "squeezenet", "--batch", 2, "--threads", 2, "--cores", "auto"]
+        run = self.run_quern(*plan, "--json", "--html", "s.html")
+        (event,), (planned,) = run.of("schedule"), run.of("plan")
+        rows = event["operations"]
+        self.assertEqual(len(rows), next(p["steps"] for p in planned["programs"] if p["program"] == event["program"]))
+        self.assertEqual(len({row["name"] for row in rows}), len(rows))
+        self.assertLessEqual(event["predicted_ms"], event["one_by_one_ms"])  # by the same times of operations
+        self.assertGreater(event["profiled_steps"], 0)
+        for begin, end in ("begin_ms", "end_ms"), ("measured_begin_ms", "measured_end_ms"):
+            for core in range(event["cores"]):
+                at = -1
+                for row in sorted((row for row in rows if row["first_core"] == core), key=lambda row: row[begin]):
+                    self.assertGreaterEqual(row[begin] + 1e-6, at)
+                    self.assertGreaterEqual(row[end], row[begin])
+                    at = row[end]
+        page = (self.folder / "s.html").read_text()
+        self.assertIn('<figure class="lanes"', page)
+        self.assertIn("Schedule of training", page)
+        self.assertIn("Side by side a step was predicted", self.run_quern(*plan).output)
+        self.fails(1, "plan", "lenet5", "--threads", 1, "--cores", "auto", says=["--threads 2"])
+
+    def test_cache(self):
+        """What train keeps for a machine and a model is what the next run begins with, whatever is in the file."""
+        weights, run = self.train("auto", "squeezenet", 1, 30)
+        (event,) = run.of("cores")
+        self.assertFalse(event["cached"])
+        for path in (self.folder / "cache" / "quern").glob("schedule-*.txt"):
+            path.write_text(path.read_text()[:-3])
+        again, run = self.train("auto", "squeezenet", 1, 30)
+        (event,) = run.of("cores")
+        self.assertFalse(event["cached"])
+        self.assertEqual(again, weights)
+
     def test_trace(self):
         event, rows = self.compare("--machine", "phone.txt", "--trace", "t.json")
         slices = [e for e in json.loads((self.folder / "t.json").read_text())["traceEvents"] if e["ph"] == "X"]

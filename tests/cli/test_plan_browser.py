@@ -99,6 +99,28 @@ class TestPlanBrowser(quern.Case):
                 'figure[data-name="Operations of training"] th')).map(h => h.textContent).join()""")
             self.assertTrue(heads.endswith("lane,waits for"), heads)
 
+    def test_schedule(self):
+        """The lanes of --cores auto: predicted and measured, and what is pointed at is told."""
+        path = self.write("squeezenet", "--batch", 2, "--threads", 2, "--cores", "auto")
+        text = re.search(r'<figure class="lanes".*?<script[^>]*>(.*?)</script>', path.read_text(), re.S)
+        drawn = json.loads(text[1])
+        told = "document.querySelector('figure.lanes .told').textContent"
+        for kind in 0, 1:
+            self.assertGreater(len([box for box in drawn["boxes"] if box[0] == kind]), 200)
+        with browser.Page() as page:
+            self.look_at(page, path)
+            rest = page.ask(told)
+            for box in sorted(drawn["boxes"], key=lambda box: box[3] - box[4])[:20]:
+                page.ask(f"lanes[0].choose(lanes[0].xOf({(box[3] + box[4]) / 2}), lanes[0].yOf({box[0]}, {box[1]}) + 5)")
+                self.assertTrue(page.ask(told).startswith(f"{box[6]} ({box[7]}), {drawn['sets'][box[0]]}: "), page.ask(told))
+            page.ask("lanes[0].choose(-1, -1)")
+            self.assertEqual(page.ask(told), rest)
+            whole = page.ask("Object.assign({}, lanes[0].view)")
+            page.ask("""Array.from(document.querySelectorAll('figure.lanes .zoom button'))
+                .find(b => b.textContent === 'Zoom in').click()""")
+            self.assertAlmostEqual(page.ask("lanes[0].view.w"), whole["w"] / 2)
+            self.assertEqual(page.complaints, [])
+
     def click(self, page, text):
         page.ask("""Array.from(document.querySelectorAll('figure.plan .zoom button'))
             .find(b => b.textContent === '%s').click()""" % text)

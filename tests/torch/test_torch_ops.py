@@ -507,7 +507,7 @@ def round_numbers(inputs, a, outputs):
 
 
 def adapt(inputs, a, _):
-    """Width and exponent stay while steps are left; else they follow what is lost."""
+    """Width and exponent stay while steps are left and numbers fit; else they follow what is lost."""
     x, kept = inputs[0].detach(), inputs[1].detach().tolist()
     bits, exponent, mean, left, steps, measured = int(kept[0]), int(kept[1]), *kept[2:]
     whole = lambda: (x / 2.0**exponent).round().clamp(1 - 2.0**bits, 2.0**bits - 1)  # noqa: E731
@@ -526,8 +526,10 @@ def adapt(inputs, a, _):
         steady = round(0.1 / rate - 2) if rate > 0 else int(a["longest"])
         left = 1 if steps < int(a["first_steps"]) else min(max(steady, 1), int(a["longest"]))
         measured += 1
+    most, limit = float(x.abs().max()) / 2.0**exponent, 2.0**bits - 1
+    left = 0 if most > limit + 0.5 or 0 < most < limit / 4 else left - 1
     return [whole(), torch.tensor(float(exponent), dtype=torch.float64),
-            torch.tensor([bits, exponent, mean, left - 1, steps + 1, measured], dtype=torch.float64)]
+            torch.tensor([bits, exponent, mean, left, steps + 1, measured], dtype=torch.float64)]
 
 
 def chunked(product):

@@ -15,6 +15,11 @@
 #include <string.h>
 
 static const option rows[] = {
+    {.name = "cores",
+     .kind = OPTION_CHOICE,
+     .argument = "all|auto",
+     .fallback = "all",
+     .help = "auto: measure and show the schedule of quern train --cores auto"},
     {.name = "compare-cores",
      .kind = OPTION_FLAG,
      .fallback = "no",

@@ -143,6 +143,7 @@ void planning_init(planning *p, const arguments *a) {
 
 void planning_deinit(planning *p) {
     qn_arena_deinit(&p->memory);
+    planned_close(&p->scheduled);
     planned_close(&p->unfused);
     planned_close(&p->usual);
     planned_close(&p->asked);

@@ -65,6 +65,8 @@ static qn_status find_out(planning *p) {
     const char *html = arguments_get(p->a, "html");
     QN_TRY(check_usage(p->a));
     QN_TRY(load ? plan_load(p, load) : plan_anew(p));
+    if (plan_wants_schedule(p->a))
+        QN_TRY(plan_schedule(p));
     if (save)
         QN_TRY(plan_save(p, save));
     return html ? qn_plan_report_write(NULL, &p->report, html) : QN_OK;
@@ -83,6 +85,8 @@ static int run(const arguments *a) {
         else
             plan_print(&p.report);
         plan_print_device(&p);
+        if (plan_wants_schedule(a))
+            plan_print_schedule(&p);
         if (plan_wants_cores(a))
             status = plan_compare_cores(&p);
     }
@@ -106,6 +110,10 @@ const command command_plan = {
         "With --device auto, times the operations on this machine's processors and says which "
         "would\n"
         "run where, why, and what that would gain.\n"
+        "\n"
+        "With --cores auto, also measures operations on this machine and shows the schedule over "
+        "the\n"
+        "cores that training would begin with; with --html, its lanes over time.\n"
         "\n"
         "With --compare-cores, also predicts a step with operations side by side, scheduled over\n"
         "the cores of this machine, or of --machine FILE, by several rules.\n"

@@ -57,7 +57,9 @@ typedef struct planning {
     planned_task choosing;              /* of the device; or none */
     planned_task asked, usual, unfused; /* usual: without a budget; as asked where there is none */
     const qn_machine *machine;
-    qn_arena memory; /* of the lists */
+    qn_arena memory;             /* of the lists */
+    planned_task scheduled;      /* with --cores auto: measured */
+    qn_report_schedule schedule; /* likewise */
     qn_plan_report report;
 } planning;
 
@@ -92,6 +94,11 @@ qn_status plan_compare_cores(const planning *p);
 bool plan_wants_device(const arguments *a);
 qn_status plan_choose_device(planning *p);
 void plan_print_device(const planning *p);
+
+/* --cores auto: whether it is asked for; finds the schedule for the report; prints it. */
+bool plan_wants_schedule(const arguments *a);
+qn_status plan_schedule(planning *p);
+void plan_print_schedule(const planning *p);
 
 /* The report for people, and as a JSON object. */
 void plan_print(const qn_plan_report *report);

@@ -57,7 +57,7 @@ qn_status planned_open(planned_task *t, const planning *p, const planned_as *as)
         .engine.n_threads = p->n_threads,
         .engine.micro_batch = as->is_usual ? 0 : arguments_count(p->a, "micro-batch"),
         .engine.plan_only = !as->is_timed && !as->chooses_device,
-        .engine.cores = as->is_timed ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE,
+        .engine.cores = as->is_timed ? QN_CORES_MEASURED : QN_CORES_ONE_BY_ONE,
         .engine.foreground_hz =
             arguments_has(p->a, "foreground") ? strtod(arguments_get(p->a, "foreground"), NULL) : 0,
         .engine.no_fusion = as->no_fusion,

@@ -13,6 +13,7 @@ static void print_object(const qn_cores_use *use, bool is_done) {
     json_count("narrow", use->n_narrow);
     json_count("beside", use->n_beside);
     json_flag("side_by_side", use->is_beside);
+    json_flag("cached", use->is_cached);
     json_flag("over_budget", use->is_over_budget);
     json_number("median_error", use->median_error);
     json_number("nine_tenths_error", use->most_errors);

@@ -498,6 +498,9 @@
   window.matrices = Array.from(document.querySelectorAll('figure.matrix'), figure => drawMatrix(
     figure, JSON.parse(figure.querySelector('script').textContent),
     {offer: offer, colour: colour}));
+  window.lanes = Array.from(document.querySelectorAll('figure.lanes'), figure => drawLanes(
+    figure, JSON.parse(figure.querySelector('script').textContent),
+    {button: button, offer: offer, colour: colour}));
   window.plans = plans;  // for those who look from outside
   charts.forEach(chart => offer(chart.figure, () => chartRows(chart.data)));
   Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;

@@ -5,9 +5,13 @@
 #include "os/os.h"
 #include "os/process/cpu_time.h"
 #include "run/rehearsal.h"
+#include "run/timing.h"
 
 /* Schedules that are rehearsed. */
 enum { SCHEDULES = 3 };
+
+/* What a schedule must gain in training to be kept for the next. */
+static const double least_gain = 1.01;
 
 /* A rehearsed schedule that takes so many times as long is not compared. */
 static const double most_slower = 1.02;
@@ -151,9 +155,15 @@ typedef struct trying {
     qn_cores cores;
     qn_rehearsal rehearsal;
     qn_tasks *tasks;
-    qn_timetable *t;
-    double one_by_one_ns; /* predicted by the same times as t */
+    qn_timetable *t, *seen; /* chosen now, and its shortest run */
+    double one_by_one_ns;   /* predicted by the same times as t */
 } trying;
+
+static void exchange_timetables(qn_timetable *a, qn_timetable *b) {
+    const qn_timetable kept = *a;
+    *a = *b;
+    *b = kept;
+}
 
 /* A plan of the timetable that was rehearsed takes the place of the one before, if it is faster. */
 static bool keep_faster(const trying *y, const qn_core_plans *before, double ns) {
@@ -166,6 +176,8 @@ static bool keep_faster(const trying *y, const qn_core_plans *before, double ns)
     c->use.predicted_ns = y->t->ns;
     c->use.one_by_one_ns = y->one_by_one_ns;
     c->use.arena_bytes = c->other_plan->arena_bytes;
+    exchange_timetables(&c->schedule, y->t);
+    exchange_timetables(&c->seen, y->seen);
     return true;
 }
 
@@ -193,7 +205,7 @@ static qn_status try_timetable(trying *y) {
     c->use.planning_ns += qn_clock_ns() - begin_ns;
     if (status == QN_OK)
         status = qn_cores_rehearse(&y->rehearsal, c->other_executor, y->t, &y->cores, y->tasks,
-                                   &c->use, &ns);
+                                   y->seen, &c->use, &ns);
     if (status != QN_OK || !keep_faster(y, &before, ns))
         go_back(y, &before);
     return status;
@@ -222,6 +234,15 @@ static qn_status choose_timetable(trying *y) {
     return QN_OK;
 }
 
+bool qn_cores_schedule(const qn_engine *e, const qn_timetable **predicted,
+                       const qn_timetable **seen) {
+    if (!e->cores || e->cores->use.is_cached || e->cores->use.rehearsed_ns <= 0)
+        return false;
+    *predicted = &e->cores->schedule;
+    *seen = &e->cores->seen;
+    return true;
+}
+
 /* Schedules by times that are corrected by the schedule before; the fastest is kept. */
 static qn_status try_schedules(trying *y) {
     qn_cores_use *use = &y->c->use;
@@ -244,35 +265,103 @@ static qn_status choose(trying *y) {
     const int64_t begin_ns = qn_clock_ns();
     QN_TRY(qn_cores_measure(&y->rehearsal, &y->cores, y->tasks, use));
     QN_TRY(keep_curves(y->e, y->c, y->tasks));
-    use->n_operations = y->tasks->n;
-    use->usual_arena_bytes = y->p->plan->arena_bytes;
     for (int32_t i = 0; i < y->tasks->n; i++)
         use->bound_ns += y->tasks->curves[i].alone_ns / y->cores.n;
-    QN_TRY(qn_cores_rehearse(&y->rehearsal, y->p->executor, NULL, &y->cores, y->tasks, use,
+    QN_TRY(qn_cores_rehearse(&y->rehearsal, y->p->executor, NULL, &y->cores, y->tasks, NULL, use,
                              &use->rehearsed_usual_ns));
     QN_TRY(try_schedules(y));
     use->measuring_ns = qn_clock_ns() - begin_ns - use->planning_ns;
     return QN_OK;
 }
 
+/* ---- the cache folder ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t with) {
+    return (hash ^ with) * UINT64_C(0x9e3779b97f4a7c15) + (hash >> 29);
+}
+
+static void fill_key(const qn_engine *e, const qn_program *p, qn_core_plans *c) {
+    qn_schedule_key *key = &c->key;
+    *key = (qn_schedule_key){
+        .plan = qn_engine_hash(e), .n_cores = c->use.n_cores, .n_steps = p->plan->n_steps};
+    for (int32_t s = 0; s < p->plan->n_steps; s++)
+        key->plan = mix(key->plan, p->graph->nodes[p->plan->steps[s].node]->key);
+    qn_host_name(key->machine, sizeof key->machine);
+}
+
+static qn_schedule_times times_of(const qn_cores_use *use) {
+    return (qn_schedule_times){use->one_by_one_ns, use->predicted_ns, use->rehearsed_usual_ns,
+                               use->rehearsed_ns, use->bound_ns};
+}
+
+/* A plan of the schedule that is kept, if there is one that the steps allow. */
+static qn_status use_cached(trying *y) {
+    qn_core_plans *c = y->c;
+    qn_schedule_times times;
+    if (y->e->options.cores != QN_CORES_AUTO ||
+        !qn_schedule_load(&y->e->allocator, &c->key, &times, y->t))
+        return QN_OK;
+    const int64_t begin_ns = qn_clock_ns();
+    if (qn_timetable_simulate(y->tasks, &y->cores, y->t) != QN_OK)
+        return QN_OK;
+    QN_TRY(open_timetable(y->e, c, y->p, y->t));
+    exchange_timetables(&c->schedule, y->t);
+    c->use.planning_ns = qn_clock_ns() - begin_ns;
+    c->use.one_by_one_ns = c->use.uncorrected_one_by_one_ns = times.one_by_one_ns;
+    c->use.predicted_ns = times.predicted_ns;
+    c->use.rehearsed_usual_ns = times.rehearsed_usual_ns;
+    c->use.rehearsed_ns = times.rehearsed_ns;
+    c->use.bound_ns = times.bound_ns;
+    c->use.arena_bytes = c->other_plan->arena_bytes;
+    c->use.is_beside = c->use.is_cached = c->is_cached = true;
+    return QN_OK;
+}
+
+/* A schedule that is not faster is found anew each time: what is kept saves steps that gain. */
+static qn_status use_cached_or_choose(trying *y) {
+    qn_core_plans *c = y->c;
+    c->use.n_operations = y->tasks->n;
+    c->use.usual_arena_bytes = y->p->plan->arena_bytes;
+    QN_TRY(use_cached(y));
+    if (c->is_cached)
+        return QN_OK;
+    QN_TRY(choose(y));
+    if (!c->use.is_beside)
+        return QN_OK;
+    const qn_schedule_times times = times_of(&c->use);
+    qn_schedule_save(&c->key, &times, &c->schedule);
+    c->is_cached = true;
+    return QN_OK;
+}
+
+static qn_status init_timetables(const trying *y, const qn_allocator *a) {
+    const int32_t n = y->tasks->n;
+    QN_TRY(qn_timetable_init(a, n, y->t));
+    QN_TRY(qn_timetable_init(a, n, y->seen));
+    QN_TRY(qn_timetable_init(a, n, &y->c->schedule));
+    return qn_timetable_init(a, n, &y->c->seen);
+}
+
 static qn_status make(qn_engine *e, qn_core_plans *c) {
     qn_program *p = &e->programs[c->program];
     qn_tasks tasks = {0};
-    qn_timetable t = {0};
+    qn_timetable t = {0}, seen = {0};
     trying y = {.e = e,
                 .c = c,
                 .p = p,
                 .cores = qn_cores_typical(c->use.n_cores),
                 .tasks = &tasks,
-                .t = &t};
+                .t = &t,
+                .seen = &seen};
     QN_TRY(qn_rehearsal_begin(e, p, &y.rehearsal));
     qn_status status = qn_tasks_of_plan(&e->allocator, p->plan, p->graph, &tasks);
     if (status == QN_OK)
-        status = qn_timetable_init(&e->allocator, tasks.n, &t);
+        status = init_timetables(&y, &e->allocator);
     if (status == QN_OK)
-        status = choose(&y);
+        status = use_cached_or_choose(&y);
     qn_rehearsal_end(&y.rehearsal);
     qn_timetable_deinit(&t);
+    qn_timetable_deinit(&seen);
     qn_tasks_deinit(&tasks);
     return status;
 }
@@ -307,7 +396,7 @@ static int find_program(const qn_engine *e) {
 }
 
 static bool is_possible(const qn_engine *e, int program) {
-    return e->options.cores == QN_CORES_AUTO && !e->options.plan_only && !e->live_budget &&
+    return e->options.cores != QN_CORES_ONE_BY_ONE && !e->options.plan_only && !e->live_budget &&
            e->options.n_threads > 1 && e->arena_bytes > 0 && program >= 0 &&
            !e->programs[program].plan->lanes;
 }
@@ -322,6 +411,7 @@ qn_status qn_engine_plan_cores(qn_engine *e) {
     e->cores = c;
     c->use.n_cores = e->options.n_threads < QN_MAX_LANES ? e->options.n_threads : QN_MAX_LANES;
     c->n_threads = c->use.n_threads_used = qn_team_size(e->team);
+    fill_key(e, &e->programs[program], c);
     qn_rehearsal_fill(e);
     QN_TRY(make_within(e, c));
     qn_cores_begin_trials(c);
@@ -329,9 +419,15 @@ qn_status qn_engine_plan_cores(qn_engine *e) {
 }
 
 void qn_engine_destroy_cores(qn_engine *e) {
-    if (!e->cores)
+    qn_core_plans *c = e->cores;
+    if (!c)
         return;
-    drop_other(e->cores);
+    /* It lost its first comparison: the next engine measures anew. */
+    if (c->is_cached && c->use.is_measured && c->use.measured_gain < least_gain)
+        qn_schedule_forget(&c->key);
+    drop_other(c);
+    qn_timetable_deinit(&c->schedule);
+    qn_timetable_deinit(&c->seen);
     qn_release(&e->allocator, e->cores->curves, e->cores->n_curves + 1, sizeof *e->cores->curves);
     qn_release(&e->allocator, e->cores, 1, sizeof *e->cores);
     e->cores = NULL;

@@ -8,6 +8,7 @@
 #define QN_RUN_CORES_CORES_H
 
 #include "plan/schedule/timetable.h"
+#include "run/cores/schedule_file.h"
 #include "run/engine.h"
 #include "run/rehearsal.h"
 
@@ -53,8 +54,13 @@ typedef struct qn_core_plans {
     qn_core_adapting adapting;
     int64_t (*get_idle_ns)(void); /* of all cores so far, below 0: unknown; or null */
     int64_t begin_ns;
-    qn_curve *curves; /* (n_curves): of the plan one by one, by step */
+    qn_curve *curves; /* (n_curves): of the plan one by one, by step; null: from the cache */
     size_t n_curves;
+    qn_timetable schedule; /* that the second plan was made of, as predicted; n 0: none */
+    qn_timetable seen;     /* the same as it ran in rehearsal, where rank is that in the schedule;
+                              end_ns 0: not seen */
+    qn_schedule_key key;
+    bool is_cached; /* the schedule is in the cache folder */
     qn_cores_use use;
 } qn_core_plans;
 
@@ -69,6 +75,11 @@ void qn_cores_end_run(qn_engine *engine, int program);
 
 /* Measured curves of the first training program's steps, one by one; null: none were. */
 const qn_curve *qn_cores_curves(const qn_engine *engine, int32_t *n);
+
+/* The fastest schedule, as predicted and as it ran in rehearsal (an end of 0: not seen), by step of
+ * the plan one by one; false: none was found. */
+bool qn_cores_schedule(const qn_engine *engine, const qn_timetable **predicted,
+                       const qn_timetable **seen);
 
 /* ---- between the files of this room ---- */
 
@@ -88,9 +99,9 @@ qn_status qn_cores_measure(const qn_rehearsal *rehearsal, const qn_cores *cores,
 
 /* Runs an executor of the program a few times, and gives the shortest time. timetable: null, or
  * what its plan was made of; the curves are then corrected: what an operation took beside others is
- * what it takes. */
+ * what it takes; *seen is filled with the shortest run. */
 qn_status qn_cores_rehearse(const qn_rehearsal *rehearsal, qn_executor *executor,
                             const qn_timetable *timetable, const qn_cores *cores, qn_tasks *tasks,
-                            qn_cores_use *use, double *least_ns);
+                            qn_timetable *seen, qn_cores_use *use, double *least_ns);
 
 #endif

@@ -3,6 +3,8 @@
 #include "os/os.h"
 #include "run/cores/cores.h"
 
+#include <string.h>
+
 /* Runs of a plan after one that warms up, and as many as fit into some time; records that are taken
  * at a time. */
 enum { RUNS = 2, MOST_RUNS = 6, BATCH = 128 };
@@ -13,26 +15,39 @@ typedef struct correcting {
     const qn_timetable *timetable;
     const qn_cores *cores;
     qn_tasks *tasks;
-    double *ns; /* (n): shortest, by task; below 0: none was recorded */
+    double *ns;         /* (n): shortest, by task; below 0: none was recorded */
+    qn_turn *turns;     /* (n), by task: in the last run */
+    qn_timetable *seen; /* the shortest run */
 } correcting;
 
 /* Steps of the timetable's plan come in the order of its ranks. */
-static void take_events(const correcting *c, qn_events *events) {
+static void take_event(const correcting *c, const qn_event *e, int64_t begin_ns) {
+    if ((e->kind != QN_EVENT_OPERATION && e->kind != QN_EVENT_QUEUED) || e->item < 0 ||
+        e->item >= c->tasks->n)
+        return;
+    const int32_t task = c->timetable->order[e->item];
+    const double ns = (double)(e->end_ns - e->begin_ns);
+    c->ns[task] = c->ns[task] < 0 || ns < c->ns[task] ? ns : c->ns[task];
+    c->turns[task] = c->timetable->turns[task];
+    c->turns[task].begin_ns = (double)(e->begin_ns - begin_ns);
+    c->turns[task].end_ns = (double)(e->end_ns - begin_ns);
+}
+
+static void take_events(const correcting *c, qn_events *events, int64_t begin_ns) {
     qn_event taken[BATCH];
     size_t n;
     for (int thread = 0; thread < qn_events_thread_count(events); thread++) {
         while ((n = qn_events_take(events, thread, taken, BATCH)) > 0) {
-            for (size_t i = 0; i < n; i++) {
-                const qn_event *e = &taken[i];
-                if ((e->kind != QN_EVENT_OPERATION && e->kind != QN_EVENT_QUEUED) || e->item < 0 ||
-                    e->item >= c->tasks->n)
-                    continue;
-                double *least = &c->ns[c->timetable->order[e->item]];
-                const double ns = (double)(e->end_ns - e->begin_ns);
-                *least = *least < 0 || ns < *least ? ns : *least;
-            }
+            for (size_t i = 0; i < n; i++)
+                take_event(c, &taken[i], begin_ns);
         }
     }
+}
+
+static void keep_run(const correcting *c, double ns) {
+    memcpy(c->seen->turns, c->turns, (size_t)c->tasks->n * sizeof *c->turns);
+    memcpy(c->seen->order, c->timetable->order, (size_t)c->tasks->n * sizeof *c->seen->order);
+    c->seen->ns = ns;
 }
 
 /* With the width that it had it takes what was seen; with others what it did. */
@@ -59,11 +74,15 @@ static qn_status run(const correcting *c, const qn_rehearsal *r, qn_executor *ex
     QN_TRY(qn_rehearsal_run(r, executor, NULL, &ns));
     use->n_profiled++;
     for (int i = 0; i < RUNS || (i < MOST_RUNS && all_ns < enough_ns); i++, all_ns += ns) {
+        const int64_t begin_ns = qn_clock_ns();
         QN_TRY(qn_rehearsal_run(r, executor, events ? &watch : NULL, &ns));
-        *least_ns = i == 0 || (double)ns < *least_ns ? (double)ns : *least_ns;
+        const bool is_least = i == 0 || (double)ns < *least_ns;
+        *least_ns = is_least ? (double)ns : *least_ns;
         use->n_profiled++;
         if (events)
-            take_events(c, events);
+            take_events(c, events, begin_ns);
+        if (events && is_least)
+            keep_run(c, (double)ns);
     }
     return QN_OK;
 }
@@ -87,13 +106,18 @@ static qn_status run_recorded(correcting *c, const qn_rehearsal *r, qn_executor 
 
 qn_status qn_cores_rehearse(const qn_rehearsal *r, qn_executor *executor,
                             const qn_timetable *timetable, const qn_cores *cores, qn_tasks *tasks,
-                            qn_cores_use *use, double *least_ns) {
-    correcting c = {.timetable = timetable, .cores = cores, .tasks = tasks};
+                            qn_timetable *seen, qn_cores_use *use, double *least_ns) {
+    correcting c = {.timetable = timetable, .cores = cores, .tasks = tasks, .seen = seen};
+    const qn_allocator *a = &r->engine->allocator;
     const size_t n = (size_t)tasks->n + 1;
     if (!timetable)
         return run(&c, r, executor, NULL, use, least_ns);
-    QN_TRY(qn_allocate(&r->engine->allocator, n, sizeof *c.ns, &c.ns));
-    const qn_status status = run_recorded(&c, r, executor, use, least_ns);
-    qn_release(&r->engine->allocator, c.ns, n, sizeof *c.ns);
+    qn_status status = qn_allocate(a, n, sizeof *c.ns, &c.ns);
+    if (status == QN_OK)
+        status = qn_allocate(a, n, sizeof *c.turns, &c.turns);
+    if (status == QN_OK)
+        status = run_recorded(&c, r, executor, use, least_ns);
+    qn_release(a, c.ns, n, sizeof *c.ns);
+    qn_release(a, c.turns, n, sizeof *c.turns);
     return status;
 }

@@ -184,6 +184,7 @@ int main(void) {
     test_steps(true);
     test_metered_steps();
     test_failures();
+    setenv("XDG_CACHE_HOME", "/proc/none", 1); /* no schedule is kept */
     cores = QN_CORES_AUTO;
     test_failures();
     test_steps(false);

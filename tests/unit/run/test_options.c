@@ -121,6 +121,8 @@ static const struct {
     FIELD(log),
     FIELD(cores),
     FIELD(ranks),
+    FIELD(device_wish),
+    FIELD(foreground_hz),
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -157,7 +159,12 @@ static qn_engine_options unusual(void) {
                                .plan_later = true,
                                .aligned_inputs = true,
                                .no_random_values = true,
-                               .cores = QN_CORES_AUTO};
+                               .cores = QN_CORES_AUTO,
+                               .device_wish = {.prefer = QN_PREFER_BALANCED,
+                                               .cpu_watts = 3,
+                                               .device_watts = 2,
+                                               .idle_watts = 1},
+                               .foreground_hz = 60};
 }
 
 static bool is_zero(const void *memory, size_t bytes) {

@@ -1,0 +1,101 @@
+/* Schedules in the cache folder: an engine begins with the one that is kept for its steps, with the
+ * same bits; one in an impossible order is left alone, and so is any where it is measured anew. */
+#include "check.h"
+#include "os/heap.h"
+#include "quern/quern.h"
+#include "run/cores/cores.h"
+#include "run/trainer.h"
+#include "small_models.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEPS = 40, WEIGHTS = 1 << 14 };
+
+static char folder[] = "/tmp/quern-test-schedules-XXXXXX";
+
+typedef struct run {
+    bool is_cached;
+    qn_schedule_key key;
+    size_t bytes;
+    char weights[WEIGHTS]; /* (bytes) */
+} run;
+
+static void keep_weights(const qn_engine *e, run *r) {
+    for (int i = 0; i < e->store.n_tensors; i++) {
+        const qn_stored_tensor *t = &e->store.tensors[i];
+        CHECK(r->bytes + t->bytes <= WEIGHTS);
+        if (r->bytes + t->bytes > WEIGHTS)
+            return;
+        memcpy(r->weights + r->bytes, t->data, t->bytes);
+        r->bytes += t->bytes;
+    }
+}
+
+static run train(qn_cores_choice cores) {
+    static _Alignas(64) float x[6 * 8 * 8 * 3];
+    static _Alignas(64) int32_t y[6];
+    qn_trainer_options o = qn_trainer_options_for(&small_conv);
+    qn_trainer *trainer;
+    qn_step_result result;
+    run r = {0};
+    for (int i = 0; i < 6 * 8 * 8 * 3; i++)
+        x[i] = (float)(i * 7 % 13) / 13;
+    o.engine.n_threads = 2;
+    o.engine.cores = cores;
+    CHECK_OK(qn_trainer_create(&o, &trainer));
+    const qn_engine *e = qn_trainer_engine(trainer);
+    r.is_cached = qn_engine_get_cores(e).is_cached;
+    if (e->cores)
+        r.key = e->cores->key;
+    for (int i = 0; i < STEPS; i++)
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+    keep_weights(e, &r);
+    qn_trainer_destroy(trainer);
+    return r;
+}
+
+/* Operations on both cores by turns, in the plan's order or from its end. */
+static void keep(const qn_schedule_key *key, bool is_possible) {
+    const qn_schedule_times times = {.rehearsed_ns = 1, .rehearsed_usual_ns = 2};
+    qn_timetable t;
+    CHECK_OK(qn_timetable_init(qn_allocator_default(), key->n_steps, &t));
+    for (int32_t i = 0; i < key->n_steps; i++) {
+        const int32_t step = is_possible ? i : key->n_steps - 1 - i;
+        t.order[i] = step;
+        t.turns[step] = (qn_turn){.first = (int16_t)(i % 2), .width = 1, .rank = i};
+    }
+    qn_schedule_save(key, &times, &t);
+    qn_timetable_deinit(&t);
+}
+
+static void check_equal(const run *a, const run *b) {
+    CHECK(a->bytes > 0 && a->bytes == b->bytes && memcmp(a->weights, b->weights, a->bytes) == 0);
+}
+
+int main(void) {
+    if (!mkdtemp(folder))
+        return 1;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    const run one = train(QN_CORES_ONE_BY_ONE), first = train(QN_CORES_AUTO);
+    CHECK(!first.is_cached && first.key.n_steps > 0 && first.key.n_cores == 2);
+    check_equal(&one, &first);
+    keep(&first.key, true);
+    const run cached = train(QN_CORES_AUTO);
+    CHECK(cached.is_cached);
+    check_equal(&one, &cached);
+    keep(&first.key, true);
+    const run anew = train(QN_CORES_MEASURED);
+    CHECK(!anew.is_cached);
+    check_equal(&one, &anew);
+    keep(&first.key, false);
+    const run impossible = train(QN_CORES_AUTO);
+    CHECK(!impossible.is_cached);
+    check_equal(&one, &impossible);
+    qn_schedule_forget(&first.key);
+    char path[sizeof folder + 8];
+    snprintf(path, sizeof path, "%s/quern", folder);
+    CHECK(rmdir(path) == 0 && rmdir(folder) == 0);
+    return checks_finish();
+}
