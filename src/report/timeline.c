@@ -28,8 +28,8 @@ static int thread_count(const qn_measurement *m) {
     return n;
 }
 
-/* Copies of a lane that also computes have a track of their own behind all threads, so that what they
- * delay is seen; a disk does nothing else. */
+/* Copies of a lane that also computes have a track of their own behind all threads, so that what
+ * they delay is seen; a disk does nothing else. */
 static bool has_copies_apart(const char *device) {
     return strcmp(device, "disk") != 0;
 }

@@ -1,4 +1,4 @@
-/* quern plan --cores auto: the schedule that training would begin with, measured on this machine, as
+/* quern plan --cores auto: the schedule that training would begin with, measured here, as
  * predicted and as a rehearsed step ran. */
 #include "base/status.h"
 #include "base/text.h"

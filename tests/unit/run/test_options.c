@@ -121,7 +121,10 @@ static const struct {
     FIELD(log),
     FIELD(cores),
     FIELD(ranks),
-    FIELD(device_wish),
+    FIELD(device_wish.prefer),
+    FIELD(device_wish.cpu_watts),
+    FIELD(device_wish.device_watts),
+    FIELD(device_wish.idle_watts),
     FIELD(foreground_hz),
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
@@ -216,9 +219,22 @@ static void test_trainer(void) {
 
 /* Update, tuning, rules and seed are those of the settings. */
 static void test_task(void) {
-    static const char *const but[] = {"allocator",  "update", "tuning",      "rules",
-                                      "saved_plan", "seed",   "swap_folder", "numerics",
-                                      "device",     "log",    "ranks",       NULL};
+    static const char *const but[] = {"allocator",
+                                      "update",
+                                      "tuning",
+                                      "rules",
+                                      "saved_plan",
+                                      "seed",
+                                      "swap_folder",
+                                      "numerics",
+                                      "device",
+                                      "log",
+                                      "ranks",
+                                      "device_wish.prefer",
+                                      "device_wish.cpu_watts",
+                                      "device_wish.device_watts",
+                                      "device_wish.idle_watts",
+                                      NULL};
     qn_metadata *settings;
     qn_task *task;
     CHECK_OK(qn_metadata_create(NULL, &settings));
