@@ -12,10 +12,8 @@ if(QUERN_WITH_HEXAGON AND QUERN_HEXAGON_CLANG AND NOT DEFINED QUERN_HEXAGON_WORK
     "#include <hexagon_types.h>\n#include <hvx_hexagon_protos.h>\nHVX_Vector x; void _start(void) { x = Q6_V_vzero(); }\n")
   execute_process(COMMAND ${QUERN_HEXAGON_CLANG} ${QUERN_HEXAGON_FLAGS} -o try.elf try.c
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/hexagon RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
-  if(result EQUAL 0)
+  if(result EQUAL 0) # kept; a failure is tried again, as lld may be installed later
     set(QUERN_HEXAGON_WORKS ON CACHE INTERNAL "")
-  else()
-    set(QUERN_HEXAGON_WORKS OFF CACHE INTERNAL "")
   endif()
 endif()
 

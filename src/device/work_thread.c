@@ -89,3 +89,12 @@ void qn_work_thread_submit(qn_work_thread *t, const qn_work *works, int32_t n,
     qn_monitor_notify(t->monitor);
     qn_monitor_unlock(t->monitor);
 }
+
+void qn_work_thread_record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns) {
+    qn_event event = watch->label;
+    event.item = work->item;
+    event.kind = work->call->node->op->output_space ? QN_EVENT_QUEUED : QN_EVENT_OPERATION;
+    event.begin_ns = begin_ns;
+    event.end_ns = qn_clock_ns();
+    qn_events_put(watch->events, watch->thread, &event);
+}

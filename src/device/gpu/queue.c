@@ -63,16 +63,6 @@ static bool finish(qn_queue *q, uint64_t done) {
     return true;
 }
 
-/* Operations count as the step's own work, since nothing is done beside them; copies do not. */
-static void record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns) {
-    qn_event event = watch->label;
-    event.item = work->item;
-    event.kind = work->call->node->op->output_space ? QN_EVENT_QUEUED : QN_EVENT_OPERATION;
-    event.begin_ns = begin_ns;
-    event.end_ns = qn_clock_ns();
-    qn_events_put(watch->events, watch->thread, &event);
-}
-
 /* One work; where it is watched, to its end, so that its time is its own. done: of the last work
  * that was started before, or 0 where all of them are done. */
 static bool do_work(qn_queue *q, const qn_work *work, uint64_t *started,
@@ -94,7 +84,7 @@ static bool do_work(qn_queue *q, const qn_work *work, uint64_t *started,
     if (!finish(q, work->done))
         return false;
     if (watch)
-        record(watch, work, begin_ns);
+        qn_work_thread_record(watch, work, begin_ns);
     return true;
 }
 

@@ -42,15 +42,6 @@ static void copy(qn_queue *q, const qn_work *work) {
     qn_timeline_raise(qn_work_thread_timeline(q->thread), work->done);
 }
 
-static void record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns) {
-    qn_event event = watch->label;
-    event.item = work->item;
-    event.kind = work->call->node->op->output_space ? QN_EVENT_QUEUED : QN_EVENT_OPERATION;
-    event.begin_ns = begin_ns;
-    event.end_ns = qn_clock_ns();
-    qn_events_put(watch->events, watch->thread, &event);
-}
-
 static bool add_task(qn_queue *q, const qn_work *work) {
     qn_hexagon *h = q->device;
     if (q->n_tasks == QN_DSP_MOST_COMMANDS && !send_tasks(q))
@@ -79,7 +70,7 @@ static bool do_work(qn_queue *q, const qn_work *work, const qn_queue_watch *watc
         return true;
     if (!send_tasks(q))
         return false;
-    record(watch, work, begin_ns);
+    qn_work_thread_record(watch, work, begin_ns);
     return true;
 }
 
