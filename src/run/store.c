@@ -234,7 +234,8 @@ qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t ki
         if (!is_new(store, info, kinds))
             continue;
         QN_TRY(add_value(store, info, seed, place));
-        place += place ? round_up(qn_tensor_bytes(info->tensor)) : 0;
+        if (place)
+            place += round_up(qn_tensor_bytes(info->tensor));
     }
     return QN_OK;
 }
