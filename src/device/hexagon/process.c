@@ -20,10 +20,7 @@ static const char command[] = "exec qemu-hexagon /proc/self/fd/4";
 
 static const int64_t patience_ns = INT64_C(120000000000);
 
-enum {
-    MOST_STARTS = 50, /* of the process without anything done */
-    MOST_TRIES = 5,   /* to start it at all */
-};
+enum { MOST_STARTS = 50 }; /* of the process without anything done */
 
 static qn_dsp_control *control_of(const qn_hexagon *h) {
     return (void *)h->shared.memory;
@@ -116,7 +113,7 @@ qn_status qn_hexagon_start(qn_hexagon *h) {
 
 qn_status qn_hexagon_try(qn_hexagon *h) {
     qn_status status = QN_ERROR_DEVICE;
-    for (int i = 0; i < MOST_TRIES && status != QN_OK; i++)
+    for (int i = 0; i < MOST_STARTS && status != QN_OK; i++)
         status = qn_hexagon_start(h);
     qn_hexagon_stop(h);
     return status;
