@@ -24,7 +24,7 @@ function(quern_asset name)
     DEPENDS ${ARGN} COMMENT "Compressing ${name}" VERBATIM)
 endfunction()
 quern_asset(page.css ${asset_sources}/page.css)
-quern_asset(page.js ${asset_sources}/plan.js ${asset_sources}/lanes.js ${asset_sources}/matrix.js ${asset_sources}/page.js)
+quern_asset(page.js ${asset_sources}/canvas.js ${asset_sources}/plan.js ${asset_sources}/lanes.js ${asset_sources}/matrix.js ${asset_sources}/page.js)
 quern_asset(charts.js ${asset_sources}/charts.licence.js ${CHARTJS})
 
 set_source_files_properties(src/report/assets.c PROPERTIES

@@ -105,7 +105,7 @@ def page(title, body):
         raise SystemExit("report.py: Chart.js was not found; install libjs-chart.js")
     licence, style = (PAGE / "charts.licence.js").read_text(), (PAGE / "page.css").read_text()
     scripts = [licence + library.read_text(),
-               *((PAGE / name).read_text() for name in ("plan.js", "lanes.js", "matrix.js", "page.js"))]
+               *((PAGE / name).read_text() for name in ("canvas.js", "plan.js", "lanes.js", "matrix.js", "page.js"))]
     name = html.escape(title)
     return (f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -1,18 +1,15 @@
 /* The picture of a schedule: time across, a row for each core, once as predicted and once as measured.
- * It can be zoomed along time (buttons, keys, Ctrl and wheel, two fingers), moved (dragged, arrows), and
- * asked: what is pointed at is told below. Data: {cores: [name], sets: [name], end, colours: [name],
- * boxes: [[set, first core, cores, begin, end, colour, name, type]]}, times in ms. tools: what the page's
- * script lends. */
+ * It can be zoomed and moved along time, and asked (lookAround). Data: {cores: [name], sets: [name], end,
+ * colours: [name], boxes: [[set, first core, cores, begin, end, colour, name, type]]}, times in ms. tools:
+ * what the page's script lends. */
 window.drawLanes = function (figure, data, tools) {
   'use strict';
 
   const SET = 0, FIRST = 1, WIDTH = 2, BEGIN = 3, END = 4, COLOUR = 5, NAME = 6, TYPE = 7;
   const MARGIN = {left: 64, right: 10, top: 4, bottom: 34}, GAP = 18, ROW = data.cores.length > 8 ? 16 : 26;
   const canvas = figure.querySelector('canvas'), context = canvas.getContext('2d');
-  const told = figure.querySelector('.told'), rest = told.textContent;
   const nCores = data.cores.length, bottom = MARGIN.top + data.sets.length * (GAP + nCores * ROW);
-  const whole = {t: 0, w: data.end || 1}, view = Object.assign({}, whole), fingers = new Map();
-  let chosen = null, pinned = false, waiting = false, travelled = 0;
+  const end = data.end || 1;
 
   canvas.style.height = bottom + MARGIN.bottom + 'px';
 
@@ -70,7 +67,7 @@ window.drawLanes = function (figure, data, tools) {
         context.fillStyle = tools.colour('card');
         context.fillText(box[NAME], Math.max(x, MARGIN.left) + 4, y + h / 2);
       }
-      if (box === chosen) {
+      if (box === look.chosen()) {
         context.strokeStyle = tools.colour('text');
         context.lineWidth = 2;
         context.strokeRect(x, y, w, h);
@@ -104,12 +101,6 @@ window.drawLanes = function (figure, data, tools) {
   }
 
   function draw() {
-    const width = canvas.clientWidth, height = canvas.clientHeight, scale = devicePixelRatio || 1;
-    waiting = false;
-    canvas.width = Math.round(width * scale);
-    canvas.height = Math.round(height * scale);
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, width, height);
     context.font = '11px ' + getComputedStyle(document.body).fontFamily;
     drawNames();
     drawAxis();
@@ -123,125 +114,16 @@ window.drawLanes = function (figure, data, tools) {
     context.restore();
   }
 
-  function redraw() {
-    if (!waiting)
-      requestAnimationFrame(draw);
-    waiting = true;
-  }
-
-  /* ---- zooming and moving ---- */
-
-  function clamp() {
-    view.w = Math.min(Math.max(view.w, whole.w / 5000), whole.w);
-    view.t = Math.min(Math.max(view.t, 0), whole.w - view.w);
-    canvas.style.touchAction = view.w < whole.w ? 'none' : 'pan-y';
-    redraw();
-  }
-
-  function zoom(factor, x) {
-    const t = timeAt(x), w = view.w;
-    view.w = Math.min(Math.max(w / factor, whole.w / 5000), whole.w);
-    view.t = t - (t - view.t) * view.w / w;
-    clamp();
-  }
-
-  function zoomCentre(factor) {
-    zoom(factor, MARGIN.left + room() / 2);
-  }
-
-  function move(dx) {
-    view.t -= dx / room() * view.w;
-    clamp();
-  }
-
-  function showAll() {
-    Object.assign(view, whole);
-    clamp();
-  }
-
-  /* ---- pointing ---- */
-
-  function choose(box) {
-    if (box === chosen)
-      return;
-    chosen = box;
-    told.textContent = box ? describe(box) : rest;
-    redraw();
-  }
-
-  function place(event) {
-    const at = canvas.getBoundingClientRect();
-    return {x: event.clientX - at.left, y: event.clientY - at.top};
-  }
-
-  function spread() {
-    const [a, b] = fingers.values();
-    return {x: (a.x + b.x) / 2, d: Math.abs(a.x - b.x) || 1};
-  }
-
-  function drag(event, from) {
-    const to = place(event), before = fingers.size === 2 ? spread() : null;
-    travelled += Math.abs(to.x - from.x);
-    fingers.set(event.pointerId, to);
-    if (before) {
-      const now = spread();
-      zoom(now.d / before.d, now.x);
-      move(now.x - before.x);
-    } else if (fingers.size === 1 && travelled > 4) {
-      move(to.x - from.x);
-    }
-  }
-
-  canvas.addEventListener('pointerdown', event => {
-    fingers.set(event.pointerId, place(event));
-    travelled = 0;
-  });
-  canvas.addEventListener('pointermove', event => {
-    const from = fingers.get(event.pointerId), at = place(event);
-    if (from)
-      drag(event, from);
-    else if (!pinned)
-      choose(boxAt(at.x, at.y));
-  });
-  canvas.addEventListener('pointerup', event => {
-    const at = place(event);
-    if (!fingers.delete(event.pointerId) || travelled > 4)
-      return;
-    choose(boxAt(at.x, at.y));
-    pinned = chosen !== null;
-  });
-  canvas.addEventListener('pointercancel', event => fingers.delete(event.pointerId));
-  canvas.addEventListener('pointerleave', event => {
-    fingers.delete(event.pointerId);
-    if (!pinned)
-      choose(null);
-  });
-  canvas.addEventListener('wheel', event => {
-    if (!event.ctrlKey && !event.metaKey)
-      return;  // the page scrolls
-    event.preventDefault();
-    zoom(Math.exp(-event.deltaY / 300), place(event).x);
-  }, {passive: false});
-  canvas.addEventListener('keydown', event => {
-    const does = {ArrowLeft: () => move(60), ArrowRight: () => move(-60), '+': () => zoomCentre(1.5),
-                  '=': () => zoomCentre(1.5), '-': () => zoomCentre(1 / 1.5), Escape: showAll, '0': showAll};
-    if (!does[event.key])
-      return;
-    does[event.key]();
-    event.preventDefault();
-  });
-
   /* ---- around it ---- */
 
-  figure.querySelector('.zoom').append(tools.button('', 'Zoom in', () => zoomCentre(2)),
-                                       tools.button('', 'Zoom out', () => zoomCentre(0.5)),
-                                       tools.button('', 'Show all', showAll));
+  const look = lookAround(figure, {
+    whole: {t: 0, w: end, a: 0, h: 1}, least: {w: end / 5000, h: 1},
+    inner: () => ({left: MARGIN.left, top: MARGIN.top, w: room(), h: bottom - MARGIN.top}),
+    boxAt: boxAt, describe: describe, draw: draw}, tools), view = look.view;
   tools.offer(figure, () => [['what', 'first core', 'cores', 'begin (ms)', 'end (ms)', 'kind', 'name',
                               'type']].concat(data.boxes.map(b => [
     data.sets[b[SET]], data.cores[b[FIRST]], b[WIDTH], b[BEGIN], b[END], data.colours[b[COLOUR]], b[NAME],
     b[TYPE]])));
-  new ResizeObserver(redraw).observe(canvas);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
-  draw();
-  return {view: view, choose: (x, y) => choose(boxAt(x, y)), xOf: xOf, yOf: yOf};
+  look.draw();
+  return {view: view, choose: look.choose, xOf: xOf, yOf: yOf};
 };

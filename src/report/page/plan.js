@@ -1,6 +1,5 @@
 /* The picture of a plan: time across (a step a unit), addresses up, a box for each storage. It can be
- * zoomed (buttons, keys, Ctrl and wheel, two fingers), moved (dragged, arrows), and asked: what is
- * pointed at is told below. Data: {steps: [[name, type]], kinds: [name], arena, least, limit,
+ * zoomed, moved and asked (lookAround). Data: {steps: [[name, type]], kinds: [name], arena, least, limit,
  * boxes: [[first, last, offset, bytes, kind, flags, name, shape]]}; flags: 1 made again, 2 read back
  * from a file. tools: what the page's script lends. */
 window.drawPlan = function (figure, data, tools) {
@@ -12,9 +11,7 @@ window.drawPlan = function (figure, data, tools) {
   const canvas = figure.querySelector('canvas'), context = canvas.getContext('2d');
   const nSteps = Math.max(1, data.steps.length);
   const most = Math.max(data.arena, data.limit || 0, 64) * 1.04;
-  const whole = {t: 0, a: 0, w: nSteps, h: most};
   const alive = sumAlive();
-  let view = Object.assign({}, whole), chosen = null, pinned = false, waiting = false;
 
   /* Bytes alive in each step. */
   function sumAlive() {
@@ -54,7 +51,8 @@ window.drawPlan = function (figure, data, tools) {
   /* ---- places ---- */
 
   function inner() {
-    return {w: Math.max(1, canvas.clientWidth - MARGIN.left - MARGIN.right),
+    return {left: MARGIN.left, top: MARGIN.top,
+            w: Math.max(1, canvas.clientWidth - MARGIN.left - MARGIN.right),
             h: Math.max(1, canvas.clientHeight - MARGIN.top - MARGIN.bottom)};
   }
 
@@ -202,14 +200,8 @@ window.drawPlan = function (figure, data, tools) {
       context.fillText(bytesOf(a), MARGIN.left - 5, Math.max(8, yOf(a)));
   }
 
-  function draw() {
-    const width = canvas.clientWidth, height = canvas.clientHeight, scale = devicePixelRatio || 1;
+  function draw(width, height) {
     const size = inner();
-    waiting = false;
-    canvas.width = Math.round(width * scale);
-    canvas.height = Math.round(height * scale);
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, width, height);
     drawAxes(width, height);
     context.save();
     context.beginPath();
@@ -220,152 +212,23 @@ window.drawPlan = function (figure, data, tools) {
     drawAlive();
     if (data.limit)
       drawLevel(data.limit, 'budget', true);
-    if (chosen) {
+    if (look.chosen()) {
       context.strokeStyle = tools.colour('text');
       context.lineWidth = 2;
-      context.strokeRect(...rectangle(chosen));
+      context.strokeRect(...rectangle(look.chosen()));
     }
     context.restore();
   }
 
-  function redraw() {
-    if (!waiting)
-      requestAnimationFrame(draw);
-    waiting = true;
-  }
-
-  /* ---- zooming and moving ---- */
-
-  function clamp() {
-    view.w = Math.min(Math.max(view.w, Math.min(4, nSteps)), whole.w);
-    view.h = Math.min(Math.max(view.h, 256), whole.h);
-    view.t = Math.min(Math.max(view.t, 0), whole.w - view.w);
-    view.a = Math.min(Math.max(view.a, 0), whole.h - view.h);
-    canvas.style.touchAction = view.w < whole.w || view.h < whole.h ? 'none' : 'pan-y';
-    redraw();
-  }
-
-  /* By a factor, so that what is at x, y stays there. */
-  function zoom(factor, x, y) {
-    const t = timeAt(x), a = addressAt(y), w = view.w, h = view.h;
-    view.w = Math.min(Math.max(w / factor, Math.min(4, nSteps)), whole.w);
-    view.h = Math.min(Math.max(h / factor, 256), whole.h);
-    view.t = t - (t - view.t) * view.w / w;
-    view.a = a - (a - view.a) * view.h / h;
-    clamp();
-  }
-
-  function zoomCentre(factor) {
-    zoom(factor, MARGIN.left + inner().w / 2, MARGIN.top + inner().h / 2);
-  }
-
-  function move(dx, dy) {
-    view.t -= dx / inner().w * view.w;
-    view.a += dy / inner().h * view.h;
-    clamp();
-  }
-
-  /* ---- pointing ---- */
-
-  const told = figure.querySelector('.told'), rest = told.textContent;
-
-  function choose(box) {
-    if (box === chosen)
-      return;
-    chosen = box;
-    told.textContent = box ? describe(box) : rest;
-    redraw();
-  }
-
-  const fingers = new Map();
-  let travelled = 0;
-
-  function place(event) {
-    const at = canvas.getBoundingClientRect();
-    return {x: event.clientX - at.left, y: event.clientY - at.top};
-  }
-
-  function spread() {
-    const [a, b] = fingers.values();
-    return {x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, d: Math.hypot(a.x - b.x, a.y - b.y) || 1};
-  }
-
-  canvas.addEventListener('pointerdown', event => {
-    fingers.set(event.pointerId, place(event));
-    travelled = 0;
-    try {
-      canvas.setPointerCapture(event.pointerId);
-    } catch (gone) {
-      fingers.delete(event.pointerId);
-    }
-  });
-  canvas.addEventListener('pointermove', event => {
-    const to = place(event), from = fingers.get(event.pointerId);
-    if (!from) {
-      if (!pinned)
-        choose(boxAt(to.x, to.y));
-      return;
-    }
-    const before = fingers.size === 2 ? spread() : null;
-    travelled += Math.hypot(to.x - from.x, to.y - from.y);
-    fingers.set(event.pointerId, to);
-    if (before) {
-      const now = spread();
-      zoom(now.d / before.d, now.x, now.y);
-      move(now.x - before.x, now.y - before.y);
-    } else if (fingers.size === 1 && travelled > 4) {
-      move(to.x - from.x, to.y - from.y);
-    }
-  });
-  canvas.addEventListener('pointerup', event => {
-    const at = place(event);
-    if (fingers.delete(event.pointerId) && travelled <= 4) {
-      pinned = false;
-      choose(boxAt(at.x, at.y));
-      pinned = chosen !== null;
-    }
-  });
-  canvas.addEventListener('pointercancel', event => fingers.delete(event.pointerId));
-  canvas.addEventListener('pointerleave', () => {
-    if (!pinned && fingers.size === 0)
-      choose(null);
-  });
-  canvas.addEventListener('wheel', event => {
-    if (!event.ctrlKey && !event.metaKey)
-      return;  // the page scrolls
-    event.preventDefault();
-    const at = place(event);
-    zoom(Math.exp(-event.deltaY / 300), at.x, at.y);
-  }, {passive: false});
-  canvas.addEventListener('keydown', event => {
-    const far = 60, moves = {ArrowLeft: [far, 0], ArrowRight: [-far, 0], ArrowUp: [0, far],
-                             ArrowDown: [0, -far]};
-    if (moves[event.key])
-      move(...moves[event.key]);
-    else if (event.key === '+' || event.key === '=')
-      zoomCentre(1.5);
-    else if (event.key === '-')
-      zoomCentre(1 / 1.5);
-    else if (event.key === 'Escape' || event.key === '0')
-      Object.assign(view, whole), clamp();
-    else
-      return;
-    event.preventDefault();
-  });
-
   /* ---- around it ---- */
 
-  const bar = figure.querySelector('.zoom');
-  bar.append(tools.button('', 'Zoom in', () => zoomCentre(2)),
-             tools.button('', 'Zoom out', () => zoomCentre(0.5)),
-             tools.button('', 'Show all', () => { Object.assign(view, whole); clamp(); }));
+  const look = lookAround(figure, {
+    whole: {t: 0, a: 0, w: nSteps, h: most}, least: {w: Math.min(4, nSteps), h: Math.min(256, most)},
+    inner: inner, boxAt: boxAt, describe: describe, draw: draw}, tools), view = look.view;
   tools.offer(figure, () => [['name', 'shape', 'kind', 'first step', 'last step', 'offset', 'bytes',
                               'recomputed', 'read back']].concat(data.boxes.map(b => [
     b[NAME], b[SHAPE], data.kinds[b[KIND]], b[FIRST], b[LAST], b[OFFSET], b[BYTES],
     b[FLAGS] & AGAIN ? 1 : 0, b[FLAGS] & READ_BACK ? 1 : 0])));
-  new ResizeObserver(redraw).observe(canvas);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
-  clamp();
-  draw();
-  return {view: view, choose: (x, y) => choose(boxAt(x, y)), xOf: xOf, yOf: yOf};
+  look.draw();
+  return {view: view, choose: look.choose, xOf: xOf, yOf: yOf};
 };
