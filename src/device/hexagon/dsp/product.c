@@ -3,63 +3,11 @@
  * column; of the other one, words of four products are read into registers, tiles of 8 rows at a
  * time. The processor's fast product is of unsigned bytes by signed ones, so 128 is added to the
  * panels, and 128 times a row's sum taken off where its sums begin. */
-#include "vectors.h"
-#include "works.h"
+#include "product.h"
 
 #include "ops/kept_shift.h"
 
-enum {
-    ROWS = QN_DSP_ROWS,
-    BLOCK = QN_DSP_BLOCK,
-    WORD = 4,
-    BIAS = (int)0x80808080,
-    ONES = 0x01010101
-};
-
-/* The largest and the least of all sums, lane by lane. */
-typedef struct extremes {
-    vec most, least;
-} extremes;
-
-/* A product while it is made: where its parts lie, and what comes of it. */
-typedef struct product {
-    const prepared *p;
-    const qn_dsp_window *d;
-    qn_dsp_places at;
-    char *sums, *panels, *padded, *gathered, *tiles;
-    bool relu;
-    extremes ends;
-} product;
-
 /* ---- operands ---- */
-
-/* Eight rows as one: words of four products, those of the first row, of the second, and so on. */
-static inline void merge_rows(const vec r[ROWS], vec to[ROWS]) {
-    const pair a0 = alternate(r[0], r[4], WORD), a1 = alternate(r[2], r[6], WORD);
-    const pair b0 = alternate(r[1], r[5], WORD), b1 = alternate(r[3], r[7], WORD);
-    const pair c0 = alternate(low(a0), low(a1), WORD), c1 = alternate(high(a0), high(a1), WORD);
-    const pair d0 = alternate(low(b0), low(b1), WORD), d1 = alternate(high(b0), high(b1), WORD);
-    const pair e0 = alternate(low(c0), low(d0), WORD), e1 = alternate(high(c0), high(d0), WORD);
-    const pair f0 = alternate(low(c1), low(d1), WORD), f1 = alternate(high(c1), high(d1), WORD);
-    to[0] = low(e0);
-    to[1] = high(e0);
-    to[2] = low(e1);
-    to[3] = high(e1);
-    to[4] = low(f0);
-    to[5] = high(f0);
-    to[6] = low(f1);
-    to[7] = high(f1);
-}
-
-/* Bytes of four rows in turn: 32 columns to a vector. */
-static inline void merge_bytes(const vec r[4], vec to[4]) {
-    const pair a = alternate(r[0], r[2], 1), b = alternate(r[1], r[3], 1);
-    const pair c = alternate(low(a), low(b), 1), d = alternate(high(a), high(b), 1);
-    to[0] = low(c);
-    to[1] = high(c);
-    to[2] = low(d);
-    to[3] = high(d);
-}
 
 /* Vector `at` of a row of n bytes, with zeros behind them. */
 static inline vec load_row(const char *row, int at, int n) {
@@ -182,18 +130,7 @@ static void make_tiles(product *m, const char *words, int quads, const int *begi
 
 /* ---- windows ---- */
 
-/* What windows are taken from, x or dy, and where the first one lies in an image. */
-typedef struct image {
-    const char *from;
-    int h, w, c, step; /* of a pixel: numbers, and from one to the next */
-    int taken;         /* columns of it that lie in windows */
-    int rows, columns; /* of windows */
-    int stride_h, stride_w, pad_top, pad_left;
-    bool is_plain;                    /* without margins: windows are taken from where it is */
-    int pitch, column_step, row_step; /* from a row to the next, and from a window to the next */
-} image;
-
-static image image_of(const product *m, const char *from) {
+image image_of(const product *m, const char *from) {
     const qn_dsp_window *d = m->d;
     const bool is_data = m->p->work.kind == QN_DSP_DATA;
     image x = {.from = from, .h = d->h, .w = d->w, .c = d->c, .step = d->c};
@@ -234,7 +171,7 @@ static void pad_row(const product *m, const image *x, const char *from, char *to
 }
 
 /* An image with its margins. What its rows write beyond themselves, later rows write over. */
-static void pad_image(const product *m, const image *x, int number) {
+void pad_image(const product *m, const image *x, int number) {
     for (int row = 0; row < m->at.padded_rows; row++) {
         const int y = row - x->pad_top;
         char *to = m->padded + row * m->at.pitch;
@@ -447,6 +384,10 @@ static void multiply_all(product *m) {
     const qn_dsp_window *d = m->d;
     const char *a = place(p, p->work.in[0]), *b = place(p, p->work.in[1]);
     const image x = image_of(m, a);
+    if (m->at.is_planar) {
+        multiply_planes(m);
+        return;
+    }
     switch (p->work.kind) {
     case QN_DSP_FORWARD:
         pack_rows(m, b, d->k, m->at.products);

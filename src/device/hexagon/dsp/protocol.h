@@ -88,7 +88,51 @@ typedef struct qn_dsp_places {
     int32_t gathered_bytes;     /* of a row */
     int32_t pitch, padded_rows; /* bytes of an image's row with its margin, and rows */
     int64_t sums, panels, padded, gathered, tiles, bytes_out, end;
+    /* Where lanes are pixels (planes.c): channels of what windows are taken from, pixels of a row
+     * with its margin and of an image, lanes of an image's result, and rows, as tiles have them. */
+    bool is_planar;
+    int32_t channels, wide, plane, image_lanes, tile_rows;
 } qn_dsp_places;
+
+enum {
+    QN_DSP_FEW = 16,
+    QN_DSP_FEW_INPUTS = 8,
+    QN_DSP_MOST_TAPS = 512, /* of words, four channels or neighbours each */
+};
+
+/* Few channels leave most lanes of a vector empty: then lanes are pixels. */
+static inline bool qn_dsp_is_planar(const qn_dsp_work *work) {
+    const qn_dsp_window *d = &work->window;
+    const int32_t from = work->kind == QN_DSP_DATA ? d->k : d->c;
+    const int32_t to = work->kind == QN_DSP_DATA ? d->c : d->k;
+    const bool are_few =
+        to <= QN_DSP_FEW && from <= (work->kind == QN_DSP_FILTER ? QN_DSP_FEW_INPUTS : QN_DSP_FEW);
+    return are_few && d->r * d->s <= QN_DSP_MOST_TAPS / 4 && d->stride_h == 1 && d->stride_w == 1 &&
+           d->s > 1 && d->p * d->q >= QN_DSP_LANES;
+}
+
+/* The places of a planar work: planes of words, or for a filter of bytes of the whole batch, in
+ * `panels`; words of filters in `tiles`; a mask of lanes in `gathered`. */
+static inline void qn_dsp_place_planes(const qn_dsp_work *work, qn_dsp_places *l) {
+    const qn_dsp_window *d = &work->window;
+    const bool is_filter = work->kind == QN_DSP_FILTER, is_data = work->kind == QN_DSP_DATA;
+    const int32_t most = d->c > d->k ? d->c : d->k, slack = 4 * QN_DSP_VECTOR;
+    l->channels = is_data ? d->k : d->c;
+    l->wide = (is_data ? d->w : d->q) + d->s - 1;
+    l->plane = l->padded_rows * l->wide;
+    l->image_lanes = qn_dsp_round_up((is_data ? d->h : d->p) * l->wide, QN_DSP_VECTOR);
+    l->tile_rows = qn_dsp_round_up(l->columns, QN_DSP_ROWS);
+    const int64_t words = (int64_t)qn_dsp_round_up(l->channels, 4) * (l->plane + slack);
+    const int64_t bytes = (int64_t)(qn_dsp_round_up(d->c, 4) + qn_dsp_round_up(d->k, 4)) *
+                          ((int64_t)d->n * qn_dsp_round_up(l->plane, 4) + slack);
+    const int64_t sums_end = l->sums + (int64_t)d->n * l->tile_rows * l->image_lanes * 4;
+    l->panels = !is_filter && sums_end > l->panels ? sums_end : l->panels;
+    l->padded = l->panels + (is_filter ? bytes : words) / QN_DSP_VECTOR * QN_DSP_VECTOR + slack;
+    l->gathered = l->padded + qn_dsp_round_up(l->plane * most, QN_DSP_VECTOR) + 64 * slack;
+    l->tiles = l->gathered + 4 * (int64_t)l->image_lanes;
+    l->bytes_out = l->tiles + QN_DSP_MOST_TAPS * QN_DSP_FEW * 4;
+    l->end = l->bytes_out + 2 * (int64_t)QN_DSP_FEW * (l->image_lanes + slack);
+}
 
 static inline qn_dsp_places qn_dsp_place(const qn_dsp_work *work) {
     const qn_dsp_window *d = &work->window;
@@ -114,6 +158,9 @@ static inline qn_dsp_places qn_dsp_place(const qn_dsp_work *work) {
     l.tiles = l.gathered + (int64_t)QN_DSP_ROWS * l.gathered_bytes;
     l.bytes_out = l.tiles + (is_filter ? whole_rows * l.quads * 4 : QN_DSP_BLOCK * deep * 4);
     l.end = l.bytes_out + (int64_t)QN_DSP_BLOCK * l.lanes + 4 * QN_DSP_VECTOR;
+    l.is_planar = qn_dsp_is_planar(work);
+    if (l.is_planar)
+        qn_dsp_place_planes(work, &l);
     return l;
 }
 

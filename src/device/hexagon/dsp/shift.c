@@ -1,9 +1,9 @@
 /* Sums of int32 to int8: divided by a power of two, rounded, and cut to -127..127, with the bits of
  * kernels/integer/rows.h. */
-#include "vectors.h"
+#include "product.h"
 #include "works.h"
 
-enum { MOST = 127, BLOCK = QN_DSP_BLOCK };
+enum { MOST = 127 };
 
 typedef struct shifting {
     int shift;
@@ -79,12 +79,88 @@ static void shift_rows(const shifting *s, const prepared *p, char *to, int step)
     }
 }
 
+/* Planes of 128 pixels, one for each channel, as pixels of 4, 8 or 16 channels. */
+static void turn_planes(const char *planes, int step, int channels, char *to) {
+    vec words[4][4];
+    for (int g = 0; g * 4 < channels; g++) {
+        vec r[4];
+        for (int i = 0; i < 4; i++)
+            r[i] =
+                g * 4 + i < channels ? *(const vec *)(planes + (g * 4 + i) * step) : Q6_V_vzero();
+        merge_bytes(r, words[g]);
+    }
+    if (channels <= 4) {
+        for (int i = 0; i < 4; i++)
+            ((vec *)to)[i] = words[0][i];
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        const pair a = alternate(words[0][i], words[1][i], 4);
+        if (channels <= 8) {
+            ((vec *)to)[2 * i] = low(a);
+            ((vec *)to)[2 * i + 1] = high(a);
+            continue;
+        }
+        const pair b = alternate(words[2][i], channels > 12 ? words[3][i] : Q6_V_vzero(), 4);
+        const pair c = alternate(low(a), low(b), 8), d = alternate(high(a), high(b), 8);
+        ((vec *)to)[4 * i] = low(c);
+        ((vec *)to)[4 * i + 1] = high(c);
+        ((vec *)to)[4 * i + 2] = low(d);
+        ((vec *)to)[4 * i + 3] = high(d);
+    }
+}
+
+/* A row of pixels without the room between its channels. has_room: what lies behind it may be
+ * written over. */
+static void put_pixels(char *to, int step, const char *from, int from_step, int channels, int n,
+                       bool has_room) {
+    if (from_step == channels && step == channels) {
+        copy(to, from, n * channels);
+        return;
+    }
+    for (int i = 0; i < n; i++, to += step, from += from_step) {
+        if (has_room)
+            store(to, load(from));
+        else
+            store_some(to, load(from), channels);
+    }
+}
+
+/* Sums of planes (n, channels, lanes), of whose lanes only those in windows count. */
+static void shift_planes(const shifting *s, const prepared *p, char *to, int step) {
+    const qn_dsp_places *at = &p->places;
+    const bool is_data = p->work.kind == QN_DSP_DATA;
+    const int height = is_data ? p->work.window.h : p->work.window.p;
+    const int width = is_data ? p->work.window.w : p->work.window.q;
+    const int lanes = at->image_lanes, n = at->columns;
+    const int room = n <= 4 ? 4 : n <= 8 ? 8 : 16;
+    char *bytes = place(p, p->work.workspace) + at->bytes_out, *pixels = bytes + n * lanes;
+    const char *sums = place(p, p->work.workspace) + at->sums;
+    for (int image = 0; image < p->work.window.n; image++) {
+        for (int k = 0; k < n; k++) {
+            const vec *x = (const vec *)(sums + ((image * at->tile_rows + k) * lanes) * 4);
+            for (int i = 0; i < lanes; i += VECTOR, x += 4)
+                *(vec *)(bytes + k * lanes + i) = shift_bytes(s, x);
+        }
+        for (int i = 0; i < lanes; i += VECTOR)
+            turn_planes(bytes + i, lanes, n, pixels + i * room);
+        for (int y = 0; y < height; y++) {
+            const int left = (p->work.window.n - image) * height - y;
+            put_pixels(to, step, pixels + y * at->wide * room, room, n, width,
+                       step == n && (left - 1) * width * n >= VECTOR);
+            to += width * step;
+        }
+    }
+}
+
 void shift_sums(const prepared *p, int shift) {
     const shifting s = make_shifting(p, shift);
     const qn_dsp_places *at = &p->places;
     const int step = p->work.kind == QN_DSP_FORWARD ? p->work.window.y_stride : at->columns;
     char *to = place(p, p->work.out[0]);
-    if (at->lanes == at->columns && step == at->columns)
+    if (at->is_planar && p->work.kind != QN_DSP_FILTER)
+        shift_planes(&s, p, to, step);
+    else if (at->lanes == at->columns && step == at->columns)
         shift_dense(&s, (const vec *)(place(p, p->work.workspace) + at->sums), to,
                     at->rows * at->columns);
     else

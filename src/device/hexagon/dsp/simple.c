@@ -96,6 +96,14 @@ void max_pool(const prepared *p) {
     }
 }
 
+/* The output that a place of the input is a tap of; -1: none. */
+static inline int output_of(int at, int stride, int n) {
+    const int out = stride == 1   ? at
+                    : stride == 2 ? (at & 1 ? -1 : at >> 1)
+                                  : (at % stride == 0 ? at / stride : -1);
+    return at >= 0 && out < n ? out : -1;
+}
+
 /* Up to 64 channels of what a pixel is passed, in words of 16 bits. */
 static void pool_back_channels(const prepared *p, int n, int y, int x, int c, char *dx) {
     const qn_dsp_window *d = &p->work.window;
@@ -103,14 +111,12 @@ static void pool_back_channels(const prepared *p, int n, int y, int x, int c, ch
     const int count = d->c - c < VECTOR / 2 ? d->c - c : VECTOR / 2;
     vec sum = Q6_V_vzero();
     for (int r = 0; r < d->r; r++) {
-        const int oy = y + d->pad_top - r * d->dilation_h;
-        if (oy < 0 || oy % d->stride_h != 0 || oy / d->stride_h >= d->p)
-            continue;
-        for (int s = 0; s < d->s; s++) {
-            const int ox = x + d->pad_left - s * d->dilation_w;
-            if (ox < 0 || ox % d->stride_w != 0 || ox / d->stride_w >= d->q)
+        const int oy = output_of(y + d->pad_top - r * d->dilation_h, d->stride_h, d->p);
+        for (int s = 0; s < d->s && oy >= 0; s++) {
+            const int ox = output_of(x + d->pad_left - s * d->dilation_w, d->stride_w, d->q);
+            if (ox < 0)
                 continue;
-            const int out = (n * d->p + oy / d->stride_h) * d->q + ox / d->stride_w;
+            const int out = (n * d->p + oy) * d->q + ox;
             const vec passed = low(Q6_Wh_vunpack_Vb(load(dy + out * d->y_stride + c)));
             const vec taken = load(index + (out * d->c + c) * 2);
             const HVX_VectorPred is_it =

@@ -52,6 +52,11 @@ static inline pair alternate(vec x, vec y, int step) {
     return Q6_W_vshuff_VVR(y, x, -step);
 }
 
+/* The inverse: the elements at even places, and those at odd ones. */
+static inline pair separate(vec x, vec y, int step) {
+    return Q6_W_vdeal_VVR(y, x, -step);
+}
+
 static inline vec low(pair x) {
     return Q6_V_lo_W(x);
 }
