@@ -61,6 +61,14 @@ typedef struct qn_device_wish {
     double cpu_watts, device_watts, idle_watts;
 } qn_device_wish;
 
+/* What the ways of running over the cores are compared for, and a ceiling. Watts are a model: so
+ * many of a core that works, above those of the idle machine; both for energy and for a ceiling. */
+typedef struct qn_core_wish {
+    qn_prefer prefer;
+    double core_watts, idle_watts;
+    double most_watts; /* no more threads than these allow; 0: no ceiling */
+} qn_core_wish;
+
 /* How an engine runs; part of the options of everything that creates one (trainer, task). All
  * fields 0 except size: the defaults. update and tuning never grow: new fields are added at the
  * end. */
@@ -127,6 +135,7 @@ typedef struct qn_engine_options {
     /* Frames a second of somebody who draws with the same device: its work is cut into pieces of
      * an eighth of a frame, at most 4 ms, with pauses. 0: nobody. */
     double foreground_hz;
+    qn_core_wish core_wish; /* of cores; its ceiling holds for all choices */
 } qn_engine_options;
 
 typedef struct qn_program_options {
@@ -276,6 +285,16 @@ typedef struct qn_kernel_tuning_use {
 
 QN_API qn_kernel_tuning_use qn_engine_get_kernel_tuning(const qn_engine *engine);
 
+/* A way of running steps, as the first steps of training compared them. */
+typedef struct qn_core_point {
+    int n_threads;
+    bool is_beside; /* operations side by side */
+    double ns;      /* of a step, the median */
+    double joules;  /* by core_wish; 0: unknown */
+} qn_core_point;
+
+enum { QN_CORE_POINTS = 6 };
+
 /* What came of QN_CORES_AUTO. Times are of a step of the first training program. */
 typedef struct qn_cores_use {
     int n_cores;         /* 0: nothing was tried */
@@ -301,6 +320,8 @@ typedef struct qn_cores_use {
     double uncorrected_one_by_one_ns; /* predicted by the times before schedules corrected them */
     int n_profiled;                   /* steps that were measured before training */
     bool is_cached;                   /* the schedule was in the cache folder */
+    int n_points;                     /* 0: not compared yet */
+    qn_core_point points[QN_CORE_POINTS]; /* (n_points) */
 } qn_cores_use;
 
 QN_API qn_cores_use qn_engine_get_cores(const qn_engine *engine);

@@ -134,6 +134,12 @@ class DeviceWish(Structure):
                 ("idle_watts", c_double)]
 
 
+class CoreWish(Structure):
+    _c_name_ = "qn_core_wish"
+    _fields_ = [("prefer", c_int), ("core_watts", c_double), ("idle_watts", c_double),
+                ("most_watts", c_double)]
+
+
 class EngineOptions(Sized):
     _c_name_ = "qn_engine_options"
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("real", c_int), ("update", UpdateOptions),
@@ -144,7 +150,7 @@ class EngineOptions(Sized):
                 ("budget_changes", c_bool), ("plan_later", c_bool), ("aligned_inputs", c_bool),
                 ("no_random_values", c_bool), ("numerics", c_void_p),
                 ("device", c_char_p), ("log", c_void_p), ("cores", c_int), ("ranks", c_void_p),
-                ("device_wish", DeviceWish), ("foreground_hz", c_double)]
+                ("device_wish", DeviceWish), ("foreground_hz", c_double), ("core_wish", CoreWish)]
 
 
 class StoredTensor(Structure):

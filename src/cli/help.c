@@ -113,7 +113,7 @@ static const char *const groups[][2] = {
      " classes class-weights label-smoothing loss shape shuffle strict length stride "
      "wordpiece vocabulary hidden min-count "},
     {"Memory and speed",
-     " threads cores device prefer cpu-watts device-watts idle-watts foreground "
+     " threads cores device prefer cpu-watts device-watts idle-watts power foreground "
      "micro-batch swap plan tune measure budget-file "
      "memory-pressure pressure-file pressure-calm rules numerics device "},
     {"Control", " net frames replay fill explore epsilon update-every target-every return-steps "

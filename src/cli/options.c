@@ -54,6 +54,8 @@ static qn_status canonical_number(const option *o, const char *value, qn_arena *
                                   const char **canonical) {
     char *end, digits[40];
     const double number = strtod(value, &end);
+    if (end != value && *end == 'W' && strcmp(o->argument, "WATTS") == 0)
+        end++; /* "4W" */
     if (end == value || *end || !(number >= o->least && number <= o->most))
         return refuse_range(o, value);
     for (int precision = 1; precision <= 17; precision++) {

@@ -54,6 +54,8 @@ typedef struct qn_report_schedule {
     const qn_plan *plan;                  /* one by one, whose steps the tasks are */
     const qn_timetable *predicted, *seen; /* null: none was found within the budget */
     qn_cores_use use;
+    qn_cores cores;   /* whose curve of time against energy it is, by what was measured */
+    qn_trades trades; /* none: n is 0 */
 } qn_report_schedule;
 
 /* Invariants: peak_bytes = fixed_bytes + arena_bytes + rest, likewise the default's;

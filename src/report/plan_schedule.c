@@ -157,10 +157,30 @@ static void add_operations(qn_document *d, const qn_report_schedule *s) {
     qn_document_end_table(d);
 }
 
+/* ---- time against energy ---- */
+
+static void add_trades(qn_document *d, const qn_report_schedule *s) {
+    static const char *const columns[] = {"cores", "step (ms)", "energy (mJ)", "power (W)"};
+    char name[LINE];
+    if (s->trades.n == 0)
+        return;
+    qn_document_begin_table(d, "Time against energy", sizeof columns / sizeof *columns, columns);
+    for (int i = 0; i < s->trades.n; i++) {
+        const qn_trade *t = &s->trades.list[i];
+        qn_trade_name(t, &s->cores, name, sizeof name);
+        qn_document_cell_text(d, name);
+        qn_document_cell_number(d, t->ns * 1e-6, 3);
+        qn_document_cell_number(d, t->joules * 1e3, 3);
+        qn_document_cell_number(d, t->most_watts, 2);
+    }
+    qn_document_end_table(d);
+}
+
 void qn_plan_page_schedule(qn_document *d, const qn_report_schedule *s) {
     char text[QN_SCHEDULE_TEXT];
     qn_document_heading(d, "Schedule over the cores");
     qn_document_text(d, qn_report_schedule_text(s, text));
+    add_trades(d, s);
     if (!s->predicted)
         return;
     add_picture(d, s);

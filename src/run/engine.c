@@ -57,12 +57,30 @@ static qn_status check_update(const qn_update_options *o) {
     return QN_OK;
 }
 
+/* A model of watts, and what it is asked for. */
+static qn_status check_core_wish(const qn_core_wish *w) {
+    const double most = 1e6;
+    QN_TRY(check_range("power of a core", w->core_watts, 0, most));
+    QN_TRY(check_range("power of the idle machine", w->idle_watts, 0, most));
+    QN_TRY(check_range("ceiling of power", w->most_watts, 0, most));
+    if (w->prefer < QN_PREFER_TIME || w->prefer > QN_PREFER_BALANCED)
+        return qn_fail(QN_ERROR_ARGUMENT, "cores are chosen for time, energy or both");
+    if ((w->prefer != QN_PREFER_TIME || w->most_watts > 0) && w->core_watts <= 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "energy and power need the watts of a core that works");
+    if (w->most_watts > 0 && w->most_watts < w->idle_watts + w->core_watts)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%g W are too few: the machine takes %g W with one core; give at least that",
+                       w->most_watts, w->idle_watts + w->core_watts);
+    return QN_OK;
+}
+
 static qn_status check_options(const qn_engine_options *o) {
     if (o->real != QN_F32 && o->real != QN_F64)
         return qn_fail(QN_ERROR_ARGUMENT, "the real type must be QN_F32 or QN_F64");
     QN_TRY(check_update(&o->update));
     QN_TRY(check_range("micro-batch", (double)o->micro_batch, 0, 1e9));
     QN_TRY(check_range("frames a second", o->foreground_hz, 0, 1e4));
+    QN_TRY(check_core_wish(&o->core_wish));
     return check_range("number of threads", o->n_threads, 1, QN_MAX_THREADS + 1);
 }
 
@@ -74,6 +92,13 @@ static void fill_defaults(qn_engine_options *o) {
     u->beta2 = u->beta2 > 0 ? u->beta2 : 0.999;
     u->epsilon = u->epsilon > 0 ? u->epsilon : 1e-8;
     u->accumulate = u->accumulate ? u->accumulate : 1;
+}
+
+/* No more than the ceiling of power allows. */
+static int count_threads(const qn_engine_options *o) {
+    const qn_core_wish *w = &o->core_wish;
+    const double n = w->most_watts > 0 ? (w->most_watts - w->idle_watts) / w->core_watts : 1e6;
+    return n < o->n_threads ? (int)n : o->n_threads;
 }
 
 /* ---- making ---- */
@@ -268,6 +293,7 @@ qn_status qn_engine_create(const qn_engine_options *options, const qn_program_op
     QN_TRY(QN_OPTIONS_TAKE(qn_engine_options, options, &filled));
     fill_defaults(&filled);
     QN_TRY(check_options(&filled));
+    filled.n_threads = count_threads(&filled);
     if (n_programs < 1)
         return qn_fail(QN_ERROR_ARGUMENT, "an engine needs a program");
     const qn_status status = create(&filled, programs, n_programs, engine, &is_refused);

@@ -42,6 +42,7 @@ class Cores(quern.Case):
         one = fast["one by one, all cores"]
         self.assertLessEqual(fast["quern, for time"]["ms"], one["ms"])
         self.assertLessEqual(cheap["quern, for energy"]["joules"], 0.75 * one["joules"])
+        self.assertIn("time against energy", self.run_quern("plan", "lenet5", "--machine", "phone.txt").output)
         _, cool = self.compare("--machine", "phone.txt", "--power", "3")
         self.assertLessEqual(cool["quern, for time"]["most_watts"], 3)
 
@@ -84,7 +85,13 @@ class Cores(quern.Case):
                     self.assertGreaterEqual(row[begin] + 1e-6, at)
                     self.assertGreaterEqual(row[end], row[begin])
                     at = row[end]
+        curve = event["curve"]
+        self.assertEqual(curve[0]["cores"], "2 core")
+        for a, b in zip(curve, curve[1:]):
+            self.assertLess(a["ms"], b["ms"])
+            self.assertGreater(a["joules"], b["joules"])
         page = (self.folder / "s.html").read_text()
+        self.assertIn("Time against energy", page)
         self.assertIn('<figure class="lanes"', page)
         self.assertIn("Schedule of training", page)
         self.assertIn("Side by side a step was predicted", self.run_quern(*plan).output)
@@ -131,6 +138,26 @@ class Cores(quern.Case):
             for done in run.of("cores_compared"):
                 if done["changes"] == 0:  # later trials decide by other steps
                     self.assertTrue(not done["side_by_side"] or done["measured_gain"] >= 1.01)
+
+    def test_prefer(self):
+        """Energy and both by given watts: the same bits, and a curve of all that was compared; a ceiling leaves threads."""
+        one, _ = self.train("all", "lenet5", 4, 300)
+        watts = ["--cpu-watts", 8, "--idle-watts", 0.5]
+        per_core = 8 / len(os.sched_getaffinity(0))
+        for prefer in "energy", "balanced":
+            other, run = self.train("auto", "lenet5", 4, 300, "--prefer", prefer, *watts)
+            self.assertEqual(one, other)
+            (event,) = run.of("cores_compared")
+            for way in event["ways"]:
+                if not way["side_by_side"]:
+                    self.assertAlmostEqual(way["joules"] / way["ms"] * 1000, 0.5 + way["threads"] * per_core, delta=1e-6)
+            self.assertEqual({way["threads"] for way in event["ways"]}, {1, 2})
+        train = ["train", "lenet5", "--data", "synthetic", "--batch", 4, "--steps", 3, "--no-test", "--threads", 2]
+        for power, threads in (f"{0.5 + per_core}W", 1), (0.5 + 2 * per_core, 2), (100, 2):
+            (run,) = self.run_quern(*train, "--json", "--power", power, *watts).of("done")
+            self.assertEqual(run["threads"], threads)
+        self.fails(2, *train, "--power", 0.4, *watts, says=["give at least that"])
+        self.fails(2, *train, "--prefer", "energy", says=["--cores auto"])
 
     def test_by_hand(self):
         own = sorted(os.sched_getaffinity(0))

@@ -6,6 +6,7 @@
 #include "cli/json.h"
 #include "cli/plan/plan.h"
 #include "cli/terminal.h"
+#include "cli/train/core_choice.h"
 #include "format/trace.h"
 #include "ops/ops.h"
 #include "os/heap.h"
@@ -39,7 +40,7 @@ static const option rows[] = {
      .least = 0.001,
      .most = 1e6,
      .otherwise = "no limit",
-     .help = "ceiling of the predicted schedule's power"},
+     .help = "ceiling of power, by the watts given or a model: uses fewer cores"},
     {.name = "trace",
      .kind = OPTION_TARGET,
      .argument = "FILE",
@@ -66,14 +67,16 @@ typedef struct comparing {
     qn_timetable schedule;
     row rows[MOST_ROWS];
     int n_rows;
+    qn_trades trades;
     int64_t planning_ns; /* of ours */
     bool is_measured;    /* times; else by the roofline */
 } comparing;
 
 bool plan_wants_cores(const arguments *a) {
     return arguments_flag(a, "compare-cores") || arguments_has(a, "machine") ||
-           (arguments_has(a, "prefer") && !plan_wants_device(a)) || arguments_has(a, "measure") ||
-           arguments_has(a, "power") || arguments_has(a, "trace");
+           arguments_has(a, "measure") || arguments_has(a, "trace") ||
+           (arguments_has(a, "prefer") && !plan_wants_device(a) && !plan_wants_schedule(a)) ||
+           (arguments_has(a, "power") && !plan_wants_schedule(a));
 }
 
 static qn_status read_machine(const char *path, qn_cores *cores) {
@@ -83,6 +86,16 @@ static qn_status read_machine(const char *path, qn_cores *cores) {
     const qn_status status = qn_cores_parse(text, bytes, cores);
     qn_release(qn_allocator_default(), text, bytes + 1, 1);
     return status == QN_OK ? QN_OK : qn_fail_within(status, "%s", path);
+}
+
+/* The cores of this machine. */
+static qn_status fill_here(const planning *p, qn_cores *cores) {
+    qn_core_wish wish = {0};
+    QN_TRY(core_choice_watts(&p->settings, &wish));
+    *cores = qn_cores_typical(p->report.n_threads);
+    cores->kinds[0].watts = wish.core_watts;
+    cores->idle_watts = wish.idle_watts;
+    return QN_OK;
 }
 
 /* Times of operations by the roofline. */
@@ -214,7 +227,8 @@ static const char *const preferences[] = {"time", "energy", "balanced"};
 static qn_status add_preferred(comparing *c, qn_prefer prefer, double watts, qn_cores *part) {
     char name[48];
     const int64_t begin_ns = qn_clock_ns();
-    QN_TRY(qn_timetable_prefer(&c->tasks, &c->cores, prefer, watts, part, &c->schedule));
+    QN_TRY(
+        qn_timetable_prefer(&c->tasks, &c->cores, prefer, watts, part, &c->schedule, &c->trades));
     c->planning_ns = qn_clock_ns() - begin_ns;
     snprintf(name, sizeof name, "quern, for %s%s", preferences[prefer],
              part->speed < 1 ? ", slower clock" : "");
@@ -222,8 +236,7 @@ static qn_status add_preferred(comparing *c, qn_prefer prefer, double watts, qn_
     return QN_OK;
 }
 
-/* The one that was asked for last; for a machine of a file all, which is the curve of energy
- * against time. */
+/* The one that was asked for last; for a machine of a file all. */
 static qn_status add_ours(comparing *c) {
     const char *wanted = arguments_get(c->p->a, "prefer"), *watts = arguments_get(c->p->a, "power");
     double most_watts = 0;
@@ -258,6 +271,34 @@ static qn_status add_rows(comparing *c) {
 
 /* ---- printing ---- */
 
+void plan_print_trades(const qn_trades *trades, const qn_cores *cores) {
+    char name[QN_MAX_CORE_KINDS * (QN_CORE_NAME + 8)];
+    printf("\n%-36s %9s %6s %9s %7s\n", "time against energy", "ms", "clock", "mJ", "W");
+    for (int i = 0; i < trades->n; i++) {
+        const qn_trade *t = &trades->list[i];
+        qn_trade_name(t, cores, name, sizeof name);
+        printf("%-36s %9.3f %5.0f%% %9.1f %7.2f\n", name, t->ns * 1e-6, 100 * t->speed,
+               t->joules * 1e3, t->most_watts);
+    }
+}
+
+void plan_json_trades(const qn_trades *trades, const qn_cores *cores) {
+    char name[QN_MAX_CORE_KINDS * (QN_CORE_NAME + 8)];
+    json_open_list("curve");
+    for (int i = 0; i < trades->n; i++) {
+        const qn_trade *t = &trades->list[i];
+        qn_trade_name(t, cores, name, sizeof name);
+        json_begin_item();
+        json_text("cores", name);
+        json_number("clock", t->speed);
+        json_number("ms", t->ns * 1e-6);
+        json_number("joules", t->joules);
+        json_number("most_watts", t->most_watts);
+        json_end_item();
+    }
+    json_close_list();
+}
+
 static void describe_cores(const qn_cores *cores, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = 0;
@@ -276,6 +317,8 @@ static void print_text(const comparing *c) {
         printf("%-36s %9.3f %8.3f %6d %9.1f %7.2f\n", r->name, r->ns * 1e-6, c->rows[0].ns / r->ns,
                r->n_cores, r->joules * 1e3, r->watts);
     }
+    if (arguments_has(c->p->a, "machine"))
+        plan_print_trades(&c->trades, &c->cores);
     terminal_print(0,
                    "%s of %s; %d operations of %s, %s; power is an estimate; ours was found in "
                    "%.0f ms",
@@ -308,6 +351,7 @@ static void print_objects(const comparing *c) {
         json_end_item();
     }
     json_close_list();
+    plan_json_trades(&c->trades, &c->cores);
     json_end();
 }
 
@@ -323,9 +367,7 @@ qn_status plan_compare_cores(const planning *p) {
     comparing c = {.p = p, .program = &p->report.programs[p->report.largest]};
     const char *path = arguments_get(p->a, "machine");
     c.machine = path ? path : "this machine";
-    c.cores = qn_cores_typical(p->report.n_threads);
-    if (path)
-        QN_TRY(read_machine(path, &c.cores));
+    QN_TRY(path ? read_machine(path, &c.cores) : fill_here(p, &c.cores));
     const qn_status status = compare(&c);
     if (status == QN_OK)
         arguments_flag(p->a, "json") ? print_objects(&c) : print_text(&c);

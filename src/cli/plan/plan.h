@@ -60,6 +60,7 @@ typedef struct planning {
     qn_arena memory;             /* of the lists */
     planned_task scheduled;      /* with --cores auto: measured */
     qn_report_schedule schedule; /* likewise */
+    qn_core_wish core_wish;      /* likewise */
     qn_plan_report report;
 } planning;
 
@@ -94,6 +95,10 @@ qn_status plan_compare_cores(const planning *p);
 bool plan_wants_device(const arguments *a);
 qn_status plan_choose_device(planning *p);
 void plan_print_device(const planning *p);
+
+/* The curve of time against energy. */
+void plan_print_trades(const qn_trades *trades, const qn_cores *cores);
+void plan_json_trades(const qn_trades *trades, const qn_cores *cores);
 
 /* --cores auto: whether it is asked for; finds the schedule for the report; prints it. */
 bool plan_wants_schedule(const arguments *a);

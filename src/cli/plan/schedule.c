@@ -5,6 +5,8 @@
 #include "cli/json.h"
 #include "cli/plan/plan.h"
 #include "cli/terminal.h"
+#include "cli/train/core_choice.h"
+#include "os/heap.h"
 #include "run/cores/cores.h"
 
 #include <string.h>
@@ -23,7 +25,24 @@ static const qn_program *find_program(const qn_engine *engine) {
     return NULL;
 }
 
+/* By the times that were measured. */
+static qn_status find_trades(qn_report_schedule *s, const qn_engine *engine,
+                             const qn_core_wish *wish) {
+    qn_tasks tasks;
+    int32_t n;
+    const qn_curve *curves = qn_cores_curves(engine, &n);
+    QN_TRY(qn_tasks_of_plan(qn_allocator_default(), s->plan, s->graph, &tasks));
+    for (int32_t i = 0; i < tasks.n && i < n; i++)
+        tasks.curves[i] = curves[i];
+    s->cores = qn_cores_for(wish, s->use.n_cores);
+    const qn_status status =
+        n == tasks.n ? qn_timetable_trade(&tasks, &s->cores, wish->most_watts, &s->trades) : QN_OK;
+    qn_tasks_deinit(&tasks);
+    return status;
+}
+
 qn_status plan_schedule(planning *p) {
+    QN_TRY(core_choice_wish(p->a, &p->settings, &p->core_wish));
     QN_TRY(planned_open(&p->scheduled, p, &(planned_as){.is_timed = true}));
     const qn_engine *engine = planned_engine(&p->scheduled);
     const qn_program *program = find_program(engine);
@@ -39,7 +58,7 @@ qn_status plan_schedule(planning *p) {
     if (!s->use.is_over_budget)
         qn_cores_schedule(engine, &s->predicted, &s->seen);
     p->report.schedule = s;
-    return QN_OK;
+    return find_trades(s, engine, &p->core_wish);
 }
 
 static void print_operation(const qn_report_schedule *s, int32_t step) {
@@ -82,6 +101,7 @@ static void print_object(const qn_report_schedule *s) {
     for (int32_t rank = 0; s->predicted && rank < s->predicted->n; rank++)
         print_operation(s, s->predicted->order[rank]);
     json_close_list();
+    plan_json_trades(&s->trades, &s->cores);
     json_end();
 }
 
@@ -97,4 +117,5 @@ void plan_print_schedule(const planning *p) {
                    qn_text_print_size(s->use.arena_bytes, arena),
                    qn_text_print_size(s->use.usual_arena_bytes, usual), s->use.n_profiled,
                    (double)s->use.measuring_ns * 1e-9, (double)s->use.planning_ns * 1e-6);
+    plan_print_trades(&s->trades, &s->cores);
 }

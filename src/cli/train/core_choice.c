@@ -3,7 +3,9 @@
 
 #include "base/status.h"
 #include "meter/processor.h"
+#include "meter/sources/coefficients.h"
 #include "os/affinity.h"
+#include "os/os.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,5 +132,70 @@ qn_status core_choice_keep(const char *value, int *n) {
                        "--cores %.40s: the system does not let this process "
                        "choose its cores",
                        value);
+    return QN_OK;
+}
+
+/* ---- watts ---- */
+
+/* A core that works takes what one of the strongest kind does that may be used; all cores take what
+ * idle ones do, all the time. */
+static void add_typical(const qn_processor *p, const qn_coefficients *watts, qn_core_wish *wish) {
+    wish->idle_watts = watts->package_w + watts->rest_w;
+    for (int i = 0; i < p->n_cores; i++) {
+        const qn_core *core = &p->cores[i];
+        if (core->kind < 0)
+            continue;
+        const qn_core_watts *w = &watts->kinds[core->kind];
+        const double busy = w->busy_w - w->idle_w;
+        wish->idle_watts += w->idle_w;
+        if (qn_core_is_allowed(core->number) && busy > wish->core_watts)
+            wish->core_watts = busy;
+    }
+}
+
+static qn_status find_typical(qn_core_wish *wish) {
+    qn_coefficients watts;
+    qn_processor *p;
+    QN_TRY(qn_processor_create(NULL, "", &p));
+    qn_coefficients_guess(p, &watts);
+    add_typical(p, &watts, wish);
+    qn_processor_destroy(p);
+    if (wish->core_watts <= 0) /* nothing is known of the cores */
+        wish->core_watts = 1;
+    return QN_OK;
+}
+
+qn_status core_choice_watts(const settings *s, qn_core_wish *wish) {
+    const double cpu_watts = settings_number(s, "cpu-watts");
+    if (cpu_watts <= 0)
+        return find_typical(wish);
+    wish->core_watts = cpu_watts / qn_cpu_count();
+    wish->idle_watts = settings_number(s, "idle-watts");
+    return QN_OK;
+}
+
+static qn_prefer prefer_of(const settings *s) {
+    const char *prefer = settings_get(s, "prefer");
+    return prefer && strcmp(prefer, "energy") == 0     ? QN_PREFER_ENERGY
+           : prefer && strcmp(prefer, "balanced") == 0 ? QN_PREFER_BALANCED
+                                                       : QN_PREFER_TIME;
+}
+
+/* --power, where it is a ceiling: of quern profile it is a file. 0: none. */
+static double ceiling_of(const arguments *a) {
+    const int row = option_find(a->command, "power");
+    const bool is_given = row >= 0 && option_at(a->command, row)->kind == OPTION_NUMBER;
+    return is_given && a->values[row] ? strtod(a->values[row], NULL) : 0;
+}
+
+qn_status core_choice_wish(const arguments *a, const settings *s, qn_core_wish *wish) {
+    const char *cores = arguments_get(a, "cores");
+    const bool is_auto = cores && strcmp(cores, "auto") == 0;
+    *wish = (qn_core_wish){.prefer = is_auto ? prefer_of(s) : QN_PREFER_TIME};
+    const double most_watts = ceiling_of(a);
+    if (!is_auto && most_watts <= 0)
+        return QN_OK;
+    QN_TRY(core_choice_watts(s, wish));
+    wish->most_watts = most_watts;
     return QN_OK;
 }

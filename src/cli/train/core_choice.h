@@ -1,8 +1,9 @@
-/* --cores by hand: which cores of the machine a run keeps to. */
+/* --cores by hand: which cores of the machine a run keeps to; --prefer and --power for all. */
 #ifndef QN_CLI_TRAIN_CORE_CHOICE_H
 #define QN_CLI_TRAIN_CORE_CHOICE_H
 
-#include "quern/base.h"
+#include "cli/settings.h"
+#include "quern/engine.h"
 
 /* Whether a value is neither "all" nor "auto". */
 bool core_choice_is_by_hand(const char *value);
@@ -12,5 +13,12 @@ bool core_choice_is_by_hand(const char *value);
  * numbers as the kernel counts ("0-3", "0,2-3"). *n: how many. QN_ERROR_ARGUMENT: there are none
  * such. */
 qn_status core_choice_keep(const char *value, int *n);
+
+/* The watts of --cpu-watts and --idle-watts, else those that are typical of the cores that this
+ * process may run on. */
+qn_status core_choice_watts(const settings *s, qn_core_wish *wish);
+
+/* What --prefer and --power ask for, with those watts. All 0 where nothing needs watts. */
+qn_status core_choice_wish(const arguments *a, const settings *s, qn_core_wish *wish);
 
 #endif

@@ -35,8 +35,11 @@ static qn_status check_settings(const arguments *a, const settings *s, const qn_
                        settings_get(s, "optimizer"));
     if (settings_flag(s, "nesterov") && !(settings_number(s, "momentum") > 0))
         return qn_fail(QN_ERROR_ARGUMENT, "--nesterov needs a --momentum above 0");
-    if (arguments_has(a, "prefer") && strcmp(settings_get(s, "device"), "auto") != 0)
-        return qn_fail(QN_ERROR_ARGUMENT, "--prefer is what --device auto is chosen for; add it");
+    if (arguments_has(a, "prefer") && strcmp(settings_get(s, "device"), "auto") != 0 &&
+        strcmp(arguments_get(a, "cores"), "auto") != 0)
+        return qn_fail(
+            QN_ERROR_ARGUMENT,
+            "--prefer is what --device auto and --cores auto choose by; add one of them");
     return QN_OK;
 }
 
@@ -138,7 +141,9 @@ static qn_status choose_cores(training *t) {
     const char *cores =
         option_find(t->a->command, "cores") < 0 ? "all" : arguments_get(t->a, "cores");
     t->s.engine.cores = strcmp(cores, "auto") == 0 ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE;
-    return core_choice_is_by_hand(cores) ? core_choice_keep(cores, &t->n_cores) : QN_OK;
+    if (core_choice_is_by_hand(cores))
+        QN_TRY(core_choice_keep(cores, &t->n_cores));
+    return core_choice_wish(t->a, &t->settings, &t->s.engine.core_wish);
 }
 
 /* Before threads are started. */

@@ -79,16 +79,29 @@ enum { MOST_PLACED = 100000, MOST_CHANGES = 400, STAGES = 24 };
 
 typedef struct choosing {
     qn_lister l;
+    qn_prefer prefer;
     qn_list_policy best_policy;
     int16_t *best_widths; /* (n) */
     qn_timetable *best, trial;
     bool has_best;
 } choosing;
 
-/* Keeps what was tried, if it is faster. */
+double qn_timetable_cost(const qn_timetable *s, qn_prefer prefer) {
+    switch (prefer) {
+    case QN_PREFER_ENERGY:
+        return s->joules;
+    case QN_PREFER_BALANCED:
+        return s->joules * s->ns;
+    default:
+        return s->ns;
+    }
+}
+
+/* Keeps what was tried, if it is better. */
 static qn_status judge(choosing *c, qn_list_policy policy) {
     QN_TRY(qn_timetable_simulate(c->l.tasks, c->l.cores, &c->trial));
-    if (c->has_best && c->trial.ns >= c->best->ns)
+    if (c->has_best &&
+        qn_timetable_cost(&c->trial, c->prefer) >= qn_timetable_cost(c->best, c->prefer))
         return QN_OK;
     c->has_best = true;
     c->best_policy = policy;
@@ -204,10 +217,10 @@ static qn_status choose(choosing *c) {
     return improve(c);
 }
 
-qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores,
+qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores, qn_prefer prefer,
                               qn_timetable *schedule) {
     const size_t n = (size_t)tasks->n + 1;
-    choosing c = {.best = schedule};
+    choosing c = {.prefer = prefer, .best = schedule};
     QN_TRY(qn_lister_init(tasks, cores, &c.l));
     qn_status status = qn_timetable_init(tasks->allocator, tasks->n, &c.trial);
     if (status == QN_OK)

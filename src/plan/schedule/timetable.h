@@ -44,9 +44,13 @@ typedef enum qn_timetable_rule {
 qn_status qn_timetable_make(const qn_tasks *tasks, const qn_cores *cores, qn_timetable_rule rule,
                             int width, qn_timetable *schedule);
 
+/* What is to be least of a schedule. */
+double qn_timetable_cost(const qn_timetable *schedule, qn_prefer prefer);
+
 /* Ours: widths and starts chosen together, from several beginnings, then improved by small changes.
- */
-qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores, qn_timetable *schedule);
+ * The best by what is preferred. */
+qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores, qn_prefer prefer,
+                              qn_timetable *schedule);
 
 /* The fastest there is, by trying all, for at most QN_OPTIMUM_TASKS tasks; QN_ERROR_UNSUPPORTED:
  * there are more, or too many ways. */
@@ -59,11 +63,35 @@ qn_status qn_timetable_optimum(const qn_tasks *tasks, const qn_cores *cores,
 qn_status qn_timetable_simulate(const qn_tasks *tasks, const qn_cores *cores,
                                 qn_timetable *schedule);
 
+/* A schedule of some of the cores. */
+typedef struct qn_trade {
+    int n_of_kind[QN_MAX_CORE_KINDS];
+    double speed; /* part of the full clock */
+    double ns, joules, most_watts;
+} qn_trade;
+
+/* The curve of time against energy: schedules of which none is both as fast and as cheap as
+ * another, the fastest first. */
+enum { QN_TRADES = 24 };
+typedef struct qn_trades {
+    int n;
+    qn_trade list[QN_TRADES]; /* (n) */
+} qn_trades;
+
 /* The same as choose for a part of the cores, so many of each kind, that suits best: the fastest,
  * the one with least energy, or the least energy times time; at most so many watts at any time (0:
- * no matter). The schedule counts the cores of *part. QN_ERROR_ARGUMENT: so few watts are too few
- * for one core; the message says how many it takes. */
+ * no matter). The schedule counts the cores of *part. *trades, which may have some and may be null,
+ * gets the parts that were tried. QN_ERROR_ARGUMENT: so few watts are too few for one core; the
+ * message says how many it takes. */
 qn_status qn_timetable_prefer(const qn_tasks *tasks, const qn_cores *cores, qn_prefer prefer,
-                              double watts, qn_cores *part, qn_timetable *schedule);
+                              double watts, qn_cores *part, qn_timetable *schedule,
+                              qn_trades *trades);
+
+/* The curve of a machine: what is preferred for time, energy and both, and all that was tried. */
+qn_status qn_timetable_trade(const qn_tasks *tasks, const qn_cores *cores, double watts,
+                             qn_trades *trades);
+
+/* "2 big, 4 little" */
+void qn_trade_name(const qn_trade *trade, const qn_cores *cores, char *text, size_t bytes);
 
 #endif

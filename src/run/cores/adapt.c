@@ -1,10 +1,12 @@
-/* See cores.h: which way of running steps is the fastest. In a trial the ways run by turns, round
+/* See cores.h: which way of running steps is the best: the fastest, or that of least energy by the
+ * watts that a way is said to take. In a trial the ways run by turns, round
  * after round, a window of steps each; one that is clearly slower drops out. The way that was kept
  * before gives way to another only if that one won most of the rounds and its median is shorter.
  * Windows last some milliseconds, as a system gives processors away for that long. */
 #include "os/os.h"
 #include "run/cores/cores.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Rounds of the first trial, and those before them that do not count: steps touch memory for the
@@ -60,9 +62,31 @@ static void begin_trial(qn_core_plans *c, int n_rounds, int n_warm) {
     a->way = next_live(c, 0);
 }
 
-void qn_cores_begin_trials(qn_core_plans *c) {
-    c->adapting =
-        (qn_core_adapting){.kept = QN_CORES_ALL, .is_first = true, .rest = REST, .every = EVERY};
+/* Cores take their watts until an operation of theirs ends, as threads that wait for it turn; side
+ * by side, as long as the schedule has them work. */
+static double watts_of(const qn_core_plans *c, int way, const qn_core_wish *wish) {
+    const qn_timetable *s = &c->schedule;
+    if (wish->core_watts <= 0)
+        return 0;
+    if (way == QN_CORES_BESIDE)
+        return s->ns > 0 && !c->is_cached ? s->joules / (s->ns * 1e-9) : 0;
+    return wish->idle_watts + qn_cores_threads(c, way) * wish->core_watts;
+}
+
+/* Energy is watts times time; energy times time is least where time times the root of watts is. */
+static double weight_of(qn_prefer prefer, double watts) {
+    return watts <= 0 || prefer == QN_PREFER_TIME ? 1
+           : prefer == QN_PREFER_ENERGY           ? watts
+                                                  : sqrt(watts);
+}
+
+void qn_cores_begin_trials(qn_core_plans *c, const qn_core_wish *wish) {
+    qn_core_adapting *a = &c->adapting;
+    *a = (qn_core_adapting){.kept = QN_CORES_ALL, .is_first = true, .rest = REST, .every = EVERY};
+    for (int way = 0; way < QN_CORES_WAYS; way++) {
+        a->watts[way] = watts_of(c, way, wish);
+        a->weight[way] = weight_of(wish->prefer, a->watts[way]);
+    }
     begin_trial(c, FIRST_ROUNDS, WARM_ROUNDS);
 }
 
@@ -81,30 +105,50 @@ static double median(const qn_core_way *w) {
     return w->n == 0 ? 0 : (sorted[(w->n - 1) / 2] + sorted[w->n / 2]) / 2;
 }
 
+/* What is to be least. */
+static double cost(const qn_core_adapting *a, int way) {
+    return median(&a->ways[way]) * a->weight[way];
+}
+
 /* In three of four rounds that both were in, and by the median of all. */
-static bool is_faster(const qn_core_adapting *a, int way, int than) {
+static bool is_better(const qn_core_adapting *a, int way, int than) {
     const qn_core_way *x = &a->ways[way], *y = &a->ways[than];
     const int n = x->n < y->n ? x->n : y->n;
     int n_won = 0;
     for (int i = 0; i < n; i++)
-        n_won += x->rounds_ns[i] < y->rounds_ns[i];
+        n_won += x->rounds_ns[i] * a->weight[way] < y->rounds_ns[i] * a->weight[than];
     return 4 * n_won >= 3 * n &&
-           median(y) >= (a->is_first ? least_gain : least_later_gain) * median(x);
+           cost(a, than) >= (a->is_first ? least_gain : least_later_gain) * cost(a, way);
 }
 
 static int find_best(const qn_core_plans *c) {
     const qn_core_adapting *a = &c->adapting;
     int best = a->kept;
     for (int way = 0; way < count_ways(c); way++) {
-        if (way != a->kept && is_live(c, way) && is_faster(a, way, a->kept) &&
-            (best == a->kept || median(&a->ways[way]) < median(&a->ways[best])))
+        if (way != a->kept && is_live(c, way) && is_better(a, way, a->kept) &&
+            (best == a->kept || cost(a, way) < cost(a, best)))
             best = way;
     }
     return best;
 }
 
+/* What the first trial saw of each way. */
+static void note_points(qn_core_plans *c) {
+    const qn_core_adapting *a = &c->adapting;
+    for (int way = 0; way < count_ways(c) && c->use.n_points < QN_CORE_POINTS; way++) {
+        const double ns = median(&a->ways[way]);
+        if (a->ways[way].n > 0)
+            c->use.points[c->use.n_points++] =
+                (qn_core_point){.n_threads = qn_cores_threads(c, way),
+                                .is_beside = way == QN_CORES_BESIDE,
+                                .ns = ns,
+                                .joules = ns * 1e-9 * a->watts[way]};
+    }
+}
+
 static void note_gain(qn_core_plans *c) {
     const qn_core_way *ways = c->adapting.ways;
+    note_points(c);
     if (ways[QN_CORES_BESIDE].n == 0)
         return;
     c->use.is_measured = true;
@@ -139,13 +183,14 @@ static int drop_slow(const qn_core_plans *c, qn_core_adapting *a) {
     double best = 0;
     int n = 0;
     for (int way = 0; way < count_ways(c); way++) {
-        const double ns = a->ways[way].least_ns;
-        best = is_live(c, way) && (best <= 0 || ns < best) ? ns : best;
+        const double least = a->ways[way].least_ns * a->weight[way];
+        best = is_live(c, way) && (best <= 0 || least < best) ? least : best;
     }
     for (int way = 0; way < count_ways(c); way++) {
         if (!is_live(c, way))
             continue;
-        a->ways[way].is_out = a->ways[way].least_ns > hopeless[a->ways[way].n > 1] * best;
+        a->ways[way].is_out =
+            a->ways[way].least_ns * a->weight[way] > hopeless[a->ways[way].n > 1] * best;
         n += !a->ways[way].is_out;
     }
     return n;

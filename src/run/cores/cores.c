@@ -159,6 +159,10 @@ typedef struct trying {
     double one_by_one_ns;   /* predicted by the same times as t */
 } trying;
 
+static const qn_core_wish *wish_of(const trying *y) {
+    return &y->e->options.core_wish;
+}
+
 static void exchange_timetables(qn_timetable *a, qn_timetable *b) {
     const qn_timetable kept = *a;
     *a = *b;
@@ -229,7 +233,7 @@ static qn_status choose_timetable(trying *y) {
     const int64_t begin_ns = qn_clock_ns();
     QN_TRY(qn_timetable_make(y->tasks, &y->cores, QN_TIMETABLE_ONE_BY_ONE, 0, y->t));
     y->one_by_one_ns = y->t->ns;
-    QN_TRY(qn_timetable_choose(y->tasks, &y->cores, y->t));
+    QN_TRY(qn_timetable_choose(y->tasks, &y->cores, wish_of(y)->prefer, y->t));
     y->c->use.planning_ns += qn_clock_ns() - begin_ns;
     return QN_OK;
 }
@@ -254,9 +258,11 @@ static qn_status try_schedules(trying *y) {
         }
         QN_TRY(try_timetable(y));
     }
-    if (use->rehearsed_ns > most_slower * use->rehearsed_usual_ns)
+    const bool is_for_time = wish_of(y)->prefer == QN_PREFER_TIME;
+    if (is_for_time && use->rehearsed_ns > most_slower * use->rehearsed_usual_ns)
         drop_other(y->c);
-    use->is_beside = y->c->other_plan && use->rehearsed_ns < use->rehearsed_usual_ns;
+    use->is_beside =
+        y->c->other_plan && (!is_for_time || use->rehearsed_ns < use->rehearsed_usual_ns);
     return QN_OK;
 }
 
@@ -298,7 +304,7 @@ static qn_schedule_times times_of(const qn_cores_use *use) {
 static qn_status use_cached(trying *y) {
     qn_core_plans *c = y->c;
     qn_schedule_times times;
-    if (y->e->options.cores != QN_CORES_AUTO ||
+    if (y->e->options.cores != QN_CORES_AUTO || wish_of(y)->prefer != QN_PREFER_TIME ||
         !qn_schedule_load(&y->e->allocator, &c->key, &times, y->t))
         return QN_OK;
     const int64_t begin_ns = qn_clock_ns();
@@ -326,7 +332,7 @@ static qn_status use_cached_or_choose(trying *y) {
     if (c->is_cached)
         return QN_OK;
     QN_TRY(choose(y));
-    if (!c->use.is_beside)
+    if (!c->use.is_beside || wish_of(y)->prefer != QN_PREFER_TIME)
         return QN_OK;
     const qn_schedule_times times = times_of(&c->use);
     qn_schedule_save(&c->key, &times, &c->schedule);
@@ -342,6 +348,15 @@ static qn_status init_timetables(const trying *y, const qn_allocator *a) {
     return qn_timetable_init(a, n, &y->c->seen);
 }
 
+qn_cores qn_cores_for(const qn_core_wish *wish, int n) {
+    qn_cores cores = qn_cores_typical(n);
+    if (wish->core_watts > 0) {
+        cores.kinds[0].watts = wish->core_watts;
+        cores.idle_watts = wish->idle_watts;
+    }
+    return cores;
+}
+
 static qn_status make(qn_engine *e, qn_core_plans *c) {
     qn_program *p = &e->programs[c->program];
     qn_tasks tasks = {0};
@@ -349,7 +364,7 @@ static qn_status make(qn_engine *e, qn_core_plans *c) {
     trying y = {.e = e,
                 .c = c,
                 .p = p,
-                .cores = qn_cores_typical(c->use.n_cores),
+                .cores = qn_cores_for(&e->options.core_wish, c->use.n_cores),
                 .tasks = &tasks,
                 .t = &t,
                 .seen = &seen};
@@ -414,7 +429,7 @@ qn_status qn_engine_plan_cores(qn_engine *e) {
     fill_key(e, &e->programs[program], c);
     qn_rehearsal_fill(e);
     QN_TRY(make_within(e, c));
-    qn_cores_begin_trials(c);
+    qn_cores_begin_trials(c, &e->options.core_wish);
     return QN_OK;
 }
 

@@ -30,16 +30,18 @@ typedef struct qn_core_way {
 /* Which way is kept, or, in a trial, is tried now. A window is some steps one way. */
 typedef struct qn_core_adapting {
     int way, kept;
-    bool is_trial, is_first;    /* is_first: the trial that training begins with */
-    int n_rounds, n_warm;       /* left of the trial: counted, and those before them */
-    double ns;                  /* of the window so far */
-    int64_t n_steps;            /* likewise */
-    double mean_ns;             /* of a step, over the last windows */
-    int64_t n_windows;          /* since the last trial */
-    int n_odd;                  /* windows in a row that differ from those before */
-    double idle_ns, idle_share; /* of all cores: so far; in a window after the last trial */
-    int n_idle;                 /* windows in a row with more of it */
-    int64_t rest, every;        /* windows until a trial */
+    bool is_trial, is_first;      /* is_first: the trial that training begins with */
+    int n_rounds, n_warm;         /* left of the trial: counted, and those before them */
+    double ns;                    /* of the window so far */
+    int64_t n_steps;              /* likewise */
+    double mean_ns;               /* of a step, over the last windows */
+    int64_t n_windows;            /* since the last trial */
+    int n_odd;                    /* windows in a row that differ from those before */
+    double idle_ns, idle_share;   /* of all cores: so far; in a window after the last trial */
+    int n_idle;                   /* windows in a row with more of it */
+    int64_t rest, every;          /* windows until a trial */
+    double watts[QN_CORES_WAYS];  /* of a way: a model; 0: unknown */
+    double weight[QN_CORES_WAYS]; /* what is to be least is this times the nanoseconds */
     qn_core_way ways[QN_CORES_WAYS];
 } qn_core_adapting;
 
@@ -64,6 +66,9 @@ typedef struct qn_core_plans {
     qn_cores_use use;
 } qn_core_plans;
 
+/* So many cores like those here, with the watts of the wish where it has some. */
+qn_cores qn_cores_for(const qn_core_wish *wish, int n);
+
 /* After the engine is planned: makes the second plan of its first training program, if its options
  * ask for it and a schedule is predicted to be faster. */
 qn_status qn_engine_plan_cores(qn_engine *engine);
@@ -83,8 +88,8 @@ bool qn_cores_schedule(const qn_engine *engine, const qn_timetable **predicted,
 
 /* ---- between the files of this room ---- */
 
-/* Begins to compare the ways that there are. */
-void qn_cores_begin_trials(qn_core_plans *plans);
+/* Begins to compare the ways that there are, for what is wished. */
+void qn_cores_begin_trials(qn_core_plans *plans, const qn_core_wish *wish);
 
 /* Takes down a step by adapting.way, and says in it how the next is run. */
 void qn_cores_note(qn_core_plans *plans, double ns);

@@ -89,7 +89,7 @@ static void test_rules(void) {
             qn_timetable ours;
             CHECK_OK(make_tasks(qn_allocator_default(), seed, 80, &tasks));
             CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &ours));
-            CHECK_OK(qn_timetable_choose(&tasks, &cores, &ours));
+            CHECK_OK(qn_timetable_choose(&tasks, &cores, QN_PREFER_TIME, &ours));
             check_schedule(&tasks, &cores, &ours);
             CHECK(ours.ns <= time_of(&tasks, &cores, QN_TIMETABLE_ONE_BY_ONE, 0));
             CHECK(ours.ns <= time_of(&tasks, &cores, QN_TIMETABLE_HEFT, 0));
@@ -114,7 +114,7 @@ static void test_optimum(void) {
         CHECK_OK(make_tasks(qn_allocator_default(), seed, 7, &tasks));
         CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &ours));
         CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &best));
-        CHECK_OK(qn_timetable_choose(&tasks, &cores, &ours));
+        CHECK_OK(qn_timetable_choose(&tasks, &cores, QN_PREFER_TIME, &ours));
         CHECK_OK(qn_timetable_optimum(&tasks, &cores, &best));
         check_schedule(&tasks, &cores, &best);
         CHECK(best.ns <= ours.ns * (1 + 1e-9));
@@ -128,24 +128,35 @@ static void test_optimum(void) {
     CHECK(sum / GRAPHS >= 0.97);
 }
 
+/* From the fastest to the cheapest, each slower and cheaper than the one before. */
+static void check_trades(const qn_trades *t, const qn_timetable *fast, const qn_timetable *cheap) {
+    CHECK(t->n >= 2);
+    CHECK(t->list[0].ns <= fast->ns && t->list[t->n - 1].joules <= cheap->joules);
+    for (int i = 1; i < t->n; i++)
+        CHECK(t->list[i].ns > t->list[i - 1].ns && t->list[i].joules < t->list[i - 1].joules);
+}
+
 static void test_energy(void) {
     const qn_cores cores = phone();
     qn_cores fast_part, cheap_part, part;
+    qn_trades trades = {0};
     qn_tasks tasks;
     qn_timetable fast, cheap, cool;
     CHECK_OK(make_tasks(qn_allocator_default(), 5, 60, &tasks));
     CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &fast));
     CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &cheap));
     CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &cool));
-    CHECK_OK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 0, &fast_part, &fast));
-    CHECK_OK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_ENERGY, 0, &cheap_part, &cheap));
+    CHECK_OK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 0, &fast_part, &fast, &trades));
+    CHECK_OK(
+        qn_timetable_prefer(&tasks, &cores, QN_PREFER_ENERGY, 0, &cheap_part, &cheap, &trades));
     CHECK(fast_part.n == 8);
     CHECK(cheap.joules <= fast.joules && fast.ns <= cheap.ns);
     check_schedule(&tasks, &cheap_part, &cheap);
-    CHECK_OK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 3, &part, &cool));
+    check_trades(&trades, &fast, &cheap);
+    CHECK_OK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 3, &part, &cool, NULL));
     CHECK(cool.most_watts <= 3 && cool.ns >= fast.ns);
     check_schedule(&tasks, &part, &cool);
-    CHECK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 0.6, &part, &cool) ==
+    CHECK(qn_timetable_prefer(&tasks, &cores, QN_PREFER_TIME, 0.6, &part, &cool, NULL) ==
           QN_ERROR_ARGUMENT);
     qn_timetable_deinit(&fast);
     qn_timetable_deinit(&cheap);
@@ -215,7 +226,7 @@ static qn_status choose_with(const qn_allocator *a) {
     if (status == QN_OK)
         status = qn_timetable_init(a, tasks.n, &s);
     if (status == QN_OK)
-        status = qn_timetable_prefer(&tasks, &cores, QN_PREFER_BALANCED, 0, &part, &s);
+        status = qn_timetable_prefer(&tasks, &cores, QN_PREFER_BALANCED, 0, &part, &s, NULL);
     qn_timetable_deinit(&s);
     qn_tasks_deinit(&tasks);
     return status;

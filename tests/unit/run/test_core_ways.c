@@ -21,14 +21,20 @@ static int64_t get_idle_ns(void) {
     return idle_ns;
 }
 
-static qn_core_plans begin(bool has_beside) {
+static qn_core_plans begin_for(bool has_beside, const qn_core_wish *wish) {
     static char other;
     qn_core_plans c = {.n_threads = 4, .get_idle_ns = get_idle_ns};
     if (has_beside)
         c.other_plan = (qn_plan *)&other;
     c.use.n_threads_used = 4;
-    qn_cores_begin_trials(&c);
+    c.schedule.ns = 40e6;
+    c.schedule.joules = 0.2; /* 5 W */
+    qn_cores_begin_trials(&c, wish);
     return c;
+}
+
+static qn_core_plans begin(bool has_beside) {
+    return begin_for(has_beside, &(qn_core_wish){0});
 }
 
 /* A step of a world, one unit of time long for each millisecond; the way it took. */
@@ -102,7 +108,45 @@ static void test_phases(void) {
     CHECK(c.use.n_changes == 6);
 }
 
+/* The watts of a way decide what is kept: here one thread needs least energy, half of them least of
+ * the product; points have all that was compared. */
+static void test_energy(void) {
+    const world w = {{50, 40, 62, 90}, 0.01};
+    const double watts[] = {9, 5, 5, 3}; /* 1 idle, 2 a core; side by side by its schedule */
+    qn_core_wish wish = {.core_watts = 2, .idle_watts = 1};
+    static const qn_prefer prefers[] = {QN_PREFER_TIME, QN_PREFER_ENERGY, QN_PREFER_BALANCED};
+    for (int p = 0; p < 3; p++) {
+        wish.prefer = prefers[p];
+        for (int has_beside = 0; has_beside < 2; has_beside++) {
+            qn_core_plans c = begin_for(has_beside, &wish);
+            for (uint64_t i = 0; i < 60; i++)
+                step(&c, &w, 1e6, i);
+            int best = 0;
+            double least = 0;
+            for (int way = 0; way < 4; way++) {
+                const double ms = w.ms[way], cost = p == 0   ? ms
+                                                    : p == 1 ? ms * watts[way]
+                                                             : ms * ms * watts[way];
+                if ((way == QN_CORES_BESIDE && !has_beside) || (least > 0 && cost >= least))
+                    continue;
+                best = way;
+                least = cost;
+            }
+            CHECK(c.adapting.kept == best);
+            CHECK(c.use.n_points == 3 + has_beside);
+            for (int i = 0; i < c.use.n_points; i++) {
+                const qn_core_point *at = &c.use.points[i];
+                const int way = has_beside || i == 0 ? i : i + 1;
+                CHECK(at->is_beside == (way == QN_CORES_BESIDE));
+                CHECK(at->joules > 0.99 * at->ns * 1e-9 * watts[way] &&
+                      at->joules < 1.01 * at->ns * 1e-9 * watts[way]);
+            }
+        }
+    }
+}
+
 int main(void) {
+    test_energy();
     test_first();
     test_fewer();
     test_noise();

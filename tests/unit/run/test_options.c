@@ -126,6 +126,10 @@ static const struct {
     FIELD(device_wish.device_watts),
     FIELD(device_wish.idle_watts),
     FIELD(foreground_hz),
+    FIELD(core_wish.prefer),
+    FIELD(core_wish.core_watts),
+    FIELD(core_wish.idle_watts),
+    FIELD(core_wish.most_watts),
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -143,31 +147,34 @@ static void test_list(void) {
 
 /* Other than the default in every field that a plan can be made with. */
 static qn_engine_options unusual(void) {
-    return (qn_engine_options){QN_OPTIONS_INIT(qn_engine_options),
-                               .real = QN_F32,
-                               .update = {.optimizer = QN_ADAM, .rate = 0.25},
-                               .tuning = {.freeze = "conv1.weight"},
-                               .no_dropout = true,
-                               .micro_batch = 2,
-                               .n_threads = 3,
-                               .seed = 7,
-                               .plan_only = true,
-                               .no_fusion = true,
-                               .tune = QN_TUNE_QUICK,
-                               .memory_budget_bytes = (size_t)1 << 30,
-                               .no_least = true,
-                               .swap_folder = "/tmp",
-                               .swap_bytes = (size_t)1 << 28,
-                               .budget_changes = true,
-                               .plan_later = true,
-                               .aligned_inputs = true,
-                               .no_random_values = true,
-                               .cores = QN_CORES_AUTO,
-                               .device_wish = {.prefer = QN_PREFER_BALANCED,
-                                               .cpu_watts = 3,
-                                               .device_watts = 2,
-                                               .idle_watts = 1},
-                               .foreground_hz = 60};
+    return (qn_engine_options){
+        QN_OPTIONS_INIT(qn_engine_options),
+        .real = QN_F32,
+        .update = {.optimizer = QN_ADAM, .rate = 0.25},
+        .tuning = {.freeze = "conv1.weight"},
+        .no_dropout = true,
+        .micro_batch = 2,
+        .n_threads = 3,
+        .seed = 7,
+        .plan_only = true,
+        .no_fusion = true,
+        .tune = QN_TUNE_QUICK,
+        .memory_budget_bytes = (size_t)1 << 30,
+        .no_least = true,
+        .swap_folder = "/tmp",
+        .swap_bytes = (size_t)1 << 28,
+        .budget_changes = true,
+        .plan_later = true,
+        .aligned_inputs = true,
+        .no_random_values = true,
+        .cores = QN_CORES_AUTO,
+        .device_wish = {.prefer = QN_PREFER_BALANCED,
+                        .cpu_watts = 3,
+                        .device_watts = 2,
+                        .idle_watts = 1},
+        .foreground_hz = 60,
+        .core_wish = {
+            .prefer = QN_PREFER_BALANCED, .core_watts = 3, .idle_watts = 1, .most_watts = 10}};
 }
 
 static bool is_zero(const void *memory, size_t bytes) {
