@@ -1,17 +1,21 @@
 /* See arriving.h. */
 #include "label/network/arriving.h"
 
+#include "base/fmath.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "label/network/matching.h"
 #include "label/network/net.h"
+#include "label/network/others.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_OTHERS = 12, MOST_FOUND = 32 };
 
 /* A trial under way. Classes are numbered in the order in which they appear: known ones first. */
 typedef struct trial {
@@ -26,7 +30,13 @@ typedef struct trial {
     int64_t *answer;                          /* (n_stream) labels */
     float *x;                                 /* (n_labelled of all classes, n_values) */
     int32_t *label;
-    uint8_t *bytes; /* (n_values) a picture as it looks by now */
+    uint8_t *bytes;   /* (n_values) a picture as it looks by now */
+    int64_t *revised; /* (n_stream) answers after the next lesson */
+    double *ns;       /* (n_stream) */
+    int32_t *other;   /* (MOST_OTHERS, n_stream) answers of other methods, known or found there */
+    int32_t *window;  /* (labelled and window) such answers of a lesson */
+    float *z;         /* (labelled and window, QN_EMBEDDER_WIDTH) */
+    float *means;     /* (n_known, QN_EMBEDDER_WIDTH + 1) */
     int n_known, n_labelled, n_stream, n_new;
 } trial;
 
@@ -92,8 +102,11 @@ static const uint8_t *look(trial *t, int at) {
     const uint8_t *bytes = t->set->bytes + (size_t)t->sample[at] * t->n_values;
     if (!t->o.has_drift)
         return bytes;
-    qn_view_drift(t->set->sample, t->o.seed, (uint64_t)at, (float)at / (float)t->n_stream, bytes,
-                  t->bytes);
+    const float part = (float)at / (float)t->n_stream;
+    const qn_pose pose = {{[QN_POSE_ANGLE] = 0.698f * part,
+                           [QN_POSE_LIGHT] = qn_log1p_f32(-0.5f * part),
+                           [QN_POSE_NOISE] = 25.0f * part}};
+    qn_view_show(t->set->sample, &pose, t->o.seed, (uint64_t)at, bytes, t->bytes);
     return t->bytes;
 }
 
@@ -141,6 +154,11 @@ static int emerged_at(const trial *t) {
 static qn_status judge_method(const trial *t, const char *name, qn_arriving_trial *result) {
     qn_arriving_method *m = &result->methods[result->n_methods++];
     m->name = name;
+    for (int s = 0; s < t->n_stream; s++) {
+        const int taken_for =
+            t->answer[s] >= 0 && t->answer[s] < t->n_known ? (int)t->answer[s] : -1;
+        qn_label_score_add(&m->score, t->n_known, t->truth[s], taken_for);
+    }
     QN_TRY(judge(t, 0, &m->part.whole));
     return judge(t, emerged_at(t), &m->part.emerged);
 }
@@ -157,8 +175,79 @@ static void measure_times(double *ns, int n, qn_arriving_trial *result) {
     result->answer_ns = ns[n / 2];
 }
 
-/* Labels the stream. Answers are the immediate ones, or those after the next lesson. */
-static qn_status label_stream(trial *t, qn_labeller *l, double *ns, int64_t *revised) {
+/* Answers of a lesson keep the names that they gave to the same samples before: those that found
+ * classes share most samples with. first: samples from there on are new in the window. */
+static void keep_names(const trial *t, const int32_t *before, int begin, int first, int end) {
+    int32_t count[MOST_FOUND * MOST_FOUND] = {0}, of[MOST_FOUND];
+    int32_t *now = t->window + t->n_labelled;
+    for (int s = begin; s < first; s++) {
+        const int row = now[s % QN_NET_WINDOW] - t->n_known, column = before[s] - t->n_known;
+        if (row >= 0 && column >= 0)
+            count[row * MOST_FOUND + column]++;
+    }
+    qn_match(MOST_FOUND, MOST_FOUND, count, of);
+    for (int s = begin; s < end; s++) {
+        int32_t *answer = &now[s % QN_NET_WINDOW];
+        if (*answer >= t->n_known)
+            *answer = t->n_known + of[*answer - t->n_known];
+    }
+}
+
+/* Features for other methods, which know nothing of poses: of the labelled samples as they were
+ * given, and of the window, whitened by the former. */
+static qn_status embed_plainly(trial *t, const qn_label_net *net) {
+    const int n = net->n_labelled + net->n_window, width = QN_EMBEDDER_WIDTH;
+    qn_whitening whitening;
+    for (int begin = 0; begin < n; begin += QN_EMBEDDER_MANY) {
+        for (int i = begin; i < begin + QN_EMBEDDER_MANY && i < n; i++)
+            qn_view_plain(net->sample, net->scale, net->bytes + (size_t)i * net->n_values,
+                          net->x + (size_t)(i - begin) * net->n_values);
+        QN_TRY(qn_embedder_embed(net->embedder, net->x, QN_EMBEDDER_MANY, t->z + begin * width));
+    }
+    qn_whitening_measure(&whitening, net->n_labelled, width, t->z, net->label, net->n_known, 0.3f,
+                         t->means);
+    qn_whitening_apply(&whitening, n, t->z);
+    return QN_OK;
+}
+
+/* Other methods label the samples since the last lesson, by the features that it made. */
+static qn_status ask_others(trial *t, const qn_labeller *l, int first, int end) {
+    const qn_label_net *net = l->net;
+    const int begin = end - net->n_window;
+    const qn_others others = {.allocator = t->allocator,
+                              .n = net->n_labelled + net->n_window,
+                              .n_labelled = net->n_labelled,
+                              .d = QN_EMBEDDER_WIDTH,
+                              .n_known = t->n_known,
+                              .n_new = t->n_new,
+                              .seed = t->o.seed,
+                              .z = t->z,
+                              .label = net->label};
+    QN_TRY(embed_plainly(t, net));
+    for (int m = 0; qn_other_at(m); m++) {
+        int32_t *answers = t->other + m * t->n_stream;
+        QN_TRY(qn_other_at(m)->answer(&others, t->window));
+        keep_names(t, answers, begin, first, end);
+        for (int s = first; s < end; s++)
+            answers[s] = t->window[t->n_labelled + s % QN_NET_WINDOW];
+    }
+    return QN_OK;
+}
+
+/* What is known of the samples since the last lesson. */
+static qn_status look_back(trial *t, qn_labeller *l, int first, int end) {
+    for (int s = first; s < end; s++) {
+        qn_label_answer answer;
+        QN_TRY(qn_labeller_revise(l, end - 1 - s, NULL, &answer));
+        t->revised[s] = answer.label;
+    }
+    return ask_others(t, l, first, end);
+}
+
+/* Labels the stream. Answers are the immediate ones; revised those after the next lesson, which the
+ * end of the stream has as well. */
+static qn_status label_stream(trial *t, qn_labeller *l) {
+    int first = 0;
     for (int s = 0; s < t->n_stream; s++) {
         qn_label_answer answer;
         const uint8_t *bytes = look(t, s);
@@ -166,23 +255,39 @@ static qn_status label_stream(trial *t, qn_labeller *l, double *ns, int64_t *rev
             t->x[j] = (float)bytes[j];
         const int64_t begin = qn_clock_ns();
         QN_TRY(qn_labeller_add(l, t->x, &answer));
-        ns[s] = (double)(qn_clock_ns() - begin);
+        t->ns[s] = (double)(qn_clock_ns() - begin);
         t->answer[s] = answer.label;
-        if ((s + 1) % QN_NET_EVERY != 0 && s + 1 != t->n_stream)
+        if (qn_net_due(s + 1) == 0 && s + 1 == t->n_stream)
+            QN_TRY(qn_net_learn(l, 0));
+        else if (qn_net_due(s + 1) == 0)
             continue;
-        for (int age = s % QN_NET_EVERY; age >= 0; age--) {
-            QN_TRY(qn_labeller_revise(l, age, NULL, &answer));
-            revised[s - age] = answer.label;
-        }
+        QN_TRY(look_back(t, l, first, s + 1));
+        first = s + 1;
     }
     return QN_OK;
 }
 
+static qn_status judge_others(trial *t, qn_arriving_trial *result) {
+    for (int m = 0; qn_other_at(m); m++) {
+        for (int s = 0; s < t->n_stream; s++)
+            t->answer[s] = t->other[m * t->n_stream + s];
+        QN_TRY(judge_method(t, qn_other_at(m)->name, result));
+    }
+    return QN_OK;
+}
+
+static qn_status try_all(trial *t, qn_labeller *l, qn_arriving_trial *result) {
+    QN_TRY(label_stream(t, l));
+    QN_TRY(judge_method(t, "quern, at once", result));
+    memcpy(t->answer, t->revised, (size_t)t->n_stream * sizeof *t->answer);
+    QN_TRY(judge_method(t, "quern, within 600 samples", result));
+    measure_times(t->ns, t->n_stream, result);
+    result->n_found = qn_labeller_class_count(l) - t->n_known;
+    return judge_others(t, result);
+}
+
 static qn_status try_ours(trial *t, qn_arriving_trial *result) {
     qn_labeller *l = NULL;
-    double *ns = NULL;
-    int64_t *revised = NULL;
-    const size_t n = (size_t)t->n_stream;
     const qn_label_options options = {QN_OPTIONS_INIT(qn_label_options),
                                       .allocator = t->allocator,
                                       .n_features = (int)t->n_values,
@@ -193,24 +298,9 @@ static qn_status try_ours(trial *t, qn_arriving_trial *result) {
                                       .seed = t->o.seed,
                                       .sample = t->set->sample,
                                       .n_threads = t->o.n_threads};
-    qn_status status = qn_allocate(t->allocator, n, sizeof *ns, &ns);
-    if (status == QN_OK)
-        status = qn_allocate(t->allocator, n, sizeof *revised, &revised);
-    if (status == QN_OK)
-        status = qn_labeller_create(&options, &l);
-    if (status == QN_OK)
-        status = label_stream(t, l, ns, revised);
-    if (status == QN_OK)
-        status = judge_method(t, "quern, at once", result);
-    if (status == QN_OK) {
-        memcpy(t->answer, revised, n * sizeof *revised);
-        measure_times(ns, t->n_stream, result);
-        result->n_found = qn_labeller_class_count(l) - t->n_known;
-        status = judge_method(t, "quern, within 600 samples", result);
-    }
+    QN_TRY(qn_labeller_create(&options, &l));
+    const qn_status status = try_all(t, l, result);
     qn_labeller_destroy(l);
-    qn_release(t->allocator, revised, n, sizeof *revised);
-    qn_release(t->allocator, ns, n, sizeof *ns);
     return status;
 }
 
@@ -237,8 +327,16 @@ static qn_status allocate(trial *t, qn_arena *arena) {
     t->x = qn_arena_allocate(arena, n_labelled * t->n_values, sizeof *t->x);
     t->label = qn_arena_allocate(arena, n_labelled, sizeof *t->label);
     t->bytes = qn_arena_allocate(arena, t->n_values, 1);
+    t->revised = qn_arena_allocate(arena, n_stream, sizeof *t->revised);
+    t->ns = qn_arena_allocate(arena, n_stream, sizeof *t->ns);
+    t->other = qn_arena_allocate(arena, n_stream, MOST_OTHERS * sizeof *t->other);
+    t->window = qn_arena_allocate(arena, n_labelled + QN_NET_WINDOW, sizeof *t->window);
+    t->z = qn_arena_allocate(arena, n_labelled + QN_NET_WINDOW + QN_EMBEDDER_MANY,
+                             QN_EMBEDDER_WIDTH * sizeof *t->z);
+    t->means =
+        qn_arena_allocate(arena, (size_t)t->n_known * (QN_EMBEDDER_WIDTH + 1), sizeof *t->means);
     return t->left && t->is_taken && t->sample && t->truth && t->answer && t->x && t->label &&
-                   t->bytes
+                   t->bytes && t->revised && t->ns && t->other && t->window && t->z && t->means
                ? QN_OK
                : QN_ERROR_MEMORY;
 }

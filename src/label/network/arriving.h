@@ -5,6 +5,7 @@
 #ifndef QN_LABEL_ARRIVING_H
 #define QN_LABEL_ARRIVING_H
 
+#include "label/score.h"
 #include "quern/graph.h"
 #include "quern/label.h"
 
@@ -43,6 +44,7 @@ enum { QN_ARRIVING_MOST_METHODS = 16 };
 typedef struct qn_arriving_method {
     const char *name;
     qn_arriving_part part;
+    qn_label_score score; /* which samples are taken for new ones */
 } qn_arriving_method;
 
 typedef struct qn_arriving_trial {

@@ -20,6 +20,34 @@ int qn_net_due(int64_t n_samples) {
 
 /* ---- the embedder ---- */
 
+/* A sample as lessons see it: labelled ones as they look by now. */
+static const uint8_t *bytes_of(const qn_label_net *net, size_t place) {
+    return (place < (size_t)net->n_labelled ? net->shown : net->bytes) + place * net->n_values;
+}
+
+/* How the samples since the last lesson look. */
+static void measure_pose(qn_label_net *net, int64_t n_samples) {
+    int32_t order[QN_NET_EVERY];
+    const int64_t due = n_samples % QN_NET_EVERY;
+    const int n = (int)(due == 0 && n_samples > QN_NET_EVERY ? QN_NET_EVERY : QN_NET_EVERY / 2);
+    if (n > net->n_window)
+        return;
+    for (int i = 0; i < n; i++)
+        order[i] = (int32_t)((n_samples - 1 - i) % QN_NET_WINDOW);
+    memmove(net->pose + 1, net->pose, (QN_NET_POSES - 1) * sizeof *net->pose);
+    qn_pose_measure(net->pose,
+                    &(qn_pose_samples){net->sample, net->n_labelled, n, net->bytes,
+                                       net->bytes + (size_t)net->n_labelled * net->n_values, order},
+                    net->room);
+}
+
+static void show_labelled(qn_label_net *net, int64_t n_samples) {
+    for (int i = 0; i < net->n_labelled; i++)
+        qn_view_show(net->sample, &net->pose[i % QN_NET_POSES], net->seed + (uint64_t)n_samples,
+                     (uint64_t)i, net->bytes + (size_t)i * net->n_values,
+                     net->shown + (size_t)i * net->n_values);
+}
+
 /* Half of a batch are labelled samples, half any others. */
 static int draw_place(const qn_label_net *net, uint64_t number) {
     const qn_rng rng = qn_rng_make(net->seed, qn_hash_text("label.lesson"), number);
@@ -40,7 +68,7 @@ static qn_status teach_embedder(qn_label_net *net, int n_steps) {
             for (int view = 0; view < 2; view++) {
                 const size_t to = (size_t)(i + view * QN_NET_PAIRS);
                 qn_view_make(net->sample, net->scale, net->seed, 2 * number + (uint64_t)view,
-                             net->bytes + place * net->n_values, net->x + to * net->n_values, room);
+                             bytes_of(net, place), net->x + to * net->n_values, room);
                 net->taught[to] = net->confidence[place] > very_sure ? net->label[place] : -1;
             }
         }
@@ -56,7 +84,7 @@ static qn_status embed_all(qn_label_net *net) {
     for (int begin = 0; begin < n; begin += QN_EMBEDDER_MANY) {
         const int n_now = n - begin < QN_EMBEDDER_MANY ? n - begin : QN_EMBEDDER_MANY;
         for (int i = 0; i < n_now; i++)
-            qn_view_plain(net->sample, net->scale, net->bytes + (size_t)(begin + i) * net->n_values,
+            qn_view_plain(net->sample, net->scale, bytes_of(net, (size_t)(begin + i)),
                           net->x + (size_t)i * net->n_values);
         QN_TRY(qn_embedder_embed(net->embedder, net->x, QN_EMBEDDER_MANY, many));
         for (int i = 0; i < n_now; i++)
@@ -212,6 +240,8 @@ static void teach_classifier(qn_label_net *net, const int32_t *class) {
 qn_status qn_net_learn(qn_labeller *l, int n_steps) {
     qn_label_net *net = l->net;
     int32_t class[QN_GROUPS_CLUSTERS];
+    measure_pose(net, l->n_samples);
+    show_labelled(net, l->n_samples);
     QN_TRY(teach_embedder(net, n_steps));
     QN_TRY(embed_all(net));
     whiten(net);

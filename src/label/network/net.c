@@ -30,7 +30,8 @@ static size_t room_floats(const qn_label_net *net) {
     const size_t groups =
         (size_t)(net->n_labelled + QN_NET_WINDOW) + (size_t)net->n_known * QN_GROUPS_CLUSTERS;
     const size_t means = (size_t)net->n_known * (WIDTH + 1);
-    return head + groups + means;
+    const size_t pose = qn_pose_room(net->sample);
+    return head + groups + means > pose ? head + groups + means : pose;
 }
 
 static size_t head_floats(const qn_label_net *net) {
@@ -43,12 +44,13 @@ typedef struct part {
     size_t n, size;
 } part;
 
-enum { N_PARTS = 11 };
+enum { N_PARTS = 12 };
 
 static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
     const size_t n = (size_t)qn_net_places(net);
     const part all[N_PARTS] = {
         {&net->bytes, n, net->n_values},
+        {&net->shown, (size_t)net->n_labelled, net->n_values},
         {&net->label, n, sizeof(int32_t)},
         {&net->confidence, n, sizeof(float)},
         {&net->is_new, n, sizeof(float)},

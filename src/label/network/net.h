@@ -17,6 +17,7 @@
 #include "label/network/embedder.h"
 #include "label/network/groups.h"
 #include "label/network/head.h"
+#include "label/network/pose.h"
 #include "label/network/views.h"
 
 enum {
@@ -25,7 +26,8 @@ enum {
     QN_NET_MOST_LABELLED = 4096, /* labelled samples that are kept; others are passed over */
     QN_NET_PAIRS = 64,           /* samples of a training step */
     QN_NET_FIRST_STEPS = 150,    /* of the first lesson, from the labelled samples alone */
-    QN_NET_STEPS = 80            /* of each later one */
+    QN_NET_STEPS = 80,           /* of each later one */
+    QN_NET_POSES = 3             /* of the window: one for each lesson in it */
 };
 
 typedef struct qn_label_net {
@@ -38,6 +40,8 @@ typedef struct qn_label_net {
     uint64_t seed;
     int64_t n_drawn; /* samples of lessons so far: numbers of draws and views */
     qn_embedder *embedder;
+    qn_pose pose
+        [QN_NET_POSES]; /* of the stream in the latest intervals between lessons, latest first */
     qn_whitening whitening;
     qn_head head;
     uint8_t is_open[QN_HEAD_MOST_OUTPUTS];
@@ -45,10 +49,11 @@ typedef struct qn_label_net {
     int32_t *label;    /* (places) class, below 0: none */
     float *confidence; /* (places) */
     float *is_new;     /* (places) probability of no known class */
-    float *z;          /* (places, QN_EMBEDDER_WIDTH) whitened; from here on no state */
-    float *x;          /* (batch or QN_EMBEDDER_MANY, n_values) */
-    int32_t *taught;   /* (places) class that the classifier is taught, or what a batch is */
-    float *weight;     /* (places) */
+    uint8_t *shown;  /* (n_labelled, n_values) as they look in these poses; from here on no state */
+    float *z;        /* (places, QN_EMBEDDER_WIDTH) whitened */
+    float *x;        /* (batch or QN_EMBEDDER_MANY, n_values) */
+    int32_t *taught; /* (places) class that the classifier is taught, or what a batch is */
+    float *weight;   /* (places) */
     float *room;
     qn_groups groups;
 } qn_label_net;

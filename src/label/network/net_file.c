@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VERSION "network 1"
+#define VERSION "network 2"
 
 /* Places of the tensor "counts", before those of records. */
 enum {
@@ -27,7 +27,7 @@ enum {
     N_FIXED
 };
 
-enum { WIDTH = QN_EMBEDDER_WIDTH, N_OWN = 8, NAME_BYTES = 96, N_SCALE = 4, N_PAIRS = 3 };
+enum { WIDTH = QN_EMBEDDER_WIDTH, N_OWN = 9, NAME_BYTES = 96, N_SCALE = 4, N_PAIRS = 3 };
 
 static const double largest_count = 9007199254740992.0; /* that a double holds exactly */
 
@@ -48,6 +48,7 @@ static void list_tensors(const qn_labeller *l, double *counts, float *scale,
          .shape = QN_SHAPE((int64_t)n_counts(l)),
          .data = counts},
         {.name = "open", .dtype = QN_U8, .shape = QN_SHAPE(outputs), .data = net->is_open},
+        {.name = "pose", .shape = QN_SHAPE(QN_NET_POSES, QN_POSE_PARTS), .data = (void *)net->pose},
         {.name = "samples.class", .dtype = QN_I32, .shape = QN_SHAPE(n), .data = net->label},
         {.name = "samples.confidence", .shape = QN_SHAPE(n), .data = net->confidence},
         {.name = "samples.new", .shape = QN_SHAPE(n), .data = net->is_new},
@@ -298,6 +299,9 @@ static bool is_sound(const qn_labeller *l) {
             !(net->is_new[i] >= 0 && net->is_new[i] <= 1.001f))
             return false;
     }
+    for (int i = 0; i < QN_NET_POSES; i++)
+        if (!qn_pose_is_sound(&net->pose[i]))
+            return false;
     return net->is_open[0] && net->step > 0 && net->scale.factor > 0;
 }
 

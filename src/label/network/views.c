@@ -1,6 +1,7 @@
 /* See views.h. */
 #include "label/network/views.h"
 
+#include "base/fmath.h"
 #include "base/rng.h"
 #include "tensor/tensor.h"
 
@@ -93,18 +94,22 @@ void qn_view_make(qn_shape sample, qn_view_scale scale, uint64_t seed, uint64_t 
         }
 }
 
-void qn_view_drift(qn_shape sample, uint64_t seed, uint64_t number, float part,
-                   const uint8_t *bytes, uint8_t *out) {
+void qn_view_show(qn_shape sample, const qn_pose *pose, uint64_t seed, uint64_t number,
+                  const uint8_t *bytes, uint8_t *out) {
     const qn_rng rng = qn_rng_make(seed, qn_hash_text("label.drift"), number);
-    const placement p = place(sample, is_picture(sample) ? 0.698f * part : 0, 1, 1, 0, 0);
+    const float *part = pose->part;
+    const float light = qn_exp_f32(part[QN_POSE_LIGHT]);
+    const placement p = place(sample, is_picture(sample) ? part[QN_POSE_ANGLE] : 0, 1, 1, 0, 0);
     int64_t i = 0;
     for (int64_t h = 0; h < sample.dims[0]; h++)
         for (int64_t w = 0; w < sample.dims[1]; w++)
             for (int64_t c = 0; c < sample.dims[2]; c++, i++) {
                 const float row = p.m[0][0] * (float)h + p.m[0][1] * (float)w + p.at[0];
                 const float column = p.m[1][0] * (float)h + p.m[1][1] * (float)w + p.at[1];
-                const float noise = 25.0f * part * (float)qn_rng_normal(rng, (uint64_t)i);
-                const float light = 1.0f - 0.5f * part;
+                const float noise =
+                    part[QN_POSE_NOISE] > 0
+                        ? part[QN_POSE_NOISE] * (float)qn_rng_normal(rng, (uint64_t)i)
+                        : 0;
                 const float value = light * between(sample, bytes, row, column, c) + noise + 0.5f;
                 out[i] = value < 0 ? 0 : value >= 255.0f ? 255 : (uint8_t)value;
             }

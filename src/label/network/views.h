@@ -11,6 +11,18 @@ typedef struct qn_view_scale {
     float shift, factor;
 } qn_view_scale;
 
+/* How samples are turned, lit and disturbed. */
+enum {
+    QN_POSE_ANGLE, /* radians; of pictures */
+    QN_POSE_LIGHT, /* a logarithm */
+    QN_POSE_NOISE, /* deviation, of bytes */
+    QN_POSE_PARTS
+};
+
+typedef struct qn_pose {
+    float part[QN_POSE_PARTS]; /* all 0: as they are */
+} qn_pose;
+
 /* The sample as it is: x (H, W, C). */
 void qn_view_plain(qn_shape sample, qn_view_scale scale, const uint8_t *bytes, float *x);
 
@@ -18,9 +30,8 @@ void qn_view_plain(qn_shape sample, qn_view_scale scale, const uint8_t *bytes, f
 void qn_view_make(qn_shape sample, qn_view_scale scale, uint64_t seed, uint64_t number,
                   const uint8_t *bytes, float *x, float *room);
 
-/* Sample `number` of a stream that drifts: part, 0 to 1, of the way to turned by 40 degrees, half
- * as bright, and noisy. */
-void qn_view_drift(qn_shape sample, uint64_t seed, uint64_t number, float part,
-                   const uint8_t *bytes, uint8_t *out);
+/* Sample `number` in a pose. */
+void qn_view_show(qn_shape sample, const qn_pose *pose, uint64_t seed, uint64_t number,
+                  const uint8_t *bytes, uint8_t *out);
 
 #endif

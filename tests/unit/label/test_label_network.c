@@ -7,6 +7,8 @@
 #include "label/network/groups.h"
 #include "label/network/head.h"
 #include "label/network/matching.h"
+#include "label/network/others.h"
+#include "label/network/pose.h"
 #include "label/network/views.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -247,10 +249,84 @@ static void test_views(void) {
     CHECK(memcmp(first, second, sizeof first) == 0);
     qn_view_make(s, (qn_view_scale){10, 0.01f}, 1, 6, bytes, second, room);
     CHECK(memcmp(first, second, sizeof first) != 0);
-    qn_view_drift(s, 1, 1, 0, bytes, out);
+    qn_view_show(s, &(qn_pose){{0}}, 1, 1, bytes, out);
     CHECK(memcmp(out, bytes, sizeof out) == 0);
-    qn_view_drift(s, 1, 1, 1, bytes, out);
+    qn_view_show(s, &(qn_pose){{[QN_POSE_ANGLE] = 0.5f}}, 1, 1, bytes, out);
     CHECK(memcmp(out, bytes, sizeof out) != 0);
+}
+
+enum { WIDE = 20, AREA = WIDE * WIDE };
+
+/* A dark picture with two bright bars, whose places depend on the class and a little on chance. */
+static void draw_wide(int class, uint64_t number, uint8_t *bytes) {
+    const qn_rng rng = qn_rng_make(9, 2, number);
+    const int row = 3 + 3 * class + (int)qn_rng_below(rng, 0, 3),
+              column = 14 - 3 * class + (int)qn_rng_below(rng, 1, 3);
+    for (int i = 0; i < AREA; i++) {
+        const int h = i / WIDE, w = i % WIDE;
+        const bool is_bright = (h >= row && h < row + 3 && w > 3 && w < 12) ||
+                               (w >= column && w < column + 3 && h > 6 && h < 17);
+        bytes[i] = is_bright ? 150 : 30;
+    }
+}
+
+/* The pose of a stream is found though a third of it is of a class without labels. */
+static void test_pose(void) {
+    enum { N_KNOWN = 40, N = 150 };
+    static uint8_t labelled[N_KNOWN * AREA], stream[N * AREA], plain[AREA];
+    static int32_t order[N];
+    const qn_shape s = QN_SHAPE(WIDE, WIDE, 1);
+    const qn_pose poses[] = {
+        {{0}},
+        {{[QN_POSE_ANGLE] = 0.12f, [QN_POSE_LIGHT] = -0.3f, [QN_POSE_NOISE] = 12}},
+        {{[QN_POSE_ANGLE] = -0.1f}},
+    };
+    float *room = malloc(qn_pose_room(s) * sizeof *room);
+    for (int i = 0; i < N_KNOWN; i++)
+        draw_wide(i % 2, 1000 + (uint64_t)i, labelled + i * AREA);
+    for (size_t p = 0; p < sizeof poses / sizeof *poses; p++) {
+        qn_pose found = {{0}};
+        for (int i = 0; i < N; i++) {
+            draw_wide(i % 3, (uint64_t)i, plain);
+            qn_view_show(s, &poses[p], 5, (uint64_t)i, plain, stream + i * AREA);
+            order[i] = i;
+        }
+        qn_pose_measure(&found, &(qn_pose_samples){s, N_KNOWN, N, labelled, stream, order}, room);
+        CHECK(qn_pose_is_sound(&found));
+        for (int part = 0; part < QN_POSE_PARTS; part++) {
+            const float off = found.part[part] - poses[p].part[part];
+            CHECK(fabsf(off) < (part == QN_POSE_NOISE ? 4.0f : 0.06f));
+        }
+    }
+    free(room);
+}
+
+/* Every other method labels two classes that lie apart; those that find new ones, a third. */
+static void test_others(void) {
+    enum { N = 400, N_KNOWN = 60, D = 4 };
+    static float z[N * D];
+    static int32_t label[N], answer[N];
+    const qn_rng rng = qn_rng_make(5, 1, 0);
+    for (int i = 0; i < N; i++) {
+        label[i] = i < N_KNOWN || i % 4 > 0 ? i % 2 : 2;
+        for (int j = 0; j < D; j++)
+            z[i * D + j] =
+                (float)qn_rng_normal(rng, (uint64_t)(i * D + j)) + (j == label[i] ? 9.0f : 0.0f);
+    }
+    const qn_others others = {qn_allocator_default(), N, N_KNOWN, D, 2, 1, 1, z, label};
+    for (int m = 0; qn_other_at(m); m++) {
+        int right = 0, n = 0, n_found = 0;
+        CHECK_OK(qn_other_at(m)->answer(&others, answer));
+        for (int i = N_KNOWN; i < N; i++) {
+            CHECK(answer[i] >= 0 && answer[i] < 2 + QN_GROUPS_CLUSTERS);
+            n += label[i] < 2;
+            right += label[i] < 2 && answer[i] == label[i];
+            n_found += label[i] == 2 && answer[i] >= 2;
+        }
+        const bool finds = strncmp(qn_other_at(m)->name, "rejection", 9) == 0;
+        CHECK(right > 0.85 * n);
+        CHECK(n_found >= (finds ? 0.8 * (N - N_KNOWN - n) : 0));
+    }
 }
 
 int main(void) {
@@ -263,6 +339,8 @@ int main(void) {
     test_groups();
     test_head();
     test_views();
+    test_pose();
+    test_others();
     qn_labeller *l = make();
     label(l, 0, N_STREAM, answers);
     test_a_class_appears(l, answers);
