@@ -29,6 +29,14 @@ typedef struct qn_preparation {
     const char *const *class_names; /* (n_classes), or null */
 } qn_preparation;
 
+/* A column of a table. Its numbers are those of its texts, if it has any; -1 is a text that is not
+ * among them. */
+typedef struct qn_data_column {
+    const char *name;         /* "": none */
+    int n_texts;              /* 0: a column of numbers */
+    const char *const *texts; /* (n_texts) */
+} qn_data_column;
+
 /* A data set. Samples are dense arrays; a class is an int32_t, numeric targets are n_targets
  * floats. */
 typedef struct qn_data_source {
@@ -53,6 +61,8 @@ typedef struct qn_data_source {
     qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *label);
     /* How much a sample counts in training, at least 0; may be null: all count alike. */
     qn_status (*read_weight)(void *self, qn_split split, int64_t index, float *weight);
+    const qn_data_column
+        *columns; /* (C) of tables that were opened with reads_texts; may be null */
 } qn_data_source;
 
 typedef struct qn_data_options {
@@ -67,6 +77,7 @@ typedef struct qn_data_options {
     int n_classes;     /* of the model, for synthetic data */
     int n_targets;     /* > 0: synthetic targets are numbers */
     bool strict;       /* unreadable images are an error; otherwise they are skipped */
+    bool reads_texts;  /* columns of CSV files may be of texts; otherwise a text is an error */
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR,

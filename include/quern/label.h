@@ -6,7 +6,7 @@
 #ifndef QUERN_LABEL_H
 #define QUERN_LABEL_H
 
-#include "quern/graph.h"
+#include "quern/data.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +40,9 @@ typedef struct qn_label_options {
      * of numbers, without a network. */
     qn_shape sample;
     int n_threads; /* of the network; 0: the processors available. Labels do not depend on it */
+    /* (n_features) which columns of rows are of texts: their numbers in x are those of the texts,
+     * here and in qn_labeller_add; -1 is a text that is not listed. Null: all are numbers. */
+    const qn_data_column *columns;
 } qn_label_options;
 
 QN_API qn_status qn_labeller_create(const qn_label_options *options, qn_labeller **labeller);
@@ -73,6 +76,12 @@ QN_API int64_t qn_labeller_kept(const qn_labeller *labeller);
 /* Samples added so far. */
 QN_API int64_t qn_labeller_samples(const qn_labeller *labeller);
 QN_API int qn_labeller_features(const qn_labeller *labeller);
+
+/* Whether column i of rows is of texts; the number of a text in it (-1: like all that is not told
+ * apart); the text of a number, or "". */
+QN_API bool qn_labeller_has_texts(const qn_labeller *labeller, int i);
+QN_API int32_t qn_labeller_number_of(const qn_labeller *labeller, int i, const char *text);
+QN_API const char *qn_labeller_text_of(const qn_labeller *labeller, int i, int32_t number);
 
 /* The shape of a sample if a network labels it; else rank 0. */
 QN_API qn_shape qn_labeller_sample(const qn_labeller *labeller);

@@ -187,14 +187,14 @@ class DataSource(Structure):
     _fields_ = [("self", c_void_p), ("name", c_char_p), ("n_samples", c_int64 * 3), ("sample", Shape),
                 ("dtype", c_int), ("n_targets", c_int), ("preparation", Preparation), ("read", c_void_p),
                 ("set_size", c_void_p), ("close", c_void_p), ("read_class", c_void_p),
-                ("read_weight", c_void_p)]
+                ("read_weight", c_void_p), ("columns", c_void_p)]
 
 
 class DataOptions(Sized):
     _c_name_ = "qn_data_options"
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("log", POINTER(Log)), ("seed", c_uint64),
                 ("holdout", c_double), ("validation", c_double), ("sample", Shape), ("n_classes", c_int),
-                ("n_targets", c_int), ("strict", c_bool)]
+                ("n_targets", c_int), ("strict", c_bool), ("reads_texts", c_bool)]
 
 
 READ = CFUNCTYPE(c_int, c_void_p, c_int, c_int64, c_void_p, c_void_p)

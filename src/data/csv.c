@@ -1,7 +1,8 @@
 /* CSV files as a source: csv:FILE[,label=NAME]. The file is parsed once into rows of numbers in the
  * user's cache folder (csv.h), from which samples are read one at a time. Labels are classes: 0 to
  * n - 1 keep their numbers; other integers and texts are sorted and keep their names. Labels with a
- * fraction are numeric targets. */
+ * fraction are numeric targets. Other columns are numbers; where the caller asks for texts too, a
+ * text is its number in its column's list. */
 #include "data/csv.h"
 
 #include "base/status.h"
@@ -62,8 +63,9 @@ static qn_status read_footer(csv_source *csv) {
     bool is_sound = end >= 0 && memcmp(f->magic, QN_CSV_MAGIC, sizeof f->magic) == 0 &&
                     f->n_columns > 0 && f->n_columns < INT_MAX && f->n_ids >= 0 &&
                     f->n_ids < INT_MAX && f->names_bytes >= 0 && f->names_bytes < INT_MAX &&
-                    f->n_rows > 0 && !__builtin_mul_overflow(f->n_rows, csv->row_bytes, &rows) &&
-                    rows == end - f->names_bytes - 4 * f->n_ids;
+                    f->texts_bytes >= 0 && f->texts_bytes < INT_MAX && f->n_rows > 0 &&
+                    !__builtin_mul_overflow(f->n_rows, csv->row_bytes, &rows) &&
+                    rows == end - f->texts_bytes - f->names_bytes - 4 * f->n_ids;
     if (!is_sound)
         return qn_fail(QN_ERROR_FORMAT, "%s: damaged; remove it", qn_file_path(csv->file));
     return QN_OK;
@@ -93,14 +95,52 @@ static qn_status read_classes(csv_source *csv, qn_data_source *source) {
     return QN_OK;
 }
 
+/* The next text of those up to end, or "" beyond it. */
+static const char *next_text(const char **at, const char *end) {
+    const char *text = *at;
+    *at += *at < end ? strlen(text) + 1 : 0;
+    return text;
+}
+
+/* Which columns are of texts, and the texts. */
+static qn_status read_texts(csv_source *csv, qn_data_source *source) {
+    const qn_csv_footer *f = &csv->footer;
+    qn_arena *arena = &csv->base.arena;
+    const size_t n = (size_t)f->n_columns, bytes = (size_t)f->texts_bytes;
+    char *block = qn_arena_allocate(arena, bytes + 1, 1);
+    qn_data_column *columns = qn_arena_allocate(arena, n, sizeof *columns);
+    if (!block || !columns)
+        return QN_ERROR_MEMORY;
+    if (bytes < 4 * n)
+        return qn_fail(QN_ERROR_FORMAT, "%s: damaged; remove it", qn_file_path(csv->file));
+    QN_TRY(qn_file_read(csv->file, f->n_rows * csv->row_bytes + 4 * f->n_ids + f->names_bytes,
+                        block, bytes));
+    const char *at = block + 4 * n, *end = block + bytes;
+    for (size_t i = 0; i < n; i++) {
+        int32_t n_texts;
+        memcpy(&n_texts, block + 4 * i, sizeof n_texts);
+        if (n_texts < 0 || n_texts > QN_CSV_MOST_TEXTS)
+            return qn_fail(QN_ERROR_FORMAT, "%s: damaged; remove it", qn_file_path(csv->file));
+        const char **texts = qn_arena_allocate(arena, (size_t)n_texts + 1, sizeof *texts);
+        if (!texts)
+            return QN_ERROR_MEMORY;
+        columns[i] = (qn_data_column){next_text(&at, end), n_texts, texts};
+        for (int k = 0; k < n_texts; k++)
+            texts[k] = next_text(&at, end);
+    }
+    source->columns = columns;
+    return QN_OK;
+}
+
 static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
     csv_source *csv = (csv_source *)base;
-    qn_csv_options options = {.allocator = base->options.allocator};
+    qn_csv_options options = {.allocator = base->options.allocator,
+                              .reads_texts = base->options.reads_texts};
     const char *path;
     QN_TRY(split_argument(base, &path, &options.label));
     const char *variant =
-        qn_arena_format(&base->arena, QN_CSV_MAGIC "%s%s", options.label ? "=" : "",
-                        options.label ? options.label : "");
+        qn_arena_format(&base->arena, QN_CSV_MAGIC "%s%s%s", options.reads_texts ? "+" : "",
+                        options.label ? "=" : "", options.label ? options.label : "");
     if (!variant)
         return QN_ERROR_MEMORY;
     QN_TRY(qn_cache_open(base, path, variant, qn_csv_convert, &options, &csv->file));
@@ -109,6 +149,8 @@ static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
         source->n_targets = 1;
     else
         QN_TRY(read_classes(csv, source));
+    if (options.reads_texts)
+        QN_TRY(read_texts(csv, source));
     int64_t n = csv->footer.n_rows;
     QN_TRY(qn_holdout_make(n, base->options.holdout, base->options.seed, &csv->holdout));
     source->n_samples[QN_TRAIN] = n - csv->holdout.n_test;

@@ -96,7 +96,7 @@ static qn_status prepare(bench *b, const qn_rbf_options *options) {
                                     .x = b->x,
                                     .label = b->label,
                                     .seed = options->seed};
-    const qn_label_known rules = {QN_BENCH_LABELLED, d, QN_RBF_KNOWN, b->x, b->label};
+    const qn_label_known rules = {QN_BENCH_LABELLED, d, QN_RBF_KNOWN, b->x, b->label, NULL};
     const qn_label_rule *rule;
     QN_TRY(qn_labeller_create(&known, &b->labeller));
     for (int r = 0; (rule = qn_label_rule_at(r)); r++)

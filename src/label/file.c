@@ -2,7 +2,7 @@
  * of the state, a second the counts, a third the examples if there are any; texts are pairs.
  * Everything is checked before use: a damaged or forged file is rejected, and none makes the
  * labeller access memory outside its own. Files of version 1, which have no examples, are read as
- * well. */
+ * well; those whose rows have columns of texts are of version 3. */
 #include "label/file.h"
 
 #include "base/status.h"
@@ -16,6 +16,7 @@
 
 #define FORMAT_VERSION "2"
 #define OLDER_VERSION  "1"
+#define TEXTS_VERSION  "3" /* with columns of texts */
 
 /* Places of the tensor "counts", before those of clusters and records. */
 enum {
@@ -95,7 +96,52 @@ void qn_labeller_put_records(const qn_labeller *l, double *counts) {
     }
 }
 
-enum { N_PAIRS_FIXED = 3, KEY_BYTES = QN_LABEL_KEY };
+enum { N_PAIRS_FIXED = 3, KEY_BYTES = QN_LABEL_KEY, MOST_TEXTS = QN_LABEL_MAX_FEATURES };
+
+/* ---- columns of texts ---- */
+
+/* The texts of all columns, in order. */
+static size_t n_texts(const qn_labeller *l) {
+    size_t n = 0;
+    for (int i = 0; l->columns.column && i < l->columns.n; i++)
+        n += (size_t)l->columns.column[i].n;
+    return n;
+}
+
+static size_t n_named(const qn_labeller *l) {
+    return l->columns.column ? (size_t)l->columns.n : 0;
+}
+
+/* Numbers of the texts, those of a column behind each other. */
+static void fill_numbers(const qn_labeller *l, int32_t *sizes, int32_t *numbers) {
+    for (size_t i = 0; i < n_named(l); i++) {
+        const qn_label_column *c = &l->columns.column[i];
+        sizes[i] = c->is_text ? c->n : -1;
+        memcpy(numbers, c->number, (size_t)c->n * sizeof *numbers);
+        numbers += c->n;
+    }
+}
+
+static size_t put_columns(const qn_labeller *l, qn_safetensors_pair *pairs,
+                          char (*keys)[KEY_BYTES]) {
+    for (size_t i = 0; i < n_named(l); i++) {
+        snprintf(keys[i], KEY_BYTES, "column.%05u", (unsigned)i);
+        pairs[i] = (qn_safetensors_pair){keys[i], l->columns.column[i].name};
+    }
+    return n_named(l);
+}
+
+static size_t put_texts(const qn_labeller *l, qn_safetensors_pair *pairs, char (*keys)[KEY_BYTES]) {
+    size_t n = 0;
+    for (size_t i = 0; i < n_named(l); i++)
+        for (int k = 0; k < l->columns.column[i].n; k++, n++) {
+            snprintf(keys[n], KEY_BYTES, "text.%05u", (unsigned)n);
+            pairs[n] = (qn_safetensors_pair){keys[n], l->columns.column[i].texts[k]};
+        }
+    return n;
+}
+
+/* ---- writing all ---- */
 
 size_t qn_labeller_put_names(const qn_labeller *l, qn_safetensors_pair *pairs,
                              char (*keys)[QN_LABEL_KEY]) {
@@ -108,32 +154,48 @@ size_t qn_labeller_put_names(const qn_labeller *l, qn_safetensors_pair *pairs,
     return n;
 }
 
-static qn_status write_parts(const qn_labeller *l, const char *path, double *counts,
-                             qn_safetensors_pair *pairs, char (*keys)[KEY_BYTES]) {
-    fill_counts(l, counts);
+/* What a file is written from. */
+typedef struct writing {
+    double *counts;
+    int32_t *sizes, *numbers; /* of columns of texts */
+    qn_safetensors_pair *pairs;
+    char (*keys)[KEY_BYTES];
+} writing;
+
+static size_t fill_pairs(const qn_labeller *l, const writing *w) {
+    char(*const keys)[KEY_BYTES] = w->keys + n_named(l) + n_texts(l);
+    size_t n = put_columns(l, w->pairs, w->keys);
+    w->pairs[n++] = (qn_safetensors_pair){"format", QN_LABEL_FORMAT};
+    n += qn_labeller_put_names(l, w->pairs + n, keys);
+    w->pairs[n++] = (qn_safetensors_pair){"source", l->where.source};
+    n += put_texts(l, w->pairs + n, w->keys + n_named(l));
+    w->pairs[n++] =
+        (qn_safetensors_pair){"version", l->columns.column ? TEXTS_VERSION : FORMAT_VERSION};
+    return n;
+}
+
+static qn_safetensor tensor_of(const char *name, qn_dtype dtype, size_t n, const void *data) {
+    return (qn_safetensor){.name = name,
+                           .dtype = dtype,
+                           .shape = QN_SHAPE((int64_t)n),
+                           .bytes = n * (dtype == QN_F64 ? sizeof(double) : sizeof(float)),
+                           .data = data};
+}
+
+static qn_status write_parts(const qn_labeller *l, const char *path, const writing *w) {
+    qn_safetensor tensors[5];
     size_t n = 0;
-    pairs[n++] = (qn_safetensors_pair){"format", QN_LABEL_FORMAT};
-    n += qn_labeller_put_names(l, pairs + n, keys);
-    pairs[n++] = (qn_safetensors_pair){"source", l->where.source};
-    pairs[n++] = (qn_safetensors_pair){"version", FORMAT_VERSION};
-    const qn_safetensor tensors[] = {
-        {.name = "counts",
-         .dtype = QN_F64,
-         .shape = QN_SHAPE((int64_t)n_counts(l)),
-         .bytes = n_counts(l) * sizeof(double),
-         .data = counts},
-        {.name = "state",
-         .dtype = QN_F32,
-         .shape = QN_SHAPE((int64_t)n_state(l)),
-         .bytes = n_state(l) * sizeof(float),
-         .data = l->block},
-        {.name = "examples",
-         .dtype = QN_F32,
-         .shape = QN_SHAPE((int64_t)l->n_example_floats),
-         .bytes = l->n_example_floats * sizeof(float),
-         .data = l->example_block},
-    };
-    return qn_safetensors_write(l->allocator, path, tensors, l->examples.n > 0 ? 3 : 2, pairs, n);
+    fill_counts(l, w->counts);
+    fill_numbers(l, w->sizes, w->numbers);
+    tensors[n++] = tensor_of("counts", QN_F64, n_counts(l), w->counts);
+    tensors[n++] = tensor_of("state", QN_F32, n_state(l), l->block);
+    if (l->examples.n > 0)
+        tensors[n++] = tensor_of("examples", QN_F32, l->n_example_floats, l->example_block);
+    if (n_named(l) > 0)
+        tensors[n++] = tensor_of("columns", QN_I32, n_named(l), w->sizes);
+    if (n_texts(l) > 0)
+        tensors[n++] = tensor_of("texts", QN_I32, n_texts(l), w->numbers);
+    return qn_safetensors_write(l->allocator, path, tensors, n, w->pairs, fill_pairs(l, w));
 }
 
 qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
@@ -144,12 +206,15 @@ qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
         return qn_net_save(l, path);
     qn_arena arena;
     qn_arena_init(&arena, l->allocator);
-    double *counts = qn_arena_allocate(&arena, n_counts(l), sizeof *counts);
-    qn_safetensors_pair *pairs =
-        qn_arena_allocate(&arena, n_records(l) + N_PAIRS_FIXED, sizeof *pairs);
-    char(*keys)[KEY_BYTES] = qn_arena_allocate(&arena, n_records(l), sizeof *keys);
-    const qn_status status =
-        counts && pairs && keys ? write_parts(l, path, counts, pairs, keys) : QN_ERROR_MEMORY;
+    const size_t n_keys = n_records(l) + n_named(l) + n_texts(l);
+    const writing w = {qn_arena_allocate(&arena, n_counts(l), sizeof *w.counts),
+                       qn_arena_allocate(&arena, n_named(l) + 1, sizeof *w.sizes),
+                       qn_arena_allocate(&arena, n_texts(l) + 1, sizeof *w.numbers),
+                       qn_arena_allocate(&arena, n_keys + N_PAIRS_FIXED, sizeof *w.pairs),
+                       qn_arena_allocate(&arena, n_keys, sizeof *w.keys)};
+    const qn_status status = w.counts && w.sizes && w.numbers && w.pairs && w.keys
+                                 ? write_parts(l, path, &w)
+                                 : QN_ERROR_MEMORY;
     qn_arena_deinit(&arena);
     return status;
 }
@@ -341,7 +406,10 @@ static qn_status read_tensor(reading *r, const char *name, qn_dtype dtype, size_
 static qn_status read_counts(reading *r) {
     const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
     const bool is_older = strcmp(pair_of(&r->file, "version"), OLDER_VERSION) == 0;
-    QN_TRY(qn_labeller_check_format(&r->file, r->path, is_older ? OLDER_VERSION : FORMAT_VERSION));
+    const char *version = is_older                                   ? OLDER_VERSION
+                          : qn_safetensors_find(&r->file, "columns") ? TEXTS_VERSION
+                                                                     : FORMAT_VERSION;
+    QN_TRY(qn_labeller_check_format(&r->file, r->path, version));
     if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
         return refuse(r->path, "its counts are missing");
     const size_t added = is_older ? N_FIXED - N_FIXED_OLDER : 0, n = t->bytes / sizeof(double);
@@ -370,6 +438,78 @@ static qn_status read_examples(reading *r) {
     return are_sound_examples(l) ? QN_OK : refuse(r->path, "its numbers are invalid");
 }
 
+/* Names and texts from the pairs; false: some are missing or too long. */
+static bool take_columns(const qn_labeller *l, const qn_safetensors *file) {
+    char key[KEY_BYTES];
+    size_t n = 0;
+    for (int i = 0; i < l->columns.n; i++) {
+        qn_label_column *c = &l->columns.column[i];
+        snprintf(key, sizeof key, "column.%05d", i);
+        c->name = pair_of(file, key);
+        for (int k = 0; k < c->n; k++, n++) {
+            snprintf(key, sizeof key, "text.%05zu", n);
+            c->texts[k] = pair_of(file, key);
+            if (strlen(c->texts[k]) >= QN_LABEL_TEXT || (k > 0 && c->number[k - 1] >= c->number[k]))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The file's texts go with it. */
+static qn_status keep_texts(qn_label_columns *columns) {
+    for (int i = 0; i < columns->n; i++) {
+        qn_label_column *c = &columns->column[i];
+        c->name = qn_arena_text(&columns->arena, c->name);
+        if (!c->name)
+            return QN_ERROR_MEMORY;
+        for (int k = 0; k < c->n; k++) {
+            c->texts[k] = qn_arena_text(&columns->arena, c->texts[k]);
+            if (!c->texts[k])
+                return QN_ERROR_MEMORY;
+        }
+    }
+    return QN_OK;
+}
+
+static qn_status read_numbers(reading *r) {
+    const qn_label_columns *columns = &r->labeller->columns;
+    int32_t numbers[MOST_TEXTS], *at = numbers;
+    const size_t n = n_texts(r->labeller);
+    if (n > MOST_TEXTS)
+        return refuse(r->path, "its columns contradict its counts");
+    if (n > 0)
+        QN_TRY(read_tensor(r, "texts", QN_I32, n * sizeof *numbers, numbers));
+    for (size_t i = 0; i < n; i++)
+        if (numbers[i] < 0)
+            return refuse(r->path, "a text is damaged");
+    for (int i = 0; i < columns->n; at += columns->column[i++].n)
+        memcpy(columns->column[i].number, at, (size_t)columns->column[i].n * sizeof *at);
+    return take_columns(r->labeller, &r->file) ? QN_OK : refuse(r->path, "a text is damaged");
+}
+
+/* Columns of texts, if there are any: their features are those of the samples. */
+static qn_status read_columns(reading *r) {
+    const qn_safetensor *t = qn_safetensors_find(&r->file, "columns");
+    int32_t sizes[QN_LABEL_MAX_FEATURES];
+    qn_label_columns *columns = &r->labeller->columns;
+    if (!t)
+        return QN_OK;
+    if (t->bytes < sizeof *sizes || t->bytes > (size_t)r->labeller->d * sizeof *sizes)
+        return refuse(r->path, "its columns contradict its counts");
+    QN_TRY(read_tensor(r, "columns", QN_I32, t->bytes / sizeof *sizes * sizeof *sizes, sizes));
+    const int n = (int)(t->bytes / sizeof *sizes);
+    for (int i = 0; i < n; i++)
+        if (sizes[i] > r->labeller->d)
+            return refuse(r->path, "its columns contradict its counts");
+    qn_label_columns_init(columns, n);
+    QN_TRY(qn_label_columns_make(columns, r->allocator, sizes));
+    if (columns->n_features != r->labeller->d)
+        return refuse(r->path, "its columns contradict its counts");
+    QN_TRY(read_numbers(r));
+    return keep_texts(columns);
+}
+
 static qn_status read_all(reading *r) {
     QN_TRY(qn_safetensors_read(&r->file, r->from));
     if (qn_safetensors_find(&r->file, QN_NET_FILE_MARK))
@@ -384,6 +524,7 @@ static qn_status read_all(reading *r) {
     if (!is_sound_state(l))
         return refuse(r->path, "its numbers are invalid");
     QN_TRY(read_examples(r));
+    QN_TRY(read_columns(r));
     return qn_labeller_take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
 }
 

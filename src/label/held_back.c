@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "label/columns.h"
 #include "os/heap.h"
 #include "os/os.h"
 
@@ -21,7 +22,10 @@ typedef struct held_back {
     int *counts, *quota; /* (n_classes) each */
     int *streamed;       /* (n) samples of the stream, in its order */
     float *x;            /* (n, d): labelled samples */
-    int32_t *label;      /* (n) */
+    qn_label_columns columns;
+    float *features; /* (n, features) of all samples, for the rules */
+    float *known;    /* (n, features) of labelled samples */
+    int32_t *label;  /* (n) */
     qn_labeller *labeller;
     void *rules[QN_BENCH_MOST_RULES];
 } held_back;
@@ -47,13 +51,15 @@ static void set_quota(held_back *b) {
 
 static void deal(held_back *b) {
     const qn_rng rng = qn_rng_make(b->options.seed, ORDER_PURPOSE, 0);
-    const size_t d = (size_t)b->all->d;
+    const size_t d = (size_t)b->all->d, n_features = (size_t)b->columns.n_features;
     for (int at = 0; at < b->all->n; at++) {
         const int i = (int)qn_rng_permute(rng, (uint64_t)at, (uint64_t)b->all->n);
         const int rank = rank_of(b, i);
         if (b->quota[rank] > 0) {
             b->quota[rank]--;
             memcpy(b->x + (size_t)b->n_labelled * d, b->all->x + (size_t)i * d, d * sizeof *b->x);
+            memcpy(b->known + (size_t)b->n_labelled * n_features,
+                   b->features + (size_t)i * n_features, n_features * sizeof *b->known);
             b->label[b->n_labelled++] = rank;
         } else if (b->n_streamed < QN_BENCH_STREAM &&
                    (rank < b->n_known || !b->options.nothing_new)) {
@@ -68,6 +74,9 @@ static qn_status allocate(held_back *b) {
     QN_TRY(qn_allocate(b->allocator, n_classes, sizeof *b->quota, &b->quota));
     QN_TRY(qn_allocate(b->allocator, n, sizeof *b->streamed, &b->streamed));
     QN_TRY(qn_allocate(b->allocator, n * (size_t)b->all->d, sizeof *b->x, &b->x));
+    const size_t n_features = n * (size_t)b->columns.n_features;
+    QN_TRY(qn_allocate(b->allocator, n_features, sizeof *b->features, &b->features));
+    QN_TRY(qn_allocate(b->allocator, n_features, sizeof *b->known, &b->known));
     return qn_allocate(b->allocator, n, sizeof *b->label, &b->label);
 }
 
@@ -81,7 +90,11 @@ static void release(held_back *b) {
     qn_release(b->allocator, b->quota, n_classes, sizeof *b->quota);
     qn_release(b->allocator, b->streamed, n, sizeof *b->streamed);
     qn_release(b->allocator, b->x, n * (size_t)b->all->d, sizeof *b->x);
+    const size_t n_features = n * (size_t)b->columns.n_features;
+    qn_release(b->allocator, b->features, n_features, sizeof *b->features);
+    qn_release(b->allocator, b->known, n_features, sizeof *b->known);
     qn_release(b->allocator, b->label, n, sizeof *b->label);
+    qn_label_columns_deinit(&b->columns);
 }
 
 static qn_status learn(held_back *b) {
@@ -92,8 +105,13 @@ static qn_status learn(held_back *b) {
                                    .n_samples = b->n_labelled,
                                    .x = b->x,
                                    .label = b->label,
-                                   .seed = b->options.seed};
-    const qn_label_known known = {b->n_labelled, b->all->d, b->n_known, b->x, b->label};
+                                   .seed = b->options.seed,
+                                   .columns = b->all->columns};
+    const qn_label_known known = {.n = b->n_labelled,
+                                  .d = b->columns.n_features,
+                                  .n_classes = b->n_known,
+                                  .x = b->known,
+                                  .label = b->label};
     const qn_label_rule *rule;
     QN_TRY(qn_labeller_create(&ours, &b->labeller));
     for (int r = 0; (rule = qn_label_rule_at(r)); r++)
@@ -113,13 +131,26 @@ static qn_status stream_sample(held_back *b, int i, qn_label_trial *trial) {
     const bool is_known = answer.label >= 0 && answer.label < b->n_known;
     qn_label_score_add(&trial->ours, b->n_known, rank, is_known ? (int)answer.label : -1);
     const qn_label_rule *rule;
+    x = b->features + (size_t)i * (size_t)b->columns.n_features;
     for (int r = 0; (rule = qn_label_rule_at(r)); r++)
         qn_label_score_add(&trial->rules[r], b->n_known, rank, rule->add(b->rules[r], x));
     return QN_OK;
 }
 
-static qn_status run(held_back *b, qn_label_trial *trial) {
+static qn_status begin(held_back *b) {
+    const qn_label_known *all = b->all;
+    qn_label_columns_init(&b->columns, all->d);
+    QN_TRY(qn_label_columns_choose(&b->columns, b->allocator, all->columns, all->x, all->n,
+                                   QN_LABEL_MAX_FEATURES));
     QN_TRY(allocate(b));
+    for (int i = 0; i < all->n; i++)
+        qn_label_columns_encode(&b->columns, all->x + (size_t)i * (size_t)all->d,
+                                b->features + (size_t)i * (size_t)b->columns.n_features);
+    return QN_OK;
+}
+
+static qn_status run(held_back *b, qn_label_trial *trial) {
+    QN_TRY(begin(b));
     set_quota(b);
     deal(b);
     QN_TRY(learn(b));

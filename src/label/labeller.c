@@ -70,6 +70,7 @@ qn_status qn_labeller_make(const qn_allocator *allocator, int d, int n_known, in
     l->d = d;
     l->n_known = n_known;
     l->capacity = capacity;
+    qn_label_columns_init(&l->columns, d);
     l->n_floats = lay(l, nowhere);
     qn_status status = qn_allocate(allocator, l->n_floats, sizeof *l->block, &l->block);
     if (status == QN_OK)
@@ -95,6 +96,7 @@ void qn_labeller_destroy(qn_labeller *labeller) {
     qn_net_destroy(labeller->net);
     qn_release(labeller->allocator, labeller->block, labeller->n_floats, sizeof(float));
     qn_labeller_drop_examples(labeller);
+    qn_label_columns_deinit(&labeller->columns);
     if (labeller->records)
         qn_release(labeller->allocator, labeller->records, qn_labeller_record_count(labeller),
                    sizeof *labeller->records);
@@ -177,12 +179,61 @@ void qn_labeller_begin_records(qn_labeller *l, const qn_label_options *o) {
     }
 }
 
+/* Makes a labeller of rows that were found to be of these columns, whose texts it takes over. */
+static qn_status make_of_columns(const qn_label_options *o, qn_label_columns *columns,
+                                 qn_labeller **labeller) {
+    int lanes = o->n_classes * 16;
+    lanes = lanes < 64 ? 64 : lanes > QN_MAX_LANES ? QN_MAX_LANES : lanes;
+    QN_TRY(qn_labeller_make(o->allocator, columns->n_features, o->n_classes, lanes, labeller));
+    (*labeller)->columns = *columns;
+    (*labeller)->seed = o->seed;
+    *columns = (qn_label_columns){.n = 0};
+    qn_labeller_begin_records(*labeller, o);
+    return QN_OK;
+}
+
+/* Learns from samples whose columns of texts are made features of. */
+static qn_status learn_rows(qn_labeller *l, const qn_label_options *options) {
+    const size_t n = (size_t)options->n_samples;
+    float *features;
+    if (!l->columns.column)
+        return qn_labeller_learn(l, options);
+    QN_TRY(qn_allocate(l->allocator, n * (size_t)l->d, sizeof *features, &features));
+    for (size_t i = 0; i < n; i++)
+        qn_label_columns_encode(&l->columns, options->x + i * (size_t)l->columns.n,
+                                features + i * (size_t)l->d);
+    qn_label_options known = *options;
+    known.x = features;
+    known.n_features = l->d;
+    const qn_status status = qn_labeller_learn(l, &known);
+    qn_release(l->allocator, features, n * (size_t)l->d, sizeof *features);
+    return status;
+}
+
+static qn_status create_of_rows(const qn_label_options *options, qn_labeller **labeller) {
+    qn_label_columns columns;
+    qn_labeller *l = NULL;
+    qn_label_columns_init(&columns, options->n_features);
+    QN_TRY(qn_label_columns_choose(&columns, qn_allocator_or_default(options->allocator),
+                                   options->columns, options->x, options->n_samples,
+                                   QN_LABEL_MAX_FEATURES));
+    qn_status status = make_of_columns(options, &columns, &l);
+    if (status == QN_OK)
+        status = learn_rows(l, options);
+    qn_label_columns_deinit(&columns);
+    if (status != QN_OK) {
+        qn_labeller_destroy(l);
+        return status;
+    }
+    *labeller = l;
+    return QN_OK;
+}
+
 qn_status qn_labeller_create(const qn_label_options *options, qn_labeller **labeller) {
     QN_NEED(options, "options");
     QN_NEED(labeller, "labeller");
     QN_NEED(options->x, "options.x");
     QN_NEED(options->label, "options.label");
-    qn_labeller *l;
     qn_label_options known = {QN_OPTIONS_INIT(qn_label_options)};
     QN_TRY(QN_OPTIONS_TAKE(qn_label_options, options, &known));
     options = &known;
@@ -192,19 +243,7 @@ qn_status qn_labeller_create(const qn_label_options *options, qn_labeller **labe
         known.allocator = qn_allocator_or_default(known.allocator);
         return qn_net_create(&known, labeller);
     }
-    int lanes = options->n_classes * 16;
-    lanes = lanes < 64 ? 64 : lanes > QN_MAX_LANES ? QN_MAX_LANES : lanes;
-    QN_TRY(
-        qn_labeller_make(options->allocator, options->n_features, options->n_classes, lanes, &l));
-    l->seed = options->seed;
-    qn_labeller_begin_records(l, options);
-    const qn_status status = qn_labeller_learn(l, options);
-    if (status != QN_OK) {
-        qn_labeller_destroy(l);
-        return status;
-    }
-    *labeller = l;
-    return QN_OK;
+    return create_of_rows(options, labeller);
 }
 
 /* ---- answers ---- */
@@ -320,11 +359,13 @@ void qn_labeller_count(const qn_labeller *l, int64_t label) {
 }
 
 static qn_status scale_sample(const qn_labeller *l, const float *x, float *scaled) {
-    for (int j = 0; j < l->d; j++) {
+    for (int j = 0; j < l->columns.n; j++)
         if (!__builtin_isfinite(x[j]))
             return qn_fail(QN_ERROR_ARGUMENT, "sample %lld: number %d is not finite",
                            (long long)l->n_samples + 1, j + 1);
-        const float at = (x[j] - l->shift[j]) * l->factor[j];
+    qn_label_columns_encode(&l->columns, x, scaled);
+    for (int j = 0; j < l->d; j++) {
+        const float at = (scaled[j] - l->shift[j]) * l->factor[j];
         scaled[j] = at > far_out ? far_out : at < -far_out ? -far_out : at;
     }
     return QN_OK;
@@ -352,6 +393,13 @@ qn_status qn_labeller_add(qn_labeller *labeller, const float *x, qn_label_answer
     return QN_OK;
 }
 
+void qn_labeller_unscale(const qn_labeller *l, const float *scaled, float *x) {
+    float features[QN_LABEL_MAX_FEATURES];
+    for (int j = 0; j < l->d; j++)
+        features[j] = scaled[j] / l->factor[j] + l->shift[j];
+    qn_label_columns_decode(&l->columns, features, x);
+}
+
 qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,
                              qn_label_answer *answer) {
     QN_NEED(labeller, "labeller");
@@ -370,8 +418,8 @@ qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,
     qn_label_view view;
     look_best(l, scaled, &view);
     *answer = answer_of(l, &view);
-    for (int j = 0; x && j < l->d; j++)
-        x[j] = scaled[j] / l->factor[j] + l->shift[j];
+    if (x)
+        qn_labeller_unscale(l, scaled, x);
     return QN_OK;
 }
 
@@ -387,7 +435,36 @@ int64_t qn_labeller_samples(const qn_labeller *labeller) {
 
 int qn_labeller_features(const qn_labeller *labeller) {
     QN_NEED_OR(labeller, "labeller", 0);
-    return labeller->d;
+    return labeller->net ? labeller->d : labeller->columns.n;
+}
+
+const qn_label_columns *qn_labeller_columns(const qn_labeller *l) {
+    return &l->columns;
+}
+
+static const qn_label_column *text_column(const qn_labeller *l, int i) {
+    const bool has = l->columns.column && i >= 0 && i < l->columns.n;
+    return has && l->columns.column[i].is_text ? &l->columns.column[i] : NULL;
+}
+
+bool qn_labeller_has_texts(const qn_labeller *labeller, int i) {
+    QN_NEED_OR(labeller, "labeller", false);
+    return text_column(labeller, i) != NULL;
+}
+
+int32_t qn_labeller_number_of(const qn_labeller *labeller, int i, const char *text) {
+    QN_NEED_OR(labeller, "labeller", -1);
+    QN_NEED_OR(text, "text", -1);
+    return text_column(labeller, i) ? qn_label_columns_find(&labeller->columns, i, text) : -1;
+}
+
+const char *qn_labeller_text_of(const qn_labeller *labeller, int i, int32_t number) {
+    QN_NEED_OR(labeller, "labeller", "");
+    const qn_label_column *c = text_column(labeller, i);
+    for (int k = 0; c && k < c->n; k++)
+        if (c->number[k] == number)
+            return c->texts[k];
+    return "";
 }
 
 qn_shape qn_labeller_sample(const qn_labeller *labeller) {

@@ -10,6 +10,7 @@
 #define QN_LABEL_LABELLER_H
 
 #include "base/memory.h"
+#include "label/columns.h"
 #include "label/examples.h"
 #include "label/grow.h"
 #include "quern/label.h"
@@ -31,6 +32,7 @@ typedef struct qn_label_record {
 struct qn_labeller {
     const qn_allocator *allocator;
     int d, n_known, capacity; /* lanes of the sets of known classes */
+    qn_label_columns columns; /* of rows; d is their features */
     uint64_t seed;
     float *block; /* (n_floats) all that follows, in this order */
     size_t n_floats;
@@ -67,8 +69,12 @@ qn_status qn_labeller_make_empty(const qn_allocator *allocator, int n_known,
 /* Names the known classes. */
 void qn_labeller_begin_records(qn_labeller *labeller, const qn_label_options *options);
 
-/* Fits the known classes' clusters and all that follows from the labelled samples. */
+/* Fits the known classes' clusters and all that follows from the labelled samples, whose x are
+ * features. */
 qn_status qn_labeller_learn(qn_labeller *labeller, const qn_label_options *options);
+
+/* The row of a scaled sample. */
+void qn_labeller_unscale(const qn_labeller *labeller, const float *scaled, float *x);
 
 /* Makes room for n examples; there is none. */
 qn_status qn_labeller_make_examples(qn_labeller *labeller, int n);

@@ -23,6 +23,9 @@ enum {
 
 static const double unlike = 3.0; /* scales of features that differ more count one by one */
 
+static const double least_texts =
+    0.1; /* square of a deviation that a column of texts counts with */
+
 static const float least_share = 0.25f; /* of examples, below which there are none */
 
 /* ---- scales ---- */
@@ -72,30 +75,74 @@ static feature_scale measure_feature(const qn_label_options *o, int64_t n, int j
     return scale;
 }
 
+/* Root mean squares of the deviations of n columns. */
+typedef struct column_scales {
+    double least, most, all, within;
+    int n;
+} column_scales;
+
+static void add_scale(column_scales *to, double all, double within) {
+    if (!(within > 0))
+        return;
+    to->least = to->n && to->least < within ? to->least : within;
+    to->most = to->most > within ? to->most : within;
+    to->all += all * all;
+    to->within += within * within;
+    to->n++;
+}
+
+static void finish_scales(column_scales *to) {
+    to->all = to->n ? __builtin_sqrt(to->all / to->n) : 1.0;
+    to->within = to->n ? __builtin_sqrt(to->within / to->n) : 1.0;
+}
+
+/* A column of texts counts as much as one of numbers, all its features together; where a text tells
+ * the class, it counts more, but within limits. */
+static void scale_texts(qn_labeller *l, const feature_scale *scales, const column_scales *numbers) {
+    column_scales texts = {.n = 0};
+    double within[QN_LABEL_MAX_FEATURES] = {0};
+    for (int i = 0, j = 0; i < l->columns.n; j += qn_label_column_width(&l->columns.column[i++])) {
+        double all = 0.0;
+        for (int k = j; k < j + qn_label_column_width(&l->columns.column[i]); k++) {
+            all += scales[k].all * scales[k].all;
+            within[i] += scales[k].within * scales[k].within;
+        }
+        within[i] = __builtin_sqrt(within[i] > least_texts ? within[i] : least_texts);
+        if (l->columns.column[i].is_text)
+            add_scale(&texts, __builtin_sqrt(all), within[i]);
+    }
+    finish_scales(&texts);
+    const column_scales *typical = numbers->n > 0 ? numbers : &texts;
+    for (int i = 0, j = 0; i < l->columns.n; i++)
+        for (int k = 0; k < qn_label_column_width(&l->columns.column[i]); k++, j++)
+            if (l->columns.column[i].is_text)
+                l->factor[j] = (float)(typical->within / (within[i] * typical->all));
+}
+
 /* One factor for all features where those within a class are alike, else one for each; outliers
  * move neither. A feature that never changes counts like the others once it does. */
 static void measure_scales(qn_labeller *l, const qn_label_options *o, int64_t n, float *values) {
     feature_scale scales[QN_LABEL_MAX_FEATURES];
-    double least = 0.0, most = 0.0, all = 0.0, within = 0.0;
-    int n_moving = 0;
+    bool is_text[QN_LABEL_MAX_FEATURES] = {false};
+    column_scales numbers = {.n = 0};
+    for (int i = 0, j = 0; l->columns.column && i < l->columns.n; i++)
+        for (int k = 0; k < qn_label_column_width(&l->columns.column[i]); k++)
+            is_text[j++] = l->columns.column[i].is_text;
     for (int j = 0; j < l->d; j++) {
         scales[j] = measure_feature(o, n, j, values);
         l->shift[j] = scales[j].middle;
-        if (!(scales[j].within > 0))
-            continue;
-        least = n_moving && least < scales[j].within ? least : scales[j].within;
-        most = most > scales[j].within ? most : scales[j].within;
-        all += scales[j].all * scales[j].all;
-        within += scales[j].within * scales[j].within;
-        n_moving++;
+        if (!is_text[j])
+            add_scale(&numbers, scales[j].all, scales[j].within);
     }
-    all = n_moving ? __builtin_sqrt(all / n_moving) : 1.0;
-    within = n_moving ? __builtin_sqrt(within / n_moving) : 1.0;
+    finish_scales(&numbers);
     for (int j = 0; j < l->d; j++) {
-        const bool has_own = scales[j].within > 0 && most > unlike * least;
+        const bool has_own = scales[j].within > 0 && numbers.most > unlike * numbers.least;
         /* By its own scale, and then by how much wider all of them together are than a class. */
-        l->factor[j] = (float)(has_own ? within / (scales[j].within * all) : 1.0 / all);
+        l->factor[j] = (float)(has_own ? numbers.within / (scales[j].within * numbers.all)
+                                       : 1.0 / numbers.all);
     }
+    if (l->columns.column)
+        scale_texts(l, scales, &numbers);
 }
 
 /* ---- classes ---- */

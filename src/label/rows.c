@@ -10,13 +10,19 @@ static bool parse_number(const char *field, double *value) {
     return qn_decimal_parse(field, value) && *value > -3.4e38 && *value < 3.4e38;
 }
 
-qn_status qn_label_row_parse(const qn_csv_reader *row, int n, float *x) {
+static bool is_text(const qn_label_columns *columns, int i) {
+    return columns->column && columns->column[i].is_text;
+}
+
+qn_status qn_label_row_parse(const qn_csv_reader *row, const qn_label_columns *columns, float *x) {
     float read[QN_LABEL_MAX_FEATURES];
-    const int n_fields = (int)row->n_fields;
+    const int n_fields = (int)row->n_fields, n = columns->n;
     for (int i = 0; i < n_fields && i < n; i++) {
         const char *field = qn_csv_text(row, (size_t)i);
         double value = 0;
-        if (!parse_number(field, &value))
+        if (is_text(columns, i))
+            value = qn_label_columns_find(columns, i, field);
+        else if (!parse_number(field, &value))
             return qn_fail(QN_ERROR_FORMAT, "column %d: '%.63s' is not a finite number", i + 1,
                            field);
         read[i] = (float)value;
@@ -29,12 +35,15 @@ qn_status qn_label_row_parse(const qn_csv_reader *row, int n, float *x) {
     return QN_OK;
 }
 
-bool qn_label_row_is_header(const qn_csv_reader *row, int n) {
-    bool has_name = false;
-    for (size_t i = 0; i < row->n_fields; i++) {
-        const char *field = qn_csv_text(row, i);
+bool qn_label_row_is_header(const qn_csv_reader *row, const qn_label_columns *columns) {
+    bool has_text = false, are_names = columns->column != NULL;
+    if (row->n_fields != (size_t)columns->n)
+        return false;
+    for (int i = 0; i < columns->n; i++) {
+        const char *field = qn_csv_text(row, (size_t)i);
         double value;
-        has_name |= *field && !qn_decimal_parse(field, &value);
+        has_text |= !is_text(columns, i) && *field && !qn_decimal_parse(field, &value);
+        are_names &= columns->column && strcmp(columns->column[i].name, field) == 0;
     }
-    return has_name && row->n_fields == (size_t)n;
+    return has_text || are_names;
 }

@@ -4,15 +4,17 @@
 #ifndef QN_LABEL_RULES_H
 #define QN_LABEL_RULES_H
 
-#include "quern/base.h"
+#include "quern/data.h"
 
 #include <stdint.h>
 
 /* What a rule is made from; it stays while the rule is used. */
 typedef struct qn_label_known {
     int n, d, n_classes;
-    const float *x;       /* (n, d) */
-    const int32_t *label; /* (n) */
+    const float *x;                /* (n, d) */
+    const int32_t *label;          /* (n) */
+    const qn_data_column *columns; /* (d) for data sets of them; null: all are numbers. Rules get
+                                      features (columns.h) */
 } qn_label_known;
 
 typedef struct qn_label_rule {

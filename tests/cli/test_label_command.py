@@ -86,6 +86,31 @@ class Label(quern.Case):
         shown = self.run_quern("label", "show", "l.qnl", "--json").of("labeller")[0]
         return shown["samples"] == 3000 and not shown["under_way"]
 
+    def test_columns_of_texts(self):
+        """Colours tell the classes apart; one that no labelled row had is of a new class."""
+        draw = random.Random(3)
+        colours = {"cat": "red", "dog": "blue", "bird": "green"}
+
+        def row(kind):
+            return f"{draw.gauss(0, 1):.3f},{colours[kind]},{draw.choice(['yes', 'no'])}"
+        (self.folder / "texts.csv").write_text(
+            "size,colour,tail,kind\n" + "".join(f"{row(kind)},{kind}\n" for kind in ["cat", "dog"] * 50))
+        (self.folder / "rows.csv").write_text(
+            "size,colour,tail\n" + "".join(row(kind) + "\n" for kind in ["cat", "dog", "bird"] * 100))
+        self.run_quern("label", "init", "--known", "csv:texts.csv", "--out", "t.qnl")
+        self.run_quern("label", "stream", "t.qnl", "--data", "csv:rows.csv", "--out", "labels.csv")
+        names = [row[1] for row in self.labels()]
+        self.assertGreater(names[::3].count("cat"), 95)
+        self.assertGreater(names[1::3].count("dog"), 95)
+        self.assertFalse({"cat", "dog"} & set(names[2::3]))
+        asked = self.run_quern("label", "ask", "t.qnl").output
+        self.assertRegex(asked, r"\(-?[0-9.]+,\?,(yes|no)\)")
+        (self.folder / "rows.csv").write_text("1,red,yes\nbig,red,yes\n")
+        self.fails(1, "label", "stream", "t.qnl", "--data", "csv:rows.csv", says=["line 2", "column 1", "'big'"])
+        bench = self.run_quern("label", "bench", "--known", "csv:texts.csv", "--settings", 1, "--json")
+        self.assertEqual(bench.of("setting")[0]["features"], 3)
+        self.fails(1, "train", "mlp", "--data", "csv:texts.csv", says=["'red' is not a number"])
+
     def test_pipe_and_revision(self):
         text = (self.folder / "new.csv").read_text()
         process = self.start("label", "stream", "l.qnl", "--data", "-", "--revise", 100, stdin=-1)

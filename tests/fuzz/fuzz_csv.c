@@ -1,5 +1,6 @@
-/* CSV to rows of numbers: sizes, classes and names of what is written fit together. The first line,
- * if it begins with a #, names the column of the label. */
+/* CSV to rows of numbers: sizes, classes, names and texts of what is written fit together. A + in
+ * front says that columns may be of texts; the first line, if it begins with a #, names the column
+ * of the label. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include "base/status.h"
@@ -28,6 +29,24 @@ static qn_status keep(void *context, const void *data, size_t bytes) {
     return QN_OK;
 }
 
+/* Names and texts of columns: as many as their sizes say, which use up all of the block. */
+static void check_texts(const char *block, size_t bytes, size_t n_columns) {
+    int64_t wanted = 0, found = 0;
+    for (size_t i = 0; i < n_columns; i++) {
+        int32_t n;
+        if (bytes < 4 * n_columns)
+            abort();
+        memcpy(&n, block + 4 * i, sizeof n);
+        if (n < 0 || n > QN_CSV_MOST_TEXTS)
+            abort();
+        wanted += 1 + n;
+    }
+    for (size_t i = 4 * n_columns; i < bytes; i++)
+        found += block[i] == 0;
+    if (found != wanted || block[bytes - 1] != 0)
+        abort();
+}
+
 static void check_rows(const written *w, const qn_csv_footer *f) {
     size_t row = (size_t)f->n_columns + 2;
     for (int64_t i = 0; i < f->n_rows; i++)
@@ -49,7 +68,7 @@ static void check(const written *w) {
     memcpy(&f, w->data + w->bytes - sizeof f, sizeof f);
     int64_t rows = f.n_rows * (f.n_columns + 2) * 4;
     if (memcmp(f.magic, QN_CSV_MAGIC, sizeof f.magic) != 0 || f.n_rows < 1 || f.n_columns < 1 ||
-        rows + 4 * f.n_ids + f.names_bytes + (int64_t)sizeof f != (int64_t)w->bytes)
+        rows + 4 * f.n_ids + f.names_bytes + f.texts_bytes + (int64_t)sizeof f != (int64_t)w->bytes)
         abort();
     int64_t n_names = 0;
     for (int64_t i = 0; i < f.names_bytes; i++)
@@ -62,6 +81,9 @@ static void check(const written *w) {
         if (class < 0 || class >= f.n_ids)
             abort();
     }
+    if (f.texts_bytes > 0)
+        check_texts(w->data + rows + 4 * f.n_ids + f.names_bytes, (size_t)f.texts_bytes,
+                    (size_t)f.n_columns);
     check_rows(w, &f);
 }
 
@@ -72,6 +94,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int descriptor;
     char label[32] = "";
     size_t n = 0;
+    const bool reads_texts = size > 0 && data[0] == '+';
+    data += reads_texts;
+    size -= reads_texts;
     if (size > 0 && data[0] == '#') {
         while (n + 1 < sizeof label && n + 1 < size && data[n + 1] != '\n' && data[n + 1]) {
             label[n] = (char)data[n + 1];
@@ -79,7 +104,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         n = n + 2 < size ? n + 2 : size;
     }
-    qn_csv_options options = {.allocator = qn_allocator_default(), .label = n > 0 ? label : NULL};
+    qn_csv_options options = {.allocator = qn_allocator_default(),
+                              .label = n > 0 ? label : NULL,
+                              .reads_texts = reads_texts};
     qn_file *file = memory_file_open(data + n, size - n, &descriptor);
     to.bytes = 0;
     if (file && qn_csv_convert(&options, file, (qn_sink){&to, keep}) == QN_OK)

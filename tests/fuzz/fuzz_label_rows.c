@@ -1,4 +1,4 @@
-/* Records of numbers of streams to label. */
+/* Records of numbers and texts of streams to label. */
 #include "label/rows.h"
 
 #include <stdlib.h>
@@ -6,20 +6,33 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+/* Three columns of numbers; or the second one of texts. */
+static void read_all(const uint8_t *data, size_t size, const qn_label_columns *columns) {
     qn_csv_reader row;
     bool is_end = false;
     qn_csv_read_text(&row, NULL, "rows", (const char *)data, size);
     while (qn_csv_next(&row, &is_end) == QN_OK && !is_end) {
-        float x[3] = {7.0f, 7.0f, 7.0f};
-        const bool is_header = qn_label_row_is_header(&row, 3);
-        if (qn_label_row_parse(&row, 3, x) == QN_OK) {
+        float x[3] = {7.0f, 7.0f, 7.0f}, features[4], back[3];
+        const bool is_header = qn_label_row_is_header(&row, columns);
+        if (qn_label_row_parse(&row, columns, x) == QN_OK) {
             if (is_header || !__builtin_isfinite(x[0] + x[1] * 0.0f))
+                abort();
+            qn_label_columns_encode(columns, x, features);
+            qn_label_columns_decode(columns, features, back);
+            if (memcmp(x, back, sizeof x) != 0)
                 abort();
         } else if (x[0] != 7.0f || x[2] != 7.0f) {
             abort();
         }
     }
     qn_csv_deinit(&row);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const char *texts[] = {"red", ""};
+    int32_t number[] = {0, 3};
+    qn_label_column column[] = {{.name = "a"}, {"colour", true, 2, texts, number}, {.name = "c"}};
+    read_all(data, size, &(qn_label_columns){.n = 3, .n_features = 3});
+    read_all(data, size, &(qn_label_columns){.n = 3, .n_features = 4, .column = column});
     return 0;
 }

@@ -269,10 +269,11 @@ static qn_status open_data(const arguments *a, qn_data_source *source) {
             return qn_fail(QN_ERROR_ARGUMENT,
                            "--%s is of generated streams; give it or --known, not both",
                            generated[i]);
-    return qn_data_open(
-        arguments_get(a, "known"),
-        &(qn_data_options){QN_OPTIONS_INIT(qn_data_options), .allocator = qn_allocator_default()},
-        source);
+    return qn_data_open(arguments_get(a, "known"),
+                        &(qn_data_options){QN_OPTIONS_INIT(qn_data_options),
+                                           .allocator = qn_allocator_default(),
+                                           .reads_texts = true},
+                        source);
 }
 
 static qn_status try_data(const arguments *a, const qn_data_source *source, table *t) {
@@ -282,10 +283,11 @@ static qn_status try_data(const arguments *a, const qn_data_source *source, tabl
         status = qn_fail(QN_ERROR_ARGUMENT, "%lld samples; at most %d are supported",
                          (long long)set.n, MOST_ROWS);
     if (status == QN_OK)
-        status = try_all(a,
-                         &(qn_label_known){(int)set.n, set.n_features,
-                                           source->preparation.n_classes, set.x, set.label},
-                         t);
+        status =
+            try_all(a,
+                    &(qn_label_known){(int)set.n, set.n_features, source->preparation.n_classes,
+                                      set.x, set.label, source->columns},
+                    t);
     label_samples_deinit(&set);
     return status;
 }

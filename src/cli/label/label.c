@@ -18,12 +18,14 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "DATA",
      .otherwise = "none, must be given to init",
-     .help = "labelled rows, pictures or series; the benchmark holds some of the classes back"},
+     .help = "labelled rows, pictures or series; columns of rows are numbers or, if half of their "
+             "fields are none, texts; the benchmark holds some of the classes back"},
     {.name = "data",
      .kind = OPTION_TEXT,
      .argument = "ROWS",
      .otherwise = "none, must be given to stream",
-     .help = "csv:FILE, rows of numbers without a label, or - for standard input; of pictures and "
+     .help = "csv:FILE, rows as they were labelled, without the label, or - for standard input; of "
+             "pictures and "
              "series any data set, whose own classes are not read"},
     {.name = "out",
      .kind = OPTION_TARGET,
@@ -109,6 +111,7 @@ static qn_status make(const arguments *a, const qn_data_source *source, qn_label
                                 .n_classes = source->preparation.n_classes,
                                 .names = source->preparation.class_names, .n_samples = set.n,
                                 .x = set.x, .label = set.label, .seed = seed, .sample = set.sample,
+                                .columns = source->columns,
                                 .n_threads = (int)arguments_count(a, "threads")},
             labeller);
     label_samples_deinit(&set);
@@ -144,10 +147,11 @@ static int init(const arguments *a) {
     if (!known || !out)
         return report_failure(
             qn_fail(QN_ERROR_ARGUMENT, "quern label init --known DATA --out FILE"));
-    qn_status status = qn_data_open(
-        known,
-        &(qn_data_options){QN_OPTIONS_INIT(qn_data_options), .allocator = qn_allocator_default()},
-        &source);
+    qn_status status =
+        qn_data_open(known,
+                     &(qn_data_options){QN_OPTIONS_INIT(qn_data_options),
+                                        .allocator = qn_allocator_default(), .reads_texts = true},
+                     &source);
     if (status != QN_OK)
         return report_failure(status);
     status = make(a, &source, &labeller);

@@ -178,7 +178,10 @@ static void print_question(const qn_labeller *l, const question *q, bool is_json
     if (!is_row)
         return;
     for (int j = 0; j < qn_labeller_features(l); j++)
-        printf("%s%.6g", j ? "," : "", (double)x[j]);
+        if (qn_labeller_has_texts(l, j))
+            printf("%s%s", j ? "," : "", x[j] < 0 ? "?" : qn_labeller_text_of(l, j, (int32_t)x[j]));
+        else
+            printf("%s%.6g", j ? "," : "", (double)x[j]);
     puts(")");
 }
 

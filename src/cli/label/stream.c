@@ -132,7 +132,7 @@ static qn_status next_row(stream *s, bool *is_end) {
         status = qn_csv_next(&s->row, is_end);
         *is_end |= qn_was_interrupted();
     } while (status == QN_OK && !*is_end && s->row.line == 1 &&
-             qn_label_row_is_header(&s->row, qn_labeller_features(s->labeller)));
+             qn_label_row_is_header(&s->row, qn_labeller_columns(s->labeller)));
     return qn_was_interrupted() ? QN_OK : status;
 }
 
@@ -155,7 +155,7 @@ static qn_status label_row(stream *s) {
     qn_status status = QN_OK;
     if (s->in) {
         s->x = s->numbers;
-        status = qn_label_row_parse(&s->row, qn_labeller_features(s->labeller), s->numbers);
+        status = qn_label_row_parse(&s->row, qn_labeller_columns(s->labeller), s->numbers);
     }
     if (status == QN_OK)
         status = qn_labeller_add(s->labeller, s->x, &answer);

@@ -357,6 +357,39 @@ static void check_csv_good(void) {
     check_open_survives("csv:@/alloc.csv");
 }
 
+/* Columns of texts, where they are asked for: which they are, their texts and numbers. */
+static void check_csv_texts(void) {
+    qn_data_source source;
+    const qn_data_options options = {QN_OPTIONS_INIT(qn_data_options), .reads_texts = true};
+    float x[2];
+    int32_t y;
+    write_text("@/t.csv", "size,colour,kind\n1,red,cat\n2,,dog\n3,red,cat\n");
+    CHECK_OK(open_at("csv:@/t.csv", &options, &source));
+    CHECK(source.columns && source.columns[0].n_texts == 0 && source.columns[1].n_texts == 2);
+    CHECK(strcmp(source.columns[1].name, "colour") == 0);
+    CHECK(strcmp(source.columns[1].texts[0], "red") == 0 && !*source.columns[1].texts[1]);
+    CHECK_OK(source.read(source.self, QN_TRAIN, 1, x, &y));
+    CHECK(x[0] == 2 && x[1] == 1 && y == 1);
+    qn_data_close(&source);
+    CHECK_OK(open_at("csv:@/t.csv,label=size", &options, &source));
+    CHECK(source.columns[0].n_texts == 2 && source.columns[1].n_texts == 2);
+    qn_data_close(&source);
+    /* Nothing but texts: the first line is names where nothing of it comes again. */
+    write_text("@/t.csv", "shape,kind\nround,cat\nflat,dog\nround,cat\n");
+    CHECK_OK(open_at("csv:@/t.csv", &options, &source));
+    CHECK(source.n_samples[QN_TRAIN] == 3 && source.columns[0].n_texts == 2);
+    qn_data_close(&source);
+    write_text("@/t.csv", "round,cat\nflat,dog\nround,cat\n");
+    CHECK_OK(open_at("csv:@/t.csv", &options, &source));
+    CHECK(source.n_samples[QN_TRAIN] == 3 && !*source.columns[0].name);
+    qn_data_close(&source);
+    /* One slip does not make texts of a column of numbers. */
+    write_text("@/t.csv", "1,a\nx,b\n3,a\n");
+    CHECK_FAILS(open_at("csv:@/t.csv", &options, &source), QN_ERROR_FORMAT, "'x' is not a number");
+    write_text("@/alloc.csv", "a,b,c\nx,2,cat\ny,4,ant\nx,6,cat\n");
+    CHECK_FAILS(open_at("csv:@/alloc.csv", NULL, &source), QN_ERROR_FORMAT, "'x' is not a number");
+}
+
 static void check_csv_bad(void) {
     static const struct {
         const char *text, *message;
@@ -435,6 +468,7 @@ int main(void) {
     check_npy_bad();
     check_numbers();
     check_csv_good();
+    check_csv_texts();
     check_csv_bad();
     check_race();
     check_fashion_mnist();

@@ -282,9 +282,112 @@ static void test_names(const char *path) {
     qn_labeller_destroy(l);
 }
 
-static void test_memory_runs_out(const char *path, bool is_spiral) {
+/* Rows of a number and two texts: which class a row is of, is said by its texts. The new class has
+ * texts of its own (number 3, which no labelled sample has, or -1). */
+static int draw_texts(int64_t i, bool known_only, float *x) {
+    const qn_rng rng = qn_rng_make(21, 6, (uint64_t)i);
+    const int class = (int)qn_rng_below(rng, 0, known_only ? 2 : 3);
+    x[0] = (float)qn_rng_normal(rng, 1);
+    x[1] = (float)(qn_rng_below(rng, 2, 10) == 0 ? 1 - (class & 1) : class & 1);
+    x[2] = class == 2 ? (float)((int)qn_rng_below(rng, 3, 2) * 4 - 1) : 0.0f;
+    return class;
+}
+
+static qn_label_options make_texts(made *m, int n) {
+    static const char *const colours[] = {"red", "blue"}, *const shapes[] = {"a", "b", "c", "d"};
+    static const qn_data_column columns[] = {
+        {"size", 0, NULL}, {"colour", 2, colours}, {"shape", 4, shapes}};
+    for (int i = 0; i < n; i++)
+        m->label[i] = draw_texts(i, true, m->x + (ptrdiff_t)3 * i);
+    return (qn_label_options){QN_OPTIONS_INIT(qn_label_options),
+                              .n_features = 3,
+                              .n_classes = 2,
+                              .n_samples = n,
+                              .x = m->x,
+                              .label = m->label,
+                              .seed = 1,
+                              .columns = columns};
+}
+
+static void test_texts(const char *path) {
     static made m;
-    qn_label_options options = is_spiral ? make_spiral(&m, 200) : make(&m, 3);
+    const qn_label_options options = make_texts(&m, N_LABELLED);
+    qn_label_score ours = {0};
+    qn_labeller *l, *back;
+    float x[3], again[3];
+    CHECK_OK(qn_labeller_create(&options, &l));
+    CHECK(qn_labeller_features(l) == 3 && !qn_labeller_has_texts(l, 0));
+    CHECK(qn_labeller_has_texts(l, 1) && qn_labeller_number_of(l, 1, "blue") == 1);
+    CHECK(qn_labeller_number_of(l, 2, "b") == -1); /* no labelled sample has it */
+    for (int i = 0; i < N_STREAM; i++) {
+        qn_label_answer answer = {0}, other = {0};
+        const int class = draw_texts(N_LABELLED + i, false, x);
+        CHECK_OK(qn_labeller_add(l, x, &answer));
+        if (i == 300) {
+            CHECK_OK(qn_labeller_save(l, path));
+            CHECK_OK(qn_labeller_load(NULL, path, &back));
+        }
+        if (i > 300) {
+            CHECK_OK(qn_labeller_add(back, x, &other));
+            CHECK(memcmp(&answer, &other, sizeof answer) == 0);
+        }
+        const bool is_known = answer.label >= 0 && answer.label < 2;
+        if (i >= 100)
+            qn_label_score_add(&ours, 2, class, is_known ? (int)answer.label : -1);
+    }
+    CHECK_OK(qn_labeller_revise(back, 0, again, &(qn_label_answer){0}));
+    CHECK(fabsf(x[0] - again[0]) < 1e-5f && x[1] == again[1] && again[2] == (x[2] ? -1 : 0));
+    CHECK(strcmp(qn_labeller_text_of(back, 1, 1), "blue") == 0 && !*qn_labeller_text_of(l, 2, 3));
+    printf("errors with texts: %.2f %%\n", qn_label_error(&ours));
+    CHECK(qn_label_error(&ours) < 12.0); /* a tenth of the known ones has the other's colour */
+    CHECK(qn_label_missed_new(&ours) < 1.0);
+    qn_labeller_destroy(l);
+    qn_labeller_destroy(back);
+}
+
+/* More texts than there are features: the rarest count as others. */
+static void test_many_texts(void) {
+    enum { N = 900, TEXTS = 300 };
+    static float x[N * 2];
+    static int32_t label[N];
+    static char names[TEXTS][8];
+    const char *texts[TEXTS];
+    for (int i = 0; i < TEXTS; i++) {
+        snprintf(names[i], sizeof names[i], "t%d", i);
+        texts[i] = names[i];
+    }
+    for (int i = 0; i < N; i++) {
+        x[i * 2] = (float)(i % 7);
+        x[i * 2 + 1] = (float)(i % 4 < 2 ? i % 3 : i % TEXTS);
+        label[i] = i % 2;
+    }
+    const qn_data_column columns[] = {{"n", 0, NULL}, {"t", TEXTS, texts}};
+    qn_label_options options = {QN_OPTIONS_INIT(qn_label_options),
+                                .n_features = 2,
+                                .n_classes = 2,
+                                .n_samples = N,
+                                .x = x,
+                                .label = label,
+                                .columns = columns};
+    qn_labeller *l;
+    int n_told = 0;
+    CHECK_OK(qn_labeller_create(&options, &l));
+    for (int i = 0; i < TEXTS; i++)
+        n_told += qn_labeller_number_of(l, 1, texts[i]) == i;
+    CHECK(n_told == QN_LABEL_MAX_FEATURES - 1);
+    CHECK(qn_labeller_number_of(l, 1, "t0") == 0 && qn_labeller_number_of(l, 1, "t2") == 2);
+    qn_labeller_destroy(l);
+}
+
+/* Memory that runs out, and damage, are tried with labellers of every kind. */
+enum { PLAIN, SPIRAL, TEXTS, KINDS };
+
+static void test_memory_runs_out(const char *path, int kind) {
+    static made m;
+    const bool is_spiral = kind == SPIRAL;
+    qn_label_options options = is_spiral       ? make_spiral(&m, 200)
+                               : kind == TEXTS ? make_texts(&m, 60)
+                                               : make(&m, 3);
     options.n_samples = is_spiral ? 200 : 60;
     for (int n = 0; n < 60; n++) {
         failing f = {.left = n};
@@ -325,7 +428,7 @@ static void test_damaged(const char *path) {
         qn_labeller *l = NULL;
         qn_label_answer answer;
         const float x[FEATURES] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f};
-        if (qn_labeller_load(NULL, path, &l) == QN_OK && qn_labeller_features(l) == FEATURES)
+        if (qn_labeller_load(NULL, path, &l) == QN_OK && qn_labeller_features(l) <= FEATURES)
             for (int i = 0; i < 30; i++)
                 n_loaded += qn_labeller_add(l, x, &answer) == QN_OK;
         qn_labeller_destroy(l);
@@ -343,8 +446,10 @@ int main(void) {
     test_refused();
     test_hostile();
     test_names(path);
-    for (int is_spiral = 0; is_spiral < 2; is_spiral++) {
-        test_memory_runs_out(path, is_spiral);
+    test_texts(path);
+    test_many_texts();
+    for (int kind = PLAIN; kind < KINDS; kind++) {
+        test_memory_runs_out(path, kind);
         test_damaged(path);
     }
     unlink(path);
