@@ -2,18 +2,25 @@
 """Training with --cores auto beside every uniform width, one operation after another: the numbers of threads that there are.
 
     bench/bench_cores.py [--batch N] [--seconds S] [MODEL...]
+    bench/bench_cores.py --turns [--batch N] [MODEL...]
 
 Each cell is the median of three processes, all widths by turns; a line has samples a second by width, what auto gains over the
 best width and over all threads, what was predicted of a step one by one (error against its rehearsal), and the bound: how much
-faster than one by one a schedule could be if all cores were always busy. The last line has the geometric means."""
+faster than one by one a schedule could be if all cores were always busy. The last line has the geometric means.
+
+--turns takes a process for each cell: the widths and the schedule take turns in its first steps, and the times are medians of eight
+windows each (a window is a step, or 2 ms of steps). What is kept is chosen by the same windows, so a way that is kept by chance looks
+better than it is; the median of all steps is given beside them. The last number is what other programs used of a processor."""
 import argparse
 import json
 import math
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import tempfile
+import time
 
 QUERN = pathlib.Path(__file__).parent.parent / "build" / "release" / "quern"
 MODELS = ["squeezenet", "googlenet", "inception-v3", "xception", "mobilenet-v2", "densenet40", "resnet50", "char-lstm"]
@@ -45,6 +52,52 @@ def measure(model, batch, seconds):
     return ms, cores
 
 
+def busy_seconds():
+    """Processor seconds of the machine so far, and of the processes that this one started."""
+    ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK"), own.ru_utime + own.ru_stime
+
+
+def others_share(begin, end, seconds):
+    """Of a processor that others used meanwhile."""
+    return max(0, (end[0] - begin[0]) - (end[1] - begin[1])) / seconds
+
+
+def measure_turns(model, batch):
+    """Milliseconds by way, of what was kept, and of the steps behind the trial."""
+    few = train(model, batch, 5, [])
+    steps = 40 if median_ms(few) > 30 else max(100, min(4000, int(2000 / median_ms(few))))
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["XDG_CACHE_HOME"] = cache
+        begin, begin_s = busy_seconds(), time.monotonic()
+        run = train(model, batch, steps, ["--cores", "auto"])
+        others = others_share(begin, busy_seconds(), time.monotonic() - begin_s)
+    cores = run.get("cores_compared", run["cores"])
+    ms = {"auto" if way["side_by_side"] else way["threads"]: way["ms"] for way in cores["ways"]}
+    kept = ms["auto"] if cores["side_by_side"] and "auto" in ms else ms[cores["threads_used"]]
+    return ms, kept, median_ms(run), cores, others
+
+
+def print_turns(models, batch):
+    rows = []
+    for model in models:
+        ms, kept, later, c, others = measure_turns(model, batch)
+        widths = {k: v for k, v in ms.items() if k != "auto"}
+        best, most = min(widths.values()), widths[max(widths)]
+        predicted = c["predicted_ms"] / c["rehearsed_ms"] - 1 if c["rehearsed_ms"] else math.nan
+        one = c["uncorrected_one_by_one_ms"] / c["rehearsed_one_by_one_ms"] - 1
+        rows.append((best / kept, most / kept, abs(predicted), abs(one)))
+        print(f"{model:14} {batch:3}", *(f"{'side by side' if k == 'auto' else k}: {v:8.3f}" for k, v in ms.items()),
+              f"kept {kept:8.3f}, median of all steps {later:8.3f} ms; over best width {best / kept:.3f}, over one by one {most / kept:.3f}; "
+              f"schedule predicted {100 * predicted:+.1f} %, one by one {100 * one:+.1f} %, shapes {100 * c['median_error']:.1f} and "
+              f"{100 * c['nine_tenths_error']:.0f} %; {c['profiled_steps']} steps, {c['measuring_ms']:.0f} + {c['planning_ms']:.0f} ms; "
+              f"arena {c['arena_bytes'] / c['usual_arena_bytes']:.2f}; others {100 * others:.0f} %", flush=True)
+    print(f"geometric means: over best width {mean(r[0] for r in rows):.3f}, over one by one {mean(r[1] for r in rows):.3f}; least "
+          f"{min(r[0] for r in rows):.3f}; schedules {100 * statistics.median(r[2] for r in rows):.1f} % off, one by one "
+          f"{100 * statistics.median(r[3] for r in rows):.1f} (medians)")
+
+
 def mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
@@ -54,7 +107,11 @@ def main():
     parser.add_argument("models", nargs="*", metavar="MODEL", default=MODELS)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--turns", action="store_true")
     a = parser.parse_args()
+    if a.turns:
+        print_turns(a.models, a.batch)
+        return
     rows = []
     for model in a.models:
         ms, cores = measure(model, a.batch, a.seconds)

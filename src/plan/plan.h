@@ -121,6 +121,9 @@ typedef struct qn_assignment {
     const int16_t *width_of; /* (n_nodes) */
     const int32_t *order;    /* (n_order) */
     int32_t n_order;
+    /* How many of the first in the order are done before each begins, whether it needs them or not:
+     * lanes that do not drift apart need less memory. Falls nowhere; null: none. */
+    const int32_t *behind; /* (n_order) */
 } qn_assignment;
 
 /* The same as_is for several lanes. */

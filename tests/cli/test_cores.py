@@ -34,6 +34,8 @@ class Cores(quern.Case):
         self.assertLessEqual(ours["ms"], min(row["ms"] for row in rows.values()))
         text = self.run_quern("plan", "squeezenet", "--batch", 4, "--compare-cores", "--threads", 2).output
         self.assertIn("each on one core, HEFT", text)
+        self.assertIn("no schedule can be faster than", text)
+        self.assertLessEqual(max(event["longest_way_ms"], event["all_busy_ms"]), ours["ms"] * 1.000001)
         self.assertIn("2 core of this machine", text)
 
     def test_phone(self):

@@ -11,7 +11,7 @@ static void check(const qn_timetable *t, const qn_schedule_times *times) {
     for (int32_t rank = 0; rank < STEPS; rank++) {
         const qn_turn *turn = &t->turns[t->order[rank]];
         if (turn->rank != rank || turn->first < 0 || turn->width < 1 ||
-            turn->first + turn->width > key.n_cores)
+            turn->first + turn->width > key.n_cores || turn->behind < 0 || turn->behind > rank)
             abort();
     }
     if (!(times->predicted_ns >= 0) || !(times->bound_ns < 1e15))
@@ -28,7 +28,8 @@ static void check_kept(const qn_timetable *t, const qn_schedule_times *times) {
         memcmp(read.order, t->order, STEPS * sizeof *t->order) != 0)
         abort();
     for (int32_t i = 0; i < STEPS; i++) {
-        if (read.turns[i].first != t->turns[i].first || read.turns[i].width != t->turns[i].width)
+        if (read.turns[i].first != t->turns[i].first || read.turns[i].width != t->turns[i].width ||
+            read.turns[i].behind != t->turns[i].behind)
             abort();
     }
     qn_timetable_deinit(&read);

@@ -68,6 +68,7 @@ typedef struct comparing {
     row rows[MOST_ROWS];
     int n_rows;
     qn_trades trades;
+    qn_timetable_bounds bounds;
     int64_t planning_ns; /* of ours */
     bool is_measured;    /* times; else by the roofline */
 } comparing;
@@ -307,6 +308,13 @@ static void describe_cores(const qn_cores *cores, char *text, size_t bytes) {
                                  cores->kinds[k].n, cores->kinds[k].name);
 }
 
+static void print_bounds(const comparing *c) {
+    const qn_timetable_bounds *b = &c->bounds;
+    const double least = b->work_ns > b->longest_way_ns ? b->work_ns : b->longest_way_ns;
+    printf("%-36s %9.3f %8.3f\n", "no schedule can be faster than", least * 1e-6,
+           c->rows[0].ns / least);
+}
+
 static void print_text(const comparing *c) {
     char cores[96];
     describe_cores(&c->cores, cores, sizeof cores);
@@ -317,6 +325,7 @@ static void print_text(const comparing *c) {
         printf("%-36s %9.3f %8.3f %6d %9.1f %7.2f\n", r->name, r->ns * 1e-6, c->rows[0].ns / r->ns,
                r->n_cores, r->joules * 1e3, r->watts);
     }
+    print_bounds(c);
     if (arguments_has(c->p->a, "machine"))
         plan_print_trades(&c->trades, &c->cores);
     terminal_print(0,
@@ -352,6 +361,9 @@ static void print_objects(const comparing *c) {
     }
     json_close_list();
     plan_json_trades(&c->trades, &c->cores);
+    json_number("longest_way_ms", c->bounds.longest_way_ns * 1e-6);
+    json_number("all_busy_ms", c->bounds.work_ns * 1e-6);
+    json_number("memory_ms", c->bounds.memory_ns * 1e-6);
     json_end();
 }
 
@@ -360,6 +372,7 @@ static qn_status compare(comparing *c) {
     QN_TRY(qn_tasks_of_plan(qn_allocator_default(), p->plan, p->graph, &c->tasks));
     QN_TRY(fill_curves(c));
     QN_TRY(qn_timetable_init(qn_allocator_default(), c->tasks.n, &c->schedule));
+    QN_TRY(qn_timetable_bound(&c->tasks, &c->cores, &c->bounds));
     return add_rows(c);
 }
 

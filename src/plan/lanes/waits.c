@@ -9,6 +9,8 @@
 typedef struct waiting {
     qn_plan *plan;
     const qn_graph *graph;
+    const int32_t *behind; /* (n_steps), or null */
+    int32_t n_behind;      /* steps that all from here on are behind */
     qn_clocks clocks;
     int32_t *step_of;   /* (n_nodes), or -1 */
     int32_t *last_read; /* (n_values, n_lanes): last step that reads it, or -1 */
@@ -51,6 +53,15 @@ static void settle(const waiting *w, int32_t *node, int32_t end) {
         int32_t *settled = step < 0 ? NULL : &w->settled[w->plan->steps[step].lane];
         if (settled && step > *settled)
             *settled = step;
+    }
+}
+
+/* The first steps, on which all that come are behind. */
+static void settle_first(waiting *w, int32_t step) {
+    const int32_t n = w->behind && w->behind[step] < step ? w->behind[step] : w->n_behind;
+    for (; w->n_behind < n; w->n_behind++) {
+        int32_t *settled = &w->settled[w->plan->steps[w->n_behind].lane];
+        *settled = w->n_behind > *settled ? w->n_behind : *settled;
     }
 }
 
@@ -128,6 +139,7 @@ static qn_status fill(waiting *w) {
         const int lane = w->plan->steps[s].lane;
         qn_clocks_begin(&w->clocks, s, lane);
         settle(w, &node, w->plan->steps[s].node);
+        settle_first(w, s);
         find_needs(w, s);
         QN_TRY(add_waits(w, s));
         w->step_of[w->plan->steps[s].node] = s;
@@ -137,11 +149,11 @@ static qn_status fill(waiting *w) {
     return QN_OK;
 }
 
-static qn_status find_waits(qn_plan *plan, const qn_graph *graph) {
+static qn_status find_waits(qn_plan *plan, const qn_graph *graph, const int32_t *behind) {
     const qn_allocator *a = plan->allocator;
     const size_t n_nodes = (size_t)graph->n_nodes, n_lanes = (size_t)plan->lanes->n_lanes;
     const size_t n_reads = (size_t)graph->n_values * n_lanes;
-    waiting w = {.plan = plan, .graph = graph};
+    waiting w = {.plan = plan, .graph = graph, .behind = behind};
     qn_status status = qn_clocks_init(&w.clocks, plan);
     if (status == QN_OK)
         status = qn_allocate(a, n_nodes, sizeof *w.step_of, &w.step_of);
@@ -271,5 +283,5 @@ qn_status qn_plan_order_lanes(qn_plan *plan, const qn_graph *graph, const qn_mac
         can_be_lost |= plan->lanes->lanes[i].can_be_lost;
     if (can_be_lost)
         QN_TRY(order_late(plan, graph));
-    return find_waits(plan, graph);
+    return find_waits(plan, graph, can_be_lost ? NULL : assignment->behind);
 }

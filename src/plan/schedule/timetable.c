@@ -25,6 +25,16 @@ void qn_timetable_deinit(qn_timetable *s) {
     *s = (qn_timetable){0};
 }
 
+void qn_timetable_fill_behind(qn_timetable *s) {
+    int32_t n = 0;
+    for (int32_t rank = 0; rank < s->n; rank++) {
+        qn_turn *turn = &s->turns[s->order[rank]];
+        while (n < rank && s->turns[s->order[n]].end_ns <= turn->begin_ns)
+            n++;
+        turn->behind = n;
+    }
+}
+
 static void exchange(qn_timetable *a, qn_timetable *b) {
     const qn_timetable kept = *a;
     *a = *b;

@@ -13,6 +13,7 @@
 typedef struct qn_turn {
     int16_t first, width;
     int32_t rank;
+    int32_t behind; /* so many of the first by rank have to be done before it begins */
     double begin_ns, end_ns;
 } qn_turn;
 
@@ -29,6 +30,9 @@ typedef struct qn_timetable {
 
 qn_status qn_timetable_init(const qn_allocator *allocator, int32_t n, qn_timetable *schedule);
 void qn_timetable_deinit(qn_timetable *schedule);
+
+/* Fills `behind` by the times predicted: what ends before a task begins is done then. */
+void qn_timetable_fill_behind(qn_timetable *schedule);
 
 /* The rules. */
 typedef enum qn_timetable_rule {
@@ -57,6 +61,17 @@ qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores, qn_p
 enum { QN_OPTIMUM_TASKS = 12 };
 qn_status qn_timetable_optimum(const qn_tasks *tasks, const qn_cores *cores,
                                qn_timetable *schedule);
+
+/* No schedule takes less than the first two; the third is for comparison, as an operation on one
+ * core may take less than its bytes would on the memory alone. */
+typedef struct qn_timetable_bounds {
+    double longest_way_ns; /* each at its fastest width */
+    double work_ns;        /* all cores always busy, no threads to pay for */
+    double memory_ns;      /* all bytes by the memory */
+} qn_timetable_bounds;
+
+qn_status qn_timetable_bound(const qn_tasks *tasks, const qn_cores *cores,
+                             qn_timetable_bounds *bounds);
 
 /* Predicts begins and ends of turns whose cores and order are given: operations that run side by
  * side share the memory's bandwidth. Fills begin_ns, end_ns, ns, joules and most_watts. */

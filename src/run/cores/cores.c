@@ -20,7 +20,7 @@ static const double most_slower = 1.02;
 
 /* Nodes by the schedule: order and width, and the core that leads each. */
 typedef struct placing {
-    int32_t *order;
+    int32_t *order, *behind;
     int16_t *lane_of, *width_of;
     size_t n_nodes, n_steps;
     qn_lane lanes[QN_MAX_LANES];
@@ -28,12 +28,14 @@ typedef struct placing {
 
 static void release_placing(const qn_allocator *a, const placing *p) {
     qn_release(a, p->order, p->n_steps + 1, sizeof *p->order);
+    qn_release(a, p->behind, p->n_steps + 1, sizeof *p->behind);
     qn_release(a, p->lane_of, p->n_nodes + 1, sizeof *p->lane_of);
     qn_release(a, p->width_of, p->n_nodes + 1, sizeof *p->width_of);
 }
 
 static qn_status allocate_placing(const qn_allocator *a, placing *p) {
     QN_TRY(qn_allocate(a, p->n_steps + 1, sizeof *p->order, &p->order));
+    QN_TRY(qn_allocate(a, p->n_steps + 1, sizeof *p->behind, &p->behind));
     QN_TRY(qn_allocate(a, p->n_nodes + 1, sizeof *p->lane_of, &p->lane_of));
     return qn_allocate(a, p->n_nodes + 1, sizeof *p->width_of, &p->width_of);
 }
@@ -44,6 +46,7 @@ static void fill_placing(const qn_program *p, const qn_timetable *t, placing *to
         const int32_t step = t->order[rank], node = p->plan->steps[step].node;
         const qn_turn *turn = &t->turns[step];
         to->order[rank] = node;
+        to->behind[rank] = turn->behind;
         to->lane_of[node] = turn->first;
         to->width_of[node] = turn->width;
         use->n_narrow += turn->width < use->n_cores;
@@ -65,6 +68,7 @@ static qn_status plan_timetable(qn_engine *e, const qn_program *p, const qn_time
                                           .lane_of = to.lane_of,
                                           .width_of = to.width_of,
                                           .order = to.order,
+                                          .behind = to.behind,
                                           .n_order = t->n};
         status = qn_plan_create_for_lanes(&e->allocator, p->graph, &e->machine, &assignment,
                                           &c->other_plan);
@@ -234,6 +238,7 @@ static qn_status choose_timetable(trying *y) {
     QN_TRY(qn_timetable_make(y->tasks, &y->cores, QN_TIMETABLE_ONE_BY_ONE, 0, y->t));
     y->one_by_one_ns = y->t->ns;
     QN_TRY(qn_timetable_choose(y->tasks, &y->cores, wish_of(y)->prefer, y->t));
+    qn_timetable_fill_behind(y->t);
     y->c->use.planning_ns += qn_clock_ns() - begin_ns;
     return QN_OK;
 }

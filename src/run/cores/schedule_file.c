@@ -14,12 +14,12 @@
 
 enum { HEAD_BYTES = 512, WORD_BYTES = 32, TIMES = 5, MOST_DIGITS = 9 };
 
-/* Longest text of a step: three numbers of nine digits. */
-enum { STEP_BYTES = 3 * (MOST_DIGITS + 1) };
+/* Longest text of a step: four numbers of nine digits. */
+enum { STEP_BYTES = 4 * (MOST_DIGITS + 1) };
 
 static void print_head(const qn_schedule_key *key, char head[HEAD_BYTES]) {
     snprintf(head, HEAD_BYTES,
-             "quern schedule 1\nmachine %s\nplan %016" PRIx64 "\ncores %d\nsteps %d\ntimes",
+             "quern schedule 2\nmachine %s\nplan %016" PRIx64 "\ncores %d\nsteps %d\ntimes",
              key->machine, key->plan, key->n_cores, key->n_steps);
 }
 
@@ -67,11 +67,13 @@ static bool take_time(reading *r, double *ns) {
 
 static bool take_step(reading *r, const qn_schedule_key *key, int32_t rank, qn_timetable *t) {
     const int32_t step = take_number(r, 0), first = take_number(r, ' ');
-    const int32_t width = take_number(r, ' ');
-    if (step < 0 || step >= key->n_steps || first < 0 || width < 1 || first >= key->n_cores ||
-        width > key->n_cores - first || !take_end_of_line(r) || t->turns[step].width > 0)
+    const int32_t width = take_number(r, ' '), behind = take_number(r, ' ');
+    if (step < 0 || behind < 0 || behind > rank || step >= key->n_steps || first < 0 || width < 1 ||
+        first >= key->n_cores || width > key->n_cores - first || !take_end_of_line(r) ||
+        t->turns[step].width > 0)
         return false;
-    t->turns[step] = (qn_turn){.first = (int16_t)first, .width = (int16_t)width, .rank = rank};
+    t->turns[step] =
+        (qn_turn){.first = (int16_t)first, .width = (int16_t)width, .rank = rank, .behind = behind};
     t->order[rank] = step;
     return true;
 }
@@ -157,7 +159,8 @@ static qn_status write_text(void *context, qn_writer *writer) {
     for (int32_t rank = 0; rank < s->key->n_steps; rank++) {
         const int32_t step = s->t->order[rank];
         const qn_turn *turn = &s->t->turns[step];
-        length = snprintf(line, sizeof line, "%d %d %d\n", step, turn->first, turn->width);
+        length = snprintf(line, sizeof line, "%d %d %d %d\n", step, turn->first, turn->width,
+                          turn->behind);
         QN_TRY(qn_writer_put(writer, line, (size_t)length));
     }
     return QN_OK;

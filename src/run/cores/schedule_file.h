@@ -1,7 +1,7 @@
 /* The schedule that was the fastest in rehearsal, in the cache folder: a text found by machine,
- * threads and the steps of the plan, with a line for each step: its number, first core and width,
- * in the order of begins. What is read is checked line by line; whether the order is possible is
- * the caller's to check. */
+ * threads and the steps of the plan, with a line for each step, in the order of begins: its number,
+ * first core and width, and how many of those before have to be done. What is read is checked line
+ * by line; whether the order is possible is the caller's to check. */
 #ifndef QN_RUN_CORES_SCHEDULE_FILE_H
 #define QN_RUN_CORES_SCHEDULE_FILE_H
 

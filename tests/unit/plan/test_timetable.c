@@ -80,6 +80,15 @@ static double time_of(const qn_tasks *tasks, const qn_cores *cores, qn_timetable
     return ns;
 }
 
+/* None is above what is possible; on one core the work is all that there is. */
+static void check_bounds(const qn_tasks *tasks, const qn_cores *cores, const qn_timetable *s) {
+    qn_timetable_bounds b;
+    CHECK_OK(qn_timetable_bound(tasks, cores, &b));
+    CHECK(b.longest_way_ns > 0 && b.longest_way_ns <= s->ns * (1 + 1e-9));
+    CHECK(b.work_ns > 0 && b.work_ns <= s->ns * (1 + 1e-9));
+    CHECK(cores->n > 1 || b.work_ns >= s->ns * (1 - 1e-9));
+}
+
 static void test_rules(void) {
     for (uint64_t seed = 1; seed <= 12; seed++) {
         const int n_cores[] = {1, 2, 4, 16};
@@ -92,6 +101,7 @@ static void test_rules(void) {
             CHECK_OK(qn_timetable_choose(&tasks, &cores, QN_PREFER_TIME, &ours));
             check_schedule(&tasks, &cores, &ours);
             CHECK(ours.ns <= time_of(&tasks, &cores, QN_TIMETABLE_ONE_BY_ONE, 0));
+            check_bounds(&tasks, &cores, &ours);
             CHECK(ours.ns <= time_of(&tasks, &cores, QN_TIMETABLE_HEFT, 0));
             CHECK(ours.ns <= 1.05 * time_of(&tasks, &cores, QN_TIMETABLE_BEST_WIDTH, 0));
             for (int width = 1; width <= cores.n; width *= 2)

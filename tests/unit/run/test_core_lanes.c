@@ -11,9 +11,10 @@ enum { CORES = 4 };
 static const qn_lane lanes[CORES] = {
     {.n_threads = 1}, {.n_threads = 1}, {.n_threads = 1}, {.n_threads = 1}};
 
-/* An order in which any step that may come next does, a first core and a width, at random. */
+/* An order in which any step that may come next does, a first core, a width, and how many before it
+ * have to be done, at random. */
 typedef struct scattered {
-    int32_t *order, n;
+    int32_t *order, *behind, n;
     int16_t *lane_of, *width_of;
 } scattered;
 
@@ -25,9 +26,10 @@ static void scatter(const qn_graph *graph, const qn_plan *plan, uint64_t seed, s
     int32_t *n_before = calloc((size_t)tasks.n + 1, sizeof *n_before);
     s->n = tasks.n;
     s->order = calloc((size_t)tasks.n + 1, sizeof *s->order);
+    s->behind = calloc((size_t)tasks.n + 1, sizeof *s->behind);
     s->lane_of = calloc((size_t)graph->n_nodes + 1, sizeof *s->lane_of);
     s->width_of = calloc((size_t)graph->n_nodes + 1, sizeof *s->width_of);
-    if (!ready || !n_before || !s->order || !s->lane_of || !s->width_of)
+    if (!ready || !n_before || !s->order || !s->behind || !s->lane_of || !s->width_of)
         abort();
     for (int32_t i = 0; i < tasks.n; i++) {
         n_before[i] = tasks.before.first[i + 1] - tasks.before.first[i];
@@ -41,6 +43,8 @@ static void scatter(const qn_graph *graph, const qn_plan *plan, uint64_t seed, s
         const int first = (int)qn_rng_below(rng, draw + 1, CORES);
         ready[pick] = ready[--n_ready];
         s->order[at] = node;
+        const int32_t before = at > 0 ? s->behind[at - 1] : 0;
+        s->behind[at] = before + (int32_t)qn_rng_below(rng, draw + 3, (uint64_t)(at - before + 1));
         s->lane_of[node] = (int16_t)first;
         s->width_of[node] = (int16_t)(1 + qn_rng_below(rng, draw + 2, (uint64_t)(CORES - first)));
         for (int32_t e = tasks.after.first[task]; e < tasks.after.first[task + 1]; e++) {
@@ -55,17 +59,19 @@ static void scatter(const qn_graph *graph, const qn_plan *plan, uint64_t seed, s
 
 static void scattered_free(const scattered *s) {
     free(s->order);
+    free(s->behind);
     free(s->lane_of);
     free(s->width_of);
 }
 
-static qn_plan *plan_of(const placed_model *m, const scattered *s) {
+static qn_plan *plan_of(const placed_model *m, const scattered *s, bool is_behind) {
     const qn_assignment assignment = {.n_lanes = CORES,
                                       .n_spaces = 1,
                                       .lanes = lanes,
                                       .lane_of = s->lane_of,
                                       .width_of = s->width_of,
                                       .order = s->order,
+                                      .behind = is_behind ? s->behind : NULL,
                                       .n_order = s->n};
     qn_plan *plan = NULL;
     CHECK_OK(qn_plan_create_for_lanes(qn_allocator_default(), m->program.graph,
@@ -99,6 +105,20 @@ static void check_refusals(const placed_model *m, qn_plan *plan) {
     CHECK_OK(qn_plan_check(plan, m->program.graph));
 }
 
+/* What is behind others shares memory with what they read last, so no more is alive at once. */
+static void check_behind(const placed_model *m, const scattered *s) {
+    qn_plan *free_plan = plan_of(m, s, false), *plan = plan_of(m, s, true);
+    int32_t n_waits = 0, n;
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        qn_plan_waits(plan, i, &n);
+        n_waits += n;
+    }
+    CHECK(n_waits > 0 && plan->lower_bound_bytes <= free_plan->lower_bound_bytes);
+    CHECK_OK(qn_plan_check(plan, m->program.graph));
+    qn_plan_destroy(plan);
+    qn_plan_destroy(free_plan);
+}
+
 static void check_model(const char *name, int n) {
     placed_model m;
     qn_plan *usual;
@@ -109,10 +129,11 @@ static void check_model(const char *name, int n) {
     for (int seed = 1; seed <= n; seed++) {
         scattered s;
         scatter(m.program.graph, usual, (uint64_t)seed, &s);
-        qn_plan *plan = plan_of(&m, &s);
+        qn_plan *plan = plan_of(&m, &s, seed % 2 == 0);
         check_refusals(&m, plan);
         check_run(&m, &o, plan);
         qn_plan_destroy(plan);
+        check_behind(&m, &s);
         scattered_free(&s);
     }
     qn_plan_destroy(usual);
