@@ -42,7 +42,7 @@ def wrap(folder, plugin, program):
 def train(quern, path, model, batch, n_steps, file):
     """The packets of a run."""
     done = subprocess.run([quern, "train", model, "--data", "synthetic", "--numerics", "niti", "--batch", str(batch), "--steps",
-                           str(n_steps), "--no-test", "--device", "hexagon:emulated", "--save", file],
+                           str(n_steps), "--no-test", "--device", "hexagon:emulated/all", "--save", file],
                           check=True, capture_output=True, text=True, env=dict(os.environ, PATH=path))
     return sum(int(count) for count in re.findall(r"packets (\d+)", done.stderr))
 

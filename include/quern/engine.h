@@ -120,9 +120,10 @@ typedef struct qn_engine_options {
     /* What computes: "cpu" (also for null), "opencl", "opencl:N", "cuda", "cuda:N" or
      * "hexagon:emulated" (quern devices lists them), or "auto": the CPU, the first GPU, or both,
      * whichever has the best steps (device_wish) when plans are made; what it came to is a name
-     * with a placement, which repeats it ("opencl/h12d30"). What the device lacks, and every
-     * update, runs on the CPU. Results depend on the device as on the seed. Only read while the
-     * engine is created. */
+     * with a placement, which repeats it ("opencl/h12d30"). hexagon:emulated is placed likewise,
+     * by what it counts; ":N" lets N works stay prepared there, "/all" gives it all that it can do.
+     * What the device lacks, and every update, runs on the CPU. Results depend on the device as on
+     * the seed. Only read while the engine is created. */
     const char *device;
     const qn_log *log;     /* told when a device is lost; null: nobody */
     qn_cores_choice cores; /* of the first training program; not with budget_changes or a swap file
@@ -131,7 +132,7 @@ typedef struct qn_engine_options {
      * update.accumulate batches of a step, with the bits of one process that runs them all. Null:
      * this process alone. It must outlive the engine. */
     struct qn_ranks *ranks;
-    qn_device_wish device_wish; /* of device "auto"; all 0: the fastest steps */
+    qn_device_wish device_wish; /* of devices that are chosen; all 0: the fastest steps */
     /* Frames a second of somebody who draws with the same device: its work is cut into pieces of
      * an eighth of a frame, at most 4 ms, with pauses. 0: nobody. */
     double foreground_hz;

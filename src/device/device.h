@@ -100,6 +100,16 @@ typedef struct qn_device_counters {
     int64_t bytes_in, bytes_out; /* that were copied between its memory and the host's */
 } qn_device_counters;
 
+/* What goes with a device that is emulated, so that its own times mean nothing: it records its
+ * works with the time that they would take (qn_work_thread_record_as), which is that of what it
+ * counts, and the CPU beside it is one that is assumed too. */
+typedef struct qn_device_model {
+    const char *counted; /* "packets" */
+    double counts_per_ns;
+    double cpu_watts, device_watts, idle_watts; /* as in qn_device_wish */
+    double (*cpu_ns)(const qn_query *query, const qn_cost *cost);
+} qn_device_model;
+
 typedef struct qn_device {
     const char *name;
 
@@ -148,6 +158,7 @@ typedef struct qn_device {
     /* Estimated nanoseconds of a call that does so much. Null: only measuring tells. */
     double (*cost_ns)(const struct qn_machine *machine, const void *state, const qn_query *query,
                       const qn_cost *cost);
+    const qn_device_model *model; /* null: its times are its own */
     /* Null: it counts nothing. */
     void (*counters)(const void *state, qn_device_counters *counters);
 

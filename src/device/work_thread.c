@@ -91,10 +91,15 @@ void qn_work_thread_submit(qn_work_thread *t, const qn_work *works, int32_t n,
 }
 
 void qn_work_thread_record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns) {
+    qn_work_thread_record_as(watch, work, begin_ns, qn_clock_ns());
+}
+
+void qn_work_thread_record_as(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns,
+                              int64_t end_ns) {
     qn_event event = watch->label;
     event.item = work->item;
     event.kind = work->call->node->op->output_space ? QN_EVENT_QUEUED : QN_EVENT_OPERATION;
     event.begin_ns = begin_ns;
-    event.end_ns = qn_clock_ns();
+    event.end_ns = end_ns;
     qn_events_put(watch->events, watch->thread, &event);
 }

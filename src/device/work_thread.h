@@ -27,4 +27,8 @@ void qn_work_thread_submit(qn_work_thread *thread, const qn_work *works, int32_t
  * beside them; copies do not. */
 void qn_work_thread_record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns);
 
+/* The same, with an end of its own. */
+void qn_work_thread_record_as(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns,
+                              int64_t end_ns);
+
 #endif

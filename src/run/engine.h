@@ -113,6 +113,10 @@ qn_status qn_engine_change_device(qn_engine *engine, int device);
 /* "opencl (NAME)", and why it was lost. */
 void qn_engine_describe_device(const qn_engine *engine, char name[160], char reason[200]);
 
+/* Whether such a device (of the options) is one of which the engine finds out what it does best:
+ * then its name says more afterwards. */
+bool qn_device_is_chosen(const char *device);
+
 /* A text of the engine's own (null: "cpu") for that of the options, which is not kept. */
 void qn_engine_name_device(qn_engine *engine, const char *text);
 

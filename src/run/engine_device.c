@@ -83,14 +83,14 @@ static qn_status add_cuda(qn_engine *e, int number) {
 #endif
 }
 
-/* Which needs no number: there is one. */
+/* There is one: the number says how many works stay prepared on it. */
 static qn_status add_hexagon(qn_engine *e, int number) {
-    (void)number;
 #ifdef QN_WITH_HEXAGON
-    static const qn_hexagon_options options = {0};
+    const qn_hexagon_options options = {number};
     return add(e, &qn_device_hexagon, &options);
 #else
     (void)e;
+    (void)number;
     return qn_fail(
         QN_ERROR_UNSUPPORTED,
         "this build has no Hexagon DSP (QUERN_WITH_HEXAGON, which needs clang-14 and lld "
@@ -115,15 +115,16 @@ static qn_status add_simulated(qn_engine *e, int number) {
 typedef struct kind {
     const char *name;
     qn_status (*add)(qn_engine *e, int number);
-    bool is_tried; /* by auto */
+    bool is_tried;  /* by auto */
+    bool is_placed; /* by what it counts, where the name says nothing of that */
 } kind;
 
 static const kind kinds[] = {
-    {"cuda", add_cuda, true},
-    {"opencl", add_opencl, true},
-    {"hexagon:emulated", add_hexagon, false},
-    {"hexagon", refuse_hexagon, false},
-    {"simulated", add_simulated, false},
+    {"cuda", add_cuda, true, false},
+    {"opencl", add_opencl, true, false},
+    {"hexagon:emulated", add_hexagon, false, true},
+    {"hexagon", refuse_hexagon, false, false},
+    {"simulated", add_simulated, false, false},
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -145,6 +146,12 @@ static const kind *find_kind(const char *text, int *number) {
         return (*end == 0 || *end == '/') && parsed < 1000 ? &kinds[i] : NULL;
     }
     return NULL;
+}
+
+bool qn_device_is_chosen(const char *device) {
+    int number;
+    const kind *found = find_kind(device, &number);
+    return strcmp(device, "auto") == 0 || (found && found->is_placed && !strchr(device, '/'));
 }
 
 static qn_status check(const qn_engine *e) {

@@ -49,10 +49,10 @@ static size_t text_bytes(const qn_task *task) {
            (texts > USUAL_TEXTS ? texts : USUAL_TEXTS);
 }
 
-/* What "auto" came to is a setting from now on: results depend on it. */
+/* What a device that was chosen came to is a setting from now on: results depend on it. */
 static qn_status keep_device(qn_task *task) {
     const char *asked = qn_setting_text(task, "device", NULL);
-    if (!task->training || task->how.plan_only || !asked || strcmp(asked, "auto") != 0)
+    if (!task->training || task->how.plan_only || !asked || !qn_device_is_chosen(asked))
         return QN_OK;
     return qn_metadata_set(task->settings, "device", qn_engine_get_options(task->engine)->device);
 }

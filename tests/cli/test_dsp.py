@@ -15,7 +15,8 @@ import quern
 
 N_STEPS = 8
 N_KILLS = 3
-DEVICE = "hexagon:emulated"
+EMULATED = "hexagon:emulated"
+DEVICE = f"{EMULATED}/all"
 
 
 def tensors_of(path):
@@ -32,6 +33,12 @@ def tensors_of(path):
         if name.endswith("kept_shift"):
             tensors[name] = data[begin:begin + 16] + data[begin + 24:end]
     return tensors
+
+
+def device_of(path):
+    """The setting of a checkpoint."""
+    data = path.read_bytes()
+    return json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])["__metadata__"]["device"]
 
 
 def child_of(process):
@@ -52,7 +59,7 @@ class Dsp(quern.Case):
             self.skipTest("qemu-hexagon is not installed")
         if not self.run_quern("devices", "--json").of("devices")[0]["hexagon"]:
             self.skipTest("this build has no program for the DSP")
-        self.assertIn(DEVICE, self.run_quern("devices").output)
+        self.assertIn(EMULATED, self.run_quern("devices").output)
 
     def train(self, model, device, file, n_steps, *more):
         return ("train", model, "--data", "synthetic", "--numerics", "niti", "--steps", n_steps, "--batch", 2, "--no-test",
@@ -63,8 +70,41 @@ class Dsp(quern.Case):
         for model in ("lenet5", "lenet-relu"):
             self.run_quern(*self.train(model, "cpu", "cpu", N_STEPS))
             self.run_quern(*self.train(model, DEVICE, "dsp", N_STEPS))
-            self.assertIn(b'"device":"hexagon:emulated"', self.bytes_of("dsp"))
+            self.assertEqual(device_of(self.folder / "dsp"), DEVICE)
             self.assertEqual(tensors_of(self.folder / "cpu"), tensors_of(self.folder / "dsp"))
+
+    def test_placement(self):
+        """By what it counts; the same each time, and with the bits of the CPU, also where few works stay prepared."""
+        plan = ("plan", "lenet-relu", "--data", "synthetic", "--numerics", "niti", "--batch", 16, "--json", "--device")
+        found = self.run_quern(*plan, EMULATED).of("device")[0]
+        ways = {way["on"]: way for way in found["ways"]}
+        best = min(ways.values(), key=lambda way: way["ms"])
+        self.assertTrue(best["chosen"])
+        self.assertLess(ways["both"]["ms"], min(ways["cpu"]["ms"], ways["device"]["ms"]))
+        self.assertGreater(ways["both"]["copies"], 0)
+        self.assertLess(ways["both"]["copies"], ways["device"]["copies"])
+        packets = {node["name"]: node["packets"] for node in found["operations"] if "packets" in node}
+        self.assertGreater(len(packets), 20)
+        self.assertGreater(sum(packets.values()), 10**6)
+        again = self.run_quern(*plan, f"{EMULATED}:2").of("device")[0]
+        self.assertGreater(sum(node.get("packets", 0) for node in again["operations"]), sum(packets.values()))
+        self.assertEqual([node["cpu_ms"] for node in again["operations"]], [node["cpu_ms"] for node in found["operations"]])
+        train = ("train", "lenet-relu", "--data", "synthetic", "--numerics", "niti", "--steps", 2, "--batch", 16, "--no-test")
+        self.run_quern(*train, "--save", "cpu")
+        self.run_quern(*train, "--device", EMULATED, "--save", "both")
+        self.assertEqual(device_of(self.folder / "both"), found["device"])
+        self.run_quern(*train, "--device", f"{EMULATED}:2/all", "--save", "few")
+        for name in "both", "few":
+            self.assertEqual(tensors_of(self.folder / "cpu"), tensors_of(self.folder / name))
+
+    def test_energy(self):
+        """By its model energy is another wish: never more of it than where time is wished for."""
+        joules = {}
+        for wish in "time", "energy":
+            found = self.run_quern("plan", "lenet-relu", "--data", "synthetic", "--numerics", "niti", "--batch", 16, "--json",
+                                   "--device", EMULATED, "--prefer", wish).of("device")[0]
+            joules[wish] = next(way["joules"] for way in found["ways"] if way["chosen"])
+        self.assertLessEqual(joules["energy"], joules["time"] * (1 + 1e-9))
 
     def test_kills(self):
         """The same, the DSP's process killed again and again."""
@@ -108,8 +148,8 @@ class Missing(quern.Case):
         self.assertEqual(event["hexagon"], [])
         says = next(word for word in ("qemu-user", "QUERN_WITH_HEXAGON") if word in event["hexagon_missing"])
         self.fails(1, *train, DEVICE, says=[says])
-        self.fails(1, *train, "hexagon", says=[DEVICE])
-        self.fails(2, *train, "hexagon:real", says=[DEVICE])
+        self.fails(1, *train, "hexagon", says=[EMULATED])
+        self.fails(2, *train, "hexagon:real", says=[EMULATED])
         self.assertIn(says, self.run_quern("devices").output)
 
 

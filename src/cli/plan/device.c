@@ -1,5 +1,6 @@
-/* quern plan --device auto: where each operation would run, why, and what that gains. Measured on
- * this machine, as training would, on an engine of its own that trains nothing. */
+/* quern plan --device auto, and --device hexagon:emulated: where each operation would run, why, and
+ * what that gains. Measured on this machine, or counted, as training would, on an engine of its own
+ * that trains nothing. */
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/plan/plan.h"
@@ -12,7 +13,7 @@
 
 bool plan_wants_device(const arguments *a) {
     const char *device = arguments_get(a, "device");
-    return device && strcmp(device, "auto") == 0;
+    return device && qn_device_is_chosen(device);
 }
 
 qn_status plan_choose_device(planning *p) {
@@ -27,7 +28,7 @@ typedef struct found {
     const qn_device_choice *choice;
     const qn_graph *graph;
     const qn_device_wish *wish;
-} found;
+} found; /* wish: that of the choice */
 
 /* The CPU alone, all that the device can, or as predicted for both. */
 static bool is_on_device(const found *f, int32_t node) {
@@ -112,6 +113,10 @@ static bool is_shown(const qn_node *node) {
     return !node->op->is_view && !node->op->is_wait;
 }
 
+static double counts_per_ns(const found *f) {
+    return f->choice->model ? f->choice->model->counts_per_ns : 0;
+}
+
 static void print_rows(const found *f) {
     row rows[MOST_ROWS];
     int n = 0;
@@ -119,15 +124,18 @@ static void print_rows(const found *f) {
         if (is_shown(f->graph->nodes[node]))
             n = add_to_row(f, node, rows, n);
     }
-    printf("\n%-26s %5s %10s %10s  %-7s %s\n", "operations", "count", "ms on CPU", "ms there",
-           "run on", "because");
+    printf("\n%-32s %5s %10s %10s", "operations", "count", "ms on CPU", "ms there");
+    printf(f->choice->model ? " %13s" : "%.0s", f->choice->model ? f->choice->model->counted : "");
+    printf("  %-7s %s\n", "run on", "because");
     for (int i = 0; i < n; i++) {
         const row *r = &rows[i];
-        printf("%-26.26s %5d %10.3f ", r->type, r->n, r->cpu_ns * 1e-6);
+        printf("%-32.32s %5d %10.3f ", r->type, r->n, r->cpu_ns * 1e-6);
         if (r->why <= WHY_UPDATE)
             printf("%10s", "-");
         else
             printf("%10.3f", r->device_ns * 1e-6);
+        if (f->choice->model)
+            printf(" %13.0f", r->why <= WHY_UPDATE ? 0 : r->device_ns * counts_per_ns(f));
         printf("  %-7s %s\n", r->on_device ? "device" : "CPU", why_words[r->why]);
     }
 }
@@ -136,16 +144,17 @@ static const char *const way_words[QN_WAYS] = {"the CPU alone", "the device", "b
 
 static void print_way(const qn_device_choice *c, int way) {
     const qn_device_way *w = &c->ways[way];
-    char joules[48] = "", copies[96] = "";
+    char joules[48] = "", copies[96] = "", predicted[48] = "";
     if (w->joules > 0)
         snprintf(joules, sizeof joules, ", %.1f mJ", w->joules * 1e3);
     if (w->predicted.n_copies > 0)
         snprintf(copies, sizeof copies, ", %d copies of %.1f MB", w->predicted.n_copies,
                  (double)w->predicted.copied_bytes * 1e-6);
+    if (w->is_measured && !c->model)
+        snprintf(predicted, sizeof predicted, " (predicted %.3f)", w->predicted.ns * 1e-6);
     if (w->is_measured)
-        terminal_print(14, "  %-13s %.3f ms a step (predicted %.3f)%s%s%s", way_words[way],
-                       w->ns * 1e-6, w->predicted.ns * 1e-6, joules, copies,
-                       (int)c->chosen == way ? ": chosen" : "");
+        terminal_print(14, "  %-13s %.3f ms a step%s%s%s%s", way_words[way], w->ns * 1e-6,
+                       predicted, joules, copies, (int)c->chosen == way ? ": chosen" : "");
     else if (way == QN_WAY_BOTH)
         terminal_print(14, "  %-13s not tried: nothing better is predicted", way_words[way]);
 }
@@ -153,14 +162,14 @@ static void print_way(const qn_device_choice *c, int way) {
 static void print_text(const found *f) {
     const qn_device_choice *c = f->choice;
     puts("");
+    const char *word = c->model ? "device     " : "device auto";
     if (c->has_failed) {
-        terminal_print(14, "device auto   %s fails%s; the CPU would be used", c->name, c->reason);
+        terminal_print(14, "%s   %s fails%s; the CPU would be used", word, c->name, c->reason);
         return;
     }
-    terminal_print(14,
-                   "device auto   %s beside the CPU, measured; a step then takes %.1f %% of "
-                   "the CPU's time",
-                   c->name, 100 * c->ways[c->chosen].ns / c->ways[QN_WAY_CPU].ns);
+    terminal_print(14, "%s   %s beside the CPU, %s; a step then takes %.1f %% of the CPU's time",
+                   word, c->name, c->model ? "by its model" : "measured",
+                   100 * c->ways[c->chosen].ns / c->ways[QN_WAY_CPU].ns);
     for (int way = 0; way < QN_WAYS; way++)
         print_way(c, way);
     print_rows(f);
@@ -173,7 +182,7 @@ static void json_way(const qn_device_choice *c, int way) {
     const qn_device_way *w = &c->ways[way];
     json_begin_item();
     json_text("on", names[way]);
-    json_flag("measured", w->is_measured);
+    json_flag("measured", w->is_measured && !c->model);
     json_flag("chosen", (int)c->chosen == way);
     json_number("ms", w->is_measured ? w->ns * 1e-6 : w->predicted.ns * 1e-6);
     json_number("predicted_ms", w->predicted.ns * 1e-6);
@@ -196,6 +205,8 @@ static void json_node(const found *f, int32_t node) {
         json_number("device_ms", device_ns * 1e-6);
     else
         json_null("device_ms");
+    if (f->choice->model && device_ns >= 0)
+        json_count(f->choice->model->counted, (int64_t)(device_ns * counts_per_ns(f)));
     json_end_item();
 }
 
@@ -242,8 +253,7 @@ void plan_print_device(const planning *p) {
         return;
     }
     const qn_program *program = qn_engine_get_program(engine, choice->program);
-    const found f = {choice, program->base ? program->base : program->graph,
-                     &qn_engine_get_options(engine)->device_wish};
+    const found f = {choice, program->base ? program->base : program->graph, &choice->wish};
     if (arguments_flag(p->a, "json"))
         print_object(&f, p);
     else

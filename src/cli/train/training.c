@@ -10,6 +10,7 @@
 #include "cli/train/core_choice.h"
 #include "cli/train/ranks.h"
 #include "os/affinity.h"
+#include "run/engine.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -35,7 +36,7 @@ static qn_status check_settings(const arguments *a, const settings *s, const qn_
                        settings_get(s, "optimizer"));
     if (settings_flag(s, "nesterov") && !(settings_number(s, "momentum") > 0))
         return qn_fail(QN_ERROR_ARGUMENT, "--nesterov needs a --momentum above 0");
-    if (arguments_has(a, "prefer") && strcmp(settings_get(s, "device"), "auto") != 0 &&
+    if (arguments_has(a, "prefer") && !qn_device_is_chosen(settings_get(s, "device")) &&
         strcmp(arguments_get(a, "cores"), "auto") != 0)
         return qn_fail(
             QN_ERROR_ARGUMENT,

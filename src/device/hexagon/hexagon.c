@@ -68,7 +68,10 @@ qn_hexagon_counts qn_hexagon_count(const void *state) {
     return (qn_hexagon_counts){.n_works = __atomic_load_n(&c->n_works, __ATOMIC_RELAXED),
                                .n_prepared = __atomic_load_n(&c->n_prepared, __ATOMIC_RELAXED),
                                .n_calls = __atomic_load_n(&c->n_calls, __ATOMIC_RELAXED),
-                               .n_starts = __atomic_load_n(&c->n_starts, __ATOMIC_RELAXED)};
+                               .n_starts = __atomic_load_n(&c->n_starts, __ATOMIC_RELAXED),
+                               .n_packets = __atomic_load_n(&c->n_packets, __ATOMIC_RELAXED),
+                               .n_prepare_packets =
+                                   __atomic_load_n(&c->n_prepare_packets, __ATOMIC_RELAXED)};
 }
 
 /* ---- memory ---- */
@@ -211,5 +214,6 @@ const qn_device qn_device_hexagon = {
     .queue_close = qn_hexagon_queue_close,
     .queue_timeline = qn_hexagon_queue_timeline,
     .submit = qn_hexagon_queue_submit,
+    .model = &qn_hexagon_model,
     .counters = hexagon_counters,
 };

@@ -24,11 +24,16 @@ void qn_hexagon_kill(void *state);
 const char *qn_hexagon_reason(const void *state);
 
 typedef struct qn_hexagon_counts {
-    int64_t n_works, n_prepared; /* of these, the works that were prepared first */
-    int64_t n_calls;             /* messages to the DSP */
-    int64_t n_starts;            /* of its process */
+    int64_t n_works, n_prepared;          /* of these, the works that were prepared first */
+    int64_t n_calls;                      /* messages to the DSP */
+    int64_t n_starts;                     /* of its process */
+    int64_t n_packets, n_prepare_packets; /* instruction packets; of these, preparing works */
 } qn_hexagon_counts;
 
 qn_hexagon_counts qn_hexagon_count(const void *state);
+
+/* The phone that the emulated DSP is said to be part of. */
+extern const qn_device_model qn_hexagon_model;
+double qn_hexagon_copy_ns(size_t bytes); /* a message, and the bytes of both caches */
 
 #endif

@@ -88,6 +88,7 @@ static qn_status greet(qn_hexagon *h, qn_process *process) {
     qn_dsp_control *control = control_of(h);
     control->version = QN_DSP_VERSION;
     control->n_commands = 0;
+    control->prepare_packets = 0;
     QN_TRY(ask(process, (uint32_t)h->mapped_bytes));
     QN_TRY(ask(process, 0));
     return hear(process);
@@ -146,10 +147,10 @@ static void put_command(qn_hexagon *h, const qn_hexagon_task *task, qn_dsp_comma
 /* ---- asking ---- */
 
 /* One message: how many of its tasks were done. */
-static qn_status send(qn_hexagon *h, const qn_hexagon_task *tasks, int n, int *done) {
+static qn_status send(qn_hexagon *h, qn_hexagon_task *tasks, int n, int *done) {
     qn_dsp_control *control = control_of(h);
     control->n_commands = (uint32_t)n;
-    control->n_prepared = 0;
+    control->n_prepared = control->prepare_packets = 0;
     __atomic_store_n(&control->done, 0, __ATOMIC_SEQ_CST);
     for (int i = 0; i < n; i++)
         put_command(h, &tasks[i], &control->commands[i]);
@@ -159,6 +160,12 @@ static qn_status send(qn_hexagon *h, const qn_hexagon_task *tasks, int n, int *d
     if (status == QN_OK)
         status = hear(h->process);
     *done = (int)__atomic_load_n(&control->done, __ATOMIC_SEQ_CST);
+    *done = *done < n ? *done : n;
+    count(&h->counts.n_prepare_packets, control->prepare_packets);
+    for (int i = 0; i < *done; i++) {
+        tasks[i].packets = control->packets[i];
+        count(&h->counts.n_packets, tasks[i].packets);
+    }
     return status;
 }
 
@@ -173,14 +180,14 @@ static bool lose(qn_hexagon *h) {
 }
 
 /* A process that ended is as good as one that never answers: both are replaced. */
-static bool do_all(qn_hexagon *h, const qn_hexagon_task *tasks, int n) {
+static bool do_all(qn_hexagon *h, qn_hexagon_task *tasks, int n) {
     for (int i = 0, n_starts = 0; i < n;) {
         const int most = n - i < QN_DSP_MOST_COMMANDS ? n - i : QN_DSP_MOST_COMMANDS;
         int done = 0;
         qn_status status = qn_hexagon_start(h);
         if (status == QN_OK)
             status = send(h, tasks + i, most, &done);
-        i += done < most ? done : most;
+        i += done;
         n_starts = done > 0 ? 0 : n_starts;
         if (status == QN_OK)
             continue;
@@ -192,7 +199,7 @@ static bool do_all(qn_hexagon *h, const qn_hexagon_task *tasks, int n) {
     return true;
 }
 
-bool qn_hexagon_do(qn_hexagon *h, const qn_hexagon_task *tasks, int n) {
+bool qn_hexagon_do(qn_hexagon *h, qn_hexagon_task *tasks, int n) {
     qn_monitor_lock(h->busy);
     const bool is_done = !qn_hexagon_is_lost(h) && do_all(h, tasks, n);
     qn_monitor_unlock(h->busy);

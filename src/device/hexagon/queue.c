@@ -53,7 +53,7 @@ static bool add_task(qn_queue *q, const qn_work *work) {
     return true;
 }
 
-/* Where it is watched, to its end, so that its time is its own. */
+/* Where it is watched, to its end, so that its time is its own: not the emulator's. */
 static bool do_work(qn_queue *q, const qn_work *work, const qn_queue_watch *watch) {
     const bool is_copy = work->call->node->op->output_space != NULL;
     if ((is_copy || !qn_work_is_ready(work)) && !send_tasks(q))
@@ -70,7 +70,9 @@ static bool do_work(qn_queue *q, const qn_work *work, const qn_queue_watch *watc
         return true;
     if (!send_tasks(q))
         return false;
-    qn_work_thread_record(watch, work, begin_ns);
+    const double ns = is_copy ? qn_hexagon_copy_ns(qn_tensor_bytes(work->call->outputs[0]))
+                              : q->tasks[0].packets / qn_hexagon_model.counts_per_ns;
+    qn_work_thread_record_as(watch, work, begin_ns, begin_ns + (int64_t)ns);
     return true;
 }
 

@@ -19,6 +19,7 @@ typedef struct qn_hexagon_region {
 typedef struct qn_hexagon_task {
     qn_dsp_work work;
     int32_t bits;
+    uint32_t packets; /* that it took, once it is done */
 } qn_hexagon_task;
 
 typedef struct qn_hexagon {
@@ -49,7 +50,7 @@ qn_status qn_hexagon_try(qn_hexagon *h);
 
 /* Has tasks done, in order; begins again with what is left where the process ends meanwhile.
  * False: the device is lost. */
-bool qn_hexagon_do(qn_hexagon *h, const qn_hexagon_task *tasks, int n);
+bool qn_hexagon_do(qn_hexagon *h, qn_hexagon_task *tasks, int n);
 
 bool qn_hexagon_is_lost(const void *state);
 

@@ -71,13 +71,25 @@ static qn_status measure_all(comparison *c, qn_way way) {
 
 /* ---- what is preferred ---- */
 
+static void set_wish(comparison *c) {
+    const qn_device_model *m = c->e->machine.devices[c->e->opened_device].device->model;
+    qn_device_wish *wish = &c->found->wish;
+    *wish = c->e->options.device_wish;
+    c->found->model = m;
+    if (!m)
+        return;
+    wish->cpu_watts = wish->cpu_watts > 0 ? wish->cpu_watts : m->cpu_watts;
+    wish->device_watts = wish->device_watts > 0 ? wish->device_watts : m->device_watts;
+    wish->idle_watts = wish->idle_watts > 0 ? wish->idle_watts : m->idle_watts;
+}
+
 /* A way that was not measured is as dear as can be. */
 static double cost_of(const comparison *c, qn_way way) {
     const qn_device_way *r = &c->found->ways[way];
     const double never = 1e300;
     if (!r->is_measured)
         return never;
-    switch (c->e->options.device_wish.prefer) {
+    switch (c->found->wish.prefer) {
     case QN_PREFER_ENERGY:
         return r->joules;
     case QN_PREFER_BALANCED:
@@ -113,7 +125,7 @@ static void leave_both(comparison *c) {
 static qn_status predict(comparison *c, bool *is_mixed) {
     qn_device_choice *f = c->found;
     qn_placing *p = &c->placing;
-    p->wish = c->e->options.device_wish;
+    p->wish = f->wish;
     memcpy(f->ns, p->ns, (size_t)f->n_nodes * 2 * sizeof *f->ns);
     f->in = p->in;
     f->out = p->out;
@@ -176,8 +188,7 @@ static void tell_result(const comparison *c) {
         snprintf(text, sizeof text,
                  "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU%s; trains on %s%s",
                  f->ways[QN_WAY_DEVICE].ns * 1e-6, f->name, f->ways[QN_WAY_CPU].ns * 1e-6, both,
-                 words[f->chosen],
-                 c->e->options.device_wish.prefer == QN_PREFER_TIME ? "" : " for the energy");
+                 words[f->chosen], f->wish.prefer == QN_PREFER_TIME ? "" : " for the energy");
     }
     qn_engine_tell(c->e, 0, text);
 }
@@ -200,6 +211,88 @@ static qn_status compare_all(comparison *c) {
     return QN_OK;
 }
 
+/* ---- a device that is emulated ---- */
+
+static void fill_cpu(const comparison *c) {
+    const qn_engine *e = c->e;
+    const qn_program *p = c->placing.program;
+    const qn_graph *graph = p->base ? p->base : p->graph;
+    for (int32_t n = 0; n < c->placing.n_nodes; n++) {
+        qn_tensor outputs[QN_MAX_OUTPUTS];
+        const qn_node *node = graph->nodes[n];
+        const qn_query query = qn_machine_query(graph, node, e->options.n_threads, outputs);
+        const qn_cost cost = qn_node_cost(graph, node);
+        const bool is_work = !node->op->is_view && !node->op->is_wait;
+        c->placing.ns[n * 2] = is_work ? c->found->model->cpu_ns(&query, &cost) : 0;
+    }
+}
+
+/* The one before prepares what stays there. */
+static qn_status count_step(comparison *c) {
+    int64_t ns;
+    QN_TRY(qn_rehearsal_run(c->r, c->r->program->executor, NULL, &ns));
+    return qn_placing_measure(&c->placing, c->r);
+}
+
+static void tell_modelled(const comparison *c) {
+    static const char *const words[] = {"all operations on the CPU", "all that it can do on it",
+                                        "both"};
+    const qn_device_choice *f = c->found;
+    char text[600], both[120] = "";
+    if (f->ways[QN_WAY_BOTH].is_measured)
+        snprintf(both, sizeof both, ", %.3f ms with %d operations on it and %d on the CPU",
+                 f->ways[QN_WAY_BOTH].ns * 1e-6, f->ways[QN_WAY_BOTH].predicted.n_nodes[1],
+                 f->ways[QN_WAY_BOTH].predicted.n_nodes[0]);
+    snprintf(
+        text, sizeof text,
+        "device %s: by its model a step takes %.3f ms on the CPU, %.3f ms with all that it can "
+        "do on it%s; trains with %s",
+        f->name, f->ways[QN_WAY_CPU].ns * 1e-6, f->ways[QN_WAY_DEVICE].ns * 1e-6, both,
+        words[f->chosen]);
+    qn_engine_tell(c->e, 0, text);
+}
+
+/* Takes a placement of all nodes, also where they are all in one place; which a name has room for,
+ * or else the device does all that it can. */
+static qn_status take_placement(comparison *c) {
+    qn_device_choice *f = c->found;
+    qn_program *p = c->placing.program;
+    const size_t n = (size_t)f->n_nodes;
+    for (size_t i = 0; f->chosen != QN_WAY_BOTH && i < n; i++)
+        f->site_of[i] = f->chosen == QN_WAY_DEVICE && f->ns[i * 2 + 1] >= 0;
+    int16_t *kept = qn_arena_allocate(&p->graph->arena, n + 1, sizeof *kept);
+    if (!kept)
+        return QN_ERROR_MEMORY;
+    memcpy(kept, f->site_of, n * sizeof *kept);
+    p->site_of = kept;
+    if (!take_name(c->e, p)) {
+        p->site_of = NULL;
+        (void)take_name(c->e, p);
+    }
+    return qn_engine_change_device(c->e, c->device);
+}
+
+static qn_status compare_modelled(comparison *c) {
+    qn_device_choice *f = c->found;
+    bool is_mixed;
+    const qn_status status = count_step(c);
+    qn_engine_describe_device(c->e, f->name, f->reason);
+    f->has_failed = status == QN_ERROR_DEVICE;
+    if (status != QN_OK)
+        return f->has_failed ? qn_engine_lose_device(c->e, f->program) : status;
+    QN_TRY(qn_engine_change_device(c->e, 0));
+    fill_cpu(c);
+    QN_TRY(predict(c, &is_mixed));
+    for (int way = 0; way < QN_WAYS; way++) {
+        f->ways[way].is_measured = way != QN_WAY_BOTH || is_mixed;
+        f->ways[way].ns = f->ways[way].predicted.ns;
+        f->ways[way].joules = f->ways[way].predicted.joules;
+        f->chosen = cost_of(c, (qn_way)way) < cost_of(c, f->chosen) ? (qn_way)way : f->chosen;
+    }
+    tell_modelled(c);
+    return take_placement(c);
+}
+
 static qn_status compare(qn_engine *e, const qn_rehearsal *r) {
     const int program = (int)(r->program - e->programs);
     comparison c = {.e = e, .r = r, .device = e->device};
@@ -207,7 +300,9 @@ static qn_status compare(qn_engine *e, const qn_rehearsal *r) {
     qn_status status = create(e, program, c.placing.n_nodes);
     c.found = e->device_choice;
     if (status == QN_OK)
-        status = compare_all(&c);
+        set_wish(&c);
+    if (status == QN_OK)
+        status = c.found->model ? compare_modelled(&c) : compare_all(&c);
     qn_placing_end(&c.placing);
     return status;
 }
@@ -220,14 +315,20 @@ static qn_status choose(qn_engine *e, const qn_program *p) {
     return status;
 }
 
+static bool is_placed(const qn_engine *e) {
+    return e->device > 0 && !e->options.plan_only && qn_device_is_chosen(e->device_name);
+}
+
 qn_status qn_engine_choose_device(qn_engine *e) {
     int i = 0;
-    if (!e->is_device_tried)
+    if (!e->is_device_tried && !is_placed(e))
         return QN_OK;
     while (i + 1 < e->n_programs && !e->programs[i].training)
         i++;
     if (e->device > 0)
         QN_TRY(choose(e, &e->programs[i]));
+    if (!e->is_device_tried)
+        return QN_OK;
     if (e->device > 0)
         (void)take_name(e, &e->programs[i]);
     else

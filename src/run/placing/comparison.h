@@ -1,6 +1,8 @@
 /* The CPU, a device and both at once, compared by steps that are measured before training, and what
  * was found. Energy is not measured: it is what the planner predicts from the watts that were
- * given, for the time that was measured. */
+ * given, for the time that was measured. Beside a device that is emulated nothing is measured but
+ * what it counts: the CPU's times are its model's, and steps are those that the planner predicts.
+ */
 #ifndef QN_RUN_PLACING_COMPARISON_H
 #define QN_RUN_PLACING_COMPARISON_H
 
@@ -9,7 +11,7 @@
 typedef enum qn_way { QN_WAY_CPU, QN_WAY_DEVICE, QN_WAY_BOTH, QN_WAYS } qn_way;
 
 typedef struct qn_device_way {
-    bool is_measured;
+    bool is_measured;           /* or modelled: it can be chosen */
     double ns;                  /* shortest step */
     double joules;              /* of a step; 0 where no watts are known */
     qn_siting_result predicted; /* n_nodes of nodes that have a choice are those of site_of */
@@ -17,7 +19,9 @@ typedef struct qn_device_way {
 
 /* Kept by the engine. Nodes are those of a program's graph as built. */
 typedef struct qn_device_choice {
-    char name[160], reason[200]; /* of the device; why it failed, or "" */
+    char name[160], reason[200];  /* of the device; why it failed, or "" */
+    const qn_device_model *model; /* null: all was measured */
+    qn_device_wish wish;          /* with the model's watts where none were given */
     int program;
     int32_t n_nodes;
     double *ns;       /* (n_nodes, 2): on the CPU, on the device; below 0: not seen there */

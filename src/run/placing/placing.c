@@ -163,6 +163,11 @@ bool qn_placing_print(const int16_t *site_of, int32_t n_nodes, char *to, size_t 
 
 qn_status qn_placing_parse(const char *text, int16_t *site_of, int32_t n_nodes) {
     int32_t n = 0;
+    if (strcmp(text, "all") == 0) {
+        for (; n < n_nodes; n++)
+            site_of[n] = 1;
+        return QN_OK;
+    }
     const char *at = text;
     while ((*at == 'h' || *at == 'd') && at[1] >= '1' && at[1] <= '9') {
         char *end;

@@ -40,7 +40,8 @@ qn_status qn_placing_choose(qn_placing *placing, int16_t *site_of, bool *is_mixe
  * there is no room. */
 bool qn_placing_print(const int16_t *site_of, int32_t n_nodes, char *to, size_t bytes);
 
-/* Reads that. QN_ERROR_ARGUMENT: it is none of so many nodes. */
+/* Reads that, or "all": all of them on the device. QN_ERROR_ARGUMENT: it is none of so many
+ * nodes. */
 qn_status qn_placing_parse(const char *text, int16_t *site_of, int32_t n_nodes);
 
 #endif

@@ -210,6 +210,7 @@ static void test_works(void *state, const qn_graph *graph, const graph_run *cpu)
     check_same(graph, cpu, state, graph->n_nodes - n_on_cpu);
     const qn_hexagon_counts c = qn_hexagon_count(state);
     CHECK(c.n_works == graph->n_nodes - n_on_cpu && c.n_prepared == c.n_works);
+    CHECK(c.n_prepare_packets >= 10 * c.n_prepared && c.n_packets > 10 * c.n_prepare_packets);
 }
 
 /* ---- ended in the middle ---- */

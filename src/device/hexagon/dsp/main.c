@@ -123,13 +123,25 @@ static void run(const prepared *p, int bits) {
     }
 }
 
+/* Instruction packets so far: the emulator has them in a control register that processors do not
+ * use and assemblers do not know (r0 = c20). */
+static uint32_t packets(void) {
+    register uint32_t r0 __asm__("r0");
+    __asm__ volatile(".word 0x6a14c000" : "=r"(r0) : : "memory");
+    return r0;
+}
+
 static void do_commands(qn_dsp_control *control) {
     for (uint32_t i = 0; i < control->n_commands; i++) {
         const qn_dsp_command *c = &control->commands[i];
+        const uint32_t begin = packets();
         prepared *p = &resident[c->slot];
-        if (c->prepares > 0)
+        if (c->prepares > 0) {
             prepare(p, &control->works[c->prepares - 1], (char *)control);
+            control->prepare_packets += packets() - begin;
+        }
         run(p, c->bits);
+        control->packets[i] = packets() - begin;
         __asm__ volatile("" : : : "memory");
         *(volatile uint32_t *)&control->done = i + 1;
     }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    QN_DSP_VERSION = 1,
+    QN_DSP_VERSION = 2,
     QN_DSP_VECTOR = 128,         /* bytes */
     QN_DSP_LANES = 32,           /* words of a vector */
     QN_DSP_MOST_COMMANDS = 64,   /* at once */
@@ -65,6 +65,8 @@ typedef struct qn_dsp_control {
     uint32_t n_prepared;
     qn_dsp_command commands[QN_DSP_MOST_COMMANDS];
     qn_dsp_work works[QN_DSP_MOST_COMMANDS]; /* to be prepared */
+    uint32_t packets[QN_DSP_MOST_COMMANDS];  /* by the DSP: what each command took */
+    uint32_t prepare_packets;                /* likewise: preparing, of those, since the greeting */
 } qn_dsp_control;
 
 /* ---- workspaces, which both sides lay out alike ---- */
