@@ -118,15 +118,28 @@ static bool is_fit(const row *r, const qn_convolution *c) {
             (c->stride_h == 1 && c->stride_w == 1 && c->pad_top < c->r && c->pad_left < c->s));
 }
 
+/* A window as large as its image, without margins: a linear layer of all numbers of the image. */
+static bool is_whole(const qn_convolution *c) {
+    return c->p == 1 && c->q == 1 && c->r == c->h && c->s == c->w && c->pad_top == 0 &&
+           c->pad_left == 0 && c->groups == 1 && c->dilation_h == 1 && c->dilation_w == 1;
+}
+
+static void make_linear(qn_convolution *c) {
+    c->groups = c->h = c->w = c->p = c->q = c->r = c->s = 1;
+    c->stride_h = c->stride_w = c->dilation_h = c->dilation_w = 1;
+}
+
 static bool has_window(const row *r, const void *attributes, const qn_tensor *inputs,
                        qn_dsp_work *work) {
     qn_convolution c;
     if (!r->window(attributes, inputs, &c))
         return false;
-    if (r->is_linear) {
-        c.groups = c.h = c.w = c.p = c.q = c.r = c.s = 1;
-        c.stride_h = c.stride_w = c.dilation_h = c.dilation_w = 1;
+    if (is_product(r->kind) && !r->is_linear && is_whole(&c)) {
+        c.c *= c.h * c.w;
+        make_linear(&c);
     }
+    if (r->is_linear)
+        make_linear(&c);
     if (!is_fit(r, &c))
         return false;
     work->window = small_window(&c);

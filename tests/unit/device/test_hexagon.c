@@ -84,9 +84,14 @@ static void add_linear(qn_graph *graph, int number, int64_t n, int64_t c, int64_
     add_product(graph, &qn_op_linear_backward_weight, NULL, number, x, dy);
 }
 
+static const qn_window tiled = {.kernel_h = 2, .kernel_w = 3, .stride_h = 2, .stride_w = 3};
+
+/* stride 0: windows side by side. */
 static void add_pool(qn_graph *graph, int number, int64_t side, int64_t c, int64_t stride) {
-    const qn_max_pool_attributes how = {
+    qn_max_pool_attributes how = {
         {.kernel_h = 3, .kernel_w = 2, .stride_h = stride, .stride_w = stride, .pad_top = 1}};
+    if (stride == 0)
+        how.window = tiled;
     const qn_value x = bytes(graph, "x", number, QN_SHAPE(2, side, side, c));
     char name[40];
     qn_convolution shape;
@@ -128,6 +133,10 @@ static const window windows[] = {
     {1, 3, 3, 160, 96, 1, 1, 1, 0}, /* windows of a pixel */
     {2, 13, 15, 3, 8, 3, 3, 1, 1},  /* more pixels than are summed up at once */
     {1, 4, 4, 8, 8, 4, 4, 1, 0},    /* a window as large as the image */
+    {5, 3, 5, 9, 37, 3, 5, 1, 0},   /* the same, of more images */
+    {2, 10, 12, 1, 20, 5, 5, 1, 0}, /* many channels of one */
+    {2, 11, 9, 16, 32, 3, 3, 1, 1}, /* as many as lanes of pixels have */
+    {2, 9, 8, 3, 27, 3, 5, 1, 2},
 };
 
 enum { N_WINDOWS = sizeof windows / sizeof windows[0] };
@@ -145,6 +154,11 @@ static qn_graph *build(void) {
     add_linear(graph, 22, 1, 7, 1);
     add_pool(graph, 30, 6, 5, 1);
     add_pool(graph, 31, 7, 140, 2);
+    add_pool(graph, 32, 7, 5, 0);
+    add_pool(graph, 33, 9, 70, 0);
+    add_pool(graph, 34, 6, 128, 0);
+    add_pool(graph, 35, 7, 140, 0);
+    add_pool(graph, 36, 8, 256, 0);
     add_simple(graph, 40, QN_SHAPE(3, 50));
     add_simple(graph, 41, QN_SHAPE(128));
     CHECK(graph->status == QN_OK);

@@ -82,12 +82,57 @@ static void pool_channels(const prepared *p, int n, int oy, int ox, int c, char 
         store_some((char *)(index + c) + VECTOR, Q6_V_hi_W(wide), count * 2 - VECTOR);
 }
 
+/* Windows that lie side by side, without margins: each number is in one at most. */
+static bool is_tiled(const qn_dsp_window *d) {
+    return d->stride_h == d->r && d->stride_w == d->s && d->dilation_h == 1 && d->dilation_w == 1 &&
+           d->pad_top == 0 && d->pad_left == 0 && d->p * d->r <= d->h && d->q * d->s <= d->w;
+}
+
+/* Up to 128 channels of a window that is all in the image; what lies behind them is written too. */
+static inline void pool_whole(const qn_dsp_window *d, const char *x, char *y, char *index) {
+    vec best = load(x), number = Q6_V_vzero();
+    int tap = 0;
+    for (int r = 0; r < d->r; r++) {
+        const char *at = x + r * d->w * d->c;
+        for (int s = 0; s < d->s; s++, at += d->c, tap += 0x01010101) {
+            const vec v = load(at);
+            number = Q6_V_vmux_QVV(Q6_Q_vcmp_gt_VbVb(v, best), Q6_V_vsplat_R(tap), number);
+            best = Q6_Vb_vmax_VbVb(v, best);
+        }
+    }
+    const pair wide = Q6_W_vshuff_VVR(Q6_V_vzero(), number, -1);
+    store(y, best);
+    store(index, low(wide));
+    if (d->c > VECTOR / 2)
+        store(index + VECTOR, high(wide));
+}
+
+/* Those in whose order everything that is written too is written again by later ones: false: it is
+ * none of them. */
+static bool pool_tiles(const prepared *p, int n, int oy) {
+    const qn_dsp_window *d = &p->work.window;
+    const int row = n * d->p + oy, left = d->n * d->p - row - 1;
+    if (!is_tiled(d) || d->c > VECTOR || d->y_stride != d->c || left * d->q * d->c < VECTOR)
+        return false;
+    const char *x = place(p, p->work.in[0]) + (n * d->h + oy * d->r) * d->w * d->c;
+    char *y = place(p, p->work.out[0]) + row * d->q * d->c;
+    char *index = place(p, p->work.out[1]) + row * d->q * d->c * 2;
+    for (int ox = 0; ox < d->q; ox++, x += d->s * d->c, y += d->c, index += 2 * d->c)
+        pool_whole(d, x, y, index);
+    return true;
+}
+
 void max_pool(const prepared *p) {
     const qn_dsp_window *d = &p->work.window;
     char *y = place(p, p->work.out[0]);
     uint16_t *index = (uint16_t *)place(p, p->work.out[1]);
     for (int n = 0; n < d->n; n++) {
         for (int oy = 0; oy < d->p; oy++) {
+            if (pool_tiles(p, n, oy)) {
+                y += d->q * d->y_stride;
+                index += d->q * d->c;
+                continue;
+            }
             for (int ox = 0; ox < d->q; ox++, y += d->y_stride, index += d->c) {
                 for (int c = 0; c < d->c; c += VECTOR)
                     pool_channels(p, n, oy, ox, c, y, index);
@@ -129,11 +174,54 @@ static void pool_back_channels(const prepared *p, int n, int y, int x, int c, ch
     store_some(dx + c, Q6_Vb_vpacke_VhVh(sum, sum), count);
 }
 
+/* 128 channels of dy, and where they are taken from, as bytes. */
+static inline void spread_tap(vec dy, vec index, int tap, char *dx) {
+    const HVX_VectorPred is_it = Q6_Q_vcmp_eq_VbVb(index, Q6_V_vsplat_R(tap * 0x01010101));
+    store(dx, Q6_V_vmux_QVV(is_it, dy, Q6_V_vzero()));
+}
+
+/* A row of dx from one of dy, up to 128 channels at a time; what lies behind it is written too. */
+static void spread_row(const qn_dsp_window *d, const char *dy, const char *index, int r, int c,
+                       char *dx) {
+    const vec least = Q6_V_vsplat_R((int)0x81818181);
+    for (int q = 0; q < d->q; q++, dy += d->y_stride, index += 2 * d->c) {
+        const vec taken = Q6_Vb_vpacke_VhVh(load(index + 2 * c + VECTOR), load(index + 2 * c));
+        const vec passed = Q6_Vb_vmax_VbVb(load(dy + c), least);
+        for (int s = 0; s < d->s; s++, dx += d->c)
+            spread_tap(passed, taken, r * d->s + s, dx + c);
+    }
+    for (int x = d->q * d->s; x < d->w; x++, dx += d->c)
+        store(dx + c, Q6_V_vzero());
+}
+
+/* A row of an image at a time, pixel by pixel, where all that is written too is written again by
+ * later ones: that is so if channels are few, or fill vectors. False: it is none of these. */
+static bool spread_tiles(const prepared *p, int n, int y, char *dx) {
+    const qn_dsp_window *d = &p->work.window;
+    const int left = (d->n - n) * d->h - y - 1, oy = y / d->r;
+    if (!is_tiled(d) || (d->c > VECTOR && d->c % VECTOR != 0) || left * d->w * d->c < VECTOR)
+        return false;
+    if (oy >= d->p) {
+        for (int i = 0; i < d->w * d->c; i += VECTOR)
+            store(dx + i, Q6_V_vzero());
+        return true;
+    }
+    const char *dy = place(p, p->work.in[0]) + (n * d->p + oy) * d->q * d->y_stride;
+    const char *index = place(p, p->work.in[1]) + (n * d->p + oy) * d->q * d->c * 2;
+    for (int c = 0; c < d->c; c += VECTOR)
+        spread_row(d, dy, index, y - oy * d->r, c, dx);
+    return true;
+}
+
 void max_pool_backward(const prepared *p) {
     const qn_dsp_window *d = &p->work.window;
     char *dx = place(p, p->work.out[0]);
     for (int n = 0; n < d->n; n++) {
         for (int y = 0; y < d->h; y++) {
+            if (spread_tiles(p, n, y, dx)) {
+                dx += d->w * d->c;
+                continue;
+            }
             for (int x = 0; x < d->w; x++, dx += d->c) {
                 for (int c = 0; c < d->c; c += VECTOR / 2)
                     pool_back_channels(p, n, y, x, c, dx);
