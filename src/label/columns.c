@@ -3,7 +3,6 @@
 
 #include "base/status.h"
 
-#include <math.h>
 #include <string.h>
 
 void qn_label_columns_init(qn_label_columns *columns, int n) {
@@ -160,7 +159,7 @@ qn_status qn_label_columns_choose(qn_label_columns *columns, const qn_allocator 
 /* All others lie at the point (z, z, ..., z) that is as far from each unit vector as those are from
  * each other: (1 - z)^2 + (n - 1) z^2 = 2. */
 static float others_at(int n) {
-    return (1.0f - sqrtf(1.0f + (float)n)) / (float)n;
+    return (1.0f - __builtin_sqrtf(1.0f + (float)n)) / (float)n;
 }
 
 void qn_label_columns_encode(const qn_label_columns *columns, const float *x, float *features) {

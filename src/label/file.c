@@ -2,7 +2,7 @@
  * of the state, a second the counts, a third the examples if there are any; texts are pairs.
  * Everything is checked before use: a damaged or forged file is rejected, and none makes the
  * labeller access memory outside its own. Files of version 1, which have no examples, are read as
- * well; those whose rows have columns of texts are of version 3. */
+ * well; those whose rows have columns of texts, or are turned, are of version 3. */
 #include "label/file.h"
 
 #include "base/status.h"
@@ -16,7 +16,7 @@
 
 #define FORMAT_VERSION "2"
 #define OLDER_VERSION  "1"
-#define TEXTS_VERSION  "3" /* with columns of texts */
+#define LATER_VERSION  "3" /* with columns of texts, or a turn */
 
 /* Places of the tensor "counts", before those of clusters and records. */
 enum {
@@ -117,8 +117,8 @@ static void fill_numbers(const qn_labeller *l, int32_t *sizes, int32_t *numbers)
     for (size_t i = 0; i < n_named(l); i++) {
         const qn_label_column *c = &l->columns.column[i];
         sizes[i] = c->is_text ? c->n : -1;
-        memcpy(numbers, c->number, (size_t)c->n * sizeof *numbers);
-        numbers += c->n;
+        for (int k = 0; k < c->n; k++)
+            *numbers++ = c->number[k];
     }
 }
 
@@ -147,7 +147,7 @@ size_t qn_labeller_put_names(const qn_labeller *l, qn_safetensors_pair *pairs,
                              char (*keys)[QN_LABEL_KEY]) {
     size_t n = 0;
     for (size_t i = 0; i < n_records(l); i++) {
-        snprintf(keys[i], KEY_BYTES, "name.%05zu", i);
+        snprintf(keys[i], KEY_BYTES, "name.%05u", (unsigned)i);
         if (l->records[i].serial >= 0)
             pairs[n++] = (qn_safetensors_pair){keys[i], l->records[i].name};
     }
@@ -169,8 +169,8 @@ static size_t fill_pairs(const qn_labeller *l, const writing *w) {
     n += qn_labeller_put_names(l, w->pairs + n, keys);
     w->pairs[n++] = (qn_safetensors_pair){"source", l->where.source};
     n += put_texts(l, w->pairs + n, w->keys + n_named(l));
-    w->pairs[n++] =
-        (qn_safetensors_pair){"version", l->columns.column ? TEXTS_VERSION : FORMAT_VERSION};
+    const bool is_later = l->columns.column || l->turn;
+    w->pairs[n++] = (qn_safetensors_pair){"version", is_later ? LATER_VERSION : FORMAT_VERSION};
     return n;
 }
 
@@ -183,7 +183,7 @@ static qn_safetensor tensor_of(const char *name, qn_dtype dtype, size_t n, const
 }
 
 static qn_status write_parts(const qn_labeller *l, const char *path, const writing *w) {
-    qn_safetensor tensors[5];
+    qn_safetensor tensors[6];
     size_t n = 0;
     fill_counts(l, w->counts);
     fill_numbers(l, w->sizes, w->numbers);
@@ -195,6 +195,8 @@ static qn_status write_parts(const qn_labeller *l, const char *path, const writi
         tensors[n++] = tensor_of("columns", QN_I32, n_named(l), w->sizes);
     if (n_texts(l) > 0)
         tensors[n++] = tensor_of("texts", QN_I32, n_texts(l), w->numbers);
+    if (l->turn)
+        tensors[n++] = tensor_of("turn", QN_F32, (size_t)l->d * (size_t)l->d, l->turn);
     return qn_safetensors_write(l->allocator, path, tensors, n, w->pairs, fill_pairs(l, w));
 }
 
@@ -406,9 +408,9 @@ static qn_status read_tensor(reading *r, const char *name, qn_dtype dtype, size_
 static qn_status read_counts(reading *r) {
     const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
     const bool is_older = strcmp(pair_of(&r->file, "version"), OLDER_VERSION) == 0;
-    const char *version = is_older                                   ? OLDER_VERSION
-                          : qn_safetensors_find(&r->file, "columns") ? TEXTS_VERSION
-                                                                     : FORMAT_VERSION;
+    const bool is_later =
+        qn_safetensors_find(&r->file, "columns") || qn_safetensors_find(&r->file, "turn");
+    const char *version = is_older ? OLDER_VERSION : is_later ? LATER_VERSION : FORMAT_VERSION;
     QN_TRY(qn_labeller_check_format(&r->file, r->path, version));
     if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
         return refuse(r->path, "its counts are missing");
@@ -483,8 +485,9 @@ static qn_status read_numbers(reading *r) {
     for (size_t i = 0; i < n; i++)
         if (numbers[i] < 0)
             return refuse(r->path, "a text is damaged");
-    for (int i = 0; i < columns->n; at += columns->column[i++].n)
-        memcpy(columns->column[i].number, at, (size_t)columns->column[i].n * sizeof *at);
+    for (int i = 0; i < columns->n; i++)
+        for (int k = 0; k < columns->column[i].n; k++)
+            columns->column[i].number[k] = *at++;
     return take_columns(r->labeller, &r->file) ? QN_OK : refuse(r->path, "a text is damaged");
 }
 
@@ -510,6 +513,26 @@ static qn_status read_columns(reading *r) {
     return keep_texts(columns);
 }
 
+/* A map that can be undone. */
+static bool is_sound_turn(const float *turn, int d) {
+    for (int i = 0; i < d; i++)
+        for (int j = 0; j < d; j++) {
+            const float v = turn[i * d + j];
+            if (!(v <= 1e4f && v >= -1e4f) || (i == j && !(v > 1e-6f)) || (j > i && v != 0))
+                return false;
+        }
+    return true;
+}
+
+static qn_status read_turn(reading *r) {
+    qn_labeller *l = r->labeller;
+    if (!qn_safetensors_find(&r->file, "turn"))
+        return QN_OK;
+    QN_TRY(qn_labeller_make_turn(l));
+    QN_TRY(read_tensor(r, "turn", QN_F32, (size_t)l->d * (size_t)l->d * sizeof *l->turn, l->turn));
+    return is_sound_turn(l->turn, l->d) ? QN_OK : refuse(r->path, "its numbers are invalid");
+}
+
 static qn_status read_all(reading *r) {
     QN_TRY(qn_safetensors_read(&r->file, r->from));
     if (qn_safetensors_find(&r->file, QN_NET_FILE_MARK))
@@ -525,6 +548,7 @@ static qn_status read_all(reading *r) {
         return refuse(r->path, "its numbers are invalid");
     QN_TRY(read_examples(r));
     QN_TRY(read_columns(r));
+    QN_TRY(read_turn(r));
     return qn_labeller_take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
 }
 

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "label/network/net.h"
+#include "label/turn.h"
 #include "os/heap.h"
 
 #include <stdio.h>
@@ -97,10 +98,20 @@ void qn_labeller_destroy(qn_labeller *labeller) {
     qn_release(labeller->allocator, labeller->block, labeller->n_floats, sizeof(float));
     qn_labeller_drop_examples(labeller);
     qn_label_columns_deinit(&labeller->columns);
+    qn_labeller_drop_turn(labeller);
     if (labeller->records)
         qn_release(labeller->allocator, labeller->records, qn_labeller_record_count(labeller),
                    sizeof *labeller->records);
     qn_release(labeller->allocator, labeller, 1, sizeof *labeller);
+}
+
+qn_status qn_labeller_make_turn(qn_labeller *l) {
+    return qn_allocate(l->allocator, (size_t)l->d * (size_t)l->d, sizeof *l->turn, &l->turn);
+}
+
+void qn_labeller_drop_turn(qn_labeller *l) {
+    qn_release(l->allocator, l->turn, (size_t)l->d * (size_t)l->d, sizeof *l->turn);
+    l->turn = NULL;
 }
 
 qn_status qn_labeller_make_examples(qn_labeller *l, int n) {
@@ -368,6 +379,8 @@ static qn_status scale_sample(const qn_labeller *l, const float *x, float *scale
         const float at = (scaled[j] - l->shift[j]) * l->factor[j];
         scaled[j] = at > far_out ? far_out : at < -far_out ? -far_out : at;
     }
+    if (l->turn)
+        qn_turn_apply(l->turn, l->d, scaled);
     return QN_OK;
 }
 
@@ -395,8 +408,11 @@ qn_status qn_labeller_add(qn_labeller *labeller, const float *x, qn_label_answer
 
 void qn_labeller_unscale(const qn_labeller *l, const float *scaled, float *x) {
     float features[QN_LABEL_MAX_FEATURES];
+    memcpy(features, scaled, (size_t)l->d * sizeof *scaled);
+    if (l->turn)
+        qn_turn_undo(l->turn, l->d, features);
     for (int j = 0; j < l->d; j++)
-        features[j] = scaled[j] / l->factor[j] + l->shift[j];
+        features[j] = features[j] / l->factor[j] + l->shift[j];
     qn_label_columns_decode(&l->columns, features, x);
 }
 
@@ -492,7 +508,9 @@ qn_label_cost qn_labeller_get_cost(const qn_labeller *labeller) {
     const double follow = 200 * (known * (look + add) + fresh * look) + w * known * look;
     const double largest = takeover > grow ? takeover : grow;
     return (qn_label_cost){
-        .bytes = sizeof *l + (l->n_floats + l->n_example_floats) * sizeof(float) +
+        .bytes = sizeof *l +
+                 (l->n_floats + l->n_example_floats + (size_t)(l->turn ? l->d * l->d : 0)) *
+                     sizeof(float) +
                  qn_labeller_record_count(l) * sizeof *l->records,
         .mean_flops =
             2 * (known + fresh) * look + examples + (2 * fit + grow + takeover + follow) / 100,

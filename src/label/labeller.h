@@ -37,6 +37,7 @@ struct qn_labeller {
     float *block; /* (n_floats) all that follows, in this order */
     size_t n_floats;
     float *shift, *factor; /* (d) a feature is (x - shift) * factor */
+    float *turn; /* (d, d) what scaled features are multiplied by (turn.h); null: nothing */
     qn_clusters origin, known, fresh;
     float *window;       /* (QN_LABEL_WINDOW, d), a ring */
     float *rest;         /* (QN_LABEL_WINDOW) ln of the density of the known classes */
@@ -75,6 +76,10 @@ qn_status qn_labeller_learn(qn_labeller *labeller, const qn_label_options *optio
 
 /* The row of a scaled sample. */
 void qn_labeller_unscale(const qn_labeller *labeller, const float *scaled, float *x);
+
+/* Makes room for a turn, of zeros; there is none. */
+qn_status qn_labeller_make_turn(qn_labeller *labeller);
+void qn_labeller_drop_turn(qn_labeller *labeller);
 
 /* Makes room for n examples; there is none. */
 qn_status qn_labeller_make_examples(qn_labeller *labeller, int n);

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "label/labeller.h"
 #include "label/select.h"
+#include "label/turn.h"
 
 #include <string.h>
 
@@ -18,6 +19,7 @@ enum {
     LAST_STEPS = 20,
     LEAST_HALVED = 20, /* labelled samples */
     MIXING_STEPS = 50,
+    MOST_FORETOLD = 3 * QN_MOST_EXAMPLES,
     LEAST_FITTED = 8 /* samples of a class below which it is one cluster */
 };
 
@@ -152,6 +154,7 @@ typedef struct lesson {
     qn_labeller *labeller;
     const qn_label_options *options;
     qn_cluster_prior prior;
+    float extent;    /* of the scaled samples, by measure_extent */
     float square;    /* mean of u that half a sample of each class is believed to have */
     float *x;        /* (QN_LABEL_CLASS_SAMPLES, d) samples of a class */
     float *values;   /* (n_samples) */
@@ -160,6 +163,9 @@ typedef struct lesson {
     qn_grow_space space;
     int most_clusters;                      /* of a class */
     int half;                               /* -1: all samples; 0, 1: one half of them */
+    const float *turn;                      /* (d, d) of scaled features; null: none */
+    float *turns;                           /* (2, d, d) of the halves; null where there are none */
+    double *products;                       /* (d, d) */
     bool in_second[QN_LABEL_CLASS_SAMPLES]; /* which half a sample of a class is in */
     float apart[QN_MOST_EXAMPLES]; /* ln of the density of the other half's clusters at examples */
 } lesson;
@@ -177,6 +183,8 @@ static int gather(lesson *w, int class, int half) {
             continue;
         for (int j = 0; j < d; j++)
             w->x[n * d + j] = (o->x[i * d + j] - w->labeller->shift[j]) * w->labeller->factor[j];
+        if (w->turn)
+            qn_turn_apply(w->turn, d, w->x + (ptrdiff_t)n * d);
         w->in_second[n++] = at & 1;
     }
     return n;
@@ -264,14 +272,21 @@ static void begin_fresh(qn_labeller *l, float extent) {
 }
 
 /* Mean square of the scaled samples, those far out cut off, for begin_fresh. */
-static float measure_extent(const qn_labeller *l, const qn_label_options *o) {
+static float measure_extent(const lesson *w) {
+    const qn_labeller *l = w->labeller;
+    const qn_label_options *o = w->options;
+    float x[QN_LABEL_MAX_FEATURES];
     double sum = 0.0;
-    for (int64_t i = 0; i < o->n_samples; i++)
+    for (int64_t i = 0; i < o->n_samples; i++) {
+        for (int j = 0; j < l->d; j++)
+            x[j] = (o->x[i * l->d + j] - l->shift[j]) * l->factor[j];
+        if (w->turn)
+            qn_turn_apply(w->turn, l->d, x);
         for (int j = 0; j < l->d; j++) {
-            const float x = (o->x[i * l->d + j] - l->shift[j]) * l->factor[j];
-            const float cut = x > 5.0f ? 5.0f : x < -5.0f ? -5.0f : x;
+            const float cut = x[j] > 5.0f ? 5.0f : x[j] < -5.0f ? -5.0f : x[j];
             sum += (double)cut * (double)cut;
         }
+    }
     return (float)(sum / (double)o->n_samples);
 }
 
@@ -353,10 +368,12 @@ static void foretell_examples(lesson *w) {
     w->half = half;
 }
 
-/* How two densities foretell the same samples: mixing[i] receives p / (p + q) of sample i. */
+/* How two densities foretell the same samples, p and q of them: mixing[i] is p / (p + q) of sample
+ * i, level[i] is ln (p + q), with what a turn does to densities. */
 typedef struct foretold {
-    float *mixing;
+    float *mixing, *level; /* (MOST_FORETOLD) each */
     int n;
+    float share; /* of p in the mixture that foretells best */
 } foretold;
 
 /* Foretells the samples of the other half with their classes: by examples (p), by clusters (q). */
@@ -364,9 +381,10 @@ static void foretell(lesson *w, foretold *f) {
     qn_labeller *l = w->labeller;
     qn_cluster_view view;
     float part[QN_LABEL_MAX_KNOWN];
+    const float volume = w->turn ? qn_turn_log_volume(w->turn, l->d) : 0.0f;
     for (int class = 0; class < l->n_known; class ++) {
         const int n = taken_of(gather(w, class, 1 - w->half), half_samples(w), QN_MOST_EXAMPLES);
-        for (int i = 0; i < n && f->n < 3 * QN_MOST_EXAMPLES; i++) {
+        for (int i = 0; i < n && f->n < MOST_FORETOLD; i++) {
             float q = 1e-30f;
             const float *x = w->x + (size_t)i * (size_t)l->d;
             qn_clusters_look(&l->known, x, -1e30f, &view);
@@ -375,6 +393,7 @@ static void foretell(lesson *w, foretold *f) {
             const float p = part[class] + 1e-30f;
             for (int k = 0; k < l->known.n; k++)
                 q += l->owner[k] == class ? view.density[k] * qn_exp_f32(view.base - base) : 0.0f;
+            f->level[f->n] = base + qn_ln(p + q) + volume;
             f->mixing[f->n++] = p / (p + q);
         }
     }
@@ -394,32 +413,88 @@ static float find_share(const foretold *f) {
     return (float)share;
 }
 
-static void fit_both(lesson *w, float extent) {
+/* Adds products of a sample's deviation from the cluster of its class that it is likeliest of. */
+static void add_deviation(lesson *w, int class, const float *x) {
+    const qn_labeller *l = w->labeller;
+    qn_cluster_view view;
+    float off[QN_LABEL_MAX_FEATURES];
+    int best = -1;
+    qn_clusters_look(&l->known, x, -1e30f, &view);
+    for (int k = 0; k < l->known.n; k++)
+        if (l->owner[k] == class && (best < 0 || view.square[k] < view.square[best]))
+            best = k;
+    for (int j = 0; best >= 0 && j < l->d; j++)
+        off[j] = x[j] - l->known.centre[(size_t)j * (size_t)l->capacity + (size_t)best];
+    for (int i = 0; best >= 0 && i < l->d; i++)
+        for (int j = 0; j <= i; j++)
+            w->products[i * l->d + j] += (double)off[i] * (double)off[j];
+}
+
+/* The turn that makes clusters round, by the deviations of the half's samples from the nearest
+ * centres of their classes; lower (d, d). */
+static bool measure_turn(lesson *w, float *lower) {
+    const qn_labeller *l = w->labeller;
+    const int d = l->d;
+    double all = 0.0;
+    memset(w->products, 0, (size_t)d * (size_t)d * sizeof *w->products);
+    for (int class = 0; class < l->n_known; class ++) {
+        const int n = gather(w, class, w->half);
+        for (int i = 0; i < n; i++)
+            add_deviation(w, class, w->x + (ptrdiff_t)i * d);
+        all += n;
+    }
+    return qn_turn_make(w->products, all, d, lower);
+}
+
+static void fit_both(lesson *w) {
     qn_labeller *l = w->labeller;
     w->set.shape[0] = 0.25f * (float)l->d;
     *l->spread = qn_cluster_spread(&w->set, 0);
     w->prior = qn_labeller_prior(l);
     w->prior.count = 4.0f;
-    w->square = extent;
+    w->square = w->extent;
     fit_classes(w);
     fit_classes(w);
 }
 
-/* Each half of the labelled samples foretells the other one. */
-static qn_status measure_share(lesson *w, float extent, float *share) {
-    const qn_labeller *l = w->labeller;
-    foretold f = {.n = 0};
-    QN_TRY(qn_allocate(l->allocator, 3 * QN_MOST_EXAMPLES, sizeof *f.mixing, &f.mixing));
+/* Each half of the labelled samples foretells the other one, turned or not. */
+static void foretell_halves(lesson *w, bool is_turned, foretold *f) {
+    const size_t square = (size_t)w->labeller->d * (size_t)w->labeller->d;
     for (w->half = 0; w->half < 2; w->half++) {
-        fit_both(w, extent);
+        float *turn = w->turns ? w->turns + (size_t)w->half * square : NULL;
+        w->turn = is_turned ? turn : NULL;
+        w->extent = measure_extent(w);
+        fit_both(w);
+        if (turn && !is_turned && !measure_turn(w, turn))
+            w->turns = NULL;
         take_examples(w);
-        foretell(w, &f);
+        foretell(w, f);
         foretell_examples(w);
     }
     w->half = -1;
-    *share = find_share(&f);
-    qn_release(l->allocator, f.mixing, 3 * QN_MOST_EXAMPLES, sizeof *f.mixing);
-    return QN_OK;
+    w->turn = NULL;
+    f->share = find_share(f);
+}
+
+/* ---- turning ---- */
+
+/* Logarithm of the density of sample i by the best mixture. */
+static float level_of(const foretold *f, int i) {
+    const float part = f->share * f->mixing[i] + (1.0f - f->share) * (1.0f - f->mixing[i]);
+    return f->level[i] + qn_ln(part + 1e-30f);
+}
+
+/* Whether the samples are foretold better turned, by more than chance. */
+static bool is_better(const foretold *turned, const foretold *plain) {
+    double sum = 0.0, square = 0.0;
+    const int n = turned->n;
+    for (int i = 0; i < n; i++) {
+        const float raw = level_of(turned, i) - level_of(plain, i);
+        const double gain = (double)(raw > 10.0f ? 10.0f : raw < -10.0f ? -10.0f : raw);
+        sum += gain;
+        square += gain * gain;
+    }
+    return n == plain->n && sum > 0 && sum > 3.0 * __builtin_sqrt(square);
 }
 
 /* The known density at each example by all others. */
@@ -439,8 +514,57 @@ static void leave_out_each(const lesson *w) {
     }
 }
 
+/* The turn by all labelled samples, to which clusters have been fitted. */
+static qn_status keep_turn(lesson *w) {
+    qn_labeller *l = w->labeller;
+    w->extent = measure_extent(w);
+    fit_both(w);
+    QN_TRY(qn_labeller_make_turn(l));
+    if (measure_turn(w, l->turn))
+        w->turn = l->turn;
+    else
+        qn_labeller_drop_turn(l);
+    return QN_OK;
+}
+
+/* Tries both, with the examples of each; leaves w->apart as the better one has it. */
+static qn_status choose_turn(lesson *w, foretold *plain, foretold *turned, float *share) {
+    float apart[QN_MOST_EXAMPLES];
+    foretell_halves(w, false, plain);
+    *share = plain->share;
+    if (!w->turns)
+        return QN_OK;
+    memcpy(apart, w->apart, sizeof apart);
+    foretell_halves(w, true, turned);
+    if (is_better(turned, plain)) {
+        *share = turned->share;
+        return keep_turn(w);
+    }
+    memcpy(w->apart, apart, sizeof apart);
+    return QN_OK;
+}
+
+static qn_status measure_share(lesson *w, float *share) {
+    const qn_labeller *l = w->labeller;
+    const size_t n = 4 * MOST_FORETOLD, square = (size_t)l->d * (size_t)l->d;
+    float *block = NULL;
+    double *products = NULL;
+    QN_TRY(qn_allocate(l->allocator, n + 2 * square, sizeof *block, &block));
+    qn_status status = qn_allocate(l->allocator, square, sizeof *products, &products);
+    if (status == QN_OK) {
+        foretold plain = {.mixing = block, .level = block + MOST_FORETOLD};
+        foretold turned = {.mixing = block + 2 * MOST_FORETOLD, .level = block + 3 * MOST_FORETOLD};
+        w->turns = l->d > 1 ? block + n : NULL;
+        w->products = products;
+        status = choose_turn(w, &plain, &turned, share);
+    }
+    qn_release(l->allocator, products, square, sizeof *products);
+    qn_release(l->allocator, block, n + 2 * square, sizeof *block);
+    return status;
+}
+
 /* Keeps examples where they foretell clearly more than the clusters leave. */
-static qn_status choose_examples(lesson *w, float extent) {
+static qn_status choose_examples(lesson *w) {
     qn_labeller *l = w->labeller;
     const int64_t n = w->options->n_samples;
     float share = 0;
@@ -448,7 +572,7 @@ static qn_status choose_examples(lesson *w, float extent) {
     if (n < LEAST_HALVED)
         return QN_OK;
     QN_TRY(qn_labeller_make_examples(l, n < QN_MOST_EXAMPLES ? (int)n : QN_MOST_EXAMPLES));
-    QN_TRY(measure_share(w, extent, &share));
+    QN_TRY(measure_share(w, &share));
     take_examples(w);
     *l->examples.share = share;
     leave_out_each(w);
@@ -462,10 +586,10 @@ qn_status qn_labeller_learn(qn_labeller *l, const qn_label_options *options) {
     QN_TRY(begin_lesson(&w, l, options));
     const int64_t most = 1 << 20; /* samples that scales are measured by */
     measure_scales(l, options, options->n_samples < most ? options->n_samples : most, w.values);
-    const float extent = measure_extent(l, options);
-    const qn_status status = choose_examples(&w, extent);
-    begin_fresh(l, extent);
-    fit_both(&w, extent);
+    const qn_status status = choose_examples(&w);
+    w.extent = measure_extent(&w);
+    begin_fresh(l, w.extent);
+    fit_both(&w);
     end_lesson(&w, l, options);
     QN_TRY(status);
     l->origin.n = l->known.n;

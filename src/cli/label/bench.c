@@ -1,14 +1,14 @@
 /* quern label bench: compares labels of generated streams with the best possible ones and with
  * those of other rules; or labels of a data set, half of whose classes are held back, with those of
  * other rules. */
-#include "label/bench.h"
+#include "label/bench/bench.h"
 
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/label/label.h"
-#include "label/held_back.h"
-#include "label/rules.h"
+#include "label/bench/held_back.h"
+#include "label/bench/rules.h"
 #include "os/heap.h"
 #include "report/document.h"
 

@@ -5,7 +5,7 @@
 #ifndef QN_LABEL_ARRIVING_H
 #define QN_LABEL_ARRIVING_H
 
-#include "label/score.h"
+#include "label/bench/score.h"
 #include "quern/graph.h"
 #include "quern/label.h"
 

@@ -1,5 +1,5 @@
 /* See rbf.h. */
-#include "label/rbf.h"
+#include "label/bench/rbf.h"
 
 #include <math.h>
 

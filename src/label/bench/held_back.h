@@ -3,8 +3,8 @@
 #ifndef QN_LABEL_HELD_BACK_H
 #define QN_LABEL_HELD_BACK_H
 
-#include "label/bench.h"
-#include "label/rules.h"
+#include "label/bench/bench.h"
+#include "label/bench/rules.h"
 
 #include <stdbool.h>
 

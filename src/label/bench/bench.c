@@ -1,9 +1,9 @@
 /* See bench.h. */
-#include "label/bench.h"
+#include "label/bench/bench.h"
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "label/rules.h"
+#include "label/bench/rules.h"
 #include "os/heap.h"
 #include "os/os.h"
 

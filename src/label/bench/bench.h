@@ -3,8 +3,8 @@
 #ifndef QN_LABEL_BENCH_H
 #define QN_LABEL_BENCH_H
 
-#include "label/rbf.h"
-#include "label/score.h"
+#include "label/bench/rbf.h"
+#include "label/bench/score.h"
 #include "quern/label.h"
 
 enum { QN_BENCH_LABELLED = 1000, QN_BENCH_STREAM = 5000, QN_BENCH_MOST_RULES = 8 };

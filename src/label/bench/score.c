@@ -1,5 +1,5 @@
 /* See score.h. */
-#include "label/score.h"
+#include "label/bench/score.h"
 
 void qn_label_score_add(qn_label_score *score, int n_known, int class, int taken_for) {
     if (class < n_known) {

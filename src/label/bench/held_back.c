@@ -1,5 +1,5 @@
 /* See held_back.h. */
-#include "label/held_back.h"
+#include "label/bench/held_back.h"
 
 #include "base/memory.h"
 #include "base/rng.h"

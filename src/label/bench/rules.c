@@ -4,7 +4,7 @@
  * k-means divides each class into balls; samples outside all balls are unknown and stored. When
  * enough are stored, k-means looks for dense balls among them, which extend the nearest known class
  * or, if that is far, form a new one. */
-#include "label/rules.h"
+#include "label/bench/rules.h"
 
 #include "base/memory.h"
 #include "base/status.h"
