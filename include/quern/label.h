@@ -67,6 +67,11 @@ typedef struct qn_label_answer {
  * QN_ERROR_ARGUMENT and changes nothing. */
 QN_API qn_status qn_labeller_add(qn_labeller *labeller, const float *x, qn_label_answer *answer);
 
+/* Does a piece of learning that is due, a few milliseconds; *is_left: more is. Labellers with a
+ * network learn much at times: what is left undone, the samples that follow have to do, so call it
+ * while nothing else is to be done. Labels do not depend on it. */
+QN_API qn_status qn_labeller_work(qn_labeller *labeller, bool *is_left);
+
 /* Labels one of the last qn_labeller_kept samples again with current knowledge: the one `age`
  * samples before the last. x (n_features, may be null) receives the sample. */
 QN_API qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,

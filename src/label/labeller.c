@@ -416,6 +416,11 @@ void qn_labeller_unscale(const qn_labeller *l, const float *scaled, float *x) {
     qn_label_columns_decode(&l->columns, features, x);
 }
 
+qn_status qn_labeller_work(qn_labeller *l, bool *is_left) {
+    *is_left = false;
+    return l->net ? qn_net_work(l, is_left) : QN_OK;
+}
+
 qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,
                              qn_label_answer *answer) {
     QN_NEED(labeller, "labeller");

@@ -78,6 +78,7 @@ static void print_trial(const qn_arriving_trial *t, uint64_t seed, bool is_json)
         json_number("missed_new", qn_label_missed_new(&t->methods[0].score));
         json_number("false_new", qn_label_false_new(&t->methods[0].score));
         json_number("answer_us", t->answer_ns * 1e-3);
+        json_number("piece_us", t->piece_ns * 1e-3);
         json_number("sample_us", t->all_ns * 1e-3 / t->n_stream);
         json_end();
         return;
@@ -86,9 +87,10 @@ static void print_trial(const qn_arriving_trial *t, uint64_t seed, bool is_json)
            t->n_classes, t->n_found);
     for (int i = 0; i < t->n_methods; i++)
         printf(" %.1f/%.1f", t->methods[i].part.whole, t->methods[i].part.emerged);
-    printf("; MNew %.1f, FNew %.1f; an answer %.2f ms, all %.1f s\n",
+    printf("; MNew %.1f, FNew %.1f; an answer %.2f ms, a piece of a lesson at most %.1f ms, all "
+           "%.1f s\n",
            qn_label_missed_new(&t->methods[0].score), qn_label_false_new(&t->methods[0].score),
-           t->answer_ns * 1e-6, t->all_ns * 1e-9);
+           t->answer_ns * 1e-6, t->piece_ns * 1e-6, t->all_ns * 1e-9);
     fflush(stdout);
 }
 

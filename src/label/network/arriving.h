@@ -53,7 +53,8 @@ typedef struct qn_arriving_trial {
     int n_methods;
     qn_arriving_method methods[QN_ARRIVING_MOST_METHODS]; /* the labeller's own are the first */
     double all_ns;    /* time of the labeller, lessons included */
-    double answer_ns; /* median of an answer without a lesson */
+    double answer_ns; /* median of an answer */
+    double piece_ns;  /* the longest piece of a lesson */
 } qn_arriving_trial;
 
 qn_status qn_label_try_arriving(const qn_arriving_set *set, const qn_arriving_options *options,

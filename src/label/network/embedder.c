@@ -12,7 +12,7 @@ enum { N_BLOCKS = 3, PROJECTED = 32, LEAST_POOLED = 6 };
 enum { TRAINING, EMBEDDING_ONE, EMBEDDING_MANY, N_PROGRAMS };
 
 static const int64_t filters[N_BLOCKS] = {16, 32, 64};
-static const double temperature = 0.2, rate = 2e-3, decay = 1e-4;
+static const double temperature = 0.2, rate = 7e-4, decay = 1e-4;
 
 struct qn_embedder {
     const qn_allocator *allocator;
@@ -207,6 +207,37 @@ qn_stored_tensor qn_embedder_weight_at(const qn_embedder *e, int index) {
             return t;
     }
     return (qn_stored_tensor){.name = NULL};
+}
+
+size_t qn_embedder_size(const qn_embedder *e) {
+    size_t bytes = 0;
+    for (int i = 0; i < qn_engine_tensor_count(e->engine); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(e->engine, i);
+        bytes += t.is_state ? 0 : t.bytes;
+    }
+    return bytes / sizeof(float);
+}
+
+void qn_embedder_copy_weights(const qn_embedder *e, float *weights) {
+    for (int i = 0; i < qn_engine_tensor_count(e->engine); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(e->engine, i);
+        if (t.is_state)
+            continue;
+        memcpy(weights, t.data, t.bytes);
+        weights += t.bytes / sizeof(float);
+    }
+}
+
+void qn_embedder_swap_weights(qn_embedder *e, float *weights) {
+    for (int i = 0; i < qn_engine_tensor_count(e->engine); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(e->engine, i);
+        float *own = t.data;
+        for (size_t k = 0; !t.is_state && k < t.bytes / sizeof *own; k++) {
+            const float held = own[k];
+            own[k] = *weights;
+            *weights++ = held;
+        }
+    }
 }
 
 size_t qn_embedder_bytes(const qn_embedder *e) {

@@ -10,7 +10,7 @@
 
 enum {
     QN_EMBEDDER_WIDTH = 64, /* features */
-    QN_EMBEDDER_MANY = 64   /* samples that are embedded at once, where there are so many */
+    QN_EMBEDDER_MANY = 32   /* samples that are embedded at once, where there are so many */
 };
 
 typedef struct qn_embedder qn_embedder;
@@ -41,6 +41,11 @@ qn_status qn_embedder_embed(qn_embedder *embedder, const float *x, int n, float 
 /* The weights, in an order that depends on the options alone. */
 int qn_embedder_weight_count(const qn_embedder *embedder);
 qn_stored_tensor qn_embedder_weight_at(const qn_embedder *embedder, int index);
+
+/* Copies all weights to an array of so many numbers, and exchanges them with such an array. */
+size_t qn_embedder_size(const qn_embedder *embedder);
+void qn_embedder_copy_weights(const qn_embedder *embedder, float *weights);
+void qn_embedder_swap_weights(qn_embedder *embedder, float *weights);
 
 /* Memory that it holds. */
 size_t qn_embedder_bytes(const qn_embedder *embedder);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { ROUNDS = 3, MOVES = 20, K = QN_GROUPS_CLUSTERS };
+enum { ROUNDS = 3, K = QN_GROUPS_CLUSTERS };
 static const float least_part = 0.35f, most_chance = 0.03f, dense_part = 0.6f;
 
 static float distance(const float *a, const float *b, int d) {
@@ -238,11 +238,19 @@ static void number_groups(qn_groups *g) {
         g->group[k] = g->group[k] <= -2 ? -2 - g->group[k] : -1;
 }
 
-void qn_groups_find(qn_groups *g, const qn_group_samples *s, float *room) {
-    float *labels = room + s->n;
+void qn_groups_begin(qn_groups *g, const qn_group_samples *s, float *room) {
     draw_centres(g, s, room);
-    for (int i = 0; i < MOVES && assign(g, s, i == 0); i++)
-        move_centres(g, s);
+}
+
+bool qn_groups_move(qn_groups *g, const qn_group_samples *s, int move) {
+    if (!assign(g, s, move == 0))
+        return false;
+    move_centres(g, s);
+    return move + 1 < QN_GROUPS_MOVES;
+}
+
+void qn_groups_finish(qn_groups *g, const qn_group_samples *s, float *room) {
+    float *labels = room + s->n;
     memset(g->is_new, 0, sizeof g->is_new);
     count_members(g, s, labels);
     find_classes(g, s, labels);
@@ -250,4 +258,11 @@ void qn_groups_find(qn_groups *g, const qn_group_samples *s, float *room) {
         mark_new(g, s, labels);
     join(g, s);
     number_groups(g);
+}
+
+void qn_groups_find(qn_groups *g, const qn_group_samples *s, float *room) {
+    qn_groups_begin(g, s, room);
+    for (int move = 0; qn_groups_move(g, s, move);)
+        move++;
+    qn_groups_finish(g, s, room);
 }

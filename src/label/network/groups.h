@@ -9,7 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { QN_GROUPS_CLUSTERS = 30, QN_GROUPS_LEAST = 25 /* samples of a new group */ };
+enum {
+    QN_GROUPS_CLUSTERS = 30,
+    QN_GROUPS_LEAST = 25, /* samples of a new group */
+    QN_GROUPS_MOVES = 20  /* of the clusters' centres */
+};
 
 /* Samples: the first n_labelled have a known class. */
 typedef struct qn_group_samples {
@@ -30,7 +34,13 @@ typedef struct qn_groups {
     int32_t group[QN_GROUPS_CLUSTERS]; /* of new clusters, from 0; -1: none */
 } qn_groups;
 
-/* Fills groups, whose arrays are the caller's. room (n + n_classes * QN_GROUPS_CLUSTERS). */
+/* Fills groups, whose arrays are the caller's, in pieces: clusters, at most QN_GROUPS_MOVES moves
+ * of them, and which are new. room (n + n_classes * QN_GROUPS_CLUSTERS). */
+void qn_groups_begin(qn_groups *groups, const qn_group_samples *samples, float *room);
+bool qn_groups_move(qn_groups *groups, const qn_group_samples *samples, int move); /* any more? */
+void qn_groups_finish(qn_groups *groups, const qn_group_samples *samples, float *room);
+
+/* All of it. */
 void qn_groups_find(qn_groups *groups, const qn_group_samples *samples, float *room);
 
 #endif

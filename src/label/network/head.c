@@ -117,15 +117,28 @@ void qn_whitening_apply(const qn_whitening *v, int n, float *z) {
 
 /* ---- the classifier ---- */
 
+enum { LANES = 16 };
 static const float rate = 0.05f, decay = 1e-3f;
+
+void qn_head_count_used(qn_head *head) {
+    int n = head->n_outputs;
+    while (n > 1 && !head->is_open[n - 1])
+        n--;
+    n = (n + LANES - 1) / LANES * LANES;
+    head->n_used = n < head->n_outputs ? n : head->n_outputs;
+}
+
+static int outputs_in_use(const qn_head *head) {
+    return head->n_used > 0 ? head->n_used : head->n_outputs;
+}
 
 void qn_head_look(const qn_head *head, const float *z, float *p) {
     float most = -1e30f, sum = 0;
-    const int n = head->n_outputs;
-    const float *bias = head->weight + head->d * n;
-    memcpy(p, bias, (size_t)n * sizeof *p);
+    const int n = outputs_in_use(head);
+    memset(p, 0, (size_t)head->n_outputs * sizeof *p);
+    memcpy(p, head->weight + head->d * head->n_outputs, (size_t)n * sizeof *p);
     for (int j = 0; j < head->d; j++) {
-        const float *w = head->weight + j * n;
+        const float *w = head->weight + j * head->n_outputs;
         for (int c = 0; c < n; c++)
             p[c] += w[c] * z[j];
     }
@@ -141,38 +154,52 @@ void qn_head_look(const qn_head *head, const float *z, float *p) {
 
 static void add_gradient(const qn_head *head, const float *z, int label, float weight, float *g) {
     float p[QN_HEAD_MOST_OUTPUTS];
-    const int n = head->n_outputs;
+    const int n = outputs_in_use(head);
     qn_head_look(head, z, p);
     p[label] -= 1.0f;
     for (int c = 0; c < n; c++)
         p[c] *= weight;
     for (int j = 0; j < head->d; j++)
         for (int c = 0; c < n; c++)
-            g[j * n + c] += p[c] * z[j];
+            g[j * head->n_outputs + c] += p[c] * z[j];
     for (int c = 0; c < n; c++)
-        g[head->d * n + c] += p[c];
+        g[head->d * head->n_outputs + c] += p[c];
 }
 
-/* Steps by the sign and relative size of gradients (RMSprop: Tieleman and Hinton 2012), which get
+void qn_head_gather(qn_head *head, int begin, int end, const float *z, const int32_t *label,
+                    const float *weight, float *room) {
+    const size_t n_weights = (size_t)head->n_outputs * (size_t)(head->d + 1);
+    float *total = room + 2 * n_weights;
+    if (begin == 0) {
+        memset(room, 0, n_weights * sizeof *room);
+        *total = 0;
+    }
+    for (int i = begin; i < end; i++) {
+        if (label[i] < 0 || !(weight[i] > 0))
+            continue;
+        add_gradient(head, z + i * head->d, label[i], weight[i], room);
+        *total += weight[i];
+    }
+}
+
+/* By the sign and relative size of gradients (RMSprop: Tieleman and Hinton 2012); steps get
  * smaller. */
+void qn_head_move(qn_head *head, int step, int n_steps, float *room) {
+    const int n_weights = head->n_outputs * (head->d + 1);
+    const float *gradient = room, total = room[2 * n_weights];
+    const float slow = rate * (1.0f - (float)step / (float)n_steps);
+    float *square = room + n_weights;
+    for (int i = 0; i < n_weights && total > 0; i++) {
+        const float g = gradient[i] / total + decay * head->weight[i];
+        square[i] = step == 0 ? g * g : 0.9f * square[i] + 0.1f * g * g;
+        head->weight[i] -= slow * g / (__builtin_sqrtf(square[i]) + 1e-6f);
+    }
+}
+
 void qn_head_fit(qn_head *head, int n, const float *z, const int32_t *label, const float *weight,
                  int n_steps, float *room) {
-    const int n_weights = head->n_outputs * (head->d + 1);
-    float *gradient = room, *square = room + n_weights, total = 0;
-    for (int i = 0; i < n; i++)
-        total += label[i] >= 0 ? weight[i] : 0.0f;
-    if (!(total > 0))
-        return;
     for (int step = 0; step < n_steps; step++) {
-        memset(gradient, 0, (size_t)n_weights * sizeof *gradient);
-        for (int i = 0; i < n; i++)
-            if (label[i] >= 0 && weight[i] > 0)
-                add_gradient(head, z + i * head->d, label[i], weight[i] / total, gradient);
-        const float slow = rate * (1.0f - (float)step / (float)n_steps);
-        for (int i = 0; i < n_weights; i++) {
-            const float g = gradient[i] + decay * head->weight[i];
-            square[i] = step == 0 ? g * g : 0.9f * square[i] + 0.1f * g * g;
-            head->weight[i] -= slow * g / (__builtin_sqrtf(square[i]) + 1e-6f);
-        }
+        qn_head_gather(head, 0, n, z, label, weight, room);
+        qn_head_move(head, step, n_steps, room);
     }
 }

@@ -29,10 +29,20 @@ typedef struct qn_head {
     int d, n_outputs;
     float *weight;
     const uint8_t *is_open; /* (n_outputs) only these classes are answers */
+    int n_used;             /* outputs up to the last open one, in whole lanes; 0: all */
 } qn_head;
 
-/* Fits it to samples z (n, d) that have a label from 0 on and a weight above 0. It goes on from
- * the weights as they are. room (2 * n_outputs * (d + 1)). */
+/* Counts n_used; to be called when is_open has changed. Weights from there on are 0. */
+void qn_head_count_used(qn_head *head);
+
+/* A step of fitting it to samples z (n, d) that have a label from 0 on and a weight above 0, in
+ * pieces: gathers what samples `begin` to `end` - 1 say, from 0 on, and then moves, step `step` of
+ * n_steps. room (2 * n_outputs * (d + 1) + 1), kept between pieces. */
+void qn_head_gather(qn_head *head, int begin, int end, const float *z, const int32_t *label,
+                    const float *weight, float *room);
+void qn_head_move(qn_head *head, int step, int n_steps, float *room);
+
+/* All of it. It goes on from the weights as they are. */
 void qn_head_fit(qn_head *head, int n, const float *z, const int32_t *label, const float *weight,
                  int n_steps, float *room);
 

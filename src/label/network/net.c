@@ -12,7 +12,7 @@ enum { WIDTH = QN_EMBEDDER_WIDTH, LANES = 16 };
 static const size_t kept_bytes = 6 << 20; /* of older samples, about */
 
 int qn_net_places(const qn_label_net *net) {
-    return net->n_labelled + QN_NET_WINDOW + net->old_capacity;
+    return net->n_labelled + QN_NET_WINDOW + net->old_capacity + QN_NET_DELAY;
 }
 
 int qn_net_used(const qn_label_net *net) {
@@ -22,11 +22,12 @@ int qn_net_used(const qn_label_net *net) {
 /* ---- making ---- */
 
 static size_t batch_values(const qn_label_net *net) {
-    return (2 * QN_NET_PAIRS + 1) * net->n_values; /* and room for a view */
+    const size_t n = 2 * QN_NET_PAIRS > QN_EMBEDDER_MANY ? 2 * QN_NET_PAIRS : QN_EMBEDDER_MANY;
+    return (n + 1) * net->n_values; /* and room for a view */
 }
 
 static size_t room_floats(const qn_label_net *net) {
-    const size_t head = 2 * (WIDTH + 1) * (size_t)net->head.n_outputs;
+    const size_t head = 2 * (WIDTH + 1) * (size_t)net->head.n_outputs + 1;
     const size_t groups =
         (size_t)(net->n_labelled + QN_NET_WINDOW) + (size_t)net->n_known * QN_GROUPS_CLUSTERS;
     const size_t means = (size_t)net->n_known * (WIDTH + 1);
@@ -44,7 +45,7 @@ typedef struct part {
     size_t n, size;
 } part;
 
-enum { N_PARTS = 12 };
+enum { N_PARTS = 17 };
 
 static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
     const size_t n = (size_t)qn_net_places(net);
@@ -60,6 +61,11 @@ static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
         {&net->weight, n, sizeof(float)},
         {&net->room, room_floats(net), sizeof(float)},
         {&net->head.weight, head_floats(net), sizeof(float)},
+        {&net->lesson.head.weight, head_floats(net), sizeof(float)},
+        {&net->lesson.weights, net->embedder ? qn_embedder_size(net->embedder) : 0, sizeof(float)},
+        {&net->lesson.label, n, sizeof(int32_t)},
+        {&net->lesson.confidence, n, sizeof(float)},
+        {&net->lesson.is_new, n, sizeof(float)},
         {&net->groups.centre, QN_GROUPS_CLUSTERS, WIDTH * sizeof(float)},
     };
     memcpy(parts, all, sizeof all);
@@ -71,6 +77,9 @@ static qn_status make_parts(qn_label_net *net) {
     for (int i = 0; i < N_PARTS; i++)
         QN_TRY(qn_allocate(net->allocator, parts[i].n, parts[i].size, parts[i].at));
     net->head.is_open = net->is_open;
+    net->lesson.head.is_open = net->lesson.is_open;
+    net->lesson.head.d = net->head.d;
+    net->lesson.head.n_outputs = net->head.n_outputs;
     return qn_allocate(net->allocator, (size_t)(net->n_labelled + QN_NET_WINDOW), sizeof(int32_t),
                        &net->groups.of);
 }
@@ -96,15 +105,15 @@ qn_status qn_net_make(const qn_allocator *allocator, qn_shape sample, int n_know
                            .seed = seed};
     made->head.d = WIDTH;
     made->head.n_outputs = (n_known + QN_LABEL_MAX_NEW + LANES - 1) / LANES * LANES;
-    qn_status status = make_parts(made);
+    qn_status status = qn_embedder_create(&(qn_embedder_options){.allocator = allocator,
+                                                                 .sample = sample,
+                                                                 .n_outputs = made->head.n_outputs,
+                                                                 .n_pairs = QN_NET_PAIRS,
+                                                                 .seed = seed,
+                                                                 .n_threads = n_threads},
+                                          &made->embedder);
     if (status == QN_OK)
-        status = qn_embedder_create(&(qn_embedder_options){.allocator = allocator,
-                                                           .sample = sample,
-                                                           .n_outputs = made->head.n_outputs,
-                                                           .n_pairs = QN_NET_PAIRS,
-                                                           .seed = seed,
-                                                           .n_threads = n_threads},
-                                    &made->embedder);
+        status = make_parts(made);
     if (status != QN_OK) {
         qn_net_destroy(made);
         return status;
@@ -117,12 +126,12 @@ void qn_net_destroy(qn_label_net *net) {
     part parts[N_PARTS];
     if (!net)
         return;
-    qn_embedder_destroy(net->embedder);
     list_parts(net, parts);
     for (int i = 0; i < N_PARTS; i++)
         qn_release(net->allocator, *(void **)parts[i].at, parts[i].n, parts[i].size);
     qn_release(net->allocator, net->groups.of, (size_t)(net->n_labelled + QN_NET_WINDOW),
                sizeof(int32_t));
+    qn_embedder_destroy(net->embedder);
     qn_release(net->allocator, net, 1, sizeof *net);
 }
 
@@ -183,7 +192,8 @@ static qn_status fill(qn_labeller *l, const qn_label_options *o) {
     const int n = o->n_samples < QN_NET_MOST_LABELLED ? (int)o->n_samples : QN_NET_MOST_LABELLED;
     QN_TRY(qn_net_make(l->allocator, o->sample, o->n_classes, n, o->seed, o->n_threads, &l->net));
     take_labelled(l->net, o);
-    return qn_net_learn(l, QN_NET_FIRST_STEPS);
+    qn_lesson_begin(l, 0, QN_NET_FIRST_STEPS);
+    return qn_lesson_follow(l, QN_NET_DELAY);
 }
 
 qn_status qn_net_create(const qn_label_options *options, qn_labeller **labeller) {
@@ -210,15 +220,15 @@ static qn_label_answer answer_of(const qn_labeller *l, int class, float confiden
     return (qn_label_answer){class < 0 ? QN_LABEL_UNSURE : label, confidence, is_new};
 }
 
-/* The place for a sample of the stream; what was there goes to the older ones, or is forgotten:
- * each of them is kept with the same probability (Vitter 1985, algorithm R). */
-static int take_place(qn_label_net *net, int64_t n_samples) {
-    const int place = net->n_labelled + (int)(n_samples % QN_NET_WINDOW);
+/* The place for sample `number` of the stream; what was there goes to the older ones, or is
+ * forgotten: each of them is kept with the same probability (Vitter 1985, algorithm R). */
+static int take_place(qn_label_net *net, int64_t number) {
+    const int place = net->n_labelled + (int)(number % QN_NET_WINDOW);
     if (net->n_window < QN_NET_WINDOW) {
         net->n_window++;
         return place;
     }
-    const uint64_t n_left = (uint64_t)(n_samples - QN_NET_WINDOW); /* the window before this one */
+    const uint64_t n_left = (uint64_t)(number - QN_NET_WINDOW); /* the window before this one */
     const qn_rng rng = qn_rng_make(net->seed, qn_hash_text("label.older"), n_left);
     uint64_t to = (uint64_t)net->n_old;
     if (net->n_old == net->old_capacity)
@@ -249,37 +259,95 @@ static int look(const qn_label_net *net, const float *z, float *confidence, floa
     return best;
 }
 
+/* What is known of a sample that is being added. */
+typedef struct known {
+    int32_t class;
+    float confidence, is_new;
+} known;
+
+static void put(qn_label_net *net, int place, const uint8_t *bytes, const known *k) {
+    memcpy(net->bytes + (size_t)place * net->n_values, bytes, net->n_values);
+    net->label[place] = k->class;
+    net->confidence[place] = k->confidence;
+    net->is_new[place] = k->is_new;
+}
+
+/* Labels n recent samples from `first` on by features that are computed for them. */
+static qn_status label_recent(qn_label_net *net, int first, int n, known *k) {
+    float z[QN_EMBEDDER_MANY * WIDTH];
+    for (int i = 0; i < n; i++)
+        qn_view_plain(net->sample, net->scale,
+                      net->bytes + (size_t)(qn_net_used(net) + first + i) * net->n_values,
+                      net->x + (size_t)i * net->n_values);
+    QN_TRY(qn_embedder_embed(net->embedder, net->x, QN_EMBEDDER_MANY, z));
+    qn_whitening_apply(&net->whitening, n, z);
+    for (int i = 0; i < n; i++)
+        k[i].class = look(net, z + i * WIDTH, &k[i].confidence, &k[i].is_new);
+    return QN_OK;
+}
+
+_Static_assert(QN_NET_DELAY <= QN_EMBEDDER_MANY * sizeof(float), "x holds recent samples");
+
+qn_status qn_net_take_recent(qn_labeller *l) {
+    qn_label_net *net = l->net;
+    const int n = net->n_recent;
+    uint8_t *held = (uint8_t *)net->x; /* places to take may be where recent samples are */
+    known k[QN_NET_DELAY];
+    for (int i = 0; i < n; i += QN_EMBEDDER_MANY)
+        QN_TRY(label_recent(net, i, n - i < QN_EMBEDDER_MANY ? n - i : QN_EMBEDDER_MANY, k + i));
+    memcpy(held, net->bytes + (size_t)qn_net_used(net) * net->n_values, (size_t)n * net->n_values);
+    net->n_recent = 0;
+    for (int i = 0; i < n; i++)
+        put(net, take_place(net, l->n_samples - n + i), held + (size_t)i * net->n_values, &k[i]);
+    return QN_OK;
+}
+
+/* What is due after a sample. */
+static qn_status follow(qn_labeller *l) {
+    qn_label_net *net = l->net;
+    if (net->lesson.is_under_way)
+        QN_TRY(qn_lesson_follow(l, l->n_samples - net->lesson.begun_at));
+    l->n_window = net->n_window + net->n_recent;
+    if (qn_lesson_before(l->n_samples) == l->n_samples)
+        qn_lesson_begin(l, l->n_samples, QN_NET_STEPS);
+    return QN_OK;
+}
+
 qn_status qn_net_add(qn_labeller *l, const float *x, qn_label_answer *answer) {
     qn_label_net *net = l->net;
     uint8_t *bytes = (uint8_t *)(net->x + net->n_values);
-    float z[WIDTH], confidence, is_new;
+    float z[WIDTH];
+    known k;
     for (size_t i = 0; i < net->n_values; i++)
         if (!__builtin_isfinite(x[i]))
             return qn_fail(QN_ERROR_ARGUMENT, "sample %lld: number %zu is not finite",
                            (long long)l->n_samples + 1, i + 1);
     to_bytes(net, x, bytes);
     qn_view_plain(net->sample, net->scale, bytes, net->x);
+    qn_lesson_load(net, false);
     QN_TRY(qn_embedder_embed(net->embedder, net->x, 1, z));
     qn_whitening_apply(&net->whitening, 1, z);
-    const int class = look(net, z, &confidence, &is_new);
-    const int place = take_place(net, l->n_samples);
-    memcpy(net->bytes + (size_t)place * net->n_values, bytes, net->n_values);
-    net->label[place] = class;
-    net->confidence[place] = confidence;
-    net->is_new[place] = is_new;
-    *answer = answer_of(l, class, confidence, is_new);
-    l->n_window = net->n_window;
-    l->window_at = (int32_t)((l->n_samples + 1) % QN_NET_WINDOW);
+    k.class = look(net, z, &k.confidence, &k.is_new);
+    put(net,
+        net->lesson.is_under_way ? qn_net_used(net) + net->n_recent++
+                                 : take_place(net, l->n_samples),
+        bytes, &k);
+    *answer = answer_of(l, k.class, k.confidence, k.is_new);
     qn_labeller_count(l, answer->label);
     l->n_samples++;
-    const int n_steps = qn_net_due(l->n_samples);
-    return n_steps > 0 ? qn_net_learn(l, n_steps) : QN_OK;
+    return follow(l);
+}
+
+qn_status qn_net_work(qn_labeller *l, bool *is_left) {
+    *is_left = false;
+    return l->net->lesson.is_under_way ? qn_lesson_work(l, is_left) : QN_OK;
 }
 
 void qn_net_revise(const qn_labeller *l, int64_t age, float *x, qn_label_answer *answer) {
     const qn_label_net *net = l->net;
-    const int64_t back = (l->n_samples - 1 - age) % QN_NET_WINDOW;
-    const int place = net->n_labelled + (int)back;
+    const int64_t number = l->n_samples - 1 - age, settled = l->n_samples - net->n_recent;
+    const int place = number < settled ? net->n_labelled + (int)(number % QN_NET_WINDOW)
+                                       : qn_net_used(net) + (int)(number - settled);
     *answer = answer_of(l, net->label[place], net->confidence[place], net->is_new[place]);
     const uint8_t *bytes = net->bytes + (size_t)place * net->n_values;
     for (size_t i = 0; x && i < net->n_values; i++)
@@ -300,11 +368,12 @@ qn_label_cost qn_net_get_cost(const qn_labeller *l) {
     const double n = qn_net_places(net), embed = qn_embedder_flops(net->embedder);
     const double clusters = 20.0 * (net->n_labelled + QN_NET_WINDOW) * QN_GROUPS_CLUSTERS * 3;
     const double heads = 4.0 * 60 * n * net->head.n_outputs * 4;
+    const double lesson = QN_NET_STEPS * 2.0 * QN_NET_PAIRS * 3 * embed +
+                          n * (embed + WIDTH * WIDTH) + (clusters + heads) * WIDTH;
     list_parts(net, parts);
     for (int i = 0; i < N_PARTS; i++)
         cost.bytes += parts[i].n * parts[i].size;
-    cost.largest_flops = QN_NET_STEPS * 2.0 * QN_NET_PAIRS * 3 * embed +
-                         n * (embed + WIDTH * WIDTH) + (clusters + heads) * WIDTH;
-    cost.mean_flops = embed + cost.largest_flops / QN_NET_EVERY;
+    cost.largest_flops = embed + 2 * lesson / QN_NET_DELAY;
+    cost.mean_flops = embed + lesson / QN_NET_EVERY;
     return cost;
 }

@@ -1,12 +1,14 @@
 /* A labeller of samples that need a network, such as pictures: an embedder, micro-clusters of its
  * features that find new classes, and a classifier that answers. It keeps the labelled samples, the
  * last QN_NET_WINDOW of the stream, and a part of the earlier ones, drawn by seed. At fixed numbers
- * of samples it learns: the embedder from all that is kept, then the classes, then the classifier.
- * All that it knows follows from the samples and their order.
+ * of samples a lesson begins (lesson.h): the embedder learns from all that is kept, then classes
+ * are found, then the classifier learns. What it taught answers from QN_NET_DELAY samples later on.
+ * All that is known follows from the samples and their order.
  *
  * Samples lie in places: labelled ones in 0 to n_labelled - 1, the window, a ring, in the next
- * QN_NET_WINDOW, and older ones in the n_old after it. A class is a number: of a known class, or
- * n_known + the place of a found one among the labeller's records.
+ * QN_NET_WINDOW, and older ones in the n_old after it. While a lesson is under way these stay as
+ * they are, and new samples, n_recent, lie behind those in use. A class is a number: of a known
+ * class, or n_known + the place of a found one among the labeller's records.
  *     n_window <= QN_NET_WINDOW, and < only if n_old = 0; n_old <= old_capacity
  *     label below n_known + QN_LABEL_MAX_NEW */
 #ifndef QN_LABEL_NET_H
@@ -17,17 +19,16 @@
 #include "label/network/embedder.h"
 #include "label/network/groups.h"
 #include "label/network/head.h"
-#include "label/network/pose.h"
+#include "label/network/lesson.h"
 #include "label/network/views.h"
 
 enum {
     QN_NET_WINDOW = 1800,
-    QN_NET_EVERY = 600,          /* samples between lessons */
     QN_NET_MOST_LABELLED = 4096, /* labelled samples that are kept; others are passed over */
-    QN_NET_PAIRS = 64,           /* samples of a training step */
-    QN_NET_FIRST_STEPS = 150,    /* of the first lesson, from the labelled samples alone */
-    QN_NET_STEPS = 80,           /* of each later one */
-    QN_NET_POSES = 3             /* of the window: one for each lesson in it */
+    QN_NET_PAIRS = 8,            /* samples of a training step */
+    QN_NET_DELAY = 100,          /* samples that come while a lesson is under way */
+    QN_NET_FIRST_STEPS = 1200,   /* of the first lesson, from the labelled samples alone */
+    QN_NET_STEPS = 640           /* of each later one */
 };
 
 typedef struct qn_label_net {
@@ -36,7 +37,7 @@ typedef struct qn_label_net {
     size_t n_values; /* of a sample */
     float low, step; /* a number of a sample is low + step * byte */
     qn_view_scale scale;
-    int n_known, n_labelled, n_window, n_old, old_capacity;
+    int n_known, n_labelled, n_window, n_old, n_recent, old_capacity;
     uint64_t seed;
     int64_t n_drawn; /* samples of lessons so far: numbers of draws and views */
     qn_embedder *embedder;
@@ -56,9 +57,10 @@ typedef struct qn_label_net {
     float *weight;   /* (places) */
     float *room;
     qn_groups groups;
+    qn_lesson lesson;
 } qn_label_net;
 
-/* Places, and how many of them are in use, the first ones. */
+/* Places, and how many of them are in use, the first ones, without recent samples. */
 int qn_net_places(const qn_label_net *net);
 int qn_net_used(const qn_label_net *net);
 
@@ -77,9 +79,6 @@ qn_label_cost qn_net_get_cost(const qn_labeller *labeller);
 /* Part of the last samples that have a class. */
 double qn_net_share(const qn_label_net *net, int class);
 
-/* A lesson: n_steps of the embedder, then classes, classifier, and the labels of all places. */
-qn_status qn_net_learn(qn_labeller *labeller, int n_steps);
-
 /* The tensor that tells a file of this kind, and what it is. */
 #define QN_NET_FILE_MARK "samples.x"
 
@@ -89,7 +88,10 @@ qn_status qn_net_save(const qn_labeller *labeller, const char *path);
 qn_status qn_net_read(const qn_allocator *allocator, const char *path, qn_file *from,
                       const qn_safetensors *file, qn_labeller **labeller);
 
-/* The number of steps that are due after so many samples. */
-int qn_net_due(int64_t n_samples);
+/* Puts the samples that came during a lesson to the others, labelled by what it taught. */
+qn_status qn_net_take_recent(qn_labeller *labeller);
+
+/* Work that is due sooner or later: does a piece of it. */
+qn_status qn_net_work(qn_labeller *labeller, bool *is_left);
 
 #endif

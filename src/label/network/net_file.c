@@ -24,6 +24,7 @@ enum {
     AT_DRAWN,
     AT_ROWS,
     AT_BYTES,
+    AT_RECENT, /* since a lesson began that is under way */
     N_FIXED
 };
 
@@ -39,7 +40,7 @@ static size_t n_counts(const qn_labeller *l) {
 static void list_tensors(const qn_labeller *l, double *counts, float *scale,
                          qn_safetensor tensors[N_OWN]) {
     const qn_label_net *net = l->net;
-    const int64_t n = qn_net_used(net), outputs = net->head.n_outputs;
+    const int64_t n = qn_net_used(net) + net->n_recent, outputs = net->head.n_outputs;
     const qn_shape s = net->sample;
     const qn_safetensor all[N_OWN] = {
         {.name = "classifier", .shape = QN_SHAPE(WIDTH + 1, outputs), .data = net->head.weight},
@@ -89,6 +90,7 @@ static void fill_counts(const qn_labeller *l, double *counts) {
         [AT_DRAWN] = (double)net->n_drawn,
         [AT_ROWS] = (double)l->where.n_rows,
         [AT_BYTES] = (double)l->where.n_bytes,
+        [AT_RECENT] = net->n_recent,
     };
     memcpy(counts, fixed, sizeof fixed);
     qn_labeller_put_records(l, counts + N_FIXED);
@@ -162,6 +164,7 @@ static qn_status write_parts(const qn_labeller *l, const char *path, writing *w)
 qn_status qn_net_save(const qn_labeller *l, const char *path) {
     qn_arena arena;
     writing w;
+    qn_lesson_load(l->net, false);
     qn_arena_init(&arena, l->allocator);
     const qn_status status =
         make_writing(l, &arena, &w) ? write_parts(l, path, &w) : QN_ERROR_MEMORY;
@@ -198,6 +201,12 @@ static bool is_count(double value, double least, double most) {
     return value >= least && value <= most && value == (double)(int64_t)value;
 }
 
+/* Samples since the beginning of a lesson that is under way after n samples. */
+static int64_t count_recent(int64_t n) {
+    const int64_t begun_at = qn_lesson_before(n);
+    return begun_at >= 0 && n - begun_at < QN_NET_DELAY ? n - begun_at : 0;
+}
+
 static bool are_sound_counts(const reading *r) {
     static const double least[N_FIXED] = {[AT_KNOWN] = 1, [AT_LABELLED] = 1};
     static const double most[N_FIXED] = {
@@ -206,13 +215,15 @@ static bool are_sound_counts(const reading *r) {
         [AT_SEED_LOW] = 4294967295.0,    [AT_SEED_HIGH] = 4294967295.0,
         [AT_SAMPLES] = largest_count,    [AT_FOUND] = largest_count,
         [AT_DRAWN] = largest_count,      [AT_ROWS] = largest_count,
-        [AT_BYTES] = largest_count,
+        [AT_BYTES] = largest_count,      [AT_RECENT] = QN_NET_DELAY - 1,
     };
     for (int i = 0; i < N_FIXED; i++)
         if (!is_count(r->counts[i], least[i], most[i]))
             return false;
-    const double n = r->counts[AT_SAMPLES], window = r->counts[AT_WINDOW];
-    return window == (n < QN_NET_WINDOW ? n : QN_NET_WINDOW) && r->counts[AT_OLD] <= n - window;
+    const double recent = r->counts[AT_RECENT], window = r->counts[AT_WINDOW];
+    const double n = r->counts[AT_SAMPLES] - recent;
+    return recent == (double)count_recent((int64_t)r->counts[AT_SAMPLES]) &&
+           window == (n < QN_NET_WINDOW ? n : QN_NET_WINDOW) && r->counts[AT_OLD] <= n - window;
 }
 
 static qn_status read_counts(reading *r) {
@@ -227,8 +238,8 @@ static qn_status read_counts(reading *r) {
     if (!are_sound_counts(r))
         return refuse(r, "its counts are invalid");
     if (x->dtype != QN_U8 || x->shape.rank != 4 ||
-        (double)x->shape.dims[0] !=
-            r->counts[AT_LABELLED] + r->counts[AT_WINDOW] + r->counts[AT_OLD] ||
+        (double)x->shape.dims[0] != r->counts[AT_LABELLED] + r->counts[AT_WINDOW] +
+                                        r->counts[AT_OLD] + r->counts[AT_RECENT] ||
         x->bytes / (size_t)x->shape.dims[0] > QN_LABEL_MAX_VALUES || x->bytes == 0)
         return refuse(r, "its samples have an invalid size");
     return QN_OK;
@@ -250,8 +261,10 @@ static qn_status make(reading *r) {
     QN_TRY(qn_net_make(r->allocator, QN_SHAPE(x->shape.dims[1], x->shape.dims[2], x->shape.dims[3]),
                        l->n_known, (int)c[AT_LABELLED], l->seed, 0, &l->net));
     l->net->n_drawn = (int64_t)c[AT_DRAWN];
-    l->net->n_window = l->n_window = (int)c[AT_WINDOW];
+    l->net->n_window = (int)c[AT_WINDOW];
     l->net->n_old = (int)c[AT_OLD];
+    l->net->n_recent = (int)c[AT_RECENT];
+    l->n_window = l->net->n_window + l->net->n_recent;
     return l->net->n_old <= l->net->old_capacity ? QN_OK : refuse(r, "it keeps too many samples");
 }
 
@@ -287,7 +300,7 @@ static bool is_open_class(const qn_labeller *l, int class) {
 /* Whether classes, probabilities and numbers are possible. */
 static bool is_sound(const qn_labeller *l) {
     const qn_label_net *net = l->net;
-    const size_t n = (size_t)qn_net_used(net);
+    const size_t n = (size_t)(qn_net_used(net) + net->n_recent);
     for (int c = 0; c < net->head.n_outputs; c++)
         if (net->is_open[c] > 1 || (net->is_open[c] && !is_open_class(l, c)))
             return false;
@@ -323,6 +336,7 @@ static qn_status read_state(const reading *r) {
     net->step = scale[1];
     net->scale = (qn_view_scale){scale[2], scale[3]};
     net->whitening.d = WIDTH;
+    qn_head_count_used(&net->head);
     if (!are_finite(net->whitening.w[0], (WIDTH + 1) * WIDTH) || !is_sound(l))
         return refuse(r, "its numbers are invalid");
     return qn_labeller_take_texts(l, r->file) ? QN_OK : refuse(r, "a name is too long");
@@ -338,6 +352,10 @@ qn_status qn_net_read(const qn_allocator *allocator, const char *path, qn_file *
         status = read_weights(&r);
     if (status == QN_OK)
         status = read_state(&r);
+    const qn_label_net *net = status == QN_OK ? r.labeller->net : NULL;
+    const int64_t begun_at = net ? qn_lesson_before(r.labeller->n_samples) : -1;
+    if (begun_at >= 0 && r.labeller->n_samples - begun_at < QN_NET_DELAY)
+        qn_lesson_begin(r.labeller, begun_at, QN_NET_STEPS);
     qn_release(allocator, r.counts, r.n_counts, sizeof(double));
     *labeller = r.labeller; /* what failed is destroyed by whoever asked */
     return status;

@@ -31,8 +31,11 @@ static qn_status by_head(const qn_others *o, int rounds, int32_t *answers) {
     uint8_t is_open[QN_HEAD_MOST_OUTPUTS] = {0};
     qn_arena arena;
     qn_arena_init(&arena, o->allocator);
-    qn_head head = {o->d, outputs, qn_arena_allocate(&arena, n_weights, sizeof(float)), is_open};
-    float *room = qn_arena_allocate(&arena, 2 * n_weights, sizeof(float));
+    qn_head head = {.d = o->d,
+                    .n_outputs = outputs,
+                    .weight = qn_arena_allocate(&arena, n_weights, sizeof(float)),
+                    .is_open = is_open};
+    float *room = qn_arena_allocate(&arena, 2 * n_weights + 1, sizeof(float));
     float *weight = qn_arena_allocate(&arena, (size_t)o->n, sizeof(float));
     int32_t *taught = qn_arena_allocate(&arena, (size_t)o->n, sizeof(int32_t));
     const bool is_made = head.weight && room && weight && taught;

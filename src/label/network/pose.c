@@ -7,26 +7,14 @@
 
 #include <string.h>
 
-enum { ROUNDS = 2 };
+enum { ROUNDS = 2, SOME = 64, SOME_PAIRS = 32 };
+
+/* Why samples are compared, and what else is done. */
+enum { REDUCING, HERE, LESS, MORE, THERE, LAST, LOOKING, DONE };
 
 /* The distance at which other angles are tried, and what is below it is no change. */
 static const float reach = 0.1f, least_angle = 0.03f, least_light = 0.08f, least_noise = 5.0f;
 static const float most[QN_POSE_PARTS] = {1.6f, 1.6f, 80.0f};
-
-/* Samples are compared after means over blocks: each then has mean 0 and length 1. */
-typedef struct comparison {
-    const qn_pose_samples *of;
-    int n_stream, n_labelled; /* of these */
-    int64_t block, rows, columns;
-    int d;           /* numbers of a sample, a multiple of LANES with zeros at the end */
-    float *stream;   /* (n_stream, d) */
-    float *labelled; /* (n_labelled, d) in the pose that is tried */
-    float *like;     /* (n_stream) likeness to the labelled sample that is most like it */
-    float *room;     /* (n_stream) */
-    float side[2][QN_POSE_STREAM], limit[2]; /* likeness in two poses, and its median there */
-    int32_t nearest[QN_POSE_STREAM];
-    uint8_t *shown; /* a sample */
-} comparison;
 
 enum { LANES = 16 };
 
@@ -35,7 +23,7 @@ static int64_t ceiling(int64_t n, int64_t of) {
 }
 
 /* The smallest block after which few enough numbers are left. */
-static void size_blocks(comparison *c, qn_shape s) {
+static void size_blocks(qn_pose_search *c, qn_shape s) {
     for (c->block = 1;; c->block++) {
         c->rows = ceiling(s.dims[0], c->block);
         c->columns = ceiling(s.dims[1], c->block);
@@ -55,8 +43,8 @@ size_t qn_pose_room(qn_shape sample) {
     return many * d + 3 * QN_POSE_STREAM + values;
 }
 
-static void reduce(const comparison *c, const uint8_t *bytes, float *x) {
-    const qn_shape s = c->of->sample;
+static void reduce(const qn_pose_search *c, const uint8_t *bytes, float *x) {
+    const qn_shape s = c->of.sample;
     const int64_t channels = s.dims[2], n = c->rows * c->columns * channels;
     float sum = 0, square = 0;
     memset(x, 0, (size_t)c->d * sizeof *x);
@@ -85,29 +73,33 @@ static float product(const float *a, const float *b, int d) {
     return all;
 }
 
-static const uint8_t *labelled_bytes(const comparison *c, int i) {
-    const int64_t place = (int64_t)i * c->of->n_labelled / c->n_labelled;
-    return c->of->labelled + place * qn_shape_count(c->of->sample);
+static const uint8_t *labelled_bytes(const qn_pose_search *c, int i) {
+    const int64_t place = (int64_t)i * c->of.n_labelled / c->n_labelled;
+    return c->of.labelled + place * qn_shape_count(c->of.sample);
 }
 
-static const uint8_t *stream_bytes(const comparison *c, int i) {
-    const int64_t place = (int64_t)i * c->of->n_stream / c->n_stream;
-    return c->of->stream + c->of->order[place] * qn_shape_count(c->of->sample);
+static const uint8_t *stream_bytes(const qn_pose_search *c, int i) {
+    const int64_t place = (int64_t)i * c->of.n_stream / c->n_stream;
+    return c->of.stream + c->of.order[place] * qn_shape_count(c->of.sample);
 }
 
 /* Turned, without light and noise. */
-static void show(const comparison *c, float angle, int i) {
+static void show(const qn_pose_search *c, float angle, int i) {
     const qn_pose pose = {{[QN_POSE_ANGLE] = angle}};
-    qn_view_show(c->of->sample, &pose, 0, 0, labelled_bytes(c, i), c->shown);
+    qn_view_show(c->of.sample, &pose, 0, 0, labelled_bytes(c, i), c->shown);
 }
 
-/* Compares all samples with the labelled ones at an angle. */
-static void compare(comparison *c, float angle) {
-    for (int i = 0; i < c->n_labelled; i++) {
-        show(c, angle, i);
+/* Compares samples with the labelled ones at the angle that is tried: a part of the labelled ones
+ * is shown so, or a part of the samples is compared. */
+static bool compare(qn_pose_search *c) {
+    const int all = c->n_labelled + c->n_stream, from = c->at;
+    const int end = from < c->n_labelled ? c->n_labelled : all;
+    c->at = from + SOME < end ? from + SOME : end;
+    for (int i = from; i < c->at && from < c->n_labelled; i++) {
+        show(c, c->tried, i);
         reduce(c, c->shown, c->labelled + i * c->d);
     }
-    for (int s = 0; s < c->n_stream; s++) {
+    for (int s = from - c->n_labelled; s >= 0 && s < c->at - c->n_labelled; s++) {
         c->like[s] = -2.0f;
         for (int i = 0; i < c->n_labelled; i++) {
             const float like = product(c->stream + s * c->d, c->labelled + i * c->d, c->d);
@@ -115,13 +107,13 @@ static void compare(comparison *c, float angle) {
             c->like[s] = like > c->like[s] ? like : c->like[s];
         }
     }
+    return c->at < all;
 }
 
 /* Mean likeness of the more alike half: the others may be of classes that have no labels. */
-static float score(comparison *c, float angle) {
+static float score(qn_pose_search *c) {
     float sum = 0;
     const int half = c->n_stream / 2;
-    compare(c, angle);
     memcpy(c->room, c->like, (size_t)c->n_stream * sizeof *c->room);
     qn_select_smallest(c->room, c->n_stream, half);
     for (int i = half; i < c->n_stream; i++)
@@ -131,7 +123,7 @@ static float score(comparison *c, float angle) {
 
 /* Whether samples that are like a labelled one are more like it on one side than on the other: by
  * more than three deviations of the mean difference. */
-static bool is_tilted(const comparison *c) {
+static bool is_tilted(const qn_pose_search *c) {
     float sum = 0, square = 0;
     const float limit = 0.5f * (c->limit[0] + c->limit[1]);
     int n = 0;
@@ -146,41 +138,82 @@ static bool is_tilted(const comparison *c) {
     return n > 1 && sum * sum > 9.0f * (square - sum * sum / (float)n);
 }
 
-/* The top of the parabola through three angles, if there is one, or a step up a slope. Where both
- * sides are higher, they are but smoother. *here: the score at the angle, then at what is found. */
-static float improve(comparison *c, float angle, float *here) {
-    float high[2];
-    for (int side = 0; side < 2; side++) {
-        high[side] = score(c, side ? angle + reach : angle - reach);
-        c->limit[side] = c->room[c->n_stream / 2];
-        memcpy(c->side[side], c->like, (size_t)c->n_stream * sizeof *c->like);
-    }
-    const float bend = 2.0f * *here - high[0] - high[1];
-    if (!is_tilted(c) || (high[0] > *here && high[1] > *here))
-        return angle;
-    float move = bend > 1e-6f ? 0.5f * (high[1] - high[0]) / bend : high[1] > *here ? 1.0f : -1.0f;
-    move = move > 1.5f ? 1.5f : move < -1.5f ? -1.5f : move;
-    const float there = score(c, angle + move * reach);
-    if (there <= *here)
-        return angle;
-    *here = there;
-    return angle + move * reach;
+/* By how many steps to move: to the top of the parabola through three angles, if there is one, or a
+ * step up a slope. Where both sides are higher, they are but smoother. */
+static float choose_move(const qn_pose_search *c) {
+    const float bend = 2.0f * c->here - c->high[0] - c->high[1];
+    if (!is_tilted(c) || (c->high[0] > c->here && c->high[1] > c->here))
+        return 0;
+    const float move = bend > 1e-6f           ? 0.5f * (c->high[1] - c->high[0]) / bend
+                       : c->high[1] > c->here ? 1.0f
+                                              : -1.0f;
+    return move > 1.5f ? 1.5f : move < -1.5f ? -1.5f : move;
 }
 
-static float find_angle(comparison *c, float angle) {
-    float here = score(c, angle);
-    const float before = angle;
-    for (int round = 0; round < ROUNDS; round++)
-        angle = improve(c, angle, &here);
-    return angle - before < least_angle && before - angle < least_angle ? before : angle;
+static void try_angle(qn_pose_search *c, int stage, float angle) {
+    c->stage = stage;
+    c->at = 0;
+    c->tried = angle;
+}
+
+/* The angle has been found. */
+static void settle(qn_pose_search *c) {
+    float *before = &c->pose.part[QN_POSE_ANGLE];
+    if (c->angle - *before >= least_angle || *before - c->angle >= least_angle)
+        *before = c->angle;
+    try_angle(c, LAST, *before);
+}
+
+static void note_side(qn_pose_search *c, int side) {
+    c->high[side] = score(c);
+    c->limit[side] = c->room[c->n_stream / 2];
+    memcpy(c->side[side], c->like, (size_t)c->n_stream * sizeof *c->like);
+}
+
+static bool is_turned(const qn_pose_search *c) {
+    return c->of.sample.dims[0] > 1 && c->of.sample.dims[1] > 1;
+}
+
+/* What follows from a comparison. */
+static void decide(qn_pose_search *c) {
+    float move, there;
+    switch (c->stage) {
+    case HERE:
+        c->here = score(c);
+        if (is_turned(c))
+            try_angle(c, LESS, c->angle - reach);
+        else
+            try_angle(c, LAST, 0);
+        break;
+    case LESS:
+        note_side(c, 0);
+        try_angle(c, MORE, c->angle + reach);
+        break;
+    case MORE:
+        note_side(c, 1);
+        move = choose_move(c);
+        if (move > 0 || move < 0)
+            try_angle(c, THERE, c->angle + move * reach);
+        else
+            settle(c);
+        break;
+    default: /* THERE */
+        there = score(c);
+        c->angle = there > c->here ? c->tried : c->angle;
+        if (there > c->here && ++c->round < ROUNDS) {
+            c->here = there;
+            try_angle(c, LESS, c->angle - reach);
+        } else {
+            settle(c);
+        }
+    }
 }
 
 /* ---- light and noise ---- */
 
-/* Mean, deviation, and mean size of the second differences along all axes (Immerkaer 1996). */
-typedef struct look {
-    float mean, deviation, roughness;
-} look;
+/* What a look is: mean, deviation, and mean size of the second differences along all axes
+ * (Immerkaer 1996). */
+enum { MEAN, DEVIATION, ROUGHNESS };
 
 static float bend_at(qn_shape s, const uint8_t *bytes, int64_t at) {
     const int64_t along_h = s.dims[0] >= 3 ? s.dims[1] * s.dims[2] : 0;
@@ -194,7 +227,7 @@ static float bend_at(qn_shape s, const uint8_t *bytes, int64_t at) {
     return sum < 0 ? -sum : sum;
 }
 
-static look look_at(qn_shape s, const uint8_t *bytes) {
+static void look_at(qn_shape s, const uint8_t *bytes, float look[3]) {
     const int64_t n = qn_shape_count(s), frame_h = s.dims[0] >= 3, frame_w = s.dims[1] >= 3;
     float sum = 0, square = 0, rough = 0;
     int64_t n_rough = 0;
@@ -207,7 +240,9 @@ static look look_at(qn_shape s, const uint8_t *bytes) {
             for (int64_t k = 0; k < s.dims[2]; k++, n_rough++)
                 rough += bend_at(s, bytes, (h * s.dims[1] + w) * s.dims[2] + k);
     const float mean = sum / (float)n, variance = square / (float)n - mean * mean;
-    return (look){mean, __builtin_sqrtf(variance > 0 ? variance : 0), rough / (float)n_rough};
+    look[MEAN] = mean;
+    look[DEVIATION] = __builtin_sqrtf(variance > 0 ? variance : 0);
+    look[ROUGHNESS] = rough / (float)n_rough;
 }
 
 static float log_ratio(float a, float b) {
@@ -218,38 +253,36 @@ static float median(float *x, int n) {
     return n > 0 ? qn_select_smallest(x, n, n / 2) : 0;
 }
 
-/* Looks at the samples that are most like a labelled one, and at that: looks (n, 2). */
-static int look_at_pairs(comparison *c, float angle, look (*looks)[2]) {
-    int n = 0;
-    compare(c, angle);
+/* Looks at some of the samples that are most like a labelled one, and at that. */
+static bool look_at_pairs(qn_pose_search *c) {
     memcpy(c->room, c->like, (size_t)c->n_stream * sizeof *c->room);
     const float limit = median(c->room, c->n_stream);
-    for (int i = 0; i < c->n_stream; i++) {
-        if (c->like[i] < limit)
+    const int end = c->at + SOME_PAIRS < c->n_stream ? c->at + SOME_PAIRS : c->n_stream;
+    for (; c->at < end; c->at++) {
+        if (c->like[c->at] < limit)
             continue;
-        show(c, angle, c->nearest[i]);
-        looks[n][0] = look_at(c->of->sample, stream_bytes(c, i));
-        looks[n++][1] = look_at(c->of->sample, c->shown);
+        show(c, c->tried, c->nearest[c->at]);
+        look_at(c->of.sample, stream_bytes(c, c->at), c->now[c->n_pairs]);
+        look_at(c->of.sample, c->shown, c->then[c->n_pairs++]);
     }
-    return n;
+    return c->at < c->n_stream;
 }
 
 static float update(float before, float found, float least) {
     return found - before > least || before - found > least ? found : before;
 }
 
-static void find_light(comparison *c, qn_pose *pose) {
-    look looks[QN_POSE_STREAM][2];
-    float *part = pose->part, found[QN_POSE_STREAM];
-    const bool is_flat = c->of->sample.dims[0] < 3 || c->of->sample.dims[1] < 3;
-    const int n = look_at_pairs(c, part[QN_POSE_ANGLE], looks);
+static void find_light(qn_pose_search *c) {
+    float *part = c->pose.part, found[QN_POSE_STREAM];
+    const bool is_flat = c->of.sample.dims[0] < 3 || c->of.sample.dims[1] < 3;
+    const int n = c->n_pairs;
     for (int i = 0; i < n; i++)
-        found[i] = 0.5f * (log_ratio(looks[i][0].mean, looks[i][1].mean) +
-                           log_ratio(looks[i][0].deviation, looks[i][1].deviation));
+        found[i] = 0.5f * (log_ratio(c->now[i][MEAN], c->then[i][MEAN]) +
+                           log_ratio(c->now[i][DEVIATION], c->then[i][DEVIATION]));
     part[QN_POSE_LIGHT] = update(part[QN_POSE_LIGHT], median(found, n), least_light);
     const float light = qn_exp_f32(part[QN_POSE_LIGHT]);
     for (int i = 0; i < n; i++) {
-        const float now = looks[i][0].roughness, then = light * looks[i][1].roughness;
+        const float now = c->now[i][ROUGHNESS], then = light * c->then[i][ROUGHNESS];
         found[i] = now * now - then * then;
     }
     const float square = median(found, n), factor = is_flat ? 1.95f : 4.79f;
@@ -264,24 +297,55 @@ bool qn_pose_is_sound(const qn_pose *pose) {
     return pose->part[QN_POSE_NOISE] >= 0;
 }
 
+void qn_pose_begin(qn_pose_search *c, const qn_pose *pose, const qn_pose_samples *samples,
+                   float *room) {
+    *c = (qn_pose_search){.of = *samples, .pose = *pose, .angle = pose->part[QN_POSE_ANGLE]};
+    c->n_stream = samples->n_stream < QN_POSE_STREAM ? samples->n_stream : QN_POSE_STREAM;
+    c->n_labelled = samples->n_labelled < QN_POSE_LABELLED ? samples->n_labelled : QN_POSE_LABELLED;
+    size_blocks(c, samples->sample);
+    c->like = room;
+    c->room = c->like + QN_POSE_STREAM;
+    c->stream = c->room + QN_POSE_STREAM;
+    c->labelled = c->stream + (size_t)QN_POSE_STREAM * (size_t)c->d;
+    c->shown = (uint8_t *)(c->labelled + (size_t)QN_POSE_LABELLED * (size_t)c->d);
+}
+
+static void finish(qn_pose_search *c) {
+    find_light(c);
+    for (int i = 0; i < QN_POSE_PARTS; i++) {
+        float *part = &c->pose.part[i];
+        *part = *part > most[i] ? most[i] : *part < -most[i] ? -most[i] : *part;
+    }
+    c->stage = DONE;
+}
+
+static bool reduce_some(qn_pose_search *c) {
+    const int end = c->at + SOME < c->n_stream ? c->at + SOME : c->n_stream;
+    for (; c->at < end; c->at++)
+        reduce(c, stream_bytes(c, c->at), c->stream + c->at * c->d);
+    return c->at < c->n_stream;
+}
+
+bool qn_pose_go_on(qn_pose_search *c) {
+    if (c->stage == REDUCING) {
+        if (!reduce_some(c))
+            try_angle(c, HERE, c->angle);
+    } else if (c->stage == LOOKING) {
+        if (!look_at_pairs(c))
+            finish(c);
+    } else if (!compare(c)) {
+        if (c->stage == LAST)
+            try_angle(c, LOOKING, c->tried);
+        else
+            decide(c);
+    }
+    return c->stage != DONE;
+}
+
 void qn_pose_measure(qn_pose *pose, const qn_pose_samples *samples, float *room) {
-    comparison c = {.of = samples};
-    qn_pose found = *pose;
-    c.n_stream = samples->n_stream < QN_POSE_STREAM ? samples->n_stream : QN_POSE_STREAM;
-    c.n_labelled = samples->n_labelled < QN_POSE_LABELLED ? samples->n_labelled : QN_POSE_LABELLED;
-    size_blocks(&c, samples->sample);
-    c.like = room;
-    c.room = c.like + QN_POSE_STREAM;
-    c.stream = c.room + QN_POSE_STREAM;
-    c.labelled = c.stream + (size_t)QN_POSE_STREAM * (size_t)c.d;
-    c.shown = (uint8_t *)(c.labelled + (size_t)QN_POSE_LABELLED * (size_t)c.d);
-    for (int i = 0; i < c.n_stream; i++)
-        reduce(&c, stream_bytes(&c, i), c.stream + i * c.d);
-    if (samples->sample.dims[0] > 1 && samples->sample.dims[1] > 1)
-        found.part[QN_POSE_ANGLE] = find_angle(&c, found.part[QN_POSE_ANGLE]);
-    find_light(&c, &found);
-    for (int i = 0; i < QN_POSE_PARTS; i++)
-        pose->part[i] = found.part[i] > most[i]    ? most[i]
-                        : found.part[i] < -most[i] ? -most[i]
-                                                   : found.part[i];
+    qn_pose_search search;
+    qn_pose_begin(&search, pose, samples, room);
+    while (qn_pose_go_on(&search)) {
+    }
+    *pose = search.pose;
 }

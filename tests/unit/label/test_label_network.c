@@ -79,16 +79,22 @@ static void test_a_class_appears(qn_labeller *l, const qn_label_answer *answers)
     CHECK(qn_labeller_get_cost(l).bytes > 100000);
 }
 
-/* Saved and loaded at a place before and one after a lesson, labels and file are the same. */
+/* Saved and loaded before, while and after there is a lesson, labels and file are the same; also if
+ * some of its pieces are done while nothing else is. */
 static void test_cuts(const char *path, const qn_label_answer *whole, const char *file,
                       size_t n_file) {
     static qn_label_answer answers[N_STREAM];
     qn_labeller *l = make();
     char *text;
     size_t bytes;
-    const int cuts[] = {0, 250, 601, N_STREAM};
-    for (int i = 0; i < 3; i++) {
+    bool is_left = false;
+    const int cuts[] = {0, 250, 345, 601, 680, N_STREAM};
+    for (int i = 0; i < 5; i++) {
         label(l, cuts[i], cuts[i + 1], answers);
+        for (int piece = 0; piece < 5 && i % 3 == 0; piece++) {
+            CHECK_OK(qn_labeller_work(l, &is_left));
+            CHECK(is_left == (i == 3));
+        }
         CHECK_OK(qn_labeller_save(l, path));
         qn_labeller_destroy(l);
         CHECK_OK(qn_labeller_load(NULL, path, &l));
@@ -195,13 +201,13 @@ static void test_groups(void) {
 /* What is whitened has the covariance 1 within classes; the classifier learns classes of it. */
 static void test_head(void) {
     enum { N = 2000, D = 3, OUT = 16 };
-    static float z[N * D], weight[N], room[2 * OUT * (D + 1)], w[OUT * (D + 1)];
+    static float z[N * D], weight[N], room[2 * OUT * (D + 1) + 1], w[OUT * (D + 1)];
     static int32_t label[N];
     const qn_rng rng = qn_rng_make(4, 1, 0);
     double sum[D][D] = {{0}}, mean[2][D] = {{0}};
     qn_whitening v;
     const uint8_t is_open[OUT] = {1, 1, 1};
-    qn_head head = {D, OUT, w, is_open};
+    qn_head head = {D, OUT, w, is_open, 0};
     for (int i = 0; i < N; i++) {
         const float a = (float)qn_rng_normal(rng, 3 * (uint64_t)i),
                     b = (float)qn_rng_normal(rng, 3 * (uint64_t)i + 1);

@@ -1,0 +1,172 @@
+/* What a lesson of a labeller with a network makes of groups of samples: classes, and a classifier;
+ * see lesson.h. */
+#include "label/network/net.h"
+
+#include <string.h>
+
+enum { WIDTH = QN_EMBEDDER_WIDTH, HEAD_STEPS = 60, ROUNDS = 3, GATHERED = 2048 };
+static const float sure = 0.6f;          /* probability from which the classifier teaches itself */
+static const float least_overlap = 0.3f; /* of a group with a class found before */
+
+/* ---- found classes ---- */
+
+/* Members of each group that had each found class before: overlap (groups, QN_LABEL_MAX_NEW). */
+static void count_overlaps(const qn_label_net *net, int32_t (*overlap)[QN_LABEL_MAX_NEW],
+                           int32_t *size) {
+    memset(size, 0, QN_GROUPS_CLUSTERS * sizeof *size);
+    memset(overlap, 0, QN_GROUPS_CLUSTERS * sizeof *overlap);
+    for (int i = net->n_labelled; i < net->n_labelled + net->n_window; i++) {
+        const int group = net->groups.group[net->groups.of[i]];
+        if (group < 0)
+            continue;
+        size[group]++;
+        if (net->label[i] >= net->n_known)
+            overlap[group][net->label[i] - net->n_known]++;
+    }
+}
+
+/* Whether a found class has samples left. */
+static bool has_samples(const qn_label_net *net, int class) {
+    for (int i = net->n_labelled; i < qn_net_used(net); i++)
+        if (net->label[i] == class)
+            return true;
+    return false;
+}
+
+/* A free place, or that of the class that was found first among those without samples; it begins
+ * when the lesson ends. */
+static int choose_place(qn_labeller *l, const bool *is_taken) {
+    qn_lesson *lesson = &l->net->lesson;
+    int best = -1;
+    for (int p = 0; p < QN_LABEL_MAX_NEW; p++) {
+        const qn_label_record *r = qn_labeller_found(l, p);
+        if (is_taken[p] || (r->serial >= 0 && has_samples(l->net, l->n_known + p)))
+            continue;
+        if (best < 0 || r->serial < qn_labeller_found(l, best)->serial)
+            best = p;
+        if (r->serial < 0)
+            break;
+    }
+    if (best >= 0)
+        lesson->begun[lesson->n_begun++] = best;
+    return best;
+}
+
+/* Gives groups the found classes that most of their members had, the largest overlaps first, and
+ * those without one a new class. */
+void qn_lesson_identify(qn_labeller *l) {
+    int32_t *class = l->net->lesson.class;
+    int32_t overlap[QN_GROUPS_CLUSTERS][QN_LABEL_MAX_NEW], size[QN_GROUPS_CLUSTERS];
+    bool is_taken[QN_LABEL_MAX_NEW] = {false};
+    const int n = l->net->groups.n;
+    count_overlaps(l->net, overlap, size);
+    for (int g = 0; g < n; g++)
+        class[g] = -1;
+    for (;;) {
+        int best = -1, at = -1;
+        for (int g = 0; g < n; g++)
+            for (int p = 0; p < QN_LABEL_MAX_NEW && class[g] < 0; p++)
+                if (!is_taken[p] && (float)overlap[g][p] > least_overlap * (float)size[g] &&
+                    (best < 0 || overlap[g][p] > overlap[best][at])) {
+                    best = g;
+                    at = p;
+                }
+        if (best < 0)
+            break;
+        class[best] = l->n_known + at;
+        is_taken[at] = true;
+    }
+    for (int g = 0; g < n; g++) {
+        const int place = class[g] < 0 ? choose_place(l, is_taken) : -1;
+        if (place >= 0) {
+            class[g] = l->n_known + place;
+            is_taken[place] = true;
+        }
+    }
+}
+
+/* ---- the classifier ---- */
+
+/* What it is taught first: the labelled samples, groups of the window, and what older ones of found
+ * classes were. */
+static void begin_teaching(qn_label_net *net, const int32_t *class) {
+    for (int i = 0; i < qn_net_used(net); i++) {
+        const int place = i;
+        int taught = -1;
+        if (place < net->n_labelled)
+            taught = net->label[place];
+        else if (place < net->n_labelled + QN_NET_WINDOW) {
+            const int group = net->groups.group[net->groups.of[place]];
+            taught = group >= 0 ? class[group] : -1;
+        } else if (net->label[place] >= net->n_known && net->confidence[place] > sure)
+            taught = net->label[place];
+        net->taught[place] = taught;
+        net->weight[place] = 1;
+    }
+}
+
+static void open_classes(qn_label_net *net) {
+    qn_lesson *lesson = &net->lesson;
+    memset(lesson->is_open, 0, sizeof lesson->is_open);
+    memset(lesson->is_open, 1, (size_t)net->n_known);
+    for (int i = 0; i < qn_net_used(net); i++)
+        if (net->taught[i] >= 0)
+            lesson->is_open[net->taught[i]] = 1;
+    qn_head_count_used(&lesson->head);
+}
+
+/* Labels all samples of the stream. */
+static void label_all(qn_label_net *net) {
+    qn_lesson *lesson = &net->lesson;
+    for (int i = net->n_labelled; i < qn_net_used(net); i++) {
+        float p[QN_HEAD_MOST_OUTPUTS], is_new = 0;
+        int best = 0;
+        qn_head_look(&lesson->head, net->z + i * WIDTH, p);
+        for (int c = 0; c < lesson->head.n_outputs; c++) {
+            best = p[c] > p[best] ? c : best;
+            is_new += c >= net->n_known ? p[c] : 0.0f;
+        }
+        lesson->label[i] = best;
+        lesson->confidence[i] = p[best];
+        lesson->is_new[i] = is_new;
+    }
+}
+
+static void teach_itself(qn_label_net *net) {
+    for (int i = net->n_labelled; i < qn_net_used(net); i++)
+        net->taught[i] = net->lesson.confidence[i] > sure ? net->lesson.label[i] : -1;
+}
+
+static int count_parts(const qn_label_net *net) {
+    return (qn_net_used(net) + GATHERED - 1) / GATHERED;
+}
+
+int qn_lesson_teachings(const qn_label_net *net) {
+    return 1 + ROUNDS * (HEAD_STEPS * count_parts(net) + 1);
+}
+
+/* Part `at` of the parts of a round's steps. */
+static void fit_part(qn_label_net *net, int at) {
+    const int parts = count_parts(net), n = qn_net_used(net), begin = at % parts * GATHERED;
+    qn_head *head = &net->lesson.head;
+    qn_head_gather(head, begin, begin + GATHERED < n ? begin + GATHERED : n, net->z, net->taught,
+                   net->weight, net->room);
+    if (at % parts == parts - 1)
+        qn_head_move(head, at / parts, HEAD_STEPS, net->room);
+}
+
+bool qn_lesson_teach(qn_label_net *net, int piece) {
+    qn_head *head = &net->lesson.head;
+    const int in_round = HEAD_STEPS * count_parts(net) + 1, at = (piece - 1) % in_round;
+    if (piece == 0) {
+        begin_teaching(net, net->lesson.class);
+        open_classes(net);
+        memset(head->weight, 0, (WIDTH + 1) * (size_t)head->n_outputs * sizeof *head->weight);
+    } else if (at < in_round - 1) {
+        fit_part(net, at);
+    } else {
+        label_all(net);
+        teach_itself(net);
+    }
+    return piece + 1 < qn_lesson_teachings(net);
+}
