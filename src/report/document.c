@@ -9,6 +9,7 @@
 #include "os/heap.h"
 #include "os/os.h"
 #include "report/assets.h"
+#include "report/bitmap.h"
 
 #include <string.h>
 
@@ -240,6 +241,17 @@ void qn_document_cell_number(qn_document *document, double value, int decimals) 
     qn_output_number(out, value, 12, "");
     qn_output_text(out, "\">");
     qn_output_fixed(out, value, decimals, "\xe2\x80\x93"); /* a dash */
+    end_cell(document);
+}
+
+void qn_document_cell_picture(qn_document *document, const char *name, int h, int w, int c,
+                              const uint8_t *pixels) {
+    qn_output *out = &document->out;
+    if (!begin_cell(document))
+        return;
+    put_element(out, "<td><img class=\"small\" alt=\"", name, "\" src=\"");
+    qn_bitmap_put(out, h, w, c, pixels);
+    qn_output_text(out, "\">");
     end_cell(document);
 }
 

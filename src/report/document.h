@@ -57,6 +57,9 @@ void qn_document_begin_table(qn_document *document, const char *name, int n_colu
                              const char *const *columns);
 void qn_document_cell_text(qn_document *document, const char *text);
 void qn_document_cell_number(qn_document *document, double value, int decimals);
+/* A small picture (h, w, c) of c 1, grey, or 3, colours. */
+void qn_document_cell_picture(qn_document *document, const char *name, int h, int w, int c,
+                              const uint8_t *pixels);
 void qn_document_end_table(qn_document *document);
 
 typedef enum qn_chart_kind {

@@ -1,6 +1,8 @@
 """quern label: a stream labelled by the command, killed and gone on with, named, shown, and what is refused."""
+import base64
 import pathlib
 import random
+import re
 import signal
 import struct
 import time
@@ -175,9 +177,21 @@ class Label(quern.Case):
     def samples_of(self, labeller):
         return self.run_quern("label", "show", labeller, "--json").of("labeller")[0]["samples"]
 
+    def check_typical(self):
+        """The page shows samples of each class as bitmaps, the lowest row first."""
+        self.run_quern("label", "show", "p.qnl", "--html", "classes.html")
+        page = self.bytes_of("classes.html").decode()
+        for kind in range(2):
+            row = re.search(rf'<td>{kind}</td><td><img class="small" alt="{kind}" src="data:image/bmp;base64,([^"]+)"', page)
+            bitmap = base64.b64decode(row[1])
+            self.assertEqual(struct.unpack("<2sIHHI", bitmap[:14]), (b"BM", len(bitmap), 0, 0, 54))
+            self.assertEqual(struct.unpack("<Iii", bitmap[14:26]), (40, 8, 8))
+            rows = [sum(bitmap[54 + 24 * y:78 + 24 * y]) for y in range(7, -1, -1)]
+            self.assertEqual(rows.index(max(rows)) // 3, kind)
+
     def test_pictures(self):
         """A class that nobody announced is found; a killed stream goes on to the same labels and file."""
-        truth = [i % 2 if i < 310 else i % 3 for i in range(620)]
+        truth = [i % 2 if i < 310 else i % 3 for i in range(720)]
         self.make_pictures("old", [i % 2 for i in range(60)])
         self.make_pictures("stream", truth)
         self.run_quern("label", "init", "--known", "idx:old", "--out", "p.qnl", "--threads", 1)
@@ -186,10 +200,11 @@ class Label(quern.Case):
         self.run_quern(*command)
         rows, labels, labeller = self.labels(), self.bytes_of("labels.csv"), self.bytes_of("p.qnl")
         self.assertGreater(sum(row[1] == str(kind) for kind, row in zip(truth, rows) if kind < 2), 400)
-        late = [row[1] for kind, row in list(zip(truth, rows))[600:] if kind == 2]
+        late = [row[1] for kind, row in list(zip(truth, rows))[700:] if kind == 2]
         self.assertGreater(sum(name.startswith("new-") for name in late), len(late) // 2)
         question = self.run_quern("label", "ask", "p.qnl", "--json").of("question")[0]
         self.assertTrue(question["class"].startswith("new-"))
+        self.check_typical()
         trained = self.run_quern("train", "mlp", "--data", "labelled:p.qnl", "--epochs", 3, "--holdout", 0.2,
                                  "--json").of("epoch")[-1]
         self.assertGreater(trained["test_accuracy"], 0.5)

@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "quern/data.h"
 #include "quern/label.h"
+#include "report/document.h"
 
 /* The labelled samples in memory. */
 typedef struct label_samples {
@@ -56,5 +57,8 @@ int label_bench(const arguments *a);
 
 /* The benchmark of a data set of pictures or series, which has been opened. */
 int label_arriving(const arguments *a, const qn_data_source *source);
+
+/* Adds a table with the surest samples of each class, if they are pictures. */
+qn_status label_add_typical(qn_document *document, const qn_labeller *labeller);
 
 #endif

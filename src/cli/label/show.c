@@ -109,7 +109,9 @@ static qn_status write_page(const qn_labeller *l, const char *path) {
                         "last. moved: how far the centre of a known class went, in deviations of "
                         "the labelled samples; 0 where nothing says that it moves.");
     add_shares(d, l);
-    const qn_status status = qn_document_write(d, path);
+    qn_status status = label_add_typical(d, l);
+    if (status == QN_OK)
+        status = qn_document_write(d, path);
     qn_document_destroy(d);
     return status;
 }
