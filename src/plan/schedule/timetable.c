@@ -221,10 +221,79 @@ static qn_status improve(choosing *c) {
     return QN_OK;
 }
 
+/* Tasks of the longest way, all at their best widths, get so many cores at most, and all others so
+ * many: what nothing waits for runs beside what all wait for, as filters' gradients beside data's. */
+static void set_two_widths(qn_lister *l, const bool *is_long, int most, int others) {
+    for (int32_t i = 0; i < l->tasks->n; i++)
+        l->widths[i] = (int16_t)qn_lister_best_width(l, i, is_long[i] ? most : others);
+}
+
+/* Those through which the longest way is nearly as long as the longest of all. heads: scratch. */
+static void find_long(qn_lister *l, double *heads, bool *is_long) {
+    const qn_task_list *before = &l->tasks->before;
+    set_best_widths(l);
+    const double longest = qn_lister_fill_levels(l);
+    for (int32_t i = 0; i < l->tasks->n; i++) {
+        heads[i] = 0;
+        for (int32_t e = before->first[i]; e < before->first[i + 1]; e++) {
+            const int32_t b = before->tasks[e];
+            const double end = heads[b] + qn_lister_ns(l, b, l->widths[b]);
+            heads[i] = end > heads[i] ? end : heads[i];
+        }
+        is_long[i] = heads[i] + l->levels[i] > 0.95 * longest;
+    }
+}
+
+static qn_status try_splits(choosing *c, const bool *is_long) {
+    const int n = c->l.cores->n;
+    for (int eighths = 3; eighths < 8; eighths++) {
+        const int most = n * eighths / 8;
+        for (int others = n - most; others > 0 && most > 0; others /= 2) {
+            set_two_widths(&c->l, is_long, most, others);
+            QN_TRY(try_policies(c));
+        }
+    }
+    return QN_OK;
+}
+
+static qn_status try_two_widths(choosing *c) {
+    const size_t n = (size_t)c->l.tasks->n + 1;
+    const qn_allocator *a = c->l.tasks->allocator;
+    double *heads = NULL;
+    bool *is_long = NULL;
+    qn_status status = qn_allocate(a, n, sizeof *heads, &heads);
+    if (status == QN_OK)
+        status = qn_allocate(a, n, sizeof *is_long, &is_long);
+    if (status == QN_OK) {
+        find_long(&c->l, heads, is_long);
+        status = try_splits(c, is_long);
+    }
+    qn_release(a, heads, n, sizeof *heads);
+    qn_release(a, is_long, n, sizeof *is_long);
+    return status;
+}
+
 static qn_status choose(choosing *c) {
     QN_TRY(try_rules(c));
     QN_TRY(try_stages(c));
     return improve(c);
+}
+
+/* The same from another beginning: small changes of it may lead further than those of the best. */
+static qn_status choose_anew(choosing *c) {
+    qn_timetable *first = c->best, other;
+    QN_TRY(qn_timetable_init(c->l.tasks->allocator, c->l.tasks->n, &other));
+    c->best = &other;
+    c->has_best = false;
+    qn_status status = try_two_widths(c);
+    if (status == QN_OK)
+        status = improve(c);
+    c->best = first;
+    if (status == QN_OK &&
+        qn_timetable_cost(&other, c->prefer) < qn_timetable_cost(first, c->prefer))
+        exchange(first, &other);
+    qn_timetable_deinit(&other);
+    return status;
 }
 
 qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores, qn_prefer prefer,
@@ -237,6 +306,8 @@ qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores, qn_p
         status = qn_allocate(tasks->allocator, n, sizeof *c.best_widths, &c.best_widths);
     if (status == QN_OK)
         status = choose(&c);
+    if (status == QN_OK && cores->n >= 4)
+        status = choose_anew(&c);
     qn_release(tasks->allocator, c.best_widths, n, sizeof *c.best_widths);
     qn_timetable_deinit(&c.trial);
     qn_lister_deinit(&c.l);
