@@ -221,8 +221,8 @@ static qn_status improve(choosing *c) {
     return QN_OK;
 }
 
-/* Tasks of the longest way, all at their best widths, get so many cores at most, and all others so
- * many: what nothing waits for runs beside what all wait for, as filters' gradients beside data's. */
+/* Tasks of the longest way get so many cores at most, and all others so many: what nothing waits for
+ * runs beside what all wait for, as filters' gradients beside data's. */
 static void set_two_widths(qn_lister *l, const bool *is_long, int most, int others) {
     for (int32_t i = 0; i < l->tasks->n; i++)
         l->widths[i] = (int16_t)qn_lister_best_width(l, i, is_long[i] ? most : others);

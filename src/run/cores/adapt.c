@@ -52,13 +52,19 @@ static int next_live(const qn_core_plans *c, int way) {
     return way;
 }
 
+/* Lanes wait for one another, so that side by side a step is held up by every thread whose core
+ * another program takes: then one by one goes on at once, and side by side is in no trial. */
 static void begin_trial(qn_core_plans *c, int n_rounds, int n_warm) {
     qn_core_adapting *a = &c->adapting;
+    a->before = a->kept;
+    if (a->is_slow && a->kept == QN_CORES_BESIDE)
+        a->kept = QN_CORES_ALL;
     a->is_trial = true;
     a->n_rounds = n_rounds;
     a->n_warm = n_warm;
     for (int way = 0; way < QN_CORES_WAYS; way++)
         a->ways[way] = (qn_core_way){0};
+    a->ways[QN_CORES_BESIDE].is_out = a->is_slow;
     a->way = next_live(c, 0);
 }
 
@@ -162,9 +168,11 @@ static void keep(qn_core_plans *c) {
     if (a->is_first) {
         note_gain(c);
     } else {
-        const bool is_change = best != a->kept;
+        const bool is_change = best != a->before;
         c->use.n_changes += is_change;
-        a->rest = is_change ? REST : 2 * a->rest < MOST_REST ? 2 * a->rest : MOST_REST;
+        /* Beside other programs steps differ by more: it takes some that do to call for a trial. */
+        const int64_t longer = 2 * a->rest < MOST_REST ? 2 * a->rest : MOST_REST;
+        a->rest = is_change && !a->is_slow ? REST : longer;
         a->every = is_change ? EVERY : 2 * a->every;
     }
     a->kept = a->way = best;
@@ -246,12 +254,17 @@ static int call_for_trial(qn_core_plans *c, double mean_ns) {
     qn_core_adapting *a = &c->adapting;
     const bool is_large = differs(mean_ns, a->mean_ns, large);
     const bool has_cores = has_more_cores(c);
+    int n_rounds = 0;
     a->n_odd = differs(mean_ns, a->mean_ns, small) ? a->n_odd + 1 : 0;
     a->n_windows++;
     if (has_cores || (is_large && a->n_windows > 1 && (a->rest == REST || a->n_odd > 2)) ||
         (a->n_odd > 1 && a->n_windows > a->rest))
-        return a->n_steps == 1 ? LONG_ROUNDS : ROUNDS;
-    return a->n_windows >= a->every ? FIRST_ROUNDS : 0;
+        n_rounds = a->n_steps == 1 ? LONG_ROUNDS : ROUNDS;
+    else if (a->n_windows >= a->every)
+        n_rounds = FIRST_ROUNDS;
+    if (n_rounds > 0 && (is_large || has_cores || n_rounds == FIRST_ROUNDS))
+        a->is_slow = is_large && !has_cores && mean_ns > a->mean_ns;
+    return n_rounds;
 }
 
 static void end_window(qn_core_plans *c, double mean_ns) {

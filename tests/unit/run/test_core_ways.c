@@ -145,7 +145,22 @@ static void test_energy(void) {
     }
 }
 
+/* Side by side is left at the first long step, and not tried until steps are short again. */
+static void test_busy_beside(void) {
+    const world taken = {{80, 160, 100, 170}, 0.3};
+    qn_core_plans c = begin(true);
+    for (uint64_t i = 0; i < 60; i++)
+        step(&c, &quiet, 1e6, i);
+    CHECK(c.adapting.kept == QN_CORES_BESIDE);
+    int n_beside = 0;
+    for (uint64_t i = 0; i < 200; i++)
+        n_beside += step(&c, &taken, 1e6, 100 + i) == QN_CORES_BESIDE;
+    CHECK(n_beside <= 2 && c.adapting.kept == QN_CORES_ALL && c.use.n_changes == 1);
+    CHECK(count_steps_until(&c, &quiet, QN_CORES_BESIDE, 1000) <= 12);
+}
+
 int main(void) {
+    test_busy_beside();
     test_energy();
     test_first();
     test_fewer();
