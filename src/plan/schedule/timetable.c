@@ -221,7 +221,7 @@ static qn_status improve(choosing *c) {
     return QN_OK;
 }
 
-/* Tasks of the longest way get so many cores at most, and all others so many: what nothing waits for
+/* Tasks of the longest way get so many cores at most, and all others so many: what nobody waits for
  * runs beside what all wait for, as filters' gradients beside data's. */
 static void set_two_widths(qn_lister *l, const bool *is_long, int most, int others) {
     for (int32_t i = 0; i < l->tasks->n; i++)
