@@ -65,6 +65,8 @@ static const qn_rule built_in[] = {
     RULE(AVX2, FILTER, SLIDING, AT_MOST(C, 4), AT_MOST(K, 6), AT_LEAST(S, 3), AT_LEAST(Q, 8)),
     RULE(NEON, FILTER, SLIDING, AT_MOST(C, 4), AT_MOST(K, 8), AT_LEAST(S, 3), AT_LEAST(Q, 4)),
     RULE(QN_ALL_SETS, DATA, SCATTER, AT_LEAST(SPREAD, 201)),
+    /* Windows beyond the border multiply zeros; a task is a sample. */
+    RULE(QN_ALL_SETS, DATA, SCATTER, AT_LEAST(SPREAD, 110), AT_LEAST(BATCH, 4)),
     RULE(QN_ALL_SETS, FILTER, CHUNKS, AT_MOST(WEIGHTS, 8192)),
 };
 
