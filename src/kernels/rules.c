@@ -50,6 +50,9 @@ static const qn_rule built_in[] = {
          AT_LEAST(GAIN, 160)),
     RULE(QN_ALL_SETS, FILTER, WINOGRAD, AT_LEAST(C, 32), AT_LEAST(K, 32), AT_LEAST(TILES, 16),
          AT_LEAST(GAIN, 160)),
+    /* Filters of 4x4 at stride 2, whose few planes cost less to make. */
+    RULE(QN_ALL_SETS, QN_ALL_PASSES, WINOGRAD, AT_LEAST(C, 8), AT_LEAST(K, 8), AT_LEAST(R, 4),
+         AT_LEAST(TILES, 16), AT_LEAST(GAIN, 115)),
     RULE(AVX512, FORWARD, THIN, AT_MOST(C, 4), AT_LEAST(S, 3), AT_LEAST(Q, 16)),
     RULE(AVX2, FORWARD, THIN, AT_MOST(C, 4), AT_LEAST(S, 3), AT_LEAST(Q, 8)),
     RULE(NEON, FORWARD, THIN, AT_MOST(C, 4), AT_LEAST(S, 3), AT_LEAST(Q, 4)),
@@ -96,6 +99,22 @@ static int64_t gain_of(int64_t h, int64_t w) {
     return 100 * 9 * h * w / (QN_WINOGRAD_POINTS * tiles_of(h, w));
 }
 
+/* Filters of 4x4 at stride 2 have tiles of their own, those of the pass. */
+static bool is_phased(const qn_conv2d_shape *d) {
+    return d->r == 4 && d->s == 4 && d->stride_h == 2 && d->stride_w == 2;
+}
+
+static int64_t phased_tiles(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
+    const bool is_data = pass == QN_CONV2D_BACKWARD_DATA;
+    const int64_t h = is_data ? ceil_div(d->h + d->pad_top, 2) : d->p;
+    const int64_t w = is_data ? ceil_div(d->w + d->pad_left, 2) : d->q;
+    return ceil_div(h, QN_PHASED_OUT) * ceil_div(w, QN_PHASED_OUT);
+}
+
+static int64_t phased_gain(const qn_conv2d_shape *d, qn_conv2d_pass pass) {
+    return 100 * 16 * d->p * d->q / (QN_PHASES * QN_PHASED_POINTS * phased_tiles(d, pass));
+}
+
 static int64_t spread_of(const qn_conv2d_shape *d, qn_isa isa) {
     const int64_t taps = d->r * d->s;
     return 100 * d->h * d->w * taps * padded(d->c, isa) /
@@ -113,7 +132,8 @@ static const uint8_t passes_of[QN_ALGORITHM_COUNT] = {
     [QN_ALGORITHM_STRIPS] = FORWARD | FILTER,
 };
 
-static int64_t feature_of(const qn_conv2d_shape *d, qn_isa isa, qn_feature feature) {
+static int64_t feature_of(const qn_conv2d_shape *d, qn_isa isa, qn_conv2d_pass pass,
+                          qn_feature feature) {
     const int64_t batch = d->batch ? d->batch : d->n, taps = d->r * d->s;
     switch (feature) {
     case QN_FEATURE_BATCH:
@@ -143,8 +163,12 @@ static int64_t feature_of(const qn_conv2d_shape *d, qn_isa isa, qn_feature featu
     case QN_FEATURE_WEIGHTS:
         return d->k / d->groups * taps * (d->c / d->groups);
     case QN_FEATURE_TILES:
+        if (is_phased(d))
+            return batch * phased_tiles(d, pass);
         return batch * least(tiles_of(d->h, d->w), tiles_of(d->p, d->q));
     case QN_FEATURE_GAIN:
+        if (is_phased(d))
+            return phased_gain(d, pass);
         return least(gain_of(d->h, d->w), gain_of(d->p, d->q));
     case QN_FEATURE_SPREAD:
         return spread_of(d, isa);
@@ -154,10 +178,11 @@ static int64_t feature_of(const qn_conv2d_shape *d, qn_isa isa, qn_feature featu
     return 0;
 }
 
-static bool fits(const qn_rule *rule, const qn_conv2d_shape *shape, qn_isa isa) {
+static bool fits(const qn_rule *rule, const qn_conv2d_shape *shape, qn_isa isa,
+                 qn_conv2d_pass pass) {
     for (int i = 0; i < rule->n; i++) {
         const qn_condition *c = &rule->conditions[i];
-        const int64_t value = feature_of(shape, isa, (qn_feature)c->feature);
+        const int64_t value = feature_of(shape, isa, pass, (qn_feature)c->feature);
         if (c->is_most ? value > c->value : value < c->value)
             return false;
     }
@@ -171,7 +196,7 @@ qn_algorithm qn_rules_choose(const qn_rules *rules, qn_isa isa, qn_conv2d_pass p
         const qn_rule *rule = &rules->rules[i];
         const unsigned passes = rule->passes & passes_of[rule->algorithm];
         if (rule->sets >> isa & passes >> pass & possible >> rule->algorithm & 1 &&
-            fits(rule, shape, isa))
+            fits(rule, shape, isa, pass))
             return (qn_algorithm)rule->algorithm;
     }
     return QN_ALGORITHM_PRODUCT;

@@ -11,4 +11,5 @@
 #define TABLE_NAME   "avx2"
 #define DEPTHWISE    qn_depthwise_avx2
 #define WINOGRAD     qn_winograd_avx2
+#define PHASED       qn_phased_avx2
 #define SET          QN_ISA_AVX2

@@ -11,4 +11,5 @@
 #define TABLE_NAME   "avx512"
 #define DEPTHWISE    qn_depthwise_avx512
 #define WINOGRAD     qn_winograd_avx512
+#define PHASED       qn_phased_avx512
 #define SET          QN_ISA_AVX512

@@ -11,4 +11,5 @@
 #define TABLE_NAME   "neon"
 #define DEPTHWISE    qn_depthwise_neon
 #define WINOGRAD     qn_winograd_neon
+#define PHASED       qn_phased_neon
 #define SET          QN_ISA_NEON

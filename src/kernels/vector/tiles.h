@@ -68,9 +68,12 @@ typedef struct qn_depthwise_rows {
  * are QN_WINOGRAD_POINTS planes, plane_step floats apart, of whole vectors: those written have
  * zeros after channel n. */
 enum { QN_WINOGRAD_OUT = 4, QN_WINOGRAD_IN = 6, QN_WINOGRAD_LINE = 7, QN_WINOGRAD_POINTS = 49 };
+/* Of those for filters of 4x4 at stride 2, a phase of which is of 2x2 (phased_tiles.h). */
+enum { QN_PHASED_OUT = 3, QN_PHASED_IN = 4, QN_PHASED_POINTS = 16, QN_PHASES = 4 };
 
 /* A tile of an image: pixel (i, j) at pixels + i * row_step + j * pixel_step, those outside of
- * [top, bottom) x [left, right) count as zeros when read, and are left as they are when written. */
+ * [top, bottom) x [left, right) count as zeros when read, and are left as they are when written;
+ * of outputs of 4x4, top and left are 0. */
 typedef struct qn_winograd_tile {
     float *pixels;
     int64_t row_stride, pixel_stride;
@@ -78,13 +81,13 @@ typedef struct qn_winograd_tile {
 } qn_winograd_tile;
 
 typedef struct qn_winograd {
-    /* 6x6 pixels of an input; 4x4 pixels of an output's gradient. */
+    /* 6x6 pixels of an input; 4x4 pixels of an output's gradient (phased: 4x4 and 3x3). */
     void (*input)(const qn_winograd_tile *tile, int64_t n, float *planes, int64_t plane_stride);
     void (*gradient)(const qn_winograd_tile *tile, int64_t n, float *planes, int64_t plane_stride);
-    /* 4x4 pixels of an output, plus bias (n; null: none). */
+    /* 4x4 (3x3) pixels of an output, plus bias (n; null: none). */
     void (*output)(const float *planes, int64_t plane_stride, int64_t n, const float *bias,
                    const qn_winograd_tile *tile);
-    /* A filter's 3x3 taps, tap (r, s) at taps + r * row_step + s * tap_step; the steps may be
+    /* A filter's 3x3 (2x2) taps, tap (r, s) at taps + r * row_step + s * tap_step; the steps may be
      * negative. */
     void (*filter)(const float *taps, int64_t row_stride, int64_t tap_stride, int64_t n,
                    float *planes, int64_t plane_stride);
@@ -94,6 +97,7 @@ typedef struct qn_winograd {
 } qn_winograd;
 
 extern const qn_winograd qn_winograd_avx2, qn_winograd_avx512, qn_winograd_neon;
+extern const qn_winograd qn_phased_avx2, qn_phased_avx512, qn_phased_neon;
 extern const qn_depthwise_rows qn_depthwise_avx2, qn_depthwise_avx512, qn_depthwise_neon;
 extern const qn_tile_set qn_tiles_avx2, qn_tiles_avx512, qn_tiles_neon;
 extern const qn_far_tiles qn_far_tiles_avx2, qn_far_tiles_avx512, qn_far_tiles_neon;

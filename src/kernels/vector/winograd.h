@@ -6,6 +6,10 @@
  * by the one that multiplies them. A small filter's planes are made once, a large one's by each
  * task that needs them, never as a whole.
  *
+ * A filter of 4x4 at stride 2 goes by F(3x3, 2x2) in phases: every other row and column of an image
+ * is four images, and of the filter four of 2x2 taps, whose convolutions at stride 1 are summed.
+ * The four count as channels of one image, phase by phase, or, backward to the data, of one output.
+ *
  * It rounds differently from the direct sum, about as well (docs/kernels.md). Which convolutions
  * use it therefore determines the bits of a result, and depends on the rules (kernels/rules.h)
  * alone; so do the blocks that a filter gradient is summed in. Parts of a batch that must give the
@@ -16,7 +20,6 @@
 #include "kernels/vector/product.h"
 
 enum {
-    PLANES = QN_WINOGRAD_POINTS,
     WINOGRAD_SPACE = 1 << 19,  /* floats of a block's planes, about */
     WINOGRAD_DEPTH = 64,       /* the K-block of its products */
     WINOGRAD_ROWS = 72,        /* tiles of a task; a multiple of TILE_ROWS */
@@ -26,28 +29,78 @@ enum {
     WINOGRAD_K = 48,           /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
 };
 
+/* The sides of output tiles, input tiles and filters, and the stride. */
+typedef struct winograd_form {
+    int out, in, planes, taps, stride;
+    const qn_winograd *transforms;
+} winograd_form;
+
+static const winograd_form dense_form = {QN_WINOGRAD_OUT, QN_WINOGRAD_IN, QN_WINOGRAD_POINTS, 3, 1,
+                                         &WINOGRAD};
+static const winograd_form phased_form = {QN_PHASED_OUT, QN_PHASED_IN, QN_PHASED_POINTS, 2, 2,
+                                          &PHASED};
+
+static const winograd_form *form_of(const qn_conv2d_shape *d) {
+    return d->stride_h == 1 ? &dense_form : &phased_form;
+}
+
 static int64_t tiles_h(const qn_conv2d_shape *d) {
-    return ceil_div(d->p, QN_WINOGRAD_OUT);
+    return ceil_div(d->p, form_of(d)->out);
 }
 
 static int64_t tiles_w(const qn_conv2d_shape *d) {
-    return ceil_div(d->q, QN_WINOGRAD_OUT);
+    return ceil_div(d->q, form_of(d)->out);
 }
 
 static bool can_winograd(const qn_conv2d_shape *d) {
-    return d->r == 3 && d->s == 3 && d->groups == 1 && d->stride_h == 1 && d->stride_w == 1 &&
-           d->dilation_h == 1 && d->dilation_w == 1 && d->pad_top <= 2 && d->pad_left <= 2;
+    const winograd_form *f = form_of(d);
+    const int side = f->taps * f->stride;
+    return d->r == side && d->s == side && d->groups == 1 && d->stride_h == f->stride &&
+           d->stride_w == f->stride && d->dilation_h == 1 && d->dilation_w == 1 &&
+           d->pad_top < side && d->pad_left < side;
 }
 
-/* One side of a convolution: an image whose tiles begin every 4 pixels at -pad. */
+/* One side of a convolution: an image, or its phases, whose tiles begin every form->out pixels of
+ * them at -pad. */
 typedef struct tile_grid {
-    const float *image; /* (N, h, w, step), of which c are used */
-    int64_t h, w, c, step, pad_h, pad_w;
+    const winograd_form *form;
+    const float *image; /* (N, h, w, step), of which `channels` are used */
+    int64_t h, w, channels, step, pad_h, pad_w;
+    int64_t stride;        /* from one pixel of a phase to the next; 1: there is but one */
+    int64_t c;             /* channels of all phases */
     int64_t rows, columns; /* tiles of a sample */
     int size;              /* pixels of a tile's side */
-    float *planes;         /* of a block: (PLANES, tiles, c) */
+    float *planes;         /* of a block: (form->planes, tiles, c) */
     int64_t row, plane;    /* floats from one tile to the next, from one plane to the next */
 } tile_grid;
+
+/* Of an image, or its phases: tiles of `size`, all of which it takes. */
+static tile_grid grid_of(const winograd_form *form, int size, int64_t stride, int64_t h, int64_t w,
+                         int64_t channels, int64_t step) {
+    return (tile_grid){.form = form,
+                       .h = h,
+                       .w = w,
+                       .channels = channels,
+                       .step = step,
+                       .stride = stride,
+                       .c = stride * stride * channels,
+                       .size = size};
+}
+
+/* Images, outputs, their gradients: the same of each pass. */
+static tile_grid x_grid(const qn_conv2d_shape *d, const float *x, bool is_output) {
+    const winograd_form *f = form_of(d);
+    tile_grid t = grid_of(f, is_output ? f->out : f->in, f->stride, d->h, d->w, d->c, d->c);
+    t.image = x;
+    return t;
+}
+
+static tile_grid y_grid(const qn_conv2d_shape *d, const float *y, bool is_input) {
+    const winograd_form *f = form_of(d);
+    tile_grid t = grid_of(f, is_input ? f->in : f->out, 1, d->p, d->q, d->k, y_stride_of(d));
+    t.image = y;
+    return t;
+}
 
 /* Rows of planes, and planes, lie a little apart, so that they do not meet in one cache set: of a
  * tile, all planes are written or read. */
@@ -64,18 +117,21 @@ static int64_t block_plane_stride(int64_t tiles, int64_t row) {
     return plane_stride(tiles, row) + 512;
 }
 
-static qn_winograd_tile tile_of(const tile_grid *t, int64_t index) {
+/* Tile `index` of the phase that channel c is of, from that channel on. */
+static qn_winograd_tile tile_of(const tile_grid *t, int64_t index, int64_t c) {
     const int64_t j = index % t->columns, i = index / t->columns % t->rows;
-    const int64_t n = index / t->columns / t->rows;
-    const int64_t y = i * QN_WINOGRAD_OUT - t->pad_h, x = j * QN_WINOGRAD_OUT - t->pad_w;
-    return (qn_winograd_tile){.pixels = (float *)(uintptr_t)t->image +
-                                        ((n * t->h + y) * t->w + x) * t->step,
-                              .row_stride = t->w * t->step,
-                              .pixel_stride = t->step,
-                              .top = (int)max_int(0, -y),
-                              .bottom = (int)min_int(t->size, t->h - y),
-                              .left = (int)max_int(0, -x),
-                              .right = (int)min_int(t->size, t->w - x)};
+    const int64_t n = index / t->columns / t->rows, s = t->stride, phase = c / t->channels;
+    const int64_t y = i * t->form->out * s + phase / s - t->pad_h;
+    const int64_t x = j * t->form->out * s + phase % s - t->pad_w;
+    return (qn_winograd_tile){
+        .pixels =
+            (float *)(uintptr_t)t->image + ((n * t->h + y) * t->w + x) * t->step + c % t->channels,
+        .row_stride = s * t->w * t->step,
+        .pixel_stride = s * t->step,
+        .top = (int)ceil_div(max_int(0, -y), s),
+        .bottom = (int)ceil_div(max_int(0, min_int(t->size * s, t->h - y)), s),
+        .left = (int)ceil_div(max_int(0, -x), s),
+        .right = (int)ceil_div(max_int(0, min_int(t->size * s, t->w - x)), s)};
 }
 
 /* ---- planes of a block of tiles ---- */
@@ -97,21 +153,26 @@ fetch_image_tile(const qn_winograd_tile *t, int left, int64_t channels, bool is_
     }
 }
 
-/* Planes of channels [c, c + channels) of so many tiles. */
+/* Planes of channels [c, c + channels), which are of one phase, of so many tiles. */
 static void tile_planes(const tile_grid *t, int64_t first, int64_t count, int64_t c,
                         int64_t channels, float *planes, int64_t row, int64_t plane) {
-    qn_winograd_tile next = tile_of(t, first);
-    next.pixels += c;
+    const qn_winograd *transforms = t->form->transforms;
+    qn_winograd_tile next = tile_of(t, first, c);
     for (int64_t i = 0; i < count; i++) {
         const qn_winograd_tile tile = next;
         if (i + 1 < count) {
-            next = tile_of(t, first + i + 1);
-            next.pixels += c;
-            fetch_image_tile(&next, t->size - QN_WINOGRAD_OUT, channels, false);
+            next = tile_of(t, first + i + 1, c);
+            fetch_image_tile(&next, t->size - t->form->out, channels, false);
         }
-        (t->size == QN_WINOGRAD_IN ? WINOGRAD.input : WINOGRAD.gradient)(&tile, channels,
-                                                                         planes + i * row, plane);
+        (t->size == t->form->in ? transforms->input
+                                : transforms->gradient)(&tile, channels, planes + i * row, plane);
     }
+}
+
+/* Planes of all channels. What a phase writes beyond its last channel the next one writes again. */
+static void all_planes(const tile_grid *t, int64_t first, int64_t count, float *planes) {
+    for (int64_t c = 0; c < t->c; c += t->channels)
+        tile_planes(t, first, count, c, t->channels, planes + c, t->row, t->plane);
 }
 
 typedef struct planes_context {
@@ -128,7 +189,7 @@ static void planes_task(void *context, int64_t begin, int64_t end, int thread) {
     for (int side = 0; side < 2 && b->sides[side]; side++) {
         const tile_grid *t = b->sides[side];
         const int64_t i = begin * TILES_PER_TASK;
-        tile_planes(t, b->first + i, last - i, 0, t->c, t->planes + i * t->row, t->row, t->plane);
+        all_planes(t, b->first + i, last - i, t->planes + i * t->row);
     }
 }
 
@@ -139,16 +200,24 @@ static void make_planes(qn_team *team, const planes_context *b) {
 /* ---- forward, and backward data ---- */
 
 /* Filter of `columns` output channels: tap (r, s) of input channel p and output channel j at
- * w + p * p_step + j * j_step + r * r_step + s * s_step; one of p_step and j_step is 1. */
+ * w + p * p_step + j * j_step + r * r_step + s * s_step; one of p_step and j_step is 1. A phase is
+ * some taps further on. */
 typedef struct winograd_filter_rows {
     const float *w;
     int64_t p_stride, j_stride, r_stride, s_stride;
 } winograd_filter_rows;
 
+/* Floats from the taps of the first phase to those of the one that channel c of a grid is of. */
+static int64_t phase_taps(const qn_conv2d_shape *d, const tile_grid *t, int64_t c) {
+    const int64_t phase = c / t->channels;
+    return (phase / t->stride * d->s + phase % t->stride) * d->c;
+}
+
 typedef struct winograd_forward {
+    const qn_conv2d_shape *shape;
+    const winograd_form *form;
     tile_grid in, out;
     winograd_filter_rows filter;
-    int64_t k; /* output channels */
     const float *bias;
     qn_activation activation;
     qn_tiling tiling;
@@ -161,22 +230,25 @@ typedef struct winograd_forward {
     int64_t scratch_size;
 } winograd_forward;
 
-/* Planes of channels [p, p + depth) to [j, j + columns) of the filter, as panels of depth rows of
- * whole vectors, a plane_step apart. */
-static void filter_planes(const winograd_filter_rows *f, int64_t p, int64_t depth, int64_t j,
+/* Planes of channels [p, p + depth) to [j, j + columns) of the filter, each of one phase, as panels
+ * of depth rows of whole vectors, a plane_step apart. */
+static void filter_planes(const winograd_forward *b, int64_t p, int64_t depth, int64_t j,
                           int64_t columns, float *taps, float *planes) {
-    const float *w = f->w + p * f->p_stride + j * f->j_stride;
-    const int64_t width = padded(columns), step = plane_stride(depth, width);
+    const winograd_filter_rows *f = &b->filter;
+    const qn_winograd *transforms = b->form->transforms;
+    const float *w = f->w + p % b->in.channels * f->p_stride + j % b->out.channels * f->j_stride +
+                     phase_taps(b->shape, &b->in, p) + phase_taps(b->shape, &b->out, j);
+    const int64_t width = padded(columns), step = plane_stride(depth, width), side = b->form->taps;
     if (f->j_stride == 1) {
         for (int64_t i = 0; i < depth; i++)
-            WINOGRAD.filter(w + i * f->p_stride, f->r_stride, f->s_stride, columns,
-                            planes + i * width, step);
+            transforms->filter(w + i * f->p_stride, f->r_stride, f->s_stride, columns,
+                               planes + i * width, step);
         return;
     }
-    for (int tap = 0; tap < 9; tap++)
-        transpose_block(w + tap / 3 * f->r_stride + tap % 3 * f->s_stride, f->j_stride, columns,
-                        depth, taps + tap * depth * width, width, width);
-    WINOGRAD.filter(taps, 3 * depth * width, depth * width, depth * width, planes, step);
+    for (int64_t tap = 0; tap < side * side; tap++)
+        transpose_block(w + tap / side * f->r_stride + tap % side * f->s_stride, f->j_stride,
+                        columns, depth, taps + tap * depth * width, width, width);
+    transforms->filter(taps, side * depth * width, depth * width, depth * width, planes, step);
 }
 
 /* Tiles of a task: fewer than `most` where panels are too few for the team, and no more than there
@@ -186,17 +258,40 @@ static int64_t task_rows(int64_t tiles, int64_t panels, int64_t most, int n_thre
     return max_int(TILE_ROWS, min_int(min_int(most, rows), round_up(tiles, TILE_ROWS)));
 }
 
-/* ---- the whole filter's planes ---- */
+/* ---- channels: K-blocks and panels, none of which is of two phases ---- */
 
-static int64_t kept_block(int64_t c, int64_t k) {
-    return PLANES * plane_stride(min_int(WINOGRAD_DEPTH, c), min_int(TILE_COLUMNS, padded(k)));
+static int64_t blocks_of(const tile_grid *t, int64_t size) {
+    return t->c / t->channels * ceil_div(t->channels, size);
 }
 
-/* Floats, for c inputs and k outputs, or 0: each block would make them again otherwise, but a large
- * filter's take too much memory. */
-static int64_t kept_size(int64_t tiles, int64_t c, int64_t k, int n_threads) {
-    const int64_t panels = ceil_div(k, TILE_COLUMNS);
-    const int64_t size = panels * ceil_div(c, WINOGRAD_DEPTH) * kept_block(c, k);
+static int64_t block_channel(const tile_grid *t, int64_t size, int64_t block) {
+    const int64_t of_phase = ceil_div(t->channels, size);
+    return block / of_phase * t->channels + block % of_phase * size;
+}
+
+static int64_t block_size(const tile_grid *t, int64_t size, int64_t c) {
+    return min_int(size, t->channels - c % t->channels);
+}
+
+static int64_t winograd_panels(const winograd_forward *b) {
+    return blocks_of(&b->out, TILE_COLUMNS);
+}
+
+static int64_t winograd_depths(const winograd_forward *b) {
+    return blocks_of(&b->in, WINOGRAD_DEPTH);
+}
+
+/* ---- the whole filter's planes ---- */
+
+static int64_t kept_block(const winograd_forward *b) {
+    return b->form->planes * plane_stride(min_int(WINOGRAD_DEPTH, b->in.channels),
+                                          min_int(TILE_COLUMNS, padded(b->out.channels)));
+}
+
+/* Floats, or 0: each block would make them again otherwise, but a large filter's take too much
+ * memory. */
+static int64_t kept_size(const winograd_forward *b, int64_t tiles, int n_threads) {
+    const int64_t panels = winograd_panels(b), size = panels * winograd_depths(b) * kept_block(b);
     return tiles > task_rows(tiles, panels, WINOGRAD_ROWS, n_threads) && size <= WINOGRAD_FILTER
                ? size
                : 0;
@@ -204,56 +299,51 @@ static int64_t kept_size(int64_t tiles, int64_t c, int64_t k, int n_threads) {
 
 /* Few outputs, or few inputs: planes are read so seldom that they must not leave the second cache.
  */
-static bool can_be_fused(int64_t tiles, int64_t c, int64_t k, int n_threads) {
-    return (k <= TILE_COLUMNS || c <= WINOGRAD_DEPTH) && kept_size(tiles, c, k, n_threads) > 0;
+static bool can_be_fused(const winograd_forward *b, int64_t tiles, int n_threads) {
+    return (winograd_panels(b) == 1 || winograd_depths(b) == 1) &&
+           kept_size(b, tiles, n_threads) > 0;
 }
 
-static int64_t fused_row(int64_t c) {
-    return plane_row(min_int(WINOGRAD_DEPTH, c));
+static int64_t fused_row(const winograd_forward *b) {
+    return plane_row(min_int(WINOGRAD_DEPTH, b->in.channels));
 }
 
 /* Tiles of a task that makes its own planes. */
-static int64_t fused_rows(int64_t c) {
-    const int64_t most = WINOGRAD_FUSED / (PLANES * (fused_row(c) + TILE_COLUMNS));
+static int64_t fused_rows(const winograd_forward *b) {
+    const int64_t most = WINOGRAD_FUSED / (b->form->planes * (fused_row(b) + TILE_COLUMNS));
     return max_int((most + TILE_ROWS / 2) / TILE_ROWS, 1) * TILE_ROWS;
 }
 
-static float *kept_at(const winograd_forward *b, int64_t p, int64_t j) {
-    const int64_t depths = ceil_div(b->in.c, WINOGRAD_DEPTH);
-    return b->kept + (j / TILE_COLUMNS * depths + p / WINOGRAD_DEPTH) * kept_block(b->in.c, b->k);
+static float *kept_at(const winograd_forward *b, int64_t depth, int64_t panel) {
+    return b->kept + (panel * winograd_depths(b) + depth) * kept_block(b);
 }
 
 /* A task is a panel in one K-block. */
 static void keep_task(void *context, int64_t begin, int64_t end, int thread) {
     const winograd_forward *b = context;
-    const int64_t depths = ceil_div(b->in.c, WINOGRAD_DEPTH);
+    const int64_t depths = winograd_depths(b);
     for (int64_t task = begin; task < end; task++) {
-        const int64_t p = task % depths * WINOGRAD_DEPTH, j = task / depths * TILE_COLUMNS;
-        filter_planes(&b->filter, p, min_int(WINOGRAD_DEPTH, b->in.c - p), j,
-                      min_int(TILE_COLUMNS, b->k - j), b->scratch + thread * b->scratch_size,
-                      kept_at(b, p, j));
+        const int64_t p = block_channel(&b->in, WINOGRAD_DEPTH, task % depths);
+        const int64_t j = block_channel(&b->out, TILE_COLUMNS, task / depths);
+        filter_planes(b, p, block_size(&b->in, WINOGRAD_DEPTH, p), j,
+                      block_size(&b->out, TILE_COLUMNS, j), b->scratch + thread * b->scratch_size,
+                      kept_at(b, task % depths, task / depths));
     }
 }
 
 /* ---- a block ---- */
 
-static qn_winograd_tile output_of(const winograd_forward *b, int64_t i, int64_t j) {
-    qn_winograd_tile tile = tile_of(&b->out, b->first + i);
-    tile.pixels += j;
-    return tile;
-}
-
 static void finish_outputs(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
                            int64_t columns, const float *sums, int64_t sums_stride) {
-    qn_winograd_tile next = output_of(b, i0, j);
+    qn_winograd_tile next = tile_of(&b->out, b->first + i0, j);
     for (int64_t i = 0; i < rows; i++) {
         const qn_winograd_tile tile = next;
         if (i + 1 < rows) {
-            next = output_of(b, i0 + i + 1, j);
+            next = tile_of(&b->out, b->first + i0 + i + 1, j);
             fetch_image_tile(&next, 0, columns, true);
         }
-        WINOGRAD.output(sums + i * padded(columns), sums_stride, columns,
-                        b->bias ? b->bias + j : NULL, &tile);
+        b->form->transforms->output(sums + i * padded(columns), sums_stride, columns,
+                                    b->bias ? b->bias + j : NULL, &tile);
         for (int y = 0; b->activation.kind != QN_ACTIVATION_NONE && y < tile.bottom; y++) {
             for (int x = 0; x < tile.right; x++) {
                 float *pixel = tile.pixels + y * tile.row_stride + x * tile.pixel_stride;
@@ -263,24 +353,27 @@ static void finish_outputs(const winograd_forward *b, int64_t i0, int64_t rows, 
     }
 }
 
-/* Tiles [i0, i0 + rows) of the block, columns [j, j + columns). */
-static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
-                           int64_t columns, float *scratch) {
-    const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.c), width = padded(columns);
-    float *taps = scratch, *sums = taps + 9 * depth_most * b->width;
-    float *own = sums + PLANES * plane_stride(b->rows, b->width);
-    float *filter = own + (b->is_fused ? PLANES * b->in.plane : 0);
+/* Tiles [i0, i0 + rows) of the block, a panel of columns. */
+static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, int64_t panel,
+                           float *scratch) {
+    const int64_t planes_count = b->form->planes, j = block_channel(&b->out, TILE_COLUMNS, panel);
+    const int64_t columns = block_size(&b->out, TILE_COLUMNS, j), width = padded(columns);
+    const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.channels);
+    float *taps = scratch, *sums = taps + b->form->taps * b->form->taps * depth_most * b->width;
+    float *own = sums + planes_count * plane_stride(b->rows, b->width);
+    float *filter = own + (b->is_fused ? planes_count * b->in.plane : 0);
     const int64_t sums_stride = plane_stride(rows, width);
-    for (int64_t p = 0; p < b->in.c; p += WINOGRAD_DEPTH) {
-        const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c - p);
+    for (int64_t block = 0; block < winograd_depths(b); block++) {
+        const int64_t p = block_channel(&b->in, WINOGRAD_DEPTH, block);
+        const int64_t depth = block_size(&b->in, WINOGRAD_DEPTH, p);
         const float *planes = b->is_fused ? own : b->in.planes + i0 * b->in.row + p;
-        if (b->is_fused && j == 0)
+        if (b->is_fused && panel == 0)
             tile_planes(&b->in, b->first + i0, rows, p, depth, own, b->in.row, b->in.plane);
         if (b->is_kept)
-            filter = kept_at(b, p, j);
+            filter = kept_at(b, block, panel);
         else
-            filter_planes(&b->filter, p, depth, j, columns, taps, filter);
-        for (int e = 0; e < PLANES; e++) {
+            filter_planes(b, p, depth, j, columns, taps, filter);
+        for (int64_t e = 0; e < planes_count; e++) {
             const float *a = planes + e * b->in.plane;
             float *to = sums + e * sums_stride;
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
@@ -298,73 +391,93 @@ static void winograd_task(void *context, int64_t begin, int64_t end, int thread)
     const winograd_forward *b = context;
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task % b->blocks * b->rows, rows = min_int(b->rows, b->count - i);
-        const int64_t first = task / b->blocks * TILE_COLUMNS;
-        const int64_t last = b->is_fused ? b->k : min_int(b->k, first + TILE_COLUMNS);
-        for (int64_t j = first; j < last; j += TILE_COLUMNS)
-            winograd_block(b, i, rows, j, min_int(TILE_COLUMNS, last - j),
-                           b->scratch + thread * b->scratch_size);
+        const int64_t first = task / b->blocks, last = b->is_fused ? winograd_panels(b) : first + 1;
+        for (int64_t panel = first; panel < last; panel++)
+            winograd_block(b, i, rows, panel, b->scratch + thread * b->scratch_size);
     }
 }
 
 /* Tiles of a block; a tiling makes it smaller. */
-static int64_t winograd_tiles(int64_t tiles, int64_t channels, qn_tiling tiling) {
-    const int64_t most =
-        (WINOGRAD_SPACE >> tiling.kinds[QN_TILING_TILES]) / (PLANES * plane_row(channels));
+static int64_t winograd_tiles(const winograd_forward *b, int64_t tiles) {
+    const int64_t most = (WINOGRAD_SPACE >> b->tiling.kinds[QN_TILING_TILES]) /
+                         (b->form->planes * plane_row(b->in.c));
     return min_int(tiles, max_int((most + WINOGRAD_ROWS / 2) / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
 }
 
 /* Floats of a thread: a filter's taps, sums, planes of a filter that are not kept, and those that a
  * task makes of its tiles. */
 static int64_t winograd_scratch(const winograd_forward *b) {
-    const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.c);
-    return round_up(9 * depth * b->width + PLANES * plane_stride(b->rows, b->width) +
-                        (b->is_kept ? 0 : PLANES * plane_stride(depth, b->width)) +
-                        (b->is_fused ? PLANES * b->in.plane : 0),
+    const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.channels), planes = b->form->planes;
+    return round_up(b->form->taps * b->form->taps * depth * b->width +
+                        planes * plane_stride(b->rows, b->width) +
+                        (b->is_kept ? 0 : planes * plane_stride(depth, b->width)) +
+                        (b->is_fused ? planes * b->in.plane : 0),
                     16);
 }
 
-static int64_t image_tiles(int64_t n, int64_t h, int64_t w) {
-    return n * ceil_div(h, QN_WINOGRAD_OUT) * ceil_div(w, QN_WINOGRAD_OUT);
+static int64_t all_tiles(const winograd_forward *b) {
+    return b->shape->n * b->out.rows * b->out.columns;
 }
 
-/* How the output of n images is tiled; b has the sizes. Tiles of a block. */
-static int64_t tile_winograd(winograd_forward *b, int64_t n, int n_threads) {
-    const int64_t tiles = image_tiles(n, b->out.h, b->out.w), panels = ceil_div(b->k, TILE_COLUMNS);
-    b->width = min_int(TILE_COLUMNS, padded(b->k));
-    b->is_kept = kept_size(tiles, b->in.c, b->k, n_threads) > 0;
-    b->is_fused = can_be_fused(tiles, b->in.c, b->k, n_threads);
-    const int64_t block = b->is_fused ? tiles : winograd_tiles(tiles, b->in.c, b->tiling);
-    b->rows = b->is_fused ? task_rows(tiles, 1, fused_rows(b->in.c), n_threads)
+/* How the output is tiled; b has the sides. Tiles of a block. */
+static int64_t tile_winograd(winograd_forward *b, int n_threads) {
+    const int64_t tiles = all_tiles(b), panels = winograd_panels(b);
+    b->width = min_int(TILE_COLUMNS, padded(b->out.channels));
+    b->is_kept = kept_size(b, tiles, n_threads) > 0;
+    b->is_fused = can_be_fused(b, tiles, n_threads);
+    const int64_t block = b->is_fused ? tiles : winograd_tiles(b, tiles);
+    b->rows = b->is_fused ? task_rows(tiles, 1, fused_rows(b), n_threads)
                           : task_rows(tiles, panels, WINOGRAD_ROWS, n_threads);
-    b->in.row = b->is_fused ? fused_row(b->in.c) : plane_row(b->in.c);
+    b->in.row = b->is_fused ? fused_row(b) : plane_row(b->in.c);
     b->in.plane =
         b->is_fused ? plane_stride(b->rows, b->in.row) : block_plane_stride(block, b->in.row);
     b->scratch_size = winograd_scratch(b);
     return block;
 }
 
-/* Floats for k channels of n outputs h x w from c channels. */
-static int64_t winograd_forward_size(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
-                                     int n_threads) {
-    winograd_forward b = {.in = {.c = c}, .out = {.h = h, .w = w}, .k = k};
-    tile_winograd(&b, n, n_threads);
-    return kept_size(image_tiles(n, h, w), c, k, n_threads) +
-           (b.is_fused ? 0 : PLANES * b.in.plane) + n_threads * b.scratch_size;
+/* The sides of a pass: x to y, or dy to dx. */
+static winograd_forward winograd_sides(const qn_conv2d_shape *d, bool is_data, const float *from,
+                                       const float *to) {
+    winograd_forward b = {.shape = d, .form = form_of(d)};
+    b.in = is_data ? y_grid(d, from, true) : x_grid(d, from, false);
+    b.out = is_data ? x_grid(d, to, true) : y_grid(d, to, false);
+    const int64_t row = b.form->stride * d->s * d->c, column = b.form->stride * d->c;
+    if (!is_data) {
+        b.in.pad_h = d->pad_top;
+        b.in.pad_w = d->pad_left;
+        b.filter = (winograd_filter_rows){NULL, 1, d->r * d->s * d->c, row, column};
+    } else if (b.form->stride == 1) {
+        b.in.pad_h = 2 - d->pad_top;
+        b.in.pad_w = 2 - d->pad_left;
+        b.filter = (winograd_filter_rows){NULL, d->r * d->s * d->c, 1, -row, -column};
+    } else {
+        b.in.pad_h = b.in.pad_w = 1;
+        b.out.pad_h = d->pad_top;
+        b.out.pad_w = d->pad_left;
+        b.filter = (winograd_filter_rows){NULL, d->r * d->s * d->c, 1, -row, -column};
+    }
+    const tile_grid *out = &b.out;
+    b.in.rows = b.out.rows = ceil_div(ceil_div(out->h + out->pad_h, out->stride), b.form->out);
+    b.in.columns = b.out.columns =
+        ceil_div(ceil_div(out->w + out->pad_w, out->stride), b.form->out);
+    return b;
 }
 
-/* The output of n images h x w, from an image with its channels, step, sizes and pads. */
-static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *workspace) {
-    const int64_t tiles = image_tiles(n, b->out.h, b->out.w), panels = ceil_div(b->k, TILE_COLUMNS);
-    const int64_t block = tile_winograd(b, n, qn_team_size(team));
-    b->in.rows = b->out.rows = ceil_div(b->out.h, QN_WINOGRAD_OUT);
-    b->in.columns = b->out.columns = ceil_div(b->out.w, QN_WINOGRAD_OUT);
-    b->in.size = QN_WINOGRAD_IN;
-    b->out.size = QN_WINOGRAD_OUT;
+static int64_t winograd_forward_size(const qn_conv2d_shape *d, bool is_data, int n_threads) {
+    winograd_forward b = winograd_sides(d, is_data, NULL, NULL);
+    tile_winograd(&b, n_threads);
+    return kept_size(&b, all_tiles(&b), n_threads) +
+           (b.is_fused ? 0 : b.form->planes * b.in.plane) + n_threads * b.scratch_size;
+}
+
+static void run_winograd(qn_team *team, winograd_forward *b, float *workspace) {
+    const int64_t tiles = all_tiles(b), panels = winograd_panels(b);
+    const int64_t block = tile_winograd(b, qn_team_size(team));
     b->in.planes = workspace;
-    b->scratch = workspace + (b->is_fused ? 0 : PLANES * b->in.plane);
+    b->scratch = workspace + (b->is_fused ? 0 : b->form->planes * b->in.plane);
     b->kept = b->scratch + qn_team_size(team) * b->scratch_size;
     if (b->is_kept)
-        qn_team_run(team, panels * ceil_div(b->in.c, WINOGRAD_DEPTH), keep_task, b);
+        qn_team_run(team, panels * winograd_depths(b), keep_task, b);
     for (b->first = 0; b->first < tiles; b->first += block) {
         b->count = min_int(block, tiles - b->first);
         b->blocks = ceil_div(b->count, b->rows);
@@ -377,32 +490,21 @@ static void run_winograd(qn_team *team, winograd_forward *b, int64_t n, float *w
 static void forward_winograd(qn_team *team, const qn_conv2d_shape *d, const float *x,
                              const float *w, const float *bias_row, qn_activation activation,
                              qn_tiling tiling, float *y, float *workspace) {
-    winograd_forward b = {
-        .in = {.image = x, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
-        .out = {.image = y, .h = d->p, .w = d->q, .c = d->k, .step = y_stride_of(d)},
-        .filter = {w, 1, 9 * d->c, 3 * d->c, d->c},
-        .k = d->k,
-        .bias = bias_row,
-        .activation = activation,
-        .tiling = tiling,
-    };
-    b.in.pad_h = d->pad_top;
-    b.in.pad_w = d->pad_left;
-    run_winograd(team, &b, d->n, workspace);
+    winograd_forward b = winograd_sides(d, false, x, y);
+    b.filter.w = w;
+    b.bias = bias_row;
+    b.activation = activation;
+    b.tiling = tiling;
+    run_winograd(team, &b, workspace);
 }
 
+/* The filter turned round begins with the last taps of its first phase. */
 static void backward_data_winograd(qn_team *team, const qn_conv2d_shape *d, const float *dy,
                                    const float *w, qn_tiling tiling, float *dx, float *workspace) {
-    winograd_forward b = {
-        .in = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_stride_of(d)},
-        .out = {.image = dx, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
-        .filter = {w + 8 * d->c, 9 * d->c, 1, -3 * d->c, -d->c},
-        .k = d->c,
-        .tiling = tiling,
-    };
-    b.in.pad_h = 2 - d->pad_top;
-    b.in.pad_w = 2 - d->pad_left;
-    run_winograd(team, &b, d->n, workspace);
+    winograd_forward b = winograd_sides(d, true, dy, dx);
+    b.filter.w = w - (b.form->taps - 1) * (b.filter.r_stride + b.filter.s_stride);
+    b.tiling = tiling;
+    run_winograd(team, &b, workspace);
 }
 
 /* ---- backward filter ---- */
@@ -415,22 +517,38 @@ typedef struct winograd_gradient {
     float *dw, *scratch;
 } winograd_gradient;
 
+/* Channels of all phases of x. */
+static int64_t phased_channels(const qn_conv2d_shape *d) {
+    const int64_t stride = form_of(d)->stride;
+    return stride * stride * d->c;
+}
+
 /* Floats of a task's sums. */
 static int64_t gradient_sums(const qn_conv2d_shape *d) {
-    return PLANES * plane_stride(min_int(WINOGRAD_K, d->k), min_int(TILE_COLUMNS, padded(d->c)));
+    return form_of(d)->planes *
+           plane_stride(min_int(WINOGRAD_K, d->k), min_int(TILE_COLUMNS, padded(d->c)));
+}
+
+static int64_t gradient_tasks(const qn_conv2d_shape *d) {
+    const int64_t stride = form_of(d)->stride;
+    return ceil_div(d->k, WINOGRAD_K) * stride * stride * ceil_div(d->c, TILE_COLUMNS);
 }
 
 /* A task is a block of WINOGRAD_K x TILE_COLUMNS of the gradient. */
 static void gradient_task(void *context, int64_t begin, int64_t end, int thread) {
     const winograd_gradient *g = context;
-    const int64_t c = g->x.c;
+    const qn_conv2d_shape *d = g->shape;
+    const winograd_form *form = g->x.form;
+    const int64_t filter = d->r * d->s * d->c, tap = form->stride * d->c;
     float *sums = g->scratch + thread * gradient_sums(g->shape);
     for (int64_t task = begin; task < end; task++) {
-        const int64_t k = task % g->k_blocks * WINOGRAD_K, j = task / g->k_blocks * TILE_COLUMNS;
+        const int64_t k = task % g->k_blocks * WINOGRAD_K;
+        const int64_t j = block_channel(&g->x, TILE_COLUMNS, task / g->k_blocks);
         const int64_t rows = min_int(WINOGRAD_K, g->dy.c - k);
-        const int64_t columns = min_int(TILE_COLUMNS, c - j), width = padded(columns);
+        const int64_t columns = block_size(&g->x, TILE_COLUMNS, j), width = padded(columns);
         const int64_t step = plane_stride(rows, width);
-        for (int e = 0; e < PLANES; e++) {
+        float *to = g->dw + phase_taps(d, &g->x, j) + j % d->c;
+        for (int e = 0; e < form->planes; e++) {
             const float *b = g->x.planes + e * g->x.plane + j;
             const float *a = g->dy.planes + e * g->dy.plane + k;
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
@@ -442,8 +560,8 @@ static void gradient_task(void *context, int64_t begin, int64_t end, int thread)
             }
         }
         for (int64_t i = 0; i < rows; i++)
-            WINOGRAD.filter_gradient(sums + i * width, step, columns, g->dw + (k + i) * 9 * c + j,
-                                     3 * c, c, g->add);
+            form->transforms->filter_gradient(sums + i * width, step, columns,
+                                              to + (k + i) * filter, d->s * tap, tap, g->add);
     }
 }
 
@@ -456,8 +574,8 @@ static int64_t power_near(int64_t n) {
  * their number. */
 static int64_t gradient_tiles(const qn_conv2d_shape *d) {
     const int64_t sample = tiles_h(d) * tiles_w(d);
-    const int64_t most =
-        max_int(WINOGRAD_SPACE / (PLANES * (plane_row(d->c) + plane_row(d->k))), WINOGRAD_TILES);
+    const int64_t row = plane_row(phased_channels(d)) + plane_row(d->k);
+    const int64_t most = max_int(WINOGRAD_SPACE / (form_of(d)->planes * row), WINOGRAD_TILES);
     return sample > most ? most : power_near(most / sample) * sample;
 }
 
@@ -479,20 +597,19 @@ static int64_t gradient_blocks(const qn_conv2d_shape *d) {
 /* Floats of a block's planes, of x and of dy. */
 static int64_t gradient_planes(const qn_conv2d_shape *d) {
     const int64_t tiles = min_int(gradient_tiles(d), d->n * tiles_h(d) * tiles_w(d));
-    return PLANES * (block_plane_stride(tiles, plane_row(d->c)) +
-                     block_plane_stride(tiles, plane_row(d->k)));
+    return form_of(d)->planes * (block_plane_stride(tiles, plane_row(phased_channels(d))) +
+                                 block_plane_stride(tiles, plane_row(d->k)));
 }
 
 static int64_t by_blocks_size(const qn_conv2d_shape *d, int n_threads) {
-    return round_up(gradient_blocks(d) * d->k * 9 * d->c, 16) +
+    return round_up(gradient_blocks(d) * d->k * d->r * d->s * d->c, 16) +
            n_threads * (gradient_planes(d) + gradient_sums(d));
 }
 
 /* A gradient too small to be shared out: each block's is made by one thread, and they are
  * added in order; not where that takes more memory than x and dy. */
 static bool is_by_blocks(const qn_conv2d_shape *d, int n_threads) {
-    const int64_t tasks = ceil_div(d->k, WINOGRAD_K) * ceil_div(d->c, TILE_COLUMNS);
-    return n_threads > 1 && tasks < 4 * n_threads && gradient_blocks(d) >= n_threads &&
+    return n_threads > 1 && gradient_tasks(d) < 4 * n_threads && gradient_blocks(d) >= n_threads &&
            by_blocks_size(d, n_threads) <= d->n * (d->h * d->w * d->c + d->p * d->q * d->k);
 }
 
@@ -504,29 +621,30 @@ static int64_t winograd_gradient_size(const qn_conv2d_shape *d, int n_threads) {
 /* A task is a block. */
 static void gradient_block_task(void *context, int64_t begin, int64_t end, int thread) {
     const winograd_gradient *g = context;
+    const qn_conv2d_shape *d = g->shape;
     winograd_gradient own = *g;
-    own.x.planes = g->scratch + thread * (gradient_planes(g->shape) + gradient_sums(g->shape));
-    own.dy.planes = own.x.planes + PLANES * own.x.plane;
-    own.scratch = own.dy.planes + PLANES * own.dy.plane;
+    own.x.planes = g->scratch + thread * (gradient_planes(d) + gradient_sums(d));
+    own.dy.planes = own.x.planes + own.x.form->planes * own.x.plane;
+    own.scratch = own.dy.planes + own.x.form->planes * own.dy.plane;
     for (int64_t task = begin; task < end; task++) {
         int64_t first;
         gradient_block(g->shape, task, &first, &own.count);
-        own.dw = g->dw + task * g->dy.c * 9 * g->x.c;
-        tile_planes(&own.x, first, own.count, 0, own.x.c, own.x.planes, own.x.row, own.x.plane);
-        tile_planes(&own.dy, first, own.count, 0, own.dy.c, own.dy.planes, own.dy.row,
-                    own.dy.plane);
-        gradient_task(&own, 0, own.k_blocks * ceil_div(own.x.c, TILE_COLUMNS), 0);
+        own.dw = g->dw + task * d->k * d->r * d->s * d->c;
+        all_planes(&own.x, first, own.count, own.x.planes);
+        all_planes(&own.dy, first, own.count, own.dy.planes);
+        gradient_task(&own, 0, gradient_tasks(d), 0);
     }
 }
 
 static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, const float *x,
                                      const float *dy, float *dw, float *workspace) {
     const int64_t held = min_int(gradient_tiles(d), d->n * tiles_h(d) * tiles_w(d));
-    const int64_t blocks = gradient_blocks(d), size = d->k * 9 * d->c;
+    const int64_t blocks = gradient_blocks(d), size = d->k * d->r * d->s * d->c;
+    const int64_t planes = form_of(d)->planes;
     winograd_gradient g = {
         .shape = d,
-        .x = {.image = x, .h = d->h, .w = d->w, .c = d->c, .step = d->c},
-        .dy = {.image = dy, .h = d->p, .w = d->q, .c = d->k, .step = y_stride_of(d)},
+        .x = x_grid(d, x, false),
+        .dy = y_grid(d, dy, false),
         .k_blocks = ceil_div(d->k, WINOGRAD_K),
         .dw = dw,
     };
@@ -534,9 +652,7 @@ static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, co
     g.x.pad_w = d->pad_left;
     g.x.rows = g.dy.rows = tiles_h(d);
     g.x.columns = g.dy.columns = tiles_w(d);
-    g.x.size = QN_WINOGRAD_IN;
-    g.dy.size = QN_WINOGRAD_OUT;
-    g.x.row = plane_row(d->c);
+    g.x.row = plane_row(g.x.c);
     g.dy.row = plane_row(d->k);
     g.x.plane = block_plane_stride(held, g.x.row);
     g.dy.plane = block_plane_stride(held, g.dy.row);
@@ -548,14 +664,14 @@ static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, co
         return;
     }
     g.x.planes = workspace;
-    g.dy.planes = g.x.planes + PLANES * g.x.plane;
-    g.scratch = g.dy.planes + PLANES * g.dy.plane;
+    g.dy.planes = g.x.planes + planes * g.x.plane;
+    g.scratch = g.dy.planes + planes * g.dy.plane;
     for (int64_t i = 0; i < blocks; i++) {
         int64_t first;
         gradient_block(d, i, &first, &g.count);
         g.add = d->add || i > 0;
         make_planes(team, &(planes_context){{&g.x, &g.dy}, first, g.count});
-        qn_team_run(team, g.k_blocks * ceil_div(d->c, TILE_COLUMNS), gradient_task, &g);
+        qn_team_run(team, gradient_tasks(d), gradient_task, &g);
     }
 }
 
@@ -563,10 +679,10 @@ static size_t winograd_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, 
     int64_t count = 0;
     switch (pass) {
     case QN_CONV2D_FORWARD:
-        count = winograd_forward_size(d->n, d->p, d->q, d->c, d->k, n_threads);
+        count = winograd_forward_size(d, false, n_threads);
         break;
     case QN_CONV2D_BACKWARD_DATA:
-        count = winograd_forward_size(d->n, d->h, d->w, d->k, d->c, n_threads);
+        count = winograd_forward_size(d, true, n_threads);
         break;
     case QN_CONV2D_BACKWARD_FILTER:
         count = winograd_gradient_size(d, n_threads);

@@ -7,12 +7,14 @@ static int64_t w_count(const qn_conv2d_shape *d) {
     return d->k * d->r * d->s * d->c / d->groups;
 }
 
-/* Winograd's transforms, which float tables may use for filters of 3x3 at stride 1, magnify
- * rounding (docs/kernels.md). */
+/* Winograd's transforms, which float tables may use for filters of 3x3 at stride 1 and of 4x4 at
+ * stride 2, magnify rounding (docs/kernels.md). */
 static double conv_bound(const qn_conv2d_shape *d, int64_t length) {
     const bool is_wide = d->rules || (d->c >= 8 && d->k >= 8);
-    const bool is_magnified = d->r == 3 && d->s == 3 && d->groups == 1 && is_wide &&
-                              d->stride_h * d->stride_w * d->dilation_h == 1;
+    const bool is_dense = d->r == 3 && d->stride_h * d->stride_w == 1;
+    const bool is_phased = d->r == 4 && d->stride_h == 2 && d->stride_w == 2;
+    const bool is_magnified =
+        (is_dense || is_phased) && d->r == d->s && d->groups == 1 && is_wide && d->dilation_h == 1;
     return sum_bound(length) * (is_magnified ? 4 : 1);
 }
 
@@ -203,6 +205,19 @@ static void test_convolutions(void) {
     }
 }
 
+/* 4x4 at stride 2, in phases: more samples than a chunk, channels that are no whole vectors. */
+static void test_phased_convolutions(void) {
+    const qn_conv2d_shape shapes[] = {
+        conv(4, 20, 20, 32, 64, 4, 4, 2, 0, 1, 1),
+        conv(9, 16, 14, 40, 37, 4, 4, 2, 1, 1, 1),
+        conv(3, 19, 26, 70, 90, 4, 4, 2, 2, 1, 1),
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_conv_definition(&shapes[i]);
+        check_case("convolution in phases", conv_case, &shapes[i]);
+    }
+}
+
 /* Few channels on both sides: pixels in the vectors. */
 static void test_thin_convolutions(void) {
     const qn_conv2d_shape shapes[] = {
@@ -251,6 +266,7 @@ static void test_forced_convolutions(void) {
         conv(19, 9, 9, 12, 40, 1, 1, 1, 0, 1, 1), conv(3, 17, 40, 3, 20, 3, 3, 2, 1, 1, 1),
         conv(2, 5, 24, 1, 7, 5, 3, 1, 6, 1, 1),   conv(2, 30, 30, 4, 33, 8, 8, 4, 0, 1, 1),
         conv(40, 8, 6, 8, 50, 3, 3, 1, 1, 1, 1),  conv(1, 3, 2, 5, 3, 16, 9, 3, 8, 1, 1),
+        conv(3, 9, 8, 21, 9, 4, 4, 2, 3, 1, 1),   conv(2, 5, 11, 33, 66, 4, 4, 2, 1, 1, 1),
     };
     for (int algorithm = 0; algorithm < QN_ALGORITHM_COUNT; algorithm++) {
         const qn_rule rule = {QN_ALL_SETS, QN_ALL_PASSES, (uint8_t)algorithm, 0, {{0}}};
@@ -282,6 +298,7 @@ static void test_lopsided_convolutions(void) {
 int main(void) {
     cases_begin();
     test_convolutions();
+    test_phased_convolutions();
     test_thin_convolutions();
     test_depthwise_convolutions();
     test_forced_convolutions();

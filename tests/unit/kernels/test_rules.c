@@ -103,6 +103,19 @@ static void test_built_in(void) {
     CHECK(choose(NULL, filter, square(4, 28, 64, 64, 1)) == QN_ALGORITHM_CHUNKS);
     CHECK(choose(NULL, filter, square(4, 28, 64, 512, 1)) == QN_ALGORITHM_PRODUCT);
     CHECK(choose(NULL, data, square(4, 32, 3, 64, 7)) == QN_ALGORITHM_SCATTER);
+    /* 4x4 at stride 2: by the tiles of the pass. */
+    qn_conv2d_shape halved = square(4, 20, 32, 64, 4);
+    halved.stride_h = halved.stride_w = 2;
+    halved.pad_top = halved.pad_left = 0;
+    halved.p = halved.q = 9;
+    const unsigned all = (1u << QN_ALGORITHM_COUNT) - 1;
+    for (int pass = 0; pass < 3; pass++)
+        CHECK(qn_rules_choose(NULL, QN_ISA_AVX2, (qn_conv2d_pass)pass, &halved, all) ==
+              QN_ALGORITHM_WINOGRAD);
+    halved.h = halved.w = 8;
+    halved.p = halved.q = 3;
+    CHECK(qn_rules_choose(NULL, QN_ISA_AVX2, forward, &halved, all) == QN_ALGORITHM_PRODUCT);
+    CHECK(qn_rules_choose(NULL, QN_ISA_AVX2, data, &halved, all) == QN_ALGORITHM_SCATTER);
     /* Pieces of a batch go the way of the whole. */
     qn_conv2d_shape piece = square(1, 8, 64, 64, 3);
     CHECK(choose(NULL, forward, piece) != QN_ALGORITHM_WINOGRAD);
