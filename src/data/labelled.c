@@ -1,7 +1,8 @@
-/* What `quern label` labelled, as a data set: the samples that a labeller with a network keeps in
- * its file (label/network/net_file.c), those that were given labelled and those of the stream, with
- * their classes by name; classes of one name are one. Each counts in training as much as its
- * label's confidence. Only these tensors of the file are read, and everything is checked. */
+/* What `quern label` labelled, as a data set: the samples that a labeller keeps in its file, those
+ * that were given labelled and those of the stream (of a network label/network/net_file.c, of rows
+ * label/kept.c), with their classes by name; classes of one name are one. Each counts in training
+ * as much as its label's confidence. Only these tensors of the file are read, and everything is
+ * checked. */
 #include "base/status.h"
 #include "data/source.h"
 #include "format/safetensors.h"
@@ -16,8 +17,9 @@ typedef struct labelled_source {
     qn_source_base base;
     qn_holdout holdout;
     int64_t n;
-    size_t n_values; /* of a sample */
-    const uint8_t *bytes;
+    size_t n_values;      /* of a sample */
+    const uint8_t *bytes; /* of pictures and series */
+    const float *rows;    /* (n, n_values), instead of bytes */
     const int32_t *class;
     const float *confidence;
     float scale[N_SCALE]; /* a number is scale[0] + scale[1] * byte */
@@ -49,69 +51,113 @@ static qn_status take(const opening *o, const char *name, qn_dtype dtype, size_t
     return QN_OK;
 }
 
+static qn_status take_labels(opening *o, const char *class, const char *confidence) {
+    labelled_source *s = o->s;
+    const size_t n = (size_t)s->n;
+    QN_TRY(take(o, class, QN_I32, n * sizeof *s->class, &s->class));
+    QN_TRY(take(o, confidence, QN_F32, n * sizeof *s->confidence, &s->confidence));
+    for (size_t i = 0; i < n; i++)
+        if (!(s->confidence[i] >= 0 && s->confidence[i] <= 1.001f) || s->class[i] < 0 ||
+            s->class[i] >= MOST_CLASSES)
+            return refuse(o, "its labels are damaged");
+    return QN_OK;
+}
+
+static qn_status take_rows(opening *o, const qn_safetensor *x, qn_shape *sample) {
+    labelled_source *s = o->s;
+    if (x->dtype != QN_F32 || x->shape.rank != 2 || x->bytes == 0)
+        return refuse(o, "its samples are damaged");
+    s->n = x->shape.dims[0];
+    s->n_values = (size_t)x->shape.dims[1];
+    *sample = QN_SHAPE(x->shape.dims[1]);
+    QN_TRY(take(o, "rows.x", QN_F32, x->bytes, &s->rows));
+    for (size_t i = 0; i < x->bytes / sizeof *s->rows; i++)
+        if (!__builtin_isfinite(s->rows[i]))
+            return refuse(o, "its samples are damaged");
+    return take_labels(o, "rows.class", "rows.confidence");
+}
+
 static qn_status take_samples(opening *o, qn_shape *sample) {
     labelled_source *s = o->s;
     const qn_safetensor *x = qn_safetensors_find(&o->file, "samples.x");
     const float *scale;
+    const qn_safetensor *rows = qn_safetensors_find(&o->file, "rows.x");
+    if (!x && rows)
+        return take_rows(o, rows, sample);
     if (!x)
-        return refuse(o, "not the file of a labeller that keeps samples: quern label init makes "
-                         "one of pictures or series");
+        return refuse(o, "not a labeller's file, or one without samples: a stream of rows is under "
+                         "way, or nothing was labelled yet");
     if (x->dtype != QN_U8 || x->shape.rank != 4 || x->bytes == 0)
         return refuse(o, "its samples are damaged");
     s->n = x->shape.dims[0];
     s->n_values = x->bytes / (size_t)s->n;
     *sample = QN_SHAPE(x->shape.dims[1], x->shape.dims[2], x->shape.dims[3]);
-    const size_t n = (size_t)s->n;
     QN_TRY(take(o, "samples.x", QN_U8, x->bytes, &s->bytes));
-    QN_TRY(take(o, "samples.class", QN_I32, n * sizeof *s->class, &s->class));
-    QN_TRY(take(o, "samples.confidence", QN_F32, n * sizeof *s->confidence, &s->confidence));
     QN_TRY(take(o, "scale", QN_F32, sizeof s->scale, &scale));
     memcpy(s->scale, scale, sizeof s->scale);
-    for (size_t i = 0; i < n; i++)
-        if (!(s->confidence[i] >= 0 && s->confidence[i] <= 1.001f) || s->class[i] < 0 ||
-            s->class[i] >= MOST_CLASSES)
-            return refuse(o, "its labels are damaged");
+    QN_TRY(take_labels(o, "samples.class", "samples.confidence"));
     if (!(s->scale[0] > -1e30f && s->scale[0] < 1e30f && s->scale[1] > 0 && s->scale[1] < 1e30f))
         return refuse(o, "its samples are damaged");
     s->are_bytes = s->scale[0] == 0 && (s->scale[1] == 1.0f || s->scale[1] == 1.0f / 255.0f);
     return QN_OK;
 }
 
-/* Numbers the names of classes that have samples; equal ones get one number. */
-static qn_status number_classes(opening *o, qn_preparation *preparation) {
-    labelled_source *s = o->s;
-    const char *names[MOST_CLASSES] = {NULL};
-    int32_t number[MOST_CLASSES];
-    int n = 0;
-    qn_arena *arena = &s->base.arena;
-    const char **kept = qn_arena_allocate(arena, MOST_CLASSES, sizeof *kept);
-    int32_t *class = qn_arena_allocate(arena, (size_t)s->n, sizeof *class);
-    if (!kept || !class)
-        return QN_ERROR_MEMORY;
+/* Whole numbers by value, then texts: the order that other data sets give classes. */
+static int by_name(const void *left, const void *right) {
+    const char *a = *(const char *const *)left, *b = *(const char *const *)right;
+    char *end_a, *end_b;
+    const long x = strtol(a, &end_a, 10), y = strtol(b, &end_b, 10);
+    const bool is_number_a = *a && !*end_a, is_number_b = *b && !*end_b;
+    if (is_number_a && is_number_b && x != y)
+        return x < y ? -1 : 1;
+    return is_number_a != is_number_b ? is_number_b - is_number_a : strcmp(a, b);
+}
+
+/* The name of each class that has samples; null: it has none. */
+static qn_status find_names(const opening *o, const char **names) {
+    bool is_used[MOST_CLASSES] = {false};
+    for (int64_t i = 0; i < o->s->n; i++)
+        is_used[o->s->class[i]] = true;
     for (size_t i = 0; i < o->file.n_pairs; i++) {
         const qn_safetensors_pair *p = &o->file.pairs[i];
         const size_t at =
             strncmp(p->key, "name.", 5) == 0 ? strtoul(p->key + 5, NULL, 10) : MOST_CLASSES;
-        if (at < MOST_CLASSES)
+        if (at < MOST_CLASSES && is_used[at])
             names[at] = p->value;
     }
-    memset(number, 0xff, sizeof number);
-    for (int64_t i = 0; i < s->n; i++) {
-        const int32_t c = s->class[i];
-        if (!names[c])
+    for (int c = 0; c < MOST_CLASSES; c++)
+        if (is_used[c] && !names[c])
             return refuse(o, "a class has no name");
-        for (int k = 0; number[c] < 0 && k < n; k++)
-            number[c] = strcmp(kept[k], names[c]) == 0 ? k : -1;
-        if (number[c] < 0) {
-            number[c] = n;
-            kept[n] = qn_arena_text(arena, names[c]);
-            if (!kept[n++])
-                return QN_ERROR_MEMORY;
-        }
-        class[i] = number[c];
+    return QN_OK;
+}
+
+/* Numbers the names in order; equal ones get one number. */
+static qn_status number_classes(opening *o, qn_preparation *preparation) {
+    labelled_source *s = o->s;
+    const char *names[MOST_CLASSES] = {NULL}, *sorted[MOST_CLASSES];
+    int n = 0, n_kept = 0;
+    qn_arena *arena = &s->base.arena;
+    QN_TRY(find_names(o, names));
+    for (int c = 0; c < MOST_CLASSES; c++)
+        if (names[c])
+            sorted[n++] = names[c];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+    const char **kept = qn_arena_allocate(arena, (size_t)n, sizeof *kept);
+    int32_t *class = qn_arena_allocate(arena, (size_t)s->n, sizeof *class);
+    if (!kept || !class)
+        return QN_ERROR_MEMORY;
+    for (int k = 0; k < n; k++) {
+        if (k > 0 && strcmp(sorted[k], sorted[k - 1]) == 0)
+            continue;
+        kept[n_kept] = qn_arena_text(arena, sorted[k]);
+        if (!kept[n_kept++])
+            return QN_ERROR_MEMORY;
     }
+    for (int64_t i = 0; i < s->n; i++)
+        while (strcmp(kept[class[i]], names[s->class[i]]) != 0)
+            class[i]++;
     s->class = class;
-    preparation->n_classes = n;
+    preparation->n_classes = n_kept;
     preparation->class_names = kept;
     return QN_OK;
 }
@@ -121,12 +167,15 @@ static qn_status number_classes(opening *o, qn_preparation *preparation) {
 static qn_status labelled_read(void *self, qn_split split, int64_t index, void *x, void *y) {
     const labelled_source *s = self;
     const int64_t i = qn_holdout_index(&s->holdout, split, index);
-    const uint8_t *from = s->bytes + (size_t)i * s->n_values;
+    const size_t at = (size_t)i * s->n_values;
     float *numbers = x;
-    if (s->are_bytes)
-        memcpy(x, from, s->n_values);
-    for (size_t k = 0; !s->are_bytes && k < s->n_values; k++)
-        numbers[k] = s->scale[0] + s->scale[1] * (float)from[k];
+    if (s->rows)
+        memcpy(x, s->rows + at, s->n_values * sizeof *s->rows);
+    else if (s->are_bytes)
+        memcpy(x, s->bytes + at, s->n_values);
+    else
+        for (size_t k = 0; k < s->n_values; k++)
+            numbers[k] = s->scale[0] + s->scale[1] * (float)s->bytes[at + k];
     memcpy(y, &s->class[i], sizeof s->class[i]);
     return QN_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "format/safetensors.h"
+#include "label/kept.h"
 #include "label/network/net.h"
 #include "os/heap.h"
 
@@ -160,6 +161,7 @@ typedef struct writing {
     int32_t *sizes, *numbers; /* of columns of texts */
     qn_safetensors_pair *pairs;
     char (*keys)[KEY_BYTES];
+    qn_kept_rows rows;
 } writing;
 
 static size_t fill_pairs(const qn_labeller *l, const writing *w) {
@@ -182,8 +184,19 @@ static qn_safetensor tensor_of(const char *name, qn_dtype dtype, size_t n, const
                            .data = data};
 }
 
+static size_t put_rows(const qn_kept_rows *rows, qn_safetensor *tensors) {
+    const size_t n = (size_t)rows->n;
+    if (n == 0)
+        return 0;
+    tensors[0] = tensor_of("rows.class", QN_I32, n, rows->class_of);
+    tensors[1] = tensor_of("rows.confidence", QN_F32, n, rows->confidence);
+    tensors[2] = tensor_of("rows.x", QN_F32, n * (size_t)rows->d, rows->x);
+    tensors[2].shape = QN_SHAPE(rows->n, rows->d);
+    return 3;
+}
+
 static qn_status write_parts(const qn_labeller *l, const char *path, const writing *w) {
-    qn_safetensor tensors[6];
+    qn_safetensor tensors[9];
     size_t n = 0;
     fill_counts(l, w->counts);
     fill_numbers(l, w->sizes, w->numbers);
@@ -197,6 +210,7 @@ static qn_status write_parts(const qn_labeller *l, const char *path, const writi
         tensors[n++] = tensor_of("texts", QN_I32, n_texts(l), w->numbers);
     if (l->turn)
         tensors[n++] = tensor_of("turn", QN_F32, (size_t)l->d * (size_t)l->d, l->turn);
+    n += put_rows(&w->rows, tensors + n);
     return qn_safetensors_write(l->allocator, path, tensors, n, w->pairs, fill_pairs(l, w));
 }
 
@@ -209,14 +223,17 @@ qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
     qn_arena arena;
     qn_arena_init(&arena, l->allocator);
     const size_t n_keys = n_records(l) + n_named(l) + n_texts(l);
-    const writing w = {qn_arena_allocate(&arena, n_counts(l), sizeof *w.counts),
-                       qn_arena_allocate(&arena, n_named(l) + 1, sizeof *w.sizes),
-                       qn_arena_allocate(&arena, n_texts(l) + 1, sizeof *w.numbers),
-                       qn_arena_allocate(&arena, n_keys + N_PAIRS_FIXED, sizeof *w.pairs),
-                       qn_arena_allocate(&arena, n_keys, sizeof *w.keys)};
-    const qn_status status = w.counts && w.sizes && w.numbers && w.pairs && w.keys
-                                 ? write_parts(l, path, &w)
-                                 : QN_ERROR_MEMORY;
+    writing w = {qn_arena_allocate(&arena, n_counts(l), sizeof *w.counts),
+                 qn_arena_allocate(&arena, n_named(l) + 1, sizeof *w.sizes),
+                 qn_arena_allocate(&arena, n_texts(l) + 1, sizeof *w.numbers),
+                 qn_arena_allocate(&arena, n_keys + N_PAIRS_FIXED, sizeof *w.pairs),
+                 qn_arena_allocate(&arena, n_keys, sizeof *w.keys),
+                 {0}};
+    qn_status status = w.counts && w.sizes && w.numbers && w.pairs && w.keys
+                           ? qn_kept_rows_get(l, &arena, &w.rows)
+                           : QN_ERROR_MEMORY;
+    if (status == QN_OK)
+        status = write_parts(l, path, &w);
     qn_arena_deinit(&arena);
     return status;
 }

@@ -406,14 +406,12 @@ qn_status qn_labeller_add(qn_labeller *labeller, const float *x, qn_label_answer
     return QN_OK;
 }
 
-void qn_labeller_unscale(const qn_labeller *l, const float *scaled, float *x) {
-    float features[QN_LABEL_MAX_FEATURES];
+void qn_labeller_unscale(const qn_labeller *l, const float *scaled, float *features) {
     memcpy(features, scaled, (size_t)l->d * sizeof *scaled);
     if (l->turn)
         qn_turn_undo(l->turn, l->d, features);
     for (int j = 0; j < l->d; j++)
         features[j] = features[j] / l->factor[j] + l->shift[j];
-    qn_label_columns_decode(&l->columns, features, x);
 }
 
 qn_status qn_labeller_work(qn_labeller *l, bool *is_left) {
@@ -439,8 +437,11 @@ qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,
     qn_label_view view;
     look_best(l, scaled, &view);
     *answer = answer_of(l, &view);
-    if (x)
-        qn_labeller_unscale(l, scaled, x);
+    if (x) {
+        float features[QN_LABEL_MAX_FEATURES];
+        qn_labeller_unscale(l, scaled, features);
+        qn_label_columns_decode(&l->columns, features, x);
+    }
     return QN_OK;
 }
 

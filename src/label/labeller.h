@@ -74,8 +74,8 @@ void qn_labeller_begin_records(qn_labeller *labeller, const qn_label_options *op
  * features. */
 qn_status qn_labeller_learn(qn_labeller *labeller, const qn_label_options *options);
 
-/* The row of a scaled sample. */
-void qn_labeller_unscale(const qn_labeller *labeller, const float *scaled, float *x);
+/* The features (d) of a scaled sample. */
+void qn_labeller_unscale(const qn_labeller *labeller, const float *scaled, float *features);
 
 /* Makes room for a turn, of zeros; there is none. */
 qn_status qn_labeller_make_turn(qn_labeller *labeller);
