@@ -112,6 +112,18 @@ QN_API const char *qn_labeller_name_of(const qn_labeller *labeller, int64_t labe
 /* Renames a class; classes with the same name are merged in all output. */
 QN_API qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, const char *to);
 
+/* A found class that has no name yet. */
+typedef struct qn_label_question {
+    int64_t label;
+    int64_t n_members; /* among the samples that are kept */
+    int64_t age;       /* of the one that is surest to be of it, for qn_labeller_revise */
+} qn_label_question;
+
+/* The classes most worth naming, at most `most` of them (QN_LABEL_MAX_NEW is enough for all), those
+ * with most members first; *n receives how many. qn_labeller_rename answers. */
+QN_API qn_status qn_labeller_ask(const qn_labeller *labeller, int most,
+                                 qn_label_question *questions, int *n);
+
 /* Position in a stream, saved with the labeller: for its caller. */
 typedef struct qn_label_place {
     char source[256]; /* name of the stream; "": none */

@@ -472,6 +472,7 @@ complete -c quern -n '__fish_seen_subcommand_from label' -l data -r -d 'csv:FILE
 complete -c quern -n '__fish_seen_subcommand_from label' -l out -r -d 'the labeller that init makes, or the labels: sample,label,confidence'
 complete -c quern -n '__fish_seen_subcommand_from label' -l follow -d 'wait for more rows at the end of the file, until Ctrl-C'
 complete -c quern -n '__fish_seen_subcommand_from label' -l revise -r -d 'give each label N samples later, by what is known then'
+complete -c quern -n '__fish_seen_subcommand_from label' -l answers -d 'ask one question after another; a line of standard input is the name, - for none'
 complete -c quern -n '__fish_seen_subcommand_from label' -l html -r -d 'write a page of the classes, or of the benchmark'
 complete -c quern -n '__fish_seen_subcommand_from label' -l settings -r -d 'of the benchmark: streams that are made'
 complete -c quern -n '__fish_seen_subcommand_from label' -l seed -r -d 'of what is drawn; streams of the benchmark have this one and the next'

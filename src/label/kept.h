@@ -1,6 +1,6 @@
 /* The rows that a labeller holds, with their labels, as the data set labelled:FILE reads them from
- * its file (data/labelled.c): labelled samples that are examples, and those of the window whose class
- * is known or was found. They follow from all else, so loading passes over them. */
+ * its file (data/labelled.c): labelled samples that are examples, and those of the window whose
+ * class is known or was found. They follow from all else, so loading passes over them. */
 #ifndef QN_LABEL_KEPT_H
 #define QN_LABEL_KEPT_H
 

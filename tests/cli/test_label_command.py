@@ -51,7 +51,14 @@ class Label(quern.Case):
         found = max((c for c in shown if not c["known"]), key=lambda c: c["members"])
         asked = self.run_quern("label", "ask", "l.qnl", 3, "--json").of("question")
         self.assertIn(found["name"], [q["class"] for q in asked])
-        self.run_quern("label", "name", "l.qnl", f"{found['name']}=bird")
+        self.assertEqual([q["members"] for q in asked], sorted((q["members"] for q in asked), reverse=True))
+        process = self.start("label", "ask", "l.qnl", 3, "--answers", stdin=-1)
+        output, errors = process.communicate("".join(
+            "bird\n" if q["class"] == found["name"] else "-\n" for q in asked))
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("1 classes named", output)
+        again = self.run_quern("label", "ask", "l.qnl", 3, "--json").of("question")
+        self.assertNotIn(found["name"], [q["class"] for q in again])
         self.run_quern("label", "show", "l.qnl", "--html", "classes.html")
         self.assertIn("bird", (self.folder / "classes.html").read_text())
         self.stream()
@@ -245,6 +252,8 @@ class Label(quern.Case):
         others = [m for m in run.of("method") if m["name"] != "quern"]
         self.assertTrue(all(ours["balanced"] < m["balanced"] for m in others))
         self.assertLess(run.of("setting")[0]["bytes"], 100000)
+        names = run.of("names")[0]
+        self.assertGreater(names["asked"], names["drawn"])
         alone = self.run_quern("label", "bench", "--settings", 1, "--features", 5, "--json", "--nothing-new")
         self.assertEqual({m["missed_new"] for m in alone.of("method")}, {0})
         self.assertIn("micro-clusters", (self.folder / "bench.html").read_text())

@@ -36,6 +36,7 @@ typedef struct table {
     int n_methods, n_settings;
     bool has_best;                    /* a true density is known */
     double best_balanced, best_error; /* sums */
+    qn_naming_score naming;           /* sums */
     double add_ns, largest_ns;
     size_t bytes;
 } table;
@@ -60,6 +61,9 @@ static void add_trial(table *t, const qn_label_trial *trial) {
     t->n_settings++;
     t->best_balanced += trial->best_balanced;
     t->best_error += trial->best_error;
+    t->naming.matched += trial->naming.matched;
+    t->naming.asked += trial->naming.asked;
+    t->naming.drawn += trial->naming.drawn;
     t->add_ns += trial->add_ns;
     t->largest_ns = fmax(t->largest_ns, trial->largest_ns);
     t->bytes = trial->bytes > t->bytes ? trial->bytes : t->bytes;
@@ -137,6 +141,23 @@ static void print_method(const method *m, int n, bool has_best, bool is_json) {
     json_end();
 }
 
+/* What ten names in the middle of a stream are worth. */
+static void print_naming(const table *t, bool is_json) {
+    const double n = t->n_settings;
+    if (!is_json) {
+        printf("\nright labels in the second half: %.1f %% with %d answers; %.1f with as many "
+               "samples named at random; %.1f with each found class matched to a new one\n",
+               t->naming.asked / n, QN_NAMING_ANSWERS, t->naming.drawn / n, t->naming.matched / n);
+        return;
+    }
+    json_begin();
+    json_text("event", "names");
+    json_number("asked", t->naming.asked / n);
+    json_number("drawn", t->naming.drawn / n);
+    json_number("matched", t->naming.matched / n);
+    json_end();
+}
+
 static void print_table(const table *t, bool is_json) {
     const int n = t->n_settings;
     if (!is_json && t->has_best)
@@ -148,6 +169,7 @@ static void print_table(const table *t, bool is_json) {
                "errors", "worst");
     for (int i = 0; i < t->n_methods; i++)
         print_method(&t->methods[i], n, t->has_best, is_json);
+    print_naming(t, is_json);
     if (!is_json)
         printf("\n%.1f us of processor time a sample, %.2f ms the longest call, %zu bytes\n",
                t->add_ns * 1e-3 / n, t->largest_ns * 1e-6, t->bytes);

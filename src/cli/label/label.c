@@ -42,6 +42,10 @@ static const option options[] = {
      .most = 999,
      .fallback = "0",
      .help = "give each label N samples later, by what is known then"},
+    {.name = "answers",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "ask one question after another; a line of standard input is the name, - for none"},
     {.name = "html",
      .kind = OPTION_TARGET,
      .argument = "FILE",
@@ -245,7 +249,7 @@ const command command_label = {
         "label stream FILE --data csv:NEW --out LABELS  label each row (a known class or new-1, "
         "...)\n"
         "label show FILE [--html PAGE]                  list the classes, their members and moves\n"
-        "label ask FILE [N]                             list the N samples worth naming first\n"
+        "label ask FILE [N]                             list the N classes worth naming first\n"
         "label name FILE new-1=boots...                 name new classes\n"
         "label merge FILE CLASS CLASS...                merge classes under the name of the first\n"
         "label bench [--html PAGE]                      compare methods on synthetic streams\n"

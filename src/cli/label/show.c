@@ -1,4 +1,4 @@
-/* quern label show and ask: the classes of a labeller, and questions for the user about them. */
+/* quern label show: the classes of a labeller. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- show ---- */
 
@@ -125,90 +124,5 @@ int label_show(const arguments *a, const qn_labeller *labeller) {
         return report_failed_run();
     if (!arguments_flag(a, "json"))
         printf("saved to %s\n", html);
-    return EXIT_DONE;
-}
-
-/* ---- ask ---- */
-
-/* The sample of the window that is surest to be of a class: its age, or -1. */
-static int64_t most_typical(const qn_labeller *l, int64_t label, int64_t *n_members) {
-    float best = 0;
-    int64_t at = -1;
-    *n_members = 0;
-    for (int64_t age = 0; age < qn_labeller_kept(l); age++) {
-        qn_label_answer answer;
-        if (qn_labeller_revise(l, age, NULL, &answer) != QN_OK || answer.label != label)
-            continue;
-        ++*n_members;
-        if (at < 0 || answer.confidence > best) {
-            best = answer.confidence;
-            at = age;
-        }
-    }
-    return at;
-}
-
-/* A class that has no name from the user, and what to show of it. */
-typedef struct question {
-    const char *name;
-    int64_t n_members, age;
-} question;
-
-static int by_members(const void *left, const void *right) {
-    const int64_t a = ((const question *)left)->n_members, b = ((const question *)right)->n_members;
-    return (a < b) - (a > b);
-}
-
-static void print_question(const qn_labeller *l, const question *q, bool is_json) {
-    const bool is_row = qn_labeller_sample(l).rank == 0;
-    float x[QN_LABEL_MAX_FEATURES];
-    qn_label_answer answer;
-    if (qn_labeller_revise(l, q->age, is_row ? x : NULL, &answer) != QN_OK)
-        return;
-    const int64_t sample = qn_labeller_samples(l) - q->age;
-    if (is_json) {
-        json_begin();
-        json_text("event", "question");
-        json_text("class", q->name);
-        json_count("members", q->n_members);
-        json_count("sample", sample);
-        json_end();
-        return;
-    }
-    printf("%s: %" PRId64 " of the last %" PRId64 " samples; what is sample %" PRId64 "?%s",
-           q->name, q->n_members, qn_labeller_kept(l), sample, is_row ? "  (" : "\n");
-    if (!is_row)
-        return;
-    for (int j = 0; j < qn_labeller_features(l); j++)
-        if (qn_labeller_has_texts(l, j))
-            printf("%s%s", j ? "," : "", x[j] < 0 ? "?" : qn_labeller_text_of(l, j, (int32_t)x[j]));
-        else
-            printf("%s%.6g", j ? "," : "", (double)x[j]);
-    puts(")");
-}
-
-int label_ask(const arguments *a, const qn_labeller *labeller) {
-    question questions[QN_LABEL_MAX_NEW];
-    const int wanted = a->n_words > 2 ? atoi(a->words[2]) : 10;
-    int n = 0;
-    if (wanted < 1)
-        return report_failure(
-            qn_fail(QN_ERROR_ARGUMENT, "'%s' is not a number of questions", a->words[2]));
-    for (int i = 0; i < qn_labeller_class_count(labeller); i++) {
-        const qn_label_class c = qn_labeller_class_at(labeller, i);
-        if (c.is_known || strncmp(c.name, "new-", 4) != 0)
-            continue;
-        question q = {.name = c.name};
-        q.age = most_typical(labeller, c.label, &q.n_members);
-        if (q.age >= 0)
-            questions[n++] = q;
-    }
-    qsort(questions, (size_t)n, sizeof *questions, by_members);
-    for (int i = 0; i < n && i < wanted; i++)
-        print_question(labeller, &questions[i], arguments_flag(a, "json"));
-    if (n == 0 && !arguments_flag(a, "json"))
-        puts("no found class among the last samples is without a name");
-    else if (!arguments_flag(a, "json"))
-        printf("answer with quern label name %s %s=NAME\n", a->words[1], questions[0].name);
     return EXIT_DONE;
 }

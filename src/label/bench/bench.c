@@ -25,6 +25,7 @@ typedef struct bench {
     int32_t label[QN_BENCH_LABELLED];
     truth truths[QN_BENCH_STREAM];
     qn_label_score best;
+    qn_naming naming;
 } bench;
 
 static int by_probability(const void *left, const void *right) {
@@ -75,6 +76,7 @@ static qn_status stream_sample(bench *b, int i, qn_label_trial *trial) {
     trial->add_ns += ns / QN_BENCH_STREAM;
     trial->largest_ns = ns > trial->largest_ns ? ns : trial->largest_ns;
     const bool is_known = answer.label >= 0 && answer.label < QN_RBF_KNOWN;
+    QN_TRY(qn_naming_add(&b->naming, b->labeller, class, &answer));
     qn_label_score_add(&trial->ours, QN_RBF_KNOWN, class, is_known ? (int)answer.label : -1);
     const qn_label_rule *rule;
     for (int r = 0; (rule = qn_label_rule_at(r)); r++)
@@ -106,6 +108,7 @@ static qn_status prepare(bench *b, const qn_rbf_options *options) {
 
 static qn_status run(bench *b, const qn_rbf_options *options, qn_label_trial *trial) {
     QN_TRY(prepare(b, options));
+    QN_TRY(qn_naming_init(&b->naming, b->allocator, QN_RBF_KNOWN, QN_BENCH_STREAM));
     for (int i = 0; i < QN_BENCH_STREAM; i++)
         QN_TRY(stream_sample(b, i, trial));
     trial->n_features = b->rbf.n_features;
@@ -116,6 +119,7 @@ static qn_status run(bench *b, const qn_rbf_options *options, qn_label_trial *tr
     trial->bytes = qn_labeller_get_cost(b->labeller).bytes;
     trial->best_error = qn_label_error(&b->best);
     trial->best_balanced = best_balanced(b);
+    trial->naming = qn_naming_judge(&b->naming);
     return QN_OK;
 }
 
@@ -129,6 +133,7 @@ qn_status qn_label_try(const qn_allocator *allocator, const qn_rbf_options *opti
     *trial = (qn_label_trial){.n_found = 0};
     const qn_status status = run(b, options, trial);
     qn_labeller_destroy(b->labeller);
+    qn_naming_deinit(&b->naming, allocator);
     for (int r = 0; (rule = qn_label_rule_at(r)); r++)
         rule->destroy(allocator, b->rules[r]);
     qn_release(allocator, b, 1, sizeof *b);

@@ -3,6 +3,7 @@
 #ifndef QN_LABEL_BENCH_H
 #define QN_LABEL_BENCH_H
 
+#include "label/bench/naming.h"
 #include "label/bench/rbf.h"
 #include "label/bench/score.h"
 #include "quern/label.h"
@@ -19,6 +20,7 @@ typedef struct qn_label_trial {
      * true classes; by the likelier of new and the best known class, which makes the fewest
      * mistakes. */
     double best_balanced, best_error;
+    qn_naming_score naming;
     qn_label_score ours, rules[QN_BENCH_MOST_RULES]; /* in the order of rules.h */
 } qn_label_trial;
 

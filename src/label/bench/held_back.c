@@ -28,6 +28,7 @@ typedef struct held_back {
     int32_t *label;  /* (n) */
     qn_labeller *labeller;
     void *rules[QN_BENCH_MOST_RULES];
+    qn_naming naming;
 } held_back;
 
 static int rank_of(const held_back *b, int sample) {
@@ -84,6 +85,7 @@ static void release(held_back *b) {
     const size_t n = (size_t)b->all->n, n_classes = (size_t)b->all->n_classes;
     const qn_label_rule *rule;
     qn_labeller_destroy(b->labeller);
+    qn_naming_deinit(&b->naming, b->allocator);
     for (int r = 0; (rule = qn_label_rule_at(r)); r++)
         rule->destroy(b->allocator, b->rules[r]);
     qn_release(b->allocator, b->counts, n_classes, sizeof *b->counts);
@@ -129,6 +131,7 @@ static qn_status stream_sample(held_back *b, int i, qn_label_trial *trial) {
     trial->add_ns += ns / b->n_streamed;
     trial->largest_ns = ns > trial->largest_ns ? ns : trial->largest_ns;
     const bool is_known = answer.label >= 0 && answer.label < b->n_known;
+    QN_TRY(qn_naming_add(&b->naming, b->labeller, rank, &answer));
     qn_label_score_add(&trial->ours, b->n_known, rank, is_known ? (int)answer.label : -1);
     const qn_label_rule *rule;
     x = b->features + (size_t)i * (size_t)b->columns.n_features;
@@ -154,8 +157,10 @@ static qn_status run(held_back *b, qn_label_trial *trial) {
     set_quota(b);
     deal(b);
     QN_TRY(learn(b));
+    QN_TRY(qn_naming_init(&b->naming, b->allocator, b->n_known, b->n_streamed));
     for (int i = 0; i < b->n_streamed; i++)
         QN_TRY(stream_sample(b, b->streamed[i], trial));
+    trial->naming = qn_naming_judge(&b->naming);
     const int64_t n_new = trial->ours.n_new;
     trial->new_share = b->n_streamed > 0 ? (double)n_new / b->n_streamed : 0;
     trial->n_features = b->all->d;

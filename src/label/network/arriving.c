@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "label/network/matching.h"
+#include "label/matching.h"
 #include "label/network/net.h"
 #include "label/network/others.h"
 #include "os/heap.h"

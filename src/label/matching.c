@@ -1,5 +1,5 @@
 /* Assignment by shortest augmenting paths (Jonker and Volgenant 1987); see matching.h. */
-#include "label/network/matching.h"
+#include "label/matching.h"
 
 #include <stdbool.h>
 #include <string.h>

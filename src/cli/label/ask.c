@@ -1,0 +1,117 @@
+/* quern label ask: which classes to name first, and the user's answers. */
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/label/label.h"
+#include "format/csv.h"
+#include "os/files/stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_row(const qn_labeller *l, const float *x) {
+    for (int j = 0; j < qn_labeller_features(l); j++)
+        if (qn_labeller_has_texts(l, j))
+            printf("%s%s", j ? "," : "", x[j] < 0 ? "?" : qn_labeller_text_of(l, j, (int32_t)x[j]));
+        else
+            printf("%s%.6g", j ? "," : "", (double)x[j]);
+}
+
+static void print_question(const qn_labeller *l, const qn_label_question *q, bool is_json) {
+    const bool is_row = qn_labeller_sample(l).rank == 0;
+    float x[QN_LABEL_MAX_FEATURES];
+    qn_label_answer answer;
+    if (qn_labeller_revise(l, q->age, is_row ? x : NULL, &answer) != QN_OK)
+        return;
+    const int64_t sample = qn_labeller_samples(l) - q->age;
+    if (is_json) {
+        json_begin();
+        json_text("event", "question");
+        json_text("class", qn_labeller_name_of(l, q->label));
+        json_count("members", q->n_members);
+        json_count("sample", sample);
+        json_end();
+    } else {
+        printf("%s: %" PRId64 " of the last %" PRId64 " samples; what is sample %" PRId64 "?",
+               qn_labeller_name_of(l, q->label), q->n_members, qn_labeller_kept(l), sample);
+        fputs(is_row ? "  (" : "\n", stdout);
+        if (is_row)
+            print_row(l, x);
+        fputs(is_row ? ")\n" : "", stdout);
+    }
+    fflush(stdout);
+}
+
+/* ---- answers ---- */
+
+static qn_status read_more(void *context, void *to, size_t bytes, size_t *n) {
+    bool is_end = false;
+    *n = 0;
+    while (*n == 0 && !is_end)
+        QN_TRY(qn_in_stream_read(context, to, bytes, n, &is_end));
+    return QN_OK;
+}
+
+/* Asks one question after another, and takes a line of standard input for each: a name, or - for
+ * none. The end of the input leaves the rest without names. */
+static qn_status take_answers(qn_labeller *l, const qn_label_question *questions, int n,
+                              bool is_json, qn_csv_reader *lines, int *n_named) {
+    for (int i = 0; i < n; i++) {
+        bool is_end;
+        print_question(l, &questions[i], is_json);
+        QN_TRY(qn_csv_next(lines, &is_end));
+        if (is_end)
+            return QN_OK;
+        const char *name = qn_csv_text(lines, 0);
+        if (lines->n_fields != 1)
+            return qn_fail(QN_ERROR_ARGUMENT, "answer %d: a name has no comma", i + 1);
+        if (strcmp(name, "-") == 0)
+            continue;
+        QN_TRY(qn_labeller_rename(l, qn_labeller_name_of(l, questions[i].label), name));
+        ++*n_named;
+    }
+    return QN_OK;
+}
+
+static qn_status answer(const arguments *a, qn_labeller *l, const qn_label_question *questions,
+                        int n) {
+    qn_in_stream *in;
+    qn_csv_reader lines;
+    int n_named = 0;
+    QN_TRY(qn_in_stream_open(NULL, NULL, &in));
+    qn_csv_read_stream(&lines, NULL, "the answers", read_more, in);
+    qn_status status = take_answers(l, questions, n, arguments_flag(a, "json"), &lines, &n_named);
+    qn_csv_deinit(&lines);
+    qn_in_stream_close(in);
+    if (status == QN_OK)
+        status = qn_labeller_save(l, a->words[1]);
+    if (status == QN_OK && !arguments_flag(a, "json"))
+        printf("%d classes named\n", n_named);
+    return status;
+}
+
+int label_ask(const arguments *a, qn_labeller *labeller) {
+    qn_label_question questions[QN_LABEL_MAX_NEW];
+    const int wanted = a->n_words > 2 ? atoi(a->words[2]) : 10;
+    const bool is_json = arguments_flag(a, "json");
+    int n = 0;
+    if (wanted < 1)
+        return report_failure(
+            qn_fail(QN_ERROR_ARGUMENT, "'%s' is not a number of questions", a->words[2]));
+    qn_status status = qn_labeller_ask(labeller, wanted, questions, &n);
+    if (status == QN_OK && n == 0 && !is_json)
+        puts("no found class among the last samples is without a name");
+    if (status == QN_OK && n > 0 && arguments_flag(a, "answers"))
+        status = answer(a, labeller, questions, n);
+    else
+        for (int i = 0; status == QN_OK && i < n; i++)
+            print_question(labeller, &questions[i], is_json);
+    if (status != QN_OK)
+        return report_failure(status);
+    if (n > 0 && !is_json && !arguments_flag(a, "answers"))
+        printf("answer with quern label name %s %s=NAME, or --answers\n", a->words[1],
+               qn_labeller_name_of(labeller, questions[0].label));
+    return EXIT_DONE;
+}
