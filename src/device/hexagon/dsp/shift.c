@@ -3,52 +3,45 @@
 #include "product.h"
 #include "works.h"
 
-enum { MOST = 127 };
-
 typedef struct shifting {
     int shift;
     bool is_pseudo;
-    vec half, below, low_bits, most, zero, one;
-    int half_bits;
+    vec half, upper_bits, one;
+    int to_top, lower_to_top; /* how far the bits that are cut off are from the top, and the lower
+                                 half of them */
 } shifting;
 
 static shifting make_shifting(const prepared *p, int shift) {
-    const uint32_t below = (uint32_t)((1ULL << shift) - 1);
-    const int half_bits = shift >> 1;
+    const int half_bits = shift >> 1, upper_bits = shift - half_bits;
     return (shifting){.shift = shift,
                       .is_pseudo = p->work.is_pseudo != 0,
                       .half = Q6_V_vsplat_R(shift > 0 ? 1 << (shift - 1) : 0),
-                      .below = Q6_V_vsplat_R((int)below),
-                      .low_bits = Q6_V_vsplat_R((1 << half_bits) - 1),
-                      .most = Q6_V_vsplat_R(MOST),
-                      .zero = Q6_V_vzero(),
+                      .upper_bits = Q6_V_vsplat_R((int)~(uint32_t)(0xffffffffULL >> upper_bits)),
                       .one = Q6_V_vsplat_R(1),
-                      .half_bits = half_bits};
+                      .to_top = 32 - shift,
+                      .lower_to_top = 32 - half_bits};
 }
 
-/* 32 sums; the magnitude of the least number is none that is signed. */
-static inline vec shift_words(const shifting *s, vec x) {
-    const vec sign = Q6_Vw_vasr_VwR(x, 31), size = Q6_Vw_vsub_VwVw(Q6_V_vxor_VV(x, sign), sign);
-    vec y;
-    if (s->is_pseudo) {
-        const vec rest = Q6_V_vand_VV(size, s->below);
-        const vec upper = Q6_Vuw_vlsr_VuwR(rest, s->half_bits);
-        const vec lower = Q6_Vw_vasl_VwR(Q6_V_vand_VV(rest, s->low_bits), s->shift & 1);
-        const HVX_VectorPred is_up = Q6_Q_vcmp_gt_VuwVuw(upper, lower);
-        y = Q6_Vuw_vlsr_VuwR(size, s->shift);
-        y = Q6_Vw_vadd_VwVw(y, Q6_V_vmux_QVV(is_up, s->one, s->zero));
-    } else {
-        y = Q6_Vuw_vlsr_VuwR(Q6_Vw_vadd_VwVw(size, s->half), s->shift);
-    }
-    y = Q6_V_vmux_QVV(Q6_Q_vcmp_gt_VuwVuw(y, s->most), s->most, y);
-    return Q6_Vw_vsub_VwVw(Q6_V_vxor_VV(y, sign), sign);
+/* Magnitudes of 32 sums. What is cut off decides about rounding: its upper half is greater than its
+ * lower one, both brought to the top of a word. Shifts are taken by 32, so that of 0 bits all stay:
+ * more than there should be, and no fewer than the upper half has then. */
+static inline __attribute__((always_inline)) vec shift_words(const shifting *s, vec x) {
+    const vec size = Q6_Vw_vabs_Vw(x);
+    if (!s->is_pseudo)
+        return Q6_Vuw_vlsr_VuwR(Q6_Vw_vadd_VwVw(size, s->half), s->shift);
+    const vec upper = Q6_V_vand_VV(Q6_Vw_vasl_VwR(size, s->to_top), s->upper_bits);
+    const vec lower = Q6_Vw_vasl_VwR(size, s->lower_to_top);
+    return Q6_Vw_condacc_QVwVw(Q6_Q_vcmp_gt_VuwVuw(upper, lower), Q6_Vuw_vlsr_VuwR(size, s->shift),
+                               s->one);
 }
 
 /* 128 sums. */
-static inline vec shift_bytes(const shifting *s, const vec *x) {
-    const vec a = Q6_Vh_vpacke_VwVw(shift_words(s, x[1]), shift_words(s, x[0]));
-    const vec b = Q6_Vh_vpacke_VwVw(shift_words(s, x[3]), shift_words(s, x[2]));
-    return Q6_Vb_vpacke_VhVh(b, a);
+static inline __attribute__((always_inline)) vec shift_bytes(const shifting *s, const vec *x) {
+    const vec a = Q6_Vh_vpack_VwVw_sat(shift_words(s, x[1]), shift_words(s, x[0]));
+    const vec b = Q6_Vh_vpack_VwVw_sat(shift_words(s, x[3]), shift_words(s, x[2]));
+    const vec y = Q6_Vb_vpack_VhVh_sat(b, a);
+    const vec top = Q6_Vb_vpacko_VhVh(Q6_Vh_vpacko_VwVw(x[3], x[2]), Q6_Vh_vpacko_VwVw(x[1], x[0]));
+    return Q6_V_vmux_QVV(Q6_Q_vcmp_gt_VbVb(Q6_V_vzero(), top), Q6_Vb_vsub_VbVb(Q6_V_vzero(), y), y);
 }
 
 static void shift_dense(const shifting *s, const vec *x, char *to, int n) {
