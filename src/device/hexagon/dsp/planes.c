@@ -169,18 +169,12 @@ static void make_plane_tile(product *m, const taps *t, const int *words, const i
         }
     }
 #pragma clang loop unroll(full)
-    for (int i = 0; i < ROWS; i++) {
-        vec *row = (vec *)(to + i * step);
+    for (int i = 0; i < 2 * ROWS; i++)
+        s[i / 2][i % 2] = Q6_V_vand_VV(s[i / 2][i % 2], mask[i % 2]);
+    note_ends(m, s, 2);
 #pragma clang loop unroll(full)
-        for (int j = 0; j < 2; j++) {
-            vec sum = Q6_V_vand_VV(s[i][j], mask[j]);
-            if (m->relu)
-                sum = Q6_Vw_vmax_VwVw(sum, Q6_V_vzero());
-            m->ends.most = Q6_Vw_vmax_VwVw(m->ends.most, sum);
-            m->ends.least = Q6_Vw_vmin_VwVw(m->ends.least, sum);
-            row[j] = sum;
-        }
-    }
+    for (int i = 0; i < 2 * ROWS; i++)
+        ((vec *)(to + i / 2 * step))[i % 2] = s[i / 2][i % 2];
 }
 
 static void multiply_images(product *m, const image *x, const char *w) {

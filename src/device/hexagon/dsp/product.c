@@ -80,7 +80,7 @@ static inline __attribute__((always_inline)) void make_tile(product *m, const ch
                                                             bool is_pair, bool adds, char *to) {
     const vec *left = (const vec *)(m->panels + column * m->at.quads * WORD);
     const vec *right = left + (is_pair ? m->at.quads : 0);
-    const int step = m->at.lanes * WORD;
+    const int step = m->at.lanes * WORD, n = 1 + is_pair;
     vec s[ROWS][2];
 #pragma clang loop unroll(full)
     for (int i = 0; i < ROWS; i++)
@@ -103,21 +103,15 @@ static inline __attribute__((always_inline)) void make_tile(product *m, const ch
         l = next_l;
         r = next_r;
     }
+    if (adds) {
 #pragma clang loop unroll(full)
-    for (int i = 0; i < ROWS; i++) {
-        vec *row = (vec *)(to + i * step);
-#pragma clang loop unroll(full)
-        for (int j = 0; j < 1 + is_pair; j++) {
-            vec sum = s[i][j];
-            if (adds)
-                sum = Q6_Vw_vadd_VwVw(sum, row[j]);
-            if (m->relu)
-                sum = Q6_Vw_vmax_VwVw(sum, Q6_V_vzero());
-            m->ends.most = Q6_Vw_vmax_VwVw(m->ends.most, sum);
-            m->ends.least = Q6_Vw_vmin_VwVw(m->ends.least, sum);
-            row[j] = sum;
-        }
+        for (int i = 0; i < ROWS * n; i++)
+            s[i / n][i % n] = Q6_Vw_vadd_VwVw(s[i / n][i % n], ((vec *)(to + i / n * step))[i % n]);
     }
+    note_ends(m, s, n);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < ROWS * n; i++)
+        ((vec *)(to + i / n * step))[i % n] = s[i / n][i % n];
 }
 
 static void make_tiles(product *m, const char *words, int quads, const int *begin, int column,

@@ -48,6 +48,22 @@ void pad_image(const product *m, const image *x, int number);
 /* The sums of a planar work, and their ends. */
 void multiply_planes(product *m);
 
+/* Sums that stay in registers until they are stored, their ends too: rows of two or one. */
+static inline __attribute__((always_inline)) void note_ends(product *m, vec s[ROWS][2], int n) {
+    vec most = m->ends.most, least = m->ends.least;
+    if (m->relu) {
+#pragma clang loop unroll(full)
+        for (int i = 0; i < ROWS * n; i++)
+            s[i / n][i % n] = Q6_Vw_vmax_VwVw(s[i / n][i % n], Q6_V_vzero());
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < ROWS * n; i++) {
+        most = Q6_Vw_vmax_VwVw(most, s[i / n][i % n]);
+        least = Q6_Vw_vmin_VwVw(least, s[i / n][i % n]);
+    }
+    m->ends = (extremes){most, least};
+}
+
 /* Eight rows as one: words of four products, those of the first row, of the second, and so on. */
 static inline void merge_rows(const vec r[ROWS], vec to[ROWS]) {
     const pair a0 = alternate(r[0], r[4], WORD), a1 = alternate(r[2], r[6], WORD);
