@@ -58,25 +58,31 @@ static void make_words(const char *from, int n, int c, char *to, int step) {
     }
 }
 
+/* Bytes of 128 pixels, up to 16 channels of each. */
+static inline void take_bytes(const char *from, int c, int count, char *to, int step) {
+    vec words[4][4];
+    for (int g = 0; g < 4; g++)
+        take_words(from + g * LANES * c, c, words[g]);
+    for (int q = 0; q * 4 < count; q++) {
+        const pair a = separate(words[0][q], words[1][q], 1);
+        const pair b = separate(words[2][q], words[3][q], 1);
+        const pair even = separate(low(a), low(b), 1), odd = separate(high(a), high(b), 1);
+        const vec all[4] = {low(even), low(odd), high(even), high(odd)};
+        for (int j = 0; j < 4 && q * 4 + j < count; j++)
+            store(to + (q * 4 + j) * step, all[j]);
+    }
+}
+
 /* Planes of bytes, `step` bytes apart. */
 static void make_bytes(const char *from, int n, int c, char *to, int step) {
-    const int quads = (c + 3) / 4;
     if (c == 1) {
         copy_beyond(to, from, n);
         return;
     }
     for (int i = 0; i < n; i += VECTOR, from += VECTOR * c) {
-        vec words[4][4];
-        for (int g = 0; g < 4; g++)
-            take_words(from + g * LANES * c, c, words[g]);
-        for (int q = 0; q < quads; q++) {
-            const pair a = separate(words[0][q], words[1][q], 1);
-            const pair b = separate(words[2][q], words[3][q], 1);
-            const pair even = separate(low(a), low(b), 1), odd = separate(high(a), high(b), 1);
-            const vec all[4] = {low(even), low(odd), high(even), high(odd)};
-            for (int j = 0; j < 4 && q * 4 + j < c; j++)
-                store(to + (q * 4 + j) * step + i, all[j]);
-        }
+        for (int k = 0; k < c; k += QN_DSP_FEW)
+            take_bytes(from + k, c, c - k < QN_DSP_FEW ? c - k : QN_DSP_FEW, to + k * step + i,
+                       step);
     }
 }
 
@@ -86,7 +92,7 @@ static void make_bytes(const char *from, int n, int c, char *to, int step) {
 typedef struct taps {
     int n;
     int offsets[MOST_TAPS];
-    int begin[2 * ROWS];
+    int begin[QN_DSP_MOST_OF_LEAST];
 } taps;
 
 /* Byte i of the word of a tap; what lies beyond the channels or the window is 0. */
@@ -115,7 +121,7 @@ static void prepare_taps(const product *m, const char *w, int step, taps *t) {
     const qn_dsp_window *d = m->d;
     const bool is_one = m->at.channels == 1;
     const int quads = (m->at.channels + 3) / 4, per_tap = is_one ? 4 : 1;
-    int *words = (int *)m->tiles, sums[2 * ROWS] = {0};
+    int *words = (int *)m->tiles, sums[QN_DSP_MOST_OF_LEAST] = {0};
     t->n = 0;
     for (int r = 0; r < d->r; r++) {
         for (int s = 0; s < d->s; s += per_tap) {
@@ -204,7 +210,7 @@ static void spread_errors(const product *m, const char *dy, int n) {
     const qn_dsp_window *d = m->d;
     const int pitch = m->at.wide * d->k, bytes = m->at.plane * d->k;
     const char *from = dy + n * d->p * d->q * d->y_stride;
-    for (int i = 0; i < bytes + QN_DSP_FEW * VECTOR; i += VECTOR)
+    for (int i = 0; i < bytes + QN_DSP_MOST_OF_LEAST * VECTOR; i += VECTOR)
         *(vec *)(m->padded + i) = Q6_V_vzero();
     for (int y = 0; y < d->p; y++) {
         char *to = m->padded + y * pitch;

@@ -97,9 +97,11 @@ typedef struct qn_dsp_places {
 } qn_dsp_places;
 
 enum {
-    QN_DSP_FEW = 16,
-    QN_DSP_FEW_INPUTS = 8,
-    QN_DSP_MOST_TAPS = 512, /* of words, four channels or neighbours each */
+    QN_DSP_FEW = 16,       /* of both */
+    QN_DSP_FEW_INPUTS = 8, /* for a filter's gradient */
+    QN_DSP_LEAST_INPUTS = 4,
+    QN_DSP_MOST_OF_LEAST = 32, /* channels that such inputs may be made to */
+    QN_DSP_MOST_TAPS = 512,    /* of words, four channels or neighbours each */
 };
 
 /* Few channels leave most lanes of a vector empty: then lanes are pixels. */
@@ -107,8 +109,8 @@ static inline bool qn_dsp_is_planar(const qn_dsp_work *work) {
     const qn_dsp_window *d = &work->window;
     const int32_t from = work->kind == QN_DSP_DATA ? d->k : d->c;
     const int32_t to = work->kind == QN_DSP_DATA ? d->c : d->k;
-    const bool are_few =
-        to <= QN_DSP_FEW && from <= (work->kind == QN_DSP_FILTER ? QN_DSP_FEW_INPUTS : QN_DSP_FEW);
+    const bool are_few = to <= (from <= QN_DSP_LEAST_INPUTS ? QN_DSP_MOST_OF_LEAST : QN_DSP_FEW) &&
+                         from <= (work->kind == QN_DSP_FILTER ? QN_DSP_FEW_INPUTS : QN_DSP_FEW);
     return are_few && d->r * d->s <= QN_DSP_MOST_TAPS / 4 && d->stride_h == 1 && d->stride_w == 1 &&
            d->s > 1 && d->p * d->q >= QN_DSP_LANES;
 }
@@ -132,8 +134,8 @@ static inline void qn_dsp_place_planes(const qn_dsp_work *work, qn_dsp_places *l
     l->padded = l->panels + (is_filter ? bytes : words) / QN_DSP_VECTOR * QN_DSP_VECTOR + slack;
     l->gathered = l->padded + qn_dsp_round_up(l->plane * most, QN_DSP_VECTOR) + 64 * slack;
     l->tiles = l->gathered + 4 * (int64_t)l->image_lanes;
-    l->bytes_out = l->tiles + QN_DSP_MOST_TAPS * QN_DSP_FEW * 4;
-    l->end = l->bytes_out + 2 * (int64_t)QN_DSP_FEW * (l->image_lanes + slack);
+    l->bytes_out = l->tiles + QN_DSP_MOST_TAPS * QN_DSP_MOST_OF_LEAST * 4;
+    l->end = l->bytes_out + 2 * (int64_t)QN_DSP_MOST_OF_LEAST * (l->image_lanes + slack);
 }
 
 static inline qn_dsp_places qn_dsp_place(const qn_dsp_work *work) {

@@ -72,29 +72,29 @@ static void shift_rows(const shifting *s, const prepared *p, char *to, int step)
     }
 }
 
-/* Planes of 128 pixels, one for each channel, as pixels of 4, 8 or 16 channels. */
-static void turn_planes(const char *planes, int step, int channels, char *to) {
+/* Planes of 128 pixels, one for each channel, as pixels with room for 4, 8 or 16 channels. */
+static void turn_planes(const char *planes, int step, int channels, int room, char *to) {
     vec words[4][4];
-    for (int g = 0; g * 4 < channels; g++) {
+    for (int g = 0; g * 4 < room; g++) {
         vec r[4];
         for (int i = 0; i < 4; i++)
             r[i] =
                 g * 4 + i < channels ? *(const vec *)(planes + (g * 4 + i) * step) : Q6_V_vzero();
         merge_bytes(r, words[g]);
     }
-    if (channels <= 4) {
+    if (room == 4) {
         for (int i = 0; i < 4; i++)
             ((vec *)to)[i] = words[0][i];
         return;
     }
     for (int i = 0; i < 4; i++) {
         const pair a = alternate(words[0][i], words[1][i], 4);
-        if (channels <= 8) {
+        if (room == 8) {
             ((vec *)to)[2 * i] = low(a);
             ((vec *)to)[2 * i + 1] = high(a);
             continue;
         }
-        const pair b = alternate(words[2][i], channels > 12 ? words[3][i] : Q6_V_vzero(), 4);
+        const pair b = alternate(words[2][i], words[3][i], 4);
         const pair c = alternate(low(a), low(b), 8), d = alternate(high(a), high(b), 8);
         ((vec *)to)[4 * i] = low(c);
         ((vec *)to)[4 * i + 1] = high(c);
@@ -103,20 +103,38 @@ static void turn_planes(const char *planes, int step, int channels, char *to) {
     }
 }
 
-/* A row of pixels without the room between its channels. has_room: what lies behind it may be
- * written over. */
-static void put_pixels(char *to, int step, const char *from, int from_step, int channels, int n,
-                       bool has_room) {
-    if (from_step == channels && step == channels) {
-        copy(to, from, n * channels);
+/* Pixels without the room between their channels, of which the first 16 lie at `from`, further ones
+ * at `more`. has_room: what lies behind it may be written over. */
+static void put_pixels(char *to, int step, const char *from, const char *more, int room,
+                       int channels, int n, bool has_room) {
+    const int further = channels - QN_DSP_FEW;
+    if (has_room && further <= 0) {
+        for (int i = 0; i < n; i++, to += step, from += room)
+            store(to, load(from));
         return;
     }
-    for (int i = 0; i < n; i++, to += step, from += from_step) {
-        if (has_room)
-            store(to, load(from));
-        else
-            store_some(to, load(from), channels);
+    for (int i = 0; i < n; i++, to += step, from += room, more += room) {
+        store_some(to, load(from), further > 0 ? QN_DSP_FEW : channels);
+        if (further > 0 && has_room)
+            store(to + QN_DSP_FEW, load(more));
+        else if (further > 0)
+            store_some(to + QN_DSP_FEW, load(more), further);
     }
+}
+
+/* The planes of an image, as pixels with room between them, at `to` and, of channels behind the
+ * 16th, at `more`. */
+static void make_pixels(const shifting *s, const char *sums, int lanes, int n, char *bytes,
+                        char *to, char *more, int room) {
+    for (int k = 0; k < n; k++) {
+        const vec *x = (const vec *)(sums + k * lanes * 4);
+        for (int i = 0; i < lanes; i += VECTOR, x += 4)
+            *(vec *)(bytes + k * lanes + i) = shift_bytes(s, x);
+    }
+    for (int i = 0; i < lanes; i += VECTOR)
+        turn_planes(bytes + i, lanes, n < QN_DSP_FEW ? n : QN_DSP_FEW, room, to + i * room);
+    for (int i = 0; n > QN_DSP_FEW && i < lanes; i += VECTOR)
+        turn_planes(bytes + QN_DSP_FEW * lanes + i, lanes, n - QN_DSP_FEW, room, more + i * room);
 }
 
 /* Sums of planes (n, channels, lanes), of whose lanes only those in windows count. */
@@ -128,19 +146,18 @@ static void shift_planes(const shifting *s, const prepared *p, char *to, int ste
     const int lanes = at->image_lanes, n = at->columns;
     const int room = n <= 4 ? 4 : n <= 8 ? 8 : 16;
     char *bytes = place(p, p->work.workspace) + at->bytes_out, *pixels = bytes + n * lanes;
+    char *more = pixels + QN_DSP_FEW * lanes;
     const char *sums = place(p, p->work.workspace) + at->sums;
     for (int image = 0; image < p->work.window.n; image++) {
-        for (int k = 0; k < n; k++) {
-            const vec *x = (const vec *)(sums + ((image * at->tile_rows + k) * lanes) * 4);
-            for (int i = 0; i < lanes; i += VECTOR, x += 4)
-                *(vec *)(bytes + k * lanes + i) = shift_bytes(s, x);
-        }
-        for (int i = 0; i < lanes; i += VECTOR)
-            turn_planes(bytes + i, lanes, n, pixels + i * room);
+        make_pixels(s, sums + image * at->tile_rows * lanes * 4, lanes, n, bytes, pixels, more,
+                    room);
         for (int y = 0; y < height; y++) {
             const int left = (p->work.window.n - image) * height - y;
-            put_pixels(to, step, pixels + y * at->wide * room, room, n, width,
-                       step == n && (left - 1) * width * n >= VECTOR);
+            if (room == n && step == n)
+                copy(to, pixels + y * at->wide * room, width * n);
+            else
+                put_pixels(to, step, pixels + y * at->wide * room, more + y * at->wide * room, room,
+                           n, width, step == n && (left - 1) * width * n >= VECTOR);
             to += width * step;
         }
     }
