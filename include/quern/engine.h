@@ -137,6 +137,9 @@ typedef struct qn_engine_options {
      * an eighth of a frame, at most 4 ms, with pauses. 0: nobody. */
     double foreground_hz;
     qn_core_wish core_wish; /* of cores; its ceiling holds for all choices */
+    /* This machine's cores as quern devices --calibrate measured them (plan/schedule/cores.h), for
+     * predictions; null: typical ones. Only read while the engine is created. */
+    const struct qn_cores *core_facts;
 } qn_engine_options;
 
 typedef struct qn_program_options {

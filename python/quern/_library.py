@@ -150,7 +150,8 @@ class EngineOptions(Sized):
                 ("budget_changes", c_bool), ("plan_later", c_bool), ("aligned_inputs", c_bool),
                 ("no_random_values", c_bool), ("numerics", c_void_p),
                 ("device", c_char_p), ("log", c_void_p), ("cores", c_int), ("ranks", c_void_p),
-                ("device_wish", DeviceWish), ("foreground_hz", c_double), ("core_wish", CoreWish)]
+                ("device_wish", DeviceWish), ("foreground_hz", c_double), ("core_wish", CoreWish),
+                ("core_facts", c_void_p)]
 
 
 class StoredTensor(Structure):

@@ -26,6 +26,7 @@ typedef struct lane {
     struct gang *gang;
     int core;  /* -1: any */
     float *to; /* the triad's three arrays */
+    int64_t n; /* floats in one of them */
     double rate, sum;
 } lane;
 
@@ -34,7 +35,7 @@ typedef struct gang {
     const qn_peak_loops *loops;
     work_kind kind;
     bool is_shared; /* threads work on what they have in common */
-    int64_t n;      /* floats in an array of the triad */
+    bool is_first;  /* the rate is that of the first thread alone */
     qn_monitor *monitor;
     int n_lanes, n_ready; /* n_ready: under the monitor */
     bool is_off;          /* a thread could not be started: none works */
@@ -55,6 +56,8 @@ typedef struct calibration {
     cores cores;
     qn_processor *processor;
     qn_roofline *roofline;
+    int64_t one_bytes[LEVELS + 1]; /* by level: that one thread walks through */
+    int64_t share_bytes;           /* of DRAM, that each of all threads does */
     int n_done, n_all;
     void *user;
     void (*tell)(void *user, const char *what, double done);
@@ -77,8 +80,8 @@ static double do_piece(lane *l) {
     case WORK_TRIAD:
         break;
     }
-    for (; moved < SMALL_BYTES; moved += 12 * (double)g->n)
-        g->loops->triad(g->n, factor, l->to, l->to + g->n + SKEW, l->to + 2 * (g->n + SKEW));
+    for (; moved < SMALL_BYTES; moved += 12 * (double)l->n)
+        g->loops->triad(l->n, factor, l->to, l->to + l->n + SKEW, l->to + 2 * (l->n + SKEW));
     return moved;
 }
 
@@ -136,7 +139,7 @@ static qn_status try_once(gang *g, double *rate) {
     for (int i = 0; i < n; i++)
         qn_thread_join(threads[i]);
     *rate = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < (g->is_first ? 1 : n); i++)
         *rate += g->lanes[i].rate;
     return status;
 }
@@ -195,21 +198,38 @@ static qn_status measure_peak(calibration *c, int kind, work_kind work_of) {
 
 /* ---- bandwidth ---- */
 
-static qn_status measure_triad(calibration *c, const int *list, int n_lanes, int64_t lane_bytes,
-                               double *rate) {
+/* Floats of an array, of three in so many bytes. */
+static int64_t array_floats(int64_t bytes) {
+    const int64_t n = bytes / 12 / QN_PEAK_STEP * QN_PEAK_STEP;
+    return n > QN_PEAK_STEP ? n : QN_PEAK_STEP;
+}
+
+/* The first thread walks through so many bytes, the others through so many each. */
+static qn_status measure_triads(calibration *c, const int *list, int n_lanes, int64_t first_bytes,
+                                int64_t lane_bytes, double *rate) {
     gang *g = &c->gang;
     float *memory;
+    size_t floats = 0;
     g->kind = WORK_TRIAD;
-    g->n = lane_bytes / 12 / QN_PEAK_STEP * QN_PEAK_STEP;
-    g->n = g->n > QN_PEAK_STEP ? g->n : QN_PEAK_STEP;
-    const size_t floats = (size_t)(3 * (g->n + SKEW));
     set_lanes(g, list, n_lanes);
-    QN_TRY(qn_allocate(g->allocator, (size_t)n_lanes * floats, sizeof *memory, &memory));
-    for (int i = 0; i < n_lanes; i++)
-        g->lanes[i].to = memory + (size_t)i * floats;
+    for (int i = 0; i < n_lanes; i++) {
+        g->lanes[i].n = array_floats(i == 0 ? first_bytes : lane_bytes);
+        floats += (size_t)(3 * (g->lanes[i].n + SKEW));
+    }
+    QN_TRY(qn_allocate(g->allocator, floats, sizeof *memory, &memory));
+    float *to = memory;
+    for (int i = 0; i < n_lanes; i++) {
+        g->lanes[i].to = to;
+        to += 3 * (g->lanes[i].n + SKEW);
+    }
     const qn_status status = measure(g, rate);
-    qn_release(g->allocator, memory, (size_t)n_lanes * floats, sizeof *memory);
+    qn_release(g->allocator, memory, floats, sizeof *memory);
     return status;
+}
+
+static qn_status measure_triad(calibration *c, const int *list, int n_lanes, int64_t lane_bytes,
+                               double *rate) {
+    return measure_triads(c, list, n_lanes, lane_bytes, lane_bytes, rate);
 }
 
 /* All cores, the strongest kind first. */
@@ -236,6 +256,8 @@ static qn_status measure_level(calibration *c, qn_roofline_level level, int64_t 
     c->gang.is_shared = level.all_bytes < level.bytes * n || level.bytes == 0;
     QN_TRY(measure_triad(c, list, n, all, &level.all_bandwidth));
     level.all_bandwidth = fmax(level.all_bandwidth, level.bandwidth);
+    c->one_bytes[c->roofline->n_levels] = one;
+    c->share_bytes = all; /* the last level's are those of DRAM */
     c->roofline->levels[c->roofline->n_levels++] = level;
     return QN_OK;
 }
@@ -284,6 +306,25 @@ static qn_status measure_memory(calibration *c, int64_t outermost) {
     return measure_level(c, (qn_roofline_level){.name = "DRAM"}, bytes, bytes / c->cores.n);
 }
 
+/* Interference: what one core has of each level while the others take all they can of the memory,
+ * and of the caches that they share with it. */
+static qn_status measure_beside(calibration *c) {
+    int list[MOST_LANES];
+    char what[64];
+    const int n = list_all(&c->cores, list);
+    c->gang.is_shared = false;
+    c->gang.is_first = true;
+    for (int i = 0; i < c->roofline->n_levels && n > 1; i++) {
+        qn_roofline_level *level = &c->roofline->levels[i];
+        snprintf(what, sizeof what, "bandwidth of %s beside others", level->name);
+        tell(c, what);
+        QN_TRY(
+            measure_triads(c, list, n, c->one_bytes[i], c->share_bytes, &level->beside_bandwidth));
+        level->beside_bandwidth = fmax(1, fmin(level->beside_bandwidth, level->bandwidth));
+    }
+    return QN_OK;
+}
+
 /* ---- all ---- */
 
 static void add_core(cores *to, int kind, int core) {
@@ -318,7 +359,7 @@ static void find_cores(const qn_processor *p, cores *found) {
 static qn_status measure_all(calibration *c) {
     int64_t outermost = 0;
     find_cores(c->processor, &c->cores);
-    c->n_all = 4 * c->cores.n_kinds + 2 * (LEVELS + 1);
+    c->n_all = 4 * c->cores.n_kinds + 3 * (LEVELS + 1);
     for (int kind = 0; kind < c->cores.n_kinds; kind++) {
         if (c->cores.kinds[kind].n == 0)
             continue;
@@ -326,7 +367,8 @@ static qn_status measure_all(calibration *c) {
         QN_TRY(measure_peak(c, kind, WORK_F64));
     }
     QN_TRY(measure_caches(c, &outermost));
-    return measure_memory(c, outermost);
+    QN_TRY(measure_memory(c, outermost));
+    return measure_beside(c);
 }
 
 qn_status qn_roofline_measure(const qn_allocator *allocator, qn_roofline *roofline, void *user,

@@ -101,6 +101,11 @@ static bool read_level(const cJSON *item, qn_roofline_level *l) {
         !read_number(item, "bandwidth", 1, &l->bandwidth) ||
         !read_number(item, "all_bandwidth", 1, &l->all_bandwidth))
         return false;
+    /* Files of before it was measured have none. */
+    l->beside_bandwidth = 0;
+    if (cJSON_GetObjectItemCaseSensitive(item, "beside_bandwidth") &&
+        !read_number(item, "beside_bandwidth", 1, &l->beside_bandwidth))
+        return false;
     l->bytes = (int64_t)bytes;
     l->all_bytes = (int64_t)all_bytes;
     return true;
@@ -237,6 +242,8 @@ static cJSON *print_all(const qn_roofline *r) {
         cJSON_AddNumberToObject(item, "all_bytes", (double)r->levels[i].all_bytes);
         cJSON_AddNumberToObject(item, "bandwidth", r->levels[i].bandwidth);
         cJSON_AddNumberToObject(item, "all_bandwidth", r->levels[i].all_bandwidth);
+        if (r->levels[i].beside_bandwidth > 0)
+            cJSON_AddNumberToObject(item, "beside_bandwidth", r->levels[i].beside_bandwidth);
     }
     print_gpus(r, json);
     return json;

@@ -23,6 +23,7 @@ typedef struct qn_roofline_level {
     char name[8];                    /* "L1", "L2", "L3", "DRAM" */
     int64_t bytes, all_bytes;        /* that one core, and all cores, have of it; 0: DRAM */
     double bandwidth, all_bandwidth; /* bytes per second: one core, all cores */
+    double beside_bandwidth; /* one core, while all others walk through DRAM; 0: not measured */
 } qn_roofline_level;
 
 /* A GPU: a second's FLOPs of a product and bytes, copies from the host and to it, and what starting

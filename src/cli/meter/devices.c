@@ -345,9 +345,12 @@ static void print_roofline(const qn_roofline *r) {
     for (int i = 0; i < r->n_levels; i++) {
         const qn_roofline_level *level = &r->levels[i];
         snprintf(label, sizeof label, "  %.6s", level->name);
-        snprintf(text, sizeof text, "%s for one core, %s for all",
-                 qn_words_scaled(level->bandwidth, "B/s", one),
-                 qn_words_scaled(level->all_bandwidth, "B/s", all));
+        const int length = snprintf(text, sizeof text, "%s for one core, %s for all",
+                                    qn_words_scaled(level->bandwidth, "B/s", one),
+                                    qn_words_scaled(level->all_bandwidth, "B/s", all));
+        if (level->beside_bandwidth > 0)
+            snprintf(text + length, sizeof text - (size_t)length, ", %s for one beside others",
+                     qn_words_scaled(level->beside_bandwidth, "B/s", one));
         print_field(label, text);
     }
 }
@@ -487,6 +490,8 @@ static void json_roofline(const qn_roofline *r) {
         json_count("bytes", r->levels[i].bytes);
         json_number("bandwidth", r->levels[i].bandwidth);
         json_number("all_bandwidth", r->levels[i].all_bandwidth);
+        if (r->levels[i].beside_bandwidth > 0)
+            json_number("beside_bandwidth", r->levels[i].beside_bandwidth);
         json_end_item();
     }
     json_close_list();

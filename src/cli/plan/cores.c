@@ -7,6 +7,7 @@
 #include "cli/plan/plan.h"
 #include "cli/terminal.h"
 #include "cli/train/core_choice.h"
+#include "cli/train/core_facts.h"
 #include "format/trace.h"
 #include "ops/ops.h"
 #include "os/heap.h"
@@ -93,9 +94,8 @@ static qn_status read_machine(const char *path, qn_cores *cores) {
 static qn_status fill_here(const planning *p, qn_cores *cores) {
     qn_core_wish wish = {0};
     QN_TRY(core_choice_watts(&p->settings, &wish));
-    *cores = qn_cores_typical(p->report.n_threads);
-    cores->kinds[0].watts = wish.core_watts;
-    cores->idle_watts = wish.idle_watts;
+    QN_TRY(core_facts_load(cores));
+    *cores = qn_cores_for(cores, &wish, p->report.n_threads);
     return QN_OK;
 }
 

@@ -61,6 +61,7 @@ typedef struct planning {
     planned_task scheduled;      /* with --cores auto: measured */
     qn_report_schedule schedule; /* likewise */
     qn_core_wish core_wish;      /* likewise */
+    qn_cores core_facts;         /* likewise */
     qn_plan_report report;
 } planning;
 

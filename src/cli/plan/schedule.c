@@ -6,6 +6,7 @@
 #include "cli/plan/plan.h"
 #include "cli/terminal.h"
 #include "cli/train/core_choice.h"
+#include "cli/train/core_facts.h"
 #include "os/heap.h"
 #include "run/cores/cores.h"
 
@@ -26,15 +27,15 @@ static const qn_program *find_program(const qn_engine *engine) {
 }
 
 /* By the times that were measured. */
-static qn_status find_trades(qn_report_schedule *s, const qn_engine *engine,
-                             const qn_core_wish *wish) {
+static qn_status find_trades(qn_report_schedule *s, const planning *p, const qn_engine *engine) {
+    const qn_core_wish *wish = &p->core_wish;
     qn_tasks tasks;
     int32_t n;
     const qn_curve *curves = qn_cores_curves(engine, &n);
     QN_TRY(qn_tasks_of_plan(qn_allocator_default(), s->plan, s->graph, &tasks));
     for (int32_t i = 0; i < tasks.n && i < n; i++)
         tasks.curves[i] = curves[i];
-    s->cores = qn_cores_for(wish, s->use.n_cores);
+    s->cores = qn_cores_for(&p->core_facts, wish, s->use.n_cores);
     const qn_status status =
         n == tasks.n ? qn_timetable_trade(&tasks, &s->cores, wish->most_watts, &s->trades) : QN_OK;
     qn_tasks_deinit(&tasks);
@@ -43,6 +44,7 @@ static qn_status find_trades(qn_report_schedule *s, const qn_engine *engine,
 
 qn_status plan_schedule(planning *p) {
     QN_TRY(core_choice_wish(p->a, &p->settings, &p->core_wish));
+    QN_TRY(core_facts_load(&p->core_facts));
     QN_TRY(planned_open(&p->scheduled, p, &(planned_as){.is_timed = true}));
     const qn_engine *engine = planned_engine(&p->scheduled);
     const qn_program *program = find_program(engine);
@@ -58,7 +60,7 @@ qn_status plan_schedule(planning *p) {
     if (!s->use.is_over_budget)
         qn_cores_schedule(engine, &s->predicted, &s->seen);
     p->report.schedule = s;
-    return find_trades(s, engine, &p->core_wish);
+    return find_trades(s, p, engine);
 }
 
 static void print_operation(const qn_report_schedule *s, int32_t step) {

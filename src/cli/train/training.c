@@ -8,6 +8,7 @@
 #include "cli/numbers/shifts.h"
 #include "cli/terminal.h"
 #include "cli/train/core_choice.h"
+#include "cli/train/core_facts.h"
 #include "cli/train/ranks.h"
 #include "os/affinity.h"
 #include "run/engine.h"
@@ -144,6 +145,10 @@ static qn_status choose_cores(training *t) {
     t->s.engine.cores = strcmp(cores, "auto") == 0 ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE;
     if (core_choice_is_by_hand(cores))
         QN_TRY(core_choice_keep(cores, &t->n_cores));
+    if (t->s.engine.cores == QN_CORES_AUTO) {
+        QN_TRY(core_facts_load(&t->core_facts));
+        t->s.engine.core_facts = &t->core_facts;
+    }
     return core_choice_wish(t->a, &t->settings, &t->s.engine.core_wish);
 }
 

@@ -7,6 +7,7 @@
 #include "cli/train/best.h"
 #include "cli/train/progress.h"
 #include "format/plan_file.h"
+#include "plan/schedule/cores.h"
 
 /* Options of all commands that train, but for data, epochs and steps, which every such command has
  * too, with its own defaults. */
@@ -19,9 +20,10 @@ typedef struct training {
     const arguments *a;
     session s;
     settings settings;
-    int n_cores;       /* that were chosen by hand; 0: none were */
-    qn_plan_file plan; /* to train by; model null: none */
-    const char *save;  /* or null */
+    int n_cores;         /* that were chosen by hand; 0: none were */
+    qn_cores core_facts; /* with --cores auto */
+    qn_plan_file plan;   /* to train by; model null: none */
+    const char *save;    /* or null */
     int64_t first_step, total_steps;
     qn_training *run; /* of quern train, and its state before and after it ran */
     qn_training_state state;

@@ -117,6 +117,17 @@ double qn_curve_ns(const qn_curve *curve, const qn_cores *c, int first, int widt
     return larger(larger(ns, floor_ns), 1);
 }
 
+double qn_curve_disturbance(const qn_curve *curve, const qn_cores *c, double ns) {
+    int i = 0;
+    if (c->n_caches == 0 || ns <= 0)
+        return 0;
+    while (i + 1 < c->n_caches && curve->bytes > c->caches[i].bytes)
+        i++;
+    const qn_core_cache *cache = &c->caches[i];
+    const double walking = smaller(1, curve->bytes / cache->bytes_per_ns / ns);
+    return walking * (cache->bytes_per_ns / cache->beside_bytes_per_ns - 1);
+}
+
 double qn_curve_demand(const qn_curve *curve, const qn_cores *c, double ns) {
     return ns > 0 ? smaller(1, curve->bytes / c->bytes_per_ns / ns) : 0;
 }

@@ -11,7 +11,13 @@
 
 #include "device/speed.h"
 
-enum { QN_MAX_CORES = 64, QN_MAX_CORE_KINDS = 4, QN_CORE_NAME = 16, QN_MAX_CORE_LEVELS = 8 };
+enum {
+    QN_MAX_CORES = 64,
+    QN_MAX_CORE_KINDS = 4,
+    QN_CORE_NAME = 16,
+    QN_MAX_CORE_LEVELS = 8,
+    QN_MAX_CORE_CACHES = 4
+};
 
 /* Cores that are alike. */
 typedef struct qn_core_kind {
@@ -26,6 +32,12 @@ typedef struct qn_core_level {
     double speed, watts;
 } qn_core_level;
 
+/* What a core walks through at a rate, and at what other one while all others use the memory. */
+typedef struct qn_core_cache {
+    double bytes; /* that it holds; of the last: any number */
+    double bytes_per_ns, beside_bytes_per_ns;
+} qn_core_cache;
+
 /* Invariants: n = sum of kinds[i].n; 1 <= n <= QN_MAX_CORES; all rates above 0. */
 typedef struct qn_cores {
     int n_kinds, n;
@@ -37,6 +49,8 @@ typedef struct qn_cores {
     int n_levels;                             /* below the full speed */
     qn_core_level levels[QN_MAX_CORE_LEVELS]; /* (n_levels) */
     double speed;                             /* part of the full one that kinds are at */
+    int n_caches;                             /* 0: not measured; the memory is the last */
+    qn_core_cache caches[QN_MAX_CORE_CACHES]; /* (n_caches), the nearest first */
 } qn_cores;
 
 /* So many cores of a kind that is typical of this processor's instruction set. */
@@ -73,5 +87,9 @@ double qn_curve_ns(const qn_curve *curve, const qn_cores *cores, int first, int 
 
 /* The part of the memory's bandwidth that a call needs which takes ns. */
 double qn_curve_demand(const qn_curve *curve, const qn_cores *cores, double ns);
+
+/* The part that it takes longer while others use all of the memory: where its bytes go through a
+ * cache that is slower then. 0: nothing is known of the caches. */
+double qn_curve_disturbance(const qn_curve *curve, const qn_cores *cores, double ns);
 
 #endif

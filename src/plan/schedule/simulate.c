@@ -1,5 +1,6 @@
 /* Simulation of a schedule: what is predicted when it runs. Operations side by side share the
- * memory's bandwidth: where they need more of it than there is, each takes longer by its part. */
+ * memory's bandwidth: where they need more of it than there is, each takes longer by its part; and
+ * those whose caches are slower beside others, by as much of the memory as the others use. */
 #include "base/status.h"
 #include "plan/schedule/timetable.h"
 
@@ -9,11 +10,12 @@ typedef struct simulation {
     const qn_tasks *tasks;
     const qn_cores *cores;
     qn_timetable *to;
-    int32_t *n_blocking;           /* (n): tasks before it that are not done */
-    int32_t next[QN_MAX_CORES];    /* (cores): rank of the next task that uses it; n: none */
-    int32_t running[QN_MAX_CORES]; /* task that leads from a core, or -1 */
-    double left_ns[QN_MAX_CORES];  /* of it, if it were alone */
-    double demand[QN_MAX_CORES];   /* part of the bandwidth that it would like */
+    int32_t *n_blocking;            /* (n): tasks before it that are not done */
+    int32_t next[QN_MAX_CORES];     /* (cores): rank of the next task that uses it; n: none */
+    int32_t running[QN_MAX_CORES];  /* task that leads from a core, or -1 */
+    double left_ns[QN_MAX_CORES];   /* of it, if it were alone */
+    double demand[QN_MAX_CORES];    /* part of the bandwidth that it would like */
+    double disturbed[QN_MAX_CORES]; /* part that it takes longer if others use all of it */
     double now_ns;
     int32_t n_begun;
 } simulation;
@@ -64,11 +66,14 @@ static void begin(simulation *s, int core) {
     s->running[core] = task;
     s->left_ns[core] = ns + (has_waited(s, task) ? s->cores->wait_ns : 0);
     s->demand[core] = qn_curve_demand(curve, s->cores, s->left_ns[core]);
+    s->disturbed[core] = qn_curve_disturbance(curve, s->cores, s->left_ns[core]);
     s->n_begun++;
 }
 
-static double slowdown(double demand, double total) {
-    return total > 1 ? 1 + demand * (total - 1) : 1;
+static double slowdown(const simulation *s, int core, double total) {
+    const double demand = s->demand[core], others = total - demand;
+    const double shared = total > 1 ? 1 + demand * (total - 1) : 1;
+    return shared * (1 + s->disturbed[core] * (others < 0 ? 0 : others > 1 ? 1 : others));
 }
 
 /* Watts, and what all would like of the bandwidth. */
@@ -105,7 +110,7 @@ static bool go_on(simulation *s) {
     for (int c = 0; c < s->cores->n; c++) {
         if (s->running[c] < 0)
             continue;
-        const double ns = s->left_ns[c] * slowdown(s->demand[c], demand);
+        const double ns = s->left_ns[c] * slowdown(s, c, demand);
         if (first >= 0 && ns >= least)
             continue;
         first = c;
@@ -114,7 +119,7 @@ static bool go_on(simulation *s) {
     if (first < 0)
         return false;
     for (int c = 0; c < s->cores->n; c++)
-        s->left_ns[c] -= s->running[c] >= 0 ? least / slowdown(s->demand[c], demand) : 0;
+        s->left_ns[c] -= s->running[c] >= 0 ? least / slowdown(s, c, demand) : 0;
     s->now_ns += least;
     s->to->joules += watts * least * 1e-9;
     s->to->most_watts = watts > s->to->most_watts ? watts : s->to->most_watts;

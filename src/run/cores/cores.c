@@ -353,8 +353,9 @@ static qn_status init_timetables(const trying *y, const qn_allocator *a) {
     return qn_timetable_init(a, n, &y->c->seen);
 }
 
-qn_cores qn_cores_for(const qn_core_wish *wish, int n) {
-    qn_cores cores = qn_cores_typical(n);
+qn_cores qn_cores_for(const qn_cores *facts, const qn_core_wish *wish, int n) {
+    qn_cores cores = facts ? *facts : qn_cores_typical(n);
+    cores.n = cores.kinds[0].n = n;
     if (wish->core_watts > 0) {
         cores.kinds[0].watts = wish->core_watts;
         cores.idle_watts = wish->idle_watts;
@@ -369,7 +370,7 @@ static qn_status make(qn_engine *e, qn_core_plans *c) {
     trying y = {.e = e,
                 .c = c,
                 .p = p,
-                .cores = qn_cores_for(&e->options.core_wish, c->use.n_cores),
+                .cores = qn_cores_for(e->options.core_facts, &e->options.core_wish, c->use.n_cores),
                 .tasks = &tasks,
                 .t = &t,
                 .seen = &seen};

@@ -205,6 +205,37 @@ static void test_bandwidth(void) {
     qn_tasks_deinit(&tasks);
 }
 
+/* What is in a cache that is half as fast beside others takes longer by the part of its time that
+ * it walks through it, and by the part of the memory that the others take. */
+static void test_caches(void) {
+    qn_cores cores = machine(2);
+    qn_tasks tasks;
+    qn_timetable s;
+    cores.bytes_per_ns = 10;
+    cores.wait_ns = 0;
+    cores.n_caches = 2;
+    cores.caches[0] = (qn_core_cache){1e5, 100, 50};
+    cores.caches[1] = (qn_core_cache){0, 10, 10};
+    CHECK_OK(qn_tasks_init(qn_allocator_default(), 2, &tasks));
+    tasks.curves[0] = (qn_curve){.alone_ns = 2e3, .flops = 1, .bytes = 1e5};
+    tasks.curves[1] = (qn_curve){.alone_ns = 1e6, .flops = 1, .bytes = 5e6};
+    CHECK(fabs(qn_curve_disturbance(&tasks.curves[0], &cores, 2e3) - 0.5) < 1e-9);
+    CHECK(qn_curve_disturbance(&tasks.curves[1], &cores, 1e6) < 1e-9);
+    tasks.curves[0].bytes = 1e4;
+    CHECK(fabs(qn_curve_disturbance(&tasks.curves[0], &cores, 200) - 0.5) < 1e-9);
+    CHECK(fabs(qn_curve_disturbance(&tasks.curves[0], &cores, 2e3) - 0.05) < 1e-9);
+    CHECK_OK(qn_tasks_finish(&tasks));
+    CHECK_OK(qn_timetable_init(tasks.allocator, 2, &s));
+    CHECK_OK(qn_timetable_make(&tasks, &cores, QN_TIMETABLE_FIFO, 1, &s));
+    const qn_turn *t = &s.turns[0];
+    /* It walks a twentieth of its time; the other one takes half of the memory. */
+    CHECK(fabs(t->end_ns - t->begin_ns - 2e3 * (1 + 0.05 * 0.5)) < 1);
+    cores.n_caches = 0;
+    CHECK(qn_curve_disturbance(&tasks.curves[0], &cores, 200) == 0);
+    qn_timetable_deinit(&s);
+    qn_tasks_deinit(&tasks);
+}
+
 static void test_texts(void) {
     static const char *const wrong[] = {
         "",
@@ -260,6 +291,7 @@ int main(void) {
     test_energy();
     test_curves();
     test_bandwidth();
+    test_caches();
     test_texts();
     test_failing_allocations();
     return checks_finish();
