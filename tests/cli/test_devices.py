@@ -251,6 +251,9 @@ class Devices(quern.Case):
         self.assertEqual(event["levels"][-1]["name"], "DRAM")
         for level in event["levels"]:
             self.assertGreater(level["bandwidth"], 1e7)
+            if len(os.sched_getaffinity(0)) > 1:
+                self.assertLessEqual(level["beside_bandwidth"], level["bandwidth"])
+                self.assertGreater(level["beside_bandwidth"], 1)
         again = self.run_quern("devices", "--json").of("devices")[0]
         self.assertEqual(again["peaks"], event["peaks"])
         self.assertEqual(again["opencl"], event["opencl"])

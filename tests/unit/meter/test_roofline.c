@@ -17,7 +17,7 @@ static const qn_roofline machine = {
               {"performance", "f64", 2, 2e9, 3.5e9},
               {"efficiency", "f32", 4, 1e9, 3e9}},
     .n_levels = 3,
-    .levels = {{"L1", 1000, 6000, 4e9, 20e9},
+    .levels = {{"L1", 1000, 6000, 4e9, 20e9, 3e9},
                {"L2", 10000, 20000, 2e9, 8e9},
                {"DRAM", 0, 0, 1e9, 1.5e9}},
 };
@@ -64,6 +64,8 @@ static const char *const broken[] = {
     WHOLE(PEAK("1e99", "1e9"), DRAM),
     WHOLE(PEAK("1", "1e999"), DRAM),
     WHOLE(PEAK("1", "\"fast\""), DRAM),
+    WHOLE(PEAK("1", "1e9"), "{\"name\":\"DRAM\",\"bytes\":0,\"all_bytes\":0,\"bandwidth\":1e9,"
+                            "\"all_bandwidth\":1e9,\"beside_bandwidth\":-1}"),
 };
 
 static void test_broken_text(void) {
