@@ -849,143 +849,7 @@ static void run_tiled(qn_team *team, const qn_conv2d_shape *d, qn_conv2d_pass pa
 }
 #endif
 
-/* ---- depthwise: channels side by side ---- */
-
-enum { CHANNELS = 64 };
-
-typedef struct depthwise {
-    const qn_conv2d_shape *d;
-    const int8_t *a, *b;
-    int8_t *w; /* (R, S, C) */
-    product to;
-} depthwise;
-
-static void add_products(int64_t n, const int8_t *a, const int8_t *b, int32_t *sums) {
-    if (n == CHANNELS) {
-        for (int j = 0; j < CHANNELS; j++)
-            sums[j] += (int16_t)((int16_t)a[j] * (int16_t)b[j]);
-        return;
-    }
-    for (int64_t j = 0; j < n; j++)
-        sums[j] += a[j] * b[j];
-}
-
-static void turn_filter(const depthwise *t) {
-    const int64_t taps = t->d->r * t->d->s;
-    for (int64_t c = 0; c < t->d->c; c++) {
-        for (int64_t i = 0; i < taps; i++)
-            t->w[i * t->d->c + c] = t->b[c * taps + i];
-    }
-}
-
-static int64_t step_of(const qn_conv2d_shape *d) {
-    return d->y_stride ? d->y_stride : d->k;
-}
-
-/* Sums of channels [first, first + n) of output (i, p, q). */
-static void depthwise_output(const depthwise *t, int64_t i, int64_t p, int64_t q, int64_t first,
-                             int64_t n, int32_t *sums) {
-    const qn_conv2d_shape *d = t->d;
-    for (int64_t tap = 0; tap < d->r * d->s; tap++) {
-        const int64_t y = p * d->stride_h + tap / d->s * d->dilation_h - d->pad_top;
-        const int64_t x = q * d->stride_w + tap % d->s * d->dilation_w - d->pad_left;
-        if (y >= 0 && y < d->h && x >= 0 && x < d->w)
-            add_products(n, t->a + ((i * d->h + y) * d->w + x) * d->c + first,
-                         t->w + tap * d->c + first, sums);
-    }
-}
-
-static void depthwise_forward_task(void *context, int64_t begin, int64_t end, int thread) {
-    const depthwise *t = context;
-    const qn_conv2d_shape *d = t->d;
-    sizes largest = {0};
-    (void)thread;
-    for (int64_t i = begin * d->q; i < end * d->q; i++) {
-        for (int64_t c = 0; c < d->c; c += CHANNELS) {
-            int32_t sums[CHANNELS] __attribute__((aligned(64))) = {0};
-            const int64_t n = least(CHANNELS, d->c - c);
-            depthwise_output(t, i / d->q / d->p, i / d->q % d->p, i % d->q, c, n, sums);
-            finish_row(&t->to, c, n, sums, i * step_of(d) + c, false, true, &largest);
-        }
-    }
-    raise_largest(&t->to.y, largest);
-}
-
-/* The same of pixel (i, y, x), to the data. */
-static void depthwise_pixel(const depthwise *t, int64_t i, int64_t y, int64_t x, int64_t first,
-                            int64_t n, int32_t *sums) {
-    const qn_conv2d_shape *d = t->d;
-    for (int64_t tap = 0; tap < d->r * d->s; tap++) {
-        const int64_t p = y + d->pad_top - tap / d->s * d->dilation_h;
-        const int64_t q = x + d->pad_left - tap % d->s * d->dilation_w;
-        if (p >= 0 && p % d->stride_h == 0 && p / d->stride_h < d->p && q >= 0 &&
-            q % d->stride_w == 0 && q / d->stride_w < d->q)
-            add_products(
-                n,
-                t->a + ((i * d->p + p / d->stride_h) * d->q + q / d->stride_w) * step_of(d) + first,
-                t->w + tap * d->c + first, sums);
-    }
-}
-
-static void depthwise_data_task(void *context, int64_t begin, int64_t end, int thread) {
-    const depthwise *t = context;
-    const qn_conv2d_shape *d = t->d;
-    sizes largest = {0};
-    (void)thread;
-    for (int64_t i = begin * d->w; i < end * d->w; i++) {
-        for (int64_t c = 0; c < d->c; c += CHANNELS) {
-            int32_t sums[CHANNELS] __attribute__((aligned(64))) = {0};
-            const int64_t n = least(CHANNELS, d->c - c);
-            depthwise_pixel(t, i / d->w / d->h, i / d->w % d->h, i % d->w, c, n, sums);
-            finish_row(&t->to, c, n, sums, i * d->c + c, false, true, &largest);
-        }
-    }
-    raise_largest(&t->to.y, largest);
-}
-
-/* A task is a tap of some channels. */
-static void depthwise_filter_task(void *context, int64_t begin, int64_t end, int thread) {
-    const depthwise *t = context;
-    const qn_conv2d_shape *d = t->d;
-    const int64_t taps = d->r * d->s;
-    sizes largest = {0};
-    (void)thread;
-    for (int64_t task = begin; task < end; task++) {
-        int32_t sums[CHANNELS + VL] __attribute__((aligned(64))) = {0};
-        const int64_t tap = task % taps, c = task / taps * CHANNELS, n = least(CHANNELS, d->c - c);
-        for (int64_t i = 0; i < d->n * d->p * d->q; i++) {
-            const int64_t y =
-                i / d->q % d->p * d->stride_h + tap / d->s * d->dilation_h - d->pad_top;
-            const int64_t x = i % d->q * d->stride_w + tap % d->s * d->dilation_w - d->pad_left;
-            if (y >= 0 && y < d->h && x >= 0 && x < d->w)
-                add_products(n, t->a + ((i / d->q / d->p * d->h + y) * d->w + x) * d->c + c,
-                             t->b + i * step_of(d) + c, sums);
-        }
-        for (int64_t j = 0; j < n; j++)
-            finish_row(&t->to, 0, 1, sums + j, (c + j) * taps + tap, d->add, true, &largest);
-    }
-    raise_largest(&t->to.y, largest);
-}
-
-static bool is_depthwise(const qn_conv2d_shape *d) {
-    return d->groups == d->c && d->groups == d->k;
-}
-
-static void run_depthwise(qn_team *team, const qn_conv2d_shape *d, qn_conv2d_pass pass,
-                          const int8_t *a, const int8_t *b, const qn_integer_result *y,
-                          void *workspace) {
-    depthwise t = {.d = d, .a = a, .b = b, .w = workspace, .to = {.y = *y}};
-    clear_largest(y);
-    if (pass == QN_CONV2D_BACKWARD_FILTER) {
-        qn_team_run(team, ceil_div(d->c, CHANNELS) * d->r * d->s, depthwise_filter_task, &t);
-        return;
-    }
-    turn_filter(&t);
-    if (pass == QN_CONV2D_FORWARD)
-        qn_team_run(team, d->n * d->p, depthwise_forward_task, &t);
-    else
-        qn_team_run(team, d->n * d->h, depthwise_data_task, &t);
-}
+#include "kernels/integer/depthwise.h"
 
 /* Groups of few channels fill no lanes. */
 static bool is_thin(const qn_conv2d_shape *d) {
@@ -1193,7 +1057,7 @@ static size_t conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass, in
     const int64_t part = d->c / d->groups, outputs = d->k / d->groups, taps = d->r * d->s;
     const int64_t pixels = d->n * d->p * d->q;
     if (is_depthwise(d))
-        return (size_t)(taps * d->c);
+        return depthwise_workspace(d, pass, n_threads);
     if (is_tiled(d, pass))
         return tiled_workspace(d, pass, n_threads);
     if (pass == QN_CONV2D_FORWARD)
