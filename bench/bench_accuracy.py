@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Accuracy of numerics beside f32 on Fashion-MNIST: usage bench_accuracy.py FOLDER [NUMERICS...].
+"""Accuracy of numerics beside f32 on real pictures: usage bench_accuracy.py FOLDER [NUMERICS...].
 
-Trains each of MODELS (default lenet5:3 lenet-relu:3, a name and its epochs) with f32 and each of the numerics (names or
+Trains each of MODELS (default lenet5:3,lenet-relu:3, a name and its epochs, and :DATA if it is not fashion-mnist) with f32 and each of the numerics (names or
 files) for each of SEEDS (default 1,2,3), keeps every run's tests in FOLDER, so that a second call trains only what is
 missing, and prints test accuracies, their mean and the loss against f32 in points. DRAW=FILE.svg draws test accuracy by
 epoch, the mean over seeds; THREADS is 1 unless said; EXTRA has further options of quern train."""
@@ -18,12 +18,13 @@ SEEDS = os.environ.get("SEEDS", "1,2,3").split(",")
 COLOURS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22")
 
 
-def train(folder, model, epochs, numerics, seed):
+def train(folder, model, epochs, data, numerics, seed):
     """Test accuracy after each epoch; None: it did not train to the end."""
-    kept = folder / f"{model}-{epochs}-{pathlib.Path(numerics).stem}-{seed}.json"
+    place = "" if data == "fashion-mnist" else pathlib.Path(data).name + "-"
+    kept = folder / f"{place}{model}-{epochs}-{pathlib.Path(numerics).stem}-{seed}.json"
     if kept.exists():
         return json.loads(kept.read_text())
-    run = subprocess.run([QUERN, "train", model, "--data", "fashion-mnist", "--epochs", epochs, "--seed", seed, "--threads",
+    run = subprocess.run([QUERN, "train", model, "--data", data, "--epochs", epochs, "--seed", seed, "--threads",
                           os.environ.get("THREADS", "1"), "--json", "--numerics", numerics,
                           *os.environ.get("EXTRA", "").split()], capture_output=True, text=True)
     if run.returncode:
@@ -61,7 +62,7 @@ def draw(path, curves):
                          f'fill="{COLOURS[i % len(COLOURS)]}">{name}</text>')
     width = left + len(curves) * (wide + 60)
     path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top + high + 40}" font-family="sans-serif" '
-                    f'font-size="12"><title>Test accuracy in % by epoch, Fashion-MNIST</title>'
+                    f'font-size="12"><title>Test accuracy in % by epoch</title>'
                     f'<rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n')
 
 
@@ -69,17 +70,19 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
     curves = {}
-    for model, epochs in (row.split(":") for row in MODELS):
+    for model, epochs, *rest in (row.split(":", 2) for row in MODELS):
+        data = rest[0] if rest else "fashion-mnist"
+        title = model if not rest else f"{model}, {pathlib.Path(data).name}"
         base = None
         for numerics in ["f32", *sys.argv[2:]]:
-            runs = [run for run in (train(folder, model, epochs, numerics, seed) for seed in SEEDS) if run]
+            runs = [run for run in (train(folder, model, epochs, data, numerics, seed) for seed in SEEDS) if run]
             if not runs:
                 continue
             last, name = [100 * run[-1] for run in runs], pathlib.Path(numerics).stem
             mean = statistics.mean(last)
             base = mean if base is None else base
-            curves.setdefault(model, {})[name] = [statistics.mean(epoch) for epoch in zip(*runs)]
-            print(f"{model:12}{name:16}" + "".join(f"{x:8.2f}" for x in last) + f"   mean {mean:6.2f}   loss {base - mean:5.2f}",
+            curves.setdefault(title, {})[name] = [statistics.mean(epoch) for epoch in zip(*runs)]
+            print(f"{title:22}{name:16}" + "".join(f"{x:8.2f}" for x in last) + f"   mean {mean:6.2f}   loss {base - mean:5.2f}",
                   flush=True)
     if os.environ.get("DRAW"):
         draw(pathlib.Path(os.environ["DRAW"]), curves)

@@ -1,5 +1,6 @@
 /* Speed of the int8 kernels of every table that this machine can run, beside the float kernels of
- * the same instruction set. Usage: bench_integer [THREADS [TABLE [WORD]]]: only lines with WORD.
+ * the same instruction set. Usage: bench_integer [THREADS [TABLE [WORD [shifted]]]]: only lines with
+ * WORD; `shifted`: sums become int8 by a shift, as in training, instead of being stored.
  *
  * Each round runs the peak loop of the table, the float kernel and the int8 kernel in turn; figures
  * are the fastest of the rounds, which other programs disturb least: G/s (nominal operations, a
@@ -25,6 +26,7 @@ typedef struct subject {
 
 static qn_team *team;
 static int n_threads = 1;
+static bool shifts;
 static volatile int32_t sink;
 
 static void *take(size_t bytes) {
@@ -39,7 +41,7 @@ static void *take(size_t bytes) {
 /* ---- one run of each ---- */
 
 typedef struct operands {
-    int8_t *a8, *b8;
+    int8_t *a8, *b8, *small;
     int32_t *y8;
     float *a32, *b32, *y32;
     void *space8, *space32;
@@ -47,7 +49,10 @@ typedef struct operands {
 
 static void run_integer(const subject *s, const qn_integer_kernels *table, const operands *o) {
     uint32_t largest;
-    const qn_integer_result y = {.sums = o->y8, .largest = &largest};
+    const qn_integer_result y = {.sums = o->y8,
+                                 .largest = &largest,
+                                 .shifted = shifts ? o->small : NULL,
+                                 .shift = {12, false}};
     if (!s->is_conv)
         table->gemm(team, &s->gemm, o->a8, o->b8, &y, o->space8);
     else if (s->pass == QN_CONV2D_FORWARD)
@@ -75,6 +80,7 @@ static operands make_operands(const subject *s, const qn_integer_kernels *whole,
     operands o = {.a8 = take((size_t)s->n_a),
                   .b8 = take((size_t)s->n_b),
                   .y8 = take((size_t)s->n_y * 4),
+                  .small = take((size_t)s->n_y),
                   .a32 = take((size_t)s->n_a * 4),
                   .b32 = take((size_t)s->n_b * 4),
                   .y32 = take((size_t)s->n_y * 4)};
@@ -90,7 +96,7 @@ static operands make_operands(const subject *s, const qn_integer_kernels *whole,
 }
 
 static void release(operands *o) {
-    void *all[] = {o->a8, o->b8, o->y8, o->a32, o->b32, o->y32, o->space8, o->space32};
+    void *all[] = {o->a8, o->b8, o->y8, o->small, o->a32, o->b32, o->y32, o->space8, o->space32};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
@@ -218,9 +224,10 @@ static void compare_all(const qn_integer_kernels *whole, const qn_kernels *real,
 
 int main(int argc, char **argv) {
     const char *only = argc > 2 ? argv[2] : "", *word = argc > 3 ? argv[3] : "";
+    shifts = argc > 4 && strcmp(argv[4], "shifted") == 0;
     n_threads = argc > 1 ? atoi(argv[1]) : 1;
     if (n_threads < 1 || qn_team_create(NULL, n_threads, &team) != QN_OK) {
-        fprintf(stderr, "usage: bench_integer [THREADS [TABLE [WORD]]]\n");
+        fprintf(stderr, "usage: bench_integer [THREADS [TABLE [WORD [shifted]]]]\n");
         return 2;
     }
     const qn_integer_kernels *table;
