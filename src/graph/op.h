@@ -147,6 +147,8 @@ struct qn_op {
     const struct qn_op *rescaled;
     /* Of a product: the one whose sums are rounded as they grow (ops/round.h). Null: none. */
     const struct qn_op *chunked;
+    /* Of a norm, or of its gradient: the one on mantissas (ops/whole_norm.h). Null: none. */
+    const struct qn_op *on_mantissas;
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

@@ -43,10 +43,25 @@ typedef struct qn_integer_rows {
     void (*widen)(int64_t n, const int8_t *x, double factor, float *y); /* y = x * factor */
     /* The least and the largest number, 0 among them; NaNs are passed over. */
     void (*range)(int64_t n, const float *x, float *least, float *most);
+    /* Conversions, as tensor/number.h defines them. */
+    void (*to_bf16)(int64_t n, const float *x, uint16_t *y);
+    void (*of_bf16)(int64_t n, const uint16_t *x, float *y);
+    void (*to_f16)(int64_t n, const float *x, uint16_t *y);
+    void (*of_f16)(int64_t n, const uint16_t *x, float *y);
     void (*relu)(int64_t n, const int8_t *x, int8_t *y);
     /* dx = dy where y > 0, else 0. */
     void (*relu_backward)(int64_t n, const int8_t *y, const int8_t *dy, int8_t *dx);
     void (*step)(int64_t n, const int8_t *gradient, int8_t *w); /* w - gradient in -127..127 */
+    /* Of n <= 65536 rows (n, c), for each column: the sum of d and of d * x. */
+    void (*norm_sums)(int64_t n, int64_t c, const int8_t *x, const int8_t *d, int32_t *sums,
+                      int32_t *products);
+    void (*norm_ends)(int64_t n, int64_t c, const int8_t *x, int8_t *least, int8_t *most);
+    /* Of rows x and d: x * lines[0] + d * lines[1] + lines[2], lines (3, c), or without d what that
+     * is without it: the largest magnitude, passing over NaNs; and rounded as by round_away. */
+    float (*norm_largest)(int64_t n, int64_t c, const int8_t *x, const int8_t *d,
+                          const float *lines);
+    void (*norm_apply)(int64_t n, int64_t c, const int8_t *x, const int8_t *d, const float *lines,
+                       int8_t *y);
 } qn_integer_rows;
 
 typedef struct qn_integer_kernels {

@@ -101,6 +101,8 @@ const qn_op *const qn_ops[] = {
     &qn_op_round_numbers,
     &qn_op_settle_numbers,
     &qn_op_adapt_numbers,
+    &qn_op_whole_norm,
+    &qn_op_whole_norm_backward,
     &qn_op_chunked_linear,
     &qn_op_chunked_linear_backward_data,
     &qn_op_chunked_linear_backward_weight,

@@ -11,7 +11,8 @@
 typedef struct fusion {
     const qn_graph *from;
     qn_graph *to;
-    int first_node;          /* those before it stay as they are */
+    int first_node; /* those before it stay as they are */
+    bool keeps_products;
     qn_value *values;        /* (from's values): the same value in to, or QN_NO_VALUE */
     int32_t *n_readers;      /* (from's values) */
     const qn_node **absorbs; /* (from's nodes): the activation it takes in, or null */
@@ -50,7 +51,8 @@ static void choose(fusion *f) {
         const qn_node *producer = f->from->nodes[input->producer];
         const qn_activation *activation =
             find_activation(producer->op, (void *)(uintptr_t)producer->attributes);
-        if (!activation || activation->kind != QN_ACTIVATION_NONE)
+        if (!activation || activation->kind != QN_ACTIVATION_NONE ||
+            (f->keeps_products && producer->op->is_product))
             continue;
         f->absorbs[input->producer] = node;
         f->is_absorbed[n] = true;
@@ -109,9 +111,9 @@ static qn_status fuse(fusion *f) {
     return qn_graph_finish(f->to);
 }
 
-qn_status qn_fuse(const qn_graph *graph, int first_node, qn_graph **fused,
+qn_status qn_fuse(const qn_graph *graph, int first_node, bool keeps_products, qn_graph **fused,
                   const qn_value **values) {
-    fusion f = {.from = graph, .first_node = first_node};
+    fusion f = {.from = graph, .first_node = first_node, .keeps_products = keeps_products};
     QN_TRY(qn_copy_begin(graph, &f.to));
     f.values = qn_arena_allocate(&f.to->arena, (size_t)graph->n_values + 1, sizeof *f.values);
     qn_status status = f.values ? fuse(&f) : QN_ERROR_MEMORY;

@@ -21,7 +21,8 @@ qn_status qn_autodiff_for(qn_graph *graph, qn_value loss, const qn_value *wanted
  * convolution, linear layer, batch norm or sum before them where nothing else reads their input.
  * Names, and so random streams, stay; outputs are equal in every bit. values[v] is the value v of
  * the old graph in the new one (QN_NO_VALUE for one that is no longer made), in the new graph's
- * memory. For nodes that no gradient nodes read yet. */
-qn_status qn_fuse(const qn_graph *graph, int first_node, qn_graph **fused, const qn_value **values);
+ * memory. For nodes that no gradient nodes read yet. keeps_products: products take in nothing. */
+qn_status qn_fuse(const qn_graph *graph, int first_node, bool keeps_products, qn_graph **fused,
+                  const qn_value **values);
 
 #endif

@@ -6,8 +6,10 @@
 #include "passes/quantise.h"
 
 #include "base/status.h"
+#include "ops/network/norm.h"
 #include "ops/quantise.h"
 #include "ops/rescaled.h"
+#include "ops/whole_norm.h"
 #include "passes/copy.h"
 
 #include <limits.h>
@@ -525,6 +527,53 @@ static bool add_scaled(translation *t, int n) {
     return true;
 }
 
+/* Whether a norm, or its gradient, reads mantissas and makes some: all that is large has an
+ * exponent. */
+static bool is_whole_norm(const translation *t, int n) {
+    const qn_node *node = t->from->nodes[n];
+    const qn_role_type *type = type_of(t, role_of(t, n, node->outputs[0]));
+    if (!node->op->on_mantissas || !is_narrowed(t, node, 0) || !are_shifted(type) ||
+        type->rounding != QN_ROUND_AWAY ||
+        ((const qn_batch_norm_attributes *)node->attributes)->activation.kind != QN_ACTIVATION_NONE)
+        return false;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const qn_value v = node->inputs[i];
+        if (v.id >= 0 && qn_graph_shape(t->from, v).rank > 1 &&
+            !(is_mantissa(t, t->held[v.id]) && has_exponent(t, t->held[v.id])))
+            return false;
+    }
+    return true;
+}
+
+/* It has each exponent behind its mantissas. */
+static bool add_whole_norm(translation *t, int n) {
+    const qn_node *node = t->from->nodes[n];
+    qn_value inputs[8];
+    int n_inputs = 0;
+    if (!is_whole_norm(t, n))
+        return false;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const qn_value v = node->inputs[i];
+        if (v.id >= 0 && qn_graph_shape(t->from, v).rank > 1) {
+            inputs[n_inputs++] = t->held[v.id].value;
+            inputs[n_inputs++] = t->held[v.id].scale;
+        } else if (v.id >= 0) {
+            inputs[n_inputs++] = usual_input(t, node, i);
+        }
+    }
+    const qn_whole_norm_attributes attributes = {
+        .epsilon = ((const qn_batch_norm_attributes *)node->attributes)->epsilon,
+        .bits = type_of(t, role_of(t, n, node->outputs[0]))->bits};
+    const qn_node *made =
+        qn_graph_add(t->to, node->op->on_mantissas, node->name, inputs, n_inputs, &attributes);
+    if (!made)
+        return true;
+    t->held[node->outputs[0].id] = as_narrow(made->outputs[0], made->outputs[1], -1);
+    for (int i = 1; i < node->n_outputs; i++)
+        t->held[node->outputs[i].id] = as_wide(made->outputs[i + 1]);
+    return true;
+}
+
 /* The loss's gradient in whole numbers: of the logits that the probabilities were made of, where
  * every sample counts alike. */
 static bool add_integer_loss(translation *t, int n) {
@@ -557,7 +606,7 @@ static void add_node(translation *t, int n) {
         return;
     if (is_product(node))
         add_product(t, n);
-    else if (!add_scaled(t, n) && !add_integer_loss(t, n))
+    else if (!add_scaled(t, n) && !add_integer_loss(t, n) && !add_whole_norm(t, n))
         add_usual(t, n);
     if (n == t->source->n_forward && node->n_inputs == 0 && t->how->loss_factor != 1)
         t->held[node->outputs[0].id].value =

@@ -135,6 +135,10 @@ typedef struct qn_quantise_source {
 qn_status qn_quantise_prepare(qn_graph *graph, const qn_numerics *numerics, int first_node,
                               qn_graph **prepared, const qn_value **values);
 
+/* Whether activations may be taken into normalisations and sums first: where 16-bit floats hold
+ * what these make, and rounding before an activation would be a pass over memory, nothing else. */
+bool qn_quantise_fuses(const qn_numerics *numerics);
+
 /* Rounds what nodes from first_node on, an optimiser's, have made of parameters and state. */
 void qn_quantise_updates(qn_graph *graph, const qn_numerics *numerics, int first_node);
 

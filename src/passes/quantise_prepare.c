@@ -108,6 +108,15 @@ qn_status qn_quantise_prepare(qn_graph *graph, const qn_numerics *numerics, int 
     return add_compensation(graph, first_node, numerics->compensation_spread, prepared, values);
 }
 
+bool qn_quantise_fuses(const qn_numerics *numerics) {
+    for (int role = QN_ROLE_ACTIVATION; role <= QN_ROLE_ERROR; role++) {
+        const qn_role_type *type = &numerics->roles[role];
+        if (type->scaling != QN_SCALED_NONE || (type->dtype != QN_BF16 && type->dtype != QN_F16))
+            return false;
+    }
+    return true;
+}
+
 /* ---- behind updates ---- */
 
 static void settle(qn_graph *graph, const qn_settling *how, const qn_value_info *source,

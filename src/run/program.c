@@ -60,11 +60,12 @@ static qn_status run_passes(building *b, int first_node) {
         QN_TRY(qn_quantise_prepare(p->graph, b->engine->numerics, first_node, &made, &values));
         if (made)
             take_graph(b, made, values);
-        return QN_OK;
+        if (!qn_quantise_fuses(b->engine->numerics))
+            return QN_OK;
     }
     if (b->engine->no_fusion)
         return QN_OK;
-    QN_TRY(qn_fuse(p->graph, first_node, &made, &values));
+    QN_TRY(qn_fuse(p->graph, first_node, b->engine->numerics != NULL, &made, &values));
     take_graph(b, made, values);
     return QN_OK;
 }

@@ -1,6 +1,8 @@
 /* See number.h. A table row describes each 16-bit and 8-bit type. */
 #include "tensor/number.h"
 
+#include "tensor/halves.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -128,53 +130,11 @@ void qn_number_set(qn_dtype dtype, void *data, int64_t i, double number) {
 
 /* ---- rows of numbers: loops without branches, for compilers that make vectors of them ---- */
 
-static uint32_t bits_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint16_t bf16_of(float x) {
-    const uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000;
-    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? sign | 0x7fc0 : rounded);
-}
-
-static float of_bf16(uint16_t half) {
-    const uint32_t bits = (uint32_t)half << 16;
-    return float_of((bits & 0x7fffffff) > 0x7f800000 ? (bits & 0x80000000) | 0x7fc00000 : bits);
-}
-
-/* What has a smaller exponent than an f16 is added to a half, whose last bit is that of the least
- * f16; what has not is rounded by adding half of what is cut off, and a bit. */
-static uint16_t f16_of(float x) {
-    const uint32_t bits = bits_of(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
-    const uint32_t small = bits_of(float_of(size < 0x38800000 ? size : 0) + 0.5f) - 0x3f000000;
-    const uint32_t usual = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
-    uint32_t y = size < 0x38800000 ? small : usual;
-    y = size >= 0x477ff000 ? 0x7c00 : y;
-    y = size > 0x7f800000 ? 0x7e00 : y;
-    return (uint16_t)(sign | y);
-}
-
-static float of_f16(uint16_t half) {
-    const uint32_t size = half & 0x7fff, sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t bits = bits_of(float_of(size << 13) * 0x1p112f);
-    bits = size >= 0x7c00 ? 0x7f800000 : bits;
-    bits = size > 0x7c00 ? 0x7fc00000 : bits;
-    return float_of(sign | bits);
-}
-
-/* Likewise, with 128, whose last bit is the least number, and without infinities. */
+/* As an f16 (halves.h), with 128, whose last bit is the least number, and without infinities. */
 static uint8_t e5m2_of(float x) {
-    const uint32_t bits = bits_of(x), size = bits & 0x7fffffff, sign = bits >> 24 & 0x80;
-    const uint32_t small = bits_of(float_of(size < 0x38800000 ? size : 0) + 128.0f) - 0x43000000;
+    const uint32_t bits = qn_bits_of(x), size = bits & 0x7fffffff, sign = bits >> 24 & 0x80;
+    const uint32_t small =
+        qn_bits_of(qn_float_of(size < 0x38800000 ? size : 0) + 128.0f) - 0x43000000;
     const uint32_t usual = (size - 0x38000000 + 0xfffff + (size >> 21 & 1)) >> 21;
     uint32_t y = size < 0x38800000 ? small : usual;
     y = y > 0x7b ? 0x7b : y;
@@ -183,7 +143,7 @@ static uint8_t e5m2_of(float x) {
 }
 
 static float of_e5m2(uint8_t quarter) {
-    return of_f16((uint16_t)(quarter << 8));
+    return qn_of_f16((uint16_t)(quarter << 8));
 }
 
 static int8_t i8_of(float x) {
@@ -199,10 +159,10 @@ static int8_t i8_of(float x) {
             target[i] = convert(source[i]);                                                        \
     }
 
-ROW(f32_to_bf16, float, uint16_t, bf16_of)
-ROW(bf16_to_f32, uint16_t, float, of_bf16)
-ROW(f32_to_f16, float, uint16_t, f16_of)
-ROW(f16_to_f32, uint16_t, float, of_f16)
+ROW(f32_to_bf16, float, uint16_t, qn_bf16_of)
+ROW(bf16_to_f32, uint16_t, float, qn_of_bf16)
+ROW(f32_to_f16, float, uint16_t, qn_f16_of)
+ROW(f16_to_f32, uint16_t, float, qn_of_f16)
 ROW(f32_to_i8, float, int8_t, i8_of)
 ROW(f32_to_e5m2, float, uint8_t, e5m2_of)
 ROW(e5m2_to_f32, uint8_t, float, of_e5m2)

@@ -119,12 +119,30 @@ static void function_backward_run(const qn_call *call) {
 
 enum { CAST_AT_ONCE = 4096 }; /* numbers of a task */
 
+/* Numbers [begin, end) by a kernel of the instruction set; false: there is none for the types. */
+static bool cast_fast(const qn_call *call, int64_t begin, int64_t end) {
+    const qn_integer_rows *rows = &qn_integer_kernels_get(call->kernels->isa)->rows;
+    const qn_dtype from = call->inputs[0].dtype, to = call->outputs[0].dtype;
+    const int64_t n = end - begin;
+    if (from == QN_F32 && (to == QN_BF16 || to == QN_F16))
+        (to == QN_BF16 ? rows->to_bf16 : rows->to_f16)(n, (const float *)call->in[0] + begin,
+                                                       (uint16_t *)call->out[0] + begin);
+    else if (to == QN_F32 && (from == QN_BF16 || from == QN_F16))
+        (from == QN_BF16 ? rows->of_bf16 : rows->of_f16)(n, (const uint16_t *)call->in[0] + begin,
+                                                         (float *)call->out[0] + begin);
+    else
+        return false;
+    return true;
+}
+
 static void cast_task(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const qn_call *call = context;
-    const int64_t n = qn_call_count(call), last = end * CAST_AT_ONCE;
-    qn_numbers_convert(call->inputs[0].dtype, call->in[0], call->outputs[0].dtype, call->out[0],
-                       begin * CAST_AT_ONCE, last < n ? last : n);
+    const int64_t n = qn_call_count(call), first = begin * CAST_AT_ONCE;
+    const int64_t last = end * CAST_AT_ONCE < n ? end * CAST_AT_ONCE : n;
+    if (!cast_fast(call, first, last))
+        qn_numbers_convert(call->inputs[0].dtype, call->in[0], call->outputs[0].dtype, call->out[0],
+                           first, last);
 }
 
 static void cast_run(const qn_call *call) {

@@ -81,7 +81,7 @@ int main(void) {
     built plain = build();
     qn_graph *fused = NULL;
     const qn_value *values;
-    CHECK_OK(qn_fuse(plain.graph, 0, &fused, &values));
+    CHECK_OK(qn_fuse(plain.graph, 0, false, &fused, &values));
     CHECK_OK(qn_graph_check(fused));
     const qn_value y = values[plain.y.id];
     CHECK(qn_graph_value(fused, y)->is_result);

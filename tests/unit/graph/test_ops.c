@@ -208,7 +208,8 @@ static bool takes_more_axes(const qn_node *node, int input) {
     if (strcmp(op->name, "clip_factor") == 0)
         return input > 0;
     if (strcmp(op->name, "bias") == 0 || strcmp(op->name, "batch_norm") == 0 ||
-        strcmp(op->name, "batch_norm_inference") == 0 || strcmp(op->name, "layer_norm") == 0)
+        strcmp(op->name, "batch_norm_inference") == 0 || strcmp(op->name, "layer_norm") == 0 ||
+        strcmp(op->name, "whole_norm") == 0)
         return input == 0;
     if (strcmp(op->name, "combine") == 0 || strcmp(op->name, "where") == 0)
         return true;

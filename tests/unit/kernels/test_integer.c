@@ -441,6 +441,58 @@ static void test_rows(void) {
     give_all_back();
 }
 
+enum { NORM_N = 37, NORM_MOST = 203, NORM_NUMBERS = NORM_N * NORM_MOST };
+
+/* Sums and ends of columns by their definitions. */
+static void check_columns(const qn_integer_kernels *table, int c, const int8_t *x,
+                          const int8_t *d) {
+    static int32_t sums[2][NORM_MOST];
+    static int8_t ends[2][NORM_MOST];
+    table->rows.norm_sums(NORM_N, c, x, d, sums[0], sums[1]);
+    table->rows.norm_ends(NORM_N, c, x, ends[0], ends[1]);
+    for (int j = 0; j < c; j++) {
+        int32_t sum = 0, products = 0;
+        int8_t low = 127, high = -128;
+        for (int i = j; i < NORM_N * c; i += c) {
+            sum += d[i];
+            products += d[i] * x[i];
+            low = x[i] < low ? x[i] : low;
+            high = x[i] > high ? x[i] : high;
+        }
+        CHECK(sums[0][j] == sum && sums[1][j] == products);
+        CHECK(ends[0][j] == low && ends[1][j] == high);
+    }
+}
+
+/* Columns of any number; lines as the reference has them, with a NaN among them. */
+static void test_norm_rows(void) {
+    static const int columns[] = {1, 7, 16, 24, 64, 100, NORM_MOST};
+    static float lines[3 * NORM_MOST];
+    int8_t *x = draw(NORM_NUMBERS, 7), *d = draw(NORM_NUMBERS, 8);
+    int8_t *y = take(NORM_NUMBERS), *right = take(NORM_NUMBERS);
+    const qn_integer_kernels *ref = qn_integer_kernels_row(0), *table;
+    memset(x, -127, NORM_N);
+    memset(d, -127, NORM_N);
+    for (int i = 0; i < 3 * NORM_MOST; i++)
+        lines[i] = ((float)(int32_t)qn_rng_word(qn_rng_make(19, 9, 0), (uint64_t)i)) * 0x1p-31f;
+    lines[5] = NAN;
+    for (int t = 0; (table = qn_integer_kernels_row(t)) != NULL; t++) {
+        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+            const int c = columns[i], n = NORM_N * c;
+            check_columns(table, c, x, d);
+            check_columns(table, c, x, x);
+            for (int both = 0; both < 2; both++) {
+                table->rows.norm_apply(NORM_N, c, x, both ? d : NULL, lines, y);
+                ref->rows.norm_apply(NORM_N, c, x, both ? d : NULL, lines, right);
+                CHECK(memcmp(y, right, (size_t)n) == 0);
+            }
+            const float most = table->rows.norm_largest(NORM_N, c, x, d, lines);
+            CHECK(most == ref->rows.norm_largest(NORM_N, c, x, d, lines) && most > 0);
+        }
+    }
+    give_all_back();
+}
+
 /* ---- pools ---- */
 
 /* The largest of a window and its number, and its gradient, as their definitions say. */
@@ -654,6 +706,7 @@ int main(void) {
     test_convolutions();
     test_large_sums();
     test_rows();
+    test_norm_rows();
     test_pools();
     test_operators();
     test_kept_shifts();

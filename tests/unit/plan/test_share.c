@@ -136,7 +136,7 @@ static subject create(qn_value (*build)(qn_graph *g, qn_value x), bool training,
                                            (qn_initial){QN_INITIAL_UNIFORM, 1}, false);
     qn_value loss = qn_mean(g, "loss", qn_multiply(g, "weighted", y, weights));
     CHECK_OK(qn_graph_finish(g));
-    CHECK_OK(qn_fuse(g, 0, &s.graph, &values));
+    CHECK_OK(qn_fuse(g, 0, false, &s.graph, &values));
     loss = values[loss.id];
     qn_graph_destroy(g);
     if (training)
