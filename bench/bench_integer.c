@@ -1,6 +1,6 @@
 /* Speed of the int8 kernels of every table that this machine can run, beside the float kernels of
- * the same instruction set. Usage: bench_integer [THREADS [TABLE [WORD [shifted]]]]: only lines with
- * WORD; `shifted`: sums become int8 by a shift, as in training, instead of being stored.
+ * the same instruction set. Usage: bench_integer [THREADS [TABLE [WORD [shifted]]]]: only lines
+ * with WORD; `shifted`: sums become int8 by a shift, as in training, instead of being stored.
  *
  * Each round runs the peak loop of the table, the float kernel and the int8 kernel in turn; figures
  * are the fastest of the rounds, which other programs disturb least: G/s (nominal operations, a

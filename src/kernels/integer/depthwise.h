@@ -1,5 +1,5 @@
 /* Depthwise convolutions of int8, a part of engine.h: channels are lanes, and two taps of a row, or
- * to the filter two outputs, are multiplied at once, as a pair of int16 in each lane. Rows of pixels
+ * to the filter two outputs, are multiplied at once, as a pair of int16 in a lane. Rows of pixels
  * are packed as such pairs when the first window needs them, and stay for the windows below. To the
  * data is forward with the filter turned, over rows in which outputs lie as far apart as the step.
  */
@@ -102,7 +102,7 @@ static packed packed_of(const depthwise *t, int thread) {
     return k;
 }
 
-/* A plain loop, of which compilers make one instruction, as of a vector's conversion they do not. */
+/* A plain loop: compilers make one instruction of it, but not of a vector's conversion. */
 static inline __attribute__((always_inline)) vector lanes_of(const int8_t *x, int64_t n) {
     int32_t lanes[VL] = {0};
     vector all;
