@@ -8,7 +8,7 @@
 #include "label/bench/score.h"
 #include "quern/label.h"
 
-enum { QN_BENCH_LABELLED = 1000, QN_BENCH_STREAM = 5000, QN_BENCH_MOST_RULES = 8 };
+enum { QN_BENCH_LABELLED = 1000, QN_BENCH_STREAM = 5000, QN_BENCH_MOST_RULES = 12 };
 
 typedef struct qn_label_trial {
     int n_features, n_classes, n_centroids, n_found;

@@ -271,12 +271,19 @@ static int micro_add(void *self, const float *x) {
     return -1;
 }
 
-static const qn_label_rule rules[] = {
-    {"nearest labelled sample", sample_create, nearest_destroy, nearest_add},
-    {"nearest class mean", mean_create, nearest_destroy, nearest_add},
-    {"micro-clusters", micro_create, micro_destroy, micro_add},
+static const qn_label_rule by_sample = {"nearest labelled sample", sample_create, nearest_destroy,
+                                        nearest_add};
+static const qn_label_rule by_mean = {"nearest class mean", mean_create, nearest_destroy,
+                                      nearest_add};
+static const qn_label_rule by_balls = {"micro-clusters (MINAS)", micro_create, micro_destroy,
+                                       micro_add};
+
+static const qn_label_rule *const rules[] = {
+    &by_sample,         &by_mean,       &qn_rule_self_training,
+    &qn_rule_spreading, &qn_rule_means, &qn_rule_vectors,
+    &qn_rule_boosting,  &by_balls,      &qn_rule_outliers,
 };
 
 const qn_label_rule *qn_label_rule_at(int index) {
-    return index < (int)(sizeof rules / sizeof rules[0]) ? &rules[index] : NULL;
+    return index < (int)(sizeof rules / sizeof rules[0]) ? rules[index] : NULL;
 }

@@ -4,7 +4,7 @@
 #ifndef QN_LABEL_RULES_H
 #define QN_LABEL_RULES_H
 
-#include "quern/data.h"
+#include "quern/label.h"
 
 #include <stdint.h>
 
@@ -23,6 +23,13 @@ typedef struct qn_label_rule {
     void (*destroy)(const qn_allocator *allocator, void *self);
     int (*add)(void *self, const float *x); /* a known class, or -1: new */
 } qn_label_rule;
+
+enum { QN_RULES_FEATURES = QN_LABEL_MAX_FEATURES, QN_RULES_CLASSES = QN_LABEL_MAX_KNOWN };
+
+/* Those with a file of their own. */
+extern const qn_label_rule qn_rule_self_training, qn_rule_means, qn_rule_spreading; /* learned.c */
+extern const qn_label_rule qn_rule_vectors, qn_rule_boosting;                       /* margins.c */
+extern const qn_label_rule qn_rule_outliers;                                        /* outliers.c */
 
 /* The rules in a fixed order; null beyond the last. */
 const qn_label_rule *qn_label_rule_at(int index);
