@@ -9,6 +9,11 @@
 enum { ROUNDS = 3, K = QN_GROUPS_CLUSTERS };
 static const float least_part = 0.35f, most_chance = 0.03f, dense_part = 0.6f;
 
+/* The same for clusters that were there before: with at least that part of what their size among
+ * the latest samples foretells. */
+static const float there_before = 0.5f, least_part_before = 0.2f, most_chance_before = 0.003f;
+enum { LEAST_HISTORY = 250 }; /* samples before the latest ones, to tell */
+
 static float distance(const float *a, const float *b, int d) {
     float sum[4] = {0};
     for (int j = 0; j + 3 < d; j += 4)
@@ -75,12 +80,16 @@ static void count_members(qn_groups *g, const qn_group_samples *s, float *labels
     memset(labels, 0, (size_t)(s->n_classes * K) * sizeof *labels);
     memset(g->size, 0, sizeof g->size);
     memset(g->labelled, 0, sizeof g->labelled);
+    memset(g->latest, 0, sizeof g->latest);
+    memset(g->before, 0, sizeof g->before);
     for (int i = 0; i < s->n; i++) {
         if (i < s->n_labelled) {
             g->labelled[g->of[i]]++;
             labels[s->label[i] * K + g->of[i]] += 1.0f;
         } else {
             g->size[g->of[i]]++;
+            g->latest[g->of[i]] += s->history[i] == QN_HISTORY_LATEST;
+            g->before[g->of[i]] += s->history[i] == QN_HISTORY_KNOWN;
         }
     }
 }
@@ -138,15 +147,27 @@ static float chance(int labels, float expected) {
     return sum;
 }
 
+/* Whether the stream had about as many samples of a cluster before the latest ones, per sample of
+ * each, and took them for known ones. */
+static bool was_there(const qn_groups *g, const qn_group_samples *s, int k) {
+    int n_latest = 0, n_before = 0;
+    for (int i = s->n_labelled; i < s->n; i++)
+        n_latest += s->history[i] == QN_HISTORY_LATEST;
+    n_before = s->n - s->n_labelled - n_latest;
+    return n_before >= LEAST_HISTORY && (float)g->before[k] * (float)n_latest >=
+                                            there_before * (float)g->latest[k] * (float)n_before;
+}
+
 static void mark_new(qn_groups *g, const qn_group_samples *s, const float *labels) {
     bool is_new[K] = {false};
     for (int k = 0; k < g->k; k++) {
+        const bool is_old = was_there(g, s, k);
         const float expected = (float)g->size[k] * density_of(g, labels, g->class[k]);
-        is_new[k] = (float)g->labelled[k] < least_part * expected && expected < 80.0f
-                        ? chance(g->labelled[k], expected) < most_chance
-                        : expected >= 80.0f && (float)g->labelled[k] < least_part * expected;
+        const float part = is_old ? least_part_before : least_part;
+        is_new[k] = (float)g->labelled[k] < part * expected &&
+                    (expected >= 80.0f || chance(g->labelled[k], expected) <
+                                              (is_old ? most_chance_before : most_chance));
     }
-    (void)s;
     memcpy(g->is_new, is_new, sizeof is_new);
 }
 

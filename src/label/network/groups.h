@@ -1,8 +1,9 @@
 /* Finds the samples of a stream that belong to no known class. Features are divided into small
  * clusters. One is new if it has far fewer labelled samples than its size foretells: labelled
  * samples are a fixed part of their class wherever the class is dense (positive and unlabelled
- * learning). New clusters are joined to groups at the distance that separates clusters of equal
- * and of different known classes best. */
+ * learning). Where the stream had as many samples before, and they were taken for known ones, it
+ * has to have fewer still. New clusters are joined to groups at the distance that separates
+ * clusters of equal and of different known classes best. */
 #ifndef QN_LABEL_GROUPS_H
 #define QN_LABEL_GROUPS_H
 
@@ -18,10 +19,14 @@ enum {
 /* Samples: the first n_labelled have a known class. */
 typedef struct qn_group_samples {
     int n, n_labelled, d, n_classes;
-    const float *z;       /* (n, d) whitened */
-    const int32_t *label; /* (n_labelled) 0 to n_classes - 1 */
+    const float *z;         /* (n, d) whitened */
+    const int32_t *label;   /* (n_labelled) 0 to n_classes - 1 */
+    const int32_t *history; /* (n) what an unlabelled sample is, one of the following */
     uint64_t seed;
 } qn_group_samples;
+
+/* Whether a sample is of the latest ones, or came before them, and was taken for what. */
+enum { QN_HISTORY_LATEST, QN_HISTORY_KNOWN, QN_HISTORY_FOUND };
 
 typedef struct qn_groups {
     int k;         /* clusters */
@@ -29,6 +34,7 @@ typedef struct qn_groups {
     float *centre; /* (QN_GROUPS_CLUSTERS, d) */
     int32_t *of;   /* (n samples) cluster of a sample */
     int32_t size[QN_GROUPS_CLUSTERS], labelled[QN_GROUPS_CLUSTERS]; /* unlabelled and labelled */
+    int32_t latest[QN_GROUPS_CLUSTERS], before[QN_GROUPS_CLUSTERS]; /* and known, of those */
     int32_t class[QN_GROUPS_CLUSTERS]; /* of most labels in it, or of the nearest that has some */
     bool is_new[QN_GROUPS_CLUSTERS];
     int32_t group[QN_GROUPS_CLUSTERS]; /* of new clusters, from 0; -1: none */

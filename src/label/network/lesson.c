@@ -43,12 +43,18 @@ void qn_lesson_begin(qn_labeller *l, int64_t begun_at, int n_steps) {
 
 /* ---- how the stream looks ---- */
 
-/* The samples since the last lesson; whether there are any. */
+/* Samples since the last lesson. */
+static int count_latest(const qn_label_net *net) {
+    const int64_t begun_at = net->lesson.begun_at;
+    const bool is_full = begun_at % QN_NET_EVERY == 0 && begun_at > QN_NET_EVERY;
+    return is_full ? QN_NET_EVERY : QN_NET_EVERY / 2;
+}
+
+/* Whether there are any. */
 static bool begin_pose(qn_label_net *net) {
     qn_lesson *lesson = &net->lesson;
     const int64_t begun_at = lesson->begun_at;
-    const bool is_full = begun_at % QN_NET_EVERY == 0 && begun_at > QN_NET_EVERY;
-    const int n = is_full ? QN_NET_EVERY : QN_NET_EVERY / 2;
+    const int n = count_latest(net);
     if (n > net->n_window)
         return false;
     for (int i = 0; i < n; i++)
@@ -153,6 +159,7 @@ static qn_group_samples group_samples(const qn_label_net *net) {
                               .n_classes = net->n_known,
                               .z = net->z,
                               .label = net->label,
+                              .history = net->taught,
                               .seed = net->seed + (uint64_t)net->lesson.begun_at};
 }
 
@@ -166,7 +173,19 @@ static bool cluster(qn_label_net *net) {
     return true;
 }
 
+/* What the samples of the window are, in the order of places. */
+static void write_history(qn_label_net *net) {
+    for (int i = 0; i < net->n_window; i++) {
+        const int place = net->n_labelled + i;
+        const int64_t age = (net->lesson.begun_at - 1 - i) % QN_NET_WINDOW;
+        net->taught[place] = age < count_latest(net)            ? QN_HISTORY_LATEST
+                             : net->label[place] < net->n_known ? QN_HISTORY_KNOWN
+                                                                : QN_HISTORY_FOUND;
+    }
+}
+
 static bool join(qn_labeller *l) {
+    write_history(l->net);
     const qn_group_samples samples = group_samples(l->net);
     if (l->net->n_window > 0)
         qn_groups_finish(&l->net->groups, &samples, l->net->room);

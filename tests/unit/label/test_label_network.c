@@ -181,7 +181,7 @@ static void test_matching(void) {
 static void test_groups(void) {
     enum { N = 700, D = 4, N_KNOWN = 100 };
     static float z[N * D], room[N + 2 * QN_GROUPS_CLUSTERS], centre[QN_GROUPS_CLUSTERS * D];
-    static int32_t label[N], of[N];
+    static int32_t label[N], of[N], history[N];
     const qn_rng rng = qn_rng_make(3, 1, 0);
     for (int i = 0; i < N; i++) {
         label[i] = i < N_KNOWN ? i % 2 : i % 3;
@@ -190,7 +190,7 @@ static void test_groups(void) {
                 (float)qn_rng_normal(rng, (uint64_t)(i * D + j)) + (j == label[i] ? 8.0f : 0.0f);
     }
     qn_groups g = {.centre = centre, .of = of};
-    qn_groups_find(&g, &(qn_group_samples){N, N_KNOWN, D, 2, z, label, 1}, room);
+    qn_groups_find(&g, &(qn_group_samples){N, N_KNOWN, D, 2, z, label, history, 1}, room);
     int wrong = 0;
     for (int i = N_KNOWN; i < N; i++)
         wrong += (g.group[of[i]] == 0) != (label[i] == 2);
