@@ -261,10 +261,23 @@ static void put_sum(product *m, int k, int tap, int sum) {
     m->ends.least = Q6_Vw_vmin_VwVw(m->ends.least, all);
 }
 
+/* Where the numbers of a filter lie in the planes of x. The processor does not divide. */
+static void find_taps(const product *m, int step, int *offsets) {
+    const qn_dsp_window *d = m->d;
+    for (int r = 0; r < d->r; r++) {
+        for (int s = 0; s < d->s; s++) {
+            for (int c = 0; c < d->c; c++)
+                *offsets++ = c * step + r * m->at.wide + s;
+        }
+    }
+}
+
 static void multiply_filter(product *m, const image *x, const char *dy) {
     const qn_dsp_window *d = m->d;
     const int plane = m->at.plane, step = (d->n * plane + 3 * VECTOR) / VECTOR * VECTOR;
+    int offsets[MOST_TAPS / 4 * QN_DSP_FEW_INPUTS];
     char *const xs = m->panels, *const errors = xs + qn_dsp_round_up(d->c, 4) * step;
+    find_taps(m, step, offsets);
     for (int n = 0; n < d->n; n++) {
         pad_image(m, x, n);
         make_bytes(m->padded, plane, d->c, xs + n * plane, step);
@@ -278,8 +291,7 @@ static void multiply_filter(product *m, const image *x, const char *dy) {
             const char *from[4], *at[4];
             int sums[4][4];
             for (int i = 0; i < 4; i++) {
-                const int t = tap + i < m->at.columns ? tap + i : tap, pixel = t / d->c;
-                at[i] = xs + t % d->c * step + pixel / d->s * m->at.wide + pixel % d->s;
+                at[i] = xs + offsets[tap + i < m->at.columns ? tap + i : tap];
                 from[i] = errors + (k + i < d->k ? k + i : k) * step;
             }
             make_filter_tile(from, at, d->n * plane, sums);
