@@ -4,8 +4,8 @@
 
 #include "plan/schedule/cores.h"
 
-/* Typical cores, with what was measured of this machine, if it was: its arithmetic, the rates of its
- * caches and its memory, and what these are beside other cores. */
+/* Typical cores, with what was measured of this machine, if it was: its arithmetic, the rates of
+ * its caches and its memory, and what these are beside other cores. */
 qn_status core_facts_load(qn_cores *cores);
 
 #endif
