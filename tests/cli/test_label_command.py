@@ -254,6 +254,7 @@ class Label(quern.Case):
         self.assertLess(run.of("setting")[0]["bytes"], 100000)
         names = run.of("names")[0]
         self.assertGreater(names["asked"], names["drawn"])
+        self.assertLessEqual(names["matched"], 100)
         alone = self.run_quern("label", "bench", "--settings", 1, "--features", 5, "--json", "--nothing-new")
         self.assertEqual({m["missed_new"] for m in alone.of("method")}, {0})
         self.assertIn("micro-clusters", (self.folder / "bench.html").read_text())

@@ -86,7 +86,7 @@ static double judge_matched(const qn_naming *w) {
     int n_rows = 0, n_right = 0;
     for (int i = w->n_stream / 2; i < w->n; i++) {
         const int class = w->class_of[i];
-        n_right += w->label[i] == class;
+        n_right += w->label[i] < w->n_known && w->label[i] == class;
         if (class < w->n_known || class >= most || w->label[i] < w->n_known)
             continue;
         const int row = row_of(rows, &n_rows, w->label[i]);
