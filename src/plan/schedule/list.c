@@ -66,6 +66,19 @@ double qn_lister_fill_levels(qn_lister *l) {
     return longest;
 }
 
+/* What nothing waits for, as updates, is as urgent as what it comes after: what that made is not kept
+ * until the end. */
+static void raise_last(qn_lister *l) {
+    const qn_task_list *before = &l->tasks->before, *after = &l->tasks->after;
+    for (int32_t i = 0; i < l->tasks->n; i++) {
+        for (int32_t e = before->first[i];
+             after->first[i + 1] == after->first[i] && e < before->first[i + 1]; e++) {
+            const double level = l->levels[before->tasks[e]];
+            l->levels[i] = level > l->levels[i] ? level : l->levels[i];
+        }
+    }
+}
+
 /* ---- the list ---- */
 
 typedef struct listing {
@@ -194,8 +207,11 @@ void qn_lister_run(qn_lister *l, qn_list_policy policy, qn_timetable *to) {
     listing g = {.l = l, .policy = policy, .to = to};
     for (int c = 0; c < l->cores->n; c++)
         g.running[c] = -1;
-    if (policy.order == QN_LIST_LEVEL)
+    if (policy.order == QN_LIST_LEVEL) {
         qn_lister_fill_levels(l);
+        if (!l->is_late)
+            raise_last(l);
+    }
     count_blocking(l);
     for (int32_t i = 0; i < l->tasks->n; i++) {
         if (l->n_blocking[i] == 0)

@@ -28,6 +28,7 @@ typedef struct qn_lister {
     int32_t *ready;      /* (n): those that may begin, the first first */
     int32_t *came;       /* (n): when a task became ready, as a count */
     double *ready_ns;    /* (n) */
+    bool is_late; /* what nothing waits for comes when cores are free: faster, but more is kept */
 } qn_lister;
 
 qn_status qn_lister_init(const qn_tasks *tasks, const qn_cores *cores, qn_lister *lister);

@@ -85,6 +85,9 @@ qn_status qn_timetable_make(const qn_tasks *tasks, const qn_cores *cores, qn_tim
 /* ---- ours ---- */
 
 /* Changes that are tried, in tasks that are placed anew. */
+/* What a schedule that keeps more must cost of another. */
+static const double late_gain = 0.97;
+
 enum { MOST_PLACED = 100000, MOST_CHANGES = 400, STAGES = 24 };
 
 typedef struct choosing {
@@ -279,18 +282,20 @@ static qn_status choose(choosing *c) {
     return improve(c);
 }
 
-/* The same from another beginning: small changes of it may lead further than those of the best. */
+/* The same from another beginning, as small changes of it may lead further than those of the best,
+ * and with updates when cores are free: the memory that this takes has to pay. */
 static qn_status choose_anew(choosing *c) {
     qn_timetable *first = c->best, other;
     QN_TRY(qn_timetable_init(c->l.tasks->allocator, c->l.tasks->n, &other));
     c->best = &other;
     c->has_best = false;
+    c->l.is_late = true;
     qn_status status = try_two_widths(c);
     if (status == QN_OK)
         status = improve(c);
     c->best = first;
     if (status == QN_OK &&
-        qn_timetable_cost(&other, c->prefer) < qn_timetable_cost(first, c->prefer))
+        qn_timetable_cost(&other, c->prefer) < late_gain * qn_timetable_cost(first, c->prefer))
         exchange(first, &other);
     qn_timetable_deinit(&other);
     return status;
