@@ -66,8 +66,8 @@ double qn_lister_fill_levels(qn_lister *l) {
     return longest;
 }
 
-/* What nothing waits for, as updates, is as urgent as what it comes after: what that made is not kept
- * until the end. */
+/* What nothing waits for, as updates, is as urgent as what it comes after: what that made is not
+ * kept until the end. */
 static void raise_last(qn_lister *l) {
     const qn_task_list *before = &l->tasks->before, *after = &l->tasks->after;
     for (int32_t i = 0; i < l->tasks->n; i++) {
