@@ -252,8 +252,8 @@ static void tell_modelled(const comparison *c) {
     qn_engine_tell(c->e, 0, text);
 }
 
-/* Takes a placement of all nodes, also where they are all in one place; which a name has room for,
- * or else the device does all that it can. */
+/* Takes a placement of all nodes, also where they are all in one place. Where a name has no room
+ * for it, a run that is resumed finds it again. */
 static qn_status take_placement(comparison *c) {
     qn_device_choice *f = c->found;
     qn_program *p = c->placing.program;
@@ -268,6 +268,7 @@ static qn_status take_placement(comparison *c) {
     if (!take_name(c->e, p)) {
         p->site_of = NULL;
         (void)take_name(c->e, p);
+        p->site_of = kept;
     }
     return qn_engine_change_device(c->e, c->device);
 }
