@@ -77,7 +77,20 @@ static bool has_node(const qn_graph *graph, const char *name) {
     return false;
 }
 
+/* Products that are to stay keep their activations behind them; norms and sums do not. */
+static void test_kept_products(void) {
+    built plain = build();
+    qn_graph *fused = NULL;
+    const qn_value *values;
+    CHECK_OK(qn_fuse(plain.graph, 0, true, &fused, &values));
+    CHECK(has_node(fused, "tanh") && has_node(fused, "relu6"));
+    CHECK(!has_node(fused, "relu") && !has_node(fused, "leaky"));
+    qn_graph_destroy(plain.graph);
+    qn_graph_destroy(fused);
+}
+
 int main(void) {
+    test_kept_products();
     built plain = build();
     qn_graph *fused = NULL;
     const qn_value *values;
