@@ -354,8 +354,9 @@ static qn_status init_timetables(const trying *y, const qn_allocator *a) {
 }
 
 qn_cores qn_cores_for(const qn_cores *facts, const qn_core_wish *wish, int n) {
-    qn_cores cores = facts ? *facts : qn_cores_typical(n);
-    cores.n = cores.kinds[0].n = n;
+    const qn_cores typical = qn_cores_typical(n);
+    qn_cores cores = facts && facts->n_caches > 0 ? *facts : typical;
+    cores.n = cores.kinds[0].n = typical.n;
     if (wish->core_watts > 0) {
         cores.kinds[0].watts = wish->core_watts;
         cores.idle_watts = wish->idle_watts;

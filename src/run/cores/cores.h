@@ -67,8 +67,8 @@ typedef struct qn_core_plans {
     qn_cores_use use;
 } qn_core_plans;
 
-/* So many cores like those of facts (null: typical ones), with the watts of the wish where it has
- * some. */
+/* So many cores like those of facts (null, or without caches measured: typical ones), with the
+ * watts of the wish where it has some. */
 qn_cores qn_cores_for(const qn_cores *facts, const qn_core_wish *wish, int n);
 
 /* After the engine is planned: makes the second plan of its first training program, if its options
