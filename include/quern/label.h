@@ -15,7 +15,8 @@ extern "C" {
 enum {
     QN_LABEL_MAX_FEATURES = 128,
     QN_LABEL_MAX_VALUES = 49152, /* of a sample that is given to a network */
-    QN_LABEL_MAX_KNOWN = 200,    /* known classes */
+    QN_LABEL_MAX_KNOWN = 1000,   /* known classes of rows */
+    QN_LABEL_MAX_PICTURED = 200, /* known classes of samples that are given to a network */
     QN_LABEL_MAX_NEW = 64,       /* new classes that are kept; the least recently seen one is
                                  dropped */
     QN_LABEL_NAME = 64,          /* bytes of a name with its closing zero */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 1024, N_SCALE = 4 };
+enum { MOST_CLASSES = 2048, N_SCALE = 4 };
 
 typedef struct labelled_source {
     qn_source_base base;

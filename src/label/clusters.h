@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { QN_CLUSTER_LANES = 8, QN_MAX_LANES = 256 };
+enum { QN_CLUSTER_LANES = 8, QN_MAX_LANES = 1024 };
 
 /* n <= capacity, a multiple of QN_CLUSTER_LANES; lanes from n on have a weight of 0. Every row has
  * capacity numbers; all of them lie in one block that begins at centre. */

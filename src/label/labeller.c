@@ -154,10 +154,11 @@ static qn_status check_sizes(const qn_label_options *o) {
     else if (o->n_features < 1 || o->n_features > QN_LABEL_MAX_FEATURES)
         return qn_fail(QN_ERROR_ARGUMENT, "samples have %d numbers; a labeller accepts 1 to %d",
                        o->n_features, QN_LABEL_MAX_FEATURES);
-    if (o->n_classes < 1 || o->n_classes > QN_LABEL_MAX_KNOWN)
+    const int most = o->sample.rank != 0 ? QN_LABEL_MAX_PICTURED : QN_LABEL_MAX_KNOWN;
+    if (o->n_classes < 1 || o->n_classes > most)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%d classes; a labeller accepts 1 to %d: remove or merge some", o->n_classes,
-                       QN_LABEL_MAX_KNOWN);
+                       most);
     if (o->n_samples < 2 || o->n_samples > INT32_MAX)
         return qn_fail(QN_ERROR_ARGUMENT, "%lld labelled samples; at least 2 are needed",
                        (long long)o->n_samples);
@@ -190,11 +191,19 @@ void qn_labeller_begin_records(qn_labeller *l, const qn_label_options *o) {
     }
 }
 
+/* Lanes for the clusters of known classes: 16 each where these are few, and some for those that are
+ * found to be known. */
+static int lanes_for(int n_classes) {
+    enum { USUAL = 256, SPARE = 24 };
+    const int wanted = n_classes * 16, least = (n_classes + SPARE) / 8 * 8;
+    const int most = least > USUAL ? least : USUAL;
+    return wanted < 64 ? 64 : wanted > most ? most : wanted;
+}
+
 /* Makes a labeller of rows that were found to be of these columns, whose texts it takes over. */
 static qn_status make_of_columns(const qn_label_options *o, qn_label_columns *columns,
                                  qn_labeller **labeller) {
-    int lanes = o->n_classes * 16;
-    lanes = lanes < 64 ? 64 : lanes > QN_MAX_LANES ? QN_MAX_LANES : lanes;
+    const int lanes = lanes_for(o->n_classes);
     QN_TRY(qn_labeller_make(o->allocator, columns->n_features, o->n_classes, lanes, labeller));
     (*labeller)->columns = *columns;
     (*labeller)->seed = o->seed;

@@ -19,6 +19,7 @@ enum {
     LAST_STEPS = 20,
     LEAST_HALVED = 20, /* labelled samples */
     MIXING_STEPS = 50,
+    MORE_PASSES = 4,
     MOST_FORETOLD = 3 * QN_MOST_EXAMPLES,
     LEAST_FITTED = 8 /* samples of a class below which it is one cluster */
 };
@@ -455,6 +456,9 @@ static void fit_both(lesson *w) {
     w->square = w->extent;
     fit_classes(w);
     fit_classes(w);
+    /* What few samples of each class lack, is taken from all classes: that needs more passes. */
+    for (int i = 0; i < MORE_PASSES && half_samples(w) < LEAST_FITTED * (int64_t)l->n_known; i++)
+        fit_classes(w);
 }
 
 /* Each half of the labelled samples foretells the other one, turned or not. */

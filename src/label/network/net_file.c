@@ -210,12 +210,12 @@ static int64_t count_recent(int64_t n) {
 static bool are_sound_counts(const reading *r) {
     static const double least[N_FIXED] = {[AT_KNOWN] = 1, [AT_LABELLED] = 1};
     static const double most[N_FIXED] = {
-        [AT_KNOWN] = QN_LABEL_MAX_KNOWN, [AT_LABELLED] = QN_NET_MOST_LABELLED,
-        [AT_WINDOW] = QN_NET_WINDOW,     [AT_OLD] = 8192,
-        [AT_SEED_LOW] = 4294967295.0,    [AT_SEED_HIGH] = 4294967295.0,
-        [AT_SAMPLES] = largest_count,    [AT_FOUND] = largest_count,
-        [AT_DRAWN] = largest_count,      [AT_ROWS] = largest_count,
-        [AT_BYTES] = largest_count,      [AT_RECENT] = QN_NET_DELAY - 1,
+        [AT_KNOWN] = QN_LABEL_MAX_PICTURED, [AT_LABELLED] = QN_NET_MOST_LABELLED,
+        [AT_WINDOW] = QN_NET_WINDOW,        [AT_OLD] = 8192,
+        [AT_SEED_LOW] = 4294967295.0,       [AT_SEED_HIGH] = 4294967295.0,
+        [AT_SAMPLES] = largest_count,       [AT_FOUND] = largest_count,
+        [AT_DRAWN] = largest_count,         [AT_ROWS] = largest_count,
+        [AT_BYTES] = largest_count,         [AT_RECENT] = QN_NET_DELAY - 1,
     };
     for (int i = 0; i < N_FIXED; i++)
         if (!is_count(r->counts[i], least[i], most[i]))

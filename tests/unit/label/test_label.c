@@ -275,7 +275,7 @@ static void test_refused(void) {
     qn_label_answer answer = {0}, again = {0};
     float x[FEATURES] = {0, 0, 0, 0, 0}, bad[FEATURES] = {0, NAN, 0, 0, 0};
     options.n_classes = 10000;
-    CHECK_FAILS(qn_labeller_create(&options, &l), QN_ERROR_ARGUMENT, "1 to 200");
+    CHECK_FAILS(qn_labeller_create(&options, &l), QN_ERROR_ARGUMENT, "1 to 1000");
     options.n_classes = 2;
     options.n_samples = 1;
     CHECK_FAILS(qn_labeller_create(&options, &l), QN_ERROR_ARGUMENT, "at least 2");
@@ -319,6 +319,39 @@ static void test_hostile(void) {
     }
     CHECK(n_unsound == 0);
     CHECK(qn_labeller_class_count(l) <= 1 + QN_LABEL_MAX_NEW);
+    qn_labeller_destroy(l);
+}
+
+/* A thousand known classes on a grid, and a new one far from it. */
+static void test_many_classes(const char *path) {
+    enum { N = QN_LABEL_MAX_KNOWN, D = 2, SIDE = 32 };
+    static float x[3 * N * D];
+    static int32_t label[3 * N];
+    const qn_rng rng = qn_rng_make(51, 9, 0);
+    qn_labeller *l;
+    int n_right = 0, n_new = 0;
+    for (int i = 0; i < 3 * N; i++) {
+        label[i] = i % N;
+        x[i * D] = (float)(i % N / SIDE) + 0.08f * (float)qn_rng_normal(rng, (uint64_t)i * 2);
+        x[i * D + 1] =
+            (float)(i % N % SIDE) + 0.08f * (float)qn_rng_normal(rng, (uint64_t)i * 2 + 1);
+    }
+    CHECK_OK(qn_labeller_create(&(qn_label_options){QN_OPTIONS_INIT(qn_label_options),
+                                                    .n_features = D, .n_classes = N,
+                                                    .n_samples = 3 * N, .x = x, .label = label},
+                                &l));
+    CHECK_OK(qn_labeller_save(l, path));
+    qn_labeller_destroy(l);
+    CHECK_OK(qn_labeller_load(NULL, path, &l));
+    for (int i = 0; i < 600; i++) {
+        const float far[D] = {-9.0f, (float)(i % 7) * 0.1f};
+        qn_label_answer answer = {0};
+        CHECK_OK(qn_labeller_add(l, i % 3 ? x + (ptrdiff_t)i * D : far, &answer));
+        n_right += i % 3 && answer.label == label[i];
+        n_new += i % 3 == 0 && (answer.label < 0 || answer.label >= N);
+    }
+    printf("of many classes: %d of 400 right, %d of 200 new\n", n_right, n_new);
+    CHECK(n_right > 360 && n_new > 180);
     qn_labeller_destroy(l);
 }
 
@@ -525,6 +558,7 @@ int main(void) {
     test_cut_anywhere(path);
     test_refused();
     test_hostile();
+    test_many_classes(path);
     test_names(path);
     test_texts(path);
     test_many_texts();
