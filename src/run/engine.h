@@ -66,7 +66,8 @@ struct qn_engine {
     size_t swap_folder_bytes;
     qn_swap_speed swap_speed;           /* of the folder */
     struct qn_live_budget *live_budget; /* null: the budget is fixed */
-    char device_name[1024];             /* of the options: "opencl:1/h3d20": of which nodes */
+    char *device_name; /* (device_name_bytes), of the options: "opencl:1/h3d20": of which nodes */
+    size_t device_name_bytes;
     int device;        /* row of the machine's that programs use beside the CPU; 0: none */
     int opened_device; /* the same, which stays when the device is left */
     void *left_arena;  /* (left_arena_bytes): that a device may still write to, or null */
@@ -117,8 +118,10 @@ void qn_engine_describe_device(const qn_engine *engine, char name[160], char rea
  * then its name says more afterwards. */
 bool qn_device_is_chosen(const char *device);
 
-/* A text of the engine's own (null: "cpu") for that of the options, which is not kept. */
-void qn_engine_name_device(qn_engine *engine, const char *text);
+/* A text of the engine's own for that of the options, which is not kept: of a device, and where it
+ * runs which of n_nodes nodes (null: all that it can). */
+qn_status qn_engine_name_device(qn_engine *engine, const char *device, const int16_t *site_of,
+                                int32_t n_nodes);
 
 /* Tells the engine's log, if there is one. */
 void qn_engine_tell(const qn_engine *engine, int level, const char *text);

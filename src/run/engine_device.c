@@ -197,18 +197,26 @@ static qn_status open_auto(qn_engine *e) {
     return QN_OK;
 }
 
-void qn_engine_name_device(qn_engine *e, const char *text) {
-    const size_t bytes = sizeof e->device_name;
-    e->options.device = e->device_name;
-    snprintf(e->device_name, bytes, "%s", text ? text : "cpu");
+/* A run of n nodes takes at most 2 n characters. */
+qn_status qn_engine_name_device(qn_engine *e, const char *device, const int16_t *site_of,
+                                int32_t n_nodes) {
+    const size_t length = strlen(device), bytes = length + 2 + 2 * (size_t)n_nodes;
+    char *name;
+    QN_TRY(qn_allocate(&e->allocator, 1, bytes, &name));
+    memcpy(name, device, length + 1);
+    if (site_of && qn_placing_print(site_of, n_nodes, name + length + 1, bytes - length - 1))
+        name[length] = '/';
+    qn_release(&e->allocator, e->device_name, 1, e->device_name_bytes);
+    e->options.device = e->device_name = name;
+    e->device_name_bytes = bytes;
+    return QN_OK;
 }
 
 qn_status qn_engine_open_device(qn_engine *e) {
     const char *text = e->options.device ? e->options.device : "cpu";
     int number;
-    if (strlen(text) >= sizeof e->device_name)
-        return qn_fail(QN_ERROR_ARGUMENT, "there is no device \"%.40s...\"", text);
-    qn_engine_name_device(e, text);
+    QN_TRY(qn_engine_name_device(e, text, NULL, 0));
+    text = e->device_name;
     if (strcmp(text, "cpu") == 0)
         return QN_OK;
     if (strcmp(text, "auto") == 0)
@@ -216,7 +224,7 @@ qn_status qn_engine_open_device(qn_engine *e) {
     const kind *found = find_kind(text, &number);
     if (!found)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "there is no device \"%s\"; use cpu, opencl, opencl:N, cuda, cuda:N, "
+                       "there is no device \"%.80s\"; use cpu, opencl, opencl:N, cuda, cuda:N, "
                        "hexagon:emulated or auto",
                        text);
     QN_TRY(check(e));
@@ -229,6 +237,7 @@ void qn_engine_close_device(qn_engine *e) {
             e->machine.devices[e->opened_device].state);
     qn_device_choice_destroy(e);
     qn_release(&e->allocator, e->left_arena, 1, e->left_arena_bytes);
+    qn_release(&e->allocator, e->device_name, 1, e->device_name_bytes);
 }
 
 /* ---- planning ---- */

@@ -395,6 +395,10 @@ void qn_program_unplan(qn_program *p) {
     p->hyper = p->built.hyper;
 }
 
+const qn_graph *qn_program_built_graph(const qn_program *p) {
+    return p->base ? p->base : p->graph;
+}
+
 int32_t qn_program_built_node(const qn_program *p, int32_t node) {
     return p->base ? p->budget.origins.node_of[node] : node;
 }

@@ -88,6 +88,9 @@ void qn_program_exchange(qn_program *program, qn_budget_plan *plan, qn_executor 
 /* Back to the graph as built, without plan and executor. */
 void qn_program_unplan(qn_program *program);
 
+/* The graph as it was built. */
+const qn_graph *qn_program_built_graph(const qn_program *program);
+
 /* The node of the graph as built that a node of the graph is a run of, or -1: none, a swap. */
 int32_t qn_program_built_node(const qn_program *program, int32_t node);
 

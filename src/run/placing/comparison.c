@@ -105,21 +105,16 @@ static void fill_joules(qn_device_way *r) {
 
 /* ---- comparing ---- */
 
-/* Takes the name that a resumed run is to have; false: it does not fit. */
-static bool take_name(qn_engine *e, const qn_program *p) {
-    const qn_graph *built = p->base ? p->base : p->graph;
-    char *to = e->device_name;
-    const size_t bytes = sizeof e->device_name;
-    const int n = snprintf(to, bytes, "%s%s", e->machine.devices[e->opened_device].device->name,
-                           p->site_of ? "/" : "");
-    e->options.device = to;
-    return !p->site_of || qn_placing_print(p->site_of, built->n_nodes, to + n, bytes - (size_t)n);
+/* Takes the name that a resumed run is to have. */
+static qn_status take_name(qn_engine *e, const qn_program *p) {
+    return qn_engine_name_device(e, e->machine.devices[e->opened_device].device->name, p->site_of,
+                                 qn_program_built_graph(p)->n_nodes);
 }
 
-static void leave_both(comparison *c) {
+static qn_status leave_both(comparison *c) {
     c->placing.program->site_of = NULL;
     c->found->ways[QN_WAY_BOTH].is_measured = false;
-    (void)take_name(c->e, c->placing.program);
+    return take_name(c->e, c->placing.program);
 }
 
 static qn_status predict(comparison *c, bool *is_mixed) {
@@ -143,10 +138,9 @@ static qn_status try_both(comparison *c) {
     qn_device_way *both = &c->found->ways[QN_WAY_BOTH];
     bool is_mixed;
     QN_TRY(predict(c, &is_mixed));
-    if (!is_mixed || !take_name(c->e, c->placing.program)) {
-        leave_both(c);
-        return QN_OK;
-    }
+    if (!is_mixed)
+        return leave_both(c);
+    QN_TRY(take_name(c->e, c->placing.program));
     QN_TRY(qn_engine_change_device(c->e, c->device));
     const qn_status status = measure(c->r, both);
     fill_joules(both);
@@ -165,7 +159,7 @@ static qn_status take_best(comparison *c) {
     if (f->chosen == QN_WAY_BOTH)
         return QN_OK;
     c->placing.program->site_of = NULL;
-    (void)take_name(c->e, c->placing.program);
+    QN_TRY(take_name(c->e, c->placing.program));
     if (f->chosen == QN_WAY_CPU && !is_both)
         return QN_OK;
     return qn_engine_change_device(c->e, f->chosen == QN_WAY_DEVICE ? c->device : 0);
@@ -252,8 +246,7 @@ static void tell_modelled(const comparison *c) {
     qn_engine_tell(c->e, 0, text);
 }
 
-/* Takes a placement of all nodes, also where they are all in one place. Where a name has no room
- * for it, a run that is resumed finds it again. */
+/* Takes a placement of all nodes, also where they are all in one place. */
 static qn_status take_placement(comparison *c) {
     qn_device_choice *f = c->found;
     qn_program *p = c->placing.program;
@@ -265,11 +258,7 @@ static qn_status take_placement(comparison *c) {
         return QN_ERROR_MEMORY;
     memcpy(kept, f->site_of, n * sizeof *kept);
     p->site_of = kept;
-    if (!take_name(c->e, p)) {
-        p->site_of = NULL;
-        (void)take_name(c->e, p);
-        p->site_of = kept;
-    }
+    QN_TRY(take_name(c->e, p));
     return qn_engine_change_device(c->e, c->device);
 }
 
@@ -330,9 +319,5 @@ qn_status qn_engine_choose_device(qn_engine *e) {
         QN_TRY(choose(e, &e->programs[i]));
     if (!e->is_device_tried)
         return QN_OK;
-    if (e->device > 0)
-        (void)take_name(e, &e->programs[i]);
-    else
-        qn_engine_name_device(e, "cpu");
-    return QN_OK;
+    return e->device > 0 ? take_name(e, &e->programs[i]) : qn_engine_name_device(e, "cpu", NULL, 0);
 }

@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const qn_graph *built_graph(const qn_program *p) {
-    return p->base ? p->base : p->graph;
-}
-
 /* ---- measuring ---- */
 
 void qn_placing_end(qn_placing *p) {
@@ -22,7 +18,8 @@ void qn_placing_end(qn_placing *p) {
 
 qn_status qn_placing_begin(qn_engine *e, qn_program *program, qn_placing *p) {
     enum { ROOM = 4, MORE = 64 }; /* records for a node and its copies */
-    *p = (qn_placing){.engine = e, .program = program, .n_nodes = built_graph(program)->n_nodes};
+    *p = (qn_placing){
+        .engine = e, .program = program, .n_nodes = qn_program_built_graph(program)->n_nodes};
     const size_t n = (size_t)p->n_nodes;
     qn_status status = qn_allocate(&e->allocator, n * 2 + 1, sizeof *p->ns, &p->ns);
     if (status == QN_OK)
@@ -98,7 +95,7 @@ static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
                          .out_bytes_per_ns = rate_of(&p->out)};
     for (int32_t n = 0; n < p->n_nodes; n++) /* what the host was not seen to do costs it nothing */
         p->ns[n * 2] = p->ns[n * 2] < 0 ? 0 : p->ns[n * 2];
-    return (qn_siting){.graph = built_graph(p->program),
+    return (qn_siting){.graph = qn_program_built_graph(p->program),
                        .n_sites = 2,
                        .sites = sites,
                        .ns = p->ns,

@@ -185,6 +185,28 @@ static void test_placed(void) {
     qn_trainer_destroy(expected);
 }
 
+/* A placement of many parts is as good as one of few. */
+static void test_long_placement(void) {
+    char name[4096] = "simulated/";
+    qn_trainer *all, *placed;
+    CHECK_OK(try_make("densenet100", "simulated", NULL, NULL, &all));
+    const qn_graph *graph = qn_program_built_graph(&qn_trainer_engine(all)->programs[0]);
+    int16_t *site_of = calloc((size_t)graph->n_nodes, sizeof *site_of);
+    for (int n = 0; site_of && n < graph->n_nodes; n++)
+        site_of[n] = n % 2 == 0;
+    CHECK(
+        qn_placing_print(site_of, graph->n_nodes, name + strlen(name), sizeof name - strlen(name)));
+    CHECK(strlen(name) > 1024);
+    CHECK_OK(try_make("densenet100", name, NULL, NULL, &placed));
+    CHECK(strcmp(qn_engine_get_options(qn_trainer_engine(placed))->device, name) == 0);
+    qn_engine *e = (qn_engine *)(uintptr_t)qn_trainer_engine(placed);
+    CHECK_OK(qn_engine_name_device(e, "simulated", site_of, graph->n_nodes));
+    CHECK(strcmp(qn_engine_get_options(e)->device, name) == 0);
+    free(site_of);
+    qn_trainer_destroy(placed);
+    qn_trainer_destroy(all);
+}
+
 static void check_refused(const char *device, const char *word) {
     qn_trainer *trainer;
     CHECK(try_make("mlp", device, NULL, NULL, &trainer) != QN_OK);
@@ -208,6 +230,7 @@ int main(void) {
     test_lost("lenet5");
     test_lost("mlp");
     test_placed();
+    test_long_placement();
     test_failing_allocations();
     test_failing_creation();
     test_wrong_names();
