@@ -1,5 +1,6 @@
 /* The machine with a GPU, and a graph that is given to it, for tests: every node that
- * the device supports runs there. Where there is no driver, tests say so and end well. */
+ * the device supports runs there, and what such nodes update lies there. Where there is no driver,
+ * tests say so and end well. */
 #ifndef QN_TESTS_GPU_LANES_H
 #define QN_TESTS_GPU_LANES_H
 
@@ -17,7 +18,7 @@
 
 static const qn_lane gpu_lanes[2] = {
     {.n_threads = 1},
-    {.device = 1, .space = 1, .n_threads = 1, .can_be_lost = true},
+    {.device = 1, .space = 1, .n_threads = 1},
 };
 
 typedef struct gpu_run {
@@ -27,6 +28,8 @@ typedef struct gpu_run {
     qn_plan *plan;
     qn_team *team;
     void *arena;
+    qn_memory memory;  /* what lies on the device, then its arena */
+    size_t kept_bytes; /* of what lies there */
     qn_executor *executor;
     int n_steps; /* on the device, without copies */
 } gpu_run;
@@ -53,6 +56,52 @@ static inline int16_t *gpu_lane_of(const qn_machine *machine, const qn_graph *gr
     return lane_of;
 }
 
+/* Where values from outside lie: those that the device updates there. */
+static inline int16_t *gpu_space_of(const qn_graph *graph, const int16_t *lane_of) {
+    int16_t *space_of = calloc((size_t)graph->n_values + 1, sizeof *space_of);
+    if (!space_of)
+        abort();
+    for (int v = 0; v < graph->n_values; v++) {
+        const qn_value_info *info = graph->values[v];
+        if (info->overwrites >= 0 && graph->values[info->overwrites]->producer < 0)
+            space_of[info->overwrites] = lane_of[info->producer];
+    }
+    return space_of;
+}
+
+/* Binds what lies on the device, each value to a place of its own. */
+static inline void gpu_run_reserve(gpu_run *r, const qn_device *device) {
+    const qn_graph *graph = r->spread.graph;
+    size_t offset = 0;
+    for (int v = 0; v < graph->n_values; v++) {
+        if (graph->values[v]->space > 0)
+            r->kept_bytes += (qn_tensor_bytes(graph->values[v]->tensor) + 255) / 256 * 256;
+    }
+    CHECK_OK(device->reserve(r->state, 0, r->kept_bytes + qn_plan_arena(r->plan, 1).bytes + 256,
+                             &r->memory));
+    CHECK_OK(qn_executor_open_lanes(r->executor, 1, r->memory.base + r->kept_bytes));
+    for (int v = 0; v < graph->n_values; v++) {
+        if (graph->values[v]->space == 0)
+            continue;
+        qn_executor_bind(r->executor, (qn_value){v}, r->memory.base + offset);
+        offset += (qn_tensor_bytes(graph->values[v]->tensor) + 255) / 256 * 256;
+    }
+}
+
+/* Copies what lies on the device in (from a value of the graph before) or out. */
+static inline bool gpu_run_copy(const gpu_run *r, int value, void *host, bool is_out) {
+    const qn_device *device = r->machine.devices[1].device;
+    const qn_value v = r->spread.values[value];
+    const qn_value_info *info = r->spread.graph->values[v.id];
+    const size_t bytes = qn_tensor_bytes(info->tensor);
+    if (info->space == 0)
+        return false;
+    const size_t at = (size_t)((char *)qn_executor_get(r->executor, v) - r->memory.base);
+    CHECK_OK(is_out ? device->copy_out(r->state, &r->memory, at, host, bytes)
+                    : device->copy_in(r->state, &r->memory, at, host, bytes));
+    return true;
+}
+
 /* Plans a graph with all that the device supports on it. */
 static inline void gpu_run_open(gpu_run *r, const qn_graph *graph, const qn_kernels *kernels,
                                 const qn_device *device, void *state) {
@@ -61,10 +110,12 @@ static inline void gpu_run_open(gpu_run *r, const qn_graph *graph, const qn_kern
     *r = (gpu_run){.machine = qn_machine_cpu(kernels, 1), .state = state};
     CHECK_OK(qn_machine_add(&r->machine, device, state, &row));
     int16_t *lane_of = gpu_lane_of(&r->machine, graph);
+    int16_t *space_of = gpu_space_of(graph, lane_of);
     const qn_assignment wanted = {
-        .n_lanes = 2, .n_spaces = 2, .lanes = gpu_lanes, .lane_of = lane_of};
+        .n_lanes = 2, .n_spaces = 2, .lanes = gpu_lanes, .lane_of = lane_of, .space_of = space_of};
     CHECK_OK(qn_spread_make(graph, &wanted, &r->spread));
     free(lane_of);
+    free(space_of);
     CHECK_OK(
         qn_plan_create_for_lanes(a, r->spread.graph, &r->machine, &r->spread.assignment, &r->plan));
     CHECK_OK(qn_plan_check(r->plan, r->spread.graph));
@@ -73,13 +124,16 @@ static inline void gpu_run_open(gpu_run *r, const qn_graph *graph, const qn_kern
                       !r->spread.graph->nodes[r->plan->steps[s].node]->op->output_space;
     CHECK_OK(qn_team_create(a, 1, &r->team));
     CHECK_OK(qn_allocate(a, 1, r->plan->arena_bytes, &r->arena));
-    CHECK_OK(qn_executor_create(a, r->spread.graph, r->plan, &r->machine, r->team, r->arena,
-                                &r->executor));
+    CHECK_OK(
+        qn_executor_create(a, r->spread.graph, r->plan, &r->machine, r->team, NULL, &r->executor));
+    qn_executor_set_arena(r->executor, r->arena);
+    gpu_run_reserve(r, device);
 }
 
 static inline void gpu_run_close(gpu_run *r) {
     const qn_allocator *a = qn_allocator_default();
     qn_executor_destroy(r->executor);
+    r->machine.devices[1].device->release(r->state, &r->memory);
     qn_release(a, r->arena, 1, r->plan->arena_bytes);
     qn_plan_destroy(r->plan);
     qn_graph_destroy(r->spread.graph);

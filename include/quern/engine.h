@@ -229,6 +229,8 @@ typedef struct qn_stored_tensor {
     size_t bytes;
 } qn_stored_tensor;
 
+/* What the tensors hold may lie in a device's memory from step to step: these two functions read it
+ * back. What `data` points to is up to date, and may be changed, until the next run. */
 QN_API int qn_engine_tensor_count(const qn_engine *engine);
 QN_API qn_stored_tensor qn_engine_tensor_at(const qn_engine *engine, int index);
 

@@ -67,15 +67,6 @@ static bool simulated_is_lost(const void *state) {
     return __atomic_load_n(&((const simulated *)state)->is_lost, __ATOMIC_SEQ_CST);
 }
 
-static bool simulated_supports(const void *state, const qn_query *query) {
-    const qn_op *op = query->op;
-    (void)state;
-    bool is_update = false;
-    for (int i = 0; i < QN_MAX_OUTPUTS; i++)
-        is_update |= op->overwrites[i] != 0;
-    return !is_update;
-}
-
 /* ---- memory ---- */
 
 static const qn_space spaces[] = {
@@ -266,7 +257,6 @@ const qn_device qn_device_simulated = {
     .name = "simulated",
     .open = simulated_open,
     .close = simulated_close,
-    .supports = simulated_supports,
     .is_lost = simulated_is_lost,
     .n_spaces = 1,
     .spaces = spaces,

@@ -43,6 +43,7 @@ typedef struct qn_value_info {
     bool is_head;        /* likewise: of the layer that makes the outputs, where a tuning looked */
     bool is_result;      /* read from outside after the run, so alive to its end */
     bool wants_gradient; /* of an input: autodiff makes its gradient too, a result */
+    int16_t space;       /* given from outside: the memory space where it lies; 0: the host's */
 } qn_value_info;
 
 typedef struct qn_node {

@@ -11,7 +11,7 @@
 static qn_status check_storage(const qn_plan *plan, const qn_graph *graph, int32_t i) {
     const qn_storage *a = &plan->storages[i];
     const int n_further = plan->lanes ? plan->lanes->n_further : 0;
-    if (a->space < 0 || a->space > n_further || (a->is_bound && a->space != 0))
+    if (a->space < 0 || a->space > n_further)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "plan: storage %d (%s) is in memory space %d, but there are %d", i,
                        qn_plan_name_of(plan, graph, i), a->space, n_further + 1);
@@ -38,6 +38,20 @@ static qn_status check_storage(const qn_plan *plan, const qn_graph *graph, int32
                 "plan: storages %d (%s) and %d (%s) overlap and are both alive in step %d", j,
                 qn_plan_name_of(plan, graph, j), i, qn_plan_name_of(plan, graph, i),
                 a->first > b->first ? a->first : b->first);
+    }
+    return QN_OK;
+}
+
+/* Values from outside lie in memory that is given, in the space that the graph says. */
+static qn_status check_sources(const qn_plan *plan, const qn_graph *graph) {
+    for (int v = 0; v < graph->n_values; v++) {
+        const int32_t storage = plan->placements[v].storage;
+        const qn_value_info *info = graph->values[v];
+        if (info->producer >= 0 || storage < 0 || storage >= plan->n_storages ||
+            !plan->storages[storage].is_bound || plan->storages[storage].space == info->space)
+            continue;
+        return qn_fail(QN_ERROR_ARGUMENT, "plan: %s is given in memory space %d, but bound in %d",
+                       info->name, info->space, plan->storages[storage].space);
     }
     return QN_OK;
 }
@@ -298,6 +312,7 @@ qn_status qn_plan_check(const qn_plan *plan, const qn_graph *graph) {
                        plan->lower_bound_bytes, plan->arena_bytes);
     for (int32_t i = 0; i < plan->n_storages; i++)
         QN_TRY(check_storage(plan, graph, i));
+    QN_TRY(check_sources(plan, graph));
     replay r = {.plan = plan, .graph = graph};
     qn_status status = allocate_replay(&r);
     if (status == QN_OK)

@@ -96,6 +96,7 @@ static qn_status place_sources(lifetimes *l) {
                                         .first = 0,
                                         .last = l->plan->n_steps,
                                         .kind = info->kind,
+                                        .space = info->space,
                                         .is_bound = true},
                            &l->storage[v]));
     }

@@ -78,6 +78,15 @@ void qn_plan_destroy(qn_plan *plan) {
     qn_release(a, plan, 1, sizeof *plan);
 }
 
+size_t qn_plan_given_bytes(const qn_plan *plan, int space) {
+    size_t bytes = 0;
+    for (int32_t i = 0; i < plan->n_storages; i++) {
+        const qn_storage *s = &plan->storages[i];
+        bytes += s->is_bound && s->space == space ? s->bytes : 0;
+    }
+    return bytes;
+}
+
 qn_arena_need qn_plan_arena(const qn_plan *plan, int space) {
     if (space > 0)
         return plan->lanes && space <= plan->lanes->n_further ? plan->lanes->further[space - 1]

@@ -16,7 +16,8 @@
  *   lanes
  *     a step waits for earlier steps of other lanes
  *     it reads and writes its lane's space; a copy writes the space that it copies to
- *     an update happens after every step of a lane that can be lost */
+ *     an update happens after every step of a lane that can be lost
+ *     a value from outside lies in the space that the graph says */
 #ifndef QN_PLAN_PLAN_H
 #define QN_PLAN_PLAN_H
 
@@ -31,7 +32,8 @@ typedef struct qn_lane {
     int16_t device;    /* row of the machine's; 0: the CPU */
     int16_t space;     /* row of the machine's, that its steps read and write; 0: the host's */
     int16_t n_threads; /* of a lane of the CPU; else 1 */
-    bool can_be_lost;  /* its device may fail in the middle of a run */
+    bool can_be_lost;  /* its device may fail in the middle of a run, which then shall have updated
+                          nothing */
     bool in_turn;      /* its steps begin when lane 0 has done those before them in the order, so
                           that what they write may lie where those have read */
 } qn_lane;
@@ -124,6 +126,8 @@ typedef struct qn_assignment {
     /* How many of the first in the order are done before each begins, whether it needs them or not:
      * lanes that do not drift apart need less memory. Falls nowhere; null: none. */
     const int32_t *behind; /* (n_order) */
+    const int16_t *space_of; /* (n_values), for a spread: where values from outside lie; null: in
+                                the host's space */
 } qn_assignment;
 
 /* The same as_is for several lanes. */
@@ -135,6 +139,9 @@ void qn_plan_destroy(qn_plan *plan);
 /* Bytes of the arenas of all spaces that are the same memory as one (qn_machine_same_memory): what
  * a budget of that memory has to hold. */
 size_t qn_plan_bytes(const qn_plan *plan, const qn_machine *machine, int space);
+
+/* Bytes of values from outside that lie in a space, each once. */
+size_t qn_plan_given_bytes(const qn_plan *plan, int space);
 
 /* The arena of a space. */
 qn_arena_need qn_plan_arena(const qn_plan *plan, int space);

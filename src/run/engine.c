@@ -10,6 +10,7 @@
 #include "run/cores/cores.h"
 #include "run/optimizer.h"
 #include "run/ranks/reducer.h"
+#include "run/resident/resident.h"
 #include "run/tuning/tuner.h"
 
 #include <math.h>
@@ -222,6 +223,7 @@ qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     if (e->options.budget_changes && has_reserve && !e->live_budget)
         QN_TRY(qn_live_budget_create(e));
     e->outside_bytes = outside_bytes + qn_live_budget_reserve(e) + qn_reducer_bytes(e);
+    QN_TRY(qn_resident_choose(e));
     QN_TRY(qn_engine_make_plans(e));
     QN_TRY(qn_engine_open_swap(e));
     QN_TRY(qn_engine_open_device_lanes(e));
@@ -318,6 +320,7 @@ void qn_engine_destroy(qn_engine *e) {
     qn_release(&e->allocator, e->hyper, QN_HYPER_COUNT, sizeof(double));
     qn_release(&e->allocator, e->copies, 1, e->copy_bytes);
     qn_engine_close_swap(e);
+    qn_resident_destroy(e);
     qn_engine_close_device(e);
     qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
     qn_tuner_destroy(e);
@@ -389,17 +392,28 @@ static qn_status check_losses(const qn_engine *e, const qn_program *p) {
     return QN_OK;
 }
 
+/* A device that is lost is left, and the step repeated on the CPU. */
+static qn_status run_on_device(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    const qn_program *p = qn_engine_get_program(e, program);
+    qn_status status = qn_resident_begin_run(e, program);
+    if (status == QN_OK)
+        status = qn_executor_run(p->executor, e->options.seed, step, watch);
+    if (status == QN_OK)
+        qn_resident_end_run(e, program, step);
+    if (status != QN_ERROR_DEVICE)
+        return status;
+    QN_TRY(qn_engine_lose_device(e, program));
+    return qn_executor_run(p->executor, e->options.seed, step, watch);
+}
+
 static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
     if (e->reducer && program != QN_PROGRAM_UPDATE && e->programs[program].training)
         return qn_reducer_run(e->reducer, step, watch);
     if (e->live_budget && program != QN_PROGRAM_UPDATE)
         return qn_live_budget_run(e, program, step, watch);
-    const qn_program *p = qn_engine_get_program(e, program);
-    const qn_status status = qn_executor_run(p->executor, e->options.seed, step, watch);
-    if (status != QN_ERROR_DEVICE || e->device == 0)
-        return status;
-    QN_TRY(qn_engine_lose_device(e, program)); /* the step is repeated on the CPU */
-    return qn_executor_run(p->executor, e->options.seed, step, watch);
+    return e->device > 0 ? run_on_device(e, program, step, watch)
+                         : qn_executor_run(qn_engine_get_program(e, program)->executor,
+                                           e->options.seed, step, watch);
 }
 
 /* Runs a program and records it. */
@@ -567,15 +581,25 @@ int qn_engine_tensor_count(const qn_engine *engine) {
     return engine->store.n_tensors;
 }
 
+/* Somebody is about to look at what the tensors hold, and may change it. Of an engine that looks the
+ * same from outside. */
+static void bring_up_to_date(const qn_engine *engine) {
+    qn_engine *e = (qn_engine *)(uintptr_t)engine;
+    if (e->resident && qn_resident_fetch(e) != QN_OK)
+        e->is_spoiled = true;
+}
+
 qn_stored_tensor qn_engine_tensor_at(const qn_engine *engine, int index) {
     QN_NEED_OR(engine, "engine", (qn_stored_tensor){0});
     QN_DEMAND_OR(index >= 0 && index < engine->store.n_tensors, (qn_stored_tensor){0});
+    bring_up_to_date(engine);
     return engine->store.tensors[index];
 }
 
 qn_stored_tensor qn_engine_find(const qn_engine *engine, const char *name) {
     QN_NEED_OR(engine, "engine", (qn_stored_tensor){0});
     QN_NEED_OR(name, "name", (qn_stored_tensor){0});
+    bring_up_to_date(engine);
     const qn_stored_tensor *found = qn_store_find(&engine->store, name);
     return found ? *found : (qn_stored_tensor){.name = NULL};
 }

@@ -25,6 +25,7 @@ typedef struct qn_ruled {
 
 struct qn_live_budget;
 struct qn_reducer;
+struct qn_resident;
 struct qn_tuner;
 struct qn_core_plans;
 
@@ -73,6 +74,7 @@ struct qn_engine {
     void *left_arena;  /* (left_arena_bytes): that a device may still write to, or null */
     size_t left_arena_bytes;
     bool is_device_tried;                   /* it is used only if that is better */
+    struct qn_resident *resident;           /* what stays on the device; null: no device yet */
     struct qn_device_choice *device_choice; /* what was found then, or null */
     struct qn_core_plans *cores;            /* null: operations run one by one */
     struct qn_reducer *reducer;             /* where ranks share the steps, or null */
@@ -101,10 +103,16 @@ qn_status qn_engine_take_saved(qn_engine *engine);
 qn_status qn_engine_open_device(qn_engine *engine);
 qn_status qn_engine_plan_device(qn_engine *engine, qn_program *program);
 qn_status qn_engine_open_device_lanes(qn_engine *engine);
+
+/* The lane of each node of a program that is not planned: 1: the device. */
+qn_status qn_engine_fill_lane_of(const qn_engine *engine, const qn_program *program,
+                                 int16_t *lane_of);
 void qn_engine_close_device(qn_engine *engine);
 
-/* Plans all programs for the CPU alone, after the device was lost while a program ran, and says so.
- * Inputs of the program stay bound. */
+/* Plans all programs for the CPU alone, after the device was lost, makes the runs again that it kept
+ * (run/resident), and says so; or after it was lost while a program ran, which is to be run again:
+ * its inputs stay bound. */
+qn_status qn_engine_leave_device(qn_engine *engine);
 qn_status qn_engine_lose_device(qn_engine *engine, int program);
 
 /* Plans all programs anew, with a device (0: none), in an arena of their size. Where that fails

@@ -1,7 +1,7 @@
 /* Programs on a further device beside the CPU: each node that the device supports runs there, and
- * the rest, with all updates, on the CPU. A device that is lost is left: the programs are planned
- * anew for the CPU and the step is repeated from the host's values, none of which has been updated
- * (plan/plan.h). */
+ * the rest on the CPU. A device that is lost is left: the programs are planned anew for the CPU and
+ * the step is repeated from the host's values, none of which has been updated (plan/plan.h), or, as
+ * those of the device are gone, with the steps before it (run/resident). */
 #include "base/status.h"
 #include "device/simulated.h"
 #include "os/heap.h"
@@ -9,6 +9,7 @@
 #include "plan/lanes/spread.h"
 #include "run/engine.h"
 #include "run/placing/comparison.h"
+#include "run/resident/resident.h"
 
 #ifdef QN_WITH_CUDA
 #include "device/cuda/cuda.h"
@@ -247,7 +248,7 @@ static void fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
     lanes[1] = (qn_lane){.device = (int16_t)e->device,
                          .space = e->machine.devices[e->device].first_space,
                          .n_threads = 1,
-                         .can_be_lost = true};
+                         .can_be_lost = !qn_resident_is_active(e)};
 }
 
 /* Behind a '/' in the device's name; null: there is none. */
@@ -265,7 +266,7 @@ static const qn_program *placed_program(const qn_engine *e) {
 }
 
 /* The placement that was measured or given for a program; else all that the device can run. */
-static qn_status fill_lane_of(const qn_engine *e, const qn_program *p, int16_t *lane_of) {
+qn_status qn_engine_fill_lane_of(const qn_engine *e, const qn_program *p, int16_t *lane_of) {
     const qn_graph *graph = p->graph;
     const bool is_placed = p == placed_program(e) && placement_of(e);
     for (int n = 0; n < graph->n_nodes; n++)
@@ -305,13 +306,28 @@ static qn_status find_origins(const qn_graph *graph, const qn_spread *s, qn_orig
     return QN_OK;
 }
 
-static qn_status plan(qn_engine *e, const qn_program *p, int16_t *lane_of, qn_budget_plan *made) {
+/* Where the values of a program from outside lie. */
+static void fill_space_of(const qn_engine *e, const qn_graph *graph, int16_t *space_of) {
+    for (int v = 0; v < graph->n_values; v++) {
+        const qn_value_info *info = graph->values[v];
+        space_of[v] = info->producer < 0 && qn_resident_has(e, info->name)
+                          ? e->machine.devices[e->device].first_space
+                          : 0;
+    }
+}
+
+static qn_status plan(qn_engine *e, const qn_program *p, int16_t *of_nodes, int16_t *of_values,
+                      qn_budget_plan *made) {
     qn_lane lanes[2];
     qn_spread spread;
     fill_lanes(e, lanes);
-    QN_TRY(fill_lane_of(e, p, lane_of));
-    const qn_assignment wanted = {
-        .n_lanes = 2, .n_spaces = e->machine.n_spaces, .lanes = lanes, .lane_of = lane_of};
+    QN_TRY(qn_engine_fill_lane_of(e, p, of_nodes));
+    fill_space_of(e, p->graph, of_values);
+    const qn_assignment wanted = {.n_lanes = 2,
+                                  .n_spaces = e->machine.n_spaces,
+                                  .lanes = lanes,
+                                  .lane_of = of_nodes,
+                                  .space_of = of_values};
     QN_TRY(qn_spread_make(p->graph, &wanted, &spread));
     made->graph = spread.graph;
     QN_TRY(find_origins(p->graph, &spread, &made->origins));
@@ -320,12 +336,12 @@ static qn_status plan(qn_engine *e, const qn_program *p, int16_t *lane_of, qn_bu
 }
 
 qn_status qn_engine_plan_device(qn_engine *e, qn_program *p) {
-    const size_t n_nodes = (size_t)p->graph->n_nodes;
+    const size_t n = (size_t)p->graph->n_nodes + (size_t)p->graph->n_values;
     qn_budget_plan made = {0};
-    int16_t *lane_of;
-    QN_TRY(qn_allocate(&e->allocator, n_nodes, sizeof *lane_of, &lane_of));
-    const qn_status status = plan(e, p, lane_of, &made);
-    qn_release(&e->allocator, lane_of, n_nodes, sizeof *lane_of);
+    int16_t *numbers;
+    QN_TRY(qn_allocate(&e->allocator, n, sizeof *numbers, &numbers));
+    const qn_status status = plan(e, p, numbers, numbers + p->graph->n_nodes, &made);
+    qn_release(&e->allocator, numbers, n, sizeof *numbers);
     if (status != QN_OK) {
         qn_budget_plan_deinit(&made);
         return status;
@@ -351,20 +367,16 @@ static qn_status plan_programs(qn_engine *e, int device) {
     e->arena_bytes = 0;
     for (int i = 0; i < e->n_programs; i++)
         qn_program_unplan(&e->programs[i]);
+    qn_resident_close(e);
+    QN_TRY(qn_resident_choose(e));
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(plan_program(e, &e->programs[i]));
     return QN_OK;
 }
 
-static qn_status open_lanes(const qn_engine *e) {
-    for (int i = 0; e->device > 0 && !e->options.plan_only && i < e->n_programs; i++)
-        QN_TRY(qn_executor_open_lanes(e->programs[i].executor));
-    return QN_OK;
-}
-
 qn_status qn_engine_open_device_lanes(qn_engine *e) {
     char text[600];
-    const qn_status status = open_lanes(e);
+    const qn_status status = qn_resident_open(e);
     if (status == QN_OK || !e->is_device_tried)
         return status;
     snprintf(text, sizeof text, "device auto: %.500s; trains on the CPU", qn_error_message());
@@ -422,20 +434,33 @@ void qn_engine_describe_device(const qn_engine *e, char name[160], char reason[2
 #endif
 }
 
+static qn_status leave(qn_engine *e, bool is_running) {
+    char text[512], name[160], reason[200], which[40] = "the step is";
+    int n;
+    qn_engine_describe_device(e, name, reason);
+    QN_TRY(qn_engine_change_device(e, 0));
+    QN_TRY(qn_resident_repeat(e, &n));
+    if (n + is_running != 1)
+        snprintf(which, sizeof which, "%d steps are", n + is_running);
+    snprintf(text, sizeof text,
+             "the device %s was lost%s; all operations run on the CPU from now on, and %s "
+             "repeated: no result is lost",
+             name, reason, which);
+    qn_engine_tell(e, 1, text);
+    return QN_OK;
+}
+
+qn_status qn_engine_leave_device(qn_engine *e) {
+    return leave(e, false);
+}
+
 qn_status qn_engine_lose_device(qn_engine *e, int program) {
     void *bound[QN_MAX_INPUTS] = {NULL};
-    char text[512], name[160], reason[200];
     qn_program *p = &e->programs[program];
     for (int i = 0; i < p->n_inputs; i++)
         bound[i] = qn_executor_get(p->executor, p->inputs[i]);
-    qn_engine_describe_device(e, name, reason);
-    QN_TRY(qn_engine_change_device(e, 0));
+    QN_TRY(leave(e, true));
     for (int i = 0; i < p->n_inputs; i++)
         qn_executor_bind(p->executor, p->inputs[i], bound[i]);
-    snprintf(text, sizeof text,
-             "the device %s was lost%s; all operations run on the CPU from now on, and the step is "
-             "repeated: no result is lost",
-             name, reason);
-    qn_engine_tell(e, 1, text);
     return QN_OK;
 }

@@ -82,7 +82,7 @@ qn_status qn_engine_open_swap(qn_engine *e) {
     const qn_disk_options options = {e->swap_folder, n.bytes, n.n_queues};
     QN_TRY(qn_device_disk.open(&e->allocator, &options, &find_disk(e)->state));
     for (int i = 0; i < e->n_programs; i++)
-        QN_TRY(qn_executor_open_lanes(e->programs[i].executor));
+        QN_TRY(qn_executor_open_lanes(e->programs[i].executor, 0, NULL));
     return QN_OK;
 }
 

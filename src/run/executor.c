@@ -96,7 +96,7 @@ static qn_status make(qn_executor *e, const qn_machine *machine, qn_team *team, 
     if (!arena)
         return QN_OK;
     qn_executor_set_arena(e, arena);
-    return qn_executor_open_lanes(e);
+    return qn_executor_open_lanes(e, 0, NULL);
 }
 
 qn_status qn_executor_create(const qn_allocator *allocator, const qn_graph *graph,
@@ -139,10 +139,10 @@ void qn_executor_set_arena(qn_executor *e, void *arena) {
     set_bases(e, true, arena);
 }
 
-qn_status qn_executor_open_lanes(qn_executor *e) {
+qn_status qn_executor_open_lanes(qn_executor *e, int space, char *arena) {
     if (!e->lanes)
         return QN_OK;
-    QN_TRY(qn_lane_runner_open(e->lanes));
+    QN_TRY(qn_lane_runner_open(e->lanes, space, arena));
     set_bases(e, false, NULL);
     return QN_OK;
 }

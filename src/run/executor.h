@@ -18,8 +18,9 @@ qn_status qn_executor_create(const qn_allocator *allocator, const qn_graph *grap
 void qn_executor_destroy(qn_executor *executor);
 
 /* Opens the lanes of a plan of several: queues of the machine's devices, which further spaces are
- * reserved from. Once, and before it runs; where it is made with an arena, that is done already. */
-qn_status qn_executor_open_lanes(qn_executor *executor);
+ * reserved from, but for one whose arena is given (space 0: none). Once, and before it runs; where
+ * it is made with an arena, that is done already. */
+qn_status qn_executor_open_lanes(qn_executor *executor, int space, char *arena);
 
 /* Says where the arena is: again, if it has moved. Bits in it are nobody's here. Null: nowhere. */
 void qn_executor_set_arena(qn_executor *executor, void *arena);

@@ -64,13 +64,14 @@ static qn_status open_lanes(qn_lane_runner *r) {
     return QN_OK;
 }
 
+/* Those that have no memory yet. */
 static qn_status reserve_spaces(qn_lane_runner *r) {
     const qn_machine *machine = r->machine;
     const qn_lanes *lanes = r->plan->lanes;
     for (int i = 0; i < lanes->n_further; i++) {
         const qn_machine_space *space = &machine->spaces[i + 1];
         const qn_machine_device *owner = &machine->devices[space->device];
-        if (lanes->further[i].bytes == 0)
+        if (lanes->further[i].bytes == 0 || r->memories[i].base)
             continue;
         if (i + 1 >= machine->n_spaces || !owner->device->reserve)
             return qn_fail(QN_ERROR_ARGUMENT, "no device has memory of space %d", i + 1);
@@ -173,7 +174,9 @@ static qn_status make(qn_lane_runner *r) {
     return QN_OK;
 }
 
-qn_status qn_lane_runner_open(qn_lane_runner *r) {
+qn_status qn_lane_runner_open(qn_lane_runner *r, int space, char *arena) {
+    if (space > 0)
+        r->memories[space - 1].base = arena;
     QN_TRY(open_lanes(r));
     QN_TRY(reserve_spaces(r));
     fill_moments(r);

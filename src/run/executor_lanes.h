@@ -14,8 +14,8 @@ qn_status qn_lane_runner_create(const qn_allocator *allocator, const qn_plan *pl
                                 qn_lane_runner **runner);
 void qn_lane_runner_destroy(qn_lane_runner *runner);
 
-/* Opens queues and reserves memory. */
-qn_status qn_lane_runner_open(qn_lane_runner *runner);
+/* Opens queues and reserves memory, but for the arena of a space that is given (0: of none). */
+qn_status qn_lane_runner_open(qn_lane_runner *runner, int space, char *arena);
 
 /* Where the arena of a space from 1 on begins, once it is open. */
 char *qn_lane_runner_space(const qn_lane_runner *runner, int space);

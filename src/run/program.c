@@ -414,7 +414,7 @@ void qn_program_bind(qn_program *p, const qn_store *store) {
     for (int v = 0; v < p->graph->n_values; v++) {
         const qn_value_info *info = p->graph->values[v];
         const qn_stored_tensor *tensor =
-            info->producer < 0 ? qn_store_find(store, info->name) : NULL;
+            info->producer < 0 && info->space == 0 ? qn_store_find(store, info->name) : NULL;
         if (tensor)
             qn_executor_bind(p->executor, (qn_value){v}, tensor->data);
     }

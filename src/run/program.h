@@ -94,7 +94,7 @@ const qn_graph *qn_program_built_graph(const qn_program *program);
 /* The node of the graph as built that a node of the graph is a run of, or -1: none, a swap. */
 int32_t qn_program_built_node(const qn_program *program, int32_t node);
 
-/* Binds every outside value of the program that a store holds. */
+/* Binds every outside value of the program that a store holds and that lies in the host's space. */
 void qn_program_bind(qn_program *program, const qn_store *store);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/os.h"
+#include "run/resident/resident.h"
 
 #include <string.h>
 
@@ -77,6 +78,7 @@ qn_status qn_rehearsal_begin(qn_engine *e, const qn_program *p, qn_rehearsal *r)
 
 void qn_rehearsal_end(qn_rehearsal *r) {
     copy_stores(r->engine, r->kept, true);
+    qn_resident_forget(r->engine);
     release(r);
 }
 
@@ -91,6 +93,7 @@ void qn_rehearsal_bind(const qn_rehearsal *r, qn_executor *executor) {
 qn_status qn_rehearsal_run(const qn_rehearsal *r, qn_executor *executor, const qn_watch *watch,
                            int64_t *ns) {
     qn_rehearsal_bind(r, executor);
+    QN_TRY(qn_resident_load(r->engine));
     const int64_t begin_ns = qn_clock_ns();
     QN_TRY(qn_executor_run(executor, r->engine->options.seed, 0, watch));
     *ns = qn_clock_ns() - begin_ns;

@@ -25,6 +25,7 @@
 #include "device/gpu/kernels/elementwise.cl"
 #include "device/gpu/kernels/reductions.cl"
 #include "device/gpu/kernels/sequences.cl"
+#include "device/gpu/kernels/updates.cl"
 /* clang-format on */
 
 #include "device/cuda/api.h"

@@ -146,7 +146,7 @@ static void print_programs(const qn_plan_report *r) {
 
 /* Of a program that does not run on the host alone. */
 static void print_lanes(const qn_plan_report *r, const qn_report_program *p) {
-    char arena[QN_SIZE_TEXT], bound[QN_SIZE_TEXT];
+    char arena[QN_SIZE_TEXT], bound[QN_SIZE_TEXT], stay[QN_SIZE_TEXT];
     if (!p->plan->lanes)
         return;
     printf("\n%-6s %-10s %-10s %7s %6s %6s  of %s\n", "lane", "device", "memory", "threads",
@@ -158,11 +158,14 @@ static void print_lanes(const qn_plan_report *r, const qn_report_program *p) {
     }
     for (int i = 1; i < qn_report_space_count(p); i++) {
         const qn_arena_need need = qn_plan_arena(p->plan, i);
-        if (need.bytes == 0) /* a space of this machine that the program does not use */
+        const size_t given = qn_plan_given_bytes(p->plan, i);
+        if (need.bytes + given == 0) /* a space of this machine that the program does not use */
             continue;
-        terminal_print(INDENT, "%-13s %s; at most %s in use at once", qn_report_space_name(r, i),
-                       qn_text_print_size(need.bytes, arena),
-                       qn_text_print_size(need.lower_bound_bytes, bound));
+        terminal_print(INDENT, "%-13s %s; at most %s in use at once%s%s",
+                       qn_report_space_name(r, i), qn_text_print_size(need.bytes, arena),
+                       qn_text_print_size(need.lower_bound_bytes, bound),
+                       given ? "; parameters and state that stay there: " : "",
+                       given ? qn_text_print_size(given, stay) : "");
     }
 }
 
@@ -236,6 +239,7 @@ static void add_spaces(const qn_plan_report *r, const qn_report_program *p) {
         json_text("space", qn_report_space_name(r, i));
         json_count("arena_bytes", (int64_t)need.bytes);
         json_count("lower_bound_bytes", (int64_t)need.lower_bound_bytes);
+        json_count("given_bytes", (int64_t)qn_plan_given_bytes(p->plan, i));
         json_end_item();
     }
 }

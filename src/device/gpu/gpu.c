@@ -196,8 +196,11 @@ static qn_status copy(qn_gpu *d, const qn_memory *memory, size_t offset, void *h
                       bool is_to_host) {
     QN_TRY(check_copy(d, memory, offset, bytes));
     const qn_gpu_buffer buffer = {.memory = memory->handle, .bytes = memory->bytes};
-    if (d->driver->copy(d, NULL, &buffer, offset, host, bytes, is_to_host))
+    if (d->driver->copy(d, NULL, &buffer, offset, host, bytes, is_to_host)) {
+        (void)__atomic_add_fetch(is_to_host ? &d->counters.bytes_out : &d->counters.bytes_in,
+                                 (int64_t)bytes, __ATOMIC_RELAXED);
         return QN_OK;
+    }
     return qn_fail(QN_ERROR_DEVICE, "the device %s was lost: %s", d->name, d->reason);
 }
 

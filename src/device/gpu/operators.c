@@ -3,8 +3,8 @@
 
 #include "ops/shared.h"
 
-static const qn_gpu_operator *const families[] = {qn_gpu_products, qn_gpu_elementwise,
-                                                  qn_gpu_reductions, qn_gpu_sequences};
+static const qn_gpu_operator *const families[] = {
+    qn_gpu_products, qn_gpu_elementwise, qn_gpu_reductions, qn_gpu_sequences, qn_gpu_updates};
 
 const qn_gpu_operator *qn_gpu_find(const qn_op *op) {
     for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {

@@ -25,7 +25,7 @@ typedef struct qn_gpu_operator {
 const qn_gpu_operator *qn_gpu_find(const qn_op *op);
 
 extern const qn_gpu_operator qn_gpu_products[], qn_gpu_elementwise[], qn_gpu_reductions[],
-    qn_gpu_sequences[];
+    qn_gpu_sequences[], qn_gpu_updates[];
 
 /* The bytes from the buffer's begin to an operand; 0 for null. */
 uint64_t qn_gpu_place(qn_gpu_line *line, const void *address);
@@ -48,6 +48,9 @@ void qn_gpu_start_matrices(qn_gpu_line *line, const qn_gpu_matrices *x, const vo
 /* Products of n x n, and sums of n elements, by themselves: to measure a device by. */
 void qn_gpu_multiply(qn_gpu_line *line, const float *a, const float *b, float *to, int64_t n);
 void qn_gpu_add_vectors(qn_gpu_line *line, const float *a, const float *b, float *to, int64_t n);
+
+/* The sums of columns of rows that lie dense. */
+void qn_gpu_add_rows(qn_gpu_line *line, uint64_t from, int64_t rows, int64_t columns, uint64_t to);
 
 /* Chunks of at least `least` of n things, at most `most` chunks: things of a chunk. */
 int32_t qn_gpu_chunk(int64_t n, int64_t least, int64_t most);

@@ -12,13 +12,14 @@ QN_EMBED(qn_gpu_product_text, QN_GPU_KERNEL_FOLDER "/products.cl");
 QN_EMBED(qn_gpu_elementwise_text, QN_GPU_KERNEL_FOLDER "/elementwise.cl");
 QN_EMBED(qn_gpu_reduction_text, QN_GPU_KERNEL_FOLDER "/reductions.cl");
 QN_EMBED(qn_gpu_sequence_text, QN_GPU_KERNEL_FOLDER "/sequences.cl");
+QN_EMBED(qn_gpu_update_text, QN_GPU_KERNEL_FOLDER "/updates.cl");
 
 const char *const qn_gpu_opencl_prelude = (const char *)qn_gpu_opencl_text;
 const char *const qn_gpu_cuda_prelude = (const char *)qn_gpu_cuda_text;
 const char *const qn_gpu_texts[QN_GPU_TEXTS] = {
-    (const char *)qn_gpu_common_text, (const char *)qn_gpu_product_text,
+    (const char *)qn_gpu_common_text,      (const char *)qn_gpu_product_text,
     (const char *)qn_gpu_elementwise_text, (const char *)qn_gpu_reduction_text,
-    (const char *)qn_gpu_sequence_text};
+    (const char *)qn_gpu_sequence_text,    (const char *)qn_gpu_update_text};
 
 const char *const qn_gpu_kernel_names[QN_GPU_KERNEL_COUNT] = {
 #define NAME(name) #name,

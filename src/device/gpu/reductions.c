@@ -59,6 +59,11 @@ static void finish_columns(qn_gpu_line *line, const qn_gpu_arguments *sums, uint
     qn_gpu_start(line, QN_GPU_finish_columns, &a, a.n[COLUMNS], 1, 1);
 }
 
+void qn_gpu_add_rows(qn_gpu_line *line, uint64_t from, int64_t rows, int64_t columns, uint64_t to) {
+    const qn_gpu_arguments a = {.n = {[COLUMNS] = (int32_t)columns, [N_CHUNKS] = (int32_t)rows}};
+    finish_columns(line, &a, from, to, 1, false, 0);
+}
+
 static void column_sum_run(qn_gpu_line *line, const qn_call *call) {
     qn_gpu_arguments a = columns_of(call->inputs[0].shape);
     a.p[0] = qn_gpu_place(line, call->in[0]);

@@ -20,7 +20,8 @@
     K(norm_backward) K(layer_norm) K(layer_norm_backward) K(softmax) K(softmax_backward)           \
     K(cross_entropy) K(cross_entropy_backward) K(sum_chunks) K(mean_valid) K(reduce_sum)           \
     K(reduce_most) K(reduce_backward) K(attention_weights) K(attention_slopes) K(lstm_cell)        \
-    K(lstm_cell_backward) K(lstm_before)
+    K(lstm_cell_backward) K(lstm_before) K(sgd) K(adam) K(move_statistics) K(sum_squares)          \
+    K(clip_factor)
 /* clang-format on */
 
 typedef enum qn_gpu_kernel {
@@ -65,7 +66,7 @@ void qn_gpu_define_tile(const qn_gpu_tile *tile, char to[QN_GPU_DEFINITIONS]);
 
 /* The texts of all kernels, without the prelude that maps their words to a driver's language; and
  * the preludes. */
-enum { QN_GPU_TEXTS = 5 };
+enum { QN_GPU_TEXTS = 6 };
 extern const char *const qn_gpu_texts[QN_GPU_TEXTS];
 extern const char *const qn_gpu_opencl_prelude, *const qn_gpu_cuda_prelude;
 

@@ -31,8 +31,9 @@ static int16_t choose_lane(const spreading *s, int32_t id) {
     if (lane_at(s, lane)->can_be_lost && s->is_late[id])
         return 0;
     for (int i = 0; i < node->n_outputs; i++) {
-        if (s->from->values[node->outputs[i].id]->overwrites >= 0 && lane_at(s, lane)->space != 0)
-            return 0;
+        const int32_t old = s->from->values[node->outputs[i].id]->overwrites;
+        if (old >= 0 && lane_at(s, lane)->space != s->home[old])
+            return s->lane[old];
     }
     return lane;
 }
@@ -112,12 +113,26 @@ static qn_status add_results(spreading *s) {
     return QN_OK;
 }
 
+/* A value from outside is copied from its space in the first lane there. */
+static void add_source(spreading *s, int32_t v) {
+    const int16_t space = s->wanted->space_of ? s->wanted->space_of[v] : 0;
+    int16_t lane = 0;
+    while (lane + 1 < s->wanted->n_lanes && lane_at(s, lane)->space != space)
+        lane++;
+    const qn_value source = qn_copy_source(s->to, s->from->values[v]);
+    if (source.id >= 0)
+        s->to->values[source.id]->space = space;
+    s->home[v] = space;
+    s->lane[v] = lane;
+    s->at[space][v] = source;
+}
+
 static qn_status add_all(spreading *s) {
     for (int v = 0; v < s->from->n_values; v++) {
         for (int i = 0; i < s->wanted->n_spaces; i++)
             s->at[i][v] = QN_NO_VALUE;
         if (s->from->values[v]->producer < 0)
-            s->at[0][v] = qn_copy_source(s->to, s->from->values[v]);
+            add_source(s, v);
     }
     QN_TRY(qn_graph_finish(s->to));
     for (int32_t n = 0; n < s->from->n_nodes; n++)
@@ -153,6 +168,7 @@ static qn_status keep(const spreading *s, qn_spread *spread) {
     }
     *spread = (qn_spread){.graph = s->to, .assignment = *s->wanted, .values = s->at[0]};
     spread->assignment.lane_of = lane_of;
+    spread->assignment.space_of = NULL; /* the graph says it */
     return QN_OK;
 }
 

@@ -1,7 +1,8 @@
 /* A graph whose nodes are assigned to several lanes: the same graph, with a copy node wherever a
- * value crosses from one memory space to another. Values that come from outside or are read from
- * outside are in the host's space.
+ * value crosses from one memory space to another. Values that come from outside are in the host's
+ * space unless space_of says otherwise; results are.
  *
+ * Values from outside that lie in another space (space_of) are changed there by nodes of its lane.
  * Nodes that must run on the host are moved to lane 0: updates in place of host memory and,
  * from lanes that can be lost, everything that depends on an update (plan.h says why). */
 #ifndef QN_PLAN_LANES_SPREAD_H

@@ -127,7 +127,7 @@ static qn_status make_executor(qn_engine *e, qn_core_plans *c, qn_program *p) {
     exchange(c, p);
     qn_status status = qn_engine_make_executor(e, p);
     if (status == QN_OK)
-        status = qn_executor_open_lanes(p->executor);
+        status = qn_executor_open_lanes(p->executor, 0, NULL);
     exchange(c, p);
     return status;
 }

@@ -3,10 +3,11 @@
 #include "device/opencl/opencl.h"
 #include "gpu_operators.h"
 
-/* What stands for all: tiles, a window, sums of columns, rows, sequences. */
+/* What stands for all: tiles, a window, sums of columns, rows, sequences, updates. */
 static bool is_one_of_few(const qn_op *op) {
-    static const char *const few[] = {"linear", "conv2d",   "relu", "softmax_cross_entropy",
-                                      "lstm",   "attention"};
+    static const char *const few[] = {
+        "linear",    "conv2d", "relu", "softmax_cross_entropy", "lstm",
+        "attention", "sgd",    "adam", "clip_factor",           "batch_norm_running"};
     for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
         if (strcmp(few[i], op->name) == 0)
             return true;

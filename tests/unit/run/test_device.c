@@ -106,6 +106,106 @@ static void test_lost(const char *model) {
     qn_trainer_destroy(expected);
 }
 
+/* ---- what stays on the device ---- */
+
+static qn_device_counters counters_of(const qn_trainer *trainer) {
+    qn_device_counters counters;
+    qn_device_simulated.counters(state_of(trainer), &counters);
+    return counters;
+}
+
+static void step(qn_trainer *trainer, int n) {
+    qn_step_result result;
+    for (int i = 0; i < n; i++)
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+}
+
+/* Bytes that a step of a program copies. */
+static size_t copied_bytes(const qn_program *p) {
+    size_t bytes = 0;
+    for (int32_t s = 0; s < p->plan->n_steps; s++) {
+        const qn_node *node = p->graph->nodes[p->plan->steps[s].node];
+        if (node->op->output_space)
+            bytes += qn_tensor_bytes(qn_graph_tensor(p->graph, node->outputs[0]));
+    }
+    return bytes;
+}
+
+/* Parameters and state are written once, and read when somebody looks; steps copy the batch, the
+ * numbers of the update and what the trainer reads. */
+static void test_stays(void) {
+    qn_trainer *trainer = make("lenet5", "simulated", NULL),
+               *expected = make("lenet5", "cpu", NULL);
+    const qn_engine *e = qn_trainer_engine(trainer);
+    const int space = e->machine.devices[e->device].first_space;
+    const int64_t kept = (int64_t)qn_plan_given_bytes(e->programs[0].plan, space);
+    size_t all = 0;
+    for (int i = 0; i < e->store.n_tensors; i++)
+        all += (e->store.tensors[i].bytes + 63) / 64 * 64;
+    CHECK(kept == (int64_t)all);
+    CHECK(copied_bytes(&e->programs[0]) < sizeof x + sizeof y + 1024);
+    step(trainer, 3);
+    const int64_t in = counters_of(trainer).bytes_in;
+    CHECK(in == (int64_t)e->store.bytes && counters_of(trainer).bytes_out == 0);
+    step(expected, 3);
+    CHECK(are_equal(expected, trainer));
+    CHECK(counters_of(trainer).bytes_in == in && counters_of(trainer).bytes_out == kept);
+    step(trainer, 2);
+    step(expected, 2);
+    CHECK(counters_of(trainer).bytes_in == 2 * in);
+    CHECK(are_equal(expected, trainer));
+    qn_trainer_destroy(trainer);
+    qn_trainer_destroy(expected);
+}
+
+/* What somebody writes is what the next step begins with. */
+static void test_written(void) {
+    qn_trainer *trainers[2] = {make("mlp", "cpu", NULL), make("mlp", "simulated", NULL)};
+    for (int i = 0; i < 2; i++) {
+        step(trainers[i], 2);
+        const qn_stored_tensor t = qn_engine_tensor_at(qn_trainer_engine(trainers[i]), 0);
+        memset(t.data, 0, t.bytes);
+        step(trainers[i], 1);
+    }
+    CHECK(are_equal(trainers[0], trainers[1]));
+    CHECK(qn_trainer_engine(trainers[1])->device > 0);
+    for (int i = 0; i < 2; i++)
+        qn_trainer_destroy(trainers[i]);
+}
+
+/* It is lost behind so many steps: in the next one, or when its memory is read. */
+static void check_lost_late(int n, bool is_lost_reading) {
+    told t = {0};
+    const qn_log log = {&t, write_log, NULL};
+    qn_trainer *trainer = make("mlp", "simulated", &log), *expected = make("mlp", "cpu", NULL);
+    step(trainer, n);
+    step(expected, n);
+    if (is_lost_reading) {
+        qn_simulated_kill(state_of(trainer));
+    } else {
+        qn_simulated_revive(state_of(trainer), 5);
+        step(trainer, 1);
+        step(expected, 1);
+    }
+    CHECK(are_equal(expected, trainer));
+    CHECK(t.n == 1 && qn_trainer_engine(trainer)->device == 0);
+    CHECK(qn_engine_is_sound(qn_trainer_engine(trainer)));
+    step(trainer, 1);
+    step(expected, 1);
+    CHECK(are_equal(expected, trainer));
+    qn_trainer_destroy(trainer);
+    qn_trainer_destroy(expected);
+}
+
+/* More steps than are kept, too. */
+static void test_lost_late(void) {
+    static const int steps[] = {1, 63, 64, 65, 130};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        check_lost_late(steps[i], false);
+        check_lost_late(steps[i], true);
+    }
+}
+
 /* Memory is out while it is planned anew: it is said, what was trained stays, no further step
  * runs. */
 static void test_failing_allocations(void) {
@@ -230,6 +330,9 @@ int main(void) {
     test_lost("lenet5");
     test_lost("mlp");
     test_placed();
+    test_stays();
+    test_written();
+    test_lost_late();
     test_long_placement();
     test_failing_allocations();
     test_failing_creation();
