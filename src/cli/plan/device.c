@@ -71,8 +71,10 @@ static double cost_of(const found *f, int32_t node, bool on_device) {
 
 static reason why_of(const found *f, int32_t node) {
     const bool on_device = is_on_device(f, node);
+    if (!on_device && is_update(f->graph, f->graph->nodes[node]))
+        return WHY_UPDATE;
     if (f->choice->ns[node * 2 + 1] < 0)
-        return is_update(f->graph, f->graph->nodes[node]) ? WHY_UPDATE : WHY_NO_KERNEL;
+        return WHY_NO_KERNEL;
     if (cost_of(f, node, on_device) <= cost_of(f, node, !on_device))
         return f->wish->prefer == QN_PREFER_TIME ? WHY_FASTER : WHY_CHEAPER;
     return f->choice->chosen == QN_WAY_BOTH ? WHY_COPIES : WHY_STEP;
@@ -130,12 +132,12 @@ static void print_rows(const found *f) {
     for (int i = 0; i < n; i++) {
         const row *r = &rows[i];
         printf("%-32.32s %5d %10.3f ", r->type, r->n, r->cpu_ns * 1e-6);
-        if (r->why <= WHY_UPDATE)
+        if (r->device_ns < 0)
             printf("%10s", "-");
         else
             printf("%10.3f", r->device_ns * 1e-6);
         if (f->choice->model)
-            printf(" %13.0f", r->why <= WHY_UPDATE ? 0 : r->device_ns * counts_per_ns(f));
+            printf(" %13.0f", r->device_ns < 0 ? 0 : r->device_ns * counts_per_ns(f));
         printf("  %-7s %s\n", r->on_device ? "device" : "CPU", why_words[r->why]);
     }
 }

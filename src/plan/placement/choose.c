@@ -190,8 +190,8 @@ static qn_status init(choosing *c, const qn_allocator *allocator, const qn_sitin
 static void finish(choosing *c, int16_t *site_of, qn_siting_result *result) {
     memcpy(site_of, c->best, c->n_nodes * sizeof *site_of);
     for (size_t n = 0; n < c->n_nodes; n++) {
-        if (c->t.is_host_only[n])
-            site_of[n] = 0;
+        if (c->t.fixed_at[n] >= 0)
+            site_of[n] = c->t.fixed_at[n];
     }
     *result = qn_trial_sites_run(&c->t, site_of);
     deinit(c);

@@ -30,20 +30,37 @@ static size_t n_nodes_of(const qn_trial_sites *t) {
 void qn_trial_sites_deinit(qn_trial_sites *t) {
     const size_t n = n_values_of(t);
     qn_release(t->allocator, t->is_late, n_nodes_of(t), sizeof *t->is_late);
-    qn_release(t->allocator, t->is_host_only, n_nodes_of(t), sizeof *t->is_host_only);
+    qn_release(t->allocator, t->fixed_at, n_nodes_of(t), sizeof *t->fixed_at);
     qn_release(t->allocator, t->there_ns, n * (size_t)t->n_spaces, sizeof *t->there_ns);
     qn_release(t->allocator, t->home, n, sizeof *t->home);
 }
 
-/* Nodes that the host alone may run: as plan/lanes/spread.c says. */
-static void find_host_only(qn_trial_sites *t) {
+static bool is_update(const qn_graph *graph, const qn_node *node) {
+    bool is = false;
+    for (int i = 0; i < node->n_outputs; i++)
+        is |= graph->values[node->outputs[i].id]->overwrites >= 0;
+    return is;
+}
+
+bool qn_siting_can_keep(const qn_siting *siting, int site) {
+    bool can = true;
+    for (int32_t n = 0; n < siting->graph->n_nodes; n++)
+        can = can && (!is_update(siting->graph, siting->graph->nodes[n]) ||
+                      qn_siting_allows(siting, n, site));
+    return can;
+}
+
+/* As plan/lanes/spread.c places them. */
+static void find_fixed(qn_trial_sites *t) {
     const qn_graph *graph = t->siting->graph;
-    qn_plan_find_late(graph, t->is_late);
+    if (!t->siting->keeps)
+        qn_plan_find_late(graph, t->is_late);
     for (int n = 0; n < graph->n_nodes; n++) {
         const qn_node *node = graph->nodes[n];
-        t->is_host_only[n] = t->is_late[n] || node->op->is_view || node->op->is_wait;
-        for (int i = 0; i < node->n_outputs; i++)
-            t->is_host_only[n] |= graph->values[node->outputs[i].id]->overwrites >= 0;
+        const bool is_host_only = t->is_late[n] || node->op->is_view || node->op->is_wait;
+        t->fixed_at[n] = is_host_only ? 0 : -1;
+        if (t->siting->keeps && is_update(graph, node))
+            t->fixed_at[n] = 1;
     }
 }
 
@@ -55,14 +72,14 @@ qn_status qn_trial_sites_init(const qn_allocator *allocator, const qn_siting *si
             siting->sites[i].space >= t->n_spaces ? siting->sites[i].space + 1 : t->n_spaces;
     qn_status status = qn_allocate(allocator, n_nodes_of(t), sizeof *t->is_late, &t->is_late);
     if (status == QN_OK)
-        status = qn_allocate(allocator, n_nodes_of(t), sizeof *t->is_host_only, &t->is_host_only);
+        status = qn_allocate(allocator, n_nodes_of(t), sizeof *t->fixed_at, &t->fixed_at);
     if (status == QN_OK)
         status = qn_allocate(allocator, n_values_of(t) * (size_t)t->n_spaces, sizeof *t->there_ns,
                              &t->there_ns);
     if (status == QN_OK)
         status = qn_allocate(allocator, n_values_of(t), sizeof *t->home, &t->home);
     if (status == QN_OK)
-        find_host_only(t);
+        find_fixed(t);
     else
         qn_trial_sites_deinit(t);
     return status;
@@ -72,7 +89,7 @@ bool qn_trial_sites_is_free(const qn_trial_sites *t, int32_t node) {
     int n = 0;
     for (int site = 0; site < t->siting->n_sites; site++)
         n += qn_siting_allows(t->siting, node, site);
-    return n > 1 && !t->is_host_only[node];
+    return n > 1 && t->fixed_at[node] < 0;
 }
 
 /* ---- a run of the lanes ---- */
@@ -148,10 +165,12 @@ static void walk_node(walk *w, int32_t n, int site) {
     const qn_siting *s = w->t->siting;
     const qn_node *node = s->graph->nodes[n];
     double from_ns = 0;
-    if (w->t->is_host_only[n] || !qn_siting_allows(s, n, site)) {
+    if (w->t->fixed_at[n] >= 0)
+        site = w->t->fixed_at[n];
+    else if (!qn_siting_allows(s, n, site))
         site = 0;
-        from_ns = w->t->is_late[n] ? lost_ns(w) : 0;
-    }
+    if (w->t->is_late[n])
+        from_ns = lost_ns(w);
     for (int i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i].id >= 0)
             from_ns = larger(from_ns, bring(w, node->inputs[i].id, site));
@@ -178,16 +197,28 @@ static void walk_all(walk *w, const int16_t *site_of, bool is_late) {
     }
 }
 
+/* Where a value from outside lies: what site 1 updates is there alone; what nobody changes comes to
+ * be there once. */
+static void place_source(walk *w, int32_t v) {
+    const qn_value_info *info = w->t->siting->graph->values[v];
+    const bool is_kept =
+        w->t->siting->keeps && (info->kind == QN_KIND_PARAMETER || info->kind == QN_KIND_STATE);
+    w->t->home[v] = is_kept && info->is_overwritten;
+    if (info->producer >= 0)
+        return;
+    if (is_kept)
+        *there(w, v, w->t->siting->sites[1].space) = 0;
+    if (!is_kept || !info->is_overwritten)
+        *there(w, v, 0) = 0;
+}
+
 qn_siting_result qn_trial_sites_run(qn_trial_sites *t, const int16_t *site_of) {
     const qn_graph *graph = t->siting->graph;
     walk w = {.t = t};
     for (size_t i = 0; i < n_values_of(t) * (size_t)t->n_spaces; i++)
         t->there_ns[i] = -1;
-    for (int v = 0; v < graph->n_values; v++) {
-        t->home[v] = 0;
-        if (graph->values[v]->producer < 0)
-            *there(&w, v, 0) = 0;
-    }
+    for (int v = 0; v < graph->n_values; v++)
+        place_source(&w, v);
     walk_all(&w, site_of, false);
     walk_all(&w, site_of, true);
     for (int v = 0; v < graph->n_values; v++) {
@@ -200,16 +231,20 @@ qn_siting_result qn_trial_sites_run(qn_trial_sites *t, const int16_t *site_of) {
     return w.result;
 }
 
+double qn_siting_cost(const qn_siting_result *r, qn_prefer prefer) {
+    switch (prefer) {
+    case QN_PREFER_ENERGY:
+        return r->joules;
+    case QN_PREFER_BALANCED:
+        return r->joules * r->ns;
+    default:
+        return r->ns;
+    }
+}
+
 double qn_trial_sites_cost(qn_trial_sites *t, const int16_t *site_of) {
     const qn_siting_result r = qn_trial_sites_run(t, site_of);
-    switch (t->prefer) {
-    case QN_PREFER_ENERGY:
-        return r.joules;
-    case QN_PREFER_BALANCED:
-        return r.joules * r.ns;
-    default:
-        return r.ns;
-    }
+    return qn_siting_cost(&r, t->prefer);
 }
 
 qn_status qn_siting_predict(const qn_allocator *allocator, const qn_siting *siting,

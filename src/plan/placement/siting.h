@@ -24,13 +24,16 @@ typedef struct qn_site {
 } qn_site;
 
 /* What is to be placed. ns (n_nodes, n_sites): of a node on a site; negative: it cannot run there.
- * Site 0 runs every node that is no view. Updates and what depends on them are the host's. */
+ * Site 0 runs every node that is no view. */
 typedef struct qn_siting {
     const qn_graph *graph;
     int n_sites;
     const qn_site *sites; /* (n_sites) */
     const double *ns;
     double idle_watts;
+    /* Site 1 makes all updates, and what they change lies in its space from step to step (it can run
+     * them all); else the host does, behind all that can be lost. */
+    bool keeps;
 } qn_siting;
 
 typedef struct qn_siting_result {
@@ -43,6 +46,12 @@ typedef struct qn_siting_result {
 /* Whether a site can run a node. */
 bool qn_siting_allows(const qn_siting *siting, int32_t node, int site);
 
+/* Whether a site can run all updates. */
+bool qn_siting_can_keep(const qn_siting *siting, int site);
+
+/* What a placement takes, as one number, by what is preferred. */
+double qn_siting_cost(const qn_siting_result *result, qn_prefer prefer);
+
 /* All that a site can run on it, the rest on the host: site_of (n_nodes). */
 void qn_siting_fill(const qn_siting *siting, int site, int16_t *site_of);
 
@@ -50,7 +59,7 @@ void qn_siting_fill(const qn_siting *siting, int site, int16_t *site_of);
 qn_status qn_siting_predict(const qn_allocator *allocator, const qn_siting *siting,
                             const int16_t *site_of, qn_siting_result *result);
 
-/* Chooses site_of (n_nodes) for what is preferred. */
+/* Chooses site_of (n_nodes) for what is preferred; it says of updates, too, where they run. */
 qn_status qn_siting_choose(const qn_allocator *allocator, const qn_siting *siting, qn_prefer prefer,
                            int16_t *site_of, qn_siting_result *result);
 

@@ -9,11 +9,11 @@ typedef struct qn_trial_sites {
     const qn_siting *siting;
     qn_prefer prefer;
     int n_spaces;
-    bool *is_late;      /* (n_nodes): updates, and what depends on them */
-    bool *is_host_only; /* (n_nodes): those, and views */
-    double *there_ns;   /* (n_values, n_spaces): since when a value is in a space; below 0: it is
+    bool *is_late;     /* (n_nodes): updates, and what depends on them, where the host makes them */
+    int16_t *fixed_at; /* (n_nodes): the site of those, of views and of updates; -1: any */
+    double *there_ns;  /* (n_values, n_spaces): since when a value is in a space; below 0: it is
                            not */
-    int16_t *home;      /* (n_values): the site that made it */
+    int16_t *home;     /* (n_values): the site that made it */
 } qn_trial_sites;
 
 qn_status qn_trial_sites_init(const qn_allocator *allocator, const qn_siting *siting,

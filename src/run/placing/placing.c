@@ -105,8 +105,9 @@ static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
 qn_status qn_placing_predict(qn_placing *p, int site, qn_siting_result *result) {
     const size_t n = (size_t)p->n_nodes + 1;
     qn_site sites[2];
-    const qn_siting siting = siting_of(p, sites);
+    qn_siting siting = siting_of(p, sites);
     int16_t *site_of;
+    siting.keeps = site == 1 && qn_siting_can_keep(&siting, site);
     QN_TRY(qn_allocate(&p->engine->allocator, n, sizeof *site_of, &site_of));
     qn_siting_fill(&siting, site, site_of);
     const qn_status status = qn_siting_predict(&p->engine->allocator, &siting, site_of, result);
@@ -124,12 +125,33 @@ static bool uses_both(const qn_placing *p, const int16_t *site_of) {
     return n_device > 0 && n_device < n_able;
 }
 
+/* With the host's updates, and with the device's if that is better. */
+static qn_status choose(qn_placing *p, int16_t *site_of, qn_siting_result *result) {
+    const qn_allocator *a = &p->engine->allocator;
+    const size_t n = (size_t)p->n_nodes + 1;
+    qn_site sites[2];
+    qn_siting siting = siting_of(p, sites);
+    qn_siting_result kept;
+    int16_t *kept_site_of;
+    QN_TRY(qn_siting_choose(a, &siting, p->wish.prefer, site_of, result));
+    siting.keeps = qn_siting_can_keep(&siting, 1);
+    if (!siting.keeps)
+        return QN_OK;
+    QN_TRY(qn_allocate(a, n, sizeof *kept_site_of, &kept_site_of));
+    const qn_status status = qn_siting_choose(a, &siting, p->wish.prefer, kept_site_of, &kept);
+    if (status == QN_OK &&
+        qn_siting_cost(&kept, p->wish.prefer) < qn_siting_cost(result, p->wish.prefer)) {
+        memcpy(site_of, kept_site_of, (n - 1) * sizeof *site_of);
+        *result = kept;
+    }
+    qn_release(a, kept_site_of, n, sizeof *kept_site_of);
+    return status;
+}
+
 qn_status qn_placing_choose(qn_placing *p, int16_t *site_of, bool *is_mixed,
                             qn_siting_result *result) {
-    qn_site sites[2];
-    const qn_siting siting = siting_of(p, sites);
     const size_t n = (size_t)p->n_nodes;
-    QN_TRY(qn_siting_choose(&p->engine->allocator, &siting, p->wish.prefer, site_of, result));
+    QN_TRY(choose(p, site_of, result));
     *is_mixed = uses_both(p, site_of);
     if (!*is_mixed)
         return QN_OK;

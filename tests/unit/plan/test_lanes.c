@@ -202,6 +202,12 @@ static void test_not_saved(void) {
     qn_program_deinit(&p);
 }
 
+static bool supports_nothing(const void *state, const qn_query *query) {
+    (void)state;
+    (void)query;
+    return false;
+}
+
 /* A lane is not given what its device does not run, nor a device or a space that is not there. */
 static void test_refusals(void) {
     qn_program p = random_program(5);
@@ -212,8 +218,12 @@ static void test_refusals(void) {
         .n_lanes = 2, .n_spaces = RANDOM_SPACES, .lanes = lanes, .lane_of = lane_of};
     for (int n = 0; n < p.graph->n_nodes; n++)
         lane_of[n] = p.graph->nodes[n]->op->overwrites[0] != 0;
+    qn_device picky = qn_device_simulated;
+    qn_machine other = machine;
+    picky.supports = supports_nothing;
+    other.devices[1].device = &picky;
     CHECK_FAILS(
-        qn_plan_create_for_lanes(qn_allocator_default(), p.graph, &machine, &assignment, &plan),
+        qn_plan_create_for_lanes(qn_allocator_default(), p.graph, &other, &assignment, &plan),
         QN_ERROR_UNSUPPORTED, "the device simulated does not support");
     lanes[1].device = 2;
     CHECK_FAILS(

@@ -34,6 +34,8 @@ static void fill_costs(problem *p, uint64_t seed, int most) {
         ns[0] = (double)(100 + qn_rng_below(rng, at++, 10000));
         for (int site = 1; site < p->siting.n_sites; site++)
             ns[site] = is_free ? (double)(100 + qn_rng_below(rng, at++, 10000)) : -1;
+        if (p->siting.keeps && graph->nodes[n]->op->overwrites[0] != 0)
+            ns[1] = ns[0];
         n_free += is_free && !graph->nodes[n]->op->is_view;
     }
 }
@@ -51,6 +53,7 @@ static void make(problem *p, uint64_t seed, int n_sites, int most) {
     p->sites[2] = (qn_site){.space = 0, .watts = 1};
     p->siting = (qn_siting){
         .graph = p->program.graph, .n_sites = n_sites, .sites = p->sites, .idle_watts = 0.5};
+    p->siting.keeps = seed % 4 > 1;
     fill_costs(p, seed, most);
     p->siting.ns = p->ns;
 }
@@ -74,7 +77,7 @@ static double single_cost(problem *p, qn_prefer prefer) {
         qn_siting_result r;
         qn_siting_fill(&p->siting, site, p->site_of);
         CHECK_OK(qn_siting_predict(qn_allocator_default(), &p->siting, p->site_of, &r));
-        CHECK(site > 0 || r.n_copies == 0);
+        CHECK(site > 0 || p->siting.keeps || r.n_copies == 0);
         least = cost_of(&r, prefer) < least ? cost_of(&r, prefer) : least;
     }
     return least;
@@ -115,6 +118,29 @@ static void test_near_the_best(void) {
     printf("at most %.4f of the best\n", worst);
 }
 
+/* What site 1 updates lies there: it is told so, and copies fewer bytes than where the host does. */
+static void test_kept(void) {
+    problem p;
+    qn_siting_result kept, copied;
+    make(&p, 2, 2, 1000);
+    CHECK(p.siting.keeps && qn_siting_can_keep(&p.siting, 1));
+    qn_siting_fill(&p.siting, 1, p.site_of);
+    CHECK_OK(qn_siting_predict(qn_allocator_default(), &p.siting, p.site_of, &kept));
+    p.siting.keeps = false;
+    CHECK_OK(qn_siting_predict(qn_allocator_default(), &p.siting, p.site_of, &copied));
+    CHECK(kept.copied_bytes < copied.copied_bytes);
+    p.siting.keeps = true;
+    CHECK_OK(qn_siting_choose(qn_allocator_default(), &p.siting, QN_PREFER_TIME, p.site_of, &kept));
+    int n_updates = 0;
+    for (int n = 0; n < p.siting.graph->n_nodes; n++) {
+        const bool is_update = p.siting.graph->nodes[n]->op->overwrites[0] != 0;
+        CHECK(!is_update || p.site_of[n] == 1);
+        n_updates += is_update;
+    }
+    CHECK(n_updates > 0);
+    end(&p);
+}
+
 static void test_too_many_ways(void) {
     problem p;
     qn_siting_result r;
@@ -144,6 +170,7 @@ static void test_failing_allocations(void) {
 int main(void) {
     test_never_worse();
     test_near_the_best();
+    test_kept();
     test_too_many_ways();
     test_failing_allocations();
     return checks_finish();
