@@ -125,7 +125,7 @@ typedef struct qn_assignment {
     int32_t n_order;
     /* How many of the first in the order are done before each begins, whether it needs them or not:
      * lanes that do not drift apart need less memory. Falls nowhere; null: none. */
-    const int32_t *behind; /* (n_order) */
+    const int32_t *behind;   /* (n_order) */
     const int16_t *space_of; /* (n_values), for a spread: where values from outside lie; null: in
                                 the host's space */
 } qn_assignment;

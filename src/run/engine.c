@@ -581,8 +581,8 @@ int qn_engine_tensor_count(const qn_engine *engine) {
     return engine->store.n_tensors;
 }
 
-/* Somebody is about to look at what the tensors hold, and may change it. Of an engine that looks the
- * same from outside. */
+/* Somebody is about to look at what the tensors hold, and may change it. The engine looks the same
+ * from outside. */
 static void bring_up_to_date(const qn_engine *engine) {
     qn_engine *e = (qn_engine *)(uintptr_t)engine;
     if (e->resident && qn_resident_fetch(e) != QN_OK)

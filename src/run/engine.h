@@ -109,9 +109,9 @@ qn_status qn_engine_fill_lane_of(const qn_engine *engine, const qn_program *prog
                                  int16_t *lane_of);
 void qn_engine_close_device(qn_engine *engine);
 
-/* Plans all programs for the CPU alone, after the device was lost, makes the runs again that it kept
- * (run/resident), and says so; or after it was lost while a program ran, which is to be run again:
- * its inputs stay bound. */
+/* Plans all programs for the CPU alone, after the device was lost, makes the runs again that were
+ * kept (run/resident), and says so; or after it was lost while a program ran, which is to be run
+ * again: its inputs stay bound. */
 qn_status qn_engine_leave_device(qn_engine *engine);
 qn_status qn_engine_lose_device(qn_engine *engine, int program);
 

@@ -31,8 +31,8 @@ typedef struct qn_siting {
     const qn_site *sites; /* (n_sites) */
     const double *ns;
     double idle_watts;
-    /* Site 1 makes all updates, and what they change lies in its space from step to step (it can run
-     * them all); else the host does, behind all that can be lost. */
+    /* Site 1 makes all updates (it can run them), and what they change lies in its space from step
+     * to step; else the host makes them, behind all that can be lost. */
     bool keeps;
 } qn_siting;
 

@@ -20,8 +20,8 @@ typedef struct qn_runs {
     char *inputs;      /* (n_slots, slot_bytes) */
 } qn_runs;
 
-/* Says how many runs there is room for in about so many bytes, of the programs that train; what that
- * takes; and makes it. */
+/* Says how many runs there is room for in about so many bytes, of the programs that train; what
+ * that takes; and makes it. */
 void qn_runs_measure(qn_runs *runs, const qn_program *programs, int n_programs, size_t bytes);
 size_t qn_runs_bytes(const qn_runs *runs);
 qn_status qn_runs_create(const qn_allocator *allocator, qn_runs *runs);

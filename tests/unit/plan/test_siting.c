@@ -118,7 +118,7 @@ static void test_near_the_best(void) {
     printf("at most %.4f of the best\n", worst);
 }
 
-/* What site 1 updates lies there: it is told so, and copies fewer bytes than where the host does. */
+/* What site 1 updates lies there: it is told so, and fewer bytes are copied. */
 static void test_kept(void) {
     problem p;
     qn_siting_result kept, copied;
