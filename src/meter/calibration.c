@@ -288,7 +288,7 @@ static qn_status measure_caches(calibration *c, int64_t *outermost) {
         const int64_t share = level.all_bytes / c->cores.n;
         if (level.bytes <= inner || share <= 0)
             continue;
-        snprintf(level.name, sizeof level.name, "L%d", i);
+        snprintf(level.name, sizeof level.name, "L%c", '0' + i);
         /* Half of the level, and all of what is nearer, so that the nearer one cannot hold it. */
         QN_TRY(measure_level(c, level, inner + level.bytes / 2, inner_share + share / 2));
         inner = level.bytes;
