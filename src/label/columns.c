@@ -179,6 +179,18 @@ void qn_label_columns_encode(const qn_label_columns *columns, const float *x, fl
     }
 }
 
+/* The corner that features are nearest to; -1: the one of all others. */
+static int nearest_text(const qn_label_column *c, const float *features) {
+    const float z = others_at(c->n);
+    float sum = 0;
+    int best = 0;
+    for (int k = 0; k < c->n; k++) {
+        sum += features[k];
+        best = features[k] > features[best] ? k : best;
+    }
+    return features[best] - 0.5f > z * sum - 0.5f * (float)c->n * z * z ? best : -1;
+}
+
 void qn_label_columns_decode(const qn_label_columns *columns, const float *features, float *x) {
     if (!columns->column) {
         memcpy(x, features, (size_t)columns->n * sizeof *x);
@@ -186,9 +198,8 @@ void qn_label_columns_decode(const qn_label_columns *columns, const float *featu
     }
     for (int i = 0; i < columns->n; i++) {
         const qn_label_column *c = &columns->column[i];
-        x[i] = c->is_text ? -1.0f : features[0];
-        for (int k = 0; k < c->n; k++)
-            x[i] = features[k] > 0.5f ? (float)c->number[k] : x[i];
+        const int at = c->n > 0 ? nearest_text(c, features) : -1;
+        x[i] = !c->is_text ? features[0] : at < 0 ? -1.0f : (float)c->number[at];
         features += qn_label_column_width(c);
     }
 }

@@ -2,11 +2,12 @@
  * of the state, a second the counts, a third the examples if there are any; texts are pairs.
  * Everything is checked before use: a damaged or forged file is rejected, and none makes the
  * labeller access memory outside its own. Files of version 1, which have no examples, are read as
- * well; those whose rows have columns of texts, or are turned, are of version 3. */
+ * well; those whose rows have columns of few values, or are turned, are of version 3. */
 #include "label/file.h"
 
 #include "base/status.h"
 #include "format/safetensors.h"
+#include "label/blur.h"
 #include "label/kept.h"
 #include "label/network/net.h"
 #include "os/heap.h"
@@ -17,7 +18,7 @@
 
 #define FORMAT_VERSION "2"
 #define OLDER_VERSION  "1"
-#define LATER_VERSION  "3" /* with columns of texts, or a turn */
+#define LATER_VERSION  "3" /* with columns of few values, or a turn */
 
 /* Places of the tensor "counts", before those of clusters and records. */
 enum {
@@ -171,7 +172,7 @@ static size_t fill_pairs(const qn_labeller *l, const writing *w) {
     n += qn_labeller_put_names(l, w->pairs + n, keys);
     w->pairs[n++] = (qn_safetensors_pair){"source", l->where.source};
     n += put_texts(l, w->pairs + n, w->keys + n_named(l));
-    const bool is_later = l->columns.column || l->turn;
+    const bool is_later = l->columns.column || l->turn || l->step;
     w->pairs[n++] = (qn_safetensors_pair){"version", is_later ? LATER_VERSION : FORMAT_VERSION};
     return n;
 }
@@ -196,7 +197,7 @@ static size_t put_rows(const qn_kept_rows *rows, qn_safetensor *tensors) {
 }
 
 static qn_status write_parts(const qn_labeller *l, const char *path, const writing *w) {
-    qn_safetensor tensors[9];
+    qn_safetensor tensors[10];
     size_t n = 0;
     fill_counts(l, w->counts);
     fill_numbers(l, w->sizes, w->numbers);
@@ -210,6 +211,8 @@ static qn_status write_parts(const qn_labeller *l, const char *path, const writi
         tensors[n++] = tensor_of("texts", QN_I32, n_texts(l), w->numbers);
     if (l->turn)
         tensors[n++] = tensor_of("turn", QN_F32, (size_t)l->d * (size_t)l->d, l->turn);
+    if (l->step)
+        tensors[n++] = tensor_of("step", QN_F32, 2 * (size_t)l->d, l->step);
     n += put_rows(&w->rows, tensors + n);
     return qn_safetensors_write(l->allocator, path, tensors, n, w->pairs, fill_pairs(l, w));
 }
@@ -425,8 +428,9 @@ static qn_status read_tensor(reading *r, const char *name, qn_dtype dtype, size_
 static qn_status read_counts(reading *r) {
     const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
     const bool is_older = strcmp(pair_of(&r->file, "version"), OLDER_VERSION) == 0;
-    const bool is_later =
-        qn_safetensors_find(&r->file, "columns") || qn_safetensors_find(&r->file, "turn");
+    const bool is_later = qn_safetensors_find(&r->file, "columns") ||
+                          qn_safetensors_find(&r->file, "step") ||
+                          qn_safetensors_find(&r->file, "turn");
     const char *version = is_older ? OLDER_VERSION : is_later ? LATER_VERSION : FORMAT_VERSION;
     QN_TRY(qn_labeller_check_format(&r->file, r->path, version));
     if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
@@ -550,6 +554,19 @@ static qn_status read_turn(reading *r) {
     return is_sound_turn(l->turn, l->d) ? QN_OK : refuse(r->path, "its numbers are invalid");
 }
 
+static qn_status read_step(reading *r) {
+    qn_labeller *l = r->labeller;
+    const size_t n = 2 * (size_t)l->d;
+    if (!qn_safetensors_find(&r->file, "step"))
+        return QN_OK;
+    QN_TRY(qn_blur_make(l));
+    QN_TRY(read_tensor(r, "step", QN_F32, n * sizeof *l->step, l->step));
+    bool is_sound = are_moderate(l->step, n);
+    for (int j = 0; j < l->d; j++)
+        is_sound &= l->step[j] >= 0;
+    return is_sound ? QN_OK : refuse(r->path, "its numbers are invalid");
+}
+
 static qn_status read_all(reading *r) {
     QN_TRY(qn_safetensors_read(&r->file, r->from));
     if (qn_safetensors_find(&r->file, QN_NET_FILE_MARK))
@@ -566,6 +583,7 @@ static qn_status read_all(reading *r) {
     QN_TRY(read_examples(r));
     QN_TRY(read_columns(r));
     QN_TRY(read_turn(r));
+    QN_TRY(read_step(r));
     return qn_labeller_take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
 }
 

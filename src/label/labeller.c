@@ -4,6 +4,7 @@
 #include "base/fmath.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "label/blur.h"
 #include "label/network/net.h"
 #include "label/turn.h"
 #include "os/heap.h"
@@ -99,6 +100,7 @@ void qn_labeller_destroy(qn_labeller *labeller) {
     qn_labeller_drop_examples(labeller);
     qn_label_columns_deinit(&labeller->columns);
     qn_labeller_drop_turn(labeller);
+    qn_blur_drop(labeller);
     if (labeller->records)
         qn_release(labeller->allocator, labeller->records, qn_labeller_record_count(labeller),
                    sizeof *labeller->records);
@@ -216,16 +218,18 @@ static qn_status make_of_columns(const qn_label_options *o, qn_label_columns *co
 static qn_status learn_rows(qn_labeller *l, const qn_label_options *options) {
     const size_t n = (size_t)options->n_samples;
     float *features;
-    if (!l->columns.column)
-        return qn_labeller_learn(l, options);
     QN_TRY(qn_allocate(l->allocator, n * (size_t)l->d, sizeof *features, &features));
     for (size_t i = 0; i < n; i++)
         qn_label_columns_encode(&l->columns, options->x + i * (size_t)l->columns.n,
                                 features + i * (size_t)l->d);
+    qn_status status = qn_blur_find(l, features, options->n_samples);
+    for (size_t i = 0; i < n && status == QN_OK; i++)
+        qn_blur_apply(l, -1 - (int64_t)i, features + i * (size_t)l->d);
     qn_label_options known = *options;
     known.x = features;
     known.n_features = l->d;
-    const qn_status status = qn_labeller_learn(l, &known);
+    if (status == QN_OK)
+        status = qn_labeller_learn(l, &known);
     qn_release(l->allocator, features, n * (size_t)l->d, sizeof *features);
     return status;
 }
@@ -303,17 +307,23 @@ static float threshold(const qn_labeller *l) {
     return 1.0f / (1.0f + qn_exp_f32(-odds));
 }
 
-static qn_label_answer answer_known(const qn_labeller *l, const qn_label_view *view, float fresh) {
-    float part[QN_LABEL_MAX_KNOWN] = {0}, sum = 0;
-    int best = 0;
-    for (int c = 0; view->has_examples && c < l->n_known; c++) {
-        part[c] = view->examples[c];
+float qn_labeller_class_parts(const qn_labeller *l, const qn_label_view *view, float *part) {
+    float sum = 0;
+    for (int c = 0; c < l->n_known; c++) {
+        part[c] = view->has_examples ? view->examples[c] : 0.0f;
         sum += part[c];
     }
     for (int k = 0; k < l->known.n; k++) {
         part[l->owner[k]] += view->known.density[k];
         sum += view->known.density[k];
     }
+    return sum;
+}
+
+static qn_label_answer answer_known(const qn_labeller *l, const qn_label_view *view, float fresh) {
+    float part[QN_LABEL_MAX_KNOWN];
+    const float sum = qn_labeller_class_parts(l, view, part);
+    int best = 0;
     for (int i = 1; i < l->n_known; i++)
         best = part[i] > part[best] ? i : best;
     const float confidence = sum > 0 ? part[best] / sum * (1.0f - fresh) : 0.0f;
@@ -384,6 +394,7 @@ static qn_status scale_sample(const qn_labeller *l, const float *x, float *scale
             return qn_fail(QN_ERROR_ARGUMENT, "sample %lld: number %d is not finite",
                            (long long)l->n_samples + 1, j + 1);
     qn_label_columns_encode(&l->columns, x, scaled);
+    qn_blur_apply(l, l->n_samples, scaled);
     for (int j = 0; j < l->d; j++) {
         const float at = (scaled[j] - l->shift[j]) * l->factor[j];
         scaled[j] = at > far_out ? far_out : at < -far_out ? -far_out : at;
@@ -421,6 +432,7 @@ void qn_labeller_unscale(const qn_labeller *l, const float *scaled, float *featu
         qn_turn_undo(l->turn, l->d, features);
     for (int j = 0; j < l->d; j++)
         features[j] = features[j] / l->factor[j] + l->shift[j];
+    qn_blur_undo(l, features);
 }
 
 qn_status qn_labeller_work(qn_labeller *l, bool *is_left) {
@@ -524,7 +536,8 @@ qn_label_cost qn_labeller_get_cost(const qn_labeller *labeller) {
     const double largest = takeover > grow ? takeover : grow;
     return (qn_label_cost){
         .bytes = sizeof *l +
-                 (l->n_floats + l->n_example_floats + (size_t)(l->turn ? l->d * l->d : 0)) *
+                 (l->n_floats + l->n_example_floats + (size_t)(l->turn ? l->d * l->d : 0) +
+                  (size_t)(l->step ? 2 * l->d : 0)) *
                      sizeof(float) +
                  qn_labeller_record_count(l) * sizeof *l->records,
         .mean_flops =

@@ -38,6 +38,7 @@ struct qn_labeller {
     size_t n_floats;
     float *shift, *factor; /* (d) a feature is (x - shift) * factor */
     float *turn; /* (d, d) what scaled features are multiplied by (turn.h); null: nothing */
+    float *step; /* (2, d) of numbers on steps, and one of them (blur.h); step 0: others */
     qn_clusters origin, known, fresh;
     float *window;       /* (QN_LABEL_WINDOW, d), a ring */
     float *rest;         /* (QN_LABEL_WINDOW) ln of the density of the known classes */
@@ -129,6 +130,9 @@ static inline float qn_labeller_least_log(const qn_labeller *labeller) {
 
 void qn_labeller_look(const qn_labeller *labeller, const qn_clusters *known, const float *x,
                       qn_label_view *view);
+
+/* The densities of the known classes (n_known), in the unit of the view's; their sum comes back. */
+float qn_labeller_class_parts(const qn_labeller *labeller, const qn_label_view *view, float *part);
 
 /* Counts a sample, the one with number n_samples, among the members of its label. */
 void qn_labeller_count(const qn_labeller *labeller, int64_t label);

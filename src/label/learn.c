@@ -488,17 +488,38 @@ static float level_of(const foretold *f, int i) {
     return f->level[i] + qn_ln(part + 1e-30f);
 }
 
-/* Whether the samples are foretold better turned, by more than chance. */
+/* Whether gains of logarithms of densities, given by their sum and that of their squares, are above
+ * zero by so many standard errors. */
+static bool is_clear(double sum, double square, double errors) {
+    return sum > errors * __builtin_sqrt(square);
+}
+
+static double cut_gain(float gain) {
+    return (double)(gain > 10.0f ? 10.0f : gain < -10.0f ? -10.0f : gain);
+}
+
+/* Whether the samples are foretold better turned. */
 static bool is_better(const foretold *turned, const foretold *plain) {
     double sum = 0.0, square = 0.0;
     const int n = turned->n;
     for (int i = 0; i < n; i++) {
-        const float raw = level_of(turned, i) - level_of(plain, i);
-        const double gain = (double)(raw > 10.0f ? 10.0f : raw < -10.0f ? -10.0f : raw);
+        const double gain = cut_gain(level_of(turned, i) - level_of(plain, i));
         sum += gain;
         square += gain * gain;
     }
-    return n == plain->n && sum > 0 && sum > 3.0 * __builtin_sqrt(square);
+    return n == plain->n && is_clear(sum, square, 3.0);
+}
+
+/* The share of examples if they foretell the samples better than clusters alone, else 0. */
+static float clear_share(const foretold *f) {
+    double sum = 0.0, square = 0.0;
+    for (int i = 0; i < f->n; i++) {
+        const float alone = f->level[i] + qn_ln(1.0f - f->mixing[i] + 1e-30f);
+        const double gain = cut_gain(level_of(f, i) - alone);
+        sum += gain;
+        square += gain * gain;
+    }
+    return is_clear(sum, square, 2.0) ? f->share : 0.0f;
 }
 
 /* The known density at each example by all others. */
@@ -535,13 +556,13 @@ static qn_status keep_turn(lesson *w) {
 static qn_status choose_turn(lesson *w, foretold *plain, foretold *turned, float *share) {
     float apart[QN_MOST_EXAMPLES];
     foretell_halves(w, false, plain);
-    *share = plain->share;
+    *share = clear_share(plain);
     if (!w->turns)
         return QN_OK;
     memcpy(apart, w->apart, sizeof apart);
     foretell_halves(w, true, turned);
     if (is_better(turned, plain)) {
-        *share = turned->share;
+        *share = clear_share(turned);
         return keep_turn(w);
     }
     memcpy(w->apart, apart, sizeof apart);

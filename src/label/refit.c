@@ -345,10 +345,10 @@ void qn_labeller_refit(qn_labeller *l) {
         add_pseudo_counts(l);
         break;
     case QN_LABEL_STAGES:
+        if (l->examples.n > 0)
+            qn_labeller_absorb(l);
         if (qn_labeller_has_examples(l))
             qn_labeller_set_limit(l);
-        else if (l->examples.n > 0)
-            qn_labeller_absorb(l);
         break;
     }
     l->stage = l->stage < QN_LABEL_STAGES ? l->stage + 1 : 0;

@@ -233,6 +233,50 @@ static void test_among_labelled(void) {
     qn_labeller_destroy(l);
 }
 
+/* Thirty labelled samples of each class, and numbers on steps: few samples describe a class badly,
+ * and samples on points have no bounded density, but neither makes a new class. */
+static void test_few_labelled(const char *path) {
+    enum { D = 4, N = 60 };
+    static const float centres[3][D] = {{1, 2, 0, 0}, {6, 3, 1, 4}, {3, 9, 0, 8}};
+    static float x[N * D];
+    static int32_t label[N];
+    const qn_rng rng = qn_rng_make(5, 8, 0);
+    uint64_t drawn = 0;
+    qn_labeller *l, *back;
+    int n_false = 0, n_missed = 0;
+    float last[D], again[D];
+    for (int i = 0; i < N; i++) {
+        label[i] = i % 2;
+        for (int j = 0; j < D; j++)
+            x[i * D + j] = centres[i % 2][j] + (j < 2    ? 0.3f * (float)qn_rng_normal(rng, drawn++)
+                                                : j == 3 ? i / 2 % 3
+                                                         : 0);
+    }
+    CHECK_OK(qn_labeller_create(&(qn_label_options){QN_OPTIONS_INIT(qn_label_options),
+                                                    .n_features = D, .n_classes = 2, .n_samples = N,
+                                                    .x = x, .label = label},
+                                &l));
+    for (int i = 0; i < 1000; i++) {
+        qn_label_answer answer = {0};
+        const int class = i % 4 == 3 ? 2 : i % 2;
+        for (int j = 0; j < D; j++)
+            last[j] = centres[class][j] + (j < 2    ? 0.3f * (float)qn_rng_normal(rng, drawn++)
+                                           : j == 3 ? i / 4 % 3
+                                                    : 0);
+        CHECK_OK(qn_labeller_add(l, last, &answer));
+        n_false += i >= 100 && class < 2 && answer.label != class;
+        n_missed += i >= 100 && class == 2 && answer.label >= 0 && answer.label < 2;
+    }
+    printf("few labelled samples: %d false, %d missed\n", n_false, n_missed);
+    CHECK(n_false < 40 && n_missed < 5);
+    CHECK_OK(qn_labeller_save(l, path));
+    CHECK_OK(qn_labeller_load(NULL, path, &back));
+    CHECK_OK(qn_labeller_revise(back, 0, again, &(qn_label_answer){0}));
+    CHECK(again[2] == last[2] && again[3] == last[3]);
+    qn_labeller_destroy(l);
+    qn_labeller_destroy(back);
+}
+
 /* Labels of a stream that is saved and loaded after the samples that `cuts` says. */
 static void run_cut(const char *path, bool is_spiral, uint64_t cuts, int64_t *labels) {
     static made m;
@@ -555,6 +599,7 @@ int main(void) {
     test_examples(path);
     test_slanted(path);
     test_among_labelled();
+    test_few_labelled(path);
     test_cut_anywhere(path);
     test_refused();
     test_hostile();
