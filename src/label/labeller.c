@@ -435,7 +435,10 @@ void qn_labeller_unscale(const qn_labeller *l, const float *scaled, float *featu
     qn_blur_undo(l, features);
 }
 
-qn_status qn_labeller_work(qn_labeller *l, bool *is_left) {
+qn_status qn_labeller_work(qn_labeller *labeller, bool *is_left) {
+    QN_NEED(labeller, "labeller");
+    QN_NEED(is_left, "is_left");
+    const qn_labeller *l = labeller;
     *is_left = false;
     return l->net ? qn_net_work(l, is_left) : QN_OK;
 }
