@@ -440,7 +440,7 @@ qn_status qn_labeller_work(qn_labeller *labeller, bool *is_left) {
     QN_NEED(is_left, "is_left");
     const qn_labeller *l = labeller;
     *is_left = false;
-    return l->net ? qn_net_work(l, is_left) : QN_OK;
+    return l->net ? qn_net_work(labeller, is_left) : QN_OK;
 }
 
 qn_status qn_labeller_revise(const qn_labeller *labeller, int64_t age, float *x,
