@@ -472,6 +472,31 @@ def rescaled(product):
     return counterpart
 
 
+def mantissas(x, a, ours, exponent):
+    """Mantissas and exponent of x: the bits that there are are used, and no number is further than half a step (and what
+    floats lose) from it."""
+    step, most = 2.0 ** float(exponent), 2 ** int(a["bits"])
+    is_full = most // 2 <= float(ours.abs().max()) < most or not x.any()
+    is_near = (ours * step - x).abs() <= 0.502 * step
+    return [torch.where(is_near, ours, torch.nan), exponent if is_full else exponent * torch.nan]
+
+
+def whole_norm(inputs, a, outputs):
+    x, scale, shift = inputs[0] * 2.0 ** (inputs[1] if inputs[1] is not None else 0), inputs[2], inputs[3]
+    lines = x.reshape(-1, x.shape[-1])
+    mean, inv_std = lines.mean(0), (lines.var(0, unbiased=False) + float(a["epsilon"])).rsqrt()
+    return [*mantissas((x - mean) * inv_std * scale + shift, a, *outputs[:2]), mean, inv_std]
+
+
+def whole_norm_backward(inputs, a, outputs):
+    x, dy = (inputs[i] * 2.0 ** (inputs[i + 1] if inputs[i + 1] is not None else 0) for i in (0, 2))
+    scale, mean, inv_std = inputs[4:]
+    normal = (x - mean) * inv_std
+    sums = [(dy * normal).reshape(-1, x.shape[-1]).sum(0), dy.reshape(-1, x.shape[-1]).sum(0)]
+    n = x.numel() // x.shape[-1]
+    return [*mantissas((dy - sums[1] / n - normal * sums[0] / n) * inv_std * scale, a, *outputs[:2]), *sums]
+
+
 def to_grid(x, a, ours):
     """x as numbers of a format; what chance rounds must be one of the two neighbours."""
     fraction, exponents, fine = int(a["fraction_bits"]), int(a["exponent_bits"]), int(a["fine_bits"])
@@ -599,6 +624,8 @@ OPERATORS = {
     "bias": lambda x, a, _: [x[0] + x[1]],
     "batch_norm": batch_norm,
     "batch_norm_running": batch_norm_running,
+    "whole_norm": whole_norm,
+    "whole_norm_backward": whole_norm_backward,
     "batch_norm_inference": batch_norm_inference,
     "relu": lambda x, a, _: [F.relu(x[0])],
     "relu6": lambda x, a, _: [F.relu6(x[0])],
