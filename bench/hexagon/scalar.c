@@ -2,8 +2,6 @@
  * what the vectors' instruction packets are compared with. Linked with that program's main.c. */
 #include "works.h"
 
-#include "ops/kept_shift.h"
-
 /* ---- products ---- */
 
 static int dot(int n, const signed char *a, int a_step, const signed char *b, int b_step) {
@@ -139,21 +137,11 @@ void shift_sums(const prepared *p, int shift) {
     }
 }
 
-void multiply(const prepared *p, int bits) {
+uint32_t make_sums(const prepared *p) {
     const qn_dsp_window *d = &p->work.window;
-    const int32_t *kept = (const int32_t *)place(p, p->work.in[2]);
-    const bool adapts = p->work.adapts != 0;
-    const uint32_t largest = p->work.kind == QN_DSP_FILTER ? make_filters(p)
-                             : p->work.kind == QN_DSP_DATA ? make_images(p, d->h, d->w)
-                                                           : make_images(p, d->p, d->q);
-    const int right = qn_shift_for(largest, bits);
-    int shift = qn_shift_in_range(kept[QN_KEPT_SHIFT]);
-    if (shift != right && !qn_shift_may_stay(adapts, kept, right))
-        shift = right;
-    shift_sums(p, shift);
-    *(int32_t *)place(p, p->work.out[1]) = shift;
-    qn_shift_keep(kept, shift, right, !adapts || kept[QN_KEPT_STEPS] == 0,
-                  (int32_t *)place(p, p->work.out[2]));
+    return p->work.kind == QN_DSP_FILTER ? make_filters(p)
+           : p->work.kind == QN_DSP_DATA ? make_images(p, d->h, d->w)
+                                         : make_images(p, d->p, d->q);
 }
 
 /* ---- number by number ---- */
@@ -180,14 +168,6 @@ void relu_backward(const prepared *p) {
             dx[i * w->strides[2] + j] =
                 y[i * w->strides[0] + j] > 0 ? dy[i * w->strides[1] + j] : 0;
     }
-}
-
-void add_exponents(const prepared *p) {
-    int64_t sum = 0;
-    for (int i = 0; i < p->work.n_inputs; i++)
-        sum += *(const int32_t *)place(p, p->work.in[i]);
-    sum = sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum;
-    *(int32_t *)place(p, p->work.out[0]) = (int32_t)sum;
 }
 
 /* ---- max pool ---- */

@@ -1,5 +1,5 @@
 /* quern label bench with pictures or series: classes of a data set appear one after another. */
-#include "label/network/arriving.h"
+#include "label/bench/arriving.h"
 
 #include "base/status.h"
 #include "cli/commands.h"

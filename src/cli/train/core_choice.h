@@ -5,6 +5,14 @@
 #include "cli/settings.h"
 #include "quern/engine.h"
 
+/* The row of --power: of train and of plan, but not of profile, which has another one. */
+#define CORE_CHOICE_POWER                                                                          \
+    {                                                                                              \
+        .name = "power", .kind = OPTION_NUMBER, .argument = "WATTS", .least = 0.001, .most = 1e6,  \
+        .otherwise = "no limit",                                                                   \
+        .help = "ceiling of power, by the watts given or a model: uses fewer cores"                \
+    }
+
 /* Whether a value is neither "all" nor "auto". */
 bool core_choice_is_by_hand(const char *value);
 

@@ -3,6 +3,7 @@
 #include "cli/budget.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
+#include "cli/train/core_choice.h"
 #include "cli/train/personal.h"
 #include "cli/train/ranks.h"
 #include "cli/train/training.h"
@@ -74,13 +75,7 @@ static const option options[] = {
      .is_free = true,
      .otherwise = "none",
      .help = "initial weights; all but those of --head and --lora are required"},
-    {.name = "power",
-     .kind = OPTION_NUMBER,
-     .argument = "WATTS",
-     .least = 0.001,
-     .most = 1e6,
-     .otherwise = "no limit",
-     .help = "ceiling of power, by the watts given or a model: uses fewer cores"},
+    CORE_CHOICE_POWER,
     {.name = "save-best",
      .kind = OPTION_TARGET,
      .argument = "FILE",

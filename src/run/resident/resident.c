@@ -173,9 +173,10 @@ qn_status qn_resident_open(qn_engine *e) {
     QN_TRY(reserve(e));
     r->is_device_old = true;
     r->is_host_old = false;
+    const int space = r->memory.base ? space_of(e) : 0;
+    char *arena = r->memory.base ? r->memory.base + r->bytes : NULL;
     for (int i = 0; i < e->n_programs; i++) {
-        QN_TRY(qn_executor_open_lanes(e->programs[i].executor, r->memory.base ? space_of(e) : 0,
-                                      r->memory.base + r->bytes));
+        QN_TRY(qn_executor_open_lanes(e->programs[i].executor, space, arena));
         bind(e, &e->programs[i]);
     }
     return QN_OK;

@@ -4,10 +4,10 @@
 
 #include "base/rng.h"
 #include "check.h"
+#include "label/bench/others.h"
 #include "label/matching.h"
 #include "label/network/groups.h"
 #include "label/network/head.h"
-#include "label/network/others.h"
 #include "label/network/pose.h"
 #include "label/network/views.h"
 #include "os/heap.h"

@@ -2,6 +2,8 @@
  * what comes until the host has closed its end of the pipe. Without a C library. */
 #include "works.h"
 
+#include "ops/kept_shift.h"
+
 enum { READ = 63, WRITE = 64, EXIT = 93, MAP = 222 };
 enum { TO_READ_AND_WRITE = 3, SHARED = 1, MEMORY = 3 };
 
@@ -96,6 +98,28 @@ static void prepare(prepared *p, const qn_dsp_work *work, char *base) {
     p->base = base;
     if (work->kind <= QN_DSP_FILTER)
         p->places = qn_dsp_place(work);
+}
+
+/* Sums are all stored before the first of them is shifted. */
+static void multiply(const prepared *p, int bits) {
+    const int32_t *kept = (const int32_t *)place(p, p->work.in[2]);
+    const int right = qn_shift_for(make_sums(p), bits);
+    const bool adapts = p->work.adapts != 0;
+    int shift = qn_shift_in_range(kept[QN_KEPT_SHIFT]);
+    if (shift != right && !qn_shift_may_stay(adapts, kept, right))
+        shift = right;
+    shift_sums(p, shift);
+    *(int32_t *)place(p, p->work.out[1]) = shift;
+    qn_shift_keep(kept, shift, right, !adapts || kept[QN_KEPT_STEPS] == 0,
+                  (int32_t *)place(p, p->work.out[2]));
+}
+
+static void add_exponents(const prepared *p) {
+    int64_t sum = 0;
+    for (int i = 0; i < p->work.n_inputs; i++)
+        sum += *(const int32_t *)place(p, p->work.in[i]);
+    sum = sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum;
+    *(int32_t *)place(p, p->work.out[0]) = (int32_t)sum;
 }
 
 static void run(const prepared *p, int bits) {

@@ -5,8 +5,6 @@
  * panels, and 128 times a row's sum taken off where its sums begin. */
 #include "product.h"
 
-#include "ops/kept_shift.h"
-
 /* ---- operands ---- */
 
 /* Vector `at` of a row of n bytes, with zeros behind them. */
@@ -397,8 +395,7 @@ static void multiply_all(product *m) {
     }
 }
 
-/* Sums are all stored before the first of them is shifted. */
-void multiply(const prepared *p, int bits) {
+uint32_t make_sums(const prepared *p) {
     char *workspace = place(p, p->work.workspace);
     product m = {.p = p,
                  .d = &p->work.window,
@@ -410,15 +407,6 @@ void multiply(const prepared *p, int bits) {
                  .tiles = workspace + p->places.tiles,
                  .relu = p->work.relu != 0,
                  .ends = {Q6_V_vzero(), Q6_V_vzero()}};
-    const int32_t *kept = (const int32_t *)place(p, p->work.in[2]);
     multiply_all(&m);
-    const int right = qn_shift_for(find_largest(&m.ends), bits);
-    const bool adapts = p->work.adapts != 0;
-    int shift = qn_shift_in_range(kept[QN_KEPT_SHIFT]);
-    if (shift != right && !qn_shift_may_stay(adapts, kept, right))
-        shift = right;
-    shift_sums(p, shift);
-    *(int32_t *)place(p, p->work.out[1]) = shift;
-    qn_shift_keep(kept, shift, right, !adapts || kept[QN_KEPT_STEPS] == 0,
-                  (int32_t *)place(p, p->work.out[2]));
+    return find_largest(&m.ends);
 }

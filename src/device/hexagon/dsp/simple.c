@@ -2,16 +2,6 @@
 #include "vectors.h"
 #include "works.h"
 
-/* ---- exponents ---- */
-
-void add_exponents(const prepared *p) {
-    int64_t sum = 0;
-    for (int i = 0; i < p->work.n_inputs; i++)
-        sum += *(const int32_t *)place(p, p->work.in[i]);
-    sum = sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum;
-    *(int32_t *)place(p, p->work.out[0]) = (int32_t)sum;
-}
-
 /* ---- ReLU ---- */
 
 static void relu_row(const char *x, char *y, int n) {

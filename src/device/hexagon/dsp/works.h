@@ -15,12 +15,15 @@ static inline char *place(const prepared *p, uint32_t offset) {
     return p->base + offset;
 }
 
-void multiply(const prepared *p, int bits);
+/* Products: stores all sums in the workspace, and returns the largest magnitude. */
+uint32_t make_sums(const prepared *p);
+
+/* What they are, shifted to the right. */
 void shift_sums(const prepared *p, int shift);
+
 void relu(const prepared *p);
 void relu_backward(const prepared *p);
 void max_pool(const prepared *p);
 void max_pool_backward(const prepared *p);
-void add_exponents(const prepared *p);
 
 #endif

@@ -1,13 +1,13 @@
 /* See arriving.h. */
-#include "label/network/arriving.h"
+#include "label/bench/arriving.h"
 
 #include "base/fmath.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "label/bench/others.h"
 #include "label/matching.h"
 #include "label/network/net.h"
-#include "label/network/others.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "tensor/tensor.h"

@@ -1,5 +1,5 @@
 /* See others.h. */
-#include "label/network/others.h"
+#include "label/bench/others.h"
 
 #include "base/rng.h"
 #include "base/status.h"

@@ -2,8 +2,8 @@
  * what the first two teach themselves; see others.h. */
 #include "base/fmath.h"
 #include "base/rng.h"
+#include "label/bench/others.h"
 #include "label/network/head.h"
-#include "label/network/others.h"
 
 #include <string.h>
 
