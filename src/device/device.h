@@ -54,14 +54,7 @@ typedef struct qn_work {
     int32_t n_waits;
     int32_t item;    /* step of the plan, for records */
     bool is_to_host; /* of a node that copies: to the host's space; else from it */
-    /* Where lanes are cores: the team of a step that several work on (null: the queue's own), how
-     * many, and the number of its turn; is_help: the step is another lane's, which this one only
-     * lends its thread to, as thread `thread`. */
-    qn_team *team;
-    int16_t n_threads, thread;
-    bool is_help;
-    uint64_t turn;
-    uint64_t done; /* the queue's timeline, once it is done: one more than of the work before */
+    uint64_t done;   /* the queue's timeline, once it is done: one more than of the work before */
 } qn_work;
 
 /* Whether all that it waits for has come; and waits for it: false if some never will. */

@@ -21,28 +21,12 @@ struct qn_queue {
 
 static void run_work(const qn_queue *q, const qn_work *work, const qn_queue_watch *watch) {
     qn_call call = *work->call;
-    if (work->is_help) {
-        qn_team_help(work->team, work->thread, work->turn);
-        return;
-    }
-    call.team = work->team ? work->team : q->team;
-    if (work->team)
-        qn_team_begin_turn(work->team, work->n_threads);
+    call.team = q->team;
     const qn_call *made = q->hooks.translate ? q->hooks.translate(q->hooks.user, &call) : &call;
     if (watch)
         qn_run_recorded(q->run, made, work->item, watch->events, &watch->label);
     else
         q->run(made);
-    if (work->team)
-        qn_team_end_turn(work->team);
-}
-
-/* Those who would lend their threads to what is not done are let go. */
-static void let_go(const qn_work *works, int32_t n) {
-    for (int32_t i = 0; i < n; i++) {
-        if (works[i].team && !works[i].is_help)
-            qn_team_set_turns(works[i].team, UINT64_MAX);
-    }
 }
 
 /* Works until one cannot be done: then all behind it cannot either. */
@@ -52,7 +36,6 @@ static void do_works(void *queue, const qn_work *works, int32_t n, const qn_queu
     for (int32_t i = 0; i < n; i++) {
         if (!qn_work_wait(&works[i]) ||
             (q->hooks.begin && !q->hooks.begin(q->hooks.user, &works[i]))) {
-            let_go(works + i, n - i);
             qn_timeline_fail(timeline);
             return;
         }

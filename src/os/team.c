@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "os/pause.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 
 enum {
@@ -55,8 +55,8 @@ struct qn_team {
     _Alignas(CACHE_LINE) uint32_t round; /* atomic; odd: open */
     qn_team_task *task;                  /* the job of this round, written before round is raised */
     void *context;
-    qn_event label;   /* of what is recorded: program, step and item */
-    uint64_t n_turns; /* atomic: that have ended, of a team whose threads are lent */
+    qn_event label; /* of what is recorded: program, step and item */
+    int next_guest; /* atomic: the thread that the next one who helps is */
 
     _Alignas(CACHE_LINE) int inside; /* atomic: workers in the round */
     int n_asleep;                    /* atomic: workers about to sleep or asleep */
@@ -64,14 +64,6 @@ struct qn_team {
     pthread_mutex_t mutex;
     pthread_cond_t started, finished;
 };
-
-static inline void pause_processor(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 /* Spins until *word is (or, if !equal, is not) value; false when the time is over. */
 static bool spin_until(const qn_team *team, const int *word, int value, bool equal) {
@@ -82,7 +74,7 @@ static bool spin_until(const qn_team *team, const int *word, int value, bool equ
                 return true;
             if (!team->may_spin)
                 return false;
-            pause_processor();
+            qn_pause();
         }
         int64_t now_ns = qn_clock_ns();
         if (turn == 0)
@@ -91,7 +83,7 @@ static bool spin_until(const qn_team *team, const int *word, int value, bool equ
             qn_events_look(team->events, now_ns);
         if (now_ns >= end_ns)
             return false;
-        sched_yield(); /* whoever is waited for may need this processor */
+        qn_yield(); /* whoever is waited for may need this processor */
     }
 }
 
@@ -137,20 +129,20 @@ static bool do_all(qn_team *team, int thread) {
     return has_worked;
 }
 
-static void do_round(qn_team *team, int thread) {
-    qn_event event;
-    if (!team->events || thread == 0) {
-        do_all(team, thread);
-        return;
-    }
-    event = team->label;
+/* As a thread of the team; what a further one does is recorded in a ring of events, or null.
+ * Whether it had work. */
+static bool do_round(qn_team *team, int thread, qn_events *events, int ring) {
+    if (!events || thread == 0)
+        return do_all(team, thread);
+    qn_event event = team->label;
     event.kind = QN_EVENT_SHARE;
-    event.thread = (int16_t)thread;
+    event.thread = (int16_t)ring;
     event.begin_ns = qn_clock_ns();
     if (!do_all(team, thread))
-        return;
+        return false;
     event.end_ns = qn_clock_ns();
-    qn_events_put(team->events, thread, &event);
+    qn_events_put(events, ring, &event);
+    return true;
 }
 
 /* Waits for an open round behind the one that was seen, or the end; gives its number. */
@@ -184,7 +176,7 @@ static bool take_part(qn_team *team, int thread, uint32_t seen) {
     const bool is_open = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST) == seen;
     const bool is_over = is_open && team->stop;
     if (is_open && !is_over && thread < team->n_threads)
-        do_round(team, thread);
+        (void)do_round(team, thread, team->events, thread);
     leave(team);
     return !is_over;
 }
@@ -205,6 +197,7 @@ static void share_out(qn_team *team, int64_t n_tasks) {
         share->end = n_tasks * (i + 1) / team->n_threads;
         __atomic_store_n(&share->next, begin, __ATOMIC_RELAXED);
     }
+    __atomic_store_n(&team->next_guest, 1, __ATOMIC_RELAXED);
 }
 
 /* Whoever waits for a round looks again. */
@@ -311,12 +304,16 @@ void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *conte
     team->is_looking = team->events != NULL;
     share_out(team, n_tasks);
     raise_round(team, 1);
-    do_round(team, 0);
+    (void)do_round(team, 0, NULL, 0);
     close_round(team);
 }
 
-void qn_team_watch(qn_team *team, qn_events *events) {
+qn_events *qn_team_watch(qn_team *team, qn_events *events) {
+    if (!team)
+        return NULL;
+    qn_events *before = team->events;
     team->events = events;
+    return before;
 }
 
 void qn_team_label(qn_team *team, const qn_event *label) {
@@ -334,21 +331,18 @@ void qn_team_begin_turn(qn_team *team, int n_threads) {
     team->n_threads = n_threads < team->most_threads ? n_threads : team->most_threads;
 }
 
-void qn_team_end_turn(qn_team *team) {
-    __atomic_add_fetch(&team->n_turns, 1, __ATOMIC_SEQ_CST);
-    raise_round(team, 2);
-}
-
-void qn_team_set_turns(qn_team *team, uint64_t n_turns) {
-    __atomic_store_n(&team->n_turns, n_turns, __ATOMIC_SEQ_CST);
-    raise_round(team, 2);
-}
-
-/* The round is read before the turns: an end that is not seen has raised it. */
-void qn_team_help(qn_team *team, int thread, uint64_t turn) {
-    uint32_t seen = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&team->n_turns, __ATOMIC_SEQ_CST) < turn) {
-        take_part(team, thread, seen);
-        seen = wait_for_round(team, seen);
+/* A guest that comes when there are as many as the team has room for goes at once. */
+bool qn_team_help(qn_team *team, uint32_t *seen, qn_events *events, int ring) {
+    const uint32_t round = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST);
+    bool has_worked = false;
+    if (round % 2 == 0 || round == *seen)
+        return false;
+    *seen = round;
+    __atomic_add_fetch(&team->inside, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&team->round, __ATOMIC_SEQ_CST) == round) {
+        const int thread = __atomic_fetch_add(&team->next_guest, 1, __ATOMIC_RELAXED);
+        has_worked = thread < team->n_threads && do_round(team, thread, events, ring);
     }
+    leave(team);
+    return has_worked;
 }

@@ -30,27 +30,22 @@ void qn_team_run(qn_team *team, int64_t n_tasks, qn_team_task *task, void *conte
 
 /* ---- teams whose further threads are lent ---- */
 
-/* A team without threads of its own, of at most so many: others lend it theirs for one turn after
- * the other. A turn is a caller's: it says how many take part, runs tasks, and ends the turn. */
+/* A team without threads of its own, of at most so many: others come and go. */
 qn_status qn_team_create_open(const qn_allocator *allocator, int most_threads, qn_team **team);
 
-/* Begins a turn of so many threads, the caller included. Of a team with threads of its own: until
- * the next begins, that many take part in what it runs. */
+/* Until the next call, so many threads take part in what the team runs, the caller included. */
 void qn_team_begin_turn(qn_team *team, int n_threads);
-void qn_team_end_turn(qn_team *team);
 
-/* Lends the calling thread until turn number `turn` (from 1) has ended, as thread `thread` of it.
- * Turns that ended before it came are no matter. */
-void qn_team_help(qn_team *team, int thread, uint64_t turn);
-
-/* Says how many turns have ended, while nobody helps: 0 before the first. UINT64_MAX: none will
- * ever come; those who help are let go. */
-void qn_team_set_turns(qn_team *team, uint64_t n_turns);
+/* Lends the calling thread to an open team for what its caller runs now, if there is something and
+ * room for one more; whether there was work. *seen is the caller's, 0 at first: the round that it
+ * was in last, which it does not enter again. What it does is recorded in a ring of events (null:
+ * nowhere). */
+bool qn_team_help(qn_team *team, uint32_t *seen, qn_events *events, int ring);
 
 /* From now on what the team's further threads do is recorded in events, a record for each round,
  * labelled with the program, step and item of the last label; null: no longer. Not inside a task.
- */
-void qn_team_watch(qn_team *team, qn_events *events);
+ * Returns the events before. A null team does nothing. */
+qn_events *qn_team_watch(qn_team *team, qn_events *events);
 void qn_team_label(qn_team *team, const qn_event *label);
 
 #endif

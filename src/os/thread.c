@@ -4,8 +4,10 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "os/pause.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -143,4 +145,8 @@ bool qn_monitor_wait_until(qn_monitor *monitor, int64_t moment_ns) {
 void qn_monitor_notify(qn_monitor *monitor) {
     if (is_ours(monitor))
         pthread_cond_broadcast(&monitor->condition);
+}
+
+void qn_yield(void) {
+    sched_yield();
 }

@@ -7,8 +7,7 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
-
-#include <sched.h>
+#include "os/pause.h"
 
 /* Times to look before going to sleep: some microseconds, about what waking costs. */
 enum { LOOKS = 2000, LOOKS_TO_YIELD = 64 };
@@ -98,13 +97,9 @@ bool qn_timeline_sleep(qn_timeline *timeline, uint64_t value) {
 
 bool qn_timeline_wait(qn_timeline *timeline, uint64_t value) {
     for (int i = 0; timeline->may_spin && i < LOOKS && !is_over(timeline, value); i++) {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("yield");
-#endif
+        qn_pause();
         if (i % LOOKS_TO_YIELD == LOOKS_TO_YIELD - 1)
-            sched_yield(); /* whoever is waited for may need this processor */
+            qn_yield(); /* whoever is waited for may need this processor */
     }
     return qn_timeline_sleep(timeline, value);
 }

@@ -180,7 +180,8 @@ static qn_status check_support(const lifetimes *l, int device, const qn_node *no
 static qn_status place_workspace(lifetimes *l, const qn_node *node, int32_t step) {
     const qn_step *at = &l->plan->steps[step];
     qn_tensor outputs[QN_MAX_OUTPUTS];
-    const qn_query query = qn_machine_query(l->graph, node, at->n_threads, outputs);
+    const qn_query query =
+        qn_machine_query(l->graph, node, qn_plan_team_size(l->plan, step), outputs);
     const int device = qn_plan_lane(l->plan, at->lane).device;
     QN_TRY(check_support(l, device, node, &query));
     const size_t bytes = qn_machine_workspace(l->machine, device, &query);

@@ -106,6 +106,13 @@ qn_lane qn_plan_lane(const qn_plan *plan, int lane) {
                        : (qn_lane){.n_threads = (int16_t)plan->n_threads};
 }
 
+int qn_plan_team_size(const qn_plan *plan, int32_t step) {
+    const int n = plan->steps[step].n_threads;
+    if (!plan->lanes || !plan->lanes->are_cores)
+        return n;
+    return 2 * n < plan->lanes->n_lanes ? 2 * n : plan->lanes->n_lanes;
+}
+
 const int32_t *qn_plan_waits(const qn_plan *plan, int32_t step, int32_t *n) {
     if (!plan->lanes) {
         *n = 0;

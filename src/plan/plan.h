@@ -81,8 +81,9 @@ typedef struct qn_lanes {
     int n_lanes, n_further;
     qn_lane *lanes;         /* (n_lanes) */
     qn_arena_need *further; /* (n_further): of spaces 1 and on */
-    /* Lanes are cores: a step of n threads uses that many lanes from its own on, with no further
-     * threads. Those before it in any of them are done when it begins. */
+    /* Lanes are cores: a step of n threads uses that many lanes from its own on. Those before it in
+     * any of them are done when it begins. Threads that have nothing to do take part too, as far as
+     * its workspace allows (qn_plan_team_size). */
     bool are_cores;
     int32_t n_waits;
     size_t wait_capacity;
@@ -149,6 +150,10 @@ qn_arena_need qn_plan_arena(const qn_plan *plan, int space);
 /* The lane of a step, and how many steps it waits for and which. */
 qn_lane qn_plan_lane(const qn_plan *plan, int lane);
 const int32_t *qn_plan_waits(const qn_plan *plan, int32_t step, int32_t *n);
+
+/* Threads that may take part in a step: those it is planned for, and where lanes are cores as many
+ * again. */
+int qn_plan_team_size(const qn_plan *plan, int32_t step);
 
 /* Elements from one row of a value of this shape to the next. */
 int64_t qn_placement_step(const qn_placement *placement, qn_shape shape);

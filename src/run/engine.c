@@ -530,7 +530,7 @@ const qn_program *qn_engine_get_program(const qn_engine *engine, int program) {
 
 void qn_engine_watch(qn_engine *engine, qn_events *events) {
     engine->events = events;
-    qn_team_watch(engine->team, events);
+    (void)qn_team_watch(engine->team, events);
 }
 
 int qn_engine_input_count(const qn_engine *engine, int program) {

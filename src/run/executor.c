@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "device/run_call.h"
+#include "run/cores/runner.h"
 
 /* calls[s] is step s; its in, out, strides and descriptions are slices of the arrays below.
  * pointers[i] = bases[storage of operand i] + its offset, for every operand i of every call. */
@@ -19,7 +20,8 @@ struct qn_executor {
     bool *is_placed;       /* (n_operands), of inputs */
     int32_t *values;       /* (n_operands), -1: left out */
     char **bases;          /* (n_storages), null: not bound yet */
-    qn_lane_runner *lanes; /* null: one lane */
+    qn_lane_runner *lanes; /* null: one lane, or cores */
+    qn_core_runner *cores; /* null: lanes are no cores */
 };
 
 static void *locate(const qn_executor *e, int32_t value) {
@@ -90,7 +92,9 @@ static qn_status allocate_all(qn_executor *e) {
 static qn_status make(qn_executor *e, const qn_machine *machine, qn_team *team, void *arena) {
     QN_TRY(allocate_all(e));
     fill_calls(e, machine, team);
-    if (e->plan->lanes)
+    if (e->plan->lanes && e->plan->lanes->are_cores)
+        QN_TRY(qn_core_runner_create(e->allocator, e->plan, e->calls, team, &e->cores));
+    else if (e->plan->lanes)
         QN_TRY(
             qn_lane_runner_create(e->allocator, e->plan, e->graph, e->calls, machine, &e->lanes));
     if (!arena)
@@ -152,6 +156,7 @@ void qn_executor_destroy(qn_executor *e) {
         return;
     const qn_allocator *a = e->allocator;
     qn_lane_runner_destroy(e->lanes);
+    qn_core_runner_destroy(e->cores);
     qn_release(a, e->calls, (size_t)e->plan->n_steps, sizeof *e->calls);
     qn_release(a, e->pointers, e->n_operands, sizeof *e->pointers);
     qn_release(a, e->tensors, e->n_operands, sizeof *e->tensors);
@@ -177,8 +182,22 @@ void *qn_executor_get(const qn_executor *e, qn_value value) {
     return locate(e, value.id);
 }
 
+static void run_cores(qn_executor *e, int32_t *next, int32_t end, uint64_t seed, uint64_t step,
+                      const qn_watch *watch) {
+    for (int32_t s = *next; s < end; s++) {
+        e->calls[s].seed = seed;
+        e->calls[s].step = step;
+    }
+    qn_core_runner_run(e->cores, *next, end, watch);
+    *next = end;
+}
+
 qn_status qn_executor_run_from(qn_executor *e, int32_t *next, int32_t end, const int *stop,
                                uint64_t seed, uint64_t step, const qn_watch *watch) {
+    if (e->cores) {
+        run_cores(e, next, end, seed, step, watch);
+        return QN_OK;
+    }
     if (e->lanes)
         return qn_lane_runner_run(e->lanes, next, end, stop, seed, step, watch);
     void (*run)(const qn_call *) = qn_devices[0]->run;

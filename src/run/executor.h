@@ -46,9 +46,10 @@ qn_status qn_executor_run(qn_executor *executor, uint64_t seed, uint64_t step,
                           const qn_watch *watch);
 
 /* The same from step *next on to before step end, and only until *stop (null: never), looked at
- * before each step of lane 0 and set by any thread, is not 0. *next is then the step of lane 0 that
- * would run next, or the end; all steps before it are done, and none from it on. Further lanes of
- * the plan do their steps in their turn (qn_lane). */
+ * before each step of lane 0 and set by any thread, is not 0; a plan whose lanes are cores goes on
+ * to the end. *next is then the step of lane 0 that would run next, or the end; all steps before it
+ * are done, and none from it on. Further lanes of the plan do their steps in their turn (qn_lane).
+ */
 qn_status qn_executor_run_from(qn_executor *executor, int32_t *next, int32_t end, const int *stop,
                                uint64_t seed, uint64_t step, const qn_watch *watch);
 

@@ -22,9 +22,7 @@ struct qn_lane_runner {
     qn_call *calls;
     int n_lanes, most_operands;
     lane lanes[QN_MAX_LANES];                /* (n_lanes) */
-    qn_team *teams[QN_MAX_LANES];            /* of lanes that are cores, led by them; or null */
-    int32_t n_works;                         /* n_steps, and one for each core that helps */
-    qn_work *works;                          /* (n_works), those of a lane one behind the other */
+    qn_work *works;                          /* (n_steps), those of a lane one behind the other */
     qn_moment *moments;                      /* (n_waits) */
     int32_t *position;                       /* (n_steps): of a step in its lane, from 1 */
     qn_memory memories[QN_MAX_SPACES];       /* of space i + 1 */
@@ -86,41 +84,21 @@ static bool is_to_host(const qn_node *node) {
     return node->op->output_space && node->op->output_space(node->attributes) == 0;
 }
 
-/* Whether a step uses a lane as a further core. */
-static bool is_helped_by(const qn_plan *plan, const qn_step *step, int core) {
-    return plan->lanes->are_cores && step->lane < core && step->lane + step->n_threads > core;
-}
-
-static qn_work make_work(const qn_lane_runner *r, int32_t s, int i, const uint64_t *n_turns) {
-    const qn_step *step = &r->plan->steps[s];
-    const bool has_team = r->plan->lanes->are_cores && step->n_threads > 1;
-    return (qn_work){.call = &r->calls[s],
-                     .item = s,
-                     .is_to_host = is_to_host(r->calls[s].node),
-                     .team = has_team ? r->teams[step->lane] : NULL,
-                     .n_threads = step->n_threads,
-                     .thread = (int16_t)(i - step->lane),
-                     .is_help = step->lane != i,
-                     .turn = n_turns[step->lane]};
-}
-
 /* Works in the order of lanes, then of steps. */
 static void fill_works(qn_lane_runner *r) {
     const qn_plan *plan = r->plan;
     qn_work *next = r->works;
     for (int i = 0; i < r->n_lanes; i++) {
-        uint64_t n_turns[QN_MAX_LANES] = {0};
         lane *l = &r->lanes[i];
         l->works = next;
         for (int32_t s = 0; s < plan->n_steps; s++) {
-            const qn_step *step = &plan->steps[s];
-            n_turns[step->lane] += step->n_threads > 1;
-            if (step->lane != i && !is_helped_by(plan, step, i))
+            if (plan->steps[s].lane != i)
                 continue;
-            *next = make_work(r, s, i, n_turns);
-            next->done = (uint64_t)++l->n_works;
-            r->position[s] = step->lane == i ? l->n_works : r->position[s];
-            next++;
+            r->position[s] = ++l->n_works;
+            *next++ = (qn_work){.call = &r->calls[s],
+                                .item = s,
+                                .is_to_host = is_to_host(r->calls[s].node),
+                                .done = (uint64_t)l->n_works};
         }
     }
 }
@@ -128,10 +106,8 @@ static void fill_works(qn_lane_runner *r) {
 /* The moments that works wait for: timelines are known. */
 static void fill_moments(const qn_lane_runner *r) {
     const qn_plan *plan = r->plan;
-    for (int32_t i = 0; i < r->n_works; i++) {
+    for (int32_t i = 0; i < plan->n_steps; i++) {
         qn_work *work = &r->works[i];
-        if (work->is_help)
-            continue;
         const int32_t *waits = qn_plan_waits(plan, work->item, &work->n_waits);
         qn_moment *moments = r->moments + plan->steps[work->item].first_wait;
         for (int32_t w = 0; w < work->n_waits; w++)
@@ -141,33 +117,9 @@ static void fill_moments(const qn_lane_runner *r) {
     }
 }
 
-/* A team for every core that leads others, and the works that there are. In lane 0 the engine's
- * threads stay out of it. */
-static qn_status make_teams(qn_lane_runner *r) {
-    const qn_plan *plan = r->plan;
-    int most[QN_MAX_LANES] = {0};
-    r->n_works = plan->n_steps;
-    for (int32_t s = 0; plan->lanes->are_cores && s < plan->n_steps; s++) {
-        const qn_step *step = &plan->steps[s];
-        r->n_works += step->n_threads - 1;
-        most[step->lane] = step->n_threads > most[step->lane] ? step->n_threads : most[step->lane];
-        r->calls[s].team = NULL;
-    }
-    for (int i = 0; i < r->n_lanes; i++) {
-        if (most[i] > 1)
-            QN_TRY(qn_team_create_open(r->allocator, most[i], &r->teams[i]));
-    }
-    for (int32_t s = 0; plan->lanes->are_cores && s < plan->n_steps; s++) {
-        if (plan->steps[s].n_threads > 1)
-            r->calls[s].team = r->teams[plan->steps[s].lane];
-    }
-    return QN_OK;
-}
-
 static qn_status make(qn_lane_runner *r) {
     const size_t n_steps = (size_t)r->plan->n_steps, n_waits = (size_t)r->plan->lanes->n_waits;
-    QN_TRY(make_teams(r));
-    QN_TRY(qn_allocate(r->allocator, (size_t)r->n_works, sizeof *r->works, &r->works));
+    QN_TRY(qn_allocate(r->allocator, n_steps, sizeof *r->works, &r->works));
     QN_TRY(qn_allocate(r->allocator, n_waits, sizeof *r->moments, &r->moments));
     QN_TRY(qn_allocate(r->allocator, n_steps, sizeof *r->position, &r->position));
     fill_works(r);
@@ -215,9 +167,7 @@ void qn_lane_runner_destroy(qn_lane_runner *r) {
             r->lanes[i].device->queue_close(r->lanes[i].queue);
     }
     qn_timeline_destroy(r->lanes[0].timeline);
-    for (int i = 0; i < QN_MAX_LANES; i++)
-        qn_team_destroy(r->teams[i]);
-    qn_release(r->allocator, r->works, (size_t)r->n_works, sizeof *r->works);
+    qn_release(r->allocator, r->works, (size_t)r->plan->n_steps, sizeof *r->works);
     qn_release(r->allocator, r->moments, (size_t)r->plan->lanes->n_waits, sizeof *r->moments);
     qn_release(r->allocator, r->position, (size_t)r->plan->n_steps, sizeof *r->position);
     qn_release(r->allocator, r, 1, sizeof *r);
@@ -229,9 +179,9 @@ char *qn_lane_runner_space(const qn_lane_runner *r, int space) {
 
 /* ---- running ---- */
 
-/* A lane that is a core has the ring of the thread in whose place it is; others come behind. */
+/* Rings of lanes come behind those of the threads. */
 static int ring_of(const qn_lane_runner *r, int index) {
-    return r->plan->lanes->are_cores ? index : qn_team_size(r->calls[0].team) + index - 1;
+    return qn_team_size(r->calls[0].team) + index - 1;
 }
 
 /* A lane records into a ring of its own; null: there is none, or nobody watches. */
@@ -264,18 +214,6 @@ static int32_t own_step(const qn_lane_runner *r, int32_t step) {
     return n < l->n_works ? l->works[n].item : r->plan->n_steps;
 }
 
-/* Turns that have ended where it begins with a step. */
-static void set_turns(const qn_lane_runner *r, int32_t begin) {
-    for (int i = 0; i < r->n_lanes; i++) {
-        const lane *l = &r->lanes[i];
-        uint64_t n_turns = 0;
-        for (int32_t k = 0; r->teams[i] && begin > 0 && k < count_before(l, begin); k++)
-            n_turns = l->works[k].is_help || !l->works[k].team ? n_turns : l->works[k].turn;
-        if (r->teams[i])
-            qn_team_set_turns(r->teams[i], n_turns);
-    }
-}
-
 static void submit_all(qn_lane_runner *r, int32_t begin, int32_t end, const qn_watch *watch) {
     for (int i = 0; i < r->n_lanes; i++) {
         const int32_t n_done = count_before(&r->lanes[i], begin);
@@ -284,7 +222,6 @@ static void submit_all(qn_lane_runner *r, int32_t begin, int32_t end, const qn_w
         if (r->lanes[i].timeline && n_done > 0)
             qn_timeline_raise(r->lanes[i].timeline, (uint64_t)n_done);
     }
-    set_turns(r, begin);
     for (int i = 1; i < r->n_lanes; i++) {
         lane *l = &r->lanes[i];
         const int32_t first = count_before(l, begin), n = count_before(l, end) - first;
@@ -310,14 +247,10 @@ static bool run_own(const qn_lane_runner *r, int32_t *next, int32_t end, const i
             return true;
         if (!qn_work_wait(work))
             return false;
-        if (work->team)
-            qn_team_begin_turn(work->team, work->n_threads);
         if (watch)
             qn_run_recorded(run, work->call, work->item, watch->events, &watch->label);
         else
             run(work->call);
-        if (work->team)
-            qn_team_end_turn(work->team);
         qn_timeline_raise(l->timeline, work->done);
     }
     *next = end;
@@ -364,10 +297,7 @@ qn_status qn_lane_runner_run(qn_lane_runner *r, int32_t *next, int32_t end, cons
     }
     submit_all(r, begin, most, watch);
     const bool is_good = run_own(r, next, most, stop, watch);
-    if (!is_good || *next < most) {
-        if (r->teams[0])
-            qn_team_set_turns(r->teams[0], UINT64_MAX);
+    if (!is_good || *next < most)
         qn_timeline_fail(r->lanes[0].timeline);
-    }
     return wait_for_lanes(r, begin, *next, most) && is_good ? QN_OK : tell(r);
 }

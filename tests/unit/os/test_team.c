@@ -110,7 +110,7 @@ static void test_watched_share(void) {
     tally t = {.n_threads = 2, .n_tasks = 2};
     CHECK_OK(qn_team_create(NULL, 2, &team));
     CHECK_OK(qn_events_create(qn_allocator_default(), 2, 16, &rings));
-    qn_team_watch(team, rings);
+    (void)qn_team_watch(team, rings);
     qn_team_label(team, &label);
     qn_team_run(team, 2, meet_task, &t);
     CHECK(qn_events_take(rings, 0, &share, 1) == 0 && qn_events_waiting(rings, 1) == 1);

@@ -1,8 +1,9 @@
 /* The property that schedules over cores rest on: in whatever order that their edges allow, on
- * whatever cores, and on however many, operations leave the same bits, and nothing is allocated.
- * Random schedules of models on four lanes that are cores, beside a step in one lane. Plans are
- * checked, and a step beyond the cores is refused. */
+ * whatever cores, and on however many, by however many threads, operations leave the same bits, and
+ * nothing is allocated. Random schedules of models on four lanes that are cores, beside a step in
+ * one lane. Plans are checked, and a step beyond the cores is refused. */
 #include "base/events.h"
+#include "os/team.h"
 #include "placements.h"
 #include "plan/schedule/timetable.h"
 
@@ -79,12 +80,16 @@ static qn_plan *plan_of(const placed_model *m, const scattered *s, bool is_behin
     return plan;
 }
 
-static void check_run(const placed_model *m, const outside *o, qn_plan *plan) {
+/* By so many threads: all that is done for another lane is done where they are fewer than lanes. */
+static void check_run(const placed_model *m, const outside *o, qn_plan *plan, int n_threads) {
     qn_counter counter;
     const qn_allocator a = qn_counter_init(&counter, qn_allocator_default());
     void *arena = placed_allocate(plan->arena_bytes);
     qn_executor *executor;
-    CHECK_OK(qn_executor_create(&a, m->program.graph, plan, A_MACHINE(m->kernels, CORES), NULL,
+    qn_team *team = NULL;
+    if (n_threads > 1)
+        CHECK_OK(qn_team_create(NULL, n_threads, &team));
+    CHECK_OK(qn_executor_create(&a, m->program.graph, plan, A_MACHINE(m->kernels, CORES), team,
                                 arena, &executor));
     const size_t held = counter.peak_bytes;
     outside_copy(&m->begun, o);
@@ -93,6 +98,7 @@ static void check_run(const placed_model *m, const outside *o, qn_plan *plan) {
     CHECK(counter.peak_bytes == held);
     qn_executor_destroy(executor);
     CHECK(qn_counter_held(&counter) == 0);
+    qn_team_destroy(team);
     free(arena);
 }
 
@@ -131,7 +137,7 @@ static void check_model(const char *name, int n) {
         scatter(m.program.graph, usual, (uint64_t)seed, &s);
         qn_plan *plan = plan_of(&m, &s, seed % 2 == 0);
         check_refusals(&m, plan);
-        check_run(&m, &o, plan);
+        check_run(&m, &o, plan, 1 + (seed + 2) % CORES);
         qn_plan_destroy(plan);
         check_behind(&m, &s);
         scattered_free(&s);
