@@ -480,6 +480,7 @@ complete -c quern -n '__fish_seen_subcommand_from label' -l features -r -d 'of t
 complete -c quern -n '__fish_seen_subcommand_from label' -l speed -r -d 'of the benchmark'\''s centroids, a sample, in a cube of side 1'
 complete -c quern -n '__fish_seen_subcommand_from label' -l nothing-new -d 'the benchmark'\''s streams have known classes alone: FNew are false alarms'
 complete -c quern -n '__fish_seen_subcommand_from label' -l threads -r -d 'of the network; 0: the processors available; labels do not depend on it'
+complete -c quern -n '__fish_seen_subcommand_from label' -l splits -r -d 'draws of the classes that a benchmark of pictures knows; after N settings they repeat, with other samples; 0: each setting has its own'
 complete -c quern -n '__fish_seen_subcommand_from label' -l samples -r -d 'of a benchmark'\''s stream of pictures'
 complete -c quern -n '__fish_seen_subcommand_from label' -l drift -d 'the benchmark'\''s pictures turn, get darker and noisy along the stream'
 complete -c quern -n '__fish_seen_subcommand_from label' -l json -d 'print one JSON object a line'

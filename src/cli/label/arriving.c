@@ -17,6 +17,8 @@ enum { MOST_BYTES = 1 << 30 };
 typedef struct table {
     qn_arriving_trial last; /* names of the methods */
     qn_arriving_part sums[QN_ARRIVING_MOST_METHODS];
+    qn_arriving_part ahead[2], least[2]; /* answers at once, and after the next lesson, of the best
+                                            other method of each stream: sums, and least */
     int n_settings;
 } table;
 
@@ -94,14 +96,27 @@ static void print_trial(const qn_arriving_trial *t, uint64_t seed, bool is_json)
     fflush(stdout);
 }
 
+static void print_ahead(const char *what, double whole, double emerged, bool is_json) {
+    if (!is_json) {
+        printf("%-40s %8.2f %8.2f\n", what, whole, emerged);
+        return;
+    }
+    json_begin();
+    json_text("event", "ahead");
+    json_text("of", what);
+    json_number("whole", whole);
+    json_number("emerged", emerged);
+    json_end();
+}
+
 static void print_table(const table *t, bool is_json) {
     const int n = t->n_settings;
     if (!is_json)
-        printf("\n%-32s %8s %8s\n", "right labels (%)", "whole", "emerged");
+        printf("\n%-40s %8s %8s\n", "right labels (%)", "whole", "emerged");
     for (int i = 0; i < t->last.n_methods; i++) {
         const double whole = t->sums[i].whole / n, emerged = t->sums[i].emerged / n;
         if (!is_json) {
-            printf("%-32s %8.2f %8.2f\n", t->last.methods[i].name, whole, emerged);
+            printf("%-40s %8.2f %8.2f\n", t->last.methods[i].name, whole, emerged);
             continue;
         }
         json_begin();
@@ -111,6 +126,13 @@ static void print_table(const table *t, bool is_json) {
         json_number("emerged", emerged);
         json_end();
     }
+    for (int i = 0; i < 2; i++) {
+        print_ahead(i == 0 ? "at once, ahead of each stream's best*" : "after, ahead of it",
+                    t->ahead[i].whole / n, t->ahead[i].emerged / n, is_json);
+        print_ahead("least of these", t->least[i].whole, t->least[i].emerged, is_json);
+    }
+    if (!is_json)
+        printf("* of the methods that are not told how many classes are new\n");
 }
 
 static qn_status write_page(const table *t, const char *data, const char *path) {
@@ -137,19 +159,51 @@ static qn_status write_page(const table *t, const char *data, const char *path) 
 
 /* ---- all settings ---- */
 
+/* By how much answers of the labeller are ahead of the best other method of this stream. */
+static qn_arriving_part measure_ahead(const qn_arriving_trial *trial, int own) {
+    qn_arriving_part ahead = {100, 100};
+    for (int m = 0; m < trial->n_methods; m++) {
+        const qn_arriving_method *other = &trial->methods[m];
+        const double whole = trial->methods[own].part.whole - other->part.whole;
+        const double emerged = trial->methods[own].part.emerged - other->part.emerged;
+        ahead.whole = other->is_other && whole < ahead.whole ? whole : ahead.whole;
+        ahead.emerged = other->is_other && emerged < ahead.emerged ? emerged : ahead.emerged;
+    }
+    return ahead;
+}
+
+static double least_of(double a, double b) {
+    return a < b ? a : b;
+}
+
+static void add_trial(table *t) {
+    const bool is_first = t->n_settings++ == 0;
+    for (int m = 0; m < t->last.n_methods; m++) {
+        t->sums[m].whole += t->last.methods[m].part.whole;
+        t->sums[m].emerged += t->last.methods[m].part.emerged;
+    }
+    for (int own = 0; own < 2; own++) {
+        const qn_arriving_part ahead = measure_ahead(&t->last, own);
+        qn_arriving_part *least = &t->least[own];
+        t->ahead[own].whole += ahead.whole;
+        t->ahead[own].emerged += ahead.emerged;
+        least->whole = is_first ? ahead.whole : least_of(ahead.whole, least->whole);
+        least->emerged = is_first ? ahead.emerged : least_of(ahead.emerged, least->emerged);
+    }
+}
+
 static qn_status try_all(const arguments *a, const qn_arriving_set *set, table *t) {
     const uint64_t seed = (uint64_t)arguments_count(a, "seed");
+    const int64_t n_splits = arguments_count(a, "splits");
     for (int64_t i = 0; i < arguments_count(a, "settings"); i++) {
-        const qn_arriving_options options = {.seed = seed + (uint64_t)i,
+        const int64_t split = n_splits > 0 ? i % n_splits : i;
+        const qn_arriving_options options = {.class_seed = seed + (uint64_t)split,
+                                             .seed = seed + (uint64_t)i,
                                              .n_stream = (int)arguments_count(a, "samples"),
                                              .n_threads = (int)arguments_count(a, "threads"),
                                              .has_drift = arguments_flag(a, "drift")};
         QN_TRY(qn_label_try_arriving(set, &options, &t->last));
-        for (int m = 0; m < t->last.n_methods; m++) {
-            t->sums[m].whole += t->last.methods[m].part.whole;
-            t->sums[m].emerged += t->last.methods[m].part.emerged;
-        }
-        t->n_settings++;
+        add_trial(t);
         print_trial(&t->last, options.seed, arguments_flag(a, "json"));
     }
     return QN_OK;

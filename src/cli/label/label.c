@@ -88,6 +88,14 @@ static const option options[] = {
      .most = 256,
      .fallback = "0",
      .help = "of the network; 0: the processors available; labels do not depend on it"},
+    {.name = "splits",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 1000,
+     .fallback = "0",
+     .help =
+         "draws of the classes that a benchmark of pictures knows; after N settings they repeat, "
+         "with other samples; 0: each setting has its own"},
     {.name = "samples",
      .kind = OPTION_COUNT,
      .argument = "N",

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "label/bench/consistency.h"
 #include "label/bench/others.h"
 #include "label/matching.h"
 #include "label/network/net.h"
@@ -15,7 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OTHERS = 12, MOST_FOUND = 32 };
+enum { MOST_FOUND = 32 };
+
+/* Methods beside those of others.h, by their place behind them. */
+enum { FROZEN, CONSISTENCY, N_BESIDE };
+static const char *const beside[N_BESIDE] = {"frozen features, classifier",
+                                             "consistency (FixMatch)"};
 
 /* A trial under way. Classes are numbered in the order in which they appear: known ones first. */
 typedef struct trial {
@@ -33,10 +39,15 @@ typedef struct trial {
     uint8_t *bytes;   /* (n_values) a picture as it looks by now */
     int64_t *revised; /* (n_stream) answers after the next lesson */
     double *ns;       /* (n_stream) */
-    int32_t *other;   /* (MOST_OTHERS, n_stream) answers of other methods, known or found there */
+    int n_others;     /* methods of others.h */
+    int32_t *other;   /* (n_others + N_BESIDE, n_stream) answers of other methods, known or found
+                         there */
     int32_t *window;  /* (labelled and window) such answers of a lesson */
     float *z;         /* (labelled and window, QN_EMBEDDER_WIDTH) */
     float *means;     /* (n_known, QN_EMBEDDER_WIDTH + 1) */
+    float *frozen;    /* weights of the labeller's network before it saw the stream */
+    size_t n_frozen;
+    qn_consistency consistency;
     int n_known, n_labelled, n_stream, n_new;
     double work_ns, longest_ns; /* of pieces of lessons */
 } trial;
@@ -44,7 +55,7 @@ typedef struct trial {
 /* ---- the stream ---- */
 
 static void number_classes(trial *t) {
-    const qn_rng rng = qn_rng_make(t->o.seed, qn_hash_text("label.arriving.classes"), 0);
+    const qn_rng rng = qn_rng_make(t->o.class_seed, qn_hash_text("label.arriving.classes"), 0);
     const int n = t->set->n_classes;
     for (int i = 0; i < n; i++)
         t->number[qn_rng_permute(rng, (uint64_t)i, (uint64_t)n)] = i;
@@ -211,28 +222,54 @@ static qn_status embed_plainly(trial *t, const qn_label_net *net) {
     return QN_OK;
 }
 
+/* A method's answers for the samples since the last lesson, from those that it gave the window. */
+static void take_answers(trial *t, int method, int begin, int first, int end) {
+    int32_t *answers = t->other + method * t->n_stream;
+    keep_names(t, answers, begin, first, end);
+    for (int s = first; s < end; s++)
+        answers[s] = t->window[t->n_labelled + s % QN_NET_WINDOW];
+}
+
+static qn_others describe(const trial *t, const qn_label_net *net) {
+    return (qn_others){.allocator = t->allocator,
+                       .n = net->n_labelled + net->n_window,
+                       .n_labelled = net->n_labelled,
+                       .d = QN_EMBEDDER_WIDTH,
+                       .n_known = t->n_known,
+                       .n_new = t->n_new,
+                       .seed = t->o.seed,
+                       .z = t->z,
+                       .label = net->label};
+}
+
+/* The two that do not use the features of the last lesson. */
+static qn_status ask_beside(trial *t, const qn_labeller *l, int begin, int first, int end) {
+    const qn_label_net *net = l->net;
+    const qn_others others = describe(t, net);
+    qn_embedder_swap_weights(net->embedder, t->frozen);
+    qn_status status = embed_plainly(t, net);
+    qn_embedder_swap_weights(net->embedder, t->frozen);
+    if (status == QN_OK)
+        status = qn_other_transfer(&others, t->window);
+    QN_TRY(status);
+    take_answers(t, t->n_others + FROZEN, begin, first, end);
+    QN_TRY(qn_consistency_learn(&t->consistency, net, QN_NET_STEPS));
+    QN_TRY(qn_consistency_answer(&t->consistency, net, t->window));
+    take_answers(t, t->n_others + CONSISTENCY, begin, first, end);
+    return QN_OK;
+}
+
 /* Other methods label the samples since the last lesson, by the features that it made. */
 static qn_status ask_others(trial *t, const qn_labeller *l, int first, int end) {
     const qn_label_net *net = l->net;
+    const qn_others others = describe(t, net);
     const int begin = end - net->n_window;
-    const qn_others others = {.allocator = t->allocator,
-                              .n = net->n_labelled + net->n_window,
-                              .n_labelled = net->n_labelled,
-                              .d = QN_EMBEDDER_WIDTH,
-                              .n_known = t->n_known,
-                              .n_new = t->n_new,
-                              .seed = t->o.seed,
-                              .z = t->z,
-                              .label = net->label};
     QN_TRY(embed_plainly(t, net));
-    for (int m = 0; qn_other_at(m); m++) {
-        int32_t *answers = t->other + m * t->n_stream;
+    for (int m = 0; m < t->n_others; m++) {
         QN_TRY(qn_other_at(m)->answer(&others, t->window));
-        keep_names(t, answers, begin, first, end);
-        for (int s = first; s < end; s++)
-            answers[s] = t->window[t->n_labelled + s % QN_NET_WINDOW];
+        take_answers(t, m, begin, first, end);
     }
-    return QN_OK;
+    return ask_beside(t, l, begin, first, end);
 }
 
 /* What is known of the samples since the last lesson. */
@@ -291,10 +328,12 @@ static qn_status label_stream(trial *t, qn_labeller *l) {
 }
 
 static qn_status judge_others(trial *t, qn_arriving_trial *result) {
-    for (int m = 0; qn_other_at(m); m++) {
+    for (int m = 0; m < t->n_others + N_BESIDE; m++) {
         for (int s = 0; s < t->n_stream; s++)
             t->answer[s] = t->other[m * t->n_stream + s];
-        QN_TRY(judge_method(t, qn_other_at(m)->name, result));
+        const bool is_beside = m >= t->n_others;
+        QN_TRY(judge_method(t, is_beside ? beside[m - t->n_others] : qn_other_at(m)->name, result));
+        result->methods[result->n_methods - 1].is_other = is_beside || !qn_other_at(m)->is_told;
     }
     return QN_OK;
 }
@@ -311,6 +350,15 @@ static qn_status try_all(trial *t, qn_labeller *l, qn_arriving_trial *result) {
     return judge_others(t, result);
 }
 
+/* What methods have to learn before the stream begins. */
+static qn_status prepare_beside(trial *t, const qn_label_net *net) {
+    t->n_frozen = qn_embedder_size(net->embedder);
+    QN_TRY(qn_allocate(t->allocator, t->n_frozen, sizeof *t->frozen, &t->frozen));
+    qn_embedder_copy_weights(net->embedder, t->frozen);
+    QN_TRY(qn_consistency_init(&t->consistency, net, t->o.n_threads));
+    return qn_consistency_learn(&t->consistency, net, QN_NET_FIRST_STEPS);
+}
+
 static qn_status try_ours(trial *t, qn_arriving_trial *result) {
     qn_labeller *l = NULL;
     const qn_label_options options = {QN_OPTIONS_INIT(qn_label_options),
@@ -324,7 +372,11 @@ static qn_status try_ours(trial *t, qn_arriving_trial *result) {
                                       .sample = t->set->sample,
                                       .n_threads = t->o.n_threads};
     QN_TRY(qn_labeller_create(&options, &l));
-    const qn_status status = try_all(t, l, result);
+    qn_status status = prepare_beside(t, l->net);
+    if (status == QN_OK)
+        status = try_all(t, l, result);
+    qn_consistency_deinit(&t->consistency);
+    qn_release(t->allocator, t->frozen, t->n_frozen, sizeof *t->frozen);
     qn_labeller_destroy(l);
     return status;
 }
@@ -354,7 +406,8 @@ static qn_status allocate(trial *t, qn_arena *arena) {
     t->bytes = qn_arena_allocate(arena, t->n_values, 1);
     t->revised = qn_arena_allocate(arena, n_stream, sizeof *t->revised);
     t->ns = qn_arena_allocate(arena, n_stream, sizeof *t->ns);
-    t->other = qn_arena_allocate(arena, n_stream, MOST_OTHERS * sizeof *t->other);
+    t->other =
+        qn_arena_allocate(arena, n_stream, (size_t)(t->n_others + N_BESIDE) * sizeof *t->other);
     t->window = qn_arena_allocate(arena, n_labelled + QN_NET_WINDOW, sizeof *t->window);
     t->z = qn_arena_allocate(arena, n_labelled + QN_NET_WINDOW + QN_EMBEDDER_MANY,
                              QN_EMBEDDER_WIDTH * sizeof *t->z);
@@ -392,6 +445,8 @@ qn_status qn_label_try_arriving(const qn_arriving_set *set, const qn_arriving_op
                        QN_ARRIVING_MOST_CLASSES);
     t.o.n_labelled = t.o.n_labelled > 0 ? t.o.n_labelled : QN_ARRIVING_LABELLED;
     t.n_stream = t.o.n_stream > 0 ? t.o.n_stream : QN_ARRIVING_STREAM;
+    while (qn_other_at(t.n_others))
+        t.n_others++;
     number_classes(&t);
     return run(&t, result);
 }

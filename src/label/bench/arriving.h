@@ -25,7 +25,8 @@ typedef struct qn_arriving_set {
 
 typedef struct qn_arriving_options {
     const qn_allocator *allocator; /* null: the heap */
-    uint64_t seed;                 /* draws the known classes, the samples and their order */
+    uint64_t class_seed;           /* draws the known classes */
+    uint64_t seed;                 /* draws the samples and their order, and is the labeller's */
     int n_known;                   /* 0: 3 of 5 classes */
     int n_labelled;                /* of each known class; 0: QN_ARRIVING_LABELLED */
     int n_stream;                  /* at most; 0: QN_ARRIVING_STREAM */
@@ -43,6 +44,7 @@ enum { QN_ARRIVING_MOST_METHODS = 16 };
 
 typedef struct qn_arriving_method {
     const char *name;
+    bool is_other; /* than the labeller, and not told how many classes are new */
     qn_arriving_part part;
     qn_label_score score; /* which samples are taken for new ones */
 } qn_arriving_method;

@@ -212,14 +212,14 @@ static qn_status by_spreading(const qn_others *o, int32_t *answers) {
 
 const qn_other *qn_other_at(int index) {
     static const qn_other all[] = {
-        {"classifier on the labels", qn_other_transfer},
-        {"self-training", qn_other_self_training},
-        {"support vectors, pseudo-labels", qn_other_machines},
-        {"boosting", qn_other_boosting},
-        {"label spreading", by_spreading},
-        {"nearest class mean", by_mean},
-        {"k-means, named by labels", by_clusters},
-        {"rejection and k-means, number told", by_rejection},
+        {"classifier on the labels", false, qn_other_transfer},
+        {"self-training", false, qn_other_self_training},
+        {"support vectors, pseudo-labels", false, qn_other_machines},
+        {"boosting", false, qn_other_boosting},
+        {"label spreading", false, by_spreading},
+        {"nearest class mean", false, by_mean},
+        {"k-means, named by labels", false, by_clusters},
+        {"rejection and k-means, number told", true, by_rejection},
     };
     return index >= 0 && index < (int)(sizeof all / sizeof all[0]) ? &all[index] : NULL;
 }

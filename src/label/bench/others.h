@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Samples: the first n_labelled have a label, below n_known. */
@@ -20,6 +21,7 @@ typedef struct qn_others {
 
 typedef struct qn_other {
     const char *name;
+    bool is_told; /* how many classes are new */
     /* Fills answers (n), from n_labelled on: below n_known, or n_known and above for new ones. */
     qn_status (*answer)(const qn_others *others, int32_t *answers);
 } qn_other;

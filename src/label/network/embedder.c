@@ -92,7 +92,9 @@ static qn_value build_training(qn_graph *graph, void *user, int phase, qn_value 
     qn_value logits = qn_linear_layer(graph, "head", z, b->embedder->how.n_outputs);
     qn_value losses = qn_softmax_cross_entropy(graph, "losses", logits, label, 0);
     qn_value known = qn_mean_valid(graph, "classification", losses, label);
-    qn_value loss = qn_add(graph, "loss", known, add_contrast(graph, z, n));
+    qn_value loss = known;
+    if (!b->embedder->how.is_plain)
+        loss = qn_add(graph, "loss", known, add_contrast(graph, z, n));
     qn_result(graph, loss);
     return loss;
 }
@@ -178,7 +180,8 @@ void qn_embedder_begin(qn_embedder *e) {
 }
 
 qn_status qn_embedder_step(qn_embedder *e, const float *x, const int32_t *label, float *loss) {
-    QN_TRY(qn_engine_run(e->engine, TRAINING, (const void *[]){x, label, e->order}));
+    QN_TRY(qn_engine_run(e->engine, TRAINING,
+                         (const void *[]){x, label, e->how.is_plain ? NULL : e->order}));
     *loss = *(const float *)qn_engine_result(e->engine, TRAINING, 0);
     return QN_OK;
 }

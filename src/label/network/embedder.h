@@ -20,6 +20,7 @@ typedef struct qn_embedder_options {
     qn_shape sample; /* (H, W, C); an axis of extent 1 is not looked along: series are (T, 1, C) */
     int n_outputs;   /* classes that may have labelled samples */
     int64_t n_pairs; /* samples of a training step */
+    bool is_plain;   /* labels alone teach it, and views are no pairs */
     uint64_t seed;
     int n_threads; /* 0: the processors available */
 } qn_embedder_options;
