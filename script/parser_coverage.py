@@ -8,7 +8,8 @@ LEAST = 85  # per cent
 PARSERS = {
     "src/base/decimal.c", "src/data/csv_convert.c", "src/data/images/heic.c", "src/data/images/idx.c",
     "src/data/images/jpeg.c", "src/data/images/orientation.c", "src/data/images/png.c", "src/data/images/webp.c",
-    "src/data/npy.c", "src/data/npz.c", "src/data/text/characters.c", "src/data/text/corpus.c", "src/data/text/pairs.c",
+    "src/data/npy.c", "src/data/npz.c", "src/data/series/series.c", "src/data/series/texts.c",
+    "src/data/series/wav.c", "src/data/text/characters.c", "src/data/text/corpus.c", "src/data/text/pairs.c",
     "src/data/text/squad.c", "src/data/text/squad_rows.c", "src/data/text/wordpiece.c", "src/data/text/words.c",
     "src/env/protocol.c", "src/format/buffers.c", "src/format/csv.c", "src/format/gzip.c", "src/format/json_stream.c",
     "src/format/metadata.c", "src/format/name_map.c", "src/format/onnx/onnx_file.c",

@@ -35,6 +35,8 @@ static const char *const data_kinds[][2] = {
     {"images:DIR", "PNG, JPEG, WebP, HEIC: train/CLASS/* and test/CLASS/*, or CLASS/*"},
     {"npy:X.npy,Y.npy[,nchw]", "arrays of samples, and of labels or float32 targets"},
     {"csv:FILE[,label=NAME]", "rows of numbers, the last column the label"},
+    {"sounds:DIR", "WAV: CLASS/*.wav, or *.wav; the spectrum of each file's loudest second"},
+    {"texts:FILE", "CSV of a text and its class, or of texts alone: their first 32 words"},
     {"labelled:FILE", "what quern label labelled, weighted by confidence"},
     {"npz:TRAIN[,TEST]", "arrays by the names of an ONNX file's inputs, and targets"},
     {"synthetic", "seeded and learnable, in the model's shape"},

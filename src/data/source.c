@@ -11,12 +11,12 @@
 
 extern const qn_data_format qn_format_fashion_mnist, qn_format_idx, qn_format_cifar10,
     qn_format_cifar100, qn_format_images, qn_format_npy, qn_format_csv, qn_format_labelled,
-    qn_format_synthetic;
+    qn_format_sounds, qn_format_texts, qn_format_synthetic;
 
 static const qn_data_format *const formats[] = {
-    &qn_format_fashion_mnist, &qn_format_idx,      &qn_format_cifar10,
-    &qn_format_cifar100,      &qn_format_images,   &qn_format_npy,
-    &qn_format_csv,           &qn_format_labelled, &qn_format_synthetic,
+    &qn_format_fashion_mnist, &qn_format_idx,   &qn_format_cifar10,   &qn_format_cifar100,
+    &qn_format_images,        &qn_format_npy,   &qn_format_csv,       &qn_format_labelled,
+    &qn_format_sounds,        &qn_format_texts, &qn_format_synthetic,
 };
 
 enum { N_FORMATS = sizeof formats / sizeof *formats };

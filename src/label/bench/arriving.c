@@ -85,6 +85,8 @@ static qn_status draw(trial *t) {
     int from[QN_ARRIVING_MOST_CLASSES] = {0};
     const qn_rng order = qn_rng_make(t->o.seed, qn_hash_text("label.arriving.order"), 0);
     const qn_rng rng = qn_rng_make(t->o.seed, qn_hash_text("label.arriving.stream"), 0);
+    memset(t->is_taken, 0, (size_t)t->set->n);
+    t->n_labelled = 0;
     for (int i = 0; i < t->set->n; i++)
         t->left[i] = (int32_t)qn_rng_permute(order, (uint64_t)i, (uint64_t)t->set->n);
     for (int c = 0; c < t->n_known; c++)
@@ -107,6 +109,26 @@ static qn_status draw(trial *t) {
                            t->n_stream);
     }
     return QN_OK;
+}
+
+/* Draws a stream as long as it was asked for, or shorter by tenths until no class is used up. */
+static qn_status draw_what_there_is(trial *t) {
+    qn_status status = draw(t);
+    while (status == QN_ERROR_ARGUMENT && t->n_stream >= QN_ARRIVING_LEAST) {
+        t->n_stream = t->n_stream * 9 / 10;
+        status = draw(t);
+    }
+    return status;
+}
+
+/* Samples of each known class that are labelled: of small classes a third. */
+static int choose_labelled(const trial *t) {
+    int count[QN_ARRIVING_MOST_CLASSES] = {0}, least = QN_ARRIVING_LABELLED;
+    for (int i = 0; i < t->set->n; i++)
+        count[t->set->label[i]]++;
+    for (int c = 0; c < t->set->n_classes; c++)
+        least = (count[c] + 2) / 3 < least ? (count[c] + 2) / 3 : least;
+    return least;
 }
 
 /* A picture of the stream as it looks by now. */
@@ -424,7 +446,7 @@ static qn_status run(trial *t, qn_arriving_trial *result) {
     qn_arena_init(&arena, t->allocator);
     qn_status status = allocate(t, &arena);
     if (status == QN_OK)
-        status = draw(t);
+        status = draw_what_there_is(t);
     if (status == QN_OK) {
         measure_shares(t, result);
         status = try_ours(t, result);
@@ -443,7 +465,7 @@ qn_status qn_label_try_arriving(const qn_arriving_set *set, const qn_arriving_op
     if (set->n_classes < 2 || set->n_classes > QN_ARRIVING_MOST_CLASSES)
         return qn_fail(QN_ERROR_ARGUMENT, "%d classes; the benchmark takes 2 to %d", set->n_classes,
                        QN_ARRIVING_MOST_CLASSES);
-    t.o.n_labelled = t.o.n_labelled > 0 ? t.o.n_labelled : QN_ARRIVING_LABELLED;
+    t.o.n_labelled = t.o.n_labelled > 0 ? t.o.n_labelled : choose_labelled(&t);
     t.n_stream = t.o.n_stream > 0 ? t.o.n_stream : QN_ARRIVING_STREAM;
     while (qn_other_at(t.n_others))
         t.n_others++;

@@ -12,6 +12,7 @@
 enum {
     QN_ARRIVING_LABELLED = 50, /* of each known class */
     QN_ARRIVING_STREAM = 6000,
+    QN_ARRIVING_LEAST = 100, /* a stream is not made shorter for small data sets */
     QN_ARRIVING_MOST_CLASSES = 64
 };
 
@@ -28,8 +29,8 @@ typedef struct qn_arriving_options {
     uint64_t class_seed;           /* draws the known classes */
     uint64_t seed;                 /* draws the samples and their order, and is the labeller's */
     int n_known;                   /* 0: 3 of 5 classes */
-    int n_labelled;                /* of each known class; 0: QN_ARRIVING_LABELLED */
-    int n_stream;                  /* at most; 0: QN_ARRIVING_STREAM */
+    int n_labelled; /* of each known class; 0: QN_ARRIVING_LABELLED, or a third of the smallest */
+    int n_stream;   /* at most; 0: QN_ARRIVING_STREAM */
     bool has_drift; /* pictures turn by up to 40 degrees, get half as bright, and noisy */
     int n_threads;  /* of networks */
 } qn_arriving_options;
