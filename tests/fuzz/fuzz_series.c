@@ -1,5 +1,6 @@
-/* Sounds and texts: a first byte T, and the rest is a file of texts; else a WAV file. What is parsed lies within the file, and
- * what is opened gives samples of classes that there are; without memory nothing is left. */
+/* Sounds and texts: a first byte T, and the rest is a file of texts; else a WAV file. What is
+ * parsed lies within the file, and what is opened gives samples of classes that there are; without
+ * memory nothing is left. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/series/wav.h"

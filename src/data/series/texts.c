@@ -2,8 +2,8 @@
  * A sample is a series of WORDS words, each a vector that follows from its letters: the mean of
  * random signs for the word and for every three letters of it in a row, so that words that are
  * written alike are close (Bojanowski et al. 2017). A shorter text is repeated, of a longer one the
- * beginning counts. Letters of ASCII are the same in both cases; what is no letter, digit or byte of
- * other letters is between words. */
+ * beginning counts. Letters of ASCII are the same in both cases; what is no letter, digit or byte
+ * of other letters is between words. */
 #include "base/status.h"
 #include "data/series/series.h"
 #include "format/csv.h"

@@ -26,9 +26,9 @@ qn_status qn_wav_mix(const unsigned char *data, const qn_wav *wav, float *wave);
 enum { QN_SOUND_STEPS = 64, QN_SOUND_BANDS = 32 };
 
 /* The spectrum of the loudest second of a wave: QN_SOUND_STEPS steps of 16 ms, in each the power of
- * QN_SOUND_BANDS bands of equal width in mel from 60 to 7600 Hz, as bytes: 255 is the loudest of the
- * second, 0 is 60 dB less. bytes (QN_SOUND_STEPS, QN_SOUND_BANDS); a shorter wave ends in silence.
- */
+ * QN_SOUND_BANDS bands of equal width in mel from 60 to 7600 Hz, as bytes: 255 is the loudest of
+ * the second, 0 is 60 dB less. bytes (QN_SOUND_STEPS, QN_SOUND_BANDS); a shorter wave ends in
+ * silence. */
 qn_status qn_sound_describe(const qn_allocator *allocator, const float *wave, size_t n, int rate,
                             uint8_t *bytes);
 

@@ -1,8 +1,8 @@
 /* Consistency training, for comparison: a network that learns the labelled samples and, of the
  * stream, altered views of what it is sure of when it sees them unaltered (Sohn et al. 2020,
- * "FixMatch"). The network, its views and its steps are those of a labeller, without the contrastive
- * loss and what finds classes: it knows those that have labels alone. Samples of the stream are
- * those of a labeller's window. */
+ * "FixMatch"). The network, its views and its steps are those of a labeller, without the
+ * contrastive loss and what finds classes: it knows those that have labels alone. Samples of the
+ * stream are those of a labeller's window. */
 #ifndef QN_LABEL_CONSISTENCY_H
 #define QN_LABEL_CONSISTENCY_H
 

@@ -1,5 +1,5 @@
-/* Sounds and texts as series: what a spectrum shows, whatever a file's rate and numbers; words that are equal and alike; bad
- * files. */
+/* Sounds and texts as series: what a spectrum shows, whatever a file's rate and numbers; words that
+ * are equal and alike; bad files. */
 #include "data_files.h"
 
 #include "data/series/wav.h"
