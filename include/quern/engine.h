@@ -140,6 +140,11 @@ typedef struct qn_engine_options {
     /* This machine's cores as quern devices --calibrate measured them (plan/schedule/cores.h), for
      * predictions; null: typical ones. Only read while the engine is created. */
     const struct qn_cores *core_facts;
+    /* Which layers, and which part of their weights, are trained: "weights=1,biases=4,conv2=0.25"
+     * trains the last layer's weight, the biases of the last four, and a quarter of the input
+     * channels of conv2's weight (docs/fine-tuning.md). Null: as tuning or numerics say. Only read
+     * while the engine is created. */
+    const char *sparse_update;
 } qn_engine_options;
 
 typedef struct qn_program_options {

@@ -109,8 +109,9 @@ static const char *const groups[][2] = {
     {"Optimiser",
      " optimizer momentum nesterov weight-decay proximal beta1 schedule warmup schedule-steps "
      "clip-norm accumulate "},
-    {"Fine-tuning", " freeze train-only lr-for lora personalise personal-words personal-rate "
-                    "save-personal "},
+    {"Fine-tuning",
+     " freeze train-only update lr-for lora personalise personal-words personal-rate "
+     "save-personal "},
     {"Data and loss",
      " classes class-weights label-smoothing loss shape shuffle strict length stride "
      "wordpiece vocabulary hidden min-count "},

@@ -100,7 +100,8 @@ static qn_status list_tensors(saving *s) {
 }
 
 static bool is_of_tuning(const char *key) {
-    static const char *const keys[] = {"freeze", "train-only", "lr-for", "lora", "load", base_key};
+    static const char *const keys[] = {"freeze", "train-only", "update", "lr-for",
+                                       "lora",   "load",       base_key};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (strcmp(keys[i], key) == 0)
             return true;

@@ -29,6 +29,20 @@ typedef enum qn_kind {
 
 const char *qn_kind_name(qn_kind kind);
 
+/* Which channels of a weight are trained where not all are. */
+typedef enum qn_part_choice {
+    QN_PART_LARGEST,  /* those with the largest sums of squares when training began */
+    QN_PART_SMALLEST, /* the smallest */
+    QN_PART_FIRST,
+    QN_PART_CHOICES
+} qn_part_choice;
+
+typedef struct qn_weight_part {
+    int64_t n; /* channels; 0: all */
+    int axis;  /* that they are along */
+    qn_part_choice by;
+} qn_weight_part;
+
 typedef struct qn_value_info {
     const char *name;
     qn_kind kind;
@@ -40,6 +54,8 @@ typedef struct qn_value_info {
     qn_initial initial;    /* of a parameter or state */
     const qn_given *given; /* values that it starts with instead; or null */
     bool trainable;        /* of a parameter */
+    qn_weight_part part;   /* likewise: what of it is trained */
+    bool is_part;          /* of a state: a copy of what is trained of a parameter */
     bool is_head;        /* likewise: of the layer that makes the outputs, where a tuning looked */
     bool is_result;      /* read from outside after the run, so alive to its end */
     bool wants_gradient; /* of an input: autodiff makes its gradient too, a result */

@@ -94,6 +94,8 @@ struct qn_op {
     /* Channel k of output 0 is products of input 0 with row k of the weight (K, ..., C) at input 1,
      * to which element k of the bias at input 2 is added where there is one. */
     bool is_linear : 1;
+    /* Of such an operator: its gradient heeds what of the weight is trained (qn_weight_part). */
+    bool trains_parts : 1;
     /* Output 0 is its attributes' qn_activation, which is all that they have, of input 0. */
     bool is_activation : 1;
     /* Output 0 is input 0 normalised, times the scale at input 1, plus the shift at input 2. */

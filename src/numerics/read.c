@@ -294,7 +294,7 @@ static qn_status check_integers(const qn_numerics *n) {
                     "\"optimiser\" unless products are i32 and all roles i8 with an exponent");
     if (n->integer_loss && (!n->is_integer || !are_mantissas))
         return fail("loss", "\"f32\" unless products are i32 of i8 with an exponent");
-    if (n->adapts_shifts && !n->is_integer)
+    if (n->shifts != QN_SHIFTS_EXACT && !n->is_integer)
         return fail("shifts", "\"exact\" unless products are i32");
     return QN_OK;
 }
@@ -391,20 +391,54 @@ static qn_status read_compensation(const cJSON *file, qn_numerics *n) {
     return read_number(object, "decay", 0, 10, &n->compensation_decay);
 }
 
+/* A name that has another meaning in the text of qn_sparse. */
+static bool is_word_of_updates(const char *name) {
+    return strcmp(name, "weights") == 0 || strcmp(name, "biases") == 0 ||
+           strcmp(name, "channels") == 0;
+}
+
+/* {"LAYER": X} as the text of qn_sparse. */
+static qn_status read_trained_parts(const cJSON *object, qn_numerics *n) {
+    const cJSON *parts = cJSON_GetObjectItemCaseSensitive(object, "parts"), *part;
+    size_t used = 0;
+    if (parts && !cJSON_IsObject(parts))
+        return fail("parts", "an object with a number for each layer");
+    cJSON_ArrayForEach(part, parts) {
+        const size_t left = sizeof n->trained_parts - used;
+        if (!cJSON_IsNumber(part) || !(part->valuedouble > 0 && part->valuedouble <= 1))
+            return fail("parts", "of numbers that are more than 0 and at most 1");
+        if (!part->string[0] || strpbrk(part->string, ",=") || is_word_of_updates(part->string))
+            return fail("parts", "of names of layers, without \",\" and \"=\"");
+        const int n_bytes = snprintf(n->trained_parts + used, left, "%s%s=%.9g", used ? "," : "",
+                                     part->string, part->valuedouble);
+        if (n_bytes < 0 || (size_t)n_bytes >= left)
+            return fail("parts", "shorter: 255 bytes in all");
+        used += (size_t)n_bytes;
+    }
+    return QN_OK;
+}
+
 static qn_status read_layers(const cJSON *file, qn_numerics *n) {
-    static const char *const names[] = {"weights", "biases"};
+    static const char *const names[] = {"weights", "biases", "parts", "channels"};
     static const char *const wide[] = {"none", "first", "last", "both"};
     const cJSON *object;
-    int layers = QN_WIDE_NONE;
+    int layers = QN_WIDE_NONE, channels = QN_PART_LARGEST;
     QN_TRY(read_word(file, "float-layers", wide, COUNT(wide), &layers));
     n->wide = (qn_wide_layers)layers;
     QN_TRY(read_object(file, "trained-layers", names, COUNT(names), &object));
     if (!object)
         return QN_OK;
+    n->trains_some = true;
+    n->trained_biases = -1;
     QN_TRY(read_whole(object, "weights", 0, 10000, &n->trained_weights));
+    if (has(object, "biases"))
+        n->trained_biases = 0;
     QN_TRY(read_whole(object, "biases", 0, 10000, &n->trained_biases));
-    if (n->trained_weights == 0 && n->trained_biases == 0)
-        return fail("trained-layers", "one that has weights or biases");
+    QN_TRY(read_word(object, "channels", qn_part_choices, QN_PART_CHOICES, &channels));
+    n->trained_channels = (qn_part_choice)channels;
+    QN_TRY(read_trained_parts(object, n));
+    if (n->trained_weights == 0 && n->trained_biases <= 0 && !n->trained_parts[0])
+        return fail("trained-layers", "one that has weights, biases or parts");
     return QN_OK;
 }
 
@@ -439,21 +473,25 @@ static qn_status read_rules(const cJSON *file, qn_numerics *n) {
     static const char *const products[] = {"f32", "i32"}, *const biases[] = {"f32", "none"};
     static const char *const losses[] = {"f32", "integer-cross-entropy"};
     static const char *const updates[] = {"optimiser", "subtract"};
-    static const char *const shifts[] = {"exact", "adaptive"};
-    int is_integer = 0, drops_bias = 0, integer_loss = 0, stores_weights = 0, adapts_shifts = 0;
+    static const char *const shifts[] = {"exact", "adaptive", "fixed"};
+    int is_integer = 0, drops_bias = 0, integer_loss = 0, stores_weights = 0;
+    int rule = QN_SHIFTS_EXACT;
     n->loss_factor = n->weight_range = 1;
     QN_TRY(read_word(file, "products", products, 2, &is_integer));
     QN_TRY(read_word(file, "bias", biases, 2, &drops_bias));
     QN_TRY(read_word(file, "loss", losses, 2, &integer_loss));
     QN_TRY(read_word(file, "update", updates, 2, &stores_weights));
-    QN_TRY(read_word(file, "shifts", shifts, 2, &adapts_shifts));
+    QN_TRY(read_word(file, "shifts", shifts, 3, &rule));
+    QN_TRY(read_whole(file, "period", 1, 10000, &n->shift_period));
+    if (rule == QN_SHIFTS_EXACT && n->shift_period > 0)
+        return fail("period", "left out where shifts are exact");
     QN_TRY(read_number(file, "loss-factor", 0x1p-30, 0x1p30, &n->loss_factor));
     QN_TRY(read_number(file, "weight-range", 0x1p-6, 1, &n->weight_range));
     n->is_integer = is_integer;
     n->drops_bias = drops_bias;
     n->integer_loss = integer_loss;
     n->stores_weights = stores_weights;
-    n->adapts_shifts = adapts_shifts;
+    n->shifts = (qn_shift_rule)rule;
     QN_TRY(read_parts(file, n));
     return check_together(n);
 }
@@ -474,11 +512,11 @@ static qn_status read_name(const cJSON *file, qn_numerics *n) {
 
 static qn_status read_file(const cJSON *file, qn_numerics *n) {
     static const char *const names[] = {
-        "name",         "summary",      "weight",        "activation",    "error",
-        "gradient",     "products",     "bias",          "loss",          "update",
-        "loss-factor",  "weight-range", "shifts",        "normalisation", "sums",
-        "float-layers", "compensation", "weight-update", "state-update",  "trained-layers",
-        "optimiser"};
+        "name",           "summary",      "weight",       "activation",    "error",
+        "gradient",       "products",     "bias",         "loss",          "update",
+        "loss-factor",    "weight-range", "shifts",       "period",        "normalisation",
+        "sums",           "float-layers", "compensation", "weight-update", "state-update",
+        "trained-layers", "optimiser"};
     if (!cJSON_IsObject(file))
         return qn_fail(QN_ERROR_FORMAT, "no JSON object; see quern numerics niti for one");
     QN_TRY(check_fields(file, "numerics", names, COUNT(names)));

@@ -23,6 +23,15 @@ typedef struct qn_transpose_attributes {
     qn_shape order; /* not extents, but numbers of axes */
 } qn_transpose_attributes;
 
+/* Channels are along an axis. */
+typedef struct qn_choose_attributes {
+    int axis, by; /* by: qn_part_choice */
+} qn_choose_attributes;
+
+typedef struct qn_take_attributes {
+    int axis;
+} qn_take_attributes;
+
 /* What qn_op_wrap_index makes of an index that is none. */
 #define QN_NO_INDEX INT32_MIN
 

@@ -116,6 +116,31 @@ qn_value qn_op_add_exponents(qn_graph *graph, const char *name, const qn_value *
 /* w - gradient in the storage of w, both QN_I8, cut to -127..127: returns the new w. */
 qn_value qn_op_integer_step(qn_graph *graph, const char *name, qn_value gradient, qn_value w);
 
+/* Which channels of w are trained, into the storage of channels (a state of QN_I32): their numbers
+ * from 1 on, rising; numbers that are there and in range stay. */
+qn_value qn_op_choose(qn_graph *graph, const char *name, qn_value w, qn_value channels, int axis,
+                      qn_part_choice by);
+
+/* The channels of x, by such numbers. */
+qn_value qn_op_take(qn_graph *graph, const char *name, qn_value x, int axis, qn_value channels);
+
+/* whole with its channels as part has them, in its storage. */
+qn_value qn_op_put(qn_graph *graph, const char *name, qn_value part, int axis, qn_value channels,
+                   qn_value whole);
+
+/* Where only a part of a layer's weight (input 1) is trained: keeps what the gradient reads of the
+ * layer's input, and adds the choice of channels where it is not there yet. */
+void qn_part_keep(qn_graph *graph, const struct qn_node *layer);
+
+/* What was kept for a layer, and the channels; false: nothing was. */
+bool qn_part_find(const qn_graph *graph, const struct qn_node *layer, qn_value *x,
+                  qn_value *channels);
+
+/* What an update is to change of a parameter: itself, or a copy of what is trained of it, which
+ * qn_part_end puts into it once it is updated. */
+qn_value qn_part_begin(qn_graph *graph, qn_value w);
+void qn_part_end(qn_graph *graph, qn_value w, qn_value updated);
+
 /* The factor that clips gradients: min(1, limit / |factor0 * all gradients|), where factor0 is
  * hyper[QN_HYPER_GRADIENT] -> scalar. (Pascanu et al. 2013, algorithm 1.) */
 qn_value qn_op_clip_factor(qn_graph *graph, const char *name, qn_value hyper,

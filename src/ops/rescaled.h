@@ -16,10 +16,12 @@
 typedef struct qn_rescaling {
     int bits;     /* of magnitudes, that a shift leaves */
     int rounding; /* QN_ROUND_AWAY or QN_ROUND_PSEUDO_STOCHASTIC */
-    /* A shift that is too large by one or two is kept for a period, which doubles each time the
-     * shift is found right at its end, and the right one is taken from the next step on; one that
-     * is too small by one, so that numbers are cut, is taken once. Nothing is made again. */
-    bool adapts;
+    /* qn_shift_rule. Adaptive: a shift that is too large by one or two is kept for a period, which
+     * doubles each time the shift is found right at its end, and the right one is taken from the
+     * next step on; one that is too small by one, so that numbers are cut, is taken once. Nothing
+     * is made again. */
+    int adapts;
+    int period; /* the longest one in steps, or the fixed one; 0: the usual one */
     /* Steps of training from which on bits are one fewer each; 0: none. */
     int64_t first_drop, second_drop, third_drop;
 } qn_rescaling;

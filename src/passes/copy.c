@@ -17,6 +17,8 @@ qn_value qn_copy_source(qn_graph *to, const qn_value_info *info) {
     if (value.id >= 0) {
         to->values[value.id]->is_result = info->is_result;
         to->values[value.id]->is_head = info->is_head;
+        to->values[value.id]->part = info->part;
+        to->values[value.id]->is_part = info->is_part;
         to->values[value.id]->wants_gradient = info->wants_gradient;
     }
     return value;

@@ -213,6 +213,8 @@ static held add_mantissas(translation *t, const qn_value_info *info) {
     const qn_value q =
         qn_graph_add_source(t->to, info->kind, info->name, (qn_tensor){QN_I8, info->tensor.shape},
                             initial, info->trainable);
+    if (q.id >= 0)
+        t->to->values[q.id]->part = info->part;
     const qn_value scale =
         qn_graph_add_source(t->to, QN_KIND_PARAMETER, name_with(t->to, info->name, "exponent"),
                             (qn_tensor){QN_I32, {0}}, (qn_initial){QN_INITIAL_ZERO, 0}, false);
@@ -320,7 +322,8 @@ static held add_rescaled(translation *t, const qn_node *node, const qn_value *op
         drops[i] = (int64_t)(t->how->drops[i] * (double)t->source->total_steps) + 1;
     const qn_rescaling how = {.bits = type->bits,
                               .rounding = (int)type->rounding,
-                              .adapts = t->how->adapts_shifts,
+                              .adapts = (int)t->how->shifts,
+                              .period = t->how->shift_period,
                               .first_drop = drops[0],
                               .second_drop = drops[1],
                               .third_drop = drops[2]};
@@ -733,8 +736,10 @@ static void add_updates(translation *t, qn_quantised *q) {
             if (!t->held[g.id].is_narrow)
                 t->held[g.id] = narrow(t, name_with(t->to, name, "gradient"), t->held[g.id].value,
                                        QN_ROLE_GRADIENT);
-            qn_op_integer_step(t->to, name_with(t->to, name, "update"), t->held[g.id].value,
-                               t->held[w.id].value);
+            const qn_value trained = qn_part_begin(t->to, t->held[w.id].value);
+            qn_part_end(t->to, t->held[w.id].value,
+                        qn_op_integer_step(t->to, name_with(t->to, name, "update"),
+                                           t->held[g.id].value, trained));
             continue;
         }
         qn_value gradient = t->how->has_unit ? count_by_unit(t, name, g) : widen(t, t->held[g.id]);

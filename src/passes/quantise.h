@@ -5,8 +5,10 @@
 #define QN_PASSES_QUANTISE_H
 
 #include "graph/graph.h"
+#include "ops/kept_shift.h"
 #include "ops/ops.h"
 #include "ops/round.h"
+#include "passes/sparse.h"
 
 /* Part of the names of parameters that compensate what rounding loses. */
 #define QN_COMPENSATION ".compensation."
@@ -84,16 +86,20 @@ typedef struct qn_numerics {
     qn_wide_layers wide;
     double compensation_spread; /* of maps that are added to results of convolutions; 0: none */
     double compensation_decay;
-    int trained_weights, trained_biases; /* of so many last layers; both 0: of all */
+    bool trains_some; /* layers only, as of qn_sparse: */
+    int trained_weights, trained_biases;
+    qn_part_choice trained_channels;
+    char trained_parts[256];
     qn_numerics_optimizer optimizer;
-    bool is_integer;     /* products sum mantissas in QN_I32; else they are of what is rounded */
-    bool drops_bias;     /* layers have none */
-    bool stores_weights; /* as mantissas, updated by whole gradients; else the optimiser updates
+    bool is_integer;      /* products sum mantissas in QN_I32; else they are of what is rounded */
+    bool drops_bias;      /* layers have none */
+    bool stores_weights;  /* as mantissas, updated by whole gradients; else the optimiser updates
                              numbers of the graph's type, which are rounded for each step */
-    bool integer_loss;   /* its gradient is made of whole numbers */
-    bool adapts_shifts;  /* sums are shifted by what earlier steps needed (ops/rescaled.h) */
-    double loss_factor;  /* errors are made so much larger, and gradients smaller; 1: neither */
-    int n_drops;         /* of the gradient's bits, one each at such a fraction of training */
+    bool integer_loss;    /* its gradient is made of whole numbers */
+    qn_shift_rule shifts; /* whether sums are shifted by what earlier steps needed */
+    int shift_period;     /* the longest, or the fixed one; 0: the usual one */
+    double loss_factor;   /* errors are made so much larger, and gradients smaller; 1: neither */
+    int n_drops;          /* of the gradient's bits, one each at such a fraction of training */
     double drops[QN_MOST_DROPS];
     double weight_range; /* initial weights are so much smaller than what their type holds; 1 */
 } qn_numerics;
@@ -130,8 +136,11 @@ typedef struct qn_quantise_source {
     bool shows;          /* the types of values are wanted */
 } qn_quantise_source;
 
-/* What numerics change of a graph before gradients are added: maps that compensate losses, and
- * which parameters are trained. *prepared is null where nothing changes; values as of qn_fuse. */
+/* Which layers numerics train; the text is theirs. */
+qn_sparse qn_quantise_sparse(const qn_numerics *numerics);
+
+/* What numerics change of a graph before gradients are added: maps that compensate losses.
+ * *prepared is null where nothing changes; values as of qn_fuse. */
 qn_status qn_quantise_prepare(qn_graph *graph, const qn_numerics *numerics, int first_node,
                               qn_graph **prepared, const qn_value **values);
 

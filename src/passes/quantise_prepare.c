@@ -1,6 +1,6 @@
 /* What numerics change of a network before its gradients are added, and behind its updates (see
  * quantise.h): maps that compensate for what rounding loses (Zhou et al. 2021, "Octo", section
- * 3.2), which layers are trained, and what an optimiser's numbers are rounded to. */
+ * 3.2), and what an optimiser's numbers are rounded to. */
 #include "passes/quantise.h"
 
 #include "base/status.h"
@@ -78,31 +78,17 @@ static qn_status add_compensation(const qn_graph *from, int first_node, double s
     return QN_OK;
 }
 
-/* Freezes all but the weights and biases of the last layers with products. */
-static void select_layers(qn_graph *graph, const qn_numerics *numerics) {
-    int layer = 0;
-    for (int v = 0; v < graph->n_values; v++) {
-        if (graph->values[v]->producer < 0 && graph->values[v]->kind == QN_KIND_PARAMETER)
-            graph->values[v]->trainable = false;
-    }
-    for (int n = graph->n_nodes - 1; n >= 0; n--) {
-        const qn_node *node = graph->nodes[n];
-        if (!node->op->is_linear)
-            continue;
-        for (int i = 1; i < node->n_inputs && i < 3; i++) {
-            if (node->inputs[i].id >= 0 && graph->values[node->inputs[i].id]->producer < 0)
-                graph->values[node->inputs[i].id]->trainable =
-                    layer < (i == 1 ? numerics->trained_weights : numerics->trained_biases);
-        }
-        layer++;
-    }
+qn_sparse qn_quantise_sparse(const qn_numerics *numerics) {
+    return (qn_sparse){.is_used = numerics->trains_some,
+                       .weights = numerics->trained_weights,
+                       .biases = numerics->trained_biases,
+                       .by = numerics->trained_channels,
+                       .parts = numerics->trained_parts};
 }
 
 qn_status qn_quantise_prepare(qn_graph *graph, const qn_numerics *numerics, int first_node,
                               qn_graph **prepared, const qn_value **values) {
     *prepared = NULL;
-    if (graph->training && (numerics->trained_weights > 0 || numerics->trained_biases > 0))
-        select_layers(graph, numerics);
     if (!(numerics->compensation_spread > 0))
         return QN_OK;
     return add_compensation(graph, first_node, numerics->compensation_spread, prepared, values);
@@ -147,7 +133,7 @@ void qn_quantise_updates(qn_graph *graph, const qn_numerics *numerics, int first
                 continue;
             const qn_value_info *source = graph->values[v];
             const bool is_state = source->kind == QN_KIND_STATE;
-            if (is_state || source->trainable)
+            if (!source->is_part && (is_state || source->trainable))
                 settle(graph, is_state ? &numerics->state_settles : &numerics->weight_settles,
                        source, node->outputs[i]);
         }

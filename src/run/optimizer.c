@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Source of kind state with the parameter's shape, starting at zero. */
-static qn_value add_state(qn_graph *graph, const char *what, const qn_value_info *parameter) {
+/* Source of kind state with the shape of what is trained of a parameter, starting at zero. */
+static qn_value add_state(qn_graph *graph, const char *what, const qn_value_info *parameter,
+                          qn_tensor trained) {
     char name[512];
     snprintf(name, sizeof name, "optimizer.%s.%s", what, parameter->name);
-    return qn_graph_add_source(graph, QN_KIND_STATE, name, parameter->tensor,
+    return qn_graph_add_source(graph, QN_KIND_STATE, name, trained,
                                (qn_initial){QN_INITIAL_ZERO, 0}, false);
 }
 
@@ -69,17 +70,23 @@ static void add_update(qn_graph *graph, const qn_engine_options *engine, qn_valu
         qn_graph_fail(graph, status, "%s", qn_error_message());
         return;
     }
+    const qn_value trained = qn_part_begin(graph, w);
+    const qn_tensor tensor = qn_graph_tensor(graph, trained);
+    qn_value updated;
     snprintf(name, sizeof name, "%s.update", info->name);
     if (options->optimizer == QN_SGD) {
         qn_value momentum = QN_NO_VALUE;
         if (options->momentum > 0)
-            momentum = add_state(graph, "momentum", info);
-        qn_op_sgd(graph, name, hyper, factor, gradient, w, momentum, options->nesterov, rate);
-        return;
+            momentum = add_state(graph, "momentum", info, tensor);
+        updated = qn_op_sgd(graph, name, hyper, factor, gradient, trained, momentum,
+                            options->nesterov, rate);
+    } else {
+        qn_value m = add_state(graph, "adam_m", info, tensor);
+        qn_value v = add_state(graph, "adam_v", info, tensor);
+        updated = qn_op_adam(graph, name, hyper, factor, gradient, trained, m, v,
+                             options->optimizer == QN_ADAMW, rate);
     }
-    qn_value m = add_state(graph, "adam_m", info);
-    qn_value v = add_state(graph, "adam_v", info);
-    qn_op_adam(graph, name, hyper, factor, gradient, w, m, v, options->optimizer == QN_ADAMW, rate);
+    qn_part_end(graph, w, updated);
 }
 
 void qn_optimizer_add(qn_graph *graph, const qn_engine_options *engine, const qn_value *parameters,

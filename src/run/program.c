@@ -5,6 +5,7 @@
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "passes/quantise.h"
+#include "passes/sparse.h"
 #include "passes/split.h"
 #include "passes/tune.h"
 #include "run/optimizer.h"
@@ -43,13 +44,51 @@ static void take_graph(building *b, qn_graph *made, const qn_value *values) {
     p->graph = made;
 }
 
+static int n_phases(const building *b) {
+    return b->options->n_phases > 0 ? b->options->n_phases : 1;
+}
+
+/* Which layers are trained where not all are: what the user says, or the numerics. */
+static qn_status select_trained(const building *b, bool *is_used) {
+    const qn_engine_options *engine = b->engine;
+    qn_sparse sparse;
+    QN_TRY(qn_sparse_read(engine->sparse_update, &sparse));
+    if (!sparse.is_used && engine->numerics)
+        sparse = qn_quantise_sparse(engine->numerics);
+    *is_used = sparse.is_used && b->program->training;
+    if (!*is_used)
+        return QN_OK;
+    if (n_phases(b) > 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "update: a step with several updates trains whole networks; use freeze");
+    QN_TRY(qn_sparse_select(b->program->graph, &sparse));
+    if (engine->update.accumulate > 1 && qn_sparse_has_parts(b->program->graph))
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "update: gradients of parts of layers are not accumulated; use a larger "
+                       "batch, or train whole layers");
+    return QN_OK;
+}
+
+/* What is kept for gradients of parts of weights. */
+static qn_status keep_parts(building *b) {
+    qn_graph *made;
+    const qn_value *values;
+    if (!b->program->training || !qn_sparse_has_parts(b->program->graph))
+        return QN_OK;
+    QN_TRY(qn_sparse_keep(b->program->graph, &made, &values));
+    take_graph(b, made, values);
+    return QN_OK;
+}
+
 /* What is trained, and how; then activations are taken into what is before them. */
 static qn_status run_passes(building *b, int first_node) {
     qn_program *p = b->program;
     const qn_tuning *tuning = &b->engine->tuning;
     qn_graph *made;
     const qn_value *values;
-    if (qn_tuning_is_used(tuning)) {
+    bool is_sparse;
+    QN_TRY(select_trained(b, &is_sparse));
+    if (is_sparse || qn_tuning_is_used(tuning)) {
         if (p->training)
             QN_TRY(qn_tune_select(p->graph, p->n_losses ? p->losses[p->n_losses - 1] : QN_NO_VALUE,
                                   tuning));
@@ -61,13 +100,13 @@ static qn_status run_passes(building *b, int first_node) {
         if (made)
             take_graph(b, made, values);
         if (!qn_quantise_fuses(b->engine->numerics))
-            return QN_OK;
+            return keep_parts(b);
     }
     if (b->engine->no_fusion)
-        return QN_OK;
+        return keep_parts(b);
     QN_TRY(qn_fuse(p->graph, first_node, b->engine->numerics != NULL, &made, &values));
     take_graph(b, made, values);
-    return QN_OK;
+    return keep_parts(b);
 }
 
 /* The parameters that a loss changes, and their gradients, in the graph's memory. Gradients of
@@ -117,10 +156,6 @@ static void add_sums(qn_graph *graph, const qn_value *parameters, const qn_value
         snprintf(name, sizeof name, "%s.accumulate", info->name);
         qn_op_accumulate(graph, name, sum, gradients[i]);
     }
-}
-
-static int n_phases(const building *b) {
-    return b->options->n_phases > 0 ? b->options->n_phases : 1;
 }
 
 /* The graph in smaller types, as the engine's numerics say, and the parameters that are then the

@@ -194,6 +194,7 @@ qn_engine_options qn_task_engine_options(const qn_task *task) {
     options.allocator = task->allocator;
     options.update = (qn_update_options){0};
     options.tuning = qn_tuning_of(task->settings);
+    options.sparse_update = qn_setting_text(task, "update", NULL);
     options.rules = rules_of(task);
     options.device = task->training ? qn_setting_text(task, "device", NULL) : NULL;
     options.device_wish = device_wish_of(task);

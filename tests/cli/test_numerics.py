@@ -1,6 +1,7 @@
 """Numerics through the command line: files and their mistakes, training in int8, and that the same bits come out
 of any number of threads and after resuming."""
 import json
+import math
 import platform
 import unittest
 
@@ -30,10 +31,15 @@ class Numerics(quern.Case):
                  ({"gradient": {"type": "i8", "drops": [0.5, 0.2]}}, "rising"), ({"shifts": "often"}, "shifts"),
                  ({"shifts": "adaptive", "products": "f32", "loss": "f32", "update": "optimiser",
                    "gradient": {"type": "i8"}}, "shifts"),
+                 ({"period": 4}, "period"), ({"shifts": "fixed", "period": 0}, "period"),
                  ({"sums": {"chunk": 0}}, "chunk"), ({"sums": {}}, "sums"), ({"float-layers": "all"}, "float-layers"),
                  ({"float-layers": "first"}, "float-layers"), ({"compensation": {"spread": -1}}, "spread"),
                  ({"compensation": []}, "compensation"), ({"weight-update": {"limit": 1e99}}, "limit"),
-                 ({"trained-layers": {}}, "trained-layers"), ({"optimiser": {"name": "lion"}}, "adamw"),
+                 ({"trained-layers": {}}, "trained-layers"),
+                 ({"trained-layers": {"parts": {"a=b": 1}}}, "parts"), ({"trained-layers": {"parts": [1]}}, "parts"),
+                 ({"trained-layers": {"parts": {"fc1": 2}}}, "parts"),
+                 ({"trained-layers": {"parts": {"f" * 300: 1}}}, "shorter"),
+                 ({"trained-layers": {"weights": 1, "channels": "best"}}, "channels"), ({"optimiser": {"name": "lion"}}, "adamw"),
                  ({"weight": {"type": "i8", "range": "fixed"}}, "top"), ({"weight": {"type": "i8", "clip": 0.9}}, "clip"),
                  ({"error": {"type": "i8", "fine-bits": 3}}, "fine-bits"),
                  ({"error": {"type": "i8", "widen-above": 0.1}}, "widen-above"),
@@ -79,17 +85,56 @@ class Numerics(quern.Case):
         self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
         self.assertNotEqual(self.bytes_of("one"), self.bytes_of("three"))
 
+    def tensor(self, name, of):
+        data = (self.folder / name).read_bytes()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:begin])[of]
+        first, last = header["data_offsets"]
+        return header["shape"], data[begin + first:begin + last]
+
+    def changed(self, one, two, of):
+        """Which input channels of a weight of bytes or floats differ."""
+        (shape, a), (_, b) = self.tensor(one, of), self.tensor(two, of)
+        size, channels = len(a) // math.prod(shape), shape[-1]
+        return {i // size % channels for i in range(0, len(a), size) if a[i:i + size] != b[i:i + size]}
+
     def test_sparse(self):
         """Weights before the last layers stay."""
         self.train("one", "--numerics", "sparse", "--steps", 1)
         self.train("two", "--numerics", "sparse", "--steps", 3)
-        def weight(name, of):
-            data = (self.folder / name).read_bytes()
-            begin = 8 + int.from_bytes(data[:8], "little")
-            first, last = json.loads(data[8:begin])[of]["data_offsets"]
-            return data[begin + first:begin + last]
-        self.assertEqual(weight("one", "conv1.weight"), weight("two", "conv1.weight"))
-        self.assertNotEqual(weight("one", "fc2.weight"), weight("two", "fc2.weight"))
+        self.assertEqual(self.changed("one", "two", "conv1.weight"), set())
+        self.assertNotEqual(self.changed("one", "two", "fc2.weight"), set())
+
+    @quern.numbers
+    def test_parts(self):
+        """Of a part of a weight, its channels change and no others, whole weights of the file's numerics too, as the option
+        says and as a file does; with the bits of other threads, pieces of the batch, and after resuming."""
+        niti = json.loads(self.run_quern("numerics", "niti").output)
+        layers = {"weights": 1, "parts": {"conv2": 0.5, "fc1": 0.25}, "channels": "first"}
+        (self.folder / "part.json").write_text(json.dumps({**niti, "trained-layers": layers}))
+        update = "weights=1,conv2=0.5,fc1=0.25,channels=first"
+        for name, *options in (("f32", "--update", update), ("niti", "--numerics", "part.json")):
+            self.train(f"{name}-begin", *options, "--steps", 1, "--threads", 1)
+            self.train(f"{name}-half", *options, "--steps", 2, "--threads", 3)
+            self.train(f"{name}-whole", *options, "--steps", 4, "--threads", 1)
+            self.run_quern("train", "lenet5", "--resume", f"{name}-half", "--steps", 4, "--save", f"{name}-half", "--no-test")
+            self.assertEqual(quern.weights_of(self.folder / f"{name}-whole"), quern.weights_of(self.folder / f"{name}-half"))
+            for weight, channels in (("conv1", 0), ("conv2", 3), ("conv3", 0), ("fc1", 30), ("fc2", 84)):
+                changed = self.changed(f"{name}-begin", f"{name}-whole", f"{weight}.weight")
+                self.assertTrue(changed <= set(range(channels)), weight)
+                self.assertEqual(bool(changed), channels > 0, weight)
+        self.train("option", "--numerics", "niti", "--update", update, "--steps", 4)
+        self.assertEqual(quern.weights_of(self.folder / "niti-whole"), quern.weights_of(self.folder / "option"))
+        self.train("pieces", "--update", update, "--steps", 4, "--micro-batch", 2)
+        self.assertEqual(quern.weights_of(self.folder / "f32-whole"), quern.weights_of(self.folder / "pieces"))
+
+    def test_wrong_updates(self):
+        for status, model, update, says in ((2, "lenet5", "foo=0.5", "no layer"), (2, "lenet5", "weights", "weights=N"),
+                                            (2, "lenet5", "weights=0", "nothing"), (2, "lenet5", "conv2=2", "at most 1"),
+                                            (2, "lenet5", "weights=1,channels=best", "largest"), (1, "dcgan", "weights=1", "freeze")):
+            self.fails(status, "train", model, "--data", "synthetic", "--steps", 1, "--update", update, says=[says])
+        self.fails(1, "train", "lenet5", "--data", "synthetic", "--update", "conv2=0.5", "--accumulate", 2,
+                   says=["accumulated"])
 
     @quern.numbers
     def test_same_bits(self):
@@ -127,6 +172,22 @@ class Numerics(quern.Case):
             self.assertEqual(done["shifts"], done["shifts_kept"] + done["shifts_stored"] + done["shifts_twice"])
             self.assertGreater(done["shifts_kept"], 0)
             self.assertEqual(done["shifts_wrong"] == 0, is_exact)
+
+    @quern.numbers
+    def test_periods(self):
+        """By fixed periods, shifts are computed in each such step and kept between; after resuming, too. The longest period
+        of 8 is what adaptive shifts have anyway."""
+        niti = json.loads(self.run_quern("numerics", "niti").output)
+        for name, change in (("fixed", {"shifts": "fixed", "period": 3}), ("usual", {"shifts": "adaptive"}),
+                             ("eight", {"shifts": "adaptive", "period": 8})):
+            (self.folder / f"{name}.json").write_text(json.dumps({**niti, **change, "name": name}))
+            done = json.loads(self.train(name, "--numerics", f"{name}.json", "--steps", 8, "--json").output.splitlines()[-1])
+            if name == "fixed":
+                self.assertEqual((done["shifts"], done["shifts_kept"]), (8 * 14, 5 * 14))
+        self.assertEqual(quern.weights_of(self.folder / "usual"), quern.weights_of(self.folder / "eight"))
+        self.train("half", "--numerics", "fixed.json", "--steps", 4)
+        self.run_quern("train", "lenet5", "--resume", "half", "--steps", 8, "--save", "half", "--no-test")
+        self.assertEqual(quern.weights_of(self.folder / "fixed"), quern.weights_of(self.folder / "half"))
 
     @quern.numbers
     def test_counts(self):

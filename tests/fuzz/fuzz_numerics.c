@@ -23,9 +23,34 @@ static void check_integer(const qn_numerics *n) {
             (type->scaling != QN_SCALED_EXPONENT && type->scaling != QN_SCALED_SYMMETRIC &&
              type->scaling != QN_SCALED_AFFINE))
             abort();
-        if ((n->stores_weights || n->adapts_shifts) && type->scaling != QN_SCALED_EXPONENT)
+        if ((n->stores_weights || n->shifts != QN_SHIFTS_EXACT) &&
+            type->scaling != QN_SCALED_EXPONENT)
             abort();
     }
+}
+
+/* Where some layers are trained, there are such; what is said of parts is what the option may say.
+ */
+static void check_trained(const qn_numerics *n) {
+    qn_sparse read;
+    const bool has_parts = n->trained_parts[0];
+    if (n->trained_weights < 0 || n->trained_biases < -1 ||
+        strlen(n->trained_parts) >= sizeof n->trained_parts)
+        abort();
+    if (n->trains_some != (n->trained_weights > 0 || n->trained_biases > 0 || has_parts))
+        abort();
+    if (has_parts && (qn_sparse_read(n->trained_parts, &read) != QN_OK || read.weights != 0))
+        abort();
+}
+
+/* The option that says the same, and more. */
+static void check_option(const uint8_t *data, size_t size) {
+    char text[256] = "";
+    qn_sparse read = {0};
+    memcpy(text, data, size < sizeof text - 1 ? size : sizeof text - 1);
+    if (qn_sparse_read(text, &read) == QN_OK &&
+        (!read.is_used || read.weights < 0 || read.biases < -1 || read.by >= QN_PART_CHOICES))
+        abort();
 }
 
 static void check(const qn_numerics *n) {
@@ -37,10 +62,11 @@ static void check(const qn_numerics *n) {
     check_role(&n->backward[1]);
     if (n->is_integer)
         check_integer(n);
-    else if (n->stores_weights || n->adapts_shifts)
+    else if (n->stores_weights || n->shifts != QN_SHIFTS_EXACT)
         abort();
-    if (n->trained_weights < 0 || n->trained_biases < 0 || n->chunked.chunk < 0)
+    if (n->chunked.chunk < 0)
         abort();
+    check_trained(n);
     if (strlen(n->name) >= sizeof n->name || !n->name[0] || n->n_drops > QN_MOST_DROPS)
         abort();
     if (n->stores_weights && roles[QN_ROLE_GRADIENT].bits <= n->n_drops)
@@ -51,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     qn_numerics read, again;
     qn_arena arena;
     const char *line;
+    check_option(data, size);
     if (qn_numerics_read((const char *)data, size, &read) != QN_OK)
         return 0;
     check(&read);

@@ -106,7 +106,9 @@ static qn_trainer *make_trainer(char **arguments) {
     options.engine.n_threads = 2;
     double *class_weights = NULL;
     for (int i = 9; arguments[i]; i++) {
-        if (!tune(&options.engine.tuning, arguments[i]) && !class_weights)
+        if (strncmp(arguments[i], "update=", 7) == 0)
+            options.engine.sparse_update = arguments[i] + 7;
+        else if (!tune(&options.engine.tuning, arguments[i]) && !class_weights)
             class_weights = parse_weights(arguments[i], options.n_outputs);
     }
     options.class_weights = class_weights;

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Compares fine-tuning with PyTorch's, in double: requires_grad and eval() there, patterns here.
+"""Compares fine-tuning with PyTorch's, in double: requires_grad and eval() there, patterns here. Where a part of a
+weight trains, its gradient is masked there, as the publication's own code does it.
 
 From the same weights on the same batch, dropout off: the gradients of all that trains, of the first
 step, and the losses of three steps of SGD with momentum, to 1e-8. A norm whose scale does not train is
@@ -85,8 +86,44 @@ def set_norms(net):
             module.eval()
 
 
-def train(net, x, y, rates):
-    """Losses, and the gradients of the first step in the engine's layout."""
+def masks_of(net, parts, by):
+    """{parameter: mask} of what is trained of weights, parts being of modules: of input channels, or of a depthwise
+    convolution's."""
+    masks = {}
+    for module in net.modules():
+        part = parts(net, module)
+        if not part or part == 1:
+            continue
+        w = module.weight.detach()
+        axis = 0 if w.dim() == 4 and w.shape[1] == 1 and w.shape[0] > 1 else 1
+        image = getattr(module, "image", None)
+        norms = reference_rows(w, image).square().flatten(1) if axis == 1 else w.square().flatten(1)
+        counts = norms.sum(1)
+        order = torch.argsort({"largest": -counts, "smallest": counts,
+                               "first": torch.arange(len(counts))}[by], stable=True)
+        chosen = torch.zeros(len(counts), dtype=torch.bool)
+        chosen[order[:max(1, int(len(counts) * part))]] = True
+        masks[module.weight] = (axis, chosen, image)
+    return masks
+
+
+def reference_rows(w, image):
+    """A weight (K, C, ...) as (C, K, ...), with columns of a linear layer behind an image as the engine has them."""
+    if image:
+        w = w.reshape(-1, *image).permute(0, 2, 3, 1).flatten(1)
+    return w.transpose(0, 1)
+
+
+def mask(gradient, axis, chosen, image):
+    if image:
+        chosen = chosen.reshape(*image[1:], image[0]).permute(2, 0, 1).flatten()
+    shape = [1] * gradient.dim()
+    shape[axis] = -1
+    return gradient * chosen.reshape(shape)
+
+
+def train(net, x, y, rates, masks):
+    """Losses, and the gradients of the first step, of what trains, in the engine's layout."""
     trained = [(p, layout) for p, layout in in_order(net) if p.requires_grad]
     update = torch.optim.SGD([{"params": [p], "lr": RATE * rates(p)} for p, _ in trained], RATE,
                              MOMENTUM)
@@ -96,15 +133,27 @@ def train(net, x, y, rates):
         loss = F.cross_entropy(net(x), y)
         loss.backward()
         if gradient is None:
-            gradient = torch.cat([layout(p.grad).reshape(-1) for p, layout in trained]).numpy()
+            gradient = torch.cat([cut(layout(p.grad), masks.get(p)).reshape(-1) for p, layout in trained]).numpy()
+        for p, masked in masks.items():
+            p.grad = mask(p.grad, *masked)
         update.step()
         losses.append(loss.item())
     return np.array(losses), gradient
 
 
+def cut(gradient, masked):
+    """What is trained of a gradient in the engine's layout, whose last axis is the input's channels."""
+    if not masked:
+        return gradient
+    axis, chosen, _image = masked
+    return gradient[chosen] if axis == 0 else gradient[..., chosen]
+
+
 class Tuning(unittest.TestCase):
-    def compare(self, name, choose, *tuning, change=None, rates=lambda p: 1):
-        """choose(module, kind): whether a module's parameter trains; change(net): adapters."""
+    def compare(self, name, choose, *tuning, change=None, rates=lambda p: 1, parts=lambda net, module: None,
+                by="largest"):
+        """choose(module, kind): whether a module's parameter trains; change(net): adapters; parts(net, module): the
+        part of its weight that does."""
         torch.manual_seed(1)
         shape = reference.forms(name)[0][0]
         net = reference.build(name, shape, 10, dropout=False).double()
@@ -128,7 +177,7 @@ class Tuning(unittest.TestCase):
                             "x".join(map(str, shape)), "10", str(BATCH), "f64", str(RATE),
                             str(STEPS), source, target, *tuning], check=True)
             ours = np.fromfile(target)
-        losses, gradient = train(net, x, y, rates)
+        losses, gradient = train(net, x, y, rates, masks_of(net, parts, by))
         self.assertEqual(len(ours), STEPS + len(gradient))
         error = np.linalg.norm(ours[STEPS:] - gradient) / np.linalg.norm(gradient)
         self.assertLess(error, TOLERANCE)
@@ -173,6 +222,35 @@ class Tuning(unittest.TestCase):
             return True
 
         self.compare("lenet5", keep, "rates=conv?.weight=x0.25", rates=lambda p: sizes[id(p)])
+
+    def sparse(self, name, update, weights, biases, parts, by="largest"):
+        """Layers by their place from the last on, norms with the layer before them: 0 is the last."""
+        found = {}
+
+        def places(net):
+            if id(net) not in found:
+                place, found[id(net)] = -1, {}
+                for module in reversed(list(net.modules())):
+                    is_layer = isinstance(module, (nn.Linear, nn.Conv2d))
+                    place += is_layer
+                    found[id(net)][module] = place if is_layer else place + 1
+            return found[id(net)]
+
+        def choose(net, module, kind):
+            place = places(net)[module]
+            if is_norm(module) or kind == "bias":
+                return place < biases
+            return place < weights or place in parts
+
+        self.compare(name, choose, f"update={update}", by=by,
+                     parts=lambda net, module: parts.get(places(net)[module])
+                     if isinstance(module, (nn.Linear, nn.Conv2d)) else None)
+
+    def test_sparse_update(self):
+        self.sparse("lenet5", "weights=1", 1, 1, {})
+        self.sparse("lenet5", "weights=1,biases=3,conv2=0.5", 1, 3, {3: 0.5})
+        self.sparse("lenet-relu", "conv2=0.3,fc1=0.1,channels=smallest", 0, 3, {1: 0.1, 2: 0.3}, "smallest")
+        self.sparse("mobilenet-v2", "biases=9,#49-50=0.25,#51=1,channels=first", 0, 9, {2: 1, 3: 0.25, 4: 0.25}, "first")
 
     def test_adapters(self):
         for name in ("mlp", "mobilenet-v2"):

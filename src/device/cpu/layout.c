@@ -2,7 +2,9 @@
 #include "ops/layout.h"
 #include "device/cpu/cpu.h"
 #include "ops/shared.h"
+#include "tensor/number.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- concat ---- */
@@ -213,6 +215,122 @@ static void wrap_index_run(const qn_call *call) {
     }
 }
 
+/* ---- parts ---- */
+
+/* Elements along an axis, as rows of the axes before it. */
+typedef struct part_rows {
+    const qn_call *call;
+    int64_t n, extent; /* channels of the part, and of the whole */
+    size_t unit;       /* bytes of a channel in a row */
+} part_rows;
+
+static part_rows part_make_rows(const qn_call *call, qn_tensor whole, int64_t n) {
+    const int axis = ((const qn_take_attributes *)call->attributes)->axis;
+    const qn_shape s = whole.shape;
+    return (part_rows){.call = call,
+                       .n = n,
+                       .extent = s.dims[axis],
+                       .unit = qn_dtype_bytes(whole.dtype) *
+                               (size_t)qn_shape_count_range(s, axis + 1, s.rank)};
+}
+
+static size_t part_place(const part_rows *p, int64_t row, const int32_t *channels, int64_t i) {
+    return (size_t)(row * p->extent + channels[i] - 1) * p->unit;
+}
+
+static void take_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const part_rows *p = context;
+    const char *from = p->call->in[0];
+    const int32_t *channels = p->call->in[1];
+    char *to = (char *)p->call->out[0] + (size_t)(begin * p->n) * p->unit;
+    for (int64_t row = begin; row < end; row++) {
+        for (int64_t i = 0; i < p->n; i++, to += p->unit) {
+            const char *place = from + part_place(p, row, channels, i);
+            if (p->unit == sizeof(float)) /* of a length that the compiler knows */
+                memcpy(to, place, sizeof(float));
+            else
+                memcpy(to, place, p->unit);
+        }
+    }
+}
+
+static void take_run(const qn_call *call) {
+    const int axis = ((const qn_take_attributes *)call->attributes)->axis;
+    part_rows p = part_make_rows(call, call->inputs[0], call->inputs[1].shape.dims[0]);
+    qn_team_run(call->team, qn_shape_count_range(call->inputs[0].shape, 0, axis), take_task, &p);
+}
+
+static void put_task(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const part_rows *p = context;
+    const int32_t *channels = p->call->in[1];
+    char *to = p->call->out[0];
+    const char *from = (const char *)p->call->in[0] + (size_t)(begin * p->n) * p->unit;
+    for (int64_t row = begin; row < end; row++) {
+        for (int64_t i = 0; i < p->n; i++, from += p->unit)
+            memcpy(to + part_place(p, row, channels, i), from, p->unit);
+    }
+}
+
+static void put_run(const qn_call *call) {
+    const int axis = ((const qn_take_attributes *)call->attributes)->axis;
+    part_rows p = part_make_rows(call, call->outputs[0], call->inputs[1].shape.dims[0]);
+    qn_team_run(call->team, qn_shape_count_range(call->outputs[0].shape, 0, axis), put_task, &p);
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Twice one for each channel. */
+static size_t choose_workspace(const qn_kernels *kernels, const void *attributes,
+                               const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
+    (void)kernels;
+    (void)outputs;
+    (void)n_threads;
+    const int axis = ((const qn_choose_attributes *)attributes)->axis;
+    return 2 * sizeof(double) * (size_t)inputs[0].shape.dims[axis];
+}
+
+/* How much a channel counts, the least first: by its sum of squares, where a NaN counts as 0. */
+static void choose_weigh(const qn_call *call, double *counts) {
+    const qn_choose_attributes *a = call->attributes;
+    const qn_shape s = call->inputs[0].shape;
+    const int64_t n = s.dims[a->axis], inner = qn_shape_count_range(s, a->axis + 1, s.rank);
+    for (int64_t c = 0; c < n; c++)
+        counts[c] = a->by == QN_PART_FIRST ? (double)c : 0;
+    for (int64_t i = 0; i < qn_shape_count(s) && a->by != QN_PART_FIRST; i++) {
+        const double w = qn_number_get(call->inputs[0].dtype, call->in[0], i);
+        if (w == w)
+            counts[i / inner % n] += a->by == QN_PART_LARGEST ? -w * w : w * w;
+    }
+}
+
+static void choose_run(const qn_call *call) {
+    const int64_t n = call->inputs[1].shape.dims[0];
+    const int64_t all =
+        call->inputs[0].shape.dims[((const qn_choose_attributes *)call->attributes)->axis];
+    int32_t *channels = call->out[0];
+    double *counts = call->workspace, *sorted = counts + all;
+    bool is_chosen = true;
+    for (int64_t i = 0; i < n; i++)
+        is_chosen &= channels[i] > (i > 0 ? channels[i - 1] : 0) && channels[i] <= all;
+    if (is_chosen)
+        return;
+    choose_weigh(call, counts);
+    memcpy(sorted, counts, (size_t)all * sizeof *sorted);
+    qsort(sorted, (size_t)all, sizeof *sorted, compare_doubles);
+    int64_t n_equal = n; /* of those that count as the last one does, the first ones are taken */
+    for (int64_t c = 0; c < all; c++)
+        n_equal -= counts[c] < sorted[n - 1];
+    for (int64_t c = 0, made = 0; c < all; c++) {
+        if (counts[c] < sorted[n - 1] || (counts[c] == sorted[n - 1] && n_equal-- > 0))
+            channels[made++] = (int32_t)c + 1;
+    }
+}
+
 /* ---- copy ---- */
 
 static void copy_run(const qn_call *call) {
@@ -230,6 +348,9 @@ const qn_cpu_operator qn_cpu_layout[] = {
     {&qn_op_embedding, .run = embedding_run},
     {&qn_op_embedding_backward, .run = embedding_backward_run, .chunk = embedding_backward_chunk},
     {&qn_op_wrap, .run = wrap_index_run},
+    {&qn_op_choose_channels, .run = choose_run, .workspace = choose_workspace},
+    {&qn_op_take_channels, .types = QN_TYPES_ANY, .run = take_run},
+    {&qn_op_put_channels, .types = QN_TYPES_ANY, .run = put_run},
     {&qn_op_copy_value, .types = QN_TYPES_ANY, .run = copy_run},
     {0},
 };

@@ -69,5 +69,5 @@ void qn_cpu_rescale(const qn_call *call, qn_integer_product *product, qn_sums su
         qn_team_run(call->team, (qn_call_count(call) + AT_ONCE - 1) / AT_ONCE, shift_task,
                     &(shifting){call, &y});
     *(int32_t *)call->out[1] = y.shift.bits;
-    qn_shift_keep(kept, y.shift.bits, right, is_stored, call->out[2]);
+    qn_shift_keep(how->adapts, how->period, kept, y.shift.bits, right, is_stored, call->out[2]);
 }

@@ -185,6 +185,7 @@ static void describe_product(const qn_op *op, const void *attributes, qn_dsp_wor
     const qn_rescaling *how = qn_rescaling_of(op, attributes);
     work->relu = has_relu(op, attributes);
     work->adapts = how->adapts;
+    work->period = how->period;
     work->is_pseudo = how->rounding == QN_ROUND_PSEUDO_STOCHASTIC;
 }
 

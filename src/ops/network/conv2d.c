@@ -71,6 +71,24 @@ static qn_cost conv2d_cost(const void *attributes, const qn_tensor *inputs,
     return product_cost(&d);
 }
 
+/* The gradient to the filter, or to the part of it that is trained: some input channels, or, of a
+ * depthwise convolution, some channels of both sides. */
+static qn_value filter_gradient(qn_graph *graph, const qn_node *node, qn_value dy,
+                                qn_conv2d_backward_attributes backward) {
+    qn_value x = node->inputs[0], channels;
+    if (qn_part_find(graph, node, &x, &channels)) {
+        qn_convolution *d = &backward.shape;
+        const bool is_depthwise = d->groups > 1;
+        d->c = qn_graph_shape(graph, x).dims[3];
+        if (is_depthwise) {
+            d->groups = d->k = d->c;
+            dy = qn_op_take(graph, NULL, dy, 3, channels);
+        }
+    }
+    return qn_gradient_add(graph, node, "backward_filter", &qn_op_conv2d_backward_filter,
+                           (qn_value[]){x, dy}, 2, &backward);
+}
+
 static void conv2d_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const qn_node *node = gradient->node;
     const qn_conv2d_attributes *a = node->attributes;
@@ -84,9 +102,7 @@ static void conv2d_gradient(qn_graph *graph, const qn_gradient *gradient) {
     if (node->n_inputs > 2 && gradient->wanted[2])
         gradient->inputs[2] = qn_gradient_columns(graph, node, "backward_bias", dy);
     if (gradient->wanted[1])
-        gradient->inputs[1] =
-            qn_gradient_add(graph, node, "backward_filter", &qn_op_conv2d_backward_filter,
-                            (qn_value[]){x, dy}, 2, &backward);
+        gradient->inputs[1] = filter_gradient(graph, node, dy, backward);
     if (gradient->wanted[0])
         gradient->inputs[0] =
             qn_gradient_add(graph, node, "backward_data", &qn_op_conv2d_backward_data,
@@ -187,6 +203,7 @@ const qn_op qn_op_conv2d = {
     .any_type_inputs = QN_PRODUCT_INPUTS,
     .is_product = true,
     .is_linear = true,
+    .trains_parts = true,
     .infer = conv2d_infer,
     .gradient = conv2d_gradient,
     .rescaled = &qn_op_rescaled_conv2d,

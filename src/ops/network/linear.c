@@ -39,10 +39,13 @@ static void linear_gradient(qn_graph *graph, const qn_gradient *gradient) {
         qn_gradient_activation(graph, node, a->activation, node->outputs[0], gradient->outputs[0]);
     if (node->n_inputs > 2 && gradient->wanted[2])
         gradient->inputs[2] = qn_gradient_columns(graph, node, "backward_bias", dy);
-    if (gradient->wanted[1])
+    if (gradient->wanted[1]) {
+        qn_value x = node->inputs[0], channels;
+        qn_part_find(graph, node, &x, &channels);
         gradient->inputs[1] =
             qn_gradient_add(graph, node, "backward_weight", &qn_op_linear_backward_weight,
-                            (qn_value[]){node->inputs[0], dy}, 2, NULL);
+                            (qn_value[]){x, dy}, 2, NULL);
+    }
     if (gradient->wanted[0])
         gradient->inputs[0] =
             qn_gradient_add(graph, node, "backward_data", &qn_op_linear_backward_data,
@@ -77,6 +80,7 @@ const qn_op qn_op_linear = {
     .any_type_inputs = QN_PRODUCT_INPUTS,
     .is_product = true,
     .is_linear = true,
+    .trains_parts = true,
     .infer = linear_infer,
     .gradient = linear_gradient,
     .rescaled = &qn_op_rescaled_linear,

@@ -27,7 +27,8 @@ typedef struct backward_attributes {
 #define RESCALING_FIELDS(type)                                                                     \
     {"bits", QN_ATTRIBUTE_INT, offsetof(type, how.bits)},                                          \
         {"rounding", QN_ATTRIBUTE_INT, offsetof(type, how.rounding)},                              \
-        {"adapts", QN_ATTRIBUTE_BOOL, offsetof(type, how.adapts)},                                 \
+        {"adapts", QN_ATTRIBUTE_INT, offsetof(type, how.adapts)},                                  \
+        {"period", QN_ATTRIBUTE_INT, offsetof(type, how.period)},                                  \
         {"first_drop", QN_ATTRIBUTE_INT64, offsetof(type, how.first_drop)},                        \
         {"second_drop", QN_ATTRIBUTE_INT64, offsetof(type, how.second_drop)},                      \
         {"third_drop", QN_ATTRIBUTE_INT64, offsetof(type, how.third_drop)}, {                      \

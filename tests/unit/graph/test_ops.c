@@ -217,7 +217,8 @@ static bool takes_more_axes(const qn_node *node, int input) {
         return input == 0;
     if (strcmp(op->name, "quantise") == 0 || strcmp(op->name, "dequantise") == 0 ||
         strcmp(op->name, "round") == 0 || strcmp(op->name, "settle") == 0 ||
-        strcmp(op->name, "adapt") == 0)
+        strcmp(op->name, "adapt") == 0 || strcmp(op->name, "choose") == 0 ||
+        strcmp(op->name, "take") == 0)
         return input == 0;
     if (strcmp(op->name, "embedding") == 0)
         return input == 1;

@@ -104,13 +104,14 @@ static void prepare(prepared *p, const qn_dsp_work *work, char *base) {
 static void multiply(const prepared *p, int bits) {
     const int32_t *kept = (const int32_t *)place(p, p->work.in[2]);
     const int right = qn_shift_for(make_sums(p), bits);
-    const bool adapts = p->work.adapts != 0;
+    const int rule = p->work.adapts;
     int shift = qn_shift_in_range(kept[QN_KEPT_SHIFT]);
-    if (shift != right && !qn_shift_may_stay(adapts, kept, right))
+    if (shift != right && !qn_shift_may_stay(rule, kept, right))
         shift = right;
     shift_sums(p, shift);
     *(int32_t *)place(p, p->work.out[1]) = shift;
-    qn_shift_keep(kept, shift, right, !adapts || kept[QN_KEPT_STEPS] == 0,
+    qn_shift_keep(rule, p->work.period, kept, shift, right,
+                  rule == QN_SHIFTS_EXACT || kept[QN_KEPT_STEPS] == 0,
                   (int32_t *)place(p, p->work.out[2]));
 }
 

@@ -47,7 +47,8 @@ typedef struct qn_dsp_work {
     uint32_t in[QN_DSP_MOST_INPUTS], out[QN_DSP_MOST_OUTPUTS], workspace;
     qn_dsp_window window;
     int32_t n_inputs;
-    int32_t relu, is_pseudo, adapts;   /* of products */
+    int32_t relu, is_pseudo;           /* of products */
+    int32_t adapts, period;            /* likewise: how shifts are kept */
     int32_t rows, columns, strides[3]; /* of what is done number by number */
 } qn_dsp_work;
 
