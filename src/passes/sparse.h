@@ -1,29 +1,29 @@
 /* The sparse update (Lin et al. 2022, "On-Device Training Under 256KB Memory", section 3.2): only
- * the last layers' weights and biases are trained, and of chosen layers only a part of the weight, some of
- * its input channels. Everything else is as if it were frozen: what its gradients would need is not
- * computed and not kept. Runs before fusion and autodiff. */
+ * the last layers' weights and biases are trained, and of chosen layers only a part of the weight,
+ * some of its input channels. Everything else is as if it were frozen: what its gradients would
+ * need is not computed and not kept. Runs before fusion and autodiff. */
 #ifndef QN_PASSES_SPARSE_H
 #define QN_PASSES_SPARSE_H
 
 #include "graph/graph.h"
 
-/* Layers are the operators with a weight whose rows are products (qn_op.is_linear), counted from the
- * last one; the norms behind one count as its bias. */
+/* Layers are the operators with a weight whose rows are products (qn_op.is_linear), counted from
+ * the last one; the norms behind one count as its bias. */
 typedef struct qn_sparse {
     bool is_used;
     int weights; /* of so many last layers are trained */
     int biases;  /* likewise; -1: of the layers from the first on whose weight is trained */
     qn_part_choice by;
-    const char *parts; /* "PATTERN=X": of the weight of such layers the part X is trained, the last
-                          one that fits counts; what else there is of qn_sparse_read's text is passed
-                          over. Null: none */
+    /* "PATTERN=X": of the weight of such layers the part X is trained, the last one that fits
+     * counts; what else there is of qn_sparse_read's text is passed over. Null: none. */
+    const char *parts;
 } qn_sparse;
 
 /* The words of qn_part_choice. */
 extern const char *const qn_part_choices[QN_PART_CHOICES];
 
-/* Reads "weights=N,biases=N,channels=CHOICE,PATTERN=X,...", in any order, each as often as wanted; the
- * text must outlive what is read. */
+/* Reads "weights=N,biases=N,channels=CHOICE,PATTERN=X,...", in any order, each as often as wanted;
+ * the text must outlive what is read. */
 qn_status qn_sparse_read(const char *text, qn_sparse *sparse);
 
 /* Says of the graph's parameters which are trained, among those that are, and which part. */

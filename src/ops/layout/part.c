@@ -1,7 +1,7 @@
-/* Parts of parameters (qn_weight_part): some of a weight's channels are trained, and all else stays. choose
- * decides which, once: the numbers of channels, from 1 on, are state that later steps keep. take
- * copies channels, of a layer's input for the gradient and of the weight for its update; put writes
- * what the update made of them into the weight. No gradient flows through them. */
+/* Parts of parameters (qn_weight_part): some of a weight's channels are trained, and all else
+ * stays. choose decides which, once: the numbers of channels, from 1 on, are state that later steps
+ * keep. take copies channels, of a layer's input for the gradient and of the weight for its update;
+ * put writes what the update made of them into the weight. No gradient flows through them. */
 #include "ops/layout.h"
 #include "ops/rescaled.h"
 #include "ops/shared.h"
