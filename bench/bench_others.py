@@ -298,6 +298,7 @@ def parse():
     options = parser.parse_args()
     if options.quick:
         options.processes, options.seconds = 1, 0.5
+    options.isa = None  # no limit
     return options
 
 
