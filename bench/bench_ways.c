@@ -110,7 +110,7 @@ static qn_task *open_task(const char *model, int64_t batch) {
     qn_task *task;
     if (!options.model)
         stop(model);
-    options.engine.cores = QN_CORES_AUTO;
+    options.engine.cores = getenv("BENCH_LATER") ? QN_CORES_LATER : QN_CORES_AUTO;
     snprintf(text, sizeof text, "%lld", (long long)batch);
     check(qn_metadata_create(NULL, &options.settings), model);
     check(qn_metadata_set(options.settings, "data", "synthetic"), model);
@@ -173,7 +173,7 @@ static void run_rounds(qn_task *task, qn_core_plans *c, cell *to) {
 }
 
 static bool is_chosen(const qn_core_plans *c) {
-    return !c->adapting.is_first;
+    return !c->later && !c->adapting.is_first;
 }
 
 static void measure(cell *to) {

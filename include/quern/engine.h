@@ -49,6 +49,9 @@ typedef enum qn_cores_choice {
     QN_CORES_AUTO,       /* side by side where that is measured to be faster (docs/cores.md); begins
                             with the schedule in the cache folder, if one is kept */
     QN_CORES_MEASURED,   /* the same, measured anew */
+    QN_CORES_LATER,      /* the same, in training's own steps, once so many have run that it costs
+                            less than a fiftieth of their time; only schedules that need no larger
+                            arena, and without a memory budget or ranks */
 } qn_cores_choice;
 
 /* What is to be least of a step: its time, its energy, or the product of the two. */

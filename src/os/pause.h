@@ -1,5 +1,5 @@
-/* Waiting without sleep: a hint to the processor between two looks, and giving way to whoever may be
- * waited for and needs this processor. */
+/* Waiting without sleep: a hint to the processor between two looks, and giving way to whoever may
+ * be waited for and needs this processor. */
 #ifndef QN_OS_PAUSE_H
 #define QN_OS_PAUSE_H
 

@@ -431,8 +431,8 @@ static qn_status run_watched(qn_engine *e, int program, uint64_t step) {
 
 static qn_status run(qn_engine *e, int program, uint64_t step) {
     const qn_program *p = qn_engine_get_program(e, program);
-    const qn_status status =
-        e->events ? run_watched(e, program, step) : run_plan(e, program, step, NULL);
+    const qn_status status = e->events ? run_watched(e, program, step)
+                                       : run_plan(e, program, step, qn_cores_watch(e, program));
     if (status != QN_OK && p->training && !e->reducer)
         return qn_fail_within(status,
                               "step %lld failed after it had changed some parameters, which are "

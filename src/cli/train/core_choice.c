@@ -21,6 +21,19 @@ bool core_choice_is_by_hand(const char *value) {
     return strcmp(value, "all") != 0 && strcmp(value, "auto") != 0;
 }
 
+bool core_choice_is_auto(const arguments *a) {
+    const char *cores = option_find(a->command, "cores") < 0 ? NULL : arguments_get(a, "cores");
+    return cores && strcmp(cores, "auto") == 0;
+}
+
+qn_cores_choice core_choice_of(const arguments *a) {
+    if (core_choice_is_auto(a))
+        return QN_CORES_AUTO;
+    const bool is_open = option_find(a->command, "cores") >= 0 && !arguments_has(a, "cores") &&
+                         !arguments_has(a, "threads");
+    return is_open ? QN_CORES_LATER : QN_CORES_ONE_BY_ONE;
+}
+
 static qn_status refuse(const char *value) {
     return qn_fail(QN_ERROR_ARGUMENT,
                    "--cores %.40s: it takes all, auto, big, little, a number of cores, or cores by "
@@ -189,8 +202,7 @@ static double ceiling_of(const arguments *a) {
 }
 
 qn_status core_choice_wish(const arguments *a, const settings *s, qn_core_wish *wish) {
-    const char *cores = arguments_get(a, "cores");
-    const bool is_auto = cores && strcmp(cores, "auto") == 0;
+    const bool is_auto = core_choice_is_auto(a);
     *wish = (qn_core_wish){.prefer = is_auto ? prefer_of(s) : QN_PREFER_TIME};
     const double most_watts = ceiling_of(a);
     if (!is_auto && most_watts <= 0)

@@ -16,6 +16,13 @@
 /* Whether a value is neither "all" nor "auto". */
 bool core_choice_is_by_hand(const char *value);
 
+/* Whether --cores auto was given. */
+bool core_choice_is_auto(const arguments *a);
+
+/* What --cores asks an engine for: where neither it nor --threads is given, to look for a schedule
+ * once a run is long. */
+qn_cores_choice core_choice_of(const arguments *a);
+
 /* Keeps this process, and all threads that it starts from now on, to the cores of a value: "big"
  * (all kinds but the weakest), "little" (the weakest kind), a number N (the N strongest), or
  * numbers as the kernel counts ("0-3", "0,2-3"). *n: how many. QN_ERROR_ARGUMENT: there are none

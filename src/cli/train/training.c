@@ -38,7 +38,7 @@ static qn_status check_settings(const arguments *a, const settings *s, const qn_
     if (settings_flag(s, "nesterov") && !(settings_number(s, "momentum") > 0))
         return qn_fail(QN_ERROR_ARGUMENT, "--nesterov needs a --momentum above 0");
     if (arguments_has(a, "prefer") && !qn_device_is_chosen(settings_get(s, "device")) &&
-        strcmp(arguments_get(a, "cores"), "auto") != 0)
+        !core_choice_is_auto(a))
         return qn_fail(
             QN_ERROR_ARGUMENT,
             "--prefer is what --device auto and --cores auto choose by; add one of them");
@@ -141,11 +141,11 @@ static qn_kernel_tuning tuning_of(const arguments *a) {
 /* Before threads are started: --threads counts further, among the cores that are kept to. */
 static qn_status choose_cores(training *t) {
     const char *cores =
-        option_find(t->a->command, "cores") < 0 ? "all" : arguments_get(t->a, "cores");
-    t->s.engine.cores = strcmp(cores, "auto") == 0 ? QN_CORES_AUTO : QN_CORES_ONE_BY_ONE;
-    if (core_choice_is_by_hand(cores))
+        option_find(t->a->command, "cores") < 0 ? NULL : arguments_get(t->a, "cores");
+    t->s.engine.cores = core_choice_of(t->a);
+    if (cores && core_choice_is_by_hand(cores))
         QN_TRY(core_choice_keep(cores, &t->n_cores));
-    if (t->s.engine.cores == QN_CORES_AUTO) {
+    if (t->s.engine.cores != QN_CORES_ONE_BY_ONE) {
         QN_TRY(core_facts_load(&t->core_facts));
         t->s.engine.core_facts = &t->core_facts;
     }

@@ -35,6 +35,13 @@ void qn_timetable_fill_behind(qn_timetable *s) {
     }
 }
 
+void qn_timetable_keep_close(qn_timetable *s, int32_t most) {
+    for (int32_t rank = most; rank < s->n; rank++) {
+        qn_turn *turn = &s->turns[s->order[rank]];
+        turn->behind = turn->behind > rank - most ? turn->behind : rank - most;
+    }
+}
+
 static void exchange(qn_timetable *a, qn_timetable *b) {
     const qn_timetable kept = *a;
     *a = *b;

@@ -34,6 +34,9 @@ void qn_timetable_deinit(qn_timetable *schedule);
 /* Fills `behind` by the times predicted: what ends before a task begins is done then. */
 void qn_timetable_fill_behind(qn_timetable *schedule);
 
+/* Makes each wait for all but so many of those before it by rank: less memory, and less freedom. */
+void qn_timetable_keep_close(qn_timetable *schedule, int32_t most);
+
 /* The rules. */
 typedef enum qn_timetable_rule {
     QN_TIMETABLE_ONE_BY_ONE, /* all cores for each, in the plan's order */

@@ -115,7 +115,7 @@ static void exchange(qn_core_plans *c, qn_program *p) {
     c->is_beside = !c->is_beside;
 }
 
-static void drop_other(qn_core_plans *c) {
+void qn_cores_drop(qn_core_plans *c) {
     qn_executor_destroy(c->other_executor);
     qn_plan_destroy(c->other_plan);
     c->other_executor = NULL;
@@ -132,13 +132,21 @@ static qn_status make_executor(qn_engine *e, qn_core_plans *c, qn_program *p) {
     return status;
 }
 
-static qn_status open_timetable(qn_engine *e, qn_core_plans *c, qn_program *p,
-                                const qn_timetable *t) {
-    QN_TRY(plan_timetable(e, p, t, c));
-    QN_TRY(make_executor(e, c, p));
-    if (c->other_plan->arena_bytes > e->arena_bytes)
-        QN_TRY(change_arena(e, c->other_plan->arena_bytes));
-    qn_executor_set_arena(c->other_executor, e->arena);
+/* In training the arena stays as it is: a larger one would be memory that nobody asked for. */
+static qn_status make_room(qn_engine *e, const qn_core_plans *c) {
+    if (c->other_plan->arena_bytes <= e->arena_bytes)
+        return QN_OK;
+    if (e->options.cores == QN_CORES_LATER)
+        return qn_fail(QN_ERROR_MEMORY, "the schedule needs a larger arena");
+    return change_arena(e, c->other_plan->arena_bytes);
+}
+
+qn_status qn_cores_open(const qn_core_trying *y) {
+    qn_core_plans *c = y->c;
+    QN_TRY(plan_timetable(y->e, y->p, y->t, c));
+    QN_TRY(make_room(y->e, c));
+    QN_TRY(make_executor(y->e, c, y->p));
+    qn_executor_set_arena(c->other_executor, y->e->arena);
     return QN_OK;
 }
 
@@ -151,19 +159,7 @@ static qn_status fit_arena(qn_engine *e, const qn_core_plans *c, size_t usual_by
     return QN_OK;
 }
 
-/* What is rehearsed: the fastest so far is the engine's second plan. */
-typedef struct trying {
-    qn_engine *e;
-    qn_core_plans *c;
-    qn_program *p;
-    qn_cores cores;
-    qn_rehearsal rehearsal;
-    qn_tasks *tasks;
-    qn_timetable *t, *seen; /* chosen now, and its shortest run */
-    double one_by_one_ns;   /* predicted by the same times as t */
-} trying;
-
-static const qn_core_wish *wish_of(const trying *y) {
+static const qn_core_wish *wish_of(const qn_core_trying *y) {
     return &y->e->options.core_wish;
 }
 
@@ -174,12 +170,12 @@ static void exchange_timetables(qn_timetable *a, qn_timetable *b) {
 }
 
 /* A plan of the timetable that was rehearsed takes the place of the one before, if it is faster. */
-static bool keep_faster(const trying *y, const qn_core_plans *before, double ns) {
+static bool keep_faster(const qn_core_trying *y, const qn_core_plans *before, double ns) {
     qn_core_plans *c = y->c;
     if (before->other_plan && ns >= before->use.rehearsed_ns)
         return false;
     qn_core_plans old = *before;
-    drop_other(&old);
+    qn_cores_drop(&old);
     c->use.rehearsed_ns = ns;
     c->use.predicted_ns = y->t->ns;
     c->use.one_by_one_ns = y->one_by_one_ns;
@@ -189,10 +185,10 @@ static bool keep_faster(const trying *y, const qn_core_plans *before, double ns)
     return true;
 }
 
-static void go_back(const trying *y, const qn_core_plans *before) {
+static void go_back(const qn_core_trying *y, const qn_core_plans *before) {
     qn_core_plans *c = y->c;
     const qn_cores_use use = c->use;
-    drop_other(c);
+    qn_cores_drop(c);
     *c = *before;
     c->use.n_profiled = use.n_profiled;
     c->use.planning_ns = use.planning_ns;
@@ -200,8 +196,14 @@ static void go_back(const trying *y, const qn_core_plans *before) {
         qn_executor_set_arena(c->other_executor, y->e->arena);
 }
 
+void qn_cores_settle(const qn_core_trying *y, const qn_core_plans *before, bool is_good,
+                     double ns) {
+    if (!is_good || !keep_faster(y, before, ns))
+        go_back(y, before);
+}
+
 /* Makes a plan of a timetable and rehearses it; keeps it if it is faster than the one before. */
-static qn_status try_timetable(trying *y) {
+static qn_status try_timetable(qn_core_trying *y) {
     qn_core_plans *c = y->c;
     const qn_core_plans before = *c;
     const int64_t begin_ns = qn_clock_ns();
@@ -209,13 +211,12 @@ static qn_status try_timetable(trying *y) {
     c->other_plan = NULL;
     c->other_executor = NULL;
     c->use.n_narrow = c->use.n_beside = 0;
-    qn_status status = open_timetable(y->e, c, y->p, y->t);
+    qn_status status = qn_cores_open(y);
     c->use.planning_ns += qn_clock_ns() - begin_ns;
     if (status == QN_OK)
-        status = qn_cores_rehearse(&y->rehearsal, c->other_executor, y->t, &y->cores, y->tasks,
+        status = qn_cores_rehearse(y->rehearsal, c->other_executor, y->t, &y->cores, y->tasks,
                                    y->seen, &c->use, &ns);
-    if (status != QN_OK || !keep_faster(y, &before, ns))
-        go_back(y, &before);
+    qn_cores_settle(y, &before, status == QN_OK, ns);
     return status;
 }
 
@@ -232,8 +233,7 @@ const qn_curve *qn_cores_curves(const qn_engine *e, int32_t *n) {
     return *n > 0 ? e->cores->curves : NULL;
 }
 
-/* What is chosen, and one by one beside it: predictions by different times cannot be compared. */
-static qn_status choose_timetable(trying *y) {
+qn_status qn_cores_choose(qn_core_trying *y) {
     const int64_t begin_ns = qn_clock_ns();
     QN_TRY(qn_timetable_make(y->tasks, &y->cores, QN_TIMETABLE_ONE_BY_ONE, 0, y->t));
     y->one_by_one_ns = y->t->ns;
@@ -253,10 +253,10 @@ bool qn_cores_schedule(const qn_engine *e, const qn_timetable **predicted,
 }
 
 /* Schedules by times that are corrected by the schedule before; the fastest is kept. */
-static qn_status try_schedules(trying *y) {
+static qn_status try_schedules(qn_core_trying *y) {
     qn_cores_use *use = &y->c->use;
     for (int i = 0; i < SCHEDULES; i++) {
-        QN_TRY(choose_timetable(y));
+        QN_TRY(qn_cores_choose(y));
         if (i == 0) {
             use->predicted_ns = y->t->ns;
             use->one_by_one_ns = use->uncorrected_one_by_one_ns = y->one_by_one_ns;
@@ -265,20 +265,20 @@ static qn_status try_schedules(trying *y) {
     }
     const bool is_for_time = wish_of(y)->prefer == QN_PREFER_TIME;
     if (is_for_time && use->rehearsed_ns > most_slower * use->rehearsed_usual_ns)
-        drop_other(y->c);
+        qn_cores_drop(y->c);
     use->is_beside =
         y->c->other_plan && (!is_for_time || use->rehearsed_ns < use->rehearsed_usual_ns);
     return QN_OK;
 }
 
-static qn_status choose(trying *y) {
+static qn_status choose(qn_core_trying *y) {
     qn_cores_use *use = &y->c->use;
     const int64_t begin_ns = qn_clock_ns();
-    QN_TRY(qn_cores_measure(&y->rehearsal, &y->cores, y->tasks, use));
+    QN_TRY(qn_cores_measure(y->rehearsal, &y->cores, y->tasks, use));
     QN_TRY(keep_curves(y->e, y->c, y->tasks));
     for (int32_t i = 0; i < y->tasks->n; i++)
         use->bound_ns += y->tasks->curves[i].alone_ns / y->cores.n;
-    QN_TRY(qn_cores_rehearse(&y->rehearsal, y->p->executor, NULL, &y->cores, y->tasks, NULL, use,
+    QN_TRY(qn_cores_rehearse(y->rehearsal, y->p->executor, NULL, &y->cores, y->tasks, NULL, use,
                              &use->rehearsed_usual_ns));
     QN_TRY(try_schedules(y));
     use->measuring_ns = qn_clock_ns() - begin_ns - use->planning_ns;
@@ -291,7 +291,8 @@ static uint64_t mix(uint64_t hash, uint64_t with) {
     return (hash ^ with) * UINT64_C(0x9e3779b97f4a7c15) + (hash >> 29);
 }
 
-static void fill_key(const qn_engine *e, const qn_program *p, qn_core_plans *c) {
+void qn_cores_fill_key(const qn_engine *e, qn_core_plans *c) {
+    const qn_program *p = &e->programs[c->program];
     qn_schedule_key *key = &c->key;
     *key = (qn_schedule_key){
         .plan = qn_engine_hash(e), .n_cores = c->use.n_cores, .n_steps = p->plan->n_steps};
@@ -305,31 +306,43 @@ static qn_schedule_times times_of(const qn_cores_use *use) {
                                use->rehearsed_ns, use->bound_ns};
 }
 
-/* A plan of the schedule that is kept, if there is one that the steps allow. */
-static qn_status use_cached(trying *y) {
+void qn_cores_save(qn_core_plans *c) {
+    const qn_schedule_times times = times_of(&c->use);
+    qn_schedule_save(&c->key, &times, &c->schedule);
+    c->is_cached = true;
+}
+
+bool qn_cores_load_cached(qn_core_trying *y, qn_schedule_times *times) {
+    return y->e->options.cores != QN_CORES_MEASURED && wish_of(y)->prefer == QN_PREFER_TIME &&
+           qn_schedule_load(&y->e->allocator, &y->c->key, times, y->t) &&
+           qn_timetable_simulate(y->tasks, &y->cores, y->t) == QN_OK;
+}
+
+void qn_cores_take_cached(qn_core_trying *y, const qn_schedule_times *times) {
     qn_core_plans *c = y->c;
-    qn_schedule_times times;
-    if (y->e->options.cores != QN_CORES_AUTO || wish_of(y)->prefer != QN_PREFER_TIME ||
-        !qn_schedule_load(&y->e->allocator, &c->key, &times, y->t))
-        return QN_OK;
-    const int64_t begin_ns = qn_clock_ns();
-    if (qn_timetable_simulate(y->tasks, &y->cores, y->t) != QN_OK)
-        return QN_OK;
-    QN_TRY(open_timetable(y->e, c, y->p, y->t));
     exchange_timetables(&c->schedule, y->t);
-    c->use.planning_ns = qn_clock_ns() - begin_ns;
-    c->use.one_by_one_ns = c->use.uncorrected_one_by_one_ns = times.one_by_one_ns;
-    c->use.predicted_ns = times.predicted_ns;
-    c->use.rehearsed_usual_ns = times.rehearsed_usual_ns;
-    c->use.rehearsed_ns = times.rehearsed_ns;
-    c->use.bound_ns = times.bound_ns;
+    c->use.one_by_one_ns = c->use.uncorrected_one_by_one_ns = times->one_by_one_ns;
+    c->use.predicted_ns = times->predicted_ns;
+    c->use.rehearsed_usual_ns = times->rehearsed_usual_ns;
+    c->use.rehearsed_ns = times->rehearsed_ns;
+    c->use.bound_ns = times->bound_ns;
     c->use.arena_bytes = c->other_plan->arena_bytes;
     c->use.is_beside = c->use.is_cached = c->is_cached = true;
+}
+
+static qn_status use_cached(qn_core_trying *y) {
+    qn_schedule_times times;
+    if (!qn_cores_load_cached(y, &times))
+        return QN_OK;
+    const int64_t begin_ns = qn_clock_ns();
+    QN_TRY(qn_cores_open(y));
+    y->c->use.planning_ns = qn_clock_ns() - begin_ns;
+    qn_cores_take_cached(y, &times);
     return QN_OK;
 }
 
 /* A schedule that is not faster is found anew each time: what is kept saves steps that gain. */
-static qn_status use_cached_or_choose(trying *y) {
+static qn_status use_cached_or_choose(qn_core_trying *y) {
     qn_core_plans *c = y->c;
     c->use.n_operations = y->tasks->n;
     c->use.usual_arena_bytes = y->p->plan->arena_bytes;
@@ -339,13 +352,11 @@ static qn_status use_cached_or_choose(trying *y) {
     QN_TRY(choose(y));
     if (!c->use.is_beside || wish_of(y)->prefer != QN_PREFER_TIME)
         return QN_OK;
-    const qn_schedule_times times = times_of(&c->use);
-    qn_schedule_save(&c->key, &times, &c->schedule);
-    c->is_cached = true;
+    qn_cores_save(c);
     return QN_OK;
 }
 
-static qn_status init_timetables(const trying *y, const qn_allocator *a) {
+static qn_status init_timetables(const qn_core_trying *y, const qn_allocator *a) {
     const int32_t n = y->tasks->n;
     QN_TRY(qn_timetable_init(a, n, y->t));
     QN_TRY(qn_timetable_init(a, n, y->seen));
@@ -368,20 +379,23 @@ static qn_status make(qn_engine *e, qn_core_plans *c) {
     qn_program *p = &e->programs[c->program];
     qn_tasks tasks = {0};
     qn_timetable t = {0}, seen = {0};
-    trying y = {.e = e,
-                .c = c,
-                .p = p,
-                .cores = qn_cores_for(e->options.core_facts, &e->options.core_wish, c->use.n_cores),
-                .tasks = &tasks,
-                .t = &t,
-                .seen = &seen};
-    QN_TRY(qn_rehearsal_begin(e, p, &y.rehearsal));
+    qn_rehearsal rehearsal;
+    qn_core_trying y = {
+        .e = e,
+        .c = c,
+        .p = p,
+        .cores = qn_cores_for(e->options.core_facts, &e->options.core_wish, c->use.n_cores),
+        .rehearsal = &rehearsal,
+        .tasks = &tasks,
+        .t = &t,
+        .seen = &seen};
+    QN_TRY(qn_rehearsal_begin(e, p, &rehearsal));
     qn_status status = qn_tasks_of_plan(&e->allocator, p->plan, p->graph, &tasks);
     if (status == QN_OK)
         status = init_timetables(&y, &e->allocator);
     if (status == QN_OK)
         status = use_cached_or_choose(&y);
-    qn_rehearsal_end(&y.rehearsal);
+    qn_rehearsal_end(&rehearsal);
     qn_timetable_deinit(&t);
     qn_timetable_deinit(&seen);
     qn_tasks_deinit(&tasks);
@@ -403,7 +417,7 @@ static qn_status make_within(qn_engine *e, qn_core_plans *c) {
         e->counter.n_refused = n_refused;
         c->use.is_over_budget = true;
         c->use.is_beside = false;
-        drop_other(c);
+        qn_cores_drop(c);
     }
     return status == QN_OK || is_over ? fit_arena(e, c, usual_bytes) : status;
 }
@@ -417,10 +431,15 @@ static int find_program(const qn_engine *e) {
     return -1;
 }
 
+/* In training's own steps nothing is tried that a budget or others could not do with. */
+static bool may_wait(const qn_engine *e) {
+    return e->options.memory_budget_bytes == 0 && !e->options.ranks;
+}
+
 static bool is_possible(const qn_engine *e, int program) {
     return e->options.cores != QN_CORES_ONE_BY_ONE && !e->options.plan_only && !e->live_budget &&
            e->options.n_threads > 1 && e->arena_bytes > 0 && program >= 0 &&
-           !e->programs[program].plan->lanes;
+           !e->programs[program].plan->lanes && (e->options.cores != QN_CORES_LATER || may_wait(e));
 }
 
 qn_status qn_engine_plan_cores(qn_engine *e) {
@@ -433,7 +452,9 @@ qn_status qn_engine_plan_cores(qn_engine *e) {
     e->cores = c;
     c->use.n_cores = e->options.n_threads < QN_MAX_LANES ? e->options.n_threads : QN_MAX_LANES;
     c->n_threads = c->use.n_threads_used = qn_team_size(e->team);
-    fill_key(e, &e->programs[program], c);
+    if (e->options.cores == QN_CORES_LATER)
+        return qn_cores_begin_later(e, c);
+    qn_cores_fill_key(e, c);
     qn_rehearsal_fill(e);
     QN_TRY(make_within(e, c));
     qn_cores_begin_trials(c, &e->options.core_wish);
@@ -447,7 +468,8 @@ void qn_engine_destroy_cores(qn_engine *e) {
     /* It lost its first comparison: the next engine measures anew. */
     if (c->is_cached && c->use.is_measured && c->use.measured_gain < least_gain)
         qn_schedule_forget(&c->key);
-    drop_other(c);
+    qn_cores_end_later(c);
+    qn_cores_drop(c);
     qn_timetable_deinit(&c->schedule);
     qn_timetable_deinit(&c->seen);
     qn_release(&e->allocator, e->cores->curves, e->cores->n_curves + 1, sizeof *e->cores->curves);
@@ -459,20 +481,37 @@ void qn_engine_destroy_cores(qn_engine *e) {
 
 /* While the engine is watched, records belong to one plan. */
 static int find_way(const qn_engine *e, const qn_core_plans *c) {
+    if (c->later)
+        return e->events ? QN_CORES_ALL : qn_cores_later_way(c);
     if (e->events)
         return c->other_plan && c->use.is_beside ? QN_CORES_BESIDE : QN_CORES_ALL;
     return c->adapting.way;
+}
+
+static bool is_finding(const qn_engine *e, const qn_core_plans *c) {
+    return c->later && !e->events;
 }
 
 void qn_cores_begin_run(qn_engine *e, int program) {
     qn_core_plans *c = e->cores;
     if (!c || c->program != program)
         return;
+    if (is_finding(e, c)) {
+        if (c->is_beside)
+            exchange(c, &e->programs[program]);
+        qn_cores_go_on_later(e, c);
+    }
     const int way = find_way(e, c);
     if ((way == QN_CORES_BESIDE) != c->is_beside)
         exchange(c, &e->programs[program]);
-    qn_team_begin_turn(e->team, qn_cores_threads(c, way));
+    qn_team_begin_turn(e->team,
+                       is_finding(e, c) ? qn_cores_later_threads(c) : qn_cores_threads(c, way));
     c->begin_ns = qn_clock_ns();
+}
+
+const qn_watch *qn_cores_watch(const qn_engine *e, int program) {
+    const qn_core_plans *c = e->cores;
+    return c && c->program == program && c->later ? qn_cores_later_watch(c) : NULL;
 }
 
 /* Results stay where they are until the next run. */
@@ -480,12 +519,15 @@ void qn_cores_end_run(qn_engine *e, int program) {
     qn_core_plans *c = e->cores;
     if (!c || c->program != program)
         return;
+    const double ns = (double)(qn_clock_ns() - c->begin_ns);
     qn_team_begin_turn(e->team, c->n_threads);
-    if (!e->events)
-        qn_cores_note(c, (double)(qn_clock_ns() - c->begin_ns));
+    if (is_finding(e, c))
+        qn_cores_note_later(c, ns);
+    else if (!e->events)
+        qn_cores_note(c, ns);
 }
 
 qn_cores_use qn_engine_get_cores(const qn_engine *e) {
     QN_NEED_OR(e, "engine", (qn_cores_use){0});
-    return e->cores ? e->cores->use : (qn_cores_use){0};
+    return e->cores && !e->cores->later ? e->cores->use : (qn_cores_use){0};
 }

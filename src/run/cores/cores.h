@@ -1,9 +1,9 @@
-/* Operations of training side by side on the cores: when plans are made, operations are timed in
- * rehearsed steps, a schedule is chosen (plan/schedule), and a second plan is made of it; it is
- * rehearsed too, times are corrected by it, and the schedule is chosen anew. The first steps run by
- * turns by the fastest plan and by the one that runs operations one by one, on all threads and on
- * fewer, and the fastest way is kept; they are compared again now and then, and when steps take
- * longer or shorter than they did. Equal bits. */
+/* Operations of training side by side on the cores: when plans are made, or where that waits until
+ * a run is long (later.c), operations are timed in rehearsed steps or in training's own, a schedule
+ * is chosen (plan/schedule), and a second plan is made of it; it is tried too, times are corrected
+ * by it, and the schedule is chosen anew. Then steps run by turns by the fastest plan and by the
+ * one that runs operations one by one, on all threads and on fewer, and the fastest way is kept;
+ * they are compared again when steps take longer or shorter than they did. Equal bits. */
 #ifndef QN_RUN_CORES_CORES_H
 #define QN_RUN_CORES_CORES_H
 
@@ -63,7 +63,9 @@ typedef struct qn_core_plans {
     qn_timetable seen;     /* the same as it ran in rehearsal, where rank is that in the schedule;
                               end_ns 0: not seen */
     qn_schedule_key key;
-    bool is_cached; /* the schedule is in the cache folder */
+    bool is_cached;              /* the schedule is in the cache folder */
+    struct qn_core_later *later; /* a schedule is to be found in training's own steps; null: not */
+    double parts;                /* of the time so far, in which what is tried then may be one */
     qn_cores_use use;
 } qn_core_plans;
 
@@ -79,6 +81,10 @@ void qn_engine_destroy_cores(qn_engine *engine);
 /* Before a run of a program: takes the plan whose turn it is. After it: notes its time. */
 void qn_cores_begin_run(qn_engine *engine, int program);
 void qn_cores_end_run(qn_engine *engine, int program);
+
+/* Where a run of a program is recorded for itself, while nobody watches the engine; null: nowhere.
+ */
+const qn_watch *qn_cores_watch(const qn_engine *engine, int program);
 
 /* Measured curves of the first training program's steps, one by one; null: none were. */
 const qn_curve *qn_cores_curves(const qn_engine *engine, int32_t *n);
@@ -98,6 +104,69 @@ void qn_cores_note(qn_core_plans *plans, double ns);
 
 /* Threads of a way. */
 int qn_cores_threads(const qn_core_plans *plans, int way);
+
+/* Where schedules of a program are tried. */
+typedef struct qn_core_trying {
+    qn_engine *e;
+    qn_core_plans *c;
+    qn_program *p;
+    qn_cores cores;
+    const qn_rehearsal *rehearsal; /* null: training's own steps */
+    qn_tasks *tasks;
+    qn_timetable *t, *seen; /* chosen now, and its shortest run */
+    double one_by_one_ns;   /* predicted by the same times as t */
+} qn_core_trying;
+
+/* The schedule to be tried next, by the times that are known, and one by one beside it:
+ * predictions by different times cannot be compared. */
+qn_status qn_cores_choose(qn_core_trying *y);
+
+/* Makes the second plan of y->t, and its executor over the engine's arena; with no other one. */
+qn_status qn_cores_open(const qn_core_trying *y);
+
+/* Behind its tries, of which the shortest took ns: it stays if it is faster than the one before,
+ * which is dropped then; else that one comes back. before: as all was before it was opened. */
+void qn_cores_settle(const qn_core_trying *y, const qn_core_plans *before, bool is_good, double ns);
+
+/* The schedule that is kept in the cache folder, as y->t, if there is one that the steps allow;
+ * then what is known of it, once its plan is open. */
+bool qn_cores_load_cached(qn_core_trying *y, qn_schedule_times *times);
+void qn_cores_take_cached(qn_core_trying *y, const qn_schedule_times *times);
+void qn_cores_save(qn_core_plans *plans);
+void qn_cores_fill_key(const qn_engine *engine, qn_core_plans *plans);
+
+/* No second plan. */
+void qn_cores_drop(qn_core_plans *plans);
+
+/* What an engine begins with whose schedule is found later, and what it ends with. */
+qn_status qn_cores_begin_later(qn_engine *engine, qn_core_plans *plans);
+void qn_cores_end_later(qn_core_plans *plans);
+
+/* Before a step, when the program has its usual plan: what is due is done. Then the way of the
+ * step, its threads, and where it is recorded (null: nowhere); behind it, what it took. */
+void qn_cores_go_on_later(qn_engine *engine, qn_core_plans *plans);
+int qn_cores_later_way(const qn_core_plans *plans);
+int qn_cores_later_threads(const qn_core_plans *plans);
+const qn_watch *qn_cores_later_watch(const qn_core_plans *plans);
+void qn_cores_note_later(qn_core_plans *plans, double ns);
+
+/* What a schedule does when it runs. Begin allocates, the end releases; between them each run is
+ * seen, and in the end what an operation took beside others is what it takes. */
+typedef struct qn_core_seeing {
+    const qn_allocator *allocator;
+    const qn_timetable *timetable;
+    const qn_cores *cores;
+    qn_tasks *tasks;
+    qn_timetable *seen; /* the shortest run */
+    qn_events *events;  /* where runs are recorded */
+    double *ns;         /* (n): shortest, by task; below 0: none was recorded */
+    qn_turn *turns;     /* (n), by task: in the last run */
+} qn_core_seeing;
+
+qn_status qn_cores_begin_seeing(const qn_allocator *allocator, qn_core_seeing *seeing);
+void qn_cores_see(const qn_core_seeing *seeing, int64_t begin_ns, double ns, bool is_least);
+void qn_cores_correct(const qn_core_seeing *seeing);
+void qn_cores_end_seeing(qn_core_seeing *seeing);
 
 /* Curves of a plan's steps, measured with one thread and with all of the engine's. Fills use's
  * errors. */

@@ -128,6 +128,11 @@ static bool is_small(const char *path, const qn_schedule_key *key) {
     return bytes > 0 && (size_t)bytes <= most_bytes(key);
 }
 
+bool qn_schedule_is_kept(const qn_schedule_key *key) {
+    char path[PATH_MAX];
+    return find_place(key, path) && qn_path_is_file(path);
+}
+
 bool qn_schedule_load(const qn_allocator *allocator, const qn_schedule_key *key,
                       qn_schedule_times *times, qn_timetable *t) {
     char path[PATH_MAX], *text;

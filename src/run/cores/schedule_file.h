@@ -28,6 +28,9 @@ bool qn_schedule_parse(const char *text, size_t bytes, const qn_schedule_key *ke
                        qn_schedule_times *times, qn_timetable *timetable);
 
 /* The same from the cache folder; false: none is kept, or it is not in order. */
+/* Whether a file is there. */
+bool qn_schedule_is_kept(const qn_schedule_key *key);
+
 bool qn_schedule_load(const qn_allocator *allocator, const qn_schedule_key *key,
                       qn_schedule_times *times, qn_timetable *timetable);
 

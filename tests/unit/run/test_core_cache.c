@@ -1,5 +1,6 @@
 /* Schedules in the cache folder: an engine begins with the one that is kept for its steps, with the
- * same bits; one in an impossible order is left alone, and so is any where it is measured anew. */
+ * same bits; one in an impossible order is left alone, and so is any where it is measured anew. And
+ * schedules that are found, or read, in training's own steps: the same bits in the same arena. */
 #include "check.h"
 #include "os/heap.h"
 #include "quern/quern.h"
@@ -46,25 +47,35 @@ static run train(qn_cores_choice cores) {
     o.engine.cores = cores;
     CHECK_OK(qn_trainer_create(&o, &trainer));
     const qn_engine *e = qn_trainer_engine(trainer);
+    const size_t arena_bytes = e->arena_bytes;
+    CHECK(!e->cores || (e->cores->later != NULL) == (cores == QN_CORES_LATER));
+    if (cores == QN_CORES_LATER)
+        e->cores->parts = 0; /* at once */
     r.is_cached = qn_engine_get_cores(e).is_cached;
     if (e->cores)
         r.key = e->cores->key;
     for (int i = 0; i < STEPS; i++)
         CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+    if (cores == QN_CORES_LATER) {
+        const qn_cores_use use = qn_engine_get_cores(e);
+        r.is_cached = use.is_cached;
+        CHECK(use.n_operations > 0 && use.n_profiled <= 20 && e->arena_bytes == arena_bytes);
+        CHECK(use.is_cached || use.n_measured == use.n_operations);
+    }
     keep_weights(e, &r);
     qn_trainer_destroy(trainer);
     return r;
 }
 
-/* Operations on both cores by turns, in the plan's order or from its end. */
-static void keep(const qn_schedule_key *key, bool is_possible) {
+/* Operations on so many cores by turns, in the plan's order or from its end. */
+static void keep(const qn_schedule_key *key, int n_cores, bool is_possible) {
     const qn_schedule_times times = {.rehearsed_ns = 1, .rehearsed_usual_ns = 2};
     qn_timetable t;
     CHECK_OK(qn_timetable_init(qn_allocator_default(), key->n_steps, &t));
     for (int32_t i = 0; i < key->n_steps; i++) {
         const int32_t step = is_possible ? i : key->n_steps - 1 - i;
         t.order[i] = step;
-        t.turns[step] = (qn_turn){.first = (int16_t)(i % 2), .width = 1, .rank = i};
+        t.turns[step] = (qn_turn){.first = (int16_t)(i % n_cores), .width = 1, .rank = i};
     }
     qn_schedule_save(key, &times, &t);
     qn_timetable_deinit(&t);
@@ -81,15 +92,23 @@ int main(void) {
     const run one = train(QN_CORES_ONE_BY_ONE), first = train(QN_CORES_AUTO);
     CHECK(!first.is_cached && first.key.n_steps > 0 && first.key.n_cores == 2);
     check_equal(&one, &first);
-    keep(&first.key, true);
+    keep(&first.key, 2, true);
     const run cached = train(QN_CORES_AUTO);
     CHECK(cached.is_cached);
     check_equal(&one, &cached);
-    keep(&first.key, true);
+    keep(&first.key, 2, true);
     const run anew = train(QN_CORES_MEASURED);
     CHECK(!anew.is_cached);
     check_equal(&one, &anew);
-    keep(&first.key, false);
+    keep(&first.key, 1, true); /* in no larger arena */
+    const run read_later = train(QN_CORES_LATER);
+    CHECK(read_later.is_cached);
+    check_equal(&one, &read_later);
+    qn_schedule_forget(&first.key);
+    const run found_later = train(QN_CORES_LATER);
+    CHECK(!found_later.is_cached);
+    check_equal(&one, &found_later);
+    keep(&first.key, 2, false);
     const run impossible = train(QN_CORES_AUTO);
     CHECK(!impossible.is_cached);
     check_equal(&one, &impossible);
