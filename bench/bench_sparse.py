@@ -17,8 +17,8 @@ SEEDS = os.environ.get("SEEDS", "1,2,3").split(",")
 POINTWISE = "stage7.block1.*=1,stage6.*.expand.conv=0.25,stage5.*.expand.conv=0.25"
 ROWS = [("mobilenet-v2", 16, update) for update in ("", "weights=12,biases=12", "weights=1", "weights=1,biases=22",
                                                     f"weights=1,biases=22,{POINTWISE}")]
-ROWS += [("vgg11", 16, update) for update in ("", "weights=3", "weights=1,biases=6,conv*=0.001",
-                                              "weights=1,biases=4,stage5.*=0.25", "weights=3,channels=first,stage5.*=0.25")]
+ROWS += [("vgg11", 16, update) for update in ("", "weights=3", "weights=1,biases=4,stage5.*=0.25",
+                                              "weights=1,biases=6,stage5.*=0.25,stage4.*=0.125")]
 UPDATES = ["", "weights=1", "weights=1,biases=4", "weights=1,biases=4,fc1=0.1", "weights=1,biases=4,conv2=0.5,fc1=0.1",
            "weights=1,biases=4,conv2=0.5,fc1=0.1,channels=smallest", "weights=1,biases=4,conv2=0.5,fc1=0.1,channels=first",
            "weights=2"]
