@@ -98,7 +98,8 @@ typedef struct qn_label_class {
     bool is_known;       /* was among the labelled samples */
     int64_t n_members;   /* samples labelled so */
     int64_t first, last; /* indices of the first and last sample with this label; -1: none */
-    double share;        /* of the last samples */
+    double share;        /* of the last samples, by the model; among known classes of rows, as
+                            among the labelled samples */
     double moved;        /* distance of its centre from the start, in deviations of the labelled
                             samples */
 } qn_label_class;

@@ -474,6 +474,7 @@ complete -c quern -n '__fish_seen_subcommand_from label' -l known -r -d 'labelle
 complete -c quern -n '__fish_seen_subcommand_from label' -l data -r -d 'csv:FILE, rows as they were labelled, without the label, or - for standard input; of pictures and series any data set, whose own classes are not read'
 complete -c quern -n '__fish_seen_subcommand_from label' -l out -r -d 'the labeller that init makes, or the labels: sample,label,confidence'
 complete -c quern -n '__fish_seen_subcommand_from label' -l follow -d 'wait for more rows at the end of the file, until Ctrl-C'
+complete -c quern -n '__fish_seen_subcommand_from label' -l background -d 'give way to whatever else runs (idle priority), as to a program that draws'
 complete -c quern -n '__fish_seen_subcommand_from label' -l revise -r -d 'give each label N samples later, by what is known then'
 complete -c quern -n '__fish_seen_subcommand_from label' -l answers -d 'ask one question after another; a line of standard input is the name, - for none'
 complete -c quern -n '__fish_seen_subcommand_from label' -l html -r -d 'write a page of the classes, or of the benchmark'

@@ -48,6 +48,8 @@ class Label(quern.Case):
         self.assertGreater(right, 2950)
         shown = self.run_quern("label", "show", "l.qnl", "--json").of("class")
         self.assertEqual([c["name"] for c in shown if c["known"]], ["cat", "dog"])
+        for c in shown:  # of the last 1000 samples
+            self.assertAlmostEqual(c["share"], sum(row[1] == c["name"] for row in rows[-1000:]) / 1000, delta=0.05)
         found = max((c for c in shown if not c["known"]), key=lambda c: c["members"])
         asked = self.run_quern("label", "ask", "l.qnl", 3, "--json").of("question")
         self.assertIn(found["name"], [q["class"] for q in asked])
@@ -172,7 +174,7 @@ class Label(quern.Case):
     def test_mistakes(self):
         self.fails(2, "label", "draw", says=["not an action"])
         self.fails(2, "label", "init", says=["--known"])
-        self.fails(1, "label", "show", "known.csv", says=["known.csv", "safetensors"])
+        self.fails(1, "label", "show", "known.csv", "--background", says=["known.csv", "safetensors"])
         self.fails(2, "label", "stream", "l.qnl", says=["--data"])
         self.fails(2, "label", "name", "l.qnl", "wolf=fox", says=["wolf"])
         (self.folder / "bad.csv").write_text("1,2,3\n1,x,3\n")

@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/terminal.h"
+#include "os/affinity.h"
 #include "os/heap.h"
 #include "quern/data.h"
 #include "tensor/tensor.h"
@@ -36,6 +38,10 @@ static const option options[] = {
      .kind = OPTION_FLAG,
      .fallback = "no",
      .help = "wait for more rows at the end of the file, until Ctrl-C"},
+    {.name = "background",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "give way to whatever else runs (idle priority), as to a program that draws"},
     {.name = "revise",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -238,6 +244,8 @@ static int run(const arguments *a) {
     if (a->n_words < 2)
         return report_failure(qn_fail(
             QN_ERROR_ARGUMENT, "quern label %s FILE: a labeller that init made", actions[which]));
+    if (arguments_flag(a, "background") && !qn_thread_give_way()) /* before threads are started */
+        terminal_note("--background: this system has no idle priority");
     const qn_status status = qn_labeller_load(qn_allocator_default(), a->words[1], &labeller);
     if (status != QN_OK)
         return report_failure(status);
