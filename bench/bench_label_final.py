@@ -88,7 +88,8 @@ def read_classes(weights):
     """Names of a checkpoint's classes."""
     with open(weights, "rb") as file:
         told = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))["__metadata__"]
-    return json.loads(told["preparation.class_names"])
+    names = json.loads(told.get("preparation.class_names") or "[]")
+    return names or [str(c) for c in range(int(told["classes"]))]
 
 
 def test(folder, data, tests, seed):
