@@ -5,6 +5,8 @@ Counts, with the plug-in hexagon/count.c, what the DSP's process executes in run
 is a step. The scalar code (hexagon/scalar.c) takes the place of the program in the library; both runs of a model must
 leave the same weights. The bound is two multiplications of vectors (128 products each) a packet. Needs
 clang-14, lld, qemu-user and a C compiler. Counts are no times.
+
+--same N: instead, trains each model for N steps on Fashion-MNIST on the CPU and on the DSP, and requires the same weights.
 """
 
 import argparse
@@ -74,13 +76,31 @@ def measure(quern, folder, paths, model, batch):
     return steps
 
 
+def require_same(quern, folder, model, batch, n_steps, shape):
+    weights = []
+    for device in ("cpu", "hexagon:emulated/all"):
+        file = folder / "weights"
+        subprocess.run([quern, "train", model, "--data", "fashion-mnist", "--input", shape, "--numerics", "niti", "--batch", batch,
+                        "--steps", str(n_steps), "--no-test", "--device", device, "--save", file], check=True, capture_output=True)
+        weights.append(weights_of(file))
+    if weights[0] != weights[1]:
+        sys.exit(f"bench_dsp_steps: {model} has other weights after {n_steps} steps on the DSP")
+    print(f"{model}, batch {batch}: the same {len(weights[0])} tensors after {n_steps} steps on both", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL:BATCH", default=MODELS)
     parser.add_argument("--quern", default="build/release/quern")
     parser.add_argument("--vectors-only", action="store_true", help="leave the scalar runs out")
+    parser.add_argument("--same", type=int, metavar="N")
+    parser.add_argument("--input", default="28x28x1", help="of --same")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
+        if arguments.same:
+            for text in arguments.models:
+                require_same(arguments.quern, pathlib.Path(name), *text.split(":"), arguments.same, arguments.input)
+            return
         folder = pathlib.Path(name)
         plugin, scalar = folder / "count.so", folder / "scalar"
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", plugin, HERE / "hexagon" / "count.c"], check=True)
