@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
-#include "os/pause.h"
+#include "os/process/pause.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
-#include "os/pause.h"
+#include "os/process/pause.h"
 
 /* Times to look before going to sleep: some microseconds, about what waking costs. */
 enum { LOOKS = 2000, LOOKS_TO_YIELD = 64 };

@@ -2,9 +2,11 @@
 #include "cli/train/core_choice.h"
 
 #include "base/status.h"
+#include "meter/core_power.h"
 #include "meter/processor.h"
 #include "meter/sources/coefficients.h"
 #include "os/affinity.h"
+#include "os/heap.h"
 #include "os/os.h"
 
 #include <stdlib.h>
@@ -180,8 +182,10 @@ static qn_status find_typical(qn_core_wish *wish) {
 
 qn_status core_choice_watts(const settings *s, qn_core_wish *wish) {
     const double cpu_watts = settings_number(s, "cpu-watts");
-    if (cpu_watts <= 0)
-        return find_typical(wish);
+    if (cpu_watts <= 0) {
+        const qn_source_options here = {.allocator = qn_allocator_default(), .root = ""};
+        return qn_core_power_sense(&here, qn_cpu_count(), wish) ? QN_OK : find_typical(wish);
+    }
     wish->core_watts = cpu_watts / qn_cpu_count();
     wish->idle_watts = settings_number(s, "idle-watts");
     return QN_OK;

@@ -29,8 +29,8 @@ qn_cores_choice core_choice_of(const arguments *a);
  * such. */
 qn_status core_choice_keep(const char *value, int *n);
 
-/* The watts of --cpu-watts and --idle-watts, else those that are typical of the cores that this
- * process may run on. */
+/* The watts of --cpu-watts and --idle-watts; else those that a sensor shows, idle and at work; else
+ * those that are typical of the cores that this process may run on. */
 qn_status core_choice_watts(const settings *s, qn_core_wish *wish);
 
 /* What --prefer and --power ask for, with those watts. All 0 where nothing needs watts. */

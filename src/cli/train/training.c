@@ -10,6 +10,7 @@
 #include "cli/train/core_choice.h"
 #include "cli/train/core_facts.h"
 #include "cli/train/ranks.h"
+#include "meter/core_power.h"
 #include "os/affinity.h"
 #include "run/engine.h"
 #include "tensor/tensor.h"
@@ -78,6 +79,7 @@ void training_init(training *t, const arguments *a) {
 }
 
 void training_deinit(training *t) {
+    qn_frequency_close(t->clock);
     qn_plan_file_deinit(&t->plan);
     settings_deinit(&t->settings);
     session_deinit(&t->s);
@@ -138,6 +140,19 @@ static qn_kernel_tuning tuning_of(const arguments *a) {
                                          : QN_TUNE_OFF;
 }
 
+/* For energy or a ceiling: where the system lets clocks be set, until training ends. */
+static qn_status choose_clock(training *t) {
+    qn_core_wish *wish = &t->s.engine.core_wish;
+    const int n = t->n_cores > 0 ? t->n_cores : qn_cpu_count();
+    double level;
+    if (t->clock || (wish->prefer == QN_PREFER_TIME && wish->most_watts <= 0))
+        return QN_OK;
+    QN_TRY(qn_core_power_begin("", n, wish, &t->clock, &level));
+    if (t->clock && !arguments_flag(t->a, "json"))
+        terminal_print(2, "clock: cores are kept to %.0f %% until training ends", 100 * level);
+    return QN_OK;
+}
+
 /* Before threads are started: --threads counts further, among the cores that are kept to. */
 static qn_status choose_cores(training *t) {
     const char *cores =
@@ -149,7 +164,8 @@ static qn_status choose_cores(training *t) {
         QN_TRY(core_facts_load(&t->core_facts));
         t->s.engine.core_facts = &t->core_facts;
     }
-    return core_choice_wish(t->a, &t->settings, &t->s.engine.core_wish);
+    QN_TRY(core_choice_wish(t->a, &t->settings, &t->s.engine.core_wish));
+    return choose_clock(t);
 }
 
 /* Before threads are started. */

@@ -7,6 +7,7 @@
 #include "cli/train/best.h"
 #include "cli/train/progress.h"
 #include "format/plan_file.h"
+#include "os/frequency.h"
 #include "plan/schedule/cores.h"
 
 /* Options of all commands that train, but for data, epochs and steps, which every such command has
@@ -22,6 +23,7 @@ typedef struct training {
     settings settings;
     int n_cores;         /* that were chosen by hand; 0: none were */
     qn_cores core_facts; /* with --cores auto */
+    qn_frequency *clock; /* that --prefer or --power set; null: none */
     qn_plan_file plan;   /* to train by; model null: none */
     const char *save;    /* or null */
     int64_t first_step, total_steps;

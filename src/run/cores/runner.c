@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "device/run_call.h"
 #include "os/os.h"
-#include "os/pause.h"
+#include "os/process/pause.h"
 #include "os/team.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Waiting without sleep: a hint to the processor between two looks, and giving way to whoever may
  * be waited for and needs this processor. */
-#ifndef QN_OS_PAUSE_H
-#define QN_OS_PAUSE_H
+#ifndef QN_OS_PROCESS_PAUSE_H
+#define QN_OS_PROCESS_PAUSE_H
 
 static inline void qn_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
