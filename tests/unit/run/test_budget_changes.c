@@ -15,7 +15,7 @@
 #ifdef __SANITIZE_THREAD__
 enum { CHANGES = 8, APART = 149 }; /* what looks for races is slow */
 #elif defined(__SANITIZE_ADDRESS__)
-enum { CHANGES = 25, APART = 29 };
+enum { CHANGES = 12, APART = 61 };
 #else
 enum { CHANGES = 100, APART = 29 };
 #endif
