@@ -7,13 +7,10 @@
  * milliseconds of a step by way, what was kept, how many times as fast that is as one by one on all
  * threads and as the best number of threads (the least of both is 1 where one by one is kept), the
  * bound (all cores always busy), and steps from the first to the choice. Then geometric means. Set
- * XDG_CACHE_HOME to an empty folder, as schedules are kept there.
- * Virtual cores may be threads of one core that others use: a round is left out, and no cell is
- * begun, while all of them together do less than three quarters of what each does alone in a loop
- * that needs no memory; what was left out is said. */
+ * XDG_CACHE_HOME to an empty folder, as schedules are kept there; with LATER=1 the schedule is
+ * found in training's own steps, as without --cores. */
 #include "base/status.h"
 #include "os/os.h"
-#include "os/team.h"
 #include "quern/quern.h"
 #include "run/cores/cores.h"
 
@@ -22,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 400, LEAST_ROUNDS = 8, MOST_STEPS = 100000, MOST_LEFT_OUT = 2000 };
+enum { MOST_ROUNDS = 400, LEAST_ROUNDS = 8, MOST_STEPS = 100000 };
 
 static const double window_ns = 10e6;
 
@@ -30,7 +27,7 @@ typedef struct cell {
     const char *model;
     int64_t batch;
     int n_threads, kept, n_steps; /* n_steps: until the choice */
-    int n_rounds, n_left_out;
+    int n_rounds;
     double ns[QN_CORES_WAYS]; /* of a step, 0: there is no such way */
     double bound_ns, profile_ns;
     bool is_cached;
@@ -53,46 +50,6 @@ static void check(qn_status status, const char *what) {
         stop(what);
 }
 
-/* ---- the machine ---- */
-
-static float sink[QN_MAX_THREADS][64];
-
-static void spin(void *context, int64_t begin, int64_t end, int thread) {
-    float *x = sink[thread];
-    (void)context;
-    for (int64_t i = begin; i < end; i++) {
-        for (int k = 0; k < 20000; k++) {
-            for (int at = 0; at < 64; at++)
-                x[at] = x[at] * 0.99f + 1;
-        }
-    }
-}
-
-/* What a core does while all work, for what one does alone. */
-static double parallel_part(qn_team *team, int n_threads) {
-    const int64_t begin_ns = qn_clock_ns();
-    spin(NULL, 0, 8, 0);
-    const int64_t middle_ns = qn_clock_ns();
-    qn_team_run(team, 8 * n_threads, spin, NULL);
-    return (double)(middle_ns - begin_ns) / (double)(qn_clock_ns() - middle_ns);
-}
-
-static bool is_machine_whole(void) {
-    static qn_team *team;
-    const int n = qn_cpu_count();
-    if (!team && qn_team_create(NULL, n, &team) != QN_OK)
-        stop("a team");
-    parallel_part(team, n);
-    return parallel_part(team, n) > 0.75;
-}
-
-static void wait_for_machine(void) {
-    for (int i = 0; i < MOST_LEFT_OUT && !is_machine_whole(); i++)
-        qn_sleep_ns(5000000);
-}
-
-/* ---- a cell ---- */
-
 static int by_value(const void *left, const void *right) {
     const double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
@@ -110,7 +67,7 @@ static qn_task *open_task(const char *model, int64_t batch) {
     qn_task *task;
     if (!options.model)
         stop(model);
-    options.engine.cores = getenv("BENCH_LATER") ? QN_CORES_LATER : QN_CORES_AUTO;
+    options.engine.cores = getenv("LATER") ? QN_CORES_LATER : QN_CORES_AUTO;
     snprintf(text, sizeof text, "%lld", (long long)batch);
     check(qn_metadata_create(NULL, &options.settings), model);
     check(qn_metadata_set(options.settings, "data", "synthetic"), model);
@@ -157,11 +114,6 @@ static void run_rounds(qn_task *task, qn_core_plans *c, cell *to) {
     int n = 0;
     while (n < MOST_ROUNDS &&
            (n < LEAST_ROUNDS || (double)(qn_clock_ns() - begin_ns) < seconds * 1e9)) {
-        if (to->n_left_out < MOST_LEFT_OUT && !is_machine_whole()) {
-            to->n_left_out++;
-            qn_sleep_ns(5000000);
-            continue;
-        }
         for (int way = 0; way < count_ways(c); way++)
             ns[way][n] =
                 way == QN_CORES_BESIDE && !c->other_plan ? 0 : run_window(task, c, way, to->model);
@@ -177,7 +129,6 @@ static bool is_chosen(const qn_core_plans *c) {
 }
 
 static void measure(cell *to) {
-    wait_for_machine();
     qn_task *task = open_task(to->model, to->batch);
     const qn_engine *engine = qn_task_engine(task);
     qn_core_plans *c = engine->cores;
@@ -218,9 +169,9 @@ static void print_cell(const cell *c, totals *t) {
     const double beside = c->ns[QN_CORES_BESIDE];
     const double gain = beside > 0 ? c->ns[QN_CORES_ALL] / beside : 1;
     printf("  beside %.3f, kept %s: %.3f, over the best width %.3f; bound %.3f; chosen after %d "
-           "steps, %.0f ms before; %d rounds, %d left out\n",
+           "steps, %.0f ms before; %d rounds\n",
            gain, name_of(c, c->kept, text), all, over, c->ns[QN_CORES_ALL] / c->bound_ns,
-           c->n_steps, c->profile_ns * 1e-6, c->n_rounds, c->n_left_out);
+           c->n_steps, c->profile_ns * 1e-6, c->n_rounds);
     fflush(stdout);
     t->n++;
     t->over_all += log(all);

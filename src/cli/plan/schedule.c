@@ -86,19 +86,7 @@ static void print_object(const qn_report_schedule *s) {
     json_begin();
     json_text("event", "schedule");
     json_text("program", s->program);
-    json_count("cores", use->n_cores);
-    json_flag("side_by_side", use->is_beside);
-    json_flag("over_budget", use->is_over_budget);
-    json_number("one_by_one_ms", use->one_by_one_ns * 1e-6);
-    json_number("predicted_ms", use->predicted_ns * 1e-6);
-    json_number("rehearsed_one_by_one_ms", use->rehearsed_usual_ns * 1e-6);
-    json_number("rehearsed_ms", use->rehearsed_ns * 1e-6);
-    json_number("bound_ms", use->bound_ns * 1e-6);
-    json_count("profiled_steps", use->n_profiled);
-    json_number("measuring_ms", (double)use->measuring_ns * 1e-6);
-    json_number("planning_ms", (double)use->planning_ns * 1e-6);
-    json_count("arena_bytes", (int64_t)use->arena_bytes);
-    json_count("usual_arena_bytes", (int64_t)use->usual_arena_bytes);
+    core_facts_print(use);
     json_open_list("operations");
     for (int32_t rank = 0; s->predicted && rank < s->predicted->n; rank++)
         print_operation(s, s->predicted->order[rank]);

@@ -2,6 +2,7 @@
 #include "cli/train/core_facts.h"
 
 #include "base/status.h"
+#include "cli/json.h"
 #include "meter/roofline.h"
 #include "os/heap.h"
 
@@ -35,4 +36,20 @@ qn_status core_facts_load(qn_cores *cores) {
         qn_roofline_flops(&r, "f32", 1) > 0)
         take(&r, cores);
     return QN_OK;
+}
+
+void core_facts_print(const qn_cores_use *use) {
+    json_count("cores", use->n_cores);
+    json_flag("side_by_side", use->is_beside);
+    json_flag("over_budget", use->is_over_budget);
+    json_number("one_by_one_ms", use->one_by_one_ns * 1e-6);
+    json_number("predicted_ms", use->predicted_ns * 1e-6);
+    json_number("rehearsed_one_by_one_ms", use->rehearsed_usual_ns * 1e-6);
+    json_number("rehearsed_ms", use->rehearsed_ns * 1e-6);
+    json_number("bound_ms", use->bound_ns * 1e-6);
+    json_count("profiled_steps", use->n_profiled);
+    json_number("measuring_ms", (double)use->measuring_ns * 1e-6);
+    json_number("planning_ms", (double)use->planning_ns * 1e-6);
+    json_count("arena_bytes", (int64_t)use->arena_bytes);
+    json_count("usual_arena_bytes", (int64_t)use->usual_arena_bytes);
 }

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
+#include "cli/train/core_facts.h"
 #include "cli/train/training.h"
 
 /* The curve of time against energy. */
@@ -25,29 +26,17 @@ static void print_points(const qn_cores_use *use) {
 static void print_object(const qn_cores_use *use, bool is_done) {
     json_begin();
     json_text("event", is_done ? "cores_compared" : "cores");
-    json_count("cores", use->n_cores);
+    core_facts_print(use);
     json_count("operations", use->n_operations);
     json_count("measured", use->n_measured);
     json_count("narrow", use->n_narrow);
     json_count("beside", use->n_beside);
-    json_flag("side_by_side", use->is_beside);
     json_flag("cached", use->is_cached);
-    json_flag("over_budget", use->is_over_budget);
     json_number("median_error", use->median_error);
     json_number("nine_tenths_error", use->most_errors);
-    json_number("one_by_one_ms", use->one_by_one_ns * 1e-6);
-    json_number("predicted_ms", use->predicted_ns * 1e-6);
     json_number("uncorrected_one_by_one_ms", use->uncorrected_one_by_one_ns * 1e-6);
-    json_count("profiled_steps", use->n_profiled);
     json_count("changes", use->n_changes);
     json_count("threads_used", use->n_threads_used);
-    json_number("bound_ms", use->bound_ns * 1e-6);
-    json_number("rehearsed_one_by_one_ms", use->rehearsed_usual_ns * 1e-6);
-    json_number("rehearsed_ms", use->rehearsed_ns * 1e-6);
-    json_number("measuring_ms", (double)use->measuring_ns * 1e-6);
-    json_number("planning_ms", (double)use->planning_ns * 1e-6);
-    json_count("arena_bytes", (int64_t)use->arena_bytes);
-    json_count("usual_arena_bytes", (int64_t)use->usual_arena_bytes);
     if (use->is_measured)
         json_number("measured_gain", use->measured_gain);
     else
