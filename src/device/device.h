@@ -117,6 +117,13 @@ typedef struct qn_device {
     size_t (*workspace)(const struct qn_machine *machine, const void *state, const qn_query *query);
     /* Whether it has failed and does nothing any more; null: it cannot fail. */
     bool (*is_lost)(const void *state);
+    /* Whether it works in the host's memory, so that nothing is copied: then it has no space of its
+     * own, and what its work reads and writes comes from share. Null: it does not. */
+    bool (*shares)(const void *state);
+    /* Memory that the host and the device reach at any time at the same address, while no work is
+     * submitted; and gives it back: false if it is none of that. */
+    qn_status (*share)(void *state, size_t bytes, void **memory);
+    bool (*unshare)(void *state, void *memory);
     /* Why a queue has failed, of a device that goes on nevertheless with what is submitted next;
      * which is then forgotten. While no work is done. Null: its queues fail only when it is lost.
      */

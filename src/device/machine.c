@@ -40,7 +40,8 @@ const qn_kernels *qn_machine_kernels(const qn_machine *m, qn_dtype real) {
 }
 
 qn_status qn_machine_add(qn_machine *m, const qn_device *device, void *state, int *row) {
-    if (m->n_devices == QN_MAX_DEVICES || m->n_spaces + device->n_spaces > QN_MAX_SPACES)
+    const int n_spaces = device->shares && device->shares(state) ? 0 : device->n_spaces;
+    if (m->n_devices == QN_MAX_DEVICES || m->n_spaces + n_spaces > QN_MAX_SPACES)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "a machine can have %d devices and %d memory spaces; there is no room for "
                        "the device %s",
@@ -49,9 +50,9 @@ qn_status qn_machine_add(qn_machine *m, const qn_device *device, void *state, in
     m->devices[*row] = (qn_machine_device){
         .device = device,
         .state = state,
-        .first_space = (int16_t)(device->n_spaces > 0 ? m->n_spaces : 0),
+        .first_space = (int16_t)(n_spaces > 0 ? m->n_spaces : 0),
     };
-    for (int i = 0; i < device->n_spaces; i++)
+    for (int i = 0; i < n_spaces; i++)
         m->spaces[m->n_spaces++] = (qn_machine_space){
             .space = &device->spaces[i], .device = (int16_t)*row, .row = (int16_t)i};
     return QN_OK;

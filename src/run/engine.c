@@ -149,7 +149,7 @@ static size_t update_bytes(const qn_engine *e) {
 /* Memory of a run, which an engine that only plans counts. Runs write it before they read it. */
 static qn_status allocate_planned(qn_engine *e, size_t bytes, void *memory) {
     if (!e->options.plan_only)
-        return qn_allocate_unset(&e->allocator, 1, bytes, memory);
+        return qn_allocate_unset(&e->shared, 1, bytes, memory);
     e->planned_bytes += bytes;
     return QN_OK;
 }
@@ -162,11 +162,11 @@ static qn_status allocate_buffers(qn_engine *e) {
             bytes += copy_bytes(&e->programs[i], input);
         e->copy_bytes = bytes > e->copy_bytes ? bytes : e->copy_bytes;
     }
-    if (e->options.aligned_inputs)
+    if (e->options.aligned_inputs && !qn_engine_shares(e))
         e->copy_bytes = 0;
     if (e->options.plan_only)
         e->planned_bytes += e->store.block_bytes + e->sums.block_bytes;
-    QN_TRY(qn_allocate(&e->allocator, QN_HYPER_COUNT, sizeof(double), &e->hyper));
+    QN_TRY(qn_allocate(&e->shared, QN_HYPER_COUNT, sizeof(double), &e->hyper));
     return allocate_planned(e, e->copy_bytes, &e->copies);
 }
 
@@ -256,6 +256,8 @@ static qn_status create(const qn_engine_options *options, const qn_program_optio
     e->n_programs = n_programs;
     qn_store_init(&e->store, &e->allocator);
     qn_store_init(&e->sums, &e->allocator);
+    e->shared = qn_engine_shared(e);
+    e->store.data_allocator = e->sums.data_allocator = &e->shared;
     e->store.plan_only = e->sums.plan_only = options->plan_only;
     e->store.no_random_values = options->no_random_values;
     qn_status status = make_within(e, programs, is_refused);
@@ -309,16 +311,16 @@ void qn_engine_destroy(qn_engine *e) {
     qn_live_budget_destroy(e);
     qn_engine_destroy_cores(e);
     qn_reducer_destroy(e->reducer);
-    qn_release(&e->allocator, e->update_arena, 1, update_bytes(e));
+    qn_release(&e->shared, e->update_arena, 1, update_bytes(e));
     for (int i = 0; e->programs && i < e->n_programs; i++)
         qn_program_deinit(&e->programs[i]);
     qn_program_deinit(&e->update);
     qn_release(&e->allocator, e->programs, (size_t)e->n_programs, sizeof *e->programs);
     qn_store_deinit(&e->store);
     qn_store_deinit(&e->sums);
-    qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
-    qn_release(&e->allocator, e->hyper, QN_HYPER_COUNT, sizeof(double));
-    qn_release(&e->allocator, e->copies, 1, e->copy_bytes);
+    qn_release(&e->shared, e->arena, 1, e->arena_bytes);
+    qn_release(&e->shared, e->hyper, QN_HYPER_COUNT, sizeof(double));
+    qn_release(&e->shared, e->copies, 1, e->copy_bytes);
     qn_engine_close_swap(e);
     qn_resident_destroy(e);
     qn_engine_close_device(e);
@@ -351,7 +353,7 @@ static qn_status bind_inputs(qn_engine *e, qn_program *p, const void *const *inp
         if (!memory)
             return qn_fail(QN_ERROR_ARGUMENT, "input %s is null",
                            qn_graph_value(p->graph, p->inputs[i])->name);
-        if ((uintptr_t)memory % QN_ALIGNMENT != 0) {
+        if ((uintptr_t)memory % QN_ALIGNMENT != 0 || qn_engine_shares(e)) {
             if (!e->copies)
                 return qn_fail(QN_ERROR_ARGUMENT,
                                "input %s is not aligned to %d bytes; align it, or create the "

@@ -34,6 +34,8 @@ struct qn_core_plans;
 struct qn_engine {
     qn_counter counter;
     qn_allocator allocator; /* counts in counter */
+    qn_allocator shared;    /* counts there, too: of what operations read and write, which a device
+                               may work in (run/shared.c) */
     qn_engine_options options;
     qn_team *team;
     qn_machine machine;     /* with the tables below, where there are any */
@@ -46,7 +48,8 @@ struct qn_engine {
     qn_program update;    /* from the sums */
     void *arena;
     size_t arena_bytes;
-    size_t mapped_bytes;  /* the largest so far, if it is the system's */
+    size_t mapped_bytes;  /* most so far of the system's or a device's, not the allocator's */
+    size_t shared_bytes;  /* now, of the device's */
     size_t outside_bytes; /* of the budget, that others hold */
     size_t noted_bytes;   /* that were held at most before the plans, by others too */
     size_t planner_bytes; /* that planning held at most, besides the rest */
@@ -103,6 +106,10 @@ qn_status qn_engine_take_saved(qn_engine *engine);
 qn_status qn_engine_open_device(qn_engine *engine);
 qn_status qn_engine_plan_device(qn_engine *engine, qn_program *program);
 qn_status qn_engine_open_device_lanes(qn_engine *engine);
+
+/* The allocator of memory that operations read and write; and whether that is the device's, too. */
+qn_allocator qn_engine_shared(qn_engine *engine);
+bool qn_engine_shares(const qn_engine *engine);
 
 /* The lane of each node of a program that is not planned: 1: the device. */
 qn_status qn_engine_fill_lane_of(const qn_engine *engine, const qn_program *program,

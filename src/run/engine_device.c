@@ -62,7 +62,7 @@ static qn_status add(qn_engine *e, const qn_device *device, const void *options)
 
 static qn_status add_opencl(qn_engine *e, int number) {
 #ifdef QN_WITH_OPENCL
-    const qn_opencl_options options = {number};
+    const qn_opencl_options options = {.number = number, .shares = true};
     return add(e, &qn_device_opencl, &options);
 #else
     (void)e;
@@ -74,7 +74,7 @@ static qn_status add_opencl(qn_engine *e, int number) {
 
 static qn_status add_cuda(qn_engine *e, int number) {
 #ifdef QN_WITH_CUDA
-    const qn_cuda_options options = {number};
+    const qn_cuda_options options = {.number = number, .shares = true};
     return add(e, &qn_device_cuda, &options);
 #else
     (void)e;
@@ -233,11 +233,11 @@ qn_status qn_engine_open_device(qn_engine *e) {
 }
 
 void qn_engine_close_device(qn_engine *e) {
+    qn_release(&e->shared, e->left_arena, 1, e->left_arena_bytes);
     if (e->opened_device > 0)
         e->machine.devices[e->opened_device].device->close(
             e->machine.devices[e->opened_device].state);
     qn_device_choice_destroy(e);
-    qn_release(&e->allocator, e->left_arena, 1, e->left_arena_bytes);
     qn_release(&e->allocator, e->device_name, 1, e->device_name_bytes);
 }
 
@@ -388,7 +388,7 @@ qn_status qn_engine_open_device_lanes(qn_engine *e) {
 static qn_status plan_all(qn_engine *e, int device) {
     QN_TRY(plan_programs(e, device));
     QN_TRY(qn_engine_open_device_lanes(e));
-    QN_TRY(qn_allocate_unset(&e->allocator, 1, e->arena_bytes, &e->arena));
+    QN_TRY(qn_allocate_unset(&e->shared, 1, e->arena_bytes, &e->arena));
     for (int i = 0; i < e->n_programs; i++)
         qn_executor_set_arena(e->programs[i].executor, e->arena);
     return QN_OK;
@@ -405,7 +405,7 @@ static void leave_arena(qn_engine *e) {
         return;
     }
 #endif
-    qn_release(&e->allocator, e->arena, 1, e->arena_bytes);
+    qn_release(&e->shared, e->arena, 1, e->arena_bytes);
     e->arena = NULL;
 }
 

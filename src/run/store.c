@@ -8,7 +8,7 @@
 #include <string.h>
 
 void qn_store_init(qn_store *store, const qn_allocator *allocator) {
-    *store = (qn_store){.allocator = allocator};
+    *store = (qn_store){.allocator = allocator, .data_allocator = allocator};
 }
 
 void qn_store_deinit(qn_store *store) {
@@ -18,10 +18,10 @@ void qn_store_deinit(qn_store *store) {
         qn_release(a, (void *)(uintptr_t)name, 1, strlen(name) + 1);
     }
     for (int i = 0; i < store->n_blocks; i++)
-        qn_release(a, store->blocks[i].memory, 1, store->blocks[i].bytes);
+        qn_release(store->data_allocator, store->blocks[i].memory, 1, store->blocks[i].bytes);
     qn_release(a, store->tensors, store->capacity, sizeof *store->tensors);
     qn_release(a, store->blocks, store->block_capacity, sizeof *store->blocks);
-    *store = (qn_store){.allocator = a};
+    *store = (qn_store){.allocator = a, .data_allocator = a};
 }
 
 const qn_stored_tensor *qn_store_find(const qn_store *store, const char *name) {
@@ -130,14 +130,14 @@ static qn_status add_block(qn_store *store, size_t bytes, char **memory) {
     QN_TRY(qn_grow(a, &store->blocks, &store->block_capacity, (size_t)store->n_blocks + 1,
                    sizeof *store->blocks));
     if (!store->plan_only)
-        QN_TRY(qn_allocate_unset(a, 1, bytes, memory));
+        QN_TRY(qn_allocate_unset(store->data_allocator, 1, bytes, memory));
     store->blocks[store->n_blocks++] = (qn_store_block){*memory, bytes};
     return QN_OK;
 }
 
 static void drop_block(qn_store *store) {
     const qn_store_block block = store->blocks[--store->n_blocks];
-    qn_release(store->allocator, block.memory, 1, block.bytes);
+    qn_release(store->data_allocator, block.memory, 1, block.bytes);
 }
 
 /* Adds the tensor, whose memory holds nothing yet, and a copy of its name; its number is the last.

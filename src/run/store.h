@@ -15,7 +15,7 @@ typedef struct qn_store_block {
 /* Invariant: names are unique; bytes = sum of the tensors' bytes; block_bytes = sum of the same,
  * each rounded up to QN_ALIGNMENT = sum of the blocks' bytes. */
 typedef struct qn_store {
-    const qn_allocator *allocator;
+    const qn_allocator *allocator, *data_allocator; /* the latter: of the blocks */
     qn_team *team; /* draws starting values; null: the calling thread */
     int n_tensors, n_blocks;
     size_t capacity, block_capacity, bytes, block_bytes;

@@ -39,7 +39,7 @@
 /* Set by tests. */
 enum { HONEST, NULLS, MANY_DEVICES, NO_END, NO_MEMORY, BAD_BUILD, HUGE_CODE, NO_ARCHITECTURES };
 API int64_t fake_calls, fake_fail_at, fake_silent_at;
-API int fake_fails_on, fake_lie;
+API int fake_fails_on, fake_lie, fake_shares;
 
 static int thing; /* what handles point to */
 
@@ -108,6 +108,9 @@ CUresult cuDeviceGetAttribute(int *value, int what, CUdevice device) {
     case CU_THREADS_PER_BLOCK:
         *value = fake_lie == NO_END ? INT_MAX : LX * LY;
         break;
+    case CU_HAS_ONE_ADDRESS:
+        *value = fake_shares;
+        break;
     default:
         *value = 1;
     }
@@ -170,7 +173,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
         i++;
     if (i == MOST_BLOCKS)
         abort();
-    blocks[i].memory = calloc(1, bytes);
+    blocks[i].memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    memset(blocks[i].memory, 0, bytes);
     blocks[i].bytes = bytes;
     *address = (CUdeviceptr)(uintptr_t)blocks[i].memory;
     leave_lock();
@@ -188,6 +192,17 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
     blocks[i].memory = NULL;
     leave_lock();
     return answer();
+}
+
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    CUdeviceptr address;
+    const CUresult code = flags == CU_FOR_ALL_MAPPED ? cuMemAlloc_v2(&address, bytes) : 1;
+    *memory = code == CUDA_OK ? (void *)(uintptr_t)address : NULL;
+    return code;
+}
+
+CUresult cuMemFreeHost(void *memory) {
+    return cuMemFree_v2((CUdeviceptr)(uintptr_t)memory);
 }
 
 /* The memory behind an address, which must have been reserved with so many bytes from there on. */

@@ -12,6 +12,7 @@
 API int64_t fake_calls, fake_fail_at, fake_opened_at; /* opened_at: the call that made a context */
 API int fake_fails_on;
 API int64_t fake_silent_at; /* from this call on (0: never) nothing is done any more */
+API int fake_shares;        /* its memory is the host's, at any time */
 /* What it lies about; 0: nothing. */
 enum { TRUTH, MANY_PLATFORMS, MANY_DEVICES, NO_END, NULLS, SMALL_BUFFERS, SMALL_LOCAL, BAD_BUILD };
 API int fake_lie;
@@ -75,6 +76,10 @@ API cl_int clGetEventInfo(cl_event event, cl_uint what, size_t bytes, void *to, 
 API cl_int clReleaseEvent(cl_event event);
 API cl_int clFlush(cl_command_queue queue);
 API cl_int clFinish(cl_command_queue queue);
+API void *clSVMAlloc(cl_context context, cl_bits flags, size_t bytes, cl_uint align);
+API void clSVMFree(cl_context context, void *memory);
+API cl_int clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void *memory);
+API cl_int clSetKernelExecInfo(cl_kernel kernel, cl_uint what, size_t bytes, const void *from);
 
 cl_int clGetPlatformIDs(cl_uint n, cl_platform_id *platforms, cl_uint *count) {
     (void)n;
@@ -122,6 +127,8 @@ static uint64_t number_of(cl_uint what) {
         return UINT64_C(1) << 32;
     case CL_DEVICE_LOCAL_MEMORY:
         return fake_lie == SMALL_LOCAL ? 1 : 1 << 16;
+    case CL_DEVICE_SHARING:
+        return fake_shares ? CL_SHARES_FINE_BUFFERS : 0;
     default:
         return 1;
     }
@@ -307,5 +314,31 @@ cl_int clFlush(cl_command_queue queue) {
 
 cl_int clFinish(cl_command_queue queue) {
     (void)queue;
+    return answer();
+}
+
+void *clSVMAlloc(cl_context context, cl_bits flags, size_t bytes, cl_uint align) {
+    (void)context;
+    if (!(flags & CL_FINE_GRAIN))
+        abort();
+    return make(NULL) ? aligned_alloc(align, (bytes + align - 1) / align * align) : NULL;
+}
+
+void clSVMFree(cl_context context, void *memory) {
+    (void)context;
+    free(memory);
+}
+
+cl_int clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void *memory) {
+    (void)kernel;
+    if (index != 0 || !memory)
+        abort();
+    return answer();
+}
+
+cl_int clSetKernelExecInfo(cl_kernel kernel, cl_uint what, size_t bytes, const void *from) {
+    (void)kernel;
+    if (what != CL_SHARED_POINTERS || bytes == 0 || bytes % sizeof(void *) != 0 || !from)
+        abort();
     return answer();
 }

@@ -23,6 +23,7 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_NO_TIMING = 2,
     CU_MANAGED_GLOBAL = 1,
+    CU_FOR_ALL_MAPPED = 3,
 };
 
 enum {
@@ -30,6 +31,8 @@ enum {
     CU_CLOCK_KHZ = 13,
     CU_UNITS = 16,
     CU_IS_INTEGRATED = 18,
+    CU_MAPS_HOST = 19,
+    CU_HAS_ONE_ADDRESS = 41,
     CU_MAJOR = 75,
     CU_MINOR = 76,
 };
@@ -51,6 +54,8 @@ enum {
     F(cuModuleGetFunction, (CUfunction *, CUmodule, const char *))                                 \
     F(cuMemAlloc_v2, (CUdeviceptr *, size_t))                                                      \
     F(cuMemFree_v2, (CUdeviceptr))                                                                 \
+    F(cuMemHostAlloc, (void **, size_t, unsigned))                                                 \
+    F(cuMemFreeHost, (void *))                                                                     \
     F(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                                        \
     F(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                              \
     F(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))                         \

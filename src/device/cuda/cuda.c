@@ -88,6 +88,7 @@ static qn_status open_device(qn_gpu *d, int number) {
     QN_TRY(find(c, number));
     snprintf(d->name, sizeof d->name, "%s", c->device.name);
     d->most_allocation_bytes = c->device.memory_bytes;
+    d->can_share = c->device.can_share;
     d->tile = qn_gpu_choose_tile((size_t)c->device.block_threads, false, 0);
     CUresult code = c->cu->cuDevicePrimaryCtxRetain(&c->context, c->device.id);
     if (code != CUDA_OK || !c->context) {
@@ -128,6 +129,20 @@ static void release(qn_gpu *d, void *memory) {
     const qn_cuda_api *cu;
     if (enter(d, &cu) == CUDA_OK)
         (void)cu->cuMemFree_v2((CUdeviceptr)(uintptr_t)memory);
+}
+
+static void *share(qn_gpu *d, size_t bytes) {
+    const qn_cuda_api *cu;
+    void *memory = NULL;
+    if (enter(d, &cu) != CUDA_OK || cu->cuMemHostAlloc(&memory, bytes, CU_FOR_ALL_MAPPED))
+        return NULL;
+    return memory;
+}
+
+static void unshare(qn_gpu *d, void *memory) {
+    const qn_cuda_api *cu;
+    if (enter(d, &cu) == CUDA_OK)
+        (void)cu->cuMemFreeHost(memory);
 }
 
 /* ---- streams ---- */
@@ -231,6 +246,8 @@ static const qn_gpu_driver driver = {
     .close = close_device,
     .reserve = reserve,
     .release = release,
+    .share = share,
+    .unshare = unshare,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .launch = launch,
@@ -242,7 +259,8 @@ static const qn_gpu_driver driver = {
 /* ---- the device ---- */
 
 static qn_status cuda_open(const qn_allocator *allocator, const void *options, void **state) {
-    return qn_gpu_open(allocator, &driver, ((const qn_cuda_options *)options)->number, state);
+    const qn_cuda_options *o = options;
+    return qn_gpu_open(allocator, &driver, o->number, o->shares, state);
 }
 
 static const qn_space spaces[] = {

@@ -43,6 +43,8 @@ static bool describe(const qn_cuda_api *cu, int number, qn_cuda_device *d) {
     d->clock_mhz = get_number(cu, d->id, CU_CLOCK_KHZ, 1, 1 << 30) / 1000;
     d->block_threads = get_number(cu, d->id, CU_THREADS_PER_BLOCK, 1, 1 << 20);
     d->is_unified = get_number(cu, d->id, CU_IS_INTEGRATED, 0, 1) != 0;
+    d->can_share = d->is_unified && get_number(cu, d->id, CU_MAPS_HOST, 0, 1) &&
+                   get_number(cu, d->id, CU_HAS_ONE_ADDRESS, 0, 1);
     return d->architecture >= LEAST_ARCHITECTURE && d->block_threads >= LEAST_THREADS &&
            d->memory_bytes > 0;
 }

@@ -14,6 +14,7 @@ typedef struct qn_cuda_device {
     uint64_t memory_bytes;
     int n_units, clock_mhz, block_threads;
     bool is_unified; /* its memory is the host's */
+    bool can_share;  /* and both reach it at any time, at the same address */
 } qn_cuda_device;
 
 /* Fills devices (QN_CUDA_MOST_DEVICES) with those that can run kernels. QN_ERROR_UNSUPPORTED: there

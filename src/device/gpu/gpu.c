@@ -102,16 +102,30 @@ void qn_gpu_close(void *state) {
     qn_gpu *d = state;
     if (!d)
         return;
-    if (!qn_gpu_is_silent(d)) /* else it would be waited for */
+    if (!qn_gpu_is_silent(d)) { /* else it would be waited for */
+        for (int i = 0; i < d->shared.n_pieces; i++)
+            d->driver->unshare(d, d->shared.pieces[i]);
         d->driver->close(d);
+    }
+    qn_release(d->allocator, d->shared.pieces, d->shared.capacity, sizeof *d->shared.pieces);
     qn_release(d->allocator, d, 1, sizeof *d);
 }
 
 /* Addresses that no host memory has. */
 static const uintptr_t first_base = (uintptr_t)1 << (sizeof(uintptr_t) * 8 - 10);
 
+/* Where it cannot, it has memory of its own, as if that had not been asked. */
+static void begin_sharing(qn_gpu *d) {
+    enum { ORIGIN_BYTES = 4096 };
+    void *origin;
+    if (!d->can_share || qn_gpu_share(d, ORIGIN_BYTES, &origin) != QN_OK)
+        return;
+    d->shared.origin = (qn_gpu_buffer){origin, (uintptr_t)origin, ORIGIN_BYTES};
+    d->shared.is_used = true;
+}
+
 qn_status qn_gpu_open(const qn_allocator *allocator, const qn_gpu_driver *driver, int number,
-                      void **state) {
+                      bool shares, void **state) {
     const int64_t patience_ns = INT64_C(60000000000);
     qn_gpu *d;
     allocator = qn_allocator_or_default(allocator);
@@ -125,11 +139,47 @@ qn_status qn_gpu_open(const qn_allocator *allocator, const qn_gpu_driver *driver
         qn_gpu_close(d);
         return status;
     }
+    if (shares)
+        begin_sharing(d);
     *state = d;
     return QN_OK;
 }
 
 /* ---- memory ---- */
+
+bool qn_gpu_shares(const void *state) {
+    return ((const qn_gpu *)state)->shared.is_used;
+}
+
+qn_status qn_gpu_share(void *state, size_t bytes, void **memory) {
+    qn_gpu *d = state;
+    qn_gpu_shared *s = &d->shared;
+    QN_TRY(qn_grow(d->allocator, &s->pieces, &s->capacity, (size_t)s->n_pieces + 1,
+                   sizeof *s->pieces));
+    void *piece = d->driver->share(d, bytes);
+    if (!piece || (uintptr_t)piece % QN_ALIGNMENT != 0)
+        return qn_fail(QN_ERROR_MEMORY, "%s gives no %zu bytes of memory that it shares", d->name,
+                       bytes);
+    s->pieces[s->n_pieces++] = piece;
+    s->version++;
+    *memory = piece;
+    return QN_OK;
+}
+
+bool qn_gpu_unshare(void *state, void *memory) {
+    qn_gpu *d = state;
+    qn_gpu_shared *s = &d->shared;
+    int i = 0;
+    while (i < s->n_pieces && s->pieces[i] != memory)
+        i++;
+    if (i == s->n_pieces)
+        return false;
+    if (!qn_gpu_is_silent(d)) /* else it may still use it */
+        d->driver->unshare(d, memory);
+    s->pieces[i] = s->pieces[--s->n_pieces];
+    s->version++;
+    return true;
+}
 
 static qn_status check_size(const qn_gpu *d, size_t bytes) {
     if (bytes <= d->most_allocation_bytes)

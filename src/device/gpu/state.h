@@ -80,6 +80,16 @@ typedef struct qn_gpu_buffer {
     size_t bytes;
 } qn_gpu_buffer;
 
+/* Memory of the host in which it works: an address in a call is the host's. Kernels get the first
+ * piece, which is the device's own, and how far from it the others are. */
+typedef struct qn_gpu_shared {
+    bool is_used;
+    qn_gpu_buffer origin;
+    int n_pieces, version; /* version: changes with the pieces */
+    size_t capacity;
+    void **pieces; /* (n_pieces) */
+} qn_gpu_shared;
+
 struct qn_gpu_driver;
 
 /* Where another program uses the device, too: kernels are cut into pieces of so long, with pauses
@@ -101,6 +111,8 @@ typedef struct qn_gpu {
     qn_gpu_tile tile;
     qn_gpu_buffer buffers[QN_GPU_MOST_MEMORIES]; /* changed while no work is done */
     uintptr_t next_base;
+    bool can_share; /* the host and it reach the same memory at any time */
+    qn_gpu_shared shared;
     int64_t patience_ns, longest_ns; /* longest_ns: atomic */
     bool is_lost;                    /* atomic; behind the reason */
     bool is_silent;                  /* atomic: it may still work on something, forever */
@@ -124,12 +136,15 @@ typedef struct qn_gpu_launch {
 typedef struct qn_gpu_driver {
     const char *kind; /* "OpenCL" */
     bool can_start_parts;
-    /* Fills name, most_allocation_bytes, tile and context, with the kernels compiled; what it
-     * opened, close closes, also after a failure. */
+    /* Fills name, most_allocation_bytes, can_share, tile and context, with the kernels compiled;
+     * what it opened, close closes, also after a failure. */
     qn_status (*open)(qn_gpu *gpu, int number);
     void (*close)(qn_gpu *gpu);
     qn_status (*reserve)(qn_gpu *gpu, size_t bytes, void **memory);
     void (*release)(qn_gpu *gpu, void *memory);
+    /* Memory of the host that kernels reach at the same address; null: there is none. */
+    void *(*share)(qn_gpu *gpu, size_t bytes);
+    void (*unshare)(qn_gpu *gpu, void *memory);
     qn_status (*stream_open)(qn_gpu *gpu, void **stream);
     void (*stream_close)(qn_gpu *gpu, void *stream);
     bool (*launch)(qn_gpu *gpu, void *stream, const qn_gpu_launch *launch);
@@ -156,12 +171,16 @@ const qn_gpu_buffer *qn_gpu_locate(const qn_gpu *gpu, const void *address, size_
 
 /* ---- functions of qn_device that all drivers' devices share ---- */
 
+/* shares: it is to work in the host's memory where it can. */
 qn_status qn_gpu_open(const qn_allocator *allocator, const qn_gpu_driver *driver, int number,
-                      void **state);
+                      bool shares, void **state);
 void qn_gpu_close(void *state);
 bool qn_gpu_supports(const void *state, const qn_query *query);
 size_t qn_gpu_workspace(const qn_machine *machine, const void *state, const qn_query *query);
 bool qn_gpu_state_is_lost(const void *state);
+bool qn_gpu_shares(const void *state);
+qn_status qn_gpu_share(void *state, size_t bytes, void **memory);
+bool qn_gpu_unshare(void *state, void *memory);
 qn_status qn_gpu_reserve(void *state, int space, size_t bytes, qn_memory *memory);
 void qn_gpu_release(void *state, qn_memory *memory);
 qn_status qn_gpu_copy_in(void *state, const qn_memory *memory, size_t offset, const void *from,
@@ -180,7 +199,8 @@ void qn_gpu_queue_submit(qn_queue *queue, const qn_work *works, int32_t n,
 /* clang-format off */
 #define QN_GPU_DEVICE_FUNCTIONS                                                                    \
     .close = qn_gpu_close, .supports = qn_gpu_supports, .workspace = qn_gpu_workspace,             \
-    .is_lost = qn_gpu_state_is_lost, .reserve = qn_gpu_reserve, .release = qn_gpu_release,         \
+    .is_lost = qn_gpu_state_is_lost, .shares = qn_gpu_shares, .share = qn_gpu_share,               \
+    .unshare = qn_gpu_unshare, .reserve = qn_gpu_reserve, .release = qn_gpu_release,               \
     .copy_in = qn_gpu_copy_in, .copy_out = qn_gpu_copy_out, .queue_open = qn_gpu_queue_open,       \
     .queue_close = qn_gpu_queue_close, .queue_timeline = qn_gpu_queue_timeline,                    \
     .submit = qn_gpu_queue_submit, .counters = qn_gpu_counters

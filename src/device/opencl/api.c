@@ -6,8 +6,15 @@
 
 static const char *const names[] = {
 #define NAME(type, name, parameters) #name,
-    QN_OPENCL_FUNCTIONS(NAME)
+    QN_OPENCL_FUNCTIONS(NAME) QN_OPENCL_EXTRAS(NAME)
 #undef NAME
+};
+
+/* How many of them there have to be. */
+enum {
+#define NUMBER(type, name, parameters) NUMBER_##name,
+    QN_OPENCL_FUNCTIONS(NUMBER) NEEDED
+#undef NUMBER
 };
 
 /* Written once, under the lock. */
@@ -20,7 +27,8 @@ _Static_assert(sizeof functions == sizeof names / sizeof names[0] * sizeof(void 
 
 static qn_status find_all(qn_library *library) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (!qn_library_find(library, names[i], (char *)&functions + i * sizeof(void (*)(void))))
+        char *place = (char *)&functions + i * sizeof(void (*)(void));
+        if (!qn_library_find(library, names[i], place) && i < NEEDED)
             return qn_fail(QN_ERROR_UNSUPPORTED,
                            "the system's OpenCL library has no %s; install one of OpenCL 1.2 or "
                            "later",

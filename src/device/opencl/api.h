@@ -20,7 +20,8 @@ typedef uint64_t cl_bits;
 
 enum { CL_OK = 0, CL_NO_DEVICES = -1, CL_NO_BUILD = -11, CL_NO_PLATFORM = -1001 };
 enum { CL_FALSE = 0, CL_TRUE = 1 };
-enum { CL_READ_WRITE = 1 << 0, CL_ALLOC_HOST = 1 << 4 };
+enum { CL_READ_WRITE = 1 << 0, CL_ALLOC_HOST = 1 << 4, CL_FINE_GRAIN = 1 << 10 };
+enum { CL_SHARED_POINTERS = 0x11b6 }; /* of a kernel */
 
 enum { CL_PLATFORM_NAME = 0x0902 };
 enum { CL_EVENT_STATUS = 0x11d3, CL_COMPLETE = 0 }; /* below 0: it failed */
@@ -46,7 +47,9 @@ enum {
     CL_DEVICE_DRIVER = 0x102d,
     CL_DEVICE_VERSION = 0x102f,
     CL_DEVICE_IS_UNIFIED = 0x1035,
+    CL_DEVICE_SHARING = 0x1053,
 };
+enum { CL_SHARES_FINE_BUFFERS = 1 << 1 };
 
 /* The functions, by name: return type, name, parameters. */
 #define QN_OPENCL_FUNCTIONS(F)                                                                     \
@@ -89,9 +92,18 @@ enum {
     F(cl_int, clFlush, (cl_command_queue))                                                         \
     F(cl_int, clFinish, (cl_command_queue))
 
+/* Those that a library may lack: memory that the host and devices share (2.0), extensions. Null
+ * then. */
+#define QN_OPENCL_EXTRAS(F)                                                                        \
+    F(void *, clSVMAlloc, (cl_context, cl_bits, size_t, cl_uint))                                  \
+    F(void, clSVMFree, (cl_context, void *))                                                       \
+    F(cl_int, clSetKernelArgSVMPointer, (cl_kernel, cl_uint, const void *))                        \
+    F(cl_int, clSetKernelExecInfo, (cl_kernel, cl_uint, size_t, const void *))
+
 typedef struct qn_opencl_api {
 #define QN_OPENCL_MEMBER(type, name, parameters) type(*name) parameters;
     QN_OPENCL_FUNCTIONS(QN_OPENCL_MEMBER)
+    QN_OPENCL_EXTRAS(QN_OPENCL_MEMBER)
 #undef QN_OPENCL_MEMBER
 } qn_opencl_api;
 

@@ -22,7 +22,8 @@ typedef struct context {
 typedef struct stream {
     cl_command_queue queue;
     cl_kernel kernels[QN_GPU_KERNEL_COUNT];
-    cl_event mark; /* null: none */
+    int known[QN_GPU_KERNEL_COUNT]; /* the shared memory that each was told of */
+    cl_event mark;                  /* null: none */
 } stream;
 
 static const qn_opencl_api *api_of(const qn_gpu *d) {
@@ -107,6 +108,7 @@ static void describe(qn_gpu *d) {
         (o->type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == (cl_bits)CL_DEVICE_TYPE_CPU;
     snprintf(d->name, sizeof d->name, "%s", o->name);
     d->most_allocation_bytes = o->most_allocation_bytes;
+    d->can_share = o->can_share;
     d->tile = qn_gpu_choose_tile(o->group_size, is_cpu, o->local_bytes);
 }
 
@@ -142,6 +144,16 @@ static qn_status reserve(qn_gpu *d, size_t bytes, void **memory) {
 
 static void release(qn_gpu *d, void *memory) {
     (void)api_of(d)->clReleaseMemObject(memory);
+}
+
+static void *share(qn_gpu *d, size_t bytes) {
+    const context *c = d->context;
+    return c->cl->clSVMAlloc(c->context, CL_READ_WRITE | CL_FINE_GRAIN, bytes, QN_ALIGNMENT);
+}
+
+static void unshare(qn_gpu *d, void *memory) {
+    const context *c = d->context;
+    c->cl->clSVMFree(c->context, memory);
 }
 
 /* ---- streams ---- */
@@ -193,9 +205,24 @@ static qn_status stream_open(qn_gpu *d, void **opened) {
     return QN_OK;
 }
 
+/* What kernels reach beyond their argument, they are told once. */
+static cl_int set_shared(const qn_gpu *d, stream *s, qn_gpu_kernel kernel) {
+    const qn_opencl_api *cl = api_of(d);
+    const qn_gpu_shared *shared = &d->shared;
+    if (s->known[kernel] != shared->version) {
+        const cl_int code = cl->clSetKernelExecInfo(
+            s->kernels[kernel], CL_SHARED_POINTERS,
+            (size_t)shared->n_pieces * sizeof *shared->pieces, (const void *)shared->pieces);
+        if (code != CL_OK)
+            return code;
+        s->known[kernel] = shared->version;
+    }
+    return cl->clSetKernelArgSVMPointer(s->kernels[kernel], 0, shared->origin.memory);
+}
+
 static bool launch(qn_gpu *d, void *opened, const qn_gpu_launch *l) {
     const qn_opencl_api *cl = api_of(d);
-    const stream *s = opened;
+    stream *s = opened;
     const cl_kernel kernel = s->kernels[l->kernel];
     const cl_mem memory = l->buffer->memory;
     size_t local[3] = {QN_GPU_GROUP_ITEMS, 1, 1}, global[3] = {l->x, l->y, l->z};
@@ -210,7 +237,8 @@ static bool launch(qn_gpu *d, void *opened, const qn_gpu_launch *l) {
     } else {
         global[0] = (global[0] + local[0] - 1) / local[0] * local[0];
     }
-    cl_int code = cl->clSetKernelArg(kernel, 0, sizeof memory, &memory);
+    cl_int code = d->shared.is_used ? set_shared(d, s, l->kernel)
+                                    : cl->clSetKernelArg(kernel, 0, sizeof memory, &memory);
     if (code == CL_OK)
         code = cl->clSetKernelArg(kernel, 1, sizeof *l->arguments, l->arguments);
     if (code == CL_OK)
@@ -262,6 +290,8 @@ static const qn_gpu_driver driver = {
     .close = close_device,
     .reserve = reserve,
     .release = release,
+    .share = share,
+    .unshare = unshare,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .launch = launch,
@@ -273,7 +303,8 @@ static const qn_gpu_driver driver = {
 /* ---- the device ---- */
 
 static qn_status opencl_open(const qn_allocator *allocator, const void *options, void **state) {
-    return qn_gpu_open(allocator, &driver, ((const qn_opencl_options *)options)->number, state);
+    const qn_opencl_options *o = options;
+    return qn_gpu_open(allocator, &driver, o->number, o->shares, state);
 }
 
 static const qn_space spaces[] = {

@@ -55,6 +55,9 @@ static void describe(const asking *a) {
     d->n_units = (uint32_t)get_number(a, CL_DEVICE_COMPUTE_UNITS, sizeof(cl_uint));
     d->clock_mhz = (uint32_t)get_number(a, CL_DEVICE_CLOCK_MHZ, sizeof(cl_uint));
     d->is_unified = get_number(a, CL_DEVICE_IS_UNIFIED, sizeof(cl_uint)) != 0;
+    d->can_share = d->is_unified && a->cl->clSVMAlloc && a->cl->clSVMFree &&
+                   a->cl->clSetKernelArgSVMPointer && a->cl->clSetKernelExecInfo &&
+                   (get_number(a, CL_DEVICE_SHARING, sizeof(cl_bits)) & CL_SHARES_FINE_BUFFERS);
 }
 
 /* Kernels need a compiler, the host's byte order and room for their tiles. */

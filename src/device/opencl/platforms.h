@@ -15,6 +15,7 @@ typedef struct qn_opencl_device {
     size_t group_size; /* work-items of a group, at most */
     uint32_t n_units, clock_mhz;
     bool is_unified; /* its memory is the host's */
+    bool can_share;  /* and both reach it at any time, without maps */
 } qn_opencl_device;
 
 /* Fills devices (QN_OPENCL_MOST_DEVICES) with those that can compile and run kernels.

@@ -90,13 +90,13 @@ static qn_status change_arena(qn_engine *e, size_t bytes) {
     const size_t old_bytes = e->arena_bytes;
     if (bytes == old_bytes)
         return QN_OK;
-    qn_release(&e->allocator, e->arena, 1, old_bytes);
+    qn_release(&e->shared, e->arena, 1, old_bytes);
     e->arena = NULL;
     e->arena_bytes = 0;
-    qn_status status = qn_allocate(&e->allocator, 1, bytes, &e->arena);
+    qn_status status = qn_allocate(&e->shared, 1, bytes, &e->arena);
     if (status == QN_OK)
         e->arena_bytes = bytes;
-    else if (qn_allocate(&e->allocator, 1, old_bytes, &e->arena) == QN_OK)
+    else if (qn_allocate(&e->shared, 1, old_bytes, &e->arena) == QN_OK)
         e->arena_bytes = old_bytes;
     for (int i = 0; i < e->n_programs && e->arena; i++)
         qn_executor_set_arena(e->programs[i].executor, e->arena);

@@ -86,7 +86,8 @@ static double rate_of(const qn_placing_copies *c) {
 /* What is to be placed; sites has room for both. */
 static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
     sites[0] = (qn_site){.space = 0, .watts = p->wish.cpu_watts};
-    sites[1] = (qn_site){.space = 1,
+    const int16_t space = p->engine->machine.devices[p->engine->opened_device].first_space;
+    sites[1] = (qn_site){.space = space > 0,
                          .can_be_lost = true,
                          .watts = p->wish.device_watts,
                          .copy_in_ns = p->in.least_ns,
@@ -107,7 +108,7 @@ qn_status qn_placing_predict(qn_placing *p, int site, qn_siting_result *result) 
     qn_site sites[2];
     qn_siting siting = siting_of(p, sites);
     int16_t *site_of;
-    siting.keeps = site == 1 && qn_siting_can_keep(&siting, site);
+    siting.keeps = site == 1 && sites[1].space > 0 && qn_siting_can_keep(&siting, site);
     QN_TRY(qn_allocate(&p->engine->allocator, n, sizeof *site_of, &site_of));
     qn_siting_fill(&siting, site, site_of);
     const qn_status status = qn_siting_predict(&p->engine->allocator, &siting, site_of, result);
@@ -134,7 +135,7 @@ static qn_status choose(qn_placing *p, int16_t *site_of, qn_siting_result *resul
     qn_siting_result kept;
     int16_t *kept_site_of;
     QN_TRY(qn_siting_choose(a, &siting, p->wish.prefer, site_of, result));
-    siting.keeps = qn_siting_can_keep(&siting, 1);
+    siting.keeps = sites[1].space > 0 && qn_siting_can_keep(&siting, 1);
     if (!siting.keeps)
         return QN_OK;
     QN_TRY(qn_allocate(a, n, sizeof *kept_site_of, &kept_site_of));

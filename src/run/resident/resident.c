@@ -78,7 +78,7 @@ static qn_status note_program(const qn_engine *e, const qn_program *p, bool *is_
  * they read. Sums of gradients are the host's. */
 static bool is_possible(const qn_engine *e) {
     const qn_device *d = device_of(e)->device;
-    return e->device > 0 && d->copy_in && d->copy_out && d->n_spaces > 0 && !d->take_failure &&
+    return e->device > 0 && d->copy_in && d->copy_out && space_of(e) > 0 && !d->take_failure &&
            e->options.update.accumulate == 1 && !e->options.ranks;
 }
 
@@ -126,6 +126,8 @@ static qn_status reserve(qn_engine *e) {
     const qn_machine_device *d = device_of(e);
     const int space = space_of(e);
     r->arena_bytes = 0;
+    if (space == 0)
+        return QN_OK;
     for (int i = 0; i < e->n_programs; i++) {
         const size_t bytes = qn_plan_arena(e->programs[i].plan, space).bytes;
         r->arena_bytes = bytes > r->arena_bytes ? bytes : r->arena_bytes;

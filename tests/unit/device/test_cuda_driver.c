@@ -2,6 +2,7 @@
  * while a step is trained, that lie, and that fall silent. Either training does not begin, and it
  * is said why, or the step is the CPU's, in every bit where the device was left. */
 #include "check.h"
+#include "device/cuda/cuda.h"
 #include "device/cuda/devices.h"
 #include "device/gpu/gpu.h"
 #include "os/library.h"
@@ -17,7 +18,7 @@ enum { BATCH = 4, LIES = 7 };
 static _Alignas(64) float x[BATCH * 28 * 28];
 static _Alignas(64) int32_t y[BATCH];
 static int64_t *calls, *fail_at, *silent_at;
-static int *fails_on, *lie;
+static int *fails_on, *lie, *shares;
 
 static qn_status make(const char *device, qn_trainer **trainer) {
     qn_trainer_options o = qn_trainer_options_for(qn_model_find("lenet5"));
@@ -97,7 +98,7 @@ static void check_failing(const qn_trainer *expected, int64_t at, int on) {
 static void test_failing(void) {
     qn_trainer *expected = train_on_cpu();
     const int64_t n = count_calls();
-    const int64_t step = getenv("QUERN_ALL") || n < 200 ? 1 : n / 20;
+    const int64_t step = getenv("QUERN_ALL") || n < 200 ? 1 : n / (*shares ? 5 : 15);
     CHECK(n > 100);
     for (int64_t at = 1; at <= n; at += step) {
         check_failing(expected, at, 0);
@@ -176,6 +177,26 @@ static void test_silence(void) {
     qn_trainer_destroy(expected);
 }
 
+/* The same for a device that works in the host's memory: nothing is copied. */
+static void test_sharing(void) {
+    qn_trainer *trainer, *expected = train_on_cpu();
+    qn_device_counters counters;
+    qn_step_result result;
+    *shares = 1;
+    CHECK_OK(make("cuda", &trainer));
+    const qn_engine *e = qn_trainer_engine(trainer);
+    CHECK(qn_engine_shares(e));
+    CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+    CHECK(e->device > 0 && is_as_expected(expected, trainer));
+    qn_device_cuda.counters(e->machine.devices[e->device].state, &counters);
+    CHECK(counters.n_works > 10 && counters.bytes_in == 0 && counters.bytes_out == 0);
+    qn_trainer_destroy(trainer);
+    check_silent(expected, 50);
+    test_failing();
+    *fail_at = *shares = 0;
+    qn_trainer_destroy(expected);
+}
+
 int main(void) {
     qn_library *fake;
     if (qn_library_open("libcuda.so.1", &fake) != QN_OK ||
@@ -187,6 +208,7 @@ int main(void) {
     CHECK(qn_library_find(fake, "fake_fails_on", &fails_on));
     CHECK(qn_library_find(fake, "fake_silent_at", &silent_at));
     CHECK(qn_library_find(fake, "fake_lie", &lie));
+    CHECK(qn_library_find(fake, "fake_shares", &shares));
     for (int i = 0; i < BATCH * 28 * 28; i++)
         x[i] = (float)(i * 37 % 101) / 50 - 1;
     for (int i = 0; i < BATCH; i++)
@@ -195,5 +217,6 @@ int main(void) {
     test_silence();
     test_auto();
     test_lying();
+    test_sharing();
     return checks_finish();
 }

@@ -17,7 +17,7 @@ enum { BATCH = 4, LIES = 7 };
 static _Alignas(64) float x[BATCH * 28 * 28];
 static _Alignas(64) int32_t y[BATCH];
 static int64_t *calls, *fail_at, *opened_at, *silent_at;
-static int *fails_on, *lie;
+static int *fails_on, *lie, *shares;
 
 static qn_status make(const char *device, qn_trainer **trainer) {
     qn_trainer_options o = qn_trainer_options_for(qn_model_find("lenet5"));
@@ -66,7 +66,9 @@ static void check_failing(const qn_trainer *expected, int64_t at, int on) {
     *fails_on = on;
     const qn_status status = make("opencl", &trainer);
     if (status == QN_OK) {
-        const bool is_harmless = at < *opened_at; /* a question about the device, not answered */
+        /* A question about the device, not answered; or memory that it does not share then. */
+        const bool is_harmless =
+            at < *opened_at || (*shares && !qn_engine_shares(qn_trainer_engine(trainer)));
         const qn_status stepped = qn_trainer_step(trainer, x, y, &result);
         const bool is_good = stepped == QN_OK && are_equal(expected, trainer) &&
                              qn_trainer_engine(trainer)->device == 0;
@@ -84,7 +86,7 @@ static void check_failing(const qn_trainer *expected, int64_t at, int on) {
 static void test_failing(void) {
     qn_trainer *expected = train_on_cpu();
     const int64_t n = count_calls();
-    const int64_t step = getenv("QUERN_ALL") || n < 200 ? 1 : n / 150;
+    const int64_t step = getenv("QUERN_ALL") || n < 200 ? 1 : n / (*shares ? 40 : 120);
     CHECK(n > 100);
     for (int64_t at = 1; at <= n; at += step) {
         check_failing(expected, at, 0);
@@ -165,6 +167,21 @@ static void test_silence(void) {
     qn_trainer_destroy(expected);
 }
 
+/* The same for a device that works in the host's memory. */
+static void test_sharing(void) {
+    qn_trainer *trainer, *expected = train_on_cpu();
+    *fail_at = 0;
+    *shares = 1;
+    CHECK_OK(make("opencl", &trainer));
+    CHECK(qn_engine_shares(qn_trainer_engine(trainer)));
+    qn_trainer_destroy(trainer);
+    for (int64_t at = 1; at < 100; at += 50)
+        check_silent(expected, at);
+    test_failing();
+    *fail_at = *shares = 0;
+    qn_trainer_destroy(expected);
+}
+
 int main(void) {
     qn_library *fake;
     if (qn_library_open("libOpenCL.so.1", &fake) != QN_OK ||
@@ -177,6 +194,7 @@ int main(void) {
     CHECK(qn_library_find(fake, "fake_fails_on", &fails_on));
     CHECK(qn_library_find(fake, "fake_silent_at", &silent_at));
     CHECK(qn_library_find(fake, "fake_lie", &lie));
+    CHECK(qn_library_find(fake, "fake_shares", &shares));
     for (int i = 0; i < BATCH * 28 * 28; i++)
         x[i] = (float)(i * 37 % 101) / 50 - 1;
     for (int i = 0; i < BATCH; i++)
@@ -185,5 +203,6 @@ int main(void) {
     test_silence();
     test_auto();
     test_lying();
+    test_sharing();
     return checks_finish();
 }

@@ -1,0 +1,47 @@
+/* Memory that operations read and write. Where the device works in the host's memory, it comes from
+ * the device, which knows it then; what others work with comes from the caller's allocator, as all
+ * else. Both count against the engine's budget; the device's is not the caller's. */
+#include "run/engine.h"
+
+bool qn_engine_shares(const qn_engine *e) {
+    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    return e->opened_device > 0 && d->device->shares && d->device->shares(d->state);
+}
+
+static bool is_above_limit(qn_counter *counter, size_t bytes) {
+    const bool is_above =
+        counter->limit_bytes > 0 &&
+        (bytes > counter->limit_bytes || qn_counter_held(counter) > counter->limit_bytes - bytes);
+    counter->n_refused += is_above;
+    return is_above;
+}
+
+/* A device that is lost gives none. */
+static void *allocate(void *user, size_t bytes, size_t align) {
+    qn_engine *e = user;
+    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    void *memory = NULL;
+    if (!qn_engine_shares(e) || d->device->is_lost(d->state))
+        return e->allocator.allocate(e->allocator.user, bytes, align);
+    if (is_above_limit(&e->counter, bytes) || d->device->share(d->state, bytes, &memory) != QN_OK)
+        return NULL;
+    qn_counter_add(&e->counter, bytes);
+    e->shared_bytes += bytes;
+    e->mapped_bytes = e->shared_bytes > e->mapped_bytes ? e->shared_bytes : e->mapped_bytes;
+    return memory;
+}
+
+static void release(void *user, void *memory, size_t bytes) {
+    qn_engine *e = user;
+    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    if (!qn_engine_shares(e) || !d->device->unshare(d->state, memory)) {
+        e->allocator.release(e->allocator.user, memory, bytes);
+        return;
+    }
+    qn_counter_subtract(&e->counter, bytes);
+    e->shared_bytes -= bytes;
+}
+
+qn_allocator qn_engine_shared(qn_engine *e) {
+    return (qn_allocator){e, allocate, release};
+}
