@@ -65,6 +65,7 @@ static CUresult make(void *handle) {
 
 #define DECLARE(name, parameters) API CUresult name parameters;
 QN_CUDA_FUNCTIONS(DECLARE)
+QN_CUDA_EXTRAS(DECLARE)
 QN_NVRTC_FUNCTIONS(DECLARE)
 
 /* ---- the device ---- */
@@ -284,6 +285,23 @@ static kernel *started;
 static char *started_memory;
 static arguments started_arguments;
 
+/* A graph is the launches that were captured; running it is one of its. */
+typedef struct node {
+    kernel *kernel;
+    char *memory;
+    arguments arguments;
+    dim grid, block;
+} node;
+
+enum { MOST_NODES = 400 };
+
+struct cu_graph {
+    int n;
+    node nodes[MOST_NODES];
+};
+
+static _Thread_local CUgraph captured; /* null: nothing is captured */
+
 static void run_started(void) {
     started->run((uchar *)started_memory, started_arguments);
 }
@@ -320,6 +338,60 @@ static void run_grid(void (*run)(void (*work)(void))) {
     }
 }
 
+static void run_node(const node *x) {
+    take_lock();
+    started = x->kernel;
+    started_memory = x->memory;
+    started_arguments = x->arguments;
+    gridDim = x->grid;
+    blockDim = x->block;
+    run_grid(started - kernels < n_tiled ? run_block_in_turns : run_block);
+    leave_lock();
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
+    const CUresult code = stream && mode == CU_CAPTURE_OF_THREAD && !captured ? answer() : 1;
+    if (code == CUDA_OK)
+        captured = calloc(1, sizeof *captured);
+    return code;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+    const CUresult code = stream && captured ? answer() : 1;
+    *graph = code == CUDA_OK ? captured : NULL;
+    if (!*graph)
+        free(captured);
+    captured = NULL;
+    return code;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
+    const CUresult code = graph && !flags ? answer() : 1;
+    CUgraph copy = code == CUDA_OK ? malloc(sizeof *copy) : NULL;
+    if (copy)
+        *copy = *graph;
+    *exec = (CUgraphExec)(void *)copy;
+    return code;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+    free(graph);
+    return answer();
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec) {
+    free(exec);
+    return answer();
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+    const CUresult code = exec && stream ? answer() : 400;
+    const struct cu_graph *graph = (const struct cu_graph *)(void *)exec;
+    for (int i = 0; code == CUDA_OK && i < graph->n; i++)
+        run_node(&graph->nodes[i]);
+    return code;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                         unsigned by, unsigned bz, unsigned shared, CUstream stream,
                         void **parameters, void **extra) {
@@ -330,14 +402,17 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned 
         abort();
     if (code != CUDA_OK)
         return code;
+    node x = {.kernel = (kernel *)(void *)function, .grid = {gx, gy, gz}, .block = {bx, by, 1}};
     take_lock();
-    started = (kernel *)(void *)function;
-    started_memory = memory_at(*(CUdeviceptr *)parameters[0], 0);
-    memcpy(&started_arguments, parameters[1], sizeof started_arguments);
-    gridDim = (dim){gx, gy, gz};
-    blockDim = (dim){bx, by, 1};
-    run_grid(started - kernels < n_tiled ? run_block_in_turns : run_block);
+    x.memory = memory_at(*(CUdeviceptr *)parameters[0], 0);
     leave_lock();
+    memcpy(&x.arguments, parameters[1], sizeof x.arguments);
+    if (!captured)
+        run_node(&x);
+    else if (captured->n < MOST_NODES)
+        captured->nodes[captured->n++] = x;
+    else
+        abort();
     return CUDA_OK;
 }
 

@@ -3,6 +3,7 @@
  * The test that loads it sets the variables that are named fake_. */
 #include "device/opencl/api.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,10 @@
 /* Call number fake_fail_at fails (0: none); fake_fails_on: so do all after it. */
 API int64_t fake_calls, fake_fail_at, fake_opened_at; /* opened_at: the call that made a context */
 API int fake_fails_on;
-API int64_t fake_silent_at; /* from this call on (0: never) nothing is done any more */
-API int fake_shares;        /* its memory is the host's, at any time */
+API int64_t fake_silent_at;   /* from this call on (0: never) nothing is done any more */
+API int64_t fake_harmless_at; /* a call that failed, without which there are only no lists */
+API int fake_lists;           /* it has lists of kernels */
+API int fake_shares;          /* its memory is the host's, at any time */
 /* What it lies about; 0: nothing. */
 enum { TRUTH, MANY_PLATFORMS, MANY_DEVICES, NO_END, NULLS, SMALL_BUFFERS, SMALL_LOCAL, BAD_BUILD };
 API int fake_lie;
@@ -76,6 +79,7 @@ API cl_int clGetEventInfo(cl_event event, cl_uint what, size_t bytes, void *to, 
 API cl_int clReleaseEvent(cl_event event);
 API cl_int clFlush(cl_command_queue queue);
 API cl_int clFinish(cl_command_queue queue);
+API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name);
 API void *clSVMAlloc(cl_context context, cl_bits flags, size_t bytes, cl_uint align);
 API void clSVMFree(cl_context context, void *memory);
 API cl_int clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void *memory);
@@ -137,6 +141,10 @@ static uint64_t number_of(cl_uint what) {
 cl_int clGetDeviceInfo(cl_device_id device, cl_uint what, size_t bytes, void *to, size_t *size) {
     const uint64_t number = number_of(what);
     (void)device;
+    if (what == CL_DEVICE_EXTENSIONS) {
+        snprintf(to, bytes, "cl_khr_fp64 %s", fake_lists ? "cl_khr_command_buffer" : "");
+        return answer();
+    }
     if (what == CL_DEVICE_NAME || what == CL_DEVICE_DRIVER || what == CL_DEVICE_VERSION) {
         put_text(bytes, to, size);
         return answer();
@@ -341,4 +349,71 @@ cl_int clSetKernelExecInfo(cl_kernel kernel, cl_uint what, size_t bytes, const v
     if (what != CL_SHARED_POINTERS || bytes == 0 || bytes % sizeof(void *) != 0 || !from)
         abort();
     return answer();
+}
+
+/* ---- lists: only how many kernels there are in one is known ---- */
+
+static int harmless(int is_good) {
+    fake_harmless_at = is_good ? fake_harmless_at : fake_calls;
+    return is_good;
+}
+
+static cl_list create_list(cl_uint n, const cl_command_queue *queues, const cl_bits *properties,
+                           cl_int *code) {
+    (void)properties;
+    if (n != 1 || !queues[0])
+        abort();
+    return harmless(make(code) != NULL) ? calloc(1, sizeof(int)) : NULL;
+}
+
+static cl_int finalize_list(cl_list list) {
+    (void)list;
+    return harmless(!fails()) ? CL_OK : -5;
+}
+
+static cl_int release_list(cl_list list) {
+    free(list);
+    return answer();
+}
+
+static cl_int start_list(cl_uint n, cl_command_queue *queues, cl_list list, cl_uint n_events,
+                         const cl_event *events, cl_event *event) {
+    (void)n_events;
+    (void)events;
+    (void)event;
+    if (n != 0 || queues || *(const int *)(const void *)list < 2)
+        abort();
+    return answer();
+}
+
+static cl_int add_kernel(cl_list list, cl_command_queue queue, const cl_bits *properties,
+                         cl_kernel kernel, cl_uint n, const size_t *first, const size_t *global,
+                         const size_t *local, cl_uint n_points, const cl_uint *points,
+                         cl_uint *point, void **handle) {
+    int *n_kernels = (int *)(void *)list;
+    if (queue || properties || !point || handle || n_points != (*n_kernels > 0) ||
+        (n_points && points[0] != (cl_uint)*n_kernels))
+        abort();
+    *point = (cl_uint)++ * n_kernels;
+    return clEnqueueNDRangeKernel(NULL, kernel, n, first, global, local, 0, NULL, NULL);
+}
+
+void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name) {
+    static const struct {
+        const char *name;
+        void (*function)(void);
+    } functions[] = {
+        {"clCreateCommandBufferKHR", (void (*)(void))create_list},
+        {"clFinalizeCommandBufferKHR", (void (*)(void))finalize_list},
+        {"clReleaseCommandBufferKHR", (void (*)(void))release_list},
+        {"clEnqueueCommandBufferKHR", (void (*)(void))start_list},
+        {"clCommandNDRangeKernelKHR", (void (*)(void))add_kernel},
+    };
+    void *found = NULL;
+    (void)platform;
+    for (size_t i = 0; fake_lists && i < sizeof functions / sizeof functions[0]; i++) {
+        if (strcmp(functions[i].name, name) == 0)
+            memcpy(&found, &functions[i].function, sizeof found);
+    }
+    return harmless(!fails()) ? found : NULL;
 }

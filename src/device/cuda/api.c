@@ -5,13 +5,20 @@
 #include "os/library.h"
 
 #define NAME(name, parameters) #name,
-static const char *const cuda_names[] = {QN_CUDA_FUNCTIONS(NAME)};
+static const char *const cuda_names[] = {QN_CUDA_FUNCTIONS(NAME) QN_CUDA_EXTRAS(NAME)};
 static const char *const nvrtc_names[] = {QN_NVRTC_FUNCTIONS(NAME)};
 #undef NAME
 
 enum {
     N_CUDA = sizeof cuda_names / sizeof cuda_names[0],
     N_NVRTC = sizeof nvrtc_names / sizeof nvrtc_names[0],
+};
+
+/* How many of the driver's there have to be. */
+enum {
+#define NUMBER(name, parameters) NUMBER_##name,
+    QN_CUDA_FUNCTIONS(NUMBER) N_CUDA_NEEDED
+#undef NUMBER
 };
 
 /* Written once, under the lock. */
@@ -32,10 +39,11 @@ static void leave_lock(void) {
     __atomic_clear(&lock, __ATOMIC_RELEASE);
 }
 
-/* The first name that the library lacks; null: it has all. */
-static const char *find_all(qn_library *library, const char *const *names, size_t n, char *to) {
+/* The first name that the library lacks of those that are needed; null: it has all. */
+static const char *find_all(qn_library *library, const char *const *names, size_t n,
+                            size_t n_needed, char *to) {
     for (size_t i = 0; i < n; i++) {
-        if (!qn_library_find(library, names[i], to + i * sizeof(void (*)(void))))
+        if (!qn_library_find(library, names[i], to + i * sizeof(void (*)(void))) && i < n_needed)
             return names[i];
     }
     return NULL;
@@ -57,7 +65,7 @@ static qn_status open_cuda(void) {
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "no CUDA on this system: libcuda.so.1 is not there; install the driver of "
                        "your NVIDIA GPU");
-    const char *missing = find_all(library, cuda_names, N_CUDA, (char *)&cuda);
+    const char *missing = find_all(library, cuda_names, N_CUDA, N_CUDA_NEEDED, (char *)&cuda);
     const qn_status status =
         missing ? qn_fail(QN_ERROR_UNSUPPORTED,
                           "the CUDA driver of this system has no %s; install a later one", missing)
@@ -80,7 +88,7 @@ static qn_status open_nvrtc(void) {
                        "CUDA's run-time compiler is not there (libnvrtc.so); install it "
                        "(NVIDIA's cuda-nvrtc, or Debian's libnvrtc), or put its folder into "
                        "LD_LIBRARY_PATH");
-    const char *missing = find_all(library, nvrtc_names, N_NVRTC, (char *)&nvrtc);
+    const char *missing = find_all(library, nvrtc_names, N_NVRTC, N_NVRTC, (char *)&nvrtc);
     if (!missing)
         return QN_OK;
     qn_library_close(library);

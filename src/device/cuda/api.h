@@ -15,6 +15,8 @@ typedef struct cu_module *CUmodule;
 typedef struct cu_function *CUfunction;
 typedef struct cu_stream *CUstream;
 typedef struct cu_event *CUevent;
+typedef struct cu_graph *CUgraph;
+typedef struct cu_graph_exec *CUgraphExec;
 typedef struct nvrtc_program *nvrtcProgram;
 
 enum {
@@ -24,6 +26,7 @@ enum {
     CU_EVENT_NO_TIMING = 2,
     CU_MANAGED_GLOBAL = 1,
     CU_FOR_ALL_MAPPED = 3,
+    CU_CAPTURE_OF_THREAD = 1,
 };
 
 enum {
@@ -69,6 +72,15 @@ enum {
     F(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,     \
                        unsigned, CUstream, void **, void **))
 
+/* Those that an older driver lacks: graphs (11.4). Null then. */
+#define QN_CUDA_EXTRAS(F)                                                                          \
+    F(cuStreamBeginCapture_v2, (CUstream, int))                                                    \
+    F(cuStreamEndCapture, (CUstream, CUgraph *))                                                   \
+    F(cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long))                   \
+    F(cuGraphDestroy, (CUgraph))                                                                   \
+    F(cuGraphExecDestroy, (CUgraphExec))                                                           \
+    F(cuGraphLaunch, (CUgraphExec, CUstream))
+
 #define QN_NVRTC_FUNCTIONS(F)                                                                      \
     F(nvrtcCreateProgram,                                                                          \
       (nvrtcProgram *, const char *, const char *, int, const char *const *, const char *const *)) \
@@ -86,6 +98,7 @@ enum {
 #define QN_CUDA_MEMBER(name, parameters) CUresult(*name) parameters;
 typedef struct qn_cuda_api {
     QN_CUDA_FUNCTIONS(QN_CUDA_MEMBER)
+    QN_CUDA_EXTRAS(QN_CUDA_MEMBER)
 } qn_cuda_api;
 
 typedef struct qn_nvrtc_api {

@@ -81,6 +81,12 @@ static qn_status build(qn_gpu *d) {
     return status;
 }
 
+static bool has_lists(const qn_cuda_api *cu) {
+    return cu->cuStreamBeginCapture_v2 && cu->cuStreamEndCapture &&
+           cu->cuGraphInstantiateWithFlags && cu->cuGraphDestroy && cu->cuGraphExecDestroy &&
+           cu->cuGraphLaunch;
+}
+
 static qn_status open_device(qn_gpu *d, int number) {
     context *c;
     QN_TRY(qn_allocate(d->allocator, 1, sizeof *c, &c));
@@ -89,6 +95,7 @@ static qn_status open_device(qn_gpu *d, int number) {
     snprintf(d->name, sizeof d->name, "%s", c->device.name);
     d->most_allocation_bytes = c->device.memory_bytes;
     d->can_share = c->device.can_share;
+    d->can_record = has_lists(c->cu);
     d->tile = qn_gpu_choose_tile((size_t)c->device.block_threads, false, 0);
     CUresult code = c->cu->cuDevicePrimaryCtxRetain(&c->context, c->device.id);
     if (code != CUDA_OK || !c->context) {
@@ -204,6 +211,45 @@ static bool launch(qn_gpu *d, void *opened, const qn_gpu_launch *l) {
     return check(d, "starting a kernel", code);
 }
 
+/* ---- lists ---- */
+
+static bool list_begin(qn_gpu *d, void *opened) {
+    const qn_cuda_api *cu;
+    const stream *s = opened;
+    return enter(d, &cu) == CUDA_OK &&
+           cu->cuStreamBeginCapture_v2(s->stream, CU_CAPTURE_OF_THREAD) == CUDA_OK;
+}
+
+static void *list_end(qn_gpu *d, void *opened) {
+    const qn_cuda_api *cu;
+    const stream *s = opened;
+    CUgraph graph = NULL;
+    CUgraphExec list = NULL;
+    if (enter(d, &cu) != CUDA_OK || cu->cuStreamEndCapture(s->stream, &graph) != CUDA_OK || !graph)
+        return NULL;
+    if (cu->cuGraphInstantiateWithFlags(&list, graph, 0) != CUDA_OK)
+        list = NULL;
+    (void)cu->cuGraphDestroy(graph);
+    return list;
+}
+
+static bool list_start(qn_gpu *d, void *opened, void *list) {
+    const qn_cuda_api *cu;
+    const stream *s = opened;
+    CUresult code = enter(d, &cu);
+    if (code == CUDA_OK)
+        code = cu->cuGraphLaunch(list, s->stream);
+    return check(d, "starting kernels", code);
+}
+
+static void list_drop(qn_gpu *d, void *list) {
+    const qn_cuda_api *cu;
+    if (enter(d, &cu) == CUDA_OK)
+        (void)cu->cuGraphExecDestroy(list);
+}
+
+/* ---- copies ---- */
+
 static bool copy(qn_gpu *d, void *opened, const qn_gpu_buffer *buffer, size_t offset, void *host,
                  size_t bytes, bool is_to_host) {
     const qn_cuda_api *cu;
@@ -251,6 +297,10 @@ static const qn_gpu_driver driver = {
     .stream_open = stream_open,
     .stream_close = stream_close,
     .launch = launch,
+    .list_begin = list_begin,
+    .list_end = list_end,
+    .list_start = list_start,
+    .list_drop = list_drop,
     .copy = copy,
     .mark = mark,
     .is_done = is_done,

@@ -43,6 +43,8 @@ void qn_gpu_start(qn_gpu_line *line, qn_gpu_kernel kernel, const qn_gpu_argument
         return;
     if (line->device->pace.piece_ns > 0)
         line->has_failed = !qn_gpu_start_paced(line->device, line->stream, &launch);
+    else if (line->lists)
+        line->has_failed = !qn_gpu_lists_take(line->lists, &launch);
     else
         line->has_failed = !line->device->driver->launch(line->device, line->stream, &launch);
 }

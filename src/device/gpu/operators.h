@@ -3,12 +3,13 @@
 #ifndef QN_DEVICE_OPENCL_OPERATORS_H
 #define QN_DEVICE_OPENCL_OPERATORS_H
 
-#include "device/gpu/state.h"
+#include "device/gpu/lists.h"
 
 /* A queue while it starts the kernels of a call. */
 typedef struct qn_gpu_line {
     qn_gpu *device;
     void *stream;
+    qn_gpu_lists *lists;         /* that take the kernels; null: they are started at once */
     const qn_gpu_buffer *buffer; /* where all operands of the call lie; null: none yet */
     bool has_failed;
 } qn_gpu_line;

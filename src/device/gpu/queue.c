@@ -11,7 +11,8 @@
 struct qn_queue {
     const qn_allocator *allocator;
     qn_gpu *device;
-    void *stream; /* the driver's */
+    void *stream;        /* the driver's */
+    qn_gpu_lists *lists; /* null: kernels are started one by one */
     qn_work_thread *thread;
 };
 
@@ -41,12 +42,19 @@ static bool start_copy(qn_queue *q, const qn_work *work) {
     return true;
 }
 
-static bool start(qn_queue *q, const qn_work *work) {
+/* What was gathered, if anything. */
+static bool start_lists(const qn_queue *q) {
+    return !q->lists || qn_gpu_lists_start(q->lists);
+}
+
+/* Where somebody watches, or pieces are waited for, a kernel is not gathered. */
+static bool start(qn_queue *q, const qn_work *work, bool is_gathered) {
     const qn_call *call = work->call;
     count(&q->device->counters.n_works, 1);
     if (call->node->op->output_space)
-        return start_copy(q, work);
-    qn_gpu_line line = {.device = q->device, .stream = q->stream};
+        return start_lists(q) && start_copy(q, work);
+    qn_gpu_line line = {
+        .device = q->device, .stream = q->stream, .lists = is_gathered ? q->lists : NULL};
     const qn_gpu_operator *row = qn_gpu_find(call->node->op);
     if (row)
         row->run(&line, call);
@@ -57,7 +65,7 @@ static bool start(qn_queue *q, const qn_work *work) {
 
 /* Waits for all that was started, and says so. */
 static bool finish(qn_queue *q, uint64_t done) {
-    if (!qn_gpu_finish(q->device, q->stream))
+    if (!start_lists(q) || !qn_gpu_finish(q->device, q->stream))
         return false;
     qn_timeline_raise(qn_work_thread_timeline(q->thread), done);
     return true;
@@ -75,7 +83,7 @@ static bool do_work(qn_queue *q, const qn_work *work, uint64_t *started,
             return false;
     }
     const int64_t begin_ns = qn_clock_ns();
-    if (qn_gpu_is_lost(q->device) || !start(q, work))
+    if (qn_gpu_is_lost(q->device) || !start(q, work, !watch))
         return false;
     *started = work->done;
     if (!watch && !work->is_to_host)
@@ -93,6 +101,8 @@ static void do_works(void *queue, const qn_work *works, int32_t n, const qn_queu
     const int64_t begin_ns = qn_clock_ns();
     uint64_t started = 0;
     bool is_good = true;
+    if (q->lists)
+        qn_gpu_lists_begin(q->lists);
     for (int32_t i = 0; i < n && is_good; i++)
         is_good = do_work(q, &works[i], &started, watch);
     if (is_good && started > 0)
@@ -111,24 +121,25 @@ void qn_gpu_queue_close(qn_queue *q) {
     if (!q)
         return;
     qn_work_thread_end(q->thread);
+    qn_gpu_lists_destroy(q->lists);
     if (q->stream && !qn_gpu_is_silent(q->device))
         q->device->driver->stream_close(q->device, q->stream);
     qn_release(q->allocator, q, 1, sizeof *q);
 }
 
-static qn_status open(qn_queue *q) {
+static qn_status open(qn_queue *q, int32_t n_works) {
     QN_TRY(q->device->driver->stream_open(q->device, &q->stream));
+    QN_TRY(qn_gpu_lists_create(q->allocator, q->device, q->stream, n_works, &q->lists));
     return qn_work_thread_start(q->allocator, do_works, q, &q->thread);
 }
 
 qn_status qn_gpu_queue_open(void *state, const qn_allocator *allocator,
                             const qn_queue_options *options, qn_queue **queue) {
     qn_queue *q;
-    (void)options;
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *q, &q));
     *q = (qn_queue){.allocator = allocator, .device = state};
-    const qn_status status = open(q);
+    const qn_status status = open(q, options->n_works);
     if (status != QN_OK) {
         qn_gpu_queue_close(q);
         return status;

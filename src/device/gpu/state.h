@@ -111,7 +111,8 @@ typedef struct qn_gpu {
     qn_gpu_tile tile;
     qn_gpu_buffer buffers[QN_GPU_MOST_MEMORIES]; /* changed while no work is done */
     uintptr_t next_base;
-    bool can_share; /* the host and it reach the same memory at any time */
+    bool can_share;  /* the host and it reach the same memory at any time */
+    bool can_record; /* its driver has lists of kernels */
     qn_gpu_shared shared;
     int64_t patience_ns, longest_ns; /* longest_ns: atomic */
     bool is_lost;                    /* atomic; behind the reason */
@@ -137,7 +138,8 @@ typedef struct qn_gpu_driver {
     const char *kind; /* "OpenCL" */
     bool can_start_parts;
     /* Fills name, most_allocation_bytes, can_share, tile and context, with the kernels compiled;
-     * what it opened, close closes, also after a failure. */
+     * what it opened, close closes, also after a failure. can_record, where it has the functions
+     * below. */
     qn_status (*open)(qn_gpu *gpu, int number);
     void (*close)(qn_gpu *gpu);
     qn_status (*reserve)(qn_gpu *gpu, size_t bytes, void **memory);
@@ -148,6 +150,12 @@ typedef struct qn_gpu_driver {
     qn_status (*stream_open)(qn_gpu *gpu, void **stream);
     void (*stream_close)(qn_gpu *gpu, void *stream);
     bool (*launch)(qn_gpu *gpu, void *stream, const qn_gpu_launch *launch);
+    /* From begin to end (null: there is no list) launches of a stream are put into a list instead
+     * of started; begin and end may fail without harm. Then they can be started as that. */
+    bool (*list_begin)(qn_gpu *gpu, void *stream);
+    void *(*list_end)(qn_gpu *gpu, void *stream);
+    bool (*list_start)(qn_gpu *gpu, void *stream, void *list);
+    void (*list_drop)(qn_gpu *gpu, void *list);
     /* Starts a copy; stream null: one at once, not beside others. */
     bool (*copy)(qn_gpu *gpu, void *stream, const qn_gpu_buffer *buffer, size_t offset, void *host,
                  size_t bytes, bool is_to_host);

@@ -4,6 +4,8 @@
 #include "base/status.h"
 #include "os/library.h"
 
+#include <string.h>
+
 static const char *const names[] = {
 #define NAME(type, name, parameters) #name,
     QN_OPENCL_FUNCTIONS(NAME) QN_OPENCL_EXTRAS(NAME)
@@ -60,6 +62,22 @@ qn_status qn_opencl_api_get(const qn_opencl_api **api) {
     __atomic_clear(&lock, __ATOMIC_RELEASE);
     *api = &functions;
     return status;
+}
+
+bool qn_opencl_lists_get(const qn_opencl_api *api, cl_platform_id platform,
+                         qn_opencl_lists *lists) {
+    static const char *const list_names[] = {
+#define NAME(type, name, parameters) #name,
+        QN_OPENCL_LISTS(NAME)
+#undef NAME
+    };
+    bool has = api->clGetExtensionFunctionAddressForPlatform != NULL;
+    for (size_t i = 0; has && i < sizeof list_names / sizeof list_names[0]; i++) {
+        void *function = api->clGetExtensionFunctionAddressForPlatform(platform, list_names[i]);
+        memcpy((char *)lists + i * sizeof function, &function, sizeof function);
+        has = function != NULL;
+    }
+    return has;
 }
 
 const char *qn_opencl_word(cl_int code) {

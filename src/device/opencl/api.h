@@ -14,16 +14,23 @@ typedef struct cl_program_object *cl_program;
 typedef struct cl_kernel_object *cl_kernel;
 typedef struct cl_mem_object *cl_mem;
 typedef struct cl_event_object *cl_event;
+typedef struct cl_list_object *cl_list; /* cl_command_buffer_khr */
 typedef int32_t cl_int;
 typedef uint32_t cl_uint;
 typedef uint64_t cl_bits;
 
-enum { CL_OK = 0, CL_NO_DEVICES = -1, CL_NO_BUILD = -11, CL_NO_PLATFORM = -1001 };
+enum {
+    CL_OK = 0,
+    CL_NO_DEVICES = -1,
+    CL_NO_MEMORY = -6,
+    CL_NO_BUILD = -11,
+    CL_NO_PLATFORM = -1001
+};
 enum { CL_FALSE = 0, CL_TRUE = 1 };
 enum { CL_READ_WRITE = 1 << 0, CL_ALLOC_HOST = 1 << 4, CL_FINE_GRAIN = 1 << 10 };
 enum { CL_SHARED_POINTERS = 0x11b6 }; /* of a kernel */
 
-enum { CL_PLATFORM_NAME = 0x0902 };
+enum { CL_PLATFORM_NAME = 0x0902, CL_DEVICE_EXTENSIONS = 0x1030 };
 enum { CL_EVENT_STATUS = 0x11d3, CL_COMPLETE = 0 }; /* below 0: it failed */
 enum { CL_BUILD_LOG = 0x1183, CL_BINARY_SIZES = 0x1165, CL_BINARIES = 0x1166 };
 enum {
@@ -98,18 +105,38 @@ enum { CL_SHARES_FINE_BUFFERS = 1 << 1 };
     F(void *, clSVMAlloc, (cl_context, cl_bits, size_t, cl_uint))                                  \
     F(void, clSVMFree, (cl_context, void *))                                                       \
     F(cl_int, clSetKernelArgSVMPointer, (cl_kernel, cl_uint, const void *))                        \
-    F(cl_int, clSetKernelExecInfo, (cl_kernel, cl_uint, size_t, const void *))
+    F(cl_int, clSetKernelExecInfo, (cl_kernel, cl_uint, size_t, const void *))                     \
+    F(void *, clGetExtensionFunctionAddressForPlatform, (cl_platform_id, const char *))
+
+/* Of the extension cl_khr_command_buffer, by platform. */
+#define QN_OPENCL_LISTS(F)                                                                         \
+    F(cl_list, clCreateCommandBufferKHR,                                                           \
+      (cl_uint, const cl_command_queue *, const cl_bits *, cl_int *))                              \
+    F(cl_int, clFinalizeCommandBufferKHR, (cl_list))                                               \
+    F(cl_int, clReleaseCommandBufferKHR, (cl_list))                                                \
+    F(cl_int, clEnqueueCommandBufferKHR,                                                           \
+      (cl_uint, cl_command_queue *, cl_list, cl_uint, const cl_event *, cl_event *))               \
+    F(cl_int, clCommandNDRangeKernelKHR,                                                           \
+      (cl_list, cl_command_queue, const cl_bits *, cl_kernel, cl_uint, const size_t *,             \
+       const size_t *, const size_t *, cl_uint, const cl_uint *, cl_uint *, void **))
 
 typedef struct qn_opencl_api {
 #define QN_OPENCL_MEMBER(type, name, parameters) type(*name) parameters;
     QN_OPENCL_FUNCTIONS(QN_OPENCL_MEMBER)
     QN_OPENCL_EXTRAS(QN_OPENCL_MEMBER)
-#undef QN_OPENCL_MEMBER
 } qn_opencl_api;
+
+typedef struct qn_opencl_lists {
+    QN_OPENCL_LISTS(QN_OPENCL_MEMBER)
+} qn_opencl_lists;
+#undef QN_OPENCL_MEMBER
 
 /* The functions of the system's library, opened once and kept until the process ends, since drivers
  * do not survive being unloaded. QN_ERROR_UNSUPPORTED: there is none, or it lacks one of them. */
 qn_status qn_opencl_api_get(const qn_opencl_api **api);
+
+/* Those of a platform's lists; false: it has none. */
+bool qn_opencl_lists_get(const qn_opencl_api *api, cl_platform_id platform, qn_opencl_lists *lists);
 
 /* A word for a return code: "out of memory on the device". */
 const char *qn_opencl_word(cl_int code);

@@ -17,17 +17,32 @@ typedef struct context {
     cl_context context;
     cl_command_queue copies; /* of copies at once */
     cl_program program;
+    qn_opencl_lists lists; /* where the device can record */
 } context;
+
+/* A kernel object for each kernel in it: drivers take their arguments when a list is started. */
+typedef struct list {
+    cl_list list;
+    int n;
+    size_t capacity;
+    cl_kernel *kernels; /* (n) */
+    cl_uint point;      /* of the last */
+} list;
 
 typedef struct stream {
     cl_command_queue queue;
     cl_kernel kernels[QN_GPU_KERNEL_COUNT];
     int known[QN_GPU_KERNEL_COUNT]; /* the shared memory that each was told of */
     cl_event mark;                  /* null: none */
+    struct list *list;              /* that kernels are put into; null: they are started */
 } stream;
 
 static const qn_opencl_api *api_of(const qn_gpu *d) {
     return ((const context *)d->context)->cl;
+}
+
+static const qn_opencl_lists *lists_of(const qn_gpu *d) {
+    return &((const context *)d->context)->lists;
 }
 
 static bool check(qn_gpu *d, const char *what, cl_int code) {
@@ -109,6 +124,8 @@ static void describe(qn_gpu *d) {
     snprintf(d->name, sizeof d->name, "%s", o->name);
     d->most_allocation_bytes = o->most_allocation_bytes;
     d->can_share = o->can_share;
+    d->can_record = o->has_lists &&
+                    qn_opencl_lists_get(api_of(d), o->platform, &((context *)d->context)->lists);
     d->tile = qn_gpu_choose_tile(o->group_size, is_cpu, o->local_bytes);
 }
 
@@ -205,46 +222,129 @@ static qn_status stream_open(qn_gpu *d, void **opened) {
     return QN_OK;
 }
 
-/* What kernels reach beyond their argument, they are told once. */
-static cl_int set_shared(const qn_gpu *d, stream *s, qn_gpu_kernel kernel) {
+/* What a kernel reaches beyond its argument, and that. */
+static cl_int set_shared(const qn_gpu *d, cl_kernel kernel, int *known) {
     const qn_opencl_api *cl = api_of(d);
     const qn_gpu_shared *shared = &d->shared;
-    if (s->known[kernel] != shared->version) {
+    if (*known != shared->version) {
         const cl_int code = cl->clSetKernelExecInfo(
-            s->kernels[kernel], CL_SHARED_POINTERS,
-            (size_t)shared->n_pieces * sizeof *shared->pieces, (const void *)shared->pieces);
+            kernel, CL_SHARED_POINTERS, (size_t)shared->n_pieces * sizeof *shared->pieces,
+            (const void *)shared->pieces);
         if (code != CL_OK)
             return code;
-        s->known[kernel] = shared->version;
+        *known = shared->version;
     }
-    return cl->clSetKernelArgSVMPointer(s->kernels[kernel], 0, shared->origin.memory);
+    return cl->clSetKernelArgSVMPointer(kernel, 0, shared->origin.memory);
+}
+
+static cl_int set_arguments(const qn_gpu *d, cl_kernel kernel, int *known, const qn_gpu_launch *l) {
+    const qn_opencl_api *cl = api_of(d);
+    const cl_mem memory = l->buffer->memory;
+    const cl_int code = d->shared.is_used ? set_shared(d, kernel, known)
+                                          : cl->clSetKernelArg(kernel, 0, sizeof memory, &memory);
+    return code == CL_OK ? cl->clSetKernelArg(kernel, 1, sizeof *l->arguments, l->arguments) : code;
+}
+
+typedef struct extent {
+    size_t first[3], global[3], local[3];
+} extent;
+
+static extent extent_of(const qn_gpu *d, const qn_gpu_launch *l) {
+    extent e = {
+        {l->first[0], l->first[1], l->first[2]}, {l->x, l->y, l->z}, {QN_GPU_GROUP_ITEMS, 1, 1}};
+    if (qn_gpu_is_tiled(l->kernel)) {
+        e.local[0] = (size_t)d->tile.lx;
+        e.local[1] = (size_t)d->tile.ly;
+        e.global[0] *= e.local[0];
+        e.global[1] *= e.local[1];
+        e.first[0] *= e.local[0];
+        e.first[1] *= e.local[1];
+    } else {
+        e.global[0] = (e.global[0] + e.local[0] - 1) / e.local[0] * e.local[0];
+    }
+    return e;
+}
+
+/* Behind the kernel before it, which a list of a queue in order does not promise everywhere. */
+static cl_int put(const qn_gpu *d, list *to, const qn_gpu_launch *l) {
+    const context *c = d->context;
+    const extent e = extent_of(d, l);
+    const cl_uint before = to->point, n = to->n > 0;
+    int known = 0;
+    cl_int code = CL_NO_MEMORY;
+    if (qn_grow(d->allocator, &to->kernels, &to->capacity, (size_t)to->n + 1,
+                sizeof *to->kernels) != QN_OK)
+        return code;
+    const cl_kernel kernel =
+        c->cl->clCreateKernel(c->program, qn_gpu_kernel_names[l->kernel], &code);
+    if (!kernel)
+        return code != CL_OK ? code : CL_NO_MEMORY;
+    to->kernels[to->n++] = kernel;
+    code = set_arguments(d, kernel, &known, l);
+    return code == CL_OK
+               ? c->lists.clCommandNDRangeKernelKHR(to->list, NULL, NULL, kernel, 3, e.first,
+                                                    e.global, e.local, n, n > 0 ? &before : NULL,
+                                                    &to->point, NULL)
+               : code;
+}
+
+static cl_int start(const qn_gpu *d, stream *s, const qn_gpu_launch *l) {
+    const extent e = extent_of(d, l);
+    const cl_kernel kernel = s->kernels[l->kernel];
+    const cl_int code = set_arguments(d, kernel, &s->known[l->kernel], l);
+    return code == CL_OK ? api_of(d)->clEnqueueNDRangeKernel(s->queue, kernel, 3, e.first, e.global,
+                                                             e.local, 0, NULL, NULL)
+                         : code;
 }
 
 static bool launch(qn_gpu *d, void *opened, const qn_gpu_launch *l) {
-    const qn_opencl_api *cl = api_of(d);
     stream *s = opened;
-    const cl_kernel kernel = s->kernels[l->kernel];
-    const cl_mem memory = l->buffer->memory;
-    size_t local[3] = {QN_GPU_GROUP_ITEMS, 1, 1}, global[3] = {l->x, l->y, l->z};
-    size_t first[3] = {l->first[0], l->first[1], l->first[2]};
-    if (qn_gpu_is_tiled(l->kernel)) {
-        local[0] = (size_t)d->tile.lx;
-        local[1] = (size_t)d->tile.ly;
-        global[0] *= local[0];
-        global[1] *= local[1];
-        first[0] *= local[0];
-        first[1] *= local[1];
-    } else {
-        global[0] = (global[0] + local[0] - 1) / local[0] * local[0];
-    }
-    cl_int code = d->shared.is_used ? set_shared(d, s, l->kernel)
-                                    : cl->clSetKernelArg(kernel, 0, sizeof memory, &memory);
-    if (code == CL_OK)
-        code = cl->clSetKernelArg(kernel, 1, sizeof *l->arguments, l->arguments);
-    if (code == CL_OK)
-        code = cl->clEnqueueNDRangeKernel(s->queue, kernel, 3, first, global, local, 0, NULL, NULL);
-    return check(d, "starting a kernel", code);
+    return check(d, "starting a kernel", s->list ? put(d, s->list, l) : start(d, s, l));
 }
+
+/* ---- lists ---- */
+
+static void list_drop(qn_gpu *d, void *dropped) {
+    list *l = dropped;
+    if (l->list)
+        (void)lists_of(d)->clReleaseCommandBufferKHR(l->list);
+    for (int i = 0; i < l->n; i++)
+        (void)api_of(d)->clReleaseKernel(l->kernels[i]);
+    qn_release(d->allocator, l->kernels, l->capacity, sizeof *l->kernels);
+    qn_release(d->allocator, l, 1, sizeof *l);
+}
+
+static bool list_begin(qn_gpu *d, void *opened) {
+    stream *s = opened;
+    cl_int code = CL_OK;
+    if (qn_allocate(d->allocator, 1, sizeof *s->list, &s->list) != QN_OK)
+        return false;
+    s->list->list = lists_of(d)->clCreateCommandBufferKHR(1, &s->queue, NULL, &code);
+    if (s->list->list && code == CL_OK)
+        return true;
+    list_drop(d, s->list);
+    s->list = NULL;
+    return false;
+}
+
+static void *list_end(qn_gpu *d, void *opened) {
+    stream *s = opened;
+    list *made = s->list;
+    s->list = NULL;
+    if (lists_of(d)->clFinalizeCommandBufferKHR(made->list) == CL_OK)
+        return made;
+    list_drop(d, made);
+    return NULL;
+}
+
+static bool list_start(qn_gpu *d, void *opened, void *started) {
+    (void)opened; /* the queue that it was made for */
+    const list *l = started;
+    return check(d, "starting kernels",
+                 lists_of(d)->clEnqueueCommandBufferKHR(0, NULL, l->list, 0, NULL, NULL));
+}
+
+/* ---- copies ---- */
 
 static bool copy(qn_gpu *d, void *opened, const qn_gpu_buffer *buffer, size_t offset, void *host,
                  size_t bytes, bool is_to_host) {
@@ -295,6 +395,10 @@ static const qn_gpu_driver driver = {
     .stream_open = stream_open,
     .stream_close = stream_close,
     .launch = launch,
+    .list_begin = list_begin,
+    .list_end = list_end,
+    .list_start = list_start,
+    .list_drop = list_drop,
     .copy = copy,
     .mark = mark,
     .is_done = is_done,

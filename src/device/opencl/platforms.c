@@ -37,6 +37,17 @@ static uint64_t get_number(const asking *a, cl_uint what, size_t bytes) {
     return bytes == sizeof value.small ? value.small : value.large;
 }
 
+/* Its list of extensions is text of any length; what does not fit is not there. */
+static bool has_extension(const asking *a, const char *name) {
+    char text[4096] = "";
+    size_t size = 0;
+    if (a->cl->clGetDeviceInfo(a->device->id, CL_DEVICE_EXTENSIONS, sizeof text - 1, text, &size) !=
+        CL_OK)
+        return false;
+    text[sizeof text - 1] = 0;
+    return strstr(text, name) != NULL;
+}
+
 static void describe(const asking *a) {
     qn_opencl_device *d = a->device;
     char platform[64] = "", driver[60];
@@ -58,6 +69,7 @@ static void describe(const asking *a) {
     d->can_share = d->is_unified && a->cl->clSVMAlloc && a->cl->clSVMFree &&
                    a->cl->clSetKernelArgSVMPointer && a->cl->clSetKernelExecInfo &&
                    (get_number(a, CL_DEVICE_SHARING, sizeof(cl_bits)) & CL_SHARES_FINE_BUFFERS);
+    d->has_lists = has_extension(a, "cl_khr_command_buffer");
 }
 
 /* Kernels need a compiler, the host's byte order and room for their tiles. */

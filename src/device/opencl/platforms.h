@@ -16,6 +16,7 @@ typedef struct qn_opencl_device {
     uint32_t n_units, clock_mhz;
     bool is_unified; /* its memory is the host's */
     bool can_share;  /* and both reach it at any time, without maps */
+    bool has_lists;  /* recorded commands, by its own word (cl_khr_command_buffer) */
 } qn_opencl_device;
 
 /* Fills devices (QN_OPENCL_MOST_DEVICES) with those that can compile and run kernels.

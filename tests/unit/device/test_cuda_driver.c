@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 4, LIES = 7 };
+enum { BATCH = 1, LIES = 7 };
 
 static _Alignas(64) float x[BATCH * 28 * 28];
 static _Alignas(64) int32_t y[BATCH];
@@ -197,6 +197,26 @@ static void test_sharing(void) {
     qn_trainer_destroy(expected);
 }
 
+/* From the third step on kernels are started as a graph; the steps are the CPU's. */
+static void test_graphs(void) {
+    qn_trainer *expected = train_on_cpu(), *trainer;
+    qn_step_result result;
+    int64_t first = 0, last = 0;
+    CHECK_OK(make("cuda", &trainer));
+    for (int i = 0; i < 3; i++) {
+        *calls = 0;
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+        if (i > 0)
+            CHECK_OK(qn_trainer_step(expected, x, y, &result));
+        first = i == 0 ? *calls : first;
+        last = *calls;
+    }
+    CHECK(last * 3 < first && qn_trainer_engine(trainer)->device > 0);
+    CHECK(is_as_expected(expected, trainer));
+    qn_trainer_destroy(trainer);
+    qn_trainer_destroy(expected);
+}
+
 int main(void) {
     qn_library *fake;
     if (qn_library_open("libcuda.so.1", &fake) != QN_OK ||
@@ -218,5 +238,6 @@ int main(void) {
     test_auto();
     test_lying();
     test_sharing();
+    test_graphs();
     return checks_finish();
 }
