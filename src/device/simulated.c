@@ -11,6 +11,7 @@
 #include "os/os.h"
 #include "os/pages.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { MOST_MEMORIES = 8 };
@@ -201,6 +202,17 @@ static const qn_call *translate(void *user, const qn_call *call) {
     return &l->call;
 }
 
+/* A call that translate has made: it waits on its core for as long as it would have taken. */
+static void run_slowly(const qn_call *call) {
+    const line *l = (const line *)(const void *)((const char *)call - offsetof(line, call));
+    const int64_t begin_ns = qn_clock_ns();
+    qn_cpu_run(call);
+    const int64_t end_ns =
+        begin_ns + (qn_clock_ns() - begin_ns) * l->device->options.slowed_percent / 100;
+    while (qn_clock_ns() < end_ns)
+        ;
+}
+
 static void close_line(line *l) {
     const qn_allocator *a = l->device->allocator;
     qn_monitor_destroy(l->bell);
@@ -231,7 +243,9 @@ static qn_status simulated_queue_open(void *state, const qn_allocator *allocator
     line *l;
     QN_TRY(open_line(state, options, &l));
     const qn_host_queue_hooks hooks = {.user = l, .begin = begin, .translate = translate};
-    const qn_status status = qn_host_queue_open(allocator, 1, qn_cpu_run, &hooks, queue);
+    const qn_status status = qn_host_queue_open(
+        allocator, 1, l->device->options.slowed_percent > 100 ? run_slowly : qn_cpu_run, &hooks,
+        queue);
     if (status != QN_OK)
         close_line(l);
     return status;

@@ -10,6 +10,7 @@
 typedef struct qn_simulated_options {
     uint64_t seed;         /* of its delays */
     int64_t most_delay_ns; /* before a work; 0: none */
+    int slowed_percent;    /* of the time of a core that a work takes; up to 100: that of a core */
     int64_t lost_at;       /* it is lost when this many works have begun; negative: never */
 } qn_simulated_options;
 

@@ -24,6 +24,7 @@ typedef struct splitting {
     qn_graph *to;
     const qn_machine *machine;
     int64_t pieces;
+    bool is_apart;      /* sums do not go on from piece to piece where they need not */
     int64_t *groups;    /* by node of SUM: pieces that it sums at once */
     part *parts;        /* by node */
     int *axis;          /* by value: the one that is split, or less than 0 */
@@ -224,7 +225,9 @@ static qn_status sort_reader(splitting *s, int node_id) {
                               ? "sums in chunks that are no divisors of such pieces"
                               : "uses statistics of the whole batch");
     const bool goes_on = group > 0 && group < s->pieces;
-    *result = goes_on && (n_split > 0 || !reads_less_than_it_makes(s, node)) ? SUM : LATE;
+    *result = goes_on && (n_split > 0 || (!s->is_apart && !reads_less_than_it_makes(s, node)))
+                  ? SUM
+                  : LATE;
     s->groups[node_id] = group;
     return QN_OK;
 }
@@ -577,14 +580,14 @@ static qn_status split(splitting *s, const qn_value *samples, int n_samples, qn_
     return qn_graph_finish(s->to);
 }
 
-qn_status qn_split(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
-                   int n_samples, int64_t pieces, qn_graph **made, qn_split_origins *origins) {
+static qn_status make(splitting s, const qn_value *samples, int n_samples, qn_graph **made,
+                      qn_split_origins *origins) {
+    const qn_graph *graph = s.from;
     const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options),
                                       .allocator = graph->allocator, .real = graph->real,
                                       .training = graph->training, .no_dropout = graph->no_dropout};
-    splitting s = {.from = graph, .machine = machine, .pieces = pieces};
     qn_arena scratch;
-    if (n_samples < 1 || pieces < 2)
+    if (n_samples < 1 || s.pieces < 2)
         return qn_fail(QN_ERROR_UNSUPPORTED, "there is no batch to split into pieces");
     QN_TRY(qn_graph_create(&options, &s.to));
     qn_arena_init(&scratch, graph->allocator);
@@ -597,4 +600,17 @@ qn_status qn_split(const qn_graph *graph, const qn_machine *machine, const qn_va
     *made = s.to;
     *origins = (qn_split_origins){s.node_of, s.whole};
     return QN_OK;
+}
+
+qn_status qn_split(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
+                   int n_samples, int64_t pieces, qn_graph **made, qn_split_origins *origins) {
+    const splitting s = {.from = graph, .machine = machine, .pieces = pieces};
+    return make(s, samples, n_samples, made, origins);
+}
+
+qn_status qn_split_apart(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
+                         int n_samples, int64_t pieces, qn_graph **made,
+                         qn_split_origins *origins) {
+    const splitting s = {.from = graph, .machine = machine, .pieces = pieces, .is_apart = true};
+    return make(s, samples, n_samples, made, origins);
 }

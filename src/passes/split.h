@@ -26,4 +26,10 @@ typedef struct qn_split_origins {
 qn_status qn_split(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
                    int n_samples, int64_t pieces, qn_graph **split, qn_split_origins *origins);
 
+/* The same, but sums over the batch are made once, of all pieces, where that can be: pieces do not
+ * wait for one another, so that several processors can work on them. */
+qn_status qn_split_apart(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
+                         int n_samples, int64_t pieces, qn_graph **split,
+                         qn_split_origins *origins);
+
 #endif

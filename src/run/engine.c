@@ -104,12 +104,21 @@ static int count_threads(const qn_engine_options *o) {
 
 /* ---- making ---- */
 
+static bool is_first_training(const qn_engine *e, int index) {
+    bool is = true;
+    for (int i = 0; i < index; i++)
+        is &= !e->programs[i].training;
+    return is;
+}
+
 static qn_status make_program(qn_engine *e, int index, const qn_program_options *options) {
     const uint32_t kept = 1u << QN_KIND_PARAMETER | 1u << QN_KIND_STATE;
     qn_program *p = &e->programs[index];
     QN_TRY(qn_program_build(p, options, &e->options));
     if (p->training && e->options.micro_batch > 0)
         QN_TRY(qn_program_split(p, &e->machine, e->options.micro_batch));
+    else if (p->training && e->device > 0 && is_first_training(e, index))
+        QN_TRY(qn_program_split_apart(p, &e->machine, qn_engine_named_pieces(e)));
     QN_TRY(qn_store_add_graph(&e->store, p->graph, kept, e->options.seed));
     if (!p->training || e->options.update.accumulate == 1 || e->update.graph)
         return QN_OK;

@@ -111,6 +111,14 @@ qn_status qn_engine_open_device_lanes(qn_engine *engine);
 qn_allocator qn_engine_shared(qn_engine *engine);
 bool qn_engine_shares(const qn_engine *engine);
 
+/* The lanes: the CPU's and the device's; the node and the value of a graph that each of its
+ * spread's is (copies are none); and where a graph's values from outside lie. */
+void qn_engine_fill_lanes(const qn_engine *engine, qn_lane lanes[2]);
+struct qn_spread;
+qn_status qn_engine_find_origins(const qn_graph *graph, const struct qn_spread *spread,
+                                 qn_origins *origins);
+void qn_engine_fill_space_of(const qn_engine *engine, const qn_graph *graph, int16_t *space_of);
+
 /* The lane of each node of a program that is not planned: 1: the device. */
 qn_status qn_engine_fill_lane_of(const qn_engine *engine, const qn_program *program,
                                  int16_t *lane_of);
@@ -126,6 +134,14 @@ qn_status qn_engine_lose_device(qn_engine *engine, int program);
  * nothing can be run any more. */
 qn_status qn_engine_change_device(qn_engine *engine, int device);
 
+/* The same with a program's batch in so many pieces for several processors (0: whole), and where
+ * its nodes then run (null: all that it can on the device). */
+qn_status qn_engine_change_pieces(qn_engine *engine, qn_program *program, int64_t pieces,
+                                  int16_t *site_of, int device);
+
+/* Pieces of the batch that the device's name says, of the first program that trains; 1: none. */
+int64_t qn_engine_named_pieces(const qn_engine *engine);
+
 /* "opencl (NAME)", and why it was lost. */
 void qn_engine_describe_device(const qn_engine *engine, char name[160], char reason[200]);
 
@@ -134,9 +150,8 @@ void qn_engine_describe_device(const qn_engine *engine, char name[160], char rea
 bool qn_device_is_chosen(const char *device);
 
 /* A text of the engine's own for that of the options, which is not kept: of a device, and where it
- * runs which of n_nodes nodes (null: all that it can). */
-qn_status qn_engine_name_device(qn_engine *engine, const char *device, const int16_t *site_of,
-                                int32_t n_nodes);
+ * runs which nodes of a program (null: all that it can), in how many pieces of the batch. */
+qn_status qn_engine_name_device(qn_engine *engine, const char *device, const qn_program *placed);
 
 /* Tells the engine's log, if there is one. */
 void qn_engine_tell(const qn_engine *engine, int level, const char *text);

@@ -107,6 +107,12 @@ static qn_status refuse_hexagon(qn_engine *e, int number) {
         "quern has no driver of a real Hexagon DSP yet; use hexagon:emulated, or the cpu");
 }
 
+/* For experiments: one core that takes so many percent of the time that a core takes. */
+static qn_status add_slowed(qn_engine *e, int number) {
+    const qn_simulated_options options = {.lost_at = -1, .slowed_percent = number};
+    return add(e, &qn_device_simulated, &options);
+}
+
 static qn_status add_simulated(qn_engine *e, int number) {
     static const qn_simulated_options options = {.lost_at = -1};
     (void)number;
@@ -126,6 +132,7 @@ static const kind kinds[] = {
     {"hexagon:emulated", add_hexagon, false, true},
     {"hexagon", refuse_hexagon, false, false},
     {"simulated", add_simulated, false, false},
+    {"slowed", add_slowed, false, true},
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -157,9 +164,10 @@ bool qn_device_is_chosen(const char *device) {
 
 static qn_status check(const qn_engine *e) {
     const qn_engine_options *o = &e->options;
-    const char *what = o->memory_budget_bytes > 0 || o->budget_changes ? "a memory budget"
-                       : o->saved_plan                                 ? "a plan from a file"
-                                                                       : NULL;
+    const char *what = o->budget_changes ? "a memory budget that changes"
+                       : o->saved_plan   ? "a plan from a file"
+                       : o->swap_folder  ? "a swap file"
+                                         : NULL;
     if (what)
         return qn_fail(QN_ERROR_UNSUPPORTED, "the device %s does not work with %s yet; use the cpu",
                        o->device, what);
@@ -199,13 +207,19 @@ static qn_status open_auto(qn_engine *e) {
 }
 
 /* A run of n nodes takes at most 2 n characters. */
-qn_status qn_engine_name_device(qn_engine *e, const char *device, const int16_t *site_of,
-                                int32_t n_nodes) {
-    const size_t length = strlen(device), bytes = length + 2 + 2 * (size_t)n_nodes;
+qn_status qn_engine_name_device(qn_engine *e, const char *device, const qn_program *placed) {
+    enum { MOST_NUMBER = 24 };
+    const int16_t *site_of = placed ? placed->site_of : NULL;
+    const int32_t n_nodes = site_of ? qn_program_built_graph(placed)->n_nodes : 0;
+    const int64_t pieces = site_of ? qn_program_pieces(placed) : 0;
+    const size_t length = strlen(device), bytes = length + MOST_NUMBER + 2 + 2 * (size_t)n_nodes;
+    size_t at = length + 1;
     char *name;
     QN_TRY(qn_allocate(&e->allocator, 1, bytes, &name));
     memcpy(name, device, length + 1);
-    if (site_of && qn_placing_print(site_of, n_nodes, name + length + 1, bytes - length - 1))
+    if (pieces > 0)
+        at += (size_t)snprintf(name + at, MOST_NUMBER, "%lld:", (long long)pieces);
+    if (site_of && qn_placing_print(site_of, n_nodes, name + at, bytes - at))
         name[length] = '/';
     qn_release(&e->allocator, e->device_name, 1, e->device_name_bytes);
     e->options.device = e->device_name = name;
@@ -216,7 +230,7 @@ qn_status qn_engine_name_device(qn_engine *e, const char *device, const int16_t 
 qn_status qn_engine_open_device(qn_engine *e) {
     const char *text = e->options.device ? e->options.device : "cpu";
     int number;
-    QN_TRY(qn_engine_name_device(e, text, NULL, 0));
+    QN_TRY(qn_engine_name_device(e, text, NULL));
     text = e->device_name;
     if (strcmp(text, "cpu") == 0)
         return QN_OK;
@@ -243,7 +257,7 @@ void qn_engine_close_device(qn_engine *e) {
 
 /* ---- planning ---- */
 
-static void fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
+void qn_engine_fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
     lanes[0] = (qn_lane){.n_threads = (int16_t)e->options.n_threads};
     lanes[1] = (qn_lane){.device = (int16_t)e->device,
                          .space = e->machine.devices[e->device].first_space,
@@ -251,10 +265,15 @@ static void fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
                          .can_be_lost = !qn_resident_is_active(e)};
 }
 
-/* Behind a '/' in the device's name; null: there is none. */
+/* Behind a '/' in the device's name, and behind pieces and a ':'; null: there is none. */
 static const char *placement_of(const qn_engine *e) {
-    const char *at = strchr(e->device_name, '/');
-    return at ? at + 1 : NULL;
+    const char *at = strchr(e->device_name, '/'), *colon = at ? strchr(at, ':') : NULL;
+    return colon ? colon + 1 : at ? at + 1 : NULL;
+}
+
+int64_t qn_engine_named_pieces(const qn_engine *e) {
+    const char *at = e->device > 0 ? strchr(e->device_name, '/') : NULL;
+    return at && strchr(at, ':') ? strtoll(at + 1, NULL, 10) : 1;
 }
 
 /* The one that a placement is of: the first that trains. */
@@ -284,7 +303,7 @@ qn_status qn_engine_fill_lane_of(const qn_engine *e, const qn_program *p, int16_
 }
 
 /* The node and the value of a graph that each of its spread's is; copies are none. */
-static qn_status find_origins(const qn_graph *graph, const qn_spread *s, qn_origins *origins) {
+qn_status qn_engine_find_origins(const qn_graph *graph, const qn_spread *s, qn_origins *origins) {
     const size_t n_nodes = (size_t)s->graph->n_nodes, n_values = (size_t)s->graph->n_values;
     int32_t *node_of = qn_arena_allocate(&s->graph->arena, n_nodes + 1, sizeof *node_of);
     int32_t *value_of = qn_arena_allocate(&s->graph->arena, n_values + 1, sizeof *value_of);
@@ -307,7 +326,7 @@ static qn_status find_origins(const qn_graph *graph, const qn_spread *s, qn_orig
 }
 
 /* Where the values of a program from outside lie. */
-static void fill_space_of(const qn_engine *e, const qn_graph *graph, int16_t *space_of) {
+void qn_engine_fill_space_of(const qn_engine *e, const qn_graph *graph, int16_t *space_of) {
     for (int v = 0; v < graph->n_values; v++) {
         const qn_value_info *info = graph->values[v];
         space_of[v] = info->producer < 0 && qn_resident_has(e, info->name)
@@ -320,9 +339,9 @@ static qn_status plan(qn_engine *e, const qn_program *p, int16_t *of_nodes, int1
                       qn_budget_plan *made) {
     qn_lane lanes[2];
     qn_spread spread;
-    fill_lanes(e, lanes);
+    qn_engine_fill_lanes(e, lanes);
     QN_TRY(qn_engine_fill_lane_of(e, p, of_nodes));
-    fill_space_of(e, p->graph, of_values);
+    qn_engine_fill_space_of(e, p->graph, of_values);
     const qn_assignment wanted = {.n_lanes = 2,
                                   .n_spaces = e->machine.n_spaces,
                                   .lanes = lanes,
@@ -330,7 +349,7 @@ static qn_status plan(qn_engine *e, const qn_program *p, int16_t *of_nodes, int1
                                   .space_of = of_values};
     QN_TRY(qn_spread_make(p->graph, &wanted, &spread));
     made->graph = spread.graph;
-    QN_TRY(find_origins(p->graph, &spread, &made->origins));
+    QN_TRY(qn_engine_find_origins(p->graph, &spread, &made->origins));
     return qn_plan_create_for_lanes(&e->allocator, spread.graph, &e->machine, &spread.assignment,
                                     &made->plan);
 }
@@ -361,6 +380,17 @@ static qn_status plan_program(qn_engine *e, qn_program *p) {
     return QN_OK;
 }
 
+/* What is left of a budget when a device was lost may be too little: no run is lost for that. */
+static void tell_above(qn_engine *e) {
+    char text[700];
+    snprintf(text, sizeof text, "without the device the memory budget is not kept: %.500s",
+             qn_error_message());
+    qn_engine_tell(e, 1, text);
+    for (int i = 0; i < e->n_programs; i++)
+        qn_program_unplan(&e->programs[i]);
+    e->arena_bytes = 0;
+}
+
 /* Programs and executors, without an arena. */
 static qn_status plan_programs(qn_engine *e, int device) {
     e->device = device;
@@ -369,6 +399,12 @@ static qn_status plan_programs(qn_engine *e, int device) {
         qn_program_unplan(&e->programs[i]);
     qn_resident_close(e);
     QN_TRY(qn_resident_choose(e));
+    if (e->options.memory_budget_bytes > 0) {
+        const qn_status status = qn_engine_make_plans(e);
+        if (status != QN_ERROR_MEMORY || device > 0)
+            return status;
+        tell_above(e);
+    }
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(plan_program(e, &e->programs[i]));
     return QN_OK;
@@ -412,6 +448,21 @@ static void leave_arena(qn_engine *e) {
 qn_status qn_engine_change_device(qn_engine *e, int device) {
     leave_arena(e);
     e->is_planned = false;
+    QN_TRY(plan_all(e, device));
+    e->is_planned = true;
+    return QN_OK;
+}
+
+qn_status qn_engine_change_pieces(qn_engine *e, qn_program *p, int64_t pieces, int16_t *site_of,
+                                  int device) {
+    leave_arena(e);
+    e->is_planned = false;
+    for (int i = 0; i < e->n_programs; i++)
+        qn_program_unplan(&e->programs[i]);
+    qn_resident_close(e);
+    qn_program_unsplit(p);
+    p->site_of = site_of;
+    QN_TRY(qn_program_split_apart(p, &e->machine, pieces > 0 ? pieces : 1));
     QN_TRY(plan_all(e, device));
     e->is_planned = true;
     return QN_OK;

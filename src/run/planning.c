@@ -8,7 +8,9 @@
 #include "base/text.h"
 #include "device/disk.h"
 #include "os/os.h"
+#include "run/placing/within.h"
 #include "run/rebudget/live_budget.h"
+#include "run/resident/resident.h"
 
 /* A guess of what a node takes in a graph that was made anew, its plan and its executor. */
 enum { NODE_BYTES = 2200, EXECUTOR_BYTES = 500 };
@@ -225,6 +227,24 @@ void qn_fit_end(qn_engine *e) {
     }
 }
 
+/* Bytes for the arena of a device's own memory. */
+static size_t device_limit(const qn_engine *e, const fit *f) {
+    const size_t fixed = qn_within_fixed(e);
+    return f->total > fixed ? f->total - fixed : 0;
+}
+
+/* On the CPU, or on it and a device. */
+static qn_status find_plan(qn_engine *e, const qn_program *p, const fit *f,
+                           qn_budget_options options, qn_budget_plan *found, size_t *least) {
+    const size_t host_bytes = options.arena_bytes;
+    if (e->device == 0 || p == &e->update)
+        return qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &options, found, least);
+    options.swap = NULL;
+    if (e->machine.devices[e->device].first_space > 0)
+        options.arena_bytes = device_limit(e, f);
+    return qn_within_find(e, p, &options, host_bytes, found, least);
+}
+
 /* A plan of its graph with an arena of at most limit bytes, where values are made again or swapped.
  */
 static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
@@ -237,7 +257,7 @@ static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, s
                                        .low = low_of(e, p)};
     qn_budget_plan found = {0};
     const size_t before = held_bytes(e);
-    QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &options, &found, least));
+    QN_TRY(find_plan(e, p, f, options, &found, least));
     const size_t peak = before + found.planner_bytes;
     e->planner_bytes = larger(e->planner_bytes, found.planner_bytes);
     e->planning_ns += found.planning_ns;
@@ -294,7 +314,7 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
 /* Micro-batches are the caller's where it gave some; plans for changed budgets are of whole
  * batches. */
 static bool may_be_split(const qn_engine *e, const qn_program *p) {
-    return p->training && p->n_phases == 1 && e->options.micro_batch == 0 &&
+    return p->training && p->n_phases == 1 && e->options.micro_batch == 0 && e->device == 0 &&
            !e->options.budget_changes;
 }
 
@@ -302,7 +322,7 @@ static bool may_be_split(const qn_engine *e, const qn_program *p) {
  * was found. */
 static qn_status plan_within(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
     QN_TRY(plan_as_is(e, p));
-    if (p->plan->arena_bytes <= limit)
+    if (qn_within_fits(e, p->plan, limit, device_limit(e, f)))
         return QN_OK;
     const pieces whole = {.whole_ns = estimate_ns(p), .whole_bytes = p->plan->arena_bytes};
     qn_program_unplan(p);
@@ -349,9 +369,11 @@ static size_t update_bytes(const qn_engine *e) {
     return e->update.plan ? e->update.plan->arena_bytes : 0;
 }
 
-/* What is held with the arenas to come. */
+/* What is held with the arenas to come; of the device's own memory, if that is more. */
 static size_t used_bytes(const qn_engine *e) {
-    return held_bytes(e) + update_bytes(e) + e->arena_bytes + qn_engine_swap_memory(e);
+    return larger(held_bytes(e) + update_bytes(e) + e->arena_bytes + qn_engine_swap_memory(e) +
+                      qn_resident_host_bytes(e),
+                  qn_within_device_bytes(e));
 }
 
 /* One try. *does_fit is false where the reserve was too small, or no plan was found (needed_bytes
@@ -360,7 +382,8 @@ static qn_status try_fit(qn_engine *e, fit *f, bool *does_fit) {
     *does_fit = false;
     if (e->update.graph)
         QN_TRY(plan_as_is(e, &e->update));
-    const size_t before = held_bytes(e), taken = before + f->reserve + update_bytes(e);
+    const size_t before = held_bytes(e), host = qn_resident_host_bytes(e);
+    const size_t taken = before + f->reserve + update_bytes(e) + host;
     QN_TRY(plan_all(e, f, f->total > taken ? f->total - taken : 0, does_fit));
     if (!*does_fit) {
         f->needed_bytes += f->total > taken ? 0 : taken - f->total;

@@ -316,14 +316,8 @@ static qn_status check_micro_batch(const qn_program *p, int64_t micro_batch) {
     return QN_OK;
 }
 
-qn_status qn_program_split(qn_program *p, const qn_machine *machine, int64_t micro_batch) {
-    qn_graph *split;
-    qn_split_origins origins;
-    QN_TRY(check_micro_batch(p, micro_batch));
-    if (micro_batch == qn_program_batch(p))
-        return QN_OK;
-    QN_TRY(qn_split(p->graph, machine, p->inputs, p->n_inputs, qn_program_batch(p) / micro_batch,
-                    &split, &origins));
+static void take_split(qn_program *p, qn_graph *split, qn_split_origins origins,
+                       int64_t micro_batch) {
     memcpy(p->whole.inputs, p->inputs, sizeof p->inputs);
     memcpy(p->whole.losses, p->losses, sizeof p->losses);
     p->whole.hyper = p->hyper;
@@ -339,7 +333,49 @@ qn_status qn_program_split(qn_program *p, const qn_machine *machine, int64_t mic
     p->graph = split;
     p->unsplit_node = origins.node_of;
     p->micro_batch = micro_batch;
+}
+
+qn_status qn_program_split(qn_program *p, const qn_machine *machine, int64_t micro_batch) {
+    qn_graph *split;
+    qn_split_origins origins;
+    QN_TRY(check_micro_batch(p, micro_batch));
+    if (micro_batch == qn_program_batch(p))
+        return QN_OK;
+    QN_TRY(qn_split(p->graph, machine, p->inputs, p->n_inputs, qn_program_batch(p) / micro_batch,
+                    &split, &origins));
+    take_split(p, split, origins, micro_batch);
     return QN_OK;
+}
+
+static qn_status split_apart(const qn_program *p, const qn_machine *machine, int64_t pieces,
+                             qn_graph **split, qn_split_origins *origins) {
+    const int64_t batch = qn_program_batch(p);
+    QN_TRY(check_micro_batch(p, pieces > 0 && batch % pieces == 0 ? batch / pieces : 0));
+    return qn_split_apart(p->graph, machine, p->inputs, p->n_inputs, pieces, split, origins);
+}
+
+bool qn_program_can_split_apart(const qn_program *p, const qn_machine *machine, int64_t pieces) {
+    qn_graph *split;
+    qn_split_origins origins;
+    if (p->unsplit || split_apart(p, machine, pieces, &split, &origins) != QN_OK)
+        return false;
+    qn_graph_destroy(split);
+    return true;
+}
+
+qn_status qn_program_split_apart(qn_program *p, const qn_machine *machine, int64_t pieces) {
+    qn_graph *split;
+    qn_split_origins origins;
+    if (pieces == 1)
+        return QN_OK;
+    QN_TRY(split_apart(p, machine, pieces, &split, &origins));
+    take_split(p, split, origins, qn_program_batch(p) / pieces);
+    p->is_apart = true;
+    return QN_OK;
+}
+
+int64_t qn_program_pieces(const qn_program *p) {
+    return p->is_apart ? qn_program_batch(p) / p->micro_batch : 0;
 }
 
 void qn_program_unsplit(qn_program *p) {
@@ -350,6 +386,7 @@ void qn_program_unsplit(qn_program *p) {
     p->unsplit = NULL;
     p->unsplit_node = NULL;
     p->micro_batch = 0;
+    p->is_apart = false;
     memcpy(p->inputs, p->whole.inputs, sizeof p->inputs);
     memcpy(p->losses, p->whole.losses, sizeof p->losses);
     p->hyper = p->whole.hyper;

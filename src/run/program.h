@@ -37,6 +37,7 @@ typedef struct qn_program {
      * its.
      */
     int64_t micro_batch;
+    bool is_apart; /* pieces do not wait for one another (qn_split_apart) */
     qn_graph *unsplit;
     const int32_t *unsplit_node;
     struct {
@@ -68,6 +69,14 @@ int64_t qn_program_batch(const qn_program *program);
  * done before it is planned. On failure it is as it was; QN_ERROR_UNSUPPORTED: it cannot be split
  * so. */
 qn_status qn_program_split(qn_program *program, const qn_machine *machine, int64_t micro_batch);
+
+/* The same into pieces for several processors, and whether that can be; 1 piece: nothing to do. */
+qn_status qn_program_split_apart(qn_program *program, const qn_machine *machine, int64_t pieces);
+bool qn_program_can_split_apart(const qn_program *program, const qn_machine *machine,
+                                int64_t pieces);
+
+/* Pieces for several processors; 0: none. */
+int64_t qn_program_pieces(const qn_program *program);
 
 /* Puts the pieces together again, if there are some; while it is not planned. */
 void qn_program_unsplit(qn_program *program);

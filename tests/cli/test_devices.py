@@ -236,7 +236,8 @@ class Devices(quern.Case):
         train = ("train", "mlp", "--data", "synthetic", "--steps", "2", "--batch", "4", "--no-test")
         self.fails(1, *train, "--device", "opencl", says=["OpenCL"])
         self.fails(2, *train, "--device", "gpu", says=["use cpu, opencl, opencl:N, cuda, cuda:N, hexagon:emulated or auto"])
-        self.fails(1, *train, "--device", "opencl", "--memory", "8M", says=["memory budget"])
+        self.fails(1, *train, "--device", "opencl", "--memory", "8M", "--swap", str(self.folder),
+                   says=["swap file"])
         for device in ("cpu", "auto"):
             self.run_quern(*train, "--device", device, "--save", device + ".safetensors")
         auto, cpu = ((self.folder / (name + ".safetensors")).read_bytes() for name in ("auto", "cpu"))

@@ -34,7 +34,7 @@ typedef struct found {
 static bool is_on_device(const found *f, int32_t node) {
     const bool can = f->choice->ns[node * 2 + 1] >= 0;
     return can && (f->choice->chosen == QN_WAY_DEVICE ||
-                   (f->choice->chosen == QN_WAY_BOTH && f->choice->site_of[node] > 0));
+                   (f->choice->chosen >= QN_WAY_BOTH && f->choice->site_of[node] > 0));
 }
 
 typedef enum reason {
@@ -77,7 +77,7 @@ static reason why_of(const found *f, int32_t node) {
         return WHY_NO_KERNEL;
     if (cost_of(f, node, on_device) <= cost_of(f, node, !on_device))
         return f->wish->prefer == QN_PREFER_TIME ? WHY_FASTER : WHY_CHEAPER;
-    return f->choice->chosen == QN_WAY_BOTH ? WHY_COPIES : WHY_STEP;
+    return f->choice->chosen >= QN_WAY_BOTH ? WHY_COPIES : WHY_STEP;
 }
 
 /* ---- for people ---- */
@@ -142,7 +142,7 @@ static void print_rows(const found *f) {
     }
 }
 
-static const char *const way_words[QN_WAYS] = {"the CPU alone", "the device", "both"};
+static const char *const way_words[QN_WAYS] = {"the CPU alone", "the device", "both", "pieces"};
 
 static void print_way(const qn_device_choice *c, int way) {
     const qn_device_way *w = &c->ways[way];
@@ -180,7 +180,7 @@ static void print_text(const found *f) {
 /* ---- JSON ---- */
 
 static void json_way(const qn_device_choice *c, int way) {
-    static const char *const names[QN_WAYS] = {"cpu", "device", "both"};
+    static const char *const names[QN_WAYS] = {"cpu", "device", "both", "pieces"};
     const qn_device_way *w = &c->ways[way];
     json_begin_item();
     json_text("on", names[way]);

@@ -107,8 +107,7 @@ static void fill_joules(qn_device_way *r) {
 
 /* Takes the name that a resumed run is to have. */
 static qn_status take_name(qn_engine *e, const qn_program *p) {
-    return qn_engine_name_device(e, e->machine.devices[e->opened_device].device->name, p->site_of,
-                                 qn_program_built_graph(p)->n_nodes);
+    return qn_engine_name_device(e, e->machine.devices[e->opened_device].device->name, p);
 }
 
 static qn_status leave_both(comparison *c) {
@@ -165,13 +164,106 @@ static qn_status take_best(comparison *c) {
     return qn_engine_change_device(c->e, f->chosen == QN_WAY_DEVICE ? c->device : 0);
 }
 
+/* ---- pieces ---- */
+
+/* As many pieces as divide the batch, but few: each is less work at once. */
+static int64_t count_pieces(const comparison *c) {
+    enum { MOST = 8 };
+    const qn_program *p = c->placing.program;
+    const int64_t batch = qn_program_batch(p);
+    int64_t pieces = MOST;
+    while (pieces > 1 && batch % pieces != 0)
+        pieces--;
+    const bool can = pieces > 1 && c->e->options.memory_budget_bytes == 0 &&
+                     qn_program_can_split_apart(p, &c->e->machine, pieces);
+    return can ? pieces : 0;
+}
+
+/* Of a node of the whole batch: where most of its pieces run. */
+static void fill_sites(qn_device_choice *f, const qn_program *p) {
+    const qn_graph *graph = qn_program_built_graph(p);
+    int16_t *site_of = f->site_of;
+    for (int32_t n = 0; n < f->n_nodes; n++)
+        site_of[n] = 0;
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        if (p->unsplit_node[n] >= 0)
+            site_of[p->unsplit_node[n]] += p->site_of[n] > 0 ? 1 : -1;
+    }
+    for (int32_t n = 0; n < f->n_nodes; n++)
+        site_of[n] = site_of[n] > 0;
+}
+
+/* Times of all nodes of the pieces, on the device and on the CPU, and the best placement of them.
+ */
+static qn_status place_pieces(comparison *c, qn_placing *p, bool *is_mixed) {
+    qn_device_way *way = &c->found->ways[QN_WAY_PIECES];
+    const size_t n = (size_t)p->n_nodes + 1;
+    int16_t *site_of;
+    int64_t ns;
+    for (int device = c->device; device >= 0; device -= c->device) {
+        if (c->e->device != device)
+            QN_TRY(qn_engine_change_device(c->e, device));
+        QN_TRY(qn_rehearsal_run(c->r, c->r->program->executor, NULL, &ns));
+        QN_TRY(qn_placing_measure(p, c->r));
+        QN_TRY(qn_placing_measure(p, c->r));
+    }
+    QN_TRY(qn_allocate(&c->e->allocator, n, sizeof *site_of, &site_of));
+    const qn_status status = qn_placing_choose(p, site_of, is_mixed, &way->predicted);
+    qn_release(&c->e->allocator, site_of, n, sizeof *site_of);
+    return status;
+}
+
+static qn_status measure_pieces(comparison *c, int64_t pieces) {
+    qn_device_way *way = &c->found->ways[QN_WAY_PIECES];
+    qn_placing p;
+    bool is_mixed = false;
+    QN_TRY(qn_engine_change_pieces(c->e, c->placing.program, pieces, NULL, c->device));
+    QN_TRY(qn_placing_begin(c->e, c->placing.program, &p));
+    p.wish = c->found->wish;
+    qn_status status = place_pieces(c, &p, &is_mixed);
+    qn_placing_end(&p);
+    if (status != QN_OK || !is_mixed)
+        return status;
+    status = qn_engine_change_device(c->e, c->device);
+    if (status == QN_OK)
+        status = measure(c->r, way);
+    fill_joules(way);
+    return status;
+}
+
+/* The batch in pieces, each on one of both, where the rest has been compared; else as before. */
+static qn_status try_pieces(comparison *c) {
+    qn_device_choice *f = c->found;
+    qn_program *p = c->placing.program;
+    int16_t *site_of = p->site_of;
+    const int device = c->e->device;
+    const int64_t pieces = count_pieces(c);
+    if (pieces == 0)
+        return QN_OK;
+    QN_TRY(
+        qn_engine_name_device(c->e, c->e->machine.devices[c->e->opened_device].device->name, NULL));
+    const qn_status status = measure_pieces(c, pieces);
+    const bool is_lost = status == QN_ERROR_DEVICE;
+    if (status != QN_OK && !is_lost)
+        return status;
+    if (!is_lost && cost_of(c, QN_WAY_PIECES) < cost_of(c, f->chosen)) {
+        f->chosen = QN_WAY_PIECES;
+        f->pieces = pieces;
+        fill_sites(f, p);
+        return take_name(c->e, p);
+    }
+    QN_TRY(qn_engine_change_pieces(c->e, p, 0, site_of, is_lost ? 0 : device));
+    f->chosen = is_lost ? QN_WAY_CPU : f->chosen;
+    return take_name(c->e, p);
+}
+
 /* ---- what is said ---- */
 
 static void tell_result(const comparison *c) {
-    char text[700], both[160] = "";
+    char text[700], both[160] = "", split[80] = "";
     const qn_device_choice *f = c->found;
-    const qn_device_way *b = &f->ways[QN_WAY_BOTH];
-    const char *words[] = {"the CPU", f->name, "both"};
+    const qn_device_way *b = &f->ways[QN_WAY_BOTH], *s = &f->ways[QN_WAY_PIECES];
+    const char *words[] = {"the CPU", f->name, "both", "both, with the batch in pieces"};
     if (f->has_failed) {
         snprintf(text, sizeof text, "device auto: %s fails%s; trains on the CPU", f->name,
                  f->reason);
@@ -179,10 +271,15 @@ static void tell_result(const comparison *c) {
         if (b->is_measured)
             snprintf(both, sizeof both, ", %.2f ms on both (%d operations and %d)", b->ns * 1e-6,
                      b->predicted.n_nodes[1], b->predicted.n_nodes[0]);
+        if (s->is_measured)
+            snprintf(split, sizeof split, ", %.2f ms with the batch in pieces on both",
+                     s->ns * 1e-6);
         snprintf(text, sizeof text,
-                 "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU%s; trains on %s%s",
+                 "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU%s%s; trains on "
+                 "%s%s",
                  f->ways[QN_WAY_DEVICE].ns * 1e-6, f->name, f->ways[QN_WAY_CPU].ns * 1e-6, both,
-                 words[f->chosen], f->wish.prefer == QN_PREFER_TIME ? "" : " for the energy");
+                 split, words[f->chosen],
+                 f->wish.prefer == QN_PREFER_TIME ? "" : " for the energy");
     }
     qn_engine_tell(c->e, 0, text);
 }
@@ -200,6 +297,7 @@ static qn_status compare_all(comparison *c) {
     if (!f->has_failed) {
         QN_TRY(try_both(c));
         QN_TRY(take_best(c));
+        QN_TRY(try_pieces(c));
     }
     tell_result(c);
     return QN_OK;
@@ -273,7 +371,7 @@ static qn_status compare_modelled(comparison *c) {
     QN_TRY(qn_engine_change_device(c->e, 0));
     fill_cpu(c);
     QN_TRY(predict(c, &is_mixed));
-    for (int way = 0; way < QN_WAYS; way++) {
+    for (int way = 0; way < QN_WAY_PIECES; way++) {
         f->ways[way].is_measured = way != QN_WAY_BOTH || is_mixed;
         f->ways[way].ns = f->ways[way].predicted.ns;
         f->ways[way].joules = f->ways[way].predicted.joules;
@@ -319,5 +417,5 @@ qn_status qn_engine_choose_device(qn_engine *e) {
         QN_TRY(choose(e, &e->programs[i]));
     if (!e->is_device_tried)
         return QN_OK;
-    return e->device > 0 ? take_name(e, &e->programs[i]) : qn_engine_name_device(e, "cpu", NULL, 0);
+    return e->device > 0 ? take_name(e, &e->programs[i]) : qn_engine_name_device(e, "cpu", NULL);
 }

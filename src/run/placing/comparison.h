@@ -8,7 +8,8 @@
 
 #include "run/placing/placing.h"
 
-typedef enum qn_way { QN_WAY_CPU, QN_WAY_DEVICE, QN_WAY_BOTH, QN_WAYS } qn_way;
+/* Pieces: both, with the batch in pieces of which each works on some. */
+typedef enum qn_way { QN_WAY_CPU, QN_WAY_DEVICE, QN_WAY_BOTH, QN_WAY_PIECES, QN_WAYS } qn_way;
 
 typedef struct qn_device_way {
     bool is_measured;           /* or modelled: it can be chosen */
@@ -29,6 +30,7 @@ typedef struct qn_device_choice {
     qn_placing_copies in, out;
     qn_device_way ways[QN_WAYS];
     qn_way chosen;
+    int64_t pieces;  /* that the batch is in, where that was chosen; else 0 */
     bool has_failed; /* the device, when it was measured */
 } qn_device_choice;
 

@@ -138,14 +138,28 @@ static qn_status reserve(qn_engine *e) {
                               &r->memory);
 }
 
-/* Where they are kept meanwhile: inputs take half as much again, but enough for small steps. */
-static qn_status make_room(qn_engine *e) {
+/* Inputs take half as much again as parameters, but enough for small steps; within a budget few
+ * steps are kept. */
+static void measure_runs(const qn_engine *e, qn_runs *runs) {
     enum { LEAST_BYTES = 16 << 20 };
-    qn_resident *r = e->resident;
     const size_t half = e->store.bytes / 2, most = half > LEAST_BYTES ? half : LEAST_BYTES;
+    qn_runs_measure(runs, e->programs, e->n_programs, e->options.memory_budget_bytes ? 0 : most);
+}
+
+size_t qn_resident_host_bytes(const qn_engine *e) {
+    qn_runs runs;
+    if (!qn_resident_is_active(e) || e->resident->spare)
+        return 0;
+    measure_runs(e, &runs);
+    return e->resident->bytes + qn_runs_bytes(&runs);
+}
+
+/* Where they are kept meanwhile. */
+static qn_status make_room(qn_engine *e) {
+    qn_resident *r = e->resident;
     if (!r->is_active || r->spare)
         return QN_OK;
-    qn_runs_measure(&r->runs, e->programs, e->n_programs, most);
+    measure_runs(e, &r->runs);
     if (e->options.plan_only) {
         e->planned_bytes += r->bytes + qn_runs_bytes(&r->runs);
         return QN_OK;

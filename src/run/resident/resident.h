@@ -36,6 +36,9 @@ qn_status qn_resident_choose(qn_engine *engine);
 /* Whether a value from outside of some name stays there. */
 bool qn_resident_has(const qn_engine *engine, const char *name);
 
+/* Bytes of the host's memory that it will take when it is opened; 0: it is open, or not active. */
+size_t qn_resident_host_bytes(const qn_engine *engine);
+
 /* Whether the device makes every update, so that runs that fail need not have changed nothing. */
 bool qn_resident_is_active(const qn_engine *engine);
 

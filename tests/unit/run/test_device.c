@@ -7,6 +7,7 @@
 #include "quern/quern.h"
 #include "run/engine.h"
 #include "run/placing/placing.h"
+#include "run/placing/within.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,7 +308,9 @@ static void test_long_placement(void) {
     CHECK_OK(try_make("densenet100", name, NULL, NULL, &placed));
     CHECK(strcmp(qn_engine_get_options(qn_trainer_engine(placed))->device, name) == 0);
     qn_engine *e = (qn_engine *)(uintptr_t)qn_trainer_engine(placed);
-    CHECK_OK(qn_engine_name_device(e, "simulated", site_of, graph->n_nodes));
+    e->programs[0].site_of = site_of;
+    CHECK_OK(qn_engine_name_device(e, "simulated", &e->programs[0]));
+    e->programs[0].site_of = NULL;
     CHECK(strcmp(qn_engine_get_options(e)->device, name) == 0);
     free(site_of);
     qn_trainer_destroy(placed);
@@ -332,12 +335,102 @@ static void test_wrong_names(void) {
     check_refused("a device with a name that is much too long to be one", "no device");
 }
 
+/* ---- within a budget ---- */
+
+enum { LARGE = 64 };
+
+static _Alignas(64) float large_x[LARGE * 28 * 28];
+static _Alignas(64) int32_t large_y[LARGE];
+
+static qn_status make_within(const char *device, size_t budget, qn_trainer **trainer) {
+    qn_trainer_options o = qn_trainer_options_for(qn_model_find("lenet5"));
+    o.batch = LARGE;
+    o.evaluation_batch = BATCH;
+    o.engine.n_threads = 1;
+    o.engine.device = device;
+    o.engine.memory_budget_bytes = budget;
+    *trainer = NULL;
+    return qn_trainer_create(&o, trainer);
+}
+
+static void train_large(qn_trainer *trainer) {
+    qn_step_result result;
+    for (int i = 0; i < STEPS; i++)
+        CHECK_OK(qn_trainer_step(trainer, large_x, large_y, &result));
+}
+
+/* The budget holds for the host and for the device's own memory: what does not fit there is made
+ * again, with the bits of the CPU alone; also after the device is lost. */
+static void check_within(const qn_trainer *expected, size_t budget, int64_t lost_at) {
+    qn_trainer *trainer;
+    CHECK_OK(make_within("simulated", budget, &trainer));
+    const qn_engine *e = qn_trainer_engine(trainer);
+    CHECK(e->device > 0 && e->programs[0].base && e->programs[0].budget.n_again > 0);
+    CHECK(qn_within_device_bytes(e) <= budget);
+    CHECK_OK(qn_plan_check(e->programs[0].plan, e->programs[0].graph));
+    qn_simulated_revive(state_of(trainer), lost_at);
+    train_large(trainer);
+    CHECK((e->device == 0) == (lost_at >= 0) && are_equal(expected, trainer));
+    CHECK(lost_at >= 0 || qn_engine_get_memory(e).peak_bytes <= budget);
+    qn_trainer_destroy(trainer);
+}
+
+static void test_memory(void) {
+    qn_trainer *expected, *free, *none;
+    for (int i = 0; i < LARGE * 28 * 28; i++)
+        large_x[i] = (float)(i * 37 % 101) / 50 - 1;
+    for (int i = 0; i < LARGE; i++)
+        large_y[i] = i % 10;
+    CHECK_OK(make_within("cpu", 0, &expected));
+    CHECK_OK(make_within("simulated", 0, &free));
+    train_large(expected);
+    const size_t budget = qn_within_device_bytes(qn_trainer_engine(free)) / 10 * 9;
+    check_within(expected, budget, -1);
+    check_within(expected, budget, 30);
+    CHECK(make_within("simulated", 1 << 20, &none) == QN_ERROR_MEMORY && !none);
+    qn_trainer_destroy(expected);
+    qn_trainer_destroy(free);
+}
+
+/* ---- pieces of the batch ---- */
+
+static void check_pieces(const qn_trainer *expected, const char *device, bool is_mixed) {
+    qn_trainer *trainer = make("lenet5", device, NULL);
+    const qn_engine *e = qn_trainer_engine(trainer);
+    const qn_program *p = &e->programs[0];
+    int n_own = 0;
+    for (int32_t s = 0; s < p->plan->n_steps; s++)
+        n_own += p->plan->steps[s].lane == 0;
+    CHECK(qn_program_pieces(p) == BATCH && p->unsplit && (n_own > 5) == is_mixed);
+    train(trainer);
+    CHECK(are_equal(expected, trainer));
+    CHECK(strcmp(qn_engine_get_options(e)->device, device) == 0);
+    qn_trainer_destroy(trainer);
+}
+
+/* Every sample alone, on the device or half of the nodes on either: the bits of the whole batch. */
+static void test_pieces(void) {
+    qn_trainer *expected = make("lenet5", "cpu", NULL),
+               *other = make("lenet5", "simulated/4:all", NULL), *none;
+    char name[80];
+    const int32_t n = qn_program_built_graph(&qn_trainer_engine(other)->programs[0])->n_nodes;
+    train(expected);
+    check_pieces(expected, "simulated/4:all", false);
+    snprintf(name, sizeof name, "simulated/4:h%dd%d", n / 2, n - n / 2);
+    check_pieces(expected, name, true);
+    CHECK(try_make("lenet5", "simulated/3:all", NULL, NULL, &none) == QN_ERROR_ARGUMENT);
+    qn_trainer_destroy(expected);
+    qn_trainer_destroy(other);
+}
+
 int main(void) {
     fill();
     test_lost("lenet5");
     test_lost("mlp");
     test_placed();
     test_stays();
+    test_memory();
+    test_pieces();
     test_written();
     test_lost_late();
     if (APART == 1)

@@ -1,0 +1,150 @@
+/* See within.h. */
+#include "run/placing/within.h"
+
+#include "base/status.h"
+#include "plan/lanes/spread.h"
+#include "run/resident/resident.h"
+
+#include <string.h>
+
+static int space_of(const qn_engine *e) {
+    return e->device > 0 ? e->machine.devices[e->device].first_space : 0;
+}
+
+size_t qn_within_fixed(const qn_engine *e) {
+    return space_of(e) > 0 && e->resident ? e->resident->bytes : 0;
+}
+
+size_t qn_within_device_bytes(const qn_engine *e) {
+    const int space = space_of(e);
+    size_t most = 0;
+    for (int i = 0; space > 0 && i < e->n_programs; i++) {
+        const qn_plan *plan = e->programs[i].plan;
+        const size_t bytes = plan ? qn_plan_arena(plan, space).bytes : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most + qn_within_fixed(e);
+}
+
+/* Where the device has memory of its own, its arena and the host's are each as large as that. */
+static size_t arena_of(const qn_engine *e, const qn_plan *plan) {
+    const int space = space_of(e);
+    return space > 0 ? qn_plan_arena(plan, space).bytes : plan->arena_bytes;
+}
+
+bool qn_within_fits(const qn_engine *e, const qn_plan *plan, size_t host_bytes, size_t bytes) {
+    return plan->arena_bytes <= host_bytes && (space_of(e) == 0 || arena_of(e, plan) <= bytes);
+}
+
+/* ---- lanes for a plan of one ---- */
+
+/* Of the nodes of its graph, by those of the graph as built. */
+static qn_status fill_lane_of(const qn_engine *e, const qn_program *p, const qn_budget_plan *made,
+                              int16_t *lane_of) {
+    const size_t n_built = (size_t)p->graph->n_nodes;
+    int16_t *built;
+    QN_TRY(qn_allocate(&e->allocator, n_built + 1, sizeof *built, &built));
+    const qn_status status = qn_engine_fill_lane_of(e, p, built);
+    for (int n = 0; status == QN_OK && n < made->graph->n_nodes; n++) {
+        const int32_t node = made->origins.node_of[n];
+        lane_of[n] = (int16_t)(node >= 0 && !made->graph->nodes[n]->op->is_view ? built[node] : 0);
+    }
+    qn_release(&e->allocator, built, n_built + 1, sizeof *built);
+    return status;
+}
+
+/* What the graph of a spread is made of: of what the one before it was made of. */
+static qn_status compose(const qn_program *p, const qn_budget_plan *made, const qn_spread *s,
+                         qn_origins *to) {
+    const size_t n_nodes = (size_t)s->graph->n_nodes + 1, n_values = (size_t)s->graph->n_values + 1;
+    const size_t n_built = (size_t)p->graph->n_values + 1;
+    qn_arena *arena = &s->graph->arena;
+    qn_origins o, *from = (qn_origins *)(uintptr_t)&made->origins;
+    QN_TRY(qn_engine_find_origins(made->graph, s, &o));
+    o.item_of = qn_arena_allocate(arena, n_nodes, sizeof *o.item_of);
+    o.first = qn_arena_allocate(arena, n_built, sizeof *o.first);
+    o.last = qn_arena_allocate(arena, n_built, sizeof *o.last);
+    if (!o.item_of || !o.first || !o.last)
+        return QN_ERROR_MEMORY;
+    for (size_t n = 0; n + 1 < n_nodes; n++) {
+        o.item_of[n] = o.node_of[n] >= 0 ? from->item_of[o.node_of[n]] : -1;
+        o.node_of[n] = o.node_of[n] >= 0 ? from->node_of[o.node_of[n]] : -1;
+    }
+    for (size_t v = 0; v + 1 < n_values; v++)
+        o.value_of[v] = o.value_of[v] >= 0 ? from->value_of[o.value_of[v]] : -1;
+    for (size_t v = 0; v + 1 < n_built; v++) {
+        o.first[v] = from->first[v].id >= 0 ? s->values[from->first[v].id] : QN_NO_VALUE;
+        o.last[v] = from->last[v].id >= 0 ? s->values[from->last[v].id] : QN_NO_VALUE;
+    }
+    *to = o;
+    return QN_OK;
+}
+
+static qn_status plan_spread(const qn_engine *e, const qn_program *p, const qn_spread *s,
+                             qn_budget_plan *made) {
+    qn_origins origins;
+    qn_plan *plan;
+    QN_TRY(compose(p, made, s, &origins));
+    QN_TRY(qn_plan_create_for_lanes(&e->allocator, s->graph, &e->machine, &s->assignment, &plan));
+    qn_plan_destroy(made->plan);
+    qn_graph_destroy(made->graph);
+    made->plan = plan;
+    made->graph = s->graph;
+    made->origins = origins;
+    return QN_OK;
+}
+
+/* The same order in lanes; the device's steps begin in their turn, so that no more is alive. */
+static qn_status spread_with(qn_engine *e, const qn_program *p, int16_t *of_nodes,
+                             int16_t *of_values, qn_budget_plan *made) {
+    qn_lane lanes[2];
+    qn_spread s;
+    qn_engine_fill_lanes(e, lanes);
+    lanes[1].in_turn = true;
+    QN_TRY(fill_lane_of(e, p, made, of_nodes));
+    qn_engine_fill_space_of(e, made->graph, of_values);
+    const qn_assignment wanted = {.n_lanes = 2,
+                                  .n_spaces = e->machine.n_spaces,
+                                  .lanes = lanes,
+                                  .lane_of = of_nodes,
+                                  .space_of = of_values};
+    QN_TRY(qn_spread_make(made->graph, &wanted, &s));
+    const qn_status status = plan_spread(e, p, &s, made);
+    if (status != QN_OK)
+        qn_graph_destroy(s.graph);
+    return status;
+}
+
+static qn_status spread(qn_engine *e, const qn_program *p, qn_budget_plan *made) {
+    const size_t n = (size_t)made->graph->n_nodes + (size_t)made->graph->n_values;
+    int16_t *numbers;
+    QN_TRY(qn_allocate(&e->allocator, n, sizeof *numbers, &numbers));
+    const qn_status status = spread_with(e, p, numbers, numbers + made->graph->n_nodes, made);
+    qn_release(&e->allocator, numbers, n, sizeof *numbers);
+    return status;
+}
+
+/* ---- finding ---- */
+
+/* Lanes need more than one does, so less is looked for than there is. */
+qn_status qn_within_find(qn_engine *e, const qn_program *p, const qn_budget_options *options,
+                         size_t host_bytes, qn_budget_plan *found, size_t *least) {
+    enum { MOST_TRIES = 4 };
+    const size_t limit = options->arena_bytes;
+    qn_budget_options asked = *options;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &asked, found, least));
+        const qn_status status = spread(e, p, found);
+        if (status == QN_OK && qn_within_fits(e, found->plan, host_bytes, limit))
+            return QN_OK;
+        const size_t bytes = status == QN_OK ? arena_of(e, found->plan) : 0;
+        const size_t over = bytes > limit ? bytes - limit : limit / 8;
+        qn_budget_plan_deinit(found);
+        QN_TRY(status);
+        *least = bytes;
+        if (over >= asked.arena_bytes)
+            break;
+        asked.arena_bytes -= over;
+    }
+    return qn_fail(QN_ERROR_MEMORY, "no plan of the device is within %zu bytes", limit);
+}
