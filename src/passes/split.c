@@ -225,9 +225,7 @@ static qn_status sort_reader(splitting *s, int node_id) {
                               ? "sums in chunks that are no divisors of such pieces"
                               : "uses statistics of the whole batch");
     const bool goes_on = group > 0 && group < s->pieces;
-    *result = goes_on && (n_split > 0 || (!s->is_apart && !reads_less_than_it_makes(s, node)))
-                  ? SUM
-                  : LATE;
+    *result = goes_on && (n_split > 0 || !reads_less_than_it_makes(s, node)) ? SUM : LATE;
     s->groups[node_id] = group;
     return QN_OK;
 }
@@ -269,7 +267,7 @@ static qn_status sort_node(splitting *s, int n, int64_t batch) {
     return QN_OK;
 }
 
-static qn_status sort_nodes(splitting *s, const qn_value *samples, int n_samples) {
+static qn_status mark_inputs(splitting *s, const qn_value *samples, int n_samples) {
     const int64_t batch = qn_graph_shape(s->from, samples[0]).dims[0];
     for (int v = 0; v < s->from->n_values; v++) {
         s->axis[v] = -1;
@@ -286,6 +284,12 @@ static qn_status sort_nodes(splitting *s, const qn_value *samples, int n_samples
         s->axis[samples[i].id] = 0;
         s->small[samples[i].id].shape.dims[0] /= s->pieces;
     }
+    return QN_OK;
+}
+
+static qn_status sort_nodes(splitting *s, const qn_value *samples, int n_samples) {
+    const int64_t batch = qn_graph_shape(s->from, samples[0]).dims[0];
+    QN_TRY(mark_inputs(s, samples, n_samples));
     for (int n = 0; n < s->from->n_nodes; n++)
         QN_TRY(sort_node(s, n, batch));
     return QN_OK;
@@ -566,8 +570,7 @@ static qn_status allocate(splitting *s, qn_arena *scratch) {
     return QN_OK;
 }
 
-static qn_status split(splitting *s, const qn_value *samples, int n_samples, qn_arena *scratch) {
-    QN_TRY(allocate(s, scratch));
+static qn_status split(splitting *s, const qn_value *samples, int n_samples) {
     QN_TRY(sort_nodes(s, samples, n_samples));
     while (agree_on_groups(s)) {
     }
@@ -580,8 +583,73 @@ static qn_status split(splitting *s, const qn_value *samples, int n_samples, qn_
     return qn_graph_finish(s->to);
 }
 
-static qn_status make(splitting s, const qn_value *samples, int n_samples, qn_graph **made,
-                      qn_split_origins *origins) {
+/* ---- for several processors ---- */
+
+/* Whether all outputs of a node are as many samples as its piece's would be. */
+static bool is_piecewise(splitting *s, const qn_node *node, qn_infer *infer) {
+    bool is = !node->op->looks_at_batch && infer_piece(s, node, infer) == QN_OK &&
+              infer->n_outputs == node->n_outputs;
+    for (int i = 0; is && i < node->n_outputs; i++) {
+        const qn_value_info *info = info_of(s, node->outputs[i]);
+        s->axis[node->outputs[i].id] = find_axis(s, infer->outputs[i].shape, info->tensor.shape);
+        is = info->overwrites < 0 && s->axis[node->outputs[i].id] == 0;
+    }
+    return is && keeps_order(s, node);
+}
+
+/* Of a node that is run once: outputs of the shape of samples that it reads are samples again, as a
+ * batch norm's. */
+static void mark_samples(splitting *s, const qn_node *node) {
+    for (int o = 0; o < node->n_outputs; o++) {
+        const qn_value y = node->outputs[o];
+        const qn_shape shape = info_of(s, y)->tensor.shape;
+        bool is = false;
+        for (int i = 0; i < node->n_inputs; i++)
+            is |= node->inputs[i].id >= 0 && s->is_samples[node->inputs[i].id] &&
+                  qn_shape_equal(shape, qn_graph_shape(s->from, node->inputs[i]));
+        s->axis[y.id] = is ? 0 : -1;
+        s->is_samples[y.id] = is;
+        s->small[y.id] = info_of(s, y)->tensor;
+        if (is)
+            s->small[y.id].shape.dims[0] /= s->pieces;
+    }
+}
+
+/* A node is made piece by piece, or once. */
+static void sort_apart(splitting *s, int n) {
+    const qn_node *node = s->from->nodes[n];
+    qn_infer infer;
+    s->parts[n] = reads_of(s, node).samples && is_piecewise(s, node, &infer) ? PIECE : LATE;
+    if (s->parts[n] == LATE) {
+        mark_samples(s, node);
+        return;
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        s->small[node->outputs[i].id] = infer.outputs[i];
+        s->is_samples[node->outputs[i].id] = true;
+    }
+}
+
+/* Node by node, in the graph's order. */
+static qn_status split_apart(splitting *s, const qn_value *samples, int n_samples) {
+    QN_TRY(mark_inputs(s, samples, n_samples));
+    for (int n = 0; n < s->from->n_nodes; n++)
+        sort_apart(s, n);
+    QN_TRY(find_joined(s));
+    add_sources(s);
+    for (int32_t n = 0; n < s->from->n_nodes && s->to->status == QN_OK; n++) {
+        if (s->parts[n] == LATE)
+            add_whole(s, n);
+        for (int64_t piece = 0; s->parts[n] == PIECE && piece < s->pieces; piece++)
+            add_piece(s, n, piece);
+    }
+    add_results(s);
+    return qn_graph_finish(s->to);
+}
+
+static qn_status make(splitting s, const qn_value *samples, int n_samples,
+                      qn_status (*divide)(splitting *s, const qn_value *samples, int n_samples),
+                      qn_graph **made, qn_split_origins *origins) {
     const qn_graph *graph = s.from;
     const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options),
                                       .allocator = graph->allocator, .real = graph->real,
@@ -591,7 +659,9 @@ static qn_status make(splitting s, const qn_value *samples, int n_samples, qn_gr
         return qn_fail(QN_ERROR_UNSUPPORTED, "there is no batch to split into pieces");
     QN_TRY(qn_graph_create(&options, &s.to));
     qn_arena_init(&scratch, graph->allocator);
-    const qn_status status = split(&s, samples, n_samples, &scratch);
+    qn_status status = allocate(&s, &scratch);
+    if (status == QN_OK)
+        status = divide(&s, samples, n_samples);
     qn_arena_deinit(&scratch);
     if (status != QN_OK) {
         qn_graph_destroy(s.to);
@@ -605,12 +675,12 @@ static qn_status make(splitting s, const qn_value *samples, int n_samples, qn_gr
 qn_status qn_split(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
                    int n_samples, int64_t pieces, qn_graph **made, qn_split_origins *origins) {
     const splitting s = {.from = graph, .machine = machine, .pieces = pieces};
-    return make(s, samples, n_samples, made, origins);
+    return make(s, samples, n_samples, split, made, origins);
 }
 
 qn_status qn_split_apart(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
                          int n_samples, int64_t pieces, qn_graph **made,
                          qn_split_origins *origins) {
-    const splitting s = {.from = graph, .machine = machine, .pieces = pieces, .is_apart = true};
-    return make(s, samples, n_samples, made, origins);
+    const splitting s = {.from = graph, .machine = machine, .pieces = pieces};
+    return make(s, samples, n_samples, split_apart, made, origins);
 }

@@ -26,8 +26,8 @@ typedef struct qn_split_origins {
 qn_status qn_split(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
                    int n_samples, int64_t pieces, qn_graph **split, qn_split_origins *origins);
 
-/* The same, but sums over the batch are made once, of all pieces, where that can be: pieces do not
- * wait for one another, so that several processors can work on them. */
+/* For several processors, in the graph's order: nodes that work sample by sample are copied for
+ * every piece, all others, sums and norms over the batch among them, run once. Of any graph. */
 qn_status qn_split_apart(const qn_graph *graph, const qn_machine *machine, const qn_value *samples,
                          int n_samples, int64_t pieces, qn_graph **split,
                          qn_split_origins *origins);

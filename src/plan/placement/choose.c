@@ -117,7 +117,31 @@ static void fill_by_node(choosing *c) {
     }
 }
 
+static void fill_by_number(choosing *c, int32_t from) {
+    const qn_siting *s = c->t.siting;
+    for (size_t n = 0; n < c->n_nodes; n++)
+        c->now[n] = s->numbers[n] >= from && qn_siting_allows(s, (int32_t)n, 1);
+}
+
+/* The best of the placements by number, improved. */
+static void choose_by_number(choosing *c) {
+    const qn_siting *s = c->t.siting;
+    int32_t best = 1;
+    double least = -1;
+    for (int32_t from = 1; s->numbers && from < s->n_starts; from++) {
+        fill_by_number(c, from);
+        const double cost = qn_trial_sites_cost(&c->t, c->now);
+        best = least < 0 || cost < least ? from : best;
+        least = least < 0 || cost < least ? cost : least;
+    }
+    if (least < 0)
+        return;
+    fill_by_number(c, best);
+    improve(c);
+}
+
 static void choose(choosing *c) {
+    choose_by_number(c);
     for (int site = 0; site < c->t.siting->n_sites; site++) {
         qn_siting_fill(c->t.siting, site, c->now);
         improve(c);

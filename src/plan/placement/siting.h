@@ -34,6 +34,10 @@ typedef struct qn_siting {
     /* Site 1 makes all updates (it can run them), and what they change lies in its space from step
      * to step; else the host makes them, behind all that can be lost. */
     bool keeps;
+    /* Further placements to begin with: node n on site 1 where numbers[n] is at least one of 1 to
+     * below n_starts. Null: there are none. */
+    const int32_t *numbers;
+    int32_t n_starts;
 } qn_siting;
 
 typedef struct qn_siting_result {

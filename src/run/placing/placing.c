@@ -12,8 +12,25 @@
 /* ---- measuring ---- */
 
 void qn_placing_end(qn_placing *p) {
+    qn_release(&p->engine->allocator, p->numbers, (size_t)p->n_nodes + 1, sizeof *p->numbers);
     qn_release(&p->engine->allocator, p->ns, (size_t)p->n_nodes * 2 + 1, sizeof *p->ns);
     qn_events_destroy(p->events);
+}
+
+/* What nodes are of one of the whole batch: its pieces, in their order; another is number 0. */
+static qn_status number_pieces(qn_placing *p) {
+    const qn_program *program = p->program;
+    const size_t n = (size_t)p->n_nodes + 1;
+    QN_TRY(qn_allocate(&p->engine->allocator, n, sizeof *p->numbers, &p->numbers));
+    for (int32_t i = 1; i < p->n_nodes; i++) {
+        int32_t before = i - 1; /* slices and joins lie between them */
+        while (before >= 0 && program->unsplit_node[before] < 0)
+            before--;
+        const bool is_next = program->unsplit_node[i] >= 0 && before >= 0 &&
+                             program->unsplit_node[i] == program->unsplit_node[before];
+        p->numbers[i] = is_next ? p->numbers[before] + 1 : 0;
+    }
+    return QN_OK;
 }
 
 qn_status qn_placing_begin(qn_engine *e, qn_program *program, qn_placing *p) {
@@ -27,6 +44,8 @@ qn_status qn_placing_begin(qn_engine *e, qn_program *program, qn_placing *p) {
                                   ROOM * n + MORE, &p->events);
     for (size_t i = 0; status == QN_OK && i < n * 2; i++)
         p->ns[i] = -1;
+    if (status == QN_OK && program->is_apart)
+        status = number_pieces(p);
     if (status != QN_OK)
         qn_placing_end(p);
     return status;
@@ -100,7 +119,9 @@ static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
                        .n_sites = 2,
                        .sites = sites,
                        .ns = p->ns,
-                       .idle_watts = p->wish.idle_watts};
+                       .idle_watts = p->wish.idle_watts,
+                       .numbers = p->numbers,
+                       .n_starts = (int32_t)qn_program_pieces(p->program)};
 }
 
 qn_status qn_placing_predict(qn_placing *p, int site, qn_siting_result *result) {

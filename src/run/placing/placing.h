@@ -20,6 +20,7 @@ typedef struct qn_placing {
     qn_placing_copies in, out; /* to the device, from it */
     qn_device_wish wish;       /* all 0: time */
     qn_events *events;
+    int32_t *numbers; /* (n_nodes + 1): of a batch in pieces, that of a node's; null: none */
 } qn_placing;
 
 qn_status qn_placing_begin(qn_engine *engine, qn_program *program, qn_placing *placing);
