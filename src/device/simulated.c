@@ -286,3 +286,14 @@ const qn_device qn_device_simulated = {
     .submit = qn_host_queue_submit,
     .counters = simulated_counters,
 };
+
+const qn_device qn_device_slowed = {
+    .name = "slowed",
+    .open = simulated_open,
+    .close = simulated_close,
+    .queue_open = simulated_queue_open,
+    .queue_close = simulated_queue_close,
+    .queue_timeline = qn_host_queue_timeline,
+    .submit = qn_host_queue_submit,
+    .counters = simulated_counters,
+};

@@ -16,6 +16,9 @@ typedef struct qn_simulated_options {
 
 extern const qn_device qn_device_simulated; /* opened with qn_simulated_options */
 
+/* The same in the host's memory, which cannot be lost: a core that is slower than others. */
+extern const qn_device qn_device_slowed;
+
 /* It is lost from now on, as if its process had been killed: what runs ends, nothing begins. From
  * any thread. */
 void qn_simulated_kill(void *state);

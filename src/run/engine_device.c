@@ -110,7 +110,7 @@ static qn_status refuse_hexagon(qn_engine *e, int number) {
 /* For experiments: one core that takes so many percent of the time that a core takes. */
 static qn_status add_slowed(qn_engine *e, int number) {
     const qn_simulated_options options = {.lost_at = -1, .slowed_percent = number};
-    return add(e, &qn_device_simulated, &options);
+    return add(e, &qn_device_slowed, &options);
 }
 
 static qn_status add_simulated(qn_engine *e, int number) {
@@ -262,7 +262,8 @@ void qn_engine_fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
     lanes[1] = (qn_lane){.device = (int16_t)e->device,
                          .space = e->machine.devices[e->device].first_space,
                          .n_threads = 1,
-                         .can_be_lost = !qn_resident_is_active(e)};
+                         .can_be_lost = e->machine.devices[e->device].device->is_lost &&
+                                        !qn_resident_is_active(e)};
 }
 
 /* Behind a '/' in the device's name, and behind pieces and a ':'; null: there is none. */

@@ -53,7 +53,10 @@ bool qn_siting_can_keep(const qn_siting *siting, int site) {
 /* As plan/lanes/spread.c places them. */
 static void find_fixed(qn_trial_sites *t) {
     const qn_graph *graph = t->siting->graph;
-    if (!t->siting->keeps)
+    bool can_be_lost = false;
+    for (int site = 0; site < t->siting->n_sites; site++)
+        can_be_lost |= t->siting->sites[site].can_be_lost;
+    if (!t->siting->keeps && can_be_lost)
         qn_plan_find_late(graph, t->is_late);
     for (int n = 0; n < graph->n_nodes; n++) {
         const qn_node *node = graph->nodes[n];

@@ -168,7 +168,7 @@ static qn_status take_best(comparison *c) {
 
 /* As many pieces as divide the batch, but few: each is less work at once. */
 static int64_t count_pieces(const comparison *c) {
-    enum { MOST = 8 };
+    enum { MOST = 4 };
     const qn_program *p = c->placing.program;
     const int64_t batch = qn_program_batch(p);
     int64_t pieces = MOST;

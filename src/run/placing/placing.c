@@ -105,9 +105,10 @@ static double rate_of(const qn_placing_copies *c) {
 /* What is to be placed; sites has room for both. */
 static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
     sites[0] = (qn_site){.space = 0, .watts = p->wish.cpu_watts};
-    const int16_t space = p->engine->machine.devices[p->engine->opened_device].first_space;
+    const qn_machine_device *device = &p->engine->machine.devices[p->engine->opened_device];
+    const int16_t space = device->first_space;
     sites[1] = (qn_site){.space = space > 0,
-                         .can_be_lost = true,
+                         .can_be_lost = device->device->is_lost != NULL,
                          .watts = p->wish.device_watts,
                          .copy_in_ns = p->in.least_ns,
                          .copy_out_ns = p->out.least_ns,
