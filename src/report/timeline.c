@@ -44,9 +44,11 @@ static int track_of(const timeline *t, const qn_event *event, const qn_operation
 static const char *find_device(const qn_measurement *m, int track) {
     for (size_t i = 0; i < m->n_events; i++) {
         const qn_operation_row *row = NULL;
-        if (m->events[i].thread == track && m->events[i].kind == QN_EVENT_QUEUED)
-            row = qn_report_row_of(m, &m->events[i]);
-        if (row)
+        const qn_event *event = &m->events[i];
+        if (event->thread == track &&
+            (event->kind == QN_EVENT_QUEUED || event->kind == QN_EVENT_OPERATION))
+            row = qn_report_row_of(m, event);
+        if (row && strcmp(row->device, "cpu") != 0)
             return row->device;
     }
     return NULL;
