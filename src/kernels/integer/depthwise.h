@@ -6,10 +6,6 @@
 #ifndef QN_KERNELS_INTEGER_DEPTHWISE_H
 #define QN_KERNELS_INTEGER_DEPTHWISE_H
 
-static int64_t step_of(const qn_conv2d_shape *d) {
-    return d->y_stride ? d->y_stride : d->k;
-}
-
 /* Sums of products of pairs of int16, modulo 2^32. */
 static inline __attribute__((always_inline)) vector dot_taps(vector sums, vector a, vector b) {
 #ifdef HAS_PAIRS
@@ -405,7 +401,7 @@ static void run_depthwise(qn_team *team, const qn_conv2d_shape *d, qn_conv2d_pas
     t.to = (product){.y = *y, .k = d->r * d->s};
     t.weights = (vector *)(void *)((char *)workspace + (64 - (uintptr_t)workspace % 64) % 64);
     t.scratch = (char *)(t.weights + count_weights(d));
-    clear_largest(y);
+    begin_outcome(y);
     if (pass == QN_CONV2D_BACKWARD_FILTER) {
         qn_team_run(team, ceil_div(d->c, VL), depthwise_filter_task, &t);
         return;
