@@ -1,11 +1,13 @@
-/* Speed of the int8 kernels of every table that this machine can run, beside the float kernels of
- * the same instruction set. Usage: bench_integer [THREADS [TABLE [WORD [shifted]]]]: only lines
- * with WORD; `shifted`: sums become int8 by a shift, as in training, instead of being stored.
+/* Speed of the kernels of int8, and of bf16, of every table that this machine can run, beside the
+ * float kernels of the same instruction set. Usage: bench_integer [THREADS [TABLE [WORD
+ * [shifted]]]]: only lines with WORD; `shifted`: sums become int8 by a shift, as in training,
+ * instead of being stored.
  *
- * Each round runs the peak loop of the table, the float kernel and the int8 kernel in turn; figures
+ * Each round runs the peak loop of the table, the float kernel and the other one in turn; figures
  * are the fastest of the rounds, which other programs disturb least: G/s (nominal operations, a
- * multiply-add counts as two), percent of the integer peak, float time / int8 time. */
+ * multiply-add counts as two), percent of the peak, float time / the other's time. */
 #include "base/memory.h"
+#include "kernels/half.h"
 #include "kernels/integer.h"
 
 #include <stdio.h>
@@ -42,10 +44,18 @@ static void *take(size_t bytes) {
 
 typedef struct operands {
     int8_t *a8, *b8, *small;
+    uint16_t *a16, *b16, *y16;
     int32_t *y8;
     float *a32, *b32, *y32;
-    void *space8, *space32;
+    void *space8, *space16, *space32;
 } operands;
+
+/* One of the two tables. */
+typedef struct contender {
+    const qn_integer_kernels *whole;
+    const qn_half_kernels *half;
+    qn_halves how;
+} contender;
 
 static void run_integer(const subject *s, const qn_integer_kernels *table, const operands *o) {
     uint32_t largest;
@@ -63,6 +73,27 @@ static void run_integer(const subject *s, const qn_integer_kernels *table, const
         table->conv2d_backward_filter(team, &s->conv, o->a8, o->b8, &y, o->space8);
 }
 
+static void run_half(const subject *s, const contender *c, const operands *o) {
+    const bool is_filter = s->is_conv && s->pass == QN_CONV2D_BACKWARD_FILTER;
+    const qn_half_result y = {.halves = is_filter ? NULL : o->y16,
+                              .sums = is_filter ? o->y32 : NULL};
+    if (!s->is_conv)
+        c->half->gemm(&c->how, team, &s->gemm, o->a16, o->b16, &y, o->space16);
+    else if (s->pass == QN_CONV2D_FORWARD)
+        c->half->conv2d_forward(&c->how, team, &s->conv, o->a16, o->b16, &y, o->space16);
+    else if (s->pass == QN_CONV2D_BACKWARD_DATA)
+        c->half->conv2d_backward_data(&c->how, team, &s->conv, o->a16, o->b16, &y, o->space16);
+    else
+        c->half->conv2d_backward_filter(&c->how, team, &s->conv, o->a16, o->b16, &y, o->space16);
+}
+
+static void run_contender(const subject *s, const contender *c, const operands *o) {
+    if (c->whole)
+        run_integer(s, c->whole, o);
+    else
+        run_half(s, c, o);
+}
+
 static void run_float(const subject *s, const qn_kernels *table, const operands *o) {
     const qn_activation none = {QN_ACTIVATION_NONE, 0};
     if (!s->is_conv)
@@ -75,12 +106,29 @@ static void run_float(const subject *s, const qn_kernels *table, const operands 
         table->conv2d_backward_filter(team, &s->conv, o->a32, o->b32, o->y32, o->space32);
 }
 
-static operands make_operands(const subject *s, const qn_integer_kernels *whole,
-                              const qn_kernels *real) {
+static size_t space_of(const subject *s, const contender *c) {
+    if (c->whole)
+        return s->is_conv ? c->whole->conv2d_workspace(&s->conv, s->pass, n_threads)
+                          : c->whole->gemm_workspace(&s->gemm, n_threads);
+    return s->is_conv ? c->half->conv2d_workspace(&c->how, &s->conv, s->pass, n_threads)
+                      : c->half->gemm_workspace(&c->how, &s->gemm, n_threads);
+}
+
+static uint16_t bf16_of(int8_t x) {
+    const float wide = x;
+    uint32_t bits;
+    memcpy(&bits, &wide, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static operands make_operands(const subject *s, const contender *c, const qn_kernels *real) {
     operands o = {.a8 = take((size_t)s->n_a),
                   .b8 = take((size_t)s->n_b),
                   .y8 = take((size_t)s->n_y * 4),
                   .small = take((size_t)s->n_y),
+                  .a16 = take((size_t)s->n_a * 2),
+                  .b16 = take((size_t)s->n_b * 2),
+                  .y16 = take((size_t)s->n_y * 2),
                   .a32 = take((size_t)s->n_a * 4),
                   .b32 = take((size_t)s->n_b * 4),
                   .y32 = take((size_t)s->n_y * 4)};
@@ -88,15 +136,19 @@ static operands make_operands(const subject *s, const qn_integer_kernels *whole,
         o.a32[i] = o.a8[i] = (int8_t)(i * 37 % 255 - 127);
     for (int64_t i = 0; i < s->n_b; i++)
         o.b32[i] = o.b8[i] = (int8_t)(i * 91 % 255 - 127);
-    o.space8 = take(s->is_conv ? whole->conv2d_workspace(&s->conv, s->pass, n_threads)
-                               : whole->gemm_workspace(&s->gemm, n_threads));
+    for (int64_t i = 0; i < s->n_a; i++)
+        o.a16[i] = bf16_of(o.a8[i]);
+    for (int64_t i = 0; i < s->n_b; i++)
+        o.b16[i] = bf16_of(o.b8[i]);
+    o.space8 = o.space16 = take(space_of(s, c));
     o.space32 = take(s->is_conv ? real->conv2d_workspace(&s->conv, s->pass, n_threads)
                                 : real->gemm_workspace(&s->gemm, n_threads));
     return o;
 }
 
 static void release(operands *o) {
-    void *all[] = {o->a8, o->b8, o->y8, o->small, o->a32, o->b32, o->y32, o->space8, o->space32};
+    void *all[] = {o->a8,  o->b8,  o->y8,  o->small, o->a16,    o->b16,
+                   o->y16, o->a32, o->b32, o->y32,   o->space8, o->space32};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
@@ -104,10 +156,10 @@ static void release(operands *o) {
 /* ---- times ---- */
 
 static void peak_task(void *context, int64_t begin, int64_t end, int thread) {
-    const qn_integer_kernels *table = context;
+    const contender *c = context;
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        sink += table->peak(1 << 16);
+        sink += c->whole ? c->whole->peak(1 << 16) : (int32_t)c->half->peak(1 << 16);
 }
 
 static double seconds_since(int64_t start) {
@@ -119,17 +171,17 @@ static int count_runs(double seconds) {
     return seconds > 0.01 ? 1 : (int)(0.01 / seconds) + 1;
 }
 
-static void compare(const subject *s, const qn_integer_kernels *whole, const qn_kernels *real) {
-    operands o = make_operands(s, whole, real);
-    double best[3] = {1e30, 1e30, 1e30}; /* peak loop, float, int8 */
+static void compare(const subject *s, const contender *c, const qn_kernels *real) {
+    operands o = make_operands(s, c, real);
+    double best[3] = {1e30, 1e30, 1e30}; /* peak loop, float, the other */
     int64_t start = qn_clock_ns();
-    run_integer(s, whole, &o);
+    run_contender(s, c, &o);
     run_float(s, real, &o);
     const int runs = count_runs(seconds_since(start));
     for (int round = 0; round < ROUNDS; round++) {
         double took[3];
         start = qn_clock_ns();
-        qn_team_run(team, n_threads, peak_task, (void *)whole);
+        qn_team_run(team, n_threads, peak_task, (void *)c);
         took[0] = seconds_since(start);
         start = qn_clock_ns();
         for (int i = 0; i < runs; i++)
@@ -137,14 +189,16 @@ static void compare(const subject *s, const qn_integer_kernels *whole, const qn_
         took[1] = seconds_since(start) / runs;
         start = qn_clock_ns();
         for (int i = 0; i < runs; i++)
-            run_integer(s, whole, &o);
+            run_contender(s, c, &o);
         took[2] = seconds_since(start) / runs;
         for (int i = 0; i < 3; i++)
             best[i] = took[i] < best[i] ? took[i] : best[i];
     }
-    const double peak = (double)whole->peak_operations * (1 << 16) * n_threads / best[0];
-    printf("%-11s %-44s %8.1f G/s %4.0f %%  float / int8 %5.2f\n", whole->name, s->name,
-           s->operations / best[2] * 1e-9, 100 * s->operations / best[2] / peak, best[1] / best[2]);
+    const int64_t operations = c->whole ? c->whole->peak_operations : c->half->peak_operations;
+    const double peak = (double)operations * (1 << 16) * n_threads / best[0];
+    printf("%-11s %-44s %8.1f G/s %4.0f %%  float / it %5.2f\n",
+           c->whole ? c->whole->name : c->half->name, s->name, s->operations / best[2] * 1e-9,
+           100 * s->operations / best[2] / peak, best[1] / best[2]);
     release(&o);
 }
 
@@ -197,7 +251,7 @@ static subject convolution(int64_t n, int64_t size, int64_t c, int64_t k, int64_
     return s;
 }
 
-static void compare_all(const qn_integer_kernels *whole, const qn_kernels *real, const char *word) {
+static void compare_all(const contender *c, const qn_kernels *real, const char *word) {
     static const int64_t layers[][6] = {
         {32, 3, 64, 3, 1, 1},   {32, 64, 64, 3, 1, 1},    {16, 128, 128, 3, 1, 1},
         {8, 256, 256, 3, 1, 1}, {4, 512, 512, 3, 1, 1},   {32, 64, 128, 3, 2, 1},
@@ -209,7 +263,7 @@ static void compare_all(const qn_integer_kernels *whole, const qn_kernels *real,
         product(4096, 4096, 64, true, false),    product(64, 512, 512, false, true)};
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         if (strstr(products[i].name, word))
-            compare(&products[i], whole, real);
+            compare(&products[i], c, real);
     }
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         for (int pass = 0; pass < 3; pass++) {
@@ -217,7 +271,7 @@ static void compare_all(const qn_integer_kernels *whole, const qn_kernels *real,
             const subject s =
                 convolution(16, l[0], l[1], l[2], l[3], l[4], l[5], (qn_conv2d_pass)pass);
             if (strstr(s.name, word))
-                compare(&s, whole, real);
+                compare(&s, c, real);
         }
     }
 }
@@ -226,14 +280,21 @@ int main(int argc, char **argv) {
     const char *only = argc > 2 ? argv[2] : "", *word = argc > 3 ? argv[3] : "";
     shifts = argc > 4 && strcmp(argv[4], "shifted") == 0;
     n_threads = argc > 1 ? atoi(argv[1]) : 1;
-    if (n_threads < 1 || qn_team_create(NULL, n_threads, &team) != QN_OK) {
+    qn_isa isa;
+    if (n_threads < 1 || qn_cpu_isa(&isa) != QN_OK ||
+        qn_team_create(NULL, n_threads, &team) != QN_OK) {
         fprintf(stderr, "usage: bench_integer [THREADS [TABLE [WORD [shifted]]]]\n");
         return 2;
     }
     const qn_integer_kernels *table;
     for (int i = 0; (table = qn_integer_kernels_row(i)) != NULL; i++) {
         if (table->peak && (!*only || strcmp(only, table->name) == 0))
-            compare_all(table, qn_kernels_get(QN_F32, table->isa), word);
+            compare_all(&(contender){.whole = table}, qn_kernels_get(QN_F32, table->isa), word);
+    }
+    contender c = {.how = {QN_BF16, qn_kernels_get(QN_F32, isa)}};
+    for (int i = 0; (c.half = qn_half_kernels_row(&c.how, i)) != NULL; i++) {
+        if (c.half->peak && (!*only || strcmp(only, c.half->name) == 0))
+            compare_all(&c, c.how.wide, word);
     }
     qn_team_destroy(team);
     return 0;

@@ -4,6 +4,8 @@
 set(QUERN_KERNEL_SOURCES
   src/kernels/kernels.c
   src/kernels/integer.c
+  src/kernels/half.c
+  src/kernels/half/wide.c
   src/kernels/peak.c
   src/kernels/ref/ref_f32.c
   src/kernels/ref/ref_f64.c
@@ -64,6 +66,19 @@ function(quern_integer_set set name)
   set(QUERN_KERNEL_SOURCES ${QUERN_KERNEL_SOURCES} src/kernels/integer/${name}.c PARENT_SCOPE)
 endfunction()
 
+# Kernels of 16-bit floats for an instruction set with a feature that some processors have
+# (src/kernels/half.c). Left out, floats are multiplied.
+function(quern_half_set set name)
+  string(TOUPPER ${set} option)
+  if(NOT QUERN_WITH_${option} OR NOT QUERN_WITH_INTEGER)
+    return()
+  endif()
+  set_property(SOURCE src/kernels/half.c APPEND PROPERTY COMPILE_DEFINITIONS QN_WITH_HALF_${option})
+  set_source_files_properties(src/kernels/half/${name}.c PROPERTIES
+    COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS};${ARGN}")
+  set(QUERN_KERNEL_SOURCES ${QUERN_KERNEL_SOURCES} src/kernels/half/${name}.c PARENT_SCOPE)
+endfunction()
+
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   quern_kernel_set(avx2 -mavx2 -mfma)
   quern_kernel_set(avx512 -mavx512f -mavx512vl -mavx512dq -mavx512bw -mavx2 -mfma
@@ -73,6 +88,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   quern_integer_set(avx2 avxvnni -mavx2 -mfma -mavxvnni)
   quern_integer_set(avx512 avx512 ${avx512_flags})
   quern_integer_set(avx512 avx512vnni ${avx512_flags} -mavx512vnni)
+  quern_half_set(avx512 avx512bf16 ${avx512_flags} -mavx512bf16)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   quern_kernel_set(neon)
   quern_integer_set(neon neon)

@@ -63,15 +63,25 @@ qn_status qn_infer_activation(qn_infer *infer) {
 
 qn_status qn_infer_product(const qn_infer *infer, qn_activation_kind activation, qn_dtype *result) {
     const qn_dtype type = infer->inputs[0].dtype;
-    if (!qn_dtype_is_real(type) && type != QN_I8)
-        return qn_fail(QN_ERROR_ARGUMENT, "input 0 is %s, but f32, f64 or i8 is needed",
+    const bool is_half = type == QN_BF16 || type == QN_F16;
+    if (!qn_dtype_is_real(type) && !is_half && type != QN_I8)
+        return qn_fail(QN_ERROR_ARGUMENT, "input 0 is %s, but f32, f64, bf16, f16 or i8 is needed",
                        qn_dtype_name(type));
     QN_TRY(qn_infer_dtype(infer, 1, type));
     *result = type == QN_I8 ? QN_I32 : type;
     if (infer->n_inputs > 2 && infer->inputs[2].dtype != QN_NONE)
-        QN_TRY(qn_infer_dtype(infer, 2, *result));
-    if (type == QN_I8 && activation != QN_ACTIVATION_NONE && activation != QN_ACTIVATION_RELU)
-        return qn_fail(QN_ERROR_ARGUMENT, "products of i8 have no activation but relu");
+        QN_TRY(qn_infer_dtype(infer, 2, is_half ? QN_F32 : *result));
+    if (!qn_dtype_is_real(type) && activation != QN_ACTIVATION_NONE &&
+        activation != QN_ACTIVATION_RELU)
+        return qn_fail(QN_ERROR_ARGUMENT, "products of %s have no activation but relu",
+                       qn_dtype_name(type));
+    return QN_OK;
+}
+
+qn_status qn_infer_sums(const qn_infer *infer, qn_dtype *result) {
+    QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, result));
+    if (*result == QN_BF16 || *result == QN_F16)
+        *result = QN_F32;
     return QN_OK;
 }
 

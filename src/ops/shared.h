@@ -48,8 +48,12 @@ qn_status qn_infer_real_or_i8(const qn_infer *infer, int i);
 enum { QN_PRODUCT_INPUTS = 7 };
 
 /* The operands of a product, inputs 0 and 1, are real and of one type, or both I8, whose products
- * are I32; a third input is of the result's type. Of whole numbers only ReLU is an activation. */
+ * are I32, and a third input is of the result's type; or both BF16 or F16, as is the result, and a
+ * third input is F32. Of these and of whole numbers only ReLU is an activation. */
 qn_status qn_infer_product(const qn_infer *infer, qn_activation_kind activation, qn_dtype *result);
+
+/* The same of a product that sums over the batch, which is never rounded to BF16 or F16. */
+qn_status qn_infer_sums(const qn_infer *infer, qn_dtype *result);
 
 /* The last extent, and the product of all others. */
 int64_t qn_shape_columns(qn_shape shape);

@@ -111,10 +111,10 @@ static bool isa_is_possible(qn_isa isa) {
 }
 
 #if defined(__x86_64__)
-/* Leaf 7, part 1; clang 14 does not know the feature's name. */
-static bool has_avx_vnni(void) {
+/* A bit of leaf 7, part 1; clang 14 does not know the features' names. */
+static bool has_late_feature(int bit) {
     unsigned a = 0, b, c, d;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> bit & 1;
 }
 #endif
 
@@ -123,7 +123,9 @@ bool qn_cpu_has(qn_isa isa, qn_cpu_feature feature) {
         return false;
 #if defined(__x86_64__)
     if (feature == QN_CPU_AVX_VNNI)
-        return has_avx_vnni();
+        return has_late_feature(4);
+    if (feature == QN_CPU_AVX512_BF16)
+        return has_late_feature(5);
     if (feature == QN_CPU_AVX512_VNNI)
         return __builtin_cpu_supports("avx512vnni");
 #elif defined(__aarch64__)

@@ -80,6 +80,7 @@ typedef enum qn_cpu_feature {
     QN_CPU_ANY = 0,
     QN_CPU_AVX_VNNI,
     QN_CPU_AVX512_VNNI,
+    QN_CPU_AVX512_BF16,
     QN_CPU_DOTPROD,
 } qn_cpu_feature;
 

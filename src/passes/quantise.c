@@ -431,6 +431,37 @@ static void add_chunked(translation *t, int n, const qn_value *inputs) {
                                        : as_wide(y);
 }
 
+/* Whether products read such numbers as they are: 16-bit floats of one type, without a scale, whose
+ * result is of that type too. */
+static bool are_halves(const translation *t, int n, held a, held b) {
+    const qn_node *node = t->from->nodes[n];
+    const qn_role role = role_of(t, n, node->outputs[0]);
+    if (!a.is_narrow || !b.is_narrow || a.scale.id >= 0 || b.scale.id >= 0 ||
+        t->how->chunked.chunk > 0)
+        return false;
+    const qn_tensor tensors[] = {qn_graph_tensor(t->to, a.value), qn_graph_tensor(t->to, b.value)};
+    const qn_dtype dtype = tensors[0].dtype;
+    qn_infer infer = {node->attributes, 2, tensors, 1, {{0}}};
+    if ((dtype != QN_BF16 && dtype != QN_F16) || node->op->infer(&infer) != QN_OK)
+        return false;
+    return role == QN_ROLE_GRADIENT ||
+           (type_of(t, role)->dtype == dtype && is_narrowed(t, node, 0));
+}
+
+/* Its sums are rounded where they are made; a parameter's gradient, which pieces of a batch add to,
+ * behind them. */
+static void add_half_product(translation *t, int n, held a, held b) {
+    const qn_node *node = t->from->nodes[n];
+    const qn_role role = role_of(t, n, node->outputs[0]);
+    qn_value inputs[] = {a.value, b.value, QN_NO_VALUE};
+    if (node->n_inputs > 2 && !leaves_out(t, node, 2))
+        inputs[2] = widen(t, t->held[node->inputs[2].id]);
+    const qn_value y =
+        qn_graph_add1(t->to, node->op, node->name, inputs, node->n_inputs, node->attributes);
+    t->held[node->outputs[0].id] =
+        role == QN_ROLE_GRADIENT ? narrow(t, node->name, y, role) : as_narrow(y, QN_NO_VALUE, -1);
+}
+
 static void add_product(translation *t, int n) {
     const qn_node *node = t->from->nodes[n];
     const bool stays = is_wide(t, node), is_backward = n >= t->source->n_forward;
@@ -442,6 +473,10 @@ static void add_product(translation *t, int n) {
     qn_value inputs[3] = {QN_NO_VALUE, QN_NO_VALUE, QN_NO_VALUE};
     if (t->how->is_integer && are_mantissas(t, operands[0], operands[1])) {
         add_integer_product(t, n, operands[0], operands[1]);
+        return;
+    }
+    if (are_halves(t, n, operands[0], operands[1])) {
+        add_half_product(t, n, operands[0], operands[1]);
         return;
     }
     for (int i = 0; i < 2; i++)

@@ -1,6 +1,6 @@
 /* How the CPU runs convolutions, transposed convolutions, and the products of their gradients. */
 #include "ops/network/convolution.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/half.h"
 #include "ops/shared.h"
 
 /* How the convolution is to be done: by the rules and tilings beside the kernels. */
@@ -259,6 +259,79 @@ static void rescaled_filter_run(const qn_call *call) {
                            QN_CONV2D_BACKWARD_FILTER));
 }
 
+/* ---- the same of BF16 or F16 ---- */
+
+static size_t half_bytes(const qn_kernels *kernels, const qn_tensor *inputs,
+                         const qn_convolution *c, qn_conv2d_pass pass, int n_threads) {
+    const qn_halves how = qn_cpu_halves(kernels, inputs[0].dtype);
+    const qn_conv2d_shape d = qn_cpu_window(c, 0);
+    return qn_half_kernels_get(&how)->conv2d_workspace(&how, &d, pass, n_threads);
+}
+
+static size_t half_conv2d_workspace(const qn_kernels *kernels, const void *attributes,
+                                    const qn_tensor *inputs, const qn_tensor *outputs,
+                                    int n_threads) {
+    qn_convolution c;
+    (void)outputs;
+    if (qn_conv2d_of(attributes, inputs, &c) != QN_OK)
+        return 0;
+    return half_bytes(kernels, inputs, &c, QN_CONV2D_FORWARD, n_threads);
+}
+
+static void half_conv2d_run(const qn_call *call) {
+    const qn_conv2d_attributes *a = call->attributes;
+    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    const qn_halves how = qn_cpu_halves(call->kernels, call->inputs[0].dtype);
+    const qn_half_result y = {
+        .halves = call->out[0], .bias = bias, .relu = a->activation.kind == QN_ACTIVATION_RELU};
+    qn_convolution c;
+    if (qn_conv2d_of(a, call->inputs, &c) != QN_OK)
+        return;
+    const qn_conv2d_shape d = qn_cpu_window(&c, qn_call_out_stride(call, 0));
+    qn_half_kernels_get(&how)->conv2d_forward(&how, call->team, &d, call->in[0], call->in[1], &y,
+                                              call->workspace);
+}
+
+static size_t half_data_workspace(const qn_kernels *kernels, const void *attributes,
+                                  const qn_tensor *inputs, const qn_tensor *outputs,
+                                  int n_threads) {
+    (void)outputs;
+    return half_bytes(kernels, inputs, backward_of(attributes), QN_CONV2D_BACKWARD_DATA, n_threads);
+}
+
+static void half_data_run(const qn_call *call) {
+    const qn_halves how = qn_cpu_halves(call->kernels, call->inputs[0].dtype);
+    const qn_conv2d_shape d =
+        qn_cpu_window(backward_of(call->attributes), qn_call_in_stride(call, 0));
+    qn_half_kernels_get(&how)->conv2d_backward_data(&how, call->team, &d, call->in[0], call->in[1],
+                                                    &(qn_half_result){.halves = call->out[0]},
+                                                    call->workspace);
+}
+
+static size_t half_filter_workspace(const qn_kernels *kernels, const void *attributes,
+                                    const qn_tensor *inputs, const qn_tensor *outputs,
+                                    int n_threads) {
+    (void)outputs;
+    return half_bytes(kernels, inputs, backward_of(attributes), QN_CONV2D_BACKWARD_FILTER,
+                      n_threads);
+}
+
+static void half_filter_run(const qn_call *call) {
+    const qn_halves how = qn_cpu_halves(call->kernels, call->inputs[0].dtype);
+    qn_conv2d_shape d = qn_cpu_window(backward_of(call->attributes), qn_call_in_stride(call, 1));
+    d.add = qn_call_goes_on(call, 2, 0);
+    qn_half_kernels_get(&how)->conv2d_backward_filter(
+        &how, call->team, &d, call->in[0], call->in[1], &(qn_half_result){.sums = call->out[0]},
+        call->workspace);
+}
+
+static int64_t half_filter_chunk(const qn_kernels *kernels, const void *attributes,
+                                 const qn_tensor *inputs) {
+    const qn_halves how = qn_cpu_halves(kernels, inputs[0].dtype);
+    const qn_conv2d_shape d = qn_cpu_window(backward_of(attributes), 0);
+    return qn_half_kernels_get(&how)->conv2d_filter_chunk(&how, &d);
+}
+
 const qn_cpu_operator qn_cpu_convolution[] = {
     {&qn_op_rescaled_conv2d, .types = QN_TYPES(QN_I8), .run = rescaled_conv2d_run,
      .workspace = rescaled_conv2d_workspace},
@@ -268,13 +341,19 @@ const qn_cpu_operator qn_cpu_convolution[] = {
      .workspace = rescaled_filter_workspace},
     {&qn_op_conv2d, .types = QN_TYPES(QN_I8), .run = integer_conv2d_run,
      .workspace = integer_conv2d_workspace},
+    {&qn_op_conv2d, .types = QN_TYPES_HALF, .run = half_conv2d_run,
+     .workspace = half_conv2d_workspace},
     {&qn_op_conv2d, .run = conv2d_run, .workspace = conv2d_workspace, .takes_tiling = true},
     {&qn_op_conv2d_backward_data, .types = QN_TYPES(QN_I8), .run = integer_data_run,
      .workspace = integer_data_workspace},
+    {&qn_op_conv2d_backward_data, .types = QN_TYPES_HALF, .run = half_data_run,
+     .workspace = half_data_workspace},
     {&qn_op_conv2d_backward_data, .run = backward_data_run, .workspace = backward_data_workspace,
      .takes_tiling = true},
     {&qn_op_conv2d_backward_filter, .types = QN_TYPES(QN_I8), .run = integer_filter_run,
      .workspace = integer_filter_workspace, .chunk = integer_chunk},
+    {&qn_op_conv2d_backward_filter, .types = QN_TYPES_HALF, .run = half_filter_run,
+     .workspace = half_filter_workspace, .chunk = half_filter_chunk},
     {&qn_op_conv2d_backward_filter, .run = backward_filter_run,
      .workspace = backward_filter_workspace, .chunk = backward_filter_chunk, .takes_tiling = true},
     {&qn_op_conv2d_transpose, .run = transpose_run, .workspace = transpose_workspace,

@@ -1,6 +1,6 @@
 /* How the CPU runs linear layers and matrix products over equal leading axes. */
 #include "ops/network/product.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/half.h"
 #include "ops/shared.h"
 
 /* ---- linear ---- */
@@ -277,6 +277,72 @@ RESCALED(linear, qn_op_rescaled_linear, linear_forward_gemm, integer_linear)
 RESCALED(data, qn_op_rescaled_linear_backward_data, linear_data_gemm, integer_data)
 RESCALED(weight, qn_op_rescaled_linear_backward_weight, linear_weight_gemm, integer_weight)
 
+/* ---- the same of BF16 or F16 ---- */
+
+static size_t half_bytes(const qn_kernels *kernels, const qn_tensor *inputs,
+                         const qn_gemm_shape *gemm, int n_threads) {
+    const qn_halves how = qn_cpu_halves(kernels, inputs[0].dtype);
+    return qn_half_kernels_get(&how)->gemm_workspace(&how, gemm, n_threads);
+}
+
+static void half_run(const qn_call *call, const qn_gemm_shape *gemm, const void *a, const void *b,
+                     const qn_half_result *y) {
+    const qn_halves how = qn_cpu_halves(call->kernels, call->inputs[0].dtype);
+    qn_half_kernels_get(&how)->gemm(&how, call->team, gemm, a, b, y, call->workspace);
+}
+
+static void half_linear_run(const qn_call *call) {
+    const qn_activation_attributes *a = call->attributes;
+    const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
+    const qn_gemm_shape gemm = linear_forward_gemm(call->inputs);
+    half_run(call, &gemm, call->in[0], call->in[1],
+             &(qn_half_result){.halves = call->out[0],
+                               .bias = bias,
+                               .relu = a->activation.kind == QN_ACTIVATION_RELU});
+}
+
+static void half_data_run(const qn_call *call) {
+    const qn_gemm_shape gemm = linear_data_gemm(call->inputs);
+    half_run(call, &gemm, call->in[0], call->in[1], &(qn_half_result){.halves = call->out[0]});
+}
+
+static void half_weight_run(const qn_call *call) {
+    qn_gemm_shape gemm = linear_weight_gemm(call->inputs);
+    gemm.add = qn_call_goes_on(call, 2, 0);
+    half_run(call, &gemm, call->in[1], call->in[0], &(qn_half_result){.sums = call->out[0]});
+}
+
+static int64_t half_weight_chunk(const qn_kernels *kernels, const void *attributes,
+                                 const qn_tensor *inputs) {
+    const qn_halves how = qn_cpu_halves(kernels, inputs[0].dtype);
+    (void)attributes;
+    return qn_half_kernels_get(&how)->gemm_chunk(&how);
+}
+
+/* Matrices one after the other. */
+static void half_matmul_run(const qn_call *call) {
+    const qn_gemm_shape gemm = matmul_gemm_of(call->attributes, call->inputs);
+    const uint16_t *a = call->in[0], *b = call->in[1];
+    uint16_t *c = call->out[0];
+    for (int64_t i = 0; i < matmul_count_matrices(call->outputs[0].shape); i++)
+        half_run(call, &gemm, a + i * gemm.m * gemm.k, b + i * gemm.k * gemm.n,
+                 &(qn_half_result){.halves = c + i * gemm.m * gemm.n});
+}
+
+#define HALF_WORKSPACE(WORD, GEMM)                                                                 \
+    static size_t half_##WORD##_workspace(const qn_kernels *kernels, const void *attributes,       \
+                                          const qn_tensor *inputs, const qn_tensor *outputs,       \
+                                          int n_threads) {                                         \
+        const qn_gemm_shape gemm = GEMM;                                                           \
+        (void)attributes;                                                                          \
+        (void)outputs;                                                                             \
+        return half_bytes(kernels, inputs, &gemm, n_threads);                                      \
+    }
+HALF_WORKSPACE(linear, linear_forward_gemm(inputs))
+HALF_WORKSPACE(data, linear_data_gemm(inputs))
+HALF_WORKSPACE(weight, linear_weight_gemm(inputs))
+HALF_WORKSPACE(matmul, matmul_gemm_of(attributes, inputs))
+
 const qn_cpu_operator qn_cpu_product[] = {
     {&qn_op_rescaled_linear, .types = QN_TYPES(QN_I8), .run = rescaled_linear_run,
      .workspace = rescaled_linear_workspace},
@@ -286,17 +352,25 @@ const qn_cpu_operator qn_cpu_product[] = {
      .workspace = rescaled_weight_workspace},
     {&qn_op_linear, .types = QN_TYPES(QN_I8), .run = integer_linear_run,
      .workspace = integer_linear_workspace},
+    {&qn_op_linear, .types = QN_TYPES_HALF, .run = half_linear_run,
+     .workspace = half_linear_workspace},
     {&qn_op_linear, .run = linear_run, .workspace = linear_workspace, .takes_tiling = true},
     {&qn_op_linear_backward_data, .types = QN_TYPES(QN_I8), .run = integer_data_run,
      .workspace = integer_data_workspace},
+    {&qn_op_linear_backward_data, .types = QN_TYPES_HALF, .run = half_data_run,
+     .workspace = half_data_workspace},
     {&qn_op_linear_backward_data, .run = linear_data_run, .workspace = linear_data_workspace,
      .takes_tiling = true},
     {&qn_op_linear_backward_weight, .types = QN_TYPES(QN_I8), .run = integer_weight_run,
      .workspace = integer_weight_workspace, .chunk = integer_chunk},
+    {&qn_op_linear_backward_weight, .types = QN_TYPES_HALF, .run = half_weight_run,
+     .workspace = half_weight_workspace, .chunk = half_weight_chunk},
     {&qn_op_linear_backward_weight, .run = linear_weight_run, .workspace = linear_weight_workspace,
      .chunk = linear_weight_chunk, .takes_tiling = true},
     {&qn_op_matmul, .types = QN_TYPES(QN_I8), .run = integer_matmul_run,
      .workspace = integer_matmul_workspace},
+    {&qn_op_matmul, .types = QN_TYPES_HALF, .run = half_matmul_run,
+     .workspace = half_matmul_workspace},
     {&qn_op_matmul, .run = matmul_run, .workspace = matmul_workspace},
     {0},
 };

@@ -1,4 +1,4 @@
-/* Products in tasks: some rows of A, which are packed into the second cache, times some panels of B.
+/* Products in tasks: some rows of A, which are packed into the second cache, times panels of B.
  * Part of engine.h, behind what becomes of a tile's sums (`sizes`, finish_rows, raise_largest). */
 #ifndef QN_KERNELS_INTEGER_TASKS_H
 #define QN_KERNELS_INTEGER_TASKS_H

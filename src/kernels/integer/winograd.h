@@ -1,4 +1,4 @@
-/* 3x3 convolutions with stride 1 by Winograd's algorithm: POINTS products of pairs of 16-bit numbers
+/* 3x3 convolutions with stride 1 by Winograd's algorithm: POINTS products of pairs of 16 bits
  * make 4x4 outputs, or 3x3 numbers of a filter's gradient, where windows take 144. Part of
  * engine.h. TILES_FILE has the transforms and what becomes of outputs; it defines
  *     POINTS, CHUNK (numbers that are transformed at once), `halves` (so many of them),

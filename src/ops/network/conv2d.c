@@ -258,7 +258,7 @@ const qn_op qn_op_conv2d_backward_data = {
 static qn_status backward_filter_infer(qn_infer *infer) {
     const qn_convolution *d = &((const qn_conv2d_backward_attributes *)infer->attributes)->shape;
     qn_dtype type;
-    QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, &type));
+    QN_TRY(qn_infer_sums(infer, &type));
     QN_TRY(qn_infer_expect(infer, 0, "input", qn_conv2d_input(d)));
     QN_TRY(qn_infer_expect(infer, 1, "gradient", qn_conv2d_output(d)));
     if (infer->n_inputs > 2)

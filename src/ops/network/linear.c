@@ -131,7 +131,7 @@ const qn_op qn_op_linear_backward_data = {
 static qn_status weight_infer(qn_infer *infer) {
     const qn_shape x = infer->inputs[0].shape, dy = infer->inputs[1].shape;
     qn_dtype type;
-    QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, &type));
+    QN_TRY(qn_infer_sums(infer, &type));
     QN_TRY(qn_infer_rank(infer, 0, 2, "(N, C)"));
     QN_TRY(qn_infer_rank(infer, 1, 2, "(N, K)"));
     QN_TRY(qn_infer_expect(infer, 1, "gradient", QN_SHAPE(x.dims[0], dy.dims[1])));
