@@ -694,7 +694,10 @@ static void check_refused(qn_dtype x, qn_dtype weight, qn_dtype bias, const char
 }
 
 static void test_refusals(void) {
-    check_refused(QN_I16, QN_I16, QN_I32, "input 0 is i16, but f32, f64 or i8 is needed");
+    check_refused(QN_I16, QN_I16, QN_I32,
+                  "input 0 is i16, but f32, f64, bf16, f16 or i8 is needed");
+    check_refused(QN_BF16, QN_F16, QN_F32, "input 1 is f16, but bf16 is needed");
+    check_refused(QN_BF16, QN_BF16, QN_BF16, "input 2 is bf16, but f32 is needed");
     check_refused(QN_I8, QN_F32, QN_I32, "input 1 is f32, but i8 is needed");
     check_refused(QN_I8, QN_I8, QN_I8, "input 2 is i8, but i32 is needed");
     check_refused(QN_F32, QN_F32, QN_F64, "input 2 is f64, but f32 is needed");
