@@ -20,8 +20,8 @@ static double least(double a, double b) {
     return a < b ? a : b;
 }
 
-/* Operations in the time of one of f32, by the shortest of some rounds in turn, which other programs
- * and a rising clock disturb least. */
+/* Operations in the time of one of f32, by the shortest of some rounds in turn, which other
+ * programs and a rising clock disturb least. */
 static double measure_gain(const qn_half_kernels *table, qn_isa isa) {
     const qn_peak_loops *loops = qn_peak_get(isa);
     double half = 1e30, real = 1e30;
@@ -42,23 +42,24 @@ static bool gains(const qn_half_kernels *table, qn_isa isa) {
         known = 1 + (measure_gain(table, isa) >= LEAST_GAIN);
     return known == 2;
 }
-#endif
 
 static bool has_pairs(const qn_halves *how) {
     return how->dtype == QN_BF16 && how->wide->isa == QN_ISA_AVX512 &&
            qn_cpu_has(QN_ISA_AVX512, QN_CPU_AVX512_BF16);
 }
+#endif
 
 const qn_half_kernels *qn_half_kernels_get(const qn_halves *how) {
+    (void)how;
 #ifdef QN_WITH_HALF_AVX512
     if (has_pairs(how) && gains(&qn_half_avx512bf16, QN_ISA_AVX512))
         return &qn_half_avx512bf16;
 #endif
-    (void)has_pairs;
     return &qn_half_wide;
 }
 
 const qn_half_kernels *qn_half_kernels_row(const qn_halves *how, int i) {
+    (void)how;
 #ifdef QN_WITH_HALF_AVX512
     if (i == 1 && has_pairs(how))
         return &qn_half_avx512bf16;

@@ -1,4 +1,4 @@
-/* Kernels of 16-bit floats: products and convolutions of bf16 by bf16, or f16 by f16, summed in f32.
+/* Kernels of 16-bit floats: products and convolutions of bf16, or of f16, summed in f32.
  * Two kinds of tables: those of an instruction that multiplies pairs of bf16, and `wide`, which
  * runs the float kernels on slices of a batch that it converts, so that a whole tensor is never
  * held in f32. Which one a machine uses is measured once a process: some processors multiply bf16

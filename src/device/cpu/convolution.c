@@ -282,8 +282,8 @@ static void half_conv2d_run(const qn_call *call) {
     const qn_conv2d_attributes *a = call->attributes;
     const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
     const qn_halves how = qn_cpu_halves(call->kernels, call->inputs[0].dtype);
-    const qn_half_result y = {
-        .halves = call->out[0], .bias = bias, .relu = a->activation.kind == QN_ACTIVATION_RELU};
+    const bool relu = a->activation.kind == QN_ACTIVATION_RELU;
+    const qn_half_result y = {.halves = call->out[0], .bias = bias, .relu = relu};
     qn_convolution c;
     if (qn_conv2d_of(a, call->inputs, &c) != QN_OK)
         return;

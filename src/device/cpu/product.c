@@ -295,10 +295,9 @@ static void half_linear_run(const qn_call *call) {
     const qn_activation_attributes *a = call->attributes;
     const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
     const qn_gemm_shape gemm = linear_forward_gemm(call->inputs);
+    const bool relu = a->activation.kind == QN_ACTIVATION_RELU;
     half_run(call, &gemm, call->in[0], call->in[1],
-             &(qn_half_result){.halves = call->out[0],
-                               .bias = bias,
-                               .relu = a->activation.kind == QN_ACTIVATION_RELU});
+             &(qn_half_result){.halves = call->out[0], .bias = bias, .relu = relu});
 }
 
 static void half_data_run(const qn_call *call) {

@@ -2,8 +2,8 @@
  * workspace, those of a batch in slices that stay in the caches, and results are rounded. The bits
  * are those of whole tensors that are converted, because a kernel's do not depend on the samples
  * beside it, and filter gradients are cut where their kernel's chunks end. */
-#include "kernels/half.h"
 #include "base/memory.h"
+#include "kernels/half.h"
 #include "kernels/integer.h"
 
 enum {
