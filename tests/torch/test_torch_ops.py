@@ -397,6 +397,32 @@ def cast(inputs, a, _):
     return [inputs[0].trunc() if TYPES[a["dtype"]] in WHOLE else inputs[0] * 1]
 
 
+def choose(inputs, a, _):
+    """Numbers from 1 on, the least first; what was chosen before stays."""
+    w, before, axis, by = inputs[0], inputs[1], int(a["axis"]), int(a["by"])
+    old, n_all = [int(c) for c in before], w.shape[axis]
+    if all(low < high <= n_all for low, high in zip([0] + old, old)):
+        return [before * 1]
+    counts = w.transpose(0, axis).reshape(n_all, -1).square().sum(1)
+    orders = [counts.neg(), counts, torch.arange(n_all, dtype=torch.float64)]
+    order = torch.sort(orders[by], stable=True).indices[:len(old)]
+    return [(order.sort().values + 1).to(before.dtype)]
+
+
+def chosen(whole, channels, a):
+    """Indices of the channels that samples choose by their size, as those in files are from before."""
+    return choose([whole, channels], {"axis": a["axis"], "by": 0}, None)[0].long() - 1
+
+
+def take(inputs, a, _):
+    return [inputs[0].index_select(int(a["axis"]), chosen(*inputs, a))]
+
+
+def put(inputs, a, _):
+    part, channels, whole = inputs
+    return [whole.index_copy(int(a["axis"]), chosen(whole, channels, a), part)]
+
+
 def spread(numbers, a, x):
     """Numbers of an axis, so that they meet x; 0 where there are none."""
     axis = int(a["axis"])
@@ -641,6 +667,9 @@ OPERATORS = {
     "gather": gather,
     "mean": lambda x, a, _: [x[0].mean()],
     "broadcast": broadcast,
+    "choose": choose,
+    "take": take,
+    "put": put,
     "constant": lambda x, a, _: [torch.tensor(float(a["value"]), dtype=torch.float64)],
     "max_pool": max_pool,
     "average_pool": average_pool,

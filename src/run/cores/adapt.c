@@ -2,6 +2,7 @@
  * watts that a way is said to take. In a trial the ways run by turns, round
  * after round, a window of steps each; one that is clearly slower drops out. The way that was kept
  * before gives way to another only if that one won most of the rounds and its median is shorter.
+ * What the first trial preferred to one by one is compared with that once more a little later.
  * Windows last some milliseconds, as a system gives processors away for that long. */
 #include "os/os.h"
 #include "run/cores/cores.h"
@@ -16,6 +17,10 @@ enum { FIRST_ROUNDS = 8, WARM_ROUNDS = 2, ROUNDS = 3, LONG_ROUNDS = 2 };
 /* Windows between two trials for small changes; at most, as trials that change nothing make them
  * rarer; windows after which all ways are tried in any case, for the first time. */
 enum { REST = 6, MOST_REST = 96, EVERY = 512 };
+
+/* Windows after the first trial until its choice is compared with one by one again: another program
+ * may have worked during it. */
+enum { AGAIN = 16 };
 
 static const int64_t first_window_ns = 2000000, window_ns = 20000000;
 
@@ -65,6 +70,8 @@ static void begin_trial(qn_core_plans *c, int n_rounds, int n_warm) {
     for (int way = 0; way < QN_CORES_WAYS; way++)
         a->ways[way] = (qn_core_way){0};
     a->ways[QN_CORES_BESIDE].is_out = a->is_slow;
+    for (int way = 0; way < QN_CORES_WAYS; way++)
+        a->ways[way].is_out |= a->is_again && way != QN_CORES_ALL && way != a->kept;
     a->way = next_live(c, 0);
 }
 
@@ -167,6 +174,9 @@ static void keep(qn_core_plans *c) {
     const int best = find_best(c);
     if (a->is_first) {
         note_gain(c);
+        a->is_unsure = best != QN_CORES_ALL;
+    } else if (a->is_again) {
+        c->use.n_changes += best != a->before;
     } else {
         const bool is_change = best != a->before;
         c->use.n_changes += is_change;
@@ -176,7 +186,7 @@ static void keep(qn_core_plans *c) {
         a->every = is_change ? EVERY : 2 * a->every;
     }
     a->kept = a->way = best;
-    a->is_trial = a->is_first = false;
+    a->is_trial = a->is_first = a->is_again = false;
     a->mean_ns = median(&a->ways[best]);
     a->n_windows = 0;
     a->n_odd = a->n_idle = 0;
@@ -262,6 +272,11 @@ static int call_for_trial(qn_core_plans *c, double mean_ns) {
         n_rounds = a->n_steps == 1 ? LONG_ROUNDS : ROUNDS;
     else if (a->n_windows >= a->every)
         n_rounds = FIRST_ROUNDS;
+    else if (a->is_unsure && a->n_windows == AGAIN)
+        a->is_again = true;
+    a->is_unsure = a->is_unsure && n_rounds == 0 && !a->is_again;
+    if (a->is_again)
+        return ROUNDS;
     if (n_rounds > 0 && (is_large || has_cores || n_rounds == FIRST_ROUNDS))
         a->is_slow = is_large && !has_cores && mean_ns > a->mean_ns;
     return n_rounds;

@@ -29,8 +29,9 @@ typedef struct qn_core_way {
 
 /* Which way is kept, or, in a trial, is tried now. A window is some steps one way. */
 typedef struct qn_core_adapting {
-    int way, kept, before;   /* before: kept when the trial began */
-    bool is_trial, is_first; /* is_first: the trial that training begins with */
+    int way, kept, before;    /* before: kept when the trial began */
+    bool is_trial, is_first;  /* is_first: the trial that training begins with */
+    bool is_unsure, is_again; /* the first trial's choice is yet to be, is being compared again */
     bool is_slow; /* steps became much longer: without operations side by side until that ends */
     int n_rounds, n_warm;         /* left of the trial: counted, and those before them */
     double ns;                    /* of the window so far */

@@ -78,6 +78,24 @@ static void test_fewer(void) {
     CHECK(c.adapting.kept == QN_CORES_ALL && !c.use.is_beside);
 }
 
+/* What won only while another program worked beside the first trial is left soon after. */
+static void test_disturbed(void) {
+    const world disturbed = {{100, 110, 82, 162}, 0.02};
+    for (int unit = 0; unit < 2; unit++) {
+        qn_core_plans c = begin(true);
+        int64_t n = 0;
+        while (c.adapting.is_first && n < 100000)
+            step(&c, &disturbed, unit == 0 ? 1e6 : 1e4, (uint64_t)n++);
+        CHECK(c.adapting.kept == QN_CORES_FEWER);
+        const world after = {{50, 0, 80, 160}, 0.02}; /* by few of more than a window's change */
+        c.adapting.mean_ns = (unit == 0 ? 1e6 : 1e4) * 80;
+        c.get_idle_ns = NULL; /* cores that are free do not tell either */
+        for (int64_t i = 0; i < (unit == 0 ? 30 : 3000); i++)
+            step(&c, &after, unit == 0 ? 1e6 : 1e4, (uint64_t)(n + i));
+        CHECK(c.adapting.kept == QN_CORES_ALL && !c.adapting.is_trial && c.use.n_changes == 1);
+    }
+}
+
 /* Steps of 25 % of noise: what was kept stays, and nearly all steps are run by it. */
 static void test_noise(void) {
     const world noisy = {{50, 48, 80, 160}, 0.25};
@@ -164,6 +182,7 @@ int main(void) {
     test_energy();
     test_first();
     test_fewer();
+    test_disturbed();
     test_noise();
     test_phases();
     return checks_finish();
