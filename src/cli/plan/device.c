@@ -182,6 +182,8 @@ static void print_text(const found *f) {
 static void json_way(const qn_device_choice *c, int way) {
     static const char *const names[QN_WAYS] = {"cpu", "device", "both", "pieces"};
     const qn_device_way *w = &c->ways[way];
+    if (!w->is_measured && w->predicted.ns <= 0) /* nobody tried it */
+        return;
     json_begin_item();
     json_text("on", names[way]);
     json_flag("measured", w->is_measured && !c->model);

@@ -131,6 +131,7 @@ static const struct {
     FIELD(core_wish.idle_watts),
     FIELD(core_wish.most_watts),
     FIELD(core_facts),
+    FIELD(sparse_update),
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -208,9 +209,9 @@ static void check_arrived(const qn_engine_options *given, const qn_engine *engin
 
 /* Pointers of the engine's own, what its defaults fill in, and what no plan can be made with. */
 static void test_trainer(void) {
-    static const char *const but[] = {"allocator",   "update",     "rules",  "saved_plan",
-                                      "swap_folder", "numerics",   "device", "log",
-                                      "ranks",       "core_facts", NULL};
+    static const char *const but[] = {"allocator",   "update",     "rules",         "saved_plan",
+                                      "swap_folder", "numerics",   "device",        "log",
+                                      "ranks",       "core_facts", "sparse_update", NULL};
     qn_trainer_options o = qn_trainer_options_for(qn_model_find("lenet5"));
     qn_trainer *trainer;
     o.engine = unusual();
@@ -240,6 +241,7 @@ static void test_task(void) {
                                       "log",
                                       "ranks",
                                       "core_facts",
+                                      "sparse_update",
                                       "device_wish.prefer",
                                       "device_wish.cpu_watts",
                                       "device_wish.device_watts",
