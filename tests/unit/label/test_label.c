@@ -303,7 +303,8 @@ static void run_cut(const char *path, bool is_spiral, uint64_t cuts, int64_t *la
 
 static void test_cut_anywhere(const char *path) {
     static int64_t whole[N_STREAM], cut[N_STREAM];
-    for (int is_spiral = 0; is_spiral < 2; is_spiral++) {
+    const int n_kinds = getenv("QUERN_SLOW") ? 1 : 2;
+    for (int is_spiral = 0; is_spiral < n_kinds; is_spiral++) {
         run_cut(path, is_spiral, 0, whole);
         for (uint64_t cuts = 1; cuts <= 2; cuts++) {
             run_cut(path, is_spiral, cuts, cut);
@@ -355,10 +356,11 @@ static void test_hostile(void) {
     const qn_label_cost cost = qn_labeller_get_cost(l);
     CHECK(cost.bytes < 100000 && cost.mean_flops < 1e6);
     int n_unsound = 0;
-    for (int i = 0; i < 20000; i++) {
+    const int n = getenv("QUERN_SLOW") ? 4000 : 20000;
+    for (int i = 0; i < n; i++) {
         const float far[D] = {5.0f, 1e38f, i % 3 ? -1e38f : 1e30f}, same[D] = {5.0f, 2.0f, 1.0f};
         qn_label_answer answer = {0};
-        n_unsound += qn_labeller_add(l, i < 10000 || i % 50 ? same : far, &answer) != QN_OK;
+        n_unsound += qn_labeller_add(l, i < n / 2 || i % 50 ? same : far, &answer) != QN_OK;
         n_unsound += !(answer.confidence >= 0 && answer.confidence <= 1.001f);
     }
     CHECK(n_unsound == 0);
