@@ -41,12 +41,12 @@ qn_status qn_decided_init(qn_decided *d, qn_facts *f) {
 
 /* ---- hooks ---- */
 
-static qn_status finish_first(running *s, qn_replay *replay) {
+static qn_status finish_first(running *s, bench_replay *replay) {
     const int32_t v = s->writing[s->first_writing++];
-    return replay->residence[v] == QN_STORING ? qn_replay_stored(replay, v) : QN_OK;
+    return replay->residence[v] == QN_STORING ? bench_replay_stored(replay, v) : QN_OK;
 }
 
-static qn_status begin_storing(running *s, qn_replay *replay, int32_t v) {
+static qn_status begin_storing(running *s, bench_replay *replay, int32_t v) {
     const qn_swap_speed *speed = s->plan->facts->problem->swap;
     if (replay->residence[v] != QN_HERE)
         return QN_OK;
@@ -56,14 +56,14 @@ static qn_status begin_storing(running *s, qn_replay *replay, int32_t v) {
         (double)speed->latency_ns + (double)s->plan->facts->bytes[v] / speed->write_bytes_per_ns;
     s->written_ns[s->n_writing] = s->channel_ns;
     s->writing[s->n_writing++] = v;
-    return qn_replay_store(replay, v);
+    return bench_replay_store(replay, v);
 }
 
-static qn_status turn(void *user, qn_replay *replay) {
+static qn_status turn(void *user, bench_replay *replay) {
     running *s = user;
     for (int32_t v = s->loads[replay->turn]; v >= 0; v = s->next_loading[v]) {
         if (replay->residence[v] == QN_STORED || replay->residence[v] == QN_STORING)
-            QN_TRY(qn_replay_load(replay, v));
+            QN_TRY(bench_replay_load(replay, v));
     }
     for (int32_t v = s->leaves[replay->turn]; s->plan->stores_early && v >= 0;
          v = s->next_leaving[v]) {
@@ -73,13 +73,13 @@ static qn_status turn(void *user, qn_replay *replay) {
     return QN_OK;
 }
 
-static qn_status behind(void *user, qn_replay *replay) {
+static qn_status behind(void *user, bench_replay *replay) {
     running *s = user;
     for (int32_t v = s->leaves[replay->turn]; v >= 0; v = s->next_leaving[v]) {
         if (s->plan->fate[v] == QN_SWAP)
             QN_TRY(begin_storing(s, replay, v));
-        else if (qn_replay_may_evict(replay, v))
-            qn_replay_evict(replay, v);
+        else if (bench_replay_may_evict(replay, v))
+            bench_replay_evict(replay, v);
     }
     while (s->first_writing < s->n_writing &&
            (s->plan->stores_early || s->written_ns[s->first_writing] <= replay->clock_ns))
@@ -88,12 +88,12 @@ static qn_status behind(void *user, qn_replay *replay) {
 }
 
 /* Of what is dropped anyway and was made again too early, the one that is needed last. */
-static int32_t find_early(const running *s, const qn_replay *replay) {
+static int32_t find_early(const running *s, const bench_replay *replay) {
     int32_t chosen = -1, latest = -1;
     for (int32_t i = 0; i < replay->n_listed; i++) {
         const int32_t v = replay->listed[i];
         if (s->plan->fate[v] != QN_DROP || replay->turn <= s->plan->from[v] ||
-            !qn_replay_may_evict(replay, v))
+            !bench_replay_may_evict(replay, v))
             continue;
         const int32_t next = qn_facts_next_read(s->plan->facts, v, replay->turn);
         if (next > latest) {
@@ -104,7 +104,7 @@ static int32_t find_early(const running *s, const qn_replay *replay) {
     return chosen;
 }
 
-static qn_status before(void *user, qn_replay *replay, int32_t node, size_t bytes) {
+static qn_status before(void *user, bench_replay *replay, int32_t node, size_t bytes) {
     running *s = user;
     const size_t limit = s->plan->facts->problem->limit_bytes;
     (void)node;
@@ -114,7 +114,7 @@ static qn_status before(void *user, qn_replay *replay, int32_t node, size_t byte
         const int32_t v = find_early(s, replay);
         if (v < 0)
             break;
-        qn_replay_evict(replay, v);
+        bench_replay_evict(replay, v);
     }
     return QN_OK;
 }
@@ -147,9 +147,9 @@ static qn_status init(running *s, qn_facts *f) {
 
 qn_status qn_decided_run(qn_decided *decided, qn_sequence *to) {
     running s = {.plan = decided};
-    const qn_replay_hooks hooks = {.user = &s, .before = before, .turn = turn, .behind = behind};
-    qn_replay replay;
+    const bench_replay_hooks hooks = {.user = &s, .before = before, .turn = turn, .behind = behind};
+    bench_replay replay;
     QN_TRY(init(&s, decided->facts));
-    QN_TRY(qn_replay_init(&replay, decided->facts, &hooks, to));
-    return qn_replay_run(&replay);
+    QN_TRY(bench_replay_init(&replay, decided->facts, &hooks, to));
+    return bench_replay_run(&replay);
 }

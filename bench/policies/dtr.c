@@ -123,7 +123,7 @@ static void join_class(dtr *d, int32_t value, void *context) {
 
 /* ---- hooks ---- */
 
-static void went(void *user, qn_replay *replay, int32_t value, bool evicted) {
+static void went(void *user, bench_replay *replay, int32_t value, bool evicted) {
     dtr *d = user;
     (void)replay;
     (void)evicted;
@@ -138,7 +138,7 @@ static void went(void *user, qn_replay *replay, int32_t value, bool evicted) {
 }
 
 /* The class that it leaves is not split: it only gets cheaper. */
-static qn_status came(void *user, qn_replay *replay, int32_t value, bool again) {
+static qn_status came(void *user, bench_replay *replay, int32_t value, bool again) {
     dtr *d = user;
     (void)replay;
     (void)again;
@@ -148,7 +148,7 @@ static qn_status came(void *user, qn_replay *replay, int32_t value, bool again) 
     return QN_OK;
 }
 
-static double score(dtr *d, const qn_replay *replay, int32_t value) {
+static double score(dtr *d, const bench_replay *replay, int32_t value) {
     double ns = own_ns(d, value) + 1;
     if (d->reach != LOCAL)
         ns += d->reach == WHOLE ? whole_ns(d, value) : classes_ns(d, value);
@@ -156,7 +156,7 @@ static double score(dtr *d, const qn_replay *replay, int32_t value) {
     return ns / ((double)d->facts->bytes[value] * staleness);
 }
 
-static qn_status before(void *user, qn_replay *replay, int32_t node, size_t bytes) {
+static qn_status before(void *user, bench_replay *replay, int32_t node, size_t bytes) {
     dtr *d = user;
     (void)node;
     while (replay->live_bytes + bytes > d->limit_bytes) {
@@ -164,7 +164,7 @@ static qn_status before(void *user, qn_replay *replay, int32_t node, size_t byte
         double least = 0;
         for (int32_t i = 0; i < replay->n_listed; i++) {
             const int32_t v = replay->listed[i];
-            if (!qn_replay_may_evict(replay, v))
+            if (!bench_replay_may_evict(replay, v))
                 continue;
             const double s = score(d, replay, v);
             if (chosen >= 0 && s >= least)
@@ -174,7 +174,7 @@ static qn_status before(void *user, qn_replay *replay, int32_t node, size_t byte
         }
         if (chosen < 0)
             return QN_OK;
-        qn_replay_evict(replay, chosen);
+        bench_replay_evict(replay, chosen);
     }
     return QN_OK;
 }
@@ -202,7 +202,7 @@ static void list_users(const qn_facts *f, dtr *d) {
 static qn_status init(dtr *d, qn_facts *f) {
     const size_t n = (size_t)f->graph->n_values + 2;
     const size_t n_reads = (size_t)f->first_read[f->graph->n_values] + 1;
-    d->most_places = 4 * qn_replay_most_items(f);
+    d->most_places = 4 * bench_replay_most_items(f);
     d->mark = qn_arena_allocate(&f->arena, n, sizeof *d->mark);
     d->stack = qn_arena_allocate(&f->arena, n, sizeof *d->stack);
     d->class_of = qn_arena_allocate(&f->arena, n, sizeof *d->class_of);
@@ -220,15 +220,15 @@ static qn_status init(dtr *d, qn_facts *f) {
 
 static qn_status make(const qn_policy_problem *problem, qn_sequence *sequence, reach how) {
     qn_facts facts;
-    qn_replay replay;
+    bench_replay replay;
     QN_TRY(qn_facts_init(&facts, problem));
     dtr d = {.facts = &facts, .limit_bytes = problem->limit_bytes, .reach = how};
-    const qn_replay_hooks hooks = {.user = &d, .before = before, .came = came, .went = went};
+    const bench_replay_hooks hooks = {.user = &d, .before = before, .came = came, .went = went};
     qn_status status = init(&d, &facts);
     if (status == QN_OK)
-        status = qn_replay_init(&replay, &facts, &hooks, sequence);
+        status = bench_replay_init(&replay, &facts, &hooks, sequence);
     if (status == QN_OK)
-        status = qn_replay_run(&replay);
+        status = bench_replay_run(&replay);
     qn_facts_deinit(&facts);
     return status;
 }

@@ -155,7 +155,7 @@ static qn_status fill_pool(melon *m) {
 
 /* ---- evicting ---- */
 
-static int64_t moment(const qn_replay *r, bool again) {
+static int64_t moment(const bench_replay *r, bool again) {
     return again ? r->turn * (int64_t)MOMENTS + r->n_again : (r->turn + 1) * (int64_t)MOMENTS - 1;
 }
 
@@ -221,7 +221,7 @@ static size_t top_at(const melon *m, int64_t now) {
 }
 
 /* Time to make a value again now: its node and all ancestors that are not here. */
-static double again_ns(melon *m, const qn_replay *r, int32_t value) {
+static double again_ns(melon *m, const bench_replay *r, int32_t value) {
     const qn_facts *f = m->facts;
     double ns = 1;
     int32_t n = 0;
@@ -242,12 +242,12 @@ static double again_ns(melon *m, const qn_replay *r, int32_t value) {
     return ns;
 }
 
-static int32_t choose(melon *m, const qn_replay *r) {
+static int32_t choose(melon *m, const bench_replay *r) {
     int32_t chosen = -1;
     double most = -1;
     for (int32_t i = 0; i < r->n_listed; i++) {
         const int32_t v = r->listed[i];
-        if (!qn_replay_may_evict(r, v) ||
+        if (!bench_replay_may_evict(r, v) ||
             m->facts->is_backward[m->facts->graph->values[v]->producer])
             continue;
         const double tps =
@@ -263,7 +263,7 @@ static int32_t choose(melon *m, const qn_replay *r) {
 /* ---- hooks ---- */
 
 /* A node that runs again needs boxes of its own before it is known whether they are too high. */
-static qn_status add_again(melon *m, const qn_replay *r, int32_t node, int64_t now) {
+static qn_status add_again(melon *m, const bench_replay *r, int32_t node, int64_t now) {
     const qn_facts *f = m->facts;
     const qn_node *of = f->graph->nodes[node];
     const size_t workspace = f->problem->workspace[node];
@@ -284,7 +284,7 @@ static qn_status add_again(melon *m, const qn_replay *r, int32_t node, int64_t n
     return QN_OK;
 }
 
-static qn_status before(void *user, qn_replay *r, int32_t node, size_t bytes) {
+static qn_status before(void *user, bench_replay *r, int32_t node, size_t bytes) {
     melon *m = user;
     const bool again = node != m->facts->nodes[r->turn];
     const int64_t now = moment(r, again);
@@ -301,7 +301,7 @@ static qn_status before(void *user, qn_replay *r, int32_t node, size_t bytes) {
         box *b = &m->boxes[m->box_of[v]];
         const box evicted = *b;
         b->upper = now > b->lower ? now : b->lower + 1;
-        qn_replay_evict(r, v);
+        bench_replay_evict(r, v);
         replan(m, &evicted, now);
     }
     m->top_bytes = top > m->top_bytes ? top : m->top_bytes;
@@ -311,17 +311,17 @@ static qn_status before(void *user, qn_replay *r, int32_t node, size_t bytes) {
 /* ---- the policy ---- */
 
 static qn_status run(melon *m, qn_facts *facts, qn_sequence *sequence) {
-    const qn_replay_hooks hooks = {.user = m, .before = before};
+    const bench_replay_hooks hooks = {.user = m, .before = before};
     const size_t n_values = (size_t)facts->graph->n_values;
-    qn_replay replay;
+    bench_replay replay;
     m->box_of = qn_arena_allocate(&facts->arena, n_values, sizeof *m->box_of);
     m->mark = qn_arena_allocate(&facts->arena, n_values, sizeof *m->mark);
     m->stack = qn_arena_allocate(&facts->arena, n_values, sizeof *m->stack);
     if (!m->box_of || !m->mark || !m->stack)
         return QN_ERROR_MEMORY;
     QN_TRY(fill_pool(m));
-    QN_TRY(qn_replay_init(&replay, facts, &hooks, sequence));
-    return qn_replay_run(&replay);
+    QN_TRY(bench_replay_init(&replay, facts, &hooks, sequence));
+    return bench_replay_run(&replay);
 }
 
 /* Where the boxes end, moved as they were after moments had passed. */

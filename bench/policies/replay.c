@@ -9,16 +9,16 @@
 
 enum { MOST_REPEATS = 8 };
 
-size_t qn_replay_most_items(const qn_facts *facts) {
+size_t bench_replay_most_items(const qn_facts *facts) {
     return MOST_REPEATS * (size_t)facts->n_turns + 1000;
 }
 
-qn_status qn_replay_init(qn_replay *r, const qn_facts *facts, const qn_replay_hooks *hooks,
-                         qn_sequence *to) {
+qn_status bench_replay_init(bench_replay *r, const qn_facts *facts, const bench_replay_hooks *hooks,
+                            qn_sequence *to) {
     qn_arena *arena = &((qn_facts *)(uintptr_t)facts)->arena;
     const size_t n_values = (size_t)facts->graph->n_values;
     const size_t n_nodes = (size_t)facts->graph->n_nodes;
-    *r = (qn_replay){.facts = facts, .hooks = hooks, .to = to};
+    *r = (bench_replay){.facts = facts, .hooks = hooks, .to = to};
     r->residence = qn_arena_allocate(arena, n_values, sizeof *r->residence);
     r->locks = qn_arena_allocate(arena, n_values, sizeof *r->locks);
     r->read_ns = qn_arena_allocate(arena, n_values, sizeof *r->read_ns);
@@ -36,7 +36,7 @@ qn_status qn_replay_init(qn_replay *r, const qn_facts *facts, const qn_replay_ho
 
 /* ---- what takes memory ---- */
 
-static void enter(qn_replay *r, int32_t value) {
+static void enter(bench_replay *r, int32_t value) {
     if (r->place[value] >= 0)
         return;
     r->place[value] = r->n_listed;
@@ -46,7 +46,7 @@ static void enter(qn_replay *r, int32_t value) {
         r->most_bytes = r->live_bytes;
 }
 
-static void leave(qn_replay *r, int32_t value, qn_residence residence) {
+static void leave(bench_replay *r, int32_t value, qn_residence residence) {
     const int32_t place = r->place[value];
     r->residence[value] = (uint8_t)residence;
     if (place < 0)
@@ -57,37 +57,37 @@ static void leave(qn_replay *r, int32_t value, qn_residence residence) {
     r->live_bytes -= r->facts->bytes[value];
 }
 
-bool qn_replay_may_evict(const qn_replay *r, int32_t value) {
+bool bench_replay_may_evict(const bench_replay *r, int32_t value) {
     return r->facts->is_movable[value] && r->residence[value] == QN_HERE && r->locks[value] == 0;
 }
 
-static void drop(qn_replay *r, int32_t value, bool evicted) {
+static void drop(bench_replay *r, int32_t value, bool evicted) {
     leave(r, value, QN_AWAY);
     if (r->hooks->went)
         r->hooks->went(r->hooks->user, r, value, evicted);
 }
 
-void qn_replay_evict(qn_replay *r, int32_t value) {
+void bench_replay_evict(bench_replay *r, int32_t value) {
     drop(r, value, true);
 }
 
 /* ---- swapping ---- */
 
-qn_status qn_replay_store(qn_replay *r, int32_t value) {
+qn_status bench_replay_store(bench_replay *r, int32_t value) {
     QN_TRY(qn_sequence_add(r->to, QN_ACTION_STORE, value));
     r->residence[value] = QN_STORING;
     return QN_OK;
 }
 
-qn_status qn_replay_stored(qn_replay *r, int32_t value) {
+qn_status bench_replay_stored(bench_replay *r, int32_t value) {
     QN_TRY(qn_sequence_add(r->to, QN_ACTION_STORED, value));
     leave(r, value, QN_STORED);
     return QN_OK;
 }
 
-qn_status qn_replay_load(qn_replay *r, int32_t value) {
+qn_status bench_replay_load(bench_replay *r, int32_t value) {
     if (r->residence[value] == QN_STORING)
-        QN_TRY(qn_replay_stored(r, value));
+        QN_TRY(bench_replay_stored(r, value));
     QN_TRY(qn_sequence_add(r->to, QN_ACTION_LOAD, value));
     r->residence[value] = QN_LOADING;
     enter(r, value);
@@ -95,11 +95,11 @@ qn_status qn_replay_load(qn_replay *r, int32_t value) {
 }
 
 /* Makes a swapped value readable. */
-static qn_status fetch(qn_replay *r, int32_t value) {
+static qn_status fetch(bench_replay *r, int32_t value) {
     if (r->residence[value] == QN_STORED) {
         if (r->hooks->before)
             QN_TRY(r->hooks->before(r->hooks->user, r, -1, r->facts->bytes[value]));
-        QN_TRY(qn_replay_load(r, value));
+        QN_TRY(bench_replay_load(r, value));
     }
     if (r->residence[value] == QN_LOADING) {
         QN_TRY(qn_sequence_add(r->to, QN_ACTION_LOADED, value));
@@ -110,16 +110,16 @@ static qn_status fetch(qn_replay *r, int32_t value) {
 
 /* ---- running ---- */
 
-static int32_t input_root(const qn_replay *r, const qn_node *node, int i) {
+static int32_t input_root(const bench_replay *r, const qn_node *node, int i) {
     return node->inputs[i].id < 0 ? -1 : r->facts->root[node->inputs[i].id];
 }
 
-static bool is_missing(const qn_replay *r, int32_t root) {
+static bool is_missing(const bench_replay *r, int32_t root) {
     return root >= 0 && r->facts->made[root] >= 0 && r->residence[root] == QN_AWAY &&
            r->facts->graph->values[root]->overwrites < 0;
 }
 
-static void lock_inputs(qn_replay *r, int32_t node, int by) {
+static void lock_inputs(bench_replay *r, int32_t node, int by) {
     const qn_node *of = r->facts->graph->nodes[node];
     for (int i = 0; i < of->n_inputs; i++) {
         const int32_t root = input_root(r, of, i);
@@ -128,7 +128,7 @@ static void lock_inputs(qn_replay *r, int32_t node, int by) {
     }
 }
 
-void qn_replay_want(qn_replay *r, int32_t node) {
+void bench_replay_want(bench_replay *r, int32_t node) {
     if (r->is_wanted[node])
         return;
     const qn_node *of = r->facts->graph->nodes[node];
@@ -138,14 +138,14 @@ void qn_replay_want(qn_replay *r, int32_t node) {
     for (int i = 0; i < of->n_inputs; i++) {
         const int32_t root = input_root(r, of, i);
         if (is_missing(r, root))
-            qn_replay_want(r, r->facts->graph->values[root]->producer);
+            bench_replay_want(r, r->facts->graph->values[root]->producer);
     }
     if (r->hooks->wanted)
         r->hooks->wanted(r->hooks->user, r, node);
 }
 
 /* Bytes of the outputs that are not here, and the workspace. */
-static size_t needed_bytes(const qn_replay *r, int32_t node) {
+static size_t needed_bytes(const bench_replay *r, int32_t node) {
     const qn_node *of = r->facts->graph->nodes[node];
     size_t bytes = r->facts->problem->workspace[node];
     for (int i = 0; i < of->n_outputs; i++) {
@@ -155,12 +155,12 @@ static size_t needed_bytes(const qn_replay *r, int32_t node) {
     return bytes;
 }
 
-static bool has_reader(const qn_replay *r, int32_t value) {
+static bool has_reader(const bench_replay *r, int32_t value) {
     return r->locks[value] > 0 || qn_facts_next_read(r->facts, value, r->turn) >= 0;
 }
 
 /* Outputs come; those that nothing will read go at once. */
-static qn_status take_outputs(qn_replay *r, int32_t node, bool again) {
+static qn_status take_outputs(bench_replay *r, int32_t node, bool again) {
     const qn_node *of = r->facts->graph->nodes[node];
     for (int i = 0; i < of->n_outputs; i++) {
         const int32_t v = of->outputs[i].id;
@@ -183,9 +183,9 @@ static qn_status take_outputs(qn_replay *r, int32_t node, bool again) {
 }
 
 /* Whose inputs are locked. */
-static qn_status run_node(qn_replay *r, int32_t node, bool again) {
+static qn_status run_node(bench_replay *r, int32_t node, bool again) {
     const qn_node *of = r->facts->graph->nodes[node];
-    if (r->to->n > qn_replay_most_items(r->facts))
+    if (r->to->n > bench_replay_most_items(r->facts))
         return qn_fail(QN_ERROR_UNSUPPORTED, "a step became more than %d times as long",
                        MOST_REPEATS);
     for (int i = 0; i < of->n_inputs; i++) {
@@ -206,7 +206,7 @@ static qn_status run_node(qn_replay *r, int32_t node, bool again) {
 }
 
 /* Lets go of what a node has read, where nothing reads it from turn `from` on. */
-static void release_inputs(qn_replay *r, int32_t node, int32_t from) {
+static void release_inputs(bench_replay *r, int32_t node, int32_t from) {
     const qn_node *of = r->facts->graph->nodes[node];
     for (int i = 0; i < of->n_inputs; i++) {
         const int32_t v = input_root(r, of, i);
@@ -222,13 +222,13 @@ static int by_number(const void *left, const void *right) {
 }
 
 /* Runs again what the node of this turn misses. */
-static qn_status run_missing(qn_replay *r, int32_t node) {
+static qn_status run_missing(bench_replay *r, int32_t node) {
     const qn_node *of = r->facts->graph->nodes[node];
     r->n_set = r->n_again = 0;
     for (int i = 0; i < of->n_inputs; i++) {
         const int32_t root = input_root(r, of, i);
         if (is_missing(r, root))
-            qn_replay_want(r, r->facts->graph->values[root]->producer);
+            bench_replay_want(r, r->facts->graph->values[root]->producer);
     }
     qsort(r->set, (size_t)r->n_set, sizeof *r->set, by_number);
     for (int32_t i = 0; i < r->n_set; i++, r->n_again++) {
@@ -240,7 +240,7 @@ static qn_status run_missing(qn_replay *r, int32_t node) {
     return QN_OK;
 }
 
-static qn_status run_turn(qn_replay *r) {
+static qn_status run_turn(bench_replay *r) {
     const int32_t node = r->facts->nodes[r->turn];
     if (r->hooks->turn)
         QN_TRY(r->hooks->turn(r->hooks->user, r));
@@ -256,7 +256,7 @@ static qn_status run_turn(qn_replay *r) {
 
 /* Moves each update behind the last item that reads what it overwrites. Nothing reads what such an
  * update makes but updates behind it (facts.c). */
-static qn_status delay_updates(qn_replay *r, size_t first) {
+static qn_status delay_updates(bench_replay *r, size_t first) {
     const qn_graph *graph = r->facts->graph;
     qn_arena *arena = &((qn_facts *)(uintptr_t)r->facts)->arena;
     const size_t n = r->to->n - first;
@@ -300,13 +300,13 @@ static qn_status delay_updates(qn_replay *r, size_t first) {
     return QN_OK;
 }
 
-qn_status qn_replay_run(qn_replay *r) {
+qn_status bench_replay_run(bench_replay *r) {
     const size_t first = r->to->n;
     for (r->turn = 0; r->turn < r->facts->n_turns; r->turn++)
         QN_TRY(run_turn(r));
     for (int32_t i = r->n_listed; i-- > 0;) {
         if (r->residence[r->listed[i]] == QN_STORING)
-            QN_TRY(qn_replay_stored(r, r->listed[i]));
+            QN_TRY(bench_replay_stored(r, r->listed[i]));
     }
     return delay_updates(r, first);
 }

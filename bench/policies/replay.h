@@ -14,27 +14,27 @@ typedef enum qn_residence {
     QN_LOADING, /* takes memory, but cannot be read yet */
 } qn_residence;
 
-typedef struct qn_replay qn_replay;
+typedef struct bench_replay bench_replay;
 
 /* What a policy does; each may be null. */
-typedef struct qn_replay_hooks {
+typedef struct bench_replay_hooks {
     void *user;
     /* Before a node that needs so many more bytes runs. */
-    qn_status (*before)(void *user, qn_replay *replay, int32_t node, size_t bytes);
+    qn_status (*before)(void *user, bench_replay *replay, int32_t node, size_t bytes);
     /* Before the node of a turn and what it needs; behind it. */
-    qn_status (*turn)(void *user, qn_replay *replay);
-    qn_status (*behind)(void *user, qn_replay *replay);
-    /* A node of the set that is to run again was chosen; further ones may be with qn_replay_want.
+    qn_status (*turn)(void *user, bench_replay *replay);
+    qn_status (*behind)(void *user, bench_replay *replay);
+    /* A node of the set that is to run again was chosen; further ones may be with bench_replay_want.
      */
-    void (*wanted)(void *user, qn_replay *replay, int32_t node);
+    void (*wanted)(void *user, bench_replay *replay, int32_t node);
     /* A value has come to be here (again: it was evicted before), or is no more. */
-    qn_status (*came)(void *user, qn_replay *replay, int32_t value, bool again);
-    void (*went)(void *user, qn_replay *replay, int32_t value, bool evicted);
-} qn_replay_hooks;
+    qn_status (*came)(void *user, bench_replay *replay, int32_t value, bool again);
+    void (*went)(void *user, bench_replay *replay, int32_t value, bool evicted);
+} bench_replay_hooks;
 
-struct qn_replay {
+struct bench_replay {
     const qn_facts *facts;
-    const qn_replay_hooks *hooks;
+    const bench_replay_hooks *hooks;
     qn_sequence *to;
     int32_t turn;
     int n_again; /* nodes of the set in hand that have run */
@@ -50,27 +50,27 @@ struct qn_replay {
     int32_t *set, n_set; /* (n_nodes) */
 };
 
-qn_status qn_replay_init(qn_replay *replay, const qn_facts *facts, const qn_replay_hooks *hooks,
-                         qn_sequence *to);
+qn_status bench_replay_init(bench_replay *replay, const qn_facts *facts,
+                            const bench_replay_hooks *hooks, qn_sequence *to);
 
 /* Items beyond which a replay gives up with QN_ERROR_UNSUPPORTED. */
-size_t qn_replay_most_items(const qn_facts *facts);
+size_t bench_replay_most_items(const qn_facts *facts);
 
 /* All turns. */
-qn_status qn_replay_run(qn_replay *replay);
+qn_status bench_replay_run(bench_replay *replay);
 
 /* ---- for hooks ---- */
 
 /* Whether a value can be evicted now. */
-bool qn_replay_may_evict(const qn_replay *replay, int32_t value);
-void qn_replay_evict(qn_replay *replay, int32_t value);
+bool bench_replay_may_evict(const bench_replay *replay, int32_t value);
+void bench_replay_evict(bench_replay *replay, int32_t value);
 
 /* Adds a node to the set that is to run again, with all that it misses. */
-void qn_replay_want(qn_replay *replay, int32_t node);
+void bench_replay_want(bench_replay *replay, int32_t node);
 
 /* Begins to write a value that is here; ends it, so that its memory is free; begins to load one. */
-qn_status qn_replay_store(qn_replay *replay, int32_t value);
-qn_status qn_replay_stored(qn_replay *replay, int32_t value);
-qn_status qn_replay_load(qn_replay *replay, int32_t value);
+qn_status bench_replay_store(bench_replay *replay, int32_t value);
+qn_status bench_replay_stored(bench_replay *replay, int32_t value);
+qn_status bench_replay_load(bench_replay *replay, int32_t value);
 
 #endif

@@ -137,17 +137,17 @@ static void choose_drops(checkpoints *c) {
 
 /* ---- hooks ---- */
 
-static qn_status behind(void *user, qn_replay *replay) {
+static qn_status behind(void *user, bench_replay *replay) {
     const checkpoints *c = user;
     for (int32_t v = c->drops[replay->turn]; v >= 0; v = c->next[v]) {
-        if (qn_replay_may_evict(replay, v))
-            qn_replay_evict(replay, v);
+        if (bench_replay_may_evict(replay, v))
+            bench_replay_evict(replay, v);
     }
     return QN_OK;
 }
 
 /* A segment is made again as a whole: all that will be read of it. */
-static void wanted(void *user, qn_replay *replay, int32_t node) {
+static void wanted(void *user, bench_replay *replay, int32_t node) {
     const checkpoints *c = user;
     const qn_facts *f = c->facts;
     const int32_t turn = f->turn_of[node], segment = c->segment[turn];
@@ -159,7 +159,7 @@ static void wanted(void *user, qn_replay *replay, int32_t node) {
                 const int32_t v = other->outputs[i].id;
                 if (c->drop_at[v] != NOT_DROPPED && replay->residence[v] == QN_AWAY &&
                     qn_facts_next_read(f, v, replay->turn) >= 0)
-                    qn_replay_want(replay, f->nodes[t]);
+                    bench_replay_want(replay, f->nodes[t]);
             }
         }
     }
@@ -193,13 +193,13 @@ static double total_bytes(const checkpoints *c) {
 }
 
 static qn_status run(checkpoints *c, double most_bytes, qn_sequence *to, size_t *peak, double *ns) {
-    const qn_replay_hooks hooks = {.user = c, .behind = behind, .wanted = wanted};
-    qn_replay replay;
+    const bench_replay_hooks hooks = {.user = c, .behind = behind, .wanted = wanted};
+    bench_replay replay;
     to->n = 0;
     cut(c, most_bytes);
     choose_drops(c);
-    QN_TRY(qn_replay_init(&replay, c->facts, &hooks, to));
-    QN_TRY(qn_replay_run(&replay));
+    QN_TRY(bench_replay_init(&replay, c->facts, &hooks, to));
+    QN_TRY(bench_replay_run(&replay));
     *peak = replay.most_bytes;
     *ns = replay.clock_ns;
     return QN_OK;
