@@ -24,8 +24,7 @@ typedef struct bench_replay_hooks {
     /* Before the node of a turn and what it needs; behind it. */
     qn_status (*turn)(void *user, bench_replay *replay);
     qn_status (*behind)(void *user, bench_replay *replay);
-    /* A node of the set that is to run again was chosen; further ones may be with bench_replay_want.
-     */
+    /* A node of the set that is to run again was chosen; bench_replay_want chooses further ones. */
     void (*wanted)(void *user, bench_replay *replay, int32_t node);
     /* A value has come to be here (again: it was evicted before), or is no more. */
     qn_status (*came)(void *user, bench_replay *replay, int32_t value, bool again);
