@@ -39,7 +39,8 @@ struct qn_core_later {
     qn_core_trying trying;
     double *ns_of[2]; /* (n): shortest of a step with one thread, with all; below 0: none */
     qn_core_seeing seeing;
-    qn_core_plans before; /* TRYING: as all was before the schedule was opened */
+    bool is_open;         /* a schedule is being tried, and its plan is c's; then: */
+    qn_core_plans before; /* as all was before */
     double least_ns;
     qn_watch watch;
     qn_events *events; /* TIMING */
@@ -59,6 +60,8 @@ void qn_cores_end_later(qn_core_plans *c) {
     if (!l)
         return;
     const size_t n = (size_t)l->tasks.n + 1;
+    if (l->is_open) /* training ends in the middle */
+        qn_cores_drop(&l->before);
     qn_cores_end_seeing(&l->seeing);
     qn_events_destroy(l->events);
     for (int i = 0; i < 2; i++)
@@ -197,14 +200,18 @@ static qn_status open_next(struct qn_core_later *l, qn_core_plans *c) {
     l->stage = TRYING;
     l->seeing = (qn_core_seeing){
         .timetable = &l->t, .cores = &l->trying.cores, .tasks = &l->tasks, .seen = &l->seen};
-    QN_TRY(qn_cores_begin_seeing(l->allocator, &l->seeing));
+    const qn_status status = qn_cores_begin_seeing(l->allocator, &l->seeing);
+    l->is_open = status == QN_OK;
+    if (status != QN_OK)
+        qn_cores_settle(&l->trying, &l->before, false, 0);
     l->watch = (qn_watch){.events = l->seeing.events};
-    return QN_OK;
+    return status;
 }
 
 static void settle(struct qn_core_later *l) {
     qn_cores_correct(&l->seeing);
     qn_cores_end_seeing(&l->seeing);
+    l->is_open = false;
     qn_cores_settle(&l->trying, &l->before, true, l->least_ns);
 }
 

@@ -67,6 +67,25 @@ static run train(qn_cores_choice cores) {
     return r;
 }
 
+/* Training that ends while a schedule is being found gives all its memory back (LeakSanitizer). */
+static void test_ended_early(void) {
+    static _Alignas(64) float x[6 * 8 * 8 * 3];
+    static _Alignas(64) int32_t y[6];
+    for (int n_steps = 0; n_steps <= 17; n_steps++) {
+        qn_trainer_options o = qn_trainer_options_for(&small_conv);
+        qn_trainer *trainer;
+        qn_step_result result;
+        o.engine.n_threads = 2;
+        o.engine.cores = QN_CORES_LATER;
+        CHECK_OK(qn_trainer_create(&o, &trainer));
+        qn_trainer_engine(trainer)->cores->parts = 0;
+        for (int i = 0; i < n_steps; i++)
+            CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+        CHECK(n_steps > 8 || qn_trainer_engine(trainer)->cores->later);
+        qn_trainer_destroy(trainer);
+    }
+}
+
 /* Operations on so many cores by turns, in the plan's order or from its end. */
 static void keep(const qn_schedule_key *key, int n_cores, bool is_possible) {
     const qn_schedule_times times = {.rehearsed_ns = 1, .rehearsed_usual_ns = 2};
@@ -108,6 +127,8 @@ int main(void) {
     const run found_later = train(QN_CORES_LATER);
     CHECK(!found_later.is_cached);
     check_equal(&one, &found_later);
+    qn_schedule_forget(&first.key);
+    test_ended_early();
     keep(&first.key, 2, false);
     const run impossible = train(QN_CORES_AUTO);
     CHECK(!impossible.is_cached);
