@@ -128,6 +128,16 @@ class Cores(quern.Case):
                              "--threads", 2, "--save", cores, "--cores", cores, "--json", *options)
         return hashlib.sha256(quern.weights_of(self.folder / cores)).hexdigest(), run
 
+    def compared(self, model, batch, *options):
+        """The comparison takes a time, not a number of steps: trains for longer until it is complete."""
+        for steps in 300, 1500, 7500, 37500:
+            other, run = self.train("auto", model, batch, steps, *options)
+            if run.of("cores_compared"):
+                one, _ = self.train("all", model, batch, steps)
+                self.assertEqual(one, other)
+                return run.of("cores_compared")[0]
+        self.fail("no comparison in 37500 steps")
+
     def test_training(self):
         for model, batch, steps in ("lenet5", 4, 500), ("squeezenet", 1, 2):
             one, run = self.train("all", model, batch, steps)
@@ -143,13 +153,10 @@ class Cores(quern.Case):
 
     def test_prefer(self):
         """Energy and both by given watts: the same bits, and a curve of all that was compared; a ceiling leaves threads."""
-        one, _ = self.train("all", "lenet5", 4, 300)
         watts = ["--cpu-watts", 8, "--idle-watts", 0.5]
         per_core = 8 / len(os.sched_getaffinity(0))
         for prefer in "energy", "balanced":
-            other, run = self.train("auto", "lenet5", 4, 300, "--prefer", prefer, *watts)
-            self.assertEqual(one, other)
-            (event,) = run.of("cores_compared")
+            event = self.compared("lenet5", 4, "--prefer", prefer, *watts)
             for way in event["ways"]:
                 if not way["side_by_side"]:
                     self.assertAlmostEqual(way["joules"] / way["ms"] * 1000, 0.5 + way["threads"] * per_core, delta=1e-6)
