@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/status.h"
+#include "plan/schedule/cores.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -110,7 +111,8 @@ int qn_plan_team_size(const qn_plan *plan, int32_t step) {
     const int n = plan->steps[step].n_threads;
     if (!plan->lanes || !plan->lanes->are_cores)
         return n;
-    return 2 * n < plan->lanes->n_lanes ? 2 * n : plan->lanes->n_lanes;
+    const int most = QN_CORES_HELP * n;
+    return most < plan->lanes->n_lanes ? most : plan->lanes->n_lanes;
 }
 
 const int32_t *qn_plan_waits(const qn_plan *plan, int32_t step, int32_t *n) {

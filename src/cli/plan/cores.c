@@ -13,6 +13,7 @@
 #include "os/heap.h"
 #include "os/os.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -112,6 +113,7 @@ static void scale_curves(comparing *c, const qn_curve *measured) {
         c->tasks.curves[s] = measured[s];
         c->tasks.curves[s].alone_ns *= is_here ? 1 : ratio;
         c->tasks.curves[s].serial_ns *= is_here ? 1 : ratio;
+        c->tasks.curves[s].least_ns *= is_here ? 1 : 0; /* there its memory decides */
     }
 }
 
@@ -304,7 +306,7 @@ static void describe_cores(const qn_cores *cores, char *text, size_t bytes) {
 
 static void print_bounds(const comparing *c) {
     const qn_timetable_bounds *b = &c->bounds;
-    const double least = b->work_ns > b->longest_way_ns ? b->work_ns : b->longest_way_ns;
+    const double least = fmax(b->memory_ns, fmax(b->work_ns, b->longest_way_ns));
     printf("%-36s %9.3f %8.3f\n", "no schedule can be faster than", least * 1e-6,
            c->rows[0].ns / least);
 }

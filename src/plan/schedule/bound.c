@@ -1,5 +1,6 @@
 /* What no schedule can be faster than, by the model of cores.h: the longest way through the tasks,
- * each at its fastest width; the work of all over all cores; the bytes of all over the memory. */
+ * each at its fastest width; the work of all over all cores; the bytes of all over the memory, of
+ * which an operation uses no more than there is while it runs. */
 #include "base/status.h"
 #include "plan/schedule/timetable.h"
 
@@ -48,7 +49,8 @@ qn_status qn_timetable_bound(const qn_tasks *t, const qn_cores *cores,
     for (int32_t i = 0; i < t->n; i++) {
         const qn_curve *curve = &t->curves[i];
         bounds->work_ns += qn_curve_ns(curve, cores, 0, 1) / count_cores(curve, cores);
-        bounds->memory_ns += curve->bytes / cores->bytes_per_ns;
+        const double memory = qn_curve_memory_ns(curve, cores), fastest = fastest_ns(curve, cores);
+        bounds->memory_ns += memory < fastest ? memory : fastest;
     }
     return QN_OK;
 }

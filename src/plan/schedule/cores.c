@@ -18,9 +18,11 @@ qn_cores qn_cores_typical(int n) {
                    .bytes_per_ns = one.bytes_per_ns,
                    .watts = 4}},
         .bytes_per_ns = one.bytes_per_ns * (n > 4 ? 4 : n),
+        .near_bytes = 512 * 1024,
         .call_ns = 500,
         .thread_ns = 1000,
         .wait_ns = 1000,
+        .help = QN_CORES_HELP,
         .idle_watts = 4,
         .speed = 1,
     };
@@ -84,6 +86,7 @@ qn_curve qn_curve_estimate(const qn_cores *c, const qn_cost *cost) {
     const double flops = (double)cost->flops, bytes = (double)cost->bytes;
     return (qn_curve){.alone_ns = c->call_ns + roofline_ns(&c->kinds[0], flops, bytes),
                       .serial_ns = c->call_ns,
+                      .thread_ns = c->thread_ns,
                       .flops = flops,
                       .bytes = bytes};
 }
@@ -93,28 +96,47 @@ qn_curve qn_curve_fit(const qn_cores *c, const qn_cost *cost, double alone_ns, d
     qn_curve curve = {.alone_ns = alone_ns,
                       .serial_ns = alone_ns,
                       .flops = (double)cost->flops,
-                      .bytes = (double)cost->bytes};
+                      .bytes = (double)cost->bytes,
+                      .least_ns = smaller(alone_ns, wide_ns),
+                      .thread_ns = c->thread_ns};
     if (width < 2)
         return curve;
-    const double threads = c->thread_ns * (width - 1), part = 1.0 / width;
-    curve.serial_ns = (wide_ns - threads - part * alone_ns) / (1 - part);
+    const double part = 1.0 / width, over_ns = larger(0, wide_ns - part * alone_ns);
+    curve.thread_ns = smaller(c->thread_ns, over_ns / (width - 1));
+    curve.serial_ns = (over_ns - curve.thread_ns * (width - 1)) / (1 - part);
     /* What costs more on several threads than on one costs that for each. */
-    curve.serial_ns = larger(0, smaller(curve.serial_ns, alone_ns + wide_ns));
+    curve.serial_ns = smaller(curve.serial_ns, alone_ns + wide_ns);
     return curve;
 }
 
-double qn_curve_ns(const qn_curve *curve, const qn_cores *c, int first, int width) {
-    const int kind = qn_cores_kind(c, first);
-    const double leader = speed_of(curve, c, kind);
-    const double floor_ns = smaller(curve->bytes / c->bytes_per_ns, curve->alone_ns / leader);
-    double speed = leader;
-    if (width == 1)
+/* What is not in the cores' caches, by the memory alone. */
+double qn_curve_memory_ns(const qn_curve *curve, const qn_cores *c) {
+    return larger(0, curve->bytes - c->near_bytes) / c->bytes_per_ns;
+}
+
+double qn_curve_speed(const qn_curve *curve, const qn_cores *c, int core) {
+    return speed_of(curve, c, qn_cores_kind(c, core));
+}
+
+double qn_curve_helped_ns(const qn_curve *curve, const qn_cores *c, int first, int width,
+                          int n_others, double speed_of_others) {
+    const double leader = qn_curve_speed(curve, c, first);
+    double floor_ns = smaller(qn_curve_memory_ns(curve, c), curve->alone_ns / leader);
+    if (curve->least_ns > 0)
+        floor_ns = smaller(floor_ns, curve->least_ns);
+    double speed = leader + speed_of_others;
+    if (width + n_others == 1)
         return larger(curve->alone_ns / leader, floor_ns);
     for (int i = first + 1; i < first + width; i++)
-        speed += speed_of(curve, c, qn_cores_kind(c, i));
+        speed += qn_curve_speed(curve, c, i);
     const double shared = curve->alone_ns - curve->serial_ns;
-    const double ns = curve->serial_ns / leader + shared / speed + c->thread_ns * (width - 1);
+    const double ns =
+        curve->serial_ns / leader + shared / speed + curve->thread_ns * (width + n_others - 1);
     return larger(larger(ns, floor_ns), 1);
+}
+
+double qn_curve_ns(const qn_curve *curve, const qn_cores *c, int first, int width) {
+    return qn_curve_helped_ns(curve, c, first, width, 0, 0);
 }
 
 double qn_curve_disturbance(const qn_curve *curve, const qn_cores *c, double ns) {
@@ -129,5 +151,5 @@ double qn_curve_disturbance(const qn_curve *curve, const qn_cores *c, double ns)
 }
 
 double qn_curve_demand(const qn_curve *curve, const qn_cores *c, double ns) {
-    return ns > 0 ? smaller(1, curve->bytes / c->bytes_per_ns / ns) : 0;
+    return ns > 0 ? smaller(1, qn_curve_memory_ns(curve, c) / ns) : 0;
 }

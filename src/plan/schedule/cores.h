@@ -12,6 +12,7 @@
 #include "device/speed.h"
 
 enum {
+    QN_CORES_HELP = 2, /* `help` of those that run plans here (qn_plan_team_size) */
     QN_MAX_CORES = 64,
     QN_MAX_CORE_KINDS = 4,
     QN_CORE_NAME = 16,
@@ -41,10 +42,12 @@ typedef struct qn_core_cache {
 /* Invariants: n = sum of kinds[i].n; 1 <= n <= QN_MAX_CORES; all rates above 0. */
 typedef struct qn_cores {
     int n_kinds, n;
-    qn_core_kind kinds[QN_MAX_CORE_KINDS];    /* (n_kinds) */
-    double bytes_per_ns;                      /* of the memory, for all cores together */
-    double call_ns, thread_ns;                /* that an operation costs, and each further thread */
-    double wait_ns;                           /* until a core knows that another one is done */
+    qn_core_kind kinds[QN_MAX_CORE_KINDS]; /* (n_kinds) */
+    double bytes_per_ns;                   /* of the memory, for all cores together */
+    double near_bytes;                     /* of an operation: they are in caches of the core */
+    double call_ns, thread_ns;             /* that an operation costs, and each further thread */
+    double wait_ns;                        /* until a core knows that another one is done */
+    int help; /* threads of an operation at most, for each of its width; 1: its own alone */
     double idle_watts;                        /* of the machine when nothing works */
     int n_levels;                             /* below the full speed */
     qn_core_level levels[QN_MAX_CORE_LEVELS]; /* (n_levels) */
@@ -73,6 +76,8 @@ typedef struct qn_curve {
     double alone_ns;     /* on one core of kind 0 */
     double serial_ns;    /* of it: what further threads do not share */
     double flops, bytes; /* of a call */
+    double least_ns;     /* that it was seen to take: its bytes do not take longer; 0: never seen */
+    double thread_ns;    /* of each further thread */
 } qn_curve;
 
 /* By the roofline alone. */
@@ -84,6 +89,16 @@ qn_curve qn_curve_fit(const qn_cores *cores, const qn_cost *cost, double alone_n
 
 /* Nanoseconds on cores first to first + width - 1. */
 double qn_curve_ns(const qn_curve *curve, const qn_cores *cores, int first, int width);
+
+/* Of the bytes that are not in caches, by the memory alone. */
+double qn_curve_memory_ns(const qn_curve *curve, const qn_cores *cores);
+
+/* Of a core, where one of kind 0 has 1. */
+double qn_curve_speed(const qn_curve *curve, const qn_cores *cores, int core);
+
+/* Nanoseconds where so many others with a sum of speeds take part. */
+double qn_curve_helped_ns(const qn_curve *curve, const qn_cores *cores, int first, int width,
+                          int n_others, double speed_of_others);
 
 /* The part of the memory's bandwidth that a call needs which takes ns. */
 double qn_curve_demand(const qn_curve *curve, const qn_cores *cores, double ns);

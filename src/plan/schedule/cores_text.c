@@ -2,6 +2,7 @@
  *
  *     cores NAME COUNT GFLOPS GBPS WATTS    a kind of cores, and what one does and takes
  *     memory GBPS                           all cores together
+ *     cache MB                              of an operation that its core's caches keep; optional
  *     idle WATTS                            the machine when nothing works
  *     level SPEED POWER                     all cores at a lower frequency: parts of the full one's
  *     overhead CALL THREAD WAIT             nanoseconds; optional
@@ -96,6 +97,13 @@ static qn_status take_level(const line *l, qn_cores *c) {
     return QN_OK;
 }
 
+static qn_status take_cache(const line *l, qn_cores *c) {
+    double megabytes;
+    QN_TRY(take_numbers(l, 1, 1, 0, &megabytes));
+    c->near_bytes = megabytes * 1e6;
+    return QN_OK;
+}
+
 static qn_status take_overhead(const line *l, qn_cores *c) {
     double n[3] = {0};
     QN_TRY(take_numbers(l, 1, 3, 0, n));
@@ -112,6 +120,8 @@ static qn_status take_fact(const line *l, qn_cores *c) {
         return take_kind(l, c);
     if (strcmp(l->words[0], "memory") == 0)
         return take_numbers(l, 1, 1, 1e-3, &c->bytes_per_ns);
+    if (strcmp(l->words[0], "cache") == 0)
+        return take_cache(l, c);
     if (strcmp(l->words[0], "idle") == 0)
         return take_numbers(l, 1, 1, 0, &c->idle_watts);
     if (strcmp(l->words[0], "level") == 0)
@@ -119,8 +129,8 @@ static qn_status take_fact(const line *l, qn_cores *c) {
     if (strcmp(l->words[0], "overhead") == 0)
         return take_overhead(l, c);
     return qn_fail(QN_ERROR_FORMAT,
-                   "line %d: %.40s is no fact of a machine; cores, memory, idle, level and "
-                   "overhead are",
+                   "line %d: %.40s is no fact of a machine; cores, memory, cache, idle, level "
+                   "and overhead are",
                    l->number, l->words[0]);
 }
 
@@ -129,7 +139,7 @@ qn_status qn_cores_parse(const char *text, size_t bytes, qn_cores *cores) {
     qn_cores made = qn_cores_typical(1);
     line l = {.number = 0};
     made.n = made.n_kinds = 0;
-    made.bytes_per_ns = 0;
+    made.bytes_per_ns = made.near_bytes = 0;
     while (text < end) {
         if (!take_line(&text, end, &l))
             return qn_fail(QN_ERROR_FORMAT, "line %d: it is longer than any fact of a machine",

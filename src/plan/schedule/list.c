@@ -40,13 +40,21 @@ double qn_lister_ns(const qn_lister *l, int32_t task, int width) {
     return qn_curve_ns(&l->tasks->curves[task], l->cores, 0, width);
 }
 
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
 int qn_lister_next_width(const qn_lister *l, int width) {
-    return 2 * width < l->cores->n ? 2 * width : l->cores->n;
+    int step = 1;
+    while (4 * step <= width)
+        step *= 2;
+    return width + step < l->cores->n ? width + step : l->cores->n;
 }
 
 int qn_lister_best_width(const qn_lister *l, int32_t task, int most) {
     int best = 1;
-    for (int w = 1; w <= most; w = w == most ? most + 1 : 2 * w < most ? 2 * w : most) {
+    for (int w = 1; w <= most;
+         w = w == most ? most + 1 : smaller(qn_lister_next_width(l, w), most)) {
         if (qn_lister_ns(l, task, w) < qn_lister_ns(l, task, best))
             best = w;
     }
@@ -81,6 +89,9 @@ static void raise_last(qn_lister *l) {
 
 /* ---- the list ---- */
 
+/* Of the memory's bandwidth, that operations side by side may need. */
+static const double MOST_DEMAND = 1.1;
+
 typedef struct listing {
     qn_lister *l;
     qn_list_policy policy;
@@ -89,6 +100,7 @@ typedef struct listing {
     double now_ns;
     double free_ns[QN_MAX_CORES];  /* (cores): when a core is free */
     int32_t running[QN_MAX_CORES]; /* task that leads from a core, or -1 */
+    double demand[QN_MAX_CORES];   /* of it, as a part of the memory's bandwidth */
 } listing;
 
 static bool comes_first(const listing *g, int32_t a, int32_t b) {
@@ -149,12 +161,27 @@ static void begin(listing *g, int32_t task, int first, int width) {
     for (int c = first; c < first + width; c++)
         g->free_ns[c] = g->now_ns + ns;
     g->running[first] = task;
+    g->demand[first] = qn_curve_demand(&l->tasks->curves[task], l->cores, ns);
+}
+
+/* Whether a task would need more of the memory than those that run leave. */
+static bool is_crowded(const listing *g, int32_t task, int width) {
+    double demand = 0;
+    for (int c = 0; c < g->l->cores->n; c++)
+        demand += g->running[c] >= 0 ? g->demand[c] : 0;
+    const double ns = qn_lister_ns(g->l, task, width);
+    const double own = qn_curve_demand(&g->l->tasks->curves[task], g->l->cores, ns);
+    return demand > 0 && own > 0.05 && demand + own > MOST_DEMAND;
 }
 
 static void begin_ready(listing *g) {
     int32_t *ready = g->l->ready;
     for (int32_t i = 0; i < g->n_ready;) {
         const int n_free = count_free(g), width = choose_width(g, ready[i], n_free);
+        if (g->policy.spreads && n_free > 0 && is_crowded(g, ready[i], width)) {
+            i++;
+            continue;
+        }
         int first = n_free > 0 ? find_free(g, width) : -1;
         if (n_free == 0 || (first < 0 && g->policy.is_strict))
             return;

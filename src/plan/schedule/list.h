@@ -15,6 +15,7 @@ typedef enum qn_list_order {
 typedef struct qn_list_policy {
     qn_list_order order;
     bool is_strict; /* nothing overtakes a task that waits for more cores */
+    bool spreads;   /* a task waits while others need so much of the memory that it would be slow */
     bool grows;     /* a task takes more cores than its width where others need none */
 } qn_list_policy;
 

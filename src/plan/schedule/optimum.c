@@ -124,6 +124,7 @@ qn_status qn_timetable_optimum(const qn_tasks *tasks, const qn_cores *cores,
                                qn_timetable *schedule) {
     searching s = {.tasks = tasks, .cores = cores};
     const state begin = {0};
+    qn_cores alone = *cores;
     if (tasks->n > QN_OPTIMUM_TASKS)
         return qn_fail(QN_ERROR_UNSUPPORTED, "the optimum is searched for %d operations at most",
                        QN_OPTIMUM_TASKS);
@@ -135,5 +136,6 @@ qn_status qn_timetable_optimum(const qn_tasks *tasks, const qn_cores *cores,
     if (s.n_nodes > MOST_NODES)
         return qn_fail(QN_ERROR_UNSUPPORTED, "the optimum takes too many trials");
     take(&s, schedule);
-    return qn_timetable_simulate(tasks, cores, schedule);
+    alone.help = 1;
+    return qn_timetable_simulate(tasks, &alone, schedule);
 }

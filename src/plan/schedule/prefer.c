@@ -40,6 +40,7 @@ static void change_kind(const preferring *p, const qn_cores *part, qn_curve *to)
         to[i] = *from;
         /* Where nothing changes, the ratio is 1 and the curve the same to the last bit. */
         to[i].serial_ns = from->alone_ns > 0 ? from->serial_ns * (alone / from->alone_ns) : 0;
+        to[i].least_ns *= from->alone_ns > 0 ? alone / from->alone_ns : 1;
         to[i].alone_ns = alone;
     }
 }

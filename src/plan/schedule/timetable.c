@@ -83,19 +83,21 @@ static void run_rule(qn_lister *l, qn_timetable_rule rule, int width, qn_timetab
 qn_status qn_timetable_make(const qn_tasks *tasks, const qn_cores *cores, qn_timetable_rule rule,
                             int width, qn_timetable *schedule) {
     qn_lister l;
+    qn_cores alone = *cores;
+    alone.help = 1;
     QN_TRY(qn_lister_init(tasks, cores, &l));
     run_rule(&l, rule, width < 1 ? 1 : width, schedule);
     qn_lister_deinit(&l);
-    return qn_timetable_simulate(tasks, cores, schedule);
+    return qn_timetable_simulate(tasks, &alone, schedule);
 }
 
 /* ---- ours ---- */
 
-/* Changes that are tried, in tasks that are placed anew. */
 /* What a schedule that keeps more must cost of another. */
 static const double late_gain = 0.97;
 
-enum { MOST_PLACED = 100000, MOST_CHANGES = 400, STAGES = 24 };
+/* Many cores; changes that are tried, in tasks that are placed anew. */
+enum { MANY = 4, MOST_PLACED = 100000, MOST_CHANGES = 400, STAGES = 24 };
 
 typedef struct choosing {
     qn_lister l;
@@ -130,18 +132,26 @@ static qn_status judge(choosing *c, qn_list_policy policy) {
     return QN_OK;
 }
 
-static const qn_list_policy policies[] = {
+enum { ONE_BY_ONE = 4, FEW_POLICIES = 5, POLICIES = 8 };
+
+/* Those behind the first few are for many cores, which need more of the memory than there is. */
+static const qn_list_policy policies[POLICIES] = {
     {.order = QN_LIST_LEVEL},
     {.order = QN_LIST_LEVEL, .is_strict = true},
     {.order = QN_LIST_LEVEL, .grows = true},
     {.order = QN_LIST_PLAN, .grows = true},
-    {.order = QN_LIST_PLAN, .is_strict = true},
+    [ONE_BY_ONE] = {.order = QN_LIST_PLAN, .is_strict = true},
+    {.order = QN_LIST_LEVEL, .spreads = true},
+    {.order = QN_LIST_LEVEL, .spreads = true, .grows = true},
+    {.order = QN_LIST_PLAN, .spreads = true},
 };
 
-enum { POLICIES = sizeof policies / sizeof policies[0] };
+static int count_policies(const choosing *c) {
+    return c->l.cores->n < MANY ? FEW_POLICIES : POLICIES;
+}
 
 static qn_status try_policies(choosing *c) {
-    for (int i = 0; i < POLICIES; i++) {
+    for (int i = 0; i < count_policies(c); i++) {
         qn_lister_run(&c->l, policies[i], &c->trial);
         QN_TRY(judge(c, policies[i]));
     }
@@ -196,7 +206,7 @@ static qn_status try_rules(choosing *c) {
     for (qn_timetable_rule rule = QN_TIMETABLE_ONE_BY_ONE; rule <= QN_TIMETABLE_BEST_WIDTH;
          rule++) {
         run_rule(&c->l, rule, 1, &c->trial);
-        QN_TRY(judge(c, policies[rule == QN_TIMETABLE_ONE_BY_ONE ? POLICIES - 1 : 0]));
+        QN_TRY(judge(c, policies[rule == QN_TIMETABLE_ONE_BY_ONE ? ONE_BY_ONE : 0]));
     }
     for (int width = 1; width <= c->l.cores->n; width *= 2) {
         set_widths(&c->l, width);
@@ -218,7 +228,7 @@ static qn_status improve(choosing *c) {
         const int32_t count = 1 + (int32_t)qn_rng_below(rng, at + 1, (uint64_t)n / 32 + 1);
         const bool is_wider = qn_rng_below(rng, at + 2, 2) == 0;
         const qn_list_policy policy =
-            qn_rng_below(rng, at + 3, 4) == 0 ? policies[i % POLICIES] : c->best_policy;
+            qn_rng_below(rng, at + 3, 4) == 0 ? policies[i % count_policies(c)] : c->best_policy;
         memcpy(c->l.widths, c->best_widths, (size_t)n * sizeof *c->best_widths);
         for (int32_t t = first; t < first + count && t < n; t++) {
             const int width = c->l.widths[t];
@@ -318,7 +328,7 @@ qn_status qn_timetable_choose(const qn_tasks *tasks, const qn_cores *cores, qn_p
         status = qn_allocate(tasks->allocator, n, sizeof *c.best_widths, &c.best_widths);
     if (status == QN_OK)
         status = choose(&c);
-    if (status == QN_OK && cores->n >= 4)
+    if (status == QN_OK && cores->n >= MANY)
         status = choose_anew(&c);
     qn_release(tasks->allocator, c.best_widths, n, sizeof *c.best_widths);
     qn_timetable_deinit(&c.trial);

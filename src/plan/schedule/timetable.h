@@ -47,7 +47,8 @@ typedef enum qn_timetable_rule {
     QN_TIMETABLE_BEST_WIDTH, /* each as wide as is fastest alone; others fill free cores */
 } qn_timetable_rule;
 
-/* Makes a schedule by a rule, and simulates it; width: of FIFO. */
+/* Makes a schedule by a rule, and simulates it, with cores that do not help each other; width: of
+ * FIFO. */
 qn_status qn_timetable_make(const qn_tasks *tasks, const qn_cores *cores, qn_timetable_rule rule,
                             int width, qn_timetable *schedule);
 
@@ -65,12 +66,11 @@ enum { QN_OPTIMUM_TASKS = 12 };
 qn_status qn_timetable_optimum(const qn_tasks *tasks, const qn_cores *cores,
                                qn_timetable *schedule);
 
-/* No schedule takes less than the first two; the third is for comparison, as an operation on one
- * core may take less than its bytes would on the memory alone. */
+/* No schedule takes less than any of these. */
 typedef struct qn_timetable_bounds {
     double longest_way_ns; /* each at its fastest width */
     double work_ns;        /* all cores always busy, no threads to pay for */
-    double memory_ns;      /* all bytes by the memory */
+    double memory_ns;      /* all bytes that are not in caches, by the memory */
 } qn_timetable_bounds;
 
 qn_status qn_timetable_bound(const qn_tasks *tasks, const qn_cores *cores,

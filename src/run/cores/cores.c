@@ -7,6 +7,8 @@
 #include "run/rehearsal.h"
 #include "run/timing.h"
 
+#include <math.h>
+
 /* Schedules that are rehearsed. */
 enum { SCHEDULES = 3 };
 
@@ -368,6 +370,8 @@ qn_cores qn_cores_for(const qn_cores *facts, const qn_core_wish *wish, int n) {
     const qn_cores typical = qn_cores_typical(n);
     qn_cores cores = facts && facts->n_caches > 0 ? *facts : typical;
     cores.n = cores.kinds[0].n = typical.n;
+    /* What one core wrote is in its caches: others get it at less than what they walk through. */
+    cores.bytes_per_ns = fmin(cores.bytes_per_ns, typical.bytes_per_ns);
     if (wish->core_watts > 0) {
         cores.kinds[0].watts = wish->core_watts;
         cores.idle_watts = wish->idle_watts;

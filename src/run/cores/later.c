@@ -8,6 +8,8 @@
 #include "os/os.h"
 #include "run/cores/cores.h"
 
+#include <math.h>
+
 /* Steps recorded with each number of threads; schedules; steps of each, of which the first warms
  * up. 16 in all. */
 enum { TIMED = 4, SCHEDULES = 2, TRIED = 4 };
@@ -38,6 +40,7 @@ struct qn_core_later {
     qn_timetable t, seen;
     qn_core_trying trying;
     double *ns_of[2]; /* (n): shortest of a step with one thread, with all; below 0: none */
+    double least_step_ns[2];
     qn_core_seeing seeing;
     bool is_open;         /* a schedule is being tried, and its plan is c's; then: */
     qn_core_plans before; /* as all was before */
@@ -172,6 +175,18 @@ static void take_times(const struct qn_core_later *l, double *ns_of) {
     }
 }
 
+/* Shortest times are together shorter than any step: in the same proportion they are as long as the
+ * shortest one. */
+static void scale_times(const struct qn_core_later *l) {
+    for (int is_wide = 0; is_wide < 2; is_wide++) {
+        double sum = 0;
+        for (int32_t i = 0; i < l->tasks.n; i++)
+            sum += fmax(0, l->ns_of[is_wide][i]);
+        for (int32_t i = 0; i < l->tasks.n && sum > 0; i++)
+            l->ns_of[is_wide][i] *= l->least_step_ns[is_wide] / sum;
+    }
+}
+
 static void fill_curves(struct qn_core_later *l, qn_core_plans *c) {
     const qn_program *p = l->trying.p;
     const qn_cores *cores = &l->trying.cores;
@@ -242,6 +257,7 @@ static qn_status go_on(struct qn_core_later *l, qn_core_plans *c) {
         return QN_OK;
     }
     if (l->stage == TIMING && l->n_done == 2 * TIMED) {
+        scale_times(l);
         fill_curves(l, c);
         return open_next(l, c);
     }
@@ -287,7 +303,9 @@ void qn_cores_note_later(qn_core_plans *c, double ns) {
     c->use.n_profiled++;
     if (l->stage == TIMING) {
         const bool is_wide = l->n_done % 2 == 0;
+        double *least_ns = &l->least_step_ns[is_wide];
         take_times(l, l->ns_of[is_wide]);
+        *least_ns = *least_ns > 0 ? fmin(*least_ns, ns) : ns;
         if (is_wide && (l->n_done == 0 || ns < c->use.rehearsed_usual_ns))
             c->use.rehearsed_usual_ns = ns;
     } else {

@@ -35,6 +35,7 @@ typedef struct timing {
     timed *steps;   /* (n) */
     double *errors; /* (2 n) */
     int32_t n, n_errors;
+    double least_ns[2]; /* of a step's operations together, on one core, on all */
 } timing;
 
 static double run_once(const timing *t, int32_t step, bool is_wide) {
@@ -45,22 +46,41 @@ static double run_once(const timing *t, int32_t step, bool is_wide) {
     return (double)(qn_clock_ns() - begin_ns);
 }
 
-static void time_step(const timing *t, int32_t step, bool is_wide) {
+static double time_step(const timing *t, int32_t step, bool is_wide) {
     timed *s = &t->steps[step];
     const double ns = run_once(t, step, is_wide);
     s->ns[is_wide] = s->ns[is_wide] < 0 || ns < s->ns[is_wide] ? ns : s->ns[is_wide];
+    return ns;
+}
+
+static void time_round(timing *t, bool is_wide) {
+    double all_ns = 0;
+    for (int32_t s = 0; s < t->n; s++)
+        all_ns += time_step(t, s, is_wide);
+    t->least_ns[is_wide] = t->least_ns[is_wide] > 0 ? fmin(t->least_ns[is_wide], all_ns) : all_ns;
+}
+
+/* The shortest times of operations are together shorter than any step: in the same proportion they
+ * are as long as the shortest step. */
+static void scale(const timing *t) {
+    for (int is_wide = 0; is_wide < 2; is_wide++) {
+        double sum = 0;
+        for (int32_t s = 0; s < t->n; s++)
+            sum += t->steps[s].ns[is_wide];
+        for (int32_t s = 0; s < t->n; s++)
+            t->steps[s].ns[is_wide] *= sum > 0 ? t->least_ns[is_wide] / sum : 1;
+    }
 }
 
 /* Whole steps, the first with all threads, as training begins. */
-static void time_steps(const timing *t, qn_cores_use *use) {
+static void time_steps(timing *t, qn_cores_use *use) {
     const int64_t begin_ns = qn_clock_ns();
     for (int round = 0; round < MOST_ROUNDS; round++) {
         const int64_t ns = qn_clock_ns() - begin_ns;
         if (ns > most_ns || (round >= ROUNDS && ns > enough_ns))
             return;
         for (int is_wide = 1; is_wide >= 0; is_wide--) {
-            for (int32_t s = 0; s < t->n; s++)
-                time_step(t, s, is_wide == 1);
+            time_round(t, is_wide == 1);
             use->n_profiled++;
         }
     }
@@ -141,6 +161,7 @@ static void measure(timing *t, qn_tasks *tasks, qn_cores_use *use) {
     }
     qn_rehearsal_bind(t->rehearsal, p->executor);
     time_steps(t, use);
+    scale(t);
     find_errors(t, use);
     fill_curves(t, tasks, use);
 }

@@ -3,6 +3,7 @@
 #include "os/os.h"
 #include "run/cores/cores.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Runs of a plan after one that warms up, and as many as fit into some time; records that are taken
@@ -42,20 +43,16 @@ static void keep_run(const qn_core_seeing *c, double ns) {
     c->seen->ns = ns;
 }
 
-/* With the width that it had it takes what was seen; with others what it did. */
+/* By what was seen of what was predicted beside the same others: the root of it, as one time is as
+ * much chance as knowledge. */
 static void correct(const qn_core_seeing *c, int32_t task) {
     qn_curve *curve = &c->tasks->curves[task];
     const qn_turn *turn = &c->timetable->turns[task];
-    const qn_cost cost = {(int64_t)curve->flops, (int64_t)curve->bytes};
-    const int all = c->cores->n;
-    double alone_ns = qn_curve_ns(curve, c->cores, 0, 1);
-    double wide_ns = qn_curve_ns(curve, c->cores, 0, all);
-    const double factor = c->ns[task] / qn_curve_ns(curve, c->cores, turn->first, turn->width);
-    if (turn->width == 1)
-        alone_ns *= factor;
-    else
-        wide_ns *= factor;
-    *curve = qn_curve_fit(c->cores, &cost, alone_ns, wide_ns, all);
+    const double factor = sqrt(c->ns[task] / fmax(1, turn->end_ns - turn->begin_ns));
+    curve->alone_ns *= factor;
+    curve->serial_ns *= factor;
+    curve->least_ns *= factor;
+    curve->thread_ns *= factor;
 }
 
 qn_status qn_cores_begin_seeing(const qn_allocator *a, qn_core_seeing *c) {

@@ -16,6 +16,7 @@ static qn_cores machine(int n) {
     qn_cores c = qn_cores_typical(n);
     c.wait_ns = c.thread_ns = 100;
     c.bytes_per_ns = 1000;
+    c.near_bytes = 0;
     return c;
 }
 
@@ -23,9 +24,10 @@ static qn_cores phone(void) {
     static const char text[] = "# four and four\n"
                                "cores big 4 20 8 1.5\n"
                                "cores little 4 6 4 0.25 # slower\n\n"
-                               "memory 14\nidle 0.5\noverhead 500 2000 3000\n";
+                               "memory 14\ncache 0.25\nidle 0.5\noverhead 500 2000 3000\n";
     qn_cores c;
     CHECK_OK(qn_cores_parse(text, sizeof text - 1, &c));
+    CHECK(c.near_bytes > 249999 && c.near_bytes < 250001);
     CHECK(c.n == 8 && c.n_kinds == 2 && c.kinds[1].n == 4);
     CHECK(qn_cores_kind(&c, 3) == 0 && qn_cores_kind(&c, 4) == 1);
     return c;
@@ -40,8 +42,8 @@ static qn_status make_tasks(const qn_allocator *a, uint64_t seed, int32_t n, qn_
     for (int32_t i = 0; i < n; i++) {
         const double ns = 1000 * (double)(1 + qn_rng_below(rng, at++, 100) % (seed % 2 ? 2 : 100));
         const double serial = (double)qn_rng_below(rng, at++, 100) / 100;
-        tasks->curves[i] =
-            (qn_curve){.alone_ns = ns, .serial_ns = serial * ns, .flops = ns, .bytes = 10};
+        tasks->curves[i] = (qn_curve){
+            .alone_ns = ns, .serial_ns = serial * ns, .flops = ns, .bytes = 10, .thread_ns = 100};
         if (qn_rng_below(rng, at++, 3) == 0)
             begin = i;
         for (int32_t j = begin - 4 > 0 ? begin - 4 : 0; j < begin; j++) {
@@ -86,6 +88,7 @@ static void check_bounds(const qn_tasks *tasks, const qn_cores *cores, const qn_
     CHECK_OK(qn_timetable_bound(tasks, cores, &b));
     CHECK(b.longest_way_ns > 0 && b.longest_way_ns <= s->ns * (1 + 1e-9));
     CHECK(b.work_ns > 0 && b.work_ns <= s->ns * (1 + 1e-9));
+    CHECK(b.memory_ns >= 0 && b.memory_ns <= s->ns * (1 + 1e-9));
     CHECK(cores->n > 1 || b.work_ns >= s->ns * (1 - 1e-9));
 }
 
@@ -121,6 +124,7 @@ static void test_optimum(void) {
         qn_tasks tasks;
         qn_timetable ours, best;
         cores.wait_ns = 0;
+        cores.help = 1; /* the optimum is of cores that keep to their own work */
         CHECK_OK(make_tasks(qn_allocator_default(), seed, 7, &tasks));
         CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &ours));
         CHECK_OK(qn_timetable_init(tasks.allocator, tasks.n, &best));
@@ -183,6 +187,11 @@ static void test_curves(void) {
     CHECK(fabs(qn_curve_ns(&c, &cores, 0, 4) - 30000) < 1e-3);
     const double two = qn_curve_ns(&c, &cores, 0, 2);
     CHECK(two > 30000 && two < 80000);
+    /* So is what was faster than the cores' threads or their memory should allow. */
+    const qn_curve fast = qn_curve_fit(&cores, &cost, 4000, 1010, 4);
+    CHECK(fabs(qn_curve_ns(&fast, &cores, 0, 4) - 1010) < 1e-3);
+    const qn_curve near = qn_curve_fit(&cores, &(qn_cost){10, 40000000}, 80000, 20000, 4);
+    CHECK(fabs(qn_curve_ns(&near, &cores, 0, 4) - 20000) < 1e-3);
     const qn_curve bound = qn_curve_estimate(&cores, &(qn_cost){.flops = 10, .bytes = 40000000});
     CHECK(qn_curve_ns(&bound, &cores, 0, 4) >= 40000);
 }
@@ -203,6 +212,74 @@ static void test_bandwidth(void) {
     CHECK(fabs(s.ns - 2e6) < 1);
     qn_timetable_deinit(&s);
     qn_tasks_deinit(&tasks);
+}
+
+/* Tasks without edges, on one core each. */
+static qn_timetable place(const qn_cores *cores, int n, const qn_curve *curves, qn_tasks *tasks) {
+    qn_timetable s;
+    CHECK_OK(qn_tasks_init(qn_allocator_default(), n, tasks));
+    for (int i = 0; i < n; i++)
+        tasks->curves[i] = curves[i];
+    CHECK_OK(qn_tasks_finish(tasks));
+    CHECK_OK(qn_timetable_init(tasks->allocator, n, &s));
+    for (int i = 0; i < n; i++) {
+        s.turns[i] = (qn_turn){.first = (int16_t)i, .width = 1, .rank = i};
+        s.order[i] = i;
+    }
+    CHECK_OK(qn_timetable_simulate(tasks, cores, &s));
+    return s;
+}
+
+static double ns_of(const qn_cores *cores, int n, const qn_curve *curves) {
+    qn_tasks tasks;
+    qn_timetable s = place(cores, n, curves, &tasks);
+    const double ns = s.ns;
+    qn_timetable_deinit(&s);
+    qn_tasks_deinit(&tasks);
+    return ns;
+}
+
+/* Nobody gets more of the memory than there is: what three threads need of it, of which one needs
+ * little; and what is in caches needs none. */
+static void test_fair_bandwidth(void) {
+    qn_cores cores = machine(4);
+    cores.help = 1;
+    cores.bytes_per_ns = 10;
+    cores.near_bytes = 0;
+    qn_curve c[4];
+    for (int i = 0; i < 4; i++)
+        c[i] = (qn_curve){.alone_ns = 1e6, .serial_ns = 1e6, .flops = 1, .bytes = 4e6};
+    CHECK(fabs(ns_of(&cores, 4, c) - 1.6e6) < 1); /* 16 MB at 10 bytes a nanosecond */
+    c[0].bytes = 1e6;                             /* the others share nine tenths */
+    qn_tasks tasks;
+    qn_timetable s = place(&cores, 4, c, &tasks);
+    CHECK(fabs(s.turns[0].end_ns - 1e6) < 1);
+    CHECK(s.turns[1].end_ns > 1.3e6 && s.ns < 1.34e6);
+    CHECK(fabs(s.ns - 1.3e6) < 1); /* 13 MB in all, and always more than there is of it */
+    check_bounds(&tasks, &cores, &s);
+    qn_timetable_deinit(&s);
+    qn_tasks_deinit(&tasks);
+    cores.near_bytes = 4e6;
+    CHECK(fabs(ns_of(&cores, 4, c) - 1e6) < 1);
+}
+
+/* A core without work takes part in what another one is at, as far as there is room. */
+static void test_help(void) {
+    qn_cores cores = machine(4);
+    cores.thread_ns = 0;
+    const qn_curve long_one = {.alone_ns = 4e6, .flops = 1, .bytes = 10};
+    const qn_curve both[2] = {long_one, {.alone_ns = 1e6, .flops = 1, .bytes = 10}};
+    cores.help = 1;
+    CHECK(fabs(ns_of(&cores, 1, &long_one) - 4e6) < 1);
+    cores.help = 2;
+    CHECK(fabs(ns_of(&cores, 1, &long_one) - 2e6) < 1);
+    cores.help = 4;
+    CHECK(fabs(ns_of(&cores, 1, &long_one) - 1e6) < 1);
+    /* Three take part in the first, then all four once the other, which nobody helps, is done. */
+    CHECK(fabs(ns_of(&cores, 2, both) - (1e6 + (4e6 - 3e6) / 4)) < 1);
+    cores.thread_ns = 5e6; /* help that costs more than it brings is none */
+    const qn_curve dear = {.alone_ns = 4e6, .flops = 1, .bytes = 10, .thread_ns = 5e6};
+    CHECK(fabs(ns_of(&cores, 1, &dear) - 4e6) < 1);
 }
 
 /* What is in a cache that is half as fast beside others takes longer by the part of its time that
@@ -249,6 +326,8 @@ static void test_texts(void) {
         "cores averyveryverylongname 1 1 1 1\nmemory 1",
         "cores a 1 1 1 1\nmemory 1\nspeed 3",
         "cores a 1 1 1 1\nmemory 1 2",
+        "cores a 1 1 1 1\nmemory 1\ncache -1",
+        "cores a 1 1 1 1\nmemory 1\ncache",
         "cores a 1 1 1 1 1 1 1 1 1 1\nmemory 1",
         "cores a 1 1 1 1\ncores b 1 1 1 1\ncores c 1 1 1 1\ncores d 1 1 1 1\ncores e 1 1 1 1\n",
     };
@@ -291,6 +370,8 @@ int main(void) {
     test_energy();
     test_curves();
     test_bandwidth();
+    test_fair_bandwidth();
+    test_help();
     test_caches();
     test_texts();
     test_failing_allocations();
