@@ -2,13 +2,13 @@
  * chosen among them: one by one on all threads, on half of them, ..., and side by side.
  *     bench_ways [SECONDS [BATCH,... [MODEL...]]]    as bench_ways 1 1,4 googlenet
  * A cell opens the model as `quern train --cores auto --data synthetic` does, trains until a way is
- * kept, and then runs every way by turns, a window of steps each, for so many seconds. Medians are
- * of windows behind the choice, so none of them is better by having been chosen. A line has
- * milliseconds of a step by way, what was kept, how many times as fast that is as one by one on all
- * threads and as the best number of threads (the least of both is 1 where one by one is kept), the
- * bound (all cores always busy), and steps from the first to the choice. Then geometric means. Set
- * XDG_CACHE_HOME to an empty folder, as schedules are kept there; with LATER=1 the schedule is
- * found in training's own steps, as without --cores. */
+ * kept and has been compared once more, and then runs every way by turns, a window of steps each,
+ * for so many seconds. Medians are of windows behind the choice, so none of them is better by
+ * having been chosen. A line has milliseconds of a step by way, what was kept, how many times as
+ * fast that is as one by one on all threads and as the best number of threads (the least of both
+ * is 1 where one by one is kept), the bound (all cores always busy), and steps from the first to
+ * the choice. Then geometric means. Set XDG_CACHE_HOME to an empty folder, as schedules are kept
+ * there; with LATER=1 the schedule is found in training's own steps, as without --cores. */
 #include "base/status.h"
 #include "os/os.h"
 #include "quern/quern.h"
@@ -125,7 +125,7 @@ static void run_rounds(qn_task *task, qn_core_plans *c, cell *to) {
 }
 
 static bool is_chosen(const qn_core_plans *c) {
-    return !c->later && !c->adapting.is_first;
+    return !c->later && !c->adapting.is_first && !c->adapting.is_trial && c->adapting.n_looks > 0;
 }
 
 static void measure(cell *to) {

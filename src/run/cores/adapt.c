@@ -1,26 +1,34 @@
 /* See cores.h: which way of running steps is the best: the fastest, or that of least energy by the
- * watts that a way is said to take. In a trial the ways run by turns, round
- * after round, a window of steps each; one that is clearly slower drops out. The way that was kept
- * before gives way to another only if that one won most of the rounds and its median is shorter.
- * What the first trial preferred to one by one is compared with that once more a little later.
- * Windows last some milliseconds, as a system gives processors away for that long. */
+ * watts that a way is said to take. In a trial the ways run by turns, round after round, a window
+ * of steps each; one that is clearly slower drops out. The way that was kept before gives way to
+ * another only if that one won seven of eight rounds, or 17 of 24, which by chance happens once in
+ * thirty times, and its gain in the median round is large enough. Another program may have worked
+ * during a trial: some windows later, and at longer and longer distances, all ways are compared
+ * again (a look), and what does not still gain over one by one is left for that. Windows last some
+ * milliseconds, as a system gives processors away for that long. */
 #include "os/os.h"
 #include "run/cores/cores.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Rounds of the first trial, and those before them that do not count: steps touch memory for the
- * first time. Rounds of later trials, and of those where a window is one long step. */
-enum { FIRST_ROUNDS = 8, WARM_ROUNDS = 2, ROUNDS = 3, LONG_ROUNDS = 2 };
+/* Rounds of the first trial and of looks, where a window is one long step, and where it is not;
+ * rounds before them that do not count: steps touch memory for the first time. Rounds of later
+ * trials, likewise. */
+enum {
+    FIRST_ROUNDS = 8,
+    SHORT_ROUNDS = QN_CORES_ROUNDS,
+    WARM_ROUNDS = 2,
+    ROUNDS = 3,
+    LONG_ROUNDS = 2
+};
 
 /* Windows between two trials for small changes; at most, as trials that change nothing make them
  * rarer; windows after which all ways are tried in any case, for the first time. */
 enum { REST = 6, MOST_REST = 96, EVERY = 512 };
 
-/* Windows after the first trial until its choice is compared with one by one again: another program
- * may have worked during it. */
-enum { AGAIN = 16 };
+/* Looks, and windows before the first one; before each further one so many times as many. */
+enum { LOOKS = 3, FIRST_LOOK = 16, LOOKS_APART = 4 };
 
 static const int64_t first_window_ns = 2000000, window_ns = 20000000;
 
@@ -65,13 +73,12 @@ static void begin_trial(qn_core_plans *c, int n_rounds, int n_warm) {
     if (a->is_slow && a->kept == QN_CORES_BESIDE)
         a->kept = QN_CORES_ALL;
     a->is_trial = true;
+    a->is_long = false;
     a->n_rounds = n_rounds;
     a->n_warm = n_warm;
     for (int way = 0; way < QN_CORES_WAYS; way++)
         a->ways[way] = (qn_core_way){0};
     a->ways[QN_CORES_BESIDE].is_out = a->is_slow;
-    for (int way = 0; way < QN_CORES_WAYS; way++)
-        a->ways[way].is_out |= a->is_again && way != QN_CORES_ALL && way != a->kept;
     a->way = next_live(c, 0);
 }
 
@@ -100,7 +107,7 @@ void qn_cores_begin_trials(qn_core_plans *c, const qn_core_wish *wish) {
         a->watts[way] = watts_of(c, way, wish);
         a->weight[way] = weight_of(wish->prefer, a->watts[way]);
     }
-    begin_trial(c, FIRST_ROUNDS, WARM_ROUNDS);
+    begin_trial(c, SHORT_ROUNDS, WARM_ROUNDS);
 }
 
 /* ---- judging ---- */
@@ -123,23 +130,43 @@ static double cost(const qn_core_adapting *a, int way) {
     return median(&a->ways[way]) * a->weight[way];
 }
 
-/* In three of four rounds that both were in, and by the median of all. */
-static bool is_better(const qn_core_adapting *a, int way, int than) {
+/* Rounds that both were in, in which one was better; *gain: how many times in the median round. */
+static int count_won(const qn_core_adapting *a, int way, int than, int *n, double *gain) {
     const qn_core_way *x = &a->ways[way], *y = &a->ways[than];
-    const int n = x->n < y->n ? x->n : y->n;
+    qn_core_way gains = {.n = x->n < y->n ? x->n : y->n};
     int n_won = 0;
-    for (int i = 0; i < n; i++)
-        n_won += x->rounds_ns[i] * a->weight[way] < y->rounds_ns[i] * a->weight[than];
-    return 4 * n_won >= 3 * n &&
-           cost(a, than) >= (a->is_first ? least_gain : least_later_gain) * cost(a, way);
+    for (int i = 0; i < gains.n; i++) {
+        gains.rounds_ns[i] = y->rounds_ns[i] * a->weight[than] / (x->rounds_ns[i] * a->weight[way]);
+        n_won += gains.rounds_ns[i] > 1;
+    }
+    *n = gains.n;
+    *gain = median(&gains);
+    return n_won;
+}
+
+static bool is_better(const qn_core_adapting *a, int way, int than) {
+    int n;
+    double gain;
+    const int n_won = count_won(a, way, than, &n, &gain);
+    return n > 0 && n_won >= fmin(n, 0.5 * n + 0.95 * sqrt(n)) &&
+           gain >= (a->is_first || a->is_look ? least_gain : least_later_gain);
+}
+
+/* Whether a way is as good as one by one. */
+static bool is_confirmed(const qn_core_plans *c, int way) {
+    int n;
+    double gain;
+    const int n_won = count_won(&c->adapting, way, QN_CORES_ALL, &n, &gain);
+    return way == QN_CORES_ALL || (is_live(c, way) && 2 * n_won >= n && gain >= 1);
 }
 
 static int find_best(const qn_core_plans *c) {
     const qn_core_adapting *a = &c->adapting;
-    int best = a->kept;
+    const int kept = a->is_look && !is_confirmed(c, a->kept) ? QN_CORES_ALL : a->kept;
+    int best = kept;
     for (int way = 0; way < count_ways(c); way++) {
-        if (way != a->kept && is_live(c, way) && is_better(a, way, a->kept) &&
-            (best == a->kept || cost(a, way) < cost(a, best)))
+        if (way != kept && is_live(c, way) && is_better(a, way, kept) &&
+            (best == kept || cost(a, way) < cost(a, best)))
             best = way;
     }
     return best;
@@ -160,12 +187,15 @@ static void note_points(qn_core_plans *c) {
 }
 
 static void note_gain(qn_core_plans *c) {
-    const qn_core_way *ways = c->adapting.ways;
+    const qn_core_adapting *a = &c->adapting;
+    int n;
+    double gain;
     note_points(c);
-    if (ways[QN_CORES_BESIDE].n == 0)
+    (void)count_won(a, QN_CORES_BESIDE, QN_CORES_ALL, &n, &gain);
+    if (n == 0)
         return;
-    c->use.is_measured = true;
-    c->use.measured_gain = median(&ways[QN_CORES_ALL]) / median(&ways[QN_CORES_BESIDE]);
+    c->use.is_measured = true; /* of times, whatever is preferred */
+    c->use.measured_gain = gain * a->weight[QN_CORES_BESIDE] / a->weight[QN_CORES_ALL];
 }
 
 /* Trials that change nothing are made rarer, up to a limit; a change makes them usual again. */
@@ -174,8 +204,7 @@ static void keep(qn_core_plans *c) {
     const int best = find_best(c);
     if (a->is_first) {
         note_gain(c);
-        a->is_unsure = best != QN_CORES_ALL;
-    } else if (a->is_again) {
+    } else if (a->is_look) {
         c->use.n_changes += best != a->before;
     } else {
         const bool is_change = best != a->before;
@@ -186,7 +215,7 @@ static void keep(qn_core_plans *c) {
         a->every = is_change ? EVERY : 2 * a->every;
     }
     a->kept = a->way = best;
-    a->is_trial = a->is_first = a->is_again = false;
+    a->is_trial = a->is_first = a->is_look = false;
     a->mean_ns = median(&a->ways[best]);
     a->n_windows = 0;
     a->n_odd = a->n_idle = 0;
@@ -218,7 +247,8 @@ static void end_round(qn_core_plans *c) {
     qn_core_adapting *a = &c->adapting;
     if (a->n_warm > 0)
         a->n_warm--;
-    else if (--a->n_rounds == 0 || drop_slow(c, a) == 1) {
+    else if (--a->n_rounds <= (a->is_long ? SHORT_ROUNDS - FIRST_ROUNDS : 0) ||
+             drop_slow(c, a) == 1) {
         keep(c);
         return;
     }
@@ -228,6 +258,7 @@ static void end_round(qn_core_plans *c) {
 static void end_trial_window(qn_core_plans *c, double mean_ns) {
     qn_core_adapting *a = &c->adapting;
     qn_core_way *w = &a->ways[a->way];
+    a->is_long = a->is_long || (a->n_steps == 1 && (a->is_first || a->is_look));
     if (a->n_warm == 0) {
         w->rounds_ns[w->n++] = mean_ns;
         w->least_ns = w->n == 1 || mean_ns < w->least_ns ? mean_ns : w->least_ns;
@@ -259,6 +290,13 @@ static bool differs(double a, double b, double by) {
     return a > by * b || b > by * a;
 }
 
+static int64_t windows_before_look(int n_looks) {
+    int64_t n = FIRST_LOOK;
+    for (; n_looks > 0; n_looks--)
+        n *= LOOKS_APART;
+    return n;
+}
+
 /* Rounds of the trial that a window calls for; 0: none. Where all is as before it may be long. */
 static int call_for_trial(qn_core_plans *c, double mean_ns) {
     qn_core_adapting *a = &c->adapting;
@@ -272,11 +310,12 @@ static int call_for_trial(qn_core_plans *c, double mean_ns) {
         n_rounds = a->n_steps == 1 ? LONG_ROUNDS : ROUNDS;
     else if (a->n_windows >= a->every)
         n_rounds = FIRST_ROUNDS;
-    else if (a->is_unsure && a->n_windows == AGAIN)
-        a->is_again = true;
-    a->is_unsure = a->is_unsure && n_rounds == 0 && !a->is_again;
-    if (a->is_again)
-        return ROUNDS;
+    else if (a->n_looks < LOOKS && a->n_windows >= windows_before_look(a->n_looks))
+        a->is_look = true;
+    if (a->is_look) {
+        a->n_looks++;
+        return SHORT_ROUNDS;
+    }
     if (n_rounds > 0 && (is_large || has_cores || n_rounds == FIRST_ROUNDS))
         a->is_slow = is_large && !has_cores && mean_ns > a->mean_ns;
     return n_rounds;
@@ -295,7 +334,7 @@ void qn_cores_note(qn_core_plans *c, double ns) {
     qn_core_adapting *a = &c->adapting;
     a->ns += ns;
     a->n_steps++;
-    if (a->ns < (double)(a->is_first ? first_window_ns : window_ns))
+    if (a->ns < (double)(a->is_first || a->is_look ? first_window_ns : window_ns))
         return;
     const double mean_ns = a->ns / (double)a->n_steps;
     if (a->is_trial)

@@ -17,7 +17,7 @@
 enum { QN_CORES_ALL, QN_CORES_BESIDE, QN_CORES_FEWER, QN_CORES_WAYS = QN_CORES_FEWER + 4 };
 
 /* Counted rounds of a trial at most. */
-enum { QN_CORES_ROUNDS = 8 };
+enum { QN_CORES_ROUNDS = 24 };
 
 /* A way in a trial: the mean time of a step in each round's window. */
 typedef struct qn_core_way {
@@ -29,11 +29,13 @@ typedef struct qn_core_way {
 
 /* Which way is kept, or, in a trial, is tried now. A window is some steps one way. */
 typedef struct qn_core_adapting {
-    int way, kept, before;    /* before: kept when the trial began */
-    bool is_trial, is_first;  /* is_first: the trial that training begins with */
-    bool is_unsure, is_again; /* the first trial's choice is yet to be, is being compared again */
+    int way, kept, before;   /* before: kept when the trial began */
+    bool is_trial, is_first; /* is_first: the trial that training begins with */
+    bool is_look;            /* a trial that confirms what an earlier one preferred */
+    int n_looks;
     bool is_slow; /* steps became much longer: without operations side by side until that ends */
     int n_rounds, n_warm;         /* left of the trial: counted, and those before them */
+    bool is_long;                 /* a window of it was one step */
     double ns;                    /* of the window so far */
     int64_t n_steps;              /* likewise */
     double mean_ns;               /* of a step, over the last windows */
