@@ -180,34 +180,34 @@ static void bench_gemm(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
 
 static void run_norm_forward(job *j) {
     const qn_activation relu = {QN_ACTIVATION_RELU, 0};
-    table->batch_norm_forward(team, &(qn_rows){j->rows, j->c, {0}}, j->a, j->d, j->d, 1e-5, relu,
-                              j->b, j->e, j->e + j->c, j->workspace);
+    table->batch_norm_forward(team, &(qn_rows){.rows = j->rows, .c = j->c}, j->a, j->d, j->d, 1e-5,
+                              relu, j->b, j->e, j->e + j->c, j->workspace);
 }
 
 static void run_norm_backward(job *j) {
     const qn_activation relu = {QN_ACTIVATION_RELU, 0};
-    table->batch_norm_backward(team, &(qn_rows){j->rows, j->c, {0}}, j->a, j->b, j->c_, j->d, j->e,
-                               j->e + j->c, relu, j->c_, j->e + 2 * j->c, j->e + 3 * j->c,
-                               j->workspace);
+    table->batch_norm_backward(team, &(qn_rows){.rows = j->rows, .c = j->c}, j->a, j->b, j->c_,
+                               j->d, j->e, j->e + j->c, relu, j->c_, j->e + 2 * j->c,
+                               j->e + 3 * j->c, j->workspace);
 }
 
 static void run_relu(job *j) {
     table->activation_forward(team, (qn_activation){QN_ACTIVATION_RELU, 0},
-                              &(qn_rows){j->rows, j->c, {0}}, j->a, j->b);
+                              &(qn_rows){.rows = j->rows, .c = j->c}, j->a, j->b);
 }
 
 static void run_tanh(job *j) {
     table->activation_forward(team, (qn_activation){QN_ACTIVATION_TANH, 0},
-                              &(qn_rows){j->rows, j->c, {0}}, j->a, j->b);
+                              &(qn_rows){.rows = j->rows, .c = j->c}, j->a, j->b);
 }
 
 static void run_tanh_backward(job *j) {
     table->activation_backward(team, (qn_activation){QN_ACTIVATION_TANH, 0},
-                               &(qn_rows){j->rows, j->c, {0}}, j->a, j->b, j->c_);
+                               &(qn_rows){.rows = j->rows, .c = j->c}, j->a, j->b, j->c_);
 }
 
 static void run_add(job *j) {
-    table->add(team, &(qn_rows){j->rows, j->c, {0}}, j->a, j->b,
+    table->add(team, &(qn_rows){.rows = j->rows, .c = j->c}, j->a, j->b,
                (qn_activation){QN_ACTIVATION_RELU, 0}, j->c_);
 }
 
@@ -294,7 +294,7 @@ static void bench_pass(const char *what, void (*run)(job *), int64_t rows, int64
                                .dilation_h = 1,
                                .dilation_w = 1,
                                .groups = 1};
-    size_t bytes = table->batch_norm_workspace(rows, c, n_threads);
+    size_t bytes = table->batch_norm_workspace(&(qn_rows){.rows = rows, .c = c}, n_threads);
     size_t other = table->column_sum_workspace(rows, 1, c, n_threads);
     bytes = bytes > other ? bytes : other;
     other = table->layer_norm_workspace(rows, c, n_threads);

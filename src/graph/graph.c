@@ -287,13 +287,28 @@ static qn_status check_real(const qn_value_info *info, int i, qn_dtype *real) {
     return QN_OK;
 }
 
+/* An input that may be a 16-bit float (qn_op): of the type of those before it that may, *half, or
+ * QN_NONE where there is none yet. */
+static qn_status check_half(const qn_value_info *info, int i, qn_dtype *half) {
+    const qn_dtype dtype = info->tensor.dtype;
+    if (*half != QN_NONE && dtype != *half)
+        return qn_fail(QN_ERROR_ARGUMENT, "input %d, %s, is %s where %s is needed; cast it", i,
+                       info->name, qn_dtype_name(dtype), qn_dtype_name(*half));
+    if (qn_dtype_is_half(dtype) && info->tensor.shape.rank < 2)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "input %d, %s, is %s and has fewer than two axes; cast it", i, info->name,
+                       qn_dtype_name(dtype));
+    *half = dtype;
+    return QN_OK;
+}
+
 /* The checks that hold for every operator: count, presence and element type of inputs. */
 static qn_status check_inputs(const qn_graph *graph, const qn_op *op, const qn_value *inputs,
                               int n_inputs) {
     if (n_inputs < op->min_inputs || (op->max_inputs >= 0 && n_inputs > op->max_inputs))
         return qn_fail(QN_ERROR_ARGUMENT, "%d inputs, but it takes %d to %d", n_inputs,
                        op->min_inputs, op->max_inputs);
-    qn_dtype real = QN_NONE;
+    qn_dtype real = QN_NONE, half = QN_NONE;
     for (int i = 0; i < n_inputs; i++) {
         const uint32_t bit = i < 32 ? UINT32_C(1) << i : 0;
         const qn_value_info *info = qn_graph_value(graph, inputs[i]);
@@ -304,7 +319,10 @@ static qn_status check_inputs(const qn_graph *graph, const qn_op *op, const qn_v
                 return qn_fail(QN_ERROR_ARGUMENT, "input %d is left out", i);
             continue;
         }
-        if (!(op->any_type_inputs >> (i < 31 ? i : 31) & 1))
+        if (op->halves & bit)
+            QN_TRY(check_half(info, i, &half));
+        if (!(op->any_type_inputs >> (i < 31 ? i : 31) & 1) &&
+            !(op->halves & bit && qn_dtype_is_half(info->tensor.dtype)))
             QN_TRY(check_real(info, i, &real));
     }
     return QN_OK;

@@ -67,6 +67,9 @@ struct qn_op {
     /* Of any type, which the shape rule checks, as a bit mask whose last bit stands for all further
      * inputs; the rest are real, of one type. */
     uint32_t any_type_inputs;
+    /* That may be 16-bit floats, all of one type and two axes or more, as a bit mask: output 0 is
+     * then of that type, too. It is what would be computed in f32, rounded once. */
+    uint32_t halves;
     /* Words for the names of outputs 1 and on, "conv1.WORD"; null: their number. */
     const char *output_names[QN_MAX_OUTPUTS];
     /* Fails with the reason, without the node's name, which the builder adds. */

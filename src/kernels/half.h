@@ -17,6 +17,15 @@ typedef struct qn_halves {
     const qn_kernels *wide;
 } qn_halves;
 
+/* Conversions by an instruction set, as tensor/number.h defines them. */
+qn_half_rows qn_half_rows_of(qn_dtype dtype, qn_isa isa);
+
+/* The same by all threads: rows (rows, c), those of 16-bit floats `step` apart. */
+void qn_halves_widen(const qn_halves *how, qn_team *team, int64_t rows, int64_t c, int64_t step,
+                     const uint16_t *from, float *to);
+void qn_halves_narrow(const qn_halves *how, qn_team *team, int64_t rows, int64_t c, int64_t step,
+                      const float *from, uint16_t *to);
+
 /* What becomes of the sums. */
 typedef struct qn_half_result {
     uint16_t *halves;  /* where they go once rounded; null: they are not */

@@ -5,6 +5,7 @@ set(QUERN_KERNEL_SOURCES
   src/kernels/kernels.c
   src/kernels/integer.c
   src/kernels/half.c
+  src/kernels/half/convert.c
   src/kernels/half/wide.c
   src/kernels/peak.c
   src/kernels/ref/ref_f32.c

@@ -33,11 +33,18 @@ typedef struct qn_conv2d_shape {
         *tilings; /* how its work is tiled (tilings.h); null: by the fixed rules */
 } qn_conv2d_shape;
 
+/* How numbers are read that are held as 16-bit floats, and rounded to such. */
+typedef struct qn_half_rows {
+    void (*widen)(int64_t n, const uint16_t *x, float *y);
+    void (*narrow)(int64_t n, const float *x, uint16_t *y);
+} qn_half_rows;
+
 /* Tensors of one shape (rows, C), and for each that is said to have a step, in the order of the
  * arguments, the elements from one of its rows to the next; 0: c, dense. */
 typedef struct qn_rows {
     int64_t rows, c;
     int64_t strides[3];
+    const qn_half_rows *halves; /* of batch norm of f32: x, y, dy and dx are held so; or null */
 } qn_rows;
 
 /* The three products of a convolution. */
@@ -168,7 +175,7 @@ typedef struct qn_kernels {
                                 const void *dy, const void *scale, const void *mean,
                                 const void *inv_std, qn_activation activation, void *dx,
                                 void *dscale, void *dshift, void *workspace);
-    size_t (*batch_norm_workspace)(int64_t rows, int64_t c, int n_threads);
+    size_t (*batch_norm_workspace)(const qn_rows *shape, int n_threads);
 
     /* ---- layer norm of the rows of x (rows, C) ---- */
 

@@ -43,17 +43,17 @@ qn_status qn_infer_dtype(const qn_infer *infer, int i, qn_dtype dtype) {
                    qn_dtype_name(infer->inputs[i].dtype), qn_dtype_name(dtype));
 }
 
-qn_status qn_infer_real_or_i8(const qn_infer *infer, int i) {
+qn_status qn_infer_real_half_or_i8(const qn_infer *infer, int i) {
     const qn_dtype type = infer->inputs[i].dtype;
-    if (qn_dtype_is_real(type) || type == QN_I8)
+    if (qn_dtype_is_real(type) || qn_dtype_is_half(type) || type == QN_I8)
         return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT, "input %d is %s, but f32, f64 or i8 is needed", i,
+    return qn_fail(QN_ERROR_ARGUMENT, "input %d is %s, but f32, f64, bf16, f16 or i8 is needed", i,
                    qn_dtype_name(type));
 }
 
 qn_status qn_infer_activation(qn_infer *infer) {
     const qn_activation_attributes *a = infer->attributes;
-    QN_TRY(qn_infer_real_or_i8(infer, 0));
+    QN_TRY(qn_infer_real_half_or_i8(infer, 0));
     for (int i = 1; i < infer->n_inputs; i++)
         QN_TRY(qn_infer_dtype(infer, i, infer->inputs[0].dtype));
     if (infer->inputs[0].dtype == QN_I8 && a->activation.kind != QN_ACTIVATION_RELU)
@@ -63,7 +63,7 @@ qn_status qn_infer_activation(qn_infer *infer) {
 
 qn_status qn_infer_product(const qn_infer *infer, qn_activation_kind activation, qn_dtype *result) {
     const qn_dtype type = infer->inputs[0].dtype;
-    const bool is_half = type == QN_BF16 || type == QN_F16;
+    const bool is_half = qn_dtype_is_half(type);
     if (!qn_dtype_is_real(type) && !is_half && type != QN_I8)
         return qn_fail(QN_ERROR_ARGUMENT, "input 0 is %s, but f32, f64, bf16, f16 or i8 is needed",
                        qn_dtype_name(type));
@@ -80,7 +80,7 @@ qn_status qn_infer_product(const qn_infer *infer, qn_activation_kind activation,
 
 qn_status qn_infer_sums(const qn_infer *infer, qn_dtype *result) {
     QN_TRY(qn_infer_product(infer, QN_ACTIVATION_NONE, result));
-    if (*result == QN_BF16 || *result == QN_F16)
+    if (qn_dtype_is_half(*result))
         *result = QN_F32;
     return QN_OK;
 }

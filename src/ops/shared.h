@@ -41,8 +41,8 @@ qn_status qn_infer_rank(const qn_infer *infer, int i, int rank, const char *axes
 /* Input i must be of an integer type. */
 qn_status qn_infer_dtype(const qn_infer *infer, int i, qn_dtype dtype);
 
-/* Input i must be real or QN_I8. */
-qn_status qn_infer_real_or_i8(const qn_infer *infer, int i);
+/* Input i must be real, a 16-bit float or QN_I8. */
+qn_status qn_infer_real_half_or_i8(const qn_infer *infer, int i);
 
 /* Inputs whose types qn_infer_product checks, for any_type_inputs. */
 enum { QN_PRODUCT_INPUTS = 7 };

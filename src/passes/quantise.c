@@ -499,6 +499,42 @@ static qn_value usual_input(translation *t, const qn_node *node, int i) {
         t, narrow_as(t, name_with(t->to, name, "operand"), h.value, &t->how->norm, QN_ROLE_WEIGHT));
 }
 
+/* Whether all that an operator may read as 16-bit floats is held so, and its result will be. */
+static bool is_of_halves(const translation *t, int n) {
+    const qn_node *node = t->from->nodes[n];
+    const qn_role_type *type = type_of(t, role_of(t, n, node->outputs[0]));
+    if (!node->op->halves || !is_narrowed(t, node, 0) || !qn_dtype_is_half(type->dtype) ||
+        type->scaling != QN_SCALED_NONE)
+        return false;
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (!(node->op->halves >> i & 1) || node->inputs[i].id < 0)
+            continue;
+        const held h = t->held[node->inputs[i].id];
+        if (!h.is_narrow || h.scale.id >= 0 || qn_graph_tensor(t->to, h.value).dtype != type->dtype)
+            return false;
+    }
+    return true;
+}
+
+/* It reads them as they are, and rounds by itself. */
+static void add_on_halves(translation *t, int n, qn_value *inputs) {
+    const qn_node *node = t->from->nodes[n];
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (leaves_out(t, node, i))
+            inputs[i] = QN_NO_VALUE;
+        else if (node->op->halves >> i & 1)
+            inputs[i] = t->held[node->inputs[i].id].value;
+        else
+            inputs[i] = usual_input(t, node, i);
+    }
+    const qn_node *copy =
+        qn_graph_add(t->to, node->op, node->name, inputs, node->n_inputs, node->attributes);
+    for (int i = 0; copy && i < node->n_outputs; i++)
+        t->held[node->outputs[i].id] = as_wide(copy->outputs[i]);
+    if (copy)
+        t->held[node->outputs[0].id].is_narrow = true;
+}
+
 static void add_usual(translation *t, int n) {
     const qn_node *node = t->from->nodes[n];
     qn_value few[16], *inputs = few;
@@ -506,6 +542,10 @@ static void add_usual(translation *t, int n) {
         inputs = qn_arena_allocate(&t->to->arena, (size_t)node->n_inputs, sizeof *inputs);
     if (!inputs) {
         qn_graph_fail(t->to, QN_ERROR_MEMORY, "%s", qn_error_message());
+        return;
+    }
+    if (is_of_halves(t, n)) {
+        add_on_halves(t, n, inputs);
         return;
     }
     for (int i = 0; i < node->n_inputs; i++)

@@ -480,13 +480,30 @@ qn_status qn_fit_within(qn_engine *e, fit *f) {
 }
 
 /* Without a budget, values are made again where that takes at most this part of a step and saves at
- * least that part of an arena which is the larger half of a large program's memory. */
-enum { LARGE_ARENA = 192 << 20 };
+ * least that part of an arena which is the larger half of a large program's memory: of so many
+ * numbers, whatever type most of them have. */
+enum { LARGE_ARENA_NUMBERS = 48 << 20 };
 static const double next_to_nothing = 0.025, worth_while = 0.05;
 
+/* Of a number of the largest value that a node makes. */
+static size_t usual_bytes(const qn_graph *graph) {
+    int64_t most = 0;
+    qn_dtype dtype = QN_F32;
+    for (int v = 0; v < graph->n_values; v++) {
+        const qn_value_info *info = graph->values[v];
+        const int64_t n = info->producer < 0 ? 0 : qn_shape_count(info->tensor.shape);
+        if (n > most) {
+            most = n;
+            dtype = info->tensor.dtype;
+        }
+    }
+    return qn_dtype_bytes(dtype);
+}
+
 static bool may_be_thrifty(const qn_engine *e, const qn_program *p) {
+    const size_t arena = p->plan->arena_bytes;
     return p->training && !p->unsplit && e->device == 0 && !e->live_budget && !p->base &&
-           p->plan->arena_bytes >= LARGE_ARENA && p->plan->arena_bytes > held_bytes(e);
+           arena >= LARGE_ARENA_NUMBERS * usual_bytes(p->graph) && arena > held_bytes(e);
 }
 
 static qn_status save_memory(qn_engine *e, qn_program *p) {

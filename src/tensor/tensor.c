@@ -41,6 +41,10 @@ bool qn_dtype_is_float(qn_dtype dtype) {
     return qn_dtype_is_real(dtype) || dtype >= QN_F16;
 }
 
+bool qn_dtype_is_half(qn_dtype dtype) {
+    return dtype == QN_BF16 || dtype == QN_F16;
+}
+
 qn_shape qn_shape_make(int rank, const int64_t *dims) {
     qn_shape shape = {.rank = rank};
     for (int i = 0; i < rank && i < QN_MAX_RANK; i++)

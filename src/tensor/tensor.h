@@ -18,6 +18,9 @@ bool qn_dtype_is_real(qn_dtype dtype);
 /* Numbers with fractions, of any size. */
 bool qn_dtype_is_float(qn_dtype dtype);
 
+/* QN_BF16 and QN_F16. */
+bool qn_dtype_is_half(qn_dtype dtype);
+
 qn_shape qn_shape_make(int rank, const int64_t *dims);
 
 /* Number of elements; a shape of rank 0 has 1. */

@@ -1,5 +1,5 @@
 /* How the CPU runs activations, GELU and softmax. */
-#include "device/cpu/cpu.h"
+#include "device/cpu/half.h"
 #include "ops/shared.h"
 
 /* ---- activation ---- */
@@ -108,12 +108,18 @@ static void softmax_backward_run(const qn_call *call) {
 
 const qn_cpu_operator qn_cpu_activation[] = {
     {&qn_op_relu, .types = QN_TYPES(QN_I8), .run = int8_relu_run},
+    {&qn_op_relu, QN_CPU_ON_HALF(rows)},
     {&qn_op_relu, .run = activation_run},
+    {&qn_op_relu6, QN_CPU_ON_HALF(rows)},
     {&qn_op_relu6, .run = activation_run},
+    {&qn_op_leaky_relu, QN_CPU_ON_HALF(rows)},
     {&qn_op_leaky_relu, .run = activation_run},
+    {&qn_op_tanh, QN_CPU_ON_HALF(rows)},
     {&qn_op_tanh, .run = activation_run},
+    {&qn_op_sigmoid, QN_CPU_ON_HALF(rows)},
     {&qn_op_sigmoid, .run = activation_run},
     {&qn_op_activation_backward, .types = QN_TYPES(QN_I8), .run = int8_relu_backward_run},
+    {&qn_op_activation_backward, QN_CPU_ON_HALF(rows)},
     {&qn_op_activation_backward, .run = activation_backward_run},
     {&qn_op_gelu, .run = gelu_run},
     {&qn_op_gelu_backward, .run = gelu_backward_run},

@@ -1,6 +1,6 @@
 /* How the CPU runs elementwise operators, column sums, constants and casts. */
 #include "ops/elementwise.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/half.h"
 #include "ops/shared.h"
 #include "tensor/number.h"
 
@@ -162,6 +162,7 @@ static void constant_run(const qn_call *call) {
 }
 
 const qn_cpu_operator qn_cpu_elementwise[] = {
+    {&qn_op_add, QN_CPU_ON_HALF(rows)},
     {&qn_op_add, .run = add_run},
     {&qn_op_multiply, .run = multiply_run},
     {&qn_op_scale, .run = scale_run},

@@ -1,6 +1,6 @@
 /* How the CPU runs batch norm and layer norm. */
 #include "ops/network/norm.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/half.h"
 #include "ops/shared.h"
 
 /* ---- batch norm ---- */
@@ -10,13 +10,20 @@ static size_t batch_norm_workspace(const qn_kernels *kernels, const void *attrib
                                    int n_threads) {
     (void)attributes;
     (void)outputs;
-    const qn_shape x = inputs[0].shape;
-    return kernels->batch_norm_workspace(qn_shape_rows(x), qn_shape_columns(x), n_threads);
+    const qn_tensor x = inputs[0];
+    const qn_half_rows halves = qn_half_rows_of(x.dtype, kernels->isa);
+    const qn_rows rows = {.rows = qn_shape_rows(x.shape),
+                          .c = qn_shape_columns(x.shape),
+                          .halves = qn_dtype_is_half(x.dtype) ? &halves : NULL};
+    return kernels->batch_norm_workspace(&rows, n_threads);
 }
 
 static void batch_norm_run(const qn_call *call) {
     const qn_batch_norm_attributes *a = call->attributes;
+    const qn_dtype type = call->inputs[0].dtype;
+    const qn_half_rows halves = qn_half_rows_of(type, call->kernels->isa);
     qn_rows rows = qn_call_rows(call);
+    rows.halves = qn_dtype_is_half(type) ? &halves : NULL;
     rows.strides[0] = qn_call_in_stride(call, 0);
     rows.strides[1] = qn_call_out_stride(call, 0);
     call->kernels->batch_norm_forward(call->team, &rows, call->in[0], call->in[1], call->in[2],
@@ -26,7 +33,10 @@ static void batch_norm_run(const qn_call *call) {
 
 static void batch_norm_backward_run(const qn_call *call) {
     const qn_batch_norm_attributes *a = call->attributes;
+    const qn_dtype type = call->inputs[0].dtype;
+    const qn_half_rows halves = qn_half_rows_of(type, call->kernels->isa);
     qn_rows rows = qn_call_rows(call);
+    rows.halves = qn_dtype_is_half(type) ? &halves : NULL;
     rows.strides[0] = qn_call_in_stride(call, 0);
     rows.strides[1] = call->in[1] ? qn_call_in_stride(call, 1) : 0;
     rows.strides[2] = qn_call_in_stride(call, 2);
@@ -95,9 +105,14 @@ static int64_t layer_norm_backward_chunk(const qn_kernels *kernels, const void *
 }
 
 const qn_cpu_operator qn_cpu_norm[] = {
+    {&qn_op_batch_norm, .types = QN_TYPES_HALF, .run = batch_norm_run,
+     .workspace = batch_norm_workspace},
     {&qn_op_batch_norm, .run = batch_norm_run, .workspace = batch_norm_workspace},
+    {&qn_op_batch_norm_backward, .types = QN_TYPES_HALF, .run = batch_norm_backward_run,
+     .workspace = batch_norm_workspace},
     {&qn_op_batch_norm_backward, .run = batch_norm_backward_run, .workspace = batch_norm_workspace},
     {&qn_op_batch_norm_running, .run = batch_norm_running_run},
+    {&qn_op_batch_norm_inference, QN_CPU_ON_HALF(rows)},
     {&qn_op_batch_norm_inference, .run = batch_norm_inference_run},
     {&qn_op_layer_norm, .run = layer_norm_run},
     {&qn_op_layer_norm_backward, .run = layer_norm_backward_run,

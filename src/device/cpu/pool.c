@@ -1,6 +1,6 @@
 /* How the CPU runs means and maxima of windows. */
 #include "ops/network/pool.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/half.h"
 #include "ops/shared.h"
 
 /* ---- average pool ---- */
@@ -60,12 +60,17 @@ static void integer_max_pool_backward_run(const qn_call *call) {
 }
 
 const qn_cpu_operator qn_cpu_pool[] = {
+    {&qn_op_average_pool, QN_CPU_ON_HALF(samples)},
     {&qn_op_average_pool, .run = average_pool_run},
+    {&qn_op_average_pool_backward, QN_CPU_ON_HALF(samples)},
     {&qn_op_average_pool_backward, .run = average_pool_backward_run},
+    {&qn_op_global_average_pool, QN_CPU_ON_HALF(samples)},
     {&qn_op_global_average_pool, .run = average_pool_global_run},
     {&qn_op_max_pool, .types = QN_TYPES(QN_I8), .run = integer_max_pool_run},
+    {&qn_op_max_pool, QN_CPU_ON_HALF(samples)},
     {&qn_op_max_pool, .run = max_pool_run},
     {&qn_op_max_pool_backward, .types = QN_TYPES(QN_I8), .run = integer_max_pool_backward_run},
+    {&qn_op_max_pool_backward, QN_CPU_ON_HALF(samples)},
     {&qn_op_max_pool_backward, .run = max_pool_backward_run},
     {0},
 };

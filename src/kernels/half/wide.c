@@ -4,12 +4,8 @@
  * beside it, and filter gradients are cut where their kernel's chunks end. */
 #include "base/memory.h"
 #include "kernels/half.h"
-#include "kernels/integer.h"
 
-enum {
-    AT_ONCE = 16384,            /* numbers of a task */
-    SLICE_FLOATS = 1024 * 1024, /* of both sides of a slice, about */
-};
+enum { SLICE_FLOATS = 1024 * 1024 }; /* of both sides of a slice, about */
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -18,55 +14,6 @@ static int64_t least(int64_t a, int64_t b) {
 static size_t floats(int64_t n) {
     const size_t bytes = (size_t)n * sizeof(float);
     return (bytes + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
-}
-
-/* ---- converting ---- */
-
-/* Rows of c numbers, the halves `step` apart. */
-typedef struct conversion {
-    const qn_halves *how;
-    int64_t rows, c, step, at_once;
-    const uint16_t *from;
-    float *wide;
-    uint16_t *to; /* or null: from halves */
-} conversion;
-
-static void convert_task(void *context, int64_t begin, int64_t end, int thread) {
-    const conversion *t = context;
-    const qn_integer_rows *rows = &qn_integer_kernels_get(t->how->wide->isa)->rows;
-    const bool is_bf16 = t->how->dtype == QN_BF16;
-    (void)thread;
-    for (int64_t row = begin * t->at_once; row < least(t->rows, end * t->at_once); row++) {
-        if (t->to)
-            (is_bf16 ? rows->to_bf16 : rows->to_f16)(t->c, t->wide + row * t->c,
-                                                     t->to + row * t->step);
-        else
-            (is_bf16 ? rows->of_bf16 : rows->of_f16)(t->c, t->from + row * t->step,
-                                                     t->wide + row * t->c);
-    }
-}
-
-/* Dense ones are cut into rows of a task. */
-static void convert(qn_team *team, conversion t) {
-    const int64_t n = t.rows * t.c;
-    if (t.step == t.c && n > AT_ONCE && n % AT_ONCE == 0) {
-        t.c = t.step = AT_ONCE;
-        t.rows = n / AT_ONCE;
-    }
-    t.at_once = t.c >= AT_ONCE ? 1 : AT_ONCE / (t.c > 0 ? t.c : 1);
-    qn_team_run(team, (t.rows + t.at_once - 1) / t.at_once, convert_task, &t);
-}
-
-static void widen(const qn_halves *how, qn_team *team, int64_t rows, int64_t c, int64_t step,
-                  const uint16_t *from, float *to) {
-    convert(team,
-            (conversion){.how = how, .rows = rows, .c = c, .step = step, .from = from, .wide = to});
-}
-
-static void narrow(const qn_halves *how, qn_team *team, int64_t rows, int64_t c, int64_t step,
-                   float *from, uint16_t *to) {
-    convert(team,
-            (conversion){.how = how, .rows = rows, .c = c, .step = step, .wide = from, .to = to});
 }
 
 static qn_activation activation_of(const qn_half_result *y) {
@@ -82,11 +29,11 @@ static void gemm(const qn_halves *how, qn_team *team, const qn_gemm_shape *d, co
     float *y32 = y->halves ? space : y->sums;
     if (y->halves)
         space += floats(d->m * d->n) / sizeof(float);
-    widen(how, team, 1, d->m * d->k, d->m * d->k, a, a32);
-    widen(how, team, 1, d->k * d->n, d->k * d->n, b, b32);
+    qn_halves_widen(how, team, 1, d->m * d->k, d->m * d->k, a, a32);
+    qn_halves_widen(how, team, 1, d->k * d->n, d->k * d->n, b, b32);
     how->wide->gemm(team, d, a32, b32, y->bias, activation_of(y), y32, space);
     if (y->halves)
-        narrow(how, team, 1, d->m * d->n, d->m * d->n, y32, y->halves);
+        qn_halves_narrow(how, team, 1, d->m * d->n, d->m * d->n, y32, y->halves);
 }
 
 static size_t gemm_workspace(const qn_halves *how, const qn_gemm_shape *d, int n_threads) {
@@ -162,12 +109,14 @@ static void conv2d_forward(const qn_halves *how, qn_team *team, const qn_conv2d_
     slices s = slices_of(how, d, QN_CONV2D_FORWARD);
     const places p = places_in(&s, workspace);
     const int64_t pixels = d->p * d->q;
-    widen(how, team, 1, s.filter, s.filter, w, p.w);
+    qn_halves_widen(how, team, 1, s.filter, s.filter, w, p.w);
     for (int64_t n = 0, count = s.d.n; n < s.n; n += count) {
         s.d.n = least(count, s.n - n);
-        widen(how, team, 1, s.d.n * s.x_sample, s.d.n * s.x_sample, x + n * s.x_sample, p.x);
+        qn_halves_widen(how, team, 1, s.d.n * s.x_sample, s.d.n * s.x_sample, x + n * s.x_sample,
+                        p.x);
         how->wide->conv2d_forward(team, &s.d, p.x, p.w, y->bias, activation_of(y), p.y, p.space);
-        narrow(how, team, s.d.n * pixels, d->k, s.step, p.y, y->halves + n * pixels * s.step);
+        qn_halves_narrow(how, team, s.d.n * pixels, d->k, s.step, p.y,
+                         y->halves + n * pixels * s.step);
     }
 }
 
@@ -177,13 +126,13 @@ static void conv2d_backward_data(const qn_halves *how, qn_team *team, const qn_c
     slices s = slices_of(how, d, QN_CONV2D_BACKWARD_DATA);
     const places p = places_in(&s, workspace);
     const int64_t pixels = d->p * d->q;
-    widen(how, team, 1, s.filter, s.filter, w, p.w);
+    qn_halves_widen(how, team, 1, s.filter, s.filter, w, p.w);
     for (int64_t n = 0, count = s.d.n; n < s.n; n += count) {
         s.d.n = least(count, s.n - n);
-        widen(how, team, s.d.n * pixels, d->k, s.step, dy + n * pixels * s.step, p.y);
+        qn_halves_widen(how, team, s.d.n * pixels, d->k, s.step, dy + n * pixels * s.step, p.y);
         how->wide->conv2d_backward_data(team, &s.d, p.y, p.w, p.x, p.space);
-        narrow(how, team, 1, s.d.n * s.x_sample, s.d.n * s.x_sample, p.x,
-               dx->halves + n * s.x_sample);
+        qn_halves_narrow(how, team, 1, s.d.n * s.x_sample, s.d.n * s.x_sample, p.x,
+                         dx->halves + n * s.x_sample);
     }
 }
 
@@ -196,8 +145,9 @@ static void conv2d_backward_filter(const qn_halves *how, qn_team *team, const qn
     for (int64_t n = 0, count = s.d.n; n < s.n; n += count) {
         s.d.n = least(count, s.n - n);
         s.d.add = d->add || n > 0;
-        widen(how, team, 1, s.d.n * s.x_sample, s.d.n * s.x_sample, x + n * s.x_sample, p.x);
-        widen(how, team, s.d.n * pixels, d->k, s.step, dy + n * pixels * s.step, p.y);
+        qn_halves_widen(how, team, 1, s.d.n * s.x_sample, s.d.n * s.x_sample, x + n * s.x_sample,
+                        p.x);
+        qn_halves_widen(how, team, s.d.n * pixels, d->k, s.step, dy + n * pixels * s.step, p.y);
         how->wide->conv2d_backward_filter(team, &s.d, p.x, p.y, dw->sums, p.space);
     }
 }

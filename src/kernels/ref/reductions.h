@@ -325,7 +325,14 @@ typedef struct norm_context {
     real *y, *dx;
     real *partial;              /* (chunks, 2, C) */
     real *factor, *term, *tilt; /* (C): per-channel numbers of the elementwise pass */
+    /* Where x, y_in, dy, y and dx are 16-bit floats: each thread's (3, chunk rows, C) for some of
+     * their rows. */
+    const qn_half_rows *halves;
+    real *wide;
 } norm_context;
+
+/* Tensors whose rows a thread widens: x, y and dy. */
+enum { WIDENED = 3 };
 
 static norm_context norm_init(const qn_rows *shape, qn_activation activation, real *workspace) {
     const int64_t c = shape->c, chunk_rows = rows_per_chunk(shape->rows, c);
@@ -336,18 +343,76 @@ static norm_context norm_init(const qn_rows *shape, qn_activation activation, re
                       .x_stride = row_stride(shape, 0),
                       .y_stride = row_stride(shape, 1),
                       .dy_stride = row_stride(shape, 2),
-                      .activation = activation};
+                      .activation = activation,
+                      .halves = shape->halves};
     b.partial = workspace;
     b.factor = workspace + 2 * chunks * c;
     b.term = b.factor + c;
     b.tilt = b.term + c;
+    b.wide = b.tilt + c;
     return b;
 }
 
-static size_t batch_norm_workspace(int64_t rows, int64_t c, int n_threads) {
-    (void)n_threads;
-    int64_t chunks = max_int(1, ceil_div(rows, rows_per_chunk(rows, c)));
-    return (size_t)((2 * chunks + 3) * c) * sizeof(real);
+static size_t batch_norm_workspace(const qn_rows *shape, int n_threads) {
+    const int64_t c = shape->c, chunk_rows = rows_per_chunk(shape->rows, c);
+    const int64_t chunks = max_int(1, ceil_div(shape->rows, chunk_rows));
+    const int64_t wide = shape->halves ? WIDENED * n_threads * chunk_rows : 0;
+    return (size_t)((2 * chunks + 3 + wide) * c) * sizeof(real);
+}
+
+static real *wide_rows(const norm_context *b, int thread, int tensor) {
+    return b->wide + (WIDENED * thread + tensor) * b->chunk_rows * b->c;
+}
+
+/* Rows [first, first + rows) of 16-bit floats, in the thread's place for a tensor. */
+static const real *widen_rows(const norm_context *b, int thread, int tensor, const real *from,
+                              int64_t step, int64_t first, int64_t rows) {
+    const bool is_dense = step == b->c;
+    const int64_t lines = is_dense ? 1 : rows, width = is_dense ? rows * b->c : b->c;
+    real *to = wide_rows(b, thread, tensor);
+    for (int64_t i = 0; i < lines; i++)
+        b->halves->widen(width, (const uint16_t *)(const void *)from + (first + i) * step,
+                         (float *)(void *)(to + i * b->c));
+    return to;
+}
+
+static void narrow_rows(const norm_context *b, const real *from, real *halves, int64_t step,
+                        int64_t first, int64_t rows) {
+    const bool is_dense = step == b->c;
+    const int64_t lines = is_dense ? 1 : rows, width = is_dense ? rows * b->c : b->c;
+    for (int64_t i = 0; i < lines; i++)
+        b->halves->narrow(width, (const float *)(const void *)(from + i * b->c),
+                          (uint16_t *)(void *)halves + (first + i) * step);
+}
+
+/* The same work on rows [first, first + rows), at most those of a chunk, as the table's numbers. Of
+ * 16-bit floats what it makes comes to lie in the thread's places, for put_rows. */
+static norm_context take_rows(const norm_context *b, int thread, int64_t first, int64_t rows) {
+    norm_context part = *b;
+    part.rows = rows;
+    if (!b->halves) {
+        part.x += first * b->x_stride;
+        part.y_in = b->y_in ? b->y_in + first * b->y_stride : NULL;
+        part.dy = b->dy ? b->dy + first * b->dy_stride : NULL;
+        part.y = b->y ? b->y + first * b->y_stride : NULL;
+        part.dx = b->dx ? b->dx + first * b->c : NULL;
+        return part;
+    }
+    part.x = widen_rows(b, thread, 0, b->x, b->x_stride, first, rows);
+    if (b->y_in)
+        part.y_in = widen_rows(b, thread, 1, b->y_in, b->y_stride, first, rows);
+    if (b->dy)
+        part.dy = widen_rows(b, thread, 2, b->dy, b->dy_stride, first, rows);
+    part.y = wide_rows(b, thread, 1);
+    part.dx = wide_rows(b, thread, 2);
+    part.x_stride = part.y_stride = part.dy_stride = b->c;
+    return part;
+}
+
+/* Rows that a thread has made of 16-bit floats at a time: they stay in its first cache. */
+static int64_t rows_at_once(const norm_context *b, int64_t rows) {
+    enum { ELEMENTS = 2048 };
+    return b->halves ? min_int(b->chunk_rows, max_int(1, ELEMENTS / b->c)) : rows;
 }
 
 /* A line of a strip with the columns' numbers in every fold of it. */
@@ -359,23 +424,23 @@ static void repeat_columns(const column_strip *s, const real *from, real *line) 
 /* Of each chunk: the mean of the columns and the sum of squared distances from it, from two passes
  * over rows that are still in the cache. */
 static void norm_moments_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
     const norm_context *b = context;
     const int64_t c = b->c;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t first = chunk * b->chunk_rows;
         const int64_t rows = min_int(b->chunk_rows, b->rows - first);
+        const norm_context part = take_rows(b, thread, first, rows);
         for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
             const column_strip s = column_strip_of(rows, c, column);
-            const real *x = b->x + first * b->x_stride + column;
+            const real *x = part.x + column;
             real *mean = b->partial + chunk * 2 * c + column, *spread = mean + c;
             double sums[STRIP_SPACE];
             real line[STRIP_SPACE];
-            sum_strip_x(&s, x, b->x_stride, c, sums);
+            sum_strip_x(&s, x, part.x_stride, c, sums);
             for (int64_t j = 0; j < s.columns; j++)
                 mean[j] = (real)(sums[j] / (double)rows);
             repeat_columns(&s, mean, line);
-            const strip_inputs in = inputs_of_x(x, b->x_stride, c, line);
+            const strip_inputs in = inputs_of_x(x, part.x_stride, c, line);
             sum_strip(STRIP_SQUARES, QN_ACTIVATION_NONE, &s, &in, sums, NULL);
             for (int64_t j = 0; j < s.columns; j++)
                 spread[j] = (real)sums[j];
@@ -434,19 +499,16 @@ static const real *repeat_rows(const real *from, int64_t c, int64_t rows, real *
 
 /* y = activation((x - mean) * factor + term). The difference first: it loses nothing where the
  * mean is large against the deviation. */
-static void norm_apply_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
-    const norm_context *b = context;
-    const int64_t bundle = rows_per_task(b->c), c = b->c, rows = rows_of_line(b);
-    const int64_t last = min_int(b->rows, end * bundle);
+static void norm_apply(const norm_context *b) {
+    const int64_t c = b->c, rows = rows_of_line(b);
     const real slope = (real)b->activation.slope;
     const bool is_dense = is_norm_dense(b);
     real lines[3][FOLD_WIDTH];
     const real *mean = repeat_rows(b->mean, c, rows, lines[0]);
     const real *factor = repeat_rows(b->factor, c, rows, lines[1]);
     const real *term = repeat_rows(b->term, c, rows, lines[2]);
-    for (int64_t row = begin * bundle; row < last; row += rows) {
-        const int64_t n = min_int(rows, last - row) * c;
+    for (int64_t row = 0; row < b->rows; row += rows) {
+        const int64_t n = min_int(rows, b->rows - row) * c;
         const real *x = b->x + row * b->x_stride;
         real *y = b->y + row * b->y_stride;
         if (!is_dense) {
@@ -461,6 +523,18 @@ static void norm_apply_task(void *context, int64_t begin, int64_t end, int threa
             activate_row(b->activation, n, y, y);
         })
 #undef LOOP
+    }
+}
+
+static void norm_apply_task(void *context, int64_t begin, int64_t end, int thread) {
+    const norm_context *b = context;
+    const int64_t bundle = rows_per_task(b->c), last = min_int(b->rows, end * bundle);
+    const int64_t step = rows_at_once(b, last);
+    for (int64_t row = begin * bundle; row < last; row += step) {
+        const norm_context part = take_rows(b, thread, row, min_int(step, last - row));
+        norm_apply(&part);
+        if (b->halves)
+            narrow_rows(b, part.y, b->y, b->y_stride, row, part.rows);
     }
 }
 
@@ -563,28 +637,27 @@ static void batch_norm_inference(qn_team *team, const qn_rows *shape, const void
 /* Of each chunk: sums of g and of g * (x - mean), where g = dy times the activation's derivative.
  */
 static void norm_sums_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
     const norm_context *b = context;
     const int64_t c = b->c;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t first = chunk * b->chunk_rows;
+        const int64_t rows = min_int(b->chunk_rows, b->rows - first);
+        const norm_context part = take_rows(b, thread, first, rows);
         for (int64_t column = 0; column < c; column += STRIP_WIDTH) {
-            const column_strip s =
-                column_strip_of(min_int(b->chunk_rows, b->rows - first), c, column);
-            const real *x = b->x + first * b->x_stride + column;
-            const real *dy = b->dy + first * b->dy_stride + column;
+            const column_strip s = column_strip_of(rows, c, column);
+            const real *x = part.x + column, *dy = part.dy + column;
             double sums[STRIP_SPACE], dots[STRIP_SPACE];
             real line[STRIP_SPACE], *partial = b->partial + chunk * 2 * c + column;
             repeat_columns(&s, b->mean + column, line);
             const strip_inputs in = {.x = x,
-                                     .y = b->y_in ? b->y_in + first * b->y_stride + column : dy,
+                                     .y = part.y_in ? part.y_in + column : dy,
                                      .dy = dy,
                                      .mean = line,
-                                     .x_stride = b->x_stride,
-                                     .y_stride = b->y_in ? b->y_stride : b->dy_stride,
-                                     .dy_stride = b->dy_stride,
-                                     .is_dense = b->x_stride == c && b->dy_stride == c &&
-                                                 (!b->y_in || b->y_stride == c),
+                                     .x_stride = part.x_stride,
+                                     .y_stride = part.y_in ? part.y_stride : part.dy_stride,
+                                     .dy_stride = part.dy_stride,
+                                     .is_dense = part.x_stride == c && part.dy_stride == c &&
+                                                 (!part.y_in || part.y_stride == c),
                                      .activation = b->activation};
 #define LOOP(KIND) sum_strip(STRIP_GRADIENTS, KIND, &s, &in, sums, dots)
             WITH_OFTEN(b->activation.kind, LOOP, LOOP(QN_ACTIVATION_SIGMOID))
@@ -622,11 +695,8 @@ static void norm_gradients(const norm_context *b, real *dscale, real *dshift) {
     }
 }
 
-static void norm_backward_task(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
-    const norm_context *b = context;
-    const int64_t bundle = rows_per_task(b->c), c = b->c, rows = rows_of_line(b);
-    const int64_t last = min_int(b->rows, end * bundle);
+static void norm_backward(const norm_context *b) {
+    const int64_t c = b->c, rows = rows_of_line(b);
     const real slope = (real)b->activation.slope;
     const bool is_dense = is_norm_dense(b);
     real lines[4][FOLD_WIDTH];
@@ -634,8 +704,8 @@ static void norm_backward_task(void *context, int64_t begin, int64_t end, int th
     const real *factor = repeat_rows(b->factor, c, rows, lines[1]);
     const real *term = repeat_rows(b->term, c, rows, lines[2]);
     const real *tilt = repeat_rows(b->tilt, c, rows, lines[3]);
-    for (int64_t row = begin * bundle; row < last; row += rows) {
-        const int64_t n = min_int(rows, last - row) * c;
+    for (int64_t row = 0; row < b->rows; row += rows) {
+        const int64_t n = min_int(rows, b->rows - row) * c;
         const real *x = b->x + row * b->x_stride, *dy = b->dy + row * b->dy_stride;
         const real *y = b->y_in ? b->y_in + row * b->y_stride : dy;
         real *dx = b->dx + row * c;
@@ -654,6 +724,18 @@ static void norm_backward_task(void *context, int64_t begin, int64_t end, int th
             LOOP(QN_ACTIVATION_NONE);
         })
 #undef LOOP
+    }
+}
+
+static void norm_backward_task(void *context, int64_t begin, int64_t end, int thread) {
+    const norm_context *b = context;
+    const int64_t bundle = rows_per_task(b->c), last = min_int(b->rows, end * bundle);
+    const int64_t step = rows_at_once(b, last);
+    for (int64_t row = begin * bundle; row < last; row += step) {
+        const norm_context part = take_rows(b, thread, row, min_int(step, last - row));
+        norm_backward(&part);
+        if (b->halves)
+            narrow_rows(b, part.dx, b->dx, b->c, row, part.rows);
     }
 }
 

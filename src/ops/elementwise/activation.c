@@ -36,6 +36,7 @@ const qn_op qn_op_activation_backward = {
     .min_inputs = 2,
     .max_inputs = 2,
     .any_type_inputs = 3,
+    .halves = 1 << 0 | 1 << 1,
     .infer = qn_infer_activation,
     .cost = backward_cost,
     .in_place = 1 << 0 | 1 << 1,

@@ -31,6 +31,7 @@ const qn_op qn_op_add = {
     .attributes = qn_activation_fields,
     .min_inputs = 2,
     .max_inputs = 2,
+    .halves = 1 << 0 | 1 << 1,
     .is_sum = qn_is_always,
     .infer = qn_infer_elementwise,
     .gradient = add_gradient,

@@ -14,6 +14,7 @@ const qn_op qn_op_relu = {
     .max_inputs = 1,
     .is_activation = true,
     .any_type_inputs = 1 << 0,
+    .halves = 1 << 0,
     .infer = qn_infer_activation,
     .gradient = qn_activation_gradient,
     .cost = qn_activation_cost,

@@ -12,6 +12,7 @@ const qn_op qn_op_sigmoid = {
     .attributes = qn_activation_fields,
     .min_inputs = 1,
     .max_inputs = 1,
+    .halves = 1 << 0,
     .is_activation = true,
     .infer = qn_infer_elementwise,
     .gradient = qn_activation_gradient,

@@ -22,7 +22,7 @@ qn_status qn_max_pool_of(const void *attributes, qn_shape x, qn_convolution *d) 
 
 static qn_status pool_infer(qn_infer *infer) {
     qn_convolution d;
-    QN_TRY(qn_infer_real_or_i8(infer, 0));
+    QN_TRY(qn_infer_real_half_or_i8(infer, 0));
     QN_TRY(qn_infer_rank(infer, 0, 4, "(N, H, W, C)"));
     QN_TRY(qn_max_pool_of(infer->attributes, infer->inputs[0].shape, &d));
     if (d.r * d.s > UINT16_MAX + 1)
@@ -76,6 +76,7 @@ const qn_op qn_op_max_pool = {
     .min_inputs = 1,
     .max_inputs = 1,
     .any_type_inputs = 1 << 0,
+    .halves = 1 << 0,
     .output_names = {NULL, "index"},
     .infer = pool_infer,
     .gradient = pool_gradient,
@@ -95,7 +96,7 @@ qn_value qn_max_pool(qn_graph *graph, const char *name, qn_value x, qn_window wi
 
 static qn_status backward_infer(qn_infer *infer) {
     const qn_convolution *d = &((const backward_attributes *)infer->attributes)->shape;
-    QN_TRY(qn_infer_real_or_i8(infer, 0));
+    QN_TRY(qn_infer_real_half_or_i8(infer, 0));
     QN_TRY(qn_infer_dtype(infer, 1, QN_U16));
     QN_TRY(qn_infer_expect(infer, 0, "gradient", qn_conv2d_output(d)));
     QN_TRY(qn_infer_expect(infer, 1, "index", qn_conv2d_output(d)));
@@ -117,6 +118,7 @@ const qn_op qn_op_max_pool_backward = {
     .min_inputs = 2,
     .max_inputs = 2,
     .any_type_inputs = 3,
+    .halves = 1 << 0,
     .infer = backward_infer,
     .cost = backward_cost,
     .strided_inputs = 1 << 0,

@@ -308,7 +308,8 @@ static void test_refusals(void) {
     CHECK_FAILS(qn_graph_finish(graph), QN_ERROR_ARGUMENT, "is f64 where f32 is needed; cast it");
     qn_graph_destroy(graph);
     graph = new_graph();
-    qn_tanh(graph, "y", qn_op_cast(graph, "narrow", qn_input(graph, "x", QN_SHAPE(3)), QN_BF16));
+    qn_softmax(graph, "y",
+               qn_op_cast(graph, "narrow", qn_input(graph, "x", QN_SHAPE(2, 3)), QN_BF16));
     CHECK_FAILS(qn_graph_finish(graph), QN_ERROR_ARGUMENT, "is bf16 where f32 or f64 is needed");
     qn_graph_destroy(graph);
     graph = new_graph();

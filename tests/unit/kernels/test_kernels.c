@@ -144,14 +144,15 @@ static void norm_case_of(bench *b, const rows_shape *d, qn_activation_kind kind,
     void *y = blank(b, n), *mean = blank(b, d->c), *inv_std = blank(b, d->c);
     void *running[2] = {draw(b, d->c, 5, -1, 1), draw(b, d->c, 6, 1, 2)};
     void *dscale = blank(b, d->c), *dshift = blank(b, d->c);
-    void *space = workspace_of(b, b->table->batch_norm_workspace(d->rows, d->c, b->n_threads));
     /* The offset itself is rounded once in every element. */
     const double bound = (32 + 4 * offset) * (double)FLT_EPSILON;
     const qn_rows dense = {.rows = d->rows, .c = d->c};
+    void *space = workspace_of(b, b->table->batch_norm_workspace(&dense, b->n_threads));
     const apart x_apart = spread(b, x, d->rows, d->c, 5),
                 y_strided = spread(b, NULL, d->rows, d->c, 9);
     const apart dy_strided = spread(b, dy, d->rows, d->c, 2);
-    const qn_rows lying_apart = {d->rows, d->c, {x_apart.step, y_strided.step, dy_strided.step}};
+    const qn_rows lying_apart = {
+        .rows = d->rows, .c = d->c, .strides = {x_apart.step, y_strided.step, dy_strided.step}};
     void *sums_again[2] = {blank(b, d->c), blank(b, d->c)}, *dx_again = blank(b, n);
     b->table->batch_norm_forward(b->team, &dense, x, scale, shift, 1e-5, activation, y, mean,
                                  inv_std, space);
@@ -293,8 +294,9 @@ static void apart_case(bench *b, const void *shape) {
     for (int kind = QN_ACTIVATION_NONE; kind <= QN_ACTIVATION_SIGMOID; kind++) {
         const qn_activation activation = {(qn_activation_kind)kind, 0.125};
         const apart y_strided = spread(b, NULL, d->rows, d->c, 4);
-        const qn_rows two = {d->rows, d->c, {x_apart.step, y_strided.step}};
-        const qn_rows three = {d->rows, d->c, {x_apart.step, z_apart.step, y_strided.step}};
+        const qn_rows two = {.rows = d->rows, .c = d->c, .strides = {x_apart.step, y_strided.step}};
+        const qn_rows three = {
+            .rows = d->rows, .c = d->c, .strides = {x_apart.step, z_apart.step, y_strided.step}};
         b->table->activation_forward(b->team, activation, &dense, x, y);
         b->table->activation_forward(b->team, activation, &two, x_apart.first, y_strided.first);
         CHECK(is_spread(b, &y_strided, y));
