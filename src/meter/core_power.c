@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-enum { MOST_CHANNELS = 64 };
-
 /* Each measurement; sources that are slower than that are not waited for. */
 static const int64_t sense_ns = 120000000;
 
@@ -18,7 +16,7 @@ static const int64_t sense_ns = 120000000;
 /* The channel of the whole device, else of its processor; -1: none that is measured. */
 static int find_channel(const qn_channel *channels, int n) {
     int found = -1;
-    for (int i = 0; i < n && i < MOST_CHANNELS; i++) {
+    for (int i = 0; i < n && i < QN_CORE_POWER_CHANNELS; i++) {
         if (channels[i].quantity != QN_QUANTITY_POWER || channels[i].is_estimated)
             continue;
         if (channels[i].part == QN_PART_SYSTEM)
@@ -42,25 +40,23 @@ static void work(void *context, int64_t begin, int64_t end, int thread) {
 
 /* Watts meanwhile, with a team at work or none; below 0: no reading came. */
 static double watts_while(const qn_source_kind *kind, void *source, int channel, qn_team *team) {
-    qn_reading readings[MOST_CHANNELS] = {{0}};
+    qn_reading readings[QN_CORE_POWER_CHANNELS] = {{0}};
     int64_t until_ns = qn_clock_ns() + sense_ns;
     kind->read(source, qn_clock_ns(), readings);
     if (team)
         qn_team_run(team, qn_team_size(team), work, &until_ns);
     else
         qn_sleep_ns(sense_ns);
-    for (int i = 0; i < MOST_CHANNELS; i++)
+    for (int i = 0; i < QN_CORE_POWER_CHANNELS; i++)
         readings[i] = (qn_reading){0};
     kind->read(source, qn_clock_ns(), readings);
     return readings[channel].end_ns > 0 ? readings[channel].value : -1;
 }
 
-static bool sense(const qn_source_kind *kind, void *source, int n, qn_core_wish *wish) {
-    int n_channels;
+static bool sense(const qn_source_kind *kind, void *source, int channel, int n,
+                  qn_core_wish *wish) {
     qn_team *team;
-    const qn_channel *channels = kind->channels(source, &n_channels);
-    const int channel = find_channel(channels, n_channels);
-    if (n_channels > MOST_CHANNELS || channel < 0 || qn_team_create(NULL, n, &team) != QN_OK)
+    if (qn_team_create(NULL, n, &team) != QN_OK)
         return false;
     const double idle = watts_while(kind, source, channel, NULL);
     const double busy = watts_while(kind, source, channel, team);
@@ -72,16 +68,40 @@ static bool sense(const qn_source_kind *kind, void *source, int n, qn_core_wish 
     return true;
 }
 
+/* A row's source, opened, if it has such a channel. */
+static bool open_source(const qn_source_kind *kind, const qn_source_options *options,
+                        int64_t period_ns, void **source, int *channel) {
+    int n;
+    *source = NULL;
+    if (kind->follows || kind->period_ns > period_ns || kind->open(options, source) != QN_OK ||
+        !*source)
+        return false;
+    const qn_channel *channels = kind->channels(*source, &n);
+    *channel = find_channel(channels, n);
+    if (n <= QN_CORE_POWER_CHANNELS && *channel >= 0)
+        return true;
+    kind->close(*source);
+    return false;
+}
+
+const qn_source_kind *qn_core_power_find(const qn_source_options *options, int64_t period_ns,
+                                         void **source, int *channel) {
+    for (int i = 0; qn_source_kinds[i]; i++) {
+        if (open_source(qn_source_kinds[i], options, period_ns, source, channel))
+            return qn_source_kinds[i];
+    }
+    return NULL;
+}
+
 bool qn_core_power_sense(const qn_source_options *options, int n, qn_core_wish *wish) {
     bool is_sensed = false;
     for (int i = 0; qn_source_kinds[i] && !is_sensed; i++) {
-        const qn_source_kind *kind = qn_source_kinds[i];
-        void *source = NULL;
-        if (kind->follows || kind->period_ns > sense_ns || kind->open(options, &source) != QN_OK ||
-            !source)
+        void *source;
+        int channel;
+        if (!open_source(qn_source_kinds[i], options, sense_ns, &source, &channel))
             continue;
-        is_sensed = sense(kind, source, n, wish);
-        kind->close(source);
+        is_sensed = sense(qn_source_kinds[i], source, channel, n, wish);
+        qn_source_kinds[i]->close(source);
     }
     return is_sensed;
 }

@@ -12,6 +12,12 @@
  * its readings do not rise. */
 bool qn_core_power_sense(const qn_source_options *options, int n, qn_core_wish *wish);
 
+/* Opens the first source with the measured watts of the device or its processor that gives them at
+ * least every so often; null: there is none. */
+enum { QN_CORE_POWER_CHANNELS = 64 };
+const qn_source_kind *qn_core_power_find(const qn_source_options *options, int64_t period_ns,
+                                         void **source, int *channel);
+
 /* The level (a part of the clock) that is best for a wish on n cores, of those that are given. A
  * core's watts rise with the square of its clock, as in the meter's model, and time is taken to
  * rise as the clock falls. Under a ceiling that is the one at which as many cores as it allows do

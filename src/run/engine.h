@@ -80,12 +80,17 @@ struct qn_engine {
     struct qn_resident *resident;           /* what stays on the device; null: no device yet */
     struct qn_device_choice *device_choice; /* what was found then, or null */
     struct qn_core_plans *cores;            /* null: operations run one by one */
+    int n_team_threads, most_threads;       /* of a limit; 0: none was ever set */
     struct qn_reducer *reducer;             /* where ranks share the steps, or null */
     qn_engine_text plan_text;
 };
 
 /* A program by its number, or the update program, whose graph is null where there is none. */
 const qn_program *qn_engine_get_program(const qn_engine *engine, int program);
+
+/* From the next run on no more than n threads work; what has more lanes than that runs one by one.
+ * The same bits. */
+void qn_engine_limit_threads(qn_engine *engine, int n);
 
 /* An executor for a program's plan, bound to what the engine holds; its arena is set later. */
 qn_status qn_engine_make_executor(qn_engine *engine, qn_program *program);

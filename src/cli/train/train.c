@@ -208,6 +208,7 @@ static void print_stopped(const training *t, int64_t epoch) {
 static void note_step(training *t, const qn_training_event *e) {
     const int64_t pictures = arguments_count(t->a, "picture-every");
     progress_step(&t->progress, e->step, e->metrics, e->ns);
+    training_hold_power(t);
     if (pictures > 0 && e->step % pictures == 0)
         draw(t);
 }

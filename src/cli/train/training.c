@@ -12,6 +12,8 @@
 #include "cli/train/ranks.h"
 #include "meter/core_power.h"
 #include "os/affinity.h"
+#include "os/heap.h"
+#include "os/os.h"
 #include "run/engine.h"
 #include "tensor/tensor.h"
 
@@ -79,6 +81,7 @@ void training_init(training *t, const arguments *a) {
 }
 
 void training_deinit(training *t) {
+    qn_power_ceiling_close(t->ceiling);
     qn_frequency_close(t->clock);
     qn_plan_file_deinit(&t->plan);
     settings_deinit(&t->settings);
@@ -145,9 +148,11 @@ static qn_status choose_clock(training *t) {
     qn_core_wish *wish = &t->s.engine.core_wish;
     const int n = t->n_cores > 0 ? t->n_cores : qn_cpu_count();
     double level;
+    t->clock_level = t->clock ? t->clock_level : 1;
     if (t->clock || (wish->prefer == QN_PREFER_TIME && wish->most_watts <= 0))
         return QN_OK;
     QN_TRY(qn_core_power_begin("", n, wish, &t->clock, &level));
+    t->clock_level = level;
     if (t->clock && !arguments_flag(t->a, "json"))
         terminal_print(2, "clock: cores are kept to %.0f %% until training ends", 100 * level);
     return QN_OK;
@@ -227,9 +232,41 @@ void training_prepare_progress(training *t) {
     t->progress.times.n_skipped = 3;
 }
 
+/* Watts that are given by hand are what the user wants to be reckoned with. */
+static qn_status open_ceiling(training *t) {
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    const qn_core_wish *wish = &t->s.engine.core_wish;
+    const qn_source_options here = {.allocator = qn_allocator_default(), .root = ""};
+    if (wish->most_watts <= 0 || settings_number(&t->settings, "cpu-watts") > 0)
+        return QN_OK;
+    return qn_power_ceiling_open(&here, wish, qn_engine_get_options(engine)->n_threads, t->clock,
+                                 t->clock_level, &t->ceiling);
+}
+
+void training_hold_power(training *t) {
+    if (!t->ceiling || !qn_power_ceiling_look(t->ceiling, qn_clock_ns()))
+        return;
+    const int n = qn_power_ceiling_threads(t->ceiling);
+    const double watts = qn_power_ceiling_watts(t->ceiling);
+    const double level = qn_power_ceiling_level(t->ceiling);
+    qn_engine_limit_threads(qn_task_engine(t->s.task), n);
+    if (!t->progress.is_json) {
+        terminal_print(2, "power: %.2f W in the last second; %d thread%s at %.0f %% of the clock",
+                       watts, n, n == 1 ? "" : "s", 100 * level);
+        return;
+    }
+    json_begin();
+    json_text("event", "power");
+    json_number("watts", watts);
+    json_count("threads", n);
+    json_number("clock", level);
+    json_end();
+}
+
 qn_status training_open(training *t) {
     const char *resume = arguments_get(t->a, "resume");
     QN_TRY(open_task(t));
+    QN_TRY(open_ceiling(t));
     training_prepare_progress(t);
     const char *start = qn_metadata_get(t->s.pairs, "load");
     if (start && !resume)

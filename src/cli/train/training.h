@@ -7,6 +7,7 @@
 #include "cli/train/best.h"
 #include "cli/train/progress.h"
 #include "format/plan_file.h"
+#include "meter/power_ceiling.h"
 #include "os/frequency.h"
 #include "plan/schedule/cores.h"
 
@@ -24,8 +25,10 @@ typedef struct training {
     int n_cores;         /* that were chosen by hand; 0: none were */
     qn_cores core_facts; /* with --cores auto */
     qn_frequency *clock; /* that --prefer or --power set; null: none */
-    qn_plan_file plan;   /* to train by; model null: none */
-    const char *save;    /* or null */
+    double clock_level;
+    qn_power_ceiling *ceiling; /* of --power, where there is a sensor; or null */
+    qn_plan_file plan;         /* to train by; model null: none */
+    const char *save;          /* or null */
     int64_t first_step, total_steps;
     qn_training *run; /* of quern train, and its state before and after it ran */
     qn_training_state state;
@@ -43,6 +46,9 @@ qn_status training_open(training *t);
 
 /* In between: measures the operations of this training, for the plans of what is opened then. */
 qn_status training_measure(training *t);
+
+/* After a step: holds a ceiling of power by the sensor's watts. */
+void training_hold_power(training *t);
 
 /* Progress of the run from its beginning, as training_open leaves it. */
 void training_prepare_progress(training *t);

@@ -496,8 +496,20 @@ static bool is_finding(const qn_engine *e, const qn_core_plans *c) {
     return c->later && !e->events;
 }
 
+void qn_engine_limit_threads(qn_engine *e, int n) {
+    if (e->n_team_threads == 0)
+        e->n_team_threads = qn_team_size(e->team);
+    e->most_threads = n < 1 ? 1 : n;
+}
+
+static int limit(const qn_engine *e, int n) {
+    return e->most_threads > 0 && e->most_threads < n ? e->most_threads : n;
+}
+
 void qn_cores_begin_run(qn_engine *e, int program) {
     qn_core_plans *c = e->cores;
+    if (e->most_threads > 0 && e->team)
+        qn_team_begin_turn(e->team, limit(e, e->n_team_threads));
     if (!c || c->program != program)
         return;
     if (is_finding(e, c)) {
@@ -505,17 +517,19 @@ void qn_cores_begin_run(qn_engine *e, int program) {
             exchange(c, &e->programs[program]);
         qn_cores_go_on_later(e, c);
     }
-    const int way = find_way(e, c);
+    const bool is_limited = limit(e, c->n_threads) < c->n_threads;
+    const int way = is_limited ? QN_CORES_ALL : find_way(e, c);
     if ((way == QN_CORES_BESIDE) != c->is_beside)
         exchange(c, &e->programs[program]);
-    qn_team_begin_turn(e->team,
-                       is_finding(e, c) ? qn_cores_later_threads(c) : qn_cores_threads(c, way));
+    qn_team_begin_turn(
+        e->team, limit(e, is_finding(e, c) ? qn_cores_later_threads(c) : qn_cores_threads(c, way)));
     c->begin_ns = qn_clock_ns();
 }
 
 const qn_watch *qn_cores_watch(const qn_engine *e, int program) {
     const qn_core_plans *c = e->cores;
-    return c && c->program == program && c->later ? qn_cores_later_watch(c) : NULL;
+    const bool is_finding = c && c->program == program && c->later;
+    return is_finding && limit(e, c->n_threads) == c->n_threads ? qn_cores_later_watch(c) : NULL;
 }
 
 /* Results stay where they are until the next run. */
@@ -524,7 +538,9 @@ void qn_cores_end_run(qn_engine *e, int program) {
     if (!c || c->program != program)
         return;
     const double ns = (double)(qn_clock_ns() - c->begin_ns);
-    qn_team_begin_turn(e->team, c->n_threads);
+    qn_team_begin_turn(e->team, limit(e, c->n_threads));
+    if (limit(e, c->n_threads) < c->n_threads)
+        return; /* its times are of no way */
     if (is_finding(e, c))
         qn_cores_note_later(c, ns);
     else if (!e->events)

@@ -1,6 +1,8 @@
 /* Clocks and watts of --prefer and --power: a tree of files as cpufreq has it is set and comes back
- * as it was; the level that is best by hand-worked watts; a sensor whose readings rise. */
+ * as it was; the level that is best by hand-worked watts; a sensor whose readings rise; a ceiling
+ * that is held by recorded watts, second by second. */
 #include "meter/core_power.h"
+#include "meter/power_ceiling.h"
 
 #include "data_files.h"
 #include "os/heap.h"
@@ -88,6 +90,74 @@ static void check_sensor(const char *rows, bool is_rising) {
     CHECK(is_rising ? wish.idle_watts >= 5 && wish.core_watts > 0 : wish.core_watts == 7);
 }
 
+static const double second = 1e9;
+
+/* Looks twenty times a second until so many seconds; how often something changed. */
+static int look_until(qn_power_ceiling *c, double *now, double until) {
+    int n_changes = 0;
+    for (; *now < until; *now += 0.05)
+        n_changes += qn_power_ceiling_look(c, (int64_t)(second + *now * second));
+    return n_changes;
+}
+
+static qn_power_ceiling *open_ceiling(const char *rows, const char *root, int n, double most) {
+    const qn_core_wish wish = {.core_watts = 1, .idle_watts = 1, .most_watts = most};
+    qn_power_ceiling *c;
+    write_text("@/watts.csv", rows);
+    const qn_source_options o = {.allocator = qn_allocator_default(),
+                                 .root = at_root(root),
+                                 .replay = at_root("@/watts.csv"),
+                                 .is_recorded = true};
+    CHECK_OK(qn_power_ceiling_open(&o, &wish, n, NULL, 1, &c));
+    CHECK(c);
+    return c;
+}
+
+/* 1 W idle, a ceiling of 6. Four threads take 5 W, then 8: a core takes 1.75, so that two remain
+ * from the next second on. Those take 4: after three such seconds there is room for three. */
+static void test_ceiling(void) {
+    qn_power_ceiling *c =
+        open_ceiling("time_s,system:VDD_IN:W\n0,5\n2.9,5\n2.9,8\n4.1,8\n4.1,4\n7.1,4\n"
+                     "7.1,5.7\n14,5.7\n14,20\n30,20\n",
+                     "@/none", 4, 6);
+    double now = 0;
+    CHECK(look_until(c, &now, 2.9) == 0 && qn_power_ceiling_threads(c) == 4);
+    CHECK(look_until(c, &now, 4.5) == 1 && qn_power_ceiling_threads(c) == 2);
+    CHECK(qn_power_ceiling_watts(c) > 6);
+    CHECK(look_until(c, &now, 6.5) == 0);
+    CHECK(look_until(c, &now, 8) == 1 && qn_power_ceiling_threads(c) == 3);
+    CHECK(look_until(c, &now, 14) == 0 && qn_power_ceiling_threads(c) == 3);
+    CHECK(look_until(c, &now, 30) >= 1 && qn_power_ceiling_threads(c) == 1);
+    CHECK(qn_power_ceiling_level(c) == 1); /* no clock to be set */
+    qn_power_ceiling_close(c);
+}
+
+/* With clocks: 2 threads at 8 W take 3.5 each; below 5 W both go on at 0.6 of the clock, which does
+ * more than one at 1. At 40 W nothing is little enough: one at the least. All comes back. */
+static void test_ceiling_clock(void) {
+    make_core(0, "800000 1200000 1600000 2000000\n");
+    qn_power_ceiling *c = open_ceiling(
+        "time_s,system:VDD_IN:W\n0,8\n1.1,8\n1.1,4.55\n5,4.55\n5,40\n30,40\n", "@", 2, 5);
+    double now = 0;
+    CHECK(look_until(c, &now, 1.5) == 1 && qn_power_ceiling_threads(c) == 2);
+    CHECK(qn_power_ceiling_level(c) == 0.6 && limit_of(0) == 1200000);
+    CHECK(look_until(c, &now, 4.9) == 0);
+    CHECK(look_until(c, &now, 30) >= 1);
+    CHECK(qn_power_ceiling_threads(c) == 1 && qn_power_ceiling_level(c) == 0.4);
+    CHECK(limit_of(0) == 800000);
+    qn_power_ceiling_close(c);
+    CHECK(limit_of(0) == 2000000);
+}
+
+/* No sensor: no ceiling, and nothing is held. */
+static void test_no_sensor(void) {
+    const qn_core_wish wish = {.core_watts = 1, .idle_watts = 1, .most_watts = 5};
+    const qn_source_options o = {.root = at_root("@/none"), .is_recorded = true};
+    qn_power_ceiling *c;
+    CHECK_OK(qn_power_ceiling_open(&o, &wish, 2, NULL, 1, &c));
+    CHECK(!c);
+}
+
 int main(void) {
     files_begin();
     check_levels("800000 1200000 1600000 2000000\n", 4, 0.4);
@@ -96,6 +166,9 @@ int main(void) {
     test_begin();
     check_sensor("time_s,system:VDD_IN:W\n0,5\n1000,50005\n", true);
     check_sensor("time_s,system:VDD_IN:W\n0,4000\n1000,4\n", false);
+    test_ceiling();
+    test_ceiling_clock();
+    test_no_sensor();
     files_end();
     return checks_finish();
 }

@@ -3,6 +3,7 @@
  * schedules that are found, or read, in training's own steps: the same bits in the same arena. */
 #include "check.h"
 #include "os/heap.h"
+#include "os/team.h"
 #include "quern/quern.h"
 #include "run/cores/cores.h"
 #include "run/trainer.h"
@@ -67,6 +68,13 @@ static run train(qn_cores_choice cores) {
     return r;
 }
 
+/* Of other numbers of threads, too. */
+static void forget_all(const char *of) {
+    char command[sizeof folder + 32];
+    snprintf(command, sizeof command, "rm -f %s/quern/schedule-*.txt", of);
+    CHECK(system(command) == 0);
+}
+
 /* Training that ends while a schedule is being found gives all its memory back (LeakSanitizer). */
 static void test_ended_early(void) {
     static _Alignas(64) float x[6 * 8 * 8 * 3];
@@ -100,6 +108,35 @@ static void keep(const qn_schedule_key *key, int n_cores, bool is_possible) {
     qn_timetable_deinit(&t);
 }
 
+/* A limit that comes and goes between steps: so many threads, the same bits, and a schedule of more
+ * lanes is not used meanwhile. */
+static run train_limited(qn_cores_choice cores) {
+    static _Alignas(64) float x[6 * 8 * 8 * 3];
+    static _Alignas(64) int32_t y[6];
+    qn_trainer_options o = qn_trainer_options_for(&small_conv);
+    qn_trainer *trainer;
+    qn_step_result result;
+    run r = {0};
+    for (int i = 0; i < 6 * 8 * 8 * 3; i++)
+        x[i] = (float)(i * 7 % 13) / 13;
+    o.engine.n_threads = 3;
+    o.engine.cores = cores;
+    CHECK_OK(qn_trainer_create(&o, &trainer));
+    qn_engine *e = qn_trainer_engine(trainer);
+    if (cores == QN_CORES_LATER)
+        e->cores->parts = 0;
+    for (int i = 0; i < STEPS; i++) {
+        const int most = i < 5 ? 3 : 1 + i / 3 % 4;
+        qn_engine_limit_threads(e, most);
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+        CHECK(qn_team_size(e->team) == (most < 3 ? most : 3));
+        CHECK(most >= 3 || !e->cores || !e->cores->is_beside);
+    }
+    keep_weights(e, &r);
+    qn_trainer_destroy(trainer);
+    return r;
+}
+
 static void check_equal(const run *a, const run *b) {
     CHECK(a->bytes > 0 && a->bytes == b->bytes && memcmp(a->weights, b->weights, a->bytes) == 0);
 }
@@ -129,6 +166,12 @@ int main(void) {
     check_equal(&one, &found_later);
     qn_schedule_forget(&first.key);
     test_ended_early();
+    for (qn_cores_choice cores = QN_CORES_ONE_BY_ONE; cores <= QN_CORES_LATER; cores++) {
+        const run limited = train_limited(cores);
+        check_equal(&one, &limited);
+        if (cores != QN_CORES_ONE_BY_ONE)
+            forget_all(folder);
+    }
     keep(&first.key, 2, false);
     const run impossible = train(QN_CORES_AUTO);
     CHECK(!impossible.is_cached);
