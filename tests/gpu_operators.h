@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "gpu_lanes.h"
 #include "graph_run.h"
+#include "ops/shared.h"
 #include "os/heap.h"
 #include "os/team.h"
 
@@ -130,6 +131,22 @@ static inline bool is_float(const qn_op *op, int variant) {
     return is;
 }
 
+/* Filters' gradients whose sums over pixels are cut into parts, which samples are too small for. */
+static inline qn_value many_pixels(qn_graph *graph, int variant) {
+    const int64_t channels = 3, outputs = variant == 0 ? 4 : channels;
+    const int groups = variant == 0 ? 1 : (int)channels;
+    qn_value x = qn_sample_parameter(graph, "x", QN_SHAPE(2, 24, 24, channels), 1);
+    qn_value filter =
+        qn_sample_parameter(graph, "filter", QN_SHAPE(outputs, 3, 3, channels / groups), 0.5);
+    return qn_conv2d(graph, "y", x, filter, QN_NO_VALUE, qn_window_square(3, 1, 1), groups);
+}
+
+static inline int check_many_pixels(const qn_op *convolution, const qn_device *gpu, void *state) {
+    qn_op op = *convolution;
+    op.sample = many_pixels;
+    return check_sample(&op, 0, gpu, state) + check_sample(&op, 1, gpu, state);
+}
+
 /* All operators that are tried (null: all). */
 static inline void check_operators(const qn_device *gpu, void *state,
                                    bool (*is_tried)(const qn_op *op)) {
@@ -139,6 +156,8 @@ static inline void check_operators(const qn_device *gpu, void *state,
             continue;
         for (int variant = 0; variant < qn_ops[i]->n_samples; variant++)
             n += is_float(qn_ops[i], variant) ? check_sample(qn_ops[i], variant, gpu, state) : 0;
+        if (strcmp(qn_ops[i]->name, "conv2d") == 0)
+            n += check_many_pixels(qn_ops[i], gpu, state);
         if (qn_ops[i]->n_samples > 0)
             printf("%s: %d nodes on the device\n", qn_ops[i]->name, n);
     }

@@ -63,13 +63,15 @@ static void test_shares(void) {
     qn_trainer_destroy(shared);
 }
 
-int main(void) {
+int main(int n, char **words) {
     const qn_opencl_options options = {0};
+    const bool only_operators = n > 1 && strcmp(words[1], "operators") == 0;
     void *state;
     if (!gpu_open(&qn_device_opencl, &options, &state))
         return checks_finish();
     check_operators(&qn_device_opencl, state, getenv("QUERN_ALL") ? NULL : is_one_of_few);
     qn_device_opencl.close(state);
-    test_shares();
+    if (!only_operators)
+        test_shares();
     return checks_finish();
 }
