@@ -129,6 +129,8 @@ typedef struct qn_assignment {
     const int32_t *behind;   /* (n_order) */
     const int16_t *space_of; /* (n_values), for a spread: where values from outside lie; null: in
                                 the host's space */
+    int swap_space;          /* for a spread: what the graph swaps to this space goes to the host's
+                                instead, from a device's own memory; 0: it swaps nothing */
 } qn_assignment;
 
 /* The same as_is for several lanes. */

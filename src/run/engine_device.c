@@ -165,7 +165,6 @@ bool qn_device_is_chosen(const char *device) {
 static qn_status check(const qn_engine *e) {
     const qn_engine_options *o = &e->options;
     const char *what = o->budget_changes ? "a memory budget that changes"
-                       : o->saved_plan   ? "a plan from a file"
                        : o->swap_folder  ? "a swap file"
                                          : NULL;
     if (what)
@@ -194,7 +193,7 @@ static qn_status check_wish(const qn_device_wish *wish) {
 
 /* What "auto" cannot use, it does without. */
 static qn_status open_auto(qn_engine *e) {
-    const bool is_fit = check(e) == QN_OK && !e->options.plan_only;
+    const bool is_fit = check(e) == QN_OK && !e->options.plan_only && !e->options.saved_plan;
     QN_TRY(check_wish(&e->options.device_wish));
     for (int i = 0; is_fit && !e->is_device_tried && i < KINDS; i++)
         e->is_device_tried = kinds[i].is_tried && kinds[i].add(e, 0) == QN_OK;
@@ -303,6 +302,14 @@ qn_status qn_engine_fill_lane_of(const qn_engine *e, const qn_program *p, int16_
     return QN_OK;
 }
 
+/* The node of a graph from one on that has a name; the number of nodes: none. */
+static int find_from(const qn_graph *graph, int node, const char *name) {
+    int n = node;
+    while (n < graph->n_nodes && strcmp(graph->nodes[n]->name, name) != 0)
+        n++;
+    return n;
+}
+
 /* The node and the value of a graph that each of its spread's is; copies are none. */
 qn_status qn_engine_find_origins(const qn_graph *graph, const qn_spread *s, qn_origins *origins) {
     const size_t n_nodes = (size_t)s->graph->n_nodes, n_values = (size_t)s->graph->n_values;
@@ -311,9 +318,9 @@ qn_status qn_engine_find_origins(const qn_graph *graph, const qn_spread *s, qn_o
     if (!node_of || !value_of)
         return QN_ERROR_MEMORY;
     for (int n = 0, next = 0; n < s->graph->n_nodes; n++) {
-        const bool is_same = next < graph->n_nodes &&
-                             strcmp(graph->nodes[next]->name, s->graph->nodes[n]->name) == 0;
-        node_of[n] = is_same ? next++ : -1;
+        const int same = find_from(graph, next, s->graph->nodes[n]->name);
+        node_of[n] = same < graph->n_nodes ? same : -1;
+        next = same < graph->n_nodes ? same + 1 : next;
     }
     for (size_t v = 0; v < n_values; v++)
         value_of[v] = -1;

@@ -240,8 +240,11 @@ static qn_status find_plan(qn_engine *e, const qn_program *p, const fit *f,
     if (e->device == 0 || p == &e->update)
         return qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &options, found, least);
     options.swap = NULL;
-    if (e->machine.devices[e->device].first_space > 0)
+    if (e->machine.devices[e->device].first_space > 0) {
         options.arena_bytes = device_limit(e, f);
+        options.swap = &qn_within_copies;
+        options.swap_bytes = host_bytes;
+    }
     return qn_within_find(e, p, &options, host_bytes, found, least);
 }
 

@@ -16,6 +16,7 @@ typedef struct spreading {
     int16_t *home;               /* (n_values of from): the space where it is made */
     int16_t *lane;               /* (n_values of from): the lane that makes it */
     bool *is_late;               /* (n_nodes of from) */
+    int n_results;               /* that are not made yet */
     size_t lane_capacity;
     int16_t *lane_of; /* (n_nodes of to) */
 } spreading;
@@ -73,6 +74,18 @@ static qn_status bring(spreading *s, int32_t v, int space, int16_t lane) {
     return space == 0 ? QN_OK : copy_value(s, v, 0, space, lane);
 }
 
+/* Results come to the host when the last of them is made: nobody waits for what is behind it. */
+static qn_status note_made(spreading *s, int32_t made) {
+    s->n_results -= s->from->values[made]->is_result;
+    if (!s->from->values[made]->is_result || s->n_results > 0)
+        return QN_OK;
+    for (int v = 0; v < s->from->n_values; v++) {
+        if (s->from->values[v]->is_result)
+            QN_TRY(bring(s, v, 0, 0));
+    }
+    return QN_OK;
+}
+
 static qn_status add_view(spreading *s, const qn_node *node) {
     const int32_t of = node->inputs[0].id, v = node->outputs[0].id;
     const int16_t space = s->home[of];
@@ -80,13 +93,35 @@ static qn_status add_view(spreading *s, const qn_node *node) {
         return qn_graph_finish(s->to);
     s->home[v] = space;
     s->lane[v] = s->lane[of];
-    return note_lane(s, 0);
+    QN_TRY(note_lane(s, 0));
+    return note_made(s, v);
+}
+
+/* A copy to the swap space, or back: between the device and the host. What is the host's stays. */
+static qn_status add_swap(spreading *s, const qn_node *node) {
+    const int32_t v = node->inputs[0].id, to = node->outputs[0].id;
+    const bool is_store = node->op->output_space(node->attributes) != 0;
+    const int16_t lane = s->lane[v], space = is_store ? 0 : lane_at(s, lane)->space;
+    s->lane[to] = lane;
+    s->home[to] = space;
+    if (lane_at(s, lane)->space == 0) {
+        s->at[0][to] = s->at[0][v];
+        return QN_OK;
+    }
+    s->at[space][to] = qn_op_copy(s->to, node->name, s->at[s->home[v]][v], space);
+    QN_TRY(qn_graph_finish(s->to));
+    s->to->values[s->at[space][to].id]->kind = s->from->values[to]->kind;
+    return note_lane(s, lane);
 }
 
 static qn_status add_node(spreading *s, int32_t id) {
     const qn_node *node = s->from->nodes[id];
     if (node->op->is_view)
         return add_view(s, node);
+    if (node->op->is_wait) /* lanes wait by themselves */
+        return QN_OK;
+    if (node->op->output_space)
+        return add_swap(s, node);
     const int16_t lane = choose_lane(s, id), space = lane_at(s, lane)->space;
     for (int i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i].id >= 0)
@@ -99,7 +134,10 @@ static qn_status add_node(spreading *s, int32_t id) {
         s->home[node->outputs[i].id] = space;
         s->lane[node->outputs[i].id] = lane;
     }
-    return note_lane(s, lane);
+    QN_TRY(note_lane(s, lane));
+    for (int i = 0; i < node->n_outputs; i++)
+        QN_TRY(note_made(s, node->outputs[i].id));
+    return QN_OK;
 }
 
 static qn_status add_results(spreading *s) {
@@ -129,6 +167,7 @@ static void add_source(spreading *s, int32_t v) {
 
 static qn_status add_all(spreading *s) {
     for (int v = 0; v < s->from->n_values; v++) {
+        s->n_results += s->from->values[v]->is_result && s->from->values[v]->producer >= 0;
         for (int i = 0; i < s->wanted->n_spaces; i++)
             s->at[i][v] = QN_NO_VALUE;
         if (s->from->values[v]->producer < 0)
@@ -179,12 +218,14 @@ static qn_status make(spreading *s, qn_spread *spread) {
     return keep(s, spread);
 }
 
-/* What swaps already has copies between spaces of its own, and waits that hold only in the order of
- * its nodes. */
-static qn_status check_in_one_space(const qn_graph *graph) {
+/* What swaps has copies between spaces of its own, and waits that hold only in the order of its
+ * nodes. */
+static qn_status check_in_one_space(const qn_graph *graph, int swap_space) {
     for (int n = 0; n < graph->n_nodes; n++) {
         const qn_node *node = graph->nodes[n];
-        if (node->op->output_space || node->op->is_wait)
+        const int to = node->op->output_space ? node->op->output_space(node->attributes) : 0;
+        if ((node->op->output_space || node->op->is_wait) && (swap_space == 0 || to > 0) &&
+            to != swap_space)
             return qn_fail(
                 QN_ERROR_ARGUMENT,
                 "plan: %s (%s) copies between memory spaces already; assign the nodes of "
@@ -196,7 +237,7 @@ static qn_status check_in_one_space(const qn_graph *graph) {
 
 qn_status qn_spread_make(const qn_graph *graph, const qn_assignment *wanted, qn_spread *spread) {
     spreading s = {.from = graph, .wanted = wanted};
-    QN_TRY(check_in_one_space(graph));
+    QN_TRY(check_in_one_space(graph, wanted->swap_space));
     QN_TRY(qn_copy_begin(graph, &s.to));
     const qn_status status = make(&s, spread);
     qn_release(graph->allocator, s.lane_of, s.lane_capacity, sizeof *s.lane_of);

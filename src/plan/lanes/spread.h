@@ -4,7 +4,10 @@
  *
  * Values from outside that lie in another space (space_of) are changed there by nodes of its lane.
  * Nodes that must run on the host are moved to lane 0: updates in place of host memory and,
- * from lanes that can be lost, everything that depends on an update (plan.h says why). */
+ * from lanes that can be lost, everything that depends on an update (plan.h says why).
+ *
+ * A graph that swaps values to a file (swap_space) keeps those of a device in the host's memory
+ * instead, by copies in the device's lane; those of the host stay where they are. */
 #ifndef QN_PLAN_LANES_SPREAD_H
 #define QN_PLAN_LANES_SPREAD_H
 
@@ -19,7 +22,7 @@ typedef struct qn_spread {
 
 /* wanted->lane_of is by node of `graph` and not kept; wanted->lanes must outlive the spread. The
  * names and random numbers of nodes stay, so that results are the same bits. QN_ERROR_ARGUMENT: the
- * graph has copies between spaces already, as one that swaps has. */
+ * graph has copies between spaces already, but for those to the swap space. */
 qn_status qn_spread_make(const qn_graph *graph, const qn_assignment *wanted, qn_spread *spread);
 
 #endif

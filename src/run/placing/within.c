@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+/* Of an x8 link of PCI Express 3. */
+const qn_swap_speed qn_within_copies = {
+    .write_bytes_per_ns = 6, .read_bytes_per_ns = 6, .latency_ns = 10000};
+
 static int space_of(const qn_engine *e) {
     return e->device > 0 ? e->machine.devices[e->device].first_space : 0;
 }
@@ -107,7 +111,8 @@ static qn_status spread_with(qn_engine *e, const qn_program *p, int16_t *of_node
                                   .n_spaces = e->machine.n_spaces,
                                   .lanes = lanes,
                                   .lane_of = of_nodes,
-                                  .space_of = of_values};
+                                  .space_of = of_values,
+                                  .swap_space = qn_machine_disk(&e->machine)};
     QN_TRY(qn_spread_make(made->graph, &wanted, &s));
     const qn_status status = plan_spread(e, p, &s, made);
     if (status != QN_OK)
@@ -115,7 +120,7 @@ static qn_status spread_with(qn_engine *e, const qn_program *p, int16_t *of_node
     return status;
 }
 
-static qn_status spread(qn_engine *e, const qn_program *p, qn_budget_plan *made) {
+qn_status qn_within_spread(qn_engine *e, const qn_program *p, qn_budget_plan *made) {
     const size_t n = (size_t)made->graph->n_nodes + (size_t)made->graph->n_values;
     int16_t *numbers;
     QN_TRY(qn_allocate(&e->allocator, n, sizeof *numbers, &numbers));
@@ -127,14 +132,14 @@ static qn_status spread(qn_engine *e, const qn_program *p, qn_budget_plan *made)
 /* ---- finding ---- */
 
 /* Lanes need more than one does, so less is looked for than there is. */
-qn_status qn_within_find(qn_engine *e, const qn_program *p, const qn_budget_options *options,
-                         size_t host_bytes, qn_budget_plan *found, size_t *least) {
+static qn_status find(qn_engine *e, const qn_program *p, const qn_budget_options *options,
+                      size_t host_bytes, qn_budget_plan *found, size_t *least) {
     enum { MOST_TRIES = 4 };
     const size_t limit = options->arena_bytes;
     qn_budget_options asked = *options;
     for (int i = 0; i < MOST_TRIES; i++) {
         QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &asked, found, least));
-        const qn_status status = spread(e, p, found);
+        const qn_status status = qn_within_spread(e, p, found);
         if (status == QN_OK && qn_within_fits(e, found->plan, host_bytes, limit))
             return QN_OK;
         const size_t bytes = status == QN_OK ? arena_of(e, found->plan) : 0;
@@ -147,4 +152,34 @@ qn_status qn_within_find(qn_engine *e, const qn_program *p, const qn_budget_opti
         asked.arena_bytes -= over;
     }
     return qn_fail(QN_ERROR_MEMORY, "no plan of the device is within %zu bytes", limit);
+}
+
+/* What is made again at less than this part of a step's time is not kept in the host's memory,
+ * where it takes room. */
+static const double little_time = 0.01;
+
+static bool is_cheap(const qn_budget_plan *p) {
+    return p->plan && p->extra_ns <= little_time * p->base_ns;
+}
+
+/* Both ways: nothing goes to the host's memory, or what is cheaper to copy than to make again. */
+qn_status qn_within_find(qn_engine *e, const qn_program *p, const qn_budget_options *options,
+                         size_t host_bytes, qn_budget_plan *found, size_t *least) {
+    qn_budget_options without = *options;
+    qn_budget_plan swapped = {0};
+    size_t least_swapped = 0;
+    without.swap = NULL;
+    const qn_status status = find(e, p, &without, host_bytes, found, least);
+    if (!options->swap || is_cheap(found) || (status != QN_OK && status != QN_ERROR_MEMORY))
+        return status;
+    const qn_status second = find(e, p, options, host_bytes, &swapped, &least_swapped);
+    if (second == QN_OK && (status != QN_OK || swapped.extra_ns < found->extra_ns)) {
+        qn_budget_plan_deinit(found);
+        *found = swapped;
+        return QN_OK;
+    }
+    qn_budget_plan_deinit(&swapped);
+    if (least_swapped > 0 && (*least == 0 || least_swapped < *least))
+        *least = least_swapped;
+    return second == QN_ERROR_MEMORY ? status : second;
 }

@@ -4,10 +4,14 @@
 #include "check.h"
 #include "device/simulated.h"
 #include "failing.h"
+#include "os/heap.h"
+#include "os/os.h"
+#include "plan/saved.h"
 #include "quern/quern.h"
 #include "run/engine.h"
 #include "run/placing/placing.h"
 #include "run/placing/within.h"
+#include "small_models.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,9 +47,9 @@ static void fill(void) {
         y[i] = i % 10;
 }
 
-static qn_status try_make(const char *model, const char *device, const qn_log *log,
-                          const qn_allocator *allocator, qn_trainer **trainer) {
-    qn_trainer_options o = qn_trainer_options_for(qn_model_find(model));
+static qn_status try_make_of(const qn_model *model, const char *device, const qn_log *log,
+                             const qn_allocator *allocator, qn_trainer **trainer) {
+    qn_trainer_options o = qn_trainer_options_for(model);
     o.batch = o.evaluation_batch = BATCH;
     o.engine.n_threads = 1;
     o.engine.device = device;
@@ -55,12 +59,21 @@ static qn_status try_make(const char *model, const char *device, const qn_log *l
     return qn_trainer_create(&o, trainer);
 }
 
-static qn_trainer *make(const char *model, const char *device, const qn_log *log) {
+static qn_status try_make(const char *model, const char *device, const qn_log *log,
+                          const qn_allocator *allocator, qn_trainer **trainer) {
+    return try_make_of(qn_model_find(model), device, log, allocator, trainer);
+}
+
+static qn_trainer *make_of(const qn_model *model, const char *device, const qn_log *log) {
     qn_trainer *trainer;
-    CHECK_OK(try_make(model, device, log, NULL, &trainer));
+    CHECK_OK(try_make_of(model, device, log, NULL, &trainer));
     if (!trainer)
         exit(checks_finish());
     return trainer;
+}
+
+static qn_trainer *make(const char *model, const char *device, const qn_log *log) {
+    return make_of(qn_model_find(model), device, log);
 }
 
 static void train(qn_trainer *trainer) {
@@ -393,11 +406,66 @@ static void test_memory(void) {
     qn_trainer_destroy(free);
 }
 
+/* A plan of a program in seven tenths of its arena, or as it is. */
+static void take_plan(qn_arena *memory, const qn_engine *e, int index, bool is_swapped,
+                      qn_saved_program *saved) {
+    const qn_program *p = &e->programs[index];
+    const size_t bytes = p->plan->arena_bytes;
+    const qn_budget_options options = {
+        .arena_bytes = p->training ? bytes / 10 * 7 : bytes,
+        .swap = is_swapped ? &qn_within_copies : NULL,
+    };
+    qn_budget_plan made = {0};
+    CHECK_OK(qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &options, &made, NULL));
+    CHECK(!p->training || (is_swapped ? made.swapped_bytes > 0 : made.n_again > 0));
+    CHECK_OK(qn_saved_take(memory, p->name, p->graph, &made, saved));
+    qn_budget_plan_deinit(&made);
+}
+
+static qn_status make_planned(const char *device, const qn_saved_plan *plan, qn_trainer **trainer) {
+    qn_trainer_options o = qn_trainer_options_for(qn_model_find("squeezenet"));
+    o.batch = o.evaluation_batch = BATCH;
+    o.engine.n_threads = 1;
+    o.engine.device = device;
+    o.engine.saved_plan = plan;
+    *trainer = NULL;
+    return qn_trainer_create(&o, trainer);
+}
+
+/* A plan that was made for the CPU: the device makes the same again, with the CPU's bits; and what
+ * was swapped to a file goes to the host's memory and back. */
+static void check_given_plan(bool is_swapped) {
+    qn_trainer *expected, *trainer;
+    qn_saved_program programs[2] = {{0}};
+    qn_arena memory;
+    qn_isa isa;
+    CHECK_OK(make_planned("cpu", NULL, &expected));
+    CHECK_OK(qn_cpu_isa(&isa));
+    qn_arena_init(&memory, qn_allocator_default());
+    for (int i = 0; i < 2; i++)
+        take_plan(&memory, qn_trainer_engine(expected), i, is_swapped, &programs[i]);
+    const qn_saved_plan plan = {1, qn_isa_name(isa), 2, programs};
+    CHECK_OK(make_planned("simulated", &plan, &trainer));
+    const qn_engine *e = qn_trainer_engine(trainer);
+    CHECK(e->device > 0 && e->programs[0].plan->lanes && e->programs[0].base);
+    CHECK((e->programs[0].budget.swapped_bytes > 0) == is_swapped);
+    CHECK_OK(qn_plan_check(e->programs[0].plan, e->programs[0].graph));
+    train(expected);
+    train(trainer);
+    CHECK(are_equal(expected, trainer));
+    qn_trainer_destroy(trainer);
+    programs[0].micro_batch = BATCH / 2;
+    CHECK_FAILS(make_planned("simulated", &plan, &trainer), QN_ERROR_UNSUPPORTED,
+                "train with --device cpu");
+    qn_arena_deinit(&memory);
+    qn_trainer_destroy(expected);
+}
+
 /* ---- pieces of the batch ---- */
 
-static void check_pieces(const qn_trainer *expected, const char *model, const char *device,
+static void check_pieces(const qn_trainer *expected, const qn_model *model, const char *device,
                          bool is_mixed) {
-    qn_trainer *trainer = make(model, device, NULL);
+    qn_trainer *trainer = make_of(model, device, NULL);
     const qn_engine *e = qn_trainer_engine(trainer);
     const qn_program *p = &e->programs[0];
     int n_own = 0;
@@ -411,8 +479,9 @@ static void check_pieces(const qn_trainer *expected, const char *model, const ch
 }
 
 /* Every sample alone, on the device or half of the nodes on either: the bits of the whole batch. */
-static void test_pieces(const char *model) {
-    qn_trainer *expected = make(model, "cpu", NULL), *other = make(model, "simulated/4:all", NULL);
+static void test_pieces(const qn_model *model) {
+    qn_trainer *expected = make_of(model, "cpu", NULL);
+    qn_trainer *other = make_of(model, "simulated/4:all", NULL);
     char name[80];
     const int32_t n = qn_program_built_graph(&qn_trainer_engine(other)->programs[0])->n_nodes;
     train(expected);
@@ -430,9 +499,10 @@ int main(void) {
     test_placed();
     test_stays();
     test_memory();
-    test_pieces("lenet5");
-    if (APART == 1)
-        test_pieces("resnet18");
+    check_given_plan(false);
+    check_given_plan(true);
+    test_pieces(qn_model_find("lenet5"));
+    test_pieces(&small_conv); /* with batch norm and a residual */
     test_written();
     test_lost_late();
     if (APART == 1)
