@@ -68,6 +68,9 @@ typedef struct qn_queue_watch {
     qn_event label;
 } qn_queue_watch;
 
+/* Bytes of the host's that a queue takes to itself when it begins to copy them. */
+enum { QN_TAKEN_AT_ONCE = 4096 };
+
 typedef struct qn_queue_options {
     int n_threads;     /* of a device that is made of the host's processors */
     int most_operands; /* inputs and outputs that a call has at most */
@@ -91,6 +94,8 @@ typedef struct qn_query {
 typedef struct qn_device_counters {
     int64_t n_works, busy_ns;
     int64_t bytes_in, bytes_out; /* that were copied between its memory and the host's */
+    int64_t n_idle; /* times that works came when it had nothing to do; of devices that can be
+                       given works ahead */
 } qn_device_counters;
 
 /* What goes with a device that is emulated, so that its own times mean nothing: it records its
@@ -154,6 +159,13 @@ typedef struct qn_device {
      * timeline says. The queue is done with them when its timeline is at the last one's value, or
      * has failed. watch (may be null) lives as long. */
     void (*submit)(qn_queue *queue, const qn_work *works, int32_t n, const qn_queue_watch *watch);
+    /* The same while it still has works, the last of which is at `from` of the timeline: those that
+     * come count on from there. Only when the queue's second timeline is at `from`, which says how
+     * many works have been begun, so that what they were called with may change: but for memory of
+     * the host that is copied, if it is larger than QN_TAKEN_AT_ONCE. Null, both: it must have
+     * none. */
+    void (*submit_behind)(qn_queue *queue, const qn_work *works, int32_t n, uint64_t from);
+    qn_timeline *(*queue_begun)(const qn_queue *queue);
 
     /* Estimated nanoseconds of a call that does so much. Null: only measuring tells. */
     double (*cost_ns)(const struct qn_machine *machine, const void *state, const qn_query *query,

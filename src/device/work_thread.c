@@ -90,6 +90,13 @@ void qn_work_thread_submit(qn_work_thread *t, const qn_work *works, int32_t n,
     qn_monitor_unlock(t->monitor);
 }
 
+bool qn_work_thread_has_more(const qn_work_thread *t) {
+    qn_monitor_lock(t->monitor);
+    const bool has_more = t->works != NULL;
+    qn_monitor_unlock(t->monitor);
+    return has_more;
+}
+
 void qn_work_thread_record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns) {
     qn_work_thread_record_as(watch, work, begin_ns, qn_clock_ns());
 }

@@ -23,6 +23,9 @@ qn_timeline *qn_work_thread_timeline(const qn_work_thread *thread);
 void qn_work_thread_submit(qn_work_thread *thread, const qn_work *works, int32_t n,
                            const qn_queue_watch *watch);
 
+/* Whether works were submitted behind those that are being done. */
+bool qn_work_thread_has_more(const qn_work_thread *thread);
+
 /* Records a work that ends now. Operations count as the step's own work, since nothing is done
  * beside them; copies do not. */
 void qn_work_thread_record(const qn_queue_watch *watch, const qn_work *work, int64_t begin_ns);

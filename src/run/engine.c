@@ -408,7 +408,7 @@ static qn_status run_on_device(qn_engine *e, int program, uint64_t step, const q
     const qn_program *p = qn_engine_get_program(e, program);
     qn_status status = qn_resident_begin_run(e, program);
     if (status == QN_OK)
-        status = qn_executor_run(p->executor, e->options.seed, step, watch);
+        status = qn_resident_run(e, program, step, watch);
     if (status == QN_OK)
         qn_resident_end_run(e, program, step);
     if (status != QN_ERROR_DEVICE)
@@ -501,6 +501,7 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
     if (!e->is_planned)
         return qn_fail(QN_ERROR_ARGUMENT, "this engine has no plan yet; call qn_engine_plan");
     qn_cores_begin_run(e, program);
+    QN_TRY(qn_resident_prepare(e, program));
     QN_TRY(bind_inputs(e, p, inputs));
     if (!p->training)
         return run(e, program, 0);

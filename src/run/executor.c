@@ -223,3 +223,34 @@ qn_status qn_executor_run(qn_executor *e, uint64_t seed, uint64_t step, const qn
 const qn_call *qn_executor_get_call(const qn_executor *e, int32_t step) {
     return &e->calls[step];
 }
+
+/* ---- running ahead ---- */
+
+static bool is_safe_ahead(const qn_executor *e, int32_t step) {
+    const qn_node *node = e->graph->nodes[e->plan->steps[step].node];
+    if (!node->op->output_space || node->op->output_space(node->attributes) == 0)
+        return true;
+    const qn_value_info *info = e->graph->values[node->inputs[0].id];
+    const bool is_input =
+        info->producer < 0 && (info->kind == QN_KIND_INPUT || info->kind == QN_KIND_LABEL);
+    return is_input || qn_tensor_bytes(info->tensor) <= QN_TAKEN_AT_ONCE;
+}
+
+bool qn_executor_can_go_ahead(const qn_executor *e) {
+    bool can = e->lanes && qn_lane_runner_can_go_ahead(e->lanes);
+    for (int32_t s = 0; can && s < e->plan->n_steps; s++)
+        can = is_safe_ahead(e, s);
+    return can;
+}
+
+qn_status qn_executor_run_ahead(qn_executor *e, uint64_t seed, uint64_t step) {
+    return qn_lane_runner_run_ahead(e->lanes, seed, step);
+}
+
+void qn_executor_await_begun(const qn_executor *e) {
+    qn_lane_runner_await_begun(e->lanes);
+}
+
+qn_status qn_executor_settle(qn_executor *e) {
+    return e->lanes ? qn_lane_runner_settle(e->lanes) : QN_OK;
+}

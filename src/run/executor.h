@@ -53,6 +53,19 @@ qn_status qn_executor_run(qn_executor *executor, uint64_t seed, uint64_t step,
 qn_status qn_executor_run_from(qn_executor *executor, int32_t *next, int32_t end, const int *stop,
                                uint64_t seed, uint64_t step, const qn_watch *watch);
 
+/* Whether its runs may be given to a device ahead: all of its steps are the device's, and of the
+ * host's memory they copy inputs, and what is small. */
+bool qn_executor_can_go_ahead(const qn_executor *executor);
+
+/* The same as run, but returns when the results are there: its other steps, updates among them, may
+ * not have ended. Before an input is bound anew, or another value from outside changes,
+ * await_begun; inputs stay as they are until settle, which waits for the end of all runs: before
+ * anything else that the device or another executor does. QN_ERROR_DEVICE, of both: a device was
+ * lost, and nothing is known of the runs since the last settle. */
+qn_status qn_executor_run_ahead(qn_executor *executor, uint64_t seed, uint64_t step);
+void qn_executor_await_begun(const qn_executor *executor);
+qn_status qn_executor_settle(qn_executor *executor);
+
 /* A step of the plan as it is called: node, descriptions of its tensors. */
 const qn_call *qn_executor_get_call(const qn_executor *executor, int32_t step);
 

@@ -21,10 +21,11 @@ struct qn_lane_runner {
     const qn_machine *machine;
     qn_call *calls;
     int n_lanes, most_operands;
-    lane lanes[QN_MAX_LANES];                /* (n_lanes) */
-    qn_work *works;                          /* (n_steps), those of a lane one behind the other */
-    qn_moment *moments;                      /* (n_waits) */
-    int32_t *position;                       /* (n_steps): of a step in its lane, from 1 */
+    uint64_t submitted;       /* ahead: the timeline of lane 1 when all of it is done; 0: nothing */
+    lane lanes[QN_MAX_LANES]; /* (n_lanes) */
+    qn_work *works;           /* (n_steps), those of a lane one behind the other */
+    qn_moment *moments;       /* (n_waits) */
+    int32_t *position;        /* (n_steps): of a step in its lane, from 1 */
     qn_memory memories[QN_MAX_SPACES];       /* of space i + 1 */
     qn_machine_device owners[QN_MAX_SPACES]; /* likewise: whose it is; zeroed: not reserved */
 };
@@ -158,6 +159,7 @@ qn_status qn_lane_runner_create(const qn_allocator *allocator, const qn_plan *pl
 void qn_lane_runner_destroy(qn_lane_runner *r) {
     if (!r)
         return;
+    (void)qn_lane_runner_settle(r);
     for (int i = 0; i < QN_MAX_SPACES; i++) {
         if (r->owners[i].device)
             r->owners[i].device->release(r->owners[i].state, &r->memories[i]);
@@ -300,4 +302,51 @@ qn_status qn_lane_runner_run(qn_lane_runner *r, int32_t *next, int32_t end, cons
     if (!is_good || *next < most)
         qn_timeline_fail(r->lanes[0].timeline);
     return wait_for_lanes(r, begin, *next, most) && is_good ? QN_OK : tell(r);
+}
+
+/* ---- running ahead ---- */
+
+bool qn_lane_runner_can_go_ahead(const qn_lane_runner *r) {
+    return r->n_lanes == 2 && r->lanes[0].n_works == 0 && r->lanes[1].queue &&
+           r->lanes[1].device->submit_behind;
+}
+
+void qn_lane_runner_await_begun(const qn_lane_runner *r) {
+    const lane *l = &r->lanes[1];
+    if (r->submitted > 0)
+        (void)qn_timeline_wait(l->device->queue_begun(l->queue), r->submitted);
+}
+
+/* Works of the device up to the last that copies to the host. */
+static uint64_t count_to_host(const lane *l) {
+    int32_t n = l->n_works;
+    while (n > 0 && !l->works[n - 1].is_to_host)
+        n--;
+    return (uint64_t)n;
+}
+
+qn_status qn_lane_runner_run_ahead(qn_lane_runner *r, uint64_t seed, uint64_t step) {
+    const lane *l = &r->lanes[1];
+    const uint64_t from = r->submitted;
+    qn_lane_runner_await_begun(r);
+    for (int32_t s = 0; s < r->plan->n_steps; s++) {
+        r->calls[s].seed = seed;
+        r->calls[s].step = step;
+    }
+    if (from == 0) {
+        qn_timeline_reset(l->timeline);
+        l->device->submit(l->queue, l->works, l->n_works, NULL);
+    } else {
+        l->device->submit_behind(l->queue, l->works, l->n_works, from);
+    }
+    r->submitted += (uint64_t)l->n_works;
+    return qn_timeline_wait(l->timeline, from + count_to_host(l)) ? QN_OK : tell(r);
+}
+
+qn_status qn_lane_runner_settle(qn_lane_runner *r) {
+    const uint64_t submitted = r->submitted;
+    r->submitted = 0;
+    if (submitted == 0 || qn_timeline_wait(r->lanes[1].timeline, submitted))
+        return QN_OK;
+    return tell(r);
 }

@@ -25,4 +25,15 @@ char *qn_lane_runner_space(const qn_lane_runner *runner, int space);
 qn_status qn_lane_runner_run(qn_lane_runner *runner, int32_t *next, int32_t end, const int *stop,
                              uint64_t seed, uint64_t step, const qn_watch *watch);
 
+/* Whether all of its steps are those of one device which takes works ahead. */
+bool qn_lane_runner_can_go_ahead(const qn_lane_runner *runner);
+
+/* Runs all steps, behind those of the run before, which need not have ended; returns when what they
+ * copy to the host is there. Before what the steps read of the host's changes, await_begun. */
+qn_status qn_lane_runner_run_ahead(qn_lane_runner *runner, uint64_t seed, uint64_t step);
+void qn_lane_runner_await_begun(const qn_lane_runner *runner);
+
+/* Waits for the end of all runs. */
+qn_status qn_lane_runner_settle(qn_lane_runner *runner);
+
 #endif

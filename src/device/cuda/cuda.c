@@ -21,7 +21,7 @@ typedef struct context {
 
 typedef struct stream {
     CUstream stream;
-    CUevent mark;
+    CUevent marks[QN_GPU_MARKS];
 } stream;
 
 static bool check(qn_gpu *d, const char *what, CUresult code) {
@@ -158,8 +158,10 @@ static void stream_close(qn_gpu *d, void *opened) {
     const qn_cuda_api *cu;
     stream *s = opened;
     (void)enter(d, &cu);
-    if (s->mark)
-        (void)cu->cuEventDestroy_v2(s->mark);
+    for (int i = 0; i < QN_GPU_MARKS; i++) {
+        if (s->marks[i])
+            (void)cu->cuEventDestroy_v2(s->marks[i]);
+    }
     if (s->stream)
         (void)cu->cuStreamDestroy_v2(s->stream);
     qn_release(d->allocator, s, 1, sizeof *s);
@@ -172,9 +174,12 @@ static qn_status stream_open(qn_gpu *d, void **opened) {
     CUresult code = enter(d, &cu);
     if (code == CUDA_OK)
         code = cu->cuStreamCreate(&s->stream, CU_STREAM_NON_BLOCKING);
-    if (code == CUDA_OK)
-        code = cu->cuEventCreate(&s->mark, CU_EVENT_NO_TIMING);
-    if (code != CUDA_OK || !s->stream || !s->mark) {
+    bool has_marks = true;
+    for (int i = 0; i < QN_GPU_MARKS && code == CUDA_OK; i++) {
+        code = cu->cuEventCreate(&s->marks[i], CU_EVENT_NO_TIMING);
+        has_marks = has_marks && s->marks[i];
+    }
+    if (code != CUDA_OK || !s->stream || !has_marks) {
         stream_close(d, s);
         return qn_fail(QN_ERROR_DEVICE, "%s gives no queue (%s)", d->name, qn_cuda_word(code));
     }
@@ -267,27 +272,28 @@ static bool copy(qn_gpu *d, void *opened, const qn_gpu_buffer *buffer, size_t of
 
 /* ---- waiting ---- */
 
-static bool mark(qn_gpu *d, void *opened) {
+static bool mark(qn_gpu *d, void *opened, int number) {
     const qn_cuda_api *cu;
     const stream *s = opened;
     CUresult code = enter(d, &cu);
     if (code == CUDA_OK)
-        code = cu->cuEventRecord(s->mark, s->stream);
+        code = cu->cuEventRecord(s->marks[number], s->stream);
     return check(d, "waiting for it", code);
 }
 
-static bool is_done(qn_gpu *d, void *opened, bool *is_done) {
+static bool is_done(qn_gpu *d, void *opened, int number, bool *is_done) {
     const qn_cuda_api *cu;
     const stream *s = opened;
     CUresult code = enter(d, &cu);
     if (code == CUDA_OK)
-        code = cu->cuEventQuery(s->mark);
+        code = cu->cuEventQuery(s->marks[number]);
     *is_done = code == CUDA_OK;
     return check(d, "waiting for it", code == CUDA_NOT_READY ? CUDA_OK : code);
 }
 
 static const qn_gpu_driver driver = {
     .kind = "CUDA",
+    .copies_to_shared = true,
     .open = open_device,
     .close = close_device,
     .reserve = reserve,

@@ -76,17 +76,22 @@ static void pause_between(int64_t waited_ns) {
 }
 
 bool qn_gpu_finish(qn_gpu *d, void *stream) {
+    bool is_done;
+    return d->driver->mark(d, stream, 0) && qn_gpu_await(d, stream, 0, NULL, NULL, &is_done);
+}
+
+bool qn_gpu_await(qn_gpu *d, void *stream, int mark, bool (*has_more)(const void *user),
+                  const void *user, bool *is_done) {
     const int64_t begin_ns = qn_clock_ns();
     int64_t waited_ns = 0;
-    bool is_done = false;
-    if (!d->driver->mark(d, stream))
-        return false;
     for (;;) {
-        if (!d->driver->is_done(d, stream, &is_done))
+        if (!d->driver->is_done(d, stream, mark, is_done))
             return false;
         waited_ns = qn_clock_ns() - begin_ns;
-        if (is_done)
+        if (*is_done)
             break;
+        if (has_more && has_more(user))
+            return true;
         if (is_too_long(d, waited_ns))
             return lose_silent(d, waited_ns);
         pause_between(waited_ns);
@@ -105,8 +110,12 @@ void qn_gpu_close(void *state) {
     if (!qn_gpu_is_silent(d)) { /* else it would be waited for */
         for (int i = 0; i < d->shared.n_pieces; i++)
             d->driver->unshare(d, d->shared.pieces[i]);
+        if (d->room && d->driver->copies_to_shared)
+            d->driver->unshare(d, d->room);
         d->driver->close(d);
     }
+    if (!d->driver->copies_to_shared)
+        qn_release(d->allocator, d->room, 1, QN_GPU_ROOM_BYTES);
     qn_release(d->allocator, d->shared.pieces, d->shared.capacity, sizeof *d->shared.pieces);
     qn_release(d->allocator, d, 1, sizeof *d);
 }
@@ -124,6 +133,19 @@ static void begin_sharing(qn_gpu *d) {
     d->shared.is_used = true;
 }
 
+static qn_status open(qn_gpu *d, int number) {
+    QN_TRY(d->driver->open(d, number));
+    if (!d->driver->copies_to_shared)
+        return qn_allocate(d->allocator, 1, QN_GPU_ROOM_BYTES, &d->room);
+    d->room = d->driver->share(d, QN_GPU_ROOM_BYTES);
+    if (d->room)
+        return QN_OK;
+    return qn_fail(QN_ERROR_MEMORY,
+                   "%s gives no %d bytes of the host's memory for copies; close "
+                   "other programs, or train with --device cpu",
+                   d->name, QN_GPU_ROOM_BYTES);
+}
+
 qn_status qn_gpu_open(const qn_allocator *allocator, const qn_gpu_driver *driver, int number,
                       bool shares, void **state) {
     const int64_t patience_ns = INT64_C(60000000000);
@@ -134,7 +156,7 @@ qn_status qn_gpu_open(const qn_allocator *allocator, const qn_gpu_driver *driver
     d->driver = driver;
     d->next_base = first_base;
     d->patience_ns = patience_ns;
-    const qn_status status = driver->open(d, number);
+    const qn_status status = open(d, number);
     if (status != QN_OK) {
         qn_gpu_close(d);
         return status;
@@ -312,4 +334,5 @@ void qn_gpu_counters(const void *state, qn_device_counters *counters) {
     counters->busy_ns = __atomic_load_n(&d->counters.busy_ns, __ATOMIC_RELAXED);
     counters->bytes_in = __atomic_load_n(&d->counters.bytes_in, __ATOMIC_RELAXED);
     counters->bytes_out = __atomic_load_n(&d->counters.bytes_out, __ATOMIC_RELAXED);
+    counters->n_idle = __atomic_load_n(&d->counters.n_idle, __ATOMIC_RELAXED);
 }

@@ -74,6 +74,10 @@ extern const char *const qn_gpu_opencl_prelude, *const qn_gpu_cuda_prelude;
 
 enum { QN_GPU_MOST_MEMORIES = 16, QN_GPU_GROUP_ITEMS = 64 };
 
+/* Marks that a stream has at once; the first is qn_gpu_finish's. And bytes of the host's memory by
+ * way of which small copies go. */
+enum { QN_GPU_MARKS = 8, QN_GPU_ROOM_BYTES = 64 << 10 };
+
 typedef struct qn_gpu_buffer {
     void *memory; /* the driver's; null: free */
     uintptr_t base;
@@ -120,6 +124,7 @@ typedef struct qn_gpu {
     char reason[160];
     qn_device_counters counters; /* atomic, each by itself */
     qn_gpu_pace pace;            /* used by one queue at a time */
+    char *room; /* (QN_GPU_ROOM_BYTES), likewise: the device may write there until it is closed */
 } qn_gpu;
 
 /* A launch: items along x, y, z (z: of tiled kernels), or, of a tiled one, groups; of which those
@@ -144,6 +149,7 @@ typedef struct qn_gpu_driver {
     void (*close)(qn_gpu *gpu);
     qn_status (*reserve)(qn_gpu *gpu, size_t bytes, void **memory);
     void (*release)(qn_gpu *gpu, void *memory);
+    bool copies_to_shared; /* copies that are not waited for need memory that share gave */
     /* Memory of the host that kernels reach at the same address; null: there is none. */
     void *(*share)(qn_gpu *gpu, size_t bytes);
     void (*unshare)(qn_gpu *gpu, void *memory);
@@ -159,9 +165,9 @@ typedef struct qn_gpu_driver {
     /* Starts a copy; stream null: one at once, not beside others. */
     bool (*copy)(qn_gpu *gpu, void *stream, const qn_gpu_buffer *buffer, size_t offset, void *host,
                  size_t bytes, bool is_to_host);
-    /* Marks the work of a stream so far, and asks whether all before the last mark is done. */
-    bool (*mark)(qn_gpu *gpu, void *stream);
-    bool (*is_done)(qn_gpu *gpu, void *stream, bool *is_done);
+    /* Marks the work of a stream so far, and asks whether all before a mark is done. */
+    bool (*mark)(qn_gpu *gpu, void *stream, int mark);
+    bool (*is_done)(qn_gpu *gpu, void *stream, int mark, bool *is_done);
 } qn_gpu_driver;
 
 /* Says that a call of the driver failed: the device is lost. False, for who has to stop then. */
@@ -173,6 +179,10 @@ bool qn_gpu_start_paced(qn_gpu *gpu, void *stream, const qn_gpu_launch *launch);
 
 /* Waits for all of a stream. */
 bool qn_gpu_finish(qn_gpu *gpu, void *stream);
+
+/* Waits for what is before a mark, unless there is something else to do (null: there never is). */
+bool qn_gpu_await(qn_gpu *gpu, void *stream, int mark, bool (*has_more)(const void *user),
+                  const void *user, bool *is_done);
 
 /* The buffer in which an address lies, and where; null: none. */
 const qn_gpu_buffer *qn_gpu_locate(const qn_gpu *gpu, const void *address, size_t *offset);
@@ -200,8 +210,10 @@ qn_status qn_gpu_queue_open(void *state, const qn_allocator *allocator,
                             const qn_queue_options *options, qn_queue **queue);
 void qn_gpu_queue_close(qn_queue *queue);
 qn_timeline *qn_gpu_queue_timeline(const qn_queue *queue);
+qn_timeline *qn_gpu_queue_begun(const qn_queue *queue);
 void qn_gpu_queue_submit(qn_queue *queue, const qn_work *works, int32_t n,
                          const qn_queue_watch *watch);
+void qn_gpu_queue_submit_behind(qn_queue *queue, const qn_work *works, int32_t n, uint64_t from);
 
 /* The rest of a row of a driver's device. */
 /* clang-format off */
@@ -211,7 +223,8 @@ void qn_gpu_queue_submit(qn_queue *queue, const qn_work *works, int32_t n,
     .unshare = qn_gpu_unshare, .reserve = qn_gpu_reserve, .release = qn_gpu_release,               \
     .copy_in = qn_gpu_copy_in, .copy_out = qn_gpu_copy_out, .queue_open = qn_gpu_queue_open,       \
     .queue_close = qn_gpu_queue_close, .queue_timeline = qn_gpu_queue_timeline,                    \
-    .submit = qn_gpu_queue_submit, .counters = qn_gpu_counters
+    .submit = qn_gpu_queue_submit, .submit_behind = qn_gpu_queue_submit_behind,                    \
+    .queue_begun = qn_gpu_queue_begun, .counters = qn_gpu_counters
 /* clang-format on */
 
 #endif

@@ -33,7 +33,7 @@ typedef struct stream {
     cl_command_queue queue;
     cl_kernel kernels[QN_GPU_KERNEL_COUNT];
     int known[QN_GPU_KERNEL_COUNT]; /* the shared memory that each was told of */
-    cl_event mark;                  /* null: none */
+    cl_event marks[QN_GPU_MARKS];   /* null: none */
     struct list *list;              /* that kernels are put into; null: they are started */
 } stream;
 
@@ -182,8 +182,10 @@ static void stream_close(qn_gpu *d, void *opened) {
         if (s->kernels[i])
             (void)cl->clReleaseKernel(s->kernels[i]);
     }
-    if (s->mark)
-        (void)cl->clReleaseEvent(s->mark);
+    for (int i = 0; i < QN_GPU_MARKS; i++) {
+        if (s->marks[i])
+            (void)cl->clReleaseEvent(s->marks[i]);
+    }
     if (s->queue)
         (void)cl->clReleaseCommandQueue(s->queue);
     qn_release(d->allocator, s, 1, sizeof *s);
@@ -362,23 +364,23 @@ static bool copy(qn_gpu *d, void *opened, const qn_gpu_buffer *buffer, size_t of
 
 /* ---- waiting ---- */
 
-static bool mark(qn_gpu *d, void *opened) {
+static bool mark(qn_gpu *d, void *opened, int number) {
     const qn_opencl_api *cl = api_of(d);
     stream *s = opened;
-    if (s->mark)
-        (void)cl->clReleaseEvent(s->mark);
-    s->mark = NULL;
-    cl_int code = cl->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &s->mark);
+    if (s->marks[number])
+        (void)cl->clReleaseEvent(s->marks[number]);
+    s->marks[number] = NULL;
+    cl_int code = cl->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &s->marks[number]);
     if (code == CL_OK)
         code = cl->clFlush(s->queue);
     return check(d, "waiting for it", code);
 }
 
-static bool is_done(qn_gpu *d, void *opened, bool *is_done) {
+static bool is_done(qn_gpu *d, void *opened, int number, bool *is_done) {
     const stream *s = opened;
     cl_int status = CL_COMPLETE;
     const cl_int code =
-        api_of(d)->clGetEventInfo(s->mark, CL_EVENT_STATUS, sizeof status, &status, NULL);
+        api_of(d)->clGetEventInfo(s->marks[number], CL_EVENT_STATUS, sizeof status, &status, NULL);
     *is_done = status == CL_COMPLETE;
     return check(d, "waiting for it", code != CL_OK || status >= 0 ? code : status);
 }

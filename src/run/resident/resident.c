@@ -200,6 +200,8 @@ qn_status qn_resident_open(qn_engine *e) {
 
 void qn_resident_close(qn_engine *e) {
     const qn_machine_device *d = device_of(e);
+    if (e->resident)
+        e->resident->ahead = 0;
     if (e->resident && e->resident->memory.base)
         d->device->release(d->state, &e->resident->memory);
 }
@@ -242,10 +244,18 @@ void qn_resident_forget(qn_engine *e) {
     e->resident->runs.n = 0;
 }
 
+/* Waits for the end of all runs. */
+static qn_status settle(const qn_engine *e) {
+    const int ahead = e->resident->ahead;
+    e->resident->ahead = 0;
+    return ahead > 0 ? qn_executor_settle(e->programs[ahead - 1].executor) : QN_OK;
+}
+
 /* All of them, or none. */
 static qn_status read_back(const qn_engine *e) {
     qn_resident *r = e->resident;
     const qn_machine_device *d = device_of(e);
+    QN_TRY(settle(e));
     if (r->bytes > 0)
         QN_TRY(d->device->copy_out(d->state, &r->memory, 0, r->spare, r->bytes));
     for (int i = 0; i < r->n_tensors; i++) {
@@ -268,6 +278,32 @@ qn_status qn_resident_fetch(qn_engine *e) {
 }
 
 /* ---- runs ---- */
+
+static bool goes_ahead(const qn_engine *e, int program, const qn_watch *watch) {
+    return qn_resident_is_active(e) && e->programs[program].training && !watch &&
+           qn_executor_can_go_ahead(e->programs[program].executor);
+}
+
+qn_status qn_resident_prepare(qn_engine *e, int program) {
+    const qn_resident *r = e->resident;
+    if (!qn_resident_is_active(e) || r->ahead == 0)
+        return QN_OK;
+    if (r->ahead == program + 1 && !e->events && r->runs.n < r->runs.n_slots && !r->is_device_old) {
+        qn_executor_await_begun(e->programs[program].executor);
+        return QN_OK;
+    }
+    const qn_status status = settle(e);
+    return status == QN_ERROR_DEVICE ? qn_engine_leave_device(e) : status;
+}
+
+qn_status qn_resident_run(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    qn_executor *executor = qn_engine_get_program(e, program)->executor;
+    if (!goes_ahead(e, program, watch))
+        return qn_executor_run(executor, e->options.seed, step, watch);
+    QN_TRY(qn_executor_run_ahead(executor, e->options.seed, step));
+    e->resident->ahead = program + 1;
+    return QN_OK;
+}
 
 qn_status qn_resident_begin_run(qn_engine *e, int program) {
     qn_resident *r = e->resident;

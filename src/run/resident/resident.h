@@ -2,7 +2,9 @@
  * makes every update. The engine's store then holds what they were when they were last read from
  * there; steps since then are kept with their inputs (runs.h), so that losing the device costs
  * time, and no result. They are read when somebody asks for a tensor, or when no further step can
- * be kept, and written before the next step if somebody may have changed them.
+ * be kept, and written before the next step if somebody may have changed them. For the host a step
+ * is over when its results are there: the next one is given to the device while it still computes
+ * gradients and updates.
  *
  * Where the device cannot make some update, none of this is used: parameters are copied to the
  * device in every step, and the host updates them.
@@ -19,6 +21,7 @@ typedef struct qn_resident {
     bool is_active;
     bool is_host_old;   /* the device has changed them since they were read */
     bool is_device_old; /* the host may have changed them since they were written */
+    int ahead;          /* 1 more than the program whose runs may not have ended; 0: none */
     int n_tensors;      /* of the store */
     bool *is_there;     /* (n_tensors) */
     size_t *offsets;    /* (n_tensors): in the memory */
@@ -49,6 +52,13 @@ qn_status qn_resident_open(qn_engine *engine);
 /* Gives the memory back, when the programs have no executors; what it held is gone. */
 void qn_resident_close(qn_engine *engine);
 void qn_resident_destroy(qn_engine *engine);
+
+/* Before inputs of a run are bound: waits for the end of the runs before, unless this one may be
+ * given to the device behind them (run/executor.h). A device that is lost meanwhile is left. */
+qn_status qn_resident_prepare(qn_engine *engine, int program);
+
+/* Runs it, ahead where that can be. QN_ERROR_DEVICE: the device is lost. */
+qn_status qn_resident_run(qn_engine *engine, int program, uint64_t step, const qn_watch *watch);
 
 /* Before a run of a program whose inputs are bound: brings the device up to date, and keeps the
  * inputs. QN_ERROR_DEVICE: it is lost. */

@@ -18,7 +18,8 @@ enum { BATCH = 4, LIES = 7 };
 static _Alignas(64) float x[BATCH * 28 * 28];
 static _Alignas(64) int32_t y[BATCH];
 static int64_t *calls, *fail_at, *opened_at, *silent_at, *harmless_at;
-static int *fails_on, *lie, *shares, *lists;
+static int64_t *marks;
+static int *fails_on, *lie, *shares, *lists, *lazy;
 static int n_steps = 1;
 
 static qn_status make(const char *device, qn_trainer **trainer) {
@@ -54,12 +55,20 @@ static qn_trainer *train_on_cpu(void) {
     return trainer;
 }
 
+/* Waits for the end of what was given to the device. */
+static void settle(const qn_trainer *trainer) {
+    const qn_engine *e = qn_trainer_engine(trainer);
+    if (e->device > 0)
+        (void)qn_executor_settle(e->programs[0].executor);
+}
+
 /* Calls until the steps are done, their updates included. */
 static int64_t count_calls(void) {
     qn_trainer *trainer;
     *fail_at = *calls = 0;
     CHECK_OK(make("opencl", &trainer));
     (void)train(trainer);
+    settle(trainer);
     const int64_t n = *calls;
     qn_trainer_destroy(trainer);
     return n;
@@ -72,9 +81,10 @@ static void check_failing(const qn_trainer *expected, int64_t at, int on) {
     *fails_on = on;
     const qn_status status = make("opencl", &trainer);
     if (status == QN_OK) {
+        const qn_status stepped = train(trainer);
+        settle(trainer);
         const bool is_harmless = at < *opened_at || at == *harmless_at ||
                                  (*shares && !qn_engine_shares(qn_trainer_engine(trainer)));
-        const qn_status stepped = train(trainer);
         /* A question about the device, not answered; or lists that there are not, or memory that it
          * does not share then. */
         const bool is_good = stepped == QN_OK && are_equal(expected, trainer) &&
@@ -165,7 +175,7 @@ static void check_silent(const qn_trainer *expected, int64_t at) {
     qn_gpu_set_patience(e->machine.devices[e->opened_device].state, 2000000);
     *silent_at = *calls + at;
     CHECK_OK(qn_trainer_step(trainer, x, y, &result));
-    CHECK(e->device == 0 && are_equal(expected, trainer));
+    CHECK(are_equal(expected, trainer) && e->device == 0); /* in this order: it waits for all */
     CHECK_OK(qn_trainer_step(trainer, x, y, &result));
     qn_trainer_destroy(trainer);
     *silent_at = 0;
@@ -201,6 +211,7 @@ static int64_t count_step(int n) {
     for (int i = 0; i < n; i++) {
         *calls = 0;
         (void)qn_trainer_step(trainer, x, y, &result);
+        settle(trainer);
     }
     const int64_t count = *calls;
     qn_trainer_destroy(trainer);
@@ -221,6 +232,31 @@ static void test_lists(void) {
     *fail_at = *lists = 0;
 }
 
+/* A device that ends nothing before it has more to do: a step is given to it while it still works
+ * on the one before, of which only the results are waited for. Marks tell how often it is looked
+ * at. */
+static void test_ahead(void) {
+    enum { MANY = 8, PATIENCE_S = 20 };
+    qn_trainer *trainer;
+    qn_step_result result;
+    qn_device_counters counters;
+    CHECK_OK(make("opencl", &trainer));
+    const qn_engine *e = qn_trainer_engine(trainer);
+    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    qn_gpu_set_patience(d->state, INT64_C(1000000000) * PATIENCE_S);
+    *marks = 0;
+    *lazy = 1;
+    for (int i = 0; i < MANY && e->device > 0; i++)
+        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+    d->device->counters(d->state, &counters);
+    CHECK(e->device > 0 && counters.n_idle == 1);
+    qn_executor_await_begun(e->programs[0].executor);
+    *lazy = 0;
+    settle(trainer);
+    CHECK(*marks == 2 * MANY);
+    qn_trainer_destroy(trainer);
+}
+
 int main(void) {
     qn_library *fake;
     if (qn_library_open("libOpenCL.so.1", &fake) != QN_OK ||
@@ -236,6 +272,8 @@ int main(void) {
     CHECK(qn_library_find(fake, "fake_shares", &shares));
     CHECK(qn_library_find(fake, "fake_lists", &lists));
     CHECK(qn_library_find(fake, "fake_harmless_at", &harmless_at));
+    CHECK(qn_library_find(fake, "fake_marks", &marks));
+    CHECK(qn_library_find(fake, "fake_lazy", &lazy));
     for (int i = 0; i < BATCH * 28 * 28; i++)
         x[i] = (float)(i * 37 % 101) / 50 - 1;
     for (int i = 0; i < BATCH; i++)
@@ -246,5 +284,6 @@ int main(void) {
     test_lying();
     test_sharing();
     test_lists();
+    test_ahead();
     return checks_finish();
 }
