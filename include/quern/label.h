@@ -114,17 +114,26 @@ QN_API const char *qn_labeller_name_of(const qn_labeller *labeller, int64_t labe
 /* Renames a class; classes with the same name are merged in all output. */
 QN_API qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, const char *to);
 
-/* A found class that has no name yet. */
+/* A sample that is worth asking for. Of rows: one of a found class that has no name yet. */
 typedef struct qn_label_question {
-    int64_t label;
-    int64_t n_members; /* among the samples that are kept */
-    int64_t age;       /* of the one that is surest to be of it, for qn_labeller_revise */
+    int64_t label;     /* by now */
+    int64_t n_members; /* samples that are kept and of its class, or like it */
+    int64_t age;       /* of the sample, for qn_labeller_revise and qn_labeller_tell */
 } qn_label_question;
 
-/* The classes most worth naming, at most `most` of them (QN_LABEL_MAX_NEW is enough for all), those
- * with most members first; *n receives how many. qn_labeller_rename answers. */
+/* The samples most worth asking for, at most `most` of them (QN_LABEL_MAX_NEW is enough for all),
+ * those first whose answers say most; *n receives how many. */
 QN_API qn_status qn_labeller_ask(const qn_labeller *labeller, int most,
                                  qn_label_question *questions, int *n);
+
+/* Answers: the samples with these ages (n), which qn_labeller_revise has, are of the classes with
+ * these names. Of rows, the found class of a sample gets the name; it may have none yet. Where a
+ * network labels, a name that no class has is that of a new one, or of the sample's found class if
+ * that has none yet, and all samples that are kept are labelled anew by the answers: give all of
+ * them at once. A sample that came during a lesson that is under way cannot be told. Classes for
+ * which there is no room are passed over. */
+QN_API qn_status qn_labeller_tell(qn_labeller *labeller, int n, const int64_t *ages,
+                                  const char *const *names);
 
 /* Position in a stream, saved with the labeller: for its caller. */
 typedef struct qn_label_place {

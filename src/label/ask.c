@@ -1,8 +1,10 @@
-/* Which classes are worth naming first: a name is worth the samples that get it. */
+/* Which samples are worth asking for, and answers: of rows, a name is worth the members of the
+ * found class that gets it; of samples that a network labels, see network/asking.h. */
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "label/labeller.h"
+#include "label/network/asking.h"
 
 #include <string.h>
 
@@ -36,6 +38,8 @@ qn_status qn_labeller_ask(const qn_labeller *labeller, int most, qn_label_questi
     QN_NEED(questions, "questions");
     QN_NEED(n, "n");
     const qn_labeller *l = labeller;
+    if (l->net)
+        return qn_net_ask(l, most < QN_LABEL_MAX_NEW ? most : QN_LABEL_MAX_NEW, questions, n);
     qn_label_question all[QN_LABEL_MAX_NEW] = {{0}};
     float surest[QN_LABEL_MAX_NEW] = {0};
     for (int64_t age = 0; age < qn_labeller_kept(l); age++) {
@@ -54,4 +58,46 @@ qn_status qn_labeller_ask(const qn_labeller *labeller, int most, qn_label_questi
     for (*n = 0; *n < QN_LABEL_MAX_NEW && *n < most && all[*n].n_members > 0; ++*n)
         questions[*n] = all[*n];
     return QN_OK;
+}
+
+/* ---- answers ---- */
+
+/* Of rows: each sample is of a found class that has no name yet. */
+static qn_status check_row(const qn_labeller *l, int64_t age) {
+    qn_label_answer now;
+    QN_TRY(qn_labeller_revise(l, age, NULL, &now));
+    if (unnamed_place(l, now.label) < 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "sample %lld before the last one is of no found class without a name: of "
+                       "rows, only these are named",
+                       (long long)age);
+    return QN_OK;
+}
+
+static qn_status tell_rows(qn_labeller *l, int n, const int64_t *ages, const char *const *names) {
+    for (int i = 0; i < n; i++)
+        QN_TRY(check_row(l, ages[i]));
+    for (int i = 0; i < n; i++) {
+        qn_label_answer now;
+        QN_TRY(qn_labeller_revise(l, ages[i], NULL, &now));
+        const int place = unnamed_place(l, now.label); /* below 0: named by an answer before */
+        if (place >= 0)
+            QN_TRY(qn_labeller_rename(l, qn_labeller_found(l, place)->name, names[i]));
+    }
+    return QN_OK;
+}
+
+qn_status qn_labeller_tell(qn_labeller *labeller, int n, const int64_t *ages,
+                           const char *const *names) {
+    QN_NEED(labeller, "labeller");
+    QN_NEED(ages, "ages");
+    QN_NEED(names, "names");
+    for (int i = 0; i < n; i++) {
+        qn_label_answer now;
+        QN_NEED(names[i], "names");
+        QN_TRY(qn_labeller_check_name(names[i]));
+        QN_TRY(qn_labeller_revise(labeller, ages[i], NULL, &now));
+    }
+    return labeller->net ? qn_net_tell(labeller, n, ages, names)
+                         : tell_rows(labeller, n, ages, names);
 }

@@ -632,15 +632,20 @@ const char *qn_labeller_name_of(const qn_labeller *labeller, int64_t label) {
     return r ? r->name : "new";
 }
 
+qn_status qn_labeller_check_name(const char *name) {
+    if (!*name || strlen(name) >= QN_LABEL_NAME || strpbrk(name, ",\"\r\n"))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "name '%.80s': use 1 to %d bytes without commas, quotes and line breaks",
+                       name, QN_LABEL_NAME - 1);
+    return QN_OK;
+}
+
 qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, const char *to) {
     QN_NEED(labeller, "labeller");
     QN_NEED(name, "name");
     QN_NEED(to, "to");
     int n = 0;
-    if (!*to || strlen(to) >= QN_LABEL_NAME || strpbrk(to, ",\"\r\n"))
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "name '%.80s': use 1 to %d bytes without commas, quotes and line breaks", to,
-                       QN_LABEL_NAME - 1);
+    QN_TRY(qn_labeller_check_name(to));
     for (size_t i = 0; i < qn_labeller_record_count(labeller); i++)
         n += labeller->records[i].serial >= 0 && strcmp(labeller->records[i].name, name) == 0;
     if (n == 0)

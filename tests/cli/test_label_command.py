@@ -39,6 +39,23 @@ class Label(quern.Case):
         self.assertEqual(lines[0], "sample,label,confidence")
         return [line.split(",") for line in lines[1:]]
 
+    def check_told(self, truth, labeller):
+        """Answers name found classes, and are there after saving; wrong ones change nothing."""
+        asked = self.run_quern("label", "ask", "p.qnl", 4, "--json").of("question")
+        self.run_quern("label", "tell", "p.qnl", *(f"{q['sample']}=class-{truth[q['sample'] - 1]}" for q in asked))
+        self.assertNotEqual(self.bytes_of("p.qnl"), labeller)
+        names = [c["name"] for c in self.run_quern("label", "show", "p.qnl", "--json").of("class")]
+        self.assertIn("class-2", names)
+        again = self.run_quern("label", "ask", "p.qnl", 4, "--json").of("question")
+        self.assertFalse({q["sample"] for q in asked} & {q["sample"] for q in again})
+        told = self.bytes_of("p.qnl")
+        for words, message in (((), "SAMPLE=NAME"), (("5",), "SAMPLE=NAME"), (("0=a",), "SAMPLE=NAME"),
+                               (("99999=a",), "SAMPLE=NAME"), (("x=a",), "SAMPLE=NAME"), (("700=a,b",), "without commas"),
+                               (("700=" + 64 * "a",), "SAMPLE=NAME")):
+            self.assertIn(message, self.run_quern("label", "tell", "p.qnl", *words, status=2).errors)
+        self.assertEqual(self.bytes_of("p.qnl"), told)
+        (self.folder / "p.qnl").write_bytes(labeller)
+
     def test_labels(self):
         self.stream()
         rows = self.labels()
@@ -58,7 +75,7 @@ class Label(quern.Case):
         output, errors = process.communicate("".join(
             "bird\n" if q["class"] == found["name"] else "-\n" for q in asked))
         self.assertEqual(process.returncode, 0, errors)
-        self.assertIn("1 classes named", output)
+        self.assertIn("1 samples told", output)
         again = self.run_quern("label", "ask", "l.qnl", 3, "--json").of("question")
         self.assertNotIn(found["name"], [q["class"] for q in again])
         self.run_quern("label", "show", "l.qnl", "--html", "classes.html")
@@ -231,6 +248,7 @@ class Label(quern.Case):
         question = self.run_quern("label", "ask", "p.qnl", "--json").of("question")[0]
         self.assertTrue(question["class"].startswith("new-"))
         self.check_typical()
+        self.check_told(truth, labeller)
         trained = self.run_quern("train", "mlp", "--data", "labelled:p.qnl", "--epochs", 3, "--holdout", 0.2,
                                  "--json").of("epoch")[-1]
         self.assertGreater(trained["test_accuracy"], 0.5)

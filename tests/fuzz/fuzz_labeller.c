@@ -7,6 +7,21 @@
 
 enum { N_SAMPLES = 60 };
 
+/* Questions are answered; of samples that may be told. */
+static void ask(qn_labeller *labeller) {
+    static const char *const names[2] = {"a", "b"};
+    qn_label_question questions[2];
+    int64_t ages[2];
+    int n = 0;
+    qn_status status = qn_labeller_ask(labeller, 2, questions, &n);
+    for (int i = 0; i < n; i++)
+        ages[i] = questions[i].age;
+    if (status == QN_OK)
+        status = qn_labeller_tell(labeller, n, ages, names);
+    if (status != QN_OK && status != QN_ERROR_NUMERIC)
+        abort();
+}
+
 static void use(qn_labeller *labeller) {
     static float x[QN_LABEL_MAX_VALUES];
     qn_label_answer answer;
@@ -18,6 +33,7 @@ static void use(qn_labeller *labeller) {
         if (status != QN_OK)
             abort();
     }
+    ask(labeller);
     for (int i = 0; i < qn_labeller_class_count(labeller); i++)
         if (!qn_labeller_class_at(labeller, i).name)
             abort();

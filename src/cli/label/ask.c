@@ -1,4 +1,4 @@
-/* quern label ask: which classes to name first, and the user's answers. */
+/* quern label ask, tell: which samples are worth asking for, and the user's answers. */
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -33,13 +33,14 @@ static void print_question(const qn_labeller *l, const qn_label_question *q, boo
         json_count("members", q->n_members);
         json_count("sample", sample);
         json_end();
-    } else {
-        printf("%s: %" PRId64 " of the last %" PRId64 " samples; what is sample %" PRId64 "?",
+    } else if (is_row) {
+        printf("%s: %" PRId64 " of the last %" PRId64 " samples; what is sample %" PRId64 "?  (",
                qn_labeller_name_of(l, q->label), q->n_members, qn_labeller_kept(l), sample);
-        fputs(is_row ? "  (" : "\n", stdout);
-        if (is_row)
-            print_row(l, x);
-        fputs(is_row ? ")\n" : "", stdout);
+        print_row(l, x);
+        puts(")");
+    } else {
+        printf("%s by now, with %" PRId64 " samples like it: what is sample %" PRId64 "?\n",
+               qn_labeller_name_of(l, q->label), q->n_members, sample);
     }
     fflush(stdout);
 }
@@ -54,10 +55,18 @@ static qn_status read_more(void *context, void *to, size_t bytes, size_t *n) {
     return QN_OK;
 }
 
+/* What was answered. */
+typedef struct answers {
+    int n;
+    int64_t ages[QN_LABEL_MAX_NEW];
+    const char *names[QN_LABEL_MAX_NEW];
+    char texts[QN_LABEL_MAX_NEW][QN_LABEL_NAME];
+} answers;
+
 /* Asks one question after another, and takes a line of standard input for each: a name, or - for
  * none. The end of the input leaves the rest without names. */
-static qn_status take_answers(qn_labeller *l, const qn_label_question *questions, int n,
-                              bool is_json, qn_csv_reader *lines, int *n_named) {
+static qn_status take_answers(const qn_labeller *l, const qn_label_question *questions, int n,
+                              bool is_json, qn_csv_reader *lines, answers *taken) {
     for (int i = 0; i < n; i++) {
         bool is_end;
         print_question(l, &questions[i], is_json);
@@ -67,11 +76,23 @@ static qn_status take_answers(qn_labeller *l, const qn_label_question *questions
         const char *name = qn_csv_text(lines, 0);
         if (lines->n_fields != 1)
             return qn_fail(QN_ERROR_ARGUMENT, "answer %d: a name has no comma", i + 1);
+        if (strlen(name) >= QN_LABEL_NAME)
+            return qn_fail(QN_ERROR_ARGUMENT, "answer %d: a name has at most %d bytes", i + 1,
+                           QN_LABEL_NAME - 1);
         if (strcmp(name, "-") == 0)
             continue;
-        QN_TRY(qn_labeller_rename(l, qn_labeller_name_of(l, questions[i].label), name));
-        ++*n_named;
+        taken->ages[taken->n] = questions[i].age;
+        taken->names[taken->n] = taken->texts[taken->n];
+        snprintf(taken->texts[taken->n++], QN_LABEL_NAME, "%s", name);
     }
+    return QN_OK;
+}
+
+static qn_status tell(const arguments *a, qn_labeller *l, const answers *taken) {
+    QN_TRY(qn_labeller_tell(l, taken->n, taken->ages, taken->names));
+    QN_TRY(qn_labeller_save(l, a->words[1]));
+    if (!arguments_flag(a, "json"))
+        printf("%d samples told\n", taken->n);
     return QN_OK;
 }
 
@@ -79,17 +100,43 @@ static qn_status answer(const arguments *a, qn_labeller *l, const qn_label_quest
                         int n) {
     qn_in_stream *in;
     qn_csv_reader lines;
-    int n_named = 0;
+    answers taken = {.n = 0};
     QN_TRY(qn_in_stream_open(NULL, NULL, &in));
     qn_csv_read_stream(&lines, NULL, "the answers", read_more, in);
-    qn_status status = take_answers(l, questions, n, arguments_flag(a, "json"), &lines, &n_named);
+    qn_status status = take_answers(l, questions, n, arguments_flag(a, "json"), &lines, &taken);
     qn_csv_deinit(&lines);
     qn_in_stream_close(in);
+    return status == QN_OK && taken.n > 0 ? tell(a, l, &taken) : status;
+}
+
+/* SAMPLE=NAME */
+static qn_status read_word(const qn_labeller *l, const char *word, answers *taken) {
+    char *end;
+    const long long sample = strtoll(word, &end, 10);
+    if (end == word || *end != '=' || sample < 1 || sample > qn_labeller_samples(l) ||
+        strlen(end + 1) >= QN_LABEL_NAME)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "'%.80s' is not SAMPLE=NAME, as 5321=boots, with a sample that quern label "
+                       "ask asked for",
+                       word);
+    taken->ages[taken->n] = qn_labeller_samples(l) - sample;
+    taken->names[taken->n] = taken->texts[taken->n];
+    snprintf(taken->texts[taken->n++], QN_LABEL_NAME, "%s", end + 1);
+    return QN_OK;
+}
+
+int label_tell(const arguments *a, qn_labeller *labeller) {
+    answers taken = {.n = 0};
+    qn_status status =
+        a->n_words > 2 && a->n_words - 2 <= QN_LABEL_MAX_NEW
+            ? QN_OK
+            : qn_fail(QN_ERROR_ARGUMENT, "quern label tell FILE SAMPLE=NAME..., 1 to %d of them",
+                      QN_LABEL_MAX_NEW);
+    for (int i = 2; status == QN_OK && i < a->n_words; i++)
+        status = read_word(labeller, a->words[i], &taken);
     if (status == QN_OK)
-        status = qn_labeller_save(l, a->words[1]);
-    if (status == QN_OK && !arguments_flag(a, "json"))
-        printf("%d classes named\n", n_named);
-    return status;
+        status = tell(a, labeller, &taken);
+    return status == QN_OK ? EXIT_DONE : report_failure(status);
 }
 
 int label_ask(const arguments *a, qn_labeller *labeller) {
@@ -102,7 +149,7 @@ int label_ask(const arguments *a, qn_labeller *labeller) {
             qn_fail(QN_ERROR_ARGUMENT, "'%s' is not a number of questions", a->words[2]));
     qn_status status = qn_labeller_ask(labeller, wanted, questions, &n);
     if (status == QN_OK && n == 0 && !is_json)
-        puts("no found class among the last samples is without a name");
+        puts("none of the last samples is worth asking for");
     if (status == QN_OK && n > 0 && arguments_flag(a, "answers"))
         status = answer(a, labeller, questions, n);
     else
@@ -111,7 +158,7 @@ int label_ask(const arguments *a, qn_labeller *labeller) {
     if (status != QN_OK)
         return report_failure(status);
     if (n > 0 && !is_json && !arguments_flag(a, "answers"))
-        printf("answer with quern label name %s %s=NAME, or --answers\n", a->words[1],
-               qn_labeller_name_of(labeller, questions[0].label));
+        printf("answer with quern label tell %s %" PRId64 "=NAME ..., or --answers\n", a->words[1],
+               qn_labeller_samples(labeller) - questions[0].age);
     return EXIT_DONE;
 }

@@ -224,12 +224,14 @@ static int run_on(const arguments *a, qn_labeller *labeller) {
         return label_show(a, labeller);
     if (strcmp(action, "ask") == 0)
         return label_ask(a, labeller);
+    if (strcmp(action, "tell") == 0)
+        return label_tell(a, labeller);
     return strcmp(action, "name") == 0 ? name(a, labeller) : merge(a, labeller);
 }
 
 static int run(const arguments *a) {
     static const char *const actions[] = {"init", "bench", "stream", "show",
-                                          "name", "merge", "ask"};
+                                          "name", "merge", "ask",    "tell"};
     enum { N_ACTIONS = sizeof actions / sizeof actions[0], N_WITHOUT_FILE = 2 };
     qn_labeller *labeller;
     int which = 0;
@@ -237,8 +239,8 @@ static int run(const arguments *a) {
         which++;
     if (which == N_ACTIONS)
         return report_failure(qn_fail(
-            QN_ERROR_ARGUMENT, "%s is not an action: init, stream, show, name, merge, ask, bench",
-            a->words[0]));
+            QN_ERROR_ARGUMENT,
+            "%s is not an action: init, stream, show, name, merge, ask, tell, bench", a->words[0]));
     if (which < N_WITHOUT_FILE)
         return which == 0 ? init(a) : label_bench(a);
     if (a->n_words < 2)
@@ -265,7 +267,8 @@ const command command_label = {
         "label stream FILE --data csv:NEW --out LABELS  label each row (a known class or new-1, "
         "...)\n"
         "label show FILE [--html PAGE]                  list the classes, their members and moves\n"
-        "label ask FILE [N]                             list the N classes worth naming first\n"
+        "label ask FILE [N]                             list the N samples worth asking for\n"
+        "label tell FILE 5321=boots...                  tell of which class samples are\n"
         "label name FILE new-1=boots...                 name new classes\n"
         "label merge FILE CLASS CLASS...                merge classes under the name of the first\n"
         "label bench [--html PAGE]                      compare methods on synthetic streams\n"

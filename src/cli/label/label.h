@@ -53,6 +53,7 @@ qn_status label_pictures_read(const qn_data_source *source, uint64_t seed, label
 int label_stream(const arguments *a, qn_labeller *labeller);
 int label_show(const arguments *a, const qn_labeller *labeller);
 int label_ask(const arguments *a, qn_labeller *labeller);
+int label_tell(const arguments *a, qn_labeller *labeller);
 int label_bench(const arguments *a);
 
 /* The benchmark of a data set of pictures or series, which has been opened. */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { ROUNDS = 3, K = QN_GROUPS_CLUSTERS };
+enum { ROUNDS = 3, K = QN_GROUPS_MOST };
 static const float least_part = 0.35f, most_chance = 0.03f, dense_part = 0.6f;
 
 /* The same for clusters that were there before: with at least that part of what their size among
@@ -14,7 +14,7 @@ static const float least_part = 0.35f, most_chance = 0.03f, dense_part = 0.6f;
 static const float there_before = 0.5f, least_part_before = 0.2f, most_chance_before = 0.003f;
 enum { LEAST_HISTORY = 250 }; /* samples before the latest ones, to tell */
 
-static float distance(const float *a, const float *b, int d) {
+float qn_square_distance(const float *a, const float *b, int d) {
     float sum[4] = {0};
     for (int j = 0; j + 3 < d; j += 4)
         for (int i = 0; i < 4; i++)
@@ -31,12 +31,13 @@ static float distance(const float *a, const float *b, int d) {
 static void draw_centres(qn_groups *g, const qn_group_samples *s, float *near) {
     const qn_rng rng = qn_rng_make(s->seed, qn_hash_text("label.groups"), 0);
     int at = (int)qn_rng_below(rng, 0, (uint64_t)s->n);
-    g->k = s->n < K ? s->n : K;
+    g->k = s->k > 0 ? s->k : QN_GROUPS_CLUSTERS;
+    g->k = s->n < g->k ? s->n : g->k;
     for (int k = 0; k < g->k; k++) {
         double sum = 0;
         memcpy(g->centre + k * s->d, s->z + at * s->d, (size_t)s->d * sizeof *s->z);
         for (int i = 0; i < s->n; i++) {
-            const float far = distance(s->z + i * s->d, g->centre + k * s->d, s->d);
+            const float far = qn_square_distance(s->z + i * s->d, g->centre + k * s->d, s->d);
             near[i] = k == 0 || far < near[i] ? far : near[i];
             sum += (double)near[i];
         }
@@ -52,7 +53,7 @@ static bool assign(qn_groups *g, const qn_group_samples *s, bool is_first) {
         float least = 1e30f;
         int32_t best = 0;
         for (int k = 0; k < g->k; k++) {
-            const float far = distance(s->z + i * s->d, g->centre + k * s->d, s->d);
+            const float far = qn_square_distance(s->z + i * s->d, g->centre + k * s->d, s->d);
             best = far < least ? k : best;
             least = far < least ? far : least;
         }
@@ -88,6 +89,8 @@ static void count_members(qn_groups *g, const qn_group_samples *s, float *labels
             labels[s->label[i] * K + g->of[i]] += 1.0f;
         } else {
             g->size[g->of[i]]++;
+            if (!s->history)
+                continue;
             g->latest[g->of[i]] += s->history[i] == QN_HISTORY_LATEST;
             g->before[g->of[i]] += s->history[i] == QN_HISTORY_KNOWN;
         }
@@ -100,7 +103,7 @@ static void find_classes(qn_groups *g, const qn_group_samples *s, const float *l
         float least = 1e30f;
         int from = k;
         for (int o = 0; o < g->k && g->labelled[k] == 0; o++) {
-            const float far = distance(g->centre + k * s->d, g->centre + o * s->d, s->d);
+            const float far = qn_square_distance(g->centre + k * s->d, g->centre + o * s->d, s->d);
             from = g->labelled[o] > 0 && far < least ? o : from;
             least = g->labelled[o] > 0 && far < least ? far : least;
         }
@@ -183,7 +186,7 @@ static float joining_distance(const qn_groups *g, const qn_group_samples *s) {
         for (int b = 0; b < a; b++) {
             if (g->is_new[a] || g->is_new[b] || !g->labelled[a] || !g->labelled[b])
                 continue;
-            far[n] = distance(g->centre + a * s->d, g->centre + b * s->d, s->d);
+            far[n] = qn_square_distance(g->centre + a * s->d, g->centre + b * s->d, s->d);
             is_same[n] = g->class[a] == g->class[b];
             n_same += is_same[n++];
         }
@@ -209,7 +212,7 @@ static float apart(const qn_groups *g, const qn_group_samples *s, int a, int b) 
     for (int i = 0; i < g->k; i++)
         for (int j = 0; j < g->k; j++)
             if (g->group[i] == a && g->group[j] == b) {
-                sum += distance(g->centre + i * s->d, g->centre + j * s->d, s->d);
+                sum += qn_square_distance(g->centre + i * s->d, g->centre + j * s->d, s->d);
                 n++;
             }
     return n > 0 ? sum / (float)n : 1e30f;
@@ -286,4 +289,35 @@ void qn_groups_find(qn_groups *g, const qn_group_samples *s, float *room) {
     for (int move = 0; qn_groups_move(g, s, move);)
         move++;
     qn_groups_finish(g, s, room);
+}
+
+/* The part of a cluster that belongs to no known class, as far as its labelled samples tell: the
+ * mean of parts from 0 to 1, by the chance of so many labels (Poisson) and by what is believed
+ * before: half of all clusters have none. */
+static float new_part(float labelled, float expected) {
+    enum { PARTS = 10 };
+    static const float least = 0.05f; /* expected where all is new: labels may be wrong */
+    float sum = 0, mean = 0;
+    for (int i = 0; i <= PARTS; i++) {
+        const float part = (float)i / PARTS, absent = expected * part;
+        const float ratio = qn_log1p_f32(-absent / (expected + least));
+        const float before = i == 0 ? 0.5f : 0.5f / PARTS;
+        const float chance = before * qn_exp_f32(labelled * ratio + absent);
+        sum += chance;
+        mean += chance * part;
+    }
+    return sum > 0 && sum < 1e30f ? mean / sum : 1.0f;
+}
+
+void qn_groups_doubt(qn_groups *g, const qn_group_samples *s, float *room, float *doubt,
+                     float *joining) {
+    float *labels = room + s->n;
+    memset(g->is_new, 0, sizeof g->is_new);
+    count_members(g, s, labels);
+    find_classes(g, s, labels);
+    for (int k = 0; k < g->k; k++) {
+        const float size = (float)g->size[k], expected = size * density_of(g, labels, g->class[k]);
+        doubt[k] = size * new_part(labels[g->class[k] * K + k], expected);
+    }
+    *joining = joining_distance(g, s);
 }

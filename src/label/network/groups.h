@@ -12,6 +12,7 @@
 
 enum {
     QN_GROUPS_CLUSTERS = 30,
+    QN_GROUPS_MOST = 60,  /* clusters that there may be, if so many are wanted */
     QN_GROUPS_LEAST = 25, /* samples of a new group */
     QN_GROUPS_MOVES = 20  /* of the clusters' centres */
 };
@@ -19,9 +20,11 @@ enum {
 /* Samples: the first n_labelled have a known class. */
 typedef struct qn_group_samples {
     int n, n_labelled, d, n_classes;
+    int k;                  /* clusters, at most QN_GROUPS_MOST; 0: QN_GROUPS_CLUSTERS */
     const float *z;         /* (n, d) whitened */
     const int32_t *label;   /* (n_labelled) 0 to n_classes - 1 */
-    const int32_t *history; /* (n) what an unlabelled sample is, one of the following */
+    const int32_t *history; /* (n) what an unlabelled sample is, one of the following; may be null
+                               where only clusters and doubts are wanted */
     uint64_t seed;
 } qn_group_samples;
 
@@ -29,24 +32,33 @@ typedef struct qn_group_samples {
 enum { QN_HISTORY_LATEST, QN_HISTORY_KNOWN, QN_HISTORY_FOUND };
 
 typedef struct qn_groups {
-    int k;         /* clusters */
-    int n;         /* groups of new ones */
-    float *centre; /* (QN_GROUPS_CLUSTERS, d) */
-    int32_t *of;   /* (n samples) cluster of a sample */
-    int32_t size[QN_GROUPS_CLUSTERS], labelled[QN_GROUPS_CLUSTERS]; /* unlabelled and labelled */
-    int32_t latest[QN_GROUPS_CLUSTERS], before[QN_GROUPS_CLUSTERS]; /* and known, of those */
-    int32_t class[QN_GROUPS_CLUSTERS]; /* of most labels in it, or of the nearest that has some */
-    bool is_new[QN_GROUPS_CLUSTERS];
-    int32_t group[QN_GROUPS_CLUSTERS]; /* of new clusters, from 0; -1: none */
+    int k;                                                  /* clusters */
+    int n;                                                  /* groups of new ones */
+    float *centre;                                          /* (k, d) */
+    int32_t *of;                                            /* (n samples) cluster of a sample */
+    int32_t size[QN_GROUPS_MOST], labelled[QN_GROUPS_MOST]; /* unlabelled and labelled */
+    int32_t latest[QN_GROUPS_MOST], before[QN_GROUPS_MOST]; /* and known, of those */
+    int32_t class[QN_GROUPS_MOST]; /* of most labels in it, or of the nearest that has some */
+    bool is_new[QN_GROUPS_MOST];
+    int32_t group[QN_GROUPS_MOST]; /* of new clusters, from 0; -1: none */
 } qn_groups;
 
+/* The squared distance of two points of d numbers. */
+float qn_square_distance(const float *a, const float *b, int d);
+
 /* Fills groups, whose arrays are the caller's, in pieces: clusters, at most QN_GROUPS_MOVES moves
- * of them, and which are new. room (n + n_classes * QN_GROUPS_CLUSTERS). */
+ * of them, and which are new. room (n + n_classes * QN_GROUPS_MOST). */
 void qn_groups_begin(qn_groups *groups, const qn_group_samples *samples, float *room);
 bool qn_groups_move(qn_groups *groups, const qn_group_samples *samples, int move); /* any more? */
 void qn_groups_finish(qn_groups *groups, const qn_group_samples *samples, float *room);
 
 /* All of it. */
 void qn_groups_find(qn_groups *groups, const qn_group_samples *samples, float *room);
+
+/* Of clusters that have been moved, instead of finishing: how many unlabelled samples of each one
+ * cannot be told to be of its class, doubt (k), as it has fewer labelled ones than they foretell;
+ * and the squared distance at which centres are of one class. */
+void qn_groups_doubt(qn_groups *groups, const qn_group_samples *samples, float *room, float *doubt,
+                     float *joining);
 
 #endif

@@ -29,7 +29,7 @@ static size_t batch_values(const qn_label_net *net) {
 static size_t room_floats(const qn_label_net *net) {
     const size_t head = 2 * (WIDTH + 1) * (size_t)net->head.n_outputs + 1;
     const size_t groups =
-        (size_t)(net->n_labelled + QN_NET_WINDOW) + (size_t)net->n_known * QN_GROUPS_CLUSTERS;
+        (size_t)(net->n_labelled + QN_NET_WINDOW) + (size_t)net->n_known * QN_GROUPS_MOST;
     const size_t means = (size_t)net->n_known * (WIDTH + 1);
     const size_t pose = qn_pose_room(net->sample);
     return head + groups + means > pose ? head + groups + means : pose;
@@ -45,7 +45,7 @@ typedef struct part {
     size_t n, size;
 } part;
 
-enum { N_PARTS = 17 };
+enum { N_PARTS = 18 };
 
 static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
     const size_t n = (size_t)qn_net_places(net);
@@ -55,6 +55,7 @@ static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
         {&net->label, n, sizeof(int32_t)},
         {&net->confidence, n, sizeof(float)},
         {&net->is_new, n, sizeof(float)},
+        {&net->is_told, n, 1},
         {&net->z, n, WIDTH * sizeof(float)},
         {&net->x, batch_values(net), sizeof(float)},
         {&net->taught, n, sizeof(int32_t)},
@@ -242,6 +243,7 @@ static int take_place(qn_label_net *net, int64_t number) {
         net->label[older] = net->label[place];
         net->confidence[older] = net->confidence[place];
         net->is_new[older] = net->is_new[place];
+        net->is_told[older] = net->is_told[place];
     }
     return place;
 }
@@ -270,6 +272,7 @@ static void put(qn_label_net *net, int place, const uint8_t *bytes, const known 
     net->label[place] = k->class;
     net->confidence[place] = k->confidence;
     net->is_new[place] = k->is_new;
+    net->is_told[place] = 0;
 }
 
 /* Labels n recent samples from `first` on by features that are computed for them. */

@@ -50,6 +50,7 @@ typedef struct qn_label_net {
     int32_t *label;    /* (places) class, below 0: none */
     float *confidence; /* (places) */
     float *is_new;     /* (places) probability of no known class */
+    uint8_t *is_told;  /* (places) whether the user said the class, of samples of the stream */
     uint8_t *shown;  /* (n_labelled, n_values) as they look in these poses; from here on no state */
     float *z;        /* (places, QN_EMBEDDER_WIDTH) whitened */
     float *x;        /* (batch or QN_EMBEDDER_MANY, n_values) */

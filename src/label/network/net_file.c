@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VERSION "network 2"
+#define VERSION      "network 2"
+#define TOLD_VERSION "network 3" /* of files in which the user said what samples are */
+#define TOLD         "samples.told"
 
 /* Places of the tensor "counts", before those of records. */
 enum {
@@ -65,6 +67,23 @@ static void list_tensors(const qn_labeller *l, double *counts, float *scale,
         t->dtype = t->dtype == QN_NONE ? QN_F32 : t->dtype;
         t->bytes = qn_tensor_bytes((qn_tensor){t->dtype, t->shape});
     }
+}
+
+/* Which samples the user told the class of; written if there are any. */
+static qn_safetensor told_tensor(const qn_label_net *net) {
+    const int64_t n = qn_net_used(net) + net->n_recent;
+    return (qn_safetensor){.name = TOLD,
+                           .dtype = QN_U8,
+                           .shape = QN_SHAPE(n),
+                           .bytes = (size_t)n,
+                           .data = net->is_told};
+}
+
+static bool has_told(const qn_label_net *net) {
+    for (int i = 0; i < qn_net_used(net); i++)
+        if (net->is_told[i])
+            return true;
+    return false;
 }
 
 /* The whitening lies between them by name. */
@@ -130,7 +149,7 @@ static bool make_writing(const qn_labeller *l, qn_arena *arena, writing *w) {
     const size_t n = (size_t)qn_embedder_weight_count(l->net->embedder);
     const size_t n_records = qn_labeller_record_count(l);
     w->counts = qn_arena_allocate(arena, n_counts(l), sizeof *w->counts);
-    w->tensors = qn_arena_allocate(arena, n + N_OWN + 1, sizeof *w->tensors);
+    w->tensors = qn_arena_allocate(arena, n + N_OWN + 2, sizeof *w->tensors);
     w->names = qn_arena_allocate(arena, n, sizeof *w->names);
     w->pairs = qn_arena_allocate(arena, n_records + N_PAIRS, sizeof *w->pairs);
     w->keys = qn_arena_allocate(arena, n_records, sizeof *w->keys);
@@ -144,6 +163,8 @@ static qn_status write_parts(const qn_labeller *l, const char *path, writing *w)
     fill_counts(l, w->counts);
     list_tensors(l, w->counts, scale, w->tensors);
     w->tensors[n++] = whitening_tensor(net);
+    if (has_told(net))
+        w->tensors[n++] = told_tensor(net);
     for (int i = 0; i < qn_embedder_weight_count(net->embedder); i++) {
         const qn_stored_tensor t = qn_embedder_weight_at(net->embedder, i);
         print_name(w->names[i], t.name);
@@ -157,7 +178,7 @@ static qn_status write_parts(const qn_labeller *l, const char *path, writing *w)
     w->pairs[n_pairs++] = (qn_safetensors_pair){"format", QN_LABEL_FORMAT};
     n_pairs += qn_labeller_put_names(l, w->pairs + n_pairs, w->keys);
     w->pairs[n_pairs++] = (qn_safetensors_pair){"source", l->where.source};
-    w->pairs[n_pairs++] = (qn_safetensors_pair){"version", VERSION};
+    w->pairs[n_pairs++] = (qn_safetensors_pair){"version", has_told(net) ? TOLD_VERSION : VERSION};
     return qn_safetensors_write(l->allocator, path, w->tensors, n, w->pairs, n_pairs);
 }
 
@@ -229,7 +250,8 @@ static bool are_sound_counts(const reading *r) {
 static qn_status read_counts(reading *r) {
     const qn_safetensor *t = qn_safetensors_find(r->file, "counts");
     const qn_safetensor *x = qn_safetensors_find(r->file, QN_NET_FILE_MARK);
-    QN_TRY(qn_labeller_check_format(r->file, r->path, VERSION));
+    QN_TRY(qn_labeller_check_format(r->file, r->path,
+                                    qn_safetensors_find(r->file, TOLD) ? TOLD_VERSION : VERSION));
     if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
         return refuse(r, "its counts are missing");
     r->n_counts = t->bytes / sizeof(double);
@@ -307,7 +329,7 @@ static bool is_sound(const qn_labeller *l) {
     for (size_t i = 0; i < n; i++) {
         const bool is_labelled = i < (size_t)net->n_labelled;
         if (net->label[i] < 0 || !is_open_class(l, net->label[i]) ||
-            (is_labelled && net->label[i] >= l->n_known) ||
+            (is_labelled && net->label[i] >= l->n_known) || net->is_told[i] > !is_labelled ||
             !(net->confidence[i] >= 0 && net->confidence[i] <= 1.001f) ||
             !(net->is_new[i] >= 0 && net->is_new[i] <= 1.001f))
             return false;
@@ -332,6 +354,10 @@ static qn_status read_state(const reading *r) {
     }
     QN_TRY(
         read_tensor(r, "whitening", QN_F32, (WIDTH + 1) * WIDTH * sizeof(float), net->whitening.w));
+    if (qn_safetensors_find(r->file, TOLD)) {
+        const qn_safetensor t = told_tensor(net);
+        QN_TRY(read_tensor(r, TOLD, QN_U8, t.bytes, net->is_told));
+    }
     net->low = scale[0];
     net->step = scale[1];
     net->scale = (qn_view_scale){scale[2], scale[3]};

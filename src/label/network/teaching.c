@@ -6,6 +6,7 @@
 
 enum { WIDTH = QN_EMBEDDER_WIDTH, HEAD_STEPS = 60, ROUNDS = 3, GATHERED = 2048 };
 static const float sure = 0.6f;          /* probability from which the classifier teaches itself */
+static const float told_weight = 5.0f;   /* of a sample whose class the user said */
 static const float least_overlap = 0.3f; /* of a group with a class found before */
 
 /* ---- found classes ---- */
@@ -93,7 +94,7 @@ static void begin_teaching(qn_label_net *net, const int32_t *class) {
     for (int i = 0; i < qn_net_used(net); i++) {
         const int place = i;
         int taught = -1;
-        if (place < net->n_labelled)
+        if (place < net->n_labelled || net->is_told[place])
             taught = net->label[place];
         else if (place < net->n_labelled + QN_NET_WINDOW) {
             const int group = net->groups.group[net->groups.of[place]];
@@ -101,7 +102,7 @@ static void begin_teaching(qn_label_net *net, const int32_t *class) {
         } else if (net->label[place] >= net->n_known && net->confidence[place] > sure)
             taught = net->label[place];
         net->taught[place] = taught;
-        net->weight[place] = 1;
+        net->weight[place] = net->is_told[place] ? told_weight : 1.0f;
     }
 }
 
@@ -121,6 +122,12 @@ static void label_all(qn_label_net *net) {
     for (int i = net->n_labelled; i < qn_net_used(net); i++) {
         float p[QN_HEAD_MOST_OUTPUTS], is_new = 0;
         int best = 0;
+        if (net->is_told[i]) {
+            lesson->label[i] = net->label[i];
+            lesson->confidence[i] = 1;
+            lesson->is_new[i] = net->label[i] >= net->n_known ? 1.0f : 0.0f;
+            continue;
+        }
         qn_head_look(&lesson->head, net->z + i * WIDTH, p);
         for (int c = 0; c < lesson->head.n_outputs; c++) {
             best = p[c] > p[best] ? c : best;

@@ -136,6 +136,58 @@ static void test_mistakes(qn_labeller *l, const char *path, const char *file, si
     }
 }
 
+/* Answers label the samples like theirs, and stay when a lesson comes; saved and loaded, the same
+ * follows from them. */
+static void test_answers(const char *path, const char *file, size_t n_file) {
+    qn_labeller *l;
+    qn_label_question questions[4];
+    qn_label_answer answers[2][N_STREAM + 600];
+    int64_t ages[4];
+    const char *names[4];
+    int n, right = 0, n_new = 0;
+    FILE *to = fopen(path, "wb");
+    fwrite(file, 1, n_file, to);
+    fclose(to);
+    CHECK_OK(qn_labeller_load(NULL, path, &l));
+    CHECK_OK(qn_labeller_ask(l, 4, questions, &n));
+    CHECK(n >= 1 && questions[0].n_members > 10);
+    for (int i = 0; i < n; i++) {
+        static const char *const of[3] = {"low", "middle", "high"};
+        ages[i] = questions[i].age;
+        names[i] = of[class_at((int)(qn_labeller_samples(l) - 1 - ages[i]))];
+        CHECK(i == 0 || ages[i] != ages[i - 1]);
+    }
+    CHECK_FAILS(qn_labeller_tell(l, 1, &(int64_t){5000}, names), QN_ERROR_ARGUMENT,
+                "not available");
+    CHECK_FAILS(qn_labeller_tell(l, 1, ages, &(const char *){"a,b"}), QN_ERROR_ARGUMENT,
+                "without commas");
+    CHECK_OK(qn_labeller_tell(l, n, ages, names));
+    for (int i = NEW_FROM; i < N_STREAM; i++) {
+        qn_label_answer now;
+        CHECK_OK(qn_labeller_revise(l, qn_labeller_samples(l) - 1 - i, NULL, &now));
+        n_new += class_at(i) == 2;
+        right += class_at(i) == 2 && strcmp(qn_labeller_name_of(l, now.label), "high") == 0;
+    }
+    CHECK(right > 0.9 * n_new);
+    CHECK_OK(qn_labeller_save(l, path));
+    for (int round = 0; round < 2; round++) {
+        qn_label_answer now;
+        for (int i = N_STREAM; i < N_STREAM + 600; i++) {
+            float x[VALUES];
+            draw(class_at(i), (uint64_t)i, x);
+            CHECK_OK(qn_labeller_add(l, x, &answers[round][i]));
+        }
+        for (int i = 0; i < n; i++) { /* a lesson later */
+            CHECK_OK(qn_labeller_revise(l, ages[i] + 600, NULL, &now));
+            CHECK(strcmp(qn_labeller_name_of(l, now.label), names[i]) == 0 && now.confidence == 1);
+        }
+        qn_labeller_destroy(l);
+        if (round == 0)
+            CHECK_OK(qn_labeller_load(NULL, path, &l));
+    }
+    CHECK(memcmp(answers[0] + N_STREAM, answers[1] + N_STREAM, 600 * sizeof **answers) == 0);
+}
+
 /* The samples of the file as a data set: the labelled ones, and those of the stream with what they
  * were labelled as; classes of one name are one. */
 static void test_data_set(qn_labeller *l, const char *path) {
@@ -180,7 +232,7 @@ static void test_matching(void) {
 /* Features of three classes, the third without labels: its clusters are new, and one group. */
 static void test_groups(void) {
     enum { N = 700, D = 4, N_KNOWN = 100 };
-    static float z[N * D], room[N + 2 * QN_GROUPS_CLUSTERS], centre[QN_GROUPS_CLUSTERS * D];
+    static float z[N * D], room[N + 2 * QN_GROUPS_MOST], centre[QN_GROUPS_CLUSTERS * D];
     static int32_t label[N], of[N], history[N];
     const qn_rng rng = qn_rng_make(3, 1, 0);
     for (int i = 0; i < N; i++) {
@@ -190,7 +242,7 @@ static void test_groups(void) {
                 (float)qn_rng_normal(rng, (uint64_t)(i * D + j)) + (j == label[i] ? 8.0f : 0.0f);
     }
     qn_groups g = {.centre = centre, .of = of};
-    qn_groups_find(&g, &(qn_group_samples){N, N_KNOWN, D, 2, z, label, history, 1}, room);
+    qn_groups_find(&g, &(qn_group_samples){N, N_KNOWN, D, 2, 0, z, label, history, 1}, room);
     int wrong = 0;
     for (int i = N_KNOWN; i < N; i++)
         wrong += (g.group[of[i]] == 0) != (label[i] == 2);
@@ -354,6 +406,7 @@ int main(void) {
     CHECK_OK(qn_file_read_whole(NULL, path, &file, &n_file));
     test_cuts(path, answers, file, n_file);
     test_data_set(l, path);
+    test_answers(path, file, n_file);
     test_mistakes(l, path, file, n_file);
     qn_release(qn_allocator_default(), file, n_file + 1, 1);
     qn_labeller_destroy(l);
