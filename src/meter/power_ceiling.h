@@ -11,8 +11,8 @@
 
 typedef struct qn_power_ceiling qn_power_ceiling;
 
-/* For n threads, by wish->most_watts. clock: what the wish has already set, to `level`, or null: one
- * is opened if the system lets it. *ceiling is null where there is no sensor. */
+/* For n threads, by wish->most_watts. clock: what the wish has already set, to `level`, or null:
+ * one is opened if the system lets it. *ceiling is null where there is no sensor. */
 qn_status qn_power_ceiling_open(const qn_source_options *options, const qn_core_wish *wish, int n,
                                 qn_frequency *clock, double level, qn_power_ceiling **ceiling);
 void qn_power_ceiling_close(qn_power_ceiling *ceiling);

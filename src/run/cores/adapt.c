@@ -318,6 +318,8 @@ static int call_for_trial(qn_core_plans *c, double mean_ns) {
     }
     if (n_rounds > 0 && (is_large || has_cores || n_rounds == FIRST_ROUNDS))
         a->is_slow = is_large && !has_cores && mean_ns > a->mean_ns;
+    if (n_rounds > 0 && (is_large || has_cores))
+        a->n_looks = a->n_looks < 1 ? a->n_looks : 1; /* few rounds, while others come or go */
     return n_rounds;
 }
 

@@ -128,6 +128,19 @@ static void test_looks(void) {
     CHECK(n_others <= 40);
 }
 
+/* Few rounds decide when other programs come; what they missed is found by looks behind them, too. */
+static void test_looks_behind_changes(void) {
+    const world came = {{100, 130, 99, 200}, 0.01}, later = {{100, 130, 82, 200}, 0.01};
+    qn_core_plans c = begin(true);
+    run_all(&c, &quiet, 0, 500);
+    CHECK(c.adapting.kept == QN_CORES_BESIDE && c.adapting.n_looks == 3);
+    c.get_idle_ns = NULL;
+    run_all(&c, &came, 500, 12);
+    CHECK(c.adapting.kept == QN_CORES_ALL && c.adapting.n_looks == 1);
+    run_all(&c, &later, 600, 120);
+    CHECK(c.adapting.kept == QN_CORES_FEWER);
+}
+
 /* Steps of 25 % of noise: what was kept stays, and nearly all steps are run by it. */
 static void test_noise(void) {
     const world noisy = {{50, 48, 80, 160}, 0.25};
@@ -216,6 +229,7 @@ int main(void) {
     test_fewer();
     test_disturbed();
     test_looks();
+    test_looks_behind_changes();
     test_noise();
     test_phases();
     return checks_finish();
