@@ -128,7 +128,7 @@ static void test_looks(void) {
     CHECK(n_others <= 40);
 }
 
-/* Few rounds decide when other programs come; what they missed is found by looks behind them, too. */
+/* Few rounds decide when other programs come; what they missed is found by looks behind them. */
 static void test_looks_behind_changes(void) {
     const world came = {{100, 130, 99, 200}, 0.01}, later = {{100, 130, 82, 200}, 0.01};
     qn_core_plans c = begin(true);
