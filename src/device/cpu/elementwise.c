@@ -121,15 +121,14 @@ enum { CAST_AT_ONCE = 4096 }; /* numbers of a task */
 
 /* Numbers [begin, end) by a kernel of the instruction set; false: there is none for the types. */
 static bool cast_fast(const qn_call *call, int64_t begin, int64_t end) {
-    const qn_integer_rows *rows = &qn_integer_kernels_get(call->kernels->isa)->rows;
     const qn_dtype from = call->inputs[0].dtype, to = call->outputs[0].dtype;
+    const qn_half_rows rows =
+        qn_half_rows_of(qn_dtype_is_half(from) ? from : to, call->kernels->isa);
     const int64_t n = end - begin;
-    if (from == QN_F32 && (to == QN_BF16 || to == QN_F16))
-        (to == QN_BF16 ? rows->to_bf16 : rows->to_f16)(n, (const float *)call->in[0] + begin,
-                                                       (uint16_t *)call->out[0] + begin);
-    else if (to == QN_F32 && (from == QN_BF16 || from == QN_F16))
-        (from == QN_BF16 ? rows->of_bf16 : rows->of_f16)(n, (const uint16_t *)call->in[0] + begin,
-                                                         (float *)call->out[0] + begin);
+    if (from == QN_F32 && qn_dtype_is_half(to))
+        rows.narrow(n, (const float *)call->in[0] + begin, (uint16_t *)call->out[0] + begin);
+    else if (to == QN_F32 && qn_dtype_is_half(from))
+        rows.widen(n, (const uint16_t *)call->in[0] + begin, (float *)call->out[0] + begin);
     else
         return false;
     return true;
