@@ -2,8 +2,8 @@
  * the workspace, the row makes them in f32, and what it makes is rounded. The bits are those of
  * whole tensors that are converted, because no part depends on another. Parts are rows (all axes
  * but the last), which threads take for themselves, or samples, on which all threads work together.
- * 16-bit operands are input 0, an input 1 of the same shape, and output 0; of samples, what else has
- * their axis is cut likewise; the rest, as numbers of channels, belongs to every part. */
+ * 16-bit operands are input 0, an input 1 of the same shape, and output 0; of samples, what else
+ * has their axis is cut likewise; the rest, as numbers of channels, belongs to every part. */
 #include "base/memory.h"
 #include "device/cpu/half.h"
 #include "ops/network/pool.h"
