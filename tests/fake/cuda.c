@@ -298,7 +298,11 @@ enum { MOST_NODES = 400 };
 struct cu_graph {
     int n;
     node nodes[MOST_NODES];
+    struct cu_graph *next; /* of `executable` */
 };
+
+/* All that were not destroyed: what is left to a silent device is no leak. */
+static struct cu_graph *executable;
 
 static _Thread_local CUgraph captured; /* null: nothing is captured */
 
@@ -368,8 +372,13 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
     const CUresult code = graph && !flags ? answer() : 1;
     CUgraph copy = code == CUDA_OK ? malloc(sizeof *copy) : NULL;
-    if (copy)
+    if (copy) {
         *copy = *graph;
+        take_lock();
+        copy->next = executable;
+        executable = copy;
+        leave_lock();
+    }
     *exec = (CUgraphExec)(void *)copy;
     return code;
 }
@@ -380,7 +389,14 @@ CUresult cuGraphDestroy(CUgraph graph) {
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
-    free(exec);
+    struct cu_graph *graph = (struct cu_graph *)(void *)exec, **at = &executable;
+    take_lock();
+    while (*at && *at != graph)
+        at = &(*at)->next;
+    if (*at)
+        *at = graph->next;
+    leave_lock();
+    free(graph);
     return answer();
 }
 

@@ -5,6 +5,7 @@
 #include "cli/label/label.h"
 #include "format/csv.h"
 #include "os/files/stream.h"
+#include "report/document.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -139,10 +140,27 @@ int label_tell(const arguments *a, qn_labeller *labeller) {
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }
 
+/* What is asked, to be looked at. */
+static qn_status write_page(const qn_labeller *l, const qn_label_question *questions, int n,
+                            const char *path) {
+    qn_document *d;
+    QN_TRY(qn_document_create(NULL, "Questions of a labeller", &d));
+    qn_document_about(d, NULL, 1);
+    qn_status status = label_add_questions(d, l, questions, n);
+    if (status == QN_OK)
+        qn_document_text(d, "quern label tell FILE SAMPLE=NAME... answers; an answer holds for the "
+                            "samples that are like the one asked for, too.");
+    if (status == QN_OK)
+        status = qn_document_write(d, path);
+    qn_document_destroy(d);
+    return status;
+}
+
 int label_ask(const arguments *a, qn_labeller *labeller) {
     qn_label_question questions[QN_LABEL_MAX_NEW];
     const int wanted = a->n_words > 2 ? atoi(a->words[2]) : 10;
     const bool is_json = arguments_flag(a, "json");
+    const char *html = arguments_get(a, "html");
     int n = 0;
     if (wanted < 1)
         return report_failure(
@@ -150,6 +168,10 @@ int label_ask(const arguments *a, qn_labeller *labeller) {
     qn_status status = qn_labeller_ask(labeller, wanted, questions, &n);
     if (status == QN_OK && n == 0 && !is_json)
         puts("none of the last samples is worth asking for");
+    if (status == QN_OK && html)
+        status = write_page(labeller, questions, n, html);
+    if (status == QN_OK && html && !is_json)
+        printf("saved to %s\n", html);
     if (status == QN_OK && n > 0 && arguments_flag(a, "answers"))
         status = answer(a, labeller, questions, n);
     else

@@ -56,7 +56,8 @@ static const option options[] = {
      .kind = OPTION_TARGET,
      .argument = "FILE",
      .otherwise = "none",
-     .help = "write a page of the classes, or of the benchmark"},
+     .help = "write a page of the classes, of the questions with their pictures, or of the "
+             "benchmark"},
     {.name = "settings",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -267,7 +268,7 @@ const command command_label = {
         "label stream FILE --data csv:NEW --out LABELS  label each row (a known class or new-1, "
         "...)\n"
         "label show FILE [--html PAGE]                  list the classes, their members and moves\n"
-        "label ask FILE [N]                             list the N samples worth asking for\n"
+        "label ask FILE [N] [--html PAGE]               list the N samples worth asking for\n"
         "label tell FILE 5321=boots...                  tell of which class samples are\n"
         "label name FILE new-1=boots...                 name new classes\n"
         "label merge FILE CLASS CLASS...                merge classes under the name of the first\n"

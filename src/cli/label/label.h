@@ -62,4 +62,8 @@ int label_arriving(const arguments *a, const qn_data_source *source);
 /* Adds a table with the surest samples of each class, if they are pictures. */
 qn_status label_add_typical(qn_document *document, const qn_labeller *labeller);
 
+/* Adds a table of what is asked, with pictures if there are some. */
+qn_status label_add_questions(qn_document *document, const qn_labeller *labeller,
+                              const qn_label_question *questions, int n);
+
 #endif

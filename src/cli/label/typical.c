@@ -1,4 +1,5 @@
-/* What is typical of the classes of pictures: the latest samples that are surest to be of them. */
+/* Pictures of samples: what is typical of the classes, the latest samples that are surest to be of
+ * them, and what is asked for. */
 #include "base/status.h"
 #include "cli/label/label.h"
 #include "os/heap.h"
@@ -42,38 +43,78 @@ static void to_pixels(const float *x, int n, uint8_t *pixels) {
         pixels[i] = (uint8_t)((x[i] - low) / (high - low) * 255.0f + 0.5f);
 }
 
+/* Whether samples can be drawn. */
+static bool are_pictures(const qn_labeller *l) {
+    const qn_shape s = qn_labeller_sample(l);
+    return s.rank > 0 && s.dims[0] >= 2 && s.dims[1] >= 2 && (s.dims[2] == 1 || s.dims[2] == 3);
+}
+
+/* Space for a sample's numbers and pixels. */
+static size_t sample_bytes(const qn_labeller *l) {
+    return (size_t)qn_labeller_features(l) * (sizeof(float) + 1);
+}
+
+static void add_picture(qn_document *d, const qn_labeller *l, int64_t age, const char *title,
+                        float *x) {
+    const qn_shape s = qn_labeller_sample(l);
+    const int n_values = qn_labeller_features(l);
+    uint8_t *pixels = (uint8_t *)(x + n_values);
+    qn_label_answer answer;
+    if (qn_labeller_revise(l, age, x, &answer) != QN_OK) {
+        qn_document_cell_text(d, "");
+        return;
+    }
+    to_pixels(x, n_values, pixels);
+    qn_document_cell_picture(d, title, (int)s.dims[0], (int)s.dims[1], (int)s.dims[2], pixels);
+}
+
 static void add_row(qn_document *d, const qn_labeller *l, const qn_label_class *c, float *x) {
     member members[SHOWN];
-    qn_label_answer answer;
-    const qn_shape s = qn_labeller_sample(l);
-    const int n = find_members(l, c->label, members), n_values = qn_labeller_features(l);
-    uint8_t *pixels = (uint8_t *)(x + n_values);
+    const int n = find_members(l, c->label, members);
     if (n == 0)
         return;
     qn_document_cell_text(d, c->name);
     for (int i = 0; i < SHOWN; i++) {
-        if (i >= n || qn_labeller_revise(l, members[i].age, x, &answer) != QN_OK) {
+        if (i < n)
+            add_picture(d, l, members[i].age, c->name, x);
+        else
             qn_document_cell_text(d, "");
-            continue;
-        }
-        to_pixels(x, n_values, pixels);
-        qn_document_cell_picture(d, c->name, (int)s.dims[0], (int)s.dims[1], (int)s.dims[2],
-                                 pixels);
     }
 }
 
 qn_status label_add_typical(qn_document *d, const qn_labeller *l) {
     static const char *const columns[1 + SHOWN] = {"class", "surest", "", "", "", "", ""};
-    const qn_shape s = qn_labeller_sample(l);
-    if (s.rank == 0 || s.dims[0] < 2 || s.dims[1] < 2 || (s.dims[2] != 1 && s.dims[2] != 3))
+    if (!are_pictures(l))
         return QN_OK;
-    float *x = malloc((size_t)qn_labeller_features(l) * (sizeof *x + 1));
+    float *x = malloc(sample_bytes(l));
     if (!x)
-        return qn_fail_memory((size_t)qn_labeller_features(l) * (sizeof *x + 1));
+        return qn_fail_memory(sample_bytes(l));
     qn_document_begin_table(d, "Typical samples", 1 + SHOWN, columns);
     for (int i = 0; i < qn_labeller_class_count(l); i++) {
         const qn_label_class c = qn_labeller_class_at(l, i);
         add_row(d, l, &c, x);
+    }
+    qn_document_end_table(d);
+    free(x);
+    return QN_OK;
+}
+
+qn_status label_add_questions(qn_document *d, const qn_labeller *l,
+                              const qn_label_question *questions, int n) {
+    static const char *const columns[] = {"sample", "by now", "samples like it", "picture"};
+    const bool has_pictures = are_pictures(l);
+    float *x = malloc(sample_bytes(l));
+    if (!x)
+        return qn_fail_memory(sample_bytes(l));
+    qn_document_begin_table(d, "What are these?", has_pictures ? 4 : 3, columns);
+    for (int i = 0; i < n; i++) {
+        const qn_label_question *q = &questions[i];
+        const char *name = qn_labeller_name_of(l, q->label);
+        qn_document_cell_number(d, (double)(qn_labeller_samples(l) - q->age), 0);
+        qn_document_cell_text(d, name);
+        qn_document_cell_number(d, (double)q->n_members, 0);
+        if (has_pictures)
+            add_picture(d, l, q->age, name, x);
     }
     qn_document_end_table(d);
     free(x);
