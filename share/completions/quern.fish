@@ -477,7 +477,7 @@ complete -c quern -n '__fish_seen_subcommand_from label' -l follow -d 'wait for 
 complete -c quern -n '__fish_seen_subcommand_from label' -l background -d 'give way to whatever else runs (idle priority), as to a program that draws'
 complete -c quern -n '__fish_seen_subcommand_from label' -l revise -r -d 'give each label N samples later, by what is known then'
 complete -c quern -n '__fish_seen_subcommand_from label' -l answers -d 'ask one question after another; a line of standard input is the name, - for none'
-complete -c quern -n '__fish_seen_subcommand_from label' -l html -r -d 'write a page of the classes, or of the benchmark'
+complete -c quern -n '__fish_seen_subcommand_from label' -l html -r -d 'write a page of the classes, of the questions with their pictures, or of the benchmark'
 complete -c quern -n '__fish_seen_subcommand_from label' -l settings -r -d 'of the benchmark: streams that are made'
 complete -c quern -n '__fish_seen_subcommand_from label' -l seed -r -d 'of what is drawn; streams of the benchmark have this one and the next'
 complete -c quern -n '__fish_seen_subcommand_from label' -l features -r -d 'of the benchmark'\''s streams; 0: each its own, 3 to 20, and 4 to 8 classes; else 4 classes of 10 centroids'

@@ -41,7 +41,11 @@ class Label(quern.Case):
 
     def check_told(self, truth, labeller):
         """Answers name found classes, and are there after saving; wrong ones change nothing."""
-        asked = self.run_quern("label", "ask", "p.qnl", 4, "--json").of("question")
+        asked = self.run_quern("label", "ask", "p.qnl", 4, "--json", "--html", "asked.html").of("question")
+        page = (self.folder / "asked.html").read_text()
+        self.assertEqual(page.count("data:image/"), len(asked))
+        for question in asked:
+            self.assertIn(str(question["sample"]), page)
         self.run_quern("label", "tell", "p.qnl", *(f"{q['sample']}=class-{truth[q['sample'] - 1]}" for q in asked))
         self.assertNotEqual(self.bytes_of("p.qnl"), labeller)
         names = [c["name"] for c in self.run_quern("label", "show", "p.qnl", "--json").of("class")]
