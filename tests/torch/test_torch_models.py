@@ -36,9 +36,10 @@ ENOUGH = BATCHES if ALL else 2  # batches on which the strictest bound holds
 SMALL = ("mlp", "lenet5", "lenet-relu", "alexnet", "resnet18", "squeezenet", "mobilenet-v2")
 MORE = ("vgg11", "vgg16", "resnet50", "mobilenet-v1", "densenet40")
 # Batch norm over one pixel of each of few samples magnifies rounding: of two it makes 1 and -1
-# whatever they are, and with 8 five steps of RATE part by 1e-7, with a gradient equal to 2e-12.
-LEAST_BATCHES = {("inception-v3", 96): 8}
-RATES = {("inception-v3", 96): 1e-5}
+# whatever they are, and with 8 five steps of RATE part by 1e-7, with a gradient equal to 2e-12. So do
+# a hundred layers and more: five steps of RATE part by 1e-7 and 1e-3, with gradients equal to 4e-12.
+LEAST_BATCHES = {("inception-v3", 96): 8, ("resnet152", 32): 8}
+RATES = {("inception-v3", 96): 1e-5, ("resnet101", 32): 1e-5, ("resnet152", 32): 1e-6}
 
 
 def make_batch(shape, classes, count):
