@@ -89,9 +89,9 @@ class Cores(quern.Case):
                     at = row[end]
         curve = event["curve"]
         self.assertEqual(curve[0]["cores"], "2 core")
-        for a, b in zip(curve, curve[1:]):
-            self.assertLess(a["ms"], b["ms"])
-            self.assertGreater(a["joules"], b["joules"])
+        for a, b in zip(curve, curve[1:]):  # of times that differ by less than is printed, too
+            self.assertLessEqual(a["ms"], b["ms"])
+            self.assertGreaterEqual(a["joules"], b["joules"])
         page = (self.folder / "s.html").read_text()
         self.assertIn("Time against energy", page)
         self.assertIn('<figure class="lanes"', page)
