@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from statistics import geometric_mean as mean
 
 QUERN = pathlib.Path(__file__).parent.parent / "build" / "release" / "quern"
 MODELS = ["squeezenet", "googlenet", "inception-v3", "xception", "mobilenet-v2", "densenet40", "resnet50", "char-lstm"]
@@ -96,10 +97,6 @@ def print_turns(models, batch):
     print(f"geometric means: over best width {mean(r[0] for r in rows):.3f}, over one by one {mean(r[1] for r in rows):.3f}; least "
           f"{min(r[0] for r in rows):.3f}; schedules {100 * statistics.median(r[2] for r in rows):.1f} % off, one by one "
           f"{100 * statistics.median(r[3] for r in rows):.1f} (medians)")
-
-
-def mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def main():

@@ -9,11 +9,10 @@ milliseconds of planning; the last row the geometric means. Times are by the roo
 last column."""
 import argparse
 import json
-import math
 import pathlib
-import statistics
 import subprocess
 import tempfile
+from statistics import geometric_mean as mean
 
 QUERN = pathlib.Path(__file__).parent.parent / "build" / "release" / "quern"
 MACHINE = "cores core 16 90 10 4\nmemory 60\ncache 0.5\nidle 4\noverhead 500 300 1000\n"
@@ -29,10 +28,6 @@ def plan(model, batch, machine):
 
 def find(event, words):
     return next(row["ms"] for row in event["schedules"] if row["name"].startswith(words))
-
-
-def mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def main():

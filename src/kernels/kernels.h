@@ -39,6 +39,21 @@ typedef struct qn_half_rows {
     void (*narrow)(int64_t n, const float *x, uint16_t *y);
 } qn_half_rows;
 
+/* Rows (rows, c), dense in f32 and a step apart as 16-bit floats. */
+static inline void qn_half_rows_widen(const qn_half_rows *how, int64_t rows, int64_t c,
+                                      const uint16_t *from, int64_t step, float *to) {
+    const bool is_dense = step == c;
+    for (int64_t row = 0; row < (is_dense ? 1 : rows); row++)
+        how->widen(is_dense ? rows * c : c, from + row * step, to + row * c);
+}
+
+static inline void qn_half_rows_narrow(const qn_half_rows *how, int64_t rows, int64_t c,
+                                       const float *from, uint16_t *to, int64_t step) {
+    const bool is_dense = step == c;
+    for (int64_t row = 0; row < (is_dense ? 1 : rows); row++)
+        how->narrow(is_dense ? rows * c : c, from + row * c, to + row * step);
+}
+
 /* Tensors of one shape (rows, C), and for each that is said to have a step, in the order of the
  * arguments, the elements from one of its rows to the next; 0: c, dense. */
 typedef struct qn_rows {

@@ -13,7 +13,7 @@ static int unnamed_place(const qn_labeller *l, int64_t label) {
     for (int i = 0; label >= l->n_known && i < QN_LABEL_MAX_NEW; i++) {
         const qn_label_record *r = qn_labeller_found(l, i);
         if (r->serial == label - l->n_known)
-            return strncmp(r->name, "new-", 4) == 0 ? i : -1;
+            return qn_labeller_is_unnamed(l, l->n_known + i) ? i : -1;
     }
     return -1;
 }

@@ -632,6 +632,10 @@ const char *qn_labeller_name_of(const qn_labeller *labeller, int64_t label) {
     return r ? r->name : "new";
 }
 
+bool qn_labeller_is_unnamed(const qn_labeller *l, int place) {
+    return place >= l->n_known && strncmp(l->records[place].name, "new-", 4) == 0;
+}
+
 qn_status qn_labeller_check_name(const char *name) {
     if (!*name || strlen(name) >= QN_LABEL_NAME || strpbrk(name, ",\"\r\n"))
         return qn_fail(QN_ERROR_ARGUMENT,

@@ -140,6 +140,9 @@ void qn_labeller_count(const qn_labeller *labeller, int64_t label);
 /* Puts a new found class with the next serial and name in a place among those found. */
 void qn_labeller_begin_class(qn_labeller *labeller, int place);
 
+/* Whether a place of records has a found class that nobody has named: as it was found. */
+bool qn_labeller_is_unnamed(const qn_labeller *labeller, int place);
+
 /* Fails if a class may not have this name. */
 qn_status qn_labeller_check_name(const char *name);
 

@@ -166,21 +166,6 @@ size_t qn_cpu_on_half_rows_workspace(const qn_kernels *kernels, const void *attr
     return 3 * (size_t)n_threads * aligned(rows_at_once(c) * c);
 }
 
-/* Converts rows (rows, c), those of 16-bit floats a step apart. */
-static void widen_rows(const qn_half_rows *how, int64_t rows, int64_t c, const uint16_t *from,
-                       int64_t step, float *to) {
-    const bool is_dense = step == c;
-    for (int64_t row = 0; row < (is_dense ? 1 : rows); row++)
-        how->widen(is_dense ? rows * c : c, from + row * step, to + row * c);
-}
-
-static void narrow_rows(const qn_half_rows *how, int64_t rows, int64_t c, const float *from,
-                        uint16_t *to, int64_t step) {
-    const bool is_dense = step == c;
-    for (int64_t row = 0; row < (is_dense ? 1 : rows); row++)
-        how->narrow(is_dense ? rows * c : c, from + row * c, to + row * step);
-}
-
 /* A task is rows_at_once rows. */
 static void rows_task(void *context, int64_t begin, int64_t end, int thread) {
     const qn_call *call = context;
@@ -200,13 +185,13 @@ static void rows_task(void *context, int64_t begin, int64_t end, int thread) {
             if (!call->in[i] || !qn_dtype_is_half(call->inputs[i].dtype))
                 continue;
             slice.inputs[i].shape = shape;
-            widen_rows(&how, count, c, (const uint16_t *)call->in[i] + first * step, step,
-                       slice.in[i]);
+            qn_half_rows_widen(&how, count, c, (const uint16_t *)call->in[i] + first * step, step,
+                               slice.in[i]);
         }
         slice.outputs[0].shape = shape;
         slice.call.cpu->run(&slice.call);
-        narrow_rows(&how, count, c, slice.out[0], (uint16_t *)call->out[0] + first * out_step,
-                    out_step);
+        qn_half_rows_narrow(&how, count, c, slice.out[0],
+                            (uint16_t *)call->out[0] + first * out_step, out_step);
     }
 }
 

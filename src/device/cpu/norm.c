@@ -5,25 +5,30 @@
 
 /* ---- batch norm ---- */
 
+/* How x is converted, in the caller's space, if it is of 16-bit floats; else null. */
+static const qn_half_rows *halves_of(const qn_kernels *kernels, qn_dtype x, qn_half_rows *space) {
+    *space = qn_half_rows_of(x, kernels->isa);
+    return qn_dtype_is_half(x) ? space : NULL;
+}
+
 static size_t batch_norm_workspace(const qn_kernels *kernels, const void *attributes,
                                    const qn_tensor *inputs, const qn_tensor *outputs,
                                    int n_threads) {
     (void)attributes;
     (void)outputs;
     const qn_tensor x = inputs[0];
-    const qn_half_rows halves = qn_half_rows_of(x.dtype, kernels->isa);
+    qn_half_rows space;
     const qn_rows rows = {.rows = qn_shape_rows(x.shape),
                           .c = qn_shape_columns(x.shape),
-                          .halves = qn_dtype_is_half(x.dtype) ? &halves : NULL};
+                          .halves = halves_of(kernels, x.dtype, &space)};
     return kernels->batch_norm_workspace(&rows, n_threads);
 }
 
 static void batch_norm_run(const qn_call *call) {
     const qn_batch_norm_attributes *a = call->attributes;
-    const qn_dtype type = call->inputs[0].dtype;
-    const qn_half_rows halves = qn_half_rows_of(type, call->kernels->isa);
+    qn_half_rows space;
     qn_rows rows = qn_call_rows(call);
-    rows.halves = qn_dtype_is_half(type) ? &halves : NULL;
+    rows.halves = halves_of(call->kernels, call->inputs[0].dtype, &space);
     rows.strides[0] = qn_call_in_stride(call, 0);
     rows.strides[1] = qn_call_out_stride(call, 0);
     call->kernels->batch_norm_forward(call->team, &rows, call->in[0], call->in[1], call->in[2],
@@ -33,10 +38,9 @@ static void batch_norm_run(const qn_call *call) {
 
 static void batch_norm_backward_run(const qn_call *call) {
     const qn_batch_norm_attributes *a = call->attributes;
-    const qn_dtype type = call->inputs[0].dtype;
-    const qn_half_rows halves = qn_half_rows_of(type, call->kernels->isa);
+    qn_half_rows space;
     qn_rows rows = qn_call_rows(call);
-    rows.halves = qn_dtype_is_half(type) ? &halves : NULL;
+    rows.halves = halves_of(call->kernels, call->inputs[0].dtype, &space);
     rows.strides[0] = qn_call_in_stride(call, 0);
     rows.strides[1] = call->in[1] ? qn_call_in_stride(call, 1) : 0;
     rows.strides[2] = qn_call_in_stride(call, 2);

@@ -24,12 +24,13 @@ static void convert_task(void *context, int64_t begin, int64_t end, int thread) 
     const conversion *t = context;
     const int64_t last = end * t->at_once < t->rows ? end * t->at_once : t->rows;
     (void)thread;
-    for (int64_t row = begin * t->at_once; row < last; row++) {
-        if (t->to_wide)
-            t->how.widen(t->c, t->from + row * t->step, t->to_wide + row * t->c);
-        else
-            t->how.narrow(t->c, t->wide + row * t->c, t->to + row * t->step);
-    }
+    const int64_t first = begin * t->at_once, rows = last - first;
+    if (t->to_wide)
+        qn_half_rows_widen(&t->how, rows, t->c, t->from + first * t->step, t->step,
+                           t->to_wide + first * t->c);
+    else
+        qn_half_rows_narrow(&t->how, rows, t->c, t->wide + first * t->c, t->to + first * t->step,
+                            t->step);
 }
 
 /* Dense ones are cut into rows of a task. */

@@ -367,26 +367,20 @@ static real *wide_rows(const norm_context *b, int thread, int tensor) {
 /* Rows [first, first + rows) of 16-bit floats, in the thread's place for a tensor. */
 static const real *widen_rows(const norm_context *b, int thread, int tensor, const real *from,
                               int64_t step, int64_t first, int64_t rows) {
-    const bool is_dense = step == b->c;
-    const int64_t lines = is_dense ? 1 : rows, width = is_dense ? rows * b->c : b->c;
     real *to = wide_rows(b, thread, tensor);
-    for (int64_t i = 0; i < lines; i++)
-        b->halves->widen(width, (const uint16_t *)(const void *)from + (first + i) * step,
-                         (float *)(void *)(to + i * b->c));
+    qn_half_rows_widen(b->halves, rows, b->c, (const uint16_t *)(const void *)from + first * step,
+                       step, (float *)(void *)to);
     return to;
 }
 
 static void narrow_rows(const norm_context *b, const real *from, real *halves, int64_t step,
                         int64_t first, int64_t rows) {
-    const bool is_dense = step == b->c;
-    const int64_t lines = is_dense ? 1 : rows, width = is_dense ? rows * b->c : b->c;
-    for (int64_t i = 0; i < lines; i++)
-        b->halves->narrow(width, (const float *)(const void *)(from + i * b->c),
-                          (uint16_t *)(void *)halves + (first + i) * step);
+    qn_half_rows_narrow(b->halves, rows, b->c, (const float *)(const void *)from,
+                        (uint16_t *)(void *)halves + first * step, step);
 }
 
 /* The same work on rows [first, first + rows), at most those of a chunk, as the table's numbers. Of
- * 16-bit floats what it makes comes to lie in the thread's places, for put_rows. */
+ * 16-bit floats what it makes comes to lie in the thread's places, for narrow_rows. */
 static norm_context take_rows(const norm_context *b, int thread, int64_t first, int64_t rows) {
     norm_context part = *b;
     part.rows = rows;

@@ -35,16 +35,13 @@ static qn_status embed_all(qn_label_net *net, qn_overview *o, uint8_t *room) {
     return QN_OK;
 }
 
-static bool has_name(const qn_labeller *l, int class) {
-    return class < l->n_known || strncmp(l->records[class].name, "new-", 4) != 0;
-}
-
 /* Samples of found classes that have a name are in no doubt. */
 static void trust_names(const qn_labeller *l, qn_overview *o) {
     const qn_label_net *net = l->net;
     int32_t named[QN_GROUPS_MOST] = {0};
     for (int i = net->n_labelled; i < o->n; i++)
-        named[o->groups.of[i]] += net->label[i] >= l->n_known && has_name(l, net->label[i]);
+        named[o->groups.of[i]] +=
+            net->label[i] >= l->n_known && !qn_labeller_is_unnamed(l, net->label[i]);
     for (int k = 0; k < o->groups.k; k++)
         if (o->groups.size[k] > 0)
             o->doubt[k] *= 1.0f - (float)named[k] / (float)o->groups.size[k];

@@ -304,10 +304,6 @@ static int find_place(const qn_labeller *l) {
     return best;
 }
 
-static bool is_unnamed(const qn_labeller *l, int class) {
-    return class >= l->n_known && strncmp(l->records[class].name, "new-", 4) == 0;
-}
-
 /* Of the class with this name, or -1: of the found class that the sample had, if nobody has named
  * it, or of a new one. */
 static int take_class(qn_labeller *l, int had, const char *name) {
@@ -315,7 +311,7 @@ static int take_class(qn_labeller *l, int had, const char *name) {
     if (class >= 0)
         return class;
     class = had;
-    if (!is_unnamed(l, had)) {
+    if (!qn_labeller_is_unnamed(l, had)) {
         const int place = find_place(l);
         if (place < 0)
             return -1;

@@ -35,18 +35,27 @@ static void keep_weights(const qn_engine *e, run *r) {
     }
 }
 
-static run train(qn_cores_choice cores) {
-    static _Alignas(64) float x[6 * 8 * 8 * 3];
-    static _Alignas(64) int32_t y[6];
+static qn_trainer *make(qn_cores_choice cores, int n_threads) {
     qn_trainer_options o = qn_trainer_options_for(&small_conv);
     qn_trainer *trainer;
-    qn_step_result result;
-    run r = {0};
-    for (int i = 0; i < 6 * 8 * 8 * 3; i++)
-        x[i] = (float)(i * 7 % 13) / 13;
-    o.engine.n_threads = 2;
+    o.engine.n_threads = n_threads;
     o.engine.cores = cores;
     CHECK_OK(qn_trainer_create(&o, &trainer));
+    return trainer;
+}
+
+static void step(qn_trainer *trainer) {
+    static _Alignas(64) float x[6 * 8 * 8 * 3];
+    static _Alignas(64) int32_t y[6];
+    qn_step_result result;
+    for (int i = 0; i < 6 * 8 * 8 * 3; i++)
+        x[i] = (float)(i * 7 % 13) / 13;
+    CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+}
+
+static run train(qn_cores_choice cores) {
+    qn_trainer *trainer = make(cores, 2);
+    run r = {0};
     const qn_engine *e = qn_trainer_engine(trainer);
     const size_t arena_bytes = e->arena_bytes;
     CHECK(!e->cores || (e->cores->later != NULL) == (cores == QN_CORES_LATER));
@@ -56,7 +65,7 @@ static run train(qn_cores_choice cores) {
     if (e->cores)
         r.key = e->cores->key;
     for (int i = 0; i < STEPS; i++)
-        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+        step(trainer);
     if (cores == QN_CORES_LATER) {
         const qn_cores_use use = qn_engine_get_cores(e);
         r.is_cached = use.is_cached;
@@ -77,18 +86,15 @@ static void forget_all(const char *of) {
 
 /* Training that ends while a schedule is being found gives all its memory back (LeakSanitizer). */
 static void test_ended_early(void) {
-    static _Alignas(64) float x[6 * 8 * 8 * 3];
-    static _Alignas(64) int32_t y[6];
     for (int n_steps = 0; n_steps <= 17; n_steps++) {
         qn_trainer_options o = qn_trainer_options_for(&small_conv);
         qn_trainer *trainer;
-        qn_step_result result;
         o.engine.n_threads = 2;
         o.engine.cores = QN_CORES_LATER;
         CHECK_OK(qn_trainer_create(&o, &trainer));
         qn_trainer_engine(trainer)->cores->parts = 0;
         for (int i = 0; i < n_steps; i++)
-            CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+            step(trainer);
         CHECK(n_steps > 8 || qn_trainer_engine(trainer)->cores->later);
         qn_trainer_destroy(trainer);
     }
@@ -111,24 +117,15 @@ static void keep(const qn_schedule_key *key, int n_cores, bool is_possible) {
 /* A limit that comes and goes between steps: so many threads, the same bits, and a schedule of more
  * lanes is not used meanwhile. */
 static run train_limited(qn_cores_choice cores) {
-    static _Alignas(64) float x[6 * 8 * 8 * 3];
-    static _Alignas(64) int32_t y[6];
-    qn_trainer_options o = qn_trainer_options_for(&small_conv);
-    qn_trainer *trainer;
-    qn_step_result result;
+    qn_trainer *trainer = make(cores, 3);
     run r = {0};
-    for (int i = 0; i < 6 * 8 * 8 * 3; i++)
-        x[i] = (float)(i * 7 % 13) / 13;
-    o.engine.n_threads = 3;
-    o.engine.cores = cores;
-    CHECK_OK(qn_trainer_create(&o, &trainer));
     qn_engine *e = qn_trainer_engine(trainer);
     if (cores == QN_CORES_LATER)
         e->cores->parts = 0;
     for (int i = 0; i < STEPS; i++) {
         const int most = i < 5 ? 3 : 1 + i / 3 % 4;
         qn_engine_limit_threads(e, most);
-        CHECK_OK(qn_trainer_step(trainer, x, y, &result));
+        step(trainer);
         CHECK(qn_team_size(e->team) == (most < 3 ? most : 3));
         CHECK(most >= 3 || !e->cores || !e->cores->is_beside);
     }
