@@ -3,9 +3,9 @@
  * at them anew after every 250. A sample farther from all labelled ones than nineteen of twenty of
  * these are from each other is new; k-means and spreading find new ones among those that are near,
  * too: where no label reaches. */
+#include "label/bench/points.h"
 #include "label/bench/rules.h"
 
-#include "base/fmath.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "label/select.h"
@@ -16,43 +16,25 @@ enum { SIDE = 500, POINTS = 2 * SIDE, EVERY = 250, NEAR = 7, MEANS = 40, STEPS =
 
 typedef enum method { SELF_TRAINING, MEANS_LABELS, SPREADING } method;
 
+/* What is said of a point below all classes: that there is none, nothing, that it is new. */
+enum { ABSENT = -3, SILENT, NEW };
+
 /* points (POINTS, d): labelled ones in 0 to n_labelled - 1, the stream's in a ring from SIDE on.
- * said: what a point was labelled, below 0: nothing. */
+ * said: of each its class, or what is above. */
 typedef struct learned {
     method way;
     int d, n_classes, n_labelled, n_stream;
     int64_t n_seen;
     float limit;
     float *points, *mass; /* mass (POINTS, n_classes) */
-    int32_t *said, *near; /* near (POINTS, NEAR) */
+    int32_t *said, *near; /* near (POINTS, NEAR): neighbours; (POINTS): cluster of each */
     float *centres;       /* (MEANS, d) */
     int32_t of_mean[MEANS];
 } learned;
 
-static float square_distance(const float *a, const float *b, int d) {
-    float sum = 0;
-    for (int j = 0; j < d; j++)
-        sum += (a[j] - b[j]) * (a[j] - b[j]);
-    return sum;
-}
-
-static bool is_there(const learned *r, int i) {
-    return i < r->n_labelled || (i >= SIDE && i < SIDE + r->n_stream);
-}
-
-/* The nearest point that has been labelled, of all or of the first n. */
-static int nearest_said(const learned *r, const float *x, int n, int but, float *square) {
-    int best = -1;
-    for (int i = 0; i < n; i++) {
-        if (!is_there(r, i) || r->said[i] < 0 || i == but)
-            continue;
-        const float s = square_distance(r->points + (ptrdiff_t)i * r->d, x, r->d);
-        if (best < 0 || s < *square) {
-            *square = s;
-            best = i;
-        }
-    }
-    return best;
+/* The first n points of which that or more is said. */
+static qn_points points_of(const learned *r, int n, int least) {
+    return (qn_points){n, r->d, r->points, r->said, least};
 }
 
 /* ---- making ---- */
@@ -78,19 +60,18 @@ static qn_status allocate(const qn_allocator *allocator, learned *r) {
 }
 
 static void take_labelled(learned *r, const qn_label_known *known) {
-    float squares[SIDE];
+    float room[SIDE];
     r->n_labelled = known->n < SIDE ? known->n : SIDE;
+    for (int i = 0; i < POINTS; i++)
+        r->said[i] = ABSENT;
     for (int i = 0; i < r->n_labelled; i++) {
         const int64_t from = (int64_t)i * known->n / r->n_labelled;
         memcpy(r->points + (ptrdiff_t)i * r->d, known->x + from * r->d,
                (size_t)r->d * sizeof(float));
         r->said[i] = known->label[from];
     }
-    for (int i = 0; i < r->n_labelled; i++) {
-        squares[i] = 0;
-        nearest_said(r, r->points + (ptrdiff_t)i * r->d, SIDE, i, &squares[i]);
-    }
-    r->limit = qn_select_smallest(squares, r->n_labelled, r->n_labelled - 1 - r->n_labelled / 20);
+    const qn_points labelled = points_of(r, r->n_labelled, 0);
+    r->limit = qn_points_reach(&labelled, room);
 }
 
 static qn_status make(const qn_allocator *allocator, const qn_label_known *known, method way,
@@ -127,147 +108,69 @@ static qn_status spreading_create(const qn_allocator *allocator, const qn_label_
 
 /* ---- k-means ---- */
 
-static int nearest_centre(const learned *r, const float *x) {
-    int best = 0;
-    float least = 3e38f;
-    for (int k = 0; k < MEANS; k++) {
-        const float s = square_distance(r->centres + (ptrdiff_t)k * r->d, x, r->d);
-        best = s < least ? k : best;
-        least = s < least ? s : least;
-    }
-    return best;
-}
-
-/* Means of the points nearest to each; those of none stay. mass (MEANS, d) holds sums. */
-static void move_centres(learned *r, float *sums) {
-    int count[MEANS] = {0};
-    memset(sums, 0, (size_t)MEANS * (size_t)r->d * sizeof *sums);
-    for (int i = 0; i < POINTS; i++) {
-        const float *x = r->points + (ptrdiff_t)i * r->d;
-        if (!is_there(r, i))
-            continue;
-        const int k = nearest_centre(r, x);
-        count[k]++;
-        for (int j = 0; j < r->d; j++)
-            sums[k * r->d + j] += x[j];
-    }
-    for (int k = 0; k < MEANS; k++)
-        for (int j = 0; j < r->d && count[k] > 0; j++)
-            r->centres[k * r->d + j] = sums[k * r->d + j] / (float)count[k];
+static qn_points centres_of(const learned *r) {
+    return (qn_points){MEANS, r->d, r->centres, NULL, 0};
 }
 
 /* A cluster is of the class that most of its labelled samples have; new, where these are less than
  * a tenth of their share of all points. */
 static void name_means(learned *r) {
-    int labelled[MEANS] = {0}, all[MEANS] = {0}, most[MEANS] = {0};
+    int labelled[MEANS] = {0}, all[MEANS] = {0};
     for (int i = 0; i < POINTS; i++)
-        if (is_there(r, i)) {
-            const int k = nearest_centre(r, r->points + (ptrdiff_t)i * r->d);
-            r->near[i] = k;
-            all[k]++;
-            labelled[k] += i < r->n_labelled;
+        if (r->near[i] >= 0) {
+            all[r->near[i]]++;
+            labelled[r->near[i]] += i < r->n_labelled;
         }
-    for (int k = 0; k < MEANS; k++)
-        r->of_mean[k] = -1;
-    for (int class = 0; class < r->n_classes; class ++) {
-        int n[MEANS] = {0};
-        for (int i = 0; i < r->n_labelled; i++)
-            n[r->near[i]] += r->said[i] == class;
-        for (int k = 0; k < MEANS; k++)
-            if (n[k] > most[k]) {
-                most[k] = n[k];
-                r->of_mean[k] = class;
-            }
-    }
+    qn_points_name(r->n_labelled, r->near, r->said, r->n_classes, MEANS, r->of_mean);
     for (int k = 0; k < MEANS; k++)
         if (labelled[k] * (r->n_labelled + r->n_stream) * 10 < all[k] * r->n_labelled)
             r->of_mean[k] = -1;
 }
 
 static void learn_means(learned *r) {
+    const qn_points points = points_of(r, POINTS, SILENT), centres = centres_of(r);
     for (int k = 0; k < MEANS; k++) {
         const int side = k % 2 && r->n_stream > 0 ? r->n_stream : r->n_labelled;
         const int at = (k % 2 && r->n_stream > 0 ? SIDE : 0) + k / 2 * side / (MEANS / 2);
         memcpy(r->centres + (ptrdiff_t)k * r->d, r->points + (ptrdiff_t)at * r->d,
                (size_t)r->d * sizeof(float));
     }
-    float sums[MEANS * QN_RULES_FEATURES];
-    for (int step = 0; step < STEPS; step++)
-        move_centres(r, sums);
+    for (int step = 0; step < STEPS; step++) {
+        qn_points_assign(&points, &centres, r->near);
+        qn_points_average(&points, r->near, MEANS, r->centres);
+    }
+    qn_points_assign(&points, &centres, r->near);
     name_means(r);
 }
 
 /* ---- label spreading ---- */
 
-/* The NEAR nearest points of each (Zhou et al. 2003, "Learning with local and global
- * consistency", over a graph of neighbours). */
-static void find_neighbours(learned *r, int i) {
-    float least[NEAR];
-    int32_t *near = r->near + (ptrdiff_t)i * NEAR;
-    for (int k = 0; k < NEAR; k++) {
-        near[k] = -1;
-        least[k] = 3e38f;
-    }
-    for (int o = 0; o < POINTS; o++) {
-        if (o == i || !is_there(r, o))
-            continue;
-        const float s =
-            square_distance(r->points + (ptrdiff_t)i * r->d, r->points + (ptrdiff_t)o * r->d, r->d);
-        int k = NEAR - 1;
-        if (s >= least[k])
-            continue;
-        for (; k > 0 && least[k - 1] > s; k--) {
-            least[k] = least[k - 1];
-            near[k] = near[k - 1];
-        }
-        least[k] = s;
-        near[k] = o;
-    }
-}
-
-/* A step: nine tenths of what the neighbours have, a tenth of the own label. */
-static void spread(learned *r, int i) {
-    for (int c = 0; c < r->n_classes; c++) {
-        float sum = 0;
-        for (int k = 0; k < NEAR; k++) {
-            const int o = r->near[i * NEAR + k];
-            sum += o >= 0 ? r->mass[o * r->n_classes + c] : 0.0f;
-        }
-        const float own = i < r->n_labelled && r->said[i] == c ? 1.0f : 0.0f;
-        r->mass[i * r->n_classes + c] = 0.9f * sum / NEAR + 0.1f * own;
-    }
-}
-
 /* What a point is by its mass; new, where it has less than a fifth of what labelled points have. */
 static void name_points(learned *r) {
     float whole[POINTS], typical[SIDE];
     for (int i = 0; i < POINTS; i++) {
-        const float *mass = r->mass + (ptrdiff_t)i * r->n_classes;
-        int best = 0;
         whole[i] = 0;
-        for (int c = 0; c < r->n_classes; c++) {
-            whole[i] += mass[c];
-            best = mass[c] > mass[best] ? c : best;
-        }
-        if (i < r->n_labelled)
-            typical[i] = whole[i];
-        else
-            r->said[i] = best;
+        for (int c = 0; c < r->n_classes; c++)
+            whole[i] += r->mass[i * r->n_classes + c];
     }
+    memcpy(typical, whole, (size_t)r->n_labelled * sizeof *whole);
     const float middle = qn_select_smallest(typical, r->n_labelled, r->n_labelled / 2);
-    for (int i = SIDE; i < POINTS; i++)
-        r->said[i] = whole[i] < 0.2f * middle ? -2 : r->said[i]; /* said to be new */
+    for (int i = SIDE; i < SIDE + r->n_stream; i++)
+        r->said[i] = whole[i] < 0.2f * middle
+                         ? NEW
+                         : qn_largest(r->mass + (ptrdiff_t)i * r->n_classes, r->n_classes);
 }
 
 static void learn_spreading(learned *r) {
+    const qn_points points = points_of(r, POINTS, SILENT);
+    const qn_spread spread = {POINTS, r->n_labelled, r->n_classes, NEAR, r->near, r->said};
     memset(r->mass, 0, (size_t)POINTS * (size_t)r->n_classes * sizeof *r->mass);
+    memset(r->near, -1, (size_t)POINTS * NEAR * sizeof *r->near);
     for (int i = 0; i < POINTS; i++)
-        if (is_there(r, i))
-            find_neighbours(r, i);
+        if (qn_point_counts(&points, i))
+            qn_points_neighbours(&points, i, NEAR, r->near + (ptrdiff_t)i * NEAR);
     for (int step = 0; step < 3 * STEPS; step++)
-        for (int i = 0; i < POINTS; i++)
-            if (is_there(r, i))
-                spread(r, i);
+        qn_spread_step(&spread, r->mass, r->mass);
     name_points(r);
 }
 
@@ -287,31 +190,24 @@ static void keep(learned *r, const float *x, int said) {
         learn_spreading(r);
 }
 
-/* The point of the last look that is nearest, labelled or said to be new. */
-static int nearest_point(const learned *r, const float *x) {
-    int best = 0;
-    float least = 3e38f;
-    for (int i = 0; i < POINTS; i++) {
-        if (!is_there(r, i) || r->said[i] == -1)
-            continue;
-        const float s = square_distance(r->points + (ptrdiff_t)i * r->d, x, r->d);
-        best = s < least ? i : best;
-        least = s < least ? s : least;
-    }
-    return r->said[best] < 0 ? -1 : r->said[best];
-}
-
 static int learned_add(void *self, const float *x) {
     learned *r = self;
-    float square = 0;
-    const int best = nearest_said(r, x, r->way == SELF_TRAINING ? POINTS : SIDE, -1, &square);
+    float square;
+    const qn_points labelled = points_of(r, r->way == SELF_TRAINING ? POINTS : SIDE, 0);
+    const int best = qn_points_nearest(&labelled, x, &square);
+    const bool is_sure = square < 0.5f * r->limit, has_learned = r->n_seen >= EVERY;
     int answer = square > r->limit ? -1 : r->said[best];
-    if (answer >= 0 && r->way == MEANS_LABELS && r->n_seen >= EVERY)
-        answer = r->of_mean[nearest_centre(r, x)];
-    if (answer >= 0 && r->way == SPREADING && r->n_seen >= EVERY)
-        answer = nearest_point(r, x);
+    if (answer >= 0 && r->way == MEANS_LABELS && has_learned) {
+        const qn_points centres = centres_of(r);
+        answer = r->of_mean[qn_points_nearest(&centres, x, &square)];
+    }
+    if (answer >= 0 && r->way == SPREADING && has_learned) {
+        /* The point of the last look that is nearest, labelled or said to be new. */
+        const qn_points looked_at = points_of(r, POINTS, NEW);
+        answer = r->said[qn_points_nearest(&looked_at, x, &square)];
+    }
     /* Self-training learns from what it is sure of. */
-    keep(r, x, r->way == SELF_TRAINING && square < 0.5f * r->limit ? answer : -1);
+    keep(r, x, r->way == SELF_TRAINING && is_sure ? answer : SILENT);
     return answer;
 }
 

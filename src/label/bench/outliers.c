@@ -4,6 +4,7 @@
  * to other outliers than to any class: (b - a) / max(a, b) > 0, where a is the mean distance of the
  * q nearest kept outliers, and b, of the classes, the least mean distance of their q nearest
  * centres. */
+#include "label/bench/points.h"
 #include "label/bench/rules.h"
 
 #include "base/memory.h"
@@ -23,10 +24,7 @@ typedef struct outliers {
 } outliers;
 
 static float distance(const float *a, const float *b, int d) {
-    float sum = 0;
-    for (int j = 0; j < d; j++)
-        sum += (a[j] - b[j]) * (a[j] - b[j]);
-    return __builtin_sqrtf(sum);
+    return __builtin_sqrtf(qn_square_distance(a, b, d));
 }
 
 static void outliers_destroy(const qn_allocator *allocator, void *self) {

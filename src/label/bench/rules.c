@@ -8,16 +8,10 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "label/bench/points.h"
 #include "label/select.h"
 
 #include <string.h>
-
-static float square_distance(const float *a, const float *b, int d) {
-    float sum = 0;
-    for (int j = 0; j < d; j++)
-        sum += (a[j] - b[j]) * (a[j] - b[j]);
-    return sum;
-}
 
 /* ---- nearest sample, nearest mean ---- */
 
@@ -29,16 +23,8 @@ typedef struct nearest {
     float limit; /* of the squared distance */
 } nearest;
 
-static int find_nearest(const nearest *r, const float *x, int but, float *square) {
-    int best = -1;
-    for (int i = 0; i < r->n; i++) {
-        const float s = i == but ? 3e38f : square_distance(r->points + i * r->d, x, r->d);
-        if (best < 0 || s < *square) {
-            *square = s;
-            best = i;
-        }
-    }
-    return best;
+static qn_points points_of(const nearest *r) {
+    return (qn_points){r->n, r->d, r->points, NULL, 0};
 }
 
 static void nearest_destroy(const qn_allocator *allocator, void *self) {
@@ -67,24 +53,20 @@ static qn_status make_nearest(const qn_allocator *allocator, int n, int d, neare
 }
 
 /* Sets the limit by the labelled samples themselves. */
-static qn_status set_limit(const qn_allocator *allocator, nearest *r, const qn_label_known *known,
-                           bool are_same) {
-    float *squares;
-    QN_TRY(qn_allocate(allocator, (size_t)known->n, sizeof *squares, &squares));
-    for (int i = 0; i < known->n; i++)
-        find_nearest(r, known->x + i * known->d, are_same ? i : -1, &squares[i]);
-    r->limit = qn_select_smallest(squares, known->n, known->n - 1 - known->n / 20);
-    qn_release(allocator, squares, (size_t)known->n, sizeof *squares);
-    return QN_OK;
-}
-
 static qn_status finish_nearest(const qn_allocator *allocator, nearest *r,
                                 const qn_label_known *known, bool are_same, void **self) {
-    const qn_status status = set_limit(allocator, r, known, are_same);
+    const qn_points points = points_of(r);
+    float *squares;
+    const qn_status status = qn_allocate(allocator, (size_t)known->n, sizeof *squares, &squares);
     if (status != QN_OK) {
         nearest_destroy(allocator, r);
         return status;
     }
+    for (int i = 0; i < known->n && !are_same; i++)
+        qn_points_nearest(&points, known->x + i * known->d, &squares[i]);
+    r->limit = are_same ? qn_points_reach(&points, squares)
+                        : qn_select_smallest(squares, known->n, known->n - 1 - known->n / 20);
+    qn_release(allocator, squares, (size_t)known->n, sizeof *squares);
     *self = r;
     return QN_OK;
 }
@@ -102,25 +84,18 @@ static qn_status mean_create(const qn_allocator *allocator, const qn_label_known
                              void **self) {
     nearest *r;
     QN_TRY(make_nearest(allocator, known->n_classes, known->d, &r));
-    for (int c = 0; c < known->n_classes; c++) {
-        float *mean = r->points + c * known->d;
-        int n = 0;
+    const qn_points points = {known->n, known->d, known->x, NULL, 0};
+    qn_points_average(&points, known->label, known->n_classes, r->points);
+    for (int c = 0; c < known->n_classes; c++)
         r->class_of[c] = c;
-        for (int i = 0; i < known->n; i++) {
-            n += known->label[i] == c;
-            for (int j = 0; known->label[i] == c && j < known->d; j++)
-                mean[j] += known->x[i * known->d + j];
-        }
-        for (int j = 0; j < known->d && n > 0; j++)
-            mean[j] /= (float)n;
-    }
     return finish_nearest(allocator, r, known, false, self);
 }
 
 static int nearest_add(void *self, const float *x) {
     const nearest *r = self;
-    float square = 0;
-    const int best = find_nearest(r, x, -1, &square);
+    const qn_points points = points_of(r);
+    float square;
+    const int best = qn_points_nearest(&points, x, &square);
     return square > r->limit ? -1 : r->class_of[best];
 }
 
@@ -132,79 +107,75 @@ enum {
     KEPT = 500,       /* unknown samples that are looked at together */
     NEW_BALLS = 20,   /* that these are cut into */
     LEAST_MEMBERS = 15,
-    MEANS_STEPS = 10,
-    MOST_FEATURES = 128
+    MEANS_STEPS = 10
 };
 
 static const float reach = 2.0f; /* radius of a ball in deviations of its members */
 
 typedef struct ball {
-    float centre[MOST_FEATURES];
     float radius;
     int class_of; /* -1: a novelty */
     int n_members;
 } ball;
 
 typedef struct micro {
-    int d, n_balls, n_kept;
-    float *kept; /* (KEPT, d) */
+    int d, n_balls, n_kept, n_most; /* n_most: samples that are cut at once, at most */
+    float *centres;                 /* (BALLS + CLASS_BALLS, d): the last ones are yet to be kept */
+    float *kept;                    /* (KEPT, d) */
+    int32_t *of;                    /* (n_most) */
     ball balls[BALLS];
 } micro;
 
-/* Cuts samples x (n, d) into at most k balls by k-means that starts with every n/k-th sample. */
-static int cut(const float *x, int n, int d, int k, ball *balls) {
-    float sum[CLASS_BALLS][MOST_FEATURES], squares[CLASS_BALLS];
-    k = k > n ? n : k;
-    for (int b = 0; b < k; b++)
-        memcpy(balls[b].centre, x + (int64_t)b * n / k * d, (size_t)d * sizeof *x);
-    for (int step = 0; step < MEANS_STEPS; step++) {
-        memset(sum, 0, sizeof sum);
-        memset(squares, 0, sizeof squares);
-        for (int b = 0; b < k; b++)
-            balls[b].n_members = 0;
-        for (int i = 0; i < n; i++) {
-            int best = 0;
-            float least = 3e38f;
-            for (int b = 0; b < k; b++) {
-                const float s = square_distance(balls[b].centre, x + i * d, d);
-                best = s < least ? b : best;
-                least = s < least ? s : least;
-            }
-            balls[best].n_members++;
-            squares[best] += least;
-            for (int j = 0; j < d; j++)
-                sum[best][j] += x[i * d + j];
-        }
-        for (int b = 0; b < k; b++) {
-            const float count = (float)(balls[b].n_members ? balls[b].n_members : 1);
-            balls[b].radius = reach * __builtin_sqrtf(squares[b] / count);
-            for (int j = 0; j < d && balls[b].n_members && step < MEANS_STEPS - 1; j++)
-                balls[b].centre[j] = sum[b][j] / count;
-        }
+/* Cuts samples into at most k balls by k-means that starts with every n/k-th sample. */
+static int cut(const qn_points *p, int k, float *centres, int32_t *of, ball *balls) {
+    float squares[CLASS_BALLS] = {0};
+    k = k > p->n ? p->n : k;
+    const qn_points middles = {k, p->d, centres, NULL, 0};
+    for (int b = 0; b < k; b++) {
+        memcpy(centres + b * p->d, p->x + (int64_t)b * p->n / k * p->d,
+               (size_t)p->d * sizeof *centres);
+        balls[b].n_members = 0;
     }
+    qn_points_assign(p, &middles, of);
+    for (int step = 1; step < MEANS_STEPS; step++) {
+        qn_points_average(p, of, k, centres);
+        qn_points_assign(p, &middles, of);
+    }
+    for (int i = 0; i < p->n; i++) {
+        balls[of[i]].n_members++;
+        squares[of[i]] += qn_square_distance(centres + of[i] * p->d, p->x + i * p->d, p->d);
+    }
+    for (int b = 0; b < k; b++)
+        balls[b].radius =
+            reach *
+            __builtin_sqrtf(squares[b] / (float)(balls[b].n_members ? balls[b].n_members : 1));
     return k;
 }
 
 static const ball *nearest_ball(const micro *m, const float *x, float *distance) {
-    const ball *best = NULL;
-    float least = 3e38f;
-    for (int b = 0; b < m->n_balls; b++) {
-        const float s = square_distance(m->balls[b].centre, x, m->d);
-        if (s < least) {
-            least = s;
-            best = &m->balls[b];
-        }
-    }
-    *distance = __builtin_sqrtf(least);
-    return best;
+    const qn_points centres = {m->n_balls, m->d, m->centres, NULL, 0};
+    float square;
+    const int best = qn_points_nearest(&centres, x, &square);
+    *distance = __builtin_sqrtf(square);
+    return best >= 0 ? &m->balls[best] : NULL;
 }
 
 static void micro_destroy(const qn_allocator *allocator, void *self) {
     micro *m = self;
     if (!m)
         return;
-    qn_release(allocator, m->kept, (size_t)KEPT * (size_t)m->d, sizeof(float));
+    const size_t bytes = (size_t)m->d * sizeof(float);
+    qn_release(allocator, m->centres, BALLS + CLASS_BALLS, bytes);
+    qn_release(allocator, m->kept, KEPT, bytes);
+    qn_release(allocator, m->of, (size_t)m->n_most, sizeof *m->of);
     qn_release(allocator, m, 1, sizeof *m);
+}
+
+static qn_status allocate(const qn_allocator *allocator, micro *m) {
+    const size_t bytes = (size_t)m->d * sizeof(float);
+    QN_TRY(qn_allocate(allocator, BALLS + CLASS_BALLS, bytes, &m->centres));
+    QN_TRY(qn_allocate(allocator, KEPT, bytes, &m->kept));
+    return qn_allocate(allocator, (size_t)m->n_most, sizeof *m->of, &m->of);
 }
 
 static qn_status cut_classes(const qn_allocator *allocator, const qn_label_known *known, micro *m) {
@@ -216,7 +187,9 @@ static qn_status cut_classes(const qn_allocator *allocator, const qn_label_known
         for (int i = 0; i < known->n; i++)
             if (known->label[i] == c)
                 memcpy(x + n++ * known->d, known->x + i * known->d, bytes);
-        const int n_balls = cut(x, n, known->d, CLASS_BALLS, m->balls + m->n_balls);
+        const qn_points points = {n, m->d, x, NULL, 0};
+        const int n_balls =
+            cut(&points, CLASS_BALLS, m->centres + m->n_balls * m->d, m->of, m->balls + m->n_balls);
         for (int b = 0; b < n_balls; b++)
             m->balls[m->n_balls++].class_of = c;
     }
@@ -227,13 +200,10 @@ static qn_status cut_classes(const qn_allocator *allocator, const qn_label_known
 static qn_status micro_create(const qn_allocator *allocator, const qn_label_known *known,
                               void **self) {
     micro *m;
-    if (known->d > MOST_FEATURES)
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "micro-clusters with %d features; at most %d are supported", known->d,
-                       MOST_FEATURES);
     QN_TRY(qn_allocate(allocator, 1, sizeof *m, &m));
     m->d = known->d;
-    qn_status status = qn_allocate(allocator, (size_t)KEPT * (size_t)m->d, sizeof(float), &m->kept);
+    m->n_most = known->n > KEPT ? known->n : KEPT;
+    qn_status status = allocate(allocator, m);
     if (status == QN_OK)
         status = cut_classes(allocator, known, m);
     if (status != QN_OK) {
@@ -247,13 +217,16 @@ static qn_status micro_create(const qn_allocator *allocator, const qn_label_know
 /* Dense balls of what was kept join the others. */
 static void learn_kept(micro *m) {
     ball found[CLASS_BALLS];
-    const int n = cut(m->kept, m->n_kept, m->d, NEW_BALLS, found);
+    float *centres = m->centres + BALLS * m->d;
+    const qn_points kept = {m->n_kept, m->d, m->kept, NULL, 0};
+    const int n = cut(&kept, NEW_BALLS, centres, m->of, found);
     for (int b = 0; b < n && m->n_balls < BALLS; b++) {
         float distance = 0;
-        const ball *near = nearest_ball(m, found[b].centre, &distance);
+        const ball *near = nearest_ball(m, centres + b * m->d, &distance);
         if (found[b].n_members < LEAST_MEMBERS || !near || found[b].radius > 2 * reach * distance)
             continue;
         found[b].class_of = distance <= near->radius * reach ? near->class_of : -1;
+        memcpy(m->centres + m->n_balls * m->d, centres + b * m->d, (size_t)m->d * sizeof *centres);
         m->balls[m->n_balls++] = found[b];
     }
     m->n_kept = 0;
