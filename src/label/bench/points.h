@@ -3,6 +3,8 @@
 #ifndef QN_LABEL_POINTS_H
 #define QN_LABEL_POINTS_H
 
+#include "label/network/groups.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,13 +17,6 @@ typedef struct qn_points {
 
 static inline bool qn_point_counts(const qn_points *p, int i) {
     return !p->state || p->state[i] >= p->least;
-}
-
-static inline float qn_square_distance(const float *a, const float *b, int d) {
-    float sum = 0;
-    for (int j = 0; j < d; j++)
-        sum += (a[j] - b[j]) * (a[j] - b[j]);
-    return sum;
 }
 
 /* The largest of n numbers, the first of equal ones. */
