@@ -43,8 +43,6 @@ enum {
     RECORD_COUNTS = QN_LABEL_RECORD_COUNTS
 };
 
-static const double largest_count = 9007199254740992.0; /* that a double holds exactly */
-
 static size_t n_records(const qn_labeller *l) {
     return qn_labeller_record_count(l);
 }
@@ -177,12 +175,16 @@ static size_t fill_pairs(const qn_labeller *l, const writing *w) {
     return n;
 }
 
-static qn_safetensor tensor_of(const char *name, qn_dtype dtype, size_t n, const void *data) {
+qn_safetensor qn_label_tensor(const char *name, qn_dtype dtype, qn_shape shape, const void *data) {
     return (qn_safetensor){.name = name,
                            .dtype = dtype,
-                           .shape = QN_SHAPE((int64_t)n),
-                           .bytes = n * (dtype == QN_F64 ? sizeof(double) : sizeof(float)),
+                           .shape = shape,
+                           .bytes = qn_tensor_bytes((qn_tensor){dtype, shape}),
                            .data = data};
+}
+
+static qn_safetensor tensor_of(const char *name, qn_dtype dtype, size_t n, const void *data) {
+    return qn_label_tensor(name, dtype, QN_SHAPE((int64_t)n), data);
 }
 
 static size_t put_rows(const qn_kept_rows *rows, qn_safetensor *tensors) {
@@ -191,8 +193,7 @@ static size_t put_rows(const qn_kept_rows *rows, qn_safetensor *tensors) {
         return 0;
     tensors[0] = tensor_of("rows.class", QN_I32, n, rows->class_of);
     tensors[1] = tensor_of("rows.confidence", QN_F32, n, rows->confidence);
-    tensors[2] = tensor_of("rows.x", QN_F32, n * (size_t)rows->d, rows->x);
-    tensors[2].shape = QN_SHAPE(rows->n, rows->d);
+    tensors[2] = qn_label_tensor("rows.x", QN_F32, QN_SHAPE(rows->n, rows->d), rows->x);
     return 3;
 }
 
@@ -243,19 +244,47 @@ qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
 
 /* ---- reading ---- */
 
-static qn_status refuse(const char *path, const char *what) {
-    return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller file, or damaged: %s", path, what);
+qn_status qn_label_refuse(const qn_label_reading *r, const char *what) {
+    return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller file, or damaged: %s", r->path, what);
 }
 
-static bool is_count(double value, double least, double most) {
+qn_status qn_label_read_tensor(const qn_label_reading *r, const char *name, qn_dtype dtype,
+                               size_t bytes, void *to) {
+    const qn_safetensor *t = qn_safetensors_find(&r->file, name);
+    if (!t || t->dtype != dtype || t->bytes != bytes)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "%s: not a labeller file, or damaged: tensor %s is missing or has a wrong "
+                       "size",
+                       r->path, name);
+    return qn_file_read(r->from, r->file.data_offset + t->begin, to, bytes);
+}
+
+qn_status qn_label_read_counts(qn_label_reading *r, size_t n_least, size_t n_added) {
+    const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
+    if (!t || t->bytes < n_least * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
+        return qn_label_refuse(r, "its counts are missing");
+    const size_t n = t->bytes / sizeof(double);
+    r->n_counts = n + n_added;
+    QN_TRY(qn_allocate(r->allocator, r->n_counts, sizeof(double), &r->counts));
+    return qn_label_read_tensor(r, "counts", QN_F64, n * sizeof(double), r->counts);
+}
+
+bool qn_label_is_count(double value, double least, double most) {
     return value >= least && value <= most && value == (double)(int64_t)value;
+}
+
+bool qn_label_are_moderate(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!(x[i] <= 1e30f && x[i] >= -1e30f))
+            return false;
+    return true;
 }
 
 /* The counts that all others depend on. */
 static bool are_sizes(const double *c) {
-    return is_count(c[AT_FEATURES], 1, QN_LABEL_MAX_FEATURES) &&
-           is_count(c[AT_KNOWN], 1, QN_LABEL_MAX_KNOWN) &&
-           is_count(c[AT_CAPACITY], QN_CLUSTER_LANES, QN_MAX_LANES) &&
+    return qn_label_is_count(c[AT_FEATURES], 1, QN_LABEL_MAX_FEATURES) &&
+           qn_label_is_count(c[AT_KNOWN], 1, QN_LABEL_MAX_KNOWN) &&
+           qn_label_is_count(c[AT_CAPACITY], QN_CLUSTER_LANES, QN_MAX_LANES) &&
            (int)c[AT_CAPACITY] % QN_CLUSTER_LANES == 0;
 }
 
@@ -263,14 +292,14 @@ static bool take_fixed(qn_labeller *l, const double *c) {
     static const double largest[N_FIXED] = {
         [AT_SEED_LOW] = 4294967295.0,         [AT_SEED_HIGH] = 4294967295.0,
         [AT_WINDOW] = QN_LABEL_WINDOW,        [AT_WINDOW_AT] = QN_LABEL_WINDOW - 1,
-        [AT_STAGE] = QN_LABEL_STAGES,         [AT_SAMPLES] = 9007199254740992.0,
-        [AT_FOUND] = 9007199254740992.0,      [AT_KNOWN_CLUSTERS] = QN_MAX_LANES,
-        [AT_FRESH_CLUSTERS] = QN_LABEL_FRESH, [AT_ROWS] = 9007199254740992.0,
-        [AT_BYTES] = 9007199254740992.0,      [AT_EXAMPLES] = QN_MOST_EXAMPLES,
+        [AT_STAGE] = QN_LABEL_STAGES,         [AT_SAMPLES] = QN_LABEL_LARGEST_COUNT,
+        [AT_FOUND] = QN_LABEL_LARGEST_COUNT,  [AT_KNOWN_CLUSTERS] = QN_MAX_LANES,
+        [AT_FRESH_CLUSTERS] = QN_LABEL_FRESH, [AT_ROWS] = QN_LABEL_LARGEST_COUNT,
+        [AT_BYTES] = QN_LABEL_LARGEST_COUNT,  [AT_EXAMPLES] = QN_MOST_EXAMPLES,
         [AT_EXAMPLE_ROOM] = QN_MOST_EXAMPLES,
     };
     for (int i = AT_SEED_LOW; i < N_FIXED; i++)
-        if (!is_count(c[i], 0, largest[i]))
+        if (!qn_label_is_count(c[i], 0, largest[i]))
             return false;
     l->seed = (uint64_t)c[AT_SEED_LOW] | (uint64_t)c[AT_SEED_HIGH] << 32;
     l->n_window = (int32_t)c[AT_WINDOW];
@@ -298,7 +327,7 @@ bool qn_labeller_take_records(qn_labeller *l, const double *c) {
     for (size_t i = 0; i < n_records(l); i++, c += RECORD_COUNTS) {
         qn_label_record *r = &l->records[i];
         for (int j = 0; j < RECORD_COUNTS; j++)
-            if (!is_count(c[j], -1, largest_count))
+            if (!qn_label_is_count(c[j], -1, QN_LABEL_LARGEST_COUNT))
                 return false;
         r->serial = (int64_t)c[0];
         r->n_members = (int64_t)c[1];
@@ -317,12 +346,12 @@ static bool take_counts(qn_labeller *l, const double *c) {
         return false;
     c += N_FIXED;
     for (int k = 0; k < l->capacity; k++, c++) {
-        if (!is_count(*c, 0, l->n_known - 1))
+        if (!qn_label_is_count(*c, 0, l->n_known - 1))
             return false;
         l->owner[k] = (int32_t)*c;
     }
     for (int k = 0; k < QN_LABEL_FRESH; k++, c++) {
-        if (!is_count(*c, 0, QN_LABEL_MAX_NEW - 1))
+        if (!qn_label_is_count(*c, 0, QN_LABEL_MAX_NEW - 1))
             return false;
         l->place[k] = (int32_t)*c;
     }
@@ -338,26 +367,19 @@ static bool is_sound_set(const qn_clusters *set) {
     return true;
 }
 
-static bool are_moderate(const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!__builtin_isfinite(x[i]) || x[i] > 1e30f || x[i] < -1e30f)
-            return false;
-    return true;
-}
-
 static bool are_sound_examples(const qn_labeller *l) {
     const qn_examples *e = &l->examples;
-    if (!are_moderate(l->example_block, l->n_example_floats))
+    if (!qn_label_are_moderate(l->example_block, l->n_example_floats))
         return false;
     for (int i = 0; i < e->capacity; i++)
         if (!(e->weight[i] >= 0 && e->weight[i] <= 2.0f) || (i >= e->n && e->weight[i] > 0) ||
-            !is_count((double)e->class_of[i], 0, l->n_known - 1))
+            !qn_label_is_count((double)e->class_of[i], 0, l->n_known - 1))
             return false;
     return *e->share >= 0 && *e->share <= 1.0f && is_sound_set(&e->kernel);
 }
 
 static bool is_sound_state(const qn_labeller *l) {
-    if (!are_moderate(l->block, n_state(l)))
+    if (!qn_label_are_moderate(l->block, n_state(l)))
         return false;
     for (int j = 0; j < l->d; j++)
         if (!(l->factor[j] > 0))
@@ -395,70 +417,46 @@ static const char *pair_of(const qn_safetensors *file, const char *key) {
     return "";
 }
 
-qn_status qn_labeller_check_format(const qn_safetensors *file, const char *path,
-                                   const char *version) {
-    if (strcmp(pair_of(file, "format"), QN_LABEL_FORMAT) != 0)
-        return refuse(path, "quern label init creates one");
-    if (strcmp(pair_of(file, "version"), version) != 0)
+qn_status qn_label_check_format(const qn_label_reading *r, const char *version) {
+    if (strcmp(pair_of(&r->file, "format"), QN_LABEL_FORMAT) != 0)
+        return qn_label_refuse(r, "quern label init creates one");
+    if (strcmp(pair_of(&r->file, "version"), version) != 0)
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "%s: version %.20s of a labeller's file; this quern reads %s", path,
-                       pair_of(file, "version"), version);
+                       "%s: version %.20s of a labeller's file; this quern reads %s", r->path,
+                       pair_of(&r->file, "version"), version);
     return QN_OK;
 }
 
-/* What a read works on. */
-typedef struct reading {
-    const qn_allocator *allocator;
-    const char *path;
-    qn_file *from;
-    qn_safetensors file;
-    double *counts; /* (n_counts) */
-    size_t n_counts;
-    qn_labeller *labeller;
-} reading;
-
-static qn_status read_tensor(reading *r, const char *name, qn_dtype dtype, size_t bytes, void *to) {
-    const qn_safetensor *t = qn_safetensors_find(&r->file, name);
-    if (!t || t->dtype != dtype || t->bytes != bytes)
-        return refuse(r->path, "a tensor is missing or has a wrong size");
-    return qn_file_read(r->from, r->file.data_offset + t->begin, to, bytes);
-}
-
 /* Counts of an older file get the places that it lacks, with zeros. */
-static qn_status read_counts(reading *r) {
-    const qn_safetensor *t = qn_safetensors_find(&r->file, "counts");
+static qn_status read_counts(qn_label_reading *r) {
     const bool is_older = strcmp(pair_of(&r->file, "version"), OLDER_VERSION) == 0;
     const bool is_later = qn_safetensors_find(&r->file, "columns") ||
                           qn_safetensors_find(&r->file, "step") ||
                           qn_safetensors_find(&r->file, "turn");
     const char *version = is_older ? OLDER_VERSION : is_later ? LATER_VERSION : FORMAT_VERSION;
-    QN_TRY(qn_labeller_check_format(&r->file, r->path, version));
-    if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
-        return refuse(r->path, "its counts are missing");
-    const size_t added = is_older ? N_FIXED - N_FIXED_OLDER : 0, n = t->bytes / sizeof(double);
-    r->n_counts = n + added;
-    QN_TRY(qn_allocate(r->allocator, r->n_counts, sizeof(double), &r->counts));
-    QN_TRY(read_tensor(r, "counts", QN_F64, n * sizeof(double), r->counts));
+    QN_TRY(qn_label_check_format(r, version));
+    const size_t added = is_older ? N_FIXED - N_FIXED_OLDER : 0;
+    QN_TRY(qn_label_read_counts(r, N_FIXED, added));
     if (is_older) {
         memmove(r->counts + N_FIXED, r->counts + N_FIXED_OLDER,
-                (n - N_FIXED_OLDER) * sizeof(double));
+                (r->n_counts - N_FIXED) * sizeof(double));
         memset(r->counts + N_FIXED_OLDER, 0, added * sizeof(double));
     }
-    return are_sizes(r->counts) ? QN_OK : refuse(r->path, "its sizes are invalid");
+    return are_sizes(r->counts) ? QN_OK : qn_label_refuse(r, "its sizes are invalid");
 }
 
-static qn_status read_examples(reading *r) {
+static qn_status read_examples(qn_label_reading *r) {
     qn_labeller *l = r->labeller;
     const int n = (int)r->counts[AT_EXAMPLES], room = (int)r->counts[AT_EXAMPLE_ROOM];
     if (n > room || room % QN_CLUSTER_LANES != 0 || (n == 0) != (room == 0))
-        return refuse(r->path, "its counts contradict each other");
+        return qn_label_refuse(r, "its counts contradict each other");
     if (n == 0)
         return QN_OK;
     QN_TRY(qn_labeller_make_examples(l, room));
     l->examples.n = n;
-    QN_TRY(
-        read_tensor(r, "examples", QN_F32, l->n_example_floats * sizeof(float), l->example_block));
-    return are_sound_examples(l) ? QN_OK : refuse(r->path, "its numbers are invalid");
+    QN_TRY(qn_label_read_tensor(r, "examples", QN_F32, l->n_example_floats * sizeof(float),
+                                l->example_block));
+    return are_sound_examples(l) ? QN_OK : qn_label_refuse(r, "its numbers are invalid");
 }
 
 /* Names and texts from the pairs; false: some are missing or too long. */
@@ -495,41 +493,42 @@ static qn_status keep_texts(qn_label_columns *columns) {
     return QN_OK;
 }
 
-static qn_status read_numbers(reading *r) {
+static qn_status read_numbers(qn_label_reading *r) {
     const qn_label_columns *columns = &r->labeller->columns;
     int32_t numbers[MOST_TEXTS], *at = numbers;
     const size_t n = n_texts(r->labeller);
     if (n > MOST_TEXTS)
-        return refuse(r->path, "its columns contradict its counts");
+        return qn_label_refuse(r, "its columns contradict its counts");
     if (n > 0)
-        QN_TRY(read_tensor(r, "texts", QN_I32, n * sizeof *numbers, numbers));
+        QN_TRY(qn_label_read_tensor(r, "texts", QN_I32, n * sizeof *numbers, numbers));
     for (size_t i = 0; i < n; i++)
         if (numbers[i] < 0)
-            return refuse(r->path, "a text is damaged");
+            return qn_label_refuse(r, "a text is damaged");
     for (int i = 0; i < columns->n; i++)
         for (int k = 0; k < columns->column[i].n; k++)
             columns->column[i].number[k] = *at++;
-    return take_columns(r->labeller, &r->file) ? QN_OK : refuse(r->path, "a text is damaged");
+    return take_columns(r->labeller, &r->file) ? QN_OK : qn_label_refuse(r, "a text is damaged");
 }
 
 /* Columns of texts, if there are any: their features are those of the samples. */
-static qn_status read_columns(reading *r) {
+static qn_status read_columns(qn_label_reading *r) {
     const qn_safetensor *t = qn_safetensors_find(&r->file, "columns");
     int32_t sizes[QN_LABEL_MAX_FEATURES];
     qn_label_columns *columns = &r->labeller->columns;
     if (!t)
         return QN_OK;
     if (t->bytes < sizeof *sizes || t->bytes > (size_t)r->labeller->d * sizeof *sizes)
-        return refuse(r->path, "its columns contradict its counts");
-    QN_TRY(read_tensor(r, "columns", QN_I32, t->bytes / sizeof *sizes * sizeof *sizes, sizes));
+        return qn_label_refuse(r, "its columns contradict its counts");
+    QN_TRY(qn_label_read_tensor(r, "columns", QN_I32, t->bytes / sizeof *sizes * sizeof *sizes,
+                                sizes));
     const int n = (int)(t->bytes / sizeof *sizes);
     for (int i = 0; i < n; i++)
         if (sizes[i] > r->labeller->d)
-            return refuse(r->path, "its columns contradict its counts");
+            return qn_label_refuse(r, "its columns contradict its counts");
     qn_label_columns_init(columns, n);
     QN_TRY(qn_label_columns_make(columns, r->allocator, sizes));
     if (columns->n_features != r->labeller->d)
-        return refuse(r->path, "its columns contradict its counts");
+        return qn_label_refuse(r, "its columns contradict its counts");
     QN_TRY(read_numbers(r));
     return keep_texts(columns);
 }
@@ -545,53 +544,54 @@ static bool is_sound_turn(const float *turn, int d) {
     return true;
 }
 
-static qn_status read_turn(reading *r) {
+static qn_status read_turn(qn_label_reading *r) {
     qn_labeller *l = r->labeller;
     if (!qn_safetensors_find(&r->file, "turn"))
         return QN_OK;
     QN_TRY(qn_labeller_make_turn(l));
-    QN_TRY(read_tensor(r, "turn", QN_F32, (size_t)l->d * (size_t)l->d * sizeof *l->turn, l->turn));
-    return is_sound_turn(l->turn, l->d) ? QN_OK : refuse(r->path, "its numbers are invalid");
+    QN_TRY(qn_label_read_tensor(r, "turn", QN_F32, (size_t)l->d * (size_t)l->d * sizeof *l->turn,
+                                l->turn));
+    return is_sound_turn(l->turn, l->d) ? QN_OK : qn_label_refuse(r, "its numbers are invalid");
 }
 
-static qn_status read_step(reading *r) {
+static qn_status read_step(qn_label_reading *r) {
     qn_labeller *l = r->labeller;
     const size_t n = 2 * (size_t)l->d;
     if (!qn_safetensors_find(&r->file, "step"))
         return QN_OK;
     QN_TRY(qn_blur_make(l));
-    QN_TRY(read_tensor(r, "step", QN_F32, n * sizeof *l->step, l->step));
-    bool is_sound = are_moderate(l->step, n);
+    QN_TRY(qn_label_read_tensor(r, "step", QN_F32, n * sizeof *l->step, l->step));
+    bool is_sound = qn_label_are_moderate(l->step, n);
     for (int j = 0; j < l->d; j++)
         is_sound &= l->step[j] >= 0;
-    return is_sound ? QN_OK : refuse(r->path, "its numbers are invalid");
+    return is_sound ? QN_OK : qn_label_refuse(r, "its numbers are invalid");
 }
 
-static qn_status read_all(reading *r) {
+static qn_status read_all(qn_label_reading *r) {
     QN_TRY(qn_safetensors_read(&r->file, r->from));
     if (qn_safetensors_find(&r->file, QN_NET_FILE_MARK))
-        return qn_net_read(r->allocator, r->path, r->from, &r->file, &r->labeller);
+        return qn_net_read(r);
     QN_TRY(read_counts(r));
     QN_TRY(qn_labeller_make(r->allocator, (int)r->counts[AT_FEATURES], (int)r->counts[AT_KNOWN],
                             (int)r->counts[AT_CAPACITY], &r->labeller));
     qn_labeller *l = r->labeller;
     if (r->n_counts != n_counts(l) || !take_counts(l, r->counts))
-        return refuse(r->path, "its counts contradict each other");
-    QN_TRY(read_tensor(r, "state", QN_F32, n_state(l) * sizeof(float), l->block));
+        return qn_label_refuse(r, "its counts contradict each other");
+    QN_TRY(qn_label_read_tensor(r, "state", QN_F32, n_state(l) * sizeof(float), l->block));
     if (!is_sound_state(l))
-        return refuse(r->path, "its numbers are invalid");
+        return qn_label_refuse(r, "its numbers are invalid");
     QN_TRY(read_examples(r));
     QN_TRY(read_columns(r));
     QN_TRY(read_turn(r));
     QN_TRY(read_step(r));
-    return qn_labeller_take_texts(l, &r->file) ? QN_OK : refuse(r->path, "a name is too long");
+    return qn_labeller_take_texts(l, &r->file) ? QN_OK : qn_label_refuse(r, "a name is too long");
 }
 
 qn_status qn_labeller_load(const qn_allocator *allocator, const char *path,
                            qn_labeller **labeller) {
     QN_NEED(path, "path");
     QN_NEED(labeller, "labeller");
-    reading r = {.allocator = qn_allocator_or_default(allocator), .path = path};
+    qn_label_reading r = {.allocator = qn_allocator_or_default(allocator), .path = path};
     QN_TRY(qn_file_open(r.allocator, path, &r.from));
     qn_safetensors_init(&r.file, r.allocator);
     const qn_status status = read_all(&r);

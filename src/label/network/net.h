@@ -80,15 +80,6 @@ qn_label_cost qn_net_get_cost(const qn_labeller *labeller);
 /* Part of the last samples that have a class. */
 double qn_net_share(const qn_label_net *net, int class);
 
-/* The tensor that tells a file of this kind, and what it is. */
-#define QN_NET_FILE_MARK "samples.x"
-
-/* Writes the labeller as a file, whole or not at all; and makes one from a file that has been
- * opened, after checks. */
-qn_status qn_net_save(const qn_labeller *labeller, const char *path);
-qn_status qn_net_read(const qn_allocator *allocator, const char *path, qn_file *from,
-                      const qn_safetensors *file, qn_labeller **labeller);
-
 /* Puts the samples that came during a lesson to the others, labelled by what it taught. */
 qn_status qn_net_take_recent(qn_labeller *labeller);
 

@@ -32,8 +32,6 @@ enum {
 
 enum { WIDTH = QN_EMBEDDER_WIDTH, N_OWN = 9, NAME_BYTES = 96, N_SCALE = 4, N_PAIRS = 3 };
 
-static const double largest_count = 9007199254740992.0; /* that a double holds exactly */
-
 static size_t n_counts(const qn_labeller *l) {
     return N_FIXED + QN_LABEL_RECORD_COUNTS * qn_labeller_record_count(l);
 }
@@ -45,38 +43,23 @@ static void list_tensors(const qn_labeller *l, double *counts, float *scale,
     const int64_t n = qn_net_used(net) + net->n_recent, outputs = net->head.n_outputs;
     const qn_shape s = net->sample;
     const qn_safetensor all[N_OWN] = {
-        {.name = "classifier", .shape = QN_SHAPE(WIDTH + 1, outputs), .data = net->head.weight},
-        {.name = "counts",
-         .dtype = QN_F64,
-         .shape = QN_SHAPE((int64_t)n_counts(l)),
-         .data = counts},
-        {.name = "open", .dtype = QN_U8, .shape = QN_SHAPE(outputs), .data = net->is_open},
-        {.name = "pose", .shape = QN_SHAPE(QN_NET_POSES, QN_POSE_PARTS), .data = (void *)net->pose},
-        {.name = "samples.class", .dtype = QN_I32, .shape = QN_SHAPE(n), .data = net->label},
-        {.name = "samples.confidence", .shape = QN_SHAPE(n), .data = net->confidence},
-        {.name = "samples.new", .shape = QN_SHAPE(n), .data = net->is_new},
-        {.name = QN_NET_FILE_MARK,
-         .dtype = QN_U8,
-         .shape = QN_SHAPE(n, s.dims[0], s.dims[1], s.dims[2]),
-         .data = net->bytes},
-        {.name = "scale", .shape = QN_SHAPE(N_SCALE), .data = scale},
+        qn_label_tensor("classifier", QN_F32, QN_SHAPE(WIDTH + 1, outputs), net->head.weight),
+        qn_label_tensor("counts", QN_F64, QN_SHAPE((int64_t)n_counts(l)), counts),
+        qn_label_tensor("open", QN_U8, QN_SHAPE(outputs), net->is_open),
+        qn_label_tensor("pose", QN_F32, QN_SHAPE(QN_NET_POSES, QN_POSE_PARTS), net->pose),
+        qn_label_tensor("samples.class", QN_I32, QN_SHAPE(n), net->label),
+        qn_label_tensor("samples.confidence", QN_F32, QN_SHAPE(n), net->confidence),
+        qn_label_tensor("samples.new", QN_F32, QN_SHAPE(n), net->is_new),
+        qn_label_tensor(QN_NET_FILE_MARK, QN_U8, QN_SHAPE(n, s.dims[0], s.dims[1], s.dims[2]),
+                        net->bytes),
+        qn_label_tensor("scale", QN_F32, QN_SHAPE(N_SCALE), scale),
     };
     memcpy(tensors, all, sizeof all);
-    for (int i = 0; i < N_OWN; i++) {
-        qn_safetensor *t = &tensors[i];
-        t->dtype = t->dtype == QN_NONE ? QN_F32 : t->dtype;
-        t->bytes = qn_tensor_bytes((qn_tensor){t->dtype, t->shape});
-    }
 }
 
 /* Which samples the user told the class of; written if there are any. */
 static qn_safetensor told_tensor(const qn_label_net *net) {
-    const int64_t n = qn_net_used(net) + net->n_recent;
-    return (qn_safetensor){.name = TOLD,
-                           .dtype = QN_U8,
-                           .shape = QN_SHAPE(n),
-                           .bytes = (size_t)n,
-                           .data = net->is_told};
+    return qn_label_tensor(TOLD, QN_U8, QN_SHAPE(qn_net_used(net) + net->n_recent), net->is_told);
 }
 
 static bool has_told(const qn_label_net *net) {
@@ -88,11 +71,7 @@ static bool has_told(const qn_label_net *net) {
 
 /* The whitening lies between them by name. */
 static qn_safetensor whitening_tensor(const qn_label_net *net) {
-    return (qn_safetensor){.name = "whitening",
-                           .dtype = QN_F32,
-                           .shape = QN_SHAPE(WIDTH + 1, WIDTH),
-                           .bytes = (WIDTH + 1) * WIDTH * sizeof(float),
-                           .data = net->whitening.w};
+    return qn_label_tensor("whitening", QN_F32, QN_SHAPE(WIDTH + 1, WIDTH), net->whitening.w);
 }
 
 static void fill_counts(const qn_labeller *l, double *counts) {
@@ -168,11 +147,7 @@ static qn_status write_parts(const qn_labeller *l, const char *path, writing *w)
     for (int i = 0; i < qn_embedder_weight_count(net->embedder); i++) {
         const qn_stored_tensor t = qn_embedder_weight_at(net->embedder, i);
         print_name(w->names[i], t.name);
-        w->tensors[n++] = (qn_safetensor){.name = w->names[i],
-                                          .dtype = t.dtype,
-                                          .shape = t.shape,
-                                          .bytes = t.bytes,
-                                          .data = t.data};
+        w->tensors[n++] = qn_label_tensor(w->names[i], t.dtype, t.shape, t.data);
     }
     sort(w->tensors, n);
     w->pairs[n_pairs++] = (qn_safetensors_pair){"format", QN_LABEL_FORMAT};
@@ -195,51 +170,24 @@ qn_status qn_net_save(const qn_labeller *l, const char *path) {
 
 /* ---- reading ---- */
 
-typedef struct reading {
-    const qn_allocator *allocator;
-    const char *path;
-    qn_file *from;
-    const qn_safetensors *file;
-    double *counts; /* (n_counts) */
-    size_t n_counts;
-    qn_labeller *labeller;
-} reading;
-
-static qn_status refuse(const reading *r, const char *what) {
-    return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller file, or damaged: %s", r->path, what);
-}
-
-static qn_status read_tensor(const reading *r, const char *name, qn_dtype dtype, size_t bytes,
-                             void *to) {
-    const qn_safetensor *t = qn_safetensors_find(r->file, name);
-    if (!t || t->dtype != dtype || t->bytes != bytes)
-        return qn_fail(QN_ERROR_FORMAT, "%s: not a labeller file, or damaged: tensor %s", r->path,
-                       name);
-    return qn_file_read(r->from, r->file->data_offset + t->begin, to, bytes);
-}
-
-static bool is_count(double value, double least, double most) {
-    return value >= least && value <= most && value == (double)(int64_t)value;
-}
-
 /* Samples since the beginning of a lesson that is under way after n samples. */
 static int64_t count_recent(int64_t n) {
     const int64_t begun_at = qn_lesson_before(n);
     return begun_at >= 0 && n - begun_at < QN_NET_DELAY ? n - begun_at : 0;
 }
 
-static bool are_sound_counts(const reading *r) {
+static bool are_sound_counts(const qn_label_reading *r) {
     static const double least[N_FIXED] = {[AT_KNOWN] = 1, [AT_LABELLED] = 1};
     static const double most[N_FIXED] = {
-        [AT_KNOWN] = QN_LABEL_MAX_PICTURED, [AT_LABELLED] = QN_NET_MOST_LABELLED,
-        [AT_WINDOW] = QN_NET_WINDOW,        [AT_OLD] = 8192,
-        [AT_SEED_LOW] = 4294967295.0,       [AT_SEED_HIGH] = 4294967295.0,
-        [AT_SAMPLES] = largest_count,       [AT_FOUND] = largest_count,
-        [AT_DRAWN] = largest_count,         [AT_ROWS] = largest_count,
-        [AT_BYTES] = largest_count,         [AT_RECENT] = QN_NET_DELAY - 1,
+        [AT_KNOWN] = QN_LABEL_MAX_PICTURED,    [AT_LABELLED] = QN_NET_MOST_LABELLED,
+        [AT_WINDOW] = QN_NET_WINDOW,           [AT_OLD] = 8192,
+        [AT_SEED_LOW] = 4294967295.0,          [AT_SEED_HIGH] = 4294967295.0,
+        [AT_SAMPLES] = QN_LABEL_LARGEST_COUNT, [AT_FOUND] = QN_LABEL_LARGEST_COUNT,
+        [AT_DRAWN] = QN_LABEL_LARGEST_COUNT,   [AT_ROWS] = QN_LABEL_LARGEST_COUNT,
+        [AT_BYTES] = QN_LABEL_LARGEST_COUNT,   [AT_RECENT] = QN_NET_DELAY - 1,
     };
     for (int i = 0; i < N_FIXED; i++)
-        if (!is_count(r->counts[i], least[i], most[i]))
+        if (!qn_label_is_count(r->counts[i], least[i], most[i]))
             return false;
     const double recent = r->counts[AT_RECENT], window = r->counts[AT_WINDOW];
     const double n = r->counts[AT_SAMPLES] - recent;
@@ -247,28 +195,22 @@ static bool are_sound_counts(const reading *r) {
            window == (n < QN_NET_WINDOW ? n : QN_NET_WINDOW) && r->counts[AT_OLD] <= n - window;
 }
 
-static qn_status read_counts(reading *r) {
-    const qn_safetensor *t = qn_safetensors_find(r->file, "counts");
-    const qn_safetensor *x = qn_safetensors_find(r->file, QN_NET_FILE_MARK);
-    QN_TRY(qn_labeller_check_format(r->file, r->path,
-                                    qn_safetensors_find(r->file, TOLD) ? TOLD_VERSION : VERSION));
-    if (!t || t->bytes < N_FIXED * sizeof(double) || t->bytes > (1 << 16) * sizeof(double))
-        return refuse(r, "its counts are missing");
-    r->n_counts = t->bytes / sizeof(double);
-    QN_TRY(qn_allocate(r->allocator, r->n_counts, sizeof(double), &r->counts));
-    QN_TRY(read_tensor(r, "counts", QN_F64, r->n_counts * sizeof(double), r->counts));
+static qn_status read_counts(qn_label_reading *r) {
+    const qn_safetensor *x = qn_safetensors_find(&r->file, QN_NET_FILE_MARK);
+    QN_TRY(qn_label_check_format(r, qn_safetensors_find(&r->file, TOLD) ? TOLD_VERSION : VERSION));
+    QN_TRY(qn_label_read_counts(r, N_FIXED, 0));
     if (!are_sound_counts(r))
-        return refuse(r, "its counts are invalid");
+        return qn_label_refuse(r, "its counts are invalid");
     if (x->dtype != QN_U8 || x->shape.rank != 4 ||
         (double)x->shape.dims[0] != r->counts[AT_LABELLED] + r->counts[AT_WINDOW] +
                                         r->counts[AT_OLD] + r->counts[AT_RECENT] ||
         x->bytes / (size_t)x->shape.dims[0] > QN_LABEL_MAX_VALUES || x->bytes == 0)
-        return refuse(r, "its samples have an invalid size");
+        return qn_label_refuse(r, "its samples have an invalid size");
     return QN_OK;
 }
 
-static qn_status make(reading *r) {
-    const qn_safetensor *x = qn_safetensors_find(r->file, QN_NET_FILE_MARK);
+static qn_status make(qn_label_reading *r) {
+    const qn_safetensor *x = qn_safetensors_find(&r->file, QN_NET_FILE_MARK);
     const double *c = r->counts;
     QN_TRY(qn_labeller_make_empty(r->allocator, (int)c[AT_KNOWN], &r->labeller));
     qn_labeller *l = r->labeller;
@@ -279,7 +221,7 @@ static qn_status make(reading *r) {
     l->where.n_bytes = (int64_t)c[AT_BYTES];
     l->d = (int)(x->bytes / (size_t)x->shape.dims[0]);
     if (r->n_counts != n_counts(l) || !qn_labeller_take_records(l, c + N_FIXED))
-        return refuse(r, "its classes are invalid");
+        return qn_label_refuse(r, "its classes are invalid");
     QN_TRY(qn_net_make(r->allocator, QN_SHAPE(x->shape.dims[1], x->shape.dims[2], x->shape.dims[3]),
                        l->n_known, (int)c[AT_LABELLED], l->seed, 0, &l->net));
     l->net->n_drawn = (int64_t)c[AT_DRAWN];
@@ -287,29 +229,23 @@ static qn_status make(reading *r) {
     l->net->n_old = (int)c[AT_OLD];
     l->net->n_recent = (int)c[AT_RECENT];
     l->n_window = l->net->n_window + l->net->n_recent;
-    return l->net->n_old <= l->net->old_capacity ? QN_OK : refuse(r, "it keeps too many samples");
+    return l->net->n_old <= l->net->old_capacity ? QN_OK
+                                                 : qn_label_refuse(r, "it keeps too many samples");
 }
 
-static bool are_finite(const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!(x[i] < 1e30f && x[i] > -1e30f))
-            return false;
-    return true;
-}
-
-static qn_status read_weights(const reading *r) {
+static qn_status read_weights(const qn_label_reading *r) {
     const qn_embedder *e = r->labeller->net->embedder;
     for (int i = 0; i < qn_embedder_weight_count(e); i++) {
         const qn_stored_tensor t = qn_embedder_weight_at(e, i);
         char name[NAME_BYTES];
         print_name(name, t.name);
-        QN_TRY(read_tensor(r, name, QN_F32, t.bytes, t.data));
-        if (!are_finite(t.data, t.bytes / sizeof(float)))
-            return refuse(r, "its network is invalid");
+        QN_TRY(qn_label_read_tensor(r, name, QN_F32, t.bytes, t.data));
+        if (!qn_label_are_moderate(t.data, t.bytes / sizeof(float)))
+            return qn_label_refuse(r, "its network is invalid");
         /* Running variances, the only ones that something is divided by, come from squares. */
         for (size_t k = 0; strstr(t.name, "variance") && k < t.bytes / sizeof(float); k++)
             if (((const float *)t.data)[k] < 0)
-                return refuse(r, "its network is invalid");
+                return qn_label_refuse(r, "its network is invalid");
     }
     return QN_OK;
 }
@@ -340,7 +276,7 @@ static bool is_sound(const qn_labeller *l) {
     return net->is_open[0] && net->step > 0 && net->scale.factor > 0;
 }
 
-static qn_status read_state(const reading *r) {
+static qn_status read_state(const qn_label_reading *r) {
     qn_labeller *l = r->labeller;
     qn_label_net *net = l->net;
     float scale[N_SCALE];
@@ -348,41 +284,33 @@ static qn_status read_state(const reading *r) {
     list_tensors(l, r->counts, scale, tensors);
     for (int i = 0; i < N_OWN; i++) {
         const qn_safetensor *t = &tensors[i];
-        QN_TRY(read_tensor(r, t->name, t->dtype, t->bytes, (void *)t->data));
-        if (t->dtype == QN_F32 && !are_finite(t->data, t->bytes / sizeof(float)))
-            return refuse(r, "its numbers are invalid");
+        QN_TRY(qn_label_read_tensor(r, t->name, t->dtype, t->bytes, (void *)t->data));
+        if (t->dtype == QN_F32 && !qn_label_are_moderate(t->data, t->bytes / sizeof(float)))
+            return qn_label_refuse(r, "its numbers are invalid");
     }
-    QN_TRY(
-        read_tensor(r, "whitening", QN_F32, (WIDTH + 1) * WIDTH * sizeof(float), net->whitening.w));
-    if (qn_safetensors_find(r->file, TOLD)) {
+    QN_TRY(qn_label_read_tensor(r, "whitening", QN_F32, (WIDTH + 1) * WIDTH * sizeof(float),
+                                net->whitening.w));
+    if (qn_safetensors_find(&r->file, TOLD)) {
         const qn_safetensor t = told_tensor(net);
-        QN_TRY(read_tensor(r, TOLD, QN_U8, t.bytes, net->is_told));
+        QN_TRY(qn_label_read_tensor(r, TOLD, QN_U8, t.bytes, net->is_told));
     }
     net->low = scale[0];
     net->step = scale[1];
     net->scale = (qn_view_scale){scale[2], scale[3]};
     net->whitening.d = WIDTH;
     qn_head_count_used(&net->head);
-    if (!are_finite(net->whitening.w[0], (WIDTH + 1) * WIDTH) || !is_sound(l))
-        return refuse(r, "its numbers are invalid");
-    return qn_labeller_take_texts(l, r->file) ? QN_OK : refuse(r, "a name is too long");
+    if (!qn_label_are_moderate(net->whitening.w[0], (WIDTH + 1) * WIDTH) || !is_sound(l))
+        return qn_label_refuse(r, "its numbers are invalid");
+    return qn_labeller_take_texts(l, &r->file) ? QN_OK : qn_label_refuse(r, "a name is too long");
 }
 
-qn_status qn_net_read(const qn_allocator *allocator, const char *path, qn_file *from,
-                      const qn_safetensors *file, qn_labeller **labeller) {
-    reading r = {.allocator = allocator, .path = path, .from = from, .file = file};
-    qn_status status = read_counts(&r);
-    if (status == QN_OK)
-        status = make(&r);
-    if (status == QN_OK)
-        status = read_weights(&r);
-    if (status == QN_OK)
-        status = read_state(&r);
-    const qn_label_net *net = status == QN_OK ? r.labeller->net : NULL;
-    const int64_t begun_at = net ? qn_lesson_before(r.labeller->n_samples) : -1;
-    if (begun_at >= 0 && r.labeller->n_samples - begun_at < QN_NET_DELAY)
-        qn_lesson_begin(r.labeller, begun_at, QN_NET_STEPS);
-    qn_release(allocator, r.counts, r.n_counts, sizeof(double));
-    *labeller = r.labeller; /* what failed is destroyed by whoever asked */
-    return status;
+qn_status qn_net_read(qn_label_reading *r) {
+    QN_TRY(read_counts(r));
+    QN_TRY(make(r));
+    QN_TRY(read_weights(r));
+    QN_TRY(read_state(r));
+    const int64_t begun_at = qn_lesson_before(r->labeller->n_samples);
+    if (begun_at >= 0 && r->labeller->n_samples - begun_at < QN_NET_DELAY)
+        qn_lesson_begin(r->labeller, begun_at, QN_NET_STEPS);
+    return QN_OK;
 }
