@@ -130,8 +130,8 @@ QN_API qn_status qn_labeller_ask(const qn_labeller *labeller, int most,
  * these names. Of rows, the found class of a sample gets the name; it may have none yet. Where a
  * network labels, a name that no class has is that of a new one, or of the sample's found class if
  * that has none yet, and all samples that are kept are labelled anew by the answers: give all of
- * them at once. A sample that came during a lesson that is under way cannot be told. Classes for
- * which there is no room are passed over. */
+ * them at once. A sample that came during a lesson that is under way cannot be told. If there is no
+ * room for a new class (QN_LABEL_MAX_NEW have samples), nothing is told: QN_ERROR_ARGUMENT. */
 QN_API qn_status qn_labeller_tell(qn_labeller *labeller, int n, const int64_t *ages,
                                   const char *const *names);
 

@@ -1,5 +1,6 @@
 """quern label: a stream labelled by the command, killed and gone on with, named, shown, and what is refused."""
 import base64
+import math
 import pathlib
 import random
 import re
@@ -166,6 +167,34 @@ class Label(quern.Case):
         output, errors = process.communicate(text)
         self.assertEqual(process.returncode, 0, errors)
         self.assertEqual([int(line.split(",")[0]) for line in output.splitlines()[1:]], list(range(1, 3001)))
+
+    def make_series(self, name, kinds):
+        """Sixteen steps of two values, of which the class says the speed, as npy files."""
+        draw = random.Random(len(kinds))
+        quern.write_npy(self.folder / f"{name}-x.npy", "<f4", (len(kinds), 16, 1, 2), struct.pack(
+            f"<{32 * len(kinds)}f", *(wave(0.3 * (kind + 1) * step) + draw.gauss(0, 0.1)
+                                      for kind in kinds for step in range(16) for wave in (math.sin, math.cos))))
+        quern.write_npy(self.folder / f"{name}-y.npy", "<i4", (len(kinds),), struct.pack(f"<{len(kinds)}i", *kinds))
+        return f"npy:{name}-x.npy,{name}-y.npy"
+
+    def test_series(self):
+        """Series are asked for and told as pictures are."""
+        known = self.make_series("old", [i % 2 for i in range(40)])
+        new = self.make_series("stream", [i % 4 % 3 for i in range(120)])
+        self.run_quern("label", "init", "--known", known, "--out", "s.qnl", "--threads", 1)
+        self.run_quern("label", "stream", "s.qnl", "--data", new, "--out", "labels.csv")
+        asked = [q["sample"] for q in self.run_quern("label", "ask", "s.qnl", 2, "--json").of("question")]
+        self.assertEqual(len(set(asked)), 2)
+        self.run_quern("label", "tell", "s.qnl", *(f"{sample}=hum" for sample in asked))
+        hum = [c for c in self.run_quern("label", "show", "s.qnl", "--json").of("class") if c["name"] == "hum"]
+        self.assertEqual(len(hum), 1)
+        self.assertGreater(hum[0]["share"], 0)
+        again = self.run_quern("label", "ask", "s.qnl", 2, "--json").of("question")
+        self.assertFalse(set(asked) & {q["sample"] for q in again})
+        told = self.bytes_of("s.qnl")
+        names = [f"{sample}=sound-{sample}" for sample in range(1, 121) if sample not in asked][:64]
+        self.fails(2, "label", "tell", "s.qnl", *names, says=["no room for the class", "nothing was told"])
+        self.assertEqual(self.bytes_of("s.qnl"), told)
 
     def test_a_growing_file(self):
         lines = (self.folder / "new.csv").read_text().splitlines(keepends=True)

@@ -322,17 +322,58 @@ static int take_class(qn_labeller *l, int had, const char *name) {
     return class;
 }
 
-/* A class for which there is no room leaves its sample as it is. */
-static void take(qn_labeller *l, int n, const int64_t *ages, const char *const *names) {
+/* What answers change, before they do. */
+typedef struct told {
+    int64_t n_found;
+    qn_label_record *records;
+    int32_t *label;
+    uint8_t *is_told;
+} told;
+
+static qn_status copy_told(const qn_labeller *l, qn_arena *arena, told *t) {
+    const size_t n = (size_t)qn_net_used(l->net), n_records = qn_labeller_record_count(l);
+    t->n_found = l->n_found;
+    t->records = qn_arena_allocate(arena, n_records, sizeof *t->records);
+    t->label = qn_arena_allocate(arena, n, sizeof *t->label);
+    t->is_told = qn_arena_allocate(arena, n, sizeof *t->is_told);
+    if (!t->records || !t->label || !t->is_told)
+        return QN_ERROR_MEMORY;
+    memcpy(t->records, l->records, n_records * sizeof *t->records);
+    memcpy(t->label, l->net->label, n * sizeof *t->label);
+    memcpy(t->is_told, l->net->is_told, n * sizeof *t->is_told);
+    return QN_OK;
+}
+
+static void put_back(qn_labeller *l, const told *t) {
+    const size_t n = (size_t)qn_net_used(l->net);
+    l->n_found = t->n_found;
+    memcpy(l->records, t->records, qn_labeller_record_count(l) * sizeof *t->records);
+    memcpy(l->net->label, t->label, n * sizeof *t->label);
+    memcpy(l->net->is_told, t->is_told, n * sizeof *t->is_told);
+}
+
+/* Takes all answers, or none. */
+static qn_status take(qn_labeller *l, qn_arena *arena, int n, const int64_t *ages,
+                      const char *const *names) {
     qn_label_net *net = l->net;
+    told before;
+    QN_TRY(copy_told(l, arena, &before));
     for (int i = 0; i < n; i++) {
         const int place = qn_net_place_of(l, ages[i]);
         const int class = take_class(l, net->label[place], names[i]);
-        if (class < 0)
-            continue;
+        if (class < 0) {
+            put_back(l, &before);
+            return qn_fail(
+                QN_ERROR_ARGUMENT,
+                "no room for the class %s: all %d places of found classes have samples; "
+                "give sample %lld before the last one the name of a class that is there, "
+                "or no answer (nothing was told)",
+                names[i], QN_LABEL_MAX_NEW, (long long)ages[i]);
+        }
         net->label[place] = class;
         net->is_told[place] = 1;
     }
+    return QN_OK;
 }
 
 qn_status qn_net_tell(qn_labeller *l, int n, const int64_t *ages, const char *const *names) {
@@ -349,10 +390,10 @@ qn_status qn_net_tell(qn_labeller *l, int n, const int64_t *ages, const char *co
     qn_status status = qn_overview_make(l, &arena, &s.all);
     if (status == QN_OK)
         status = make(net, &s, &arena);
-    if (status == QN_OK) {
-        take(l, n, ages, names);
+    if (status == QN_OK)
+        status = take(l, &arena, n, ages, names);
+    if (status == QN_OK)
         spread(net, &s);
-    }
     qn_arena_deinit(&arena);
     if (status == QN_OK && net->lesson.is_under_way)
         qn_lesson_begin(l, net->lesson.begun_at,

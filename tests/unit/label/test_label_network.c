@@ -136,6 +136,28 @@ static void test_mistakes(qn_labeller *l, const char *path, const char *file, si
     }
 }
 
+/* More new names than there are places for: an error, and the file that follows is the same. */
+static void test_full(qn_labeller *l, const char *path) {
+    enum { N = QN_LABEL_MAX_NEW + 1 };
+    int64_t ages[N];
+    char texts[N][16], *before, *after;
+    const char *names[N];
+    size_t n_before, n_after;
+    for (int i = 0; i < N; i++) {
+        ages[i] = 300 + i;
+        snprintf(texts[i], sizeof texts[i], "told-%d", i);
+        names[i] = texts[i];
+    }
+    CHECK_OK(qn_labeller_save(l, path));
+    CHECK_OK(qn_file_read_whole(NULL, path, &before, &n_before));
+    CHECK_FAILS(qn_labeller_tell(l, N, ages, names), QN_ERROR_ARGUMENT, "no room for the class");
+    CHECK_OK(qn_labeller_save(l, path));
+    CHECK_OK(qn_file_read_whole(NULL, path, &after, &n_after));
+    CHECK(n_before == n_after && memcmp(before, after, n_before) == 0);
+    qn_release(qn_allocator_default(), before, n_before + 1, 1);
+    qn_release(qn_allocator_default(), after, n_after + 1, 1);
+}
+
 /* Answers label the samples like theirs, and stay when a lesson comes; saved and loaded, the same
  * follows from them. */
 static void test_answers(const char *path, const char *file, size_t n_file) {
@@ -161,6 +183,7 @@ static void test_answers(const char *path, const char *file, size_t n_file) {
                 "not available");
     CHECK_FAILS(qn_labeller_tell(l, 1, ages, &(const char *){"a,b"}), QN_ERROR_ARGUMENT,
                 "without commas");
+    test_full(l, path);
     CHECK_OK(qn_labeller_tell(l, n, ages, names));
     for (int i = NEW_FROM; i < N_STREAM; i++) {
         qn_label_answer now;
