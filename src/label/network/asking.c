@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { WIDTH = QN_EMBEDDER_WIDTH, IN_CLUSTER = 100 /* samples, about */ };
+enum { WIDTH = QN_EMBEDDER_WIDTH, IN_CLUSTER = 100 /* samples, about */, MOST_CLUSTERS = 60 };
 static const float least_gain = 1.0f; /* samples that a question must be worth */
 static const float near_part = 0.3f;  /* of the joining distance: an answer says nothing beyond */
 
@@ -49,7 +49,7 @@ static void trust_names(const qn_labeller *l, qn_overview *o) {
 
 static int count_clusters(int n) {
     const int k = n / IN_CLUSTER;
-    return k < QN_GROUPS_CLUSTERS ? QN_GROUPS_CLUSTERS : k < QN_GROUPS_MOST ? k : QN_GROUPS_MOST;
+    return k < QN_GROUPS_CLUSTERS ? QN_GROUPS_CLUSTERS : k < MOST_CLUSTERS ? k : MOST_CLUSTERS;
 }
 
 qn_status qn_overview_make(const qn_labeller *l, qn_arena *arena, qn_overview *o) {
@@ -73,9 +73,9 @@ qn_status qn_overview_make(const qn_labeller *l, qn_arena *arena, qn_overview *o
                                       .z = o->z,
                                       .label = net->label,
                                       .seed = net->seed};
-    qn_groups_begin(&o->groups, &samples, room);
-    for (int move = 0; qn_groups_move(&o->groups, &samples, move);)
-        move++;
+    qn_groups_begin(&o->groups, &samples);
+    while (qn_groups_go_on(&o->groups, &samples, room)) {
+    }
     qn_groups_doubt(&o->groups, &samples, room, o->doubt, &o->joining);
     trust_names(l, o);
     return QN_OK;

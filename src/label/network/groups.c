@@ -26,30 +26,28 @@ float qn_square_distance(const float *a, const float *b, int d) {
 
 /* ---- clusters ---- */
 
-/* Draws centres far from each other (k-means++: Arthur and Vassilvitskii 2007). near (n): squared
- * distance to the nearest centre so far. */
-static void draw_centres(qn_groups *g, const qn_group_samples *s, float *near) {
+/* Draws the next centre, far from those before (k-means++: Arthur and Vassilvitskii 2007). near
+ * (n): squared distance to the nearest one so far. */
+static void draw_centre(qn_groups *g, const qn_group_samples *s, float *near) {
     const qn_rng rng = qn_rng_make(s->seed, qn_hash_text("label.groups"), 0);
-    int at = (int)qn_rng_below(rng, 0, (uint64_t)s->n);
-    g->k = s->k > 0 ? s->k : QN_GROUPS_CLUSTERS;
-    g->k = s->n < g->k ? s->n : g->k;
-    for (int k = 0; k < g->k; k++) {
-        double sum = 0;
-        memcpy(g->centre + k * s->d, s->z + at * s->d, (size_t)s->d * sizeof *s->z);
-        for (int i = 0; i < s->n; i++) {
-            const float far = qn_square_distance(s->z + i * s->d, g->centre + k * s->d, s->d);
-            near[i] = k == 0 || far < near[i] ? far : near[i];
-            sum += (double)near[i];
-        }
-        double left = sum * (double)qn_rng_uniform(qn_rng_word(rng, (uint64_t)(4 + k)));
-        for (at = 0; at < s->n - 1 && left >= (double)near[at]; at++)
-            left -= (double)near[at];
+    const int k = g->n_drawn++;
+    double left = 0;
+    int at = 0;
+    for (int i = 0; i < s->n && k > 0; i++)
+        left += (double)near[i];
+    left *= (double)qn_rng_uniform(qn_rng_word(rng, (uint64_t)(3 + k)));
+    for (; k > 0 && at < s->n - 1 && left >= (double)near[at]; at++)
+        left -= (double)near[at];
+    at = k == 0 ? (int)qn_rng_below(rng, 0, (uint64_t)s->n) : at;
+    memcpy(g->centre + k * s->d, s->z + at * s->d, (size_t)s->d * sizeof *s->z);
+    for (int i = 0; i < s->n; i++) {
+        const float far = qn_square_distance(s->z + i * s->d, g->centre + k * s->d, s->d);
+        near[i] = k == 0 || far < near[i] ? far : near[i];
     }
 }
 
-static bool assign(qn_groups *g, const qn_group_samples *s, bool is_first) {
-    bool has_changed = false;
-    for (int i = 0; i < s->n; i++) {
+static void assign(qn_groups *g, const qn_group_samples *s, int begin, int end) {
+    for (int i = begin; i < end; i++) {
         float least = 1e30f;
         int32_t best = 0;
         for (int k = 0; k < g->k; k++) {
@@ -57,10 +55,9 @@ static bool assign(qn_groups *g, const qn_group_samples *s, bool is_first) {
             best = far < least ? k : best;
             least = far < least ? far : least;
         }
-        has_changed |= is_first || g->of[i] != best;
+        g->has_changed |= g->move == 0 || g->of[i] != best;
         g->of[i] = best;
     }
-    return has_changed;
 }
 
 static void move_centres(qn_groups *g, const qn_group_samples *s) {
@@ -262,15 +259,30 @@ static void number_groups(qn_groups *g) {
         g->group[k] = g->group[k] <= -2 ? -2 - g->group[k] : -1;
 }
 
-void qn_groups_begin(qn_groups *g, const qn_group_samples *s, float *room) {
-    draw_centres(g, s, room);
+void qn_groups_begin(qn_groups *g, const qn_group_samples *s) {
+    g->k = s->k > 0 ? s->k : QN_GROUPS_CLUSTERS;
+    g->k = s->n < g->k ? s->n : g->k;
+    g->n_drawn = g->move = g->n_assigned = 0;
+    g->has_changed = false;
 }
 
-bool qn_groups_move(qn_groups *g, const qn_group_samples *s, int move) {
-    if (!assign(g, s, move == 0))
-        return false;
-    move_centres(g, s);
-    return move + 1 < QN_GROUPS_MOVES;
+bool qn_groups_go_on(qn_groups *g, const qn_group_samples *s, float *room) {
+    if (g->n_drawn < g->k) {
+        for (int i = 0; g->n_drawn < g->k && (i == 0 || i * s->n < QN_GROUPS_PIECE); i++)
+            draw_centre(g, s, room);
+        return true;
+    }
+    const int end = g->n_assigned + QN_GROUPS_PIECE / g->k;
+    assign(g, s, g->n_assigned, end < s->n ? end : s->n);
+    g->n_assigned = end;
+    if (end < s->n)
+        return true;
+    const bool has_changed = g->has_changed;
+    if (has_changed)
+        move_centres(g, s);
+    g->n_assigned = 0;
+    g->has_changed = false;
+    return has_changed && ++g->move < (s->moves > 0 ? s->moves : QN_GROUPS_MOVES);
 }
 
 void qn_groups_finish(qn_groups *g, const qn_group_samples *s, float *room) {
@@ -285,9 +297,9 @@ void qn_groups_finish(qn_groups *g, const qn_group_samples *s, float *room) {
 }
 
 void qn_groups_find(qn_groups *g, const qn_group_samples *s, float *room) {
-    qn_groups_begin(g, s, room);
-    for (int move = 0; qn_groups_move(g, s, move);)
-        move++;
+    qn_groups_begin(g, s);
+    while (qn_groups_go_on(g, s, room)) {
+    }
     qn_groups_finish(g, s, room);
 }
 

@@ -12,15 +12,17 @@
 
 enum {
     QN_GROUPS_CLUSTERS = 30,
-    QN_GROUPS_MOST = 60,  /* clusters that there may be, if so many are wanted */
-    QN_GROUPS_LEAST = 25, /* samples of a new group */
-    QN_GROUPS_MOVES = 20  /* of the clusters' centres */
+    QN_GROUPS_MOST = 100,   /* clusters that there may be, if so many are wanted */
+    QN_GROUPS_LEAST = 25,   /* samples of a new group */
+    QN_GROUPS_MOVES = 20,   /* of the clusters' centres */
+    QN_GROUPS_PIECE = 30000 /* distances that a piece of work measures, about */
 };
 
 /* Samples: the first n_labelled have a known class. */
 typedef struct qn_group_samples {
     int n, n_labelled, d, n_classes;
     int k;                  /* clusters, at most QN_GROUPS_MOST; 0: QN_GROUPS_CLUSTERS */
+    int moves;              /* of the centres, at most; 0: QN_GROUPS_MOVES */
     const float *z;         /* (n, d) whitened */
     const int32_t *label;   /* (n_labelled) 0 to n_classes - 1 */
     const int32_t *history; /* (n) what an unlabelled sample is, one of the following; may be null
@@ -32,6 +34,8 @@ typedef struct qn_group_samples {
 enum { QN_HISTORY_LATEST, QN_HISTORY_KNOWN, QN_HISTORY_FOUND };
 
 typedef struct qn_groups {
+    int n_drawn, move, n_assigned; /* centres, moves, and samples of the next one, so far */
+    bool has_changed;
     int k;                                                  /* clusters */
     int n;                                                  /* groups of new ones */
     float *centre;                                          /* (k, d) */
@@ -46,10 +50,10 @@ typedef struct qn_groups {
 /* The squared distance of two points of d numbers. */
 float qn_square_distance(const float *a, const float *b, int d);
 
-/* Fills groups, whose arrays are the caller's, in pieces: clusters, at most QN_GROUPS_MOVES moves
- * of them, and which are new. room (n + n_classes * QN_GROUPS_MOST). */
-void qn_groups_begin(qn_groups *groups, const qn_group_samples *samples, float *room);
-bool qn_groups_move(qn_groups *groups, const qn_group_samples *samples, int move); /* any more? */
+/* Fills groups, whose arrays are the caller's, in pieces: clusters, until qn_groups_go_on says that
+ * no more is left, and which are new. room (n + n_classes * QN_GROUPS_MOST), kept between pieces. */
+void qn_groups_begin(qn_groups *groups, const qn_group_samples *samples);
+bool qn_groups_go_on(qn_groups *groups, const qn_group_samples *samples, float *room);
 void qn_groups_finish(qn_groups *groups, const qn_group_samples *samples, float *room);
 
 /* All of it. */

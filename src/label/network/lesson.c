@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum { WIDTH = QN_EMBEDDER_WIDTH, SHOWN = 32, WHITENED = 1024 };
-enum { POSE, SHOW, STEPS, EMBED, WHITEN, CLUSTER, JOIN, TEACH, DONE };
+enum { POSE, SHOW, STEPS, EMBED, WHITEN, CLUSTER, ARRIVE, JOIN, TEACH, DONE };
+enum { CELL_MOVES = 10, IN_CELL = 20, BUCKETS = 2048 };
 static const float very_sure = 0.8f; /* confidence from which labels teach the embedder */
 static const float shrink = 0.3f;
 
@@ -36,6 +37,7 @@ void qn_lesson_begin(qn_labeller *l, int64_t begun_at, int n_steps) {
     lesson->at = lesson->n_done = lesson->n_begun = 0;
     lesson->n_steps = n_steps;
     lesson->n_drawn = net->n_drawn;
+    lesson->by_arrival = false;
     memcpy(lesson->pose, net->pose, sizeof lesson->pose);
     net->groups.n = 0;
     qn_embedder_begin(net->embedder);
@@ -152,8 +154,17 @@ static bool whiten(qn_label_net *net) {
 
 /* ---- groups ---- */
 
+static int count_cells(int n) {
+    const int cells = n / IN_CELL < QN_ARRIVALS_CELLS ? n / IN_CELL : QN_ARRIVALS_CELLS;
+    return cells > QN_GROUPS_CLUSTERS ? cells : QN_GROUPS_CLUSTERS;
+}
+
 static qn_group_samples group_samples(const qn_label_net *net) {
-    return (qn_group_samples){.n = net->n_labelled + net->n_window,
+    const bool by_arrival = net->lesson.by_arrival;
+    const int n = by_arrival ? qn_net_used(net) : net->n_labelled + net->n_window;
+    return (qn_group_samples){.n = n,
+                              .k = by_arrival ? count_cells(n) : 0,
+                              .moves = by_arrival ? CELL_MOVES : 0,
                               .n_labelled = net->n_labelled,
                               .d = WIDTH,
                               .n_classes = net->n_known,
@@ -163,13 +174,69 @@ static qn_group_samples group_samples(const qn_label_net *net) {
                               .seed = net->seed + (uint64_t)net->lesson.begun_at};
 }
 
+/* Where samples look different by now, or the user said what some are, when those of a cell came
+ * tells less. */
+static bool is_by_arrival(const qn_label_net *net) {
+    for (int i = 0; i < QN_NET_POSES; i++)
+        for (int k = 0; k < QN_POSE_PARTS; k++)
+            if (net->lesson.pose[i].part[k] != 0)
+                return false;
+    for (int i = net->n_labelled; i < qn_net_used(net); i++)
+        if (net->is_told[i])
+            return false;
+    return true;
+}
+
 static bool cluster(qn_label_net *net) {
-    const qn_group_samples samples = group_samples(net);
     if (net->n_window == 0)
         return false;
+    if (net->lesson.at == 0)
+        net->lesson.by_arrival = is_by_arrival(net);
+    const qn_group_samples samples = group_samples(net);
     if (net->lesson.at > 0)
-        return qn_groups_move(&net->groups, &samples, net->lesson.at - 1);
-    qn_groups_begin(&net->groups, &samples, net->room);
+        return qn_groups_go_on(&net->groups, &samples, net->room);
+    qn_groups_begin(&net->groups, &samples);
+    return true;
+}
+
+/* Periods with equal numbers of the samples that are kept, in the order in which they came. */
+static void find_periods(qn_label_net *net, int n_periods) {
+    int32_t before[BUCKETS] = {0};
+    const int first = net->n_labelled, n = qn_net_used(net) - first;
+    const int64_t all = net->lesson.begun_at;
+    for (int i = first; i < first + n; i++)
+        before[net->arrived[i] * BUCKETS / all]++;
+    for (int b = 0, sum = 0; b < BUCKETS; b++) {
+        const int here = before[b];
+        before[b] = sum;
+        sum += here;
+    }
+    for (int i = first; i < first + n; i++)
+        net->lesson.period[i] =
+            (uint8_t)((int64_t)before[net->arrived[i] * BUCKETS / all] * n_periods / n);
+}
+
+static void begin_arrivals(qn_label_net *net) {
+    qn_arrivals *a = &net->arrivals;
+    a->n_cells = net->groups.k;
+    a->n_periods = qn_arrivals_periods(qn_net_used(net) - net->n_labelled);
+    find_periods(net, a->n_periods);
+    memset(a->count, 0, QN_ARRIVALS_CELLS * QN_ARRIVALS_PERIODS * sizeof *a->count);
+    memset(a->labelled, 0, (size_t)net->n_known * QN_ARRIVALS_CELLS * sizeof *a->labelled);
+    for (int i = 0; i < qn_net_used(net); i++)
+        if (i < net->n_labelled)
+            a->labelled[net->label[i] * QN_ARRIVALS_CELLS + net->groups.of[i]]++;
+        else
+            a->count[net->groups.of[i] * QN_ARRIVALS_PERIODS + net->lesson.period[i]]++;
+    qn_arrivals_begin(a, net->groups.centre, WIDTH);
+}
+
+static bool arrive(qn_label_net *net) {
+    if (net->n_window == 0 || !net->lesson.by_arrival)
+        return false;
+    if (net->lesson.at > 0)
+        return qn_arrivals_go_on(&net->arrivals);
+    begin_arrivals(net);
     return true;
 }
 
@@ -185,10 +252,14 @@ static void write_history(qn_label_net *net) {
 }
 
 static bool join(qn_labeller *l) {
-    write_history(l->net);
-    const qn_group_samples samples = group_samples(l->net);
-    if (l->net->n_window > 0)
-        qn_groups_finish(&l->net->groups, &samples, l->net->room);
+    qn_label_net *net = l->net;
+    const qn_group_samples samples = group_samples(net);
+    if (net->n_window > 0 && net->lesson.by_arrival) {
+        net->groups.n = net->arrivals.now.n;
+    } else if (net->n_window > 0) {
+        write_history(net);
+        qn_groups_finish(&net->groups, &samples, net->room);
+    }
     qn_lesson_identify(l);
     return false;
 }
@@ -222,6 +293,9 @@ qn_status qn_lesson_work(qn_labeller *l, bool *is_left) {
     case CLUSTER:
         has_more = cluster(net);
         break;
+    case ARRIVE:
+        has_more = arrive(net);
+        break;
     case JOIN:
         has_more = join(l);
         break;
@@ -242,7 +316,8 @@ qn_status qn_lesson_work(qn_labeller *l, bool *is_left) {
 static int64_t count_pieces(const qn_label_net *net) {
     const int n = qn_net_used(net), n_compared = QN_POSE_STREAM + QN_POSE_LABELLED;
     return 8 * n_compared / 64 + net->n_labelled / SHOWN + net->lesson.n_steps +
-           n / QN_EMBEDDER_MANY + n / WHITENED + QN_GROUPS_MOVES + qn_lesson_teachings(net) + 20;
+           n / QN_EMBEDDER_MANY + n / WHITENED + qn_lesson_teachings(net) +
+           (CELL_MOVES + 1) * count_cells(n) * n / QN_GROUPS_PIECE + 60;
 }
 
 static qn_status end(qn_labeller *l) {

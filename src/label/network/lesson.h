@@ -26,6 +26,9 @@ typedef struct qn_lesson {
     qn_pose pose[QN_NET_POSES];
     qn_pose_search search;
     int32_t order[QN_NET_EVERY];
+    bool by_arrival; /* classes are found by arrivals of all samples, not by groups of the latest */
+    uint8_t *period; /* (places) of samples of the stream */
+    float *ratio;    /* (QN_ARRIVALS_PERIODS, outputs) of classes in a period to all periods */
     qn_whitening whitening;
     qn_head head;
     uint8_t is_open[QN_HEAD_MOST_OUTPUTS];

@@ -28,8 +28,7 @@ static size_t batch_values(const qn_label_net *net) {
 
 static size_t room_floats(const qn_label_net *net) {
     const size_t head = 2 * (WIDTH + 1) * (size_t)net->head.n_outputs + 1;
-    const size_t groups =
-        (size_t)(net->n_labelled + QN_NET_WINDOW) + (size_t)net->n_known * QN_GROUPS_MOST;
+    const size_t groups = (size_t)qn_net_places(net) + (size_t)net->n_known * QN_GROUPS_MOST;
     const size_t means = (size_t)net->n_known * (WIDTH + 1);
     const size_t pose = qn_pose_room(net->sample);
     return head + groups + means > pose ? head + groups + means : pose;
@@ -45,7 +44,7 @@ typedef struct part {
     size_t n, size;
 } part;
 
-enum { N_PARTS = 18 };
+enum { N_PARTS = 22 };
 
 static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
     const size_t n = (size_t)qn_net_places(net);
@@ -56,6 +55,7 @@ static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
         {&net->confidence, n, sizeof(float)},
         {&net->is_new, n, sizeof(float)},
         {&net->is_told, n, 1},
+        {&net->arrived, n, sizeof(int64_t)},
         {&net->z, n, WIDTH * sizeof(float)},
         {&net->x, batch_values(net), sizeof(float)},
         {&net->taught, n, sizeof(int32_t)},
@@ -67,7 +67,10 @@ static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
         {&net->lesson.label, n, sizeof(int32_t)},
         {&net->lesson.confidence, n, sizeof(float)},
         {&net->lesson.is_new, n, sizeof(float)},
-        {&net->groups.centre, QN_GROUPS_CLUSTERS, WIDTH * sizeof(float)},
+        {&net->lesson.period, n, 1},
+        {&net->lesson.ratio, QN_ARRIVALS_PERIODS * (size_t)net->head.n_outputs, sizeof(float)},
+        {&net->groups.centre, QN_GROUPS_MOST, WIDTH * sizeof(float)},
+        {&net->groups.of, n, sizeof(int32_t)},
     };
     memcpy(parts, all, sizeof all);
 }
@@ -81,8 +84,7 @@ static qn_status make_parts(qn_label_net *net) {
     net->lesson.head.is_open = net->lesson.is_open;
     net->lesson.head.d = net->head.d;
     net->lesson.head.n_outputs = net->head.n_outputs;
-    return qn_allocate(net->allocator, (size_t)(net->n_labelled + QN_NET_WINDOW), sizeof(int32_t),
-                       &net->groups.of);
+    return qn_arrivals_make(net->allocator, net->n_known, &net->arrivals);
 }
 
 static int old_capacity(size_t bytes) {
@@ -130,8 +132,7 @@ void qn_net_destroy(qn_label_net *net) {
     list_parts(net, parts);
     for (int i = 0; i < N_PARTS; i++)
         qn_release(net->allocator, *(void **)parts[i].at, parts[i].n, parts[i].size);
-    qn_release(net->allocator, net->groups.of, (size_t)(net->n_labelled + QN_NET_WINDOW),
-               sizeof(int32_t));
+    qn_arrivals_destroy(&net->arrivals);
     qn_embedder_destroy(net->embedder);
     qn_release(net->allocator, net, 1, sizeof *net);
 }
@@ -221,21 +222,37 @@ static qn_label_answer answer_of(const qn_labeller *l, int class, float confiden
     return (qn_label_answer){class < 0 ? QN_LABEL_UNSURE : label, confidence, is_new};
 }
 
+/* Where a sample that leaves the window goes among the older ones; from their number on: nowhere. */
+static uint64_t choose_older(const qn_label_net *net, int64_t number) {
+    const qn_rng rng = qn_rng_make(net->seed, qn_hash_text("label.older"), (uint64_t)number);
+    return number < net->old_capacity ? (uint64_t)number
+                                      : qn_rng_below(rng, 0, (uint64_t)number + 1);
+}
+
+void qn_net_find_arrived(qn_label_net *net, int64_t n) {
+    int64_t *window = net->arrived + net->n_labelled, *older = window + QN_NET_WINDOW;
+    for (int64_t i = n > QN_NET_WINDOW ? n - QN_NET_WINDOW : 0; i < n; i++)
+        window[i % QN_NET_WINDOW] = i;
+    for (int64_t i = 0; i < n - QN_NET_WINDOW; i++) {
+        const uint64_t to = choose_older(net, i);
+        if (to < (uint64_t)net->old_capacity)
+            older[to] = i;
+    }
+}
+
 /* The place for sample `number` of the stream; what was there goes to the older ones, or is
  * forgotten: each of them is kept with the same probability (Vitter 1985, algorithm R). */
 static int take_place(qn_label_net *net, int64_t number) {
     const int place = net->n_labelled + (int)(number % QN_NET_WINDOW);
-    if (net->n_window < QN_NET_WINDOW) {
-        net->n_window++;
+    net->n_window += net->n_window < QN_NET_WINDOW;
+    if (number < QN_NET_WINDOW) {
+        net->arrived[place] = number;
         return place;
     }
-    const uint64_t n_left = (uint64_t)(number - QN_NET_WINDOW); /* the window before this one */
-    const qn_rng rng = qn_rng_make(net->seed, qn_hash_text("label.older"), n_left);
-    uint64_t to = (uint64_t)net->n_old;
-    if (net->n_old == net->old_capacity)
-        to = qn_rng_below(rng, 0, n_left + 1);
-    else
-        net->n_old++;
+    const int64_t n_left = number - QN_NET_WINDOW; /* the window before this one */
+    const uint64_t to = choose_older(net, n_left);
+    net->n_old += net->n_old < net->old_capacity;
+    net->arrived[place] = number;
     if (to < (uint64_t)net->old_capacity) {
         const size_t older = (size_t)(net->n_labelled + QN_NET_WINDOW) + (size_t)to;
         memcpy(net->bytes + older * net->n_values, net->bytes + (size_t)place * net->n_values,
@@ -244,6 +261,7 @@ static int take_place(qn_label_net *net, int64_t number) {
         net->confidence[older] = net->confidence[place];
         net->is_new[older] = net->is_new[place];
         net->is_told[older] = net->is_told[place];
+        net->arrived[older] = n_left;
     }
     return place;
 }
@@ -369,11 +387,12 @@ qn_label_cost qn_net_get_cost(const qn_labeller *l) {
     qn_label_net *net = l->net;
     qn_label_cost cost = {.bytes = sizeof *l + sizeof *net + qn_embedder_bytes(net->embedder)};
     const double n = qn_net_places(net), embed = qn_embedder_flops(net->embedder);
-    const double clusters = 20.0 * (net->n_labelled + QN_NET_WINDOW) * QN_GROUPS_CLUSTERS * 3;
+    const double clusters = 12.0 * n * QN_ARRIVALS_CELLS * 3;
     const double heads = 4.0 * 60 * n * net->head.n_outputs * 4;
     const double lesson = QN_NET_STEPS * 2.0 * QN_NET_PAIRS * 3 * embed +
                           n * (embed + WIDTH * WIDTH) + (clusters + heads) * WIDTH;
     list_parts(net, parts);
+    cost.bytes += qn_arrivals_bytes(&net->arrivals);
     for (int i = 0; i < N_PARTS; i++)
         cost.bytes += parts[i].n * parts[i].size;
     cost.largest_flops = embed + 2 * lesson / QN_NET_DELAY;

@@ -16,6 +16,7 @@
 
 #include "format/safetensors.h"
 #include "label/labeller.h"
+#include "label/network/arrivals.h"
 #include "label/network/embedder.h"
 #include "label/network/groups.h"
 #include "label/network/head.h"
@@ -50,6 +51,7 @@ typedef struct qn_label_net {
     int32_t *label;    /* (places) class, below 0: none */
     float *confidence; /* (places) */
     float *is_new;     /* (places) probability of no known class */
+    int64_t *arrived;  /* (places) number in the stream; of those there since loading, too */
     uint8_t *is_told;  /* (places) whether the user said the class, of samples of the stream */
     uint8_t *shown;  /* (n_labelled, n_values) as they look in these poses; from here on no state */
     float *z;        /* (places, QN_EMBEDDER_WIDTH) whitened */
@@ -58,6 +60,7 @@ typedef struct qn_label_net {
     float *weight;   /* (places) */
     float *room;
     qn_groups groups;
+    qn_arrivals arrivals;
     qn_lesson lesson;
 } qn_label_net;
 
@@ -79,6 +82,9 @@ qn_label_cost qn_net_get_cost(const qn_labeller *labeller);
 
 /* Part of the last samples that have a class. */
 double qn_net_share(const qn_label_net *net, int class);
+
+/* Fills in which samples of the stream are kept, for one that was read, after n of them. */
+void qn_net_find_arrived(qn_label_net *net, int64_t n);
 
 /* Puts the samples that came during a lesson to the others, labelled by what it taught. */
 qn_status qn_net_take_recent(qn_labeller *labeller);

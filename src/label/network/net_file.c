@@ -309,6 +309,7 @@ qn_status qn_net_read(qn_label_reading *r) {
     QN_TRY(make(r));
     QN_TRY(read_weights(r));
     QN_TRY(read_state(r));
+    qn_net_find_arrived(r->labeller->net, r->labeller->n_samples - r->labeller->net->n_recent);
     const int64_t begun_at = qn_lesson_before(r->labeller->n_samples);
     if (begun_at >= 0 && r->labeller->n_samples - begun_at < QN_NET_DELAY)
         qn_lesson_begin(r->labeller, begun_at, QN_NET_STEPS);

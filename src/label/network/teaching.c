@@ -1,23 +1,36 @@
 /* What a lesson of a labeller with a network makes of groups of samples: classes, and a classifier;
  * see lesson.h. */
+#include "base/fmath.h"
 #include "label/network/net.h"
 
 #include <string.h>
 
 enum { WIDTH = QN_EMBEDDER_WIDTH, HEAD_STEPS = 60, ROUNDS = 3, GATHERED = 2048 };
-static const float sure = 0.6f;          /* probability from which the classifier teaches itself */
-static const float told_weight = 5.0f;   /* of a sample whose class the user said */
-static const float least_overlap = 0.3f; /* of a group with a class found before */
+static const float sure = 0.6f;        /* probability from which the classifier teaches itself */
+static const float told_weight = 5.0f; /* of a sample whose class the user said */
+static const float least_overlap = 0.3f;
+/* of a group with a class found before */
 
 /* ---- found classes ---- */
+
+/* The group of a sample of the stream, or -1. */
+static int group_of(const qn_label_net *net, int place) {
+    float probability;
+    if (!net->lesson.by_arrival)
+        return place < net->n_labelled + QN_NET_WINDOW ? net->groups.group[net->groups.of[place]]
+                                                       : -1;
+    const int class = qn_arrivals_class(&net->arrivals, net->groups.of[place],
+                                        net->lesson.period[place], &probability);
+    return class < net->n_known ? -1 : class - net->n_known;
+}
 
 /* Members of each group that had each found class before: overlap (groups, QN_LABEL_MAX_NEW). */
 static void count_overlaps(const qn_label_net *net, int32_t (*overlap)[QN_LABEL_MAX_NEW],
                            int32_t *size) {
     memset(size, 0, QN_GROUPS_CLUSTERS * sizeof *size);
     memset(overlap, 0, QN_GROUPS_CLUSTERS * sizeof *overlap);
-    for (int i = net->n_labelled; i < net->n_labelled + net->n_window; i++) {
-        const int group = net->groups.group[net->groups.of[i]];
+    for (int i = net->n_labelled; i < qn_net_used(net); i++) {
+        const int group = group_of(net, i);
         if (group < 0)
             continue;
         size[group]++;
@@ -106,6 +119,59 @@ static void begin_teaching(qn_label_net *net, const int32_t *class) {
     }
 }
 
+/* The same by arrivals: every sample is taught what it is most probably. */
+static void begin_by_arrival(qn_label_net *net, const int32_t *class) {
+    for (int i = 0; i < net->n_labelled; i++) {
+        net->taught[i] = net->label[i];
+        net->weight[i] = 1.0f;
+    }
+    for (int i = net->n_labelled; i < qn_net_used(net); i++) {
+        float p;
+        const int found =
+            qn_arrivals_class(&net->arrivals, net->groups.of[i], net->lesson.period[i], &p);
+        net->taught[i] = found < net->n_known ? found : class[found - net->n_known];
+        net->weight[i] = p * p;
+    }
+}
+
+/* How much more often than on the whole classes come in each period. */
+static void find_ratios(qn_label_net *net, const int32_t *class) {
+    const int outputs = net->head.n_outputs;
+    for (int i = 0; i < QN_ARRIVALS_PERIODS * outputs; i++)
+        net->lesson.ratio[i] = 1.0f;
+    if (!net->lesson.by_arrival)
+        return;
+    for (int c = 0; c < net->n_known + net->arrivals.now.n; c++) {
+        const int to = c < net->n_known ? c : class[c - net->n_known];
+        for (int b = 0; to >= 0 && b < net->arrivals.n_periods; b++)
+            net->lesson.ratio[b * outputs + to] = qn_arrivals_ratio(&net->arrivals, c, b);
+    }
+}
+
+/* Probabilities of the classes of a sample, in its period. */
+static void look_at(const qn_label_net *net, int place, float *p) {
+    const qn_head *head = &net->lesson.head;
+    const float *ratio = net->lesson.ratio + net->lesson.period[place] * head->n_outputs;
+    float sum = 1e-20f;
+    qn_head_look(head, net->z + place * WIDTH, p);
+    if (!net->lesson.by_arrival)
+        return;
+    for (int c = 0; c < head->n_outputs; c++)
+        sum += p[c] *= ratio[c];
+    for (int c = 0; c < head->n_outputs; c++)
+        p[c] /= sum;
+}
+
+/* From now on classes come as often as in the last period. */
+static void expect_latest(qn_label_net *net) {
+    qn_head *head = &net->lesson.head;
+    const float *ratio = net->lesson.ratio + (net->arrivals.n_periods - 1) * head->n_outputs;
+    for (int c = 0; net->lesson.by_arrival && c < head->n_outputs; c++)
+        if (net->lesson.is_open[c])
+            head->weight[WIDTH * head->n_outputs + c] +=
+                qn_log1p_f32((ratio[c] > 0.05f ? ratio[c] : 0.05f) - 1.0f);
+}
+
 static void open_classes(qn_label_net *net) {
     qn_lesson *lesson = &net->lesson;
     memset(lesson->is_open, 0, sizeof lesson->is_open);
@@ -128,7 +194,7 @@ static void label_all(qn_label_net *net) {
             lesson->is_new[i] = net->label[i] >= net->n_known ? 1.0f : 0.0f;
             continue;
         }
-        qn_head_look(&lesson->head, net->z + i * WIDTH, p);
+        look_at(net, i, p);
         for (int c = 0; c < lesson->head.n_outputs; c++) {
             best = p[c] > p[best] ? c : best;
             is_new += c >= net->n_known ? p[c] : 0.0f;
@@ -140,8 +206,10 @@ static void label_all(qn_label_net *net) {
 }
 
 static void teach_itself(qn_label_net *net) {
-    for (int i = net->n_labelled; i < qn_net_used(net); i++)
+    for (int i = net->n_labelled; i < qn_net_used(net); i++) {
         net->taught[i] = net->lesson.confidence[i] > sure ? net->lesson.label[i] : -1;
+        net->weight[i] = net->lesson.by_arrival ? 1.0f : net->weight[i];
+    }
 }
 
 static int count_parts(const qn_label_net *net) {
@@ -166,7 +234,11 @@ bool qn_lesson_teach(qn_label_net *net, int piece) {
     qn_head *head = &net->lesson.head;
     const int in_round = HEAD_STEPS * count_parts(net) + 1, at = (piece - 1) % in_round;
     if (piece == 0) {
-        begin_teaching(net, net->lesson.class);
+        if (net->lesson.by_arrival)
+            begin_by_arrival(net, net->lesson.class);
+        else
+            begin_teaching(net, net->lesson.class);
+        find_ratios(net, net->lesson.class);
         open_classes(net);
         memset(head->weight, 0, (WIDTH + 1) * (size_t)head->n_outputs * sizeof *head->weight);
     } else if (at < in_round - 1) {
@@ -175,5 +247,7 @@ bool qn_lesson_teach(qn_label_net *net, int piece) {
         label_all(net);
         teach_itself(net);
     }
+    if (piece + 1 == qn_lesson_teachings(net))
+        expect_latest(net);
     return piece + 1 < qn_lesson_teachings(net);
 }

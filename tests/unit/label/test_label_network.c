@@ -6,6 +6,7 @@
 #include "check.h"
 #include "label/bench/others.h"
 #include "label/matching.h"
+#include "label/network/arrivals.h"
 #include "label/network/groups.h"
 #include "label/network/head.h"
 #include "label/network/pose.h"
@@ -265,12 +266,54 @@ static void test_groups(void) {
                 (float)qn_rng_normal(rng, (uint64_t)(i * D + j)) + (j == label[i] ? 8.0f : 0.0f);
     }
     qn_groups g = {.centre = centre, .of = of};
-    qn_groups_find(&g, &(qn_group_samples){N, N_KNOWN, D, 2, 0, z, label, history, 1}, room);
+    qn_groups_find(&g, &(qn_group_samples){N, N_KNOWN, D, 2, 0, 0, z, label, history, 1}, room);
     int wrong = 0;
     for (int i = N_KNOWN; i < N; i++)
         wrong += (g.group[of[i]] == 0) != (label[i] == 2);
     CHECK(g.n == 1);
     CHECK(wrong < N / 50);
+}
+
+/* Two known classes, each in half of the cells, and from a period on a new one in cells of both. */
+static void fill_arrivals(qn_arrivals *a, int n_known, int onset) {
+    const qn_rng rng = qn_rng_make(8, 1, 0);
+    uint64_t drawn = 0;
+    a->n_cells = 40;
+    a->n_periods = qn_arrivals_periods(3000);
+    memset(a->count, 0, QN_ARRIVALS_CELLS * QN_ARRIVALS_PERIODS * sizeof *a->count);
+    memset(a->labelled, 0, (size_t)n_known * QN_ARRIVALS_CELLS * sizeof *a->labelled);
+    for (int i = 0; i < 100; i++)
+        a->labelled[i % 2 * QN_ARRIVALS_CELLS + i % 2 * 20 + (int)qn_rng_below(rng, drawn++, 20)]++;
+    for (int i = 0; i < 3000; i++) {
+        const int period = i * a->n_periods / 3000, n = period < onset ? 2 : 3;
+        const int class = (int)qn_rng_below(rng, drawn++, (uint64_t)n);
+        const int cell =
+            (class == 2 ? 15 : class * 20) + (int)qn_rng_below(rng, drawn++, class == 2 ? 10 : 20);
+        a->count[cell * QN_ARRIVALS_PERIODS + period]++;
+    }
+}
+
+static void test_arrivals(void) {
+    enum { ONSET = 8 };
+    float centre[40 * 4] = {0}, p;
+    qn_arrivals a;
+    for (int k = 0; k < 40; k++)
+        centre[4 * k] = (float)k;
+    CHECK_OK(qn_arrivals_make(qn_allocator_default(), 2, &a));
+    for (int is_there = 0; is_there < 2; is_there++) {
+        fill_arrivals(&a, 2, is_there ? ONSET : QN_ARRIVALS_PERIODS);
+        qn_arrivals_begin(&a, centre, 4);
+        while (qn_arrivals_go_on(&a)) {
+        }
+        CHECK(a.now.n == is_there);
+        CHECK(qn_arrivals_class(&a, 2, ONSET + 4, &p) == 0 && p > 0.6f);
+        CHECK(qn_arrivals_class(&a, 37, ONSET + 4, &p) == 1 && p > 0.6f);
+        CHECK(qn_arrivals_class(&a, 20, ONSET + 4, &p) == (is_there ? 2 : 1));
+        CHECK(qn_arrivals_class(&a, 20, ONSET - 3, &p) == 1);
+    }
+    CHECK(a.now.onset[0] >= ONSET - 1 && a.now.onset[0] <= ONSET + 1);
+    CHECK(qn_arrivals_ratio(&a, 2, 0) < 0.01f && qn_arrivals_ratio(&a, 2, ONSET + 4) > 1.2f);
+    qn_arrivals_destroy(&a);
 }
 
 /* What is whitened has the covariance 1 within classes; the classifier learns classes of it. */
@@ -418,6 +461,7 @@ int main(void) {
     close(mkstemp(path));
     test_matching();
     test_groups();
+    test_arrivals();
     test_head();
     test_views();
     test_pose();

@@ -1,0 +1,72 @@
+/* Finds new classes in a stream by when their samples came and by which labelled samples are
+ * missing. Features are divided into small cells, the time of the stream into periods. A class has
+ * a share of its samples in each cell, the same at all times, and a number of samples in each
+ * period; what the stream has in a cell and a period is the sum over classes (a mixture: Hofmann
+ * 1999, "Probabilistic latent semantic indexing"). Labelled samples lie in cells as their classes'
+ * samples do. A new class has an equal part of all samples from some period on, and none before:
+ * one that lies among known classes is seen by cells that have more samples from then on than the
+ * known ones explain. Classes are added while they make the whole much more likely. All is done in
+ * pieces of a fixed order. */
+#ifndef QN_LABEL_ARRIVALS_H
+#define QN_LABEL_ARRIVALS_H
+
+#include "quern/base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    QN_ARRIVALS_CELLS = 100,
+    QN_ARRIVALS_PERIODS = 20,
+    QN_ARRIVALS_FOUND = 10, /* new classes, at most */
+    QN_ARRIVALS_LEAST = 25  /* samples of one */
+};
+
+/* Classes: n_known, then n found ones. */
+typedef struct qn_mixture {
+    int n, onset[QN_ARRIVALS_FOUND]; /* the first period of each */
+    double fit;                      /* logarithm of the likelihood */
+    float *part;                     /* (classes, QN_ARRIVALS_CELLS) */
+    float *rate;                     /* (classes, QN_ARRIVALS_PERIODS) samples */
+} qn_mixture;
+
+typedef struct qn_arrival_candidate {
+    float score;
+    int onset, cell;
+} qn_arrival_candidate;
+
+enum { QN_ARRIVALS_CANDIDATES = 8 };
+
+typedef struct qn_arrivals {
+    const qn_allocator *allocator;
+    int n_known, n_cells, n_periods;
+    float *count;    /* (cells, periods) samples of the stream */
+    float *labelled; /* (n_known, cells) */
+    float *likeness; /* (cells, cells) from 0 to 1 */
+    float *room;     /* (cells, periods), and of the parts and rates of a mixture */
+    float total[QN_ARRIVALS_PERIODS];
+    qn_mixture now, trial, best;
+    qn_arrival_candidate candidate[QN_ARRIVALS_CANDIDATES];
+    int n_candidates, phase, at, left;
+} qn_arrivals;
+
+qn_status qn_arrivals_make(const qn_allocator *allocator, int n_known, qn_arrivals *arrivals);
+void qn_arrivals_destroy(qn_arrivals *arrivals);
+size_t qn_arrivals_bytes(const qn_arrivals *arrivals);
+
+/* Periods for n samples of a stream. */
+int qn_arrivals_periods(int n);
+
+/* Begins. Cells have centres (n_cells, d), and counts and labelled were filled by the caller. */
+void qn_arrivals_begin(qn_arrivals *arrivals, const float *centre, int d);
+
+/* A piece; whether more are left. Then `now` has what was found. */
+bool qn_arrivals_go_on(qn_arrivals *arrivals);
+
+/* The class, from 0, that a sample of a cell and a period has with most probability. */
+int qn_arrivals_class(const qn_arrivals *arrivals, int cell, int period, float *probability);
+
+/* How much more often than over the whole stream a class comes in a period. */
+float qn_arrivals_ratio(const qn_arrivals *arrivals, int class, int period);
+
+#endif
