@@ -51,7 +51,7 @@ typedef struct qn_groups {
 float qn_square_distance(const float *a, const float *b, int d);
 
 /* Fills groups, whose arrays are the caller's, in pieces: clusters, until qn_groups_go_on says that
- * no more is left, and which are new. room (n + n_classes * QN_GROUPS_MOST), kept between pieces. */
+ * no more is left, and which are new. room (n + n_classes * QN_GROUPS_MOST), kept between them. */
 void qn_groups_begin(qn_groups *groups, const qn_group_samples *samples);
 bool qn_groups_go_on(qn_groups *groups, const qn_group_samples *samples, float *room);
 void qn_groups_finish(qn_groups *groups, const qn_group_samples *samples, float *room);

@@ -222,7 +222,7 @@ static qn_label_answer answer_of(const qn_labeller *l, int class, float confiden
     return (qn_label_answer){class < 0 ? QN_LABEL_UNSURE : label, confidence, is_new};
 }
 
-/* Where a sample that leaves the window goes among the older ones; from their number on: nowhere. */
+/* Where a sample that leaves the window goes among older ones; from their number on: nowhere. */
 static uint64_t choose_older(const qn_label_net *net, int64_t number) {
     const qn_rng rng = qn_rng_make(net->seed, qn_hash_text("label.older"), (uint64_t)number);
     return number < net->old_capacity ? (uint64_t)number

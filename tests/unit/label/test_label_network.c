@@ -282,7 +282,7 @@ static void fill_arrivals(qn_arrivals *a, int n_known, int onset) {
     a->n_periods = qn_arrivals_periods(3000);
     memset(a->count, 0, QN_ARRIVALS_CELLS * QN_ARRIVALS_PERIODS * sizeof *a->count);
     memset(a->labelled, 0, (size_t)n_known * QN_ARRIVALS_CELLS * sizeof *a->labelled);
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 400; i++)
         a->labelled[i % 2 * QN_ARRIVALS_CELLS + i % 2 * 20 + (int)qn_rng_below(rng, drawn++, 20)]++;
     for (int i = 0; i < 3000; i++) {
         const int period = i * a->n_periods / 3000, n = period < onset ? 2 : 3;
