@@ -359,15 +359,19 @@ static float log_all(const qn_label_view *view) {
     return view->fresh.base + qn_ln(view->known_part + view->fresh_part + 1e-30f);
 }
 
-/* Looks with both, and counts which one foretold the sample better; older ones fade. */
+/* Looks with both, and counts which one foretold the sample better; older ones fade. The view is
+ * of the better one: it comes second unless they change places, for there is one view, not two. */
 static void look_both(qn_labeller *l, const float *x, qn_label_view *view) {
-    qn_label_view other;
-    qn_labeller_look(l, &l->known, x, view);
-    qn_labeller_look(l, &l->origin, x, &other);
-    const float lead = *l->lead * 0.995f + log_all(view) - log_all(&other);
+    const bool is_known = *l->lead > 0;
+    qn_labeller_look(l, is_known ? &l->origin : &l->known, x, view);
+    const float first = log_all(view);
+    look_best(l, x, view);
+    const float second = log_all(view);
+    const float lead =
+        *l->lead * 0.995f + (is_known ? second : first) - (is_known ? first : second);
     *l->lead = lead > 50.0f ? 50.0f : lead < -50.0f ? -50.0f : lead;
-    if (!(*l->lead > 0))
-        *view = other;
+    if (is_known != (*l->lead > 0))
+        look_best(l, x, view);
 }
 
 static qn_label_record *record_of(const qn_labeller *l, int64_t label) {
@@ -404,21 +408,27 @@ static qn_status scale_sample(const qn_labeller *l, const float *x, float *scale
     return QN_OK;
 }
 
+/* The answer for a sample. A function of its own, whose stack is free again when a refit begins. */
+__attribute__((noinline)) static qn_label_answer answer_sample(qn_labeller *l, const float *scaled,
+                                                               float *log_known) {
+    qn_label_view view;
+    look_both(l, scaled, &view);
+    *log_known = view.log_known;
+    return answer_of(l, &view);
+}
+
 qn_status qn_labeller_add(qn_labeller *labeller, const float *x, qn_label_answer *answer) {
     QN_NEED(labeller, "labeller");
     QN_NEED(x, "x");
     QN_NEED(answer, "answer");
     qn_labeller *l = labeller;
     float scaled[QN_LABEL_MAX_FEATURES];
-    qn_label_view view;
     if (l->net)
         return qn_net_add(l, x, answer);
     QN_TRY(scale_sample(l, x, scaled));
-    look_both(l, scaled, &view);
-    *answer = answer_of(l, &view);
+    *answer = answer_sample(l, scaled, &l->rest[l->window_at]);
     qn_labeller_count(l, answer->label);
     memcpy(l->window + (size_t)l->window_at * (size_t)l->d, scaled, (size_t)l->d * sizeof *scaled);
-    l->rest[l->window_at] = view.log_known;
     l->window_at = (l->window_at + 1) % QN_LABEL_WINDOW;
     l->n_window += l->n_window < QN_LABEL_WINDOW;
     l->n_samples++;

@@ -245,16 +245,15 @@ static int find_moved(const qn_labeller *l, int f, const float *count) {
 }
 
 /* What the logarithm of the likelihood changes by if f takes k's place instead of standing beside
- * it. */
-static double change_of_takeover(const qn_labeller *l, int f, int k) {
-    qn_label_view view;
-    float part[QN_MAX_LANES];
+ * it. view and part (QN_MAX_LANES): room. */
+static double change_of_takeover(const qn_labeller *l, int f, int k, qn_label_view *view,
+                                 float *part) {
     double change = 0.0;
     const float ratio = *l->known_weight * l->known.weight[k] / (l->fresh.weight[f] + 1e-30f);
     for (int i = 0; i < l->n_window; i++) {
-        known_parts(l, l->window + (size_t)i * (size_t)l->d, &view, part);
-        const float all = view.known_part + view.fresh_part + 1e-30f;
-        const float there = view.fresh.density[f] / all * ratio;
+        known_parts(l, l->window + (size_t)i * (size_t)l->d, view, part);
+        const float all = view->known_part + view->fresh_part + 1e-30f;
+        const float there = view->fresh.density[f] / all * ratio;
         const float left = 1.0f - part[k] + there;
         change += (double)qn_ln(left > 1e-30f ? left : 1e-30f);
     }
@@ -283,7 +282,7 @@ static void find_takeovers(qn_labeller *l) {
         if (k < 0)
             continue;
         left--;
-        if (change_of_takeover(l, f, k) > (double)-price_of(l)) {
+        if (change_of_takeover(l, f, k, &view, part) > (double)-price_of(l)) {
             take_over(l, f, k);
             return; /* one in a refit: its members are counted anew */
         }
