@@ -120,6 +120,10 @@ typedef struct qn_core_trying {
     double one_by_one_ns;   /* predicted by the same times as t */
 } qn_core_trying;
 
+/* Shortest times of operations, n of them, so many bytes apart, below 0: none. Together they are
+ * shorter than any step: in the same proportion they become as long as the shortest, least_ns. */
+void qn_cores_scale_times(double *ns, size_t apart, int32_t n, double least_ns);
+
 /* The schedule to be tried next, by the times that are known, and one by one beside it:
  * predictions by different times cannot be compared. */
 qn_status qn_cores_choose(qn_core_trying *y);

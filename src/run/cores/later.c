@@ -175,18 +175,6 @@ static void take_times(const struct qn_core_later *l, double *ns_of) {
     }
 }
 
-/* Shortest times are together shorter than any step: in the same proportion they are as long as the
- * shortest one. */
-static void scale_times(const struct qn_core_later *l) {
-    for (int is_wide = 0; is_wide < 2; is_wide++) {
-        double sum = 0;
-        for (int32_t i = 0; i < l->tasks.n; i++)
-            sum += fmax(0, l->ns_of[is_wide][i]);
-        for (int32_t i = 0; i < l->tasks.n && sum > 0; i++)
-            l->ns_of[is_wide][i] *= l->least_step_ns[is_wide] / sum;
-    }
-}
-
 static void fill_curves(struct qn_core_later *l, qn_core_plans *c) {
     const qn_program *p = l->trying.p;
     const qn_cores *cores = &l->trying.cores;
@@ -257,7 +245,9 @@ static qn_status go_on(struct qn_core_later *l, qn_core_plans *c) {
         return QN_OK;
     }
     if (l->stage == TIMING && l->n_done == 2 * TIMED) {
-        scale_times(l);
+        for (int is_wide = 0; is_wide < 2; is_wide++)
+            qn_cores_scale_times(l->ns_of[is_wide], sizeof(double), l->tasks.n,
+                                 l->least_step_ns[is_wide]);
         fill_curves(l, c);
         return open_next(l, c);
     }

@@ -60,16 +60,13 @@ static void time_round(timing *t, bool is_wide) {
     t->least_ns[is_wide] = t->least_ns[is_wide] > 0 ? fmin(t->least_ns[is_wide], all_ns) : all_ns;
 }
 
-/* The shortest times of operations are together shorter than any step: in the same proportion they
- * are as long as the shortest step. */
-static void scale(const timing *t) {
-    for (int is_wide = 0; is_wide < 2; is_wide++) {
-        double sum = 0;
-        for (int32_t s = 0; s < t->n; s++)
-            sum += t->steps[s].ns[is_wide];
-        for (int32_t s = 0; s < t->n; s++)
-            t->steps[s].ns[is_wide] *= sum > 0 ? t->least_ns[is_wide] / sum : 1;
-    }
+void qn_cores_scale_times(double *ns, size_t apart, int32_t n, double least_ns) {
+    const size_t every = apart / sizeof *ns;
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += fmax(0, ns[(size_t)i * every]);
+    for (int32_t i = 0; i < n && sum > 0; i++)
+        ns[(size_t)i * every] *= least_ns / sum;
 }
 
 /* Whole steps, the first with all threads, as training begins. */
@@ -161,7 +158,9 @@ static void measure(timing *t, qn_tasks *tasks, qn_cores_use *use) {
     }
     qn_rehearsal_bind(t->rehearsal, p->executor);
     time_steps(t, use);
-    scale(t);
+    for (int is_wide = 0; is_wide < 2; is_wide++)
+        qn_cores_scale_times(&t->steps[0].ns[is_wide], sizeof *t->steps, t->n,
+                             t->least_ns[is_wide]);
     find_errors(t, use);
     fill_curves(t, tasks, use);
 }
