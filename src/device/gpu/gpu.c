@@ -103,6 +103,16 @@ bool qn_gpu_await(qn_gpu *d, void *stream, int mark, bool (*has_more)(const void
 
 /* ---- opening ---- */
 
+enum { MOST_LEFT = 64 }; /* silent devices are rare */
+static const void *volatile left[MOST_LEFT];
+static int n_left;
+
+void qn_gpu_leave(const void *memory) {
+    const int at = __atomic_fetch_add(&n_left, 1, __ATOMIC_SEQ_CST);
+    if (at < MOST_LEFT)
+        left[at] = memory;
+}
+
 void qn_gpu_close(void *state) {
     qn_gpu *d = state;
     if (!d)
@@ -113,6 +123,8 @@ void qn_gpu_close(void *state) {
         if (d->room && d->driver->copies_to_shared)
             d->driver->unshare(d, d->room);
         d->driver->close(d);
+    } else {
+        qn_gpu_leave(d->context);
     }
     if (!d->driver->copies_to_shared)
         qn_release(d->allocator, d->room, 1, QN_GPU_ROOM_BYTES);

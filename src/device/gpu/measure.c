@@ -126,8 +126,11 @@ qn_status qn_gpu_measure(void *state, qn_gpu_speed *speed) {
     trying t = {.device = state};
     *speed = (qn_gpu_speed){.flops = 0};
     const qn_status status = open_and_measure(&t, speed);
-    if (qn_gpu_is_silent(state))
+    if (qn_gpu_is_silent(state)) {
+        qn_gpu_leave(t.stream);
+        qn_gpu_leave(t.host);
         return status;
+    }
     if (t.stream)
         t.device->driver->stream_close(t.device, t.stream);
     if (t.memory.base)

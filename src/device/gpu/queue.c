@@ -298,7 +298,9 @@ void qn_gpu_queue_close(qn_queue *q) {
     qn_work_thread_end(q->thread);
     qn_gpu_lists_destroy(q->lists);
     qn_timeline_destroy(q->begun);
-    if (q->stream && !qn_gpu_is_silent(q->device))
+    if (q->stream && qn_gpu_is_silent(q->device))
+        qn_gpu_leave(q->stream);
+    else if (q->stream)
         q->device->driver->stream_close(q->device, q->stream);
     qn_release(q->allocator, q, 1, sizeof *q);
 }

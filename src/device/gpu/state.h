@@ -127,6 +127,10 @@ typedef struct qn_gpu {
     char *room; /* (QN_GPU_ROOM_BYTES), likewise: the device may write there until it is closed */
 } qn_gpu;
 
+/* Memory that a silent device may still use is its own from now on; a search for lost memory sees
+ * that it is not lost. */
+void qn_gpu_leave(const void *memory);
+
 /* A launch: items along x, y, z (z: of tiled kernels), or, of a tiled one, groups; of which those
  * from first on are started (in whole groups; 0 for a driver that cannot start a part). */
 typedef struct qn_gpu_launch {
