@@ -15,8 +15,10 @@ enum {
     HEAD_STEPS = 60,
     LIKE_IT = 10 /* an answer is given for one of so many samples of its cluster, the nearest */
 };
+enum { NONE = -2, MIXED = -1 }; /* no sample of a class was told; several, of different classes */
 static const float passed_on = 0.95f; /* part of what a sample has that its neighbours gave */
-static const float sure = 0.6f;       /* from which labels of found classes are given */
+static const float sure = 0.6f, very_sure = 0.9f; /* from which labels of found classes are
+                                                    given, and of known ones */
 
 /* A place, and how far it is. */
 typedef struct neighbour {
@@ -28,9 +30,11 @@ typedef struct spreading {
     qn_overview all;
     int n_classes;                                                     /* that are given */
     int32_t class[QN_HEAD_MOST_OUTPUTS], column[QN_HEAD_MOST_OUTPUTS]; /* of a class, or -1 */
-    int32_t *seed;                                                     /* (n) class, or -1 */
-    float *far;                    /* (n) from the sample that gave it */
-    int32_t *order;                /* (n) places, cluster by cluster */
+    int32_t became
+        [QN_LABEL_MAX_NEW]; /* what a found class is by its told samples: class, NONE, MIXED */
+    int32_t *seed;          /* (n) class, or -1 */
+    float *far;             /* (n) from the sample that gave it */
+    int32_t *order;         /* (n) places, cluster by cluster */
     int first[QN_GROUPS_MOST + 1]; /* of a cluster in this order */
     neighbour *near;               /* (n, NEIGHBOURS); before that, (n) */
     float *link;                   /* (n, NEIGHBOURS) */
@@ -99,17 +103,25 @@ static void give_answer(const qn_label_net *net, spreading *s, int told) {
         }
 }
 
-/* Classes that were found and of which no sample was told have the samples that surely are theirs,
- * outside clusters in which one was told. */
-static void give_found(const qn_label_net *net, spreading *s) {
-    bool is_told[QN_HEAD_MOST_OUTPUTS] = {false}, has_told[QN_GROUPS_MOST] = {false};
+/* What a sample of a found class is by those that were told; -1: nobody knows. */
+static int32_t class_by_told(const qn_label_net *net, const spreading *s, int place) {
+    const int32_t class = s->became[net->label[place] - net->n_known];
+    return class == NONE ? net->label[place] : class == MIXED ? -1 : class;
+}
+
+/* Classes have the samples that surely are theirs, outside clusters in which one was told: found
+ * ones those of the class that their told samples have, if these agree. */
+static void give_sure(const qn_label_net *net, spreading *s) {
+    bool has_told[QN_GROUPS_MOST] = {false};
     for (int i = net->n_labelled; i < s->all.n; i++)
         if (net->is_told[i])
-            is_told[net->label[i]] = has_told[s->all.groups.of[i]] = true;
-    for (int i = net->n_labelled; i < s->all.n; i++)
-        if (net->label[i] >= net->n_known && !is_told[net->label[i]] &&
-            !has_told[s->all.groups.of[i]] && net->confidence[i] > sure && s->seed[i] < 0)
-            s->seed[i] = net->label[i];
+            has_told[s->all.groups.of[i]] = true;
+    for (int i = net->n_labelled; i < s->all.n; i++) {
+        const bool is_known = net->label[i] < net->n_known;
+        if (s->seed[i] < 0 && !has_told[s->all.groups.of[i]] &&
+            net->confidence[i] > (is_known ? very_sure : sure))
+            s->seed[i] = is_known ? net->label[i] : class_by_told(net, s, i);
+    }
 }
 
 static void give(const qn_label_net *net, spreading *s) {
@@ -120,7 +132,7 @@ static void give(const qn_label_net *net, spreading *s) {
     for (int i = net->n_labelled; i < s->all.n; i++)
         if (net->is_told[i])
             give_answer(net, s, i);
-    give_found(net, s);
+    give_sure(net, s);
     for (int c = 0; c < net->head.n_outputs; c++)
         s->column[c] = -1;
     for (int i = 0; i < s->all.n; i++)
@@ -354,13 +366,15 @@ static void put_back(qn_labeller *l, const told *t) {
 
 /* Takes all answers, or none. */
 static qn_status take(qn_labeller *l, qn_arena *arena, int n, const int64_t *ages,
-                      const char *const *names) {
+                      const char *const *names, int32_t *became) {
     qn_label_net *net = l->net;
     told before;
     QN_TRY(copy_told(l, arena, &before));
+    for (int p = 0; p < QN_LABEL_MAX_NEW; p++)
+        became[p] = NONE;
     for (int i = 0; i < n; i++) {
         const int place = qn_net_place_of(l, ages[i]);
-        const int class = take_class(l, net->label[place], names[i]);
+        const int had = net->label[place], class = take_class(l, had, names[i]);
         if (class < 0) {
             put_back(l, &before);
             return qn_fail(
@@ -369,6 +383,10 @@ static qn_status take(qn_labeller *l, qn_arena *arena, int n, const int64_t *age
                 "give sample %lld before the last one the name of a class that is there, "
                 "or no answer (nothing was told)",
                 names[i], QN_LABEL_MAX_NEW, (long long)ages[i]);
+        }
+        if (had >= l->n_known && !net->is_told[place]) {
+            int32_t *now = &became[had - l->n_known];
+            *now = *now == NONE || *now == class ? class : MIXED;
         }
         net->label[place] = class;
         net->is_told[place] = 1;
@@ -391,7 +409,7 @@ qn_status qn_net_tell(qn_labeller *l, int n, const int64_t *ages, const char *co
     if (status == QN_OK)
         status = make(net, &s, &arena);
     if (status == QN_OK)
-        status = take(l, &arena, n, ages, names);
+        status = take(l, &arena, n, ages, names, s.became);
     if (status == QN_OK)
         spread(net, &s);
     qn_arena_deinit(&arena);
