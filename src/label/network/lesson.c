@@ -12,6 +12,7 @@ enum { POSE, SHOW, STEPS, EMBED, WHITEN, CLUSTER, ARRIVE, JOIN, TEACH, DONE };
 enum { CELL_MOVES = 10, IN_CELL = 20, BUCKETS = 2048 };
 static const float very_sure = 0.8f; /* confidence from which labels teach the embedder */
 static const float shrink = 0.3f;
+static const float there_from_begin = 0.15f; /* part of the first samples */
 
 int64_t qn_lesson_before(int64_t n) {
     return n >= QN_NET_EVERY       ? n / QN_NET_EVERY * QN_NET_EVERY
@@ -174,9 +175,23 @@ static qn_group_samples group_samples(const qn_label_net *net) {
                               .seed = net->seed + (uint64_t)net->lesson.begun_at};
 }
 
-/* Where samples look different by now, or the user said what some are, when those of a cell came
- * tells less. */
+/* Whether new classes were there from the beginning: found ones have more of the first samples than
+ * mistakes would. */
+static bool were_there(const qn_label_net *net) {
+    int n = 0, n_found = 0;
+    for (int i = net->n_labelled; i < qn_net_used(net); i++)
+        if (net->arrived[i] < QN_NET_EVERY) {
+            n++;
+            n_found += net->label[i] >= net->n_known;
+        }
+    return (float)n_found > there_from_begin * (float)n;
+}
+
+/* Where samples look different by now, new classes were always there, or the user said what some
+ * are, when those of a cell came tells less. */
 static bool is_by_arrival(const qn_label_net *net) {
+    if (net->lesson.begun_at <= QN_NET_EVERY || were_there(net))
+        return false;
     for (int i = 0; i < QN_NET_POSES; i++)
         for (int k = 0; k < QN_POSE_PARTS; k++)
             if (net->lesson.pose[i].part[k] != 0)
