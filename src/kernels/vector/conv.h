@@ -537,8 +537,9 @@ static void run_filter(qn_team *team, const qn_conv2d_shape *d, qn_algorithm alg
 }
 
 /* Of the two sides of a 1x1 convolution's filter the narrow one is better packed into tiles, and
- * the wide one only copied: where the inputs are few, (C, K) is made and turned. */
-enum { TURNED_MOST = 48 };
+ * the wide one read where it lies: where the inputs are fewer, (C, K) is made and turned, unless it
+ * is so large that turning it costs more. */
+enum { TURNED_MOST = 256 };
 
 static bool is_filter_turned(const qn_conv2d_shape *d) {
     return d->groups == 1 && d->r * d->s * d->stride_h * d->stride_w == 1 &&

@@ -26,7 +26,9 @@ enum {
     WINOGRAD_TILES = 48,       /* tiles of a block of a filter gradient, at least */
     WINOGRAD_FILTER = 1 << 18, /* floats of a whole filter's planes, where they are kept */
     WINOGRAD_FUSED = 1 << 16,  /* floats of a task's planes and sums, where it makes its own */
-    WINOGRAD_K = 48,           /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
+    WINOGRAD_OWNED = 48,       /* tiles for each thread where it makes its own planes, at least */
+    WINOGRAD_ROUND = 3 << 20, /* floats of the planes, and sums, that threads make for themselves */
+    WINOGRAD_K = 48,          /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
 };
 
 /* The sides of output tiles, input tiles and filters, and the stride. */
@@ -221,10 +223,12 @@ typedef struct winograd_forward {
     const float *bias;
     qn_activation activation;
     qn_tiling tiling;
-    int64_t first, count, blocks; /* tiles of the block; tasks along them */
-    int64_t rows, width;          /* tiles of a task; columns of a panel, at most */
-    bool is_fused;                /* a task makes the planes of its tiles, for all columns */
-    bool is_kept;                 /* the filter's planes are made once */
+    int64_t first, count; /* tiles of the block */
+    int64_t rows, width;  /* tiles of a task; columns of a panel, at most */
+    int64_t step;         /* tiles of a task of the block */
+    bool is_fused;        /* a task makes the planes of its tiles, for all columns */
+    bool is_owned;        /* likewise, of all channels at once */
+    bool is_kept;         /* the filter's planes are made once */
     float *kept;
     float *scratch;
     int64_t scratch_size;
@@ -333,6 +337,17 @@ static void keep_task(void *context, int64_t begin, int64_t end, int thread) {
 
 /* ---- a block ---- */
 
+static bool makes_own(const winograd_forward *b) {
+    return b->is_fused || b->is_owned;
+}
+
+/* In a thread's scratch, behind the taps and the sums. */
+static float *own_planes(const winograd_forward *b, float *scratch) {
+    const int64_t depth = min_int(WINOGRAD_DEPTH, b->in.channels);
+    return scratch + b->form->taps * b->form->taps * depth * b->width +
+           b->form->planes * plane_stride(b->rows, b->width);
+}
+
 static void finish_outputs(const winograd_forward *b, int64_t i0, int64_t rows, int64_t j,
                            int64_t columns, const float *sums, int64_t sums_stride) {
     qn_winograd_tile next = tile_of(&b->out, b->first + i0, j);
@@ -360,13 +375,15 @@ static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, 
     const int64_t columns = block_size(&b->out, TILE_COLUMNS, j), width = padded(columns);
     const int64_t depth_most = min_int(WINOGRAD_DEPTH, b->in.channels);
     float *taps = scratch, *sums = taps + b->form->taps * b->form->taps * depth_most * b->width;
-    float *own = sums + planes_count * plane_stride(b->rows, b->width);
-    float *filter = own + (b->is_fused ? planes_count * b->in.plane : 0);
+    float *own = own_planes(b, scratch);
+    float *filter = own + (makes_own(b) ? planes_count * b->in.plane : 0);
     const int64_t sums_stride = plane_stride(rows, width);
     for (int64_t block = 0; block < winograd_depths(b); block++) {
         const int64_t p = block_channel(&b->in, WINOGRAD_DEPTH, block);
         const int64_t depth = block_size(&b->in, WINOGRAD_DEPTH, p);
-        const float *planes = b->is_fused ? own : b->in.planes + i0 * b->in.row + p;
+        const float *planes = b->is_fused   ? own
+                              : b->is_owned ? own + p
+                                            : b->in.planes + i0 * b->in.row + p;
         if (b->is_fused && panel == 0)
             tile_planes(&b->in, b->first + i0, rows, p, depth, own, b->in.row, b->in.plane);
         if (b->is_kept)
@@ -389,11 +406,15 @@ static void winograd_block(const winograd_forward *b, int64_t i0, int64_t rows, 
 
 static void winograd_task(void *context, int64_t begin, int64_t end, int thread) {
     const winograd_forward *b = context;
+    float *scratch = b->scratch + thread * b->scratch_size;
+    const int64_t panels = winograd_panels(b), of_tiles = makes_own(b) ? 1 : panels;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t i = task % b->blocks * b->rows, rows = min_int(b->rows, b->count - i);
-        const int64_t first = task / b->blocks, last = b->is_fused ? winograd_panels(b) : first + 1;
+        const int64_t i = task / of_tiles * b->step, rows = min_int(b->step, b->count - i);
+        const int64_t first = task % of_tiles, last = makes_own(b) ? panels : first + 1;
+        if (b->is_owned)
+            all_planes(&b->in, b->first + i, rows, own_planes(b, scratch));
         for (int64_t panel = first; panel < last; panel++)
-            winograd_block(b, i, rows, panel, b->scratch + thread * b->scratch_size);
+            winograd_block(b, i, rows, panel, scratch);
     }
 }
 
@@ -404,6 +425,14 @@ static int64_t winograd_tiles(const winograd_forward *b, int64_t tiles) {
     return min_int(tiles, max_int((most + WINOGRAD_ROWS / 2) / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
 }
 
+/* Planes that another thread made come from afar where cores share no cache: where there are tiles
+ * enough for all threads, each makes its own, if that takes no more than a few blocks' memory. */
+static bool can_be_owned(const winograd_forward *b, int64_t tiles, int n_threads) {
+    const int64_t planes =
+        b->form->planes * plane_stride(WINOGRAD_ROWS, plane_row(b->in.c)) * n_threads;
+    return n_threads > 1 && tiles >= n_threads * WINOGRAD_OWNED && planes <= WINOGRAD_ROUND;
+}
+
 /* Floats of a thread: a filter's taps, sums, planes of a filter that are not kept, and those that a
  * task makes of its tiles. */
 static int64_t winograd_scratch(const winograd_forward *b) {
@@ -411,7 +440,7 @@ static int64_t winograd_scratch(const winograd_forward *b) {
     return round_up(b->form->taps * b->form->taps * depth * b->width +
                         planes * plane_stride(b->rows, b->width) +
                         (b->is_kept ? 0 : planes * plane_stride(depth, b->width)) +
-                        (b->is_fused ? planes * b->in.plane : 0),
+                        (makes_own(b) ? planes * b->in.plane : 0),
                     16);
 }
 
@@ -425,12 +454,16 @@ static int64_t tile_winograd(winograd_forward *b, int n_threads) {
     b->width = min_int(TILE_COLUMNS, padded(b->out.channels));
     b->is_kept = kept_size(b, tiles, n_threads) > 0;
     b->is_fused = can_be_fused(b, tiles, n_threads);
-    const int64_t block = b->is_fused ? tiles : winograd_tiles(b, tiles);
+    b->is_owned = !b->is_fused && can_be_owned(b, tiles, n_threads);
+    const int64_t block = makes_own(b) ? tiles : winograd_tiles(b, tiles);
     b->rows = b->is_fused ? task_rows(tiles, 1, fused_rows(b), n_threads)
-                          : task_rows(tiles, panels, WINOGRAD_ROWS, n_threads);
+                          : task_rows(tiles, b->is_owned ? 1 : panels, WINOGRAD_ROWS, n_threads);
+    b->step = b->rows;
+    if (b->is_owned) /* as many for each thread */
+        b->step = ceil_div(tiles, round_up(ceil_div(tiles, b->rows), n_threads));
     b->in.row = b->is_fused ? fused_row(b) : plane_row(b->in.c);
     b->in.plane =
-        b->is_fused ? plane_stride(b->rows, b->in.row) : block_plane_stride(block, b->in.row);
+        makes_own(b) ? plane_stride(b->rows, b->in.row) : block_plane_stride(block, b->in.row);
     b->scratch_size = winograd_scratch(b);
     return block;
 }
@@ -467,23 +500,23 @@ static int64_t winograd_forward_size(const qn_conv2d_shape *d, bool is_data, int
     winograd_forward b = winograd_sides(d, is_data, NULL, NULL);
     tile_winograd(&b, n_threads);
     return kept_size(&b, all_tiles(&b), n_threads) +
-           (b.is_fused ? 0 : b.form->planes * b.in.plane) + n_threads * b.scratch_size;
+           (makes_own(&b) ? 0 : b.form->planes * b.in.plane) + n_threads * b.scratch_size;
 }
 
 static void run_winograd(qn_team *team, winograd_forward *b, float *workspace) {
     const int64_t tiles = all_tiles(b), panels = winograd_panels(b);
     const int64_t block = tile_winograd(b, qn_team_size(team));
     b->in.planes = workspace;
-    b->scratch = workspace + (b->is_fused ? 0 : b->form->planes * b->in.plane);
+    b->scratch = workspace + (makes_own(b) ? 0 : b->form->planes * b->in.plane);
     b->kept = b->scratch + qn_team_size(team) * b->scratch_size;
     if (b->is_kept)
         qn_team_run(team, panels * winograd_depths(b), keep_task, b);
     for (b->first = 0; b->first < tiles; b->first += block) {
         b->count = min_int(block, tiles - b->first);
-        b->blocks = ceil_div(b->count, b->rows);
-        if (!b->is_fused)
+        if (!makes_own(b))
             make_planes(team, &(planes_context){{&b->in}, b->first, b->count});
-        qn_team_run(team, b->blocks * (b->is_fused ? 1 : panels), winograd_task, b);
+        qn_team_run(team, ceil_div(b->count, b->step) * (makes_own(b) ? 1 : panels), winograd_task,
+                    b);
     }
 }
 
@@ -513,6 +546,7 @@ typedef struct winograd_gradient {
     const qn_conv2d_shape *shape;
     tile_grid x, dy;
     int64_t count, k_blocks;
+    int64_t first; /* of the blocks at once */
     bool add;
     float *dw, *scratch;
 } winograd_gradient;
@@ -601,21 +635,33 @@ static int64_t gradient_planes(const qn_conv2d_shape *d) {
                                  block_plane_stride(tiles, plane_row(d->k)));
 }
 
-static int64_t by_blocks_size(const qn_conv2d_shape *d, int n_threads) {
-    return round_up(gradient_blocks(d) * d->k * d->r * d->s * d->c, 16) +
-           n_threads * (gradient_planes(d) + gradient_sums(d));
+/* Floats of a thread that makes the gradient of a block by itself. */
+static int64_t gradient_scratch(const qn_conv2d_shape *d) {
+    return gradient_planes(d) + gradient_sums(d);
 }
 
-/* A gradient too small to be shared out: each block's is made by one thread, and they are
- * added in order; not where that takes more memory than x and dy. */
-static bool is_by_blocks(const qn_conv2d_shape *d, int n_threads) {
-    return n_threads > 1 && gradient_tasks(d) < 4 * n_threads && gradient_blocks(d) >= n_threads &&
-           by_blocks_size(d, n_threads) <= d->n * (d->h * d->w * d->c + d->p * d->q * d->k);
+static int64_t by_blocks_size(const qn_conv2d_shape *d, int64_t blocks, int n_threads) {
+    return round_up(blocks * d->k * d->r * d->s * d->c, 16) + n_threads * gradient_scratch(d);
+}
+
+/* Blocks whose gradients are made at once, each by one thread, and then added in order; 0: all
+ * threads make that of each block. All of them, of a gradient too small to be shared out, where
+ * that takes no more memory than x and dy; or one for each thread, which then reads no planes that
+ * another made, where that is no more than a few blocks' worth. */
+static int64_t blocks_at_once(const qn_conv2d_shape *d, int n_threads) {
+    const int64_t blocks = gradient_blocks(d);
+    if (n_threads == 1 || blocks < n_threads)
+        return 0;
+    if (gradient_tasks(d) < 4 * n_threads &&
+        by_blocks_size(d, blocks, n_threads) <= d->n * (d->h * d->w * d->c + d->p * d->q * d->k))
+        return blocks;
+    return by_blocks_size(d, n_threads, n_threads) <= WINOGRAD_ROUND ? n_threads : 0;
 }
 
 static int64_t winograd_gradient_size(const qn_conv2d_shape *d, int n_threads) {
-    return is_by_blocks(d, n_threads) ? by_blocks_size(d, n_threads)
-                                      : gradient_planes(d) + n_threads * gradient_sums(d);
+    const int64_t blocks = blocks_at_once(d, n_threads);
+    return blocks > 0 ? by_blocks_size(d, blocks, n_threads)
+                      : gradient_planes(d) + n_threads * gradient_sums(d);
 }
 
 /* A task is a block. */
@@ -623,12 +669,12 @@ static void gradient_block_task(void *context, int64_t begin, int64_t end, int t
     const winograd_gradient *g = context;
     const qn_conv2d_shape *d = g->shape;
     winograd_gradient own = *g;
-    own.x.planes = g->scratch + thread * (gradient_planes(d) + gradient_sums(d));
+    own.x.planes = g->scratch + thread * gradient_scratch(d);
     own.dy.planes = own.x.planes + own.x.form->planes * own.x.plane;
     own.scratch = own.dy.planes + own.x.form->planes * own.dy.plane;
     for (int64_t task = begin; task < end; task++) {
         int64_t first;
-        gradient_block(g->shape, task, &first, &own.count);
+        gradient_block(g->shape, g->first + task, &first, &own.count);
         own.dw = g->dw + task * d->k * d->r * d->s * d->c;
         all_planes(&own.x, first, own.count, own.x.planes);
         all_planes(&own.dy, first, own.count, own.dy.planes);
@@ -656,11 +702,15 @@ static void backward_filter_winograd(qn_team *team, const qn_conv2d_shape *d, co
     g.dy.row = plane_row(d->k);
     g.x.plane = block_plane_stride(held, g.x.row);
     g.dy.plane = block_plane_stride(held, g.dy.row);
-    if (is_by_blocks(d, qn_team_size(team))) {
+    const int64_t at_once = blocks_at_once(d, qn_team_size(team));
+    if (at_once > 0) {
         g.dw = workspace;
-        g.scratch = workspace + round_up(blocks * size, 16);
-        qn_team_run(team, blocks, gradient_block_task, &g);
-        run_chain(team, size, blocks, workspace, d->add, dw);
+        g.scratch = workspace + round_up(at_once * size, 16);
+        for (; g.first < blocks; g.first += at_once) {
+            const int64_t n = min_int(at_once, blocks - g.first);
+            qn_team_run(team, n, gradient_block_task, &g);
+            run_chain(team, size, n, workspace, d->add || g.first > 0, dw);
+        }
         return;
     }
     g.x.planes = workspace;
