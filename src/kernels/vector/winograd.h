@@ -425,12 +425,18 @@ static int64_t winograd_tiles(const winograd_forward *b, int64_t tiles) {
     return min_int(tiles, max_int((most + WINOGRAD_ROWS / 2) / WINOGRAD_ROWS, 1) * WINOGRAD_ROWS);
 }
 
+/* Pieces of a batch are made to save memory. */
+static bool is_piece(const qn_conv2d_shape *d) {
+    return d->batch > d->n;
+}
+
 /* Planes that another thread made come from afar where cores share no cache: where there are tiles
  * enough for all threads, each makes its own, if that takes no more than a few blocks' memory. */
 static bool can_be_owned(const winograd_forward *b, int64_t tiles, int n_threads) {
     const int64_t planes =
         b->form->planes * plane_stride(WINOGRAD_ROWS, plane_row(b->in.c)) * n_threads;
-    return n_threads > 1 && tiles >= n_threads * WINOGRAD_OWNED && planes <= WINOGRAD_ROUND;
+    return n_threads > 1 && !is_piece(b->shape) && tiles >= n_threads * WINOGRAD_OWNED &&
+           planes <= WINOGRAD_ROUND;
 }
 
 /* Floats of a thread: a filter's taps, sums, planes of a filter that are not kept, and those that a
@@ -655,7 +661,8 @@ static int64_t blocks_at_once(const qn_conv2d_shape *d, int n_threads) {
     if (gradient_tasks(d) < 4 * n_threads &&
         by_blocks_size(d, blocks, n_threads) <= d->n * (d->h * d->w * d->c + d->p * d->q * d->k))
         return blocks;
-    return by_blocks_size(d, n_threads, n_threads) <= WINOGRAD_ROUND ? n_threads : 0;
+    return !is_piece(d) && by_blocks_size(d, n_threads, n_threads) <= WINOGRAD_ROUND ? n_threads
+                                                                                     : 0;
 }
 
 static int64_t winograd_gradient_size(const qn_conv2d_shape *d, int n_threads) {
