@@ -630,8 +630,7 @@ static int64_t scatter_workspace(const qn_conv2d_shape *d, int n_threads) {
     return round_up(panels_size(columns, d->k), 16) + n_threads * ROWS_MAX * padded(columns);
 }
 
-static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
-                                      int n_threads) {
+static size_t workspace_of(const qn_conv2d_shape *d, qn_conv2d_pass pass, int n_threads) {
     const bool is_data = pass == QN_CONV2D_BACKWARD_DATA;
     if (is_fast_depthwise(d))
         return (size_t)fast_depthwise_workspace(d, pass) * sizeof(float);
@@ -656,6 +655,17 @@ static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass p
     default:
         return product_workspace(d, pass, algorithm, n_threads);
     }
+}
+
+/* A team may have fewer threads than memory was planned for, some of which take more. */
+static size_t vector_conv2d_workspace(const qn_conv2d_shape *d, qn_conv2d_pass pass,
+                                      int n_threads) {
+    size_t most = 0;
+    for (int n = 1; n <= n_threads; n++) {
+        const size_t bytes = workspace_of(d, pass, n);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 #endif

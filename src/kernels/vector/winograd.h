@@ -2,9 +2,9 @@
  * transformed tile by tile into 49 planes, in which the convolution is 49 products: a third of the
  * direct sum's. Backward data is the same with the filter turned round; backward filter sums the
  * products of the planes of x and dy over the tiles. Tiles are done in blocks whose planes stay
- * near the processor: made by all threads together, or, where few channels leave them little use,
- * by the one that multiplies them. A small filter's planes are made once, a large one's by each
- * task that needs them, never as a whole.
+ * near the processor: made by the thread that multiplies them, where there are tiles enough, or few
+ * channels, or by all threads together. A small filter's planes are made once, a large one's by
+ * each task that needs them, never as a whole.
  *
  * A filter of 4x4 at stride 2 goes by F(3x3, 2x2) in phases: every other row and column of an image
  * is four images, and of the filter four of 2x2 taps, whose convolutions at stride 1 are summed.

@@ -258,6 +258,47 @@ static void test_large_convolutions(void) {
     check_case("convolution of many samples", conv_case, &of_several);
 }
 
+/* Tiles enough for threads that make the planes of their own; blocks of a filter's gradient that do
+ * not go up in rounds of them. */
+static void test_owned_tiles(void) {
+    const qn_conv2d_shape shapes[] = {
+        conv(7, 16, 16, 80, 40, 3, 3, 1, 1, 1, 1),
+        conv(13, 15, 13, 70, 72, 3, 3, 1, 1, 1, 1),
+        conv(37, 20, 20, 24, 64, 4, 4, 2, 0, 1, 1),
+    };
+    for (size_t i = 0; !is_slow && i < sizeof shapes / sizeof *shapes; i++)
+        check_case("convolution of many tiles", conv_case, &shapes[i]);
+}
+
+/* A team may have fewer threads than the memory was planned for. */
+static void test_fewer_threads(void) {
+    const qn_conv2d_shape shapes[] = {
+        conv(32, 16, 16, 128, 128, 3, 3, 1, 1, 1, 1), conv(16, 8, 8, 256, 256, 3, 3, 1, 1, 1, 1),
+        conv(8, 32, 32, 64, 64, 3, 3, 1, 1, 1, 1),    conv(9, 28, 28, 40, 24, 3, 3, 1, 1, 1, 1),
+        conv(64, 20, 20, 32, 64, 4, 4, 2, 0, 1, 1),   conv(16, 4, 4, 512, 512, 3, 3, 1, 1, 1, 1),
+        conv(32, 17, 17, 96, 40, 3, 3, 1, 0, 1, 1),   conv(5, 12, 13, 33, 200, 3, 3, 1, 1, 1, 1),
+        conv(16, 32, 32, 64, 256, 1, 1, 1, 0, 1, 1),  conv(4, 14, 14, 6, 16, 5, 5, 1, 0, 1, 1),
+        conv(16, 32, 32, 3, 64, 3, 3, 1, 1, 1, 1),    conv(8, 16, 16, 96, 96, 3, 3, 1, 1, 1, 96),
+        conv(3, 10, 10, 100, 90, 5, 5, 2, 2, 1, 1),   conv(2, 1, 1, 400, 300, 1, 1, 1, 0, 1, 1),
+    };
+    qn_isa best;
+    CHECK_OK(qn_cpu_isa(&best));
+    for (int isa = 0; isa <= (int)best; isa++) {
+        const qn_kernels *table = qn_kernels_get(QN_F32, (qn_isa)isa);
+        for (size_t i = 0; table && i < sizeof shapes / sizeof *shapes; i++) {
+            for (int pass = 0; pass < 3; pass++) {
+                size_t most = 0;
+                for (int n = 1; n <= 16; n++) {
+                    const size_t bytes =
+                        table->conv2d_workspace(&shapes[i], (qn_conv2d_pass)pass, n);
+                    CHECK(bytes >= most);
+                    most = bytes > most ? bytes : most;
+                }
+            }
+        }
+    }
+}
+
 /* Each algorithm where rules force it, as far as it is possible: also on shapes that the built-in
  * ones would not give it. */
 static void test_forced_convolutions(void) {
@@ -306,6 +347,8 @@ int main(void) {
     test_depthwise_convolutions();
     test_forced_convolutions();
     test_large_convolutions();
+    test_owned_tiles();
+    test_fewer_threads();
     test_lopsided_convolutions();
     return cases_finish();
 }
