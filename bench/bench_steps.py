@@ -345,8 +345,9 @@ def write_results(options, rows, cells):
     shown = options.settings
     versions_shown = sorted({SETTINGS[setting] for setting in shown})
     memory = [summary[4] / summary[3] for summary in found.values()]
-    means = [f"{version} {mean_ratio([summary[2][version] for summary in found.values()]):.2f}"
-             for version in versions_shown]
+    of_versions = {version: [summary[2][version] for summary in found.values() if version in summary[2]]
+                   for version in versions_shown}
+    means = [f"{version} {mean_ratio(ratios):.2f}" for version, ratios in of_versions.items()]
     lines = ["Milliseconds of a training step, and the process's largest resident memory in MiB; "
              + describe(options, rows), "",
              f"Geometric mean of the ratios: time beside {', beside '.join(means)}, beside the fastest of all "
@@ -359,7 +360,7 @@ def write_results(options, rows, cells):
     for cell, (ours, peers, ratios, our_peak, their_peak) in found.items():
         lines.append(f"| {cell[0]} | {cell[1]} | {ours:.2f} | "
                      f"{' | '.join(f'{peers[s]:.2f}' if s in peers else '' for s in shown)} | "
-                     f"{' | '.join(f'{ratios[version]:.2f}' for version in versions_shown)} | "
+                     f"{' | '.join(f'{ratios[v]:.2f}' if v in ratios else '' for v in versions_shown)} | "
                      f"{our_peak * mib:.0f} | {their_peak * mib:.0f} | {their_peak / our_peak:.2f} |")
     with open(options.out + ".md", "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
