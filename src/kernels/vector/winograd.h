@@ -27,8 +27,8 @@ enum {
     WINOGRAD_FILTER = 1 << 18, /* floats of a whole filter's planes, where they are kept */
     WINOGRAD_FUSED = 1 << 16,  /* floats of a task's planes and sums, where it makes its own */
     WINOGRAD_OWNED = 48,       /* tiles for each thread where it makes its own planes, at least */
-    WINOGRAD_ROUND = 3 << 20, /* floats of the planes, and sums, that threads make for themselves */
-    WINOGRAD_K = 48,          /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
+    WINOGRAD_ROUND = 3 << 20,  /* floats of planes and sums that threads make for themselves */
+    WINOGRAD_K = 48,           /* rows of a filter gradient in a task; a multiple of TILE_ROWS */
 };
 
 /* The sides of output tiles, input tiles and filters, and the stride. */

@@ -26,8 +26,8 @@ enum {
     PER_ONSET = 3,   /* candidates that begin in one period */
     IN_PIECE = 40000 /* numbers of parts that a piece looks at, about */
 };
+/* What a class must add to the logarithm of the likelihood. */
 static const double least_gain = 20.0;
-/* that a class must bring, in natural logarithms */
 static const float least = 1e-9f;
 
 /* ---- memory ---- */

@@ -17,8 +17,8 @@ enum {
 };
 enum { NONE = -2, MIXED = -1 }; /* no sample of a class was told; several, of different classes */
 static const float passed_on = 0.95f; /* part of what a sample has that its neighbours gave */
-static const float sure = 0.6f, very_sure = 0.9f; /* from which labels of found classes are
-                                                    given, and of known ones */
+/* The confidence from which labels of found classes, and those of known ones, are given. */
+static const float sure = 0.6f, very_sure = 0.9f;
 
 /* A place, and how far it is. */
 typedef struct neighbour {
@@ -30,11 +30,11 @@ typedef struct spreading {
     qn_overview all;
     int n_classes;                                                     /* that are given */
     int32_t class[QN_HEAD_MOST_OUTPUTS], column[QN_HEAD_MOST_OUTPUTS]; /* of a class, or -1 */
-    int32_t became
-        [QN_LABEL_MAX_NEW]; /* what a found class is by its told samples: class, NONE, MIXED */
-    int32_t *seed;          /* (n) class, or -1 */
-    float *far;             /* (n) from the sample that gave it */
-    int32_t *order;         /* (n) places, cluster by cluster */
+    /* What a found class is by its told samples: a class, NONE or MIXED. */
+    int32_t became[QN_LABEL_MAX_NEW];
+    int32_t *seed;                 /* (n) class, or -1 */
+    float *far;                    /* (n) from the sample that gave it */
+    int32_t *order;                /* (n) places, cluster by cluster */
     int first[QN_GROUPS_MOST + 1]; /* of a cluster in this order */
     neighbour *near;               /* (n, NEIGHBOURS); before that, (n) */
     float *link;                   /* (n, NEIGHBOURS) */
