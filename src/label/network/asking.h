@@ -1,8 +1,9 @@
 /* Questions of a labeller with a network, and what answers change. All samples that it keeps are
- * divided into small clusters by their features. A sample in the middle of a cluster is asked for:
- * of that cluster which holds, together with those near it, most samples that no labelled ones
- * speak for. Answers and labelled samples then spread over a graph of nearest neighbours (Zhou et
- * al. 2004, "Learning with local and global consistency"). */
+ * divided into small cells by their features. Asked for are a sample of each found class without a
+ * name, the largest first, and then samples in the middle of cells which hold, together with those
+ * near them, most samples that no labelled ones speak for and that came late. Answers and labelled
+ * samples then spread over a graph of nearest neighbours (Zhou et al. 2004, "Learning with local
+ * and global consistency"); a found class has nothing of what came before it began. */
 #ifndef QN_LABEL_ASKING_H
 #define QN_LABEL_ASKING_H
 
@@ -14,8 +15,14 @@ typedef struct qn_overview {
     float *z;         /* (n, QN_EMBEDDER_WIDTH) whitened */
     qn_groups groups; /* of all of them */
     float doubt[QN_GROUPS_MOST];
-    float joining;
+    int n_periods;   /* with equal numbers of the samples that are kept; 1 under drift */
+    uint8_t *period; /* (n) of samples of the stream */
+    float *count;    /* (QN_GROUPS_MOST, QN_ARRIVALS_PERIODS) samples of the stream */
+    float total[QN_ARRIVALS_PERIODS];
 } qn_overview;
+
+/* The logarithm of x above 0, the same everywhere. */
+double qn_overview_log(double x);
 
 qn_status qn_overview_make(const qn_labeller *labeller, qn_arena *arena, qn_overview *overview);
 

@@ -9,6 +9,7 @@
 
 enum {
     WIDTH = QN_EMBEDDER_WIDTH,
+    PERIODS = QN_ARRIVALS_PERIODS,
     NEIGHBOURS = 15,
     LOOKED_AT = 8, /* clusters in which neighbours of a sample are looked for */
     SPREADS = 40,
@@ -16,7 +17,9 @@ enum {
     LIKE_IT = 10 /* an answer is given for one of so many samples of its cluster, the nearest */
 };
 enum { NONE = -2, MIXED = -1 }; /* no sample of a class was told; several, of different classes */
-static const float passed_on = 0.95f; /* part of what a sample has that its neighbours gave */
+static const double least_gain = 3.0;    /* of an onset, in the logarithm of the likelihood */
+static const float before_onset = 0.02f; /* part that is left of what came before it */
+static const float passed_on = 0.95f;    /* part of what a sample has that its neighbours gave */
 /* The confidence from which labels of found classes, and those of known ones, are given. */
 static const float sure = 0.6f, very_sure = 0.9f;
 
@@ -247,6 +250,58 @@ static void spread_once(spreading *s) {
         s->has[i] = passed_on * s->gets[i] + (1.0f - passed_on) * s->given[i];
 }
 
+/* x times the logarithm of its rate. */
+static double fit_of(double x, double total) {
+    return x > 0 ? x * qn_overview_log(x / (total + 1e-9)) : 0.0;
+}
+
+/* The period until `last` from which a class with so many samples in each period, some of which may
+ * be mistakes, is most likely to come; 0, if they tell of none. */
+static int find_onset(const spreading *s, const float *gets, int last) {
+    double best = least_gain, all = 0, total = 0, before = 0, early = 0;
+    int onset = 0;
+    for (int b = 0; b < s->all.n_periods; b++) {
+        all += (double)gets[b];
+        total += (double)s->all.total[b];
+    }
+    for (int o = 1; o <= last && o < s->all.n_periods; o++) {
+        before += (double)gets[o - 1];
+        early += (double)s->all.total[o - 1];
+        const double gain =
+            fit_of(before, early) + fit_of(all - before, total - early) - fit_of(all, total);
+        if (gain > best && (all - before) * early > 1.5 * before * (total - early)) {
+            best = gain;
+            onset = o;
+        }
+    }
+    return onset;
+}
+
+/* Found classes have no sample before they begin: counts those that each would get in each period,
+ * and takes what came before its onset from it. None begins after a told sample came. */
+static void take_early(const qn_label_net *net, spreading *s) {
+    const int c = s->n_classes;
+    float gets[QN_HEAD_MOST_OUTPUTS][PERIODS] = {{0}};
+    int last[QN_HEAD_MOST_OUTPUTS], onset[QN_HEAD_MOST_OUTPUTS];
+    for (int k = 0; k < c; k++)
+        last[k] = s->all.n_periods - 1;
+    for (int i = net->n_labelled; i < s->all.n; i++) {
+        const float *has = s->has + (size_t)i * (size_t)c;
+        int best = 0;
+        for (int k = 0; k < c; k++)
+            best = has[k] > has[best] ? k : best;
+        gets[best][s->all.period[i]] += has[best] > 0 ? 1.0f : 0.0f;
+        if (net->is_told[i] && s->all.period[i] < last[s->column[net->label[i]]])
+            last[s->column[net->label[i]]] = s->all.period[i];
+    }
+    for (int k = 0; k < c; k++)
+        onset[k] = s->class[k] < net->n_known ? 0 : find_onset(s, gets[k], last[k]);
+    for (int i = net->n_labelled; i < s->all.n; i++)
+        for (int k = 0; k < c; k++)
+            if (s->all.period[i] < onset[k])
+                s->has[(size_t)i * (size_t)c + (size_t)k] *= before_onset;
+}
+
 /* Labels of samples that nothing reaches stay. */
 static void label_all(qn_label_net *net, const spreading *s) {
     const int c = s->n_classes;
@@ -289,6 +344,7 @@ static void spread(qn_label_net *net, spreading *s) {
     make_given(s);
     for (int i = 0; i < SPREADS; i++)
         spread_once(s);
+    take_early(net, s);
     label_all(net, s);
     teach(net, s);
 }
