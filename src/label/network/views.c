@@ -61,15 +61,29 @@ static float byte_at(qn_shape s, const uint8_t *bytes, int64_t h, int64_t w, int
     return (float)bytes[(h * s.dims[1] + w) * s.dims[2] + c];
 }
 
-static float between(qn_shape s, const uint8_t *bytes, float row, float column, int64_t c) {
-    const float low_h = floorf(row), low_w = floorf(column);
-    const float part_h = row - low_h, part_w = column - low_w;
-    const int64_t h = (int64_t)low_h, w = (int64_t)low_w;
-    const float above =
-        byte_at(s, bytes, h, w, c) * (1.0f - part_w) + byte_at(s, bytes, h, w + 1, c) * part_w;
-    const float below = byte_at(s, bytes, h + 1, w, c) * (1.0f - part_w) +
-                        byte_at(s, bytes, h + 1, w + 1, c) * part_w;
+/* Four bytes, weighted by the parts of the way from the first to the others. */
+static float mix(float a, float b, float c, float d, float part_h, float part_w) {
+    const float above = a * (1.0f - part_w) + b * part_w;
+    const float below = c * (1.0f - part_w) + d * part_w;
     return above * (1.0f - part_h) + below * part_h;
+}
+
+static float between_at_edge(qn_shape s, const uint8_t *bytes, float row, float column, int64_t c) {
+    const float low_h = floorf(row), low_w = floorf(column);
+    const int64_t h = (int64_t)low_h, w = (int64_t)low_w;
+    return mix(byte_at(s, bytes, h, w, c), byte_at(s, bytes, h, w + 1, c),
+               byte_at(s, bytes, h + 1, w, c), byte_at(s, bytes, h + 1, w + 1, c), row - low_h,
+               column - low_w);
+}
+
+static float between(qn_shape s, const uint8_t *bytes, float row, float column, int64_t c) {
+    if (!(row >= 0 && row < (float)(s.dims[0] - 1) && column >= 0 &&
+          column < (float)(s.dims[1] - 1)))
+        return between_at_edge(s, bytes, row, column, c);
+    const int h = (int)row, w = (int)column; /* whole parts: neither is below 0 */
+    const int64_t right = s.dims[2], below = s.dims[1] * right;
+    const uint8_t *at = bytes + h * below + w * right + c;
+    return mix(at[0], at[right], at[below], at[below + right], row - (float)h, column - (float)w);
 }
 
 void qn_view_make(qn_shape sample, qn_view_scale scale, uint64_t seed, uint64_t number,
