@@ -3,6 +3,8 @@
 
 #include "base/fmath_inline.h"
 
+#include <math.h>
+
 float qn_exp_f32(float x) {
     return qn_exp_inline_f32(x);
 }
@@ -25,6 +27,16 @@ float qn_log1p_f32(float x) {
 
 double qn_log1p_f64(double x) {
     return qn_log1p_inline_f64(x);
+}
+
+double qn_log_f64(double x) {
+    int exponent;
+    const double part = frexp(x, &exponent); /* from 1/2 on, below 1 */
+    return qn_log1p_inline_f64(2 * part - 1) + 0.693147180559945309 * (exponent - 1);
+}
+
+float qn_log_f32(float x) {
+    return (float)qn_log_f64((double)x);
 }
 
 float qn_erf_f32(float x) {
