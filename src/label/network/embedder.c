@@ -12,7 +12,7 @@ enum { N_BLOCKS = 3, PROJECTED = 32, LEAST_POOLED = 6 };
 enum { TRAINING, EMBEDDING_ONE, EMBEDDING_MANY, N_PROGRAMS };
 
 static const int64_t filters[N_BLOCKS] = {16, 32, 64};
-static const double temperature = 0.2, rate = 7e-4, decay = 1e-4;
+static const double temperature = 0.2, rate = 1.4e-3, decay = 1e-4;
 
 struct qn_embedder {
     const qn_allocator *allocator;

@@ -29,7 +29,7 @@ enum {
     QN_NET_PAIRS = 8,            /* samples of a training step */
     QN_NET_DELAY = 100,          /* samples that come while a lesson is under way */
     QN_NET_FIRST_STEPS = 1200,   /* of the first lesson, from the labelled samples alone */
-    QN_NET_STEPS = 640           /* of each later one */
+    QN_NET_STEPS = 320           /* of each later one */
 };
 
 typedef struct qn_label_net {
