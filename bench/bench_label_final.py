@@ -4,7 +4,8 @@
 As the benchmark of pictures in docs/labelling.md: six classes of Fashion-MNIST are known by 50 samples each, and a stream of
 6000 has another one after every 1200. A labeller labels it; then MODEL (default lenet5) is trained on what it keeps, and on
 the same samples with their true classes, and tested on the 10,000 test images. Without questions, found classes are matched
-one to one with true ones so that most samples of the stream are right; with ten, `quern label ask` names them."""
+one to one with true ones so that most samples that are kept are right; with ten, `quern label ask` names them. Before both,
+`quern label review` looks at all samples once more."""
 import collections
 import csv
 import gzip
@@ -77,6 +78,23 @@ def match(labels, truth):
     return {label: str(c) for label, c in zip(best, classes) if label}
 
 
+def read_kept(labeller, class_of):
+    """Labels of the samples of the stream that a labeller keeps, and their true classes by their pixels."""
+    raw = labeller.read_bytes()
+    begin = 8 + struct.unpack("<Q", raw[:8])[0]
+    told = json.loads(raw[8:begin])
+
+    def tensor(name):
+        first, last = told[name]["data_offsets"]
+        return raw[begin + first:begin + last]
+
+    classes, pixels = tensor("samples.class"), tensor("samples.x")
+    numbers = struct.unpack(f"<{len(classes) // 4}i", classes)
+    labels = [told["__metadata__"][f"name.{number:05d}"] for number in numbers]
+    truth = [class_of[pixels[i * PIXELS:(i + 1) * PIXELS]] for i in range(len(labels))]
+    return labels[N_KNOWN * N_LABELLED:], truth[N_KNOWN * N_LABELLED:]
+
+
 def rename(labeller, names):
     have = {json.loads(line).get("name") for line in run("label", "show", labeller, "--json").splitlines()}
     for old, new in names.items():
@@ -116,9 +134,10 @@ def try_split(train, tests, seed, folder):
     run("label", "stream", labeller, "--data", data, "--out", labels)
     with open(labels, encoding="utf-8") as file:
         said = [row["label"] for row in csv.DictReader(file)]
-    shutil.copy(labeller, asked)
     matched = match(said, truth)
-    rename(labeller, matched)
+    run("label", "review", labeller)
+    shutil.copy(labeller, asked)
+    rename(labeller, match(*read_kept(labeller, dict(known + stream))))
     right = 100 * sum(matched.get(label, label) == str(c) for label, c in zip(said, truth)) / len(truth)
     questions = [json.loads(line) for line in run("label", "ask", asked, 10, "--json").splitlines()]
     questions = [q for q in questions if q.get("event") == "question"]

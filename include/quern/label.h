@@ -114,6 +114,13 @@ QN_API const char *qn_labeller_name_of(const qn_labeller *labeller, int64_t labe
 /* Renames a class; classes with the same name are merged in all output. */
 QN_API qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, const char *to);
 
+/* Looks once more at all samples that are kept and labels them by all that is known by now, for
+ * training on them (labelled:FILE); *n_changed receives how many labels changed. Where a network
+ * labels and new classes came one after another; of rows, under drift, and
+ * before 1200 samples nothing changes. It takes as long as a lesson. If it fails, nothing is
+ * changed. */
+QN_API qn_status qn_labeller_review(qn_labeller *labeller, int64_t *n_changed);
+
 /* A sample that is worth asking for. Of rows: one of a found class that has no name yet. */
 typedef struct qn_label_question {
     int64_t label;     /* by now */

@@ -87,6 +87,13 @@ static qn_status tell_rows(qn_labeller *l, int n, const int64_t *ages, const cha
     return QN_OK;
 }
 
+qn_status qn_labeller_review(qn_labeller *labeller, int64_t *n_changed) {
+    QN_NEED(labeller, "labeller");
+    QN_NEED(n_changed, "n_changed");
+    *n_changed = 0;
+    return labeller->net ? qn_lesson_review(labeller, n_changed) : QN_OK;
+}
+
 qn_status qn_labeller_tell(qn_labeller *labeller, int n, const int64_t *ages,
                            const char *const *names) {
     QN_NEED(labeller, "labeller");

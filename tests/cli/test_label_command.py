@@ -53,6 +53,8 @@ class Label(quern.Case):
         self.assertIn("class-2", names)
         again = self.run_quern("label", "ask", "p.qnl", 4, "--json").of("question")
         self.assertFalse({q["sample"] for q in asked} & {q["sample"] for q in again})
+        self.assertEqual(self.run_quern("label", "review", "p.qnl", "--json").of("review"), [{"event": "review", "changed": 0}])
+        self.assertIn("no more words", self.run_quern("label", "review", "p.qnl", "new-1", status=2).errors)
         told = self.bytes_of("p.qnl")
         for words, message in (((), "SAMPLE=NAME"), (("5",), "SAMPLE=NAME"), (("0=a",), "SAMPLE=NAME"),
                                (("99999=a",), "SAMPLE=NAME"), (("x=a",), "SAMPLE=NAME"), (("700=a,b",), "without commas"),

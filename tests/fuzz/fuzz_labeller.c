@@ -33,6 +33,10 @@ static void use(qn_labeller *labeller) {
         if (status != QN_OK)
             abort();
     }
+    int64_t n_changed;
+    const qn_status status = qn_labeller_review(labeller, &n_changed);
+    if (status != QN_OK && status != QN_ERROR_NUMERIC)
+        abort();
     ask(labeller);
     for (int i = 0; i < qn_labeller_class_count(labeller); i++)
         if (!qn_labeller_class_at(labeller, i).name)

@@ -11,6 +11,7 @@
 #include "quern/data.h"
 #include "tensor/tensor.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +216,31 @@ static int merge(const arguments *a, qn_labeller *labeller) {
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }
 
+/* ---- a review ---- */
+
+static int review(const arguments *a, qn_labeller *labeller) {
+    int64_t n_changed = 0;
+    qn_status status = a->n_words == 2
+                           ? QN_OK
+                           : qn_fail(QN_ERROR_ARGUMENT, "quern label review FILE has no "
+                                                        "more words");
+    if (status == QN_OK)
+        status = qn_labeller_review(labeller, &n_changed);
+    if (status == QN_OK)
+        status = qn_labeller_save(labeller, a->words[1]);
+    if (status != QN_OK)
+        return report_failure(status);
+    if (arguments_flag(a, "json")) {
+        json_begin();
+        json_text("event", "review");
+        json_count("changed", n_changed);
+        json_end();
+    } else {
+        printf("%" PRId64 " labels changed\n", n_changed);
+    }
+    return EXIT_DONE;
+}
+
 /* ---- which ---- */
 
 static int run_on(const arguments *a, qn_labeller *labeller) {
@@ -227,12 +253,14 @@ static int run_on(const arguments *a, qn_labeller *labeller) {
         return label_ask(a, labeller);
     if (strcmp(action, "tell") == 0)
         return label_tell(a, labeller);
+    if (strcmp(action, "review") == 0)
+        return review(a, labeller);
     return strcmp(action, "name") == 0 ? name(a, labeller) : merge(a, labeller);
 }
 
 static int run(const arguments *a) {
-    static const char *const actions[] = {"init", "bench", "stream", "show",
-                                          "name", "merge", "ask",    "tell"};
+    static const char *const actions[] = {"init",  "bench", "stream", "show",  "name",
+                                          "merge", "ask",   "tell",   "review"};
     enum { N_ACTIONS = sizeof actions / sizeof actions[0], N_WITHOUT_FILE = 2 };
     qn_labeller *labeller;
     int which = 0;
@@ -241,7 +269,8 @@ static int run(const arguments *a) {
     if (which == N_ACTIONS)
         return report_failure(qn_fail(
             QN_ERROR_ARGUMENT,
-            "%s is not an action: init, stream, show, name, merge, ask, tell, bench", a->words[0]));
+            "%s is not an action: init, stream, show, name, merge, ask, tell, review, bench",
+            a->words[0]));
     if (which < N_WITHOUT_FILE)
         return which == 0 ? init(a) : label_bench(a);
     if (a->n_words < 2)
@@ -269,6 +298,7 @@ const command command_label = {
         "...)\n"
         "label show FILE [--html PAGE]                  list the classes, their members and moves\n"
         "label ask FILE [N] [--html PAGE]               list the N samples worth asking for\n"
+        "label review FILE                              look at all pictures once more, to train\n"
         "label tell FILE 5321=boots...                  tell of which class samples are\n"
         "label name FILE new-1=boots...                 name new classes\n"
         "label merge FILE CLASS CLASS...                merge classes under the name of the first\n"

@@ -138,7 +138,7 @@ static const uint8_t *look(trial *t, int at) {
         return bytes;
     const float part = (float)at / (float)t->n_stream;
     const qn_pose pose = {{[QN_POSE_ANGLE] = 0.698f * part,
-                           [QN_POSE_LIGHT] = qn_log1p_f32(-0.5f * part),
+                           [QN_POSE_LIGHT] = qn_log_f32(1.0f - 0.5f * part),
                            [QN_POSE_NOISE] = 25.0f * part}};
     qn_view_show(t->set->sample, &pose, t->o.seed, (uint64_t)at, bytes, t->bytes);
     return t->bytes;

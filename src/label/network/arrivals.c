@@ -10,11 +10,12 @@
 
 enum { CELLS = QN_ARRIVALS_CELLS, PERIODS = QN_ARRIVALS_PERIODS, FOUND = QN_ARRIVALS_FOUND };
 enum {
-    FIT,   /* the known classes */
-    TRY,   /* candidates, one after another */
-    GROW,  /* the best of them */
-    SHIFT, /* found classes to earlier and later periods */
-    DROP,  /* those that are not needed beside others */
+    FIT,    /* the known classes */
+    RETURN, /* those found before */
+    TRY,    /* candidates, one after another */
+    GROW,   /* the best of them */
+    SHIFT,  /* found classes to earlier and later periods */
+    DROP,   /* those that are not needed beside others */
     END
 };
 enum {
@@ -37,13 +38,15 @@ typedef struct array {
     size_t n;
 } array;
 
-enum { N_PARTS = 10 };
+enum { N_PARTS = 12 };
 
 static void list_parts(qn_arrivals *a, array parts[N_PARTS]) {
     const size_t classes = (size_t)(a->n_known + FOUND);
     const array all[N_PARTS] = {
         {&a->count, CELLS * PERIODS},
         {&a->labelled, (size_t)a->n_known * CELLS},
+        {&a->before_cells, FOUND * CELLS},
+        {&a->before_periods, FOUND * PERIODS},
         {&a->likeness, CELLS * CELLS},
         {&a->room, CELLS * PERIODS + classes * (CELLS + PERIODS)},
         {&a->now.part, classes * CELLS},
@@ -174,10 +177,6 @@ static void step(qn_arrivals *a, qn_mixture *m) {
     }
 }
 
-static double logarithm(double x) {
-    return qn_log1p_f64(x - 1);
-}
-
 static void measure_fit(qn_arrivals *a, qn_mixture *m) {
     double sum = 0;
     expect(a, m, a->room);
@@ -185,13 +184,13 @@ static void measure_fit(qn_arrivals *a, qn_mixture *m) {
         for (int b = 0; b < a->n_periods; b++) {
             const double expected = (double)a->room[k * PERIODS + b] + 1e-9;
             const double count = (double)a->count[k * PERIODS + b];
-            sum += (count > 0 ? count * logarithm(expected) : 0) - expected;
+            sum += (count > 0 ? count * qn_log_f64(expected) : 0) - expected;
         }
     for (int c = 0; c < a->n_known; c++)
         for (int k = 0; k < a->n_cells; k++) {
             const double labelled = (double)a->labelled[c * CELLS + k];
             if (labelled > 0)
-                sum += labelled * logarithm((double)m->part[c * CELLS + k] + 1e-4 / a->n_cells);
+                sum += labelled * qn_log_f64((double)m->part[c * CELLS + k] + 1e-4 / a->n_cells);
         }
     m->fit = sum;
 }
@@ -253,7 +252,7 @@ static void look_since(const qn_arrivals *a, int onset, qn_arrival_candidate *fo
         if (x > e && e > 0)
             put_candidate(
                 found, PER_ONSET, n,
-                (qn_arrival_candidate){x * (float)logarithm((double)(x / e)) - (x - e), onset, k});
+                (qn_arrival_candidate){x * (float)qn_log_f64((double)(x / e)) - (x - e), onset, k});
     }
 }
 
@@ -288,6 +287,46 @@ static void add_candidate(qn_arrivals *a, const qn_arrival_candidate *one) {
         part[k] /= sum;
     set_rate(a, one->onset, all > 5.0f ? all : 5.0f, m->rate + (a->n_known + m->n) * PERIODS);
     m->onset[m->n++] = one->onset;
+}
+
+/* The period from which on a class that was found before has most of its samples: the step from few
+ * to many with the highest likelihood. */
+static int find_onset(const qn_arrivals *a, const float *periods) {
+    double most = 0;
+    int best = 0;
+    for (int onset = 1; onset + 1 < a->n_periods; onset++) {
+        double early = 1e-3, early_all = 1e-3, late = 1e-3, late_all = 1e-3;
+        for (int b = 0; b < a->n_periods; b++) {
+            *(b < onset ? &early : &late) += (double)periods[b];
+            *(b < onset ? &early_all : &late_all) += (double)a->total[b];
+        }
+        const double rate = (early + late) / (early_all + late_all);
+        const double gain = early * qn_log_f64(early / early_all / rate) +
+                            late * qn_log_f64(late / late_all / rate);
+        if (late / late_all > rate && gain > most) {
+            most = gain;
+            best = onset;
+        }
+    }
+    return best;
+}
+
+/* The mixture with a class that was found before. */
+static void add_before(qn_arrivals *a, int before) {
+    const float *cells = a->before_cells + before * CELLS;
+    const float *periods = a->before_periods + before * PERIODS;
+    qn_mixture *m = &a->trial;
+    const int onset = find_onset(a, periods);
+    float *part = m->part + (a->n_known + a->now.n) * CELLS, sum = 0;
+    copy(a, m, &a->now);
+    for (int k = 0; k < a->n_cells; k++) {
+        part[k] = cells[k] + 0.1f;
+        sum += part[k];
+    }
+    for (int k = 0; k < a->n_cells; k++)
+        part[k] /= sum;
+    set_rate(a, onset, sum, m->rate + (a->n_known + m->n) * PERIODS);
+    m->onset[m->n++] = onset;
 }
 
 /* ---- in order ---- */
@@ -327,6 +366,10 @@ static bool shift(qn_arrivals *a) {
 
 /* Chooses what is tried next, and how many steps. */
 static void prepare(qn_arrivals *a) {
+    if (a->phase == RETURN && (a->at >= a->n_before || a->now.n == FOUND))
+        enter(a, SHIFT);
+    if (a->phase == RETURN)
+        add_before(a, a->at);
     if (a->phase == SHIFT) {
         while (a->at < 2 * a->now.n && !shift(a))
             a->at++;
@@ -347,7 +390,9 @@ static void prepare(qn_arrivals *a) {
         drop(a, &a->trial, a->at);
     } else if (a->phase == DROP)
         enter(a, END);
-    a->left = a->phase == FIT ? FIT_STEPS : a->phase == GROW ? GROW_STEPS : TRY_STEPS;
+    a->left = a->phase == FIT                          ? FIT_STEPS
+              : a->phase == GROW || a->phase == RETURN ? GROW_STEPS
+                                                       : TRY_STEPS;
 }
 
 /* Draws the conclusion from what was tried. */
@@ -357,8 +402,13 @@ static void conclude(qn_arrivals *a) {
     switch (a->phase) {
     case FIT:
         swap(&a->now, trial);
-        find_candidates(a);
-        enter(a, TRY);
+        enter(a, RETURN);
+        break;
+    case RETURN:
+        if (trial->fit - a->now.fit >= least_gain &&
+            size_of(a, trial, trial->n - 1) >= QN_ARRIVALS_LEAST)
+            swap(&a->now, trial);
+        a->at++;
         break;
     case TRY:
         if (a->best.n < 0 || trial->fit > a->best.fit)
@@ -446,6 +496,35 @@ int qn_arrivals_class(const qn_arrivals *a, int cell, int period, float *probabi
     }
     *probability = most / sum;
     return best;
+}
+
+static float sum_periods(const qn_arrivals *a, const float *each) {
+    float sum = 0;
+    for (int b = 0; b < a->n_periods; b++)
+        sum += each[b];
+    return sum;
+}
+
+/* Found classes have an equal part from their onset on, known ones one of what is left. */
+void qn_arrivals_set_rates(qn_arrivals *a, const float *mass) {
+    float left[PERIODS], known = least;
+    memcpy(left, a->total, sizeof left);
+    for (int c = a->n_known; c < a->n_known + a->now.n; c++) {
+        float *rate = a->now.rate + c * PERIODS;
+        set_rate(a, a->now.onset[c - a->n_known], sum_periods(a, mass + c * PERIODS), rate);
+        for (int b = 0; b < a->n_periods; b++)
+            left[b] = left[b] > rate[b] ? left[b] - rate[b] : 0.0f;
+    }
+    known += sum_periods(a, left);
+    for (int c = 0; c < a->n_known; c++) {
+        const float all = sum_periods(a, mass + c * PERIODS);
+        for (int b = 0; b < a->n_periods; b++)
+            a->now.rate[c * PERIODS + b] = all * left[b] / known;
+    }
+}
+
+float qn_arrivals_share(const qn_arrivals *a, int class, int cell) {
+    return sum_periods(a, a->now.rate + class * PERIODS) * a->now.part[class * CELLS + cell];
 }
 
 float qn_arrivals_ratio(const qn_arrivals *a, int class, int period) {

@@ -42,8 +42,13 @@ typedef struct qn_arrivals {
     int n_known, n_cells, n_periods;
     float *count;    /* (cells, periods) samples of the stream */
     float *labelled; /* (n_known, cells) */
-    float *likeness; /* (cells, cells) from 0 to 1 */
-    float *room;     /* (cells, periods), and of the parts and rates of a mixture */
+    /* Classes that were found before, those with most samples first: their samples in cells and in
+     * periods. */
+    int n_before;
+    float *before_cells;   /* (QN_ARRIVALS_FOUND, cells) */
+    float *before_periods; /* (QN_ARRIVALS_FOUND, periods) */
+    float *likeness;       /* (cells, cells) from 0 to 1 */
+    float *room;           /* (cells, periods), and of the parts and rates of a mixture */
     float total[QN_ARRIVALS_PERIODS];
     qn_mixture now, trial, best;
     qn_arrival_candidate candidate[QN_ARRIVALS_CANDIDATES];
@@ -57,7 +62,8 @@ size_t qn_arrivals_bytes(const qn_arrivals *arrivals);
 /* Periods for n samples of a stream. */
 int qn_arrivals_periods(int n);
 
-/* Begins. Cells have centres (n_cells, d), and counts and labelled were filled by the caller. */
+/* Begins. Cells have centres (n_cells, d), and counts, labelled and what was found
+ * before were filled in by the caller. */
 void qn_arrivals_begin(qn_arrivals *arrivals, const float *centre, int d);
 
 /* A piece; whether more are left. Then `now` has what was found. */
@@ -65,6 +71,13 @@ bool qn_arrivals_go_on(qn_arrivals *arrivals);
 
 /* The class, from 0, that a sample of a cell and a period has with most probability. */
 int qn_arrivals_class(const qn_arrivals *arrivals, int cell, int period, float *probability);
+
+/* Takes over numbers of samples of each class in each period, mass (n_known + now.n,
+ * QN_ARRIVALS_PERIODS), that are known better by now. */
+void qn_arrivals_set_rates(qn_arrivals *arrivals, const float *mass);
+
+/* Samples of a class in a cell that are expected. */
+float qn_arrivals_share(const qn_arrivals *arrivals, int class, int cell);
 
 /* How much more often than over the whole stream a class comes in a period. */
 float qn_arrivals_ratio(const qn_arrivals *arrivals, int class, int period);

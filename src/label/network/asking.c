@@ -17,13 +17,7 @@ enum {
 static const float tiny = 1e-9f, least_worth = 0.1f;
 static const float of_unsure = 0.3f; /* weight of what the classifier doubts */
 static const float of_found = 0.2f;  /* doubt of a sample of a found class that is asked for */
-static const float surely = 0.95f;   /* of the surest sample's confidence: as sure */
-
-double qn_overview_log(double x) {
-    int exponent;
-    const double part = __builtin_frexp(x, &exponent);
-    return qn_log1p_f64(2 * part - 1) + 0.69314718055994531 * (exponent - 1);
-}
+static const float surely = 0.99f;   /* of the surest sample's confidence: as sure */
 
 /* ---- all that is kept ---- */
 

@@ -21,9 +21,6 @@ typedef struct qn_overview {
     float total[QN_ARRIVALS_PERIODS];
 } qn_overview;
 
-/* The logarithm of x above 0, the same everywhere. */
-double qn_overview_log(double x);
-
 qn_status qn_overview_make(const qn_labeller *labeller, qn_arena *arena, qn_overview *overview);
 
 /* The place of the sample so many before the last one, and the reverse; the sample came before the

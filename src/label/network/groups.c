@@ -312,7 +312,7 @@ static float new_part(float labelled, float expected) {
     float sum = 0, mean = 0;
     for (int i = 0; i <= PARTS; i++) {
         const float part = (float)i / PARTS, absent = expected * part;
-        const float ratio = qn_log1p_f32(-absent / (expected + least));
+        const float ratio = qn_log_f32(1.0f - absent / (expected + least));
         const float before = i == 0 ? 0.5f : 0.5f / PARTS;
         const float chance = before * qn_exp_f32(labelled * ratio + absent);
         sum += chance;

@@ -152,11 +152,30 @@ void qn_head_look(const qn_head *head, const float *z, float *p) {
         p[c] /= sum;
 }
 
-static void add_gradient(const qn_head *head, const float *z, int label, float weight, float *g) {
+/* Takes from p the probabilities of a sample's classes by clues. */
+static void take_clues(const qn_head *head, const qn_head_clues *clues, int sample, float *p) {
+    const int n = outputs_in_use(head);
+    const float *ratio = clues->ratio + clues->period[sample] * head->n_outputs;
+    const float *share = clues->share + clues->cell[sample] * head->n_outputs;
+    float may[QN_HEAD_MOST_OUTPUTS], sum = 1e-20f;
+    for (int c = 0; c < n; c++) {
+        may[c] = (clues->own * p[c] + (1.0f - clues->own) * share[c]) * ratio[c];
+        sum += may[c];
+    }
+    for (int c = 0; c < n; c++)
+        p[c] -= may[c] / sum;
+}
+
+/* Of a sample with a label from 0 on, or with clues. */
+static void add_gradient(const qn_head *head, const float *z, int label, const qn_head_clues *clues,
+                         int sample, float weight, float *g) {
     float p[QN_HEAD_MOST_OUTPUTS];
     const int n = outputs_in_use(head);
     qn_head_look(head, z, p);
-    p[label] -= 1.0f;
+    if (label < 0)
+        take_clues(head, clues, sample, p);
+    else
+        p[label] -= 1.0f;
     for (int c = 0; c < n; c++)
         p[c] *= weight;
     for (int j = 0; j < head->d; j++)
@@ -167,7 +186,7 @@ static void add_gradient(const qn_head *head, const float *z, int label, float w
 }
 
 void qn_head_gather(qn_head *head, int begin, int end, const float *z, const int32_t *label,
-                    const float *weight, float *room) {
+                    const float *weight, const qn_head_clues *clues, float *room) {
     const size_t n_weights = (size_t)head->n_outputs * (size_t)(head->d + 1);
     float *total = room + 2 * n_weights;
     if (begin == 0) {
@@ -175,16 +194,16 @@ void qn_head_gather(qn_head *head, int begin, int end, const float *z, const int
         *total = 0;
     }
     for (int i = begin; i < end; i++) {
-        if (label[i] < 0 || !(weight[i] > 0))
+        if ((label[i] < 0 && !clues) || !(weight[i] > 0))
             continue;
-        add_gradient(head, z + i * head->d, label[i], weight[i], room);
+        add_gradient(head, z + i * head->d, label[i], clues, i, weight[i], room);
         *total += weight[i];
     }
 }
 
 /* By the sign and relative size of gradients (RMSprop: Tieleman and Hinton 2012); steps get
  * smaller. */
-void qn_head_move(qn_head *head, int step, int n_steps, float *room) {
+void qn_head_move(qn_head *head, int step, int n_steps, float least, float *room) {
     const int n_weights = head->n_outputs * (head->d + 1);
     const float *gradient = room, total = room[2 * n_weights];
     const float slow = rate * (1.0f - (float)step / (float)n_steps);
@@ -192,14 +211,14 @@ void qn_head_move(qn_head *head, int step, int n_steps, float *room) {
     for (int i = 0; i < n_weights && total > 0; i++) {
         const float g = gradient[i] / total + decay * head->weight[i];
         square[i] = step == 0 ? g * g : 0.9f * square[i] + 0.1f * g * g;
-        head->weight[i] -= slow * g / (__builtin_sqrtf(square[i]) + 1e-6f);
+        head->weight[i] -= slow * g / (__builtin_sqrtf(square[i]) + least);
     }
 }
 
 void qn_head_fit(qn_head *head, int n, const float *z, const int32_t *label, const float *weight,
                  int n_steps, float *room) {
     for (int step = 0; step < n_steps; step++) {
-        qn_head_gather(head, 0, n, z, label, weight, room);
-        qn_head_move(head, step, n_steps, room);
+        qn_head_gather(head, 0, n, z, label, weight, NULL, room);
+        qn_head_move(head, step, n_steps, 1e-6f, room);
     }
 }

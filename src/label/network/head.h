@@ -35,12 +35,26 @@ typedef struct qn_head {
 /* Counts n_used; to be called when is_open has changed. Weights from there on are 0. */
 void qn_head_count_used(qn_head *head);
 
-/* A step of fitting it to samples z (n, d) that have a label from 0 on and a weight above 0, in
- * pieces: gathers what samples `begin` to `end` - 1 say, from 0 on, and then moves, step `step` of
- * n_steps. room (2 * n_outputs * (d + 1) + 1), kept between pieces. */
+/* What is known of samples without a label: ratio (periods, n_outputs), how often a class comes in
+ * a period beside over all times; share (cells, n_outputs), the part that it has of a cell;
+ * own: how much the classifier's own probabilities count beside these parts, from 0 to 1. */
+typedef struct qn_head_clues {
+    const uint8_t *period; /* of each sample */
+    const float *ratio;
+    const int32_t *cell; /* of each sample */
+    const float *share;
+    float own;
+} qn_head_clues;
+
+/* A step of fitting it to samples z (n, d) that have a weight above 0, in pieces: gathers what
+ * samples `begin` to `end` - 1 say, from 0 on, and then moves, step `step` of n_steps. Samples with
+ * a label below 0 are passed over without clues; with clues they count as of each class by its
+ * probability, parts and own, times ratio (generalised expectation-maximisation: Neal and Hinton
+ * 1998). A move takes a gradient relative to its size, if that is far above `least`.
+ * room (2 * n_outputs * (d + 1) + 1), kept between pieces. */
 void qn_head_gather(qn_head *head, int begin, int end, const float *z, const int32_t *label,
-                    const float *weight, float *room);
-void qn_head_move(qn_head *head, int step, int n_steps, float *room);
+                    const float *weight, const qn_head_clues *clues, float *room);
+void qn_head_move(qn_head *head, int step, int n_steps, float least, float *room);
 
 /* All of it. It goes on from the weights as they are. */
 void qn_head_fit(qn_head *head, int n, const float *z, const int32_t *label, const float *weight,

@@ -12,6 +12,9 @@ enum { POSE, SHOW, STEPS, EMBED, WHITEN, CLUSTER, ARRIVE, JOIN, TEACH, DONE };
 enum { CELL_MOVES = 10, IN_CELL = 20, BUCKETS = 2048 };
 static const float very_sure = 0.8f; /* confidence from which labels teach the embedder */
 static const float shrink = 0.3f;
+/* Changes of the pose that hardly matter. */
+static const float slight[QN_POSE_PARTS] = {
+    [QN_POSE_ANGLE] = 0.09f, [QN_POSE_LIGHT] = 0.15f, [QN_POSE_NOISE] = 6.0f};
 static const float there_from_begin = 0.15f; /* part of the first samples */
 
 int64_t qn_lesson_before(int64_t n) {
@@ -38,7 +41,7 @@ void qn_lesson_begin(qn_labeller *l, int64_t begun_at, int n_steps) {
     lesson->at = lesson->n_done = lesson->n_begun = 0;
     lesson->n_steps = n_steps;
     lesson->n_drawn = net->n_drawn;
-    lesson->by_arrival = false;
+    lesson->by_arrival = lesson->is_review = false;
     memcpy(lesson->pose, net->pose, sizeof lesson->pose);
     net->groups.n = 0;
     qn_embedder_begin(net->embedder);
@@ -194,9 +197,10 @@ static bool is_by_arrival(const qn_label_net *net) {
         return false;
     for (int i = 0; i < QN_NET_POSES; i++)
         for (int k = 0; k < QN_POSE_PARTS; k++)
-            if (net->lesson.pose[i].part[k] != 0)
+            if (__builtin_fabsf(net->lesson.pose[i].part[k]) >
+                (net->lesson.is_review ? slight[k] : 0.0f))
                 return false;
-    for (int i = net->n_labelled; i < qn_net_used(net); i++)
+    for (int i = net->n_labelled; i < qn_net_used(net) && !net->lesson.is_review; i++)
         if (net->is_told[i])
             return false;
     return true;
@@ -231,6 +235,36 @@ static void find_periods(qn_label_net *net, int n_periods) {
             (uint8_t)((int64_t)before[net->arrived[i] * BUCKETS / all] * n_periods / n);
 }
 
+/* Found classes by their samples, those with most first. */
+static void fill_before(qn_label_net *net) {
+    qn_arrivals *a = &net->arrivals;
+    int size[QN_LABEL_MAX_NEW] = {0}, place[QN_LABEL_MAX_NEW];
+    for (int i = net->n_labelled; i < qn_net_used(net); i++)
+        if (net->label[i] >= net->n_known)
+            size[net->label[i] - net->n_known]++;
+    for (int p = 0; p < QN_LABEL_MAX_NEW; p++)
+        place[p] = -1;
+    for (a->n_before = 0; a->n_before < QN_ARRIVALS_FOUND; a->n_before++) {
+        int best = -1;
+        for (int p = 0; p < QN_LABEL_MAX_NEW; p++)
+            if (place[p] < 0 && size[p] >= QN_ARRIVALS_LEAST && (best < 0 || size[p] > size[best]))
+                best = p;
+        if (best < 0)
+            break;
+        place[best] = a->n_before;
+    }
+    memset(a->before_cells, 0, QN_ARRIVALS_FOUND * QN_ARRIVALS_CELLS * sizeof *a->before_cells);
+    memset(a->before_periods, 0,
+           QN_ARRIVALS_FOUND * QN_ARRIVALS_PERIODS * sizeof *a->before_periods);
+    for (int i = net->n_labelled; i < qn_net_used(net); i++) {
+        const int at = net->label[i] < net->n_known ? -1 : place[net->label[i] - net->n_known];
+        if (at >= 0) {
+            a->before_cells[at * QN_ARRIVALS_CELLS + net->groups.of[i]]++;
+            a->before_periods[at * QN_ARRIVALS_PERIODS + net->lesson.period[i]]++;
+        }
+    }
+}
+
 static void begin_arrivals(qn_label_net *net) {
     qn_arrivals *a = &net->arrivals;
     a->n_cells = net->groups.k;
@@ -243,6 +277,9 @@ static void begin_arrivals(qn_label_net *net) {
             a->labelled[net->label[i] * QN_ARRIVALS_CELLS + net->groups.of[i]]++;
         else
             a->count[net->groups.of[i] * QN_ARRIVALS_PERIODS + net->lesson.period[i]]++;
+    a->n_before = 0;
+    if (net->lesson.is_review)
+        fill_before(net);
     qn_arrivals_begin(a, net->groups.centre, WIDTH);
 }
 
@@ -364,4 +401,42 @@ qn_status qn_lesson_follow(qn_labeller *l, int64_t n) {
     while (is_left && (n >= QN_NET_DELAY || lesson->n_done * (int64_t)QN_NET_DELAY < all * n))
         QN_TRY(qn_lesson_work(l, &is_left));
     return n >= QN_NET_DELAY ? end(l) : QN_OK;
+}
+
+/* Labels what is kept by what a review found. Returns how many labels changed. */
+static int64_t take_review(qn_labeller *l) {
+    qn_label_net *net = l->net;
+    const qn_lesson *lesson = &net->lesson;
+    int64_t n_changed = 0;
+    for (int i = 0; i < lesson->n_begun; i++)
+        qn_labeller_begin_class(l, lesson->begun[i]);
+    for (int i = net->n_labelled; i < qn_net_used(net); i++) {
+        n_changed += net->label[i] != lesson->label[i];
+        net->label[i] = lesson->label[i];
+        net->confidence[i] = lesson->confidence[i];
+        net->is_new[i] = lesson->is_new[i];
+    }
+    return n_changed;
+}
+
+qn_status qn_lesson_review(qn_labeller *l, int64_t *n_changed) {
+    qn_lesson *lesson = &l->net->lesson;
+    const bool was_under_way = lesson->is_under_way;
+    const int64_t begun_at = was_under_way ? lesson->begun_at : l->n_samples;
+    const int n_steps = was_under_way ? lesson->n_steps : QN_NET_STEPS;
+    qn_status status = QN_OK;
+    if (begun_at <= QN_NET_EVERY)
+        return QN_OK;
+    qn_lesson_load(l->net, false);
+    qn_lesson_begin(l, begun_at, n_steps);
+    lesson->is_review = true;
+    for (bool is_left = true; status == QN_OK && is_left;)
+        status = qn_lesson_work(l, &is_left);
+    if (status == QN_OK && lesson->by_arrival)
+        *n_changed = take_review(l);
+    qn_lesson_load(l->net, false);
+    lesson->is_under_way = false;
+    if (was_under_way) /* it sees what the review found */
+        qn_lesson_begin(l, begun_at, n_steps);
+    return status;
 }

@@ -26,9 +26,11 @@ typedef struct qn_lesson {
     qn_pose pose[QN_NET_POSES];
     qn_pose_search search;
     int32_t order[QN_NET_EVERY];
+    bool is_review;  /* what it finds is for the samples that are kept, not for answers */
     bool by_arrival; /* classes are found by arrivals of all samples, not by groups of the latest */
     uint8_t *period; /* (places) of samples of the stream */
     float *ratio;    /* (QN_ARRIVALS_PERIODS, outputs) of classes in a period to all periods */
+    float *share;    /* (cells, outputs) samples of classes in cells, of a review */
     qn_whitening whitening;
     qn_head head;
     uint8_t is_open[QN_HEAD_MOST_OUTPUTS];
@@ -55,6 +57,11 @@ qn_status qn_lesson_work(qn_labeller *labeller, bool *is_left);
 /* Does what should be done n of the QN_NET_DELAY samples after it began, and ends it after the
  * last. */
 qn_status qn_lesson_follow(qn_labeller *labeller, int64_t n);
+
+/* Looks at all samples that are kept once more, and labels them by what is known by now. Answers
+ * and later lessons go on from there. Changes nothing where times tell nothing, or before the third
+ * lesson. */
+qn_status qn_lesson_review(qn_labeller *labeller, int64_t *n_changed);
 
 /* Makes sure that the embedder has the weights that answer, or those of the lesson. */
 void qn_lesson_load(struct qn_label_net *net, bool is_lesson);

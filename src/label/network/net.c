@@ -44,7 +44,7 @@ typedef struct part {
     size_t n, size;
 } part;
 
-enum { N_PARTS = 22 };
+enum { N_PARTS = 23 };
 
 static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
     const size_t n = (size_t)qn_net_places(net);
@@ -69,6 +69,7 @@ static void list_parts(qn_label_net *net, part parts[N_PARTS]) {
         {&net->lesson.is_new, n, sizeof(float)},
         {&net->lesson.period, n, 1},
         {&net->lesson.ratio, QN_ARRIVALS_PERIODS * (size_t)net->head.n_outputs, sizeof(float)},
+        {&net->lesson.share, QN_ARRIVALS_CELLS * (size_t)net->head.n_outputs, sizeof(float)},
         {&net->groups.centre, QN_GROUPS_MOST, WIDTH * sizeof(float)},
         {&net->groups.of, n, sizeof(int32_t)},
     };

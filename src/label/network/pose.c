@@ -246,7 +246,7 @@ static void look_at(qn_shape s, const uint8_t *bytes, float look[3]) {
 }
 
 static float log_ratio(float a, float b) {
-    return qn_log1p_f32((a + 1.0f) / (b + 1.0f) - 1.0f);
+    return qn_log_f32((a + 1.0f) / (b + 1.0f));
 }
 
 static float median(float *x, int n) {

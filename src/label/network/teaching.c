@@ -5,9 +5,10 @@
 
 #include <string.h>
 
-enum { WIDTH = QN_EMBEDDER_WIDTH, HEAD_STEPS = 60, ROUNDS = 3, GATHERED = 2048 };
+enum { WIDTH = QN_EMBEDDER_WIDTH, HEAD_STEPS = 60, ROUNDS = 3, REVIEW_ROUNDS = 4, GATHERED = 2048 };
 static const float sure = 0.6f;        /* probability from which the classifier teaches itself */
 static const float told_weight = 5.0f; /* of a sample whose class the user said */
+static const float own_part = 0.98f;   /* of the classifier's probabilities beside cells' */
 static const float least_overlap = 0.3f;
 /* of a group with a class found before */
 
@@ -134,6 +135,28 @@ static void begin_by_arrival(qn_label_net *net, const int32_t *class) {
     }
 }
 
+/* In a review every sample is taught all that it may be by its cell and period. */
+static void begin_by_clues(qn_label_net *net, const int32_t *class) {
+    const int outputs = net->head.n_outputs;
+    float *share = net->lesson.share;
+    for (int i = 0; i < qn_net_used(net); i++) {
+        const bool is_told = i >= net->n_labelled && net->is_told[i];
+        net->taught[i] = i < net->n_labelled || is_told ? net->label[i] : -1;
+        net->weight[i] = is_told ? told_weight : 1.0f;
+    }
+    memset(share, 0, QN_ARRIVALS_CELLS * (size_t)outputs * sizeof *share);
+    for (int k = 0; k < net->arrivals.n_cells; k++, share += outputs) {
+        float sum = 1e-20f;
+        for (int c = 0; c < net->n_known + net->arrivals.now.n; c++) {
+            const int to = c < net->n_known ? c : class[c - net->n_known];
+            if (to >= 0)
+                sum += share[to] = qn_arrivals_share(&net->arrivals, c, k);
+        }
+        for (int c = 0; c < outputs; c++)
+            share[c] /= sum;
+    }
+}
+
 /* How much more often than on the whole classes come in each period. */
 static void find_ratios(qn_label_net *net, const int32_t *class) {
     const int outputs = net->head.n_outputs;
@@ -169,7 +192,12 @@ static void expect_latest(qn_label_net *net) {
     for (int c = 0; net->lesson.by_arrival && c < head->n_outputs; c++)
         if (net->lesson.is_open[c])
             head->weight[WIDTH * head->n_outputs + c] +=
-                qn_log1p_f32((ratio[c] > 0.05f ? ratio[c] : 0.05f) - 1.0f);
+                qn_log_f32(ratio[c] > 0.05f ? ratio[c] : 0.05f);
+}
+
+/* Whether samples are taught all that they may be, instead of what they are most probably. */
+static bool is_by_clues(const qn_label_net *net) {
+    return net->lesson.is_review && net->lesson.by_arrival;
 }
 
 static void open_classes(qn_label_net *net) {
@@ -179,6 +207,9 @@ static void open_classes(qn_label_net *net) {
     for (int i = 0; i < qn_net_used(net); i++)
         if (net->taught[i] >= 0)
             lesson->is_open[net->taught[i]] = 1;
+    for (int c = 0; is_by_clues(net) && c < net->arrivals.now.n; c++)
+        if (lesson->class[c] >= 0)
+            lesson->is_open[lesson->class[c]] = 1;
     qn_head_count_used(&lesson->head);
 }
 
@@ -212,40 +243,79 @@ static void teach_itself(qn_label_net *net) {
     }
 }
 
+/* Counts classes in periods anew, by what the classifier knows. */
+static void count_anew(qn_label_net *net) {
+    const int32_t *class = net->lesson.class;
+    const int n = net->n_known + net->arrivals.now.n;
+    float *mass = net->room;
+    memset(mass, 0, (size_t)n * QN_ARRIVALS_PERIODS * sizeof *mass);
+    for (int i = net->n_labelled; i < qn_net_used(net); i++) {
+        float p[QN_HEAD_MOST_OUTPUTS];
+        look_at(net, i, p);
+        for (int c = 0; c < n; c++) {
+            const int to = c < net->n_known ? c : class[c - net->n_known];
+            mass[c * QN_ARRIVALS_PERIODS + net->lesson.period[i]] += to >= 0 ? p[to] : 0.0f;
+        }
+    }
+    qn_arrivals_set_rates(&net->arrivals, mass);
+    find_ratios(net, class);
+}
+
 static int count_parts(const qn_label_net *net) {
     return (qn_net_used(net) + GATHERED - 1) / GATHERED;
 }
 
+static int count_rounds(const qn_label_net *net) {
+    return is_by_clues(net) ? REVIEW_ROUNDS : ROUNDS;
+}
+
 int qn_lesson_teachings(const qn_label_net *net) {
-    return 1 + ROUNDS * (HEAD_STEPS * count_parts(net) + 1);
+    return 1 + count_rounds(net) * (HEAD_STEPS * count_parts(net) + 1);
 }
 
 /* Part `at` of the parts of a round's steps. */
-static void fit_part(qn_label_net *net, int at) {
+static void fit_part(qn_label_net *net, int at, int round) {
     const int parts = count_parts(net), n = qn_net_used(net), begin = at % parts * GATHERED;
     qn_head *head = &net->lesson.head;
+    const qn_head_clues clues = {net->lesson.period, net->lesson.ratio, net->groups.of,
+                                 net->lesson.share, round == 0 ? 0.0f : own_part};
     qn_head_gather(head, begin, begin + GATHERED < n ? begin + GATHERED : n, net->z, net->taught,
-                   net->weight, net->room);
-    if (at % parts == parts - 1)
-        qn_head_move(head, at / parts, HEAD_STEPS, net->room);
+                   net->weight, is_by_clues(net) ? &clues : NULL, net->room);
+    if (at % parts < parts - 1)
+        return;
+    if (is_by_clues(net) && round > 0) /* small steps, so that no class jumps to another's place */
+        qn_head_move(head, round * HEAD_STEPS + at / parts, REVIEW_ROUNDS * HEAD_STEPS, 1e-2f,
+                     net->room);
+    else
+        qn_head_move(head, at / parts, HEAD_STEPS, 1e-6f, net->room);
+}
+
+static void begin(qn_label_net *net) {
+    qn_head *head = &net->lesson.head;
+    const int32_t *class = net->lesson.class;
+    if (is_by_clues(net))
+        begin_by_clues(net, class);
+    else if (net->lesson.by_arrival)
+        begin_by_arrival(net, class);
+    else
+        begin_teaching(net, class);
+    find_ratios(net, class);
+    open_classes(net);
+    memset(head->weight, 0, (WIDTH + 1) * (size_t)head->n_outputs * sizeof *head->weight);
 }
 
 bool qn_lesson_teach(qn_label_net *net, int piece) {
-    qn_head *head = &net->lesson.head;
     const int in_round = HEAD_STEPS * count_parts(net) + 1, at = (piece - 1) % in_round;
     if (piece == 0) {
-        if (net->lesson.by_arrival)
-            begin_by_arrival(net, net->lesson.class);
-        else
-            begin_teaching(net, net->lesson.class);
-        find_ratios(net, net->lesson.class);
-        open_classes(net);
-        memset(head->weight, 0, (WIDTH + 1) * (size_t)head->n_outputs * sizeof *head->weight);
+        begin(net);
     } else if (at < in_round - 1) {
-        fit_part(net, at);
+        fit_part(net, at, (piece - 1) / in_round);
     } else {
         label_all(net);
-        teach_itself(net);
+        if (is_by_clues(net))
+            count_anew(net);
+        else
+            teach_itself(net);
     }
     if (piece + 1 == qn_lesson_teachings(net))
         expect_latest(net);

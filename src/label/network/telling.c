@@ -22,6 +22,7 @@ static const float before_onset = 0.02f; /* part that is left of what came befor
 static const float passed_on = 0.95f;    /* part of what a sample has that its neighbours gave */
 /* The confidence from which labels of found classes, and those of known ones, are given. */
 static const float sure = 0.6f, very_sure = 0.9f;
+static const float fairly_sure = 0.5f; /* from which a label stands where no answer was given */
 
 /* A place, and how far it is. */
 typedef struct neighbour {
@@ -252,7 +253,7 @@ static void spread_once(spreading *s) {
 
 /* x times the logarithm of its rate. */
 static double fit_of(double x, double total) {
-    return x > 0 ? x * qn_overview_log(x / (total + 1e-9)) : 0.0;
+    return x > 0 ? x * qn_log_f64(x / (total + 1e-9)) : 0.0;
 }
 
 /* The period until `last` from which a class with so many samples in each period, some of which may
@@ -302,6 +303,13 @@ static void take_early(const qn_label_net *net, spreading *s) {
                 s->has[(size_t)i * (size_t)c + (size_t)k] *= before_onset;
 }
 
+/* Whether a sample's label, or what that became, stands: it is sure, and got no answer. */
+static bool is_kept(const qn_label_net *net, const spreading *s, int place) {
+    const bool is_known = net->label[place] < net->n_known;
+    return net->confidence[place] > fairly_sure && s->far[place] >= 1e30f &&
+           (is_known || class_by_told(net, s, place) >= 0);
+}
+
 /* Labels of samples that nothing reaches stay. */
 static void label_all(qn_label_net *net, const spreading *s) {
     const int c = s->n_classes;
@@ -317,6 +325,9 @@ static void label_all(qn_label_net *net, const spreading *s) {
         if (net->is_told[i]) {
             net->confidence[i] = 1;
             net->is_new[i] = net->label[i] >= net->n_known ? 1.0f : 0.0f;
+        } else if (is_kept(net, s, i)) {
+            if (net->label[i] >= net->n_known)
+                net->label[i] = class_by_told(net, s, i);
         } else if (sum > 1e-20f) {
             net->label[i] = s->class[best];
             net->confidence[i] = has[best] / sum;

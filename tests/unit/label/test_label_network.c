@@ -212,6 +212,79 @@ static void test_answers(const char *path, const char *file, size_t n_file) {
     CHECK(memcmp(answers[0] + N_STREAM, answers[1] + N_STREAM, 600 * sizeof **answers) == 0);
 }
 
+enum { LATE_FROM = 700, N_LATE = 1310 };
+
+static int late_class_at(int i) {
+    return i < LATE_FROM ? i % 2 : i % 3;
+}
+
+/* Labels of two labellers for all samples that are kept are the same. */
+static void check_same_labels(const qn_labeller *a, const qn_labeller *b) {
+    CHECK(qn_labeller_kept(a) == qn_labeller_kept(b));
+    for (int64_t age = 0; age < qn_labeller_kept(a); age++) {
+        qn_label_answer x, y;
+        CHECK_OK(qn_labeller_revise(a, age, NULL, &x));
+        CHECK_OK(qn_labeller_revise(b, age, NULL, &y));
+        CHECK(memcmp(&x, &y, sizeof x) == 0);
+    }
+}
+
+/* A review after n samples, of a labeller and of what its file says of it. Both go on alike. */
+static void review(qn_labeller *l, const char *path, int n) {
+    qn_labeller *other;
+    int64_t n_changed = -1, n_other = -1;
+    int right = 0, n_new = 0;
+    CHECK_OK(qn_labeller_save(l, path));
+    CHECK_OK(qn_labeller_load(NULL, path, &other));
+    check_same_labels(l, other);
+    CHECK_OK(qn_labeller_review(l, &n_changed));
+    CHECK_OK(qn_labeller_review(other, &n_other));
+    CHECK(n_changed >= 0 && n_changed == n_other);
+    check_same_labels(l, other);
+    for (int i = LATE_FROM; i < n; i++) {
+        qn_label_answer now;
+        CHECK_OK(qn_labeller_revise(l, n - 1 - i, NULL, &now));
+        n_new += late_class_at(i) == 2;
+        right += late_class_at(i) == 2 ? now.label >= 2 : now.label == late_class_at(i);
+    }
+    CHECK(n_new > 100 && right > 0.9 * (n - LATE_FROM));
+    CHECK_OK(qn_labeller_save(other, path));
+    qn_labeller_destroy(other);
+    CHECK_OK(qn_labeller_load(NULL, path, &other));
+    for (int i = n; i < n + 60; i++) { /* the lesson that was under way ends */
+        qn_label_answer x, y;
+        float picture[VALUES];
+        draw(late_class_at(i), (uint64_t)i, picture);
+        CHECK_OK(qn_labeller_add(l, picture, &x));
+        CHECK_OK(qn_labeller_add(other, picture, &y));
+        CHECK(memcmp(&x, &y, sizeof x) == 0);
+    }
+    check_same_labels(l, other);
+    qn_labeller_destroy(other);
+}
+
+/* While a lesson is under way, and while none is; before the third lesson nothing changes. */
+static void test_review(const char *path) {
+    qn_labeller *l = make();
+    int64_t n_changed = -1;
+    for (int i = 0; i < N_LATE; i++) {
+        qn_label_answer answer;
+        float x[VALUES];
+        if (i == LATE_FROM) {
+            CHECK_OK(qn_labeller_review(l, &n_changed));
+            CHECK(n_changed == 0);
+        }
+        draw(late_class_at(i), (uint64_t)i, x);
+        CHECK_OK(qn_labeller_add(l, x, &answer));
+        if (i + 1 == N_LATE - 60) {
+            review(l, path, N_LATE - 60);
+            i += 60;
+        }
+    }
+    review(l, path, N_LATE);
+    qn_labeller_destroy(l);
+}
+
 /* The samples of the file as a data set: the labelled ones, and those of the stream with what they
  * were labelled as; classes of one name are one. */
 static void test_data_set(qn_labeller *l, const char *path) {
@@ -474,6 +547,7 @@ int main(void) {
     test_cuts(path, answers, file, n_file);
     test_data_set(l, path);
     test_answers(path, file, n_file);
+    test_review(path);
     test_mistakes(l, path, file, n_file);
     qn_release(qn_allocator_default(), file, n_file + 1, 1);
     qn_labeller_destroy(l);
