@@ -116,9 +116,8 @@ QN_API qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, con
 
 /* Looks once more at all samples that are kept and labels them by all that is known by now, for
  * training on them (labelled:FILE); *n_changed receives how many labels changed. Where a network
- * labels and new classes came one after another; of rows, under drift, and
- * before 1200 samples nothing changes. It takes as long as a lesson. If it fails, nothing is
- * changed. */
+ * labels and new classes came one after another; of rows, under drift, and before 700 samples
+ * nothing changes. It takes as long as a lesson. If it fails, nothing is changed. */
 QN_API qn_status qn_labeller_review(qn_labeller *labeller, int64_t *n_changed);
 
 /* A sample that is worth asking for. Of rows: one of a found class that has no name yet. */

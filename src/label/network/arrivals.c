@@ -23,7 +23,6 @@ enum {
     TRY_STEPS = 10,
     GROW_STEPS = 20,
     IN_PERIOD = 60,  /* samples of a period, at least */
-    NEIGHBOURS = 6,  /* cells around one that are like it */
     PER_ONSET = 3,   /* candidates that begin in one period */
     IN_PIECE = 40000 /* numbers of parts that a piece looks at, about */
 };
@@ -197,29 +196,6 @@ static void measure_fit(qn_arrivals *a, qn_mixture *m) {
 
 /* ---- candidates ---- */
 
-/* Cells near each other are alike. */
-static void compare_cells(qn_arrivals *a, const float *centre, int d) {
-    double sum = 0;
-    for (int k = 0; k < a->n_cells; k++) {
-        float near[NEIGHBOURS + 1];
-        int n = 0;
-        for (int o = 0; o < a->n_cells; o++) {
-            const float far = qn_square_distance(centre + k * d, centre + o * d, d);
-            a->likeness[k * CELLS + o] = far;
-            int at = n <= NEIGHBOURS ? n++ : far < near[NEIGHBOURS] ? NEIGHBOURS : -1;
-            for (; at > 0 && near[at - 1] > far; at--)
-                near[at] = near[at - 1];
-            if (at >= 0)
-                near[at] = far;
-        }
-        sum += (double)near[n - 1];
-    }
-    const float width = sum > 0 ? (float)(sum / a->n_cells) : 1.0f;
-    for (int k = 0; k < a->n_cells; k++)
-        for (int o = 0; o < a->n_cells; o++)
-            a->likeness[k * CELLS + o] = qn_exp_f32(-a->likeness[k * CELLS + o] / width);
-}
-
 /* Puts a candidate to those with the highest scores; the first of equal ones stay first. */
 static void put_candidate(qn_arrival_candidate *all, int most, int *n, qn_arrival_candidate one) {
     int at = *n < most ? (*n)++ : one.score > all[most - 1].score ? most - 1 : -1;
@@ -289,26 +265,29 @@ static void add_candidate(qn_arrivals *a, const qn_arrival_candidate *one) {
     m->onset[m->n++] = one->onset;
 }
 
-/* The period from which on a class that was found before has most of its samples: the step from few
- * to many with the highest likelihood. */
-static int find_onset(const qn_arrivals *a, const float *periods) {
-    double most = 0;
-    int best = 0;
-    for (int onset = 1; onset + 1 < a->n_periods; onset++) {
-        double early = 1e-3, early_all = 1e-3, late = 1e-3, late_all = 1e-3;
-        for (int b = 0; b < a->n_periods; b++) {
-            *(b < onset ? &early : &late) += (double)periods[b];
-            *(b < onset ? &early_all : &late_all) += (double)a->total[b];
-        }
-        const double rate = (early + late) / (early_all + late_all);
-        const double gain = early * qn_log_f64(early / early_all / rate) +
-                            late * qn_log_f64(late / late_all / rate);
-        if (late / late_all > rate && gain > most) {
-            most = gain;
-            best = onset;
+static double fit_of(double x, double total) {
+    return x > 0 ? x * qn_log_f64(x / (total + 1e-9)) : 0.0;
+}
+
+int qn_arrivals_onset(int n_periods, const float *samples, const float *all, int last,
+                      double gain_needed, double ratio) {
+    double best = gain_needed, sum = 0, total = 0, before = 0, early = 0;
+    int onset = 0;
+    for (int b = 0; b < n_periods; b++) {
+        sum += (double)samples[b];
+        total += (double)all[b];
+    }
+    for (int o = 1; o <= last && o < n_periods; o++) {
+        before += (double)samples[o - 1];
+        early += (double)all[o - 1];
+        const double gain =
+            fit_of(before, early) + fit_of(sum - before, total - early) - fit_of(sum, total);
+        if (gain > best && (sum - before) * early > ratio * before * (total - early)) {
+            best = gain;
+            onset = o;
         }
     }
-    return best;
+    return onset;
 }
 
 /* The mixture with a class that was found before. */
@@ -316,7 +295,8 @@ static void add_before(qn_arrivals *a, int before) {
     const float *cells = a->before_cells + before * CELLS;
     const float *periods = a->before_periods + before * PERIODS;
     qn_mixture *m = &a->trial;
-    const int onset = find_onset(a, periods);
+    const int onset =
+        qn_arrivals_onset(a->n_periods, periods, a->total, a->n_periods - 2, 0.0, 1.0);
     float *part = m->part + (a->n_known + a->now.n) * CELLS, sum = 0;
     copy(a, m, &a->now);
     for (int k = 0; k < a->n_cells; k++) {
@@ -452,7 +432,7 @@ void qn_arrivals_begin(qn_arrivals *a, const float *centre, int d) {
             a->total[b] += a->count[k * PERIODS + b];
         all += a->total[b];
     }
-    compare_cells(a, centre, d);
+    qn_groups_compare(a->n_cells, d, centre, CELLS, a->likeness);
     a->trial.n = 0;
     for (int c = 0; c < a->n_known; c++) {
         float sum = 0, *part = a->trial.part + c * CELLS;

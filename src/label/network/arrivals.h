@@ -62,6 +62,12 @@ size_t qn_arrivals_bytes(const qn_arrivals *arrivals);
 /* Periods for n samples of a stream. */
 int qn_arrivals_periods(int n);
 
+/* The first period, from 1 to `last`, of a class with `samples` (n_periods) of `all` (n_periods):
+ * where two rates, the later more than `ratio` times the earlier, are most likely, by more than
+ * gain_needed natural logarithms; 0: there is none. */
+int qn_arrivals_onset(int n_periods, const float *samples, const float *all, int last,
+                      double gain_needed, double ratio);
+
 /* Begins. Cells have centres (n_cells, d), and counts, labelled and what was found
  * before were filled in by the caller. */
 void qn_arrivals_begin(qn_arrivals *arrivals, const float *centre, int d);

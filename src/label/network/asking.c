@@ -149,31 +149,6 @@ static qn_status make(const qn_label_net *net, asking *a, qn_arena *arena) {
     return QN_OK;
 }
 
-/* Cells near each other are alike. */
-static void compare_cells(asking *a) {
-    const qn_groups *g = &a->all.groups;
-    double sum = 0;
-    for (int k = 0; k < g->k; k++) {
-        float near[NEIGHBOURS + 1];
-        int n = 0;
-        for (int o = 0; o < g->k; o++) {
-            const float far =
-                qn_square_distance(g->centre + k * WIDTH, g->centre + o * WIDTH, WIDTH);
-            a->likeness[k * CELLS + o] = far;
-            int at = n <= NEIGHBOURS ? n++ : far < near[NEIGHBOURS] ? NEIGHBOURS : -1;
-            for (; at > 0 && near[at - 1] > far; at--)
-                near[at] = near[at - 1];
-            if (at >= 0)
-                near[at] = far;
-        }
-        sum += (double)near[n - 1];
-    }
-    const float width = sum > 0 ? (float)(sum / g->k) : 1.0f;
-    for (int k = 0; k < g->k; k++)
-        for (int o = 0; o < g->k; o++)
-            a->likeness[k * CELLS + o] = qn_exp_f32(-a->likeness[k * CELLS + o] / width);
-}
-
 /* How much settling each cell is worth: samples that no labelled ones speak for, or of which the
  * classifier is not sure, and more where many came late. */
 static void find_worth(const qn_labeller *l, asking *a) {
@@ -276,7 +251,7 @@ static qn_status ask(const qn_labeller *l, qn_arena *arena, int most, qn_label_q
     int place;
     QN_TRY(qn_overview_make(l, arena, &a.all));
     QN_TRY(make(net, &a, arena));
-    compare_cells(&a);
+    qn_groups_compare(a.all.groups.k, WIDTH, a.all.groups.centre, CELLS, a.likeness);
     find_worth(l, &a);
     most = most < QN_GROUPS_MOST ? most : QN_GROUPS_MOST;
     for (int i = net->n_labelled; i < a.all.n; i++)

@@ -333,3 +333,28 @@ void qn_groups_doubt(qn_groups *g, const qn_group_samples *s, float *room, float
     }
     *joining = joining_distance(g, s);
 }
+
+/* ---- likeness ---- */
+
+void qn_groups_compare(int k, int d, const float *centre, int stride, float *likeness) {
+    enum { NEIGHBOURS = 6 };
+    double sum = 0;
+    for (int i = 0; i < k; i++) {
+        float near[NEIGHBOURS + 1];
+        int n = 0;
+        for (int o = 0; o < k; o++) {
+            const float far = qn_square_distance(centre + i * d, centre + o * d, d);
+            likeness[i * stride + o] = far;
+            int at = n <= NEIGHBOURS ? n++ : far < near[NEIGHBOURS] ? NEIGHBOURS : -1;
+            for (; at > 0 && near[at - 1] > far; at--)
+                near[at] = near[at - 1];
+            if (at >= 0)
+                near[at] = far;
+        }
+        sum += (double)near[n - 1];
+    }
+    const float width = sum > 0 ? (float)(sum / k) : 1.0f;
+    for (int i = 0; i < k; i++)
+        for (int o = 0; o < k; o++)
+            likeness[i * stride + o] = qn_exp_f32(-likeness[i * stride + o] / width);
+}

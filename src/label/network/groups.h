@@ -65,4 +65,8 @@ void qn_groups_find(qn_groups *groups, const qn_group_samples *samples, float *r
 void qn_groups_doubt(qn_groups *groups, const qn_group_samples *samples, float *room, float *doubt,
                      float *joining);
 
+/* How alike clusters with centres (k, d) are, from 0 to 1, by their distance beside that of the
+ * sixth next: likeness (k, stride). */
+void qn_groups_compare(int k, int d, const float *centre, int stride, float *likeness);
+
 #endif

@@ -30,7 +30,7 @@ typedef struct qn_lesson {
     bool by_arrival; /* classes are found by arrivals of all samples, not by groups of the latest */
     uint8_t *period; /* (places) of samples of the stream */
     float *ratio;    /* (QN_ARRIVALS_PERIODS, outputs) of classes in a period to all periods */
-    float *share;    /* (cells, outputs) samples of classes in cells, of a review */
+    float *share;    /* (cells, outputs) parts that classes have of cells, of a review */
     qn_whitening whitening;
     qn_head head;
     uint8_t is_open[QN_HEAD_MOST_OUTPUTS];
@@ -58,9 +58,9 @@ qn_status qn_lesson_work(qn_labeller *labeller, bool *is_left);
  * last. */
 qn_status qn_lesson_follow(qn_labeller *labeller, int64_t n);
 
-/* Looks at all samples that are kept once more, and labels them by what is known by now. Answers
- * and later lessons go on from there. Changes nothing where times tell nothing, or before the third
- * lesson. */
+/* Looks at all samples that are kept once more, and labels them by what is known by now. Later
+ * lessons go on from there. Changes nothing where times tell nothing, or before the second lesson
+ * has ended. */
 qn_status qn_lesson_review(qn_labeller *labeller, int64_t *n_changed);
 
 /* Makes sure that the embedder has the weights that answer, or those of the lesson. */

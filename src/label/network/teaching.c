@@ -8,7 +8,8 @@
 enum { WIDTH = QN_EMBEDDER_WIDTH, HEAD_STEPS = 60, ROUNDS = 3, REVIEW_ROUNDS = 4, GATHERED = 2048 };
 static const float sure = 0.6f;        /* probability from which the classifier teaches itself */
 static const float told_weight = 5.0f; /* of a sample whose class the user said */
-static const float own_part = 0.98f;   /* of the classifier's probabilities beside cells' */
+static const float least_gradient = 1e-6f, least_in_review = 1e-2f; /* taken by relative size */
+static const float own_part = 0.98f; /* of the classifier's probabilities beside cells' */
 static const float least_overlap = 0.3f;
 /* of a group with a class found before */
 
@@ -284,10 +285,10 @@ static void fit_part(qn_label_net *net, int at, int round) {
     if (at % parts < parts - 1)
         return;
     if (is_by_clues(net) && round > 0) /* small steps, so that no class jumps to another's place */
-        qn_head_move(head, round * HEAD_STEPS + at / parts, REVIEW_ROUNDS * HEAD_STEPS, 1e-2f,
-                     net->room);
+        qn_head_move(head, round * HEAD_STEPS + at / parts, REVIEW_ROUNDS * HEAD_STEPS,
+                     least_in_review, net->room);
     else
-        qn_head_move(head, at / parts, HEAD_STEPS, 1e-6f, net->room);
+        qn_head_move(head, at / parts, HEAD_STEPS, least_gradient, net->room);
 }
 
 static void begin(qn_label_net *net) {

@@ -18,6 +18,7 @@ enum {
 };
 enum { NONE = -2, MIXED = -1 }; /* no sample of a class was told; several, of different classes */
 static const double least_gain = 3.0;    /* of an onset, in the logarithm of the likelihood */
+static const double more_often = 1.5;    /* than before its onset a class comes at least */
 static const float before_onset = 0.02f; /* part that is left of what came before it */
 static const float passed_on = 0.95f;    /* part of what a sample has that its neighbours gave */
 /* The confidence from which labels of found classes, and those of known ones, are given. */
@@ -251,33 +252,6 @@ static void spread_once(spreading *s) {
         s->has[i] = passed_on * s->gets[i] + (1.0f - passed_on) * s->given[i];
 }
 
-/* x times the logarithm of its rate. */
-static double fit_of(double x, double total) {
-    return x > 0 ? x * qn_log_f64(x / (total + 1e-9)) : 0.0;
-}
-
-/* The period until `last` from which a class with so many samples in each period, some of which may
- * be mistakes, is most likely to come; 0, if they tell of none. */
-static int find_onset(const spreading *s, const float *gets, int last) {
-    double best = least_gain, all = 0, total = 0, before = 0, early = 0;
-    int onset = 0;
-    for (int b = 0; b < s->all.n_periods; b++) {
-        all += (double)gets[b];
-        total += (double)s->all.total[b];
-    }
-    for (int o = 1; o <= last && o < s->all.n_periods; o++) {
-        before += (double)gets[o - 1];
-        early += (double)s->all.total[o - 1];
-        const double gain =
-            fit_of(before, early) + fit_of(all - before, total - early) - fit_of(all, total);
-        if (gain > best && (all - before) * early > 1.5 * before * (total - early)) {
-            best = gain;
-            onset = o;
-        }
-    }
-    return onset;
-}
-
 /* Found classes have no sample before they begin: counts those that each would get in each period,
  * and takes what came before its onset from it. None begins after a told sample came. */
 static void take_early(const qn_label_net *net, spreading *s) {
@@ -296,7 +270,10 @@ static void take_early(const qn_label_net *net, spreading *s) {
             last[s->column[net->label[i]]] = s->all.period[i];
     }
     for (int k = 0; k < c; k++)
-        onset[k] = s->class[k] < net->n_known ? 0 : find_onset(s, gets[k], last[k]);
+        onset[k] = s->class[k] < net->n_known
+                       ? 0
+                       : qn_arrivals_onset(s->all.n_periods, gets[k], s->all.total, last[k],
+                                           least_gain, more_often);
     for (int i = net->n_labelled; i < s->all.n; i++)
         for (int k = 0; k < c; k++)
             if (s->all.period[i] < onset[k])

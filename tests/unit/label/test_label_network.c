@@ -263,7 +263,7 @@ static void review(qn_labeller *l, const char *path, int n) {
     qn_labeller_destroy(other);
 }
 
-/* While a lesson is under way, and while none is; before the third lesson nothing changes. */
+/* While a lesson is under way, and while none is; where nothing is new nothing changes. */
 static void test_review(const char *path) {
     qn_labeller *l = make();
     int64_t n_changed = -1;
