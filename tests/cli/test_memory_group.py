@@ -2,12 +2,11 @@
 program's code and libraries take. The system ends what takes more. Three of them where nothing is said.
 
 Skipped where no control group can be made."""
-import os
-import pathlib
 import re
 import subprocess
 import unittest
 
+import memory_group
 import quern
 
 OVERHEAD = 8 << 20
@@ -25,53 +24,7 @@ CONFIGURATIONS = (
     ("lenet5", "--batch", 64, "--freeze", "conv*"))
 
 
-def bytes_of(size):
-    return int(size[:-1]) << {"K": 10, "M": 20, "G": 30}[size[-1]]
-
-
-class Group:
-    """A control group with a limit, of either version; OSError where none can be made. (ulimit -v would count what
-    libraries and stacks have reserved and never touch, ten times what is resident.)"""
-    ROOTS = ((pathlib.Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
-             (pathlib.Path("/sys/fs/cgroup"), "memory.max"), (pathlib.Path("/sys/fs/cgroup/unified"), "memory.max"))
-
-    def __init__(self, limit):
-        for root, name in self.ROOTS:
-            self.folder = root / f"quern-{os.getpid()}"
-            try:
-                if name == "memory.max":
-                    (root / "cgroup.subtree_control").write_text("+memory")
-                self.folder.mkdir()
-            except OSError:
-                continue
-            if (self.folder / name).exists():
-                (self.folder / name).write_text(str(limit))
-                return
-            self.folder.rmdir()
-        raise OSError("no control group of memory")
-
-    def enter(self):
-        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
-
-    def pressed(self):
-        """How often the limit was reached."""
-        old = self.folder / "memory.failcnt"
-        events = old.read_text() if old.exists() else (self.folder / "memory.events").read_text()
-        return int(events) if old.exists() else int(re.search(r"^max (\d+)$", events, re.M).group(1))
-
-    def close(self):
-        self.folder.rmdir()
-
-
-def can_be_made():
-    try:
-        Group(64 << 20).close()
-        return True
-    except OSError:
-        return False
-
-
-@unittest.skipUnless(can_be_made(), "no control group of memory can be made here")
+@unittest.skipUnless(memory_group.can_be_made(), "no control group of memory can be made here")
 @unittest.skipIf(quern.SLOW, "an instrumented program takes more")
 class MemoryGroup(quern.Case):
     def test_within(self):
@@ -84,7 +37,7 @@ class MemoryGroup(quern.Case):
         run = ("train", name, *data, *options, "--no-test", "--no-samples", "--steps", 2)
         refused = self.fails(1, *run, "--memory", "64K")
         least = re.search(r"--memory (\d+[KM])", refused.errors).group(1)
-        group = Group(bytes_of(least) + OVERHEAD)
+        group = memory_group.Group(memory_group.bytes_of(least) + OVERHEAD)
         try:
             process = subprocess.run([quern.QUERN, *map(str, run), "--memory", least, "--save",
                                       "w.st"], cwd=self.folder, env=self.environment, text=True,

@@ -15,6 +15,7 @@ MODULES = {"numpy": "python3-numpy", "torch": "python3-torch", "onnx": "python3-
 # None: in every Debian.
 PROGRAMS = {"sh": None, "bash": None, "mount": None, "umount": None, "cc": "gcc", "gcc": "gcc", "nm": "gcc", "size": "gcc",
             "cmake": "cmake", "ctest": "cmake", "pkg-config": "pkg-config", "git": "git", "g++": "g++", "ip": "iproute2",
+            "localedef": None, "unshare": None,
             "python3": "python3", "/usr/bin/python3": "python3", "qemu-aarch64": "qemu-user",
             "jupyter-nbconvert": "jupyter-nbconvert"}
 FOLDERS = {"/usr/share/datasets/fashion-mnist": "dataset-fashion-mnist",

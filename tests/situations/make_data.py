@@ -1,0 +1,51 @@
+"""Inputs of data: rows of numbers and folders of pictures, made by rule. Each maker writes one path."""
+import math
+import random
+
+import quern
+
+
+def blobs(path, classes="ant bee cat", n=50, columns="x y", seed=1, label="label", header=True):
+    """A CSV of n rows for each class, in turn. Class i of the alphabet of all names is a cloud at an angle that its
+    name alone gives, so that two files agree about it."""
+    draw = random.Random(seed)
+    names = columns.split()
+    lines = [",".join([*names, label])] if header else []
+    for _ in range(n):
+        for name in classes.split():
+            angle = ord(name[0]) - ord("a")
+            at = {"x": 4 * math.cos(angle), "y": 9 + 4 * math.sin(angle)}
+            row = [f"{at.get(column, 0) + draw.gauss(0, 0.4):.4f}" for column in names]
+            lines.append(",".join([*row, name]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def noise(path, n=100, columns="x y", classes="no yes", seed=1):
+    """A CSV whose classes say nothing of its numbers."""
+    draw = random.Random(seed)
+    lines = [",".join([*columns.split(), "label"])]
+    lines += [",".join([*(f"{draw.gauss(0, 1):.4f}" for _ in columns.split()), draw.choice(classes.split())])
+              for _ in range(n)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def colours(path, classes="red green", n=10, side=8, first=0, seed=1):
+    """A folder of folders of PNG pictures; the grey of class i of the alphabet is its first letter's. Names are
+    FIRST.png and on."""
+    draw = random.Random(seed)
+    for name in classes.split():
+        (path / name).mkdir(parents=True, exist_ok=True)
+        grey = (ord(name[0]) - ord("a")) * 9
+        for k in range(first, first + n):
+            pixels = bytes(grey + draw.randrange(16) for _ in range(side * side))
+            quern.write_png(path / name / f"{k:04d}.png", side, side, pixels)
+
+
+def noise_pictures(path, classes="one two", n=25, side=8, prefix="p", seed=1):
+    """Pictures of noise, which nobody can tell apart but by heart."""
+    draw = random.Random(seed)
+    for name in classes.split():
+        (path / name).mkdir(parents=True, exist_ok=True)
+        for k in range(n):
+            pixels = bytes(draw.randrange(256) for _ in range(side * side))
+            quern.write_png(path / name / f"{prefix}{k:04d}.png", side, side, pixels)
