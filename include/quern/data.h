@@ -63,6 +63,7 @@ typedef struct qn_data_source {
     qn_status (*read_weight)(void *self, qn_split split, int64_t index, float *weight);
     const qn_data_column
         *columns; /* (C) of tables that were opened with reads_texts; may be null */
+    const struct qn_data_facts *facts; /* what quern understood of it; null: of other sources */
 } qn_data_source;
 
 typedef struct qn_data_options {

@@ -188,7 +188,7 @@ class DataSource(Structure):
     _fields_ = [("self", c_void_p), ("name", c_char_p), ("n_samples", c_int64 * 3), ("sample", Shape),
                 ("dtype", c_int), ("n_targets", c_int), ("preparation", Preparation), ("read", c_void_p),
                 ("set_size", c_void_p), ("close", c_void_p), ("read_class", c_void_p),
-                ("read_weight", c_void_p), ("columns", c_void_p)]
+                ("read_weight", c_void_p), ("columns", c_void_p), ("facts", c_void_p)]
 
 
 class DataOptions(Sized):

@@ -56,7 +56,7 @@ static const char *const examples[] = {
 enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };
 
 static bool takes_data(const command *c) {
-    return option_find(c, "data") >= 0;
+    return option_find(c, "data") >= 0 || (c->words && strncmp(c->words, "DATA", 4) == 0);
 }
 
 /* "--epochs N"; a flag in the form that changes something. */

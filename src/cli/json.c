@@ -106,6 +106,11 @@ void json_item_count(int64_t value) {
     fprintf(out(), "%lld", (long long)value);
 }
 
+void json_item_text(const char *value) {
+    separate();
+    put_quoted(value);
+}
+
 void json_close_list(void) {
     put(']');
     is_first = false;

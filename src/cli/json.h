@@ -18,12 +18,13 @@ void json_number(const char *key, double value); /* null where it is not finite 
 void json_flag(const char *key, bool value);
 void json_null(const char *key);
 
-/* An array under key: open, then begin_item and end_item for each object or item_count for each
- * number, close. */
+/* An array under key: open, then begin_item and end_item for each object, item_count or
+ * item_text for each number or text, close. */
 void json_open_list(const char *key);
 void json_begin_item(void);
 void json_end_item(void);
 void json_item_count(int64_t value);
+void json_item_text(const char *value);
 void json_close_list(void);
 
 #endif

@@ -69,6 +69,7 @@ static void close_source(void *self) {
     qn_source_base *base = self;
     if (base->format->release)
         base->format->release(base);
+    qn_data_facts_deinit(base);
     qn_arena_deinit(&base->arena);
     qn_release(base->options.allocator, base, 1, base->format->self_bytes);
 }
@@ -123,6 +124,15 @@ static qn_status hold_out_validation(qn_source_base *base, qn_data_source *sourc
     return QN_OK;
 }
 
+/* Where the format has not said by what it splits. */
+static void name_split(qn_source_base *base, const qn_data_source *source) {
+    const bool is_drawn = base->options.holdout > 0;
+    if (!base->facts.split_by)
+        base->facts.split_by = source->n_samples[QN_TEST] == 0 ? "nothing, as --holdout is 0"
+                               : is_drawn                      ? "a draw, as --holdout says"
+                                                               : "the data's own test set";
+}
+
 static qn_status fill_source(qn_source_base *base, const char *specification,
                              qn_data_source *source) {
     base->argument = qn_arena_text(&base->arena, base->argument ? base->argument : "");
@@ -130,6 +140,10 @@ static qn_status fill_source(qn_source_base *base, const char *specification,
     if (!base->argument || !source->name)
         return QN_ERROR_MEMORY;
     QN_TRY(base->format->open(base, source));
+    name_split(base, source);
+    if (source->n_targets > 0 && base->facts.target_kind == QN_TARGET_CLASSES)
+        base->facts.target_kind = QN_TARGET_NUMBERS;
+    source->facts = &base->facts;
     if (source->n_samples[QN_TRAIN] < 1 && !base->needs_no_training)
         return qn_fail(QN_ERROR_FORMAT, "%s holds no training samples", specification);
     QN_TRY(hold_out_validation(base, source));

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "data/facts.h"
 #include "quern/data.h"
 #include "tensor/tensor.h"
 
@@ -20,6 +21,7 @@ typedef struct qn_source_base {
     const qn_samples *samples; /* instead of an argument, while it is opened (samples.c) */
     bool needs_no_training;    /* there may be no training samples */
     bool wants_statistics;     /* mean and deviation of the training set, per channel or column */
+    qn_data_facts facts;       /* what is understood; the format fills it while it opens */
     struct qn_holdout *validation; /* of the format's training samples, in arena; null: none */
     qn_status (*read)(void *self, qn_split split, int64_t index, void *x, void *y); /* format's */
     qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *class); /* too */

@@ -266,6 +266,7 @@ static qn_status set_splits(images_source *images, qn_data_source *source) {
     const qn_data_options *options = &images->base.options;
     int64_t n = (int64_t)images->lists[QN_TRAIN].n;
     double part = options->holdout != 0 ? options->holdout : choose_part(n);
+    images->base.facts.split_by = "a draw from each class's files";
     if (images->lists[QN_TEST].root)
         part = 0;
     QN_TRY(qn_holdout_make(n, part, options->seed, &images->holdout));

@@ -1,0 +1,95 @@
+/* quern inspect: what is understood of a data set, before anything is trained on it. */
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/data_name.h"
+#include "cli/json.h"
+#include "cli/look/facts.h"
+#include "cli/session.h"
+#include "os/heap.h"
+#include "quern/data.h"
+#include "tensor/tensor.h"
+
+#include <stdlib.h>
+
+static const option options[] = {
+    {.name = "input",
+     .kind = OPTION_SHAPE,
+     .argument = "SHAPE",
+     .otherwise = "32x32x3",
+     .help = "size at which pictures are compared"},
+    {.name = "holdout",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 0.9,
+     .fallback = "0",
+     .otherwise = "images 0.1 to 0.25, others 0",
+     .help = "fraction held out for testing if the data has no test set"},
+    {.name = "validation",
+     .kind = OPTION_NUMBER,
+     .argument = "X",
+     .most = 0.9,
+     .fallback = "0",
+     .help = "fraction of the training samples held out for validation"},
+    {.name = "seed",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .most = 1e15,
+     .fallback = "1",
+     .help = "seed of what is held out"},
+    {.name = "strict",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "stop at unreadable images instead of skipping them"},
+    {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print a JSON object"},
+};
+
+static qn_status open_data(const arguments *a, qn_arena *texts, qn_data_source *source) {
+    const char *name, *input = arguments_get(a, "input");
+    qn_data_options how = {
+        QN_OPTIONS_INIT(qn_data_options),
+        .log = &session_log,
+        .seed = (uint64_t)arguments_count(a, "seed"),
+        .holdout = strtod(arguments_get(a, "holdout"), NULL),
+        .validation = strtod(arguments_get(a, "validation"), NULL),
+        .strict = arguments_flag(a, "strict"),
+    };
+    if (input && !qn_shape_parse(input, &how.sample))
+        return QN_ERROR_ARGUMENT;
+    QN_TRY(data_name_find(a->words[0], texts, &name));
+    return qn_data_open(name, &how, source);
+}
+
+static void show(const arguments *a, const qn_data_source *source) {
+    if (!arguments_flag(a, "json")) {
+        facts_print(source);
+        return;
+    }
+    json_begin();
+    json_text("event", "data");
+    facts_add_json(source);
+    json_end();
+}
+
+static int run(const arguments *a) {
+    qn_data_source source = {.self = NULL};
+    qn_arena texts;
+    qn_arena_init(&texts, qn_allocator_default());
+    const qn_status status = open_data(a, &texts, &source);
+    if (status == QN_OK)
+        show(a, &source);
+    qn_data_close(&source);
+    qn_arena_deinit(&texts);
+    return status == QN_OK ? EXIT_DONE : report_failure(status);
+}
+
+const command command_inspect = {
+    .name = "inspect",
+    .words = "DATA",
+    .least_words = 1,
+    .most_words = 1,
+    .summary = "Show what is understood of data, before training",
+    .description = "Nothing is trained. What is shown is what quern train would train on.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run = run,
+};
