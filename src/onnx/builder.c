@@ -268,7 +268,7 @@ static qn_status run_node_of(qn_onnx_builder *b, const qn_onnx_node *node, bool 
                          .graph = b->graph,
                          .node = node,
                          .name = node_name(b, node),
-                         .opset = b->model->opset};
+                         .opset = node->opset > 0 ? node->opset : b->model->opset};
     b->node = node;
     qn_onnx_item *first = node->n_inputs > 0 ? qn_onnx_find_item(b, node->inputs[0]) : NULL;
     if (is_left_out && first) {

@@ -22,6 +22,30 @@ def model(nodes, inputs, outputs, initializers=(), opset=13, **more):
     return made
 
 
+def functions():
+    """Functions with attributes of their calls, in a branch, and ones that call themselves."""
+    node = helper.make_node
+    slope = node("LeakyRelu", ["a"], ["b"])
+    slope.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope")
+    inner = helper.make_graph([node("Leaky", ["a"], ["t"], domain="own")], "inner", [], [
+        helper.make_tensor_value_info("t", TensorProto.FLOAT, None)])
+    bodies = {"Leaky": [slope], "Both": [node("If", ["a"], ["b"], then_branch=inner, else_branch=inner)],
+              "Self": [node("Self", ["a"], ["b"], domain="own")]}
+    made = {}
+    for name, kinds in (("functions", ("Leaky", "Both")), ("functions_endless", ("Self",))):
+        made[name] = model([node(kinds[0], ["x"], ["p"], domain="own", slope=0.5), node(kinds[-1], ["p"], ["y"], domain="own")],
+                           ["x"], ["y"])
+        for kind in kinds:
+            made[name].functions.append(onnx.FunctionProto(name=kind, domain="own", input=["a"], output=["b"],
+                                                           attribute=["slope"], node=bodies[kind]))
+        # defaults and overloads, which the schema of this package may not know
+        default = helper.make_attribute("slope", 0.25).SerializeToString()
+        for tag, content in ((11, default), (13, b"")):
+            body = made[name].functions[0]
+            body.ParseFromString(body.SerializeToString() + bytes([tag << 3 | 2, len(content)]) + content)
+    return made
+
+
 def main():
     node, tensor = helper.make_node, helper.make_tensor
     small = numpy_helper.from_array(np.arange(8, dtype=np.float32).reshape(2, 4), "w")
@@ -51,6 +75,7 @@ def main():
             value_info=[helper.make_tensor_value_info("c", TensorProto.FLOAT, [1])]),
         "optional": model([node("Dropout", ["x"], ["y", "mask"], ratio=0.5)], ["x"], ["y"], opset=10),
     }
+    files.update(functions())
     os.makedirs(sys.argv[1], exist_ok=True)
     for name, made in files.items():
         made.ir_version = 3 if name == "gemm" else 7

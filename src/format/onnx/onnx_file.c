@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum { MOST_NESTED = 64, LEAST_OPSET = 6, MOST_OPSET = 28, LARGE_BYTES = 4 << 20 };
+enum { MOST_NESTED = 64, LARGE_BYTES = 4 << 20 };
 
 const char *qn_onnx_text_or_empty(const char *text) {
     return text ? text : "";
@@ -111,8 +111,8 @@ static void leave_message(void *user, void *memory) {
     (void)memory; /* goes with the arena */
 }
 
-static qn_status unpack(qn_onnx_reading *reading, const ProtobufCMessageDescriptor *descriptor,
-                        const void *from, size_t n, void *message) {
+qn_status qn_onnx_unpack(qn_onnx_reading *reading, const ProtobufCMessageDescriptor *descriptor,
+                         const void *from, size_t n, void *message) {
     unpacking u = {
         .arena = &reading->file->arena, .mapped = reading->is_mapped ? from : NULL, .n_mapped = n};
     ProtobufCAllocator allocator = {place_message, leave_message, &u};
@@ -147,13 +147,13 @@ static qn_status read_opset(qn_onnx_reading *reading, const Onnx__ModelProto *fr
         if (is_default_domain(from->opset_import[i]->domain))
             *opset = from->opset_import[i]->version;
     }
-    if (*opset >= LEAST_OPSET && *opset <= MOST_OPSET)
+    if (*opset >= QN_ONNX_LEAST_OPSET && *opset <= QN_ONNX_MOST_OPSET)
         return QN_OK;
     return QN_ONNX_FAIL(
         reading, QN_ERROR_UNSUPPORTED,
         "operators of opset %lld; quern reads %d to %d: export it again with one of "
         "these (torch.onnx.export has opset_version)",
-        (long long)*opset, LEAST_OPSET, MOST_OPSET);
+        (long long)*opset, QN_ONNX_LEAST_OPSET, QN_ONNX_MOST_OPSET);
 }
 
 static qn_status read_properties(qn_onnx_reading *reading, const Onnx__ModelProto *from,
@@ -172,7 +172,7 @@ static qn_status read_properties(qn_onnx_reading *reading, const Onnx__ModelProt
 static qn_status read_model(qn_onnx_reading *reading, const void *from, size_t n) {
     qn_onnx_model *model = &reading->file->model;
     Onnx__ModelProto *message;
-    QN_TRY(unpack(reading, &onnx__model_proto__descriptor, from, n, &message));
+    QN_TRY(qn_onnx_unpack(reading, &onnx__model_proto__descriptor, from, n, &message));
     if (!message->graph)
         return QN_ONNX_FAIL(reading, QN_ERROR_FORMAT, "not a valid ONNX file: %s",
                             "there is no graph in it");
@@ -184,12 +184,13 @@ static qn_status read_model(qn_onnx_reading *reading, const void *from, size_t n
     QN_TRY(read_opset(reading, message, &model->opset));
     QN_TRY(read_properties(reading, message, model));
     QN_TRY(qn_onnx_read_graph(reading, message->graph, model));
+    QN_TRY(qn_onnx_place_functions(reading, message, model));
     return qn_onnx_check_names(reading, model);
 }
 
 static qn_status read_tensor(qn_onnx_reading *reading, const void *from, size_t n) {
     Onnx__TensorProto *message;
-    QN_TRY(unpack(reading, &onnx__tensor_proto__descriptor, from, n, &message));
+    QN_TRY(qn_onnx_unpack(reading, &onnx__tensor_proto__descriptor, from, n, &message));
     return qn_onnx_read_tensor(reading, "tensor", message, &reading->file->tensor);
 }
 

@@ -1,7 +1,7 @@
 /* ONNX files as plain structures: reading checks everything that a file can get wrong, so that what
  * is handed out can be walked without looking again, and writing makes a file of the same
- * structures. Opset 6 to 28 of the default domain. What operators mean is no matter of this file
- * (onnx/import.h).
+ * structures. Opset 6 to 28 of the default domain. Calls of functions of the file are replaced by
+ * their bodies. What operators mean is no matter of this file (onnx/import.h).
  *
  * Guaranteed of what was read: no pointer of a count above 0 is null, texts end with 0, names of
  * values are given once (by one node output, input, or initialiser; an initialiser may stand for an
@@ -78,6 +78,7 @@ typedef struct qn_onnx_attribute {
     const char *const *texts;
     const struct qn_onnx_model *graph; /* GRAPH: its nodes, values and initialisers alone; they may
                                           read names that are given around it */
+    const char *reference; /* in a function: the call's attribute that it stands for; or null */
 } qn_onnx_attribute;
 
 typedef struct qn_onnx_node {
@@ -87,6 +88,8 @@ typedef struct qn_onnx_node {
     int n_inputs, n_outputs, n_attributes;
     const char *const *inputs, *const *outputs; /* "": left out */
     const qn_onnx_attribute *attributes;
+    const char *overload; /* of a function of the file; "" elsewhere, or null */
+    int64_t opset;        /* of the function that it is of; 0: the model's */
 } qn_onnx_node;
 
 /* An input or output. dims -1: known at run time only, then symbols has its name or "". n_dims -1:

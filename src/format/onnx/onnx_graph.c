@@ -90,9 +90,11 @@ static qn_status read_inner_graph(qn_onnx_reading *reading, const Onnx__GraphPro
     return QN_OK;
 }
 
-static qn_status read_attribute(qn_onnx_reading *reading, const Onnx__AttributeProto *from,
-                                qn_onnx_attribute *attribute) {
+qn_status qn_onnx_read_attribute(qn_onnx_reading *reading, const Onnx__AttributeProto *from,
+                                 qn_onnx_attribute *attribute) {
     attribute->name = qn_onnx_text_or_empty(from->name);
+    attribute->reference =
+        from->ref_attr_name && from->ref_attr_name[0] ? from->ref_attr_name : NULL;
     switch (type_of(from)) {
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT:
         attribute->kind = QN_ONNX_ATTRIBUTE_FLOAT;
@@ -152,7 +154,8 @@ static qn_status read_attributes(qn_onnx_reading *reading, const Onnx__NodeProto
     node->attributes = attributes;
     node->n_attributes = (int)from->n_attribute;
     for (size_t i = 0; i < from->n_attribute; i++) {
-        const qn_status status = read_attribute(reading, from->attribute[i], &attributes[i]);
+        const qn_status status =
+            qn_onnx_read_attribute(reading, from->attribute[i], &attributes[i]);
         if (status != QN_OK)
             return qn_fail_within(status, "%s", qn_onnx_node_text(node, index, text));
     }
@@ -173,17 +176,18 @@ static qn_status read_node(qn_onnx_reading *reading, const Onnx__NodeProto *from
     if (!node->type[0])
         return QN_ONNX_FAIL(reading, QN_ERROR_FORMAT, "node %d ('%.80s') has no operator",
                             index + 1, node->name);
+    QN_TRY(qn_onnx_read_overload(reading, from, &node->overload));
     return read_attributes(reading, from, index, node);
 }
 
-static qn_status read_nodes(qn_onnx_reading *reading, const Onnx__GraphProto *graph,
-                            qn_onnx_model *model) {
-    qn_onnx_node *nodes;
-    QN_TRY(qn_onnx_place(reading, graph->n_node, sizeof *nodes, &nodes));
-    for (size_t i = 0; i < graph->n_node; i++)
-        QN_TRY(read_node(reading, graph->node[i], (int)i, &nodes[i]));
-    model->nodes = nodes;
-    model->n_nodes = (int)graph->n_node;
+qn_status qn_onnx_read_nodes(qn_onnx_reading *reading, Onnx__NodeProto *const *from, size_t n,
+                             const qn_onnx_node **nodes, int *n_nodes) {
+    qn_onnx_node *list;
+    QN_TRY(qn_onnx_place(reading, n, sizeof *list, &list));
+    for (size_t i = 0; i < n; i++)
+        QN_TRY(read_node(reading, from[i], (int)i, &list[i]));
+    *nodes = list;
+    *n_nodes = (int)n;
     return QN_OK;
 }
 
@@ -276,7 +280,7 @@ qn_status qn_onnx_read_graph(qn_onnx_reading *reading, const Onnx__GraphProto *g
     qn_onnx_value *inputs, *outputs, *infos;
     model->graph_name = qn_onnx_text_or_empty(graph->name);
     QN_TRY(read_initializers(reading, graph, model));
-    QN_TRY(read_nodes(reading, graph, model));
+    QN_TRY(qn_onnx_read_nodes(reading, graph->node, graph->n_node, &model->nodes, &model->n_nodes));
     QN_TRY(read_values(reading, graph->input, graph->n_input, &inputs));
     QN_TRY(read_values(reading, graph->output, graph->n_output, &outputs));
     QN_TRY(read_values(reading, graph->value_info, graph->n_value_info, &infos));

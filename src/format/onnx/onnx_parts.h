@@ -46,6 +46,26 @@ qn_status qn_onnx_place(qn_onnx_reading *reading, size_t count, size_t size, voi
 qn_status qn_onnx_read_tensor(qn_onnx_reading *reading, const char *place,
                               const Onnx__TensorProto *from, qn_onnx_tensor *tensor);
 
+enum { QN_ONNX_LEAST_OPSET = 6, QN_ONNX_MOST_OPSET = 28 };
+
+/* A message out of bytes, which are looked at first: deeply nested ones are refused. */
+qn_status qn_onnx_unpack(qn_onnx_reading *reading, const ProtobufCMessageDescriptor *descriptor,
+                         const void *from, size_t n, void *message);
+
+qn_status qn_onnx_read_attribute(qn_onnx_reading *reading, const Onnx__AttributeProto *from,
+                                 qn_onnx_attribute *attribute);
+
+qn_status qn_onnx_read_nodes(qn_onnx_reading *reading, Onnx__NodeProto *const *from, size_t n,
+                             const qn_onnx_node **nodes, int *n_nodes);
+
+/* Which of several functions of one name a node calls; "" where it does not say. */
+qn_status qn_onnx_read_overload(qn_onnx_reading *reading, const Onnx__NodeProto *from,
+                                const char **overload);
+
+/* Puts the bodies of the file's functions in place of the nodes that call them. */
+qn_status qn_onnx_place_functions(qn_onnx_reading *reading, const Onnx__ModelProto *message,
+                                  qn_onnx_model *model);
+
 /* A graph: the file's, or one inside of an attribute. */
 qn_status qn_onnx_read_graph(qn_onnx_reading *reading, const Onnx__GraphProto *graph,
                              qn_onnx_model *model);

@@ -173,6 +173,27 @@ static qn_status rewrite_nodes(rewriting *r) {
     return QN_OK;
 }
 
+/* Nodes of functions are for inference, too. */
+static qn_status rewrite_functions(rewriting *r) {
+    const Onnx__ModelProto *from = r->file->message;
+    Onnx__FunctionProto **functions;
+    QN_TRY(place(r, from->n_functions, sizeof *functions, &functions));
+    for (size_t i = 0; i < from->n_functions; i++) {
+        Onnx__NodeProto **nodes;
+        QN_TRY(place(r, 1, sizeof **functions, &functions[i]));
+        QN_TRY(place(r, from->functions[i]->n_node, sizeof *nodes, &nodes));
+        *functions[i] = *from->functions[i];
+        functions[i]->node = nodes;
+        for (size_t k = 0; k < functions[i]->n_node; k++) {
+            QN_TRY(place(r, 1, sizeof **nodes, &nodes[k]));
+            *nodes[k] = *from->functions[i]->node[k];
+            QN_TRY(make_inference(r, nodes[k]));
+        }
+    }
+    r->model.functions = functions;
+    return QN_OK;
+}
+
 /* ---- what the file says of itself ---- */
 
 static qn_status rewrite_properties(rewriting *r) {
@@ -261,6 +282,7 @@ static qn_status rewrite(rewriting *r, const char *path, bool is_outside) {
     r->model.graph = &r->graph;
     QN_TRY(list_initializers(r));
     QN_TRY(rewrite_nodes(r));
+    QN_TRY(rewrite_functions(r));
     QN_TRY(rewrite_properties(r));
     QN_TRY(rewrite_outputs(r));
     return qn_onnx_write_message(r->file->allocator, &r->model, &r->list, path, is_outside);

@@ -472,7 +472,7 @@ static qn_onnx_model model_to_write(void) {
         (qn_onnx_attribute){.name = "is", .kind = QN_ONNX_ATTRIBUTE_INTS, .n = 2, .counts = counts};
     attributes[6] =
         (qn_onnx_attribute){.name = "ss", .kind = QN_ONNX_ATTRIBUTE_TEXTS, .n = 2, .texts = texts};
-    node = (qn_onnx_node){"node", "Odd", "", 3, 1, 7, inputs, outputs, attributes};
+    node = (qn_onnx_node){"node", "Odd", "", 3, 1, 7, inputs, outputs, attributes, "", 0};
     places[0] = (qn_onnx_value){"x", QN_ONNX_FLOAT, 2, batch, symbols};
     places[1] = (qn_onnx_value){"y", QN_ONNX_INT32, -1, NULL, NULL};
     return (qn_onnx_model){8, 17, "quern", "1",   "graph", "",     1,          2,    1,
