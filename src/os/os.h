@@ -145,9 +145,11 @@ void qn_file_limit(qn_file *file, int64_t bytes);
 /* Replaces a file so that a reader sees all of the new one or the old one, whatever ends the
  * program or the system: written beside it without a name, synced, renamed over it, its folder
  * synced. Where files without names are not to be had, it is PATH.quern-tmp from the beginning,
- * which is all that a kill leaves and the next writer takes. A symbolic link is followed, and what
- * it points to is replaced; what is no regular file is refused. write is called once and appends
- * with qn_writer_put; on any failure before the rename the path is as it was. */
+ * which is all that a kill leaves and the next writer removes. Where somebody holds that name, it
+ * is the next of a few; where all are held, the failure comes within about a second. A symbolic
+ * link is followed, and what it points to is replaced; what is no regular file is refused. write is
+ * called once and appends with qn_writer_put; on any failure before the rename the path is as it
+ * was. */
 typedef struct qn_writer qn_writer;
 qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes);
 qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),

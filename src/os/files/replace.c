@@ -1,9 +1,10 @@
 /* Replacing whole files; see os.h. After a full disk, a kill or a power cut, a file is either the
  * old one or all of the new one: write an unnamed file in the target's folder, sync it, link it as
  * NAME.quern-tmp, rename it over the target, sync the folder. File systems without unnamed files
- * (vfat, exFAT, NFS) get NAME.quern-tmp from the start. Each target has one temporary name, which
- * its writer locks, so the next writer recognises and removes what a kill left behind. Symbolic
- * links are followed: their target is replaced. */
+ * (vfat, exFAT, NFS) get NAME.quern-tmp from the start. Each target has a few temporary names. A
+ * writer takes the first that is free and locks it, so the next writer recognises and removes what
+ * a kill left behind, and goes past what others hold or what it may not remove. No wait here is
+ * without an end. Symbolic links are followed: their target is replaced. */
 #define _GNU_SOURCE /* O_TMPFILE, syncfs */
 
 #include "base/rng.h"
@@ -19,13 +20,19 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char suffix[] = ".quern-tmp";
 
+/* Temporary names of a target, and rounds over all of them before a writer gives up, with a pause
+ * between. */
+enum { N_NAMES = 8, N_ROUNDS = 20, PAUSE_NS = 50 * 1000 * 1000 };
+
 /* path: the target, no link; exists: then old is what is there. */
 typedef struct target {
     char path[PATH_MAX], folder[PATH_MAX], temporary[PATH_MAX];
+    size_t n_temporary; /* of the first temporary name */
     bool exists;
     struct stat old;
 } target;
@@ -111,21 +118,37 @@ static qn_status resolve(target *t) {
     return fail_at("write", t->path);
 }
 
-/* Of a name that leaves no room for the suffix, a sum. */
-static qn_status name_temporary(target *t) {
+/* The i-th temporary name: NAME.quern-tmp, NAME.quern-tmp2, ... */
+static void choose_name(target *t, int i) {
+    t->temporary[t->n_temporary] = 0;
+    if (i > 0)
+        snprintf(t->temporary + t->n_temporary, 2, "%d", i + 1);
+}
+
+/* Of a name that leaves no space for the suffix, a sum. */
+static qn_status name_temporaries(target *t) {
     const char *slash = strrchr(t->path, '/');
     const char *name = slash ? slash + 1 : t->path;
     char short_name[NAME_MAX + 1];
     if (strlen(name) > NAME_MAX)
         return fail_long(t->path);
-    if (strlen(name) + sizeof suffix <= sizeof short_name)
+    if (strlen(name) + sizeof suffix < sizeof short_name)
         memcpy(short_name, name, strlen(name) + 1);
     else
         snprintf(short_name, sizeof short_name, ".%016" PRIx64, qn_hash_text(name));
     folder_of(t->path, t->folder);
     const int n = snprintf(t->temporary, sizeof t->temporary, "%.*s%s%s", (int)(name - t->path),
                            t->path, short_name, suffix);
-    return n < PATH_MAX ? QN_OK : fail_long(t->path);
+    t->n_temporary = (size_t)n;
+    return n + 1 < PATH_MAX ? QN_OK : fail_long(t->path);
+}
+
+/* In a sticky folder only owners may replace a file, whatever its rights say. */
+static bool may_rename_over(const target *t) {
+    struct stat folder;
+    const uid_t own = geteuid();
+    return own == 0 || t->old.st_uid == own || stat(t->folder, &folder) != 0 ||
+           !(folder.st_mode & S_ISVTX) || folder.st_uid == own;
 }
 
 static qn_status find_target(const char *path, target *t) {
@@ -139,7 +162,13 @@ static qn_status find_target(const char *path, target *t) {
         return qn_fail(QN_ERROR_IO, "cannot replace %s: it is no regular file", t->path);
     if (t->exists && access(t->path, W_OK) != 0)
         return fail_at("replace", t->path);
-    return name_temporary(t);
+    QN_TRY(name_temporaries(t));
+    if (t->exists && !may_rename_over(t))
+        return qn_fail(QN_ERROR_IO,
+                       "cannot replace %s: it belongs to another user, and in its folder only "
+                       "owners replace files; choose another name",
+                       t->path);
+    return QN_OK;
 }
 
 /* ---- the temporary file ---- */
@@ -150,26 +179,79 @@ static bool is_named_so(int descriptor, const char *path) {
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-/* Opens NAME.quern-tmp for us alone and empties it. Who waited for the lock finds that the file is
- * the target by now, and begins again. File systems without locks are taken as they are. */
-static qn_status open_named(const target *t, int *descriptor) {
-    const char *path = t->temporary;
-    for (;;) {
-        const int opened = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-        const int error = errno;
-        if (opened < 0 && error == EACCES && unlink(path) == 0)
-            continue; /* somebody else's, left over */
-        errno = error;
-        if (opened < 0)
+/* Frees a temporary name: removes a file that no writer holds. Whoever removes one has its lock, so
+ * that nobody's file of the same name goes. False: the name is in use, or not ours to free. */
+static bool free_name(const char *path) {
+    const int left = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int result;
+    if (left < 0)
+        return errno == ENOENT || unlink(path) == 0;
+    do
+        result = flock(left, LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    const bool is_held = result != 0 && errno == EWOULDBLOCK;
+    const bool is_free = !is_held && (!is_named_so(left, path) || unlink(path) == 0);
+    close(left);
+    return is_free;
+}
+
+/* Makes the file of a temporary name and locks it; -1: errno says why. Somebody who takes it for a
+ * left-over in between removes it. File systems without locks are taken as they are. */
+static int make_named(const char *path) {
+    const int made = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (made < 0)
+        return -1;
+    const bool is_held = flock(made, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!is_held && is_named_so(made, path))
+        return made;
+    close(made);
+    errno = EEXIST;
+    return -1;
+}
+
+static bool take_name(const char *path, int *descriptor) {
+    *descriptor = make_named(path);
+    return *descriptor >= 0;
+}
+
+/* Gives a nameless file a temporary name. */
+static bool link_name(const char *path, int *descriptor) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", *descriptor);
+    return linkat(AT_FDCWD, link, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Has a temporary name, freed before where it can be. EEXIST: it is in use. */
+static bool have_name(const char *path, bool (*have)(const char *path, int *descriptor),
+                      int *descriptor) {
+    if (have(path, descriptor))
+        return true;
+    if (errno != EEXIST)
+        return false;
+    if (free_name(path))
+        return have(path, descriptor);
+    errno = EEXIST;
+    return false;
+}
+
+/* The first temporary name that can be had. */
+static qn_status find_name(target *t, bool (*have)(const char *path, int *descriptor),
+                           int *descriptor) {
+    const struct timespec pause = {0, PAUSE_NS};
+    for (int i = 0; i < N_NAMES * N_ROUNDS; i++) {
+        choose_name(t, i % N_NAMES);
+        if (have_name(t->temporary, have, descriptor))
+            return QN_OK;
+        if (errno != EEXIST)
             return fail_at("create", t->path);
-        while (flock(opened, LOCK_EX) != 0 && errno == EINTR) {
-        }
-        if (is_named_so(opened, path)) {
-            *descriptor = opened;
-            return ftruncate(opened, 0) == 0 ? QN_OK : fail_at("empty", path);
-        }
-        close(opened);
+        if (i % N_NAMES == N_NAMES - 1)
+            nanosleep(&pause, NULL);
     }
+    choose_name(t, 0);
+    return qn_fail(QN_ERROR_IO,
+                   "cannot create %s: %s and the %d names after it are in use or belong to others; "
+                   "remove them, or choose another name",
+                   t->path, t->temporary, N_NAMES - 1);
 }
 
 static int open_nameless(const char *folder) {
@@ -186,9 +268,9 @@ static qn_status open_temporary(replacement *r) {
         return QN_OK;
     if (errno == EROFS)
         return fail_at("create", r->to.path);
-    const qn_status status = open_named(&r->to, &r->writer.descriptor);
-    r->is_named = r->writer.descriptor >= 0;
-    return status;
+    QN_TRY(find_name(&r->to, take_name, &r->writer.descriptor));
+    r->is_named = true;
+    return QN_OK;
 }
 
 /* The new file belongs to whom the old one did, and may be read by the same, where that can be. */
@@ -203,32 +285,9 @@ static void keep_rights(const replacement *r) {
     (void)fchmod(r->writer.descriptor, old->st_mode & 0777);
 }
 
-/* Removes a temporary file that no writer holds; one that is held is waited for. Whoever removes
- * one has its lock, so that nobody's file of the same name goes. */
-static bool remove_left_over(const char *path, int how) {
-    const int left = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (left < 0)
-        return errno == ENOENT || unlink(path) == 0;
-    int result;
-    do
-        result = flock(left, how);
-    while (result != 0 && errno == EINTR);
-    const bool is_held = result != 0 && errno == EWOULDBLOCK;
-    if (!is_held && is_named_so(left, path))
-        unlink(path);
-    close(left);
-    return !is_held;
-}
-
-/* Gives a nameless file the temporary name. */
 static qn_status give_name(replacement *r) {
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", r->writer.descriptor);
     (void)flock(r->writer.descriptor, LOCK_EX | LOCK_NB);
-    while (linkat(AT_FDCWD, link, AT_FDCWD, r->to.temporary, AT_SYMLINK_FOLLOW) != 0) {
-        if (errno != EEXIST || !remove_left_over(r->to.temporary, LOCK_EX))
-            return fail_at("create", r->to.path);
-    }
+    QN_TRY(find_name(&r->to, link_name, &r->writer.descriptor));
     r->is_named = true;
     return QN_OK;
 }
@@ -290,14 +349,33 @@ qn_status qn_file_write(const char *path, qn_status (*write)(void *context, qn_w
 
 /* ---- trying ---- */
 
+/* Removes what earlier writers have left. A folder is nobody's left-over: a save would go past it,
+ * but who put it there should know. */
+static qn_status clear_names(target *t) {
+    struct stat there;
+    for (int i = 0; i < N_NAMES; i++) {
+        choose_name(t, i);
+        (void)free_name(t->temporary);
+    }
+    choose_name(t, 0);
+    if (lstat(t->temporary, &there) == 0 && S_ISDIR(there.st_mode))
+        return qn_fail(QN_ERROR_IO,
+                       "cannot create %s: the folder %s has the name that the new file has until "
+                       "it is complete; remove or rename it",
+                       t->path, t->temporary);
+    return QN_OK;
+}
+
 qn_status qn_file_check_target(const char *path, bool may_be_stream) {
     replacement r = {.writer.descriptor = -1};
     struct stat status;
     if (may_be_stream && stream_of(path) >= 0)
         return fstat(stream_of(path), &status) == 0 ? QN_OK : fail_at("write", path);
     QN_TRY(find_target(path, &r.to));
-    (void)remove_left_over(r.to.temporary, LOCK_EX | LOCK_NB);
-    const qn_status opened = open_temporary(&r);
+    QN_TRY(clear_names(&r.to));
+    qn_status tried = open_temporary(&r);
+    if (tried == QN_OK && r.is_nameless)
+        tried = give_name(&r);
     end(&r);
-    return opened;
+    return tried;
 }
