@@ -4,13 +4,15 @@ iterable read into memory once."""
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 from collections.abc import Iterable
 from typing import Any, Optional, Protocol, Tuple, Union
 
 import numpy as np
 
-from . import _library as c
+from . import _arrays, _library as c
+from ._arrays import Wanted
 
 SPLITS = ("train", "test", "validation")
 
@@ -30,8 +32,9 @@ DataLike = Union[str, "os.PathLike[str]", Tuple[Any, Any], Samples, Iterable[Tup
 """What fit and evaluate take as data:
 
 - a name, folder or file as the command's --data takes it: "fashion-mnist", "photos/", "npy:X.npy,Y.npy";
-- a pair of arrays (x, y): x is (N, H, W, C), (N, H, W) or (N, C), of bytes or floats, y whole numbers for
-  classes (N) or floats for numeric targets (N) or (N, T). uint8 and float32 are used where they lie;
+- a pair of arrays (x, y): x is (N, H, W, C), (N, H, W) or (N, C), of bytes or floats, and of a network of a
+  file what that declares, as (N, C, H, W); y whole numbers for classes (N) or floats for numeric targets (N)
+  or (N, T). uint8 and float32 are used where they lie;
 - anything with a length and an index, whose items are pairs of a sample and its label;
 - any other iterable of such pairs, or of batches of them, which is read into memory once.
 """
@@ -51,47 +54,6 @@ def specification(data: str | os.PathLike[str]) -> str:
     return f"{kind.decode()}:{text}" if kind else text
 
 
-# ---- arrays ----
-
-
-def as_samples(x: Any) -> np.ndarray[Any, Any]:
-    """x as uint8 or float32 without gaps; as it is where it is so."""
-    array = np.asarray(x)
-    if array.dtype == object or array.ndim < 2:
-        raise c.ArgumentError(f"samples of shape {array.shape} and type {array.dtype}: they are (N, H, W, C), "
-                              "(N, H, W) or (N, C), of numbers")
-    return np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else np.float32)
-
-
-def as_labels(y: Any, n: int) -> np.ndarray[Any, Any]:
-    """y as int32 classes (N), or float32 targets (N, T)."""
-    array = np.asarray(y)
-    if array.ndim == 0 or len(array) != n:
-        raise c.ArgumentError(f"labels of shape {array.shape} for {n} samples")
-    if array.dtype.kind in "iub":
-        if array.size != n:
-            raise c.ArgumentError(f"labels of shape {array.shape}: classes are (N); numeric targets are floats")
-        wide = array.reshape(n).astype(np.int64)
-        if n and (wide.min() < -2**31 or wide.max() >= 2**31):
-            raise c.ArgumentError("labels beyond 32 bits")
-        return np.ascontiguousarray(wide, np.int32)
-    if array.dtype.kind != "f":
-        raise c.ArgumentError(f"labels of type {array.dtype}: whole numbers for classes, floats for targets")
-    return np.ascontiguousarray(array.reshape(n, -1), np.float32)
-
-
-def sample_shape(x: np.ndarray[Any, Any], layout: str) -> tuple[int, ...]:
-    """(H, W, C) or (C) of samples (N, ...)."""
-    inner = x.shape[1:]
-    if len(inner) == 1:
-        return (inner[0],)
-    if len(inner) == 2:
-        return (inner[0], inner[1], 1)
-    if len(inner) == 3:
-        return (inner[1], inner[2], inner[0]) if layout == "nchw" else (inner[0], inner[1], inner[2])
-    raise c.ArgumentError(f"samples of shape {x.shape}: they are (N, H, W, C), (N, H, W) or (N, C)")
-
-
 # ---- iterables ----
 
 
@@ -109,17 +71,23 @@ def _one(item: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     except (TypeError, ValueError):
         raise c.ArgumentError(f"an item of the data is {type(item).__name__}, not a pair of sample and "
                               "label") from None
-    return np.asarray(x), np.asarray(y)
+    return _arrays.to_array(x), _arrays.to_array(y)
 
 
-def _gather(items: Iterable[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Items of an iterable, samples or batches of them, as two arrays. A batch's labels have an axis
-    as long as its samples' first."""
+def _is_batch(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], wanted: Wanted) -> bool:
+    """Whether an item is a batch: its labels have an axis as long as its samples' first, and it has no sample's axes."""
+    rank = len(wanted.sample if wanted.file is None else wanted.file)
+    is_sample = x.ndim == rank and (y.ndim != 1 or wanted.classes == len(y))
+    return y.ndim > 0 and x.ndim > 0 and len(x) == len(y) and not is_sample
+
+
+def _gather(items: Iterable[Any], wanted: Wanted) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Items of an iterable, samples or batches of them, as two arrays."""
     xs: list[np.ndarray[Any, Any]] = []
     ys: list[np.ndarray[Any, Any]] = []
     for item in items:
         x, y = _one(item)
-        is_batch = y.ndim > 0 and x.ndim > 0 and len(x) == len(y)
+        is_batch = _is_batch(x, y, wanted)
         xs.append(x if is_batch else x[None])
         ys.append(y if is_batch else y[None])
     if not xs:
@@ -133,7 +101,7 @@ def _gather(items: Iterable[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
 class Part:
     """The samples of a split: arrays, or items that are asked for one by one."""
 
-    def __init__(self, data: Any, layout: str) -> None:
+    def __init__(self, data: Any, wanted: Wanted) -> None:
         self.items: Optional[Samples] = None
         if _is_pair_of_arrays(data):
             x, y = data
@@ -141,26 +109,48 @@ class Part:
             self.items = data
             x, y = (part[None] for part in _one(data[0])) if len(data) else (None, None)
         elif isinstance(data, Iterable):
-            x, y = _gather(data)
+            x, y = _gather(data, wanted)
         else:
             raise c.ArgumentError(f"data of type {type(data).__name__}: it is a name, a pair of arrays, or an "
                                   "iterable of pairs")
         if x is None:
             raise c.ArgumentError("the data holds no samples")
-        self.x = as_samples(x)
-        self.y = None if y is None else as_labels(y, len(self.x))
+        self.given = np.shape(x)[1:]  # of a sample, as the caller has it
+        self.x, self.shape, self.is_planes = _arrays.place(_arrays.as_samples(x), wanted)
+        _arrays.check_scale(self.x, wanted.seen)
         self.n = len(self.items) if self.items is not None else len(self.x)
-        self.shape = sample_shape(self.x, layout)
+        self.y: Optional[np.ndarray[Any, Any]] = None
+        self.n_classes = 0
+        if self.items is not None:
+            y = self._labels_to_decide(y, wanted)
+        if y is not None:
+            labels = _arrays.as_labels(y, len(y) if self.items is not None else len(self.x), wanted)
+            self.y, self.n_classes = labels.array, labels.n_classes
+
+    def _labels_to_decide(self, first: Any, wanted: Wanted) -> Any:
+        """Labels of the first items, as many as it takes to see whether floats are classes: up to one that is not
+        whole."""
+        if first.dtype.kind != "f" or wanted.are_numbers is not None or wanted.classes or first.size != 1:
+            return first
+        assert self.items is not None
+        seen = [first[0]]
+        for i in range(1, self.n):
+            if seen[-1] != np.floor(seen[-1]):
+                break
+            seen.append(_arrays.to_array(self.items[i][1]))
+        return np.stack(seen)
 
     def targets(self) -> int:
         """Numeric targets of a sample; 0: classes."""
         return self.y.shape[1] if self.y is not None and self.y.dtype == np.float32 else 0
 
     def classes(self) -> int:
-        """One more than the largest class. Items are asked for all of theirs."""
+        """One more than the largest class, or as many as the labels have columns. Items are asked for all of theirs."""
+        if self.n_classes or self.y is None or not self.y.size:
+            return self.n_classes or 1
         if self.items is not None:
             return 1 + max(int(self.items[i][1]) for i in range(self.n))
-        return 1 + int(self.y.max()) if self.y is not None and self.y.size else 1
+        return 1 + int(self.y.max())
 
 
 class Source:
@@ -171,6 +161,7 @@ class Source:
         self.c = c.DataSource()
         self.kept: list[Any] = []
         self.failure: Optional[BaseException] = None
+        self.seen: Optional[_arrays.Seen] = None  # type and range of arrays
         self._is_open = False
 
     def close(self) -> None:
@@ -205,23 +196,29 @@ def open_named(name: str, options: c.DataOptions) -> Source:
     return source.opened()
 
 
-def _make_read(source: Source, parts: dict[int, Part], layout: str) -> Any:
+def _make_read(source: Source, parts: dict[int, Part], wanted: Wanted) -> Any:
     """A read of the library's that asks Python's items. It runs on the loader's thread."""
     first = next(iter(parts.values()))
     x_bytes, dtype = first.x[0].nbytes, first.x.dtype
+    as_first = dataclasses.replace(wanted, are_numbers=first.targets() > 0, classes=first.n_classes or wanted.classes)
 
     def read(_user: Any, split: int, index: int, x: Any, y: Any) -> int:
         try:
             part = parts[split]
-            got_x, got_y = _one(part.items[index]) if part.items is not None else (
-                part.x[index], part.y[index] if part.y is not None else np.zeros(1, np.int32))
-            sample = as_samples(got_x[None])[0]
-            if layout == "nchw" and sample.ndim == 3:
-                sample = np.ascontiguousarray(sample.transpose(1, 2, 0))
-            label = as_labels(np.asarray(got_y).reshape(1, -1), 1)
+            if part.items is not None:
+                got_x, got_y = _one(part.items[index])
+                if got_x.shape != first.given:
+                    raise c.ArgumentError(f"sample {index} is {got_x.shape}; the first was {first.given}")
+                sample, _, is_planes = _arrays.place(_arrays.as_samples(got_x[None]), wanted)
+                label = _arrays.as_labels(got_y[None], 1, as_first).array
+            else:
+                sample, is_planes = part.x[index:index + 1], part.is_planes
+                label = part.y[index:index + 1] if part.y is not None else np.zeros(1, np.int32)
+            if is_planes:
+                sample = np.ascontiguousarray(sample.transpose(0, 2, 3, 1))
             if sample.nbytes != x_bytes or sample.dtype != dtype:
-                raise c.ArgumentError(f"sample {index} is {sample.shape} of {sample.dtype}; the first was "
-                                      f"{first.x.shape[1:]} of {dtype}")
+                raise c.ArgumentError(f"sample {index} is {sample.shape[1:]} of {sample.dtype}; the first was "
+                                      f"{first.shape} of {dtype}")
             ctypes.memmove(x, sample.ctypes.data, sample.nbytes)
             ctypes.memmove(y, label.ctypes.data, label.nbytes)
         except BaseException as failure:  # noqa: B902 - it goes on where the library was called
@@ -240,24 +237,27 @@ def _check_alike(parts: dict[int, Part]) -> None:
                                   f"{first.shape} of {first.x.dtype}; they must be alike")
 
 
-def open_samples(data: dict[int, Any], layout: str, classes: int, options: c.DataOptions) -> Source:
-    """Arrays, items or iterables by split. classes 0: those of the labels."""
-    parts = {split: Part(one, layout) for split, one in data.items()}
+def open_samples(data: dict[int, Any], wanted: Wanted, options: c.DataOptions) -> Source:
+    """Arrays, items or iterables by split, as a model wants them."""
+    parts = {split: Part(one, wanted) for split, one in data.items()}
     source = Source()
     _check_alike(parts)
     first = next(iter(parts.values()))
     by_items = any(part.items is not None for part in parts.values())
     targets = first.targets()
     given = c.Samples(sample=c.Shape.of(first.shape), dtype=c.U8 if first.x.dtype == np.uint8 else c.F32,
-                      n_targets=targets, is_nchw=layout == "nchw" and first.x.ndim == 4 and not by_items)
+                      n_targets=targets, is_nchw=first.is_planes and not by_items)
+    if not targets:
+        given.n_classes = max(part.n_classes for part in parts.values())
     if by_items:
-        given.n_classes = 0 if targets else classes or max(part.classes() for part in parts.values())
-        given.read = _make_read(source, parts, layout)
+        given.n_classes = 0 if targets else wanted.classes or max(part.classes() for part in parts.values())
+        given.read = _make_read(source, parts, wanted)
     for split, part in parts.items():
         given.n[split] = part.n
         given.x[split] = part.x.ctypes.data
         given.y[split] = part.y.ctypes.data if part.y is not None else None
     source.kept = [parts, given]
+    source.seen = _arrays.Seen.of(first.x)
     try:
         c.lib.qn_data_open_samples(ctypes.byref(given), ctypes.byref(options), ctypes.byref(source.c))
     except c.Error:
@@ -276,7 +276,6 @@ def open_none(shape: tuple[int, ...], classes: int, targets: int) -> Source:
     return source.opened()
 
 
-def open_to_predict(x: Any, layout: str) -> Source:
+def open_to_predict(x: Any, wanted: Wanted) -> Source:
     """Samples alone, as test samples."""
-    return open_samples({c.TEST: (x, None)}, layout, 0, c.DataOptions())
-
+    return open_samples({c.TEST: (x, None)}, wanted, c.DataOptions())

@@ -8,6 +8,7 @@ import logging
 import os
 import pathlib
 import re
+import sys
 import warnings
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int,
                     c_int32, c_int64, c_size_t, c_uint64, c_void_p)
@@ -319,6 +320,12 @@ class OnnxOptions(Sized):
                 ("shapes", c_char_p)]
 
 
+class OnnxPlace(Structure):
+    _c_name_ = "qn_onnx_place"
+    _fields_ = [("name", c_char_p), ("dtype", c_int), ("n_dims", c_int), ("dims", c_int64 * MAX_RANK),
+                ("is_image", c_bool)]
+
+
 class OnnxExportOptions(Sized):
     _c_name_ = "qn_onnx_export_options"
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("model", POINTER(ModelHead)), ("input", Shape),
@@ -394,6 +401,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_onnx_model_for": (Status, c_void_p, c_char_p, POINTER(POINTER(ModelHead))),
     "qn_onnx_properties": (Status, c_void_p, c_void_p),
     "qn_onnx_hash": (Status, c_void_p, c_char * 17),
+    "qn_onnx_input_count": (c_int, c_void_p),
+    "qn_onnx_output_count": (c_int, c_void_p),
+    "qn_onnx_input": (POINTER(OnnxPlace), c_void_p, c_int),
+    "qn_onnx_output": (POINTER(OnnxPlace), c_void_p, c_int),
     "qn_onnx_export": (Status, POINTER(OnnxExportOptions), c_char_p),
 }
 
@@ -451,11 +462,19 @@ def show_preparing(who: Any) -> None:
     _progress[:] = [who] if who else []
 
 
+def warn(text: str) -> None:
+    """A Warning of the line that called this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("quern."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, Warning, stacklevel=level)
+
+
 def tell(_user: Any, level: int, text: bytes) -> None:
     """Passes on a notice (level 0) or a warning of the library."""
     said = _say_in_python(text.decode(errors="replace"))
     if level > 0:
-        warnings.warn(said, Warning, stacklevel=2)
+        warn(said)
     else:
         _logger.info("%s", said)
 

@@ -15,7 +15,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from . import _data, _library as c, _progress, _settings
+from . import _arrays, _data, _library as c, _progress, _settings
 from ._data import DataLike
 from ._history import History, Plan
 from ._meter import Handle
@@ -106,8 +106,9 @@ class Model:
 
     model: a model of the zoo (quern.models() names them), an ONNX file, or a checkpoint (a file with
     weights that quern or save() wrote, which says its model). classes: outputs; else those of the data,
-    or the model's own. input: shape of a sample, (H, W, C) or (C); images are resized to it. layout: how
-    arrays of images lie, "nhwc" or "nchw".
+    or the model's own. input: shape of a sample, (H, W, C) or (C). layout: how arrays of images lie, "nhwc" or
+    "nchw"; None: "nhwc", and of an ONNX file as it declares. resize: arrays of images of another size are resized;
+    otherwise they are refused. targets: "classes" or "numbers", for labels that do not tell.
 
     Everything that is computed is what the command quern computes for the same call, to the bit.
     Failures are quern.Error with the library's message. A model is used by one thread at a time, others
@@ -115,11 +116,14 @@ class Model:
     """
 
     def __init__(self, model: PathLike, *, classes: Optional[int] = None,
-                 input: Union[str, int, Sequence[int], None] = None, layout: str = "nhwc") -> None:
-        if layout not in ("nhwc", "nchw"):
+                 input: Union[str, int, Sequence[int], None] = None, layout: Optional[str] = None, resize: bool = False,
+                 targets: Optional[str] = None) -> None:
+        if layout not in ("nhwc", "nchw", None):
             raise ValueError(f"layout={layout!r}: it is nhwc or nchw")
+        if targets not in ("classes", "numbers", None):
+            raise ValueError(f"targets={targets!r}: they are classes or numbers")
         self._lock = threading.RLock()
-        self._layout = layout
+        self._layout, self._resize, self._targets = layout, resize, targets
         self._task: Optional[Task] = None
         self._is_fresh = True
         self._pairs: dict[str, str] = {}
@@ -157,7 +161,7 @@ class Model:
             torch.onnx.export(module, (example,), target, opset_version=13, input_names=["input"],
                               output_names=["output"], training=torch.onnx.TrainingMode.TRAINING,
                               do_constant_folding=False, dynamic_axes={"input": {0: "n"}, "output": {0: "n"}}, **more)
-        model = cls(target, layout="nchw" if example.ndim == 4 else "nhwc")
+        model = cls(target)
         model._folder = folder
         model._is_fresh = False
         return model
@@ -190,10 +194,37 @@ class Model:
     def _is_classifier(self) -> bool:
         return self._network.task == "classification"
 
+    def _are_numbers(self, pairs: Mapping[str, str]) -> Optional[bool]:
+        """Whether targets are numbers, by what was said or trained; None: neither."""
+        if self._targets is not None:
+            return self._targets == "numbers"
+        if "preparation.sample" in pairs:
+            return pairs.get("preparation.n_classes") == "0"
+        return False if "classes" in pairs or pairs.get("head", "").split(",")[0].isdigit() else None
+
+    def _wanted(self, pairs: Mapping[str, str], trained: Mapping[str, str]) -> _arrays.Wanted:
+        """What arrays have to be. pairs: of the network that takes them; trained: of what its weights were trained on."""
+        shape = self._shape(pairs)
+        numbers = self._are_numbers({**trained, **pairs} if "head" not in pairs else pairs)
+        head = pairs.get("head", "").split(",")[0]
+        is_known = head.isdigit() or "classes" in pairs or self._network.onnx is not None
+        wanted = _arrays.Wanted(self._network.name, shape, "input" not in pairs, layout=self._layout,
+                                is_resized=self._resize, are_numbers=numbers,
+                                seen=_arrays.Seen.of_pairs(trained) if not self._is_fresh else None)
+        if is_known and head != "data":
+            wanted.classes = self._classes(pairs)
+        places = self._network.places()
+        if places:
+            wanted.is_planes = bool(places[0].is_image)
+            wanted.file = _declared(places[0], shape if "input" in pairs else None)
+        return wanted
+
     def _no_data(self, pairs: dict[str, str]) -> _data.Source:
-        is_regression = "preparation.sample" in pairs and pairs.get("preparation.n_classes") == "0"
         n = self._classes(pairs)
-        return _data.open_none(self._shape(pairs), n, n if is_regression else 0)
+        numbers = self._are_numbers({key: value for key, value in pairs.items() if key != "classes"})
+        if numbers is None:  # a softmax of one number is 1 whatever it is
+            numbers = self._network.onnx is not None and n == 1
+        return _data.open_none(self._shape(pairs), n, n if numbers else 0)
 
     def _ensure(self) -> Task:
         """The task that holds the weights; one that can be looked at and predicts, where there was none."""
@@ -250,9 +281,16 @@ class Model:
         if not self._is_classifier():
             raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}, which takes its data "
                                      "from files: give their name")
-        n = int(pairs["classes"]) if "classes" in pairs else 0
         pairs["data"] = "memory"
-        return _data.open_samples({c.TRAIN: data, **others}, self._layout, n, self._data_options(pairs))
+        wanted = self._wanted(pairs, self._pairs)
+        source = _data.open_samples({c.TRAIN: data, **others}, wanted, self._data_options(pairs))
+        for key in _arrays.Seen.KEYS:
+            pairs.pop(key, None)
+        if source.seen is not None:
+            pairs.update(source.seen.pairs())
+        if wanted.file is not None and -1 in wanted.file:
+            pairs["input"] = "x".join(map(str, source.c.sample))
+        return source
 
     # ---- training ----
 
@@ -450,7 +488,7 @@ class Model:
         if _data.is_named(data):
             source, part = _data.open_named(_data.specification(data), self._data_options(pairs)), _SPLITS[split]
         else:
-            source, part = _data.open_samples({c.TEST: data}, self._layout, self._outputs(), c.DataOptions()), c.TEST
+            source, part = _data.open_samples({c.TEST: data}, self._wanted_now(), c.DataOptions()), c.TEST
         try:
             c.lib.qn_task_evaluate_on(task.pointer, ctypes.byref(source.c), part, interrupt.callback, None,
                                       ctypes.byref(metrics), ctypes.byref(n))
@@ -459,22 +497,28 @@ class Model:
             raise
         return str(source.c.name.decode())
 
+    def _wanted_now(self) -> _arrays.Wanted:
+        """What the network as it stands takes."""
+        return self._wanted({**self._ensure().settings.items(), **self._pairs}, self._pairs)
+
     def _outputs(self) -> int:
         return int(c.lib.qn_task_output_count(self._ensure().pointer))
 
     def predict(self, x: Any) -> "np.ndarray[Any, np.dtype[np.float32]]":
-        """What the network says of samples x, (N, H, W, C), (N, H, W) or (N, C) as in training: an array
-        (N, outputs) of probabilities, or of values where targets are numbers."""
+        """What the network says of samples x, (N, H, W, C), (N, H, W) or (N, C) as in training, or as the file of the
+        network declares them: an array (N, outputs) of probabilities, or of values where targets are numbers.
+
+        ArgumentError of samples of another shape; a Warning of floats that are not 0 to 1 where bytes were trained on."""
         with self._lock, Interrupt() as interrupt:
             task = self._ensure()
             n_outputs = self._outputs()
             if n_outputs == 0:
                 raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}; only classifiers "
                                          "and regressions predict: sample() shows what it has learned")
-            samples = _data.as_samples(x)
+            samples = _arrays.as_samples(x)
             outputs = np.empty((len(samples), n_outputs), np.float32)
             if len(samples):
-                source = _data.open_to_predict(samples, self._layout)
+                source = _data.open_to_predict(samples, self._wanted_now())
                 c.lib.qn_task_predict(task.pointer, ctypes.byref(source.c), c.TEST, interrupt.callback, None,
                                       outputs.ctypes.data)
             return outputs
@@ -603,6 +647,15 @@ class Model:
             return f"<quern.Model {self.name}, {self.task}>"
         n = sum(int(np.prod(tuple(t.shape))) for t in self._task.tensors() if t.trainable)
         return f"<quern.Model {self.name}, {self.task}, {n:,} parameters, {self.steps:,} steps>"
+
+
+def _declared(place: c.OnnxPlace, shape: Optional[tuple[int, ...]]) -> tuple[int, ...]:
+    """A sample's extents as a file declares them, without the batch. shape: what is known of those left open."""
+    dims = tuple(place.dims[1:place.n_dims])
+    if shape is not None and len(shape) == len(dims):
+        known = (shape[2], shape[0], shape[1]) if place.is_image and len(shape) == 3 else shape
+        dims = tuple(have if have >= 0 else one for have, one in zip(dims, known))
+    return dims
 
 
 class _Files:

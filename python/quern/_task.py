@@ -47,6 +47,12 @@ class Network:
         """The network of an ONNX file."""
         return self._onnx if self._onnx else None
 
+    def places(self) -> "list[c.OnnxPlace]":
+        """Inputs as the ONNX file declares them; of a network of the zoo none."""
+        if not self._onnx:
+            return []
+        return [c.lib.qn_onnx_input(self._onnx, i).contents for i in range(c.lib.qn_onnx_input_count(self._onnx))]
+
     def input(self) -> tuple[int, ...]:
         """Shape of a sample: (H, W, C) or (C)."""
         return tuple(self.c.input)

@@ -227,10 +227,13 @@ class Files(Case):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             back = quern.Model(self.folder / "m.onnx")
-        self.assertEqual(back.evaluate((self.x.astype(np.float32), self.y))["samples"], 240)
-        back.fit((self.x, self.y), steps=2, batch=16, save=self.folder / "b.safetensors")
+        planes = self.x.transpose(0, 3, 1, 2)
+        self.assertEqual(back.evaluate((planes.astype(np.float32), self.y))["samples"], 240)
+        back.fit((planes, self.y), steps=2, batch=16, save=self.folder / "b.safetensors")
         again = quern.Model(self.folder / "b.safetensors")
-        np.testing.assert_array_equal(again.predict(self.x), back.predict(self.x))
+        np.testing.assert_array_equal(again.predict(planes), back.predict(planes))
+        asked = quern.Model(self.folder / "b.safetensors", layout="nhwc")
+        np.testing.assert_array_equal(asked.predict(self.x), back.predict(planes))
 
     def test_head_and_adapters(self):
         self.trained(save=self.folder / "m.safetensors")
@@ -457,7 +460,7 @@ class Running(Case):
         self.assertEqual(wrong, [])
 
     def test_verbose(self):
-        program = ("import numpy as np, quern\nx = np.zeros((64, 12, 12, 1), np.uint8); y = np.arange(64) % 4\n"
+        program = ("import numpy as np, quern\nx = np.zeros((64, 28, 28, 1), np.uint8); y = np.arange(64) % 4\n"
                    "quern.Model('mlp').fit((x, y), epochs=2, batch=16{})\n")
         for more, lines in ((", verbose=True", 2), ("", 0), (", verbose=False", 0)):
             told = subprocess.run([sys.executable, "-c", program.format(more)], check=True, text=True,
