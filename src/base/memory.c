@@ -1,10 +1,10 @@
 /* See memory.h. */
 #include "base/memory.h"
 
+#include "base/print.h"
 #include "base/status.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,14 +167,14 @@ char *qn_arena_text(qn_arena *arena, const char *text) {
 char *qn_arena_format(qn_arena *arena, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = qn_print_list(NULL, 0, format, arguments);
     va_end(arguments);
     const size_t bytes = length < 0 ? 1 : (size_t)length + 1;
     char *text = qn_arena_allocate(arena, bytes, 1);
     if (!text)
         return NULL;
     va_start(arguments, format);
-    vsnprintf(text, bytes, format, arguments);
+    qn_print_list(text, bytes, format, arguments);
     va_end(arguments);
     return text;
 }

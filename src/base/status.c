@@ -2,8 +2,9 @@
  * reported; a text that is too long is truncated. */
 #include "base/status.h"
 
+#include "base/print.h"
+
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 static _Thread_local char message[1024];
@@ -41,7 +42,7 @@ qn_status qn_fail(qn_status status, const char *format, ...) {
     char text[sizeof message];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    qn_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     memcpy(message, text, sizeof message);
     return status;
@@ -51,7 +52,7 @@ qn_status qn_fail_within(qn_status status, const char *format, ...) {
     char place[sizeof message];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(place, sizeof place, format, arguments);
+    qn_print_list(place, sizeof place, format, arguments);
     va_end(arguments);
     return qn_fail(status, "%s: %s", place, message);
 }

@@ -1,9 +1,11 @@
 /* See text.h. */
 #include "base/text.h"
 
+#include "base/decimal.h"
+#include "base/print.h"
+
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_LENGTH = 63 };
@@ -60,7 +62,7 @@ bool qn_text_size(const char *text, uint64_t *bytes) {
     char *end;
     if (*text < '0' || *text > '9')
         return false;
-    double value = strtod(text, &end);
+    double value = qn_decimal_read(text, &end);
     const int power = find_power(end);
     for (int i = 0; i < power; i++)
         value *= 1024;
@@ -80,7 +82,39 @@ const char *qn_text_print_size(uint64_t bytes, char text[QN_SIZE_TEXT]) {
     if (power == 0)
         snprintf(text, QN_SIZE_TEXT, "%llu bytes", (unsigned long long)bytes);
     else
-        snprintf(text, QN_SIZE_TEXT, "%.*f %ciB", is_whole ? 0 : digits, value,
+        qn_print(text, QN_SIZE_TEXT, "%.*f %ciB", is_whole ? 0 : digits, value,
                  size_letters[power - 1]);
     return text;
+}
+
+bool qn_text_is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool qn_text_is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Whether the text begins with the word; *behind: what follows. */
+static bool begins_with(const char *text, const char *word, const char **behind) {
+    for (; *word && lower(*text) == lower(*word); word++)
+        text++;
+    *behind = text;
+    return *word == 0;
+}
+
+bool qn_text_is_same(const char *a, const char *b) {
+    const char *behind;
+    return begins_with(a, b, &behind) && *behind == 0;
+}
+
+bool qn_text_holds(const char *text, const char *word) {
+    const char *behind;
+    while (*text && !begins_with(text, word, &behind))
+        text++;
+    return *text || !*word;
 }

@@ -19,4 +19,14 @@ enum { QN_SIZE_TEXT = 32 };
 /* "300 MiB", "1.5 GiB": three digits. */
 const char *qn_text_print_size(uint64_t bytes, char text[QN_SIZE_TEXT]);
 
+/* Letters and white space of ASCII, whatever the program's locale. */
+bool qn_text_is_letter(char c);
+bool qn_text_is_space(char c);
+
+/* Whether two texts differ in nothing but the case of ASCII letters. */
+bool qn_text_is_same(const char *a, const char *b);
+
+/* Whether a text holds a word, whatever the case of ASCII letters. */
+bool qn_text_holds(const char *text, const char *word);
+
 #endif

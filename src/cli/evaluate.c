@@ -1,4 +1,5 @@
 /* quern evaluate: measures trained weights on data. */
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/session.h"
@@ -132,7 +133,7 @@ static int find_width(const qn_confusion *c) {
 static void print_score(double score, int width) {
     char text[24] = "-";
     if (!isnan(score))
-        snprintf(text, sizeof text, "%.2f %%", 100 * score);
+        qn_print(text, sizeof text, "%.2f %%", 100 * score);
     printf(" %*s", width, text);
 }
 

@@ -1,6 +1,8 @@
 /* See json.h. Nothing is allocated. */
 #include "cli/json.h"
 
+#include "base/print.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -68,16 +70,15 @@ void json_count(const char *key, int64_t value) {
 }
 
 void json_number(const char *key, double value) {
+    char text[32];
     put_key(key);
-    if (isfinite(value))
-        fprintf(out(), "%.9g", value);
-    else
-        fprintf(out(), "null");
+    qn_print(text, sizeof text, "%.9g", value);
+    fputs(isfinite(value) ? text : "null", out());
 }
 
 void json_flag(const char *key, bool value) {
     put_key(key);
-    printf(value ? "true" : "false");
+    fputs(value ? "true" : "false", out());
 }
 
 void json_null(const char *key) {

@@ -1,6 +1,8 @@
 /* See options.h. */
 #include "cli/options.h"
 
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/data_name.h"
@@ -27,9 +29,9 @@ static qn_status refuse_range(const option *o, const char *value) {
     char wanted[80];
     const char *what = o->kind == OPTION_COUNT ? "a whole number" : "a number";
     if (o->most >= 1e15)
-        snprintf(wanted, sizeof wanted, "%s from %.15g", what, o->least);
+        qn_print(wanted, sizeof wanted, "%s from %.15g", what, o->least);
     else
-        snprintf(wanted, sizeof wanted, "%s from %.15g to %.15g", what, o->least, o->most);
+        qn_print(wanted, sizeof wanted, "%s from %.15g to %.15g", what, o->least, o->most);
     return refuse(o, value, wanted);
 }
 
@@ -53,14 +55,14 @@ static qn_status canonical_count(const option *o, const char *value, qn_arena *t
 static qn_status canonical_number(const option *o, const char *value, qn_arena *texts,
                                   const char **canonical) {
     char *end, digits[40];
-    const double number = strtod(value, &end);
+    const double number = qn_decimal_read(value, &end);
     if (end != value && *end == 'W' && strcmp(o->argument, "WATTS") == 0)
         end++; /* "4W" */
     if (end == value || *end || !(number >= o->least && number <= o->most))
         return refuse_range(o, value);
     for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, number);
-        if (strtod(digits, NULL) == number)
+        qn_print(digits, sizeof digits, "%.*g", precision, number);
+        if (qn_decimal_read(digits, NULL) == number)
             break;
     }
     return keep(texts, digits, canonical);
@@ -192,7 +194,7 @@ static qn_status canonical_lora(const option *o, const char *value, qn_arena *te
         if (takes(part, n_bytes, "rank=", &found))
             rank = strtoll(found, &end, 10);
         else if (takes(part, n_bytes, "alpha=", &found))
-            alpha = strtod(found, &end);
+            alpha = qn_decimal_read(found, &end);
         else if (!takes(part, n_bytes, "layers=", &found))
             found = *layers ? part : NULL;
         is_right = found && (!end || (end > found && end == part + n_bytes));

@@ -1,5 +1,6 @@
 /* quern sample: prints what a trained model generates: text, translations, answers, images, a game.
  */
+#include "base/decimal.h"
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/session.h"
@@ -94,7 +95,7 @@ static int sample(const arguments *a, session *s) {
         .context = arguments_get(a, "context"),
         .count = arguments_count(a, "count"),
         .length = arguments_count(a, "characters"),
-        .temperature = strtod(arguments_get(a, "temperature"), NULL),
+        .temperature = qn_decimal_read(arguments_get(a, "temperature"), NULL),
         .seed = (uint64_t)arguments_count(a, "seed"),
         .picture = arguments_get(a, "picture"),
         .put = arguments_flag(a, "json") ? put_json : put_line,

@@ -1,6 +1,8 @@
 /* See settings.h. */
 #include "cli/settings.h"
 
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/numbers/rules.h"
 #include "numerics/numerics.h"
@@ -58,7 +60,7 @@ bool recipe_value(const qn_model *model, const char *name, char *text, size_t by
     if (recipe_text(&model->recipe, name, &word))
         snprintf(text, bytes, "%s", word);
     else if (recipe_number(&model->recipe, name, &number))
-        snprintf(text, bytes, "%.15g", number);
+        qn_print(text, bytes, "%.15g", number);
     else
         return false;
     return true;
@@ -253,7 +255,7 @@ int64_t settings_count(const settings *s, const char *name) {
 
 double settings_number(const settings *s, const char *name) {
     const char *value = settings_get(s, name);
-    return value ? strtod(value, NULL) : 0;
+    return value ? qn_decimal_read(value, NULL) : 0;
 }
 
 qn_status settings_set(settings *s, const char *name, const char *value) {

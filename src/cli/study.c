@@ -2,6 +2,9 @@
  * drip training, in a process of its own; the floor `study` starts them and collects their files.
  */
 #include "study/study.h"
+
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/meter/measuring.h"
@@ -252,8 +255,8 @@ static qn_status read_command_line(command_line *l) {
     o->drip_batches = drip_batches;
     o->drip_flops = drip_flops(o->drip_model, l->scale);
     o->steps = arguments_has(a, "steps") ? arguments_count(a, "steps") : l->scale->steps;
-    o->least_s =
-        arguments_has(a, "seconds") ? strtod(arguments_get(a, "seconds"), NULL) : l->scale->least_s;
+    o->least_s = arguments_has(a, "seconds") ? qn_decimal_read(arguments_get(a, "seconds"), NULL)
+                                             : l->scale->least_s;
     o->n_threads = (int)arguments_count(a, "threads");
     o->memory_limit = (double)arguments_count(a, "memory-limit");
     o->retries = arguments_flag(a, "retry");
@@ -352,8 +355,8 @@ static void format_run(const qn_cell *c, char *text, size_t bytes) {
     if (isfinite(resident))
         qn_text_print_size((uint64_t)resident, size);
     if (c->m.others >= QN_LOAD_NOTED)
-        snprintf(busy, sizeof busy, "; uncertain: other programs used %.0f %%", 100 * c->m.others);
-    snprintf(text, bytes, "%.2f ms a step (%.2f to %.2f), %.1f samples/s, %s%s",
+        qn_print(busy, sizeof busy, "; uncertain: other programs used %.0f %%", 100 * c->m.others);
+    qn_print(text, bytes, "%.2f ms a step (%.2f to %.2f), %.1f samples/s, %s%s",
              c->m.step_ms_median, c->m.step_ms_low, c->m.step_ms_high, qn_cell_throughput(c), size,
              busy);
 }
@@ -364,7 +367,7 @@ static void format_outcome(const qn_cell *c, char *text, size_t bytes) {
         snprintf(text, bytes, "%s: %s", c->state == QN_CELL_FAILED ? "failed" : "left out",
                  c->reason);
     else if (c->kind == QN_CELL_DRIP)
-        snprintf(text, bytes, "%.2f to %.2f %% in %d days", 100 * d->days[0].accuracy,
+        qn_print(text, bytes, "%.2f to %.2f %% in %d days", 100 * d->days[0].accuracy,
                  100 * d->days[d->n_days - 1].accuracy, d->n_days - 1);
     else
         format_run(c, text, bytes);

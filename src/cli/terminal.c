@@ -1,6 +1,7 @@
 /* See terminal.h. */
 #include "cli/terminal.h"
 
+#include "base/print.h"
 #include "os/terminal.h"
 
 #include <stdarg.h>
@@ -79,7 +80,7 @@ void terminal_print(int indent, const char *format, ...) {
     char line[1024];
     va_list list;
     va_start(list, format);
-    vsnprintf(line, sizeof line, format, list);
+    qn_print_list(line, sizeof line, format, list);
     va_end(list);
     if (qn_terminal_is_output())
         print_wrapped(stdout, indent, line);
@@ -96,7 +97,7 @@ void terminal_note(const char *format, ...) {
         return;
     va_start(list, format);
     memcpy(line, name, sizeof name);
-    vsnprintf(line + sizeof name - 1, sizeof line - sizeof name, format, list);
+    qn_print_list(line + sizeof name - 1, sizeof line - sizeof name, format, list);
     va_end(list);
     fflush(stdout);
     if (qn_terminal_is_error() && !strchr(line, '\n'))

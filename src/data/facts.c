@@ -1,8 +1,8 @@
 /* See facts.h. */
 #include "data/facts.h"
 
+#include "base/print.h"
 #include "base/status.h"
-
 #include "data/source.h"
 
 #include <stdarg.h>
@@ -15,7 +15,7 @@ qn_status qn_data_facts_set(qn_source_base *base, const char **fact, const char 
     char text[MOST_TEXT];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    qn_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     const char *kept = qn_arena_text(&base->arena, text);
     if (!kept)
@@ -29,7 +29,7 @@ qn_status qn_data_facts_note(qn_source_base *base, const char *format, ...) {
     char text[MOST_TEXT];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    qn_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     QN_TRY(qn_grow(base->options.allocator, &f->notes, &f->note_capacity, f->n_notes + 1,
                    sizeof *f->notes));

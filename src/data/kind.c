@@ -1,12 +1,12 @@
 /* Recognises data by path: a folder by its files, a file by its extension. */
 #include "base/status.h"
+#include "base/text.h"
 #include "os/os.h"
 #include "quern/data.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 static bool holds(const char *folder, const char *name) {
     char path[PATH_MAX];
@@ -31,7 +31,7 @@ const char *qn_data_kind_of(const char *path) {
         return "images";
     }
     for (size_t i = 0; dot && i < sizeof endings / sizeof endings[0]; i++) {
-        if (strcasecmp(dot, endings[i][0]) == 0 && qn_path_is_file(path))
+        if (qn_text_is_same(dot, endings[i][0]) && qn_path_is_file(path))
             return endings[i][1];
     }
     return NULL;

@@ -2,6 +2,7 @@
 #include "data/source.h"
 
 #include "base/options.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "os/heap.h"
 
@@ -28,7 +29,7 @@ void qn_data_tell(const qn_source_base *base, int level, const char *format, ...
         return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    qn_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     log->write(log->user, level, text);
 }

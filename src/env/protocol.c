@@ -1,11 +1,11 @@
 /* See protocol.h. */
 #include "env/protocol.h"
 
+#include "base/decimal.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_SIDE = 4096, MOST_NUMBERS = 1 << 22, MOST_ACTIONS = 4096, MOST_FRAMES = 1000 };
@@ -97,7 +97,7 @@ static bool take_reward(const char **at, double *reward) {
     char *end;
     if (!take_word(at, "reward") || !**at || !strchr("+-.0123456789", **at))
         return false;
-    *reward = strtod(*at, &end);
+    *reward = qn_decimal_read(*at, &end);
     *at = end;
     return isfinite(*reward) && fabs(*reward) <= most_reward && take_space(at);
 }

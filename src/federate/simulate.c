@@ -7,8 +7,10 @@
  */
 #include "federate/simulate.h"
 
+#include "base/decimal.h"
 #include "base/memory.h"
 #include "base/patterns.h"
+#include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "federate/client_store.h"
@@ -633,7 +635,7 @@ static void print_fleet(const qn_federation_options *o, char text[OPTIONS_TEXT])
     const size_t n = strlen(text);
     const qn_fleet_options *f = o->fleet;
     if (f)
-        snprintf(text + n, OPTIONS_TEXT - n,
+        qn_print(text + n, OPTIONS_TEXT - n,
                  ", devices %s, when %s, network %.9g %.9g %.9g, deadline %.9g, pace %.9g",
                  f->kinds, f->when ? f->when : "", f->down_mbit, f->up_mbit, f->radio_watts,
                  o->deadline, o->pace);
@@ -641,7 +643,7 @@ static void print_fleet(const qn_federation_options *o, char text[OPTIONS_TEXT])
 
 /* What decides the bits of a run. */
 static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT]) {
-    snprintf(text, OPTIONS_TEXT,
+    qn_print(text, OPTIONS_TEXT,
              "%s, %s, partition %s, %" PRId64 " clients, %" PRId64 " a round, %" PRId64
              " local epochs, batch %" PRId64
              ", rate %.9g, momentum %.9g, mu %.9g, drop %.9g, rule %d, server rate %.9g, server "
@@ -651,7 +653,7 @@ static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT
              o->server_rate, o->server_momentum, (int)o->code, o->seed);
     const size_t n = strlen(text);
     if (o->code == QN_UPDATE_TOP || (o->personal && o->personal[0]) || o->clip > 0)
-        snprintf(text + n, OPTIONS_TEXT - n,
+        qn_print(text + n, OPTIONS_TEXT - n,
                  ", share %.9g, personal %s, clip %.9g, noise %.9g, delta %.9g", o->share,
                  o->personal ? o->personal : "", o->clip, o->noise, o->delta);
     print_fleet(o, text);
@@ -759,7 +761,7 @@ static qn_status set_count(qn_metadata *pairs, const char *key, int64_t value) {
 
 static qn_status set_number(qn_metadata *pairs, const char *key, double value) {
     char text[32];
-    snprintf(text, sizeof text, "%.17g", value);
+    qn_print(text, sizeof text, "%.17g", value);
     return qn_metadata_set(pairs, key, text);
 }
 
@@ -816,7 +818,7 @@ static int64_t get_count(const qn_metadata *pairs, const char *key) {
 
 static double get_number(const qn_metadata *pairs, const char *key) {
     const char *text = qn_metadata_get(pairs, key);
-    return text ? strtod(text, NULL) : 0;
+    return text ? qn_decimal_read(text, NULL) : 0;
 }
 
 qn_status qn_federation_load(qn_federation *f, const char *path) {

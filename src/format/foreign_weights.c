@@ -1,6 +1,7 @@
 /* See foreign_weights.h. */
 #include "format/foreign_weights.h"
 
+#include "base/print.h"
 #include "base/status.h"
 #include "format/safetensors.h"
 #include "tensor/number.h"
@@ -48,7 +49,7 @@ static void tell(loading *l, const char *format, ...) {
     if (!l->options->tell)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    qn_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     l->options->tell(l->options->user, text);
 }

@@ -2,7 +2,9 @@
  */
 #include "format/operation_times.h"
 
+#include "base/decimal.h"
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "os/os.h"
@@ -36,7 +38,7 @@ static bool parse_line(const char *line, int *program, double *ns, const char **
     if (end == line || *end != ' ' || number < 0 || number >= MOST_PROGRAMS)
         return false;
     const char *at = end + 1;
-    *ns = strtod(at, &end);
+    *ns = qn_decimal_read(at, &end);
     if (end == at || *end != ' ' || !(*ns >= 0 && *ns < 1e15) || !end[1])
         return false;
     *program = (int)number;
@@ -103,7 +105,7 @@ qn_status qn_operation_times_load(qn_engine *engine, int64_t *n_found) {
 
 static qn_status put_time(void *context, int program, const char *node, double ns) {
     char line[LINE_BYTES];
-    const int length = snprintf(line, sizeof line, "%d %.0f %s\n", program, ns, node);
+    const int length = qn_print(line, sizeof line, "%d %.0f %s\n", program, ns, node);
     return length < LINE_BYTES ? qn_writer_put(context, line, (size_t)length) : QN_OK;
 }
 

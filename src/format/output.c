@@ -1,6 +1,7 @@
 /* See output.h. */
 #include "format/output.h"
 
+#include "base/print.h"
 #include "os/os.h"
 
 #include <math.h>
@@ -33,27 +34,14 @@ void qn_output_count(qn_output *output, int64_t count) {
     qn_output_text(output, digits);
 }
 
-/* Puts a point into a printed number where the locale has something else. */
-static void use_point(char *printed) {
-    static const char own[] = "0123456789+-e";
-    char *mark = printed + strspn(printed, own);
-    const char *rest = mark + strcspn(mark, own);
-    if (*mark) {
-        *mark++ = '.';
-        memmove(mark, rest, strlen(rest) + 1);
-    }
-}
-
 void qn_output_number(qn_output *output, double value, int digits, const char *missing) {
     char printed[48];
-    snprintf(printed, sizeof printed, "%.*g", digits, value);
-    use_point(printed);
+    qn_print(printed, sizeof printed, "%.*g", digits, value);
     qn_output_text(output, isfinite(value) ? printed : missing);
 }
 
 const char *qn_print_fixed(double value, int decimals, char text[QN_NUMBER_TEXT]) {
-    snprintf(text, QN_NUMBER_TEXT, "%.*f", decimals, value);
-    use_point(text);
+    qn_print(text, QN_NUMBER_TEXT, "%.*f", decimals, value);
     if (text[0] == '-' && text[1 + strspn(text + 1, "0.")] == 0)
         memmove(text, text + 1, strlen(text)); /* no zero below zero */
     return text;

@@ -1,5 +1,6 @@
 /* See trace.h: reading. Tokens are read one by one, so a file of hundreds of megabytes needs memory
  * for its slices only; equal texts are stored once. */
+#include "base/decimal.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
@@ -125,14 +126,14 @@ static qn_status parse_time(const char *name, const qn_json_token *token, int64_
         return qn_fail(QN_ERROR_FORMAT, "\"%s\" has too many digits", name);
     memcpy(text, token->text, token->bytes);
     text[token->bytes] = 0;
-    const double us = strtod(text, &end);
+    const double us = qn_decimal_read(text, &end);
     if (end == text || *end || !(fabs(us) <= MOST_US))
         return qn_fail(QN_ERROR_FORMAT,
                        "\"%s\": %s is not a time; it must be a number of microseconds within %.2g",
                        name, text, MOST_US);
     const long long whole = strtoll(text, &end, 10);
     if (*end == '.' && !strpbrk(end, "eE")) {
-        const double rest = strtod(end, NULL) * 1000;
+        const double rest = qn_decimal_read(end, NULL) * 1000;
         *ns = whole * 1000 + llround(text[0] == '-' ? -rest : rest);
     } else {
         *ns = *end ? llround(us * 1000) : whole * 1000;

@@ -3,6 +3,7 @@
 #include "graph/graph.h"
 
 #include "base/options.h"
+#include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "graph/names.h"
@@ -76,7 +77,7 @@ void qn_graph_fail(qn_graph *graph, qn_status status, const char *format, ...) {
         return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(graph->message, sizeof graph->message, format, arguments);
+    qn_print_list(graph->message, sizeof graph->message, format, arguments);
     va_end(arguments);
     graph->status = status;
     qn_fail(status, "%s", graph->message);

@@ -2,6 +2,7 @@
  * at most half full, so that building takes linear time. */
 #include "graph/names.h"
 
+#include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
 
@@ -102,7 +103,7 @@ static void open_scope(qn_graph *graph, bool is_call, const char *format, va_lis
     }
     qn_scope *scope = &graph->scopes[graph->depth];
     *scope = (qn_scope){strlen(graph->scope), strlen(graph->parameter_scope), is_call};
-    const int length = vsnprintf(text, sizeof text, format, arguments);
+    const int length = qn_print_list(text, sizeof text, format, arguments);
     if (length < 0 || (size_t)length >= sizeof text ||
         !append(graph->scope, sizeof graph->scope, text)) {
         qn_graph_fail(graph, QN_ERROR_ARGUMENT, "graph: the names of scopes under \"%s\" are long",

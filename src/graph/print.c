@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 #include "quern/ops.h"
 
+#include "base/print.h"
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -19,14 +20,14 @@ typedef struct text {
 __attribute__((format(printf, 2, 3))) static void put(text *t, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = qn_print_list(NULL, 0, format, arguments);
     va_end(arguments);
     if (t->status == QN_OK)
         t->status = qn_grow(t->allocator, &t->bytes, &t->capacity, t->used + (size_t)length + 1, 1);
     if (t->status != QN_OK)
         return;
     va_start(arguments, format);
-    vsnprintf(t->bytes + t->used, (size_t)length + 1, format, arguments);
+    qn_print_list(t->bytes + t->used, (size_t)length + 1, format, arguments);
     va_end(arguments);
     t->used += (size_t)length;
 }

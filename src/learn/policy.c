@@ -2,6 +2,7 @@
 #include "learn/policy.h"
 
 #include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -229,16 +230,16 @@ static void print_rule(const qn_policy *p, const qn_rule *r, const qn_moment *m,
     if (isnan(value))
         snprintf(text, QN_POLICY_TEXT, "%s: this device does not say it", r->kind->name);
     else if (r->kind->sense == QN_SENSE_HOUR)
-        snprintf(text, QN_POLICY_TEXT, "night: %.1f h is not within %g-%g", value, r->limit,
+        qn_print(text, QN_POLICY_TEXT, "night: %.1f h is not within %g-%g", value, r->limit,
                  r->until);
     else if (r->kind->sense == QN_SENSE_CHARGING)
         snprintf(text, QN_POLICY_TEXT, "charging: %s",
                  is_broken ? "on battery" : "external power since less than a minute");
     else if (is_broken && (r->kind->is_least ? value >= r->limit : value <= r->limit))
-        snprintf(text, QN_POLICY_TEXT, "%s: %.1f %s and rising by %.1f a minute, %s %g",
+        qn_print(text, QN_POLICY_TEXT, "%s: %.1f %s and rising by %.1f a minute, %s %g",
                  r->kind->name, value, r->kind->unit, p->slope_per_minute, side, limit);
     else
-        snprintf(text, QN_POLICY_TEXT, "%s: %.1f %s, %s %g%s", r->kind->name, value, r->kind->unit,
+        qn_print(text, QN_POLICY_TEXT, "%s: %.1f %s, %s %g%s", r->kind->name, value, r->kind->unit,
                  side, limit, is_broken ? "" : " for a while");
 }
 
@@ -247,10 +248,10 @@ const char *qn_decision_print(const qn_policy *p, const qn_decision *d, const qn
     if (d->reason >= 0)
         print_rule(p, &p->rules[d->reason], m, text);
     else if (d->reason == QN_REASON_JOULES)
-        snprintf(text, QN_POLICY_TEXT, "budget: %.0f J of %.0f J are spent today", p->spent_joules,
+        qn_print(text, QN_POLICY_TEXT, "budget: %.0f J of %.0f J are spent today", p->spent_joules,
                  p->budget_joules);
     else if (d->reason == QN_REASON_SECONDS)
-        snprintf(text, QN_POLICY_TEXT, "budget: %.1f min of %.1f min are spent today",
+        qn_print(text, QN_POLICY_TEXT, "budget: %.1f min of %.1f min are spent today",
                  p->spent_seconds / 60, p->budget_seconds / 60);
     else
         snprintf(text, QN_POLICY_TEXT, "all rules hold");

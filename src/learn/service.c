@@ -4,6 +4,7 @@
 #include "learn/service.h"
 
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/images/image.h"
@@ -78,7 +79,7 @@ static qn_status note(qn_service *s, const char *format, ...) {
     char text[TEXT];
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    qn_print_list(text, sizeof text, format, values);
     va_end(values);
     QN_TRY(qn_store_log(&s->store, s->moment.second, text));
     if (s->o.said)

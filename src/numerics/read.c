@@ -1,6 +1,7 @@
 /* See numerics.h. Checks field by field, then what fields say together. */
 #include "numerics/numerics.h"
 
+#include "base/print.h"
 #include "base/status.h"
 #include "os/heap.h"
 #include "tensor/tensor.h"
@@ -79,7 +80,7 @@ static qn_status read_number(const cJSON *object, const char *field, double leas
     char range[80];
     if (!item)
         return QN_OK;
-    snprintf(range, sizeof range, "a number from %g to %g", least, most);
+    qn_print(range, sizeof range, "a number from %g to %g", least, most);
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= least && item->valuedouble <= most))
         return fail(field, range);
     *number = item->valuedouble;
@@ -409,7 +410,7 @@ static qn_status read_trained_parts(const cJSON *object, qn_numerics *n) {
             return fail("parts", "of numbers that are more than 0 and at most 1");
         if (!part->string[0] || strpbrk(part->string, ",=") || is_word_of_updates(part->string))
             return fail("parts", "of names of layers, without \",\" and \"=\"");
-        const int n_bytes = snprintf(n->trained_parts + used, left, "%s%s=%.9g", used ? "," : "",
+        const int n_bytes = qn_print(n->trained_parts + used, left, "%s%s=%.9g", used ? "," : "",
                                      part->string, part->valuedouble);
         if (n_bytes < 0 || (size_t)n_bytes >= left)
             return fail("parts", "shorter: 255 bytes in all");

@@ -6,7 +6,6 @@
 #include "base/rng.h"
 #include "base/status.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* ---- items ---- */
@@ -103,7 +102,7 @@ static const char *node_name(qn_onnx_builder *b, const qn_onnx_node *node) {
     char *name =
         qn_arena_format(&b->arena, "%s%s", given, item && item->initializer ? ".node" : "");
     for (char *c = name; c && *c; c++)
-        *c = (char)(iscntrl((unsigned char)*c) ? '_' : *c);
+        *c = (char)((unsigned char)*c < ' ' || *c == 0x7F ? '_' : *c);
     return qn_onnx_free_name(b, name);
 }
 

@@ -1,12 +1,13 @@
 /* What translators ask of their inputs and give for their outputs: constants, parameters, and
  * values with their channels where they are wanted. Parameters that the file gives start with its
  * values, read where they lie; a transpose is added only where it moves something. */
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "onnx/builder.h"
 #include "ops/ops.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +34,8 @@ double qn_onnx_decimal(float number) {
     char text[32];
     double value = number;
     for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)number);
-        value = strtod(text, NULL);
+        qn_print(text, sizeof text, "%.*g", digits, (double)number);
+        value = qn_decimal_read(text, NULL);
         if ((float)value == number)
             return value;
     }

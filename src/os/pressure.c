@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "os/pressure.h"
 
+#include "base/decimal.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/heap.h"
@@ -33,9 +34,11 @@ struct qn_pressure {
 };
 
 static bool read_share(const qn_pressure *p, double *percent) {
-    char text[256];
+    static const char name[] = "some avg10=";
+    char text[256], *end;
     return qn_probe_text(&p->probe, text, sizeof text) == QN_OK &&
-           sscanf(text, "some avg10=%lf", percent) == 1;
+           strncmp(text, name, strlen(name)) == 0 &&
+           (*percent = qn_decimal_read(text + strlen(name), &end), end != text + strlen(name));
 }
 
 /* Sleeps until it is time to look, the trigger fires (true) or the end is wanted (*ends). */

@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/text.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ qn_status qn_probe_text(const qn_probe *probe, char *text, size_t bytes) {
         if (is_whole)
             break;
     }
-    while (used > 0 && isspace((unsigned char)text[used - 1]))
+    while (used > 0 && qn_text_is_space(text[used - 1]))
         used--;
     text[used] = 0;
     return QN_OK;

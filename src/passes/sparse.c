@@ -1,6 +1,7 @@
 /* See sparse.h. */
 #include "passes/sparse.h"
 
+#include "base/decimal.h"
 #include "base/patterns.h"
 #include "base/status.h"
 #include "ops/ops.h"
@@ -8,7 +9,6 @@
 #include "passes/layers.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static bool read_choice(const char *text, qn_part_choice *by) {
 
 static bool read_part(const char *text, double *x) {
     char *end;
-    *x = strtod(text, &end);
+    *x = qn_decimal_read(text, &end);
     return end != text && !*end && *x > 0 && *x <= 1;
 }
 

@@ -1,5 +1,6 @@
 /* See plan_report.h: plans as an HTML page. */
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "format/output.h"
@@ -48,9 +49,9 @@ static void add_figures(qn_document *d, const qn_plan_report *r) {
              qn_text_print_size(r->lower_bound_bytes, other));
     qn_document_figure(d, "Arena", qn_text_print_size(r->arena_bytes, size), note);
     const qn_report_program *p = &r->programs[r->largest];
-    snprintf(other, sizeof other, "%.1f ms", p->base_ns * 1e-6);
+    qn_print(other, sizeof other, "%.1f ms", p->base_ns * 1e-6);
     const char *how = r->is_measured ? "measured" : "estimated";
-    snprintf(note, sizeof note, "%s, %.60s; the %s adds %.1f ms (%.1f %%)", how, p->name,
+    qn_print(note, sizeof note, "%s, %.60s; the %s adds %.1f ms (%.1f %%)", how, p->name,
              r->budget_bytes > 0 ? "budget" : "recomputation", p->extra_ns * 1e-6,
              100 * p->extra_ns / p->base_ns);
     qn_document_figure(d, "Time of a step", other, p->n_again > 0 ? note : how);

@@ -1,6 +1,7 @@
 /* See plan_schedule.h. */
 #include "report/plan_schedule.h"
 
+#include "base/print.h"
 #include "base/text.h"
 #include "format/output.h"
 
@@ -24,7 +25,7 @@ const char *qn_report_schedule_text(const qn_report_schedule *s, char text[QN_SC
         snprintf(text, QN_SCHEDULE_TEXT,
                  "A schedule side by side needs more memory than there is.");
     else
-        snprintf(
+        qn_print(
             text, QN_SCHEDULE_TEXT,
             "Side by side a step was predicted to take %.3f ms and took %.3f in rehearsal; one "
             "by one %.3f and %.3f. No schedule can take less than %.3f ms. %d of %d operations "

@@ -1,6 +1,8 @@
 /* A measurement as a document: the figures at the top, steps, memory and energy, and how it was
  * measured; see profile.h. Operations and samples are in files of their own (sections.h). */
 #include "report/profile.h"
+
+#include "base/print.h"
 #include "report/processors.h"
 
 #include "base/status.h"
@@ -11,7 +13,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- what sections share ---- */
@@ -35,7 +36,7 @@ const char *qn_sections_format(qn_sections *s, const char *format, ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    qn_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     const char *kept = qn_arena_text(s->scratch, text);
     if (!kept)

@@ -2,6 +2,7 @@
  * the types of operation that took most time. No line is longer, whatever its content: lists are
  * wrapped, names are truncated. A value that was not measured is left out or called so, never shown
  * as 0; estimates are marked. */
+#include "base/print.h"
 #include "meter/load.h"
 #include "report/processors.h"
 #include "report/profile.h"
@@ -75,7 +76,7 @@ __attribute__((format(printf, 2, 3))) static void add(writer *w, const char *for
     char text[COLUMNS + 1];
     va_list list;
     va_start(list, format);
-    const int length = vsnprintf(text, sizeof text, format, list);
+    const int length = qn_print_list(text, sizeof text, format, list);
     va_end(list);
     add_piece(w, ",", text, length < COLUMNS ? length : COLUMNS);
 }
@@ -100,9 +101,9 @@ static const char *number(double value, char text[NUMBER]) {
     if (isnan(value))
         snprintf(text, NUMBER, "-");
     else if (size >= 1e7)
-        snprintf(text, NUMBER, "%.3g", value);
+        qn_print(text, NUMBER, "%.3g", value);
     else
-        snprintf(text, NUMBER, "%.*f",
+        qn_print(text, NUMBER, "%.*f",
                  size >= 1000  ? 0
                  : size >= 100 ? 1
                  : size >= 10  ? 2
@@ -113,7 +114,7 @@ static const char *number(double value, char text[NUMBER]) {
 
 static const char *mebibytes(double bytes, char text[NUMBER]) {
     const double value = bytes / (1 << 20);
-    snprintf(text, NUMBER, value >= 1e7 ? "%.3g" : value >= 0.1 ? "%.1f" : "%.3f", value);
+    qn_print(text, NUMBER, value >= 1e7 ? "%.3g" : value >= 0.1 ? "%.1f" : "%.3f", value);
     return text;
 }
 
@@ -158,7 +159,7 @@ static void put_spread(writer *w, const qn_measurement *m) {
     if (!(m->others >= QN_LOAD_NOTED))
         return;
     begin_line(w, "uncertain");
-    snprintf(text, sizeof text, "other programs used %.0f %% of the processors", 100 * m->others);
+    qn_print(text, sizeof text, "other programs used %.0f %% of the processors", 100 * m->others);
     add_words(w, text);
     if (m->n_measurements > 1) {
         snprintf(text, sizeof text, "in the quietest of %d measurements", m->n_measurements);
@@ -346,7 +347,7 @@ static void put_type(writer *w, const qn_measurement *m, const qn_operation_row 
     const double steps = m->n_steps;
     const bool is_estimated = row->is_estimated && isfinite(row->energy_mj);
     const int width = w->columns - OTHERS;
-    snprintf(line, sizeof line, "%-*.*s %6lld %8s %6.1f %8s %-7s %7s%s", width, width, row->type,
+    qn_print(line, sizeof line, "%-*.*s %6lld %8s %6.1f %8s %-7s %7s%s", width, width, row->type,
              (long long)row->calls, number(row->total_ms / steps, ms), 100 * row->share,
              row->flops > 0 ? number(row->gflops, gflops) : "-", bound_name(row->bound),
              number(row->energy_mj / steps, mj), is_estimated ? "*" : "");

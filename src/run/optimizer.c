@@ -1,13 +1,13 @@
 /* See optimizer.h. */
 #include "run/optimizer.h"
 
+#include "base/decimal.h"
 #include "base/patterns.h"
 #include "base/status.h"
 #include "ops/ops.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Source of kind state with the shape of what is trained of a parameter, starting at zero. */
@@ -27,7 +27,7 @@ static qn_status parse_rate(qn_pattern *part, double usual, double *factor) {
     if (n > 0 && n < sizeof text)
         memcpy(text, equals + 1, n);
     const bool is_factor = text[0] == 'x';
-    *factor = strtod(text + is_factor, &end);
+    *factor = qn_decimal_read(text + is_factor, &end);
     if (end == text + is_factor || *end || !(*factor >= 0 && *factor <= 1e15) ||
         equals == part->text)
         return qn_fail(QN_ERROR_ARGUMENT,

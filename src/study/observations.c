@@ -2,6 +2,7 @@
  */
 #include "study/observations.h"
 
+#include "base/print.h"
 #include "base/text.h"
 #include "graph/graph.h"
 #include "meter/load.h"
@@ -50,7 +51,7 @@ static void say(qn_finding *f, const char *format, ...) {
     const size_t used = strlen(f->here);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(f->here + used, sizeof f->here - used, format, arguments);
+    qn_print_list(f->here + used, sizeof f->here - used, format, arguments);
     va_end(arguments);
 }
 

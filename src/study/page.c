@@ -1,4 +1,5 @@
 /* The page of a study: findings, figures, all cells, and what is missing. */
+#include "base/print.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "graph/graph.h"
@@ -35,7 +36,7 @@ static void warn_of_others(const qn_figures *f) {
         n += f->facts->rows[i].others >= QN_LOAD_NOTED;
     if (n == 0)
         return;
-    snprintf(text, sizeof text,
+    qn_print(text, sizeof text,
              "Other programs used %.0f %% of the cores or more in %d of %d cells, also when these "
              "were repeated. Verdicts on time, utilisation and power are uncertain.",
              100 * QN_LOAD_NOTED, n, f->facts->n_rows);

@@ -1,11 +1,12 @@
 /* See best.h. */
 #include "tasks/best.h"
 
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char key[] = "best";
@@ -18,11 +19,15 @@ static const char *split_name(const qn_best *b) {
 void qn_best_read(qn_best *b, const qn_metadata *pairs) {
     const char *text = pairs ? qn_metadata_get(pairs, key) : NULL;
     char split[16], metric[40];
-    double value;
     long long step, measured, worse;
     *b = (qn_best){.step = -1, .measured = -1};
-    if (!text || sscanf(text, "%39s %15s %lf step %lld measured %lld worse %lld", metric, split,
-                        &value, &step, &measured, &worse) != 6)
+    int at = 0;
+    if (!text || sscanf(text, "%39s %15s %n", metric, split, &at) != 2 || at == 0)
+        return;
+    char *rest;
+    const double value = qn_decimal_read(text + at, &rest);
+    if (rest == text + at ||
+        sscanf(rest, " step %lld measured %lld worse %lld", &step, &measured, &worse) != 3)
         return;
     if (!isfinite(value) || step < 0 || measured < step || worse < 0)
         return;
@@ -33,7 +38,7 @@ void qn_best_read(qn_best *b, const qn_metadata *pairs) {
 
 static qn_status keep(const qn_best *b, qn_metadata *pairs) {
     char text[200];
-    snprintf(text, sizeof text, "%s %s %.17g step %lld measured %lld worse %lld", b->metric,
+    qn_print(text, sizeof text, "%s %s %.17g step %lld measured %lld worse %lld", b->metric,
              split_name(b), b->value, (long long)b->step, (long long)b->measured,
              (long long)b->n_worse);
     return qn_metadata_set(pairs, key, text);

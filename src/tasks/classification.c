@@ -3,6 +3,7 @@
  * deviation, classes) is stored in the settings: a resumed run on the same data and every
  * evaluation prepare samples the same way. */
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "quern/trainer.h"
 #include "tasks/class_weights.h"
@@ -168,7 +169,7 @@ static qn_status keep_weights(qn_task *task, const classification *c, const char
     char *text;
     QN_TRY(qn_allocate(task->allocator, bytes, 1, &text));
     for (int i = 0; i < c->n_outputs; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%.17g", i ? "," : "",
+        used += (size_t)qn_print(text + used, bytes - used, "%s%.17g", i ? "," : "",
                                  c->class_weights[i]);
     qn_status status = qn_setting_set(task, weights_key, text);
     if (status == QN_OK)

@@ -1,9 +1,9 @@
 /* The reward curve: points with an equal number of episodes, as many as needed for all to fit. */
+#include "base/print.h"
 #include "base/status.h"
 #include "tasks/control.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Two points become one. */
@@ -50,7 +50,7 @@ void qn_control_curve_show(const qn_control_curve *c, void (*put)(void *user, co
         const int length = (int)lround(WIDTH * part);
         memset(bar, '#', sizeof bar);
         bar[length] = 0;
-        snprintf(line, sizeof line, "%10lld frames  return %8.2f  %s", (long long)c->frames[i],
+        qn_print(line, sizeof line, "%10lld frames  return %8.2f  %s", (long long)c->frames[i],
                  c->returns[i], bar);
         put(user, line);
     }

@@ -1,10 +1,9 @@
 /* Playing without learning: episodes for measuring, and one to show. They use their own environment
  * and a small memory, so training continues as if nothing had been played. */
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "tasks/control.h"
-
-#include <stdio.h>
 
 enum { SLOTS = 16 };
 
@@ -123,14 +122,14 @@ static void show_numbers(const float *numbers, int64_t n, const qn_sample_option
     char line[200] = "";
     size_t used = 0;
     for (int64_t i = 0; i < n && used + 20 < sizeof line; i++)
-        used += (size_t)snprintf(line + used, sizeof line - used, " %9.4g", (double)numbers[i]);
+        used += (size_t)qn_print(line + used, sizeof line - used, " %9.4g", (double)numbers[i]);
     options->put(options->user, line);
 }
 
 static void show_observation(const qn_control *c, const player *p,
                              const qn_sample_options *options) {
     char line[80];
-    snprintf(line, sizeof line, "after %llu actions, return %g:", (unsigned long long)p->n_actions,
+    qn_print(line, sizeof line, "after %llu actions, return %g:", (unsigned long long)p->n_actions,
              p->return_so_far);
     options->put(options->user, line);
     if (c->space.dtype == QN_U8)
@@ -153,7 +152,7 @@ static qn_status show_episode(qn_task *task, player *p, const qn_sample_options 
         show_observation(c, p, options);
         n_shown++;
     }
-    snprintf(line, sizeof line, "an episode of %llu actions, return %g",
+    qn_print(line, sizeof line, "an episode of %llu actions, return %g",
              (unsigned long long)p->n_actions, p->return_so_far);
     options->put(options->user, line);
     return QN_OK;

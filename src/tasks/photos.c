@@ -3,6 +3,7 @@
  * thousands of images; on a few hundred it would train for a few dozen steps. The choices are
  * stored in the settings and so in checkpoints. */
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "tasks/tasks.h"
 
@@ -30,7 +31,7 @@ static void tell(const qn_task *task, int level, const char *text) {
 
 static qn_status set_number(qn_task *task, const char *name, double value) {
     char text[40];
-    snprintf(text, sizeof text, "%.4g", value);
+    qn_print(text, sizeof text, "%.4g", value);
     return qn_setting_set(task, name, text);
 }
 
@@ -83,7 +84,7 @@ static qn_status choose_regularisation(qn_task *task, int64_t n) {
         QN_TRY(set_number(task, "weight-decay", decay));
     if (!is_set(task, "label-smoothing"))
         QN_TRY(set_number(task, "label-smoothing", smooth));
-    snprintf(text, sizeof text,
+    qn_print(text, sizeof text,
              "few images: weight decay %.4g and label smoothing %.4g reduce overfitting", decay,
              smooth);
     if (is_needed)

@@ -1,4 +1,5 @@
 /* A task's settings: text pairs, with the model's recipe as default. */
+#include "base/decimal.h"
 #include "tasks/tasks.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ int64_t qn_setting_count(const qn_task *task, const char *name, int64_t fallback
 
 double qn_setting_number(const qn_task *task, const char *name, double fallback) {
     const char *text = qn_setting_text(task, name, NULL);
-    return text ? strtod(text, NULL) : fallback;
+    return text ? qn_decimal_read(text, NULL) : fallback;
 }
 
 bool qn_setting_flag(const qn_task *task, const char *name, bool fallback) {
@@ -121,7 +122,7 @@ bool qn_task_has_own_optimizer(const qn_task *task) {
 static double number_of_optimizer(const qn_task *task, const char *name, double recipe) {
     const char *optimizer = qn_setting_text(task, "optimizer", NULL);
     const double usual = qn_task_has_own_optimizer(task)
-                             ? strtod(qn_optimizer_default(optimizer, name), NULL)
+                             ? qn_decimal_read(qn_optimizer_default(optimizer, name), NULL)
                              : recipe;
     return qn_setting_number(task, name, usual);
 }
@@ -160,7 +161,7 @@ qn_tuning qn_tuning_of(const qn_metadata *settings) {
     if (lora && strstr(lora, "rank=") && strstr(lora, "layers=")) {
         const char *alpha = strstr(lora, "alpha=");
         t.lora_rank = strtoll(strstr(lora, "rank=") + 5, NULL, 10);
-        t.lora_alpha = alpha ? strtod(alpha + 6, NULL) : 0;
+        t.lora_alpha = alpha ? qn_decimal_read(alpha + 6, NULL) : 0;
         t.lora_layers = strstr(lora, "layers=") + 7;
     }
     return t;

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -61,7 +62,7 @@ __attribute__((format(printf, 2, 3))) static void warn(const qn_training *t, con
     char text[TEXT_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    qn_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     tell(t, (qn_training_event){.kind = QN_TRAINING_WARNING, .message = text});
 }

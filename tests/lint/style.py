@@ -6,6 +6,7 @@
 - a folder of src/ has at most 30 files;
 - lines have at most 100 columns, comments too (clang-format leaves them alone);
 - only src/os calls the operating system: by header, and by function;
+- nothing in src reads numbers or letters as the user's locale has them, and nothing prints them into memory so;
 - functions outside src/kernels are at most 60 lines long, nine of ten at most 30;
 - only src/cli prints or exits;
 - no operator of src/device compares operands' addresses: what is in place, the plan says;
@@ -34,6 +35,15 @@ SYSTEM_HEADER = re.compile(r"#include <((?:sys|net|netinet|arpa|linux|asm|mach)/
                            r"|semaphore\.h|time\.h|pwd\.h|mntent\.h|windows\.h)>")
 SYSTEM_CALL = re.compile(r"(?<![\w.>])(fopen|freopen|fdopen|popen|system|setenv|remove|rename|tmpfile"
                          r"|time|clock|aligned_alloc|posix_memalign)\s*\(")
+
+
+# What the C library does by the locale that a program has set: a comma in numbers, other letters.
+BY_LOCALE = re.compile(r"(?<![\w.>])(strto(?:d|f|ld)|atof|is(?:alpha|alnum|space|print|graph|punct|lower|upper|blank|cntrl)"
+                       r"|to(?:lower|upper)|str(?:n?casecmp|coll|xfrm|casestr|fmon)|setlocale|uselocale)\s*\(")
+PRINTS_BY_LOCALE = re.compile(r"(?<![\w.>])(v(?:sn?|f|as|d)printf)\s*\(")
+FORMATS = re.compile(r"(?<![\w.>])(sn?printf|fprintf|asprintf|dprintf|f?scanf|sscanf)\s*\(")
+REAL = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?[lL]?[aefgAEFG]")
+PRINT = pathlib.Path("src/base/print.c")
 
 
 def blank(match):
@@ -66,6 +76,32 @@ def check_system(path, text, bare):
         match = SYSTEM_CALL.search(line)
         if match:
             yield f"{path}:{number}: {match.group(1)}(), which only os/ calls"
+
+
+def call_at(text, begin):
+    """The text of a call, from its name to its closing bracket."""
+    depth = 0
+    for match in re.finditer(r'"(?:\\.|[^"\\\n])*"|[()]', text[begin:]):
+        depth += {"(": 1, ")": -1}.get(match.group(), 0)
+        if depth == 0 and match.group() == ")":
+            return text[begin:begin + match.end()]
+    return text[begin:]
+
+
+def check_locale(path, text, bare):
+    """Yields calls whose result is another where the program has set a locale."""
+    is_cli = floor_of(path) == "cli"  # the command sets no locale, and prints to people
+    for match in BY_LOCALE.finditer(bare):
+        number = bare.count("\n", 0, match.start()) + 1
+        yield f"{path}:{number}: {match.group(1)}() goes by the locale; see base/decimal.h, base/text.h"
+    for match in () if path == PRINT else PRINTS_BY_LOCALE.finditer(bare):
+        number = bare.count("\n", 0, match.start()) + 1
+        yield f"{path}:{number}: {match.group(1)}() goes by the locale; see base/print.h"
+    for match in FORMATS.finditer(text):
+        texts = "".join(re.findall(r'"((?:\\.|[^"\\\n])*)"', call_at(text, match.start())))
+        if REAL.search(texts.replace("%%", "")) and not (is_cli and match.group(1) == "fprintf"):
+            number = text.count("\n", 0, match.start()) + 1
+            yield f"{path}:{number}: {match.group(1)}() of a real number goes by the locale; see base/print.h"
 
 
 def room_of(path):
@@ -127,6 +163,8 @@ def check_file(path, lengths):
             yield f"{path}:{number}: {len(line)} columns; at most {WIDEST}"
     if own and own != "os":
         yield from check_system(path, text, bare)
+    if own:
+        yield from check_locale(path, text, bare)
     if own and own != "cli":
         if own == "os":  # where a process that was made cannot become another program
             bare = re.sub(r"\b_[eE]xit\(", "", bare)

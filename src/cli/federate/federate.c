@@ -1,6 +1,7 @@
 /* quern federate: one network from many devices' data. simulate runs server and clients in this
  * process; app writes them for Flower. */
 #include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -285,7 +286,7 @@ typedef struct simulation {
 } simulation;
 
 static double number(const arguments *a, const char *name) {
-    return strtod(arguments_get(a, name), NULL);
+    return qn_decimal_read(arguments_get(a, name), NULL);
 }
 
 static qn_server_rule rule_of(const char *name) {
@@ -412,7 +413,7 @@ static qn_status read_options(simulation *s) {
 static qn_status open_data(simulation *s) {
     const char *name = arguments_get(s->a, "data"), *holdout = arguments_get(s->a, "holdout");
     const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options), .seed = s->o.seed,
-                                 .holdout = holdout ? strtod(holdout, NULL) : 0,
+                                 .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
                                  .sample = s->o.model->input, .n_classes = s->o.model->n_classes};
     if (!name)
         return qn_fail(QN_ERROR_ARGUMENT, "quern federate needs --data; see quern federate --help");
@@ -488,7 +489,7 @@ static const char *print_cost(double seconds, double joules, char text[COST_TEXT
     while (seconds < times[i].least)
         i++;
     const bool is_large = joules >= 10000;
-    snprintf(text, COST_TEXT, "%.1f %s, %.1f %s", seconds / times[i].unit, times[i].name,
+    qn_print(text, COST_TEXT, "%.1f %s, %.1f %s", seconds / times[i].unit, times[i].name,
              is_large ? joules / 1000 : joules, is_large ? "kJ" : "J");
     return text;
 }
@@ -605,9 +606,9 @@ static void put_fleet(qn_document *d, const simulation *s, const point *last, do
     char text[80];
     if (!s->o.fleet)
         return;
-    snprintf(text, sizeof text, "%.2f h", last->hours);
+    qn_print(text, sizeof text, "%.2f h", last->hours);
     qn_document_figure(d, "Time, simulated", text, s->fleet.when ? s->fleet.when : "always");
-    snprintf(text, sizeof text, "%.3g kJ", last->kilojoules);
+    qn_print(text, sizeof text, "%.3g kJ", last->kilojoules);
     qn_document_figure(d, "Energy, simulated", text, s->fleet.kinds);
     draw(d, s, "Accuracy by time", "simulated hours", hours_of, x, y);
     draw(d, s, "Accuracy by energy", "all devices (kJ)", kilojoules_of, x, y);
@@ -617,11 +618,11 @@ static void put_page(qn_document *d, const simulation *s, double *x, double *y) 
     char text[80];
     const point *last = &s->points[s->n_points - 1];
     qn_document_about(d, NULL, s->o.n_threads);
-    snprintf(text, sizeof text, "%.2f %%", 100 * last->accuracy);
+    qn_print(text, sizeof text, "%.2f %%", 100 * last->accuracy);
     qn_document_figure(d, "Test accuracy", text, "of the last round");
     snprintf(text, sizeof text, "%" PRId64, s->o.n_clients);
     qn_document_figure(d, "Clients", text, s->o.partition);
-    snprintf(text, sizeof text, "%.1f MiB", last->mib_up);
+    qn_print(text, sizeof text, "%.1f MiB", last->mib_up);
     qn_document_figure(d, "Sent to the server", text, arguments_get(s->a, "updates"));
     draw(d, s, "Accuracy by rounds", "round", round_of, x, y);
     draw(d, s, "Accuracy by bytes", "sent to the server (MiB)", sent_of, x, y);

@@ -168,7 +168,7 @@ static qn_status open_data(device *d) {
         return QN_ERROR_ARGUMENT;
     const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options),
                                  .seed = (uint64_t)arguments_count(a, "seed"),
-                                 .holdout = holdout ? strtod(holdout, NULL) : 0,
+                                 .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
                                  .sample = model->input, .n_classes = model->n_classes};
     QN_TRY(qn_data_open(arguments_get(a, "data"), &how, &d->data));
     d->is_open = true;
@@ -181,9 +181,9 @@ static qn_status open_data(device *d) {
         .batch = arguments_count(a, "batch"),
         .test_batch = TEST_BATCH,
         .update = {.optimizer = QN_SGD,
-                   .rate = arguments_has(a, "lr") ? strtod(arguments_get(a, "lr"), NULL)
+                   .rate = arguments_has(a, "lr") ? qn_decimal_read(arguments_get(a, "lr"), NULL)
                                                   : model->recipe.rate,
-                   .momentum = strtod(arguments_get(a, "momentum"), NULL)},
+                   .momentum = qn_decimal_read(arguments_get(a, "momentum"), NULL)},
         .is_int8 = strcmp(arguments_get(a, "messages"), "int8") == 0,
         .seed = (uint64_t)arguments_count(a, "seed"),
     };

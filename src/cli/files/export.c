@@ -1,4 +1,5 @@
 /* quern export: a network with its weights as an ONNX file. */
+#include "base/decimal.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/model.h"
@@ -205,8 +206,9 @@ static qn_status read_samples(const arguments *a, exported *x) {
     const qn_data_options opening = {QN_OPTIONS_INIT(qn_data_options),
                                      .log = &session_log,
                                      .seed = qn_seed_of(pairs),
-                                     .holdout = holdout ? strtod(holdout, NULL) : 0,
-                                     .validation = validation ? strtod(validation, NULL) : 0,
+                                     .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
+                                     .validation =
+                                         validation ? qn_decimal_read(validation, NULL) : 0,
                                      .sample = x->preparation.sample,
                                      .n_classes = x->preparation.n_classes};
     QN_TRY(qn_data_open(data, &opening, &x->source));

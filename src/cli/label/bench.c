@@ -3,6 +3,8 @@
  * other rules. */
 #include "label/bench/bench.h"
 
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -216,11 +218,11 @@ static void put_figures(const table *t, const char *data, qn_document *d) {
     char text[32];
     snprintf(text, sizeof text, "%d", t->n_settings);
     qn_document_figure(d, "Streams", text, data ? data : "of 5000 samples, 1000 labelled before");
-    snprintf(text, sizeof text, t->has_best ? "%.2f points" : "%.2f %%",
+    qn_print(text, sizeof text, t->has_best ? "%.2f points" : "%.2f %%",
              t->methods[OURS].excess_balanced / n);
     qn_document_figure(d, "Mean of MNew and FNew", text,
                        t->has_best ? "over the true density" : "");
-    snprintf(text, sizeof text, t->has_best ? "%.2f points" : "%.2f %%",
+    qn_print(text, sizeof text, t->has_best ? "%.2f points" : "%.2f %%",
              t->methods[OURS].excess_error / n);
     qn_document_figure(d, "Errors", text, t->has_best ? "over the true density" : "");
 }
@@ -263,7 +265,7 @@ static qn_status try_generated(const arguments *a, table *t) {
                                         .n_features = features,
                                         .n_classes = features ? 4 : 0,
                                         .n_centroids = features ? 10 : 0,
-                                        .speed = strtod(arguments_get(a, "speed"), NULL),
+                                        .speed = qn_decimal_read(arguments_get(a, "speed"), NULL),
                                         .nothing_new = arguments_flag(a, "nothing-new")};
         qn_label_trial trial;
         QN_TRY(qn_label_try(NULL, &options, &trial));

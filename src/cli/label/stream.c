@@ -2,6 +2,8 @@
  * written before the labeller that counts them: rows labelled between the two are labelled again
  * after an interruption, with the same result, over the old labels. */
 #include "os/files/stream.h"
+
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/label/label.h"
@@ -96,7 +98,7 @@ static qn_status put(stream *s, int64_t sample, const qn_label_answer *answer) {
     snprintf(text, sizeof text, "%" PRId64 ",", sample);
     QN_TRY(put_text(s, text));
     QN_TRY(put_text(s, qn_labeller_name_of(s->labeller, answer->label)));
-    snprintf(text, sizeof text, ",%.4f\n", (double)answer->confidence);
+    qn_print(text, sizeof text, ",%.4f\n", (double)answer->confidence);
     return put_text(s, text);
 }
 

@@ -1,6 +1,7 @@
 /* quern learn: learning day by day. status says whether this device may train now; simulate replays
  * days of a device: when its policy lets it train, for how long and at what cost; and, with --data,
  * what a model learns meanwhile. */
+#include "base/decimal.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -228,7 +229,7 @@ static const char *clock_text(int64_t second, char text[CLOCK_TEXT]) {
 /* ---- setting up ---- */
 
 static double given_or(const arguments *a, const char *name, double otherwise) {
-    return arguments_has(a, name) ? strtod(arguments_get(a, name), NULL) : otherwise;
+    return arguments_has(a, name) ? qn_decimal_read(arguments_get(a, name), NULL) : otherwise;
 }
 
 static void print_decision(void *user, int64_t second, bool may_train, const char *why) {
@@ -275,7 +276,7 @@ static qn_status open_data(simulation *s, const qn_model *model) {
     const char *holdout = arguments_get(s->a, "holdout");
     const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options),
                                  .seed = (uint64_t)arguments_count(s->a, "seed"),
-                                 .holdout = holdout ? strtod(holdout, NULL) : 0,
+                                 .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
                                  .sample = model->input, .n_classes = model->n_classes};
     QN_TRY(qn_data_open(arguments_get(s->a, "data"), &how, &s->data));
     s->is_open = true;

@@ -2,6 +2,7 @@
  */
 #include "cli/learn/service.h"
 
+#include "base/decimal.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -81,7 +82,7 @@ static qn_status images_of(const arguments *a, const char *name, const char **fo
 }
 
 static double number_of(const arguments *a, const char *name) {
-    return arguments_has(a, name) ? strtod(arguments_get(a, name), NULL) : 0;
+    return arguments_has(a, name) ? qn_decimal_read(arguments_get(a, name), NULL) : 0;
 }
 
 static int64_t count_or(const arguments *a, const char *name, int64_t otherwise) {
@@ -103,8 +104,8 @@ static qn_status start(const arguments *a) {
         .when = arguments_get(a, "when"),
         .day_joules = number_of(a, "joules"),
         .day_seconds = 60 * number_of(a, "minutes"),
-        .watts = strtod(arguments_get(a, "watts"), NULL),
-        .power_watts = strtod(arguments_get(a, "power"), NULL),
+        .watts = qn_decimal_read(arguments_get(a, "watts"), NULL),
+        .power_watts = qn_decimal_read(arguments_get(a, "power"), NULL),
         .root = arguments_get(a, "sysroot"),
         .user = (void *)(uintptr_t)a,
         .said = say,

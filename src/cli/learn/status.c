@@ -2,6 +2,7 @@
  * training is not waited for. */
 #include "cli/learn/status.h"
 
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/json.h"
 #include "learn/senses/senses.h"
@@ -35,13 +36,13 @@ static void print_json(const qn_policy *p, const qn_decision *d, const qn_moment
 static void print_rule(const qn_rule *r, const qn_moment *m) {
     const double value = m->sense[r->kind->sense];
     char limit[48], now[48];
-    snprintf(limit, sizeof limit, "%s %g", r->kind->is_least ? "at least" : "at most", r->limit);
+    qn_print(limit, sizeof limit, "%s %g", r->kind->is_least ? "at least" : "at most", r->limit);
     if (r->kind->sense == QN_SENSE_HOUR)
-        snprintf(limit, sizeof limit, "from %g to %g", r->limit, r->until);
+        qn_print(limit, sizeof limit, "from %g to %g", r->limit, r->until);
     if (isnan(value))
         snprintf(now, sizeof now, "%s", "not said by this device");
     else
-        snprintf(now, sizeof now, "%.1f", value);
+        qn_print(now, sizeof now, "%.1f", value);
     printf("  %-9s %-4s %s (%s %s)\n", r->kind->name, r->holds ? "yes" : "no", now, limit,
            r->kind->unit);
 }

@@ -1,6 +1,7 @@
 /* See facts.h. */
 #include "cli/look/facts.h"
 
+#include "base/print.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
 #include "tensor/tensor.h"
@@ -17,7 +18,7 @@ static void append(char line[LINE], const char *format, ...) {
     const size_t used = strlen(line);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line + used, LINE - used, format, arguments);
+    qn_print_list(line + used, LINE - used, format, arguments);
     va_end(arguments);
 }
 

@@ -1,4 +1,5 @@
 /* quern inspect: what is understood of a data set, before anything is trained on it. */
+#include "base/decimal.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/data_name.h"
@@ -49,8 +50,8 @@ static qn_status open_data(const arguments *a, qn_arena *texts, qn_data_source *
         QN_OPTIONS_INIT(qn_data_options),
         .log = &session_log,
         .seed = (uint64_t)arguments_count(a, "seed"),
-        .holdout = strtod(arguments_get(a, "holdout"), NULL),
-        .validation = strtod(arguments_get(a, "validation"), NULL),
+        .holdout = qn_decimal_read(arguments_get(a, "holdout"), NULL),
+        .validation = qn_decimal_read(arguments_get(a, "validation"), NULL),
         .strict = arguments_flag(a, "strict"),
     };
     if (input && !qn_shape_parse(input, &how.sample))

@@ -1,5 +1,6 @@
 /* quern devices: the parts of this device, or of a recorded one, its sensors, the missing ones and
  * why, and, on request, its peak speed. */
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -69,7 +70,7 @@ static void add(line *l, const char *format, ...) __attribute__((format(printf, 
 static void add(line *l, const char *format, ...) {
     va_list values;
     va_start(values, format);
-    const int n = vsnprintf(l->text + l->used, sizeof l->text - l->used, format, values);
+    const int n = qn_print_list(l->text + l->used, sizeof l->text - l->used, format, values);
     va_end(values);
     l->used += n > 0 ? (size_t)n : 0;
     if (l->used >= sizeof l->text)
@@ -236,9 +237,9 @@ static void format_value(const sensed *k, int first, int n, char *text, size_t b
     }
     const int digits = digits_of(&k->channels[first], &least, most);
     char range[64];
-    snprintf(range, sizeof range, "%.*g", digits, least);
+    qn_print(range, sizeof range, "%.*g", digits, least);
     if (n > 1 && most > least)
-        snprintf(range, sizeof range, "%.*g to %.*g", digits, least, digits, most);
+        qn_print(range, sizeof range, "%.*g to %.*g", digits, least, digits, most);
     if (isfinite(least))
         snprintf(text, bytes, "%s %s%s", range, unit,
                  k->channels[first].is_estimated ? " estimated" : "");
@@ -250,7 +251,7 @@ static void format_period(const qn_source_kind *kind, char *text, size_t bytes) 
     if (kind->period_ns == 0)
         snprintf(text, bytes, "any");
     else
-        snprintf(text, bytes, "%g ms", (double)kind->period_ns * 1e-6);
+        qn_print(text, bytes, "%g ms", (double)kind->period_ns * 1e-6);
 }
 
 static void print_row(const sensed *k, int first, int n) {
@@ -358,7 +359,7 @@ static void print_roofline(const qn_roofline *r) {
 static void tell_progress(void *user, const char *what, double done) {
     char text[160];
     (void)user;
-    snprintf(text, sizeof text, "%3.0f %%  %s", 100 * done, what);
+    qn_print(text, sizeof text, "%3.0f %%  %s", 100 * done, what);
     if (done < 1)
         terminal_show(text);
     else

@@ -1,6 +1,7 @@
 /* See gpu_devices.h. Without QN_WITH_OPENCL or QN_WITH_CUDA there are none of that kind. */
 #include "cli/meter/gpu_devices.h"
 
+#include "base/print.h"
 #include "cli/json.h"
 
 #include "base/status.h"
@@ -20,7 +21,7 @@ static void print_speed(const qn_roofline *r, const char *device, const char *na
     char text[256];
     if (!g)
         return;
-    snprintf(text, sizeof text,
+    qn_print(text, sizeof text,
              "measured: %s in f32, memory %s; copies %s there, %s back; %.0f us for a kernel",
              qn_words_scaled(g->flops, "FLOP/s", flops), qn_words_scaled(g->bandwidth, "B/s", rate),
              qn_words_scaled(g->in_bandwidth, "B/s", in),

@@ -2,6 +2,8 @@
  * enough, because nothing better exists, by time limit, or by Ctrl-C. */
 #include "cli/plan/buffers.h"
 
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
@@ -69,7 +71,7 @@ static void show_progress(const packing_run *r, const qn_packing *p, int64_t now
         json_end();
         return;
     }
-    snprintf(text, sizeof text, "%.0f s: %s bytes, %.2f %% above what is proven", seconds,
+    qn_print(text, sizeof text, "%.0f s: %s bytes, %.2f %% above what is proven", seconds,
              grouped((int64_t)p->top_bytes, top), percent_above(p));
     if (r->has_bar)
         terminal_show(text);
@@ -167,7 +169,7 @@ int plan_buffers(const arguments *a) {
     if (arguments_has(a, "capacity"))
         r.capacity = (size_t)arguments_count(a, "capacity");
     qn_interrupt_watch(EXIT_FAILED);
-    const qn_status status = pack(&r, strtod(arguments_get(a, "seconds"), NULL));
+    const qn_status status = pack(&r, qn_decimal_read(arguments_get(a, "seconds"), NULL));
     const double seconds = (double)(qn_clock_ns() - r.begin_ns) * 1e-9;
     int result = fits(&r) ? EXIT_DONE : EXIT_DOES_NOT_FIT;
     if (status != QN_OK)

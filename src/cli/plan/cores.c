@@ -1,6 +1,7 @@
 /* quern plan --compare-cores, --machine, --prefer, --power: what a step would take on some cores,
  * by the rules of others and by ours. Predicted, of the largest program. */
 #include "run/cores/cores.h"
+#include "base/decimal.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/json.h"
@@ -236,13 +237,11 @@ static qn_status add_preferred(comparing *c, qn_prefer prefer, double watts, qn_
 /* The one that was asked for last; for a machine of a file all. */
 static qn_status add_ours(comparing *c) {
     const char *wanted = arguments_get(c->p->a, "prefer"), *watts = arguments_get(c->p->a, "power");
-    double most_watts = 0;
+    const double most_watts = watts ? qn_decimal_read(watts, NULL) : 0;
     qn_cores part;
     int prefer = 0;
     while (wanted && prefer < 2 && strcmp(wanted, preferences[prefer]) != 0)
         prefer++;
-    if (watts && sscanf(watts, "%lf", &most_watts) != 1)
-        most_watts = 0;
     for (int i = 0; i < 3 && arguments_has(c->p->a, "machine"); i++) {
         if (i != prefer)
             QN_TRY(add_preferred(c, (qn_prefer)i, most_watts, &part));

@@ -1,6 +1,7 @@
 /* quern plan --device auto, and --device hexagon:emulated: where each operation would run, why, and
  * what that gains. Measured on this machine, or counted, as training would, on an engine of its own
  * that trains nothing. */
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/plan/plan.h"
@@ -148,12 +149,12 @@ static void print_way(const qn_device_choice *c, int way) {
     const qn_device_way *w = &c->ways[way];
     char joules[48] = "", copies[96] = "", predicted[48] = "";
     if (w->joules > 0)
-        snprintf(joules, sizeof joules, ", %.1f mJ", w->joules * 1e3);
+        qn_print(joules, sizeof joules, ", %.1f mJ", w->joules * 1e3);
     if (w->predicted.n_copies > 0)
-        snprintf(copies, sizeof copies, ", %d copies of %.1f MB", w->predicted.n_copies,
+        qn_print(copies, sizeof copies, ", %d copies of %.1f MB", w->predicted.n_copies,
                  (double)w->predicted.copied_bytes * 1e-6);
     if (w->is_measured && !c->model)
-        snprintf(predicted, sizeof predicted, " (predicted %.3f)", w->predicted.ns * 1e-6);
+        qn_print(predicted, sizeof predicted, " (predicted %.3f)", w->predicted.ns * 1e-6);
     if (w->is_measured)
         terminal_print(14, "  %-13s %.3f ms a step%s%s%s%s", way_words[way], w->ns * 1e-6,
                        predicted, joules, copies, (int)c->chosen == way ? ": chosen" : "");

@@ -1,4 +1,5 @@
 /* The output of quern plan; see plan.h. */
+#include "base/print.h"
 #include "base/text.h"
 #include "cli/json.h"
 #include "cli/plan/plan.h"
@@ -24,7 +25,7 @@ __attribute__((format(printf, 2, 3))) static void add(char line[LINE], const cha
     const size_t used = strlen(line);
     va_list list;
     va_start(list, format);
-    vsnprintf(line + used, LINE - used, format, list);
+    qn_print_list(line + used, LINE - used, format, list);
     va_end(list);
 }
 

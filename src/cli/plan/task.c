@@ -1,6 +1,7 @@
 /* Tasks that only plan; see plan.h. */
 #include "cli/plan/plan.h"
 
+#include "base/decimal.h"
 #include "base/status.h"
 #include "cli/model.h"
 #include "cli/train/patience.h"
@@ -8,7 +9,6 @@
 #include "os/heap.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A placement is of the graph that it was chosen for. */
@@ -60,8 +60,9 @@ qn_status planned_open(planned_task *t, const planning *p, const planned_as *as)
         .engine.cores = as->is_timed ? QN_CORES_MEASURED : QN_CORES_ONE_BY_ONE,
         .engine.core_facts = as->is_timed && p->core_facts.n > 0 ? &p->core_facts : NULL,
         .engine.core_wish = as->is_timed ? p->core_wish : (qn_core_wish){0},
-        .engine.foreground_hz =
-            arguments_has(p->a, "foreground") ? strtod(arguments_get(p->a, "foreground"), NULL) : 0,
+        .engine.foreground_hz = arguments_has(p->a, "foreground")
+                                    ? qn_decimal_read(arguments_get(p->a, "foreground"), NULL)
+                                    : 0,
         .engine.no_fusion = as->no_fusion,
         .engine.memory_budget_bytes = as->is_usual ? 0 : p->budget_bytes,
         .engine.swap_folder = as->is_usual ? NULL : p->swap_folder,

@@ -1,6 +1,7 @@
 /* See core_choice.h. */
 #include "cli/train/core_choice.h"
 
+#include "base/decimal.h"
 #include "base/status.h"
 #include "meter/core_power.h"
 #include "meter/processor.h"
@@ -202,7 +203,7 @@ static qn_prefer prefer_of(const settings *s) {
 static double ceiling_of(const arguments *a) {
     const int row = option_find(a->command, "power");
     const bool is_given = row >= 0 && option_at(a->command, row)->kind == OPTION_NUMBER;
-    return is_given && a->values[row] ? strtod(a->values[row], NULL) : 0;
+    return is_given && a->values[row] ? qn_decimal_read(a->values[row], NULL) : 0;
 }
 
 qn_status core_choice_wish(const arguments *a, const settings *s, qn_core_wish *wish) {

@@ -1,6 +1,8 @@
 /* See personal.h. Energy is the meter's, where the device has a sensor for it. */
 #include "cli/train/personal.h"
 
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
@@ -10,7 +12,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const option options[] = {
@@ -84,7 +85,7 @@ static void step(void *user) {
 static void judge(void *user, int64_t epoch, const qn_metrics *m) {
     char line[120];
     (void)user;
-    snprintf(line, sizeof line, "personalising, epoch %lld: validation perplexity %.1f",
+    qn_print(line, sizeof line, "personalising, epoch %lld: validation perplexity %.1f",
              (long long)epoch, qn_metrics_get(m, "perplexity"));
     terminal_show(line);
 }
@@ -129,7 +130,7 @@ static void print_lines(const state *s, double seconds, double joules, bool is_e
     const qn_personal *r = &s->result;
     char energy[40] = "";
     if (isfinite(joules))
-        snprintf(energy, sizeof energy, ", %.1f J%s", joules, is_estimated ? " (estimated)" : "");
+        qn_print(energy, sizeof energy, ", %.1f J%s", joules, is_estimated ? " (estimated)" : "");
     terminal_print(2,
                    "personalised with %lld words of the user, of which %lld validate; %lld words "
                    "are new; %lld steps, epoch %lld is kept, %.1f s%s",
@@ -163,7 +164,7 @@ static qn_status personalise(state *s, qn_metadata *pairs) {
     const qn_personal_options o = {QN_OPTIONS_INIT(qn_personal_options),
                                    .text = arguments_get(t->a, "personalise"),
                                    .n_words = arguments_count(t->a, "personal-words"),
-                                   .rate = rate ? strtod(rate, NULL) : 0,
+                                   .rate = rate ? qn_decimal_read(rate, NULL) : 0,
                                    .user = s,
                                    .stepped = step,
                                    .judged = judge,

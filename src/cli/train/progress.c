@@ -1,6 +1,7 @@
 /* See progress.h. */
 #include "cli/train/progress.h"
 
+#include "base/print.h"
 #include "cli/json.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
@@ -88,7 +89,7 @@ static void format_metrics(const progress *p, int n, char *text, size_t bytes) {
     for (int i = 0; i < p->sums.n && i < n; i++) {
         const qn_metric *m = &p->sums.list[i];
         if (p->weights[i] > 0 && used < bytes)
-            used += (size_t)snprintf(text + used, bytes - used,
+            used += (size_t)qn_print(text + used, bytes - used,
                                      m->is_fraction ? "%s %.1f %%   "
                                      : m->is_count  ? "%s %.0f   "
                                                     : "%s %.4f   ",
@@ -100,7 +101,7 @@ static void format_metrics(const progress *p, int n, char *text, size_t bytes) {
 /* "12345 samples/s   " */
 static void format_rate(const progress *p, char *text, size_t bytes) {
     const double rate = progress_samples_per_second(p);
-    snprintf(text, bytes, "%.*f %s/s   ", rate < 10 ? 2 : 0, rate, p->unit);
+    qn_print(text, bytes, "%.*f %s/s   ", rate < 10 ? 2 : 0, rate, p->unit);
 }
 
 /* "0:12 left" */
@@ -120,7 +121,7 @@ static void format_epoch(const progress *p, int64_t step, char *text, size_t byt
     }
     const double n_epochs = ceil((double)p->total_steps / p->epoch_steps - 1e-9);
     const double epoch = floor((double)(step - 1) / p->epoch_steps) + 1;
-    snprintf(text, bytes, "epoch %.0f/%.0f", epoch < n_epochs ? epoch : n_epochs, n_epochs);
+    qn_print(text, bytes, "epoch %.0f/%.0f", epoch < n_epochs ? epoch : n_epochs, n_epochs);
 }
 
 /* What a line has when it gets ever shorter: width of the bar (0: none), metrics, the rate. */
@@ -261,7 +262,7 @@ void progress_test_text(const progress *p, size_t bytes, char *text) {
         for (int i = 0; both[k] && i < both[k]->n; i++) {
             const qn_metric *m = &both[k]->list[i];
             const size_t used = strlen(text);
-            snprintf(text + used, bytes - used, m->is_fraction ? ", %s %s %.2f %%" : ", %s %s %.4f",
+            qn_print(text + used, bytes - used, m->is_fraction ? ", %s %s %.2f %%" : ", %s %s %.4f",
                      k ? "test" : "validation", metric_words(m->name, words, sizeof words),
                      m->is_fraction ? 100 * m->value : m->value);
         }

@@ -1,6 +1,8 @@
 /* See training.h. */
 #include "cli/train/training.h"
 
+#include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/json.h"
@@ -178,7 +180,7 @@ static void give_way(training *t) {
     const char *frames = arguments_get(t->a, "foreground");
     if (!frames)
         return;
-    t->s.engine.foreground_hz = strtod(frames, NULL);
+    t->s.engine.foreground_hz = qn_decimal_read(frames, NULL);
     if (!qn_thread_give_way())
         terminal_note("--foreground: this system has no idle priority; only the device's work "
                       "gives way");
@@ -407,7 +409,7 @@ void training_print_plan(const training *t) {
         snprintf(swapped, sizeof swapped, "%s are swapped in a step, ",
                  qn_text_print_size(use.swapped_bytes, peak));
     if (use.n_again > 0 || use.swapped_bytes > 0)
-        snprintf(again, sizeof again,
+        qn_print(again, sizeof again,
                  "%.0f %% of the operations run again, about %.2f times the time%s",
                  100 * (double)use.n_again / (double)(use.n_operations - use.n_again), use.slowdown,
                  use.is_measured ? " as measured" : "");
@@ -455,7 +457,7 @@ static void print_done_line(training *t) {
     char test[512], speed[80] = "";
     progress_test_text(p, sizeof test, test);
     if (p->times.n_times > 0)
-        snprintf(speed, sizeof speed, ", %.2f ms a step, %.0f %s/s",
+        qn_print(speed, sizeof speed, ", %.2f ms a step, %.0f %s/s",
                  progress_median_ms(&t->progress), progress_samples_per_second(p), p->unit);
     terminal_print(2, "done: %lld steps%s%s, %.1f MiB of memory (%.1f of them parameters)",
                    (long long)qn_engine_steps(engine), test, speed, (double)find_peak(t) * mib,

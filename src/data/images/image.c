@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "data/prepare.h"
 #include "data/source.h"
 #include "os/heap.h"
@@ -10,7 +11,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <strings.h>
 
 /* Between decoder and result: what a row goes through. A picture that is stored turned is fitted as
  * it is stored, to the size that is turned likewise, and then turned. */
@@ -82,7 +82,7 @@ bool qn_image_has_name(const char *name) {
                                           ".heic", ".heif", ".avif"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof endings[0]; i++) {
-        if (strcasecmp(dot, endings[i]) == 0)
+        if (qn_text_is_same(dot, endings[i]))
             return true;
     }
     return false;

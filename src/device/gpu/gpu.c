@@ -2,6 +2,7 @@
 #include "device/gpu/gpu.h"
 
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "device/gpu/operators.h"
 #include "os/heap.h"
@@ -62,7 +63,7 @@ static bool is_too_long(const qn_gpu *d, int64_t waited_ns) {
 static bool lose_silent(qn_gpu *d, int64_t waited_ns) {
     __atomic_store_n(&d->is_silent, true, __ATOMIC_SEQ_CST);
     if (!qn_gpu_is_lost(d))
-        snprintf(d->reason, sizeof d->reason, "it has not answered for %.3g s",
+        qn_print(d->reason, sizeof d->reason, "it has not answered for %.3g s",
                  (double)waited_ns * 1e-9);
     __atomic_store_n(&d->is_lost, true, __ATOMIC_SEQ_CST);
     return false;

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "meter/sources/gauges.h"
 #include "os/os.h"
 
@@ -60,7 +61,7 @@ static qn_status add(search *s, qn_quantity quantity, const qn_gauge_rule *rule,
 
 static bool is_gpu(const char *name) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasestr(name, names[i]))
+        if (qn_text_holds(name, names[i]))
             return true;
     return false;
 }

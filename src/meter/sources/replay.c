@@ -5,12 +5,13 @@
  * starts. A reading is the exact integral over its time; after the last row there is none. */
 #include "meter/sources/sensor.h"
 
+#include "base/decimal.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "format/csv.h"
 #include "os/os.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,10 +48,10 @@ typedef struct replay {
 } replay;
 
 static char *trim(char *text) {
-    while (isspace((unsigned char)*text))
+    while (qn_text_is_space(*text))
         text++;
     size_t n = strlen(text);
-    while (n > 0 && isspace((unsigned char)text[n - 1]))
+    while (n > 0 && qn_text_is_space(text[n - 1]))
         n--;
     text[n] = 0;
     return text;
@@ -119,7 +120,7 @@ static qn_status parse_fact(const qn_csv_reader *at, const char *text, column *c
     }
     char *end = NULL;
     if (strncmp(text, "wrap=", 5) == 0)
-        c->wrap = strtod(text + 5, &end);
+        c->wrap = qn_decimal_read(text + 5, &end);
     if (!end || *end || !c->is_counter || !(c->wrap > 0 && c->wrap < 1e15))
         return fail_column(at, "expected inside=NAME, or for a counter wrap=COUNTS, but found",
                            text);
@@ -188,7 +189,7 @@ static qn_status parse_head(const qn_csv_reader *at, replay *r) {
 
 static qn_status parse_number(const qn_csv_reader *at, const char *text, double *value) {
     char *end;
-    *value = strtod(text, &end);
+    *value = qn_decimal_read(text, &end);
     if (end == text || *end || !(*value >= 0 && *value < 1e15))
         return qn_fail(QN_ERROR_FORMAT, "%s:%d: \"%.40s\" is not a number from 0 to 1e15", at->name,
                        (int)at->line, text);
@@ -198,7 +199,7 @@ static qn_status parse_number(const qn_csv_reader *at, const char *text, double 
 static qn_status parse_time(const qn_csv_reader *at, replay *r, const char *text) {
     const size_t row = r->n_rows;
     char *end;
-    const double seconds = strtod(text, &end);
+    const double seconds = qn_decimal_read(text, &end);
     if (end == text || *end || !(fabs(seconds) < 4e9) || (row > 0 && seconds < r->seconds[row - 1]))
         return qn_fail(QN_ERROR_FORMAT,
                        "%s:%d: time_s is \"%.40s\"; it must be in seconds and must not decrease",

@@ -1,6 +1,7 @@
 /* See sensor.h. */
 #include "meter/sources/sensor.h"
 
+#include "base/print.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ void qn_speaker_say(const qn_speaker *speaker, const char *format, ...) {
     if (!speaker->say)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    qn_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     speaker->say(speaker->user, speaker->source, text);
 }
@@ -35,8 +36,8 @@ bool qn_sensor_open(const qn_source_options *options, const char *source, qn_sen
     if (length < 0 || (size_t)length >= sizeof sensor->path)
         return false;
     va_start(arguments, format);
-    const int rest =
-        vsnprintf(sensor->path + length, sizeof sensor->path - (size_t)length, format, arguments);
+    const int rest = qn_print_list(sensor->path + length, sizeof sensor->path - (size_t)length,
+                                   format, arguments);
     va_end(arguments);
     if (rest < 0 || (size_t)(length + rest) >= sizeof sensor->path)
         return false;

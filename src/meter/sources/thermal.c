@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "meter/sources/gauges.h"
 #include "os/os.h"
 
@@ -26,7 +27,7 @@ static qn_part part_of(const char *type) {
     } parts[] = {{"cpu", QN_PART_CPU}, {"x86_pkg", QN_PART_CPU}, {"coretemp", QN_PART_CPU},
                  {"gpu", QN_PART_GPU}, {"ddr", QN_PART_MEMORY},  {"soc", QN_PART_SOC}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcasestr(type, parts[i].word))
+        if (qn_text_holds(type, parts[i].word))
             return parts[i].part;
     return QN_PART_OTHER;
 }

@@ -2,10 +2,10 @@
  * have and somebody asks for later are its batch, those that nobody asks for are summed. Left out:
  * a letter twice in one operand (a diagonal). */
 #include "base/status.h"
+#include "base/text.h"
 #include "onnx/axes.h"
 #include "onnx/fold.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { N_LETTERS = 26 + 26 + QN_MAX_RANK }; /* a to z, A to Z, axes of an ellipsis */
@@ -26,7 +26,7 @@ typedef struct einsum {
 } einsum;
 
 static int letter_of(char c) {
-    return islower((unsigned char)c) ? c - 'a' : 26 + c - 'A';
+    return c >= 'a' && c <= 'z' ? c - 'a' : 26 + c - 'A';
 }
 
 /* Letters up to a comma, an arrow or the end; rank -1: an ellipsis has n_dots axes. */
@@ -40,7 +40,7 @@ static qn_status read_letters(einsum *e, const char **text, int rank, int *lette
         if (strncmp(c, "...", 3) == 0 && !has_dots) {
             int named = 0;
             for (const char *k = *text; *k && *k != ',' && *k != '-'; k++)
-                named += isalpha((unsigned char)*k) != 0;
+                named += qn_text_is_letter(*k);
             const int dots = rank < 0 ? e->n_dots : rank - named;
             e->n_dots = dots > e->n_dots ? dots : e->n_dots;
             has_dots = true;
@@ -49,7 +49,7 @@ static qn_status read_letters(einsum *e, const char **text, int rank, int *lette
                 letters[(*n)++] = 52 + QN_MAX_RANK - dots + i;
             continue;
         }
-        if (!isalpha((unsigned char)*c) || *n == QN_MAX_RANK)
+        if (!qn_text_is_letter(*c) || *n == QN_MAX_RANK)
             return qn_fail(QN_ERROR_FORMAT, "its equation has a term that cannot be read");
         letters[(*n)++] = letter_of(*c);
     }

@@ -5,10 +5,9 @@
  * input_forget, activations that are not the usual ones of RNN, GRU and LSTM, and sequences of
  * different lengths but for a forward LSTM. */
 #include "base/status.h"
+#include "base/text.h"
 #include "onnx/axes.h"
 #include "ops/ops.h"
-
-#include <strings.h>
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
 enum { MOST_STEPS = 1024, MOST_DIRECTIONS = 2 };
@@ -205,7 +204,7 @@ static qn_status read_activations(layer *l, function *const *usual) {
             continue;
         l->activations[i] = NULL;
         for (int f = 0; f < 3; f++) {
-            if (strcasecmp(known[f].name, a->texts[i]) == 0)
+            if (qn_text_is_same(known[f].name, a->texts[i]))
                 l->activations[i] = known[f].f;
         }
         if (!l->activations[i])

@@ -2,6 +2,7 @@
  * second), latency (ns) and work (ns of processor time for a GiB). */
 #include "plan/swap/swap_speed.h"
 
+#include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "os/files/swap_file.h"
@@ -200,7 +201,7 @@ static qn_status write_text(void *context, qn_writer *writer) {
     const keeping *k = context;
     char numbers[128];
     const char *const pieces[] = {"machine ", k->machine, "\nfolder ", k->folder, numbers};
-    snprintf(numbers, sizeof numbers, "\nwrite %.0f\nread %.0f\nlatency %" PRId64 "\nwork %.0f\n",
+    qn_print(numbers, sizeof numbers, "\nwrite %.0f\nread %.0f\nlatency %" PRId64 "\nwork %.0f\n",
              k->speed.write_bytes_per_ns * 1e9, k->speed.read_bytes_per_ns * 1e9,
              k->speed.latency_ns, k->speed.work_ns_per_byte * (1 << 30));
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)

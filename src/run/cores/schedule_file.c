@@ -3,6 +3,7 @@
 
 #include "base/decimal.h"
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "os/os.h"
@@ -157,7 +158,7 @@ static qn_status write_text(void *context, qn_writer *writer) {
     char head[HEAD_BYTES], line[TIMES * WORD_BYTES];
     print_head(s->key, head);
     QN_TRY(qn_writer_put(writer, head, strlen(head)));
-    int length = snprintf(line, sizeof line, " %.0f %.0f %.0f %.0f %.0f\n", times->one_by_one_ns,
+    int length = qn_print(line, sizeof line, " %.0f %.0f %.0f %.0f %.0f\n", times->one_by_one_ns,
                           times->predicted_ns, times->rehearsed_usual_ns, times->rehearsed_ns,
                           times->bound_ns);
     QN_TRY(qn_writer_put(writer, line, (size_t)length));

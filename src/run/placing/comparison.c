@@ -2,6 +2,7 @@
 #include "run/placing/comparison.h"
 
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "os/heap.h"
 
@@ -269,12 +270,12 @@ static void tell_result(const comparison *c) {
                  f->reason);
     } else {
         if (b->is_measured)
-            snprintf(both, sizeof both, ", %.2f ms on both (%d operations and %d)", b->ns * 1e-6,
+            qn_print(both, sizeof both, ", %.2f ms on both (%d operations and %d)", b->ns * 1e-6,
                      b->predicted.n_nodes[1], b->predicted.n_nodes[0]);
         if (s->is_measured)
-            snprintf(split, sizeof split, ", %.2f ms with the batch in pieces on both",
+            qn_print(split, sizeof split, ", %.2f ms with the batch in pieces on both",
                      s->ns * 1e-6);
-        snprintf(text, sizeof text,
+        qn_print(text, sizeof text,
                  "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU%s%s; trains on "
                  "%s%s",
                  f->ways[QN_WAY_DEVICE].ns * 1e-6, f->name, f->ways[QN_WAY_CPU].ns * 1e-6, both,
@@ -332,10 +333,10 @@ static void tell_modelled(const comparison *c) {
     const qn_device_choice *f = c->found;
     char text[600], both[120] = "";
     if (f->ways[QN_WAY_BOTH].is_measured)
-        snprintf(both, sizeof both, ", %.3f ms with %d operations on it and %d on the CPU",
+        qn_print(both, sizeof both, ", %.3f ms with %d operations on it and %d on the CPU",
                  f->ways[QN_WAY_BOTH].ns * 1e-6, f->ways[QN_WAY_BOTH].predicted.n_nodes[1],
                  f->ways[QN_WAY_BOTH].predicted.n_nodes[0]);
-    snprintf(
+    qn_print(
         text, sizeof text,
         "device %s: by its model a step takes %.3f ms on the CPU, %.3f ms with all that it can "
         "do on it%s; trains with %s",

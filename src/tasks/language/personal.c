@@ -1,6 +1,7 @@
 /* A language task of words, made a user's: see qn_task_personalise. */
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "data/text/typed.h"
 #include "data/text/words.h"
@@ -171,7 +172,7 @@ static qn_status find_new_words(personalising *p, qn_metadata *settings) {
 
 static qn_status set_number(qn_metadata *settings, const char *key, double value) {
     char text[32];
-    snprintf(text, sizeof text, "%.17g", value);
+    qn_print(text, sizeof text, "%.17g", value);
     return qn_metadata_set(settings, key, text);
 }
 

@@ -1,7 +1,6 @@
 /* IDX, CIFAR, npy and CSV, good and bad, and what is kept in the cache folder. */
 #include "data_files.h"
 
-#include "base/decimal.h"
 #include "os/os.h"
 
 #include <sys/wait.h>
@@ -279,32 +278,6 @@ static void check_npy_bad(void) {
 
 /* ---- csv ---- */
 
-static void check_numbers(void) {
-    static const char *const bad[] = {"", "x", "1x", "--1", ".", "e5", "nan", "inf", "0x10", "1 2"};
-    double value;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK(!qn_decimal_parse(bad[i], &value));
-    static const char *const good[] = {"0",
-                                       "-1.5",
-                                       " 3.25\t",
-                                       "1e-3",
-                                       "+.5",
-                                       "5.",
-                                       "1E+22",
-                                       "123456789.123456789",
-                                       "6.02214076e23",
-                                       "1e-310",
-                                       "0.1",
-                                       "299792458",
-                                       "1e400",
-                                       "00012"};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        double wanted = strtod(good[i], NULL);
-        CHECK(qn_decimal_parse(good[i], &value));
-        CHECK(value == wanted || fabs(value - wanted) <= 4e-16 * fabs(wanted) || wanted < 1e-300);
-    }
-}
-
 /* The class of each row in a row of digits; opens, checks and closes. */
 static void check_csv(const char *text, const char *specification, int n_columns, int n_classes,
                       const char *classes, const char *names) {
@@ -466,7 +439,6 @@ int main(void) {
     check_cifar();
     check_npy_good();
     check_npy_bad();
-    check_numbers();
     check_csv_good();
     check_csv_texts();
     check_csv_bad();
