@@ -24,6 +24,43 @@ IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 QUERN = os.path.abspath(os.environ.get("QUERN", "build/release/quern"))
 
 
+def missing_dsp():
+    """Why nothing can run on the emulated DSP here, or None."""
+    if not shutil.which("qemu-hexagon"):
+        return "qemu-hexagon is not installed (Debian: qemu-user)"
+    done = subprocess.run([QUERN, "devices", "--json"], capture_output=True, text=True, check=False)
+    devices = [json.loads(line) for line in done.stdout.splitlines()]
+    if not any(event.get("hexagon") for event in devices):
+        return "this build has no program for the DSP (Debian: clang, lld)"
+    return None
+
+
+def missing_terminal():
+    """Why no terminal can be made here, or None."""
+    try:
+        for end in os.openpty():
+            os.close(end)
+    except OSError as error:
+        return f"no terminal can be made here: {error.strerror}"
+    return None
+
+
+def become_nobody():
+    """For a child between fork and exec: root becomes a user who owns nothing."""
+    if os.geteuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+
+
+def missing_nobody():
+    """Why root cannot become another user here, or None."""
+    try:
+        subprocess.run(["true"], preexec_fn=become_nobody, check=True)
+    except subprocess.SubprocessError:
+        return "root cannot become another user here"
+    return None
+
+
 class Run:
     """A finished run: exit status, output, messages, JSON events."""
 

@@ -131,7 +131,10 @@ class Machines(DataParallel):
                 if subprocess.run(["ip", "netns", *action], capture_output=True, check=False).returncode:
                     self.skipTest("no network namespace can be made")
         one, two = self.names
-        self.ip("link", "add", "q1", "netns", one, "type", "veth", "peer", "name", "q2", "netns", two)
+        try:
+            self.ip("link", "add", "q1", "netns", one, "type", "veth", "peer", "name", "q2", "netns", two)
+        except subprocess.CalledProcessError as error:
+            self.skipTest(f"no link between network namespaces can be made: {error.stderr.strip()}")
         for i, name in enumerate(self.names, 1):
             self.ip("-n", name, "addr", "add", f"10.77.0.{i}/24", "dev", f"q{i}")
             self.ip("-n", name, "link", "set", "lo", "up")

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import random
-import shutil
 import signal
 import struct
 import time
@@ -56,10 +55,9 @@ class Dsp(quern.Case):
 
     def setUp(self):
         super().setUp()
-        if not shutil.which("qemu-hexagon"):
-            self.skipTest("qemu-hexagon is not installed")
-        if not self.run_quern("devices", "--json").of("devices")[0]["hexagon"]:
-            self.skipTest("this build has no program for the DSP")
+        missing = quern.missing_dsp()
+        if missing:
+            self.skipTest(missing)
         self.assertIn(EMULATED, self.run_quern("devices").output)
 
     def train(self, model, device, file, n_steps, *more):

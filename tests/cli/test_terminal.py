@@ -65,6 +65,9 @@ class Screen:
 class Terminal(quern.Case):
     def setUp(self):
         super().setUp()
+        missing = quern.missing_terminal()
+        if missing:
+            self.skipTest(missing)
         self.data = self.make_images()
 
     def run_on(self, widths, kind="xterm"):

@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { CANNOT_BECOME_NOBODY = 77 }; /* exit status of a child */
+
 static char root[] = "/tmp/quern-test-replace-XXXXXX";
 
 /* A file system without files that have no name: vfat, NFS. */
@@ -163,7 +165,7 @@ static void check_as_user(void) {
     const pid_t id = fork();
     if (id == 0) {
         if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
-            _exit(77);
+            _exit(CANNOT_BECOME_NOBODY);
         checks_failed = 0;
         CHECK_FAILS(replace(protected, "new"), QN_ERROR_IO, "denied");
         CHECK_FAILS(qn_file_check_target(protected, false), QN_ERROR_IO, "denied");
@@ -176,7 +178,11 @@ static void check_as_user(void) {
         _exit(checks_failed);
     }
     int how = 0;
-    CHECK(waitpid(id, &how, 0) == id && WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    CHECK(waitpid(id, &how, 0) == id && WIFEXITED(how));
+    if (WEXITSTATUS(how) == CANNOT_BECOME_NOBODY)
+        printf("permission is not tested: cannot become another user\n");
+    else
+        CHECK(WEXITSTATUS(how) == 0);
     CHECK(holds(protected, "old"));
 }
 
