@@ -22,7 +22,7 @@ _quern() {
     numerics) options='--help' ;;
     learn) options='--device --days --trace --when --joules --minutes --seed --data --holdout --model --load --drift --start --daily --keep --test --save --threads --log --html --sysroot --old --memory --disk --power --watts --fresh --batch --once --relearn --last --json --help' ;;
     federate) options='--model --data --holdout --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --personal --dp-clip --dp-noise --dp-delta --devices --when --network --deadline --pace --target --memory --numerics --evaluate-every --save --resume --threads --seed --html --out --secure --train-only --load --dp-where --wheel --json --help' ;;
-    split) options='--model --cut --peer --listen --once --data --holdout --epochs --batch --lr --momentum --messages --device --peer-device --network --save --resume --threads --seed --out --json --help' ;;
+    split) options='--model --cut --peer --listen --key --devices --memory --once --data --holdout --epochs --batch --lr --momentum --messages --device --peer-device --network --save --resume --threads --seed --out --json --help' ;;
     label) options='--known --data --out --follow --background --revise --answers --html --settings --seed --features --speed --nothing-new --threads --splits --samples --drift --json --help' ;;
     help) options='--man --completion --settings --help' ;;
     version) options='--help' ;;

@@ -11,7 +11,10 @@
 #include "quern/engine.h"
 #include "quern/model.h"
 
-enum { QN_CUT_NAME = 128 };
+enum {
+    QN_CUT_NAME = 128,
+    QN_RUN_NAME = 33, /* 32 hexadecimal digits */
+};
 
 /* What both halves must know. */
 typedef struct qn_halves_options {
@@ -26,11 +29,18 @@ typedef struct qn_halves_options {
     bool is_int8; /* values and gradients travel as bytes */
     uint64_t seed;
     int64_t step; /* that the run goes on from; 0: a new one */
+    /* Who the run is: 128 random bits that both checkpoints keep, so that only halves of one
+     * run ever meet. Nobody else knows them. Chosen by qn_device_half_create. */
+    char run[QN_RUN_NAME];
+    bool saves; /* the device will ask the peer to save */
 } qn_halves_options;
 
 /* Options as lines of text, and back. QN_ERROR_FORMAT, QN_ERROR_ARGUMENT: text that is none. */
 void qn_halves_print(const qn_halves_options *options, char text[QN_LINK_TEXT]);
 qn_status qn_halves_parse(const char *text, qn_halves_options *options);
+
+/* The settings of a run that no resume may change, as the same text: all but the step. */
+void qn_halves_print_settings(const qn_halves_options *options, char text[QN_LINK_TEXT]);
 
 /* One place where a network can be cut. Figures are of a sample. */
 typedef struct qn_cut {
@@ -55,11 +65,23 @@ typedef struct qn_half_result {
 
 typedef struct qn_device_half qn_device_half;
 
-/* Makes the front, and agrees with the peer at the other end of the connection, which the half then
- * owns. path: a checkpoint of the front that the run goes on from, and whose step the peer must
- * have too; null: a new run. */
-qn_status qn_device_half_create(const qn_halves_options *options, int n_threads, int connection,
-                                const char *path, qn_device_half **half);
+typedef struct qn_device_options {
+    int n_threads;
+    size_t memory_bytes; /* limit of the engine; 0: none */
+    const char *place;   /* of the peer (os/network/socket.h); null: it is connected already */
+    int connection;      /* which the half then owns */
+    const struct qn_tls_key *key; /* null: no encryption */
+    const char *path; /* a checkpoint of the front that the run goes on from, and whose run and step
+                         the peer must have too; null: a new run */
+} qn_device_options;
+
+/* Makes the front, and agrees with the peer. QN_ERROR_ARGUMENT: the checkpoint is of other settings
+ * or of none of two halves. */
+qn_status qn_device_half_create(const qn_halves_options *options, const qn_device_options *how,
+                                qn_device_half **half);
+
+/* The run's name, and those of its settings. */
+const qn_halves_options *qn_device_half_options(const qn_device_half *half);
 
 /* x (batch,) + input, y (batch) classes. After a failure both sides go on from what was saved. */
 qn_status qn_device_half_step(qn_device_half *half, const float *x, const int32_t *y,
@@ -82,19 +104,31 @@ void qn_device_half_destroy(qn_device_half *half);
 
 typedef struct qn_peer_options {
     int n_threads;
-    const char *path; /* of its checkpoint; null: SAVE is refused. The one before it is kept as
-                         PATH.before, since the device may not have written that step's */
+    size_t memory_bytes;   /* limit of all that a device makes the peer hold; 0: none */
+    const qn_model *model; /* that devices may train; null: any classifier */
+    /* Its checkpoint, which belongs to one run from the first save on, and no other run is served
+     * then; or a folder, in which each run has a file of its own. The checkpoint before is kept as
+     * FILE.before until the device is known to have saved that step. Null: a device that wants to
+     * save is refused. */
+    const char *path;
+    const struct qn_tls_key *key; /* that devices must have; null: no encryption */
     void *user;
-    void (*began)(void *user, const qn_halves_options *options, int64_t step); /* may be null */
+    /* All may be null. began: a device and its run were accepted. enter, leave: around all that
+     * uses the processor; enter may wait, and begin may refuse. */
+    qn_status (*claim)(void *user, const qn_halves_options *options);
+    void (*began)(void *user, const qn_halves_options *options, int64_t step);
+    void (*enter)(void *user);
+    void (*leave)(void *user);
 } qn_peer_options;
 
-/* Serves one device over the connection until it says goodbye, and closes it. *n_steps: done. */
+/* Serves one device over the connection, which stays the caller's, until it says goodbye. *n_steps:
+ * done. */
 qn_status qn_peer_half_serve(const qn_peer_options *options, int connection, int64_t *n_steps);
 
 /* ---- both ---- */
 
-/* Writes the whole network's weights, of the checkpoints of both halves after the same step, as a
- * checkpoint with the front's pairs. */
+/* Writes the whole network's weights, of the checkpoints of both halves of one run after the same
+ * step, as a checkpoint with the front's pairs. */
 qn_status qn_halves_join(const char *front, const char *back, const char *path);
 
 #endif

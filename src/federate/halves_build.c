@@ -3,8 +3,10 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "federate/tls.h"
 #include "ops/ops.h"
 #include "os/heap.h"
+#include "os/network/socket.h"
 #include "os/os.h"
 #include "passes/cut.h"
 #include "passes/head.h"
@@ -68,9 +70,36 @@ qn_value qn_halves_back(qn_graph *graph, const qn_halves_options *o, int64_t bat
     return output;
 }
 
-qn_engine_options qn_halves_engine(const qn_halves_options *o, int n_threads) {
+qn_engine_options qn_halves_engine(const qn_halves_options *o, int n_threads, size_t memory_bytes) {
     return (qn_engine_options){QN_OPTIONS_INIT(qn_engine_options), .update = o->update,
-                               .n_threads = n_threads, .seed = o->seed};
+                               .n_threads = n_threads, .seed = o->seed,
+                               .memory_budget_bytes = memory_bytes};
+}
+
+qn_status qn_halves_count(const qn_halves_options *o, int64_t *n) {
+    whole w;
+    qn_status status = build_whole(o, 1, false, &w);
+    if (status == QN_OK && w.cut.id < 0)
+        status = qn_fail(QN_ERROR_ARGUMENT, "%s has no value %s", o->model->name, o->cut);
+    if (status == QN_OK)
+        *n = qn_shape_count(qn_graph_shape(w.graph, w.cut));
+    qn_graph_destroy(w.graph);
+    return status;
+}
+
+/* Scratch for numbers as bytes, of the larger batch. */
+qn_status qn_halves_open_link(qn_link *link, int64_t n, const qn_halves_options *o) {
+    const int64_t most = o->batch > o->test_batch ? o->batch : o->test_batch;
+    if (!o->is_int8)
+        return QN_OK;
+    link->is_int8 = true;
+    link->n_bytes = most * n;
+    return qn_allocate(qn_allocator_default(), (size_t)link->n_bytes, 1, &link->bytes);
+}
+
+void qn_halves_close_link(qn_link *link) {
+    qn_tls_destroy(link->tls);
+    qn_release(qn_allocator_default(), link->bytes, (size_t)link->n_bytes, 1);
 }
 
 static qn_status check_range(const char *what, int64_t value, int64_t least, int64_t most) {
@@ -149,35 +178,5 @@ qn_status qn_cuts_list(const qn_model *model, qn_shape input, int n_outputs, qn_
             describe(w.graph, value, &(*cuts)[(*n)++]);
     }
     qn_graph_destroy(w.graph);
-    return status;
-}
-
-/* ---- checkpoints ---- */
-
-qn_status qn_halves_before(const char *path, char before[QN_HALVES_PATH]) {
-    if (snprintf(before, QN_HALVES_PATH, "%s.before", path) < QN_HALVES_PATH)
-        return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT, "%s: the path is too long", path);
-}
-
-typedef struct text {
-    char *data;
-    size_t bytes;
-} text;
-
-static qn_status write_text(void *context, qn_writer *writer) {
-    const text *t = context;
-    return qn_writer_put(writer, t->data, t->bytes);
-}
-
-qn_status qn_halves_keep(const char *path) {
-    char before[QN_HALVES_PATH];
-    text t;
-    QN_TRY(qn_halves_before(path, before));
-    if (!qn_path_is_file(path))
-        return QN_OK;
-    QN_TRY(qn_file_read_whole(qn_allocator_default(), path, &t.data, &t.bytes));
-    const qn_status status = qn_file_replace(before, write_text, &t);
-    qn_release(qn_allocator_default(), t.data, t.bytes + 1, 1);
     return status;
 }

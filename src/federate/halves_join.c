@@ -72,22 +72,47 @@ static qn_status collect(const half *halves, qn_safetensor *tensors, size_t *n) 
     return QN_OK;
 }
 
+/* The pairs of the whole network: the front's, without those of a half. */
+static size_t take_pairs(const half *front, qn_safetensors_pair *pairs) {
+    size_t n = 0;
+    for (size_t i = 0; i < front->content.n_pairs; i++) {
+        if (strncmp(front->content.pairs[i].key, "split.", 6) != 0)
+            pairs[n++] = front->content.pairs[i];
+    }
+    return n;
+}
+
+static qn_status check_pair(const half *halves) {
+    if (strcmp(pair_of(&halves[0], "split.run"), pair_of(&halves[1], "split.run")) != 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s and %s are halves of different runs", halves[0].path,
+                       halves[1].path);
+    if (strcmp(pair_of(&halves[0], "step"), pair_of(&halves[1], "step")) == 0)
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "%s is of step %s, and %s of step %s; the peer keeps the one before as "
+                   "%s.before",
+                   halves[0].path, pair_of(&halves[0], "step"), halves[1].path,
+                   pair_of(&halves[1], "step"), halves[1].path);
+}
+
 static qn_status write_both(const half *halves, const char *path) {
+    const qn_allocator *heap = qn_allocator_default();
+    const size_t n_pairs = halves[0].content.n_pairs;
     const size_t room = halves[0].content.n_tensors + halves[1].content.n_tensors;
     qn_safetensor *tensors;
     size_t n;
-    if (strcmp(pair_of(&halves[0], "step"), pair_of(&halves[1], "step")) != 0)
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "%s is of step %s, and %s of step %s; the peer keeps the "
-                       "one before as %s.before",
-                       halves[0].path, pair_of(&halves[0], "step"), halves[1].path,
-                       pair_of(&halves[1], "step"), halves[1].path);
-    QN_TRY(qn_allocate(qn_allocator_default(), room, sizeof *tensors, &tensors));
-    qn_status status = collect(halves, tensors, &n);
-    if (status == QN_OK)
-        status = qn_safetensors_write(NULL, path, tensors, n, halves[0].content.pairs,
-                                      halves[0].content.n_pairs);
-    qn_release(qn_allocator_default(), tensors, room, sizeof *tensors);
+    qn_safetensors_pair *pairs;
+    QN_TRY(check_pair(halves));
+    QN_TRY(qn_allocate(heap, room, sizeof *tensors, &tensors));
+    qn_status status = qn_allocate(heap, n_pairs, sizeof *pairs, &pairs);
+    if (status == QN_OK) {
+        status = collect(halves, tensors, &n);
+        if (status == QN_OK)
+            status =
+                qn_safetensors_write(NULL, path, tensors, n, pairs, take_pairs(&halves[0], pairs));
+        qn_release(heap, pairs, n_pairs, sizeof *pairs);
+    }
+    qn_release(heap, tensors, room, sizeof *tensors);
     return status;
 }
 

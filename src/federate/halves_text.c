@@ -27,11 +27,11 @@ typedef struct field {
 /* The numbers of a qn_halves_options, each in the widest type. */
 typedef struct numbers {
     int64_t version, n_outputs, batch, test_batch, optimizer, nesterov, schedule, warmup,
-        schedule_steps, is_int8, seed, step, rank, dims[QN_MAX_RANK];
+        schedule_steps, is_int8, seed, saves, step, rank, dims[QN_MAX_RANK];
     double rate, momentum, weight_decay, beta1, beta2, epsilon, label_smoothing;
 } numbers;
 
-enum { VERSION = 1, MOST = 1 << 24 };
+enum { VERSION = 2, MOST = 1 << 24 };
 
 static const field fields[] = {
     FIELD("version", version, false, 0, 1e6),
@@ -45,6 +45,7 @@ static const field fields[] = {
     FIELD("schedule-steps", schedule_steps, false, 0, 1e15),
     FIELD("int8", is_int8, false, 0, 1),
     FIELD("seed", seed, false, 0, 9e15),
+    FIELD("saves", saves, false, 0, 1),
     FIELD("step", step, false, 0, 1e15),
     FIELD("rank", rank, false, 1, QN_MAX_RANK - 1),
     FIELD("extent0", dims[0], false, 0, MOST),
@@ -75,6 +76,7 @@ static numbers numbers_of(const qn_halves_options *o) {
                  .schedule_steps = o->update.schedule_steps,
                  .is_int8 = o->is_int8,
                  .seed = (int64_t)o->seed,
+                 .saves = o->saves,
                  .step = o->step,
                  .rank = o->input.rank,
                  .rate = o->update.rate,
@@ -106,6 +108,7 @@ static void take_numbers(const numbers *n, qn_halves_options *o) {
     o->label_smoothing = n->label_smoothing;
     o->is_int8 = n->is_int8 != 0;
     o->seed = (uint64_t)n->seed;
+    o->saves = n->saves != 0;
     o->step = n->step;
     o->input.rank = (int)n->rank;
     memcpy(o->input.dims, n->dims, sizeof n->dims);
@@ -115,7 +118,8 @@ static void take_numbers(const numbers *n, qn_halves_options *o) {
 
 void qn_halves_print(const qn_halves_options *o, char text[QN_LINK_TEXT]) {
     const numbers n = numbers_of(o);
-    size_t at = (size_t)snprintf(text, QN_LINK_TEXT, "model %s\ncut %s\n", o->model->name, o->cut);
+    size_t at = (size_t)snprintf(text, QN_LINK_TEXT, "model %s\ncut %s\nrun %s\n", o->model->name,
+                                 o->cut, o->run);
     for (int i = 0; i < N_FIELDS && at < QN_LINK_TEXT; i++) {
         /* reals by their bits: both halves must have the same */
         const char *number = (const char *)&n + fields[i].offset;
@@ -162,6 +166,17 @@ static qn_status read_number(const field *f, const char *value, numbers *n) {
     return QN_OK;
 }
 
+void qn_halves_print_settings(const qn_halves_options *o, char text[QN_LINK_TEXT]) {
+    qn_halves_options settings = *o;
+    settings.step = 0;
+    settings.saves = false;
+    qn_halves_print(&settings, text);
+}
+
+static bool is_run_name(const char *name) {
+    return strlen(name) == QN_RUN_NAME - 1 && strspn(name, "0123456789abcdef") == QN_RUN_NAME - 1;
+}
+
 qn_status qn_halves_parse(const char *text, qn_halves_options *o) {
     char value[QN_CUT_NAME];
     numbers n = {0};
@@ -171,6 +186,10 @@ qn_status qn_halves_parse(const char *text, qn_halves_options *o) {
     if (!o->model)
         return QN_ERROR_ARGUMENT;
     QN_TRY(next_line(&text, "cut", o->cut));
+    QN_TRY(next_line(&text, "run", value));
+    if (!is_run_name(value))
+        return qn_fail(QN_ERROR_FORMAT, "the device's run has no name of 32 hexadecimal digits");
+    memcpy(o->run, value, sizeof o->run);
     for (int i = 0; i < N_FIELDS; i++) {
         QN_TRY(next_line(&text, fields[i].name, value));
         QN_TRY(read_number(&fields[i], value, &n));

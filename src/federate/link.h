@@ -1,6 +1,7 @@
-/* Messages between the halves of a network (federate/halves.h) over a connection:
+/* Messages between the halves of a network (federate/halves.h) over a connection, encrypted where
+ * both sides have a key (federate/tls.h):
  *
- *     4 bytes "QNL1", 4 bytes kind, 8 bytes of the length of what follows, little endian
+ *     4 bytes "QNL2", 4 bytes kind, 8 bytes of the length of what follows, little endian
  *
  *     kind     from    what follows
  *     HELLO    device  text: the options of both halves (qn_halves_print)
@@ -14,7 +15,9 @@
  *     FAILURE  both    text: why the sender ends
  *
  * Activations and gradients are floats, or an int32 exponent e and bytes q that stand for q * 2^e.
- * Every length is known before it is read, and another one is refused. */
+ * Every length is known before it is read, and another one is refused. Each message has a deadline:
+ * the other side may be silent for a time, and then its bytes must come at QN_LINK_SLOWEST or
+ * faster. */
 #ifndef QN_FEDERATE_LINK_H
 #define QN_FEDERATE_LINK_H
 
@@ -31,16 +34,28 @@ typedef enum qn_message {
     QN_MESSAGE_FAILURE,
 } qn_message;
 
-enum { QN_LINK_TEXT = 2048, QN_LINK_HEAD = 16 };
+enum {
+    QN_LINK_TEXT = 2048,
+    QN_LINK_HEAD = 16,
+    QN_LINK_SLOWEST = 32 * 1024, /* bytes a second */
+};
 
 typedef struct qn_link {
     int connection;
-    int seconds; /* that the other side may stay silent */
+    struct qn_tls *tls;  /* null: what is sent can be read on its way */
+    int seconds;         /* that the other side may stay silent */
+    int64_t deadline_ns; /* of the message at hand */
+    int64_t end_ns;      /* before which all must be said, as while both sides agree; 0: no such */
     bool is_int8;
-    int8_t *bytes; /* (n_bytes): room for numbers as bytes; with is_int8 alone */
+    int8_t *bytes; /* (n_bytes): scratch for numbers as bytes; with is_int8 alone */
     int64_t n_bytes;
     int64_t n_sent, n_received; /* bytes so far */
+    bool was_refused;           /* the other side said why it stops */
 } qn_link;
+
+/* A connection's first bytes that begin no TLS: those of a message. */
+enum { QN_LINK_MAGIC = 4 };
+bool qn_link_is_magic(const uint8_t bytes[QN_LINK_MAGIC]);
 
 /* Kind and length of a message from its head. QN_ERROR_FORMAT: it is none. */
 qn_status qn_link_parse_head(const uint8_t head[QN_LINK_HEAD], qn_message *kind, int64_t *length);
@@ -61,7 +76,7 @@ qn_status qn_link_receive_head(qn_link *link, qn_message *kind, int64_t *length)
 /* The same of one kind with one length. */
 qn_status qn_link_expect(qn_link *link, qn_message kind, int64_t length);
 
-/* Bytes that so many numbers take, and these. The number of links' room is enough for them. */
+/* Bytes that so many numbers take, and these. The link's scratch is enough for them. */
 int64_t qn_link_numbers_bytes(const qn_link *link, int64_t n);
 qn_status qn_link_send_numbers(qn_link *link, const float *numbers, int64_t n);
 qn_status qn_link_receive_numbers(qn_link *link, float *numbers, int64_t n);

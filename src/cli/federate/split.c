@@ -7,11 +7,13 @@
 #include "cli/json.h"
 #include "cli/options.h"
 #include "federate/halves.h"
+#include "federate/split_server.h"
+#include "federate/tls.h"
 #include "learn/replay.h"
 #include "os/heap.h"
+#include "os/network/socket.h"
 #include "os/os.h"
 #include "os/process/interrupt.h"
-#include "os/socket.h"
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -42,12 +44,30 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "PORT",
      .fallback = "7000",
-     .help = "for serve: PORT for programs of this machine, *:PORT for any, ADDRESS:PORT for one "
-             "network; there is no encryption and no password"},
+     .help = "for serve: PORT for programs of this machine; with --key also *:PORT for any, and "
+             "ADDRESS:PORT for one network"},
+    {.name = "key",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .otherwise = "none: only between programs of one machine",
+     .help = "the secret that both sides have (quern split key): encrypts with TLS 1.3 and lets "
+             "nobody else in"},
+    {.name = "devices",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = QN_SPLIT_MOST_DEVICES,
+     .fallback = "4",
+     .help = "for serve: devices at the same time; they compute in turns"},
+    {.name = "memory",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .otherwise = "for train none, for serve half of what is available",
+     .help = "limit of all memory for training; serve gives each of its devices an equal share"},
     {.name = "once",
      .kind = OPTION_FLAG,
      .fallback = "no",
-     .help = "for serve: end after the first device"},
+     .help = "for serve: end after the first device that was accepted"},
     {.name = "data",
      .kind = OPTION_DATA,
      .argument = "DATA",
@@ -107,10 +127,11 @@ static const option options[] = {
      .fallback = "20,5",
      .help = "for cuts: Mbit/s of the device's network"},
     {.name = "save",
-     .kind = OPTION_TARGET,
+     .kind = OPTION_TEXT,
      .argument = "FILE",
      .otherwise = "none",
-     .help = "this side's half, written after every epoch"},
+     .help = "this side's half, written after every epoch; a file belongs to one run; for serve "
+             "also a folder, with a file for each run"},
     {.name = "resume",
      .kind = OPTION_TEXT,
      .argument = "FILE",
@@ -132,20 +153,53 @@ static const option options[] = {
     {.name = "out",
      .kind = OPTION_TARGET,
      .argument = "FILE",
-     .otherwise = "none, must be given to join",
-     .help = "for join: the whole network"},
+     .otherwise = "none, must be given to join and key",
+     .help = "for join: the whole network; for key: the new secret"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "one JSON object an event"},
 };
+
+/* An action's options; another one is refused. */
+typedef struct action {
+    const char *name;
+    qn_status (*act)(const arguments *a);
+    const char *options; /* their names, with spaces around each */
+} action;
 
 static int threads_of(const arguments *a) {
     return arguments_has(a, "threads") ? (int)arguments_count(a, "threads") : 0;
 }
 
-static qn_status need(const arguments *a, const char *action, const char *name) {
+static qn_status need(const arguments *a, const char *who, const char *name) {
     if (arguments_has(a, name))
         return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT, "quern split %s needs --%s; see quern split --help", action,
+    return qn_fail(QN_ERROR_ARGUMENT, "quern split %s needs --%s; see quern split --help", who,
                    name);
+}
+
+/* Reads the key; *found: key, or null where none is given, which only one machine's programs may
+ * do without. */
+static qn_status find_key(const arguments *a, const char *place, qn_tls_key *key,
+                          const qn_tls_key **found) {
+    bool is_local;
+    *found = NULL;
+    QN_TRY(qn_socket_is_local(place, &is_local));
+    if (arguments_has(a, "key")) {
+        QN_TRY(qn_tls_key_read(arguments_get(a, "key"), key));
+        *found = key;
+        return QN_OK;
+    }
+    if (is_local)
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "%s is beyond this machine, where anybody could read along and change the "
+                   "network; make a secret with quern split key --out FILE, bring it to the other "
+                   "side, and give both --key FILE",
+                   place);
+}
+
+/* Before the work, whether a file can be written; a folder is serve's matter. */
+static qn_status check_target(const char *path) {
+    return path && !qn_path_is_folder(path) ? qn_file_check_target(path, false) : QN_OK;
 }
 
 /* ---- the device ---- */
@@ -186,6 +240,7 @@ static qn_status open_data(device *d) {
                    .momentum = qn_decimal_read(arguments_get(a, "momentum"), NULL)},
         .is_int8 = strcmp(arguments_get(a, "messages"), "int8") == 0,
         .seed = (uint64_t)arguments_count(a, "seed"),
+        .saves = arguments_has(a, "save"),
     };
     if (snprintf(d->o.cut, sizeof d->o.cut, "%s", arguments_get(a, "cut")) >= QN_CUT_NAME)
         return qn_fail(QN_ERROR_ARGUMENT, "--cut: no value has a name as long as that");
@@ -208,10 +263,16 @@ static qn_status set_pairs(device *d) {
 }
 
 static qn_status connect_device(device *d) {
-    int connection;
-    QN_TRY(qn_socket_connect(arguments_get(d->a, "peer"), &connection));
-    return qn_device_half_create(&d->o, threads_of(d->a), connection, arguments_get(d->a, "resume"),
-                                 &d->half);
+    const arguments *a = d->a;
+    qn_tls_key key;
+    qn_device_options how = {
+        .n_threads = threads_of(a),
+        .memory_bytes = arguments_has(a, "memory") ? (size_t)arguments_count(a, "memory") : 0,
+        .place = arguments_get(a, "peer"),
+        .path = arguments_get(a, "resume"),
+    };
+    QN_TRY(find_key(a, how.place, &key, &how.key));
+    return qn_device_half_create(&d->o, &how, &d->half);
 }
 
 static qn_status open_loader(const device *d, qn_split split, int64_t first, qn_loader **loader) {
@@ -331,6 +392,7 @@ static qn_status run_device(device *d) {
     qn_loader *loader;
     for (int i = 0; i < 3; i++)
         QN_TRY(need(d->a, "train", needed[i]));
+    QN_TRY(check_target(arguments_get(d->a, "save")));
     QN_TRY(open_data(d));
     QN_TRY(set_pairs(d));
     qn_interrupt_watch(EXIT_FAILED);
@@ -354,38 +416,80 @@ static qn_status train(const arguments *a) {
 
 /* ---- the peer ---- */
 
-static void tell_began(void *user, const qn_halves_options *o, int64_t step) {
-    (void)user;
+static void print_began(void *user, const qn_halves_options *o, int64_t step) {
+    const arguments *a = user;
+    if (arguments_flag(a, "json")) {
+        json_begin();
+        json_text("event", "device");
+        json_text("model", o->model->name);
+        json_text("cut", o->cut);
+        json_count("batch", o->batch);
+        json_count("step", step);
+        json_end();
+        return;
+    }
     printf("a device trains %s, cut at %s, batches of %" PRId64 ", from step %" PRId64 " on\n",
            o->model->name, o->cut, o->batch, step);
     fflush(stdout);
 }
 
-static qn_status serve_next(const arguments *a, int listener) {
-    const qn_peer_options how = {
-        .n_threads = threads_of(a), .path = arguments_get(a, "save"), .began = tell_began};
-    int64_t n_steps;
-    int connection;
-    QN_TRY(qn_socket_accept(listener, &connection));
-    const qn_status status = qn_peer_half_serve(&how, connection, &n_steps);
-    if (status == QN_OK || arguments_flag(a, "once")) {
-        printf("%" PRId64 " steps\n", n_steps);
-        return status;
+static void print_steps(const arguments *a, int64_t n_steps) {
+    if (arguments_flag(a, "json")) {
+        json_begin();
+        json_text("event", "device_done");
+        json_count("steps", n_steps);
+        json_end();
+        return;
     }
-    report_failed_run(); /* the next device may do better */
-    return QN_OK;
+    printf("%" PRId64 " steps\n", n_steps);
+    fflush(stdout);
+}
+
+static void print_ended(void *user, qn_status status, bool was_accepted, int64_t n_steps) {
+    if (status != QN_OK)
+        report_failed_run(); /* the next device may do better */
+    if (was_accepted)
+        print_steps(user, n_steps);
+}
+
+/* What all devices together may take. */
+static int64_t serve_memory(const arguments *a) {
+    return arguments_has(a, "memory") ? arguments_count(a, "memory")
+                                      : qn_memory_available_bytes() / 2;
+}
+
+static qn_status read_serve(const arguments *a, qn_split_server_options *o, qn_tls_key *key) {
+    *o = (qn_split_server_options){
+        .peer = {.n_threads = threads_of(a), .path = arguments_get(a, "save")},
+        .n_devices = (int)arguments_count(a, "devices"),
+        .once = arguments_flag(a, "once"),
+        .user = (void *)(uintptr_t)a,
+        .began = print_began,
+        .ended = print_ended,
+    };
+    o->peer.memory_bytes = (size_t)(serve_memory(a) / o->n_devices);
+    if (arguments_has(a, "model")) {
+        o->peer.model = qn_model_find(arguments_get(a, "model"));
+        if (!o->peer.model)
+            return QN_ERROR_ARGUMENT;
+    }
+    QN_TRY(check_target(o->peer.path));
+    return find_key(a, arguments_get(a, "listen"), key, &o->peer.key);
 }
 
 static qn_status serve(const arguments *a) {
+    qn_split_server_options o;
+    qn_tls_key key;
     int listener, port;
+    int64_t n_steps = 0;
+    QN_TRY(read_serve(a, &o, &key));
     QN_TRY(qn_socket_listen(arguments_get(a, "listen"), &listener, &port));
     qn_interrupt_watch(EXIT_FAILED);
     printf("listening at port %d\n", port);
     fflush(stdout);
-    qn_status status;
-    do
-        status = serve_next(a, listener);
-    while (status == QN_OK && !arguments_flag(a, "once") && !qn_was_interrupted());
+    const qn_status status = qn_split_serve(&o, listener, &n_steps);
+    if (o.once)
+        print_steps(a, n_steps);
     qn_socket_close(listener);
     return status;
 }
@@ -484,16 +588,49 @@ static qn_status join(const arguments *a) {
     return QN_OK;
 }
 
-static qn_status act(const arguments *a) {
-    static const struct {
-        const char *name;
-        qn_status (*act)(const arguments *a);
-    } actions[] = {{"train", train}, {"serve", serve}, {"cuts", print_cuts}, {"join", join}};
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-        if (strcmp(a->words[0], actions[i].name) == 0)
-            return actions[i].act(a);
+static qn_status make_key(const arguments *a) {
+    QN_TRY(need(a, "key", "out"));
+    QN_TRY(qn_tls_key_create(arguments_get(a, "out")));
+    printf("a new secret is in %s; bring a copy to the other side by a way that you trust\n",
+           arguments_get(a, "out"));
+    return QN_OK;
+}
+
+static const action actions[] = {
+    {"train", train,
+     " model cut peer key data holdout epochs batch lr momentum messages memory save resume "
+     "threads seed json "},
+    {"serve", serve, " model listen key devices memory once save threads json "},
+    {"cuts", print_cuts, " model messages device peer-device network json "},
+    {"join", join, " out "},
+    {"key", make_key, " out "},
+};
+
+static bool is_listed(const char *names, const char *name) {
+    char padded[32];
+    snprintf(padded, sizeof padded, " %s ", name);
+    return strstr(names, padded) != NULL;
+}
+
+static qn_status check_options(const arguments *a, const action *chosen) {
+    for (int i = 0; i < option_count(a->command); i++) {
+        const char *name = option_at(a->command, i)->name;
+        if (arguments_has(a, name) && !is_listed(chosen->options, name))
+            return qn_fail(QN_ERROR_ARGUMENT, "--%s means nothing to quern split %s", name,
+                           chosen->name);
     }
-    return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: cuts, serve, train, join", a->words[0]);
+    return QN_OK;
+}
+
+static qn_status act(const arguments *a) {
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+        if (strcmp(a->words[0], actions[i].name) != 0)
+            continue;
+        QN_TRY(check_options(a, &actions[i]));
+        return actions[i].act(a);
+    }
+    return qn_fail(QN_ERROR_ARGUMENT, "%s is not an action: cuts, key, serve, train, join",
+                   a->words[0]);
 }
 
 static int run(const arguments *a) {
@@ -509,8 +646,10 @@ const command command_split = {
     .summary = "Train one network on two machines",
     .description =
         "split cuts --model MODEL                  where it can be cut, and what that costs\n"
-        "split serve --listen *:7000 --save FILE   the peer: has all layers behind the cut\n"
-        "split train --peer ADDRESS:7000 --cut VALUE --data DATA   the device: data, first layers\n"
+        "split key --out KEY                       a secret for both sides\n"
+        "split serve --listen *:7000 --key KEY --save FILE   the peer: all layers behind the cut\n"
+        "split train --peer ADDRESS:7000 --key KEY --cut VALUE --data DATA   the device: data,\n"
+        "                                          first layers\n"
         "split join FRONT BACK --out FILE          one network of what both have saved\n"
         "\n"
         "Split learning: each step sends a value of the network, and the labels, to the peer, "

@@ -4,84 +4,11 @@
 #include "federate/halves.h"
 
 #include "base/memory.h"
-#include "base/rng.h"
-#include "check.h"
 #include "os/heap.h"
-#include "os/socket.h"
 #include "quern/trainer.h"
-#include "tensor/tensor.h"
+#include "split_pair.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-enum { BATCH = 4, STEPS = 3 };
-
-/* ---- a peer in a thread ---- */
-
-typedef struct peer {
-    qn_peer_options how;
-    int connection;
-    pthread_t thread;
-    qn_status status;
-    int64_t n_steps;
-    char message[256];
-} peer;
-
-static void *serve(void *context) {
-    peer *p = context;
-    p->status = qn_peer_half_serve(&p->how, p->connection, &p->n_steps);
-    snprintf(p->message, sizeof p->message, "%s", p->status == QN_OK ? "" : qn_error_message());
-    return NULL;
-}
-
-/* The device's end. */
-static int start(peer *p, const char *path) {
-    int ends[2];
-    CHECK_OK(qn_socket_pair(ends));
-    *p = (peer){.how = {.n_threads = 1, .path = path}, .connection = ends[1]};
-    CHECK(pthread_create(&p->thread, NULL, serve, p) == 0);
-    return ends[0];
-}
-
-static void finish(peer *p, qn_status status, const char *says) {
-    pthread_join(p->thread, NULL);
-    CHECK(p->status == status);
-    CHECK(strstr(p->message, says));
-}
-
-/* ---- data ---- */
-
-static float *draw(int64_t n, uint64_t seed) {
-    float *x = malloc((size_t)n * sizeof *x);
-    const qn_rng rng = qn_rng_make(seed, 1, 2);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (float)qn_rng_normal(rng, (uint64_t)i);
-    return x;
-}
-
-static const int32_t labels[STEPS][BATCH] = {{0, 1, 2, 1}, {2, 2, 0, 1}, {1, 0, 2, 0}};
-
-static qn_halves_options options_of(const char *model, const char *cut, qn_shape input) {
-    qn_halves_options o = {.model = qn_model_find(model),
-                           .input = input,
-                           .n_outputs = 3,
-                           .batch = BATCH,
-                           .test_batch = BATCH - 1,
-                           .update = {.optimizer = QN_SGD,
-                                      .rate = 0.05,
-                                      .momentum = 0.9,
-                                      .weight_decay = 1e-4,
-                                      .schedule = QN_COSINE,
-                                      .schedule_steps = STEPS},
-                           .label_smoothing = 0.1,
-                           .seed = 5};
-    snprintf(o.cut, sizeof o.cut, "%s", cut);
-    return o;
-}
 
 /* The whole network's training, in one place. */
 static qn_trainer *train_whole(const qn_halves_options *o, const float *x, double losses[STEPS]) {
@@ -119,21 +46,6 @@ static int count_equal(const qn_engine *half, const qn_engine *whole) {
 
 /* ---- bits ---- */
 
-static const char *make_path(char path[]) {
-    const int file = mkstemp(path);
-    CHECK(file >= 0);
-    close(file);
-    unlink(path);
-    return path;
-}
-
-static void remove_all(const char *path) {
-    char before[300];
-    snprintf(before, sizeof before, "%s.before", path);
-    unlink(path);
-    unlink(before);
-}
-
 /* Both checkpoints joined are the whole's weights. */
 static void check_joined(const char *front, const char *back, const qn_trainer *whole,
                          const qn_halves_options *o) {
@@ -165,7 +77,7 @@ static void train_halves(const qn_halves_options *o, const float *x, const qn_tr
     make_path(front);
     const int connection = start(&p, make_path(back));
     CHECK_OK(qn_metadata_create(NULL, &pairs));
-    CHECK_OK(qn_device_half_create(o, 1, connection, NULL, &h));
+    CHECK_OK(create(o, connection, NULL, &h));
     for (int i = 0; i < STEPS; i++) {
         CHECK_OK(qn_device_half_step(h, x + i * BATCH * qn_shape_count(o->input), labels[i], &r));
         CHECK(r.loss == losses[i]);
@@ -218,7 +130,7 @@ static void test_bytes(void) {
         qn_device_half *h;
         qn_half_result r;
         o.is_int8 = i == 1;
-        CHECK_OK(qn_device_half_create(&o, 1, start(&p, NULL), NULL, &h));
+        CHECK_OK(create(&o, start(&p, NULL), NULL, &h));
         for (int j = 0; j < STEPS; j++) {
             CHECK_OK(qn_device_half_step(h, x + j * BATCH * 28 * 28, labels[j], &r));
             CHECK(fabs(r.loss - losses[j]) <= (i ? 0.02 : 0) && (i == 0 || r.loss != losses[j]));
@@ -250,14 +162,14 @@ static void test_resume(void) {
     make_path(front);
     make_path(back);
     make_path(lost);
-    CHECK_OK(qn_device_half_create(&o, 1, start(&p, back), NULL, &h));
+    CHECK_OK(create(&o, start(&p, back), NULL, &h));
     for (int i = 0; i < 2; i++) {
         CHECK_OK(qn_device_half_step(h, x + i * BATCH * 28 * 28, labels[i], &r));
         CHECK_OK(qn_device_half_save(h, pairs, i == 0 ? front : lost));
     }
     qn_device_half_destroy(h);
     finish(&p, QN_OK, "");
-    CHECK_OK(qn_device_half_create(&o, 1, start(&p, back), front, &h));
+    CHECK_OK(create(&o, start(&p, back), front, &h));
     for (int i = 1; i < STEPS; i++) {
         CHECK_OK(qn_device_half_step(h, x + i * BATCH * 28 * 28, labels[i], &r));
         CHECK(r.loss == losses[i]);
@@ -266,8 +178,7 @@ static void test_resume(void) {
     qn_device_half_destroy(h);
     finish(&p, QN_OK, "");
     CHECK(p.n_steps == STEPS - 1);
-    CHECK_FAILS(qn_device_half_create(&o, 1, start(&p, NULL), front, &h), QN_ERROR_IO,
-                "keeps nothing");
+    CHECK_FAILS(create(&o, start(&p, NULL), front, &h), QN_ERROR_IO, "keeps nothing");
     finish(&p, QN_ERROR_ARGUMENT, "keeps nothing");
     qn_metadata_destroy(pairs);
     qn_trainer_destroy(whole);
@@ -284,20 +195,20 @@ static void test_wrong_options(void) {
     qn_device_half *h;
     peer p;
     qn_halves_options o = options_of("lenet5", "fc2", input);
-    CHECK_FAILS(qn_device_half_create(&o, 1, -1, NULL, &h), QN_ERROR_ARGUMENT, "cannot be cut");
+    CHECK_FAILS(create(&o, -1, NULL, &h), QN_ERROR_ARGUMENT, "cannot be cut");
     o = options_of("lenet5", "nothing", input);
-    CHECK_FAILS(qn_device_half_create(&o, 1, -1, NULL, &h), QN_ERROR_ARGUMENT, "cannot be cut");
+    CHECK_FAILS(create(&o, -1, NULL, &h), QN_ERROR_ARGUMENT, "cannot be cut");
     o = options_of("dcgan", "x", input);
-    CHECK_FAILS(qn_device_half_create(&o, 1, -1, NULL, &h), QN_ERROR_UNSUPPORTED, "no classifier");
+    CHECK_FAILS(create(&o, -1, NULL, &h), QN_ERROR_UNSUPPORTED, "no classifier");
     o = options_of("lenet5", "pool1", input);
     o.update.clip_norm = 1;
-    CHECK_FAILS(qn_device_half_create(&o, 1, -1, NULL, &h), QN_ERROR_UNSUPPORTED, "all gradients");
+    CHECK_FAILS(create(&o, -1, NULL, &h), QN_ERROR_UNSUPPORTED, "all gradients");
     o = options_of("lenet5", "pool1", input);
     const int connection = start(&p, NULL);
     float *x = draw(BATCH * 28 * 28, 3);
     qn_half_result r;
     const int32_t wrong[BATCH] = {0, 1, 3, 0};
-    CHECK_OK(qn_device_half_create(&o, 1, connection, NULL, &h));
+    CHECK_OK(create(&o, connection, NULL, &h));
     CHECK_FAILS(qn_device_half_step(h, x, wrong, &r), QN_ERROR_IO, "sample 2 has class 3");
     qn_device_half_destroy(h);
     finish(&p, QN_ERROR_FORMAT, "sample 2 has class 3");
@@ -308,16 +219,16 @@ static void test_wrong_options(void) {
 static void send_to_peer(const void *data, size_t bytes, qn_status status, const char *says) {
     peer p;
     const int connection = start(&p, NULL);
-    CHECK_OK(qn_socket_send(connection, data, bytes, 5));
+    CHECK_OK(qn_socket_send(connection, data, bytes, qn_clock_ns() + 5000000000));
     qn_socket_close(connection);
     finish(&p, status, says);
 }
 
 static void test_hostile(void) {
     char text[QN_LINK_TEXT];
-    uint8_t message[QN_LINK_HEAD + QN_LINK_TEXT] = "QNL1\1\0\0\0";
-    const qn_halves_options o = options_of("mlp", "fc1", (qn_shape){3, {6, 6, 1}});
-    qn_halves_options parsed;
+    uint8_t message[QN_LINK_HEAD + QN_LINK_TEXT] = "QNL2\1\0\0\0";
+    qn_halves_options o = options_of("mlp", "fc1", (qn_shape){3, {6, 6, 1}}), parsed;
+    memcpy(o.run, "0123456789abcdef0123456789abcdef", sizeof o.run);
     qn_halves_print(&o, text);
     CHECK_OK(qn_halves_parse(text, &parsed));
     CHECK(parsed.model == o.model && strcmp(parsed.cut, o.cut) == 0 && parsed.seed == o.seed);
@@ -330,9 +241,9 @@ static void test_hostile(void) {
         CHECK(qn_halves_parse(part, &parsed) != QN_OK);
     }
     send_to_peer("GET / HTTP/1.1\r\n\r\n", 18, QN_ERROR_FORMAT, "no quern split");
-    send_to_peer("QNL1", 4, QN_ERROR_IO, "has gone");
-    send_to_peer("QNL1\xff\0\0\0\0\0\0\0\0\0\0\0", 16, QN_ERROR_FORMAT, "unknown kind");
-    send_to_peer("QNL1\3\0\0\0\0\0\0\0\0\0\0\0", 16, QN_ERROR_FORMAT, "began with message 3");
+    send_to_peer("QNL2", 4, QN_ERROR_IO, "has gone");
+    send_to_peer("QNL2\xff\0\0\0\0\0\0\0\0\0\0\0", 16, QN_ERROR_FORMAT, "unknown kind");
+    send_to_peer("QNL2\3\0\0\0\0\0\0\0\0\0\0\0", 16, QN_ERROR_FORMAT, "began with message 3");
     message[8] = 0xff;
     message[9] = 0xff;
     send_to_peer(message, 16, QN_ERROR_FORMAT, "at most");
