@@ -26,6 +26,12 @@ typedef struct qn_onnx_options {
     const char *shapes; /* extents of inputs that the file leaves open, in its order, with the
                            batch: "image=1x3x512x512,mask=1x512x512"; null: none are known, and
                            guesses stand for them while the file is inspected */
+    /* Patterns of initialisers that train where the file does not say so: a name written in full
+     * trains whatever real initialiser it is, one with "*" or "?" those whose decision is unsure.
+     * The pattern list of qn_tuning.train_only may be given. Null: none. */
+    const char *train_only;
+    /* Names, one a line, of the initialisers that train; no other does. Null: the file decides. */
+    const char *requires_grad;
 } qn_onnx_options;
 
 /* Reads a file and verifies that every node is supported. QN_ERROR_UNSUPPORTED names the first
@@ -70,14 +76,28 @@ QN_API int qn_onnx_output_count(const qn_onnx_network *network);
 QN_API const qn_onnx_place *qn_onnx_input(const qn_onnx_network *network, int index);
 QN_API const qn_onnx_place *qn_onnx_output(const qn_onnx_network *network, int index);
 
+/* An initialiser of the file, and whether it trains: as the file says (PyTorch's current exporter
+ * marks parameters, buffers and constants), else by its name and the operators that read it. */
+typedef struct qn_onnx_initializer {
+    const char *name, *type; /* "float" */
+    int n_dims;
+    int64_t dims[QN_MAX_RANK]; /* in the file's order */
+    bool trains;
+    bool is_sure;       /* false: the file does not say it */
+    const char *reason; /* "the file says that it is a parameter" */
+} qn_onnx_initializer;
+QN_API int qn_onnx_initializer_count(const qn_onnx_network *network);
+QN_API const qn_onnx_initializer *qn_onnx_initializer_at(const qn_onnx_network *network, int index);
+
 /* Builds the network for the given inputs (as many as it has) and returns its outputs. Open
  * extents are taken from the inputs. Failures are also kept by the graph. */
 QN_API qn_status qn_onnx_build(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
                                qn_value *outputs);
 
 /* Contents of the file as a JSON object: opset, operators with counts and whether each is
- * supported, inputs, outputs, parameters with shapes and whether they train, and unsupported
- * nodes with the reason. Fails only if the file is not ONNX. */
+ * supported, inputs, outputs, parameters with shapes and whether they train, initialisers with
+ * whether they train and why, and unsupported nodes with the reason. Fails only if the file is not
+ * ONNX. */
 QN_API qn_status qn_onnx_inspect(const qn_onnx_options *options, const char *path, char **json);
 QN_API void qn_onnx_free_text(const qn_onnx_options *options, char *text);
 

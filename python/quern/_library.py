@@ -317,7 +317,7 @@ class MeterSummary(Structure):
 class OnnxOptions(Sized):
     _c_name_ = "qn_onnx_options"
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("log", POINTER(Log)), ("keep_softmax", c_bool),
-                ("shapes", c_char_p)]
+                ("shapes", c_char_p), ("train_only", c_char_p), ("requires_grad", c_char_p)]
 
 
 class OnnxPlace(Structure):

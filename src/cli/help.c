@@ -110,7 +110,7 @@ static const char *const groups[][2] = {
      " optimizer momentum nesterov weight-decay proximal beta1 schedule warmup schedule-steps "
      "clip-norm accumulate "},
     {"Fine-tuning",
-     " freeze train-only update lr-for lora personalise personal-words personal-rate "
+     " freeze train-only requires-grad update lr-for lora personalise personal-words personal-rate "
      "save-personal "},
     {"Data and loss",
      " classes class-weights label-smoothing loss shape shuffle strict length stride "
@@ -265,12 +265,12 @@ static void print_man(void) {
 
 static void print_setting(const option *o) {
     static const char *const kinds[] = {
-        [OPTION_FLAG] = "flag",         [OPTION_TEXT] = "text",     [OPTION_DATA] = "data",
-        [OPTION_TARGET] = "target",     [OPTION_OUTPUT] = "output", [OPTION_COUNT] = "count",
-        [OPTION_NUMBER] = "number",     [OPTION_CHOICE] = "choice", [OPTION_LIST] = "list",
-        [OPTION_SHAPE] = "shape",       [OPTION_SIZE] = "size",     [OPTION_PARTS] = "parts",
-        [OPTION_HEAD] = "head",         [OPTION_RULES] = "rules",   [OPTION_LORA] = "lora",
-        [OPTION_NUMERICS] = "numerics",
+        [OPTION_FLAG] = "flag",     [OPTION_TEXT] = "text",         [OPTION_DATA] = "data",
+        [OPTION_TARGET] = "target", [OPTION_OUTPUT] = "output",     [OPTION_COUNT] = "count",
+        [OPTION_NUMBER] = "number", [OPTION_CHOICE] = "choice",     [OPTION_LIST] = "list",
+        [OPTION_SHAPE] = "shape",   [OPTION_SIZE] = "size",         [OPTION_PARTS] = "parts",
+        [OPTION_NAMES] = "names",   [OPTION_HEAD] = "head",         [OPTION_RULES] = "rules",
+        [OPTION_LORA] = "lora",     [OPTION_NUMERICS] = "numerics",
     };
     const char *usual = describe_default(o, NULL, NULL, 0);
     json_begin();

@@ -5,23 +5,36 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
+#include "onnx/options.h"
 #include "quern/onnx.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_NAMED = 6 }; /* initialisers that one message names */
+
 /* The one that is open: a command has one model. */
 static struct {
     qn_onnx_network *network;
     const qn_model *model;
     char hash[QN_ONNX_HASH_TEXT];
-    const char *shapes; /* of inputs; null: none */
+    qn_onnx_options how; /* what the command line and checkpoints say of it */
 } imported;
 
-void model_set_shapes(const char *shapes) {
-    if (!imported.shapes) /* what the command line says comes first */
-        imported.shapes = shapes;
+/* Null: the command has no such option, or it was not given. */
+static const char *text_of(const arguments *a, const char *name) {
+    return option_find(a->command, name) < 0 ? NULL : arguments_get(a, name);
+}
+
+void model_read_options(const arguments *a) {
+    imported.how.shapes = text_of(a, "shape");
+    imported.how.train_only = text_of(a, "train-only");
+    imported.how.requires_grad = text_of(a, "requires-grad");
+}
+
+void model_read_kept(const qn_metadata *kept) {
+    qn_onnx_options_read(kept, &imported.how); /* what the command line says comes first */
 }
 
 const char *model_task_of_data(const char *data) {
@@ -38,9 +51,9 @@ const char *model_task_of_data(const char *data) {
 }
 
 static qn_status import(const char *path, const char *data) {
-    const qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options), .log = &session_log,
-                                     .shapes = imported.shapes};
-    QN_TRY(qn_onnx_open(&options, path, &imported.network));
+    imported.how.size = sizeof imported.how;
+    imported.how.log = &session_log;
+    QN_TRY(qn_onnx_open(&imported.how, path, &imported.network));
     qn_status status = qn_onnx_hash(imported.network, imported.hash);
     if (status == QN_OK)
         status = qn_onnx_model_for(imported.network, model_task_of_data(data), &imported.model);
@@ -93,6 +106,38 @@ qn_status model_check(const qn_model *model, const qn_metadata *kept, const char
                    path, model->name, name ? name : "not named");
 }
 
+/* "a, b, ... z": the first unsure ones that train, or do not. */
+static int64_t list_unsure(bool trains, char *text, size_t n) {
+    const qn_onnx_initializer *it;
+    int64_t count = 0;
+    size_t at = 0;
+    for (int i = 0; (it = qn_onnx_initializer_at(imported.network, i)); i++) {
+        if (it->is_sure || it->trains != trains)
+            continue;
+        if (count < MOST_NAMED && at < n)
+            at += (size_t)snprintf(text + at, n - at, "%s%.80s", count > 0 ? ", " : "", it->name);
+        count++;
+    }
+    if (count > MOST_NAMED && at < n)
+        snprintf(text + at, n - at, ", ...");
+    return count;
+}
+
+/* What trains, or does not, though the file does not say so. */
+static void note_unsure(const qn_model *model) {
+    char trained[1024], fixed[1024];
+    const int64_t n_trained = list_unsure(true, trained, sizeof trained);
+    const int64_t n_fixed = list_unsure(false, fixed, sizeof fixed);
+    if (n_trained > 0)
+        terminal_note("%s does not say that %s train%s; --freeze or --requires-grad FILE to change "
+                      "that",
+                      model->name, trained, n_trained == 1 ? "s" : "");
+    if (n_fixed > 0)
+        terminal_note("%s does not say that %s %s; --train-only or --requires-grad FILE to "
+                      "change that",
+                      model->name, fixed, n_fixed == 1 ? "is fixed" : "are fixed");
+}
+
 qn_status model_say(const qn_model *model) {
     qn_model_size size;
     char count[32];
@@ -106,5 +151,6 @@ qn_status model_say(const qn_model *model) {
                        model->name);
     terminal_note("%s: %s numbers train; quern import lists them", model->name,
                   grouped(size.n_parameters, count));
+    note_unsure(model);
     return QN_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef QN_CLI_MODEL_H
 #define QN_CLI_MODEL_H
 
+#include "cli/options.h"
 #include "quern/checkpoint.h"
 #include "quern/model.h"
 
@@ -10,9 +11,10 @@
  * may be null. */
 qn_status model_find(const char *name, const char *data, const qn_model **model);
 
-/* Extents of inputs that an ONNX file leaves open ("x=1x3x512x512"), for the file that is imported
- * next, unless they are said already. The text stays the caller's. */
-void model_set_shapes(const char *shapes);
+/* How the ONNX file that is imported next is read: by a command's options, and, where these do not
+ * say it, by a checkpoint's settings (null: none). The texts stay the caller's. */
+void model_read_options(const arguments *a);
+void model_read_kept(const qn_metadata *kept);
 
 /* The task of data that are for one alone ("text:FILE": "language"), or null. */
 const char *model_task_of_data(const char *data);

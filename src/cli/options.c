@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/data_name.h"
+#include "cli/name_list.h"
 #include "cli/numbers/numerics.h"
 #include "cli/numbers/rules.h"
 #include "os/heap.h"
@@ -237,6 +238,8 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
         return rules_canonical(value, texts, canonical);
     case OPTION_DATA:
         return data_name_find(value, texts, canonical);
+    case OPTION_NAMES:
+        return name_list_read(value, texts, canonical);
     case OPTION_LORA:
         return canonical_lora(o, value, texts, canonical);
     case OPTION_FLAG:

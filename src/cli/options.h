@@ -8,19 +8,20 @@
 #include "quern/graph.h"
 
 typedef enum option_kind {
-    OPTION_FLAG,     /* --name and --no-name: "yes", "no" */
-    OPTION_TEXT,     /* as it is */
-    OPTION_DATA,     /* a data set: a path alone is looked at, ~ is the user's folder */
-    OPTION_TARGET,   /* a file that can be written: it is tried */
-    OPTION_OUTPUT,   /* the same, or a stream: "-" is standard output */
-    OPTION_COUNT,    /* whole number within least and most */
-    OPTION_NUMBER,   /* within least and most */
-    OPTION_CHOICE,   /* one of argument's, "a|b|c" */
-    OPTION_LIST,     /* some of argument's, "a,b", in that order; or none */
-    OPTION_SHAPE,    /* "28x28x1" */
-    OPTION_SIZE,     /* "300M": as a count of bytes */
-    OPTION_PARTS,    /* texts with commas between; given again, it adds to them */
-    OPTION_HEAD,     /* "N", "NAME", "NAME=N": as N or "data", and ",NAME" */
+    OPTION_FLAG,   /* --name and --no-name: "yes", "no" */
+    OPTION_TEXT,   /* as it is */
+    OPTION_DATA,   /* a data set: a path alone is looked at, ~ is the user's folder */
+    OPTION_TARGET, /* a file that can be written: it is tried */
+    OPTION_OUTPUT, /* the same, or a stream: "-" is standard output */
+    OPTION_COUNT,  /* whole number within least and most */
+    OPTION_NUMBER, /* within least and most */
+    OPTION_CHOICE, /* one of argument's, "a|b|c" */
+    OPTION_LIST,   /* some of argument's, "a,b", in that order; or none */
+    OPTION_SHAPE,  /* "28x28x1" */
+    OPTION_SIZE,   /* "300M": as a count of bytes */
+    OPTION_PARTS,  /* texts with commas between; given again, it adds to them */
+    OPTION_NAMES, /* a file's lines, or its JSON list, of names: a line break and a name for each */
+    OPTION_HEAD,  /* "N", "NAME", "NAME=N": as N or "data", and ",NAME" */
     OPTION_NUMERICS, /* "f32", or a description of numerics, all in one line */
     OPTION_RULES,    /* "built-in" or a file's table of rules, all in one line */
     OPTION_LORA,     /* "rank=N,layers=PATTERNS,alpha=X" in any order: layers last */

@@ -53,8 +53,7 @@ qn_status session_begin(session *s, const char *model, const char *data, const c
         QN_TRY(model_find(model, data, &s->model)); /* a name that is none is said first */
     if (path)
         QN_TRY(qn_checkpoint_read(&s->allocator, path, &s->kept));
-    if (s->kept)
-        model_set_shapes(qn_metadata_get(s->kept, "shape"));
+    model_read_kept(s->kept);
     if (!data && s->kept)
         data = qn_metadata_get(s->kept, "data");
     if (!model && s->kept)

@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "onnx/trains.h"
 
 #include <string.h>
 
@@ -22,6 +23,11 @@ qn_onnx_item *qn_onnx_find_item(const qn_onnx_builder *b, const char *name) {
     return number > 0 ? &b->items[number - 1] : NULL;
 }
 
+static bool is_trained(const qn_onnx_builder *b, const char *name) {
+    const qn_onnx_initializer *decision = qn_onnx_find_decision(b->decisions, name);
+    return decision && decision->trains;
+}
+
 static qn_onnx_item *add_item(qn_onnx_builder *b, const char *name, qn_onnx_type type,
                               const qn_onnx_tensor *initializer) {
     qn_onnx_item *item = &b->items[b->n_items++];
@@ -30,7 +36,8 @@ static qn_onnx_item *add_item(qn_onnx_builder *b, const char *name, qn_onnx_type
                            .value = QN_NO_VALUE,
                            .other = QN_NO_VALUE,
                            .row = QN_NO_VALUE,
-                           .initializer = initializer};
+                           .initializer = initializer,
+                           .trains = initializer && is_trained(b, name)};
     *find_slot(b, name) = b->n_items;
     return item;
 }
@@ -65,25 +72,34 @@ static void add_items(qn_onnx_builder *b) {
     }
 }
 
-qn_status qn_onnx_builder_init(qn_onnx_builder *b, const qn_onnx_model *model, qn_graph *graph,
+qn_status qn_onnx_builder_init(qn_onnx_builder *b, const qn_onnx_model *model,
+                               const qn_onnx_decisions *decisions, qn_graph *graph,
                                qn_arena *kept) {
     size_t most = (size_t)model->n_inputs + (size_t)model->n_initializers + count_inner(model);
     for (int n = 0; n < model->n_nodes; n++)
         most += (size_t)model->nodes[n].n_outputs;
-    *b = (qn_onnx_builder){
-        .model = model, .graph = graph, .kept = kept, .capacity = 16, .batch = -1};
+    *b = (qn_onnx_builder){.model = model,
+                           .graph = graph,
+                           .decisions = decisions,
+                           .kept = kept,
+                           .capacity = 16,
+                           .batch = -1};
     while (b->capacity < 2 * most)
         b->capacity *= 2;
     b->most_items = (int)most;
     qn_arena_init(&b->arena, graph->allocator);
     b->items = qn_arena_allocate(&b->arena, most + 1, sizeof *b->items);
     b->table = qn_arena_allocate(&b->arena, b->capacity, sizeof *b->table);
-    if (!b->items || !b->table) {
-        qn_arena_deinit(&b->arena);
-        return QN_ERROR_MEMORY;
+    qn_status status = b->items && b->table ? QN_OK : QN_ERROR_MEMORY;
+    if (status == QN_OK && !decisions) {
+        status = qn_onnx_decide(model, NULL, NULL, &b->arena, &b->own_decisions);
+        b->decisions = &b->own_decisions;
     }
-    add_items(b);
-    return QN_OK;
+    if (status == QN_OK)
+        add_items(b);
+    else
+        qn_arena_deinit(&b->arena);
+    return status;
 }
 
 void qn_onnx_builder_deinit(qn_onnx_builder *b) {
@@ -127,6 +143,7 @@ static qn_status build_constant(qn_onnx_call *call) {
         item->initializer = &a->tensor;
         item->type = a->tensor.type;
         item->is_constant_node = true;
+        item->trains = is_trained(call->builder, item->name);
         return QN_OK;
     }
     for (int i = 0; i < 4 && (!a || i == 0); i++)
@@ -324,7 +341,8 @@ static qn_status renew(qn_onnx_builder *b, const char *name, qn_onnx_type type,
                            .value = QN_NO_VALUE,
                            .other = QN_NO_VALUE,
                            .row = QN_NO_VALUE,
-                           .initializer = initializer};
+                           .initializer = initializer,
+                           .trains = initializer && is_trained(b, name)};
     return QN_OK;
 }
 

@@ -4,6 +4,7 @@
 #ifndef QN_ONNX_BUILDER_H
 #define QN_ONNX_BUILDER_H
 
+#include "onnx/trains.h"
 #include "onnx/translate.h"
 
 /* A tensor of the file that became a parameter. Of a name that other nodes give it (Identity), or
@@ -21,7 +22,9 @@ typedef struct qn_onnx_record {
 struct qn_onnx_builder {
     const qn_onnx_model *model;
     qn_graph *graph;
-    qn_arena *kept; /* of the network */
+    const qn_onnx_decisions *decisions;
+    qn_onnx_decisions own_decisions; /* where none are given */
+    qn_arena *kept;                  /* of the network */
     qn_arena arena;
     int n_items, most_items;
     qn_onnx_item *items;      /* (n_items): inputs, initialisers, outputs of nodes */
@@ -38,9 +41,10 @@ struct qn_onnx_builder {
         batch; /* first extent of the first input: what the file says (-1: open), and is */
 };
 
-/* Items of all that the file gives; nothing is built yet. */
-qn_status qn_onnx_builder_init(qn_onnx_builder *b, const qn_onnx_model *model, qn_graph *graph,
-                               qn_arena *kept);
+/* Items of all that the file gives; nothing is built yet. decisions null: those that follow from
+ * the model alone. */
+qn_status qn_onnx_builder_init(qn_onnx_builder *b, const qn_onnx_model *model,
+                               const qn_onnx_decisions *decisions, qn_graph *graph, qn_arena *kept);
 void qn_onnx_builder_deinit(qn_onnx_builder *b);
 
 qn_onnx_item *qn_onnx_find_item(const qn_onnx_builder *b, const char *name);

@@ -5,6 +5,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "onnx/options.h"
 #include "os/heap.h"
 
 #include <limits.h>
@@ -218,7 +219,8 @@ static qn_status build_outputs(qn_onnx_network *network, qn_graph *graph, const 
         outputs[i] = QN_NO_VALUE;
     if (graph->status != QN_OK)
         return graph->status;
-    qn_status status = qn_onnx_builder_init(&b, network->source, graph, &network->arena);
+    qn_status status =
+        qn_onnx_builder_init(&b, network->source, &network->decisions, graph, &network->arena);
     if (status == QN_OK) {
         status = build(network, &b, inputs, outputs, only);
         network->records = b.records;
@@ -443,7 +445,10 @@ qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
         status = read_left_out(n);
     }
     if (status == QN_OK) {
-        status = read_places(n);
+        status = qn_onnx_decide(qn_onnx_file_model(n->file), options->train_only,
+                                options->requires_grad, &n->arena, &n->decisions);
+        if (status == QN_OK)
+            status = read_places(n);
         if (status == QN_OK)
             status = set_shapes(n, options->shapes);
         if (status != QN_OK)
@@ -541,6 +546,30 @@ const qn_onnx_place *qn_onnx_input(const qn_onnx_network *network, int index) {
 const qn_onnx_place *qn_onnx_output(const qn_onnx_network *network, int index) {
     QN_NEED_OR(network, "network", NULL);
     return index >= 0 && index < network->n_outputs ? &network->outputs[index] : NULL;
+}
+
+int qn_onnx_initializer_count(const qn_onnx_network *network) {
+    QN_NEED_OR(network, "network", 0);
+    return network->decisions.n;
+}
+
+const qn_onnx_initializer *qn_onnx_initializer_at(const qn_onnx_network *network, int index) {
+    QN_NEED_OR(network, "network", NULL);
+    return index >= 0 && index < network->decisions.n ? &network->decisions.list[index] : NULL;
+}
+
+void qn_onnx_options_read(const qn_metadata *settings, qn_onnx_options *options) {
+    const struct {
+        const char *key, **field;
+    } fields[] = {
+        {"shape", &options->shapes},
+        {"train-only", &options->train_only},
+        {"requires-grad", &options->requires_grad},
+    };
+    for (size_t i = 0; settings && i < sizeof fields / sizeof *fields; i++) {
+        if (!*fields[i].field)
+            *fields[i].field = qn_metadata_get(settings, fields[i].key);
+    }
 }
 
 /* ---- what the file says of itself ---- */

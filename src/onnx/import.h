@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "onnx/builder.h"
+#include "onnx/trains.h"
 
 enum { QN_ONNX_ROLES = 4 };
 
@@ -14,6 +15,7 @@ struct qn_onnx_network {
     qn_onnx_file *file;
     const qn_onnx_model *source;
     qn_arena arena; /* places, texts, and constants that engines start from */
+    qn_onnx_decisions decisions;
     int n_inputs, n_outputs;
     qn_onnx_place *inputs, *outputs;
     qn_shape *tried; /* (n_outputs), in the file's order: what a trial with guessed inputs gave */

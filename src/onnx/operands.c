@@ -73,9 +73,11 @@ bool qn_onnx_is_image(const qn_onnx_call *call, int input) {
     return item && item->is_image;
 }
 
+/* It becomes a parameter: an initialiser that trains, or a real one of rank 1 or more. */
 static bool is_weight(const qn_onnx_item *item) {
-    return item->initializer && !item->is_constant_node && item->initializer->n_dims > 0 &&
-           qn_onnx_type_is_real(item->initializer->type);
+    return item->initializer &&
+           (item->trains || (!item->is_constant_node && item->initializer->n_dims > 0 &&
+                             qn_onnx_type_is_real(item->initializer->type)));
 }
 
 bool qn_onnx_is_known(const qn_onnx_call *call, int input) {
@@ -241,7 +243,8 @@ static qn_value make_parameter(qn_onnx_builder *b, qn_onnx_item *item, const int
         qn_graph_fail(b->graph, QN_ERROR_MEMORY, "%s", qn_error_message());
         return QN_NO_VALUE;
     }
-    return qn_parameter_from(b->graph, name, permuted(shape, item->order), &ordered, trainable);
+    return qn_parameter_from(b->graph, name, permuted(shape, item->order), &ordered,
+                             trainable && item->trains);
 }
 
 /* The item's parameter, if it is one and there already, in an order. */

@@ -105,6 +105,22 @@ static void put_parameters(qn_output *out, const qn_graph *graph) {
     qn_json_count(out, "numbers_that_do_not", counts[0]);
 }
 
+static void put_initializers(qn_output *out, const qn_onnx_decisions *decisions) {
+    qn_json_open(out, "initializers", '[');
+    for (int i = 0; i < decisions->n; i++) {
+        const qn_onnx_initializer *it = &decisions->list[i];
+        qn_json_open(out, NULL, '{');
+        qn_json_text(out, "name", it->name);
+        qn_json_text(out, "type", it->type);
+        put_dims(out, it->dims, it->n_dims < QN_MAX_RANK ? it->n_dims : QN_MAX_RANK);
+        qn_json_flag(out, "trains", it->trains);
+        qn_json_flag(out, "sure", it->is_sure);
+        qn_json_text(out, "reason", it->reason);
+        qn_json_close(out, '}');
+    }
+    qn_json_close(out, ']');
+}
+
 static void put_failure(qn_output *out, const char *node, const char *type, const char *reason) {
     qn_json_open(out, NULL, '{');
     if (node)
@@ -163,6 +179,7 @@ static qn_status put_report(qn_output *out, qn_onnx_network *n, const qn_graph *
     put_places(out, "outputs", m->outputs, m->n_outputs, NULL);
     put_operators(out, qn_onnx_file_model(n->file));
     put_parameters(out, status == QN_OK ? graph : NULL);
+    put_initializers(out, &n->decisions);
     if (status == QN_OK)
         QN_TRY(put_tasks(out, n));
     qn_json_flag(out, "softmax_left_out", n->softmax >= 0);

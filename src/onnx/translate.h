@@ -37,9 +37,10 @@ typedef struct qn_onnx_item {
     bool is_image;
     const qn_onnx_constant *constant;
     const qn_onnx_tensor *initializer; /* the tensor of the file, or null */
-    bool is_constant_node;       /* it is a node's: no parameter that trains, unless a layer's */
-    int order[QN_MAX_RANK];      /* of a parameter: axis i of value is the file's order[i] */
-    bool is_statistic;           /* a batch norm moves it */
+    bool is_constant_node;             /* it is a node's */
+    bool trains;                       /* the tensor is decided to (onnx/trains.h) */
+    int order[QN_MAX_RANK];            /* of a parameter: axis i of value is the file's order[i] */
+    bool is_statistic;                 /* a batch norm moves it */
     struct qn_onnx_item *turned; /* the weight of the file that it is the transpose of, of which a
                                     value is made when somebody asks; or null */
     qn_value row; /* what was repeated for a batch of the file's, of which a value is made when
@@ -101,14 +102,14 @@ const int64_t *qn_onnx_ints(const qn_onnx_call *call, const char *name, int *n);
 bool qn_onnx_has(const qn_onnx_call *call, int input);
 qn_onnx_type qn_onnx_type_at(const qn_onnx_call *call, int input); /* QN_ONNX_NONE: left out */
 bool qn_onnx_is_image(const qn_onnx_call *call, int input);
-/* Known at import: shapes and what follows from them, constants of the file, scalars. Weights,
- * which are real initialisers of rank 1 and above, are not, so that folding leaves them to be
- * trained. */
+/* Known at import: shapes and what follows from them, constants of the file, numbers. Initialisers
+ * that train are not, nor are real ones of rank 1 and above, which a checkpoint may have otherwise.
+ */
 bool qn_onnx_is_known(const qn_onnx_call *call, int input);
 /* All inputs that are there are: fold. */
 bool qn_onnx_folds(const qn_onnx_call *call);
-/* As a value of the graph, however it lies; a real initialiser becomes a parameter (trainable where
- * it is a float that layers read), another constant a constant of the graph. */
+/* As a value of the graph, however it lies; a real initialiser becomes a parameter, another
+ * constant a constant of the graph. */
 qn_value qn_onnx_value_of(qn_onnx_call *call, int input);
 /* The same in the file's order of axes. */
 qn_value qn_onnx_plain(qn_onnx_call *call, int input);
@@ -128,8 +129,9 @@ qn_value qn_onnx_for_batch(qn_onnx_call *call, int input, bool is_image);
 /* What is known at import, weights too, or null: then it changes while training and cannot be what
  * is asked for (or memory is out). */
 const qn_onnx_constant *qn_onnx_constant_of(const qn_onnx_call *call, int input);
-/* A parameter of a layer under the initialiser's name, its axes in the order given (null: as they
- * are; axis i of the result is the file's order[i]): filters (K, C, R, S) by {0, 2, 3, 1} become
+/* A parameter of a layer under the initialiser's name, trainable unless it is decided not to train,
+ * its axes in the order given (null: as they are; axis i of the result is the file's order[i]):
+ * filters (K, C, R, S) by {0, 2, 3, 1} become
  * (K, R, S, C). Where the input is no tensor of the file, or is there already in another order, a
  * transpose of its value. */
 qn_value qn_onnx_parameter(qn_onnx_call *call, int input, const int *order, bool trainable);

@@ -5,6 +5,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "onnx/options.h"
 #include "os/heap.h"
 #include "passes/head.h"
 #include "quern/checkpoint.h"
@@ -43,8 +44,9 @@ static bool is_onnx(const char *path) {
 /* ---- the model ---- */
 
 static qn_status import(qn_predictor *p, const qn_predictor_options *o, const char *path) {
-    const qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options), .allocator = &p->allocator,
-                                     .log = o->log};
+    qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options), .allocator = &p->allocator,
+                               .log = o->log};
+    qn_onnx_options_read(p->pairs, &options);
     QN_TRY(qn_onnx_open(&options, path, &p->network));
     return qn_onnx_model_for(p->network, "classification", &p->model);
 }

@@ -60,7 +60,7 @@ static void translate(const qn_allocator *allocator, const qn_onnx_model *model,
         return;
     qn_arena_init(&kept, allocator);
     if (qn_onnx_recognise(model, &kept, &model) == QN_OK &&
-        qn_onnx_builder_init(&builder, model, graph, &kept) == QN_OK) {
+        qn_onnx_builder_init(&builder, model, NULL, graph, &kept) == QN_OK) {
         build(&builder, batch);
         qn_onnx_builder_deinit(&builder);
     }

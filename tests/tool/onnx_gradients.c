@@ -79,7 +79,7 @@ static qn_status build(program *p, const char *path, const char *folder) {
     if (p->model->n_inputs > MOST || p->model->n_outputs > MOST)
         return qn_fail(QN_ERROR_UNSUPPORTED, "%s: more than %d inputs or outputs", path, MOST);
     qn_arena_init(&p->kept, p->graph->allocator);
-    QN_TRY(qn_onnx_builder_init(&p->builder, p->model, p->graph, &p->kept));
+    QN_TRY(qn_onnx_builder_init(&p->builder, p->model, NULL, p->graph, &p->kept));
     QN_TRY(open_inputs(p, folder));
     QN_TRY(qn_onnx_builder_run(&p->builder));
     differentiate(p);

@@ -260,8 +260,8 @@ static qn_status export(const arguments *a, exported *x) {
     if (weights)
         QN_TRY(qn_checkpoint_read(NULL, weights, &x->metadata));
     const char *data = x->metadata ? qn_metadata_get(x->metadata, "data") : NULL;
-    if (x->metadata)
-        model_set_shapes(qn_metadata_get(x->metadata, "shape"));
+    model_read_options(a);
+    model_read_kept(x->metadata);
     x->options.size = sizeof x->options;
     QN_TRY(model_find(a->words[0], data, &x->options.model));
     x->options.is_outside = arguments_flag(a, "outside");

@@ -17,6 +17,16 @@ static const option options[] = {
      .argument = "INPUT=1x3x512x512",
      .otherwise = "guessed where the file leaves them open",
      .help = "extents of inputs, with commas between inputs; the first is the batch"},
+    {.name = "train-only",
+     .kind = OPTION_PARTS,
+     .argument = "NAMES",
+     .otherwise = "none",
+     .help = "initialisers that train though the file does not say so"},
+    {.name = "requires-grad",
+     .kind = OPTION_NAMES,
+     .argument = "FILE",
+     .otherwise = "the file says it, else names and use",
+     .help = "list of the initialisers that train, one a line; no other does"},
     {.name = "json",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -83,6 +93,24 @@ static void print_parameters(const cJSON *report) {
            grouped((int64_t)number_of(report, "numbers_that_train"), count));
 }
 
+/* "unsure, trains": by its name and use alone. */
+static void print_initializers(const cJSON *report) {
+    const cJSON *one;
+    int64_t n_unsure = 0;
+    char count[32];
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "initializers")) {
+        const bool trains = flag_of(one, "trains"), is_sure = flag_of(one, "sure");
+        printf("%-12s%s ", "initializer", text_of(one, "name"));
+        print_shape(one);
+        printf(" %s  %s%s: %s\n", text_of(one, "type"), is_sure ? "" : "unsure, ",
+               trains ? "trains" : "fixed", text_of(one, "reason"));
+        n_unsure += !is_sure;
+    }
+    if (n_unsure > 0)
+        printf("%-12s%s: change them by --train-only, --freeze or --requires-grad FILE\n", "unsure",
+               grouped(n_unsure, count));
+}
+
 /* What one trains it on, or, where nothing but arrays fits, what each task needs. */
 static void print_tasks(const cJSON *report) {
     static const char *const data[][2] = {
@@ -118,6 +146,7 @@ static void print_report(const cJSON *report) {
     print_operators(report);
     if (flag_of(report, "supported"))
         print_parameters(report);
+    print_initializers(report);
     print_tasks(report);
     if (flag_of(report, "softmax_left_out"))
         printf("the softmax at the end is left out in training: the loss has one of its own\n");
@@ -132,7 +161,9 @@ static void print_report(const cJSON *report) {
 
 static int run(const arguments *a) {
     const qn_onnx_options onnx = {QN_OPTIONS_INIT(qn_onnx_options),
-                                  .shapes = arguments_get(a, "shape")};
+                                  .shapes = arguments_get(a, "shape"),
+                                  .train_only = arguments_get(a, "train-only"),
+                                  .requires_grad = arguments_get(a, "requires-grad")};
     char *text;
     const qn_status status = qn_onnx_inspect(&onnx, a->words[0], &text);
     if (status != QN_OK)

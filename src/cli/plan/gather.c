@@ -153,7 +153,7 @@ void planning_deinit(planning *p) {
 }
 
 qn_status planning_begin(planning *p) {
-    model_set_shapes(arguments_get(p->a, "shape"));
+    model_read_options(p->a);
     QN_TRY(model_find(p->a->words[0], arguments_get(p->a, "data"), &p->model));
     return settings_resolve(p->a, p->model, NULL, &p->settings);
 }

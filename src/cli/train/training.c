@@ -116,7 +116,7 @@ qn_status training_begin(training *t) {
         return qn_fail(QN_ERROR_ARGUMENT,
                        "quern %s needs a MODEL, or --resume FILE; quern models lists the models",
                        t->a->command->name);
-    model_set_shapes(arguments_get(t->a, "shape"));
+    model_read_options(t->a);
     QN_TRY(session_begin(&t->s, name, arguments_get(t->a, "data"), resume));
     QN_TRY(model_say(t->s.model));
     QN_TRY(read_settings(t));

@@ -42,6 +42,11 @@ size_t qn_onnx_type_bytes(qn_onnx_type type);
 /* Extents of a tensor are at most so many; every extent is 0 or more. */
 enum { QN_ONNX_MOST_DIMS = 16 };
 
+/* A pair of metadata_props. */
+typedef struct qn_onnx_property {
+    const char *key, *value;
+} qn_onnx_property;
+
 typedef struct qn_onnx_tensor {
     const char *name; /* "" where it has none */
     qn_onnx_type type;
@@ -49,6 +54,8 @@ typedef struct qn_onnx_tensor {
     const int64_t *dims;
     size_t bytes;
     const void *data; /* dense, row by row, in this machine's byte order, aligned for its type */
+    int n_properties;
+    const qn_onnx_property *properties;
 } qn_onnx_tensor;
 
 typedef enum qn_onnx_attribute_kind {
@@ -100,11 +107,9 @@ typedef struct qn_onnx_value {
     int n_dims;
     const int64_t *dims;
     const char *const *symbols; /* (n_dims), "" where there is none */
+    int n_properties;
+    const qn_onnx_property *properties;
 } qn_onnx_value;
-
-typedef struct qn_onnx_property {
-    const char *key, *value;
-} qn_onnx_property;
 
 typedef struct qn_onnx_model {
     int64_t ir_version, opset;                                   /* of the default domain */
@@ -177,6 +182,9 @@ qn_status qn_onnx_file_rewrite(const qn_onnx_file *file, const qn_onnx_changes *
 
 /* Whether its initialisers are too much for one file: more than 2 GB minus 64 MB. */
 bool qn_onnx_is_beyond_file(const qn_onnx_model *model);
+
+/* The value of a key, or null. */
+const char *qn_onnx_find_property(const qn_onnx_property *properties, int n, const char *key);
 
 /* An attribute by name, or null. */
 const qn_onnx_attribute *qn_onnx_find_attribute(const qn_onnx_node *node, const char *name);

@@ -221,6 +221,8 @@ static qn_status read_dims(qn_onnx_reading *reading, const Onnx__TensorShapeProt
 static qn_status read_value(qn_onnx_reading *reading, const Onnx__ValueInfoProto *from,
                             qn_onnx_value *value) {
     *value = (qn_onnx_value){.name = qn_onnx_text_or_empty(from->name), .n_dims = -1};
+    QN_TRY(qn_onnx_read_properties(reading, &from->base, QN_ONNX_PROPERTIES_OF_VALUE,
+                                   &value->properties, &value->n_properties));
     if (!from->type || from->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
         !from->type->tensor_type)
         return QN_OK;

@@ -66,6 +66,12 @@ qn_status qn_onnx_read_overload(qn_onnx_reading *reading, const Onnx__NodeProto 
 qn_status qn_onnx_place_functions(qn_onnx_reading *reading, const Onnx__ModelProto *message,
                                   qn_onnx_model *model);
 
+/* The pairs in a field of a message, whether or not the schema that this was compiled with knows
+ * the field: those of values and tensors came with version 10 of the format. */
+enum { QN_ONNX_PROPERTIES_OF_VALUE = 4, QN_ONNX_PROPERTIES_OF_TENSOR = 16 };
+qn_status qn_onnx_read_properties(qn_onnx_reading *reading, const ProtobufCMessage *message,
+                                  unsigned tag, const qn_onnx_property **properties, int *n);
+
 /* A graph: the file's, or one inside of an attribute. */
 qn_status qn_onnx_read_graph(qn_onnx_reading *reading, const Onnx__GraphProto *graph,
                              qn_onnx_model *model);

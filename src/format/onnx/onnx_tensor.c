@@ -284,6 +284,8 @@ qn_status qn_onnx_read_tensor(qn_onnx_reading *reading, const char *place,
     tensor->name = qn_onnx_text_or_empty(from->name);
     tensor->type = (qn_onnx_type)from->data_type;
     QN_TRY(read_extents(&w));
+    QN_TRY(qn_onnx_read_properties(reading, &from->base, QN_ONNX_PROPERTIES_OF_TENSOR,
+                                   &tensor->properties, &tensor->n_properties));
     if (from->segment)
         return refuse(&w, QN_ERROR_UNSUPPORTED, "it is in segments");
     if (from->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)

@@ -212,7 +212,8 @@ const char *qn_onnx_put_tensor(qn_onnx_exporter *e, const char *name, qn_onnx_ty
         return NULL;
     if (n_dims > 0)
         memcpy(kept, dims, (size_t)n_dims * sizeof *kept);
-    e->tensors[e->model.n_initializers++] = (qn_onnx_tensor){name, type, n_dims, kept, bytes, data};
+    e->tensors[e->model.n_initializers++] = (qn_onnx_tensor){
+        .name = name, .type = type, .n_dims = n_dims, .dims = kept, .bytes = bytes, .data = data};
     return name;
 }
 

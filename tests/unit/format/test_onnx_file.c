@@ -457,8 +457,8 @@ static qn_onnx_model model_to_write(void) {
     static const qn_onnx_property property = {"key", "value"};
     for (int i = 0; i < 300; i++)
         numbers[i] = (float)i;
-    tensors[0] = (qn_onnx_tensor){"w", QN_ONNX_FLOAT, 1, dims, sizeof numbers, numbers};
-    tensors[1] = (qn_onnx_tensor){"s", QN_ONNX_FLOAT, 0, NULL, sizeof(float), ratios};
+    tensors[0] = (qn_onnx_tensor){"w", QN_ONNX_FLOAT, 1, dims, sizeof numbers, numbers, 0, NULL};
+    tensors[1] = (qn_onnx_tensor){"s", QN_ONNX_FLOAT, 0, NULL, sizeof(float), ratios, 0, NULL};
     attributes[0] =
         (qn_onnx_attribute){.name = "f", .kind = QN_ONNX_ATTRIBUTE_FLOAT, .number = 0.1f};
     attributes[1] = (qn_onnx_attribute){.name = "i", .kind = QN_ONNX_ATTRIBUTE_INT, .count = -7};
@@ -473,8 +473,8 @@ static qn_onnx_model model_to_write(void) {
     attributes[6] =
         (qn_onnx_attribute){.name = "ss", .kind = QN_ONNX_ATTRIBUTE_TEXTS, .n = 2, .texts = texts};
     node = (qn_onnx_node){"node", "Odd", "", 3, 1, 7, inputs, outputs, attributes, "", 0};
-    places[0] = (qn_onnx_value){"x", QN_ONNX_FLOAT, 2, batch, symbols};
-    places[1] = (qn_onnx_value){"y", QN_ONNX_INT32, -1, NULL, NULL};
+    places[0] = (qn_onnx_value){"x", QN_ONNX_FLOAT, 2, batch, symbols, 0, NULL};
+    places[1] = (qn_onnx_value){"y", QN_ONNX_INT32, -1, NULL, NULL, 0, NULL};
     return (qn_onnx_model){8, 17, "quern", "1",   "graph", "",     1,          2,    1,
                            1, 0,  1,       &node, tensors, places, places + 1, NULL, &property};
 }

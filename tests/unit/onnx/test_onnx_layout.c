@@ -60,13 +60,14 @@ static void put_tensor(network *n, const char *name, qn_onnx_type type, int n_di
 /* Builds over x, an image, and makes a value of the last node's output. */
 static qn_value build(network *n) {
     n->model.opset = 13;
+    n->model.producer = "";
     n->model.nodes = n->nodes;
     n->model.initializers = n->initializers;
     n->model.inputs = &image_input;
     n->model.n_inputs = 1;
     qn_arena_init(&n->kept, qn_allocator_default());
     CHECK_OK(qn_graph_create(&(qn_graph_options){QN_OPTIONS_INIT(qn_graph_options)}, &n->graph));
-    CHECK_OK(qn_onnx_builder_init(&n->builder, &n->model, n->graph, &n->kept));
+    CHECK_OK(qn_onnx_builder_init(&n->builder, &n->model, NULL, n->graph, &n->kept));
     qn_onnx_item *x = qn_onnx_find_item(&n->builder, "x");
     x->value = qn_input(n->graph, "x", QN_SHAPE(2, 6, 5, 8));
     x->is_image = true;

@@ -241,7 +241,7 @@ static qn_status build(attempt *a) {
     const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options),
                                       .real = a->trains ? QN_F64 : QN_F32, .training = a->trains};
     QN_TRY(qn_graph_create(&options, &a->graph));
-    QN_TRY(qn_onnx_builder_init(&a->builder, &a->model, a->graph, &a->kept));
+    QN_TRY(qn_onnx_builder_init(&a->builder, &a->model, NULL, a->graph, &a->kept));
     QN_TRY(give_inputs(a));
     if (a->model.n_inputs > 0 && qn_graph_shape(a->graph, a->values[0]).rank > 0)
         a->builder.batch = a->builder.file_batch = qn_graph_shape(a->graph, a->values[0]).dims[0];
