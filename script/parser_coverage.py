@@ -6,8 +6,10 @@ import sys
 
 LEAST = 85  # per cent
 PARSERS = {
-    "src/base/decimal.c", "src/data/csv_convert.c", "src/data/images/heic.c", "src/data/images/idx.c",
-    "src/data/images/jpeg.c", "src/data/images/orientation.c", "src/data/images/png.c", "src/data/images/webp.c",
+    "src/base/decimal.c", "src/data/csv_convert.c", "src/data/images/bmp.c", "src/data/images/gif.c",
+    "src/data/images/heic.c", "src/data/images/idx.c",
+    "src/data/images/jpeg.c", "src/data/images/orientation.c", "src/data/images/png.c", "src/data/images/tiff.c",
+    "src/data/images/webp.c",
     "src/data/npy.c", "src/data/npz.c", "src/data/series/series.c", "src/data/series/texts.c",
     "src/data/series/wav.c", "src/data/text/characters.c", "src/data/text/corpus.c", "src/data/text/pairs.c",
     "src/data/text/squad.c", "src/data/text/squad_rows.c", "src/data/text/wordpiece.c", "src/data/text/words.c",

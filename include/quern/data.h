@@ -193,7 +193,8 @@ typedef struct qn_image {
 QN_API qn_status qn_image_prepare_pixels(const qn_allocator *allocator, const qn_image *image,
                                          const qn_preparation *preparation, float *x);
 
-/* Reads an image file (PNG, JPEG; WebP, HEIC and AVIF if libwebp and libheif are installed),
+/* Reads an image file (PNG, JPEG, BMP; WebP, GIF, TIFF, HEIC and AVIF if libwebp, giflib,
+ * libtiff and libheif are installed),
  * turns it upright by its EXIF orientation, and prepares it: x gets preparation->sample floats. */
 QN_API qn_status qn_image_prepare(const qn_allocator *allocator, const char *path,
                                   const qn_preparation *preparation, float *x);

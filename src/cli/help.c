@@ -32,7 +32,7 @@ static const char *const data_kinds[][2] = {
     {"idx:DIR", "the four files of MNIST's format, gzipped or not"},
     {"cifar10:DIR", "CIFAR-10 in its binary format"},
     {"cifar100:DIR", "CIFAR-100 in its binary format"},
-    {"images:DIR", "PNG, JPEG, WebP, HEIC: train/CLASS/* and test/CLASS/*, or CLASS/*"},
+    {"images:DIR", "pictures: train/CLASS/* and test/CLASS/*, or CLASS/*"},
     {"npy:X.npy,Y.npy[,nchw]", "arrays of samples, and of labels or float32 targets"},
     {"csv:FILE[,label=NAME]", "rows of numbers, the last column the label"},
     {"sounds:DIR", "WAV: CLASS/*.wav, or *.wav; the spectrum of each file's loudest second"},

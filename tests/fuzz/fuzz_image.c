@@ -1,5 +1,5 @@
-/* PNG and JPEG to bytes: as given, and with the sums of PNG chunks set right, since a fuzzer will
- * hardly guess those. */
+/* Pictures of all kinds to bytes: as given, and with the sums of PNG chunks set right, since a
+ * fuzzer will hardly guess those. */
 #include "data/images/image.h"
 
 #include <stdlib.h>
@@ -29,11 +29,31 @@ static void repair_png(uint8_t *data, size_t size) {
     }
 }
 
+static int64_t read_le16(const uint8_t *p) {
+    return (int64_t)p[1] << 8 | p[0];
+}
+
+/* Of a TIFF: whether anything that may be its width or height is large. */
+static int has_large_side(const uint8_t *data, size_t size) {
+    for (size_t i = 4; i + 12 <= size; i++)
+        if ((data[i] == 0 || data[i + 1] == 0) && (data[i] | data[i + 1]) <= 1 &&
+            (data[i + 9] | data[i + 10]) > 1)
+            return 1;
+    return 0;
+}
+
 /* Pictures of many pixels only cost time. */
 static int is_large(const uint8_t *data, size_t size) {
-    if (size < 24 || memcmp(data, "\x89PNG", 4) != 0)
+    enum { MANY = 1 << 20 };
+    if (size < 26)
         return 0;
-    return (uint64_t)read_be32(data + 16) * read_be32(data + 20) > 1 << 20;
+    if (memcmp(data, "\x89PNG", 4) == 0)
+        return (uint64_t)read_be32(data + 16) * read_be32(data + 20) > MANY;
+    if (memcmp(data, "GIF8", 4) == 0)
+        return read_le16(data + 6) * read_le16(data + 8) > MANY;
+    if (memcmp(data, "BM", 2) == 0)
+        return read_le16(data + 18) * read_le16(data + 22) > MANY || data[20] || data[24];
+    return (memcmp(data, "II", 2) == 0 || memcmp(data, "MM", 2) == 0) && has_large_side(data, size);
 }
 
 static int64_t read_be16(const uint8_t *p) {

@@ -78,8 +78,8 @@ void qn_pixels_drop_alpha(uint8_t *row, int64_t w, int c) {
 }
 
 bool qn_image_has_name(const char *name) {
-    static const char *const endings[] = {".png",  ".jpg",  ".jpeg", ".webp",
-                                          ".heic", ".heif", ".avif"};
+    static const char *const endings[] = {".png",  ".jpg", ".jpeg", ".webp", ".heic", ".heif",
+                                          ".avif", ".bmp", ".dib",  ".gif",  ".tif",  ".tiff"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof endings[0]; i++) {
         if (qn_text_is_same(dot, endings[i]))
@@ -97,7 +97,13 @@ static qn_status decode_to(const uint8_t *data, size_t bytes, const qn_pixel_sin
         return qn_webp_decode(data, bytes, sink);
     if (qn_heic_is(data, bytes))
         return qn_heic_decode(data, bytes, sink);
-    return qn_fail(QN_ERROR_FORMAT, "neither PNG nor JPEG, WebP or HEIC");
+    if (bytes >= 6 && (memcmp(data, "GIF87a", 6) == 0 || memcmp(data, "GIF89a", 6) == 0))
+        return qn_gif_decode(data, bytes, sink);
+    if (qn_tiff_is(data, bytes))
+        return qn_tiff_decode(data, bytes, sink);
+    if (qn_bmp_is(data, bytes))
+        return qn_bmp_decode(data, bytes, sink);
+    return qn_fail(QN_ERROR_FORMAT, "neither PNG nor JPEG, WebP, HEIC, BMP, GIF or TIFF");
 }
 
 qn_status qn_image_decode(const uint8_t *data, size_t bytes, const qn_shape *size, bool centre_crop,

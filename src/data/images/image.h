@@ -1,5 +1,5 @@
-/* Images as bytes of a given size: PNG and JPEG and, if their libraries are installed, WebP, HEIC
- * and AVIF. Images are turned upright by EXIF. */
+/* Images as bytes of a given size: PNG, JPEG and BMP and, if their libraries are installed, WebP,
+ * GIF, TIFF, HEIC and AVIF. Images are turned upright by EXIF. */
 #ifndef QN_DATA_IMAGES_IMAGE_H
 #define QN_DATA_IMAGES_IMAGE_H
 
@@ -21,9 +21,14 @@ qn_status qn_png_decode(const uint8_t *data, size_t bytes, const qn_pixel_sink *
 qn_status qn_jpeg_decode(const uint8_t *data, size_t bytes, const qn_pixel_sink *sink);
 qn_status qn_webp_decode(const uint8_t *data, size_t bytes, const qn_pixel_sink *sink);
 qn_status qn_heic_decode(const uint8_t *data, size_t bytes, const qn_pixel_sink *sink);
+qn_status qn_bmp_decode(const uint8_t *data, size_t bytes, const qn_pixel_sink *sink);
+qn_status qn_gif_decode(const uint8_t *data, size_t bytes, const qn_pixel_sink *sink);
+qn_status qn_tiff_decode(const uint8_t *data, size_t bytes, const qn_pixel_sink *sink);
 
-/* Whether the content begins as that of a HEIC or AVIF does. */
+/* Whether the content begins as that of a HEIC or AVIF, a BMP, a TIFF does. */
 bool qn_heic_is(const uint8_t *data, size_t bytes);
+bool qn_bmp_is(const uint8_t *data, size_t bytes);
+bool qn_tiff_is(const uint8_t *data, size_t bytes);
 
 /* Whether the name of a file ends as that of a picture does that there is a decoder for. */
 bool qn_image_has_name(const char *name);

@@ -3,6 +3,7 @@
  * supported, as in libwebp's simple interface. */
 #include "base/status.h"
 #include "data/images/image.h"
+#include "data/images/little.h"
 #include "os/library.h"
 
 #include <string.h>
@@ -28,14 +29,10 @@ static qn_status open_library(webp_library *l) {
     return qn_fail(QN_ERROR_UNSUPPORTED, "libwebp lacks a function that is needed");
 }
 
-static uint32_t read_le32(const uint8_t *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* RIFF's chunks: four letters, a length, as many bytes, one more if that is odd. */
 static qn_orientation find_orientation(const uint8_t *data, size_t bytes) {
     for (size_t at = 12; at + 8 <= bytes;) {
-        const size_t length = read_le32(data + at + 4), left = bytes - at - 8;
+        const size_t length = qn_read_le32(data + at + 4), left = bytes - at - 8;
         if (length > left)
             break;
         if (memcmp(data + at, "EXIF", 4) == 0)

@@ -114,7 +114,8 @@ static void check_orientations(void) {
     check_pixels("@/a.jpg", 3, quarters, 12);
 }
 
-/* The four quarters in files that other programs wrote (Pillow, heif-enc). */
+/* The four quarters in files that other programs wrote (Pillow, heif-enc), or byte by byte. Where
+ * one of them is transparent, white comes out. */
 static void check_written_elsewhere(void) {
     static const struct {
         const char *name, *library;
@@ -124,7 +125,23 @@ static void check_written_elsewhere(void) {
                  {"quarters.webp", "libwebp.so.7", 0},
                  {"turned.webp", "libwebp.so.7", 0},
                  {"quarters.heic", "libheif.so.1", 12},
-                 {"quarters.avif", "libheif.so.1", 12}};
+                 {"quarters.avif", "libheif.so.1", 12},
+                 {"quarters.bmp", NULL, 0},
+                 {"palette.bmp", NULL, 0},
+                 {"plain4.bmp", NULL, 0},
+                 {"plain32.bmp", NULL, 0},
+                 {"masks16.bmp", NULL, 4},
+                 {"runs8.bmp", NULL, 0},
+                 {"runs4.bmp", NULL, 0},
+                 {"quarters.gif", "libgif.so.7", 0},
+                 {"interlaced.gif", "libgif.so.7", 0},
+                 {"animated.gif", "libgif.so.7", 0},
+                 {"transparent.gif", "libgif.so.7", 15},
+                 {"lzw.tif", "libtiff.so.6", 0},
+                 {"deflate.tif", "libtiff.so.6", 0},
+                 {"turned.tif", "libtiff.so.6", 0},
+                 {"cmyk.tif", "libtiff.so.6", 2},
+                 {"alpha.tif", "libtiff.so.6", 15}};
     const char *top = getenv("QUERN_SOURCE");
     char path[PATH_MAX];
     CHECK(top != NULL);
@@ -138,6 +155,27 @@ static void check_written_elsewhere(void) {
         snprintf(path, sizeof path, "%s/tests/fuzz/corpus/image/%s", top, files[i].name);
         check_pixels(path, 3, quarters, files[i].tolerance);
     }
+}
+
+/* A file of the corpus, at the path of a test's file. */
+static void copy_corpus(const char *name, const char *path) {
+    static unsigned char data[16384];
+    char from[PATH_MAX];
+    snprintf(from, sizeof from, "%s/tests/fuzz/corpus/image/%s", getenv("QUERN_SOURCE"), name);
+    FILE *file = fopen(from, "rb");
+    const size_t bytes = file ? fread(data, 1, sizeof data, file) : 0;
+    CHECK(file && fclose(file) == 0 && bytes > 0);
+    write_file(path, data, bytes);
+}
+
+/* Two colours in one bit, with the header of OS/2: rows 10101, 01010 and 11111, the last first. */
+static void check_old_bmp(void) {
+    const qn_shape size = QN_SHAPE(3, 5, 1);
+    const uint8_t wanted[] = {255, 255, 255, 255, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255};
+    uint8_t x[15];
+    copy_corpus("core1.bmp", "@/a.bmp");
+    CHECK_OK(qn_image_load(at_root("@/a.bmp"), &size, false, x));
+    CHECK(memcmp(x, wanted, sizeof x) == 0);
 }
 
 /* Decoded at an eighth of its size, the mean of a fine pattern comes out, not single pixels. */
@@ -176,7 +214,13 @@ static void check_broken(void) {
     check_cuts("@/a.png", 1);
     check_cuts("@/a.jpg", 7);
     check_cuts("@/p.jpg", 7);
-    write_text("@/cut", "GIF89a, say");
+    copy_corpus("quarters.bmp", "@/a.bmp");
+    check_cuts("@/a.bmp", 7);
+    copy_corpus("palette.bmp", "@/a.bmp");
+    check_cuts("@/a.bmp", 7);
+    copy_corpus("runs8.bmp", "@/a.bmp");
+    check_cuts("@/a.bmp", 7);
+    write_text("@/cut", "GIF, say");
     CHECK_FAILS(qn_image_load(at_root("@/cut"), &size, false, x), QN_ERROR_FORMAT, "neither");
     /* 65535 x 65535 pixels in a few bytes */
     write_png("@/a.png", 65535, 65535, 8, 0, true, (const unsigned char[]){0, 0}, 2);
@@ -361,6 +405,7 @@ int main(void) {
     check_jpeg();
     check_orientations();
     check_written_elsewhere();
+    check_old_bmp();
     check_large();
     check_broken();
     check_prepare();
