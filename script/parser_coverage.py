@@ -17,7 +17,7 @@ PARSERS = {
     "src/format/metadata.c", "src/format/name_map.c", "src/format/onnx/onnx_file.c",
     "src/format/onnx/onnx_graph.c", "src/numerics/read.c",
     "src/format/onnx/onnx_names.c", "src/format/onnx/onnx_tensor.c", "src/format/operation_times.c",
-    "src/format/plan_file.c", "src/format/safetensors.c", "src/format/trace_read.c", "src/kernels/rules.c", "src/plan/schedule/cores_text.c",
+    "src/format/own/own_file.c", "src/format/plan_file.c", "src/format/safetensors.c", "src/format/trace_read.c", "src/kernels/rules.c", "src/plan/schedule/cores_text.c",
     "src/data/labelled.c", "src/label/file.c", "src/label/network/net_file.c", "src/label/rows.c",
     "src/meter/processor.c", "src/meter/roofline.c",
     "src/learn/policy.c", "src/learn/senses/senses.c", "src/learn/trace.c",

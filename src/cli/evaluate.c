@@ -12,7 +12,7 @@
 
 static const option options[] = {
     {.name = "weights",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "FILE",
      .otherwise = "none, must be given",
      .help = "checkpoint with the weights, the preparation and the classes"},
@@ -89,11 +89,13 @@ static const option options[] = {
      .help = "precision, recall and F1 of each class"},
     {.name = "confusion",
      .kind = OPTION_OUTPUT,
+     .makes = QN_OWN_CONFUSION,
      .argument = "FILE",
      .otherwise = "none",
      .help = "CSV file for the confusion matrix"},
     {.name = "html",
      .kind = OPTION_OUTPUT,
+     .makes = QN_OWN_PAGE,
      .argument = "FILE",
      .otherwise = "none",
      .help = "report of the classes: confusion matrix, precision, recall, F1"},

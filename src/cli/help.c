@@ -104,8 +104,9 @@ enum { MANY_OPTIONS = 24 };
 static const char *const groups[][2] = {
     {"Options that most runs need", " data epochs batch lr augment input head load save resume "
                                     "validation memory "},
-    {"Length, tests and checkpoints", " steps seed test holdout samples save-best early-stop "
-                                      "checkpoint-every override json picture picture-every "},
+    {"Length, tests and checkpoints",
+     " steps seed test holdout samples save-best early-stop "
+     "checkpoint-every override force json picture picture-every "},
     {"Optimiser",
      " optimizer momentum nesterov weight-decay proximal beta1 schedule warmup schedule-steps "
      "clip-norm accumulate "},
@@ -270,7 +271,7 @@ static void print_setting(const option *o) {
         [OPTION_NUMBER] = "number", [OPTION_CHOICE] = "choice",     [OPTION_LIST] = "list",
         [OPTION_SHAPE] = "shape",   [OPTION_SIZE] = "size",         [OPTION_PARTS] = "parts",
         [OPTION_NAMES] = "names",   [OPTION_HEAD] = "head",         [OPTION_RULES] = "rules",
-        [OPTION_LORA] = "lora",     [OPTION_NUMERICS] = "numerics",
+        [OPTION_LORA] = "lora",     [OPTION_NUMERICS] = "numerics", [OPTION_INPUT] = "text",
     };
     const char *usual = describe_default(o, NULL, NULL, 0);
     json_begin();

@@ -1,5 +1,6 @@
 /* quern: the command line. Finds the command, parses its options, runs it. */
 #include "cli/commands.h"
+#include "cli/outputs/outputs.h"
 #include "os/os.h"
 #include "os/process/interrupt.h"
 
@@ -22,6 +23,8 @@ static int run_command(const command *c, int n, char **texts) {
     if (c->makes_files)
         qn_broken_pipe_ignore();
     qn_status parsed = arguments_parse(c, n, texts, &a);
+    if (parsed == QN_OK && !a.wants_help)
+        parsed = outputs_check(&a);
     if (parsed != QN_OK)
         status = report_failure(parsed);
     else if (a.wants_help)

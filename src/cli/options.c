@@ -244,6 +244,7 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
         return canonical_lora(o, value, texts, canonical);
     case OPTION_FLAG:
     case OPTION_TEXT:
+    case OPTION_INPUT:
     case OPTION_PARTS:
         break;
     }
@@ -252,7 +253,15 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
 
 /* ---- parsing ---- */
 
-const option *option_at(const command *c, int row) {
+static const option force = {
+    .name = "force",
+    .kind = OPTION_FLAG,
+    .fallback = "no",
+    .help = "replace files that quern did not write, but none that is read",
+};
+
+/* The row, of the command's own options and those that it shares; null beyond the last. */
+static const option *listed_at(const command *c, int row) {
     if (row < c->n_options)
         return &c->options[row];
     row -= c->n_options;
@@ -264,11 +273,33 @@ const option *option_at(const command *c, int row) {
     return NULL;
 }
 
-int option_count(const command *c) {
+static int count_listed(const command *c) {
     int n = c->n_options;
     for (int i = 0; c->shared[i]; i++)
         n += c->shared[i]->n;
     return n;
+}
+
+bool option_is_output(const option *o) {
+    return o->makes != 0;
+}
+
+bool option_has_outputs(const command *c) {
+    const option *o;
+    for (int i = 0; (o = listed_at(c, i)); i++) {
+        if (option_is_output(o))
+            return true;
+    }
+    return false;
+}
+
+const option *option_at(const command *c, int row) {
+    const option *o = listed_at(c, row);
+    return o || row != count_listed(c) || !option_has_outputs(c) ? o : &force;
+}
+
+int option_count(const command *c) {
+    return count_listed(c) + option_has_outputs(c);
 }
 
 int option_find(const command *c, const char *name) {
@@ -331,6 +362,7 @@ static qn_status parse_option(arguments *a, const char *name, const char *value,
         value = qn_arena_format(&a->texts, "%s,%s", a->values[row], value);
     if (!value)
         return QN_ERROR_MEMORY;
+    a->given[row] = value;
     return option_canonical(o, value, &a->texts, &a->values[row]);
 }
 

@@ -5,12 +5,14 @@
 #define QN_CLI_OPTIONS_H
 
 #include "base/memory.h"
+#include "format/own/own_file.h"
 #include "quern/graph.h"
 
 typedef enum option_kind {
     OPTION_FLAG,   /* --name and --no-name: "yes", "no" */
     OPTION_TEXT,   /* as it is */
     OPTION_DATA,   /* a data set: a path alone is looked at, ~ is the user's folder */
+    OPTION_INPUT,  /* a file that is read, or a text that may name one */
     OPTION_TARGET, /* a file that can be written: it is tried */
     OPTION_OUTPUT, /* the same, or a stream: "-" is standard output */
     OPTION_COUNT,  /* whole number within least and most */
@@ -39,6 +41,10 @@ typedef struct option {
     const char *of; /* the tasks it is of, "language translation"; null: all */
     bool is_kept;   /* a checkpoint keeps it, and a resume holds to it */
     bool is_free;   /* kept, but a resume may change it: how long to train */
+    /* Of a file that is written: its kinds (qn_own_kind), the option whose file it may replace, and
+     * the ending of a second file beside it; null: none. */
+    unsigned makes;
+    const char *replaces, *beside;
 } option;
 
 /* Rows that several commands have. */
@@ -50,7 +56,7 @@ typedef struct option_list {
 struct arguments;
 
 /* A command: one file, and one row in commands.c. Its table of options is its own rows, then those
- * of the shared lists. */
+ * of the shared lists, then --force where it writes files. */
 typedef struct command {
     const char *name;
     const char *words;           /* "MODEL IMAGE..." */
@@ -70,7 +76,8 @@ enum { MAX_OPTIONS = 96 };
 typedef struct arguments {
     const command *command;
     const char *values[MAX_OPTIONS];
-    const char **words; /* (n_words) */
+    const char *given[MAX_OPTIONS]; /* the same, as it was given */
+    const char **words;             /* (n_words) */
     int n_words;
     bool wants_help;
     qn_arena texts;
@@ -79,6 +86,12 @@ typedef struct arguments {
 /* Parses what follows the command's name. A failure is wrong usage. */
 qn_status arguments_parse(const command *command, int n, char **texts, arguments *arguments);
 void arguments_deinit(arguments *arguments);
+
+/* Whether its value names a file that is written. */
+bool option_is_output(const option *option);
+
+/* Whether the command writes files that options name. Then its table ends with --force. */
+bool option_has_outputs(const command *command);
 
 /* Rows of a command's table, and one of them; null beyond the last. */
 int option_count(const command *command);

@@ -14,7 +14,7 @@
 
 static const option options[] = {
     {.name = "weights",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "FILE",
      .otherwise = "those of an ONNX file, else it must be given",
      .help = "checkpoint with the weights, the preparation and the classes"},

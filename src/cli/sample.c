@@ -10,7 +10,7 @@
 
 static const option options[] = {
     {.name = "weights",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "FILE",
      .otherwise = "none, must be given",
      .help = "checkpoint"},
@@ -57,6 +57,7 @@ static const option options[] = {
      .help = "random seed"},
     {.name = "picture",
      .kind = OPTION_TARGET,
+     .makes = QN_OWN_PICTURE,
      .argument = "FILE",
      .otherwise = "none",
      .help = "PNG file to write the samples to"},

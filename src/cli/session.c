@@ -3,11 +3,13 @@
 
 #include "base/status.h"
 #include "cli/model.h"
+#include "cli/outputs/outputs.h"
 #include "cli/terminal.h"
 #include "cli/train/patience.h"
 #include "format/operation_times.h"
 #include "os/heap.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,11 +50,28 @@ void session_deinit(session *s) {
     qn_metadata_destroy(s->kept);
 }
 
+/* What a checkpoint names is an input, too. */
+static qn_status check_outputs(const qn_metadata *kept, const char *path) {
+    static const char *const keys[] = {"data", "load", "model", "wordpiece", "class-weights"};
+    char what[PATH_MAX + 64];
+    const char *model = qn_metadata_get(kept, "model");
+    const bool is_built_in = model && qn_model_find(model);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (is_built_in && strcmp(keys[i], "model") == 0)
+            continue;
+        snprintf(what, sizeof what, "%s, its %s", path, keys[i]);
+        QN_TRY(outputs_check_input(what, qn_metadata_get(kept, keys[i])));
+    }
+    return QN_OK;
+}
+
 qn_status session_begin(session *s, const char *model, const char *data, const char *path) {
     if (path && model && !strstr(model, ".onnx"))
         QN_TRY(model_find(model, data, &s->model)); /* a name that is none is said first */
     if (path)
         QN_TRY(qn_checkpoint_read(&s->allocator, path, &s->kept));
+    if (s->kept)
+        QN_TRY(check_outputs(s->kept, path));
     model_read_kept(s->kept);
     if (!data && s->kept)
         data = qn_metadata_get(s->kept, "data");

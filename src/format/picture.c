@@ -53,6 +53,13 @@ static void encode(picture *p) {
     png_set_IHDR(p->png, p->info, (png_uint_32)p->w, (png_uint_32)p->h, 8,
                  p->c == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    /* By this a later run knows that it may replace the file. */
+    png_set_text(p->png, p->info,
+                 &(png_text){.compression = PNG_TEXT_COMPRESSION_NONE,
+                             .key = (char[]){"Software"},
+                             .text = (char[]){"quern"},
+                             .text_length = 5},
+                 1);
     png_write_info(p->png, p->info);
     for (int64_t y = 0; y < p->h; y++)
         png_write_row(p->png, p->pixels + y * p->w * p->c);

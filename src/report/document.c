@@ -390,6 +390,7 @@ void qn_document_end_picture(qn_document *document) {
 /* The policy lets nothing be loaded: all that the page needs is in it. */
 static const char head[] =
     "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"generator\" content=\"quern\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
     "<meta name=\"color-scheme\" content=\"light dark\">\n"
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "

@@ -100,7 +100,7 @@ class EarlyStop(quern.Case):
             self.fails(2, "train", "mlp", "--data", self.data, "--batch", 8, "--epochs", 1,
                        *options, says=["--validation"])
         self.fails(2, "train", "mlp", "--data", self.data, "--holdout", 0.2, "--save", "a",
-                   "--save-best", "a", says=["two files"])
+                   "--save-best", "a", says=["they need two"])
 
     def test_unwritable(self):
         """Best weights that cannot be kept are told of, and the run fails at its end."""

@@ -280,7 +280,7 @@ class Faults(Profile):
 
     def test_what_was_there_stays(self):
         (self.folder / "ops.csv").write_text("mine")
-        self.profile("--csv", "ops.csv", steps=2, status=1, preexec_fn=lambda: (
+        self.profile("--csv", "ops.csv", "--force", steps=2, status=1, preexec_fn=lambda: (
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
             resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))))
         self.assertEqual((self.folder / "ops.csv").read_text(), "mine")

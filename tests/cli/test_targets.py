@@ -71,7 +71,7 @@ class Targets(quern.Case):
         target.write_text("old")
         target.chmod(0o600)
         (self.folder / "link").symlink_to("there/weights")
-        self.run_quern("train", "mlp", "--data", "synthetic", "--steps", 1, "--save", "link")
+        self.run_quern("train", "mlp", "--data", "synthetic", "--steps", 1, "--save", "link", "--force")
         self.assertTrue((self.folder / "link").is_symlink())
         self.assertEqual(quern.metadata_of(target)["step"], "1")
         self.assertEqual(stat.S_IMODE(target.stat().st_mode), 0o600)

@@ -16,12 +16,13 @@
 
 static const option options[] = {
     {.name = "weights",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "FILE",
      .otherwise = "the numbers that training begins with",
      .help = "checkpoint or adapter"},
     {.name = "out",
      .kind = OPTION_TARGET,
+     .makes = QN_OWN_NETWORK,
      .argument = "FILE",
      .otherwise = "none, must be given",
      .help = "ONNX file to write"},

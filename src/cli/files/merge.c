@@ -6,12 +6,13 @@
 
 static const option options[] = {
     {.name = "weights",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "FILE",
      .otherwise = "none, must be given",
      .help = "adapter saved by quern train --lora"},
     {.name = "out",
      .kind = OPTION_TARGET,
+     .makes = QN_OWN_WEIGHTS,
      .argument = "FILE",
      .otherwise = "none, must be given",
      .help = "safetensors file with the whole network's weights"},
@@ -21,7 +22,7 @@ static const option options[] = {
      .otherwise = "the adapter's",
      .help = "current path of the data that sets input and output sizes"},
     {.name = "load",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "FILE",
      .otherwise = "the adapter's",
      .help = "current path of the base weights"},

@@ -18,13 +18,13 @@
 
 static const option options[] = {
     {.name = "known",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "DATA",
      .otherwise = "none, must be given to init",
      .help = "labelled rows, pictures or series; columns of rows are numbers or, if half of their "
              "fields are none, texts; the benchmark holds some of the classes back"},
     {.name = "data",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "ROWS",
      .otherwise = "none, must be given to stream",
      .help = "csv:FILE, rows as they were labelled, without the label, or - for standard input; of "
@@ -32,6 +32,7 @@ static const option options[] = {
              "series any data set, whose own classes are not read"},
     {.name = "out",
      .kind = OPTION_TARGET,
+     .makes = QN_OWN_WEIGHTS | QN_OWN_LABELS,
      .argument = "FILE",
      .otherwise = "standard output; init must have it",
      .help = "the labeller that init makes, or the labels: sample,label,confidence"},
@@ -55,6 +56,7 @@ static const option options[] = {
      .help = "ask one question after another; a line of standard input is the name, - for none"},
     {.name = "html",
      .kind = OPTION_TARGET,
+     .makes = QN_OWN_PAGE,
      .argument = "FILE",
      .otherwise = "none",
      .help = "write a page of the classes, of the questions with their pictures, or of the "

@@ -15,7 +15,7 @@
 
 static const option options[] = {
     {.name = "ops",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "FILE",
      .otherwise = "none",
      .help = "trace that the command writes (Chrome trace events; may be gzipped)"},

@@ -16,7 +16,7 @@
 
 static const option options[] = {
     {.name = "buffers",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "FILE",
      .otherwise = "none",
      .help = "pack the buffers of a CSV file instead: columns id, lower, upper, size"},
@@ -35,6 +35,7 @@ static const option options[] = {
      .help = "with --buffers: time to search for a packing"},
     {.name = "out",
      .kind = OPTION_OUTPUT,
+     .makes = QN_OWN_BUFFERS,
      .argument = "FILE",
      .otherwise = "none",
      .help = "with --buffers: CSV file to write, with a column offset"},

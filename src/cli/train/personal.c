@@ -17,7 +17,7 @@
 static const option options[] = {
     {.name = "personalise",
      .of = "language",
-     .kind = OPTION_TEXT,
+     .kind = OPTION_INPUT,
      .argument = "TEXT",
      .otherwise = "none",
      .help = "text of a user, a file or folder, which words are then learned from, too"},
@@ -39,6 +39,7 @@ static const option options[] = {
     {.name = "save-personal",
      .of = "language",
      .kind = OPTION_TARGET,
+     .makes = QN_OWN_WEIGHTS,
      .argument = "FILE",
      .otherwise = "none",
      .help = "checkpoint of the network that was made the user's"},

@@ -196,25 +196,34 @@ static qn_status rewrite_functions(rewriting *r) {
 
 /* ---- what the file says of itself ---- */
 
+static const char version_key[] = "quern.version";
+
+static bool is_replaced(const rewriting *r, const char *key) {
+    bool is_so = strcmp(key, version_key) == 0;
+    for (int k = 0; k < r->changes->n_properties; k++)
+        is_so = is_so || strcmp(key, r->changes->properties[k].key) == 0;
+    return is_so;
+}
+
+/* The last says that quern wrote the file, whoever produced the network: so a later export knows
+ * that it may replace it (format/own). */
 static qn_status rewrite_properties(rewriting *r) {
     const Onnx__ModelProto *from = r->file->message;
     Onnx__StringStringEntryProto **list, *entries;
     const int n_new = r->changes->n_properties;
     size_t n = 0;
-    QN_TRY(place(r, from->n_metadata_props + (size_t)n_new, sizeof *list, &list));
-    QN_TRY(place(r, (size_t)n_new, sizeof *entries, &entries));
+    QN_TRY(place(r, from->n_metadata_props + (size_t)n_new + 1, sizeof *list, &list));
+    QN_TRY(place(r, (size_t)n_new + 1, sizeof *entries, &entries));
     for (size_t i = 0; i < from->n_metadata_props; i++) {
-        const char *key = qn_onnx_text_or_empty(from->metadata_props[i]->key);
-        bool is_new = false;
-        for (int k = 0; k < n_new; k++)
-            is_new = is_new || strcmp(key, r->changes->properties[k].key) == 0;
-        if (!is_new)
+        if (!is_replaced(r, qn_onnx_text_or_empty(from->metadata_props[i]->key)))
             list[n++] = from->metadata_props[i];
     }
-    for (int k = 0; k < n_new; k++) {
+    for (int k = 0; k <= n_new; k++) {
+        const bool is_last = k == n_new;
         onnx__string_string_entry_proto__init(&entries[k]);
-        entries[k].key = (char *)r->changes->properties[k].key;
-        entries[k].value = (char *)r->changes->properties[k].value;
+        entries[k].key = is_last ? (char *)version_key : (char *)r->changes->properties[k].key;
+        entries[k].value =
+            (char *)(uintptr_t)(is_last ? qn_version() : r->changes->properties[k].value);
         list[n++] = &entries[k];
     }
     r->model.metadata_props = list;
