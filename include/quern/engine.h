@@ -187,8 +187,9 @@ QN_API const qn_engine_options *qn_engine_get_options(const qn_engine *engine);
 
 /* Runs a program. inputs: what it declared with qn_input, qn_index_input and qn_label, in that
  * order (memory that is not aligned to 64 bytes is copied first). A training program updates the
- * parameters or, with accumulation, adds to the gradients and updates with the last batch. A
- * loss that is not finite is QN_ERROR_NUMERIC and names the step; a failing swap file is
+ * parameters or, with accumulation, adds to the gradients and updates with the last batch. NaN in
+ * an input of a training program is QN_ERROR_ARGUMENT and changes nothing: another batch may
+ * follow. A loss that is not finite is QN_ERROR_NUMERIC and names the step; a failing swap file is
  * QN_ERROR_IO. Afterwards the parameters are useless, since a step updates them while it runs:
  * continue from a checkpoint. */
 QN_API qn_status qn_engine_run(qn_engine *engine, int program, const void *const *inputs);

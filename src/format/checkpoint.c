@@ -11,7 +11,6 @@
 #include "tensor/number.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,17 +19,8 @@ static const char step_key[] = "step", base_key[] = "base_hash";
 /* ---- saving ---- */
 
 static bool is_finite(const qn_stored_tensor *tensor) {
-    const float *floats = tensor->data;
-    const size_t n = tensor->bytes / qn_dtype_bytes(tensor->dtype);
-    size_t i = 0;
-    if (tensor->dtype == QN_F32) {
-        while (i < n && isfinite(floats[i]))
-            i++;
-    } else {
-        while (i < n && isfinite(qn_number_get(tensor->dtype, tensor->data, (int64_t)i)))
-            i++;
-    }
-    return i == n;
+    const int64_t n = (int64_t)(tensor->bytes / qn_dtype_bytes(tensor->dtype));
+    return qn_numbers_find_bad(tensor->dtype, tensor->data, n, false) == n;
 }
 
 static int compare_names(const void *left, const void *right) {

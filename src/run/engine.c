@@ -12,6 +12,7 @@
 #include "run/ranks/reducer.h"
 #include "run/resident/resident.h"
 #include "run/tuning/tuner.h"
+#include "tensor/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -377,6 +378,32 @@ static qn_status bind_inputs(qn_engine *e, qn_program *p, const void *const *inp
     return QN_OK;
 }
 
+static qn_status check_reals(const qn_engine *e, const qn_value_info *info, const void *data) {
+    const qn_shape shape = info->tensor.shape;
+    const qn_dtype dtype = info->tensor.dtype;
+    const int64_t n = qn_shape_count(shape);
+    const int64_t bad = qn_numbers_find_bad(dtype, data, n, !e->refuses_infinite);
+    if (bad == n)
+        return QN_OK;
+    const int64_t rows = shape.rank > 0 ? shape.dims[0] : 1;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "sample %lld of the batch has %g in its %s; nothing was changed: leave the "
+                   "sample out, or put a number there",
+                   (long long)(bad / (n / rows)), qn_number_get(dtype, data, bad), info->name);
+}
+
+/* A number that is none would be in every parameter after the step, which updates while it runs.
+ * Ranks find out by the loss, all at once, and only their update changes parameters. */
+static qn_status check_inputs(const qn_engine *e, const qn_program *p, const void *const *inputs) {
+    for (int i = 0; i < p->n_inputs && !e->reducer; i++) {
+        const qn_value_info *info = qn_graph_value(p->graph, p->inputs[i]);
+        const bool has_reals = info->tensor.dtype == QN_F32 || info->tensor.dtype == QN_F64;
+        if (has_reals && inputs[i])
+            QN_TRY(check_reals(e, info, inputs[i]));
+    }
+    return QN_OK;
+}
+
 static void fill_hyper(qn_engine *e) {
     double values[QN_HYPER_COUNT];
     qn_optimizer_fill(&e->options.update, e->steps, values);
@@ -500,6 +527,8 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
                        "this engine only plans; create one without plan_only");
     if (!e->is_planned)
         return qn_fail(QN_ERROR_ARGUMENT, "this engine has no plan yet; call qn_engine_plan");
+    if (p->training)
+        QN_TRY(check_inputs(e, p, inputs));
     qn_cores_begin_run(e, program);
     QN_TRY(qn_resident_prepare(e, program));
     QN_TRY(bind_inputs(e, p, inputs));

@@ -62,11 +62,12 @@ struct qn_engine {
     int64_t steps, n_accumulated;
     int n_forks; /* qn_fork_count when it was made */
     bool is_planned;
-    bool is_spoiled;   /* a training program has failed, with parameters half changed */
-    bool plans_within; /* now, with sequences kept that the counter does not count */
-    qn_events *timing; /* memory to measure operations in, or null */
-    qn_events *events; /* where runs are recorded, or null */
-    char *swap_folder; /* (swap_folder_bytes), or null */
+    bool is_spoiled;       /* a training program has failed, with parameters half changed */
+    bool refuses_infinite; /* in inputs of training; else NaN alone: masks hold infinity */
+    bool plans_within;     /* now, with sequences kept that the counter does not count */
+    qn_events *timing;     /* memory to measure operations in, or null */
+    qn_events *events;     /* where runs are recorded, or null */
+    char *swap_folder;     /* (swap_folder_bytes), or null */
     size_t swap_folder_bytes;
     qn_swap_speed swap_speed;           /* of the folder */
     struct qn_live_budget *live_budget; /* null: the budget is fixed */

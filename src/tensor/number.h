@@ -19,4 +19,8 @@ void qn_number_set(qn_dtype dtype, void *data, int64_t i, double number);
 void qn_numbers_convert(qn_dtype from, const void *x, qn_dtype to, void *y, int64_t begin,
                         int64_t end);
 
+/* The first of n numbers that is NaN or, unless they are allowed, infinite; n: there is none. As
+ * fast as memory for QN_F32 and QN_F64. */
+int64_t qn_numbers_find_bad(qn_dtype dtype, const void *data, int64_t n, bool allows_infinite);
+
 #endif

@@ -36,6 +36,16 @@ static qn_trainer *make(const qn_trainer_options *options) {
     return trainer;
 }
 
+static uint64_t hash_of(const qn_trainer *trainer) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(trainer)); i++) {
+        qn_stored_tensor t = qn_engine_tensor_at(qn_trainer_engine(trainer), i);
+        for (size_t j = 0; j < t.bytes; j++)
+            hash = (hash ^ ((const unsigned char *)t.data)[j]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
 /* Runs steps and returns a hash of all tensors. */
 static uint64_t train(const qn_trainer_options *options, int64_t n_steps, double *last_loss) {
     static batch b;
@@ -46,12 +56,7 @@ static uint64_t train(const qn_trainer_options *options, int64_t n_steps, double
         CHECK_OK(qn_trainer_step(trainer, b.x, b.y, &result));
     }
     *last_loss = result.loss;
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < qn_engine_tensor_count(qn_trainer_engine(trainer)); i++) {
-        qn_stored_tensor t = qn_engine_tensor_at(qn_trainer_engine(trainer), i);
-        for (size_t j = 0; j < t.bytes; j++)
-            hash = (hash ^ ((const unsigned char *)t.data)[j]) * 0x100000001b3u;
-    }
+    const uint64_t hash = hash_of(trainer);
     qn_trainer_destroy(trainer);
     return hash;
 }
@@ -303,8 +308,56 @@ static void test_bad_input(void) {
     b.y[2] = 3;
     CHECK_FAILS(qn_trainer_step(trainer, b.x, b.y, &result), QN_ERROR_ARGUMENT, "class 3");
     b.y[2] = 1;
-    b.x[0] = NAN;
+    for (int i = 0; i < MAX_X; i++) /* finite, with a loss that is not */
+        b.x[i] = 3e38f;
     CHECK_FAILS(qn_trainer_step(trainer, b.x, b.y, &result), QN_ERROR_NUMERIC, "step 1");
+    qn_trainer_destroy(trainer);
+}
+
+/* A sample that is no number is refused before anything is changed, wherever in the batch it is:
+ * the steps around it give the bits that they give without it. */
+static void test_bad_samples(void) {
+    static batch b;
+    static const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
+    for (int accumulate = 1; accumulate <= 2; accumulate++) {
+        qn_trainer_options o = qn_trainer_options_for(&small_conv);
+        double loss;
+        o.engine.update.accumulate = accumulate;
+        const uint64_t hash = train(&o, 4, &loss);
+        qn_trainer *trainer = make(&o);
+        qn_step_result result = {0};
+        const int64_t n = o.batch * 8 * 8 * 3;
+        for (int64_t i = 0; i < 4 * accumulate; i++) {
+            fill(&b, &o, i);
+            const int64_t at = i % 2 ? n - 1 - i : i * 100;
+            const float good = b.x[at];
+            b.x[at] = (float)bad[i % 3];
+            CHECK_FAILS(qn_trainer_step(trainer, b.x, b.y, &result), QN_ERROR_ARGUMENT, "sample");
+            CHECK(qn_engine_is_sound(qn_trainer_engine(trainer)));
+            b.x[at] = good;
+            CHECK_OK(qn_trainer_step(trainer, b.x, b.y, &result));
+        }
+        CHECK(result.loss == loss && hash_of(trainer) == hash);
+        qn_trainer_destroy(trainer);
+    }
+}
+
+/* The same of targets that are numbers. */
+static void test_bad_targets(void) {
+    static batch b;
+    _Alignas(64) float targets[3 * MAX_BATCH] = {0};
+    qn_trainer_options o = qn_trainer_options_for(&small_linear);
+    qn_step_result result;
+    o.regression = true;
+    qn_trainer *trainer = make(&o);
+    const uint64_t hash = hash_of(trainer);
+    fill(&b, &o, 0);
+    targets[4] = NAN;
+    CHECK_FAILS(qn_trainer_step(trainer, b.x, targets, &result), QN_ERROR_ARGUMENT,
+                "nan in its target");
+    CHECK(hash_of(trainer) == hash && qn_trainer_steps(trainer) == 0);
+    targets[4] = 0;
+    CHECK_OK(qn_trainer_step(trainer, b.x, targets, &result));
     qn_trainer_destroy(trainer);
 }
 
@@ -325,6 +378,8 @@ int main(void) {
     test_accumulation();
     test_evaluation();
     test_bad_input();
+    test_bad_samples();
+    test_bad_targets();
     test_memory();
     test_learns();
     test_same_bits();
