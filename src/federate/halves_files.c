@@ -1,10 +1,8 @@
 /* Checkpoints of halves: each keeps its run's name and settings, and is read for that run alone.
  * See halves.h and halves_build.h. */
 #include "base/decimal.h"
-#include "base/memory.h"
 #include "base/status.h"
 #include "federate/halves_build.h"
-#include "os/heap.h"
 #include "os/os.h"
 #include "os/random.h"
 
@@ -125,24 +123,8 @@ qn_status qn_halves_before(const char *path, char before[QN_HALVES_PATH]) {
     return qn_fail(QN_ERROR_ARGUMENT, "%s: the path is too long", path);
 }
 
-typedef struct text {
-    char *data;
-    size_t bytes;
-} text;
-
-static qn_status write_text(void *context, qn_writer *writer) {
-    const text *t = context;
-    return qn_writer_put(writer, t->data, t->bytes);
-}
-
 qn_status qn_halves_keep(const char *path) {
     char before[QN_HALVES_PATH];
-    text t;
     QN_TRY(qn_halves_before(path, before));
-    if (!qn_path_is_file(path))
-        return QN_OK;
-    QN_TRY(qn_file_read_whole(qn_allocator_default(), path, &t.data, &t.bytes));
-    const qn_status status = qn_file_replace(before, write_text, &t);
-    qn_release(qn_allocator_default(), t.data, t.bytes + 1, 1);
-    return status;
+    return qn_path_is_file(path) ? qn_file_copy(path, before) : QN_OK;
 }

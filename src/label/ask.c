@@ -102,7 +102,7 @@ qn_status qn_labeller_tell(qn_labeller *labeller, int n, const int64_t *ages,
     for (int i = 0; i < n; i++) {
         qn_label_answer now;
         QN_NEED(names[i], "names");
-        QN_TRY(qn_labeller_check_name(names[i]));
+        QN_TRY(qn_labeller_check_name(labeller, names[i]));
         QN_TRY(qn_labeller_revise(labeller, ages[i], NULL, &now));
     }
     return labeller->net ? qn_net_tell(labeller, n, ages, names)

@@ -182,6 +182,40 @@ static qn_status check_samples(const qn_label_options *o) {
     return QN_OK;
 }
 
+/* What the labeller calls classes that it finds: "new", "new-1", ... */
+static bool is_found_name(const char *name) {
+    return strcmp(name, "new") == 0 ||
+           (strncmp(name, "new-", 4) == 0 && name[4] && !name[4 + strspn(name + 4, "0123456789")]);
+}
+
+/* A name that a person gives a class. */
+static qn_status check_name(const char *name) {
+    if (!*name || strlen(name) >= QN_LABEL_NAME)
+        return qn_fail(QN_ERROR_ARGUMENT, "class name '%.80s' has %zu bytes; use 1 to %d", name,
+                       strlen(name), QN_LABEL_NAME - 1);
+    for (const char *c = name; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "class name '%.*s...' has a line break or another control character",
+                           (int)(c - name), name);
+    if (is_found_name(name))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "class name '%s': such names are those of classes that are found in the "
+                       "stream; choose another",
+                       name);
+    return QN_OK;
+}
+
+static qn_status check_names(const qn_label_options *o) {
+    for (int i = 0; o->names && i < o->n_classes; i++) {
+        QN_TRY(check_name(o->names[i]));
+        for (int j = 0; j < i; j++)
+            if (strcmp(o->names[i], o->names[j]) == 0)
+                return qn_fail(QN_ERROR_ARGUMENT, "two classes are called '%s'", o->names[i]);
+    }
+    return QN_OK;
+}
+
 void qn_labeller_begin_records(qn_labeller *l, const qn_label_options *o) {
     for (int i = 0; i < l->n_known; i++) {
         qn_label_record *r = &l->records[i];
@@ -262,6 +296,7 @@ qn_status qn_labeller_create(const qn_label_options *options, qn_labeller **labe
     QN_TRY(QN_OPTIONS_TAKE(qn_label_options, options, &known));
     options = &known;
     QN_TRY(check_sizes(options));
+    QN_TRY(check_names(options));
     QN_TRY(check_samples(options));
     if (known.sample.rank != 0) {
         known.allocator = qn_allocator_or_default(known.allocator);
@@ -643,26 +678,26 @@ const char *qn_labeller_name_of(const qn_labeller *labeller, int64_t label) {
 }
 
 bool qn_labeller_is_unnamed(const qn_labeller *l, int place) {
-    return place >= l->n_known && strncmp(l->records[place].name, "new-", 4) == 0;
+    return place >= l->n_known && is_found_name(l->records[place].name);
 }
 
-qn_status qn_labeller_check_name(const char *name) {
-    if (!*name || strlen(name) >= QN_LABEL_NAME || strpbrk(name, ",\"\r\n"))
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "name '%.80s': use 1 to %d bytes without commas, quotes and line breaks",
-                       name, QN_LABEL_NAME - 1);
-    return QN_OK;
+static bool has_name(const qn_labeller *l, const char *name) {
+    for (size_t i = 0; i < qn_labeller_record_count(l); i++)
+        if (l->records[i].serial >= 0 && strcmp(l->records[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+qn_status qn_labeller_check_name(const qn_labeller *l, const char *name) {
+    return l && has_name(l, name) ? QN_OK : check_name(name);
 }
 
 qn_status qn_labeller_rename(qn_labeller *labeller, const char *name, const char *to) {
     QN_NEED(labeller, "labeller");
     QN_NEED(name, "name");
     QN_NEED(to, "to");
-    int n = 0;
-    QN_TRY(qn_labeller_check_name(to));
-    for (size_t i = 0; i < qn_labeller_record_count(labeller); i++)
-        n += labeller->records[i].serial >= 0 && strcmp(labeller->records[i].name, name) == 0;
-    if (n == 0)
+    QN_TRY(qn_labeller_check_name(labeller, to));
+    if (!has_name(labeller, name))
         return qn_fail(QN_ERROR_ARGUMENT, "no class is named '%s'; quern label show lists them",
                        name);
     for (size_t i = 0; i < qn_labeller_record_count(labeller); i++) {

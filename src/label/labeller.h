@@ -143,8 +143,9 @@ void qn_labeller_begin_class(qn_labeller *labeller, int place);
 /* Whether a place of records has a found class that nobody has named: as it was found. */
 bool qn_labeller_is_unnamed(const qn_labeller *labeller, int place);
 
-/* Fails if a class may not have this name. */
-qn_status qn_labeller_check_name(const char *name);
+/* Fails if a class may not get this name: one that a class has (the two are then one), or a new one
+ * without control characters that the labeller does not give by itself. */
+qn_status qn_labeller_check_name(const qn_labeller *labeller, const char *name);
 
 /* Places for known and found classes. */
 size_t qn_labeller_record_count(const qn_labeller *labeller);

@@ -3,6 +3,7 @@
 
 #include "base/decimal.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -35,6 +36,16 @@ qn_status qn_label_row_parse(const qn_csv_reader *row, const qn_label_columns *c
     return QN_OK;
 }
 
+/* Texts that stand for a number that is missing: a row with one is a sample, and no header. */
+static bool is_missing(const char *field) {
+    static const char *const words[] = {"nan", "na", "n/a", "null", "none",
+                                        "?",   "-",  "inf", "-inf", "infinity"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (qn_text_is_same(field, words[i]))
+            return true;
+    return false;
+}
+
 bool qn_label_row_is_header(const qn_csv_reader *row, const qn_label_columns *columns) {
     bool has_text = false, are_names = columns->column != NULL;
     if (row->n_fields != (size_t)columns->n)
@@ -42,7 +53,8 @@ bool qn_label_row_is_header(const qn_csv_reader *row, const qn_label_columns *co
     for (int i = 0; i < columns->n; i++) {
         const char *field = qn_csv_text(row, (size_t)i);
         double value;
-        has_text |= !is_text(columns, i) && *field && !qn_decimal_parse(field, &value);
+        has_text |= !is_text(columns, i) && *field && !is_missing(field) &&
+                    !qn_decimal_parse(field, &value);
         are_names &= columns->column && strcmp(columns->column[i].name, field) == 0;
     }
     return has_text || are_names;

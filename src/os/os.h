@@ -155,6 +155,9 @@ qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes);
 qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),
                           void *context);
 
+/* Replaces the file `to` by a copy of `from` in the same way. */
+qn_status qn_file_copy(const char *from, const char *to);
+
 /* The same for what is written once and may as well go into a stream: "-" and /dev/stdout are
  * standard output, and /dev/stderr and /dev/fd/N what they say. */
 qn_status qn_file_write(const char *path, qn_status (*write)(void *context, qn_writer *writer),

@@ -1,5 +1,6 @@
 """quern label: a stream labelled by the command, killed and gone on with, named, shown, and what is refused."""
 import base64
+import csv
 import math
 import pathlib
 import random
@@ -57,7 +58,7 @@ class Label(quern.Case):
         self.assertIn("no more words", self.run_quern("label", "review", "p.qnl", "new-1", status=2).errors)
         told = self.bytes_of("p.qnl")
         for words, message in (((), "SAMPLE=NAME"), (("5",), "SAMPLE=NAME"), (("0=a",), "SAMPLE=NAME"),
-                               (("99999=a",), "SAMPLE=NAME"), (("x=a",), "SAMPLE=NAME"), (("700=a,b",), "without commas"),
+                               (("99999=a",), "SAMPLE=NAME"), (("x=a",), "SAMPLE=NAME"), (("700=a\nb",), "line break"), (("700=new-99",), "found in the stream"),
                                (("700=" + 64 * "a",), "SAMPLE=NAME")):
             self.assertIn(message, self.run_quern("label", "tell", "p.qnl", *words, status=2).errors)
         self.assertEqual(self.bytes_of("p.qnl"), told)
@@ -239,6 +240,46 @@ class Label(quern.Case):
         self.fails(1, "label", "stream", "l.qnl", "--data", "csv:none.csv", says=["none.csv"])
         (self.folder / "wide.csv").write_text(",".join(["1"] * 300) + "\n" + ",".join(["2"] * 300) + "\n")
         self.fails(2, "label", "init", "--known", "csv:wide.csv", "--out", "w.qnl", says=["1 to 128"])
+
+    def test_names(self):
+        """Names are quoted in CSV; those that would be two classes' or break lines are refused."""
+        known = (self.folder / "known.csv").read_text()
+        for given, message in (('"line\nbreak"', "line break"), ("new-1", "found in the stream"), ("n" * 64, "64 bytes")):
+            (self.folder / "bad.csv").write_text(known.replace(",cat\n", f",{given}\n"))
+            self.fails(2, "label", "init", "--known", "csv:bad.csv", "--out", "n.qnl", says=[message])
+        self.assertFalse((self.folder / "n.qnl").exists())
+        (self.folder / "good.csv").write_text(known.replace(",cat\n", ',"cat, ""wild"""\n'))
+        self.run_quern("label", "init", "--known", "csv:good.csv", "--out", "n.qnl")
+        self.run_quern("label", "stream", "n.qnl", "--data", "csv:new.csv", "--out", "named.csv")
+        with open(self.folder / "named.csv", newline="") as file:
+            rows = list(csv.reader(file))
+        self.assertEqual({len(row) for row in rows}, {3})
+        self.assertIn('cat, "wild"', {row[1] for row in rows})
+
+    def test_a_missing_value_is_no_header(self):
+        (self.folder / "nan.csv").write_text("0.1,nan,0.3\n0.1,0.2,0.3\n")
+        self.fails(1, "label", "stream", "l.qnl", "--data", "csv:nan.csv", says=["nan.csv", "line 1", "column 2"])
+
+    def test_undo_and_export(self):
+        self.fails(2, "label", "undo", "l.qnl", says=["nothing was corrected"])
+        self.stream()
+        found = [c["name"] for c in self.run_quern("label", "show", "l.qnl", "--json").of("class") if not c["known"]]
+        before = self.bytes_of("l.qnl")
+        self.run_quern("label", "name", "l.qnl", f"{found[0]}=bird")
+        named = self.bytes_of("l.qnl")
+        self.run_quern("label", "export", "l.qnl", "--out", "kept.csv")
+        lines = [line.split(",") for line in (self.folder / "kept.csv").read_text().splitlines()]
+        self.assertEqual(lines[0], ["sample", "label", "confidence"])
+        self.assertEqual(int(lines[-1][0]), 3000)
+        wrong = sum(label != self.truth[int(sample) - 1] for sample, label, _ in lines[1:])
+        self.assertLess(wrong, 0.1 * len(lines))
+        self.run_quern("label", "undo", "l.qnl")
+        self.assertEqual(self.bytes_of("l.qnl"), before)
+        self.run_quern("label", "undo", "l.qnl")
+        self.assertEqual(self.bytes_of("l.qnl"), named)
+        (self.folder / "more.csv").write_text("1,2,3\n")
+        self.run_quern("label", "stream", "l.qnl", "--data", "csv:more.csv", "--out", "more-labels.csv")
+        self.fails(2, "label", "undo", "l.qnl", says=["1 samples were labelled"])
 
     def make_pictures(self, name, kinds):
         """Pictures with a bright bar, whose place is the class, as files of the format of MNIST."""

@@ -91,7 +91,7 @@ static qn_status take_answers(const qn_labeller *l, const qn_label_question *que
 
 static qn_status tell(const arguments *a, qn_labeller *l, const answers *taken) {
     QN_TRY(qn_labeller_tell(l, taken->n, taken->ages, taken->names));
-    QN_TRY(qn_labeller_save(l, a->words[1]));
+    QN_TRY(label_save_correction(l, a->words[1]));
     if (!arguments_flag(a, "json"))
         printf("%d samples told\n", taken->n);
     return QN_OK;

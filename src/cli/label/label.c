@@ -203,7 +203,7 @@ static int name(const arguments *a, qn_labeller *labeller) {
     for (int i = 2; status == QN_OK && i < a->n_words; i++)
         status = rename_class(labeller, a->words[i]);
     if (status == QN_OK)
-        status = qn_labeller_save(labeller, a->words[1]);
+        status = label_save_correction(labeller, a->words[1]);
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }
 
@@ -214,7 +214,7 @@ static int merge(const arguments *a, qn_labeller *labeller) {
     for (int i = 3; status == QN_OK && i < a->n_words; i++)
         status = qn_labeller_rename(labeller, a->words[i], a->words[2]);
     if (status == QN_OK)
-        status = qn_labeller_save(labeller, a->words[1]);
+        status = label_save_correction(labeller, a->words[1]);
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }
 
@@ -229,7 +229,7 @@ static int review(const arguments *a, qn_labeller *labeller) {
     if (status == QN_OK)
         status = qn_labeller_review(labeller, &n_changed);
     if (status == QN_OK)
-        status = qn_labeller_save(labeller, a->words[1]);
+        status = label_save_correction(labeller, a->words[1]);
     if (status != QN_OK)
         return report_failure(status);
     if (arguments_flag(a, "json")) {
@@ -257,12 +257,16 @@ static int run_on(const arguments *a, qn_labeller *labeller) {
         return label_tell(a, labeller);
     if (strcmp(action, "review") == 0)
         return review(a, labeller);
+    if (strcmp(action, "undo") == 0)
+        return label_undo(a, labeller);
+    if (strcmp(action, "export") == 0)
+        return label_export(a, labeller);
     return strcmp(action, "name") == 0 ? name(a, labeller) : merge(a, labeller);
 }
 
 static int run(const arguments *a) {
-    static const char *const actions[] = {"init",  "bench", "stream", "show",  "name",
-                                          "merge", "ask",   "tell",   "review"};
+    static const char *const actions[] = {"init", "bench", "stream", "show", "name",  "merge",
+                                          "ask",  "tell",  "review", "undo", "export"};
     enum { N_ACTIONS = sizeof actions / sizeof actions[0], N_WITHOUT_FILE = 2 };
     qn_labeller *labeller;
     int which = 0;
@@ -271,7 +275,8 @@ static int run(const arguments *a) {
     if (which == N_ACTIONS)
         return report_failure(qn_fail(
             QN_ERROR_ARGUMENT,
-            "%s is not an action: init, stream, show, name, merge, ask, tell, review, bench",
+            "%s is not an action: init, stream, show, name, merge, ask, tell, review, undo, "
+            "export, bench",
             a->words[0]));
     if (which < N_WITHOUT_FILE)
         return which == 0 ? init(a) : label_bench(a);
@@ -304,6 +309,9 @@ const command command_label = {
         "label tell FILE 5321=boots...                  tell of which class samples are\n"
         "label name FILE new-1=boots...                 name new classes\n"
         "label merge FILE CLASS CLASS...                merge classes under the name of the first\n"
+        "label undo FILE                                take the last tell, name, merge or review "
+        "back\n"
+        "label export FILE --out LABELS                 labels of the kept samples, as known now\n"
         "label bench [--html PAGE]                      compare methods on synthetic streams\n"
         "label bench --known DATA                       or on a data set, some of its classes new\n"
         "\n"

@@ -49,11 +49,22 @@ qn_status label_pictures_next(label_pictures *pictures, const float **x, int32_t
  * label_samples_deinit. */
 qn_status label_pictures_read(const qn_data_source *source, uint64_t seed, label_samples *set);
 
+/* Lines of labels as CSV: their header, and a sample's. */
+enum { LABEL_LINE = 2 * QN_LABEL_NAME + 64 };
+extern const char label_header[];
+const char *label_print_line(const qn_labeller *labeller, int64_t sample,
+                             const qn_label_answer *answer, char line[LABEL_LINE]);
+
+/* Saves a labeller that was corrected; the file as it was stays as FILE.before, for undo. */
+qn_status label_save_correction(const qn_labeller *labeller, const char *path);
+
 /* The actions with a file of their own; each returns the exit status. */
 int label_stream(const arguments *a, qn_labeller *labeller);
 int label_show(const arguments *a, const qn_labeller *labeller);
 int label_ask(const arguments *a, qn_labeller *labeller);
 int label_tell(const arguments *a, qn_labeller *labeller);
+int label_undo(const arguments *a, const qn_labeller *labeller);
+int label_export(const arguments *a, const qn_labeller *labeller);
 int label_bench(const arguments *a);
 
 /* The benchmark of a data set of pictures or series, which has been opened. */

@@ -3,7 +3,6 @@
  * after an interruption, with the same result, over the old labels. */
 #include "os/files/stream.h"
 
-#include "base/print.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/label/label.h"
@@ -94,12 +93,8 @@ static qn_status put_text(stream *s, const char *text) {
 }
 
 static qn_status put(stream *s, int64_t sample, const qn_label_answer *answer) {
-    char text[64];
-    snprintf(text, sizeof text, "%" PRId64 ",", sample);
-    QN_TRY(put_text(s, text));
-    QN_TRY(put_text(s, qn_labeller_name_of(s->labeller, answer->label)));
-    qn_print(text, sizeof text, ",%.4f\n", (double)answer->confidence);
-    return put_text(s, text);
+    char line[LABEL_LINE];
+    return put_text(s, label_print_line(s->labeller, sample, answer, line));
 }
 
 /* Writes the labels of waiting samples, the oldest first, until so many wait. */
@@ -213,7 +208,7 @@ static qn_status begin(stream *s, const arguments *a) {
     QN_TRY(open_out(s, arguments_get(a, "out")));
     s->n_waiting = s->place.n_rows < s->revise ? s->place.n_rows : s->revise;
     if (s->place.n_rows == 0)
-        QN_TRY(put_text(s, "sample,label,confidence\n"));
+        QN_TRY(put_text(s, label_header));
     return skip_rows(s, s->place.n_rows);
 }
 

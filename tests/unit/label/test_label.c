@@ -334,7 +334,10 @@ static void test_refused(void) {
     CHECK(qn_labeller_samples(l) == 1);
     CHECK_FAILS(qn_labeller_revise(l, 1, NULL, &again), QN_ERROR_ARGUMENT, "1 are kept");
     CHECK_FAILS(qn_labeller_rename(l, "nobody", "x"), QN_ERROR_ARGUMENT, "no class is named");
-    CHECK_FAILS(qn_labeller_rename(l, "0", "a,b"), QN_ERROR_ARGUMENT, "without commas");
+    CHECK_FAILS(qn_labeller_rename(l, "0", "a\nb"), QN_ERROR_ARGUMENT, "line break");
+    CHECK_FAILS(qn_labeller_rename(l, "0", "new-7"), QN_ERROR_ARGUMENT, "found in the stream");
+    CHECK_FAILS(qn_labeller_rename(l, "0", ""), QN_ERROR_ARGUMENT, "1 to 63");
+    CHECK_OK(qn_labeller_rename(l, "0", "a, \"b\""));
     qn_labeller_destroy(l);
 }
 

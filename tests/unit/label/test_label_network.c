@@ -182,8 +182,8 @@ static void test_answers(const char *path, const char *file, size_t n_file) {
     }
     CHECK_FAILS(qn_labeller_tell(l, 1, &(int64_t){5000}, names), QN_ERROR_ARGUMENT,
                 "not available");
-    CHECK_FAILS(qn_labeller_tell(l, 1, ages, &(const char *){"a,b"}), QN_ERROR_ARGUMENT,
-                "without commas");
+    CHECK_FAILS(qn_labeller_tell(l, 1, ages, &(const char *){"a\nb"}), QN_ERROR_ARGUMENT,
+                "line break");
     test_full(l, path);
     CHECK_OK(qn_labeller_tell(l, n, ages, names));
     for (int i = NEW_FROM; i < N_STREAM; i++) {
