@@ -35,6 +35,15 @@ typedef struct qn_take_attributes {
 /* What qn_op_wrap_index makes of an index that is none. */
 #define QN_NO_INDEX INT32_MIN
 
+typedef struct qn_scatter_attributes {
+    int64_t rows, nth; /* nth: of several updates of a row; -1: the last */
+} qn_scatter_attributes;
+
+typedef struct qn_row_attributes {
+    qn_shape extents;
+    int64_t stride;
+} qn_row_attributes;
+
 typedef struct qn_wrap_attributes {
     int64_t n;
 } qn_wrap_attributes;

@@ -45,6 +45,21 @@ qn_value qn_op_cast(qn_graph *graph, const char *name, qn_value x, qn_dtype dtyp
  * none are no numbers (ops/layout.h: QN_NO_INDEX). */
 qn_value qn_op_wrap_index(qn_graph *graph, const char *name, qn_value indices, int64_t n);
 
+/* stride * (the number of the row that each tuple of indices (n, k), QN_I32, names in a tensor of k
+ * extents) + base (n), QN_I32, or QN_NO_VALUE -> (n), QN_I32. Negative indices count from the end;
+ * of a tuple outside of the extents: QN_NO_INDEX. */
+qn_value qn_op_row_numbers(qn_graph *graph, const char *name, qn_value indices, qn_value base,
+                           qn_shape extents, int64_t stride);
+
+/* The sum of updates (n, C) in each of so many rows, which indices (n), QN_I32, name. */
+qn_value qn_op_scatter_add(qn_graph *graph, const char *name, qn_value updates, qn_value indices,
+                           int64_t rows);
+
+/* Where each row of data (rows) with updates put at indices (n) comes from: itself, or rows + i; of
+ * several updates i the nth, or, nth -1, the last. QN_I32, without a gradient. */
+qn_value qn_op_scatter_source(qn_graph *graph, const char *name, qn_value indices, int64_t rows,
+                              int64_t nth);
+
 /* ---- numbers with a scale ---- */
 
 /* How a quotient becomes whole. */

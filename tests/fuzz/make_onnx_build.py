@@ -98,6 +98,32 @@ def exported_lstm():
     return model(nodes, ROWS, {"w": reals(16, 8), "r": reals(16, 4), "b": reals(16), "size": whole(16), "front": whole(0)})
 
 
+def places():
+    """Rows and places of images that are known only when it runs."""
+    x, index = ("x", TensorProto.FLOAT, (2, 3, 4)), TensorProto.INT64
+    image = ("x", TensorProto.FLOAT, IMAGE)
+    made = {
+        "gather_elements_changing": several([x, ("i", index, (2, 2, 4))], [node("GatherElements", "x", "i", axis=1)]),
+        "gather_nd_changing": several([x, ("i", index, (2, 3, 1))], [node("GatherND", "x", "i", batch_dims=1)]),
+        "affine_grid": model([node("AffineGrid", "x", "size", align_corners=1)], (2, 2, 3), {"size": whole(2, 3, 4, 5)}, opset=20),
+        "roi_align": several([image, ("r", TensorProto.FLOAT, (3, 4)), ("i", index, (3,))],
+                             [node("RoiAlign", "x", "r", "i", output_height=2, output_width=3, sampling_ratio=2)], opset=16),
+        "roi_align_max": several([image, ("r", TensorProto.FLOAT, (3, 4)), ("i", index, (3,))], [
+            node("RoiAlign", "x", "r", "i", output_height=2, output_width=2, sampling_ratio=1, mode="max",
+                 coordinate_transformation_mode="output_half_pixel")], opset=16),
+    }
+    for how in ("none", "add", "mul", "max"):
+        made[f"scatter_elements_{how}"] = several(
+            [x, ("i", index, (2, 2, 4)), ("u", TensorProto.FLOAT, (2, 2, 4))],
+            [node("ScatterElements", "x", "i", "u", axis=1, reduction=how)], opset=18)
+        made[f"scatter_nd_{how}"] = several([x, ("i", index, (3, 2)), ("u", TensorProto.FLOAT, (3, 4))],
+                                            [node("ScatterND", "x", "i", "u", reduction=how)], opset=18)
+    for mode, padding in (("bilinear", "zeros"), ("nearest", "border"), ("bicubic", "reflection"), ("nearest", "zeros")):
+        made[f"grid_{mode}_{padding}"] = several([image, ("g", TensorProto.FLOAT, (2, 3, 2, 2))], [
+            node("GridSample", "x", "g", mode=mode, padding_mode=padding)], opset=16)
+    return made
+
+
 def more_layers():
     """Layers and their settings that the models above leave out."""
     made = {
@@ -522,6 +548,7 @@ def main():
                       {"three": np.array(3, dtype=np.int64)}),
     })
     files.update(more_layers())
+    files.update(places())
     files.update(known_at_import())
     files.update(refused())
     files.update(chosen_at_import())

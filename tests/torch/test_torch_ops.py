@@ -392,6 +392,29 @@ def wrap_index(inputs, a, _):
     return [torch.where((x < 0) | (x >= n), torch.full_like(x, -2 ** 31), x)]
 
 
+def row_numbers(inputs, a, _):
+    row, inside = torch.zeros_like(inputs[0][:, 0]), torch.ones_like(inputs[0][:, 0], dtype=torch.bool)
+    for extent, index in zip(pair(a["extents"]), inputs[0].unbind(1)):
+        index = torch.where(index < 0, index + extent, index)
+        inside &= (index >= 0) & (index < extent)
+        row = row * extent + index
+    row = row * int(a["stride"]) + (inputs[1] if len(inputs) > 1 else 0)
+    return [torch.where(inside, row, torch.full_like(row, -2 ** 31))]
+
+
+def scatter_add(inputs, a, _):
+    rows = int(a["rows"])
+    at = inputs[1].long().clamp(0, rows - 1)
+    return [torch.zeros(rows, inputs[0].shape[1], dtype=inputs[0].dtype).index_add(0, at, inputs[0])]
+
+
+def scatter_source(inputs, a, _):
+    rows, nth = int(a["rows"]), int(a["nth"])
+    at = inputs[0].long().clamp(0, rows - 1)
+    found = [(at == row).nonzero().flatten() for row in range(rows)]
+    return [torch.tensor([rows + int(f[nth]) if len(f) > max(nth, 0) else row for row, f in enumerate(found)], dtype=torch.float64)]
+
+
 def cast(inputs, a, _):
     """What is cast in samples is small: only a fraction can be lost."""
     return [inputs[0].trunc() if TYPES[a["dtype"]] in WHOLE else inputs[0] * 1]
@@ -703,6 +726,9 @@ OPERATORS = {
     "dequantise": lambda x, a, _: [(x[0] - spread(x[2:], a, x[0])) * spread(x[1:], a, x[0])],
     "scale_of": scale_of,
     "wrap_index": wrap_index,
+    "row_numbers": row_numbers,
+    "scatter_add": scatter_add,
+    "scatter_source": scatter_source,
     "conv1d": conv1d,
     "deconv2d": deconv2d,
     "add_rows": lambda x, a, _: [x[0] + x[1]],

@@ -4,6 +4,7 @@
 #include "ops/shared.h"
 #include "tensor/number.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,6 +216,74 @@ static void wrap_index_run(const qn_call *call) {
     }
 }
 
+static void row_numbers_run(const qn_call *call) {
+    const qn_row_attributes *a = call->attributes;
+    const int k = a->extents.rank;
+    const int32_t *indices = call->in[0], *base = call->node->n_inputs > 1 ? call->in[1] : NULL;
+    int32_t *to = call->out[0];
+    for (int64_t i = 0; i < qn_call_count(call); i++) {
+        int64_t row = 0;
+        bool is_inside = true;
+        for (int j = 0; j < k; j++) {
+            const int64_t n = a->extents.dims[j], given = indices[i * k + j];
+            const int64_t index = given < 0 ? given + n : given;
+            is_inside = is_inside && index >= 0 && index < n;
+            row = row * n + (is_inside ? index : 0);
+        }
+        row = row * a->stride + (base ? base[i] : 0);
+        to[i] = is_inside ? (int32_t)row : QN_NO_INDEX;
+    }
+}
+
+static int64_t clamped(int32_t index, int64_t rows) {
+    return index < 0 ? 0 : index < rows ? index : rows - 1;
+}
+
+static bool has_no_index(const int32_t *indices, int64_t n) {
+    bool has = false;
+    for (int64_t i = 0; i < n; i++)
+        has = has || indices[i] == QN_NO_INDEX;
+    return has;
+}
+
+static void scatter_add_run(const qn_call *call) {
+    const qn_shape y = call->outputs[0].shape;
+    const int64_t n = call->inputs[0].shape.dims[0];
+    call->kernels->embedding_backward(call->team, n, y.dims[1], y.dims[0], call->in[0], call->in[1],
+                                      false, call->out[0]);
+    if (!has_no_index(call->in[1], n))
+        return;
+    for (int64_t i = 0; i < y.dims[1]; i++) {
+        if (call->outputs[0].dtype == QN_F64)
+            ((double *)call->out[0])[i] = NAN;
+        else
+            ((float *)call->out[0])[i] = NAN;
+    }
+}
+
+/* Counts the updates of a row in its place, as -1 - count, until the nth is found. */
+static void scatter_source_run(const qn_call *call) {
+    const qn_scatter_attributes *a = call->attributes;
+    const int64_t n = call->inputs[0].shape.dims[0], rows = a->rows;
+    const int32_t *indices = call->in[0];
+    int32_t *from = call->out[0];
+    for (int64_t r = 0; r < rows; r++)
+        from[r] = -1;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t *place = &from[clamped(indices[i], rows)];
+        if (indices[i] == QN_NO_INDEX)
+            continue;
+        if (a->nth < 0 || *place == -1 - a->nth)
+            *place = (int32_t)(rows + i);
+        else if (*place < 0)
+            --*place;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        from[r] = from[r] < 0 ? (int32_t)r : from[r];
+    if (has_no_index(indices, n))
+        from[0] = QN_NO_INDEX;
+}
+
 /* ---- parts ---- */
 
 /* Elements along an axis, as rows of the axes before it. */
@@ -348,6 +417,9 @@ const qn_cpu_operator qn_cpu_layout[] = {
     {&qn_op_embedding, .run = embedding_run},
     {&qn_op_embedding_backward, .run = embedding_backward_run, .chunk = embedding_backward_chunk},
     {&qn_op_wrap, .run = wrap_index_run},
+    {&qn_op_row_number, .run = row_numbers_run},
+    {&qn_op_scatter_sum, .run = scatter_add_run},
+    {&qn_op_scatter_place, .run = scatter_source_run},
     {&qn_op_choose_channels, .run = choose_run, .workspace = choose_workspace},
     {&qn_op_take_channels, .types = QN_TYPES_ANY, .run = take_run},
     {&qn_op_put_channels, .types = QN_TYPES_ANY, .run = put_run},

@@ -4,107 +4,85 @@
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "onnx/fold.h"
+#include "onnx/operators/formula.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- what all of them are made of ---- */
-
-static qn_value apply(qn_onnx_call *call, const char *suffix, qn_value x, qn_function f) {
-    const char *name = suffix ? qn_onnx_side_name(call, suffix) : call->name;
-    return name ? qn_op_function(call->graph, name, x, f) : QN_NO_VALUE;
-}
-
-static qn_value apply_kind(qn_onnx_call *call, const char *suffix, qn_value x,
-                           qn_function_kind kind) {
-    return apply(call, suffix, x, (qn_function){.kind = kind});
-}
-
-static qn_value line(qn_onnx_call *call, const char *suffix, qn_value x, double a, double b) {
-    return apply(call, suffix, x, (qn_function){QN_FUNCTION_LINE, a, b, -INFINITY, INFINITY});
-}
-
-static qn_value combine(qn_onnx_call *call, const char *suffix, qn_combination kind, qn_value a,
-                        qn_value b) {
-    const char *name = suffix ? qn_onnx_side_name(call, suffix) : call->name;
-    return name ? qn_op_combine(call->graph, name, kind, a, b) : QN_NO_VALUE;
-}
-
-static qn_value number(qn_onnx_call *call, const char *suffix, double x) {
-    const char *name = qn_onnx_side_name(call, suffix);
-    return name ? qn_op_scalar(call->graph, name, x) : QN_NO_VALUE;
-}
-
 /* ---- one operand ---- */
 
 static qn_value build_tan(qn_onnx_call *call, qn_value x) {
-    return combine(call, NULL, QN_COMBINE_DIVIDE, apply_kind(call, "sin", x, QN_FUNCTION_SIN),
-                   apply_kind(call, "cos", x, QN_FUNCTION_COS));
+    return qn_onnx_combine(call, NULL, QN_COMBINE_DIVIDE,
+                           qn_onnx_apply_kind(call, "sin", x, QN_FUNCTION_SIN),
+                           qn_onnx_apply_kind(call, "cos", x, QN_FUNCTION_COS));
 }
 
 /* x / (1 + |x|) */
 static qn_value build_softsign(qn_onnx_call *call, qn_value x) {
-    const qn_value size = line(call, "plus", apply_kind(call, "size", x, QN_FUNCTION_ABS), 1, 1);
-    return combine(call, NULL, QN_COMBINE_DIVIDE, x, size);
+    const qn_value size =
+        qn_onnx_line(call, "plus", qn_onnx_apply_kind(call, "size", x, QN_FUNCTION_ABS), 1, 1);
+    return qn_onnx_combine(call, NULL, QN_COMBINE_DIVIDE, x, size);
 }
 
 /* alpha elu(x / alpha)  (Barron 2017, equation 2) */
 static qn_value build_celu(qn_onnx_call *call, qn_value x) {
     const double alpha = qn_onnx_float(call, "alpha", 1);
     const qn_function elu = {QN_FUNCTION_ELU, 1, alpha, 0, 0};
-    return apply(call, NULL, line(call, "divided", x, 1 / alpha, 0), elu);
+    return qn_onnx_apply(call, NULL, qn_onnx_line(call, "divided", x, 1 / alpha, 0), elu);
 }
 
 static qn_value build_thresholded(qn_onnx_call *call, qn_value x) {
-    const qn_value least = number(call, "least", qn_onnx_float(call, "alpha", 1));
-    return combine(call, NULL, QN_COMBINE_MULTIPLY, x,
-                   combine(call, "above", QN_COMBINE_LESS, least, x));
+    const qn_value least = qn_onnx_scalar(call, "least", qn_onnx_float(call, "alpha", 1));
+    return qn_onnx_combine(call, NULL, QN_COMBINE_MULTIPLY, x,
+                           qn_onnx_combine(call, "above", QN_COMBINE_LESS, least, x));
 }
 
 /* x tanh(log(1 + e^x))  (Misra 2019) */
 static qn_value build_mish(qn_onnx_call *call, qn_value x) {
-    const qn_value soft = apply_kind(call, "softplus", x, QN_FUNCTION_SOFTPLUS);
-    return combine(call, NULL, QN_COMBINE_MULTIPLY, x,
-                   qn_tanh(call->graph, qn_onnx_side_name(call, "tanh"), soft));
+    const qn_value soft = qn_onnx_apply_kind(call, "softplus", x, QN_FUNCTION_SOFTPLUS);
+    return qn_onnx_combine(call, NULL, QN_COMBINE_MULTIPLY, x,
+                           qn_tanh(call->graph, qn_onnx_side_name(call, "tanh"), soft));
 }
 
 /* x + bias below -lambda, x - bias above lambda, 0 between. */
 static qn_value build_shrink(qn_onnx_call *call, qn_value x) {
     const double bias = qn_onnx_float(call, "bias", 0), edge = qn_onnx_float(call, "lambd", 0.5);
-    const qn_value size = apply_kind(call, "size", x, QN_FUNCTION_ABS);
-    const qn_value is_out = combine(call, "out", QN_COMBINE_LESS, number(call, "edge", edge), size);
+    const qn_value size = qn_onnx_apply_kind(call, "size", x, QN_FUNCTION_ABS);
+    const qn_value is_out =
+        qn_onnx_combine(call, "out", QN_COMBINE_LESS, qn_onnx_scalar(call, "edge", edge), size);
     const qn_value less =
-        line(call, "less", apply_kind(call, "sign", x, QN_FUNCTION_SIGN), bias, 0);
-    return combine(call, NULL, QN_COMBINE_MULTIPLY,
-                   combine(call, "moved", QN_COMBINE_SUBTRACT, x, less), is_out);
+        qn_onnx_line(call, "less", qn_onnx_apply_kind(call, "sign", x, QN_FUNCTION_SIGN), bias, 0);
+    return qn_onnx_combine(call, NULL, QN_COMBINE_MULTIPLY,
+                           qn_onnx_combine(call, "moved", QN_COMBINE_SUBTRACT, x, less), is_out);
 }
 
 /* (e^x - e^-x) / 2, (e^x + e^-x) / 2 */
 static qn_value build_hyperbolic(qn_onnx_call *call, qn_value x) {
     const bool is_sine = strcmp(call->node->type, "Sinh") == 0;
-    const qn_value up = apply_kind(call, "up", x, QN_FUNCTION_EXP);
+    const qn_value up = qn_onnx_apply_kind(call, "up", x, QN_FUNCTION_EXP);
     const qn_value down =
-        apply_kind(call, "down", line(call, "negative", x, -1, 0), QN_FUNCTION_EXP);
-    return line(call, NULL,
-                combine(call, "both", is_sine ? QN_COMBINE_SUBTRACT : QN_COMBINE_ADD, up, down),
-                0.5, 0);
+        qn_onnx_apply_kind(call, "down", qn_onnx_line(call, "negative", x, -1, 0), QN_FUNCTION_EXP);
+    return qn_onnx_line(
+        call, NULL,
+        qn_onnx_combine(call, "both", is_sine ? QN_COMBINE_SUBTRACT : QN_COMBINE_ADD, up, down),
+        0.5, 0);
 }
 
 /* What is no number is not equal to itself. */
 static qn_value build_is_nan(qn_onnx_call *call, qn_value x) {
-    return line(call, NULL, combine(call, "equal", QN_COMBINE_EQUAL, x, x), -1, 1);
+    return qn_onnx_line(call, NULL, qn_onnx_combine(call, "equal", QN_COMBINE_EQUAL, x, x), -1, 1);
 }
 
 /* Whether |x|, or with one attribute off x or -x, is infinite. */
 static qn_value build_is_inf(qn_onnx_call *call, qn_value x) {
     const bool up = qn_onnx_int(call, "detect_positive", 1) != 0;
     const bool down = qn_onnx_int(call, "detect_negative", 1) != 0;
-    qn_value size = up && down ? apply_kind(call, "size", x, QN_FUNCTION_ABS)
+    qn_value size = up && down ? qn_onnx_apply_kind(call, "size", x, QN_FUNCTION_ABS)
                     : up       ? x
-                               : line(call, "negative", x, -1, 0);
-    const qn_value is =
-        combine(call, "equal", QN_COMBINE_EQUAL, size, number(call, "infinity", INFINITY));
-    return line(call, NULL, is, up || down ? 1 : 0, 0);
+                               : qn_onnx_line(call, "negative", x, -1, 0);
+    const qn_value is = qn_onnx_combine(call, "equal", QN_COMBINE_EQUAL, size,
+                                        qn_onnx_scalar(call, "infinity", INFINITY));
+    return qn_onnx_line(call, NULL, is, up || down ? 1 : 0, 0);
 }
 
 typedef struct formula {
@@ -173,17 +151,18 @@ static qn_status build_mod(qn_onnx_call *call) {
     if (qn_onnx_folds(call))
         return fold_mod(call, is_truncated);
     qn_onnx_operands(call, 2, v, &is_image);
-    qn_value q = combine(call, "quotient", QN_COMBINE_DIVIDE, v[0], v[1]);
+    qn_value q = qn_onnx_combine(call, "quotient", QN_COMBINE_DIVIDE, v[0], v[1]);
     if (is_truncated) {
-        const qn_value sign = apply_kind(call, "sign", q, QN_FUNCTION_SIGN);
-        q = apply_kind(call, "whole", apply_kind(call, "size", q, QN_FUNCTION_ABS),
-                       QN_FUNCTION_FLOOR);
-        q = combine(call, "signed", QN_COMBINE_MULTIPLY, sign, q);
+        const qn_value sign = qn_onnx_apply_kind(call, "sign", q, QN_FUNCTION_SIGN);
+        q = qn_onnx_apply_kind(call, "whole", qn_onnx_apply_kind(call, "size", q, QN_FUNCTION_ABS),
+                               QN_FUNCTION_FLOOR);
+        q = qn_onnx_combine(call, "signed", QN_COMBINE_MULTIPLY, sign, q);
     } else {
-        q = apply_kind(call, "whole", q, QN_FUNCTION_FLOOR);
+        q = qn_onnx_apply_kind(call, "whole", q, QN_FUNCTION_FLOOR);
     }
-    q = combine(call, "times", QN_COMBINE_MULTIPLY, v[1], q);
-    qn_onnx_give_as(call, combine(call, NULL, QN_COMBINE_SUBTRACT, v[0], q), is_image, type);
+    q = qn_onnx_combine(call, "times", QN_COMBINE_MULTIPLY, v[1], q);
+    qn_onnx_give_as(call, qn_onnx_combine(call, NULL, QN_COMBINE_SUBTRACT, v[0], q), is_image,
+                    type);
     return call->graph->status;
 }
 
@@ -191,7 +170,7 @@ static qn_status build_mod(qn_onnx_call *call) {
 
 /* A number in every place of a shape. */
 static qn_value filled(qn_onnx_call *call, const char *suffix, double x, qn_shape shape) {
-    const qn_value one = number(call, "number", x);
+    const qn_value one = qn_onnx_scalar(call, "number", x);
     const char *name = qn_onnx_side_name(call, suffix);
     return name ? qn_op_broadcast(call->graph, name, one, shape, 1) : QN_NO_VALUE;
 }
@@ -210,7 +189,7 @@ static qn_status build_uniform(qn_onnx_call *call) {
         const qn_value part = qn_scale(g, qn_onnx_side_name(call, "part"), one, ldexp(1, -bit));
         sum = qn_add(g, qn_onnx_side_name(call, "sum"), sum, part);
     }
-    qn_onnx_give(call, 0, line(call, NULL, sum, high - low, low), false);
+    qn_onnx_give(call, 0, qn_onnx_line(call, NULL, sum, high - low, low), false);
     return g->status;
 }
 
