@@ -6,7 +6,10 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
-from collections.abc import Iterable
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Protocol, Tuple, Union
 
 import numpy as np
@@ -36,8 +39,18 @@ DataLike = Union[str, "os.PathLike[str]", Tuple[Any, Any], Samples, Iterable[Tup
   file what that declares, as (N, C, H, W); y whole numbers for classes (N) or floats for numeric targets (N)
   or (N, T). uint8 and float32 are used where they lie;
 - anything with a length and an index, whose items are pairs of a sample and its label;
-- any other iterable of such pairs, or of batches of them, which is read into memory once.
+- any other iterable of such pairs, or of batches of them, which is read into memory once;
+- of a network with several inputs or other outputs than (N, C): a dictionary of arrays by the names of its
+  inputs and outputs, or a pair of inputs and targets.
 """
+
+
+class Folder:
+    """A folder of files that go with an object."""
+
+    def __init__(self) -> None:
+        self.path: str = tempfile.mkdtemp(prefix="quern-")
+        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def is_named(data: Any) -> bool:
@@ -52,6 +65,55 @@ def specification(data: str | os.PathLike[str]) -> str:
     if ":" not in text and (os.path.isdir(text) or os.path.isfile(text)):
         kind = c.lib.qn_data_kind_of(os.fsencode(text))
     return f"{kind.decode()}:{text}" if kind else text
+
+
+# ---- arrays by name ----
+
+NO_ARRAYS = "npz:(memory)"  # data of a network on arrays by name that is only to predict
+
+
+def inputs_in_order(x: Any, names: "list[str]") -> "list[Any]":
+    """Inputs by name, in order or alone, as a list in the network's order."""
+    if isinstance(x, Mapping):
+        wrong = set(names) ^ set(x)
+        if wrong:
+            raise c.ArgumentError(f"the inputs are {', '.join(names)}; {', '.join(sorted(map(str, wrong)))} "
+                                  f"{'is' if len(wrong) == 1 else 'are'} missing or none of them")
+        return [x[name] for name in names]
+    given = list(x) if isinstance(x, tuple) else [x]
+    if len(given) != len(names):
+        raise c.ArgumentError(f"{len(given)} inputs were given; the network takes {', '.join(names)}")
+    return given
+
+
+class NamedArrays:
+    """Files (npz) of arrays by name, as a network of any inputs and outputs trains on, as long as this lives. data: all
+    arrays by name, or a pair of inputs and targets, each by name, in order or alone."""
+
+    def __init__(self, data: Any, test: Any, inputs: "list[str]", outputs: "list[str]") -> None:
+        self._folder = Folder()
+        self.name = "npz:" + self._write("train", data, inputs, outputs)
+        if test is not None:
+            self.name += "," + self._write("test", test, inputs, outputs)
+
+    def _write(self, part: str, data: Any, inputs: "list[str]", outputs: "list[str]") -> str:
+        if isinstance(data, tuple) and len(data) == 2:
+            x, y = data
+            given = dict(zip(inputs, inputs_in_order(x, inputs)))
+            targets = y if isinstance(y, Mapping) else dict(zip(outputs, y if isinstance(y, tuple) else (y,)))
+            data = {**given, **targets}
+        if not isinstance(data, Mapping):
+            raise c.ArgumentError(f"data of type {type(data).__name__}: a network of these inputs takes arrays by name, "
+                                  f"{{{', '.join(inputs)}, {outputs[0]}: ...}}, or a pair of inputs and targets")
+        arrays = {str(name): _arrays.to_array(array) for name, array in data.items()}
+        for name, array in arrays.items():
+            if array.dtype.kind not in "buif":
+                raise c.ArgumentError(f"array {name} is of type {array.dtype}: numbers are needed")
+            kind = np.int32 if array.dtype.kind == "b" else np.float32 if array.dtype.kind == "f" else array.dtype
+            arrays[name] = np.ascontiguousarray(array, kind)
+        path = os.path.join(self._folder.path, part + ".npz")
+        np.savez(path, **arrays)
+        return path
 
 
 # ---- iterables ----

@@ -155,6 +155,18 @@ class EngineOptions(Sized):
                 ("core_facts", c_void_p), ("sparse_update", c_char_p)]
 
 
+# Builds a program's graph: graph, user, phase, kept values; the loss, or -1. A qn_value is a number of 32 bits in a
+# structure, which goes and comes as the number does.
+BUILD = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int, c_void_p)
+
+
+class ProgramOptions(Sized):
+    _c_name_ = "qn_program_options"
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("training", c_bool), ("n_phases", c_int),
+                ("trained", c_char_p * 2), ("user", c_void_p), ("build", BUILD), ("may_train_nothing", c_bool),
+                ("shows_types", c_bool)]
+
+
 class StoredTensor(Structure):
     _c_name_ = "qn_stored_tensor"
     _fields_ = [("name", c_char_p), ("dtype", c_int), ("shape", Shape), ("is_state", c_bool),
@@ -358,6 +370,14 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_checkpoint_save_merged": (Status, c_void_p, c_void_p, c_char_p),
     "qn_checkpoint_read": (Status, c_void_p, c_char_p, POINTER(c_void_p)),
     "qn_checkpoint_begin": (Status, c_void_p, c_char_p, POINTER(c_int), POINTER(c_int)),
+    "qn_input": (c_int32, c_void_p, c_char_p, Shape),
+    "qn_index_input": (c_int32, c_void_p, c_char_p, Shape),
+    "qn_result": (None, c_void_p, c_int32),
+    "qn_engine_create": (Status, POINTER(EngineOptions), POINTER(ProgramOptions), c_int, POINTER(c_void_p)),
+    "qn_engine_destroy": (None, c_void_p),
+    "qn_engine_run": (Status, c_void_p, c_int, POINTER(c_void_p)),
+    "qn_engine_result": (c_void_p, c_void_p, c_int, c_int),
+    "qn_engine_result_shape": (Shape, c_void_p, c_int, c_int),
     "qn_engine_tensor_count": (c_int, c_void_p),
     "qn_engine_tensor_at": (StoredTensor, c_void_p, c_int),
     "qn_engine_steps": (c_int64, c_void_p),
@@ -405,6 +425,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_onnx_output_count": (c_int, c_void_p),
     "qn_onnx_input": (POINTER(OnnxPlace), c_void_p, c_int),
     "qn_onnx_output": (POINTER(OnnxPlace), c_void_p, c_int),
+    "qn_onnx_build": (Status, c_void_p, c_void_p, POINTER(c_int32), POINTER(c_int32)),
     "qn_onnx_export": (Status, POINTER(OnnxExportOptions), c_char_p),
 }
 

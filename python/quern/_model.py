@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import array
 import ctypes
+import filecmp
 import os
 import pathlib
-import tempfile
+import shutil
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from ctypes import c_int64, c_void_p
 from typing import Any, Mapping, Optional, Sequence, Union
@@ -17,6 +17,7 @@ import numpy as np
 
 from . import _arrays, _data, _library as c, _progress, _settings
 from ._data import DataLike
+from ._forward import Forward
 from ._history import History, Plan
 from ._meter import Handle
 from ._settings import Setting
@@ -29,7 +30,8 @@ _SPLITS = {"train": c.TRAIN, "test": c.TEST, "validation": c.VALIDATION}
 _TUNES = {"off": 0, "quick": 1, "full": 2}
 # Of a checkpoint what its network is built by; the rest is of the run that made it.
 _OF_NETWORK = ("input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed", "rules", "data",
-               "prepared_inside")
+               "prepared_inside", "module.fixed")
+_FIXED = "module.fixed"  # patterns of what a module's training leaves as it is
 
 
 class _Run:
@@ -118,16 +120,7 @@ class Model:
     def __init__(self, model: PathLike, *, classes: Optional[int] = None,
                  input: Union[str, int, Sequence[int], None] = None, layout: Optional[str] = None, resize: bool = False,
                  targets: Optional[str] = None) -> None:
-        if layout not in ("nhwc", "nchw", None):
-            raise ValueError(f"layout={layout!r}: it is nhwc or nchw")
-        if targets not in ("classes", "numbers", None):
-            raise ValueError(f"targets={targets!r}: they are classes or numbers")
-        self._lock = threading.RLock()
-        self._layout, self._resize, self._targets = layout, resize, targets
-        self._task: Optional[Task] = None
-        self._is_fresh = True
-        self._pairs: dict[str, str] = {}
-        self._folder: Optional[tempfile.TemporaryDirectory[str]] = None
+        self._begin(layout, targets, resize)
         name = os.path.expanduser(os.fspath(model))
         is_file = name.endswith(".safetensors") or (os.path.isfile(name) and not name.endswith(".onnx"))
         if is_file:
@@ -142,29 +135,58 @@ class Model:
     # ---- opening ----
 
     @classmethod
-    def from_torch(cls, module: Any, example: Any, *, path: Optional[PathLike] = None) -> "Model":
-        """A model of a PyTorch module, with its weights, by way of ONNX. example: an input as the module
-        takes it, a tensor (N, C, H, W) or (N, C) of any N; arrays are then given as (N, C, H, W), too. path:
-        where the ONNX file is kept, which checkpoints of the model name; else it goes with the model."""
-        import inspect
+    def from_torch(cls, module: Any, example: Any, *, path: Optional[PathLike] = None,
+                   targets: Optional[str] = None) -> "Model":
+        """A model of a PyTorch module, with its weights, by way of ONNX. example: inputs as the module takes them, of
+        any number of samples: a tensor, a tuple of tensors, or a dictionary by the names of forward's arguments.
+        path: where the ONNX file is kept; else it goes with the model, and save() writes it beside the checkpoint.
 
-        import torch  # type: ignore[import]
-        folder = tempfile.TemporaryDirectory(prefix="quern-") if path is None else None
+        The module is not changed: a copy of it is exported in eval mode, by the current exporter where PyTorch has it
+        (2.6, with onnxscript). Arrays are then given as the module takes them. What trains is what requires_grad says.
+        The example is computed by both; UnsupportedError names the first layer that differs by more than 1e-4.
+
+        A module of one input of real numbers and an output (N, outputs) is a classifier, or a regression; any other trains
+        on arrays by name, see fit."""
+        from . import _torch
+        folder = _data.Folder() if path is None else None
         target = os.path.expanduser(os.fspath(path)) if path is not None else ""
         if folder is not None:
-            target = os.path.join(folder.name, "model.onnx")
-        more: dict[str, Any] = {}
-        if "dynamo" in inspect.signature(torch.onnx.export).parameters:
-            more["dynamo"] = False
-        with warnings.catch_warnings():  # of the exporter, on counters of batch norm that nothing reads
-            warnings.filterwarnings("ignore", category=UserWarning, module="torch")
-            torch.onnx.export(module, (example,), target, opset_version=13, input_names=["input"],
-                              output_names=["output"], training=torch.onnx.TrainingMode.TRAINING,
-                              do_constant_folding=False, dynamic_axes={"input": {0: "n"}, "output": {0: "n"}}, **more)
-        model = cls(target)
+            target = os.path.join(folder.path, "model.onnx")
+        trained = _torch.export(module, example, target)
+        model = cls.__new__(cls)
+        model._begin(None, targets, False)
         model._folder = folder
+        model._open_file(target)
         model._is_fresh = False
+        model._freeze_all_but(set(trained))
         return model
+
+    def _begin(self, layout: Optional[str], targets: Optional[str], resize: bool) -> None:
+        if layout not in ("nhwc", "nchw", None):
+            raise ValueError(f"layout={layout!r}: it is nhwc or nchw")
+        if targets not in ("classes", "numbers", None):
+            raise ValueError(f"targets={targets!r}: they are classes or numbers")
+        self._lock = threading.RLock()
+        self._layout, self._resize, self._targets = layout, resize, targets
+        self._task: Optional[Task] = None
+        self._is_fresh = True
+        self._pairs: dict[str, str] = {}
+        self._folder: Optional[_data.Folder] = None  # of the network's file, where it has no other place
+
+    def _open_file(self, path: str) -> None:
+        """A network whose data are arrays: as a classifier or regression where it can be one, else by name."""
+        try:
+            self._network = Network(path, "classification")
+        except c.UnsupportedError:
+            self._network = Network(path, "arrays")
+
+    def _freeze_all_but(self, trained: set[str]) -> None:
+        """What trains is what the module trains: neither its buffers and constants nor what it holds fixed."""
+        task = self._ensure()
+        fixed = [t.name.decode() for t in task.tensors() if t.trainable and t.name.decode() not in trained]
+        if fixed:
+            self._pairs[_FIXED] = ",".join(_pattern(name) for name in fixed)
+            task.settings.set(_FIXED, self._pairs[_FIXED])
 
     def _begin_from(self, path: str) -> None:
         kept = Pairs.of_checkpoint(path).items()
@@ -174,13 +196,16 @@ class Model:
         beside = pathlib.Path(path).parent / pathlib.Path(name).name
         if name.endswith(".onnx") and not os.path.isfile(name) and beside.is_file():
             name = str(beside)
-        self._network = Network(name)
+        is_of_arrays = name.endswith(".onnx") and kept.get("data", "").startswith("npz:")
+        self._network = Network(name, "arrays" if is_of_arrays else None)
         if self._network.hash and kept.get("model_hash", self._network.hash) != self._network.hash:
             raise c.FormatError(f"{path} was trained from another file than {name}, or that file has changed since")
         kept.pop("step", None)
         self._pairs, self._weights = kept, path
 
     _weights: Optional[str] = None
+    _named_as: Optional[str] = None  # the file that checkpoints name for a network of a temporary one
+    _arrays: Optional[_data.NamedArrays] = None  # the files that a network's arrays by name are read from
 
     def _shape(self, pairs: Mapping[str, str]) -> tuple[int, ...]:
         text = pairs.get("input")
@@ -241,12 +266,12 @@ class Model:
             pairs.setdefault("classes", str(self._classes(pairs)))
             source = self._no_data(pairs)
         else:
-            pairs.setdefault("data", "synthetic")
+            pairs.setdefault("data", _data.NO_ARRAYS if self._network.task == "arrays" else "synthetic")
         return Task(self._network, self._named(pairs), source, {"n_threads": threads or 0}, False)
 
     def _named(self, pairs: dict[str, str]) -> dict[str, str]:
         """Pairs with those that a checkpoint needs to be opened again."""
-        pairs = {"format": "quern checkpoint 1", "model": self._network.name, **pairs}
+        pairs = {"format": "quern checkpoint 1", **pairs, "model": self._named_as or self._network.name}
         if self._network.hash:
             pairs["model_hash"] = self._network.hash
         return pairs
@@ -278,6 +303,8 @@ class Model:
                                 "say which part: validation=0.1, holdout=0.1")
             pairs["data"] = _data.specification(data)
             return None
+        if self._takes_named_arrays(data):
+            return self._open_named_arrays(data, others, pairs)
         if not self._is_classifier():
             raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}, which takes its data "
                                      "from files: give their name")
@@ -291,6 +318,24 @@ class Model:
         if wanted.file is not None and -1 in wanted.file:
             pairs["input"] = "x".join(map(str, source.c.sample))
         return source
+
+    def _takes_named_arrays(self, data: Any) -> bool:
+        """Whether data are arrays by name; a network of a file that has no weights in use yet becomes one of those."""
+        if isinstance(data, Mapping) and self._network.task != "arrays" and self._network.onnx and self._is_fresh:
+            self._network, self._task = Network(self._network.name, "arrays"), None
+        return self._network.task == "arrays"
+
+    def _write_named_arrays(self, data: Any, beside: Any = None) -> _data.NamedArrays:
+        with Forward(self._network.name) as forward:
+            return _data.NamedArrays(data, beside, forward.names(), forward.outputs())
+
+    def _open_named_arrays(self, data: Any, others: Mapping[int, Any], pairs: dict[str, str]) -> Optional[_data.Source]:
+        if c.VALIDATION in others:
+            raise c.UnsupportedError("validation samples of their own are for classifiers and regressions; of arrays by "
+                                     "name say which part: validation=0.1")
+        self._arrays = self._write_named_arrays(data, others.get(c.TEST))
+        pairs["data"] = self._arrays.name
+        return None
 
     # ---- training ----
 
@@ -332,6 +377,9 @@ class Model:
             given: dict[str, Setting] = {"epochs": epochs, "steps": steps, "batch": batch, "lr": lr,
                                          "optimizer": optimizer, "seed": seed, "early_stop": early_stop, **settings}
             engine = _engine(memory, threads, device, micro_batch, swap, tune)
+            for file in (save, save_best):
+                if file is not None:
+                    self._keep_network_beside(file)
             pairs, others = self._pairs_of_run(given, validation, test, resume)
             if data is None and "data" not in pairs:
                 raise TypeError("fit needs data, or a checkpoint to resume whose data has a name")
@@ -373,6 +421,8 @@ class Model:
         base = {key: value for key, value in self._pairs.items() if key in _OF_NETWORK and key != "data"}
         if "head" in texts:
             base.pop("classes", None)
+        if _FIXED in base and "train-only" not in texts:
+            texts["freeze"] = ",".join(part for part in (base[_FIXED], texts.get("freeze")) if part)
         return {**base, **texts}, others
 
     def _fill(self, task: Task, given: Mapping[str, Setting], resume: Optional[PathLike]) -> None:
@@ -464,6 +514,10 @@ class Model:
         if split not in _SPLITS:
             raise ValueError(f"split={split!r}: it is test, train or validation")
         with self._lock, Interrupt() as interrupt:
+            if data is not None and not _data.is_named(data) and self._takes_named_arrays(data):
+                arrays = self._write_named_arrays(data)
+                task = self._copy_to_apply({"data": arrays.name, "holdout": "0", "validation": "0"})
+                return self._measure(task, "train", interrupt)
             task = self._ensure()
             if data is not None and not self._is_classifier():
                 if not isinstance(data, (str, os.PathLike)):
@@ -471,16 +525,18 @@ class Model:
                                              "its data from files: give their name")
                 task = self._copy_to_apply({"data": _data.specification(data)})
                 data = None
-            metrics, n = c.Metrics(), c_int64()
             if data is None:
-                what = task.facts().data.decode()
-                c.lib.qn_task_evaluate(task.pointer, _SPLITS[split], interrupt.callback, None,
-                                       ctypes.byref(metrics), ctypes.byref(n))
-            else:
-                what = self._evaluate_on(task, data, split, interrupt, metrics, n)
-            if n.value == 0:
-                raise c.FormatError(f"{what} has no {split} samples; use split=\"train\", or a part that is held out")
-            return {**metrics.values(), "samples": float(n.value)}
+                return self._measure(task, split, interrupt)
+            metrics, n = c.Metrics(), c_int64()
+            what = self._evaluate_on(task, data, split, interrupt, metrics, n)
+            return _measured(metrics, n, what, split)
+
+    def _measure(self, task: Task, split: str, interrupt: Interrupt) -> dict[str, float]:
+        """What a task measures on its own data."""
+        metrics, n = c.Metrics(), c_int64()
+        c.lib.qn_task_evaluate(task.pointer, _SPLITS[split], interrupt.callback, None, ctypes.byref(metrics),
+                               ctypes.byref(n))
+        return _measured(metrics, n, task.facts().data.decode(), split)
 
     def _evaluate_on(self, task: Task, data: Any, split: str, interrupt: Interrupt, metrics: c.Metrics,
                      n: c_int64) -> str:
@@ -504,12 +560,17 @@ class Model:
     def _outputs(self) -> int:
         return int(c.lib.qn_task_output_count(self._ensure().pointer))
 
-    def predict(self, x: Any) -> "np.ndarray[Any, np.dtype[np.float32]]":
+    def predict(self, x: Any) -> Any:
         """What the network says of samples x, (N, H, W, C), (N, H, W) or (N, C) as in training, or as the file of the
         network declares them: an array (N, outputs) of probabilities, or of values where targets are numbers.
 
+        Of a network that trains on arrays by name: x is a dictionary of its inputs, a tuple of them in its order, or the
+        only one; the output as the network makes it, of several a dictionary.
+
         ArgumentError of samples of another shape; a Warning of floats that are not 0 to 1 where bytes were trained on."""
         with self._lock, Interrupt() as interrupt:
+            if self._network.task == "arrays":
+                return self._predict_named(x)
             task = self._ensure()
             n_outputs = self._outputs()
             if n_outputs == 0:
@@ -522,6 +583,19 @@ class Model:
                 c.lib.qn_task_predict(task.pointer, ctypes.byref(source.c), c.TEST, interrupt.callback, None,
                                       outputs.ctypes.data)
             return outputs
+
+    def _predict_named(self, x: Any) -> Any:
+        task = self._copy_to_apply({"data": _data.NO_ARRAYS}) if self._has_adapters() else self._ensure()
+        if self._has_adapters():
+            c.lib.qn_engine_merge_adapters(task.engine)
+        with Forward(self._network.name) as forward:
+            given = _data.inputs_in_order(x, forward.names())
+            made = forward.run(given, {t.name: t for t in task.tensors()})
+            names = forward.outputs()
+        return made[0] if len(made) == 1 else dict(zip(names, made))
+
+    def _has_adapters(self) -> bool:
+        return "lora" in self._ensure().settings.items()
 
     def sample(self, prompt: Optional[str] = None, *, context: Optional[str] = None, count: int = 0, length: int = 0,
                temperature: float = 1.0, seed: int = 1, picture: Optional[PathLike] = None) -> list[str]:
@@ -580,8 +654,24 @@ class Model:
         with adapters, the weights that they make. The file is written whole or not at all."""
         with self._lock:
             task = self._ensure()
+            self._keep_network_beside(path)
+            pairs = Pairs({**task.settings.items(), "model": self._named_as or self._network.name})
             write = c.lib.qn_checkpoint_save_merged if merge else c.lib.qn_checkpoint_save
-            write(task.engine, task.settings.pointer, c.encode(path))
+            write(task.engine, pairs.pointer, c.encode(path))
+
+    def _keep_network_beside(self, path: PathLike) -> None:
+        """Puts the file of a network that has no place yet beside a checkpoint, which then names it."""
+        if self._folder is None or self._network.name == self._named_as:
+            return
+        checkpoint = os.path.expanduser(os.fspath(path))
+        target = os.path.splitext(checkpoint)[0] + ".onnx"
+        if os.path.exists(target) and not _is_same_file(target, self._network.name) and not _names(checkpoint, target):
+            raise c.FileError(f"{target} exists, and the network of {checkpoint} would be kept there; move it, or give "
+                              "Model.from_torch(..., path=FILE)")
+        unfinished = f"{target}.quern-tmp"
+        shutil.copyfile(self._network.name, unfinished)
+        os.replace(unfinished, target)
+        self._named_as = target
 
     def export(self, path: PathLike, *, with_preparation: bool = False, outside: bool = False) -> None:
         """Writes the network with its weights as ONNX, images as (N, C, H, W). with_preparation: mean and
@@ -656,6 +746,30 @@ def _declared(place: c.OnnxPlace, shape: Optional[tuple[int, ...]]) -> tuple[int
         known = (shape[2], shape[0], shape[1]) if place.is_image and len(shape) == 3 else shape
         dims = tuple(have if have >= 0 else one for have, one in zip(dims, known))
     return dims
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    return filecmp.cmp(one, other, shallow=False)
+
+
+def _names(checkpoint: str, network: str) -> bool:
+    """Whether a checkpoint is there, and of that network."""
+    try:
+        name = Pairs.of_checkpoint(checkpoint).items().get("model", "")
+    except c.Error:
+        return False
+    return os.path.basename(name) == os.path.basename(network)
+
+
+def _measured(metrics: c.Metrics, n: c_int64, what: str, split: str) -> dict[str, float]:
+    if n.value == 0:
+        raise c.FormatError(f"{what} has no {split} samples; use split=\"train\", or a part that is held out")
+    return {**metrics.values(), "samples": float(n.value)}
+
+
+def _pattern(name: str) -> str:
+    """A pattern that a parameter's name fits; three names mean more than themselves."""
+    return name[:-1] + "?" if name in ("bias", "norm", "head") else name
 
 
 class _Files:

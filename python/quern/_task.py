@@ -75,7 +75,7 @@ class Pairs:
         if pairs is not None:
             c.lib.qn_metadata_create(None, ctypes.byref(self.pointer))
             for key, value in pairs.items():
-                c.lib.qn_metadata_set(self.pointer, key.encode(), value.encode())
+                self.set(key, value)
 
     @classmethod
     def of_checkpoint(cls, path: Any) -> "Pairs":
@@ -83,6 +83,10 @@ class Pairs:
         pairs = cls()
         c.lib.qn_checkpoint_read(None, c.encode(path), ctypes.byref(pairs.pointer))
         return pairs
+
+    def set(self, key: str, value: str) -> None:
+        """Adds a pair, or gives one another value."""
+        c.lib.qn_metadata_set(self.pointer, key.encode(), value.encode())
 
     def items(self) -> dict[str, str]:
         """All of them."""
