@@ -31,7 +31,8 @@ QN_API qn_status qn_metadata_get_preparation(qn_metadata *metadata, qn_preparati
 
 /* Writes all tensors of the engine, its step and the pairs, sorted by key: equal content gives
  * equal bytes. For an engine with adapters, only the tensors that training changes: the file
- * belongs to the weights that training began with. */
+ * belongs to the weights that training began with. With the pair "lora_base" = "inside", all
+ * tensors: for weights that neither a file nor the model has. */
 QN_API qn_status qn_checkpoint_save(const qn_engine *engine, const qn_metadata *metadata,
                                     const char *path);
 

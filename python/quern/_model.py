@@ -31,6 +31,7 @@ _TUNES = {"off": 0, "quick": 1, "full": 2}
 # Of a checkpoint what its network is built by; the rest is of the run that made it.
 _OF_NETWORK = ("input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed", "rules", "data",
                "prepared_inside", "module.fixed")
+_BASE = "lora_base"
 _FIXED = "module.fixed"  # patterns of what a module's training leaves as it is
 
 
@@ -381,6 +382,7 @@ class Model:
                 if file is not None:
                     self._keep_network_beside(file)
             pairs, others = self._pairs_of_run(given, validation, test, resume)
+            self._name_base(pairs, resume)
             if data is None and "data" not in pairs:
                 raise TypeError("fit needs data, or a checkpoint to resume whose data has a name")
             progress = _progress.Progress(verbose)
@@ -424,6 +426,12 @@ class Model:
         if _FIXED in base and "train-only" not in texts:
             texts["freeze"] = ",".join(part for part in (base[_FIXED], texts.get("freeze")) if part)
         return {**base, **texts}, others
+
+    def _name_base(self, pairs: dict[str, str], resume: Optional[PathLike]) -> None:
+        """Says where checkpoints have the weights that adapters stand beside: in the file that load names, in the network's
+        own first weights, or, where neither has them, in the checkpoint."""
+        if "lora" in pairs and "load" not in pairs and not self._is_fresh and resume is None:
+            pairs[_BASE] = "inside"
 
     def _fill(self, task: Task, given: Mapping[str, Setting], resume: Optional[PathLike]) -> None:
         """Gives a new task its weights: a checkpoint's, those there are, or those it was made with."""
@@ -621,6 +629,8 @@ class Model:
         with self._lock:
             task = self._ensure()
             self._is_fresh = False
+            if "lora" in task.settings.items():  # the caller may write to what adapters stand beside
+                task.settings.set(_BASE, "inside")
             return task.arrays()
 
     # ---- looking ahead ----
@@ -651,10 +661,16 @@ class Model:
     def save(self, path: PathLike, *, merge: bool = False) -> None:
         """Writes a checkpoint (safetensors): weights, settings, how samples are prepared, and after fit the
         optimiser's state; quern.Model(path), fit(resume=path) and the command take it. merge: of a model
-        with adapters, the weights that they make. The file is written whole or not at all."""
+        with adapters, the weights that they make; otherwise the adapters, and the weights beside which they
+        stand unless load named their file. The file is written whole or not at all."""
         with self._lock:
             task = self._ensure()
             self._keep_network_beside(path)
+            base = task.settings.items().get("load")
+            if not merge and self._has_adapters() and base is not None and _BASE not in task.settings.items() \
+                    and not os.path.isfile(base):
+                raise c.FileError(f"{base}, which the adapters stand beside, is not there any more: the checkpoint could not be "
+                                  "opened; save(..., merge=True) writes the weights with the adapters in them")
             pairs = Pairs({**task.settings.items(), "model": self._named_as or self._network.name})
             write = c.lib.qn_checkpoint_save_merged if merge else c.lib.qn_checkpoint_save
             write(task.engine, pairs.pointer, c.encode(path))

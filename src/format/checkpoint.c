@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char step_key[] = "step", base_key[] = "base_hash";
+static const char step_key[] = "step", base_key[] = "base_hash", held_key[] = "lora_base";
 
 /* ---- saving ---- */
 
@@ -49,7 +49,8 @@ static uint64_t hash_tensor(const qn_stored_tensor *tensor) {
 typedef struct saving {
     const qn_engine *engine;
     const char *path;
-    bool is_merged; /* parameters without adapters; else all, or what is changed beside adapters */
+    bool is_merged;  /* parameters without adapters; else all, or what is changed beside adapters */
+    bool holds_base; /* with what adapters stand beside */
     qn_safetensor *tensors;
     size_t n_tensors;
     uint64_t base; /* of the weights that an adapter stands beside */
@@ -60,7 +61,7 @@ static bool is_left_out(const saving *s, const qn_stored_tensor *tensor) {
         return true;
     if (s->is_merged)
         return tensor->is_state || is_adapter(tensor->name);
-    return tensor->is_frozen && !tensor->is_head && has_adapters(s->engine);
+    return tensor->is_frozen && !tensor->is_head && has_adapters(s->engine) && !s->holds_base;
 }
 
 static qn_status list_tensors(saving *s) {
@@ -91,12 +92,18 @@ static qn_status list_tensors(saving *s) {
 
 static bool is_of_tuning(const char *key) {
     static const char *const keys[] = {"freeze", "train-only", "update", "lr-for",
-                                       "lora",   "load",       base_key};
+                                       "lora",   "load",       base_key, held_key};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (strcmp(keys[i], key) == 0)
             return true;
     }
     return false;
+}
+
+/* Whether the caller says that adapters begin at weights which no file and no model has. */
+static bool is_base_held(const qn_metadata *metadata) {
+    const char *where = metadata ? qn_metadata_get(metadata, held_key) : NULL;
+    return where && strcmp(where, "inside") == 0;
 }
 
 /* A copy of the caller's pairs with the engine's step. */
@@ -115,6 +122,7 @@ static qn_status copy_pairs(const saving *s, const qn_metadata *from, qn_metadat
 }
 
 static qn_status write_file(saving *s, const qn_metadata *metadata, qn_metadata *pairs) {
+    s->holds_base = is_base_held(metadata);
     QN_TRY(list_tensors(s));
     QN_TRY(copy_pairs(s, metadata, pairs));
     return qn_safetensors_write(pairs->allocator, s->path, s->tensors, s->n_tensors, pairs->pairs,
@@ -381,7 +389,7 @@ qn_status qn_checkpoint_load_base(qn_engine *engine, const qn_metadata *pairs, c
     QN_NEED(pairs, "pairs");
     const char *base = qn_metadata_get(pairs, "load");
     int n_loaded, n_new;
-    if (!base || !qn_metadata_get(pairs, "lora"))
+    if (!base || !qn_metadata_get(pairs, "lora") || is_base_held(pairs))
         return QN_OK;
     const qn_status status = qn_checkpoint_begin(engine, base, &n_loaded, &n_new);
     return status == QN_OK ? QN_OK : qn_fail_within(status, "what %s was trained beside", path);

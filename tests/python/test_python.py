@@ -235,6 +235,37 @@ class Files(Case):
         asked = quern.Model(self.folder / "b.safetensors", layout="nhwc")
         np.testing.assert_array_equal(asked.predict(self.x), back.predict(planes))
 
+    def test_adapters_and_their_base(self):
+        """Saved with adapters: the file holds the base, or names one that is there, or is refused."""
+        lora = {"lora": "rank=2,layers=fc*", "steps": 3, "batch": 16, "lr": 0.1, "meter": False}
+        base, place = self.folder / "base.safetensors", self.folder / "a.safetensors"
+        model = self.trained(save=base)
+        model.fit((self.x, self.y), **lora)
+        wanted = model.predict(self.x)
+        for again in range(3):  # of training in memory, of a file, and of that once more
+            model.save(place)
+            model = quern.Model(place)
+            np.testing.assert_array_equal(model.predict(self.x), wanted)
+            if again == 1:
+                model.fit((self.x, self.y), **lora)
+                wanted = model.predict(self.x)
+        fresh_model = quern.Model("lenet5", classes=4, input=(28, 28, 1))
+        fresh_model.fit((self.x, self.y), **lora)
+        fresh_model.save(place)
+        np.testing.assert_array_equal(quern.Model(place).predict(self.x), fresh_model.predict(self.x))
+        small = place.stat().st_size
+        named = quern.Model("lenet5", classes=4, input=(28, 28, 1))
+        named.fit((self.x, self.y), load=base, **lora)
+        named.save(place)
+        self.assertEqual(place.stat().st_size // 1000, small // 1000)
+        np.testing.assert_array_equal(quern.Model(place).predict(self.x), named.predict(self.x))
+        base.unlink()
+        with self.assertRaisesRegex(quern.FileError, "is not there any more"):
+            named.save(place)
+        named.parameters()["conv1.bias"][0] += 1
+        named.save(place)
+        np.testing.assert_array_equal(quern.Model(place).predict(self.x), named.predict(self.x))
+
     def test_head_and_adapters(self):
         self.trained(save=self.folder / "m.safetensors")
         model = quern.Model(self.folder / "m.safetensors")

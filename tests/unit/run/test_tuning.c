@@ -183,7 +183,10 @@ static void test_adapters(void) {
     CHECK(mkstemp(path) >= 0);
     const qn_trainer_options o = options_of(adapters, QN_F32);
     const qn_trainer_options plain = options_of((qn_tuning){.freeze = "conv*,bn1.*"}, QN_F32);
-    qn_trainer *trainer = make(&o), *base = make(&plain), *again = make(&o);
+    qn_trainer_options seeded = o;
+    seeded.engine.seed++;
+    qn_trainer *trainer = make(&o), *base = make(&plain), *again = make(&o), *other = make(&seeded);
+    qn_metadata *pairs;
     CHECK(step(trainer, 1) == step(base, 1));
     CHECK(find(trainer, "fc1.lora_a.weight").shape.dims[0] == 3 &&
           find(trainer, "fc1.lora_b.weight").shape.dims[0] == 13);
@@ -196,6 +199,16 @@ static void test_adapters(void) {
     CHECK(is_equal(trainer, again, "fc2.lora_b.weight"));
     float before[BATCH * 5], after[BATCH * 5];
     CHECK_OK(qn_trainer_predict(trainer, x, before));
+    CHECK_OK(qn_metadata_create(NULL, &pairs));
+    CHECK_OK(qn_metadata_set(pairs, "lora_base", "inside"));
+    CHECK_OK(qn_metadata_set(pairs, "lora", "rank=2"));
+    CHECK_OK(qn_metadata_set(pairs, "load", "/nowhere"));
+    CHECK_OK(qn_checkpoint_save(qn_trainer_engine(trainer), pairs, path));
+    CHECK_OK(qn_checkpoint_load_base(qn_trainer_engine(other), pairs, path));
+    CHECK_OK(qn_checkpoint_load(qn_trainer_engine(other), path, true));
+    CHECK_OK(qn_trainer_predict(other, x, after));
+    CHECK(memcmp(before, after, sizeof before) == 0); /* though its weights were others */
+    qn_metadata_destroy(pairs);
     CHECK_OK(qn_checkpoint_save_merged(qn_trainer_engine(trainer), NULL, path));
     CHECK_OK(qn_checkpoint_load(qn_trainer_engine(base), path, false));
     CHECK_OK(qn_trainer_predict(base, x, after));
@@ -206,6 +219,7 @@ static void test_adapters(void) {
     qn_trainer_destroy(trainer);
     qn_trainer_destroy(base);
     qn_trainer_destroy(again);
+    qn_trainer_destroy(other);
     unlink(path);
 }
 
