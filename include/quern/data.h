@@ -15,6 +15,35 @@ extern "C" {
  * weights to keep. */
 typedef enum qn_split { QN_TRAIN = 0, QN_TEST, QN_VALIDATION, QN_SPLITS } qn_split;
 
+/* What a column of a table means to a network. A column with gaps has one feature more, which is 1
+ * where its value is missing. */
+typedef enum qn_column_kind {
+    QN_COLUMN_NUMBER,   /* itself */
+    QN_COLUMN_TRUTH,    /* 1: true, yes; 0: false, no */
+    QN_COLUMN_CATEGORY, /* a feature for each text, 1 for the sample's; 0 of an unknown one */
+    QN_COLUMN_HASHED,   /* the same by hashes of the texts, of which there are too many */
+    QN_COLUMN_DATE      /* days since 2000, and sine and cosine of weekday, year and hour */
+} qn_column_kind;
+
+typedef struct qn_table_column {
+    const char *name; /* of the header; "column 3": there is none */
+    qn_column_kind kind;
+    bool has_gaps;            /* training data lacked values */
+    bool is_day_first;        /* of dates: 01/02/2024 is in February */
+    float median;             /* of training data: what a missing value counts as */
+    int n_texts;              /* of categories */
+    const char *const *texts; /* (n_texts) */
+} qn_table_column;
+
+/* What the columns of a training table were understood as; other tables are matched to it by
+ * name. */
+typedef struct qn_table {
+    int n_columns, n_targets;
+    const qn_table_column *columns; /* (n_columns) inputs, in the order of their features */
+    const char *const *targets;     /* (n_targets) names */
+    bool are_numbers;               /* the targets are amounts; else a class */
+} qn_table;
+
 /* How samples are adapted to a network; stored in checkpoints, so that evaluation and prediction
  * do the same. Pixel bytes become 0 to 1. Order: resize, repeat grey, (augment), subtract mean,
  * divide by deviation. */
@@ -27,6 +56,10 @@ typedef struct qn_preparation {
     const float *std_dev; /* (n_statistics), never 0 */
     int n_classes;        /* 0: targets are numbers */
     const char *const *class_names; /* (n_classes), or null */
+    const qn_table *table;          /* of rows from a table; null: others */
+    int n_scaled;                   /* 0: targets are learned as they are; else their number */
+    const float *target_mean;       /* (n_scaled) a target is target_mean + target_scale * output */
+    const float *target_scale;      /* (n_scaled), above 0 */
 } qn_preparation;
 
 /* A column of a table. Its numbers are those of its texts, if it has any; -1 is a text that is not
@@ -78,7 +111,19 @@ typedef struct qn_data_options {
     int n_classes;     /* of the model, for synthetic data */
     int n_targets;     /* > 0: synthetic targets are numbers */
     bool strict;       /* unreadable images are an error; otherwise they are skipped */
-    bool reads_texts;  /* columns of CSV files may be of texts; otherwise a text is an error */
+    bool
+        reads_texts; /* texts of CSV files are given as their numbers, for qn_data_source.columns */
+    /* Of tables. Names are separated by commas; null or 0: as the file shows it. */
+    const char *target;     /* columns to predict; null: the last one */
+    const char *ignore;     /* columns to leave out; "none": not even those that count rows */
+    const char *categories; /* columns whose numbers are names */
+    const char *task;       /* "classification", "regression" */
+    const char *header;     /* whether the first line has names: "yes", "no" */
+    const char *separator;  /* "," ";" "tab" "|" */
+    const char *decimal;    /* "." "," */
+    const char *dates;      /* "dmy" "mdy": which of 01/02/2024 is the day */
+    const qn_table *table;  /* what a checkpoint's columns were: found by name, never anew */
+    bool is_unlabelled;     /* targets may be missing: the data is to predict on */
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR,

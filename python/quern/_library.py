@@ -193,7 +193,8 @@ class Preparation(Structure):
     _c_name_ = "qn_preparation"
     _fields_ = [("sample", Shape), ("centre_crop", c_bool), ("n_statistics", c_int),
                 ("mean", POINTER(c_float)), ("std_dev", POINTER(c_float)), ("n_classes", c_int),
-                ("class_names", POINTER(c_char_p))]
+                ("class_names", POINTER(c_char_p)), ("table", c_void_p), ("n_scaled", c_int),
+                ("target_mean", POINTER(c_float)), ("target_scale", POINTER(c_float))]
 
 
 class DataSource(Structure):
@@ -208,7 +209,10 @@ class DataOptions(Sized):
     _c_name_ = "qn_data_options"
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("log", POINTER(Log)), ("seed", c_uint64),
                 ("holdout", c_double), ("validation", c_double), ("sample", Shape), ("n_classes", c_int),
-                ("n_targets", c_int), ("strict", c_bool), ("reads_texts", c_bool)]
+                ("n_targets", c_int), ("strict", c_bool), ("reads_texts", c_bool), ("target", c_char_p),
+                ("ignore", c_char_p), ("categories", c_char_p), ("task", c_char_p), ("header", c_char_p),
+                ("separator", c_char_p), ("decimal", c_char_p), ("dates", c_char_p), ("table", c_void_p),
+                ("is_unlabelled", c_bool)]
 
 
 READ = CFUNCTYPE(c_int, c_void_p, c_int, c_int64, c_void_p, c_void_p)

@@ -5,11 +5,11 @@ _quern() {
   case "$command" in
     models) options='--input --json --help' ;;
     inspect) options='--input --holdout --validation --seed --strict --json --help' ;;
-    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --load --power --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --tune --cores --plan --personalise --personal-words --personal-rate --save-personal --force --help' ;;
-    plan) options='--data --max-batch --html --save --load --json --buffers --capacity --seconds --out --cores --compare-cores --machine --measure --power --trace --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --force --help' ;;
+    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --load --power --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --tune --cores --plan --personalise --personal-words --personal-rate --save-personal --force --help' ;;
+    plan) options='--data --max-batch --html --save --load --json --buffers --capacity --seconds --out --cores --compare-cores --machine --measure --power --trace --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --force --help' ;;
     profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --tune --cores --plan --force --help' ;;
     study) options='--models --batches --out --quick --steps --seconds --repeat --data --no-drip --memory-limit --threads --retry --only --interval --sysroot --power --description --help' ;;
-    evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --force --help' ;;
+    evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --force --help' ;;
     predict) options='--weights --top --threads --json --help' ;;
     sample) options='--weights --data --prompt --context --count --characters --temperature --seed --picture --memory --threads --json --force --help' ;;
     convert) options='--model --map --out --input --classes --vocabulary --partial --seed --real --show-map --json --force --help' ;;
@@ -34,6 +34,11 @@ _quern() {
     'train --augment') words='crop flip' ;;
     'train --net') words='conv mlp' ;;
     'train --prefer') words='time energy balanced' ;;
+    'train --task') words='auto classification regression' ;;
+    'train --header') words='auto yes no' ;;
+    'train --separator') words='  ; tab bar' ;;
+    'train --decimal') words='.  ' ;;
+    'train --dates') words='dmy mdy' ;;
     'train --tune') words='off quick full' ;;
     'plan --cores') words='all auto' ;;
     'plan --optimizer') words='sgd adam adamw' ;;
@@ -42,6 +47,11 @@ _quern() {
     'plan --augment') words='crop flip' ;;
     'plan --net') words='conv mlp' ;;
     'plan --prefer') words='time energy balanced' ;;
+    'plan --task') words='auto classification regression' ;;
+    'plan --header') words='auto yes no' ;;
+    'plan --separator') words='  ; tab bar' ;;
+    'plan --decimal') words='.  ' ;;
+    'plan --dates') words='dmy mdy' ;;
     'profile --optimizer') words='sgd adam adamw' ;;
     'profile --schedule') words='constant step cosine' ;;
     'profile --loss') words='auto cross-entropy bce mse l1 huber none' ;;
@@ -51,6 +61,10 @@ _quern() {
     'profile --tune') words='off quick full' ;;
     'evaluate --split') words='train test validation' ;;
     'evaluate --loss') words='auto cross-entropy bce mse l1 huber none' ;;
+    'evaluate --header') words='auto yes no' ;;
+    'evaluate --separator') words='  ; tab bar' ;;
+    'evaluate --decimal') words='.  ' ;;
+    'evaluate --dates') words='dmy mdy' ;;
     'convert --real') words='f32 f64' ;;
     'meter --clock') words='realtime monotonic boottime' ;;
     'federate --server') words='average momentum adam' ;;

@@ -311,8 +311,9 @@ static int evaluate(const arguments *a, session *s) {
 }
 
 static int run(const arguments *a) {
-    static const char *const names[] = {"data",     "holdout",      "validation", "batch", "rules",
-                                        "episodes", "test-epsilon", "loss",       NULL};
+    static const char *const names[] = {
+        "data", "holdout", "validation", "batch",   "rules", "episodes", "test-epsilon",
+        "loss", "header",  "separator",  "decimal", "dates", NULL};
     session s;
     session_init(&s);
     s.wants_confusion = wants_confusion(a);
@@ -335,5 +336,6 @@ const command command_evaluate = {
         "from the checkpoint.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .shared = {&table_form_options},
     .run = run,
 };

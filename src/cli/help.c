@@ -34,7 +34,7 @@ static const char *const data_kinds[][2] = {
     {"cifar100:DIR", "CIFAR-100 in its binary format"},
     {"images:DIR", "pictures: train/CLASS/* and test/CLASS/*, or CLASS/*"},
     {"npy:X.npy,Y.npy[,nchw]", "arrays of samples, and of labels or float32 targets"},
-    {"csv:FILE[,label=NAME]", "rows of numbers, the last column the label"},
+    {"csv:FILE[,label=NAME]", "a table of numbers, texts and dates; the last column is predicted"},
     {"sounds:DIR", "WAV: CLASS/*.wav, or *.wav; the spectrum of each file's loudest second"},
     {"texts:FILE", "CSV of a text and its class, or of texts alone: their first 32 words"},
     {"labelled:FILE", "what quern label labelled, weighted by confidence"},
@@ -116,6 +116,7 @@ static const char *const groups[][2] = {
     {"Data and loss",
      " classes class-weights label-smoothing loss shape shuffle strict length stride "
      "wordpiece vocabulary hidden min-count "},
+    {"Tables", " target task ignore categories header separator decimal dates "},
     {"Memory and speed",
      " threads cores device prefer cpu-watts device-watts idle-watts power foreground "
      "micro-batch swap plan tune measure budget-file "

@@ -53,6 +53,9 @@ typedef struct option_list {
     int n;
 } option_list;
 
+/* Of tables: what columns mean, and how the file is written (table/table_options.c). */
+extern const option_list table_options, table_form_options;
+
 struct arguments;
 
 /* A command: one file, and one row in commands.c. Its table of options is its own rows, then those
@@ -65,12 +68,12 @@ typedef struct command {
     const char *description;     /* further text of its help; may be null */
     const option *options;       /* (n_options) its own */
     int n_options;
-    const option_list *shared[5];                  /* null at the end */
+    const option_list *shared[8];                  /* null at the end */
     int (*run)(const struct arguments *arguments); /* exit status */
     bool makes_files; /* which matter more than its output: it goes on when nobody reads that */
 } command;
 
-enum { MAX_OPTIONS = 96 };
+enum { MAX_OPTIONS = 128 };
 
 /* A parsed command line; values by row of the command's table, null where not given. */
 typedef struct arguments {

@@ -177,6 +177,19 @@ qn_status session_load(session *s, const char *path, bool with_state) {
                : status;
 }
 
+/* How another file is written does not follow from the one that was trained on. */
+static qn_status forget_form(session *s, const arguments *a) {
+    const char *data = arguments_get(a, "data"), *kept = qn_metadata_get(s->kept, "data");
+    if (!data || (kept && strcmp(data, kept) == 0))
+        return QN_OK;
+    for (int i = 0; i < table_form_options.n; i++) {
+        const char *name = table_form_options.rows[i].name;
+        if (qn_metadata_get(s->kept, name) && !qn_metadata_get(s->pairs, name))
+            QN_TRY(qn_metadata_set(s->pairs, name, ""));
+    }
+    return QN_OK;
+}
+
 qn_status session_open_trained(session *s, const arguments *a, const char *const *names) {
     const char *weights = arguments_get(a, "weights"), *name = a->n_words > 0 ? a->words[0] : "";
     const bool is_file = strlen(name) > 5 && strcmp(name + strlen(name) - 5, ".onnx") == 0;
@@ -187,6 +200,8 @@ qn_status session_open_trained(session *s, const arguments *a, const char *const
         if (arguments_get(a, *names))
             QN_TRY(qn_metadata_set(s->pairs, *names, arguments_get(a, *names)));
     }
+    if (s->kept)
+        QN_TRY(forget_form(s, a));
     QN_TRY(session_keep_pairs(s));
     session_set_budget(s, (size_t)arguments_count(a, "memory"));
     QN_TRY(session_open_task(s, false, (int)arguments_count(a, "threads")));

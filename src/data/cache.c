@@ -109,17 +109,21 @@ static qn_status name_derived(qn_file *source, const char *variant, char *path, 
     return QN_OK;
 }
 
-/* For this run alone: the cache folder cannot be written. */
-static qn_status open_unkept(const qn_source_base *base, derivation *d, qn_file **file) {
+static qn_status make_unkept(const qn_source_base *base, derivation *d, qn_file **file) {
     const char *path = qn_file_path(d->source);
-    qn_data_tell(base, 1, "%s is read again in each run, because the result cannot be cached: %s",
-                 path, qn_error_message());
     QN_TRY(qn_file_make(base->options.allocator, path, write_derived, d, file));
     if (take_trailer(*file))
         return QN_OK;
     qn_file_close(*file);
     *file = NULL;
     return qn_fail(QN_ERROR_IO, "%s: what was made of it cannot be read back", path);
+}
+
+/* For this run alone: the cache folder cannot be written. */
+static qn_status open_unkept(const qn_source_base *base, derivation *d, qn_file **file) {
+    qn_data_tell(base, 1, "%s is read again in each run, because the result cannot be cached: %s",
+                 qn_file_path(d->source), qn_error_message());
+    return make_unkept(base, d, file);
 }
 
 static qn_status open_derived(const qn_source_base *base, const char *variant, derivation *d,
@@ -138,12 +142,22 @@ static qn_status open_derived(const qn_source_base *base, const char *variant, d
     return status == QN_OK || status == QN_ERROR_IO ? open_unkept(base, d, file) : status;
 }
 
+qn_status qn_cache_open_of(const qn_source_base *base, qn_file *source, const char *variant,
+                           qn_derive *derive, void *context, qn_file **file) {
+    return open_derived(base, variant, &(derivation){derive, context, source}, file);
+}
+
+qn_status qn_cache_make(const qn_source_base *base, qn_file *source, qn_derive *derive,
+                        void *context, qn_file **file) {
+    return make_unkept(base, &(derivation){derive, context, source}, file);
+}
+
 qn_status qn_cache_open(const qn_source_base *base, const char *path, const char *variant,
                         qn_derive *derive, void *context, qn_file **file) {
-    derivation d = {.derive = derive, .context = context};
-    QN_TRY(qn_file_open(base->options.allocator, path, &d.source));
-    qn_status status = open_derived(base, variant, &d, file);
-    qn_file_close(d.source);
+    qn_file *source;
+    QN_TRY(qn_file_open(base->options.allocator, path, &source));
+    const qn_status status = qn_cache_open_of(base, source, variant, derive, context, file);
+    qn_file_close(source);
     return status;
 }
 

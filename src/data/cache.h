@@ -17,6 +17,14 @@ typedef qn_status qn_derive(void *context, qn_file *source, qn_sink sink);
 qn_status qn_cache_open(const qn_source_base *base, const char *path, const char *variant,
                         qn_derive *derive, void *context, qn_file **file);
 
+/* The same of a file that is open. */
+qn_status qn_cache_open_of(const qn_source_base *base, qn_file *source, const char *variant,
+                           qn_derive *derive, void *context, qn_file **file);
+
+/* What derive makes of a file, for this run alone. */
+qn_status qn_cache_make(const qn_source_base *base, qn_file *source, qn_derive *derive,
+                        void *context, qn_file **file);
+
 /* Opens a file, through the cache if its name ends in .gz. */
 qn_status qn_data_open_file(const qn_source_base *base, const char *path, qn_file **file);
 

@@ -20,9 +20,10 @@ const char *qn_data_kind_of(const char *path) {
                                            {"data_batch_1.bin", "cifar10"},
                                            {"train.bin", "cifar100"}};
     static const char *const endings[][2] = {
-        {".csv", "csv"}, {".txt", "text"}, {".json", "squad"}, {".npz", "npz"}};
+        {".csv", "csv"},  {".tsv", "csv"},    {".csv.gz", "csv"}, {".tsv.gz", "csv"},
+        {".txt", "text"}, {".json", "squad"}, {".npz", "npz"}};
     QN_NEED_OR(path, "path", NULL);
-    const char *dot = strrchr(path, '.');
+    const size_t length = strlen(path);
     if (qn_path_is_folder(path)) {
         for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
             if (holds(path, files[i][0]))
@@ -30,8 +31,10 @@ const char *qn_data_kind_of(const char *path) {
         }
         return "images";
     }
-    for (size_t i = 0; dot && i < sizeof endings / sizeof endings[0]; i++) {
-        if (qn_text_is_same(dot, endings[i][0]) && qn_path_is_file(path))
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const size_t n = strlen(endings[i][0]);
+        if (length > n && qn_text_is_same(path + length - n, endings[i][0]) &&
+            qn_path_is_file(path))
             return endings[i][1];
     }
     return NULL;

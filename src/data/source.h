@@ -22,6 +22,7 @@ typedef struct qn_source_base {
     bool needs_no_training;    /* there may be no training samples */
     bool wants_statistics;     /* mean and deviation of the training set, per channel or column */
     qn_data_facts facts;       /* what is understood; the format fills it while it opens */
+    const bool *are_marks;     /* (C) features that are 0 or 1 and stay so; null: none */
     struct qn_holdout *validation; /* of the format's training samples, in arena; null: none */
     qn_status (*read)(void *self, qn_split split, int64_t index, void *x, void *y); /* format's */
     qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *class); /* too */

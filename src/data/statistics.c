@@ -112,7 +112,10 @@ static qn_status measure(sums *s, qn_source_base *base, qn_data_source *source) 
     double n = (double)source->n_samples[QN_TRAIN] * (double)s->rows;
     double unit = source->dtype == QN_U8 ? 1.0 / 255 : 1.0;
     for (int c = 0; c < n_statistics; c++)
-        join(s, n, c, n_statistics, mean + c, std_dev + c, unit);
+        if (base->are_marks && base->are_marks[c])
+            std_dev[c] = 1.0f;
+        else
+            join(s, n, c, n_statistics, mean + c, std_dev + c, unit);
     source->preparation.n_statistics = n_statistics;
     source->preparation.mean = mean;
     source->preparation.std_dev = std_dev;

@@ -72,12 +72,12 @@ static int64_t place(const qn_csv_reader *r) {
     return r->passed + (int64_t)r->at;
 }
 
-static bool is_blank(int c) {
-    return c == ' ' || c == '\t';
+static bool is_blank(const qn_csv_reader *r, int c) {
+    return c == ' ' || (c == '\t' && r->separator != '\t');
 }
 
 static void skip_blanks(qn_csv_reader *r) {
-    while (is_blank(peek(r)))
+    while (is_blank(r, peek(r)))
         r->at++;
 }
 
@@ -102,13 +102,14 @@ static void read_quoted(qn_csv_reader *r) {
     }
 }
 
-/* Bytes up to a comma, a line's end, or the end. */
+/* Bytes up to a separator, a line's end, or the end. */
 static void read_plain(qn_csv_reader *r) {
     while (peek(r) > 0) {
         const char *from = r->source + r->at;
         const size_t most = r->used - r->at;
         size_t n = 0;
-        while (n < most && from[n] != ',' && from[n] != '\n' && from[n] != '\r' && from[n] != 0)
+        while (n < most && from[n] != r->separator && from[n] != '\n' && from[n] != '\r' &&
+               from[n] != 0)
             n++;
         append(r, from, n);
         r->at += n;
@@ -119,7 +120,7 @@ static void read_plain(qn_csv_reader *r) {
 
 /* Takes the blanks off the end of the text that begins at a place. */
 static void trim(qn_csv_reader *r, size_t from) {
-    while (r->length > from && is_blank(r->text[r->length - 1]))
+    while (r->length > from && is_blank(r, r->text[r->length - 1]))
         r->length--;
 }
 
@@ -183,7 +184,7 @@ static qn_status read_record(qn_csv_reader *r, bool *is_end) {
     *is_end = peek(r) < 0;
     while (!*is_end && r->status == QN_OK) {
         read_field(r);
-        if (peek(r) != ',')
+        if (peek(r) != r->separator)
             break;
         r->at++;
     }
@@ -208,6 +209,7 @@ const char *qn_csv_text(const qn_csv_reader *r, size_t field) {
 
 static void init(qn_csv_reader *r, const qn_allocator *allocator, const char *name) {
     *r = (qn_csv_reader){.name = name,
+                         .separator = ',',
                          .record_bytes = QN_CSV_RECORD_BYTES,
                          .allocator = qn_allocator_or_default(allocator),
                          .next_line = 1};

@@ -1,9 +1,9 @@
 /* The only CSV reader: records of fields from a file, a text in memory or a stream. Memory grows
- * with the longest record only. Fields are separated by commas and may be quoted ("" is a quote,
- * and quoted fields may contain line ends). Lines end in LF, CRLF or CR; blank lines and the byte
- * order mark are skipped. An unclosed quote, a zero byte and a record that is too long are errors
- * that name the file and the line. The caller decides what fields mean, how many there must be and
- * whether the first line is a header. */
+ * with the longest record only. Fields are separated by commas, or by another byte, and may be
+ * quoted ("" is a quote, and quoted fields may contain line ends). Lines end in LF, CRLF or CR;
+ * blank lines and the byte order mark are skipped. An unclosed quote, a zero byte and a record that
+ * is too long are errors that name the file and the line. The caller decides what fields mean, how
+ * many there must be and whether the first line is a header. */
 #ifndef QN_FORMAT_CSV_H
 #define QN_FORMAT_CSV_H
 
@@ -26,6 +26,7 @@ typedef qn_status qn_csv_more(void *context, void *to, size_t bytes, size_t *n);
  * it begins in the line `line`, from 1. */
 typedef struct qn_csv_reader {
     const char *name;    /* of the source, for messages */
+    char separator;      /* between fields, ',' unless the caller sets another */
     char remark;         /* lines that begin with it are passed over; 0: there are none */
     size_t record_bytes; /* longest record that is read */
     qn_csv_field *fields;
@@ -54,7 +55,7 @@ void qn_csv_read_stream(qn_csv_reader *reader, const qn_allocator *allocator, co
                         qn_csv_more *more, void *context);
 void qn_csv_deinit(qn_csv_reader *reader);
 
-/* Goes back to the first record of a file or a text. */
+/* Goes back to the first record of a file or a text; a stream's caller lets it begin again. */
 void qn_csv_rewind(qn_csv_reader *reader);
 
 /* Reads the next record; *is_end: there is none. */

@@ -132,18 +132,80 @@ static qn_status set_number(qn_metadata *metadata, const char *key, int64_t numb
     return qn_metadata_set(metadata, key, digits);
 }
 
+/* ---- tables ---- */
+
+static const char table_key[] = "preparation.table";
+
+static const char *const kind_names[] = {[QN_COLUMN_NUMBER] = "number",
+                                         [QN_COLUMN_TRUTH] = "truth",
+                                         [QN_COLUMN_CATEGORY] = "category",
+                                         [QN_COLUMN_HASHED] = "hashed",
+                                         [QN_COLUMN_DATE] = "date"};
+
+static bool add_column(cJSON *list, const qn_table_column *c) {
+    cJSON *item = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(list, item)) {
+        cJSON_Delete(item);
+        return false;
+    }
+    const bool is_text = c->kind == QN_COLUMN_CATEGORY || c->kind == QN_COLUMN_HASHED;
+    bool is_whole = cJSON_AddStringToObject(item, "name", c->name) &&
+                    cJSON_AddStringToObject(item, "kind", kind_names[c->kind]);
+    if (!is_text)
+        is_whole &= cJSON_AddNumberToObject(item, "median", (double)c->median) != NULL;
+    if (c->has_gaps)
+        is_whole &= cJSON_AddTrueToObject(item, "gaps") != NULL;
+    if (c->is_day_first)
+        is_whole &= cJSON_AddTrueToObject(item, "day_first") != NULL;
+    if (c->kind == QN_COLUMN_CATEGORY)
+        is_whole &= cJSON_AddItemToObject(item, "texts", list_texts(c->texts, c->n_texts));
+    return is_whole;
+}
+
+static bool fill_table(cJSON *to, const qn_table *table) {
+    cJSON *columns = cJSON_AddArrayToObject(to, "columns");
+    bool is_whole = columns != NULL;
+    for (int i = 0; i < table->n_columns && is_whole; i++)
+        is_whole = add_column(columns, &table->columns[i]);
+    is_whole = is_whole &&
+               cJSON_AddItemToObject(to, "targets", list_texts(table->targets, table->n_targets));
+    return is_whole && (!table->are_numbers || cJSON_AddTrueToObject(to, "are_numbers"));
+}
+
+/* A table's columns as JSON; none takes away what an earlier one has left. */
+static qn_status set_table(qn_metadata *metadata, const qn_table *table) {
+    if (!table)
+        return qn_metadata_get(metadata, table_key) ? qn_metadata_set(metadata, table_key, "")
+                                                    : QN_OK;
+    cJSON *object = cJSON_CreateObject();
+    if (object && !fill_table(object, table)) {
+        cJSON_Delete(object);
+        object = NULL;
+    }
+    return set_list(metadata, table_key, object);
+}
+
 qn_status qn_metadata_set_preparation(qn_metadata *metadata, const qn_preparation *p) {
     QN_NEED(metadata, "metadata");
     QN_NEED(p, "preparation");
     char shape[QN_SHAPE_TEXT];
     QN_DEMAND(p->n_statistics >= 0 && p->n_classes >= 0);
     QN_DEMAND(p->n_statistics == 0 || (p->mean && p->std_dev));
+    QN_DEMAND(p->n_scaled >= 0);
+    QN_DEMAND(p->n_scaled == 0 || (p->target_mean && p->target_scale));
     QN_DEMAND(p->sample.rank >= 0 && p->sample.rank <= QN_MAX_RANK);
     QN_TRY(qn_metadata_set(metadata, "preparation.sample", qn_shape_print(p->sample, shape)));
     QN_TRY(set_number(metadata, "preparation.centre_crop", p->centre_crop));
     QN_TRY(set_number(metadata, "preparation.n_classes", p->n_classes));
     QN_TRY(set_list(metadata, "preparation.mean", list_numbers(p->mean, p->n_statistics)));
     QN_TRY(set_list(metadata, "preparation.std_dev", list_numbers(p->std_dev, p->n_statistics)));
+    if (p->n_scaled > 0 || qn_metadata_get(metadata, "preparation.target_mean")) {
+        QN_TRY(set_list(metadata, "preparation.target_mean",
+                        list_numbers(p->target_mean, p->n_scaled)));
+        QN_TRY(set_list(metadata, "preparation.target_scale",
+                        list_numbers(p->target_scale, p->n_scaled)));
+    }
+    QN_TRY(set_table(metadata, p->table));
     return set_list(metadata, "preparation.class_names",
                     list_texts(p->class_names, p->class_names ? p->n_classes : 0));
 }
@@ -249,6 +311,90 @@ static qn_status get_class_names(qn_metadata *metadata, qn_preparation *p) {
     return QN_OK;
 }
 
+/* ---- reading a table ---- */
+
+static qn_status get_texts(qn_metadata *metadata, const cJSON *list, int *n,
+                           const char *const **texts) {
+    *n = cJSON_GetArraySize(list);
+    const char **copy = qn_arena_allocate(&metadata->texts, (size_t)*n + 1, sizeof *copy);
+    if (!cJSON_IsArray(list))
+        return refuse(table_key, "has a list that is none");
+    if (!copy)
+        return QN_ERROR_MEMORY;
+    *texts = copy;
+    return copy_texts(metadata, list, table_key, copy);
+}
+
+static bool find_kind(const cJSON *text, qn_column_kind *kind) {
+    const size_t n = sizeof kind_names / sizeof *kind_names;
+    size_t i = 0;
+    while (i < n && !(cJSON_IsString(text) && strcmp(text->valuestring, kind_names[i]) == 0))
+        i++;
+    *kind = (qn_column_kind)i;
+    return i < n;
+}
+
+static qn_status get_column(qn_metadata *metadata, const cJSON *item, qn_table_column *c) {
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "name");
+    const cJSON *median = cJSON_GetObjectItemCaseSensitive(item, "median");
+    *c = (qn_table_column){
+        .has_gaps = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "gaps")),
+        .is_day_first = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "day_first")),
+        .median = cJSON_IsNumber(median) ? (float)median->valuedouble : 0.0f,
+    };
+    if (!cJSON_IsString(name) || !isfinite(c->median) ||
+        !find_kind(cJSON_GetObjectItemCaseSensitive(item, "kind"), &c->kind))
+        return refuse(table_key, "has a column without name or kind");
+    c->name = qn_arena_text(&metadata->texts, name->valuestring);
+    if (!c->name)
+        return QN_ERROR_MEMORY;
+    if (c->kind != QN_COLUMN_CATEGORY)
+        return QN_OK;
+    return get_texts(metadata, cJSON_GetObjectItemCaseSensitive(item, "texts"), &c->n_texts,
+                     &c->texts);
+}
+
+static qn_status take_table(qn_metadata *metadata, const cJSON *object, const qn_table **table) {
+    const cJSON *columns = cJSON_GetObjectItemCaseSensitive(object, "columns"), *item;
+    const int n = cJSON_GetArraySize(columns);
+    qn_table *made = qn_arena_allocate(&metadata->texts, 1, sizeof *made);
+    qn_table_column *list = qn_arena_allocate(&metadata->texts, (size_t)n + 1, sizeof *list);
+    if (!made || !list)
+        return QN_ERROR_MEMORY;
+    if (!cJSON_IsArray(columns) || n < 1)
+        return refuse(table_key, "has no columns");
+    *made = (qn_table){.columns = list};
+    made->are_numbers = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "are_numbers"));
+    cJSON_ArrayForEach(item, columns) QN_TRY(get_column(metadata, item, &list[made->n_columns++]));
+    QN_TRY(get_texts(metadata, cJSON_GetObjectItemCaseSensitive(object, "targets"),
+                     &made->n_targets, &made->targets));
+    *table = made;
+    return QN_OK;
+}
+
+qn_status qn_metadata_get_table(qn_metadata *metadata, const qn_table **table) {
+    const char *value = qn_metadata_get(metadata, table_key);
+    *table = NULL;
+    if (!value || !*value)
+        return QN_OK;
+    cJSON *object = cJSON_Parse(value);
+    const qn_status status = take_table(metadata, object, table);
+    cJSON_Delete(object);
+    return status;
+}
+
+/* Means and scales of targets, where a checkpoint has them. */
+static qn_status get_scales(qn_metadata *metadata, qn_preparation *p) {
+    int n = 0;
+    if (!qn_metadata_get(metadata, "preparation.target_mean"))
+        return QN_OK;
+    QN_TRY(get_numbers(metadata, "preparation.target_mean", false, &p->target_mean, &p->n_scaled));
+    QN_TRY(get_numbers(metadata, "preparation.target_scale", true, &p->target_scale, &n));
+    return n == p->n_scaled ? QN_OK
+                            : refuse("preparation.target_scale",
+                                     "has another length than preparation.target_mean");
+}
+
 /* None, one for all, or one for each channel or column. */
 static qn_status check_statistics(const qn_preparation *p, int n_deviations) {
     const int n = p->n_statistics;
@@ -274,6 +420,8 @@ qn_status qn_metadata_get_preparation(qn_metadata *metadata, qn_preparation *pre
     p.centre_crop = crop != 0;
     p.n_classes = (int)n_classes;
     QN_TRY(get_class_names(metadata, &p));
+    QN_TRY(get_scales(metadata, &p));
+    QN_TRY(qn_metadata_get_table(metadata, &p.table));
     *preparation = p;
     return QN_OK;
 }

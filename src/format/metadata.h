@@ -4,6 +4,7 @@
 
 #include "format/safetensors.h"
 #include "quern/checkpoint.h"
+#include "quern/data.h"
 
 /* Invariant: pairs[i].key < pairs[i + 1].key; all texts live in texts. A value that is replaced
  * stays in texts until the end. */
@@ -13,5 +14,8 @@ struct qn_metadata {
     qn_safetensors_pair *pairs; /* (n_pairs) of capacity */
     size_t n_pairs, capacity;
 };
+
+/* The table of the preparation, in the metadata's memory; null: it has none. */
+qn_status qn_metadata_get_table(qn_metadata *metadata, const qn_table **table);
 
 #endif

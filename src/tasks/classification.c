@@ -119,7 +119,7 @@ static qn_status open_source(qn_task *task, classification *c) {
         return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
     const bool is_asked = find_asked(task, &asked);
     const qn_shape sample = is_asked ? asked : task->model->input;
-    const qn_data_options options = {
+    qn_data_options options = {
         QN_OPTIONS_INIT(qn_data_options),
         .allocator = task->allocator,
         .log = task->log,
@@ -130,6 +130,7 @@ static qn_status open_source(qn_task *task, classification *c) {
         .n_classes = n_classes > 0 ? n_classes : qn_model_classes(task->model, sample),
         .strict = qn_setting_flag(task, "strict", false),
     };
+    QN_TRY(qn_task_table_options(task, is_prepared(task), &options));
     return qn_data_open(data, &options, &c->source);
 }
 

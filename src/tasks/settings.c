@@ -1,5 +1,7 @@
 /* A task's settings: text pairs, with the model's recipe as default. */
 #include "base/decimal.h"
+#include "base/status.h"
+#include "format/metadata.h"
 #include "tasks/tasks.h"
 
 #include <math.h>
@@ -52,6 +54,23 @@ qn_status qn_setting_set_count(qn_task *task, const char *name, int64_t value) {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)value);
     return qn_setting_set(task, name, text);
+}
+
+qn_status qn_task_table_options(const qn_task *task, bool is_prepared, qn_data_options *options) {
+    const char *separator = qn_setting_text(task, "separator", NULL);
+    options->header = qn_setting_text(task, "header", NULL);
+    options->separator = separator && strcmp(separator, "bar") == 0 ? "|" : separator;
+    options->decimal = qn_setting_text(task, "decimal", NULL);
+    options->dates = qn_setting_text(task, "dates", NULL);
+    if (is_prepared)
+        QN_TRY(qn_metadata_get_table(task->settings, &options->table));
+    if (options->table)
+        return QN_OK;
+    options->target = qn_setting_text(task, "target", NULL);
+    options->ignore = qn_setting_text(task, "ignore", NULL);
+    options->categories = qn_setting_text(task, "categories", NULL);
+    options->task = qn_setting_text(task, "task", NULL);
+    return QN_OK;
 }
 
 int64_t qn_task_batch(const qn_task *task) {

@@ -77,6 +77,10 @@ bool qn_setting_flag(const qn_task *task, const char *name, bool fallback);
 qn_status qn_setting_set(qn_task *task, const char *name, const char *value);
 qn_status qn_setting_set_count(qn_task *task, const char *name, int64_t value);
 
+/* What the settings say of tables: the columns of a checkpoint, where the task goes on with its
+ * preparation, else those that were told. */
+qn_status qn_task_table_options(const qn_task *task, bool is_prepared, qn_data_options *options);
+
 /* Batch size: the setting, else the recipe's. */
 int64_t qn_task_batch(const qn_task *task);
 

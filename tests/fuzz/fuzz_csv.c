@@ -1,10 +1,10 @@
-/* CSV to rows of numbers: sizes, classes, names and texts of what is written fit together. A + in
- * front says that columns may be of texts; the first line, if it begins with a #, names the column
- * of the label. */
+/* Tables to rows of numbers: sizes, columns, texts and values of what is written fit together. A +
+ * in front says that texts are read as they are, a ! that the target is a class; the first line, if
+ * it begins with a #, names the target. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include "base/status.h"
-#include "data/csv.h"
+#include "data/table/table.h"
 #include "os/heap.h"
 
 #include "memory_file.h"
@@ -29,62 +29,70 @@ static qn_status keep(void *context, const void *data, size_t bytes) {
     return QN_OK;
 }
 
-/* Names and texts of columns: as many as their sizes say, which use up all of the block. */
-static void check_texts(const char *block, size_t bytes, size_t n_columns) {
+/* Texts: of each column its name, why it is left out, and as many as its record says. */
+static void check_texts(const char *block, size_t bytes, const qn_csv_record *records, size_t n) {
     int64_t wanted = 0, found = 0;
-    for (size_t i = 0; i < n_columns; i++) {
-        int32_t n;
-        if (bytes < 4 * n_columns)
-            abort();
-        memcpy(&n, block + 4 * i, sizeof n);
-        if (n < 0 || n > QN_CSV_MOST_TEXTS)
-            abort();
-        wanted += 1 + n;
-    }
-    for (size_t i = 4 * n_columns; i < bytes; i++)
+    for (size_t i = 0; i < n; i++)
+        wanted += 2 + records[i].n_texts;
+    for (size_t i = 0; i < bytes; i++)
         found += block[i] == 0;
-    if (found != wanted || block[bytes - 1] != 0)
+    if (found != wanted || bytes == 0 || block[bytes - 1] != 0)
         abort();
 }
 
-static void check_rows(const written *w, const qn_csv_footer *f) {
-    size_t row = (size_t)f->n_columns + 2;
+static void check_records(const qn_csv_footer *f, const qn_csv_record *records) {
+    int32_t place = 0;
+    for (int64_t i = 0; i < f->n_columns; i++) {
+        const qn_csv_record *r = &records[i];
+        const bool is_stored = r->role != QN_CSV_LEFT_OUT;
+        if (r->place != (is_stored ? place : -1) || r->n_texts < 0 ||
+            r->n_texts > (r->role == QN_CSV_TARGET ? QN_CSV_MOST_LABELS : QN_CSV_MOST_TEXTS) ||
+            (r->role == QN_CSV_TARGET && f->targets == QN_CSV_CLASSES && r->n_classes < 1))
+            abort();
+        place += is_stored;
+    }
+    if (place != f->n_stored)
+        abort();
+}
+
+/* A value of a column: a text's number, a class, or a number; what is missing is NaN. */
+static void check_value(const qn_csv_footer *f, const qn_csv_record *r, float value, bool is_raw) {
+    const bool is_category = r->kind == QN_COLUMN_CATEGORY, is_input = r->role == QN_CSV_INPUT;
+    if (isinf(value) || (isnan(value) && (is_raw || !is_input)))
+        abort();
+    if (is_input && is_category && !(isnan(value) || (value >= -1 && value < (float)r->n_texts)))
+        abort();
+    if (!is_input && f->targets == QN_CSV_CLASSES && !(value >= 0 && value < (float)r->n_classes))
+        abort();
+}
+
+static void check_rows(const written *w, const qn_csv_footer *f, const qn_csv_record *records,
+                       bool is_raw) {
     for (int64_t i = 0; i < f->n_rows; i++)
-        for (size_t k = 0; k < row; k++) {
+        for (int64_t k = 0; k < f->n_columns; k++) {
             float value;
-            int32_t id;
-            memcpy(&value, w->data + ((size_t)i * row + k) * 4, 4);
-            memcpy(&id, &value, 4);
-            if (k + 2 == row ? !f->are_targets && (id < 0 || id >= f->n_ids)
-                             : k + 2 < row && !isfinite(value))
-                abort();
+            if (records[k].place < 0)
+                continue;
+            memcpy(&value, w->data + (i * f->n_stored + records[k].place) * 4, sizeof value);
+            check_value(f, &records[k], value, is_raw);
         }
 }
 
-static void check(const written *w) {
+static void check(const written *w, bool is_raw) {
+    static qn_csv_record records[MOST_BYTES / sizeof(qn_csv_record)];
     qn_csv_footer f;
     if (w->bytes < sizeof f)
         abort();
     memcpy(&f, w->data + w->bytes - sizeof f, sizeof f);
-    int64_t rows = f.n_rows * (f.n_columns + 2) * 4;
-    if (memcmp(f.magic, QN_CSV_MAGIC, sizeof f.magic) != 0 || f.n_rows < 1 || f.n_columns < 1 ||
-        rows + 4 * f.n_ids + f.names_bytes + f.texts_bytes + (int64_t)sizeof f != (int64_t)w->bytes)
+    const int64_t rows = f.n_rows * f.n_stored * 4;
+    const int64_t bytes = f.n_columns * (int64_t)sizeof *records;
+    if (memcmp(f.magic, QN_CSV_MAGIC, sizeof f.magic) != 0 || f.n_rows < 1 || f.n_stored < 2 ||
+        rows + bytes + f.texts_bytes + (int64_t)sizeof f != (int64_t)w->bytes)
         abort();
-    int64_t n_names = 0;
-    for (int64_t i = 0; i < f.names_bytes; i++)
-        n_names += w->data[rows + 4 * f.n_ids + i] == 0;
-    if (n_names != 0 && n_names != f.n_ids)
-        abort();
-    for (int64_t i = 0; i < f.n_ids; i++) {
-        int32_t class;
-        memcpy(&class, w->data + rows + 4 * i, 4);
-        if (class < 0 || class >= f.n_ids)
-            abort();
-    }
-    if (f.texts_bytes > 0)
-        check_texts(w->data + rows + 4 * f.n_ids + f.names_bytes, (size_t)f.texts_bytes,
-                    (size_t)f.n_columns);
-    check_rows(w, &f);
+    memcpy(records, w->data + rows, (size_t)bytes);
+    check_records(&f, records);
+    check_texts(w->data + rows + bytes, (size_t)f.texts_bytes, records, (size_t)f.n_columns);
+    check_rows(w, &f, records, is_raw);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -97,6 +105,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const bool reads_texts = size > 0 && data[0] == '+';
     data += reads_texts;
     size -= reads_texts;
+    const bool has_task = size > 0 && data[0] == '!';
+    data += has_task;
+    size -= has_task;
     if (size > 0 && data[0] == '#') {
         while (n + 1 < sizeof label && n + 1 < size && data[n + 1] != '\n' && data[n + 1]) {
             label[n] = (char)data[n + 1];
@@ -104,13 +115,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         n = n + 2 < size ? n + 2 : size;
     }
-    qn_csv_options options = {.allocator = qn_allocator_default(),
-                              .label = n > 0 ? label : NULL,
-                              .reads_texts = reads_texts};
+    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options), .reads_texts = reads_texts,
+                                 .task = has_task ? "classification" : NULL};
+    const qn_csv_options options = {
+        .allocator = qn_allocator_default(), .how = &how, .target = n > 0 ? label : NULL};
     qn_file *file = memory_file_open(data + n, size - n, &descriptor);
     to.bytes = 0;
-    if (file && qn_csv_convert(&options, file, (qn_sink){&to, keep}) == QN_OK)
-        check(&to);
+    if (file && qn_csv_convert((void *)(uintptr_t)&options, file, (qn_sink){&to, keep}) == QN_OK)
+        check(&to, reads_texts);
     qn_file_close(file);
     close(descriptor);
     return 0;

@@ -126,6 +126,7 @@ const command command_plan = {
         "MODEL is needed. Exits with 0 if they fit into the capacity and with 3 if they do not.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&plan_buffers_options, &plan_cores_options, &training_options},
+    .shared = {&plan_buffers_options, &plan_cores_options, &training_options, &table_options,
+               &table_form_options},
     .run = run,
 };

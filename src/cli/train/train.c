@@ -402,7 +402,8 @@ const command command_train = {
         "quern exits. quern train MODEL --help shows that model's recipe.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&training_options, &by_plan_options, &personal_options},
+    .shared = {&training_options, &table_options, &table_form_options, &by_plan_options,
+               &personal_options},
     .run = run,
     .makes_files = true,
 };

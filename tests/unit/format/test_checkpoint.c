@@ -35,7 +35,24 @@ static void test_pairs(void) {
 static void test_preparation(void) {
     const float mean[3] = {0.1f, 1.0f / 3, -1e-30f}, deviation[3] = {0.25f, 3.4e38f, 1e-40f};
     const char *names[2] = {"caf\xc3\xa9, \"x\"\n", ""};
-    const qn_preparation p = {{3, {28, 30, 3}}, true, 3, mean, deviation, 2, names};
+    const char *const targets[] = {"price"};
+    const qn_table_column columns[] = {
+        {.name = "size", .median = 0.1f, .has_gaps = true},
+        {.name = "of\"it", .kind = QN_COLUMN_CATEGORY, .n_texts = 2, .texts = names},
+        {.name = "day", .kind = QN_COLUMN_DATE, .is_day_first = true, .median = -3},
+    };
+    const qn_table table = {3, 1, columns, targets, true};
+    const qn_preparation p = {.sample = {3, {28, 30, 3}},
+                              .centre_crop = true,
+                              .n_statistics = 3,
+                              .mean = mean,
+                              .std_dev = deviation,
+                              .n_classes = 2,
+                              .class_names = names,
+                              .table = &table,
+                              .n_scaled = 1,
+                              .target_mean = mean,
+                              .target_scale = deviation};
     qn_preparation q;
     qn_metadata *m = NULL;
     CHECK_OK(qn_metadata_create(NULL, &m));
@@ -46,6 +63,11 @@ static void test_preparation(void) {
     CHECK(memcmp(q.mean, mean, sizeof mean) == 0);
     CHECK(memcmp(q.std_dev, deviation, sizeof deviation) == 0);
     CHECK(q.n_classes == 2 && strcmp(q.class_names[0], names[0]) == 0 && !*q.class_names[1]);
+    CHECK(q.n_scaled == 1 && q.target_mean[0] == mean[0] && q.target_scale[0] == deviation[0]);
+    CHECK(q.table->n_columns == 3 && q.table->n_targets == 1 && q.table->are_numbers);
+    CHECK(strcmp(q.table->targets[0], "price") == 0 && q.table->columns[0].median == 0.1f);
+    CHECK(q.table->columns[0].has_gaps && q.table->columns[2].is_day_first);
+    CHECK(q.table->columns[1].n_texts == 2 && strcmp(q.table->columns[1].texts[0], names[0]) == 0);
     qn_metadata_destroy(m);
 }
 
@@ -65,12 +87,22 @@ static const char *const bad_values[][3] = {
     {"preparation.std_dev", "[0]", "number"},
     {"preparation.class_names", "[1,2]", "text"},
     {"preparation.class_names", "[\"a\"]", "each class"},
+    {"preparation.target_mean", "[0]", "preparation.target_scale"},
+    {"preparation.table", "[]", "no columns"},
+    {"preparation.table", "{\"columns\":[{}]}", "without name or kind"},
+    {"preparation.table", "{\"columns\":[{\"name\":\"a\",\"kind\":\"number\"}]}", "list"},
+    {"preparation.table", "{\"columns\":[{\"name\":\"a\",\"kind\":\"category\"}]}", "list"},
 };
 
 static void test_bad_preparation(void) {
     const float one[1] = {1};
     const char *names[2] = {"a", "b"};
-    const qn_preparation p = {{1, {4}}, false, 1, one, one, 2, names};
+    const qn_preparation p = {.sample = {1, {4}},
+                              .n_statistics = 1,
+                              .mean = one,
+                              .std_dev = one,
+                              .n_classes = 2,
+                              .class_names = names};
     for (size_t i = 0; i < sizeof bad_values / sizeof bad_values[0]; i++) {
         qn_metadata *m = NULL;
         qn_preparation q;

@@ -1,0 +1,520 @@
+/* Tables in text files as a source: csv:FILE[,label=NAME], FILE.csv.gz, or - for standard input.
+ * What the file is understood as is told where it is not plain: a separator other than the comma, a
+ * decimal comma, an encoding, columns that are left out, missing values, texts that become
+ * categories. The columns are those of options.table, by name, or are found from the file, and are
+ * then source->preparation.table. */
+#include "base/decimal.h"
+#include "base/status.h"
+#include "data/table/encode.h"
+#include "os/files/stream.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PIECE = 256,              /* numbers of a row that are read at a time */
+    MEDIAN_NUMBERS = 1 << 18, /* that are held to find medians */
+    MEDIAN_LEAST = 64,        /* of a column */
+    MEDIAN_MOST = 16384
+};
+
+typedef struct csv_source {
+    qn_source_base base;
+    qn_file *file;
+    qn_csv_footer footer;
+    int64_t row_bytes;
+    const qn_csv_record *records; /* (n_columns) */
+    const qn_csv_names_of *names; /* (n_columns) */
+    qn_csv_encoder encoder;
+    bool are_raw; /* rows are given as they are: texts by their numbers */
+    qn_holdout holdout;
+} csv_source;
+
+static qn_status fail_damaged(const csv_source *csv) {
+    return qn_fail(QN_ERROR_FORMAT, "%s: damaged; remove it", qn_file_path(csv->file));
+}
+
+/* ---- reading ---- */
+
+/* A class, which is nothing where it is to be predicted, or a number of the targets. */
+static void put_target(const csv_source *csv, int target, float value, void *y) {
+    const int32_t class = isnan(value) ? 0 : (int32_t)value;
+    const float number = isnan(value) ? 0.0f : value;
+    if (csv->footer.targets == QN_CSV_NUMBERS)
+        memcpy((float *)y + target, &number, sizeof number);
+    else
+        memcpy(y, &class, sizeof class);
+}
+
+static void put_values(const csv_source *csv, const float *values, int64_t from, int64_t n,
+                       float *x, void *y) {
+    for (int64_t i = 0; i < n; i++) {
+        const qn_csv_place *place = &csv->encoder.places[from + i];
+        if (place->target >= 0)
+            put_target(csv, place->target, values[i], y);
+        else if (csv->are_raw)
+            x[place->feature] = values[i];
+        else if (place->column)
+            qn_csv_encode(place, values[i], x);
+    }
+}
+
+static qn_status csv_read(void *self, qn_split split, int64_t index, void *x, void *y) {
+    csv_source *csv = self;
+    float piece[PIECE];
+    const int64_t row = qn_holdout_index(&csv->holdout, split, index) * csv->row_bytes;
+    if (csv->footer.targets == QN_CSV_NO_TARGETS)
+        memset(y, 0, sizeof(int32_t));
+    for (int64_t at = 0; at < csv->footer.n_stored; at += PIECE) {
+        const int64_t left = csv->footer.n_stored - at, n = left < PIECE ? left : PIECE;
+        QN_TRY(qn_file_read(csv->file, row + 4 * at, piece, (size_t)n * sizeof *piece));
+        put_values(csv, piece, at, n, x, y);
+    }
+    return QN_OK;
+}
+
+/* ---- what is in the parsed file ---- */
+
+/* Reads the footer and checks that the sizes in it make up the file. */
+static qn_status read_footer(csv_source *csv) {
+    qn_csv_footer *f = &csv->footer;
+    const int64_t bytes = qn_file_bytes(csv->file), end = bytes - (int64_t)sizeof *f;
+    int64_t rows = -1;
+    if (end >= 0)
+        QN_TRY(qn_file_read(csv->file, end, f, sizeof *f));
+    csv->row_bytes = f->n_stored * 4;
+    const bool is_sound =
+        end >= 0 && memcmp(f->magic, QN_CSV_MAGIC, sizeof f->magic) == 0 && f->n_stored > 0 &&
+        f->n_columns >= f->n_stored && f->n_columns < INT_MAX / 64 && f->texts_bytes > 0 &&
+        f->texts_bytes < INT_MAX && f->n_rows > 0 && f->targets >= QN_CSV_NO_TARGETS &&
+        f->targets <= QN_CSV_NUMBERS && f->encoding >= 0 && f->encoding <= QN_ENCODING_UTF16_BE &&
+        !__builtin_mul_overflow(f->n_rows, csv->row_bytes, &rows) &&
+        rows == end - f->texts_bytes - f->n_columns * (int64_t)sizeof(qn_csv_record);
+    return is_sound ? QN_OK : fail_damaged(csv);
+}
+
+/* Of each place of a row one column, and counts that can be. */
+static qn_status check_records(const csv_source *csv) {
+    int64_t n_stored = 0;
+    for (int64_t i = 0; i < csv->footer.n_columns; i++) {
+        const qn_csv_record *r = &csv->records[i];
+        const bool is_stored = r->role != QN_CSV_LEFT_OUT;
+        if (r->role < QN_CSV_INPUT || r->role > QN_CSV_LEFT_OUT || r->kind < QN_COLUMN_NUMBER ||
+            r->kind > QN_COLUMN_DATE || r->place != (is_stored ? n_stored : -1) || r->n_texts < 0 ||
+            r->n_texts > QN_CSV_MOST_LABELS || r->n_classes < 0 ||
+            r->n_classes > QN_CSV_MOST_LABELS)
+            return fail_damaged(csv);
+        n_stored += is_stored;
+    }
+    return n_stored == csv->footer.n_stored ? QN_OK : fail_damaged(csv);
+}
+
+/* The next text of those up to end, or "" beyond it. */
+static const char *next_text(const char **at, const char *end) {
+    const char *text = *at;
+    *at += *at < end ? strlen(text) + 1 : 0;
+    return text;
+}
+
+static qn_status read_columns(csv_source *csv) {
+    const qn_csv_footer *f = &csv->footer;
+    qn_arena *arena = &csv->base.arena;
+    const size_t n = (size_t)f->n_columns, bytes = (size_t)f->texts_bytes;
+    qn_csv_record *records = qn_arena_allocate(arena, n, sizeof *records);
+    qn_csv_names_of *names = qn_arena_allocate(arena, n, sizeof *names);
+    char *block = qn_arena_allocate(arena, bytes + 1, 1);
+    if (!records || !names || !block)
+        return QN_ERROR_MEMORY;
+    const int64_t at_records = f->n_rows * csv->row_bytes;
+    QN_TRY(qn_file_read(csv->file, at_records, records, n * sizeof *records));
+    QN_TRY(qn_file_read(csv->file, at_records + (int64_t)(n * sizeof *records), block, bytes));
+    csv->records = records;
+    csv->names = names;
+    QN_TRY(check_records(csv));
+    const char *at = block, *end = block + bytes;
+    for (size_t i = 0; i < n; i++) {
+        names[i].name = next_text(&at, end);
+        names[i].left_out = next_text(&at, end);
+        names[i].texts = qn_arena_allocate(arena, (size_t)records[i].n_texts + 1, sizeof(char *));
+        if (!names[i].texts)
+            return QN_ERROR_MEMORY;
+        for (int32_t k = 0; k < records[i].n_texts; k++)
+            names[i].texts[k] = next_text(&at, end);
+    }
+    return QN_OK;
+}
+
+/* ---- columns ---- */
+
+static qn_status make_table(csv_source *csv, qn_table **made) {
+    qn_arena *arena = &csv->base.arena;
+    const size_t n = (size_t)csv->footer.n_stored;
+    qn_table *table = qn_arena_allocate(arena, 1, sizeof *table);
+    qn_table_column *columns = qn_arena_allocate(arena, n, sizeof *columns);
+    const char **targets = qn_arena_allocate(arena, n, sizeof *targets);
+    if (!table || !columns || !targets)
+        return QN_ERROR_MEMORY;
+    *table = (qn_table){.columns = columns,
+                        .targets = targets,
+                        .are_numbers = csv->footer.targets == QN_CSV_NUMBERS};
+    for (int64_t i = 0; i < csv->footer.n_columns; i++) {
+        const qn_csv_record *r = &csv->records[i];
+        if (r->role == QN_CSV_TARGET)
+            targets[table->n_targets++] = csv->names[i].name;
+        if (r->role == QN_CSV_INPUT)
+            columns[table->n_columns++] = (qn_table_column){
+                .name = csv->names[i].name,
+                .kind = (qn_column_kind)r->kind,
+                .has_gaps = r->n_missing > 0,
+                .is_day_first = r->is_day_first,
+                .n_texts = r->n_texts,
+                .texts = csv->names[i].texts,
+            };
+    }
+    *made = table;
+    return QN_OK;
+}
+
+static int compare_floats(const void *left, const void *right) {
+    const float a = *(const float *)left, b = *(const float *)right;
+    return (a > b) - (a < b);
+}
+
+/* The medians of columns of numbers over training rows that lie evenly; of few rows, over all. */
+static qn_status find_medians(csv_source *csv, int64_t n_training, qn_table *table) {
+    qn_table_column *columns = (qn_table_column *)table->columns;
+    const int64_t stored = csv->footer.n_stored, fit = MEDIAN_NUMBERS / stored;
+    const int64_t most = fit < MEDIAN_LEAST ? MEDIAN_LEAST : fit > MEDIAN_MOST ? MEDIAN_MOST : fit;
+    const int64_t n = n_training < most ? n_training : most;
+    const qn_allocator *allocator = csv->base.options.allocator;
+    const size_t count = (size_t)(n * stored);
+    float *rows, *values;
+    QN_TRY(qn_allocate(allocator, count, sizeof *rows, &rows));
+    qn_status status = qn_allocate(allocator, (size_t)n, sizeof *values, &values);
+    for (int64_t i = 0; status == QN_OK && i < n; i++) {
+        const int64_t row = qn_holdout_index(&csv->holdout, QN_TRAIN, i * n_training / n);
+        status = qn_file_read(csv->file, row * csv->row_bytes, rows + i * stored,
+                              (size_t)csv->row_bytes);
+    }
+    for (int64_t at = 0, column = 0; status == QN_OK && at < stored; at++) {
+        if (!csv->encoder.places[at].column)
+            continue;
+        int64_t n_found = 0;
+        for (int64_t i = 0; i < n; i++)
+            if (!isnan(rows[i * stored + at]))
+                values[n_found++] = rows[i * stored + at];
+        qsort(values, (size_t)n_found, sizeof *values, compare_floats);
+        columns[column++].median = n_found > 0 ? values[n_found / 2] : 0.0f;
+    }
+    qn_release(allocator, rows, count, sizeof *rows);
+    if (values)
+        qn_release(allocator, values, (size_t)n, sizeof *values);
+    return status;
+}
+
+/* Rows as they are, for who chooses features himself: a column of the source for each. */
+static qn_status lay_out_raw(csv_source *csv, qn_data_source *source) {
+    qn_arena *arena = &csv->base.arena;
+    qn_csv_encoder *e = &csv->encoder;
+    const size_t n = (size_t)csv->footer.n_stored;
+    e->n_places = n;
+    e->places = qn_arena_allocate(arena, n, sizeof *e->places);
+    qn_data_column *columns = qn_arena_allocate(arena, n, sizeof *columns);
+    if (!e->places || !columns)
+        return QN_ERROR_MEMORY;
+    for (int64_t i = 0; i < csv->footer.n_columns; i++) {
+        const qn_csv_record *r = &csv->records[i];
+        if (r->place < 0)
+            continue;
+        const bool is_target = r->role == QN_CSV_TARGET;
+        e->places[r->place] =
+            (qn_csv_place){.target = is_target ? 0 : -1, .feature = e->n_features};
+        if (!is_target)
+            columns[e->n_features++] = (qn_data_column){
+                csv->footer.has_header ? csv->names[i].name : "", r->n_texts, csv->names[i].texts};
+    }
+    csv->are_raw = true;
+    source->columns = columns;
+    return QN_OK;
+}
+
+static qn_status lay_out(csv_source *csv, qn_data_source *source) {
+    const qn_table *known = csv->base.options.table;
+    qn_table *table = NULL;
+    if (csv->base.options.reads_texts)
+        return lay_out_raw(csv, source);
+    if (!known)
+        QN_TRY(make_table(csv, &table));
+    QN_TRY(qn_csv_encoder_make(&csv->base.arena, known ? known : table, csv->records, csv->names,
+                               (size_t)csv->footer.n_columns, &csv->encoder));
+    if (!known)
+        QN_TRY(find_medians(csv, source->n_samples[QN_TRAIN], table));
+    csv->base.are_marks = csv->encoder.are_marks;
+    source->preparation.table = known ? known : table;
+    return QN_OK;
+}
+
+/* ---- targets ---- */
+
+static void find_targets(const csv_source *csv, qn_data_source *source) {
+    for (int64_t i = 0; i < csv->footer.n_columns; i++) {
+        const qn_csv_record *r = &csv->records[i];
+        if (r->role != QN_CSV_TARGET)
+            continue;
+        if (csv->footer.targets == QN_CSV_NUMBERS) {
+            source->n_targets++;
+            continue;
+        }
+        source->preparation.n_classes = r->n_classes;
+        if (r->n_texts > 0)
+            source->preparation.class_names = csv->names[i].texts;
+    }
+}
+
+/* ---- telling ---- */
+
+/* Adds ", NAME" to a list that has room for some. */
+static void list_name(char *list, size_t bytes, const char *name, int n) {
+    const size_t used = strlen(list);
+    if (n < 6)
+        snprintf(list + used, bytes - used, "%s%.40s", n > 0 ? ", " : "", name);
+    else if (n == 6)
+        snprintf(list + used, bytes - used, ", ...");
+}
+
+static void tell_dialect(const csv_source *csv, const char *path) {
+    const qn_csv_footer *f = &csv->footer;
+    const qn_source_base *base = &csv->base;
+    if (f->encoding != QN_ENCODING_UTF8)
+        qn_data_tell(base, 0, "%s is read as %s", path, qn_encoding_name((qn_encoding)f->encoding));
+    if (f->separator != ',' || f->decimal != '.')
+        qn_data_tell(base, 0, "%s: fields are separated by %s%s", path,
+                     f->separator == '\t'  ? "tabs"
+                     : f->separator == ';' ? "semicolons"
+                     : f->separator == '|' ? "|"
+                                           : "commas",
+                     f->decimal == ',' ? ", and a comma is the decimal mark" : "");
+    double number;
+    if (f->has_header && qn_decimal_parse(csv->names[0].name, &number))
+        qn_data_tell(base, 0, "%s: the first line (%s, ...) is taken for names of columns", path,
+                     csv->names[0].name);
+    if (f->n_dropped > 0)
+        qn_data_tell(base, 1, "%s: %" PRId64 " rows without a target are left out", path,
+                     f->n_dropped);
+}
+
+static void tell_columns(const csv_source *csv, const char *path) {
+    char gaps[320] = "", texts[320] = "", hashed[320] = "";
+    int64_t n_missing = 0;
+    int n_gaps = 0, n_texts = 0, n_hashed = 0;
+    for (int64_t i = 0; i < csv->footer.n_columns; i++) {
+        const qn_csv_record *r = &csv->records[i];
+        const char *name = csv->names[i].name;
+        if (r->role == QN_CSV_LEFT_OUT)
+            qn_data_tell(&csv->base, 0, "%s: column '%s' is left out: %s", path, name,
+                         csv->names[i].left_out);
+        if (r->role != QN_CSV_INPUT)
+            continue;
+        n_missing += r->n_missing;
+        if (r->n_missing > 0)
+            list_name(gaps, sizeof gaps, name, n_gaps++);
+        if (r->kind == QN_COLUMN_CATEGORY)
+            list_name(texts, sizeof texts, name, n_texts++);
+        if (r->kind == QN_COLUMN_HASHED)
+            list_name(hashed, sizeof hashed, name, n_hashed++);
+    }
+    if (n_gaps > 0)
+        qn_data_tell(&csv->base, 0,
+                     "%s: %" PRId64
+                     " values are missing, in %d column%s (%s): the median stands in "
+                     "for them",
+                     path, n_missing, n_gaps, n_gaps == 1 ? "" : "s", gaps);
+    if (n_texts > 0)
+        qn_data_tell(&csv->base, 0, "%s: categories: %s", path, texts);
+    if (n_hashed > 0)
+        qn_data_tell(&csv->base, 0, "%s: categories of more than %d texts, by their hashes: %s",
+                     path, QN_CSV_ONE_HOT, hashed);
+}
+
+/* Texts that the weights have not met. */
+static void tell_unknown(const csv_source *csv, const char *path) {
+    for (size_t i = 0; i < csv->encoder.n_places; i++) {
+        const qn_csv_place *place = &csv->encoder.places[i];
+        char list[320] = "";
+        int n = 0;
+        for (int64_t c = 0; place->category && c < csv->footer.n_columns; c++)
+            for (int32_t k = 0; csv->records[c].place == (int32_t)i && k < csv->records[c].n_texts;
+                 k++)
+                if (place->category[k] < 0)
+                    list_name(list, sizeof list, csv->names[c].texts[k], n++);
+        if (n > 0)
+            qn_data_tell(&csv->base, 1,
+                         "%s: column '%s' has texts that the weights do not know: %s", path,
+                         place->column->name, list);
+    }
+}
+
+/* ---- facts ---- */
+
+static const char *kind_of(const csv_source *csv, const qn_csv_record *r) {
+    static const char *const kinds[] = {[QN_COLUMN_NUMBER] = "numbers",
+                                        [QN_COLUMN_TRUTH] = "true or false",
+                                        [QN_COLUMN_CATEGORY] = "categories",
+                                        [QN_COLUMN_HASHED] = "many categories",
+                                        [QN_COLUMN_DATE] = "dates"};
+    if (r->role == QN_CSV_LEFT_OUT)
+        return "left out";
+    if (r->role == QN_CSV_INPUT)
+        return kinds[r->kind];
+    return csv->footer.targets == QN_CSV_NUMBERS ? "target, a number" : "target, a class";
+}
+
+static qn_status fill_column(csv_source *csv, int64_t i) {
+    const qn_csv_record *r = &csv->records[i];
+    const qn_csv_names_of *of = &csv->names[i];
+    const qn_column_fact fact = {.name = of->name,
+                                 .kind = kind_of(csv, r),
+                                 .n_missing = r->n_missing,
+                                 .n_values = r->n_values,
+                                 .left_out = *of->left_out ? of->left_out : NULL};
+    return qn_data_facts_add_column(&csv->base, &fact);
+}
+
+static qn_status fill_facts(csv_source *csv) {
+    const qn_csv_footer *f = &csv->footer;
+    qn_data_facts *facts = &csv->base.facts;
+    facts->encoding = qn_encoding_name((qn_encoding)f->encoding);
+    facts->separator = f->separator;
+    facts->decimal = f->decimal;
+    facts->has_header = f->has_header ? QN_ANSWER_YES : QN_ANSWER_NO;
+    facts->target_kind = f->targets == QN_CSV_NUMBERS   ? QN_TARGET_NUMBERS
+                         : f->targets == QN_CSV_CLASSES ? QN_TARGET_CLASSES
+                                                        : QN_TARGET_NONE;
+    for (int64_t i = 0; i < f->n_columns; i++) {
+        QN_TRY(fill_column(csv, i));
+        if (csv->records[i].role != QN_CSV_TARGET)
+            continue;
+        QN_TRY(qn_data_facts_set(&csv->base, &facts->target, "%s%s%s",
+                                 facts->target ? facts->target : "", facts->target ? ", " : "",
+                                 csv->names[i].name));
+    }
+    if (f->n_dropped == 0)
+        return QN_OK;
+    return qn_data_facts_count(&csv->base, &facts->dropped, "rows", "no target", NULL,
+                               f->n_dropped);
+}
+
+/* ---- opening ---- */
+
+/* FILE[,label=NAME]; *label is null where none is given. */
+static qn_status split_argument(qn_source_base *base, const char **path, const char **label) {
+    static const char mark[] = ",label=";
+    const char *at = strstr(base->argument, mark);
+    *path = base->argument;
+    *label = NULL;
+    if (!at)
+        return QN_OK;
+    *label = at + strlen(mark);
+    *path = qn_arena_format(&base->arena, "%.*s", (int)(at - base->argument), base->argument);
+    return *path ? QN_OK : QN_ERROR_MEMORY;
+}
+
+/* All that the parsed file depends on, beside its source. */
+static qn_status name_variant(qn_source_base *base, const char *label, const char **variant) {
+    const qn_data_options *o = &base->options;
+    uint64_t known = 0;
+    for (int k = 0; o->table && k < o->table->n_columns; k++)
+        known = known * 31 + qn_hash_text(o->table->columns[k].name) +
+                (uint64_t)o->table->columns[k].kind * 2 + o->table->columns[k].is_day_first;
+    for (int k = 0; o->table && k < o->table->n_targets; k++)
+        known = known * 31 + qn_hash_text(o->table->targets[k]) + o->table->are_numbers;
+    const char *told[] = {label ? label : o->target,
+                          o->ignore,
+                          o->categories,
+                          o->task,
+                          o->header,
+                          o->separator,
+                          o->decimal,
+                          o->dates};
+    const char *text = qn_arena_format(&base->arena, QN_CSV_MAGIC "%d%d|%016" PRIx64,
+                                       o->reads_texts, o->is_unlabelled, known);
+    for (size_t i = 0; text && i < sizeof told / sizeof *told; i++)
+        text = qn_arena_format(&base->arena, "%s\n%s", text, told[i] ? told[i] : "");
+    *variant = text;
+    return text ? QN_OK : QN_ERROR_MEMORY;
+}
+
+static qn_status copy_input(void *context, qn_writer *writer) {
+    char piece[PIECE * 16];
+    bool is_end = false;
+    while (!is_end) {
+        size_t n;
+        QN_TRY(qn_in_stream_read(context, piece, sizeof piece, &n, &is_end));
+        QN_TRY(qn_writer_put(writer, piece, n));
+    }
+    return QN_OK;
+}
+
+/* Standard input, which can be read once, as a file of this run. */
+static qn_status open_input(const qn_source_base *base, qn_file **file) {
+    qn_in_stream *stream;
+    if (!base->options.is_unlabelled)
+        return qn_fail(QN_ERROR_ARGUMENT, "csv:- is for quern predict; other commands read their "
+                                          "data more than once, from a file");
+    QN_TRY(qn_in_stream_open(base->options.allocator, NULL, &stream));
+    const qn_status status =
+        qn_file_make(base->options.allocator, "standard input", copy_input, stream, file);
+    qn_in_stream_close(stream);
+    return status;
+}
+
+static qn_status open_parsed(csv_source *csv, const char **path) {
+    qn_source_base *base = &csv->base;
+    qn_csv_options options = {.allocator = base->options.allocator, .how = &base->options};
+    const char *variant;
+    qn_file *plain;
+    QN_TRY(split_argument(base, path, &options.target));
+    QN_TRY(name_variant(base, options.target, &variant));
+    const bool is_input = strcmp(*path, "-") == 0;
+    QN_TRY(is_input ? open_input(base, &plain) : qn_data_open_file(base, *path, &plain));
+    *path = is_input ? "standard input" : *path;
+    options.name = *path;
+    const qn_status status =
+        is_input ? qn_cache_make(base, plain, qn_csv_convert, &options, &csv->file)
+                 : qn_cache_open_of(base, plain, variant, qn_csv_convert, &options, &csv->file);
+    qn_file_close(plain);
+    return status;
+}
+
+static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
+    csv_source *csv = (csv_source *)base;
+    const char *path;
+    QN_TRY(open_parsed(csv, &path));
+    QN_TRY(read_footer(csv));
+    QN_TRY(read_columns(csv));
+    find_targets(csv, source);
+    const int64_t n = csv->footer.n_rows;
+    QN_TRY(qn_holdout_make(n, base->options.holdout, base->options.seed, &csv->holdout));
+    source->n_samples[QN_TRAIN] = n - csv->holdout.n_test;
+    source->n_samples[QN_TEST] = csv->holdout.n_test;
+    QN_TRY(lay_out(csv, source));
+    source->sample = source->preparation.sample = QN_SHAPE((int64_t)csv->encoder.n_features);
+    source->dtype = QN_F32;
+    source->read = csv_read;
+    base->wants_statistics = true;
+    QN_TRY(fill_facts(csv));
+    tell_dialect(csv, path);
+    tell_columns(csv, path);
+    tell_unknown(csv, path);
+    return QN_OK;
+}
+
+static void csv_release(qn_source_base *base) {
+    qn_file_close(((csv_source *)base)->file);
+}
+
+const qn_data_format qn_format_csv = {"csv", "FILE[,label=NAME]", sizeof(csv_source), csv_open,
+                                      csv_release};

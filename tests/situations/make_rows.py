@@ -1,0 +1,57 @@
+"""Inputs of tables: CSV files with headers, separators, gaps and kinds of columns, made by rule."""
+import random
+
+
+def _write(path, lines):
+    path.write_text("\n".join(lines) + "\n")
+
+
+def numbered_header(path, n=100, seed=1):
+    """Columns that pandas has numbered: 0, 1, 2 of fractions and 3 of classes."""
+    draw = random.Random(seed)
+    lines = ["0,1,2,3"]
+    for _ in range(n):
+        row = [draw.gauss(0, 1) for _ in range(3)]
+        lines.append(",".join([*(f"{x:.3f}" for x in row), str(int(row[0] > 0))]))
+    _write(path, lines)
+
+
+def prices(path, n=200, seed=1, column="price"):
+    """A target in integers of six digits that follows from the inputs."""
+    draw = random.Random(seed)
+    lines = [f"size,rooms,{column}"]
+    for _ in range(n):
+        size, rooms = draw.uniform(30, 150), draw.randint(1, 5)
+        lines.append(f"{size:.1f},{rooms},{int(3000 * size + 20000 * rooms + draw.gauss(0, 5000))}")
+    _write(path, lines)
+
+
+def semicolons(path, n=200, seed=1):
+    """Two columns without a header: a number with a decimal comma, and its sign."""
+    draw = random.Random(seed)
+    lines = []
+    for _ in range(n):
+        x = draw.gauss(0, 1)
+        lines.append(f"{x:.2f}".replace(".", ",") + f";{int(x > 0)}")
+    _write(path, lines)
+
+
+def indexed_noise(path, n=200, seed=1):
+    """What pandas writes with its index, sorted by a class that is otherwise noise."""
+    draw = random.Random(seed)
+    lines = [",a,b,label"]
+    lines += [f"{i},{draw.gauss(0, 1):.3f},{draw.gauss(0, 1):.3f},{'no' if i < n // 2 else 'yes'}" for i in range(n)]
+    _write(path, lines)
+
+
+def mixed(path, n=300, seed=1):
+    """A class that follows from a category and a number with gaps; a date, a truth and free text besides."""
+    draw = random.Random(seed)
+    lines = ["day,colour,size,is_new,note,label"]
+    for i in range(n):
+        colour, size = draw.choice("red green blue".split()), draw.gauss(0, 1)
+        label = "big" if size + 4 * (colour == "red") - 2 * (colour == "blue") > 0.5 else "small"
+        day = f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}"
+        gap = "" if i % 20 == 0 else f"{size:.3f}"
+        lines.append(f"{day},{colour},{gap},{draw.choice(['true', 'false'])},note {i},{label}")
+    _write(path, lines)
