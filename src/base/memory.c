@@ -75,6 +75,7 @@ static void *counter_allocate(void *user, size_t bytes, size_t align) {
     qn_counter *counter = user;
     if (counter->limit_bytes > 0 && counter->held_bytes + bytes > counter->limit_bytes) {
         counter->n_refused++;
+        counter->refused_bytes = counter->held_bytes + bytes;
         return NULL;
     }
     void *memory = counter->below->allocate(counter->below->user, bytes, align);

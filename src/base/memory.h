@@ -26,11 +26,12 @@ qn_status qn_grow(const qn_allocator *allocator, void *items, size_t *capacity, 
 /* Counts what passes through to another allocator. Safe to use from several threads.
  *     held_bytes <= peak_bytes
  * While a limit is set, which one thread at a time may allocate under, what would go above it fails
- * as if memory were out, and is counted in n_refused. */
+ * as if memory were out, and is counted in n_refused; refused_bytes: what would have been held. */
 typedef struct qn_counter {
     const qn_allocator *below;
     size_t held_bytes, peak_bytes, n_allocations, n_refused;
     size_t limit_bytes; /* 0: none */
+    size_t refused_bytes;
 } qn_counter;
 
 /* An allocator that counts in *counter, which must outlive all it allocates. */

@@ -3,12 +3,15 @@
 
 #include "base/status.h"
 #include "os/os.h"
+#include "os/process/group.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
+#include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,17 +55,11 @@ int64_t qn_process_peak_bytes(void) {
     return (int64_t)kib * 1024;
 }
 
-/* Processors that a container's quota pays for, rounded up; 0 where there is no quota. */
+/* Processors that the quota of a control group pays for, rounded up; 0 where there is no quota. */
 static int quota_cpus(void) {
-    long long quota = 0, period = 0;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (!file)
-        return 0;
-    int n_read = fscanf(file, "%lld %lld", &quota, &period);
-    fclose(file);
-    if (n_read != 2 || quota <= 0 || period <= 0)
-        return 0;
-    return (int)((quota + period - 1) / period);
+    qn_group group;
+    qn_group_read("", &group);
+    return group.cpus < INT_MAX ? (int)ceil(group.cpus) : 0;
 }
 
 int qn_cpu_count(void) {

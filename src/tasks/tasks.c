@@ -96,11 +96,18 @@ static qn_status read_numerics(qn_task *t) {
     return text ? qn_numerics_read(text, strlen(text), &t->numerics) : QN_ERROR_ARGUMENT;
 }
 
-/* Data and programs, with all their memory; not more of it than the budget has. */
-static qn_status build(qn_task *t, const qn_task_options *options) {
-    const size_t outside = sizeof *t + t->outside_bytes, budget = t->how.memory_budget_bytes;
-    if (budget > 0 && !t->how.plan_only)
-        t->counter.limit_bytes = budget > outside ? budget - outside : 1;
+/* How a task is opened. */
+typedef struct opening {
+    size_t limit_bytes;   /* of all memory until the plans are made; 0: none */
+    size_t refused_bytes; /* that it would have taken at least, where that was above the limit */
+    bool is_built;        /* all but the plans was made */
+} opening;
+
+/* Data and programs, with all their memory; not more of it than the limit. */
+static qn_status build(qn_task *t, const qn_task_options *options, size_t limit) {
+    const size_t outside = sizeof *t + t->outside_bytes;
+    if (limit > 0)
+        t->counter.limit_bytes = limit > outside ? limit - outside : 1;
     qn_status status = read_numerics(t);
     if (status == QN_OK)
         status = t->kind->open(t);
@@ -113,13 +120,13 @@ static qn_status build(qn_task *t, const qn_task_options *options) {
     return status;
 }
 
-/* *is_built: all but the plans was made. */
-static qn_status open(const qn_task_options *options, const qn_task_kind *kind, bool *is_built,
+static qn_status open(const qn_task_options *options, const qn_task_kind *kind, opening *o,
                       qn_task **task) {
     qn_task *t;
     QN_TRY(make(qn_allocator_or_default(options->engine.allocator), options, kind, &t));
-    qn_status status = build(t, options);
-    *is_built = status == QN_OK;
+    qn_status status = build(t, options, o->limit_bytes);
+    o->is_built = status == QN_OK;
+    o->refused_bytes = t->counter.refused_bytes;
     if (status == QN_OK)
         status = plan(t);
     if (status != QN_OK) {
@@ -130,20 +137,36 @@ static qn_status open(const qn_task_options *options, const qn_task_kind *kind, 
     return QN_OK;
 }
 
-/* A budget that parameters and data alone are above: what would do is found without them. */
+/* Data that alone are above the budget are not read to find out what would do. */
+static qn_status refuse_data(size_t budget, size_t refused) {
+    char given[QN_SIZE_TEXT], least[QN_SIZE_TEXT];
+    return qn_fail(QN_ERROR_MEMORY,
+                   "a budget of %s is too small: reading the data takes more than %s; use fewer "
+                   "data, or --memory %zuM or more",
+                   qn_text_print_size(budget, given), qn_text_print_size(refused, least),
+                   ((refused + refused / 16) >> 20) + 9);
+}
+
+/* A budget that parameters alone are above: what would do is found without them, in little more
+ * memory than the budget. */
 static qn_status refuse_budget(const qn_task_options *options, const qn_task_kind *kind) {
+    enum { SMALL_BYTES = 32 << 20 };
+    const size_t budget = options->engine.memory_budget_bytes;
     qn_task_options plan_only = *options;
     char given[QN_SIZE_TEXT];
-    bool is_built;
+    opening o = {.limit_bytes = budget > SMALL_BYTES ? budget : SMALL_BYTES};
     qn_task *task;
     plan_only.engine.plan_only = true;
     plan_only.log = NULL; /* it was said before */
     if (!options->engine.no_least) {
-        QN_TRY(open(&plan_only, kind, &is_built, &task));
+        const qn_status status = open(&plan_only, kind, &o, &task);
+        if (status == QN_ERROR_MEMORY && o.refused_bytes > 0)
+            return refuse_data(budget, o.refused_bytes);
+        QN_TRY(status);
         qn_task_close(task);
     }
     return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too small; lower --batch",
-                   qn_text_print_size(options->engine.memory_budget_bytes, given));
+                   qn_text_print_size(budget, given));
 }
 
 static qn_status take_options(const qn_task_options *options, qn_task_options *taken) {
@@ -159,7 +182,6 @@ qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
     QN_NEED(options, "options");
     QN_NEED(task, "task");
     qn_task_options taken;
-    bool is_built = false;
     QN_TRY(take_options(options, &taken));
     QN_NEED(taken.model, "options.model");
     QN_NEED(taken.settings, "options.settings");
@@ -178,10 +200,11 @@ qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
                        "ranks share the steps of classification only, and model %s is of the task "
                        "%s; train it without mpirun",
                        taken.model->name, name);
-    const qn_status status = open(&taken, kind, &is_built, task);
     const bool has_budget = taken.engine.memory_budget_bytes > 0 && !taken.engine.plan_only;
-    return status == QN_ERROR_MEMORY && has_budget && !is_built ? refuse_budget(&taken, kind)
-                                                                : status;
+    opening o = {.limit_bytes = has_budget ? taken.engine.memory_budget_bytes : 0};
+    const qn_status status = open(&taken, kind, &o, task);
+    return status == QN_ERROR_MEMORY && has_budget && !o.is_built ? refuse_budget(&taken, kind)
+                                                                  : status;
 }
 
 void qn_task_close(qn_task *task) {

@@ -10,6 +10,7 @@
 #include "os/files/record_file.h"
 #include "os/files/stream.h"
 #include "os/os.h"
+#include "os/process/group.h"
 #include "os/process/interrupt.h"
 
 #include <inttypes.h>
@@ -18,6 +19,14 @@
 #include <string.h>
 
 static const int64_t usual_memory = 200 << 20, usual_disk = 500 << 20;
+
+/* Half of what a control group leaves, where that is less. */
+static int64_t usual_memory_here(void) {
+    qn_group group;
+    qn_group_read("", &group);
+    return group.left_bytes >= 0 && group.left_bytes / 2 < usual_memory ? group.left_bytes / 2
+                                                                        : usual_memory;
+}
 
 static const char *folder_of(const arguments *a) {
     return a->words[1];
@@ -98,7 +107,7 @@ static qn_status start(const arguments *a) {
         .batch = count_or(a, "batch", 0),
         .seed = count_or(a, "seed", 0),
         .n_fresh = arguments_count(a, "fresh"),
-        .memory_bytes = count_or(a, "memory", usual_memory),
+        .memory_bytes = count_or(a, "memory", usual_memory_here()),
         .disk_bytes = count_or(a, "disk", usual_disk),
         .n_threads = (int)count_or(a, "threads", 0),
         .when = arguments_get(a, "when"),

@@ -12,6 +12,7 @@
 #include "meter/roofline.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "os/process/group.h"
 #include "report/words.h"
 
 #include <ctype.h>
@@ -39,6 +40,7 @@ typedef struct device {
     qn_processor *processor;
     sensing sensing;
     qn_roofline roofline; /* n_peaks 0: not measured */
+    qn_group group;       /* of this program; of a recorded tree what it tells */
 } device;
 
 enum { LABEL = 14, WIDTH = 79 };
@@ -180,6 +182,23 @@ static void print_gpus(const sensing *s) {
     print_field("GPU", l.used ? l.text : "none whose load can be read");
 }
 
+/* What of the machine a program may take that is in the control group of this one. */
+static void print_group(const device *d) {
+    const qn_group group = d->group;
+    line l = {.used = 0};
+    if (group.memory_bytes >= 0) {
+        add(&l, "at most ");
+        add_bytes(&l, group.memory_bytes);
+        add(&l, " of memory, ");
+        add_bytes(&l, group.left_bytes);
+        add(&l, " now left");
+    }
+    if (group.cpus > 0)
+        add(&l, "%sthe time of %.3g processors", l.used ? "; " : "", group.cpus);
+    if (l.used)
+        print_field("  group", l.text);
+}
+
 static void print_processor(const device *d) {
     const qn_processor *p = d->processor;
     line l = {.used = 0};
@@ -189,6 +208,7 @@ static void print_processor(const device *d) {
     if (p->memory_bytes > 0)
         add_bytes(&l, p->memory_bytes);
     print_field("memory", l.used ? l.text : "the kernel does not tell");
+    print_group(d);
     puts("cores");
     for (int k = 0; k < p->n_kinds; k++) {
         print_kind(p, k);
@@ -380,12 +400,29 @@ static qn_status calibrate(device *d) {
 
 /* ---- JSON ---- */
 
+/* Null where no control group has a limit. */
+static void json_group(const device *d) {
+    const qn_group group = d->group;
+    if (group.memory_bytes >= 0) {
+        json_count("memory_limit_bytes", group.memory_bytes);
+        json_count("memory_left_bytes", group.left_bytes);
+    } else {
+        json_null("memory_limit_bytes");
+        json_null("memory_left_bytes");
+    }
+    if (group.cpus > 0)
+        json_number("cpu_quota", group.cpus);
+    else
+        json_null("cpu_quota");
+}
+
 static void json_processor(const device *d) {
     const qn_processor *p = d->processor;
     json_text("machine", p->machine);
     json_text("processor", p->name);
     json_text("isa", d->isa);
     json_count("memory_bytes", p->memory_bytes);
+    json_group(d);
     json_count("clusters", p->n_clusters);
     json_open_list("kinds");
     for (int k = 0; k < p->n_kinds; k++) {
@@ -543,6 +580,7 @@ static qn_status look(device *d, const char *root, bool is_calibrated) {
         QN_TRY(calibrate(d));
     else if (!d->is_recorded)
         QN_TRY(qn_roofline_load(qn_allocator_default(), &d->roofline));
+    qn_group_read(root, &d->group);
     return sensing_begin(&d->sensing, root);
 }
 

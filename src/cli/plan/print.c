@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/plan/plan.h"
 #include "cli/terminal.h"
+#include "os/process/group.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,12 +30,25 @@ __attribute__((format(printf, 2, 3))) static void add(char line[LINE], const cha
     va_end(list);
 }
 
+/* What ends a run of this plan here, if it is run here. */
+static void print_group(const qn_plan_report *r) {
+    qn_group group;
+    char a[QN_SIZE_TEXT];
+    qn_group_read("", &group);
+    if (group.left_bytes >= 0 && (size_t)group.left_bytes < r->peak_bytes)
+        terminal_print(INDENT,
+                       "  group       %s are left to this control group: quern train plans within "
+                       "them, or refuses",
+                       qn_text_print_size((uint64_t)group.left_bytes, a));
+}
+
 static void print_peak(const qn_plan_report *r) {
     char a[QN_SIZE_TEXT], b[QN_SIZE_TEXT];
     terminal_print(INDENT, "peak          %s of memory for training, as planned",
                    qn_text_print_size(r->peak_bytes, a));
     if (r->budget_bytes > 0)
         terminal_print(INDENT, "  budget      %s", qn_text_print_size(r->budget_bytes, a));
+    print_group(r);
     terminal_print(INDENT, "  fixed       %s: parameters and optimiser state",
                    qn_text_print_size(r->fixed_bytes, a));
     terminal_print(INDENT, "  arena       %s; at most %s in use at once",
