@@ -10,7 +10,7 @@ _quern() {
     profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --tune --cores --plan --force --help' ;;
     study) options='--models --batches --out --quick --steps --seconds --repeat --data --no-drip --memory-limit --threads --retry --only --interval --sysroot --power --description --help' ;;
     evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --force --help' ;;
-    predict) options='--weights --top --threads --json --help' ;;
+    predict) options='--weights --top --threads --csv --json --header --separator --decimal --dates --help' ;;
     sample) options='--weights --data --prompt --context --count --characters --temperature --seed --picture --memory --threads --json --force --help' ;;
     convert) options='--model --map --out --input --classes --vocabulary --partial --seed --real --show-map --json --force --help' ;;
     merge) options='--weights --out --data --load --force --help' ;;
@@ -65,6 +65,10 @@ _quern() {
     'evaluate --separator') words='  ; tab bar' ;;
     'evaluate --decimal') words='.  ' ;;
     'evaluate --dates') words='dmy mdy' ;;
+    'predict --header') words='auto yes no' ;;
+    'predict --separator') words='  ; tab bar' ;;
+    'predict --decimal') words='.  ' ;;
+    'predict --dates') words='dmy mdy' ;;
     'convert --real') words='f32 f64' ;;
     'meter --clock') words='realtime monotonic boottime' ;;
     'federate --server') words='average momentum adam' ;;

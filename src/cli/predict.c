@@ -1,9 +1,13 @@
-/* quern predict: classifies image files with trained weights. */
+/* quern predict: trained weights on image files, and on all samples of a table, an array, texts or
+ * sounds. */
+#include "tasks/rows/predict.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/session.h"
 #include "data/images/image.h"
+#include "format/output.h"
 #include "os/os.h"
 #include "quern/quern.h"
 
@@ -11,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ROWS = 64 }; /* of data, in a batch */
 
 static const option options[] = {
     {.name = "weights",
@@ -32,6 +38,10 @@ static const option options[] = {
      .most = 256,
      .otherwise = "all processors",
      .help = "threads; does not change the result"},
+    {.name = "csv",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "print a table: predictions, and the probability of every class"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
 };
 
@@ -39,17 +49,20 @@ static const option options[] = {
 typedef struct prediction {
     const char *model; /* null: the checkpoint's */
     qn_predictor *predictor;
-    bool is_regression, is_json;
-    int n_top, result;   /* of the command */
-    float *outputs;      /* (n_outputs) */
-    qn_prediction *best; /* (n_outputs) */
+    const qn_preparation *preparation;
+    bool is_regression, is_json, is_csv;
+    bool has_head; /* of the table was printed */
+    int64_t batch;
+    int n_outputs, n_top, result; /* of the command */
+    float *outputs;               /* (n_outputs) */
+    qn_prediction *best;          /* (n_outputs) */
 } prediction;
 
 /* Whether the first word is a model; else the checkpoint says which. One that is neither a model
  * nor anything on the disk was meant to be a model. */
 static qn_status find_model(const arguments *a, prediction *p, const qn_model **zoo) {
     const char *name = a->words[0];
-    const bool is_there = qn_path_is_file(name) || qn_path_is_folder(name);
+    const bool is_there = qn_path_is_file(name) || qn_path_is_folder(name) || strchr(name, ':');
     const size_t n = strlen(name);
     const bool is_onnx = n > 5 && strcmp(name + n - 5, ".onnx") == 0;
     *zoo = is_onnx ? NULL : qn_model_find(name);
@@ -61,6 +74,27 @@ static qn_status find_model(const arguments *a, prediction *p, const qn_model **
     return QN_OK;
 }
 
+/* What a word that names data is opened as; null: it is an image or a folder. */
+static const char *data_of(const char *word, char text[PATH_MAX + 8]) {
+    static const char *const kinds[] = {"csv:", "npy:", "texts:", "sounds:"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strncmp(word, kinds[i], strlen(kinds[i])) == 0)
+            return word;
+    const char *kind = qn_path_is_file(word) ? qn_data_kind_of(word) : NULL;
+    if (!kind || strcmp(kind, "csv") != 0)
+        return NULL;
+    snprintf(text, PATH_MAX + 8, "csv:%s", word);
+    return text;
+}
+
+static bool has_data(const arguments *a, const prediction *p) {
+    char text[PATH_MAX + 8];
+    for (int i = p->model ? 1 : 0; i < a->n_words; i++)
+        if (data_of(a->words[i], text))
+            return true;
+    return false;
+}
+
 static qn_status open_all(const arguments *a, prediction *p) {
     const char *weights = arguments_get(a, "weights");
     const qn_model *zoo;
@@ -70,8 +104,9 @@ static qn_status open_all(const arguments *a, prediction *p) {
         weights = p->model;
     if (!weights)
         return qn_fail(QN_ERROR_ARGUMENT, "quern predict needs --weights FILE");
+    p->batch = has_data(a, p) ? ROWS : 1;
     const qn_predictor_options how = {QN_OPTIONS_INIT(qn_predictor_options), .log = &session_log,
-                                      .model = has_own_weights ? NULL : p->model,
+                                      .model = has_own_weights ? NULL : p->model, .batch = p->batch,
                                       .n_threads = (int)arguments_count(a, "threads")};
     if (zoo && !zoo->build)
         return qn_fail(QN_ERROR_UNSUPPORTED,
@@ -80,6 +115,8 @@ static qn_status open_all(const arguments *a, prediction *p) {
     const qn_predictor_facts facts = qn_predictor_get_facts(p->predictor);
     const int64_t n_top = arguments_count(a, "top");
     p->is_regression = facts.is_regression;
+    p->n_outputs = facts.n_outputs;
+    p->preparation = qn_predictor_preparation(p->predictor);
     p->n_top = p->is_regression || n_top > facts.n_outputs ? facts.n_outputs : (int)n_top;
     p->outputs = calloc((size_t)facts.n_outputs, sizeof *p->outputs);
     p->best = calloc((size_t)facts.n_outputs, sizeof *p->best);
@@ -100,15 +137,32 @@ static const char *class_name(const qn_prediction *of, char *text, size_t bytes)
     return text;
 }
 
-static void print_json(const prediction *p, const char *path) {
+/* What a sample is called: an image by its path, others by the number of their row. */
+typedef struct sample_name {
+    const char *image; /* null: a row */
+    int64_t row;
+} sample_name;
+
+/* The name of target i; null: it has none. */
+static const char *target_name(const prediction *p, int i) {
+    const qn_table *table = p->preparation->table;
+    return p->is_regression && table && i < table->n_targets ? table->targets[i] : NULL;
+}
+
+static void print_json(const prediction *p, sample_name of) {
     char number[24];
     json_begin();
-    json_text("image", path);
+    if (of.image)
+        json_text("image", of.image);
+    else
+        json_count("row", of.row);
     json_open_list(p->is_regression ? "values" : "classes");
     for (int i = 0; i < p->n_top; i++) {
         json_begin_item();
         if (!p->is_regression)
             json_text("class", class_name(&p->best[i], number, sizeof number));
+        else if (target_name(p, p->best[i].index))
+            json_text("target", target_name(p, p->best[i].index));
         json_number(p->is_regression ? "value" : "probability", p->best[i].value);
         json_end_item();
     }
@@ -116,26 +170,114 @@ static void print_json(const prediction *p, const char *path) {
     json_end();
 }
 
-static void print_line(const prediction *p, const char *path) {
-    char number[24];
-    printf("%s:", path);
+static void print_line(const prediction *p, sample_name of) {
+    char number[24], value[40];
+    if (of.image)
+        printf("%s:", of.image);
+    else
+        printf("row %lld:", (long long)of.row);
     for (int i = 0; i < p->n_top; i++) {
         const char *name = class_name(&p->best[i], number, sizeof number);
+        const double shown = p->is_regression ? p->best[i].value : 100.0 * p->best[i].value;
+        qn_print(value, sizeof value, p->is_regression ? "%.6g" : "%.1f", shown);
         if (p->is_regression)
-            printf(" %.6g", p->best[i].value);
+            printf(" %s", value);
         else
-            printf("%s %s %.1f %%", i ? "," : "", name, 100.0 * p->best[i].value);
+            printf("%s %s %s %%", i ? "," : "", name, value);
     }
     putchar('\n');
 }
 
-static qn_status predict(const prediction *p, const char *path) {
-    QN_TRY(qn_predictor_predict_file(p->predictor, path, p->outputs));
-    qn_predictor_rank(p->predictor, p->outputs, p->n_top, p->best);
-    if (p->is_json)
-        print_json(p, path);
+/* ---- a table ---- */
+
+static qn_status put_out(void *user, const void *data, size_t bytes) {
+    (void)user;
+    fwrite(data, 1, bytes, stdout);
+    return QN_OK;
+}
+
+/* The name of output i: a target's, or a class's or its number. */
+static const char *output_name(const prediction *p, int i, char text[24]) {
+    const qn_preparation *by = p->preparation;
+    const char *target = target_name(p, i);
+    if (target || (!p->is_regression && by->class_names && i < by->n_classes))
+        return target ? target : by->class_names[i];
+    snprintf(text, 24, p->is_regression ? "value%d" : "%d", i);
+    return text;
+}
+
+static void print_head(const prediction *p, qn_output *out, bool is_image) {
+    char text[24];
+    qn_output_text(out, is_image ? "image" : "row");
+    if (!p->is_regression)
+        qn_output_text(out, ",prediction");
+    for (int i = 0; i < p->n_outputs; i++) {
+        qn_output_text(out, ",");
+        qn_output_csv(out, output_name(p, i, text));
+    }
+    qn_output_text(out, "\n");
+}
+
+static void print_table_row(prediction *p, sample_name of, const float *outputs) {
+    qn_output out = {.put = put_out};
+    char text[24];
+    if (!p->has_head)
+        print_head(p, &out, of.image);
+    p->has_head = true;
+    if (of.image)
+        qn_output_csv(&out, of.image);
     else
-        print_line(p, path);
+        qn_output_count(&out, of.row);
+    if (!p->is_regression) {
+        qn_output_text(&out, ",");
+        qn_output_csv(&out, output_name(p, p->best[0].index, text));
+    }
+    for (int i = 0; i < p->n_outputs; i++) {
+        qn_output_text(&out, ",");
+        qn_output_number(&out, (double)outputs[i], 7, "");
+    }
+    qn_output_text(&out, "\n");
+}
+
+static void print_sample(prediction *p, sample_name of, const float *outputs) {
+    qn_predictor_rank(p->predictor, outputs, p->n_top, p->best);
+    if (p->is_csv)
+        print_table_row(p, of, outputs);
+    else if (p->is_json)
+        print_json(p, of);
+    else
+        print_line(p, of);
+}
+
+static qn_status take_row(void *user, int64_t index, const float *outputs) {
+    print_sample(user, (sample_name){.row = index + 1}, outputs);
+    return QN_OK;
+}
+
+/* How the file is written, as options say. */
+static qn_data_options read_form(const arguments *a) {
+    const char *separator = arguments_get(a, "separator");
+    return (qn_data_options){
+        QN_OPTIONS_INIT(qn_data_options),
+        .log = &session_log,
+        .header = arguments_get(a, "header"),
+        .separator = separator && strcmp(separator, "bar") == 0 ? "|" : separator,
+        .decimal = arguments_get(a, "decimal"),
+        .dates = arguments_get(a, "dates"),
+    };
+}
+
+static void predict_data_or_tell(const arguments *a, prediction *p, const char *data) {
+    const qn_data_options form = read_form(a);
+    if (qn_predict_all(p->predictor, data, &form, p->batch, take_row, p) != QN_OK)
+        p->result = report_failed_run();
+}
+
+/* ---- images ---- */
+
+static qn_status predict(prediction *p, const char *path) {
+    QN_TRY(qn_predictor_predict_file(p->predictor, path, p->outputs));
+    print_sample(p, (sample_name){.image = path}, p->outputs);
     return QN_OK;
 }
 
@@ -172,9 +314,14 @@ static qn_status predict_folder(prediction *p, const char *folder) {
 }
 
 static int predict_all(const arguments *a, prediction *p) {
+    char text[PATH_MAX + 8];
     p->is_json = arguments_flag(a, "json");
+    p->is_csv = arguments_flag(a, "csv");
     for (int i = p->model ? 1 : 0; i < a->n_words; i++) {
-        if (!qn_path_is_folder(a->words[i]))
+        const char *data = data_of(a->words[i], text);
+        if (data)
+            predict_data_or_tell(a, p, data);
+        else if (!qn_path_is_folder(a->words[i]))
             predict_or_tell(p, a->words[i]);
         else if (predict_folder(p, a->words[i]) != QN_OK)
             p->result = report_failed_run();
@@ -192,13 +339,17 @@ static int run(const arguments *a) {
 
 const command command_predict = {
     .name = "predict",
-    .words = "[MODEL] IMAGE|FOLDER...",
+    .words = "[MODEL] IMAGE|FOLDER|DATA...",
     .least_words = 1,
     .most_words = -1,
-    .summary = "Classify images",
+    .summary = "Predict on images, tables, texts, sounds and arrays",
     .description =
-        "Images are prepared as in training: size, mean and deviation come from the checkpoint.",
+        "Samples are prepared as in training: size, mean and deviation come from the checkpoint,\n"
+        "and columns are found by its names. DATA is csv:FILE, csv:- (standard input), "
+        "texts:FILE,\n"
+        "sounds:DIR or npy:X.npy. Amounts are in the units of the target.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .shared = {&table_form_options},
     .run = run,
 };

@@ -35,6 +35,8 @@ struct qn_loader {
     qn_shape sample; /* of the network */
     int n_classes;
     int64_t n_samples, epoch_batches;
+    int n_scaled;            /* targets; 0: they are taken as they are */
+    float *target_mean;      /* (n_scaled) then as many scales */
     size_t x_count, y_bytes; /* of a slot: floats, bytes */
     qn_preparer preparer;
     size_t raw_bytes;
@@ -64,6 +66,14 @@ static qn_status check_label(const qn_loader *loader, int64_t index, const void 
                    loader->source.name, index, (int)class, loader->n_classes);
 }
 
+/* Numeric targets as the network learns them. */
+static void scale_targets(const qn_loader *loader, void *y) {
+    const float *mean = loader->target_mean, *scale = mean + loader->n_scaled;
+    float *targets = y;
+    for (int k = 0; k < loader->n_scaled; k++)
+        targets[k] = (targets[k] - mean[k]) / scale[k];
+}
+
 /* Sample `index` of the split to x, y and, where sources have them, weight. */
 static qn_status make_sample(qn_loader *loader, int64_t epoch, int64_t index, float *x, void *y,
                              float *weight) {
@@ -71,6 +81,8 @@ static qn_status make_sample(qn_loader *loader, int64_t epoch, int64_t index, fl
     const qn_loader_options *options = &loader->options;
     QN_TRY(source->read(source->self, options->split, index, loader->raw, y));
     QN_TRY(check_label(loader, index, y));
+    if (loader->n_scaled > 0)
+        scale_targets(loader, y);
     if (weight)
         QN_TRY(source->read_weight(source->self, options->split, index, weight));
     if (!loader->prepared) {
@@ -250,6 +262,17 @@ static qn_status take_memory(qn_loader *loader, const qn_shape *raw) {
     return QN_OK;
 }
 
+static qn_status keep_scales(qn_loader *loader, const qn_preparation *p) {
+    const size_t n = (size_t)p->n_scaled;
+    if (n == 0 || p->n_scaled != loader->source.n_targets)
+        return QN_OK;
+    QN_TRY(qn_allocate(loader->allocator, 2 * n, sizeof(float), &loader->target_mean));
+    memcpy(loader->target_mean, p->target_mean, n * sizeof(float));
+    memcpy(loader->target_mean + n, p->target_scale, n * sizeof(float));
+    loader->n_scaled = p->n_scaled;
+    return QN_OK;
+}
+
 static qn_status fill_loader(qn_loader *loader, const qn_preparation *preparation) {
     const qn_loader_options *options = &loader->options;
     qn_shape raw;
@@ -261,6 +284,7 @@ static qn_status fill_loader(qn_loader *loader, const qn_preparation *preparatio
     QN_TRY(qn_preparer_init(&loader->preparer, loader->allocator, &raw, loader->source.dtype,
                             preparation));
     QN_TRY(take_memory(loader, &raw));
+    QN_TRY(keep_scales(loader, preparation));
     if (options->n_prefetched == 0)
         return QN_OK;
     QN_TRY(qn_monitor_create(loader->allocator, &loader->monitor));
@@ -314,6 +338,7 @@ void qn_loader_destroy(qn_loader *loader) {
                    sizeof(float));
     }
     size_t sample = (size_t)qn_shape_count(loader->sample);
+    qn_release(allocator, loader->target_mean, 2 * (size_t)loader->n_scaled, sizeof(float));
     qn_release(allocator, loader->slots, loader->n_slots, sizeof *loader->slots);
     qn_release(allocator, loader->prepared, sample, sizeof *loader->prepared);
     qn_release(allocator, loader->raw, loader->raw_bytes, 1);

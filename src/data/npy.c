@@ -245,6 +245,10 @@ static qn_status npy_read(void *self, qn_split split, int64_t index, void *x, vo
     int64_t offset = npy->x.header.header_bytes + row * npy->x_bytes;
     QN_TRY(npy->planes > 0 ? read_planes(npy, offset, x)
                            : qn_file_read(npy->x.file, offset, x, (size_t)npy->x_bytes));
+    if (!npy->y.file) {
+        memset(y, 0, sizeof(int32_t));
+        return QN_OK;
+    }
     offset = npy->y.header.header_bytes + row * npy->y_bytes;
     if (npy->n_targets > 0)
         return qn_file_read(npy->y.file, offset, y, (size_t)npy->y_bytes);
@@ -368,14 +372,22 @@ static qn_status npy_open(qn_source_base *base, qn_data_source *source) {
     npy_source *npy = (npy_source *)base;
     char x_path[PATH_MAX], y_path[PATH_MAX];
     bool is_nchw;
-    QN_TRY(split_argument(base->argument, (char *[]){x_path, y_path}, &is_nchw));
+    const bool has_labels = !base->options.is_unlabelled || strstr(base->argument, ".npy,");
+    const char *argument =
+        has_labels ? base->argument : qn_arena_format(&base->arena, "%s,", base->argument);
+    if (!argument)
+        return QN_ERROR_MEMORY;
+    QN_TRY(split_argument(argument, (char *[]){x_path, y_path}, &is_nchw));
     QN_TRY(open_array(base, x_path, &npy->x));
-    QN_TRY(open_array(base, y_path, &npy->y));
+    if (has_labels)
+        QN_TRY(open_array(base, y_path, &npy->y));
     QN_TRY(set_samples(npy, is_nchw, source));
-    QN_TRY(set_labels(npy, source));
+    if (has_labels)
+        QN_TRY(set_labels(npy, source));
     int64_t n = npy->x.header.shape.dims[0];
     QN_TRY(check_floats(&npy->x, n));
-    QN_TRY(check_floats(&npy->y, n));
+    if (has_labels)
+        QN_TRY(check_floats(&npy->y, n));
     QN_TRY(qn_holdout_make(n, base->options.holdout, base->options.seed, &npy->holdout));
     source->n_samples[QN_TRAIN] = n - npy->holdout.n_test;
     source->n_samples[QN_TEST] = npy->holdout.n_test;

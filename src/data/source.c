@@ -148,6 +148,7 @@ static qn_status fill_source(qn_source_base *base, const char *specification,
     if (source->n_samples[QN_TRAIN] < 1 && !base->needs_no_training)
         return qn_fail(QN_ERROR_FORMAT, "%s holds no training samples", specification);
     QN_TRY(hold_out_validation(base, source));
+    QN_TRY(qn_targets_measure(base, source));
     if (base->wants_statistics)
         return qn_statistics_measure(base, source);
     return QN_OK;

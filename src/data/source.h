@@ -67,4 +67,7 @@ int64_t qn_holdout_index(const qn_holdout *holdout, qn_split split, int64_t inde
  * source->preparation: one for each channel or column. */
 qn_status qn_statistics_measure(qn_source_base *base, qn_data_source *source);
 
+/* Likewise of numeric targets that have to be scaled; of others nothing is kept. */
+qn_status qn_targets_measure(qn_source_base *base, qn_data_source *source);
+
 #endif

@@ -430,6 +430,10 @@ qn_status qn_trainer_evaluate(qn_trainer *t, const void *x, const void *y, int64
     return QN_OK;
 }
 
+const void *qn_trainer_outputs(const qn_trainer *t) {
+    return qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_OUTPUTS);
+}
+
 qn_status qn_trainer_predict(qn_trainer *t, const void *x, void *outputs) {
     QN_NEED(t, "trainer");
     QN_NEED(x, "x");

@@ -10,4 +10,7 @@ enum { QN_TRAINER_TRAINING, QN_TRAINER_EVALUATION, QN_TRAINER_PROGRAMS };
 void qn_trainer_describe(const qn_trainer_options *options,
                          qn_program_options programs[QN_TRAINER_PROGRAMS]);
 
+/* What the network gave (evaluation batch, n_outputs) for the batch evaluated last. */
+const void *qn_trainer_outputs(const qn_trainer *trainer);
+
 #endif

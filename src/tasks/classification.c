@@ -6,8 +6,10 @@
 #include "base/print.h"
 #include "base/status.h"
 #include "quern/trainer.h"
+#include "run/trainer.h"
 #include "tasks/class_weights.h"
 #include "tasks/confusion.h"
+#include "tasks/rows/regression.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -35,6 +37,7 @@ typedef struct classification {
     double *class_weights;          /* (n_outputs), or null */
     qn_confusion_counts *confusion; /* null: not wanted */
     int32_t *taken;                 /* (test batch) where it is */
+    qn_errors errors;               /* of regression */
     char input_text[QN_SHAPE_TEXT], output_text[32];
 } classification;
 
@@ -85,6 +88,13 @@ static qn_status find_outputs(qn_task *task, classification *c) {
     if (!c->is_regression && n_asked > 0 && n_asked < n_found)
         return qn_fail(QN_ERROR_ARGUMENT, "%s has %d classes, but the model is to have %d",
                        c->source.name, n_found, n_asked);
+    if (task->training && !c->is_regression && c->n_outputs == 1)
+        return qn_fail(
+            QN_ERROR_FORMAT,
+            "%s has one class%s%s: there is nothing to tell apart; --classes 2 trains all "
+            "the same",
+            c->source.name, c->source.preparation.class_names ? ", " : "",
+            c->source.preparation.class_names ? c->source.preparation.class_names[0] : "");
     return QN_OK;
 }
 
@@ -287,6 +297,8 @@ static qn_status classification_open(qn_task *task) {
         qn_task_open_tests(task, &c->source, &c->preparation, qn_task_test_batch(task), c->test));
     fill_facts(task, c);
     QN_TRY(make_confusion(task, c));
+    if (c->is_regression)
+        QN_TRY(qn_errors_init(&c->errors, task->allocator, c->n_outputs));
     task->aligned_inputs = true;
     return make_trainer(task, c);
 }
@@ -301,6 +313,7 @@ static void classification_close(qn_task *task) {
         qn_loader_destroy(c->test[split]);
     qn_loader_destroy(c->train);
     qn_confusion_counts_destroy(c->confusion);
+    qn_errors_deinit(&c->errors, task->allocator);
     qn_release(task->allocator, c->taken, (size_t)qn_task_test_batch(task), sizeof *c->taken);
     qn_release(task->allocator, c->class_weights, (size_t)c->n_outputs, sizeof(double));
     qn_data_close(&c->source);
@@ -349,6 +362,7 @@ static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*shoul
     qn_batch batch;
     if (c->confusion)
         qn_confusion_counts_clear(c->confusion);
+    qn_errors_clear(&c->errors);
     for (;;) {
         if (should_stop && should_stop(user))
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
@@ -357,6 +371,9 @@ static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*shoul
             break;
         QN_TRY(qn_trainer_evaluate(c->trainer, batch.x, batch.y, batch.n_valid, &sum));
         count_confusion(c, &batch);
+        if (c->is_regression)
+            qn_errors_add(&c->errors, &c->preparation, qn_trainer_outputs(c->trainer), batch.y,
+                          batch.n_valid);
     }
     if (c->confusion)
         qn_confusion_counts_finish(c->confusion, &task->confusion);
@@ -364,6 +381,10 @@ static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*shoul
     qn_metrics_add(metrics, "loss", sum.loss_sum / (double)sum.n_samples, false);
     if (!c->is_regression)
         qn_metrics_add(metrics, "accuracy", (double)sum.n_correct / (double)sum.n_samples, true);
+    else
+        qn_errors_report(&c->errors, metrics);
+    if (c->is_regression && !task->training)
+        qn_errors_tell(&c->errors, &c->preparation, task->log);
     return QN_OK;
 }
 
@@ -419,6 +440,8 @@ static qn_status predict_batches(const qn_task *task, qn_loader *loader,
         const size_t n = (size_t)(batch.n_valid * c->n_outputs);
         QN_TRY(qn_trainer_predict(c->trainer, batch.x, all));
         memcpy(outputs, all, n * sizeof *outputs);
+        if (c->is_regression)
+            qn_targets_restore(&c->preparation, c->n_outputs, batch.n_valid, outputs);
         outputs += n;
     }
 }

@@ -10,6 +10,8 @@
 #include "passes/head.h"
 #include "quern/checkpoint.h"
 #include "quern/onnx.h"
+#include "tasks/rows/predict.h"
+#include "tasks/rows/regression.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -273,6 +275,8 @@ static qn_status run(qn_predictor *p, int64_t n, float *outputs) {
     QN_TRY(qn_engine_run(p->engine, PROGRAM, (const void *[]){p->x}));
     memcpy(outputs, qn_engine_result(p->engine, PROGRAM, OUTPUTS),
            (size_t)(n * p->n_outputs) * sizeof *outputs);
+    if (p->is_regression)
+        qn_targets_restore(&p->preparation, p->n_outputs, n, outputs);
     return QN_OK;
 }
 
@@ -386,6 +390,10 @@ qn_status qn_predictor_classify_file(qn_predictor *p, const char *path, qn_predi
     QN_TRY(qn_engine_run(p->engine, PROGRAM, (const void *[]){p->x}));
     take_best(p, best);
     return QN_OK;
+}
+
+const qn_preparation *qn_predictor_preparation(const qn_predictor *p) {
+    return &p->preparation;
 }
 
 qn_predictor_facts qn_predictor_get_facts(const qn_predictor *p) {

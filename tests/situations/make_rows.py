@@ -55,3 +55,13 @@ def mixed(path, n=300, seed=1):
         gap = "" if i % 20 == 0 else f"{size:.3f}"
         lines.append(f"{day},{colour},{gap},{draw.choice(['true', 'false'])},note {i},{label}")
     _write(path, lines)
+
+
+def three_targets(path, n=300, seed=1):
+    """Three amounts of very different sizes that follow from two inputs."""
+    draw = random.Random(seed)
+    lines = ["a,b,height,weight,age"]
+    for _ in range(n):
+        a, b = draw.gauss(0, 1), draw.gauss(0, 1)
+        lines.append(f"{a:.3f},{b:.3f},{1.7 + 0.01 * a:.5f},{70000 + 9000 * b:.0f},{40 + 5 * a - 5 * b:.2f}")
+    _write(path, lines)

@@ -1,9 +1,11 @@
 /* quern export: a network with its weights as an ONNX file. */
 #include "base/decimal.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "numerics/numerics.h"
 #include "quern/onnx.h"
 #include "quern/quern.h"
@@ -150,6 +152,19 @@ static qn_status load_task(const arguments *a, exported *x, const char *weights)
 }
 
 /* What runs the file needs to know how its samples were prepared. */
+/* The network's outputs are scaled targets, and a file of others' programs is read by them. */
+static void tell_scaled(const qn_preparation *p) {
+    char scale[40], mean[40];
+    if (p->n_scaled == 0)
+        return;
+    qn_print(scale, sizeof scale, "%.9g", (double)p->target_scale[0]);
+    qn_print(mean, sizeof mean, "%.9g", (double)p->target_mean[0]);
+    terminal_note("the outputs of the file are scaled: the %s is %s + %s * output%s; quern predict "
+                  "does it by the file's properties",
+                  p->n_scaled == 1 ? "target" : "first target", mean, scale,
+                  p->n_scaled == 1 ? "" : ", and so on (preparation.target_mean, target_scale)");
+}
+
 static qn_status keep_preparation(const arguments *a, exported *x) {
     const bool is_inside = arguments_flag(a, "with-preparation");
     if (x->metadata && !x->options.model->network &&
@@ -161,6 +176,7 @@ static qn_status keep_preparation(const arguments *a, exported *x) {
         x->options.properties = x->properties;
         x->options.preparation = &x->preparation;
         x->options.with_preparation = is_inside;
+        tell_scaled(&x->preparation);
     }
     if (is_inside && !x->options.preparation)
         return qn_fail(

@@ -439,8 +439,9 @@ static qn_status name_variant(qn_source_base *base, const char *label, const cha
                           o->separator,
                           o->decimal,
                           o->dates};
-    const char *text = qn_arena_format(&base->arena, QN_CSV_MAGIC "%d%d|%016" PRIx64,
-                                       o->reads_texts, o->is_unlabelled, known);
+    const int64_t width = o->is_unlabelled && !o->table ? qn_shape_count(o->sample) : 0;
+    const char *text = qn_arena_format(&base->arena, QN_CSV_MAGIC "%d%d|%" PRId64 "|%016" PRIx64,
+                                       o->reads_texts, o->is_unlabelled, width, known);
     for (size_t i = 0; text && i < sizeof told / sizeof *told; i++)
         text = qn_arena_format(&base->arena, "%s\n%s", text, told[i] ? told[i] : "");
     *variant = text;

@@ -300,11 +300,11 @@ static qn_status decide_one(csv_table *t, const csv_column *c) {
     t->are = c->n_texts == 0 && !are_integers ? QN_CSV_NUMBERS : QN_CSV_CLASSES;
     if (task && strcmp(task, "auto") != 0)
         t->are = strcmp(task, "regression") == 0 ? QN_CSV_NUMBERS : QN_CSV_CLASSES;
-    else if (are_integers && c->n_padded == 0 && !t->how->reads_texts &&
+    else if (are_integers && c->n_padded == 0 && !t->how->reads_texts && !t->how->is_unlabelled &&
              (c->texts.has_too_many || n >= MANY_CLASSES ||
               (n >= SOME_CLASSES && 3 * n > (size_t)c->n_numbers)))
         return refuse_amounts(t, c);
-    if (t->are == QN_CSV_CLASSES && c->texts.has_too_many)
+    if (t->are == QN_CSV_CLASSES && c->texts.has_too_many && !t->how->is_unlabelled)
         return qn_fail(QN_ERROR_FORMAT,
                        "%s: column '%s' has more than %d different labels; name another one with "
                        "--target NAME",
@@ -315,7 +315,7 @@ static qn_status decide_one(csv_table *t, const csv_column *c) {
 static qn_status check_amounts(const csv_table *t) {
     for (size_t k = 0; k < t->n_targets; k++) {
         const csv_column *c = &t->columns[t->targets[k]];
-        if (c->n_texts > 0)
+        if (c->n_texts > 0 && !t->how->is_unlabelled)
             return qn_csv_fail(t, c->odd_line, t->targets[k], c->odd,
                                "is not a number, as targets of regression are");
     }

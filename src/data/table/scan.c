@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/table/values.h"
+#include "tensor/tensor.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -102,7 +103,7 @@ qn_status qn_csv_read_first(csv_table *t) {
     QN_TRY(qn_csv_next(&t->reader, &is_end));
     if (is_end)
         return qn_fail(QN_ERROR_FORMAT, "%s: no rows", r->name);
-    if (r->n_fields < 2 && !t->how->table)
+    if (r->n_fields < 2 && !t->how->is_unlabelled)
         return qn_fail(QN_ERROR_FORMAT,
                        "%s: line %" PRId64 ": one field; they are separated by commas, semicolons, "
                        "tabs or |",
@@ -177,6 +178,14 @@ static bool has_known_name(const csv_table *t) {
     return false;
 }
 
+/* Of a table to predict on, all columns are inputs unless there is one more than the network has.
+ */
+static bool is_input_alone(const csv_table *t) {
+    const qn_shape *sample = &t->how->sample;
+    return t->how->is_unlabelled &&
+           (sample->rank == 0 || (int64_t)t->n_columns != qn_shape_count(*sample) + 1);
+}
+
 qn_status qn_csv_find_targets(csv_table *t) {
     const char *told = t->options->target ? t->options->target : t->how->target;
     const bool ignores = t->how->ignore && strcmp(t->how->ignore, "none") != 0;
@@ -188,6 +197,8 @@ qn_status qn_csv_find_targets(csv_table *t) {
     QN_TRY(check_names(t, t->how->categories, "--categories"));
     if (!told && t->how->table)
         return find_known_targets(t);
+    if (!told && is_input_alone(t))
+        return QN_OK;
     if (!told)
         return add_target(t, t->n_columns - 1);
     for (size_t i = 0; i < t->n_columns; i++)

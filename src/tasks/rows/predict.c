@@ -1,0 +1,66 @@
+/* See predict.h. */
+#include "tasks/rows/predict.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "os/heap.h"
+
+typedef struct prediction {
+    qn_predictor *predictor;
+    qn_loader *loader;
+    int n_outputs;
+    float *outputs; /* (batch, n_outputs) */
+    qn_take_outputs *take;
+    void *user;
+} prediction;
+
+static qn_status predict_batches(const prediction *p) {
+    qn_batch batch;
+    for (int64_t index = 0;; index += batch.n_valid) {
+        QN_TRY(qn_loader_next(p->loader, &batch));
+        if (!batch.x)
+            return QN_OK;
+        QN_TRY(qn_predictor_predict_prepared(p->predictor, batch.x, batch.n_valid, p->outputs));
+        for (int64_t i = 0; i < batch.n_valid; i++)
+            QN_TRY(p->take(p->user, index + i, p->outputs + i * p->n_outputs));
+    }
+}
+
+/* All samples are read, and what they are of is not looked at: a class takes the bytes of a
+ * target. */
+static qn_status predict_source(prediction *p, qn_data_source data, int64_t batch) {
+    qn_preparation preparation = *qn_predictor_preparation(p->predictor);
+    preparation.n_scaled = 0;
+    data.n_targets = data.n_targets > 0 ? data.n_targets : 1;
+    const int64_t n = data.n_samples[QN_TRAIN];
+    const qn_loader_options options = {QN_OPTIONS_INIT(qn_loader_options), .split = QN_TRAIN,
+                                       .batch = batch, .pad_last = true,
+                                       .n_batches = (n + batch - 1) / batch};
+    const size_t count = (size_t)(batch * p->n_outputs);
+    QN_TRY(qn_allocate(qn_allocator_default(), count, sizeof *p->outputs, &p->outputs));
+    qn_status status = qn_loader_create(&data, &preparation, &options, &p->loader);
+    if (status == QN_OK)
+        status = predict_batches(p);
+    qn_loader_destroy(p->loader);
+    qn_release(qn_allocator_default(), p->outputs, count, sizeof *p->outputs);
+    return status;
+}
+
+qn_status qn_predict_all(qn_predictor *predictor, const char *specification,
+                         const qn_data_options *form, int64_t batch, qn_take_outputs *take,
+                         void *user) {
+    prediction p = {.predictor = predictor,
+                    .take = take,
+                    .user = user,
+                    .n_outputs = qn_predictor_get_facts(predictor).n_outputs};
+    const qn_preparation *preparation = qn_predictor_preparation(predictor);
+    qn_data_options options = *form;
+    qn_data_source source;
+    options.table = preparation->table;
+    options.sample = preparation->sample;
+    options.is_unlabelled = true;
+    QN_TRY(qn_data_open(specification, &options, &source));
+    const qn_status status = predict_source(&p, source, batch);
+    qn_data_close(&source);
+    return status;
+}

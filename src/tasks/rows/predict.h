@@ -1,0 +1,20 @@
+/* A predictor over all samples of a data set: tables, arrays, texts, sounds. */
+#ifndef QN_TASKS_ROWS_PREDICT_H
+#define QN_TASKS_ROWS_PREDICT_H
+
+#include "quern/data.h"
+#include "quern/predictor.h"
+
+/* How its samples are prepared; as long as the predictor is open. */
+const qn_preparation *qn_predictor_preparation(const qn_predictor *predictor);
+
+/* Takes the outputs of sample `index`, from 0; a failure ends the prediction. */
+typedef qn_status qn_take_outputs(void *user, int64_t index, const float *outputs);
+
+/* Opens the data without what is to be predicted, its columns by the checkpoint's names, and gives
+ * the outputs of each sample in turn. form: how the file is written (header, separator, decimal,
+ * dates). batch is the predictor's. */
+qn_status qn_predict_all(qn_predictor *predictor, const char *data, const qn_data_options *form,
+                         int64_t batch, qn_take_outputs *take, void *user);
+
+#endif
