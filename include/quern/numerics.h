@@ -18,6 +18,9 @@ QN_API qn_status qn_numerics_create(const qn_allocator *allocator, const char *t
                                     qn_numerics **numerics);
 QN_API void qn_numerics_destroy(qn_numerics *numerics);
 
+/* Whether weights or activations are of a type: with QN_I8, qn_onnx_export writes int8. */
+QN_API bool qn_numerics_has(const qn_numerics *numerics, qn_dtype dtype);
+
 /* The built-in descriptions by number, as JSON; null beyond the last. The name is in it. */
 QN_API const char *qn_numerics_built_in(int index);
 

@@ -60,7 +60,7 @@ _ERRORS: dict[int, type[Error]] = {1: ArgumentError, 2: OutOfMemoryError, 3: Fil
 
 # ---- structures, in the order of the headers ----
 
-F32, F64, I32, U8 = 1, 2, 3, 4
+F32, F64, I32, U8, I8 = 1, 2, 3, 4, 6
 TRAIN, TEST, VALIDATION = 0, 1, 2
 MAX_RANK = 6
 
@@ -215,6 +215,19 @@ class DataOptions(Sized):
                 ("is_unlabelled", c_bool)]
 
 
+class LoaderOptions(Sized):
+    _c_name_ = "qn_loader_options"
+    _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("split", c_int), ("batch", c_int64), ("seed", c_uint64),
+                ("shuffle", c_bool), ("crop", c_bool), ("flip", c_bool), ("pad_last", c_bool), ("wrap", c_bool),
+                ("first", c_int64), ("n_batches", c_int64), ("n_prefetched", c_int), ("stride", c_int64)]
+
+
+class Batch(Structure):
+    _c_name_ = "qn_batch"
+    _fields_ = [("x", POINTER(c_float)), ("y", c_void_p), ("n_valid", c_int64), ("epoch", c_int64),
+                ("position", c_int64), ("weight", POINTER(c_float))]
+
+
 READ = CFUNCTYPE(c_int, c_void_p, c_int, c_int64, c_void_p, c_void_p)
 
 
@@ -361,6 +374,12 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_data_open_samples": (Status, POINTER(Samples), POINTER(DataOptions), POINTER(DataSource)),
     "qn_data_close": (None, POINTER(DataSource)),
     "qn_data_kind_of": (c_char_p, c_char_p),
+    "qn_loader_create": (Status, POINTER(DataSource), POINTER(Preparation), POINTER(LoaderOptions), POINTER(c_void_p)),
+    "qn_loader_destroy": (None, c_void_p),
+    "qn_loader_next": (Status, c_void_p, POINTER(Batch)),
+    "qn_numerics_create": (Status, c_void_p, c_char_p, POINTER(c_void_p)),
+    "qn_numerics_destroy": (None, c_void_p),
+    "qn_numerics_has": (c_bool, c_void_p, c_int),
     "qn_model_at": (POINTER(ModelHead), c_int),
     "qn_model_find": (POINTER(ModelHead), c_char_p),
     "qn_model_classes": (c_int, POINTER(ModelHead), Shape),

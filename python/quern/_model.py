@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import filecmp
 import os
@@ -9,7 +10,7 @@ import pathlib
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import c_int64, c_void_p
 from typing import Any, Mapping, Optional, Sequence, Union
 
@@ -21,7 +22,7 @@ from ._forward import Forward
 from ._history import History, Plan
 from ._meter import Handle
 from ._settings import Setting
-from ._task import Interrupt, Network, Pairs, Task
+from ._task import Interrupt, Network, Numerics, Pairs, Task
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -689,9 +690,13 @@ class Model:
         os.replace(unfinished, target)
         self._named_as = target
 
-    def export(self, path: PathLike, *, with_preparation: bool = False, outside: bool = False) -> None:
+    def export(self, path: PathLike, *, with_preparation: bool = False, outside: bool = False,
+               samples: Any = None) -> None:
         """Writes the network with its weights as ONNX, images as (N, C, H, W). with_preparation: mean and
-        deviation are part of it, so that it takes bytes. outside: weights in a file beside, PATH.data."""
+        deviation are part of it, so that it takes bytes. outside: weights in a file beside, PATH.data.
+
+        A network that was trained in int8 is written in int8. The scales of its activations follow from samples: arrays as
+        predict takes them; None: the first 64 that it was trained on."""
         with self._lock:
             task = self._copy_to_apply({})
             c.lib.qn_engine_merge_adapters(task.engine)
@@ -716,7 +721,40 @@ class Model:
                                       "mean and deviation")
             properties = Pairs(kept)
             options.properties = properties.pointer
-            c.lib.qn_onnx_export(ctypes.byref(options), c.encode(path))
+            with Numerics(pairs.get("numerics")) as numerics:
+                if not numerics.has_int8:
+                    c.lib.qn_onnx_export(ctypes.byref(options), c.encode(path))
+                    return
+                with self._prepared(pairs, preparation, samples) as batch:
+                    options.numerics, options.samples, options.n_samples = numerics.pointer, batch.x, batch.n_valid
+                    c.lib.qn_onnx_export(ctypes.byref(options), c.encode(path))
+
+    @contextlib.contextmanager
+    def _prepared(self, pairs: Mapping[str, str], preparation: c.Preparation, samples: Any) -> Iterator[c.Batch]:
+        """A batch of samples, prepared as in training: those given, or the first 64 of the training data."""
+        if not self._is_classifier() or self._network.onnx is not None:
+            raise c.UnsupportedError("int8 is exported of quern's own networks that classify")
+        n = 64
+        if samples is not None:
+            array = _arrays.as_samples(samples)
+            source, n = _data.open_samples({c.TRAIN: (array, None)}, self._wanted_now(), c.DataOptions()), len(array)
+        elif self._task is not None and self._task.source is not None and self._task.source.n(c.TRAIN):
+            source = self._task.source
+        elif pairs.get("data", "memory") != "memory":
+            source = _data.open_named(pairs["data"], self._data_options(pairs))
+        else:
+            raise c.ArgumentError("the scales of int8 follow from samples, and the training data are not here: give samples=x")
+        loader, batch = c_void_p(), c.Batch()
+        how = c.LoaderOptions(batch=n, seed=int(pairs.get("seed", "1")), pad_last=True, n_batches=1)
+        c.lib.qn_loader_create(ctypes.byref(source.c), ctypes.byref(preparation), ctypes.byref(how), ctypes.byref(loader))
+        try:
+            c.lib.qn_loader_next(loader, ctypes.byref(batch))
+            yield batch
+        except c.Error:
+            source.raise_own()
+            raise
+        finally:
+            c.lib.qn_loader_destroy(loader)
 
     # ---- facts ----
 

@@ -103,6 +103,25 @@ class Pairs:
             self.pointer = c_void_p()
 
 
+class Numerics:
+    """A description of types and scales, by its name or as JSON; None: floats."""
+
+    def __init__(self, text: Optional[str]) -> None:
+        self.pointer = c_void_p()
+        self.has_int8 = False
+        if text not in (None, "f32"):
+            c.lib.qn_numerics_create(None, str(text).encode(), ctypes.byref(self.pointer))
+            self.has_int8 = c.lib.qn_numerics_has(self.pointer, c.I8)
+
+    def __enter__(self) -> "Numerics":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        if self.pointer:
+            c.lib.qn_numerics_destroy(self.pointer)
+            self.pointer = c_void_p()
+
+
 class _Memory:
     """What an array over a tensor belongs to: it keeps the task."""
 

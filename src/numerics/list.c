@@ -47,8 +47,8 @@ qn_recipe qn_numerics_recipe(const qn_numerics *numerics, const qn_recipe *recip
 }
 
 bool qn_numerics_has(const qn_numerics *numerics, qn_dtype dtype) {
-    return numerics->roles[QN_ROLE_WEIGHT].dtype == dtype ||
-           numerics->roles[QN_ROLE_ACTIVATION].dtype == dtype;
+    return numerics && (numerics->roles[QN_ROLE_WEIGHT].dtype == dtype ||
+                        numerics->roles[QN_ROLE_ACTIVATION].dtype == dtype);
 }
 
 const char *qn_numerics_find(const char *name) {

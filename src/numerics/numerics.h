@@ -20,9 +20,6 @@ qn_status qn_numerics_print(const char *text, size_t bytes, qn_arena *arena, con
 /* A recipe with the optimizer of the numerics, where these have one. */
 qn_recipe qn_numerics_recipe(const qn_numerics *numerics, const qn_recipe *recipe);
 
-/* Whether weights or activations are of a type. */
-bool qn_numerics_has(const qn_numerics *numerics, qn_dtype dtype);
-
 /* How the types of a role are written: "i8, exponent". */
 enum { QN_ROLE_TEXT = 48 };
 extern const char *const qn_role_names[QN_ROLE_COUNT];

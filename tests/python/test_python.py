@@ -235,6 +235,26 @@ class Files(Case):
         asked = quern.Model(self.folder / "b.safetensors", layout="nhwc")
         np.testing.assert_array_equal(asked.predict(self.x), back.predict(planes))
 
+    def test_int8(self):
+        """A network that was trained in int8 is exported in int8, as by the command."""
+        np.save(self.folder / "x.npy", self.x)
+        np.save(self.folder / "y.npy", self.y)
+        named = f"npy:{self.folder}/x.npy,{self.folder}/y.npy"
+        model = quern.Model("lenet5", classes=4, input=(28, 28, 1))
+        model.fit(named, steps=4, batch=16, numerics="niti", meter=False)
+        model.save(self.folder / "i.safetensors")
+        command("export", "lenet5", "--weights", self.folder / "i.safetensors", "--out", self.folder / "c.onnx")
+        model.export(self.folder / "p.onnx")
+        self.assertEqual((self.folder / "p.onnx").read_bytes(), (self.folder / "c.onnx").read_bytes())
+        self.assertIn(b"QuantizeLinear", (self.folder / "p.onnx").read_bytes())
+        model.fit((self.x, self.y), steps=4, batch=16, numerics="niti", meter=False)
+        model.export(self.folder / "own.onnx")
+        model.export(self.folder / "given.onnx", samples=self.x[:64])
+        self.assertEqual((self.folder / "own.onnx").read_bytes(), (self.folder / "given.onnx").read_bytes())
+        model.save(self.folder / "i.safetensors")
+        with self.assertRaisesRegex(quern.ArgumentError, "give samples=x"):
+            quern.Model(self.folder / "i.safetensors").export(self.folder / "p.onnx")
+
     def test_adapters_and_their_base(self):
         """Saved with adapters: the file holds the base, or names one that is there, or is refused."""
         lora = {"lora": "rank=2,layers=fc*", "steps": 3, "batch": 16, "lr": 0.1, "meter": False}

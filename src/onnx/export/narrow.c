@@ -123,11 +123,13 @@ static void put_scale(qn_onnx_exporter *e, const qn_onnx_narrow *narrow, const c
                                   QN_ONNX_INT8, &n, n_dims, narrow->zeros, (size_t)n);
 }
 
-/* One of the two operators; its node has the name of what it makes. */
+/* One of the two operators. */
 static void put_linear(qn_onnx_exporter *e, const char *type, const char *from,
                        const char *const scale[2], int64_t axis, const char *to) {
     const char *inputs[] = {from, scale[0], scale[1]};
-    qn_onnx_node *node = qn_onnx_put(e, type, to, inputs, 3, to);
+    /* The operator that makes the value has its name; runtimes want every node to have another. */
+    const char *name = qn_onnx_text_with(e, to, "/linear");
+    qn_onnx_node *node = qn_onnx_put(e, type, name, inputs, 3, to);
     if (node && axis >= 0)
         qn_onnx_put_int(e, node, "axis", axis);
 }

@@ -215,6 +215,14 @@ static qn_metadata *right_qn_metadata_to(const char *name) {
     return metadata;
 }
 
+static qn_numerics *right_qn_numerics_to(const char *name) {
+    static qn_numerics *numerics;
+    (void)name;
+    if (!numerics && qn_numerics_create(NULL, "niti", &numerics) != QN_OK)
+        abort();
+    return numerics;
+}
+
 static const qn_data_options *right_qn_data_options_to(const char *name) {
     static const qn_data_options options = {QN_OPTIONS_INIT(qn_data_options), .seed = 1,
                                             .sample = {1, {4}}, .n_classes = 3};
