@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports the trial's architectures by PyTorch's exporters, with what ONNX Runtime makes of the files.
 
-usage: export.py FOLDER [eval|train ...]
+usage: export.py FOLDER [eval|train|LIBRARY ...]
 
 Writes FOLDER/LIBRARY-NAME.EXPORTER.MODE.onnx, .in.npy (its input), .out.npy (of eval: ONNX Runtime's output), .losses.npy (of
 train: PyTorch's losses in double), and
@@ -133,7 +133,9 @@ def in_turn(places):
 
 
 def main():
-    folder, modes = sys.argv[1], sys.argv[2:] or ["eval"]
+    folder = sys.argv[1]
+    modes = [a for a in sys.argv[2:] if a in ("eval", "train")] or ["eval"]
+    libraries = [a for a in sys.argv[2:] if a not in ("eval", "train")] or list(architectures.EVERY)
     torch.set_num_threads(1)
     import timm  # noqa: F401  before the processes part
     import torchvision  # noqa: F401
@@ -146,7 +148,7 @@ def main():
         done = {(line["library"], line["place"]) for line in map(json.loads, open(path))}
     with open(path, "a") as lines:
         for library, place in in_turn(architectures.chosen()):
-            if (library, place) not in done:
+            if library in libraries and (library, place) not in done:
                 in_process(folder, library, place, modes, lines)
 
 

@@ -124,6 +124,42 @@ def places():
     return made
 
 
+def newer():
+    """Operators of later opsets and losses."""
+    real, index = TensorProto.FLOAT, TensorProto.INT64
+    heads = [(name, real, (2, n, t, 4)) for name, n, t in (("q", 4, 3), ("k", 2, 5), ("v", 2, 5))]
+    packed = [(name, real, (2, t, n)) for name, t, n in (("q", 3, 16), ("k", 5, 8), ("v", 5, 8))]
+    past = [(name, real, (2, 2, 2, 4)) for name in ("pk", "pv")]
+    scores = [("x", real, (3, 5, 2)), ("t", index, (3, 2))]
+    cache = {"c": reals(7, 2), "s": reals(7, 2)}
+    made = {
+        "attention_new": several(packed, [node("Attention", "q", "k", "v", q_num_heads=4, kv_num_heads=2, is_causal=1)], opset=24),
+        "attention_mask": several(heads + [("m", real, (3, 4))], [
+            node("Attention", "q", "k", "v", "m", softcap=2.0, outputs=["y", "", "", "z"], qk_matmul_output_mode=2)], opset=25),
+        "attention_truths": several(heads + [("m", TensorProto.BOOL, (2, 1, 3, 7))] + past, [
+            node("Attention", "q", "k", "v", "m", "pk", "pv", outputs=["y", "a", "b"], left_window_size=1)], opset=25),
+        "attention_ends": several(heads + [("n", index, (2,))], [
+            node("Attention", "q", "k", "v", "", "", "", "n", is_causal=1, left_window_size=2)], opset=25),
+        "rotary": several([("x", real, (2, 3, 5, 6)), ("p", index, (2, 5))],
+                          [node("RotaryEmbedding", "x", "c", "s", "p", rotary_embedding_dim=4)], cache, opset=23),
+        "rotary_interleaved": several([("x", real, (2, 5, 8))], [
+            node("RotaryEmbedding", "x", "c", "s", interleaved=1, num_heads=2)], {"c": reals(2, 5, 2), "s": reals(2, 5, 2)}, opset=23),
+        "likelihood": several(scores, [node("NegativeLogLikelihoodLoss", "x", "t", "w", ignore_index=2)], {"w": reals(5)}),
+        "cross_entropy": several(scores, [node("SoftmaxCrossEntropyLoss", "x", "t", outputs=["y", "z"], reduction="none")]),
+        "cross_entropy_sum": several(scores, [node("SoftmaxCrossEntropyLoss", "x", "t", ignore_index=-1, reduction="sum")]),
+        "reverse": several([("x", real, (4, 3, 2)), ("n", index, (3,))], [node("ReverseSequence", "x", "n")]),
+        "center": single("CenterCropPad", opset=18, given={"s": whole(3, 9)}, axes=[-1, 2]),
+        "col2im": single("Col2Im", (1, 8, 9), opset=18, given={"s": whole(4, 4), "b": whole(2, 2)}),
+        "mean_variance": single("MeanVarianceNormalization"), "det": single("Det", (2, 3, 3)), "hardmax": single("Hardmax", axis=1),
+        "hardmax_old": single("Hardmax", opset=11), "slope_below": single("LeakyRelu", alpha=-0.5), "swish": single("Swish", opset=24),
+        "compress": single("Compress", given={"c": np.array([True, False, True])}, axis=1),
+        "compress_flat": single("Compress", given={"c": np.array([True, False, True])}),
+        "pool_beyond": single("AveragePool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 0, 0], ceil_mode=1, count_include_pad=1),
+    }
+    made.update({f"arc_{kind}": single(kind) for kind in ("Asin", "Acos", "Asinh", "Acosh", "Atanh")})
+    return made
+
+
 def more_layers():
     """Layers and their settings that the models above leave out."""
     made = {
@@ -549,6 +585,7 @@ def main():
     })
     files.update(more_layers())
     files.update(places())
+    files.update(newer())
     files.update(known_at_import())
     files.update(refused())
     files.update(chosen_at_import())

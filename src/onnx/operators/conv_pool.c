@@ -372,20 +372,37 @@ static qn_status build_max_pool(qn_onnx_call *call) {
     return give_pool(call, &w, pool_of(call, &w, qn_max_pool, pool_input(call, &w)));
 }
 
+/* Zeros around (N, H, W, C) or (N, D, H, W, C), so that the window's own pads are left for what is
+ * beyond them. */
+static qn_value pad_with_zeros(qn_onnx_call *call, const int64_t before[QN_ONNX_SPACE],
+                               const int64_t after[QN_ONNX_SPACE], qn_onnx_window *w, qn_value x) {
+    const int rank = qn_graph_shape(call->graph, x).rank;
+    for (int i = 0; i < QN_ONNX_SPACE; i++) {
+        const int axis = rank - 1 - QN_ONNX_SPACE + i;
+        if (before[i] + after[i] > 0)
+            x = qn_pad(call->graph, qn_onnx_side_name(call, "zeros"), x, axis, before[i], after[i],
+                       QN_BORDER_VALUE, 0);
+        w->extents[i] += before[i] + after[i];
+        w->before[i] -= before[i];
+        w->after[i] -= after[i];
+    }
+    return x;
+}
+
 static qn_status build_average_pool(qn_onnx_call *call) {
     bool is_shortened, is_padded = false;
-    qn_onnx_window w;
+    qn_onnx_window w, plain;
+    QN_TRY(qn_onnx_window_read(call, NULL, false, &plain));
     QN_TRY(read_pool(call, &w, &is_shortened));
     for (int i = 0; i < QN_ONNX_SPACE; i++)
         is_padded = is_padded || w.before[i] > 0 || w.after[i] > 0;
     const bool counts_pad = qn_onnx_int(call, "count_include_pad", 0) != 0;
-    if (counts_pad && is_shortened)
-        return qn_fail(
-            QN_ERROR_UNSUPPORTED,
-            "count_include_pad together with ceil_mode, where a window reaches beyond the "
-            "padding; export without one of them");
-    build_pool *build = is_padded && !counts_pad ? qn_average_pool_inside : qn_average_pool;
-    return give_pool(call, &w, pool_of(call, &w, build, pool_input(call, &w)));
+    qn_value x = pool_input(call, &w);
+    if (counts_pad && is_shortened) /* what is beyond the padding is not counted */
+        x = pad_with_zeros(call, plain.before, plain.after, &w, x);
+    build_pool *build =
+        is_padded && (!counts_pad || is_shortened) ? qn_average_pool_inside : qn_average_pool;
+    return give_pool(call, &w, pool_of(call, &w, build, x));
 }
 
 /* The norm of power p >= 1 of each window: x ^ p averaged with the padding's zeros, times the

@@ -96,9 +96,13 @@ static qn_status build_activation(qn_onnx_call *call) {
         y = qn_tanh(call->graph, call->name, x);
     else if (strcmp(type, "Relu") == 0 || slope == 0)
         y = qn_relu(call->graph, call->name, x);
-    else if (slope < 0)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "a slope of %g is below 0: write it with Where",
-                       slope);
+    else if (slope < 0) /* the graph's operator tells the side of x by the sign of y */
+        y = qn_add(
+            call->graph, call->name, qn_relu(call->graph, qn_onnx_side_name(call, "above"), x),
+            qn_op_function(call->graph, qn_onnx_side_name(call, "below"),
+                           qn_op_function(call->graph, qn_onnx_side_name(call, "least"), x,
+                                          (qn_function){QN_FUNCTION_LINE, 1, 0, -INFINITY, 0}),
+                           line_of(slope, 0)));
     else
         y = qn_leaky_relu(call->graph, call->name, x, slope);
     qn_onnx_give_as(call, y, qn_onnx_is_image(call, 0), qn_onnx_type_at(call, 0));

@@ -68,6 +68,84 @@ static qn_value build_hyperbolic(qn_onnx_call *call, qn_value x) {
         0.5, 0);
 }
 
+/* atan(x / sqrt((1 - x) (1 + x))), and half a turn of a circle's quarter less that */
+static qn_value build_arc(qn_onnx_call *call, qn_value x) {
+    const bool is_sine = strcmp(call->node->type, "Asin") == 0;
+    qn_value y =
+        qn_onnx_combine(call, "square", QN_COMBINE_MULTIPLY, qn_onnx_line(call, "below", x, -1, 1),
+                        qn_onnx_line(call, "above", x, 1, 1));
+    y = qn_onnx_apply_kind(call, "root", y, QN_FUNCTION_SQRT);
+    y = qn_onnx_combine(call, "tangent", QN_COMBINE_DIVIDE, x, y);
+    y = qn_onnx_apply_kind(call, "arc", y, QN_FUNCTION_ATAN);
+    return is_sine ? qn_onnx_line(call, NULL, y, 1, 0) : qn_onnx_line(call, NULL, y, -1, acos(0.0));
+}
+
+/* log(1 + x), exact also where x is small: log(w) x / (w - 1) with w = 1 + x (Goldberg 1991,
+ * theorem 4), whose slope is that of log(w). */
+static qn_value logarithm_above(qn_onnx_call *call, qn_value x) {
+    qn_graph *g = call->graph;
+    const qn_value w = qn_onnx_line(call, "above", x, 1, 1);
+    const qn_value log = qn_onnx_apply_kind(call, "log", w, QN_FUNCTION_LOG);
+    const qn_value rest = qn_onnx_line(call, "rest", w, 1, -1);
+    const qn_value is_small =
+        qn_onnx_combine(call, "small", QN_COMBINE_EQUAL, w, qn_onnx_scalar(call, "one", 1));
+    qn_value exact = qn_onnx_combine(call, "ratio", QN_COMBINE_DIVIDE, x, rest);
+    exact = qn_onnx_combine(call, "exact", QN_COMBINE_MULTIPLY, log, exact);
+    exact = qn_onnx_where(call, "either", is_small, x, exact);
+    const qn_value more = qn_onnx_combine(call, "more", QN_COMBINE_SUBTRACT, exact, log);
+    const qn_value is_more = /* of infinities nothing is more */
+        qn_onnx_combine(call, "finite", QN_COMBINE_EQUAL, more, more);
+    const qn_value stopped = qn_stop_gradient(
+        g, qn_onnx_side_name(call, "stop"),
+        qn_onnx_where(call, "exactly", is_more, more, qn_onnx_scalar(call, "zero", 0)));
+    return qn_onnx_combine(call, "logarithm", QN_COMBINE_ADD, log, stopped);
+}
+
+/* log(1 + |x| + x x / (1 + sqrt(1 + x x))) with the sign of x */
+static qn_value build_asinh(qn_onnx_call *call, qn_value x) {
+    const qn_value square = qn_multiply(call->graph, qn_onnx_side_name(call, "square"), x, x);
+    qn_value root = qn_onnx_apply_kind(call, "root", qn_onnx_line(call, "plus", square, 1, 1),
+                                       QN_FUNCTION_SQRT);
+    root = qn_onnx_combine(call, "part", QN_COMBINE_DIVIDE, square,
+                           qn_onnx_line(call, "whole", root, 1, 1));
+    const qn_value size = qn_onnx_where(
+        call, "size",
+        qn_onnx_combine(call, "below", QN_COMBINE_LESS, x, qn_onnx_scalar(call, "zero", 0)),
+        qn_onnx_line(call, "negative", x, -1, 0), x);
+    const qn_value y =
+        logarithm_above(call, qn_onnx_combine(call, "sum", QN_COMBINE_ADD, size, root));
+    return qn_onnx_where(
+        call, NULL,
+        qn_onnx_combine(call, "below", QN_COMBINE_LESS, x, qn_onnx_scalar(call, "zero", 0)),
+        qn_onnx_line(call, "negative", y, -1, 0), y);
+}
+
+/* log(1 + t + sqrt(t (t + 2))) with t = x - 1 */
+static qn_value build_acosh(qn_onnx_call *call, qn_value x) {
+    const qn_value t = qn_onnx_line(call, "less", x, 1, -1);
+    const qn_value root = qn_onnx_apply_kind(call, "root",
+                                             qn_onnx_combine(call, "square", QN_COMBINE_MULTIPLY, t,
+                                                             qn_onnx_line(call, "plus", t, 1, 2)),
+                                             QN_FUNCTION_SQRT);
+    const qn_value y = logarithm_above(call, qn_onnx_combine(call, "sum", QN_COMBINE_ADD, t, root));
+    return qn_onnx_line(call, NULL, y, 1, 0);
+}
+
+/* (log(1 + x) - log(1 - x)) / 2 */
+static qn_value build_atanh(qn_onnx_call *call, qn_value x) {
+    const qn_value up = logarithm_above(call, x);
+    const qn_value down = logarithm_above(call, qn_onnx_line(call, "negative", x, -1, 0));
+    return qn_onnx_line(call, NULL,
+                        qn_onnx_combine(call, "difference", QN_COMBINE_SUBTRACT, up, down), 0.5, 0);
+}
+
+/* x / (1 + e^(-alpha x))  (Ramachandran et al. 2017) */
+static qn_value build_swish(qn_onnx_call *call, qn_value x) {
+    const qn_value steep = qn_onnx_line(call, "steep", x, qn_onnx_float(call, "alpha", 1), 0);
+    return qn_onnx_combine(call, NULL, QN_COMBINE_MULTIPLY, x,
+                           qn_sigmoid(call->graph, qn_onnx_side_name(call, "sigmoid"), steep));
+}
+
 /* What is no number is not equal to itself. */
 static qn_value build_is_nan(qn_onnx_call *call, qn_value x) {
     return qn_onnx_line(call, NULL, qn_onnx_combine(call, "equal", QN_COMBINE_EQUAL, x, x), -1, 1);
@@ -96,6 +174,9 @@ static const formula formulas[] = {
     {"Celu", build_celu, false},       {"ThresholdedRelu", build_thresholded, false},
     {"Mish", build_mish, false},       {"Shrink", build_shrink, false},
     {"Sinh", build_hyperbolic, false}, {"Cosh", build_hyperbolic, false},
+    {"Asin", build_arc, false},        {"Acos", build_arc, false},
+    {"Asinh", build_asinh, false},     {"Acosh", build_acosh, false},
+    {"Atanh", build_atanh, false},     {"Swish", build_swish, false},
     {"IsNaN", build_is_nan, true},     {"IsInf", build_is_inf, true},
 };
 
@@ -219,6 +300,12 @@ const qn_onnx_translator qn_onnx_function_translators[] = {
     {"Shrink", 1, 1, build_formula},
     {"Sinh", 1, 1, build_formula},
     {"Cosh", 1, 1, build_formula},
+    {"Asin", 1, 1, build_formula},
+    {"Acos", 1, 1, build_formula},
+    {"Asinh", 1, 1, build_formula},
+    {"Acosh", 1, 1, build_formula},
+    {"Atanh", 1, 1, build_formula},
+    {"Swish", 1, 1, build_formula},
     {"IsNaN", 1, 1, build_formula},
     {"IsInf", 1, 1, build_formula},
     {"Mod", 2, 2, build_mod},

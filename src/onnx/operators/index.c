@@ -152,7 +152,55 @@ static qn_status build_gather(qn_onnx_call *call) {
     return graph->status;
 }
 
+/* The numbers of what a condition that is known at import keeps. */
+static qn_status kept_indices(qn_onnx_call *call, int64_t most, qn_onnx_constant *indices) {
+    const qn_onnx_constant *condition;
+    const double *numbers;
+    QN_TRY(qn_onnx_numbers_of(call, 1, &condition, &numbers));
+    int64_t *whole = qn_onnx_scratch(call, ((size_t)condition->n + 1) * sizeof *whole);
+    if (!whole)
+        return QN_ERROR_MEMORY;
+    *indices = (qn_onnx_constant){.type = QN_ONNX_INT64, .whole = whole};
+    for (int64_t i = 0; i < condition->n; i++) {
+        if (numbers[i] != 0 && i >= most)
+            return qn_fail(QN_ERROR_FORMAT, "its condition is longer than its input");
+        if (numbers[i] != 0)
+            whole[indices->n++] = i;
+    }
+    indices->shape = QN_SHAPE(indices->n);
+    return indices->n > 0 ? QN_OK : qn_fail(QN_ERROR_UNSUPPORTED, "it keeps nothing");
+}
+
+static qn_status build_compress(qn_onnx_call *call) {
+    const qn_shape x = qn_onnx_shape(call, 0);
+    const qn_onnx_type type = qn_onnx_type_at(call, 0);
+    qn_graph *graph = call->graph;
+    qn_onnx_constant indices;
+    gathering g = {.outer = 1, .n = qn_shape_count(x), .inner = 1};
+    if (qn_onnx_attribute_of(call, "axis")) {
+        int axis;
+        QN_TRY(qn_onnx_axis(qn_onnx_int(call, "axis", 0), x.rank, &axis));
+        g = (gathering){.outer = qn_shape_count_range(x, 0, axis),
+                        .n = x.dims[axis],
+                        .inner = qn_shape_count_range(x, axis + 1, x.rank),
+                        .shape = x};
+        QN_TRY(kept_indices(call, g.n, &indices));
+        g.shape.dims[axis] = indices.n;
+    } else {
+        QN_TRY(kept_indices(call, g.n, &indices));
+        g.shape = QN_SHAPE(indices.n);
+    }
+    g.picked = indices.n;
+    if (qn_onnx_is_known(call, 0))
+        return fold_gather(call, &g, &indices);
+    const qn_value y = pick_rows(call, &g, qn_onnx_as_reals(call, qn_onnx_plain(call, 0)),
+                                 indices_value(call, &g, &indices));
+    qn_onnx_give_as(call, qn_reshape(graph, NULL, y, g.shape), false, type);
+    return graph->status;
+}
+
 const qn_onnx_translator qn_onnx_index_translators[] = {
     {"Gather", 2, 2, build_gather},
+    {"Compress", 2, 2, build_compress},
     {NULL, 0, 0, NULL},
 };

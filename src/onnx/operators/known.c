@@ -224,6 +224,33 @@ static qn_status build_arg(qn_onnx_call *call) {
     return g->status;
 }
 
+/* 1 for the first of the largest along an axis, else 0; before opset 13 along all from the axis
+ * on. */
+static qn_status build_hardmax(qn_onnx_call *call) {
+    qn_shape shape = qn_onnx_shape(call, 0);
+    qn_graph *g = call->graph;
+    qn_value place;
+    int axis;
+    QN_TRY(qn_onnx_axis(qn_onnx_int(call, "axis", call->opset < 13 ? 1 : -1), shape.rank, &axis));
+    const bool is_flat = call->opset < 13;
+    const int64_t n = is_flat ? qn_shape_count_range(shape, axis, shape.rank) : shape.dims[axis];
+    double *numbers = qn_onnx_scratch(call, ((size_t)n + 1) * sizeof *numbers);
+    for (int64_t i = 0; numbers && i < n; i++)
+        numbers[i] = (double)i;
+    if (!numbers)
+        return QN_ERROR_MEMORY;
+    qn_value x = is_flat
+                     ? qn_reshape(g, qn_onnx_side_name(call, "rows"),
+                                  qn_onnx_as_reals(call, qn_onnx_plain(call, 0)), QN_SHAPE(-1, n))
+                     : rows_along(call, axis);
+    largest_of(call, x, false, &place);
+    x = qn_op_combine(g, qn_onnx_side_name(call, "is_largest"), QN_COMBINE_EQUAL,
+                      qn_onnx_made_value(call, "at", QN_SHAPE(n), numbers), place);
+    x = is_flat ? x : back_to(call, x, axis, n);
+    qn_onnx_give(call, 0, qn_reshape(g, call->name, x, shape), false);
+    return g->status;
+}
+
 static qn_status build_non_zero(qn_onnx_call *call) {
     const qn_onnx_constant *x;
     const double *numbers;
@@ -428,13 +455,9 @@ static qn_status build_eye_like(qn_onnx_call *call) {
 }
 
 const qn_onnx_translator qn_onnx_known_translators[] = {
-    {"TopK", 1, 2, build_top_k},
-    {"ArgMax", 1, 1, build_arg},
-    {"ArgMin", 1, 1, build_arg},
-    {"NonZero", 1, 1, build_non_zero},
-    {"Trilu", 1, 2, build_trilu},
-    {"CumSum", 2, 2, build_cum_sum},
-    {"OneHot", 3, 3, build_one_hot},
-    {"EyeLike", 1, 1, build_eye_like},
-    {NULL, 0, 0, NULL},
+    {"TopK", 1, 2, build_top_k},       {"ArgMax", 1, 1, build_arg},
+    {"ArgMin", 1, 1, build_arg},       {"Hardmax", 1, 1, build_hardmax},
+    {"NonZero", 1, 1, build_non_zero}, {"Trilu", 1, 2, build_trilu},
+    {"CumSum", 2, 2, build_cum_sum},   {"OneHot", 3, 3, build_one_hot},
+    {"EyeLike", 1, 1, build_eye_like}, {NULL, 0, 0, NULL},
 };
