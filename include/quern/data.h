@@ -97,6 +97,9 @@ typedef struct qn_data_source {
     const qn_data_column
         *columns; /* (C) of tables that were opened with reads_texts; may be null */
     const struct qn_data_facts *facts; /* what quern understood of it; null: of other sources */
+    /* How test and validation samples were held out, as checkpoints keep it (options.held_out);
+     * null: the set has its own, or none. */
+    const char *held_out;
 } qn_data_source;
 
 typedef struct qn_data_options {
@@ -124,6 +127,10 @@ typedef struct qn_data_options {
     const char *dates;      /* "dmy" "mdy": which of 01/02/2024 is the day */
     const qn_table *table;  /* what a checkpoint's columns were: found by name, never anew */
     bool is_unlabelled;     /* targets may be missing: the data is to predict on */
+    /* qn_data_source.held_out of the set that a network was trained on: samples are held out by the
+     * same rule, and the log is told if some of those are test samples now. "place": by the rule of
+     * versions that kept none. Null: by a keyed hash of their content, anew. */
+    const char *held_out;
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR,

@@ -52,6 +52,10 @@ typedef struct qn_task_options {
 QN_API qn_status qn_task_open(const qn_task_options *options, qn_task **task);
 QN_API void qn_task_close(qn_task *task);
 
+/* For qn_data_options.held_out: how the samples of the data that these settings name were held out,
+ * as the checkpoint says that the settings are of. Null: they are of none. */
+QN_API const char *qn_task_held_out(const qn_metadata *settings);
+
 /* Its engine, with parameters and state: for checkpoints. */
 QN_API qn_engine *qn_task_engine(const qn_task *task);
 

@@ -202,7 +202,7 @@ class DataSource(Structure):
     _fields_ = [("self", c_void_p), ("name", c_char_p), ("n_samples", c_int64 * 3), ("sample", Shape),
                 ("dtype", c_int), ("n_targets", c_int), ("preparation", Preparation), ("read", c_void_p),
                 ("set_size", c_void_p), ("close", c_void_p), ("read_class", c_void_p),
-                ("read_weight", c_void_p), ("columns", c_void_p), ("facts", c_void_p)]
+                ("read_weight", c_void_p), ("columns", c_void_p), ("facts", c_void_p), ("held_out", c_char_p)]
 
 
 class DataOptions(Sized):
@@ -212,7 +212,7 @@ class DataOptions(Sized):
                 ("n_targets", c_int), ("strict", c_bool), ("reads_texts", c_bool), ("target", c_char_p),
                 ("ignore", c_char_p), ("categories", c_char_p), ("task", c_char_p), ("header", c_char_p),
                 ("separator", c_char_p), ("decimal", c_char_p), ("dates", c_char_p), ("table", c_void_p),
-                ("is_unlabelled", c_bool)]
+                ("is_unlabelled", c_bool), ("held_out", c_char_p)]
 
 
 class LoaderOptions(Sized):
@@ -420,6 +420,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
                             POINTER(Metrics), POINTER(c_int64)),
     "qn_task_predict": (Status, c_void_p, POINTER(DataSource), c_int, SHOULD_STOP, c_void_p, c_void_p),
     "qn_task_output_count": (c_int, c_void_p),
+    "qn_task_held_out": (c_char_p, c_void_p),
     "qn_task_sample": (Status, c_void_p, POINTER(SampleOptions)),
     "qn_training_create": (Status, POINTER(TrainingOptions), POINTER(c_void_p)),
     "qn_training_destroy": (None, c_void_p),

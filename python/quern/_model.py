@@ -293,7 +293,8 @@ class Model:
         options = c.DataOptions(log=ctypes.pointer(c.log), seed=int(pairs.get("seed", "1")),
                                 holdout=float(pairs.get("holdout", "0")),
                                 validation=float(pairs.get("validation", "0")), n_classes=self._classes(pairs),
-                                strict=pairs.get("strict") == "yes")
+                                strict=pairs.get("strict") == "yes",
+                                held_out=c.lib.qn_task_held_out(Pairs(pairs).pointer))
         options.sample = c.Shape.of(self._shape(pairs))
         return options
 

@@ -15,7 +15,6 @@ enum { MOST_CLASSES = 2048, N_SCALE = 4 };
 
 typedef struct labelled_source {
     qn_source_base base;
-    qn_holdout holdout;
     int64_t n;
     size_t n_values;      /* of a sample */
     const uint8_t *bytes; /* of pictures and series */
@@ -166,8 +165,8 @@ static qn_status number_classes(opening *o, qn_preparation *preparation) {
 
 static qn_status labelled_read(void *self, qn_split split, int64_t index, void *x, void *y) {
     const labelled_source *s = self;
-    const int64_t i = qn_holdout_index(&s->holdout, split, index);
-    const size_t at = (size_t)i * s->n_values;
+    (void)split;
+    const size_t at = (size_t)index * s->n_values;
     float *numbers = x;
     if (s->rows)
         memcpy(x, s->rows + at, s->n_values * sizeof *s->rows);
@@ -176,19 +175,21 @@ static qn_status labelled_read(void *self, qn_split split, int64_t index, void *
     else
         for (size_t k = 0; k < s->n_values; k++)
             numbers[k] = s->scale[0] + s->scale[1] * (float)s->bytes[at + k];
-    memcpy(y, &s->class[i], sizeof s->class[i]);
+    memcpy(y, &s->class[index], sizeof s->class[index]);
     return QN_OK;
 }
 
 static qn_status labelled_read_class(void *self, qn_split split, int64_t index, int32_t *class) {
     const labelled_source *s = self;
-    *class = s->class[qn_holdout_index(&s->holdout, split, index)];
+    (void)split;
+    *class = s->class[index];
     return QN_OK;
 }
 
 static qn_status labelled_read_weight(void *self, qn_split split, int64_t index, float *weight) {
     const labelled_source *s = self;
-    *weight = s->confidence[qn_holdout_index(&s->holdout, split, index)];
+    (void)split;
+    *weight = s->confidence[index];
     return QN_OK;
 }
 
@@ -198,9 +199,7 @@ static qn_status open_file(opening *o, qn_data_source *source) {
     QN_TRY(qn_safetensors_read(&o->file, o->from));
     QN_TRY(take_samples(o, &source->sample));
     QN_TRY(number_classes(o, &source->preparation));
-    QN_TRY(qn_holdout_make(s->n, base->options.holdout, base->options.seed, &s->holdout));
-    source->n_samples[QN_TRAIN] = s->n - s->holdout.n_test;
-    source->n_samples[QN_TEST] = s->holdout.n_test;
+    source->n_samples[QN_TRAIN] = s->n;
     source->dtype = s->are_bytes ? QN_U8 : QN_F32;
     source->preparation.sample = source->sample;
     source->read = labelled_read;

@@ -173,7 +173,6 @@ typedef struct npy_source {
     int64_t planes;           /* channels that are to go last; 0: they are */
     size_t element_bytes;     /* of X */
     int n_targets;
-    qn_holdout holdout;
 } npy_source;
 
 static qn_status open_array(const qn_source_base *base, const char *path, npy_array *array) {
@@ -241,19 +240,19 @@ static qn_status check_class(const npy_source *npy, const unsigned char *data, i
 static qn_status npy_read(void *self, qn_split split, int64_t index, void *x, void *y) {
     npy_source *npy = self;
     unsigned char label[8];
-    int64_t row = qn_holdout_index(&npy->holdout, split, index);
-    int64_t offset = npy->x.header.header_bytes + row * npy->x_bytes;
+    (void)split;
+    int64_t offset = npy->x.header.header_bytes + index * npy->x_bytes;
     QN_TRY(npy->planes > 0 ? read_planes(npy, offset, x)
                            : qn_file_read(npy->x.file, offset, x, (size_t)npy->x_bytes));
     if (!npy->y.file) {
         memset(y, 0, sizeof(int32_t));
         return QN_OK;
     }
-    offset = npy->y.header.header_bytes + row * npy->y_bytes;
+    offset = npy->y.header.header_bytes + index * npy->y_bytes;
     if (npy->n_targets > 0)
         return qn_file_read(npy->y.file, offset, y, (size_t)npy->y_bytes);
     QN_TRY(qn_file_read(npy->y.file, offset, label, (size_t)npy->y_bytes));
-    return check_class(npy, label, row, y);
+    return check_class(npy, label, index, y);
 }
 
 static qn_status count_classes(const npy_source *npy, int64_t n, int *n_classes) {
@@ -388,9 +387,7 @@ static qn_status npy_open(qn_source_base *base, qn_data_source *source) {
     QN_TRY(check_floats(&npy->x, n));
     if (has_labels)
         QN_TRY(check_floats(&npy->y, n));
-    QN_TRY(qn_holdout_make(n, base->options.holdout, base->options.seed, &npy->holdout));
-    source->n_samples[QN_TRAIN] = n - npy->holdout.n_test;
-    source->n_samples[QN_TEST] = npy->holdout.n_test;
+    source->n_samples[QN_TRAIN] = n;
     source->preparation.sample = source->sample;
     source->read = npy_read;
     return QN_OK;

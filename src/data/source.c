@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "base/print.h"
 #include "base/status.h"
+#include "data/split/divide.h"
 #include "os/heap.h"
 
 #include <stdarg.h>
@@ -75,62 +76,10 @@ static void close_source(void *self) {
     qn_release(base->options.allocator, base, 1, base->format->self_bytes);
 }
 
-/* ---- validation ---- */
-
-/* The sample of the format's that one of a split is. */
-static void find_sample(const qn_source_base *base, qn_split *split, int64_t *index) {
-    if (*split == QN_TEST)
-        return;
-    *index = qn_holdout_index(base->validation, *split == QN_TRAIN ? QN_TRAIN : QN_TEST, *index);
-    *split = QN_TRAIN;
-}
-
-static qn_status read_split(void *self, qn_split split, int64_t index, void *x, void *y) {
-    const qn_source_base *base = self;
-    find_sample(base, &split, &index);
-    return base->read(self, split, index, x, y);
-}
-
-static qn_status read_class_split(void *self, qn_split split, int64_t index, int32_t *class) {
-    const qn_source_base *base = self;
-    find_sample(base, &split, &index);
-    return base->read_class(self, split, index, class);
-}
-
-static qn_status read_weight_split(void *self, qn_split split, int64_t index, float *weight) {
-    const qn_source_base *base = self;
-    find_sample(base, &split, &index);
-    return base->read_weight(self, split, index, weight);
-}
-
-/* Holds validation samples out, by another draw than a test set's. Whatever reads afterwards, the
- * statistics of the training samples too, does not see them among those. */
-static qn_status hold_out_validation(qn_source_base *base, qn_data_source *source) {
-    const uint64_t seed = base->options.seed ^ qn_hash_text("validation");
-    if (base->options.validation == 0)
-        return QN_OK;
-    base->validation = qn_arena_allocate(&base->arena, 1, sizeof *base->validation);
-    if (!base->validation)
-        return QN_ERROR_MEMORY;
-    QN_TRY(qn_holdout_make(source->n_samples[QN_TRAIN], base->options.validation, seed,
-                           base->validation));
-    source->n_samples[QN_VALIDATION] = base->validation->n_test;
-    source->n_samples[QN_TRAIN] -= base->validation->n_test;
-    base->read = source->read;
-    base->read_class = source->read_class;
-    source->read = read_split;
-    source->read_class = source->read_class ? read_class_split : NULL;
-    base->read_weight = source->read_weight;
-    source->read_weight = source->read_weight ? read_weight_split : NULL;
-    return QN_OK;
-}
-
-/* Where the format has not said by what it splits. */
+/* Where neither the format nor the division has said by what it splits. */
 static void name_split(qn_source_base *base, const qn_data_source *source) {
-    const bool is_drawn = base->options.holdout > 0;
     if (!base->facts.split_by)
         base->facts.split_by = source->n_samples[QN_TEST] == 0 ? "nothing, as --holdout is 0"
-                               : is_drawn                      ? "a draw, as --holdout says"
                                                                : "the data's own test set";
 }
 
@@ -141,13 +90,15 @@ static qn_status fill_source(qn_source_base *base, const char *specification,
     if (!base->argument || !source->name)
         return QN_ERROR_MEMORY;
     QN_TRY(base->format->open(base, source));
-    name_split(base, source);
     if (source->n_targets > 0 && base->facts.target_kind == QN_TARGET_CLASSES)
         base->facts.target_kind = QN_TARGET_NUMBERS;
     source->facts = &base->facts;
     if (source->n_samples[QN_TRAIN] < 1 && !base->needs_no_training)
         return qn_fail(QN_ERROR_FORMAT, "%s holds no training samples", specification);
-    QN_TRY(hold_out_validation(base, source));
+    QN_TRY(qn_source_divide(base, source));
+    if (base->divided)
+        QN_TRY(base->divided(base, source));
+    name_split(base, source);
     QN_TRY(qn_targets_measure(base, source));
     if (base->wants_statistics)
         return qn_statistics_measure(base, source);

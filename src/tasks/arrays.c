@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "data/npz.h"
 #include "data/source.h"
+#include "data/split/holdout.h"
 #include "onnx/targets.h"
 #include "tasks/tasks.h"
 
@@ -443,9 +444,9 @@ static qn_status split(const qn_task *task, arrays *a) {
     const uint64_t seed = (uint64_t)qn_setting_count(task, "seed", 1);
     const double held = a->n_files == 2 ? 0 : qn_setting_number(task, "holdout", 0);
     const int64_t n = a->columns[0].array[0]->header.shape.dims[0];
-    QN_TRY(qn_holdout_make(n, held, seed, &a->held));
-    QN_TRY(qn_holdout_make(n - a->held.n_test, qn_setting_number(task, "validation", 0),
-                           seed ^ qn_hash_text("validation"), &a->validation));
+    QN_TRY(qn_holdout_by_place(n, held, seed, &a->held));
+    QN_TRY(qn_holdout_by_place(n - a->held.n_test, qn_setting_number(task, "validation", 0),
+                               seed ^ qn_hash_text("validation"), &a->validation));
     a->n[QN_TEST] = a->n_files == 2 ? a->columns[0].array[1]->header.shape.dims[0] : a->held.n_test;
     a->n[QN_VALIDATION] = a->validation.n_test;
     a->n[QN_TRAIN] = n - a->held.n_test - a->validation.n_test;

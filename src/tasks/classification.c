@@ -17,9 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The data whose preparation is kept. */
-static const char prepared_key[] = "prepared";
-
 /* The class weights that were found for the setting "class-weights", and for which of its values.
  */
 static const char weights_key[] = "class_weights", weighted_key[] = "class_weights_of";
@@ -101,7 +98,7 @@ static qn_status find_outputs(qn_task *task, classification *c) {
 /* Whether the settings hold the preparation that is to be used: any checkpoint's for evaluation,
  * that of the same data for training. */
 static bool is_prepared(const qn_task *task) {
-    const char *prepared = qn_setting_text(task, prepared_key, NULL);
+    const char *prepared = qn_setting_text(task, QN_PREPARED, NULL);
     const char *data = qn_setting_text(task, "data", NULL);
     if (qn_setting_flag(task, "prepared_inside", false))
         return true; /* the network itself does it: what it is given is given to it in training too
@@ -139,6 +136,7 @@ static qn_status open_source(qn_task *task, classification *c) {
         .sample = sample,
         .n_classes = n_classes > 0 ? n_classes : qn_model_classes(task->model, sample),
         .strict = qn_setting_flag(task, "strict", false),
+        .held_out = qn_task_held_out(task->settings),
     };
     QN_TRY(qn_task_table_options(task, is_prepared(task), &options));
     return qn_data_open(data, &options, &c->source);
@@ -166,7 +164,9 @@ static qn_status prepare(qn_task *task, classification *c) {
         return QN_OK;
     QN_TRY(qn_setting_set(task, "input", c->input_text));
     QN_TRY(qn_setting_set_count(task, "classes", c->n_outputs));
-    QN_TRY(qn_setting_set(task, prepared_key, qn_setting_text(task, "data", "")));
+    QN_TRY(qn_setting_set(task, QN_PREPARED, qn_setting_text(task, "data", "")));
+    if (c->source.held_out)
+        QN_TRY(qn_setting_set(task, QN_HELD_OUT, c->source.held_out));
     return qn_metadata_set_preparation(task->settings, &c->preparation);
 }
 

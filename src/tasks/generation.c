@@ -50,6 +50,7 @@ static qn_status open_data(qn_task *task, generation *g) {
         .holdout = qn_setting_number(task, "holdout", 0),
         .sample = task->model->input,
         .n_classes = 10,
+        .held_out = qn_task_held_out(task->settings),
     };
     if (g->is_open)
         return QN_OK;
@@ -57,6 +58,8 @@ static qn_status open_data(qn_task *task, generation *g) {
         return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
     QN_TRY(qn_data_open(data, &options, &g->source));
     g->is_open = true;
+    if (task->training && g->source.held_out)
+        QN_TRY(qn_setting_set(task, QN_HELD_OUT, g->source.held_out));
     task->facts.data = g->source.name;
     if (g->source.sample.rank != 3)
         return qn_fail(QN_ERROR_FORMAT, "%s has rows of numbers; %s needs images", g->source.name,

@@ -186,6 +186,17 @@ qn_tuning qn_tuning_of(const qn_metadata *settings) {
     return t;
 }
 
+/* A checkpoint of a version that said nothing held out by place. */
+const char *qn_task_held_out(const qn_metadata *settings) {
+    const char *kept = settings ? qn_metadata_get(settings, QN_HELD_OUT) : NULL;
+    const char *prepared = settings ? qn_metadata_get(settings, QN_PREPARED) : NULL;
+    const char *data = settings ? qn_metadata_get(settings, "data") : NULL;
+    const bool is_same = prepared && data && strcmp(prepared, data) == 0;
+    if (!kept)
+        return is_same ? "place" : NULL;
+    return is_same || strcmp(kept, "place") != 0 ? kept : NULL;
+}
+
 uint64_t qn_seed_of(const qn_metadata *settings) {
     const char *seed = settings ? qn_metadata_get(settings, "seed") : NULL;
     return seed ? strtoull(seed, NULL, 10) : 1;

@@ -66,6 +66,11 @@ struct qn_task {
  * tested on. */
 #define QN_FIRST_WORDS "first_words"
 
+/* Settings of what a checkpoint was trained on: the data whose preparation is kept, and how samples
+ * of it were held out (qn_data_source.held_out). */
+#define QN_PREPARED "prepared"
+#define QN_HELD_OUT "held_out"
+
 /* Setting under which a checkpoint of words keeps them. */
 #define QN_TEXT_WORDS "text.words"
 

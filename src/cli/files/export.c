@@ -227,7 +227,8 @@ static qn_status read_samples(const arguments *a, exported *x) {
                                      .validation =
                                          validation ? qn_decimal_read(validation, NULL) : 0,
                                      .sample = x->preparation.sample,
-                                     .n_classes = x->preparation.n_classes};
+                                     .n_classes = x->preparation.n_classes,
+                                     .held_out = qn_task_held_out(pairs)};
     QN_TRY(qn_data_open(data, &opening, &x->source));
     x->is_open = true;
     const qn_loader_options how = {QN_OPTIONS_INIT(qn_loader_options),

@@ -18,7 +18,6 @@ typedef struct images_source {
     const char **classes; /* (n_classes) of class_capacity; names in the arena */
     size_t n_classes, class_capacity;
     qn_image_list lists[2]; /* by split; the second is empty where samples are held out */
-    qn_holdout holdout;     /* of the first list */
     qn_shape size;          /* samples are delivered like that */
     bool is_size_set;
     qn_image_store store; /* pixels of scanned_size */
@@ -186,10 +185,6 @@ static qn_status drop_empty_classes(images_source *images) {
 static size_t find_entry(const images_source *images, qn_split split, int64_t index,
                          const qn_image_list **list) {
     *list = &images->lists[split];
-    if (!images->lists[QN_TEST].root) {
-        *list = &images->lists[QN_TRAIN];
-        index = qn_holdout_index(&images->holdout, split, index);
-    }
     return (size_t)index;
 }
 
@@ -262,17 +257,12 @@ static double choose_part(int64_t n) {
     return wanted < least ? least : wanted > most ? most : wanted;
 }
 
-static qn_status set_splits(images_source *images, qn_data_source *source) {
-    const qn_data_options *options = &images->base.options;
-    int64_t n = (int64_t)images->lists[QN_TRAIN].n;
-    double part = options->holdout != 0 ? options->holdout : choose_part(n);
-    images->base.facts.split_by = "a draw from each class's files";
-    if (images->lists[QN_TEST].root)
-        part = 0;
-    QN_TRY(qn_holdout_make(n, part, options->seed, &images->holdout));
-    source->n_samples[QN_TRAIN] = n - images->holdout.n_test;
-    source->n_samples[QN_TEST] =
-        images->lists[QN_TEST].root ? (int64_t)images->lists[QN_TEST].n : images->holdout.n_test;
+static qn_status images_look(qn_source_base *base, int64_t index, uint64_t *content,
+                             int32_t *class) {
+    const images_source *images = (const images_source *)base;
+    const qn_image_entry *entry = &images->lists[QN_TRAIN].entries[index];
+    *content = entry->content;
+    *class = entry->class;
     return QN_OK;
 }
 
@@ -284,7 +274,13 @@ static qn_status images_open(qn_source_base *base, qn_data_source *source) {
     QN_TRY(list_all(images));
     QN_TRY(qn_images_scan(base, images->classes, images->lists, &images->size, &images->store));
     QN_TRY(drop_empty_classes(images));
-    QN_TRY(set_splits(images, source));
+    source->n_samples[QN_TRAIN] = (int64_t)images->lists[QN_TRAIN].n;
+    source->n_samples[QN_TEST] = (int64_t)images->lists[QN_TEST].n;
+    if (images->lists[QN_TEST].root)
+        base->options.holdout = 0; /* its test folder is the test set, even an empty one */
+    else
+        base->holdout_part = choose_part(source->n_samples[QN_TRAIN]);
+    base->look = images_look;
     source->sample = QN_SHAPE(0, 0, 0);
     source->dtype = QN_U8;
     source->read = images_read;

@@ -2,6 +2,7 @@
 #include "data/images/image.h"
 
 #include "base/memory.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "data/prepare.h"
@@ -25,7 +26,14 @@ typedef struct fitting {
     float *line;     /* (stored[1], C) */
     uint8_t *turned; /* (stored, C), where the orientation is not 1 */
     uint8_t *x;      /* where the next row goes */
+    size_t row_bytes;
+    uint64_t content; /* a hash of the rows so far, as they are stored */
 } fitting;
+
+static void add_content(fitting *f, const void *bytes, size_t n) {
+    const uint64_t pair[2] = {f->content, qn_hash_bytes(bytes, n)};
+    f->content = qn_hash_bytes(pair, sizeof pair);
+}
 
 static qn_status fitting_begin(void *context, int64_t h, int64_t w, int64_t c,
                                qn_orientation orientation) {
@@ -36,6 +44,8 @@ static qn_status fitting_begin(void *context, int64_t h, int64_t w, int64_t c,
     f->stored[0] = f->size->dims[is_turned];
     f->stored[1] = f->size->dims[!is_turned];
     f->from_c = c;
+    f->row_bytes = (size_t)(w * c);
+    add_content(f, (const int64_t[]){h, w, c, (int64_t)orientation}, 4 * sizeof(int64_t));
     const size_t width = (size_t)f->stored[1];
     QN_TRY(qn_resizer_init(&f->resizer, heap, (int64_t[]){h, w, c}, f->stored, f->centre_crop));
     QN_TRY(qn_allocate(heap, width, (size_t)c * sizeof *f->wide, &f->wide));
@@ -50,6 +60,7 @@ static qn_status fitting_begin(void *context, int64_t h, int64_t w, int64_t c,
 static qn_status fitting_row(void *context, const uint8_t *row) {
     fitting *f = context;
     int64_t w = f->stored[1], c = f->size->dims[2];
+    add_content(f, row, f->row_bytes);
     qn_resizer_put(&f->resizer, QN_U8, row);
     for (; qn_resizer_take(&f->resizer, f->wide); f->x += w * c) {
         qn_channels_convert(f->wide, w, f->from_c, c, f->line);
@@ -88,10 +99,14 @@ bool qn_image_has_name(const char *name) {
     return false;
 }
 
+static bool is_jpeg(const uint8_t *data, size_t bytes) {
+    return bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0;
+}
+
 static qn_status decode_to(const uint8_t *data, size_t bytes, const qn_pixel_sink *sink) {
     if (bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
         return qn_png_decode(data, bytes, sink);
-    if (bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
+    if (is_jpeg(data, bytes))
         return qn_jpeg_decode(data, bytes, sink);
     if (bytes >= 12 && memcmp(data, "RIFF", 4) == 0 && memcmp(data + 8, "WEBP", 4) == 0)
         return qn_webp_decode(data, bytes, sink);
@@ -106,16 +121,24 @@ static qn_status decode_to(const uint8_t *data, size_t bytes, const qn_pixel_sin
     return qn_fail(QN_ERROR_FORMAT, "neither PNG nor JPEG, WebP, HEIC, BMP, GIF or TIFF");
 }
 
-qn_status qn_image_decode(const uint8_t *data, size_t bytes, const qn_shape *size, bool centre_crop,
-                          uint8_t *x) {
+/* A JPEG's pixels depend on how large they are wanted, its bytes do not. */
+static qn_status decode(const uint8_t *data, size_t bytes, const qn_shape *size, bool centre_crop,
+                        uint8_t *x, uint64_t *content) {
     const int64_t h = size->dims[0], w = size->dims[1];
     fitting f = {.size = size, .centre_crop = centre_crop, .x = x};
     const qn_pixel_sink sink = {&f, fitting_begin, fitting_row, h > w ? h : w};
     const qn_status status = decode_to(data, bytes, &sink);
     if (status == QN_OK && f.turned)
         qn_orientation_apply(f.orientation, f.turned, h, w, size->dims[2], x);
+    *content = is_jpeg(data, bytes) ? qn_hash_bytes(data, bytes) : f.content;
     fitting_deinit(&f);
     return status;
+}
+
+qn_status qn_image_decode(const uint8_t *data, size_t bytes, const qn_shape *size, bool centre_crop,
+                          uint8_t *x) {
+    uint64_t content;
+    return decode(data, bytes, size, centre_crop, x, &content);
 }
 
 qn_status qn_image_fit(const qn_image *image, const qn_shape *size, bool centre_crop, uint8_t *x) {
@@ -140,17 +163,23 @@ static qn_status read_whole(const char *path, uint8_t **data, size_t *bytes) {
     return status;
 }
 
-qn_status qn_image_load(const char *path, const qn_shape *size, bool centre_crop, uint8_t *x) {
+qn_status qn_image_load_known(const char *path, const qn_shape *size, bool centre_crop, uint8_t *x,
+                              uint64_t *content) {
     uint8_t *data = NULL;
     size_t bytes = 0;
     qn_status status = read_whole(path, &data, &bytes);
     if (status == QN_OK) {
-        status = qn_image_decode(data, bytes, size, centre_crop, x);
+        status = decode(data, bytes, size, centre_crop, x, content);
         if (status != QN_OK)
             qn_fail_within(status, "%s", path);
     }
     qn_release(qn_allocator_default(), data, bytes, 1);
     return status;
+}
+
+qn_status qn_image_load(const char *path, const qn_shape *size, bool centre_crop, uint8_t *x) {
+    uint64_t content;
+    return qn_image_load_known(path, size, centre_crop, x, &content);
 }
 
 qn_status qn_image_prepare(const qn_allocator *allocator, const char *path,

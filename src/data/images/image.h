@@ -47,6 +47,11 @@ qn_status qn_image_decode(const uint8_t *data, size_t bytes, const qn_shape *siz
 /* The same of a file, whose path goes into the message. Uses the C library's heap. */
 qn_status qn_image_load(const char *path, const qn_shape *size, bool centre_crop, uint8_t *x);
 
+/* Likewise, with a hash that pictures of the same pixels share (JPEG: files of the same bytes). It
+ * does not depend on the size asked for. */
+qn_status qn_image_load_known(const char *path, const qn_shape *size, bool centre_crop, uint8_t *x,
+                              uint64_t *content);
+
 /* Resizes an image in memory to (H, W, C) bytes, as decoding does. */
 qn_status qn_image_fit(const qn_image *image, const qn_shape *size, bool centre_crop, uint8_t *x);
 

@@ -1,5 +1,5 @@
-/* See scan.h. The cache file has the pixels of the readable entries, in order, followed by a byte
- * for every entry: 1 if it is readable. Its name depends on the folder, the size, and names, sizes
+/* See scan.h. The cache file has the pixels of the readable entries, in order, followed by a hash
+ * of the content and a byte for every entry: 1 if it is readable. Its name depends on the folder, the size, and names, sizes
  * and times of all files. Unreadable files are tried again each time, since a library may have been
  * installed meanwhile. */
 #include "data/images/scan.h"
@@ -24,9 +24,10 @@ typedef struct scan {
     qn_image_list *lists; /* (2) */
     const qn_shape *size;
     size_t n, row_bytes;
-    uint8_t *verdicts; /* (n) 1: can be read */
-    uint8_t *pixels;   /* (PART, row_bytes) */
-    qn_team *team;     /* null: this thread alone */
+    uint8_t *verdicts;  /* (n) 1: can be read */
+    uint64_t *contents; /* (n) of those */
+    uint8_t *pixels;    /* (PART, row_bytes) */
+    qn_team *team;      /* null: this thread alone */
     size_t part_begin;
     qn_status failure[PART]; /* of the part's that is not the file's */
 } scan;
@@ -43,13 +44,13 @@ bool qn_image_path(const qn_image_list *list, const char *const *classes,
     return length >= 0 && (size_t)length < bytes;
 }
 
-static qn_status load(const scan *s, size_t i, uint8_t *x) {
+static qn_status load(scan *s, size_t i, uint8_t *x) {
     const qn_image_list *list;
     const qn_image_entry *entry = entry_at(s, i, &list);
     char path[PATH_MAX];
     if (!qn_image_path(list, s->classes, entry, path, sizeof path))
         return qn_fail(QN_ERROR_FORMAT, "%s: the path is too long", path);
-    return qn_image_load(path, s->size, true, x);
+    return qn_image_load_known(path, s->size, true, x, &s->contents[i]);
 }
 
 /* ---- decoding ---- */
@@ -90,6 +91,7 @@ static qn_status decode_all(scan *s, qn_writer *writer) {
 static qn_status write_store(void *context, qn_writer *writer) {
     scan *s = context;
     QN_TRY(decode_all(s, writer));
+    QN_TRY(qn_writer_put(writer, s->contents, s->n * sizeof *s->contents));
     return qn_writer_put(writer, s->verdicts, s->n);
 }
 
@@ -101,7 +103,7 @@ static uint64_t mix(uint64_t sum, uint64_t value) {
 
 /* CACHE/pictures-FOLDER-SIZE-FILES; the number changes with what the decoders make of a file. */
 static qn_status name_store(const scan *s, char *path, size_t bytes) {
-    enum { DECODERS = 1 };
+    enum { DECODERS = 2 };
     char root[PATH_MAX], folder[PATH_MAX - 128], name[PATH_MAX];
     uint64_t files = DECODERS;
     QN_TRY(qn_path_resolve(s->lists[0].root, root, sizeof root));
@@ -122,9 +124,11 @@ static qn_status name_store(const scan *s, char *path, size_t bytes) {
 
 /* Whether the file is whole and what it calls unreadable still is; fills the verdicts. */
 static bool is_valid(scan *s, qn_file *file) {
-    const int64_t rows = qn_file_bytes(file) - (int64_t)s->n;
+    const size_t bytes = s->n * sizeof *s->contents;
+    const int64_t rows = qn_file_bytes(file) - (int64_t)(s->n + bytes);
     int64_t n_good = 0;
-    if (rows < 0 || qn_file_read(file, rows, s->verdicts, s->n) != QN_OK)
+    if (rows < 0 || qn_file_read(file, rows, s->contents, bytes) != QN_OK ||
+        qn_file_read(file, rows + (int64_t)bytes, s->verdicts, s->n) != QN_OK)
         return false;
     for (size_t i = 0; i < s->n; i++) {
         n_good += s->verdicts[i] == 1;
@@ -222,6 +226,7 @@ static void take_out(scan *s) {
             if (!s->verdicts[i])
                 continue;
             list->entries[n_kept] = list->entries[k];
+            list->entries[n_kept].content = s->contents[i];
             list->entries[n_kept++].row = row++;
         }
         list->n = n_kept;
@@ -232,6 +237,7 @@ static qn_status run(scan *s, qn_image_store *store) {
     const qn_allocator *allocator = s->base->options.allocator;
     const int n_threads = qn_cpu_count() < MOST_THREADS ? qn_cpu_count() : MOST_THREADS;
     QN_TRY(qn_allocate(allocator, s->n, 1, &s->verdicts));
+    QN_TRY(qn_allocate(allocator, s->n, sizeof *s->contents, &s->contents));
     QN_TRY(qn_allocate(allocator, PART, s->row_bytes, &s->pixels));
     if (s->n > PART)
         QN_TRY(qn_team_create(allocator, n_threads, &s->team));
@@ -257,6 +263,7 @@ qn_status qn_images_scan(const qn_source_base *base, const char *const *classes,
     qn_team_destroy(s.team);
     qn_release(allocator, s.pixels, PART, s.row_bytes);
     qn_release(allocator, s.verdicts, s.n, 1);
+    qn_release(allocator, s.contents, s.n, sizeof *s.contents);
     if (status != QN_OK) {
         qn_file_close(store->file);
         store->file = NULL;

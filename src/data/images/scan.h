@@ -10,8 +10,9 @@
 typedef struct qn_image_entry {
     const char *name; /* within the folder of its class, in the source's arena */
     int32_t class;
-    int32_t row;     /* in the store */
-    uint8_t is_told; /* that it cannot be read any more; set atomically */
+    int32_t row;      /* in the store */
+    uint8_t is_told;  /* that it cannot be read any more; set atomically */
+    uint64_t content; /* a hash that pictures of the same pixels share (image.h) */
 } qn_image_entry;
 
 /* The files of one split; entries are sorted by class, then name. */

@@ -63,25 +63,23 @@ static qn_status sort_classes(qn_series_source *s) {
 
 static qn_status series_read_class(void *self, qn_split split, int64_t index, int32_t *class) {
     const qn_series_source *s = self;
-    *class = s->class[qn_holdout_index(&s->holdout, split, index)];
+    (void)split;
+    *class = s->class[index];
     return QN_OK;
 }
 
 static qn_status series_read(void *self, qn_split split, int64_t index, void *x, void *y) {
     const qn_series_source *s = self;
-    const int64_t i = qn_holdout_index(&s->holdout, split, index);
+    (void)split;
     const size_t each = (size_t)qn_shape_count(s->sample);
-    memcpy(x, s->bytes + (size_t)i * each, each);
-    memcpy(y, &s->class[i], sizeof s->class[i]);
+    memcpy(x, s->bytes + (size_t)index * each, each);
+    memcpy(y, &s->class[index], sizeof s->class[index]);
     return QN_OK;
 }
 
 qn_status qn_series_finish(qn_series_source *s, qn_data_source *source) {
     QN_TRY(sort_classes(s));
-    QN_TRY(
-        qn_holdout_make((int64_t)s->n, s->base.options.holdout, s->base.options.seed, &s->holdout));
-    source->n_samples[QN_TRAIN] = (int64_t)s->n - s->holdout.n_test;
-    source->n_samples[QN_TEST] = s->holdout.n_test;
+    source->n_samples[QN_TRAIN] = (int64_t)s->n;
     source->dtype = QN_U8;
     source->sample = s->sample;
     source->read = series_read;

@@ -7,7 +7,6 @@
 
 typedef struct qn_series_source {
     qn_source_base base;
-    qn_holdout holdout;
     qn_shape sample;
     size_t n, n_classes;
     uint8_t *bytes; /* (n, sample) */

@@ -5,6 +5,7 @@
  * then source->preparation.table. */
 #include "base/decimal.h"
 #include "base/status.h"
+#include "data/split/divide.h"
 #include "data/table/encode.h"
 #include "os/files/stream.h"
 
@@ -30,7 +31,8 @@ typedef struct csv_source {
     const qn_csv_names_of *names; /* (n_columns) */
     qn_csv_encoder encoder;
     bool are_raw; /* rows are given as they are: texts by their numbers */
-    qn_holdout holdout;
+    const int32_t *column_of; /* (n_stored) */
+    qn_table *table;          /* of columns found here, whose medians are to be found; or null */
 } csv_source;
 
 static qn_status fail_damaged(const csv_source *csv) {
@@ -65,13 +67,46 @@ static void put_values(const csv_source *csv, const float *values, int64_t from,
 static qn_status csv_read(void *self, qn_split split, int64_t index, void *x, void *y) {
     csv_source *csv = self;
     float piece[PIECE];
-    const int64_t row = qn_holdout_index(&csv->holdout, split, index) * csv->row_bytes;
+    const int64_t row = index * csv->row_bytes;
+    (void)split;
     if (csv->footer.targets == QN_CSV_NO_TARGETS)
         memset(y, 0, sizeof(int32_t));
     for (int64_t at = 0; at < csv->footer.n_stored; at += PIECE) {
         const int64_t left = csv->footer.n_stored - at, n = left < PIECE ? left : PIECE;
         QN_TRY(qn_file_read(csv->file, row + 4 * at, piece, (size_t)n * sizeof *piece));
         put_values(csv, piece, at, n, x, y);
+    }
+    return QN_OK;
+}
+
+/* What a value is, whatever else the file has: a text by itself, not by its number. */
+static uint64_t hash_value(const csv_source *csv, int64_t place, float value) {
+    const int32_t column = csv->column_of[place];
+    const qn_csv_record *r = &csv->records[column];
+    const float number = isnan(value) ? NAN : value;
+    const bool is_text = r->n_texts > 0 && value >= 0 && value < (float)r->n_texts;
+    const uint64_t pair[2] = {qn_hash_text(csv->names[column].name),
+                              is_text ? qn_hash_text(csv->names[column].texts[(int)value])
+                                      : qn_hash_bytes(&number, sizeof number)};
+    return qn_hash_bytes(pair, sizeof pair);
+}
+
+/* The sum over a row's inputs by name: columns that are moved or left out change nothing. */
+static qn_status csv_look(qn_source_base *base, int64_t index, uint64_t *content, int32_t *class) {
+    const csv_source *csv = (const csv_source *)base;
+    float piece[PIECE];
+    *content = 0;
+    for (int64_t at = 0; at < csv->footer.n_stored; at += PIECE) {
+        const int64_t left = csv->footer.n_stored - at, n = left < PIECE ? left : PIECE;
+        QN_TRY(qn_file_read(csv->file, index * csv->row_bytes + 4 * at, piece,
+                            (size_t)n * sizeof *piece));
+        for (int64_t i = 0; i < n; i++) {
+            const bool is_target = csv->encoder.places[at + i].target >= 0;
+            if (!is_target)
+                *content += hash_value(csv, at + i, piece[i]);
+            else if (csv->footer.targets == QN_CSV_CLASSES)
+                put_target(csv, 0, piece[i], class);
+        }
     }
     return QN_OK;
 }
@@ -94,6 +129,18 @@ static qn_status read_footer(csv_source *csv) {
         !__builtin_mul_overflow(f->n_rows, csv->row_bytes, &rows) &&
         rows == end - f->texts_bytes - f->n_columns * (int64_t)sizeof(qn_csv_record);
     return is_sound ? QN_OK : fail_damaged(csv);
+}
+
+static qn_status number_places(csv_source *csv) {
+    int32_t *column_of =
+        qn_arena_allocate(&csv->base.arena, (size_t)csv->footer.n_stored, sizeof *column_of);
+    if (!column_of)
+        return QN_ERROR_MEMORY;
+    for (int64_t i = 0; i < csv->footer.n_columns; i++)
+        if (csv->records[i].place >= 0)
+            column_of[csv->records[i].place] = (int32_t)i;
+    csv->column_of = column_of;
+    return QN_OK;
 }
 
 /* Of each place of a row one column, and counts that can be. */
@@ -134,6 +181,7 @@ static qn_status read_columns(csv_source *csv) {
     csv->records = records;
     csv->names = names;
     QN_TRY(check_records(csv));
+    QN_TRY(number_places(csv));
     const char *at = block, *end = block + bytes;
     for (size_t i = 0; i < n; i++) {
         names[i].name = next_text(&at, end);
@@ -195,7 +243,7 @@ static qn_status find_medians(csv_source *csv, int64_t n_training, qn_table *tab
     QN_TRY(qn_allocate(allocator, count, sizeof *rows, &rows));
     qn_status status = qn_allocate(allocator, (size_t)n, sizeof *values, &values);
     for (int64_t i = 0; status == QN_OK && i < n; i++) {
-        const int64_t row = qn_holdout_index(&csv->holdout, QN_TRAIN, i * n_training / n);
+        const int64_t row = qn_source_training_sample(&csv->base, i * n_training / n);
         status = qn_file_read(csv->file, row * csv->row_bytes, rows + i * stored,
                               (size_t)csv->row_bytes);
     }
@@ -213,6 +261,12 @@ static qn_status find_medians(csv_source *csv, int64_t n_training, qn_table *tab
     if (values)
         qn_release(allocator, values, (size_t)n, sizeof *values);
     return status;
+}
+
+/* Once it is known which rows are trained on. */
+static qn_status csv_divided(qn_source_base *base, const qn_data_source *source) {
+    csv_source *csv = (csv_source *)base;
+    return csv->table ? find_medians(csv, source->n_samples[QN_TRAIN], csv->table) : QN_OK;
 }
 
 /* Rows as they are, for who chooses features himself: a column of the source for each. */
@@ -250,8 +304,7 @@ static qn_status lay_out(csv_source *csv, qn_data_source *source) {
         QN_TRY(make_table(csv, &table));
     QN_TRY(qn_csv_encoder_make(&csv->base.arena, known ? known : table, csv->records, csv->names,
                                (size_t)csv->footer.n_columns, &csv->encoder));
-    if (!known)
-        QN_TRY(find_medians(csv, source->n_samples[QN_TRAIN], table));
+    csv->table = table;
     csv->base.are_marks = csv->encoder.are_marks;
     source->preparation.table = known ? known : table;
     return QN_OK;
@@ -497,14 +550,13 @@ static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
     QN_TRY(read_footer(csv));
     QN_TRY(read_columns(csv));
     find_targets(csv, source);
-    const int64_t n = csv->footer.n_rows;
-    QN_TRY(qn_holdout_make(n, base->options.holdout, base->options.seed, &csv->holdout));
-    source->n_samples[QN_TRAIN] = n - csv->holdout.n_test;
-    source->n_samples[QN_TEST] = csv->holdout.n_test;
+    source->n_samples[QN_TRAIN] = csv->footer.n_rows;
     QN_TRY(lay_out(csv, source));
     source->sample = source->preparation.sample = QN_SHAPE((int64_t)csv->encoder.n_features);
     source->dtype = QN_F32;
     source->read = csv_read;
+    base->look = csv_look;
+    base->divided = csv_divided;
     base->wants_statistics = true;
     QN_TRY(fill_facts(csv));
     tell_dialect(csv, path);

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/source.h"
+#include "data/split/holdout.h"
 #include "data/text/characters.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -299,7 +300,7 @@ static qn_status split_specification(reader *r, const char *specification) {
 
 static qn_status hold_out(reader *r) {
     const double part = r->options->holdout > 0 ? r->options->holdout : 1.0 / 20;
-    return qn_holdout_make(r->pairs->n, part, r->options->seed, &r->pairs->holdout);
+    return qn_holdout_by_place(r->pairs->n, part, r->options->seed, &r->pairs->holdout);
 }
 
 static qn_status read_pairs(reader *r, const char *specification) {

@@ -1,5 +1,4 @@
-/* Resizing against values computed by hand, channels, statistics, augmentation, and the rule for
- * held-out samples. */
+/* Resizing against values computed by hand, channels, statistics and augmentation. */
 #include "check.h"
 #include "data/prepare.h"
 #include "data/source.h"
@@ -154,43 +153,11 @@ static void check_augmentation(void) {
     CHECK(least == -4 && most == 4 && n_mirrored > 400 && n_mirrored < 600);
 }
 
-/* Every sample is in one part, in order; every stretch has one held out. */
-static void check_holdout(int64_t n, double part, int64_t n_test) {
-    qn_holdout h;
-    char seen[1000] = {0};
-    int64_t last = -1;
-    CHECK_OK(qn_holdout_make(n, part, 5, &h));
-    CHECK(h.n_test == n_test);
-    for (int64_t i = 0; i < h.n_test; i++, last = last < n ? last : n) {
-        int64_t index = qn_holdout_index(&h, QN_TEST, i);
-        CHECK(index > last && index < n && index >= i * n / n_test && index < (i + 1) * n / n_test);
-        seen[last = index]++;
-    }
-    last = -1;
-    for (int64_t i = 0; i < n - h.n_test; i++) {
-        int64_t index = qn_holdout_index(&h, QN_TRAIN, i);
-        CHECK(index > last && index < n);
-        seen[last = index]++;
-    }
-    for (int64_t i = 0; i < n; i++)
-        CHECK(seen[i] == 1);
-}
-
 int main(void) {
-    qn_holdout h;
     check_resize();
     check_crop();
     check_preparer();
     check_mismatches();
     check_augmentation();
-    check_holdout(100, 0, 0);
-    check_holdout(100, 0.1, 10);
-    check_holdout(997, 0.1, 100);
-    check_holdout(10, 0.9, 9);
-    check_holdout(7, 0.5, 4);
-    check_holdout(3, 0.01, 1);
-    CHECK_FAILS(qn_holdout_make(1, 0.1, 0, &h), QN_ERROR_ARGUMENT, "none to train");
-    CHECK_FAILS(qn_holdout_make(100, 1.5, 0, &h), QN_ERROR_ARGUMENT, "between 0 and 1");
-    CHECK_FAILS(qn_holdout_make(100, NAN, 0, &h), QN_ERROR_ARGUMENT, "between 0 and 1");
     return checks_finish();
 }

@@ -1,0 +1,191 @@
+/* See divide.h. */
+#include "data/split/divide.h"
+
+#include "base/status.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+/* The format's sample that one of a split is. */
+static void find_sample(const qn_division *d, qn_split *split, int64_t *index) {
+    if (d->validation.n_test > 0 && *split != QN_TEST) {
+        *index = qn_holdout_index(&d->validation, *split == QN_TRAIN ? QN_TRAIN : QN_TEST, *index);
+        *split = QN_TRAIN;
+    }
+    if (d->test.n_test > 0 && *split != QN_VALIDATION) {
+        *index = qn_holdout_index(&d->test, *split, *index);
+        *split = QN_TRAIN;
+    }
+}
+
+int64_t qn_source_training_sample(const qn_source_base *base, int64_t index) {
+    qn_split split = QN_TRAIN;
+    if (base->division)
+        find_sample(base->division, &split, &index);
+    return index;
+}
+
+static qn_status read_divided(void *self, qn_split split, int64_t index, void *x, void *y) {
+    const qn_division *d = ((const qn_source_base *)self)->division;
+    find_sample(d, &split, &index);
+    return d->read(self, split, index, x, y);
+}
+
+static qn_status read_class_divided(void *self, qn_split split, int64_t index, int32_t *class) {
+    const qn_division *d = ((const qn_source_base *)self)->division;
+    find_sample(d, &split, &index);
+    return d->read_class(self, split, index, class);
+}
+
+static qn_status read_weight_divided(void *self, qn_split split, int64_t index, float *weight) {
+    const qn_division *d = ((const qn_source_base *)self)->division;
+    find_sample(d, &split, &index);
+    return d->read_weight(self, split, index, weight);
+}
+
+static void divide_reading(qn_source_base *base, qn_data_source *source) {
+    qn_division *d = base->division;
+    d->read = source->read;
+    d->read_class = source->read_class;
+    d->read_weight = source->read_weight;
+    source->read = read_divided;
+    source->read_class = source->read_class ? read_class_divided : NULL;
+    source->read_weight = source->read_weight ? read_weight_divided : NULL;
+}
+
+/* ---- looking ---- */
+
+typedef struct looking {
+    qn_source_base *base;
+    const qn_data_source *source; /* not divided yet */
+    qn_division *division;
+    bool is_second; /* at what is left behind the test samples */
+    size_t x_bytes, y_bytes;
+    char *x, *y; /* a sample; null where the format looks itself */
+} looking;
+
+static qn_status look(void *context, int64_t index, uint64_t *content, int32_t *class) {
+    looking *l = context;
+    const qn_data_source *source = l->source;
+    if (l->is_second)
+        index = qn_holdout_index(&l->division->test, QN_TRAIN, index);
+    if (l->base->look) {
+        QN_TRY(l->base->look(l->base, index, content, class));
+    } else {
+        QN_TRY(source->read(source->self, QN_TRAIN, index, l->x, l->y));
+        *content = qn_hash_bytes(l->x, l->x_bytes);
+        memcpy(class, l->y, sizeof *class);
+    }
+    if (!l->is_second)
+        qn_held_out_look(&l->division->held, index, *content);
+    return QN_OK;
+}
+
+static qn_status looking_init(looking *l) {
+    const qn_allocator *allocator = l->base->options.allocator;
+    const qn_data_source *s = l->source;
+    if (l->base->look)
+        return QN_OK;
+    l->x_bytes = (size_t)qn_shape_count(s->sample) * qn_dtype_bytes(s->dtype);
+    l->y_bytes = sizeof(float) * (size_t)(s->n_targets > 0 ? s->n_targets : 1);
+    QN_TRY(qn_allocate(allocator, l->x_bytes, 1, &l->x));
+    return qn_allocate(allocator, l->y_bytes, 1, &l->y);
+}
+
+static void looking_deinit(looking *l) {
+    const qn_allocator *allocator = l->base->options.allocator;
+    qn_release(allocator, l->x, l->x_bytes, 1);
+    qn_release(allocator, l->y, l->y_bytes, 1);
+}
+
+/* ---- dividing ---- */
+
+static qn_status hold_out(looking *l, double part, qn_holdout *holdout) {
+    const uint64_t seed = l->base->options.seed;
+    const int64_t n = l->source->n_samples[QN_TRAIN] - l->division->test.n_test;
+    const char *purpose = l->is_second ? "validation" : "test";
+    const qn_holdout_samples samples = {n, l->source->preparation.n_classes, l, look};
+    const qn_holdout_options options = {l->base->options.allocator, part, seed, purpose};
+    if (part == 0)
+        return QN_OK;
+    if (l->division->held.is_by_place)
+        return qn_holdout_by_place(n, part, l->is_second ? seed ^ qn_hash_text(purpose) : seed,
+                                   holdout);
+    return qn_holdout_by_content(&l->base->arena, &samples, &options, holdout);
+}
+
+static void tell_copies(const qn_source_base *base, const char *name, const qn_holdout *holdout) {
+    if (holdout->n_copies > 0)
+        qn_data_tell(base, 0,
+                     "%s: %s%" PRId64 " of %" PRId64 " samples are copies of others; copies are "
+                     "held out together, or not at all",
+                     name, holdout->is_estimate ? "about " : "", holdout->n_copies, holdout->n);
+}
+
+static void tell_crossed(const qn_source_base *base, const char *name, const qn_division *d) {
+    const int n = qn_held_out_count_crossed(&d->held, &d->test);
+    if (n > 0)
+        qn_data_tell(base, 1,
+                     "%s: %d of %d samples that the checkpoint names of those it was trained on "
+                     "are test samples now, so that the test says too much good; train anew, or "
+                     "divide the data as it was (--holdout, --seed)",
+                     name, n, d->held.n_known);
+}
+
+static void tell_place(const qn_source_base *base, const char *name, const qn_division *d) {
+    if (d->held.is_by_place)
+        qn_data_tell(base, 0,
+                     "%s: the checkpoint's samples were held out by their place in the data, as "
+                     "older versions did, and so they are here; if samples were added or removed "
+                     "since, training samples are among the test samples: train anew",
+                     name);
+}
+
+static qn_status divide(looking *l, double test, double validation) {
+    qn_division *d = l->division;
+    QN_TRY(hold_out(l, test, &d->test));
+    l->is_second = true;
+    return hold_out(l, validation, &d->validation);
+}
+
+/* Test samples are held out where the set has none, and there is something to hold out from. */
+static double find_part(const qn_source_base *base, const qn_data_source *source) {
+    const double asked = base->options.holdout;
+    if (source->n_samples[QN_TEST] > 0 || source->n_samples[QN_TRAIN] == 0)
+        return 0;
+    return asked != 0 ? asked : base->holdout_part;
+}
+
+static qn_status finish(qn_source_base *base, qn_data_source *source) {
+    qn_division *d = base->division;
+    const int64_t n_test = d->test.n_test, n_validation = d->validation.n_test;
+    tell_copies(base, source->name, n_test > 0 ? &d->test : &d->validation);
+    tell_crossed(base, source->name, d);
+    tell_place(base, source->name, d);
+    if (n_test > 0)
+        base->facts.split_by =
+            d->held.is_by_place ? "the place of each sample" : "a hash of each sample";
+    source->n_samples[QN_TRAIN] -= n_test + n_validation;
+    source->n_samples[QN_TEST] += n_test;
+    source->n_samples[QN_VALIDATION] += n_validation;
+    divide_reading(base, source);
+    return qn_held_out_print(&base->arena, &d->held, &d->test, &source->held_out);
+}
+
+qn_status qn_source_divide(qn_source_base *base, qn_data_source *source) {
+    const double test = find_part(base, source), validation = base->options.validation;
+    if (test == 0 && validation == 0)
+        return QN_OK;
+    base->division = qn_arena_allocate(&base->arena, 1, sizeof *base->division);
+    if (!base->division)
+        return QN_ERROR_MEMORY;
+    QN_TRY(qn_held_out_parse(base->options.held_out, &base->division->held));
+    looking l = {.base = base, .source = source, .division = base->division};
+    qn_status status = looking_init(&l);
+    if (status == QN_OK)
+        status = divide(&l, test, validation);
+    looking_deinit(&l);
+    return status == QN_OK ? finish(base, source) : status;
+}
