@@ -1,7 +1,7 @@
 /* See scan.h. The cache file has the pixels of the readable entries, in order, followed by a hash
- * of the content and a byte for every entry: 1 if it is readable. Its name depends on the folder, the size, and names, sizes
- * and times of all files. Unreadable files are tried again each time, since a library may have been
- * installed meanwhile. */
+ * of the content and a byte for every entry: 1 if it is readable. Its name depends on the folder,
+ * the size, and names, sizes and times of all files. Unreadable files are tried again each time,
+ * since a library may have been installed meanwhile. */
 #include "data/images/scan.h"
 
 #include "base/status.h"

@@ -1,6 +1,6 @@
 /* Held-out samples: nobody moves from training to test when samples are added, equal samples are on
- * one side, classes have one where they can, the share is near what is asked for, and a checkpoint's
- * text tells which training samples are test samples now. */
+ * one side, classes have one where they can, the share is near what is asked for, and the text of a
+ * checkpoint tells which training samples are test samples now. */
 #include "check.h"
 #include "data/split/held_out.h"
 #include "failing.h"
