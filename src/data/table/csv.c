@@ -30,7 +30,7 @@ typedef struct csv_source {
     const qn_csv_record *records; /* (n_columns) */
     const qn_csv_names_of *names; /* (n_columns) */
     qn_csv_encoder encoder;
-    bool are_raw; /* rows are given as they are: texts by their numbers */
+    bool are_raw;             /* rows are given as they are: texts by their numbers */
     const int32_t *column_of; /* (n_stored) */
     qn_table *table;          /* of columns found here, whose medians are to be found; or null */
 } csv_source;
