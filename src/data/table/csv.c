@@ -418,9 +418,7 @@ static const char *kind_of(const csv_source *csv, const qn_csv_record *r) {
                                         [QN_COLUMN_CATEGORY] = "categories",
                                         [QN_COLUMN_HASHED] = "many categories",
                                         [QN_COLUMN_DATE] = "dates"};
-    if (r->role == QN_CSV_LEFT_OUT)
-        return "left out";
-    if (r->role == QN_CSV_INPUT)
+    if (r->role != QN_CSV_TARGET)
         return kinds[r->kind];
     return csv->footer.targets == QN_CSV_NUMBERS ? "target, a number" : "target, a class";
 }

@@ -99,6 +99,17 @@ static bool names_rows(const char *name) {
     return false;
 }
 
+/* A first column that counts, one whose name says that it numbers the rows and which rises (part of
+ * a table that was counted), or that has no name among others that have, as programs write it. */
+static bool is_index(const csv_table *t, size_t i) {
+    const csv_column *c = &t->columns[i];
+    if (t->n_rows < FEW_ROWS || c->n_integers < t->n_rows)
+        return false;
+    if (c->is_counting)
+        return i == 0 || names_rows(c->name);
+    return t->has_header && ((i == 0 && !*c->first_line) || (c->is_rising && names_rows(c->name)));
+}
+
 static void leave_out(csv_column *c, const char *why) {
     c->role = QN_CSV_LEFT_OUT;
     c->left_out = why;
@@ -117,14 +128,12 @@ static void leave_columns_out(csv_table *t) {
         csv_column *c = &t->columns[i];
         if (c->role != QN_CSV_INPUT)
             continue;
-        const bool is_index = c->is_counting && t->n_rows >= FEW_ROWS &&
-                              c->n_numbers == t->n_rows && (i == 0 || names_rows(c->name));
         if (!keeps_all && qn_csv_names(t->how->ignore, c->name))
             leave_out(c, "told to ignore");
         else if (c->n_numbers + c->n_texts == 0 && !t->how->reads_texts)
             leave_out(c, "it has no values");
-        else if (is_index && !keeps_all && count_inputs(t) > 1)
-            leave_out(c, "it counts the rows");
+        else if (!keeps_all && count_inputs(t) > 1 && is_index(t, i))
+            leave_out(c, c->is_counting ? "it counts the rows" : "it numbers the rows");
     }
 }
 
@@ -207,7 +216,8 @@ static int compare_values(const void *left, const void *right) {
 
 /* Sorts texts and numbers them; the hash table finds them at their new places. */
 static void sort_texts(csv_texts *l, int (*compare)(const void *, const void *)) {
-    qsort(l->list, l->n, sizeof *l->list, compare);
+    if (l->n > 1)
+        qsort(l->list, l->n, sizeof *l->list, compare);
     memset(l->slots, 0, 2 * l->most * sizeof *l->slots);
     for (size_t i = 0; i < l->n; i++) {
         size_t slot = qn_hash_text(l->list[i].text) % (2 * l->most);

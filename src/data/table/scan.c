@@ -91,7 +91,7 @@ static qn_status take_first(csv_table *t) {
         c->first_line = c->name = qn_arena_text(&t->arena, qn_csv_text(&t->reader, i));
         if (!c->name)
             return QN_ERROR_MEMORY;
-        c->is_counting = true;
+        c->is_counting = c->is_rising = true;
     }
     return QN_OK;
 }
@@ -214,6 +214,8 @@ static void count_number(csv_column *c, const char *text, double value, int64_t 
     const char *digits = text + (*text == '-' || *text == '+');
     if (c->n_numbers == 0)
         c->first = value - (double)row;
+    c->is_rising &= row < 0 ? value < c->least : c->n_numbers == 0 || value > c->last;
+    c->last = value;
     c->least = c->n_numbers == 0 || value < c->least ? value : c->least;
     c->most = c->n_numbers == 0 || value > c->most ? value : c->most;
     c->is_counting &= is_integer && value == c->first + (double)row;

@@ -28,10 +28,11 @@ typedef struct csv_column {
     int64_t n_huge, n_padded; /* numbers beyond floats; with zeros in front: 01 */
     int64_t n_again;          /* fields equal to the first line's */
     int64_t n_day_first, n_month_first, n_either;
-    double first, least, most;      /* of numbers */
-    bool is_counting;               /* each number is the row's, plus the first */
-    int64_t odd_line, odd_day_line; /* the first that is no number, no date; 0: none */
-    int64_t missing_line;           /* the first without a value */
+    double first, least, most, last; /* of numbers; first: as it would be of row 0 */
+    bool is_counting;                /* each number is the row's, plus the first */
+    bool is_rising;                  /* each number is above the one before */
+    int64_t odd_line, odd_day_line;  /* the first that is no number, no date; 0: none */
+    int64_t missing_line;            /* the first without a value */
     char odd[41], odd_day[41];
     csv_texts texts;
     uint64_t *seen; /* (QN_CSV_SEEN / 64) bits of hashes of texts; null: not counted */
