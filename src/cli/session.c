@@ -2,14 +2,12 @@
 #include "cli/session.h"
 
 #include "base/status.h"
-#include "base/text.h"
 #include "cli/model.h"
 #include "cli/outputs/outputs.h"
 #include "cli/terminal.h"
 #include "cli/train/patience.h"
 #include "format/operation_times.h"
 #include "os/heap.h"
-#include "os/process/group.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -115,52 +113,12 @@ static qn_status prepare_timing(void *user, qn_engine *engine) {
     return qn_engine_prepare_timing(engine);
 }
 
-/* ---- opening, within what a control group leaves ---- */
-
-/* What of it a run may plan with: its own code and libraries, and what the kernel holds for it, are
- * not in a plan. A budget that was asked for is taken as it is. */
-static size_t group_room(const qn_group *group, bool is_asked) {
-    enum { CODE_BYTES = 6 << 20 };
-    const int64_t apart = is_asked ? 0 : CODE_BYTES + group->left_bytes / 16;
-    return group->left_bytes > apart ? (size_t)(group->left_bytes - apart) : 1;
-}
-
-static void tell_group(const qn_group *group, size_t room) {
-    char limit[QN_SIZE_TEXT], left[QN_SIZE_TEXT];
-    terminal_note("this control group may take %s of memory, of which %s are left for this run; it "
-                  "is planned within them, as with --memory",
-                  qn_text_print_size((uint64_t)group->memory_bytes, limit),
-                  qn_text_print_size(room, left));
-}
-
-/* What a control group leaves would end the run: it is planned within that, or refused. */
-static qn_status open_in_group(session *s, qn_task_options *options, const qn_group *group) {
-    const size_t room = group_room(group, options->engine.memory_budget_bytes > 0);
-    const size_t n_refused = s->counter.n_refused;
-    char limit[QN_SIZE_TEXT];
-    s->counter.limit_bytes = s->counter.held_bytes + room;
-    qn_status status = patience_open(options, &s->task);
-    if (status == QN_ERROR_MEMORY && s->counter.n_refused > n_refused) {
-        qn_memory_give_back();
-        tell_group(group, room);
-        session_set_budget(s, room);
-        options->engine.memory_budget_bytes = room;
-        status = patience_open(options, &s->task);
-        if (status == QN_ERROR_MEMORY)
-            status = qn_fail_within(status, "in a control group of %s",
-                                    qn_text_print_size((uint64_t)group->memory_bytes, limit));
-    }
-    s->counter.limit_bytes = 0;
-    return status;
-}
-
 static qn_status open_task(session *s, bool training, int n_threads,
                            qn_status (*on_built)(void *user, qn_engine *engine)) {
-    qn_group group;
     QN_TRY(model_add_pairs(s->model, s->pairs));
     s->engine.allocator = &s->allocator;
     s->engine.n_threads = n_threads;
-    qn_task_options options = {
+    const qn_task_options options = {
         .size = sizeof options,
         .engine = s->engine,
         .log = &session_log,
@@ -172,9 +130,7 @@ static qn_status open_task(session *s, bool training, int n_threads,
         .memory_outside_bytes = s->counter.held_bytes,
         .confusion = s->wants_confusion,
     };
-    qn_group_read("", &group);
-    return group.left_bytes >= 0 ? open_in_group(s, &options, &group)
-                                 : patience_open(&options, &s->task);
+    return patience_open(&options, &s->task);
 }
 
 qn_status session_open_task(session *s, bool training, int n_threads) {

@@ -5,6 +5,7 @@
 #include "os/heap.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,11 +275,18 @@ static qn_status refuse_header(const char *from) {
     return refuse((place){from, NULL}, "its header is not a JSON object");
 }
 
+/* What cJSON did not take: it does not say whether for want of memory, but the heap does. */
+static qn_status refuse_value(const char *from) {
+    return errno == ENOMEM ? qn_fail(QN_ERROR_MEMORY, "%s: no memory to read its header", from)
+                           : refuse_header(from);
+}
+
 static qn_status parse_member(qn_safetensors *file, const char *from, cursor *c, int64_t n_data) {
+    errno = 0;
     cJSON *name = peek(c) == '"' ? take_value(c) : NULL;
     cJSON *item = name && take(c, ':') ? take_value(c) : NULL;
     const qn_status status =
-        item ? parse_entry(file, from, name->valuestring, item, n_data) : refuse_header(from);
+        item ? parse_entry(file, from, name->valuestring, item, n_data) : refuse_value(from);
     cJSON_Delete(item);
     cJSON_Delete(name);
     return status;

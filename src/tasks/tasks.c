@@ -6,9 +6,12 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "os/heap.h"
+#include "os/os.h"
+#include "os/process/group.h"
 #include "run/engine.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const qn_task_kind *const qn_task_kinds[] = {
@@ -99,15 +102,23 @@ static qn_status read_numerics(qn_task *t) {
 /* How a task is opened. */
 typedef struct opening {
     size_t limit_bytes;   /* of all memory until the plans are made; 0: none */
+    size_t room_bytes;    /* that the control group leaves, of all memory; 0: it has no limit */
     size_t refused_bytes; /* that it would have taken at least, where that was above the limit */
     bool is_built;        /* all but the plans was made */
 } opening;
 
-/* Data and programs, with all their memory; not more of it than the limit. */
-static qn_status build(qn_task *t, const qn_task_options *options, size_t limit) {
+static size_t least_of(size_t a, size_t b) {
+    return a == 0 || (b > 0 && b < a) ? b : a;
+}
+
+/* From now on the task and what its caller holds take no more memory than this; 0: no limit. */
+static void limit_memory(qn_task *t, size_t limit) {
     const size_t outside = sizeof *t + t->outside_bytes;
-    if (limit > 0)
-        t->counter.limit_bytes = limit > outside ? limit - outside : 1;
+    t->counter.limit_bytes = limit == 0 ? 0 : limit > outside ? limit - outside : 1;
+}
+
+/* Data and programs, with all their memory. */
+static qn_status build(qn_task *t, const qn_task_options *options) {
     qn_status status = read_numerics(t);
     if (status == QN_OK)
         status = t->kind->open(t);
@@ -116,7 +127,6 @@ static qn_status build(qn_task *t, const qn_task_options *options, size_t limit)
                                   &t->proximal);
     if (status == QN_OK && options->on_built)
         status = options->on_built(options->user, t->engine);
-    t->counter.limit_bytes = 0;
     return status;
 }
 
@@ -124,11 +134,14 @@ static qn_status open(const qn_task_options *options, const qn_task_kind *kind, 
                       qn_task **task) {
     qn_task *t;
     QN_TRY(make(qn_allocator_or_default(options->engine.allocator), options, kind, &t));
-    qn_status status = build(t, options, o->limit_bytes);
+    limit_memory(t, least_of(o->limit_bytes, o->room_bytes));
+    qn_status status = build(t, options);
     o->is_built = status == QN_OK;
-    o->refused_bytes = t->counter.refused_bytes;
+    limit_memory(t, o->room_bytes);
     if (status == QN_OK)
         status = plan(t);
+    o->refused_bytes = t->counter.refused_bytes;
+    limit_memory(t, 0);
     if (status != QN_OK) {
         qn_task_close(t);
         return status;
@@ -149,12 +162,13 @@ static qn_status refuse_data(size_t budget, size_t refused) {
 
 /* A budget that parameters alone are above: what would do is found without them, in little more
  * memory than the budget. */
-static qn_status refuse_budget(const qn_task_options *options, const qn_task_kind *kind) {
+static qn_status refuse_budget(const qn_task_options *options, const qn_task_kind *kind,
+                               size_t room) {
     enum { SMALL_BYTES = 32 << 20 };
     const size_t budget = options->engine.memory_budget_bytes;
     qn_task_options plan_only = *options;
     char given[QN_SIZE_TEXT];
-    opening o = {.limit_bytes = budget > SMALL_BYTES ? budget : SMALL_BYTES};
+    opening o = {.limit_bytes = budget > SMALL_BYTES ? budget : SMALL_BYTES, .room_bytes = room};
     qn_task *task;
     plan_only.engine.plan_only = true;
     plan_only.log = NULL; /* it was said before */
@@ -176,6 +190,63 @@ static qn_status take_options(const qn_task_options *options, qn_task_options *t
         return QN_OK;
     return qn_fail(QN_ERROR_UNSUPPORTED, "tasks compute with floats; a trainer or an engine takes "
                                          "doubles");
+}
+
+/* ---- within a control group ---- */
+
+/* What a group leaves for a run to plan with: its own code and libraries, and what the kernel holds
+ * for it, are in no plan. A budget that was asked for is taken as it is. */
+static size_t room_of(const qn_group *group, const qn_task_options *options) {
+    enum { CODE_BYTES = 6 << 20 };
+    if (group->left_bytes < 0 || options->engine.plan_only)
+        return 0;
+    const int64_t apart =
+        options->engine.memory_budget_bytes > 0 ? 0 : CODE_BYTES + group->left_bytes / 16;
+    return group->left_bytes > apart ? (size_t)(group->left_bytes - apart) : 1;
+}
+
+static void tell_group(const qn_task_options *options, const qn_group *group, size_t room) {
+    char limit[QN_SIZE_TEXT], left[QN_SIZE_TEXT], text[256];
+    if (!options->log || !options->log->write)
+        return;
+    snprintf(text, sizeof text,
+             "this control group may take %s of memory, of which %s are left for this run; it is "
+             "planned within them, as with a budget",
+             qn_text_print_size((uint64_t)group->memory_bytes, limit),
+             qn_text_print_size(room, left));
+    options->log->write(options->log->user, 0, text);
+}
+
+static qn_status open_within(const qn_task_options *options, const qn_task_kind *kind, opening *o,
+                             qn_task **task) {
+    o->limit_bytes = options->engine.plan_only ? 0 : options->engine.memory_budget_bytes;
+    const qn_status status = open(options, kind, o, task);
+    return status == QN_ERROR_MEMORY && o->limit_bytes > 0 && !o->is_built
+               ? refuse_budget(options, kind, o->room_bytes)
+               : status;
+}
+
+/* The system would end a run that takes more than its group leaves: such a run is planned within
+ * that, or refused. */
+static qn_status open_in_group(qn_task_options *options, const qn_task_kind *kind, qn_task **task) {
+    char limit[QN_SIZE_TEXT];
+    qn_group group;
+    qn_group_read("", &group);
+    opening o = {.room_bytes = room_of(&group, options)};
+    const size_t asked = options->engine.memory_budget_bytes;
+    if (o.room_bytes == 0 || asked == 0 || asked <= o.room_bytes) {
+        const qn_status status = open_within(options, kind, &o, task);
+        if (status != QN_ERROR_MEMORY || o.room_bytes == 0 || asked > 0 || o.refused_bytes == 0)
+            return status;
+    }
+    tell_group(options, &group, o.room_bytes);
+    options->engine.memory_budget_bytes = o.room_bytes;
+    qn_memory_give_back();
+    const qn_status status = open_within(options, kind, &o, task);
+    return status == QN_ERROR_MEMORY
+               ? qn_fail_within(status, "in a control group of %s",
+                                qn_text_print_size((uint64_t)group.memory_bytes, limit))
+               : status;
 }
 
 qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
@@ -200,11 +271,7 @@ qn_status qn_task_open(const qn_task_options *options, qn_task **task) {
                        "ranks share the steps of classification only, and model %s is of the task "
                        "%s; train it without mpirun",
                        taken.model->name, name);
-    const bool has_budget = taken.engine.memory_budget_bytes > 0 && !taken.engine.plan_only;
-    opening o = {.limit_bytes = has_budget ? taken.engine.memory_budget_bytes : 0};
-    const qn_status status = open(&taken, kind, &o, task);
-    return status == QN_ERROR_MEMORY && has_budget && !o.is_built ? refuse_budget(&taken, kind)
-                                                                  : status;
+    return open_in_group(&taken, kind, task);
 }
 
 void qn_task_close(qn_task *task) {

@@ -9,7 +9,7 @@ import quern
 LIBRARY = pathlib.Path(os.environ.get("QUERN_TOOLS", "build/release/tests")).absolute() / "fake/libfake_disk.so"
 
 
-def run(case, arguments, fail=None, match=None, nameless=True, log=None):
+def run(case, arguments, fail=None, match=None, nameless=True, log=None, timeout=None):
     """Runs the command; returns what subprocess.run does, and how many calls of each kind there were."""
     counts = case.folder.parent / f"{case.folder.name}.counts"
     environment = dict(case.environment, LD_PRELOAD=str(LIBRARY), QUERN_DISK_ROOT=f"{case.folder}/",
@@ -20,7 +20,7 @@ def run(case, arguments, fail=None, match=None, nameless=True, log=None):
     if not nameless:
         environment["QUERN_DISK_NAMELESS"] = "no"
     done = subprocess.run([quern.QUERN, *map(str, arguments)], cwd=case.folder, env=environment,
-                          capture_output=True, text=True, errors="replace", check=False)
+                          capture_output=True, text=True, errors="replace", check=False, timeout=timeout)
     lines = counts.read_text().split("\n")[:-1] if counts.exists() else []
     counts.unlink(missing_ok=True)
     return done, {line.split()[0]: int(line.split()[1]) for line in lines}

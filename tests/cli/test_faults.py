@@ -10,7 +10,7 @@ import disk
 import quern
 
 # How many of each kind are tried where not all are.
-SOME = {"write": 3, "sync": 4, "rename": 2, "link": 2, "open": 3, "alloc": 8}
+SOME = {"write": 3, "sync": 4, "rename": 2, "link": 2, "open": 3, "alloc": 8, "look": 2, "read": 2, "mmap": 1}
 
 
 def weights(file):
@@ -69,7 +69,7 @@ class Faults(quern.Case):
         for kind, n in counts.items():
             calls = range(1, n + 1)
             if not quern.ALL:
-                calls = draw.sample(calls, min(n, SOME[kind] // (4 if quern.SLOW else 1)))
+                calls = draw.sample(calls, min(n, SOME.get(kind, 0) // (4 if quern.SLOW else 1)))
             for call in calls:
                 yield f"{kind}:{call}"
 

@@ -1,10 +1,12 @@
 /* A disk that is watched and fails, for programs that are started with it in LD_PRELOAD. Of files
  * under the folder $QUERN_DISK_ROOT it writes what is done to them, in order, to $QUERN_DISK_LOG
  * (tests/cli/disk.py reads it and makes the disk as a power cut could leave it at each point); lets
- * call number N of a kind fail once: QUERN_DISK_FAIL=write:N, sync:N, rename:N, link:N, open:N,
- * from 1, where paths hold $QUERN_DISK_MATCH if that is set; knows no files without names where
- * QUERN_DISK_NAMELESS is "no", as vfat and NFS. alloc:N fails one allocation, of any size. How many
- * calls there were of each kind goes to $QUERN_DISK_COUNTS when the program ends. */
+ * call number N of a kind fail once: QUERN_DISK_FAIL=write:N, sync:N, rename:N, link:N, open:N (to
+ * be changed), look:N (to be read), read:N, from 1, where paths hold $QUERN_DISK_MATCH if that is
+ * set, with the number $QUERN_DISK_ERRNO or one that is usual; knows no files without names where
+ * QUERN_DISK_NAMELESS is "no", as vfat and NFS. alloc:N fails one allocation, mmap:N, connect:N and
+ * accept:N such a call of the program, whatever it is for. How many calls there were of each kind
+ * goes to $QUERN_DISK_COUNTS when the program ends. */
 #define _GNU_SOURCE
 
 #include <dlfcn.h>
@@ -17,13 +19,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { WRITE, SYNC, RENAME, LINK, OPEN, ALLOC, KINDS, FILES = 1024 };
+enum {
+    WRITE,
+    SYNC,
+    RENAME,
+    LINK,
+    OPEN,
+    ALLOC,
+    LOOK,
+    READ,
+    MMAP,
+    CONNECT,
+    ACCEPT,
+    KINDS,
+    FILES = 1024
+};
 
-static const char *const kinds[KINDS] = {"write", "sync", "rename", "link", "open", "alloc"};
+static const char *const kinds[KINDS] = {"write", "sync", "rename", "link",    "open",  "alloc",
+                                         "look",  "read", "mmap",   "connect", "accept"};
+static int failing_errno; /* 0: the usual one */
 static int64_t counts[KINDS];
 static int failing_kind = -1;
 static int64_t failing_call;
@@ -36,11 +56,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
  * "" is none. A file without a name has the path "?". */
 static char paths[FILES][PATH_MAX];
 
+/* By descriptor: a file under the root that is open to be read. */
+static bool is_read[FILES];
+
 /* ---- settings ---- */
 
 __attribute__((constructor)) static void begin(void) {
     const char *fail = getenv("QUERN_DISK_FAIL"), *path = getenv("QUERN_DISK_LOG");
     const char *nameless = getenv("QUERN_DISK_NAMELESS");
+    const char *number = getenv("QUERN_DISK_ERRNO");
+    failing_errno = number ? atoi(number) : 0;
     root = getenv("QUERN_DISK_ROOT");
     match = getenv("QUERN_DISK_MATCH");
     counts_path = getenv("QUERN_DISK_COUNTS");
@@ -59,7 +84,7 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 __attribute__((destructor)) static void end(void) {
-    char text[256];
+    char text[512];
     int n = 0;
     if (!counts_path)
         return;
@@ -78,6 +103,10 @@ static bool fails(int kind, const char *path) {
         return false;
     const int64_t call = __atomic_add_fetch(&counts[kind], 1, __ATOMIC_RELAXED);
     return kind == failing_kind && call == failing_call;
+}
+
+static void set_errno(int usual) {
+    errno = failing_errno ? failing_errno : usual;
 }
 
 static bool is_under(const char *path) {
@@ -138,13 +167,14 @@ static int open_at(int folder, const char *path, int flags, int mode) {
         errno = EOPNOTSUPP;
         return -1;
     }
-    if (is_ours && is_changed && fails(OPEN, full)) {
-        errno = ENOSPC;
+    if (is_ours && fails(is_changed ? OPEN : LOOK, full)) {
+        set_errno(is_changed ? ENOSPC : EMFILE);
         return -1;
     }
     const int opened = (int)syscall(SYS_openat, folder, path, flags, mode);
     if (opened < 0 || opened >= FILES || !is_ours)
         return opened;
+    is_read[opened] = (flags & O_ACCMODE) != O_WRONLY && (flags & O_DIRECTORY) == 0;
     const bool is_folder = (flags & O_DIRECTORY) == O_DIRECTORY && !is_nameless;
     if (is_changed || is_folder)
         snprintf(paths[opened], sizeof paths[opened], "%s", is_nameless ? "?" : full);
@@ -179,9 +209,16 @@ int openat(int folder, const char *path, int flags, ...) {
     return open_at(folder, path, flags, mode);
 }
 
+int openat64(int folder, const char *path, int flags, ...) {
+    MODE_OF(flags)
+    return open_at(folder, path, flags, mode);
+}
+
 int close(int descriptor) {
-    if (descriptor >= 0 && descriptor < FILES)
+    if (descriptor >= 0 && descriptor < FILES) {
         *paths[descriptor] = 0;
+        is_read[descriptor] = false;
+    }
     return (int)syscall(SYS_close, descriptor);
 }
 
@@ -198,7 +235,7 @@ int mkdir(const char *path, mode_t mode) {
 ssize_t write(int descriptor, const void *data, size_t bytes) {
     const char *path = path_of(descriptor);
     if (path && fails(WRITE, path)) {
-        errno = ENOSPC;
+        set_errno(ENOSPC);
         return -1;
     }
     const off_t offset = path ? lseek(descriptor, 0, SEEK_CUR) : 0;
@@ -208,6 +245,42 @@ ssize_t write(int descriptor, const void *data, size_t bytes) {
     return n;
 }
 
+/* SQLite's. */
+ssize_t pwrite(int descriptor, const void *data, size_t bytes, off_t offset) {
+    const char *path = path_of(descriptor);
+    if (path && fails(WRITE, path)) {
+        set_errno(ENOSPC);
+        return -1;
+    }
+    const ssize_t n = syscall(SYS_pwrite64, descriptor, data, bytes, offset);
+    if (path && n > 0)
+        put(data, (size_t)n, "W %llu %lld %zd\n", number_of(descriptor), (long long)offset, n);
+    return n;
+}
+
+ssize_t pwrite64(int descriptor, const void *data, size_t bytes, off_t offset) {
+    return pwrite(descriptor, data, bytes, offset);
+}
+
+static bool read_fails(int descriptor) {
+    if (descriptor < 0 || descriptor >= FILES || !is_read[descriptor] || !fails(READ, NULL))
+        return false;
+    set_errno(EIO);
+    return true;
+}
+
+ssize_t read(int descriptor, void *to, size_t bytes) {
+    return read_fails(descriptor) ? -1 : syscall(SYS_read, descriptor, to, bytes);
+}
+
+ssize_t pread(int descriptor, void *to, size_t bytes, off_t offset) {
+    return read_fails(descriptor) ? -1 : syscall(SYS_pread64, descriptor, to, bytes, offset);
+}
+
+ssize_t pread64(int descriptor, void *to, size_t bytes, off_t offset) {
+    return pread(descriptor, to, bytes, offset);
+}
+
 int ftruncate(int descriptor, off_t bytes) {
     const int result = (int)syscall(SYS_ftruncate, descriptor, bytes);
     if (result == 0 && path_of(descriptor))
@@ -215,11 +288,15 @@ int ftruncate(int descriptor, off_t bytes) {
     return result;
 }
 
+int ftruncate64(int descriptor, off_t bytes) {
+    return ftruncate(descriptor, bytes);
+}
+
 int fsync(int descriptor) {
     const char *path = path_of(descriptor);
     struct stat status;
     if (path && fails(SYNC, path)) {
-        errno = EIO;
+        set_errno(EIO);
         return -1;
     }
     const int result = (int)syscall(SYS_fsync, descriptor);
@@ -228,6 +305,10 @@ int fsync(int descriptor) {
     else if (path && result == 0)
         put(NULL, 0, "S %llu\n", number_of(descriptor));
     return result;
+}
+
+int fdatasync(int descriptor) {
+    return fsync(descriptor);
 }
 
 int syncfs(int descriptor) {
@@ -244,7 +325,7 @@ int linkat(int from, const char *old, int to, const char *new, int flags) {
     int descriptor = -1;
     const bool is_ours = resolve(to, new, full);
     if (is_ours && fails(LINK, full)) {
-        errno = ENOSPC;
+        set_errno(ENOSPC);
         return -1;
     }
     const int result = (int)syscall(SYS_linkat, from, old, to, new, flags);
@@ -257,7 +338,7 @@ int rename(const char *old, const char *new) {
     char from[PATH_MAX], to[PATH_MAX];
     const bool is_ours = resolve(AT_FDCWD, old, from) && resolve(AT_FDCWD, new, to);
     if (is_ours && fails(RENAME, to)) {
-        errno = EIO;
+        set_errno(EIO);
         return -1;
     }
     const int result = (int)syscall(SYS_renameat, AT_FDCWD, old, AT_FDCWD, new);
@@ -274,6 +355,41 @@ int unlink(const char *path) {
     return result;
 }
 
+/* ---- mappings and connections ---- */
+
+void *mmap(void *address, size_t bytes, int access, int flags, int descriptor, off_t offset) {
+    if (is_ready && fails(MMAP, NULL)) {
+        set_errno(ENOMEM);
+        return MAP_FAILED;
+    }
+    const long mapped = syscall(SYS_mmap, address, bytes, access, flags, descriptor, offset);
+    return (void *)mapped;
+}
+
+void *mmap64(void *address, size_t bytes, int access, int flags, int descriptor, off_t offset) {
+    return mmap(address, bytes, access, flags, descriptor, offset);
+}
+
+int connect(int descriptor, const struct sockaddr *address, socklen_t bytes) {
+    if (fails(CONNECT, NULL)) {
+        set_errno(ECONNREFUSED);
+        return -1;
+    }
+    return (int)syscall(SYS_connect, descriptor, address, bytes);
+}
+
+int accept4(int descriptor, struct sockaddr *address, socklen_t *bytes, int flags) {
+    if (fails(ACCEPT, NULL)) {
+        set_errno(EMFILE);
+        return -1;
+    }
+    return (int)syscall(SYS_accept4, descriptor, address, bytes, flags);
+}
+
+int accept(int descriptor, struct sockaddr *address, socklen_t *bytes) {
+    return accept4(descriptor, address, bytes, 0);
+}
+
 /* ---- memory ---- */
 
 extern void *__libc_malloc(size_t bytes);
@@ -284,7 +400,7 @@ extern void *__libc_memalign(size_t align, size_t bytes);
 static bool is_out(void) {
     if (!is_ready || !fails(ALLOC, NULL))
         return false;
-    errno = ENOMEM;
+    set_errno(ENOMEM);
     return true;
 }
 

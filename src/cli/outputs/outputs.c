@@ -141,8 +141,14 @@ static qn_status compare_outputs(const arguments *a) {
 
 static qn_status check_owned(const arguments *a) {
     const option *o;
+    bool is_own;
     for (int i = 0; (o = option_at(a->command, i)); i++) {
-        if (!option_is_output(o) || !a->values[i] || qn_own_file_is(a->values[i], o->makes))
+        if (!option_is_output(o) || !a->values[i])
+            continue;
+        const qn_status status = qn_own_file_look(a->values[i], o->makes, &is_own);
+        if (status != QN_OK)
+            return qn_fail_within(status, "--%s, whose file is there", o->name);
+        if (is_own)
             continue;
         return qn_fail(QN_ERROR_ARGUMENT,
                        "--%s %s: the file is there, and is not %s that quern wrote; choose another "

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "format/own/own_file.h"
 
+#include "base/status.h"
 #include "format/safetensors.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -88,12 +89,14 @@ static bool says_quern(const qn_safetensors *file) {
     return false;
 }
 
-static bool is_weights(qn_file *file) {
+/* A file that is no safetensors file is none of ours; one that cannot be read may be. */
+static qn_status look_at_weights(qn_file *file, bool *is_own) {
     qn_safetensors read;
     qn_safetensors_init(&read, qn_allocator_default());
-    const bool is_so = qn_safetensors_read(&read, file) == QN_OK && says_quern(&read);
+    const qn_status status = qn_safetensors_read(&read, file);
+    *is_own |= status == QN_OK && says_quern(&read);
     qn_safetensors_deinit(&read);
-    return is_so;
+    return status == QN_ERROR_MEMORY || status == QN_ERROR_IO ? status : QN_OK;
 }
 
 /* A network of another program with weights of quern's says so near its end. */
@@ -105,22 +108,28 @@ static bool is_rewritten(qn_file *file, const char *head, size_t n_head) {
            holds(tail, n, "quern.version");
 }
 
-bool qn_own_file_is(const char *path, unsigned kinds) {
+static qn_status look(qn_file *file, unsigned kinds, bool *is_own) {
     char head[QN_OWN_HEAD_BYTES];
-    qn_file *file;
-    if (!qn_path_is_file(path))
-        return true;
-    if (qn_file_open(NULL, path, &file) != QN_OK)
-        return false;
     const int64_t all = qn_file_bytes(file);
     const size_t n = all < QN_OWN_HEAD_BYTES ? (size_t)all : sizeof head;
-    bool is_own = all == 0;
-    if (!is_own && qn_file_read(file, 0, head, n) == QN_OK)
-        is_own = (qn_own_kinds_of_head(head, n) & kinds) ||
-                 ((kinds & QN_OWN_WEIGHTS) && is_weights(file)) ||
-                 ((kinds & QN_OWN_NETWORK) && is_rewritten(file, head, n));
+    *is_own = all == 0;
+    if (*is_own)
+        return QN_OK;
+    QN_TRY(qn_file_read(file, 0, head, n));
+    *is_own = (qn_own_kinds_of_head(head, n) & kinds) ||
+              ((kinds & QN_OWN_NETWORK) && is_rewritten(file, head, n));
+    return kinds & QN_OWN_WEIGHTS ? look_at_weights(file, is_own) : QN_OK;
+}
+
+qn_status qn_own_file_look(const char *path, unsigned kinds, bool *is_own) {
+    qn_file *file;
+    *is_own = true;
+    if (!qn_path_is_file(path))
+        return QN_OK;
+    QN_TRY(qn_file_open(NULL, path, &file));
+    const qn_status status = look(file, kinds, is_own);
     qn_file_close(file);
-    return is_own;
+    return status;
 }
 
 const char *qn_own_kind_words(unsigned kinds) {

@@ -26,8 +26,9 @@ enum { QN_OWN_HEAD_BYTES = 4096 };
  * QN_OWN_WEIGHTS, which the whole header tells. */
 unsigned qn_own_kinds_of_head(const char *head, size_t bytes);
 
-/* Whether there is nothing at path, or an empty file, or one of these kinds. */
-bool qn_own_file_is(const char *path, unsigned kinds);
+/* Whether there is nothing at path, or an empty file, or one of these kinds. Fails where a file
+ * cannot be read, or memory is out: then nothing is known of it. */
+qn_status qn_own_file_look(const char *path, unsigned kinds, bool *is_own);
 
 /* "a checkpoint of quern", for messages; kinds must not be 0. */
 const char *qn_own_kind_words(unsigned kinds);

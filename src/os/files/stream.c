@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAUSE_NS = 50000000 };
+enum { PAUSE_NS = 50000000, LOOK_MS = 200 };
 
 struct qn_in_stream {
     const qn_allocator *allocator;
@@ -39,13 +39,15 @@ qn_status qn_in_stream_open(const qn_allocator *allocator, const char *path,
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *s, &s));
     *s = (qn_in_stream){allocator, path ? path : "standard input", STDIN_FILENO};
-    if (path)
-        s->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (path) /* without waiting for the other end of a pipe, which no signal would end */
+        s->descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (s->descriptor < 0) {
         const qn_status status = fail_at("open", path);
         qn_release(allocator, s, 1, sizeof *s);
         return status;
     }
+    if (path)
+        fcntl(s->descriptor, F_SETFL, 0);
     *stream = s;
     return QN_OK;
 }
@@ -62,7 +64,10 @@ qn_status qn_in_stream_read(qn_in_stream *s, void *to, size_t bytes, size_t *n, 
     struct pollfd ready = {.fd = s->descriptor, .events = POLLIN};
     *n = 0;
     *is_end = false;
-    if (poll(&ready, 1, -1) < 0 && errno == EINTR) /* unlike read, never begun again */
+    /* Unlike read, never begun again after a signal; looked at now and then, as one may have come
+     * just before. */
+    const int n_ready = poll(&ready, 1, LOOK_MS);
+    if (n_ready == 0 || (n_ready < 0 && errno == EINTR))
         return QN_OK;
     const ssize_t n_read = read(s->descriptor, to, bytes);
     if (n_read < 0 && errno == EINTR)

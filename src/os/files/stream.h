@@ -13,9 +13,9 @@ typedef struct qn_in_stream qn_in_stream;
 qn_status qn_in_stream_open(const qn_allocator *allocator, const char *path, qn_in_stream **stream);
 void qn_in_stream_close(qn_in_stream *stream);
 
-/* Takes what there is, at most so many bytes, and waits for the first of them; a signal that this
- * program handles ends the wait. *n is 0 then, and at the end of a file (*is_end): one that grows
- * may be read on. */
+/* Takes what there is, at most so many bytes, and waits for the first of them: a fifth of a second,
+ * or until a signal comes that this program handles. *n is 0 then, and at the end of a file
+ * (*is_end): one that grows may be read on. */
 qn_status qn_in_stream_read(qn_in_stream *stream, void *to, size_t bytes, size_t *n, bool *is_end);
 
 /* Waits a moment (50 ms, less where a signal comes), until a file that has ended may have grown. */

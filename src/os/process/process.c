@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "os/process/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -171,20 +172,27 @@ static qn_status fail_ended(qn_process *p) {
 
 /* ---- talking ---- */
 
-/* Until the descriptor is ready; a deadline in clock time. */
+/* Until the descriptor is ready; a deadline in clock time. Once the command is to end, a process
+ * that works has some time to answer, so that the step under way is finished. */
 static qn_status wait_until_ready(int descriptor, short events, int64_t deadline_ns) {
+    enum { LOOK_MS = 100 };
+    static const int64_t grace_ns = 2000000000;
+    int64_t asked_ns = 0; /* when it was seen that the command is to end */
     for (;;) {
         struct pollfd watched = {.fd = descriptor, .events = events};
-        const int64_t left_ms = (deadline_ns - qn_clock_ns()) / 1000000;
+        const int64_t now_ns = qn_clock_ns(), left_ms = (deadline_ns - now_ns) / 1000000;
         const int n = poll(&watched, 1,
                            left_ms < 0         ? 0
-                           : left_ms < 1000000 ? (int)left_ms
-                                               : 1000000);
+                           : left_ms < LOOK_MS ? (int)left_ms
+                                               : LOOK_MS);
         if (n > 0)
             return QN_OK;
         if (n < 0 && errno != EINTR)
             return qn_fail(QN_ERROR_IO, "cannot wait for the process: %s", strerror(errno));
-        if (qn_clock_ns() >= deadline_ns)
+        asked_ns = asked_ns == 0 && qn_was_interrupted() ? now_ns : asked_ns;
+        if (asked_ns > 0 && now_ns - asked_ns > grace_ns)
+            return qn_fail(QN_ERROR_INTERRUPTED, "interrupted while the process was waited for");
+        if (now_ns >= deadline_ns)
             return qn_fail(QN_ERROR_IO, "the process has not answered in time");
     }
 }

@@ -1,0 +1,63 @@
+"""Every command that waits ends at the first Ctrl-C, TERM or HUP: for input that does not come, for the other end of a
+pipe, for a program that does not answer, for pictures, for its own work. What it had is saved."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import quern
+import test_torture
+
+SECONDS = 30  # most take a tenth of one
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# It says what it is, and then nothing.
+SILENT = """import time
+print("quern-environment 1 observation f32 4 actions 2", flush=True)
+time.sleep(1000)
+"""
+
+
+class Signals(quern.Case):
+    def setUp(self):
+        super().setUp()
+        test_torture.Torture.make_rows(self)
+        (self.folder / "silent.py").write_text(SILENT)
+        os.mkfifo(self.folder / "pipe.csv")
+        self.run_quern("label", "init", "--known", "csv:k.csv", "--out", "l")
+        self.run_quern("train", "lenet5", "--data", "synthetic", "--input", "28x28x1", "--steps", 1, "--no-test", "--save", "m")
+        test_torture.picture(self.folder / "inbox/0/0.png", 0, 1)
+        test_torture.picture(self.folder / "inbox/1/1.png", 1, 2)
+
+    def check(self, *arguments):
+        for number in SIGNALS:
+            with self.subTest(command=arguments, signal=number.name):
+                process = self.start(*arguments, stdin=subprocess.PIPE)
+                time.sleep(0.4)  # one that comes before it waits ends it, too
+                self.assertIsNone(process.poll(), "it does not wait")
+                process.send_signal(number)
+                try:
+                    process.wait(SECONDS)
+                except subprocess.TimeoutExpired:
+                    self.fail("the first signal does not end it")
+                finally:
+                    process.kill()
+                    process.communicate()
+
+    def test_label(self):
+        self.check("label", "stream", "l", "--data", "-", "--out", "a.csv")
+        self.check("label", "stream", "l", "--data", "csv:pipe.csv", "--out", "b.csv")
+        self.check("label", "stream", "l", "--data", "csv:n.csv", "--follow")
+
+    def test_train(self):
+        self.check("train", "dqn", "--data", "process:/usr/bin/python3 silent.py", "--net", "mlp")
+        self.check("train", "lenet5", "--data", "synthetic", "--epochs", 1000, "--save", "w")
+        self.check("federate", "simulate", "--data", "synthetic", "--rounds", 100000)
+
+    def test_services(self):
+        self.check("learn", "start", "s", "--model", "m", "--data", "images:inbox", "--when", "cool:95", "--threads", 1)
+        self.check("meter", "--", "sleep", "1000")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,326 @@
+"""Call number n of a kind fails once while a command works: allocations, opening, reading, writing, syncing, renaming,
+mappings; with each number that the system may give. A command then ends within a time, by itself and with a message if
+it failed; its inputs are as they were; each output is the old file or the new one; no other file is left; and the same
+command, run again, comes to the bytes that it makes undisturbed.
+
+    test_torture.py [--table] [COMMAND...]    by hand: the table of what was tried, of some commands
+
+Of each kind the first calls are tried, forty of them or so many as QUERN_TORTURE says; with QUERN_ALL all calls with all
+numbers."""
+import contextlib
+import errno
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import unittest
+
+import disk
+import quern
+
+# What a call may fail with, the usual first.
+NUMBERS = {"alloc": ("ENOMEM",), "open": ("ENOSPC", "EACCES", "EMFILE", "EROFS", "EINTR"), "look": ("EMFILE", "EIO", "EACCES"),
+           "read": ("EIO", "ESTALE"), "write": ("ENOSPC", "EIO", "EDQUOT"), "sync": ("EIO", "ENOSPC"),
+           "rename": ("EIO", "ENOSPC", "EACCES"), "link": ("ENOSPC", "EMLINK"), "mmap": ("ENOMEM", "ENODEV"),
+           "connect": ("ECONNREFUSED", "ETIMEDOUT"), "accept": ("EMFILE", "ECONNABORTED")}
+FIRST = int(os.environ.get("QUERN_TORTURE", "40"))
+SECONDS = 60  # for an end; most take a tenth of one
+TABLE = []
+
+
+def picture(path, label, seed):
+    pixels = bytearray(byte // 2 for byte in random.Random(seed).randbytes(28 * 28))
+    for i in range(28 * 28):
+        if i % 28 // 7 == label:
+            pixels[i] += 36
+    path.parent.mkdir(parents=True, exist_ok=True)
+    quern.write_png(path, 28, 28, bytes(pixels))
+
+
+class Torture(quern.Case):
+    place = quern.IN_MEMORY
+    # Of a command: its arguments, the files that it makes or changes, and the arguments with which it goes on.
+    arguments, outputs = (), ()
+    # The share of the first calls that is tried where a run takes long.
+    part = 1
+
+    def prepare(self):
+        """Makes the inputs, and outputs of before."""
+
+    def content(self, name):
+        """What of an output has to be equal."""
+        path = self.folder / name
+        return path.read_bytes() if path.exists() else None
+
+    def again(self):
+        """The command that goes on after a failure, which left what it says it did."""
+        return self.arguments
+
+    def make_rows(self):
+        draw = random.Random(3)
+        for name, has_label in (("k.csv", True), ("n.csv", False)):
+            rows = ["a,b,c" + (",label" if has_label else "")]
+            for i in range(90):
+                row = [f"{draw.gauss(i % 2, 0.2):.4f}", f"{draw.gauss(-(i % 2), 0.2):.4f}", f"{draw.random():.4f}"]
+                rows.append(",".join(row + (["xy"[i % 2]] if has_label else [])))
+            (self.folder / name).write_text("\n".join(rows) + "\n")
+
+    # ---- one command ----
+
+    def files(self):
+        """All files but those of the cache, which may come and go."""
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")
+                if path.is_file() and path.relative_to(self.folder).parts[0] not in ("cache", "runs")}
+
+    def is_output(self, name):
+        return any(name == output or name.startswith(output + "/") for output in self.outputs)
+
+    def inputs(self):
+        return {name: (self.folder / name).read_bytes() for name in self.files() if not self.is_output(name)}
+
+    def run_failing(self, fail=None, number=None):
+        self.environment.pop("QUERN_DISK_ERRNO", None)
+        if number:
+            self.environment["QUERN_DISK_ERRNO"] = str(getattr(errno, number))
+        try:
+            return disk.run(self, self.arguments, fail=fail, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            self.fail(f"{fail} {number}: does not end within {SECONDS} s")
+
+    def restore(self):
+        """The folder as it was before the command."""
+        for path in self.folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(self.saved, self.folder, dirs_exist_ok=True)
+
+    def look(self, said, done):
+        self.assertIn(done.returncode, (0, 1, 2), f"{said}: {done.stderr}")
+        if done.returncode:
+            self.assertRegex(done.stderr, r"(^|\n)quern: .", said)
+        there = self.inputs()
+        self.assertTrue(there == self.given, f"{said}: inputs were changed, or files are left: {set(there) ^ set(self.given)}")
+        for name in self.outputs:
+            self.look_at_output(name, said, done)
+
+    def look_at_output(self, name, said, done):
+        known = ((self.new[name],), (self.old[name], self.new[name]), (self.old[name],))[done.returncode]
+        self.assertTrue(self.content(name) in known, f"{said}: {name} is neither old nor new; {done.stderr}")
+
+    def calls(self, counts):
+        """(kind, number of the call, name of the error) of what is tried."""
+        for kind, n in counts.items():
+            names = NUMBERS[kind]
+            if quern.ALL:
+                yield from ((kind, call, name) for call in range(1, n + 1) for name in names)
+            else:
+                most = max(1, int(FIRST * self.part))
+                yield from ((kind, call, names[call % len(names)]) for call in range(1, min(n, most) + 1))
+
+    def check(self):
+        self.prepare()
+        self.saved = self.folder.parent / f"{self.folder.name}.saved"
+        self.addCleanup(shutil.rmtree, self.saved, ignore_errors=True)
+        shutil.copytree(self.folder, self.saved)
+        self.old = {name: self.content(name) for name in self.outputs}
+        self.given = self.inputs()
+        done, counts = self.run_failing()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.new = {name: self.content(name) for name in self.outputs}
+        tried = {}
+        for kind, call, name in self.calls(counts):
+            said = f"{kind}:{call} {name}"
+            self.restore()
+            done, _ = self.run_failing(f"{kind}:{call}", name)
+            self.look(said, done)
+            if done.returncode and (call % 4 == 1 or quern.ALL):
+                self.run_quern(*self.again())
+                for output in self.outputs:
+                    self.assertTrue(self.content(output) == self.new[output], f"{output} differs after {said}")
+            tried[kind] = tried.get(kind, 0) + 1
+        TABLE.append((type(self).__name__.lower(), counts, tried))
+
+
+class Train(Torture):
+    outputs = ("w",)
+    arguments = ("train", "mlp", "--data", "csv:k.csv", "--batch", 16, "--steps", 4, "--threads", 1, "--holdout", 0.2, "--save", "w")
+
+    def prepare(self):
+        self.make_rows()
+        self.run_quern(*self.arguments, "--steps", 1)
+
+    def look_at_output(self, name, said, done):
+        """Also the checkpoint of a step between."""
+        said_of = quern.metadata_of(self.folder / name)
+        if done.returncode != 1 or said_of["steps"] != "4" or said_of["step"] not in ("1", "2", "3"):
+            super().look_at_output(name, said, done)
+
+    def again(self):
+        return (*self.arguments, "--resume", "w")
+
+    def test_each(self):
+        self.check()
+
+
+class Label(Torture):
+    outputs = ("l",)
+    arguments = ("label", "init", "--known", "csv:k.csv", "--out", "l")
+
+    def prepare(self):
+        self.make_rows()
+
+    def test_each(self):
+        self.check()
+
+
+class Stream(Torture):
+    outputs = ("l", "o.csv")
+    arguments = ("label", "stream", "l", "--data", "csv:n.csv", "--out", "o.csv")
+
+    def prepare(self):
+        self.make_rows()
+        self.run_quern("label", "init", "--known", "csv:k.csv", "--out", "l")
+
+    def look_at_output(self, name, said, done):
+        """Labels are written as they come: a prefix of them is there."""
+        if name == "o.csv" and done.returncode:
+            self.assertTrue(self.new[name].startswith(self.content(name) or b""), said)
+        else:
+            super().look_at_output(name, said, done)
+
+    def test_each(self):
+        self.check()
+
+
+class Export(Torture):
+    outputs = ("n.onnx",)
+    arguments = ("export", "mlp", "--weights", "w", "--out", "n.onnx")
+
+    def prepare(self):
+        self.make_rows()
+        self.run_quern("train", "mlp", "--data", "csv:k.csv", "--batch", 16, "--steps", 1, "--save", "w")
+
+    def test_each(self):
+        self.check()
+
+
+class Import(Export):
+    outputs = ()
+    arguments = ("import", "n.onnx")
+
+    def prepare(self):
+        super().prepare()
+        self.run_quern(*Export.arguments)
+
+
+class Convert(Torture):
+    outputs = ("c",)
+    arguments = ("convert", "w", "--model", "mlp", "--input", "1x1x3", "--classes", 2, "--out", "c")
+
+    def prepare(self):
+        self.make_rows()
+        self.run_quern("train", "mlp", "--data", "csv:k.csv", "--batch", 16, "--steps", 1, "--momentum", 0, "--save", "w")
+
+    def test_each(self):
+        self.check()
+
+
+class Federate(Torture):
+    outputs = ("f",)
+    part = 0.5
+    arguments = ("federate", "simulate", "--model", "mlp", "--data", "csv:k.csv", "--holdout", 0.2, "--clients", 3, "--rounds", 2,
+                 "--per-round", 2, "--batch", 8, "--threads", 1, "--save", "f")
+
+    def prepare(self):
+        self.make_rows()
+
+    def look_at_output(self, name, said, done):
+        """Also the round between."""
+        if done.returncode == 0 or self.content(name) is None:
+            super().look_at_output(name, said, done)
+        else:
+            quern.metadata_of(self.folder / name)
+
+    def test_each(self):
+        self.check()
+
+
+class Learn(Torture):
+    """The store is a database: its rows are compared, not its bytes."""
+    outputs = ("s",)
+    part = 0.5
+    transient = ("look",)  # a picture that cannot be opened for a moment
+    arguments = ("learn", "start", "s", "--model", "m", "--data", "images:inbox", "--when", "cool:95", "--once", "--threads", 1,
+                 "--keep", 40)
+
+    def prepare(self):
+        for i in range(24):
+            picture(self.folder / f"old/{i % 4}/{i}.png", i % 4, i)
+        for i in range(12):
+            picture(self.folder / f"inbox/{i % 4}/{i}.png", i % 4, 100 + i)
+        self.run_quern("train", "lenet5", "--data", "images:old", "--input", "28x28x1", "--steps", 2, "--batch", 8,
+                       "--threads", 1, "--augment", "none", "--save", "m")
+
+    def content(self, name):
+        path = self.folder / name / "learn.db"
+        if not path.exists():
+            return None
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            return [store.execute(statement).fetchall() for statement in (
+                "SELECT number, steps, part, weights FROM version ORDER BY number",
+                "SELECT origin, held_out, place, label, name, x FROM sample ORDER BY 1, 2, 3")]
+
+    def look_at_output(self, name, said, done):
+        """What was taken before the failure stays, and is sound; a picture that cannot be read is taken next time."""
+        path = self.folder / name / "learn.db"
+        if not path.exists():
+            super().look_at_output(name, said, done)
+            return
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            self.assertEqual(store.execute("PRAGMA integrity_check").fetchone(), ("ok",), said)
+        if said.startswith(self.transient):
+            return
+        if done.returncode == 0 and self.content(name) != self.new[name]:
+            self.run_quern(*self.arguments)
+            self.assertEqual(self.taken(self.content(name)), self.taken(self.new[name]), said)
+
+    @staticmethod
+    def taken(content):
+        return {row[4] for row in content[1] if row[0]}
+
+    def test_each(self):
+        self.check()
+
+
+class Study(Torture):
+    """Its numbers are times: what is there is whole, and the same command ends it."""
+    outputs = ("study",)
+    part = 0.1
+    arguments = ("study", "--models", "mlp", "--batches", "4", "--quick", "--seconds", "0.05", "--data", "synthetic", "--out", "study")
+
+    def content(self, name):
+        return sorted(path.name for path in (self.folder / name).glob("*.*")) or None
+
+    def look_at_output(self, name, said, done):
+        if done.returncode == 0:
+            super().look_at_output(name, said, done)
+
+    @unittest.skipUnless(quern.ALL, "a cell takes a second")
+    def test_each(self):
+        self.check()
+
+
+def print_table():
+    kinds = list(NUMBERS)
+    print("command".ljust(10), *(kind.rjust(12) for kind in kinds))
+    for name, counts, tried in TABLE:
+        print(name.ljust(10), *(f"{tried.get(kind, 0)}/{counts.get(kind, 0)}".rjust(12) for kind in kinds))
+
+
+if __name__ == "__main__":
+    shows = "--table" in sys.argv
+    wanted = [f"{word.capitalize()}.test_each" for word in sys.argv[1:] if word != "--table"]
+    program = unittest.main(argv=[sys.argv[0], *wanted], exit=False)
+    print_table()
+    sys.exit(not program.result.wasSuccessful())
