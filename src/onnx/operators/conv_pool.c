@@ -57,15 +57,32 @@ static qn_value stack_filter(qn_onnx_call *call, int groups) {
                                       QN_SHAPE(s.dims[0], s.dims[1], s.dims[2], -1));
 }
 
-static qn_status build_volume_conv(qn_onnx_call *call, const qn_onnx_window *w, qn_window window,
-                                   int groups) {
+/* Zeros around images (N, H, W, C) where windows would lie in the padding alone; the window's own
+ * pads are 0 there then. */
+static qn_value pad_beyond(qn_onnx_call *call, qn_onnx_window *w, qn_value x) {
+    for (int i = ROWS; i <= COLUMNS; i++) {
+        const int64_t reach = (w->kernel[i] - 1) * w->dilations[i] + 1;
+        if (w->before[i] < reach && w->after[i] < reach)
+            continue;
+        x = qn_pad(call->graph, qn_onnx_side_name(call, "border"), x, 1 + i - ROWS, w->before[i],
+                   w->after[i], QN_BORDER_VALUE, 0);
+        w->before[i] = w->after[i] = 0;
+    }
+    return x;
+}
+
+static qn_status build_volume_conv(qn_onnx_call *call, qn_onnx_window *w, int groups) {
     const int64_t reach = (w->kernel[DEPTHS] - 1) * w->dilations[DEPTHS] + 1;
     const int64_t room = w->extents[DEPTHS] + w->before[DEPTHS] + w->after[DEPTHS] - reach;
     const int64_t n_depths = room / w->strides[DEPTHS] + 1;
     if (room < 0 || w->kernel[DEPTHS] > 4096)
         return qn_fail(QN_ERROR_FORMAT, "its filter is %lld deep, its padded input %lld",
                        (long long)reach, (long long)(room + reach));
-    const qn_value x = stack_depths(call, w, groups, n_depths), filter = stack_filter(call, groups);
+    qn_window window;
+    const qn_value x = pad_beyond(call, w, stack_depths(call, w, groups, n_depths));
+    const qn_value filter = stack_filter(call, groups);
+    QN_TRY(qn_onnx_window_of(w, ROWS, COLUMNS, &window));
+    window.kernel_h = window.kernel_w = 0;
     qn_value y = qn_conv2d(call->graph, call->name, x, filter, read_bias(call), window, groups);
     const qn_shape s = qn_graph_shape(call->graph, y);
     if (y.id >= 0)
@@ -161,11 +178,12 @@ static qn_status build_conv(qn_onnx_call *call) {
     int groups = 1;
     qn_onnx_window w;
     QN_TRY(read_convolution(call, false, &shape, &groups, &w));
+    if (w.n_axes == 3)
+        return build_volume_conv(call, &w, groups);
+    const qn_value x = pad_beyond(call, &w, rows_of_input(call, &w));
+    const qn_value filter = read_filter(call, &w);
     QN_TRY(qn_onnx_window_of(&w, ROWS, COLUMNS, &window));
     window.kernel_h = window.kernel_w = 0;
-    if (w.n_axes == 3)
-        return build_volume_conv(call, &w, window, groups);
-    const qn_value x = rows_of_input(call, &w), filter = read_filter(call, &w);
     give_rows(call, &w,
               qn_conv2d(call->graph, call->name, x, filter, read_bias(call), window, groups));
     return QN_OK;

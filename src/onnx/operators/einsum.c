@@ -1,6 +1,6 @@
 /* Einsum: operands are joined two at a time, each time by one matrix product: letters that both
- * have and somebody asks for later are its batch, those that nobody asks for are summed. Left out:
- * a letter twice in one operand (a diagonal). */
+ * have and somebody asks for later are its batch, those that nobody asks for are summed. Of a
+ * letter twice in one operand its diagonal is taken before. */
 #include "base/status.h"
 #include "base/text.h"
 #include "onnx/axes.h"
@@ -71,9 +71,10 @@ static qn_status note_extents(einsum *e, int input, const term *t) {
                        shape.rank);
     for (int i = 0; i < t->rank; i++) {
         int64_t *extent = &e->extents[t->letters[i]];
-        if (has_letter(t->letters, i, t->letters[i]))
-            return qn_fail(QN_ERROR_UNSUPPORTED, "a term has a letter twice; take its diagonal "
-                                                 "before");
+        const bool is_twice = has_letter(t->letters, i, t->letters[i]);
+        if (is_twice && *extent != shape.dims[i])
+            return qn_fail(QN_ERROR_FORMAT, "a letter has extents %lld and %lld",
+                           (long long)*extent, (long long)shape.dims[i]);
         if (*extent > 1 && shape.dims[i] > 1 && *extent != shape.dims[i])
             return qn_fail(QN_ERROR_FORMAT, "a letter has extents %lld and %lld",
                            (long long)*extent, (long long)shape.dims[i]);
@@ -89,8 +90,10 @@ static void imply_result(einsum *e) {
     static const char order[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     for (const char *c = order; *c && e->rank < QN_MAX_RANK; c++) {
         int count = 0;
-        for (int t = 0; t < e->n_terms; t++)
-            count += has_letter(e->terms[t].letters, e->terms[t].rank, letter_of(*c));
+        for (int t = 0; t < e->n_terms; t++) {
+            for (int i = 0; i < e->terms[t].rank; i++)
+                count += e->terms[t].letters[i] == letter_of(*c);
+        }
         if (count == 1)
             e->letters[e->rank++] = letter_of(*c);
     }
@@ -238,12 +241,53 @@ static qn_status join(einsum *e, term *a, term *b, int first) {
     return g->status;
 }
 
+/* Axes first and second of a term, which have one letter, as one at the end: every element that is
+ * as far along both. */
+static void take_diagonal(einsum *e, term *t, int first, int second) {
+    qn_graph *g = e->call->graph;
+    const qn_shape shape = qn_graph_shape(g, t->x);
+    const int64_t n = shape.dims[first];
+    qn_shape flat = {.rank = 0};
+    int order[QN_MAX_RANK], letters[QN_MAX_RANK];
+    for (int i = 0; i < t->rank; i++) {
+        if (i == first || i == second)
+            continue;
+        letters[flat.rank] = t->letters[i];
+        order[flat.rank] = i;
+        flat.dims[flat.rank++] = shape.dims[i];
+    }
+    order[flat.rank] = first;
+    order[flat.rank + 1] = second;
+    letters[flat.rank] = t->letters[first];
+    flat.dims[flat.rank++] = n * n;
+    qn_value x = qn_transpose(g, qn_onnx_side_name(e->call, "turned"), t->x, order);
+    x = qn_reshape(g, qn_onnx_side_name(e->call, "flat"), x, flat);
+    t->x = qn_slice_steps(g, qn_onnx_side_name(e->call, "diagonal"), x, flat.rank - 1, 0, n + 1, n);
+    t->rank = flat.rank;
+    memcpy(t->letters, letters, (size_t)t->rank * sizeof *letters);
+}
+
+static void take_diagonals(einsum *e, term *t) {
+    for (int i = 1; i < t->rank && e->call->graph->status == QN_OK; i++) {
+        for (int k = 0; k < i; k++) {
+            if (t->letters[k] != t->letters[i])
+                continue;
+            take_diagonal(e, t, k, i);
+            i = 0;
+            break;
+        }
+    }
+}
+
 static qn_status build_einsum(qn_onnx_call *call) {
     einsum e = {.call = call};
     const qn_onnx_type type = qn_onnx_type_at(call, 0);
     QN_TRY(read_equation(&e));
     for (int i = 0; i < e.n_terms; i++)
         e.terms[i].x = qn_onnx_as_reals(call, qn_onnx_plain(call, i));
+    QN_TRY(call->graph->status);
+    for (int i = 0; i < e.n_terms; i++)
+        take_diagonals(&e, &e.terms[i]);
     QN_TRY(call->graph->status);
     for (int i = 0; i + 1 < e.n_terms; i++)
         QN_TRY(join(&e, &e.terms[i], &e.terms[i + 1], i + 2));
