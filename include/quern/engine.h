@@ -221,8 +221,10 @@ QN_API bool qn_engine_is_sound(const qn_engine *engine);
 /* Sets the number of steps after the tensors were filled from a checkpoint. */
 QN_API void qn_engine_set_steps(qn_engine *engine, int64_t steps);
 
-/* Learning rate of the next step. */
+/* Learning rate of the next step; and whether there is a parameter that the optimiser changes by it
+ * (not where all are integers, and "update" of the numerics is "subtract"). */
 QN_API double qn_engine_rate(const qn_engine *engine);
+QN_API bool qn_engine_has_rate(const qn_engine *engine);
 
 /* A parameter, a piece of optimiser state, or a task's own state (including parameters whose
  * name begins with "task.", such as a target network's). */

@@ -278,8 +278,12 @@ static qn_status check_base(const loading *load) {
                    wanted, digits);
 }
 
+/* What training keeps beside weights: an engine that only predicts has less of it. */
 static bool is_state_name(const char *name) {
-    return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "task.", 5) == 0;
+    static const char shift[] = ".kept_shift"; /* ops/kept_shift.h: also of backward passes */
+    const size_t n = strlen(name), m = sizeof shift - 1;
+    return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "task.", 5) == 0 ||
+           (n > m && strcmp(name + n - m, shift) == 0);
 }
 
 static bool has_tensor(const qn_engine *engine, const char *name) {

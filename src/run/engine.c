@@ -617,6 +617,14 @@ double qn_engine_rate(const qn_engine *engine) {
     return qn_optimizer_rate(&engine->options.update, engine->steps);
 }
 
+bool qn_engine_has_rate(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", false);
+    for (int i = 0; i < engine->n_programs; i++)
+        if (qn_engine_get_program(engine, i)->hyper.id >= 0)
+            return true;
+    return false;
+}
+
 int qn_engine_tensor_count(const qn_engine *engine) {
     QN_NEED_OR(engine, "engine", 0);
     return engine->store.n_tensors;

@@ -92,6 +92,8 @@ static void add_update(qn_graph *graph, const qn_engine_options *engine, qn_valu
 void qn_optimizer_add(qn_graph *graph, const qn_engine_options *engine, const qn_value *parameters,
                       const qn_value *gradients, int n, qn_value *hyper) {
     const qn_update_options *options = &engine->update;
+    if (n == 0) /* integer steps change all parameters */
+        return;
     if (hyper->id < 0)
         *hyper = qn_graph_add_source(graph, QN_KIND_INPUT, "optimizer.hyper",
                                      (qn_tensor){graph->real, QN_SHAPE(QN_HYPER_COUNT)},

@@ -184,7 +184,9 @@ static qn_status choose_threads(const qn_predictor *p, int asked, int *n_threads
 
 static qn_status make_engine(qn_predictor *p, const qn_predictor_options *o) {
     int n_threads;
+    qn_numerics numerics;
     QN_TRY(choose_threads(p, o->n_threads, &n_threads));
+    QN_TRY(qn_numerics_of(p->pairs, &numerics));
     const qn_engine_options engine = {
         QN_OPTIONS_INIT(qn_engine_options),
         .allocator = &p->allocator,
@@ -193,6 +195,7 @@ static qn_status make_engine(qn_predictor *p, const qn_predictor_options *o) {
         .n_threads = n_threads,
         .aligned_inputs = true,
         .no_random_values = true,
+        .numerics = numerics.name[0] ? &numerics : NULL,
     };
     const qn_program_options program = {QN_OPTIONS_INIT(qn_program_options), .name = "prediction",
                                         .user = p, .build = build};

@@ -197,6 +197,16 @@ const char *qn_task_held_out(const qn_metadata *settings) {
     return is_same || strcmp(kept, "place") != 0 ? kept : NULL;
 }
 
+qn_status qn_numerics_of(const qn_metadata *settings, qn_numerics *numerics) {
+    const char *text = settings ? qn_metadata_get(settings, "numerics") : NULL;
+    *numerics = (qn_numerics){.name = ""};
+    if (!text || strcmp(text, "f32") == 0)
+        return QN_OK;
+    if (text[0] != '{')
+        text = qn_numerics_find(text);
+    return text ? qn_numerics_read(text, strlen(text), numerics) : QN_ERROR_ARGUMENT;
+}
+
 uint64_t qn_seed_of(const qn_metadata *settings) {
     const char *seed = settings ? qn_metadata_get(settings, "seed") : NULL;
     return seed ? strtoull(seed, NULL, 10) : 1;

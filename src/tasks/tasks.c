@@ -89,16 +89,6 @@ static qn_status make(const qn_allocator *allocator, const qn_task_options *opti
     return QN_OK;
 }
 
-/* The setting is a name, or a whole description. */
-static qn_status read_numerics(qn_task *t) {
-    const char *text = qn_setting_text(t, "numerics", "f32");
-    if (strcmp(text, "f32") == 0)
-        return QN_OK;
-    if (text[0] != '{')
-        text = qn_numerics_find(text);
-    return text ? qn_numerics_read(text, strlen(text), &t->numerics) : QN_ERROR_ARGUMENT;
-}
-
 /* How a task is opened. */
 typedef struct opening {
     size_t limit_bytes;   /* of all memory until the plans are made; 0: none */
@@ -119,7 +109,7 @@ static void limit_memory(qn_task *t, size_t limit) {
 
 /* Data and programs, with all their memory. */
 static qn_status build(qn_task *t, const qn_task_options *options) {
-    qn_status status = read_numerics(t);
+    qn_status status = qn_numerics_of(t->settings, &t->numerics);
     if (status == QN_OK)
         status = t->kind->open(t);
     if (status == QN_OK && t->training)

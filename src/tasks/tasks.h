@@ -125,6 +125,9 @@ qn_status qn_task_open_tests(const qn_task *task, const qn_data_source *source,
  * "rank=N,alpha=X,layers=PATTERNS". */
 qn_tuning qn_tuning_of(const qn_metadata *settings);
 
+/* The numerics that settings (which may be null) name or describe; without a name: f32. */
+qn_status qn_numerics_of(const qn_metadata *settings, qn_numerics *numerics);
+
 /* The seed that settings say, by which what no file holds was drawn; 1 where they do not. */
 uint64_t qn_seed_of(const qn_metadata *settings);
 

@@ -3,6 +3,7 @@ of any number of threads and after resuming."""
 import json
 import math
 import platform
+import random
 import unittest
 
 import quern
@@ -15,6 +16,35 @@ class Numerics(quern.Case):
     def train(self, name, *options, status=0):
         return self.run_quern("train", "lenet5", "--data", "synthetic", "--batch", 4, "--no-test",
                               "--schedule-steps", 4, "--save", name, *options, status=status)
+
+    def test_options_without_effect(self):
+        """What would change nothing is refused; what another layer needs is not."""
+        small = ("--data", "synthetic", "--batch", 4, "--steps", 1, "--no-test", "--numerics", "niti")
+        for option in (("--lr", 0.1), ("--momentum", 0.5), ("--clip-norm", 1), ("--schedule", "cosine"), ("--optimizer", "adam"),
+                       ("--label-smoothing", 0.1)):
+            self.fails(2, "train", "lenet-relu", *small, *option, says=[option[0], "changes nothing"])
+        self.assertIn("without a rate", self.run_quern("train", "lenet-relu", *small).output)
+        self.run_quern("train", "lenet-relu", *small[:-1], "bf16", "--lr", 0.1, "--label-smoothing", 0.1)
+        self.fails(2, "train", "resnet18", *small, "--label-smoothing", 0.1, says=["changes nothing"])
+        self.run_quern("train", "resnet18", *small, "--lr", 0.1)  # of batch normalisations
+
+    def test_prediction(self):
+        """What integers and short floats were trained to is what predict tells."""
+        draw = random.Random(4)
+        for kind in range(3):
+            (self.folder / "bars" / str(kind)).mkdir(parents=True)
+            for i in range(20):
+                pixels = bytearray(draw.randrange(60) for _ in range(28 * 28))
+                for x in range(28 * (4 + 8 * kind), 28 * (8 + 8 * kind)):
+                    pixels[x] = 200 + draw.randrange(40)
+                quern.write_png(self.folder / "bars" / str(kind) / f"{i:02}.png", 28, 28, bytes(pixels))
+        for name in ("niti", "bf16", "chunk-fp8"):
+            self.run_quern("train", "lenet-relu", "--data", "images:bars", "--steps", 60, "--no-test", "--numerics", name,
+                           "--save", "w.st")
+            said = [(self.run_quern("predict", "--weights", "w.st", f"bars/{kind}/{i:02}.png").output, kind)
+                    for kind in range(3) for i in range(0, 20, 5)]
+            right = sum(text.split(":")[1].split()[0] == str(kind) for text, kind in said)
+            self.assertGreaterEqual(right, 10, said)
 
     def test_printed_is_a_file(self):
         printed = self.run_quern("numerics", "niti").output

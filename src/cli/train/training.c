@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 #include "cli/train/core_choice.h"
 #include "cli/train/core_facts.h"
+#include "cli/train/no_effect.h"
 #include "cli/train/ranks.h"
 #include "meter/core_power.h"
 #include "os/affinity.h"
@@ -268,6 +269,7 @@ void training_hold_power(training *t) {
 qn_status training_open(training *t) {
     const char *resume = arguments_get(t->a, "resume");
     QN_TRY(open_task(t));
+    QN_TRY(no_effect_check(t));
     QN_TRY(open_ceiling(t));
     training_prepare_progress(t);
     const char *start = qn_metadata_get(t->s.pairs, "load");
@@ -322,12 +324,14 @@ void training_print_opening(const training *t) {
         print_samples(&facts);
     else
         terminal_print(2, "%s", facts.data);
-    terminal_print(
-        2, "%s, rate %s, schedule %s, batch %lld, steps %lld to %lld, seed %llu, %d thread%s",
-        settings_get(&t->settings, "optimizer"), qn_metadata_get(t->s.pairs, "lr"),
-        settings_get(&t->settings, "schedule"), (long long)facts.batch,
-        (long long)t->first_step + 1, (long long)t->total_steps, (unsigned long long)o->seed,
-        o->n_threads, o->n_threads == 1 ? "" : "s");
+    char update[160] = "integer steps without a rate";
+    if (qn_engine_has_rate(engine))
+        snprintf(update, sizeof update, "%s, rate %s, schedule %s",
+                 settings_get(&t->settings, "optimizer"), qn_metadata_get(t->s.pairs, "lr"),
+                 settings_get(&t->settings, "schedule"));
+    terminal_print(2, "%s, batch %lld, steps %lld to %lld, seed %llu, %d thread%s", update,
+                   (long long)facts.batch, (long long)t->first_step + 1, (long long)t->total_steps,
+                   (unsigned long long)o->seed, o->n_threads, o->n_threads == 1 ? "" : "s");
     ranks_print_opening(t);
     if (facts.n_left_out > 0)
         terminal_print(2, "the last %lld %s of each epoch do not fill a batch and are left out",
