@@ -63,6 +63,7 @@ typedef enum qn_dtype {
     QN_BF16,   /* the upper half of a QN_F32 */
     QN_F8E4M3, /* OCP 8-bit floating point, without infinities */
     QN_F8E5M2, /* OCP 8-bit floating point, with infinities */
+    QN_I64,    /* only inside of imported networks */
 } qn_dtype;
 
 /* Option structs begin with their size, so that programs compiled against an older or newer header

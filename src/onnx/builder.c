@@ -5,6 +5,8 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "onnx/axes.h"
+#include "onnx/integers.h"
 #include "onnx/trains.h"
 
 #include <string.h>
@@ -248,7 +250,12 @@ static qn_status build_node(qn_onnx_call *call) {
     QN_TRY(find_inputs(call, inputs));
     QN_TRY(check_call(call, translator));
     call->builder->read = 0;
-    QN_TRY(translator->build(call));
+    bool is_done;
+    QN_TRY(qn_onnx_build_integers(call, &is_done));
+    if (!is_done)
+        QN_TRY(qn_onnx_move_integers(call, translator, &is_done));
+    if (!is_done)
+        QN_TRY(translator->build(call));
     QN_TRY(check_read(call));
     return call->graph->status == QN_OK ? QN_OK
                                         : qn_fail(call->graph->status, "%s", call->graph->message);
@@ -279,6 +286,20 @@ static void fail_node(const qn_onnx_builder *b, const qn_onnx_call *call, qn_sta
     qn_graph_fail(b->graph, status, "%s", qn_error_message());
 }
 
+/* A node whose output is its first input instead. */
+static qn_status leave_out(qn_onnx_call *call, qn_onnx_item *first) {
+    qn_onnx_item *const inputs[] = {first};
+    int axis;
+    call->inputs = inputs;
+    call->n_inputs = 1;
+    if (qn_onnx_attribute_of(call, "axis"))
+        QN_TRY(qn_onnx_axis(qn_onnx_int(call, "axis", 0), qn_onnx_shape(call, 0).rank, &axis));
+    qn_onnx_give_input(call, 0, 0);
+    call->inputs = NULL;
+    call->n_inputs = 0;
+    return QN_OK;
+}
+
 static qn_status run_node_of(qn_onnx_builder *b, const qn_onnx_node *node, bool is_left_out) {
     qn_onnx_call call = {.builder = b,
                          .graph = b->graph,
@@ -287,13 +308,7 @@ static qn_status run_node_of(qn_onnx_builder *b, const qn_onnx_node *node, bool 
                          .opset = node->opset > 0 ? node->opset : b->model->opset};
     b->node = node;
     qn_onnx_item *first = node->n_inputs > 0 ? qn_onnx_find_item(b, node->inputs[0]) : NULL;
-    if (is_left_out && first) {
-        call.inputs = &first;
-        call.n_inputs = 1;
-        qn_onnx_give_input(&call, 0, 0);
-        return QN_OK;
-    }
-    qn_status status = build_node(&call);
+    qn_status status = is_left_out && first ? leave_out(&call, first) : build_node(&call);
     if (status != QN_OK && status != QN_ERROR_MEMORY && check_given(&call) != QN_OK)
         status = QN_ERROR_UNSUPPORTED;
     if (status == QN_OK)

@@ -34,6 +34,7 @@ struct qn_onnx_builder {
     uint64_t read;            /* its attributes that were asked for, a bit each */
     int statistic;            /* the input that a batch norm reads a copy of */
     qn_onnx_record *records;  /* in the memory of the network, the last first */
+    bool is_moving;           /* places of integers are moved (integers.h) */
     const bool *wanted;       /* nodes that are built, (n_nodes); null: all */
     const bool *left_out;     /* (n_nodes): its output is its first input, as a softmax at the end;
                              null: none */

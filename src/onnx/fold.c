@@ -4,6 +4,8 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 #include "onnx/builder.h"
+#include "onnx/integers.h"
+#include "tensor/number.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,8 +62,15 @@ const double *qn_onnx_numbers(qn_onnx_call *call, const qn_onnx_constant *consta
     if (constant->reals)
         return constant->reals;
     double *numbers = qn_onnx_scratch(call, ((size_t)constant->n + 1) * sizeof *numbers);
-    for (int64_t i = 0; numbers && i < constant->n; i++)
-        numbers[i] = (double)constant->whole[i];
+    for (int64_t i = 0; numbers && i < constant->n; i++) {
+        const int64_t number = constant->whole[i];
+        if (number > QN_ONNX_MOST_EXACT || number < -QN_ONNX_MOST_EXACT) {
+            qn_graph_fail(call->graph, QN_ERROR_UNSUPPORTED,
+                          "%s: %lld is beyond what is exact here", call->name, (long long)number);
+            return NULL;
+        }
+        numbers[i] = (double)number;
+    }
     return numbers;
 }
 
@@ -111,18 +120,64 @@ qn_status qn_onnx_give_constant(qn_onnx_call *call, const qn_onnx_constant *cons
 
 /* ---- values ---- */
 
+static const qn_onnx_constant *round_constant(qn_onnx_call *call, const qn_onnx_constant *c,
+                                              qn_dtype dtype) {
+    double *y = qn_onnx_scratch(call, ((size_t)c->n + 1) * sizeof *y);
+    uint16_t bits;
+    for (int64_t i = 0; y && i < c->n; i++) {
+        qn_number_set(dtype, &bits, 0, c->reals[i]);
+        y[i] = qn_number_get(dtype, &bits, 0);
+    }
+    return y ? qn_onnx_make_constant(call, c->type, c->shape, y) : NULL;
+}
+
+qn_status qn_onnx_round_cast(qn_onnx_call *call, qn_onnx_item *item, qn_onnx_type to) {
+    const qn_dtype dtype = qn_onnx_dtype_of(to);
+    qn_graph *g = call->graph;
+    if (!qn_dtype_is_half(dtype) || g->status != QN_OK)
+        return g->status;
+    if (item->constant && item->constant->reals) {
+        item->constant = round_constant(call, item->constant, dtype);
+        return item->constant ? QN_OK : QN_ERROR_MEMORY;
+    }
+    const qn_value narrow = qn_op_cast(g, qn_onnx_side_name(call, "narrow"), item->value, dtype);
+    item->value = qn_op_cast(g, qn_onnx_side_name(call, "rounded"), narrow, g->real);
+    item->other = QN_NO_VALUE;
+    return g->status;
+}
+
 qn_value qn_onnx_as_reals(qn_onnx_call *call, qn_value x) {
-    if (qn_graph_tensor(call->graph, x).dtype != QN_I32)
+    const qn_dtype dtype = qn_graph_tensor(call->graph, x).dtype;
+    if (dtype != QN_I32 && dtype != QN_I64)
         return x;
     const char *name = qn_onnx_side_name(call, "reals");
+    if (dtype == QN_I64)
+        return qn_onnx_integer_as_real(call, name, x, QN_ONNX_INT64);
     return name ? qn_op_cast(call->graph, name, x, call->graph->real) : QN_NO_VALUE;
 }
 
-void qn_onnx_give_as(qn_onnx_call *call, qn_value value, bool is_image, qn_onnx_type type) {
-    if (!qn_onnx_type_is_real(type) && type != QN_ONNX_BOOL) {
-        const char *name = qn_onnx_side_name(call, "whole");
-        value = name ? qn_op_cast(call->graph, name, value, QN_I32) : QN_NO_VALUE;
+/* Operators whose integers are small ones, or of reals, by what they mean. */
+static bool makes_small_integers(const char *type) {
+    static const char *const types[] = {
+        "QuantizeLinear", "DynamicQuantizeLinear", "OneHot",  "MatMulInteger", "ConvInteger",
+        "QLinearMatMul",  "QLinearConv",           "EyeLike", "Pow",           NULL};
+    for (int i = 0; types[i]; i++) {
+        if (strcmp(types[i], type) == 0)
+            return true;
     }
+    return false;
+}
+
+void qn_onnx_give_as(qn_onnx_call *call, qn_value value, bool is_image, qn_onnx_type type) {
+    if (qn_onnx_type_is_integer(type) && !call->builder->is_moving &&
+        !makes_small_integers(call->node->type))
+        qn_graph_fail(
+            call->graph, QN_ERROR_UNSUPPORTED,
+            "%s: it is not computed exactly with integers here: cast them to float before "
+            "it, and back after it",
+            call->name);
+    if (qn_onnx_type_is_integer(type))
+        value = qn_onnx_real_as_integer(call, qn_onnx_side_name(call, "whole"), value, type);
     qn_onnx_give_typed(call, 0, value, is_image, type);
 }
 
@@ -173,7 +228,9 @@ qn_status qn_onnx_numbers_of(qn_onnx_call *call, int input, const qn_onnx_consta
                        "it: export with constant shapes, or without it",
                        input);
     *numbers = qn_onnx_numbers(call, *c);
-    return *numbers ? QN_OK : QN_ERROR_MEMORY;
+    if (*numbers)
+        return QN_OK;
+    return call->graph->status != QN_OK ? call->graph->status : QN_ERROR_MEMORY;
 }
 
 qn_status qn_onnx_number_of(qn_onnx_call *call, int input, int64_t *number) {

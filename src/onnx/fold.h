@@ -1,6 +1,6 @@
 /* Arithmetic of what is known at import, and operands of what is not. Constants are worked out in
- * double by the reference's kernels; whole numbers are then truncated and wrapped to their
- * type, which is exact up to 2^53. */
+ * double by the reference's kernels. Arithmetic of integers is in integers.h; what is here takes
+ * those up to 2^53, and refuses others. */
 #ifndef QN_ONNX_FOLD_H
 #define QN_ONNX_FOLD_H
 
@@ -11,7 +11,8 @@
 const qn_onnx_constant *qn_onnx_make_constant(qn_onnx_call *call, qn_onnx_type type, qn_shape shape,
                                               const double *numbers);
 
-/* A constant's elements as doubles; null when memory is out. */
+/* A constant's elements as doubles; null when memory is out, or an integer is none exactly. */
+#define QN_ONNX_MOST_EXACT (INT64_C(1) << 53)
 const double *qn_onnx_numbers(qn_onnx_call *call, const qn_onnx_constant *constant);
 
 /* f(x), and a rule of two or three constants (c null: two), of a type. Null: memory is out, or the
@@ -40,6 +41,10 @@ qn_value qn_onnx_made_value(qn_onnx_call *call, const char *suffix, qn_shape sha
 qn_status qn_onnx_numbers_of(qn_onnx_call *call, int input, const qn_onnx_constant **c,
                              const double **numbers);
 qn_status qn_onnx_number_of(qn_onnx_call *call, int input, int64_t *number);
+
+/* Rounds an item that a node "Cast" gave to the 16-bit floats that it says; of another type it
+ * stays. */
+qn_status qn_onnx_round_cast(qn_onnx_call *call, qn_onnx_item *item, qn_onnx_type to);
 
 /* x as reals: whole numbers are cast. */
 qn_value qn_onnx_as_reals(qn_onnx_call *call, qn_value x);

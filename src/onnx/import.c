@@ -137,8 +137,10 @@ int qn_onnx_softmax_at_end(const qn_onnx_model *model) {
         const qn_onnx_node *node = &model->nodes[n];
         const bool is_softmax =
             strcmp(node->type, "Softmax") == 0 || strcmp(node->type, "LogSoftmax") == 0;
-        if (is_softmax && !*node->domain && node->n_inputs == 1 && node->n_outputs == 1 &&
-            strcmp(node->outputs[0], model->outputs[0].name) == 0)
+        const qn_onnx_attribute *axis = qn_onnx_find_attribute(node, "axis");
+        const bool is_of_samples = axis && (axis->count == 0 || axis->count == -2);
+        if (is_softmax && !is_of_samples && !*node->domain && node->n_inputs == 1 &&
+            node->n_outputs == 1 && strcmp(node->outputs[0], model->outputs[0].name) == 0)
             return n;
     }
     return -1;
@@ -190,6 +192,11 @@ static qn_status take_outputs(qn_onnx_network *n, qn_onnx_builder *b, qn_value *
             continue;
         qn_onnx_item *item = qn_onnx_find_item(b, n->outputs[i].name);
         outputs[i] = item ? qn_onnx_item_value(b, item) : QN_NO_VALUE;
+        if (qn_graph_tensor(b->graph, outputs[i]).dtype == QN_I64)
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "output %s has integers of 64 bits, where outputs have 32: cast it to "
+                           "int32 or float",
+                           n->outputs[i].name);
         if (outputs[i].id < 0)
             return qn_fail(QN_ERROR_UNSUPPORTED, "output %s is not made here: %s",
                            n->outputs[i].name, b->graph->message);

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "onnx/builder.h"
+#include "ops/integers.h"
 #include "ops/ops.h"
 
 #include <stdlib.h>
@@ -281,8 +282,49 @@ static qn_value find_constant(qn_onnx_builder *b, const qn_onnx_constant *c, con
     return QN_NO_VALUE;
 }
 
-/* A source of whole numbers that never change. */
+/* Whether all integers of a constant fit into 32 bits. */
+static bool is_narrow(const qn_onnx_constant *c) {
+    bool is = true;
+    for (int64_t i = 0; i < c->n; i++)
+        is = is && c->whole[i] == (int32_t)c->whole[i];
+    return is;
+}
+
+static qn_value narrow_value(qn_onnx_builder *b, const qn_onnx_constant *c);
+
+/* Wider integers: their upper halves times 2^32, and their lower ones without a sign. */
+static qn_value wide_value(qn_onnx_builder *b, const qn_onnx_constant *c) {
+    static const qn_integer_attributes shift = {QN_INTEGER_SHIFT_LEFT, 64, true, QN_I64},
+                                       lower = {QN_INTEGER_CAST, 32, false, QN_I64},
+                                       both = {QN_INTEGER_OR, 64, true, QN_I64};
+    int64_t *halves[2];
+    qn_value values[2];
+    for (int half = 0; half < 2; half++) {
+        halves[half] = qn_arena_allocate(&b->arena, (size_t)c->n + 1, sizeof *halves[half]);
+        if (!halves[half]) {
+            qn_graph_fail(b->graph, QN_ERROR_MEMORY, "%s", qn_error_message());
+            return QN_NO_VALUE;
+        }
+        for (int64_t i = 0; i < c->n; i++)
+            halves[half][i] = half ? c->whole[i] >> 32 : (int32_t)(c->whole[i] & UINT32_MAX);
+        qn_onnx_constant part = *c;
+        part.whole = halves[half];
+        values[half] = narrow_value(b, &part);
+    }
+    const int64_t bits = 32;
+    const qn_onnx_constant by = {.type = QN_ONNX_INT64, .n = 1, .whole = &bits};
+    const qn_value upper[] = {values[1], narrow_value(b, &by)};
+    const qn_value parts[] = {qn_op_integer(b->graph, NULL, &lower, &values[0], 1),
+                              qn_op_integer(b->graph, NULL, &shift, upper, 2)};
+    return b->graph->status == QN_OK ? qn_op_integer(b->graph, NULL, &both, parts, 2) : QN_NO_VALUE;
+}
+
 static qn_value whole_value(qn_onnx_builder *b, const qn_onnx_constant *c) {
+    return is_narrow(c) ? narrow_value(b, c) : wide_value(b, c);
+}
+
+/* A source of integers that never change. */
+static qn_value narrow_value(qn_onnx_builder *b, const qn_onnx_constant *c) {
     const char *name;
     const qn_value there = find_constant(b, c, &name);
     if (there.id >= 0)
@@ -293,10 +335,8 @@ static qn_value whole_value(qn_onnx_builder *b, const qn_onnx_constant *c) {
         qn_graph_fail(b->graph, QN_ERROR_MEMORY, "%s", qn_error_message());
     if (!data || !name)
         return QN_NO_VALUE;
-    for (int64_t i = 0; i < c->n; i++) {
-        const int64_t w = c->whole[i];
-        data[i] = (int32_t)(w > INT32_MAX ? INT32_MAX : w < INT32_MIN ? INT32_MIN : w);
-    }
+    for (int64_t i = 0; i < c->n; i++)
+        data[i] = (int32_t)c->whole[i];
     for (int i = c->shape.rank - 1, step = 1; i >= 0; step *= (int)c->shape.dims[i--])
         given.strides[i] = step;
     const qn_value value =
@@ -478,7 +518,8 @@ static qn_onnx_item *output_item(const qn_onnx_call *call, int output) {
 }
 
 qn_onnx_type qn_onnx_type_of_value(const qn_graph *graph, qn_value value) {
-    return qn_graph_tensor(graph, value).dtype == QN_I32 ? QN_ONNX_INT64 : QN_ONNX_FLOAT;
+    const qn_dtype dtype = qn_graph_tensor(graph, value).dtype;
+    return dtype == QN_I32 || dtype == QN_I64 ? QN_ONNX_INT64 : QN_ONNX_FLOAT;
 }
 
 void qn_onnx_give_typed(qn_onnx_call *call, int output, qn_value value, bool is_image,

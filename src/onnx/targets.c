@@ -107,17 +107,29 @@ bool qn_onnx_output_is_of(const qn_onnx_network *network, int output, const char
     return last >= 0 && strcmp(network->source->nodes[last].type, type) == 0;
 }
 
-static bool has_own(const qn_onnx_network *n, int output, qn_loss loss) {
-    if (loss == QN_LOSS_BCE)
+/* Whether a softmax is over the axis of the classes. */
+static bool is_over_classes(const qn_onnx_network *n, int output, int class_axis) {
+    const qn_onnx_model *m = n->source;
+    const qn_onnx_node *node = &m->nodes[find_last(m, output)];
+    const qn_onnx_attribute *axis = qn_onnx_find_attribute(node, "axis");
+    const int64_t number = axis ? axis->count : m->opset < 13 ? 1 : -1;
+    const int rank = n->tried[output].rank;
+    return rank == 0 || (number < 0 ? number + rank : number) == class_axis;
+}
+
+static bool has_own(const qn_onnx_network *n, int output, const qn_onnx_target *target) {
+    if (target->loss == QN_LOSS_BCE)
         return qn_onnx_output_is_of(n, output, "Sigmoid");
-    return loss == QN_LOSS_CROSS_ENTROPY && (qn_onnx_output_is_of(n, output, "Softmax") ||
-                                             qn_onnx_output_is_of(n, output, "LogSoftmax"));
+    return target->loss == QN_LOSS_CROSS_ENTROPY &&
+           (qn_onnx_output_is_of(n, output, "Softmax") ||
+            qn_onnx_output_is_of(n, output, "LogSoftmax")) &&
+           is_over_classes(n, output, target->class_axis);
 }
 
 qn_status qn_onnx_leave_out(qn_onnx_network *n, const qn_onnx_target *outputs) {
     memset(n->left_out, 0, (size_t)n->source->n_nodes * sizeof *n->left_out);
     for (int i = 0; i < n->n_outputs; i++) {
-        if (has_own(n, i, outputs[i].loss))
+        if (has_own(n, i, &outputs[i]))
             n->left_out[find_last(n->source, i)] = true;
     }
     return QN_OK;

@@ -84,7 +84,7 @@ extern const qn_onnx_translator qn_onnx_conv_pool_translators[], qn_onnx_matrix_
     qn_onnx_function_translators[], qn_onnx_einsum_translators[], qn_onnx_control_translators[],
     qn_onnx_sequence_translators[], qn_onnx_quantise_translators[], qn_onnx_spectrum_translators[],
     qn_onnx_scatter_translators[], qn_onnx_grid_translators[], qn_onnx_attention_translators[],
-    qn_onnx_loss_translators[], qn_onnx_change_translators[];
+    qn_onnx_loss_translators[], qn_onnx_change_translators[], qn_onnx_integer_translators[];
 const qn_onnx_translator *qn_onnx_find_translator(const char *type);
 
 /* ---- attributes, with what stands for one that is not there ---- */

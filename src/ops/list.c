@@ -1,9 +1,13 @@
 /* The operators. */
+#include "ops/integers.h"
 #include "ops/shared.h"
 
 #include <string.h>
 
 const qn_op *const qn_ops[] = {
+    &qn_op_integer_rule,
+    &qn_op_integer_axis,
+    &qn_op_pick_elements,
     &qn_op_conv2d,
     &qn_op_conv2d_backward_data,
     &qn_op_conv2d_backward_filter,

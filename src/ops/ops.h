@@ -41,8 +41,8 @@ qn_broadcast qn_broadcast_of(const qn_tensor *operands, int n, qn_shape y);
  * beyond a type). A gradient flows where both types have fractions: it is cast back. */
 qn_value qn_op_cast(qn_graph *graph, const char *name, qn_value x, qn_dtype dtype);
 
-/* Indices (...), QN_I32, of n elements, those below 0 counted from the end; rows by those that are
- * none are no numbers (ops/layout.h: QN_NO_INDEX). */
+/* Indices (...), QN_I32 or QN_I64, of n elements, those below 0 counted from the end; rows by
+ * those that are none are no numbers (ops/layout.h: QN_NO_INDEX). */
 qn_value qn_op_wrap_index(qn_graph *graph, const char *name, qn_value indices, int64_t n);
 
 /* stride * (the number of the row that each tuple of indices (n, k), QN_I32, names in a tensor of k

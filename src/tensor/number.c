@@ -2,6 +2,7 @@
 #include "tensor/number.h"
 
 #include "tensor/halves.h"
+#include "tensor/integer.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,6 +68,8 @@ double qn_number_get(qn_dtype dtype, const void *data, int64_t i) {
         return ((const double *)data)[i];
     case QN_I32:
         return ((const int32_t *)data)[i];
+    case QN_I64:
+        return (double)((const int64_t *)data)[i];
     case QN_U8:
         return ((const uint8_t *)data)[i];
     case QN_U16:
@@ -102,6 +105,9 @@ void qn_number_set(qn_dtype dtype, void *data, int64_t i, double number) {
         break;
     case QN_I32:
         ((int32_t *)data)[i] = whole(number, INT32_MIN, INT32_MAX);
+        break;
+    case QN_I64:
+        ((int64_t *)data)[i] = qn_integer_of_real(number);
         break;
     case QN_U8:
         ((uint8_t *)data)[i] = (uint8_t)whole(number, 0, UINT8_MAX);

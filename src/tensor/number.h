@@ -1,6 +1,7 @@
 /* Numbers of every element type, and the only place that converts between them.
  *
- * Every number of every type is exactly representable as a double. Conversion to a type of reals
+ * Every number of every type but QN_I64 is exactly representable as a double; numbers of QN_I64 are
+ * converted here only to be shown, and exactly by ops/integers.h. Conversion to a type of reals
  * rounds once, to nearest, ties to even (IEEE 754). Overflow gives infinity in QN_F32, QN_F16 and
  * QN_BF16, and the largest number of the same sign in both 8-bit types, also for infinities (OCP
  * OFP8 1.0, saturating). NaN stays NaN, with its sign. Conversion to an integer type truncates

@@ -13,6 +13,7 @@ static const struct {
     [QN_I32] = {"i32", 4},   [QN_U8] = {"u8", 1},         [QN_U16] = {"u16", 2},
     [QN_I8] = {"i8", 1},     [QN_I16] = {"i16", 2},       [QN_F16] = {"f16", 2},
     [QN_BF16] = {"bf16", 2}, [QN_F8E4M3] = {"f8e4m3", 1}, [QN_F8E5M2] = {"f8e5m2", 1},
+    [QN_I64] = {"i64", 8},
 };
 
 enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0], LARGEST_DTYPE_BYTES = 8 };
@@ -38,7 +39,7 @@ bool qn_dtype_is_real(qn_dtype dtype) {
 }
 
 bool qn_dtype_is_float(qn_dtype dtype) {
-    return qn_dtype_is_real(dtype) || dtype >= QN_F16;
+    return qn_dtype_is_real(dtype) || (dtype >= QN_F16 && dtype <= QN_F8E5M2);
 }
 
 bool qn_dtype_is_half(qn_dtype dtype) {

@@ -208,10 +208,12 @@ static int64_t embedding_backward_chunk(const qn_kernels *kernels, const void *a
 
 static void wrap_index_run(const qn_call *call) {
     const int64_t n = ((const qn_wrap_attributes *)call->attributes)->n;
-    const int32_t *from = call->in[0];
+    const bool is_wide = call->inputs[0].dtype == QN_I64;
     int32_t *to = call->out[0];
     for (int64_t i = 0; i < qn_call_count(call); i++) {
-        const int64_t index = from[i] < 0 ? from[i] + n : from[i];
+        const int64_t given =
+            is_wide ? ((const int64_t *)call->in[0])[i] : ((const int32_t *)call->in[0])[i];
+        const int64_t index = given < 0 ? given + n : given;
         to[i] = index >= 0 && index < n ? (int32_t)index : QN_NO_INDEX;
     }
 }
@@ -416,7 +418,7 @@ const qn_cpu_operator qn_cpu_layout[] = {
     {&qn_op_transpose, .run = transpose_run},
     {&qn_op_embedding, .run = embedding_run},
     {&qn_op_embedding_backward, .run = embedding_backward_run, .chunk = embedding_backward_chunk},
-    {&qn_op_wrap, .run = wrap_index_run},
+    {&qn_op_wrap, .types = QN_TYPES_ANY, .run = wrap_index_run},
     {&qn_op_row_number, .run = row_numbers_run},
     {&qn_op_scatter_sum, .run = scatter_add_run},
     {&qn_op_scatter_place, .run = scatter_source_run},

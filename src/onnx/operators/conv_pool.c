@@ -191,20 +191,32 @@ static qn_status build_conv(qn_onnx_call *call) {
 
 /* ---- transposed ---- */
 
-/* Pads from output_shape or output_padding. beyond: what the output has beyond what the filter
- * covers, before and after on each axis. */
+/* What of a total goes before: half of it, rounded down, or, with SAME_LOWER, up; a total below 0,
+ * which adds zeros, goes behind unless one of the two modes splits it. */
+static int64_t before_of(int64_t total, bool is_upper, bool is_lower) {
+    const int64_t half = (total - (total < 0 && total % 2 != 0)) / 2;
+    if (is_lower)
+        return total - half;
+    return is_upper || total > 0 ? half : 0;
+}
+
+/* Pads from output_shape, auto_pad or output_padding. beyond: what the output has beyond what the
+ * filter covers, before and after on each axis. */
 static qn_status read_output(const qn_onnx_call *call, qn_onnx_window *w,
                              int64_t beyond[QN_ONNX_SPACE][2]) {
+    const char *how = qn_onnx_text(call, "auto_pad", "");
+    const bool is_upper = strcmp(how, "SAME_UPPER") == 0, is_lower = strcmp(how, "SAME_LOWER") == 0;
     int64_t more[QN_ONNX_SPACE], wanted[QN_ONNX_SPACE];
     QN_TRY(qn_onnx_window_numbers(call, "output_padding", w, 0, more));
     QN_TRY(qn_onnx_window_numbers(call, "output_shape", w, 0, wanted));
     for (int i = QN_ONNX_SPACE - w->n_axes; i < QN_ONNX_SPACE; i++) {
         const int64_t full =
             (w->extents[i] - 1) * w->strides[i] + (w->kernel[i] - 1) * w->dilations[i] + 1;
+        if (wanted[i] == 0 && (is_upper || is_lower))
+            wanted[i] = w->extents[i] * w->strides[i];
         if (wanted[i] > 0) {
             const int64_t total = full + more[i] - wanted[i];
-            const bool is_lower = strcmp(qn_onnx_text(call, "auto_pad", ""), "SAME_LOWER") == 0;
-            w->before[i] = is_lower ? total - total / 2 : total / 2;
+            w->before[i] = before_of(total, is_upper, is_lower);
             w->after[i] = total - w->before[i];
         }
         w->after[i] -= more[i];

@@ -409,6 +409,22 @@ static qn_value truth_of(qn_onnx_call *call, qn_value x) {
     return qn_op_function(graph, call->name, x, line_of(-1, 1));
 }
 
+/* Reals are floats whatever they are said to be; 16-bit ones are rounded, as is their gradient. */
+static qn_status give_real(qn_onnx_call *call, qn_onnx_type from, qn_onnx_type to) {
+    qn_onnx_item *item = qn_onnx_find_item(call->builder, call->node->outputs[0]);
+    qn_onnx_give_input(call, 0, 0);
+    if (from == to || !item || !qn_dtype_is_half(qn_onnx_dtype_of(to)))
+        return QN_OK;
+    const qn_value x = qn_onnx_value_of(call, 0);
+    *item = (qn_onnx_item){.name = item->name,
+                           .type = to,
+                           .value = x,
+                           .is_image = qn_onnx_is_image(call, 0),
+                           .other = QN_NO_VALUE,
+                           .row = QN_NO_VALUE};
+    return qn_onnx_round_cast(call, item, to);
+}
+
 static qn_status build_cast(qn_onnx_call *call) {
     const qn_onnx_type from = qn_onnx_type_at(call, 0);
     const qn_onnx_type to = call->n_inputs > 1
@@ -421,13 +437,13 @@ static qn_status build_cast(qn_onnx_call *call) {
     if (qn_onnx_is_known(call, 0)) {
         const qn_onnx_constant *x = qn_onnx_constant_of(call, 0);
         const double *numbers = x ? qn_onnx_numbers(call, x) : NULL;
-        return qn_onnx_give_constant(
-            call, numbers ? qn_onnx_make_constant(call, to, x->shape, numbers) : NULL);
+        QN_TRY(qn_onnx_give_constant(
+            call, numbers ? qn_onnx_make_constant(call, to, x->shape, numbers) : NULL));
+        qn_onnx_item *item = qn_onnx_find_item(call->builder, call->node->outputs[0]);
+        return item ? qn_onnx_round_cast(call, item, to) : QN_OK;
     }
-    if (is_real && was_real) {
-        qn_onnx_give_input(call, 0, 0);
-        return QN_OK;
-    }
+    if (is_real && was_real)
+        return give_real(call, from, to);
     qn_value x = qn_onnx_value_of(call, 0);
     const bool is_whole = qn_graph_tensor(graph, x).dtype == QN_I32;
     if (is_real && is_whole)

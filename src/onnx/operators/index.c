@@ -5,6 +5,7 @@
 #include "onnx/axes.h"
 #include "onnx/builder.h"
 #include "onnx/fold.h"
+#include "onnx/integers.h"
 
 #include <stddef.h>
 
@@ -106,8 +107,8 @@ static qn_value indices_value(qn_onnx_call *call, const gathering *g,
         value = qn_onnx_item_value(call->builder, &item);
     } else {
         value = qn_onnx_plain(call, 1);
-        if (value.id >= 0 && qn_graph_tensor(call->graph, value).dtype != QN_I32)
-            value = qn_op_cast(call->graph, name, value, QN_I32);
+        if (value.id >= 0 && qn_dtype_is_real(qn_graph_tensor(call->graph, value).dtype))
+            value = qn_onnx_real_as_integer(call, name, value, QN_ONNX_INT64);
         value = qn_op_wrap_index(call->graph, qn_onnx_side_name(call, "front"), value, g->n);
     }
     return value;

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "onnx/builder.h"
 #include "onnx/fold.h"
+#include "onnx/integers.h"
 
 #include <string.h>
 
@@ -29,8 +30,7 @@ qn_value qn_onnx_rows_value(qn_onnx_call *call, const qn_onnx_rows *rows) {
 static qn_value changing_indices(qn_onnx_call *call, int64_t n, int64_t k) {
     qn_graph *g = call->graph;
     qn_value indices = qn_onnx_plain(call, 1);
-    if (indices.id >= 0 && qn_graph_tensor(g, indices).dtype != QN_I32)
-        indices = qn_op_cast(g, qn_onnx_side_name(call, "whole"), indices, QN_I32);
+    indices = qn_onnx_as_index(call, indices);
     return qn_reshape(g, qn_onnx_side_name(call, "tuples"), indices, QN_SHAPE(n, k));
 }
 

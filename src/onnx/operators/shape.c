@@ -135,7 +135,7 @@ static qn_status build_reshape(qn_onnx_call *call) {
     const qn_shape given = shape;
     qn_shape batched = shape;
     qn_onnx_batch(call, &file, &now);
-    const bool may_be_batch = n > 0 && file != now && shape.dims[0] == file;
+    const bool may_be_batch = n > 0 && file > 0 && file != now && shape.dims[0] == file;
     batched.dims[0] = n > 0 ? now : 0;
     const bool fits = complete(&shape, count);
     if (may_be_batch && (!fits || from.dims[0] == now) && complete(&batched, count))

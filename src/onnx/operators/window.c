@@ -56,16 +56,6 @@ static void pad_same(qn_onnx_window *w, bool more_before) {
     }
 }
 
-/* Where a transposed convolution's output is to be the input times the stride. */
-static void pad_same_transposed(qn_onnx_window *w, bool more_before) {
-    for (int i = first_axis(w); i < QN_ONNX_SPACE; i++) {
-        int64_t total = (w->kernel[i] - 1) * w->dilations[i] + 1 - w->strides[i];
-        total = total > 0 ? total : 0;
-        w->before[i] = more_before ? total - total / 2 : total / 2;
-        w->after[i] = total - w->before[i];
-    }
-}
-
 static qn_status read_automatic(const qn_onnx_call *call, bool is_transposed, qn_onnx_window *w) {
     const char *how = qn_onnx_text(call, "auto_pad", "NOTSET");
     const bool more_before = strcmp(how, "SAME_LOWER") == 0;
@@ -75,9 +65,7 @@ static qn_status read_automatic(const qn_onnx_call *call, bool is_transposed, qn
         return QN_OK;
     if (!more_before && strcmp(how, "SAME_UPPER") != 0)
         return qn_fail(QN_ERROR_FORMAT, "auto_pad is %s", how);
-    if (is_transposed)
-        pad_same_transposed(w, more_before);
-    else
+    if (!is_transposed) /* else they follow from what the output is to be */
         pad_same(w, more_before);
     return QN_OK;
 }
@@ -96,8 +84,14 @@ qn_status qn_onnx_window_read(const qn_onnx_call *call, const int64_t *kernel, b
     QN_TRY(qn_onnx_window_numbers(call, "kernel_shape", w, 1, w->kernel));
     QN_TRY(qn_onnx_window_numbers(call, "strides", w, 1, w->strides));
     QN_TRY(qn_onnx_window_numbers(call, "dilations", w, 1, w->dilations));
-    for (int i = 0; i < w->n_axes && kernel; i++)
-        w->kernel[first_axis(w) + i] = kernel[i];
+    const bool is_said = qn_onnx_attribute_of(call, "kernel_shape") != NULL;
+    for (int i = 0; i < w->n_axes && kernel; i++) {
+        int64_t *said = &w->kernel[first_axis(w) + i];
+        if (is_said && *said != kernel[i])
+            return qn_fail(QN_ERROR_FORMAT, "kernel_shape says %lld where its filter has %lld",
+                           (long long)*said, (long long)kernel[i]);
+        *said = kernel[i];
+    }
     for (int i = 0; i < QN_ONNX_SPACE; i++) {
         if (w->kernel[i] < 1 || w->strides[i] < 1 || w->dilations[i] < 1 ||
             w->kernel[i] > MOST_EXTENT)

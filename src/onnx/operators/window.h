@@ -16,7 +16,9 @@ typedef struct qn_onnx_window {
         before[QN_ONNX_SPACE], after[QN_ONNX_SPACE];
 } qn_onnx_window;
 
-/* A window over the call's first input. kernel null: from the attribute kernel_shape. */
+/* A window over the call's first input. kernel, of a filter, agrees with the attribute kernel_shape
+ * where there is one; null: it is that. A transposed one that is padded to its output (auto_pad
+ * SAME_UPPER, SAME_LOWER) has no pads yet. */
 qn_status qn_onnx_window_read(const qn_onnx_call *call, const int64_t *kernel, bool is_transposed,
                               qn_onnx_window *w);
 

@@ -15,6 +15,8 @@ static const qn_attribute cast_fields[] = {
 
 static qn_status cast_infer(qn_infer *infer) {
     const cast_attributes *a = infer->attributes;
+    if (a->dtype == QN_I64 || infer->inputs[0].dtype == QN_I64)
+        return qn_fail(QN_ERROR_ARGUMENT, "i64 is cast by qn_op_integer");
     if (qn_dtype_bytes(a->dtype) == 0)
         return qn_fail(QN_ERROR_ARGUMENT, "there is no element type %d to cast to", (int)a->dtype);
     infer->outputs[0] = (qn_tensor){a->dtype, infer->inputs[0].shape};

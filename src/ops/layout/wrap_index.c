@@ -11,13 +11,15 @@ static const qn_attribute wrap_fields[] = {
 };
 
 static qn_status wrap_infer(qn_infer *infer) {
-    QN_TRY(qn_infer_dtype(infer, 0, QN_I32));
-    infer->outputs[0] = infer->inputs[0];
+    if (infer->inputs[0].dtype != QN_I64)
+        QN_TRY(qn_infer_dtype(infer, 0, QN_I32));
+    infer->outputs[0] = (qn_tensor){QN_I32, infer->inputs[0].shape};
     return QN_OK;
 }
 
 static qn_value wrap_sample(qn_graph *graph, int variant) {
-    return qn_op_wrap_index(graph, "y", qn_label(graph, "indices", QN_I32, QN_SHAPE(5, 7)),
+    return qn_op_wrap_index(graph, "y",
+                            qn_label(graph, "indices", variant ? QN_I64 : QN_I32, QN_SHAPE(5, 7)),
                             variant ? 2 : 9);
 }
 
@@ -30,7 +32,6 @@ const qn_op qn_op_wrap = {
     .any_type_inputs = 1 << 0,
     .stops_gradient = true,
     .infer = wrap_infer,
-    .in_place = 1 << 0,
     .n_samples = 2,
     .sample = wrap_sample,
 };

@@ -211,7 +211,8 @@ static bool takes_more_axes(const qn_node *node, int input) {
         strcmp(op->name, "batch_norm_inference") == 0 || strcmp(op->name, "layer_norm") == 0 ||
         strcmp(op->name, "whole_norm") == 0)
         return input == 0;
-    if (strcmp(op->name, "combine") == 0 || strcmp(op->name, "where") == 0)
+    if (strcmp(op->name, "combine") == 0 || strcmp(op->name, "where") == 0 ||
+        strcmp(op->name, "integer") == 0 || strcmp(op->name, "pick") == 0)
         return true;
     if (strcmp(op->name, "mean_valid_backward") == 0 || strcmp(op->name, "column_sum") == 0)
         return input == 0;

@@ -452,6 +452,8 @@ typedef struct counts {
 static void check_trains(const node_test *t, way used, counts *c) {
     char text[NAME] = "";
     bool is_one = false;
+    if (strstr(t->name, "to_FLOAT16")) /* it rounds, and its gradient does as if it did not */
+        return;
     const bool right = is_trainable(t, used, &is_one, text);
     CHECK(right);
     if (!right)
