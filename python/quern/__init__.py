@@ -7,10 +7,13 @@
 
 Model is the network with its weights, from the zoo (models() names it), an ONNX file, a checkpoint or a
 PyTorch module; fit returns a History, plan a Plan, and Meter measures joules and milliseconds of any code.
-Learner learns from a drip of samples while nobody uses the device.
+Learner learns from a drip of samples while nobody uses the device. QuernClassifier and QuernRegressor are models as
+scikit-learn has them.
 Failures of the library are Error and what is derived from it. The guide is docs/python.md.
 """
 from __future__ import annotations
+
+import typing
 
 from ._data import DataLike, Samples
 from ._history import History, Plan
@@ -20,8 +23,29 @@ from ._library import (ArgumentError, DeviceError, Error, FileError, FormatError
 from ._meter import Meter, Report
 from ._model import Model
 
+if typing.TYPE_CHECKING:
+    from ._estimators import QuernClassifier, QuernRegressor
+
 __all__ = ["ArgumentError", "DataLike", "DeviceError", "Error", "FileError", "FormatError", "History", "Learner", "Meter", "Model",
-           "NumericError", "OutOfMemoryError", "Plan", "Report", "Samples", "UnsupportedError", "Warning", "models"]
+           "NumericError", "OutOfMemoryError", "Plan", "QuernClassifier", "QuernRegressor",
+           "Report", "Samples", "UnsupportedError", "Warning", "models"]
+
+_LATER = ("QuernClassifier", "QuernRegressor")  # opened when they are asked for: they open scikit-learn
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'quern' has no attribute {name!r}")
+    from . import _estimators
+    for each in _LATER:
+        globals()[each] = getattr(_estimators, each)
+        globals()[each].__module__ = __name__
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
 
 for _name in __all__:
     if isinstance(globals().get(_name), type):

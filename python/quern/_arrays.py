@@ -62,7 +62,8 @@ class Wanted:
     """What a model takes. sample: the shape of one, as the library has it. takes_rows: the network is not made yet, and
     rows of any length decide what it is. file: a sample's extents as an ONNX file declares them, -1 those that it leaves
     open; None: there is no file. is_planes: there the channels come first. layout: how arrays lie, where the caller said
-    so. classes: how many outputs, 0: not known. are_numbers: whether targets are numbers, None: not known."""
+    so. classes: how many outputs, 0: not known. are_numbers: whether targets are numbers, None: not known. columns: names
+    of the columns that were trained on, where those had some."""
 
     model: str
     sample: tuple[int, ...]
@@ -73,6 +74,7 @@ class Wanted:
     is_resized: bool = False
     classes: int = 0
     are_numbers: Optional[bool] = None
+    columns: Optional[list[str]] = None
     seen: Optional[Seen] = None
 
 
@@ -80,10 +82,50 @@ class Wanted:
 
 
 def to_array(x: Any) -> Array:
-    """x as numpy has it; tensors that take part in a gradient are taken by their values."""
+    """x as numpy has it; tensors that take part in a gradient are taken by their values, and numbers that pandas keeps as
+    objects as numbers."""
     if hasattr(x, "detach") and hasattr(x, "numpy"):
         x = x.detach().cpu()
-    return np.asarray(x)
+    array = np.asarray(x)
+    if array.dtype == object and array.ndim == 1 and len(array):
+        plain = np.asarray(array.tolist())
+        array = plain if plain.dtype.kind in "buif" and plain.shape == array.shape else array
+    return array
+
+
+def is_frame(x: Any) -> bool:
+    """Whether x is a table with names, of pandas or polars."""
+    return hasattr(x, "columns") and hasattr(x, "dtypes") and hasattr(x, "to_numpy") and getattr(x, "ndim", 2) == 2
+
+
+def split_frame(frame: Any, target: str) -> tuple[Any, Any]:
+    """A table without a column, and that column."""
+    names = list(frame.columns)
+    if target not in names:
+        raise c.ArgumentError(f"the table has no column {target!r}; it has {', '.join(map(str, names))}")
+    return frame[[name for name in names if name != target]], frame[target]
+
+
+def take_frame(frame: Any, wanted: Wanted) -> tuple[Array, list[str]]:
+    """Columns of a table as rows of numbers, in the order of those that were trained on, and their names."""
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise c.ArgumentError("the table has two columns of one name")
+    by_name = dict(zip(names, frame.columns))
+    if wanted.columns is not None:
+        missing = [name for name in wanted.columns if name not in by_name]
+        if missing:
+            raise c.ArgumentError(f"the table lacks {', '.join(missing)}, which {wanted.model} was trained on")
+        extra = [name for name in names if name not in wanted.columns]
+        if extra:
+            c.warn(f"columns that were not trained on are left out: {', '.join(extra)}")
+        names = wanted.columns
+    arrays = [to_array(frame[by_name[name]]) for name in names]
+    texts = [name for name, array in zip(names, arrays) if array.dtype.kind not in "buif"]
+    if texts:
+        raise c.ArgumentError(f"columns {', '.join(texts)} are not of numbers: encode them (pandas.get_dummies), or train on "
+                              "the file by its name, \"csv:FILE\"")
+    return np.stack([np.asarray(array, np.float32) for array in arrays], axis=1), names
 
 
 def as_samples(x: Any) -> Array:

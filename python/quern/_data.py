@@ -38,6 +38,8 @@ DataLike = Union[str, "os.PathLike[str]", Tuple[Any, Any], Samples, Iterable[Tup
 - a pair of arrays (x, y): x is (N, H, W, C), (N, H, W) or (N, C), of bytes or floats, and of a network of a
   file what that declares, as (N, C, H, W); y whole numbers for classes (N) or floats for numeric targets (N)
   or (N, T). uint8 and float32 are used where they lie;
+- a table of pandas or polars for x, whose columns are numbers and are matched by name from then on; or a whole
+  table, with the name of its target for y: fit(table, "price");
 - anything with a length and an index, whose items are pairs of a sample and its label;
 - any other iterable of such pairs, or of batches of them, which is read into memory once;
 - of a network with several inputs or other outputs than (N, C): a dictionary of arrays by the names of its
@@ -124,7 +126,7 @@ def _is_pair_of_arrays(data: Any) -> bool:
 
 
 def _is_indexed(data: Any) -> bool:
-    return hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    return not _arrays.is_frame(data) and hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
 
 def _one(item: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -177,6 +179,9 @@ class Part:
                                   "iterable of pairs")
         if x is None:
             raise c.ArgumentError("the data holds no samples")
+        self.columns: Optional[list[str]] = None
+        if _arrays.is_frame(x):
+            x, self.columns = _arrays.take_frame(x, wanted)
         self.given = np.shape(x)[1:]  # of a sample, as the caller has it
         self.x, self.shape, self.is_planes = _arrays.place(_arrays.as_samples(x), wanted)
         _arrays.check_scale(self.x, wanted.seen)
@@ -224,6 +229,7 @@ class Source:
         self.kept: list[Any] = []
         self.failure: Optional[BaseException] = None
         self.seen: Optional[_arrays.Seen] = None  # type and range of arrays
+        self.columns: Optional[list[str]] = None  # of a table
         self._is_open = False
 
     def close(self) -> None:
@@ -294,6 +300,9 @@ def _make_read(source: Source, parts: dict[int, Part], wanted: Wanted) -> Any:
 def _check_alike(parts: dict[int, Part]) -> None:
     first = next(iter(parts.values()))
     for split, part in parts.items():
+        if part.columns != first.columns:
+            raise c.ArgumentError(f"{SPLITS[split]} samples have other columns than the others: {part.columns} and "
+                                  f"{first.columns}")
         if part.shape != first.shape or part.x.dtype != first.x.dtype or part.targets() != first.targets():
             raise c.ArgumentError(f"{SPLITS[split]} samples are {part.shape} of {part.x.dtype}, the others "
                                   f"{first.shape} of {first.x.dtype}; they must be alike")
@@ -319,7 +328,7 @@ def open_samples(data: dict[int, Any], wanted: Wanted, options: c.DataOptions) -
         given.x[split] = part.x.ctypes.data
         given.y[split] = part.y.ctypes.data if part.y is not None else None
     source.kept = [parts, given]
-    source.seen = _arrays.Seen.of(first.x)
+    source.seen, source.columns = _arrays.Seen.of(first.x), first.columns
     try:
         c.lib.qn_data_open_samples(ctypes.byref(given), ctypes.byref(options), ctypes.byref(source.c))
     except c.Error:

@@ -107,6 +107,49 @@ class History:
             raise RuntimeError("this run was not metered: fit(..., meter=True)")
         return self._handle.write(path, format)
 
+    def plot(self, names: Optional[Sequence[str]] = None, *, ax: Any = None) -> Any:
+        """Curves over epochs by matplotlib: those named, or all losses and accuracies, these against an axis at the right.
+        Returns matplotlib's axes, of the losses where there are two. A run without epochs shows the loss of every step."""
+        try:
+            import matplotlib.pyplot as plt  # type: ignore[import]
+        except ImportError:
+            raise ImportError("plot() draws with matplotlib, which is not installed; losses and epochs hold the "
+                              "numbers, and notebooks show a history as it is") from None
+        if ax is None:
+            ax = plt.figure(layout="constrained").add_subplot()
+        known = [name for epoch in self.epochs[-1:] for name in epoch if name.endswith(("loss", "accuracy"))]
+        wrong = [name for name in names or () if not any(name in epoch for epoch in self.epochs)]
+        if wrong:
+            raise ValueError(f"there is no {wrong[0]!r} in this history; there are {', '.join(known) or 'no epochs'}")
+        if not self.epochs:
+            ax.plot(np.arange(len(self._losses)) + self.first_step + 1, self.losses, label="loss")
+            ax.set_xlabel("step")
+            ax.set_ylabel("loss")
+            return ax
+        self._draw(ax, list(names) if names is not None else known)
+        return ax
+
+    def _draw(self, ax: Any, names: Sequence[str]) -> None:
+        """Curves over epochs; accuracies beside others have an axis of their own."""
+        parts = [name for name in names if name.endswith("accuracy")]
+        right = ax.twinx() if parts and len(parts) < len(names) else ax
+        for i, name in enumerate(names):
+            there = [epoch for epoch in self.epochs if name in epoch]
+            where, line = (right, "--") if name in parts else (ax, "-")
+            where.plot([epoch["epoch"] for epoch in there], [epoch[name] for epoch in there], line, color=f"C{i}", marker=".",
+                       label=name.replace("_", " "))
+        ax.set_xlabel("epoch")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_ylabel("accuracy" if right is ax and parts else "loss")
+        if right is not ax:
+            right.set_ylabel("accuracy")
+        lines = [line for one in dict.fromkeys((ax, right)) for line in one.get_lines()]
+        ax.legend(lines, [line.get_label() for line in lines])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what report() reads: the meter's memory stays where it is."""
+        return {**self.__dict__, "_handle": None}
+
     def __repr__(self) -> str:
         last = {k: v for k, v in (self.epochs[-1] if self.epochs else {}).items()
                 if k not in ("epoch", "step", "seconds", "samples_per_second")}

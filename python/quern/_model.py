@@ -5,14 +5,16 @@ import array
 import contextlib
 import ctypes
 import filecmp
+import json
 import os
 import pathlib
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from ctypes import c_int64, c_void_p
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, NoReturn, Optional, Sequence, Union
 
 import numpy as np
 
@@ -32,7 +34,7 @@ _TUNES = {"off": 0, "quick": 1, "full": 2}
 # Of a checkpoint what its network is built by; the rest is of the run that made it.
 _OF_NETWORK = ("input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed", "rules", "data",
                "prepared_inside", "module.fixed")
-_BASE = "lora_base"
+_BASE, _COLUMNS = "lora_base", "samples.columns"
 _FIXED = "module.fixed"  # patterns of what a module's training leaves as it is
 
 
@@ -121,7 +123,8 @@ class Model:
 
     def __init__(self, model: PathLike, *, classes: Optional[int] = None,
                  input: Union[str, int, Sequence[int], None] = None, layout: Optional[str] = None, resize: bool = False,
-                 targets: Optional[str] = None) -> None:
+                 targets: Optional[str] = None, **foreign: NoReturn) -> None:
+        _settings.refuse_foreign("Model", foreign, ("classes", "input", "layout", "resize", "targets"))
         self._begin(layout, targets, resize)
         name = os.path.expanduser(os.fspath(model))
         is_file = name.endswith(".safetensors") or (os.path.isfile(name) and not name.endswith(".onnx"))
@@ -205,9 +208,11 @@ class Model:
         kept.pop("step", None)
         self._pairs, self._weights = kept, path
 
+    stop_training: bool = False
+    """A callback that sets it to True ends the run."""
     _weights: Optional[str] = None
     _named_as: Optional[str] = None  # the file that checkpoints name for a network of a temporary one
-    _arrays: Optional[_data.NamedArrays] = None  # the files that a network's arrays by name are read from
+    _held: Optional[_data.NamedArrays] = None  # the files that a network's arrays by name are read from
 
     def _shape(self, pairs: Mapping[str, str]) -> tuple[int, ...]:
         text = pairs.get("input")
@@ -225,6 +230,8 @@ class Model:
         """Whether targets are numbers, by what was said or trained; None: neither."""
         if self._targets is not None:
             return self._targets == "numbers"
+        if pairs.get("task", "auto") != "auto":
+            return pairs["task"] == "regression"
         if "preparation.sample" in pairs:
             return pairs.get("preparation.n_classes") == "0"
         return False if "classes" in pairs or pairs.get("head", "").split(",")[0].isdigit() else None
@@ -238,6 +245,8 @@ class Model:
         wanted = _arrays.Wanted(self._network.name, shape, "input" not in pairs, layout=self._layout,
                                 is_resized=self._resize, are_numbers=numbers,
                                 seen=_arrays.Seen.of_pairs(trained) if not self._is_fresh else None)
+        if _COLUMNS in trained and not self._is_fresh:
+            wanted.columns = json.loads(trained[_COLUMNS])
         if is_known and head != "data":
             wanted.classes = self._classes(pairs)
         places = self._network.places()
@@ -318,6 +327,9 @@ class Model:
             pairs.pop(key, None)
         if source.seen is not None:
             pairs.update(source.seen.pairs())
+        pairs.pop(_COLUMNS, None)
+        if source.columns is not None:
+            pairs[_COLUMNS] = json.dumps(source.columns)
         if wanted.file is not None and -1 in wanted.file:
             pairs["input"] = "x".join(map(str, source.c.sample))
         return source
@@ -336,25 +348,28 @@ class Model:
         if c.VALIDATION in others:
             raise c.UnsupportedError("validation samples of their own are for classifiers and regressions; of arrays by "
                                      "name say which part: validation=0.1")
-        self._arrays = self._write_named_arrays(data, others.get(c.TEST))
-        pairs["data"] = self._arrays.name
+        self._held = self._write_named_arrays(data, others.get(c.TEST))
+        pairs["data"] = self._held.name
         return None
 
     # ---- training ----
 
-    def fit(self, data: Optional[DataLike] = None, *, validation: Union[DataLike, float, None] = None,
+    def fit(self, data: Optional[DataLike] = None, y: Any = None, *, x: Any = None,
+            validation: Union[DataLike, float, None] = None, validation_data: Optional[DataLike] = None,
             test: Union[DataLike, bool, None] = None, epochs: Optional[int] = None, steps: Optional[int] = None,
-            batch: Optional[int] = None, lr: Optional[float] = None, optimizer: Optional[str] = None,
-            seed: Optional[int] = None, memory: Union[str, int, None] = None, threads: Optional[int] = None,
+            batch: Optional[int] = None, batch_size: Optional[int] = None, lr: Optional[float] = None,
+            learning_rate: Optional[float] = None, optimizer: Optional[str] = None, seed: Optional[int] = None,
+            memory: Union[str, int, None] = None, threads: Optional[int] = None,
             device: str = "auto", save: Optional[PathLike] = None, save_best: Optional[PathLike] = None,
             early_stop: Optional[int] = None, checkpoint_every: Optional[int] = None,
             resume: Optional[PathLike] = None, micro_batch: Optional[int] = None, swap: Optional[PathLike] = None,
             tune: str = "off", meter: bool = True, verbose: Optional[bool] = None,
-            callback: Optional[Callable[[dict[str, float]], Optional[bool]]] = None,
+            callback: Optional[Callable[[dict[str, float]], Optional[bool]]] = None, callbacks: Sequence[Any] = (),
             **settings: Setting) -> History:
         """Trains, and returns what happened.
 
-        data: see quern.DataLike. validation: other data of that kind, or the part of the training samples
+        data: see quern.DataLike; also as two arguments, fit(x, y). batch_size, learning_rate and validation_data are
+        other names of batch, lr and validation. validation: other data of that kind, or the part of the training samples
         that is held out for it; test likewise, or False: no test. Training begins at the weights there
         are; what is not said is the model's recipe.
 
@@ -366,7 +381,9 @@ class Model:
         resume: a checkpoint to go on from, with its settings. swap: a folder for values under a budget.
         tune: "off", "quick" or "full". meter: measure time and energy, for report(). verbose: None: show
         progress in terminals and notebooks, True: always, False: never. callback: is given the figures of
-        every epoch; True ends the run.
+        every epoch; True ends the run. callbacks: several of those, and objects with on_train_begin(),
+        on_epoch_begin(epoch), on_epoch_end(epoch, figures) or on_train_end(), any of them, epochs from 0; they end
+        the run by stop_training = True, of their own or of the model.
 
         Ctrl-C ends the run after the step under way, saves it where save is given, and raises
         KeyboardInterrupt; the model then has the weights of that step.
@@ -376,6 +393,13 @@ class Model:
         wrote last, or its first ones), FileError. TypeError and ValueError of settings that are none or out
         of range.
         """
+        batch = _one_of("batch", batch, "batch_size", batch_size)
+        lr = _one_of("lr", lr, "learning_rate", learning_rate)
+        validation = _one_of("validation", validation, "validation_data", validation_data)
+        data = _pair(_one_of("data", data, "x", x), y)
+        if isinstance(y, str):
+            validation, test = (_pair(one, y) if _arrays.is_frame(one) else one for one in (validation, test))
+        callback = _Callbacks(self, callback, callbacks)
         with self._lock:
             given: dict[str, Setting] = {"epochs": epochs, "steps": steps, "batch": batch, "lr": lr,
                                          "optimizer": optimizer, "seed": seed, "early_stop": early_stop, **settings}
@@ -456,6 +480,8 @@ class Model:
             raise c.ArgumentError("the length of training is not set; use steps=")
         history = History()
         self._task, self._is_fresh, self._weights = task, False, None
+        if isinstance(callback, _Callbacks):
+            callback.begin()
         history.first_step = int(c.lib.qn_engine_steps(task.engine))
         if metered:
             history._handle = Handle(f"{self._network.name}, batch {facts.batch}", task.engine.value, task,
@@ -471,6 +497,8 @@ class Model:
             finally:
                 self._pairs = task.settings.items()
         history.settings = dict(self._pairs)
+        if isinstance(callback, _Callbacks):
+            callback.end()
         return history
 
     def _leave_spoiled(self, task: Task, files: "_Files") -> None:
@@ -513,14 +541,18 @@ class Model:
 
     # ---- measuring and applying ----
 
-    def evaluate(self, data: Optional[DataLike] = None, *, split: str = "test") -> dict[str, float]:
+    def evaluate(self, data: Optional[DataLike] = None, y: Any = None, *, split: str = "test",
+                 **foreign: NoReturn) -> dict[str, float]:
         """Measures, and returns the metrics by name: "loss", "accuracy", …, and "samples", how many were
-        measured. data: see quern.DataLike, prepared as in training; None: what the model was trained on.
+        measured. data: see quern.DataLike, prepared as in training, also as evaluate(x, y); None: what the model was
+        trained on.
         split: "test", "train" or "validation", of data by name; arrays and iterables are measured whole.
 
         Errors: ArgumentError where the data has more classes than the network or other targets,
         FormatError where it has no samples of the split.
         """
+        _settings.refuse_foreign("evaluate", foreign, ("data", "split"))
+        data = _pair(data, y)
         if split not in _SPLITS:
             raise ValueError(f"split={split!r}: it is test, train or validation")
         with self._lock, Interrupt() as interrupt:
@@ -586,10 +618,11 @@ class Model:
             if n_outputs == 0:
                 raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}; only classifiers "
                                          "and regressions predict: sample() shows what it has learned")
-            samples = _arrays.as_samples(x)
+            wanted = self._wanted_now()
+            samples = _arrays.as_samples(_arrays.take_frame(x, wanted)[0] if _arrays.is_frame(x) else x)
             outputs = np.empty((len(samples), n_outputs), np.float32)
             if len(samples):
-                source = _data.open_to_predict(samples, self._wanted_now())
+                source = _data.open_to_predict(samples, wanted)
                 c.lib.qn_task_predict(task.pointer, ctypes.byref(source.c), c.TEST, interrupt.callback, None,
                                       outputs.ctypes.data)
             return outputs
@@ -676,6 +709,46 @@ class Model:
             pairs = Pairs({**task.settings.items(), "model": self._named_as or self._network.name})
             write = c.lib.qn_checkpoint_save_merged if merge else c.lib.qn_checkpoint_save
             write(task.engine, pairs.pointer, c.encode(path))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle, copy.deepcopy and joblib keep: the checkpoint's bytes, and those of an ONNX file."""
+        with self._lock:
+            if self._weights is not None:
+                self._ensure()
+            state: dict[str, Any] = {"version": 1, "name": self._network.name, "task": self._network.task,
+                                     "layout": self._layout, "resize": self._resize, "targets": self._targets,
+                                     "pairs": dict(self._pairs), "fresh": self._is_fresh, "onnx": None, "weights": None}
+            if self._network.onnx is not None:
+                state["onnx"] = _bytes_of_network(self._network.name)
+            if self._task is not None:
+                pairs = Pairs({**self._task.settings.items(), _BASE: "inside"})
+                with tempfile.TemporaryDirectory(prefix="quern-") as folder:
+                    path = os.path.join(folder, "m.safetensors")
+                    c.lib.qn_checkpoint_save(self._task.engine, pairs.pointer, c.encode(path))
+                    state["weights"] = pathlib.Path(path).read_bytes()
+            return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state.get("version") != 1:
+            raise c.FormatError("this model was pickled by another version of quern")
+        self._begin(state["layout"], state["targets"], state["resize"])
+        name = state["name"]
+        if state["onnx"] is not None:
+            self._folder = _data.Folder()
+            name = os.path.join(self._folder.path, os.path.basename(name))
+            pathlib.Path(name).write_bytes(state["onnx"])
+        self._network = Network(name, state["task"] if state["onnx"] is not None else None)
+        self._pairs = dict(state["pairs"])
+        if state["weights"] is not None:
+            with tempfile.TemporaryDirectory(prefix="quern-") as folder:
+                path = os.path.join(folder, "m.safetensors")
+                pathlib.Path(path).write_bytes(state["weights"])
+                kept = Pairs.of_checkpoint(path).items()
+                kept.pop("step", None)
+                self._pairs, self._weights = {**kept, **self._pairs}, path
+                self._ensure()
+            self._weights = None
+        self._is_fresh = bool(state["fresh"])
 
     def _keep_network_beside(self, path: PathLike) -> None:
         """Puts the file of a network that has no place yet beside a checkpoint, which then names it."""
@@ -803,6 +876,15 @@ def _declared(place: c.OnnxPlace, shape: Optional[tuple[int, ...]]) -> tuple[int
     return dims
 
 
+def _bytes_of_network(path: str) -> bytes:
+    """An ONNX file as a pickle holds it, in one piece."""
+    found = pathlib.Path(path).read_bytes()
+    if list(pathlib.Path(path).parent.glob(pathlib.Path(path).name + ".*data")) and b"location" in found:
+        raise c.UnsupportedError(f"{path} has its weights in a file beside; pickle needs them inside: "
+                                 "export(path, outside=False)")
+    return found
+
+
 def _is_same_file(one: str, other: str) -> bool:
     return filecmp.cmp(one, other, shallow=False)
 
@@ -825,6 +907,72 @@ def _measured(metrics: c.Metrics, n: c_int64, what: str, split: str) -> dict[str
 def _pattern(name: str) -> str:
     """A pattern that a parameter's name fits; three names mean more than themselves."""
     return name[:-1] + "?" if name in ("bias", "norm", "head") else name
+
+
+class _Callbacks:
+    """What is called at the ends of epochs: functions of the figures, and objects by the names of their methods."""
+
+    def __init__(self, model: "Model", one: Any, several: Sequence[Any]) -> None:
+        if callable(several) or not isinstance(several, Sequence):
+            raise TypeError("callbacks is a list; callback= takes one function")
+        self._model = model
+        self._all = [each for each in (one, *several) if each is not None]
+        for each in self._all:
+            if not callable(each) and not any(hasattr(each, name) for name in (
+                    "on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")):
+                raise TypeError(f"a callback of type {type(each).__name__}: it is a function of an epoch's figures, or has "
+                                "on_epoch_end(epoch, figures)")
+        self._epoch = 0
+
+    def _call(self, name: str, *given: Any) -> None:
+        for each in self._all:
+            method = getattr(each, name, None)
+            if method is not None:
+                method(*given)
+
+    def begin(self) -> None:
+        """Before the first step."""
+        self._model.stop_training = False
+        self._call("on_train_begin")
+        self._call("on_epoch_begin", self._epoch)
+
+    def end(self) -> None:
+        """After the last."""
+        self._call("on_train_end")
+
+    def __call__(self, figures: dict[str, float]) -> bool:
+        stops = False
+        for each in self._all:
+            if hasattr(each, "on_epoch_end"):
+                each.on_epoch_end(self._epoch, dict(figures))
+            elif callable(each):
+                stops = bool(each(dict(figures))) or stops
+            stops = stops or getattr(each, "stop_training", False) is True
+        self._epoch += 1
+        stops = stops or self._model.stop_training
+        if not stops:
+            self._call("on_epoch_begin", self._epoch)
+        return stops
+
+
+def _one_of(name: str, value: Any, other: str, also: Any) -> Any:
+    """An argument that has two names."""
+    if value is not None and also is not None:
+        raise TypeError(f"{name} and {other} are the same; give one of them")
+    return also if value is None else value
+
+
+def _pair(data: Any, y: Any) -> Any:
+    """Samples and labels in two arguments as the pair that they are in one."""
+    if y is None:
+        return data
+    if data is None or _data.is_named(data):
+        raise TypeError("labels without samples" if data is None else "data by name have their labels with them")
+    if isinstance(y, str):
+        if not _arrays.is_frame(data):
+            raise TypeError(f"y={y!r} names a column, and the data are no table of pandas or polars")
+        return _arrays.split_frame(data, y)
+    return data, y
 
 
 class _Files:

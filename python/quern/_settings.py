@@ -8,6 +8,7 @@ import math
 import os
 import pathlib
 import re
+from collections.abc import Iterable
 from typing import Any, Mapping, Union
 
 Setting = Union[str, int, float, bool, os.PathLike, None]
@@ -127,6 +128,58 @@ def _text_of(name: str, value: Any) -> str:
     return str(os.fspath(value)) if isinstance(value, os.PathLike) else str(value)
 
 
+# Keywords of other libraries, and what they are called here.
+FOREIGN: dict[str, str] = {
+    **dict.fromkeys(("max_epochs", "num_epochs", "n_epochs", "nb_epoch", "num_train_epochs", "max_iter"), "epochs=N"),
+    **dict.fromkeys(("max_steps", "num_steps", "steps_per_epoch", "limit_train_batches"), "steps=N, of the whole run"),
+    **dict.fromkeys(("bs", "train_batch_size", "per_device_train_batch_size"), "batch=N"),
+    **dict.fromkeys(("learning_rate_init", "eta", "base_lr"), "lr=X"),
+    **dict.fromkeys(("optim", "solver"), 'optimizer="sgd" or "adam"'),
+    **dict.fromkeys(("decay", "wd", "l2", "alpha", "reg_lambda"), "weight_decay=X"),
+    **dict.fromkeys(("lr_scheduler", "scheduler"), 'schedule="constant", "step" or "cosine"'),
+    **dict.fromkeys(("gradient_clip_val", "clipnorm", "max_grad_norm", "clip_grad_norm", "global_clipnorm"), "clip_norm=X"),
+    **dict.fromkeys(("accumulate_grad_batches", "gradient_accumulation_steps"), "accumulate=N"),
+    **dict.fromkeys(("patience", "early_stopping", "n_iter_no_change", "early_stopping_rounds"), "early_stop=N, in epochs"),
+    **dict.fromkeys(("validation_split", "validation_fraction", "val_split"), "validation=0.1"),
+    **dict.fromkeys(("eval_set", "eval_data", "val_data", "val_dataloaders", "eval_dataset", "valid_data"),
+                    "validation=(x, y)"),
+    **dict.fromkeys(("test_data", "test_size", "test_split"), "test=(x, y), or holdout=0.1 of named data"),
+    **dict.fromkeys(("train_data", "train_dataset", "train_dataloaders", "datamodule", "dataset"), "data, the first argument"),
+    **dict.fromkeys(("random_state", "random_seed", "rng"), "seed=N"),
+    **dict.fromkeys(("n_jobs", "num_workers", "workers", "num_threads", "n_threads"), "threads=N"),
+    **dict.fromkeys(("accelerator", "gpu", "gpus", "cuda"), 'device="auto"'),
+    **dict.fromkeys(("precision", "dtype", "mixed_precision", "amp", "fp16", "bf16"), 'numerics="bf16" or "fp16"'),
+    **dict.fromkeys(("class_weight", "scale_pos_weight"), 'class_weights="balanced", or a list'),
+    **dict.fromkeys(("ckpt_path", "resume_from_checkpoint", "initial_epoch"), "resume=FILE"),
+    **dict.fromkeys(("checkpoint_path", "default_root_dir", "output_dir", "save_dir"), "save=FILE"),
+    **dict.fromkeys(("checkpoint", "init_from", "pretrained_weights"), "load=FILE"),
+    **dict.fromkeys(("num_classes", "n_classes", "num_labels", "n_outputs"), "classes=N, of quern.Model"),
+    **dict.fromkeys(("input_shape", "input_size", "in_shape", "img_size"), "input=(H, W, C), of quern.Model"),
+    **dict.fromkeys(("data_format", "channels_first"), 'layout="nchw", of quern.Model'),
+    **dict.fromkeys(("objective", "task_type"), 'targets="classes" or "numbers", of quern.Model'),
+    "criterion": 'loss=..., of networks on arrays by name; classes train by cross entropy, numbers by squared error',
+    "metrics": "nothing: loss and accuracy are always measured",
+    "sample_weight": "nothing: samples count alike; class_weights= weighs classes",
+    "pretrained": "load=FILE, of fit", "weights": "load=FILE, of fit, or the file in place of the model's name",
+    "shuffle_buffer": "shuffle=True", "progress": "verbose=True", "verbosity": "verbose=True", "silent": "verbose=False",
+    "log_dir": "report() of the history", "logger": "callbacks=[...]", "callbacks_list": "callbacks=[...]",
+}
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """What a keyword that there is not may have meant, as the end of a sentence."""
+    if name in FOREIGN:
+        return f"; here it is {FOREIGN[name]}"
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def refuse_foreign(where: str, foreign: Mapping[str, Any], known: Iterable[str]) -> None:
+    """TypeError of the first keyword that a function does not have, with what it is called here."""
+    for name in foreign:
+        raise TypeError(f"{where} has no argument {name!r}{hint(name, known)}")
+
+
 def texts(given: Mapping[str, Setting], task: str) -> dict[str, str]:
     """Settings as the library keeps them: names with dashes, values as text. None is not given.
     TypeError of a name that is none, or of another task; ValueError of a value out of range."""
@@ -135,8 +188,8 @@ def texts(given: Mapping[str, Setting], task: str) -> dict[str, str]:
         if value is None:
             continue
         if name not in ROWS:
-            near = difflib.get_close_matches(name, ROWS, 1)
-            raise TypeError(f"there is no setting {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+            raise TypeError(f"there is no setting {name!r}" + hint(name, [*ROWS, "batch_size", "learning_rate",
+                                                                           "validation_data", "callbacks"]))
         of = ROWS[name].get("of")
         if of and task not in of.split():
             raise TypeError(f"{name} is only for tasks of: {of}; the task of this model is {task}")

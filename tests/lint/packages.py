@@ -11,7 +11,7 @@ import re
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-MODULES = {"numpy": "python3-numpy", "torch": "python3-torch", "onnx": "python3-onnx"}
+MODULES = {"numpy": "python3-numpy", "torch": "python3-torch", "onnx": "python3-onnx", "sklearn": "python3-sklearn"}
 # None: in every Debian.
 PROGRAMS = {"sh": None, "bash": None, "mount": None, "umount": None, "cc": "gcc", "gcc": "gcc", "nm": "gcc", "size": "gcc",
             "cmake": "cmake", "ctest": "cmake", "pkg-config": "pkg-config", "git": "git", "g++": "g++", "ip": "iproute2",

@@ -4,6 +4,7 @@ with PyTorch: by tests, Debian's; others by hand."""
 import copy
 import os
 import pathlib
+import pickle
 import sys
 import tempfile
 import unittest
@@ -264,6 +265,18 @@ class Trains(Case):
 
 
 class Files(Case):
+    def test_pickled(self):
+        model, _ = quietly(lambda: quern.Model.from_torch(TwoInputs(), (torch.randn(2, 4), torch.randn(2, 3))))
+        given = (torch.randn(5, 4), torch.randn(5, 3))
+        wanted, kept = model.predict(given), pickle.dumps(model)
+        del model
+        again = pickle.loads(kept)
+        np.testing.assert_array_equal(again.predict(given), wanted)
+        fixed = again.parameters()["scale"].copy()
+        again.fit((given, np.arange(5)), steps=2, batch=5, lr=0.1, meter=False)
+        np.testing.assert_array_equal(again.parameters()["scale"], fixed)
+        self.assertTrue((again.predict(given) != wanted).any())
+
     def test_saved(self):
         with tempfile.TemporaryDirectory() as folder:
             place = pathlib.Path(folder)

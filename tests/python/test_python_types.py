@@ -16,7 +16,8 @@ import quern  # noqa: E402
 
 failures = []
 # A program of a user's; mypy must see the package's own annotations. Wrong calls say what is wrong of them.
-USER = '''from typing import Any
+USER = '''import pickle
+from typing import Any
 import numpy as np
 import quern
 m = quern.Model("lenet5", classes=10)
@@ -29,6 +30,10 @@ m.fit((1, 2), epochs="3")  # [arg-type]
 m.predicts(3)  # [attr-defined]
 n: int = m.plan(batch=2)  # [assignment]
 quern.Model()  # [call-arg]
+quern.Model("mlp", num_classes=3)  # [arg-type]
+quern.QuernClassifier("mlp", epochs=3).fit([[1.0]], [1]).predict_proba([[1.0]])
+pickle.dumps(m)
+m.fit(np.zeros((8, 28, 28)), [1] * 8, batch_size=4, callbacks=[print])
 '''
 with tempfile.TemporaryDirectory() as folder:
     user = pathlib.Path(folder) / "user.py"
