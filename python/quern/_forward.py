@@ -12,6 +12,8 @@ from . import _arrays, _library as c
 
 Array = np.ndarray[Any, Any]
 
+_PART = 64  # samples that are computed together
+
 
 def _as_input(x: Any, place: c.OnnxPlace) -> Array:
     """An array in the library's layout and type; ArgumentError of one that is not the input's."""
@@ -100,6 +102,17 @@ class Forward:
         pointers = (c_void_p * (len(arrays) + 1))(*[array.ctypes.data for array in arrays])
         c.lib.qn_engine_run(self._engine, 0, pointers)
         return [self._result(i) for i in range(self._n_outputs)]
+
+    def run_in_parts(self, given: Sequence[Array], weights: Optional[Mapping[bytes, c.StoredTensor]] = None) -> list[Array]:
+        """As run, of many samples in parts of _PART, so that memory does not grow with them."""
+        lengths = {len(x) for x in given if x.ndim}
+        n = lengths.pop() if len(lengths) == 1 else 0
+        if n <= _PART:
+            return self.run(given, weights)
+        parts = [self.run([x[i:i + _PART] for x in given], weights) for i in range(0, n, _PART)]
+        if any(array.ndim == 0 or len(array) % _PART for array in parts[0]):
+            return self.run(given, weights)  # an output over all samples, as a loss
+        return [np.concatenate(each) for each in zip(*parts)]
 
     def _result(self, i: int) -> Array:
         place = self._place(i)

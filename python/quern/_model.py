@@ -299,11 +299,12 @@ class Model:
     # ---- data ----
 
     def _data_options(self, pairs: Mapping[str, str]) -> c.DataOptions:
+        settings = Pairs(pairs)  # which lives as long as it is read
         options = c.DataOptions(log=ctypes.pointer(c.log), seed=int(pairs.get("seed", "1")),
                                 holdout=float(pairs.get("holdout", "0")),
                                 validation=float(pairs.get("validation", "0")), n_classes=self._classes(pairs),
                                 strict=pairs.get("strict") == "yes",
-                                held_out=c.lib.qn_task_held_out(Pairs(pairs).pointer))
+                                held_out=c.lib.qn_task_held_out(settings.pointer))
         options.sample = c.Shape.of(self._shape(pairs))
         return options
 
@@ -632,8 +633,8 @@ class Model:
         if self._has_adapters():
             c.lib.qn_engine_merge_adapters(task.engine)
         with Forward(self._network.name) as forward:
-            given = _data.inputs_in_order(x, forward.names())
-            made = forward.run(given, {t.name: t for t in task.tensors()})
+            given = [_arrays.to_array(one) for one in _data.inputs_in_order(x, forward.names())]
+            made = forward.run_in_parts(given, {t.name: t for t in task.tensors()})
             names = forward.outputs()
         return made[0] if len(made) == 1 else dict(zip(names, made))
 

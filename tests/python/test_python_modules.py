@@ -182,6 +182,10 @@ class Computes(Case):
         model = self.same(TwoInputs(), {"x": torch.randn(2, 4), "y": torch.randn(2, 3)})
         x, y = torch.randn(5, 4), torch.randn(5, 3)
         np.testing.assert_array_equal(model.predict((x, y)), model.predict({"x": x, "y": y}))
+        many = torch.randn(150, 4), torch.randn(150, 3)  # more than are computed together
+        whole = model.predict(many)
+        np.testing.assert_array_equal(whole[140:], model.predict((many[0][140:], many[1][140:])))
+        self.assertEqual(whole.shape, (150, 5))
         with self.assertRaisesRegex(quern.ArgumentError, "inputs are x, y"):
             model.predict({"x": x})
         with self.assertRaisesRegex(quern.ArgumentError, r"input y is \(5, 2\)"):
