@@ -133,6 +133,8 @@ def make(library, name):
             raise ValueError(f"it takes {key}")
         side = getattr(network.config, "image_size", 64)
         x = torch.randint(3, 98, (2, 11)) if key == "input_ids" else torch.randn(2, 3, *((side, side) if isinstance(side, int) else (64, 64)))
+        with torch.no_grad():  # one that needs more than this is another's place
+            First(network.eval(), key)(x)
         return First(network, key), x
     if library == "text":
         network = small(name, transformers.AutoModelForSequenceClassification)

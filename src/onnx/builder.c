@@ -386,8 +386,12 @@ qn_status qn_onnx_builder_run_inner(qn_onnx_builder *b, const qn_onnx_model *gra
                 QN_TRY(renew(b, graph->nodes[n].outputs[i], QN_ONNX_NONE, NULL));
         }
     }
+    const qn_onnx_node *outer = b->node;
+    const uint64_t read = b->read;
     for (int n = 0; n < graph->n_nodes; n++)
         QN_TRY(run_node_of(b, &graph->nodes[n], false));
+    b->node = outer;
+    b->read = read;
     return QN_OK;
 }
 

@@ -160,6 +160,34 @@ def newer():
     return made
 
 
+def listed():
+    """Sequences, scans, and products of quantised numbers."""
+    real, byte = TensorProto.FLOAT, np.uint8
+    two = [node("SequenceConstruct", "x", "x", outputs=["s"])]
+    value = helper.make_tensor_value_info
+    body = helper.make_graph([node("Add", "a", "b", outputs=["c"]), node("Identity", "c", outputs=["d"])], "body",
+                             [value("a", real, (2, 8)), value("b", real, (2, 8))], [value("c", real, None), value("d", real, None)])
+    scales = {"xs": np.float32(0.1), "xz": byte(3), "w": np.arange(24, dtype=np.int8).reshape(3, 8), "ws": np.float32(0.2),
+              "wz": np.int8(0), "ys": np.float32(0.5), "yz": byte(9)}
+    filters = {**scales, "w": np.arange(108, dtype=np.int8).reshape(3, 4, 3, 3), "ws": np.float32([0.1, 0.2, 0.3]), "wz": np.int8([0, 0, 0]),
+               "b": np.arange(3, dtype=np.int32)}
+    rows = {**scales, "w": np.arange(24, dtype=np.int8).reshape(8, 3)}
+    quantised = node("QuantizeLinear", "x", "xs", "xz", outputs=["q"])
+    return {
+        "sequence_new_axis": model(two + [node("ConcatFromSequence", "s", axis=1, new_axis=1)], ROWS),
+        "sequence_concat": model(two + [node("SequenceInsert", "s", "x", "p", outputs=["t"]), node("SequenceErase", "t", "p", outputs=["u"]),
+                                        node("ConcatFromSequence", "u", axis=-1)], ROWS, {"p": np.array(-1, np.int64)}),
+        "sequence_length": model([node("SequenceEmpty", outputs=["s"]), node("SequenceInsert", "s", "x", outputs=["t"]),
+                                  node("SequenceLength", "t")], ROWS),
+        "sequence_drop": model([node("SplitToSequence", "x", outputs=["s"], keepdims=0, axis=1), node("SequenceAt", "s", "p")], ROWS,
+                               {"p": np.array(1, np.int64)}),
+        "scan": model([node("Scan", "z", "x", outputs=["e", "y"], num_scan_inputs=1, body=body, scan_output_directions=[1],
+                            scan_output_axes=[1])], ROWS, {"z": reals(2, 8)}),
+        "qlinear_matmul": model([quantised, node("QLinearMatMul", "q", "xs", "xz", "w", "ws", "wz", "ys", "yz")], (3, 8), rows),
+        "qlinear_conv": model([quantised, node("QLinearConv", "q", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b", pads=[1, 1, 1, 1])], IMAGE, filters),
+    }
+
+
 def more_layers():
     """Layers and their settings that the models above leave out."""
     made = {
@@ -586,6 +614,7 @@ def main():
     files.update(more_layers())
     files.update(places())
     files.update(newer())
+    files.update(listed())
     files.update(known_at_import())
     files.update(refused())
     files.update(chosen_at_import())

@@ -1,6 +1,6 @@
 /* Graphs inside of nodes. If: the branch that a condition known at import takes. Loop: a body run
- * as often as is known at import, each time built anew. What they make is nodes of the one
- * graph. */
+ * as often as is known at import, each time built anew. Scan: a body run for each place along an
+ * axis. What they make is nodes of the one graph. */
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "onnx/builder.h"
@@ -201,8 +201,150 @@ static qn_status build_loop(qn_onnx_call *call) {
     return QN_OK;
 }
 
+/* ---- Scan ---- */
+
+/* Inputs are states and what is scanned; the body takes states and one place of each, and gives
+ * states and what is put side by side. */
+typedef struct scan {
+    qn_onnx_call *call;
+    const qn_onnx_model *body;
+    int n_scanned, n_states, n_listed;
+    int64_t length;
+    qn_onnx_item *states; /* (n_states) */
+    qn_value *listed;     /* (n_listed, length) */
+    qn_onnx_type *types;  /* (n_listed) */
+} scan;
+
+static int64_t setting_at(const qn_onnx_call *call, const char *name, int i) {
+    int n;
+    const int64_t *list = qn_onnx_ints(call, name, &n);
+    return list && i < n ? list[i] : 0;
+}
+
+static qn_status begin_scan(scan *s) {
+    qn_onnx_call *call = s->call;
+    const int64_t n_scanned = qn_onnx_int(call, "num_scan_inputs", 0);
+    QN_TRY(find_graph(call, "body", &s->body));
+    if (call->opset < 9)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "of opset 8; export with opset 9 or later");
+    if (n_scanned < 1 || n_scanned > call->n_inputs || s->body->n_inputs != call->n_inputs ||
+        s->body->n_outputs < call->n_inputs - n_scanned)
+        return qn_fail(QN_ERROR_FORMAT, "its body has other inputs or outputs than it");
+    s->n_scanned = (int)n_scanned;
+    s->n_states = call->n_inputs - s->n_scanned;
+    s->n_listed = s->body->n_outputs - s->n_states;
+    for (int i = 0; i < s->n_scanned; i++) {
+        const qn_shape shape = qn_onnx_shape(call, s->n_states + i);
+        int axis;
+        QN_TRY(qn_onnx_axis(setting_at(call, "scan_input_axes", i), shape.rank, &axis));
+        if (i > 0 && shape.dims[axis] != s->length)
+            return qn_fail(QN_ERROR_FORMAT, "it scans inputs of different lengths");
+        s->length = shape.dims[axis];
+    }
+    if (s->length < 1 || s->length > MOST_RUNS)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "it runs %lld times, and 1 to %d are known",
+                       (long long)s->length, MOST_RUNS);
+    s->states = qn_onnx_scratch(call, ((size_t)s->n_states + 1) * sizeof *s->states);
+    s->listed =
+        qn_onnx_scratch(call, ((size_t)s->n_listed * (size_t)s->length + 1) * sizeof *s->listed);
+    s->types = qn_onnx_scratch(call, ((size_t)s->n_listed + 1) * sizeof *s->types);
+    if (!s->states || !s->listed || !s->types)
+        return QN_ERROR_MEMORY;
+    for (int i = 0; i < s->n_states; i++)
+        s->states[i] = *call->inputs[i];
+    return QN_OK;
+}
+
+/* One place of what is scanned, without its axis. */
+static qn_status bind_place(scan *s, int i, int64_t run) {
+    qn_onnx_call *call = s->call;
+    qn_graph *g = call->graph;
+    const int input = s->n_states + i;
+    const qn_shape shape = qn_onnx_shape(call, input);
+    const bool is_back = setting_at(call, "scan_input_directions", i) != 0;
+    qn_shape less = {.rank = 0};
+    int axis;
+    QN_TRY(qn_onnx_axis(setting_at(call, "scan_input_axes", i), shape.rank, &axis));
+    for (int k = 0; k < shape.rank; k++) {
+        if (k != axis)
+            less.dims[less.rank++] = shape.dims[k];
+    }
+    const int64_t at = is_back ? s->length - 1 - run : run;
+    qn_value x = qn_slice(g, qn_onnx_side_name(call, "place"),
+                          qn_onnx_as_reals(call, qn_onnx_plain(call, input)), axis, at, at + 1);
+    x = qn_reshape(g, qn_onnx_side_name(call, "scanned"), x, less);
+    const qn_onnx_item item = {.name = call->name,
+                               .type = qn_onnx_type_at(call, input),
+                               .value = x,
+                               .other = QN_NO_VALUE,
+                               .row = QN_NO_VALUE};
+    QN_TRY(g->status);
+    return qn_onnx_bind(call->builder, s->body->inputs[input].name, &item);
+}
+
+static qn_status run_scan(scan *s, int64_t run) {
+    qn_onnx_builder *b = s->call->builder;
+    qn_onnx_item *item;
+    for (int i = 0; i < s->n_states; i++)
+        QN_TRY(qn_onnx_bind(b, s->body->inputs[i].name, &s->states[i]));
+    for (int i = 0; i < s->n_scanned; i++)
+        QN_TRY(bind_place(s, i, run));
+    QN_TRY(qn_onnx_builder_run_inner(b, s->body));
+    for (int i = 0; i < s->n_states; i++) {
+        QN_TRY(find_output(s->call, s->body, i, &item));
+        s->states[i] = *item;
+    }
+    for (int i = 0; i < s->n_listed; i++) {
+        const bool is_back = setting_at(s->call, "scan_output_directions", i) != 0;
+        QN_TRY(find_output(s->call, s->body, s->n_states + i, &item));
+        s->types[i] = item->type;
+        s->listed[i * s->length + (is_back ? s->length - 1 - run : run)] =
+            plain_item(s->call, item);
+    }
+    return s->call->graph->status;
+}
+
+/* What all runs listed, side by side along an axis. */
+static qn_status give_scanned(scan *s, int i) {
+    qn_onnx_call *call = s->call;
+    qn_graph *g = call->graph;
+    qn_value *parts = &s->listed[i * s->length];
+    qn_shape shape = qn_graph_shape(g, parts[0]);
+    int axis;
+    QN_TRY(qn_onnx_axis(setting_at(call, "scan_output_axes", i), shape.rank + 1, &axis));
+    if (shape.rank == QN_MAX_RANK)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "it makes more than %d axes", QN_MAX_RANK);
+    memmove(shape.dims + axis + 1, shape.dims + axis,
+            (size_t)(shape.rank++ - axis) * sizeof *shape.dims);
+    shape.dims[axis] = 1;
+    for (int64_t k = 0; k < s->length; k++)
+        parts[k] = qn_reshape(g, qn_onnx_side_name(call, "run"), parts[k], shape);
+    qn_value all = s->length == 1
+                       ? parts[0]
+                       : qn_concat(g, qn_onnx_side_name(call, "runs"), parts, (int)s->length, axis);
+    if (!qn_onnx_type_is_real(s->types[i]) && s->types[i] != QN_ONNX_BOOL)
+        all = qn_op_cast(g, qn_onnx_side_name(call, "whole"), all, QN_I32);
+    qn_onnx_give_typed(call, s->n_states + i, all, false, s->types[i]);
+    return g->status;
+}
+
+static qn_status build_scan(qn_onnx_call *call) {
+    scan s = {.call = call};
+    QN_TRY(begin_scan(&s));
+    for (int64_t run = 0; run < s.length; run++)
+        QN_TRY(run_scan(&s, run));
+    for (int i = 0; i < s.n_states; i++)
+        QN_TRY(give_item(call, i, &s.states[i]));
+    for (int i = 0; i < s.n_listed; i++) {
+        if (qn_onnx_is_used(call, s.n_states + i))
+            QN_TRY(give_scanned(&s, i));
+    }
+    return QN_OK;
+}
+
 const qn_onnx_translator qn_onnx_control_translators[] = {
     {"If", 1, 1, build_if},
     {"Loop", 0, -1, build_loop},
+    {"Scan", 1, -1, build_scan},
     {NULL, 0, 0, NULL},
 };

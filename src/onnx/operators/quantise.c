@@ -1,9 +1,11 @@
-/* Quantisation as nodes of its own: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
+/* Quantisation as nodes of its own: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear; and
+ * products of quantised numbers, QLinearConv and QLinearMatMul, which are these around a product.
  * Quantised numbers are held as reals with the values of the whole type. Rounding passes its
  * gradient on unchanged (straight through, Bengio et al. 2013), cutting to the type's range only
  * inside of it. Scales do not train; weights that the file has as whole numbers stay as they
  * are. Leaves out: 8-bit floats, blocks. */
 #include "base/status.h"
+#include "onnx/builder.h"
 #include "onnx/fold.h"
 
 #include <math.h>
@@ -152,9 +154,88 @@ static qn_status build_dequantise(qn_onnx_call *call) {
     return graph->status;
 }
 
+/* ---- products of quantised numbers ---- */
+
+/* Runs another operator over items; *result: what it gives. axis: of a scale, or -1. */
+static qn_status run_as(qn_onnx_call *call, const char *type, const char *suffix, int64_t axis,
+                        qn_onnx_item *const *inputs, int n, qn_onnx_item *result) {
+    const qn_onnx_attribute along = {.name = "axis", .kind = QN_ONNX_ATTRIBUTE_INT, .count = axis};
+    qn_onnx_node node = *call->node;
+    qn_onnx_call one = *call;
+    qn_onnx_item *to = qn_onnx_find_item(call->builder, node.outputs[0]);
+    node.type = type;
+    if (axis >= 0) {
+        node.attributes = &along;
+        node.n_attributes = 1;
+    }
+    one.node = &node;
+    one.name = suffix ? qn_onnx_side_name(call, suffix) : call->name;
+    one.inputs = inputs;
+    one.n_inputs = n;
+    if (!one.name || !to)
+        return QN_ERROR_MEMORY;
+    QN_TRY(qn_onnx_find_translator(type)->build(&one));
+    *result = *to;
+    return call->graph->status;
+}
+
+/* Two quantised operands as reals: inputs x, scale, zero, y, scale, zero. */
+static qn_status read_factors(qn_onnx_call *call, int64_t axis, qn_onnx_item factors[2]) {
+    for (int i = 0; i < 2; i++) {
+        const bool is_along = axis >= 0 && i == 1 && qn_shape_count(qn_onnx_shape(call, 4)) != 1;
+        QN_TRY(run_as(call, "DequantizeLinear", "factor", is_along ? axis : 0,
+                      &call->inputs[3 * (size_t)i], 3, &factors[i]));
+        factors[i].initializer = NULL;
+        factors[i].constant = NULL;
+    }
+    return QN_OK;
+}
+
+/* What was multiplied, quantised by inputs 6 and 7. */
+static qn_status give_quantised(qn_onnx_call *call, qn_onnx_item *product) {
+    qn_onnx_item *const inputs[] = {product, call->inputs[6], call->inputs[7]};
+    return run_as(call, "QuantizeLinear", NULL, 1, inputs, 3, &(qn_onnx_item){0});
+}
+
+static qn_status build_quantised_matmul(qn_onnx_call *call) {
+    qn_onnx_item factors[2], product;
+    for (int i = 1; i < 8; i += 3) {
+        if (qn_shape_count(qn_onnx_shape(call, i)) != 1)
+            return qn_fail(QN_ERROR_UNSUPPORTED, "its input %d is not one scale for all", i);
+    }
+    QN_TRY(read_factors(call, -1, factors));
+    qn_onnx_item *const inputs[] = {&factors[0], &factors[1]};
+    QN_TRY(run_as(call, "MatMul", "product", -1, inputs, 2, &product));
+    return give_quantised(call, &product);
+}
+
+/* A bias in units of both scales, as reals. */
+static qn_status read_quantised_bias(qn_onnx_call *call, qn_onnx_item *bias) {
+    qn_graph *g = call->graph;
+    const qn_value unit = qn_op_combine(g, qn_onnx_side_name(call, "unit"), QN_COMBINE_MULTIPLY,
+                                        qn_onnx_plain(call, 1), qn_onnx_plain(call, 4));
+    const qn_value x = qn_op_combine(g, qn_onnx_side_name(call, "bias"), QN_COMBINE_MULTIPLY,
+                                     qn_onnx_as_reals(call, qn_onnx_plain(call, 8)), unit);
+    *bias = (qn_onnx_item){.name = call->name,
+                           .type = QN_ONNX_FLOAT,
+                           .value = qn_stop_gradient(g, qn_onnx_side_name(call, "fixed"), x),
+                           .other = QN_NO_VALUE,
+                           .row = QN_NO_VALUE};
+    return g->status;
+}
+
+static qn_status build_quantised_conv(qn_onnx_call *call) {
+    qn_onnx_item factors[2], bias, product;
+    QN_TRY(read_factors(call, 0, factors));
+    if (qn_onnx_has(call, 8))
+        QN_TRY(read_quantised_bias(call, &bias));
+    qn_onnx_item *const inputs[] = {&factors[0], &factors[1], &bias};
+    QN_TRY(run_as(call, "Conv", "product", -1, inputs, qn_onnx_has(call, 8) ? 3 : 2, &product));
+    return give_quantised(call, &product);
+}
+
 const qn_onnx_translator qn_onnx_quantise_translators[] = {
-    {"QuantizeLinear", 2, 3, build_quantise},
-    {"DequantizeLinear", 2, 3, build_dequantise},
-    {"DynamicQuantizeLinear", 1, 1, build_dynamic},
-    {NULL, 0, 0, NULL},
+    {"QuantizeLinear", 2, 3, build_quantise},       {"DequantizeLinear", 2, 3, build_dequantise},
+    {"DynamicQuantizeLinear", 1, 1, build_dynamic}, {"QLinearMatMul", 8, 8, build_quantised_matmul},
+    {"QLinearConv", 8, 9, build_quantised_conv},    {NULL, 0, 0, NULL},
 };
