@@ -42,6 +42,8 @@ typedef struct qn_table {
     const qn_table_column *columns; /* (n_columns) inputs, in the order of their features */
     const char *const *targets;     /* (n_targets) names */
     bool are_numbers;               /* the targets are amounts; else a class */
+    bool are_labels;                /* the targets are labels, of which a sample may have several */
+    const char *label_column; /* that lists a sample's labels (a|b); null: a column for each */
 } qn_table;
 
 /* How samples are adapted to a network; stored in checkpoints, so that evaluation and prediction
@@ -120,7 +122,7 @@ typedef struct qn_data_options {
     const char *target;     /* columns to predict; null: the last one */
     const char *ignore;     /* columns to leave out; "none": not even those that count rows */
     const char *categories; /* columns whose numbers are names */
-    const char *task;       /* "classification", "regression" */
+    const char *task;       /* "classification", "regression", "labels" */
     const char *header;     /* whether the first line has names: "yes", "no" */
     const char *separator;  /* "," ";" "tab" "|" */
     const char *decimal;    /* "." "," */

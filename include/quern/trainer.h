@@ -39,6 +39,8 @@ typedef struct qn_trainer_options {
     bool only_evaluates; /* the network may have nothing to train */
     bool sample_weights; /* qn_trainer_step_weighted will be called: weights of samples multiply
                             those of their classes */
+    bool labels;         /* with regression: targets are 0 or 1, each of its own: binary cross
+                            entropy; outputs of evaluations are chances */
 } qn_trainer_options;
 
 /* Options of the model's recipe, with sizes set. */

@@ -34,7 +34,7 @@ _quern() {
     'train --augment') words='crop flip' ;;
     'train --net') words='conv mlp' ;;
     'train --prefer') words='time energy balanced' ;;
-    'train --task') words='auto classification regression' ;;
+    'train --task') words='auto classification regression labels' ;;
     'train --header') words='auto yes no' ;;
     'train --separator') words='  ; tab bar' ;;
     'train --decimal') words='.  ' ;;
@@ -47,7 +47,7 @@ _quern() {
     'plan --augment') words='crop flip' ;;
     'plan --net') words='conv mlp' ;;
     'plan --prefer') words='time energy balanced' ;;
-    'plan --task') words='auto classification regression' ;;
+    'plan --task') words='auto classification regression labels' ;;
     'plan --header') words='auto yes no' ;;
     'plan --separator') words='  ; tab bar' ;;
     'plan --decimal') words='.  ' ;;

@@ -10,6 +10,7 @@
 #include "format/output.h"
 #include "os/os.h"
 #include "quern/quern.h"
+#include "tasks/rows/labels.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -51,7 +52,9 @@ typedef struct prediction {
     qn_predictor *predictor;
     const qn_preparation *preparation;
     bool is_regression, is_json, is_csv;
-    bool has_head; /* of the table was printed */
+    bool are_labels;    /* chances of labels, of which a sample may have several */
+    double *thresholds; /* (n_outputs) of those */
+    bool has_head;      /* of the table was printed */
     int64_t batch;
     int n_outputs, n_top, result; /* of the command */
     float *outputs;               /* (n_outputs) */
@@ -118,13 +121,21 @@ static qn_status open_all(const arguments *a, prediction *p) {
     p->n_outputs = facts.n_outputs;
     p->preparation = qn_predictor_preparation(p->predictor);
     p->n_top = p->is_regression || n_top > facts.n_outputs ? facts.n_outputs : (int)n_top;
+    p->are_labels = p->preparation->table && p->preparation->table->are_labels;
+    p->thresholds = calloc((size_t)facts.n_outputs, sizeof *p->thresholds);
+    if (p->thresholds)
+        qn_label_thresholds_read(qn_predictor_setting(p->predictor, QN_LABEL_THRESHOLDS),
+                                 facts.n_outputs, p->thresholds);
     p->outputs = calloc((size_t)facts.n_outputs, sizeof *p->outputs);
     p->best = calloc((size_t)facts.n_outputs, sizeof *p->best);
-    return p->outputs && p->best ? QN_OK : qn_fail(QN_ERROR_MEMORY, "no memory for outputs");
+    return p->outputs && p->best && p->thresholds
+               ? QN_OK
+               : qn_fail(QN_ERROR_MEMORY, "no memory for outputs");
 }
 
 static void close_all(prediction *p) {
     free(p->outputs);
+    free(p->thresholds);
     free(p->best);
     qn_predictor_close(p->predictor);
 }
@@ -149,6 +160,29 @@ static const char *target_name(const prediction *p, int i) {
     return p->is_regression && table && i < table->n_targets ? table->targets[i] : NULL;
 }
 
+static bool is_predicted(const prediction *p, const qn_prediction *of) {
+    return (double)of->value >= p->thresholds[of->index];
+}
+
+/* The labels of a sample, with a bar between, as a field. */
+static void print_labels(const prediction *p, const float *outputs, qn_output *out) {
+    bool is_first = true;
+    qn_output_text(out, ",\"");
+    for (int i = 0; i < p->n_outputs; i++) {
+        const char *name = target_name(p, i);
+        if ((double)outputs[i] < p->thresholds[i] || !name)
+            continue;
+        qn_output_text(out, is_first ? "" : "|");
+        is_first = false;
+        for (; *name; name++) {
+            qn_output_bytes(out, name, 1);
+            if (*name == '"')
+                qn_output_text(out, "\"");
+        }
+    }
+    qn_output_text(out, "\"");
+}
+
 static void print_json(const prediction *p, sample_name of) {
     char number[24];
     json_begin();
@@ -156,14 +190,16 @@ static void print_json(const prediction *p, sample_name of) {
         json_text("image", of.image);
     else
         json_count("row", of.row);
-    json_open_list(p->is_regression ? "values" : "classes");
+    json_open_list(p->are_labels ? "labels" : p->is_regression ? "values" : "classes");
     for (int i = 0; i < p->n_top; i++) {
         json_begin_item();
         if (!p->is_regression)
             json_text("class", class_name(&p->best[i], number, sizeof number));
         else if (target_name(p, p->best[i].index))
-            json_text("target", target_name(p, p->best[i].index));
-        json_number(p->is_regression ? "value" : "probability", p->best[i].value);
+            json_text(p->are_labels ? "label" : "target", target_name(p, p->best[i].index));
+        json_number(p->is_regression && !p->are_labels ? "value" : "probability", p->best[i].value);
+        if (p->are_labels)
+            json_flag("predicted", is_predicted(p, &p->best[i]));
         json_end_item();
     }
     json_close_list();
@@ -178,12 +214,16 @@ static void print_line(const prediction *p, sample_name of) {
         printf("row %lld:", (long long)of.row);
     for (int i = 0; i < p->n_top; i++) {
         const char *name = class_name(&p->best[i], number, sizeof number);
-        const double shown = p->is_regression ? p->best[i].value : 100.0 * p->best[i].value;
-        qn_print(value, sizeof value, p->is_regression ? "%.6g" : "%.1f", shown);
-        if (p->is_regression)
+        const bool is_amount = p->is_regression && !p->are_labels;
+        const double shown = is_amount ? p->best[i].value : 100.0 * p->best[i].value;
+        if (p->are_labels)
+            name = target_name(p, p->best[i].index);
+        qn_print(value, sizeof value, is_amount ? "%.6g" : "%.1f", shown);
+        if (is_amount)
             printf(" %s", value);
         else
-            printf("%s %s %s %%", i ? "," : "", name, value);
+            printf("%s %s %s %%%s", i ? "," : "", name, value,
+                   p->are_labels && is_predicted(p, &p->best[i]) ? " *" : "");
     }
     putchar('\n');
 }
@@ -209,7 +249,7 @@ static const char *output_name(const prediction *p, int i, char text[24]) {
 static void print_head(const prediction *p, qn_output *out, bool is_image) {
     char text[24];
     qn_output_text(out, is_image ? "image" : "row");
-    if (!p->is_regression)
+    if (!p->is_regression || p->are_labels)
         qn_output_text(out, ",prediction");
     for (int i = 0; i < p->n_outputs; i++) {
         qn_output_text(out, ",");
@@ -228,6 +268,8 @@ static void print_table_row(prediction *p, sample_name of, const float *outputs)
         qn_output_csv(&out, of.image);
     else
         qn_output_count(&out, of.row);
+    if (p->are_labels)
+        print_labels(p, outputs, &out);
     if (!p->is_regression) {
         qn_output_text(&out, ",");
         qn_output_csv(&out, output_name(p, p->best[0].index, text));

@@ -80,8 +80,9 @@ static qn_status keep(qn_source_base *base, qn_data_source *source, const target
 
 qn_status qn_targets_measure(qn_source_base *base, qn_data_source *source) {
     target_sums s = {.sample = NULL};
-    if (source->n_targets == 0 || source->n_samples[QN_TRAIN] == 0 ||
-        qn_shape_count(source->sample) == 0)
+    const qn_table *table = source->preparation.table;
+    if (source->n_targets == 0 || (table && table->are_labels) ||
+        source->n_samples[QN_TRAIN] == 0 || qn_shape_count(source->sample) == 0)
         return QN_OK;
     qn_status status = take_memory(base, source, &s);
     if (status == QN_OK)

@@ -169,6 +169,10 @@ static bool fill_table(cJSON *to, const qn_table *table) {
         is_whole = add_column(columns, &table->columns[i]);
     is_whole = is_whole &&
                cJSON_AddItemToObject(to, "targets", list_texts(table->targets, table->n_targets));
+    if (table->are_labels)
+        is_whole = is_whole && cJSON_AddTrueToObject(to, "are_labels");
+    if (table->label_column)
+        is_whole = is_whole && cJSON_AddStringToObject(to, "label_column", table->label_column);
     return is_whole && (!table->are_numbers || cJSON_AddTrueToObject(to, "are_numbers"));
 }
 
@@ -365,6 +369,13 @@ static qn_status take_table(qn_metadata *metadata, const cJSON *object, const qn
         return refuse(table_key, "has no columns");
     *made = (qn_table){.columns = list};
     made->are_numbers = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "are_numbers"));
+    made->are_labels = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "are_labels"));
+    const cJSON *column = cJSON_GetObjectItemCaseSensitive(object, "label_column");
+    if (cJSON_IsString(column)) {
+        made->label_column = qn_arena_text(&metadata->texts, column->valuestring);
+        if (!made->label_column)
+            return QN_ERROR_MEMORY;
+    }
     cJSON_ArrayForEach(item, columns) QN_TRY(get_column(metadata, item, &list[made->n_columns++]));
     QN_TRY(get_texts(metadata, cJSON_GetObjectItemCaseSensitive(object, "targets"),
                      &made->n_targets, &made->targets));

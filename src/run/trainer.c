@@ -78,6 +78,8 @@ static bool has_weights(const qn_trainer_options *o) {
 }
 
 static qn_status check_weights(const qn_trainer_options *o) {
+    if (o->labels && !o->regression)
+        return qn_fail(QN_ERROR_ARGUMENT, "labels are targets of 0 and 1: set regression, too");
     if (o->class_weights && o->regression)
         return qn_fail(
             QN_ERROR_ARGUMENT,
@@ -122,6 +124,9 @@ static qn_value add_forward(qn_graph *graph, const qn_trainer_options *o, int64_
                       "model %s: its output must have the shape (batch, %d); return that of its "
                       "last linear layer",
                       o->model->name, o->n_outputs);
+    if (o->labels)
+        return qn_reduce(graph, "loss.samples",
+                         qn_binary_cross_entropy(graph, "loss.labels", *outputs, y), -1, QN_MEAN);
     return o->regression ? qn_squared_error(graph, "loss.samples", *outputs, y)
                          : qn_softmax_cross_entropy(graph, "loss.samples", *outputs, y, smoothing);
 }
@@ -147,7 +152,7 @@ static qn_value build_evaluation(qn_graph *graph, void *user, int phase, qn_valu
     (void)phase;
     (void)kept;
     qn_result(graph, add_forward(graph, o, o->evaluation_batch, 0, &outputs));
-    qn_result(graph, outputs);
+    qn_result(graph, o->labels ? qn_sigmoid(graph, "chances", outputs) : outputs);
     if (!o->regression)
         qn_result(graph, qn_softmax(graph, "probabilities", outputs));
     return QN_NO_VALUE;

@@ -9,6 +9,7 @@
 #include "run/trainer.h"
 #include "tasks/class_weights.h"
 #include "tasks/confusion.h"
+#include "tasks/rows/labels.h"
 #include "tasks/rows/regression.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
@@ -35,6 +36,9 @@ typedef struct classification {
     qn_confusion_counts *confusion; /* null: not wanted */
     int32_t *taken;                 /* (test batch) where it is */
     qn_errors errors;               /* of regression */
+    bool are_labels;                /* targets are 0 or 1, each of its own */
+    qn_label_counts labels;         /* of those */
+    double *thresholds;             /* (n_outputs) likewise */
     char input_text[QN_SHAPE_TEXT], output_text[32];
 } classification;
 
@@ -79,6 +83,8 @@ static qn_status find_outputs(qn_task *task, classification *c) {
     const int n_asked = count_asked(task);
     const int n_found = c->source.preparation.n_classes;
     c->is_regression = c->source.n_targets > 0;
+    c->are_labels =
+        c->is_regression && c->source.preparation.table && c->source.preparation.table->are_labels;
     c->n_outputs = c->is_regression ? c->source.n_targets : n_asked > 0 ? n_asked : n_found;
     if (!c->is_regression && n_asked == 0)
         keep_outputs(task, c, n_found);
@@ -234,6 +240,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
         .input = c->input,
         .n_outputs = c->n_outputs,
         .regression = c->is_regression,
+        .labels = c->are_labels,
         .batch = task->training ? qn_task_batch(task) : 1,
         .evaluation_batch = qn_task_test_batch(task),
         .label_smoothing =
@@ -284,6 +291,18 @@ static double epoch_batches(const qn_task *task, const classification *c) {
     return (double)qn_loader_epoch_batches(c->train);
 }
 
+/* What regression and labels are measured by. */
+static qn_status open_measures(qn_task *task, classification *c) {
+    if (!c->are_labels)
+        return qn_errors_init(&c->errors, task->allocator, c->n_outputs);
+    QN_TRY(qn_label_counts_init(&c->labels, task->allocator, c->n_outputs));
+    QN_TRY(
+        qn_allocate(task->allocator, (size_t)c->n_outputs, sizeof *c->thresholds, &c->thresholds));
+    qn_label_thresholds_read(qn_setting_text(task, QN_LABEL_THRESHOLDS, NULL), c->n_outputs,
+                             c->thresholds);
+    return QN_OK;
+}
+
 static qn_status classification_open(qn_task *task) {
     classification *c;
     QN_TRY(qn_allocate(task->allocator, 1, sizeof *c, &c));
@@ -298,7 +317,7 @@ static qn_status classification_open(qn_task *task) {
     fill_facts(task, c);
     QN_TRY(make_confusion(task, c));
     if (c->is_regression)
-        QN_TRY(qn_errors_init(&c->errors, task->allocator, c->n_outputs));
+        QN_TRY(open_measures(task, c));
     task->aligned_inputs = true;
     return make_trainer(task, c);
 }
@@ -314,6 +333,8 @@ static void classification_close(qn_task *task) {
     qn_loader_destroy(c->train);
     qn_confusion_counts_destroy(c->confusion);
     qn_errors_deinit(&c->errors, task->allocator);
+    qn_label_counts_deinit(&c->labels, task->allocator);
+    qn_release(task->allocator, c->thresholds, (size_t)c->n_outputs, sizeof *c->thresholds);
     qn_release(task->allocator, c->taken, (size_t)qn_task_test_batch(task), sizeof *c->taken);
     qn_release(task->allocator, c->class_weights, (size_t)c->n_outputs, sizeof(double));
     qn_data_close(&c->source);
@@ -363,6 +384,7 @@ static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*shoul
     if (c->confusion)
         qn_confusion_counts_clear(c->confusion);
     qn_errors_clear(&c->errors);
+    qn_label_counts_clear(&c->labels);
     for (;;) {
         if (should_stop && should_stop(user))
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
@@ -371,7 +393,9 @@ static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*shoul
             break;
         QN_TRY(qn_trainer_evaluate(c->trainer, batch.x, batch.y, batch.n_valid, &sum));
         count_confusion(c, &batch);
-        if (c->is_regression)
+        if (c->are_labels)
+            qn_label_counts_add(&c->labels, qn_trainer_outputs(c->trainer), batch.y, batch.n_valid);
+        else if (c->is_regression)
             qn_errors_add(&c->errors, &c->preparation, qn_trainer_outputs(c->trainer), batch.y,
                           batch.n_valid);
     }
@@ -381,11 +405,29 @@ static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*shoul
     qn_metrics_add(metrics, "loss", sum.loss_sum / (double)sum.n_samples, false);
     if (!c->is_regression)
         qn_metrics_add(metrics, "accuracy", (double)sum.n_correct / (double)sum.n_samples, true);
+    else if (c->are_labels)
+        qn_label_report(&c->labels, c->thresholds, metrics);
     else
         qn_errors_report(&c->errors, metrics);
-    if (c->is_regression && !task->training)
+    if (c->are_labels && !task->training)
+        qn_label_tell(&c->labels, c->thresholds, c->preparation.table, task->log);
+    if (c->is_regression && !c->are_labels && !task->training)
         qn_errors_tell(&c->errors, &c->preparation, task->log);
     return QN_OK;
+}
+
+/* Validation samples say above which chance a sample has a label. */
+static qn_status keep_thresholds(qn_task *task, classification *c) {
+    const char *text;
+    qn_arena arena;
+    for (int k = 0; k < c->n_outputs; k++)
+        c->thresholds[k] = qn_label_threshold(&c->labels, k);
+    qn_arena_init(&arena, task->allocator);
+    qn_status status = qn_label_thresholds_write(&arena, c->thresholds, c->n_outputs, &text);
+    if (status == QN_OK)
+        status = qn_setting_set(task, QN_LABEL_THRESHOLDS, text);
+    qn_arena_deinit(&arena);
+    return status;
 }
 
 static qn_status classification_evaluate(qn_task *task, qn_split split,
@@ -396,7 +438,9 @@ static qn_status classification_evaluate(qn_task *task, qn_split split,
         return QN_OK;
     QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, split, qn_task_test_batch(task),
                               &c->test[split]));
-    return evaluate_batches(task, c->test[split], should_stop, user, metrics, n_samples);
+    QN_TRY(evaluate_batches(task, c->test[split], should_stop, user, metrics, n_samples));
+    return task->training && split == QN_VALIDATION && c->are_labels ? keep_thresholds(task, c)
+                                                                     : QN_OK;
 }
 
 /* ---- other data ---- */

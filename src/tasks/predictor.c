@@ -163,7 +163,10 @@ static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     memcpy(shape.dims + 1, p->input.dims, (size_t)p->input.rank * sizeof *shape.dims);
     const qn_value outputs = qn_build_outputs(graph, p->model, qn_input(graph, "input", shape),
                                               p->n_outputs, tuning.head);
-    qn_result(graph, p->is_regression ? outputs : qn_softmax(graph, "probabilities", outputs));
+    const bool are_labels = p->preparation.table && p->preparation.table->are_labels;
+    qn_result(graph, are_labels         ? qn_sigmoid(graph, "chances", outputs)
+                     : p->is_regression ? outputs
+                                        : qn_softmax(graph, "probabilities", outputs));
     return QN_NO_VALUE;
 }
 
@@ -393,6 +396,10 @@ qn_status qn_predictor_classify_file(qn_predictor *p, const char *path, qn_predi
     QN_TRY(qn_engine_run(p->engine, PROGRAM, (const void *[]){p->x}));
     take_best(p, best);
     return QN_OK;
+}
+
+const char *qn_predictor_setting(const qn_predictor *p, const char *name) {
+    return qn_metadata_get(p->pairs, name);
 }
 
 const qn_preparation *qn_predictor_preparation(const qn_predictor *p) {

@@ -65,3 +65,16 @@ def three_targets(path, n=300, seed=1):
         a, b = draw.gauss(0, 1), draw.gauss(0, 1)
         lines.append(f"{a:.3f},{b:.3f},{1.7 + 0.01 * a:.5f},{70000 + 9000 * b:.0f},{40 + 5 * a - 5 * b:.2f}")
     _write(path, lines)
+
+
+def labels(path, n=300, seed=1, listed=True):
+    """Rows of which each has any of three labels, listed in a column (a|b) or in columns of 0 and 1."""
+    draw = random.Random(seed)
+    names = ["hot", "loud", "wet"]
+    lines = ["x,y,z,tags" if listed else "x,y,z,hot,loud,wet"]
+    for _ in range(n):
+        row = [draw.gauss(0, 1) for _ in range(3)]
+        has = [row[0] > 0.5, row[1] + row[0] > 0, row[2] > 1]
+        shown = "|".join(name for name, h in zip(names, has) if h) if listed else ",".join(str(int(h)) for h in has)
+        lines.append(",".join(f"{v:.3f}" for v in row) + "," + shown)
+    _write(path, lines)

@@ -45,9 +45,15 @@ static qn_status convert_target(csv_table *t, csv_column *c, const char *text, f
     csv_text *found;
     double value = NAN;
     *to = NAN;
+    if (t->are == QN_CSV_LABELS && !*text && c->n_classes > 0)
+        *to = -1.0f; /* a sample without labels */
     if (qn_value_is_missing(text, true))
         return QN_OK;
-    if (t->are == QN_CSV_CLASSES) {
+    if (t->are == QN_CSV_LABELS && c->n_classes == 0 && qn_value_truth(text, &value)) {
+        *to = (float)value;
+        return QN_OK;
+    }
+    if (t->are == QN_CSV_CLASSES || (t->are == QN_CSV_LABELS && c->n_classes > 0)) {
         QN_TRY(qn_csv_find_text(t, &c->texts, text, &found));
         *to = found ? (float)found->number : NAN;
         return QN_OK;
@@ -101,6 +107,8 @@ static bool are_numbered(const csv_column *c) {
 }
 
 static bool has_texts(const csv_table *t, const csv_column *c) {
+    if (c->role == QN_CSV_TARGET && t->are == QN_CSV_LABELS)
+        return c->n_classes > 0;
     if (c->role == QN_CSV_TARGET)
         return t->are == QN_CSV_CLASSES && !are_numbered(c);
     return c->role == QN_CSV_INPUT && c->kind == QN_COLUMN_CATEGORY;
@@ -135,7 +143,8 @@ static qn_status put_text(csv_table *t, const char *text, int64_t *bytes) {
 static qn_status put_label(csv_table *t, const csv_column *c, const csv_text *label,
                            int64_t *bytes) {
     char plain[32];
-    const bool is_integer = c->n_texts == 0 && c->n_padded == 0 && c->n_integers == c->n_numbers;
+    const bool is_integer = t->are == QN_CSV_CLASSES && c->n_texts == 0 && c->n_padded == 0 &&
+                            c->n_integers == c->n_numbers;
     snprintf(plain, sizeof plain, "%" PRId64, is_integer ? (int64_t)label->value : 0);
     return put_text(t, is_integer ? plain : label->text, bytes);
 }

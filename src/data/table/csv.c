@@ -30,6 +30,9 @@ typedef struct csv_source {
     const qn_csv_record *records; /* (n_columns) */
     const qn_csv_names_of *names; /* (n_columns) */
     qn_csv_encoder encoder;
+    int64_t n_lists; /* of labels, in a column of lists */
+    int n_labels;
+    const uint8_t *lists;     /* (n_lists, n_labels) 1: the label is in the list */
     bool are_raw;             /* rows are given as they are: texts by their numbers */
     const int32_t *column_of; /* (n_stored) */
     qn_table *table;          /* of columns found here, whose medians are to be found; or null */
@@ -45,7 +48,14 @@ static qn_status fail_damaged(const csv_source *csv) {
 static void put_target(const csv_source *csv, int target, float value, void *y) {
     const int32_t class = isnan(value) ? 0 : (int32_t)value;
     const float number = isnan(value) ? 0.0f : value;
-    if (csv->footer.targets == QN_CSV_NUMBERS)
+    if (csv->lists) {
+        for (int k = 0; k < csv->n_labels; k++)
+            ((float *)y)[k] = value >= 0 && value < (float)csv->n_lists
+                                  ? csv->lists[(int64_t)value * csv->n_labels + k]
+                                  : 0.0f;
+        return;
+    }
+    if (csv->footer.targets >= QN_CSV_NUMBERS)
         memcpy((float *)y + target, &number, sizeof number);
     else
         memcpy(y, &class, sizeof class);
@@ -125,7 +135,7 @@ static qn_status read_footer(csv_source *csv) {
         end >= 0 && memcmp(f->magic, QN_CSV_MAGIC, sizeof f->magic) == 0 && f->n_stored > 0 &&
         f->n_columns >= f->n_stored && f->n_columns < INT_MAX / 64 && f->texts_bytes > 0 &&
         f->texts_bytes < INT_MAX && f->n_rows > 0 && f->targets >= QN_CSV_NO_TARGETS &&
-        f->targets <= QN_CSV_NUMBERS && f->encoding >= 0 && f->encoding <= QN_ENCODING_UTF16_BE &&
+        f->targets <= QN_CSV_LABELS && f->encoding >= 0 && f->encoding <= QN_ENCODING_UTF16_BE &&
         !__builtin_mul_overflow(f->n_rows, csv->row_bytes, &rows) &&
         rows == end - f->texts_bytes - f->n_columns * (int64_t)sizeof(qn_csv_record);
     return is_sound ? QN_OK : fail_damaged(csv);
@@ -197,6 +207,94 @@ static qn_status read_columns(csv_source *csv) {
 
 /* ---- columns ---- */
 
+/* ---- lists of labels ---- */
+
+/* The column of lists, or null. */
+static const qn_csv_names_of *find_lists(const csv_source *csv, int64_t *n_lists) {
+    for (int64_t i = 0; csv->footer.targets == QN_CSV_LABELS && i < csv->footer.n_columns; i++)
+        if (csv->records[i].role == QN_CSV_TARGET && csv->records[i].n_texts > 0) {
+            *n_lists = csv->records[i].n_texts;
+            return &csv->names[i];
+        }
+    return NULL;
+}
+
+static const char *skip_blanks(const char *text) {
+    while (*text == ' ')
+        text++;
+    return text;
+}
+
+/* The next label of a list, without blanks around it; *n: its length. */
+static const char *take_label(const char **list, size_t *n) {
+    const char *label = skip_blanks(*list);
+    size_t length = strcspn(label, "|");
+    *list = label[length] ? label + length + 1 : NULL;
+    while (length > 0 && label[length - 1] == ' ')
+        length--;
+    *n = length;
+    return label;
+}
+
+static int compare_labels(const void *left, const void *right) {
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* All labels of all lists, sorted, each once. */
+static qn_status collect_labels(csv_source *csv, const qn_csv_names_of *lists, int64_t n_lists,
+                                qn_table *table) {
+    qn_arena *arena = &csv->base.arena;
+    const char **labels = qn_arena_allocate(arena, QN_CSV_MOST_OF_SAMPLE, sizeof *labels);
+    int n = 0;
+    if (!labels)
+        return QN_ERROR_MEMORY;
+    for (int64_t i = 0; i < n_lists; i++)
+        for (const char *at = lists->texts[i]; at;) {
+            size_t length;
+            const char *label = take_label(&at, &length);
+            int k = 0;
+            while (k < n && !(strlen(labels[k]) == length && memcmp(labels[k], label, length) == 0))
+                k++;
+            if (k < n || length == 0)
+                continue;
+            if (n == QN_CSV_MOST_OF_SAMPLE)
+                return qn_fail(QN_ERROR_FORMAT, "column '%s' has more than %d labels", lists->name,
+                               QN_CSV_MOST_OF_SAMPLE);
+            labels[n] = qn_arena_format(arena, "%.*s", (int)length, label);
+            if (!labels[n++])
+                return QN_ERROR_MEMORY;
+        }
+    qsort(labels, (size_t)n, sizeof *labels, compare_labels);
+    table->targets = labels;
+    table->n_targets = n;
+    table->label_column = lists->name;
+    return QN_OK;
+}
+
+/* Which labels of a table each list of the file has. */
+static qn_status read_lists(csv_source *csv, const qn_table *table) {
+    int64_t n_lists = 0;
+    const qn_csv_names_of *lists = find_lists(csv, &n_lists);
+    csv->n_labels = table->n_targets;
+    if (!lists)
+        return QN_OK;
+    uint8_t *bits = qn_arena_allocate(&csv->base.arena, (size_t)(n_lists * table->n_targets), 1);
+    if (!bits)
+        return QN_ERROR_MEMORY;
+    for (int64_t i = 0; i < n_lists; i++)
+        for (const char *at = lists->texts[i]; at;) {
+            size_t length;
+            const char *label = take_label(&at, &length);
+            for (int k = 0; k < table->n_targets; k++)
+                if (strlen(table->targets[k]) == length &&
+                    memcmp(table->targets[k], label, length) == 0)
+                    bits[i * table->n_targets + k] = 1;
+        }
+    csv->lists = bits;
+    csv->n_lists = n_lists;
+    return QN_OK;
+}
+
 static qn_status make_table(csv_source *csv, qn_table **made) {
     qn_arena *arena = &csv->base.arena;
     const size_t n = (size_t)csv->footer.n_stored;
@@ -207,7 +305,8 @@ static qn_status make_table(csv_source *csv, qn_table **made) {
         return QN_ERROR_MEMORY;
     *table = (qn_table){.columns = columns,
                         .targets = targets,
-                        .are_numbers = csv->footer.targets == QN_CSV_NUMBERS};
+                        .are_numbers = csv->footer.targets == QN_CSV_NUMBERS,
+                        .are_labels = csv->footer.targets == QN_CSV_LABELS};
     for (int64_t i = 0; i < csv->footer.n_columns; i++) {
         const qn_csv_record *r = &csv->records[i];
         if (r->role == QN_CSV_TARGET)
@@ -223,7 +322,9 @@ static qn_status make_table(csv_source *csv, qn_table **made) {
             };
     }
     *made = table;
-    return QN_OK;
+    int64_t n_lists = 0;
+    const qn_csv_names_of *lists = find_lists(csv, &n_lists);
+    return lists ? collect_labels(csv, lists, n_lists, table) : QN_OK;
 }
 
 static int compare_floats(const void *left, const void *right) {
@@ -305,6 +406,8 @@ static qn_status lay_out(csv_source *csv, qn_data_source *source) {
     QN_TRY(qn_csv_encoder_make(&csv->base.arena, known ? known : table, csv->records, csv->names,
                                (size_t)csv->footer.n_columns, &csv->encoder));
     csv->table = table;
+    if (csv->footer.targets == QN_CSV_LABELS)
+        QN_TRY(read_lists(csv, known ? known : table));
     csv->base.are_marks = csv->encoder.are_marks;
     source->preparation.table = known ? known : table;
     return QN_OK;
@@ -317,8 +420,8 @@ static void find_targets(const csv_source *csv, qn_data_source *source) {
         const qn_csv_record *r = &csv->records[i];
         if (r->role != QN_CSV_TARGET)
             continue;
-        if (csv->footer.targets == QN_CSV_NUMBERS) {
-            source->n_targets++;
+        if (csv->footer.targets >= QN_CSV_NUMBERS) {
+            source->n_targets += csv->lists ? csv->n_labels : 1;
             continue;
         }
         source->preparation.n_classes = r->n_classes;
@@ -392,6 +495,18 @@ static void tell_columns(const csv_source *csv, const char *path) {
                      path, QN_CSV_ONE_HOT, hashed);
 }
 
+static void tell_labels(const csv_source *csv, const qn_data_source *source, const char *path) {
+    const qn_table *table = source->preparation.table;
+    char list[320] = "";
+    if (csv->footer.targets != QN_CSV_LABELS || !table)
+        return;
+    for (int k = 0; k < table->n_targets; k++)
+        list_name(list, sizeof list, table->targets[k], k);
+    qn_data_tell(&csv->base, 0,
+                 "%s: %d labels, of which a sample may have several: %s (--task says otherwise)",
+                 path, table->n_targets, list);
+}
+
 /* Texts that the weights have not met. */
 static void tell_unknown(const csv_source *csv, const char *path) {
     for (size_t i = 0; i < csv->encoder.n_places; i++) {
@@ -420,7 +535,9 @@ static const char *kind_of(const csv_source *csv, const qn_csv_record *r) {
                                         [QN_COLUMN_DATE] = "dates"};
     if (r->role != QN_CSV_TARGET)
         return kinds[r->kind];
-    return csv->footer.targets == QN_CSV_NUMBERS ? "target, a number" : "target, a class";
+    return csv->footer.targets == QN_CSV_NUMBERS  ? "target, a number"
+           : csv->footer.targets == QN_CSV_LABELS ? "target, labels"
+                                                  : "target, a class";
 }
 
 static qn_status fill_column(csv_source *csv, int64_t i) {
@@ -441,7 +558,8 @@ static qn_status fill_facts(csv_source *csv) {
     facts->separator = f->separator;
     facts->decimal = f->decimal;
     facts->has_header = f->has_header ? QN_ANSWER_YES : QN_ANSWER_NO;
-    facts->target_kind = f->targets == QN_CSV_NUMBERS   ? QN_TARGET_NUMBERS
+    facts->target_kind = f->targets == QN_CSV_LABELS    ? QN_TARGET_LABELS
+                         : f->targets == QN_CSV_NUMBERS ? QN_TARGET_NUMBERS
                          : f->targets == QN_CSV_CLASSES ? QN_TARGET_CLASSES
                                                         : QN_TARGET_NONE;
     for (int64_t i = 0; i < f->n_columns; i++) {
@@ -481,7 +599,8 @@ static qn_status name_variant(qn_source_base *base, const char *label, const cha
         known = known * 31 + qn_hash_text(o->table->columns[k].name) +
                 (uint64_t)o->table->columns[k].kind * 2 + o->table->columns[k].is_day_first;
     for (int k = 0; o->table && k < o->table->n_targets; k++)
-        known = known * 31 + qn_hash_text(o->table->targets[k]) + o->table->are_numbers;
+        known = known * 31 + qn_hash_text(o->table->targets[k]) + o->table->are_numbers +
+                2 * o->table->are_labels + 4 * (o->table->label_column != NULL);
     const char *told[] = {label ? label : o->target,
                           o->ignore,
                           o->categories,
@@ -547,9 +666,9 @@ static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
     QN_TRY(open_parsed(csv, &path));
     QN_TRY(read_footer(csv));
     QN_TRY(read_columns(csv));
-    find_targets(csv, source);
     source->n_samples[QN_TRAIN] = csv->footer.n_rows;
     QN_TRY(lay_out(csv, source));
+    find_targets(csv, source);
     source->sample = source->preparation.sample = QN_SHAPE((int64_t)csv->encoder.n_features);
     source->dtype = QN_F32;
     source->read = csv_read;
@@ -559,6 +678,7 @@ static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
     QN_TRY(fill_facts(csv));
     tell_dialect(csv, path);
     tell_columns(csv, path);
+    tell_labels(csv, source, path);
     tell_unknown(csv, path);
     return QN_OK;
 }

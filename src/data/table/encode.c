@@ -104,8 +104,9 @@ qn_status qn_csv_encoder_make(qn_arena *arena, const qn_table *table, const qn_c
     for (size_t i = 0; i < e.n_places; i++)
         e.places[i].target = -1;
     QN_TRY(place_inputs(arena, table, records, names, n_columns, &e));
-    for (int k = 0; k < table->n_targets; k++) {
-        const size_t i = find_record(table->targets[k], records, names, n_columns, QN_CSV_TARGET);
+    const char *const *targets = table->label_column ? &table->label_column : table->targets;
+    for (int k = 0; k < (table->label_column ? 1 : table->n_targets); k++) {
+        const size_t i = find_record(targets[k], records, names, n_columns, QN_CSV_TARGET);
         if (i < n_columns)
             e.places[records[i].place].target = k;
     }

@@ -302,13 +302,61 @@ static qn_status refuse_amounts(const csv_table *t, const csv_column *c) {
                    c->n_numbers);
 }
 
-static qn_status decide_one(csv_table *t, const csv_column *c) {
-    const char *task =
-        t->how->table ? t->how->table->are_numbers ? "regression" : "classification" : t->how->task;
+/* Whether labels stand side by side in a column: a|b. */
+static bool lists_labels(const csv_column *c) {
+    for (size_t i = 0; i < c->texts.n; i++)
+        if (strchr(c->texts.list[i].text, '|'))
+            return true;
+    return false;
+}
+
+/* Whether all targets are 0 and 1, or true and false. */
+static bool are_zeros_and_ones(const csv_table *t) {
+    for (size_t k = 0; k < t->n_targets; k++) {
+        const csv_column *c = &t->columns[t->targets[k]];
+        const bool are_bits =
+            c->n_texts == 0 && c->n_integers == c->n_numbers && c->least >= 0 && c->most <= 1;
+        if (!are_bits && (c->n_numbers > 0 || c->n_truths < c->n_texts))
+            return false;
+    }
+    return true;
+}
+
+/* The task of a checkpoint's table, or the one that was told; null: none. */
+static const char *told_task(const csv_table *t) {
+    const qn_table *known = t->how->table;
+    if (known)
+        return known->are_labels ? "labels" : known->are_numbers ? "regression" : "classification";
+    return t->how->task && strcmp(t->how->task, "auto") != 0 ? t->how->task : NULL;
+}
+
+static qn_status decide_labels(csv_table *t, csv_column *c) {
+    t->are = QN_CSV_LABELS;
+    if (t->n_targets > 1 || (t->how->table && !t->how->table->label_column))
+        return are_zeros_and_ones(t) || t->how->is_unlabelled
+                   ? QN_OK
+                   : qn_fail(QN_ERROR_FORMAT,
+                             "%s: several columns of labels hold 0 and 1, or true and false",
+                             t->reader.name);
+    if (c->texts.has_too_many)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "%s: column '%s' has more than %d different lists of labels", t->reader.name,
+                       c->name, QN_CSV_MOST_LABELS);
+    sort_texts(&c->texts, compare_texts);
+    c->n_classes = (int32_t)c->texts.n;
+    return QN_OK;
+}
+
+static qn_status decide_one(csv_table *t, csv_column *c) {
+    const char *task = told_task(t);
     const size_t n = c->texts.n;
     const bool are_integers = c->n_texts == 0 && c->n_integers == c->n_numbers;
     t->are = c->n_texts == 0 && !are_integers ? QN_CSV_NUMBERS : QN_CSV_CLASSES;
-    if (task && strcmp(task, "auto") != 0)
+    if (!task && !t->how->reads_texts && c->n_texts > 0 && lists_labels(c))
+        task = "labels";
+    if (task && strcmp(task, "labels") == 0)
+        return decide_labels(t, c);
+    if (task)
         t->are = strcmp(task, "regression") == 0 ? QN_CSV_NUMBERS : QN_CSV_CLASSES;
     else if (are_integers && c->n_padded == 0 && !t->how->reads_texts && !t->how->is_unlabelled &&
              (c->texts.has_too_many || n >= MANY_CLASSES ||
@@ -353,7 +401,10 @@ static qn_status decide_targets(csv_table *t) {
     csv_column *c = &t->columns[t->targets[0]];
     if (t->how->reads_texts && c->n_missing > 0)
         return qn_csv_fail(t, c->missing_line, t->targets[0], "", "instead of a label");
-    if (t->n_targets > 1 && t->how->task && strcmp(t->how->task, "classification") == 0)
+    const char *task = told_task(t);
+    if (t->n_targets > 1 && (task ? strcmp(task, "labels") == 0 : are_zeros_and_ones(t)))
+        return decide_labels(t, c);
+    if (t->n_targets > 1 && task && strcmp(task, "classification") == 0)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%s: classes are in one column, and %zu are to be "
                        "predicted; leave --task out, or name one column",
@@ -363,7 +414,8 @@ static qn_status decide_targets(csv_table *t) {
         QN_TRY(decide_one(t, c));
     if (t->are == QN_CSV_NUMBERS)
         return check_amounts(t);
-    number_classes(c);
+    if (t->are == QN_CSV_CLASSES)
+        number_classes(c);
     return QN_OK;
 }
 

@@ -146,25 +146,26 @@ static qn_status check_names(const csv_table *t, const char *list, const char *o
 /* The targets of a checkpoint, as far as the file has them. */
 static qn_status find_known_targets(csv_table *t) {
     const qn_table *known = t->how->table;
-    for (int k = 0; k < known->n_targets; k++) {
+    const char *const *names = known->label_column ? &known->label_column : known->targets;
+    const int n_names = known->label_column ? 1 : known->n_targets;
+    for (int k = 0; k < n_names; k++) {
         char place[32];
         size_t i = 0;
         for (; i < t->n_columns; i++) {
             snprintf(place, sizeof place, "column %zu", i + 1);
-            if (strcmp(t->columns[i].first_line, known->targets[k]) == 0 ||
-                strcmp(place, known->targets[k]) == 0)
+            if (strcmp(t->columns[i].first_line, names[k]) == 0 || strcmp(place, names[k]) == 0)
                 break;
         }
         if (i < t->n_columns)
             QN_TRY(add_target(t, i));
         else if (!t->how->is_unlabelled)
             return qn_fail(QN_ERROR_FORMAT, "%s has no column '%s', which the weights predict",
-                           t->reader.name, known->targets[k]);
+                           t->reader.name, names[k]);
     }
-    if (t->n_targets < (size_t)known->n_targets)
+    if (t->n_targets < (size_t)n_names)
         for (size_t i = 0; i < t->n_columns; i++)
             t->columns[i].role = QN_CSV_INPUT;
-    t->n_targets = t->n_targets < (size_t)known->n_targets ? 0 : t->n_targets;
+    t->n_targets = t->n_targets < (size_t)n_names ? 0 : t->n_targets;
     return QN_OK;
 }
 

@@ -15,10 +15,11 @@
 #include "format/csv.h"
 
 enum {
-    QN_CSV_MOST_TEXTS = 1024,   /* of a column that are told apart */
-    QN_CSV_MOST_LABELS = 65536, /* of a target's */
-    QN_CSV_ONE_HOT = 64,        /* categories that have features of their own */
-    QN_CSV_HASHES = 64          /* features of more of them */
+    QN_CSV_MOST_TEXTS = 1024,    /* of a column that are told apart */
+    QN_CSV_MOST_LABELS = 65536,  /* of a target's */
+    QN_CSV_ONE_HOT = 64,         /* categories that have features of their own */
+    QN_CSV_HASHES = 64,          /* features of more of them */
+    QN_CSV_MOST_OF_SAMPLE = 4096 /* labels that a column of lists may have */
 };
 
 #define QN_CSV_MAGIC "quernCS3"
@@ -29,7 +30,8 @@ typedef enum qn_csv_role { QN_CSV_INPUT, QN_CSV_TARGET, QN_CSV_LEFT_OUT } qn_csv
 typedef enum qn_csv_targets {
     QN_CSV_NO_TARGETS,
     QN_CSV_CLASSES, /* a column of class numbers; its texts are their names, if they have any */
-    QN_CSV_NUMBERS
+    QN_CSV_NUMBERS,
+    QN_CSV_LABELS, /* a column of lists of labels (a|b) by their numbers, or columns of 0 and 1 */
 } qn_csv_targets;
 
 typedef struct qn_csv_record {

@@ -8,6 +8,9 @@
 /* How its samples are prepared; as long as the predictor is open. */
 const qn_preparation *qn_predictor_preparation(const qn_predictor *predictor);
 
+/* A setting of its checkpoint, or null. */
+const char *qn_predictor_setting(const qn_predictor *predictor, const char *name);
+
 /* Takes the outputs of sample `index`, from 0; a failure ends the prediction. */
 typedef qn_status qn_take_outputs(void *user, int64_t index, const float *outputs);
 

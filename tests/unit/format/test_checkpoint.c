@@ -41,7 +41,7 @@ static void test_preparation(void) {
         {.name = "of\"it", .kind = QN_COLUMN_CATEGORY, .n_texts = 2, .texts = names},
         {.name = "day", .kind = QN_COLUMN_DATE, .is_day_first = true, .median = -3},
     };
-    const qn_table table = {3, 1, columns, targets, true};
+    const qn_table table = {3, 1, columns, targets, true, true, "tags"};
     const qn_preparation p = {.sample = {3, {28, 30, 3}},
                               .centre_crop = true,
                               .n_statistics = 3,
@@ -66,6 +66,7 @@ static void test_preparation(void) {
     CHECK(q.n_scaled == 1 && q.target_mean[0] == mean[0] && q.target_scale[0] == deviation[0]);
     CHECK(q.table->n_columns == 3 && q.table->n_targets == 1 && q.table->are_numbers);
     CHECK(strcmp(q.table->targets[0], "price") == 0 && q.table->columns[0].median == 0.1f);
+    CHECK(q.table->are_labels && strcmp(q.table->label_column, "tags") == 0);
     CHECK(q.table->columns[0].has_gaps && q.table->columns[2].is_day_first);
     CHECK(q.table->columns[1].n_texts == 2 && strcmp(q.table->columns[1].texts[0], names[0]) == 0);
     qn_metadata_destroy(m);
