@@ -186,6 +186,10 @@ def _how_to(inner: tuple[int, ...], wanted: Wanted, declared: tuple[int, ...]) -
     return f"; Model(..., input={image}) makes a network for them, and Model(..., resize=True) resizes images"
 
 
+def _without_ones(dims: tuple[int, ...]) -> list[int]:
+    return [one for one in dims if one != 1]
+
+
 def _place_of_zoo(x: Array, wanted: Wanted) -> tuple[Array, tuple[int, ...], bool]:
     """See place; of a network that quern builds."""
     inner = x.shape[1:]
@@ -195,6 +199,8 @@ def _place_of_zoo(x: Array, wanted: Wanted) -> tuple[Array, tuple[int, ...], boo
         raise c.ArgumentError(f"samples are {_words(inner)}; {wanted.model} takes (H, W, C), (H, W) or (C)")
     dims = (image[1], image[2], image[0]) if is_planes and len(image) == 3 else image
     want = wanted.sample
+    if len(inner) == 2 and not is_planes and len(want) == 3 and _without_ones(inner) == _without_ones(want):
+        image = dims = want  # series (T, F) as (T, 1, F): extents of 1 change no order
     if dims == want or (wanted.takes_rows and len(dims) == 1):
         pass
     elif len(dims) == 1 and len(want) == 3 and want[2] == 1 and dims[0] == want[0] * want[1]:

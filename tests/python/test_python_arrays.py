@@ -70,6 +70,17 @@ class Shapes(Case):
         self.refuses(r"\(5,\); mlp takes \(6,\)", lambda: model.predict(rows[:, :5]))
         self.refuses("samples are", lambda: model.fit((rows, self.y), validation=(rows[:, :5], self.y), **SHORT))
 
+    def test_series(self):
+        """(N, T, F) for a network of (T, 1, F): the class is in the order of the three columns."""
+        y = np.arange(N) % 3
+        x = np.random.default_rng(0).normal(size=(N, 16, 3)).astype(np.float32)
+        x[np.arange(N), :, y] += 1
+        model = quern.Model("mlp", input=(16, 1, 3))
+        model.fit((x, y), epochs=8, batch=16, lr=0.01, meter=False)
+        np.testing.assert_array_equal(model.predict(x), model.predict(x[:, :, None]))
+        self.assertGreater(model.evaluate((x, y))["accuracy"], 0.95)
+        self.refuses("samples are", lambda: model.predict(x.transpose(0, 2, 1)))
+
     def test_kinds(self):
         model = self.model(classes=CLASSES)
         for wrong in (self.x.astype(complex), self.x.astype(object), self.x.astype(str), self.x[:, 0, 0, 0]):
