@@ -56,6 +56,14 @@ def leaky(default=None):
     return made
 
 
+def handed_on():
+    """An attribute that a function hands on to another, whose constant it is."""
+    constant = referring(node("Constant", [], ["c"]), "value_float", AttributeProto.FLOAT, "inner")
+    inner = function("Inner", ["a"], ["b"], [constant, node("Add", ["a", "c"], ["b"])], ["inner"])
+    call = referring(node("Inner", ["a"], ["b"], "own"), "inner", AttributeProto.FLOAT, "outer")
+    return model([node("Outer", ["x"], ["y"], "own", outer=2.5)], [function("Outer", ["a"], ["b"], [call], ["outer"]), inner])
+
+
 def branches():
     """A branch inside of a function, which calls another one with names of both."""
     inner = [helper.make_graph([node(kind, ["a"], ["t"], "own" if kind == "Twice" else ""), node("Add", ["t", "k"], ["u"])], "branch",
@@ -99,6 +107,7 @@ def good():
     yield "input left out", model([node("Cut", ["x", "", "w"], ["y"], "own")], [clip], {"w": 0.5}), np.minimum(X, 0.5)
     both = function("Both", ["a"], ["a", "n"], [node("Neg", ["a"], ["n"])])
     yield "input as output", model([node("Both", ["x"], ["p", ""], "own"), node("Both", ["p"], ["", "y"], "own")], [both]), -X
+    yield "handed on", handed_on(), X + 2.5
     yield "branches", branches(), 2 * (2 * X + 0.5) + 0.5
     yield "overloads", overloads(), -np.abs(X)
     yield "disorder", model([node("F", ["x"], ["y"], "own")], [function("F", ["a"], ["b"], [
