@@ -132,6 +132,10 @@ typedef struct qn_onnx_export_options {
     const qn_numerics *numerics;
     const float *samples;
     int64_t n_samples;
+    /* With a source: the checkpoint whose parameters take the place of the file's, by name,
+     * without an engine: nothing is planned, and any network that was trained comes back. Null:
+     * those of the engine. */
+    const char *weights;
 } qn_onnx_export_options;
 QN_API qn_status qn_onnx_export(const qn_onnx_export_options *options, const char *path);
 

@@ -361,7 +361,7 @@ class OnnxExportOptions(Sized):
                 ("n_outputs", c_int), ("sizes", POINTER(NetworkSizes)), ("seed", c_uint64), ("engine", c_void_p),
                 ("is_outside", c_bool), ("properties", c_void_p), ("preparation", POINTER(Preparation)),
                 ("with_preparation", c_bool), ("source", c_void_p), ("numerics", c_void_p),
-                ("samples", POINTER(c_float)), ("n_samples", c_int64)]
+                ("samples", POINTER(c_float)), ("n_samples", c_int64), ("weights", c_char_p)]
 
 
 # ---- functions: result, then arguments; a status raises ----

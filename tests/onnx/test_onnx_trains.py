@@ -134,6 +134,25 @@ class Trains(quern.Case):
             self.assertEqual(list(self.decisions(path).values()), wanted, (producer, names))
         self.assertEqual(self.decisions(path, "--train-only", "k,lifted_tensor_0")["lifted_tensor_0"], sure)
 
+    def test_a_fixed_batch_comes_back(self):
+        """A network that can be built for its own batch alone, as it adds other rows to each sample."""
+        path = self.network("pytorch", ["a.weight", "rows", "head.weight", "head.bias"])
+        model = onnx.load(path)
+        model.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "rows"))
+        for place in (model.graph.input[0], model.graph.output[0]):
+            place.type.tensor_type.shape.dim[0].dim_value = 2
+        onnx.save(model, path)
+        self.train(path)
+        self.run_quern("export", path, "--weights", "trained.st", "--out", "again.onnx")
+        again = onnx.load(self.folder / "again.onnx").graph
+        self.assertEqual([again.input, again.output, again.node], [model.graph.input, model.graph.output, model.graph.node])
+        trained = read_safetensors(self.folder / "trained.st")
+        for tensor in again.initializer:
+            wanted = trained[tensor.name]
+            found = numpy_helper.to_array(tensor)
+            np.testing.assert_array_equal(found, wanted if found.shape == wanted.shape and tensor.name != "head.weight" else wanted.T)
+        self.assertIn("head.weight", self.moved(path))
+
     def test_a_pattern_trains_what_is_unsure(self):
         path = self.network("tf2onnx", ["scale", "rows", "dense/kernel", "dense/bias"])
         self.train(path, "--train-only", "sc*")

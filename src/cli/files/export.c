@@ -117,14 +117,14 @@ static qn_status load(exported *x, const char *weights) {
 }
 
 /* What tells words and characters apart goes with the weights. */
-static qn_status keep_vocabulary(exported *x) {
+static qn_status keep_vocabulary(exported *x, const qn_metadata *pairs) {
     static const char *const keys[] = {"text.characters",   "text.words",     "text.source_words",
                                        "text.target_words", "wordpiece.text", "wordpiece.source",
                                        "squad.unanswerable"};
     QN_TRY(qn_metadata_create(NULL, &x->properties));
     x->options.properties = x->properties;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *value = qn_metadata_get(x->session.pairs, keys[i]);
+        const char *value = qn_metadata_get(pairs, keys[i]);
         if (value)
             QN_TRY(qn_metadata_set(x->properties, keys[i], value));
     }
@@ -148,7 +148,26 @@ static qn_status load_task(const arguments *a, exported *x, const char *weights)
     x->sizes = qn_task_get_facts(s->task).sizes;
     x->options.sizes = &x->sizes;
     x->options.engine = qn_task_engine(s->task);
-    return keep_vocabulary(x);
+    return keep_vocabulary(x, s->pairs);
+}
+
+/* The file that a network came from, with the weights of a checkpoint in place of its own. What
+ * adapters add is worked out by an engine. */
+static bool is_substituted(const exported *x) {
+    return model_network(x->options.model) && !x->numerics && x->metadata &&
+           !qn_metadata_get(x->metadata, "lora");
+}
+
+static qn_status substitute(const arguments *a, exported *x, const char *weights) {
+    const bool is_classifier = !x->options.model->network;
+    if (!is_classifier && (arguments_get(a, "input") || arguments_get(a, "classes")))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--input and --classes are for networks that classify; %s goes with the "
+                       "sizes of its checkpoint",
+                       x->options.model->name);
+    QN_TRY(model_check(x->options.model, x->metadata, weights));
+    x->options.weights = weights;
+    return is_classifier ? QN_OK : keep_vocabulary(x, x->metadata);
 }
 
 /* What runs the file needs to know how its samples were prepared. */
@@ -266,6 +285,8 @@ static qn_status load_any(const arguments *a, exported *x, const char *weights) 
     QN_TRY(choose_numerics(a, x));
     if (x->numerics || is_classifier)
         QN_TRY(choose_sizes(a, x));
+    if (is_substituted(x))
+        return substitute(a, x, weights);
     if (x->numerics)
         return load_numerics(a, x, weights);
     return is_classifier ? load(x, weights) : load_task(a, x, weights);

@@ -3,6 +3,7 @@
  * layout, open axes, operators, what the file says of itself). Only where a head has another width
  * does an output get another extent. */
 #include "base/status.h"
+#include "format/safetensors.h"
 #include "onnx/export/export.h"
 #include "onnx/import.h"
 #include "passes/head.h"
@@ -14,6 +15,9 @@ typedef struct rewriting {
     const qn_onnx_export_options *options;
     qn_onnx_exporter *exporter; /* for its memory, and nodes of the preparation */
     qn_onnx_network *network;
+    qn_file *file; /* of the options' weights, mapped; null: the engine has them */
+    const void *mapped;
+    qn_safetensors stored;
     qn_onnx_changes changes;
     qn_onnx_change *tensors;
     qn_onnx_property *properties;
@@ -80,8 +84,23 @@ static qn_onnx_change_kind kind_of(const rewriting *r, const qn_onnx_record *rec
     return QN_ONNX_CHANGE_READ;
 }
 
+/* A parameter of the checkpoint, or of the engine. */
+static qn_stored_tensor find_stored(const rewriting *r, const char *name) {
+    if (!r->file)
+        return qn_engine_find(r->options->engine, name);
+    const qn_safetensor *t = qn_safetensors_find(&r->stored, name);
+    qn_stored_tensor stored = {.name = name};
+    if (t) {
+        stored.dtype = t->dtype;
+        stored.shape = t->shape;
+        stored.bytes = t->bytes;
+        stored.data = (char *)r->mapped + r->stored.data_offset + t->begin;
+    }
+    return stored;
+}
+
 static qn_status add_record(rewriting *r, const qn_onnx_record *record) {
-    const qn_stored_tensor stored = qn_engine_find(r->options->engine, record->parameter);
+    const qn_stored_tensor stored = find_stored(r, record->parameter);
     qn_onnx_change *c = &r->tensors[r->changes.n_tensors];
     if (!stored.data || stored.shape.rank != record->n_dims)
         return qn_fail(QN_ERROR_ARGUMENT, "the weights have no %s of the network's shape",
@@ -91,6 +110,8 @@ static qn_status add_record(rewriting *r, const qn_onnx_record *record) {
                           .node = record->node,
                           .input = record->input};
     QN_TRY(convert(r, record, &stored, &c->tensor));
+    if (r->mapped) /* what was read need not stay in memory */
+        qn_file_forget(r->mapped, (size_t)qn_file_bytes(r->file));
     c->tensor.name = record->item;
     note_width(r, record->tensor, &c->tensor);
     r->changes.n_tensors++;
@@ -105,8 +126,8 @@ static qn_status add_records(rewriting *r) {
     r->tensors = qn_onnx_room(r->exporter, (size_t)n + 4, sizeof *r->tensors);
     if (!r->tensors)
         return QN_ERROR_MEMORY;
-    for (const qn_onnx_record *record = r->network->records; record && r->options->engine;
-         record = record->next)
+    for (const qn_onnx_record *record = r->network->records;
+         record && (r->options->engine || r->file); record = record->next)
         QN_TRY(add_record(r, record));
     return QN_OK;
 }
@@ -158,9 +179,12 @@ static qn_status add_preparation(rewriting *r) {
     return QN_OK;
 }
 
-/* Builds the network once, which notes where each parameter is from. */
+/* Opening the file built the network once, which noted where each parameter is from; where it was
+ * not built, it is now. */
 static qn_status note_parameters(qn_onnx_network *network) {
     qn_graph *graph;
+    if (network->records)
+        return QN_OK;
     qn_value *outputs =
         qn_arena_allocate(&network->arena, (size_t)network->n_outputs + 1, sizeof *outputs);
     if (!outputs)
@@ -170,16 +194,40 @@ static qn_status note_parameters(qn_onnx_network *network) {
     return status;
 }
 
+static qn_status open_weights(rewriting *r) {
+    const char *path = r->options->weights;
+    if (!path)
+        return QN_OK;
+    QN_TRY(qn_file_open(r->network->allocator, path, &r->file));
+    QN_TRY(qn_safetensors_read(&r->stored, r->file));
+    return qn_file_map(r->file, &r->mapped);
+}
+
+static void close_weights(rewriting *r) {
+    if (r->mapped)
+        qn_file_unmap(r->mapped, (size_t)qn_file_bytes(r->file));
+    qn_safetensors_deinit(&r->stored);
+    qn_file_close(r->file);
+}
+
+static qn_status rewrite(rewriting *r, const qn_metadata *pairs, const char *path) {
+    QN_TRY(open_weights(r));
+    QN_TRY(note_parameters(r->network));
+    QN_TRY(add_records(r));
+    QN_TRY(add_properties(r, pairs));
+    QN_TRY(add_preparation(r));
+    r->changes.tensors = r->tensors;
+    if (r->changes.width != r->changes.old_width)
+        QN_TRY(qn_onnx_check_changes(r->exporter, r->network, r->tensors, r->changes.n_tensors));
+    return qn_onnx_file_rewrite(r->network->file, &r->changes, path, r->options->is_outside);
+}
+
 qn_status qn_onnx_export_again(qn_onnx_exporter *exporter, const qn_onnx_export_options *options,
                                const qn_metadata *pairs, const char *path) {
     rewriting r = {
         .options = options, .exporter = exporter, .network = (qn_onnx_network *)options->source};
-    QN_TRY(note_parameters(r.network));
-    QN_TRY(add_records(&r));
-    QN_TRY(add_properties(&r, pairs));
-    QN_TRY(add_preparation(&r));
-    r.changes.tensors = r.tensors;
-    if (r.changes.width != r.changes.old_width)
-        QN_TRY(qn_onnx_check_changes(exporter, r.network, r.tensors, r.changes.n_tensors));
-    return qn_onnx_file_rewrite(r.network->file, &r.changes, path, options->is_outside);
+    qn_safetensors_init(&r.stored, r.network->allocator);
+    const qn_status status = rewrite(&r, pairs, path);
+    close_weights(&r);
+    return status;
 }
