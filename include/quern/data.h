@@ -104,6 +104,13 @@ typedef struct qn_data_source {
     const char *held_out;
 } qn_data_source;
 
+/* Which folder above a picture is its class. */
+typedef enum qn_classes_from {
+    QN_CLASSES_FROM_TOP,  /* the first below the data's, or below train and test */
+    QN_CLASSES_FROM_LEAF, /* the one that it lies in */
+    QN_CLASSES_FROM_PATH  /* all of them: "animals/cat" */
+} qn_classes_from;
+
 typedef struct qn_data_options {
     size_t size;                   /* QN_OPTIONS_INIT(qn_data_options) */
     const qn_allocator *allocator; /* null: the heap; must outlive the source, like the log */
@@ -133,11 +140,12 @@ typedef struct qn_data_options {
      * same rule, and the log is told if some of those are test samples now. "place": by the rule of
      * versions that kept none. Null: by a keyed hash of their content, anew. */
     const char *held_out;
+    qn_classes_from classes_from; /* of pictures in folders */
 } qn_data_options;
 
-/* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR,
- * npy:X,Y[,nchw], csv:FILE[,label=NAME], labelled:FILE, sounds:DIR, texts:FILE, synthetic. options
- * null: all 0. */
+/* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR,
+ * images:DIR[,LABELS.csv[,label=NAME]], npy:X,Y[,nchw], csv:FILE[,label=NAME], labelled:FILE,
+ * sounds:DIR, texts:FILE, synthetic. options null: all 0. */
 QN_API qn_status qn_data_open(const char *specification, const qn_data_options *options,
                               qn_data_source *source);
 QN_API void qn_data_close(qn_data_source *source);

@@ -212,7 +212,8 @@ class DataOptions(Sized):
                 ("n_targets", c_int), ("strict", c_bool), ("reads_texts", c_bool), ("target", c_char_p),
                 ("ignore", c_char_p), ("categories", c_char_p), ("task", c_char_p), ("header", c_char_p),
                 ("separator", c_char_p), ("decimal", c_char_p), ("dates", c_char_p), ("table", c_void_p),
-                ("is_unlabelled", c_bool), ("held_out", c_char_p)]
+                ("is_unlabelled", c_bool), ("held_out", c_char_p),
+                ("classes_from", c_int)]
 
 
 class LoaderOptions(Sized):

@@ -2,6 +2,7 @@
 #include "base/print.h"
 #include "base/status.h"
 #include "cli/json.h"
+#include "cli/look/reading.h"
 #include "cli/session.h"
 #include "os/process/interrupt.h"
 #include "report/confusion.h"
@@ -336,6 +337,6 @@ const command command_evaluate = {
         "from the checkpoint.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&table_form_options},
+    .shared = {&table_form_options, &reading_options},
     .run = run,
 };

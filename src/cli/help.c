@@ -32,7 +32,7 @@ static const char *const data_kinds[][2] = {
     {"idx:DIR", "the four files of MNIST's format, gzipped or not"},
     {"cifar10:DIR", "CIFAR-10 in its binary format"},
     {"cifar100:DIR", "CIFAR-100 in its binary format"},
-    {"images:DIR", "pictures: train/CLASS/* and test/CLASS/*, or CLASS/*"},
+    {"images:DIR[,LABELS.csv]", "pictures: train/CLASS/*, test/CLASS/*; CLASS/*; or a table"},
     {"npy:X.npy,Y.npy[,nchw]", "arrays of samples, and of labels or float32 targets"},
     {"csv:FILE[,label=NAME]", "a table of numbers, texts and dates; the last column is predicted"},
     {"sounds:DIR", "WAV: CLASS/*.wav, or *.wav; the spectrum of each file's loudest second"},
@@ -114,7 +114,7 @@ static const char *const groups[][2] = {
      " freeze train-only requires-grad update lr-for lora personalise personal-words personal-rate "
      "save-personal "},
     {"Data and loss",
-     " classes class-weights label-smoothing loss shape shuffle strict length stride "
+     " classes classes-from class-weights label-smoothing loss shape shuffle strict length stride "
      "wordpiece vocabulary hidden min-count "},
     {"Tables", " target task ignore categories header separator decimal dates "},
     {"Memory and speed",

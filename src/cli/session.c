@@ -2,6 +2,7 @@
 #include "cli/session.h"
 
 #include "base/status.h"
+#include "cli/look/reading.h"
 #include "cli/model.h"
 #include "cli/outputs/outputs.h"
 #include "cli/terminal.h"
@@ -202,6 +203,7 @@ qn_status session_open_trained(session *s, const arguments *a, const char *const
     }
     if (s->kept)
         QN_TRY(forget_form(s, a));
+    QN_TRY(reading_store(a, s->pairs));
     QN_TRY(session_keep_pairs(s));
     session_set_budget(s, (size_t)arguments_count(a, "memory"));
     QN_TRY(session_open_task(s, false, (int)arguments_count(a, "threads")));

@@ -11,6 +11,7 @@
 #include "tasks/confusion.h"
 #include "tasks/rows/labels.h"
 #include "tasks/rows/regression.h"
+#include "tasks/reading.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -216,6 +217,11 @@ static qn_status find_weights(qn_task *task, classification *c, bool was_prepare
 
 static qn_status open_data(qn_task *task, classification *c) {
     QN_TRY(open_source(task, c));
+    if (task->training && c->source.n_samples[QN_TRAIN] == 0)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "%s has no training samples, only samples to test on; quern evaluate "
+                       "judges weights by them",
+                       c->source.name);
     find_input(task, c);
     QN_TRY(find_outputs(task, c));
     qn_shape_print(c->input, c->input_text);

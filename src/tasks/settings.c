@@ -2,6 +2,7 @@
 #include "base/decimal.h"
 #include "base/status.h"
 #include "format/metadata.h"
+#include "tasks/reading.h"
 #include "tasks/tasks.h"
 
 #include <math.h>
@@ -57,19 +58,11 @@ qn_status qn_setting_set_count(qn_task *task, const char *name, int64_t value) {
 }
 
 qn_status qn_task_table_options(const qn_task *task, bool is_prepared, qn_data_options *options) {
-    const char *separator = qn_setting_text(task, "separator", NULL);
-    options->header = qn_setting_text(task, "header", NULL);
-    options->separator = separator && strcmp(separator, "bar") == 0 ? "|" : separator;
-    options->decimal = qn_setting_text(task, "decimal", NULL);
-    options->dates = qn_setting_text(task, "dates", NULL);
+    qn_reading_set(task->settings, options);
     if (is_prepared)
         QN_TRY(qn_metadata_get_table(task->settings, &options->table));
     if (options->table)
-        return QN_OK;
-    options->target = qn_setting_text(task, "target", NULL);
-    options->ignore = qn_setting_text(task, "ignore", NULL);
-    options->categories = qn_setting_text(task, "categories", NULL);
-    options->task = qn_setting_text(task, "task", NULL);
+        options->target = options->ignore = options->categories = options->task = NULL;
     return QN_OK;
 }
 

@@ -5,9 +5,11 @@
 #include "cli/data_name.h"
 #include "cli/json.h"
 #include "cli/look/facts.h"
+#include "cli/look/reading.h"
 #include "cli/session.h"
 #include "os/heap.h"
 #include "quern/data.h"
+#include "tasks/reading.h"
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
@@ -44,7 +46,9 @@ static const option options[] = {
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print a JSON object"},
 };
 
-static qn_status open_data(const arguments *a, qn_arena *texts, qn_data_source *source) {
+/* settings and texts must outlive the source. */
+static qn_status open_data(const arguments *a, qn_arena *texts, qn_metadata *settings,
+                           qn_data_source *source) {
     const char *name, *input = arguments_get(a, "input");
     qn_data_options how = {
         QN_OPTIONS_INIT(qn_data_options),
@@ -57,6 +61,8 @@ static qn_status open_data(const arguments *a, qn_arena *texts, qn_data_source *
     if (input && !qn_shape_parse(input, &how.sample))
         return QN_ERROR_ARGUMENT;
     QN_TRY(data_name_find(a->words[0], texts, &name));
+    QN_TRY(reading_store(a, settings));
+    qn_reading_set(settings, &how);
     return qn_data_open(name, &how, source);
 }
 
@@ -74,11 +80,15 @@ static void show(const arguments *a, const qn_data_source *source) {
 static int run(const arguments *a) {
     qn_data_source source = {.self = NULL};
     qn_arena texts;
+    qn_metadata *settings = NULL;
     qn_arena_init(&texts, qn_allocator_default());
-    const qn_status status = open_data(a, &texts, &source);
+    qn_status status = qn_metadata_create(NULL, &settings);
+    if (status == QN_OK)
+        status = open_data(a, &texts, settings, &source);
     if (status == QN_OK)
         show(a, &source);
     qn_data_close(&source);
+    qn_metadata_destroy(settings);
     qn_arena_deinit(&texts);
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }
@@ -92,5 +102,6 @@ const command command_inspect = {
     .description = "Nothing is trained. What is shown is what quern train would train on.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .shared = {&table_options, &table_form_options, &reading_options},
     .run = run,
 };

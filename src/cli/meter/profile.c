@@ -3,6 +3,7 @@
 #include "report/profile.h"
 #include "base/status.h"
 #include "cli/json.h"
+#include "cli/look/reading.h"
 #include "cli/meter/measuring.h"
 #include "cli/numbers/shifts.h"
 #include "cli/terminal.h"
@@ -409,7 +410,8 @@ const command command_profile = {
         "discarded. Ctrl-C stops measuring and reports what was measured so far.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&report_options, &measuring_options, &training_options, &by_plan_options},
+    .shared = {&report_options, &measuring_options, &training_options, &reading_options,
+               &by_plan_options},
     .run = run,
     .makes_files = true,
 };

@@ -2,6 +2,7 @@
 #include "cli/plan/plan.h"
 
 #include "base/status.h"
+#include "cli/look/reading.h"
 #include "cli/plan/buffers.h"
 #include "cli/train/training.h"
 
@@ -127,6 +128,6 @@ const command command_plan = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .shared = {&plan_buffers_options, &plan_cores_options, &training_options, &table_options,
-               &table_form_options},
+               &table_form_options, &reading_options},
     .run = run,
 };

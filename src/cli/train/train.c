@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "cli/budget.h"
 #include "cli/json.h"
+#include "cli/look/reading.h"
 #include "cli/terminal.h"
 #include "cli/train/core_choice.h"
 #include "cli/train/personal.h"
@@ -402,8 +403,8 @@ const command command_train = {
         "quern exits. quern train MODEL --help shows that model's recipe.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&training_options, &table_options, &table_form_options, &by_plan_options,
-               &personal_options},
+    .shared = {&training_options, &table_options, &table_form_options, &reading_options,
+               &by_plan_options, &personal_options},
     .run = run,
     .makes_files = true,
 };

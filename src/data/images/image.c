@@ -88,15 +88,21 @@ void qn_pixels_drop_alpha(uint8_t *row, int64_t w, int c) {
     }
 }
 
-bool qn_image_has_name(const char *name) {
-    static const char *const endings[] = {".png",  ".jpg", ".jpeg", ".webp", ".heic", ".heif",
-                                          ".avif", ".bmp", ".dib",  ".gif",  ".tif",  ".tiff"};
+const char *qn_image_format_name(const char *name) {
+    static const char *const endings[][2] = {
+        {".png", "PNG"},   {".jpg", "JPEG"},  {".jpeg", "JPEG"}, {".webp", "WebP"},
+        {".heic", "HEIC"}, {".heif", "HEIC"}, {".avif", "AVIF"}, {".bmp", "BMP"},
+        {".dib", "BMP"},   {".gif", "GIF"},   {".tif", "TIFF"},  {".tiff", "TIFF"}};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof endings[0]; i++) {
-        if (qn_text_is_same(dot, endings[i]))
-            return true;
+        if (qn_text_is_same(dot, endings[i][0]))
+            return endings[i][1];
     }
-    return false;
+    return "";
+}
+
+bool qn_image_has_name(const char *name) {
+    return *qn_image_format_name(name);
 }
 
 static bool is_jpeg(const uint8_t *data, size_t bytes) {

@@ -33,6 +33,9 @@ bool qn_tiff_is(const uint8_t *data, size_t bytes);
 /* Whether the name of a file ends as that of a picture does that there is a decoder for. */
 bool qn_image_has_name(const char *name);
 
+/* What the ending of such a name says: "PNG"; "" of other names. */
+const char *qn_image_format_name(const char *name);
+
 /* Pixels of c channels with alpha last -> without, on white. In place. */
 void qn_pixels_drop_alpha(uint8_t *row, int64_t w, int c);
 

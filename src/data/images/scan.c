@@ -20,8 +20,7 @@ enum { PART = 32 /* pictures decoded side by side */, MOST_THREADS = 8, MOST_NAM
 /* Numbers of entries count through both lists. */
 typedef struct scan {
     const qn_source_base *base;
-    const char *const *classes;
-    qn_image_list *lists; /* (2) */
+    qn_image_list *lists; /* (QN_SPLITS) */
     const qn_shape *size;
     size_t n, row_bytes;
     uint8_t *verdicts;  /* (n) 1: can be read */
@@ -33,14 +32,15 @@ typedef struct scan {
 } scan;
 
 static qn_image_entry *entry_at(const scan *s, size_t i, const qn_image_list **list) {
-    *list = i < s->lists[0].n ? &s->lists[0] : &s->lists[1];
-    return &(*list)->entries[i < s->lists[0].n ? i : i - s->lists[0].n];
+    *list = s->lists;
+    for (; i >= (*list)->n; (*list)++)
+        i -= (*list)->n;
+    return &(*list)->entries[i];
 }
 
-bool qn_image_path(const qn_image_list *list, const char *const *classes,
-                   const qn_image_entry *entry, char *path, size_t bytes) {
-    const int length =
-        snprintf(path, bytes, "%s/%s/%s", list->root, classes[entry->class], entry->name);
+bool qn_image_path(const qn_image_list *list, const qn_image_entry *entry, char *path,
+                   size_t bytes) {
+    const int length = snprintf(path, bytes, "%s/%s", list->root, entry->name);
     return length >= 0 && (size_t)length < bytes;
 }
 
@@ -48,7 +48,7 @@ static qn_status load(scan *s, size_t i, uint8_t *x) {
     const qn_image_list *list;
     const qn_image_entry *entry = entry_at(s, i, &list);
     char path[PATH_MAX];
-    if (!qn_image_path(list, s->classes, entry, path, sizeof path))
+    if (!qn_image_path(list, entry, path, sizeof path))
         return qn_fail(QN_ERROR_FORMAT, "%s: the path is too long", path);
     return qn_image_load_known(path, s->size, true, x, &s->contents[i]);
 }
@@ -106,12 +106,15 @@ static qn_status name_store(const scan *s, char *path, size_t bytes) {
     enum { DECODERS = 2 };
     char root[PATH_MAX], folder[PATH_MAX - 128], name[PATH_MAX];
     uint64_t files = DECODERS;
-    QN_TRY(qn_path_resolve(s->lists[0].root, root, sizeof root));
+    const qn_image_list *first = s->lists;
+    while (first->n == 0)
+        first++;
+    QN_TRY(qn_path_resolve(first->root, root, sizeof root));
     QN_TRY(qn_folder_cache(folder, sizeof folder));
     for (size_t i = 0; i < s->n; i++) {
         const qn_image_list *list;
         const qn_image_entry *entry = entry_at(s, i, &list);
-        if (!qn_image_path(list, s->classes, entry, name, sizeof name))
+        if (!qn_image_path(list, entry, name, sizeof name))
             continue;
         files = mix(mix(files, qn_hash_text(name)), (uint64_t)qn_path_bytes(name));
         files = mix(files, (uint64_t)qn_file_modified_ns(name));
@@ -219,7 +222,7 @@ static qn_status tell_unreadable(scan *s) {
 static void take_out(scan *s) {
     size_t i = 0;
     int32_t row = 0;
-    for (int split = 0; split < 2; split++) {
+    for (int split = 0; split < QN_SPLITS; split++) {
         qn_image_list *list = &s->lists[split];
         size_t n_kept = 0;
         for (size_t k = 0; k < list->n; k++, i++) {
@@ -247,14 +250,13 @@ static qn_status run(scan *s, qn_image_store *store) {
     return QN_OK;
 }
 
-qn_status qn_images_scan(const qn_source_base *base, const char *const *classes,
-                         qn_image_list lists[2], const qn_shape *size, qn_image_store *store) {
+qn_status qn_images_scan(const qn_source_base *base, qn_image_list lists[QN_SPLITS],
+                         const qn_shape *size, qn_image_store *store) {
     const qn_allocator *allocator = base->options.allocator;
     scan s = {.base = base,
-              .classes = classes,
               .lists = lists,
               .size = size,
-              .n = lists[0].n + lists[1].n,
+              .n = lists[QN_TRAIN].n + lists[QN_TEST].n + lists[QN_VALIDATION].n,
               .row_bytes = (size_t)qn_shape_count(*size)};
     *store = (qn_image_store){.file = NULL};
     if (s.n == 0)

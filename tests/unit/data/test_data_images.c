@@ -2,6 +2,7 @@
 #include "data_files.h"
 #include "image_files.h"
 
+#include "data/facts.h"
 #include "data/images/image.h"
 #include "os/library.h"
 
@@ -283,7 +284,8 @@ static void check_folder_held_out(void) {
     write_text("@/set/light/notes.txt", "x");
     write_text("@/set/readme", "x");
     CHECK_OK(open_at("images:@/set", &options, &source));
-    CHECK(n_notices == 1 && strstr(last_notice, "ignored 2 files") &&
+    CHECK(n_notices == 1 && strstr(last_notice, "left out 2: ") &&
+          strstr(last_notice, "1 .txt (no picture: light/notes.txt)") &&
           strstr(last_notice, "readme"));
     /* few: a quarter is held out */
     CHECK(source.n_samples[0] + source.n_samples[1] == 40);
@@ -324,6 +326,119 @@ static void check_folder_split(void) {
     CHECK_OPEN_FAILS("images:@/empty", QN_ERROR_FORMAT, "holds no pictures that can be read");
     make_folder("@/none");
     CHECK_OPEN_FAILS("images:@/none", QN_ERROR_FORMAT, "no class folders");
+}
+
+/* Folders in all the ways that people keep pictures in. */
+static void check_layouts(void) {
+    qn_data_options options = {QN_OPTIONS_INIT(qn_data_options), .sample = QN_SHAPE(3, 3, 1)};
+    qn_data_source source;
+    int32_t y;
+    /* val beside train, in any case: tested on; beside a test folder it validates */
+    write_class("@/val/Train/a", 3, 1);
+    write_class("@/val/Train/b", 3, 2);
+    write_class("@/val/Valid/b", 2, 3);
+    write_class("@/val/other", 1, 3);
+    CHECK_OK(open_at("images:@/val", &options, &source));
+    CHECK(source.n_samples[QN_TRAIN] == 6 && source.n_samples[QN_TEST] == 2 &&
+          source.n_samples[QN_VALIDATION] == 0);
+    CHECK_OK(source.read_class(source.self, QN_TEST, 0, &y));
+    CHECK(y == 1 && source.facts->dropped.n == 1 && source.facts->n_notes == 1);
+    qn_data_close(&source);
+    write_class("@/val/TEST/a", 1, 4);
+    options.validation = 0.5;
+    CHECK_OK(open_at("images:@/val", &options, &source));
+    CHECK(source.n_samples[QN_TRAIN] == 6 && source.n_samples[QN_TEST] == 1 &&
+          source.n_samples[QN_VALIDATION] == 2);
+    CHECK_OK(source.read_class(source.self, QN_VALIDATION, 1, &y));
+    CHECK(y == 1);
+    qn_data_close(&source);
+    options.validation = 0;
+    write_class("@/val/validation/a", 1, 4);
+    CHECK_OPEN_FAILS("images:@/val", QN_ERROR_FORMAT, "which say the same");
+    /* test alone; beside classes it may be one */
+    write_class("@/alone/test/a", 2, 1);
+    write_class("@/alone/test/b", 1, 1);
+    CHECK_OK(open_at("images:@/alone", &options, &source));
+    CHECK(source.n_samples[QN_TRAIN] == 0 && source.n_samples[QN_TEST] == 3);
+    CHECK(source.preparation.n_classes == 2);
+    qn_data_close(&source);
+    write_class("@/alone/c", 1, 1);
+    CHECK_OPEN_FAILS("images:@/alone", QN_ERROR_FORMAT, "is test a class, or");
+    /* trains and cars */
+    write_class("@/words/train", 3, 1);
+    write_class("@/words/valid", 3, 200);
+    CHECK_OK(open_at("images:@/words", &options, &source));
+    CHECK(source.preparation.n_classes == 2 &&
+          source.n_samples[QN_TRAIN] + source.n_samples[QN_TEST] == 6);
+    qn_data_close(&source);
+}
+
+/* Pictures in folders below those of classes, and which of the folders is the class. */
+static void check_levels(void) {
+    qn_data_options options = {QN_OPTIONS_INIT(qn_data_options), .sample = QN_SHAPE(3, 3, 1)};
+    qn_data_source source;
+    make_folder("@/deep/animals");
+    make_folder("@/deep/plants");
+    write_class("@/deep/animals/cat", 2, 1);
+    write_class("@/deep/animals/.hidden", 2, 1);
+    write_class("@/deep/animals/dog", 2, 2);
+    write_class("@/deep/plants/cat", 2, 3);
+    write_text("@/deep/plants/Thumbs.db", "x");
+    write_text("@/deep/.DS_Store", "x");
+    static const struct {
+        qn_classes_from from;
+        int n;
+        const char *first, *last;
+    } ways[] = {{QN_CLASSES_FROM_TOP, 2, "animals", "plants"},
+                {QN_CLASSES_FROM_LEAF, 2, "cat", "dog"},
+                {QN_CLASSES_FROM_PATH, 3, "animals/cat", "plants/cat"}};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        options.classes_from = ways[i].from;
+        CHECK_OK(open_at("images:@/deep", &options, &source));
+        CHECK(source.n_samples[QN_TRAIN] + source.n_samples[QN_TEST] == 6);
+        CHECK(source.preparation.n_classes == ways[i].n && source.facts->dropped.n == 0);
+        CHECK(strcmp(source.preparation.class_names[0], ways[i].first) == 0);
+        CHECK(strcmp(source.preparation.class_names[ways[i].n - 1], ways[i].last) == 0);
+        qn_data_close(&source);
+    }
+    make_folder("@/unpacked/set");
+    write_class("@/unpacked/set/a", 2, 1);
+    write_class("@/unpacked/set/b", 2, 1);
+    CHECK_OPEN_FAILS("images:@/unpacked", QN_ERROR_FORMAT, "--classes-from leaf");
+}
+
+/* Tables of files and labels. */
+static void check_labels(void) {
+    qn_data_options options = {QN_OPTIONS_INIT(qn_data_options), .sample = QN_SHAPE(3, 3, 1)};
+    qn_data_source source;
+    int32_t y;
+    make_folder("@/flat");
+    write_class("@/flat/pictures", 4, 9);
+    write_text("@/l.csv",
+               "id,annotator,label\n0,ann,dog\n1,ann,cat\n2,bob,dog\n9,bob,cat\n3,bob,\n");
+    CHECK_OK(open_at("images:@/flat/pictures,@/l.csv", &options, &source));
+    CHECK(source.n_samples[QN_TRAIN] + source.n_samples[QN_TEST] == 3);
+    CHECK(source.preparation.n_classes == 2 && source.facts->dropped.n == 2);
+    CHECK(strcmp(source.preparation.class_names[0], "cat") == 0);
+    qn_data_close(&source);
+    CHECK_OK(open_at("images:@/flat/pictures,@/l.csv,label=annotator", &options, &source));
+    CHECK(strcmp(source.preparation.class_names[0], "ann") == 0);
+    qn_data_close(&source);
+    write_text("@/l.csv", "split,filename,class\ntrain,/data/upload/0.png,a\ntrain,1.png,b\n"
+                          "valid,3.png,b\ntest,2.png,a\n");
+    CHECK_OK(open_at("images:@/flat/pictures,@/l.csv", &options, &source));
+    CHECK(source.n_samples[QN_TRAIN] == 2 && source.n_samples[QN_TEST] == 1 &&
+          source.n_samples[QN_VALIDATION] == 1);
+    CHECK_OK(source.read_class(source.self, QN_VALIDATION, 0, &y));
+    CHECK(y == 1);
+    qn_data_close(&source);
+    write_text("@/l.csv", "0.png,a\n1.png,b\n0.png,b\n");
+    CHECK_OPEN_FAILS("images:@/flat/pictures,@/l.csv", QN_ERROR_FORMAT, "0.png is of class");
+    write_text("@/l.csv", "file,x,y\n0.png,1,2\n");
+    CHECK_OPEN_FAILS("images:@/flat/pictures,@/l.csv", QN_ERROR_FORMAT, "label=NAME");
+    write_text("@/l.csv", "file,label\nnone.png,x\n");
+    CHECK_OPEN_FAILS("images:@/flat/pictures,@/l.csv", QN_ERROR_FORMAT, "no column names pictures");
+    CHECK_OPEN_FAILS("images:@/nowhere,@/l.csv", QN_ERROR_IO, "there is no folder");
 }
 
 static int64_t n_progress, n_progress_calls;
@@ -413,6 +528,9 @@ int main(void) {
     check_prepare();
     check_folder_held_out();
     check_folder_split();
+    check_layouts();
+    check_levels();
+    check_labels();
     check_scan();
     check_gone();
     files_end();
