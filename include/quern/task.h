@@ -84,6 +84,9 @@ typedef struct qn_task_facts {
 
 QN_API qn_task_facts qn_task_get_facts(const qn_task *task);
 
+/* The data that a task trains on or evaluates; null: of its kind it has none, or another form. */
+QN_API const qn_data_source *qn_task_get_source(const qn_task *task);
+
 /* A metric. */
 typedef struct qn_metric {
     const char *name; /* "loss", "accuracy", "bits_per_character" */

@@ -4,12 +4,12 @@ _quern() {
   local command=${COMP_WORDS[1]} options='' words=''
   case "$command" in
     models) options='--input --json --help' ;;
-    inspect) options='--input --holdout --validation --seed --strict --json --help' ;;
-    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --load --power --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --tune --cores --plan --personalise --personal-words --personal-rate --save-personal --force --help' ;;
-    plan) options='--data --max-batch --html --save --load --json --buffers --capacity --seconds --out --cores --compare-cores --machine --measure --power --trace --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --force --help' ;;
-    profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --tune --cores --plan --force --help' ;;
+    inspect) options='--input --holdout --validation --seed --strict --json --target --task --ignore --categories --header --separator --decimal --dates --classes-from --help' ;;
+    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --load --power --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --classes-from --tune --cores --plan --personalise --personal-words --personal-rate --save-personal --force --help' ;;
+    plan) options='--data --max-batch --html --save --load --json --buffers --capacity --seconds --out --cores --compare-cores --machine --measure --power --trace --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --classes-from --force --help' ;;
+    profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --classes-from --tune --cores --plan --force --help' ;;
     study) options='--models --batches --out --quick --steps --seconds --repeat --data --no-drip --memory-limit --threads --retry --only --interval --sysroot --power --description --help' ;;
-    evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --force --help' ;;
+    evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --classes-from --force --help' ;;
     predict) options='--weights --top --threads --csv --json --header --separator --decimal --dates --help' ;;
     sample) options='--weights --data --prompt --context --count --characters --temperature --seed --picture --memory --threads --json --force --help' ;;
     convert) options='--model --map --out --input --classes --vocabulary --partial --seed --real --show-map --json --force --help' ;;
@@ -28,6 +28,12 @@ _quern() {
     version) options='--help' ;;
   esac
   case "$command $before" in
+    'inspect --task') words='auto classification regression labels' ;;
+    'inspect --header') words='auto yes no' ;;
+    'inspect --separator') words='  ; tab bar' ;;
+    'inspect --decimal') words='.  ' ;;
+    'inspect --dates') words='dmy mdy' ;;
+    'inspect --classes-from') words='top leaf path' ;;
     'train --optimizer') words='sgd adam adamw' ;;
     'train --schedule') words='constant step cosine' ;;
     'train --loss') words='auto cross-entropy bce mse l1 huber none' ;;
@@ -39,6 +45,7 @@ _quern() {
     'train --separator') words='  ; tab bar' ;;
     'train --decimal') words='.  ' ;;
     'train --dates') words='dmy mdy' ;;
+    'train --classes-from') words='top leaf path' ;;
     'train --tune') words='off quick full' ;;
     'plan --cores') words='all auto' ;;
     'plan --optimizer') words='sgd adam adamw' ;;
@@ -52,12 +59,14 @@ _quern() {
     'plan --separator') words='  ; tab bar' ;;
     'plan --decimal') words='.  ' ;;
     'plan --dates') words='dmy mdy' ;;
+    'plan --classes-from') words='top leaf path' ;;
     'profile --optimizer') words='sgd adam adamw' ;;
     'profile --schedule') words='constant step cosine' ;;
     'profile --loss') words='auto cross-entropy bce mse l1 huber none' ;;
     'profile --augment') words='crop flip' ;;
     'profile --net') words='conv mlp' ;;
     'profile --prefer') words='time energy balanced' ;;
+    'profile --classes-from') words='top leaf path' ;;
     'profile --tune') words='off quick full' ;;
     'evaluate --split') words='train test validation' ;;
     'evaluate --loss') words='auto cross-entropy bce mse l1 huber none' ;;
@@ -65,6 +74,7 @@ _quern() {
     'evaluate --separator') words='  ; tab bar' ;;
     'evaluate --decimal') words='.  ' ;;
     'evaluate --dates') words='dmy mdy' ;;
+    'evaluate --classes-from') words='top leaf path' ;;
     'predict --header') words='auto yes no' ;;
     'predict --separator') words='  ; tab bar' ;;
     'predict --decimal') words='.  ' ;;

@@ -11,7 +11,7 @@ complete -c quern -n '__fish_seen_subcommand_from inspect' -l seed -r -d 'seed o
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l strict -d 'stop at unreadable images instead of skipping them'
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l json -d 'print a JSON object'
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l target -r -d 'columns of a table to predict, separated by commas'
-complete -c quern -n '__fish_seen_subcommand_from inspect' -l task -x -a 'auto classification regression' -d 'whether the target of a table is a class or an amount'
+complete -c quern -n '__fish_seen_subcommand_from inspect' -l task -x -a 'auto classification regression labels' -d 'what the target of a table is: a class, an amount, or several labels'
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l ignore -r -d 'columns of a table to leave out; none: keep those too that count the rows'
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l categories -r -d 'columns of a table whose numbers are names, such as postal codes'
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l header -x -a 'auto yes no' -d 'whether the first line of a table has the names of its columns'

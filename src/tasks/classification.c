@@ -9,9 +9,9 @@
 #include "run/trainer.h"
 #include "tasks/class_weights.h"
 #include "tasks/confusion.h"
+#include "tasks/reading.h"
 #include "tasks/rows/labels.h"
 #include "tasks/rows/regression.h"
-#include "tasks/reading.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -217,6 +217,7 @@ static qn_status find_weights(qn_task *task, classification *c, bool was_prepare
 
 static qn_status open_data(qn_task *task, classification *c) {
     QN_TRY(open_source(task, c));
+    task->data = &c->source;
     if (task->training && c->source.n_samples[QN_TRAIN] == 0)
         return qn_fail(QN_ERROR_FORMAT,
                        "%s has no training samples, only samples to test on; quern evaluate "

@@ -289,6 +289,11 @@ qn_task_facts qn_task_get_facts(const qn_task *task) {
     return task->facts;
 }
 
+const qn_data_source *qn_task_get_source(const qn_task *task) {
+    QN_NEED_OR(task, "task", NULL);
+    return task->data;
+}
+
 static qn_status check_can_run(const qn_task *task) {
     if (!task->how.plan_only)
         return QN_OK;

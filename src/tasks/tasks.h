@@ -56,7 +56,8 @@ struct qn_task {
     bool aligned_inputs;    /* those of its programs: the kind says so before it makes the engine */
     qn_counter counter;     /* of all that goes through the allocator */
     qn_allocator counting;
-    qn_engine *engine; /* made by open, destroyed by qn_task_close after close */
+    const qn_data_source *data; /* opened or the caller's, for those who ask; null: none */
+    qn_engine *engine;          /* made by open, destroyed by qn_task_close after close */
     qn_task_facts facts;
     qn_proximal proximal;
     void *self; /* the kind's own */

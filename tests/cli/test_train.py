@@ -34,7 +34,7 @@ class Output(Train):
     def test_json(self):
         run = self.train("--epochs", 3, "--holdout", 0.25, "--lr", 0.1, "--seed", 7, "--threads", 2)
         self.assertEqual([event["event"] for event in run.events],
-                         (["step"] * 12 + ["epoch"]) * 3 + ["done"])
+                         ["data"] + (["step"] * 12 + ["epoch"]) * 3 + ["done"])
         for kind, fields in (("step", STEP), ("epoch", EPOCH), ("done", DONE)):
             for event in run.of(kind):
                 self.assertEqual(list(event), fields)
@@ -221,6 +221,7 @@ class Trouble(Train):
 
     def test_interrupt_without_save(self):
         process = self.start("train", "lenet5", "--data", self.data, "--epochs", 10000, "--json")
+        process.stdout.readline()  # of the data
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         self.assertIn("--save", process.communicate(timeout=600)[1])

@@ -52,10 +52,11 @@ static void print_columns(const qn_data_facts *f) {
     append(line, "columns: %zu", f->n_columns);
     for (size_t i = 0; i < f->n_columns && i < MOST_COLUMNS; i++) {
         const qn_column_fact *c = &f->columns[i];
-        append(line, "%s %s (%s", i ? "," : ":", c->name, c->kind);
+        append(line, "%s %s (%s%s", i ? "," : ":", c->name, c->left_out ? "left out: " : "",
+               c->left_out ? c->left_out : c->kind);
         if (c->n_missing > 0)
             append(line, ", %lld missing", (long long)c->n_missing);
-        append(line, c->left_out ? ", left out: %s)" : ")", c->left_out);
+        append(line, ")");
     }
     if (f->n_columns > MOST_COLUMNS)
         append(line, ", and %zu more", f->n_columns - MOST_COLUMNS);

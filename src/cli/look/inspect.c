@@ -6,13 +6,17 @@
 #include "cli/json.h"
 #include "cli/look/facts.h"
 #include "cli/look/reading.h"
+#include "cli/look/samples.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "os/heap.h"
 #include "quern/data.h"
 #include "tasks/reading.h"
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
+
+enum { MOST_COMPARED = 4 << 20 };
 
 static const option options[] = {
     {.name = "input",
@@ -66,15 +70,28 @@ static qn_status open_data(const arguments *a, qn_arena *texts, qn_metadata *set
     return qn_data_open(name, &how, source);
 }
 
-static void show(const arguments *a, const qn_data_source *source) {
-    if (!arguments_flag(a, "json")) {
+static void print_warning(void *context, const char *text) {
+    (void)context;
+    terminal_print(2, "warning: %s", text);
+}
+
+static qn_status show(const arguments *a, const qn_data_source *source) {
+    const qn_look_options how = {source->preparation.sample, MOST_COMPARED};
+    qn_look look;
+    QN_TRY(qn_look_at(NULL, source, &how, &look));
+    if (arguments_flag(a, "json")) {
+        json_begin();
+        json_text("event", "data");
+        facts_add_json(source);
+        samples_add_json(source, &look);
+        json_end();
+    } else {
         facts_print(source);
-        return;
+        samples_print(source, &look, false);
+        samples_warn(source, &look, (samples_known){false, false}, print_warning, NULL);
     }
-    json_begin();
-    json_text("event", "data");
-    facts_add_json(source);
-    json_end();
+    qn_look_deinit(&look);
+    return QN_OK;
 }
 
 static int run(const arguments *a) {
@@ -86,7 +103,7 @@ static int run(const arguments *a) {
     if (status == QN_OK)
         status = open_data(a, &texts, settings, &source);
     if (status == QN_OK)
-        show(a, &source);
+        status = show(a, &source);
     qn_data_close(&source);
     qn_metadata_destroy(settings);
     qn_arena_deinit(&texts);

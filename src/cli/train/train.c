@@ -307,8 +307,10 @@ static int finish_done(training *t) {
 static qn_status run_within_budget(training *t) {
     budget b;
     qn_status status = budget_begin(&b, t);
-    progress_begin(&t->progress);
     qn_interrupt_watch(EXIT_FAILED);
+    if (status == QN_OK && training_print_look(t) != QN_OK)
+        warn(t, qn_error_message());
+    progress_begin(&t->progress);
     if (status == QN_OK)
         status = qn_training_run(t->run);
     budget_end(&b);

@@ -59,6 +59,10 @@ int64_t training_count_parameters(const training *t);
 /* Model, data and settings, before the first step. */
 void training_print_opening(const training *t);
 
+/* What the data are, in a few lines or an object: classes, what knowing nothing would give,
+ * warnings. Nothing where looking would take long. */
+qn_status training_print_look(const training *t);
+
 /* Where products were to be tuned: what came of it, a line or an object. */
 void training_print_tuning(const training *t);
 
