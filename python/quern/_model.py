@@ -299,7 +299,7 @@ class Model:
     # ---- data ----
 
     def _data_options(self, pairs: Mapping[str, str]) -> c.DataOptions:
-        settings = Pairs(pairs)  # which lives as long as it is read
+        settings = Pairs(dict(pairs))  # which lives as long as it is read
         options = c.DataOptions(log=ctypes.pointer(c.log), seed=int(pairs.get("seed", "1")),
                                 holdout=float(pairs.get("holdout", "0")),
                                 validation=float(pairs.get("validation", "0")), n_classes=self._classes(pairs),
