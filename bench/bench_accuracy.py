@@ -12,6 +12,8 @@ import statistics
 import subprocess
 import sys
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 QUERN = os.environ.get("QUERN", "build/release/quern")
 MODELS = os.environ.get("MODELS", "lenet5:3,lenet-relu:3").split(",")
 SEEDS = os.environ.get("SEEDS", "1,2,3").split(",")

@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 QUERN = pathlib.Path(__file__).parent.parent / "build" / "release" / "quern"
 PHASES, HOGS, FIRST, WINDOW = 3, 2, 5, 5
 

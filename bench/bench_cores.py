@@ -23,6 +23,8 @@ import tempfile
 import time
 from statistics import geometric_mean as mean
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 QUERN = pathlib.Path(__file__).parent.parent / "build" / "release" / "quern"
 MODELS = ["squeezenet", "googlenet", "inception-v3", "xception", "mobilenet-v2", "densenet40", "resnet50", "char-lstm"]
 ROUNDS = 3

@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent / "src" / "device" / "hexagon" / "dsp"
 TARGET = ["clang-14", "--target=hexagon-unknown-linux-musl", "-mcpu=hexagonv66", "-O2", "-ffreestanding", "-fno-builtin",

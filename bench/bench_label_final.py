@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 QUERN = os.environ.get("QUERN", "build/release/quern")
 MODEL = os.environ.get("MODEL", "lenet5")
 EPOCHS = os.environ.get("EPOCHS", "15")

@@ -18,6 +18,8 @@ import statistics
 import subprocess
 import sys
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 TOP = pathlib.Path(__file__).resolve().parents[1]
 QUERN = os.environ.get("QUERN", str(TOP / "build/release/quern"))
 PACKAGES = ("fortunes", "fortunes-min", "bible-kjv", "bible-kjv-text", "miscfiles")

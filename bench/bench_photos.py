@@ -30,6 +30,8 @@ import tempfile
 
 import numpy as np
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 EMOJI_LIST, EMOJI_FONT = "/usr/share/unicode/emoji/emoji-test.txt", "/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf"
 FIELDS = ("set", "model", "way", "count", "seed", "accuracy", "steps")

@@ -12,6 +12,8 @@ import statistics
 import subprocess
 import sys
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 QUERN = os.environ.get("QUERN", "build/release/quern")
 MODEL, EPOCHS = os.environ.get("MODEL", "lenet-relu"), os.environ.get("EPOCHS", "3")
 DATA, SEEDS = os.environ.get("DATA", "fashion-mnist"), os.environ.get("SEEDS", "1,2,3").split(",")

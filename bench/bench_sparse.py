@@ -11,6 +11,8 @@ import statistics
 import subprocess
 import sys
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 QUERN = os.environ.get("QUERN", "build/release/quern")
 THREADS = os.environ.get("THREADS", "1")
 SEEDS = os.environ.get("SEEDS", "1,2,3").split(",")

@@ -44,6 +44,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "tests", "torch", "models"))
 sys.path.insert(0, HERE)
 import dots  # noqa: E402 (found by the line before)
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 SETTINGS = {"packaged": "1.13", "tuned": "1.13", "channels-last": "1.13", "eager": "newest",
             "eager-cl": "newest", "compiled": "newest", "compiled-cl": "newest"}  # and whose they are
 CHANNELS_LAST = ("channels-last", "eager-cl", "compiled-cl")

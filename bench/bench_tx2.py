@@ -16,6 +16,8 @@ import os
 import subprocess
 import sys
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LARGE = ("--input", "224x224x3", "--classes", "1000")
 MODELS = {

@@ -33,6 +33,8 @@ import subprocess
 import sys
 import tempfile
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 PARTS = ("weights", "plans", "times", "planning")
 FIELDS = ("part", "model", "batch", "threads", "budget", "build", "process", "value", "bytes",
           "load", "program")

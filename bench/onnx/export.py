@@ -21,6 +21,8 @@ import torch
 
 import architectures
 
+os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
+
 warnings.filterwarnings("ignore")
 
 

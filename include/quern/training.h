@@ -70,10 +70,14 @@ typedef struct qn_training_options {
     qn_meter *meter; /* marked after every step (qn_meter_mark); may be null */
     bool is_standby; /* another process makes the same run and its checkpoints: save is written only
                         if the run fails, save_best never */
+    /* A checkpoint that was trained for more steps than this run stays until the run has as many;
+     * till then the run saves to FILE.unfinished, and a run that will have fewer is refused.
+     * replaces_longer: such a file may be replaced at once. */
+    bool replaces_longer;
 } qn_training_options;
 
-/* Copies options and texts. Fails if a file cannot be written, or nothing can be measured to
- * determine the best weights. */
+/* Copies options and texts. Fails if a file cannot be written, nothing can be measured to determine
+ * the best weights, or save holds a checkpoint of more steps than this run will have. */
 QN_API qn_status qn_training_create(const qn_training_options *options, qn_training **training);
 QN_API void qn_training_destroy(qn_training *training);
 
@@ -93,6 +97,8 @@ typedef struct qn_training_state {
     bool is_stopped;                 /* early */
     bool is_trained;                 /* all steps are done, though perhaps not saved */
     qn_best best;
+    const char *saved_to, *saved_best_to; /* files that hold them; null: none. They are valid until
+                                             the training is destroyed. */
 } qn_training_state;
 
 QN_API qn_training_state qn_training_get_state(const qn_training *training);

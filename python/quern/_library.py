@@ -301,14 +301,16 @@ class TrainingOptions(Sized):
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("task", c_void_p), ("settings", c_void_p),
                 ("save", c_char_p), ("save_best", c_char_p), ("save_every", c_int64), ("total_steps", c_int64),
                 ("patience", c_int64), ("no_test", c_bool), ("user", c_void_p), ("should_stop", SHOULD_STOP),
-                ("tell", TELL), ("clock_ns", c_void_p), ("meter", c_void_p), ("is_standby", c_bool)]
+                ("tell", TELL), ("clock_ns", c_void_p), ("meter", c_void_p), ("is_standby", c_bool),
+                ("replaces_longer", c_bool)]
 
 
 class TrainingState(Structure):
     _c_name_ = "qn_training_state"
     _fields_ = [("first_step", c_int64), ("total_steps", c_int64), ("saved_step", c_int64),
                 ("saved_best_step", c_int64), ("n_saved", c_int64), ("saving_ns", c_int64),
-                ("has_best", c_bool), ("is_stopped", c_bool), ("is_trained", c_bool), ("best", Best)]
+                ("has_best", c_bool), ("is_stopped", c_bool), ("is_trained", c_bool), ("best", Best),
+                ("saved_to", c_char_p), ("saved_best_to", c_char_p)]
 
 
 class MeterOptions(Sized):

@@ -514,7 +514,7 @@ class Model:
         meter = history._handle
         options = c.TrainingOptions(
             task=task.pointer, settings=task.settings.pointer, save=c.encode(files.save),
-            save_best=c.encode(files.save_best), save_every=files.every,
+            save_best=c.encode(files.save_best), save_every=files.every, replaces_longer=True,
             patience=int(task.settings.items().get("early-stop", "0")), no_test=files.no_test,
             should_stop=interrupt.callback, tell=run.tell, meter=meter.pointer if meter else None)
         c.lib.qn_training_create(ctypes.byref(options), ctypes.byref(training))

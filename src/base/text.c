@@ -118,3 +118,51 @@ bool qn_text_holds(const char *text, const char *word) {
         text++;
     return *text || !*word;
 }
+
+/* ---- characters ---- */
+
+static bool follows(const char *text, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        if ((text[i] & 0xC0) != 0x80)
+            return false;
+    }
+    return true;
+}
+
+size_t qn_text_character(const char *text) {
+    const unsigned char first = (unsigned char)text[0], second = (unsigned char)text[first != 0];
+    if (first < 0x80)
+        return 1;
+    const size_t n = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+    const bool is_short =
+        first < 0xC2 || (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+    const bool is_beyond =
+        first > 0xF4 || (first == 0xF4 && second > 0x8F) || (first == 0xED && second > 0x9F);
+    return is_short || is_beyond || !follows(text, n) ? 0 : n;
+}
+
+/* Of the first byte: control characters, those of Latin-1 (U+0080 to U+009F) among them. */
+static bool is_control(const char *text) {
+    const unsigned char c = (unsigned char)text[0];
+    return c < ' ' || c == 0x7F || (c == 0xC2 && (unsigned char)text[1] < 0xA0);
+}
+
+const char *qn_text_printable(const char *text, char *to, size_t bytes) {
+    static const char digits[] = "0123456789abcdef";
+    size_t used = 0;
+    while (*text) {
+        const size_t n = qn_text_character(text), taken = n > 0 ? n : 1;
+        const bool is_shown = n > 0 && !is_control(text);
+        if (used + (is_shown ? n : 4 * taken) + 1 > bytes)
+            break;
+        for (size_t i = 0; i < taken; i++) {
+            const unsigned char c = (unsigned char)text[i];
+            const char escaped[4] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
+            memcpy(to + used, is_shown ? &text[i] : escaped, is_shown ? 1 : 4);
+            used += is_shown ? 1 : 4;
+        }
+        text += taken;
+    }
+    to[used] = 0;
+    return to;
+}

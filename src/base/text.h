@@ -3,6 +3,7 @@
 #define QN_BASE_TEXT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The one of n names that is nearest to what was typed by edit distance (insertions, deletions,
@@ -28,5 +29,13 @@ bool qn_text_is_same(const char *a, const char *b);
 
 /* Whether a text holds a word, whatever the case of ASCII letters. */
 bool qn_text_holds(const char *text, const char *word);
+
+/* Bytes of the character of UTF-8 that a text begins with; 0: it begins with none (a byte of
+ * another encoding, a surrogate, one that is cut). */
+size_t qn_text_character(const char *text);
+
+/* A text as a terminal may show it: control characters and bytes that are no UTF-8 as \xNN. As much
+ * of it as there is space for; returns to. */
+const char *qn_text_printable(const char *text, char *to, size_t bytes);
 
 #endif

@@ -14,9 +14,10 @@
 static const option options[] = {
     {.name = "weights",
      .kind = OPTION_INPUT,
+     .of_run = "best",
      .argument = "FILE",
      .otherwise = "none, must be given",
-     .help = "checkpoint with the weights, the preparation and the classes"},
+     .help = "checkpoint with the weights, preparation and classes, or a run's folder"},
     {.name = "data",
      .kind = OPTION_DATA,
      .argument = "DATA",

@@ -106,7 +106,7 @@ static const char *const groups[][2] = {
                                     "validation memory "},
     {"Length, tests and checkpoints",
      " steps seed test holdout samples save-best early-stop "
-     "checkpoint-every override force json picture picture-every "},
+     "checkpoint-every no-save override force json picture picture-every "},
     {"Optimiser",
      " optimizer momentum nesterov weight-decay proximal beta1 schedule warmup schedule-steps "
      "clip-norm accumulate "},
@@ -254,6 +254,8 @@ static void print_man(void) {
     puts(".SH EXIT STATUS\n0 done, 1 failed while running, 2 wrong usage, 130 stopped by "
          "Ctrl-C.\n.SH ENVIRONMENT\n"
          ".TP\n.B QUERN_ISA\nCaps the instruction set: ref, neon, avx2 or avx512.\n"
+         ".TP\n.B QUERN_RUNS\nWhere quern train keeps runs without --save (default: runs); none: "
+         "nowhere.\n"
          ".TP\n.B XDG_CACHE_HOME\nWhere unpacked data sets are kept (default: ~/.cache).\n"
          ".SH EXAMPLES");
     for (int i = 0; i < N_EXAMPLES; i++) {

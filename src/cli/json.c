@@ -2,6 +2,7 @@
 #include "cli/json.h"
 
 #include "base/print.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,6 +31,13 @@ static void separate(void) {
     is_first = false;
 }
 
+/* A character, or U+FFFD for a byte that is of none; bytes of text that it was. */
+static size_t put_character(const char *text) {
+    const size_t n = qn_text_character(text);
+    fwrite(n > 0 ? text : "\xef\xbf\xbd", 1, n > 0 ? n : 3, out());
+    return n > 0 ? n : 1;
+}
+
 static void put_quoted(const char *text) {
     put('"');
     for (; *text; text++) {
@@ -38,7 +46,7 @@ static void put_quoted(const char *text) {
         else if (*text == '"' || *text == '\\')
             fprintf(out(), "\\%c", *text);
         else
-            put(*text);
+            text += put_character(text) - 1;
     }
     put('"');
 }

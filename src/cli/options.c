@@ -9,6 +9,8 @@
 #include "cli/name_list.h"
 #include "cli/numbers/numerics.h"
 #include "cli/numbers/rules.h"
+#include "cli/terminal.h"
+#include "cli/train/run_folder.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "tensor/tensor.h"
@@ -154,6 +156,18 @@ static qn_status canonical_target(const option *o, const char *value, qn_arena *
                            : qn_fail_within(status, "--%s", o->name);
 }
 
+/* A checkpoint, or the folder of a run. */
+static qn_status canonical_input(const option *o, const char *value, qn_arena *texts,
+                                 const char **canonical) {
+    char found[PATH_MAX];
+    const char *what;
+    if (!o->of_run || !qn_path_is_folder(value))
+        return keep(texts, value, canonical);
+    QN_TRY(run_folder_find(value, o->of_run, found, &what));
+    terminal_note("--%s %s: %s, %s", o->name, value, found, what);
+    return keep(texts, found, canonical);
+}
+
 /* "NAME=N" as "N,NAME"; what is so already stays. */
 static qn_status canonical_head(const option *o, const char *value, qn_arena *texts,
                                 const char **canonical) {
@@ -243,8 +257,9 @@ qn_status option_canonical(const option *o, const char *value, qn_arena *texts,
     case OPTION_LORA:
         return canonical_lora(o, value, texts, canonical);
     case OPTION_FLAG:
-    case OPTION_TEXT:
     case OPTION_INPUT:
+        return canonical_input(o, value, texts, canonical);
+    case OPTION_TEXT:
     case OPTION_PARTS:
         break;
     }

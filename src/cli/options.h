@@ -44,6 +44,7 @@ typedef struct option {
     /* Of a file that is written: its kinds (qn_own_kind), the option whose file it may replace, and
      * the ending of a second file beside it; null: none. */
     unsigned makes;
+    const char *of_run; /* of an OPTION_INPUT: what of a run's folder it reads, "best" or "last" */
     const char *replaces, *beside;
 } option;
 

@@ -3,6 +3,7 @@
 #include "tasks/rows/predict.h"
 #include "base/print.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/session.h"
@@ -22,9 +23,10 @@ enum { ROWS = 64 }; /* of data, in a batch */
 static const option options[] = {
     {.name = "weights",
      .kind = OPTION_INPUT,
+     .of_run = "best",
      .argument = "FILE",
      .otherwise = "those of an ONNX file, else it must be given",
-     .help = "checkpoint with the weights, the preparation and the classes"},
+     .help = "checkpoint with the weights, preparation and classes, or a run's folder"},
     {.name = "top",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -207,9 +209,9 @@ static void print_json(const prediction *p, sample_name of) {
 }
 
 static void print_line(const prediction *p, sample_name of) {
-    char number[24], value[40];
+    char number[24], value[40], text[1024];
     if (of.image)
-        printf("%s:", of.image);
+        printf("%s:", qn_text_printable(of.image, text, sizeof text));
     else
         printf("row %lld:", (long long)of.row);
     for (int i = 0; i < p->n_top; i++) {
@@ -222,7 +224,7 @@ static void print_line(const prediction *p, sample_name of) {
         if (is_amount)
             printf(" %s", value);
         else
-            printf("%s %s %s %%%s", i ? "," : "", name, value,
+            printf("%s %s %s %%%s", i ? "," : "", qn_text_printable(name, text, sizeof text), value,
                    p->are_labels && is_predicted(p, &p->best[i]) ? " *" : "");
     }
     putchar('\n');

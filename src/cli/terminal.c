@@ -88,6 +88,17 @@ void terminal_print(int indent, const char *format, ...) {
         puts(line);
 }
 
+/* Names of files and classes come into messages; a terminal obeys control characters. Of C1, the
+ * second byte alone is no character. */
+static void make_harmless(char *line) {
+    for (char *c = line; *c; c++) {
+        const bool is_c1 = (unsigned char)c[0] == 0xC2 && (unsigned char)c[1] >= 0x80 &&
+                           (unsigned char)c[1] < 0xA0;
+        if (is_c1 || *c == 0x7F || ((unsigned char)*c < ' ' && *c != '\n' && *c != '\t'))
+            *c = '?';
+    }
+}
+
 /* A text of several lines stays as it is. */
 void terminal_note(const char *format, ...) {
     static const char name[] = "quern: ";
@@ -99,6 +110,7 @@ void terminal_note(const char *format, ...) {
     memcpy(line, name, sizeof name);
     qn_print_list(line + sizeof name - 1, sizeof line - sizeof name, format, list);
     va_end(list);
+    make_harmless(line);
     fflush(stdout);
     if (qn_terminal_is_error() && !strchr(line, '\n'))
         print_wrapped(stderr, 2, line);

@@ -136,7 +136,7 @@ static qn_status open_derived(const qn_source_base *base, const char *variant, d
         qn_data_tell(base, 0, "reading %s once (%" PRId64 " MiB), keeping the result as %s",
                      qn_file_path(d->source), qn_file_bytes(d->source) >> 20, path);
     if (status == QN_OK)
-        status = qn_file_replace(path, write_derived, d);
+        status = qn_file_replace_private(path, write_derived, d);
     if (status == QN_OK && open_kept(base, path, file))
         return QN_OK;
     return status == QN_OK || status == QN_ERROR_IO ? open_unkept(base, d, file) : status;

@@ -2,6 +2,7 @@
 #include "format/safetensors.h"
 
 #include "base/status.h"
+#include "base/text.h"
 #include "os/heap.h"
 
 #include <cjson/cJSON.h>
@@ -380,14 +381,19 @@ static void put_count(text *to, int64_t count) {
 /* In quotation marks, as JSON wants it. */
 static void put_quoted(text *to, const char *from) {
     put_text(to, "\"");
-    for (; *from; from++) {
+    for (size_t n; *from; from += n) {
         char escaped[8];
+        const size_t bytes = qn_text_character(from);
+        n = bytes > 0 ? bytes : 1;
         if ((unsigned char)*from < ' ')
             put_bytes(to, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", *from));
         else if (*from == '"' || *from == '\\')
             put_bytes(to, (char[]){'\\', *from}, 2);
+        else if (bytes == 0)
+            put_bytes(to, escaped,
+                      (size_t)snprintf(escaped, sizeof escaped, "\\\\x%02x", (unsigned char)*from));
         else
-            put_bytes(to, from, 1);
+            put_bytes(to, from, n);
     }
     put_text(to, "\"");
 }

@@ -32,6 +32,7 @@ typedef struct sqlite {
     int (*n_bytes)(void *statement, int column);
     const char *(*message)(void *database);
     int (*wait)(void *database, int milliseconds);
+    int (*configure)(void *database, int what, ...);
 } sqlite;
 
 struct qn_database {
@@ -67,6 +68,7 @@ MAY_BE_LINKED(sqlite3_column_blob);
 MAY_BE_LINKED(sqlite3_column_bytes);
 MAY_BE_LINKED(sqlite3_errmsg);
 MAY_BE_LINKED(sqlite3_busy_timeout);
+MAY_BE_LINKED(sqlite3_db_config);
 
 static qn_status open_library(qn_database *d) {
     sqlite *s = &d->s;
@@ -92,6 +94,7 @@ static qn_status open_library(qn_database *d) {
         {"sqlite3_column_bytes", &s->n_bytes, sqlite3_column_bytes},
         {"sqlite3_errmsg", &s->message, sqlite3_errmsg},
         {"sqlite3_busy_timeout", &s->wait, sqlite3_busy_timeout},
+        {"sqlite3_db_config", &s->configure, sqlite3_db_config},
     };
     for (size_t i = 0; sqlite3_open_v2 && i < sizeof functions / sizeof functions[0]; i++)
         memcpy(functions[i].function, &functions[i].linked, sizeof functions[i].linked);
@@ -122,10 +125,29 @@ static qn_status judge(qn_database *d, int result) {
     return qn_fail(QN_ERROR_IO, "%s: %s", d->path, why);
 }
 
+/* A file from elsewhere runs nothing of its own: no triggers, no functions of its schema, and
+ * nobody writes its structures. Older libraries lack some of these and say so, which is no failure:
+ * the store refuses such files itself. */
+static void distrust(qn_database *d) {
+    enum { TRIGGERS = 1003, DEFENSIVE = 1010, VIEWS = 1015, TRUSTED_SCHEMA = 1017 };
+    d->s.configure(d->handle, TRIGGERS, 0, NULL);
+    d->s.configure(d->handle, VIEWS, 0, NULL);
+    d->s.configure(d->handle, TRUSTED_SCHEMA, 0, NULL);
+    d->s.configure(d->handle, DEFENSIVE, 1, NULL);
+}
+
+qn_status qn_database_limit(qn_database *d, int64_t most_bytes) {
+    char text[64];
+    snprintf(text, sizeof text, "PRAGMA max_page_count=%lld;",
+             (long long)(most_bytes / PAGE_BYTES));
+    return qn_database_run(d, text);
+}
+
 static qn_status set_up(qn_database *d, int64_t most_bytes) {
     char text[160];
     QN_TRY(judge(d, d->s.open(d->path, &d->handle, OPEN_READ_WRITE | OPEN_CREATE, NULL)));
     d->s.wait(d->handle, WAIT_MS);
+    distrust(d);
     snprintf(text, sizeof text, "PRAGMA page_size=%d; PRAGMA max_page_count=%lld;", PAGE_BYTES,
              most_bytes > 0 ? (long long)(most_bytes / PAGE_BYTES) : 1073741823LL);
     QN_TRY(qn_database_run(d, text));

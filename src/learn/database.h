@@ -12,6 +12,9 @@ typedef struct qn_database qn_database;
  * file is no database. most_bytes: of the file; 0: no limit. */
 qn_status qn_database_open(const qn_allocator *allocator, const char *path, int64_t most_bytes,
                            qn_database **database);
+/* No more bytes than so many, in the whole file. */
+qn_status qn_database_limit(qn_database *database, int64_t most_bytes);
+
 void qn_database_close(qn_database *database);
 
 /* Statements without values, separated by semicolons. */

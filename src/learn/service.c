@@ -60,7 +60,9 @@ struct qn_service {
     int64_t sensed_ns, loaded_ns, scanned_ns; /* of qn_clock_ns; 0: never */
     qn_inbox files;
     size_t next_file;
-    bool is_listed, needs_scan, has_named_stranger;
+    bool is_listed, needs_scan, has_named_stranger, has_noted_unread;
+    bool made_folder;
+    bool is_refused;  /* a start that did not come to version 0: what it made goes */
     qn_origin origin; /* of the files */
     bool was_old_read;
     int64_t n_kept, batch, seed, n_fresh;
@@ -215,8 +217,9 @@ static qn_status save_model(qn_service *s) {
     char text[32], path[QN_STORE_PATH];
     snprintf(text, sizeof text, "%" PRId64, qn_learner_version(s->learner));
     QN_TRY(qn_metadata_set(s->pairs, "learn_version", text));
-    return qn_checkpoint_save(qn_learner_engine(s->learner), s->pairs,
-                              qn_store_path(s->o.folder, "model.safetensors", path));
+    QN_TRY(qn_checkpoint_save(qn_learner_engine(s->learner), s->pairs,
+                              qn_store_path(s->o.folder, "model.safetensors", path)));
+    return qn_path_make_private(path);
 }
 
 /* Version 0: the weights as they came. */
@@ -296,7 +299,13 @@ static qn_status open_all(qn_service *s) {
     const qn_model *model;
     bool is_begun;
     int64_t is_old;
+    const bool was_there = qn_path_bytes(s->o.folder) >= 0;
+    const bool had_store = qn_path_is_file(qn_store_path(s->o.folder, "learn.db", path));
     QN_TRY(qn_folder_create(s->o.folder));
+    s->made_folder = !was_there;
+    s->is_refused = !had_store;
+    if (!was_there || had_store)
+        QN_TRY(qn_path_make_private(s->o.folder)); /* samples are the user's alone */
     QN_TRY(qn_record_file_open(s->o.allocator, qn_store_path(s->o.folder, "lock", path), &s->lock));
     QN_TRY(qn_store_open(s->o.allocator, s->o.folder, false, s->o.disk_bytes, &s->store));
     QN_TRY(qn_database_ask(s->store.database, "SELECT count(*) FROM state", 0, NULL, 0, &is_old));
@@ -310,6 +319,7 @@ static qn_status open_all(qn_service *s) {
     if (!is_begun)
         return qn_fail(QN_ERROR_IO, "%s: changed while it was opened; try again", s->o.folder);
     QN_TRY(end_change(s, set_up_learner(s, model, !is_old)));
+    s->is_refused = false;
     s->must_load = s->needs_scan = true;
     return QN_OK;
 }
@@ -331,6 +341,17 @@ qn_status qn_service_open(const qn_service_options *options, qn_service **servic
     return QN_OK;
 }
 
+/* Of a start that was refused: no store, and no folder where there was none. */
+static void remove_all(const qn_service *s) {
+    static const char *const names[] = {"learn.db", "learn.db-journal", "model.safetensors",
+                                        "lock"};
+    char path[QN_STORE_PATH];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        qn_file_remove(qn_store_path(s->o.folder, names[i], path));
+    if (s->made_folder)
+        qn_folder_remove_empty(s->o.folder);
+}
+
 void qn_service_close(qn_service *s) {
     if (!s)
         return;
@@ -344,6 +365,8 @@ void qn_service_close(qn_service *s) {
     qn_release(s->o.allocator, s->pixels, s->n_values, 1);
     qn_metadata_destroy(s->pairs);
     qn_store_close(&s->store);
+    if (s->is_refused && s->lock)
+        remove_all(s);
     qn_record_file_close(s->lock);
     qn_release(s->o.allocator, s, 1, sizeof *s);
 }
@@ -547,17 +570,28 @@ static qn_status keep_sample(qn_service *s, int32_t label, const char *name) {
     return qn_store_put_sample(&s->store, &sample);
 }
 
-/* A file is taken once: by its name and time, without reading it; and by what is in it. */
+/* What could not be read now may be read in the next listing; a note says so once. */
+static qn_status leave_for_later(qn_service *s) {
+    if (s->has_noted_unread)
+        return QN_OK;
+    s->has_noted_unread = true;
+    return note(s, "left for later: %.300s", qn_error_message());
+}
+
+/* A file is taken once: by its name and time, without reading it; and by what is in it. One that
+ * is no picture is done with; one that the system did not let be read is not. */
 static qn_status take_file(qn_service *s, const qn_inbox_file *f) {
     bool has;
     QN_TRY(qn_store_has_taken(&s->store, f->key, &has));
     if (has)
         return QN_OK;
-    QN_TRY(qn_store_take(&s->store, f->key));
     const qn_status status =
         qn_image_load(f->path, &s->preparation.sample, s->preparation.centre_crop, s->pixels);
     if (status == QN_ERROR_MEMORY)
         return status;
+    if (status == QN_ERROR_IO)
+        return leave_for_later(s);
+    QN_TRY(qn_store_take(&s->store, f->key));
     if (status != QN_OK)
         return note(s, "left out: %.300s", qn_error_message());
     return keep_sample(s, f->label, f->name);

@@ -60,6 +60,29 @@ static qn_status make_tables(qn_store *s, const char *folder) {
     return qn_store_get(s, "generation", 0, &s->generation);
 }
 
+/* A store has tables alone. What else a stranger's has would run with our statements. */
+static qn_status check_schema(qn_store *s, const char *folder) {
+    int64_t n;
+    QN_TRY(qn_database_ask(s->database,
+                           "SELECT count(*) FROM sqlite_master WHERE type IN ('trigger','view')"
+                           " OR sql LIKE 'CREATE VIRTUAL%'",
+                           0, NULL, 0, &n));
+    return n == 0 ? QN_OK
+                  : qn_fail(QN_ERROR_FORMAT,
+                            "%s/learn.db has triggers, views or virtual tables, so quern did not "
+                            "make it; begin in another folder",
+                            folder);
+}
+
+/* The limit that learn start gave holds for all who open the store later. */
+static qn_status hold_limit(qn_store *s, int64_t most_bytes) {
+    int64_t kept;
+    QN_TRY(qn_store_get(s, "disk_bytes", 0, &kept));
+    if (most_bytes > 0)
+        return kept == most_bytes ? QN_OK : qn_store_set(s, "disk_bytes", most_bytes);
+    return kept > 0 ? qn_database_limit(s->database, kept) : QN_OK;
+}
+
 qn_status qn_store_open(const qn_allocator *allocator, const char *folder, bool must_exist,
                         int64_t most_bytes, qn_store *store) {
     char path[QN_STORE_PATH];
@@ -70,8 +93,13 @@ qn_status qn_store_open(const qn_allocator *allocator, const char *folder, bool 
     if (must_exist && !qn_path_is_file(path))
         return qn_fail(QN_ERROR_ARGUMENT, "%s: nothing learns there; begin with quern learn start",
                        folder);
+    QN_TRY(qn_file_make_private(path)); /* before the first sample is in it */
     QN_TRY(qn_database_open(store->allocator, path, most_bytes, &store->database));
-    const qn_status status = make_tables(store, folder);
+    qn_status status = check_schema(store, folder);
+    if (status == QN_OK)
+        status = make_tables(store, folder);
+    if (status == QN_OK)
+        status = hold_limit(store, most_bytes);
     if (status != QN_OK)
         qn_store_close(store);
     return status;

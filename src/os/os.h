@@ -158,6 +158,11 @@ qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn
 /* Replaces the file `to` by a copy of `from` in the same way. */
 qn_status qn_file_copy(const char *from, const char *to);
 
+/* The same of a file that its owner alone may read. */
+qn_status qn_file_replace_private(const char *path,
+                                  qn_status (*write)(void *context, qn_writer *writer),
+                                  void *context);
+
 /* The same for what is written once and may as well go into a stream: "-" and /dev/stdout are
  * standard output, and /dev/stderr and /dev/fd/N what they say. */
 qn_status qn_file_write(const char *path, qn_status (*write)(void *context, qn_writer *writer),
@@ -166,6 +171,9 @@ qn_status qn_file_write(const char *path, qn_status (*write)(void *context, qn_w
 /* Tries, before the work, whether a path can be replaced (or written to, where it may be a stream),
  * and removes what an earlier writer of it has left. */
 qn_status qn_file_check_target(const char *path, bool may_be_stream);
+
+/* Gives a file another name in the same folder, over what has it; both are lasting then. */
+qn_status qn_file_move(const char *from, const char *to);
 
 /* A file without a name that is not to last: what write puts into it. path is for messages. */
 qn_status qn_file_make(const qn_allocator *allocator, const char *path,
@@ -179,14 +187,26 @@ bool qn_path_is_folder(const char *path);
 /* Makes a folder and those above it; one that exists is fine. */
 qn_status qn_folder_create(const char *path);
 
+/* Makes one in a folder that exists; *is_new false: something of the name was there before. */
+qn_status qn_folder_create_new(const char *path, bool *is_new);
+
+/* What is at path can be read, written and entered by its owner alone, as far as it is ours. */
+qn_status qn_path_make_private(const char *path);
+
+/* The same of a file, which is made where there is none. A link is refused. */
+qn_status qn_file_make_private(const char *path);
+
+/* One in which something is stays. */
+void qn_folder_remove_empty(const char *path);
+
 /* Calls visit for every entry but . and .., sorted by name in bytes; stops at its first failure. */
 qn_status qn_folder_list(const qn_allocator *allocator, const char *path,
                          qn_status (*visit)(void *context, const char *name, bool is_folder),
                          void *context);
 
-/* The user's cache folder of this program: $XDG_CACHE_HOME/quern or ~/.cache/quern or, where that
- * cannot be made or written, quern-UID in $TMPDIR or /tmp. Made if it is not there; its path goes
- * to path. */
+/* The user's cache folder of this program: $XDG_CACHE_HOME/quern or ~/.cache/quern, which nobody
+ * else may enter, or, where that cannot be made or written, quern-UID in $TMPDIR or /tmp. Made if
+ * it is not there; its path goes to path. */
 qn_status qn_folder_cache(char *path, size_t bytes);
 
 /* The path from the root, links resolved; the file must exist. */

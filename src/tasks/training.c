@@ -10,6 +10,7 @@
 #include "os/heap.h"
 #include "os/os.h"
 #include "tasks/best.h"
+#include "tasks/saving/saved_file.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@ struct qn_training {
     qn_training_state state;
     double epoch_steps; /* 0: data without end */
     qn_arena texts;
+    qn_saved_file last, best;
     /* Of the checkpoints between: when the run began and the last was written, what it took, and
      * before the first, what it may take. */
     int64_t begin_ns, saved_ns, save_ns;
@@ -76,7 +78,10 @@ static bool should_stop(void *user) {
 
 static qn_status save(qn_training *t) {
     QN_TRY(qn_task_check(t->o.task));
-    QN_TRY(qn_checkpoint_save(engine_of(t), t->o.settings, t->o.save));
+    const char *path = qn_saved_file_at(&t->last, steps_of(t));
+    QN_TRY(qn_checkpoint_save(engine_of(t), t->o.settings, path));
+    qn_saved_file_note(&t->last, steps_of(t));
+    t->state.saved_to = path;
     t->state.saved_step = steps_of(t);
     t->state.n_saved++;
     return QN_OK;
@@ -146,10 +151,14 @@ static bool is_patience_over(const qn_training *t) {
 /* As with other checkpoints, training goes on where the disk is full. */
 static void save_best(qn_training *t) {
     const int64_t step = t->state.best.step;
-    if (!t->o.save_best || t->o.is_standby ||
-        qn_checkpoint_save(engine_of(t), t->o.settings, t->o.save_best) == QN_OK)
+    const char *path = qn_saved_file_at(&t->best, step);
+    if (!path || t->o.is_standby) {
         t->state.saved_best_step = step;
-    else
+    } else if (qn_checkpoint_save(engine_of(t), t->o.settings, path) == QN_OK) {
+        qn_saved_file_note(&t->best, step);
+        t->state.saved_best_step = step;
+        t->state.saved_best_to = path;
+    } else
         warn(t, "the best weights so far, of step %lld, are not saved: %s", (long long)step,
              qn_error_message());
 }
@@ -283,6 +292,16 @@ static qn_status rescue(qn_training *t, qn_status failed) {
     return qn_fail(failed, "%s", message);
 }
 
+/* The run is done: its best takes the place of the best of a run that was not longer. */
+static qn_status finish_best(qn_training *t) {
+    if (!t->best.is_beside)
+        return QN_OK;
+    QN_TRY(qn_saved_file_finish(&t->best, steps_of(t)));
+    if (!t->best.is_beside)
+        t->state.saved_best_to = t->best.path;
+    return QN_OK;
+}
+
 qn_status qn_training_run(qn_training *t) {
     if (!t)
         return qn_fail(QN_ERROR_ARGUMENT, "there is no training to run");
@@ -294,32 +313,49 @@ qn_status qn_training_run(qn_training *t) {
     if (status != QN_OK)
         return rescue(t, status);
     t->state.is_trained = true;
-    const qn_status saved = t->o.save && !t->o.is_standby ? save(t) : QN_OK;
+    qn_status saved = t->o.save && !t->o.is_standby ? save(t) : QN_OK;
+    if (saved == QN_OK)
+        saved = finish_best(t);
     return saved == QN_OK ? QN_OK : qn_fail_within(saved, "trained, but not saved");
 }
 
 /* ---- the whole ---- */
 
-static qn_status keep_text(qn_training *t, const char **text) {
-    if (!*text)
-        return QN_OK;
-    *text = qn_arena_text(&t->texts, *text);
-    return *text ? qn_file_check_target(*text, false) : QN_ERROR_MEMORY;
+/* The best of this very run, which it may replace: a resumed run has its step in the settings. */
+static int64_t own_best(const qn_training *t) {
+    qn_best best;
+    qn_best_read(&best, t->o.settings);
+    return t->state.first_step > 0 ? best.step : -1;
+}
+
+static qn_status open_files(qn_training *t) {
+    qn_training_options *o = &t->o;
+    const int64_t most = INT64_MAX, first = t->state.first_step;
+    if (o->save && o->save_best && strcmp(o->save, o->save_best) == 0)
+        return qn_fail(QN_ERROR_ARGUMENT, "--save and --save-best need two files");
+    QN_TRY(qn_saved_file_open(&t->texts, o->save, o->replaces_longer ? most : first, &t->last));
+    QN_TRY(qn_saved_file_open(&t->texts, o->save_best, o->replaces_longer ? most : own_best(t),
+                              &t->best));
+    o->save = t->last.path;
+    o->save_best = t->best.path;
+    if (t->last.held_step > t->state.total_steps)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%s has been trained for %lld steps, and this run ends after %lld: resume "
+                       "it, choose another name, or let --override replace it",
+                       o->save, (long long)t->last.held_step, (long long)t->state.total_steps);
+    return QN_OK;
 }
 
 static qn_status open_training(qn_training *t) {
     qn_training_options *o = &t->o;
     const qn_task_facts facts = qn_task_get_facts(o->task);
-    QN_TRY(keep_text(t, &o->save));
-    QN_TRY(keep_text(t, &o->save_best));
-    if (o->save && o->save_best && strcmp(o->save, o->save_best) == 0)
-        return qn_fail(QN_ERROR_ARGUMENT, "--save and --save-best need two files");
     t->epoch_steps = facts.epoch_steps;
     t->state.total_steps = o->total_steps > 0 ? o->total_steps : facts.total_steps;
     t->state.saved_step = t->state.saved_best_step = -1;
     t->state.first_step = steps_of(t);
     if (t->state.total_steps < 1)
         return qn_fail(QN_ERROR_ARGUMENT, "the length of training is not set; use --steps");
+    QN_TRY(open_files(t));
     return begin_best(t);
 }
 

@@ -85,6 +85,7 @@ class Case(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="quern-cli-", dir=self.place))
         self.addCleanup(shutil.rmtree, self.folder)
         self.environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
+        self.environment.pop("QUERN_RUNS", None)
 
     def start(self, *arguments, **options):
         """Starts the command; its streams are pipes unless options say otherwise."""

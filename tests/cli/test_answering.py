@@ -53,7 +53,7 @@ class Training(Answering):
         for extra in ((), ("--accumulate", 2)):
             self.train("--steps", 20, "--schedule-steps", 20, "--save", "whole.q", "--threads", 2,
                        *extra)
-            self.train("--steps", 9, "--schedule-steps", 20, "--save", "part.q", *extra)
+            self.train("--steps", 9, "--schedule-steps", 20, "--save", "part.q", "--override", *extra)
             (self.folder / "words.txt").rename(self.folder / "away.txt")
             self.run_quern("train", "bert-tiny", "--resume", "part.q", "--steps", 20, "--save",
                            "part.q", "--threads", 1)

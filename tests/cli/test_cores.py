@@ -125,7 +125,7 @@ class Cores(quern.Case):
 
     def train(self, cores, model, batch, steps, *options):
         run = self.run_quern("train", model, "--data", "synthetic", "--batch", batch, "--steps", steps, "--no-test",
-                             "--threads", 2, "--save", cores, "--cores", cores, "--json", *options)
+                             "--threads", 2, "--save", cores, "--override", "--cores", cores, "--json", *options)
         return hashlib.sha256(quern.weights_of(self.folder / cores)).hexdigest(), run
 
     def compared(self, model, batch, *options):

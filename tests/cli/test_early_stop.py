@@ -110,7 +110,7 @@ class EarlyStop(quern.Case):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
         run = self.run_quern("train", "mlp", "--data", self.data, "--batch", 8, "--epochs", 2,
-                             "--validation", 0.2, "--save-best", "b.st", status=1,
+                             "--validation", 0.2, "--save-best", "b.st", "--no-save", status=1,
                              preexec_fn=limit, restore_signals=False)
         self.assertIn("warning: the best weights so far", run.errors)
         self.assertIn("could not be saved", run.errors)

@@ -53,7 +53,8 @@ class Faults(quern.Case):
             self.assertEqual(quern.metadata_of(self.folder / "w")["step"], saved.group(2), said)
 
     def each(self, nameless):
-        self.run_quern(*self.arguments[:-8], "--steps", 1, "--save", "w", "--save-best", "b")
+        self.run_quern(*self.arguments[:-8], "--steps", 1, "--save", "w", "--save-best", "b",
+                       "--override")
         self.old = {name: self.bytes_of(name) for name in ("w", "b")}
         log = self.folder.parent / f"{self.folder.name}.log"
         self.addCleanup(log.unlink, missing_ok=True)

@@ -208,7 +208,7 @@ class FineTuning(quern.Case):
                               ("freeze", ("--freeze", "conv*", "--lr-for", "fc1.*=x0.1"))):
             options += ("--schedule-steps", 8)
             self.train(*options, "--save", "whole.st", "--threads", 2, steps=8)
-            self.train(*options, "--save", "half.st", "--threads", 1)
+            self.train(*options, "--save", "half.st", "--override", "--threads", 1)
             self.train("--resume", "half.st", "--save", "half.st", steps=8)
             whole, half = (self.read(f)[0] for f in ("whole.st", "half.st"))
             self.assertEqual({n: hashlib.sha256(b).digest() for n, b in whole.items()},

@@ -35,7 +35,7 @@ class Training(Language):
         middle of an epoch and over its end, whatever the threads."""
         for extra in ((), ("--accumulate", 2)):
             self.train("--steps", 120, "--save", "whole.q", "--threads", 2, *extra)
-            self.train("--steps", 37, "--schedule-steps", 120, "--save", "part.q", *extra)
+            self.train("--steps", 37, "--schedule-steps", 120, "--save", "part.q", "--override", *extra)
             self.run_quern("train", "char-cnn", "--resume", "part.q", "--steps", 120, "--save",
                            "part.q", "--threads", 1)
             self.train("--steps", 120, "--schedule-steps", 120, "--save", "whole.q", "--threads",

@@ -84,6 +84,9 @@ class LearnService(quern.Case):
         with contextlib.closing(sqlite3.connect(self.folder / "d/learn.db")) as store:
             pixels, = store.execute("SELECT x FROM sample WHERE id=?", (gone["id"],)).fetchone()
         self.assertTrue(pixels[:200] in self.bytes_of("d/learn.db"))
+        for path in (self.folder / "d", *(self.folder / "d").iterdir()):
+            if path.name != "lock":
+                self.assertEqual(path.stat().st_mode & 0o077, 0, path)
         self.run_quern("learn", "forget", "d", gone["id"])
         self.fails(2, "learn", "forget", "d", gone["id"], says=["there is no sample"])
         self.assertEqual({s["id"] for s in self.look("samples", "d")}, {s["id"] for s in samples} - {gone["id"]})

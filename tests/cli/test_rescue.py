@@ -53,7 +53,7 @@ class Errors(Rescue):
             with self.subTest(kind):
                 data = self.make_folder(kind)
                 errors = self.fails_when(broken, f"{kind}/b", "train", "lenet5", "--data", data, "--batch", 2,
-                                         "--epochs", 100000, "--save", "w", "--no-test")
+                                         "--epochs", 100000, "--save", "w", "--override", "--no-test")
                 step = self.step()
                 self.assertGreater(step, 0)
                 self.assertIn(f"w holds the checkpoint of step {step}", errors)
@@ -76,8 +76,8 @@ class Errors(Rescue):
 
     def test_without_save(self):
         errors = self.fails_when(lambda p: p.unlink(), "images/b", "train", "lenet5", "--data",
-                                 self.make_folder(), "--batch", 2, "--epochs", 100000)
-        self.assertIn("--save", errors)
+                                 self.make_folder(), "--batch", 2, "--epochs", 100000, "--no-save")
+        self.assertIn("--no-save", errors)
 
 
 class Signals(Rescue):

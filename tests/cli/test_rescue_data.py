@@ -109,7 +109,7 @@ class Errors(Rescue):
     def test_without_save(self):
         (self.folder / "env.py").write_text(DYING)
         self.fails(1, "train", "dqn", "--net", "mlp", "--data", f"process:{sys.executable} env.py", "--fill", 100,
-                   "--replay", 400, "--steps", 1000, "--no-test", says=["status 7", "--save"])
+                   "--replay", 400, "--steps", 1000, "--no-test", "--no-save", says=["status 7", "--no-save"])
 
 
 # An environment that ends after 150 actions.

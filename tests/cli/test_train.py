@@ -98,7 +98,7 @@ class SameBits(Train):
         for options in (["--optimizer", "adam"], ["--accumulate", 3, "--lr", 0.05],
                         ["--clip-norm", 1, "--schedule", "step", "--warmup", 4]):
             options += ["--epochs", 2]
-            self.train(*options, "--save", "whole.safetensors")
+            self.train(*options, "--save", "whole.safetensors", "--override")
             with self.subTest(options):
                 self.interrupted_at(3, options)
                 self.run_quern("train", "lenet5", "--resume", "part.safetensors", "--save",
@@ -111,7 +111,7 @@ class SameBits(Train):
         let the run end before this test."""
         for _ in range(20):
             process = self.start("train", "lenet5", "--data", self.data, "--batch", 16, "--json",
-                                 *options, "--save", "part.safetensors", "--checkpoint-every", step)
+                                 *options, "--save", "part.safetensors", "--override", "--checkpoint-every", step)
             for line in process.stdout:
                 event = json.loads(line)
                 if event["event"] == "step" and event["step"] > step:
@@ -204,7 +204,7 @@ class Trouble(Train):
         for number in (signal.SIGINT, signal.SIGTERM):
             with open(self.folder / "out", "w+") as out:
                 process = self.start("train", "lenet5", "--data", self.data, "--batch", 16,
-                                     "--epochs", 10000, "--save", "w.safetensors", "--json",
+                                     "--epochs", 10000, "--save", "w.safetensors", "--override", "--json",
                                      stdout=out)
                 while not self.bytes_of("out"):
                     time.sleep(0.01)
@@ -220,11 +220,11 @@ class Trouble(Train):
             self.assertEqual([event["step"] for event in run.of("step")], [step + 1, step + 2])
 
     def test_interrupt_without_save(self):
-        process = self.start("train", "lenet5", "--data", self.data, "--epochs", 10000, "--json")
+        process = self.start("train", "lenet5", "--data", self.data, "--epochs", 10000, "--no-save", "--json")
         process.stdout.readline()  # of the data
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        self.assertIn("--save", process.communicate(timeout=600)[1])
+        self.assertIn("--no-save", process.communicate(timeout=600)[1])
         self.assertEqual(process.returncode, 130)
 
     def test_not_finite(self):

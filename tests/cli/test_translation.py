@@ -54,7 +54,7 @@ class Training(Translation):
         for extra in ((), ("--accumulate", 2)):
             self.train("--steps", 60, "--schedule-steps", 60, "--save", "whole.q", "--threads", 2,
                        *extra)
-            self.train("--steps", 23, "--schedule-steps", 60, "--save", "part.q", *extra)
+            self.train("--steps", 23, "--schedule-steps", 60, "--save", "part.q", "--override", *extra)
             self.run_quern("train", "seq2seq", "--resume", "part.q", "--steps", 60, "--save",
                            "part.q", "--threads", 1)
             self.assertEqual(self.bytes_of("whole.q"), self.bytes_of("part.q"))

@@ -128,7 +128,8 @@ class WrongUsage(quern.Case):
         def train(*options, says):
             self.fails(2, "train", "mlp", "--data", "synthetic", *options, says=says)
         train("--override", says=["--resume"])
-        train("--checkpoint-every", "5", says=["--save"])
+        train("--checkpoint-every", "5", "--no-save", says=["saved"])
+        train("--save", "w", "--no-save", says=["contradict"])
         train("--optimizer", "adam", "--momentum", "0.9", says=["--momentum"])
         train("--optimizer", "adam", "--nesterov", says=["sgd"])
         train("--nesterov", "--momentum", "0", says=["--momentum"])

@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     head[n] = '\n';
     if (qn_own_kinds_of_head(head, n) != kinds)
         abort(); /* what is behind was read */
-    if ((kinds & (QN_OWN_WEIGHTS)) || ((kinds & QN_OWN_PAGE) && (kinds & QN_OWN_PICTURE)))
+    if ((kinds & (QN_OWN_WEIGHTS | QN_OWN_LABELLER)) ||
+        ((kinds & QN_OWN_PAGE) && (kinds & QN_OWN_PICTURE)))
         abort();
     free(head);
     return 0;

@@ -39,7 +39,8 @@ class Answer:
 
 
 def environment_of(folder):
-    return dict(os.environ, XDG_CACHE_HOME=str(folder / ".cache"), QUERN=QUERN, QUERN_SOURCE=str(SOURCE),
+    inherited = {name: value for name, value in os.environ.items() if name != "QUERN_RUNS"}
+    return dict(inherited, XDG_CACHE_HOME=str(folder / ".cache"), QUERN=QUERN, QUERN_SOURCE=str(SOURCE),
                 QUERN_BUILD=str(BUILD), QUERN_LIBRARY=str(BUILD / "libquern.so"),
                 PYTHONPATH=str(SOURCE / "python"), PYTHONDONTWRITEBYTECODE="1")
 

@@ -19,6 +19,7 @@
 static const option options[] = {
     {.name = "weights",
      .kind = OPTION_INPUT,
+     .of_run = "best",
      .argument = "FILE",
      .otherwise = "the numbers that training begins with",
      .help = "checkpoint or adapter"},

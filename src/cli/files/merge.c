@@ -7,6 +7,7 @@
 static const option options[] = {
     {.name = "weights",
      .kind = OPTION_INPUT,
+     .of_run = "best",
      .argument = "FILE",
      .otherwise = "none, must be given",
      .help = "adapter saved by quern train --lora"},

@@ -32,7 +32,7 @@ static const option options[] = {
              "series any data set, whose own classes are not read"},
     {.name = "out",
      .kind = OPTION_TARGET,
-     .makes = QN_OWN_WEIGHTS | QN_OWN_LABELS,
+     .makes = QN_OWN_LABELLER | QN_OWN_LABELS,
      .argument = "FILE",
      .otherwise = "standard output; init must have it",
      .help = "the labeller that init makes, or the labels: sample,label,confidence"},

@@ -1,5 +1,6 @@
 /* quern label show: the classes of a labeller. */
 #include "base/status.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/label/label.h"
@@ -50,6 +51,7 @@ static void print_json(const qn_label_class *c) {
 }
 
 static void print_classes(const arguments *a, const qn_labeller *l, const shown *s) {
+    char text[4 * QN_LABEL_NAME];
     const bool is_json = arguments_flag(a, "json");
     const qn_label_place place = qn_labeller_get_place(l);
     if (is_json) {
@@ -69,9 +71,9 @@ static void print_classes(const arguments *a, const qn_labeller *l, const shown 
         if (is_json)
             print_json(&c);
         else
-            printf("%-20s %-6s %8" PRId64 " %5.1f %% %8" PRId64 " %8" PRId64 " %6.2f\n", c.name,
-                   c.is_known ? "known" : "found", c.n_members, 100 * c.share, c.first + 1,
-                   c.last + 1, c.moved);
+            printf("%-20s %-6s %8" PRId64 " %5.1f %% %8" PRId64 " %8" PRId64 " %6.2f\n",
+                   qn_text_printable(c.name, text, sizeof text), c.is_known ? "known" : "found",
+                   c.n_members, 100 * c.share, c.first + 1, c.last + 1, c.moved);
     }
 }
 

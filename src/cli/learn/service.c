@@ -297,6 +297,9 @@ static qn_status forget(const arguments *a, qn_store *store) {
                " may have learned from it; --relearn goes back\n",
                came + 1, state.version);
     print_back(a, "deleted", state.version);
+    if (!is_json(a))
+        puts("it is overwritten in learn.db; blocks that its journal, the inbox or a flash disk's "
+             "controller let go are out of reach");
     return QN_OK;
 }
 

@@ -139,21 +139,24 @@ static qn_status compare_outputs(const arguments *a) {
     return QN_OK;
 }
 
-static qn_status check_owned(const arguments *a) {
-    const option *o;
+static qn_status check_owned(const option *o, const char *path) {
     bool is_own;
+    const qn_status status = qn_own_file_check(path, o->makes, &is_own);
+    if (status != QN_OK)
+        return qn_fail_within(status, "--%s", o->name);
+    if (is_own)
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "--%s %s: the file is there, and is not %s that quern wrote; choose another "
+                   "name, or --force replaces it",
+                   o->name, path, qn_own_kind_words(o->makes));
+}
+
+static qn_status check_all_owned(const arguments *a) {
+    const option *o;
     for (int i = 0; (o = option_at(a->command, i)); i++) {
-        if (!option_is_output(o) || !a->values[i])
-            continue;
-        const qn_status status = qn_own_file_look(a->values[i], o->makes, &is_own);
-        if (status != QN_OK)
-            return qn_fail_within(status, "--%s, whose file is there", o->name);
-        if (is_own)
-            continue;
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "--%s %s: the file is there, and is not %s that quern wrote; choose another "
-                       "name, or --force replaces it",
-                       o->name, a->values[i], qn_own_kind_words(o->makes));
+        if (option_is_output(o) && a->values[i])
+            QN_TRY(check_owned(o, a->values[i]));
     }
     return QN_OK;
 }
@@ -165,7 +168,7 @@ qn_status outputs_check(const arguments *a) {
     QN_TRY(compare_options(a));
     QN_TRY(compare_words(a));
     QN_TRY(compare_outputs(a));
-    return arguments_flag(a, "force") ? QN_OK : check_owned(a);
+    return arguments_flag(a, "force") ? QN_OK : check_all_owned(a);
 }
 
 qn_status outputs_check_input(const char *what, const char *value) {

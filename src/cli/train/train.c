@@ -8,6 +8,7 @@
 #include "cli/train/personal.h"
 #include "cli/train/ranks.h"
 #include "cli/train/training.h"
+#include "os/os.h"
 #include "os/process/interrupt.h"
 
 #include <stdio.h>
@@ -70,10 +71,12 @@ static const option options[] = {
      .makes = QN_OWN_WEIGHTS,
      .replaces = "resume",
      .argument = "FILE",
-     .otherwise = "none",
+     .otherwise = "a new folder runs/MODEL-N, with the best, a log and a page",
      .help = "checkpoint, written during training, at the end, and on failure"},
+    {.name = "no-save", .kind = OPTION_FLAG, .fallback = "no", .help = "keep nothing of the run"},
     {.name = "load",
      .kind = OPTION_INPUT,
+     .of_run = "best",
      .argument = "FILE",
      .is_kept = true,
      .is_free = true,
@@ -137,8 +140,10 @@ static qn_status check_usage(const arguments *a) {
     if (!arguments_has(a, "data") && !arguments_has(a, "resume"))
         return qn_fail(QN_ERROR_ARGUMENT,
                        "quern train needs MODEL and --data; see quern train --help");
-    if (arguments_count(a, "checkpoint-every") > 0 && !arguments_has(a, "save"))
-        return qn_fail(QN_ERROR_ARGUMENT, "--checkpoint-every needs --save FILE");
+    if (arguments_flag(a, "no-save") && arguments_has(a, "save"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--save and --no-save contradict each other");
+    if (arguments_count(a, "checkpoint-every") > 0 && arguments_flag(a, "no-save"))
+        return qn_fail(QN_ERROR_ARGUMENT, "--checkpoint-every needs a run that is saved");
     if (arguments_get(a, "save-best") && arguments_get(a, "save") &&
         strcmp(arguments_get(a, "save-best"), arguments_get(a, "save")) == 0)
         return qn_fail(QN_ERROR_ARGUMENT, "--save and --save-best need two files");
@@ -236,6 +241,8 @@ static void note(void *user, const qn_training_event *e) {
         note_step(t, e);
         break;
     case QN_TRAINING_EPOCH:
+        if (run_folder_note(&t->folder, e, &t->progress) != QN_OK)
+            warn(t, qn_error_message());
         progress_epoch(&t->progress, e->epoch, e->test, e->validation);
         draw(t);
         break;
@@ -257,16 +264,18 @@ static void note(void *user, const qn_training_event *e) {
 static int finish_failed(training *t) {
     const char *resume = arguments_get(t->a, "resume");
     const int64_t saved = t->state.saved_step;
-    const char *from = saved >= 0 ? t->save : resume;
+    const char *from = saved >= 0 ? t->state.saved_to : resume;
     if (qn_ranks_own(t->s.engine.ranks) > 0 && qn_was_interrupted())
         return EXIT_FAILED; /* rank 0 tells, or has died: then mpirun does */
     report_failed_run();
     if (!t->save && t->progress.n_steps > 0)
-        fputs("quern: nothing is saved; with --save FILE a stopped run can be resumed\n", stderr);
+        fputs("quern: nothing is saved; without --no-save a stopped run can be resumed\n", stderr);
     if (!t->save)
         return EXIT_FAILED;
-    if (from && strcmp(from, t->save) == 0)
-        terminal_note("%s %sholds the checkpoint of step %lld", t->save,
+    if (saved >= 0 && strcmp(from, t->save) != 0)
+        terminal_note("%s was trained longer, and stays", t->save);
+    if (from && (saved >= 0 || strcmp(from, t->save) == 0))
+        terminal_note("%s %sholds the checkpoint of step %lld", from,
                       saved < t->progress.step ? "still " : "",
                       (long long)(saved >= 0 ? saved : t->first_step));
     if (from)
@@ -276,7 +285,7 @@ static int finish_failed(training *t) {
 
 /* Where the best weights are; false: they are lost. */
 static bool tell_best(const training *t) {
-    const char *path = arguments_get(t->a, "save-best");
+    const char *path = t->save_best;
     const qn_best *b = &t->state.best;
     const bool is_saved = t->state.saved_best_step == b->step;
     char words[40];
@@ -290,15 +299,35 @@ static bool tell_best(const training *t) {
         return true;
     printf("best: step %lld, %s %s %.4f", (long long)b->step, best_split(b),
            metric_words(b->metric, words, sizeof words), b->value);
-    printf(is_saved ? ", saved to %s\n" : ", before this run; %s is as it was\n", path);
+    printf(is_saved ? ", saved to %s\n" : ", before this run; %s is as it was\n",
+           is_saved && t->state.saved_best_to ? t->state.saved_best_to : path);
     return true;
 }
 
+/* What is used of a run's folder, and where the best is that was not asked for. */
+static void tell_folder(const training *t) {
+    const qn_best *b = &t->state.best;
+    const bool has_best = *t->folder.path && qn_path_is_file(t->folder.best);
+    if (t->progress.is_json)
+        return;
+    if (*t->folder.path)
+        printf("kept in %s: quern predict --weights %s uses %s\n", t->folder.path, t->folder.path,
+               has_best ? "the best" : "the last");
+    else if (t->save && !t->save_best && b->split == QN_VALIDATION && b->step >= 0 &&
+             b->step < t->state.saved_step)
+        printf("the best by validation was step %lld; --save-best FILE keeps it\n",
+               (long long)b->step);
+}
+
 static int finish_done(training *t) {
-    if (t->save && !arguments_flag(t->a, "json"))
-        printf("saved to %s\n", t->save);
+    const char *to = t->state.saved_to;
+    if (to && !arguments_flag(t->a, "json"))
+        printf("saved to %s\n", to);
+    if (to && strcmp(t->save, to) != 0)
+        terminal_note("%s was trained longer, and stays", t->save);
     if (!tell_best(t))
         return EXIT_FAILED;
+    tell_folder(t);
     if (arguments_flag(t->a, "samples") && !t->progress.is_json && show(t, NULL, put_line) != QN_OK)
         return report_failed_run();
     return personal_run(t) == QN_OK ? EXIT_DONE : report_failed_run();
@@ -317,10 +346,24 @@ static qn_status run_within_budget(training *t) {
     return status;
 }
 
+/* Keeps the message of the run's failure. */
+static void end_folder(training *t, qn_status status) {
+    char message[1024];
+    snprintf(message, sizeof message, "%s", qn_error_message());
+    const char *how = status != QN_OK       ? message
+                      : t->state.is_stopped ? "Stopped early: no improvement."
+                                            : "All steps are done.";
+    if (run_folder_end(&t->folder, &t->state, t->s.model->name, how) != QN_OK)
+        warn(t, qn_error_message());
+    if (status != QN_OK)
+        (void)qn_fail(status, "%s", message);
+}
+
 static int run_training(training *t) {
     const qn_status status = run_within_budget(t);
     t->state = qn_training_get_state(t->run);
     progress_clear(&t->progress);
+    end_folder(t, status);
     if (t->state.is_trained) {
         training_print_cores(t, true);
         training_print_done(t);
@@ -339,7 +382,8 @@ static qn_status create(training *t) {
                                         .task = t->s.task,
                                         .settings = t->s.pairs,
                                         .save = t->save,
-                                        .save_best = arguments_get(t->a, "save-best"),
+                                        .save_best = t->save_best,
+                                        .replaces_longer = arguments_flag(t->a, "override"),
                                         .save_every = save_every(t->a),
                                         .total_steps = t->total_steps,
                                         .patience = settings_count(&t->settings, "early-stop"),
@@ -351,18 +395,47 @@ static qn_status create(training *t) {
     return qn_training_create(&wanted, &t->run);
 }
 
+/* A run that names no file is kept in a folder, with the best where it is validated. */
+static qn_status choose_folder(training *t) {
+    const char *resume = arguments_get(t->a, "resume");
+    const qn_task_facts facts = qn_task_get_facts(t->s.task);
+    if (t->save || arguments_flag(t->a, "no-save") || qn_ranks_own(t->s.engine.ranks) > 0)
+        return QN_OK;
+    if (t->first_step >= t->total_steps)
+        return QN_OK; /* it is only tested */
+    QN_TRY(run_folder_open(&t->folder, t->s.model->name, resume));
+    if (!*t->folder.path)
+        return QN_OK;
+    t->save = t->folder.last;
+    if (!t->save_best && facts.n_samples[QN_VALIDATION] > 0)
+        t->save_best = t->folder.best;
+    return QN_OK;
+}
+
+/* The first checkpoint is written at once: whatever ends the run, there is one to go on from. */
+static qn_status begin_folder(training *t) {
+    if (!*t->folder.path)
+        return QN_OK;
+    QN_TRY(run_folder_begin(&t->folder, t->s.pairs, t->first_step));
+    if (t->first_step > 0 && !t->folder.is_new)
+        return QN_OK;
+    return qn_checkpoint_save(qn_task_engine(t->s.task), t->s.pairs, t->folder.last);
+}
+
 static qn_status open_training(training *t) {
     /* Two ranks have the same weights: one is enough to survive the other. */
     t->save = qn_ranks_own(t->s.engine.ranks) > 1 ? NULL : arguments_get(t->a, "save");
+    t->save_best = arguments_get(t->a, "save-best");
     QN_TRY(check_usage(t->a));
     QN_TRY(training_begin(t));
     QN_TRY(personal_check_model(t->a, t->s.model));
     if (arguments_flag(t->a, "measure"))
         QN_TRY(training_measure(t));
     QN_TRY(training_open(t));
+    QN_TRY(choose_folder(t));
     QN_TRY(create(t));
     t->state = qn_training_get_state(t->run);
-    return QN_OK;
+    return begin_folder(t);
 }
 
 static int run(const arguments *a) {
@@ -384,6 +457,7 @@ static int run(const arguments *a) {
         result = run_training(&t);
     }
     qn_training_destroy(t.run);
+    run_folder_close(&t.folder);
     ranks_leave(&t, result == EXIT_DONE && status == QN_OK);
     training_deinit(&t);
     return result;
@@ -400,7 +474,7 @@ const command command_train = {
         "them is refused unless --override is given; --epochs, --steps, --no-test, --threads,\n"
         "--save, --save-best, --early-stop, --checkpoint-every and --json may always change. A\n"
         "longer run stretches its learning rate schedule, unless it began with\n"
-        "--schedule-steps. With --save, checkpoints are also written during training\n"
+        "--schedule-steps. Checkpoints are also written during training\n"
         "(--checkpoint-every). Ctrl-C, TERM, HUP and most errors save the last step before\n"
         "quern exits. quern train MODEL --help shows that model's recipe.",
     .options = options,

@@ -109,8 +109,10 @@ static qn_status use_plan(training *t, const char *path) {
 }
 
 qn_status training_begin(training *t) {
-    if (arguments_flag(t->a, "override") && !arguments_has(t->a, "resume"))
-        return qn_fail(QN_ERROR_ARGUMENT, "--override needs --resume");
+    const bool saves = option_find(t->a->command, "save-best") >= 0 &&
+                       (arguments_has(t->a, "save") || arguments_has(t->a, "save-best"));
+    if (arguments_flag(t->a, "override") && !arguments_has(t->a, "resume") && !saves)
+        return qn_fail(QN_ERROR_ARGUMENT, "--override needs --resume, or a --save to replace");
     const char *resume = arguments_get(t->a, "resume");
     const char *name = t->a->n_words > 0 ? t->a->words[0] : NULL;
     if (!name && !resume)
@@ -502,11 +504,13 @@ static void print_option(const option *o, const char *value) {
 /* What the checkpoint does not keep has to be said again. */
 void training_print_resume_command(const training *t, const char *checkpoint) {
     static const char *const left_out[] = {"resume", "save", "measure", "override"};
-    const bool is_old = strcmp(checkpoint, t->save) != 0 || t->state.saved_step < 0;
+    const bool is_old = t->state.saved_step < 0;
     fprintf(stderr, "resume with: quern train %s --resume ", t->s.model->name);
     print_quoted(checkpoint);
-    fputs(" --save ", stderr);
-    print_quoted(t->save);
+    if (!*t->folder.path) { /* a folder's is kept there again */
+        fputs(" --save ", stderr);
+        print_quoted(t->save);
+    }
     for (int i = 0; i < option_count(t->a->command); i++) {
         const option *o = option_at(t->a->command, i);
         bool is_told = t->a->values[i] && (is_old || !o->is_kept);

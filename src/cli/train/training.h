@@ -6,6 +6,7 @@
 #include "cli/settings.h"
 #include "cli/train/best.h"
 #include "cli/train/progress.h"
+#include "cli/train/run_folder.h"
 #include "format/plan_file.h"
 #include "meter/power_ceiling.h"
 #include "os/frequency.h"
@@ -29,6 +30,8 @@ typedef struct training {
     qn_power_ceiling *ceiling; /* of --power, where there is a sensor; or null */
     qn_plan_file plan;         /* to train by; model null: none */
     const char *save;          /* or null */
+    const char *save_best;     /* or null */
+    run_folder folder;         /* of a run without --save */
     int64_t first_step, total_steps;
     qn_training *run; /* of quern train, and its state before and after it ran */
     qn_training_state state;

@@ -477,6 +477,7 @@ static const option rows[] = {
      .help = "folder to swap feature maps to under a budget"},
     {.name = "resume",
      .kind = OPTION_INPUT,
+     .of_run = "last",
      .argument = "FILE",
      .otherwise = "none",
      .help = "checkpoint to continue from, with its settings"},

@@ -178,7 +178,7 @@ static qn_status open_store(scan *s, qn_image_store *store) {
         store->file = NULL;
     }
     remove_older(s, path);
-    QN_TRY(qn_file_replace(path, write_store, s));
+    QN_TRY(qn_file_replace_private(path, write_store, s));
     return qn_file_open(allocator, path, &store->file);
 }
 

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE /* memmem */
 #include "format/own/own_file.h"
 
+#include "base/memory.h"
 #include "base/status.h"
-#include "format/safetensors.h"
 #include "os/heap.h"
 #include "os/os.h"
 
@@ -78,57 +78,72 @@ unsigned qn_own_kinds_of_head(const char *head, size_t bytes) {
     return kinds;
 }
 
-/* Other programs' files have neither: a checkpoint says its step, other files their format. */
-static bool says_quern(const qn_safetensors *file) {
-    for (size_t i = 0; i < file->n_pairs; i++) {
-        const qn_safetensors_pair *pair = &file->pairs[i];
-        if (strcmp(pair->key, "step") == 0 ||
-            (strcmp(pair->key, "format") == 0 && strncmp(pair->value, "quern ", 6) == 0))
-            return true;
-    }
-    return false;
+/* What the header of tensors says of them: other programs' files have no step and no format of
+ * quern's. Its pairs come first, and are texts. */
+static unsigned kinds_of_header(const char *header, size_t bytes) {
+    static const char pairs[] = "{\"__metadata__\":{";
+    if (!begins(header, bytes, pairs))
+        return 0;
+    if (holds(header, bytes, "\"format\":\"quern labeller\""))
+        return QN_OWN_LABELLER;
+    const bool is_ours =
+        holds(header, bytes, "\"format\":\"quern ") || holds(header, bytes, "\"step\":\"");
+    return is_ours ? QN_OWN_WEIGHTS : 0;
 }
 
-/* A file that is no safetensors file is none of ours; one that cannot be read may be. */
-static qn_status look_at_weights(qn_file *file, bool *is_own) {
-    qn_safetensors read;
-    qn_safetensors_init(&read, qn_allocator_default());
-    const qn_status status = qn_safetensors_read(&read, file);
-    *is_own |= status == QN_OK && says_quern(&read);
-    qn_safetensors_deinit(&read);
-    return status == QN_ERROR_MEMORY || status == QN_ERROR_IO ? status : QN_OK;
+/* In a file of tensors, 8 bytes with the header's length come before it. */
+static qn_status find_tensors(qn_file *file, const char *head, size_t n_head, unsigned *kinds) {
+    enum { PREFIX = 8, MOST = 1 << 24 };
+    const qn_allocator *heap = qn_allocator_default();
+    const int64_t left = qn_file_bytes(file) - PREFIX;
+    char *header;
+    if (n_head <= PREFIX || head[PREFIX] != '{')
+        return QN_OK;
+    const size_t n = left < MOST ? (size_t)left : MOST;
+    uint64_t length = 0;
+    for (int i = PREFIX - 1; i >= 0; i--)
+        length = length << 8 | (unsigned char)head[i];
+    const size_t n_read = length < n ? (size_t)length : n;
+    QN_TRY(qn_allocate(heap, n_read + 1, 1, &header));
+    const qn_status status = qn_file_read(file, PREFIX, header, n_read);
+    if (status == QN_OK)
+        *kinds |= kinds_of_header(header, n_read);
+    qn_release(heap, header, n_read + 1, 1);
+    return status;
 }
 
 /* A network of another program with weights of quern's says so near its end. */
-static bool is_rewritten(qn_file *file, const char *head, size_t n_head) {
+static qn_status find_rewritten(qn_file *file, unsigned *kinds) {
     char tail[QN_OWN_HEAD_BYTES];
     const int64_t all = qn_file_bytes(file);
     const size_t n = all < QN_OWN_HEAD_BYTES ? (size_t)all : sizeof tail;
-    return n_head > 2 && head[0] == 8 && qn_file_read(file, all - (int64_t)n, tail, n) == QN_OK &&
-           holds(tail, n, "quern.version");
+    QN_TRY(qn_file_read(file, all - (int64_t)n, tail, n));
+    *kinds |= holds(tail, n, "quern.version") ? QN_OWN_NETWORK : 0;
+    return QN_OK;
 }
 
-static qn_status look(qn_file *file, unsigned kinds, bool *is_own) {
+static qn_status find_kinds(qn_file *file, unsigned *kinds) {
     char head[QN_OWN_HEAD_BYTES];
     const int64_t all = qn_file_bytes(file);
     const size_t n = all < QN_OWN_HEAD_BYTES ? (size_t)all : sizeof head;
-    *is_own = all == 0;
-    if (*is_own)
-        return QN_OK;
     QN_TRY(qn_file_read(file, 0, head, n));
-    *is_own = (qn_own_kinds_of_head(head, n) & kinds) ||
-              ((kinds & QN_OWN_NETWORK) && is_rewritten(file, head, n));
-    return kinds & QN_OWN_WEIGHTS ? look_at_weights(file, is_own) : QN_OK;
+    *kinds = qn_own_kinds_of_head(head, n);
+    if (n > 2 && head[0] == 8)
+        QN_TRY(find_rewritten(file, kinds));
+    return *kinds ? QN_OK : find_tensors(file, head, n, kinds);
 }
 
-qn_status qn_own_file_look(const char *path, unsigned kinds, bool *is_own) {
+qn_status qn_own_file_check(const char *path, unsigned kinds, bool *is_own) {
+    unsigned found = 0;
     qn_file *file;
-    *is_own = true;
-    if (!qn_path_is_file(path))
+    *is_own = !qn_path_is_file(path);
+    if (*is_own)
         return QN_OK;
     QN_TRY(qn_file_open(NULL, path, &file));
-    const qn_status status = look(file, kinds, is_own);
+    const bool is_empty = qn_file_bytes(file) == 0;
+    const qn_status status = is_empty ? QN_OK : find_kinds(file, &found);
     qn_file_close(file);
+    *is_own = is_empty || (found & kinds);
     return status;
 }
 
@@ -138,6 +153,7 @@ const char *qn_own_kind_words(unsigned kinds) {
         const char *words;
     } rows[] = {
         {QN_OWN_WEIGHTS, "a file of weights"},
+        {QN_OWN_LABELLER, "a labeller"},
         {QN_OWN_NETWORK, "an exported network"},
         {QN_OWN_PAGE, "a page"},
         {QN_OWN_TRACE, "a trace"},

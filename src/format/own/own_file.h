@@ -7,17 +7,18 @@
 
 /* Kinds of files, as a set. */
 typedef enum qn_own_kind {
-    QN_OWN_WEIGHTS = 1,    /* checkpoints, adapters, labellers: safetensors */
-    QN_OWN_NETWORK = 2,    /* ONNX */
-    QN_OWN_PAGE = 4,       /* HTML */
-    QN_OWN_TRACE = 8,      /* trace events */
-    QN_OWN_TIMES = 16,     /* CSV of operations */
-    QN_OWN_CONFUSION = 32, /* CSV of classes, or of pairs of them */
-    QN_OWN_BUFFERS = 64,   /* CSV of buffers with their offsets */
-    QN_OWN_LABELS = 128,   /* CSV of labels */
-    QN_OWN_METRICS = 256,  /* JSON of a measurement */
-    QN_OWN_PLAN = 512,     /* JSON of a plan */
-    QN_OWN_PICTURE = 1024, /* PNG */
+    QN_OWN_WEIGHTS = 1,     /* checkpoints, adapters, labellers: safetensors */
+    QN_OWN_NETWORK = 2,     /* ONNX */
+    QN_OWN_PAGE = 4,        /* HTML */
+    QN_OWN_TRACE = 8,       /* trace events */
+    QN_OWN_TIMES = 16,      /* CSV of operations */
+    QN_OWN_CONFUSION = 32,  /* CSV of classes, or of pairs of them */
+    QN_OWN_BUFFERS = 64,    /* CSV of buffers with their offsets */
+    QN_OWN_LABELS = 128,    /* CSV of labels */
+    QN_OWN_METRICS = 256,   /* JSON of a measurement */
+    QN_OWN_PLAN = 512,      /* JSON of a plan */
+    QN_OWN_LABELLER = 2048, /* a labeller: safetensors */
+    QN_OWN_PICTURE = 1024,  /* PNG */
 } qn_own_kind;
 
 enum { QN_OWN_HEAD_BYTES = 4096 };
@@ -26,9 +27,9 @@ enum { QN_OWN_HEAD_BYTES = 4096 };
  * QN_OWN_WEIGHTS, which the whole header tells. */
 unsigned qn_own_kinds_of_head(const char *head, size_t bytes);
 
-/* Whether there is nothing at path, or an empty file, or one of these kinds. Fails where a file
- * cannot be read, or memory is out: then nothing is known of it. */
-qn_status qn_own_file_look(const char *path, unsigned kinds, bool *is_own);
+/* *is_own: there is nothing at path, or an empty file, or one of these kinds. Fails where the file
+ * cannot be read. */
+qn_status qn_own_file_check(const char *path, unsigned kinds, bool *is_own);
 
 /* "a checkpoint of quern", for messages; kinds must not be 0. */
 const char *qn_own_kind_words(unsigned kinds);

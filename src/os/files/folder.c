@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,35 @@ qn_status qn_folder_create(const char *path) {
         part[i] = '/';
     }
     return create_one(part, 0777);
+}
+
+qn_status qn_folder_create_new(const char *path, bool *is_new) {
+    *is_new = mkdir(path, 0777) == 0;
+    if (*is_new || errno == EEXIST)
+        return QN_OK;
+    return qn_fail(QN_ERROR_IO, "cannot make folder %s: %s", path, strerror(errno));
+}
+
+qn_status qn_path_make_private(const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return qn_fail(QN_ERROR_IO, "cannot find %s: %s", path, strerror(errno));
+    const bool is_private = (status.st_mode & 077) == 0;
+    if (is_private || status.st_uid != geteuid() || chmod(path, status.st_mode & 0700) == 0)
+        return QN_OK;
+    return qn_fail(QN_ERROR_IO, "cannot change the rights of %s: %s", path, strerror(errno));
+}
+
+qn_status qn_file_make_private(const char *path) {
+    const int made = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (made < 0)
+        return qn_fail(QN_ERROR_IO, "cannot open %s: %s", path, strerror(errno));
+    close(made);
+    return qn_path_make_private(path);
+}
+
+void qn_folder_remove_empty(const char *path) {
+    (void)rmdir(path);
 }
 
 /* ---- listing ---- */
@@ -164,6 +194,7 @@ static qn_status create_private(const char *path) {
 
 static qn_status create_writable(const char *path) {
     QN_TRY(qn_folder_create(path));
+    (void)qn_path_make_private(path); /* some file systems have no rights */
     if (access(path, W_OK | X_OK) == 0)
         return QN_OK;
     return qn_fail(QN_ERROR_IO, "cannot write to folder %s: %s", path, strerror(errno));

@@ -41,6 +41,7 @@ typedef struct replacement {
     target to;
     qn_writer writer;
     bool is_nameless, is_named; /* has no name yet; has the temporary name */
+    bool is_private;
 } replacement;
 
 static qn_status fail_at(const char *what, const char *path) {
@@ -277,7 +278,9 @@ static qn_status open_temporary(replacement *r) {
 static void keep_rights(const replacement *r) {
     const struct stat *old = &r->to.old;
     struct stat made;
-    if (!r->to.exists || fstat(r->writer.descriptor, &made) != 0)
+    if (r->is_private)
+        (void)fchmod(r->writer.descriptor, 0600);
+    if (r->is_private || !r->to.exists || fstat(r->writer.descriptor, &made) != 0)
         return;
     const bool is_other = made.st_uid != old->st_uid || made.st_gid != old->st_gid;
     if (is_other && fchown(r->writer.descriptor, old->st_uid, old->st_gid) != 0)
@@ -316,9 +319,9 @@ qn_status qn_entry_sync(const char *path, int file) {
 
 static qn_status replace(replacement *r, qn_status (*write)(void *, qn_writer *), void *context) {
     QN_TRY(open_temporary(r));
+    keep_rights(r); /* before the first byte is in it */
     QN_TRY(write(context, &r->writer));
     QN_TRY(qn_writer_flush(&r->writer));
-    keep_rights(r);
     QN_TRY(qn_writer_sync(&r->writer));
     QN_TRY(put_in_place(r));
     return qn_entry_sync(r->to.path, r->writer.descriptor);
@@ -331,13 +334,24 @@ static void end(replacement *r) {
         close(r->writer.descriptor);
 }
 
-qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),
-                          void *context) {
-    replacement r = {.writer.descriptor = -1};
+static qn_status replace_file(const char *path, bool is_private,
+                              qn_status (*write)(void *context, qn_writer *writer), void *context) {
+    replacement r = {.writer.descriptor = -1, .is_private = is_private};
     QN_TRY(find_target(path, &r.to));
     const qn_status status = replace(&r, write, context);
     end(&r);
     return status;
+}
+
+qn_status qn_file_replace(const char *path, qn_status (*write)(void *context, qn_writer *writer),
+                          void *context) {
+    return replace_file(path, false, write, context);
+}
+
+qn_status qn_file_replace_private(const char *path,
+                                  qn_status (*write)(void *context, qn_writer *writer),
+                                  void *context) {
+    return replace_file(path, true, write, context);
 }
 
 qn_status qn_file_write(const char *path, qn_status (*write)(void *context, qn_writer *writer),
@@ -345,6 +359,18 @@ qn_status qn_file_write(const char *path, qn_status (*write)(void *context, qn_w
     const int stream = stream_of(path);
     return stream >= 0 ? write_stream(stream, path, write, context)
                        : qn_file_replace(path, write, context);
+}
+
+qn_status qn_file_move(const char *from, const char *to) {
+    target t;
+    QN_TRY(find_target(to, &t));
+    const int moved = open(from, O_RDONLY | O_CLOEXEC);
+    if (moved < 0)
+        return fail_at("open", from);
+    qn_status status =
+        rename(from, t.path) == 0 ? qn_entry_sync(t.path, moved) : fail_at("replace", t.path);
+    close(moved);
+    return status;
 }
 
 /* ---- trying ---- */

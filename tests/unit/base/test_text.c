@@ -1,6 +1,7 @@
 /* Characters and words with their vocabularies, texts and parallel sentences: what is read, what is
  * held out, what is refused, batches of like length, BLEU, and running out of memory. */
 #include "base/status.h"
+#include "base/text.h"
 #include "data/text/buckets.h"
 #include "data/text/corpus.h"
 #include "data/text/pairs.h"
@@ -35,10 +36,25 @@ static void test_utf8(void) {
         char back[QN_UTF8_BYTES];
         CHECK(qn_utf8_read(rows[i].text, rows[i].bytes, &code) == rows[i].taken);
         CHECK(code == rows[i].code);
+        CHECK(qn_text_character(rows[i].text) ==
+              (code == QN_UNKNOWN_CHARACTER ? 0 : rows[i].taken));
         if (code != QN_UNKNOWN_CHARACTER)
             CHECK(qn_utf8_write(code, back) == rows[i].taken &&
                   memcmp(back, rows[i].text, rows[i].taken) == 0);
     }
+}
+
+static void test_printable(void) {
+    char to[32], small[6];
+    CHECK(strcmp(qn_text_printable("a\033[2J\xff"
+                                   "\u00e9",
+                                   to, sizeof to),
+                 "a\\x1b[2J\\xff\u00e9") == 0);
+    CHECK(strcmp(qn_text_printable("\xc2\x9b"
+                                   "b",
+                                   to, sizeof to),
+                 "\\xc2\\x9bb") == 0);
+    CHECK(strcmp(qn_text_printable("abc\001", small, sizeof small), "abc") == 0);
 }
 
 static void test_characters(void) {
@@ -355,6 +371,7 @@ static void check_survives(const char *specification) {
 int main(void) {
     files_begin();
     test_utf8();
+    test_printable();
     test_characters();
     test_corpus();
     test_folder();

@@ -93,7 +93,8 @@ static qn_training_options options_of(run *r, const char *save) {
                                  .save = save,
                                  .user = r,
                                  .should_stop = should_stop,
-                                 .tell = note};
+                                 .tell = note,
+                                 .replaces_longer = true};
 }
 
 static qn_status train(run *r, const qn_training_options *options) {
