@@ -52,6 +52,11 @@ QN_API qn_status qn_checkpoint_load(qn_engine *engine, const char *path, bool wi
 QN_API qn_status qn_checkpoint_begin(qn_engine *engine, const char *path, int *n_loaded,
                                      int *n_new);
 
+/* Likewise, but the head takes its first n_kept outputs from the file, whose head has so many; only
+ * those behind them are initialised. n_kept 0: all of it is. */
+QN_API qn_status qn_checkpoint_begin_grown(qn_engine *engine, const char *path, int n_kept,
+                                           int *n_loaded, int *n_new);
+
 /* Fills the parameters with the weights on which a checkpoint with these pairs is based: for an
  * adapter, those that its training began with, whose path the pairs contain. Does nothing for
  * other checkpoints. path: the adapter's, for messages. */

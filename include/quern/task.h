@@ -63,6 +63,11 @@ QN_API qn_engine *qn_task_engine(const qn_task *task);
  * before the first step. */
 QN_API qn_status qn_task_resume(qn_task *task);
 
+/* Begins with the weights of the file that the setting "load" names; the outputs of classes that
+ * they know stay as they are where the head grows ("head" is "data"). *n_kept gets how many.
+ * Otherwise like qn_checkpoint_begin. */
+QN_API qn_status qn_task_begin(qn_task *task, int *n_loaded, int *n_new, int *n_kept);
+
 /* Loads the checkpoint from which the settings were taken: base weights of an adapter, tensors,
  * step and position in the data. with_state as in qn_checkpoint_load. */
 QN_API qn_status qn_task_load(qn_task *task, const char *path, bool with_state);

@@ -395,7 +395,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_checkpoint_save": (Status, c_void_p, c_void_p, c_char_p),
     "qn_checkpoint_save_merged": (Status, c_void_p, c_void_p, c_char_p),
     "qn_checkpoint_read": (Status, c_void_p, c_char_p, POINTER(c_void_p)),
-    "qn_checkpoint_begin": (Status, c_void_p, c_char_p, POINTER(c_int), POINTER(c_int)),
+    "qn_task_begin": (Status, c_void_p, POINTER(c_int), POINTER(c_int), POINTER(c_int)),
     "qn_input": (c_int32, c_void_p, c_char_p, Shape),
     "qn_index_input": (c_int32, c_void_p, c_char_p, Shape),
     "qn_result": (None, c_void_p, c_int32),

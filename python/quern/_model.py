@@ -465,9 +465,8 @@ class Model:
         if resume is not None:
             c.lib.qn_task_load(task.pointer, c.encode(resume), True)
         elif given.get("load") is not None:
-            n_loaded, n_new = ctypes.c_int(), ctypes.c_int()
-            c.lib.qn_checkpoint_begin(task.engine, c.encode(str(given["load"])), ctypes.byref(n_loaded),
-                                      ctypes.byref(n_new))
+            n_loaded, n_new, n_kept = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+            c.lib.qn_task_begin(task.pointer, ctypes.byref(n_loaded), ctypes.byref(n_new), ctypes.byref(n_kept))
         elif not self._is_fresh:
             before = self._ensure()
             if "lora" in before.settings.items() and "lora" not in task.settings.items():

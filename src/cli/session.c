@@ -161,9 +161,11 @@ qn_status session_measure(session *s, int n_threads) {
 }
 
 qn_status session_load_start(session *s, const char *path) {
-    int n_loaded, n_new;
-    QN_TRY(qn_checkpoint_begin(qn_task_engine(s->task), path, &n_loaded, &n_new));
+    int n_loaded, n_new, n_kept;
+    QN_TRY(qn_task_begin(s->task, &n_loaded, &n_new, &n_kept));
     terminal_note("loaded %d tensors from %s; %d newly initialised", n_loaded, path, n_new);
+    if (n_kept > 0)
+        terminal_note("the head grows: its first %d outputs are those of %s", n_kept, path);
     return QN_OK;
 }
 

@@ -201,6 +201,7 @@ typedef struct loading {
     qn_safetensors file;
     bool with_state;
     bool is_start; /* weights to begin with: the head is left as it is, and so are adapters */
+    int64_t n_kept; /* of the head's outputs, that it takes from a file that has so many; 0: none */
     int n_loaded, n_left;
 } loading;
 
@@ -218,8 +219,42 @@ static bool is_wanted(const loading *load, const qn_stored_tensor *tensor) {
     return qn_safetensors_find(&load->file, tensor->name) || !may_lack(load, tensor);
 }
 
+/* A part of a head whose first outputs come from the file. */
+static bool is_grown(const loading *load, const qn_stored_tensor *tensor) {
+    return load->n_kept > 0 && tensor->is_head && !tensor->is_state;
+}
+
 static bool is_real(qn_dtype dtype) {
     return dtype == QN_F64 || dtype == QN_F32 || dtype == QN_F16 || dtype == QN_BF16;
+}
+
+/* The axis of a head's outputs, in which it has more of them than the file; -1: they differ in
+ * something else. */
+static int grown_axis(const loading *load, const qn_safetensor *found,
+                      const qn_stored_tensor *tensor) {
+    int axis = -1;
+    if (!found || found->shape.rank != tensor->shape.rank || !is_real(found->dtype))
+        return -1;
+    for (int i = 0; i < tensor->shape.rank; i++) {
+        const int64_t n_old = found->shape.dims[i], n_new = tensor->shape.dims[i];
+        if (axis < 0 && n_old == load->n_kept && n_new >= n_old)
+            axis = i;
+        else if (n_old != n_new)
+            return -1;
+    }
+    return axis;
+}
+
+static qn_status check_grown(const loading *load, const qn_stored_tensor *tensor) {
+    const qn_safetensor *found = qn_safetensors_find(&load->file, tensor->name);
+    char wanted[QN_SHAPE_TEXT];
+    if (grown_axis(load, found, tensor) >= 0)
+        return QN_OK;
+    return qn_fail(QN_ERROR_FORMAT,
+                   "%s: its tensor %s is none that could grow to %s; --head %d begins the last "
+                   "layer anew",
+                   qn_file_path(load->from), tensor->name, qn_shape_print(tensor->shape, wanted),
+                   (int)tensor->shape.dims[0]);
 }
 
 static qn_status check_tensor(const loading *load, const qn_stored_tensor *tensor) {
@@ -299,6 +334,8 @@ static qn_status check_tensors(const loading *load) {
         const qn_stored_tensor tensor = qn_engine_tensor_at(load->engine, i);
         if (is_wanted(load, &tensor))
             QN_TRY(check_tensor(load, &tensor));
+        if (is_grown(load, &tensor))
+            QN_TRY(check_grown(load, &tensor));
     }
     for (size_t i = 0; i < load->file.n_tensors; i++) {
         const char *name = load->file.tensors[i].name;
@@ -346,11 +383,43 @@ static qn_status read_tensor(const loading *load, const qn_safetensor *found,
     return status;
 }
 
+/* from (before, n_old, after) to the first n_old of to (before, n_new, after). */
+static void copy_first(const qn_stored_tensor *tensor, int axis, int64_t n_old, const char *from) {
+    const qn_shape *shape = &tensor->shape;
+    size_t after = qn_dtype_bytes(tensor->dtype);
+    int64_t before = 1;
+    for (int i = 0; i < shape->rank; i++) {
+        before *= i < axis ? shape->dims[i] : 1;
+        after *= i > axis ? (size_t)shape->dims[i] : 1;
+    }
+    const size_t n_bytes = (size_t)n_old * after, stride = (size_t)shape->dims[axis] * after;
+    for (int64_t i = 0; i < before; i++)
+        memcpy((char *)tensor->data + (size_t)i * stride, from + (size_t)i * n_bytes, n_bytes);
+}
+
+static qn_status read_grown(const loading *load, const qn_stored_tensor *tensor) {
+    const qn_safetensor *found = qn_safetensors_find(&load->file, tensor->name);
+    const qn_allocator *allocator = qn_engine_allocator(load->engine);
+    const size_t bytes =
+        (size_t)qn_shape_count(found->shape) * qn_dtype_bytes(tensor->dtype);
+    qn_stored_tensor old = {.dtype = tensor->dtype, .shape = found->shape, .bytes = bytes};
+    QN_TRY(qn_allocate(allocator, bytes, 1, &old.data));
+    const qn_status status = read_tensor(load, found, &old);
+    if (status == QN_OK)
+        copy_first(tensor, grown_axis(load, found, tensor), load->n_kept, old.data);
+    qn_release(allocator, old.data, bytes, 1);
+    return status;
+}
+
 static qn_status fill(loading *load) {
     for (int i = 0; i < qn_engine_tensor_count(load->engine); i++) {
         const qn_stored_tensor tensor = qn_engine_tensor_at(load->engine, i);
+        const bool grows = is_grown(load, &tensor);
         if (!is_wanted(load, &tensor)) {
-            load->n_left += !tensor.is_state && !is_constant(tensor.name);
+            load->n_left += !tensor.is_state && !is_constant(tensor.name) && !grows;
+            load->n_loaded += grows;
+            if (grows)
+                QN_TRY(read_grown(load, &tensor));
             continue;
         }
         load->n_loaded++;
@@ -400,11 +469,16 @@ qn_status qn_checkpoint_load_base(qn_engine *engine, const qn_metadata *pairs, c
 }
 
 qn_status qn_checkpoint_begin(qn_engine *engine, const char *path, int *n_loaded, int *n_new) {
+    return qn_checkpoint_begin_grown(engine, path, 0, n_loaded, n_new);
+}
+
+qn_status qn_checkpoint_begin_grown(qn_engine *engine, const char *path, int n_kept, int *n_loaded,
+                                    int *n_new) {
     QN_NEED(engine, "engine");
     QN_NEED(path, "path");
     QN_NEED(n_loaded, "n_loaded");
     QN_NEED(n_new, "n_new");
-    loading load = {.engine = engine, .is_start = true};
+    loading load = {.engine = engine, .is_start = true, .n_kept = n_kept};
     QN_TRY(load_path(&load, path));
     *n_loaded = load.n_loaded;
     *n_new = load.n_left;

@@ -149,6 +149,15 @@ static qn_status open_source(qn_task *task, classification *c) {
     return qn_data_open(data, &options, &c->source);
 }
 
+/* The classes of matched data are the network's, those of data without names are fewer. */
+static void take_classes(classification *c) {
+    const qn_preparation *found = &c->source.preparation;
+    if (c->is_regression || !found->class_names)
+        return;
+    c->preparation.n_classes = found->n_classes;
+    c->preparation.class_names = found->class_names;
+}
+
 /* Samples of a source whose sizes differ come in the network's. */
 static qn_status set_size(const classification *c, const qn_data_source *source) {
     if (!has_open_size(source) || !source->set_size || c->input.rank != 3)
@@ -160,6 +169,7 @@ static qn_status prepare(qn_task *task, classification *c) {
     c->preparation = c->source.preparation;
     if (is_prepared(task))
         QN_TRY(qn_metadata_get_preparation(task->settings, &c->preparation));
+    take_classes(c);
     const int64_t n_asked = qn_setting_count(task, "classes", c->n_outputs);
     if (!task->training && ((c->preparation.n_classes == 0) != c->is_regression ||
                             (c->is_regression && c->n_outputs != n_asked)))
@@ -217,6 +227,7 @@ static qn_status find_weights(qn_task *task, classification *c, bool was_prepare
 
 static qn_status open_data(qn_task *task, classification *c) {
     QN_TRY(open_source(task, c));
+    QN_TRY(qn_task_match_classes(task, &c->source));
     task->data = &c->source;
     if (task->training && c->source.n_samples[QN_TRAIN] == 0)
         return qn_fail(QN_ERROR_FORMAT,
@@ -471,9 +482,15 @@ static qn_status classification_evaluate_on(qn_task *task, const qn_data_source 
     if (!c->is_regression && source->preparation.n_classes > c->n_outputs)
         return qn_fail(QN_ERROR_ARGUMENT, "%s has %d classes, but the network has %s", source->name,
                        source->preparation.n_classes, c->output_text);
-    QN_TRY(open_other(task, source, split, &loader));
-    const qn_status status = evaluate_batches(task, loader, should_stop, user, metrics, n_samples);
+    qn_data_source matched = *source;
+    matched.close = NULL; /* it stays the caller's */
+    QN_TRY(qn_match_classes(task->allocator, task->log, &c->preparation, &matched));
+    qn_status status = open_other(task, &matched, split, &loader);
+    if (status == QN_OK)
+        status = evaluate_batches(task, loader, should_stop, user, metrics, n_samples);
     qn_loader_destroy(loader);
+    if (matched.close)
+        matched.close(matched.self);
     return status;
 }
 

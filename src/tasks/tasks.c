@@ -269,6 +269,7 @@ void qn_task_close(qn_task *task) {
         return;
     task->kind->close(task);
     qn_proximal_close(task->allocator, &task->proximal);
+    qn_metadata_destroy(task->start);
     qn_engine_destroy(task->engine);
     const qn_allocator *below = task->counter.below;
     qn_release(below, task, 1, sizeof *task);
@@ -304,6 +305,19 @@ qn_status qn_task_resume(qn_task *task) {
     QN_NEED(task, "task");
     QN_TRY(check_can_run(task));
     return task->kind->resume(task);
+}
+
+qn_status qn_task_begin(qn_task *task, int *n_loaded, int *n_new, int *n_kept) {
+    QN_NEED(task, "task");
+    QN_NEED(n_loaded, "n_loaded");
+    QN_NEED(n_new, "n_new");
+    QN_NEED(n_kept, "n_kept");
+    const char *path = qn_setting_text(task, "load", NULL);
+    if (!path)
+        return qn_fail(QN_ERROR_ARGUMENT, "the settings name no weights to begin with (load)");
+    QN_TRY(check_can_run(task));
+    *n_kept = task->n_kept_outputs;
+    return qn_checkpoint_begin_grown(task->engine, path, *n_kept, n_loaded, n_new);
 }
 
 qn_status qn_task_load(qn_task *task, const char *path, bool with_state) {

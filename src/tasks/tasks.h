@@ -53,6 +53,8 @@ struct qn_task {
     qn_confusion confusion; /* where it is wanted and the kind counts it */
     size_t outside_bytes;   /* of the budget, that the caller holds */
     size_t reserve_bytes;   /* of it, for what the kind allocates after it has been opened */
+    qn_metadata *start;     /* pairs of the weights that training begins with; null: none */
+    int n_kept_outputs;     /* of the weights that training begins with, where the head grows */
     bool aligned_inputs;    /* those of its programs: the kind says so before it makes the engine */
     qn_counter counter;     /* of all that goes through the allocator */
     qn_allocator counting;
@@ -128,6 +130,15 @@ qn_tuning qn_tuning_of(const qn_metadata *settings);
 
 /* The numerics that settings (which may be null) name or describe; without a name: f32. */
 qn_status qn_numerics_of(const qn_metadata *settings, qn_numerics *numerics);
+
+/* Numbers the classes of a source, by their names, as the outputs of what the task's settings are
+ * of: a checkpoint, or the weights that training begins with, whose head may grow
+ * (n_kept_outputs). */
+qn_status qn_task_match_classes(qn_task *task, qn_data_source *source);
+
+/* The same for other data than the task's own, whose classes must all be known. */
+qn_status qn_match_classes(const qn_allocator *allocator, const qn_log *log,
+                           const qn_preparation *known, qn_data_source *source);
 
 /* The seed that settings say, by which what no file holds was drawn; 1 where they do not. */
 uint64_t qn_seed_of(const qn_metadata *settings);

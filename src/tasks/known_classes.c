@@ -1,0 +1,99 @@
+/* Which classes a network knows by name: as the settings of a checkpoint or of a network's file say,
+ * or the weights that training begins with. The data are matched to them by data/classes.h. */
+#include "base/status.h"
+#include "data/classes.h"
+#include "tasks/tasks.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char rename_them[] =
+    "rename them, or leave them out; to learn them, train with --load FILE --head data, which grows "
+    "the head and keeps what the network knows of the other classes";
+
+static const char grow_it[] =
+    "rename them, or leave them out; --head data grows the head by them and keeps what the network "
+    "knows of the other classes; --head N begins it anew";
+
+static bool has_preparation(const qn_metadata *pairs) {
+    const char *n = qn_metadata_get(pairs, "preparation.n_classes");
+    return n && atoi(n) > 0 && qn_metadata_get(pairs, "preparation.class_names");
+}
+
+static bool is_head(const qn_task *task, const char *word) {
+    const char *head = qn_setting_text(task, "head", "");
+    const size_t n = strlen(word);
+    return strncmp(head, word, n) == 0 && (!head[n] || head[n] == ',');
+}
+
+/* Of a checkpoint that is gone on from, or evaluated. */
+static qn_status match_settings(qn_task *task, qn_data_source *source) {
+    qn_preparation known;
+    QN_TRY(qn_metadata_get_preparation(task->settings, &known));
+    const qn_class_matching matching = {
+        .allocator = task->allocator,
+        .log = task->log,
+        .n = known.n_classes,
+        .names = known.class_names,
+        .n_outputs = task->training ? (int)qn_setting_count(task, "classes", 0) : 0,
+        .advice = rename_them,
+    };
+    return qn_classes_match(&matching, source);
+}
+
+/* Of weights that training begins with. Their names must stay as long as the source: they go into
+ * the task's settings. */
+static qn_status match_start(qn_task *task, qn_metadata *pairs, qn_data_source *source) {
+    const char *outputs = qn_metadata_get(pairs, "classes");
+    const int n_outputs = outputs ? atoi(outputs) : 0;
+    const bool grows = is_head(task, "data");
+    qn_preparation known;
+    QN_TRY(qn_metadata_get_preparation(pairs, &known));
+    const qn_class_matching matching = {
+        .allocator = task->allocator,
+        .log = task->log,
+        .n = known.n_classes,
+        .names = known.class_names,
+        .n_outputs = grows ? INT_MAX : n_outputs,
+        .advice = grow_it,
+    };
+    if (n_outputs < known.n_classes ||
+        (grows && qn_classes_count_known(&matching, source) == 0))
+        return QN_OK; /* all of the head begins anew */
+    task->n_kept_outputs = grows ? n_outputs : 0;
+    return qn_classes_match(&matching, source);
+}
+
+/* The pairs of the file that is begun with; it may be of another program, and have none. */
+static qn_status read_start(qn_task *task, const char *path, qn_data_source *source) {
+    qn_metadata *pairs = NULL;
+    if (qn_checkpoint_read(task->allocator, path, &pairs) != QN_OK)
+        return QN_OK; /* said when its weights are loaded */
+    const qn_status status = has_preparation(pairs) ? match_start(task, pairs, source) : QN_OK;
+    if (status == QN_OK)
+        task->start = pairs;
+    else
+        qn_metadata_destroy(pairs);
+    return status;
+}
+
+qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
+    const char *start = qn_setting_text(task, "load", NULL);
+    const bool is_resumed = qn_setting_text(task, QN_PREPARED, NULL);
+    const bool is_new_head = qn_setting_text(task, "head", NULL) && !is_head(task, "data");
+    if (source->n_targets > 0 || (task->training && !is_resumed && is_new_head))
+        return QN_OK;
+    if (task->training && !is_resumed && start)
+        return read_start(task, start, source);
+    if (task->training && !is_resumed && qn_setting_text(task, "head", NULL))
+        return QN_OK; /* of a network's file, whose head begins anew */
+    return has_preparation(task->settings) ? match_settings(task, source) : QN_OK;
+}
+
+qn_status qn_match_classes(const qn_allocator *allocator, const qn_log *log,
+                           const qn_preparation *known, qn_data_source *source) {
+    const qn_class_matching matching = {.allocator = allocator, .log = log, .n = known->n_classes,
+                                        .names = known->class_names, .advice = rename_them};
+    return qn_classes_match(&matching, source);
+}
