@@ -13,7 +13,13 @@ extern "C" {
 
 /* Validation samples are training samples that are held out, to decide when to stop and which
  * weights to keep. */
-typedef enum qn_split { QN_TRAIN = 0, QN_TEST, QN_VALIDATION, QN_SPLITS } qn_split;
+typedef enum qn_split {
+    QN_TRAIN = 0,
+    QN_TEST,
+    QN_VALIDATION,
+    QN_SPLITS,
+    QN_ALL_SPLITS = QN_SPLITS /* where a function says that it takes it */
+} qn_split;
 
 /* What a column of a table means to a network. A column with gaps has one feature more, which is 1
  * where its value is missing. */

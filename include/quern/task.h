@@ -112,9 +112,10 @@ QN_API double qn_metrics_get(const qn_metrics *metrics, const char *name);
 /* One step: one update of the parameters. */
 QN_API qn_status qn_task_step(qn_task *task, qn_metrics *metrics);
 
-/* Evaluates all data of a split. should_stop (may be null) is called now and then; true ends the
- * evaluation with QN_ERROR_INTERRUPTED. n_samples gets the number of samples; 0: the data has no
- * such split. Does not affect training. */
+/* Evaluates all data of a split, or of all (QN_ALL_SPLITS; only classification and regression).
+ * should_stop (may be null) is called now and then; true ends the evaluation with
+ * QN_ERROR_INTERRUPTED. n_samples gets the number of samples; 0: the data has no such split. Does
+ * not affect training. */
 QN_API qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(void *user),
                                   void *user, qn_metrics *metrics, int64_t *n_samples);
 

@@ -68,7 +68,7 @@ _quern() {
     'profile --prefer') words='time energy balanced' ;;
     'profile --classes-from') words='top leaf path' ;;
     'profile --tune') words='off quick full' ;;
-    'evaluate --split') words='train test validation' ;;
+    'evaluate --split') words='train test validation all' ;;
     'evaluate --loss') words='auto cross-entropy bce mse l1 huber none' ;;
     'evaluate --header') words='auto yes no' ;;
     'evaluate --separator') words='  ; tab bar' ;;

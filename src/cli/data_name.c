@@ -2,6 +2,7 @@
 #include "cli/data_name.h"
 
 #include "cli/terminal.h"
+#include "os/os.h"
 #include "quern/data.h"
 
 #include <limits.h>
@@ -47,4 +48,91 @@ qn_status data_name_find(const char *given, qn_arena *texts, const char **name) 
     if (*name)
         terminal_note("--data %s is taken as %s", given, *name);
     return *name ? QN_OK : QN_ERROR_MEMORY;
+}
+
+/* ---- paths in names ---- */
+
+/* The parts of a name that may be paths: what is between the colon and the commas. */
+typedef struct name_part {
+    const char *at;
+    size_t length;
+} name_part;
+
+static bool next_part(const char **at, name_part *part) {
+    if (!*at || !**at)
+        return false;
+    const size_t length = strcspn(*at, ",");
+    *part = (name_part){*at, length};
+    *at += length + ((*at)[length] == ',');
+    return true;
+}
+
+static const char *paths_of(const char *name) {
+    const char *colon = strchr(name, ':');
+    return colon ? colon + 1 : NULL;
+}
+
+static bool is_there(const char *path) {
+    return qn_path_is_file(path) || qn_path_is_folder(path);
+}
+
+static bool copy_part(const name_part *part, const char *folder, char path[PATH_MAX]) {
+    const int n = folder ? snprintf(path, PATH_MAX, "%s/%.*s", folder, (int)part->length, part->at)
+                         : snprintf(path, PATH_MAX, "%.*s", (int)part->length, part->at);
+    return n >= 0 && n < PATH_MAX;
+}
+
+/* Whether two parts are the same text or lead to the same place. */
+static bool is_same_part(const name_part *a, const name_part *b) {
+    char paths[2][PATH_MAX], resolved[2][PATH_MAX];
+    if (a->length == b->length && memcmp(a->at, b->at, a->length) == 0)
+        return true;
+    return copy_part(a, NULL, paths[0]) && copy_part(b, NULL, paths[1]) && is_there(paths[0]) &&
+           is_there(paths[1]) &&
+           qn_path_resolve(paths[0], resolved[0], sizeof resolved[0]) == QN_OK &&
+           qn_path_resolve(paths[1], resolved[1], sizeof resolved[1]) == QN_OK &&
+           strcmp(resolved[0], resolved[1]) == 0;
+}
+
+bool data_name_is_same(const char *a, const char *b) {
+    const char *at_a = paths_of(a), *at_b = paths_of(b);
+    name_part part_a, part_b;
+    if (strcmp(a, b) == 0)
+        return true;
+    if (!at_a || !at_b || at_a - a != at_b - b || strncmp(a, b, (size_t)(at_a - a)) != 0)
+        return false;
+    while (next_part(&at_a, &part_a))
+        if (!next_part(&at_b, &part_b) || !is_same_part(&part_a, &part_b))
+            return false;
+    return !next_part(&at_b, &part_b);
+}
+
+qn_status data_name_beside(const char *name, const char *folder, qn_arena *texts,
+                           const char **found) {
+    const char *at = paths_of(name);
+    char path[PATH_MAX];
+    name_part part;
+    int n_moved = 0;
+    *found = NULL;
+    if (!at)
+        return QN_OK;
+    const char *made = qn_arena_format(texts, "%.*s", (int)(at - name), name);
+    for (int i = 0; made && next_part(&at, &part); i++) {
+        const bool is_here = part.at[0] == '/' || !copy_part(&part, NULL, path) || is_there(path);
+        const bool is_beside = !is_here && copy_part(&part, folder, path) && is_there(path);
+        n_moved += is_beside;
+        made =
+            qn_arena_format(texts, "%s%s%s%s%.*s", made, i > 0 ? "," : "", is_beside ? folder : "",
+                            is_beside ? "/" : "", (int)part.length, part.at);
+    }
+    *found = n_moved > 0 ? made : NULL;
+    return made ? QN_OK : QN_ERROR_MEMORY;
+}
+
+bool data_name_is_there(const char *name) {
+    const char *at = paths_of(name);
+    char path[PATH_MAX];
+    name_part part;
+    return !at || !next_part(&at, &part) || !copy_part(&part, NULL, path) || is_there(path) ||
+           strcmp(path, "-") == 0;
 }

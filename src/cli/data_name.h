@@ -8,4 +8,15 @@
 /* The full form, in texts; says on standard error what a path was taken for. */
 qn_status data_name_find(const char *given, qn_arena *texts, const char **name);
 
+/* Whether two names are of one kind and their paths lead to the same places. */
+bool data_name_is_same(const char *a, const char *b);
+
+/* Whether the first path of a name, if it has one, leads anywhere from here. */
+bool data_name_is_there(const char *name);
+
+/* *found: the name with those of its paths that are not here but in the folder; null: there are
+ * none. */
+qn_status data_name_beside(const char *name, const char *folder, qn_arena *texts,
+                           const char **found);
+
 #endif

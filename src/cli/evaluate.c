@@ -1,6 +1,7 @@
 /* quern evaluate: measures trained weights on data. */
 #include "base/print.h"
 #include "base/status.h"
+#include "cli/data_name.h"
 #include "cli/json.h"
 #include "cli/look/reading.h"
 #include "cli/session.h"
@@ -25,8 +26,8 @@ static const option options[] = {
      .help = "what to evaluate on"},
     {.name = "split",
      .kind = OPTION_CHOICE,
-     .argument = "train|test|validation",
-     .fallback = "test",
+     .argument = "train|test|validation|all",
+     .otherwise = "test; all of data that is not the checkpoint's",
      .help = "which part of the data"},
     {.name = "holdout",
      .kind = OPTION_NUMBER,
@@ -114,6 +115,38 @@ static const option options[] = {
 static bool should_stop(void *user) {
     (void)user;
     return qn_was_interrupted();
+}
+
+/* ---- splits ---- */
+
+static const char *split_words(qn_split split) {
+    static const char *const words[] = {"train", "test", "validation", "all"};
+    return words[split];
+}
+
+/* Whether the data is what the checkpoint was trained on, by whatever path. */
+static bool is_own_data(const arguments *a, const session *s) {
+    const char *data = arguments_get(a, "data");
+    const char *kept = s->kept ? qn_metadata_get(s->kept, "data") : NULL;
+    return !data || !kept || data_name_is_same(data, kept);
+}
+
+/* Other data was not trained on: all of it can be judged, unless a part of it is asked for. */
+static qn_split find_split(const arguments *a, const session *s) {
+    const char *asked = arguments_get(a, "split");
+    const bool is_part = arguments_get(a, "holdout") || arguments_get(a, "validation");
+    for (int split = 0; asked && split <= QN_ALL_SPLITS; split++)
+        if (strcmp(asked, split_words((qn_split)split)) == 0)
+            return (qn_split)split;
+    const bool can = strcmp(qn_task_of(s->model), "classification") == 0;
+    return can && !is_part && !is_own_data(a, s) ? QN_ALL_SPLITS : QN_TEST;
+}
+
+static int64_t count_all(const qn_task_facts *facts) {
+    int64_t n = 0;
+    for (int split = 0; split < QN_SPLITS; split++)
+        n += facts->n_samples[split];
+    return n;
 }
 
 /* ---- classes ---- */
@@ -230,7 +263,7 @@ static qn_status write_files(const arguments *a, const session *s, const qn_metr
     const int64_t most = arguments_count(a, "most-confused");
     char title[512];
     snprintf(title, sizeof title, "%s on %s, %s samples", s->model->name,
-             qn_task_get_facts(s->task).data, arguments_get(a, "split"));
+             qn_task_get_facts(s->task).data, split_words(find_split(a, s)));
     if (csv)
         QN_TRY(qn_confusion_write_csv(NULL, &c, most, csv));
     if (!html)
@@ -251,17 +284,26 @@ static void print_result(const session *s, const qn_metrics *metrics, int64_t n,
                metric_words(m->name, words, sizeof words),
                m->is_fraction ? 100 * m->value : m->value);
     }
-    printf("%lld %s, %.0f %s/s\n", (long long)n, facts.unit, (double)n / seconds, facts.unit);
+    const int64_t n_all = count_all(&facts);
+    if (n_all > n)
+        printf("%lld of %lld %s, %.0f %s/s\n", (long long)n, (long long)n_all, facts.unit,
+               (double)n / seconds, facts.unit);
+    else
+        printf("%s%lld %s, %.0f %s/s\n", n_all == n && n > 1 ? "all " : "", (long long)n,
+               facts.unit, (double)n / seconds, facts.unit);
 }
 
-static qn_status print_json(const qn_metrics *metrics, int64_t n, double seconds,
+static qn_status print_json(const session *s, const qn_metrics *metrics, int64_t n, double seconds,
                             const qn_confusion *confusion, int64_t most) {
     qn_status status = QN_OK;
     json_begin();
     json_text("event", "evaluation");
     for (int i = metrics->n - 1; i >= 0; i--)
         json_number(metrics->list[i].name, metrics->list[i].value);
+    const qn_task_facts facts = qn_task_get_facts(s->task);
     json_count("samples", n);
+    if (count_all(&facts) > 0)
+        json_count("samples_of_data", count_all(&facts));
     json_number("samples_per_second", (double)n / seconds);
     if (confusion->classes)
         status = add_classes_json(confusion, most);
@@ -282,10 +324,8 @@ static qn_status check_finite(const qn_metrics *metrics) {
 }
 
 static int evaluate(const arguments *a, session *s) {
-    const char *name = arguments_get(a, "split");
-    const qn_split split = strcmp(name, "train") == 0  ? QN_TRAIN
-                           : strcmp(name, "test") == 0 ? QN_TEST
-                                                       : QN_VALIDATION;
+    const qn_split split = find_split(a, s);
+    const char *name = split_words(split);
     qn_metrics metrics;
     int64_t n;
     const int64_t begin_ns = qn_clock_ns();
@@ -303,7 +343,7 @@ static int evaluate(const arguments *a, session *s) {
     const qn_confusion confusion = qn_task_get_confusion(s->task);
     const int64_t most = arguments_count(a, "most-confused");
     if (arguments_flag(a, "json"))
-        status = print_json(&metrics, n, seconds, &confusion, most);
+        status = print_json(s, &metrics, n, seconds, &confusion, most);
     else
         print_result(s, &metrics, n, seconds);
     if (arguments_flag(a, "per-class") && !arguments_flag(a, "json"))

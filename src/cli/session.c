@@ -2,6 +2,7 @@
 #include "cli/session.h"
 
 #include "base/status.h"
+#include "cli/data_name.h"
 #include "cli/look/reading.h"
 #include "cli/model.h"
 #include "cli/outputs/outputs.h"
@@ -66,6 +67,49 @@ static qn_status check_outputs(const qn_metadata *kept, const char *path) {
     return QN_OK;
 }
 
+/* The data's name is that of the folder where the run was: here, or beside the checkpoint. */
+static qn_status move_data(session *s, const char *path, const char *data) {
+    const char *end = strrchr(path, '/'), *found;
+    const char *prepared = qn_metadata_get(s->kept, "prepared");
+    const bool is_prepared = prepared && strcmp(prepared, data) == 0;
+    char folder[4096];
+    qn_arena texts;
+    if (!end || snprintf(folder, sizeof folder, "%.*s", (int)(end - path), path) < 0)
+        return QN_OK;
+    qn_arena_init(&texts, &s->allocator);
+    qn_status status = data_name_beside(data, folder, &texts, &found);
+    if (status == QN_OK && found) {
+        terminal_note("%s names its data %s, which is not in this folder; %s is taken, beside it",
+                      path, data, found);
+        status = qn_metadata_set(s->kept, "data", found);
+        if (status == QN_OK && is_prepared)
+            status = qn_metadata_set(s->kept, "prepared", found);
+    }
+    qn_arena_deinit(&texts);
+    return status;
+}
+
+static qn_status find_kept_data(session *s, const char *path, const char **data) {
+    *data = qn_metadata_get(s->kept, "data");
+    if (!*data || data_name_is_there(*data))
+        return QN_OK;
+    QN_TRY(move_data(s, path, *data));
+    *data = qn_metadata_get(s->kept, "data");
+    return QN_OK;
+}
+
+/* Why a task did not open, where its data is the checkpoint's and is gone. */
+static qn_status refuse_data(const session *s, qn_status status) {
+    const char *data = qn_metadata_get(s->pairs, "data");
+    const char *kept = s->kept ? qn_metadata_get(s->kept, "data") : NULL;
+    if (status == QN_OK || !data || !kept || strcmp(data, kept) != 0 || data_name_is_there(data))
+        return status;
+    return qn_fail(status,
+                   "the checkpoint names its data %s, which is neither in this folder nor beside "
+                   "the checkpoint; say where it is: --data",
+                   data);
+}
+
 qn_status session_begin(session *s, const char *model, const char *data, const char *path) {
     if (path && model && !strstr(model, ".onnx"))
         QN_TRY(model_find(model, data, &s->model)); /* a name that is none is said first */
@@ -75,7 +119,7 @@ qn_status session_begin(session *s, const char *model, const char *data, const c
         QN_TRY(check_outputs(s->kept, path));
     model_read_kept(s->kept);
     if (!data && s->kept)
-        data = qn_metadata_get(s->kept, "data");
+        QN_TRY(find_kept_data(s, path, &data));
     if (!model && s->kept)
         model = qn_metadata_get(s->kept, "model");
     if (!model)
@@ -131,7 +175,7 @@ static qn_status open_task(session *s, bool training, int n_threads,
         .memory_outside_bytes = s->counter.held_bytes,
         .confusion = s->wants_confusion,
     };
-    return patience_open(&options, &s->task);
+    return refuse_data(s, patience_open(&options, &s->task));
 }
 
 qn_status session_open_task(session *s, bool training, int n_threads) {

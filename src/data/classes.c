@@ -179,9 +179,8 @@ static qn_status find_missing(matched *m, name_list *missing) {
 
 static qn_status refuse(const qn_class_matching *matching, const qn_data_source *source,
                         name_list *unknown, name_list *missing) {
-    return qn_fail(QN_ERROR_FORMAT,
-                   "%s: class%s that the network was not trained for: %s%s%s; %s", source->name,
-                   unknown->n == 1 ? "" : "es", finish_names(unknown),
+    return qn_fail(QN_ERROR_FORMAT, "%s: class%s that the network was not trained for: %s%s%s; %s",
+                   source->name, unknown->n == 1 ? "" : "es", finish_names(unknown),
                    missing->n > 0 ? "; without a sample: " : "", finish_names(missing),
                    matching->advice);
 }

@@ -200,7 +200,7 @@ typedef struct loading {
     qn_file *from;
     qn_safetensors file;
     bool with_state;
-    bool is_start; /* weights to begin with: the head is left as it is, and so are adapters */
+    bool is_start;  /* weights to begin with: the head is left as it is, and so are adapters */
     int64_t n_kept; /* of the head's outputs, that it takes from a file that has so many; 0: none */
     int n_loaded, n_left;
 } loading;
@@ -400,8 +400,7 @@ static void copy_first(const qn_stored_tensor *tensor, int axis, int64_t n_old, 
 static qn_status read_grown(const loading *load, const qn_stored_tensor *tensor) {
     const qn_safetensor *found = qn_safetensors_find(&load->file, tensor->name);
     const qn_allocator *allocator = qn_engine_allocator(load->engine);
-    const size_t bytes =
-        (size_t)qn_shape_count(found->shape) * qn_dtype_bytes(tensor->dtype);
+    const size_t bytes = (size_t)qn_shape_count(found->shape) * qn_dtype_bytes(tensor->dtype);
     qn_stored_tensor old = {.dtype = tensor->dtype, .shape = found->shape, .bytes = bytes};
     QN_TRY(qn_allocate(allocator, bytes, 1, &old.data));
     const qn_status status = read_tensor(load, found, &old);

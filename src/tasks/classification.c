@@ -225,6 +225,64 @@ static qn_status find_weights(qn_task *task, classification *c, bool was_prepare
     return is_kept ? QN_OK : keep_weights(task, c, asked);
 }
 
+/* The class of a training sample; x has room for one. */
+static qn_status read_class(const qn_data_source *source, int64_t index, void *x, int32_t *class) {
+    return source->read_class ? source->read_class(source->self, QN_TRAIN, index, class)
+                              : source->read(source->self, QN_TRAIN, index, x, class);
+}
+
+static qn_status has_two_classes(const qn_task *task, const qn_data_source *source, bool *has) {
+    const int64_t n = source->n_samples[QN_TRAIN];
+    const size_t bytes = (size_t)qn_shape_count(source->sample) * qn_dtype_bytes(source->dtype);
+    int32_t first = 0, class = 0;
+    void *x = NULL;
+    if (!source->read_class)
+        QN_TRY(qn_allocate(task->allocator, bytes, 1, &x));
+    qn_status status = n > 0 ? read_class(source, 0, x, &first) : QN_OK;
+    *has = false;
+    for (int64_t i = 1; i < n && !*has && status == QN_OK; i++) {
+        status = read_class(source, i, x, &class);
+        *has = class != first;
+    }
+    qn_release(task->allocator, x, x ? bytes : 0, 1);
+    return status;
+}
+
+/* What has one class is always right, and has learned nothing. A network that knows others may go
+ * on with one. */
+static qn_status check_classes(const qn_task *task, const qn_data_source *source) {
+    const qn_preparation *p = &source->preparation;
+    const bool knows_others = qn_setting_text(task, QN_PREPARED, NULL) || task->start;
+    bool has = true;
+    if (!task->training || task->how.plan_only || source->n_targets > 0 || knows_others ||
+        source->n_samples[QN_TRAIN] == 0)
+        return QN_OK;
+    QN_TRY(has_two_classes(task, source, &has));
+    if (has)
+        return QN_OK;
+    return qn_fail(QN_ERROR_FORMAT,
+                   "%s: all %lld training samples are of one class%s%.80s%s: there is nothing to "
+                   "tell apart, and every answer would count as right; add samples of another one",
+                   source->name, (long long)source->n_samples[QN_TRAIN],
+                   p->class_names && p->n_classes == 1 ? ", " : "",
+                   p->class_names && p->n_classes == 1 ? p->class_names[0] : "",
+                   p->class_names && p->n_classes == 1 ? "," : "");
+}
+
+/* All samples are a batch where they are fewer than one. */
+static qn_status fit_batch(qn_task *task, const qn_data_source *source) {
+    const int64_t n = source->n_samples[QN_TRAIN], batch = qn_task_batch(task);
+    char text[200];
+    if (!task->training || batch <= n || n < 1)
+        return QN_OK;
+    snprintf(text, sizeof text,
+             "a batch of %lld is larger than the data: a batch is all %lld training samples",
+             (long long)batch, (long long)n);
+    if (task->log && task->log->write)
+        task->log->write(task->log->user, 0, text);
+    return qn_setting_set_count(task, "batch", n);
+}
+
 static qn_status open_data(qn_task *task, classification *c) {
     QN_TRY(open_source(task, c));
     QN_TRY(qn_task_match_classes(task, &c->source));
@@ -234,6 +292,7 @@ static qn_status open_data(qn_task *task, classification *c) {
                        "%s has no training samples, only samples to test on; quern evaluate "
                        "judges weights by them",
                        c->source.name);
+    QN_TRY(check_classes(task, &c->source));
     find_input(task, c);
     QN_TRY(find_outputs(task, c));
     qn_shape_print(c->input, c->input_text);
@@ -244,6 +303,7 @@ static qn_status open_data(qn_task *task, classification *c) {
         QN_TRY(qn_task_choose_for_photos(task, c->source.n_samples[QN_TRAIN]));
         QN_TRY(qn_task_warn_of_few(task, &c->source));
     }
+    QN_TRY(fit_batch(task, &c->source));
     QN_TRY(prepare(task, c));
     return find_weights(task, c, was_prepared);
 }
@@ -282,7 +342,7 @@ static qn_status make_confusion(qn_task *task, classification *c) {
     };
     int64_t most = 0;
     for (int split = 0; split < QN_SPLITS; split++)
-        most = c->source.n_samples[split] > most ? c->source.n_samples[split] : most;
+        most += c->source.n_samples[split]; /* all may be asked for at once */
     QN_TRY(qn_allocate(task->allocator, (size_t)qn_task_test_batch(task), sizeof *c->taken,
                        &c->taken));
     QN_TRY(qn_confusion_counts_create(task->allocator, c->n_outputs, most, &c->confusion));
@@ -393,23 +453,35 @@ static void count_confusion(classification *c, const qn_batch *batch) {
         qn_confusion_counts_add(c->confusion, labels[i], c->taken[i]);
 }
 
-/* Measures on the batches of a loader, which are not none. */
-static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*should_stop)(void *user),
-                                  void *user, qn_metrics *metrics, int64_t *n_samples) {
+/* ---- measuring ---- */
+
+/* An evaluation that is under way, over one split or more. */
+typedef struct measuring {
+    qn_task *task;
+    bool (*should_stop)(void *user);
+    void *user;
+    qn_evaluation sum;
+} measuring;
+
+static measuring measuring_begin(qn_task *task, bool (*should_stop)(void *user), void *user) {
     classification *c = task->self;
-    qn_evaluation sum = {.taken = c->taken};
-    qn_batch batch;
     if (c->confusion)
         qn_confusion_counts_clear(c->confusion);
     qn_errors_clear(&c->errors);
     qn_label_counts_clear(&c->labels);
+    return (measuring){task, should_stop, user, {.taken = c->taken}};
+}
+
+static qn_status measure_batches(measuring *m, qn_loader *loader) {
+    classification *c = m->task->self;
+    qn_batch batch;
     for (;;) {
-        if (should_stop && should_stop(user))
+        if (m->should_stop && m->should_stop(m->user))
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
         QN_TRY(qn_loader_next(loader, &batch));
         if (!batch.x)
-            break;
-        QN_TRY(qn_trainer_evaluate(c->trainer, batch.x, batch.y, batch.n_valid, &sum));
+            return QN_OK;
+        QN_TRY(qn_trainer_evaluate(c->trainer, batch.x, batch.y, batch.n_valid, &m->sum));
         count_confusion(c, &batch);
         if (c->are_labels)
             qn_label_counts_add(&c->labels, qn_trainer_outputs(c->trainer), batch.y, batch.n_valid);
@@ -417,21 +489,26 @@ static qn_status evaluate_batches(qn_task *task, qn_loader *loader, bool (*shoul
             qn_errors_add(&c->errors, &c->preparation, qn_trainer_outputs(c->trainer), batch.y,
                           batch.n_valid);
     }
+}
+
+/* At least one sample was measured. */
+static void measuring_finish(const measuring *m, qn_metrics *metrics, int64_t *n_samples) {
+    classification *c = m->task->self;
+    const qn_evaluation *sum = &m->sum;
     if (c->confusion)
-        qn_confusion_counts_finish(c->confusion, &task->confusion);
-    *n_samples = sum.n_samples;
-    qn_metrics_add(metrics, "loss", sum.loss_sum / (double)sum.n_samples, false);
+        qn_confusion_counts_finish(c->confusion, &m->task->confusion);
+    *n_samples = sum->n_samples;
+    qn_metrics_add(metrics, "loss", sum->loss_sum / (double)sum->n_samples, false);
     if (!c->is_regression)
-        qn_metrics_add(metrics, "accuracy", (double)sum.n_correct / (double)sum.n_samples, true);
+        qn_metrics_add(metrics, "accuracy", (double)sum->n_correct / (double)sum->n_samples, true);
     else if (c->are_labels)
         qn_label_report(&c->labels, c->thresholds, metrics);
     else
         qn_errors_report(&c->errors, metrics);
-    if (c->are_labels && !task->training)
-        qn_label_tell(&c->labels, c->thresholds, c->preparation.table, task->log);
-    if (c->is_regression && !c->are_labels && !task->training)
-        qn_errors_tell(&c->errors, &c->preparation, task->log);
-    return QN_OK;
+    if (c->are_labels && !m->task->training)
+        qn_label_tell(&c->labels, c->thresholds, c->preparation.table, m->task->log);
+    if (c->is_regression && !c->are_labels && !m->task->training)
+        qn_errors_tell(&c->errors, &c->preparation, m->task->log);
 }
 
 /* Validation samples say above which chance a sample has a label. */
@@ -448,15 +525,22 @@ static qn_status keep_thresholds(qn_task *task, classification *c) {
     return status;
 }
 
+/* QN_ALL_SPLITS is every one. */
 static qn_status classification_evaluate(qn_task *task, qn_split split,
                                          bool (*should_stop)(void *user), void *user,
                                          qn_metrics *metrics, int64_t *n_samples) {
     classification *c = task->self;
-    if (c->source.n_samples[split] == 0)
+    measuring m = measuring_begin(task, should_stop, user);
+    for (int i = QN_TRAIN; i < QN_SPLITS; i++) {
+        if ((split != QN_ALL_SPLITS && i != (int)split) || c->source.n_samples[i] == 0)
+            continue;
+        QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, (qn_split)i,
+                                  qn_task_test_batch(task), &c->test[i]));
+        QN_TRY(measure_batches(&m, c->test[i]));
+    }
+    if (m.sum.n_samples == 0)
         return QN_OK;
-    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, split, qn_task_test_batch(task),
-                              &c->test[split]));
-    QN_TRY(evaluate_batches(task, c->test[split], should_stop, user, metrics, n_samples));
+    measuring_finish(&m, metrics, n_samples);
     return task->training && split == QN_VALIDATION && c->are_labels ? keep_thresholds(task, c)
                                                                      : QN_OK;
 }
@@ -486,8 +570,11 @@ static qn_status classification_evaluate_on(qn_task *task, const qn_data_source 
     matched.close = NULL; /* it stays the caller's */
     QN_TRY(qn_match_classes(task->allocator, task->log, &c->preparation, &matched));
     qn_status status = open_other(task, &matched, split, &loader);
+    measuring m = measuring_begin(task, should_stop, user);
     if (status == QN_OK)
-        status = evaluate_batches(task, loader, should_stop, user, metrics, n_samples);
+        status = measure_batches(&m, loader);
+    if (status == QN_OK)
+        measuring_finish(&m, metrics, n_samples);
     qn_loader_destroy(loader);
     if (matched.close)
         matched.close(matched.self);

@@ -1,5 +1,5 @@
-/* Which classes a network knows by name: as the settings of a checkpoint or of a network's file say,
- * or the weights that training begins with. The data are matched to them by data/classes.h. */
+/* Which classes a network knows by name: as the settings of a checkpoint or of a network's file
+ * say, or the weights that training begins with. The data are matched to them by data/classes.h. */
 #include "base/status.h"
 #include "data/classes.h"
 #include "tasks/tasks.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char rename_them[] =
-    "rename them, or leave them out; to learn them, train with --load FILE --head data, which grows "
-    "the head and keeps what the network knows of the other classes";
+static const char rename_them[] = "rename them, or leave them out; to learn them, train with "
+                                  "--load FILE --head data, which grows "
+                                  "the head and keeps what the network knows of the other classes";
 
 static const char grow_it[] =
     "rename them, or leave them out; --head data grows the head by them and keeps what the network "
@@ -58,8 +58,7 @@ static qn_status match_start(qn_task *task, qn_metadata *pairs, qn_data_source *
         .n_outputs = grows ? INT_MAX : n_outputs,
         .advice = grow_it,
     };
-    if (n_outputs < known.n_classes ||
-        (grows && qn_classes_count_known(&matching, source) == 0))
+    if (n_outputs < known.n_classes || (grows && qn_classes_count_known(&matching, source) == 0))
         return QN_OK; /* all of the head begins anew */
     task->n_kept_outputs = grows ? n_outputs : 0;
     return qn_classes_match(&matching, source);
@@ -93,7 +92,10 @@ qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
 
 qn_status qn_match_classes(const qn_allocator *allocator, const qn_log *log,
                            const qn_preparation *known, qn_data_source *source) {
-    const qn_class_matching matching = {.allocator = allocator, .log = log, .n = known->n_classes,
-                                        .names = known->class_names, .advice = rename_them};
+    const qn_class_matching matching = {.allocator = allocator,
+                                        .log = log,
+                                        .n = known->n_classes,
+                                        .names = known->class_names,
+                                        .advice = rename_them};
     return qn_classes_match(&matching, source);
 }

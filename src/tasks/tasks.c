@@ -349,10 +349,14 @@ qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(vo
     QN_NEED(task, "task");
     QN_NEED(metrics, "metrics");
     QN_NEED(n_samples, "n_samples");
-    QN_DEMAND(split >= QN_TRAIN && split < QN_SPLITS);
+    QN_DEMAND(split >= QN_TRAIN && split <= QN_ALL_SPLITS);
     metrics->n = 0;
     *n_samples = 0;
     QN_TRY(check_can_run(task));
+    if (split == QN_ALL_SPLITS && task->kind != &qn_task_classification)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "%s is of the task %s, which is evaluated on one split at a time",
+                       task->model->name, task->kind->name);
     if (split == QN_VALIDATION && task->facts.n_samples[split] == 0)
         return QN_OK;
     return task->kind->evaluate(task, split, should_stop, user, metrics, n_samples);

@@ -156,7 +156,7 @@ static const option rows[] = {
      .argument = "N|NAME=N",
      .is_kept = true,
      .otherwise = "none; N: the data's classes",
-     .help = "replace the last, or the named, layer by a new one with N outputs"},
+     .help = "replace the last, or the named, layer; data: known classes stay"},
     {.name = "loss",
      .of = "arrays",
      .kind = OPTION_CHOICE,
