@@ -206,7 +206,8 @@ static qn_status print_classes(const qn_confusion *c, int64_t most) {
         print_class(c, i, width);
     if (c->n_classes > most)
         QN_TRY(print_worst_classes(c, most, width));
-    printf("mean F1 of the classes %.4f\n", qn_confusion_macro_f1(c));
+    printf("balanced accuracy (mean recall) %.2f %%, mean F1 of the classes %.4f\n",
+           100 * qn_confusion_balanced_accuracy(c), qn_confusion_macro_f1(c));
     return QN_OK;
 }
 
@@ -239,6 +240,7 @@ static qn_status add_pairs_json(const qn_confusion *c, int64_t most) {
 
 static qn_status add_classes_json(const qn_confusion *c, int64_t most) {
     char text[24];
+    json_number("balanced_accuracy", qn_confusion_balanced_accuracy(c));
     json_number("macro_f1", qn_confusion_macro_f1(c));
     json_open_list("classes");
     for (int i = 0; i < c->n_classes; i++) {

@@ -26,17 +26,34 @@ qn_class_scores qn_confusion_scores(const qn_confusion *c, int class) {
     };
 }
 
-double qn_confusion_macro_f1(const qn_confusion *c) {
+static double f1_of(qn_class_scores s) {
+    return s.f1;
+}
+
+static double recall_of(qn_class_scores s) {
+    return s.recall;
+}
+
+/* Mean over the classes that have samples. */
+static double mean_of(const qn_confusion *c, double (*score)(qn_class_scores)) {
     double sum = 0;
     int n = 0;
     for (int i = 0; i < c->n_classes; i++) {
         const qn_class_scores s = qn_confusion_scores(c, i);
         if (s.n_samples == 0)
             continue;
-        sum += s.f1;
+        sum += score(s);
         n++;
     }
     return n ? sum / n : NAN;
+}
+
+double qn_confusion_macro_f1(const qn_confusion *c) {
+    return mean_of(c, f1_of);
+}
+
+double qn_confusion_balanced_accuracy(const qn_confusion *c) {
+    return mean_of(c, recall_of);
 }
 
 const char *qn_confusion_name(const qn_confusion *c, int class, char text[24]) {
@@ -208,6 +225,10 @@ static void add_figures(qn_document *d, const qn_confusion *c, const qn_metrics 
     qn_print_fixed(100 * qn_metrics_get(metrics, "accuracy"), 2, text);
     strcat(text, " %");
     qn_document_figure(d, "accuracy", text, "of the samples");
+    const double balanced = qn_confusion_balanced_accuracy(c);
+    qn_document_figure(d, "balanced accuracy",
+                       isfinite(balanced) ? qn_print_fixed(balanced, 3, text) : "-",
+                       "mean recall of the classes that have samples");
     const double f1 = qn_confusion_macro_f1(c);
     qn_document_figure(d, "F1, mean of classes", isfinite(f1) ? qn_print_fixed(f1, 3, text) : "-",
                        "those that have samples");

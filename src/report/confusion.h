@@ -18,6 +18,11 @@ qn_class_scores qn_confusion_scores(const qn_confusion *confusion, int class);
 /* Mean F1 of the classes that have samples; one without a right answer counts 0. */
 double qn_confusion_macro_f1(const qn_confusion *confusion);
 
+/* Balanced accuracy: the mean recall of the classes that have samples (Brodersen et al., "The
+ * balanced accuracy and its posterior distribution", ICPR 2010). Always answering one of n classes
+ * gives 1 / n, however many samples it has. */
+double qn_confusion_balanced_accuracy(const qn_confusion *confusion);
+
 /* The name of a class, or its number, in text. */
 const char *qn_confusion_name(const qn_confusion *confusion, int class, char text[24]);
 

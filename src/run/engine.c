@@ -622,7 +622,7 @@ bool qn_engine_has_rate(const qn_engine *engine) {
     for (int i = 0; i < engine->n_programs; i++)
         if (qn_engine_get_program(engine, i)->hyper.id >= 0)
             return true;
-    return false;
+    return engine->update.graph && engine->update.hyper.id >= 0;
 }
 
 int qn_engine_tensor_count(const qn_engine *engine) {

@@ -27,6 +27,7 @@ class Numerics(quern.Case):
         self.run_quern("train", "lenet-relu", *small[:-1], "bf16", "--lr", 0.1, "--label-smoothing", 0.1)
         self.fails(2, "train", "resnet18", *small, "--label-smoothing", 0.1, says=["changes nothing"])
         self.run_quern("train", "resnet18", *small, "--lr", 0.1)  # of batch normalisations
+        self.run_quern("train", "lenet-relu", *small[:-2], "--lr", 0.1, "--accumulate", 2)
 
     def test_prediction(self):
         """What integers and short floats were trained to is what predict tells."""

@@ -139,7 +139,8 @@ static void warn_of_classes(const qn_data_source *source, const qn_look *k, samp
         qn_print(
             text, sizeof text,
             "%.60s has %.0f times as many training samples as %.60s: accuracy will say little; "
-            "train with --class-weights balanced, and go by quern evaluate's balanced accuracy",
+            "train with --class-weights balanced, and go by the balanced accuracy of quern "
+            "evaluate --per-class",
             class_name(source, k->commonest, common),
             (double)counts[k->commonest] / (double)counts[k->rarest],
             class_name(source, k->rarest, rare));

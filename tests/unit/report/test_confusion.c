@@ -50,6 +50,7 @@ static void test_scores(void) {
     s = qn_confusion_scores(&confusion, 3);
     CHECK(isnan(s.precision) && isnan(s.recall) && isnan(s.f1));
     CHECK(is_near(qn_confusion_macro_f1(&confusion), (5.0 / 8 + 4.0 / 7) / 3));
+    CHECK(is_near(qn_confusion_balanced_accuracy(&confusion), (5.0 / 8 + 2.0 / 3) / 3));
     CHECK(qn_confusion_most_wrong(&confusion, 0)->taken == 1);
     CHECK(qn_confusion_most_wrong(&confusion, 2)->taken == 1);
     CHECK(qn_confusion_most_wrong(&confusion, 3) == NULL);
