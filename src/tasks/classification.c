@@ -261,12 +261,11 @@ static qn_status check_classes(const qn_task *task, const qn_data_source *source
     if (has)
         return QN_OK;
     return qn_fail(QN_ERROR_FORMAT,
-                   "%s: all %lld training samples are of one class%s%.80s%s: there is nothing to "
+                   "%s: all %lld training samples are of one class%s%.80s: there is nothing to "
                    "tell apart, and every answer would count as right; add samples of another one",
                    source->name, (long long)source->n_samples[QN_TRAIN],
                    p->class_names && p->n_classes == 1 ? ", " : "",
-                   p->class_names && p->n_classes == 1 ? p->class_names[0] : "",
-                   p->class_names && p->n_classes == 1 ? "," : "");
+                   p->class_names && p->n_classes == 1 ? p->class_names[0] : "");
 }
 
 /* All samples are a batch where they are fewer than one. */

@@ -379,7 +379,6 @@ class Errors(Case):
                 (lambda: model.fit("fashion"), quern.ArgumentError, "fashion-mnist, idx:DIR"),
                 (lambda: model.fit((self.x, self.y + 1)), quern.ArgumentError, "5 classes, but the model is to have 4"),
                 (lambda: model.fit((self.x, self.y - 1)), quern.FormatError, "label -1 in row 0"),
-                (lambda: model.fit((self.x, self.y), batch=500), quern.FormatError, "smaller batch="),
                 (lambda: model.fit((self.x, self.y[:9])), quern.ArgumentError, "for 240 samples"),
                 (lambda: model.fit(iter(())), quern.ArgumentError, "no samples"),
                 (lambda: model.fit(7), quern.ArgumentError, "iterable"),
