@@ -38,7 +38,7 @@ class Trains(quern.Case):
                 "--save", "trained.st"]
 
     def train(self, path, *options, **more):
-        return self.run_quern("train", path, *self.arrays(path), *options, **more)
+        return self.run_quern("train", path, *self.arrays(path), *options, "--override", **more)
 
     def moved(self, path):
         """Initialisers that the checkpoint has with other numbers, and those with the same."""

@@ -789,6 +789,10 @@ def check(data, record):
     return done, failed
 
 
+# Whole numbers, which PyTorch computes otherwise: tests/onnx/test_onnx_integers.py compares them with NumPy.
+ELSEWHERE = {"integer", "integer_reduce", "pick"}
+
+
 def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -798,6 +802,8 @@ def main():
             records = [json.loads(line) for line in file]
     done = failed = 0
     for record in records:
+        if record["op"] in ELSEWHERE:
+            continue
         if record["op"] not in OPERATORS:
             print(f"{record['op']}: no counterpart in PyTorch is known here")
             failed += 1

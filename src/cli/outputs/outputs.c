@@ -41,6 +41,12 @@ static qn_status refuse(const input *in, const option *o, const char *path, cons
                    path, held, in->what);
 }
 
+/* Whether what is there is of the option's own kind, which no data are. */
+static bool is_own(const option *o, const char *path) {
+    bool is_own = false;
+    return qn_own_file_check(path, o->makes, &is_own) == QN_OK && is_own;
+}
+
 static qn_status compare_output(const input *in, const option *o, const char *output,
                                 const char *path) {
     qn_file_identity written, read;
@@ -50,7 +56,8 @@ static qn_status compare_output(const input *in, const option *o, const char *ou
         return QN_OK;
     if (qn_file_is_same(written, read))
         return refuse(in, o, output, "the file");
-    if (qn_path_is_file(output) && qn_path_is_folder(path) && qn_folder_holds(path, written))
+    if (qn_path_is_file(output) && qn_path_is_folder(path) && qn_folder_holds(path, written) &&
+        !is_own(o, output))
         return refuse(in, o, output, "a file");
     return QN_OK;
 }

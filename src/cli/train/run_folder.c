@@ -243,11 +243,20 @@ qn_status run_folder_end(run_folder *f, const qn_training_state *state, const ch
     return write_page(f, state, title, how);
 }
 
+/* A log of nothing that was kept is nothing to keep. */
+static void remove_vain(const run_folder *f) {
+    char log[PATH_MAX];
+    if (!qn_path_is_file(f->last) && !qn_path_is_file(f->best) &&
+        join(log, f->path, log_name) == QN_OK)
+        qn_file_remove(log);
+    qn_folder_remove_empty(f->path);
+}
+
 void run_folder_close(run_folder *f) {
     (void)qn_out_stream_close(f->log);
     qn_release(qn_allocator_default(), f->points, f->capacity, sizeof *f->points);
     if (f->is_new)
-        qn_folder_remove_empty(f->path);
+        remove_vain(f);
     *f = (run_folder){.is_new = false};
 }
 

@@ -41,7 +41,7 @@ qn_status run_folder_note(run_folder *f, const qn_training_event *epoch, const p
 qn_status run_folder_end(run_folder *f, const qn_training_state *state, const char *title,
                          const char *how);
 
-/* Closes; a new folder in which nothing is goes. */
+/* Closes; a new folder without a checkpoint goes. */
 void run_folder_close(run_folder *f);
 
 /* What option --weights (or, with of_run "last", --resume) means by a folder: the best checkpoint
