@@ -77,11 +77,11 @@ class Errors(Rescue):
     def test_validation_sample(self):
         """A number in a validation sample that is none any more: what was trained until then is there."""
         path, begin = self.make_rows()
-        common = ("mlp", "--data", "npy:x.npy,y.npy", "--validation", 0.1, "--batch", 4, "--threads", 1)
+        common = ("mlp", "--data", "npy:x.npy,y.npy", "--validation", 0.2, "--batch", 1, "--threads", 1)
         self.run_quern("train", *common, "--steps", 1, "--save", "first")
         told = self.run_quern("evaluate", "mlp", "--weights", "first", "--split", "validation", "--per-class", "--json")
         held_out = [i for i, c in enumerate(told.of("evaluation")[0]["classes"]) if c["samples"] > 0]
-        self.assertEqual(len(held_out), 2)
+        self.assertGreater(len(held_out), 1)  # about 4 of 20: what is held out depends on the content
         process = self.start("train", *common, "--epochs", 10**6, "--save", "w", "--checkpoint-every", 1)
         self.until_saved(process)
         whole = path.read_bytes()
@@ -93,7 +93,7 @@ class Errors(Rescue):
         self.assertIn("the validation loss is nan", errors)
         step = self.step()
         self.assertIn(f"w holds the checkpoint of step {step}", errors)
-        self.assertEqual(step % 4, 0)  # the end of an epoch, where it is measured: no step is lost
+        self.assertEqual(step % (20 - len(held_out)), 0)  # the end of an epoch, where it is measured: no step is lost
         path.write_bytes(whole)
         self.resumed(errors, "--steps", step + 2)
         self.assertEqual(self.step(), step + 2)
