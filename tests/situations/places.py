@@ -187,8 +187,9 @@ def fill(path):
 
 
 def contents_of(folder):
-    return {str(path): hashlib.sha256(path.read_bytes()).digest() for path in folder.rglob("*")
-            if path.is_file() and ".cache" not in path.parts}
+    """Digests of all files, and the text of logs."""
+    return {str(path): path.read_bytes() if path.name == "log.jsonl" else hashlib.sha256(path.read_bytes()).digest()
+            for path in folder.rglob("*") if path.is_file() and ".cache" not in path.parts}
 
 
 PLACES = {place.name: place for place in (Place, Comma, Group, Full, NoProc)}
