@@ -15,7 +15,7 @@ TOOLS = pathlib.Path(os.environ.get("QUERN_TOOLS", "build/release/tests")).absol
 LOCALES = (("de_DE", "UTF-8"), ("tr_TR", "ISO-8859-9"))
 COMMANDS = (
     ("train", "mlp", "--data", "csv:d.CSV", "--epochs", "2", "--lr", "0.0125", "--label-smoothing", "0.05", "--lr-for",
-     "*=x0.5", "--holdout", "0.25", "--save", "w", "--memory", "1.5M"),
+     "*=x0.5", "--holdout", "0.25", "--save", "w", "--memory", "1.6M"),
     ("evaluate", "--weights", "w", "--data", "csv:d.CSV", "--json"),
     ("export", "mlp", "--weights", "w", "--out", "w.onnx"),
     ("label", "init", "--known", "csv:d.CSV", "--out", "l"),
