@@ -74,11 +74,11 @@ static qn_status check_schema(qn_store *s, const char *folder) {
                             folder);
 }
 
-/* The limit that learn start gave holds for all who open the store later. */
-static qn_status hold_limit(qn_store *s, int64_t most_bytes) {
+/* The limit of the last start, which may be none, holds for all who visit the store later. */
+static qn_status hold_limit(qn_store *s, bool is_start, int64_t most_bytes) {
     int64_t kept;
     QN_TRY(qn_store_get(s, "disk_bytes", 0, &kept));
-    if (most_bytes > 0)
+    if (is_start)
         return kept == most_bytes ? QN_OK : qn_store_set(s, "disk_bytes", most_bytes);
     return kept > 0 ? qn_database_limit(s->database, kept) : QN_OK;
 }
@@ -99,7 +99,7 @@ qn_status qn_store_open(const qn_allocator *allocator, const char *folder, bool 
     if (status == QN_OK)
         status = make_tables(store, folder);
     if (status == QN_OK)
-        status = hold_limit(store, most_bytes);
+        status = hold_limit(store, !must_exist, most_bytes);
     if (status != QN_OK)
         qn_store_close(store);
     return status;

@@ -117,6 +117,16 @@ static qn_status turn_on(qn_service *s, int n, qn_learn_turn *turn) {
     return QN_OK;
 }
 
+/* What a visitor finds; 0: no limit. */
+static int64_t limit_of(const char *folder) {
+    qn_store store;
+    int64_t bytes = -1;
+    CHECK_OK(qn_store_open(NULL, folder, true, 0, &store));
+    CHECK_OK(qn_store_get(&store, "disk_bytes", 0, &bytes));
+    qn_store_close(&store);
+    return bytes;
+}
+
 /* ---- tests ---- */
 
 static void test_rules(void) {
@@ -187,12 +197,14 @@ static void test_full_disk(void) {
     CHECK(turn_on(s, 500, &turn) == QN_ERROR_IO); /* as often as it tries */
     CHECK(qn_service_get_facts(s).n_taken == n_taken && qn_service_get_facts(s).version == 0);
     qn_service_close(s);
-    o.disk_bytes = 0;
+    CHECK(limit_of(folder) == o.disk_bytes);
+    o.disk_bytes = 0; /* a start without a limit lifts it */
     CHECK_OK(qn_service_open(&o, &s));
     CHECK_OK(turn_on(s, 500, &turn));
     CHECK(turn == QN_TURN_DONE && qn_service_get_facts(s).n_taken == N_PICTURES);
     CHECK(qn_service_get_facts(s).version == 1);
     qn_service_close(s);
+    CHECK(limit_of(folder) == 0);
 }
 
 static void test_failures(void) {
