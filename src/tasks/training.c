@@ -213,19 +213,21 @@ static qn_status end_epoch(qn_training *t, bool is_last) {
     return QN_OK;
 }
 
-/* A run that was stopped while an epoch's end was measured measures it now: what follows is then as
- * if it had not been stopped. */
-static qn_status measure_beginning(qn_training *t) {
+/* A run that was stopped while an epoch's end, or its own, was measured measures it now: what
+ * follows is then as if it had not been stopped. */
+static bool is_measure_missing(const qn_training *t) {
     const int64_t step = t->state.first_step;
-    const bool is_end = step > 0 && epoch_of(t, step) > epoch_of(t, step - 1);
-    const bool is_missing = t->state.has_best && is_end && t->state.best.measured != step;
-    return is_missing ? end_epoch(t, false) : QN_OK;
+    const bool is_end =
+        step > 0 && (step == t->state.total_steps || epoch_of(t, step) > epoch_of(t, step - 1));
+    return t->state.has_best && is_end && t->state.best.measured != step;
 }
 
 /* What is trained already is only tested. */
 static qn_status test_only(qn_training *t) {
     qn_metrics metrics;
     bool is_tested;
+    if (is_measure_missing(t))
+        return end_epoch(t, true);
     t->state.is_stopped = t->state.first_step < t->state.total_steps;
     if (t->state.is_stopped)
         tell(t, (qn_training_event){.kind = QN_TRAINING_STOPPED});
@@ -268,7 +270,8 @@ static qn_status finish_step(qn_training *t, int64_t step) {
 }
 
 static qn_status train(qn_training *t) {
-    QN_TRY(measure_beginning(t));
+    if (is_measure_missing(t))
+        QN_TRY(end_epoch(t, false));
     for (int64_t step = t->state.first_step + 1; step <= t->state.total_steps; step++) {
         QN_TRY(do_step(t));
         QN_TRY(finish_step(t, step));

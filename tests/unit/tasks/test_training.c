@@ -146,6 +146,30 @@ static void check_going_on(const setup *s) {
     CHECK(are_equal(whole, stopped));
 }
 
+/* Stopped while its end is measured: the last step is saved before anybody knows how good it is.
+ * The run that goes on finds out, and keeps the best weights. */
+static void check_stopped_at_end(void) {
+    const char *const names[] = {"whole", "whole-best", "part", "part-best"};
+    char paths[4][PATH_MAX];
+    run r;
+    for (int i = 0; i < 4; i++)
+        snprintf(paths[i], PATH_MAX, "%s", in_root(names[i]));
+    for (int i = 0; i < 3; i++) { /* whole; stopped; going on */
+        open_run(&r, &setups[0], NULL, NULL);
+        if (i == 2)
+            CHECK_OK(qn_task_load(r.task, paths[2], true));
+        qn_training_options o = options_of(&r, paths[i == 0 ? 0 : 2]);
+        o.save_best = paths[i == 0 ? 1 : 3];
+        r.stops_after = i == 1 ? 12 : 0;
+        const qn_status status = train(&r, &o);
+        const qn_training_state state = qn_training_get_state(r.training);
+        CHECK(status == (i == 1 ? QN_ERROR_INTERRUPTED : QN_OK) && state.saved_step == 12);
+        CHECK(state.best.measured == (i == 1 ? -1 : 12));
+        close_run(&r);
+    }
+    CHECK(are_equal(paths[0], paths[2]) && are_equal(paths[1], paths[3]));
+}
+
 /* ---- checkpoints by time ---- */
 
 /* By a clock that ticks once for a checkpoint and four times for a step. */
@@ -237,6 +261,7 @@ int main(void) {
     CHECK(mkdtemp(root));
     for (int i = 0; i < N_SETUPS; i++)
         check_going_on(&setups[i]);
+    check_stopped_at_end();
     check_time(s / 10, 0, 2, 4);     /* 400 s: every two minutes */
     check_time(10 * s, 0, 20, 40);   /* a checkpoint takes 10 s: every 1000 s of 40000 */
     check_time(10 * s, -1, 0, 0);    /* none but the last */
