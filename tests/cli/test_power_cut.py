@@ -34,8 +34,9 @@ class PowerCut(quern.Case):
         return watched
 
     def test_checkpoints(self):
+        # What is held out is drawn by content: of 64 pictures 40 are left to train on, so four steps are an epoch.
         data = self.make_images(64)
-        common = ["train", "lenet5", "--data", data, "--validation", 0.25, "--batch", 16, "--threads", 1, "--save", "w", "--save-best",
+        common = ["train", "lenet5", "--data", data, "--validation", 0.25, "--batch", 10, "--threads", 1, "--save", "w", "--save-best",
                   "b", "--checkpoint-every", 1]
         for nameless in (True, False):
             self.watch([*common, "--epochs", 1], 4, nameless)
