@@ -2,6 +2,7 @@
 #include "data/split/divide.h"
 
 #include "base/status.h"
+#include "data/split/held_out.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -61,7 +62,8 @@ typedef struct looking {
     qn_source_base *base;
     const qn_data_source *source; /* not divided yet */
     qn_division *division;
-    bool is_second; /* at what is left behind the test samples */
+    qn_held_out *held; /* meanwhile: in memory that is not kept */
+    bool is_second;    /* at what is left behind the test samples */
     size_t x_bytes, y_bytes;
     char *x, *y; /* a sample; null where the format looks itself */
 } looking;
@@ -79,13 +81,15 @@ static qn_status look(void *context, int64_t index, uint64_t *content, int32_t *
         memcpy(class, l->y, sizeof *class);
     }
     if (!l->is_second)
-        qn_held_out_look(&l->division->held, index, *content);
+        qn_held_out_look(l->held, index, *content);
     return QN_OK;
 }
 
 static qn_status looking_init(looking *l) {
     const qn_allocator *allocator = l->base->options.allocator;
     const qn_data_source *s = l->source;
+    QN_TRY(qn_allocate(allocator, 1, sizeof *l->held, &l->held));
+    QN_TRY(qn_held_out_parse(l->base->options.held_out, l->held));
     if (l->base->look)
         return QN_OK;
     l->x_bytes = (size_t)qn_shape_count(s->sample) * qn_dtype_bytes(s->dtype);
@@ -98,6 +102,7 @@ static void looking_deinit(looking *l) {
     const qn_allocator *allocator = l->base->options.allocator;
     qn_release(allocator, l->x, l->x_bytes, 1);
     qn_release(allocator, l->y, l->y_bytes, 1);
+    qn_release(allocator, l->held, 1, sizeof *l->held);
 }
 
 /* ---- dividing ---- */
@@ -110,7 +115,7 @@ static qn_status hold_out(looking *l, double part, qn_holdout *holdout) {
     const qn_holdout_options options = {l->base->options.allocator, part, seed, purpose};
     if (part == 0)
         return QN_OK;
-    if (l->division->held.is_by_place)
+    if (l->held->is_by_place)
         return qn_holdout_by_place(n, part, l->is_second ? seed ^ qn_hash_text(purpose) : seed,
                                    holdout);
     return qn_holdout_by_content(&l->base->arena, &samples, &options, holdout);
@@ -124,18 +129,18 @@ static void tell_copies(const qn_source_base *base, const char *name, const qn_h
                      name, holdout->is_estimate ? "about " : "", holdout->n_copies, holdout->n);
 }
 
-static void tell_crossed(const qn_source_base *base, const char *name, const qn_division *d) {
-    const int n = qn_held_out_count_crossed(&d->held, &d->test);
+static void tell_crossed(const qn_source_base *base, const char *name, const looking *l) {
+    const int n = qn_held_out_count_crossed(l->held, &l->division->test);
     if (n > 0)
         qn_data_tell(base, 1,
                      "%s: %d of %d samples that the checkpoint names of those it was trained on "
                      "are test samples now, so that the test says too much good; train anew, or "
                      "divide the data as it was (--holdout, --seed)",
-                     name, n, d->held.n_known);
+                     name, n, l->held->n_known);
 }
 
-static void tell_place(const qn_source_base *base, const char *name, const qn_division *d) {
-    if (d->held.is_by_place)
+static void tell_place(const qn_source_base *base, const char *name, const looking *l) {
+    if (l->held->is_by_place)
         qn_data_tell(base, 0,
                      "%s: the checkpoint's samples were held out by their place in the data, as "
                      "older versions did, and so they are here; if samples were added or removed "
@@ -158,20 +163,20 @@ static double find_part(const qn_source_base *base, const qn_data_source *source
     return asked != 0 ? asked : base->holdout_part;
 }
 
-static qn_status finish(qn_source_base *base, qn_data_source *source) {
-    qn_division *d = base->division;
+static qn_status finish(const looking *l, qn_source_base *base, qn_data_source *source) {
+    const qn_division *d = base->division;
     const int64_t n_test = d->test.n_test, n_validation = d->validation.n_test;
     tell_copies(base, source->name, n_test > 0 ? &d->test : &d->validation);
-    tell_crossed(base, source->name, d);
-    tell_place(base, source->name, d);
+    tell_crossed(base, source->name, l);
+    tell_place(base, source->name, l);
     if (n_test > 0)
         base->facts.split_by =
-            d->held.is_by_place ? "the place of each sample" : "a hash of each sample";
+            l->held->is_by_place ? "the place of each sample" : "a hash of each sample";
     source->n_samples[QN_TRAIN] -= n_test + n_validation;
     source->n_samples[QN_TEST] += n_test;
     source->n_samples[QN_VALIDATION] += n_validation;
     divide_reading(base, source);
-    return qn_held_out_print(&base->arena, &d->held, &d->test, &source->held_out);
+    return qn_held_out_print(&base->arena, l->held, &d->test, &source->held_out);
 }
 
 qn_status qn_source_divide(qn_source_base *base, qn_data_source *source) {
@@ -181,11 +186,12 @@ qn_status qn_source_divide(qn_source_base *base, qn_data_source *source) {
     base->division = qn_arena_allocate(&base->arena, 1, sizeof *base->division);
     if (!base->division)
         return QN_ERROR_MEMORY;
-    QN_TRY(qn_held_out_parse(base->options.held_out, &base->division->held));
     looking l = {.base = base, .source = source, .division = base->division};
     qn_status status = looking_init(&l);
     if (status == QN_OK)
         status = divide(&l, test, validation);
+    if (status == QN_OK)
+        status = finish(&l, base, source);
     looking_deinit(&l);
-    return status == QN_OK ? finish(base, source) : status;
+    return status;
 }

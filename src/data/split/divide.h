@@ -5,13 +5,12 @@
 #define QN_DATA_SPLIT_DIVIDE_H
 
 #include "data/source.h"
-#include "data/split/held_out.h"
+#include "data/split/holdout.h"
 
 /* In the source's arena. */
 typedef struct qn_division {
     qn_holdout test;       /* of the format's samples */
     qn_holdout validation; /* of those that are left */
-    qn_held_out held;
     /* The format's. */
     qn_status (*read)(void *self, qn_split split, int64_t index, void *x, void *y);
     qn_status (*read_class)(void *self, qn_split split, int64_t index, int32_t *class);
