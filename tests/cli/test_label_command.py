@@ -117,6 +117,7 @@ class Label(quern.Case):
         draw = random.Random(1)
         begun = time.monotonic()
         (self.folder / "l.qnl").write_bytes(self.fresh)
+        (self.folder / "labels.csv").unlink()
         self.stream()
         took = time.monotonic() - begun
         for _ in range(KILLS):
@@ -257,6 +258,22 @@ class Label(quern.Case):
         self.assertEqual({len(row) for row in rows}, {3})
         self.assertIn('cat, "wild"', {row[1] for row in rows})
 
+    def test_streams_one_after_another(self):
+        """A second stream's labels come behind the first's; those of other samples are not replaced unasked."""
+        rows = (self.folder / "new.csv").read_text().splitlines(keepends=True)
+        (self.folder / "day1.csv").write_text("".join(rows[:801]))
+        (self.folder / "day2.csv").write_text("".join(rows[:1] + rows[801:1201]))
+        for day in "day1.csv", "day2.csv":
+            self.run_quern("label", "stream", "l.qnl", "--data", f"csv:{day}", "--out", "labels.csv")
+        self.assertEqual([int(row[0]) for row in self.labels()], list(range(1, 1201)))
+        both = self.bytes_of("labels.csv")
+        (self.folder / "l.qnl").write_bytes(self.fresh)
+        again = "label", "stream", "l.qnl", "--data", "csv:day2.csv", "--out", "labels.csv"
+        self.fails(2, *again, says=["up to sample 1200", "after sample 0", "--force"])
+        self.assertEqual(self.bytes_of("labels.csv"), both)
+        self.run_quern(*again, "--force")
+        self.assertEqual(len(self.labels()), 400)
+
     def test_a_missing_value_is_no_header(self):
         (self.folder / "nan.csv").write_text("0.1,nan,0.3\n0.1,0.2,0.3\n")
         self.fails(1, "label", "stream", "l.qnl", "--data", "csv:nan.csv", says=["nan.csv", "line 1", "column 2"])
@@ -330,6 +347,7 @@ class Label(quern.Case):
                                  "--json").of("epoch")[-1]
         self.assertGreater(trained["test_accuracy"], 0.5)
         (self.folder / "p.qnl").write_bytes(fresh)
+        (self.folder / "labels.csv").unlink(missing_ok=True)
         process = self.start(*command)
         while self.samples_of("p.qnl") == 0:  # it is written first after 500 samples
             self.assertIsNone(process.poll())

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SAVED_EVERY = 500, ROW_BYTES = 16384 };
@@ -72,10 +73,54 @@ static qn_status open_in(stream *s, const char *data) {
     return QN_OK;
 }
 
-/* The labels' file: a new one, or where it was left off. */
-static qn_status open_out(stream *s, const char *path) {
-    const int64_t kept = s->place.n_rows > 0 ? s->place.n_bytes : 0;
+/* The number of the last sample that a file of labels has; 0: it has none. Its last line must be
+ * whole. */
+static qn_status read_last_sample(const char *path, int64_t *sample) {
+    char tail[2 * LABEL_LINE + 1];
+    qn_file *file;
+    *sample = 0;
+    QN_TRY(qn_file_open(NULL, path, &file));
+    const int64_t bytes = qn_file_bytes(file);
+    const int64_t from = bytes > 2 * LABEL_LINE ? bytes - 2 * LABEL_LINE : 0;
+    const size_t n = (size_t)(bytes - from);
+    qn_status status = qn_file_read(file, from, tail, n);
+    qn_file_close(file);
+    QN_TRY(status);
+    tail[n] = '\0';
+    if (n > 0 && tail[n - 1] != '\n')
+        return qn_fail(QN_ERROR_FORMAT, "%s ends in the middle of a line", path);
+    if (n > 0)
+        tail[n - 1] = '\0';
+    const char *line = strrchr(tail, '\n');
+    *sample = line ? strtoll(line + 1, NULL, 10) : 0;
+    return QN_OK;
+}
+
+/* Bytes of a file of labels that stay: of a stream that was left off those that were counted, and
+ * before a new stream all of them, if the samples of this labeller go on where they end. */
+static qn_status find_kept(const stream *s, const char *path, bool may_replace, int64_t *kept) {
+    int64_t last;
+    *kept = s->place.n_bytes;
+    if (*kept > 0 || !path || may_replace || !qn_path_is_file(path))
+        return QN_OK;
+    QN_TRY(read_last_sample(path, &last));
+    if (last == 0)
+        return QN_OK;
+    if (last != qn_labeller_samples(s->labeller))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%s has labels up to sample %" PRId64 ", and this labeller goes on after "
+                       "sample %" PRId64 ": choose another name, or --force replaces it",
+                       path, last, qn_labeller_samples(s->labeller));
+    *kept = qn_path_bytes(path);
+    return QN_OK;
+}
+
+/* The labels' file: a new one, behind the labels of the streams before, or where it was left off.
+ */
+static qn_status open_out(stream *s, const char *path, bool may_replace) {
+    int64_t kept;
     s->is_seen = !path;
+    QN_TRY(find_kept(s, path, may_replace, &kept));
     const qn_status status = qn_out_stream_open(NULL, path, kept, &s->out);
     if (status != QN_OK && kept > 0)
         return qn_fail(QN_ERROR_IO,
@@ -83,6 +128,7 @@ static qn_status open_out(stream *s, const char *path) {
                        " rows of %s that were labelled; give the "
                        "file that has them",
                        path, s->place.n_rows, s->place.source);
+    s->place.n_bytes = kept;
     return status;
 }
 
@@ -205,10 +251,12 @@ static qn_status begin(stream *s, const arguments *a) {
         s->place = (qn_label_place){.n_rows = 0};
     snprintf(s->place.source, sizeof s->place.source, "%s", data);
     QN_TRY(open_in(s, data));
-    QN_TRY(open_out(s, arguments_get(a, "out")));
+    QN_TRY(open_out(s, arguments_get(a, "out"), arguments_flag(a, "force")));
     s->n_waiting = s->place.n_rows < s->revise ? s->place.n_rows : s->revise;
-    if (s->place.n_rows == 0)
+    if (s->place.n_bytes == 0)
         QN_TRY(put_text(s, label_header));
+    if (s->place.n_rows == 0) /* so that the same command knows its file again, whatever ends this */
+        QN_TRY(save(s));
     return skip_rows(s, s->place.n_rows);
 }
 
