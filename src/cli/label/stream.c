@@ -255,7 +255,8 @@ static qn_status begin(stream *s, const arguments *a) {
     s->n_waiting = s->place.n_rows < s->revise ? s->place.n_rows : s->revise;
     if (s->place.n_bytes == 0)
         QN_TRY(put_text(s, label_header));
-    if (s->place.n_rows == 0) /* so that the same command knows its file again, whatever ends this */
+    /* The same command knows its file again, whatever ends this one. */
+    if (s->place.n_rows == 0)
         QN_TRY(save(s));
     return skip_rows(s, s->place.n_rows);
 }
