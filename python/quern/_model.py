@@ -285,6 +285,8 @@ class Model:
         pairs = {"format": "quern checkpoint 1", **pairs, "model": self._named_as or self._network.name}
         if self._network.hash:
             pairs["model_hash"] = self._network.hash
+        if self._resize and (pairs.get("data") == "memory" or pairs.get("data", "").startswith("npy:")):
+            pairs["resize"] = "yes"
         return pairs
 
     def _copy_to_apply(self, more: Mapping[str, str]) -> Task:

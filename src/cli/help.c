@@ -33,7 +33,7 @@ static const char *const data_kinds[][2] = {
     {"cifar10:DIR", "CIFAR-10 in its binary format"},
     {"cifar100:DIR", "CIFAR-100 in its binary format"},
     {"images:DIR[,LABELS.csv]", "pictures: train/CLASS/*, test/CLASS/*; CLASS/*; or a table"},
-    {"npy:X.npy,Y.npy[,nchw]", "arrays of samples, and of labels or float32 targets"},
+    {"npy:X.npy,Y.npy[,AXES]", "arrays of samples, and of labels or float targets"},
     {"csv:FILE[,label=NAME]", "a table of numbers, texts and dates; the last column is predicted"},
     {"sounds:DIR", "WAV: CLASS/*.wav, or *.wav; the spectrum of each file's loudest second"},
     {"texts:FILE", "CSV of a text and its class, or of texts alone: their first 32 words"},
@@ -113,9 +113,9 @@ static const char *const groups[][2] = {
     {"Fine-tuning",
      " freeze train-only requires-grad update lr-for lora personalise personal-words personal-rate "
      "save-personal "},
-    {"Data and loss",
-     " classes classes-from class-weights label-smoothing loss shape shuffle strict length stride "
-     "wordpiece vocabulary hidden min-count "},
+    {"Data and loss", " classes classes-from class-weights label-smoothing loss shape resize "
+                      "shuffle strict length stride "
+                      "wordpiece vocabulary hidden min-count "},
     {"Tables", " target task ignore categories header separator decimal dates "},
     {"Memory and speed",
      " threads cores device prefer cpu-watts device-watts idle-watts power foreground "

@@ -1,8 +1,11 @@
-/* Arrays as saved by numpy: X float32 or uint8, (N, H, W, C), (N, H, W) or (N, C), with nchw (N, C,
- * H, W); Y of any integer type (classes from 0) or float32 targets, (N) or (N, T). C order, little
- * endian. All labels and floats are checked at opening: one that is not finite is named before
- * training starts. */
+/* Arrays as saved by numpy: X of numbers, (N, H, W, C), (N, H, W), (N, T, C) or (N, C), or with the
+ * axes named nchw (N, C, H, W) or nct (N, C, T); Y of integers or truths (classes from 0) or of
+ * floats (targets), (N) or (N, T). Little endian. Bytes stay bytes; other numbers, and arrays in
+ * Fortran's order, are made float32 in C's order, once, in the user's cache folder. All labels and
+ * floats are checked at opening: one that is not finite is named before training starts. Texts are
+ * not read. */
 #include "base/status.h"
+#include "data/cache.h"
 #include "data/headers.h"
 #include "data/source.h"
 #include "os/os.h"
@@ -89,6 +92,12 @@ static qn_status set_type(const char *type, qn_npy_header *header) {
              type[0] && strchr("<>|=", type[0]) ? type + 1 : type);
     if (plain[0] && plain[1] && plain[2] == '1')
         plain[0] = '|';
+    const char *bare = type[0] && strchr("<>|=", type[0]) ? type + 1 : type;
+    if (bare[0] == 'U' || bare[0] == 'S')
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "elements of type '%s', which are texts; save the numbers of the classes, "
+                       "numpy.unique(y, return_inverse=True)[1]",
+                       type);
     if (strlen(type) > 3 || strlen(plain) != 4 || !strstr(known, plain))
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "elements of type '%s'; convert them to float32, uint8 or (labels) "
@@ -153,18 +162,109 @@ qn_status qn_npy_parse(const unsigned char *data, size_t bytes, qn_npy_header *h
             __builtin_mul_overflow(header->data_bytes, header->shape.dims[i], &header->data_bytes))
             return qn_fail(QN_ERROR_FORMAT, "extent %" PRId64 " in dimension %d of an array",
                            header->shape.dims[i], i);
-    if (header->is_fortran && header->shape.rank > 1)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "array in Fortran order; save numpy.ascontiguousarray of it");
+    header->is_fortran &= header->shape.rank > 1;
     return QN_OK;
+}
+
+/* ---- other numbers, and another order ---- */
+
+/* An integer of any size, sign extended. */
+static int64_t widen(const unsigned char *data, int bytes, bool is_signed) {
+    uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; i--)
+        value = value << 8 | data[i];
+    int unused = 64 - 8 * bytes;
+    return is_signed ? (int64_t)(value << unused) >> unused : (int64_t)value;
+}
+
+static float to_float(const qn_npy_header *header, const unsigned char *at) {
+    float single;
+    double wide;
+    if (header->kind == 'f' && header->element_bytes == 4) {
+        memcpy(&single, at, sizeof single);
+        return single;
+    }
+    if (header->kind == 'f') {
+        memcpy(&wide, at, sizeof wide);
+        return (float)wide;
+    }
+    if (header->kind == 'u' && header->element_bytes == 8)
+        return (float)(uint64_t)widen(at, 8, false);
+    return (float)widen(at, header->element_bytes, header->kind == 'i');
+}
+
+/* Where element number `index` of C's order lies in Fortran's. */
+static int64_t place_of(const qn_npy_header *header, int64_t index) {
+    const qn_shape *s = &header->shape;
+    int64_t place = 0, stride = qn_shape_count(*s);
+    for (int i = s->rank - 1; i >= 0; i--) {
+        stride /= s->dims[i];
+        place += index % s->dims[i] * stride;
+        index /= s->dims[i];
+    }
+    return place;
+}
+
+/* From the file's pieces as they come. */
+static qn_status put_in_order(const qn_npy_header *header, qn_file *file, qn_sink sink) {
+    unsigned char piece[8 * 1024];
+    float values[sizeof piece];
+    const int bytes = header->element_bytes, most = (int)sizeof piece / bytes;
+    const int64_t n = qn_shape_count(header->shape);
+    for (int64_t at = 0; at < n; at += most) {
+        const int some = n - at < most ? (int)(n - at) : most;
+        QN_TRY(
+            qn_file_read(file, header->header_bytes + at * bytes, piece, (size_t)(some * bytes)));
+        for (int i = 0; i < some; i++)
+            values[i] = to_float(header, piece + i * bytes);
+        QN_TRY(sink.put(sink.context, values, (size_t)some * sizeof *values));
+    }
+    return QN_OK;
+}
+
+static qn_status put_fortran(const qn_npy_header *header, const unsigned char *data, qn_sink sink) {
+    float values[1024];
+    const int64_t n = qn_shape_count(header->shape);
+    for (int64_t at = 0; at < n; at += 1024) {
+        const int64_t some = n - at < 1024 ? n - at : 1024;
+        for (int64_t i = 0; i < some; i++) {
+            const int64_t place = place_of(header, at + i);
+            values[i] = to_float(header, data + place * header->element_bytes);
+        }
+        QN_TRY(sink.put(sink.context, values, (size_t)some * sizeof *values));
+    }
+    return QN_OK;
+}
+
+/* A qn_derive; context: the header of the array, whose bytes are all there. */
+static qn_status make_floats(void *context, qn_file *source, qn_sink sink) {
+    const qn_npy_header *header = context;
+    const void *memory;
+    if (!header->is_fortran)
+        return put_in_order(header, source, sink);
+    QN_TRY(qn_file_map(source, &memory));
+    const qn_status status =
+        put_fortran(header, (const unsigned char *)memory + header->header_bytes, sink);
+    qn_file_unmap(memory, (size_t)qn_file_bytes(source));
+    return status;
 }
 
 /* ---- source ---- */
 
 typedef struct npy_array {
     qn_file *file;
-    qn_npy_header header;
+    const char *path;     /* the user's, for messages: what file reads may be made of it */
+    qn_npy_header header; /* of file, after it was made plain */
+    char element[40];     /* what the user's file has: "float64" */
 } npy_array;
+
+/* Axes by name. A series is a picture of one column. */
+typedef struct npy_axes {
+    const char *name;
+    int rank;            /* of the array */
+    int of[3];           /* the array's axes of height, width and channels; 0: there is none */
+    const char *meaning; /* for messages */
+} npy_axes;
 
 typedef struct npy_source {
     qn_source_base base;
@@ -175,8 +275,47 @@ typedef struct npy_source {
     int n_targets;
 } npy_source;
 
-static qn_status open_array(const qn_source_base *base, const char *path, npy_array *array) {
+static bool is_byte(const qn_npy_header *header) {
+    return header->kind == 'u' && header->element_bytes == 1;
+}
+
+/* Makes the array float32 in C's order, unless it is that, bytes, or classes: those are one number
+ * a sample, whose order is the same, or are refused later. */
+static qn_status make_plain(const qn_source_base *base, bool are_labels, npy_array *array) {
+    qn_npy_header *h = &array->header;
+    const bool is_float = h->kind == 'f' && h->element_bytes == 4;
+    qn_file *floats;
+    if (h->kind == 'b')
+        h->kind = 'u'; /* truths are 0 and 1 */
+    if ((are_labels && h->kind != 'f') || (!h->is_fortran && (is_float || is_byte(h))))
+        return QN_OK;
+    QN_TRY(qn_cache_open_of(base, array->file, "float32", make_floats, h, &floats));
+    qn_file_close(array->file);
+    array->file = floats;
+    *h = (qn_npy_header){.kind = 'f', .element_bytes = 4, .shape = h->shape};
+    h->data_bytes = qn_shape_count(h->shape) * 4;
+    return QN_OK;
+}
+
+static void name_element(npy_array *array) {
+    const qn_npy_header *h = &array->header;
+    const char *order = h->is_fortran ? " in Fortran's order" : "";
+    if (h->kind == 'b')
+        snprintf(array->element, sizeof array->element, "bool%s", order);
+    else
+        snprintf(array->element, sizeof array->element, "%s%d%s",
+                 h->kind == 'f'   ? "float"
+                 : h->kind == 'u' ? "uint"
+                                  : "int",
+                 8 * h->element_bytes, order);
+}
+
+static qn_status open_array(qn_source_base *base, const char *path, bool are_labels,
+                            npy_array *array) {
     unsigned char data[QN_NPY_MAX_HEADER];
+    array->path = qn_arena_format(&base->arena, "%s", path);
+    if (!array->path)
+        return QN_ERROR_MEMORY;
     QN_TRY(qn_file_open(base->options.allocator, path, &array->file));
     int64_t file_bytes = qn_file_bytes(array->file);
     size_t bytes = file_bytes < QN_NPY_MAX_HEADER ? (size_t)file_bytes : QN_NPY_MAX_HEADER;
@@ -184,19 +323,14 @@ static qn_status open_array(const qn_source_base *base, const char *path, npy_ar
     qn_status status = qn_npy_parse(data, bytes, &array->header);
     if (status != QN_OK)
         return qn_fail_within(status, "%s", path);
-    if (array->header.kind == 'b' ||
-        (array->header.kind == 'f' && array->header.element_bytes == 8))
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "%s: elements of type '%s'; convert them to float32, uint8 or (labels) "
-                       "integers",
-                       path, array->header.kind == 'b' ? "|b1" : "<f8");
     if (array->header.shape.rank < 1)
         return qn_fail(QN_ERROR_FORMAT, "%s: a single number, not an array of samples", path);
     if (file_bytes - array->header.header_bytes < array->header.data_bytes)
         return qn_fail(QN_ERROR_FORMAT,
                        "%s: truncated: its header tells of %" PRId64 " bytes, there are %" PRId64,
                        path, array->header.data_bytes, file_bytes - array->header.header_bytes);
-    return QN_OK;
+    name_element(array);
+    return make_plain(base, are_labels, array);
 }
 
 /* Gathers planes (C, H * W) to x (H * W, C), in pieces that fit the buffer. */
@@ -215,15 +349,6 @@ static qn_status read_planes(const npy_source *npy, int64_t offset, char *x) {
     return QN_OK;
 }
 
-/* An integer of any size, sign extended. */
-static int64_t widen(const unsigned char *data, int bytes, bool is_signed) {
-    uint64_t value = 0;
-    for (int i = bytes - 1; i >= 0; i--)
-        value = value << 8 | data[i];
-    int unused = 64 - 8 * bytes;
-    return is_signed ? (int64_t)(value << unused) >> unused : (int64_t)value;
-}
-
 static qn_status check_class(const npy_source *npy, const unsigned char *data, int64_t row,
                              int32_t *number) {
     const qn_npy_header *header = &npy->y.header;
@@ -232,7 +357,7 @@ static qn_status check_class(const npy_source *npy, const unsigned char *data, i
         return qn_fail(QN_ERROR_FORMAT,
                        "%s: label %" PRId64 " in row %" PRId64
                        "; classes are numbered from 0 (and at most a million)",
-                       qn_file_path(npy->y.file), label, row);
+                       npy->y.path, label, row);
     *number = (int32_t)label;
     return QN_OK;
 }
@@ -296,56 +421,80 @@ static qn_status check_floats(const npy_array *array, int64_t n) {
             return qn_fail(QN_ERROR_FORMAT,
                            "%s: row %" PRId64 ", number %" PRId64
                            " of it: %g; leave the row out, or put a number there",
-                           qn_file_path(array->file), (at + bad) / width, (at + bad) % width,
+                           array->path, (at + bad) / width, (at + bad) % width,
                            (double)values[bad]);
     }
     return QN_OK;
 }
 
-/* X.npy,Y.npy[,nchw] */
-static qn_status split_argument(const char *argument, char *paths[2], bool *is_nchw) {
-    char *first = strchr(argument, ',');
-    char *second = first ? strchr(first + 1, ',') : NULL;
-    *is_nchw = second && strcmp(second, ",nchw") == 0;
-    if (!first || (second && !*is_nchw))
-        return qn_fail(QN_ERROR_ARGUMENT, "data 'npy:%s': it is written npy:X.npy,Y.npy[,nchw]",
-                       argument);
-    size_t lengths[2] = {(size_t)(first - argument),
-                         second ? (size_t)(second - first - 1) : strlen(first + 1)};
-    if (lengths[0] >= PATH_MAX || lengths[1] >= PATH_MAX)
-        return qn_fail(QN_ERROR_ARGUMENT, "data 'npy:%s': the path is too long", argument);
-    snprintf(paths[0], PATH_MAX, "%.*s", (int)lengths[0], argument);
-    snprintf(paths[1], PATH_MAX, "%.*s", (int)lengths[1], first + 1);
+static const npy_axes known_axes[] = {
+    {"nhwc", 4, {1, 2, 3}, "(N, H, W, C)"}, {"nchw", 4, {2, 3, 1}, "(N, C, H, W)"},
+    {"nhw", 3, {1, 2, 0}, "(N, H, W)"},     {"ntc", 3, {1, 0, 2}, "(N, T, C)"},
+    {"nct", 3, {2, 0, 1}, "(N, C, T)"},     {"nc", 2, {0, 0, 1}, "(N, C)"}};
+
+static const npy_axes *find_axes(const char *name) {
+    for (size_t i = 0; i < sizeof known_axes / sizeof known_axes[0]; i++) {
+        if (strcmp(known_axes[i].name, name) == 0)
+            return &known_axes[i];
+    }
+    return NULL;
+}
+
+/* What the axes of an array mean where nobody says it. */
+static const npy_axes *usual_axes(int rank) {
+    return rank == 4 ? find_axes("nhwc") : rank == 3 ? find_axes("nhw") : find_axes("nc");
+}
+
+/* X.npy,Y.npy[,AXES], or X.npy[,AXES] where no labels are needed: paths[1] is null then. Null axes
+ * are the usual ones. */
+static qn_status split_argument(qn_source_base *base, const char *paths[2], const npy_axes **axes) {
+    char *text = qn_arena_format(&base->arena, "%s", base->argument);
+    if (!text)
+        return QN_ERROR_MEMORY;
+    char *last = strrchr(text, ',');
+    *axes = last ? find_axes(last + 1) : NULL;
+    if (*axes)
+        *last = 0;
+    char *comma = strchr(text, ',');
+    const bool is_one = !comma && base->options.is_unlabelled;
+    if ((!comma && !is_one) || (comma && strchr(comma + 1, ',')))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "data 'npy:%s': it is written npy:X.npy,Y.npy[,AXES], with axes nhwc, nchw, "
+                       "nhw, ntc, nct or nc",
+                       base->argument);
+    if (comma)
+        *comma = 0;
+    paths[0] = text;
+    paths[1] = comma ? comma + 1 : NULL;
     return QN_OK;
 }
 
-static qn_status set_samples(npy_source *npy, bool is_nchw, qn_data_source *source) {
+static qn_shape shape_of(const npy_axes *axes, const int64_t *d) {
+    const int *of = axes->of;
+    if (axes->rank == 2)
+        return QN_SHAPE(d[1]);
+    return QN_SHAPE(d[of[0]], of[1] ? d[of[1]] : 1, of[2] ? d[of[2]] : 1);
+}
+
+static qn_status set_samples(npy_source *npy, const npy_axes *axes, qn_data_source *source) {
     const qn_npy_header *header = &npy->x.header;
     const int64_t *d = header->shape.dims;
-    int rank = header->shape.rank;
-    bool is_bytes = header->kind == 'u' && header->element_bytes == 1;
-    if (header->kind != 'f' && !is_bytes)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "%s: samples are float32 or uint8",
-                       qn_file_path(npy->x.file));
-    if (rank == 4)
-        source->sample = is_nchw ? QN_SHAPE(d[2], d[3], d[1]) : QN_SHAPE(d[1], d[2], d[3]);
-    else if (rank == 3 && !is_nchw)
-        source->sample = QN_SHAPE(d[1], d[2], 1);
-    else if (rank == 2 && !is_nchw)
-        source->sample = QN_SHAPE(d[1]);
-    else
-        return qn_fail(QN_ERROR_FORMAT, "%s: %d dimensions; samples are %s",
-                       qn_file_path(npy->x.file), rank,
-                       is_nchw ? "(N, C, H, W)" : "(N, H, W, C), (N, H, W) or (N, C)");
+    const int rank = header->shape.rank;
+    qn_data_facts *facts = &npy->base.facts;
+    axes = axes ? axes : usual_axes(rank);
+    if (rank < 2 || rank > 4 || axes->rank != rank)
+        return qn_fail(QN_ERROR_FORMAT, "%s: %d dimensions; samples are %s", npy->x.path, rank,
+                       rank < 2 || rank > 4 ? "(N, H, W, C), (N, H, W) or (N, C)" : axes->meaning);
+    source->sample = shape_of(axes, d);
     if (source->sample.rank == 3 && source->sample.dims[0] > 65535)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "%s: samples of more than 65535 rows",
-                       qn_file_path(npy->x.file));
-    source->dtype = is_bytes ? QN_U8 : QN_F32;
+        return qn_fail(QN_ERROR_UNSUPPORTED, "%s: samples of more than 65535 rows", npy->x.path);
+    source->dtype = is_byte(header) ? QN_U8 : QN_F32;
     npy->element_bytes = (size_t)header->element_bytes;
-    npy->planes = is_nchw && d[1] > 1 ? d[1] : 0;
+    npy->planes = rank > 2 && axes->of[2] == 1 && d[1] > 1 ? d[1] : 0;
     npy->x_bytes = header->data_bytes / d[0];
-    npy->base.wants_statistics = is_bytes;
-    return QN_OK;
+    npy->base.wants_statistics = is_byte(header);
+    facts->axes = axes->name;
+    return qn_data_facts_set(&npy->base, &facts->element, "%s", npy->x.element);
 }
 
 static qn_status set_labels(npy_source *npy, qn_data_source *source) {
@@ -353,8 +502,7 @@ static qn_status set_labels(npy_source *npy, qn_data_source *source) {
     int64_t n = npy->x.header.shape.dims[0], width = header->data_bytes / header->element_bytes;
     if (header->shape.dims[0] != n)
         return qn_fail(QN_ERROR_FORMAT, "%s: %" PRId64 " labels for %" PRId64 " samples in %s",
-                       qn_file_path(npy->y.file), header->shape.dims[0], n,
-                       qn_file_path(npy->x.file));
+                       npy->y.path, header->shape.dims[0], n, npy->x.path);
     width /= n;
     npy->y_bytes = width * header->element_bytes;
     if (header->kind == 'f' && width <= INT_MAX) {
@@ -363,24 +511,20 @@ static qn_status set_labels(npy_source *npy, qn_data_source *source) {
     }
     if (width != 1)
         return qn_fail(QN_ERROR_FORMAT, "%s: %" PRId64 " labels a sample; classes are (N)",
-                       qn_file_path(npy->y.file), width);
+                       npy->y.path, width);
     return count_classes(npy, n, &source->preparation.n_classes);
 }
 
 static qn_status npy_open(qn_source_base *base, qn_data_source *source) {
     npy_source *npy = (npy_source *)base;
-    char x_path[PATH_MAX], y_path[PATH_MAX];
-    bool is_nchw;
-    const bool has_labels = !base->options.is_unlabelled || strstr(base->argument, ".npy,");
-    const char *argument =
-        has_labels ? base->argument : qn_arena_format(&base->arena, "%s,", base->argument);
-    if (!argument)
-        return QN_ERROR_MEMORY;
-    QN_TRY(split_argument(argument, (char *[]){x_path, y_path}, &is_nchw));
-    QN_TRY(open_array(base, x_path, &npy->x));
+    const char *paths[2];
+    const npy_axes *axes;
+    QN_TRY(split_argument(base, paths, &axes));
+    const bool has_labels = paths[1];
+    QN_TRY(open_array(base, paths[0], false, &npy->x));
     if (has_labels)
-        QN_TRY(open_array(base, y_path, &npy->y));
-    QN_TRY(set_samples(npy, is_nchw, source));
+        QN_TRY(open_array(base, paths[1], true, &npy->y));
+    QN_TRY(set_samples(npy, axes, source));
     if (has_labels)
         QN_TRY(set_labels(npy, source));
     int64_t n = npy->x.header.shape.dims[0];
@@ -399,5 +543,5 @@ static void npy_release(qn_source_base *base) {
     qn_file_close(npy->y.file);
 }
 
-const qn_data_format qn_format_npy = {"npy", "X.npy,Y.npy[,nchw]", sizeof(npy_source), npy_open,
+const qn_data_format qn_format_npy = {"npy", "X.npy,Y.npy[,AXES]", sizeof(npy_source), npy_open,
                                       npy_release};

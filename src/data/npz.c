@@ -209,6 +209,10 @@ static qn_status add_array(zip *z, const entry *e, qn_npz *npz) {
     const qn_status status = qn_npy_parse(array->data, (size_t)e->unpacked, &array->header);
     if (status != QN_OK)
         return qn_fail_within(status, "array %s", array->name);
+    if (array->header.is_fortran)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "array %s is in Fortran's order; save numpy.ascontiguousarray of it",
+                       array->name);
     if (e->unpacked - (uint64_t)array->header.header_bytes < (uint64_t)array->header.data_bytes)
         return qn_fail(QN_ERROR_FORMAT, "array %s is cut off", array->name);
     array->data += array->header.header_bytes;

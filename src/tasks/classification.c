@@ -293,6 +293,9 @@ static qn_status open_data(qn_task *task, classification *c) {
                        c->source.name);
     QN_TRY(check_classes(task, &c->source));
     find_input(task, c);
+    if (task->training && !task->source)
+        QN_TRY(qn_reading_check(task->settings, &c->source));
+    QN_TRY(qn_reading_fit(task->settings, &c->source, &c->input));
     QN_TRY(find_outputs(task, c));
     qn_shape_print(c->input, c->input_text);
     snprintf(c->output_text, sizeof c->output_text, "%d output%s", c->n_outputs,
@@ -549,8 +552,10 @@ static qn_status classification_evaluate(qn_task *task, qn_split split,
 static qn_status open_other(qn_task *task, const qn_data_source *source, qn_split split,
                             qn_loader **loader) {
     const classification *c = task->self;
-    QN_TRY(set_size(c, source));
-    return qn_task_open_split(task, source, &c->preparation, split, qn_task_test_batch(task),
+    qn_data_source other = *source;
+    QN_TRY(qn_reading_fit(task->settings, &other, &c->input));
+    QN_TRY(set_size(c, &other));
+    return qn_task_open_split(task, &other, &c->preparation, split, qn_task_test_batch(task),
                               loader);
 }
 

@@ -398,6 +398,10 @@ qn_status qn_predictor_classify_file(qn_predictor *p, const char *path, qn_predi
     return QN_OK;
 }
 
+const qn_metadata *qn_predictor_settings(const qn_predictor *p) {
+    return p->pairs;
+}
+
 const char *qn_predictor_setting(const qn_predictor *p, const char *name) {
     return qn_metadata_get(p->pairs, name);
 }

@@ -127,9 +127,9 @@ class Case(unittest.TestCase):
         return f"npy:{name}.npy,{name}-y.npy"
 
 
-def write_npy(path, kind, shape, data):
+def write_npy(path, kind, shape, data, is_fortran=False):
     shape = "(" + "".join(f"{extent}, " for extent in shape) + ")"
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    header = f"{{'descr': '{kind}', 'fortran_order': {is_fortran}, 'shape': {shape}, }}"
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)

@@ -77,7 +77,7 @@ class Errors(Rescue):
     def test_validation_sample(self):
         """A number in a validation sample that is none any more: what was trained until then is there."""
         path, begin = self.make_rows()
-        common = ("mlp", "--data", "npy:x.npy,y.npy", "--validation", 0.2, "--batch", 1, "--threads", 1)
+        common = ("mlp", "--data", "npy:x.npy,y.npy", "--input", "8x8x1", "--validation", 0.2, "--batch", 1, "--threads", 1)
         self.run_quern("train", *common, "--steps", 1, "--save", "first")
         told = self.run_quern("evaluate", "mlp", "--weights", "first", "--split", "validation", "--per-class", "--json")
         held_out = [i for i, c in enumerate(told.of("evaluation")[0]["classes"]) if c["samples"] > 0]

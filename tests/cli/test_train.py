@@ -383,7 +383,7 @@ class Use(Train):
 
     def test_three_channels(self):
         """Grey images feed a network of three channels, in its size."""
-        run = self.run_quern("train", "mobilenet-v1", "--data", self.data, "--steps", 2, "--batch",
+        run = self.run_quern("train", "mobilenet-v1", "--data", self.data, "--resize", "--steps", 2, "--batch",
                              4, "--json", "--save", "w.safetensors")
         self.assertEqual(len(run.of("step")), 2)
         self.assertEqual(quern.metadata_of(self.folder / "w.safetensors")["input"], "32x32x3")

@@ -30,12 +30,12 @@ static void read_samples(const qn_data_source *source) {
 }
 
 static void open_samples(const uint8_t *data, size_t size) {
-    static const char *const endings[] = {"", ",nchw"};
+    static const char *const endings[] = {"", ",nchw", ",nct"};
     char text[128];
     int descriptor;
     qn_data_source source;
     qn_file *file = memory_file_open(data, size, &descriptor);
-    for (int i = 0; file && i < 2; i++) {
+    for (int i = 0; file && i < 3; i++) {
         snprintf(text, sizeof text, "npy:/proc/self/fd/%d,/proc/self/fd/%d%s", descriptor,
                  descriptor, endings[i]);
         if (qn_data_open(text, NULL, &source) == QN_OK) {

@@ -62,8 +62,8 @@ def signature(model):
             [(t.name, t.data_type, tuple(t.dims)) for t in model.graph.initializer])
 
 
-def train_and_export(folder, batch=8):
-    run_quern(folder, "train", "net.onnx", "--data", "npy:x.npy,y.npy", "--epochs", 2, "--batch", batch, "--save", "w.st")
+def train_and_export(folder, batch=8, *more):
+    run_quern(folder, "train", "net.onnx", "--data", "npy:x.npy,y.npy", *more, "--epochs", 2, "--batch", batch, "--save", "w.st")
     run_quern(folder, "evaluate", "net.onnx", "--data", "npy:x.npy,y.npy", "--weights", "w.st", "--batch", 3,
               "--split", "train")
     run_quern(folder, "export", "net.onnx", "--weights", "w.st", "--out", "again.onnx")
@@ -82,7 +82,7 @@ def check_nhwc(folder):
          ["samples", "height", "width", 2], ["samples", 3], weights(filter=(4, 2, 3, 3), shift=(4,), head=(4, 3)),
          {"labels": "cat,dog,owl", "author": "somebody"})
     make_data(folder, (6, 6, 2))
-    first, again = train_and_export(folder)
+    first, again = train_and_export(folder, 8, "--input", "6x6x2")
     assert signature(first) == signature(again)
     moved = [np.abs(numpy_helper.to_array(a) - numpy_helper.to_array(b)).max()
              for a, b in zip(first.graph.initializer, again.graph.initializer)]

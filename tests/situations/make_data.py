@@ -1,6 +1,8 @@
 """Inputs of data: rows of numbers and folders of pictures, made by rule. Each maker writes one path."""
+import itertools
 import math
 import random
+import struct
 
 import quern
 
@@ -39,6 +41,25 @@ def colours(path, classes="red green", n=10, side=8, first=0, seed=1):
         for k in range(first, first + n):
             pixels = bytes(grey + draw.randrange(16) for _ in range(side * side))
             quern.write_png(path / name / f"{k:04d}.png", side, side, pixels)
+
+
+def series(path, axes="ntc", kind="<f4", is_fortran=False, n=200, seed=1):
+    """Arrays path/x.npy and path/y.npy: 64 steps of 3 channels, the second of which swings fast or slowly. Whole numbers
+    are tens above zero."""
+    draw = random.Random(seed)
+    path.mkdir(parents=True, exist_ok=True)
+    labels = [draw.randrange(2) for _ in range(n)]
+    extents = {"n": n, "t": 64, "c": 3}
+    values = {(i, t, c): draw.gauss(0, 0.3) + (c == 1) * math.sin(t / (2 + 3 * labels[i]))
+              for i in range(n) for t in range(64) for c in range(3)}
+    slowest_first = axes[::-1] if is_fortran else axes
+    flat = [values[tuple(at[slowest_first.index(axis)] for axis in "ntc")]
+            for at in itertools.product(*(range(extents[axis]) for axis in slowest_first))]
+    if kind == "<u2":
+        flat = [max(0, round(10 * value + 30)) for value in flat]
+    packed = struct.pack(f"<{len(flat)}" + {"<f4": "f", "<f8": "d", "<u2": "H"}[kind], *flat)
+    quern.write_npy(path / "x.npy", kind, tuple(extents[axis] for axis in axes), packed, is_fortran)
+    quern.write_npy(path / "y.npy", "|b1", (n,), bytes(labels))
 
 
 def noise_pictures(path, classes="one two", n=25, side=8, prefix="p", seed=1):

@@ -9,6 +9,7 @@
 #include "numerics/numerics.h"
 #include "quern/onnx.h"
 #include "quern/quern.h"
+#include "tasks/reading.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -251,6 +252,7 @@ static qn_status read_samples(const arguments *a, exported *x) {
                                      .held_out = qn_task_held_out(pairs)};
     QN_TRY(qn_data_open(data, &opening, &x->source));
     x->is_open = true;
+    QN_TRY(qn_reading_fit(pairs, &x->source, &x->preparation.sample));
     const qn_loader_options how = {QN_OPTIONS_INIT(qn_loader_options),
                                    .batch = arguments_count(a, "samples"), .seed = opening.seed,
                                    .pad_last = true, .n_batches = 1};

@@ -11,6 +11,11 @@ static const option rows[] = {
      .is_kept = true,
      .otherwise = "top",
      .help = "class of a picture: the first folder, the one it lies in, or all"},
+    {.name = "resize",
+     .of = "classification",
+     .kind = OPTION_FLAG,
+     .is_kept = true,
+     .help = "resize arrays of images to the network's input; otherwise they must fit"},
 };
 
 const option_list reading_options = {rows, sizeof rows / sizeof rows[0]};

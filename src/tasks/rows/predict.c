@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/heap.h"
+#include "tasks/reading.h"
 
 typedef struct prediction {
     qn_predictor *predictor;
@@ -60,7 +61,10 @@ qn_status qn_predict_all(qn_predictor *predictor, const char *specification,
     options.sample = preparation->sample;
     options.is_unlabelled = true;
     QN_TRY(qn_data_open(specification, &options, &source));
-    const qn_status status = predict_source(&p, source, batch);
+    qn_status status =
+        qn_reading_fit(qn_predictor_settings(predictor), &source, &preparation->sample);
+    if (status == QN_OK)
+        status = predict_source(&p, source, batch);
     qn_data_close(&source);
     return status;
 }

@@ -2,11 +2,15 @@
 #ifndef QN_TASKS_ROWS_PREDICT_H
 #define QN_TASKS_ROWS_PREDICT_H
 
+#include "quern/checkpoint.h"
 #include "quern/data.h"
 #include "quern/predictor.h"
 
 /* How its samples are prepared; as long as the predictor is open. */
 const qn_preparation *qn_predictor_preparation(const qn_predictor *predictor);
+
+/* Those of its checkpoint, or null. */
+const qn_metadata *qn_predictor_settings(const qn_predictor *predictor);
 
 /* A setting of its checkpoint, or null. */
 const char *qn_predictor_setting(const qn_predictor *predictor, const char *name);

@@ -239,10 +239,72 @@ static void check_npy_good(void) {
     qn_data_close(&source);
 }
 
+/* Opens data (2 samples of 6 numbers, 1 to 12, whatever their type and order) and checks them. */
+static void check_npy_numbers(const char *dictionary, const void *data, size_t bytes) {
+    float x[6];
+    int32_t y;
+    qn_data_source source;
+    write_npy("@/n.npy", 1, dictionary, data, bytes);
+    write_npy("@/b.npy", 1, NPY("|b1", "(2,)"), (const uint8_t[]){0, 1}, 2);
+    CHECK_OK(open_at("npy:@/n.npy,@/b.npy", NULL, &source));
+    CHECK(source.dtype == QN_F32 && source.preparation.n_classes == 2);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(source.read(source.self, QN_TRAIN, i, x, &y));
+        for (int k = 0; k < 6; k++)
+            CHECK(x[k] == (float)(6 * i + k + 1));
+        CHECK(y == i);
+    }
+    qn_data_close(&source);
+}
+
+static void check_npy_types(void) {
+    double f8[12], ordered[12];
+    uint16_t u2[12];
+    int64_t i8[12];
+    float f4[12];
+    for (int i = 0; i < 12; i++)
+        f8[i] = u2[i] = (uint16_t)(i8[i] = i + 1);
+    for (int i = 0; i < 12; i++) { /* (2, 3, 2) in Fortran's order */
+        const int n = i % 2 * 6 + i / 2 % 3 * 2 + i / 6;
+        ordered[i] = n + 1;
+        f4[i] = (float)(n + 1);
+    }
+    check_npy_numbers(NPY("<f8", "(2, 3, 2)"), f8, sizeof f8);
+    check_npy_numbers(NPY("<u2", "(2, 6)"), u2, sizeof u2);
+    check_npy_numbers(NPY("<i8", "(2, 2, 3)"), i8, sizeof i8);
+    check_npy_numbers("{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3, 2)}", ordered,
+                      sizeof ordered);
+    check_npy_numbers("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, 2)}", f4, sizeof f4);
+}
+
+/* Series by the names of their axes. */
+static void check_npy_axes(void) {
+    float f4[12], x[6];
+    int32_t y;
+    qn_data_source source;
+    for (int i = 0; i < 12; i++)
+        f4[i] = (float)i;
+    write_npy("@/t.npy", 1, NPY("<f4", "(2, 3, 2)"), f4, sizeof f4);
+    CHECK_OK(open_at("npy:@/t.npy,@/b.npy,ntc", NULL, &source));
+    CHECK(source.sample.dims[0] == 3 && source.sample.dims[1] == 1 && source.sample.dims[2] == 2);
+    CHECK_OK(source.read(source.self, QN_TRAIN, 1, x, &y));
+    CHECK(x[0] == 6 && x[1] == 7 && x[5] == 11);
+    qn_data_close(&source);
+    CHECK_OK(open_at("npy:@/t.npy,@/b.npy,nct", NULL, &source));
+    CHECK(source.sample.dims[0] == 2 && source.sample.dims[1] == 1 && source.sample.dims[2] == 3);
+    CHECK_OK(source.read(source.self, QN_TRAIN, 1, x, &y));
+    CHECK(x[0] == 6 && x[1] == 8 && x[2] == 10 && x[3] == 7);
+    qn_data_close(&source);
+    qn_data_options options = {QN_OPTIONS_INIT(qn_data_options), .is_unlabelled = true};
+    CHECK_OK(open_at("npy:@/t.npy,nct", &options, &source));
+    CHECK(source.n_samples[QN_TRAIN] == 2 && source.sample.dims[0] == 2);
+    qn_data_close(&source);
+}
+
 static void check_npy_bad(void) {
     const float numbers[24] = {0};
     CHECK_OPEN_FAILS("npy:@/x.npy", QN_ERROR_ARGUMENT, "npy:X.npy,Y.npy");
-    CHECK_OPEN_FAILS("npy:@/x.npy,@/y.npy,nhwc", QN_ERROR_ARGUMENT, "[,nchw]");
+    CHECK_OPEN_FAILS("npy:@/x.npy,@/y.npy,nwhc", QN_ERROR_ARGUMENT, "[,AXES]");
     CHECK_OPEN_FAILS("npy:@/none.npy,@/y.npy", QN_ERROR_IO, "none.npy");
     float nan[24] = {0};
     nan[13] = NAN;
@@ -256,18 +318,23 @@ static void check_npy_bad(void) {
     CHECK_OPEN_FAILS("npy:@/x.npy,@/y3.npy", QN_ERROR_FORMAT, "3 labels for 4 samples");
     write_npy("@/neg.npy", 1, NPY("<i2", "(4,)"), (const int16_t[]){0, 1, -2, 0}, 8);
     CHECK_OPEN_FAILS("npy:@/x.npy,@/neg.npy", QN_ERROR_FORMAT, "label -2 in row 2");
-    CHECK_OPEN_FAILS("npy:@/y.npy,@/y.npy", QN_ERROR_UNSUPPORTED, "float32 or uint8");
+    CHECK_OPEN_FAILS("npy:@/y.npy,@/y.npy", QN_ERROR_FORMAT, "y.npy: 1 dimensions");
+    CHECK_OPEN_FAILS("npy:@/x.npy,@/y.npy,ntc", QN_ERROR_FORMAT,
+                     "x.npy: 4 dimensions; samples are (N, T, C)");
     write_npy("@/bad.npy", 1, NPY("<f4", "(4, 1, 2, 4)"), numbers, sizeof numbers);
     CHECK_OPEN_FAILS("npy:@/bad.npy,@/y.npy", QN_ERROR_FORMAT, "bad.npy: truncated");
-    write_npy("@/bad.npy", 1, NPY("<f8", "(3, 1)"), numbers, sizeof numbers);
-    CHECK_OPEN_FAILS("npy:@/bad.npy,@/y.npy", QN_ERROR_UNSUPPORTED, "'<f8'");
+    write_npy("@/huge.npy", 1, NPY("<f8", "(4, 1)"), (const double[]){1, 2, 1e39, 4}, 32);
+    CHECK_OPEN_FAILS("npy:@/huge.npy,@/y.npy", QN_ERROR_FORMAT,
+                     "/huge.npy: row 2, number 0 of it: inf");
+    write_npy("@/bad.npy", 1, NPY("<U3", "(2, 1)"), numbers, sizeof numbers);
+    CHECK_OPEN_FAILS("npy:@/x.npy,@/bad.npy", QN_ERROR_UNSUPPORTED, "'<U3', which are texts");
+    write_npy("@/bad.npy", 1, "{'descr': '<i8', 'fortran_order': True, 'shape': (4, 2)}", numbers,
+              64);
+    CHECK_OPEN_FAILS("npy:@/x.npy,@/bad.npy", QN_ERROR_FORMAT, "2 labels a sample");
     write_npy("@/bad.npy", 1, NPY(">f4", "(3, 1)"), numbers, sizeof numbers);
     CHECK_OPEN_FAILS("npy:@/bad.npy,@/y.npy", QN_ERROR_UNSUPPORTED, "'>f4'");
     write_npy("@/bad.npy", 4, NPY("<f4", "(3, 1)"), numbers, sizeof numbers);
     CHECK_OPEN_FAILS("npy:@/bad.npy,@/y.npy", QN_ERROR_UNSUPPORTED, "version 4");
-    write_npy("@/bad.npy", 1, "{'descr': '<f4', 'fortran_order': True, 'shape': (4, 6)}", numbers,
-              sizeof numbers);
-    CHECK_OPEN_FAILS("npy:@/bad.npy,@/y.npy", QN_ERROR_UNSUPPORTED, "Fortran");
     write_npy("@/bad.npy", 1, "{'descr': '<f4', 'shape': (4, 6)}", numbers, sizeof numbers);
     CHECK_OPEN_FAILS("npy:@/bad.npy,@/y.npy", QN_ERROR_FORMAT, "fortran_order");
     write_npy("@/bad.npy", 1, NPY("<f4", "(99999999999999, 99999999999999)"), numbers, 4);
@@ -434,6 +501,8 @@ int main(void) {
     check_gzip();
     check_cifar();
     check_npy_good();
+    check_npy_types();
+    check_npy_axes();
     check_npy_bad();
     check_csv_good();
     check_csv_texts();
