@@ -241,6 +241,8 @@ static double join_double(uint64_t mantissa, int exponent) {
 /* Rounds to the nearest double, to the even one of two. The product is up to `error` too small. */
 static double round_product(const written *w, wide product, uint128 error) {
     int dropped = 128 - (FRACTION_BITS + 1), exponent = product.exponent + dropped;
+    if (exponent > MOST_EXPONENT) /* the first bit is 1: at least 2^1024 */
+        return (double)INFINITY;
     if (exponent < LEAST_EXPONENT) {
         dropped += LEAST_EXPONENT - exponent;
         exponent = LEAST_EXPONENT;

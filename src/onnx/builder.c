@@ -289,15 +289,17 @@ static void fail_node(const qn_onnx_builder *b, const qn_onnx_call *call, qn_sta
 /* A node whose output is its first input instead. */
 static qn_status leave_out(qn_onnx_call *call, qn_onnx_item *first) {
     qn_onnx_item *const inputs[] = {first};
+    qn_status status = QN_OK;
     int axis;
     call->inputs = inputs;
     call->n_inputs = 1;
     if (qn_onnx_attribute_of(call, "axis"))
-        QN_TRY(qn_onnx_axis(qn_onnx_int(call, "axis", 0), qn_onnx_shape(call, 0).rank, &axis));
-    qn_onnx_give_input(call, 0, 0);
+        status = qn_onnx_axis(qn_onnx_int(call, "axis", 0), qn_onnx_shape(call, 0).rank, &axis);
+    if (status == QN_OK)
+        qn_onnx_give_input(call, 0, 0);
     call->inputs = NULL;
     call->n_inputs = 0;
-    return QN_OK;
+    return status;
 }
 
 static qn_status run_node_of(qn_onnx_builder *b, const qn_onnx_node *node, bool is_left_out) {
