@@ -113,8 +113,8 @@ typedef struct qn_peer_options {
     const char *path;
     const struct qn_tls_key *key; /* that devices must have; null: no encryption */
     void *user;
-    /* All may be null. began: a device and its run were accepted. enter, leave: around all that
-     * uses the processor; enter may wait, and begin may refuse. */
+    /* All may be null. claim: a device says which run it wants to train, and may be refused; began:
+     * it was accepted; enter, leave: around all that uses the processor; enter may wait. */
     qn_status (*claim)(void *user, const qn_halves_options *options);
     void (*began)(void *user, const qn_halves_options *options, int64_t step);
     void (*enter)(void *user);
