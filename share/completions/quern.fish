@@ -542,7 +542,7 @@ complete -c quern -n '__fish_seen_subcommand_from split' -l json -d 'one JSON ob
 complete -c quern -n '__fish_seen_subcommand_from split' -l force -d 'replace files that quern did not write, but none that is read'
 complete -c quern -f -n __fish_use_subcommand -a label -d 'Label a stream of known and new classes'
 complete -c quern -n '__fish_seen_subcommand_from label' -l known -r -d 'labelled rows, pictures or series; columns of rows are numbers or, if half of their fields are none, texts; the benchmark holds some of the classes back'
-complete -c quern -n '__fish_seen_subcommand_from label' -l data -r -d 'csv:FILE, rows as they were labelled, without the label, or - for standard input; of pictures and series any data set, whose own classes are not read'
+complete -c quern -n '__fish_seen_subcommand_from label' -l data -r -d 'csv:FILE, rows whose columns are found by name, or without names in their order, or - for standard input; of pictures and series any data set, whose own classes are not read'
 complete -c quern -n '__fish_seen_subcommand_from label' -l out -r -d 'the labeller that init makes, or the labels: sample,label,confidence'
 complete -c quern -n '__fish_seen_subcommand_from label' -l follow -d 'wait for more rows at the end of the file, until Ctrl-C'
 complete -c quern -n '__fish_seen_subcommand_from label' -l background -d 'give way to whatever else runs (idle priority), as to a program that draws'

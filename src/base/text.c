@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_LENGTH = 63 };
+enum { MAX_LENGTH = 63, MOST_NAMED = 5 };
 
 static int least(int a, int b) {
     return a < b ? a : b;
@@ -165,4 +165,17 @@ const char *qn_text_printable(const char *text, char *to, size_t bytes) {
     }
     to[used] = 0;
     return to;
+}
+
+void qn_text_names_add(qn_text_names *names, const char *name) {
+    if (names->n++ < MOST_NAMED && names->used < sizeof names->text)
+        names->used += (size_t)qn_print(names->text + names->used, sizeof names->text - names->used,
+                                        "%s%.80s", names->n > 1 ? ", " : "", name);
+}
+
+const char *qn_text_names_finish(qn_text_names *names) {
+    if (names->n > MOST_NAMED && names->used < sizeof names->text)
+        qn_print(names->text + names->used, sizeof names->text - names->used, " and %d more",
+                 names->n - MOST_NAMED);
+    return names->text;
 }

@@ -38,4 +38,16 @@ size_t qn_text_character(const char *text);
  * of it as there is space for; returns to. */
 const char *qn_text_printable(const char *text, char *to, size_t bytes);
 
+/* Names in a sentence: the first few, then how many more there are. All zero: none. */
+enum { QN_TEXT_NAMES = 512 };
+
+typedef struct qn_text_names {
+    char text[QN_TEXT_NAMES];
+    size_t used;
+    int n; /* that were added */
+} qn_text_names;
+
+void qn_text_names_add(qn_text_names *names, const char *name);
+const char *qn_text_names_finish(qn_text_names *names);
+
 #endif

@@ -4,11 +4,10 @@
 
 #include "base/print.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { NUMBER_BYTES = 12, MOST_NAMED = 5, TEXT_BYTES = 512 };
 
 typedef struct named {
     const char *name;
@@ -120,26 +119,6 @@ static int find_known(const matched *m, const char *name) {
     return found ? found->index : -1;
 }
 
-/* Names, of which the first few are written. */
-typedef struct name_list {
-    char text[TEXT_BYTES];
-    size_t used;
-    int n;
-} name_list;
-
-static void add_name(name_list *list, const char *name) {
-    if (list->n++ < MOST_NAMED && list->used < sizeof list->text)
-        list->used += (size_t)qn_print(list->text + list->used, sizeof list->text - list->used,
-                                       "%s%.80s", list->n > 1 ? ", " : "", name);
-}
-
-static const char *finish_names(name_list *list) {
-    if (list->n > MOST_NAMED && list->used < sizeof list->text)
-        qn_print(list->text + list->used, sizeof list->text - list->used, " and %d more",
-                 list->n - MOST_NAMED);
-    return list->text;
-}
-
 /* ---- matching ---- */
 
 static void tell(const qn_class_matching *matching, const char *text) {
@@ -149,14 +128,14 @@ static void tell(const qn_class_matching *matching, const char *text) {
 
 /* Numbers the data's classes; those that are new as far as there are outputs. */
 static void number(matched *m, const qn_class_matching *matching, const qn_data_source *source,
-                   name_list *new, name_list *unknown) {
+                   qn_text_names *new, qn_text_names *unknown) {
     for (int i = 0; i < m->n; i++) {
         const char *name = source->preparation.class_names[i];
         m->to[i] = find_known(m, name);
         if (m->to[i] >= 0)
             continue;
         const bool has_room = m->n_names < matching->n_outputs;
-        add_name(has_room ? new : unknown, name);
+        qn_text_names_add(has_room ? new : unknown, name);
         if (has_room) {
             m->to[i] = m->n_names;
             m->names[m->n_names++] = name;
@@ -164,7 +143,7 @@ static void number(matched *m, const qn_class_matching *matching, const qn_data_
     }
 }
 
-static qn_status find_missing(matched *m, name_list *missing) {
+static qn_status find_missing(matched *m, qn_text_names *missing) {
     bool *is_there = qn_arena_allocate(&m->arena, (size_t)m->n_names, sizeof *is_there);
     if (!is_there)
         return QN_ERROR_MEMORY;
@@ -173,31 +152,31 @@ static qn_status find_missing(matched *m, name_list *missing) {
             is_there[m->to[i]] = true;
     for (int k = 0; k < m->n_known; k++)
         if (!is_there[k])
-            add_name(missing, m->names[k]);
+            qn_text_names_add(missing, m->names[k]);
     return QN_OK;
 }
 
 static qn_status refuse(const qn_class_matching *matching, const qn_data_source *source,
-                        name_list *unknown, name_list *missing) {
+                        qn_text_names *unknown, qn_text_names *missing) {
     return qn_fail(QN_ERROR_FORMAT, "%s: class%s that the network was not trained for: %s%s%s; %s",
-                   source->name, unknown->n == 1 ? "" : "es", finish_names(unknown),
-                   missing->n > 0 ? "; without a sample: " : "", finish_names(missing),
+                   source->name, unknown->n == 1 ? "" : "es", qn_text_names_finish(unknown),
+                   missing->n > 0 ? "; without a sample: " : "", qn_text_names_finish(missing),
                    matching->advice);
 }
 
 static qn_status match(matched *m, const qn_class_matching *matching, qn_data_source *source) {
     static const char none[] = "%s: no sample of %s", added[] = "%s: new: %s, beside %d known";
-    name_list new = {.n = 0}, unknown = {.n = 0}, missing = {.n = 0};
-    char text[2 * TEXT_BYTES];
+    qn_text_names new = {.n = 0}, unknown = {.n = 0}, missing = {.n = 0};
+    char text[2 * QN_TEXT_NAMES];
     QN_TRY(list_known(m, matching));
     number(m, matching, source, &new, &unknown);
     QN_TRY(find_missing(m, &missing));
     if (unknown.n > 0)
         return refuse(matching, source, &unknown, &missing);
-    qn_print(text, sizeof text, none, source->name, finish_names(&missing));
+    qn_print(text, sizeof text, none, source->name, qn_text_names_finish(&missing));
     if (missing.n > 0)
         tell(matching, text);
-    qn_print(text, sizeof text, added, source->name, finish_names(&new), matching->n);
+    qn_print(text, sizeof text, added, source->name, qn_text_names_finish(&new), matching->n);
     if (new.n > 0)
         tell(matching, text);
     return QN_OK;
@@ -205,14 +184,14 @@ static qn_status match(matched *m, const qn_class_matching *matching, qn_data_so
 
 /* Data without names count outputs: what that means is said. */
 static void tell_numbers(const qn_class_matching *matching, const qn_data_source *source) {
-    name_list names = {.n = 0};
-    char text[2 * TEXT_BYTES];
+    qn_text_names names = {.n = 0};
+    char text[2 * QN_TEXT_NAMES];
     for (int i = 0; matching->names && i < matching->n; i++)
-        add_name(&names, matching->names[i]);
+        qn_text_names_add(&names, matching->names[i]);
     qn_print(text, sizeof text,
              "%s: its classes are numbers, and are taken as those of the network's outputs, from "
              "0: %s",
-             source->name, finish_names(&names));
+             source->name, qn_text_names_finish(&names));
     if (names.n > 0)
         tell(matching, text);
 }

@@ -10,13 +10,19 @@ void qn_label_columns_init(qn_label_columns *columns, int n) {
 }
 
 void qn_label_columns_deinit(qn_label_columns *columns) {
-    if (columns->column)
+    if (columns->has_arena)
         qn_arena_deinit(&columns->arena);
-    columns->column = NULL;
+    qn_label_columns_init(columns, columns->n);
+}
+
+static qn_arena *need_arena(qn_label_columns *columns, const qn_allocator *allocator) {
+    if (!columns->has_arena)
+        qn_arena_init(&columns->arena, allocator);
+    columns->has_arena = true;
+    return &columns->arena;
 }
 
 static qn_status make_column(qn_arena *arena, qn_label_column *c, int32_t n) {
-    c->name = "";
     c->is_text = n >= 0;
     c->n = n > 0 ? n : 0;
     if (c->n == 0)
@@ -28,23 +34,24 @@ static qn_status make_column(qn_arena *arena, qn_label_column *c, int32_t n) {
 
 qn_status qn_label_columns_make(qn_label_columns *columns, const qn_allocator *allocator,
                                 const int32_t *n_texts) {
-    qn_arena arena;
-    qn_arena_init(&arena, allocator);
-    qn_label_column *made = qn_arena_allocate(&arena, (size_t)columns->n, sizeof *made);
-    qn_status status = made ? QN_OK : QN_ERROR_MEMORY;
+    qn_arena *arena = need_arena(columns, allocator);
+    qn_label_column *made = qn_arena_allocate(arena, (size_t)columns->n, sizeof *made);
     int n_features = 0;
-    for (int i = 0; status == QN_OK && i < columns->n; i++) {
-        status = make_column(&arena, &made[i], n_texts[i]);
+    if (!made)
+        return QN_ERROR_MEMORY;
+    for (int i = 0; i < columns->n; i++) {
+        QN_TRY(make_column(arena, &made[i], n_texts[i]));
         n_features += qn_label_column_width(&made[i]);
-    }
-    if (status != QN_OK) {
-        qn_arena_deinit(&arena);
-        return status;
     }
     columns->column = made;
     columns->n_features = n_features;
-    columns->arena = arena;
     return QN_OK;
+}
+
+qn_status qn_label_columns_make_names(qn_label_columns *columns, const qn_allocator *allocator) {
+    columns->names = qn_arena_allocate(need_arena(columns, allocator), (size_t)columns->n,
+                                       sizeof *columns->names);
+    return columns->names ? QN_OK : QN_ERROR_MEMORY;
 }
 
 /* ---- choosing texts ---- */
@@ -101,9 +108,6 @@ static bool drop_rarest(choice *c) {
 static qn_status take_texts(const choice *c, qn_label_columns *columns) {
     for (int i = 0; i < c->n_columns; i++) {
         qn_label_column *to = &columns->column[i];
-        to->name = qn_arena_text(&columns->arena, c->given[i].name ? c->given[i].name : "");
-        if (!to->name)
-            return QN_ERROR_MEMORY;
         for (int32_t k = 0, n = 0; k < c->given[i].n_texts; k++) {
             if (c->count[c->first[i] + k] == 0)
                 continue;
@@ -132,16 +136,30 @@ static qn_status choose(qn_label_columns *columns, const qn_allocator *allocator
     while (count_features(c) > most_features && drop_rarest(c))
         ;
     QN_TRY(qn_label_columns_make(columns, allocator, c->kept));
-    const qn_status status = take_texts(c, columns);
-    if (status != QN_OK)
-        qn_label_columns_deinit(columns);
-    return status;
+    return take_texts(c, columns);
+}
+
+static qn_status take_names(qn_label_columns *columns, const qn_allocator *allocator,
+                            const qn_data_column *given) {
+    bool has_names = false;
+    for (int i = 0; given && i < columns->n; i++)
+        has_names |= given[i].name && *given[i].name;
+    if (!has_names)
+        return QN_OK;
+    QN_TRY(qn_label_columns_make_names(columns, allocator));
+    for (int i = 0; i < columns->n; i++) {
+        columns->names[i] = qn_arena_text(&columns->arena, given[i].name ? given[i].name : "");
+        if (!columns->names[i])
+            return QN_ERROR_MEMORY;
+    }
+    return QN_OK;
 }
 
 qn_status qn_label_columns_choose(qn_label_columns *columns, const qn_allocator *allocator,
                                   const qn_data_column *given, const float *x, int64_t n_samples,
                                   int most_features) {
     bool has_texts = false;
+    QN_TRY(take_names(columns, allocator, given));
     for (int i = 0; given && i < columns->n; i++)
         has_texts |= given[i].n_texts > 0;
     if (!has_texts)

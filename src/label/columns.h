@@ -12,7 +12,6 @@
 enum { QN_LABEL_TEXT = 256 }; /* bytes of a text with its closing zero; longer ones are others */
 
 typedef struct qn_label_column {
-    const char *name; /* "": none */
     bool is_text;
     int n; /* texts that are told apart */
     const char **texts;
@@ -22,8 +21,10 @@ typedef struct qn_label_column {
 /* column null: all are numbers, and n is n_features. Else the sum of their widths is n_features. */
 typedef struct qn_label_columns {
     int n, n_features;
+    const char **names; /* (n) of the labelled samples' header; null: there was none */
     qn_label_column *column;
-    qn_arena arena; /* of the texts, if there are columns */
+    qn_arena arena; /* of names and texts, if there are any */
+    bool has_arena;
 } qn_label_columns;
 
 /* Those of a labeller of rows. */
@@ -38,14 +39,17 @@ void qn_label_columns_init(qn_label_columns *columns, int n);
 void qn_label_columns_deinit(qn_label_columns *columns);
 
 /* Takes over the names, and the texts that occur in samples x (n_samples, columns->n), as many as
- * most_features have room for. given null, or without texts: there are numbers alone. */
+ * most_features have room for. given null, or without texts: there are numbers alone. On failure,
+ * deinit releases what was taken. */
 qn_status qn_label_columns_choose(qn_label_columns *columns, const qn_allocator *allocator,
                                   const qn_data_column *given, const float *x, int64_t n_samples,
                                   int most_features);
 
-/* Makes columns and lists of these sizes: n_texts (columns->n), below 0 for numbers. */
+/* Makes columns and lists of these sizes: n_texts (columns->n), below 0 for numbers; and room for
+ * names. On failure, deinit releases what was made. */
 qn_status qn_label_columns_make(qn_label_columns *columns, const qn_allocator *allocator,
                                 const int32_t *n_texts);
+qn_status qn_label_columns_make_names(qn_label_columns *columns, const qn_allocator *allocator);
 
 /* x (n) to features (n_features), and back. */
 void qn_label_columns_encode(const qn_label_columns *columns, const float *x, float *features);

@@ -108,13 +108,17 @@ static size_t n_texts(const qn_labeller *l) {
     return n;
 }
 
-static size_t n_named(const qn_labeller *l) {
+static size_t n_columns(const qn_labeller *l) {
     return l->columns.column ? (size_t)l->columns.n : 0;
+}
+
+static size_t n_named(const qn_labeller *l) {
+    return l->columns.names ? (size_t)l->columns.n : 0;
 }
 
 /* Numbers of the texts, those of a column behind each other. */
 static void fill_numbers(const qn_labeller *l, int32_t *sizes, int32_t *numbers) {
-    for (size_t i = 0; i < n_named(l); i++) {
+    for (size_t i = 0; i < n_columns(l); i++) {
         const qn_label_column *c = &l->columns.column[i];
         sizes[i] = c->is_text ? c->n : -1;
         for (int k = 0; k < c->n; k++)
@@ -126,14 +130,14 @@ static size_t put_columns(const qn_labeller *l, qn_safetensors_pair *pairs,
                           char (*keys)[KEY_BYTES]) {
     for (size_t i = 0; i < n_named(l); i++) {
         snprintf(keys[i], KEY_BYTES, "column.%05u", (unsigned)i);
-        pairs[i] = (qn_safetensors_pair){keys[i], l->columns.column[i].name};
+        pairs[i] = (qn_safetensors_pair){keys[i], l->columns.names[i]};
     }
     return n_named(l);
 }
 
 static size_t put_texts(const qn_labeller *l, qn_safetensors_pair *pairs, char (*keys)[KEY_BYTES]) {
     size_t n = 0;
-    for (size_t i = 0; i < n_named(l); i++)
+    for (size_t i = 0; i < n_columns(l); i++)
         for (int k = 0; k < l->columns.column[i].n; k++, n++) {
             snprintf(keys[n], KEY_BYTES, "text.%05u", (unsigned)n);
             pairs[n] = (qn_safetensors_pair){keys[n], l->columns.column[i].texts[k]};
@@ -206,8 +210,8 @@ static qn_status write_parts(const qn_labeller *l, const char *path, const writi
     tensors[n++] = tensor_of("state", QN_F32, n_state(l), l->block);
     if (l->examples.n > 0)
         tensors[n++] = tensor_of("examples", QN_F32, l->n_example_floats, l->example_block);
-    if (n_named(l) > 0)
-        tensors[n++] = tensor_of("columns", QN_I32, n_named(l), w->sizes);
+    if (n_columns(l) > 0)
+        tensors[n++] = tensor_of("columns", QN_I32, n_columns(l), w->sizes);
     if (n_texts(l) > 0)
         tensors[n++] = tensor_of("texts", QN_I32, n_texts(l), w->numbers);
     if (l->turn)
@@ -228,7 +232,7 @@ qn_status qn_labeller_save(const qn_labeller *labeller, const char *path) {
     qn_arena_init(&arena, l->allocator);
     const size_t n_keys = n_records(l) + n_named(l) + n_texts(l);
     writing w = {qn_arena_allocate(&arena, n_counts(l), sizeof *w.counts),
-                 qn_arena_allocate(&arena, n_named(l) + 1, sizeof *w.sizes),
+                 qn_arena_allocate(&arena, n_columns(l) + 1, sizeof *w.sizes),
                  qn_arena_allocate(&arena, n_texts(l) + 1, sizeof *w.numbers),
                  qn_arena_allocate(&arena, n_keys + N_PAIRS_FIXED, sizeof *w.pairs),
                  qn_arena_allocate(&arena, n_keys, sizeof *w.keys),
@@ -459,14 +463,12 @@ static qn_status read_examples(qn_label_reading *r) {
     return are_sound_examples(l) ? QN_OK : qn_label_refuse(r, "its numbers are invalid");
 }
 
-/* Names and texts from the pairs; false: some are missing or too long. */
-static bool take_columns(const qn_labeller *l, const qn_safetensors *file) {
+/* Texts from the pairs; false: some are too long. */
+static bool take_texts(const qn_labeller *l, const qn_safetensors *file) {
     char key[KEY_BYTES];
     size_t n = 0;
     for (int i = 0; i < l->columns.n; i++) {
         qn_label_column *c = &l->columns.column[i];
-        snprintf(key, sizeof key, "column.%05d", i);
-        c->name = pair_of(file, key);
         for (int k = 0; k < c->n; k++, n++) {
             snprintf(key, sizeof key, "text.%05zu", n);
             c->texts[k] = pair_of(file, key);
@@ -481,9 +483,6 @@ static bool take_columns(const qn_labeller *l, const qn_safetensors *file) {
 static qn_status keep_texts(qn_label_columns *columns) {
     for (int i = 0; i < columns->n; i++) {
         qn_label_column *c = &columns->column[i];
-        c->name = qn_arena_text(&columns->arena, c->name);
-        if (!c->name)
-            return QN_ERROR_MEMORY;
         for (int k = 0; k < c->n; k++) {
             c->texts[k] = qn_arena_text(&columns->arena, c->texts[k]);
             if (!c->texts[k])
@@ -507,7 +506,7 @@ static qn_status read_numbers(qn_label_reading *r) {
     for (int i = 0; i < columns->n; i++)
         for (int k = 0; k < columns->column[i].n; k++)
             columns->column[i].number[k] = *at++;
-    return take_columns(r->labeller, &r->file) ? QN_OK : qn_label_refuse(r, "a text is damaged");
+    return take_texts(r->labeller, &r->file) ? QN_OK : qn_label_refuse(r, "a text is damaged");
 }
 
 /* Columns of texts, if there are any: their features are those of the samples. */
@@ -531,6 +530,29 @@ static qn_status read_columns(qn_label_reading *r) {
         return qn_label_refuse(r, "its columns contradict its counts");
     QN_TRY(read_numbers(r));
     return keep_texts(columns);
+}
+
+static const char *column_pair(const qn_safetensors *file, int i) {
+    char key[KEY_BYTES];
+    snprintf(key, sizeof key, "column.%05d", i);
+    return pair_of(file, key);
+}
+
+/* Names of columns, where the labelled samples had a header. */
+static qn_status read_column_names(qn_label_reading *r) {
+    qn_label_columns *columns = &r->labeller->columns;
+    bool has_names = false;
+    for (int i = 0; i < columns->n; i++)
+        has_names |= *column_pair(&r->file, i) != '\0';
+    if (!has_names)
+        return QN_OK;
+    QN_TRY(qn_label_columns_make_names(columns, r->allocator));
+    for (int i = 0; i < columns->n; i++) {
+        columns->names[i] = qn_arena_text(&columns->arena, column_pair(&r->file, i));
+        if (!columns->names[i])
+            return QN_ERROR_MEMORY;
+    }
+    return QN_OK;
 }
 
 /* A map that can be undone. */
@@ -582,6 +604,7 @@ static qn_status read_all(qn_label_reading *r) {
         return qn_label_refuse(r, "its numbers are invalid");
     QN_TRY(read_examples(r));
     QN_TRY(read_columns(r));
+    QN_TRY(read_column_names(r));
     QN_TRY(read_turn(r));
     QN_TRY(read_step(r));
     return qn_labeller_take_texts(l, &r->file) ? QN_OK : qn_label_refuse(r, "a name is too long");

@@ -272,10 +272,11 @@ static qn_status create_of_rows(const qn_label_options *options, qn_labeller **l
     qn_label_columns columns;
     qn_labeller *l = NULL;
     qn_label_columns_init(&columns, options->n_features);
-    QN_TRY(qn_label_columns_choose(&columns, qn_allocator_or_default(options->allocator),
-                                   options->columns, options->x, options->n_samples,
-                                   QN_LABEL_MAX_FEATURES));
-    qn_status status = make_of_columns(options, &columns, &l);
+    qn_status status = qn_label_columns_choose(
+        &columns, qn_allocator_or_default(options->allocator), options->columns, options->x,
+        options->n_samples, QN_LABEL_MAX_FEATURES);
+    if (status == QN_OK)
+        status = make_of_columns(options, &columns, &l);
     if (status == QN_OK)
         status = learn_rows(l, options);
     qn_label_columns_deinit(&columns);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/session.h"
 #include "cli/terminal.h"
 #include "os/affinity.h"
 #include "os/heap.h"
@@ -27,9 +28,10 @@ static const option options[] = {
      .kind = OPTION_INPUT,
      .argument = "ROWS",
      .otherwise = "none, must be given to stream",
-     .help = "csv:FILE, rows as they were labelled, without the label, or - for standard input; of "
-             "pictures and "
-             "series any data set, whose own classes are not read"},
+     .help =
+         "csv:FILE, rows whose columns are found by name, or without names in their order, or - "
+         "for standard input; of pictures and series any data set, whose own classes are not "
+         "read"},
     {.name = "out",
      .kind = OPTION_TARGET,
      .makes = QN_OWN_LABELLER | QN_OWN_LABELS,
@@ -169,11 +171,11 @@ static int init(const arguments *a) {
     if (!known || !out)
         return report_failure(
             qn_fail(QN_ERROR_ARGUMENT, "quern label init --known DATA --out FILE"));
-    qn_status status =
-        qn_data_open(known,
-                     &(qn_data_options){QN_OPTIONS_INIT(qn_data_options),
-                                        .allocator = qn_allocator_default(), .reads_texts = true},
-                     &source);
+    qn_status status = qn_data_open(known,
+                                    &(qn_data_options){QN_OPTIONS_INIT(qn_data_options),
+                                                       .allocator = qn_allocator_default(),
+                                                       .log = &session_log, .reads_texts = true},
+                                    &source);
     if (status != QN_OK)
         return report_failure(status);
     status = make(a, &source, &labeller);

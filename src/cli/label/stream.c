@@ -4,8 +4,11 @@
 #include "os/files/stream.h"
 
 #include "base/status.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/label/label.h"
+#include "cli/session.h"
+#include "cli/terminal.h"
 #include "label/rows.h"
 #include "os/heap.h"
 #include "os/process/interrupt.h"
@@ -22,13 +25,15 @@ typedef struct stream {
     qn_labeller *labeller;
     qn_in_stream *in;
     qn_out_stream *out;
-    qn_csv_reader row;   /* of in */
-    qn_data_source data; /* instead of in: what pictures are of */
+    qn_csv_reader row;      /* of in */
+    qn_label_places places; /* in its rows */
+    qn_data_source data;    /* instead of in: what pictures are of */
     label_pictures pictures;
     const float *x; /* the sample to be labelled next */
     float numbers[QN_LABEL_MAX_FEATURES];
     qn_label_place place;
     int64_t revise, n_waiting; /* samples whose labels are yet to be written */
+    bool has_begun;            /* the first record was looked at */
     bool follows;              /* the end of in is not the end */
     bool is_seen;              /* somebody waits for each label */
 } stream;
@@ -166,17 +171,43 @@ static qn_status next_picture(stream *s, bool *is_end) {
     return QN_OK;
 }
 
+/* The first record, which may be names of columns; *is_header: it is. */
+static qn_status look_for_header(stream *s, bool *is_header) {
+    const qn_label_columns *columns = qn_labeller_columns(s->labeller);
+    char text[2 * QN_TEXT_NAMES];
+    qn_text_names names = {.n = 0};
+    s->has_begun = true;
+    *is_header = qn_label_row_is_header(&s->row, columns);
+    if (*is_header) {
+        const qn_status status = qn_label_row_match(&s->row, columns, &session_log, &s->places);
+        return status == QN_OK
+                   ? QN_OK
+                   : qn_fail_within(status, "%s: line %" PRId64, s->place.source, s->row.line);
+    }
+    for (int i = 0; columns->names && i < columns->n; i++)
+        qn_text_names_add(&names, columns->names[i]);
+    snprintf(text, sizeof text, "%s has no line of names: its columns are taken for %s",
+             s->place.source, qn_text_names_finish(&names));
+    if (names.n > 0)
+        terminal_note("%s", text);
+    return QN_OK;
+}
+
 /* The next sample; *is_end: there is none, or it was interrupted, maybe in the middle of one. */
 static qn_status next_row(stream *s, bool *is_end) {
-    qn_status status;
+    bool is_header = false;
     if (!s->in)
         return next_picture(s, is_end);
     do {
-        status = qn_csv_next(&s->row, is_end);
+        const qn_status status = qn_csv_next(&s->row, is_end);
         *is_end |= qn_was_interrupted();
-    } while (status == QN_OK && !*is_end && s->row.line == 1 &&
-             qn_label_row_is_header(&s->row, qn_labeller_columns(s->labeller)));
-    return qn_was_interrupted() ? QN_OK : status;
+        if (status != QN_OK || *is_end)
+            return *is_end && qn_was_interrupted() ? QN_OK : status;
+        is_header = false;
+        if (!s->has_begun)
+            QN_TRY(look_for_header(s, &is_header));
+    } while (is_header);
+    return QN_OK;
 }
 
 static qn_status skip_rows(stream *s, int64_t n) {
@@ -198,7 +229,8 @@ static qn_status label_row(stream *s) {
     qn_status status = QN_OK;
     if (s->in) {
         s->x = s->numbers;
-        status = qn_label_row_parse(&s->row, qn_labeller_columns(s->labeller), s->numbers);
+        status =
+            qn_label_row_parse(&s->row, qn_labeller_columns(s->labeller), &s->places, s->numbers);
     }
     if (status == QN_OK)
         status = qn_labeller_add(s->labeller, s->x, &answer);
