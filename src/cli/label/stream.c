@@ -106,6 +106,9 @@ static qn_status read_last_sample(const char *path, int64_t *sample) {
 static qn_status find_kept(const stream *s, const char *path, bool may_replace, int64_t *kept) {
     int64_t last;
     *kept = s->place.n_bytes;
+    /* A stream that failed before its first label may go to another file, on a disk with room. */
+    if (s->place.n_rows == 0 && path && !qn_path_is_file(path))
+        *kept = 0;
     if (*kept > 0 || !path || may_replace || !qn_path_is_file(path))
         return QN_OK;
     QN_TRY(read_last_sample(path, &last));
