@@ -1,7 +1,8 @@
 /* Runs the training of a task: steps and epochs, evaluation, early stopping, best weights,
- * checkpoints, resuming, and orderly stops. Training is not lost: checkpoints are written every few
- * minutes, and if anything fails after the first step, the last good step is saved before the
- * failure is returned. quern train is a client of this interface.
+ * checkpoints, resuming, and orderly stops. Training is not lost: room for its checkpoints is kept
+ * on the disk from the beginning, they are written every few minutes, and if anything fails after
+ * the first step, the last good step is saved before the failure is returned. quern train is a
+ * client of this interface.
  *
  * Threads: one call at a time per training, its task and its engine. */
 #ifndef QUERN_TRAINING_H
@@ -56,8 +57,9 @@ typedef struct qn_training_options {
     const char *save;      /* checkpoint: written during training, at the end and when stopped;
                               null: none */
     const char *save_best; /* checkpoint of the best weights, written whenever they improve */
-    /* Steps between checkpoints. 0: every two minutes, or less often if saving would take more
-     * than 1 % of the time, judging by the checkpoints so far. -1: none during training. */
+    /* Steps between checkpoints. 0: after 5, 10, 20, 40 and 80 seconds and then every two minutes,
+     * or later if saving would take more than 1 % of the time (2 % for the first), judging by the
+     * checkpoints so far. -1: none during training. */
     int64_t save_every;
     int64_t total_steps; /* of the run, including earlier parts; 0: the task's */
     int64_t patience;    /* epochs without improvement until the run ends; 0: unlimited */
@@ -76,8 +78,9 @@ typedef struct qn_training_options {
     bool replaces_longer;
 } qn_training_options;
 
-/* Copies options and texts. Fails if a file cannot be written, nothing can be measured to determine
- * the best weights, or save holds a checkpoint of more steps than this run will have. */
+/* Copies options and texts. Fails if a file cannot be written, its disk is full, nothing can be
+ * measured to determine the best weights, or save holds a checkpoint of more steps than this run
+ * will have. */
 QN_API qn_status qn_training_create(const qn_training_options *options, qn_training **training);
 QN_API void qn_training_destroy(qn_training *training);
 

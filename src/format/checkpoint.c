@@ -2,7 +2,7 @@
  * caller's pairs. A whole file is checked against the engine before the first tensor is loaded.
  * Only finite weights are written: a run that has diverged does not replace the last good
  * checkpoint. */
-#include "quern/checkpoint.h"
+#include "format/checkpoint.h"
 
 #include "base/rng.h"
 #include "base/status.h"
@@ -54,6 +54,8 @@ typedef struct saving {
     qn_safetensor *tensors;
     size_t n_tensors;
     uint64_t base; /* of the weights that an adapter stands beside */
+    qn_room *room;
+    int64_t *n_bytes; /* where the file is to be measured alone; else null */
 } saving;
 
 static bool is_left_out(const saving *s, const qn_stored_tensor *tensor) {
@@ -74,7 +76,7 @@ static qn_status list_tensors(saving *s) {
                            : hash_tensor(&tensor);
             continue;
         }
-        if (!is_finite(&tensor))
+        if (!s->n_bytes && !is_finite(&tensor))
             return qn_fail(QN_ERROR_NUMERIC,
                            "step %lld: %s holds numbers that are not finite; %s is not written",
                            (long long)qn_engine_steps(s->engine), tensor.name, s->path);
@@ -125,8 +127,11 @@ static qn_status write_file(saving *s, const qn_metadata *metadata, qn_metadata 
     s->holds_base = is_base_held(metadata);
     QN_TRY(list_tensors(s));
     QN_TRY(copy_pairs(s, metadata, pairs));
-    return qn_safetensors_write(pairs->allocator, s->path, s->tensors, s->n_tensors, pairs->pairs,
-                                pairs->n_pairs);
+    if (s->n_bytes)
+        return qn_safetensors_measure(pairs->allocator, s->tensors, s->n_tensors, pairs->pairs,
+                                      pairs->n_pairs, s->n_bytes);
+    return qn_safetensors_write_in(pairs->allocator, s->room, s->path, s->tensors, s->n_tensors,
+                                   pairs->pairs, pairs->n_pairs);
 }
 
 static qn_status save(saving *s, const qn_metadata *metadata) {
@@ -143,15 +148,28 @@ static qn_status save(saving *s, const qn_metadata *metadata) {
     return status;
 }
 
+qn_status qn_checkpoint_keep_room(const qn_engine *engine, const qn_metadata *metadata,
+                                  const char *path, qn_room **room) {
+    enum { GROWTH_BYTES = 64 * 1024 };
+    int64_t n_bytes = 0;
+    QN_TRY(save(&(saving){.engine = engine, .path = path, .n_bytes = &n_bytes}, metadata));
+    return qn_room_open(qn_engine_allocator(engine), path, n_bytes + GROWTH_BYTES, room);
+}
+
 qn_status qn_checkpoint_save(const qn_engine *engine, const qn_metadata *metadata,
                              const char *path) {
+    return qn_checkpoint_save_in(NULL, engine, metadata, path);
+}
+
+qn_status qn_checkpoint_save_in(qn_room *room, const qn_engine *engine, const qn_metadata *metadata,
+                                const char *path) {
     QN_NEED(engine, "engine");
     QN_NEED(path, "path");
     if (!qn_engine_is_sound(engine))
         return qn_fail(QN_ERROR_NUMERIC,
                        "step %lld has failed and spoiled the parameters; %s is not written",
                        (long long)qn_engine_steps(engine) + 1, path);
-    return save(&(saving){.engine = engine, .path = path}, metadata);
+    return save(&(saving){.engine = engine, .path = path, .room = room}, metadata);
 }
 
 qn_status qn_checkpoint_save_merged(qn_engine *engine, const qn_metadata *metadata,

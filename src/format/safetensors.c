@@ -460,9 +460,27 @@ static void put_header(text *to, const qn_safetensor *tensors, size_t n_tensors,
         put_text(to, " ");
 }
 
+qn_status qn_safetensors_measure(const qn_allocator *allocator, const qn_safetensor *tensors,
+                                 size_t n_tensors, const qn_safetensors_pair *pairs, size_t n_pairs,
+                                 int64_t *bytes) {
+    text header = {.allocator = qn_allocator_or_default(allocator)};
+    put_header(&header, tensors, n_tensors, pairs, n_pairs);
+    *bytes = PREFIX_BYTES + (int64_t)header.n_bytes;
+    for (size_t i = 0; i < n_tensors; i++)
+        *bytes += (int64_t)tensors[i].bytes;
+    qn_release(header.allocator, header.bytes, header.capacity, 1);
+    return header.status;
+}
+
 qn_status qn_safetensors_write(const qn_allocator *allocator, const char *path,
                                const qn_safetensor *tensors, size_t n_tensors,
                                const qn_safetensors_pair *pairs, size_t n_pairs) {
+    return qn_safetensors_write_in(allocator, NULL, path, tensors, n_tensors, pairs, n_pairs);
+}
+
+qn_status qn_safetensors_write_in(const qn_allocator *allocator, qn_room *room, const char *path,
+                                  const qn_safetensor *tensors, size_t n_tensors,
+                                  const qn_safetensors_pair *pairs, size_t n_pairs) {
     content c = {.header = {.allocator = qn_allocator_or_default(allocator)},
                  .tensors = tensors,
                  .n_tensors = n_tensors};
@@ -471,7 +489,7 @@ qn_status qn_safetensors_write(const qn_allocator *allocator, const char *path,
     if (status == QN_OK && c.header.n_bytes > QN_SAFETENSORS_MAX_HEADER)
         status = qn_fail(QN_ERROR_UNSUPPORTED, "%s: the header would be longer than 100 MB", path);
     if (status == QN_OK)
-        status = qn_file_replace(path, write_content, &c);
+        status = qn_file_replace_in(room, path, write_content, &c);
     qn_release(c.header.allocator, c.header.bytes, c.header.capacity, 1);
     return status;
 }

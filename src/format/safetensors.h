@@ -7,6 +7,7 @@
 #define QN_FORMAT_SAFETENSORS_H
 
 #include "base/memory.h"
+#include "os/files/room.h"
 #include "os/os.h"
 #include "tensor/tensor.h"
 
@@ -58,6 +59,14 @@ const qn_safetensor *qn_safetensors_find(const qn_safetensors *file, const char 
 qn_status qn_safetensors_write(const qn_allocator *allocator, const char *path,
                                const qn_safetensor *tensors, size_t n_tensors,
                                const qn_safetensors_pair *pairs, size_t n_pairs);
+
+/* The same into room that is kept for it (null: none), and the bytes that such a file has. */
+qn_status qn_safetensors_write_in(const qn_allocator *allocator, qn_room *room, const char *path,
+                                  const qn_safetensor *tensors, size_t n_tensors,
+                                  const qn_safetensors_pair *pairs, size_t n_pairs);
+qn_status qn_safetensors_measure(const qn_allocator *allocator, const qn_safetensor *tensors,
+                                 size_t n_tensors, const qn_safetensors_pair *pairs, size_t n_pairs,
+                                 int64_t *bytes);
 
 /* "F32" and so on; null for a type that cannot be written. */
 const char *qn_safetensors_type(qn_dtype dtype);

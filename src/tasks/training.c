@@ -78,18 +78,25 @@ static bool should_stop(void *user) {
 
 static qn_status save(qn_training *t) {
     QN_TRY(qn_task_check(t->o.task));
-    const char *path = qn_saved_file_at(&t->last, steps_of(t));
-    QN_TRY(qn_checkpoint_save(engine_of(t), t->o.settings, path));
-    qn_saved_file_note(&t->last, steps_of(t));
-    t->state.saved_to = path;
+    QN_TRY(qn_saved_file_save(&t->last, engine_of(t), t->o.settings, &t->state.saved_to));
     t->state.saved_step = steps_of(t);
     t->state.n_saved++;
     return QN_OK;
 }
 
+/* Of a disk that has become full since the run began, it tells once. */
+static void keep_room(qn_training *t, qn_saved_file *file) {
+    const bool was_full = file->is_full;
+    file->is_full = qn_saved_file_keep_room(file, engine_of(t), t->o.settings) != QN_OK;
+    if (file->is_full && !was_full)
+        warn(t, "no room is kept for the next checkpoint: %s", qn_error_message());
+}
+
 static qn_status save_timed(qn_training *t) {
     const int64_t begin_ns = now_ns(t);
     const qn_status status = save(t);
+    if (status == QN_OK)
+        keep_room(t, &t->last);
     t->saved_ns = now_ns(t);
     t->save_ns = t->saved_ns - begin_ns;
     t->state.saving_ns += t->save_ns;
@@ -115,9 +122,14 @@ static int64_t guess_save_ns(const qn_training *t) {
     return (int64_t)(bytes / bytes_per_ns);
 }
 
-/* Whether, saved now, all checkpoints of this run take less than a hundredth of its time. */
+/* Whether, saved now, all checkpoints of this run take less than a hundredth of its time, and the
+ * first less than a fiftieth. The first comes after seconds, and each of the next when the run has
+ * lasted about twice as long, so that a kill costs half of a short run at most. */
 static bool is_time_to_save(const qn_training *t) {
-    const int64_t least_ns = INT64_C(120) * 1000000000, part = 100, now = now_ns(t);
+    const int64_t second_ns = 1000000000, first_ns = 5 * second_ns, most_ns = 120 * second_ns;
+    const int64_t now = now_ns(t), done_ns = t->saved_ns - t->begin_ns;
+    const int64_t least_ns = done_ns < first_ns ? first_ns : done_ns < most_ns ? done_ns : most_ns;
+    const int64_t part = t->state.n_saved == 0 ? 50 : 100;
     return now - t->saved_ns >= least_ns &&
            (now - t->begin_ns) / part >= t->state.saving_ns + t->save_ns;
 }
@@ -151,13 +163,12 @@ static bool is_patience_over(const qn_training *t) {
 /* As with other checkpoints, training goes on where the disk is full. */
 static void save_best(qn_training *t) {
     const int64_t step = t->state.best.step;
-    const char *path = qn_saved_file_at(&t->best, step);
-    if (!path || t->o.is_standby) {
+    if (!t->best.path || t->o.is_standby) {
         t->state.saved_best_step = step;
-    } else if (qn_checkpoint_save(engine_of(t), t->o.settings, path) == QN_OK) {
-        qn_saved_file_note(&t->best, step);
+    } else if (qn_saved_file_save(&t->best, engine_of(t), t->o.settings, &t->state.saved_best_to) ==
+               QN_OK) {
         t->state.saved_best_step = step;
-        t->state.saved_best_to = path;
+        keep_room(t, &t->best);
     } else
         warn(t, "the best weights so far, of step %lld, are not saved: %s", (long long)step,
              qn_error_message());
@@ -346,7 +357,10 @@ static qn_status open_files(qn_training *t) {
                        "%s has been trained for %lld steps, and this run ends after %lld: resume "
                        "it, choose another name, or let --override replace it",
                        o->save, (long long)t->last.held_step, (long long)t->state.total_steps);
-    return QN_OK;
+    if (o->is_standby)
+        return QN_OK;
+    QN_TRY(qn_saved_file_keep_room(&t->last, engine_of(t), o->settings));
+    return qn_saved_file_keep_room(&t->best, engine_of(t), o->settings);
 }
 
 static qn_status open_training(qn_training *t) {
@@ -399,6 +413,8 @@ void qn_training_destroy(qn_training *t) {
     if (!t)
         return;
     const qn_allocator *allocator = t->allocator;
+    qn_saved_file_close(&t->last);
+    qn_saved_file_close(&t->best);
     qn_arena_deinit(&t->texts);
     qn_release(allocator, t, 1, sizeof *t);
 }

@@ -1,5 +1,6 @@
 """Each call in turn that fails once while a run saves: write, sync, rename, link, open, and every allocation. The files are
 then old or new ones, never neither, no other file is left, and training goes on from them to the same end."""
+import errno
 import json
 import random
 import re
@@ -10,7 +11,7 @@ import disk
 import quern
 
 # How many of each kind are tried where not all are.
-SOME = {"write": 3, "sync": 4, "rename": 2, "link": 2, "open": 3, "alloc": 8, "look": 2, "read": 2, "mmap": 1}
+SOME = {"write": 3, "sync": 4, "rename": 2, "link": 2, "open": 3, "alloc": 8, "look": 2, "read": 2, "room": 4, "mmap": 1}
 
 
 def weights(file):
@@ -86,6 +87,40 @@ class Faults(quern.Case):
                 self.look(fail, done)
                 if i % 5 == 0 or quern.ALL:
                     self.goes_on(fail)
+
+    def test_room(self):
+        """A disk or quota that is too full is found before the first step; a file system that sets no blocks aside
+        gets zeros, and the file the same bytes."""
+        numbers = {"ENOSPC": errno.ENOSPC, "EDQUOT": errno.EDQUOT}
+        arguments = [*self.arguments, "--json"]
+        whole = disk.run(self, arguments)
+        weights = {name: self.bytes_of(name) for name in ("w", "b")}
+        for nameless in (True, False):
+            for call, name in ((1, "w"), (2, "b")):
+                for number in numbers.values():
+                    for path in ("w", "b"):
+                        (self.folder / path).unlink(missing_ok=True)
+                    self.environment["QUERN_DISK_ERRNO"] = str(number)
+                    done, _ = disk.run(self, arguments, fail=f"room:{call}", nameless=nameless)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertRegex(done.stderr, f"cannot keep [0-9]+ bytes of [0-9]+ that are free for {name}: ")
+                    self.assertNotIn('"event":"step"', done.stdout)
+                    self.assertEqual({path.name for path in self.folder.iterdir()} - {"cache"}, {"x.npy", "x-y.npy"})
+            self.environment.update(QUERN_DISK_ERRNO=str(errno.EOPNOTSUPP))
+            done, counts = disk.run(self, arguments, fail="room:all", nameless=nameless)
+            self.assertEqual((done.returncode, done.stderr), (0, whole[0].stderr))
+            self.assertGreater(counts["room"], whole[1]["room"])  # tried in two ways
+            self.assertEqual({name: self.bytes_of(name) for name in weights}, weights)
+
+    def test_room_later(self):
+        """A disk that is full after a checkpoint: a warning, once, and training goes on."""
+        self.run_quern(*self.arguments)
+        whole = self.bytes_of("w")
+        (self.folder / "w").unlink()
+        (self.folder / "b").unlink()
+        done, _ = disk.run(self, self.arguments, fail="room:3")
+        self.assertEqual((done.returncode, done.stderr.count("no room is kept for the next checkpoint")), (0, 1))
+        self.assertEqual(self.bytes_of("w"), whole)
 
     def test_beside_training(self):
         """A picture that cannot be written warns, and training goes on."""

@@ -114,12 +114,29 @@ class FileSystem:
         with self.assertRaises(OSError), open(filling, "wb", buffering=0) as file:
             while True:
                 file.write(bytes(4096))
-        run = self.run_quern(*self.command(3), status=1)
-        self.assertIn("training goes on", run.errors)
+        run = self.run_quern(*self.command(3), "--json", status=1)
+        self.assertRegex(run.errors, r"cannot keep \d+ bytes of \d+ that are free for .*No space left")
+        self.assertEqual(run.of("step"), [])
         self.assertEqual(self.file.read_bytes(), before)
         filling.unlink()
         self.run_quern(*self.command(3))
         self.assertEqual(self.step_of(self.file), 3)
+
+
+    def test_room(self):
+        """A disk that others fill while a run is under way has room for its checkpoint."""
+        self.run_quern(*self.command(1))
+        process = self.start(*self.command(10**9), "--checkpoint-every", 0, "--json")
+        next(line for line in process.stdout if '"event":"step"' in line)
+        with self.assertRaises(OSError), open(self.disk / "filling", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate()
+        last = [json.loads(line) for line in output.splitlines() if '"event":"step"' in line][-1]
+        self.assertEqual(self.step_of(self.file), last["step"], errors)
+        self.assertGreater(last["step"], 1)
+        self.assertEqual({path.name for path in self.disk.iterdir()} - {"lost+found", "filling"}, {self.file.name})
 
 
 class Vfat(FileSystem, quern.Case):

@@ -24,6 +24,7 @@ import quern
 NUMBERS = {"alloc": ("ENOMEM",), "open": ("ENOSPC", "EACCES", "EMFILE", "EROFS", "EINTR"), "look": ("EMFILE", "EIO", "EACCES"),
            "read": ("EIO", "ESTALE"), "write": ("ENOSPC", "EIO", "EDQUOT"), "sync": ("EIO", "ENOSPC"),
            "rename": ("EIO", "ENOSPC", "EACCES"), "link": ("ENOSPC", "EMLINK"), "mmap": ("ENOMEM", "ENODEV"),
+           "room": ("ENOSPC", "EDQUOT", "EOPNOTSUPP"),
            "connect": ("ECONNREFUSED", "ETIMEDOUT"), "accept": ("EMFILE", "ECONNABORTED")}
 FIRST = int(os.environ.get("QUERN_TORTURE", "40"))
 SECONDS = 60  # for an end; most take a tenth of one

@@ -1,12 +1,12 @@
 /* A disk that is watched and fails, for programs that are started with it in LD_PRELOAD. Of files
  * under the folder $QUERN_DISK_ROOT it writes what is done to them, in order, to $QUERN_DISK_LOG
- * (tests/cli/disk.py reads it and makes the disk as a power cut could leave it at each point); lets
- * call number N of a kind fail once: QUERN_DISK_FAIL=write:N, sync:N, rename:N, link:N, open:N (to
- * be changed), look:N (to be read), read:N, from 1, where paths hold $QUERN_DISK_MATCH if that is
- * set, with the number $QUERN_DISK_ERRNO or one that is usual; knows no files without names where
- * QUERN_DISK_NAMELESS is "no", as vfat and NFS. alloc:N fails one allocation, mmap:N, connect:N and
- * accept:N such a call of the program, whatever it is for. How many calls there were of each kind
- * goes to $QUERN_DISK_COUNTS when the program ends. */
+ * (tests/cli/disk.py reads it and makes the disk as a power cut could leave it at each point);
+ * lets call number N of a kind (or "all") fail: QUERN_DISK_FAIL=write:N, sync:N, rename:N, link:N,
+ * open:N (to be changed), look:N (to be read), read:N, room:N (blocks set aside), from 1, where
+ * paths hold $QUERN_DISK_MATCH if that is set, with the number $QUERN_DISK_ERRNO or one that is
+ * usual; knows no files without names where QUERN_DISK_NAMELESS is "no", as vfat and NFS. alloc:N
+ * fails one allocation, mmap:N, connect:N and accept:N such a call of the program, whatever it is
+ * for. How many calls there were of each kind goes to $QUERN_DISK_COUNTS when the program ends. */
 #define _GNU_SOURCE
 
 #include <dlfcn.h>
@@ -34,6 +34,7 @@ enum {
     ALLOC,
     LOOK,
     READ,
+    ROOM,
     MMAP,
     CONNECT,
     ACCEPT,
@@ -41,8 +42,8 @@ enum {
     FILES = 1024
 };
 
-static const char *const kinds[KINDS] = {"write", "sync", "rename", "link",    "open",  "alloc",
-                                         "look",  "read", "mmap",   "connect", "accept"};
+static const char *const kinds[KINDS] = {"write", "sync", "rename", "link", "open",    "alloc",
+                                         "look",  "read", "room",   "mmap", "connect", "accept"};
 static int failing_errno; /* 0: the usual one */
 static int64_t counts[KINDS];
 static int failing_kind = -1;
@@ -74,7 +75,7 @@ __attribute__((constructor)) static void begin(void) {
         const size_t length = strlen(kinds[i]);
         if (strncmp(fail, kinds[i], length) == 0 && fail[length] == ':') {
             failing_kind = i;
-            failing_call = atoll(fail + length + 1);
+            failing_call = strcmp(fail + length, ":all") == 0 ? 0 : atoll(fail + length + 1);
         }
     }
     if (path)
@@ -102,7 +103,7 @@ static bool fails(int kind, const char *path) {
     if (path && match && !strstr(path, match))
         return false;
     const int64_t call = __atomic_add_fetch(&counts[kind], 1, __ATOMIC_RELAXED);
-    return kind == failing_kind && call == failing_call;
+    return kind == failing_kind && (call == failing_call || failing_call == 0);
 }
 
 static void set_errno(int usual) {
@@ -290,6 +291,22 @@ int ftruncate(int descriptor, off_t bytes) {
 
 int ftruncate64(int descriptor, off_t bytes) {
     return ftruncate(descriptor, bytes);
+}
+
+int fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
+    const char *path = path_of(descriptor);
+    if (path && fails(ROOM, path)) {
+        set_errno(ENOSPC);
+        return -1;
+    }
+    const int result = (int)syscall(SYS_fallocate, descriptor, mode, offset, bytes);
+    if (result == 0 && path && !(mode & FALLOC_FL_KEEP_SIZE))
+        put(NULL, 0, "T %llu %lld\n", number_of(descriptor), (long long)(offset + bytes));
+    return result;
+}
+
+int fallocate64(int descriptor, int mode, off_t offset, off_t bytes) {
+    return fallocate(descriptor, mode, offset, bytes);
 }
 
 int fsync(int descriptor) {

@@ -59,15 +59,36 @@ qn_status qn_saved_file_open(qn_arena *texts, const char *path, int64_t own, qn_
     return choose_beside(texts, file);
 }
 
-const char *qn_saved_file_at(const qn_saved_file *file, int64_t step) {
-    return file->beside && step < file->held_step ? file->beside : file->path;
+void qn_saved_file_close(qn_saved_file *file) {
+    qn_room_close(file->room);
+    file->room = NULL;
 }
 
-void qn_saved_file_note(qn_saved_file *file, int64_t step) {
-    const bool was_beside = file->is_beside;
-    file->is_beside = file->beside && step < file->held_step;
-    if (was_beside && !file->is_beside)
+/* Whether a network of the engine's steps is to be saved beside the path. */
+static bool goes_beside(const qn_saved_file *file, const qn_engine *engine) {
+    return file->beside && qn_engine_steps(engine) < file->held_step;
+}
+
+qn_status qn_saved_file_keep_room(qn_saved_file *file, const qn_engine *engine,
+                                  const qn_metadata *settings) {
+    if (!file->path)
+        return QN_OK;
+    if (file->room)
+        return qn_room_renew(file->room);
+    return qn_checkpoint_keep_room(
+        engine, settings, goes_beside(file, engine) ? file->beside : file->path, &file->room);
+}
+
+qn_status qn_saved_file_save(qn_saved_file *file, const qn_engine *engine,
+                             const qn_metadata *settings, const char **saved_to) {
+    const bool was_beside = file->is_beside, is_beside = goes_beside(file, engine);
+    const char *path = is_beside ? file->beside : file->path;
+    QN_TRY(qn_checkpoint_save_in(file->room, engine, settings, path));
+    file->is_beside = is_beside;
+    if (was_beside && !is_beside)
         qn_file_remove(file->beside);
+    *saved_to = path;
+    return QN_OK;
 }
 
 qn_status qn_saved_file_finish(qn_saved_file *file, int64_t step) {

@@ -262,7 +262,7 @@ int main(void) {
     for (int i = 0; i < N_SETUPS; i++)
         check_going_on(&setups[i]);
     check_stopped_at_end();
-    check_time(s / 10, 0, 2, 4);     /* 400 s: every two minutes */
+    check_time(s / 10, 0, 6, 8);     /* 400 s: 5, 10, 20, 40, 80, 160, 280 s */
     check_time(10 * s, 0, 20, 40);   /* a checkpoint takes 10 s: every 1000 s of 40000 */
     check_time(10 * s, -1, 0, 0);    /* none but the last */
     check_time(s / 1000, 100, 9, 9); /* by steps */
