@@ -145,6 +145,7 @@ static qn_status open_source(qn_task *task, classification *c) {
         .strict = qn_setting_flag(task, "strict", false),
         .held_out = qn_task_held_out(task->settings),
     };
+    QN_TRY(qn_task_read_start(task));
     QN_TRY(qn_task_table_options(task, is_prepared(task), &options));
     return qn_data_open(data, &options, &c->source);
 }

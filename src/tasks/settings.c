@@ -57,11 +57,32 @@ qn_status qn_setting_set_count(qn_task *task, const char *name, int64_t value) {
     return qn_setting_set(task, name, text);
 }
 
-qn_status qn_task_table_options(const qn_task *task, bool is_prepared, qn_data_options *options) {
+/* Where training goes on with other data, or begins with weights. */
+static qn_status find_known_table(qn_task *task, qn_data_options *options) {
+    const bool is_resumed = qn_setting_text(task, QN_PREPARED, NULL) != NULL;
+    qn_metadata *pairs = is_resumed ? task->settings : task->start;
+    const qn_table *known = NULL;
+    if (pairs)
+        QN_TRY(qn_metadata_get_table(pairs, &known));
+    if (!known)
+        return QN_OK;
+    if (is_resumed && !options->target) {
+        options->table = known;
+        return QN_OK;
+    }
+    task->start_table =
+        (qn_table){.n_columns = known->n_columns, .columns = known->columns, .n_targets = 0};
+    options->table = &task->start_table;
+    return QN_OK;
+}
+
+qn_status qn_task_table_options(qn_task *task, bool is_prepared, qn_data_options *options) {
     qn_reading_set(task->settings, options);
     if (is_prepared)
         QN_TRY(qn_metadata_get_table(task->settings, &options->table));
-    if (options->table)
+    else if (task->training)
+        QN_TRY(find_known_table(task, options));
+    if (options->table && options->table->n_targets > 0)
         options->target = options->ignore = options->categories = options->task = NULL;
     return QN_OK;
 }

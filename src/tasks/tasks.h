@@ -54,6 +54,7 @@ struct qn_task {
     size_t outside_bytes;   /* of the budget, that the caller holds */
     size_t reserve_bytes;   /* of it, for what the kind allocates after it has been opened */
     qn_metadata *start;     /* pairs of the weights that training begins with; null: none */
+    qn_table start_table;   /* their columns, whose targets are chosen anew */
     int n_kept_outputs;     /* of the weights that training begins with, where the head grows */
     bool aligned_inputs;    /* those of its programs: the kind says so before it makes the engine */
     qn_counter counter;     /* of all that goes through the allocator */
@@ -85,9 +86,10 @@ bool qn_setting_flag(const qn_task *task, const char *name, bool fallback);
 qn_status qn_setting_set(qn_task *task, const char *name, const char *value);
 qn_status qn_setting_set_count(qn_task *task, const char *name, int64_t value);
 
-/* What the settings say of tables: the columns of a checkpoint, where the task goes on with its
- * preparation, else those that were told. */
-qn_status qn_task_table_options(const qn_task *task, bool is_prepared, qn_data_options *options);
+/* What the settings say of tables. Columns of a checkpoint are found by name: all of them where the
+ * task goes on with its preparation; its inputs where training goes on with other data, or begins
+ * with weights of a table. */
+qn_status qn_task_table_options(qn_task *task, bool is_prepared, qn_data_options *options);
 
 /* Batch size: the setting, else the recipe's. */
 int64_t qn_task_batch(const qn_task *task);
@@ -130,6 +132,9 @@ qn_tuning qn_tuning_of(const qn_metadata *settings);
 
 /* The numerics that settings (which may be null) name or describe; without a name: f32. */
 qn_status qn_numerics_of(const qn_metadata *settings, qn_numerics *numerics);
+
+/* Reads the pairs of the weights that training begins with, task->start, if they have any. */
+qn_status qn_task_read_start(qn_task *task);
 
 /* Numbers the classes of a source, by their names, as the outputs of what the task's settings are
  * of: a checkpoint, or the weights that training begins with, whose head may grow

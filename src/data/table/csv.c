@@ -396,20 +396,35 @@ static qn_status lay_out_raw(csv_source *csv, qn_data_source *source) {
     return QN_OK;
 }
 
-static qn_status lay_out(csv_source *csv, qn_data_source *source) {
+/* The table that the source is of: found here, or known, or known but for its targets. */
+static qn_status find_table(csv_source *csv, const qn_table **found) {
     const qn_table *known = csv->base.options.table;
     qn_table *table = NULL;
+    *found = known;
+    if (known && (known->n_targets > 0 || csv->footer.targets == QN_CSV_NO_TARGETS))
+        return QN_OK;
+    QN_TRY(make_table(csv, &table));
+    *found = table;
+    if (known) {
+        table->columns = known->columns;
+        table->n_columns = known->n_columns;
+    } else {
+        csv->table = table;
+    }
+    return QN_OK;
+}
+
+static qn_status lay_out(csv_source *csv, qn_data_source *source) {
+    const qn_table *table = NULL;
     if (csv->base.options.reads_texts)
         return lay_out_raw(csv, source);
-    if (!known)
-        QN_TRY(make_table(csv, &table));
-    QN_TRY(qn_csv_encoder_make(&csv->base.arena, known ? known : table, csv->records, csv->names,
+    QN_TRY(find_table(csv, &table));
+    QN_TRY(qn_csv_encoder_make(&csv->base.arena, table, csv->records, csv->names,
                                (size_t)csv->footer.n_columns, &csv->encoder));
-    csv->table = table;
     if (csv->footer.targets == QN_CSV_LABELS)
-        QN_TRY(read_lists(csv, known ? known : table));
+        QN_TRY(read_lists(csv, table));
     csv->base.are_marks = csv->encoder.are_marks;
-    source->preparation.table = known ? known : table;
+    source->preparation.table = table;
     return QN_OK;
 }
 

@@ -148,6 +148,17 @@ static csv_column *find_column(csv_table *t, const char *name) {
     return is_place && place <= t->n_columns ? &t->columns[place - 1] : NULL;
 }
 
+static qn_status refuse_missing(const csv_table *t, const char *name) {
+    for (size_t k = 0; k < t->n_targets; k++)
+        if (strcmp(t->columns[t->targets[k]].name, name) == 0)
+            return qn_fail(QN_ERROR_FORMAT,
+                           "%s: column '%s' is an input of the weights, and to be predicted; name "
+                           "another one with --target NAME",
+                           t->reader.name, name);
+    return qn_fail(QN_ERROR_FORMAT, "%s has no column '%s', which the weights need%s",
+                   t->reader.name, name, t->has_header ? "" : ", and no header with names");
+}
+
 static qn_status take_known_columns(csv_table *t) {
     const qn_table *known = t->how->table;
     for (size_t i = 0; i < t->n_columns; i++)
@@ -155,12 +166,11 @@ static qn_status take_known_columns(csv_table *t) {
             leave_out(&t->columns[i], "the weights do not know it");
     for (int k = 0; k < known->n_columns; k++) {
         csv_column *c = find_column(t, known->columns[k].name);
-        if (!c)
-            return qn_fail(QN_ERROR_FORMAT, "%s has no column '%s', which the weights need%s",
-                           t->reader.name, known->columns[k].name,
-                           t->has_header ? "" : ", and no header with names");
-        if (c->role == QN_CSV_TARGET)
-            return qn_fail(QN_ERROR_FORMAT, "%s: column '%s' is an input of the weights",
+        if (!c || c->role == QN_CSV_TARGET)
+            return refuse_missing(t, known->columns[k].name);
+        if (qn_csv_names(t->how->ignore, c->name))
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "%s: column '%s' is an input of the weights, and to be ignored",
                            t->reader.name, c->name);
         c->role = QN_CSV_INPUT;
         c->left_out = NULL;
@@ -325,14 +335,15 @@ static bool are_zeros_and_ones(const csv_table *t) {
 /* The task of a checkpoint's table, or the one that was told; null: none. */
 static const char *told_task(const csv_table *t) {
     const qn_table *known = t->how->table;
-    if (known)
+    if (known && known->n_targets > 0)
         return known->are_labels ? "labels" : known->are_numbers ? "regression" : "classification";
     return t->how->task && strcmp(t->how->task, "auto") != 0 ? t->how->task : NULL;
 }
 
 static qn_status decide_labels(csv_table *t, csv_column *c) {
     t->are = QN_CSV_LABELS;
-    if (t->n_targets > 1 || (t->how->table && !t->how->table->label_column))
+    if (t->n_targets > 1 ||
+        (t->how->table && t->how->table->n_targets > 0 && !t->how->table->label_column))
         return are_zeros_and_ones(t) || t->how->is_unlabelled
                    ? QN_OK
                    : qn_fail(QN_ERROR_FORMAT,

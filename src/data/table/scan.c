@@ -196,7 +196,7 @@ qn_status qn_csv_find_targets(csv_table *t) {
     if (ignores)
         QN_TRY(check_names(t, t->how->ignore, "--ignore"));
     QN_TRY(check_names(t, t->how->categories, "--categories"));
-    if (!told && t->how->table)
+    if (!told && t->how->table && t->how->table->n_targets > 0)
         return find_known_targets(t);
     if (!told && is_input_alone(t))
         return QN_OK;

@@ -64,17 +64,19 @@ static qn_status match_start(qn_task *task, qn_metadata *pairs, qn_data_source *
     return qn_classes_match(&matching, source);
 }
 
-/* The pairs of the file that is begun with; it may be of another program, and have none. */
-static qn_status read_start(qn_task *task, const char *path, qn_data_source *source) {
+/* The file may be of another program, and have none. */
+qn_status qn_task_read_start(qn_task *task) {
+    const char *start = qn_setting_text(task, "load", NULL);
     qn_metadata *pairs = NULL;
-    if (qn_checkpoint_read(task->allocator, path, &pairs) != QN_OK)
+    if (!task->training || task->start || qn_setting_text(task, QN_PREPARED, NULL) || !start)
+        return QN_OK;
+    if (qn_checkpoint_read(task->allocator, start, &pairs) != QN_OK)
         return QN_OK; /* said when its weights are loaded */
-    const qn_status status = has_preparation(pairs) ? match_start(task, pairs, source) : QN_OK;
-    if (status == QN_OK)
+    if (has_preparation(pairs))
         task->start = pairs;
     else
         qn_metadata_destroy(pairs);
-    return status;
+    return QN_OK;
 }
 
 qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
@@ -83,8 +85,10 @@ qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
     const bool is_new_head = qn_setting_text(task, "head", NULL) && !is_head(task, "data");
     if (source->n_targets > 0 || (task->training && !is_resumed && is_new_head))
         return QN_OK;
-    if (task->training && !is_resumed && start)
-        return read_start(task, start, source);
+    if (task->training && !is_resumed && start) {
+        QN_TRY(qn_task_read_start(task));
+        return task->start ? match_start(task, task->start, source) : QN_OK;
+    }
     if (task->training && !is_resumed && qn_setting_text(task, "head", NULL))
         return QN_OK; /* of a network's file, whose head begins anew */
     return has_preparation(task->settings) ? match_settings(task, source) : QN_OK;
