@@ -398,7 +398,7 @@ complete -c quern -n '__fish_seen_subcommand_from merge' -l out -r -d 'safetenso
 complete -c quern -n '__fish_seen_subcommand_from merge' -l data -r -d 'current path of the data that sets input and output sizes'
 complete -c quern -n '__fish_seen_subcommand_from merge' -l load -r -d 'current path of the base weights'
 complete -c quern -n '__fish_seen_subcommand_from merge' -l force -d 'replace files that quern did not write, but none that is read'
-complete -c quern -f -n __fish_use_subcommand -a import -d 'Inspect an ONNX file: contents, tasks, what can be trained'
+complete -c quern -f -n __fish_use_subcommand -a import -d 'Inspect an ONNX file or a language model: contents, what can be used'
 complete -c quern -n '__fish_seen_subcommand_from import' -l check -d 'exit with status 1 if any part of the file is unsupported'
 complete -c quern -n '__fish_seen_subcommand_from import' -l shape -r -d 'extents of inputs, with commas between inputs; the first is the batch'
 complete -c quern -n '__fish_seen_subcommand_from import' -l train-only -r -d 'initialisers that train though the file does not say so'

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
+#include "format/pretrained/pretrained.h"
 #include "onnx/options.h"
 #include "quern/onnx.h"
 #include "tensor/tensor.h"
@@ -67,6 +68,11 @@ static qn_status import(const char *path, const char *data) {
 qn_status model_find(const char *name, const char *data, const qn_model **model) {
     const size_t n = strlen(name);
     if (n < 5 || strcmp(name + n - 5, ".onnx") != 0) {
+        if (qn_pretrained_is(NULL, name))
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "%s is a language model; quern import lists what is in it, "
+                           "and no command trains such models yet",
+                           name);
         *model = qn_model_find(name);
         return *model ? QN_OK : QN_ERROR_ARGUMENT;
     }

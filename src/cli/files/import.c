@@ -1,6 +1,9 @@
-/* quern import: the contents of an ONNX file, and what of it can be trained. */
+/* quern import: the contents of an ONNX file or a language model, and what of it quern can use. */
 #include "base/status.h"
 #include "cli/commands.h"
+#include "cli/files/import_language.h"
+#include "format/pretrained/pretrained.h"
+#include "os/os.h"
 #include "quern/onnx.h"
 
 #include <cjson/cJSON.h>
@@ -159,7 +162,7 @@ static void print_report(const cJSON *report) {
                                                 : "it cannot be trained as it is");
 }
 
-static int run(const arguments *a) {
+static int run_onnx(const arguments *a) {
     const qn_onnx_options onnx = {QN_OPTIONS_INIT(qn_onnx_options),
                                   .shapes = arguments_get(a, "shape"),
                                   .train_only = arguments_get(a, "train-only"),
@@ -179,16 +182,44 @@ static int run(const arguments *a) {
     return is_supported || !arguments_flag(a, "check") ? EXIT_DONE : EXIT_FAILED;
 }
 
+/* Options of ONNX files, which a language model has no use for. */
+static qn_status check_options(const arguments *a) {
+    static const char *const names[] = {"shape", "train-only", "requires-grad"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (arguments_has(a, names[i]))
+            return qn_fail(QN_ERROR_ARGUMENT, "--%s is for ONNX files; %s is a language model",
+                           names[i], a->words[0]);
+    }
+    return QN_OK;
+}
+
+static int run_language(const arguments *a) {
+    const qn_status status = check_options(a);
+    return status == QN_OK
+               ? import_language(a->words[0], arguments_flag(a, "check"), arguments_flag(a, "json"))
+               : report_failure(status);
+}
+
+static int run(const arguments *a) {
+    if (qn_path_is_folder(a->words[0]) || qn_pretrained_is(NULL, a->words[0]))
+        return run_language(a);
+    return run_onnx(a);
+}
+
 const command command_import = {
     .name = "import",
-    .words = "FILE",
+    .words = "FILE|FOLDER",
     .least_words = 1,
     .most_words = 1,
-    .summary = "Inspect an ONNX file: contents, tasks, what can be trained",
+    .summary = "Inspect an ONNX file or a language model: contents, what can be used",
     .description =
         "Lists inputs, outputs, operators, parameters, and the tasks that fit. To train or\n"
         "evaluate the network, give the file in place of a model's name: quern train mine.onnx\n"
-        "--data images:FOLDER. docs/onnx.md explains how to export a network from PyTorch.",
+        "--data images:FOLDER. docs/onnx.md explains how to export a network from PyTorch.\n\n"
+        "Of a language model, a GGUF file or a folder of Hugging Face's with config.json and\n"
+        "*.safetensors, it lists family, sizes, types and template, and compares every tensor "
+        "with\n"
+        "those that the family has. docs/language-models.md has the families and types.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,
