@@ -8,7 +8,7 @@ deployment on this machine, one of whose devices is killed.
 ENVIRONMENT is a virtual environment with flwr[simulation] 1.41, quern's wheel (script/wheel) and, for simulate, torch;
 OUT a folder for the apps and what they print. Both apps have one partition, settings and initial weights; runs of both
 take turns. Prints a table: test accuracy, seconds a round, and seconds of the clients' training alone. LeNet-5 on
-Fashion-MNIST, Dirichlet 0.3, as `quern federate app` writes it."""
+Fashion-MNIST, Dir(3 p) for each client, as `quern federate app` writes it."""
 import argparse
 import json
 import os
@@ -36,7 +36,7 @@ def make_app(o, name, seed, clients, per_round):
     folder = o.out / name
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([QUERN, "federate", "app", "--model", "lenet5", "--data", "fashion-mnist", "--clients", str(clients),
-                    "--per-round", str(per_round), "--rounds", str(o.rounds), "--partition", "dirichlet:0.3",
+                    "--per-round", str(per_round), "--rounds", str(o.rounds), "--partition", "hsu:3",
                     "--seed", str(seed), "--wheel", str(wheel()), "--out", str(folder)], check=True, stdout=subprocess.DEVNULL)
     return folder
 

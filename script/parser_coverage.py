@@ -24,7 +24,7 @@ PARSERS = {
     "src/models/language/settings.c", "src/models/language/tensors_check.c", "src/format/plan_file.c", "src/format/safetensors.c", "src/format/trace_read.c", "src/kernels/rules.c", "src/plan/schedule/cores_text.c",
     "src/data/labelled.c", "src/label/file.c", "src/label/network/net_file.c", "src/label/rows.c",
     "src/meter/processor.c", "src/meter/roofline.c",
-    "src/learn/policy.c", "src/learn/senses/senses.c", "src/learn/trace.c",
+    "src/federate/partition/pachinko.c", "src/federate/partition/users.c", "src/learn/policy.c", "src/learn/senses/senses.c", "src/learn/trace.c",
     "src/meter/sources/coefficients.c", "src/meter/sources/cores.c", "src/meter/sources/replay.c", "src/onnx/axes.c",
     "src/onnx/builder.c", "src/onnx/fold.c", "src/onnx/numbers.c", "src/onnx/operands.c",
     "src/onnx/operators/control.c", "src/onnx/operators/conv_pool.c", "src/onnx/operators/einsum.c",

@@ -477,7 +477,7 @@ complete -c quern -n '__fish_seen_subcommand_from federate' -l holdout -r -d 'pa
 complete -c quern -n '__fish_seen_subcommand_from federate' -l clients -r -d 'devices'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l per-round -r -d 'clients that train in a round, chosen at random'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l rounds -r -d 'rounds, those before a resume included'
-complete -c quern -n '__fish_seen_subcommand_from federate' -l partition -r -d 'who has what: iid, amount:S, classes:K, dirichlet:A, or users:FILE with a user a line'
+complete -c quern -n '__fish_seen_subcommand_from federate' -l partition -r -d 'who has what: iid, amount:S, shards:N, hsu:A, lda:A, pachinko:A:B:FILE, or users:FILE with a user a line'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l local-epochs -r -d 'passes of a client over its samples in a round'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l batch -r -d 'samples in a client'\''s step; a client with fewer repeats them'
 complete -c quern -n '__fish_seen_subcommand_from federate' -l lr -r -d 'learning rate of clients (SGD)'

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/npy_write.h"
-#include "federate/partition.h"
+#include "federate/partition/partition.h"
 #include "format/output.h"
 #include "os/heap.h"
 #include "os/os.h"

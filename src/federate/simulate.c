@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "federate/client_store.h"
-#include "federate/partition.h"
+#include "federate/partition/partition.h"
 #include "federate/privacy.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -479,14 +479,15 @@ int64_t qn_federation_rounds(const qn_federation *f) {
     return f->round;
 }
 
-void qn_federation_sizes(const qn_federation *f, int64_t *least, int64_t *most) {
+qn_federation_division qn_federation_get_division(const qn_federation *f) {
     const int64_t *first = f->partition.first;
-    *least = *most = first[1];
+    qn_federation_division d = {first[1], first[1], f->partition.largest_share};
     for (int64_t i = 1; i < f->partition.n_clients; i++) {
         const int64_t n = first[i + 1] - first[i];
-        *least = n < *least ? n : *least;
-        *most = n > *most ? n : *most;
+        d.least = n < d.least ? n : d.least;
+        d.most = n > d.most ? n : d.most;
     }
+    return d;
 }
 
 /* ---- creation ---- */

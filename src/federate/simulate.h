@@ -22,7 +22,7 @@ typedef struct qn_federation_options {
     const qn_allocator *allocator;
     const qn_model *model;
     const qn_data_source *data; /* with classes; stays open */
-    const char *partition;      /* federate/partition.h */
+    const char *partition;      /* federate/partition/partition.h */
     int64_t n_clients, per_round, n_rounds;
     int64_t local_epochs, batch;
     double rate, momentum; /* of a client's SGD */
@@ -79,8 +79,14 @@ typedef struct qn_federation qn_federation;
 qn_status qn_federation_create(const qn_federation_options *options, qn_federation **federation);
 void qn_federation_destroy(qn_federation *federation);
 
-/* Samples of the smallest and the largest client. */
-void qn_federation_sizes(const qn_federation *federation, int64_t *least, int64_t *most);
+/* How the samples are divided: the smallest and the largest client, and the part of a client's
+ * samples that its most frequent class has, in the mean of clients. */
+typedef struct qn_federation_division {
+    int64_t least, most;
+    double largest_share;
+} qn_federation_division;
+
+qn_federation_division qn_federation_get_division(const qn_federation *federation);
 
 /* One more round. */
 qn_status qn_federation_step(qn_federation *federation, qn_federation_round *round);

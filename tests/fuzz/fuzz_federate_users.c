@@ -1,6 +1,6 @@
 /* The users of samples, a name a line, for as many samples and clients as the first two bytes say:
  * refused, or every sample is at one client and no client is without. */
-#include "federate/users.h"
+#include "federate/partition/users.h"
 #include "fuzz/input.h"
 
 static void check(const qn_partition *p) {

@@ -31,7 +31,7 @@ class Flower(unittest.TestCase):
 
     def write(self, *more, status=0):
         done = subprocess.run([QUERN, "federate", "app", "--model", "mlp", "--data", "npy:x.npy,y.npy", "--holdout",
-                               "0.25", "--clients", str(CLIENTS), "--per-round", str(CLIENTS), "--partition", "dirichlet:1", *more],
+                               "0.25", "--clients", str(CLIENTS), "--per-round", str(CLIENTS), "--partition", "hsu:3", *more],
                               cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         self.assertEqual(done.returncode, status, done.stdout)
         return done.stdout

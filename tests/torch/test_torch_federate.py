@@ -85,7 +85,7 @@ class Federate(quern.Case):
 
     def simulate(self, rounds, *more):
         self.run_quern("federate", "simulate", "--model", "mlp", "--data", "idx:.", "--clients", CLASSES,
-                       "--per-round", CLASSES, "--partition", "classes:1", "--batch", EACH, "--local-epochs", STEPS,
+                       "--per-round", CLASSES, "--partition", "shards:1", "--batch", EACH, "--local-epochs", STEPS,
                        "--rounds", rounds, "--save", "w", *more)
         return weights(self.folder / "w")
 

@@ -63,7 +63,8 @@ static const option options[] = {
      .argument = "KIND",
      .fallback = "iid",
      .help =
-         "who has what: iid, amount:S, classes:K, dirichlet:A, or users:FILE with a user a line"},
+         "who has what: iid, amount:S, shards:N, hsu:A, lda:A, pachinko:A:B:FILE, or users:FILE "
+         "with a user a line"},
     {.name = "local-epochs",
      .kind = OPTION_COUNT,
      .argument = "N",
@@ -444,14 +445,22 @@ static qn_status open_simulation(simulation *s) {
 }
 
 static void print_opening(const simulation *s) {
-    int64_t least, most;
-    qn_federation_sizes(s->federation, &least, &most);
-    if (s->is_json)
+    const qn_federation_division d = qn_federation_get_division(s->federation);
+    if (s->is_json) {
+        json_begin();
+        json_text("event", "division");
+        json_text("partition", s->o.partition);
+        json_count("clients", s->o.n_clients);
+        json_count("samples_least", d.least);
+        json_count("samples_most", d.most);
+        json_number("largest_share", d.largest_share);
+        json_end();
         return;
-    printf("%s on %s: %" PRId64 " clients with %" PRId64 " to %" PRId64 " samples (%s), %" PRId64
-           " in a round\n",
-           s->o.model->name, s->data.name, s->o.n_clients, least, most, s->o.partition,
-           s->o.per_round);
+    }
+    printf("%s on %s: %" PRId64 " clients with %" PRId64 " to %" PRId64
+           " samples (%s, %.0f %% of one class in the mean), %" PRId64 " in a round\n",
+           s->o.model->name, s->data.name, s->o.n_clients, d.least, d.most, s->o.partition,
+           100 * d.largest_share, s->o.per_round);
     fflush(stdout);
 }
 

@@ -4,7 +4,7 @@
  * resume. */
 #include "federate/client_store.h"
 #include "federate/flower.h"
-#include "federate/partition.h"
+#include "federate/partition/partition.h"
 #include "federate/privacy.h"
 #include "federate/simulate.h"
 
@@ -27,7 +27,8 @@ static qn_partition divide(const char *specification, int64_t n_clients) {
     qn_partition p = {0};
     for (int i = 0; i < N; i++)
         labels[i] = i % N_CLASSES;
-    CHECK_OK(qn_partition_create(NULL, specification, labels, N, N_CLASSES, n_clients, 3, &p));
+    const qn_partition_classes of = {labels, N, N_CLASSES, NULL};
+    CHECK_OK(qn_partition_create(NULL, specification, &of, n_clients, 3, &p));
     return p;
 }
 
@@ -61,17 +62,13 @@ static void test_partitions(void) {
         int64_t n_clients;
         double least, most; /* classes of a client */
     } rows[] = {
-        {"iid", 30, 4.5, 5},
-        {"iid", 1, 5, 5},
-        {"iid", N, 1, 1},
-        {"amount:1", 30, 3, 5},
-        {"amount:0", 7, 5, 5},
-        {"classes:1", 5, 1, 1},
-        {"classes:2", 30, 1, 2.5},
-        {"dirichlet:100", 30, 4, 5},
-        {"dirichlet:0.1", 30, 1, 2.6},
-        {"dirichlet:0.001", 5, 1, 3},
-        {"dirichlet:0.3", N, 1, 1},
+        {"iid", 30, 4.5, 5},      {"iid", 1, 5, 5},
+        {"iid", N, 1, 1},         {"amount:1", 30, 3, 5},
+        {"amount:0", 7, 5, 5},    {"shards:1", 5, 1, 1},
+        {"shards:2", 30, 1, 2.5}, {"hsu:500", 30, 4, 5},
+        {"hsu:0.5", 30, 1, 2.6},  {"hsu:0.000001", 5, 1, 3},
+        {"hsu:1.5", N, 1, 1},     {"lda:100", 30, 4, 5},
+        {"lda:0.1:1", 30, 1, 3},  {"lda:0.000001:20", 5, 1, 1.5},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         qn_partition p = divide(rows[i].specification, rows[i].n_clients);
@@ -90,18 +87,57 @@ static void test_wrong_partitions(void) {
         const char *specification, *says;
         int64_t n_clients;
     } rows[] = {
-        {"", "iid, amount:S", 3},         {"iid:1", "iid, amount:S", 3},
-        {"classes", "iid, amount:S", 3},  {"classes:1.5", "whole number", 3},
-        {"classes:0", "whole number", 3}, {"classes:300", "300 shards", 3},
-        {"dirichlet:0", "above 0", 3},    {"dirichlet:-1", "from 0 on", 3},
-        {"amount:x", "from 0 on", 3},     {"iid", "0 clients", 0},
-        {"iid", "601 clients", N + 1},    {"dirichlet:nan", "from 0 on", 3},
+        {"", "iid, amount:S", 3},
+        {"iid:1", "iid, amount:S", 3},
+        {"shards", "iid, amount:S", 3},
+        {"shards:1.5", "whole number", 3},
+        {"shards:0", "whole number", 3},
+        {"shards:300", "300 shards", 3},
+        {"hsu:0", "above 0", 3},
+        {"hsu:-1", "from 0 on", 3},
+        {"hsu:1:2", "from 0 on", 3},
+        {"hsu:nan", "from 0 on", 3},
+        {"lda:0", "above 0", 3},
+        {"lda:1:0", "whole number", 3},
+        {"lda:1:2.5", "whole number", 3},
+        {"lda:1:2:3", "from 0 on", 3},
+        {"lda:0.1:200", "take fewer clients", 4},
+        {"amount:x", "from 0 on", 3},
+        {"iid", "0 clients", 0},
+        {"iid", "601 clients", N + 1},
+        {"classes:2", "shards:2", 3},
+        {"dirichlet:0.3", "hsu:1.5", 3},
+        {"dirichlet:0.3", "lda:0.3", 3},
+        {"dirichlet:x", "from 0 on", 3},
+        {"pachinko:1:2", "from 0 on", 3},
+        {"pachinko:0:2:/dev/null", "above 0", 3},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         qn_partition p;
-        CHECK_FAILS(qn_partition_create(NULL, rows[i].specification, labels, N, N_CLASSES,
-                                        rows[i].n_clients, 3, &p),
+        const qn_partition_classes of = {labels, N, N_CLASSES, NULL};
+        CHECK_FAILS(qn_partition_create(NULL, rows[i].specification, &of, rows[i].n_clients, 3, &p),
                     QN_ERROR_ARGUMENT, rows[i].says);
+    }
+}
+
+/* How uneven the kinds are, as the table in docs/federated.md says. */
+static void test_shares(void) {
+    enum { MANY = 60000 };
+    static int32_t many[MANY];
+    static const struct {
+        const char *specification;
+        double share; /* of the largest class, mean of clients */
+    } rows[] = {{"iid", 0.12},       {"amount:1", 0.13}, {"shards:2", 0.57},
+                {"hsu:1", 0.67},     {"hsu:3", 0.49},    {"hsu:10", 0.31},
+                {"lda:0.1:1", 0.75}, {"lda:0.3", 0.53},  {"lda:1", 0.32}};
+    for (int i = 0; i < MANY; i++)
+        many[i] = i % 10;
+    const qn_partition_classes of = {many, MANY, 10, NULL};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        qn_partition p;
+        CHECK_OK(qn_partition_create(NULL, rows[i].specification, &of, 100, 1, &p));
+        CHECK(fabs(p.largest_share - rows[i].share) < 0.02);
+        qn_partition_destroy(&p);
     }
 }
 
@@ -284,7 +320,7 @@ static qn_data_source open_images(void) {
 static qn_federation_options options_of(const qn_data_source *data) {
     return (qn_federation_options){.model = qn_model_find("mlp"),
                                    .data = data,
-                                   .partition = "dirichlet:0.5",
+                                   .partition = "hsu:2.5",
                                    .n_clients = 20,
                                    .per_round = 5,
                                    .n_rounds = 6,
@@ -550,37 +586,113 @@ static void write_lines(const char *path, const char *lines) {
     CHECK(file && fputs(lines, file) >= 0 && fclose(file) == 0);
 }
 
-static void test_users(void) {
+static qn_status divide_users(const char *specification, int64_t n, int64_t n_clients,
+                              qn_partition *p) {
     static const int32_t none[8] = {0};
+    const qn_partition_classes of = {none, n, 1, NULL};
+    return qn_partition_create(NULL, specification, &of, n_clients, 1, p);
+}
+
+static void test_users(void) {
     char path[] = "/tmp/quern-users-XXXXXX", text[64];
     qn_partition p;
     const int handle = mkstemp(path);
     CHECK(handle >= 0 && close(handle) == 0);
     snprintf(text, sizeof text, "users:%s", path);
     write_lines(path, "ann b\nbob\nann b\ncy\r\nbob\nann b\nbob\nann b\n");
-    CHECK_OK(qn_partition_create(NULL, text, none, 8, 1, 3, 1, &p));
+    CHECK_OK(divide_users(text, 8, 3, &p));
     static const int64_t first[] = {0, 4, 7, 8}, samples[] = {0, 2, 5, 7, 1, 4, 6, 3};
     CHECK(memcmp(p.first, first, sizeof first) == 0);
     CHECK(memcmp(p.samples, samples, sizeof samples) == 0);
     qn_partition_destroy(&p);
-    CHECK_OK(qn_partition_create(NULL, text, none, 8, 1, 2, 1, &p)); /* cy is with ann b */
+    CHECK_OK(divide_users(text, 8, 2, &p)); /* cy is with ann b */
     CHECK(p.first[1] == 5 && p.first[2] == 8);
     qn_partition_destroy(&p);
-    CHECK_FAILS(qn_partition_create(NULL, text, none, 8, 1, 4, 1, &p), QN_ERROR_ARGUMENT,
-                "names 3 users; --clients 3");
-    CHECK_FAILS(qn_partition_create(NULL, text, none, 7, 1, 3, 1, &p), QN_ERROR_FORMAT,
-                "has 8 lines, and there are 7");
+    CHECK_FAILS(divide_users(text, 8, 4, &p), QN_ERROR_ARGUMENT, "names 3 users; --clients 3");
+    CHECK_FAILS(divide_users(text, 7, 3, &p), QN_ERROR_FORMAT, "has 8 lines, and there are 7");
     write_lines(path, "ann\n\nbob\n");
-    CHECK_FAILS(qn_partition_create(NULL, text, none, 3, 1, 2, 1, &p), QN_ERROR_FORMAT,
-                "line 2 names no user");
+    CHECK_FAILS(divide_users(text, 3, 2, &p), QN_ERROR_FORMAT, "line 2 names no user");
     unlink(path);
-    CHECK_FAILS(qn_partition_create(NULL, text, none, 3, 1, 2, 1, &p), QN_ERROR_IO, path);
+    CHECK_FAILS(divide_users(text, 3, 2, &p), QN_ERROR_IO, path);
+}
+
+/* ---- by superclass ---- */
+
+/* Two superclasses; with tiny concentrations nearly every client has one class, with a tiny A and
+ * a huge B one superclass. */
+static void test_pachinko(void) {
+    static const char *const names[] = {"ant", "bee, wild", "cod", "eel", "fly"};
+    const qn_partition_classes of = {labels, N, N_CLASSES, NULL},
+                               named = {labels, N, N_CLASSES, names};
+    char path[] = "/tmp/quern-supers-XXXXXX", text[64];
+    qn_partition p;
+    const int handle = mkstemp(path);
+    CHECK(handle >= 0 && close(handle) == 0);
+    write_lines(path, "4,insect\n0,insect\n1,insect\r\n2,fish\n9,none\n3,fish\n");
+    snprintf(text, sizeof text, "pachinko:0.000001:0.000001:%s", path);
+    p = divide(text, 30);
+    check_whole(&p);
+    CHECK(count_classes(&p) < 1.5);
+    qn_partition_destroy(&p);
+    snprintf(text, sizeof text, "pachinko:0.000001:100:%s", path);
+    p = divide(text, 30);
+    check_whole(&p);
+    for (int64_t i = 0; i < 5; i++) { /* before anything is used up */
+        const bool is_fish = labels[p.samples[p.first[i]]] / 2 == 1;
+        for (int64_t j = p.first[i]; j < p.first[i + 1]; j++)
+            CHECK((labels[p.samples[j]] / 2 == 1) == is_fish);
+    }
+    CHECK_FAILS(qn_partition_create(NULL, text, &named, 3, 1, &(qn_partition){0}), QN_ERROR_FORMAT,
+                "no line for class ant");
+    qn_partition_destroy(&p);
+    write_lines(path, "ant,i\nbee, wild,i\ncod,f\neel,f\nfly,i\n");
+    CHECK_OK(qn_partition_create(NULL, text, &named, 3, 1, &p));
+    qn_partition_destroy(&p);
+    static const char *const wrong[][2] = {{"0,i\n1,i\n2,f\n0,f\n", "class 0 has two lines"},
+                                           {"0,i\n1\n", "line 2 is not"},
+                                           {"0,i\n,i\n", "line 2 is not"},
+                                           {"0,\n", "line 1 is not"},
+                                           {"", "no line for class 0"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_lines(path, wrong[i][0]);
+        CHECK_FAILS(qn_partition_create(NULL, text, &of, 3, 1, &p), QN_ERROR_FORMAT, wrong[i][1]);
+    }
+    unlink(path);
+    CHECK_FAILS(qn_partition_create(NULL, text, &of, 3, 1, &p), QN_ERROR_IO, path);
+}
+
+/* Every allocation fails once: nothing is left behind. */
+static void test_failing(void) {
+    char path[] = "/tmp/quern-supers-XXXXXX", text[64];
+    const int handle = mkstemp(path);
+    CHECK(handle >= 0 && close(handle) == 0);
+    write_lines(path, "0,a\n1,a\n2,b\n3,b\n4,b\n");
+    snprintf(text, sizeof text, "pachinko:0.1:10:%s", path);
+    const char *const kinds[] = {"hsu:1", "lda:1", text};
+    for (int i = 0; i < 3; i++) {
+        qn_partition p;
+        const qn_partition_classes of = {labels, N, N_CLASSES, NULL};
+        qn_status status = QN_ERROR_MEMORY;
+        for (int n = 0; status != QN_OK; n++) {
+            failing f = {.left = n};
+            const qn_allocator a = {&f, failing_allocate, failing_release};
+            status = qn_partition_create(&a, kinds[i], &of, 4, 1, &p);
+            CHECK(status == QN_OK || status == QN_ERROR_MEMORY);
+            if (status == QN_OK)
+                qn_partition_destroy(&p);
+            CHECK(f.held_bytes == 0);
+        }
+    }
+    unlink(path);
 }
 
 int main(void) {
     test_users();
     test_partitions();
     test_wrong_partitions();
+    test_shares();
+    test_pachinko();
+    test_failing();
     test_int8();
     test_top();
     test_privacy();

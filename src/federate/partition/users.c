@@ -1,52 +1,28 @@
 /* See users.h. */
-#include "federate/users.h"
+#include "federate/partition/users.h"
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/text/words.h"
+#include "federate/partition/lines.h"
 #include "os/heap.h"
-#include "os/os.h"
 
 #include <string.h>
 
 typedef struct users {
     qn_arena arena;
     const char *path;
-    char *text; /* (bytes) */
-    size_t bytes;
+    qn_lines lines;
     int64_t n;
     qn_words names; /* from QN_FIRST_WORD on: the users, by their numbers of samples */
 } users;
 
-/* The next line at *at; false: there is none. */
-static bool next_line(const users *u, const char **at, const char **line, size_t *bytes) {
-    const char *end = u->text + u->bytes;
-    if (*at >= end)
-        return false;
-    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
-    *line = *at;
-    stop = stop ? stop : end;
-    *at = stop + 1;
-    *bytes = (size_t)(stop - *line);
-    *bytes -= *bytes > 0 && (*line)[*bytes - 1] == '\r';
-    return true;
-}
-
-static qn_status read_file(users *u) {
-    qn_file *file;
-    QN_TRY(qn_file_open(u->arena.allocator, u->path, &file));
-    u->bytes = (size_t)qn_file_bytes(file);
-    u->text = qn_arena_allocate(&u->arena, u->bytes + 1, 1);
-    const qn_status status = u->text ? qn_file_read(file, 0, u->text, u->bytes) : QN_ERROR_MEMORY;
-    qn_file_close(file);
-    return status;
-}
-
 static qn_status count_users(users *u, qn_word_table *counted) {
-    const char *at = u->text, *line;
+    qn_lines lines = u->lines;
+    const char *line;
     size_t bytes;
     int64_t n = 0;
-    for (; next_line(u, &at, &line, &bytes); n++) {
+    for (; qn_lines_next(&lines, &line, &bytes); n++) {
         if (bytes == 0 || memchr(line, 0, bytes))
             return qn_fail(QN_ERROR_FORMAT, "%s: line %lld names no user", u->path,
                            (long long)n + 1);
@@ -75,21 +51,22 @@ static int64_t client_of(const users *u, const char *line, size_t bytes, int64_t
 
 /* Counts, then puts each sample behind those of its client before it. */
 static void divide(const users *u, qn_partition *p, int64_t *next) {
-    const char *line, *at = u->text;
+    qn_lines lines = u->lines;
+    const char *line;
     size_t bytes;
-    while (next_line(u, &at, &line, &bytes))
+    while (qn_lines_next(&lines, &line, &bytes))
         p->first[client_of(u, line, bytes, p->n_clients) + 1]++;
     for (int64_t i = 0; i < p->n_clients; i++) {
         next[i] = p->first[i];
         p->first[i + 1] += p->first[i];
     }
-    at = u->text;
-    for (int64_t i = 0; next_line(u, &at, &line, &bytes); i++)
+    lines = u->lines;
+    for (int64_t i = 0; qn_lines_next(&lines, &line, &bytes); i++)
         p->samples[next[client_of(u, line, bytes, p->n_clients)]++] = i;
 }
 
 static qn_status make(users *u, int64_t n_clients, qn_partition *p) {
-    QN_TRY(read_file(u));
+    QN_TRY(qn_lines_read(&u->arena, u->path, &u->lines));
     QN_TRY(find_users(u));
     const int64_t n_users = u->names.n - QN_FIRST_WORD;
     if (n_clients < 1 || n_clients > n_users)

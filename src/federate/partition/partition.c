@@ -1,112 +1,72 @@
 /* See partition.h. Samples are first put into a random order; every kind then takes them from
- * there. */
-#include "federate/partition.h"
+ * there. Here are the simple kinds and the list of all; dirichlet.c and pachinko.c have others. */
+#include "federate/partition/partition.h"
 
 #include "base/decimal.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "federate/users.h"
+#include "federate/partition/divide.h"
+#include "federate/partition/users.h"
 #include "os/heap.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Random numbers in the order in which they are asked for. */
-typedef struct draws {
-    qn_rng rng;
-    uint64_t next;
-} draws;
-
-/* Uniform in (0, 1). */
-static double draw(draws *d) {
-    const uint32_t high = qn_rng_word(d->rng, d->next++), low = qn_rng_word(d->rng, d->next++);
-    return ((double)(high >> 5) * 0x1p26 + (double)(low >> 6) + 0.5) * 0x1p-53;
-}
-
-static double draw_normal(draws *d) {
-    const double radius = sqrt(-2 * log(draw(d)));
-    return radius * cos(6.283185307179586 * draw(d));
-}
-
-/* Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26(3), 2000; for
- * shapes below 1 by section 6. */
-static double draw_gamma(draws *d, double shape) {
-    const double boost = shape < 1 ? pow(draw(d), 1 / shape) : 1;
-    const double a = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * a);
-    for (;;) {
-        const double x = draw_normal(d), t = 1 + c * x, v = t * t * t;
-        if (v > 0 && log(draw(d)) < 0.5 * x * x + a - a * v + a * log(v))
-            return boost * a * v;
-    }
-}
-
-/* ---- what is being divided ---- */
-
-typedef struct division {
-    qn_partition *p;
-    const int32_t *labels;
-    int n_classes;
-    double value;    /* of the specification */
-    int64_t *order;  /* (n_samples): at random; by class, at random within each */
-    int64_t *begins; /* (n_classes + 1): where a class begins in order */
-    draws draws;
-} division;
-
-/* Clients' numbers of samples become equal, or differ by one. */
-static void share_equally(qn_partition *p) {
+void qn_divide_equally(qn_partition *p) {
     for (int64_t i = 0; i <= p->n_clients; i++)
         p->first[i] = i * p->n_samples / p->n_clients;
 }
 
-static void order_by_class(division *d) {
+void qn_divide_by_class(qn_division *d) {
     const int64_t n = d->p->n_samples;
-    memset(d->begins, 0, ((size_t)d->n_classes + 1) * sizeof *d->begins);
+    const int n_classes = d->classes->n_classes;
+    const int32_t *labels = d->classes->labels;
+    memset(d->begins, 0, ((size_t)n_classes + 1) * sizeof *d->begins);
     for (int64_t i = 0; i < n; i++)
-        d->begins[d->labels[i] + 1]++;
-    for (int c = 0; c < d->n_classes; c++)
+        d->begins[labels[i] + 1]++;
+    for (int c = 0; c < n_classes; c++)
         d->begins[c + 1] += d->begins[c];
-    /* samples still hold the random order */
     for (int64_t i = 0; i < n; i++)
-        d->order[d->begins[d->labels[d->p->samples[i]]]++] = d->p->samples[i];
-    for (int c = d->n_classes; c > 0; c--)
+        d->order[d->begins[labels[d->p->samples[i]]]++] = d->p->samples[i];
+    for (int c = n_classes; c > 0; c--)
         d->begins[c] = d->begins[c - 1];
     d->begins[0] = 0;
 }
 
-static qn_status divide_iid(division *d) {
-    share_equally(d->p);
+static qn_status divide_iid(qn_division *d) {
+    qn_divide_equally(d->p);
     return QN_OK;
 }
 
 /* Everybody has one sample; the rest goes by weight. */
-static qn_status divide_amount(division *d) {
+static qn_status divide_amount(qn_division *d) {
     qn_partition *p = d->p;
     double sum = 0, before = 0;
-    draws again = d->draws;
+    qn_draws again = d->draws;
     for (int64_t i = 0; i < p->n_clients; i++)
-        sum += exp(d->value * draw_normal(&again));
+        sum += exp(d->numbers[0] * qn_draws_normal(&again));
     for (int64_t i = 0; i < p->n_clients; i++) {
         p->first[i] = i + (int64_t)(before / sum * (double)(p->n_samples - p->n_clients));
-        before += exp(d->value * draw_normal(&d->draws));
+        before += exp(d->numbers[0] * qn_draws_normal(&d->draws));
     }
     p->first[p->n_clients] = p->n_samples;
     return QN_OK;
 }
 
-static qn_status divide_classes(division *d) {
+static qn_status divide_shards(qn_division *d) {
     qn_partition *p = d->p;
-    const int64_t each = (int64_t)d->value, n_shards = each * p->n_clients;
+    const int64_t each = (int64_t)d->numbers[0], n_shards = each * p->n_clients;
     const qn_rng rng = d->draws.rng;
     int64_t at = 0;
-    if ((double)each != d->value || each < 1)
-        return qn_fail(QN_ERROR_ARGUMENT, "classes:K: K is a whole number from 1 on");
+    if ((double)each != d->numbers[0] || each < 1)
+        return qn_fail(QN_ERROR_ARGUMENT, "shards:N: N is a whole number from 1 on");
     if (each > p->n_samples / p->n_clients)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%lld clients with %lld shards each, and there are %lld samples",
                        (long long)p->n_clients, (long long)each, (long long)p->n_samples);
-    order_by_class(d);
+    qn_divide_by_class(d);
     for (int64_t i = 0; i < n_shards; i++) {
         const int64_t shard = (int64_t)qn_rng_permute(rng, (uint64_t)i, (uint64_t)n_shards);
         const int64_t begin = shard * p->n_samples / n_shards;
@@ -120,86 +80,80 @@ static qn_status divide_classes(division *d) {
     return QN_OK;
 }
 
-/* A class by the mixture's weights of those that have samples left; where none of them weighs
- * anything, the one with most samples. */
-static int choose_class(division *d, const double *mixture, const int64_t *left) {
-    double sum = 0;
-    int most = 0;
-    for (int c = 0; c < d->n_classes; c++) {
-        sum += left[c] > 0 ? mixture[c] : 0;
-        most = left[c] > left[most] ? c : most;
-    }
-    double rest = draw(&d->draws) * sum;
-    for (int c = 0; c < d->n_classes && sum > 0; c++) {
-        if (left[c] > 0 && mixture[c] > 0 && (rest -= mixture[c]) < 0)
-            return c;
-    }
-    return most;
-}
-
-static void divide_by_mixtures(division *d, double *mixture, int64_t *left) {
-    qn_partition *p = d->p;
-    share_equally(p);
-    order_by_class(d);
-    for (int c = 0; c < d->n_classes; c++)
-        left[c] = d->begins[c + 1] - d->begins[c];
-    for (int64_t client = 0; client < p->n_clients; client++) {
-        for (int c = 0; c < d->n_classes; c++)
-            mixture[c] = draw_gamma(&d->draws, d->value);
-        for (int64_t i = p->first[client]; i < p->first[client + 1]; i++) {
-            const int c = choose_class(d, mixture, left);
-            p->samples[i] = d->order[d->begins[c] + --left[c]];
-        }
-    }
-}
-
-static qn_status divide_dirichlet(division *d) {
-    double *mixture = NULL;
-    int64_t *left = NULL;
-    if (d->value <= 0)
-        return qn_fail(QN_ERROR_ARGUMENT, "dirichlet:A: A is above 0");
-    const size_t n = (size_t)d->n_classes;
-    qn_status status = qn_allocate(d->p->allocator, n, sizeof *mixture, &mixture);
-    if (status == QN_OK)
-        status = qn_allocate(d->p->allocator, n, sizeof *left, &left);
-    if (status == QN_OK)
-        divide_by_mixtures(d, mixture, left);
-    qn_release(d->p->allocator, left, n, sizeof *left);
-    qn_release(d->p->allocator, mixture, n, sizeof *mixture);
-    return status;
-}
-
 /* ---- the kinds ---- */
 
 static const struct {
     const char *name;
-    bool has_value;
-    qn_status (*divide)(division *d);
+    int least, most; /* numbers behind it */
+    bool has_path;
+    qn_status (*divide)(qn_division *d);
 } kinds[] = {
-    {"iid", false, divide_iid},
-    {"amount", true, divide_amount},
-    {"classes", true, divide_classes},
-    {"dirichlet", true, divide_dirichlet},
+    {"iid", 0, 0, false, divide_iid},       {"amount", 1, 1, false, divide_amount},
+    {"shards", 1, 1, false, divide_shards}, {"hsu", 1, 1, false, qn_divide_hsu},
+    {"lda", 1, 2, false, qn_divide_lda},    {"pachinko", 2, 2, true, qn_divide_pachinko},
 };
 
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static qn_status read_specification(const char *text, int *kind, double *value) {
-    const size_t n = strcspn(text, ":");
-    for (int i = 0; i < N_KINDS; i++) {
-        if (strlen(kinds[i].name) != n || strncmp(text, kinds[i].name, n) != 0)
-            continue;
-        *kind = i;
-        *value = 0;
-        if (kinds[i].has_value == (text[n] == ':') &&
-            (text[n] == 0 ||
-             (qn_decimal_parse(text + n + 1, value) && *value >= 0 && *value < 1e9)))
-            return QN_OK;
-    }
+static qn_status refuse(const char *text) {
     return qn_fail(QN_ERROR_ARGUMENT,
-                   "partition '%.60s': iid, amount:S, classes:K or dirichlet:A, with numbers from "
-                   "0 on for the letters",
+                   "partition '%.60s': iid, amount:S, shards:N, hsu:A, lda:A, lda:A:N, "
+                   "pachinko:A:B:FILE or users:FILE, with numbers from 0 on for single letters",
                    text);
+}
+
+/* Names that other versions had, whose numbers meant something else or nothing that is written
+ * anywhere. */
+static qn_status refuse_old(const char *text, int n_classes) {
+    double value;
+    const bool is_mixture = strncmp(text, "dirichlet:", 10) == 0;
+    if (strncmp(text, "classes:", 8) == 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "partition '%.60s': its name is shards:%.40s (McMahan et al. 2017)", text,
+                       text + 8);
+    if (!is_mixture || !qn_decimal_parse(text + 10, &value) || !(value > 0 && value < 1e9))
+        return refuse(text);
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "partition '%.60s': papers mean two things by it. lda:%g divides each class "
+                   "among the clients (Yurochkin et al. 2019, Flower); hsu:A draws a mixture of "
+                   "classes for each client (Hsu et al. 2019), and what dirichlet:%g was is hsu:%g",
+                   text, value, value, value * n_classes);
+}
+
+/* A number from 0 on, before a colon or the end; *at goes behind it. */
+static bool read_number(const char **at, double *value) {
+    char word[64];
+    const size_t n = strcspn(*at, ":");
+    if (n == 0 || n >= sizeof word)
+        return false;
+    memcpy(word, *at, n);
+    word[n] = 0;
+    *at += n;
+    return qn_decimal_parse(word, value) && *value >= 0 && *value < 1e9;
+}
+
+static qn_status read_specification(qn_division *d, int *kind) {
+    const char *text = d->specification;
+    const size_t n = strcspn(text, ":");
+    for (*kind = 0; *kind < N_KINDS; ++*kind) {
+        if (strlen(kinds[*kind].name) == n && strncmp(text, kinds[*kind].name, n) == 0)
+            break;
+    }
+    if (*kind == N_KINDS)
+        return refuse_old(text, d->classes->n_classes);
+    const char *at = text + n;
+    while (*at == ':' && d->n_numbers < kinds[*kind].most) {
+        at++;
+        if (!read_number(&at, &d->numbers[d->n_numbers++]))
+            return refuse(text);
+    }
+    if (kinds[*kind].has_path && *at == ':' && at[1]) {
+        d->path = at + 1;
+        at += strlen(at);
+    }
+    if (*at || d->n_numbers < kinds[*kind].least || kinds[*kind].has_path != (d->path != NULL))
+        return refuse(text);
+    return QN_OK;
 }
 
 static qn_status check_labels(const int32_t *labels, int64_t n, int n_classes) {
@@ -211,37 +165,69 @@ static qn_status check_labels(const int32_t *labels, int64_t n, int n_classes) {
     return QN_OK;
 }
 
-static qn_status divide(int kind, division *d) {
+static qn_status divide(int kind, qn_division *d) {
     qn_partition *p = d->p;
     const size_t n = (size_t)p->n_samples;
     QN_TRY(qn_allocate(p->allocator, (size_t)p->n_clients + 1, sizeof *p->first, &p->first));
     QN_TRY(qn_allocate(p->allocator, n, sizeof *p->samples, &p->samples));
-    QN_TRY(qn_allocate(p->allocator, n, sizeof *d->order, &d->order));
-    QN_TRY(qn_allocate(p->allocator, (size_t)d->n_classes + 1, sizeof *d->begins, &d->begins));
+    d->order = qn_arena_allocate(&d->arena, n, sizeof *d->order);
+    d->begins = qn_arena_allocate(&d->arena, (size_t)d->classes->n_classes + 1, sizeof *d->begins);
+    if (!d->order || !d->begins)
+        return QN_ERROR_MEMORY;
     for (int64_t i = 0; i < p->n_samples; i++)
         p->samples[i] = (int64_t)qn_rng_permute(d->draws.rng, (uint64_t)i, (uint64_t)n);
     return kinds[kind].divide(d);
 }
 
-qn_status qn_partition_create(const qn_allocator *allocator, const char *specification,
-                              const int32_t *labels, int64_t n, int n_classes, int64_t n_clients,
-                              uint64_t seed, qn_partition *partition) {
+static qn_status divide_as_said(const char *specification, const qn_partition_classes *classes,
+                                uint64_t seed, qn_partition *p) {
     int kind;
-    division d = {.p = partition, .labels = labels, .n_classes = n_classes};
+    qn_division d = {.p = p, .classes = classes, .specification = specification};
     if (strncmp(specification, "users:", 6) == 0)
-        return qn_partition_users(allocator, specification + 6, n, n_clients, partition);
-    QN_TRY(read_specification(specification, &kind, &d.value));
-    if (n_clients < 1 || n_clients > n)
+        return qn_partition_users(p->allocator, specification + 6, classes->n, p->n_clients, p);
+    QN_TRY(read_specification(&d, &kind));
+    if (p->n_clients < 1 || p->n_clients > classes->n)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%lld clients: from 1 to as many as training samples, %lld",
-                       (long long)n_clients, (long long)n);
-    QN_TRY(check_labels(labels, n, n_classes));
+                       (long long)p->n_clients, (long long)classes->n);
     d.draws.rng = qn_rng_make(seed, qn_hash_text("federate.partition"), 0);
-    *partition = (qn_partition){
-        .allocator = qn_allocator_or_default(allocator), .n_clients = n_clients, .n_samples = n};
+    qn_arena_init(&d.arena, p->allocator);
     const qn_status status = divide(kind, &d);
-    qn_release(partition->allocator, d.begins, (size_t)n_classes + 1, sizeof *d.begins);
-    qn_release(partition->allocator, d.order, (size_t)n, sizeof *d.order);
+    qn_arena_deinit(&d.arena);
+    return status;
+}
+
+/* p->largest_share. */
+static qn_status find_largest_share(const qn_partition_classes *classes, qn_partition *p) {
+    const size_t n_classes = (size_t)classes->n_classes;
+    int64_t *counts = NULL;
+    double sum = 0;
+    QN_TRY(qn_allocate(p->allocator, n_classes, sizeof *counts, &counts));
+    for (int64_t i = 0; i < p->n_clients; i++) {
+        int64_t most = 0;
+        memset(counts, 0, n_classes * sizeof *counts);
+        for (int64_t j = p->first[i]; j < p->first[i + 1]; j++) {
+            const int64_t count = ++counts[classes->labels[p->samples[j]]];
+            most = count > most ? count : most;
+        }
+        sum += (double)most / (double)(p->first[i + 1] - p->first[i]);
+    }
+    p->largest_share = sum / (double)p->n_clients;
+    qn_release(p->allocator, counts, n_classes, sizeof *counts);
+    return QN_OK;
+}
+
+qn_status qn_partition_create(const qn_allocator *allocator, const char *specification,
+                              const qn_partition_classes *classes, int64_t n_clients, uint64_t seed,
+                              qn_partition *partition) {
+    *partition = (qn_partition){.allocator = qn_allocator_or_default(allocator),
+                                .n_clients = n_clients,
+                                .n_samples = classes->n};
+    qn_status status = check_labels(classes->labels, classes->n, classes->n_classes);
+    if (status == QN_OK)
+        status = divide_as_said(specification, classes, seed, partition);
+    if (status == QN_OK)
+        status = find_largest_share(classes, partition);
     if (status != QN_OK)
         qn_partition_destroy(partition);
     return status;
@@ -283,9 +269,10 @@ qn_status qn_partition_data(const qn_allocator *allocator, const char *specifica
     int32_t *labels;
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(read_labels(allocator, data, QN_TRAIN, &labels));
+    const qn_partition_classes classes = {labels, (int64_t)n, data->preparation.n_classes,
+                                          data->preparation.class_names};
     const qn_status status =
-        qn_partition_create(allocator, specification, labels, (int64_t)n,
-                            data->preparation.n_classes, n_clients, seed, partition);
+        qn_partition_create(allocator, specification, &classes, n_clients, seed, partition);
     qn_release(allocator, labels, n, sizeof *labels);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef QN_FEDERATE_USERS_H
 #define QN_FEDERATE_USERS_H
 
-#include "federate/partition.h"
+#include "federate/partition/partition.h"
 
 /* path: a text of n lines, line i the name of the user whose training sample i is. Each user is a
  * client, the one with the most samples first; where there are more users than clients, they are
