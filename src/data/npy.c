@@ -243,8 +243,10 @@ static qn_status make_floats(void *context, qn_file *source, qn_sink sink) {
     if (!header->is_fortran)
         return put_in_order(header, source, sink);
     QN_TRY(qn_file_map(source, &memory));
-    const qn_status status =
+    qn_status status =
         put_fortran(header, (const unsigned char *)memory + header->header_bytes, sink);
+    if (status == QN_OK)
+        status = qn_file_map_check(memory);
     qn_file_unmap(memory, (size_t)qn_file_bytes(source));
     return status;
 }

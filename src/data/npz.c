@@ -253,11 +253,19 @@ qn_status qn_npz_open(const qn_allocator *allocator, const char *path, qn_npz *n
     QN_TRY(map(allocator, path, npz));
     qn_arena_init(&npz->arena, allocator);
     qn_status status = qn_npz_parse(npz->memory, npz->memory ? npz->bytes : 0, npz);
+    if (qn_file_map_check(npz->memory) != QN_OK) {
+        qn_npz_close(npz);
+        return QN_ERROR_IO;
+    }
     if (status != QN_OK) {
         status = qn_fail_within(status, "%s", path);
         qn_npz_close(npz);
     }
     return status;
+}
+
+qn_status qn_npz_check(const qn_npz *npz) {
+    return qn_file_map_check(npz->memory);
 }
 
 void qn_npz_close(qn_npz *npz) {

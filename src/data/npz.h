@@ -31,6 +31,9 @@ qn_status qn_npz_parse(const unsigned char *data, size_t bytes, qn_npz *npz);
 qn_status qn_npz_open(const qn_allocator *allocator, const char *path, qn_npz *npz);
 void qn_npz_close(qn_npz *npz);
 
+/* After arrays were read: fails if something of their file was gone (qn_file_map_check). */
+qn_status qn_npz_check(const qn_npz *npz);
+
 /* By name, or null. */
 const qn_npz_array *qn_npz_find(const qn_npz *npz, const char *name);
 

@@ -30,5 +30,5 @@ qn_status qn_onnx_hash(const qn_onnx_network *network, char text[QN_ONNX_HASH_TE
     qn_file_close(file);
     snprintf(text, QN_ONNX_HASH_TEXT, "%016" PRIx64,
              sum ^ qn_onnx_file_hash_outside(network->file));
-    return status;
+    return status == QN_OK ? qn_onnx_file_check(network->file) : status;
 }

@@ -215,7 +215,9 @@ static qn_status build(qn_onnx_network *n, qn_onnx_builder *b, const qn_value *i
     if (only >= 0 && !b->wanted)
         return QN_ERROR_MEMORY;
     QN_TRY(give_inputs(n, b, inputs));
-    QN_TRY(qn_onnx_builder_run(b));
+    const qn_status status = qn_onnx_builder_run(b);
+    QN_TRY(qn_onnx_file_check(n->file));
+    QN_TRY(status);
     return take_outputs(n, b, outputs, only);
 }
 

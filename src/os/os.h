@@ -125,11 +125,15 @@ int64_t qn_file_bytes(const qn_file *file);
 const char *qn_file_path(const qn_file *file);
 
 /* Reads exactly bytes at offset; a file that ends earlier is QN_ERROR_FORMAT. Thread-safe. */
-qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes);
+qn_status qn_file_read(const qn_file *file, int64_t offset, void *data, size_t bytes);
 
-/* The whole file as memory, which stays when the file is closed; null where it is empty. Reading it
- * is reading the file: who cuts the file short meanwhile ends this process. */
+/* The whole file as memory, which stays when the file is closed; null where it is empty. Reading
+ * it is reading the file: what is gone of it, because it was cut short or its disk was pulled out,
+ * reads as zeros. So whoever has read asks the check before the result counts, with any address in
+ * the mapping: it fails once something was gone. Other memory it takes for sound. While files are
+ * mapped, the process has a handler of SIGBUS, which leaves other faults to the one before. */
 qn_status qn_file_map(const qn_file *file, const void **memory);
+qn_status qn_file_map_check(const void *memory);
 void qn_file_unmap(const void *memory, size_t bytes);
 
 /* Gives back memory of a mapped file that was read; who reads it again reads the file again. */

@@ -46,10 +46,14 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-/* Signals stay with the threads of the program: one like Ctrl-C is not the library's. */
+/* Signals stay with the threads of the program: one like Ctrl-C is not the library's. Faults belong
+ * to the thread whose instruction they are. */
 static int create_without_signals(qn_thread *thread) {
     sigset_t all, old;
+    const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int error = pthread_create(&thread->id, NULL, thread_main, thread);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

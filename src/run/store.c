@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "os/os.h"
 #include "tensor/number.h"
 
 #include <string.h>
@@ -180,9 +181,11 @@ static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t 
     qn_stored_tensor *tensor = &store->tensors[store->n_tensors - 1];
     if (store->plan_only)
         return QN_OK;
-    if (info->given)
+    if (info->given) {
         copy_given(tensor, info->given);
-    else if (initial.kind == QN_INITIAL_ZERO || (store->no_random_values && is_random(initial)))
+        return qn_file_map_check(info->given->data); /* perhaps of a file in memory */
+    }
+    if (initial.kind == QN_INITIAL_ZERO || (store->no_random_values && is_random(initial)))
         zero(store->team, tensor);
     else
         draw(store->team, tensor, initial, seed);

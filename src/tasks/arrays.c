@@ -424,8 +424,15 @@ static void fill_sample(const arrays *a, qn_split split, int64_t index, int64_t 
     fill(a, 0, qn_holdout_index(&a->held, split == QN_TEST ? QN_TEST : QN_TRAIN, index), i);
 }
 
+/* After the buffers were filled: what was read of a file that is cut or gone does not count. */
+static qn_status check_files(const arrays *a) {
+    for (int i = 0; i < a->n_files; i++)
+        QN_TRY(qn_npz_check(&a->files[i]));
+    return QN_OK;
+}
+
 /* Batch `number` of training: what is in it depends on seed and number alone. */
-static void fill_batch(const qn_task *task, arrays *a, int64_t number) {
+static qn_status fill_batch(const qn_task *task, arrays *a, int64_t number) {
     const int64_t epoch = number / a->epoch_batches;
     const int64_t first = number % a->epoch_batches * a->batch;
     const bool shuffle = qn_setting_flag(task, "shuffle", true);
@@ -436,6 +443,7 @@ static void fill_batch(const qn_task *task, arrays *a, int64_t number) {
         const uint64_t n = (uint64_t)a->n[QN_TRAIN];
         fill_sample(a, QN_TRAIN, (int64_t)(shuffle ? qn_rng_permute(rng, place, n) : place), i);
     }
+    return check_files(a);
 }
 
 /* ---- opening ---- */
@@ -522,7 +530,9 @@ static qn_status open_data(qn_task *task, arrays *a) {
     QN_TRY(find_inputs(a));
     QN_TRY(qn_onnx_find_outputs(a->network, a->targets.inputs, a->made));
     QN_TRY(find_targets(task, a));
-    QN_TRY(check_columns(a));
+    const qn_status status = check_columns(a);
+    QN_TRY(check_files(a));
+    QN_TRY(status);
     return split(task, a);
 }
 
@@ -586,7 +596,7 @@ static qn_status arrays_step(qn_task *task, qn_metrics *metrics) {
     double sum = 0;
     int64_t n = 0;
     while (qn_engine_steps(task->engine) == step) {
-        fill_batch(task, a, a->n_batches);
+        QN_TRY(fill_batch(task, a, a->n_batches));
         QN_TRY(qn_engine_run(task->engine, TRAINING, a->inputs));
         sum += loss_of(task, a, TRAINING);
         a->n_batches++;
@@ -600,7 +610,7 @@ static qn_status arrays_infer(qn_task *task, double *loss) {
     arrays *a = task->self;
     if (a->n_batches == 0)
         return QN_OK;
-    fill_batch(task, a, a->n_batches - 1);
+    QN_TRY(fill_batch(task, a, a->n_batches - 1));
     QN_TRY(qn_engine_run(task->engine, a->evaluation, a->inputs));
     *loss = loss_of(task, a, a->evaluation);
     return QN_OK;
@@ -706,6 +716,7 @@ static qn_status arrays_evaluate(qn_task *task, qn_split split, bool (*should_st
             return qn_fail(QN_ERROR_INTERRUPTED, "stopped while testing");
         for (int64_t i = 0; i < a->batch; i++)
             fill_sample(a, split, i < n_valid ? at + i : at, i);
+        QN_TRY(check_files(a));
         QN_TRY(qn_engine_run(task->engine, a->evaluation, a->inputs));
         add_batch(task, a, n_valid, s);
     }

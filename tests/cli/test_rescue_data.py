@@ -1,11 +1,13 @@
 """What was trained is there when data break while training reads them, when what it is tested on does, and when an
 environment dies: the last good step, not the last checkpoint."""
+import os
 import re
 import shlex
 import struct
 import sys
 import time
 import unittest
+import zipfile
 
 import quern
 
@@ -37,6 +39,14 @@ class Rescue(quern.Case):
             self.assertIsNone(process.poll())
 
 
+def write_npz(path, arrays):
+    """As numpy.savez does: stored, not packed."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
+        for name, (kind, shape, content) in arrays.items():
+            head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+            file.writestr(f"{name}.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head.encode() + content)
+
+
 class Errors(Rescue):
     def broken(self, name, *more):
         """Training on data of which one file is cut short meanwhile, and the same when it is whole again."""
@@ -59,6 +69,30 @@ class Errors(Rescue):
     def test_data(self):
         """Data that cannot be read any more."""
         self.broken("train-images-idx3-ubyte", "--no-test")
+
+    def test_arrays(self):
+        """A file of arrays, which stays in memory while training goes on: cut, and cut within its last page."""
+        self.run_quern("export", "mlp", "--out", "n.onnx")
+        n = 64
+        write_npz(self.folder / "x.npz", {"fc3": ("<i4", (n,), struct.pack(f"<{n}i", *(i % 10 for i in range(n)))),
+                                          "input": ("<f4", (n, 28, 28, 1), bytes(n * 784 * 4))})
+        path = self.folder / "x.npz"
+        whole = path.read_bytes()
+        for length in (0, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole)
+            process = self.start("train", "n.onnx", "--data", "npz:x.npz", "--batch", 8, "--epochs", 10**6, "--save", "w",
+                                 "--checkpoint-every", 1)
+            self.until_saved(process)
+            os.truncate(path, length)
+            _, errors = process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 1, errors)
+            self.assertIn("cannot read x.npz any more: it was cut short", errors)
+            step = self.step()
+            self.assertIn(f"w holds the checkpoint of step {step}", errors)
+            path.write_bytes(whole)
+            self.resumed(errors, "--steps", step + 2)
+            self.assertEqual(self.step(), step + 2)
+            (self.folder / "w").unlink()
 
     def test_measuring(self):
         """The trained weights are there where the data they are tested on breaks."""

@@ -89,6 +89,33 @@ static void check_round_trip(const qn_model *model, bool is_outside) {
     globfree(&made);
 }
 
+/* Weights outside of the file that are cut while the network is in use: no engine begins with what
+ * is left of them, and the file has no hash. */
+static inline void check_cut_outside(const qn_model *model) {
+    char path[] = "/tmp/quern-test-cut-XXXXXX", pattern[64], hash[QN_ONNX_HASH_TEXT];
+    glob_t made;
+    qn_trainer_options trained = qn_trainer_options_for(model);
+    qn_trainer *none = NULL;
+    qn_onnx_network *network = NULL;
+    const int descriptor = mkstemp(path);
+    CHECK(descriptor >= 0 && close(descriptor) == 0);
+    const qn_onnx_export_options options = {QN_OPTIONS_INIT(qn_onnx_export_options), .model = model,
+                                            .is_outside = true};
+    CHECK_OK(qn_onnx_export(&options, path));
+    CHECK_OK(qn_onnx_open(&(qn_onnx_options){QN_OPTIONS_INIT(qn_onnx_options)}, path, &network));
+    snprintf(pattern, sizeof pattern, "%s.*", path);
+    CHECK(glob(pattern, 0, NULL, &made) == 0 && made.gl_pathc == 1);
+    CHECK_OK(qn_onnx_model_of(network, &trained.model));
+    CHECK_OK(qn_onnx_hash(network, hash));
+    CHECK(truncate(made.gl_pathv[0], 100) == 0);
+    CHECK_FAILS(qn_trainer_create(&trained, &none), QN_ERROR_IO, "cut short");
+    CHECK_FAILS(qn_onnx_hash(network, hash), QN_ERROR_IO, "cut short");
+    qn_onnx_close(network);
+    unlink(made.gl_pathv[0]);
+    unlink(path);
+    globfree(&made);
+}
+
 /* By name. */
 static inline void check_round_trips(const char *const *names, int n) {
     for (int i = 0; i < n; i++) {

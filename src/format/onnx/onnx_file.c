@@ -232,8 +232,12 @@ static qn_status open_mapped(const qn_allocator *allocator, reader *read, const 
     QN_TRY(qn_file_map(from, &memory));
     qn_arena_init(&arena, qn_allocator_or_default(allocator));
     const char *folder = folder_of(&arena, path);
-    const qn_status status =
+    qn_status status =
         folder ? open_bytes(allocator, read, memory, n, folder, path, true, file) : QN_ERROR_MEMORY;
+    const qn_status mapped = qn_file_map_check(memory);
+    if (mapped != QN_OK && status == QN_OK)
+        qn_onnx_file_close(*file);
+    status = mapped != QN_OK ? mapped : status;
     qn_arena_deinit(&arena);
     qn_file_unmap(memory, n);
     return status;
@@ -271,6 +275,12 @@ void qn_onnx_file_close(qn_onnx_file *file) {
         qn_file_unmap(m->memory, m->bytes);
     qn_arena_deinit(&file->arena);
     qn_release(file->allocator, file, 1, sizeof *file);
+}
+
+qn_status qn_onnx_file_check(const qn_onnx_file *file) {
+    for (const qn_onnx_mapping *m = file->mappings; m; m = m->next)
+        QN_TRY(qn_file_map_check(m->memory));
+    return QN_OK;
 }
 
 uint64_t qn_onnx_file_hash_outside(const qn_onnx_file *file) {

@@ -139,6 +139,9 @@ qn_status qn_onnx_file_open_bytes(const qn_allocator *allocator, const void *byt
 void qn_onnx_file_close(qn_onnx_file *file);
 const qn_onnx_model *qn_onnx_file_model(const qn_onnx_file *file);
 
+/* After numbers outside of the file were read: fails if something of them was gone. */
+qn_status qn_onnx_file_check(const qn_onnx_file *file);
+
 /* A number of what the file keeps outside of itself; 0: nothing. */
 uint64_t qn_onnx_file_hash_outside(const qn_onnx_file *file);
 

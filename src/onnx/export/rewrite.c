@@ -214,6 +214,7 @@ static qn_status rewrite(rewriting *r, const qn_metadata *pairs, const char *pat
     QN_TRY(open_weights(r));
     QN_TRY(note_parameters(r->network));
     QN_TRY(add_records(r));
+    QN_TRY(qn_file_map_check(r->mapped));
     QN_TRY(add_properties(r, pairs));
     QN_TRY(add_preparation(r));
     r->changes.tensors = r->tensors;

@@ -1,6 +1,7 @@
 /* Reading files at any offset; see os.h. */
 #define _GNU_SOURCE /* O_TMPFILE, memfd_create */
 
+#include "os/files/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/files/writer.h"
@@ -115,11 +116,15 @@ int64_t qn_file_bytes(const qn_file *file) {
     return file->bytes;
 }
 
+int qn_file_descriptor(const qn_file *file) {
+    return file->descriptor;
+}
+
 const char *qn_file_path(const qn_file *file) {
     return file->path;
 }
 
-qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes) {
+qn_status qn_file_read(const qn_file *file, int64_t offset, void *data, size_t bytes) {
     char *to = data;
     while (bytes > 0) {
         ssize_t n_read = pread(file->descriptor, to, bytes, (off_t)offset);
@@ -135,30 +140,6 @@ qn_status qn_file_read(qn_file *file, int64_t offset, void *data, size_t bytes) 
         bytes -= (size_t)n_read;
     }
     return QN_OK;
-}
-
-qn_status qn_file_map(const qn_file *file, const void **memory) {
-    *memory = NULL;
-    if (file->bytes == 0)
-        return QN_OK;
-    if ((uint64_t)file->bytes > SIZE_MAX)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "%s is larger than this machine can address",
-                       file->path);
-    void *mapped = mmap(NULL, (size_t)file->bytes, PROT_READ, MAP_PRIVATE, file->descriptor, 0);
-    if (mapped == MAP_FAILED)
-        return fail_at("map", file->path);
-    *memory = mapped;
-    return QN_OK;
-}
-
-void qn_file_unmap(const void *memory, size_t bytes) {
-    if (memory)
-        munmap((void *)memory, bytes);
-}
-
-void qn_file_forget(const void *memory, size_t bytes) {
-    if (memory)
-        (void)madvise((void *)memory, bytes, MADV_DONTNEED);
 }
 
 qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,

@@ -12,6 +12,8 @@ static qn_status write_all(qn_writer *writer, const char *data, size_t bytes) {
         ssize_t n_written = write(writer->descriptor, data, bytes);
         if (n_written < 0 && errno == EINTR)
             continue;
+        if (n_written < 0 && errno == EFAULT)
+            QN_TRY(qn_file_map_check(data));
         if (n_written < 0)
             return qn_fail(QN_ERROR_IO, "cannot write %s: %s", writer->path, strerror(errno));
         data += n_written;
@@ -30,10 +32,10 @@ qn_status qn_writer_put(qn_writer *writer, const void *data, size_t bytes) {
     if (bytes > QN_WRITER_BYTES - writer->used)
         QN_TRY(qn_writer_flush(writer));
     if (bytes >= QN_WRITER_BYTES)
-        return write_all(writer, data, bytes);
+        return write_all(writer, data, bytes) == QN_OK ? qn_file_map_check(data) : QN_ERROR_IO;
     memcpy(writer->buffer + writer->used, data, bytes);
     writer->used += bytes;
-    return QN_OK;
+    return qn_file_map_check(data);
 }
 
 bool qn_descriptor_sync(int descriptor) {

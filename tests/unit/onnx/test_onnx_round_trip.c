@@ -35,6 +35,7 @@ int main(void) {
 #endif
     check_round_trips(names, n);
     check_round_trip(qn_model_find("lenet5"), true);
+    check_cut_outside(qn_model_find("lenet5"));
     test_memory();
     return checks_finish();
 }
