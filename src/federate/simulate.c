@@ -782,7 +782,7 @@ static qn_status copy_pairs(const qn_federation *f, const qn_metadata *from, qn_
         QN_TRY(set_number(to, "federate.joules", f->joules));
         QN_TRY(set_number(to, "federate.begin_seconds", f->begin_seconds));
     }
-    return qn_metadata_set_preparation(to, &f->o.data->preparation);
+    return QN_OK;
 }
 
 qn_status qn_federation_save(qn_federation *f, const qn_metadata *pairs, const char *path) {

@@ -8,6 +8,7 @@
 #include "data/prepare.h"
 #include "os/heap.h"
 #include "quern/checkpoint.h"
+#include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -276,7 +277,7 @@ qn_status qn_days_save(qn_days *d, const char *path) {
         status =
             qn_metadata_set(pairs, "input", qn_shape_print(d->o.data->preparation.sample, shape));
     if (status == QN_OK)
-        status = qn_metadata_set_preparation(pairs, &d->o.data->preparation);
+        status = qn_known_data_put(pairs, d->o.data->name, d->o.data);
     if (status == QN_OK)
         status = qn_checkpoint_save(qn_learner_engine(d->learner), pairs, path);
     qn_metadata_destroy(pairs);

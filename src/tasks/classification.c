@@ -103,13 +103,15 @@ static qn_status find_outputs(qn_task *task, classification *c) {
 }
 
 /* Whether the settings hold the preparation that is to be used: any checkpoint's for evaluation,
- * that of the same data for training. */
+ * those of versions that did not name the data too; that of the same data for training. */
 static bool is_prepared(const qn_task *task) {
     const char *prepared = qn_setting_text(task, QN_PREPARED, NULL);
     const char *data = qn_setting_text(task, "data", NULL);
     if (qn_setting_flag(task, "prepared_inside", false))
         return true; /* the network itself does it: what it is given is given to it in training too
                       */
+    if (!task->training && qn_setting_count(task, "preparation.n_classes", 0) > 0)
+        return true;
     return prepared && (!task->training || (data && strcmp(prepared, data) == 0));
 }
 

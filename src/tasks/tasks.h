@@ -145,6 +145,23 @@ qn_status qn_task_match_classes(qn_task *task, qn_data_source *source);
 qn_status qn_match_classes(const qn_allocator *allocator, const qn_log *log,
                            const qn_preparation *known, qn_data_source *source);
 
+/* What weights know of data. All zero: nothing. */
+typedef struct qn_known_data {
+    qn_metadata *pairs;
+    qn_preparation preparation;
+} qn_known_data;
+
+/* Opens data as the weights of a checkpoint need them: columns and classes by name, samples held
+ * out by its rule. The checkpoint may be null, or know nothing of data. known must stay as long as
+ * the source, also on failure. */
+qn_status qn_known_data_open(const char *checkpoint, const char *data,
+                             const qn_data_options *options, qn_known_data *known,
+                             qn_data_source *source);
+void qn_known_data_deinit(qn_known_data *known);
+
+/* Into the pairs of a checkpoint: what its weights know of the data that they were trained on. */
+qn_status qn_known_data_put(qn_metadata *pairs, const char *data, const qn_data_source *source);
+
 /* The seed that settings say, by which what no file holds was drawn; 1 where they do not. */
 uint64_t qn_seed_of(const qn_metadata *settings);
 

@@ -7,10 +7,12 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/session.h"
 #include "federate/flower.h"
 #include "os/heap.h"
 #include "os/process/interrupt.h"
 #include "report/document.h"
+#include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -280,6 +282,7 @@ typedef struct simulation {
     const arguments *a;
     bool is_json;
     qn_data_source data;
+    qn_known_data known; /* of the weights that are gone on from */
     bool is_open;
     qn_federation *federation;
     qn_federation_options o;
@@ -417,12 +420,16 @@ static qn_status read_options(simulation *s) {
 
 static qn_status open_data(simulation *s) {
     const char *name = arguments_get(s->a, "data"), *holdout = arguments_get(s->a, "holdout");
-    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options), .seed = s->o.seed,
+    const char *resume = arguments_get(s->a, "resume"), *load = arguments_get(s->a, "load");
+    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options),
+                                 .log = &session_log,
+                                 .seed = s->o.seed,
                                  .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
-                                 .sample = s->o.model->input, .n_classes = s->o.model->n_classes};
+                                 .sample = s->o.model->input,
+                                 .n_classes = s->o.model->n_classes};
     if (!name)
         return qn_fail(QN_ERROR_ARGUMENT, "quern federate needs --data; see quern federate --help");
-    QN_TRY(qn_data_open(name, &how, &s->data));
+    QN_TRY(qn_known_data_open(resume ? resume : load, name, &how, &s->known, &s->data));
     s->is_open = true;
     return QN_OK;
 }
@@ -432,7 +439,9 @@ static qn_status set_pairs(simulation *s) {
     char text[QN_SHAPE_TEXT];
     QN_TRY(qn_metadata_create(NULL, &s->pairs));
     QN_TRY(qn_metadata_set(s->pairs, "model", s->o.model->name));
-    QN_TRY(qn_metadata_set(s->pairs, "data", arguments_get(s->a, "data")));
+    if (arguments_has(s->a, "holdout"))
+        QN_TRY(qn_metadata_set(s->pairs, "holdout", arguments_get(s->a, "holdout")));
+    QN_TRY(qn_known_data_put(s->pairs, arguments_get(s->a, "data"), &s->data));
     return qn_metadata_set(s->pairs, "input", qn_shape_print(s->data.preparation.sample, text));
 }
 
@@ -709,6 +718,7 @@ static int run(const arguments *a) {
     qn_metadata_destroy(s.pairs);
     if (s.is_open)
         qn_data_close(&s.data);
+    qn_known_data_deinit(&s.known);
     qn_release(qn_allocator_default(), s.points, s.room, sizeof *s.points);
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }

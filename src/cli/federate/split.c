@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/session.h"
 #include "federate/halves.h"
 #include "federate/split_server.h"
 #include "federate/tls.h"
@@ -14,6 +15,7 @@
 #include "os/network/socket.h"
 #include "os/os.h"
 #include "os/process/interrupt.h"
+#include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -211,6 +213,7 @@ static qn_status check_target(const char *path) {
 typedef struct device {
     const arguments *a;
     qn_data_source data;
+    qn_known_data known; /* of the half that is gone on with */
     bool is_open;
     qn_halves_options o;
     qn_metadata *pairs;
@@ -224,11 +227,16 @@ static qn_status open_data(device *d) {
     const qn_model *model = qn_model_find(arguments_get(a, "model"));
     if (!model)
         return QN_ERROR_ARGUMENT;
-    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options),
-                                 .seed = (uint64_t)arguments_count(a, "seed"),
-                                 .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
-                                 .sample = model->input, .n_classes = model->n_classes};
-    QN_TRY(qn_data_open(arguments_get(a, "data"), &how, &d->data));
+    const qn_data_options how = {
+        QN_OPTIONS_INIT(qn_data_options),
+        .log = &session_log,
+        .seed = (uint64_t)arguments_count(a, "seed"),
+        .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
+        .sample = model->input,
+        .n_classes = model->n_classes,
+    };
+    QN_TRY(qn_known_data_open(arguments_get(a, "resume"), arguments_get(a, "data"), &how, &d->known,
+                              &d->data));
     d->is_open = true;
     if (d->data.preparation.n_classes == 0)
         return qn_fail(QN_ERROR_UNSUPPORTED, "%s has no classes", d->data.name);
@@ -261,9 +269,10 @@ static qn_status set_pairs(device *d) {
     char text[QN_SHAPE_TEXT];
     QN_TRY(qn_metadata_create(NULL, &d->pairs));
     QN_TRY(qn_metadata_set(d->pairs, "model", d->o.model->name));
-    QN_TRY(qn_metadata_set(d->pairs, "data", arguments_get(d->a, "data")));
-    QN_TRY(qn_metadata_set(d->pairs, "input", qn_shape_print(d->o.input, text)));
-    return qn_metadata_set_preparation(d->pairs, &d->data.preparation);
+    if (arguments_has(d->a, "holdout"))
+        QN_TRY(qn_metadata_set(d->pairs, "holdout", arguments_get(d->a, "holdout")));
+    QN_TRY(qn_known_data_put(d->pairs, arguments_get(d->a, "data"), &d->data));
+    return qn_metadata_set(d->pairs, "input", qn_shape_print(d->o.input, text));
 }
 
 static qn_status connect_device(device *d) {
@@ -415,6 +424,7 @@ static qn_status train(const arguments *a) {
     qn_metadata_destroy(d.pairs);
     if (d.is_open)
         qn_data_close(&d.data);
+    qn_known_data_deinit(&d.known);
     return status;
 }
 

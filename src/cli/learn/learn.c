@@ -7,11 +7,13 @@
 #include "cli/json.h"
 #include "cli/learn/service.h"
 #include "cli/learn/status.h"
+#include "cli/session.h"
 #include "learn/days.h"
 #include "learn/replay.h"
 #include "os/heap.h"
 #include "os/process/interrupt.h"
 #include "report/document.h"
+#include "tasks/tasks.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -215,6 +217,7 @@ typedef struct simulation {
     int64_t n_days;
     /* with --data */
     qn_data_source data;
+    qn_known_data known; /* of the weights to begin with */
     bool is_open;
     qn_days *learning;      /* null: nothing is learned */
     qn_day_result start;    /* before the first day */
@@ -276,11 +279,16 @@ static qn_status set_up(simulation *s) {
 
 static qn_status open_data(simulation *s, const qn_model *model) {
     const char *holdout = arguments_get(s->a, "holdout");
-    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options),
-                                 .seed = (uint64_t)arguments_count(s->a, "seed"),
-                                 .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
-                                 .sample = model->input, .n_classes = model->n_classes};
-    QN_TRY(qn_data_open(arguments_get(s->a, "data"), &how, &s->data));
+    const qn_data_options how = {
+        QN_OPTIONS_INIT(qn_data_options),
+        .log = &session_log,
+        .seed = (uint64_t)arguments_count(s->a, "seed"),
+        .holdout = holdout ? qn_decimal_read(holdout, NULL) : 0,
+        .sample = model->input,
+        .n_classes = model->n_classes,
+    };
+    QN_TRY(qn_known_data_open(arguments_get(s->a, "load"), arguments_get(s->a, "data"), &how,
+                              &s->known, &s->data));
     s->is_open = true;
     return QN_OK;
 }
@@ -564,6 +572,7 @@ static int run(const arguments *a) {
     qn_days_destroy(s.learning);
     if (s.is_open)
         qn_data_close(&s.data);
+    qn_known_data_deinit(&s.known);
     qn_trace_close(&s.trace);
     qn_release(qn_allocator_default(), s.results, (size_t)s.n_days, sizeof *s.results);
     qn_release(qn_allocator_default(), s.days, (size_t)s.n_days, sizeof *s.days);

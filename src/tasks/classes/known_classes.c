@@ -2,6 +2,7 @@
  * say, or the weights that training begins with. The data are matched to them by data/classes.h. */
 #include "base/status.h"
 #include "data/classes.h"
+#include "os/heap.h"
 #include "tasks/tasks.h"
 
 #include <limits.h>
@@ -102,4 +103,45 @@ qn_status qn_match_classes(const qn_allocator *allocator, const qn_log *log,
                                         .names = known->class_names,
                                         .advice = rename_them};
     return qn_classes_match(&matching, source);
+}
+
+static qn_status open_known(const char *data, qn_data_options *options, qn_known_data *known,
+                            qn_data_source *source) {
+    qn_data_source opened;
+    QN_TRY(qn_metadata_get_preparation(known->pairs, &known->preparation));
+    options->table = known->preparation.table;
+    options->held_out = qn_metadata_get(known->pairs, QN_HELD_OUT);
+    QN_TRY(qn_data_open(data, options, &opened));
+    const qn_status status =
+        qn_match_classes(options->allocator, options->log, &known->preparation, &opened);
+    if (status == QN_OK)
+        *source = opened;
+    else
+        qn_data_close(&opened);
+    return status;
+}
+
+qn_status qn_known_data_open(const char *checkpoint, const char *data,
+                             const qn_data_options *options, qn_known_data *known,
+                             qn_data_source *source) {
+    qn_data_options how = *options;
+    how.allocator = qn_allocator_or_default(options->allocator);
+    *known = (qn_known_data){.pairs = NULL};
+    if (checkpoint)
+        QN_TRY(qn_checkpoint_read(how.allocator, checkpoint, &known->pairs));
+    return known->pairs && has_preparation(known->pairs) ? open_known(data, &how, known, source)
+                                                         : qn_data_open(data, &how, source);
+}
+
+void qn_known_data_deinit(qn_known_data *known) {
+    qn_metadata_destroy(known->pairs);
+    *known = (qn_known_data){.pairs = NULL};
+}
+
+qn_status qn_known_data_put(qn_metadata *pairs, const char *data, const qn_data_source *source) {
+    QN_TRY(qn_metadata_set(pairs, "data", data));
+    QN_TRY(qn_metadata_set(pairs, QN_PREPARED, data));
+    if (source->held_out)
+        QN_TRY(qn_metadata_set(pairs, QN_HELD_OUT, source->held_out));
+    return qn_metadata_set_preparation(pairs, &source->preparation);
 }
