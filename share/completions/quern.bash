@@ -12,7 +12,7 @@ _quern() {
     evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --classes-from --resize --force --help' ;;
     predict) options='--weights --top --threads --csv --json --header --separator --decimal --dates --help' ;;
     sample) options='--weights --data --prompt --context --count --characters --temperature --seed --picture --memory --threads --json --force --help' ;;
-    convert) options='--model --map --out --input --classes --vocabulary --partial --seed --real --show-map --json --force --help' ;;
+    convert) options='--model --map --key --out --input --classes --vocabulary --partial --seed --real --show-map --json --force --help' ;;
     merge) options='--weights --out --data --load --force --help' ;;
     import) options='--check --shape --train-only --requires-grad --json --help' ;;
     export) options='--weights --out --input --classes --numerics --data --samples --with-preparation --outside --force --help' ;;

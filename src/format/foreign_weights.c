@@ -3,7 +3,9 @@
 
 #include "base/print.h"
 #include "base/status.h"
+#include "format/foreign_tensor.h"
 #include "format/safetensors.h"
+#include "format/torch/state_dict.h"
 #include "tensor/number.h"
 
 #include <math.h>
@@ -13,7 +15,7 @@
 
 /* Where a tensor of the file goes. */
 typedef struct item {
-    const qn_safetensor *from;
+    const qn_foreign_tensor *from;
     const qn_map_rule *rule; /* or null */
     int to;                  /* tensor of the engine; -1: nowhere */
 } item;
@@ -31,8 +33,12 @@ typedef struct loading {
     const qn_foreign_options *options;
     const qn_allocator *allocator;
     qn_file *from;
-    qn_safetensors file;
-    item *items;      /* (file.n_tensors) */
+    qn_safetensors file;        /* where it is one */
+    qn_state_dict dict;         /* likewise */
+    qn_foreign_tensor *of_file; /* (n_tensors) made of the former; null: they are the latter's */
+    const qn_foreign_tensor *tensors; /* (n_tensors) either */
+    size_t n_tensors;
+    item *items;      /* (n_tensors) */
     target *targets;  /* (n_targets), by tensor of the engine */
     size_t n_targets; /* its tensors */
     int64_t n_bad;
@@ -64,92 +70,98 @@ typedef struct view {
     int64_t begin; /* first element here */
 } view;
 
-static void set_strides(qn_shape shape, int64_t strides[QN_MAX_RANK]) {
-    int64_t stride = 1;
-    for (int i = shape.rank - 1; i >= 0; i--) {
-        strides[i] = stride;
-        stride *= shape.dims[i];
+/* Without extents of 1. */
+static qn_foreign_tensor squeeze(qn_foreign_tensor t) {
+    int rank = 0;
+    for (int i = 0; i < t.shape.rank; i++) {
+        if (t.shape.dims[i] == 1)
+            continue;
+        t.shape.dims[rank] = t.shape.dims[i];
+        t.strides[rank++] = t.strides[i];
     }
+    t.shape.rank = rank;
+    return t;
 }
 
-/* Without extents of 1. */
-static qn_shape squeeze(qn_shape shape) {
-    qn_shape kept = {.rank = 0};
-    for (int i = 0; i < shape.rank; i++) {
-        if (shape.dims[i] != 1)
-            kept.dims[kept.rank++] = shape.dims[i];
-    }
-    return kept;
+static qn_shape squeeze_shape(qn_shape shape) {
+    return squeeze((qn_foreign_tensor){.shape = shape}).shape;
 }
 
 /* Equal shapes, but for extents of 1 where only rows and columns are left. */
-static bool view_same(qn_shape there, qn_shape here, view *v) {
-    if (!qn_shape_equal(there, here)) {
+static bool view_same(const qn_foreign_tensor *from, qn_shape here, view *v) {
+    qn_foreign_tensor there = *from;
+    if (!qn_shape_equal(there.shape, here)) {
         there = squeeze(there);
-        if (there.rank > 2 || !qn_shape_equal(there, squeeze(here)))
+        if (there.shape.rank > 2 || !qn_shape_equal(there.shape, squeeze_shape(here)))
             return false;
     }
-    v->rank = there.rank;
-    memcpy(v->extents, there.dims, sizeof v->extents);
-    set_strides(there, v->strides);
+    v->rank = there.shape.rank;
+    memcpy(v->extents, there.shape.dims, sizeof v->extents);
+    memcpy(v->strides, there.strides, sizeof v->strides);
     return true;
 }
 
 /* (K, C, space...) there, (K, space..., C) here. */
-static bool view_filter(qn_shape there, qn_shape here, view *v) {
-    int64_t strides[QN_MAX_RANK];
+static bool view_filter(const qn_foreign_tensor *from, qn_shape here, view *v) {
     const int last = here.rank - 1;
-    if (there.rank != here.rank || here.rank < 3)
-        return view_same(there, here, v);
-    set_strides(there, strides);
+    if (from->shape.rank != here.rank || here.rank < 3)
+        return view_same(from, here, v);
     v->rank = here.rank;
     for (int i = 0; i <= last; i++) {
         const int at = i == 0 ? 0 : i == last ? 1 : i + 1;
-        if (there.dims[at] != here.dims[i])
-            return view_same(there, here, v) && squeeze(here).rank <= 2;
+        if (from->shape.dims[at] != here.dims[i])
+            return view_same(from, here, v) && squeeze_shape(here).rank <= 2;
         v->extents[i] = here.dims[i];
-        v->strides[i] = strides[at];
+        v->strides[i] = from->strides[at];
     }
     return true;
 }
 
 /* (in, out) there, (out, in) here. */
-static bool view_swapped(qn_shape there, qn_shape here, view *v) {
+static bool view_swapped(const qn_foreign_tensor *from, qn_shape here, view *v) {
+    const qn_shape there = from->shape;
     if (there.rank != 2 || here.rank != 2 || there.dims[0] != here.dims[1] ||
         there.dims[1] != here.dims[0])
         return false;
-    *v = (view){.rank = 2, .extents = {here.dims[0], here.dims[1]}, .strides = {1, here.dims[0]}};
+    *v = (view){.rank = 2,
+                .extents = {here.dims[0], here.dims[1]},
+                .strides = {from->strides[1], from->strides[0]}};
     return true;
 }
 
 /* (K, C H W) there, (K, H W C) here. */
-static bool view_image(qn_shape there, qn_shape here, const int64_t chw[3], view *v) {
-    const int64_t c = chw[0], h = chw[1], w = chw[2];
-    if (here.rank != 2 || !qn_shape_equal(there, here) || h * w < 1 || c * h * w != here.dims[1])
+static bool view_image(const qn_foreign_tensor *from, qn_shape here, const int64_t chw[3],
+                       view *v) {
+    const int64_t c = chw[0], h = chw[1], w = chw[2], step = from->strides[1];
+    if (here.rank != 2 || !qn_shape_equal(from->shape, here) || h * w < 1 ||
+        c * h * w != here.dims[1])
         return false;
-    *v = (view){.rank = 4, .extents = {here.dims[0], h, w, c}, .strides = {c * h * w, w, 1, h * w}};
+    *v = (view){.rank = 4,
+                .extents = {here.dims[0], h, w, c},
+                .strides = {from->strides[0], w * step, step, h * w * step}};
     return true;
 }
 
 /* How a tensor of the file lies in a parameter; false: it does not fit. */
-static bool find_view(const qn_safetensor *from, const qn_map_rule *rule, qn_shape here, view *v) {
+static bool find_view(const qn_foreign_tensor *from, const qn_map_rule *rule, qn_shape here,
+                      view *v) {
     const qn_map_layout layout = rule ? rule->layout : QN_LAYOUT_BY_SHAPE;
     *v = (view){.rank = 0};
     if (layout == QN_LAYOUT_SAME)
-        return view_same(from->shape, here, v);
+        return view_same(from, here, v);
     if (layout == QN_LAYOUT_SWAPPED)
-        return view_swapped(from->shape, here, v);
+        return view_swapped(from, here, v);
     if (layout == QN_LAYOUT_IMAGE)
-        return view_image(from->shape, here, rule->numbers, v);
+        return view_image(from, here, rule->numbers, v);
     if (layout == QN_LAYOUT_PART) {
         if (here.rank < 1 || here.dims[0] % rule->numbers[1] != 0)
             return false;
         here.dims[0] /= rule->numbers[1];
-        const bool fits = view_filter(from->shape, here, v);
+        const bool fits = view_filter(from, here, v);
         v->begin = rule->numbers[0] * qn_shape_count(here);
         return fits;
     }
-    return view_filter(from->shape, here, v);
+    return view_filter(from, here, v);
 }
 
 /* ---- matching ---- */
@@ -184,7 +196,7 @@ static void note_part(loading *l, const item *it) {
     t->parts |= part;
 }
 
-static qn_status match(loading *l, const qn_safetensor *from, item *it) {
+static qn_status match(loading *l, const qn_foreign_tensor *from, item *it) {
     char name[QN_MAP_NAME], there[QN_SHAPE_TEXT], here[QN_SHAPE_TEXT];
     view v;
     *it = (item){.from = from, .to = -1};
@@ -243,7 +255,7 @@ static void check_targets(loading *l) {
 /* ---- filling ---- */
 
 /* Adds to elements, or sets them. */
-static void scatter(const qn_safetensor *from, const void *data, const view *v, bool adds,
+static void scatter(const qn_foreign_tensor *from, const void *data, const view *v, bool adds,
                     const qn_stored_tensor *to) {
     int64_t index[QN_MAX_RANK] = {0}, at = 0, count = 1;
     for (int i = 0; i < v->rank; i++)
@@ -269,8 +281,7 @@ static qn_status fill(loading *l, const item *it) {
     view v;
     find_view(it->from, it->rule, to.shape, &v);
     QN_TRY(qn_allocate(l->allocator, it->from->bytes, 1, &data));
-    const qn_status status =
-        qn_file_read(l->from, l->file.data_offset + it->from->begin, data, it->from->bytes);
+    const qn_status status = qn_file_read(l->from, it->from->begin, data, it->from->bytes);
     if (status == QN_OK)
         scatter(it->from, data, &v, t->is_sum && t->first == NULL, &to);
     t->first = NULL; /* it has come */
@@ -278,18 +289,70 @@ static qn_status fill(loading *l, const item *it) {
     return status;
 }
 
-static qn_status load(loading *l) {
+/* ---- the file ---- */
+
+static qn_status read_safetensors(loading *l) {
     l->file.takes_any_type = true;
     QN_TRY(qn_safetensors_read(&l->file, l->from));
-    QN_TRY(qn_allocate(l->allocator, l->file.n_tensors, sizeof *l->items, &l->items));
+    l->n_tensors = l->file.n_tensors;
+    QN_TRY(qn_allocate(l->allocator, l->n_tensors, sizeof *l->of_file, &l->of_file));
+    for (size_t i = 0; i < l->n_tensors; i++) {
+        const qn_safetensor *t = &l->file.tensors[i];
+        l->of_file[i] = (qn_foreign_tensor){.name = t->name,
+                                            .dtype = t->dtype,
+                                            .type = t->type,
+                                            .shape = t->shape,
+                                            .begin = l->file.data_offset + t->begin,
+                                            .bytes = t->bytes};
+        qn_foreign_tensor_pack(&l->of_file[i]);
+    }
+    l->tensors = l->of_file;
+    return QN_OK;
+}
+
+static qn_status read_state_dict(loading *l) {
+    const size_t n_bytes = (size_t)qn_file_bytes(l->from);
+    const void *memory;
+    QN_TRY(qn_file_map(l->from, &memory));
+    qn_status status = qn_state_dict_parse(&l->dict, memory, n_bytes, l->options->key);
+    if (status == QN_OK)
+        status = qn_file_map_check(memory);
+    qn_file_unmap(memory, n_bytes);
+    l->tensors = l->dict.tensors;
+    l->n_tensors = l->dict.n_tensors;
+    if (status != QN_OK)
+        return qn_fail_within(status, "%s", qn_file_path(l->from));
+    qn_print(l->counts.key, sizeof l->counts.key, "%s", l->dict.path);
+    qn_print(l->counts.other, sizeof l->counts.other, "%s", l->dict.other ? l->dict.other : "");
+    return QN_OK;
+}
+
+/* Which kind of file it is is in its first bytes. */
+static qn_status read_file(loading *l) {
+    unsigned char first[16];
+    const bool is_long = qn_file_bytes(l->from) >= (int64_t)sizeof first;
+    if (is_long)
+        QN_TRY(qn_file_read(l->from, 0, first, sizeof first));
+    if (is_long && qn_state_dict_is(first, sizeof first))
+        return read_state_dict(l);
+    if (l->options->key)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%s is no file of PyTorch: its tensors are under no key (--key)",
+                       qn_file_path(l->from));
+    return read_safetensors(l);
+}
+
+static qn_status load(loading *l) {
+    QN_TRY(read_file(l));
+    QN_TRY(qn_allocate(l->allocator, l->n_tensors, sizeof *l->items, &l->items));
     QN_TRY(qn_allocate(l->allocator, l->n_targets, sizeof *l->targets, &l->targets));
-    for (size_t i = 0; i < l->file.n_tensors; i++)
-        QN_TRY(match(l, &l->file.tensors[i], &l->items[i]));
+    for (size_t i = 0; i < l->n_tensors; i++)
+        QN_TRY(match(l, &l->tensors[i], &l->items[i]));
     check_targets(l);
     if (l->n_bad > 0)
         return qn_fail(QN_ERROR_FORMAT, "%s: %lld tensors do not fit the model",
                        qn_file_path(l->from), (long long)l->n_bad);
-    for (size_t i = 0; i < l->file.n_tensors; i++) {
+    for (size_t i = 0; i < l->n_tensors; i++) {
         if (l->items[i].to >= 0)
             QN_TRY(fill(l, &l->items[i]));
     }
@@ -304,10 +367,13 @@ qn_status qn_foreign_weights_load(qn_engine *engine, const char *path,
                  .n_targets = (size_t)qn_engine_tensor_count(engine)};
     QN_TRY(qn_file_open(l.allocator, path, &l.from));
     qn_safetensors_init(&l.file, l.allocator);
+    qn_state_dict_init(&l.dict, l.allocator);
     const qn_status status = load(&l);
-    qn_release(l.allocator, l.items, l.file.n_tensors, sizeof *l.items);
+    qn_release(l.allocator, l.items, l.n_tensors, sizeof *l.items);
+    qn_release(l.allocator, l.of_file, l.n_tensors, sizeof *l.of_file);
     qn_release(l.allocator, l.targets, l.n_targets, sizeof *l.targets);
     qn_safetensors_deinit(&l.file);
+    qn_state_dict_deinit(&l.dict);
     qn_file_close(l.from);
     *counts = l.counts;
     return status;

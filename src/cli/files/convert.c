@@ -25,6 +25,11 @@ static const option options[] = {
      .argument = "FILE",
      .otherwise = "that which quern has for the model, else equal names",
      .help = "map of names, CSV with the columns from,to[,layout]"},
+    {.name = "key",
+     .kind = OPTION_TEXT,
+     .argument = "KEY",
+     .otherwise = "the only one",
+     .help = "dictionary of a PyTorch file that holds several, such as model or state_dict_ema"},
     {.name = "out",
      .kind = OPTION_TARGET,
      .makes = QN_OWN_WEIGHTS,
@@ -201,6 +206,7 @@ static qn_status convert(conversion *c) {
     int64_t n_lines = 0;
     const qn_foreign_options foreign = {
         .map = &c->map,
+        .key = arguments_get(c->a, "key"),
         .is_partial = arguments_flag(c->a, "partial"),
         .user = &n_lines,
         .tell = tell_line,
@@ -233,6 +239,8 @@ static void print_result(const conversion *c) {
         json_text("event", "converted");
         json_text("model", c->model->name);
         json_count("parameters", count_parameters(c));
+        if (c->counts.key[0])
+            json_text("key", c->counts.key);
         json_count("tensors_used", c->counts.n_used);
         json_count("tensors_left_out", c->counts.n_left_out);
         json_count("parameters_filled", c->counts.n_filled);
@@ -240,8 +248,11 @@ static void print_result(const conversion *c) {
         json_end();
         return;
     }
-    printf("%s: %s parameters; %lld tensors of %s, by %s%s", c->model->name,
+    if (c->counts.other[0])
+        terminal_note("not read: objects such as %s; no code of the file is run", c->counts.other);
+    printf("%s: %s parameters; %lld tensors of %s%s%s, by %s%s", c->model->name,
            grouped(count_parameters(c), parameters), (long long)c->counts.n_used, c->a->words[0],
+           c->counts.key[0] ? " under " : "", c->counts.key,
            map          ? map
            : c->shipped ? "quern's map "
                         : "equal names",
@@ -294,9 +305,10 @@ const command command_convert = {
     .most_words = 1,
     .summary = "Import weights",
     .description =
-        "WEIGHTS is a safetensors file that another program wrote. Filters are rearranged\n"
-        "(channels last); F16, BF16 and F64 are converted. If a tensor has no counterpart, on\n"
-        "either side, it is named and nothing is written.",
+        "WEIGHTS is a file that another program wrote: safetensors, or a state dictionary of\n"
+        "PyTorch (.pt, .pth), whose code is never run. Filters are rearranged (channels last);\n"
+        "F16, BF16 and F64 are converted. If a tensor has no counterpart, on either side, it is\n"
+        "named and nothing is written.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,
