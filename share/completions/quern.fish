@@ -381,7 +381,7 @@ complete -c quern -n '__fish_seen_subcommand_from sample' -l force -d 'replace f
 complete -c quern -f -n __fish_use_subcommand -a convert -d 'Import weights'
 complete -c quern -n '__fish_seen_subcommand_from convert' -l model -r -d 'model of the zoo that the weights are for'
 complete -c quern -n '__fish_seen_subcommand_from convert' -l map -r -d 'map of names, CSV with the columns from,to[,layout]'
-complete -c quern -n '__fish_seen_subcommand_from convert' -l key -r -d 'dictionary of a PyTorch file that holds several, such as model or state_dict_ema'
+complete -c quern -n '__fish_seen_subcommand_from convert' -l key -r -d 'dictionary of a PyTorch file with several, such as state_dict_ema'
 complete -c quern -n '__fish_seen_subcommand_from convert' -l out -r -d 'checkpoint to write'
 complete -c quern -n '__fish_seen_subcommand_from convert' -l input -r -d 'input shape'
 complete -c quern -n '__fish_seen_subcommand_from convert' -l classes -r -d 'outputs'

@@ -1,7 +1,7 @@
-/* Zip files (PKWARE's APPNOTE, 4.3; sizes beyond 32 bits, 4.5.3) in memory: what the list at the end
- * says there is, and where an entry's bytes are. The reader trusts nothing: lists, sizes and places
- * outside of the file are refused, and all entries together have no more bytes than the file.
- * Leaves out: unpacking, encrypted entries, archives in several files. */
+/* Zip files (PKWARE's APPNOTE, 4.3; sizes beyond 32 bits, 4.5.3) in memory: what the list at the
+ * end says there is, and where an entry's bytes are. The reader trusts nothing: lists, sizes and
+ * places outside of the file are refused, and all entries together have no more bytes than the
+ * file. Leaves out: unpacking, encrypted entries, archives in several files. */
 #ifndef QN_FORMAT_ZIP_H
 #define QN_FORMAT_ZIP_H
 

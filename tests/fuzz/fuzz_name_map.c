@@ -1,7 +1,7 @@
 /* Maps of names: what is accepted turns any name into one that ends within its size, and layouts
  * into numbers that can be worked with; what follows the last line of a ; is names to turn. */
 #include "base/memory.h"
-#include "format/name_map.h"
+#include "format/foreign/name_map.h"
 
 #include <stdlib.h>
 #include <string.h>

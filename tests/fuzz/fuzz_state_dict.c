@@ -1,6 +1,6 @@
 /* Files of PyTorch: the tensors of what is accepted lie inside of the file, under names that
  * differ. */
-#include "format/torch/state_dict.h"
+#include "format/foreign/state_dict.h"
 
 #include "input.h"
 

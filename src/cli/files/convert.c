@@ -5,7 +5,7 @@
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
-#include "format/foreign_weights.h"
+#include "format/foreign/foreign_weights.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "quern/quern.h"
@@ -29,7 +29,7 @@ static const option options[] = {
      .kind = OPTION_TEXT,
      .argument = "KEY",
      .otherwise = "the only one",
-     .help = "dictionary of a PyTorch file that holds several, such as model or state_dict_ema"},
+     .help = "dictionary of a PyTorch file with several, such as state_dict_ema"},
     {.name = "out",
      .kind = OPTION_TARGET,
      .makes = QN_OWN_WEIGHTS,

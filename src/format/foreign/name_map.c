@@ -1,5 +1,5 @@
 /* See name_map.h. */
-#include "format/name_map.h"
+#include "format/foreign/name_map.h"
 
 #include "base/status.h"
 #include "format/csv.h"

@@ -6,7 +6,7 @@
 #ifndef QN_FORMAT_FOREIGN_WEIGHTS_H
 #define QN_FORMAT_FOREIGN_WEIGHTS_H
 
-#include "format/name_map.h"
+#include "format/foreign/name_map.h"
 #include "quern/engine.h"
 
 typedef struct qn_foreign_options {

@@ -2,8 +2,8 @@
  * nothing: a class or function that the stream names stays a name, and its call an object with that
  * name and the arguments. Memory is bounded by the stream's length. Leaves out: the text opcodes of
  * protocols 0 and 1, extension codes, buffers outside of the stream. */
-#ifndef QN_FORMAT_TORCH_PICKLE_H
-#define QN_FORMAT_TORCH_PICKLE_H
+#ifndef QN_FORMAT_FOREIGN_PICKLE_H
+#define QN_FORMAT_FOREIGN_PICKLE_H
 
 #include "base/memory.h"
 

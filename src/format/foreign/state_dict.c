@@ -1,10 +1,10 @@
 /* See state_dict.h. Storages are where bytes lie, tensors views of them with offsets and strides
  * (torch/serialization.py and torch/_utils.py of PyTorch say which calls make them). */
-#include "format/torch/state_dict.h"
+#include "format/foreign/state_dict.h"
 
 #include "base/print.h"
 #include "base/status.h"
-#include "format/torch/pickle.h"
+#include "format/foreign/pickle.h"
 #include "format/zip.h"
 
 #include <stdio.h>
@@ -264,7 +264,7 @@ static qn_status walk_entries(reading *r, const qn_pickle_value *dict, const cha
     return QN_OK;
 }
 
-/* Finds dictionaries of tensors below a value. Optimisers number theirs, and are not looked into. */
+/* Finds dictionaries of tensors below a value. Optimisers number theirs, which are passed over. */
 static qn_status walk(reading *r, const qn_pickle_value *value, const char *path, int depth) {
     bool has_tensors = false;
     note_other(r, value);
@@ -428,7 +428,7 @@ static qn_status parse_old(reading *r) {
 
 /* ---- the zip container ---- */
 
-/* Whether an entry's name is any folder's, and then this: "NAME/data.pkl". *n_folder: of "NAME/". */
+/* Whether an entry's name is a folder, then this: "NAME/data.pkl". *n_folder: of "NAME/". */
 static bool is_called(const qn_zip_entry *e, const char *name, size_t *n_folder) {
     const size_t n = strlen(name);
     if (e->name_bytes < n || memcmp(e->name + e->name_bytes - n, name, n) != 0)

@@ -1,5 +1,5 @@
 /* See pickle.h. A machine with a stack of values and a list of those that it keeps for later. */
-#include "format/torch/pickle.h"
+#include "format/foreign/pickle.h"
 
 #include "base/status.h"
 

@@ -1,11 +1,11 @@
 /* See foreign_weights.h. */
-#include "format/foreign_weights.h"
+#include "format/foreign/foreign_weights.h"
 
 #include "base/print.h"
 #include "base/status.h"
-#include "format/foreign_tensor.h"
+#include "format/foreign/foreign_tensor.h"
+#include "format/foreign/state_dict.h"
 #include "format/safetensors.h"
-#include "format/torch/state_dict.h"
 #include "tensor/number.h"
 
 #include <math.h>

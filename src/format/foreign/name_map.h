@@ -3,8 +3,8 @@
  * matches some characters of a part between two dots, and ** any characters; in to, {2} is the text
  * matched by the second of them, and {2+1} that number plus one. An empty to skips a tensor. A #
  * begins a comment line. The parser trusts nothing. */
-#ifndef QN_FORMAT_NAME_MAP_H
-#define QN_FORMAT_NAME_MAP_H
+#ifndef QN_FORMAT_FOREIGN_NAME_MAP_H
+#define QN_FORMAT_FOREIGN_NAME_MAP_H
 
 #include "base/memory.h"
 #include "quern/graph.h"

@@ -1,13 +1,13 @@
-/* Weights that PyTorch saved: torch.save(model.state_dict(), FILE), as a zip file (since 1.6) or one
- * after another in the older way, read without running anything of the file (pickle.h). The
+/* Weights that PyTorch saved: torch.save(model.state_dict(), FILE), as a zip file (since 1.6) or
+ * one after another in the older way, read without running anything of the file (pickle.h). The
  * dictionary may be inside of others, as trainers save it ({"model": ..., "epoch": 3}). The reader
  * trusts nothing: places, shapes and strides outside of the data are refused.
  * Leaves out: whole modules, TorchScript, sparse and quantised tensors, big-endian files. */
-#ifndef QN_FORMAT_TORCH_STATE_DICT_H
-#define QN_FORMAT_TORCH_STATE_DICT_H
+#ifndef QN_FORMAT_FOREIGN_STATE_DICT_H
+#define QN_FORMAT_FOREIGN_STATE_DICT_H
 
 #include "base/memory.h"
-#include "format/foreign_tensor.h"
+#include "format/foreign/foreign_tensor.h"
 
 typedef struct qn_state_dict {
     qn_arena arena;
