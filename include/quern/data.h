@@ -147,6 +147,19 @@ typedef struct qn_data_options {
      * versions that kept none. Null: by a keyed hash of their content, anew. */
     const char *held_out;
     qn_classes_from classes_from; /* of pictures in folders */
+    /* Samples that are on one side of the split together: those whose column of this name holds the
+     * same text, of tables (and of tables of pictures); of arrays the name of an array of numbers,
+     * one for each row. Null or "none": each sample is of its own. */
+    const char *group;
+    /* Of tables and arrays whose rows are steps of time: a sample is `window` rows that follow each
+     * other, the next one begins `stride` rows later (0: window). No window lies in two groups, or
+     * across a gap in time. 0: a sample is a row. */
+    int64_t window, stride;
+    const char *time; /* column, or array, of time, which is no input; null: as its name tells;
+                         "none": there is none */
+    const char *window_label; /* "majority", "last", "mean" of the rows' targets, or "same": of
+                                 windows whose rows have one label; null: majority of classes, last
+                                 of numbers */
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR,

@@ -4,12 +4,12 @@ _quern() {
   local command=${COMP_WORDS[1]} options='' words=''
   case "$command" in
     models) options='--input --json --help' ;;
-    inspect) options='--input --holdout --validation --seed --strict --json --target --task --ignore --categories --header --separator --decimal --dates --classes-from --resize --help' ;;
-    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --no-save --load --power --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --classes-from --resize --tune --cores --plan --personalise --personal-words --personal-rate --save-personal --force --help' ;;
-    plan) options='--data --max-batch --html --save --load --json --buffers --capacity --seconds --out --cores --compare-cores --machine --measure --power --trace --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --classes-from --resize --force --help' ;;
-    profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --stride --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --classes-from --resize --tune --cores --plan --force --help' ;;
+    inspect) options='--input --holdout --validation --seed --strict --json --target --task --ignore --categories --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --help' ;;
+    train) options='--data --epochs --steps --no-test --no-samples --picture --picture-every --save --no-save --load --power --save-best --early-stop --checkpoint-every --measure --budget-file --memory-pressure --pressure-file --pressure-calm --json --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --tune --cores --plan --personalise --personal-words --personal-rate --save-personal --force --help' ;;
+    plan) options='--data --max-batch --html --save --load --json --buffers --capacity --seconds --out --cores --compare-cores --machine --measure --power --trace --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --target --task --ignore --categories --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --force --help' ;;
+    profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --shape --classes --length --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --classes-from --resize --group --window --stride --window-label --time --tune --cores --plan --force --help' ;;
     study) options='--models --batches --out --quick --steps --seconds --repeat --data --no-drip --memory-limit --threads --retry --only --interval --sysroot --power --description --help' ;;
-    evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --classes-from --resize --force --help' ;;
+    evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --force --help' ;;
     predict) options='--weights --top --threads --csv --json --header --separator --decimal --dates --help' ;;
     sample) options='--weights --data --prompt --context --count --characters --temperature --seed --picture --memory --threads --json --force --help' ;;
     convert) options='--model --map --key --out --input --classes --vocabulary --partial --seed --real --show-map --json --force --help' ;;
@@ -34,6 +34,7 @@ _quern() {
     'inspect --decimal') words='.  ' ;;
     'inspect --dates') words='dmy mdy' ;;
     'inspect --classes-from') words='top leaf path' ;;
+    'inspect --window-label') words='majority last mean same' ;;
     'train --optimizer') words='sgd adam adamw' ;;
     'train --schedule') words='constant step cosine' ;;
     'train --loss') words='auto cross-entropy bce mse l1 huber none' ;;
@@ -46,6 +47,7 @@ _quern() {
     'train --decimal') words='.  ' ;;
     'train --dates') words='dmy mdy' ;;
     'train --classes-from') words='top leaf path' ;;
+    'train --window-label') words='majority last mean same' ;;
     'train --tune') words='off quick full' ;;
     'plan --cores') words='all auto' ;;
     'plan --optimizer') words='sgd adam adamw' ;;
@@ -60,6 +62,7 @@ _quern() {
     'plan --decimal') words='.  ' ;;
     'plan --dates') words='dmy mdy' ;;
     'plan --classes-from') words='top leaf path' ;;
+    'plan --window-label') words='majority last mean same' ;;
     'profile --optimizer') words='sgd adam adamw' ;;
     'profile --schedule') words='constant step cosine' ;;
     'profile --loss') words='auto cross-entropy bce mse l1 huber none' ;;
@@ -67,6 +70,7 @@ _quern() {
     'profile --net') words='conv mlp' ;;
     'profile --prefer') words='time energy balanced' ;;
     'profile --classes-from') words='top leaf path' ;;
+    'profile --window-label') words='majority last mean same' ;;
     'profile --tune') words='off quick full' ;;
     'evaluate --split') words='train test validation all' ;;
     'evaluate --loss') words='auto cross-entropy bce mse l1 huber none' ;;
@@ -75,6 +79,7 @@ _quern() {
     'evaluate --decimal') words='.  ' ;;
     'evaluate --dates') words='dmy mdy' ;;
     'evaluate --classes-from') words='top leaf path' ;;
+    'evaluate --window-label') words='majority last mean same' ;;
     'predict --header') words='auto yes no' ;;
     'predict --separator') words='  ; tab bar' ;;
     'predict --decimal') words='.  ' ;;

@@ -152,8 +152,9 @@ static const char *class_name(const qn_prediction *of, char *text, size_t bytes)
 
 /* What a sample is called: an image by its path, others by the number of their row. */
 typedef struct sample_name {
-    const char *image; /* null: a row */
-    int64_t row;
+    const char *image; /* null: a row, or the rows of a window */
+    int64_t row, last;
+    bool is_window;
 } sample_name;
 
 /* The name of target i; null: it has none. */
@@ -192,6 +193,8 @@ static void print_json(const prediction *p, sample_name of) {
         json_text("image", of.image);
     else
         json_count("row", of.row);
+    if (of.is_window)
+        json_count("last_row", of.last);
     json_open_list(p->are_labels ? "labels" : p->is_regression ? "values" : "classes");
     for (int i = 0; i < p->n_top; i++) {
         json_begin_item();
@@ -212,6 +215,8 @@ static void print_line(const prediction *p, sample_name of) {
     char number[24], value[40], text[1024];
     if (of.image)
         printf("%s:", qn_text_printable(of.image, text, sizeof text));
+    else if (of.is_window)
+        printf("rows %lld to %lld:", (long long)of.row, (long long)of.last);
     else
         printf("row %lld:", (long long)of.row);
     for (int i = 0; i < p->n_top; i++) {
@@ -248,9 +253,9 @@ static const char *output_name(const prediction *p, int i, char text[24]) {
     return text;
 }
 
-static void print_head(const prediction *p, qn_output *out, bool is_image) {
+static void print_head(const prediction *p, qn_output *out, const sample_name *of) {
     char text[24];
-    qn_output_text(out, is_image ? "image" : "row");
+    qn_output_text(out, of->image ? "image" : of->is_window ? "row,last_row" : "row");
     if (!p->is_regression || p->are_labels)
         qn_output_text(out, ",prediction");
     for (int i = 0; i < p->n_outputs; i++) {
@@ -264,12 +269,16 @@ static void print_table_row(prediction *p, sample_name of, const float *outputs)
     qn_output out = {.put = put_out};
     char text[24];
     if (!p->has_head)
-        print_head(p, &out, of.image);
+        print_head(p, &out, &of);
     p->has_head = true;
     if (of.image)
         qn_output_csv(&out, of.image);
     else
         qn_output_count(&out, of.row);
+    if (of.is_window) {
+        qn_output_text(&out, ",");
+        qn_output_count(&out, of.last);
+    }
     if (p->are_labels)
         print_labels(p, outputs, &out);
     if (!p->is_regression) {
@@ -293,8 +302,9 @@ static void print_sample(prediction *p, sample_name of, const float *outputs) {
         print_line(p, of);
 }
 
-static qn_status take_row(void *user, int64_t index, const float *outputs) {
-    print_sample(user, (sample_name){.row = index + 1}, outputs);
+static qn_status take_row(void *user, qn_sample_rows of, const float *outputs) {
+    const sample_name name = {.row = of.first + 1, .last = of.first + of.n, .is_window = of.n > 1};
+    print_sample(user, name, outputs);
     return QN_OK;
 }
 

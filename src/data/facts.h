@@ -51,6 +51,7 @@ typedef struct qn_data_facts {
     /* arrays */
     const char *element; /* of the file: "float64" */
     const char *axes;    /* "nhwc", "ntc" */
+    bool are_windows;    /* samples are windows over rows */
     /* what is to be predicted */
     const char *target; /* its column, file or folder level: "the last column, price" */
     qn_target_kind target_kind;

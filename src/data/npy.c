@@ -545,5 +545,10 @@ static void npy_release(qn_source_base *base) {
     qn_file_close(npy->y.file);
 }
 
-const qn_data_format qn_format_npy = {"npy", "X.npy,Y.npy[,AXES]", sizeof(npy_source), npy_open,
-                                      npy_release};
+const qn_data_format qn_format_npy = {
+    .name = "npy",
+    .usage = "X.npy,Y.npy[,AXES]",
+    .self_bytes = sizeof(npy_source),
+    .open = npy_open,
+    .release = npy_release,
+};

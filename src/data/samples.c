@@ -157,7 +157,11 @@ static qn_status samples_open(qn_source_base *base, qn_data_source *source) {
     return QN_OK;
 }
 
-static const qn_data_format format = {"samples", NULL, sizeof(samples_source), samples_open, NULL};
+static const qn_data_format format = {
+    .name = "samples",
+    .self_bytes = sizeof(samples_source),
+    .open = samples_open,
+};
 
 qn_status qn_data_open_samples(const qn_samples *samples, const qn_data_options *options,
                                qn_data_source *source) {

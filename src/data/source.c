@@ -83,12 +83,43 @@ static void name_split(qn_source_base *base, const qn_data_source *source) {
                                                                : "the data's own test set";
 }
 
+const char *qn_source_group(const qn_source_base *base) {
+    const char *group = base->options.group;
+    return group && *group && strcmp(group, "none") != 0 ? group : NULL;
+}
+
+/* What a format cannot do is refused, and what says how windows are made needs them. */
+static qn_status check_windows(const qn_source_base *base, const char *name) {
+    const qn_data_options *o = &base->options;
+    const char *said = o->stride > 0     ? "--stride"
+                       : o->window_label ? "--window-label"
+                       : o->time         ? "--time"
+                                         : NULL;
+    if (qn_source_group(base) && !base->format->has_groups)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--group %s is a column of tables (csv:FILE, images:DIR,TABLE.csv), or an "
+                       "array beside arrays; %s has none: leave it out (--group none)",
+                       o->group, name);
+    if (o->window > 0 && !base->format->has_windows)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--window is for tables and arrays whose rows are steps of time; %s has "
+                       "none",
+                       name);
+    if (o->window <= 0 && said)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s is for windows; say how many rows with --window N",
+                       said);
+    return o->window > 0 && o->window < 2
+               ? qn_fail(QN_ERROR_ARGUMENT, "a window has 2 rows or more")
+               : QN_OK;
+}
+
 static qn_status fill_source(qn_source_base *base, const char *specification,
                              qn_data_source *source) {
     base->argument = qn_arena_text(&base->arena, base->argument ? base->argument : "");
     source->name = qn_arena_text(&base->arena, specification);
     if (!base->argument || !source->name)
         return QN_ERROR_MEMORY;
+    QN_TRY(check_windows(base, specification));
     QN_TRY(base->format->open(base, source));
     if (source->n_targets > 0 && base->facts.target_kind == QN_TARGET_CLASSES)
         base->facts.target_kind = QN_TARGET_NUMBERS;

@@ -28,6 +28,13 @@ typedef struct qn_source_base {
      * and the class. For samples that must be on one side together, a number that they share. */
     qn_status (*look)(struct qn_source_base *base, int64_t index, uint64_t *content,
                       int32_t *class);
+    /* What samples share that must be on one side together, in the plural ("values of person"); the
+     * content that look gives tells them apart. Null: each is of its own. */
+    const char *units;
+    /* The unit of a content, as the user knows it; null: it has no name. May be null. */
+    const char *(*name_unit)(const struct qn_source_base *base, uint64_t content);
+    /* The rows of the data that make up a sample, where they are several; may be null. */
+    qn_status (*rows_of)(struct qn_source_base *base, int64_t index, int64_t *first, int64_t *n);
     /* Once it is divided: what follows from the training samples alone. May be null. */
     qn_status (*divided)(struct qn_source_base *base, const qn_data_source *source);
     struct qn_division *division; /* into training, test and validation; null: none (split) */
@@ -42,6 +49,8 @@ struct qn_data_format {
      * called. */
     qn_status (*open)(qn_source_base *base, qn_data_source *source);
     void (*release)(qn_source_base *base); /* closes files; may be null */
+    bool has_groups;                       /* it heeds options.group */
+    bool has_windows;                      /* and options.window, with those that go with it */
 };
 
 /* Opens a source of a format. specification: its name; given->argument or samples: what it is of.
@@ -49,6 +58,14 @@ struct qn_data_format {
 qn_status qn_source_open(const qn_data_format *format, const qn_source_base *given,
                          const char *specification, const qn_data_options *options,
                          qn_data_source *source);
+
+/* The rows of its data that make up sample `index` of a split: one, where nothing else is known.
+ */
+qn_status qn_source_rows_of(const qn_data_source *source, qn_split split, int64_t index,
+                            int64_t *first, int64_t *n);
+
+/* The group that options ask for; null: none. */
+const char *qn_source_group(const qn_source_base *base);
 
 /* Tells the user's log, if there is one (level 0 notice, 1 warning). */
 void qn_data_tell(const qn_source_base *base, int level, const char *format, ...)

@@ -150,5 +150,8 @@ static qn_status synthetic_open(qn_source_base *base, qn_data_source *source) {
     return make_patterns(s);
 }
 
-const qn_data_format qn_format_synthetic = {"synthetic", NULL, sizeof(synthetic_source),
-                                            synthetic_open, NULL};
+const qn_data_format qn_format_synthetic = {
+    .name = "synthetic",
+    .self_bytes = sizeof(synthetic_source),
+    .open = synthetic_open,
+};

@@ -115,11 +115,13 @@ static bool is_prepared(const qn_task *task) {
     return prepared && (!task->training || (data && strcmp(prepared, data) == 0));
 }
 
-/* Rows of numbers decide the input themselves; images are matched to the model. */
+/* Rows of numbers, and series of them, decide the input themselves; images are matched to the
+ * model. */
 static void find_input(const qn_task *task, classification *c) {
     if (find_asked(task, &c->input))
         return;
-    c->input = c->source.sample.rank == 1 ? c->source.sample : task->model->input;
+    c->input = c->source.sample.rank == 1 || qn_reading_is_series(&c->source) ? c->source.sample
+                                                                              : task->model->input;
 }
 
 static qn_status open_source(qn_task *task, classification *c) {

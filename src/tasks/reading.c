@@ -5,6 +5,7 @@
 #include "data/facts.h"
 #include "tensor/tensor.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void set_table(const qn_metadata *settings, qn_data_options *options) {
@@ -19,14 +20,33 @@ static void set_table(const qn_metadata *settings, qn_data_options *options) {
     options->task = qn_metadata_get(settings, "task");
 }
 
+static int64_t count_of(const qn_metadata *settings, const char *name) {
+    const char *text = qn_metadata_get(settings, name);
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+void qn_reading_set_windows(const qn_metadata *settings, qn_data_options *options) {
+    options->window = count_of(settings, "window");
+    options->stride = count_of(settings, "stride");
+    options->window_label = qn_metadata_get(settings, "window-label");
+    options->time = qn_metadata_get(settings, "time");
+    options->group = qn_metadata_get(settings, "group");
+}
+
 void qn_reading_set(const qn_metadata *settings, qn_data_options *options) {
     const char *classes = settings ? qn_metadata_get(settings, "classes-from") : NULL;
-    if (settings)
+    if (settings) {
         set_table(settings, options);
+        qn_reading_set_windows(settings, options);
+    }
     if (classes)
         options->classes_from = strcmp(classes, "leaf") == 0   ? QN_CLASSES_FROM_LEAF
                                 : strcmp(classes, "path") == 0 ? QN_CLASSES_FROM_PATH
                                                                : QN_CLASSES_FROM_TOP;
+}
+
+bool qn_reading_is_series(const qn_data_source *source) {
+    return source->facts && source->facts->are_windows;
 }
 
 /* Whether two shapes are one but for extents of 1: the numbers lie in the same order. */

@@ -1,6 +1,6 @@
 /* Tables to rows of numbers: sizes, columns, texts and values of what is written fit together. A +
- * in front says that texts are read as they are, a ! that the target is a class; the first line, if
- * it begins with a #, names the target. */
+ * in front says that texts are read as they are, a ! that the target is a class, a % that rows are
+ * steps of time of the groups g; the first line, if it begins with a #, names the target. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include "base/status.h"
@@ -47,12 +47,20 @@ static void check_records(const qn_csv_footer *f, const qn_csv_record *records) 
         const bool is_stored = r->role != QN_CSV_LEFT_OUT;
         if (r->place != (is_stored ? place : -1) || r->n_texts < 0 ||
             r->n_texts > (r->role == QN_CSV_TARGET ? QN_CSV_MOST_LABELS : QN_CSV_MOST_TEXTS) ||
+            r->role < QN_CSV_INPUT || r->role > QN_CSV_TIME ||
             (r->role == QN_CSV_TARGET && f->targets == QN_CSV_CLASSES && r->n_classes < 1))
             abort();
-        place += is_stored;
+        place += qn_csv_places(r->role);
     }
     if (place != f->n_stored)
         abort();
+}
+
+/* Two whole numbers of 24 bits are a group. */
+static void check_group(const float *places) {
+    for (int i = 0; i < 2; i++)
+        if (!(places[i] >= 0 && places[i] < (float)(1 << 24)) || places[i] != (float)(int)places[i])
+            abort();
 }
 
 /* A value of a column: a text's number, a class, or a number; what is missing is NaN. */
@@ -66,19 +74,29 @@ static void check_value(const qn_csv_footer *f, const qn_csv_record *r, float va
         abort();
 }
 
+/* Of steps of time, a row may lack its target. */
+static bool is_checked(const qn_csv_record *r, float value, bool are_steps) {
+    return r->role != QN_CSV_GROUP && r->role != QN_CSV_TIME &&
+           !(are_steps && r->role == QN_CSV_TARGET && isnan(value));
+}
+
 static void check_rows(const written *w, const qn_csv_footer *f, const qn_csv_record *records,
-                       bool is_raw) {
+                       bool is_raw, bool are_steps) {
     for (int64_t i = 0; i < f->n_rows; i++)
         for (int64_t k = 0; k < f->n_columns; k++) {
-            float value;
-            if (records[k].place < 0)
+            const size_t bytes = sizeof(float) * (size_t)qn_csv_places(records[k].role);
+            float values[2];
+            if (bytes == 0)
                 continue;
-            memcpy(&value, w->data + (i * f->n_stored + records[k].place) * 4, sizeof value);
-            check_value(f, &records[k], value, is_raw);
+            memcpy(values, w->data + (i * f->n_stored + records[k].place) * 4, bytes);
+            if (records[k].role == QN_CSV_GROUP)
+                check_group(values);
+            if (is_checked(&records[k], values[0], are_steps))
+                check_value(f, &records[k], values[0], is_raw);
         }
 }
 
-static void check(const written *w, bool is_raw) {
+static void check(const written *w, bool is_raw, bool are_steps) {
     static qn_csv_record records[MOST_BYTES / sizeof(qn_csv_record)];
     qn_csv_footer f;
     if (w->bytes < sizeof f)
@@ -92,7 +110,7 @@ static void check(const written *w, bool is_raw) {
     memcpy(records, w->data + rows, (size_t)bytes);
     check_records(&f, records);
     check_texts(w->data + rows + bytes, (size_t)f.texts_bytes, records, (size_t)f.n_columns);
-    check_rows(w, &f, records, is_raw);
+    check_rows(w, &f, records, is_raw, are_steps);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -108,6 +126,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const bool has_task = size > 0 && data[0] == '!';
     data += has_task;
     size -= has_task;
+    const bool are_steps = size > 0 && data[0] == '%' && !reads_texts;
+    data += are_steps;
+    size -= are_steps;
     if (size > 0 && data[0] == '#') {
         while (n + 1 < sizeof label && n + 1 < size && data[n + 1] != '\n' && data[n + 1]) {
             label[n] = (char)data[n + 1];
@@ -116,13 +137,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         n = n + 2 < size ? n + 2 : size;
     }
     const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options), .reads_texts = reads_texts,
-                                 .task = has_task ? "classification" : NULL};
+                                 .task = has_task ? "classification" : NULL,
+                                 .window = are_steps ? 2 : 0, .group = are_steps ? "g" : NULL};
     const qn_csv_options options = {
         .allocator = qn_allocator_default(), .how = &how, .target = n > 0 ? label : NULL};
     qn_file *file = memory_file_open(data + n, size - n, &descriptor);
     to.bytes = 0;
     if (file && qn_csv_convert((void *)(uintptr_t)&options, file, (qn_sink){&to, keep}) == QN_OK)
-        check(&to, reads_texts);
+        check(&to, reads_texts, are_steps);
     qn_file_close(file);
     close(descriptor);
     return 0;

@@ -148,7 +148,17 @@ static void cifar_release(qn_source_base *base) {
         qn_file_close(cifar->files[f]);
 }
 
-const qn_data_format qn_format_cifar10 = {"cifar10", "DIR", sizeof(cifar_source), cifar10_open,
-                                          cifar_release};
-const qn_data_format qn_format_cifar100 = {"cifar100", "DIR", sizeof(cifar_source), cifar100_open,
-                                           cifar_release};
+const qn_data_format qn_format_cifar10 = {
+    .name = "cifar10",
+    .usage = "DIR",
+    .self_bytes = sizeof(cifar_source),
+    .open = cifar10_open,
+    .release = cifar_release,
+};
+const qn_data_format qn_format_cifar100 = {
+    .name = "cifar100",
+    .usage = "DIR",
+    .self_bytes = sizeof(cifar_source),
+    .open = cifar100_open,
+    .release = cifar_release,
+};

@@ -155,7 +155,7 @@ static qn_status images_look(qn_source_base *base, int64_t index, uint64_t *cont
                              int32_t *class) {
     const images_source *images = (const images_source *)base;
     const qn_image_entry *entry = &images->tree.lists[QN_TRAIN].entries[index];
-    *content = entry->content;
+    *content = entry->group ? entry->group : entry->content;
     *class = entry->class;
     return QN_OK;
 }
@@ -232,5 +232,9 @@ static void images_release(qn_source_base *base) {
         qn_image_tree_deinit(&images->tree);
 }
 
-const qn_data_format qn_format_images = {"images", "DIR[,LABELS.csv]", sizeof(images_source),
-                                         images_open, images_release};
+const qn_data_format qn_format_images = {.name = "images",
+                                         .usage = "DIR[,LABELS.csv]",
+                                         .self_bytes = sizeof(images_source),
+                                         .open = images_open,
+                                         .release = images_release,
+                                         .has_groups = true};

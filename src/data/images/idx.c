@@ -166,6 +166,16 @@ static void idx_release(qn_source_base *base) {
     qn_file_close(idx->images[QN_TEST]);
 }
 
-const qn_data_format qn_format_idx = {"idx", "DIR", sizeof(idx_source), idx_open, idx_release};
-const qn_data_format qn_format_fashion_mnist = {"fashion-mnist", NULL, sizeof(idx_source),
-                                                fashion_mnist_open, idx_release};
+const qn_data_format qn_format_idx = {
+    .name = "idx",
+    .usage = "DIR",
+    .self_bytes = sizeof(idx_source),
+    .open = idx_open,
+    .release = idx_release,
+};
+const qn_data_format qn_format_fashion_mnist = {
+    .name = "fashion-mnist",
+    .self_bytes = sizeof(idx_source),
+    .open = fashion_mnist_open,
+    .release = idx_release,
+};

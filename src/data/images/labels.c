@@ -3,6 +3,7 @@
  * The label is the other column where there are two, else the one that is named so, or that the
  * caller names. A column split, set or subset says where a picture belongs. */
 #include "base/memory.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "data/images/image.h"
@@ -22,8 +23,8 @@ typedef struct labels {
     const char *folder;
     qn_csv_reader row;
     bool has_header;
-    size_t n_columns, file, label, split; /* split n_columns: there is none */
-    const char **names;                   /* (n_columns), in the arena */
+    size_t n_columns, file, label, split, group; /* of the last two n_columns: there is none */
+    const char **names;                          /* (n_columns), in the arena */
 } labels;
 
 /* ---- files ---- */
@@ -132,6 +133,18 @@ static qn_status find_label(labels *l, const char *label) {
     return l->label < l->n_columns ? QN_OK : fail_label(l, label);
 }
 
+static qn_status find_group(labels *l) {
+    qn_source_base *base = l->tree->base;
+    const char *group = qn_source_group(base);
+    l->group = group ? find_named(l, &group, 1) : l->n_columns;
+    if (!group)
+        return QN_OK;
+    if (l->group == l->n_columns)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s has no column '%s' (--group)", l->row.name, group);
+    base->units = qn_arena_format(&base->arena, "values of '%s'", group);
+    return base->units ? QN_OK : QN_ERROR_MEMORY;
+}
+
 /* The first record is a header where it names no picture. */
 static qn_status read_header(labels *l, const char *label) {
     bool is_end;
@@ -141,6 +154,7 @@ static qn_status read_header(labels *l, const char *label) {
     QN_TRY(keep_names(l));
     QN_TRY(find_file_column(l, is_end));
     QN_TRY(find_label(l, label));
+    QN_TRY(find_group(l));
     qn_csv_rewind(&l->row);
     return l->has_header ? qn_csv_next(&l->row, &is_end) : QN_OK;
 }
@@ -162,6 +176,19 @@ static qn_status leave_out(labels *l, const char *kind, const char *why, const c
     return qn_data_facts_count(l->tree->base, &l->tree->base->facts.dropped, kind, why, example, 1);
 }
 
+/* Of the picture that was added last. */
+static qn_status set_group(labels *l, qn_split split) {
+    qn_image_list *list = &l->tree->lists[split];
+    if (l->group == l->n_columns)
+        return QN_OK;
+    const char *group = qn_csv_text(&l->row, l->group);
+    if (!*group)
+        return qn_fail(QN_ERROR_FORMAT, "%s: line %" PRId64 ": an empty field instead of a group",
+                       l->row.name, l->row.line);
+    list->entries[list->n - 1].group = qn_hash_text(group) | 1;
+    return QN_OK;
+}
+
 static qn_status add_row(labels *l) {
     char name[PATH_MAX];
     qn_split split;
@@ -177,7 +204,8 @@ static qn_status add_row(labels *l) {
         return leave_out(l, "rows of files", "which are not there, or are no pictures", field);
     QN_TRY(find_split(l, &split));
     QN_TRY(qn_image_tree_class(l->tree, label, &class));
-    return qn_image_tree_add(l->tree, split, name, class);
+    QN_TRY(qn_image_tree_add(l->tree, split, name, class));
+    return set_group(l, split);
 }
 
 /* ---- pictures in two rows ---- */

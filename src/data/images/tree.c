@@ -377,6 +377,11 @@ static qn_status check_level(const qn_image_tree *tree, const char *folder) {
 }
 
 static qn_status list_folder(qn_image_tree *tree, const char *folder) {
+    if (qn_source_group(tree->base))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--group %s is a column of a table of files and labels: "
+                       "images:%s,LABELS.csv",
+                       tree->base->options.group, folder);
     QN_TRY(find_roots(tree, folder));
     QN_TRY(list_splits(tree));
     tell_left_out(tree);

@@ -11,6 +11,7 @@ typedef struct qn_image_entry {
     int32_t row;      /* in the store (scan.h) */
     uint8_t is_told;  /* that it cannot be read any more; set atomically */
     uint64_t content; /* a hash that pictures of the same pixels share (image.h) */
+    uint64_t group;   /* a hash of the group's name (options.group); 0: none */
 } qn_image_entry;
 
 /* The files of one split, sorted by class, then name. */

@@ -1,6 +1,7 @@
 /* See divide.h. */
 #include "data/split/divide.h"
 
+#include "base/print.h"
 #include "base/status.h"
 #include "data/split/held_out.h"
 
@@ -26,6 +27,18 @@ int64_t qn_source_training_sample(const qn_source_base *base, int64_t index) {
     if (base->division)
         find_sample(base->division, &split, &index);
     return index;
+}
+
+qn_status qn_source_rows_of(const qn_data_source *source, qn_split split, int64_t index,
+                            int64_t *first, int64_t *n) {
+    qn_source_base *base = source->self;
+    *first = index;
+    *n = 1;
+    if (!source->facts || !base->rows_of)
+        return QN_OK;
+    if (base->division)
+        find_sample(base->division, &split, &index);
+    return base->rows_of(base, index, first, n);
 }
 
 static qn_status read_divided(void *self, qn_split split, int64_t index, void *x, void *y) {
@@ -112,7 +125,8 @@ static qn_status hold_out(looking *l, double part, qn_holdout *holdout) {
     const int64_t n = l->source->n_samples[QN_TRAIN] - l->division->test.n_test;
     const char *purpose = l->is_second ? "validation" : "test";
     const qn_holdout_samples samples = {n, l->source->preparation.n_classes, l, look};
-    const qn_holdout_options options = {l->base->options.allocator, part, seed, purpose};
+    const qn_holdout_options options = {l->base->options.allocator, part, seed, purpose,
+                                        l->base->units};
     if (part == 0)
         return QN_OK;
     if (l->held->is_by_place)
@@ -122,11 +136,79 @@ static qn_status hold_out(looking *l, double part, qn_holdout *holdout) {
 }
 
 static void tell_copies(const qn_source_base *base, const char *name, const qn_holdout *holdout) {
-    if (holdout->n_copies > 0)
+    if (holdout->n_copies > 0 && !base->units)
         qn_data_tell(base, 0,
                      "%s: %s%" PRId64 " of %" PRId64 " samples are copies of others; copies are "
                      "held out together, or not at all",
                      name, holdout->is_estimate ? "about " : "", holdout->n_copies, holdout->n);
+}
+
+/* ---- samples that belong together ---- */
+
+enum { UNITS_COUNTED = 64, UNITS_NAMED = 8 };
+
+/* Which units the test samples are of: as many as fit, and whether there are more. */
+static qn_status find_units(const looking *l, uint64_t *units, int *n, bool *are_more) {
+    const qn_holdout *test = &l->division->test;
+    *n = 0;
+    *are_more = false;
+    for (int64_t i = 0; i < test->n_test && !*are_more; i++) {
+        uint64_t unit = 0;
+        int32_t class;
+        QN_TRY(l->base->look(l->base, qn_holdout_index(test, QN_TEST, i), &unit, &class));
+        int k = *n;
+        while (k > 0 && units[k - 1] != unit)
+            k--;
+        *are_more = k == 0 && *n == UNITS_COUNTED;
+        if (k == 0 && !*are_more)
+            units[(*n)++] = unit;
+    }
+    return QN_OK;
+}
+
+static void name_units(const qn_source_base *base, const uint64_t *units, int n, char *text,
+                       size_t bytes) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < n && i <= UNITS_NAMED && base->name_unit; i++) {
+        const char *name = base->name_unit(base, units[i]);
+        if (name && used < bytes)
+            used += (size_t)qn_print(text + used, bytes - used, "%s%.40s", i > 0 ? ", " : " (",
+                                     i < UNITS_NAMED ? name : "...");
+    }
+    if (used > 0 && used < bytes)
+        qn_print(text + used, bytes - used, ")");
+}
+
+/* Of few units the part that is held out is what it happens to be. */
+static void tell_part(const looking *l, double asked, int64_t n_all) {
+    const qn_holdout *test = &l->division->test;
+    const double part = (double)test->n_test / (double)test->n;
+    if (part <= 2 * asked && part >= asked / 2)
+        return;
+    qn_data_tell(l->base, 1,
+                 "%.0f %% of the samples are held out instead of %.0f %%, as there are only "
+                 "%" PRId64 " %s: another --seed draws others",
+                 100 * part, 100 * asked, n_all, l->base->units);
+}
+
+static qn_status tell_units(const looking *l, const char *name, double asked) {
+    const qn_holdout *test = &l->division->test;
+    uint64_t units[UNITS_COUNTED];
+    char names[480];
+    int n;
+    bool are_more;
+    if (!l->base->units || test->n_test == 0)
+        return QN_OK;
+    QN_TRY(find_units(l, units, &n, &are_more));
+    name_units(l->base, units, n, names, sizeof names);
+    const int64_t n_all = test->n - test->n_copies;
+    qn_data_tell(l->base, 0,
+                 "%s: %s%d of %s%" PRId64 " %s%s are held out, %" PRId64 " of %" PRId64 " samples",
+                 name, are_more ? "more than " : "", n, test->is_estimate ? "about " : "", n_all,
+                 l->base->units, names, test->n_test, test->n);
+    tell_part(l, asked, n_all);
+    return QN_OK;
 }
 
 static void tell_crossed(const qn_source_base *base, const char *name, const looking *l) {
@@ -170,8 +252,9 @@ static qn_status finish(const looking *l, qn_source_base *base, qn_data_source *
     tell_crossed(base, source->name, l);
     tell_place(base, source->name, l);
     if (n_test > 0)
-        base->facts.split_by =
-            l->held->is_by_place ? "the place of each sample" : "a hash of each sample";
+        base->facts.split_by = l->held->is_by_place ? "the place of each sample"
+                               : base->units        ? base->units
+                                                    : "a hash of each sample";
     source->n_samples[QN_TRAIN] -= n_test + n_validation;
     source->n_samples[QN_TEST] += n_test;
     source->n_samples[QN_VALIDATION] += n_validation;
@@ -190,6 +273,8 @@ qn_status qn_source_divide(qn_source_base *base, qn_data_source *source) {
     qn_status status = looking_init(&l);
     if (status == QN_OK)
         status = divide(&l, test, validation);
+    if (status == QN_OK)
+        status = tell_units(&l, source->name, test);
     if (status == QN_OK)
         status = finish(&l, base, source);
     looking_deinit(&l);

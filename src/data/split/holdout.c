@@ -16,6 +16,14 @@ static qn_status check_part(double part) {
     return qn_fail(QN_ERROR_ARGUMENT, "a held-out part of %g is not between 0 and 1", part);
 }
 
+/* Nothing can be held out where all is one. */
+static qn_status fail_one_unit(const char *units, int64_t n) {
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "all %lld samples are of one of the %s: none of them can be held out; give "
+                   "samples of others too, or leave --group and --holdout out",
+                   (long long)n, units);
+}
+
 static qn_status fail_empty(double part, int64_t n) {
     return qn_fail(QN_ERROR_ARGUMENT,
                    "holding out a part of %g of %lld samples leaves none to train with", part,
@@ -116,6 +124,7 @@ typedef struct dividing {
     const qn_holdout_samples *samples;
     qn_rng rng;
     double part;
+    const char *units;
     uint64_t end; /* a sample whose hash is below it is held out */
     uint64_t *held;
     size_t n_groups, n_exceptions;
@@ -232,7 +241,9 @@ static qn_status count_blocks(qn_arena *arena, const dividing *d, qn_holdout *ho
     holdout->n_test = n;
     holdout->held = d->held;
     holdout->before = before;
-    return n == 0 || n == holdout->n ? fail_empty(d->part, holdout->n) : QN_OK;
+    if (n > 0 && n < holdout->n)
+        return QN_OK;
+    return d->units ? fail_one_unit(d->units, holdout->n) : fail_empty(d->part, holdout->n);
 }
 
 static qn_status make_by_content(qn_arena *arena, const qn_allocator *allocator, dividing *d,
@@ -270,6 +281,7 @@ qn_status qn_holdout_by_content(qn_arena *arena, const qn_holdout_samples *sampl
         .samples = samples,
         .rng = qn_rng_make(options->seed, qn_hash_text(options->purpose), 0),
         .part = options->part,
+        .units = options->units,
         .end = (uint64_t)(options->part * whole),
         .n_groups = samples->n_classes > 0 ? (size_t)samples->n_classes : 1,
     };

@@ -44,6 +44,7 @@ typedef struct qn_holdout_options {
     double part;                   /* 0: none */
     uint64_t seed;
     const char *purpose; /* sets that are divided for two of them are divided independently */
+    const char *units;   /* what equal contents are, in the plural; null: copies */
 } qn_holdout_options;
 
 /* Lists are kept in the arena. A part that leaves one of the two empty is an error. */

@@ -63,7 +63,34 @@ static qn_status convert_target(csv_table *t, csv_column *c, const char *text, f
     return QN_OK;
 }
 
-/* A row without a target counts for nothing, unless it is to be predicted on. */
+/* The step since the row before. Days are seconds; floats would not tell times themselves apart. */
+static void convert_time(csv_table *t, csv_column *c, const char *text, float *to) {
+    const double seconds = 24 * 3600;
+    qn_value_day day;
+    double value = NAN;
+    if (c->kind == QN_COLUMN_DATE) {
+        if (qn_value_date(text, c->is_day_first, &day))
+            value = day.days * seconds;
+    } else if (!qn_value_number(text, t->decimal, &value))
+        value = NAN;
+    *to = (float)(value - c->time_before);
+    c->time_before = value;
+}
+
+static qn_status convert_mark(csv_table *t, size_t i, const char *text, float *row) {
+    csv_column *c = &t->columns[i];
+    if (c->role == QN_CSV_TIME)
+        convert_time(t, c, text, &row[c->place]);
+    if (c->role != QN_CSV_GROUP)
+        return QN_OK;
+    if (!*text)
+        return qn_csv_fail(t, t->reader.line, i, "", "instead of a group");
+    qn_csv_group_put(text, &row[c->place]);
+    return QN_OK;
+}
+
+/* A row without a target counts for nothing, unless it is to be predicted on, or is a step of time.
+ */
 static qn_status convert_row(csv_table *t, float *row, bool *is_dropped) {
     *is_dropped = false;
     for (size_t i = 0; i < t->n_columns; i++) {
@@ -73,7 +100,10 @@ static qn_status convert_row(csv_table *t, float *row, bool *is_dropped) {
             QN_TRY(convert_input(t, c, text, &row[c->place]));
         else if (c->role == QN_CSV_TARGET)
             QN_TRY(convert_target(t, c, text, &row[c->place]));
-        *is_dropped |= c->role == QN_CSV_TARGET && isnan(row[c->place]) && !t->how->is_unlabelled;
+        else
+            QN_TRY(convert_mark(t, i, text, row));
+        *is_dropped |= c->role == QN_CSV_TARGET && isnan(row[c->place]) && !t->how->is_unlabelled &&
+                       t->how->window == 0;
     }
     return QN_OK;
 }
@@ -111,6 +141,8 @@ static bool has_texts(const csv_table *t, const csv_column *c) {
         return c->n_classes > 0;
     if (c->role == QN_CSV_TARGET)
         return t->are == QN_CSV_CLASSES && !are_numbered(c);
+    if (c->role == QN_CSV_GROUP)
+        return !c->texts.has_too_many;
     return c->role == QN_CSV_INPUT && c->kind == QN_COLUMN_CATEGORY;
 }
 
@@ -190,11 +222,13 @@ static qn_status put_end(csv_table *t) {
 static qn_status convert_all(csv_table *t) {
     QN_TRY(qn_csv_find_dialect(t));
     QN_TRY(qn_csv_read_first(t));
+    QN_TRY(qn_csv_find_marks(t));
     QN_TRY(qn_csv_find_targets(t));
     QN_TRY(qn_csv_scan(t));
     QN_TRY(qn_csv_find_header(t));
     if (!t->has_header)
         QN_TRY(qn_csv_scan_first(t));
+    QN_TRY(qn_csv_find_time(t));
     if (t->n_rows == 0)
         return qn_fail(QN_ERROR_FORMAT, "%s: a header, but no rows", t->reader.name);
     QN_TRY(qn_csv_find_kinds(t));

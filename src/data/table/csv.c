@@ -3,10 +3,10 @@
  * decimal comma, an encoding, columns that are left out, missing values, texts that become
  * categories. The columns are those of options.table, by name, or are found from the file, and are
  * then source->preparation.table. */
+#include "data/table/csv.h"
 #include "base/decimal.h"
 #include "base/status.h"
 #include "data/split/divide.h"
-#include "data/table/encode.h"
 #include "os/files/stream.h"
 
 #include <inttypes.h>
@@ -16,36 +16,18 @@
 #include <string.h>
 
 enum {
-    PIECE = 256,              /* numbers of a row that are read at a time */
     MEDIAN_NUMBERS = 1 << 18, /* that are held to find medians */
     MEDIAN_LEAST = 64,        /* of a column */
     MEDIAN_MOST = 16384
 };
 
-typedef struct csv_source {
-    qn_source_base base;
-    qn_file *file;
-    qn_csv_footer footer;
-    int64_t row_bytes;
-    const qn_csv_record *records; /* (n_columns) */
-    const qn_csv_names_of *names; /* (n_columns) */
-    qn_csv_encoder encoder;
-    int64_t n_lists; /* of labels, in a column of lists */
-    int n_labels;
-    const uint8_t *lists;     /* (n_lists, n_labels) 1: the label is in the list */
-    bool are_raw;             /* rows are given as they are: texts by their numbers */
-    const int32_t *column_of; /* (n_stored) */
-    qn_table *table;          /* of columns found here, whose medians are to be found; or null */
-} csv_source;
-
-static qn_status fail_damaged(const csv_source *csv) {
+static qn_status fail_damaged(const qn_csv_source *csv) {
     return qn_fail(QN_ERROR_FORMAT, "%s: damaged; remove it", qn_file_path(csv->file));
 }
 
 /* ---- reading ---- */
 
-/* A class, which is nothing where it is to be predicted, or a number of the targets. */
-static void put_target(const csv_source *csv, int target, float value, void *y) {
+void qn_csv_put_target(const qn_csv_source *csv, int target, float value, void *y) {
     const int32_t class = isnan(value) ? 0 : (int32_t)value;
     const float number = isnan(value) ? 0.0f : value;
     if (csv->lists) {
@@ -61,12 +43,12 @@ static void put_target(const csv_source *csv, int target, float value, void *y) 
         memcpy(y, &class, sizeof class);
 }
 
-static void put_values(const csv_source *csv, const float *values, int64_t from, int64_t n,
+void qn_csv_put_values(const qn_csv_source *csv, const float *values, int64_t from, int64_t n,
                        float *x, void *y) {
     for (int64_t i = 0; i < n; i++) {
         const qn_csv_place *place = &csv->encoder.places[from + i];
         if (place->target >= 0)
-            put_target(csv, place->target, values[i], y);
+            qn_csv_put_target(csv, place->target, values[i], y);
         else if (csv->are_raw)
             x[place->feature] = values[i];
         else if (place->column)
@@ -75,22 +57,23 @@ static void put_values(const csv_source *csv, const float *values, int64_t from,
 }
 
 static qn_status csv_read(void *self, qn_split split, int64_t index, void *x, void *y) {
-    csv_source *csv = self;
-    float piece[PIECE];
+    qn_csv_source *csv = self;
+    float piece[QN_CSV_PIECE];
     const int64_t row = index * csv->row_bytes;
     (void)split;
     if (csv->footer.targets == QN_CSV_NO_TARGETS)
         memset(y, 0, sizeof(int32_t));
-    for (int64_t at = 0; at < csv->footer.n_stored; at += PIECE) {
-        const int64_t left = csv->footer.n_stored - at, n = left < PIECE ? left : PIECE;
+    for (int64_t at = 0; at < csv->footer.n_stored; at += QN_CSV_PIECE) {
+        const int64_t left = csv->footer.n_stored - at,
+                      n = left < QN_CSV_PIECE ? left : QN_CSV_PIECE;
         QN_TRY(qn_file_read(csv->file, row + 4 * at, piece, (size_t)n * sizeof *piece));
-        put_values(csv, piece, at, n, x, y);
+        qn_csv_put_values(csv, piece, at, n, x, y);
     }
     return QN_OK;
 }
 
 /* What a value is, whatever else the file has: a text by itself, not by its number. */
-static uint64_t hash_value(const csv_source *csv, int64_t place, float value) {
+static uint64_t hash_value(const qn_csv_source *csv, int64_t place, float value) {
     const int32_t column = csv->column_of[place];
     const qn_csv_record *r = &csv->records[column];
     const float number = isnan(value) ? NAN : value;
@@ -102,29 +85,46 @@ static uint64_t hash_value(const csv_source *csv, int64_t place, float value) {
 }
 
 /* The sum over a row's inputs by name: columns that are moved or left out change nothing. */
+uint64_t qn_csv_hash_values(const qn_csv_source *csv, const float *values, int64_t from,
+                            int64_t n) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (csv->records[csv->column_of[from + i]].role == QN_CSV_INPUT)
+            sum += hash_value(csv, from + i, values[i]);
+    return sum;
+}
+
+static void find_class(const qn_csv_source *csv, const float *values, int64_t from, int64_t n,
+                       int32_t *class) {
+    for (int64_t i = 0; i < n; i++)
+        if (csv->encoder.places[from + i].target >= 0 && csv->footer.targets == QN_CSV_CLASSES)
+            qn_csv_put_target(csv, 0, values[i], class);
+}
+
+/* Rows of one group are one content, and so on one side. */
 static qn_status csv_look(qn_source_base *base, int64_t index, uint64_t *content, int32_t *class) {
-    const csv_source *csv = (const csv_source *)base;
-    float piece[PIECE];
+    const qn_csv_source *csv = (const qn_csv_source *)base;
+    const int64_t row = index * csv->row_bytes;
+    float piece[QN_CSV_PIECE];
     *content = 0;
-    for (int64_t at = 0; at < csv->footer.n_stored; at += PIECE) {
-        const int64_t left = csv->footer.n_stored - at, n = left < PIECE ? left : PIECE;
-        QN_TRY(qn_file_read(csv->file, index * csv->row_bytes + 4 * at, piece,
-                            (size_t)n * sizeof *piece));
-        for (int64_t i = 0; i < n; i++) {
-            const bool is_target = csv->encoder.places[at + i].target >= 0;
-            if (!is_target)
-                *content += hash_value(csv, at + i, piece[i]);
-            else if (csv->footer.targets == QN_CSV_CLASSES)
-                put_target(csv, 0, piece[i], class);
-        }
+    for (int64_t at = 0; at < csv->footer.n_stored; at += QN_CSV_PIECE) {
+        const int64_t left = csv->footer.n_stored - at,
+                      n = left < QN_CSV_PIECE ? left : QN_CSV_PIECE;
+        QN_TRY(qn_file_read(csv->file, row + 4 * at, piece, (size_t)n * sizeof *piece));
+        *content += qn_csv_hash_values(csv, piece, at, n);
+        find_class(csv, piece, at, n, class);
     }
+    if (csv->group < 0)
+        return QN_OK;
+    QN_TRY(qn_file_read(csv->file, row + 4 * csv->group, piece, 2 * sizeof *piece));
+    *content = qn_csv_group_of(piece);
     return QN_OK;
 }
 
 /* ---- what is in the parsed file ---- */
 
 /* Reads the footer and checks that the sizes in it make up the file. */
-static qn_status read_footer(csv_source *csv) {
+static qn_status read_footer(qn_csv_source *csv) {
     qn_csv_footer *f = &csv->footer;
     const int64_t bytes = qn_file_bytes(csv->file), end = bytes - (int64_t)sizeof *f;
     int64_t rows = -1;
@@ -133,7 +133,7 @@ static qn_status read_footer(csv_source *csv) {
     csv->row_bytes = f->n_stored * 4;
     const bool is_sound =
         end >= 0 && memcmp(f->magic, QN_CSV_MAGIC, sizeof f->magic) == 0 && f->n_stored > 0 &&
-        f->n_columns >= f->n_stored && f->n_columns < INT_MAX / 64 && f->texts_bytes > 0 &&
+        2 * f->n_columns >= f->n_stored && f->n_columns < INT_MAX / 64 && f->texts_bytes > 0 &&
         f->texts_bytes < INT_MAX && f->n_rows > 0 && f->targets >= QN_CSV_NO_TARGETS &&
         f->targets <= QN_CSV_LABELS && f->encoding >= 0 && f->encoding <= QN_ENCODING_UTF16_BE &&
         !__builtin_mul_overflow(f->n_rows, csv->row_bytes, &rows) &&
@@ -141,30 +141,30 @@ static qn_status read_footer(csv_source *csv) {
     return is_sound ? QN_OK : fail_damaged(csv);
 }
 
-static qn_status number_places(csv_source *csv) {
+static qn_status number_places(qn_csv_source *csv) {
     int32_t *column_of =
         qn_arena_allocate(&csv->base.arena, (size_t)csv->footer.n_stored, sizeof *column_of);
     if (!column_of)
         return QN_ERROR_MEMORY;
     for (int64_t i = 0; i < csv->footer.n_columns; i++)
-        if (csv->records[i].place >= 0)
-            column_of[csv->records[i].place] = (int32_t)i;
+        for (int k = 0; k < qn_csv_places(csv->records[i].role); k++)
+            column_of[csv->records[i].place + k] = (int32_t)i;
     csv->column_of = column_of;
     return QN_OK;
 }
 
 /* Of each place of a row one column, and counts that can be. */
-static qn_status check_records(const csv_source *csv) {
+static qn_status check_records(const qn_csv_source *csv) {
     int64_t n_stored = 0;
     for (int64_t i = 0; i < csv->footer.n_columns; i++) {
         const qn_csv_record *r = &csv->records[i];
         const bool is_stored = r->role != QN_CSV_LEFT_OUT;
-        if (r->role < QN_CSV_INPUT || r->role > QN_CSV_LEFT_OUT || r->kind < QN_COLUMN_NUMBER ||
+        if (r->role < QN_CSV_INPUT || r->role > QN_CSV_TIME || r->kind < QN_COLUMN_NUMBER ||
             r->kind > QN_COLUMN_DATE || r->place != (is_stored ? n_stored : -1) || r->n_texts < 0 ||
             r->n_texts > QN_CSV_MOST_LABELS || r->n_classes < 0 ||
             r->n_classes > QN_CSV_MOST_LABELS)
             return fail_damaged(csv);
-        n_stored += is_stored;
+        n_stored += qn_csv_places(r->role);
     }
     return n_stored == csv->footer.n_stored ? QN_OK : fail_damaged(csv);
 }
@@ -176,7 +176,7 @@ static const char *next_text(const char **at, const char *end) {
     return text;
 }
 
-static qn_status read_columns(csv_source *csv) {
+static qn_status read_columns(qn_csv_source *csv) {
     const qn_csv_footer *f = &csv->footer;
     qn_arena *arena = &csv->base.arena;
     const size_t n = (size_t)f->n_columns, bytes = (size_t)f->texts_bytes;
@@ -210,7 +210,7 @@ static qn_status read_columns(csv_source *csv) {
 /* ---- lists of labels ---- */
 
 /* The column of lists, or null. */
-static const qn_csv_names_of *find_lists(const csv_source *csv, int64_t *n_lists) {
+static const qn_csv_names_of *find_lists(const qn_csv_source *csv, int64_t *n_lists) {
     for (int64_t i = 0; csv->footer.targets == QN_CSV_LABELS && i < csv->footer.n_columns; i++)
         if (csv->records[i].role == QN_CSV_TARGET && csv->records[i].n_texts > 0) {
             *n_lists = csv->records[i].n_texts;
@@ -241,7 +241,7 @@ static int compare_labels(const void *left, const void *right) {
 }
 
 /* All labels of all lists, sorted, each once. */
-static qn_status collect_labels(csv_source *csv, const qn_csv_names_of *lists, int64_t n_lists,
+static qn_status collect_labels(qn_csv_source *csv, const qn_csv_names_of *lists, int64_t n_lists,
                                 qn_table *table) {
     qn_arena *arena = &csv->base.arena;
     const char **labels = qn_arena_allocate(arena, QN_CSV_MOST_OF_SAMPLE, sizeof *labels);
@@ -272,7 +272,7 @@ static qn_status collect_labels(csv_source *csv, const qn_csv_names_of *lists, i
 }
 
 /* Which labels of a table each list of the file has. */
-static qn_status read_lists(csv_source *csv, const qn_table *table) {
+static qn_status read_lists(qn_csv_source *csv, const qn_table *table) {
     int64_t n_lists = 0;
     const qn_csv_names_of *lists = find_lists(csv, &n_lists);
     csv->n_labels = table->n_targets;
@@ -295,7 +295,7 @@ static qn_status read_lists(csv_source *csv, const qn_table *table) {
     return QN_OK;
 }
 
-static qn_status make_table(csv_source *csv, qn_table **made) {
+static qn_status make_table(qn_csv_source *csv, qn_table **made) {
     qn_arena *arena = &csv->base.arena;
     const size_t n = (size_t)csv->footer.n_stored;
     qn_table *table = qn_arena_allocate(arena, 1, sizeof *table);
@@ -333,7 +333,7 @@ static int compare_floats(const void *left, const void *right) {
 }
 
 /* The medians of columns of numbers over training rows that lie evenly; of few rows, over all. */
-static qn_status find_medians(csv_source *csv, int64_t n_training, qn_table *table) {
+static qn_status find_medians(qn_csv_source *csv, int64_t n_training, qn_table *table) {
     qn_table_column *columns = (qn_table_column *)table->columns;
     const int64_t stored = csv->footer.n_stored, fit = MEDIAN_NUMBERS / stored;
     const int64_t most = fit < MEDIAN_LEAST ? MEDIAN_LEAST : fit > MEDIAN_MOST ? MEDIAN_MOST : fit;
@@ -344,9 +344,11 @@ static qn_status find_medians(csv_source *csv, int64_t n_training, qn_table *tab
     QN_TRY(qn_allocate(allocator, count, sizeof *rows, &rows));
     qn_status status = qn_allocate(allocator, (size_t)n, sizeof *values, &values);
     for (int64_t i = 0; status == QN_OK && i < n; i++) {
-        const int64_t row = qn_source_training_sample(&csv->base, i * n_training / n);
-        status = qn_file_read(csv->file, row * csv->row_bytes, rows + i * stored,
-                              (size_t)csv->row_bytes);
+        int64_t row;
+        status = qn_csv_row_of(csv, i * n_training / n, &row);
+        if (status == QN_OK)
+            status = qn_file_read(csv->file, row * csv->row_bytes, rows + i * stored,
+                                  (size_t)csv->row_bytes);
     }
     for (int64_t at = 0, column = 0; status == QN_OK && at < stored; at++) {
         if (!csv->encoder.places[at].column)
@@ -366,12 +368,12 @@ static qn_status find_medians(csv_source *csv, int64_t n_training, qn_table *tab
 
 /* Once it is known which rows are trained on. */
 static qn_status csv_divided(qn_source_base *base, const qn_data_source *source) {
-    csv_source *csv = (csv_source *)base;
+    qn_csv_source *csv = (qn_csv_source *)base;
     return csv->table ? find_medians(csv, source->n_samples[QN_TRAIN], csv->table) : QN_OK;
 }
 
 /* Rows as they are, for who chooses features himself: a column of the source for each. */
-static qn_status lay_out_raw(csv_source *csv, qn_data_source *source) {
+static qn_status lay_out_raw(qn_csv_source *csv, qn_data_source *source) {
     qn_arena *arena = &csv->base.arena;
     qn_csv_encoder *e = &csv->encoder;
     const size_t n = (size_t)csv->footer.n_stored;
@@ -397,7 +399,7 @@ static qn_status lay_out_raw(csv_source *csv, qn_data_source *source) {
 }
 
 /* The table that the source is of: found here, or known, or known but for its targets. */
-static qn_status find_table(csv_source *csv, const qn_table **found) {
+static qn_status find_table(qn_csv_source *csv, const qn_table **found) {
     const qn_table *known = csv->base.options.table;
     qn_table *table = NULL;
     *found = known;
@@ -414,7 +416,7 @@ static qn_status find_table(csv_source *csv, const qn_table **found) {
     return QN_OK;
 }
 
-static qn_status lay_out(csv_source *csv, qn_data_source *source) {
+static qn_status lay_out(qn_csv_source *csv, qn_data_source *source) {
     const qn_table *table = NULL;
     if (csv->base.options.reads_texts)
         return lay_out_raw(csv, source);
@@ -430,7 +432,7 @@ static qn_status lay_out(csv_source *csv, qn_data_source *source) {
 
 /* ---- targets ---- */
 
-static void find_targets(const csv_source *csv, qn_data_source *source) {
+static void find_targets(const qn_csv_source *csv, qn_data_source *source) {
     for (int64_t i = 0; i < csv->footer.n_columns; i++) {
         const qn_csv_record *r = &csv->records[i];
         if (r->role != QN_CSV_TARGET)
@@ -456,7 +458,7 @@ static void list_name(char *list, size_t bytes, const char *name, int n) {
         snprintf(list + used, bytes - used, ", ...");
 }
 
-static void tell_dialect(const csv_source *csv, const char *path) {
+static void tell_dialect(const qn_csv_source *csv, const char *path) {
     const qn_csv_footer *f = &csv->footer;
     const qn_source_base *base = &csv->base;
     if (f->encoding != QN_ENCODING_UTF8)
@@ -477,7 +479,7 @@ static void tell_dialect(const csv_source *csv, const char *path) {
                      f->n_dropped);
 }
 
-static void tell_columns(const csv_source *csv, const char *path) {
+static void tell_columns(const qn_csv_source *csv, const char *path) {
     char gaps[320] = "", texts[320] = "", hashed[320] = "";
     int64_t n_missing = 0;
     int n_gaps = 0, n_texts = 0, n_hashed = 0;
@@ -510,7 +512,7 @@ static void tell_columns(const csv_source *csv, const char *path) {
                      path, QN_CSV_ONE_HOT, hashed);
 }
 
-static void tell_labels(const csv_source *csv, const qn_data_source *source, const char *path) {
+static void tell_labels(const qn_csv_source *csv, const qn_data_source *source, const char *path) {
     const qn_table *table = source->preparation.table;
     char list[320] = "";
     if (csv->footer.targets != QN_CSV_LABELS || !table)
@@ -523,7 +525,7 @@ static void tell_labels(const csv_source *csv, const qn_data_source *source, con
 }
 
 /* Texts that the weights have not met. */
-static void tell_unknown(const csv_source *csv, const char *path) {
+static void tell_unknown(const qn_csv_source *csv, const char *path) {
     for (size_t i = 0; i < csv->encoder.n_places; i++) {
         const qn_csv_place *place = &csv->encoder.places[i];
         char list[320] = "";
@@ -542,12 +544,14 @@ static void tell_unknown(const csv_source *csv, const char *path) {
 
 /* ---- facts ---- */
 
-static const char *kind_of(const csv_source *csv, const qn_csv_record *r) {
+static const char *kind_of(const qn_csv_source *csv, const qn_csv_record *r) {
     static const char *const kinds[] = {[QN_COLUMN_NUMBER] = "numbers",
                                         [QN_COLUMN_TRUTH] = "true or false",
                                         [QN_COLUMN_CATEGORY] = "categories",
                                         [QN_COLUMN_HASHED] = "many categories",
                                         [QN_COLUMN_DATE] = "dates"};
+    if (r->role == QN_CSV_GROUP || r->role == QN_CSV_TIME)
+        return r->role == QN_CSV_GROUP ? "group" : "time";
     if (r->role != QN_CSV_TARGET)
         return kinds[r->kind];
     return csv->footer.targets == QN_CSV_NUMBERS  ? "target, a number"
@@ -555,7 +559,7 @@ static const char *kind_of(const csv_source *csv, const qn_csv_record *r) {
                                                   : "target, a class";
 }
 
-static qn_status fill_column(csv_source *csv, int64_t i) {
+static qn_status fill_column(qn_csv_source *csv, int64_t i) {
     const qn_csv_record *r = &csv->records[i];
     const qn_csv_names_of *of = &csv->names[i];
     const qn_column_fact fact = {.name = of->name,
@@ -566,7 +570,7 @@ static qn_status fill_column(csv_source *csv, int64_t i) {
     return qn_data_facts_add_column(&csv->base, &fact);
 }
 
-static qn_status fill_facts(csv_source *csv) {
+static qn_status fill_facts(qn_csv_source *csv) {
     const qn_csv_footer *f = &csv->footer;
     qn_data_facts *facts = &csv->base.facts;
     facts->encoding = qn_encoding_name((qn_encoding)f->encoding);
@@ -623,7 +627,10 @@ static qn_status name_variant(qn_source_base *base, const char *label, const cha
                           o->header,
                           o->separator,
                           o->decimal,
-                          o->dates};
+                          o->dates,
+                          qn_source_group(base),
+                          o->window > 0 ? "windows" : NULL,
+                          o->time};
     const int64_t width = o->is_unlabelled && !o->table ? qn_shape_count(o->sample) : 0;
     const char *text = qn_arena_format(&base->arena, QN_CSV_MAGIC "%d%d|%" PRId64 "|%016" PRIx64,
                                        o->reads_texts, o->is_unlabelled, width, known);
@@ -634,7 +641,7 @@ static qn_status name_variant(qn_source_base *base, const char *label, const cha
 }
 
 static qn_status copy_input(void *context, qn_writer *writer) {
-    char piece[PIECE * 16];
+    char piece[QN_CSV_PIECE * 16];
     bool is_end = false;
     while (!is_end) {
         size_t n;
@@ -657,7 +664,7 @@ static qn_status open_input(const qn_source_base *base, qn_file **file) {
     return status;
 }
 
-static qn_status open_parsed(csv_source *csv, const char **path) {
+static qn_status open_parsed(qn_csv_source *csv, const char **path) {
     qn_source_base *base = &csv->base;
     qn_csv_options options = {.allocator = base->options.allocator, .how = &base->options};
     const char *variant;
@@ -676,8 +683,9 @@ static qn_status open_parsed(csv_source *csv, const char **path) {
 }
 
 static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
-    csv_source *csv = (csv_source *)base;
+    qn_csv_source *csv = (qn_csv_source *)base;
     const char *path;
+    csv->group = csv->time = -1;
     QN_TRY(open_parsed(csv, &path));
     QN_TRY(read_footer(csv));
     QN_TRY(read_columns(csv));
@@ -690,6 +698,7 @@ static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
     base->look = csv_look;
     base->divided = csv_divided;
     base->wants_statistics = true;
+    QN_TRY(qn_csv_find_recordings(csv, path, source));
     QN_TRY(fill_facts(csv));
     tell_dialect(csv, path);
     tell_columns(csv, path);
@@ -699,8 +708,15 @@ static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
 }
 
 static void csv_release(qn_source_base *base) {
-    qn_file_close(((csv_source *)base)->file);
+    qn_csv_source *csv = (qn_csv_source *)base;
+    qn_windows_close(&csv->windows);
+    qn_file_close(csv->file);
 }
 
-const qn_data_format qn_format_csv = {"csv", "FILE[,label=NAME]", sizeof(csv_source), csv_open,
-                                      csv_release};
+const qn_data_format qn_format_csv = {.name = "csv",
+                                      .usage = "FILE[,label=NAME]",
+                                      .self_bytes = sizeof(qn_csv_source),
+                                      .open = csv_open,
+                                      .release = csv_release,
+                                      .has_groups = true,
+                                      .has_windows = true};

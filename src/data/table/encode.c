@@ -96,7 +96,7 @@ qn_status qn_csv_encoder_make(qn_arena *arena, const qn_table *table, const qn_c
     for (int k = 0; k < table->n_columns; k++)
         e.n_features += qn_csv_feature_count(&table->columns[k]);
     for (size_t i = 0; i < n_columns; i++)
-        e.n_places += records[i].place >= 0;
+        e.n_places += (size_t)qn_csv_places(records[i].role);
     e.places = qn_arena_allocate(arena, e.n_places, sizeof *e.places);
     e.are_marks = qn_arena_allocate(arena, e.n_features, sizeof *e.are_marks);
     if (!e.places || !e.are_marks)

@@ -162,11 +162,11 @@ static qn_status refuse_missing(const csv_table *t, const char *name) {
 static qn_status take_known_columns(csv_table *t) {
     const qn_table *known = t->how->table;
     for (size_t i = 0; i < t->n_columns; i++)
-        if (t->columns[i].role != QN_CSV_TARGET)
+        if (t->columns[i].role == QN_CSV_INPUT)
             leave_out(&t->columns[i], "the weights do not know it");
     for (int k = 0; k < known->n_columns; k++) {
         csv_column *c = find_column(t, known->columns[k].name);
-        if (!c || c->role == QN_CSV_TARGET)
+        if (!c || c->role != QN_CSV_LEFT_OUT)
             return refuse_missing(t, known->columns[k].name);
         if (qn_csv_names(t->how->ignore, c->name))
             return qn_fail(QN_ERROR_ARGUMENT,
@@ -194,6 +194,17 @@ static qn_status check_known(const csv_table *t) {
                                c->odd_day_line ? c->odd_day : c->first_line, "is not a date");
         if (c->kind == QN_COLUMN_TRUTH && c->n_truths < c->n_texts)
             return qn_csv_fail(t, c->odd_line, i, c->odd, "is neither true nor false");
+    }
+    return QN_OK;
+}
+
+/* Times are numbers or dates. */
+static qn_status check_time(const csv_table *t) {
+    for (size_t i = 0; i < t->n_columns; i++) {
+        const csv_column *c = &t->columns[i];
+        if (c->role == QN_CSV_TIME && c->kind != QN_COLUMN_NUMBER && c->kind != QN_COLUMN_DATE)
+            return qn_csv_fail(t, c->odd_line, i, c->odd,
+                               "is neither a number nor a date, as time is");
     }
     return QN_OK;
 }
@@ -445,15 +456,18 @@ qn_status qn_csv_find_kinds(csv_table *t) {
         leave_columns_out(t);
     QN_TRY(check_known(t));
     for (size_t i = 0; i < t->n_columns; i++)
-        if (t->columns[i].role == QN_CSV_INPUT)
+        if (t->columns[i].role == QN_CSV_INPUT || t->columns[i].role == QN_CSV_TIME)
             QN_TRY(decide_kind(t, i, &t->columns[i]));
+    QN_TRY(check_time(t));
     QN_TRY(find_texts(t));
     QN_TRY(decide_targets(t));
     if (count_inputs(t) == 0)
         return qn_fail(QN_ERROR_FORMAT, "%s: no column is left to predict from", t->reader.name);
     for (size_t i = 0; i < t->n_columns; i++) {
         csv_column *c = &t->columns[i];
-        c->place = c->role == QN_CSV_LEFT_OUT ? -1 : (int32_t)t->n_stored++;
+        c->place = c->role == QN_CSV_LEFT_OUT ? -1 : (int32_t)t->n_stored;
+        c->n_values = c->role == QN_CSV_GROUP ? (int64_t)c->texts.n : c->n_values;
+        t->n_stored += (size_t)qn_csv_places((int32_t)c->role);
     }
     return QN_OK;
 }

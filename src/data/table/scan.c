@@ -118,6 +118,11 @@ qn_status qn_csv_read_first(csv_table *t) {
 /* ---- the targets ---- */
 
 static qn_status add_target(csv_table *t, size_t column) {
+    if (t->columns[column].role != QN_CSV_INPUT)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%s: column '%s' is to be predicted, and tells groups or time; --target "
+                       "names another one",
+                       t->reader.name, t->columns[column].first_line);
     t->columns[column].role = QN_CSV_TARGET;
     t->targets[t->n_targets++] = column;
     return QN_OK;
@@ -163,8 +168,8 @@ static qn_status find_known_targets(csv_table *t) {
                            t->reader.name, names[k]);
     }
     if (t->n_targets < (size_t)n_names)
-        for (size_t i = 0; i < t->n_columns; i++)
-            t->columns[i].role = QN_CSV_INPUT;
+        for (size_t i = 0; i < t->n_targets; i++)
+            t->columns[t->targets[i]].role = QN_CSV_INPUT;
     t->n_targets = t->n_targets < (size_t)n_names ? 0 : t->n_targets;
     return QN_OK;
 }
@@ -190,7 +195,7 @@ static bool is_input_alone(const csv_table *t) {
 qn_status qn_csv_find_targets(csv_table *t) {
     const char *told = t->options->target ? t->options->target : t->how->target;
     const bool ignores = t->how->ignore && strcmp(t->how->ignore, "none") != 0;
-    t->is_named = told || ignores || t->how->categories || has_known_name(t);
+    t->is_named |= told || ignores || t->how->categories || has_known_name(t);
     if (told)
         QN_TRY(check_names(t, told, "--target"));
     if (ignores)

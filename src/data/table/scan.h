@@ -41,6 +41,7 @@ typedef struct csv_column {
     qn_column_kind kind;
     bool has_kind, is_day_first;
     const char *left_out; /* why */
+    double time_before;   /* of the row before, of a column of time; NaN: unknown */
     int64_t n_values;
     int32_t place, n_classes;
 } csv_column;
@@ -83,6 +84,13 @@ qn_status qn_csv_read_first(csv_table *t);
 
 /* Finds the targets, by name if they are told. */
 qn_status qn_csv_find_targets(csv_table *t);
+
+/* Finds the columns of groups and of time, which are no inputs: those that options name. */
+qn_status qn_csv_find_marks(csv_table *t);
+
+/* Finds the column of time by its name, where nothing names it and windows are asked for. After a
+ * scan. */
+qn_status qn_csv_find_time(csv_table *t);
 
 /* Counts what all fields behind the first record are. */
 qn_status qn_csv_scan(csv_table *t);

@@ -24,7 +24,14 @@ enum {
 
 #define QN_CSV_MAGIC "quernCS3"
 
-typedef enum qn_csv_role { QN_CSV_INPUT, QN_CSV_TARGET, QN_CSV_LEFT_OUT } qn_csv_role;
+/* A group is kept as a hash of 48 bits in two places, a time as the step since the row before. */
+typedef enum qn_csv_role {
+    QN_CSV_INPUT,
+    QN_CSV_TARGET,
+    QN_CSV_LEFT_OUT,
+    QN_CSV_GROUP,
+    QN_CSV_TIME
+} qn_csv_role;
 
 /* What the targets of a file are. */
 typedef enum qn_csv_targets {
@@ -57,6 +64,13 @@ typedef struct qn_csv_options {
     const qn_data_options *how; /* its fields of tables */
     const char *target;         /* null: how->target */
 } qn_csv_options;
+
+/* Places of a row that a column of a role has. */
+int qn_csv_places(int32_t role);
+
+/* The two numbers of a group's text, and what they make up. */
+void qn_csv_group_put(const char *text, float *places);
+uint64_t qn_csv_group_of(const float *places);
 
 /* A qn_derive; context: qn_csv_options. Failures name file, line and column. */
 qn_status qn_csv_convert(void *context, qn_file *source, qn_sink sink);

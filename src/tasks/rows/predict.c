@@ -3,12 +3,14 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "data/source.h"
 #include "os/heap.h"
 #include "tasks/reading.h"
 
 typedef struct prediction {
     qn_predictor *predictor;
     qn_loader *loader;
+    const qn_data_source *data;
     int n_outputs;
     float *outputs; /* (batch, n_outputs) */
     qn_take_outputs *take;
@@ -22,8 +24,11 @@ static qn_status predict_batches(const prediction *p) {
         if (!batch.x)
             return QN_OK;
         QN_TRY(qn_predictor_predict_prepared(p->predictor, batch.x, batch.n_valid, p->outputs));
-        for (int64_t i = 0; i < batch.n_valid; i++)
-            QN_TRY(p->take(p->user, index + i, p->outputs + i * p->n_outputs));
+        for (int64_t i = 0; i < batch.n_valid; i++) {
+            qn_sample_rows of;
+            QN_TRY(qn_source_rows_of(p->data, QN_TRAIN, index + i, &of.first, &of.n));
+            QN_TRY(p->take(p->user, of, p->outputs + i * p->n_outputs));
+        }
     }
 }
 
@@ -34,6 +39,7 @@ static qn_status predict_source(prediction *p, qn_data_source data, int64_t batc
     preparation.n_scaled = 0;
     data.n_targets = data.n_targets > 0 ? data.n_targets : 1;
     const int64_t n = data.n_samples[QN_TRAIN];
+    p->data = &data;
     const qn_loader_options options = {QN_OPTIONS_INIT(qn_loader_options), .split = QN_TRAIN,
                                        .batch = batch, .pad_last = true,
                                        .n_batches = (n + batch - 1) / batch};
@@ -57,6 +63,8 @@ qn_status qn_predict_all(qn_predictor *predictor, const char *specification,
     const qn_preparation *preparation = qn_predictor_preparation(predictor);
     qn_data_options options = *form;
     qn_data_source source;
+    if (qn_predictor_settings(predictor))
+        qn_reading_set_windows(qn_predictor_settings(predictor), &options);
     options.table = preparation->table;
     options.sample = preparation->sample;
     options.is_unlabelled = true;

@@ -15,8 +15,13 @@ const qn_metadata *qn_predictor_settings(const qn_predictor *predictor);
 /* A setting of its checkpoint, or null. */
 const char *qn_predictor_setting(const qn_predictor *predictor, const char *name);
 
-/* Takes the outputs of sample `index`, from 0; a failure ends the prediction. */
-typedef qn_status qn_take_outputs(void *user, int64_t index, const float *outputs);
+/* The rows of the data, from 0, that a sample is: several, where it is a window. */
+typedef struct qn_sample_rows {
+    int64_t first, n;
+} qn_sample_rows;
+
+/* Takes the outputs of a sample; a failure ends the prediction. */
+typedef qn_status qn_take_outputs(void *user, qn_sample_rows of, const float *outputs);
 
 /* Opens the data without what is to be predicted, its columns by the checkpoint's names, and gives
  * the outputs of each sample in turn. form: how the file is written (header, separator, decimal,

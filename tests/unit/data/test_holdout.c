@@ -35,8 +35,8 @@ static void fill(int64_t n, int64_t n_classes, uint64_t first) {
 static qn_status hold_out(qn_arena *arena, const qn_allocator *allocator, double part,
                           qn_holdout *h) {
     const qn_holdout_samples samples = {data.n, (int)data.n_classes, &data, look};
-    return qn_holdout_by_content(arena, &samples, &(qn_holdout_options){allocator, part, 7, "test"},
-                                 h);
+    return qn_holdout_by_content(arena, &samples,
+                                 &(qn_holdout_options){allocator, part, 7, "test", NULL}, h);
 }
 
 /* side[i]: 1 where sample i is held out. Every sample is in one part, in order. */
