@@ -312,7 +312,9 @@ static void add_profile(words *w, const command_line *l, const qn_cell *cell, in
         add(w, "--inference");
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
         add_option(w, same[i], arguments_get(l->a, same[i]));
+    /* The file of a cell that failed before is no file of measurements. */
     add_option(w, "metrics", path);
+    add(w, "--force");
 }
 
 static void add_drip(words *w, const command_line *l, const qn_cell *cell) {

@@ -34,7 +34,8 @@ enum {
     USUAL_FRESH = 16,
     EPOCHS = 6,
     TEXT = 400,
-    LONGEST_HOLD = 3600
+    LONGEST_HOLD = 3600,
+    TRIES = 3
 };
 static const int64_t look_ns = SECOND, keep_ns = 10 * SECOND, scan_ns = 60 * SECOND;
 
@@ -61,10 +62,11 @@ struct qn_service {
     qn_inbox files;
     size_t next_file;
     bool is_listed, needs_scan, has_named_stranger, has_noted_unread;
+    bool has_unread; /* of the files that are listed */
     bool made_folder;
-    bool is_refused;  /* a start that did not come to version 0: what it made goes */
-    qn_origin origin; /* of the files */
-    bool was_old_read;
+    bool is_refused;   /* a start that did not come to version 0: what it made goes */
+    qn_origin origin;  /* of the files */
+    bool was_old_read; /* as far as it could be: the next start tries the rest */
     int64_t n_kept, batch, seed, n_fresh;
     int64_t must_learn; /* without new samples: some were taken out */
     int64_t judged_id;  /* samples up to here were judged by */
@@ -529,7 +531,7 @@ static qn_status follow_store(qn_service *s) {
 static qn_status list_files(qn_service *s) {
     int64_t was_read;
     QN_TRY(qn_store_get(&s->store, "old_read", 0, &was_read));
-    const bool is_old = s->o.old && !was_read;
+    const bool is_old = s->o.old && !was_read && !s->was_old_read;
     const char *folder = is_old ? s->o.old : s->o.inbox;
     s->origin = is_old ? QN_ORIGIN_OLD : QN_ORIGIN_USER;
     s->needs_scan = false;
@@ -540,6 +542,7 @@ static qn_status list_files(qn_service *s) {
     QN_TRY(qn_inbox_list(s->o.allocator, folder, &s->preparation, &s->files));
     s->next_file = 0;
     s->is_listed = true;
+    s->has_unread = false;
     return QN_OK;
 }
 
@@ -572,10 +575,19 @@ static qn_status keep_sample(qn_service *s, int32_t label, const char *name) {
 
 /* What could not be read now may be read in the next listing; a note says so once. */
 static qn_status leave_for_later(qn_service *s) {
+    s->has_unread = true;
     if (s->has_noted_unread)
         return QN_OK;
     s->has_noted_unread = true;
     return note(s, "left for later: %.300s", qn_error_message());
+}
+
+/* Order decides bits, so a failure that passes is tried again at once, before the next picture. */
+static qn_status load_picture(qn_service *s, const char *path) {
+    qn_status status = QN_ERROR_IO;
+    for (int i = 0; status == QN_ERROR_IO && i < TRIES; i++)
+        status = qn_image_load(path, &s->preparation.sample, s->preparation.centre_crop, s->pixels);
+    return status;
 }
 
 /* A file is taken once: by its name and time, without reading it; and by what is in it. One that
@@ -585,8 +597,7 @@ static qn_status take_file(qn_service *s, const qn_inbox_file *f) {
     QN_TRY(qn_store_has_taken(&s->store, f->key, &has));
     if (has)
         return QN_OK;
-    const qn_status status =
-        qn_image_load(f->path, &s->preparation.sample, s->preparation.centre_crop, s->pixels);
+    const qn_status status = load_picture(s, f->path);
     if (status == QN_ERROR_MEMORY)
         return status;
     if (status == QN_ERROR_IO)
@@ -625,7 +636,7 @@ static qn_status take_files(qn_service *s) {
         QN_TRY(put_memories(s));
     if (s->next_file < s->files.n)
         return QN_OK;
-    if (s->origin == QN_ORIGIN_OLD)
+    if (s->origin == QN_ORIGIN_OLD && !s->has_unread)
         QN_TRY(qn_store_set(&s->store, "old_read", 1));
     return name_stranger(s);
 }
@@ -638,6 +649,7 @@ static qn_status take_turn(qn_service *s) {
     QN_TRY(end_change(s, take_files(s)));
     if (s->next_file < s->files.n)
         return QN_OK;
+    s->was_old_read = s->was_old_read || s->origin == QN_ORIGIN_OLD;
     s->needs_scan = s->origin == QN_ORIGIN_OLD; /* the user's come behind */
     s->is_listed = false;
     qn_inbox_deinit(&s->files);

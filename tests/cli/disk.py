@@ -9,9 +9,8 @@ import quern
 LIBRARY = pathlib.Path(os.environ.get("QUERN_TOOLS", "build/release/tests")).absolute() / "fake/libfake_disk.so"
 
 
-def run(case, arguments, fail=None, match=None, nameless=True, log=None, timeout=None):
-    """Runs the command; returns what subprocess.run does, and how many calls of each kind there were."""
-    counts = case.folder.parent / f"{case.folder.name}.counts"
+def environment_of(case, counts, fail=None, match=None, nameless=True, log=None):
+    """Of a program on such a disk, a call of which fails, or (kind:all) each of a kind."""
     environment = dict(case.environment, LD_PRELOAD=str(LIBRARY), QUERN_DISK_ROOT=f"{case.folder}/",
                        QUERN_DISK_COUNTS=str(counts))
     for name, value in (("FAIL", fail), ("MATCH", match), ("LOG", log)):
@@ -19,11 +18,27 @@ def run(case, arguments, fail=None, match=None, nameless=True, log=None, timeout
             environment[f"QUERN_DISK_{name}"] = str(value)
     if not nameless:
         environment["QUERN_DISK_NAMELESS"] = "no"
-    done = subprocess.run([quern.QUERN, *map(str, arguments)], cwd=case.folder, env=environment,
-                          capture_output=True, text=True, errors="replace", check=False, timeout=timeout)
+    return environment
+
+
+def counts_path(case):
+    return case.folder.parent / f"{case.folder.name}.counts"
+
+
+def take_counts(counts):
+    """How many calls of each kind a program made."""
     lines = counts.read_text().split("\n")[:-1] if counts.exists() else []
     counts.unlink(missing_ok=True)
-    return done, {line.split()[0]: int(line.split()[1]) for line in lines}
+    return {line.split()[0]: int(line.split()[1]) for line in lines}
+
+
+def run(case, arguments, timeout=None, **options):
+    """Runs the command; returns what subprocess.run does, and how many calls of each kind there were."""
+    counts = counts_path(case)
+    done = subprocess.run([quern.QUERN, *map(str, arguments)], cwd=case.folder,
+                          env=environment_of(case, counts, **options),
+                          capture_output=True, text=True, errors="replace", check=False, timeout=timeout)
+    return done, take_counts(counts)
 
 
 def read_log(path):

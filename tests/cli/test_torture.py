@@ -8,9 +8,12 @@ command, run again, comes to the bytes that it makes undisturbed.
 Of each kind the first calls are tried, forty of them or so many as QUERN_TORTURE says; with QUERN_ALL all calls with all
 numbers."""
 import contextlib
+import csv
 import errno
+import json
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -69,6 +72,9 @@ class Torture(quern.Case):
                 row = [f"{draw.gauss(i % 2, 0.2):.4f}", f"{draw.gauss(-(i % 2), 0.2):.4f}", f"{draw.random():.4f}"]
                 rows.append(",".join(row + (["xy"[i % 2]] if has_label else [])))
             (self.folder / name).write_text("\n".join(rows) + "\n")
+
+    def recover(self):
+        self.run_quern(*self.again())
 
     # ---- one command ----
 
@@ -138,7 +144,7 @@ class Torture(quern.Case):
             done, _ = self.run_failing(f"{kind}:{call}", name)
             self.look(said, done)
             if done.returncode and ((call - 1) % self.each == 0 or quern.ALL):
-                self.run_quern(*self.again())
+                self.recover()
                 for output in self.outputs:
                     self.assertTrue(self.content(output) == self.new[output], f"{output} differs after {said}")
             tried[kind] = tried.get(kind, 0) + 1
@@ -249,7 +255,6 @@ class Convert(Torture):
 
 class Federate(Torture):
     outputs = ("f",)
-    part = 0.5
     arguments = ("federate", "simulate", "--model", "mlp", "--data", "csv:k.csv", "--holdout", 0.2, "--clients", 3, "--rounds", 2,
                  "--per-round", 2, "--batch", 8, "--threads", 1, "--save", "f")
 
@@ -270,9 +275,6 @@ class Federate(Torture):
 class Learn(Torture):
     """The store is a database: its rows are compared, not its bytes."""
     outputs = ("s",)
-    part = 0.5
-    # A picture that cannot be opened or read for a moment is not taken later either: known, and not looked at here.
-    transient = ("look", "read")
     arguments = ("learn", "start", "s", "--model", "m", "--data", "images:inbox", "--when", "cool:95", "--once", "--threads", 1,
                  "--keep", 40)
 
@@ -294,41 +296,167 @@ class Learn(Torture):
                 "SELECT origin, held_out, place, label, name, x FROM sample ORDER BY 1, 2, 3")]
 
     def look_at_output(self, name, said, done):
-        """What was taken before the failure stays, and is sound; a picture that cannot be read is taken next time."""
+        """What was taken before a failure stays, and is sound; one that passes loses no picture and changes no bit."""
         path = self.folder / name / "learn.db"
-        if not path.exists():
+        if done.returncode == 0 or not path.exists():
             super().look_at_output(name, said, done)
             return
         with contextlib.closing(sqlite3.connect(path)) as store:
             self.assertEqual(store.execute("PRAGMA integrity_check").fetchone(), ("ok",), said)
-        if said.startswith(self.transient):
-            return
-        if done.returncode == 0 and self.content(name) != self.new[name]:
-            self.run_quern(*self.arguments)
-            self.assertEqual(self.taken(self.content(name)), self.taken(self.new[name]), said)
 
-    @staticmethod
-    def taken(content):
-        return {row[4] for row in content[1] if row[0]}
+    def test_each(self):
+        self.check()
+
+    def test_unread(self):
+        """Pictures that cannot be opened are left for later: the user's for the next listing, old ones for the next start."""
+        self.prepare()
+        arguments = (*self.arguments, "--old", "images:old")
+        done, _ = disk.run(self, arguments, fail="look:all", match="/5.png")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("left for later", done.stdout)
+        names = {row[4] for row in self.content("s")[1]}
+        self.assertNotIn("1/5.png", names)
+        self.assertEqual(len(names), 23)
+        self.run_quern(*arguments)
+        self.assertEqual(sum(row[4] == "1/5.png" for row in self.content("s")[1]), 2)
+
+
+class Pair:
+    """The two programs of split learning, in a folder of a test; the peer has a file for each run."""
+
+    def __init__(self, case):
+        self.case = case
+
+    def train(self, place, *more):
+        return ("split", "train", "--peer", place, "--cut", "fc1", "--model", "mlp", "--data", "csv:k.csv", "--holdout", 0.2,
+                "--batch", 16, "--epochs", 2, "--lr", 0.1, "--threads", 1, "--save", "device/f", *more)
+
+    def serve(self, environment=None):
+        """The peer, and where it listens; None: it ended before."""
+        (self.case.folder / "device").mkdir(exist_ok=True)
+        (self.case.folder / "peer").mkdir(exist_ok=True)
+        peer = subprocess.Popen([quern.QUERN, "split", "serve", "--listen", "0", "--save", "peer", "--threads", "1"],
+                                cwd=self.case.folder, env=environment or self.case.environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+        said = re.search(r"port (\d+)", peer.stdout.readline())
+        return peer, said and f"localhost:{said[1]}"
+
+    def end(self, peer):
+        """Asks the peer to end; what it said."""
+        peer.terminate()
+        try:
+            return peer.communicate(timeout=SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            peer.kill()
+            peer.communicate()
+            self.case.fail("split serve does not end after TERM")
+
+    def recover(self):
+        """Both again, from where the device's half is."""
+        peer, place = self.serve()
+        more = ("--resume", "device/f") if (self.case.folder / "device/f").exists() else ()
+        try:
+            self.case.run_quern(*self.train(place, *more))
+        finally:
+            self.end(peer)
+
+    def whole(self):
+        """Weights of the network of both halves."""
+        run = quern.metadata_of(self.case.folder / "device/f")["split.run"]
+        back, = (path for path in (self.case.folder / "peer").iterdir()
+                 if not path.name.endswith(".before") and quern.metadata_of(path)["split.run"] == run)
+        self.case.run_quern("split", "join", "device/f", f"peer/{back.name}", "--out", "device/whole")
+        whole = quern.weights_of(self.case.folder / "device/whole")
+        (self.case.folder / "device/whole").unlink()
+        return whole
+
+
+class Split(Torture):
+    """Runs have random names: the weights of the network of both halves are compared."""
+    outputs = ("device", "peer")
+    each = 2
+    fails_at_peer = False
+
+    def prepare(self):
+        self.make_rows()
+        self.pair = Pair(self)
+
+    def content(self, name):
+        if name == "device":
+            return self.pair.whole() if (self.folder / "device/f").exists() else None
+        return (self.folder / name).exists() or None
+
+    def run_failing(self, fail=None, number=None):
+        counts = disk.counts_path(self)
+        environment = disk.environment_of(self, counts, fail=fail)
+        if number:
+            environment["QUERN_DISK_ERRNO"] = str(getattr(errno, number))
+        peer, place = self.pair.serve(environment if self.fails_at_peer else None)
+        try:
+            done = subprocess.run([quern.QUERN, *map(str, self.pair.train(place or "localhost:1"))], cwd=self.folder,
+                                  env=None if self.fails_at_peer else environment, capture_output=True, text=True,
+                                  check=False, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            self.fail(f"{fail} {number}: does not end within {SECONDS} s")
+        finally:
+            said = self.pair.end(peer)
+        self.assertIn(peer.returncode, (0, 1, 2), said)
+        return done, disk.take_counts(counts)
+
+    def look_at_output(self, name, said, done):
+        """Each half is whole, if it is there; both together are looked at after a recovery."""
+        if done.returncode == 0:
+            super().look_at_output(name, said, done)
+        for path in (self.folder / name).glob("*"):
+            self.assertIn("split.run", quern.metadata_of(path), said)
+
+    def recover(self):
+        self.pair.recover()
 
     def test_each(self):
         self.check()
 
 
+class Peer(Split):
+    fails_at_peer = True
+
+
 class Study(Torture):
-    """Its numbers are times: what is there is whole, and the same command ends it."""
+    """Its numbers are times; what does not depend on them is compared. A cell that failed is a row with the reason."""
     outputs = ("study",)
-    part = 0.1
-    arguments = ("study", "--models", "mlp", "--batches", "4", "--quick", "--seconds", "0.05", "--data", "synthetic", "--out", "study")
+    part = 0.25
+    each = 2
+    arguments = ("study", "--models", "mlp", "--batches", "4", "--quick", "--seconds", "0.01", "--steps", 1, "--no-drip",
+                 "--threads", 1, "--out", "study")
+    columns = ("model", "kind", "state", "reason", "batch", "parameter_bytes", "gradient_bytes", "state_bytes", "input_bytes",
+               "feature_bytes", "workspace_bytes", "engine_peak_bytes")
+
+    def rows(self):
+        with open(self.folder / "study/study.csv", encoding="utf-8", newline="") as file:
+            return [tuple(row[column] for column in self.columns) for row in csv.DictReader(file)]
 
     def content(self, name):
-        return sorted(path.name for path in (self.folder / name).glob("*.*")) or None
+        folder = self.folder / name
+        if not (folder / "study.csv").exists():
+            return None
+        return (sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()), self.rows(),
+                (folder / "settings.json").read_bytes())
 
     def look_at_output(self, name, said, done):
-        if done.returncode == 0:
+        """Whole files alone, and a reason for what was not measured."""
+        for path in (self.folder / name).rglob("*.json"):
+            json.loads(path.read_text(encoding="utf-8"))
+        for row in self.rows() if (self.folder / name / "study.csv").exists() else ():
+            self.assertTrue(row[2] in ("done", "waiting") or row[3], f"{said}: {row}")
+        if done.returncode == 0 and all(row[2] == "done" for row in self.rows()):
             super().look_at_output(name, said, done)
+        elif done.returncode == 0:
+            self.recover()
+            self.assertEqual(self.content(name), self.new[name], said)
 
-    @unittest.skipUnless(quern.ALL, "a cell takes a second")
+    def again(self):
+        return (*self.arguments, "--retry")
+
     def test_each(self):
         self.check()
 

@@ -13,9 +13,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum {
@@ -51,7 +52,6 @@ static int64_t failing_call;
 static int log_file = -1;
 static const char *root, *match, *counts_path;
 static bool has_nameless = true, is_ready;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* By descriptor: the path of a file or folder under the root that is open to be changed or synced;
  * "" is none. A file without a name has the path "?". */
@@ -150,11 +150,10 @@ static void put(const void *data, size_t bytes, const char *format, ...) {
     va_start(arguments, format);
     const int n = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    pthread_mutex_lock(&lock);
-    if (syscall(SYS_write, log_file, line, n) != n ||
-        (bytes > 0 && syscall(SYS_write, log_file, data, bytes) != (long)bytes))
+    /* At once, since several processes may write the log. */
+    const struct iovec parts[] = {{line, (size_t)n}, {(void *)(uintptr_t)data, bytes}};
+    if (syscall(SYS_writev, log_file, parts, bytes > 0 ? 2 : 1) != (long)n + (long)bytes)
         abort();
-    pthread_mutex_unlock(&lock);
 }
 
 /* ---- opening ---- */

@@ -10,6 +10,7 @@
 #include "os/heap.h"
 #include "os/os.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -127,13 +128,24 @@ static qn_status decode_to(const uint8_t *data, size_t bytes, const qn_pixel_sin
     return qn_fail(QN_ERROR_FORMAT, "neither PNG nor JPEG, WebP, HEIC, BMP, GIF or TIFF");
 }
 
+/* Most decoders call a picture broken when they have no memory, and it would be left out for good.
+ * The failed allocation is in errno: none of them allocates by the picture's word alone, since the
+ * number of pixels is limited. */
+static qn_status decode_or_lack(const uint8_t *data, size_t bytes, const qn_pixel_sink *sink) {
+    errno = 0;
+    const qn_status status = decode_to(data, bytes, sink);
+    return status == QN_ERROR_FORMAT && errno == ENOMEM
+               ? qn_fail(QN_ERROR_MEMORY, "no memory to decode a picture")
+               : status;
+}
+
 /* A JPEG's pixels depend on how large they are wanted, its bytes do not. */
 static qn_status decode(const uint8_t *data, size_t bytes, const qn_shape *size, bool centre_crop,
                         uint8_t *x, uint64_t *content) {
     const int64_t h = size->dims[0], w = size->dims[1];
     fitting f = {.size = size, .centre_crop = centre_crop, .x = x};
     const qn_pixel_sink sink = {&f, fitting_begin, fitting_row, h > w ? h : w};
-    const qn_status status = decode_to(data, bytes, &sink);
+    const qn_status status = decode_or_lack(data, bytes, &sink);
     if (status == QN_OK && f.turned)
         qn_orientation_apply(f.orientation, f.turned, h, w, size->dims[2], x);
     *content = is_jpeg(data, bytes) ? qn_hash_bytes(data, bytes) : f.content;
