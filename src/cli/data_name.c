@@ -136,3 +136,11 @@ bool data_name_is_there(const char *name) {
     return !at || !next_part(&at, &part) || !copy_part(&part, NULL, path) || is_there(path) ||
            strcmp(path, "-") == 0;
 }
+
+bool data_name_is_relative(const char *name) {
+    const char *at = paths_of(name);
+    char path[PATH_MAX];
+    name_part part;
+    return at && next_part(&at, &part) && copy_part(&part, NULL, path) && path[0] != '/' &&
+           is_there(path);
+}

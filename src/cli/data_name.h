@@ -14,6 +14,9 @@ bool data_name_is_same(const char *a, const char *b);
 /* Whether the first path of a name, if it has one, leads anywhere from here. */
 bool data_name_is_there(const char *name);
 
+/* Whether its first path is one from the current folder. */
+bool data_name_is_relative(const char *name);
+
 /* *found: the name with those of its paths that are not here but in the folder; null: there are
  * none. */
 qn_status data_name_beside(const char *name, const char *folder, qn_arena *texts,

@@ -89,10 +89,22 @@ static qn_status move_data(session *s, const char *path, const char *data) {
     return status;
 }
 
+/* A checkpoint of another folder may mean other data than this folder has by the name. */
+static void tell_taken(const char *path, const char *data) {
+    if (strchr(path, '/') && data_name_is_relative(data))
+        terminal_note("%s names its data %s, which is taken from this folder; --data names other "
+                      "data",
+                      path, data);
+}
+
 static qn_status find_kept_data(session *s, const char *path, const char **data) {
     *data = qn_metadata_get(s->kept, "data");
-    if (!*data || data_name_is_there(*data))
+    if (!*data)
         return QN_OK;
+    if (data_name_is_there(*data)) {
+        tell_taken(path, *data);
+        return QN_OK;
+    }
     QN_TRY(move_data(s, path, *data));
     *data = qn_metadata_get(s->kept, "data");
     return QN_OK;

@@ -258,6 +258,7 @@ typedef struct npy_array {
     const char *path;     /* the user's, for messages: what file reads may be made of it */
     qn_npy_header header; /* of file, after it was made plain */
     char element[40];     /* what the user's file has: "float64" */
+    bool are_integers;    /* it has, of any size; truths are none */
 } npy_array;
 
 /* Axes by name. A series is a picture of one column. */
@@ -332,6 +333,7 @@ static qn_status open_array(qn_source_base *base, const char *path, bool are_lab
                        "%s: truncated: its header tells of %" PRId64 " bytes, there are %" PRId64,
                        path, array->header.data_bytes, file_bytes - array->header.header_bytes);
     name_element(array);
+    array->are_integers = strchr("iu", array->header.kind) != NULL;
     return make_plain(base, are_labels, array);
 }
 
@@ -494,7 +496,12 @@ static qn_status set_samples(npy_source *npy, const npy_axes *axes, qn_data_sour
     npy->element_bytes = (size_t)header->element_bytes;
     npy->planes = rank > 2 && axes->of[2] == 1 && d[1] > 1 ? d[1] : 0;
     npy->x_bytes = header->data_bytes / d[0];
-    npy->base.wants_statistics = is_byte(header);
+    npy->base.wants_statistics = npy->x.are_integers;
+    if (npy->x.are_integers && !is_byte(header))
+        qn_data_tell(&npy->base, 0,
+                     "%s: %s: scaled by the mean and deviation of the training samples, as bytes "
+                     "are",
+                     npy->x.path, npy->x.element);
     facts->axes = axes->name;
     return qn_data_facts_set(&npy->base, &facts->element, "%s", npy->x.element);
 }

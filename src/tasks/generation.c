@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "format/picture.h"
+#include "tasks/reading.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -64,6 +65,9 @@ static qn_status open_data(qn_task *task, generation *g) {
     if (g->source.sample.rank != 3)
         return qn_fail(QN_ERROR_FORMAT, "%s has rows of numbers; %s needs images", g->source.name,
                        task->model->name);
+    if (task->training)
+        QN_TRY(qn_reading_check(task->settings, &g->source));
+    QN_TRY(qn_reading_fit(task->settings, &g->source, &task->model->input));
     g->preparation = g->source.preparation;
     g->preparation.sample = task->model->input;
     if (g->source.dtype == QN_U8) {

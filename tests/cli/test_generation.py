@@ -44,7 +44,8 @@ class Generation(quern.Case):
 
     def test_grey_images_of_any_size(self):
         data = self.make_images(n=40)
-        run = self.train("--epochs", 1, "--holdout", 0.25, "--save", "w", data=data)
+        self.fails(2, "train", "dcgan", "--data", data, says=["28x28x1, and the network takes 32x32x3", "--resize"])
+        run = self.train("--resize", "--epochs", 1, "--holdout", 0.25, "--save", "w", data=data)
         self.assertIn(len(run.of("step")), range(6, 9))
         tested = self.run_quern("evaluate", "dcgan", "--weights", "w", "--json").of("evaluation")[0]
         self.assertLess(abs(tested["samples"] - 10), 6)
@@ -54,7 +55,7 @@ class Generation(quern.Case):
 
     def test_samples(self):
         data = self.make_images(n=8)
-        self.train("--steps", 1, "--save", "w", data=data)
+        self.train("--resize", "--steps", 1, "--save", "w", data=data)
         for name in ("x.npy", "x-y.npy"):
             (self.folder / name).unlink()
         self.run_quern("sample", "dcgan", "--weights", "w", "--picture", "a.png", "--count", 6)
@@ -70,7 +71,7 @@ class Generation(quern.Case):
                    "--accumulate", 2, says=["several updates cannot accumulate"])
         (self.folder / "rows.csv").write_text("a,b,label\n1,2,x\n3,4,y\n")
         self.fails(1, "train", "dcgan", "--data", "csv:rows.csv", says=["needs images"])
-        self.fails(1, "train", "dcgan", "--data", self.make_images(n=8), "--batch", 9,
+        self.fails(1, "train", "dcgan", "--data", self.make_images(n=8), "--resize", "--batch", 9,
                    says=["a batch of 9"])
         self.fails(1, "train", "dcgan", "--data", "synthetic", "--picture", "no/p.png",
                    says=["--picture", "no folder no"])

@@ -62,6 +62,15 @@ def series(path, axes="ntc", kind="<f4", is_fortran=False, n=200, seed=1):
     quern.write_npy(path / "y.npy", "|b1", (n,), bytes(labels))
 
 
+def wide(path, n=120, side=8, seed=1):
+    """Arrays path/x.npy of numbers of 16 bits, (n, side, side), and path/y.npy: one half of class 1 is brighter."""
+    draw = random.Random(seed)
+    path.mkdir(parents=True, exist_ok=True)
+    flat = [20000 + draw.randrange(5000) + 30000 * (i % 2) * (k < side * side // 2) for i in range(n) for k in range(side * side)]
+    quern.write_npy(path / "x.npy", "<u2", (n, side, side), struct.pack(f"<{len(flat)}H", *flat))
+    quern.write_npy(path / "y.npy", "|u1", (n,), bytes(i % 2 for i in range(n)))
+
+
 def noise_pictures(path, classes="one two", n=25, side=8, prefix="p", seed=1):
     """Pictures of noise, which nobody can tell apart but by heart."""
     draw = random.Random(seed)

@@ -1,9 +1,11 @@
 /* Samples of a data set for a labeller with a network, in the data set's order: training samples,
- * then test samples. Pictures are made as large as the network wants them. */
+ * then test samples. Pictures are made as large as the network wants them; arrays are not. */
 #include "base/status.h"
 #include "cli/label/label.h"
+#include "data/facts.h"
 #include "label/network/net.h"
 #include "os/heap.h"
+#include "tensor/tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +16,33 @@ bool label_has_pictures(const qn_data_source *source) {
     return source->sample.rank == 3;
 }
 
-/* The size of samples for a network: pictures are made smaller, series stay as long as they are. */
+/* Arrays are no pictures: they stay as they are. */
+static bool is_array(const qn_data_source *source) {
+    return source->facts && source->facts->axes;
+}
+
+/* The size of samples for a network: pictures are made smaller, series and arrays stay as they are.
+ */
 static qn_shape choose_sample(const qn_data_source *source) {
     qn_shape s = source->sample;
-    const bool is_series = s.dims[0] == 1 || s.dims[1] == 1;
-    for (int i = 0; i < 2 && !is_series; i++)
+    const bool stays = s.dims[0] == 1 || s.dims[1] == 1 || is_array(source);
+    for (int i = 0; i < 2 && !stays; i++)
         s.dims[i] = s.dims[i] < 1 || s.dims[i] > SIDE ? SIDE : s.dims[i];
     s.dims[2] = s.dims[2] < 1 ? 3 : s.dims[2];
     return s;
+}
+
+static qn_status check_size(const label_pictures *p) {
+    char from[QN_SHAPE_TEXT], to[QN_SHAPE_TEXT];
+    if (!is_array(&p->source) || qn_shape_equal(p->source.sample, p->sample))
+        return QN_OK;
+    qn_shape_print(p->source.sample, from);
+    qn_shape_print(p->sample, to);
+    return qn_fail(
+        QN_ERROR_ARGUMENT,
+        "%s has samples of %s, and the labeller's are %s: arrays are not resized (images "
+        "in folders are)",
+        p->source.name, from, to);
 }
 
 static qn_status begin_split(label_pictures *p) {
@@ -44,6 +65,7 @@ qn_status label_pictures_open(label_pictures *p, const qn_data_source *source, q
     p->split = QN_TRAIN;
     if (source->n_targets > 0)
         return qn_fail(QN_ERROR_ARGUMENT, "the labels are numbers, not classes");
+    QN_TRY(check_size(p));
     return begin_split(p);
 }
 
