@@ -10,6 +10,7 @@
 #include "cli/train/patience.h"
 #include "format/operation_times.h"
 #include "os/heap.h"
+#include "tasks/tasks.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -150,6 +151,8 @@ qn_status session_keep_pairs(session *s) {
         if (strcmp(key, "step") != 0 && !qn_metadata_get(s->pairs, key))
             QN_TRY(qn_metadata_set(s->pairs, key, value));
     }
+    if (s->kept && !qn_metadata_get(s->kept, QN_LAST_BATCH))
+        QN_TRY(qn_metadata_set(s->pairs, QN_LAST_BATCH, "left")); /* as versions before did */
     return QN_OK;
 }
 

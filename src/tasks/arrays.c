@@ -46,12 +46,12 @@ typedef struct arrays {
     column *columns;         /* (n_inputs + n_targets) */
     int *trained;            /* (n_targets): outputs */
     int n_inputs, n_targets;
-    sums *sums;                              /* (n_targets), at least 1 */
-    const void **inputs;                     /* (n_inputs + n_targets): the buffers */
-    qn_holdout held, validation;             /* of the training file; of what is left */
-    int64_t n[QN_SPLITS];                    /* samples */
-    int64_t batch, n_batches, epoch_batches; /* a batch; trained on so far; in an epoch */
-    int evaluation;                          /* program */
+    sums *sums;                  /* (n_targets), at least 1 */
+    const void **inputs;         /* (n_inputs + n_targets): the buffers */
+    qn_holdout held, validation; /* of the training file; of what is left */
+    int64_t n[QN_SPLITS];        /* samples */
+    int64_t batch, n_batches;    /* a batch; trained on so far */
+    int evaluation;              /* program */
     char input_text[128], output_text[128];
 } arrays;
 
@@ -433,15 +433,16 @@ static qn_status check_files(const arrays *a) {
 
 /* Batch `number` of training: what is in it depends on seed and number alone. */
 static qn_status fill_batch(const qn_task *task, arrays *a, int64_t number) {
-    const int64_t epoch = number / a->epoch_batches;
-    const int64_t first = number % a->epoch_batches * a->batch;
+    const int64_t n = a->n[QN_TRAIN];
+    const int64_t of_epoch = qn_task_uses_last_batch(task) ? n : n / a->batch * a->batch;
     const bool shuffle = qn_setting_flag(task, "shuffle", true);
-    const qn_rng rng = qn_rng_make((uint64_t)qn_setting_count(task, "seed", 1),
-                                   qn_hash_text("arrays.order"), (uint64_t)epoch);
     for (int64_t i = 0; i < a->batch; i++) {
-        const uint64_t place = (uint64_t)(first + i);
-        const uint64_t n = (uint64_t)a->n[QN_TRAIN];
-        fill_sample(a, QN_TRAIN, (int64_t)(shuffle ? qn_rng_permute(rng, place, n) : place), i);
+        const int64_t at = number * a->batch + i, epoch = at / of_epoch;
+        const uint64_t place = (uint64_t)(at % of_epoch);
+        const qn_rng rng = qn_rng_make((uint64_t)qn_setting_count(task, "seed", 1),
+                                       qn_hash_text("arrays.order"), (uint64_t)epoch);
+        const uint64_t index = shuffle ? qn_rng_permute(rng, place, (uint64_t)n) : place;
+        fill_sample(a, QN_TRAIN, (int64_t)index, i);
     }
     return check_files(a);
 }
@@ -458,8 +459,7 @@ static qn_status split(const qn_task *task, arrays *a) {
     a->n[QN_TEST] = a->n_files == 2 ? a->columns[0].array[1]->header.shape.dims[0] : a->held.n_test;
     a->n[QN_VALIDATION] = a->validation.n_test;
     a->n[QN_TRAIN] = n - a->held.n_test - a->validation.n_test;
-    a->epoch_batches = a->n[QN_TRAIN] / a->batch;
-    if (task->training && a->epoch_batches == 0)
+    if (task->training && a->n[QN_TRAIN] < a->batch)
         return qn_fail(QN_ERROR_FORMAT,
                        "a batch of %lld is larger than the data set: %s has %lld training "
                        "samples; use a smaller --batch",
@@ -521,7 +521,8 @@ static void fill_facts(qn_task *task, arrays *a) {
     f->sizes = task->model->sizes;
     for (int i = 0; i < QN_SPLITS; i++)
         f->n_samples[i] = a->n[i];
-    f->n_left_out = task->training ? a->n[QN_TRAIN] - a->epoch_batches * a->batch : 0;
+    f->n_left_out =
+        task->training && !qn_task_uses_last_batch(task) ? a->n[QN_TRAIN] % a->batch : 0;
 }
 
 /* Data, and what of them goes where. */
@@ -554,6 +555,8 @@ static qn_status arrays_open(qn_task *task) {
     qn_arena_init(&a->arena, task->allocator);
     a->network = task->model->user;
     a->batch = qn_task_batch(task);
+    if (task->training)
+        QN_TRY(qn_task_choose_last_batch(task));
     QN_TRY(make_lists(a));
     const qn_status status = open_data(task, a);
     if (status == QN_ERROR_IO && !task->training)
@@ -562,7 +565,7 @@ static qn_status arrays_open(qn_task *task) {
     QN_TRY(make_buffers(a));
     QN_TRY(qn_onnx_leave_out(a->network, a->outputs));
     if (task->training)
-        qn_task_set_length(task, (double)a->epoch_batches);
+        qn_task_set_length(task, qn_task_epoch_batches(task, a->n[QN_TRAIN]));
     fill_facts(task, a);
     return make_engine(task, a);
 }

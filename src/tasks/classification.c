@@ -362,9 +362,10 @@ static void fill_facts(qn_task *task, const classification *c) {
     task->facts.input = c->input_text;
     task->facts.output = c->output_text;
     task->facts.unit = "samples";
-    task->facts.n_left_out = task->training && !has_open_size(&c->source)
-                                 ? c->source.n_samples[QN_TRAIN] % qn_task_batch(task)
-                                 : 0;
+    task->facts.n_left_out =
+        task->training && !has_open_size(&c->source) && !qn_task_uses_last_batch(task)
+            ? c->source.n_samples[QN_TRAIN] % qn_task_batch(task)
+            : 0;
     for (int split = 0; split < QN_SPLITS; split++)
         task->facts.n_samples[split] = c->source.n_samples[split];
 }
@@ -373,7 +374,7 @@ static void fill_facts(qn_task *task, const classification *c) {
 static double epoch_batches(const qn_task *task, const classification *c) {
     if (has_open_size(&c->source))
         return (double)c->source.n_samples[QN_TRAIN] / (double)qn_task_batch(task);
-    return (double)qn_loader_epoch_batches(c->train);
+    return qn_task_epoch_batches(task, c->source.n_samples[QN_TRAIN]);
 }
 
 /* What regression and labels are measured by. */
@@ -392,6 +393,8 @@ static qn_status classification_open(qn_task *task) {
     classification *c;
     QN_TRY(qn_allocate(task->allocator, 1, sizeof *c, &c));
     task->self = c;
+    if (task->training)
+        QN_TRY(qn_task_choose_last_batch(task));
     QN_TRY(open_data(task, c));
     if (task->training) {
         QN_TRY(qn_task_open_train(task, &c->source, &c->preparation, 0, &c->train));

@@ -7,6 +7,30 @@
 
 enum { PREFETCHED = 2 };
 
+qn_status qn_task_choose_last_batch(qn_task *task) {
+    const bool is_resumed =
+        qn_setting_text(task, QN_PREPARED, NULL) || qn_setting_text(task, QN_HELD_OUT, NULL);
+    return is_resumed || qn_setting_text(task, QN_LAST_BATCH, NULL)
+               ? QN_OK
+               : qn_setting_set(task, QN_LAST_BATCH, "used");
+}
+
+bool qn_task_uses_last_batch(const qn_task *task) {
+    return strcmp(qn_setting_text(task, QN_LAST_BATCH, ""), "used") == 0;
+}
+
+double qn_task_epoch_batches(const qn_task *task, int64_t n) {
+    const int64_t batch = qn_task_batch(task);
+    return qn_task_uses_last_batch(task) ? (double)n / (double)batch : (double)(n / batch);
+}
+
+/* Photos of classes never left any out. */
+static bool wraps(const qn_task *task, const qn_data_source *source) {
+    const bool are_photos =
+        source->sample.dims[0] == 0 && strcmp(qn_task_of(task->model), "classification") == 0;
+    return are_photos || qn_task_uses_last_batch(task);
+}
+
 qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, int64_t first, qn_loader **loader) {
     const char *augment = qn_setting_text(task, "augment", "");
@@ -19,8 +43,7 @@ qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
         .shuffle = qn_setting_flag(task, "shuffle", true),
         .crop = strstr(augment, "crop") != NULL,
         .flip = strstr(augment, "flip") != NULL,
-        .wrap =
-            source->sample.dims[0] == 0 && strcmp(qn_task_of(task->model), "classification") == 0,
+        .wrap = wraps(task, source),
         .first = first + qn_ranks_own(task->how.ranks),
         .stride = qn_ranks_count(task->how.ranks),
         .n_batches = -1,

@@ -75,6 +75,11 @@ struct qn_task {
 #define QN_PREPARED "prepared"
 #define QN_HELD_OUT "held_out"
 
+/* Setting of what becomes of the samples at the end of an epoch that are no whole batch: "used", in
+ * one batch with the first of the next epoch. Checkpoints of versions that left them out have none,
+ * and go on so. */
+#define QN_LAST_BATCH "last_batch"
+
 /* Setting under which a checkpoint of words keeps them. */
 #define QN_TEXT_WORDS "text.words"
 
@@ -109,6 +114,14 @@ qn_status qn_task_warn_of_few(const qn_task *task, const qn_data_source *source)
  * epochs, steps and accumulate and the recipe. Call it before the engine is made: the schedule's
  * length depends on it. */
 void qn_task_set_length(qn_task *task, double epoch_batches);
+
+/* Of a task that is opened for training: a new run uses the last samples of an epoch
+ * (QN_LAST_BATCH), one that is resumed does as it did. */
+qn_status qn_task_choose_last_batch(qn_task *task);
+bool qn_task_uses_last_batch(const qn_task *task);
+
+/* Batches in an epoch of n samples; one may be of two epochs. */
+double qn_task_epoch_batches(const qn_task *task, int64_t n);
 
 /* A loader of training samples without end, from batch `first` on, as the settings batch, seed,
  * shuffle and augment say. */
