@@ -4,6 +4,7 @@ complete -c quern -n '__fish_seen_subcommand_from models' -a 'mlp lenet5 lenet-r
 complete -c quern -n '__fish_seen_subcommand_from models' -l input -r -d 'input shape to measure with; from 224x224x3 on the ImageNet form is built'
 complete -c quern -n '__fish_seen_subcommand_from models' -l json -d 'print one JSON object a line'
 complete -c quern -f -n __fish_use_subcommand -a inspect -d 'Show what is understood of data, before training'
+complete -c quern -n '__fish_seen_subcommand_from inspect' -a 'mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny'
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l input -r -d 'size at which pictures are compared'
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l holdout -r -d 'fraction held out for testing if the data has no test set'
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l validation -r -d 'fraction of the training samples held out for validation'

@@ -7,6 +7,7 @@
 #include "cli/look/facts.h"
 #include "cli/look/reading.h"
 #include "cli/look/samples.h"
+#include "cli/look/weights.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "os/heap.h"
@@ -50,24 +51,50 @@ static const option options[] = {
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print a JSON object"},
 };
 
-/* settings and texts must outlive the source. */
-static qn_status open_data(const arguments *a, qn_arena *texts, qn_metadata *settings,
-                           qn_data_source *source) {
-    const char *name, *input = arguments_get(a, "input");
+/* What was given, and what weights keep, must outlive the source. */
+typedef struct inspection {
+    qn_arena texts;
+    qn_metadata *settings;
+    weights weights;
+    const char *data;
+    qn_data_source source;
+} inspection;
+
+static const char *const kept[] = {"input", "holdout", "validation", "seed"};
+
+/* Those that were given; others are as a checkpoint keeps them, or as options begin. */
+static qn_status store_given(const arguments *a, qn_metadata *settings) {
+    QN_TRY(reading_store(a, settings));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (arguments_has(a, kept[i]))
+            QN_TRY(qn_metadata_set(settings, kept[i], arguments_get(a, kept[i])));
+    return QN_OK;
+}
+
+static const char *setting(const inspection *in, const arguments *a, const char *name) {
+    const char *text = qn_metadata_get(in->settings, name);
+    return text ? text : arguments_get(a, name);
+}
+
+static qn_status open_data(const arguments *a, inspection *in) {
+    QN_TRY(data_name_find(a->words[0], &in->texts, &in->data));
+    QN_TRY(store_given(a, in->settings));
+    if (a->n_words > 1)
+        QN_TRY(weights_read(a->words[1], in->data, &in->texts, &in->weights));
+    QN_TRY(weights_keep_settings(&in->weights, in->settings));
+    const char *input = setting(in, a, "input");
     qn_data_options how = {
         QN_OPTIONS_INIT(qn_data_options),
         .log = &session_log,
-        .seed = (uint64_t)arguments_count(a, "seed"),
-        .holdout = qn_decimal_read(arguments_get(a, "holdout"), NULL),
-        .validation = qn_decimal_read(arguments_get(a, "validation"), NULL),
+        .seed = strtoull(setting(in, a, "seed"), NULL, 10),
+        .holdout = qn_decimal_read(setting(in, a, "holdout"), NULL),
+        .validation = qn_decimal_read(setting(in, a, "validation"), NULL),
         .strict = arguments_flag(a, "strict"),
     };
     if (input && !qn_shape_parse(input, &how.sample))
         return QN_ERROR_ARGUMENT;
-    QN_TRY(data_name_find(a->words[0], texts, &name));
-    QN_TRY(reading_store(a, settings));
-    qn_reading_set(settings, &how);
-    return qn_data_open(name, &how, source);
+    qn_reading_set(in->settings, &how);
+    return weights_open_data(&in->weights, in->data, &how, &in->source);
 }
 
 static void print_warning(void *context, const char *text) {
@@ -75,7 +102,9 @@ static void print_warning(void *context, const char *text) {
     terminal_print(2, "warning: %s", text);
 }
 
-static qn_status show(const arguments *a, const qn_data_source *source) {
+static qn_status show(const arguments *a, inspection *in) {
+    qn_data_source *source = &in->source;
+    qn_status status;
     const qn_look_options how = {source->preparation.sample, MOST_COMPARED};
     qn_look look;
     QN_TRY(qn_look_at(NULL, source, &how, &look));
@@ -84,39 +113,42 @@ static qn_status show(const arguments *a, const qn_data_source *source) {
         json_text("event", "data");
         facts_add_json(source);
         samples_add_json(source, &look);
+        status = weights_print(&in->weights, in->settings, source, &look, true);
         json_end();
     } else {
         facts_print(source);
         samples_print(source, &look, false);
         samples_warn(source, &look, (samples_known){false, false}, print_warning, NULL);
+        status = weights_print(&in->weights, in->settings, source, &look, false);
     }
     qn_look_deinit(&look);
-    return QN_OK;
+    return status;
 }
 
 static int run(const arguments *a) {
-    qn_data_source source = {.self = NULL};
-    qn_arena texts;
-    qn_metadata *settings = NULL;
-    qn_arena_init(&texts, qn_allocator_default());
-    qn_status status = qn_metadata_create(NULL, &settings);
+    inspection in = {.settings = NULL};
+    qn_arena_init(&in.texts, qn_allocator_default());
+    qn_status status = qn_metadata_create(NULL, &in.settings);
     if (status == QN_OK)
-        status = open_data(a, &texts, settings, &source);
+        status = open_data(a, &in);
     if (status == QN_OK)
-        status = show(a, &source);
-    qn_data_close(&source);
-    qn_metadata_destroy(settings);
-    qn_arena_deinit(&texts);
+        status = show(a, &in);
+    qn_data_close(&in.source);
+    weights_deinit(&in.weights);
+    qn_metadata_destroy(in.settings);
+    qn_arena_deinit(&in.texts);
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }
 
 const command command_inspect = {
     .name = "inspect",
-    .words = "DATA",
+    .words = "DATA [MODEL|CHECKPOINT]",
     .least_words = 1,
-    .most_words = 1,
+    .most_words = 2,
     .summary = "Show what is understood of data, before training",
-    .description = "Nothing is trained. What is shown is what quern train would train on.",
+    .description =
+        "Nothing is trained. What is shown is what quern train would train on; of a model or a\n"
+        "checkpoint also what it takes: shape, columns and classes by name, held-out samples.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .shared = {&table_options, &table_form_options, &reading_options},
