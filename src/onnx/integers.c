@@ -15,7 +15,7 @@ bool qn_onnx_type_is_integer(qn_onnx_type type) {
 }
 
 /* Truths are computed as integers where they meet some. */
-static qn_integer_type integer_type(qn_onnx_type type) {
+qn_integer_type qn_onnx_integer_type_of(qn_onnx_type type) {
     switch (type) {
     case QN_ONNX_INT8:
         return (qn_integer_type){8, true};
@@ -48,13 +48,18 @@ typedef struct rule_call {
 
 static qn_value apply_values(qn_onnx_call *call, const char *name, qn_integer_rule rule,
                              qn_onnx_type type, qn_dtype to, const qn_value *operands, int n) {
-    const qn_integer_type t = integer_type(type);
+    const qn_integer_type t = qn_onnx_integer_type_of(type);
     const qn_integer_attributes a = {rule, t.bits, t.is_signed, to};
     for (int i = 0; i < n; i++) {
         if (operands[i].id < 0)
             return QN_NO_VALUE; /* the graph says why */
     }
     return name ? qn_op_integer(call->graph, name, &a, operands, n) : QN_NO_VALUE;
+}
+
+qn_value qn_onnx_integer_rule(qn_onnx_call *call, const char *suffix, qn_integer_rule rule,
+                              qn_onnx_type type, const qn_value *operands, int n) {
+    return apply_values(call, qn_onnx_side_name(call, suffix), rule, type, QN_I64, operands, n);
 }
 
 qn_value qn_onnx_integer_as_real(qn_onnx_call *call, const char *name, qn_value x,
@@ -138,7 +143,8 @@ static qn_status fold(qn_onnx_call *call, const rule_call *r, qn_onnx_item *to) 
     const qn_broadcast layout = qn_broadcast_of(tensors, r->n, shape);
     const qn_dtype dtype = !is_real ? QN_I64 : r->result == QN_ONNX_DOUBLE ? QN_F64 : QN_F32;
     float *narrow = dtype == QN_F32 ? (float *)(void *)y : NULL;
-    qn_integer_combine(r->rule, integer_type(r->type), &layout, n, r->n, dtypes, data, dtype, y);
+    qn_integer_combine(r->rule, qn_onnx_integer_type_of(r->type), &layout, n, r->n, dtypes, data,
+                       dtype, y);
     for (int64_t i = n - 1; i >= 0 && narrow; i--) {
         const double wide = (double)narrow[i];
         memcpy(&y[i], &wide, sizeof wide);
@@ -153,16 +159,20 @@ static qn_status fold(qn_onnx_call *call, const rule_call *r, qn_onnx_item *to) 
     return QN_OK;
 }
 
+static bool is_narrow_type(qn_onnx_type type) {
+    const qn_integer_type t = qn_onnx_integer_type_of(type);
+    return t.bits <= (t.is_signed ? 32 : 16);
+}
+
 /* A result that fits into 32 bits whatever the operands are. */
 static bool is_narrow(const rule_call *r, const qn_graph *graph, const qn_value *v) {
-    const qn_integer_type t = integer_type(r->type);
+    const qn_integer_type t = qn_onnx_integer_type_of(r->type);
     bool all = true;
     for (int i = r->rule == QN_INTEGER_WHERE; i < r->n; i++)
         all = all && qn_graph_tensor(graph, v[i]).dtype == QN_I32;
     const bool keeps = r->rule == QN_INTEGER_WHERE || r->rule == QN_INTEGER_LEAST ||
                        r->rule == QN_INTEGER_MOST || r->rule == QN_INTEGER_CAST;
-    return t.bits <= (t.is_signed ? 32 : 16) || r->rule == QN_INTEGER_SIGN ||
-           (keeps && all && t.is_signed);
+    return is_narrow_type(r->type) || r->rule == QN_INTEGER_SIGN || (keeps && all && t.is_signed);
 }
 
 static qn_status run(qn_onnx_call *call, const char *name, const rule_call *r, qn_onnx_item *to) {
@@ -204,6 +214,30 @@ static qn_status give_rule(qn_onnx_call *call, const rule_call *r, bool is_last,
     *to = is_last ? output_item(call) : step_item(call);
     const char *name = is_last ? call->name : qn_onnx_side_name(call, "step");
     return *to && name ? run(call, name, r, *to) : QN_ERROR_MEMORY;
+}
+
+qn_value qn_onnx_integers_value(qn_onnx_call *call, qn_shape shape, const int64_t *numbers) {
+    const qn_onnx_constant c = {
+        .type = QN_ONNX_INT64, .shape = shape, .n = qn_shape_count(shape), .whole = numbers};
+    qn_onnx_item *item = numbers ? step_item(call) : NULL;
+    if (!item)
+        return QN_NO_VALUE;
+    item->name = qn_onnx_side_name(call, "integers");
+    item->type = QN_ONNX_INT64;
+    item->constant = &c;
+    return item->name ? qn_onnx_item_value(call->builder, item) : QN_NO_VALUE;
+}
+
+qn_status qn_onnx_give_integers(qn_onnx_call *call, int output, qn_value x, qn_shape shape,
+                                qn_onnx_type type) {
+    if (is_narrow_type(type) && x.id >= 0)
+        x = apply_values(call, qn_onnx_side_name(call, "narrow"), QN_INTEGER_CAST, QN_ONNX_INT32,
+                         QN_I32, &x, 1);
+    if (x.id >= 0)
+        x = qn_reshape(call->graph, output ? qn_onnx_side_name(call, "shape") : call->name, x,
+                       shape);
+    qn_onnx_give_typed(call, output, x, false, type);
+    return call->graph->status;
 }
 
 /* ---- element by element ---- */
@@ -309,6 +343,20 @@ static qn_status build_where(qn_onnx_call *call) {
     return give_rule(call, &r, true, &made);
 }
 
+/* The largest of a number and 0. */
+static qn_status build_relu(qn_onnx_call *call) {
+    static const int64_t zero = 0;
+    const qn_onnx_type type = call->inputs[0]->type;
+    const qn_onnx_constant c = {.type = type, .n = 1, .whole = &zero};
+    qn_onnx_item *none = step_item(call), *made;
+    if (!none)
+        return QN_ERROR_MEMORY;
+    none->constant = &c;
+    none->type = type;
+    const rule_call r = {QN_INTEGER_MOST, type, type, 2, {call->inputs[0], none}};
+    return give_rule(call, &r, true, &made);
+}
+
 static qn_status build_clip(qn_onnx_call *call) {
     const qn_onnx_type type = call->inputs[0]->type;
     const bool has_least = qn_onnx_has(call, 1), has_most = qn_onnx_has(call, 2);
@@ -366,11 +414,12 @@ static bool read_reduction(const qn_onnx_call *call, qn_integer_axis_rule *rule)
     static const struct {
         const char *type;
         qn_integer_reduction how;
-    } all[] = {{"ReduceSum", QN_INTEGER_SUM},           {"ReduceMean", QN_INTEGER_SUM},
+    } all[] = {{"ReduceSum", QN_INTEGER_SUM},           {"ReduceL1", QN_INTEGER_SUM},
+               {"ReduceSumSquare", QN_INTEGER_SUM},     {"ReduceMean", QN_INTEGER_SUM},
                {"ReduceProd", QN_INTEGER_PRODUCT},      {"ReduceMin", QN_INTEGER_MINIMUM},
                {"ReduceMax", QN_INTEGER_MAXIMUM},       {"ArgMin", QN_INTEGER_PLACE_OF_MINIMUM},
                {"ArgMax", QN_INTEGER_PLACE_OF_MAXIMUM}, {"CumSum", QN_INTEGER_SUM}};
-    const qn_integer_type type = integer_type(qn_onnx_type_at(call, 0));
+    const qn_integer_type type = qn_onnx_integer_type_of(qn_onnx_type_at(call, 0));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strcmp(call->node->type, all[i].type) != 0)
             continue;
@@ -461,14 +510,29 @@ static qn_status divide(qn_onnx_call *call, int64_t by, qn_onnx_item **item) {
     return give_rule(call, &r, false, item);
 }
 
+/* What is added up: the numbers, their absolute values or squares. */
+static qn_status find_terms(qn_onnx_call *call, qn_onnx_item **item) {
+    qn_onnx_item *x = call->inputs[0];
+    const bool is_square = strcmp(call->node->type, "ReduceSumSquare") == 0;
+    const rule_call r = {is_square ? QN_INTEGER_MULTIPLY : QN_INTEGER_ABS,
+                         x->type,
+                         x->type,
+                         is_square ? 2 : 1,
+                         {x, x}};
+    *item = x;
+    return is_square || strcmp(call->node->type, "ReduceL1") == 0 ? give_rule(call, &r, false, item)
+                                                                  : QN_OK;
+}
+
 static qn_status build_reduction(qn_onnx_call *call, const qn_integer_axis_rule *rule) {
     const qn_shape from = qn_onnx_shape(call, 0);
     const bool is_arg = strncmp(call->node->type, "Arg", 3) == 0;
     const bool keeps = qn_onnx_int(call, "keepdims", 1) != 0;
     qn_integer_axis_rule how = *rule;
     qn_shape shape = from, left = {.rank = 0};
-    qn_onnx_item *item = call->inputs[0];
+    qn_onnx_item *item;
     unsigned mask;
+    QN_TRY(find_terms(call, &item));
     how.is_last = is_arg && qn_onnx_int(call, "select_last_index", 0) != 0;
     QN_TRY(read_axes(call, from.rank, &mask));
     for (int axis = from.rank - 1; axis >= 0; axis--) {
@@ -481,7 +545,7 @@ static qn_status build_reduction(qn_onnx_call *call, const qn_integer_axis_rule 
         if (keeps || !(mask >> i & 1))
             left.dims[left.rank++] = shape.dims[i];
     }
-    if (item == call->inputs[0]) { /* no axis goes */
+    if (item == call->inputs[0]) { /* no axis goes, and nothing is worked out */
         qn_onnx_give_input(call, 0, 0);
         return QN_OK;
     }
@@ -540,9 +604,10 @@ qn_status qn_onnx_build_integers(qn_onnx_call *call, bool *is_done) {
         return build_where(call);
     if (*is_done && strcmp(type, "Clip") == 0)
         return build_clip(call);
+    if (*is_done && strcmp(type, "Relu") == 0)
+        return build_relu(call);
     if (*is_done && read_reduction(call, &rule))
         return strcmp(type, "CumSum") == 0 ? build_running_sum(call, &rule)
                                            : build_reduction(call, &rule);
-    *is_done = false;
-    return QN_OK;
+    return qn_onnx_build_integer_arrays(call, is_done);
 }

@@ -405,6 +405,8 @@ static bool is_buffer_name(const char *name) {
                                         "pixel_std",
                                         "image_mean",
                                         "image_std",
+                                        "norm_mean",
+                                        "norm_std",
                                         "anchors",
                                         "anchor_points",
                                         "anchor_grid",

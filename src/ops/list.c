@@ -7,6 +7,8 @@
 const qn_op *const qn_ops[] = {
     &qn_op_integer_rule,
     &qn_op_integer_axis,
+    &qn_op_integer_matmul,
+    &qn_op_ranked_places,
     &qn_op_pick_elements,
     &qn_op_conv2d,
     &qn_op_conv2d_backward_data,

@@ -80,4 +80,28 @@ typedef struct qn_integer_axis_rule {
 void qn_integer_reduce(const qn_integer_axis_rule *rule, qn_dtype dtype, const void *x,
                        int64_t outer, int64_t n, int64_t inner, int64_t *y);
 
+/* The places of the k first of each column of x (outer, n, inner), the largest or the least first,
+ * of equal ones the one in front: y (outer, k, inner). NaN is larger than any number. column: room
+ * for the n numbers of one. */
+typedef struct qn_ranked {
+    uint64_t key;
+    int64_t place;
+} qn_ranked;
+typedef struct qn_integer_ranking {
+    int64_t k;
+    bool is_largest;
+    bool is_unsigned; /* of 64 bits, which are as their bits */
+} qn_integer_ranking;
+void qn_integer_rank(const qn_integer_ranking *ranking, qn_dtype dtype, const void *x,
+                     int64_t outer, int64_t n, int64_t inner, qn_ranked *column, int64_t *y);
+
+/* y (n_matrices, rows, columns) = a (n_matrices, rows, n) by b (n_matrices, n, columns), wrapped to
+ * a type; those of QN_I64 or QN_I32. */
+typedef struct qn_integer_matrices {
+    qn_integer_type type;
+    qn_dtype a, b;
+    int64_t n_matrices, rows, n, columns;
+} qn_integer_matrices;
+void qn_integer_multiply(const qn_integer_matrices *m, const void *a, const void *b, int64_t *y);
+
 #endif

@@ -444,7 +444,7 @@ def draw(r, shape, kind):
 
 
 REAL, WHOLE = ["float32", "float64"], ["int64", "int32", "int8", "uint8", "int16"]
-UNARY = {"Abs": REAL + WHOLE, "Neg": REAL + ["int64", "int32"], "Sign": REAL + WHOLE, "Floor": REAL, "Ceil": REAL, "Round": REAL, "Relu": REAL, "Exp": REAL,
+UNARY = {"Abs": REAL + WHOLE, "Neg": REAL + ["int64", "int32"], "Sign": REAL + WHOLE, "Floor": REAL, "Ceil": REAL, "Round": REAL, "Relu": REAL + ["int64", "int32", "int8"], "Exp": REAL,
          "Not": ["bool"], "Sigmoid": REAL, "Tanh": REAL, "Erf": REAL, "Softplus": REAL, "Sin": REAL, "Atan": REAL, "IsNaN": REAL, "HardSwish": REAL,
          "Elu": REAL, "Selu": REAL, "LeakyRelu": REAL, "HardSigmoid": REAL, "ThresholdedRelu": REAL, "Celu": ["float32"], "Mish": REAL, "Identity": REAL + WHOLE}
 PAIRS = {"Add": REAL + WHOLE, "Sub": REAL + WHOLE, "Mul": REAL + WHOLE, "Div": REAL, "Min": REAL + WHOLE, "Max": REAL + WHOLE, "Mod": WHOLE,
@@ -454,12 +454,43 @@ REDUCTIONS = {"ReduceSum": REAL + ["int64", "int32"], "ReduceMean": REAL, "Reduc
               "ReduceProd": REAL + ["int64"], "ReduceL1": REAL, "ReduceL2": REAL, "ReduceSumSquare": REAL, "ReduceLogSumExp": REAL}
 
 
+def array_case(r, shape, axis, dtype):
+    """Of whole arrays: the largest, one-hot rows, products, what is put and taken by tuples."""
+    kind = r.choice(["TopK", "OneHot", "MatMul", "GatherND", "ScatterND", "ReverseSequence", "MatMulInteger", "BitShift"])
+    x = draw(r, shape, dtype)
+    if kind == "TopK":
+        return kind, {"axis": axis, "largest": r.randint(0, 1)}, [x, np.array([r.randint(1, shape[axis])], np.int64)], 2
+    if kind == "OneHot":
+        depth = r.randint(2, 5)
+        at = np.array([r.randint(-depth, depth - 1) for _ in range(int(np.prod(shape)))], r.choice(["int64", "int32"])).reshape(shape)
+        return kind, {"axis": r.randint(-len(shape) - 1, len(shape))}, [at, np.array([depth], np.int64), draw(r, (2,), dtype)], 6
+    if kind == "MatMul":
+        lead, m, k, n = shape_of(r, r.randint(0, 2)), size(r), size(r), size(r)
+        return kind, {}, [draw(r, lead + (m, k), dtype), draw(r, lead[r.randint(0, len(lead)):] + (k, n), dtype)], r.choice([0, 2])
+    if kind == "MatMulInteger":
+        m, k, n = size(r), size(r), size(r)
+        a, b = r.choice(["int8", "uint8"]), r.choice(["int8", "uint8"])
+        return kind, {}, [draw(r, (m, k), a), draw(r, (k, n), b), draw(r, (), a), draw(r, (), b)], r.choice([14, 12])
+    if kind == "BitShift":
+        unsigned = r.choice(["uint8", "uint16", "uint32"])
+        return kind, {"direction": r.choice(["LEFT", "RIGHT"])}, [draw(r, shape, unsigned), draw(r, shape[-1:], unsigned) % 9], 0
+    if kind == "ReverseSequence":
+        lengths = np.array([r.randint(1, 4) for _ in range(3)], np.int64)
+        return kind, {"batch_axis": 1, "time_axis": 0}, [draw(r, (4, 3) + shape[:2], dtype), lengths], 2
+    k = r.randint(1, len(shape))
+    tuples = np.array(r.sample(list(np.ndindex(*shape[:k])), 2), np.int64)
+    tuples = tuples - np.array(shape[:k]) * (np.array([[r.randint(0, 1) for _ in range(k)] for _ in range(2)]))
+    if kind == "GatherND":
+        return kind, {}, [x, tuples], r.choice([0, 2])
+    return kind, {"reduction": r.choice(["none", "add", "mul", "max", "min"])}, [x, tuples, draw(r, (2,) + shape[k:], dtype)], r.choice([0, 2])
+
+
 def node_case(r):
     """Operator, attributes, inputs; names of those that are constants of the file."""
     shape = shape_of(r, r.randint(1, 4))
     rank = len(shape)
     axis = r.randint(-rank, rank - 1)
-    group = r.randint(0, 10)
+    group = r.randint(0, 12)
     if group == 0:
         kind = r.choice(sorted(UNARY))
         more = {"alpha": r.uniform(-1, 2)} if kind in ("Elu", "LeakyRelu") else {}
@@ -516,6 +547,8 @@ def node_case(r):
         if dtype.startswith("float") and to == "uint8":
             source = np.abs(source)
         return "Cast", {"to": onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))}, [source], 0
+    if group >= 11:
+        return array_case(r, shape, axis, r.choice(WHOLE + ["float64"]))
     kind = r.choice(["Softmax", "LogSoftmax", "Hardmax", "Where", "Clip", "Expand", "Tile"])
     if kind == "Where":
         return kind, {}, [draw(r, shape, "bool"), x, draw(r, shape[-1:], dtype)], r.choice([0, 4])
@@ -572,7 +605,7 @@ def try_node(tools, number, folder):
         return title, "refused", said
     apart = difference(found, right)
     # what the file computes in float, the evaluator does, too
-    rounds = inputs[0].dtype == np.float32 or kind in ("Erf", "Selu", "Elu", "HardSigmoid", "LeakyRelu", "Celu", "ThresholdedRelu")
+    rounds = inputs[0].dtype == np.float32 or kind in ("Erf", "HardSwish", "Selu", "Elu", "HardSigmoid", "LeakyRelu", "Celu", "ThresholdedRelu")
     limit = 3e-6 if rounds or kind == "Cast" and "float" in str(inputs[0].dtype) else OUTPUT_LIMIT
     return (title, "wrong", f"output {apart:.1e}") if apart > limit else (title, "right", "")
 

@@ -99,6 +99,54 @@ class Integers(Network):
                    {"k": k, "three": k + 2}, x, np.where(x < 2, x, k))
         self.check([node("CumSum", ["x", "one"], ["b"]), to_double], {"one": np.int64(1)}, x, np.cumsum(x, 1))
 
+    def test_arrays(self):
+        """The largest, one-hot rows, products and sums by indices of numbers that neighbour each other far above 2^53."""
+        x, k = np.array([[3, 1, 2, -5], [1, 3, 2, 3]]), 2**61
+        large = [node("Add", ["x", "k"], ["a"])]
+        less = [node("Sub", ["b", "k"], ["c"]), node("Cast", ["c"], ["y"], to=TensorProto.DOUBLE)]
+        to_double = node("Cast", ["b"], ["y"], to=TensorProto.DOUBLE)
+        two = {"k": np.int64(k), "two": np.array([2])}
+        self.check([*large, node("TopK", ["a", "two"], ["b", "i"], axis=1), *less], two, x, [[3, 2], [3, 3]])
+        self.check([*large, node("TopK", ["a", "two"], ["i", "b"], axis=1), to_double], two, x, [[0, 2], [1, 3]])
+        self.check([*large, node("TopK", ["a", "two"], ["b", "i"], axis=1, largest=0), *less], two, x, [[-5, 1], [1, 2]])
+        self.check([*large, node("TopK", ["a", "two"], ["b", "i"], axis=0), *less], two, x, [[3, 3, 2, 3], [1, 1, 2, -5]])
+        self.check([node("Relu", ["x"], ["b"]), to_double], {}, x, np.maximum(x, 0))
+        values = {"depth": np.int64(4), "values": np.array([k, k + 1]), "k": np.int64(k)}
+        self.check([node("OneHot", ["x", "depth", "values"], ["b"]), *less], values, x[:, :3], np.eye(4)[x[:, :3]])
+        w = np.array([[1, 2], [2**40, -1], [0, 5], [7, 1]])
+        wanted = [[(sum((i + k) * j for i, j in zip(row, column)) + 2**63) % 2**64 - 2**63 for column in w.T.tolist()] for row in x.tolist()]
+        product = {"k": np.int64(k), "w": w}
+        self.check([*large, node("MatMul", ["a", "w"], ["b"]), node("Mod", ["b", "m"], ["r"]), node("Cast", ["r"], ["y"], to=TensorProto.DOUBLE)],
+                   {**product, "m": np.int64(1000003)}, x, np.array(wanted) % 1000003)
+        self.check([node("Gemm", ["x", "t", "k"], ["b"], transB=1), *less], {"k": np.int64(k), "t": w.T}, x, x @ w)
+        self.check([node("ReduceL1", ["x", "one"], ["b"], keepdims=0), to_double], {"one": np.array([1])}, x, np.abs(x).sum(1))
+        self.check([node("ReduceSumSquare", ["x", "one"], ["b"], keepdims=0), to_double], {"one": np.array([1])}, x, (x * x).sum(1))
+
+    def test_combined_by_indices(self):
+        x, k = np.array([4, -2, 9]), 2**61
+        data, at = np.array([k + 1, k + 2, k + 3]), np.array([0, 2, 0])
+        table = {"data": data, "at": at, "k": np.int64(k), "three": np.array([3])}
+        for how, wanted in (("add", [14, 2, 1]), ("max", [9, 2, 3]), ("min", [1, 2, -2])):
+            updates = [node("Add", ["x", "k"], ["u"])] if how != "add" else [node("Identity", ["x"], ["u"])]
+            tail = [node("Sub", ["b", "k"], ["c"]), node("Cast", ["c"], ["y"], to=TensorProto.DOUBLE)]
+            self.check([*updates, node("ScatterElements", ["data", "at", "u"], ["b"], reduction=how), *tail], table, x, wanted)
+            changing = [node("Mod", ["x", "three"], ["m"])]  # 1, 1, 0
+            wanted = {"add": [10, 4, 3], "max": [9, 4, 3], "min": [1, -2, 3]}[how]
+            self.check([*updates, *changing, node("ScatterElements", ["data", "m", "u"], ["b"], reduction=how), *tail], table, x, wanted)
+
+    def test_known_are_moved_exactly(self):
+        """What is known at import, too, keeps all its bits."""
+        table = np.array([[2**60 + 1, 2**60 + 2], [-7, 2**60 + 3]])
+        for nodes, wanted in (([node("Pad", ["table", "pads", "k"], ["a"])], np.pad(table, ((0, 1), (1, 0)), constant_values=2**60)),
+                              ([node("Tile", ["table", "two"], ["a"])], np.tile(table, (2, 1))),
+                              ([node("Trilu", ["table"], ["a"])], np.triu(table)),
+                              ([node("ScatterElements", ["table", "zero", "one"], ["a"])], np.array([[5, 2**60 + 2], [-7, 2**60 + 3]])),
+                              ([node("Resize", ["table", "", "scales"], ["a"], mode="nearest")], table.repeat(2, 0))):
+            nodes += [node("Sub", ["a", "k"], ["b"]), node("Add", ["b", "x"], ["c"]), node("Cast", ["c"], ["y"], to=TensorProto.DOUBLE)]
+            constants = {"table": table, "pads": np.array([0, 1, 1, 0]), "k": np.int64(2**60), "two": np.array([2, 1]),
+                         "zero": np.array([[0]]), "one": np.array([[5]]), "scales": np.float32([2, 1])}
+            self.check(nodes, constants, np.array([5]), wanted - 2**60 + 5)
+
     def test_moved_by_indices(self):
         """Indices that are known only when it runs, of a table that floats do not hold; a wrong one is no element."""
         table = np.array([2**60 + 1, 2**60 + 2, 2**60 + 3])
@@ -114,8 +162,10 @@ class Integers(Network):
 
     def test_refused(self):
         x = np.ones((1, 1, 2, 2), np.int64)
-        path = self.network([node("Relu", ["x"], ["y"])], {}, x, TensorProto.INT64)
-        self.assertIn("node y (Relu): y: it is not computed exactly with integers here", self.compute(path, x, 1))
+        path = self.network([node("ReduceL2", ["x"], ["y"])], {}, x, TensorProto.INT64)
+        self.assertIn("node y (ReduceL2): y: it is not computed exactly with integers here", self.compute(path, x, 1))
+        path = self.network([node("Resize", ["x", "", "s"], ["y"], mode="linear")], {"s": np.float32([1, 1, 2, 2])}, x, TensorProto.INT64)
+        self.assertIn("node y (Resize): it works integers out between others", self.compute(path, x, 1))
         path = self.network([node("Add", ["x", "x"], ["y"])], {}, x, TensorProto.INT64)
         self.assertIn("output y has integers of 64 bits", self.compute(path, x, 1))
 

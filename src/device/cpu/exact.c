@@ -26,6 +26,38 @@ static void axis_run(const qn_call *call) {
                       s.dims[2], call->out[0]);
 }
 
+/* ---- places of the largest, and products ---- */
+
+static size_t ranked_workspace(const qn_kernels *kernels, const void *attributes,
+                               const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
+    (void)kernels;
+    (void)attributes;
+    (void)outputs;
+    (void)n_threads;
+    return (size_t)inputs[0].shape.dims[1] * sizeof(qn_ranked);
+}
+
+static void ranked_run(const qn_call *call) {
+    const qn_ranking_attributes *a = call->attributes;
+    const qn_integer_ranking ranking = {a->k, a->is_largest, a->is_unsigned};
+    const qn_shape s = call->inputs[0].shape;
+    qn_integer_rank(&ranking, call->inputs[0].dtype, call->in[0], s.dims[0], s.dims[1], s.dims[2],
+                    call->workspace, call->out[0]);
+}
+
+static void matmul_run(const qn_call *call) {
+    const qn_integer_matmul_attributes *a = call->attributes;
+    const qn_shape left = call->inputs[0].shape, right = call->inputs[1].shape;
+    const qn_integer_matrices m = {.type = {a->bits, a->is_signed},
+                                   .a = call->inputs[0].dtype,
+                                   .b = call->inputs[1].dtype,
+                                   .n_matrices = left.dims[0],
+                                   .rows = left.dims[1],
+                                   .n = left.dims[2],
+                                   .columns = right.dims[2]};
+    qn_integer_multiply(&m, call->in[0], call->in[1], call->out[0]);
+}
+
 /* ---- places ---- */
 
 /* What stands where there is no element. */
@@ -62,6 +94,8 @@ static void pick_run(const qn_call *call) {
 const qn_cpu_operator qn_cpu_exact[] = {
     {&qn_op_integer_rule, .types = QN_TYPES_ANY, .run = rule_run},
     {&qn_op_integer_axis, .types = QN_TYPES_ANY, .run = axis_run},
+    {&qn_op_integer_matmul, .types = QN_TYPES_ANY, .run = matmul_run},
+    {&qn_op_ranked_places, .types = QN_TYPES_ANY, .run = ranked_run, .workspace = ranked_workspace},
     {&qn_op_pick_elements, .types = QN_TYPES_ANY, .run = pick_run},
     {0},
 };

@@ -5,6 +5,7 @@
 #include "onnx/axes.h"
 #include "onnx/builder.h"
 #include "onnx/fold.h"
+#include "onnx/integers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -104,6 +105,23 @@ static qn_value largest_of(qn_onnx_call *call, qn_value x, bool is_last, qn_valu
     return most;
 }
 
+/* Of many, their places by sorting. */
+static qn_status give_ranked(qn_onnx_call *call, int axis, int64_t k, bool is_largest) {
+    qn_shape shape = qn_onnx_shape(call, 0);
+    qn_graph *g = call->graph;
+    qn_value places, elements;
+    QN_TRY(qn_onnx_rank_axis(call, axis, k, is_largest, &places, &elements));
+    shape.dims[axis] = k;
+    const qn_value rows =
+        qn_reshape(g, qn_onnx_side_name(call, "rows"), qn_onnx_plain(call, 0), QN_SHAPE(-1, 1));
+    const qn_value at = qn_reshape(g, qn_onnx_side_name(call, "at"),
+                                   qn_onnx_as_index(call, elements), QN_SHAPE(-1));
+    const qn_value x = qn_embedding(g, qn_onnx_side_name(call, "largest"), rows, at);
+    qn_onnx_give(call, 0, qn_reshape(g, call->name, x, shape), false);
+    return qn_onnx_is_used(call, 1) ? qn_onnx_give_integers(call, 1, places, shape, QN_ONNX_INT64)
+                                    : g->status;
+}
+
 /* The largest, then the largest of the others, and so on. */
 static qn_status give_top_k(qn_onnx_call *call, int axis, int64_t k, bool is_largest) {
     enum { MOST_TAKEN = 64 };
@@ -111,11 +129,11 @@ static qn_status give_top_k(qn_onnx_call *call, int axis, int64_t k, bool is_lar
     const int64_t n = qn_onnx_shape(call, 0).dims[axis];
     qn_value values[MOST_TAKEN], places[MOST_TAKEN];
     qn_graph *g = call->graph;
-    if (k < 1 || k > MOST_TAKEN)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "it takes the %lld largest of what is known only when it runs, and %d are "
-                       "the most",
-                       (long long)k, MOST_TAKEN);
+    if (k < 1)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "it takes no elements of what is known only when it "
+                                             "runs");
+    if (k > MOST_TAKEN)
+        return give_ranked(call, axis, k, is_largest);
     double *numbers = qn_onnx_scratch(call, ((size_t)n + 1) * sizeof *numbers);
     if (!numbers)
         return QN_ERROR_MEMORY;

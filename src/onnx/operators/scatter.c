@@ -5,7 +5,9 @@
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "onnx/fold.h"
+#include "onnx/integers.h"
 #include "onnx/operators/rows.h"
+#include "ops/integers.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,8 +42,35 @@ static double put(const scatter *s, double old, double new) {
                                    : fmax(old, new);
 }
 
+/* How integers are put together: of PUT the second. */
+static const qn_integer_rule integer_rules[] = {
+    [PUT] = QN_INTEGER_CAST,
+    [PUT_SUM] = QN_INTEGER_ADD,
+    [PUT_PRODUCT] = QN_INTEGER_MULTIPLY,
+    [PUT_LEAST] = QN_INTEGER_LEAST,
+    [PUT_MOST] = QN_INTEGER_MOST,
+};
+
+static qn_status fold_integers(qn_onnx_call *call, const scatter *s, const qn_onnx_constant *x,
+                               const qn_onnx_constant *updates) {
+    int64_t *y = qn_onnx_scratch(call, ((size_t)x->n + 1) * sizeof *y);
+    if (!y)
+        return QN_ERROR_MEMORY;
+    memcpy(y, x->whole, (size_t)x->n * sizeof *y);
+    for (int64_t i = 0; i < s->n * s->width; i++) {
+        int64_t *to = &y[s->targets[i / s->width] * s->width + i % s->width];
+        *to = s->how == PUT
+                  ? updates->whole[i]
+                  : qn_integer_apply(integer_rules[s->how], qn_onnx_integer_type_of(x->type), *to,
+                                     updates->whole[i], 0);
+    }
+    return qn_onnx_give_whole(call, 0, x->type, x->shape, y);
+}
+
 static qn_status fold_scatter(qn_onnx_call *call, const scatter *s) {
     const qn_onnx_constant *x = qn_onnx_constant_of(call, 0), *u = qn_onnx_constant_of(call, 2);
+    if (x && u && x->whole && u->whole)
+        return fold_integers(call, s, x, u);
     const double *data = x ? qn_onnx_numbers(call, x) : NULL;
     const double *updates = u ? qn_onnx_numbers(call, u) : NULL;
     double *y = x ? qn_onnx_scratch(call, ((size_t)x->n + 1) * sizeof *y) : NULL;
@@ -180,6 +209,83 @@ static bool is_crowded(qn_onnx_call *call, const scatter *s) {
     return is;
 }
 
+/* ---- integers that are combined ---- */
+
+/* Of each element of the data, which of data, updates and what changes nothing, one after the other,
+ * goes with it: rows (rows), of the data or, after those, the updates. */
+static qn_value partners_of(qn_onnx_call *call, const scatter *s, qn_value rows) {
+    const bool is_neutral = s->how == PUT_SUM || s->how == PUT_PRODUCT;
+    const int64_t neutral = (s->rows + s->n) * s->width, width = s->width;
+    int64_t *columns = qn_onnx_scratch(call, ((size_t)width + 1) * sizeof *columns);
+    for (int64_t i = 0; columns && i < width; i++)
+        columns[i] = i;
+    qn_value steps[] = {
+        qn_reshape(call->graph, qn_onnx_side_name(call, "rows"), rows, QN_SHAPE(s->rows, 1)),
+        qn_onnx_integers_value(call, (qn_shape){.rank = 0}, &width)};
+    const qn_value at[] = {
+        qn_onnx_integer_rule(call, "steps", QN_INTEGER_MULTIPLY, QN_ONNX_INT64, steps, 2),
+        qn_onnx_integers_value(call, QN_SHAPE(width), columns)};
+    const qn_value places =
+        qn_onnx_integer_rule(call, "places", QN_INTEGER_ADD, QN_ONNX_INT64, at, 2);
+    if (!is_neutral)
+        return places;
+    steps[1] = qn_onnx_integers_value(call, (qn_shape){.rank = 0}, &s->rows);
+    const qn_value chosen[] = {
+        qn_onnx_integer_rule(call, "is_own", QN_INTEGER_LESS, QN_ONNX_INT64, steps, 2),
+        qn_onnx_integers_value(call, (qn_shape){.rank = 0}, &neutral), places};
+    return qn_onnx_integer_rule(call, "partners", QN_INTEGER_WHERE, QN_ONNX_INT64, chosen, 3);
+}
+
+static qn_value wide_rows(qn_onnx_call *call, int input) {
+    const qn_value x = qn_onnx_plain(call, input);
+    const int64_t n = qn_shape_count(qn_onnx_shape(call, input));
+    return qn_reshape(
+        call->graph, qn_onnx_side_name(call, "elements"),
+        qn_onnx_integer_rule(call, "wide", QN_INTEGER_CAST, qn_onnx_type_at(call, input), &x, 1),
+        QN_SHAPE(n));
+}
+
+/* y with the updates of a round, which rows says. */
+static qn_value combine_round(qn_onnx_call *call, const scatter *s, qn_value y, qn_value updates,
+                              qn_value rows) {
+    const int64_t neutral = s->how == PUT_PRODUCT;
+    const qn_value parts[] = {
+        qn_reshape(call->graph, qn_onnx_side_name(call, "flat"), y, QN_SHAPE(s->rows * s->width)),
+        updates, qn_onnx_integers_value(call, QN_SHAPE(1), &neutral)};
+    qn_value all[3] = {parts[0], parts[1], QN_NO_VALUE};
+    all[2] = qn_onnx_integer_rule(call, "neutral", QN_INTEGER_CAST, QN_ONNX_INT64, &parts[2], 1);
+    const qn_value both[] = {
+        y, qn_op_pick(call->graph, qn_onnx_side_name(call, "with"),
+                      qn_concat(call->graph, qn_onnx_side_name(call, "all"), all, 3, 0),
+                      partners_of(call, s, rows))};
+    return qn_onnx_integer_rule(call, "combined", integer_rules[s->how], qn_onnx_type_at(call, 0),
+                                both, 2);
+}
+
+/* Rounds of updates, as many as a row may get. */
+static qn_status combine_integers(qn_onnx_call *call, const scatter *s) {
+    const qn_value updates = wide_rows(call, 2);
+    bool is_last = false, *done = qn_onnx_scratch(call, (size_t)s->n + 1);
+    qn_value y = qn_reshape(call->graph, qn_onnx_side_name(call, "data"), wide_rows(call, 0),
+                            QN_SHAPE(s->rows, s->width));
+    if (!done)
+        return QN_ERROR_MEMORY;
+    memset(done, 0, (size_t)s->n + 1);
+    if (!s->targets && s->most > MOST_ROUNDS)
+        return too_many();
+    for (int round = 0; s->targets ? !is_last : round < s->most; round++) {
+        QN_TRY(call->graph->status);
+        if (round == MOST_ROUNDS)
+            return too_many();
+        const qn_value rows =
+            s->targets ? qn_onnx_listed(call, next_updates(call, s, done, &is_last), s->rows)
+                       : qn_op_scatter_source(call->graph, qn_onnx_side_name(call, "from"),
+                                              s->changing, s->rows, round);
+        y = combine_round(call, s, y, updates, rows);
+    }
+    return qn_onnx_give_integers(call, 0, y, qn_onnx_shape(call, 0), qn_onnx_type_at(call, 0));
+}
+
 static qn_status give_scatter(qn_onnx_call *call, const scatter *s) {
     const qn_onnx_type type = qn_onnx_type_at(call, 0);
     const qn_shape shape = qn_onnx_shape(call, 0);
@@ -189,6 +295,8 @@ static qn_status give_scatter(qn_onnx_call *call, const scatter *s) {
         return qn_fail(QN_ERROR_FORMAT, "its updates are not as many as its indices");
     if (s->targets && qn_onnx_is_known(call, 0) && qn_onnx_is_known(call, 2))
         return fold_scatter(call, s);
+    if (qn_onnx_type_is_integer(type) && s->how != PUT)
+        return combine_integers(call, s);
     find_operands(call, s, &y, &updates);
     if (s->how == PUT_SUM && (!s->targets || is_crowded(call, s)))
         y = qn_add(g, qn_onnx_side_name(call, "with"), y,
