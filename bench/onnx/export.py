@@ -39,7 +39,8 @@ def export(network, x, path, is_dynamo, is_training):
                               input_names=["x"], output_names=["y"])
         return
     torch.onnx.export(network, (x,), path, dynamo=False, training=mode, do_constant_folding=not is_training,
-                      input_names=["x"], output_names=["y"], dynamic_axes={"x": {0: "batch"}}, opset_version=17)
+                      input_names=["x"], output_names=["y"], opset_version=17,
+                      dynamic_axes=None if getattr(network, "has_one_batch", False) else {"x": {0: "batch"}})
 
 
 def without_chance(network):
