@@ -7,7 +7,8 @@
 
 /* ---- ranks ---- */
 
-/* Keys order as numbers do. IEEE 754 doubles order as integers of sign and magnitude (5.10); -0 is 0, and NaN the largest. */
+/* Keys order as numbers do. IEEE 754 doubles order as integers of sign and magnitude (5.10); -0 is
+ * 0, and NaN the largest. */
 static uint64_t key_of_real(double number) {
     uint64_t bits;
     number = number == 0 ? 0 : number;

@@ -211,8 +211,8 @@ static bool is_crowded(qn_onnx_call *call, const scatter *s) {
 
 /* ---- integers that are combined ---- */
 
-/* Of each element of the data, which of data, updates and what changes nothing, one after the other,
- * goes with it: rows (rows), of the data or, after those, the updates. */
+/* Of each element of the data, which of data, updates and what changes nothing, one after the
+ * other, goes with it: rows (rows), of the data or, after those, the updates. */
 static qn_value partners_of(qn_onnx_call *call, const scatter *s, qn_value rows) {
     const bool is_neutral = s->how == PUT_SUM || s->how == PUT_PRODUCT;
     const int64_t neutral = (s->rows + s->n) * s->width, width = s->width;
