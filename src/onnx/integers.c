@@ -388,6 +388,12 @@ static qn_status build_cast(qn_onnx_call *call) {
     qn_onnx_item *made = call->inputs[0];
     rule_call r = {.rule = QN_INTEGER_CAST, .n = 1, .operands = {made}};
     r.result = to;
+    if (qn_onnx_type_is_real(to) && made->value.id >= 0 &&
+        qn_dtype_is_real(qn_graph_tensor(call->graph, made->value).dtype)) {
+        /* one that is held as reals, through which gradients flow */
+        qn_onnx_give_typed(call, 0, made->value, made->is_image, to);
+        return qn_onnx_round_cast(call, output_item(call), to);
+    }
     if (to == QN_ONNX_BOOL) {
         static const int64_t one = 1, none = 0;
         qn_onnx_constant numbers[] = {{.type = QN_ONNX_INT64, .n = 1, .whole = &one},

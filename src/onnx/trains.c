@@ -516,6 +516,25 @@ static bool decide_by_file(deciding *d, int i) {
     return true;
 }
 
+/* NAME_scale beside integers NAME_quantized or NAME_zero_point, as ONNX Runtime's quantisation
+ * names them. */
+static bool is_scale(const deciding *d, int i) {
+    static const char *const others[] = {"_quantized", "_zero_point"};
+    const char *name = d->decisions->list[i].name;
+    const size_t n = strlen(name), end = strlen("_scale");
+    if (n <= end || strcmp(name + n - end, "_scale") != 0)
+        return false;
+    for (int k = 0; k < d->decisions->n; k++) {
+        const char *other = d->decisions->list[k].name;
+        const bool is_beside =
+            strncmp(other, name, n - end) == 0 &&
+            (strcmp(other + n - end, others[0]) == 0 || strcmp(other + n - end, others[1]) == 0);
+        if (is_beside && !qn_onnx_type_is_real(d->tensors[k]->type))
+            return true;
+    }
+    return false;
+}
+
 /* By its name and use, where the file does not say it. */
 static void guess(deciding *d, int i) {
     const char *name = d->decisions->list[i].name;
@@ -526,6 +545,8 @@ static void guess(deciding *d, int i) {
         decide(d, i, !is_number, true, "quern wrote the file");
     else if (is_statistic_name(name) && !is_weight)
         decide(d, i, false, true, "a running statistic by its name");
+    else if (is_scale(d, i))
+        decide(d, i, false, true, "the scale of a quantised tensor");
     else if (is_lifted_name(name))
         decide(d, i, false, true, "a constant of the program by its name");
     else if (is_weight_name(name, strlen(name)) && !d->has_evidence)

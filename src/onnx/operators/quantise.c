@@ -1,5 +1,6 @@
 /* Quantisation as nodes of its own: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear; and
- * products of quantised numbers, QLinearConv and QLinearMatMul, which are these around a product.
+ * products of quantised numbers: QLinearConv and QLinearMatMul, which are these around a product,
+ * and ConvInteger and MatMulInteger, whose sums are exact, in floats by parts of the numbers.
  * Quantised numbers are held as reals with the values of the whole type. Rounding passes its
  * gradient on unchanged (straight through, Bengio et al. 2013), cutting to the type's range only
  * inside of it. Scales do not train; weights that the file has as whole numbers stay as they
@@ -7,8 +8,10 @@
 #include "base/status.h"
 #include "onnx/builder.h"
 #include "onnx/fold.h"
+#include "onnx/integers.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The least and the largest number of a whole type. */
 static bool find_range(qn_onnx_type type, double *least, double *most) {
@@ -234,7 +237,166 @@ static qn_status build_quantised_conv(qn_onnx_call *call) {
     return give_quantised(call, &product);
 }
 
+/* ---- MatMulInteger, ConvInteger ---- */
+
+/* Terms of bytes whose sum a float holds, and of bytes by sixteenths of bytes (split_product). */
+enum { MOST_TERMS = 258, MOST_SPLIT_TERMS = 4112 };
+
+/* Whether all that reads a name casts it to reals. Then gradients may flow through it. */
+static bool becomes_real(const qn_onnx_builder *b, const char *name) {
+    bool is_read = false;
+    for (int i = 0; i < b->model->n_outputs; i++) {
+        if (strcmp(b->model->outputs[i].name, name) == 0)
+            return false;
+    }
+    for (int n = 0; n < b->model->n_nodes; n++) {
+        const qn_onnx_node *node = &b->model->nodes[n];
+        if (!qn_onnx_node_reads(node, name))
+            continue;
+        const qn_onnx_attribute *to = qn_onnx_find_attribute(node, "to");
+        if (strcmp(node->type, "Cast") != 0 || !to ||
+            !qn_onnx_type_is_real((qn_onnx_type)to->count))
+            return false;
+        is_read = true;
+    }
+    return is_read;
+}
+
+static qn_onnx_item real_item(const qn_onnx_call *call, qn_value value, bool is_image) {
+    return (qn_onnx_item){.name = call->name,
+                          .type = QN_ONNX_FLOAT,
+                          .value = value,
+                          .is_image = is_image,
+                          .other = QN_NO_VALUE,
+                          .row = QN_NO_VALUE};
+}
+
+/* An operand less its zero point, as reals: one for all, or for each index of an axis; those of
+ * more axes lie beside it. */
+static qn_status read_operand(qn_onnx_call *call, int input, int axis, qn_onnx_item *item) {
+    const qn_shape shape = qn_onnx_shape(call, input);
+    const int zero = input + 2;
+    qn_value x = qn_onnx_as_reals(call, qn_onnx_plain(call, input));
+    if (qn_onnx_has(call, zero)) {
+        const qn_shape given = qn_onnx_shape(call, zero);
+        const int64_t n = qn_shape_count(given);
+        qn_shape beside = given;
+        if (n == 1 || given.rank < 2) {
+            beside = (qn_shape){.rank = n == 1 ? 1 : shape.rank};
+            for (int i = 0; i < beside.rank; i++)
+                beside.dims[i] = n > 1 && i == axis ? n : 1;
+        }
+        if (n != 1 && (axis < 0 || (given.rank < 2 && shape.dims[axis] != n)))
+            return qn_fail(QN_ERROR_FORMAT, "its input %d is not one zero point for all", zero);
+        const qn_value point =
+            qn_stop_gradient(call->graph, qn_onnx_side_name(call, "zero"),
+                             qn_reshape(call->graph, qn_onnx_side_name(call, "point"),
+                                        qn_onnx_as_reals(call, qn_onnx_plain(call, zero)), beside));
+        x = qn_op_combine(call->graph, qn_onnx_side_name(call, "centred"), QN_COMBINE_SUBTRACT, x,
+                          point);
+    }
+    *item = real_item(call, x, false);
+    return call->graph->status;
+}
+
+/* a in two parts, whose products with b floats hold exactly: a = 16 high + low. No gradient flows
+ * through high, all through low. */
+static qn_status split_product(qn_onnx_call *call, const char *type, qn_onnx_item factors[2],
+                               qn_onnx_item *low, qn_onnx_item *high) {
+    const qn_function sixteenth = {QN_FUNCTION_LINE, 1.0 / 16, 0, -INFINITY, INFINITY};
+    const qn_function sixteen = {QN_FUNCTION_LINE, 16, 0, -INFINITY, INFINITY};
+    const qn_function round = {.kind = QN_FUNCTION_ROUND};
+    qn_graph *g = call->graph;
+    const qn_value x = factors[0].value;
+    qn_value top = qn_op_function(g, qn_onnx_side_name(call, "sixteenth"), x, sixteenth);
+    top = qn_op_function(g, qn_onnx_side_name(call, "rounded"), top, round);
+    top = qn_stop_gradient(g, qn_onnx_side_name(call, "high"), top);
+    const qn_value back = qn_op_function(g, qn_onnx_side_name(call, "sixteen"), top, sixteen);
+    const qn_value rest =
+        qn_op_combine(g, qn_onnx_side_name(call, "low"), QN_COMBINE_SUBTRACT, x, back);
+    qn_onnx_item parts[] = {real_item(call, rest, false), real_item(call, top, false)};
+    qn_onnx_item *const of_low[] = {&parts[0], &factors[1]};
+    qn_onnx_item *const of_high[] = {&parts[1], &factors[1]};
+    QN_TRY(run_as(call, type, "of_low", -1, of_low, 2, low));
+    QN_TRY(run_as(call, type, "of_high", -1, of_high, 2, high));
+    return g->status;
+}
+
+/* The sum of both parts: as a real, rounded once, or exactly. */
+static qn_status give_parts(qn_onnx_call *call, const qn_onnx_item *low, const qn_onnx_item *high,
+                            bool is_real) {
+    const qn_function line = {QN_FUNCTION_LINE, 16, 0, -INFINITY, INFINITY};
+    qn_graph *g = call->graph;
+    if (is_real) {
+        const qn_value top = qn_op_function(g, qn_onnx_side_name(call, "top"), high->value, line);
+        qn_onnx_give_typed(call, 0, qn_add(g, call->name, low->value, top), low->is_image,
+                           QN_ONNX_INT32);
+        return g->status;
+    }
+    static const int64_t sixteen = 16;
+    qn_onnx_item *items[] = {(qn_onnx_item *)low, (qn_onnx_item *)high};
+    qn_onnx_call one = *call;
+    qn_value parts[2];
+    one.inputs = items;
+    one.n_inputs = 2;
+    for (int i = 0; i < 2; i++)
+        parts[i] = qn_onnx_plain(&one, i);
+    QN_TRY(g->status);
+    qn_value both[] = {parts[1], qn_onnx_integers_value(call, (qn_shape){.rank = 0}, &sixteen)};
+    both[1] = qn_onnx_integer_rule(call, "top", QN_INTEGER_MULTIPLY, QN_ONNX_INT32, both, 2);
+    both[0] = parts[0];
+    const qn_value y = qn_onnx_integer_rule(call, "sum", QN_INTEGER_ADD, QN_ONNX_INT32, both, 2);
+    return qn_onnx_give_integers(call, 0, y, qn_graph_shape(g, y), QN_ONNX_INT32);
+}
+
+static qn_status build_integer_product(qn_onnx_call *call, const char *type, int64_t n_terms,
+                                       qn_onnx_item factors[2]) {
+    const bool is_real = becomes_real(call->builder, call->node->outputs[0]);
+    qn_onnx_item low, high;
+    if (call->graph->real != QN_F64 && n_terms > MOST_TERMS) {
+        if (!is_real && n_terms > MOST_SPLIT_TERMS)
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "it sums %lld terms as integers, and %d are the most: cast it to float",
+                           (long long)n_terms, MOST_SPLIT_TERMS);
+        QN_TRY(split_product(call, type, factors, &low, &high));
+        return give_parts(call, &low, &high, is_real);
+    }
+    qn_onnx_item *const inputs[] = {&factors[0], &factors[1]};
+    QN_TRY(run_as(call, type, is_real ? NULL : "product", -1, inputs, 2, &low));
+    if (is_real) {
+        qn_onnx_give_typed(call, 0, low.value, low.is_image, QN_ONNX_INT32);
+        return call->graph->status;
+    }
+    qn_onnx_item *items[] = {&low};
+    qn_onnx_call one = *call;
+    one.inputs = items;
+    one.n_inputs = 1;
+    const qn_value x = qn_onnx_plain(&one, 0);
+    const qn_value y = qn_onnx_integer_rule(call, "sum", QN_INTEGER_CAST, QN_ONNX_INT32, &x, 1);
+    QN_TRY(call->graph->status);
+    return qn_onnx_give_integers(call, 0, y, qn_graph_shape(call->graph, y), QN_ONNX_INT32);
+}
+
+static qn_status build_matmul_integer(qn_onnx_call *call) {
+    const qn_shape a = qn_onnx_shape(call, 0), b = qn_onnx_shape(call, 1);
+    qn_onnx_item factors[2];
+    if (a.rank < 1 || b.rank < 1)
+        return qn_fail(QN_ERROR_FORMAT, "an input is a scalar");
+    QN_TRY(read_operand(call, 0, a.rank - 2, &factors[0]));
+    QN_TRY(read_operand(call, 1, b.rank - 1, &factors[1]));
+    return build_integer_product(call, "MatMul", a.dims[a.rank - 1], factors);
+}
+
+static qn_status build_conv_integer(qn_onnx_call *call) {
+    const qn_shape w = qn_onnx_shape(call, 1);
+    qn_onnx_item factors[2];
+    QN_TRY(read_operand(call, 0, -1, &factors[0]));
+    QN_TRY(read_operand(call, 1, 0, &factors[1]));
+    return build_integer_product(call, "Conv", qn_shape_count_range(w, 1, w.rank), factors);
+}
+
 const qn_onnx_translator qn_onnx_quantise_translators[] = {
+    {"MatMulInteger", 2, 4, build_matmul_integer},  {"ConvInteger", 2, 4, build_conv_integer},
     {"QuantizeLinear", 2, 3, build_quantise},       {"DequantizeLinear", 2, 3, build_dequantise},
     {"DynamicQuantizeLinear", 1, 1, build_dynamic}, {"QLinearMatMul", 8, 8, build_quantised_matmul},
     {"QLinearConv", 8, 9, build_quantised_conv},    {NULL, 0, 0, NULL},
