@@ -20,6 +20,7 @@ _quern() {
     devices) options='--sysroot --calibrate --json --help' ;;
     rules) options='--help' ;;
     numerics) options='--help' ;;
+    cache) options='--limit --json --help' ;;
     learn) options='--device --days --trace --when --joules --minutes --seed --data --holdout --model --load --drift --start --daily --keep --test --save --threads --log --html --sysroot --old --memory --disk --power --watts --fresh --batch --once --relearn --last --json --force --help' ;;
     federate) options='--model --data --holdout --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --personal --dp-clip --dp-noise --dp-delta --devices --when --network --deadline --pace --target --memory --numerics --evaluate-every --save --resume --threads --seed --html --out --secure --train-only --load --dp-where --wheel --json --force --help' ;;
     split) options='--model --cut --peer --listen --key --devices --memory --once --data --holdout --epochs --batch --lr --momentum --messages --device --peer-device --network --save --resume --threads --seed --out --json --force --help' ;;
@@ -101,7 +102,7 @@ _quern() {
     'merge merge') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
     'export export') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
   esac
-  if [ "$COMP_CWORD" -eq 1 ]; then words='models inspect train plan profile study evaluate predict sample convert merge import export meter devices rules numerics learn federate split label help version'; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then words='models inspect train plan profile study evaluate predict sample convert merge import export meter devices rules numerics cache learn federate split label help version'; fi
   case "$current" in -*) words=$options ;; esac
   # Without words of its own, a place takes files.
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

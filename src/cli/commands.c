@@ -16,7 +16,7 @@ static const command *const commands[] = {
 #endif
     &command_evaluate, &command_predict, &command_sample, &command_convert, &command_merge,
     &command_import,   &command_export,  &command_meter,  &command_devices, &command_rules,
-    &command_numerics,
+    &command_numerics, &command_cache,
 #ifdef QN_WITH_LEARN
     &command_learn,
 #endif

@@ -3,6 +3,7 @@
 #include "data/cache.h"
 
 #include "base/status.h"
+#include "os/files/cache_folder.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -84,10 +85,13 @@ static bool take_trailer(qn_file *file) {
 }
 
 static bool open_kept(const qn_source_base *base, const char *path, qn_file **file) {
+    qn_cache_clear_path(path);
     if (!qn_path_is_file(path) || qn_file_open(base->options.allocator, path, file) != QN_OK)
         return false;
-    if (take_trailer(*file))
+    if (take_trailer(*file)) {
+        qn_cache_use(path);
         return true;
+    }
     qn_data_tell(base, 1, "%s is damaged, and is made again", path);
     qn_file_close(*file);
     *file = NULL;
@@ -107,6 +111,12 @@ static qn_status name_derived(qn_file *source, const char *variant, char *path, 
     snprintf(path, bytes, "%s/%.80s-%016" PRIx64, folder, slash ? slash + 1 : resolved,
              qn_hash_text(key));
     return QN_OK;
+}
+
+static void note(const qn_source_base *base, const char *path, const qn_file *source) {
+    char resolved[PATH_MAX];
+    if (qn_path_resolve(qn_file_path(source), resolved, sizeof resolved) == QN_OK)
+        qn_cache_note(base->options.allocator, path, resolved);
 }
 
 static qn_status make_unkept(const qn_source_base *base, derivation *d, qn_file **file) {
@@ -136,9 +146,11 @@ static qn_status open_derived(const qn_source_base *base, const char *variant, d
         qn_data_tell(base, 0, "reading %s once (%" PRId64 " MiB), keeping the result as %s",
                      qn_file_path(d->source), qn_file_bytes(d->source) >> 20, path);
     if (status == QN_OK)
-        status = qn_file_replace_private(path, write_derived, d);
-    if (status == QN_OK && open_kept(base, path, file))
+        status = qn_cache_replace(path, write_derived, d);
+    if (status == QN_OK && open_kept(base, path, file)) {
+        note(base, path, d->source);
         return QN_OK;
+    }
     return status == QN_OK || status == QN_ERROR_IO ? open_unkept(base, d, file) : status;
 }
 

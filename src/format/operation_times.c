@@ -7,6 +7,7 @@
 #include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "os/files/cache_folder.h"
 #include "os/os.h"
 
 #include <inttypes.h>
@@ -118,5 +119,5 @@ static qn_status write_times(void *context, qn_writer *writer) {
 qn_status qn_operation_times_save(const qn_engine *engine) {
     char path[PATH_MAX];
     QN_TRY(find_path(engine, path));
-    return qn_file_replace(path, write_times, (void *)(uintptr_t)engine);
+    return qn_cache_replace(path, write_times, (void *)(uintptr_t)engine);
 }

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "meter/processor.h"
+#include "os/files/cache_folder.h"
 #include "os/heap.h"
 #include "os/os.h"
 
@@ -262,7 +263,7 @@ qn_status qn_roofline_save(const qn_roofline *roofline) {
     cJSON_Delete(json);
     if (!text)
         return qn_fail(QN_ERROR_MEMORY, "%s: out of memory", path);
-    const qn_status status = qn_file_replace(path, write_text, text);
+    const qn_status status = qn_cache_replace(path, write_text, text);
     cJSON_free(text);
     return status;
 }

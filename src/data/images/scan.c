@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "data/images/image.h"
+#include "os/files/cache_folder.h"
 #include "os/team.h"
 
 #include <inttypes.h>
@@ -102,14 +103,14 @@ static uint64_t mix(uint64_t sum, uint64_t value) {
 }
 
 /* CACHE/pictures-FOLDER-SIZE-FILES; the number changes with what the decoders make of a file. */
-static qn_status name_store(const scan *s, char *path, size_t bytes) {
+static qn_status name_store(const scan *s, char root[PATH_MAX], char *path, size_t bytes) {
     enum { DECODERS = 2 };
-    char root[PATH_MAX], folder[PATH_MAX - 128], name[PATH_MAX];
+    char folder[PATH_MAX - 128], name[PATH_MAX];
     uint64_t files = DECODERS;
     const qn_image_list *first = s->lists;
     while (first->n == 0)
         first++;
-    QN_TRY(qn_path_resolve(first->root, root, sizeof root));
+    QN_TRY(qn_path_resolve(first->root, root, PATH_MAX));
     QN_TRY(qn_folder_cache(folder, sizeof folder));
     for (size_t i = 0; i < s->n; i++) {
         const qn_image_list *list;
@@ -168,18 +169,23 @@ static void remove_older(const scan *s, const char *path) {
 
 static qn_status open_store(scan *s, qn_image_store *store) {
     const qn_allocator *allocator = s->base->options.allocator;
-    char path[PATH_MAX];
-    QN_TRY(name_store(s, path, sizeof path));
+    char root[PATH_MAX], path[PATH_MAX];
+    QN_TRY(name_store(s, root, path, sizeof path));
+    qn_cache_clear_path(path);
     if (qn_path_is_file(path)) {
         QN_TRY(qn_file_open(allocator, path, &store->file));
-        if (is_valid(s, store->file))
+        if (is_valid(s, store->file)) {
+            qn_cache_use(path);
             return QN_OK;
+        }
         qn_file_close(store->file);
         store->file = NULL;
     }
     remove_older(s, path);
-    QN_TRY(qn_file_replace_private(path, write_store, s));
-    return qn_file_open(allocator, path, &store->file);
+    QN_TRY(qn_cache_replace(path, write_store, s));
+    QN_TRY(qn_file_open(allocator, path, &store->file));
+    qn_cache_note(allocator, path, root);
+    return QN_OK;
 }
 
 /* Where there is no room for the pixels, files are decoded when they are read. */

@@ -5,6 +5,7 @@
 #include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "os/files/cache_folder.h"
 #include "os/files/swap_file.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -215,7 +216,7 @@ static qn_status get(const qn_allocator *allocator, const char *folder, keeping 
         return QN_OK;
     QN_TRY(qn_swap_speed_measure(allocator, folder, &k->speed));
     if (has_place)
-        (void)qn_file_replace(k->path, write_text, k);
+        (void)qn_cache_replace(k->path, write_text, k);
     return QN_OK;
 }
 

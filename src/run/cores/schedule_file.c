@@ -6,6 +6,7 @@
 #include "base/print.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "os/files/cache_folder.h"
 #include "os/os.h"
 
 #include <inttypes.h>
@@ -177,7 +178,7 @@ void qn_schedule_save(const qn_schedule_key *key, const qn_schedule_times *times
     char path[PATH_MAX];
     saving s = {key, times, t};
     if (find_place(key, path))
-        (void)qn_file_replace(path, write_text, &s);
+        (void)qn_cache_replace(path, write_text, &s);
 }
 
 void qn_schedule_forget(const qn_schedule_key *key) {

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "os/files/cache_folder.h"
 #include "os/os.h"
 
 #include <inttypes.h>
@@ -144,5 +145,5 @@ static qn_status write_text(void *context, qn_writer *writer) {
 void qn_tilings_save(const qn_kernels *table, const qn_tilings *tilings) {
     keeping k = {.tilings = tilings};
     if (find_place(table, &k))
-        (void)qn_file_replace(k.path, write_text, &k);
+        (void)qn_cache_replace(k.path, write_text, &k);
 }
