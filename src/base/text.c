@@ -141,10 +141,18 @@ size_t qn_text_character(const char *text) {
     return is_short || is_beyond || !follows(text, n) ? 0 : n;
 }
 
-/* Of the first byte: control characters, those of Latin-1 (U+0080 to U+009F) among them. */
-static bool is_control(const char *text) {
-    const unsigned char c = (unsigned char)text[0];
-    return c < ' ' || c == 0x7F || (c == 0xC2 && (unsigned char)text[1] < 0xA0);
+bool qn_text_is_obeyed(uint32_t code) {
+    const bool turns = code == 0x061C || code == 0x200E || code == 0x200F ||
+                       (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+    return code < ' ' || (code >= 0x7F && code < 0xA0) || turns || code == 0x2028 || code == 0x2029;
+}
+
+uint32_t qn_text_code(const char *text, size_t n) {
+    const unsigned char *c = (const unsigned char *)text;
+    uint32_t code = n == 1 ? c[0] : c[0] & (0xFFu >> (n + 1));
+    for (size_t i = 1; i < n; i++)
+        code = code << 6 | (c[i] & 0x3F);
+    return code;
 }
 
 const char *qn_text_printable(const char *text, char *to, size_t bytes) {
@@ -152,7 +160,7 @@ const char *qn_text_printable(const char *text, char *to, size_t bytes) {
     size_t used = 0;
     while (*text) {
         const size_t n = qn_text_character(text), taken = n > 0 ? n : 1;
-        const bool is_shown = n > 0 && !is_control(text);
+        const bool is_shown = n > 0 && !qn_text_is_obeyed(qn_text_code(text, n));
         if (used + (is_shown ? n : 4 * taken) + 1 > bytes)
             break;
         for (size_t i = 0; i < taken; i++) {

@@ -30,12 +30,19 @@ bool qn_text_is_same(const char *a, const char *b);
 /* Whether a text holds a word, whatever the case of ASCII letters. */
 bool qn_text_holds(const char *text, const char *word);
 
+/* The first character of a text, of so many bytes (qn_text_character). */
+uint32_t qn_text_code(const char *text, size_t bytes);
+
 /* Bytes of the character of UTF-8 that a text begins with; 0: it begins with none (a byte of
  * another encoding, a surrogate, one that is cut). */
 size_t qn_text_character(const char *text);
 
-/* A text as a terminal may show it: control characters and bytes that are no UTF-8 as \xNN. As much
- * of it as there is space for; returns to. */
+/* Whether a terminal or a page obeys a character instead of showing it: control characters, those
+ * that turn the direction of text, and the line breaks of Unicode. */
+bool qn_text_is_obeyed(uint32_t code);
+
+/* A text as a terminal may show it: what it would obey, and bytes that are no UTF-8, as \xNN. As
+ * much of it as there is space for; returns to. */
 const char *qn_text_printable(const char *text, char *to, size_t bytes);
 
 /* Names in a sentence: the first few, then how many more there are. All zero: none. */

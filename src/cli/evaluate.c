@@ -5,6 +5,7 @@
 #include "cli/json.h"
 #include "cli/look/reading.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "os/process/interrupt.h"
 #include "report/confusion.h"
 
@@ -160,7 +161,7 @@ static int find_width(const qn_confusion *c) {
     char text[24];
     size_t width = 5;
     for (int i = 0; i < c->n_classes; i++) {
-        const size_t length = strlen(qn_confusion_name(c, i, text));
+        const size_t length = strlen(terminal_name(qn_confusion_name(c, i, text)));
         width = length > width && length <= 40 ? length : width;
     }
     return (int)width;
@@ -178,12 +179,13 @@ static void print_class(const qn_confusion *c, int i, int width) {
     const qn_class_scores s = qn_confusion_scores(c, i);
     const qn_confusion_cell *wrong = qn_confusion_most_wrong(c, i);
     char text[24];
-    printf("%-*s %8lld", width, qn_confusion_name(c, i, text), (long long)s.n_samples);
+    printf("%-*s %8lld", width, terminal_name(qn_confusion_name(c, i, text)),
+           (long long)s.n_samples);
     print_score(s.precision, 10);
     print_score(s.recall, 8);
     print_score(s.f1, 8);
     printf("  ");
-    puts(wrong ? qn_confusion_name(c, wrong->taken, text) : "-");
+    puts(wrong ? terminal_name(qn_confusion_name(c, wrong->taken, text)) : "-");
 }
 
 static qn_status print_worst_classes(const qn_confusion *c, int64_t most, int width) {
@@ -279,7 +281,7 @@ static qn_status write_files(const arguments *a, const session *s, const qn_metr
 static void print_result(const session *s, const qn_metrics *metrics, int64_t n, double seconds) {
     const qn_task_facts facts = qn_task_get_facts(s->task);
     char words[40];
-    printf("%s on %s: ", s->model->name, facts.data);
+    printf("%s on %s: ", terminal_name(s->model->name), terminal_name(facts.data));
     for (int i = metrics->n - 1; i >= 0; i--) {
         const qn_metric *m = &metrics->list[i];
         printf(m->is_fraction ? "%s %.2f %%, " : "%s %.4f, ",

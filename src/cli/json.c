@@ -31,9 +31,15 @@ static void separate(void) {
     is_first = false;
 }
 
-/* A character, or U+FFFD for a byte that is of none; bytes of text that it was. */
+/* A character, or U+FFFD for a byte that is of none; bytes of text that it was. One that a terminal
+ * would obey is escaped. */
 static size_t put_character(const char *text) {
     const size_t n = qn_text_character(text);
+    const uint32_t code = n > 0 ? qn_text_code(text, n) : 0;
+    if (n > 0 && qn_text_is_obeyed(code)) {
+        fprintf(out(), "\\u%04x", (unsigned)code);
+        return n;
+    }
     fwrite(n > 0 ? text : "\xef\xbf\xbd", 1, n > 0 ? n : 3, out());
     return n > 0 ? n : 1;
 }
@@ -41,9 +47,7 @@ static size_t put_character(const char *text) {
 static void put_quoted(const char *text) {
     put('"');
     for (; *text; text++) {
-        if ((unsigned char)*text < ' ')
-            fprintf(out(), "\\u%04x", (unsigned)*text);
-        else if (*text == '"' || *text == '\\')
+        if (*text == '"' || *text == '\\')
             fprintf(out(), "\\%c", *text);
         else
             text += put_character(text) - 1;

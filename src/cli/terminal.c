@@ -2,6 +2,7 @@
 #include "cli/terminal.h"
 
 #include "base/print.h"
+#include "base/text.h"
 #include "os/terminal.h"
 
 #include <stdarg.h>
@@ -76,27 +77,39 @@ static void print_wrapped(FILE *to, int indent, const char *rest) {
     }
 }
 
+/* Names of files and classes come into lines, and a terminal obeys some characters. */
+static void make_harmless(char *line) {
+    size_t n;
+    for (char *c = line; *c; c += n) {
+        char one[8] = "", shown[40];
+        n = qn_text_character(c);
+        n = n > 0 ? n : 1;
+        memcpy(one, c, n);
+        if (*c != '\n' && *c != '\t' &&
+            strcmp(qn_text_printable(one, shown, sizeof shown), one) != 0)
+            memset(c, '?', n);
+    }
+}
+
 void terminal_print(int indent, const char *format, ...) {
     char line[1024];
     va_list list;
     va_start(list, format);
     qn_print_list(line, sizeof line, format, list);
     va_end(list);
+    make_harmless(line);
     if (qn_terminal_is_output())
         print_wrapped(stdout, indent, line);
     else
         puts(line);
 }
 
-/* Names of files and classes come into messages; a terminal obeys control characters. Of C1, the
- * second byte alone is no character. */
-static void make_harmless(char *line) {
-    for (char *c = line; *c; c++) {
-        const bool is_c1 = (unsigned char)c[0] == 0xC2 && (unsigned char)c[1] >= 0x80 &&
-                           (unsigned char)c[1] < 0xA0;
-        if (is_c1 || *c == 0x7F || ((unsigned char)*c < ' ' && *c != '\n' && *c != '\t'))
-            *c = '?';
-    }
+const char *terminal_name(const char *name) {
+    enum { N_NAMES = 4, NAME_BYTES = 512 };
+    static char texts[N_NAMES][NAME_BYTES];
+    static int next;
+    next = (next + 1) % N_NAMES;
+    return qn_text_printable(name, texts[next], NAME_BYTES);
 }
 
 /* A text of several lines stays as it is. */

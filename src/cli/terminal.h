@@ -29,6 +29,10 @@ void terminal_print(int indent, const char *format, ...) __attribute__((format(p
 /* Prints a message to standard error, with "quern: " before it; broken likewise. */
 void terminal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A name of a file or class as it may be printed (qn_text_printable), cut after some hundred
+ * bytes. Valid until a few more names were asked for. */
+const char *terminal_name(const char *name);
+
 /* Columns for a table on standard output: those of a terminal, else so many. */
 int terminal_table_columns(int otherwise);
 

@@ -252,11 +252,40 @@ static qn_status get_shape(const qn_metadata *metadata, const char *key, qn_shap
     }
 }
 
+static int hex_digit(char c) {
+    const char *const digits = "0123456789abcdef", *found = c ? strchr(digits, c) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+/* JSON whose texts may hold bytes that are no UTF-8, which a checkpoint's header has as \xNN. No
+ * JSON has that, so they are the bytes again. Null: not valid, or memory is out. */
+static cJSON *parse_bytes(const char *value) {
+    const size_t n = strlen(value);
+    char *text = malloc(n + 1), *to = text;
+    if (!text)
+        return NULL;
+    for (const char *c = value; *c; c++) {
+        if (c[0] != '\\' || !c[1]) {
+            *to++ = *c;
+        } else if (c[1] == 'x' && hex_digit(c[2]) >= 8 && hex_digit(c[3]) >= 0) {
+            *to++ = (char)(hex_digit(c[2]) << 4 | hex_digit(c[3]));
+            c += 3;
+        } else {
+            *to++ = *c++;
+            *to++ = *c;
+        }
+    }
+    *to = 0;
+    cJSON *made = cJSON_Parse(text);
+    free(text);
+    return made;
+}
+
 /* The list of a key, to be freed by the caller, and its length. */
 static qn_status get_list(const qn_metadata *metadata, const char *key, cJSON **list, int *n) {
     const char *value;
     QN_TRY(get_text(metadata, key, &value));
-    *list = cJSON_Parse(value);
+    *list = parse_bytes(value);
     if (!cJSON_IsArray(*list)) {
         cJSON_Delete(*list);
         return refuse(key, "is not a list");
@@ -388,7 +417,7 @@ qn_status qn_metadata_get_table(qn_metadata *metadata, const qn_table **table) {
     *table = NULL;
     if (!value || !*value)
         return QN_OK;
-    cJSON *object = cJSON_Parse(value);
+    cJSON *object = parse_bytes(value);
     const qn_status status = take_table(metadata, object, table);
     cJSON_Delete(object);
     return status;

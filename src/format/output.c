@@ -2,6 +2,7 @@
 #include "format/output.h"
 
 #include "base/print.h"
+#include "base/text.h"
 #include "os/os.h"
 
 #include <math.h>
@@ -94,15 +95,14 @@ static const char *escape_html(int32_t code, char scratch[ESCAPE_BYTES]) {
     case '\n':
         return NULL;
     default: /* control characters are not allowed */
-        return code < ' ' || (code >= 0x7F && code < 0xA0) ? "\xef\xbf\xbd" : NULL;
+        return qn_text_is_obeyed((uint32_t)code) ? "\xef\xbf\xbd" : NULL;
     }
 }
 
 /* What JSON wants escaped, what could end a script element, and what is an end of line to
  * JavaScript. */
 static bool is_special_in_json(int32_t code) {
-    return code < ' ' || code == '<' || code == '>' || code == '&' || code == 0x7F ||
-           code == 0x2028 || code == 0x2029;
+    return code == '<' || code == '>' || code == '&' || qn_text_is_obeyed((uint32_t)code);
 }
 
 static const char *escape_json(int32_t code, char scratch[ESCAPE_BYTES]) {
@@ -115,9 +115,14 @@ static const char *escape_json(int32_t code, char scratch[ESCAPE_BYTES]) {
     return scratch;
 }
 
+/* What a terminal would obey has no meaning in a name; quotes keep line breaks. */
 static const char *escape_csv(int32_t code, char scratch[ESCAPE_BYTES]) {
-    (void)scratch;
-    return code == '"' ? "\"\"" : NULL;
+    if (code == '"')
+        return "\"\"";
+    if (!qn_text_is_obeyed((uint32_t)code) || code == '\t' || code == '\n')
+        return NULL;
+    snprintf(scratch, ESCAPE_BYTES, code < 256 ? "\\x%02x" : "\\u%04x", (unsigned)code);
+    return scratch;
 }
 
 void qn_output_html(qn_output *output, const char *text) {

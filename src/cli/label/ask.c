@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/label/label.h"
+#include "cli/terminal.h"
 #include "format/csv.h"
 #include "os/files/stream.h"
 #include "report/document.h"
@@ -15,7 +16,8 @@
 static void print_row(const qn_labeller *l, const float *x) {
     for (int j = 0; j < qn_labeller_features(l); j++)
         if (qn_labeller_has_texts(l, j))
-            printf("%s%s", j ? "," : "", x[j] < 0 ? "?" : qn_labeller_text_of(l, j, (int32_t)x[j]));
+            printf("%s%s", j ? "," : "",
+                   x[j] < 0 ? "?" : terminal_name(qn_labeller_text_of(l, j, (int32_t)x[j])));
         else
             printf("%s%.6g", j ? "," : "", (double)x[j]);
 }
@@ -36,12 +38,13 @@ static void print_question(const qn_labeller *l, const qn_label_question *q, boo
         json_end();
     } else if (is_row) {
         printf("%s: %" PRId64 " of the last %" PRId64 " samples; what is sample %" PRId64 "?  (",
-               qn_labeller_name_of(l, q->label), q->n_members, qn_labeller_kept(l), sample);
+               terminal_name(qn_labeller_name_of(l, q->label)), q->n_members, qn_labeller_kept(l),
+               sample);
         print_row(l, x);
         puts(")");
     } else {
         printf("%s by now, with %" PRId64 " samples like it: what is sample %" PRId64 "?\n",
-               qn_labeller_name_of(l, q->label), q->n_members, sample);
+               terminal_name(qn_labeller_name_of(l, q->label)), q->n_members, sample);
     }
     fflush(stdout);
 }

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/label/label.h"
+#include "cli/terminal.h"
 #include "report/document.h"
 
 #include <inttypes.h>
@@ -64,7 +65,8 @@ static void print_classes(const arguments *a, const qn_labeller *l, const shown 
         printf("%" PRId64 " samples labelled\n%-20s %-6s %8s %7s %8s %8s %6s\n",
                qn_labeller_samples(l), "class", "", "members", "share", "first", "last", "moved");
         if (*place.source)
-            printf("under way: %s, %" PRId64 " rows so far\n", place.source, place.n_rows);
+            printf("under way: %s, %" PRId64 " rows so far\n", terminal_name(place.source),
+                   place.n_rows);
     }
     for (int i = 0; i < s->n; i++) {
         const qn_label_class c = s->class[i];

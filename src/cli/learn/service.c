@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/terminal.h"
 #include "learn/service.h"
 #include "os/files/record_file.h"
 #include "os/files/stream.h"
@@ -43,7 +44,7 @@ static void say(void *user, int64_t second, const char *text) {
     char date[QN_DATE_TEXT];
     qn_clock_print_second(second, date);
     if (!is_json(a)) {
-        printf("%s  %s\n", date, text);
+        printf("%s  %s\n", date, terminal_name(text));
         fflush(stdout);
         return;
     }
@@ -213,7 +214,7 @@ static qn_status print_sample(void *user, const qn_stored_sample *s) {
     const char *use = s->is_held_out ? "judges" : "trains";
     if (!is_json(user)) {
         printf("%-8" PRId64 " %-4s %s  since version %-3" PRId64 " %s\n", s->id, origin, use,
-               s->version, s->name);
+               s->version, terminal_name(s->name));
         return QN_OK;
     }
     json_begin();

@@ -50,7 +50,9 @@ static void test_csv(void) {
                                           {"a,b", "\"a,b\""},
                                           {"say \"a\"", "\"say \"\"a\"\"\""},
                                           {"two\nlines", "\"two\nlines\""},
-                                          {"\r", "\"\r\""},
+                                          {"\r", "\"\\x0d\""},
+                                          {"a\033[2J\tb", "a\\x1b[2J\tb"},
+                                          {"\u202Ec", "\\u202ec"},
                                           {"", ""},
                                           {"\xffz", "\uFFFDz"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
