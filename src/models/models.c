@@ -9,17 +9,39 @@
 
 #include <string.h>
 
-const qn_model *const qn_zoo[] = {
-    &qn_model_mlp,          &qn_model_lenet5,     &qn_model_lenet_relu,
-    &qn_model_alexnet,      &qn_model_vgg_small,  &qn_model_vgg11,
-    &qn_model_vgg16,        &qn_model_vgg19,      &qn_model_resnet18,
-    &qn_model_resnet34,     &qn_model_resnet50,   &qn_model_resnet101,
-    &qn_model_resnet152,    &qn_model_squeezenet, &qn_model_mobilenet_v1,
-    &qn_model_mobilenet_v2, &qn_model_googlenet,  &qn_model_inception_v3,
-    &qn_model_xception,     &qn_model_densenet40, &qn_model_densenet100,
-    &qn_model_char_cnn,     &qn_model_char_lstm,  &qn_model_next_word,
-    &qn_model_seq2seq,      &qn_model_dcgan,      &qn_model_dqn,
-    &qn_model_bert_base,    &qn_model_bert_tiny,  NULL};
+const qn_model *const qn_zoo[] = {&qn_model_mlp,
+                                  &qn_model_lenet5,
+                                  &qn_model_lenet_relu,
+                                  &qn_model_alexnet,
+                                  &qn_model_vgg_small,
+                                  &qn_model_vgg11,
+                                  &qn_model_vgg16,
+                                  &qn_model_vgg19,
+                                  &qn_model_resnet18,
+                                  &qn_model_resnet34,
+                                  &qn_model_resnet50,
+                                  &qn_model_resnet101,
+                                  &qn_model_resnet152,
+                                  &qn_model_squeezenet,
+                                  &qn_model_mobilenet_v1,
+                                  &qn_model_mobilenet_v2,
+                                  &qn_model_efficientnet_lite0,
+                                  &qn_model_efficientnet_lite1,
+                                  &qn_model_efficientnet_lite2,
+                                  &qn_model_googlenet,
+                                  &qn_model_inception_v3,
+                                  &qn_model_xception,
+                                  &qn_model_densenet40,
+                                  &qn_model_densenet100,
+                                  &qn_model_char_cnn,
+                                  &qn_model_char_lstm,
+                                  &qn_model_next_word,
+                                  &qn_model_seq2seq,
+                                  &qn_model_dcgan,
+                                  &qn_model_dqn,
+                                  &qn_model_bert_base,
+                                  &qn_model_bert_tiny,
+                                  NULL};
 
 const qn_model *qn_model_at(int index) {
     const int n = (int)(sizeof qn_zoo / sizeof *qn_zoo) - 1;
@@ -181,8 +203,8 @@ qn_value qn_max_pool_ceil(qn_graph *graph, const char *name, qn_value x, int ker
     return qn_max_pool(graph, name, x, window);
 }
 
-static qn_value conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t filters,
-                          qn_window window, int64_t groups, double epsilon) {
+qn_value qn_conv_norm_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                             qn_window window, int64_t groups, double epsilon) {
     qn_graph_enter(graph, "%s", name);
     x = qn_conv2d_layer(graph, "conv", x, filters, window, (int)groups, false);
     x = qn_batch_norm_layer(graph, "norm", x, epsilon);
@@ -199,7 +221,8 @@ static qn_value then_relu(qn_graph *graph, const char *name, qn_value x) {
 
 qn_value qn_conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t filters, int kernel,
                       int stride, int64_t groups) {
-    return conv_norm(graph, name, x, filters, qn_window_keep_square(kernel, stride), groups, 1e-5);
+    return qn_conv_norm_window(graph, name, x, filters, qn_window_keep_square(kernel, stride),
+                               groups, 1e-5);
 }
 
 qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_t filters,
@@ -210,5 +233,5 @@ qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_
 
 qn_value qn_conv_norm_relu_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                                   qn_window window, double epsilon) {
-    return then_relu(graph, name, conv_norm(graph, name, x, filters, window, 1, epsilon));
+    return then_relu(graph, name, qn_conv_norm_window(graph, name, x, filters, window, 1, epsilon));
 }

@@ -10,7 +10,8 @@ extern const qn_model *const qn_zoo[];
 extern const qn_model qn_model_mlp, qn_model_lenet5, qn_model_lenet_relu, qn_model_vgg_small,
     qn_model_alexnet, qn_model_vgg11, qn_model_vgg16, qn_model_vgg19, qn_model_resnet18,
     qn_model_resnet34, qn_model_resnet50, qn_model_resnet101, qn_model_resnet152,
-    qn_model_squeezenet, qn_model_mobilenet_v1, qn_model_mobilenet_v2, qn_model_googlenet,
+    qn_model_squeezenet, qn_model_mobilenet_v1, qn_model_mobilenet_v2, qn_model_efficientnet_lite0,
+    qn_model_efficientnet_lite1, qn_model_efficientnet_lite2, qn_model_googlenet,
     qn_model_inception_v3, qn_model_xception, qn_model_densenet40, qn_model_densenet100,
     qn_model_char_cnn, qn_model_char_lstm, qn_model_next_word, qn_model_seq2seq, qn_model_dcgan,
     qn_model_dqn, qn_model_bert_base, qn_model_bert_tiny;
@@ -46,7 +47,11 @@ qn_value qn_conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t fil
 qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                            int kernel, int stride, int64_t groups);
 
-/* The same with any window and epsilon, in one group. */
+/* The same without ReLU and with any window and epsilon. */
+qn_value qn_conv_norm_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                             qn_window window, int64_t groups, double epsilon);
+
+/* With ReLU, any window and epsilon, in one group. */
 qn_value qn_conv_norm_relu_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                                   qn_window window, double epsilon);
 

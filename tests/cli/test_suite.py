@@ -10,7 +10,8 @@ import unittest
 import quern
 
 HEAVY = ("vgg16", "vgg19", "resnet34", "resnet50", "resnet101", "resnet152", "googlenet",
-         "inception-v3", "xception", "densenet40", "densenet100", "seq2seq", "bert-base")
+         "inception-v3", "xception", "densenet40", "densenet100", "efficientnet-lite1",
+         "efficientnet-lite2", "seq2seq", "bert-base")
 STEPS, HALF = 4, 2
 # What makes a model small enough to be tried in passing.
 SMALLER = {"seq2seq": ("--hidden", 64), "bert-base": ("--length", 16),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Converts weights under their published names with quern convert, and compares what networks make of
-them with PyTorch: ResNet-18, MobileNetV2 and a small BERT to 1e-10 in double; --all takes every
+them with PyTorch: ResNet-18, MobileNetV2, EfficientNet-Lite0 and a small BERT to 1e-10 in double; --all takes every
 model that quern has a map for, the others in float. Then halves, heads of their own, and what does
 not fit."""
 
@@ -89,7 +89,7 @@ def randomize(net):
 
 def compare_classifier(model, folder, real="f64", batch=2):
     torch.manual_seed(len(model))
-    side = 299 if model == "inception-v3" else 224
+    side = published.SIDES.get(model, 224)
     net = randomize(published.CLASSIFIERS[model]())
     net = net.double() if real == "f64" else net
     path, mine = (os.path.join(folder, name) for name in ("theirs.st", "mine.st"))
@@ -227,7 +227,7 @@ def main():
             for model in published.CLASSIFIERS:
                 compare_classifier(model, folder, "f32", 1)
             return bool(failures)
-        for model in ("resnet18", "mobilenet-v2"):
+        for model in ("resnet18", "mobilenet-v2", "efficientnet-lite0"):
             compare_classifier(model, folder)
         compare_bert(folder)
         check_types(folder)

@@ -7,6 +7,7 @@
 
 QN_EMBED(map_alexnet, QN_MAPS "/alexnet.csv");
 QN_EMBED(map_bert, QN_MAPS "/bert.csv");
+QN_EMBED(map_efficientnet_lite, QN_MAPS "/efficientnet-lite.csv");
 QN_EMBED(map_googlenet, QN_MAPS "/googlenet.csv");
 QN_EMBED(map_inception, QN_MAPS "/inception-v3.csv");
 QN_EMBED(map_mobilenet, QN_MAPS "/mobilenet-v2.csv");
@@ -16,11 +17,19 @@ QN_EMBED(map_vgg11, QN_MAPS "/vgg11.csv");
 QN_EMBED(map_vgg16, QN_MAPS "/vgg16.csv");
 QN_EMBED(map_vgg19, QN_MAPS "/vgg19.csv");
 
-/* Images of 0 to 1 minus the mean, over the deviation; of the two Inceptions from -1 to 1. */
+/* Images of 0 to 1 minus the mean, over the deviation; of the two Inceptions and the
+ * EfficientNets-Lite about from -1 to 1. */
 #define IMAGES(MODEL, NAME, MAP)                                                                   \
     {                                                                                              \
         MODEL, NAME, MAP, MAP##_end, 224, {0.485f, 0.456f, 0.406f}, {                              \
             0.229f, 0.224f, 0.225f                                                                 \
+        }                                                                                          \
+    }
+#define LITE(MODEL, SIDE)                                                                          \
+    {                                                                                              \
+        MODEL, "efficientnet-lite", map_efficientnet_lite, map_efficientnet_lite_end, SIDE,        \
+            {127 / 255.f, 127 / 255.f, 127 / 255.f}, {                                             \
+            128 / 255.f, 128 / 255.f, 128 / 255.f                                                  \
         }                                                                                          \
     }
 #define INCEPTION(MODEL, MAP, SIDE)                                                                \
@@ -42,6 +51,9 @@ static const shipped_map maps[] = {
     IMAGES("resnet152", "resnet", map_resnet),
     IMAGES("squeezenet", "squeezenet", map_squeezenet),
     IMAGES("mobilenet-v2", "mobilenet-v2", map_mobilenet),
+    LITE("efficientnet-lite0", 224),
+    LITE("efficientnet-lite1", 240),
+    LITE("efficientnet-lite2", 260),
     INCEPTION("googlenet", map_googlenet, 224),
     INCEPTION("inception-v3", map_inception, 299),
     {.model = "bert-base", .name = "bert", .begin = map_bert, .end = map_bert_end},

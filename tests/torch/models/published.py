@@ -75,6 +75,60 @@ class InvertedResidual(nn.Module):
         return x + self.conv(x) if self.adds else self.conv(x)
 
 
+class SameConv2d(nn.Conv2d):
+    """With TensorFlow's pads: the odd one is below and to the right."""
+
+    def forward(self, x):
+        pads = []
+        for size, kernel, stride in zip(x.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1]):
+            n = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            pads += [n // 2, n - n // 2]
+        return super().forward(nn.functional.pad(x, pads))
+
+
+class LiteBlock(nn.Module):
+    def __init__(self, channels, filters, kernel, stride, factor):
+        super().__init__()
+        hidden = channels * factor
+        self.adds = stride == 1 and channels == filters
+        if factor != 1:
+            self._expand_conv = nn.Conv2d(channels, hidden, 1, bias=False)
+            self._bn0 = nn.BatchNorm2d(hidden, eps=1e-3)
+        self._depthwise_conv = SameConv2d(hidden, hidden, kernel, stride, groups=hidden, bias=False)
+        self._bn1 = nn.BatchNorm2d(hidden, eps=1e-3)
+        self._project_conv = nn.Conv2d(hidden, filters, 1, bias=False)
+        self._bn2 = nn.BatchNorm2d(filters, eps=1e-3)
+
+    def forward(self, x):
+        y = nn.functional.relu6(self._bn0(self._expand_conv(x))) if hasattr(self, "_bn0") else x
+        y = nn.functional.relu6(self._bn1(self._depthwise_conv(y)))
+        y = self._bn2(self._project_conv(y))
+        return x + y if self.adds else y
+
+
+class EfficientNetLite(nn.Module):
+    """filters and depths of the seven stages."""
+
+    def __init__(self, filters, depths, classes=1000):
+        super().__init__()
+        self._conv_stem, self._bn0 = SameConv2d(3, 32, 3, 2, bias=False), nn.BatchNorm2d(32, eps=1e-3)
+        blocks, at = [], 32
+        for width, depth, kernel, stride in zip(filters, depths, (3, 3, 5, 3, 5, 5, 3),
+                                                (1, 2, 2, 2, 1, 2, 1)):
+            for i in range(depth):
+                blocks.append(LiteBlock(at, width, kernel, 1 if i else stride, 6 if blocks else 1))
+                at = width
+        self._blocks = nn.Sequential(*blocks)
+        self._conv_head = nn.Conv2d(at, 1280, 1, bias=False)
+        self._bn1 = nn.BatchNorm2d(1280, eps=1e-3)
+        self._fc = nn.Linear(1280, classes)
+
+    def forward(self, x):
+        x = self._blocks(nn.functional.relu6(self._bn0(self._conv_stem(x))))
+        x = nn.functional.relu6(self._bn1(self._conv_head(x)))
+        return self._fc(x.mean((2, 3)))
+
+
 class MobileNetV2(nn.Module):
     def __init__(self, classes=1000):
         super().__init__()
@@ -338,12 +392,21 @@ CLASSIFIERS = {
     "mobilenet-v2": MobileNetV2, "alexnet": alexnet, "squeezenet": SqueezeNet,
     "vgg11": lambda: vgg((1, 1, 2, 2, 2)), "vgg16": lambda: vgg((2, 2, 3, 3, 3)),
     "vgg19": lambda: vgg((2, 2, 4, 4, 4)), "googlenet": GoogLeNet, "inception-v3": InceptionV3,
+    "efficientnet-lite0": lambda: EfficientNetLite((16, 24, 40, 80, 112, 192, 320),
+                                                   (1, 2, 2, 3, 3, 4, 1)),
+    "efficientnet-lite1": lambda: EfficientNetLite((16, 24, 40, 80, 112, 192, 320),
+                                                   (1, 3, 3, 4, 4, 5, 1)),
+    "efficientnet-lite2": lambda: EfficientNetLite((16, 24, 48, 88, 120, 208, 352),
+                                                   (1, 3, 3, 4, 4, 5, 1)),
 }
+SIDES = {"inception-v3": 299, "efficientnet-lite1": 240, "efficientnet-lite2": 260}  # else 224
 # Of the published weights, without auxiliary heads.
 PARAMETERS = {"resnet18": 11689512, "resnet34": 21797672, "resnet50": 25557032,
               "resnet101": 44549160, "resnet152": 60192808, "mobilenet-v2": 3504872,
               "alexnet": 61100840, "squeezenet": 1235496, "vgg11": 132863336, "vgg16": 138357544,
-              "vgg19": 143667240, "googlenet": 6624904, "inception-v3": 23834568}
+              "vgg19": 143667240, "googlenet": 6624904, "inception-v3": 23834568,
+              "efficientnet-lite0": 4652008, "efficientnet-lite1": 5416680,
+              "efficientnet-lite2": 6092072}
 
 
 # ---- BERT ----
