@@ -449,13 +449,76 @@ static qn_status fill_batch(const qn_task *task, arrays *a, int64_t number) {
 
 /* ---- opening ---- */
 
-static qn_status split(const qn_task *task, arrays *a) {
+/* What is looked at: all rows of the training file, or those that are left behind the test. */
+typedef struct looking {
+    const arrays *a;
+    bool is_second;
+} looking;
+
+/* Rows of equal inputs are on one side. */
+static qn_status look(void *context, int64_t index, uint64_t *content, int32_t *class) {
+    const looking *l = context;
+    const arrays *a = l->a;
+    const int64_t row = l->is_second ? qn_holdout_index(&a->held, QN_TRAIN, index) : index;
+    *class = 0;
+    *content = 0;
+    for (int n = 0; n < a->n_inputs; n++) {
+        const qn_npz_array *array = a->columns[n].array[0];
+        const size_t bytes = (size_t)(array->header.data_bytes / array->header.shape.dims[0]);
+        *content = *content * 31 + qn_hash_bytes(array->data + (size_t)row * bytes, bytes);
+    }
+    return QN_OK;
+}
+
+static void tell_copies(const qn_task *task, const qn_holdout *held) {
+    char text[200];
+    if (held->n_copies == 0 || !task->log || !task->log->write)
+        return;
+    snprintf(text, sizeof text,
+             "%s%lld of %lld samples are copies of others; copies are held out together, or not at "
+             "all",
+             held->is_estimate ? "about " : "", (long long)held->n_copies, (long long)held->n);
+    task->log->write(task->log->user, 0, text);
+}
+
+/* As versions did that kept no rule. */
+static qn_status hold_out_by_place(const qn_task *task, arrays *a, int64_t n, double test,
+                                   double validation) {
     const uint64_t seed = (uint64_t)qn_setting_count(task, "seed", 1);
+    QN_TRY(qn_holdout_by_place(n, test, seed, &a->held));
+    return qn_holdout_by_place(n - a->held.n_test, validation, seed ^ qn_hash_text("validation"),
+                               &a->validation);
+}
+
+static qn_status hold_out(qn_task *task, arrays *a, int64_t n, double test, double validation) {
+    const bool was_left = !qn_task_uses_last_batch(task);
+    looking first = {.a = a}, second = {.a = a, .is_second = true};
+    qn_holdout_options how = {.allocator = task->allocator,
+                              .part = test,
+                              .seed = (uint64_t)qn_setting_count(task, "seed", 1),
+                              .purpose = "test"};
+    if (!qn_setting_text(task, QN_HELD_OUT, NULL) && (!task->training || was_left))
+        return hold_out_by_place(task, a, n, test, validation);
+    if (task->training)
+        QN_TRY(qn_setting_set(task, QN_HELD_OUT, "content"));
+    a->held = (qn_holdout){.n = n};
+    const qn_holdout_samples all = {n, 0, &first, look};
+    if (test > 0)
+        QN_TRY(qn_holdout_by_content(&a->arena, &all, &how, &a->held));
+    const qn_holdout_samples left = {n - a->held.n_test, 0, &second, look};
+    a->validation = (qn_holdout){.n = left.n};
+    how.part = validation;
+    how.purpose = "validation";
+    if (validation > 0)
+        QN_TRY(qn_holdout_by_content(&a->arena, &left, &how, &a->validation));
+    tell_copies(task, &a->held);
+    return QN_OK;
+}
+
+static qn_status split(qn_task *task, arrays *a) {
     const double held = a->n_files == 2 ? 0 : qn_setting_number(task, "holdout", 0);
     const int64_t n = a->columns[0].array[0]->header.shape.dims[0];
-    QN_TRY(qn_holdout_by_place(n, held, seed, &a->held));
-    QN_TRY(qn_holdout_by_place(n - a->held.n_test, qn_setting_number(task, "validation", 0),
-                               seed ^ qn_hash_text("validation"), &a->validation));
+    QN_TRY(hold_out(task, a, n, held, qn_setting_number(task, "validation", 0)));
     a->n[QN_TEST] = a->n_files == 2 ? a->columns[0].array[1]->header.shape.dims[0] : a->held.n_test;
     a->n[QN_VALIDATION] = a->validation.n_test;
     a->n[QN_TRAIN] = n - a->held.n_test - a->validation.n_test;

@@ -55,6 +55,9 @@ static qn_status open_pairs(qn_task *task, translation *t) {
         return QN_OK;
     if (!data)
         return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
+    /* a checkpoint of a version that kept no rule: it has words */
+    const bool is_older =
+        qn_setting_text(task, words_keys[0], NULL) && !qn_setting_text(task, QN_HELD_OUT, NULL);
     const qn_pairs_options options = {
         .allocator = task->allocator,
         .log = task->log,
@@ -65,8 +68,11 @@ static qn_status open_pairs(qn_task *task, translation *t) {
         .length = qn_setting_count(task, "length", task->model->sizes.length),
         .holdout = qn_setting_number(task, "holdout", 0),
         .seed = (uint64_t)qn_setting_count(task, "seed", 1),
+        .by_place = is_older,
     };
     QN_TRY(qn_pairs_open(data, &options, &t->pairs));
+    if (task->training && !is_older)
+        QN_TRY(qn_setting_set(task, QN_HELD_OUT, "content"));
     task->facts.data = qn_pairs_name(t->pairs);
     for (int split = 0; split < 2; split++)
         task->facts.n_samples[split] = qn_pairs_count(t->pairs, (qn_split)split);

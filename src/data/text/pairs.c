@@ -298,9 +298,44 @@ static qn_status split_specification(reader *r, const char *specification) {
     return r->files[0].path && r->files[1].path ? QN_OK : QN_ERROR_MEMORY;
 }
 
+/* Pairs of one source sentence are on one side, whatever they are translated to. */
+static qn_status look(void *context, int64_t index, uint64_t *content, int32_t *class) {
+    const reader *r = context;
+    line l = r->lines[index][QN_SOURCE];
+    const char *word;
+    size_t bytes;
+    *class = 0;
+    *content = 0;
+    while (qn_word_next(&l.begin, l.end, &word, &bytes))
+        *content = *content * 31 + qn_hash_bytes(word, bytes);
+    return QN_OK;
+}
+
+static void tell_copies(const reader *r) {
+    const qn_holdout *held = &r->pairs->holdout;
+    const qn_log *log = r->options->log;
+    char text[200];
+    if (held->n_copies == 0 || !log || !log->write)
+        return;
+    snprintf(text, sizeof text,
+             "%s%lld of %lld pairs have the source sentence of another one; such are held out "
+             "together, or not at all",
+             held->is_estimate ? "about " : "", (long long)held->n_copies, (long long)held->n);
+    log->write(log->user, 0, text);
+}
+
+/* Generated pairs have no lines. */
 static qn_status hold_out(reader *r) {
+    qn_pairs *p = r->pairs;
     const double part = r->options->holdout > 0 ? r->options->holdout : 1.0 / 20;
-    return qn_holdout_by_place(r->pairs->n, part, r->options->seed, &r->pairs->holdout);
+    const qn_holdout_samples samples = {p->n, 0, r, look};
+    const qn_holdout_options how = {
+        .allocator = r->allocator, .part = part, .seed = r->options->seed, .purpose = "test"};
+    if (!r->lines || r->options->by_place)
+        return qn_holdout_by_place(p->n, part, r->options->seed, &p->holdout);
+    QN_TRY(qn_holdout_by_content(&p->arena, &samples, &how, &p->holdout));
+    tell_copies(r);
+    return QN_OK;
 }
 
 static qn_status read_pairs(reader *r, const char *specification) {

@@ -19,6 +19,7 @@ typedef struct qn_pairs_options {
     int64_t length;       /* words of a sentence at most: of a target, one less */
     double holdout;       /* 0: a twentieth */
     uint64_t seed;
+    bool by_place; /* held out as versions did that kept no rule, not by the source sentence */
 } qn_pairs_options;
 
 /* tokens[0..n) of a sentence, without begin and end; n >= 1. */

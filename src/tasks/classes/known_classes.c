@@ -6,6 +6,7 @@
 #include "tasks/tasks.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,17 @@ qn_status qn_task_read_start(qn_task *task) {
     return QN_OK;
 }
 
+/* Of a network's file, which has no outputs by name. */
+static void tell_new_head(const qn_task *task) {
+    char text[400];
+    snprintf(text, sizeof text,
+             "%.200s does not name the classes of its outputs: its head begins anew; a checkpoint "
+             "(--load FILE) keeps the outputs of the classes that it names",
+             task->model->name);
+    if (task->model->has_fixed_outputs && task->log && task->log->write)
+        task->log->write(task->log->user, 0, text);
+}
+
 qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
     const char *start = qn_setting_text(task, "load", NULL);
     const bool is_resumed = qn_setting_text(task, QN_PREPARED, NULL);
@@ -90,8 +102,10 @@ qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
         QN_TRY(qn_task_read_start(task));
         return task->start ? match_start(task, task->start, source) : QN_OK;
     }
-    if (task->training && !is_resumed && qn_setting_text(task, "head", NULL))
-        return QN_OK; /* of a network's file, whose head begins anew */
+    if (task->training && !is_resumed && qn_setting_text(task, "head", NULL)) {
+        tell_new_head(task);
+        return QN_OK;
+    }
     return has_preparation(task->settings) ? match_settings(task, source) : QN_OK;
 }
 

@@ -211,8 +211,9 @@ static void test_pairs(void) {
     write_text("@/s", "a b\n\nc\r\nd d d d d\ne\nf g h i\n");
     write_text("@/t", "1 2\n9\n3\r\n4\n5 5 5 5\n6 7 8");
     CHECK_OK(open_pairs("pairs:@/s,@/t", NULL, &p));
-    CHECK(qn_pairs_count(p, QN_TRAIN) == 2 && qn_pairs_count(p, QN_TEST) == 1);
-    for (int64_t i = 0; i < 2; i++) {
+    const int64_t n_train = qn_pairs_count(p, QN_TRAIN);
+    CHECK(n_train >= 1 && n_train <= 2 && n_train + qn_pairs_count(p, QN_TEST) == 3);
+    for (int64_t i = 0; i < n_train; i++) {
         static const char *const sources[] = {"a b", "c", "f g h i"};
         static const char *const targets[] = {"1 2", "3", "6 7 8"};
         bool is_there = false;
@@ -224,6 +225,41 @@ static void test_pairs(void) {
     /* No word of the held-out pair is in the vocabulary. */
     CHECK(strstr(sentence_text(p, QN_TEST, 0, QN_SOURCE), "<unknown>") != NULL);
     qn_pairs_close(p);
+}
+
+/* Writes pairs first to n, each of two of eight words, and every one of a third of them twice. */
+static void write_numbered(const char *name, int first, int n) {
+    char text[2048], path[32], *at = text;
+    for (int i = first; i < n; i++)
+        for (int k = 0; k <= (i % 3 == 0); k++)
+            at += sprintf(at, "%c %c %c\n", 'a' + i % 8, 'a' + i / 8 % 8, 'a' + i / 3 % 8);
+    snprintf(path, sizeof path, "@/%s", name);
+    write_text(path, text);
+}
+
+static bool is_of(const qn_pairs *p, qn_split split, const char *source) {
+    for (int64_t i = 0; i < qn_pairs_count(p, split); i++)
+        if (strcmp(sentence_text(p, split, i, QN_SOURCE), source) == 0)
+            return true;
+    return false;
+}
+
+/* Pairs that are added in front move none across, and equal ones are on one side. */
+static void test_pairs_stay(void) {
+    qn_pairs *few, *more;
+    char source[256];
+    write_numbered("few", 12, 60);
+    write_numbered("more", 0, 60);
+    CHECK_OK(open_pairs("pairs:@/few,@/few", NULL, &few));
+    CHECK_OK(open_pairs("pairs:@/more,@/more", NULL, &more));
+    CHECK(qn_pairs_count(few, QN_TEST) > 5);
+    for (int64_t i = 0; i < qn_pairs_count(few, QN_TEST); i++) {
+        snprintf(source, sizeof source, "%s", sentence_text(few, QN_TEST, i, QN_SOURCE));
+        CHECK(!is_of(few, QN_TRAIN, source));
+        CHECK(is_of(more, QN_TEST, source) && !is_of(more, QN_TRAIN, source));
+    }
+    qn_pairs_close(few);
+    qn_pairs_close(more);
 }
 
 static void test_pairs_refusals(void) {
@@ -272,7 +308,8 @@ static qn_status open_uneven(qn_pairs **pairs) {
     }
     write_text("@/uneven.s", texts[0]);
     write_text("@/uneven.t", texts[1]);
-    const qn_pairs_options options = {.most_words = 10, .length = LONGEST, .seed = 1};
+    const qn_pairs_options options = {
+        .most_words = 10, .length = LONGEST, .seed = 1, .by_place = true};
     return qn_pairs_open(at_root("pairs:@/uneven.s,@/uneven.t"), &options, pairs);
 }
 
@@ -379,6 +416,7 @@ int main(void) {
     test_synthetic_text();
     test_words();
     test_pairs();
+    test_pairs_stay();
     test_pairs_refusals();
     test_synthetic_pairs();
     test_buckets();
