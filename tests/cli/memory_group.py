@@ -1,4 +1,4 @@
-"""Control groups that limit memory, for tests that start programs in them."""
+"""Control groups that limit memory or processor time, for tests that start programs in them."""
 import os
 import pathlib
 import re
@@ -14,8 +14,8 @@ class Group:
         for root, name in self.ROOTS:
             self.folder = root / f"quern-{os.getpid()}"
             try:
-                if name == "memory.max":
-                    (root / "cgroup.subtree_control").write_text("+memory")
+                if name.endswith(".max"):
+                    (root / "cgroup.subtree_control").write_text("+" + name.split(".")[0])
                 self.folder.mkdir()
             except OSError:
                 continue
@@ -23,7 +23,7 @@ class Group:
                 (self.folder / name).write_text(str(limit))
                 return
             self.folder.rmdir()
-        raise OSError("no control group of memory")
+        raise OSError("no control group with a limit")
 
     def enter(self):
         (self.folder / "cgroup.procs").write_text(str(os.getpid()))
@@ -38,9 +38,22 @@ class Group:
         self.folder.rmdir()
 
 
-def can_be_made():
+class TimeGroup(Group):
+    """A control group with a quota of so many processors."""
+    PERIOD = 100000
+    ROOTS = ((pathlib.Path("/sys/fs/cgroup/cpu"), "cpu.cfs_quota_us"), (pathlib.Path("/sys/fs/cgroup"), "cpu.max"),
+             (pathlib.Path("/sys/fs/cgroup/unified"), "cpu.max"))
+
+    def __init__(self, n):
+        super().__init__(n * self.PERIOD)
+
+
+MANY = {Group: 64 << 20, TimeGroup: 1}
+
+
+def can_be_made(kind=Group):
     try:
-        Group(64 << 20).close()
+        kind(MANY[kind]).close()
         return True
     except OSError:
         return False

@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import unittest
+import wave
 import zipfile
 
 import memory_group
@@ -118,6 +119,27 @@ class MemoryGroup(quern.Case):
                 said = self.refused("64M", "train", model, "--data", data, "--steps", 1, "--memory", "20M")
                 self.assertIn("--memory", said)
 
+    def make_sounds(self, draw):
+        for kind in ("low", "high"):
+            (self.folder / "s" / kind).mkdir(parents=True)
+            for i in range(6):
+                with wave.open(str(self.folder / "s" / kind / f"{i}.wav"), "wb") as sound:
+                    sound.setnchannels(1)
+                    sound.setsampwidth(2)
+                    sound.setframerate(8000)
+                    sound.writeframes(draw.randbytes(2 * 8000))
+
+    def make_arrays(self, draw):
+        """An ONNX file, and arrays by the names of its inputs."""
+        self.run_quern("train", "mlp", "--data", "synthetic", "--steps", 1, "--no-test", "--input", "1x1x12", "--save", "a.st")
+        self.run_quern("export", "mlp", "--weights", "a.st", "--out", "a.onnx")
+        n = 64
+        quern.write_npy(self.folder / "input", "<f4", (n, 12, 1, 1), struct.pack(f"<{12 * n}f", *(draw.random() for _ in range(12 * n))))
+        quern.write_npy(self.folder / "y", "<i8", (n,), struct.pack(f"<{n}q", *(i % 10 for i in range(n))))
+        with zipfile.ZipFile(self.folder / "a.npz", "w", zipfile.ZIP_DEFLATED) as file:
+            for name in ("input", "y"):
+                file.write(self.folder / name, f"{name}.npy")
+
     def test_each_kind_of_data(self):
         """64 MiB are enough for small data of every kind."""
         draw = random.Random(2)
@@ -131,8 +153,10 @@ class MemoryGroup(quern.Case):
             (self.folder / "p" / kind).mkdir(parents=True)
             for i in range(8):
                 quern.write_png(self.folder / "p" / kind / f"{i}.png", 28, 28, draw.randbytes(784))
+        self.make_sounds(draw)
+        self.make_arrays(draw)
         for model, data, *more in (
-                ("mlp", "csv:d.csv"), ("lenet5", self.make_images(64)), ("lenet5", "images:p", "--batch", 4),
+                ("a.onnx", "npz:a.npz", "--batch", 4), ("mlp", "sounds:s", "--input", "64x1x32", "--batch", 4), ("mlp", "csv:d.csv"), ("lenet5", self.make_images(64)), ("lenet5", "images:p", "--batch", 4),
                 ("char-lstm", "text:a.txt", "--batch", 4, "--hidden", 64), ("mlp", "texts:t.csv", "--input", "32x1x32"),
                 ("seq2seq", "pairs:a.txt,b.txt", "--batch", 2, "--hidden", 32), ("lenet5", "synthetic"),
                 ("dqn", "cartpole", "--net", "mlp", "--replay", 300, "--fill", 40)):
@@ -140,6 +164,23 @@ class MemoryGroup(quern.Case):
                 run = self.inside("64M", "train", model, "--data", data, *more, "--steps", 2, "--no-test",
                                   "--no-samples", "--save", "k.st")
                 self.assertEqual(run.returncode, 0, run.stderr)
+
+
+@unittest.skipUnless(memory_group.can_be_made(memory_group.TimeGroup), "no control group of processor time can be made here")
+class Time(quern.Case):
+    def test_quota(self):
+        """A quota of one processor's time is said, and is the number of threads."""
+        group = memory_group.TimeGroup(1)
+        try:
+            shown = subprocess.run([quern.QUERN, "devices"], text=True, capture_output=True, check=True, preexec_fn=group.enter)
+            process = self.start("train", "mlp", "--data", "synthetic", "--steps", 1, "--no-test", "--no-save", "--json",
+                                 preexec_fn=group.enter)
+            output, errors = process.communicate()
+        finally:
+            group.close()
+        self.assertIn("the time of 1 processors", shown.stdout)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(quern.Run(0, output, errors).events[-1]["threads"], 1)
 
 
 if __name__ == "__main__":
