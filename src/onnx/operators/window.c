@@ -30,13 +30,14 @@ qn_status qn_onnx_window_numbers(const qn_onnx_call *call, const char *name,
     return QN_OK;
 }
 
-static qn_status read_pads(const qn_onnx_call *call, qn_onnx_window *w) {
+/* Pads below 0 crop; of a transposed window they add zeros. */
+static qn_status read_pads(const qn_onnx_call *call, bool is_transposed, qn_onnx_window *w) {
     int n;
     const int64_t *pads = qn_onnx_ints(call, "pads", &n);
     if (n > 0 && n != 2 * w->n_axes)
         return qn_fail(QN_ERROR_FORMAT, "pads has %d numbers for %d axes", n, w->n_axes);
     for (int i = 0; i < n; i++) {
-        if (pads[i] < 0 || pads[i] > MOST_EXTENT)
+        if (pads[i] < (is_transposed ? -MOST_EXTENT : 0) || pads[i] > MOST_EXTENT)
             return qn_fail(QN_ERROR_UNSUPPORTED, "a pad is %lld; crop with Slice instead",
                            (long long)pads[i]);
         (i < w->n_axes ? w->before : w->after)[first_axis(w) + i % w->n_axes] = pads[i];
@@ -60,7 +61,7 @@ static qn_status read_automatic(const qn_onnx_call *call, bool is_transposed, qn
     const char *how = qn_onnx_text(call, "auto_pad", "NOTSET");
     const bool more_before = strcmp(how, "SAME_LOWER") == 0;
     if (strcmp(how, "NOTSET") == 0)
-        return read_pads(call, w);
+        return read_pads(call, is_transposed, w);
     if (strcmp(how, "VALID") == 0)
         return QN_OK;
     if (!more_before && strcmp(how, "SAME_UPPER") != 0)
