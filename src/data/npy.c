@@ -4,10 +4,10 @@
  * Fortran's order, are made float32 in C's order, once, in the user's cache folder. All labels and
  * floats are checked at opening: one that is not finite is named before training starts. Texts are
  * not read. */
+#include "data/npy.h"
+
 #include "base/status.h"
 #include "data/cache.h"
-#include "data/headers.h"
-#include "data/source.h"
 #include "os/os.h"
 
 #include <inttypes.h>
@@ -177,17 +177,26 @@ static int64_t widen(const unsigned char *data, int bytes, bool is_signed) {
     return is_signed ? (int64_t)(value << unused) >> unused : (int64_t)value;
 }
 
-static float to_float(const qn_npy_header *header, const unsigned char *at) {
+double qn_npy_number(const qn_npy_header *header, const unsigned char *at) {
     float single;
     double wide;
     if (header->kind == 'f' && header->element_bytes == 4) {
         memcpy(&single, at, sizeof single);
-        return single;
+        return (double)single;
     }
     if (header->kind == 'f') {
         memcpy(&wide, at, sizeof wide);
-        return (float)wide;
+        return wide;
     }
+    if (header->kind == 'u' && header->element_bytes == 8)
+        return (double)(uint64_t)widen(at, 8, false);
+    return (double)widen(at, header->element_bytes, header->kind == 'i');
+}
+
+/* Rounded once: an integer of 64 bits is not made a double before. */
+static float to_float(const qn_npy_header *header, const unsigned char *at) {
+    if (header->kind == 'f')
+        return (float)qn_npy_number(header, at);
     if (header->kind == 'u' && header->element_bytes == 8)
         return (float)(uint64_t)widen(at, 8, false);
     return (float)widen(at, header->element_bytes, header->kind == 'i');
@@ -253,14 +262,6 @@ static qn_status make_floats(void *context, qn_file *source, qn_sink sink) {
 
 /* ---- source ---- */
 
-typedef struct npy_array {
-    qn_file *file;
-    const char *path;     /* the user's, for messages: what file reads may be made of it */
-    qn_npy_header header; /* of file, after it was made plain */
-    char element[40];     /* what the user's file has: "float64" */
-    bool are_integers;    /* it has, of any size; truths are none */
-} npy_array;
-
 /* Axes by name. A series is a picture of one column. */
 typedef struct npy_axes {
     const char *name;
@@ -269,22 +270,13 @@ typedef struct npy_axes {
     const char *meaning; /* for messages */
 } npy_axes;
 
-typedef struct npy_source {
-    qn_source_base base;
-    npy_array x, y;
-    int64_t x_bytes, y_bytes; /* of a sample */
-    int64_t planes;           /* channels that are to go last; 0: they are */
-    size_t element_bytes;     /* of X */
-    int n_targets;
-} npy_source;
-
 static bool is_byte(const qn_npy_header *header) {
     return header->kind == 'u' && header->element_bytes == 1;
 }
 
 /* Makes the array float32 in C's order, unless it is that, bytes, or classes: those are one number
  * a sample, whose order is the same, or are refused later. */
-static qn_status make_plain(const qn_source_base *base, bool are_labels, npy_array *array) {
+static qn_status make_plain(const qn_source_base *base, bool are_labels, qn_npy_array *array) {
     qn_npy_header *h = &array->header;
     const bool is_float = h->kind == 'f' && h->element_bytes == 4;
     qn_file *floats;
@@ -300,7 +292,7 @@ static qn_status make_plain(const qn_source_base *base, bool are_labels, npy_arr
     return QN_OK;
 }
 
-static void name_element(npy_array *array) {
+static void name_element(qn_npy_array *array) {
     const qn_npy_header *h = &array->header;
     const char *order = h->is_fortran ? " in Fortran's order" : "";
     if (h->kind == 'b')
@@ -313,8 +305,7 @@ static void name_element(npy_array *array) {
                  8 * h->element_bytes, order);
 }
 
-static qn_status open_array(qn_source_base *base, const char *path, bool are_labels,
-                            npy_array *array) {
+qn_status qn_npy_open(qn_source_base *base, const char *path, qn_npy_array *array) {
     unsigned char data[QN_NPY_MAX_HEADER];
     array->path = qn_arena_format(&base->arena, "%s", path);
     if (!array->path)
@@ -334,11 +325,17 @@ static qn_status open_array(qn_source_base *base, const char *path, bool are_lab
                        path, array->header.data_bytes, file_bytes - array->header.header_bytes);
     name_element(array);
     array->are_integers = strchr("iu", array->header.kind) != NULL;
+    return QN_OK;
+}
+
+static qn_status open_array(qn_source_base *base, const char *path, bool are_labels,
+                            qn_npy_array *array) {
+    QN_TRY(qn_npy_open(base, path, array));
     return make_plain(base, are_labels, array);
 }
 
 /* Gathers planes (C, H * W) to x (H * W, C), in pieces that fit the buffer. */
-static qn_status read_planes(const npy_source *npy, int64_t offset, char *x) {
+static qn_status read_planes(const qn_npy_source *npy, int64_t offset, char *x) {
     char buffer[4096];
     int64_t size = (int64_t)npy->element_bytes, n_channels = npy->planes;
     int64_t plane = npy->x_bytes / size / n_channels, most = (int64_t)sizeof buffer / size;
@@ -353,7 +350,7 @@ static qn_status read_planes(const npy_source *npy, int64_t offset, char *x) {
     return QN_OK;
 }
 
-static qn_status check_class(const npy_source *npy, const unsigned char *data, int64_t row,
+static qn_status check_class(const qn_npy_source *npy, const unsigned char *data, int64_t row,
                              int32_t *number) {
     const qn_npy_header *header = &npy->y.header;
     int64_t label = widen(data, header->element_bytes, header->kind == 'i');
@@ -366,25 +363,29 @@ static qn_status check_class(const npy_source *npy, const unsigned char *data, i
     return QN_OK;
 }
 
-static qn_status npy_read(void *self, qn_split split, int64_t index, void *x, void *y) {
-    npy_source *npy = self;
+qn_status qn_npy_read_targets(const qn_npy_source *npy, int64_t row, void *y) {
     unsigned char label[8];
-    (void)split;
-    int64_t offset = npy->x.header.header_bytes + index * npy->x_bytes;
-    QN_TRY(npy->planes > 0 ? read_planes(npy, offset, x)
-                           : qn_file_read(npy->x.file, offset, x, (size_t)npy->x_bytes));
     if (!npy->y.file) {
         memset(y, 0, sizeof(int32_t));
         return QN_OK;
     }
-    offset = npy->y.header.header_bytes + index * npy->y_bytes;
+    const int64_t offset = npy->y.header.header_bytes + row * npy->y_bytes;
     if (npy->n_targets > 0)
         return qn_file_read(npy->y.file, offset, y, (size_t)npy->y_bytes);
     QN_TRY(qn_file_read(npy->y.file, offset, label, (size_t)npy->y_bytes));
-    return check_class(npy, label, index, y);
+    return check_class(npy, label, row, y);
 }
 
-static qn_status count_classes(const npy_source *npy, int64_t n, int *n_classes) {
+static qn_status npy_read(void *self, qn_split split, int64_t index, void *x, void *y) {
+    qn_npy_source *npy = self;
+    (void)split;
+    int64_t offset = npy->x.header.header_bytes + index * npy->x_bytes;
+    QN_TRY(npy->planes > 0 ? read_planes(npy, offset, x)
+                           : qn_file_read(npy->x.file, offset, x, (size_t)npy->x_bytes));
+    return qn_npy_read_targets(npy, index, y);
+}
+
+static qn_status count_classes(const qn_npy_source *npy, int64_t n, int *n_classes) {
     unsigned char buffer[8192];
     int64_t size = npy->y.header.element_bytes, most = (int64_t)sizeof buffer / size;
     *n_classes = 0;
@@ -412,7 +413,7 @@ static int64_t find_not_finite(const float *values, int64_t n) {
 
 /* Whether all floats of n rows of an array are finite; others have no class of their own, and would
  * only show as a loss that is none. */
-static qn_status check_floats(const npy_array *array, int64_t n) {
+static qn_status check_floats(const qn_npy_array *array, int64_t n) {
     float values[4096];
     const int64_t count = array->header.data_bytes / 4, width = count / n;
     const int64_t most = (int64_t)(sizeof values / sizeof values[0]);
@@ -480,7 +481,7 @@ static qn_shape shape_of(const npy_axes *axes, const int64_t *d) {
     return QN_SHAPE(d[of[0]], of[1] ? d[of[1]] : 1, of[2] ? d[of[2]] : 1);
 }
 
-static qn_status set_samples(npy_source *npy, const npy_axes *axes, qn_data_source *source) {
+static qn_status set_samples(qn_npy_source *npy, const npy_axes *axes, qn_data_source *source) {
     const qn_npy_header *header = &npy->x.header;
     const int64_t *d = header->shape.dims;
     const int rank = header->shape.rank;
@@ -506,7 +507,7 @@ static qn_status set_samples(npy_source *npy, const npy_axes *axes, qn_data_sour
     return qn_data_facts_set(&npy->base, &facts->element, "%s", npy->x.element);
 }
 
-static qn_status set_labels(npy_source *npy, qn_data_source *source) {
+static qn_status set_labels(qn_npy_source *npy, qn_data_source *source) {
     const qn_npy_header *header = &npy->y.header;
     int64_t n = npy->x.header.shape.dims[0], width = header->data_bytes / header->element_bytes;
     if (header->shape.dims[0] != n)
@@ -525,7 +526,7 @@ static qn_status set_labels(npy_source *npy, qn_data_source *source) {
 }
 
 static qn_status npy_open(qn_source_base *base, qn_data_source *source) {
-    npy_source *npy = (npy_source *)base;
+    qn_npy_source *npy = (qn_npy_source *)base;
     const char *paths[2];
     const npy_axes *axes;
     QN_TRY(split_argument(base, paths, &axes));
@@ -543,11 +544,12 @@ static qn_status npy_open(qn_source_base *base, qn_data_source *source) {
     source->n_samples[QN_TRAIN] = n;
     source->preparation.sample = source->sample;
     source->read = npy_read;
-    return QN_OK;
+    return qn_npy_find_recordings(npy, source);
 }
 
 static void npy_release(qn_source_base *base) {
-    npy_source *npy = (npy_source *)base;
+    qn_npy_source *npy = (qn_npy_source *)base;
+    qn_npy_close_recordings(npy);
     qn_file_close(npy->x.file);
     qn_file_close(npy->y.file);
 }
@@ -555,7 +557,9 @@ static void npy_release(qn_source_base *base) {
 const qn_data_format qn_format_npy = {
     .name = "npy",
     .usage = "X.npy,Y.npy[,AXES]",
-    .self_bytes = sizeof(npy_source),
+    .self_bytes = sizeof(qn_npy_source),
     .open = npy_open,
     .release = npy_release,
+    .has_groups = true,
+    .has_windows = true,
 };

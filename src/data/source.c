@@ -89,7 +89,7 @@ const char *qn_source_group(const qn_source_base *base) {
 }
 
 /* What a format cannot do is refused, and what says how windows are made needs them. */
-static qn_status check_windows(const qn_source_base *base, const char *name) {
+static qn_status check_options(const qn_source_base *base, const char *name) {
     const qn_data_options *o = &base->options;
     const char *said = o->stride > 0     ? "--stride"
                        : o->window_label ? "--window-label"
@@ -100,6 +100,9 @@ static qn_status check_windows(const qn_source_base *base, const char *name) {
                        "--group %s is a column of tables (csv:FILE, images:DIR,TABLE.csv), or an "
                        "array beside arrays; %s has none: leave it out (--group none)",
                        o->group, name);
+    if (o->classes_from != QN_CLASSES_FROM_TOP && strcmp(base->format->name, "images") != 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--classes-from is for folders of pictures (images:DIR); %s is none", name);
     if (o->window > 0 && !base->format->has_windows)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "--window is for tables and arrays whose rows are steps of time; %s has "
@@ -119,7 +122,7 @@ static qn_status fill_source(qn_source_base *base, const char *specification,
     source->name = qn_arena_text(&base->arena, specification);
     if (!base->argument || !source->name)
         return QN_ERROR_MEMORY;
-    QN_TRY(check_windows(base, specification));
+    QN_TRY(check_options(base, specification));
     QN_TRY(base->format->open(base, source));
     if (source->n_targets > 0 && base->facts.target_kind == QN_TARGET_CLASSES)
         base->facts.target_kind = QN_TARGET_NUMBERS;

@@ -106,6 +106,27 @@ class Windows(unittest.TestCase):
                 for i, (first, _) in enumerate(wanted):
                     np.testing.assert_array_equal(x[i], self.table[2][first:first + length])
 
+    def test_arrays_are_cut_likewise(self):
+        time, group, rows, label, _ = self.table
+        table = (time, group, rows, label, np.ones(len(label), bool))
+        places = {}
+        for name, array in (("x", rows), ("y", label.astype(np.int64)), ("t", time + 1e9), ("g", group)):
+            places[name] = f"{self.folder.name}/{name}.npy"
+            np.save(places[name], array)
+        for length, stride, rule in ((7, 3, "majority"), (5, 1, "same"), (16, 16, "last")):
+            with self.subTest(length=length, rule=rule):
+                how = c.DataOptions(window=length, stride=stride, window_label=rule.encode(),
+                                    group=places["g"].encode(), time=places["t"].encode())
+                x, y = self.windows(_data.open_named(f"npy:{places['x']},{places['y']}", how), 0)
+                wanted = cut(table, length, stride, rule, True)
+                self.assertEqual(y.tolist(), [target for _, target in wanted])
+                for i, (first, _) in enumerate(wanted):
+                    np.testing.assert_array_equal(x[i], rows[first:first + length])
+        how = c.DataOptions(group=places["g"].encode(), holdout=0.3)
+        source = _data.open_named(f"npy:{places['x']},{places['y']}", how)
+        self.assertEqual(source.n(0) + source.n(1), len(label))
+        self.assertTrue(all(source.n(split) % 60 == 0 for split in (0, 1)))
+
     def rows_of(self, x):
         """Rows of the table in windows, by their values."""
         places = {row.tobytes(): i for i, row in enumerate(self.table[2])}

@@ -294,6 +294,11 @@ qn_status qn_image_labels_list(qn_image_tree *tree, const char *folder, const ch
                                const char *label) {
     labels l = {.tree = tree, .folder = folder};
     qn_file *file;
+    if (tree->base->options.classes_from != QN_CLASSES_FROM_TOP)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--classes-from is for folders of pictures; images:%s,%s has its classes in "
+                       "a table",
+                       folder, table);
     if (!qn_path_is_folder(folder))
         return qn_fail(QN_ERROR_IO, "images:%s,%s: there is no folder %s", folder, table, folder);
     QN_TRY(qn_file_open(tree->base->options.allocator, table, &file));

@@ -1,0 +1,43 @@
+/* Arrays that are open as a source, for the files that make one up: npy.c reads samples,
+ * npy_windows.c what makes several rows one sample, or keeps them on one side of the split. */
+#ifndef QN_DATA_NPY_H
+#define QN_DATA_NPY_H
+
+#include "data/headers.h"
+#include "data/source.h"
+#include "data/windows/windows.h"
+
+typedef struct qn_npy_array {
+    qn_file *file;
+    const char *path;     /* the user's, for messages: what file reads may be made of it */
+    qn_npy_header header; /* of file, after it was made plain */
+    char element[40];     /* what the user's file has: "float64" */
+    bool are_integers;    /* it has, of any size; truths are none */
+} qn_npy_array;
+
+typedef struct qn_npy_source {
+    qn_source_base base;
+    qn_npy_array x, y;
+    int64_t x_bytes, y_bytes; /* of a sample */
+    int64_t planes;           /* channels that are to go last; 0: they are */
+    size_t element_bytes;     /* of X */
+    int n_targets;
+    qn_npy_array group, time; /* of rows: what belongs together, when they were; file null: none */
+    qn_windows windows;       /* file null: a sample is a row */
+} qn_npy_source;
+
+/* Opens an array as it is in its file: of any type that can be read. */
+qn_status qn_npy_open(qn_source_base *base, const char *path, qn_npy_array *array);
+
+/* A number of an array of one, from its bytes. */
+double qn_npy_number(const qn_npy_header *header, const unsigned char *at);
+
+/* The class of a row, or its n_targets numbers. */
+qn_status qn_npy_read_targets(const qn_npy_source *npy, int64_t row, void *y);
+
+/* Opens the arrays of groups and times that options name, and makes windows of the rows where
+ * options ask for them. All else of the source is known. */
+qn_status qn_npy_find_recordings(qn_npy_source *npy, qn_data_source *source);
+void qn_npy_close_recordings(qn_npy_source *npy);
+
+#endif
