@@ -134,7 +134,7 @@ class MemoryGroup(quern.Case):
         self.run_quern("train", "mlp", "--data", "synthetic", "--steps", 1, "--no-test", "--input", "1x1x12", "--save", "a.st")
         self.run_quern("export", "mlp", "--weights", "a.st", "--out", "a.onnx")
         n = 64
-        quern.write_npy(self.folder / "input", "<f4", (n, 12, 1, 1), struct.pack(f"<{12 * n}f", *(draw.random() for _ in range(12 * n))))
+        quern.write_npy(self.folder / "input", "<f4", (n, 1, 1, 12), struct.pack(f"<{12 * n}f", *(draw.random() for _ in range(12 * n))))
         quern.write_npy(self.folder / "y", "<i8", (n,), struct.pack(f"<{n}q", *(i % 10 for i in range(n))))
         with zipfile.ZipFile(self.folder / "a.npz", "w", zipfile.ZIP_DEFLATED) as file:
             for name in ("input", "y"):
