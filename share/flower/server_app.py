@@ -41,6 +41,7 @@ def main(grid: Grid, context: Context) -> None:
         found = model.evaluate((x, y))
         if config["dp-clip"] > 0 and round_number > 0:
             found["epsilon"] = task.epsilon(config["dp-noise"], round_number, config["dp-delta"])
+            found["delta"], found["privacy_of"] = config["dp-delta"], "clients"
         print(json.dumps({"round": round_number, **found}), flush=True)
         return found
 

@@ -111,11 +111,33 @@ def gaussian_epsilon(noise):
     return math.sqrt(2 * math.log(1.25 / GAUSSIAN_DELTA)) / noise
 
 
+def mills_ratio(x):
+    """The chance of a standard normal variable above x over its density at x."""
+    if x < 5:
+        return 0.5 * math.erfc(x / math.sqrt(2)) / (math.exp(-x * x / 2) / math.sqrt(2 * math.pi))
+    ratio = x
+    for i in range(100, 0, -1):
+        ratio = x + i / ratio
+    return 1 / ratio
+
+
+def gaussian_delta(mu, epsilon):
+    """Of one release with noise of 1 / mu clips (Balle and Wang 2018, theorem 8)."""
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    return 1 if a < -30 else math.exp(-a * a / 2) / math.sqrt(2 * math.pi) * (mills_ratio(a) - mills_ratio(b))
+
+
 def epsilon(noise, rounds, delta):
-    """Epsilon spent by so many releases with normal noise of so many clips, whoever takes part (Renyi divergence, Mironov
-    2017; to epsilon as Canonne et al. 2020)."""
-    orders = [1 + x / 10 for x in range(1, 1000)] + list(range(101, 2000))
-    return max(0, min(rounds * a / (2 * noise**2) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders))
+    """Epsilon spent by so many releases with normal noise of so many clips, whoever takes part: exact."""
+    mu, least, most = math.sqrt(rounds) / noise, 0, 1
+    if gaussian_delta(mu, 0) <= delta:
+        return 0
+    while gaussian_delta(mu, most) > delta:
+        most *= 2
+    for _ in range(100):
+        middle = (least + most) / 2
+        least, most = (middle, most) if gaussian_delta(mu, middle) > delta else (least, middle)
+    return most
 
 
 def seed(config, round_number, client):

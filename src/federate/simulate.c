@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "federate/client_store.h"
 #include "federate/partition/partition.h"
-#include "federate/privacy.h"
+#include "federate/privacy/accountant.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "quern/numerics.h"
@@ -63,6 +63,7 @@ struct qn_federation {
     qn_partition tests;               /* clients' own, with personal tensors alone */
     int64_t *answered;                /* (n_answered), room for all that may be asked */
     int64_t n_answered;               /* in this round */
+    qn_accountant *accountant;        /* or null */
     qn_fleet *fleet;                  /* or null */
     qn_fleet_options fleet_options;
     int64_t forward_flops, message_bytes, memory_bytes; /* what a client's work is made of */
@@ -445,9 +446,16 @@ static qn_status evaluate(const qn_federation *f, qn_federation_round *r) {
     return QN_OK;
 }
 
-static double epsilon_of(const qn_federation *f) {
+static qn_status count_privacy(const qn_federation *f, qn_federation_round *r) {
+    return is_private(f) ? qn_accountant_count(f->accountant, f->round, &r->epsilon) : QN_OK;
+}
+
+static qn_status open_accountant(qn_federation *f) {
     const double share = (double)f->o.per_round / (double)f->o.n_clients;
-    return is_private(f) ? qn_privacy_epsilon(share, f->o.noise, f->round, f->o.delta) : 0;
+    if (!is_private(f))
+        return QN_OK;
+    return qn_accountant_create(f->o.allocator, share, f->o.noise, f->o.n_rounds, f->o.delta,
+                                &f->accountant);
 }
 
 qn_status qn_federation_step(qn_federation *f, qn_federation_round *r) {
@@ -468,7 +476,7 @@ qn_status qn_federation_step(qn_federation *f, qn_federation_round *r) {
     r->round = f->round;
     r->bytes_down = f->bytes_down;
     r->bytes_up = f->bytes_up;
-    r->epsilon = epsilon_of(f);
+    QN_TRY(count_privacy(f, r));
     r->seconds = f->seconds;
     r->joules = f->joules;
     r->ns = qn_clock_ns() - begin_ns;
@@ -526,8 +534,8 @@ qn_status qn_federation_check(const qn_federation_options *o) {
                        "privacy is counted for clients that take part by chance, not by rules when "
                        "they may train");
     QN_TRY(check_number("the clip", o->clip, 1e-9, 1e9));
-    QN_TRY(check_number("the noise", o->noise, 1e-3, 1e9));
-    return check_number("delta", o->delta, 1e-300, 0.5);
+    QN_TRY(check_number("the noise", o->noise, 1e-3, 1e6));
+    return check_number("delta", o->delta, 1e-200, 0.5);
 }
 
 static qn_status create_trainer(qn_federation *f) {
@@ -708,6 +716,7 @@ static qn_status begin(qn_federation *f) {
     QN_TRY(reserve(f));
     QN_TRY(open_store(f));
     QN_TRY(open_fleet(f));
+    QN_TRY(open_accountant(f));
     if (f->n_all > f->n)
         QN_TRY(qn_partition_tests(f->o.allocator, f->o.data, &f->partition, TESTS_OF_A_CLIENT,
                                   f->o.seed, &f->tests));
@@ -739,6 +748,7 @@ void qn_federation_destroy(qn_federation *f) {
     qn_partition_destroy(&f->tests);
     qn_client_store_close(f->store);
     qn_fleet_destroy(f->fleet);
+    qn_accountant_destroy(f->accountant);
     qn_release(a, f->answered, (size_t)most_answers(f), sizeof *f->answered);
     qn_release(a, f->room, n, sizeof *f->room);
     qn_release(a, f->change, n, sizeof *f->change);

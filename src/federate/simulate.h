@@ -36,8 +36,9 @@ typedef struct qn_federation_options {
      * empty: none. The last layers: FedPer (Arivazhagan et al., "Federated learning with
      * personalization layers", 2019); batch normalisation's: FedBN (Li et al., ICLR 2021). */
     const char *personal;
-    /* Differential privacy, federate/privacy.h: the largest norm of a client's change; 0: none.
-     * Each client takes part with probability per_round / n_clients, and all weigh the same. */
+    /* Differential privacy, federate/privacy/accountant.h: the largest norm of a client's change;
+     * 0: none. Each client takes part with probability per_round / n_clients, and all weigh the
+     * same. */
     double clip;
     double noise;            /* deviation of the sum's, in clips; above 0 */
     double delta;            /* of the epsilon that is reported */

@@ -103,8 +103,10 @@ class Flower(unittest.TestCase):
         for name, sent, kept, theirs in zip(model.parameters(), task.shared(model, given, own, config),
                                            task.get_weights(model, config), given):
             self.assertTrue(np.array_equal(sent, theirs if name in own else kept))
-        # the Renyi accountant of Google's dp-accounting 0.6.0, of a composed Gaussian event
-        self.assertAlmostEqual(task.epsilon(1.5, 10, 1e-5), 11.440860686744493, 9)
+        # the PLD accountant of Google's dp-accounting 0.6.0, of composed Gaussian events
+        self.assertAlmostEqual(task.epsilon(2, 1, 1e-5), 1.99309, 4)
+        self.assertAlmostEqual(task.epsilon(1, 100, 1e-5), 91.8173, 3)
+        self.assertEqual(task.epsilon(1e4, 1, 0.1), 0)
 
     def test_head(self):
         """The last layer alone is trained and sent; the network begins with a checkpoint."""

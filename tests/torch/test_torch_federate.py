@@ -161,8 +161,10 @@ class Federate(quern.Case):
         self.assertAlmostEqual(float(left.std()) / expected, 1, delta=0.02)
         self.assertAlmostEqual(float((left ** 4).mean()) / expected ** 4, 3, delta=0.3)  # as of a normal law
         done = self.run_quern("federate", "simulate", "--model", "mlp", "--data", "idx:.", "--clients", CLASSES,
-                                "--per-round", 2, "--rounds", 3, "--dp-clip", 1, "--json")
+                                "--per-round", 2, "--rounds", 3, "--dp-clip", 1, "--dp-delta", 0.01, "--json")
         rounds = done.of("round")
+        self.assertEqual([(r["delta"], r["privacy_of"]) for r in rounds], [(0.01, "clients")] * 3)
+        self.fails(2, "federate", "simulate", "--data", "idx:.", "--dp-clip", 0, says=("dp-clip",))
         self.assertTrue(0 < rounds[0]["epsilon"] < rounds[1]["epsilon"] < rounds[2]["epsilon"])
 
 

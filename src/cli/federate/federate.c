@@ -137,6 +137,7 @@ static const option options[] = {
     {.name = "dp-clip",
      .kind = OPTION_NUMBER,
      .argument = "NORM",
+     .least = 1e-9,
      .most = 1e9,
      .otherwise = "no differential privacy",
      .help = "differential privacy of clients: largest norm of an update; each client takes part "
@@ -145,13 +146,13 @@ static const option options[] = {
      .kind = OPTION_NUMBER,
      .argument = "X",
      .least = 1e-3,
-     .most = 1e9,
+     .most = 1e6,
      .fallback = "1",
      .help = "deviation of the noise that the server adds to the sum, in --dp-clip"},
     {.name = "dp-delta",
      .kind = OPTION_NUMBER,
      .argument = "X",
-     .least = 1e-300,
+     .least = 1e-200,
      .most = 0.5,
      .otherwise = "clients to the power of -1.1",
      .help = "delta of the epsilon that each round reports"},
@@ -470,10 +471,14 @@ static void print_opening(const simulation *s) {
            " samples (%s, %.0f %% of one class in the mean), %" PRId64 " in a round\n",
            s->o.model->name, s->data.name, s->o.n_clients, d.least, d.most, s->o.partition,
            100 * d.largest_share, s->o.per_round);
+    if (s->o.clip > 0)
+        printf("differential privacy of whole clients, with all of their samples; each takes part "
+               "in a round with a chance of %" PRId64 " in %" PRId64 "\n",
+               s->o.per_round, s->o.n_clients);
     fflush(stdout);
 }
 
-static void print_round_json(const qn_federation_round *r) {
+static void print_round_json(const simulation *s, const qn_federation_round *r) {
     json_begin();
     json_text("event", "round");
     json_count("round", r->round);
@@ -489,8 +494,11 @@ static void print_round_json(const qn_federation_round *r) {
     }
     json_count("bytes_down", r->bytes_down);
     json_count("bytes_up", r->bytes_up);
-    if (r->epsilon > 0)
+    if (s->o.clip > 0) {
         json_number("epsilon", r->epsilon);
+        json_number("delta", s->o.delta);
+        json_text("privacy_of", "clients");
+    }
     if (r->seconds > 0) {
         json_number("simulated_seconds", r->seconds);
         json_number("joules", r->joules);
@@ -517,9 +525,9 @@ static const char *print_cost(double seconds, double joules, char text[COST_TEXT
 }
 
 static void print_round(const simulation *s, const qn_federation_round *r) {
-    char up[QN_SIZE_TEXT], cost[COST_TEXT];
+    char up[QN_SIZE_TEXT], cost[COST_TEXT], privacy[COST_TEXT] = "";
     if (s->is_json) {
-        print_round_json(r);
+        print_round_json(s, r);
         return;
     }
     printf("round %" PRId64 ": %" PRId64 " of %" PRId64 " clients, train loss %.4f", r->round,
@@ -528,8 +536,9 @@ static void print_round(const simulation *s, const qn_federation_round *r) {
         printf(", test loss %.4f, %s %.2f %%", r->test_loss,
                s->o.personal ? "clients' accuracy" : "test accuracy", 100 * r->test_accuracy);
     printf(", %s sent", qn_text_print_size((uint64_t)r->bytes_up, up));
-    if (r->epsilon > 0)
-        printf(", epsilon %.3g", r->epsilon);
+    if (s->o.clip > 0)
+        qn_print(privacy, sizeof privacy, ", epsilon %.3g at delta %.3g", r->epsilon, s->o.delta);
+    fputs(privacy, stdout);
     if (r->seconds > 0)
         printf(", simulated: %s", print_cost(r->seconds, r->joules, cost));
     printf(", %.2f s\n", (double)r->ns * 1e-9);
