@@ -364,7 +364,7 @@ class Model:
             learning_rate: Optional[float] = None, optimizer: Optional[str] = None, seed: Optional[int] = None,
             memory: Union[str, int, None] = None, threads: Optional[int] = None,
             device: str = "auto", save: Optional[PathLike] = None, save_best: Optional[PathLike] = None,
-            early_stop: Optional[int] = None, checkpoint_every: Optional[int] = None,
+            early_stop: Optional[int] = None, checkpoint_every: Optional[int] = None, override: bool = False,
             resume: Optional[PathLike] = None, micro_batch: Optional[int] = None, swap: Optional[PathLike] = None,
             tune: str = "off", meter: bool = True, verbose: Optional[bool] = None,
             callback: Optional[Callable[[dict[str, float]], Optional[bool]]] = None, callbacks: Sequence[Any] = (),
@@ -381,6 +381,7 @@ class Model:
         None: the processors there are; equal bits. device: "auto" or "cpu". save: checkpoint, written at
         the end, when stopped, and between; save_best: one of the best weights. early_stop: epochs
         without improvement until the run ends. checkpoint_every: steps between checkpoints.
+        override: save and save_best may replace checkpoints of more steps than this run has, which stay otherwise.
         resume: a checkpoint to go on from, with its settings. swap: a folder for values under a budget.
         tune: "off", "quick" or "full". meter: measure time and energy, for report(). verbose: None: show
         progress in terminals and notebooks, True: always, False: never. callback: is given the figures of
@@ -427,8 +428,8 @@ class Model:
             finally:
                 c.show_preparing(None)
                 progress.end()
-            return self._train(task, progress, _Files(save, save_best, checkpoint_every, test is False), meter,
-                               callback)
+            files = _Files(save, save_best, checkpoint_every, test is False, override)
+            return self._train(task, progress, files, meter, callback)
 
     def _pairs_of_run(self, given: Mapping[str, Setting], validation: Any, test: Any,
                       resume: Optional[PathLike]) -> tuple[dict[str, str], dict[int, Any]]:
@@ -515,7 +516,7 @@ class Model:
         meter = history._handle
         options = c.TrainingOptions(
             task=task.pointer, settings=task.settings.pointer, save=c.encode(files.save),
-            save_best=c.encode(files.save_best), save_every=files.every, replaces_longer=True,
+            save_best=c.encode(files.save_best), save_every=files.every, replaces_longer=files.override,
             patience=int(task.settings.items().get("early-stop", "0")), no_test=files.no_test,
             should_stop=interrupt.callback, tell=run.tell, meter=meter.pointer if meter else None)
         c.lib.qn_training_create(ctypes.byref(options), ctypes.byref(training))
@@ -981,13 +982,13 @@ class _Files:
     """What a run writes, and whether it tests."""
 
     def __init__(self, save: Optional[PathLike], save_best: Optional[PathLike], every: Optional[int],
-                 no_test: bool) -> None:
+                 no_test: bool, override: bool) -> None:
         if every is not None and save is None:
             raise TypeError("checkpoint_every needs save=")
         if save is not None and save_best is not None and os.fspath(save) == os.fspath(save_best):
             raise ValueError("save and save_best need two files")
         self.save, self.save_best, self.no_test = save, save_best, no_test
-        self.was_saved = False
+        self.was_saved, self.override = False, override
         self.every = 0 if every is None else every if every > 0 else -1
 
 

@@ -355,7 +355,7 @@ static qn_status open_files(qn_training *t) {
     if (t->last.held_step > t->state.total_steps)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%s has been trained for %lld steps, and this run ends after %lld: resume "
-                       "it, choose another name, or let --override replace it",
+                       "it, choose another name, or replace it (override)",
                        o->save, (long long)t->last.held_step, (long long)t->state.total_steps);
     if (o->is_standby)
         return QN_OK;

@@ -97,6 +97,17 @@ class SameBits(Case):
         for name, array in whole.parameters().items():
             np.testing.assert_array_equal(array, model.parameters()[name])
 
+    def test_trained_longer(self):
+        """A file of more steps stays, and is replaced where that is said."""
+        save = self.folder / "long.safetensors"
+        self.trained(steps=9, save=save, save_best=self.folder / "best.safetensors", validation=0.2)
+        whole = save.read_bytes()
+        with self.assertRaisesRegex(quern.ArgumentError, "trained for 9 steps, and this run ends after 4.*override"):
+            self.trained(steps=4, save=save)
+        self.assertEqual(save.read_bytes(), whole)
+        self.trained(steps=4, save=save, override=True)
+        self.assertEqual(quern.Model(save).steps, 4)
+
     def test_begins_at_its_weights(self):
         first = self.trained()
         first.save(self.folder / "a.safetensors")

@@ -14,14 +14,8 @@ static qn_status fail(const char *what, const char *path) {
     return qn_fail(QN_ERROR_IO, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-static qn_status write_all(int file, const char *path, const char *data, size_t bytes) {
-    while (bytes > 0) {
-        const ssize_t n = write(file, data, bytes);
-        if (n < 0 && errno != EINTR)
-            return fail("write", path);
-        data += n > 0 ? n : 0;
-        bytes -= n > 0 ? (size_t)n : 0;
-    }
+static qn_status write_lasting(int file, const char *path, const void *data, size_t bytes) {
+    QN_TRY(qn_descriptor_write(file, path, data, bytes));
     if (!qn_descriptor_sync(file))
         return fail("write", path);
     return qn_entry_sync(path, file);
@@ -31,7 +25,7 @@ qn_status qn_secret_file_create(const char *path, const void *data, size_t bytes
     const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
         return fail("make", path);
-    const qn_status status = write_all(file, path, data, bytes);
+    const qn_status status = write_lasting(file, path, data, bytes);
     close(file);
     if (status != QN_OK)
         unlink(path);

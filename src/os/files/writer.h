@@ -24,6 +24,9 @@ qn_status qn_writer_sync(qn_writer *writer);
  * synced; its file system can. */
 qn_status qn_entry_sync(const char *path, int file);
 
+/* All bytes to a descriptor; path is for messages. */
+qn_status qn_descriptor_write(int descriptor, const char *path, const void *from, size_t bytes);
+
 /* fsync, past interruptions. Some file systems know no such thing for what is asked, and say so:
  * that is no failure. */
 bool qn_descriptor_sync(int descriptor);
