@@ -21,18 +21,31 @@ typedef struct qn_onnx_options {
     size_t size;                   /* QN_OPTIONS_INIT(qn_onnx_options) */
     const qn_allocator *allocator; /* null: the C library's heap */
     const qn_log *log;             /* messages about changes on import; may be null */
-    bool keep_softmax;  /* keep a softmax at the end, for inference; otherwise a classifier's is
+    bool keep_softmax; /* keep a softmax at the end, for inference; otherwise a classifier's is
                           dropped, since the loss contains one */
-    const char *shapes; /* extents of inputs that the file leaves open, in its order, with the
-                           batch: "image=1x3x512x512,mask=1x512x512"; null: none are known, and
-                           guesses stand for them while the file is inspected */
+    /* Extents of inputs that the file leaves open, in its order, with the batch:
+     * "image=1x3x512x512,mask=1x512x512". N marks the batch where it is not the first axis,
+     * "state=2xNx64", and "none:" says that there is none, "sample=none:3x64x64" (or
+     * "sample=none"). The axis of an output's batch follows, or is said alike. Null: none are
+     * known, and guesses stand for them while the file is inspected. */
+    const char *shapes;
     /* Patterns of initialisers that train where the file does not say so: a name written in full
      * trains whatever real initialiser it is, one with "*" or "?" those whose decision is unsure.
      * The pattern list of qn_tuning.train_only may be given. Null: none. */
     const char *train_only;
     /* Names, one a line, of the initialisers that train; no other does. Null: the file decides. */
     const char *requires_grad;
+    /* Values of inputs that decide branches or shapes, "sr=16000,size=224x224" (x between the
+     * numbers of a list): these are inputs no more, and constants instead. An export has them as
+     * inputs again. Null: none. */
+    const char *values;
+    bool follow_links; /* data outside of the file may be links that lead out of its folder; paths
+                          that do are refused all the same */
 } qn_onnx_options;
+
+/* The options that a checkpoint of an imported network keeps among its settings, where they are
+ * not set. The texts stay those of the settings (null: there are none). */
+QN_API void qn_onnx_options_read(const qn_metadata *settings, qn_onnx_options *options);
 
 /* Reads a file and verifies that every node is supported. QN_ERROR_UNSUPPORTED names the first
  * node that is not, with what to do; qn_onnx_inspect lists all of them. */
@@ -66,10 +79,12 @@ QN_API qn_status qn_onnx_hash(const qn_onnx_network *network, char text[QN_ONNX_
 /* Inputs and outputs as in the file, for networks of any kind. Open extents are -1. */
 typedef struct qn_onnx_place {
     const char *name;
-    qn_dtype dtype; /* QN_F32, or QN_I32 for whole numbers of any width and bools */
-    int n_dims;     /* -1: not said */
-    int64_t dims[QN_MAX_RANK];
-    bool is_image; /* an image: passed or returned as (N, H, W, C) */
+    qn_dtype dtype;            /* QN_F32, or QN_I32 for whole numbers of any width and bools */
+    int n_dims;                /* -1: not said */
+    int64_t dims[QN_MAX_RANK]; /* the batch first, and 1 where the file has none */
+    bool is_image;             /* an image: passed or returned as (N, H, W, C) */
+    int batch_axis; /* of the file's axes: 0 unless the shapes say another; -1: none. Values are
+                       passed and returned with the batch in front all the same */
 } qn_onnx_place;
 QN_API int qn_onnx_input_count(const qn_onnx_network *network);
 QN_API int qn_onnx_output_count(const qn_onnx_network *network);

@@ -37,6 +37,9 @@ typedef struct qn_predictor_options {
     int64_t batch; /* images computed together, at least 1; 0: 1 */
     int n_threads; /* 0: one if a call is little work, otherwise all processors; does not affect
                       results */
+    /* How an ONNX file is read: shapes, values, follow_links, train_only and requires_grad, where
+     * the checkpoint does not say it otherwise. Null: as the checkpoint says. */
+    const struct qn_onnx_options *onnx;
 } qn_predictor_options;
 
 /* Opens a checkpoint or, if the path ends in ".onnx", a network with its weights. options null:

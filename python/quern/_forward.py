@@ -9,6 +9,7 @@ from typing import Any, Mapping, Optional, Sequence
 import numpy as np
 
 from . import _arrays, _library as c
+from ._task import Pairs
 
 Array = np.ndarray[Any, Any]
 
@@ -34,9 +35,11 @@ def _as_input(x: Any, place: c.OnnxPlace) -> Array:
 class Forward:
     """A network of a file, opened to be run. keep_softmax: as the file has it, otherwise without one at the end."""
 
-    def __init__(self, path: str, keep_softmax: bool = True) -> None:
+    def __init__(self, path: str, keep_softmax: bool = True, pairs: Optional[Mapping[str, str]] = None) -> None:
         self._network, self._engine = c_void_p(), c_void_p()
         options = c.OnnxOptions(log=ctypes.pointer(c.log), keep_softmax=keep_softmax)
+        texts = Pairs(dict(pairs or {}))  # settings, some of which say how the file is read
+        c.lib.qn_onnx_options_read(texts.pointer, ctypes.byref(options))
         c.lib.qn_onnx_open(ctypes.byref(options), c.encode(path), ctypes.byref(self._network))
         self.inputs: list[c.OnnxPlace] = [
             c.lib.qn_onnx_input(self._network, i).contents for i in range(c.lib.qn_onnx_input_count(self._network))]
@@ -107,10 +110,11 @@ class Forward:
         """As run, of many samples in parts of _PART, so that memory does not grow with them."""
         lengths = {len(x) for x in given if x.ndim}
         n = lengths.pop() if len(lengths) == 1 else 0
-        if n <= _PART:
+        part = 1 if any(place.batch_axis < 0 for place in self.inputs) else _PART
+        if n <= part:
             return self.run(given, weights)
-        parts = [self.run([x[i:i + _PART] for x in given], weights) for i in range(0, n, _PART)]
-        if any(array.ndim == 0 or len(array) % _PART for array in parts[0]):
+        parts = [self.run([x[i:i + part] for x in given], weights) for i in range(0, n, part)]
+        if any(array.ndim == 0 or len(array) % part for array in parts[0]):
             return self.run(given, weights)  # an output over all samples, as a loss
         return [np.concatenate(each) for each in zip(*parts)]
 

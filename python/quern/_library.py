@@ -350,13 +350,14 @@ class MeterSummary(Structure):
 class OnnxOptions(Sized):
     _c_name_ = "qn_onnx_options"
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("log", POINTER(Log)), ("keep_softmax", c_bool),
-                ("shapes", c_char_p), ("train_only", c_char_p), ("requires_grad", c_char_p)]
+                ("shapes", c_char_p), ("train_only", c_char_p), ("requires_grad", c_char_p), ("values", c_char_p),
+                ("follow_links", c_bool)]
 
 
 class OnnxPlace(Structure):
     _c_name_ = "qn_onnx_place"
     _fields_ = [("name", c_char_p), ("dtype", c_int), ("n_dims", c_int), ("dims", c_int64 * MAX_RANK),
-                ("is_image", c_bool)]
+                ("is_image", c_bool), ("batch_axis", c_int)]
 
 
 class OnnxExportOptions(Sized):
@@ -446,6 +447,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_meter_write": (Status, c_void_p, c_int, c_char_p),
     "qn_onnx_open": (Status, POINTER(OnnxOptions), c_char_p, POINTER(c_void_p)),
     "qn_onnx_close": (None, c_void_p),
+    "qn_onnx_options_read": (None, c_void_p, POINTER(OnnxOptions)),
     "qn_onnx_model_for": (Status, c_void_p, c_char_p, POINTER(POINTER(ModelHead))),
     "qn_onnx_properties": (Status, c_void_p, c_void_p),
     "qn_onnx_hash": (Status, c_void_p, c_char * 17),

@@ -24,7 +24,7 @@ from ._forward import Forward
 from ._history import History, Plan
 from ._meter import Handle
 from ._settings import Setting
-from ._task import Interrupt, Network, Numerics, Pairs, Task
+from ._task import FILE_OPTIONS, Interrupt, Network, Numerics, Pairs, Task
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -32,7 +32,8 @@ _STEP, _EPOCH, _STOPPED, _TESTED, _WARNING = range(5)
 _SPLITS = {"train": c.TRAIN, "test": c.TEST, "validation": c.VALIDATION}
 _TUNES = {"off": 0, "quick": 1, "full": 2}
 # Of a checkpoint what its network is built by; the rest is of the run that made it.
-_OF_NETWORK = ("input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed", "rules", "data",
+_OF_NETWORK = ("shape", "set", "follow-links", "input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed",
+               "rules", "data",
                "prepared_inside", "module.fixed")
 _BASE, _COLUMNS = "lora_base", "samples.columns"
 _FIXED = "module.fixed"  # patterns of what a module's training leaves as it is
@@ -116,6 +117,10 @@ class Model:
     "nchw"; None: "nhwc", and of an ONNX file as it declares. resize: arrays of images of another size are resized;
     otherwise they are refused. targets: "classes" or "numbers", for labels that do not tell.
 
+    Of an ONNX file also, as the command's options, which checkpoints keep: shape, extents of inputs by name, where N is the
+    batch, {"state": "2xNx64"}, and "none" says that there is none; set, values of inputs that decide branches or
+    shapes, {"sr": 16000}; follow_links, data outside of the file may be links out of its folder.
+
     Everything that is computed is what the command quern computes for the same call, to the bit.
     Failures are quern.Error with the library's message. A model is used by one thread at a time, others
     wait; the interpreter is free while the library works, and Ctrl-C ends a run in good order.
@@ -123,15 +128,23 @@ class Model:
 
     def __init__(self, model: PathLike, *, classes: Optional[int] = None,
                  input: Union[str, int, Sequence[int], None] = None, layout: Optional[str] = None, resize: bool = False,
-                 targets: Optional[str] = None, **foreign: NoReturn) -> None:
-        _settings.refuse_foreign("Model", foreign, ("classes", "input", "layout", "resize", "targets"))
+                 targets: Optional[str] = None, shape: Optional[Mapping[str, str]] = None,
+                 set: Optional[Mapping[str, Any]] = None, follow_links: bool = False, **foreign: NoReturn) -> None:
+        _settings.refuse_foreign("Model", foreign, ("classes", "input", "layout", "resize", "targets", "shape", "set",
+                                                    "follow_links"))
         self._begin(layout, targets, resize)
         name = os.path.expanduser(os.fspath(model))
         is_file = name.endswith(".safetensors") or (os.path.isfile(name) and not name.endswith(".onnx"))
+        if shape:
+            self._pairs["shape"] = ",".join(f"{key}={_extents(extents)}" for key, extents in shape.items())
+        if set:
+            self._pairs["set"] = ",".join(f"{key}={_numbers(number)}" for key, number in set.items())
+        if follow_links:
+            self._pairs["follow-links"] = "yes"
         if is_file:
             self._begin_from(name)
         else:
-            self._network = Network(name)
+            self._network = Network(name, None, self._pairs)
         given: dict[str, Setting] = {"classes": classes, "input": None if input is None else _settings.shape(input)}
         self._pairs.update({key: str(value) for key, value in given.items() if value is not None})
         if is_file:
@@ -181,9 +194,9 @@ class Model:
     def _open_file(self, path: str) -> None:
         """A network whose data are arrays: as a classifier or regression where it can be one, else by name."""
         try:
-            self._network = Network(path, "classification")
+            self._network = Network(path, "classification", self._pairs)
         except c.UnsupportedError:
-            self._network = Network(path, "arrays")
+            self._network = Network(path, "arrays", self._pairs)
 
     def _freeze_all_but(self, trained: set[str]) -> None:
         """What trains is what the module trains: neither its buffers and constants nor what it holds fixed."""
@@ -202,11 +215,11 @@ class Model:
         if name.endswith(".onnx") and not os.path.isfile(name) and beside.is_file():
             name = str(beside)
         is_of_arrays = name.endswith(".onnx") and kept.get("data", "").startswith("npz:")
-        self._network = Network(name, "arrays" if is_of_arrays else None)
+        self._network = Network(name, "arrays" if is_of_arrays else None, {**kept, **self._pairs})
         if self._network.hash and kept.get("model_hash", self._network.hash) != self._network.hash:
             raise c.FormatError(f"{path} was trained from another file than {name}, or that file has changed since")
         kept.pop("step", None)
-        self._pairs, self._weights = kept, path
+        self._pairs, self._weights = {**kept, **self._pairs}, path
 
     stop_training: bool = False
     """A callback that sets it to True ends the run."""
@@ -340,11 +353,11 @@ class Model:
     def _takes_named_arrays(self, data: Any) -> bool:
         """Whether data are arrays by name; a network of a file that has no weights in use yet becomes one of those."""
         if isinstance(data, Mapping) and self._network.task != "arrays" and self._network.onnx and self._is_fresh:
-            self._network, self._task = Network(self._network.name, "arrays"), None
+            self._network, self._task = Network(self._network.name, "arrays", self._pairs), None
         return self._network.task == "arrays"
 
     def _write_named_arrays(self, data: Any, beside: Any = None) -> _data.NamedArrays:
-        with Forward(self._network.name) as forward:
+        with Forward(self._network.name, pairs=self._pairs) as forward:
             return _data.NamedArrays(data, beside, forward.names(), forward.outputs())
 
     def _open_named_arrays(self, data: Any, others: Mapping[int, Any], pairs: dict[str, str]) -> Optional[_data.Source]:
@@ -405,6 +418,9 @@ class Model:
             validation, test = (_pair(one, y) if _arrays.is_frame(one) else one for one in (validation, test))
         callback = _Callbacks(self, callback, callbacks)
         with self._lock:
+            for name in ("shape", "set", "follow_links", "requires_grad"):
+                if settings.get(name) is not None:
+                    raise TypeError(f"{name} says how an ONNX file is read: give it to Model(), not to fit()")
             given: dict[str, Setting] = {"epochs": epochs, "steps": steps, "batch": batch, "lr": lr,
                                          "optimizer": optimizer, "seed": seed, "early_stop": early_stop, **settings}
             engine = _engine(memory, threads, device, micro_batch, swap, tune)
@@ -446,6 +462,10 @@ class Model:
             if kept.get("model") != self._network.name and not self._network.hash:
                 raise c.FormatError(f"{os.fspath(resume)} is of model {kept.get('model')}, not {self._network.name}")
             kept.pop("step", None)
+            for name in FILE_OPTIONS:
+                if kept.get(name) != self._pairs.get(name):
+                    raise c.ArgumentError(f"{os.fspath(resume)} was trained with {name.replace('-', '_')}={kept.get(name)}, and this "
+                                          f"model is read with {self._pairs.get(name)}")
             for one, other in (("epochs", "steps"), ("steps", "epochs")):
                 if one in texts and other not in texts:
                     kept.pop(other, None)
@@ -634,7 +654,7 @@ class Model:
         task = self._copy_to_apply({"data": _data.NO_ARRAYS}) if self._has_adapters() else self._ensure()
         if self._has_adapters():
             c.lib.qn_engine_merge_adapters(task.engine)
-        with Forward(self._network.name) as forward:
+        with Forward(self._network.name, pairs=self._pairs) as forward:
             given = [_arrays.to_array(one) for one in _data.inputs_in_order(x, forward.names())]
             made = forward.run_in_parts(given, {t.name: t for t in task.tensors()})
             names = forward.outputs()
@@ -740,8 +760,8 @@ class Model:
             self._folder = _data.Folder()
             name = os.path.join(self._folder.path, os.path.basename(name))
             pathlib.Path(name).write_bytes(state["onnx"])
-        self._network = Network(name, state["task"] if state["onnx"] is not None else None)
         self._pairs = dict(state["pairs"])
+        self._network = Network(name, state["task"] if state["onnx"] is not None else None, self._pairs)
         if state["weights"] is not None:
             with tempfile.TemporaryDirectory(prefix="quern-") as folder:
                 path = os.path.join(folder, "m.safetensors")
@@ -868,6 +888,17 @@ class Model:
             return f"<quern.Model {self.name}, {self.task}>"
         n = sum(int(np.prod(tuple(t.shape))) for t in self._task.tensors() if t.trainable)
         return f"<quern.Model {self.name}, {self.task}, {n:,} parameters, {self.steps:,} steps>"
+
+
+def _extents(extents: Any) -> str:
+    """As --shape has them."""
+    return extents if isinstance(extents, str) else "x".join(map(str, extents))
+
+
+def _numbers(number: Any) -> str:
+    """As --set has them: a number, or those of a list."""
+    flat = number.ravel().tolist() if hasattr(number, "ravel") else list(number) if isinstance(number, (list, tuple)) else [number]
+    return number if isinstance(number, str) else "x".join(str(one).lower() if isinstance(one, bool) else repr(one) for one in flat)
 
 
 def _declared(place: c.OnnxPlace, shape: Optional[tuple[int, ...]]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from ctypes import c_void_p
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 import numpy as np
 
@@ -17,24 +17,33 @@ from ._data import Source
 _DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<u2", 6: "|i1", 7: "<i2", 8: "<f2"}
 
 
+FILE_OPTIONS = ("shape", "set", "follow-links")
+"""Settings that say how an ONNX file is read, beside lists of what trains."""
+
+
 class Network:
     """A model of the zoo by name, or of an ONNX file."""
 
-    def __init__(self, name: str, task: Optional[str] = None) -> None:
+    def __init__(self, name: str, task: Optional[str] = None, pairs: Optional[Mapping[str, str]] = None) -> None:
+        """pairs: settings, some of which say how an ONNX file is read."""
         self._onnx = c_void_p()
         self.hash: Optional[str] = None
         if name.endswith(".onnx"):
-            self._open(name, task)
+            self._open(name, task, Pairs(dict(pairs or {})))
         else:
             self.pointer = c.lib.qn_model_find(name.encode())
             if not self.pointer:
                 raise c.ArgumentError(c.message_of_thread())
+            refused = [key for key in FILE_OPTIONS if key in (pairs or {})]
+            if refused:
+                raise c.ArgumentError(f"{refused[0].replace('-', '_')} is of ONNX files, and {name} is a built-in model")
         self.c = self.pointer.contents
         self.name: str = self.c.name.decode()
         self.task: str = c.lib.qn_task_of(self.pointer).decode()
 
-    def _open(self, path: str, task: Optional[str]) -> None:
+    def _open(self, path: str, task: Optional[str], pairs: "Pairs") -> None:
         options = c.OnnxOptions(log=ctypes.pointer(c.log))
+        c.lib.qn_onnx_options_read(pairs.pointer, ctypes.byref(options))
         digits = (ctypes.c_char * 17)()
         c.lib.qn_onnx_open(ctypes.byref(options), c.encode(path), ctypes.byref(self._onnx))
         c.lib.qn_onnx_hash(self._onnx, digits)

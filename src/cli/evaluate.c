@@ -382,6 +382,6 @@ const command command_evaluate = {
         "from the checkpoint.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&table_form_options, &reading_options},
+    .shared = {&table_form_options, &reading_options, &onnx_options},
     .run = run,
 };

@@ -113,9 +113,10 @@ static const char *const groups[][2] = {
     {"Fine-tuning",
      " freeze train-only requires-grad update lr-for lora personalise personal-words personal-rate "
      "save-personal "},
-    {"Data and loss", " classes classes-from class-weights label-smoothing loss shape resize "
-                      "shuffle strict length "
-                      "wordpiece vocabulary hidden min-count "},
+    {"Data and loss",
+     " classes classes-from class-weights label-smoothing loss shape set follow-links resize "
+     "shuffle strict length "
+     "wordpiece vocabulary hidden min-count "},
     {"Tables", " target task ignore categories header separator decimal dates "},
     {"Recordings and groups", " group window stride window-label time "},
     {"Memory and speed",

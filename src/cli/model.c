@@ -6,7 +6,6 @@
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "format/pretrained/pretrained.h"
-#include "onnx/options.h"
 #include "quern/onnx.h"
 #include "tensor/tensor.h"
 
@@ -20,7 +19,10 @@ static struct {
     qn_onnx_network *network;
     const qn_model *model;
     char hash[QN_ONNX_HASH_TEXT];
-    qn_onnx_options how; /* what the command line and checkpoints say of it */
+    qn_onnx_options how;    /* what the command line and checkpoints say of it */
+    qn_metadata *planned;   /* settings of a plan; or null */
+    bool refuses_links;     /* the command line does */
+    const char *own_option; /* that the command line has of ONNX files; or null */
 } imported;
 
 /* Null: the command has no such option, or it was not given. */
@@ -28,14 +30,76 @@ static const char *text_of(const arguments *a, const char *name) {
     return option_find(a->command, name) < 0 ? NULL : arguments_get(a, name);
 }
 
+static const option rows[] = {
+    {.name = "shape",
+     .kind = OPTION_PARTS,
+     .argument = "INPUT=1x3x512x512",
+     .is_kept = true,
+     .otherwise = "the data's, else guessed",
+     .help = "open extents of an ONNX file's inputs; N: the batch; INPUT=none: no batch"},
+    {.name = "set",
+     .kind = OPTION_PARTS,
+     .argument = "INPUT=VALUE",
+     .is_kept = true,
+     .otherwise = "none",
+     .help = "values of an ONNX file's inputs that decide branches or shapes"},
+    {.name = "follow-links",
+     .kind = OPTION_FLAG,
+     .is_kept = true,
+     .otherwise = "no",
+     .help = "external data of an ONNX file may be links out of its folder"},
+};
+
+const option_list onnx_options = {rows, sizeof rows / sizeof rows[0]};
+
+/* What is of ONNX files alone. */
+static const char *const own_options[] = {"shape", "set", "follow-links", "requires-grad"};
+
 void model_read_options(const arguments *a) {
+    const char *links = text_of(a, "follow-links");
+    imported.how.size = sizeof imported.how;
+    imported.how.log = &session_log;
     imported.how.shapes = text_of(a, "shape");
+    imported.how.values = text_of(a, "set");
+    imported.how.follow_links = links && strcmp(links, "yes") == 0;
+    imported.refuses_links = links && strcmp(links, "no") == 0;
     imported.how.train_only = text_of(a, "train-only");
     imported.how.requires_grad = text_of(a, "requires-grad");
+    imported.own_option = NULL;
+    for (size_t i = 0; i < sizeof own_options / sizeof *own_options; i++) {
+        if (text_of(a, own_options[i]))
+            imported.own_option = own_options[i];
+    }
 }
 
 void model_read_kept(const qn_metadata *kept) {
     qn_onnx_options_read(kept, &imported.how); /* what the command line says comes first */
+    imported.how.follow_links = imported.how.follow_links && !imported.refuses_links;
+}
+
+qn_status model_read_plan(const qn_plan_file *plan) {
+    qn_metadata_destroy(imported.planned);
+    imported.planned = NULL;
+    QN_TRY(qn_metadata_create(NULL, &imported.planned));
+    for (size_t i = 0; i < plan->n_settings; i++)
+        QN_TRY(qn_metadata_set(imported.planned, plan->settings[i].key, plan->settings[i].value));
+    model_read_kept(imported.planned);
+    return QN_OK;
+}
+
+const qn_onnx_options *model_import_options(void) {
+    return &imported.how;
+}
+
+const qn_onnx_options *model_given_options(void) {
+    return imported.own_option ? &imported.how : NULL;
+}
+
+qn_status model_check_built_in(const char *name) {
+    return imported.own_option
+               ? qn_fail(QN_ERROR_ARGUMENT, "--%s is of ONNX files, and %s is a built-in model",
+                         imported.own_option, name)
+               : QN_OK;
 }
 
 const char *model_task_of_data(const char *data) {
@@ -74,7 +138,7 @@ qn_status model_find(const char *name, const char *data, const qn_model **model)
                            "and no command trains such models yet",
                            name);
         *model = qn_model_find(name);
-        return *model ? QN_OK : QN_ERROR_ARGUMENT;
+        return *model ? model_check_built_in(name) : QN_ERROR_ARGUMENT;
     }
     const bool is_open = imported.model && strcmp(imported.model->name, name) == 0;
     if (imported.model && !is_open)

@@ -3,6 +3,7 @@
 #define QN_CLI_MODEL_H
 
 #include "cli/options.h"
+#include "format/plan_file.h"
 #include "quern/checkpoint.h"
 #include "quern/model.h"
 
@@ -12,9 +13,18 @@
 qn_status model_find(const char *name, const char *data, const qn_model **model);
 
 /* How the ONNX file that is imported next is read: by a command's options, and, where these do not
- * say it, by a checkpoint's settings (null: none). The texts stay the caller's. */
+ * say it, by the settings of a checkpoint (null: none), whose texts stay the caller's, or of a
+ * plan. */
 void model_read_options(const arguments *a);
 void model_read_kept(const qn_metadata *kept);
+qn_status model_read_plan(const qn_plan_file *plan);
+const struct qn_onnx_options *model_import_options(void);
+
+/* The same where the command line has any of the options of ONNX files; or null. */
+const struct qn_onnx_options *model_given_options(void);
+
+/* QN_ERROR_ARGUMENT where an option of ONNX files was given though the model is none. */
+qn_status model_check_built_in(const char *name);
 
 /* The task of data that are for one alone ("text:FILE": "language"), or null. */
 const char *model_task_of_data(const char *data);

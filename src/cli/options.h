@@ -57,6 +57,9 @@ typedef struct option_list {
 /* Of tables: what columns mean, and how the file is written (table/table_options.c). */
 extern const option_list table_options, table_form_options;
 
+/* How an ONNX file is read (model.c). */
+extern const option_list onnx_options;
+
 struct arguments;
 
 /* A command: one file, and one row in commands.c. Its table of options is its own rows, then those

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/model.h"
 #include "cli/session.h"
 #include "data/images/image.h"
 #include "format/output.h"
@@ -110,9 +111,13 @@ static qn_status open_all(const arguments *a, prediction *p) {
     if (!weights)
         return qn_fail(QN_ERROR_ARGUMENT, "quern predict needs --weights FILE");
     p->batch = has_data(a, p) ? ROWS : 1;
-    const qn_predictor_options how = {QN_OPTIONS_INIT(qn_predictor_options), .log = &session_log,
-                                      .model = has_own_weights ? NULL : p->model, .batch = p->batch,
-                                      .n_threads = (int)arguments_count(a, "threads")};
+    model_read_options(a);
+    if (zoo)
+        QN_TRY(model_check_built_in(zoo->name));
+    const qn_predictor_options how = {
+        QN_OPTIONS_INIT(qn_predictor_options),           .log = &session_log,
+        .model = has_own_weights ? NULL : p->model,      .batch = p->batch,
+        .n_threads = (int)arguments_count(a, "threads"), .onnx = model_given_options()};
     if (zoo && !zoo->build)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "quern predict names what images show; see quern sample for %s", zoo->name);
@@ -404,6 +409,6 @@ const command command_predict = {
         "sounds:DIR or npy:X.npy. Amounts are in the units of the target.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&table_form_options},
+    .shared = {&table_form_options, &onnx_options},
     .run = run,
 };

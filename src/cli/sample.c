@@ -126,5 +126,6 @@ const command command_sample = {
     .summary = "Generate text, translations, answers or images",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .shared = {&onnx_options},
     .run = run,
 };

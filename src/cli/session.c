@@ -257,6 +257,7 @@ qn_status session_open_trained(session *s, const arguments *a, const char *const
     const bool is_file = strlen(name) > 5 && strcmp(name + strlen(name) - 5, ".onnx") == 0;
     if (!weights && !is_file)
         return qn_fail(QN_ERROR_ARGUMENT, "quern %s needs --weights FILE", a->command->name);
+    model_read_options(a);
     QN_TRY(session_begin(s, *name ? name : NULL, arguments_get(a, "data"), weights));
     for (; *names; names++) {
         if (arguments_get(a, *names))

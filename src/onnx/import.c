@@ -5,11 +5,11 @@
 
 #include "base/options.h"
 #include "base/status.h"
-#include "onnx/options.h"
+#include "onnx/inputs.h"
 #include "os/heap.h"
 
 #include <limits.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { GUESSED_IMAGE = 224, GUESSED_LENGTH = 8 };
@@ -98,7 +98,27 @@ static qn_dtype place_type(qn_onnx_type type) {
     return qn_onnx_type_is_real(type) ? QN_F32 : QN_I32;
 }
 
-static qn_status read_place(qn_onnx_network *n, const qn_onnx_value *value, qn_onnx_place *place) {
+qn_status qn_onnx_find_image(qn_onnx_network *n, int input) {
+    const qn_onnx_model *m = n->source;
+    qn_onnx_place *place = &n->inputs[input];
+    const bool may_be = place->n_dims >= 3 && place->n_dims <= 5 && place->dtype == QN_F32 &&
+                        place->batch_axis <= 0;
+    const char **names = qn_arena_allocate(&n->arena, (size_t)m->n_nodes + 1, sizeof *names);
+    if (!names)
+        return QN_ERROR_MEMORY;
+    place->is_image = may_be && !qn_onnx_is_moved(place) && is_read_as_image(m, place->name, names);
+    for (int i = 0; may_be && qn_onnx_is_moved(place) && i < m->n_nodes; i++) {
+        const qn_onnx_node *node = &m->nodes[i]; /* which gives a sample its batch */
+        if (strcmp(node->type, "Unsqueeze") == 0 && node->n_inputs > 0 && node->n_outputs > 0 &&
+            strcmp(node->inputs[0], place->name) == 0)
+            place->is_image = is_read_as_image(m, node->outputs[0], names);
+    }
+    return QN_OK;
+}
+
+static qn_status read_place(qn_onnx_network *n, int input) {
+    const qn_onnx_value *value = &n->source->inputs[input];
+    qn_onnx_place *place = &n->inputs[input];
     if (value->n_dims > QN_MAX_RANK)
         return qn_fail(QN_ERROR_UNSUPPORTED, "%s has %d axes, where %d are the most here",
                        value->name, value->n_dims, QN_MAX_RANK);
@@ -106,13 +126,7 @@ static qn_status read_place(qn_onnx_network *n, const qn_onnx_value *value, qn_o
         .name = value->name, .dtype = place_type(value->type), .n_dims = value->n_dims};
     for (int i = 0; i < value->n_dims; i++)
         place->dims[i] = value->dims[i];
-    const bool may_be = value->n_dims >= 3 && value->n_dims <= 5 && place->dtype == QN_F32;
-    const char **names =
-        qn_arena_allocate(&n->arena, (size_t)n->source->n_nodes + 1, sizeof *names);
-    if (!names)
-        return QN_ERROR_MEMORY;
-    place->is_image = may_be && is_read_as_image(n->source, value->name, names);
-    return QN_OK;
+    return qn_onnx_find_image(n, input);
 }
 
 static qn_status read_places(qn_onnx_network *n) {
@@ -120,10 +134,11 @@ static qn_status read_places(qn_onnx_network *n) {
     n->inputs = qn_arena_allocate(&n->arena, (size_t)m->n_inputs + 1, sizeof *n->inputs);
     n->outputs = qn_arena_allocate(&n->arena, (size_t)m->n_outputs + 1, sizeof *n->outputs);
     n->tried = qn_arena_allocate(&n->arena, (size_t)m->n_outputs + 1, sizeof *n->tried);
-    if (!n->inputs || !n->outputs || !n->tried)
+    n->is_said = qn_arena_allocate(&n->arena, (size_t)m->n_outputs + 1, sizeof *n->is_said);
+    if (!n->inputs || !n->outputs || !n->tried || !n->is_said)
         return QN_ERROR_MEMORY;
     for (; n->n_inputs < m->n_inputs; n->n_inputs++)
-        QN_TRY(read_place(n, &m->inputs[n->n_inputs], &n->inputs[n->n_inputs]));
+        QN_TRY(read_place(n, n->n_inputs));
     for (; n->n_outputs < m->n_outputs; n->n_outputs++)
         n->outputs[n->n_outputs] =
             (qn_onnx_place){.name = m->outputs[n->n_outputs].name,
@@ -132,13 +147,13 @@ static qn_status read_places(qn_onnx_network *n) {
     return QN_OK;
 }
 
-int qn_onnx_softmax_at_end(const qn_onnx_model *model) {
+int qn_onnx_softmax_at_end(const qn_onnx_model *model, bool has_batch) {
     for (int n = 0; n < model->n_nodes && model->n_outputs == 1; n++) {
         const qn_onnx_node *node = &model->nodes[n];
         const bool is_softmax =
             strcmp(node->type, "Softmax") == 0 || strcmp(node->type, "LogSoftmax") == 0;
         const qn_onnx_attribute *axis = qn_onnx_find_attribute(node, "axis");
-        const bool is_of_samples = axis && (axis->count == 0 || axis->count == -2);
+        const bool is_of_samples = has_batch && axis && (axis->count == 0 || axis->count == -2);
         if (is_softmax && !is_of_samples && !*node->domain && node->n_inputs == 1 &&
             node->n_outputs == 1 && strcmp(node->outputs[0], model->outputs[0].name) == 0)
             return n;
@@ -175,14 +190,15 @@ static qn_status give_inputs(const qn_onnx_network *n, qn_onnx_builder *b, const
         if (b->wanted && inputs[i].id < 0)
             continue;
         QN_TRY(check_input(n, i, b->graph, inputs[i]));
-        item->value = inputs[i];
-        item->is_image = n->inputs[i].is_image;
+        const bool is_moved = qn_onnx_is_moved(&n->inputs[i]);
+        item->value = is_moved ? qn_onnx_to_file(n, &n->inputs[i], b->graph, inputs[i]) : inputs[i];
+        item->is_image = n->inputs[i].is_image && !is_moved;
     }
     if (n->n_inputs > 0 && n->inputs[0].n_dims > 0 && inputs[0].id >= 0) {
-        b->file_batch = n->inputs[0].dims[0];
+        b->file_batch = qn_onnx_is_moved(&n->inputs[0]) ? -1 : n->inputs[0].dims[0];
         b->batch = qn_graph_shape(b->graph, inputs[0]).dims[0];
     }
-    return QN_OK;
+    return b->graph->status == QN_OK ? QN_OK : qn_fail(b->graph->status, "%s", b->graph->message);
 }
 
 /* All of them, or, from 0 on, one. */
@@ -200,7 +216,10 @@ static qn_status take_outputs(qn_onnx_network *n, qn_onnx_builder *b, qn_value *
         if (outputs[i].id < 0)
             return qn_fail(QN_ERROR_UNSUPPORTED, "output %s is not made here: %s",
                            n->outputs[i].name, b->graph->message);
-        n->outputs[i].is_image = item->is_image;
+        const bool is_moved = qn_onnx_is_moved(&n->outputs[i]);
+        if (is_moved)
+            outputs[i] = qn_onnx_from_file(&n->outputs[i], b->graph, outputs[i], item->is_image);
+        n->outputs[i].is_image = item->is_image && !is_moved;
         n->outputs[i].dtype =
             qn_graph_tensor(b->graph, outputs[i]).dtype == QN_I32 ? QN_I32 : QN_F32;
     }
@@ -285,29 +304,47 @@ const bool *qn_onnx_mark_part(qn_onnx_network *n, int output) {
 }
 
 /* A guess for an extent that the file leaves open. */
-static int64_t guess(const qn_onnx_place *place, int axis) {
+static int64_t guess(const qn_onnx_place *place, int axis, int64_t batch) {
     if (axis == 0)
-        return 1;
+        return place->batch_axis == QN_ONNX_NO_BATCH ? 1 : batch;
     return place->is_image && place->n_dims >= 4 ? (axis == 1 ? 3 : GUESSED_IMAGE) : GUESSED_LENGTH;
 }
 
-qn_shape qn_onnx_guess_shape(const qn_onnx_place *place) {
+static qn_shape guess_shape(const qn_onnx_place *place, int64_t batch) {
     qn_shape shape = {.rank = place->n_dims};
     for (int i = 0; i < place->n_dims; i++) {
         const int to = !place->is_image || i == 0 ? i : i == 1 ? place->n_dims - 1 : i - 1;
-        shape.dims[to] = place->dims[i] >= 0 ? place->dims[i] : guess(place, i);
+        shape.dims[to] = place->dims[i] >= 0 ? place->dims[i] : guess(place, i, batch);
     }
     return shape;
+}
+
+qn_shape qn_onnx_guess_shape(const qn_onnx_place *place) {
+    return guess_shape(place, 1);
+}
+
+qn_shape qn_onnx_shape_in_file(const qn_onnx_place *place, qn_shape shape) {
+    qn_shape file = shape;
+    for (int axis = 1; place->is_image && axis < shape.rank; axis++)
+        file.dims[axis] = shape.dims[axis == 1 ? shape.rank - 1 : axis - 1];
+    return file;
 }
 
 /* An input's shape; what is open under the name of the batch, wherever it is, is as long. */
 qn_shape qn_onnx_guess_input(const qn_onnx_network *n, int i) {
     const qn_onnx_value *value = &n->source->inputs[i], *first = &n->source->inputs[0];
-    qn_shape shape = qn_onnx_guess_shape(&n->inputs[i]);
-    const char *batch = first->n_dims > 0 && first->dims[0] < 0 ? first->symbols[0] : "";
-    for (int axis = 1; *batch && axis < value->n_dims && !n->inputs[i].is_image; axis++) {
-        if (value->dims[axis] < 0 && strcmp(value->symbols[axis], batch) == 0)
-            shape.dims[axis] = guess(&n->inputs[i], 0);
+    const qn_onnx_place *place = &n->inputs[i], *front = &n->inputs[0];
+    const int own = qn_onnx_file_axis(front, 0);
+    const int64_t batch = place->batch_axis != QN_ONNX_NO_BATCH ? n->trial_batch : 1;
+    qn_shape shape = guess_shape(place, batch);
+    if (n->trial_batch > 1 && batch > 1 && place->n_dims > 0)
+        shape.dims[0] = batch;
+    const char *symbol =
+        first->n_dims > 0 && own >= 0 && first->dims[own] < 0 ? first->symbols[own] : "";
+    for (int axis = 1; *symbol && axis < place->n_dims && !place->is_image; axis++) {
+        const int from = qn_onnx_file_axis(place, axis);
+        if (value->dims[from] < 0 && strcmp(value->symbols[from], symbol) == 0)
+            shape.dims[axis] = n->trial_batch;
     }
     return shape;
 }
@@ -336,78 +373,25 @@ qn_status qn_onnx_try(qn_onnx_network *n, bool training, qn_graph **graph, qn_va
     return qn_onnx_build(n, *graph, inputs, outputs);
 }
 
-/* ---- extents that the caller says ---- */
-
-/* An open extent, and those that the file calls by the same name, is from now on a number. */
-static void set_extent(qn_onnx_network *n, int input, int axis, int64_t extent) {
-    const char *symbol = n->source->inputs[input].symbols[axis];
-    n->inputs[input].dims[axis] = extent;
-    for (int i = 0; *symbol && i < n->n_inputs; i++) {
-        const qn_onnx_value *other = &n->source->inputs[i];
-        for (int k = 1; k < n->inputs[i].n_dims; k++) {
-            if (n->inputs[i].dims[k] < 0 && strcmp(other->symbols[k], symbol) == 0)
-                n->inputs[i].dims[k] = extent;
-        }
+/* A number or a list of whole numbers or truths that the network takes may be what decides. */
+static bool blame_value(const qn_onnx_network *n, qn_status status) {
+    if (!strstr(qn_error_message(), "known only when it runs"))
+        return false;
+    for (int i = 0; i < n->n_inputs; i++) {
+        const qn_onnx_place *place = &n->inputs[i];
+        if (place->dtype != QN_I32 || place->n_dims > 1)
+            continue;
+        qn_fail(status, "%s; if the value of input %s decides it, say it by --set %s=VALUE",
+                qn_error_message(), place->name, place->name);
+        return true;
     }
-}
-
-/* "1x3x512x512" for an input. The first extent is the batch, which stays open. */
-static qn_status set_shape(qn_onnx_network *n, int input, const char *text) {
-    const qn_onnx_place *place = &n->inputs[input];
-    int64_t dims[QN_MAX_RANK];
-    int rank = 0;
-    for (char *end; rank < QN_MAX_RANK && *text; text = *end ? end + 1 : end) {
-        dims[rank] = strtoll(text, &end, 10);
-        if (end == text || dims[rank] < 1 || dims[rank] > INT32_MAX || (*end && *end != 'x'))
-            break;
-        rank++;
-    }
-    if (*text || rank != place->n_dims)
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "the shape of input %s has %d extents with an x between, of which the first "
-                       "is the batch",
-                       place->name, place->n_dims);
-    for (int axis = 1; axis < rank; axis++) {
-        if (place->dims[axis] >= 0 && place->dims[axis] != dims[axis])
-            return qn_fail(QN_ERROR_ARGUMENT,
-                           "extent %d of input %s is %lld in the file, so it cannot be %lld", axis,
-                           place->name, (long long)place->dims[axis], (long long)dims[axis]);
-        set_extent(n, input, axis, dims[axis]);
-    }
-    return QN_OK;
-}
-
-/* One "NAME=EXTENTS". */
-static qn_status set_named(qn_onnx_network *n, char *text) {
-    char *sign = strrchr(text, '=');
-    if (sign)
-        *sign = 0;
-    for (int i = 0; sign && i < n->n_inputs; i++) {
-        if (strcmp(n->inputs[i].name, text) == 0)
-            return set_shape(n, i, sign + 1);
-    }
-    return qn_fail(QN_ERROR_ARGUMENT,
-                   "no input is called %s: a shape is written NAME=1x3x512x512, and the first "
-                   "input is %s",
-                   text, n->n_inputs > 0 ? n->inputs[0].name : "missing");
-}
-
-static qn_status set_shapes(qn_onnx_network *n, const char *shapes) {
-    char *text = qn_arena_text(&n->arena, shapes ? shapes : ""), *next = text;
-    if (!text)
-        return QN_ERROR_MEMORY;
-    while (shapes && next) {
-        char *comma = strchr(next, ',');
-        if (comma)
-            *comma = 0;
-        QN_TRY(set_named(n, next));
-        next = comma ? comma + 1 : NULL;
-    }
-    return QN_OK;
+    return false;
 }
 
 /* Where extents were guessed, that may be why a network could not be built. */
 void qn_onnx_blame_guess(const qn_onnx_network *n, qn_status status) {
+    if (status == QN_ERROR_UNSUPPORTED && blame_value(n, status))
+        return;
     for (int i = 0; i < n->n_inputs; i++) {
         const qn_onnx_place *place = &n->inputs[i];
         for (int axis = 1; axis < place->n_dims; axis++) {
@@ -416,7 +400,7 @@ void qn_onnx_blame_guess(const qn_onnx_network *n, qn_status status) {
             qn_fail(status,
                     "%s; extent %d of input %s is open in the file, and was guessed: say it by "
                     "--shape %s=1x...",
-                    qn_error_message(), axis, place->name, place->name);
+                    qn_error_message(), qn_onnx_file_axis(place, axis), place->name, place->name);
             return;
         }
     }
@@ -431,6 +415,32 @@ static qn_status read_left_out(qn_onnx_network *n) {
     return n->left_out ? QN_OK : QN_ERROR_MEMORY;
 }
 
+/* Who gave the links is not always who allowed them. */
+static void log_links(const qn_onnx_network *n) {
+    const char *path;
+    char text[1024];
+    for (int i = 0; n->log && (path = qn_onnx_file_followed(n->file, i)); i++) {
+        snprintf(text, sizeof text, "%s: data are read from %s, where a link leads", n->model.name,
+                 path);
+        n->log->write(n->log->user, 0, text);
+    }
+}
+
+static qn_status read_network(qn_onnx_network *n, const qn_onnx_options *options) {
+    log_links(n);
+    QN_TRY(qn_onnx_set_values(qn_onnx_file_model(n->file), options->values, &n->arena, &n->base,
+                              &n->n_set));
+    QN_TRY(qn_onnx_recognise(n->base, &n->arena, &n->source));
+    QN_TRY(qn_onnx_decide(n->base, options->train_only, options->requires_grad, &n->arena,
+                          &n->decisions));
+    qn_onnx_fix_values(n->base, n->n_set, &n->decisions);
+    QN_TRY(read_places(n));
+    QN_TRY(qn_onnx_set_shapes(n, options->shapes));
+    n->softmax = n->keep_softmax ? -1 : qn_onnx_softmax_at_end(n->source, qn_onnx_has_batch(n));
+    QN_TRY(read_left_out(n));
+    return qn_onnx_find_batches(n);
+}
+
 qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
                        qn_onnx_network **network) {
     qn_onnx_options taken;
@@ -442,24 +452,15 @@ qn_status qn_onnx_read(const qn_onnx_options *options, const char *path,
     *n = (qn_onnx_network){.allocator = allocator,
                            .log = options->log,
                            .keep_softmax = options->keep_softmax,
+                           .trial_batch = 1,
                            .softmax = -1};
     qn_arena_init(&n->arena, allocator);
     n->model.name = qn_arena_text(&n->arena, path);
-    qn_status status =
-        n->model.name ? qn_onnx_file_open(allocator, path, &n->file) : QN_ERROR_MEMORY;
-    if (status == QN_OK)
-        status = qn_onnx_recognise(qn_onnx_file_model(n->file), &n->arena, &n->source);
+    qn_status status = n->model.name
+                           ? qn_onnx_file_open(allocator, path, options->follow_links, &n->file)
+                           : QN_ERROR_MEMORY;
     if (status == QN_OK) {
-        n->softmax = n->keep_softmax ? -1 : qn_onnx_softmax_at_end(n->source);
-        status = read_left_out(n);
-    }
-    if (status == QN_OK) {
-        status = qn_onnx_decide(qn_onnx_file_model(n->file), options->train_only,
-                                options->requires_grad, &n->arena, &n->decisions);
-        if (status == QN_OK)
-            status = read_places(n);
-        if (status == QN_OK)
-            status = set_shapes(n, options->shapes);
+        status = read_network(n, options);
         if (status != QN_OK)
             qn_fail_within(status, "%s", path);
     }
@@ -487,18 +488,15 @@ void qn_onnx_note_outputs(qn_onnx_network *n, const qn_graph *graph, const qn_va
     for (int i = 0; i < n->n_outputs; i++) {
         qn_onnx_place *place = &n->outputs[i];
         const qn_shape shape = qn_graph_shape(graph, outputs[i]);
+        n->tried[i] = qn_onnx_shape_in_file(place, shape);
         place->n_dims = shape.rank;
-        for (int axis = 0; axis < shape.rank; axis++) {
-            const int from = !place->is_image || axis == 0 ? axis
-                             : axis == 1                   ? shape.rank - 1
-                                                           : axis - 1;
-            place->dims[axis] = shape.dims[from];
-        }
-        n->tried[i] = qn_shape_make(shape.rank, place->dims);
+        memcpy(place->dims, n->tried[i].dims, sizeof place->dims);
         const qn_onnx_value *said = &n->source->outputs[i];
-        for (int axis = 0; axis < said->n_dims && axis < shape.rank; axis++) {
+        for (int axis = 0; axis < shape.rank; axis++) {
+            const int from = qn_onnx_file_axis(place, axis);
             const bool may_be_open = axis == 0 || has_open;
-            place->dims[axis] = said->dims[axis] < 0 && may_be_open ? -1 : place->dims[axis];
+            if (from >= 0 && from < said->n_dims && said->dims[from] < 0 && may_be_open)
+                place->dims[axis] = -1;
         }
     }
 }
@@ -572,13 +570,18 @@ void qn_onnx_options_read(const qn_metadata *settings, qn_onnx_options *options)
         const char *key, **field;
     } fields[] = {
         {"shape", &options->shapes},
+        {"set", &options->values},
         {"train-only", &options->train_only},
         {"requires-grad", &options->requires_grad},
     };
-    for (size_t i = 0; settings && i < sizeof fields / sizeof *fields; i++) {
+    if (!settings || !options)
+        return;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (!*fields[i].field)
             *fields[i].field = qn_metadata_get(settings, fields[i].key);
     }
+    const char *links = qn_metadata_get(settings, "follow-links");
+    options->follow_links = options->follow_links || (links && strcmp(links, "yes") == 0);
 }
 
 /* ---- what the file says of itself ---- */

@@ -19,6 +19,10 @@ struct qn_onnx_network {
     int n_inputs, n_outputs;
     qn_onnx_place *inputs, *outputs;
     qn_shape *tried; /* (n_outputs), in the file's order: what a trial with guessed inputs gave */
+    bool *is_said;   /* (n_outputs): the caller says which axis is the batch */
+    int64_t trial_batch;           /* guess of an open batch */
+    int n_set;                     /* inputs with set values: the last initialisers of base */
+    const qn_onnx_model *base;     /* the file's, with these */
     const qn_onnx_record *records; /* of the last build */
     int softmax;                   /* the node of a softmax at the end that is left out; or -1 */
     qn_model model;
@@ -47,6 +51,12 @@ const bool *qn_onnx_mark_part(qn_onnx_network *network, int output);
 qn_value qn_onnx_build_part(qn_onnx_network *network, qn_graph *graph, const qn_value *inputs,
                             int output);
 
+/* Whether an input is read as an image, which follows from what reads it. */
+qn_status qn_onnx_find_image(qn_onnx_network *network, int input);
+
+/* The shape of what lies in the graph, in the place's order of axes: (N, C, H, W) of an image. */
+qn_shape qn_onnx_shape_in_file(const qn_onnx_place *place, qn_shape shape);
+
 /* The shape of a place where its open extents are guessed, channels last. */
 qn_shape qn_onnx_guess_shape(const qn_onnx_place *place);
 
@@ -73,6 +83,6 @@ qn_status qn_onnx_recognise(const qn_onnx_model *model, qn_arena *arena,
                             const qn_onnx_model **simpler);
 
 /* The first node whose output is a network's output: of a softmax at the end, or -1. */
-int qn_onnx_softmax_at_end(const qn_onnx_model *model);
+int qn_onnx_softmax_at_end(const qn_onnx_model *model, bool has_batch);
 
 #endif

@@ -68,14 +68,15 @@ static void put_dims(qn_output *out, const int64_t *dims, int n) {
 }
 
 static void put_places(qn_output *out, const char *key, const qn_onnx_value *values, int n,
-                       const qn_onnx_place *places) {
+                       const qn_onnx_place *places, bool with_layout) {
     qn_json_open(out, key, '[');
     for (int i = 0; i < n; i++) {
         qn_json_open(out, NULL, '{');
         qn_json_text(out, "name", values[i].name);
         qn_json_text(out, "type", qn_onnx_type_name(values[i].type));
         put_dims(out, values[i].dims, values[i].n_dims > 0 ? values[i].n_dims : 0);
-        if (places)
+        qn_json_count(out, "batch_axis", places[i].batch_axis);
+        if (with_layout)
             qn_json_flag(out, "channels_last", places[i].is_image);
         qn_json_close(out, '}');
     }
@@ -175,8 +176,8 @@ static qn_status put_report(qn_output *out, qn_onnx_network *n, const qn_graph *
     qn_json_text(out, "file", n->model.name);
     qn_json_count(out, "opset", m->opset);
     qn_json_text(out, "producer", m->producer);
-    put_places(out, "inputs", m->inputs, m->n_inputs, n->inputs);
-    put_places(out, "outputs", m->outputs, m->n_outputs, NULL);
+    put_places(out, "inputs", m->inputs, m->n_inputs, n->inputs, true);
+    put_places(out, "outputs", m->outputs, m->n_outputs, n->outputs, false);
     put_operators(out, qn_onnx_file_model(n->file));
     put_parameters(out, status == QN_OK ? graph : NULL);
     put_initializers(out, &n->decisions);

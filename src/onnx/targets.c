@@ -2,6 +2,7 @@
 #include "onnx/targets.h"
 
 #include "base/status.h"
+#include "onnx/inputs.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -58,13 +59,6 @@ static qn_value *build_all(qn_graph *graph, qn_onnx_network *n, const qn_shape *
                                                                           : NULL;
 }
 
-static qn_shape file_shape(const qn_onnx_place *place, qn_shape shape) {
-    qn_shape file = shape;
-    for (int i = 0; i < shape.rank; i++)
-        file.dims[i] = shape.dims[graph_axis(place, shape.rank, i)];
-    return file;
-}
-
 qn_status qn_onnx_find_outputs(qn_onnx_network *n, const qn_shape *inputs, qn_shape *outputs) {
     qn_graph *graph;
     QN_TRY(qn_graph_create(&(qn_graph_options){QN_OPTIONS_INIT(qn_graph_options), .training = true},
@@ -72,7 +66,7 @@ qn_status qn_onnx_find_outputs(qn_onnx_network *n, const qn_shape *inputs, qn_sh
     const qn_value *values = build_all(graph, n, inputs);
     for (int i = 0; values && i < n->n_outputs; i++) {
         const qn_tensor tensor = qn_graph_tensor(graph, values[i]);
-        outputs[i] = file_shape(&n->outputs[i], tensor.shape);
+        outputs[i] = qn_onnx_shape_in_file(&n->outputs[i], tensor.shape);
         if (tensor.dtype == QN_I32)
             outputs[i].rank = -1;
     }
@@ -113,8 +107,10 @@ static bool is_over_classes(const qn_onnx_network *n, int output, int class_axis
     const qn_onnx_node *node = &m->nodes[find_last(m, output)];
     const qn_onnx_attribute *axis = qn_onnx_find_attribute(node, "axis");
     const int64_t number = axis ? axis->count : m->opset < 13 ? 1 : -1;
-    const int rank = n->tried[output].rank;
-    return rank == 0 || (number < 0 ? number + rank : number) == class_axis;
+    const qn_onnx_place *place = &n->outputs[output];
+    const int rank = n->tried[output].rank, in_file = rank - (place->batch_axis < 0);
+    return rank == 0 ||
+           (number < 0 ? number + in_file : number) == qn_onnx_file_axis(place, class_axis);
 }
 
 static bool has_own(const qn_onnx_network *n, int output, const qn_onnx_target *target) {

@@ -5,7 +5,6 @@
 
 #include "base/options.h"
 #include "base/status.h"
-#include "onnx/options.h"
 #include "os/heap.h"
 #include "passes/head.h"
 #include "quern/checkpoint.h"
@@ -46,11 +45,18 @@ static bool is_onnx(const char *path) {
 /* ---- the model ---- */
 
 static qn_status import(qn_predictor *p, const qn_predictor_options *o, const char *path) {
-    qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options), .allocator = &p->allocator,
-                               .log = o->log};
+    qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options)};
+    if (o->onnx)
+        QN_TRY(QN_OPTIONS_TAKE(qn_onnx_options, o->onnx, &options));
+    options.allocator = &p->allocator;
+    options.log = o->log;
+    options.keep_softmax = false;
     qn_onnx_options_read(p->pairs, &options);
     QN_TRY(qn_onnx_open(&options, path, &p->network));
-    return qn_onnx_model_for(p->network, "classification", &p->model);
+    QN_TRY(qn_onnx_model_for(p->network, "classification", &p->model));
+    if (qn_onnx_input(p->network, 0)->batch_axis < 0) /* it takes one sample at a time */
+        p->batch = 1;
+    return QN_OK;
 }
 
 /* Beside the file that names it, where it is no longer where it was. */
@@ -98,6 +104,9 @@ static qn_status find_model(qn_predictor *p, const qn_predictor_options *o, cons
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "%s is a model of the task %s; only classifiers and regressions predict",
                        p->model->name, qn_task_of(p->model));
+    if (o->onnx && !p->network)
+        return qn_fail(QN_ERROR_ARGUMENT, "%s is not of an ONNX file, and options of one are given",
+                       path);
     return o->own_model ? QN_OK : check_hash(p, path, p->model->name);
 }
 

@@ -112,7 +112,7 @@ static void open_tensor(const char *path, const qn_allocator *allocator) {
 
 static void open_model(const char *path, const qn_allocator *allocator) {
     qn_onnx_file *file;
-    if (qn_onnx_file_open(allocator, path, &file) != QN_OK)
+    if (qn_onnx_file_open(allocator, path, false, &file) != QN_OK)
         return;
     check_model(qn_onnx_file_model(file));
     sum += qn_onnx_file_hash_outside(file);

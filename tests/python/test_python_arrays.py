@@ -33,6 +33,40 @@ def quietly(work):
         return work(), [str(one.message) for one in told]
 
 
+class Files(unittest.TestCase):
+    def test_how_a_file_is_read(self):
+        """A branch by the value of an input, and the batch as the second axis; the checkpoint keeps both."""
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+        weights = {w: np.random.default_rng(i).standard_normal((8, 3)).astype(np.float32) for i, w in enumerate(("W1", "W2"))}
+        arms = [helper.make_graph([helper.make_node("MatMul", ["x", w], [f"y{w}"])], w, [],
+                                  [helper.make_tensor_value_info(f"y{w}", TensorProto.FLOAT, None)]) for w in weights]
+        graph = helper.make_graph(
+            [helper.make_node("Equal", ["sr", "fast"], ["is"]),
+             helper.make_node("If", ["is"], ["y"], then_branch=arms[0], else_branch=arms[1])], "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (5, "B", 8)), helper.make_tensor_value_info("sr", TensorProto.INT64, ())],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, (5, "B", 3))],
+            [numpy_helper.from_array(np.asarray(v), n) for n, v in {**weights, "fast": np.int64(16000)}.items()])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 8
+        x = np.random.default_rng(3).standard_normal((12, 5, 8)).astype(np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            onnx.save(model, f"{folder}/net.onnx")
+            m = quern.Model(f"{folder}/net.onnx", set={"sr": 16000}, shape={"x": (5, "N", 8)})
+            np.testing.assert_allclose(m.predict({"x": x}), x @ weights["W1"], atol=1e-5)
+            m.fit({"x": x, "y": x @ weights["W2"]}, steps=3, batch=4, lr=0.01, meter=False)
+            m.save(f"{folder}/net.st")
+            again = quern.Model(f"{folder}/net.st")
+            np.testing.assert_array_equal(again.predict({"x": x}), m.predict({"x": x}))
+            self.assertFalse(np.allclose(m.predict({"x": x}), x @ weights["W1"], atol=1e-5))
+            slow = quern.Model(f"{folder}/net.onnx", set={"sr": np.int64(8000)}, shape={"x": "5xNx8"})
+            np.testing.assert_allclose(slow.predict({"x": x}), x @ weights["W2"], atol=1e-5)
+            with self.assertRaises(TypeError):
+                m.fit({"x": x, "y": x @ weights["W2"]}, set={"sr": 8000}, steps=3, batch=4, lr=0.01, meter=False)
+        with self.assertRaises(quern.ArgumentError):
+            quern.Model("mlp", set={"sr": 1})
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         self.x, self.y = make_images()

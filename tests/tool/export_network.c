@@ -109,7 +109,8 @@ int main(int n_arguments, char **arguments) {
     snprintf(path, sizeof path, "%s/%s.onnx", arguments[3], n.model->name);
     const qn_onnx_export_options options = {QN_OPTIONS_INIT(qn_onnx_export_options),
                                             .model = n.model, .engine = engine};
-    if (qn_onnx_export(&options, path) != QN_OK || qn_onnx_file_open(NULL, path, &file) != QN_OK)
+    if (qn_onnx_export(&options, path) != QN_OK ||
+        qn_onnx_file_open(NULL, path, false, &file) != QN_OK)
         stop(path);
     run(engine, n.model->name, arguments[3], qn_onnx_file_model(file));
     qn_onnx_file_close(file);

@@ -74,7 +74,7 @@ static qn_status build(program *p, const char *path, const char *folder) {
     QN_TRY(qn_graph_create(
         &(qn_graph_options){QN_OPTIONS_INIT(qn_graph_options), .real = QN_F64, .training = true},
         &p->graph));
-    QN_TRY(qn_onnx_file_open(p->graph->allocator, path, &p->file));
+    QN_TRY(qn_onnx_file_open(p->graph->allocator, path, false, &p->file));
     p->model = qn_onnx_file_model(p->file);
     if (p->model->n_inputs > MOST || p->model->n_outputs > MOST)
         return qn_fail(QN_ERROR_UNSUPPORTED, "%s: more than %d inputs or outputs", path, MOST);

@@ -347,6 +347,7 @@ const command command_export = {
         "with scales that are fixed: those of a batch of training samples.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .shared = {&onnx_options},
     .run = run,
     .makes_files = true,
 };

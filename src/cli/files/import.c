@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/files/import_language.h"
+#include "cli/model.h"
 #include "format/pretrained/pretrained.h"
 #include "os/os.h"
 #include "quern/onnx.h"
@@ -15,11 +16,6 @@ static const option options[] = {
      .kind = OPTION_FLAG,
      .fallback = "no",
      .help = "exit with status 1 if any part of the file is unsupported"},
-    {.name = "shape",
-     .kind = OPTION_TEXT,
-     .argument = "INPUT=1x3x512x512",
-     .otherwise = "guessed where the file leaves them open",
-     .help = "extents of inputs, with commas between inputs; the first is the batch"},
     {.name = "train-only",
      .kind = OPTION_PARTS,
      .argument = "NAMES",
@@ -71,8 +67,13 @@ static void print_places(const cJSON *report, const char *key, const char *word)
     cJSON_ArrayForEach(place, cJSON_GetObjectItemCaseSensitive(report, key)) {
         printf("%-12s%s ", word, text_of(place, "name"));
         print_shape(place);
-        printf(" %s%s\n", text_of(place, "type"),
-               flag_of(place, "channels_last") ? ", an image: channels go last here" : "");
+        const double batch = number_of(place, "batch_axis");
+        printf(" %s%s%s\n", text_of(place, "type"),
+               flag_of(place, "channels_last") ? ", an image: channels go last here" : "",
+               batch < 0    ? ", without a batch: one sample at a time"
+               : batch == 1 ? ", with the batch as its second axis"
+               : batch > 1  ? ", with the batch as a later axis"
+                            : "");
     }
 }
 
@@ -163,10 +164,8 @@ static void print_report(const cJSON *report) {
 }
 
 static int run_onnx(const arguments *a) {
-    const qn_onnx_options onnx = {QN_OPTIONS_INIT(qn_onnx_options),
-                                  .shapes = arguments_get(a, "shape"),
-                                  .train_only = arguments_get(a, "train-only"),
-                                  .requires_grad = arguments_get(a, "requires-grad")};
+    model_read_options(a);
+    const qn_onnx_options onnx = *model_import_options();
     char *text;
     const qn_status status = qn_onnx_inspect(&onnx, a->words[0], &text);
     if (status != QN_OK)
@@ -184,7 +183,8 @@ static int run_onnx(const arguments *a) {
 
 /* Options of ONNX files, which a language model has no use for. */
 static qn_status check_options(const arguments *a) {
-    static const char *const names[] = {"shape", "train-only", "requires-grad"};
+    static const char *const names[] = {"shape", "set", "follow-links", "train-only",
+                                        "requires-grad"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (arguments_has(a, names[i]))
             return qn_fail(QN_ERROR_ARGUMENT, "--%s is for ONNX files; %s is a language model",
@@ -222,5 +222,6 @@ const command command_import = {
         "those that the family has. docs/language-models.md has the families and types.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .shared = {&onnx_options},
     .run = run,
 };

@@ -1,5 +1,6 @@
 /* quern merge: full weights from an adapter and the base weights that it was trained on. */
 #include "base/status.h"
+#include "cli/model.h"
 #include "cli/session.h"
 
 #include <stdio.h>
@@ -34,6 +35,7 @@ static qn_status merge(const arguments *a, session *s) {
     const char *weights = arguments_get(a, "weights"), *out = arguments_get(a, "out");
     if (!weights || !out)
         return qn_fail(QN_ERROR_ARGUMENT, "quern merge needs --weights FILE and --out FILE");
+    model_read_options(a);
     QN_TRY(session_begin(s, a->words[0], NULL, weights));
     if (!qn_metadata_get(s->kept, "lora"))
         return qn_fail(QN_ERROR_ARGUMENT, "%s is not an adapter, so there is nothing to merge",
@@ -69,6 +71,7 @@ const command command_merge = {
         "predict and sample, and for further training (--load).",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .shared = {&onnx_options},
     .run = run,
     .makes_files = true,
 };

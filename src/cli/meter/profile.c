@@ -411,7 +411,7 @@ const command command_profile = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .shared = {&report_options, &measuring_options, &training_options, &reading_options,
-               &by_plan_options},
+               &by_plan_options, &onnx_options},
     .run = run,
     .makes_files = true,
 };

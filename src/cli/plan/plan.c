@@ -128,6 +128,6 @@ const command command_plan = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .shared = {&plan_buffers_options, &plan_cores_options, &training_options, &table_options,
-               &table_form_options, &reading_options},
+               &table_form_options, &reading_options, &onnx_options},
     .run = run,
 };

@@ -97,6 +97,8 @@ static qn_status find_model(planning *p, const qn_plan_file *file) {
     const char *data = NULL;
     for (size_t i = 0; i < file->n_settings; i++)
         data = strcmp(file->settings[i].key, "data") == 0 ? file->settings[i].value : data;
+    model_read_options(p->a);
+    QN_TRY(model_read_plan(file));
     return model_find(file->model, data, &p->model) == QN_OK ? QN_OK : QN_ERROR_FORMAT;
 }
 

@@ -480,7 +480,7 @@ const command command_train = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .shared = {&training_options, &table_options, &table_form_options, &reading_options,
-               &by_plan_options, &personal_options},
+               &by_plan_options, &personal_options, &onnx_options},
     .run = run,
     .makes_files = true,
 };

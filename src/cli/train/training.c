@@ -94,7 +94,6 @@ void training_deinit(training *t) {
 /* The plan's settings, but for its data, where neither the command line nor a checkpoint says
  * anything: a plan is of one graph. */
 static qn_status use_plan(training *t, const char *path) {
-    QN_TRY(qn_plan_file_read(&t->plan, path));
     if (strcmp(t->plan.model, t->s.model->name) != 0)
         return qn_fail(QN_ERROR_ARGUMENT, "%s is a plan of %s, not of %s", path, t->plan.model,
                        t->s.model->name);
@@ -120,10 +119,15 @@ qn_status training_begin(training *t) {
                        "quern %s needs a MODEL, or --resume FILE; quern models lists the models",
                        t->a->command->name);
     model_read_options(t->a);
+    const char *plan = option_find(t->a->command, "plan") < 0 ? NULL : arguments_get(t->a, "plan");
+    if (plan) {
+        QN_TRY(qn_plan_file_read(&t->plan, plan));
+        if (!resume)
+            QN_TRY(model_read_plan(&t->plan));
+    }
     QN_TRY(session_begin(&t->s, name, arguments_get(t->a, "data"), resume));
     QN_TRY(model_say(t->s.model));
     QN_TRY(read_settings(t));
-    const char *plan = option_find(t->a->command, "plan") < 0 ? NULL : arguments_get(t->a, "plan");
     if (plan)
         QN_TRY(use_plan(t, plan));
     return ranks_share(t);

@@ -199,14 +199,14 @@ static qn_status read_tensor(qn_onnx_reading *reading, const void *from, size_t 
 typedef qn_status reader(qn_onnx_reading *reading, const void *from, size_t n);
 
 static qn_status open_bytes(const qn_allocator *allocator, reader *read, const void *from, size_t n,
-                            const char *folder, const char *name, bool is_mapped,
-                            qn_onnx_file **file) {
+                            const qn_onnx_reading *how, qn_onnx_file **file) {
     qn_onnx_file *opened;
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *opened, &opened));
     opened->allocator = allocator;
     qn_arena_init(&opened->arena, allocator);
-    qn_onnx_reading reading = {opened, name, folder, is_mapped};
+    qn_onnx_reading reading = *how;
+    reading.file = opened;
     const qn_status status = read(&reading, from, n);
     if (status != QN_OK) {
         qn_onnx_file_close(opened);
@@ -224,16 +224,16 @@ static char *folder_of(qn_arena *arena, const char *path) {
     return qn_arena_format(arena, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-static qn_status open_mapped(const qn_allocator *allocator, reader *read, const char *path,
-                             qn_file *from, qn_onnx_file **file) {
+static qn_status open_mapped(const qn_allocator *allocator, reader *read, qn_file *from,
+                             qn_onnx_reading *how, qn_onnx_file **file) {
     const void *memory;
     const size_t n = (size_t)qn_file_bytes(from);
     qn_arena arena;
     QN_TRY(qn_file_map(from, &memory));
     qn_arena_init(&arena, qn_allocator_or_default(allocator));
-    const char *folder = folder_of(&arena, path);
+    how->folder = folder_of(&arena, how->name);
     qn_status status =
-        folder ? open_bytes(allocator, read, memory, n, folder, path, true, file) : QN_ERROR_MEMORY;
+        how->folder ? open_bytes(allocator, read, memory, n, how, file) : QN_ERROR_MEMORY;
     const qn_status mapped = qn_file_map_check(memory);
     if (mapped != QN_OK && status == QN_OK)
         qn_onnx_file_close(*file);
@@ -244,26 +244,29 @@ static qn_status open_mapped(const qn_allocator *allocator, reader *read, const 
 }
 
 static qn_status open_path(const qn_allocator *allocator, reader *read, const char *path,
-                           qn_onnx_file **file) {
+                           bool follows_links, qn_onnx_file **file) {
+    qn_onnx_reading how = {.name = path, .is_mapped = true, .follows_links = follows_links};
     qn_file *from;
     QN_TRY(qn_file_open(allocator, path, &from));
-    const qn_status status = open_mapped(allocator, read, path, from, file);
+    const qn_status status = open_mapped(allocator, read, from, &how, file);
     qn_file_close(from);
     return status;
 }
 
 qn_status qn_onnx_file_open_bytes(const qn_allocator *allocator, const void *bytes, size_t n,
                                   const char *folder, const char *name, qn_onnx_file **file) {
-    return open_bytes(allocator, read_model, bytes, n, folder, name, false, file);
+    const qn_onnx_reading how = {.name = name, .folder = folder};
+    return open_bytes(allocator, read_model, bytes, n, &how, file);
 }
 
-qn_status qn_onnx_file_open(const qn_allocator *allocator, const char *path, qn_onnx_file **file) {
-    return open_path(allocator, read_model, path, file);
+qn_status qn_onnx_file_open(const qn_allocator *allocator, const char *path, bool follows_links,
+                            qn_onnx_file **file) {
+    return open_path(allocator, read_model, path, follows_links, file);
 }
 
 qn_status qn_onnx_tensor_open(const qn_allocator *allocator, const char *path, qn_onnx_file **file,
                               const qn_onnx_tensor **tensor) {
-    QN_TRY(open_path(allocator, read_tensor, path, file));
+    QN_TRY(open_path(allocator, read_tensor, path, false, file));
     *tensor = &(*file)->tensor;
     return QN_OK;
 }
@@ -288,6 +291,14 @@ uint64_t qn_onnx_file_hash_outside(const qn_onnx_file *file) {
     for (const qn_onnx_mapping *m = file->mappings; m; m = m->next)
         sum += qn_hash_text(m->location) * 3 ^ qn_hash_bytes(m->memory, m->bytes);
     return sum;
+}
+
+const char *qn_onnx_file_followed(const qn_onnx_file *file, int index) {
+    for (const qn_onnx_mapping *m = file->mappings; m; m = m->next) {
+        if (m->followed && index-- == 0)
+            return m->followed;
+    }
+    return NULL;
 }
 
 const qn_onnx_model *qn_onnx_file_model(const qn_onnx_file *file) {

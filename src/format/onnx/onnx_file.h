@@ -127,10 +127,12 @@ typedef struct qn_onnx_model {
 typedef struct qn_onnx_file qn_onnx_file;
 
 /* Reads a file; initialisers kept outside of it come from its folder (paths that lead out of that
- * folder, by "..", "/" or a link, are refused) and are mapped, not copied. QN_ERROR_FORMAT names
+ * folder, by "..", "/" or, unless links are followed, a link, are refused) and are mapped, not
+ * copied. QN_ERROR_FORMAT names
  * what is wrong and where ("model.onnx: node 'conv1' reads 'x7', which nothing gives"); opsets that
  * are not known are QN_ERROR_UNSUPPORTED. */
-qn_status qn_onnx_file_open(const qn_allocator *allocator, const char *path, qn_onnx_file **file);
+qn_status qn_onnx_file_open(const qn_allocator *allocator, const char *path, bool follows_links,
+                            qn_onnx_file **file);
 
 /* The same of bytes in memory, which may go away afterwards. folder: of outside data; null: such
  * data is refused. name: for messages. */
@@ -141,6 +143,10 @@ const qn_onnx_model *qn_onnx_file_model(const qn_onnx_file *file);
 
 /* After numbers outside of the file were read: fails if something of them was gone. */
 qn_status qn_onnx_file_check(const qn_onnx_file *file);
+
+/* The path of data that a link out of the model's folder led to; null: there are no more than
+ * index such. */
+const char *qn_onnx_file_followed(const qn_onnx_file *file, int index);
 
 /* A number of what the file keeps outside of itself; 0: nothing. */
 uint64_t qn_onnx_file_hash_outside(const qn_onnx_file *file);

@@ -14,7 +14,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw data of ONNX are 
 typedef struct qn_onnx_mapping {
     struct qn_onnx_mapping *next;
     const char *location;
-    const void *memory; /* (bytes), null where there are none */
+    const char *followed; /* where it is, if a link led out of the folder; or null */
+    const void *memory;   /* (bytes), null where there are none */
     size_t bytes;
 } qn_onnx_mapping;
 
@@ -33,6 +34,7 @@ typedef struct qn_onnx_reading {
     const char *name;   /* for messages */
     const char *folder; /* of outside data; null: none is read */
     bool is_mapped;     /* what is read is a file in memory */
+    bool follows_links; /* outside data may be links that lead out of the folder */
 } qn_onnx_reading;
 
 /* A failure that begins with the file's name. */

@@ -104,8 +104,9 @@ static bool stays_inside(const char *path) {
     return true;
 }
 
-/* Whether a path, links resolved, lies in the folder; resolved gets it. */
-static qn_status resolve_inside(const work *w, const char *location, char resolved[PATH_MAX]) {
+/* Whether a path, links resolved, lies in the folder, or may lie elsewhere; resolved gets it. */
+static qn_status resolve_inside(const work *w, const char *location, char resolved[PATH_MAX],
+                                bool *is_followed) {
     char path[PATH_MAX], folder[PATH_MAX];
     if (!w->reading->folder)
         return refuse(w, QN_ERROR_FORMAT, "its data are outside of the file, which has no folder");
@@ -120,10 +121,11 @@ static qn_status resolve_inside(const work *w, const char *location, char resolv
                               w->tensor->name);
     const size_t length = strlen(folder);
     const size_t part = length == 1 ? 0 : length; /* "/" */
-    if (strncmp(resolved, folder, part) != 0 || resolved[part] != '/')
+    *is_followed = strncmp(resolved, folder, part) != 0 || resolved[part] != '/';
+    if (*is_followed && !w->reading->follows_links)
         return refuse(w, QN_ERROR_FORMAT,
-                      "the path of its data leads out of the model's folder by a link; copy the "
-                      "file there");
+                      "the path of its data leads out of the model's folder by a link: copy the "
+                      "file there, or allow it by --follow-links");
     return QN_OK;
 }
 
@@ -143,10 +145,16 @@ static qn_status find_mapping(work *w, const char *location, const qn_onnx_mappi
     while (m && strcmp(m->location, location) != 0)
         m = m->next;
     if (!m) {
-        QN_TRY(resolve_inside(w, location, resolved));
+        bool is_followed;
+        QN_TRY(resolve_inside(w, location, resolved, &is_followed));
         QN_TRY(qn_onnx_place(w->reading, 1, sizeof *m, &m));
+        if (is_followed && !(m->followed = qn_arena_text(&file->arena, resolved)))
+            return QN_ERROR_MEMORY;
         m->location = location;
-        QN_TRY(map_path(resolved, file->allocator, m));
+        const qn_status status = map_path(resolved, file->allocator, m);
+        if (status != QN_OK)
+            return qn_fail_within(status, "%s: data of %s '%.80s'", w->reading->name, w->place,
+                                  w->tensor->name);
         m->next = file->mappings;
         file->mappings = m;
     }

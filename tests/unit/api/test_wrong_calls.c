@@ -347,8 +347,8 @@ static qn_meter *right_qn_meter_to(const char *name) {
     return meter;
 }
 
-static const qn_onnx_options *right_qn_onnx_options_to(const char *name) {
-    static const qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options)};
+static qn_onnx_options *right_qn_onnx_options_to(const char *name) {
+    static qn_onnx_options options = {QN_OPTIONS_INIT(qn_onnx_options)};
     (void)name;
     return &options;
 }

@@ -515,7 +515,7 @@ static void test_writing(void) {
     for (int is_outside = 0; is_outside < 2; is_outside++) {
         qn_onnx_file *file;
         CHECK_OK(qn_onnx_file_write(NULL, &model, path, is_outside));
-        CHECK_OK(qn_onnx_file_open(NULL, path, &file));
+        CHECK_OK(qn_onnx_file_open(NULL, path, false, &file));
         check_written(qn_onnx_file_model(file));
         qn_onnx_file_close(file);
     }
@@ -527,7 +527,7 @@ static void test_writing(void) {
     CHECK_OK(qn_onnx_file_write(NULL, &model, path, false));
     CHECK_FAILS(qn_onnx_file_write(NULL, &model, path, true), QN_ERROR_IO, ".data");
     qn_onnx_file *file;
-    CHECK_OK(qn_onnx_file_open(NULL, path, &file));
+    CHECK_OK(qn_onnx_file_open(NULL, path, false, &file));
     check_written(qn_onnx_file_model(file));
     qn_onnx_file_close(file);
     CHECK(rmdir(data_path) == 0);

@@ -54,7 +54,7 @@ static qn_status load(const char *folder, const char *name, node_test *t) {
     char path[NAME];
     *t = (node_test){.folder = folder, .name = name};
     snprintf(path, sizeof path, "%s/%s/%s/model.onnx", data, folder, name);
-    QN_TRY(qn_onnx_file_open(qn_allocator_or_default(NULL), path, &t->file));
+    QN_TRY(qn_onnx_file_open(qn_allocator_or_default(NULL), path, false, &t->file));
     t->n_inputs = load_tensors(t, "input", t->inputs);
     t->n_outputs = load_tensors(t, "output", t->outputs);
     return QN_OK;

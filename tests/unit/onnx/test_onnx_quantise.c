@@ -89,7 +89,7 @@ static qn_status export_to(const network *n, const char *path) {
 static void check_good(const network *n, const char *path, int64_t type) {
     qn_onnx_file *file = NULL;
     CHECK_OK(export_to(n, path));
-    CHECK_OK(qn_onnx_file_open(qn_allocator_or_default(NULL), path, &file));
+    CHECK_OK(qn_onnx_file_open(qn_allocator_or_default(NULL), path, false, &file));
     if (!file)
         return;
     const qn_onnx_model *m = qn_onnx_file_model(file);

@@ -162,7 +162,7 @@ static qn_value build(qn_graph *g, void *user, qn_value x, int n_outputs) {
 
 static void check_file(int c, const char *path) {
     qn_onnx_file *file = NULL;
-    CHECK_OK(qn_onnx_file_open(qn_allocator_or_default(NULL), path, &file));
+    CHECK_OK(qn_onnx_file_open(qn_allocator_or_default(NULL), path, false, &file));
     if (!file)
         return;
     const qn_onnx_model *m = qn_onnx_file_model(file);
