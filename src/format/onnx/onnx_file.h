@@ -47,6 +47,13 @@ typedef struct qn_onnx_property {
     const char *key, *value;
 } qn_onnx_property;
 
+/* Numbers that are made while they are written, a piece at a time, so that all of them need no
+ * memory. They may be asked for twice. */
+typedef struct qn_onnx_source {
+    qn_status (*read)(const struct qn_onnx_source *source, size_t offset, size_t bytes, void *to);
+    const void *context;
+} qn_onnx_source;
+
 typedef struct qn_onnx_tensor {
     const char *name; /* "" where it has none */
     qn_onnx_type type;
@@ -56,6 +63,8 @@ typedef struct qn_onnx_tensor {
     const void *data; /* dense, row by row, in this machine's byte order, aligned for its type */
     int n_properties;
     const qn_onnx_property *properties;
+    const qn_onnx_source *source; /* of one that is only written: has the data, and data is only
+                                     the source's address; null: data has them */
 } qn_onnx_tensor;
 
 typedef enum qn_onnx_attribute_kind {
@@ -176,8 +185,9 @@ typedef struct qn_onnx_change {
 } qn_onnx_change;
 
 typedef struct qn_onnx_changes {
-    int n_tensors, n_properties, n_nodes;
+    int n_tensors, n_properties, n_nodes, n_sources;
     const qn_onnx_change *tensors;
+    const qn_onnx_source *sources;      /* (n_sources): all of the tensors' */
     const qn_onnx_property *properties; /* added, in place of those of the same key */
     const qn_onnx_node *nodes; /* put first; all other nodes then read prepared where they read */
     const char *input, *prepared; /* input; prepared null: there are none */

@@ -81,9 +81,16 @@ qn_status qn_onnx_read_graph(qn_onnx_reading *reading, const Onnx__GraphProto *g
 /* Names given once, what is read is given; sorts the nodes if need be. */
 qn_status qn_onnx_check_names(qn_onnx_reading *reading, qn_onnx_model *model);
 
-/* Writes a message with the initialisers of a list in place of its own. */
-qn_status qn_onnx_write_message(const qn_allocator *allocator, const Onnx__ModelProto *message,
-                                const qn_onnx_model *list, const char *path, bool is_outside);
+/* Writes a message with the initialisers of a list in place of its own. sources: (n_sources) of
+ * all tensors that have one. */
+typedef struct qn_onnx_written {
+    const Onnx__ModelProto *message;
+    const qn_onnx_model *list;
+    const qn_onnx_source *sources;
+    int n_sources;
+} qn_onnx_written;
+qn_status qn_onnx_write_message(const qn_allocator *allocator, const qn_onnx_written *what,
+                                const char *path, bool is_outside);
 
 /* Nodes as messages in the arena. */
 qn_status qn_onnx_make_nodes(qn_arena *arena, const qn_onnx_node *nodes, int n,

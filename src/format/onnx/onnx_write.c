@@ -17,13 +17,16 @@
 /* Bytes of a file that is read again, with room for all that is not data; of a tensor that may go
  * outside, and what its place there is a multiple of. */
 static const int64_t most_bytes = INT32_MAX - ((int64_t)64 << 20);
-enum { LEAST_OUTSIDE = 1024, OUTSIDE_ALIGNMENT = 64 };
+enum { LEAST_OUTSIDE = 1024, OUTSIDE_ALIGNMENT = 64, PIECE_BYTES = 1 << 20 };
 
 /* The first failure is kept. */
 typedef struct writing {
     qn_arena arena;
     const qn_onnx_model *model;
     const Onnx__ModelProto *given; /* all but the initialisers; null: the model says it */
+    const qn_onnx_source *sources; /* (n_sources) of tensors of the message */
+    int n_sources;
+    void *piece; /* (PIECE_BYTES) of a source; null: there is none */
     const char *path, *data_path;
     bool is_outside;
     int64_t end; /* of the outside data so far */
@@ -265,8 +268,33 @@ static void put_model(writing *w, Onnx__ModelProto *to) {
 
 /* ---- files ---- */
 
+/* The source whose address data is; or null. */
+static const qn_onnx_source *find_source(const writing *w, const void *data) {
+    const uintptr_t first = (uintptr_t)w->sources, at = (uintptr_t)data;
+    const bool is_one = at >= first && at < first + (size_t)w->n_sources * sizeof *w->sources;
+    return is_one ? &w->sources[(at - first) / sizeof *w->sources] : NULL;
+}
+
+/* Bytes of a tensor, some at a time: use is given each piece in turn. */
+static qn_status each_piece(const writing *w, const void *data, size_t n,
+                            qn_status (*use)(void *user, const void *piece, size_t n), void *user) {
+    const qn_onnx_source *source = find_source(w, data);
+    for (size_t at = 0; at < n; at += PIECE_BYTES) {
+        const size_t now = n - at < PIECE_BYTES ? n - at : PIECE_BYTES;
+        if (source)
+            QN_TRY(source->read(source, at, now, w->piece));
+        QN_TRY(use(user, source ? w->piece : (const char *)data + at, now));
+    }
+    return QN_OK;
+}
+
+static qn_status put_piece(void *user, const void *piece, size_t n) {
+    return qn_writer_put(user, piece, n);
+}
+
 typedef struct packing {
     ProtobufCBuffer base;
+    const writing *writing;
     qn_writer *writer;
     qn_status status;
 } packing;
@@ -274,7 +302,7 @@ typedef struct packing {
 static void pack(ProtobufCBuffer *buffer, size_t n, const uint8_t *data) {
     packing *p = (packing *)buffer;
     if (p->status == QN_OK)
-        p->status = qn_writer_put(p->writer, data, n);
+        p->status = each_piece(p->writing, data, n, put_piece, p->writer);
 }
 
 static qn_status write_data(void *context, qn_writer *writer) {
@@ -285,21 +313,28 @@ static qn_status write_data(void *context, qn_writer *writer) {
         const int64_t bytes = (int64_t)t->bytes;
         if (!goes_outside(w, t))
             continue;
-        QN_TRY(qn_writer_put(writer, t->data, t->bytes));
+        QN_TRY(each_piece(w, t->data, t->bytes, put_piece, writer));
         QN_TRY(qn_writer_put(writer, zeros, (size_t)(aligned(bytes) - bytes)));
     }
     return QN_OK;
 }
 
+static qn_status add_to_sum(void *user, const void *piece, size_t n) {
+    uint64_t *sum = user;
+    const uint64_t both[] = {*sum, qn_hash_bytes(piece, n)};
+    *sum = qn_hash_bytes(both, sizeof both);
+    return QN_OK;
+}
+
 /* A number of what goes outside. */
-static uint64_t sum_outside(const writing *w) {
-    uint64_t sum = 0;
+static qn_status sum_outside(const writing *w, uint64_t *sum) {
+    *sum = 0;
     for (int i = 0; i < w->model->n_initializers; i++) {
         const qn_onnx_tensor *t = &w->model->initializers[i];
-        const uint64_t both[] = {sum, goes_outside(w, t) ? qn_hash_bytes(t->data, t->bytes) : 0};
-        sum = both[1] ? qn_hash_bytes(both, sizeof both) : sum;
+        if (goes_outside(w, t))
+            QN_TRY(each_piece(w, t->data, t->bytes, add_to_sum, sum));
     }
-    return sum;
+    return QN_OK;
 }
 
 /* Whether a name is the model's, 16 digits and ".data". */
@@ -332,7 +367,7 @@ static void remove_all_old(writing *w) {
 
 static qn_status write_message(void *context, qn_writer *writer) {
     writing *w = context;
-    packing p = {.base = {pack}, .writer = writer};
+    packing p = {.base = {pack}, .writing = w, .writer = writer};
     protobuf_c_message_pack_to_buffer(&w->message->base, &p.base);
     QN_TRY(p.status);
     return w->end > 0 ? qn_file_replace(w->data_path, write_data, w) : QN_OK;
@@ -365,7 +400,11 @@ static void put_given(writing *w, Onnx__ModelProto *to) {
 
 static qn_status write_model(writing *w) {
     w->is_outside = w->is_outside || qn_onnx_is_beyond_file(w->model);
-    w->data_path = qn_arena_format(&w->arena, "%s.%016" PRIx64 ".data", w->path, sum_outside(w));
+    uint64_t sum;
+    if (w->n_sources > 0 && !(w->piece = place(w, PIECE_BYTES, 1)))
+        return QN_ERROR_MEMORY;
+    QN_TRY(sum_outside(w, &sum));
+    w->data_path = qn_arena_format(&w->arena, "%s.%016" PRIx64 ".data", w->path, sum);
     w->message = place(w, 1, sizeof *w->message);
     if (!w->message || !w->data_path)
         return QN_ERROR_MEMORY;
@@ -396,9 +435,14 @@ qn_status qn_onnx_file_write(const qn_allocator *allocator, const qn_onnx_model 
     return status;
 }
 
-qn_status qn_onnx_write_message(const qn_allocator *allocator, const Onnx__ModelProto *message,
-                                const qn_onnx_model *list, const char *path, bool is_outside) {
-    writing w = {.model = list, .given = message, .path = path, .is_outside = is_outside};
+qn_status qn_onnx_write_message(const qn_allocator *allocator, const qn_onnx_written *what,
+                                const char *path, bool is_outside) {
+    writing w = {.model = what->list,
+                 .given = what->message,
+                 .sources = what->sources,
+                 .n_sources = what->n_sources,
+                 .path = path,
+                 .is_outside = is_outside};
     qn_arena_init(&w.arena, qn_allocator_or_default(allocator));
     const qn_status status = write_model(&w);
     qn_arena_deinit(&w.arena);

@@ -47,7 +47,8 @@ qn_status qn_onnx_check_types(const qn_onnx_model *m) {
     return QN_OK;
 }
 
-/* The file's model with other tensors in place of its own of the same names. */
+/* The file's model with other tensors in place of its own of the same names; those that are made
+ * while they are written have the shape of the file's. */
 static const qn_onnx_model *with_tensors(qn_onnx_exporter *e, const qn_onnx_model *m,
                                          const qn_onnx_change *changes, int n_changes) {
     qn_onnx_model *changed = qn_onnx_room(e, 1, sizeof *changed);
@@ -57,7 +58,7 @@ static const qn_onnx_model *with_tensors(qn_onnx_exporter *e, const qn_onnx_mode
     for (int i = 0; i < m->n_initializers; i++) {
         tensors[i] = m->initializers[i];
         for (int k = 0; k < n_changes; k++) {
-            if (changes[k].kind == QN_ONNX_CHANGE_NUMBERS &&
+            if (changes[k].kind == QN_ONNX_CHANGE_NUMBERS && !changes[k].tensor.source &&
                 strcmp(changes[k].tensor.name, tensors[i].name) == 0)
                 tensors[i] = changes[k].tensor;
         }

@@ -20,46 +20,104 @@ typedef struct rewriting {
     qn_safetensors stored;
     qn_onnx_changes changes;
     qn_onnx_change *tensors;
+    qn_onnx_source *sources;
     qn_onnx_property *properties;
 } rewriting;
 
+/* A parameter whose numbers become a tensor of the file. */
+typedef struct conversion {
+    const void *mapped; /* (mapped_bytes) the checkpoint that they are in; null: memory */
+    size_t mapped_bytes;
+    const qn_onnx_record *record;
+    qn_stored_tensor stored;
+    qn_dtype dtype;      /* of the file's */
+    bool is_same;        /* the bytes are the file's */
+    const int64_t *dims; /* (n_dims) of the file's */
+    int64_t strides[QN_MAX_RANK];
+} conversion;
+
 /* Where element i of the file's tensor is in the parameter. */
-static int64_t place_of(const qn_onnx_record *record, const int64_t *dims, const int64_t *strides,
-                        int64_t i) {
+static int64_t place_of(const conversion *c, int64_t i) {
+    const qn_onnx_record *record = c->record;
     int64_t at = 0;
-    for (int axis = record->n_dims - 1; axis >= 0; i /= dims[axis--]) {
+    for (int axis = record->n_dims - 1; axis >= 0; i /= c->dims[axis--]) {
         for (int k = 0; k < record->n_dims; k++)
-            at += record->order[k] == axis ? i % dims[axis] * strides[k] : 0;
+            at += record->order[k] == axis ? i % c->dims[axis] * c->strides[k] : 0;
     }
     return at;
 }
 
-/* The parameter's numbers as the file has them. */
-static qn_status convert(rewriting *r, const qn_onnx_record *record, const qn_stored_tensor *stored,
-                         qn_onnx_tensor *tensor) {
+static qn_status read_numbers(const qn_onnx_source *source, size_t offset, size_t bytes, void *to) {
+    const conversion *c = source->context;
+    const size_t width = qn_dtype_bytes(c->dtype);
+    if (c->is_same)
+        memcpy(to, (const char *)c->stored.data + offset, bytes);
+    for (size_t i = 0; !c->is_same && i < bytes / width; i++) {
+        const double one = qn_number_get(c->stored.dtype, c->stored.data,
+                                         place_of(c, (int64_t)(offset / width + i)));
+        qn_numbers_convert(QN_F64, &one, c->dtype, (char *)to + i * width, 0, 1);
+    }
+    if (!c->mapped)
+        return QN_OK;
+    qn_file_forget(c->mapped, c->mapped_bytes); /* what was read need not stay in memory */
+    return qn_file_map_check(c->mapped);
+}
+
+static bool is_in_order(const qn_onnx_record *record) {
+    bool is = true;
+    for (int i = 0; i < record->n_dims; i++)
+        is = is && record->order[i] == i;
+    return is;
+}
+
+static qn_status begin_conversion(rewriting *r, const qn_onnx_record *record,
+                                  const qn_stored_tensor *stored, qn_onnx_type type,
+                                  conversion **begun) {
     const int rank = record->n_dims;
-    int64_t strides[QN_MAX_RANK];
     int64_t *dims = qn_onnx_room(r->exporter, (size_t)rank + 1, sizeof *dims);
-    const qn_dtype dtype = qn_onnx_dtype_of(tensor->type);
-    const int64_t n = qn_shape_count(stored->shape);
-    const size_t bytes = qn_onnx_type_bytes(tensor->type);
-    char *data = qn_onnx_room(r->exporter, (size_t)n + 1, bytes);
-    double *one = qn_onnx_room(r->exporter, 1, sizeof *one);
-    if (!dims || !data || !one)
+    conversion *c = qn_onnx_room(r->exporter, 1, sizeof *c);
+    if (!dims || !c)
         return QN_ERROR_MEMORY;
+    *c = (conversion){.mapped = r->mapped,
+                      .mapped_bytes = r->mapped ? (size_t)qn_file_bytes(r->file) : 0,
+                      .record = record,
+                      .stored = *stored,
+                      .dtype = qn_onnx_dtype_of(type),
+                      .dims = dims};
+    c->is_same = c->dtype == stored->dtype && is_in_order(record);
     for (int i = 0; i < rank; i++) {
         dims[record->order[i]] = stored->shape.dims[i];
-        strides[i] = qn_shape_count_range(stored->shape, i + 1, rank);
+        c->strides[i] = qn_shape_count_range(stored->shape, i + 1, rank);
     }
-    for (int64_t i = 0; i < n; i++) {
-        *one = qn_number_get(stored->dtype, stored->data, place_of(record, dims, strides, i));
-        qn_numbers_convert(QN_F64, one, dtype, data + (size_t)i * bytes, 0, 1);
-    }
-    tensor->n_dims = rank;
-    tensor->dims = dims;
-    tensor->bytes = (size_t)n * bytes;
-    tensor->data = data;
+    *begun = c;
     return QN_OK;
+}
+
+static bool has_shape_of(const qn_onnx_tensor *tensor, const int64_t *dims, int n) {
+    return tensor->n_dims == n &&
+           (n == 0 || memcmp(tensor->dims, dims, (size_t)n * sizeof *dims) == 0);
+}
+
+/* The parameter's numbers as the file has them: made now, or, where they are many of the file's own
+ * shape, when they are written. */
+static qn_status convert(rewriting *r, const qn_onnx_record *record, const qn_stored_tensor *stored,
+                         qn_onnx_tensor *tensor) {
+    conversion *c;
+    QN_TRY(begin_conversion(r, record, stored, tensor->type, &c));
+    qn_onnx_source *source = &r->sources[r->changes.n_sources++];
+    *source = (qn_onnx_source){read_numbers, c};
+    const bool is_later = has_shape_of(tensor, c->dims, record->n_dims) && tensor->bytes > 4096;
+    tensor->n_dims = record->n_dims;
+    tensor->dims = c->dims;
+    tensor->bytes = (size_t)qn_shape_count(stored->shape) * qn_onnx_type_bytes(tensor->type);
+    if (is_later) {
+        tensor->source = source;
+        tensor->data = source;
+        return QN_OK;
+    }
+    void *data = qn_onnx_room(r->exporter, tensor->bytes + 1, 1);
+    tensor->data = data;
+    return data ? read_numbers(source, 0, tensor->bytes, data) : QN_ERROR_MEMORY;
 }
 
 /* The width of a head that was made anew, from what has another shape than the file's. */
@@ -110,8 +168,6 @@ static qn_status add_record(rewriting *r, const qn_onnx_record *record) {
                           .node = record->node,
                           .input = record->input};
     QN_TRY(convert(r, record, &stored, &c->tensor));
-    if (r->mapped) /* what was read need not stay in memory */
-        qn_file_forget(r->mapped, (size_t)qn_file_bytes(r->file));
     c->tensor.name = record->item;
     note_width(r, record->tensor, &c->tensor);
     r->changes.n_tensors++;
@@ -124,8 +180,10 @@ static qn_status add_records(rewriting *r) {
     for (const qn_onnx_record *record = r->network->records; record; record = record->next)
         n++;
     r->tensors = qn_onnx_room(r->exporter, (size_t)n + 4, sizeof *r->tensors);
-    if (!r->tensors)
+    r->sources = qn_onnx_room(r->exporter, (size_t)n + 1, sizeof *r->sources);
+    if (!r->tensors || !r->sources)
         return QN_ERROR_MEMORY;
+    r->changes.sources = r->sources;
     for (const qn_onnx_record *record = r->network->records;
          record && (r->options->engine || r->file); record = record->next)
         QN_TRY(add_record(r, record));

@@ -457,8 +457,10 @@ static qn_onnx_model model_to_write(void) {
     static const qn_onnx_property property = {"key", "value"};
     for (int i = 0; i < 300; i++)
         numbers[i] = (float)i;
-    tensors[0] = (qn_onnx_tensor){"w", QN_ONNX_FLOAT, 1, dims, sizeof numbers, numbers, 0, NULL};
-    tensors[1] = (qn_onnx_tensor){"s", QN_ONNX_FLOAT, 0, NULL, sizeof(float), ratios, 0, NULL};
+    tensors[0] =
+        (qn_onnx_tensor){"w", QN_ONNX_FLOAT, 1, dims, sizeof numbers, numbers, 0, NULL, NULL};
+    tensors[1] =
+        (qn_onnx_tensor){"s", QN_ONNX_FLOAT, 0, NULL, sizeof(float), ratios, 0, NULL, NULL};
     attributes[0] =
         (qn_onnx_attribute){.name = "f", .kind = QN_ONNX_ATTRIBUTE_FLOAT, .number = 0.1f};
     attributes[1] = (qn_onnx_attribute){.name = "i", .kind = QN_ONNX_ATTRIBUTE_INT, .count = -7};
