@@ -210,6 +210,9 @@ def rivals(table, train, test):
                      .predict(x[test]).reshape(len(test), -1)) for i, m in enumerate(models)]
 
 
+METRICS = {"class": "accuracy", "amount": "r2", "labels": "label_accuracy"}
+
+
 def quern(*arguments):
     done = subprocess.run([QUERN, *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -225,7 +228,7 @@ def ours(table, folder, train, test):
     judged = quern("evaluate", "--weights", weights, "--data", f"csv:{folder / 'test.csv'}", "--split", "train",
                    "--json")
     result = json.loads([line for line in judged.stdout.splitlines() if line.startswith("{")][-1])
-    return 100 * (result["r2"] if table.task == "amount" else result["accuracy"]), result["samples"]
+    return 100 * result[METRICS[table.task]], result["samples"]
 
 
 def understood(table, folder):

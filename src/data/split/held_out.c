@@ -44,7 +44,7 @@ qn_status qn_held_out_parse(const char *text, qn_held_out *held) {
     while (*at == ' ' && held->n_known < QN_HELD_OUT_MARKS) {
         char *end;
         const uint64_t mark = strtoull(at + 1, &end, 16);
-        if (end != at + 1 + MARK_DIGITS)
+        if (strspn(at + 1, "0123456789abcdef") != MARK_DIGITS || end != at + 1 + MARK_DIGITS)
             return fail_damaged(text);
         held->known[held->n_known++] = (qn_held_out_mark){mark, -1};
         at = end;
