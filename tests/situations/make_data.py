@@ -3,6 +3,7 @@ import itertools
 import math
 import random
 import struct
+import wave
 
 import quern
 
@@ -79,3 +80,23 @@ def noise_pictures(path, classes="one two", n=25, side=8, prefix="p", seed=1):
         for k in range(n):
             pixels = bytes(draw.randrange(256) for _ in range(side * side))
             quern.write_png(path / name / f"{prefix}{k:04d}.png", side, side, pixels)
+
+
+def said(path, n=80, seed=1):
+    """A CSV of short texts of two classes."""
+    draw = random.Random(seed)
+    words = {"good": ["fine", "lovely", "great"], "bad": ["bad", "awful", "poor"]}
+    lines = [" ".join(draw.choice(words[name]) for _ in range(5)) + "," + name for _ in range(n // 2) for name in words]
+    path.write_text("text,label\n" + "\n".join(lines) + "\n")
+
+
+def tones(path, n=10, seed=1):
+    """Folders high and low of n WAV files of a second each."""
+    draw = random.Random(seed)
+    for name, hertz in (("high", 2000), ("low", 200)):
+        (path / name).mkdir(parents=True, exist_ok=True)
+        for k in range(n):
+            turns = 2 * math.pi * (hertz + draw.randrange(50)) / 8000
+            with wave.open(str(path / name / f"{k}.wav"), "wb") as sound:
+                sound.setparams((1, 2, 8000, 8000, "NONE", ""))
+                sound.writeframes(struct.pack("<8000h", *(int(8000 * math.sin(turns * t)) for t in range(8000))))

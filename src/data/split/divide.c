@@ -237,11 +237,24 @@ static qn_status divide(looking *l, double test, double validation) {
     return hold_out(l, validation, &d->validation);
 }
 
+/* What is held out of such would leave classes without a sample to learn from. */
+static bool is_one_of_each(const qn_data_source *source) {
+    const int64_t n_classes = source->preparation.n_classes;
+    return n_classes > 0 && source->n_samples[QN_TRAIN] <= n_classes;
+}
+
 /* Test samples are held out where the set has none, and there is something to hold out from. */
 static double find_part(const qn_source_base *base, const qn_data_source *source) {
     const double asked = base->options.holdout;
     if (source->n_samples[QN_TEST] > 0 || source->n_samples[QN_TRAIN] == 0)
         return 0;
+    if (asked == 0 && base->holdout_part > 0 && is_one_of_each(source)) {
+        qn_data_tell(base, 0,
+                     "%s: one sample of each class: none is held out for a test (--holdout PART "
+                     "does)",
+                     source->name);
+        return 0;
+    }
     return asked != 0 ? asked : base->holdout_part;
 }
 
