@@ -48,9 +48,10 @@ static int64_t power(qn_integer_type type, int64_t a, int64_t b) {
     return (int64_t)result;
 }
 
+/* To the right a sign fills what comes free, as ONNX has it from opset 28 on. */
 static int64_t shift(qn_integer_type type, int64_t a, int64_t b, bool is_left) {
     if (b < 0 || b >= type.bits)
-        return 0;
+        return !is_left && type.is_signed && a < 0 ? -1 : 0;
     if (is_left)
         return (int64_t)((uint64_t)a << b);
     return type.is_signed ? a >> b : (int64_t)((uint64_t)a >> b);

@@ -25,7 +25,7 @@ typedef enum qn_integer_rule {
     QN_INTEGER_AND,
     QN_INTEGER_OR,
     QN_INTEGER_XOR,
-    QN_INTEGER_SHIFT_LEFT, /* by the type's bits or more: 0 */
+    QN_INTEGER_SHIFT_LEFT, /* by the type's bits or more, or below 0: 0, or all of the sign */
     QN_INTEGER_SHIFT_RIGHT,
     QN_INTEGER_EQUAL, /* 1 or 0 */
     QN_INTEGER_LESS,

@@ -110,6 +110,8 @@ class Integers(Network):
         self.check([*large, node("TopK", ["a", "two"], ["i", "b"], axis=1), to_double], two, x, [[0, 2], [1, 3]])
         self.check([*large, node("TopK", ["a", "two"], ["b", "i"], axis=1, largest=0), *less], two, x, [[-5, 1], [1, 2]])
         self.check([*large, node("TopK", ["a", "two"], ["b", "i"], axis=0), *less], two, x, [[3, 3, 2, 3], [1, 1, 2, -5]])
+        for by, wanted in ((1, x >> 1), (64, x >> 63), (-1, x >> 63)):  # to the right: signs fill what comes free
+            self.check([node("BitShift", ["x", "by"], ["b"], direction="RIGHT"), to_double], {"by": np.int64(by)}, x, wanted)
         self.check([node("Relu", ["x"], ["b"]), to_double], {}, x, np.maximum(x, 0))
         values = {"depth": np.int64(4), "values": np.array([k, k + 1]), "k": np.int64(k)}
         self.check([node("OneHot", ["x", "depth", "values"], ["b"]), *less], values, x[:, :3], np.eye(4)[x[:, :3]])
