@@ -37,3 +37,10 @@ def walk(path, n=600, seed=1):
     draw = random.Random(seed)
     values = [math.sin(i / 7) + draw.gauss(0, 0.1) for i in range(n + 1)]
     _write(path, ["value,next", *(f"{values[i]:.4f},{values[i + 1]:.4f}" for i in range(n))])
+
+
+def noise_recording(path, n=4000, run=64, seed=1):
+    """Noise, and labels of runs of rows that say nothing of it."""
+    draw = random.Random(seed)
+    labels = [draw.choice(("calm", "storm")) for _ in range(n // run + 1)]
+    _write(path, ["x,y,label", *(f"{draw.gauss(0, 1):.3f},{draw.gauss(0, 1):.3f},{labels[i // run]}" for i in range(n))])
