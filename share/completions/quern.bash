@@ -15,6 +15,7 @@ _quern() {
     convert) options='--model --map --key --out --input --classes --vocabulary --partial --seed --real --show-map --json --force --help' ;;
     merge) options='--weights --out --data --load --shape --set --follow-links --force --help' ;;
     import) options='--check --train-only --requires-grad --json --shape --set --follow-links --help' ;;
+    tokens) options='--list --json --help' ;;
     export) options='--weights --out --input --classes --numerics --data --samples --with-preparation --outside --shape --set --follow-links --force --help' ;;
     meter) options='--ops --clock --skip --json --interval --sysroot --power --description --html --trace --csv --metrics --force --help' ;;
     devices) options='--sysroot --calibrate --json --help' ;;
@@ -102,7 +103,7 @@ _quern() {
     'merge merge') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
     'export export') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
   esac
-  if [ "$COMP_CWORD" -eq 1 ]; then words='models inspect train plan profile study evaluate predict sample convert merge import export meter devices rules numerics cache learn federate split label help version'; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then words='models inspect train plan profile study evaluate predict sample convert merge import tokens export meter devices rules numerics cache learn federate split label help version'; fi
   case "$current" in -*) words=$options ;; esac
   # Without words of its own, a place takes files.
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

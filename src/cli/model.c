@@ -134,7 +134,7 @@ qn_status model_find(const char *name, const char *data, const qn_model **model)
     if (n < 5 || strcmp(name + n - 5, ".onnx") != 0) {
         if (qn_pretrained_is(NULL, name))
             return qn_fail(QN_ERROR_UNSUPPORTED,
-                           "%s is a language model; quern import lists what is in it, "
+                           "%s is a language model; quern import and quern tokens read such files, "
                            "and no command trains such models yet",
                            name);
         *model = qn_model_find(name);

@@ -116,6 +116,11 @@ LLAMA = {"general.architecture": "llama", "general.name": "made/by rule", "llama
          "llama.attention.head_count": 2, "llama.attention.head_count_kv": 1, "llama.rope.freq_base": 10000.0,
          "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.vocab_size": 40}
 
+# A SentencePiece tokenizer of its 40 tokens.
+TOKENIZER = {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": ["<unk>", *map(chr, range(97, 123)), "\u2581"]
+             + [a + b for a in "abcd" for b in "efg"], "tokenizer.ggml.scores": [float(-i) for i in range(40)],
+             "tokenizer.ggml.token_type": [2] + 39 * [1]}
+
 
 def llama_tensors(kind="Q8_0"):
     shapes = {"token_embd.weight": (40, 32), "output_norm.weight": (32,)}

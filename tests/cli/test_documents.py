@@ -89,7 +89,8 @@ class Documents(quern.Case):
             (self.folder / "cifar" / name).write_bytes(b"".join(records))
         self.make_texts()
         self.make_rows()
-        (self.folder / "model.gguf").write_bytes(language_files.gguf(language_files.LLAMA, language_files.llama_tensors()))
+        (self.folder / "model.gguf").write_bytes(language_files.gguf(
+            language_files.LLAMA | language_files.TOKENIZER, language_files.llama_tensors()))
         (self.folder / "swap").mkdir()
         (self.folder / "budget").write_text("none\n")
         (self.folder / "Makefile").write_text("all:\n\ttrue\n")
