@@ -24,12 +24,7 @@ qn_status qn_onnx_place(qn_onnx_reading *reading, size_t count, size_t size, voi
 
 /* ---- looking before unpacking ---- */
 
-/* What is left of the bytes. */
-typedef struct span {
-    const uint8_t *at, *end;
-} span;
-
-static bool take_number(span *from, uint64_t *number) {
+bool qn_onnx_take_number(qn_onnx_span *from, uint64_t *number) {
     *number = 0;
     for (int shift = 0; shift < 64 && from->at < from->end; shift += 7) {
         const uint8_t byte = *from->at++;
@@ -40,34 +35,34 @@ static bool take_number(span *from, uint64_t *number) {
     return false;
 }
 
-/* Takes a field's content; *inside is what it holds where it has a length. */
-static bool take_field(span *from, int wire_type, span *inside) {
+bool qn_onnx_take_field(qn_onnx_span *from, int wire_type, qn_onnx_span *inside) {
     uint64_t n;
     if (wire_type == PROTOBUF_C_WIRE_TYPE_VARINT)
-        return take_number(from, &n);
+        return qn_onnx_take_number(from, &n);
     if (wire_type == PROTOBUF_C_WIRE_TYPE_64BIT)
         n = 8;
     else if (wire_type == PROTOBUF_C_WIRE_TYPE_32BIT)
         n = 4;
-    else if (wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || !take_number(from, &n))
+    else if (wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || !qn_onnx_take_number(from, &n))
         return false;
     if (n > (uint64_t)(from->end - from->at))
         return false;
-    *inside = (span){from->at, from->at + n};
+    *inside = (qn_onnx_span){from->at, from->at + n};
     from->at += n;
     return true;
 }
 
 /* What is wrong with a message's bytes, or null. */
-static const char *look(const ProtobufCMessageDescriptor *message, span from, int n_nested) {
+static const char *look(const ProtobufCMessageDescriptor *message, qn_onnx_span from,
+                        int n_nested) {
     uint64_t seen = 0; /* single messages, by their place in the descriptor */
     if (n_nested > MOST_NESTED)
         return "graphs or types nest too deeply";
     while (from.at < from.end) {
         uint64_t tag;
-        span inside = {NULL, NULL};
-        if (!take_number(&from, &tag) || tag > UINT32_MAX ||
-            !take_field(&from, (int)(tag & 7), &inside))
+        qn_onnx_span inside = {NULL, NULL};
+        if (!qn_onnx_take_number(&from, &tag) || tag > UINT32_MAX ||
+            !qn_onnx_take_field(&from, (int)(tag & 7), &inside))
             return "its messages are cut short, or it is something else";
         const ProtobufCFieldDescriptor *field =
             protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
@@ -121,7 +116,8 @@ qn_status qn_onnx_unpack(qn_onnx_reading *reading, const ProtobufCMessageDescrip
                             "%zu bytes, and ONNX files are below 2 GB: keep its initialisers "
                             "outside of it, as external data",
                             n);
-    const span all = {from, n > 0 ? (const uint8_t *)from + n : from}; /* an empty file is null */
+    const qn_onnx_span all = {from,
+                              n > 0 ? (const uint8_t *)from + n : from}; /* an empty file is null */
     const char *wrong = look(descriptor, all, 0);
     if (wrong)
         return QN_ONNX_FAIL(reading, QN_ERROR_FORMAT, "not a valid ONNX file: %s", wrong);
@@ -172,7 +168,7 @@ static qn_status read_properties(qn_onnx_reading *reading, const Onnx__ModelProt
 static qn_status read_model(qn_onnx_reading *reading, const void *from, size_t n) {
     qn_onnx_model *model = &reading->file->model;
     Onnx__ModelProto *message;
-    QN_TRY(qn_onnx_unpack(reading, &onnx__model_proto__descriptor, from, n, &message));
+    QN_TRY(qn_onnx_unpack_model(reading, from, n, &message));
     if (!message->graph)
         return QN_ONNX_FAIL(reading, QN_ERROR_FORMAT, "not a valid ONNX file: %s",
                             "there is no graph in it");

@@ -50,6 +50,20 @@ qn_status qn_onnx_read_tensor(qn_onnx_reading *reading, const char *place,
 
 enum { QN_ONNX_LEAST_OPSET = 6, QN_ONNX_MOST_OPSET = 28 };
 
+/* What is left of bytes. */
+typedef struct qn_onnx_span {
+    const uint8_t *at, *end;
+} qn_onnx_span;
+
+/* Takes a number, or a field's content; *inside is what the field holds where it has a length.
+ * False: the bytes end before. */
+bool qn_onnx_take_number(qn_onnx_span *from, uint64_t *number);
+bool qn_onnx_take_field(qn_onnx_span *from, int wire_type, qn_onnx_span *inside);
+
+/* A model out of bytes; of a mapped file, large initialisers take memory once (onnx_weights.c). */
+qn_status qn_onnx_unpack_model(qn_onnx_reading *reading, const void *from, size_t n,
+                               Onnx__ModelProto **message);
+
 /* A message out of bytes, which are looked at first: deeply nested ones are refused. */
 qn_status qn_onnx_unpack(qn_onnx_reading *reading, const ProtobufCMessageDescriptor *descriptor,
                          const void *from, size_t n, void *message);
