@@ -88,7 +88,7 @@ _quern() {
     'predict --dates') words='dmy mdy' ;;
     'convert --real') words='f32 f64' ;;
     'meter --clock') words='realtime monotonic boottime' ;;
-    'federate --server') words='average momentum adam' ;;
+    'federate --server') words='average momentum adam yogi' ;;
     'federate --dp-where') words='server client' ;;
     'split --messages') words='float int8' ;;
     'help --completion') words='bash zsh fish' ;;

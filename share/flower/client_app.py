@@ -21,7 +21,7 @@ app = ClientApp(mods=[secure.mask, noise])
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    config = context.run_config
+    config = task.settings(context.run_config)
     client = int(context.node_config["partition-id"])
     x, y = task.of_client(config["data"], client)
     model = task.make_model(config)

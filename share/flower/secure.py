@@ -6,7 +6,7 @@ from flwr.client.mod import secaggplus_mod
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.compat.common.recorddict_compat import fitres_to_recorddict, recorddict_to_fitins
 from flwr.server import LegacyContext, ServerConfig
-from flwr.server.strategy import FedAdam, FedAvg, FedAvgM
+from flwr.server.strategy import FedAdam, FedAvg, FedAvgM, FedYogi
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 
 # Networks are sent as whole numbers: weights beyond the range are cut off.
@@ -34,16 +34,16 @@ def make_strategy(config, n_clients, arrays, evaluate):
               "min_fit_clients": config["per-round"], "min_available_clients": config["per-round"],
               "initial_parameters": ndarrays_to_parameters(arrays), "evaluate_fn": evaluate,
               "on_fit_config_fn": lambda round_number: {"server-round": round_number}}
-    if config["server"] == "adam":
-        return FedAdam(**chosen, eta=config["server-lr"], beta_1=config["server-momentum"], beta_2=0.99, tau=1e-3)
+    if config["server"] in ("adam", "yogi"):
+        adaptive = FedAdam if config["server"] == "adam" else FedYogi
+        return adaptive(**chosen, eta=config["server-lr"], beta_1=config["server-momentum"], beta_2=0.99, tau=1e-3)
     if config["server"] == "momentum":
         return FedAvgM(**chosen, server_learning_rate=config["server-lr"], server_momentum=config["server-momentum"])
     return FedAvg(**chosen)
 
 
-def run(grid, context, arrays, n_clients, most_samples, evaluate):
+def run(grid, context, config, arrays, n_clients, most_samples, evaluate):
     """All rounds; evaluate(round_number, arrays) gets the network after each."""
-    config = context.run_config
 
     def test(round_number, given, _):
         found = evaluate(round_number, given)

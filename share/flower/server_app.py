@@ -4,7 +4,7 @@ import json
 import numpy as np
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
-from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAdam, FedAvg, FedAvgM
+from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAdam, FedAvg, FedAvgM, FedYogi
 
 from quern_app import secure, task
 
@@ -22,8 +22,9 @@ def add_privacy(strategy, config):
 def make_strategy(config, n_clients):
     chosen = {"fraction_train": config["per-round"] / n_clients, "fraction_evaluate": 0.0,
               "min_train_nodes": config["per-round"], "min_available_nodes": config["per-round"]}
-    if config["server"] == "adam":
-        return FedAdam(**chosen, eta=config["server-lr"], beta_1=config["server-momentum"], beta_2=0.99, tau=1e-3)
+    if config["server"] in ("adam", "yogi"):
+        adaptive = FedAdam if config["server"] == "adam" else FedYogi
+        return adaptive(**chosen, eta=config["server-lr"], beta_1=config["server-momentum"], beta_2=0.99, tau=1e-3)
     if config["server"] == "momentum":
         return FedAvgM(**chosen, server_learning_rate=config["server-lr"], server_momentum=config["server-momentum"])
     return FedAvg(**chosen)
@@ -31,7 +32,8 @@ def make_strategy(config, n_clients):
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    config = context.run_config
+    config = task.settings(context.run_config)
+    task.wait_for_nodes(grid, config)
     model = task.make_model(config)
     x, y, facts = task.samples(config["data"], "test")
     x = task.prepare(x, facts)
@@ -51,7 +53,7 @@ def main(grid: Grid, context: Context) -> None:
 
     if config["secure"]:
         most = int(np.diff(task.firsts(config["data"])).max())
-        secure.run(grid, context, task.get_weights(model, config), facts["clients"], most, evaluate)
+        secure.run(grid, context, config, task.get_weights(model, config), facts["clients"], most, evaluate)
     else:
         strategy = add_privacy(make_strategy(config, facts["clients"]), config)
         result = strategy.start(grid=grid, initial_arrays=ArrayRecord(task.get_weights(model, config)),

@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import pathlib
+import time
 
 import numpy as np
 import quern
@@ -11,8 +12,37 @@ import quern
 GAUSSIAN_DELTA = 1e-5  # in which Flower's mod counts noise; the deviation does not depend on it
 
 
+# Flower's usual names of settings, and those here.
+USUAL_NAMES = {"num-server-rounds": "rounds", "batch-size": "batch", "learning-rate": "lr"}
+
+
 def read_facts(folder):
     return json.loads((pathlib.Path(folder) / "facts.json").read_text())
+
+
+def settings(config):
+    """The settings of a run: those with Flower's usual names count where they are not 0."""
+    chosen = dict(config)
+    for usual, own in USUAL_NAMES.items():
+        chosen[own] = config[usual] or config[own]
+    if config["fraction-train"]:
+        if not 0 < config["fraction-train"] <= 1:
+            raise ValueError(f"fraction-train = {config['fraction-train']}: it is above 0 and at most 1")
+        chosen["per-round"] = max(1, round(config["fraction-train"] * read_facts(config["data"])["clients"]))
+    return chosen
+
+
+def wait_for_nodes(grid, config, sleep=time.sleep):
+    """Until a round can have its nodes. Says at once when there are too few, and ends the run after config["wait"] seconds."""
+    waited, needed = 0, config["per-round"]
+    while (connected := len(list(grid.get_node_ids()))) < needed:
+        advice = f"start more, or run with --run-config \"per-round={max(connected, 1)}\""
+        if waited == 0:
+            print(f"{connected} nodes are connected, and a round needs {needed}: waiting up to {config['wait']:g} s; {advice}", flush=True)
+        if waited >= config["wait"]:
+            raise RuntimeError(f"after {waited} s {connected} nodes are connected, and a round needs {needed}: {advice}")
+        sleep(1)
+        waited += 1
 
 
 @functools.lru_cache(maxsize=2)

@@ -60,7 +60,7 @@ static qn_status make_path(const app *a, const char *name, char path[PATH_MAX]) 
 /* ---- texts ---- */
 
 static const char *name_of(qn_server_rule rule) {
-    static const char *const names[] = {"average", "momentum", "adam"};
+    static const char *const names[] = {"average", "momentum", "adam", "yogi"};
     return names[rule];
 }
 

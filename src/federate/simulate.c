@@ -34,7 +34,7 @@ enum {
     EVALUATION_BATCH = 100,
 };
 
-static const double beta2 = 0.99, tau = 1e-3; /* of FedAdam, as its authors' */
+static const double beta2 = 0.99, tau = 1e-3; /* of FedAdam and FedYogi, as their authors' */
 
 typedef struct part {
     float *data;
@@ -378,7 +378,12 @@ static double follow_rule(const qn_federation *f, int64_t i, double change) {
     m[i] = (float)(beta * (double)m[i] + share * change);
     if (!v)
         return (double)m[i];
-    v[i] = (float)(beta2 * (double)v[i] + (1 - beta2) * change * change);
+    const double square = change * change, variance = (double)v[i];
+    if (f->o.rule == QN_SERVER_ADAM)
+        v[i] = (float)(beta2 * variance + (1 - beta2) * square);
+    else /* Yogi goes towards the square by a part of the square, not of the difference */
+        v[i] =
+            (float)(variance + (1 - beta2) * square * ((square > variance) - (square < variance)));
     return (double)m[i] / (sqrt((double)v[i]) + tau);
 }
 
@@ -615,7 +620,7 @@ static qn_status find_parts(qn_federation *f) {
 
 static qn_status reserve_state(qn_federation *f) {
     static const char *const names[] = {"task.federate.m", "task.federate.v"};
-    const int n_states = f->o.rule == QN_SERVER_ADAM ? 2 : f->o.rule == QN_SERVER_MOMENTUM;
+    const int n_states = f->o.rule >= QN_SERVER_ADAM ? 2 : f->o.rule == QN_SERVER_MOMENTUM;
     for (int i = 0; i < n_states; i++) {
         void *state;
         QN_TRY(qn_engine_add_state(f->engine, names[i], QN_F32, qn_shape_make(1, &f->n), &state));

@@ -16,6 +16,7 @@ typedef enum qn_server_rule {
     QN_SERVER_MOMENTUM, /* adds a running sum of it: FedAvgM (Hsu, Qi and Brown 2019) */
     QN_SERVER_ADAM,     /* FedAdam (Reddi et al., "Adaptive federated optimization", ICLR 2021,
                            algorithm 2) */
+    QN_SERVER_YOGI,     /* FedYogi, of the same */
 } qn_server_rule;
 
 typedef struct qn_federation_options {

@@ -1,6 +1,8 @@
 """The app for Flower that quern federate app writes, without Flower: its settings, its data, and a round of its clients,
 whose mean is the server's."""
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -107,6 +109,36 @@ class Flower(unittest.TestCase):
         self.assertAlmostEqual(task.epsilon(2, 1, 1e-5), 1.99309, 4)
         self.assertAlmostEqual(task.epsilon(1, 100, 1e-5), 91.8173, 3)
         self.assertEqual(task.epsilon(1e4, 1, 0.1), 0)
+
+    def test_settings(self):
+        """Flower's usual names; and who is told that nodes are missing."""
+        self.write("--out", "app", "--lr", "0.25", "--server", "yogi")
+        config = tomllib.loads((self.folder / "app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+        found = importlib.util.spec_from_file_location("named_task", self.folder / "app/quern_app/task.py")
+        task = importlib.util.module_from_spec(found)
+        found.loader.exec_module(task)
+        self.assertEqual(config["server"], "yogi")
+        self.assertEqual(task.settings(config), config)
+        usual = {"num-server-rounds": 7, "fraction-train": 0.5, "batch-size": 3, "learning-rate": 0.5}
+        chosen = task.settings(config | usual)
+        self.assertEqual([chosen[name] for name in ("rounds", "per-round", "batch", "lr")], [7, CLIENTS // 2, 3, 0.5])
+        with self.assertRaisesRegex(ValueError, "at most 1"):
+            task.settings(config | {"fraction-train": 1.5})
+
+        class Grid:
+            nodes = 1
+
+            def get_node_ids(self):
+                return range(self.nodes)
+
+        grid, told = Grid(), io.StringIO()
+        with contextlib.redirect_stdout(told), self.assertRaisesRegex(RuntimeError, "1 nodes are connected, and a round needs 4"):
+            task.wait_for_nodes(grid, config, sleep=lambda seconds: None)
+        self.assertIn("per-round=1", told.getvalue())
+        self.assertEqual(told.getvalue().count("\n"), 1)
+        with contextlib.redirect_stdout(io.StringIO()):  # the last comes while the server waits
+            task.wait_for_nodes(grid, config, sleep=lambda seconds: setattr(grid, "nodes", grid.nodes + 1))
+        self.assertEqual(grid.nodes, CLIENTS)
 
     def test_head(self):
         """The last layer alone is trained and sent; the network begins with a checkpoint."""

@@ -60,10 +60,11 @@ def change_server(rule, state, change):
     m, v = state.get("m", 0), state.get("v", 0)
     if rule == "average":
         return change
-    state["m"] = 0.9 * m + (0.1 if rule == "adam" else 1) * change
+    state["m"] = 0.9 * m + (1 if rule == "momentum" else 0.1) * change
     if rule == "momentum":
         return state["m"]
-    state["v"] = 0.99 * v + 0.01 * change ** 2
+    square = change ** 2
+    state["v"] = 0.99 * v + 0.01 * square if rule == "adam" else v - 0.01 * square * torch.sign(v - square)
     return 0.01 * state["m"] / (state["v"].sqrt() + 1e-3)
 
 
@@ -130,6 +131,9 @@ class Federate(quern.Case):
 
     def test_server_adam(self):
         self.check("adam")
+
+    def test_server_yogi(self):
+        self.check("yogi")
 
     def test_personal(self):
         self.check("average", momentum=0.9, more=("--personal", "fc3.*"), personal=("fc3.weight", "fc3.bias"))

@@ -107,21 +107,21 @@ static const option options[] = {
      .help = "chance that a client never answers"},
     {.name = "server",
      .kind = OPTION_CHOICE,
-     .argument = "average|momentum|adam",
+     .argument = "average|momentum|adam|yogi",
      .fallback = "average",
-     .help = "what the server does with the mean change: FedAvg, FedAvgM, FedAdam"},
+     .help = "what the server does with the mean change: FedAvg, FedAvgM, FedAdam, FedYogi"},
     {.name = "server-lr",
      .kind = OPTION_NUMBER,
      .argument = "X",
      .most = 1e6,
-     .otherwise = "1; 0.01 with adam",
+     .otherwise = "1; 0.01 with adam and yogi",
      .help = "learning rate of the server"},
     {.name = "server-momentum",
      .kind = OPTION_NUMBER,
      .argument = "X",
      .most = 1,
      .fallback = "0.9",
-     .help = "of momentum and adam"},
+     .help = "of momentum, adam and yogi"},
     {.name = "updates",
      .kind = OPTION_TEXT,
      .argument = "KIND",
@@ -301,6 +301,8 @@ static double number(const arguments *a, const char *name) {
 static qn_server_rule rule_of(const char *name) {
     if (strcmp(name, "adam") == 0)
         return QN_SERVER_ADAM;
+    if (strcmp(name, "yogi") == 0)
+        return QN_SERVER_YOGI;
     return strcmp(name, "momentum") == 0 ? QN_SERVER_MOMENTUM : QN_SERVER_AVERAGE;
 }
 
@@ -406,7 +408,7 @@ static qn_status read_options(simulation *s) {
         .n_threads = arguments_has(a, "threads") ? (int)arguments_count(a, "threads") : 0,
         .seed = (uint64_t)arguments_count(a, "seed"),
     };
-    const double usual = s->o.rule == QN_SERVER_ADAM ? 0.01 : 1;
+    const double usual = s->o.rule >= QN_SERVER_ADAM ? 0.01 : 1;
     s->o.server_rate = arguments_has(a, "server-lr") ? number(a, "server-lr") : usual;
     s->o.delta = arguments_has(a, "dp-delta") ? number(a, "dp-delta")
                                               : fmin(pow((double)s->o.n_clients, -1.1), 0.5);

@@ -444,10 +444,10 @@ static uint64_t train(const qn_federation_options *o, int64_t resumed, qn_federa
 
 static void test_runs(const qn_data_source *data) {
     qn_federation_round r, again;
-    for (int rule = QN_SERVER_AVERAGE; rule <= QN_SERVER_ADAM; rule++) {
+    for (int rule = QN_SERVER_AVERAGE; rule <= QN_SERVER_YOGI; rule++) {
         qn_federation_options o = options_of(data);
         o.rule = (qn_server_rule)rule;
-        o.server_rate = rule == QN_SERVER_ADAM ? 0.02 : 1;
+        o.server_rate = rule >= QN_SERVER_ADAM ? 0.02 : 1;
         o.momentum = 0.5;
         o.drop = 0.2;
         o.code = rule == QN_SERVER_ADAM ? QN_UPDATE_INT8 : QN_UPDATE_FULL;
