@@ -60,6 +60,8 @@ static void describe(const qn_allocator *allocator) {
     snprintf(path, sizeof path, "%s/m.gguf", input_folder());
     if (qn_pretrained_open(allocator, path, &files) != QN_OK)
         return;
+    if (!qn_pretrained_is(NULL, path) || qn_pretrained_bytes(files) < 24)
+        abort();
     if (qn_language_describe(files, &model) == QN_OK) {
         if (!model.family && model.n_problems == 0)
             abort();

@@ -60,6 +60,8 @@ static void open_folder(const qn_allocator *allocator) {
     snprintf(path, sizeof path, "%s/m", input_folder());
     if (qn_pretrained_open(allocator, path, &files) != QN_OK)
         return;
+    if (!qn_pretrained_is(NULL, path) || qn_pretrained_bytes(files) < 8)
+        abort();
     if (qn_language_describe(files, &model) == QN_OK)
         qn_language_deinit(&model);
     qn_pretrained_close(files);

@@ -10,6 +10,8 @@ static inline void tokens_check(qn_tokenizer *t, const char *text, size_t size) 
     qn_tokens tokens, again;
     size_t at = 0, bytes;
     bool is_equal = true;
+    if (!*qn_tokenizer_kind(t) || (t->split && !*qn_tokenizer_split(t)))
+        abort();
     qn_tokens_init(&tokens, NULL);
     qn_tokens_init(&again, NULL);
     if (qn_tokenizer_encode(t, text, size, &tokens) != QN_OK ||
