@@ -444,14 +444,28 @@ static qn_status run_on_device(qn_engine *e, int program, uint64_t step, const q
     return qn_executor_run(p->executor, e->options.seed, step, watch);
 }
 
+static bool is_stopped(const qn_engine *e) {
+    return e->stop && __atomic_load_n(e->stop, __ATOMIC_ACQUIRE) != 0;
+}
+
+static qn_status run_on_cpu(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    const qn_program *p = qn_engine_get_program(e, program);
+    const int32_t end = p->plan->n_steps;
+    int32_t next = 0;
+    const qn_status status =
+        qn_executor_run_from(p->executor, &next, end, e->stop, e->options.seed, step, watch);
+    if (is_stopped(e) && (status != QN_OK || next < end))
+        return qn_fail(QN_ERROR_INTERRUPTED, "stopped between two operations");
+    return status;
+}
+
 static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
     if (e->reducer && program != QN_PROGRAM_UPDATE && e->programs[program].training)
         return qn_reducer_run(e->reducer, step, watch);
     if (e->live_budget && program != QN_PROGRAM_UPDATE)
         return qn_live_budget_run(e, program, step, watch);
     return e->device > 0 ? run_on_device(e, program, step, watch)
-                         : qn_executor_run(qn_engine_get_program(e, program)->executor,
-                                           e->options.seed, step, watch);
+                         : run_on_cpu(e, program, step, watch);
 }
 
 /* Runs a program and records it. */
@@ -567,6 +581,10 @@ int qn_engine_program_count(const qn_engine *engine) {
 
 const qn_program *qn_engine_get_program(const qn_engine *engine, int program) {
     return program == QN_PROGRAM_UPDATE ? &engine->update : &engine->programs[program];
+}
+
+void qn_engine_stop_on(qn_engine *engine, const int *stop) {
+    engine->stop = stop;
 }
 
 void qn_engine_watch(qn_engine *engine, qn_events *events) {

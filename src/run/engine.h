@@ -67,6 +67,7 @@ struct qn_engine {
     bool plans_within;     /* now, with sequences kept that the counter does not count */
     qn_events *timing;     /* memory to measure operations in, or null */
     qn_events *events;     /* where runs are recorded, or null */
+    const int *stop;       /* qn_engine_stop_on */
     char *swap_folder;     /* (swap_folder_bytes), or null */
     size_t swap_folder_bytes;
     qn_swap_speed swap_speed;           /* of the folder */

@@ -54,6 +54,10 @@ class Signals(quern.Case):
         self.check("train", "lenet5", "--data", "synthetic", "--epochs", 1000, "--save", "w")
         self.check("federate", "simulate", "--data", "synthetic", "--rounds", 100000)
 
+    def test_long_step(self):
+        """A step of many seconds ends between two of its operations."""
+        self.check("profile", "resnet18", "--data", "synthetic", "--batch", 256, "--steps", 8)
+
     def test_services(self):
         self.check("learn", "start", "s", "--model", "m", "--data", "images:inbox", "--when", "cool:95", "--threads", 1)
         self.check("meter", "--", "sleep", "1000")

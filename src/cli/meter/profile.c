@@ -11,6 +11,7 @@
 #include "meter/load.h"
 #include "meter/meter.h"
 #include "os/process/interrupt.h"
+#include "run/watch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -170,8 +171,12 @@ static void begin_progress(profile *p, int64_t first, int64_t last) {
 static qn_status run_steps(profile *p, int64_t first, int64_t last, bool is_inference) {
     begin_progress(p, first, last);
     for (int64_t step = first + 1; step <= last && !p->was_stopped; step++) {
-        QN_TRY(do_step(p, step, is_inference));
+        const qn_status status = do_step(p, step, is_inference);
         p->was_stopped = qn_was_interrupted() && step < last;
+        if (status == QN_ERROR_INTERRUPTED) /* within the step, which does not count */
+            p->was_stopped = true;
+        else
+            QN_TRY(status);
     }
     progress_clear(&p->t.progress);
     return QN_OK;
@@ -242,6 +247,7 @@ static void tell_repeat(const profile *p, double others, int64_t n_done) {
 static qn_status measure(profile *p) {
     const int64_t most = arguments_count(p->t.a, "repeat");
     qn_interrupt_watch(EXIT_FAILED);
+    qn_engine_stop_on(qn_task_engine(p->t.s.task), qn_interrupt_flag());
     if (p->is_inference)
         QN_TRY(train_before(p));
     if (!arguments_flag(p->t.a, "meter"))

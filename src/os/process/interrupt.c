@@ -2,6 +2,7 @@
 #include "os/process/interrupt.h"
 
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 static volatile sig_atomic_t was_asked, n_asked, has_ctrl_c, end_status;
@@ -42,4 +43,9 @@ bool qn_was_ctrl_c(void) {
 
 bool qn_was_interrupted(void) {
     return was_asked;
+}
+
+const int *qn_interrupt_flag(void) {
+    _Static_assert(sizeof was_asked == sizeof(int), "a flag of signals is an int");
+    return (const int *)(uintptr_t)&was_asked;
 }

@@ -14,6 +14,9 @@ void qn_broken_pipe_ignore(void);
 void qn_interrupt_watch(int status);
 bool qn_was_interrupted(void);
 
+/* Zero until a signal comes: for what looks at it often. */
+const int *qn_interrupt_flag(void);
+
 /* Whether it was Ctrl-C. */
 bool qn_was_ctrl_c(void);
 
