@@ -200,6 +200,10 @@ qn_status qn_path_make_private(const char *path);
 /* The same of a file, which is made where there is none. A link is refused. */
 qn_status qn_file_make_private(const char *path);
 
+/* What the process makes from now on is readable by nobody who may not read the file or folder at
+ * path. Before threads are started. */
+void qn_rights_narrow(const char *path);
+
 /* One in which something is stays. */
 void qn_folder_remove_empty(const char *path);
 

@@ -65,6 +65,7 @@ static qn_status compare_output(const input *in, const option *o, const char *ou
 static qn_status compare_path(const input *in, const char *path) {
     char output[PATH_MAX];
     const int n = option_count(in->a->command);
+    qn_rights_narrow(path);
     for (int row = 0; row < n; row++) {
         for (int i = 0; output_at(in->a, row, i, output); i++)
             QN_TRY(compare_output(in, option_at(in->a->command, row), output, path));

@@ -1,6 +1,7 @@
 /* What a command writes, held against what it reads before anything of it is opened: no output
  * replaces an input or another output, whatever name it has, and none a file that quern did not
- * write, unless --force says so. Which options are which is a matter of the options' table: inputs
+ * write, unless --force says so. And what is new is readable by nobody who may not read the inputs.
+ * Which options are which is a matter of the options' table: inputs
  * are words and options of kinds that are read, outputs the options with kinds of files that they
  * make. */
 #ifndef QN_CLI_OUTPUTS_OUTPUTS_H

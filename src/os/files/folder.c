@@ -107,6 +107,15 @@ qn_status qn_file_make_private(const char *path) {
     return qn_path_make_private(path);
 }
 
+void qn_rights_narrow(const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0 || (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)))
+        return;
+    const mode_t closed =
+        (status.st_mode & S_IRGRP ? 0 : S_IRWXG) | (status.st_mode & S_IROTH ? 0 : S_IRWXO);
+    umask(umask(S_IRWXG | S_IRWXO) | closed);
+}
+
 void qn_folder_remove_empty(const char *path) {
     (void)rmdir(path);
 }
