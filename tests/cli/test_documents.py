@@ -17,9 +17,11 @@ import quern
 
 SOURCE = pathlib.Path(os.environ.get("QUERN_SOURCE", pathlib.Path(__file__).parents[2]))
 LARGE = ("resnet50", "resnet18", "bert-base", "mobilenet-v2", "plan.json")
-# What needs the published weights of other programs: test_torch_convert and test_torch_bert make such.
+# What needs the published weights of other programs: test_torch_convert, test_torch_bert and test_torch_state_dict
+# make such.
 ELSEWHERE = ("quern convert resnet50.safetensors", "quern predict resnet50", "quern train resnet50 --load",
-             "quern train bert-base", "quern merge bert-base")
+             "quern train bert-base", "quern merge bert-base", "quern convert efficientnet_lite0",
+             "quern train efficientnet-lite0 --load")
 # What a reader puts in, and what stands for it here.
 PLACEHOLDERS = [("images:DIR", "images:photos"), ("cifar10:DIR", "cifar10:cifar"), ("text:FILE", "text:book.txt"),
                 ("pairs:SOURCE,TARGET", "pairs:forwards.txt,backwards.txt"),
