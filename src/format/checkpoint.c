@@ -148,12 +148,12 @@ static qn_status save(saving *s, const qn_metadata *metadata) {
     return status;
 }
 
-qn_status qn_checkpoint_keep_room(const qn_engine *engine, const qn_metadata *metadata,
-                                  const char *path, qn_room **room) {
+qn_status qn_checkpoint_keep_room(const qn_allocator *allocator, const qn_engine *engine,
+                                  const qn_metadata *metadata, const char *path, qn_room **room) {
     enum { GROWTH_BYTES = 64 * 1024 };
     int64_t n_bytes = 0;
     QN_TRY(save(&(saving){.engine = engine, .path = path, .n_bytes = &n_bytes}, metadata));
-    return qn_room_open(qn_engine_allocator(engine), path, n_bytes + GROWTH_BYTES, room);
+    return qn_room_open(allocator, path, n_bytes + GROWTH_BYTES, room);
 }
 
 qn_status qn_checkpoint_save(const qn_engine *engine, const qn_metadata *metadata,

@@ -48,7 +48,8 @@ def report(folder):
     onnx.save(classifier(), path)
     found = json.loads(run("import", path, "--json").stdout)
     assert found["supported"] and found["opset"] == 13 and found["softmax_left_out"]
-    assert found["inputs"] == [{"name": "x", "type": "float", "shape": ["open", 1, 8, 8], "channels_last": True}]
+    assert found["inputs"] == [{"name": "x", "type": "float", "shape": ["open", 1, 8, 8], "batch_axis": 0,
+                                "channels_last": True}]
     assert {o["type"]: o["count"] for o in found["operators"]} == {
         "Conv": 1, "Relu": 1, "GlobalAveragePool": 1, "Flatten": 1, "Gemm": 1, "Softmax": 1}
     assert [(p["name"], p["trains"]) for p in found["parameters"]] == [

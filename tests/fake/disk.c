@@ -238,8 +238,9 @@ ssize_t write(int descriptor, const void *data, size_t bytes) {
         set_errno(ENOSPC);
         return -1;
     }
-    const off_t offset = path ? lseek(descriptor, 0, SEEK_CUR) : 0;
     const ssize_t n = syscall(SYS_write, descriptor, data, bytes);
+    /* From where the file is now: with O_APPEND it was elsewhere before. */
+    const off_t offset = path && n > 0 ? lseek(descriptor, 0, SEEK_CUR) - n : 0;
     if (path && n > 0)
         put(data, (size_t)n, "W %llu %lld %zd\n", number_of(descriptor), (long long)offset, n);
     return n;

@@ -244,9 +244,11 @@ class Arrays(quern.Case):
         self.run_quern(*train, "part.st", "--steps", "3", "--schedule-steps", "7")
         self.run_quern("train", "--resume", "part.st", "--steps", "7", "--save", "part.st")
         self.assertEqual(quern.weights_of(self.folder / "whole.st"), quern.weights_of(self.folder / "part.st"))
-        for split, n in (("train", 18), ("validation", 6), ("test", 5)):
-            result = json.loads(self.run_quern("evaluate", "net.onnx", "--weights", "part.st", "--split", split, "--json").output)
-            self.assertEqual(result["samples"], n)
+        counts = [json.loads(self.run_quern("evaluate", "net.onnx", "--weights", "part.st", "--split", split, "--json").output)["samples"]
+                  for split in ("train", "validation", "test")]
+        # Which ones are held out is drawn by content, so that their number is about a quarter.
+        self.assertEqual((counts[0] + counts[1], counts[2]), (N, 5))
+        self.assertTrue(2 <= counts[1] <= 12, counts)
 
     def test_check_promises_what_train_accepts(self):
         self.regression()

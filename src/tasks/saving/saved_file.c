@@ -44,7 +44,7 @@ static qn_status choose_beside(qn_arena *texts, qn_saved_file *file) {
 }
 
 qn_status qn_saved_file_open(qn_arena *texts, const char *path, int64_t own, qn_saved_file *file) {
-    *file = (qn_saved_file){.held_step = -1};
+    *file = (qn_saved_file){.allocator = texts->allocator, .held_step = -1};
     if (!path)
         return QN_OK;
     file->path = qn_arena_text(texts, path);
@@ -75,8 +75,9 @@ qn_status qn_saved_file_keep_room(qn_saved_file *file, const qn_engine *engine,
         return QN_OK;
     if (file->room)
         return qn_room_renew(file->room);
-    return qn_checkpoint_keep_room(
-        engine, settings, goes_beside(file, engine) ? file->beside : file->path, &file->room);
+    return qn_checkpoint_keep_room(file->allocator, engine, settings,
+                                   goes_beside(file, engine) ? file->beside : file->path,
+                                   &file->room);
 }
 
 qn_status qn_saved_file_save(qn_saved_file *file, const qn_engine *engine,

@@ -10,7 +10,8 @@
 
 /* is_beside: saved beside the path so far; then that file is there. */
 typedef struct qn_saved_file {
-    const char *path;   /* null: nothing is saved */
+    const qn_allocator *allocator; /* of the room */
+    const char *path;              /* null: nothing is saved */
     const char *beside; /* PATH.unfinished, where path may not be replaced yet; else null */
     int64_t held_step;  /* of what path held; -1: no checkpoint, or one that may be replaced */
     bool is_beside;
