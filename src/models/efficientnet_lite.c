@@ -41,11 +41,8 @@ static qn_value conv_norm(qn_graph *graph, const char *name, qn_value x, int64_t
 
 static qn_value conv_norm_relu6(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                                 int kernel, int stride, int64_t groups) {
-    x = conv_norm(graph, name, x, filters, kernel, stride, groups);
-    qn_graph_enter(graph, "%s", name);
-    x = qn_relu6(graph, "relu6", x);
-    qn_graph_leave(graph);
-    return x;
+    return qn_conv_norm_relu6_window(graph, name, x, filters, window_same(graph, x, kernel, stride),
+                                     groups, epsilon);
 }
 
 static qn_value inverted_residual(qn_graph *graph, qn_value x, int64_t filters, int kernel,

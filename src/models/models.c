@@ -231,6 +231,15 @@ qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_
     return then_relu(graph, name, x);
 }
 
+qn_value qn_conv_norm_relu6_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                                   qn_window window, int64_t groups, double epsilon) {
+    x = qn_conv_norm_window(graph, name, x, filters, window, groups, epsilon);
+    qn_graph_enter(graph, "%s", name);
+    x = qn_relu6(graph, "relu6", x);
+    qn_graph_leave(graph);
+    return x;
+}
+
 qn_value qn_conv_norm_relu_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                                   qn_window window, double epsilon) {
     return then_relu(graph, name, qn_conv_norm_window(graph, name, x, filters, window, 1, epsilon));

@@ -51,6 +51,10 @@ qn_value qn_conv_norm_relu(qn_graph *graph, const char *name, qn_value x, int64_
 qn_value qn_conv_norm_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                              qn_window window, int64_t groups, double epsilon);
 
+/* The same with ReLU6: "NAME.relu6". */
+qn_value qn_conv_norm_relu6_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
+                                   qn_window window, int64_t groups, double epsilon);
+
 /* With ReLU, any window and epsilon, in one group. */
 qn_value qn_conv_norm_relu_window(qn_graph *graph, const char *name, qn_value x, int64_t filters,
                                   qn_window window, double epsilon);
