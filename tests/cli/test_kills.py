@@ -150,7 +150,8 @@ class Kills(quern.Case):
             (folder / f"{stem}-labels-idx1-ubyte.gz").write_bytes(
                 gzip.compress(struct.pack(">II", 2049, n) + bytes(i % 10 for i in range(n))))
         self.repeated(["train", "lenet5", "--data", f"idx:{folder}", "--steps", 1, "--no-test"],
-                      lambda: list((self.folder / "cache" / "quern").iterdir()), 0.08)
+                      # All but the list of what is there, which grows.
+                      lambda: [path for path in (self.folder / "cache" / "quern").iterdir() if path.name != "sources"], 0.08)
 
     def test_drip(self):
         data = self.make_images(1400)

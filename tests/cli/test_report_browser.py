@@ -146,7 +146,7 @@ class TestReportBrowser(quern.Case):
         self.assertEqual(lines[1 + 61234], "30617,50")
         _, text = page.ask(SAVED % "Operations by type")
         self.assertIn("conv2d,20,812.51,", text)
-        self.assertIn("\"</script><b>\"\"it's\"\" & \\ <!-- \u2028 \U0001F333 h\u00fcllo\"", text)
+        self.assertIn("\"</script><b>\"\"it's\"\" & \\ <!-- \ufffd \U0001F333 h\u00fcllo\"", text)
         _, text = page.ask(SAVED % "Throughput by batch size")
         self.assertEqual(text.splitlines()[3], "16,28.8,")
         _, text = page.ask(SAVED % "Roofline")
