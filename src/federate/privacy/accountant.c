@@ -131,14 +131,15 @@ static double find_end(const composition *c, int sign) {
     return sign * least;
 }
 
-/* Places for the sum; false: there would be too many. */
+/* Places for the sum; false: there would be too many, or the moments are beyond all numbers. */
 static bool find_places(composition *c) {
     const double step = c->losses->step, n = (double)c->n_rounds;
     const double lowest = n * (double)c->losses->lowest;
     const double highest = lowest + n * (double)(c->losses->n - 1);
     const double begin = fmax(lowest, floor(find_end(c, -1) / step));
     const double end = fmin(highest, ceil(find_end(c, 1) / step));
-    if (!(end - begin < MOST_PLACES - 1 && end >= begin && fabs(begin) < 1e15))
+    if (!(end - begin < MOST_PLACES - 1 && end >= begin && fabs(begin) < 1e15 &&
+          fabs(n * c->mean / step) < 1e15 && isfinite(c->log_moment)))
         return false;
     c->first = (int64_t)begin;
     for (c->n = 2; (double)c->n < end - begin + 1;)
