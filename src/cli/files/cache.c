@@ -21,26 +21,13 @@ static const option options[] = {
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
 };
 
-static const char *kind_of(const qn_cached *file) {
-    static const struct {
-        const char *prefix, *kind;
-    } kinds[] = {{"pictures-", "decoded pictures"},     {"times-", "times of operations"},
-                 {"swap-", "speed of a swap disk"},     {"roofline-", "speed of this machine"},
-                 {"tilings-", "tiles of this machine"}, {"schedule-", "schedule over cores"}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strncmp(file->name, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
-            return kinds[i].kind;
-    }
-    return "data, read";
-}
-
 /* ---- listing ---- */
 
 static void print_file(const qn_cached *file, bool is_json) {
     char size[QN_SIZE_TEXT], name[PATH_MAX];
     qn_text_printable(file->name, name, sizeof name);
     if (!is_json) {
-        terminal_print(4, "%-21s %10s  %6.1f days ago  %s%s%s", kind_of(file),
+        terminal_print(4, "%-21s %10s  %6.1f days ago  %s%s%s", file->kind,
                        qn_text_print_size((uint64_t)file->bytes, size), file->days, name,
                        *file->source ? "  of " : "", file->source);
         return;
@@ -48,7 +35,7 @@ static void print_file(const qn_cached *file, bool is_json) {
     json_begin();
     json_text("event", "cached");
     json_text("name", file->name);
-    json_text("kind", kind_of(file));
+    json_text("kind", file->kind);
     json_text("source", file->source);
     json_count("bytes", file->bytes);
     json_number("days", file->days);

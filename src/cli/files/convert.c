@@ -1,5 +1,6 @@
 /* quern convert: imports another program's weights as a checkpoint of a model of the zoo. */
 #include "base/status.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/files/maps.h"
 #include "cli/json.h"
@@ -233,7 +234,7 @@ static int64_t count_parameters(const conversion *c) {
 static void print_result(const conversion *c) {
     const char *out = arguments_get(c->a, "out");
     const char *map = arguments_get(c->a, "map");
-    char parameters[32];
+    char parameters[32], key[sizeof c->counts.key];
     if (arguments_flag(c->a, "json")) {
         json_begin();
         json_text("event", "converted");
@@ -252,7 +253,7 @@ static void print_result(const conversion *c) {
         terminal_note("not read: objects such as %s; no code of the file is run", c->counts.other);
     printf("%s: %s parameters; %lld tensors of %s%s%s, by %s%s", c->model->name,
            grouped(count_parameters(c), parameters), (long long)c->counts.n_used, c->a->words[0],
-           c->counts.key[0] ? " under " : "", c->counts.key,
+           c->counts.key[0] ? " under " : "", qn_text_printable(c->counts.key, key, sizeof key),
            map          ? map
            : c->shipped ? "quern's map "
                         : "equal names",

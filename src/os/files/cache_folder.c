@@ -53,14 +53,24 @@ void qn_cache_use(const char *path) {
 
 /* ---- listing ---- */
 
-/* By their names: what was measured here, and not read from data. */
-static bool is_measured(const char *name) {
-    static const char *const kinds[] = {"times-", "swap-", "roofline-", "tilings-", "schedule-"};
+/* What the beginning of a name says. */
+typedef struct kind {
+    const char *prefix, *words;
+    bool is_derived; /* from data; else measured here */
+} kind;
+
+static const kind *kind_of(const char *name) {
+    static const kind kinds[] = {
+        {"pictures-", "decoded pictures", true},      {"times-", "times of operations", false},
+        {"swap-", "speed of a swap disk", false},     {"roofline-", "speed of this machine", false},
+        {"tilings-", "tiles of this machine", false}, {"schedule-", "schedule over cores", false},
+    };
+    static const kind other = {"", "data, read", true};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strncmp(name, kinds[i], strlen(kinds[i])) == 0)
-            return true;
+        if (strncmp(name, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
+            return &kinds[i];
     }
-    return false;
+    return &other;
 }
 
 /* Of the folder's own, or not complete yet: whoever writes it removes what a kill has left. */
@@ -90,11 +100,12 @@ static qn_status add(void *context, const char *name, bool is_folder) {
                    sizeof *list->files));
     list->files[list->n++] =
         (qn_cached){.name = kept,
+                    .kind = kind_of(name)->words,
                     .source = "",
                     .bytes = status.st_size,
                     .used_ns = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec,
                     .days = days_since(status.st_mtim),
-                    .is_derived = !is_measured(name)};
+                    .is_derived = kind_of(name)->is_derived};
     return QN_OK;
 }
 

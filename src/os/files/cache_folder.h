@@ -10,10 +10,11 @@
 #include "os/os.h"
 
 typedef struct qn_cached {
-    const char *name, *source; /* source "": not known, or measured on this machine */
-    int64_t bytes, used_ns;    /* the last use, since 1970 */
-    double days;               /* since then */
-    bool is_derived;           /* from data; else measured */
+    const char *name, *kind; /* kind: in words, "decoded pictures" */
+    const char *source;      /* "": not known, or measured on this machine */
+    int64_t bytes, used_ns;  /* the last use, since 1970 */
+    double days;             /* since then */
+    bool is_derived;         /* from data; else measured */
     bool is_removed;
 } qn_cached;
 

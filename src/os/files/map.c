@@ -47,13 +47,19 @@ static mapped *find(uintptr_t at) {
     return NULL;
 }
 
+/* A signal that somebody sent, and that nobody takes, ends the process as it would have; a fault
+ * comes again with its instruction. */
 static void pass_on(int number, siginfo_t *info, void *context) {
+    const bool is_sent = info->si_code <= 0;
     if (before.sa_flags & SA_SIGINFO)
         before.sa_sigaction(number, info, context);
     else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
         before.sa_handler(number);
-    else
-        signal(number, SIG_DFL); /* the instruction faults again */
+    else if (!is_sent || before.sa_handler == SIG_DFL) {
+        signal(number, SIG_DFL);
+        if (is_sent)
+            raise(number);
+    }
 }
 
 static void on_fault(int number, siginfo_t *info, void *context) {
