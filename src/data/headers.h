@@ -28,4 +28,7 @@ enum { QN_NPY_MAX_HEADER = 4096 };
 /* From the first bytes of the file, at least QN_NPY_MAX_HEADER of them if it has so many. */
 qn_status qn_npy_parse(const unsigned char *data, size_t bytes, qn_npy_header *header);
 
+/* An element of such an array from its bytes, rounded once. */
+float qn_npy_float(const qn_npy_header *header, const unsigned char *at);
+
 #endif

@@ -193,8 +193,8 @@ double qn_npy_number(const qn_npy_header *header, const unsigned char *at) {
     return (double)widen(at, header->element_bytes, header->kind == 'i');
 }
 
-/* Rounded once: an integer of 64 bits is not made a double before. */
-static float to_float(const qn_npy_header *header, const unsigned char *at) {
+/* An integer of 64 bits is not made a double before. */
+float qn_npy_float(const qn_npy_header *header, const unsigned char *at) {
     if (header->kind == 'f')
         return (float)qn_npy_number(header, at);
     if (header->kind == 'u' && header->element_bytes == 8)
@@ -225,7 +225,7 @@ static qn_status put_in_order(const qn_npy_header *header, qn_file *file, qn_sin
         QN_TRY(
             qn_file_read(file, header->header_bytes + at * bytes, piece, (size_t)(some * bytes)));
         for (int i = 0; i < some; i++)
-            values[i] = to_float(header, piece + i * bytes);
+            values[i] = qn_npy_float(header, piece + i * bytes);
         QN_TRY(sink.put(sink.context, values, (size_t)some * sizeof *values));
     }
     return QN_OK;
@@ -238,7 +238,7 @@ static qn_status put_fortran(const qn_npy_header *header, const unsigned char *d
         const int64_t some = n - at < 1024 ? n - at : 1024;
         for (int64_t i = 0; i < some; i++) {
             const int64_t place = place_of(header, at + i);
-            values[i] = to_float(header, data + place * header->element_bytes);
+            values[i] = qn_npy_float(header, data + place * header->element_bytes);
         }
         QN_TRY(sink.put(sink.context, values, (size_t)some * sizeof *values));
     }

@@ -157,17 +157,7 @@ static int64_t read_whole(const qn_npz_array *array, int64_t index) {
 }
 
 static float read_real(const qn_npz_array *array, int64_t index) {
-    const unsigned char *at = array->data + index * array->header.element_bytes;
-    double wide;
-    float narrow;
-    if (array->header.kind != 'f')
-        return (float)read_whole(array, index);
-    if (array->header.element_bytes == 4) {
-        memcpy(&narrow, at, sizeof narrow);
-        return narrow;
-    }
-    memcpy(&wide, at, sizeof wide);
-    return (float)wide;
+    return qn_npy_float(&array->header, array->data + index * array->header.element_bytes);
 }
 
 void qn_npz_read_reals(const qn_npz_array *array, int64_t first, int64_t n, float *values) {
