@@ -405,11 +405,11 @@ static qn_status check_split(const qn_gguf *file, const char *place) {
 }
 
 qn_status qn_gguf_parse(qn_gguf *file, const char *place, const uint8_t *data, size_t bytes) {
-    reader r = {.place = place, .begin = data, .at = data, .end = data + bytes};
     if (!qn_gguf_is(data, bytes))
         return refuse(place, "it does not begin with \"GGUF\"");
     if (bytes < HEADER_BYTES)
         return refuse(place, "it is shorter than a header");
+    reader r = {.place = place, .begin = data, .at = data, .end = data + bytes};
     take(&r, 4);
     file->version = (uint32_t)take_integer(&r, 4);
     QN_TRY(check_version(place, file->version));
