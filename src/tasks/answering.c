@@ -42,7 +42,7 @@ typedef struct answering {
     qn_network_sizes sizes;
     int evaluation;                                    /* program */
     int32_t *tokens, *types, *lengths, *starts, *ends; /* (N, T), (N, T), (N), (N), (N) */
-    int64_t n_batches, epoch_batches;                  /* trained on so far; in an epoch */
+    int64_t n_batches;                                 /* trained on so far */
     char input_text[64];
 } answering;
 
@@ -130,15 +130,14 @@ static qn_status open_data(qn_task *task, answering *a) {
     return QN_OK;
 }
 
-static qn_status shorten_training(qn_task *task, answering *a) {
+static qn_status find_length(qn_task *task, answering *a) {
     const int64_t n_rows = (int64_t)a->rows[QN_TRAIN].n;
-    a->epoch_batches = n_rows / a->sizes.batch;
-    if (a->epoch_batches == 0)
-        return qn_fail(QN_ERROR_FORMAT,
-                       "a batch of %lld is larger than the data set: %s has %lld rows of "
-                       "questions; use a smaller --batch",
-                       (long long)a->sizes.batch, qn_setting_text(task, "data", ""),
-                       (long long)n_rows);
+    if (n_rows == 0)
+        return qn_fail(QN_ERROR_FORMAT, "%s has no questions to train on",
+                       qn_setting_text(task, "data", ""));
+    QN_TRY(qn_task_fit_batch(task, n_rows, "rows of questions"));
+    a->sizes.batch = qn_task_batch(task);
+    qn_task_set_length(task, qn_task_epoch_batches(task, n_rows));
     return qn_setting_set(task, unanswerable_key,
                           a->squads[QN_TRAIN].has_unanswerable ? "yes" : "no");
 }
@@ -154,15 +153,12 @@ static void fill_row(answering *a, const qn_squad_rows *rows, size_t row, int64_
 /* Batch `number` of training: what is in it depends on seed and number alone. */
 static void fill_batch(const qn_task *task, answering *a, int64_t number) {
     const qn_squad_rows *rows = &a->rows[QN_TRAIN];
-    const int64_t epoch = number / a->epoch_batches, n = a->sizes.batch;
-    const int64_t first = number % a->epoch_batches * n;
-    const bool shuffle = qn_setting_flag(task, "shuffle", true);
-    const qn_rng rng = qn_rng_make((uint64_t)qn_setting_count(task, "seed", 1),
-                                   qn_hash_text("answering.order"), (uint64_t)epoch);
-    for (int64_t i = 0; i < n; i++) {
-        const uint64_t place = (uint64_t)(first + i);
-        fill_row(a, rows, shuffle ? qn_rng_permute(rng, place, rows->n) : place, i);
-    }
+    const int64_t n = a->sizes.batch;
+    for (int64_t i = 0; i < n; i++)
+        fill_row(
+            a, rows,
+            (size_t)qn_task_sample_at(task, "answering.order", (int64_t)rows->n, number * n + i),
+            i);
 }
 
 /* ---- opening ---- */
@@ -215,8 +211,7 @@ static void fill_facts(qn_task *task, const answering *a) {
     f->unit = "questions";
     f->batch = a->sizes.batch;
     f->sizes = a->sizes;
-    f->n_left_out =
-        task->training ? (int64_t)a->rows[QN_TRAIN].n - a->epoch_batches * a->sizes.batch : 0;
+    f->n_left_out = task->training ? qn_task_left_out(task, (int64_t)a->rows[QN_TRAIN].n) : 0;
 }
 
 static qn_status answering_open(qn_task *task) {
@@ -226,12 +221,13 @@ static qn_status answering_open(qn_task *task) {
     qn_arena_init(&a->arena, task->allocator);
     for (int split = 0; split < 2; split++)
         qn_squad_init(&a->squads[split], task->allocator);
+    if (task->training)
+        QN_TRY(qn_task_choose_last_batch(task, words_key));
     QN_TRY(find_words(task, a));
     QN_TRY(find_sizes(task, a));
     if (task->training) {
         QN_TRY(open_data(task, a));
-        QN_TRY(shorten_training(task, a));
-        qn_task_set_length(task, a->epoch_batches);
+        QN_TRY(find_length(task, a));
     }
     fill_facts(task, a);
     QN_TRY(make_buffers(a));

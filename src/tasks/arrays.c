@@ -5,7 +5,6 @@
  * that is the loss itself. Arrays have the file's layout and are taken as they are. Data are
  * checked at opening. Programs are built for the extents of the arrays. */
 #include "base/memory.h"
-#include "base/rng.h"
 #include "base/status.h"
 #include "data/npz.h"
 #include "data/source.h"
@@ -433,17 +432,10 @@ static qn_status check_files(const arrays *a) {
 
 /* Batch `number` of training: what is in it depends on seed and number alone. */
 static qn_status fill_batch(const qn_task *task, arrays *a, int64_t number) {
-    const int64_t n = a->n[QN_TRAIN];
-    const int64_t of_epoch = qn_task_uses_last_batch(task) ? n : n / a->batch * a->batch;
-    const bool shuffle = qn_setting_flag(task, "shuffle", true);
-    for (int64_t i = 0; i < a->batch; i++) {
-        const int64_t at = number * a->batch + i, epoch = at / of_epoch;
-        const uint64_t place = (uint64_t)(at % of_epoch);
-        const qn_rng rng = qn_rng_make((uint64_t)qn_setting_count(task, "seed", 1),
-                                       qn_hash_text("arrays.order"), (uint64_t)epoch);
-        const uint64_t index = shuffle ? qn_rng_permute(rng, place, (uint64_t)n) : place;
-        fill_sample(a, QN_TRAIN, (int64_t)index, i);
-    }
+    for (int64_t i = 0; i < a->batch; i++)
+        fill_sample(a, QN_TRAIN,
+                    qn_task_sample_at(task, "arrays.order", a->n[QN_TRAIN], number * a->batch + i),
+                    i);
     return check_files(a);
 }
 
@@ -522,12 +514,12 @@ static qn_status split(qn_task *task, arrays *a) {
     a->n[QN_TEST] = a->n_files == 2 ? a->columns[0].array[1]->header.shape.dims[0] : a->held.n_test;
     a->n[QN_VALIDATION] = a->validation.n_test;
     a->n[QN_TRAIN] = n - a->held.n_test - a->validation.n_test;
-    if (task->training && a->n[QN_TRAIN] < a->batch)
-        return qn_fail(QN_ERROR_FORMAT,
-                       "a batch of %lld is larger than the data set: %s has %lld training "
-                       "samples; use a smaller --batch",
-                       (long long)a->batch, qn_setting_text(task, "data", ""),
-                       (long long)a->n[QN_TRAIN]);
+    if (a->n[QN_TRAIN] < 1)
+        return task->training ? qn_fail(QN_ERROR_FORMAT, "%s has no training samples",
+                                        qn_setting_text(task, "data", ""))
+                              : QN_OK;
+    QN_TRY(qn_task_fit_batch(task, a->n[QN_TRAIN], "samples"));
+    a->batch = qn_task_batch(task);
     return QN_OK;
 }
 
@@ -584,8 +576,7 @@ static void fill_facts(qn_task *task, arrays *a) {
     f->sizes = task->model->sizes;
     for (int i = 0; i < QN_SPLITS; i++)
         f->n_samples[i] = a->n[i];
-    f->n_left_out =
-        task->training && !qn_task_uses_last_batch(task) ? a->n[QN_TRAIN] % a->batch : 0;
+    f->n_left_out = task->training ? qn_task_left_out(task, a->n[QN_TRAIN]) : 0;
 }
 
 /* Data, and what of them goes where. */
@@ -619,7 +610,7 @@ static qn_status arrays_open(qn_task *task) {
     a->network = task->model->user;
     a->batch = qn_task_batch(task);
     if (task->training)
-        QN_TRY(qn_task_choose_last_batch(task));
+        QN_TRY(qn_task_choose_last_batch(task, NULL));
     QN_TRY(make_lists(a));
     const qn_status status = open_data(task, a);
     if (status == QN_ERROR_IO && !task->training)

@@ -273,20 +273,6 @@ static qn_status check_classes(const qn_task *task, const qn_data_source *source
                    p->class_names && p->n_classes == 1 ? p->class_names[0] : "");
 }
 
-/* All samples are a batch where they are fewer than one. */
-static qn_status fit_batch(qn_task *task, const qn_data_source *source) {
-    const int64_t n = source->n_samples[QN_TRAIN], batch = qn_task_batch(task);
-    char text[200];
-    if (!task->training || batch <= n || n < 1)
-        return QN_OK;
-    snprintf(text, sizeof text,
-             "a batch of %lld is larger than the data: a batch is all %lld training samples",
-             (long long)batch, (long long)n);
-    if (task->log && task->log->write)
-        task->log->write(task->log->user, 0, text);
-    return qn_setting_set_count(task, "batch", n);
-}
-
 static qn_status open_data(qn_task *task, classification *c) {
     QN_TRY(open_source(task, c));
     QN_TRY(qn_task_match_classes(task, &c->source));
@@ -310,7 +296,7 @@ static qn_status open_data(qn_task *task, classification *c) {
         QN_TRY(qn_task_choose_for_photos(task, c->source.n_samples[QN_TRAIN]));
         QN_TRY(qn_task_warn_of_few(task, &c->source));
     }
-    QN_TRY(fit_batch(task, &c->source));
+    QN_TRY(qn_task_fit_batch(task, c->source.n_samples[QN_TRAIN], "samples"));
     QN_TRY(prepare(task, c));
     return find_weights(task, c, was_prepared);
 }
@@ -362,10 +348,9 @@ static void fill_facts(qn_task *task, const classification *c) {
     task->facts.input = c->input_text;
     task->facts.output = c->output_text;
     task->facts.unit = "samples";
-    task->facts.n_left_out =
-        task->training && !has_open_size(&c->source) && !qn_task_uses_last_batch(task)
-            ? c->source.n_samples[QN_TRAIN] % qn_task_batch(task)
-            : 0;
+    task->facts.n_left_out = task->training && !has_open_size(&c->source)
+                                 ? qn_task_left_out(task, c->source.n_samples[QN_TRAIN])
+                                 : 0;
     for (int split = 0; split < QN_SPLITS; split++)
         task->facts.n_samples[split] = c->source.n_samples[split];
 }
@@ -394,7 +379,7 @@ static qn_status classification_open(qn_task *task) {
     QN_TRY(qn_allocate(task->allocator, 1, sizeof *c, &c));
     task->self = c;
     if (task->training)
-        QN_TRY(qn_task_choose_last_batch(task));
+        QN_TRY(qn_task_choose_last_batch(task, NULL));
     QN_TRY(open_data(task, c));
     if (task->training) {
         QN_TRY(qn_task_open_train(task, &c->source, &c->preparation, 0, &c->train));

@@ -124,8 +124,7 @@ static void fill_facts(qn_task *task, generation *g) {
         task->facts.data = qn_setting_text(task, "data", "no data");
         return;
     }
-    task->facts.n_left_out =
-        qn_task_uses_last_batch(task) ? 0 : g->source.n_samples[QN_TRAIN] % g->sizes.batch;
+    task->facts.n_left_out = qn_task_left_out(task, g->source.n_samples[QN_TRAIN]);
 }
 
 static qn_status generation_open(qn_task *task) {
@@ -133,8 +132,9 @@ static qn_status generation_open(qn_task *task) {
     QN_TRY(qn_allocate(task->allocator, 1, sizeof *g, &g));
     task->self = g;
     if (task->training) {
-        QN_TRY(qn_task_choose_last_batch(task));
+        QN_TRY(qn_task_choose_last_batch(task, NULL));
         QN_TRY(open_data(task, g));
+        QN_TRY(qn_task_fit_batch(task, g->source.n_samples[QN_TRAIN], "samples"));
         QN_TRY(qn_task_open_train(task, &g->source, &g->preparation, 0, &g->train));
         qn_task_set_length(task, qn_task_epoch_batches(task, g->source.n_samples[QN_TRAIN]));
     }

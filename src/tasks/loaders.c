@@ -1,15 +1,19 @@
-/* Loaders for a task's settings, shared by the tasks on images. */
+/* Which training samples are in which batch, by a task's settings: the order of an epoch, what
+ * becomes of its last samples, and the loaders of the tasks on images. */
+#include "base/rng.h"
 #include "base/status.h"
 #include "os/ranks.h"
 #include "tasks/tasks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { PREFETCHED = 2 };
 
-qn_status qn_task_choose_last_batch(qn_task *task) {
-    const bool is_resumed =
-        qn_setting_text(task, QN_PREPARED, NULL) || qn_setting_text(task, QN_HELD_OUT, NULL);
+qn_status qn_task_choose_last_batch(qn_task *task, const char *kept) {
+    const bool is_resumed = qn_setting_text(task, QN_PREPARED, NULL) ||
+                            qn_setting_text(task, QN_HELD_OUT, NULL) ||
+                            (kept && qn_setting_text(task, kept, NULL));
     return is_resumed || qn_setting_text(task, QN_LAST_BATCH, NULL)
                ? QN_OK
                : qn_setting_set(task, QN_LAST_BATCH, "used");
@@ -22,6 +26,32 @@ bool qn_task_uses_last_batch(const qn_task *task) {
 double qn_task_epoch_batches(const qn_task *task, int64_t n) {
     const int64_t batch = qn_task_batch(task);
     return qn_task_uses_last_batch(task) ? (double)n / (double)batch : (double)(n / batch);
+}
+
+int64_t qn_task_left_out(const qn_task *task, int64_t n) {
+    return qn_task_uses_last_batch(task) ? 0 : n % qn_task_batch(task);
+}
+
+int64_t qn_task_sample_at(const qn_task *task, const char *purpose, int64_t n, int64_t at) {
+    const int64_t of_epoch = n - qn_task_left_out(task, n);
+    const uint64_t place = (uint64_t)(at % of_epoch), epoch = (uint64_t)(at / of_epoch);
+    const qn_rng rng =
+        qn_rng_make((uint64_t)qn_setting_count(task, "seed", 1), qn_hash_text(purpose), epoch);
+    return qn_setting_flag(task, "shuffle", true) ? (int64_t)qn_rng_permute(rng, place, (uint64_t)n)
+                                                  : (int64_t)place;
+}
+
+qn_status qn_task_fit_batch(qn_task *task, int64_t n, const char *unit) {
+    const int64_t batch = qn_task_batch(task);
+    char text[200];
+    if (!task->training || batch <= n || n < 1)
+        return QN_OK;
+    snprintf(text, sizeof text,
+             "a batch of %lld is larger than the data: a batch is all %lld training %s",
+             (long long)batch, (long long)n, unit);
+    if (task->log && task->log->write)
+        task->log->write(task->log->user, 0, text);
+    return qn_setting_set_count(task, "batch", n);
 }
 
 /* Photos of classes never left any out. */
@@ -49,12 +79,6 @@ qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
         .n_batches = -1,
         .n_prefetched = task->how.memory_budget_bytes > 0 ? 0 : PREFETCHED,
     };
-    if (options.batch > source->n_samples[QN_TRAIN])
-        return qn_fail(QN_ERROR_FORMAT,
-                       "a batch of %lld is larger than the data set: %s has %lld training "
-                       "samples; use a smaller --batch",
-                       (long long)options.batch, source->name,
-                       (long long)source->n_samples[QN_TRAIN]);
     return qn_loader_create(source, preparation, &options, loader);
 }
 

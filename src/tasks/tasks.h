@@ -116,12 +116,23 @@ qn_status qn_task_warn_of_few(const qn_task *task, const qn_data_source *source)
 void qn_task_set_length(qn_task *task, double epoch_batches);
 
 /* Of a task that is opened for training: a new run uses the last samples of an epoch
- * (QN_LAST_BATCH), one that is resumed does as it did. */
-qn_status qn_task_choose_last_batch(qn_task *task);
+ * (QN_LAST_BATCH), one that is resumed does as it did. `kept` is a setting that all checkpoints of
+ * the kind have, where they may lack those above; or null. */
+qn_status qn_task_choose_last_batch(qn_task *task, const char *kept);
 bool qn_task_uses_last_batch(const qn_task *task);
 
 /* Batches in an epoch of n samples; one may be of two epochs. */
 double qn_task_epoch_batches(const qn_task *task, int64_t n);
+
+/* Training samples of n that no batch of an epoch has. */
+int64_t qn_task_left_out(const qn_task *task, int64_t n);
+
+/* The sample of n in place `at` of the stream of all epochs, which `purpose` orders: what it is
+ * depends on the seed, purpose and place alone. */
+int64_t qn_task_sample_at(const qn_task *task, const char *purpose, int64_t n, int64_t at);
+
+/* For training: a batch is all of n samples (of `unit`, a plural) where they are fewer than one. */
+qn_status qn_task_fit_batch(qn_task *task, int64_t n, const char *unit);
 
 /* A loader of training samples without end, from batch `first` on, as the settings batch, seed,
  * shuffle and augment say. */

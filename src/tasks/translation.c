@@ -92,6 +92,14 @@ static qn_status find_words(qn_task *task, translation *t, qn_side side) {
     return qn_words_parse(&t->arena, kept, &t->words[side]);
 }
 
+static qn_status fit_batch(qn_task *task, translation *t) {
+    QN_TRY(open_pairs(task, t));
+    const int64_t n = qn_pairs_count(t->pairs, QN_TRAIN);
+    if (n < 1)
+        return qn_fail(QN_ERROR_FORMAT, "%s has no training pairs", qn_pairs_name(t->pairs));
+    return qn_task_fit_batch(task, n, "pairs");
+}
+
 /* A row of a batch of so many columns; a row without a pair is a source of one unknown word. */
 static void fill_row(translation *t, int64_t row, int64_t columns, qn_sentence source,
                      qn_sentence target) {
@@ -207,8 +215,18 @@ static void fill_facts(qn_task *task, const translation *t) {
     f->unit = "sentences";
     f->batch = t->sizes.batch;
     f->sizes = t->sizes;
-    if (task->training)
-        f->n_left_out = f->n_samples[QN_TRAIN] - t->buckets.n_batches * t->sizes.batch;
+}
+
+static qn_status make_buckets(qn_task *task, translation *t) {
+    t->buckets = (qn_buckets){.batch = t->sizes.batch,
+                              .seed = (uint64_t)qn_setting_count(task, "seed", 1),
+                              .shuffle = qn_setting_flag(task, "shuffle", true),
+                              .skips_last = !qn_task_uses_last_batch(task)};
+    QN_TRY(qn_buckets_make(&t->arena, t->pairs, &t->buckets));
+    task->facts.n_left_out = qn_buckets_count_skipped(&t->buckets);
+    qn_task_set_length(task, (double)(qn_pairs_count(t->pairs, QN_TRAIN) - task->facts.n_left_out) /
+                                 (double)t->sizes.batch);
+    return QN_OK;
 }
 
 static qn_status translation_open(qn_task *task) {
@@ -216,16 +234,15 @@ static qn_status translation_open(qn_task *task) {
     QN_TRY(qn_allocate(task->allocator, 1, sizeof *t, &t));
     task->self = t;
     qn_arena_init(&t->arena, task->allocator);
+    if (task->training)
+        QN_TRY(qn_task_choose_last_batch(task, words_keys[0]));
     QN_TRY(find_words(task, t, QN_SOURCE));
     QN_TRY(find_words(task, t, QN_TARGET));
+    if (task->training)
+        QN_TRY(fit_batch(task, t));
     QN_TRY(find_sizes(task, t));
-    if (task->training) {
-        QN_TRY(open_pairs(task, t));
-        QN_TRY(qn_buckets_make(&t->arena, t->pairs, t->sizes.batch,
-                               (uint64_t)qn_setting_count(task, "seed", 1),
-                               qn_setting_flag(task, "shuffle", true), &t->buckets));
-        qn_task_set_length(task, t->buckets.n_batches);
-    }
+    if (task->training)
+        QN_TRY(make_buckets(task, t));
     fill_facts(task, t);
     QN_TRY(make_engine(task, t));
     t->columns = qn_engine_result_shape(task->engine, t->evaluation, LOGITS).dims[1];

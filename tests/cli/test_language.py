@@ -100,7 +100,7 @@ class Refusals(Language):
         (self.folder / "short").write_text("a few characters")
         (self.folder / "binary").write_bytes(b"a\0b" * 100)
         self.fails(1, "train", "char-cnn", "--data", "text:empty", says=("empty", "no text"))
-        self.fails(1, "train", "char-cnn", "--data", "text:short", says=("short", "--batch"))
+        self.fails(1, "train", "char-cnn", "--data", "text:short", says=("short", "--length"))
         self.fails(1, "train", "char-cnn", "--data", "text:binary", says=("zero byte",))
         self.fails(1, "train", "char-cnn", "--data", "text:none", says=("none",))
         self.fails(2, "train", "char-cnn", "--data", "csv:x", says=("text:FILE",))

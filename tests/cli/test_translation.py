@@ -83,7 +83,6 @@ class Refusals(Translation):
                    says=("fw has 600 lines", "short has 2"))
         self.fails(1, "train", "seq2seq", "--data", "pairs:empty,empty", says=("0 pairs",))
         self.fails(1, "train", "seq2seq", "--data", "pairs:latin,short", says=("line 2",))
-        self.fails(2, "train", "seq2seq", "--data", "pairs:short,short", says=("--batch",))
         self.fails(1, "train", "seq2seq", "--data", "pairs:fw,none", says=("none",))
         self.fails(2, "train", "seq2seq", "--data", "pairs:fw", says=("pairs:SOURCE,TARGET",))
         self.fails(2, "train", "seq2seq", "--data", "text:fw", says=("pairs:SOURCE,TARGET",))

@@ -61,23 +61,18 @@ static qn_status sort_pairs(qn_arena *arena, const qn_pairs *pairs, qn_buckets *
             if (bucket_of(b, length_of(pairs, i)) == bucket)
                 order[used++] = i;
         }
-        b->n_batches += (used - b->first[bucket]) / b->batch;
     }
     b->first[b->n] = used;
     b->order = order;
     return QN_OK;
 }
 
-qn_status qn_buckets_make(qn_arena *arena, const qn_pairs *pairs, int64_t batch, uint64_t seed,
-                          bool shuffle, qn_buckets *buckets) {
+qn_status qn_buckets_make(qn_arena *arena, const qn_pairs *pairs, qn_buckets *buckets) {
     const int64_t n = qn_pairs_count(pairs, QN_TRAIN);
     int64_t counts[QN_MOST_BUCKETS] = {0}, longest = 1;
-    qn_buckets b = {.batch = batch, .seed = seed, .shuffle = shuffle};
-    if (batch < 1 || batch > n)
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "a batch of %lld is larger than the data: %s has %lld training pairs; use a "
-                       "smaller --batch",
-                       (long long)batch, qn_pairs_name(pairs), (long long)n);
+    qn_buckets b = *buckets;
+    b.n = 0;
+    QN_DEMAND(b.batch >= 1 && b.batch <= n);
     for (int64_t i = 0; i < n; i++)
         longest = length_of(pairs, i) > longest ? length_of(pairs, i) : longest;
     set_borders(&b, longest);
@@ -89,28 +84,69 @@ qn_status qn_buckets_make(qn_arena *arena, const qn_pairs *pairs, int64_t batch,
     return QN_OK;
 }
 
-static uint64_t permute(const qn_buckets *b, const char *purpose, uint64_t epoch, int64_t index,
+/* Pairs of a bucket that an epoch uses. */
+static int64_t count_used(const qn_buckets *b, int bucket) {
+    const int64_t n = b->first[bucket + 1] - b->first[bucket];
+    return b->skips_last ? n / b->batch * b->batch : n;
+}
+
+int64_t qn_buckets_count_skipped(const qn_buckets *b) {
+    int64_t n = b->first[b->n];
+    for (int bucket = 0; bucket < b->n; bucket++)
+        n -= count_used(b, bucket);
+    return n;
+}
+
+/* Batches of a bucket that begin before an epoch's: one of two epochs is the later one's. */
+static int64_t count_before(const qn_buckets *b, int bucket, int64_t epoch) {
+    return (int64_t)((__int128)epoch * count_used(b, bucket) / b->batch);
+}
+
+static int64_t count_all_before(const qn_buckets *b, int64_t epoch) {
+    int64_t n = 0;
+    for (int bucket = 0; bucket < b->n; bucket++)
+        n += count_before(b, bucket, epoch);
+    return n;
+}
+
+/* The epoch of a batch. All buckets together have fewer batches before an epoch than their pairs
+ * would fill, by less than one for each. */
+static int64_t epoch_of(const qn_buckets *b, int64_t number) {
+    const int64_t n_used = b->first[b->n] - qn_buckets_count_skipped(b);
+    int64_t epoch = (int64_t)((__int128)number * b->batch / n_used);
+    while (count_all_before(b, epoch + 1) <= number)
+        epoch++;
+    return epoch;
+}
+
+static uint64_t permute(const qn_buckets *b, const char *purpose, int64_t epoch, int64_t index,
                         int64_t n) {
-    const qn_rng rng = qn_rng_make(b->seed, qn_hash_text(purpose), epoch);
+    const qn_rng rng = qn_rng_make(b->seed, qn_hash_text(purpose), (uint64_t)epoch);
     return b->shuffle ? qn_rng_permute(rng, (uint64_t)index, (uint64_t)n) : (uint64_t)index;
 }
 
-int qn_buckets_get(const qn_buckets *b, int64_t number, int64_t *pairs) {
+/* Pair `at` of the stream of all epochs of a bucket. */
+static int64_t pair_at(const qn_buckets *b, int bucket, int64_t at) {
     static const char *const purposes[QN_MOST_BUCKETS] = {"bucket0", "bucket1", "bucket2",
                                                           "bucket3"};
-    const int64_t epoch = number / b->n_batches;
-    int64_t batch =
-        (int64_t)permute(b, "buckets", (uint64_t)epoch, number % b->n_batches, b->n_batches);
+    const int64_t n = b->first[bucket + 1] - b->first[bucket], n_used = count_used(b, bucket);
+    const uint64_t place = permute(b, purposes[bucket], at / n_used, at % n_used, n);
+    return b->order[b->first[bucket] + (int64_t)place];
+}
+
+int qn_buckets_get(const qn_buckets *b, int64_t number, int64_t *pairs) {
+    const int64_t epoch = epoch_of(b, number), first = count_all_before(b, epoch);
+    const int64_t n_batches = count_all_before(b, epoch + 1) - first;
+    int64_t batch = (int64_t)permute(b, "buckets", epoch, number - first, n_batches), before;
     int bucket = 0;
-    int64_t n = b->first[1];
-    while (batch >= n / b->batch) {
-        batch -= n / b->batch;
-        bucket++;
-        n = b->first[bucket + 1] - b->first[bucket];
+    for (;; bucket++) {
+        before = count_before(b, bucket, epoch);
+        const int64_t n = count_before(b, bucket, epoch + 1) - before;
+        if (batch < n)
+            break;
+        batch -= n;
     }
-    for (int64_t i = 0; i < b->batch; i++) {
-        const uint64_t at = permute(b, purposes[bucket], (uint64_t)epoch, batch * b->batch + i, n);
-        pairs[i] = b->order[b->first[bucket] + (int64_t)at];
-    }
+    for (int64_t i = 0; i < b->batch; i++)
+        pairs[i] = pair_at(b, bucket, (before + batch) * b->batch + i);
     return bucket;
 }

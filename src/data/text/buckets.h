@@ -1,7 +1,8 @@
 /* Batches of sentence pairs of similar length, to keep padding small. Pairs are put into buckets by
  * their longer side; a batch comes from one bucket. The pairs of a batch and the order of batches
- * depend only on the seed and the batch's number. The pairs of a bucket that do not fill a batch
- * are skipped, different ones in each epoch. */
+ * depend only on the seed and the batch's number. The last pairs of a bucket in an epoch, which do
+ * not fill a batch, are in one with its first of the next epoch; or they are skipped, different
+ * ones in each epoch, as older versions did. */
 #ifndef QN_DATA_TEXT_BUCKETS_H
 #define QN_DATA_TEXT_BUCKETS_H
 
@@ -15,14 +16,17 @@ typedef struct qn_buckets {
     int64_t length[QN_MOST_BUCKETS]; /* words of a source, or of a target and its end, at most */
     int64_t first[QN_MOST_BUCKETS + 1];
     const int64_t *order;
-    int64_t batch, n_batches; /* of an epoch */
+    int64_t batch;
     uint64_t seed;
-    bool shuffle;
+    bool shuffle, skips_last;
 } qn_buckets;
 
-/* In memory of the arena. Buckets that fill no batch are one with the next longer one. */
-qn_status qn_buckets_make(qn_arena *arena, const qn_pairs *pairs, int64_t batch, uint64_t seed,
-                          bool shuffle, qn_buckets *buckets);
+/* Sorts pairs into buckets for the options batch, seed, shuffle and skips_last of *buckets, in
+ * memory of the arena. Buckets that fill no batch are one with the next longer one. */
+qn_status qn_buckets_make(qn_arena *arena, const qn_pairs *pairs, qn_buckets *buckets);
+
+/* Pairs of an epoch that no batch has. */
+int64_t qn_buckets_count_skipped(const qn_buckets *buckets);
 
 /* Batch `number`, counted over all epochs: the numbers of its training pairs (batch); returns its
  * bucket. */

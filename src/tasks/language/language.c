@@ -1,12 +1,14 @@
 /* Language: predicts the next character, or the next word, of a text. The training text is split
  * into as many streams as a batch has rows. Each step takes the next block of every stream and
  * continues with the network's state after the previous block (gradients stop there), also across a
- * checkpoint. An
- * epoch begins with zero states; a rest that does not fill a block is skipped. A network of this
- * task has the inputs tokens (N, T), its states, and labels (N * T); its results are the loss, the
- * states after the block, and, except in training, the loss of each label and the logits (N * T,
- * C). It may have any number of states, of any shape, in the same order among inputs and results.
- * Leaves out: different stream starts in each epoch. */
+ * checkpoint. An epoch that begins with a block begins with zero states. The end of an epoch that
+ * does not fill a block is in one with the beginning of the next epoch, which goes on with the
+ * state; the characters that do not fill a column of all streams are the first of the next epoch.
+ * Checkpoints of older versions skip both. A network of this task has the inputs tokens (N, T), its
+ * states, and labels (N * T); its results are the loss, the states after the block, and, except in
+ * training, the loss of each label and the logits (N * T, C). It may have any number of states, of
+ * any shape, in the same order among inputs and results. Leaves out: different stream starts in
+ * each epoch. */
 #include "base/fmath.h"
 #include "base/memory.h"
 #include "base/rng.h"
@@ -30,11 +32,13 @@ enum { TRAINING = 0, LOSS = 0 };
 static const char characters_key[] = "text.characters";
 
 /* Rows of a text that are read side by side, a block at a time. Row r begins at r * row_length and
- * predicts row_length characters, fewer where the text ends. */
+ * predicts row_length characters, fewer where the text ends. In training it predicts of_epoch of
+ * them in an epoch, the text is a ring, and an epoch begins by shift characters behind the one
+ * before. */
 typedef struct streams {
     const uint16_t *text;   /* (n) */
     const uint8_t *letters; /* (n) of words; or null */
-    int64_t n, n_rows, row_length, block_length;
+    int64_t n, n_rows, row_length, block_length, of_epoch, shift;
 } streams;
 
 /* A program's state: memory of its inputs. */
@@ -56,7 +60,7 @@ typedef struct language {
     states carried, measured, drawn; /* of training, evaluation, drawing */
     int32_t *tokens, *labels;        /* (N, T) */
     streams train;
-    int64_t n_batches, epoch_batches; /* trained on so far; in an epoch */
+    int64_t n_batches; /* trained on so far */
     char input_text[64], output_text[32];
 } language;
 
@@ -118,18 +122,51 @@ static const char *unit_of(const qn_task *task) {
     return task->model->has_words ? "words" : "characters";
 }
 
-static qn_status shorten_training(qn_task *task, language *l) {
-    const int64_t batch = qn_task_batch(task), length = l->sizes.length;
-    const int64_t n = l->corpus.n[QN_TRAIN];
-    l->train = (streams){l->corpus.tokens[QN_TRAIN], NULL, n, batch, (n - 1) / batch, length};
-    l->epoch_batches = l->train.row_length / length;
-    if (l->epoch_batches == 0)
+static int64_t block_length(const qn_task *task) {
+    return qn_setting_count(task, "length", task->model->sizes.length);
+}
+
+static qn_status fit_batch(qn_task *task, language *l) {
+    const int64_t length = block_length(task);
+    QN_TRY(open_corpus(task, l));
+    if (length > 0 && l->corpus.n[QN_TRAIN] <= length)
         return qn_fail(QN_ERROR_FORMAT,
-                       "%s has %lld %s to train on: too few for a batch of %lld blocks of "
-                       "%lld; use a smaller --batch or --length",
-                       l->corpus.name, (long long)n, unit_of(task), (long long)batch,
+                       "%s has %lld %s to train on: too few for a block of %lld; use a smaller "
+                       "--length",
+                       l->corpus.name, (long long)l->corpus.n[QN_TRAIN], unit_of(task),
                        (long long)length);
-    return QN_OK;
+    return length > 0
+               ? qn_task_fit_batch(task, (l->corpus.n[QN_TRAIN] - 1) / length, "blocks of text")
+               : QN_OK;
+}
+
+static void find_streams(qn_task *task, language *l) {
+    const bool uses_all = qn_task_uses_last_batch(task);
+    const int64_t n = l->corpus.n[QN_TRAIN], n_rows = l->sizes.batch, length = l->sizes.length;
+    const int64_t row = (n - 1) / n_rows, of_epoch = uses_all ? row : row / length * length;
+    l->train = (streams){.text = l->corpus.tokens[QN_TRAIN],
+                         .n = n,
+                         .n_rows = n_rows,
+                         .row_length = row,
+                         .block_length = length,
+                         .of_epoch = of_epoch,
+                         .shift = uses_all ? (n - 1) % n_rows : 0};
+    task->facts.n_left_out = uses_all ? 0 : n - 1 - of_epoch * n_rows;
+    qn_task_set_length(task, (double)of_epoch / (double)length);
+}
+
+/* Fills tokens and labels with block `number` of training, counted over all epochs; false: the
+ * block begins amid an epoch. */
+static bool fill_training(const streams *s, int64_t number, int32_t *tokens, int32_t *labels) {
+    const int64_t length = s->block_length;
+    for (int64_t i = 0; i < s->n_rows * length; i++) {
+        const int64_t place = number * length + i % length, epoch = place / s->of_epoch;
+        const int64_t of_row = i / length * s->row_length + place % s->of_epoch;
+        const int64_t at = (epoch * s->shift + of_row) % (s->n - 1);
+        tokens[i] = s->text[at];
+        labels[i] = s->text[at + 1];
+    }
+    return number * length % s->of_epoch == 0;
 }
 
 /* Fills tokens and labels with block `number` of every row; labels beyond a row's end are -1.
@@ -156,7 +193,7 @@ static int64_t fill_block(const streams *s, int64_t number, int32_t *tokens, int
 static qn_status find_sizes(qn_task *task, language *l) {
     qn_network_sizes sizes = task->model->sizes;
     sizes.batch = qn_task_batch(task);
-    sizes.length = qn_setting_count(task, "length", sizes.length);
+    sizes.length = block_length(task);
     sizes.hidden = qn_setting_count(task, "hidden", 0);
     sizes.n_inputs = sizes.n_outputs = l->n_tokens;
     if (sizes.batch < 1 || sizes.length < 1)
@@ -233,8 +270,6 @@ static void fill_facts(qn_task *task, const language *l) {
     f->batch = l->sizes.batch;
     f->sizes = l->sizes;
     f->step_samples = l->sizes.batch * l->sizes.length * accumulate;
-    f->n_left_out =
-        task->training ? l->train.n - 1 - l->epoch_batches * l->sizes.batch * l->sizes.length : 0;
 }
 
 static qn_status language_open(qn_task *task) {
@@ -242,13 +277,15 @@ static qn_status language_open(qn_task *task) {
     QN_TRY(qn_allocate(task->allocator, 1, sizeof *l, &l));
     task->self = l;
     qn_arena_init(&l->arena, task->allocator);
+    if (task->training)
+        QN_TRY(qn_task_choose_last_batch(task,
+                                         task->model->has_words ? QN_TEXT_WORDS : characters_key));
     QN_TRY(find_tokens(task, l));
+    if (task->training)
+        QN_TRY(fit_batch(task, l));
     QN_TRY(find_sizes(task, l));
-    if (task->training) {
-        QN_TRY(open_corpus(task, l));
-        QN_TRY(shorten_training(task, l));
-        qn_task_set_length(task, l->epoch_batches);
-    }
+    if (task->training)
+        find_streams(task, l);
     fill_facts(task, l);
     QN_TRY(make_engine(task, l));
     return make_buffers(task, l);
@@ -309,9 +346,7 @@ static qn_status language_step(qn_task *task, qn_metrics *metrics) {
     double sum = 0;
     int n = 0;
     while (qn_engine_steps(task->engine) == step) {
-        const int64_t block = l->n_batches % l->epoch_batches;
-        fill_block(&l->train, block, l->tokens, l->labels);
-        if (block == 0)
+        if (fill_training(&l->train, l->n_batches, l->tokens, l->labels))
             clear(&l->carried);
         QN_TRY(run(task, l, TRAINING, &l->carried, false));
         sum += loss_of(task, TRAINING);
@@ -345,8 +380,12 @@ static qn_status language_evaluate(qn_task *task, qn_split split, bool (*should_
     const int64_t n = l->corpus.n[split], n_rows = l->sizes.batch;
     if (n < 2)
         return QN_OK;
-    const streams s = {l->corpus.tokens[split], l->corpus.letters[split], n, n_rows,
-                       (n - 2) / n_rows + 1,    l->sizes.length};
+    const streams s = {.text = l->corpus.tokens[split],
+                       .letters = l->corpus.letters[split],
+                       .n = n,
+                       .n_rows = n_rows,
+                       .row_length = (n - 2) / n_rows + 1,
+                       .block_length = l->sizes.length};
     clear(&l->measured);
     for (int64_t block = 0; block * s.block_length < s.row_length; block++) {
         if (should_stop && should_stop(user))
@@ -369,7 +408,7 @@ static qn_status language_infer(qn_task *task, double *loss) {
     language *l = task->self;
     if (l->n_batches == 0)
         return QN_OK;
-    fill_block(&l->train, (l->n_batches - 1) % l->epoch_batches, l->tokens, l->labels);
+    fill_training(&l->train, l->n_batches - 1, l->tokens, l->labels);
     clear(&l->measured);
     QN_TRY(run(task, l, l->evaluation, &l->measured, true));
     *loss = loss_of(task, l->evaluation);

@@ -319,42 +319,73 @@ static int64_t columns_of(const qn_pairs *p, int64_t pair) {
     return source > target ? source : target;
 }
 
-/* An epoch has no pair twice, and each batch fits its bucket and not the one before. */
-static void check_epoch(const qn_buckets *b, const qn_pairs *p, int64_t epoch) {
-    bool is_met[N_PAIRS] = {false};
+/* Counts the pairs of batches [first, end). Each batch fits its bucket and not the one before. */
+static void count_met(const qn_buckets *b, const qn_pairs *p, int64_t first, int64_t end,
+                      int met[N_PAIRS]) {
     int64_t pairs[BATCH];
-    for (int64_t i = 0; i < b->n_batches; i++) {
-        const int bucket = qn_buckets_get(b, epoch * b->n_batches + i, pairs);
+    for (int64_t i = first; i < end; i++) {
+        const int bucket = qn_buckets_get(b, i, pairs);
         for (int k = 0; k < BATCH; k++) {
             const int64_t columns = columns_of(p, pairs[k]);
             CHECK(columns <= b->length[bucket]);
             CHECK(bucket == 0 || columns > b->length[bucket - 1]);
-            CHECK(!is_met[pairs[k]]);
-            is_met[pairs[k]] = true;
+            met[pairs[k]]++;
         }
     }
 }
 
+/* An epoch has no pair twice. */
+static void check_epoch(const qn_buckets *b, const qn_pairs *p, int64_t epoch) {
+    const int64_t n_used = qn_pairs_count(p, QN_TRAIN) - qn_buckets_count_skipped(b);
+    const int64_t n_batches = n_used / BATCH;
+    int met[N_PAIRS] = {0};
+    CHECK(n_used % BATCH == 0);
+    count_met(b, p, epoch * n_batches, (epoch + 1) * n_batches, met);
+    for (int i = 0; i < N_PAIRS; i++)
+        CHECK(met[i] <= 1);
+}
+
+/* A whole number of epochs, in each bucket, has every pair as often. */
+static void check_all_are_used(const qn_buckets *b, const qn_pairs *p) {
+    const int64_t n = qn_pairs_count(p, QN_TRAIN);
+    int met[N_PAIRS] = {0};
+    CHECK(qn_buckets_count_skipped(b) == 0 && n % BATCH != 0);
+    for (int bucket = 0; bucket < b->n; bucket++)
+        CHECK((b->first[bucket + 1] - b->first[bucket]) % BATCH != 0);
+    count_met(b, p, 0, n, met); /* BATCH epochs */
+    for (int64_t i = 0; i < n; i++)
+        CHECK(met[i] == BATCH);
+}
+
 static void test_buckets(void) {
     qn_pairs *p;
-    qn_buckets b;
+    qn_buckets b = {.batch = BATCH, .seed = 7, .shuffle = true, .skips_last = true}, all = b;
     qn_arena arena;
     int64_t first[BATCH], again[BATCH];
     qn_arena_init(&arena, qn_allocator_default());
     CHECK_OK(open_uneven(&p));
-    CHECK_OK(qn_buckets_make(&arena, p, BATCH, 7, true, &b));
+    CHECK_OK(qn_buckets_make(&arena, p, &b));
     CHECK(b.n == 4 && b.length[0] == 3 && b.length[3] == LONGEST);
     CHECK(b.first[4] == qn_pairs_count(p, QN_TRAIN));
     for (int64_t epoch = 0; epoch < 3; epoch++)
         check_epoch(&b, p, epoch);
     qn_buckets_get(&b, 5, first);
-    qn_buckets_get(&b, 5 + b.n_batches, again);
+    const int64_t n_batches = (qn_pairs_count(p, QN_TRAIN) - qn_buckets_count_skipped(&b)) / BATCH;
+    qn_buckets_get(&b, 5 + n_batches, again);
     CHECK(memcmp(first, again, sizeof first) != 0);
+    all.skips_last = false;
+    CHECK_OK(qn_buckets_make(&arena, p, &all));
+    check_all_are_used(&all, p);
+    for (int64_t i = 0; i < n_batches; i++) { /* the first epoch is the same */
+        CHECK(qn_buckets_get(&b, i, first) == qn_buckets_get(&all, i, again));
+        CHECK(memcmp(first, again, sizeof first) == 0);
+    }
     /* Buckets that fill no batch join. */
-    CHECK_OK(qn_buckets_make(&arena, p, 350, 7, true, &b));
-    CHECK(b.n == 1 && b.length[0] == LONGEST && b.n_batches == 1);
-    CHECK_FAILS(qn_buckets_make(&arena, p, 381, 7, true, &b), QN_ERROR_ARGUMENT,
-                "380 training pairs");
+    b.batch = 350;
+    CHECK_OK(qn_buckets_make(&arena, p, &b));
+    CHECK(b.n == 1 && b.length[0] == LONGEST && qn_buckets_count_skipped(&b) == 30);
+    b.batch = 381;
+    CHECK_FAILS(qn_buckets_make(&arena, p, &b), QN_ERROR_ARGUMENT, "batch");
     qn_pairs_close(p);
     qn_arena_deinit(&arena);
 }
