@@ -71,11 +71,17 @@ size_t qn_counter_held(const qn_counter *counter) {
     return __atomic_load_n(&counter->held_bytes, __ATOMIC_RELAXED);
 }
 
+void qn_counter_set_limit(qn_counter *counter, size_t bytes) {
+    __atomic_store_n(&counter->limit_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 static void *counter_allocate(void *user, size_t bytes, size_t align) {
     qn_counter *counter = user;
-    if (counter->limit_bytes > 0 && counter->held_bytes + bytes > counter->limit_bytes) {
-        counter->n_refused++;
-        counter->refused_bytes = counter->held_bytes + bytes;
+    const size_t limit = __atomic_load_n(&counter->limit_bytes, __ATOMIC_RELAXED);
+    const size_t wanted = qn_counter_held(counter) + bytes;
+    if (limit > 0 && wanted > limit) {
+        __atomic_add_fetch(&counter->n_refused, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&counter->refused_bytes, wanted, __ATOMIC_RELAXED);
         return NULL;
     }
     void *memory = counter->below->allocate(counter->below->user, bytes, align);

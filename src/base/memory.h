@@ -44,6 +44,9 @@ void qn_counter_subtract(qn_counter *counter, size_t bytes);
 /* Bytes held now, where others may allocate and release meanwhile. */
 size_t qn_counter_held(const qn_counter *counter);
 
+/* Sets the limit, 0: none, where others may allocate meanwhile. */
+void qn_counter_set_limit(qn_counter *counter, size_t bytes);
+
 /* Memory released all at once. Pointers stay valid until deinit. */
 typedef struct qn_arena {
     const qn_allocator *allocator;

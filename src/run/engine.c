@@ -214,9 +214,9 @@ static qn_status make(qn_engine *e, const qn_program_options *programs) {
 
 /* Not more than the budget has is taken before it is planned. */
 static qn_status make_within(qn_engine *e, const qn_program_options *programs, bool *is_refused) {
-    e->counter.limit_bytes = e->options.plan_only ? 0 : e->options.memory_budget_bytes;
+    qn_counter_set_limit(&e->counter, e->options.plan_only ? 0 : e->options.memory_budget_bytes);
     const qn_status status = make(e, programs);
-    e->counter.limit_bytes = 0;
+    qn_counter_set_limit(&e->counter, 0);
     *is_refused = e->counter.n_refused > 0;
     return status;
 }

@@ -136,13 +136,13 @@ static limited begin_limit(qn_engine *e, const fit *f) {
     const size_t uncounted = uncounted_planning(e);
     const limited before = {e->counter.limit_bytes, e->counter.n_refused};
     const size_t total = f->total < f->most ? f->total : f->most;
-    e->counter.limit_bytes = total > uncounted ? total - uncounted : 1;
+    qn_counter_set_limit(&e->counter, total > uncounted ? total - uncounted : 1);
     return before;
 }
 
 /* True where something was refused since. */
 static bool end_limit(qn_engine *e, limited before) {
-    e->counter.limit_bytes = before.limit_bytes;
+    qn_counter_set_limit(&e->counter, before.limit_bytes);
     return e->counter.n_refused > before.n_refused;
 }
 

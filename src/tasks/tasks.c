@@ -104,7 +104,7 @@ static size_t least_of(size_t a, size_t b) {
 /* From now on the task and what its caller holds take no more memory than this; 0: no limit. */
 static void limit_memory(qn_task *t, size_t limit) {
     const size_t outside = sizeof *t + t->outside_bytes;
-    t->counter.limit_bytes = limit == 0 ? 0 : limit > outside ? limit - outside : 1;
+    qn_counter_set_limit(&t->counter, limit == 0 ? 0 : limit > outside ? limit - outside : 1);
 }
 
 /* Data and programs, with all their memory. */

@@ -417,9 +417,20 @@ static void number_classes(csv_column *c) {
     c->n_values = c->n_classes;
 }
 
+static qn_status check_any_target(const csv_table *t) {
+    for (size_t k = 0; k < t->n_targets; k++) {
+        const csv_column *c = &t->columns[t->targets[k]];
+        if (c->n_numbers + c->n_texts == 0 && !t->how->is_unlabelled)
+            return qn_fail(QN_ERROR_FORMAT, "%s: no row has a target; column %zu is empty",
+                           t->reader.name, t->targets[k] + 1);
+    }
+    return QN_OK;
+}
+
 static qn_status decide_targets(csv_table *t) {
     if (t->n_targets == 0)
         return QN_OK;
+    QN_TRY(check_any_target(t));
     csv_column *c = &t->columns[t->targets[0]];
     if (t->how->reads_texts && c->n_missing > 0)
         return qn_csv_fail(t, c->missing_line, t->targets[0], "", "instead of a label");

@@ -413,9 +413,9 @@ static qn_status make_within(qn_engine *e, qn_core_plans *c) {
     const size_t limit_bytes = e->counter.limit_bytes, n_refused = e->counter.n_refused;
     const size_t usual_bytes = e->arena_bytes;
     if (budget > 0)
-        e->counter.limit_bytes = budget > uncounted ? budget - uncounted : 1;
+        qn_counter_set_limit(&e->counter, budget > uncounted ? budget - uncounted : 1);
     const qn_status status = make(e, c);
-    e->counter.limit_bytes = limit_bytes;
+    qn_counter_set_limit(&e->counter, limit_bytes);
     const bool is_over = status == QN_ERROR_MEMORY && e->counter.n_refused != n_refused && e->arena;
     if (is_over) {
         e->counter.n_refused = n_refused;

@@ -178,7 +178,7 @@ qn_status qn_plan_cache_start(const qn_allocator *allocator, const qn_plan_cache
     r->machine = *machine;
     r->n_programs = n;
     r->allocator = qn_counter_init(&r->counter, allocator);
-    r->counter.limit_bytes = most_bytes;
+    qn_counter_set_limit(&r->counter, most_bytes);
     const qn_status status = start(r, programs);
     if (status != QN_OK) {
         qn_plan_cache_stop(r);
