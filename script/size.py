@@ -22,11 +22,11 @@ import sys
 import tempfile
 
 LIMIT = 1_500_000
-CORE = ["base", "os", "tensor", "graph", "ops", "device", "passes", "plan", "run"]
+CORE = ["base", "os", "tensor", "graph", "ops", "device", "driver", "passes", "plan", "run"]
 KERNELS = ["kernels", "kernels/ref", "kernels/avx2", "kernels/avx512", "kernels/neon"]
 COUNTED = [*CORE, *KERNELS, "format", "linker"]
 OPTIONS = {part: "QUERN_WITH_" + part.split("/")[-1].upper()
-           for part in ("kernels/avx2", "kernels/avx512", "kernels/neon", "kernels/integer", "device/opencl", "device/cuda", "device/hexagon", "label",
+           for part in ("kernels/avx2", "kernels/avx512", "kernels/neon", "kernels/integer", "driver/opencl", "driver/cuda", "driver/hexagon", "label",
                         "learn", "federate")}
 # A section of the library starts its line; those of objects follow one space. Figures are on the next line if
 # the name is long.
@@ -42,7 +42,7 @@ def part_of(path):
     if ".dir/src/" not in path:
         return "onnx"
     words = path.split(".dir/src/")[1].split("/")
-    has_rooms = words[0] == "kernels" or (words[0] == "device" and words[1] != "cpu")
+    has_rooms = words[0] in ("kernels", "driver") or (words[0] == "device" and words[1] != "cpu")
     return "/".join(words[:2]) if has_rooms and len(words) > 2 else words[0]
 
 

@@ -1,4 +1,4 @@
-/* The works of the DSP's program (src/device/hexagon/dsp/works.h) as plain loops without vectors:
+/* The works of the DSP's program (src/driver/hexagon/dsp/works.h) as plain loops without vectors:
  * what the vectors' instruction packets are compared with. Linked with that program's main.c. */
 #include "works.h"
 

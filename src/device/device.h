@@ -1,6 +1,7 @@
-/* What can run nodes, and the memory it runs them in. A device is a table of functions: one file
- * and one row in the list. ops/ defines operators; the device's own tables define how it runs them.
- * A null function is a feature that the device lacks; the comment beside it says what that means.
+/* What can run nodes, and the memory it runs them in. A device is a table of functions; a driver
+ * (driver/driver.h) is what a user names to get one. ops/ defines operators; the device's own
+ * tables define how it runs them. A null function is a feature that the device lacks; the comment
+ * beside it says what that means.
  *
  * Asynchronous work of every kind is a queue: it executes work in order of submission, and each
  * piece of work raises the queue's timeline (os/timeline.h). Work names the values of other
@@ -108,6 +109,13 @@ typedef struct qn_device_model {
     double (*cpu_ns)(const qn_query *query, const qn_cost *cost);
 } qn_device_model;
 
+/* How fast a device of its own memory is. */
+typedef struct qn_device_speed {
+    double flops, bandwidth;            /* a second: f32 of a product; bytes read and written */
+    double in_bandwidth, out_bandwidth; /* bytes a second from the host, and to it */
+    double launch_ns; /* a kernel that does nearly nothing, started and waited for */
+} qn_device_speed;
+
 typedef struct qn_device {
     const char *name;
 
@@ -122,6 +130,19 @@ typedef struct qn_device {
     size_t (*workspace)(const struct qn_machine *machine, const void *state, const qn_query *query);
     /* Whether it has failed and does nothing any more; null: it cannot fail. */
     bool (*is_lost)(const void *state);
+    /* Why it has; "" if it has not. Null: nobody knows. */
+    const char *(*reason)(const void *state);
+    /* Whether it has failed by its silence: it may still read and write what it was given, at any
+     * time, until the process ends. Null: never. */
+    bool (*is_silent)(const void *state);
+    /* What one of several devices of a kind is called: "pthread-skylake". Null: as the kind. */
+    const char *(*model_name)(const void *state);
+    /* From now on work is cut into pieces of about so many ns, each followed by a pause, for a
+     * device on which somebody else draws. Null: it cannot. */
+    void (*set_pace)(void *state, int64_t piece_ns, int64_t pause_ns);
+    /* Measures its speed, while it does nothing else. QN_ERROR_DEVICE: it was lost. Null: it is
+     * not measured. */
+    qn_status (*measure)(void *state, qn_device_speed *speed);
     /* Whether it works in the host's memory, so that nothing is copied: then it has no space of its
      * own, and what its work reads and writes comes from share. Null: it does not. */
     bool (*shares)(const void *state);
@@ -178,8 +199,6 @@ typedef struct qn_device {
     void (*run)(const qn_call *call);
 } qn_device;
 
-/* The devices; row 0 is the CPU, which runs every operator. A null pointer ends the list. */
-extern const qn_device *const qn_devices[];
-extern const qn_device qn_device_cpu;
+extern const qn_device qn_device_cpu; /* which runs every operator */
 
 #endif

@@ -1,22 +1,11 @@
-/* The speeds of GPUs for the roofline, by quern's own kernels. See roofline.h. */
+/* The speeds of the drivers' devices for the roofline, by quern's own kernels. See roofline.h. */
 #include "meter/roofline.h"
 
 #include "base/status.h"
-#include "device/gpu/measure.h"
-
-#ifdef QN_WITH_CUDA
-#include "device/cuda/cuda.h"
-#include "device/cuda/devices.h"
-#endif
-#ifdef QN_WITH_OPENCL
-#include "device/opencl/opencl.h"
-#include "device/opencl/platforms.h"
-#endif
+#include "driver/driver.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#if defined QN_WITH_OPENCL || defined QN_WITH_CUDA
 
 typedef struct measuring {
     const qn_allocator *allocator;
@@ -31,61 +20,47 @@ static void note_failure(const measuring *m, const char *device) {
         snprintf(m->failed, 256, "%s: %.200s", device, qn_error_message());
 }
 
-static void measure(const measuring *m, const qn_device *device, const void *options, int number) {
-    qn_roofline *r = m->roofline;
+static void add_row(qn_roofline *r, const char *device, const char *name,
+                    const qn_device_speed *speed) {
+    qn_roofline_gpu *g = &r->gpus[r->n_gpus++];
+    *g = (qn_roofline_gpu){.flops = speed->flops,
+                           .bandwidth = speed->bandwidth,
+                           .in_bandwidth = speed->in_bandwidth,
+                           .out_bandwidth = speed->out_bandwidth,
+                           .launch_ns = speed->launch_ns};
+    snprintf(g->device, sizeof g->device, "%.15s", device);
+    snprintf(g->name, sizeof g->name, "%.95s", name);
+}
+
+static void measure(const measuring *m, const qn_driver *driver, int number) {
+    const qn_driver_options options = {.number = number};
+    const qn_device *device = driver->functions->device;
     char name[24];
-    qn_gpu_speed speed;
+    qn_device_speed speed;
     void *state;
-    if (r->n_gpus == QN_ROOFLINE_MOST)
+    if (m->roofline->n_gpus == QN_ROOFLINE_MOST)
         return;
-    snprintf(name, sizeof name, "%s:%d", device->name, number);
+    snprintf(name, sizeof name, "%.12s:%d", driver->scheme, number);
     if (m->tell)
         m->tell(m->user, name, 0.99);
-    if (device->open(m->allocator, options, &state) != QN_OK) {
+    if (qn_driver_open(driver, m->allocator, &options, &state) != QN_OK) {
         note_failure(m, name);
         return;
     }
-    if (qn_gpu_measure(state, &speed) == QN_OK) {
-        qn_roofline_gpu *g = &r->gpus[r->n_gpus++];
-        *g = (qn_roofline_gpu){.flops = speed.flops,
-                               .bandwidth = speed.bandwidth,
-                               .in_bandwidth = speed.in_bandwidth,
-                               .out_bandwidth = speed.out_bandwidth,
-                               .launch_ns = speed.launch_ns};
-        snprintf(g->device, sizeof g->device, "%.15s", name);
-        snprintf(g->name, sizeof g->name, "%.95s", qn_gpu_name(state));
-    } else {
+    if (device->measure(state, &speed) == QN_OK)
+        add_row(m->roofline, name, device->model_name ? device->model_name(state) : name, &speed);
+    else
         note_failure(m, name);
-    }
     device->close(state);
 }
 
-static void measure_opencl(const measuring *m) {
-#ifdef QN_WITH_OPENCL
-    qn_opencl_device devices[QN_OPENCL_MOST_DEVICES];
-    qn_opencl_options options = {0};
+static void measure_driver(const measuring *m, const qn_driver *driver) {
     int n;
-    if (qn_opencl_find_devices(devices, &n) != QN_OK)
+    if (!driver->functions || !driver->functions->device->measure ||
+        qn_driver_count(driver, &n) != QN_OK)
         return;
-    for (; options.number < n; options.number++)
-        measure(m, &qn_device_opencl, &options, options.number);
-#else
-    (void)m;
-#endif
-}
-
-static void measure_cuda(const measuring *m) {
-#ifdef QN_WITH_CUDA
-    qn_cuda_device devices[QN_CUDA_MOST_DEVICES];
-    qn_cuda_options options = {0};
-    int n;
-    if (qn_cuda_find_devices(devices, &n) != QN_OK)
-        return;
-    for (; options.number < n; options.number++)
-        measure(m, &qn_device_cuda, &options, options.number);
-#else
-    (void)m;
-#endif
+    for (int number = 0; number < n; number++)
+        measure(m, driver, number);
 }
 
 void qn_roofline_measure_gpus(const qn_allocator *allocator, qn_roofline *roofline, void *user,
@@ -94,22 +69,8 @@ void qn_roofline_measure_gpus(const qn_allocator *allocator, qn_roofline *roofli
     const measuring m = {allocator, roofline, user, tell, failed};
     failed[0] = 0;
     roofline->n_gpus = 0;
-    measure_opencl(&m);
-    measure_cuda(&m);
+    for (const qn_driver *d = qn_drivers; d->scheme; d++)
+        measure_driver(&m, d);
     if (tell)
         tell(user, "", 1);
 }
-
-#else
-
-void qn_roofline_measure_gpus(const qn_allocator *allocator, qn_roofline *roofline, void *user,
-                              void (*tell)(void *user, const char *what, double done),
-                              char failed[256]) {
-    (void)allocator;
-    (void)user;
-    (void)tell;
-    failed[0] = 0;
-    roofline->n_gpus = 0;
-}
-
-#endif

@@ -3,23 +3,13 @@
  * the step is repeated from the host's values, none of which has been updated (plan/plan.h), or, as
  * those of the device are gone, with the steps before it (run/resident). */
 #include "base/status.h"
-#include "device/simulated.h"
+#include "driver/driver.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "plan/lanes/spread.h"
 #include "run/engine.h"
 #include "run/placing/comparison.h"
 #include "run/resident/resident.h"
-
-#ifdef QN_WITH_CUDA
-#include "device/cuda/cuda.h"
-#endif
-#ifdef QN_WITH_HEXAGON
-#include "device/hexagon/hexagon.h"
-#endif
-#ifdef QN_WITH_OPENCL
-#include "device/opencl/opencl.h"
-#endif
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,22 +24,18 @@ void qn_engine_tell(const qn_engine *e, int level, const char *text) {
 
 /* A piece that somebody's frame may have to wait for is a small part of it. */
 static void set_pace(const qn_engine *e, const qn_device *device, void *state) {
-#if defined QN_WITH_OPENCL || defined QN_WITH_CUDA
     const double frame_ns = 1e9 / e->options.foreground_hz, most_ns = 4e6;
     const double piece_ns = frame_ns / 8 < most_ns ? frame_ns / 8 : most_ns;
-    if (e->options.foreground_hz > 0 && qn_gpu_is(device))
-        qn_gpu_set_pace(state, (int64_t)piece_ns, (int64_t)(piece_ns / 4));
-#else
-    (void)e;
-    (void)device;
-    (void)state;
-#endif
+    if (e->options.foreground_hz > 0 && device->set_pace)
+        device->set_pace(state, (int64_t)piece_ns, (int64_t)(piece_ns / 4));
 }
 
-static qn_status add(qn_engine *e, const qn_device *device, const void *options) {
+static qn_status add(qn_engine *e, const qn_driver *driver, int number) {
+    const qn_driver_options options = {.number = number, .shares = true};
     void *state;
     int row;
-    QN_TRY(device->open(&e->allocator, options, &state));
+    QN_TRY(qn_driver_open(driver, &e->allocator, &options, &state));
+    const qn_device *device = driver->functions->device;
     const qn_status status = qn_machine_add(&e->machine, device, state, &row);
     if (status != QN_OK) {
         device->close(state);
@@ -60,106 +46,12 @@ static qn_status add(qn_engine *e, const qn_device *device, const void *options)
     return QN_OK;
 }
 
-static qn_status add_opencl(qn_engine *e, int number) {
-#ifdef QN_WITH_OPENCL
-    const qn_opencl_options options = {.number = number, .shares = true};
-    return add(e, &qn_device_opencl, &options);
-#else
-    (void)e;
-    (void)number;
-    return qn_fail(QN_ERROR_UNSUPPORTED,
-                   "this build has no OpenCL (QUERN_WITH_OPENCL); train on the cpu");
-#endif
-}
-
-static qn_status add_cuda(qn_engine *e, int number) {
-#ifdef QN_WITH_CUDA
-    const qn_cuda_options options = {.number = number, .shares = true};
-    return add(e, &qn_device_cuda, &options);
-#else
-    (void)e;
-    (void)number;
-    return qn_fail(QN_ERROR_UNSUPPORTED,
-                   "this build has no CUDA (QUERN_WITH_CUDA); train on the cpu");
-#endif
-}
-
-/* There is one: the number says how many works stay prepared on it. */
-static qn_status add_hexagon(qn_engine *e, int number) {
-#ifdef QN_WITH_HEXAGON
-    const qn_hexagon_options options = {number};
-    return add(e, &qn_device_hexagon, &options);
-#else
-    (void)e;
-    (void)number;
-    return qn_fail(
-        QN_ERROR_UNSUPPORTED,
-        "this build has no Hexagon DSP (QUERN_WITH_HEXAGON, which needs clang-14 and lld "
-        "when quern is built); train on the cpu");
-#endif
-}
-
-static qn_status refuse_hexagon(qn_engine *e, int number) {
-    (void)e;
-    (void)number;
-    return qn_fail(
-        QN_ERROR_UNSUPPORTED,
-        "quern has no driver of a real Hexagon DSP yet; use hexagon:emulated, or the cpu");
-}
-
-/* For experiments: one core that takes so many percent of the time that a core takes. */
-static qn_status add_slowed(qn_engine *e, int number) {
-    const qn_simulated_options options = {.lost_at = -1, .slowed_percent = number};
-    return add(e, &qn_device_slowed, &options);
-}
-
-static qn_status add_simulated(qn_engine *e, int number) {
-    static const qn_simulated_options options = {.lost_at = -1};
-    (void)number;
-    return add(e, &qn_device_simulated, &options);
-}
-
-typedef struct kind {
-    const char *name;
-    qn_status (*add)(qn_engine *e, int number);
-    bool is_tried;  /* by auto */
-    bool is_placed; /* by what it counts, where the name says nothing of that */
-} kind;
-
-static const kind kinds[] = {
-    {"cuda", add_cuda, true, false},
-    {"opencl", add_opencl, true, false},
-    {"hexagon:emulated", add_hexagon, false, true},
-    {"hexagon", refuse_hexagon, false, false},
-    {"simulated", add_simulated, false, false},
-    {"slowed", add_slowed, false, true},
-};
-
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
-
-/* The kind that a text names, "opencl" or "opencl:1", and the number; null: none. */
-static const kind *find_kind(const char *text, int *number) {
-    for (int i = 0; i < KINDS; i++) {
-        const size_t n = strlen(kinds[i].name);
-        char *end;
-        *number = 0;
-        if (strncmp(text, kinds[i].name, n) != 0)
-            continue;
-        if (text[n] == 0 || text[n] == '/')
-            return &kinds[i];
-        if (text[n] != ':' || text[n + 1] < '0' || text[n + 1] > '9')
-            continue;
-        const long parsed = strtol(text + n + 1, &end, 10);
-        *number = (int)parsed;
-        return (*end == 0 || *end == '/') && parsed < 1000 ? &kinds[i] : NULL;
-    }
-    return NULL;
-}
-
 bool qn_device_is_chosen(const char *device) {
-    int number;
-    const kind *found = find_kind(device, &number);
-    return strcmp(device, "auto") == 0 || (found && found->is_placed && !strchr(device, '/'));
+    qn_device_name name;
+    if (strcmp(device, "auto") == 0)
+        return true;
+    return qn_driver_parse(device, &name) == QN_OK && name.driver->functions &&
+           name.driver->functions->is_placed && !name.placement;
 }
 
 static qn_status check(const qn_engine *e) {
@@ -195,8 +87,8 @@ static qn_status check_wish(const qn_device_wish *wish) {
 static qn_status open_auto(qn_engine *e) {
     const bool is_fit = check(e) == QN_OK && !e->options.plan_only && !e->options.saved_plan;
     QN_TRY(check_wish(&e->options.device_wish));
-    for (int i = 0; is_fit && !e->is_device_tried && i < KINDS; i++)
-        e->is_device_tried = kinds[i].is_tried && kinds[i].add(e, 0) == QN_OK;
+    for (const qn_driver *d = qn_drivers; is_fit && !e->is_device_tried && d->scheme; d++)
+        e->is_device_tried = d->functions && d->functions->is_tried && add(e, d, 0) == QN_OK;
     e->options.device = e->is_device_tried ? "auto" : "cpu";
     if (e->options.plan_only)
         qn_engine_tell(
@@ -228,21 +120,16 @@ qn_status qn_engine_name_device(qn_engine *e, const char *device, const qn_progr
 
 qn_status qn_engine_open_device(qn_engine *e) {
     const char *text = e->options.device ? e->options.device : "cpu";
-    int number;
+    qn_device_name name;
     QN_TRY(qn_engine_name_device(e, text, NULL));
     text = e->device_name;
     if (strcmp(text, "cpu") == 0)
         return QN_OK;
     if (strcmp(text, "auto") == 0)
         return open_auto(e);
-    const kind *found = find_kind(text, &number);
-    if (!found)
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "there is no device \"%.80s\"; use cpu, opencl, opencl:N, cuda, cuda:N, "
-                       "hexagon:emulated or auto",
-                       text);
+    QN_TRY(qn_driver_parse(text, &name));
     QN_TRY(check(e));
-    return found->add(e, number);
+    return add(e, name.driver, name.number);
 }
 
 void qn_engine_close_device(qn_engine *e) {
@@ -440,15 +327,13 @@ static qn_status plan_all(qn_engine *e, int device) {
 
 /* A device that was lost for its silence may still write there: it is kept until the end. */
 static void leave_arena(qn_engine *e) {
-#if defined QN_WITH_OPENCL || defined QN_WITH_CUDA
     const qn_machine_device *d = &e->machine.devices[e->opened_device];
-    if (!e->left_arena && qn_gpu_is(d->device) && qn_gpu_is_silent(d->state)) {
+    if (!e->left_arena && d->device->is_silent && d->device->is_silent(d->state)) {
         e->left_arena = e->arena;
         e->left_arena_bytes = e->arena_bytes;
         e->arena = NULL;
         return;
     }
-#endif
     qn_release(&e->shared, e->arena, 1, e->arena_bytes);
     e->arena = NULL;
 }
@@ -478,19 +363,10 @@ qn_status qn_engine_change_pieces(qn_engine *e, qn_program *p, int64_t pieces, i
 
 void qn_engine_describe_device(const qn_engine *e, char name[160], char reason[200]) {
     const qn_machine_device *d = &e->machine.devices[e->opened_device];
-    snprintf(name, 160, "%s", d->device->name);
-    reason[0] = 0;
-#ifdef QN_WITH_HEXAGON
-    if (d->device == &qn_device_hexagon && qn_hexagon_reason(d->state)[0])
-        snprintf(reason, 200, ": %s", qn_hexagon_reason(d->state));
-#endif
-#if defined QN_WITH_OPENCL || defined QN_WITH_CUDA
-    if (!qn_gpu_is(d->device))
-        return;
-    snprintf(name, 160, "%s (%s)", d->device->name, qn_gpu_name(d->state));
-    if (qn_gpu_reason(d->state)[0])
-        snprintf(reason, 200, ": %s", qn_gpu_reason(d->state));
-#endif
+    const char *model = d->device->model_name ? d->device->model_name(d->state) : "";
+    const char *why = d->device->reason ? d->device->reason(d->state) : "";
+    snprintf(name, 160, model[0] ? "%s (%s)" : "%s", d->device->name, model);
+    snprintf(reason, 200, why[0] ? ": %s" : "%s", why);
 }
 
 static qn_status leave(qn_engine *e, bool is_running) {

@@ -200,7 +200,7 @@ qn_status qn_executor_run_from(qn_executor *e, int32_t *next, int32_t end, const
     }
     if (e->lanes)
         return qn_lane_runner_run(e->lanes, next, end, stop, seed, step, watch);
-    void (*run)(const qn_call *) = qn_devices[0]->run;
+    void (*run)(const qn_call *) = qn_device_cpu.run;
     for (; *next < end; ++*next) {
         if (stop && __builtin_expect(__atomic_load_n(stop, __ATOMIC_ACQUIRE), 0))
             return QN_OK;

@@ -241,7 +241,7 @@ static bool is_asked_to_stop(const int *stop) {
 static bool run_own(const qn_lane_runner *r, int32_t *next, int32_t end, const int *stop,
                     const qn_watch *watch) {
     const lane *l = &r->lanes[0];
-    void (*run)(const qn_call *) = qn_devices[0]->run;
+    void (*run)(const qn_call *) = qn_device_cpu.run;
     for (int32_t i = count_before(l, *next); i < l->n_works && l->works[i].item < end; i++) {
         const qn_work *work = &l->works[i];
         *next = work->item;

@@ -28,8 +28,8 @@
 #include "device/gpu/kernels/updates.cl"
 /* clang-format on */
 
-#include "device/cuda/api.h"
 #include "device/gpu/state.h"
+#include "driver/cuda/api.h"
 
 #include <stdio.h>
 #include <string.h>

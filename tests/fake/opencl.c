@@ -1,7 +1,7 @@
 /* A stand-in for an OpenCL library that fails at the n-th call, once or from then on, or lies about
  * sizes and counts. Its kernels do nothing: a test must have it fail before it looks at results.
  * The test that loads it sets the variables that are named fake_. */
-#include "device/opencl/api.h"
+#include "driver/opencl/api.h"
 
 #include <stdio.h>
 #include <stdlib.h>

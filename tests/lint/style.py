@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-FLOORS = ["base", "os", "tensor", "kernels", "graph", "ops", "device", "passes", "plan", "run",
+FLOORS = ["base", "os", "tensor", "kernels", "graph", "ops", "device", "driver", "passes", "plan", "run",
           "format", "meter", "data", "env", "models", "onnx", "numerics", "tasks", "label", "learn", "federate", "report", "study",
           "cli"]
 LONGEST, USUAL, WIDEST, MOST_FILES = 60, 30, 100, 30

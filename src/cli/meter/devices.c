@@ -4,8 +4,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/meter/dsp_devices.h"
-#include "cli/meter/gpu_devices.h"
+#include "cli/meter/driver_devices.h"
 #include "cli/meter/sensing.h"
 #include "cli/terminal.h"
 #include "meter/processor.h"
@@ -546,20 +545,14 @@ static void print_all(const device *d, bool is_json) {
         json_sensors(&d->sensing);
         json_missing(&d->sensing);
         json_roofline(&d->roofline);
-        if (!d->is_recorded) {
-            opencl_devices_json(&d->roofline);
-            cuda_devices_json(&d->roofline);
-            dsp_devices_json();
-        }
+        if (!d->is_recorded)
+            driver_devices_json(&d->roofline);
         json_end();
         return;
     }
     print_processor(d);
-    if (!d->is_recorded) {
-        opencl_devices_print(&d->roofline, print_field);
-        cuda_devices_print(&d->roofline, print_field);
-        dsp_devices_print(print_field);
-    }
+    if (!d->is_recorded)
+        driver_devices_print(&d->roofline, print_field);
     print_sensors(&d->sensing);
     print_missing(&d->sensing);
     if (!d->is_recorded)

@@ -1,6 +1,7 @@
 /* The options that define training: settings of a run, which checkpoints store, and related ones.
  * One list for all commands that train. */
 #include "cli/train/training.h"
+#include "driver/driver.h"
 
 #define RECIPE             "the model's recipe"
 #define RECIPE_FOR(others) RECIPE ", or for another optimizer " others
@@ -395,7 +396,7 @@ static const option rows[] = {
      .help = "types and rules of the numbers (quern numerics); changes the result"},
     {.name = "device",
      .kind = OPTION_TEXT,
-     .argument = "cpu|opencl[:N]|cuda[:N]|hexagon:emulated[:N]|auto",
+     .argument = qn_device_usage,
      .is_kept = true,
      .fallback = "cpu",
      .help = "what computes (quern devices); changes the rounding of the result"},

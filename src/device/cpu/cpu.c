@@ -1,9 +1,7 @@
 /* The CPU as a device: runs every operator by its row (cpu.h). */
 #include "device/cpu/cpu.h"
 
-#include "device/disk.h"
 #include "device/host_queue.h"
-#include "device/simulated.h"
 #include "device/speed.h"
 
 static const qn_cpu_operator *const families[] = {
@@ -160,5 +158,3 @@ const qn_device qn_device_cpu = {
     .submit = qn_host_queue_submit,
     .run = qn_cpu_run,
 };
-
-const qn_device *const qn_devices[] = {&qn_device_cpu, &qn_device_simulated, &qn_device_disk, NULL};

@@ -30,10 +30,6 @@ bool qn_gpu_state_is_lost(const void *state) {
     return qn_gpu_is_lost(state);
 }
 
-bool qn_gpu_is(const qn_device *device) {
-    return device->close == qn_gpu_close;
-}
-
 const char *qn_gpu_name(const void *state) {
     return ((const qn_gpu *)state)->name;
 }

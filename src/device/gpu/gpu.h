@@ -8,10 +8,7 @@
 
 #include "device/device.h"
 
-/* The states of devices whose open is one of a driver's (device/opencl, device/cuda). */
-
-/* Whether a device is one of these. */
-bool qn_gpu_is(const qn_device *device);
+/* The states of devices whose open is one of a driver's (driver/opencl, driver/cuda). */
 
 /* What it is called: "pthread-skylake". */
 const char *qn_gpu_name(const void *state);

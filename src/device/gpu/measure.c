@@ -84,7 +84,7 @@ static qn_status measure(trying *t, int64_t n, work do_it, double *shortest_ns) 
 }
 
 /* Products grow until they take long enough to count. */
-static qn_status measure_products(trying *t, qn_gpu_speed *speed) {
+static qn_status measure_products(trying *t, qn_device_speed *speed) {
     const double enough_ns = 2e7;
     double ns = 0;
     for (int64_t n = SIDE / 8; n <= SIDE && ns < enough_ns; n *= 2) {
@@ -102,7 +102,7 @@ static qn_status measure_bytes(trying *t, work do_it, int n_operands, double *ra
     return QN_OK;
 }
 
-static qn_status measure_all(trying *t, qn_gpu_speed *speed) {
+static qn_status measure_all(trying *t, qn_device_speed *speed) {
     QN_TRY(measure_bytes(t, do_in, 1, &speed->in_bandwidth));
     QN_TRY(measure_bytes(t, do_out, 1, &speed->out_bandwidth));
     for (int i = 0; i < OPERANDS; i++)
@@ -113,7 +113,7 @@ static qn_status measure_all(trying *t, qn_gpu_speed *speed) {
     return measure_products(t, speed);
 }
 
-static qn_status open_and_measure(trying *t, qn_gpu_speed *speed) {
+static qn_status open_and_measure(trying *t, qn_device_speed *speed) {
     QN_TRY(qn_allocate(t->device->allocator, 1, operand_bytes, &t->host));
     memset(t->host, 0, operand_bytes);
     QN_TRY(qn_gpu_reserve(t->device, 0, OPERANDS * operand_bytes, &t->memory));
@@ -122,9 +122,9 @@ static qn_status open_and_measure(trying *t, qn_gpu_speed *speed) {
 }
 
 /* What a silent device may still write to is left to it. */
-qn_status qn_gpu_measure(void *state, qn_gpu_speed *speed) {
+qn_status qn_gpu_measure(void *state, qn_device_speed *speed) {
     trying t = {.device = state};
-    *speed = (qn_gpu_speed){.flops = 0};
+    *speed = (qn_device_speed){.flops = 0};
     const qn_status status = open_and_measure(&t, speed);
     if (qn_gpu_is_silent(state)) {
         qn_gpu_leave(t.stream);

@@ -6,13 +6,7 @@
 
 #include "device/gpu/gpu.h"
 
-typedef struct qn_gpu_speed {
-    double flops, bandwidth;            /* a second: f32 of a product; bytes read and written */
-    double in_bandwidth, out_bandwidth; /* bytes a second from the host, and to it */
-    double launch_ns; /* a kernel that does nearly nothing, started and waited for */
-} qn_gpu_speed;
-
-/* Of an open device (qn_gpu_is), while it does nothing else. QN_ERROR_DEVICE: it was lost. */
-qn_status qn_gpu_measure(void *state, qn_gpu_speed *speed);
+/* Of an open device, while it does nothing else. QN_ERROR_DEVICE: it was lost. */
+qn_status qn_gpu_measure(void *state, qn_device_speed *speed);
 
 #endif

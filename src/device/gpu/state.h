@@ -4,6 +4,7 @@
 #define QN_DEVICE_GPU_STATE_H
 
 #include "device/gpu/gpu.h"
+#include "device/gpu/measure.h"
 #include "device/machine.h"
 
 /* ---- kernels ---- */
@@ -223,7 +224,9 @@ void qn_gpu_queue_submit_behind(qn_queue *queue, const qn_work *works, int32_t n
 /* clang-format off */
 #define QN_GPU_DEVICE_FUNCTIONS                                                                    \
     .close = qn_gpu_close, .supports = qn_gpu_supports, .workspace = qn_gpu_workspace,             \
-    .is_lost = qn_gpu_state_is_lost, .shares = qn_gpu_shares, .share = qn_gpu_share,               \
+    .is_lost = qn_gpu_state_is_lost, .reason = qn_gpu_reason, .is_silent = qn_gpu_is_silent,       \
+    .model_name = qn_gpu_name, .set_pace = qn_gpu_set_pace, .measure = qn_gpu_measure,             \
+    .shares = qn_gpu_shares, .share = qn_gpu_share,                                                \
     .unshare = qn_gpu_unshare, .reserve = qn_gpu_reserve, .release = qn_gpu_release,               \
     .copy_in = qn_gpu_copy_in, .copy_out = qn_gpu_copy_out, .queue_open = qn_gpu_queue_open,       \
     .queue_close = qn_gpu_queue_close, .queue_timeline = qn_gpu_queue_timeline,                    \

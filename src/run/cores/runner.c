@@ -149,7 +149,7 @@ static bool has_next(const qn_core_runner *r, const core *c, uint32_t *state) {
 }
 
 static void run_step(const qn_core_runner *r, int32_t step, int thread) {
-    void (*run)(const qn_call *) = qn_devices[0]->run;
+    void (*run)(const qn_call *) = qn_device_cpu.run;
     qn_call *call = &r->calls[step];
     qn_team_begin_turn(call->team, qn_plan_team_size(r->plan, step));
     if (!r->watch) {

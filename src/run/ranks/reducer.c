@@ -360,7 +360,7 @@ static void repeat(const qn_reducer *r, const note *n, char *notes) {
     for (int i = 0; i < n->n_read; i++)
         in[n->inputs[i]] = notes + n->offsets[i];
     call.in = in;
-    qn_devices[0]->run(&call);
+    qn_device_cpu.run(&call);
 }
 
 static qn_status repeat_all(qn_reducer *r) {

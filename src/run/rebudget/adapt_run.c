@@ -18,7 +18,7 @@ static void run_again(qn_adapt *adapt, const qn_executor *from, char *arena, qn_
         call->seed = seed;
         call->step = step;
         call->workspace = adapt->workspaces[r] == SIZE_MAX ? NULL : arena + adapt->workspaces[r];
-        qn_devices[0]->run(call);
+        qn_device_cpu.run(call);
     }
 }
 

@@ -1,6 +1,6 @@
 /* Operators on a CUDA device (gpu_operators.h): where tests have their own CUDA libraries, whose
  * device runs the same kernels as C (tests/fake/cuda.c), that one. */
-#include "device/cuda/cuda.h"
+#include "driver/cuda/cuda.h"
 #include "gpu_operators.h"
 
 int main(void) {

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "base/status.h"
 #include "check.h"
-#include "device/cuda/compile.h"
+#include "driver/cuda/compile.h"
 #include "os/heap.h"
 
 #include <stdio.h>

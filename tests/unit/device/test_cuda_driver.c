@@ -2,9 +2,9 @@
  * while a step is trained, that lie, and that fall silent. Either training does not begin, and it
  * is said why, or the step is the CPU's, in every bit where the device was left. */
 #include "check.h"
-#include "device/cuda/cuda.h"
-#include "device/cuda/devices.h"
 #include "device/gpu/gpu.h"
+#include "driver/cuda/cuda.h"
+#include "driver/cuda/devices.h"
 #include "os/library.h"
 #include "quern/quern.h"
 #include "run/engine.h"

@@ -1,7 +1,7 @@
 /* The emulated Hexagon DSP: every work that it does, over windows and sizes that fill its vectors
  * or do not, has the CPU's bits; also when its process is ended in the middle, and when few works
  * may stay prepared on it. Skipped where it is not there. */
-#include "device/hexagon/hexagon.h"
+#include "driver/hexagon/hexagon.h"
 
 #include "gpu_operators.h"
 #include "ops/network/convolution.h"

@@ -1,7 +1,7 @@
 /* Operators on an OpenCL device (gpu_operators.h). Drivers take long to compile kernels, so a few
  * operators stand for all unless $QUERN_ALL is set. And training where the device works in the
  * host's memory: nothing is copied. */
-#include "device/opencl/opencl.h"
+#include "driver/opencl/opencl.h"
 #include "gpu_operators.h"
 #include "quern/quern.h"
 #include "run/engine.h"

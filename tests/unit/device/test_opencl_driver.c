@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "check.h"
 #include "device/gpu/gpu.h"
-#include "device/opencl/platforms.h"
+#include "driver/opencl/platforms.h"
 #include "os/library.h"
 #include "quern/quern.h"
 #include "run/engine.h"

@@ -4,7 +4,7 @@
  * held to that. With arguments only of the models named. */
 #include "base/status.h"
 #include "check.h"
-#include "device/opencl/platforms.h"
+#include "driver/opencl/platforms.h"
 #include "quern/quern.h"
 #include "run/engine.h"
 

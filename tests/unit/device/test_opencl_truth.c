@@ -10,7 +10,7 @@
  * A few models stand for all unless $QUERN_ALL is set; with arguments only the models named.
  * bert-base takes too long where it is not named: bert-tiny has its operations. */
 #include "base/rng.h"
-#include "device/opencl/opencl.h"
+#include "driver/opencl/opencl.h"
 #include "gpu_operators.h"
 #include "quern/quern.h"
 #include "run/engine.h"

@@ -1,0 +1,1 @@
+set(QUERN_BUILDS_GPU ON)
