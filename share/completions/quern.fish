@@ -389,6 +389,8 @@ complete -c quern -n '__fish_seen_subcommand_from predict' -a 'mlp lenet5 lenet-
 complete -c quern -n '__fish_seen_subcommand_from predict' -l weights -r -d 'checkpoint with the weights, preparation and classes, or a run'\''s folder'
 complete -c quern -n '__fish_seen_subcommand_from predict' -l top -r -d 'number of classes to print, most likely first'
 complete -c quern -n '__fish_seen_subcommand_from predict' -l threads -r -d 'threads; does not change the result'
+complete -c quern -n '__fish_seen_subcommand_from predict' -l group -r -d 'column, or array of rows, where windows end; none: nothing does'
+complete -c quern -n '__fish_seen_subcommand_from predict' -l time -r -d 'column, or array, of time, where windows end at gaps; none: there is none'
 complete -c quern -n '__fish_seen_subcommand_from predict' -l csv -d 'print a table: predictions, and the probability of every class'
 complete -c quern -n '__fish_seen_subcommand_from predict' -l json -d 'print one JSON object a line'
 complete -c quern -n '__fish_seen_subcommand_from predict' -l header -x -a 'auto yes no' -d 'whether the first line of a table has the names of its columns'

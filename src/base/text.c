@@ -141,6 +141,15 @@ size_t qn_text_character(const char *text) {
     return is_short || is_beyond || !follows(text, n) ? 0 : n;
 }
 
+size_t qn_text_put_code(uint32_t code, char to[QN_TEXT_CODE]) {
+    static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, code >>= 6)
+        to[i] = (char)(0x80 | (code & 0x3f));
+    to[0] = (char)(n == 1 ? code : first[n] | code);
+    return n;
+}
+
 bool qn_text_is_obeyed(uint32_t code) {
     const bool turns = code == 0x061C || code == 0x200E || code == 0x200F ||
                        (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);

@@ -37,6 +37,10 @@ uint32_t qn_text_code(const char *text, size_t bytes);
  * another encoding, a surrogate, one that is cut). */
 size_t qn_text_character(const char *text);
 
+/* The UTF-8 of a character, of at most QN_TEXT_CODE bytes, and how many they are. */
+enum { QN_TEXT_CODE = 4 };
+size_t qn_text_put_code(uint32_t code, char to[QN_TEXT_CODE]);
+
 /* Whether a terminal or a page obeys a character instead of showing it: control characters, those
  * that turn the direction of text, and the line breaks of Unicode. */
 bool qn_text_is_obeyed(uint32_t code);

@@ -42,6 +42,16 @@ static const option options[] = {
      .most = 256,
      .otherwise = "all processors",
      .help = "threads; does not change the result"},
+    {.name = "group",
+     .kind = OPTION_TEXT,
+     .argument = "NAME",
+     .otherwise = "the column that it was trained with",
+     .help = "column, or array of rows, where windows end; none: nothing does"},
+    {.name = "time",
+     .kind = OPTION_TEXT,
+     .argument = "NAME",
+     .otherwise = "the column that it was trained with",
+     .help = "column, or array, of time, where windows end at gaps; none: there is none"},
     {.name = "csv",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -323,6 +333,8 @@ static qn_data_options read_form(const arguments *a) {
         .separator = separator && strcmp(separator, "bar") == 0 ? "|" : separator,
         .decimal = arguments_get(a, "decimal"),
         .dates = arguments_get(a, "dates"),
+        .group = arguments_get(a, "group"),
+        .time = arguments_get(a, "time"),
     };
 }
 

@@ -16,14 +16,14 @@ qn_status qn_idx_parse(const unsigned char *data, size_t bytes, int rank, qn_idx
 
 /* data_bytes = element_bytes * product of the dims. */
 typedef struct qn_npy_header {
-    char kind; /* f (4 or 8 bytes), i, u or b (truths, of one byte) */
+    char kind; /* f (4 or 8 bytes), i, u or b (truths, of one byte); texts: U (UTF-32), S (bytes) */
     int element_bytes;
     bool is_fortran;
     qn_shape shape;
     int64_t header_bytes, data_bytes;
 } qn_npy_header;
 
-enum { QN_NPY_MAX_HEADER = 4096 };
+enum { QN_NPY_MAX_HEADER = 4096, QN_NPY_TEXT = 1023 /* characters of a text */ };
 
 /* From the first bytes of the file, at least QN_NPY_MAX_HEADER of them if it has so many. */
 qn_status qn_npy_parse(const unsigned char *data, size_t bytes, qn_npy_header *header);

@@ -2,8 +2,8 @@
  * axes named nchw (N, C, H, W) or nct (N, C, T); Y of integers or truths (classes from 0) or of
  * floats (targets), (N) or (N, T). Little endian. Bytes stay bytes; other numbers, and arrays in
  * Fortran's order, are made float32 in C's order, once, in the user's cache folder. All labels and
- * floats are checked at opening: one that is not finite is named before training starts. Texts are
- * not read. */
+ * floats are checked at opening: one that is not finite is named before training starts. Labels may
+ * be texts (npy_texts.c). */
 #include "data/npy.h"
 
 #include "base/status.h"
@@ -84,20 +84,38 @@ static bool take_shape(npy_text *text, qn_shape *shape) {
     return true;
 }
 
+/* <U12, |S8: so many characters, or bytes, in each element. */
+static qn_status set_text_type(const char *type, const char *bare, qn_npy_header *header) {
+    npy_text size = {bare + 1, bare + strlen(bare)};
+    int64_t n = 0;
+    header->kind = bare[0];
+    if (!take_extent(&size, &n) || size.at != size.end || (type[0] == '>' && bare[0] == 'U'))
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "elements of type '%s'; texts are <U or |S, save them with astype(str)",
+                       type);
+    if (n < 1 || n > QN_NPY_TEXT)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "texts of %" PRId64 " characters (type '%s'); 1 to %d are known", n, type,
+                       QN_NPY_TEXT);
+    header->element_bytes = (int)n * (bare[0] == 'U' ? 4 : 1);
+    return QN_OK;
+}
+
 /* A type like <f4. Bytes have no order; others must be little endian. */
 static qn_status set_type(const char *type, qn_npy_header *header) {
     const char *known = "<f4 <f8 |b1 |u1 |i1 <u2 <i2 <u4 <i4 <u8 <i8 ";
+    const char *bare = type[0] && strchr("<>|=", type[0]) ? type + 1 : type;
     char plain[8];
-    snprintf(plain, sizeof plain, "%c%.2s ", type[0] && strchr("<>|=", type[0]) ? type[0] : '|',
-             type[0] && strchr("<>|=", type[0]) ? type + 1 : type);
+    if (bare[0] == 'U' || bare[0] == 'S')
+        return set_text_type(type, bare, header);
+    if (bare[0] == 'O')
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "elements of type '%s', objects of Python (pickle), which are not read; "
+                       "save texts with astype(str), numbers with astype(float)",
+                       type);
+    snprintf(plain, sizeof plain, "%c%.2s ", bare == type ? '|' : type[0], bare);
     if (plain[0] && plain[1] && plain[2] == '1')
         plain[0] = '|';
-    const char *bare = type[0] && strchr("<>|=", type[0]) ? type + 1 : type;
-    if (bare[0] == 'U' || bare[0] == 'S')
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "elements of type '%s', which are texts; save the numbers of the classes, "
-                       "numpy.unique(y, return_inverse=True)[1]",
-                       type);
     if (strlen(type) > 3 || strlen(plain) != 4 || !strstr(known, plain))
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "elements of type '%s'; convert them to float32, uint8 or (labels) "
@@ -282,6 +300,10 @@ static qn_status make_plain(const qn_source_base *base, bool are_labels, qn_npy_
     qn_file *floats;
     if (h->kind == 'b')
         h->kind = 'u'; /* truths are 0 and 1 */
+    if (qn_npy_is_text(h))
+        return are_labels ? QN_OK
+                          : qn_fail(QN_ERROR_FORMAT, "%s: %s; samples are numbers", array->path,
+                                    array->element);
     if ((are_labels && h->kind != 'f') || (!h->is_fortran && (is_float || is_byte(h))))
         return QN_OK;
     QN_TRY(qn_cache_open_of(base, array->file, "float32", make_floats, h, &floats));
@@ -295,7 +317,10 @@ static qn_status make_plain(const qn_source_base *base, bool are_labels, qn_npy_
 static void name_element(qn_npy_array *array) {
     const qn_npy_header *h = &array->header;
     const char *order = h->is_fortran ? " in Fortran's order" : "";
-    if (h->kind == 'b')
+    if (qn_npy_is_text(h))
+        snprintf(array->element, sizeof array->element, "texts (%c%d)", h->kind,
+                 h->element_bytes / (h->kind == 'U' ? 4 : 1));
+    else if (h->kind == 'b')
         snprintf(array->element, sizeof array->element, "bool%s", order);
     else
         snprintf(array->element, sizeof array->element, "%s%d%s",
@@ -303,6 +328,10 @@ static void name_element(qn_npy_array *array) {
                  : h->kind == 'u' ? "uint"
                                   : "int",
                  8 * h->element_bytes, order);
+}
+
+bool qn_npy_is_text(const qn_npy_header *header) {
+    return header->kind == 'U' || header->kind == 'S';
 }
 
 qn_status qn_npy_open(qn_source_base *base, const char *path, qn_npy_array *array) {
@@ -513,6 +542,11 @@ static qn_status set_labels(qn_npy_source *npy, qn_data_source *source) {
     if (header->shape.dims[0] != n)
         return qn_fail(QN_ERROR_FORMAT, "%s: %" PRId64 " labels for %" PRId64 " samples in %s",
                        npy->y.path, header->shape.dims[0], n, npy->x.path);
+    if (qn_npy_is_text(header)) {
+        QN_TRY(qn_npy_name_classes(&npy->base, &npy->y, &source->preparation));
+        npy->y_bytes = header->element_bytes;
+        return QN_OK;
+    }
     width /= n;
     npy->y_bytes = width * header->element_bytes;
     if (header->kind == 'f' && width <= INT_MAX) {

@@ -1,5 +1,6 @@
 /* Arrays that are open as a source, for the files that make one up: npy.c reads samples,
- * npy_windows.c what makes several rows one sample, or keeps them on one side of the split. */
+ * npy_windows.c what makes several rows one sample, or keeps them on one side of the split,
+ * npy_texts.c labels that are texts. */
 #ifndef QN_DATA_NPY_H
 #define QN_DATA_NPY_H
 
@@ -28,6 +29,15 @@ typedef struct qn_npy_source {
 
 /* Opens an array as it is in its file: of any type that can be read. */
 qn_status qn_npy_open(qn_source_base *base, const char *path, qn_npy_array *array);
+
+/* A text of an array of them, as UTF-8. */
+enum { QN_NPY_NAME = 1024 /* bytes, with the end */ };
+qn_status qn_npy_read_text(const qn_npy_array *array, int64_t row, char name[QN_NPY_NAME]);
+bool qn_npy_is_text(const qn_npy_header *header);
+
+/* Makes an array of texts one of the numbers of classes that have the texts as names; to gets
+ * these. */
+qn_status qn_npy_name_classes(qn_source_base *base, qn_npy_array *array, qn_preparation *to);
 
 /* A number of an array of one, from its bytes. */
 double qn_npy_number(const qn_npy_header *header, const unsigned char *at);

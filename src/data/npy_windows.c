@@ -19,22 +19,20 @@ static int64_t count_rows(const qn_npy_source *npy) {
     return npy->x.header.shape.dims[0];
 }
 
-/* Data to predict on are not those that the array was of. */
 static qn_status open_beside(qn_npy_source *npy, const char *name, const char *option,
                              qn_npy_array *array) {
     const int64_t n = count_rows(npy);
     if (!is_told(name))
         return QN_OK;
-    if (npy->base.options.is_unlabelled) {
-        qn_data_tell(&npy->base, 0, "%s is taken without %s %s", npy->x.path, option, name);
-        return QN_OK;
-    }
     QN_TRY(qn_npy_open(&npy->base, name, array));
+    if (qn_npy_is_text(&array->header) && array == &npy->time)
+        return qn_fail(QN_ERROR_FORMAT, "%s %s: %s; times are numbers", option, name,
+                       array->element);
     const qn_shape *shape = &array->header.shape;
     return shape->rank == 1 && shape->dims[0] == n
                ? QN_OK
                : qn_fail(QN_ERROR_FORMAT,
-                         "%s %s: it has one number for each of the %" PRId64
+                         "%s %s: it has one number, or text, for each of the %" PRId64
                          " rows of %s, or is left out (%s none)",
                          option, name, n, npy->x.path, option);
 }
@@ -45,8 +43,15 @@ static qn_status read_element(const qn_npy_array *array, int64_t row, unsigned c
                         (size_t)bytes);
 }
 
+/* The hash of an element, a number or a text of any length. */
 static qn_status find_group(const qn_npy_source *npy, int64_t row, uint64_t *group) {
     unsigned char element[8];
+    char text[QN_NPY_NAME];
+    if (qn_npy_is_text(&npy->group.header)) {
+        QN_TRY(qn_npy_read_text(&npy->group, row, text));
+        *group = qn_hash_text(text);
+        return QN_OK;
+    }
     QN_TRY(read_element(&npy->group, row, element));
     *group = qn_hash_bytes(element, (size_t)npy->group.header.element_bytes);
     return QN_OK;

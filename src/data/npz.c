@@ -67,6 +67,11 @@ static qn_status add_array(qn_zip *z, const qn_zip_entry *e, qn_npz *npz) {
     const qn_status status = qn_npy_parse(array->data, (size_t)e->unpacked, &array->header);
     if (status != QN_OK)
         return qn_fail_within(status, "array %s", array->name);
+    if (array->header.kind == 'U' || array->header.kind == 'S')
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "array %s holds texts; save the numbers of the classes, "
+                       "numpy.unique(y, return_inverse=True)[1]",
+                       array->name);
     if (array->header.is_fortran)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "array %s is in Fortran's order; save numpy.ascontiguousarray of it",

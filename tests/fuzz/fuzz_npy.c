@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     __int128 bytes = header.element_bytes;
     for (int i = 0; i < header.shape.rank; i++)
         bytes *= header.shape.dims[i];
-    if (bytes != header.data_bytes || bytes < 1 || !header.kind || !strchr("fiub", header.kind) ||
+    if (bytes != header.data_bytes || bytes < 1 || !header.kind || !strchr("fiubUS", header.kind) ||
         header.header_bytes < 10 || header.header_bytes > (int64_t)size)
         abort();
     return 0;

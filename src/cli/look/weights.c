@@ -79,7 +79,7 @@ qn_status weights_open_data(weights *w, const char *data, const qn_data_options 
     if (w->pairs && qn_metadata_get(w->pairs, QN_PREPARED))
         known.target = known.ignore = known.categories = known.task = NULL;
     const qn_status status = qn_known_data_open(w->path, data, &known, &w->known, source);
-    return status == QN_OK ? QN_OK : qn_fail_within(status, "%s", w->name);
+    return status == QN_OK || !w->name ? status : qn_fail_within(status, "%s", w->name);
 }
 
 /* ---- columns and classes ---- */

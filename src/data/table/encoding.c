@@ -2,6 +2,7 @@
 #include "data/table/encoding.h"
 
 #include "base/status.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -108,19 +109,6 @@ static const uint16_t windows[32] = {
     0x2039, 0x0152, 0,      0x017d, 0,      0,      0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
     0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0,      0x017e, 0x0178};
 
-static size_t put_character(uint32_t c, unsigned char *to) {
-    if (c < 0x80) {
-        to[0] = (unsigned char)c;
-        return 1;
-    }
-    const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = n - 1; i > 0; i--, c >>= 6)
-        to[i] = (unsigned char)(0x80 | (c & 0x3f));
-    to[0] = (unsigned char)(first[n] | c);
-    return n;
-}
-
 static uint32_t unit_at(const qn_decoder *d, const unsigned char *bytes) {
     return d->encoding == QN_ENCODING_UTF16_LE ? (uint32_t)(bytes[0] | bytes[1] << 8)
                                                : (uint32_t)(bytes[0] << 8 | bytes[1]);
@@ -147,7 +135,8 @@ static uint32_t take_character(const qn_decoder *d, const unsigned char *bytes, 
 
 qn_status qn_decoder_more(void *context, void *to, size_t bytes, size_t *n) {
     qn_decoder *d = context;
-    unsigned char piece[PIECE_BYTES], *out = to;
+    unsigned char piece[PIECE_BYTES];
+    char *out = to;
     const int64_t left = qn_file_bytes(d->file) - d->at;
     const size_t most = bytes / MOST_OF_ONE < sizeof piece ? bytes / MOST_OF_ONE : sizeof piece;
     const size_t wanted = most > MOST_OF_ONE ? most : MOST_OF_ONE;
@@ -159,7 +148,7 @@ qn_status qn_decoder_more(void *context, void *to, size_t bytes, size_t *n) {
         const bool is_cut = given - i < MOST_OF_ONE && left > (int64_t)given && *n > 0;
         if (is_cut)
             break;
-        *n += put_character(take_character(d, piece + i, given - i, &used), out + *n);
+        *n += qn_text_put_code(take_character(d, piece + i, given - i, &used), out + *n);
         d->at += (int64_t)used;
     }
     return QN_OK;

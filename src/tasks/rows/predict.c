@@ -2,10 +2,13 @@
 #include "tasks/rows/predict.h"
 
 #include "base/memory.h"
+#include "base/print.h"
 #include "base/status.h"
 #include "data/source.h"
 #include "os/heap.h"
 #include "tasks/reading.h"
+
+#include <string.h>
 
 typedef struct prediction {
     qn_predictor *predictor;
@@ -53,6 +56,39 @@ static qn_status predict_source(prediction *p, qn_data_source data, int64_t batc
     return status;
 }
 
+static bool is_told(const char *name) {
+    return name && strcmp(name, "none") != 0;
+}
+
+/* What says where a recording ends: as the caller names it, else as the checkpoint does. Arrays of
+ * groups and times are of the data that they were made for, and no others'. */
+static qn_status set_recordings(const qn_data_options *form, bool are_arrays,
+                                const char *specification, qn_data_options *options) {
+    const char *given = is_told(form->group) ? "--group" : is_told(form->time) ? "--time" : NULL;
+    if (options->window == 0 && given)
+        return qn_fail(
+            QN_ERROR_ARGUMENT,
+            "%s means nothing here: the network takes single rows, and each is predicted "
+            "by itself; it is for networks that were trained with --window",
+            given);
+    const bool are_lost =
+        (is_told(options->group) && !form->group) || (is_told(options->time) && !form->time);
+    if (options->window > 0 && are_arrays && are_lost && form->log && form->log->write) {
+        char text[1024];
+        qn_print(text, sizeof text,
+                 "%s: nothing says where a recording ends (it was trained with --group %s, --time "
+                 "%s): windows may lie in two; name arrays of these rows with --group and --time",
+                 specification, options->group ? options->group : "none",
+                 options->time ? options->time : "none");
+        form->log->write(form->log->user, 1, text);
+    }
+    if (form->group || are_arrays)
+        options->group = form->group;
+    if (form->time || are_arrays)
+        options->time = form->time;
+    return QN_OK;
+}
+
 qn_status qn_predict_all(qn_predictor *predictor, const char *specification,
                          const qn_data_options *form, int64_t batch, qn_take_outputs *take,
                          void *user) {
@@ -65,6 +101,7 @@ qn_status qn_predict_all(qn_predictor *predictor, const char *specification,
     qn_data_source source;
     if (qn_predictor_settings(predictor))
         qn_reading_set_windows(qn_predictor_settings(predictor), &options);
+    QN_TRY(set_recordings(form, strncmp(specification, "npy:", 4) == 0, specification, &options));
     options.table = preparation->table;
     options.sample = preparation->sample;
     options.is_unlabelled = true;

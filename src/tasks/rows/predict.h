@@ -25,7 +25,8 @@ typedef qn_status qn_take_outputs(void *user, qn_sample_rows of, const float *ou
 
 /* Opens the data without what is to be predicted, its columns by the checkpoint's names, and gives
  * the outputs of each sample in turn. form: how the file is written (header, separator, decimal,
- * dates). batch is the predictor's. */
+ * dates), and where recordings end in it (group, time; null: as the checkpoint says). batch is the
+ * predictor's. */
 qn_status qn_predict_all(qn_predictor *predictor, const char *data, const qn_data_options *form,
                          int64_t batch, qn_take_outputs *take, void *user);
 

@@ -301,6 +301,36 @@ static void check_npy_axes(void) {
     qn_data_close(&source);
 }
 
+/* Labels that are texts: the names of classes, in the order of characters. */
+static void check_npy_texts(void) {
+    const float rows[] = {0, 1, 2, 3};
+    const uint32_t wide[] = {'b', 0, 0x1f33e, 0, 'a', 'z', 'b', 0};
+    const uint32_t beyond[] = {'b', 'b', 'b', 0x110000};
+    qn_data_source source;
+    write_npy("@/rows.npy", 1, NPY("<f4", "(4, 1)"), rows, sizeof rows);
+    write_npy("@/u.npy", 1, NPY("<U2", "(4,)"), wide, sizeof wide);
+    write_npy("@/s.npy", 1, NPY("|S3", "(4, 1)"), "b\0\0\xc3\xa9\0abcb\0", 12);
+    CHECK_OK(open_at("npy:@/rows.npy,@/u.npy", NULL, &source));
+    CHECK(source.preparation.n_classes == 3 && source.n_targets == 0);
+    CHECK(strcmp(source.preparation.class_names[0], "az") == 0);
+    CHECK(strcmp(source.preparation.class_names[2], "\xf0\x9f\x8c\xbe") == 0);
+    const int32_t numbers[] = {1, 2, 0, 1};
+    for (int i = 0; i < 4; i++) {
+        float x;
+        int32_t y;
+        CHECK_OK(source.read(source.self, QN_TRAIN, i, &x, &y));
+        CHECK(y == numbers[i] && x == rows[i]);
+    }
+    qn_data_close(&source);
+    CHECK_OK(open_at("npy:@/rows.npy,@/s.npy", NULL, &source));
+    CHECK(strcmp(source.preparation.class_names[2], "\xc3\xa9") == 0);
+    qn_data_close(&source);
+    check_open_survives("npy:@/rows.npy,@/u.npy");
+    write_npy("@/bad.npy", 1, NPY("<U1", "(4,)"), beyond, sizeof beyond);
+    CHECK_OPEN_FAILS("npy:@/rows.npy,@/bad.npy", QN_ERROR_FORMAT, "row 3: characters");
+    CHECK_OPEN_FAILS("npy:@/u.npy,@/u.npy", QN_ERROR_FORMAT, "texts (U2); samples are numbers");
+}
+
 static void check_npy_bad(void) {
     const float numbers[24] = {0};
     CHECK_OPEN_FAILS("npy:@/x.npy", QN_ERROR_ARGUMENT, "npy:X.npy,Y.npy");
@@ -326,8 +356,10 @@ static void check_npy_bad(void) {
     write_npy("@/huge.npy", 1, NPY("<f8", "(4, 1)"), (const double[]){1, 2, 1e39, 4}, 32);
     CHECK_OPEN_FAILS("npy:@/huge.npy,@/y.npy", QN_ERROR_FORMAT,
                      "/huge.npy: row 2, number 0 of it: inf");
-    write_npy("@/bad.npy", 1, NPY("<U3", "(2, 1)"), numbers, sizeof numbers);
-    CHECK_OPEN_FAILS("npy:@/x.npy,@/bad.npy", QN_ERROR_UNSUPPORTED, "'<U3', which are texts");
+    write_npy("@/bad.npy", 1, NPY("|O", "(4,)"), numbers, sizeof numbers);
+    CHECK_OPEN_FAILS("npy:@/x.npy,@/bad.npy", QN_ERROR_UNSUPPORTED, "'|O', objects of Python");
+    write_npy("@/bad.npy", 1, NPY("<U1024", "(4,)"), numbers, sizeof numbers);
+    CHECK_OPEN_FAILS("npy:@/x.npy,@/bad.npy", QN_ERROR_UNSUPPORTED, "texts of 1024 characters");
     write_npy("@/bad.npy", 1, "{'descr': '<i8', 'fortran_order': True, 'shape': (4, 2)}", numbers,
               64);
     CHECK_OPEN_FAILS("npy:@/x.npy,@/bad.npy", QN_ERROR_FORMAT, "2 labels a sample");
@@ -503,6 +535,7 @@ int main(void) {
     check_npy_good();
     check_npy_types();
     check_npy_axes();
+    check_npy_texts();
     check_npy_bad();
     check_csv_good();
     check_csv_texts();
