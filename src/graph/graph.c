@@ -219,9 +219,8 @@ static qn_value share_parameter(qn_graph *graph, qn_value found, qn_shape shape)
     return QN_NO_VALUE;
 }
 
-qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_initial initial,
-                      bool trainable) {
-    QN_NEED_OR(graph, "graph", QN_NO_VALUE);
+qn_value qn_graph_add_parameter(qn_graph *graph, const char *name, qn_tensor tensor,
+                                qn_initial initial, bool trainable) {
     const char *full;
     if (graph->status != QN_OK || !name)
         return QN_NO_VALUE;
@@ -229,10 +228,16 @@ qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_init
         full = qn_arena_format(&graph->arena, "%s%s", graph->parameter_scope, name);
         const qn_value found = full ? qn_graph_find(graph, full) : QN_NO_VALUE;
         if (found.id >= 0)
-            return share_parameter(graph, found, shape);
+            return share_parameter(graph, found, tensor.shape);
     }
-    return add_source(graph, QN_KIND_PARAMETER, graph->parameter_scope, name,
-                      (qn_tensor){graph->real, shape}, initial, trainable);
+    return add_source(graph, QN_KIND_PARAMETER, graph->parameter_scope, name, tensor, initial,
+                      trainable);
+}
+
+qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_initial initial,
+                      bool trainable) {
+    QN_NEED_OR(graph, "graph", QN_NO_VALUE);
+    return qn_graph_add_parameter(graph, name, (qn_tensor){graph->real, shape}, initial, trainable);
 }
 
 void qn_graph_give(qn_graph *graph, qn_value source, const qn_given *given) {
@@ -246,6 +251,12 @@ void qn_graph_give(qn_graph *graph, qn_value source, const qn_given *given) {
     }
     *copy = *given;
     info->given = copy;
+}
+
+void qn_graph_lend(qn_graph *graph, qn_value source, const void *data) {
+    qn_value_info *info = qn_graph_value(graph, source);
+    if (graph->status == QN_OK && info)
+        info->lent = data;
 }
 
 qn_value qn_parameter_from(qn_graph *graph, const char *name, qn_shape shape, const qn_given *given,

@@ -53,9 +53,10 @@ typedef struct qn_value_info {
     bool is_overwritten;   /* some value overwrites this one */
     qn_initial initial;    /* of a parameter or state */
     const qn_given *given; /* values that it starts with instead; or null */
-    bool trainable;        /* of a parameter */
-    qn_weight_part part;   /* likewise: what of it is trained */
-    bool is_part;          /* of a state: a copy of what is trained of a parameter */
+    const void *lent;    /* of a source: where it lies, which is only read; null: engines hold it */
+    bool trainable;      /* of a parameter */
+    qn_weight_part part; /* likewise: what of it is trained */
+    bool is_part;        /* of a state: a copy of what is trained of a parameter */
     bool is_head;        /* likewise: of the layer that makes the outputs, where a tuning looked */
     bool is_result;      /* read from outside after the run, so alive to its end */
     bool wants_gradient; /* of an input: autodiff makes its gradient too, a result */
@@ -128,9 +129,17 @@ qn_value qn_graph_add1(qn_graph *graph, const qn_op *op, const char *name, const
 qn_value qn_graph_add_source(qn_graph *graph, qn_kind kind, const char *name, qn_tensor tensor,
                              qn_initial initial, bool trainable);
 
+/* As qn_parameter, of any type. */
+qn_value qn_graph_add_parameter(qn_graph *graph, const char *name, qn_tensor tensor,
+                                qn_initial initial, bool trainable);
+
 /* Makes a source start with values, of which *given is copied and the data are not. Null: nothing.
  */
 void qn_graph_give(qn_graph *graph, qn_value source, const qn_given *given);
+
+/* A source that nothing changes and that lies in memory of the caller's, dense and at any address:
+ * engines of the graph read it there, hold no copy and save none. data must not be null. */
+void qn_graph_lend(qn_graph *graph, qn_value source, const void *data);
 
 /* Information on a value; null for QN_NO_VALUE and after a failure. */
 qn_value_info *qn_graph_value(const qn_graph *graph, qn_value value);

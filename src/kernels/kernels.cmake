@@ -3,6 +3,7 @@
 # files alone are compiled for it, and everything in them is static but the table.
 set(QUERN_KERNEL_SOURCES
   src/kernels/kernels.c
+  src/kernels/blocks.c
   src/kernels/integer.c
   src/kernels/half.c
   src/kernels/half/convert.c

@@ -74,11 +74,15 @@ typedef enum qn_conv2d_pass {
  */
 
 /* C (M, N) = op(A) op(B), row-major, where op(A) is (M, K): A is (M, K), or (K, M) if transpose_a;
- * op(B) is (K, N): B is (K, N), or (N, K) if transpose_b. All dense. */
+ * op(B) is (K, N): B is (K, N), or (N, K) if transpose_b. Dense, but for what is
+ * said to have rows apart. */
 typedef struct qn_gemm_shape {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
-    bool add; /* go on from the sums that C holds; transpose_a alone, without bias and activation */
+    /* Go on from the sums that C holds, with bias and activation behind them; not where B alone is
+     * transposed. */
+    bool add;
+    int64_t a_row, c_row;             /* elements from one row of A or C to the next; 0: dense */
     const struct qn_tilings *tilings; /* as that of a convolution */
 } qn_gemm_shape;
 

@@ -121,6 +121,9 @@ const qn_op *const qn_ops[] = {
     &qn_op_chunked_conv2d,
     &qn_op_chunked_conv2d_backward_data,
     &qn_op_chunked_conv2d_backward_filter,
+    &qn_op_frozen_linear,
+    &qn_op_frozen_linear_backward_data,
+    &qn_op_frozen_embedding,
     NULL,
 };
 

@@ -54,14 +54,17 @@ qn_value qn_add_adapter(qn_graph *graph, const qn_node *node, const qn_value_inf
     const double alpha = tuning->lora_alpha > 0 ? tuning->lora_alpha : (double)rank;
     const qn_window *window = find_attribute(node, "window");
     qn_shape a_shape = weight->tensor.shape, b_shape = a_shape;
-    const double columns = (double)a_shape.dims[a_shape.rank - 1];
+    /* Not of the weight, which may be held as blocks. */
+    const qn_shape x_shape = qn_graph_shape(graph, x);
+    const int64_t columns = x_shape.dims[x_shape.rank - 1];
     char names[4][NAME_BYTES];
     static const char *const words[] = {"lora_a", "lora_scale", "lora_b", "lora"};
     for (int i = 0; i < 4; i++)
         snprintf(names[i], sizeof names[i], "%s.%s", node->name, words[i]);
+    a_shape.dims[a_shape.rank - 1] = columns;
     a_shape.dims[0] = b_shape.dims[b_shape.rank - 1] = rank;
     const qn_value a = add_parameter(graph, weight->name, 'a', a_shape,
-                                     (qn_initial){QN_INITIAL_NORMAL, 1 / sqrt(columns)});
+                                     (qn_initial){QN_INITIAL_NORMAL, 1 / sqrt((double)columns)});
     const qn_value b =
         add_parameter(graph, weight->name, 'b', b_shape, (qn_initial){QN_INITIAL_ZERO, 0});
     x = window ? qn_conv2d(graph, names[0], x, a, QN_NO_VALUE, *window, 1)

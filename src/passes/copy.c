@@ -14,6 +14,7 @@ qn_value qn_copy_source(qn_graph *to, const qn_value_info *info) {
     const qn_value value = qn_graph_add_source(to, info->kind, info->name, info->tensor,
                                                info->initial, info->trainable);
     qn_graph_give(to, value, info->given);
+    qn_graph_lend(to, value, info->lent);
     if (value.id >= 0) {
         to->values[value.id]->is_result = info->is_result;
         to->values[value.id]->is_head = info->is_head;

@@ -489,5 +489,7 @@ void qn_program_bind(qn_program *p, const qn_store *store) {
             info->producer < 0 && info->space == 0 ? qn_store_find(store, info->name) : NULL;
         if (tensor)
             qn_executor_bind(p->executor, (qn_value){v}, tensor->data);
+        else if (info->lent) /* calls take inputs as they take outputs, and do not write to them */
+            qn_executor_bind(p->executor, (qn_value){v}, (void *)(uintptr_t)info->lent);
     }
 }

@@ -219,7 +219,7 @@ qn_status qn_store_add(qn_store *store, const char *name, qn_dtype dtype, qn_sha
 
 /* Whether the store takes up a value of a graph. */
 static bool is_new(const qn_store *store, const qn_value_info *info, uint32_t kinds) {
-    const bool is_kept = info->producer < 0 && (kinds >> info->kind & 1);
+    const bool is_kept = info->producer < 0 && !info->lent && (kinds >> info->kind & 1);
     return is_kept && !qn_store_find(store, info->name);
 }
 

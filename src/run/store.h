@@ -28,8 +28,8 @@ typedef struct qn_store {
 void qn_store_init(qn_store *store, const qn_allocator *allocator);
 void qn_store_deinit(qn_store *store);
 
-/* Takes up every value of the graph that is given from outside, of a kind in the bit mask, and not
- * there yet, with its starting value drawn by (seed, name, element). */
+/* Takes up every value of the graph that is given from outside, of a kind in the bit mask, not lent
+ * (qn_graph_lend), and not there yet, with its starting value drawn by (seed, name, element). */
 qn_status qn_store_add_graph(qn_store *store, const qn_graph *graph, uint32_t kinds, uint64_t seed);
 
 /* Adds a tensor of zeros, which is state; *data is null where there is no memory for tensors. */

@@ -164,6 +164,12 @@ int qn_blocks_bytes(qn_blocks blocks) {
     return formats[blocks].n_bytes;
 }
 
+int64_t qn_blocks_row_bytes(qn_blocks blocks, int64_t numbers) {
+    return numbers % qn_blocks_numbers(blocks) == 0
+               ? numbers / qn_blocks_numbers(blocks) * qn_blocks_bytes(blocks)
+               : 0;
+}
+
 void qn_blocks_widen(qn_blocks blocks, const void *array, int64_t begin, int64_t end, float *to) {
     const int64_t n_bytes = formats[blocks].n_bytes, n_numbers = formats[blocks].n_numbers;
     const uint8_t *from = array;

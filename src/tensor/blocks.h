@@ -41,6 +41,9 @@ qn_blocks qn_blocks_find(const char *name);
 int qn_blocks_numbers(qn_blocks blocks);
 int qn_blocks_bytes(qn_blocks blocks);
 
+/* Bytes of a row of so many numbers; 0: they are no whole number of blocks. */
+int64_t qn_blocks_row_bytes(qn_blocks blocks, int64_t numbers);
+
 /* The numbers of blocks [begin, end) of an array, which may lie at any address. */
 void qn_blocks_widen(qn_blocks blocks, const void *array, int64_t begin, int64_t end, float *to);
 

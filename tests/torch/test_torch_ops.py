@@ -15,6 +15,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from widen import widen
+
 TOLERANCE = 1e-9
 
 # Element types by their number in attributes (qn_dtype), and the ends of those of whole numbers.
@@ -647,7 +649,21 @@ def conv2d_gradient(inputs, a, which):
 
 
 # The counterparts, by the operators' names.
+def frozen(x, a):
+    return torch.from_numpy(widen(int(a["blocks"]), x.detach().numpy().astype(np.uint8))).double()
+
+
+def frozen_linear(x, a, _):
+    return [F.linear(x[0], frozen(x[1], a), *x[2:])]
+
+
+def frozen_embedding(x, a, _):
+    return [F.embedding(x[1].long().clamp(0, len(x[0]) - 1), frozen(x[0], a))]
+
+
 OPERATORS = {
+    "frozen_linear": frozen_linear,
+    "frozen_embedding": frozen_embedding,
     "round": round_numbers,
     "settle": round_numbers,
     "adapt": adapt,

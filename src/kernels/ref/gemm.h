@@ -12,6 +12,7 @@ typedef struct gemm_context {
     const real *a, *b, *bias;
     qn_activation activation;
     real *c, *panels; /* panels: (threads, K, GEMM_COLUMNS) */
+    int64_t c_row;
 } gemm_context;
 
 /* panel (K, GEMM_COLUMNS) = columns [first, first + width) of op(B), zero padded. */
@@ -33,7 +34,7 @@ static void gemm_store(const gemm_context *g, const real *sums, int64_t i, int64
         real row[NR];
         for (int64_t x = 0; x < columns; x++)
             row[x] = sums[y * NR + x] + (g->bias ? g->bias[j + x] : 0);
-        activate_row(g->activation, columns, row, g->c + (i + y) * g->shape->n + j);
+        activate_row(g->activation, columns, row, g->c + (i + y) * g->c_row + j);
     }
 }
 
@@ -42,14 +43,15 @@ static void gemm_load(const gemm_context *g, int64_t i, int64_t j, int64_t rows,
                       real *sums) {
     memset(sums, 0, MR * NR * sizeof *sums);
     for (int64_t y = 0; y < rows; y++)
-        memcpy(sums + y * NR, g->c + (i + y) * g->shape->n + j, (size_t)columns * sizeof *sums);
+        memcpy(sums + y * NR, g->c + (i + y) * g->c_row + j, (size_t)columns * sizeof *sums);
 }
 
 static void gemm_task(void *context, int64_t begin, int64_t end, int thread) {
     const gemm_context *g = context;
     const qn_gemm_shape *d = g->shape;
     real *panel = g->panels + thread * d->k * GEMM_COLUMNS, sums[MR * NR];
-    const int64_t row = d->transpose_a ? 1 : d->k, step = d->transpose_a ? d->m : 1;
+    const int64_t dense = d->transpose_a ? d->m : d->k, a_row = d->a_row ? d->a_row : dense;
+    const int64_t row = d->transpose_a ? 1 : a_row, step = d->transpose_a ? a_row : 1;
     for (int64_t task = begin; task < end; task++) {
         const int64_t first = task * GEMM_COLUMNS;
         const int64_t width = min_int(GEMM_COLUMNS, d->n - first);
@@ -77,7 +79,8 @@ static void gemm(qn_team *team, const qn_gemm_shape *shape, const void *a, const
                       .bias = bias_,
                       .activation = activation,
                       .c = c,
-                      .panels = workspace};
+                      .panels = workspace,
+                      .c_row = shape->c_row ? shape->c_row : shape->n};
     qn_team_run(team, ceil_div(shape->n, GEMM_COLUMNS), gemm_task, &g);
 }
 

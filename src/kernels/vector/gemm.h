@@ -13,6 +13,10 @@
 
 typedef enum gemm_way { GEMM_SWAPPED, GEMM_PANELS, GEMM_ROWS } gemm_way;
 
+static int64_t c_row_of(const qn_gemm_shape *d) {
+    return d->c_row ? d->c_row : d->n;
+}
+
 /* Swapped, A is packed and C is turned; else B is packed. */
 static bool is_exchange_less(const qn_gemm_shape *d) {
     return d->m * (d->k + d->n) < d->n * d->k;
@@ -66,7 +70,7 @@ static void gemm_exchanged(qn_team *team, const qn_gemm_shape *d, const float *a
                            .panels = workspace,
                            .b = b,
                            .c = c,
-                           .c_row = d->n,
+                           .c_row = c_row_of(d),
                            .bias = bias_row,
                            .activation = activation};
         run_quads(team, &t, d->k);
@@ -84,7 +88,7 @@ static void gemm_exchanged(qn_team *team, const qn_gemm_shape *d, const float *a
                  .tiling = tiling};
     pack_transposed(team, &t, a, a_stride);
     run_by_panels(team, &t, NULL);
-    run_swap(team, &t, bias_row, activation, c, d->n);
+    run_swap(team, &t, bias_row, activation, c, c_row_of(d));
 }
 
 /* Rows of A are a_step apart. */
@@ -114,7 +118,7 @@ static void gemm_strided(qn_team *team, const qn_gemm_shape *shape, const float 
                  .chunk = shape->k,
                  .add = shape->add,
                  .c = c,
-                 .c_row = shape->n,
+                 .c_row = c_row_of(shape),
                  .bias = bias_row,
                  .activation = activation,
                  .tiling = tiling};
@@ -132,8 +136,9 @@ static void gemm_strided(qn_team *team, const qn_gemm_shape *shape, const float 
 
 static void vector_gemm(qn_team *team, const qn_gemm_shape *shape, const void *a, const void *b,
                         const void *bias_row, qn_activation activation, void *c, void *workspace) {
-    gemm_strided(team, shape, a, shape->transpose_a ? shape->m : shape->k, b, bias_row, activation,
-                 c, workspace);
+    const int64_t dense = shape->transpose_a ? shape->m : shape->k;
+    gemm_strided(team, shape, a, shape->a_row ? shape->a_row : dense, b, bias_row, activation, c,
+                 workspace);
 }
 
 static size_t vector_gemm_workspace(const qn_gemm_shape *d, int n_threads) {

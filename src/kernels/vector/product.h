@@ -56,7 +56,7 @@ typedef struct product {
     const window *b_window;
     const struct filter_rows *b_filter;
     int64_t chunk; /* by rows: K-blocks do not cross multiples of it */
-    bool add;      /* by rows: go on from what C holds */
+    bool add;      /* by rows and by panels: go on from what C holds */
     /* C, rows c_row apart; or on the grid of `to`, row by row. */
     float *c;
     int64_t c_row;
@@ -357,7 +357,7 @@ static void panel_block(const product *t, int64_t i0, int64_t rows, int64_t j0, 
                                 .b = panel_at(t, p, depth, j0 + j),
                                 .a_stride = is_turned ? TILE_ROWS : step,
                                 .b_row = padded(width),
-                                .add = p > 0,
+                                .add = t->add || p > 0,
                                 .is_last = p + depth == t->k,
                                 .a_columns = t->a_columns || is_turned};
             run_tile(t, &o, min_int(TILE_ROWS, rows - i), width, j0 + j, c + i * c_row + j, c_row);
@@ -377,7 +377,7 @@ static void narrow_block(const product *t, int64_t i0, int64_t rows, int64_t j, 
                                 .b = panel_at(t, p, depth, j),
                                 .a_stride = t->a_stride,
                                 .b_row = padded(columns),
-                                .add = p > 0,
+                                .add = t->add || p > 0,
                                 .is_last = p + depth == t->k,
                                 .is_far = true};
             run_tile(t, &o, min_int(TILE_ROWS, i0 + rows - i), columns, j, t->c + i * t->c_row + j,

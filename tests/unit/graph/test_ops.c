@@ -221,7 +221,7 @@ static bool takes_more_axes(const qn_node *node, int input) {
         strcmp(op->name, "adapt") == 0 || strcmp(op->name, "choose") == 0 ||
         strcmp(op->name, "take") == 0)
         return input == 0;
-    if (strcmp(op->name, "embedding") == 0)
+    if (strcmp(op->name, "embedding") == 0 || strcmp(op->name, "frozen_embedding") == 0)
         return input == 1;
     return op->max_inputs == 1;
 }
