@@ -30,7 +30,8 @@ typedef struct qn_learning_options {
     size_t size;                   /* QN_OPTIONS_INIT(qn_learning_options) */
     const qn_allocator *allocator; /* null: the heap */
     const char *folder;            /* where everything is kept; made if it is not there */
-    const char *model; /* checkpoint of an image classifier to begin with; null: the folder's */
+    const char *model; /* checkpoint of an image classifier to begin with, of an old folder the file
+                          that it began with, or null: the folder's */
     const char *inbox; /* folder with CLASS/FILE to watch; null: none */
     const char *old;   /* likewise, of samples as the model was made for, read once; null: none */
     /* What the result depends on holds from the first start; 0: as it is there, or usual. */

@@ -172,6 +172,56 @@ static qn_status settle(qn_service *s, const char *name, int64_t given, int64_t 
     return qn_store_set(&s->store, name, *value);
 }
 
+/* ---- which model a folder began with ---- */
+
+static const char begun_with[] = "begun_with";
+
+/* Tells one file from another, as a count of the store. */
+static qn_status tell_file(const qn_service *s, const char *path, int64_t *content) {
+    enum { PIECE = 1 << 16 };
+    uint64_t pair[2] = {0, 0};
+    qn_file *file;
+    char *piece;
+    QN_TRY(qn_file_open(s->o.allocator, path, &file));
+    qn_status status = qn_allocate(s->o.allocator, PIECE, 1, &piece);
+    const bool has_piece = status == QN_OK;
+    for (int64_t at = 0, n = qn_file_bytes(file); at < n && status == QN_OK; at += PIECE) {
+        const size_t bytes = n - at < PIECE ? (size_t)(n - at) : PIECE;
+        status = qn_file_read(file, at, piece, bytes);
+        pair[1] = status == QN_OK ? qn_hash_bytes(piece, bytes) : 0;
+        pair[0] = qn_hash_bytes(pair, sizeof pair);
+    }
+    if (has_piece)
+        qn_release(s->o.allocator, piece, PIECE, 1);
+    qn_file_close(file);
+    *content = (int64_t)(pair[0] >> 1);
+    return status;
+}
+
+/* A folder goes on with its own model: to be given another one is a mistake. Folders of older
+ * versions did not keep which one they began with. Within a change of the store. */
+static qn_status check_model(qn_service *s) {
+    int64_t known, given, now;
+    char path[QN_STORE_PATH];
+    if (!s->o.model)
+        return QN_OK;
+    QN_TRY(qn_store_get(&s->store, begun_with, -1, &known));
+    QN_TRY(tell_file(s, s->o.model, &given));
+    QN_TRY(tell_file(s, qn_store_path(s->o.folder, "model.safetensors", path), &now));
+    if (given == known || given == now)
+        return QN_OK;
+    if (known < 0) {
+        QN_TRY(qn_store_set(&s->store, begun_with, given));
+        return note(s, "goes on with its own model; %.200s is taken for the one that it began with",
+                    s->o.model);
+    }
+    return qn_fail(
+        QN_ERROR_ARGUMENT,
+        "%s goes on with its own model, and %s is not the file that it began with: leave "
+        "--model out, or begin in another folder",
+        s->o.folder, s->o.model);
+}
+
 /* What fits: half of the memory as numbers; of the disk what versions leave, as bytes. */
 static int64_t limit_kept(const qn_service *s, int64_t n_weights) {
     const double values = (double)s->n_values * 4; /* of two origins, to train on and judge by */
@@ -228,7 +278,9 @@ static qn_status save_model(qn_service *s) {
 static qn_status begin_store(qn_service *s) {
     const qn_learner_state state = qn_learner_get_state(s->learner);
     const qn_stored_version first = {.second = s->moment.second};
-    int64_t n;
+    int64_t n, content;
+    QN_TRY(tell_file(s, s->o.model, &content));
+    QN_TRY(qn_store_set(&s->store, begun_with, content));
     QN_TRY(qn_checkpoint_load(qn_learner_engine(s->learner), s->o.model, false));
     QN_TRY(qn_learner_begin(s->learner, qn_learner_engine(s->learner)));
     const float *weights = qn_learner_weights(s->learner, &n);
@@ -241,6 +293,8 @@ static qn_status begin_store(qn_service *s) {
 
 static qn_status set_up_learner(qn_service *s, const qn_model *model, bool is_new) {
     qn_model_size size;
+    if (!is_new)
+        QN_TRY(check_model(s));
     QN_TRY(qn_model_measure(model, s->preparation.sample, s->preparation.n_classes, &size));
     const int64_t most = limit_kept(s, size.n_parameters);
     QN_TRY(settle(s, "keep", s->o.n_kept > most ? most : s->o.n_kept, most, MOST_KEPT, &s->n_kept));

@@ -126,6 +126,17 @@ class LearnService(quern.Case):
         running.communicate()
         self.assertEqual(self.look("status", "d")[0]["version"], 0)
 
+    def test_goes_on_with_its_own_model(self):
+        self.serve("d")
+        others = (self.folder / "mine.safetensors").read_bytes()[:-1] + b"x"
+        (self.folder / "others.safetensors").write_bytes(others)
+        (self.folder / "copy.safetensors").write_bytes(self.bytes_of("mine.safetensors"))
+        start = ("learn", "start", "d", "--data", "images:inbox", "--when", "night:3-3.01", "--once")
+        self.fails(2, *start, "--model", "others.safetensors", says=["goes on with its own model", "others.safetensors"])
+        self.fails(1, *start, "--model", "nowhere.safetensors", says=["nowhere.safetensors"])
+        for model in ((), ("--model", "copy.safetensors"), ("--model", "d/model.safetensors")):
+            self.run_quern(*start, *model)
+
     def test_refused(self):
         for arguments, says in ((("start", "d"), "--data images:INBOX"),
                                 (("start", "d", "--data", "images:nowhere"), "images:DIR"),
