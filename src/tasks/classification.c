@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/print.h"
 #include "base/status.h"
+#include "onnx/targets.h"
 #include "quern/trainer.h"
 #include "run/trainer.h"
 #include "tasks/class_weights.h"
@@ -80,6 +81,23 @@ static void keep_outputs(const qn_task *task, classification *c, int n_found) {
         task->log->write(task->log->user, 0, text);
 }
 
+/* The loss follows from the targets. */
+static qn_status check_loss(const qn_task *task, const classification *c) {
+    const qn_loss loss = !c->is_regression ? QN_LOSS_CROSS_ENTROPY
+                         : c->are_labels   ? QN_LOSS_BCE
+                                           : QN_LOSS_MSE;
+    const char *asked = qn_setting_text(task, "loss", qn_loss_names[QN_LOSS_AUTO]);
+    const char *targets = !c->is_regression ? "classes" : c->are_labels ? "labels" : "numbers";
+    if (!task->training || strcmp(asked, qn_loss_names[QN_LOSS_AUTO]) == 0 ||
+        strcmp(asked, qn_loss_names[loss]) == 0)
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT, "--loss %s: the targets of %s are %s, whose loss is %s%s",
+                   asked, c->source.name, targets, qn_loss_names[loss],
+                   c->is_regression ? ""
+                                    : "; --task regression takes numbers of a table as "
+                                      "amounts");
+}
+
 static qn_status find_outputs(qn_task *task, classification *c) {
     const int n_asked = count_asked(task);
     const int n_found = c->source.preparation.n_classes;
@@ -87,6 +105,7 @@ static qn_status find_outputs(qn_task *task, classification *c) {
     c->are_labels =
         c->is_regression && c->source.preparation.table && c->source.preparation.table->are_labels;
     c->n_outputs = c->is_regression ? c->source.n_targets : n_asked > 0 ? n_asked : n_found;
+    QN_TRY(check_loss(task, c));
     if (!c->is_regression && n_asked == 0)
         keep_outputs(task, c, n_found);
     if (!c->is_regression && n_asked > 0 && n_asked < n_found)
