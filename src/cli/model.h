@@ -30,8 +30,13 @@ qn_status model_check_built_in(const char *name);
 const char *model_task_of_data(const char *data);
 
 /* Adds the pairs that an ONNX file was exported with, such as its vocabulary, and that are not
- * there yet. */
-qn_status model_add_pairs(const qn_model *model, qn_metadata *pairs);
+ * there yet. How data were prepared and held out is for what looks at the file alone: a checkpoint
+ * says it itself, and training looks at its data anew, but for the input of networks that prepare
+ * it inside. */
+qn_status model_add_pairs(const qn_model *model, bool training, qn_metadata *pairs);
+
+/* Settings that say which samples of the data of a checkpoint were held out; null ends them. */
+extern const char *const model_split_keys[];
 
 /* Sixteen digits that tell an ONNX file's content from another's; null for models of the zoo. */
 const char *model_hash(const qn_model *model);

@@ -175,7 +175,7 @@ static qn_status prepare_timing(void *user, qn_engine *engine) {
 
 static qn_status open_task(session *s, bool training, int n_threads,
                            qn_status (*on_built)(void *user, qn_engine *engine)) {
-    QN_TRY(model_add_pairs(s->model, s->pairs));
+    QN_TRY(model_add_pairs(s->model, training, s->pairs));
     s->engine.allocator = &s->allocator;
     s->engine.n_threads = n_threads;
     const qn_task_options options = {

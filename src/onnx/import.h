@@ -63,6 +63,9 @@ qn_shape qn_onnx_guess_shape(const qn_onnx_place *place);
 /* The shape of an input, likewise; what is open under the name of the batch is as long as that. */
 qn_shape qn_onnx_guess_input(const qn_onnx_network *network, int input);
 
+/* The network that a model of classes is of; null: of none. */
+const qn_onnx_network *qn_onnx_network_of(const qn_model *model);
+
 /* What the file says under "quern.KEY"; or null. */
 const char *qn_onnx_property_of(const qn_onnx_network *network, const char *key);
 

@@ -154,6 +154,10 @@ static qn_status match_classification(qn_onnx_network *n, qn_model *m) {
     return QN_OK;
 }
 
+const qn_onnx_network *qn_onnx_network_of(const qn_model *model) {
+    return model->build == build_classifier ? model->user : NULL;
+}
+
 /* ---- language: tokens and states to logits and states ---- */
 
 enum { LOGITS }; /* roles: which output */

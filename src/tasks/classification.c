@@ -341,7 +341,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
     };
     QN_TRY(qn_trainer_create(&options, &c->trainer));
     task->engine = qn_trainer_engine(c->trainer);
-    return QN_OK;
+    return qn_task_keep_outputs(task, c->input);
 }
 
 static qn_status make_confusion(qn_task *task, classification *c) {

@@ -54,6 +54,7 @@ struct qn_task {
     size_t outside_bytes;   /* of the budget, that the caller holds */
     size_t reserve_bytes;   /* of it, for what the kind allocates after it has been opened */
     qn_metadata *start;     /* pairs of the weights that training begins with; null: none */
+    bool start_is_file;     /* those are a network's file's own */
     qn_table start_table;   /* their columns, whose targets are chosen anew */
     int n_kept_outputs;     /* of the weights that training begins with, where the head grows */
     bool aligned_inputs;    /* those of its programs: the kind says so before it makes the engine */
@@ -168,6 +169,10 @@ qn_status qn_task_match_classes(qn_task *task, qn_data_source *source);
 /* The same for other data than the task's own, whose classes must all be known. */
 qn_status qn_match_classes(const qn_allocator *allocator, const qn_log *log,
                            const qn_preparation *known, qn_data_source *source);
+
+/* Once the engine is made: of a network of a file whose head grows, the first n_kept_outputs are
+ * the file's. input: of a sample. */
+qn_status qn_task_keep_outputs(qn_task *task, qn_shape input);
 
 /* What weights know of data. All zero: nothing. */
 typedef struct qn_known_data {

@@ -172,7 +172,6 @@ static qn_status substitute(const arguments *a, exported *x, const char *weights
     return is_classifier ? QN_OK : keep_vocabulary(x, x->metadata);
 }
 
-/* What runs the file needs to know how its samples were prepared. */
 /* The network's outputs are scaled targets, and a file of others' programs is read by them. */
 static void tell_scaled(const qn_preparation *p) {
     char scale[40], mean[40];
@@ -186,6 +185,17 @@ static void tell_scaled(const qn_preparation *p) {
                   p->n_scaled == 1 ? "" : ", and so on (preparation.target_mean, target_scale)");
 }
 
+/* What evaluates the file needs to know which samples it was not trained on. */
+static qn_status keep_split(exported *x) {
+    for (int i = 0; model_split_keys[i]; i++) {
+        const char *value = qn_metadata_get(x->metadata, model_split_keys[i]);
+        if (value)
+            QN_TRY(qn_metadata_set(x->properties, model_split_keys[i], value));
+    }
+    return QN_OK;
+}
+
+/* And what runs it, how its samples were prepared. */
 static qn_status keep_preparation(const arguments *a, exported *x) {
     const bool is_inside = arguments_flag(a, "with-preparation");
     if (x->metadata && !x->options.model->network &&
@@ -194,6 +204,7 @@ static qn_status keep_preparation(const arguments *a, exported *x) {
         QN_TRY(qn_metadata_get_preparation(x->metadata, &x->preparation));
         QN_TRY(qn_metadata_create(NULL, &x->properties));
         QN_TRY(qn_metadata_set(x->properties, "prepared", prepared ? prepared : ""));
+        QN_TRY(keep_split(x));
         x->options.properties = x->properties;
         x->options.preparation = &x->preparation;
         x->options.with_preparation = is_inside;

@@ -27,7 +27,7 @@ static qn_status fill_pairs(planned_task *t, const qn_model *model, const settin
     QN_TRY(qn_metadata_create(&t->allocator, &t->pairs));
     QN_TRY(settings_store(s, t->pairs));
     QN_TRY(fill_device(t, s, as));
-    QN_TRY(model_add_pairs(model, t->pairs));
+    QN_TRY(model_add_pairs(model, true, t->pairs));
     if (as->batch == 0)
         return QN_OK;
     snprintf(batch, sizeof batch, "%lld", (long long)as->batch);

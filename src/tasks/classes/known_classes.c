@@ -1,7 +1,8 @@
-/* Which classes a network knows by name: as the settings of a checkpoint or of a network's file
- * say, or the weights that training begins with. The data are matched to them by data/classes.h. */
+/* Which classes a network knows by name: as the settings of a checkpoint say, or the weights that
+ * training begins with, or a network's own file. The data are matched to them by data/classes.h. */
 #include "base/status.h"
 #include "data/classes.h"
+#include "onnx/import.h"
 #include "os/heap.h"
 #include "tasks/tasks.h"
 
@@ -66,14 +67,31 @@ static qn_status match_start(qn_task *task, qn_metadata *pairs, qn_data_source *
     return qn_classes_match(&matching, source);
 }
 
+/* What a network's file says of its outputs, if quern wrote it. */
+static qn_status read_file(qn_task *task, const qn_onnx_network *network, qn_metadata **pairs) {
+    char n_outputs[24];
+    snprintf(n_outputs, sizeof n_outputs, "%d", task->model->n_classes);
+    QN_TRY(qn_metadata_create(task->allocator, pairs));
+    qn_status status = qn_onnx_properties(network, *pairs);
+    if (status == QN_OK)
+        status = qn_metadata_set(*pairs, "classes", n_outputs);
+    if (status != QN_OK)
+        qn_metadata_destroy(*pairs);
+    return status;
+}
+
 /* The file may be of another program, and have none. */
 qn_status qn_task_read_start(qn_task *task) {
     const char *start = qn_setting_text(task, "load", NULL);
+    const qn_onnx_network *network = start ? NULL : qn_onnx_network_of(task->model);
     qn_metadata *pairs = NULL;
-    if (!task->training || task->start || qn_setting_text(task, QN_PREPARED, NULL) || !start)
+    if (!task->training || task->start || qn_setting_text(task, QN_PREPARED, NULL))
         return QN_OK;
-    if (qn_checkpoint_read(task->allocator, start, &pairs) != QN_OK)
+    if (network)
+        QN_TRY(read_file(task, network, &pairs));
+    else if (!start || qn_checkpoint_read(task->allocator, start, &pairs) != QN_OK)
         return QN_OK; /* said when its weights are loaded */
+    task->start_is_file = network != NULL;
     if (has_preparation(pairs))
         task->start = pairs;
     else
@@ -93,17 +111,16 @@ static void tell_new_head(const qn_task *task) {
 }
 
 qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
-    const char *start = qn_setting_text(task, "load", NULL);
     const bool is_resumed = qn_setting_text(task, QN_PREPARED, NULL);
     const bool is_new_head = qn_setting_text(task, "head", NULL) && !is_head(task, "data");
     if (source->n_targets > 0 || (task->training && !is_resumed && is_new_head))
         return QN_OK;
-    if (task->training && !is_resumed && start) {
+    if (task->training && !is_resumed) {
         QN_TRY(qn_task_read_start(task));
-        return task->start ? match_start(task, task->start, source) : QN_OK;
-    }
-    if (task->training && !is_resumed && qn_setting_text(task, "head", NULL)) {
-        tell_new_head(task);
+        if (task->start)
+            return match_start(task, task->start, source);
+        if (is_head(task, "data") && !qn_setting_text(task, "load", NULL))
+            tell_new_head(task);
         return QN_OK;
     }
     return has_preparation(task->settings) ? match_settings(task, source) : QN_OK;
