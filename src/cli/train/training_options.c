@@ -165,8 +165,7 @@ static const option rows[] = {
      .is_kept = true,
      .fallback = "auto",
      .otherwise = "auto, by the targets",
-     .help = "loss of each trained output; none: an output is the loss. Of classes, labels and "
-             "amounts it follows from the targets: another one is refused"},
+     .help = "loss of each trained output; none: an output is the loss"},
     {.name = "label-smoothing",
      .of = "classification",
      .kind = OPTION_NUMBER,
