@@ -12,7 +12,8 @@ _quern() {
     evaluate) options='--weights --data --split --holdout --validation --batch --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --shape --set --follow-links --force --help' ;;
     predict) options='--weights --top --threads --group --time --csv --json --header --separator --decimal --dates --shape --set --follow-links --help' ;;
     sample) options='--weights --data --prompt --context --count --characters --temperature --seed --picture --memory --threads --json --shape --set --follow-links --force --help' ;;
-    convert) options='--model --map --key --out --input --classes --vocabulary --partial --seed --real --show-map --json --force --help' ;;
+    convert) options='--model --map --key --out --input --classes --vocabulary --partial --seed --real --licence --source --show-map --json --force --help' ;;
+    pretrained) options='--dir --json --help' ;;
     merge) options='--weights --out --data --load --shape --set --follow-links --force --help' ;;
     import) options='--check --train-only --requires-grad --json --shape --set --follow-links --help' ;;
     tokens) options='--list --json --help' ;;
@@ -103,7 +104,7 @@ _quern() {
     'merge merge') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
     'export export') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
   esac
-  if [ "$COMP_CWORD" -eq 1 ]; then words='models inspect train plan profile study evaluate predict sample convert merge import tokens export meter devices rules numerics cache learn federate split label help version'; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then words='models inspect train plan profile study evaluate predict sample convert pretrained merge import tokens export meter devices rules numerics cache learn federate split label help version'; fi
   case "$current" in -*) words=$options ;; esac
   # Without words of its own, a place takes files.
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

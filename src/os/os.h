@@ -217,6 +217,11 @@ qn_status qn_folder_list(const qn_allocator *allocator, const char *path,
  * it is not there; its path goes to path. */
 qn_status qn_folder_cache(char *path, size_t bytes);
 
+/* Folders of data of this program, from the user's ($XDG_DATA_HOME/quern or ~/.local/share/quern)
+ * to the system's (those of $XDG_DATA_DIRS). They need not be there. False: index is beyond the
+ * last. */
+bool qn_folder_data(int index, char *path, size_t bytes);
+
 /* The path from the root, links resolved; the file must exist. */
 qn_status qn_path_resolve(const char *path, char *resolved, size_t bytes);
 

@@ -71,6 +71,16 @@ static const option options[] = {
      .argument = "f32|f64",
      .fallback = "f32",
      .help = "type of the written weights; quern's commands read f32"},
+    {.name = "licence",
+     .kind = OPTION_TEXT,
+     .argument = "TEXT",
+     .otherwise = "none",
+     .help = "licence of the weights, kept in the checkpoint"},
+    {.name = "source",
+     .kind = OPTION_TEXT,
+     .argument = "TEXT",
+     .otherwise = "none",
+     .help = "where the weights are from, likewise"},
     {.name = "show-map",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -172,12 +182,19 @@ static int show_map(const conversion *c) {
 
 /* ---- the checkpoint ---- */
 
+static qn_status keep_option(conversion *c, const char *name) {
+    const char *text = arguments_get(c->a, name);
+    return text ? qn_metadata_set(c->pairs, name, text) : QN_OK;
+}
+
 /* So that quern predict can use published weights of images as they are. */
 static qn_status set_pairs(conversion *c) {
     const bool is_image = !c->model->network && c->input.rank == 3;
     char text[QN_SHAPE_TEXT];
     QN_TRY(qn_metadata_set(c->pairs, "format", "quern checkpoint 1"));
     QN_TRY(qn_metadata_set(c->pairs, "model", c->model->name));
+    QN_TRY(keep_option(c, "licence"));
+    QN_TRY(keep_option(c, "source"));
     if (c->model->network)
         return QN_OK;
     QN_TRY(qn_metadata_set(c->pairs, "input", qn_shape_print(c->input, text)));

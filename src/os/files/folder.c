@@ -190,6 +190,38 @@ qn_status qn_folder_list(const qn_allocator *allocator, const char *path,
     return status;
 }
 
+/* ---- data ---- */
+
+/* The n-th of paths with colons between, from 0; false: there are fewer. */
+static bool take_part(const char *paths, int n, char *part, size_t bytes) {
+    for (; n > 0 && *paths; n--) {
+        paths += strcspn(paths, ":");
+        paths += *paths == ':';
+    }
+    const size_t length = strcspn(paths, ":");
+    if (length == 0 || length >= bytes)
+        return false;
+    memcpy(part, paths, length);
+    part[length] = 0;
+    return true;
+}
+
+bool qn_folder_data(int index, char *path, size_t bytes) {
+    const char *own = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    const char *others = getenv("XDG_DATA_DIRS");
+    char part[PATH_MAX];
+    int length = -1;
+    const bool has_own = own && own[0] == '/', has_home = home && home[0] == '/';
+    if (index == 0 && has_own)
+        length = snprintf(path, bytes, "%s/quern", own);
+    else if (index == 0 && has_home)
+        length = snprintf(path, bytes, "%s/.local/share/quern", home);
+    else if (take_part(others && others[0] ? others : "/usr/local/share:/usr/share",
+                       index - (has_own || has_home), part, sizeof part))
+        length = snprintf(path, bytes, "%s/quern", part);
+    return length >= 0 && (size_t)length < bytes;
+}
+
 /* ---- cache ---- */
 
 /* In a folder that everybody can write to, only our own will do: others could have made it. */
