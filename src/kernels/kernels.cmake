@@ -4,6 +4,9 @@
 set(QUERN_KERNEL_SOURCES
   src/kernels/kernels.c
   src/kernels/blocks.c
+  src/kernels/language.c
+  src/kernels/language/ref_f32.c
+  src/kernels/language/ref_f64.c
   src/kernels/integer.c
   src/kernels/half.c
   src/kernels/half/convert.c
@@ -55,6 +58,18 @@ function(quern_kernel_set name)
   set(QUERN_KERNEL_SOURCES ${QUERN_KERNEL_SOURCES} ${files} PARENT_SCOPE)
 endfunction()
 
+# Kernels of language models for an instruction set.
+function(quern_language_set name)
+  string(TOUPPER ${name} option)
+  if(NOT QUERN_WITH_${option})
+    return()
+  endif()
+  set_property(SOURCE src/kernels/language.c APPEND PROPERTY COMPILE_DEFINITIONS QN_WITH_${option})
+  set_source_files_properties(src/kernels/language/${name}.c PROPERTIES
+    COMPILE_OPTIONS "${QUERN_KERNEL_FLAGS};${ARGN}")
+  set(QUERN_KERNEL_SOURCES ${QUERN_KERNEL_SOURCES} src/kernels/language/${name}.c PARENT_SCOPE)
+endfunction()
+
 # Kernels of whole numbers for an instruction set, and for it with a feature that some processors have
 # (src/kernels/integer.c). Left out, the reference's are used.
 function(quern_integer_set set name)
@@ -86,6 +101,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   quern_kernel_set(avx512 -mavx512f -mavx512vl -mavx512dq -mavx512bw -mavx2 -mfma
     -mprefer-vector-width=512)
   set(avx512_flags -mavx512f -mavx512vl -mavx512dq -mavx512bw -mavx2 -mfma -mprefer-vector-width=512)
+  quern_language_set(avx2 -mavx2 -mfma)
+  quern_language_set(avx512 ${avx512_flags})
   quern_integer_set(avx2 avx2 -mavx2 -mfma)
   quern_integer_set(avx2 avxvnni -mavx2 -mfma -mavxvnni)
   quern_integer_set(avx512 avx512 ${avx512_flags})
@@ -93,6 +110,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   quern_half_set(avx512 avx512bf16 ${avx512_flags} -mavx512bf16)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   quern_kernel_set(neon)
+  quern_language_set(neon)
   quern_integer_set(neon neon)
   quern_integer_set(neon dotprod -march=armv8.2-a+dotprod)
 endif()

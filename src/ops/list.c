@@ -124,6 +124,13 @@ const qn_op *const qn_ops[] = {
     &qn_op_frozen_linear,
     &qn_op_frozen_linear_backward_data,
     &qn_op_frozen_embedding,
+    &qn_op_rms_norm,
+    &qn_op_rms_norm_backward,
+    &qn_op_rotary,
+    &qn_op_gated,
+    &qn_op_gated_backward,
+    &qn_op_causal,
+    &qn_op_causal_backward,
     NULL,
 };
 

@@ -31,6 +31,28 @@ typedef struct qn_lstm_shape {
     int64_t n, t, k;
 } qn_lstm_shape;
 
+/* Causal attention of T positions to U keys and values, all of D numbers, in heads that share those
+ * of key_heads in their order. */
+typedef struct qn_causal_shape {
+    int64_t n, t, u, heads, key_heads, d;
+    int64_t window;         /* keys that a position looks at, at most; 0: all */
+    double scale, soft_cap; /* of the scores; cap 0: none */
+} qn_causal_shape;
+
+/* Rotary positions over heads of D numbers, of which the first R are turned, in N * T = rows. */
+typedef struct qn_rotary_shape {
+    int64_t rows, t, h, d, r, table_rows;
+    bool neighbours; /* pairs are neighbours, or number j and number j + R / 2 */
+    bool backwards;  /* turned back: the gradient */
+} qn_rotary_shape;
+
+/* What a gate does to its operand x. */
+typedef enum qn_gate {
+    QN_GATE_SILU, /* x / (1 + e^-x) */
+    QN_GATE_GELU, /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
+    QN_GATE_COUNT
+} qn_gate;
+
 /* Elementwise functions; each derivative is a function of the output y alone. */
 typedef enum qn_activation_kind {
     QN_ACTIVATION_NONE = 0,

@@ -125,11 +125,24 @@ static void want_inputs(op_sample *sample, const qn_node *node) {
         sample->sources[i] = node->inputs[i];
 }
 
+/* Parameters that are not trained, as tables of angles, have no gradient. */
+static void leave_out_fixed(op_sample *sample) {
+    for (int i = 0; i < sample->n_sources; i++) {
+        const qn_value_info *info = qn_graph_value(sample->graph, sample->sources[i]);
+        if (info && info->kind == QN_KIND_PARAMETER && !info->trainable)
+            sample->sources[i] = QN_NO_VALUE;
+    }
+}
+
 /* outputs of the sample; its sources are the inputs. */
 static void put_sample(dump *d, op_sample *sample, const char *name, int variant,
                        const char *attributes, const qn_value *outputs, int n_outputs) {
+    qn_value sources[SAMPLE_SOURCES];
+    memcpy(sources, sample->sources, sizeof sources);
+    leave_out_fixed(sample);
     if (sample->has_gradients)
         sample_differentiate(sample);
+    memcpy(sample->sources, sources, sizeof sources);
     graph_run run = run_create(sample->graph);
     fill(&run);
     run_all(&run, qn_kernels_get(QN_F64, QN_ISA_REF), NULL);

@@ -661,7 +661,61 @@ def frozen_embedding(x, a, _):
     return [F.embedding(x[1].long().clamp(0, len(x[0]) - 1), frozen(x[0], a))]
 
 
+def rms_norm(x, a, _):
+    y = x[0] / torch.sqrt((x[0] * x[0]).mean(-1, keepdim=True) + float(a["epsilon"]))
+    return [y * (x[1] + float(a["offset"])) if len(x) > 1 and x[1] is not None else y]
+
+
+def rotary(inputs, a, _):
+    x, cosines, sines = inputs[:3]
+    n, t, half = x.shape[0], x.shape[1], cosines.shape[1]
+    positions = torch.arange(t).expand(n, t)
+    if len(inputs) > 3 and inputs[3] is not None:
+        positions = inputs[3].long().clamp(0, len(cosines) - 1)
+    turned, rest = x[..., :2 * half], x[..., 2 * half:]
+    pairs = turned.unflatten(-1, (half, 2) if a["neighbours"] == "1" else (2, half))
+    axis = -1 if a["neighbours"] == "1" else -2
+    number = torch.complex(*pairs.unbind(axis))
+    angle = torch.complex(cosines, sines * (-1 if a["backwards"] == "1" else 1))
+    number = number * angle[positions][:, :, None]
+    turned = torch.stack([number.real, number.imag], axis).flatten(-2)
+    return [torch.cat([turned, rest], -1)]
+
+
+def gated(x, a, _):
+    y = F.silu(x[0]) if a["kind"] == "0" else F.gelu(x[0], approximate="tanh")
+    return [y * x[1] if len(x) > 1 and x[1] is not None else y]
+
+
+def causal_attention(inputs, a, _):
+    """Position t looks at keys max(first, last - window + 1) to last; one without keys makes 0."""
+    query, key, value = (x.transpose(1, 2) for x in inputs[:3])
+    first, last = [*inputs[3:], None, None][:2]
+    n, t, u = len(query), query.shape[2], key.shape[2]
+    cap, window = float(a["soft_cap"]), int(a["window"])
+    last = torch.arange(u - t, u).expand(n, t) if last is None else last.long()
+    last = last.clamp(max=u - 1)
+    first = torch.zeros(n, t) if first is None else first
+    if window:
+        first = torch.maximum(first, last - window + 1)
+    keys = torch.arange(u)
+    seen = ((keys >= first[..., None]) & (keys <= last[..., None]))[:, None]
+    group = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    scores = float(a["scale"]) * query @ key.transpose(2, 3)
+    scores = cap * torch.tanh(scores / cap) if cap else scores
+    none = ~seen.any(-1, keepdim=True)
+    scores = scores.masked_fill(~seen & ~none, -math.inf)
+    sums = scores.logsumexp(-1, keepdim=True).masked_fill(none, 0)
+    y = (torch.softmax(scores, -1).masked_fill(none, 0) @ value).transpose(1, 2)
+    return [y, sums[..., 0].transpose(1, 2)]
+
+
 OPERATORS = {
+    "causal_attention": causal_attention,
+    "rms_norm": rms_norm,
+    "rotary": rotary,
+    "gated": gated,
     "frozen_linear": frozen_linear,
     "frozen_embedding": frozen_embedding,
     "round": round_numbers,

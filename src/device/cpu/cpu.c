@@ -8,7 +8,7 @@ static const qn_cpu_operator *const families[] = {
     qn_cpu_convolution, qn_cpu_pool,       qn_cpu_product,     qn_cpu_norm,    qn_cpu_attention,
     qn_cpu_lstm,        qn_cpu_activation, qn_cpu_elementwise, qn_cpu_loss,    qn_cpu_layout,
     qn_cpu_reduce,      qn_cpu_update,     qn_cpu_quantise,    qn_cpu_integer, qn_cpu_round,
-    qn_cpu_chunked,     qn_cpu_whole_norm, qn_cpu_exact,       qn_cpu_frozen,
+    qn_cpu_chunked,     qn_cpu_whole_norm, qn_cpu_exact,       qn_cpu_frozen,  qn_cpu_language,
 };
 
 /* ---- finding a row ---- */

@@ -203,13 +203,13 @@ static void check_properties(void) {
 /* Inputs of which any shape with one axis more is right, too. */
 static bool takes_more_axes(const qn_node *node, int input) {
     const qn_op *op = node->op;
-    if (strcmp(op->name, "binary_cross_entropy") == 0)
+    if (strcmp(op->name, "binary_cross_entropy") == 0 || strcmp(op->name, "gated") == 0)
         return node->inputs[1].id < 0;
     if (strcmp(op->name, "clip_factor") == 0)
         return input > 0;
     if (strcmp(op->name, "bias") == 0 || strcmp(op->name, "batch_norm") == 0 ||
         strcmp(op->name, "batch_norm_inference") == 0 || strcmp(op->name, "layer_norm") == 0 ||
-        strcmp(op->name, "whole_norm") == 0)
+        strcmp(op->name, "rms_norm") == 0 || strcmp(op->name, "whole_norm") == 0)
         return input == 0;
     if (strcmp(op->name, "combine") == 0 || strcmp(op->name, "where") == 0 ||
         strcmp(op->name, "integer") == 0 || strcmp(op->name, "pick") == 0)
