@@ -14,7 +14,7 @@ if(QUERN_CORE_ONLY)
   install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/quern ${dev})
   set(pc_requires "")
 else()
-  install(DIRECTORY include/quern TYPE INCLUDE ${dev} FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY include/quern TYPE INCLUDE ${dev} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
   set(pc_requires "zlib libpng libjpeg libcjson libutf8proc yajl libprotobuf-c")
 endif()
 

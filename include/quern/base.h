@@ -74,7 +74,11 @@ typedef enum qn_dtype {
  *
  * or with the function that fills it (qn_trainer_options_for). A size that no version of the
  * header has is QN_ERROR_ARGUMENT. */
+#ifdef __cplusplus /* the size is the first field, and C++17 does not name fields */
+#define QN_OPTIONS_INIT(type) sizeof(type)
+#else
 #define QN_OPTIONS_INIT(type) .size = sizeof(type)
+#endif
 
 /* Source of memory. allocate returns null on failure; align is a power of two. release receives
  * the byte count of the allocation. Called by one thread at a time per object that uses the
@@ -92,6 +96,13 @@ typedef struct qn_log {
     void (*write)(void *user, int level, const char *text);
     void (*progress)(void *user, const char *what, int64_t n_done, int64_t n); /* may be null */
 } qn_log;
+
+/* The version of this header. The library's, which may be another where it is shared, is
+ * qn_version(). */
+#define QN_VERSION_MAJOR 0
+#define QN_VERSION_MINOR 1
+#define QN_VERSION_PATCH 0
+#define QN_VERSION_TEXT  "0.1.0"
 
 /* Version of the library as "1.2.3". */
 QN_API const char *qn_version(void);

@@ -22,9 +22,18 @@ typedef struct qn_shape {
 } qn_shape;
 
 /* QN_SHAPE(2, 3) is the shape 2x3. */
+#ifdef __cplusplus
+}
+template <class... T> constexpr qn_shape QN_SHAPE(T... extents) {
+    static_assert(sizeof...(extents) <= QN_MAX_RANK, "a shape of too many extents");
+    return qn_shape{static_cast<int>(sizeof...(extents)), {static_cast<int64_t>(extents)...}};
+}
+extern "C" {
+#else
 #define QN_SHAPE(...)                                                                              \
     ((qn_shape){.rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                 \
                 .dims = {__VA_ARGS__}})
+#endif
 
 typedef struct qn_graph qn_graph;
 
@@ -34,7 +43,11 @@ typedef struct qn_value {
 } qn_value;
 
 /* No value: an omitted input, or the result after a failure. */
+#ifdef __cplusplus
+#define QN_NO_VALUE (qn_value{-1})
+#else
 #define QN_NO_VALUE ((qn_value){-1})
+#endif
 
 typedef struct qn_graph_options {
     size_t size;                   /* QN_OPTIONS_INIT(qn_graph_options) */

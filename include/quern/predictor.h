@@ -89,6 +89,8 @@ typedef struct qn_predictor_facts {
     bool is_regression;               /* outputs are values of numeric targets, not probabilities */
     size_t weight_bytes, arena_bytes; /* the parameters; the values of a forward pass */
     size_t held_bytes, peak_bytes;    /* from its allocator, now and at its peak */
+    int n_names;                      /* outputs that have a name, from the first */
+    const char *const *names;         /* (n_names) of classes, valid as long as the predictor */
 } qn_predictor_facts;
 
 QN_API qn_predictor_facts qn_predictor_get_facts(const qn_predictor *predictor);

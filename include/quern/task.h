@@ -18,8 +18,15 @@ extern "C" {
 typedef struct qn_task qn_task;
 
 /* Sizes of qn_task_options and the engine options in it. */
+#ifdef __cplusplus
+#define QN_TASK_OPTIONS_INIT                                                                       \
+    sizeof(qn_task_options), {                                                                     \
+        sizeof(qn_engine_options)                                                                  \
+    }
+#else
 #define QN_TASK_OPTIONS_INIT                                                                       \
     QN_OPTIONS_INIT(qn_task_options), .engine.size = sizeof(qn_engine_options)
+#endif
 
 typedef struct qn_task_options {
     size_t size; /* QN_TASK_OPTIONS_INIT */

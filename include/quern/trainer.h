@@ -16,8 +16,15 @@ extern "C" {
 typedef struct qn_trainer qn_trainer;
 
 /* Sizes of qn_trainer_options and the engine options in it. */
+#ifdef __cplusplus
+#define QN_TRAINER_OPTIONS_INIT                                                                    \
+    sizeof(qn_trainer_options), {                                                                  \
+        sizeof(qn_engine_options)                                                                  \
+    }
+#else
 #define QN_TRAINER_OPTIONS_INIT                                                                    \
     QN_OPTIONS_INIT(qn_trainer_options), .engine.size = sizeof(qn_engine_options)
+#endif
 
 typedef struct qn_trainer_options {
     size_t size;              /* QN_TRAINER_OPTIONS_INIT, or qn_trainer_options_for */

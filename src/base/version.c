@@ -1,4 +1,4 @@
-/* The version, which the build takes from CMakeLists.txt. */
+/* The version, which CMakeLists.txt takes from the header. */
 #include "quern/base.h"
 
 const char *qn_version(void) {

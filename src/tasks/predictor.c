@@ -431,5 +431,7 @@ qn_predictor_facts qn_predictor_get_facts(const qn_predictor *p) {
         .arena_bytes = use.arena_bytes,
         .held_bytes = sizeof *p + qn_counter_held(&p->counter),
         .peak_bytes = sizeof *p + __atomic_load_n(&p->counter.peak_bytes, __ATOMIC_RELAXED),
+        .n_names = p->preparation.class_names ? p->preparation.n_classes : 0,
+        .names = p->preparation.class_names,
     };
 }

@@ -180,7 +180,7 @@ class Facts(unittest.TestCase):
                                  if (SOURCE / "src" / name).is_dir()])
 
     def test_examples(self):
-        n = len([path for path in (SOURCE / "examples").iterdir() if path.suffix in (".c", ".py")])
+        n = len([path for path in (SOURCE / "examples").iterdir() if path.suffix in (".c", ".cpp", ".py")])
         self.assertIn(f"with all {n} examples", (SOURCE / "CONTRIBUTING.md").read_text())
 
 

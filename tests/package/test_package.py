@@ -89,6 +89,7 @@ def with_cmake(folder, prefix):
         "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
     run("cmake", "--build", where)
     try_examples(where, None)
+    print("== train, of C++\n" + run(where / "train", cwd=where), end="")
     try_examples(where, None, "_static")
     check_memory(where / "classify_static", words_of("classify", where))
 
