@@ -192,6 +192,13 @@ typedef struct qn_sample_options {
     const char *picture; /* PNG file to write; null: none */
     void *user;
     void (*put)(void *user, const char *line); /* text, a line at a time, without its end */
+    /* Language models from files, whose length counts tokens: */
+    int64_t top_k;             /* draw among so many likeliest tokens; 0: all */
+    double top_p;              /* among the likeliest that together reach this part; 0: all */
+    double repetition_penalty; /* logits of tokens that were there are divided by it; 0: none */
+    const char *stop;          /* text at which a sample ends, and which is left out; null: none */
+    /* Pieces of text as they are made, whole characters each; null: put gets lines. */
+    void (*stream)(void *user, const char *text, size_t bytes);
 } qn_sample_options;
 
 /* Shows samples of what the task has learned: text, translations, answers, images, a game.

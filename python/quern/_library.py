@@ -270,13 +270,15 @@ class Metrics(Structure):
 
 
 PUT_LINE = CFUNCTYPE(None, c_void_p, c_char_p)
+PUT_PIECE = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 
 
 class SampleOptions(Sized):
     _c_name_ = "qn_sample_options"
     _fields_ = [("size", c_size_t), ("prompt", c_char_p), ("context", c_char_p), ("count", c_int64),
                 ("length", c_int64), ("temperature", c_double), ("seed", c_uint64), ("picture", c_char_p),
-                ("user", c_void_p), ("put", PUT_LINE)]
+                ("user", c_void_p), ("put", PUT_LINE), ("top_k", c_int64), ("top_p", c_double),
+                ("repetition_penalty", c_double), ("stop", c_char_p), ("stream", PUT_PIECE)]
 
 
 class Best(Structure):

@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "os/process/interrupt.h"
 #include "report/confusion.h"
+#include "tasks/tasks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,6 +50,14 @@ static const option options[] = {
      .most = 1e9,
      .fallback = "64",
      .help = "samples in a batch"},
+    {.name = "length",
+     .of = "tokens",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 1e6,
+     .otherwise = "the checkpoint's, else 256",
+     .help = "tokens of a row, each of which is predicted from those before it"},
     {.name = "loss",
      .of = "arrays",
      .kind = OPTION_CHOICE,
@@ -132,6 +141,25 @@ static bool is_own_data(const arguments *a, const session *s) {
     return !data || !kept || data_name_is_same(data, kept);
 }
 
+static bool is_of_tokens(const session *s) {
+    return strcmp(qn_task_of(s->model), "tokens") == 0;
+}
+
+/* Text that a language model from a file was not trained on is one part. */
+static bool is_whole_text(const arguments *a, const session *s) {
+    const bool is_part = arguments_get(a, "holdout") || arguments_get(a, "split");
+    const bool is_own = s->kept && is_own_data(a, s);
+    return is_of_tokens(s) && !is_part && !is_own;
+}
+
+static qn_status prepare(const arguments *a, session *s) {
+    if (arguments_has(a, "length") && !is_of_tokens(s))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--length is not for %s, which is no language model from a file",
+                       s->model->name);
+    return is_whole_text(a, s) ? qn_metadata_set(s->pairs, QN_WHOLE, "yes") : QN_OK;
+}
+
 /* Other data was not trained on: all of it can be judged, unless a part of it is asked for. */
 static qn_split find_split(const arguments *a, const session *s) {
     const char *asked = arguments_get(a, "split");
@@ -139,6 +167,8 @@ static qn_split find_split(const arguments *a, const session *s) {
     for (int split = 0; asked && split <= QN_ALL_SPLITS; split++)
         if (strcmp(asked, split_words((qn_split)split)) == 0)
             return (qn_split)split;
+    if (is_whole_text(a, s))
+        return QN_TRAIN;
     const bool can = strcmp(qn_task_of(s->model), "classification") == 0;
     return can && !is_part && !is_own_data(a, s) ? QN_ALL_SPLITS : QN_TEST;
 }
@@ -359,11 +389,11 @@ static int evaluate(const arguments *a, session *s) {
 static int run(const arguments *a) {
     static const char *const names[] = {
         "data", "holdout", "validation", "batch",   "rules", "episodes", "test-epsilon",
-        "loss", "header",  "separator",  "decimal", "dates", NULL};
+        "loss", "header",  "separator",  "decimal", "dates", "length",   NULL};
     session s;
     session_init(&s);
     s.wants_confusion = wants_confusion(a);
-    qn_status status = session_open_trained(&s, a, names);
+    qn_status status = session_open_trained(&s, a, names, prepare);
     if (status == QN_OK && s.wants_confusion && !qn_task_get_confusion(s.task).classes)
         status = qn_fail(QN_ERROR_ARGUMENT, "--per-class, --confusion and --html are for models "
                                             "that tell classes apart");

@@ -5,7 +5,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
-#include "format/pretrained/pretrained.h"
+#include "models/language/model.h"
 #include "quern/onnx.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
@@ -18,6 +18,7 @@ enum { MOST_NAMED = 6 }; /* initialisers that one message names */
 /* The one that is open: a command has one model. */
 static struct {
     qn_onnx_network *network;
+    qn_language_model *language; /* that it is of, in place of a network; or null */
     const qn_model *model;
     char hash[QN_ONNX_HASH_TEXT];
     qn_onnx_options how;    /* what the command line and checkpoints say of it */
@@ -97,10 +98,9 @@ const qn_onnx_options *model_given_options(void) {
 }
 
 qn_status model_check_built_in(const char *name) {
-    return imported.own_option
-               ? qn_fail(QN_ERROR_ARGUMENT, "--%s is of ONNX files, and %s is a built-in model",
-                         imported.own_option, name)
-               : QN_OK;
+    return imported.own_option ? qn_fail(QN_ERROR_ARGUMENT, "--%s is of ONNX files, and %s is none",
+                                         imported.own_option, name)
+                               : QN_OK;
 }
 
 const char *model_task_of_data(const char *data) {
@@ -132,23 +132,30 @@ static qn_status import(const char *path, const char *data) {
 
 const char *const model_split_keys[] = {QN_HELD_OUT, "holdout", "validation", "seed", NULL};
 
-qn_status model_find(const char *name, const char *data, const qn_model **model) {
+static qn_status open_language(const char *path) {
+    QN_TRY(model_check_built_in(path));
+    QN_TRY(qn_language_model_open(NULL, path, &imported.language));
+    imported.model = &imported.language->model;
+    qn_language_hash(&imported.language->language, imported.hash);
+    return QN_OK;
+}
+
+bool model_is_file(const char *name) {
     const size_t n = strlen(name);
-    if (n < 5 || strcmp(name + n - 5, ".onnx") != 0) {
-        if (qn_pretrained_is(NULL, name))
-            return qn_fail(QN_ERROR_UNSUPPORTED,
-                           "%s is a language model; quern import and quern tokens read such files, "
-                           "and no command trains such models yet",
-                           name);
+    return (n > 5 && strcmp(name + n - 5, ".onnx") == 0) || qn_pretrained_is(NULL, name);
+}
+
+qn_status model_find(const char *name, const char *data, const qn_model **model) {
+    if (!model_is_file(name)) {
         *model = qn_model_find(name);
         return *model ? model_check_built_in(name) : QN_ERROR_ARGUMENT;
     }
     const bool is_open = imported.model && strcmp(imported.model->name, name) == 0;
     if (imported.model && !is_open)
-        return qn_fail(QN_ERROR_ARGUMENT, "%s and %s: one ONNX file at a time",
+        return qn_fail(QN_ERROR_ARGUMENT, "%s and %s: one model's file at a time",
                        imported.model->name, name);
     if (!is_open)
-        QN_TRY(import(name, data));
+        QN_TRY(qn_pretrained_is(NULL, name) ? open_language(name) : import(name, data));
     *model = imported.model;
     return QN_OK;
 }
@@ -184,7 +191,7 @@ static qn_status add_others(const qn_metadata *of_file, qn_metadata *pairs) {
 
 qn_status model_add_pairs(const qn_model *model, bool training, qn_metadata *pairs) {
     qn_metadata *of_file;
-    if (!model_hash(model))
+    if (!model_network(model))
         return QN_OK;
     if (!training && !qn_metadata_get(pairs, QN_PREPARED)) {
         QN_TRY(qn_onnx_properties(imported.network, pairs));
@@ -203,7 +210,7 @@ const char *model_hash(const qn_model *model) {
 }
 
 const qn_onnx_network *model_network(const qn_model *model) {
-    return model_hash(model) ? imported.network : NULL;
+    return model && model == imported.model ? imported.network : NULL;
 }
 
 qn_status model_check(const qn_model *model, const qn_metadata *kept, const char *path) {
@@ -255,7 +262,7 @@ static void note_unsure(const qn_model *model) {
 qn_status model_say(const qn_model *model) {
     qn_model_size size;
     char count[32];
-    if (!model_hash(model))
+    if (!model_network(model))
         return QN_OK;
     QN_TRY(qn_model_measure(model, model->input, model->n_classes, &size));
     if (size.n_parameters == 0)

@@ -1,4 +1,5 @@
-/* The model named on the command line: one of the zoo, or an ONNX file, which is imported. */
+/* The model named on the command line: one of the zoo, an ONNX file, which is imported, or a
+ * language model: a GGUF file or a folder of Hugging Face's. */
 #ifndef QN_CLI_MODEL_H
 #define QN_CLI_MODEL_H
 
@@ -7,10 +8,13 @@
 #include "quern/checkpoint.h"
 #include "quern/model.h"
 
-/* By name, or, where it ends in ".onnx", from that file, which stays open until the program ends:
+/* By name, or from the file that the name is of, which stays open until the program ends:
  * for the task that the data is for, or, where that does not say it, the file or its inputs. data
  * may be null. */
 qn_status model_find(const char *name, const char *data, const qn_model **model);
+
+/* Whether a name is of a file with weights: ".onnx", or a language model's. */
+bool model_is_file(const char *name);
 
 /* How the ONNX file that is imported next is read: by a command's options, and, where these do not
  * say it, by the settings of a checkpoint (null: none), whose texts stay the caller's, or of a
@@ -38,7 +42,7 @@ qn_status model_add_pairs(const qn_model *model, bool training, qn_metadata *pai
 /* Settings that say which samples of the data of a checkpoint were held out; null ends them. */
 extern const char *const model_split_keys[];
 
-/* Sixteen digits that tell an ONNX file's content from another's; null for models of the zoo. */
+/* Sixteen digits that tell a file's content from another's; null for models of the zoo. */
 const char *model_hash(const qn_model *model);
 
 /* The network that an ONNX file's model is of; null for models of the zoo. */

@@ -219,10 +219,11 @@ static qn_status canonical_lora(const option *o, const char *value, qn_arena *te
         if (!layers)
             return QN_ERROR_MEMORY;
     }
-    if (!is_right || rank < 1 || rank > 65536 || !(alpha >= 0 && alpha < 1e9) || !*layers)
+    if (!is_right || rank < 1 || rank > 65536 || !(alpha >= 0 && alpha < 1e9))
         return refuse(o, value, "rank=N,layers=PATTERN, with alpha=X or without");
-    *canonical = qn_arena_format(texts, "rank=%lld,alpha=%.17g,layers=%s", rank,
-                                 alpha > 0 ? alpha : (double)rank, layers);
+    *canonical =
+        qn_arena_format(texts, "rank=%lld,alpha=%.17g%s%s", rank, alpha > 0 ? alpha : (double)rank,
+                        *layers ? ",layers=" : "", layers);
     return *canonical ? QN_OK : QN_ERROR_MEMORY;
 }
 

@@ -124,7 +124,7 @@ static qn_status refuse_data(const session *s, qn_status status) {
 }
 
 qn_status session_begin(session *s, const char *model, const char *data, const char *path) {
-    if (path && model && !strstr(model, ".onnx"))
+    if (path && model && !model_is_file(model))
         QN_TRY(model_find(model, data, &s->model)); /* a name that is none is said first */
     if (path)
         QN_TRY(qn_checkpoint_read(&s->allocator, path, &s->kept));
@@ -252,10 +252,10 @@ static qn_status forget_form(session *s, const arguments *a) {
     return QN_OK;
 }
 
-qn_status session_open_trained(session *s, const arguments *a, const char *const *names) {
+qn_status session_open_trained(session *s, const arguments *a, const char *const *names,
+                               session_prepare *prepare) {
     const char *weights = arguments_get(a, "weights"), *name = a->n_words > 0 ? a->words[0] : "";
-    const bool is_file = strlen(name) > 5 && strcmp(name + strlen(name) - 5, ".onnx") == 0;
-    if (!weights && !is_file)
+    if (!weights && !model_is_file(name))
         return qn_fail(QN_ERROR_ARGUMENT, "quern %s needs --weights FILE", a->command->name);
     model_read_options(a);
     QN_TRY(session_begin(s, *name ? name : NULL, arguments_get(a, "data"), weights));
@@ -263,6 +263,8 @@ qn_status session_open_trained(session *s, const arguments *a, const char *const
         if (arguments_get(a, *names))
             QN_TRY(qn_metadata_set(s->pairs, *names, arguments_get(a, *names)));
     }
+    if (prepare)
+        QN_TRY(prepare(a, s));
     if (s->kept)
         QN_TRY(forget_form(s, a));
     QN_TRY(reading_store(a, s->pairs));

@@ -46,10 +46,14 @@ qn_status session_load(session *s, const char *path, bool with_state);
 /* Fills the engine with weights to begin with, and says what begins anew. */
 qn_status session_load_start(session *s, const char *path);
 
+/* Says further settings once the model is known, before the checkpoint's are added. */
+typedef qn_status session_prepare(const arguments *a, session *s);
+
 /* For evaluate and sample: the task as the checkpoint has it (of an ONNX file, which has weights,
  * one is not needed), but for what the options "data",
- * "holdout" and others in names (a list, null at its end) say. */
-qn_status session_open_trained(session *s, const arguments *a, const char *const *names);
+ * "holdout" and others in names (a list, null at its end) and prepare (which may be null) say. */
+qn_status session_open_trained(session *s, const arguments *a, const char *const *names,
+                               session_prepare *prepare);
 
 /* "bits per character" of "bits_per_character", in text. */
 const char *metric_words(const char *name, char *text, size_t bytes);

@@ -15,8 +15,9 @@
 #include <string.h>
 
 const qn_task_kind *const qn_task_kinds[] = {
-    &qn_task_classification, &qn_task_language,  &qn_task_generation, &qn_task_control,
-    &qn_task_translation,    &qn_task_answering, &qn_task_arrays,     NULL};
+    &qn_task_classification, &qn_task_language,    &qn_task_generation,
+    &qn_task_control,        &qn_task_translation, &qn_task_answering,
+    &qn_task_arrays,         &qn_task_tokens,      NULL};
 
 static const qn_task_kind *find_kind(const char *name) {
     for (int i = 0; qn_task_kinds[i]; i++) {

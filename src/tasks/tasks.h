@@ -35,7 +35,7 @@ typedef struct qn_task_kind {
 } qn_task_kind;
 
 extern const qn_task_kind qn_task_classification, qn_task_language, qn_task_generation,
-    qn_task_control, qn_task_translation, qn_task_answering, qn_task_arrays;
+    qn_task_control, qn_task_translation, qn_task_answering, qn_task_arrays, qn_task_tokens;
 
 /* One row for each kind; a null pointer ends it. */
 extern const qn_task_kind *const qn_task_kinds[];
@@ -80,6 +80,12 @@ struct qn_task {
  * one batch with the first of the next epoch. Checkpoints of versions that left them out have none,
  * and go on so. */
 #define QN_LAST_BATCH "last_batch"
+
+/* Settings of a language model from a file, which no checkpoint keeps: "yes" where all of the text
+ * is one part, learned from or measured; and where the task only draws text, of so many tokens as
+ * "length" says, prompt included. */
+#define QN_WHOLE "whole"
+#define QN_DRAWS "draws"
 
 /* Setting under which a checkpoint of words keeps them. */
 #define QN_TEXT_WORDS "text.words"

@@ -92,7 +92,9 @@ class Documents(quern.Case):
         self.make_texts()
         self.make_rows()
         (self.folder / "model.gguf").write_bytes(language_files.gguf(
-            language_files.LLAMA | language_files.TOKENIZER, language_files.llama_tensors()))
+            language_files.LLAMA | language_files.TOKENIZER, language_files.tame_tensors()))
+        for name in ("notes.txt", "held.txt"):
+            (self.folder / name).write_text("abc dab cab aebf dgaf " * 60)
         (self.folder / "swap").mkdir()
         (self.folder / "budget").write_text("none\n")
         (self.folder / "Makefile").write_text("all:\n\ttrue\n")

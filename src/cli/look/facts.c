@@ -3,6 +3,7 @@
 
 #include "base/print.h"
 #include "cli/json.h"
+#include "cli/terminal.h"
 #include "tensor/tensor.h"
 
 #include <stdarg.h>
@@ -31,7 +32,7 @@ static const char *separator_name(char separator) {
                               : "blanks";
 }
 
-static void print_table(const qn_data_facts *f, const look_lines *to) {
+static void print_table(const qn_data_facts *f) {
     char line[LINE] = "";
     if (!f->separator)
         return;
@@ -41,10 +42,10 @@ static void print_table(const qn_data_facts *f, const look_lines *to) {
         append(line, ", %s", f->has_header == QN_ANSWER_YES ? "a header" : "no header");
     if (f->encoding)
         append(line, ", %s", f->encoding);
-    look_put(to, "%s", line);
+    terminal_print(2, "%s", line);
 }
 
-static void print_columns(const qn_data_facts *f, const look_lines *to) {
+static void print_columns(const qn_data_facts *f) {
     char line[LINE] = "";
     if (f->n_columns == 0)
         return;
@@ -59,10 +60,10 @@ static void print_columns(const qn_data_facts *f, const look_lines *to) {
     }
     if (f->n_columns > MOST_COLUMNS)
         append(line, ", and %zu more", f->n_columns - MOST_COLUMNS);
-    look_put(to, "%s", line);
+    terminal_print(2, "%s", line);
 }
 
-static void print_counts(const char *name, const qn_count_facts *facts, const look_lines *to) {
+static void print_counts(const char *name, const qn_count_facts *facts) {
     char line[LINE] = "";
     for (size_t i = 0; i < facts->n; i++) {
         const qn_count_fact *c = &facts->list[i];
@@ -71,10 +72,10 @@ static void print_counts(const char *name, const qn_count_facts *facts, const lo
             append(line, " (%s)", c->why);
     }
     if (facts->n > 0)
-        look_put(to, "%s:%s", name, line);
+        terminal_print(2, "%s:%s", name, line);
 }
 
-static void print_samples(const qn_data_source *source, const look_lines *to) {
+static void print_samples(const qn_data_source *source) {
     const qn_data_facts *f = source->facts;
     char shape[QN_SHAPE_TEXT], line[LINE] = "";
     if (source->sample.rank == 3 && source->sample.dims[0] == 0) {
@@ -87,10 +88,10 @@ static void print_samples(const qn_data_source *source, const look_lines *to) {
         append(line, ", %s in the file", f->element);
     if (f->axes)
         append(line, ", axes %s", f->axes);
-    look_put(to, "%s", line);
+    terminal_print(2, "%s", line);
 }
 
-static void print_target(const qn_data_source *source, const look_lines *to) {
+static void print_target(const qn_data_source *source) {
     const qn_data_facts *f = source->facts;
     char line[LINE] = "target: ";
     if (f->target)
@@ -104,31 +105,31 @@ static void print_target(const qn_data_source *source, const look_lines *to) {
         append(line, "%s", qn_target_kind_name(f->target_kind));
     if (f->target_why)
         append(line, " (%s)", f->target_why);
-    look_put(to, "%s", line);
+    terminal_print(2, "%s", line);
 }
 
-static void print_split(const qn_data_source *source, const look_lines *to) {
+static void print_split(const qn_data_source *source) {
     char line[LINE] = "";
     append(line, "split: %lld to train on", (long long)source->n_samples[QN_TRAIN]);
     if (source->n_samples[QN_VALIDATION] > 0)
         append(line, ", %lld to validate", (long long)source->n_samples[QN_VALIDATION]);
     append(line, ", %lld to test, by %s", (long long)source->n_samples[QN_TEST],
            source->facts->split_by);
-    look_put(to, "%s", line);
+    terminal_print(2, "%s", line);
 }
 
-void facts_print(const qn_data_source *source, const look_lines *to) {
+void facts_print(const qn_data_source *source) {
     const qn_data_facts *f = source->facts;
-    print_table(f, to);
-    print_columns(f, to);
-    print_samples(source, to);
-    print_counts("formats", &f->formats, to);
-    print_counts("sizes", &f->sizes, to);
-    print_target(source, to);
-    print_split(source, to);
-    print_counts("left out", &f->dropped, to);
+    print_table(f);
+    print_columns(f);
+    print_samples(source);
+    print_counts("formats", &f->formats);
+    print_counts("sizes", &f->sizes);
+    print_target(source);
+    print_split(source);
+    print_counts("left out", &f->dropped);
     for (size_t i = 0; i < f->n_notes; i++)
-        look_put(to, "note: %s", f->notes[i]);
+        terminal_print(2, "note: %s", f->notes[i]);
 }
 
 /* ---- JSON ---- */

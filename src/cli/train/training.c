@@ -37,6 +37,12 @@ static qn_status check_settings(const arguments *a, const settings *s, const qn_
     if (n_head > 0 && n_classes > 0 && n_head != n_classes)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "--head and --classes have different numbers; leave one out");
+    const char *lora = settings_get(s, "lora");
+    if (lora && !strstr(lora, "layers=") && strcmp(qn_task_of(model), "tokens") != 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--lora of %s needs the layers that adapters stand beside: "
+                       "rank=N,layers=PATTERN",
+                       model->name);
     const bool is_sgd = strcmp(settings_get(s, "optimizer"), "sgd") == 0;
     if (!is_sgd && (arguments_has(a, "momentum") || arguments_flag(a, "nesterov")))
         return qn_fail(QN_ERROR_ARGUMENT, "--momentum and --nesterov need --optimizer sgd, not %s",

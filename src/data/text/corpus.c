@@ -18,6 +18,12 @@ typedef struct buffer {
     size_t n, capacity;
 } buffer;
 
+/* Where texts that were appended end. */
+typedef struct ends {
+    size_t *list; /* (n) of capacity */
+    size_t n, capacity;
+} ends;
+
 typedef struct reader {
     const qn_corpus_options *options;
     const qn_allocator *allocator;
@@ -26,6 +32,7 @@ typedef struct reader {
     const char **paths; /* (n_paths) of path_capacity: resolved, of the files read */
     size_t n_paths, path_capacity;
     buffer file, typed, parts[QN_SPLITS];
+    ends ends[QN_SPLITS]; /* of raw texts */
     int64_t n_ignored;
 } reader;
 
@@ -70,9 +77,20 @@ static qn_status load(reader *r, const char *path) {
 }
 
 static size_t find_boundary(const reader *r, const buffer *text) {
-    const double part = r->options->holdout > 0 ? r->options->holdout : 1.0 / 20;
+    const double part = r->options->is_whole      ? 0
+                        : r->options->holdout > 0 ? r->options->holdout
+                                                  : 1.0 / 20;
     const size_t wanted = (size_t)((double)text->n * (1 - part));
     return wanted < text->n ? wanted : text->n;
+}
+
+static qn_status note_end(reader *r, qn_split split, size_t bytes) {
+    ends *e = &r->ends[split];
+    if (bytes == 0)
+        return QN_OK;
+    QN_TRY(qn_grow(r->allocator, &e->list, &e->capacity, e->n + 1, sizeof *e->list));
+    e->list[e->n++] = r->parts[split].n;
+    return QN_OK;
 }
 
 /* Cuts the file that was loaded into its two parts, between characters. */
@@ -81,7 +99,11 @@ static qn_status split_characters(reader *r) {
     while (boundary < r->file.n && ((unsigned char)r->file.data[boundary] & 0xC0) == 0x80)
         boundary++;
     QN_TRY(append(r, &r->parts[QN_TRAIN], r->file.data, boundary));
-    return append(r, &r->parts[QN_TEST], r->file.data + boundary, r->file.n - boundary);
+    QN_TRY(append(r, &r->parts[QN_TEST], r->file.data + boundary, r->file.n - boundary));
+    if (!r->options->is_raw)
+        return QN_OK;
+    QN_TRY(note_end(r, QN_TRAIN, boundary));
+    return note_end(r, QN_TEST, r->file.n - boundary);
 }
 
 /* Where the word behind n words begins. */
@@ -295,6 +317,33 @@ static qn_status find_characters(reader *r, qn_corpus *corpus) {
                                r->options->most_tokens, &corpus->characters);
 }
 
+static qn_status keep_passages(reader *r, qn_corpus *corpus, qn_split split) {
+    const ends *e = &r->ends[split];
+    const buffer *text = &r->parts[split];
+    char *copy = qn_arena_allocate(&corpus->arena, text->n + 1, 1);
+    qn_passage *list = qn_arena_allocate(&corpus->arena, e->n + 1, sizeof *list);
+    if (!copy || !list)
+        return QN_ERROR_MEMORY;
+    if (text->n > 0)
+        memcpy(copy, text->data, text->n);
+    for (size_t i = 0, begin = 0; i < e->n; begin = e->list[i++])
+        list[i] = (qn_passage){copy + begin, e->list[i] - begin};
+    corpus->passages[split] = list;
+    corpus->n[split] = (int64_t)e->n;
+    return QN_OK;
+}
+
+static qn_status number_all(reader *r, qn_corpus *corpus) {
+    const bool has_words = r->options->has_words;
+    if (!r->options->is_raw)
+        QN_TRY(has_words ? find_words(r, corpus) : find_characters(r, corpus));
+    for (qn_split s = 0; s < QN_SPLITS; s++)
+        QN_TRY(r->options->is_raw ? keep_passages(r, corpus, s)
+               : has_words        ? number_words(corpus, s, &r->parts[s])
+                                  : number_characters(corpus, s, &r->parts[s]));
+    return QN_OK;
+}
+
 static qn_status read_all(reader *r, const char *specification, qn_corpus *corpus) {
     static const char prefix[] = "text:";
     const size_t n = sizeof prefix - 1;
@@ -309,12 +358,7 @@ static qn_status read_all(reader *r, const char *specification, qn_corpus *corpu
     corpus->name = qn_arena_text(&corpus->arena, specification);
     if (!corpus->name)
         return QN_ERROR_MEMORY;
-    const bool has_words = r->options->has_words;
-    QN_TRY(has_words ? find_words(r, corpus) : find_characters(r, corpus));
-    for (qn_split s = 0; s < QN_SPLITS; s++)
-        QN_TRY(has_words ? number_words(corpus, s, &r->parts[s])
-                         : number_characters(corpus, s, &r->parts[s]));
-    return QN_OK;
+    return number_all(r, corpus);
 }
 
 qn_status qn_corpus_open(const char *specification, const qn_corpus_options *options,
@@ -330,8 +374,10 @@ qn_status qn_corpus_open(const char *specification, const qn_corpus_options *opt
     qn_release(allocator, r.paths, r.path_capacity, sizeof *r.paths);
     qn_release(allocator, r.file.data, r.file.capacity, 1);
     qn_release(allocator, r.typed.data, r.typed.capacity, 1);
-    for (int s = 0; s < QN_SPLITS; s++)
+    for (int s = 0; s < QN_SPLITS; s++) {
         qn_release(allocator, r.parts[s].data, r.parts[s].capacity, 1);
+        qn_release(allocator, r.ends[s].list, r.ends[s].capacity, sizeof *r.ends[s].list);
+    }
     if (status == QN_OK) {
         *corpus = opened;
         corpus->words.table.arena = &corpus->arena;

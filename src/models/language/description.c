@@ -98,7 +98,6 @@ static qn_status check_heads(qn_language *language) {
 }
 
 static qn_status read_sizes(qn_language *language) {
-    static const qn_language_key base = {"%s.rope.freq_base", "rope_theta"};
     static const qn_language_key epsilons[] = {
         {"%s.attention.layer_norm_rms_epsilon", "rms_norm_eps"},
         {"%s.attention.layer_norm_epsilon", "layer_norm_epsilon layer_norm_eps"}};
@@ -106,8 +105,6 @@ static qn_status read_sizes(qn_language *language) {
         QN_TRY(read_size(language, (qn_language_size)i));
     fill_sizes(language);
     QN_TRY(check_heads(language));
-    if (qn_language_number(language, base, &language->rotary_base) == QN_LANGUAGE_WRONG)
-        QN_TRY(qn_language_refuse(language, "the base of its rotary positions is no number"));
     if (qn_language_number(language, epsilons[0], &language->epsilon) != QN_LANGUAGE_FOUND)
         (void)qn_language_number(language, epsilons[1], &language->epsilon);
     return QN_OK;
@@ -125,10 +122,15 @@ static const char *last_part(const char *path) {
     return path + end;
 }
 
-/* "rope_type", in older files "type". */
+/* Newer files have one object of positions, which may hold one for each kind of layer; in older
+ * ones "rope_type" is "type". */
 static const char *read_folder_scaling(qn_language *language) {
-    const cJSON *scaling =
-        cJSON_GetObjectItemCaseSensitive(language->files->config, "rope_scaling");
+    const cJSON *config = language->files->config;
+    const cJSON *scaling = cJSON_GetObjectItemCaseSensitive(config, "rope_parameters");
+    if (cJSON_HasObjectItem(scaling, "full_attention"))
+        scaling = cJSON_GetObjectItemCaseSensitive(scaling, "full_attention");
+    if (!scaling)
+        scaling = cJSON_GetObjectItemCaseSensitive(config, "rope_scaling");
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(scaling, "rope_type"));
     if (!type)
         type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(scaling, "type"));
@@ -178,6 +180,91 @@ static qn_status read_texts(qn_language *language) {
     return QN_OK;
 }
 
+/* ---- what layers compute ---- */
+
+/* Of the only 62 layers that there are, the scale is that of another width than a head's. */
+static double usual_scale(const qn_language *language) {
+    enum { GEMMA_27B_LAYERS = 62 };
+    const int64_t *s = language->sizes;
+    const bool is_other = language->files->is_gguf && language->family->traits.scales_embedding &&
+                          s[QN_LANGUAGE_LAYERS] == GEMMA_27B_LAYERS;
+    return 1 / sqrt(is_other ? (double)s[QN_LANGUAGE_WIDTH] / (double)s[QN_LANGUAGE_HEADS]
+                             : (double)s[QN_LANGUAGE_HEAD_WIDTH]);
+}
+
+static qn_status read_attention(qn_language *language) {
+    static const qn_language_key scale = {"%s.attention.scale", ""},
+                                 width = {"", "query_pre_attn_scalar"},
+                                 attention = {"%s.attn_logit_softcapping",
+                                              "attn_logit_softcapping"},
+                                 final = {"%s.final_logit_softcapping", "final_logit_softcapping"};
+    double number = 0;
+    language->attention_scale = usual_scale(language);
+    if (qn_language_number(language, scale, &number) == QN_LANGUAGE_FOUND && number > 0)
+        language->attention_scale = number;
+    if (qn_language_number(language, width, &number) == QN_LANGUAGE_FOUND && number > 0)
+        language->attention_scale = 1 / sqrt(number);
+    if (qn_language_number(language, final, &language->final_cap) == QN_LANGUAGE_WRONG ||
+        !(language->final_cap >= 0))
+        return qn_language_refuse(language, "the soft cap of logits is no number from 0");
+    number = 0;
+    if (qn_language_number(language, attention, &number) == QN_LANGUAGE_WRONG || number != 0)
+        return qn_language_refuse(language, "its attention has a soft cap, which none of the "
+                                            "families that quern knows has");
+    if (qn_language_is_denied(language, "scale_attn_weights") ||
+        qn_language_is_true(language, "scale_attn_by_inverse_layer_idx"))
+        return qn_language_refuse(language, "its attention is not scaled as quern knows it");
+    return QN_OK;
+}
+
+/* Another function than the family's would give wrong numbers. */
+static qn_status check_activation(qn_language *language) {
+    static const qn_language_key key = {"", "hidden_activation hidden_act activation_function"};
+    static const char *const names[2][2] = {{"silu", "swish"}, {"gelu_pytorch_tanh", "gelu_new"}};
+    const char *name = qn_language_text(language, key);
+    if (!name)
+        return QN_ERROR_MEMORY;
+    const char *const *known = names[language->family->traits.has_gelu];
+    if (!*name || strcmp(name, known[0]) == 0 || strcmp(name, known[1]) == 0)
+        return QN_OK;
+    return qn_language_refuse(language, "its activation is \"%.40s\", and quern knows %s for %s",
+                              name, known[0], language->family->name);
+}
+
+/* By a list of kinds, or by the family's rule. */
+static qn_status find_local(qn_language *language) {
+    static const qn_language_key pattern = {"", "sliding_window_pattern _sliding_window_pattern"},
+                                 first = {"", "max_window_layers"};
+    const int64_t n = language->sizes[QN_LANGUAGE_LAYERS];
+    const cJSON *types = cJSON_GetObjectItemCaseSensitive(language->files->config, "layer_types");
+    double every = language->family->traits.global_every, from = 0;
+    bool *made = qn_arena_allocate(&language->texts, (size_t)n, sizeof *made);
+    if (!made)
+        return QN_ERROR_MEMORY;
+    (void)qn_language_number(language, pattern, &every);
+    (void)qn_language_number(language, first, &from);
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_rule =
+            every >= 1 && every <= most_size ? (i + 1) % (int64_t)every != 0 : (double)i >= from;
+        const char *type = cJSON_GetStringValue(cJSON_GetArrayItem(types, (int)i));
+        made[i] = language->sizes[QN_LANGUAGE_WINDOW] > 0 &&
+                  (type ? strcmp(type, "sliding_attention") == 0 : is_rule);
+    }
+    language->is_local = made;
+    return QN_OK;
+}
+
+static qn_status read_layers(qn_language *language) {
+    if (qn_language_row(language, "position_embd.weight") == NULL) {
+        QN_TRY(qn_rotary_read(language));
+        language->rotary_base = language->rotary.base;
+    }
+    QN_TRY(read_attention(language));
+    if (!(language->epsilon > 0))
+        QN_TRY(qn_language_refuse(language, "the files do not say the epsilon of its norms"));
+    return check_activation(language);
+}
+
 /* ---- the whole ---- */
 
 static qn_status refuse_family(qn_language *language) {
@@ -205,9 +292,30 @@ static qn_status describe(qn_language *language) {
     QN_TRY(read_texts(language));
     if (language->family) {
         QN_TRY(read_sizes(language));
+        if (language->sizes[QN_LANGUAGE_HEAD_WIDTH] > 0)
+            QN_TRY(read_layers(language));
         QN_TRY(qn_language_check_tensors(language));
     }
-    return qn_language_check_types(language);
+    QN_TRY(qn_language_check_types(language));
+    return language->family && language->n_problems == 0 ? find_local(language) : QN_OK;
+}
+
+qn_status qn_language_check(const qn_language *language) {
+    if (language->n_problems == 0)
+        return QN_OK;
+    return qn_fail(QN_ERROR_UNSUPPORTED,
+                   "%s: %s; quern import --check lists all that stands "
+                   "against it",
+                   language->files->path, language->problems[0]);
+}
+
+const qn_language_tensor *qn_language_row(const qn_language *language, const char *gguf) {
+    for (const qn_language_tensor *row = language->family->tensors; row->gguf || row->folder;
+         row++) {
+        if (row->gguf && strcmp(row->gguf, gguf) == 0)
+            return row;
+    }
+    return NULL;
 }
 
 qn_status qn_language_describe(const qn_pretrained *files, qn_language *language) {

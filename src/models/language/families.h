@@ -28,12 +28,24 @@ typedef enum qn_language_need {
 
 /* A tensor, or one for each layer where the name has a '#'. Shapes are letters, slowest axis first;
  * a digit before a letter is a factor, and + adds: "Q+2K E". folder_shape: of Hugging Face's
- * folders, where it differs; null: the same. */
+ * folders, where they store the matrix with inputs as rows; null: as here. */
 typedef struct qn_language_tensor {
     const char *gguf, *folder; /* null: files of this kind have it under no name */
     const char *shape, *folder_shape;
     qn_language_need need;
 } qn_language_tensor;
+
+/* What a family's layers compute beyond what its tensors say. The rest follows from those: a model
+ * with norms of queries and keys, biases, a gate, joined matrices or learned positions has the
+ * tensors of them, and a norm with a bias is a layer norm. */
+typedef struct qn_language_traits {
+    bool has_gelu;       /* GELU by tanh in the feed-forward part, else SiLU */
+    bool has_neighbours; /* GGUF files: a rotation's pairs are neighbours, else halves of a head */
+    bool scales_embedding; /* by the square root of the width */
+    bool adds_one;         /* folders: norms multiply by 1 + their weight */
+    int global_every; /* of so many layers the last attends to all tokens, the others to those of
+                           the window; 0: all layers are alike */
+} qn_language_traits;
 
 typedef struct qn_language_family {
     const char *name;
@@ -41,6 +53,7 @@ typedef struct qn_language_family {
     const char *folder;   /* values of model_type in config.json, with blanks between */
     const char *prefix;   /* of a folder's names, which may be missing */
     const char *features; /* what else its layers have, for people */
+    qn_language_traits traits;
     const qn_language_tensor *tensors; /* up to one whose names are null */
 } qn_language_family;
 

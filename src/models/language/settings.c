@@ -70,3 +70,8 @@ bool qn_language_is_denied(const qn_language *language, const char *name) {
     return !language->files->is_gguf &&
            cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(language->files->config, name));
 }
+
+bool qn_language_is_true(const qn_language *language, const char *name) {
+    return !language->files->is_gguf &&
+           cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(language->files->config, name));
+}

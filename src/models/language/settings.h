@@ -23,7 +23,8 @@ qn_language_found qn_language_number(const qn_language *language, qn_language_ke
 /* A copy of a text in the model's memory; "": there is none. Null: memory is out. */
 const char *qn_language_text(qn_language *language, qn_language_key key);
 
-/* Whether a truth value of config.json is false, and not only absent. */
+/* Whether a truth value of config.json is false, and not only absent; whether it is true. */
 bool qn_language_is_denied(const qn_language *language, const char *name);
+bool qn_language_is_true(const qn_language *language, const char *name);
 
 #endif

@@ -64,7 +64,7 @@ static int64_t letter_size(const qn_language *language, char letter) {
     case 'C':
         return s[QN_LANGUAGE_CONTEXT];
     default:
-        return s[QN_LANGUAGE_HEAD_WIDTH] / 2; /* R */
+        return language->rotary.width / 2; /* R */
     }
 }
 

@@ -1,0 +1,45 @@
+/* The inside of the task of language models from files, for what draws text with them. */
+#ifndef QN_TASKS_LANGUAGE_TOKENS_H
+#define QN_TASKS_LANGUAGE_TOKENS_H
+
+#include "tasks/language/windows.h"
+#include "tasks/tasks.h"
+
+/* Programs of drawing: the prompt is read in pieces. */
+enum { QN_READING, QN_DRAWING, QN_DRAWING_PROGRAMS, QN_READ_AT_ONCE = 16 };
+
+/* Inputs of a drawing program, which runs n tokens at a time behind so many that are kept. */
+typedef struct qn_drawing {
+    qn_language_model *model;
+    int64_t n, most;              /* tokens of a call; of past keys */
+    float *cosines[2], *sines[2]; /* (n, width / 2) */
+    float *mask[2];               /* (n, most + n) */
+    int32_t *tokens, *positions;  /* (n) */
+    float *keys, *values;         /* (layers, key heads, most, head width), of both programs */
+    const void *inputs[12];       /* (n_inputs), as the program declares them */
+    int n_inputs;
+} qn_drawing;
+
+/* The task's own. */
+typedef struct qn_tokens_task {
+    qn_arena arena;
+    qn_language_model *model;
+    int64_t batch, length;
+    qn_windows splits[QN_SPLITS];
+    bool has_text;
+    int evaluation;           /* a program */
+    int32_t *tokens, *labels; /* (batch, length) */
+    int64_t n_batches;        /* trained on so far */
+    int64_t n_read;           /* tokens kept while drawing */
+    qn_drawing drawings[QN_DRAWING_PROGRAMS];
+    char input_text[64], output_text[32];
+} qn_tokens_task;
+
+/* Memory and inputs of the drawing programs; then the programs. */
+qn_status qn_drawing_prepare(qn_tokens_task *t);
+qn_value qn_drawing_build(qn_graph *graph, void *user, int phase, qn_value *kept);
+
+/* Draws as the options say. */
+qn_status qn_drawing_sample(qn_task *task, const qn_sample_options *options);
+
+#endif

@@ -1,0 +1,48 @@
+/* See windows.h. */
+#include "tasks/language/windows.h"
+
+#include "base/status.h"
+
+void qn_windows_init(qn_windows *w, const qn_allocator *allocator) {
+    *w = (qn_windows){.allocator = allocator, .begin_token = -1};
+    qn_tokens_init(&w->tokens, allocator);
+}
+
+void qn_windows_deinit(qn_windows *w) {
+    qn_tokens_deinit(&w->tokens);
+    qn_release(w->allocator, w->list, w->capacity, sizeof *w->list);
+}
+
+static qn_status add_windows(qn_windows *w, int64_t first, int64_t end) {
+    const int64_t begin = w->begin_token >= 0 ? first : first + 1;
+    for (int64_t at = begin; at < end; at += w->length) {
+        QN_TRY(qn_grow(w->allocator, &w->list, &w->capacity, w->n + 1, sizeof *w->list));
+        const int64_t n = end - at < w->length ? end - at : w->length;
+        w->list[w->n++] = (qn_window_of_tokens){at, (int32_t)n, at == begin};
+        w->n_predicted += n;
+    }
+    return QN_OK;
+}
+
+qn_status qn_windows_add(qn_windows *w, qn_language_model *model, const char *text, size_t bytes) {
+    qn_tokenizer *tokenizer;
+    size_t unpredicted = 0;
+    const size_t first = w->tokens.n;
+    QN_TRY(qn_language_model_tokenizer(model, &tokenizer));
+    QN_TRY(qn_tokenizer_encode(tokenizer, text, bytes, &w->tokens));
+    if (w->begin_token < 0 && w->tokens.n > first)
+        (void)qn_tokenizer_token(tokenizer, w->tokens.list[first], &unpredicted);
+    w->n_bytes += (int64_t)(bytes > unpredicted ? bytes - unpredicted : 0);
+    return add_windows(w, (int64_t)first, (int64_t)w->tokens.n);
+}
+
+void qn_windows_fill(const qn_windows *w, size_t index, int32_t *tokens, int32_t *labels) {
+    const qn_window_of_tokens *window = &w->list[index];
+    for (int64_t i = 0; i < w->length; i++) {
+        const bool is_there = i < window->n;
+        const int64_t at = window->begin + i;
+        const bool is_begin = i == 0 && w->begin_token >= 0;
+        tokens[i] = !is_there ? 0 : is_begin ? w->begin_token : w->tokens.list[at - 1];
+        labels[i] = is_there ? w->tokens.list[at] : -1;
+    }
+}
