@@ -104,10 +104,10 @@ typedef struct qn_initial {
 QN_API qn_value qn_parameter(qn_graph *graph, const char *name, qn_shape shape, qn_initial initial,
                              bool trainable);
 
-/* Values that a parameter starts with, QN_F32, QN_F64 or QN_I32, at
+/* Values that a parameter starts with, of any type, at
  *     data[i0 * strides[0] + i1 * strides[1] + ...]:
- * the parameter's axes may lie there in another order. They stay where they are until the engines
- * of the graph have been made. */
+ * the parameter's axes may lie there in another order, and the data at any address. They stay where
+ * they are until the engines of the graph have been made. */
 typedef struct qn_given {
     qn_dtype dtype;
     const void *data;

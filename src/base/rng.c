@@ -18,16 +18,27 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-uint64_t qn_hash_bytes(const void *bytes, size_t n) {
+uint64_t qn_hash_begin(size_t n) {
+    return mix(n);
+}
+
+uint64_t qn_hash_add(uint64_t hash, const void *bytes, size_t n) {
     const unsigned char *from = bytes;
-    uint64_t hash = mix(n);
     for (size_t i = 0; i < n; i += sizeof hash) {
         uint64_t word = 0;
         memcpy(&word, from + i, n - i < sizeof word ? n - i : sizeof word);
         hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
         hash ^= hash >> 32;
     }
+    return hash;
+}
+
+uint64_t qn_hash_end(uint64_t hash) {
     return mix(hash);
+}
+
+uint64_t qn_hash_bytes(const void *bytes, size_t n) {
+    return qn_hash_end(qn_hash_add(qn_hash_begin(n), bytes, n));
 }
 
 qn_rng qn_rng_make(uint64_t seed, uint64_t purpose, uint64_t step) {

@@ -20,6 +20,12 @@ uint64_t qn_hash_text(const char *text);
  * whoever wants two contents to look the same. */
 uint64_t qn_hash_bytes(const void *bytes, size_t n);
 
+/* The same a piece at a time: begin with the length of all, add pieces of a multiple of 8 bytes but
+ * for the last, end. */
+uint64_t qn_hash_begin(size_t n);
+uint64_t qn_hash_add(uint64_t hash, const void *bytes, size_t n);
+uint64_t qn_hash_end(uint64_t hash);
+
 /* The stream of a purpose (the hash of a node's or parameter's name) under a seed. */
 qn_rng qn_rng_make(uint64_t seed, uint64_t purpose, uint64_t step);
 

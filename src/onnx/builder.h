@@ -85,8 +85,7 @@ qn_dtype qn_onnx_dtype_of(qn_onnx_type type);
  * type or rank is none of those known. */
 const qn_onnx_constant *qn_onnx_read_constant(qn_arena *arena, const qn_onnx_tensor *tensor);
 
-/* The real tensor as floats or doubles: in place, or converted into the arena. False: memory is
- * out. */
-bool qn_onnx_read_reals(qn_arena *arena, const qn_onnx_tensor *tensor, qn_given *given);
+/* A tensor's numbers where they lie, of its type. */
+void qn_onnx_read_reals(const qn_onnx_tensor *tensor, qn_given *given);
 
 #endif

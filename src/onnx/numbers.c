@@ -1,8 +1,10 @@
 /* Numbers out of tensors of a file, whatever their type. Unsigned 64-bit numbers are taken as
- * signed ones; reals of less than 32 bits become floats. */
+ * signed ones. */
 #include "base/status.h"
 #include "onnx/builder.h"
 #include "tensor/number.h"
+
+#include <string.h>
 
 qn_dtype qn_onnx_dtype_of(qn_onnx_type type) {
     switch (type) {
@@ -48,16 +50,17 @@ qn_status qn_onnx_tensor_shape(const qn_onnx_tensor *tensor, qn_shape *shape) {
     return QN_OK;
 }
 
-static int64_t whole_at(const qn_onnx_tensor *t, int64_t i) {
-    switch (t->type) {
+/* The number at an address, aligned. */
+static int64_t whole_of(qn_onnx_type type, const void *number) {
+    switch (type) {
     case QN_ONNX_INT64:
-        return ((const int64_t *)t->data)[i];
+        return *(const int64_t *)number;
     case QN_ONNX_UINT64:
-        return (int64_t)((const uint64_t *)t->data)[i];
+        return (int64_t) * (const uint64_t *)number;
     case QN_ONNX_UINT32:
-        return ((const uint32_t *)t->data)[i];
+        return *(const uint32_t *)number;
     default:
-        return (int64_t)qn_number_get(qn_onnx_dtype_of(t->type), t->data, i);
+        return (int64_t)qn_number_get(qn_onnx_dtype_of(type), number, 0);
     }
 }
 
@@ -79,10 +82,12 @@ const qn_onnx_constant *qn_onnx_read_constant(qn_arena *arena, const qn_onnx_ten
     if (!constant || !reals)
         return NULL;
     for (int64_t i = 0; i < n; i++) {
+        uint64_t number;
+        memcpy(&number, (const char *)tensor->data + (size_t)i * bytes, bytes);
         if (is_real)
-            reals[i] = qn_number_get(qn_onnx_dtype_of(tensor->type), tensor->data, i);
+            reals[i] = qn_number_get(qn_onnx_dtype_of(tensor->type), &number, 0);
         else
-            whole[i] = whole_at(tensor, i);
+            whole[i] = whole_of(tensor->type, &number);
     }
     *constant = (qn_onnx_constant){.type = tensor->type,
                                    .shape = shape,
@@ -92,18 +97,9 @@ const qn_onnx_constant *qn_onnx_read_constant(qn_arena *arena, const qn_onnx_ten
     return constant;
 }
 
-bool qn_onnx_read_reals(qn_arena *arena, const qn_onnx_tensor *tensor, qn_given *given) {
-    const bool is_double = tensor->type == QN_ONNX_DOUBLE;
-    *given = (qn_given){.dtype = is_double ? QN_F64 : QN_F32, .data = tensor->data};
+void qn_onnx_read_reals(const qn_onnx_tensor *tensor, qn_given *given) {
+    *given = (qn_given){.dtype = qn_onnx_dtype_of(tensor->type), .data = tensor->data};
     for (int64_t i = tensor->n_dims - 1, step = 1; tensor->bytes > 0 && i >= 0 && i < QN_MAX_RANK;
          step *= tensor->dims[i--])
         given->strides[i] = step;
-    if (is_double || tensor->type == QN_ONNX_FLOAT)
-        return true;
-    const int64_t n = (int64_t)(tensor->bytes / qn_onnx_type_bytes(tensor->type));
-    float *numbers = qn_arena_allocate(arena, (size_t)n + 1, sizeof *numbers);
-    if (numbers)
-        qn_numbers_convert(qn_onnx_dtype_of(tensor->type), tensor->data, QN_F32, numbers, 0, n);
-    given->data = numbers;
-    return numbers != NULL;
 }

@@ -229,11 +229,11 @@ static qn_value make_parameter(qn_onnx_builder *b, qn_onnx_item *item, const int
     qn_shape shape = {0};
     qn_given given = {0}, ordered;
     const qn_status status = qn_onnx_tensor_shape(item->initializer, &shape);
-    if (status != QN_OK || !qn_onnx_read_reals(b->kept, item->initializer, &given)) {
-        qn_graph_fail(b->graph, status != QN_OK ? status : QN_ERROR_MEMORY, "%s: %s", item->name,
-                      qn_error_message());
+    if (status != QN_OK) {
+        qn_graph_fail(b->graph, status, "%s: %s", item->name, qn_error_message());
         return QN_NO_VALUE;
     }
+    qn_onnx_read_reals(item->initializer, &given);
     ordered = given;
     for (int i = 0; i < shape.rank; i++) {
         item->order[i] = order ? order[i] : i;

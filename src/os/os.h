@@ -134,10 +134,14 @@ qn_status qn_file_read(const qn_file *file, int64_t offset, void *data, size_t b
  * mapped, the process has a handler of SIGBUS, which leaves other faults to the one before. */
 qn_status qn_file_map(const qn_file *file, const void **memory);
 qn_status qn_file_map_check(const void *memory);
+
+/* The same, and fails, too, if somebody wrote to the file since it was mapped. */
+qn_status qn_file_map_check_same(const void *memory);
 void qn_file_unmap(const void *memory, size_t bytes);
 
-/* Gives back memory of a mapped file that was read; who reads it again reads the file again. */
-void qn_file_forget(const void *memory, size_t bytes);
+/* Gives back the memory of the mapped file that an address is in; who reads it again reads the file
+ * again. Other memory stays. */
+void qn_file_forget(const void *memory);
 
 /* Reads a whole file into *bytes + 1 bytes of the allocator, of which the last is 0. */
 qn_status qn_file_read_whole(const qn_allocator *allocator, const char *path, char **text,

@@ -41,20 +41,75 @@ static void set_number(const qn_stored_tensor *tensor, int64_t i, double value) 
         qn_number_set(tensor->dtype, tensor->data, i, value);
 }
 
-/* Element by element, the last axis quickest. */
+/* ---- given values ---- */
+
+enum { GATHERED_AT_ONCE = 256, SPAN_BYTES = 4 << 20 };
+
+/* n numbers of a row: element to and on of the tensor, from and on of what is given, which may lie
+ * at any address. */
+static void copy_row(const qn_stored_tensor *tensor, const qn_given *given, int64_t to,
+                     int64_t from, int64_t stride, int64_t n) {
+    const size_t width = qn_dtype_bytes(given->dtype), size = qn_dtype_bytes(tensor->dtype);
+    const char *source = given->data;
+    double gathered[GATHERED_AT_ONCE];
+    for (int64_t i = 0, now; i < n; i += now) {
+        now = n - i < GATHERED_AT_ONCE ? n - i : GATHERED_AT_ONCE;
+        const char *first = source + (from + i * stride) * (int64_t)width;
+        if (stride == 1)
+            memcpy(gathered, first, (size_t)now * width);
+        for (int64_t j = 0; stride != 1 && j < now; j++)
+            memcpy((char *)gathered + (size_t)j * width, first + j * stride * (int64_t)width,
+                   width);
+        qn_numbers_convert(given->dtype, gathered, tensor->dtype,
+                           (char *)tensor->data + (size_t)(to + i) * size, 0, now);
+    }
+}
+
+/* Those of which the index of one axis is within [begin, end), row by row. */
+static void copy_slab(const qn_stored_tensor *tensor, const qn_given *given, int axis,
+                      int64_t begin, int64_t end) {
+    const qn_shape shape = tensor->shape;
+    const int last = shape.rank - 1;
+    const int64_t n = last == axis ? end - begin : shape.dims[last];
+    const int64_t first = last == axis ? begin : 0;
+    int64_t index[QN_MAX_RANK] = {0};
+    index[axis] = begin;
+    for (int k = 0; k >= 0;) {
+        int64_t to = first, from = first * given->strides[last];
+        for (int i = 0; i < last; i++) {
+            to += index[i] * qn_shape_count_range(shape, i + 1, shape.rank);
+            from += index[i] * given->strides[i];
+        }
+        copy_row(tensor, given, to, from, given->strides[last], n);
+        for (k = last - 1; k >= 0; k--) {
+            if (++index[k] < (k == axis ? end : shape.dims[k]))
+                break;
+            index[k] = k == axis ? begin : 0;
+        }
+    }
+}
+
+/* They may be a file in memory, which is then there only in part: a slab is of the axis along which
+ * they lie furthest apart. */
 static void copy_given(const qn_stored_tensor *tensor, const qn_given *given) {
     const qn_shape shape = tensor->shape;
-    const int64_t n = qn_shape_count(shape);
-    int64_t index[QN_MAX_RANK] = {0}, from = 0;
-    for (int64_t i = 0; i < n; i++) {
-        set_number(tensor, i, qn_number_get(given->dtype, given->data, from));
-        for (int axis = shape.rank - 1; axis >= 0; axis--) {
-            from += given->strides[axis];
-            if (++index[axis] < shape.dims[axis])
-                break;
-            from -= index[axis] * given->strides[axis];
-            index[axis] = 0;
-        }
+    int axis = 0;
+    if (shape.rank == 0) {
+        copy_row(tensor, given, 0, 0, 1, 1);
+        return;
+    }
+    for (int i = 1; i < shape.rank; i++) {
+        if (given->strides[i] * shape.dims[i] > given->strides[axis] * shape.dims[axis])
+            axis = i;
+    }
+    const int64_t bytes = given->strides[axis] * (int64_t)qn_dtype_bytes(given->dtype);
+    const int64_t step = bytes > 0 && bytes < SPAN_BYTES ? SPAN_BYTES / bytes
+                         : bytes > 0                     ? 1
+                                                         : shape.dims[axis];
+    for (int64_t i = 0; i < shape.dims[axis]; i += step) {
+        copy_slab(tensor, given, axis, i,
+                  i + step < shape.dims[axis] ? i + step : shape.dims[axis]);
+        qn_file_forget(given->data);
     }
 }
 
@@ -183,7 +238,7 @@ static qn_status add_value(qn_store *store, const qn_value_info *info, uint64_t 
         return QN_OK;
     if (info->given) {
         copy_given(tensor, info->given);
-        return qn_file_map_check(info->given->data); /* perhaps of a file in memory */
+        return qn_file_map_check_same(info->given->data);
     }
     if (initial.kind == QN_INITIAL_ZERO || (store->no_random_values && is_random(initial)))
         zero(store->team, tensor);

@@ -84,16 +84,16 @@ static const char *look(const ProtobufCMessageDescriptor *message, qn_onnx_span 
 typedef struct unpacking {
     qn_arena *arena;
     bool is_out_of_memory;
-    const void *mapped; /* (n_mapped) what is unpacked, where that is a mapped file; else null */
-    size_t n_mapped, n_copied; /* n_copied: bytes since the file's memory was given back */
+    const void *mapped; /* what is unpacked, where that is a mapped file; else null */
+    size_t n_copied;    /* bytes since the file's memory was given back */
 } unpacking;
 
 /* Weights are copied as they are placed: those that are there need no memory of the file. */
 static void *place_message(void *user, size_t n) {
     unpacking *u = user;
     u->n_copied += n;
-    if (u->mapped && u->n_copied > LARGE_BYTES) {
-        qn_file_forget(u->mapped, u->n_mapped);
+    if (u->n_copied > LARGE_BYTES) {
+        qn_file_forget(u->mapped);
         u->n_copied = n;
     }
     void *memory = qn_arena_allocate(u->arena, n > 0 ? n : 1, 1);
@@ -108,8 +108,7 @@ static void leave_message(void *user, void *memory) {
 
 qn_status qn_onnx_unpack(qn_onnx_reading *reading, const ProtobufCMessageDescriptor *descriptor,
                          const void *from, size_t n, void *message) {
-    unpacking u = {
-        .arena = &reading->file->arena, .mapped = reading->is_mapped ? from : NULL, .n_mapped = n};
+    unpacking u = {.arena = &reading->file->arena, .mapped = reading->is_mapped ? from : NULL};
     ProtobufCAllocator allocator = {place_message, leave_message, &u};
     if (n > INT32_MAX)
         return QN_ONNX_FAIL(reading, QN_ERROR_UNSUPPORTED,
@@ -195,15 +194,14 @@ static qn_status read_tensor(qn_onnx_reading *reading, const void *from, size_t 
 typedef qn_status reader(qn_onnx_reading *reading, const void *from, size_t n);
 
 static qn_status open_bytes(const qn_allocator *allocator, reader *read, const void *from, size_t n,
-                            const qn_onnx_reading *how, qn_onnx_file **file) {
+                            qn_onnx_reading *how, qn_onnx_file **file) {
     qn_onnx_file *opened;
     allocator = qn_allocator_or_default(allocator);
     QN_TRY(qn_allocate(allocator, 1, sizeof *opened, &opened));
     opened->allocator = allocator;
     qn_arena_init(&opened->arena, allocator);
-    qn_onnx_reading reading = *how;
-    reading.file = opened;
-    const qn_status status = read(&reading, from, n);
+    how->file = opened;
+    const qn_status status = read(how, from, n);
     if (status != QN_OK) {
         qn_onnx_file_close(opened);
         return status;
@@ -235,7 +233,13 @@ static qn_status open_mapped(const qn_allocator *allocator, reader *read, qn_fil
         qn_onnx_file_close(*file);
     status = mapped != QN_OK ? mapped : status;
     qn_arena_deinit(&arena);
-    qn_file_unmap(memory, n);
+    if (status == QN_OK && how->is_kept_mapped) {
+        qn_file_forget(memory);
+        (*file)->mapped = memory;
+        (*file)->mapped_bytes = n;
+    } else {
+        qn_file_unmap(memory, n);
+    }
     return status;
 }
 
@@ -251,7 +255,7 @@ static qn_status open_path(const qn_allocator *allocator, reader *read, const ch
 
 qn_status qn_onnx_file_open_bytes(const qn_allocator *allocator, const void *bytes, size_t n,
                                   const char *folder, const char *name, qn_onnx_file **file) {
-    const qn_onnx_reading how = {.name = name, .folder = folder};
+    qn_onnx_reading how = {.name = name, .folder = folder};
     return open_bytes(allocator, read_model, bytes, n, &how, file);
 }
 
@@ -272,20 +276,32 @@ void qn_onnx_file_close(qn_onnx_file *file) {
         return;
     for (qn_onnx_mapping *m = file->mappings; m; m = m->next)
         qn_file_unmap(m->memory, m->bytes);
+    qn_file_unmap(file->mapped, file->mapped_bytes);
     qn_arena_deinit(&file->arena);
     qn_release(file->allocator, file, 1, sizeof *file);
 }
 
 qn_status qn_onnx_file_check(const qn_onnx_file *file) {
     for (const qn_onnx_mapping *m = file->mappings; m; m = m->next)
-        QN_TRY(qn_file_map_check(m->memory));
-    return QN_OK;
+        QN_TRY(qn_file_map_check_same(m->memory));
+    return qn_file_map_check_same(file->mapped);
+}
+
+/* As qn_hash_bytes, in little memory. */
+static uint64_t hash_mapped(const void *memory, size_t bytes) {
+    uint64_t hash = qn_hash_begin(bytes);
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < LARGE_BYTES ? bytes - at : LARGE_BYTES;
+        hash = qn_hash_add(hash, (const char *)memory + at, n);
+        qn_file_forget(memory);
+    }
+    return qn_hash_end(hash);
 }
 
 uint64_t qn_onnx_file_hash_outside(const qn_onnx_file *file) {
     uint64_t sum = 0;
     for (const qn_onnx_mapping *m = file->mappings; m; m = m->next)
-        sum += qn_hash_text(m->location) * 3 ^ qn_hash_bytes(m->memory, m->bytes);
+        sum += qn_hash_text(m->location) * 3 ^ hash_mapped(m->memory, m->bytes);
     return sum;
 }
 

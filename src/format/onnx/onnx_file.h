@@ -60,7 +60,8 @@ typedef struct qn_onnx_tensor {
     int n_dims; /* 0: a scalar */
     const int64_t *dims;
     size_t bytes;
-    const void *data; /* dense, row by row, in this machine's byte order, aligned for its type */
+    const void *data; /* dense, row by row, in this machine's byte order; aligned for its type, but
+                         for a megabyte or more of a file, which may be at any address */
     int n_properties;
     const qn_onnx_property *properties;
     const qn_onnx_source *source; /* of one that is only written: has the data, and data is only
@@ -135,9 +136,9 @@ typedef struct qn_onnx_model {
 /* What was read, with its memory. */
 typedef struct qn_onnx_file qn_onnx_file;
 
-/* Reads a file; initialisers kept outside of it come from its folder (paths that lead out of that
- * folder, by "..", "/" or, unless links are followed, a link, are refused) and are mapped, not
- * copied. QN_ERROR_FORMAT names
+/* Reads a file. Large initialisers are mapped, not copied, and so are those kept outside of it,
+ * which come from its folder (paths that lead out of that folder, by "..", "/" or, unless links are
+ * followed, a link, are refused). QN_ERROR_FORMAT names
  * what is wrong and where ("model.onnx: node 'conv1' reads 'x7', which nothing gives"); opsets that
  * are not known are QN_ERROR_UNSUPPORTED. */
 qn_status qn_onnx_file_open(const qn_allocator *allocator, const char *path, bool follows_links,
@@ -150,7 +151,7 @@ qn_status qn_onnx_file_open_bytes(const qn_allocator *allocator, const void *byt
 void qn_onnx_file_close(qn_onnx_file *file);
 const qn_onnx_model *qn_onnx_file_model(const qn_onnx_file *file);
 
-/* After numbers outside of the file were read: fails if something of them was gone. */
+/* After numbers were read: fails if something of them was gone, or others were written over it. */
 qn_status qn_onnx_file_check(const qn_onnx_file *file);
 
 /* The path of data that a link out of the model's folder led to; null: there are no more than

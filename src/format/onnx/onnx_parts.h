@@ -22,7 +22,9 @@ typedef struct qn_onnx_mapping {
 struct qn_onnx_file {
     const qn_allocator *allocator;
     qn_arena arena;
-    qn_onnx_mapping *mappings;
+    qn_onnx_mapping *mappings; /* of outside data */
+    const void *mapped; /* (mapped_bytes) itself, where large initialisers are read; or null */
+    size_t mapped_bytes;
     qn_onnx_model model;
     const Onnx__ModelProto *message; /* what the model was read from */
     qn_onnx_tensor tensor;           /* where it is of a tensor alone */
@@ -31,10 +33,11 @@ struct qn_onnx_file {
 /* While a file is read. */
 typedef struct qn_onnx_reading {
     qn_onnx_file *file;
-    const char *name;   /* for messages */
-    const char *folder; /* of outside data; null: none is read */
-    bool is_mapped;     /* what is read is a file in memory */
-    bool follows_links; /* outside data may be links that lead out of the folder */
+    const char *name;    /* for messages */
+    const char *folder;  /* of outside data; null: none is read */
+    bool is_mapped;      /* what is read is a file in memory, */
+    bool is_kept_mapped; /* which some tensors stay in */
+    bool follows_links;  /* outside data may be links that lead out of the folder */
 } qn_onnx_reading;
 
 /* A failure that begins with the file's name. */
@@ -60,7 +63,7 @@ typedef struct qn_onnx_span {
 bool qn_onnx_take_number(qn_onnx_span *from, uint64_t *number);
 bool qn_onnx_take_field(qn_onnx_span *from, int wire_type, qn_onnx_span *inside);
 
-/* A model out of bytes; of a mapped file, large initialisers take memory once (onnx_weights.c). */
+/* A model out of bytes; large initialisers of a mapped file stay in it (onnx_weights.c). */
 qn_status qn_onnx_unpack_model(qn_onnx_reading *reading, const void *from, size_t n,
                                Onnx__ModelProto **message);
 
@@ -98,6 +101,7 @@ qn_status qn_onnx_check_names(qn_onnx_reading *reading, qn_onnx_model *model);
 /* Writes a message with the initialisers of a list in place of its own. sources: (n_sources) of
  * all tensors that have one. */
 typedef struct qn_onnx_written {
+    const qn_onnx_file *file; /* that some of them are in */
     const Onnx__ModelProto *message;
     const qn_onnx_model *list;
     const qn_onnx_source *sources;

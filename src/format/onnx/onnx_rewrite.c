@@ -294,7 +294,8 @@ static qn_status rewrite(rewriting *r, const char *path, bool is_outside) {
     QN_TRY(rewrite_functions(r));
     QN_TRY(rewrite_properties(r));
     QN_TRY(rewrite_outputs(r));
-    const qn_onnx_written what = {&r->model, &r->list, r->changes->sources, r->changes->n_sources};
+    const qn_onnx_written what = {r->file, &r->model, &r->list, r->changes->sources,
+                                  r->changes->n_sources};
     return qn_onnx_write_message(r->file->allocator, &what, path, is_outside);
 }
 

@@ -1,16 +1,16 @@
-/* Large initialisers of a mapped file: protobuf-c copies a field at once, so that a weight would be
- * in memory twice, in the file's pages and as the copy. So a model is unpacked from its bytes
- * without the raw data of large initialisers, and those are copied a piece at a time, each piece's
- * pages given back. Bytes that are no valid message are left to the reader. */
+/* Large initialisers of a mapped file: protobuf-c copies what it unpacks, so that a weight would be
+ * in memory as the file's page, as the copy, and as what an engine makes of it. So a model is
+ * unpacked from its bytes without the raw data of large initialisers, which stay where they are in
+ * the file: at any address, and in memory only while somebody reads them. Bytes that are no valid
+ * message are left to the reader. */
 #include "base/status.h"
 #include "format/onnx/onnx_parts.h"
 #include "os/heap.h"
-#include "os/os.h"
 
 #include <limits.h>
 #include <string.h>
 
-enum { LEAST_CUT = 1 << 20, PIECE_BYTES = 4 << 20 };
+enum { LEAST_CUT = 1 << 20 };
 
 /* Fields, and the first byte of those with a length. */
 enum { GRAPH_OF_MODEL = 7, INITIALIZER_OF_GRAPH = 5, RAW_DATA_OF_TENSOR = 9 };
@@ -132,21 +132,16 @@ static bool put_model(slimming *g, slim *s, qn_onnx_span model) {
 
 static const char changed[] = "the file was changed while it was read";
 
-/* Puts back what was cut. */
-static qn_status copy_cuts(qn_onnx_reading *reading, const slimming *g, qn_onnx_span file,
-                           Onnx__GraphProto *graph) {
+/* Points to what was cut. */
+static qn_status put_back_cuts(qn_onnx_reading *reading, const slimming *g,
+                               Onnx__GraphProto *graph) {
     for (size_t i = 0; graph && i < g->n_cuts; i++) {
         const cut *c = &g->cuts[i];
-        const size_t n = length_of(c->raw);
-        uint8_t *data;
         if (c->initializer >= graph->n_initializer)
             return QN_ONNX_FAIL(reading, QN_ERROR_FORMAT, "%s", changed);
-        QN_TRY(qn_onnx_place(reading, n, 1, &data));
-        for (size_t at = 0; at < n; at += PIECE_BYTES) {
-            memcpy(data + at, c->raw.at + at, n - at < PIECE_BYTES ? n - at : PIECE_BYTES);
-            qn_file_forget(file.at, length_of(file));
-        }
-        graph->initializer[c->initializer]->raw_data = (ProtobufCBinaryData){n, data};
+        graph->initializer[c->initializer]->raw_data =
+            (ProtobufCBinaryData){length_of(c->raw), (uint8_t *)c->raw.at};
+        reading->is_kept_mapped = true;
     }
     return QN_OK;
 }
@@ -159,7 +154,7 @@ static qn_status unpack_slim(qn_onnx_reading *reading, slimming *g, slim *s, qn_
     if (!put_model(g, s, file) || s->n > s->room || g->n_cuts > g->most_cuts)
         return QN_ONNX_FAIL(reading, QN_ERROR_FORMAT, "%s", changed);
     QN_TRY(qn_onnx_unpack(&in_memory, &onnx__model_proto__descriptor, s->to, s->n, message));
-    return copy_cuts(reading, g, file, (*message)->graph);
+    return put_back_cuts(reading, g, (*message)->graph);
 }
 
 qn_status qn_onnx_unpack_model(qn_onnx_reading *reading, const void *from, size_t n,

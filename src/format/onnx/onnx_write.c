@@ -22,6 +22,7 @@ enum { LEAST_OUTSIDE = 1024, OUTSIDE_ALIGNMENT = 64, PIECE_BYTES = 1 << 20 };
 /* The first failure is kept. */
 typedef struct writing {
     qn_arena arena;
+    const qn_onnx_file *file; /* that some tensors are read from; or null */
     const qn_onnx_model *model;
     const Onnx__ModelProto *given; /* all but the initialisers; null: the model says it */
     const qn_onnx_source *sources; /* (n_sources) of tensors of the message */
@@ -284,6 +285,7 @@ static qn_status each_piece(const writing *w, const void *data, size_t n,
         if (source)
             QN_TRY(source->read(source, at, now, w->piece));
         QN_TRY(use(user, source ? w->piece : (const char *)data + at, now));
+        qn_file_forget(data); /* of a mapped file */
     }
     return QN_OK;
 }
@@ -316,7 +318,7 @@ static qn_status write_data(void *context, qn_writer *writer) {
         QN_TRY(each_piece(w, t->data, t->bytes, put_piece, writer));
         QN_TRY(qn_writer_put(writer, zeros, (size_t)(aligned(bytes) - bytes)));
     }
-    return QN_OK;
+    return w->file ? qn_onnx_file_check(w->file) : QN_OK;
 }
 
 static qn_status add_to_sum(void *user, const void *piece, size_t n) {
@@ -370,6 +372,8 @@ static qn_status write_message(void *context, qn_writer *writer) {
     packing p = {.base = {pack}, .writing = w, .writer = writer};
     protobuf_c_message_pack_to_buffer(&w->message->base, &p.base);
     QN_TRY(p.status);
+    if (w->file)
+        QN_TRY(qn_onnx_file_check(w->file));
     return w->end > 0 ? qn_file_replace(w->data_path, write_data, w) : QN_OK;
 }
 
@@ -437,7 +441,8 @@ qn_status qn_onnx_file_write(const qn_allocator *allocator, const qn_onnx_model 
 
 qn_status qn_onnx_write_message(const qn_allocator *allocator, const qn_onnx_written *what,
                                 const char *path, bool is_outside) {
-    writing w = {.model = what->list,
+    writing w = {.file = what->file,
+                 .model = what->list,
                  .given = what->message,
                  .sources = what->sources,
                  .n_sources = what->n_sources,

@@ -24,15 +24,15 @@ typedef struct rewriting {
     qn_onnx_property *properties;
 } rewriting;
 
+enum { SLICES_BYTES = 4 << 20 };
+
 /* A parameter whose numbers become a tensor of the file. */
 typedef struct conversion {
-    const void *mapped; /* (mapped_bytes) the checkpoint that they are in; null: memory */
-    size_t mapped_bytes;
     const qn_onnx_record *record;
-    qn_stored_tensor stored;
-    qn_dtype dtype;      /* of the file's */
-    bool is_same;        /* the bytes are the file's */
-    const int64_t *dims; /* (n_dims) of the file's */
+    qn_stored_tensor stored; /* in memory, or in a mapped checkpoint */
+    qn_dtype dtype;          /* of the file's */
+    bool is_same;            /* the bytes are the file's */
+    const int64_t *dims;     /* (n_dims) of the file's */
     int64_t strides[QN_MAX_RANK];
 } conversion;
 
@@ -47,20 +47,54 @@ static int64_t place_of(const conversion *c, int64_t i) {
     return at;
 }
 
+static void convert_one(const conversion *c, int64_t i, void *to) {
+    const double one = qn_number_get(c->stored.dtype, c->stored.data, place_of(c, i));
+    qn_numbers_convert(QN_F64, &one, c->dtype, to, 0, 1);
+}
+
+/* Where the numbers of some slices of the parameter's first axis are among those of the file: slice
+ * s has run numbers from every (i * n + s) * run on. */
+typedef struct slices {
+    int64_t n, run, first, behind;
+} slices;
+
+/* Numbers [begin, end) of the file's tensor, as far as they are of these slices. */
+static void convert_slices(const conversion *c, const slices *s, int64_t begin, int64_t end,
+                           char *to) {
+    const size_t width = qn_dtype_bytes(c->dtype);
+    const int64_t block = s->n * s->run;
+    for (int64_t start = begin - begin % block; start < end; start += block) {
+        const int64_t from = start + s->first * s->run, behind = start + s->behind * s->run;
+        for (int64_t i = from < begin ? begin : from; i < (behind < end ? behind : end); i++)
+            convert_one(c, i, to + (size_t)(i - begin) * width);
+    }
+}
+
+/* The same of all slices, some at a time: a checkpoint in another order of axes is never in memory
+ * as a whole. */
+static void convert_numbers(const conversion *c, int64_t begin, int64_t end, char *to) {
+    const qn_onnx_record *record = c->record;
+    slices s = {.n = record->n_dims > 0 ? c->stored.shape.dims[0] : 1, .run = 1};
+    const int64_t bytes = (int64_t)c->stored.bytes / s.n;
+    const int64_t at_once = bytes > 0 && bytes < SLICES_BYTES ? SLICES_BYTES / bytes : 1;
+    for (int i = record->n_dims - 1; i >= 0 && i > record->order[0]; i--)
+        s.run *= c->dims[i];
+    for (; s.first < s.n; s.first += at_once) {
+        s.behind = s.first + at_once < s.n ? s.first + at_once : s.n;
+        convert_slices(c, &s, begin, end, to);
+        qn_file_forget(c->stored.data);
+    }
+}
+
 static qn_status read_numbers(const qn_onnx_source *source, size_t offset, size_t bytes, void *to) {
     const conversion *c = source->context;
-    const size_t width = qn_dtype_bytes(c->dtype);
+    const int64_t width = (int64_t)qn_dtype_bytes(c->dtype), begin = (int64_t)offset / width;
     if (c->is_same)
         memcpy(to, (const char *)c->stored.data + offset, bytes);
-    for (size_t i = 0; !c->is_same && i < bytes / width; i++) {
-        const double one = qn_number_get(c->stored.dtype, c->stored.data,
-                                         place_of(c, (int64_t)(offset / width + i)));
-        qn_numbers_convert(QN_F64, &one, c->dtype, (char *)to + i * width, 0, 1);
-    }
-    if (!c->mapped)
-        return QN_OK;
-    qn_file_forget(c->mapped, c->mapped_bytes); /* what was read need not stay in memory */
-    return qn_file_map_check(c->mapped);
+    else
+        convert_numbers(c, begin, begin + (int64_t)bytes / width, to);
+    qn_file_forget(c->stored.data); /* what was read need not stay in memory */
+    return qn_file_map_check_same(c->stored.data);
 }
 
 static bool is_in_order(const qn_onnx_record *record) {
@@ -78,12 +112,8 @@ static qn_status begin_conversion(rewriting *r, const qn_onnx_record *record,
     conversion *c = qn_onnx_room(r->exporter, 1, sizeof *c);
     if (!dims || !c)
         return QN_ERROR_MEMORY;
-    *c = (conversion){.mapped = r->mapped,
-                      .mapped_bytes = r->mapped ? (size_t)qn_file_bytes(r->file) : 0,
-                      .record = record,
-                      .stored = *stored,
-                      .dtype = qn_onnx_dtype_of(type),
-                      .dims = dims};
+    *c = (conversion){
+        .record = record, .stored = *stored, .dtype = qn_onnx_dtype_of(type), .dims = dims};
     c->is_same = c->dtype == stored->dtype && is_in_order(record);
     for (int i = 0; i < rank; i++) {
         dims[record->order[i]] = stored->shape.dims[i];
@@ -272,7 +302,7 @@ static qn_status rewrite(rewriting *r, const qn_metadata *pairs, const char *pat
     QN_TRY(open_weights(r));
     QN_TRY(note_parameters(r->network));
     QN_TRY(add_records(r));
-    QN_TRY(qn_file_map_check(r->mapped));
+    QN_TRY(qn_file_map_check_same(r->mapped));
     QN_TRY(add_properties(r, pairs));
     QN_TRY(add_preparation(r));
     r->changes.tensors = r->tensors;

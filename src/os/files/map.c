@@ -25,9 +25,10 @@ enum { MOST_MAPPED = 256, PATH_BYTES = 256 };
 typedef struct mapped {
     atomic_uintptr_t begin, end;
     atomic_bool is_broken;
-    int descriptor;        /* of the file */
-    int64_t bytes;         /* that it had */
-    char path[PATH_BYTES]; /* for messages */
+    int descriptor;          /* of the file */
+    int64_t bytes;           /* that it had */
+    struct timespec written; /* last, before it was mapped */
+    char path[PATH_BYTES];   /* for messages */
 } mapped;
 
 static mapped table[MOST_MAPPED];
@@ -103,6 +104,7 @@ static uintptr_t whole_pages(size_t bytes) {
 static bool note(const void *memory, const qn_file *file) {
     const int descriptor = fcntl(qn_file_descriptor(file), F_DUPFD_CLOEXEC, 3);
     mapped *m = NULL;
+    struct stat now;
     if (descriptor < 0)
         return false;
     pthread_mutex_lock(&lock);
@@ -113,6 +115,7 @@ static bool note(const void *memory, const qn_file *file) {
         atomic_fetch_add(&n_mapped, 1);
         m->descriptor = descriptor;
         m->bytes = qn_file_bytes(file);
+        m->written = fstat(descriptor, &now) == 0 ? now.st_mtim : (struct timespec){0};
         snprintf(m->path, sizeof m->path, "%s", qn_file_path(file));
         atomic_store(&m->is_broken, false);
         atomic_store(&m->end, (uintptr_t)memory + whole_pages((size_t)m->bytes));
@@ -176,8 +179,12 @@ void qn_file_unmap(const void *memory, size_t bytes) {
     munmap((void *)memory, bytes);
 }
 
+static mapped *find_mapped(const void *memory) {
+    return memory && atomic_load(&n_mapped) > 0 ? find((uintptr_t)memory) : NULL;
+}
+
 qn_status qn_file_map_check(const void *memory) {
-    const mapped *m = atomic_load(&n_mapped) > 0 ? find((uintptr_t)memory) : NULL;
+    const mapped *m = find_mapped(memory);
     struct stat now;
     /* Behind a file's end its last page reads as zeros without a fault. */
     if (!m ||
@@ -189,7 +196,25 @@ qn_status qn_file_map_check(const void *memory) {
                    m->path);
 }
 
-void qn_file_forget(const void *memory, size_t bytes) {
-    if (memory)
-        (void)madvise((void *)memory, bytes, MADV_DONTNEED);
+qn_status qn_file_map_check_same(const void *memory) {
+    const mapped *m = find_mapped(memory);
+    struct stat now;
+    QN_TRY(qn_file_map_check(memory));
+    if (!m || fstat(m->descriptor, &now) != 0 ||
+        (now.st_size == m->bytes && now.st_mtim.tv_sec == m->written.tv_sec &&
+         now.st_mtim.tv_nsec == m->written.tv_nsec))
+        return QN_OK;
+    return qn_fail(QN_ERROR_IO,
+                   "%s was written to while it was in use: open it again, or write another file",
+                   m->path);
+}
+
+/* Pages of a mapping are the file's. Memory that was read instead is not in the table, and would
+ * become zeros. */
+void qn_file_forget(const void *memory) {
+    const mapped *m = find_mapped(memory);
+    if (!m)
+        return;
+    const uintptr_t begin = atomic_load(&m->begin), end = atomic_load(&m->end);
+    (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PAGES = 4, MANY = 300 };
@@ -68,8 +69,33 @@ static void check_sound(void) {
     CHECK(made >= 0 && close(made) == 0);
     CHECK(sum_of(memory, bytes) == (int)bytes);
     CHECK_OK(qn_file_map_check(memory));
+    CHECK_FAILS(qn_file_map_check_same(memory), QN_ERROR_IO, "written to"); /* it is longer */
     qn_file_unmap(memory, bytes);
     CHECK_OK(qn_file_map_check(NULL));
+}
+
+/* What was forgotten is read again; what was written meanwhile is noticed, though it is as long. */
+static void check_same(void) {
+    const struct timespec past[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    size_t bytes;
+    const unsigned char *memory = map_whole(&bytes);
+    qn_file_unmap(memory, bytes);
+    CHECK(utimensat(AT_FDCWD, path, past, 0) == 0);
+    qn_file *file;
+    const void *again;
+    CHECK_OK(qn_file_open(NULL, path, &file));
+    CHECK_OK(qn_file_map(file, &again));
+    qn_file_close(file);
+    CHECK(sum_of(again, bytes) == (int)bytes);
+    qn_file_forget((const char *)again + page + 1);
+    CHECK(sum_of(again, bytes) == (int)bytes);
+    CHECK_OK(qn_file_map_check_same(again));
+    const int written = open(path, O_WRONLY);
+    CHECK(written >= 0 && pwrite(written, "\2", 1, 0) == 1 && close(written) == 0);
+    CHECK_OK(qn_file_map_check(again));
+    CHECK_FAILS(qn_file_map_check_same(again), QN_ERROR_IO, "written to");
+    qn_file_unmap(again, bytes);
+    CHECK_OK(qn_file_map_check_same(NULL));
 }
 
 typedef struct reading {
@@ -145,6 +171,7 @@ static void check_many(void) {
         CHECK_OK(qn_file_map(file, &mapped[i]));
     CHECK(truncate(path, 0) == 0);
     for (int i = 0; i < MANY; i++) {
+        qn_file_forget(mapped[i]);
         const int sum = sum_of(mapped[i], bytes);
         CHECK(qn_file_map_check(mapped[i]) == QN_OK ? sum == (int)bytes : sum == 0);
         qn_file_unmap(mapped[i], bytes);
@@ -158,6 +185,7 @@ int main(void) {
     CHECK(made >= 0 && close(made) == 0);
     check_cut();
     check_sound();
+    check_same();
     check_thread();
     check_others();
     check_many();
